@@ -121,13 +121,6 @@ static void an_id_that_is_not_used_stays_free(void **state)
 	assert_int_equal(add(context(1)), 1);
 }
 
-static bool refuse_memory(long nr, const long args[6], long *ret_res)
-{
-	(void)args;
-	*ret_res = -ENOMEM;
-	return nr == SYS_mmap;
-}
-
 static void a_table_that_cannot_grow_goes_on_as_it_is(void **state)
 {
 	uint32_t id = 77;
@@ -135,7 +128,7 @@ static void a_table_that_cannot_grow_goes_on_as_it_is(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 4; i++)
 		add(context(i));
-	unit_hook(refuse_memory);
+	unit_hook(unit_refuse_memory);
 	assert_int_equal(uaio_ctxtab_free_id_locked(&table, &id), -ENOMEM);
 	assert_int_equal(id, 77);
 	assert_int_equal(table.nr, 4);

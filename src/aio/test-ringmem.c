@@ -147,13 +147,6 @@ static void seventy_thousand_rings_need_a_small_index(void **state)
 	assert_int_equal(uaio_ringmem_nr_pages(), 0);
 }
 
-static bool refuse_memory(long nr, const long args[6], long *ret_res)
-{
-	(void)args;
-	*ret_res = -ENOMEM;
-	return nr == SYS_mmap;
-}
-
 static bool refuse_advice(long nr, const long args[6], long *ret_res)
 {
 	(void)args;
@@ -166,7 +159,7 @@ static void without_memory_there_is_no_ring(void **state)
 	void *ring;
 
 	(void)state;
-	unit_hook(refuse_memory);
+	unit_hook(unit_refuse_memory);
 	assert_null(uaio_ringmem_get(1000));
 	assert_null(uaio_ringmem_get(1));
 	assert_int_equal(uaio_ringmem_nr_pages(), 0);

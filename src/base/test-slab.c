@@ -59,26 +59,19 @@ static void an_object_comes_back_as_it_was(void **state)
 	assert_memory_equal(again->bytes, bytes, sizeof(bytes));
 }
 
-static bool refuse_memory(long nr, const long args[6], long *ret_res)
-{
-	(void)args;
-	*ret_res = -ENOMEM;
-	return nr == SYS_mmap;
-}
-
 static void without_memory_there_is_no_object(void **state)
 {
 	struct object *object;
 
 	(void)state;
-	unit_hook(refuse_memory);
+	unit_hook(unit_refuse_memory);
 	assert_null(uaio_slab_get(&slab));
 	assert_int_equal(slab.nr_out, 0);
 	unit_hook(NULL);
 	object = uaio_slab_get(&slab);
 	assert_non_null(object);
 	/* The rest of the batch is used up before more is asked for. */
-	unit_hook(refuse_memory);
+	unit_hook(unit_refuse_memory);
 	for (unsigned i = 1; i < PER_BATCH; i++)
 		assert_non_null(uaio_slab_get(&slab));
 	assert_null(uaio_slab_get(&slab));

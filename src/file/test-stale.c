@@ -17,6 +17,7 @@
 #include "aio/ring.h"
 #include "ready/ready.h"
 #include "unit.h"
+#include "streams.h"
 
 enum { BYTES = UNIT_KEY_BYTES };
 
@@ -342,7 +343,6 @@ static struct uaio_sqe at_position(enum uaio_op op, int fd, void *byte,
 /* Return: the end of a pipe on which op would wait; *ret_other: the other end. */
 static int pipe_that_waits(enum uaio_op op, int *ret_other)
 {
-	static const char bytes[4096];
 	int ends[2];
 	bool is_read = op == UAIO_OP_READ;
 
@@ -350,10 +350,7 @@ static int pipe_that_waits(enum uaio_op op, int *ret_other)
 	*ret_other = ends[is_read];
 	if (is_read)
 		return ends[0];
-	assert_int_equal(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
-	while (write(ends[1], bytes, sizeof(bytes)) > 0)
-		;
-	assert_int_equal(fcntl(ends[1], F_SETFL, 0), 0);
+	fill_stream(ends[1], 4096);
 	return ends[1];
 }
 

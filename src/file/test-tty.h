@@ -198,11 +198,6 @@ static inline bool steal(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-static inline bool is_set(void *arg)
-{
-	return load_acquire((uint32_t *)arg);
-}
-
 /* Submit a read that loses the race for the first line. */
 static inline void lose_the_race(bool of_master)
 {
@@ -214,7 +209,7 @@ static inline void lose_the_race(bool of_master)
 	unit_hook(steal);
 	submit_read(fd);
 	put(of_master ? terminal : master, "first\n");
-	unit_await(is_set, &thief.has_stolen);
+	unit_await(unit_is_set, &thief.has_stolen);
 	unit_hook(NULL);
 	assert_memory_equal(thief.loot, "first\n", 6);
 }

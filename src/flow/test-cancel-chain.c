@@ -20,14 +20,6 @@ enum { SIZE = UNIT_KEY_BYTES, NR = 40 };
 
 static char buffers[NR][SIZE];
 
-static void assert_no_more(uint64_t handle)
-{
-	struct timespec zero = { 0, 0 };
-	struct uaio_event event;
-
-	assert_int_equal(uaio_aio_getevents(handle, 0, 1, &event, &zero), 0);
-}
-
 static int cancel_one(uint64_t handle, const struct iocb *iocb)
 {
 	return uaio_ctx_cancel_one(handle, (uintptr_t)iocb);
@@ -89,7 +81,7 @@ static void chain_reap(void)
 		is_seen[events[i].data] = true;
 		chain.res[events[i].data] = events[i].res;
 	}
-	assert_no_more(chain.handle);
+	unit_assert_no_more(chain.handle);
 }
 
 static void chain_end(void)
@@ -368,7 +360,7 @@ static void check_beginning(uint64_t handle, int nr_cancelled)
 	for (int i = 1; i <= LENGTH; i++)
 		assert_int_equal(res[i],
 				 i > LENGTH - nr_cancelled ? -ECANCELED : SIZE);
-	assert_no_more(handle);
+	unit_assert_no_more(handle);
 }
 
 /*
@@ -502,7 +494,7 @@ static void check_storm(void)
 	}
 	assert_int_equal(nr_cancelled, load_relaxed(&storm.nr_cancelled));
 	assert_int_equal(uaio_ctx_cancel_all(storm.handle), -ENOENT);
-	assert_no_more(storm.handle);
+	unit_assert_no_more(storm.handle);
 }
 
 /* Three threads cancel, workers execute, and one writes to the pipe. */

@@ -19,14 +19,6 @@ enum { SIZE = UNIT_KEY_BYTES, NR = 40 };
 
 static char buffers[NR][SIZE];
 
-static void assert_no_more(uint64_t handle)
-{
-	struct timespec zero = { 0, 0 };
-	struct uaio_event event;
-
-	assert_int_equal(uaio_aio_getevents(handle, 0, 1, &event, &zero), 0);
-}
-
 static void a_request_never_submitted_is_not_found(void **state)
 {
 	uint64_t handle = unit_context(4);
@@ -35,7 +27,7 @@ static void a_request_never_submitted_is_not_found(void **state)
 	(void)state;
 	assert_int_equal(uaio_aio_cancel(handle, &iocb), -EINVAL);
 	assert_int_equal(uaio_aio_cancel(handle, NULL), -EFAULT);
-	assert_no_more(handle);
+	unit_assert_no_more(handle);
 	unit_destroy(handle);
 }
 
@@ -50,7 +42,7 @@ static void a_complete_request_is_not_found(void **state)
 	assert_int_equal(uaio_aio_cancel(handle, &iocb), -EINVAL);
 	assert_int_equal(unit_reap_one(handle), SIZE);
 	assert_int_equal(uaio_aio_cancel(handle, &iocb), -EINVAL);
-	assert_no_more(handle);
+	unit_assert_no_more(handle);
 	unit_destroy(handle);
 	unit_close(fd);
 }
@@ -91,7 +83,7 @@ static void queued_requests_are_cancelled_running_ones_are_not(void **state)
 		nr_cancelled += (int64_t)events[i].res == -ECANCELED;
 	}
 	assert_int_equal(nr_cancelled, NR - SHARE);
-	assert_no_more(handle);
+	unit_assert_no_more(handle);
 	for (unsigned i = 0; i < NR; i++)
 		if (unit_gate_began(i) < 0)
 			nr_cancelled--;
@@ -113,7 +105,7 @@ static void a_handle_of_another_context_finds_nothing(void **state)
 	iocb = unit_iocb(IOCB_CMD_PREAD, ends[0], &byte, 1, 0);
 	assert_int_equal(unit_submit(handle, &iocb), 1);
 	assert_int_equal(uaio_aio_cancel(other, &iocb), -EINVAL);
-	assert_no_more(other);
+	unit_assert_no_more(other);
 	assert_int_equal(uaio_aio_cancel(handle, &iocb), -EINPROGRESS);
 	assert_int_equal(unit_reap_one(handle), -ECANCELED);
 	unit_destroy(handle);
@@ -167,7 +159,7 @@ static void of_all_threads_that_end_a_request_one_does(void **state)
 		else
 			assert_int_equal(first + second, -2 * EINVAL);
 		assert_true(res == 1 || res == -ECANCELED);
-		assert_no_more(cancelling.handle);
+		unit_assert_no_more(cancelling.handle);
 		unit_destroy(cancelling.handle);
 		unit_close(ends[0]);
 		unit_close(ends[1]);
@@ -205,7 +197,7 @@ static void a_wrong_context_is_told_from_a_wrong_request(void **state)
 	assert_int_equal(uaio_ctx_cancel_fd(handle, fd), -ENOENT);
 	assert_int_equal(unit_reap_one(handle), SIZE);
 	assert_int_equal(uaio_ctx_cancel_all(handle), -ENOENT);
-	assert_no_more(handle);
+	unit_assert_no_more(handle);
 	unit_destroy(handle);
 
 	assert_int_equal(cancel_one(handle, &iocb), -EINVAL);
@@ -254,7 +246,7 @@ static void parked_requests_are_found_by_their_descriptor(void **state)
 	assert_int_equal(unit_reap(handle, 2, events), 2);
 	for (unsigned i = 0; i < 2; i++)
 		assert_int_equal((int64_t)events[i].res, -ECANCELED);
-	assert_no_more(handle);
+	unit_assert_no_more(handle);
 	unit_close(others[0]);
 	unit_close(others[1]);
 	unit_close(ends[1]);
@@ -279,7 +271,7 @@ static void a_write_that_is_cut_reports_what_was_written(void **state)
 	res = unit_reap_one(handle);
 	assert_in_range(res, 1, BYTES - 1);
 	assert_int_equal(read(ends[0], bytes, BYTES), res);
-	assert_no_more(handle);
+	unit_assert_no_more(handle);
 	unit_destroy(handle);
 	unit_close(ends[0]);
 	unit_close(ends[1]);
@@ -345,7 +337,7 @@ static void a_request_being_tried_is_cancelled_if_it_has_to_wait(void **state)
 	store_release(&trial.goes_on, 1);
 	assert_int_equal(unit_thread_join(&canceller), 1);
 	assert_int_equal(unit_reap_one(handle), -ECANCELED);
-	assert_no_more(handle);
+	unit_assert_no_more(handle);
 	unit_hook(NULL);
 	unit_destroy(handle);
 	unit_close(ends[0]);

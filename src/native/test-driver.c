@@ -54,12 +54,6 @@ static struct {
 	uint64_t nr_before; /* requests executed by the kernel */
 } test;
 
-static long make_call(long nr, const long args[6])
-{
-	return uaio_sys_raw(nr, args[0], args[1], args[2], args[3], args[4],
-			    args[5]);
-}
-
 /* What is submitted next reads the pipe, or, if it must not wait, from it. */
 static void bend(unsigned nr)
 {
@@ -101,7 +95,7 @@ static long enter(const long args[6])
 	if (max && max < nr)
 		changed[1] = max;
 	test.nr_submitted += (unsigned)changed[1];
-	return make_call(SYS_io_uring_enter, changed);
+	return unit_make_call(SYS_io_uring_enter, changed);
 }
 
 static bool has_turn(void *nr)
@@ -136,14 +130,14 @@ static bool play(long nr, const long args[6], long *ret_res)
 		add_relaxed(&test.nr_setups, 1);
 		*ret_res = load_relaxed(&test.setup_error)
 				   ? -(long)load_relaxed(&test.setup_error)
-				   : make_call(nr, args);
+				   : unit_make_call(nr, args);
 	} else if (nr == SYS_io_uring_register &&
 		   load_relaxed(&test.register_error)) {
 		*ret_res = -(long)load_relaxed(&test.register_error);
 	} else if (nr == SYS_io_uring_enter) {
 		*ret_res = enter(args);
 	} else if (nr == SYS_mmap && args[5] == (long)IORING_OFF_SQES) {
-		*ret_res = make_call(nr, args);
+		*ret_res = unit_make_call(nr, args);
 		test.sqes = (struct io_uring_sqe *)*ret_res;
 		test.nr_submitted = 0;
 	} else {

@@ -14,23 +14,12 @@
 #include "aio/ctx.h"
 #include "ready/test-ready.h"
 
-static bool is_over(void *arg)
-{
-	return load_acquire((uint32_t *)arg);
-}
-
 /* Return: whether the call takes something from the pipe. */
 static bool is_read(long nr, const long args[6])
 {
 	return (nr == SYS_preadv2 || nr == SYS_read || nr == SYS_readv ||
 		nr == SYS_recvfrom || nr == SYS_recvmsg) &&
 	       is_end(0, args[0]);
-}
-
-static long pass_on(long nr, const long args[6])
-{
-	return uaio_sys_raw(nr, args[0], args[1], args[2], args[3], args[4],
-			    args[5]);
 }
 
 /*
@@ -58,7 +47,7 @@ static bool lose_and_hold(long nr, const long args[6], long *ret_res)
 	if (!cas_acquire(&loser.is_armed, &armed, 0))
 		return false;
 	(void)uaio_sys_raw(SYS_read, args[0], (long)&byte, 1, 0, 0, 0);
-	*ret_res = pass_on(nr, args);
+	*ret_res = unit_make_call(nr, args);
 	store_release(&loser.is_held, 1);
 	while (!load_acquire(&loser.goes_on))
 		(void)uaio_sys_raw(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
@@ -72,12 +61,6 @@ static void arm_loser(void)
 	store_relaxed(&loser.nr_after, 0);
 	store_release(&loser.is_armed, 1);
 	unit_hook(lose_and_hold);
-}
-
-static long wait_for_one(void *arg)
-{
-	(void)arg;
-	return unit_reap_one(handle);
 }
 
 /* The client looks at its ring, sleeps in a wait, or comes when it is over. */
@@ -95,12 +78,12 @@ what_is_ready_again_while_it_is_tried_is_tried_once_more(void **state)
 
 		submit_read_of_byte(&byte);
 		if (way == SLEEPS) {
-			unit_thread_start(&waiter, wait_for_one, NULL);
+			unit_thread_start(&waiter, reap_one, NULL);
 			unit_await_sleep(&waiter);
 		}
 		arm_loser();
 		put_text("a");
-		unit_await(is_over, &loser.is_held);
+		unit_await(unit_is_set, &loser.is_held);
 		put_text("b");
 		store_release(&loser.goes_on, 1);
 		if (way == SLEEPS)
@@ -159,7 +142,7 @@ static bool watch_tries(long nr, const long args[6], long *ret_res)
 	/* A thread that is about to try one as well may do so now. */
 	for (int64_t end = uaio_now_ns() + 20000; uaio_now_ns() < end;)
 		(void)uaio_sys_raw(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
-	*ret_res = pass_on(nr, args);
+	*ret_res = unit_make_call(nr, args);
 	sub_relaxed(&crowd.nr_tried, 1);
 	sub_relaxed(&crowd.is_tried[slot], 1);
 	return true;
@@ -456,7 +439,7 @@ static void a_stream_that_is_always_ready_holds_up_no_other(void **state)
 		assert_int_equal(unit_submit(handle, &iocb), 1);
 		since = uaio_now_ns();
 		assert_int_equal(write(others[1], "x", 1), 1);
-		unit_await(is_over, &mill.has_other);
+		unit_await(unit_is_set, &mill.has_other);
 		add_time(&same, since);
 	}
 	assert_median_below_ms(&apart, SOON_MS);
@@ -479,7 +462,7 @@ static bool take_away(long nr, const long args[6], long *ret_res)
 		return false;
 	(void)uaio_sys_raw(SYS_read, args[0], (long)bytes, sizeof(bytes), 0, 0,
 			   0);
-	*ret_res = pass_on(nr, args);
+	*ret_res = unit_make_call(nr, args);
 	(void)uaio_sys_raw(SYS_write, load_relaxed(&ends[1]), (long)"abcd", 4,
 			   0, 0, 0);
 	return true;
@@ -551,7 +534,7 @@ static bool arm_and_find_nothing(long nr, const long args[6], long *ret_res)
 	group = &uaio_ctx_find(handle)->queue.group;
 	switch (add_relaxed(&nr_reads, 1)) {
 	case 0:
-		*ret_res = pass_on(nr, args);
+		*ret_res = unit_make_call(nr, args);
 		(void)uaio_ready_arm(group);
 		(void)uaio_ready_look(group, UAIO_RUN_BY_FALLBACK);
 		return true;

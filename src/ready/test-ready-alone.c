@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include "ready/test-ready.h"
+#include "streams.h"
 
 static uint32_t nr_reads; /* atomic: tries on the first end */
 
@@ -78,12 +79,6 @@ static bool count_calls(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-static long reap_one(void *arg)
-{
-	(void)arg;
-	return unit_reap_one(handle);
-}
-
 /* The epoll waits for something to read. */
 static void read_asleep(char *byte)
 {
@@ -116,14 +111,6 @@ static bool fill(void)
 	return send(ends[0], bytes, sizeof(bytes), MSG_DONTWAIT) > 0;
 }
 
-static void drain(void)
-{
-	static char bytes[1 << 16];
-
-	while (recv(ends[1], bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
-		continue;
-}
-
 static void a_direction_is_watched_though_the_other_is_untried(void **state)
 {
 	char in = 0, out = 'y';
@@ -152,7 +139,7 @@ static void a_direction_is_watched_though_the_other_is_untried(void **state)
 		assert_int_equal(uaio_aio_submit(handle, 2, iocbs), 2);
 		/* By the fallback thread, sooner or later. */
 		unit_await(is_watched_for_writing, NULL);
-		drain();
+		drain_stream(ends[1]);
 		assert_int_equal(take_from_ring(handle), 1);
 		put_text("x");
 		assert_int_equal(take_from_ring(handle), 1);

@@ -337,12 +337,6 @@ static long wait_briefly(void *arg)
 	return uaio_aio_getevents(handle, 1, 1, &event, &moment);
 }
 
-static long wait_for_one(void *arg)
-{
-	(void)arg;
-	return unit_reap_one(handle);
-}
-
 static const char *leave_to_who_sleeps_on(void)
 {
 	enum { NR = 40 };
@@ -357,7 +351,7 @@ static const char *leave_to_who_sleeps_on(void)
 		submit_read_of_byte(&byte);
 		unit_thread_start(&first, wait_briefly, NULL);
 		unit_await_sleep(&first);
-		unit_thread_start(&second, wait_for_one, NULL);
+		unit_thread_start(&second, reap_one, NULL);
 		unit_await_sleep(&second);
 		assert_int_equal(unit_thread_join(&first), 0);
 		unit_await_sleep(&second);

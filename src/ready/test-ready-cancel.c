@@ -11,6 +11,7 @@
 
 #include "aio/handle.h"
 #include "ready/test-ready.h"
+#include "streams.h"
 
 static struct io_event reap_event(void)
 {
@@ -18,14 +19,6 @@ static struct io_event reap_event(void)
 
 	assert_int_equal(unit_reap(handle, 1, &event), 1);
 	return event;
-}
-
-static void assert_no_more(void)
-{
-	struct timespec zero = { 0, 0 };
-	struct uaio_event event;
-
-	assert_int_equal(uaio_aio_getevents(handle, 0, 1, &event, &zero), 0);
 }
 
 /*
@@ -60,18 +53,6 @@ static int by_context(struct iocb *iocb)
 static int (*const ways[])(struct iocb *) = { by_call, by_request,
 					      by_descriptor, by_context };
 
-/* Fill the pipe to the brim. */
-static void fill_pipe(void)
-{
-	static const char plenty[65536];
-	int flags = fcntl(ends[1], F_GETFL);
-
-	assert_int_equal(fcntl(ends[1], F_SETFL, flags | O_NONBLOCK), 0);
-	while (write(ends[1], plenty, sizeof(plenty)) > 0)
-		;
-	assert_int_equal(fcntl(ends[1], F_SETFL, flags), 0);
-}
-
 static void each_way_to_cancel_gives_a_request_one_event(void **state)
 {
 	static char bytes[1 << 20];
@@ -88,7 +69,7 @@ static void each_way_to_cancel_gives_a_request_one_event(void **state)
 			assert_int_equal(unit_submit(handle, &iocbs[k]), 1);
 			/* Tried in vain, or not yet tried. */
 			if (k % 2)
-				assert_no_more();
+				unit_assert_no_more(handle);
 			assert_int_equal(ways[i](&iocbs[k]), 1);
 			assert_int_equal((int64_t)reap_event().res,
 					 k ? 0 : -ECANCELED);
@@ -99,7 +80,7 @@ static void each_way_to_cancel_gives_a_request_one_event(void **state)
 				2);
 		}
 	}
-	assert_no_more();
+	unit_assert_no_more(handle);
 	/* No request is left that could take this byte. */
 	put_text("x");
 	assert_int_equal(read(ends[0], bytes, 1), 1);
@@ -123,11 +104,11 @@ static void a_write_that_waits_tells_what_it_has_written(void **state)
 		put = (int64_t)reap_event().res;
 		assert_in_range(put, 1, (int64_t)sizeof(bytes) - 1);
 		assert_int_equal(read(ends[0], bytes, (size_t)put), put);
-		fill_pipe();
+		fill_stream(ends[1], 65536);
 		assert_int_equal(unit_submit(handle, &iocb), 1);
 		assert_int_equal(ways[i](&iocb), 1);
 		assert_int_equal((int64_t)reap_event().res, -ECANCELED);
-		assert_no_more();
+		unit_assert_no_more(handle);
 		close_pipe();
 	}
 }
@@ -245,7 +226,7 @@ static void cancel_while_tried(unsigned way, bool gives, bool holds_after)
 	/* All but io_cancel cancel what waits on. */
 	if (!gives && ways[way] != by_call)
 		assert_int_equal(nr, 1);
-	assert_no_more();
+	unit_assert_no_more(handle);
 }
 
 static void a_request_being_tried_has_one_event_if_cancelled(void **state)
@@ -350,7 +331,7 @@ static void race(unsigned way)
 	assert_int_equal(read(ends[0], left, sizeof(left)),
 			 NR_RACERS + 1 - nr_read);
 	assert_int_equal(left[0], nr_read);
-	assert_no_more();
+	unit_assert_no_more(handle);
 }
 
 static void every_byte_and_every_read_is_accounted_for(void **state)
@@ -402,7 +383,7 @@ static void destroying_a_thousand_parked_requests_is_quick(void **state)
 			assert_int_equal(unit_submit(handle, &iocb), 1);
 		}
 		if (round % 2)
-			assert_no_more();
+			unit_assert_no_more(handle);
 		since = uaio_now_ns();
 		unit_destroy(handle);
 		add_time(&times, since);
@@ -440,7 +421,7 @@ static void destroy_waits_for_no_delay(void **state)
 		open_pipe(4);
 		submit_read_of_byte(byte);
 		if (i & 1)
-			assert_no_more();
+			unit_assert_no_more(handle);
 		if (i & 2)
 			stay_away_us(3000);
 		if (i & 4)

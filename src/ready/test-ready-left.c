@@ -58,25 +58,14 @@ static bool hold(struct place *place)
 	return true;
 }
 
-static bool is_set(void *arg)
-{
-	return load_acquire((uint32_t *)arg);
-}
-
 static void await_held(struct place *place)
 {
-	unit_await(is_set, &place->is_held);
+	unit_await(unit_is_set, &place->is_held);
 }
 
 static void release(struct place *place)
 {
 	store_release(&place->goes_on, 1);
-}
-
-static long make(long nr, const long args[6])
-{
-	return uaio_sys_raw(nr, args[0], args[1], args[2], args[3], args[4],
-			    args[5]);
 }
 
 static struct uaio_queue *queue_of(uint64_t context)
@@ -211,7 +200,7 @@ static bool hold_teller(long nr, const long args[6], long *ret_res)
 	if (role == OF_ENGINE && nr == SYS_futex &&
 	    (uint32_t *)args[0] == &queue_of(handle)->group.lock.word &&
 	    load_acquire(&told.is_armed)) {
-		*ret_res = make(nr, args);
+		*ret_res = unit_make_call(nr, args);
 		(void)hold(&told);
 		return true;
 	}

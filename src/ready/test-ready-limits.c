@@ -91,14 +91,6 @@ static void without_descriptors_waiting_works_or_is_refused(void **state)
 	assert_int_equal(unit_in_child(wait_without_descriptors), 0);
 }
 
-/* Bytes already in the pipe cannot be taken back by a refusal. */
-static bool refuse_memory(long nr, const long args[6], long *ret_res)
-{
-	(void)args;
-	*ret_res = -ENOMEM;
-	return nr == SYS_mmap;
-}
-
 static int write_half_without_memory(void)
 {
 	static char bytes[1 << 20];
@@ -115,7 +107,7 @@ static int write_half_without_memory(void)
 	iocb.aio_nbytes = 1;
 	if (unit_submit(handle, &iocb) != 1 || unit_reap_one(handle) != 1)
 		return 2;
-	unit_hook(refuse_memory);
+	unit_hook(unit_refuse_memory);
 	iocb.aio_nbytes = sizeof(bytes);
 	ret = unit_submit(handle, &iocb);
 	if (ret == 1) {

@@ -48,11 +48,6 @@ static void hold(void)
 		(void)uaio_sys_raw(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
 }
 
-static bool is_set(void *arg)
-{
-	return load_acquire((uint32_t *)arg);
-}
-
 static struct iocb poll_of(int fd, unsigned events)
 {
 	return unit_iocb(IOCB_CMD_POLL, fd, (void *)(uintptr_t)events, 0, 0);
@@ -88,7 +83,7 @@ static void a_poll_is_cancelled_while_the_next_is_looked_at(void **state)
 		store_relaxed(&nr_looks, 0);
 		arm_held(hold_second_look);
 		put_text("x");
-		unit_await(is_set, &held.is_held);
+		unit_await(unit_is_set, &held.is_held);
 		assert_int_equal(uaio_aio_cancel(handle, &first), -EINPROGRESS);
 		store_release(&held.goes_on, 1);
 		assert_int_equal(unit_reap(handle, 2, events), 2);
@@ -112,14 +107,6 @@ static void a_poll_is_looked_at_behind_many_that_wait_on(void **state)
 	put_text("x");
 	assert_int_equal(unit_reap_one(handle), POLLIN);
 	close_pipe();
-}
-
-static long reap_two(void *arg)
-{
-	struct io_event events[2];
-
-	(void)arg;
-	return unit_reap(handle, 2, events);
 }
 
 static bool is_drained(void *arg)
@@ -231,7 +218,7 @@ static void a_queue_sees_what_a_run_of_another_leaves_over(void **state)
 	unit_thread_start(&waiters[1], reap_second, NULL);
 	unit_await_sleep(&waiters[1]);
 	assert_int_equal(write(ends[1], bytes, sizeof(bytes)), sizeof(bytes));
-	unit_await(is_set, &held.is_held);
+	unit_await(unit_is_set, &held.is_held);
 	unit_await(sleeps_again, &held.nr_sleeps);
 	unit_await_sleep(&waiters[1]);
 	store_release(&held.goes_on, 1);
@@ -355,7 +342,7 @@ static void a_thread_that_jumped_out_finds_events_by_looking(void **state)
 	assert_int_equal(sigaction(SIGUSR1, &action, &old), 0);
 	assert_int_equal(
 		tgkill(getpid(), (pid_t)load_relaxed(&waiter.tid), SIGUSR1), 0);
-	unit_await(is_set, &held.is_held);
+	unit_await(unit_is_set, &held.is_held);
 	assert_int_equal(sigaction(SIGUSR1, &old, NULL), 0);
 	serve_jumper(&waiter);
 }
@@ -478,7 +465,7 @@ static void a_leader_that_is_taken_for_lost_learns_of_its_event(void **state)
 		arm_held(hold_leader);
 		store_relaxed(&slow.nr_others, 0);
 		unit_thread_start(&leader, reap_one_slowly, NULL);
-		unit_await(is_set, &held.is_held);
+		unit_await(unit_is_set, &held.is_held);
 		unit_thread_start(&other, reap_two, NULL);
 		unit_await(is_taken_for_lost, NULL);
 		unit_await_sleep(&other);

@@ -50,7 +50,7 @@ enum { BY_SLEEP, BY_RING, BY_EVENTFD, NR_WAYS };
 
 static uint32_t is_reaped; /* atomic */
 
-static long reap_one(void *arg)
+static long reap_and_tell(void *arg)
 {
 	int64_t res = unit_reap_one(handle);
 
@@ -90,7 +90,7 @@ static bool see_to(unsigned way, int waker, const struct iocb *iocb)
 
 	store_relaxed(&is_reaped, 0);
 	if (way == BY_SLEEP) {
-		unit_thread_start(&waiter, reap_one, NULL);
+		unit_thread_start(&waiter, reap_and_tell, NULL);
 		unit_await_sleep(&waiter);
 	}
 	if (is_write)
@@ -231,7 +231,7 @@ static void requests_that_cannot_be_watched_again_are_served(void **state)
 					 0, 0)
 			     : unit_iocb(IOCB_CMD_PREAD, ends[0], &byte, 1, 0);
 		assert_int_equal(unit_submit(handle, &iocb), 1);
-		unit_thread_start(&waiter, reap_one, NULL);
+		unit_thread_start(&waiter, reap_and_tell, NULL);
 		unit_await_sleep(&waiter);
 		store_relaxed(&refusal.nr_left, UINT32_MAX);
 		unit_hook(refuse);
@@ -336,7 +336,7 @@ static void a_number_is_given_up_when_nobody_writes_to_it(void **state)
 	iocbs[0] = unit_iocb(IOCB_CMD_POLL, ends[0], (void *)POLLIN, 0, 0);
 	iocbs[1] = unit_iocb(IOCB_CMD_POLL, ends[1], (void *)POLLOUT, 0, 0);
 	assert_int_equal(unit_submit(handle, &iocbs[0]), 1);
-	unit_thread_start(&waiter, reap_one, NULL);
+	unit_thread_start(&waiter, reap_and_tell, NULL);
 	unit_await_sleep(&waiter);
 	unit_hook(hold_kick);
 	unit_thread_start(&submitter, submit_and_wake, &iocbs[1]);
@@ -353,7 +353,7 @@ static void a_number_is_given_up_when_nobody_writes_to_it(void **state)
 	assert_false(uaio_own_fd(kicked, kicked, &own));
 	assert_int_equal(close((int)kicked), 0);
 	/* What it was for goes on by another. */
-	unit_thread_start(&waiter, reap_one, NULL);
+	unit_thread_start(&waiter, reap_and_tell, NULL);
 	unit_await_sleep(&waiter);
 	assert_int_equal(unit_submit(handle, &iocbs[1]), 1);
 	assert_int_equal(unit_thread_join(&waiter), POLLOUT);

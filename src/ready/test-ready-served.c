@@ -179,15 +179,6 @@ static void a_waiter_that_comes_late_is_served_at_once(void **state)
 	end();
 }
 
-/* It has one of the two events it needs when it falls asleep, or none. */
-static long wait_for_two(void *arg)
-{
-	struct io_event events[2];
-
-	(void)arg;
-	return unit_reap(handle, 2, events);
-}
-
 static void a_waiter_for_two_is_served_with_the_second(void **state)
 {
 	(void)state;
@@ -199,7 +190,7 @@ static void a_waiter_for_two_is_served_with_the_second(void **state)
 		submit_two_reads(bytes);
 		if (i % 2)
 			put_text("a");
-		start_asleep(&thread, wait_for_two, NULL);
+		start_asleep(&thread, reap_two, NULL);
 		if (i % 2 == 0) {
 			put_text("a");
 			unit_await_sleep(&thread);
@@ -304,11 +295,6 @@ static void a_client_that_only_looks_at_its_eventfd_is_served(void **state)
 
 /* Two that wait */
 
-static bool is_over(void *arg)
-{
-	return load_acquire((uint32_t *)arg);
-}
-
 struct served {
 	struct waiting waiting;
 	uint32_t is_over; /* atomic */
@@ -411,7 +397,7 @@ static void the_older_read_of_another_context_is_served_first(void **state)
 			put_text("a");
 			assert_int_equal(take_from_ring(idle), 1);
 			unit_await_sleep(&thread);
-			assert_false(is_over(&served.is_over));
+			assert_false(unit_is_set(&served.is_over));
 		}
 		wake(&thread, i % 2 ? "b" : "ab", 1);
 		if (i % 2 == 0)

@@ -215,11 +215,6 @@ static bool hold_poll(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-static bool is_set(void *arg)
-{
-	return load_acquire((uint32_t *)arg);
-}
-
 static void arm_interval(void)
 {
 	store_relaxed(&interval.is_known, 0);
@@ -242,7 +237,7 @@ static void a_poll_never_reports_another_files_events(void **state)
 	arm_interval();
 	iocb = unit_iocb(IOCB_CMD_POLL, ends[0], (void *)POLLIN, 0, 0);
 	assert_int_equal(unit_submit(handle, &iocb), 1);
-	unit_await(is_set, &interval.has_begun);
+	unit_await(unit_is_set, &interval.has_begun);
 	unit_dup2(ready, ends[0]);
 	store_release(&interval.may_go_on, 1);
 	assert_int_equal(uaio_aio_getevents(handle, 1, 1, &event, &moment), 0);
@@ -263,7 +258,7 @@ static void a_poll_survives_the_end_of_its_number(void **state)
 	arm_interval();
 	iocb = unit_iocb(IOCB_CMD_POLL, ends[0], (void *)POLLIN, 0, 0);
 	assert_int_equal(unit_submit(handle, &iocb), 1);
-	unit_await(is_set, &interval.has_begun);
+	unit_await(unit_is_set, &interval.has_begun);
 	unit_close(ends[0]);
 	store_release(&interval.may_go_on, 1);
 	assert_int_equal(uaio_aio_getevents(handle, 1, 1, &event, &moment), 0);

@@ -72,6 +72,21 @@ static inline void submit_read_of_byte(char *byte)
 	assert_int_equal(unit_submit(handle, &iocb), 1);
 }
 
+/* For threads: wait for so many events. Return: the res of one; their number. */
+static inline long reap_one(void *arg)
+{
+	(void)arg;
+	return unit_reap_one(handle);
+}
+
+static inline long reap_two(void *arg)
+{
+	struct io_event events[2];
+
+	(void)arg;
+	return unit_reap(handle, 2, events);
+}
+
 /* times */
 
 struct times {

@@ -309,7 +309,7 @@ static void timers_end_in_the_order_of_their_times(void **state)
 	close_queue();
 }
 
-static long reap_one(void *arg)
+static long reap_timer(void *arg)
 {
 	struct io_event event;
 
@@ -330,7 +330,7 @@ static void end_while_asleep(uint64_t first)
 	for (unsigned i = 0; i < 5; i++) {
 		if (first)
 			set(LONG_NS, first);
-		unit_thread_start(&thread, reap_one, NULL);
+		unit_thread_start(&thread, reap_timer, NULL);
 		unit_await_sleep(&thread);
 		set(MS, 1);
 		assert_int_equal(unit_thread_join(&thread), 1);

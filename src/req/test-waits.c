@@ -114,14 +114,6 @@ static long cancel_all(void *arg)
 	return uaio_ctx_cancel_all(handle);
 }
 
-static void assert_no_more(uint64_t ctx)
-{
-	struct timespec zero = { 0, 0 };
-	struct uaio_event event;
-
-	assert_int_equal(uaio_aio_getevents(ctx, 0, 1, &event, &zero), 0);
-}
-
 /* The pipe has the one byte. */
 static void assert_unread(void)
 {
@@ -172,7 +164,7 @@ static void a_try_holds_up_no_cancelling_of_other_requests(void **state)
 	for (unsigned i = 0; i < 5; i++)
 		assert_int_equal((int64_t)reaping.events[i].res, -ECANCELED);
 	assert_int_equal(tried, 'x');
-	assert_no_more(handle);
+	unit_assert_no_more(handle);
 	unit_close(pipes[0]);
 	unit_close(pipes[1]);
 	close_pipe();
@@ -213,7 +205,7 @@ static void of_two_that_cancel_a_request_being_tried_one_is_told(void **state)
 		await_canceller(&canceller, i % 2);
 		end_trial();
 		assert_int_equal((int64_t)reaping.events[0].res, -ECANCELED);
-		assert_no_more(handle);
+		unit_assert_no_more(handle);
 		assert_unread();
 	}
 	close_pipe();
@@ -244,7 +236,7 @@ static void a_request_executed_leaves_the_next_to_be_cancelled(void **state)
 			assert_int_equal((int64_t)reaping.events[k].res,
 					 k ? -ECANCELED : 1);
 		}
-		assert_no_more(handle);
+		unit_assert_no_more(handle);
 	}
 	close_pipe();
 }
@@ -274,7 +266,7 @@ static void requests_behind_one_being_tried_are_cancelled_too(void **state)
 		assert_int_equal(reaping.events[i].data, i);
 		assert_int_equal((int64_t)reaping.events[i].res, -ECANCELED);
 	}
-	assert_no_more(handle);
+	unit_assert_no_more(handle);
 	assert_unread();
 	close_pipe();
 }
@@ -297,7 +289,7 @@ static void a_request_for_a_worker_is_cancelled_instead(void **state)
 	assert_int_equal(unit_thread_join(&canceller), 0);
 	end_trial();
 	assert_int_equal((int64_t)reaping.events[0].res, -ECANCELED);
-	assert_no_more(handle);
+	unit_assert_no_more(handle);
 	assert_unread();
 	close_pipe();
 }
@@ -384,7 +376,7 @@ static void cancel_cold(bool has_come)
 	assert_int_equal(unit_reap(handle, 1, &event), 1);
 	assert_int_equal(event.data, 0);
 	assert_int_equal(event.res, PAGE);
-	assert_no_more(handle);
+	unit_assert_no_more(handle);
 	unit_destroy(handle);
 }
 

@@ -13,6 +13,7 @@
 
 #define RING_ENTRIES 64
 #include "test-uring.h"
+#include "streams.h"
 
 enum {
 	GROUP = 7,
@@ -235,12 +236,8 @@ static void a_stream_is_sent_in_its_order(void **state)
 
 static void fill_socket(void)
 {
-	static const char zeroes[4096];
-
-	while (send(fds[0], zeroes, sizeof(zeroes), MSG_DONTWAIT) > 0)
-		;
-	while (send(fds[0], zeroes, 1, MSG_DONTWAIT) > 0)
-		;
+	fill_stream(fds[0], 4096);
+	fill_stream(fds[0], 1);
 }
 
 static void what_waits_ends_with_its_ring(void **state)

@@ -40,27 +40,20 @@ static int stop(void **state)
 #define RING_TEST(function) \
 	cmocka_unit_test_setup_teardown(function, start, stop)
 
-/* The result of the one that was put. */
-static int32_t made(void)
-{
-	submit(&client, 1);
-	return get(&client).res;
-}
-
 static int32_t opened(const char *name, int flags)
 {
 	struct io_uring_sqe *sqe =
 		put_rw(&client, IORING_OP_OPENAT, dir, name, 0600, 0, 1);
 
 	sqe->open_flags = (uint32_t)(flags | O_CLOEXEC);
-	return made();
+	return made(&client);
 }
 
 static int32_t unlinked(const char *name, int flags)
 {
 	put_rw(&client, IORING_OP_UNLINKAT, dir, name, 0, 0, 1)->unlink_flags =
 		(uint32_t)flags;
-	return made();
+	return made(&client);
 }
 
 static int32_t two_paths(uint8_t opcode, const char *from, const char *to,
@@ -70,7 +63,7 @@ static int32_t two_paths(uint8_t opcode, const char *from, const char *to,
 		put_rw(&client, opcode, dir, from, len, 0, 1);
 
 	sqe->addr2 = (uintptr_t)to;
-	return made();
+	return made(&client);
 }
 
 static void files_are_opened_and_closed(void **state)
@@ -85,33 +78,33 @@ static void files_are_opened_and_closed(void **state)
 	assert_int_equal(opened(NULL, O_RDONLY), -EFAULT);
 	sqe = put_rw(&client, IORING_OP_OPENAT2, dir, "a", sizeof(how), 0, 1);
 	sqe->addr2 = (uintptr_t)&how;
-	other = made();
+	other = made(&client);
 	assert_true(other >= 0);
 	sqe = put_rw(&client, IORING_OP_OPENAT2, dir, "a", 8, 0, 1);
 	sqe->addr2 = (uintptr_t)&how;
-	assert_int_equal(made(), -EINVAL);
+	assert_int_equal(made(&client), -EINVAL);
 	sqe = put_rw(&client, IORING_OP_OPENAT2, dir, "a", sizeof(how), 0, 1);
 	sqe->addr2 = (uintptr_t)&how;
 	sqe->file_index = 1;
-	assert_int_equal(made(), -EINVAL);
+	assert_int_equal(made(&client), -EINVAL);
 	how.flags = O_RDONLY;
 	sqe = put_rw(&client, IORING_OP_OPENAT2, dir, "a", sizeof(how), 0, 1);
 	sqe->addr2 = (uintptr_t)&how;
 	sqe->file_index = 1;
-	assert_int_equal(made(), -ENXIO);
+	assert_int_equal(made(&client), -ENXIO);
 	put_rw(&client, IORING_OP_OPENAT, dir, "a", 0, 0, 1)->file_index =
 		IORING_FILE_INDEX_ALLOC;
-	assert_int_equal(made(), -ENFILE);
+	assert_int_equal(made(&client), -ENFILE);
 	put(&client, IORING_OP_CLOSE, other, 1);
-	assert_int_equal(made(), 0);
+	assert_int_equal(made(&client), 0);
 	put(&client, IORING_OP_CLOSE, other, 1);
-	assert_int_equal(made(), -EBADF);
+	assert_int_equal(made(&client), -EBADF);
 	put(&client, IORING_OP_CLOSE, client.fd, 1);
-	assert_int_equal(made(), -EBADF);
+	assert_int_equal(made(&client), -EBADF);
 	put(&client, IORING_OP_CLOSE, fd, 1)->len = 1;
-	assert_int_equal(made(), -EINVAL);
+	assert_int_equal(made(&client), -EINVAL);
 	put(&client, IORING_OP_CLOSE, fd, 1);
-	assert_int_equal(made(), 0);
+	assert_int_equal(made(&client), 0);
 	assert_int_equal(unlinked("a", 0), 0);
 }
 
@@ -122,9 +115,9 @@ static void paths_are_made_moved_and_removed(void **state)
 
 	(void)state;
 	put_rw(&client, IORING_OP_MKDIRAT, dir, "d", 0700, 0, 1);
-	assert_int_equal(made(), 0);
+	assert_int_equal(made(&client), 0);
 	put_rw(&client, IORING_OP_MKDIRAT, dir, "d", 0700, 0, 1);
-	assert_int_equal(made(), -EEXIST);
+	assert_int_equal(made(&client), -EEXIST);
 	assert_int_equal(two_paths(IORING_OP_SYMLINKAT, "target", "s", 0), 0);
 	assert_int_equal(two_paths(IORING_OP_RENAMEAT, "d", "e", (uint32_t)dir),
 			 0);
@@ -135,7 +128,7 @@ static void paths_are_made_moved_and_removed(void **state)
 	sqe = put_rw(&client, IORING_OP_STATX, dir, "e", STATX_BASIC_STATS, 0,
 		     1);
 	sqe->addr2 = (uintptr_t)&st;
-	assert_int_equal(made(), 0);
+	assert_int_equal(made(&client), 0);
 	assert_true(S_ISDIR(st.stx_mode));
 	assert_int_equal(unlinked("e", 0), -EISDIR);
 	assert_int_equal(unlinked("e", AT_REMOVEDIR), 0);
@@ -144,7 +137,7 @@ static void paths_are_made_moved_and_removed(void **state)
 	assert_int_equal(unlinked("t", 0), 0);
 	put_rw(&client, IORING_OP_MKDIRAT, 0, "d", 0700, 0, 1)->flags =
 		IOSQE_FIXED_FILE;
-	assert_int_equal(made(), -EBADF);
+	assert_int_equal(made(&client), -EBADF);
 }
 
 /* In the kernel no address does more harm than that. */
@@ -200,7 +193,7 @@ static void addresses_where_nothing_is_fail_the_request(void **state)
 		if (wrongs[i].opcode == IORING_OP_READ)
 			assert_int_equal(write(fd, "a", 1), 1);
 		sqe->addr3 = (uintptr_t)wrongs[i].addr3;
-		assert_int_equal(made(), -EFAULT);
+		assert_int_equal(made(&client), -EFAULT);
 		unit_close(fd);
 	}
 	assert_int_equal(munmap(nowhere, bytes), 0);
@@ -244,11 +237,11 @@ static void nothing_is_done_to_a_ring(void **state)
 			sqe->splice_fd_in = ends[0];
 			sqe->splice_off_in = sqe->off = ~0ull;
 		}
-		assert_int_equal(made(), answers[i / 2].res);
+		assert_int_equal(made(&client), answers[i / 2].res);
 	}
 	put_rw(&client, IORING_OP_FSETXATTR, client.fd, "user.a", 1, 0, 1)
 		->addr2 = (uintptr_t) "v";
-	assert_int_equal(made(), -EPERM);
+	assert_int_equal(made(&client), -EPERM);
 	/* It is a result, which comes when its turn does. */
 	put(&client, IORING_OP_NOP, -1, 2)->flags = IOSQE_IO_LINK;
 	put_rw(&client, IORING_OP_WRITE, client.fd, memory, 1, 0, 3)->flags =
@@ -270,23 +263,23 @@ static void files_are_allocated_cut_and_advised(void **state)
 
 	(void)state;
 	put_rw(&client, IORING_OP_FALLOCATE, fd, (void *)8192, 0, 0, 1);
-	assert_int_equal(made(), 0);
+	assert_int_equal(made(&client), 0);
 	assert_int_equal(fstat(fd, &st), 0);
 	assert_int_equal(st.st_size, 8192);
 	put_rw(&client, IORING_OP_FTRUNCATE, fd, NULL, 0, 100, 1);
-	assert_int_equal(made(), 0);
+	assert_int_equal(made(&client), 0);
 	assert_int_equal(fstat(fd, &st), 0);
 	assert_int_equal(st.st_size, 100);
 	put(&client, IORING_OP_FADVISE, fd, 1)->fadvise_advice =
 		POSIX_FADV_SEQUENTIAL;
-	assert_int_equal(made(), 0);
+	assert_int_equal(made(&client), 0);
 	put(&client, IORING_OP_FADVISE, fd, 1)->fadvise_advice = 99;
-	assert_int_equal(made(), -EINVAL);
+	assert_int_equal(made(&client), -EINVAL);
 	put_rw(&client, IORING_OP_SYNC_FILE_RANGE, fd, NULL, 100, 0, 1)
 		->sync_range_flags = SYNC_FILE_RANGE_WRITE;
-	assert_int_equal(made(), 0);
+	assert_int_equal(made(&client), 0);
 	put(&client, IORING_OP_FALLOCATE, fd, 1)->rw_flags = 1;
-	assert_int_equal(made(), -EINVAL);
+	assert_int_equal(made(&client), -EINVAL);
 	unit_close(fd);
 }
 
@@ -301,7 +294,7 @@ static void data_are_spliced(void **state)
 	assert_int_equal(write(a[1], "abc", 3), 3);
 	sqe = put_rw(&client, IORING_OP_TEE, b[1], NULL, 2, 0, 1);
 	sqe->splice_fd_in = a[0];
-	assert_int_equal(made(), 2);
+	assert_int_equal(made(&client), 2);
 	fds[0] = a[0];
 	fds[1] = b[1];
 	assert_int_equal(uaio_uring_register((uint32_t)client.fd,
@@ -312,13 +305,13 @@ static void data_are_spliced(void **state)
 	sqe->splice_fd_in = 0;
 	sqe->splice_flags = SPLICE_F_FD_IN_FIXED;
 	sqe->flags = IOSQE_FIXED_FILE;
-	assert_int_equal(made(), 2);
+	assert_int_equal(made(&client), 2);
 	assert_int_equal(read(b[0], in, 4), 4);
 	assert_memory_equal(in, "abab", 4);
 	sqe = put_rw(&client, IORING_OP_SPLICE, 9, NULL, 2, -1, 1);
 	sqe->splice_off_in = ~0ull;
 	sqe->flags = IOSQE_FIXED_FILE;
-	assert_int_equal(made(), -EBADF);
+	assert_int_equal(made(&client), -EBADF);
 	for (int i = 0; i < 2; i++) {
 		unit_close(a[i]);
 		unit_close(b[i]);
@@ -374,12 +367,12 @@ static void an_epoll_is_told_of_a_file(void **state)
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 	sqe = put_rw(&client, IORING_OP_EPOLL_CTL, ep, &event, EPOLL_CTL_ADD,
 		     ends[1], 1);
-	assert_int_equal(made(), 0);
+	assert_int_equal(made(&client), 0);
 	assert_int_equal(epoll_wait(ep, &event, 1, 0), 1);
 	assert_int_equal(event.data.u64, 5);
 	sqe = put_rw(&client, IORING_OP_EPOLL_CTL, ep, &event, EPOLL_CTL_ADD,
 		     ends[1], 1);
-	assert_int_equal(made(), -EEXIST);
+	assert_int_equal(made(&client), -EEXIST);
 	(void)sqe;
 	unit_close(ep);
 	unit_close(ends[0]);

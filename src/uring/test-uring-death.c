@@ -329,7 +329,7 @@ static pid_t begin(void (*act)(void), pid_t *ret_tid)
 	int status;
 
 	assert_int_equal(pipe(pipe_of_dead), 0);
-	client.prepared = load_acquire(client.sq_tail);
+	catch_up(&client);
 	child = fork();
 	assert_true(child >= 0);
 	if (child == 0) {
@@ -466,11 +466,6 @@ static void take_until_told(uint64_t user_data)
 		take_one();
 }
 
-static void catch_up(void)
-{
-	client.prepared = load_acquire(client.sq_tail);
-}
-
 static void put_read(const int ends[2], uint64_t user_data)
 {
 	static char byte;
@@ -483,7 +478,7 @@ static void use_the_ring(const int ends[2], uint64_t user_data)
 {
 	uint32_t nr;
 
-	catch_up();
+	catch_up(&client);
 	put(&client, IORING_OP_NOP, -1, user_data);
 	nr = tell(&client);
 	assert_int_equal(enter(&client, nr, 1), nr);
@@ -517,7 +512,7 @@ static void submit_what_is_left(void)
 	uint32_t head = load_acquire(client.sq_head);
 	uint32_t nr;
 
-	catch_up();
+	catch_up(&client);
 	nr = client.prepared - head;
 	assert_in_range(nr, 0, ENTRIES);
 	assert_int_equal(enter(&client, nr, 0), nr);

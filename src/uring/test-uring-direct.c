@@ -9,23 +9,16 @@
 
 #include "test-uring-files.h"
 
-/* The result of what was put last. */
-static int32_t made(void)
-{
-	submit(&client, 1);
-	return get(&client).res;
-}
-
 static int32_t opened(const char *path, int place)
 {
 	put_open(path, O_RDONLY, place, 1);
-	return made();
+	return made(&client);
 }
 
 static int32_t closed(int place)
 {
 	put_close(place, 1);
-	return made();
+	return made(&client);
 }
 
 static int32_t read_at(int place)
@@ -33,7 +26,7 @@ static int32_t read_at(int place)
 	char byte;
 
 	put_read(place, &byte, 1);
-	return made();
+	return made(&client);
 }
 
 static void what_is_opened_has_a_place_and_no_number(void **state)
@@ -49,7 +42,7 @@ static void what_is_opened_has_a_place_and_no_number(void **state)
 	assert_int_equal(closed(0), -ENXIO);
 	make_table(NR_PLACES);
 	put_open("/dev/zero", O_CLOEXEC, 0, 1);
-	assert_int_equal(made(), -EINVAL);
+	assert_int_equal(made(&client), -EINVAL);
 	assert_int_equal(opened("/dev/zero", 0), 0);
 	assert_int_equal(opened("/dev/zero", NR_PLACES), -EINVAL);
 	assert_int_equal(opened("/dev/zero", ANY), 1);
@@ -69,9 +62,9 @@ static void what_is_opened_has_a_place_and_no_number(void **state)
 	snprintf(self, sizeof(self), "/proc/self/fd/%d", client.fd);
 	assert_int_equal(opened(self, 0), -EBADF);
 	put_close(1, 1)->fd = 3;
-	assert_int_equal(made(), -EINVAL);
+	assert_int_equal(made(&client), -EINVAL);
 	put_close(1, 1)->flags = IOSQE_FIXED_FILE;
-	assert_int_equal(made(), -EBADF);
+	assert_int_equal(made(&client), -EBADF);
 }
 
 static void a_worker_or_a_chain_opens_as_well(void **state)
@@ -81,10 +74,10 @@ static void a_worker_or_a_chain_opens_as_well(void **state)
 	(void)state;
 	make_table(NR_PLACES);
 	put_open("/dev/zero", O_RDONLY, 3, 1)->flags = IOSQE_ASYNC;
-	assert_int_equal(made(), 0);
+	assert_int_equal(made(&client), 0);
 	assert_int_equal(read_at(3), 1);
 	put_close(3, 1)->flags = IOSQE_ASYNC;
-	assert_int_equal(made(), 0);
+	assert_int_equal(made(&client), 0);
 	put_open("/dev/zero", O_RDONLY, 3, 1)->flags = IOSQE_IO_LINK;
 	put_read(3, &byte, 2)->flags |= IOSQE_IO_LINK;
 	put_close(3, 3);
@@ -146,7 +139,7 @@ static void free_places_are_chosen_as_the_kernel_does(void **state)
 static int32_t updated(uint64_t off, int32_t *fds, uint32_t nr)
 {
 	put_rw(&client, IORING_OP_FILES_UPDATE, -1, fds, nr, (int64_t)off, 1);
-	return made();
+	return made(&client);
 }
 
 static void a_request_updates_the_table(void **state)
@@ -194,7 +187,7 @@ static int32_t installed(int place, uint32_t flags)
 
 	sqe->flags = IOSQE_FIXED_FILE;
 	sqe->rw_flags = (int)flags;
-	return made();
+	return made(&client);
 }
 
 static void a_file_of_the_table_gets_a_number(void **state)
@@ -215,7 +208,7 @@ static void a_file_of_the_table_gets_a_number(void **state)
 	assert_int_equal(installed(1, 0), -EBADF);
 	assert_int_equal(installed(2, 2), -EINVAL);
 	put(&client, IORING_OP_FIXED_FD_INSTALL, 2, 1);
-	assert_int_equal(made(), -EBADF);
+	assert_int_equal(made(&client), -EBADF);
 }
 
 static int32_t piped(uint32_t file_index, int *ends)
@@ -224,7 +217,7 @@ static int32_t piped(uint32_t file_index, int *ends)
 		put_rw(&client, IORING_OP_PIPE, 0, ends, 0, 0, 1);
 
 	sqe->file_index = file_index;
-	return made();
+	return made(&client);
 }
 
 static void a_pipe_has_two_places(void **state)

@@ -12,11 +12,6 @@
 
 enum { NR_PLACES = 8, ANY = -1 };
 
-static inline long reg(uint32_t opcode, void *arg, uint32_t nr)
-{
-	return uaio_uring_register((uint32_t)client.fd, opcode, arg, nr);
-}
-
 static inline void make_table(uint32_t nr)
 {
 	struct io_uring_rsrc_register what = {

@@ -6,18 +6,11 @@
 #define RING_ENTRIES 16
 #include "test-uring.h"
 
-/* register() */
-static long reg(uint32_t opcode, void *arg, uint32_t nr)
-{
-	return uaio_uring_register((uint32_t)client.fd, opcode, arg, nr);
-}
-
 static int32_t rw_fixed(uint8_t opcode, int fd, const void *at, uint32_t len,
 			uint16_t place)
 {
 	put_rw(&client, opcode, fd, at, len, 0, 1)->buf_index = place;
-	submit(&client, 1);
-	return get(&client).res;
+	return made(&client);
 }
 
 struct clone {
@@ -117,8 +110,7 @@ static int32_t vectors_fixed(uint8_t opcode, int fd, const struct iovec *iovs,
 			     uint32_t nr)
 {
 	put_rw(&client, opcode, fd, iovs, nr, 0, 1);
-	submit(&client, 1);
-	return get(&client).res;
+	return made(&client);
 }
 
 static void vectors_are_within_their_buffer(void **state)

@@ -11,18 +11,11 @@
 #define RING_ENTRIES 16
 #include "test-uring.h"
 
-/* register() */
-static long reg(uint32_t opcode, void *arg, uint32_t nr)
-{
-	return uaio_uring_register((uint32_t)client.fd, opcode, arg, nr);
-}
-
 static int32_t read_fixed_file(uint32_t place, char *byte)
 {
 	put_rw(&client, IORING_OP_READ, (int)place, byte, 1, 0, 1)->flags =
 		IOSQE_FIXED_FILE;
-	submit(&client, 1);
-	return get(&client).res;
+	return made(&client);
 }
 
 static void files_are_known_by_their_place(void **state)
@@ -131,8 +124,7 @@ static int32_t rw_fixed(uint8_t opcode, int fd, const void *at, uint32_t len,
 			uint16_t place)
 {
 	put_rw(&client, opcode, fd, at, len, 0, 1)->buf_index = place;
-	submit(&client, 1);
-	return get(&client).res;
+	return made(&client);
 }
 
 static void buffers_are_checked_for_their_range(void **state)

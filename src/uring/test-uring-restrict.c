@@ -30,8 +30,8 @@ static int stop_disabled(void **state)
 #define DISABLED_TEST(function) \
 	cmocka_unit_test_setup_teardown(function, start_disabled, stop_disabled)
 
-static long reg(const struct uring *of, uint32_t opcode, const void *arg,
-		uint32_t nr)
+static long register_of(const struct uring *of, uint32_t opcode,
+			const void *arg, uint32_t nr)
 {
 	return uaio_uring_register((uint32_t)of->fd, opcode,
 				   (void *)(uintptr_t)arg, nr);
@@ -49,10 +49,12 @@ static void allow_nops(void)
 		  .register_op = IORING_REGISTER_PERSONALITY },
 	};
 
-	assert_int_equal(reg(&disabled, IORING_REGISTER_RESTRICTIONS, only, 3),
-			 0);
-	assert_int_equal(reg(&disabled, IORING_REGISTER_ENABLE_RINGS, NULL, 0),
-			 0);
+	assert_int_equal(
+		register_of(&disabled, IORING_REGISTER_RESTRICTIONS, only, 3),
+		0);
+	assert_int_equal(
+		register_of(&disabled, IORING_REGISTER_ENABLE_RINGS, NULL, 0),
+		0);
 }
 
 static void only_what_is_allowed_is_done(void **state)
@@ -73,11 +75,14 @@ static void only_what_is_allowed_is_done(void **state)
 	put_rw(&disabled, IORING_OP_READ, 0, &byte, 1, 0, 4);
 	submit(&disabled, 1);
 	assert_got(&disabled, 4, -EACCES);
-	assert_true(reg(&disabled, IORING_REGISTER_PERSONALITY, NULL, 0) > 0);
-	assert_int_equal(reg(&disabled, IORING_UNREGISTER_FILES, NULL, 0),
-			 -EACCES);
-	assert_int_equal(reg(&disabled, IORING_REGISTER_SYNC_CANCEL, NULL, 0),
-			 -EACCES);
+	assert_true(register_of(&disabled, IORING_REGISTER_PERSONALITY, NULL,
+				0) > 0);
+	assert_int_equal(
+		register_of(&disabled, IORING_UNREGISTER_FILES, NULL, 0),
+		-EACCES);
+	assert_int_equal(
+		register_of(&disabled, IORING_REGISTER_SYNC_CANCEL, NULL, 0),
+		-EACCES);
 }
 
 static void restrictions_come_once_and_before_the_ring_is_enabled(void **state)
@@ -88,21 +93,27 @@ static void restrictions_come_once_and_before_the_ring_is_enabled(void **state)
 	};
 
 	(void)state;
-	assert_int_equal(reg(&client, IORING_REGISTER_RESTRICTIONS, bad, 1),
-			 -EBADFD);
-	assert_int_equal(reg(&disabled, IORING_REGISTER_RESTRICTIONS, bad, 2),
-			 -EINVAL);
-	assert_int_equal(reg(&disabled, IORING_REGISTER_RESTRICTIONS, NULL, 1),
-			 -EINVAL);
-	assert_int_equal(reg(&disabled, IORING_REGISTER_RESTRICTIONS, bad, 104),
-			 -EINVAL);
 	assert_int_equal(
-		reg(&disabled, IORING_REGISTER_RESTRICTIONS, (void *)-4096, 1),
-		-EFAULT);
-	assert_int_equal(reg(&disabled, IORING_REGISTER_RESTRICTIONS, bad, 1),
-			 0);
-	assert_int_equal(reg(&disabled, IORING_REGISTER_RESTRICTIONS, bad, 1),
-			 -EBUSY);
+		register_of(&client, IORING_REGISTER_RESTRICTIONS, bad, 1),
+		-EBADFD);
+	assert_int_equal(
+		register_of(&disabled, IORING_REGISTER_RESTRICTIONS, bad, 2),
+		-EINVAL);
+	assert_int_equal(
+		register_of(&disabled, IORING_REGISTER_RESTRICTIONS, NULL, 1),
+		-EINVAL);
+	assert_int_equal(
+		register_of(&disabled, IORING_REGISTER_RESTRICTIONS, bad, 104),
+		-EINVAL);
+	assert_int_equal(register_of(&disabled, IORING_REGISTER_RESTRICTIONS,
+				     (void *)-4096, 1),
+			 -EFAULT);
+	assert_int_equal(
+		register_of(&disabled, IORING_REGISTER_RESTRICTIONS, bad, 1),
+		0);
+	assert_int_equal(
+		register_of(&disabled, IORING_REGISTER_RESTRICTIONS, bad, 1),
+		-EBUSY);
 }
 
 /* Run in a child of fork(), which takes the ring over. Return: whether it ends so. */
@@ -127,7 +138,8 @@ static bool is_restricted_here(void)
 		return false;
 	cqe = get(&disabled);
 	return cqe.res == -EACCES &&
-	       reg(&disabled, IORING_UNREGISTER_FILES, NULL, 0) == -EACCES;
+	       register_of(&disabled, IORING_UNREGISTER_FILES, NULL, 0) ==
+		       -EACCES;
 }
 
 static void a_child_is_restricted_as_its_parent(void **state)
@@ -150,23 +162,28 @@ static void a_personality_is_who_the_thread_was(void **state)
 	long id, other;
 
 	(void)state;
-	id = reg(&client, IORING_REGISTER_PERSONALITY, NULL, 0);
+	id = register_of(&client, IORING_REGISTER_PERSONALITY, NULL, 0);
 	assert_int_equal(id, 1);
-	other = reg(&client, IORING_REGISTER_PERSONALITY, NULL, 0);
+	other = register_of(&client, IORING_REGISTER_PERSONALITY, NULL, 0);
 	assert_int_equal(other, 2);
-	assert_int_equal(reg(&client, IORING_REGISTER_PERSONALITY, &id, 0),
-			 -EINVAL);
-	assert_int_equal(reg(&client, IORING_REGISTER_PERSONALITY, NULL, 1),
-			 -EINVAL);
+	assert_int_equal(
+		register_of(&client, IORING_REGISTER_PERSONALITY, &id, 0),
+		-EINVAL);
+	assert_int_equal(
+		register_of(&client, IORING_REGISTER_PERSONALITY, NULL, 1),
+		-EINVAL);
 	assert_int_equal(nop_as(1), 0);
 	assert_int_equal(nop_as(2), 0);
 	assert_int_equal(nop_as(3), -EINVAL);
-	assert_int_equal(reg(&client, IORING_UNREGISTER_PERSONALITY, NULL, 1),
-			 0);
-	assert_int_equal(reg(&client, IORING_UNREGISTER_PERSONALITY, NULL, 1),
-			 -EINVAL);
+	assert_int_equal(
+		register_of(&client, IORING_UNREGISTER_PERSONALITY, NULL, 1),
+		0);
+	assert_int_equal(
+		register_of(&client, IORING_UNREGISTER_PERSONALITY, NULL, 1),
+		-EINVAL);
 	assert_int_equal(nop_as(1), -EINVAL);
-	assert_int_equal(reg(&client, IORING_REGISTER_PERSONALITY, NULL, 0), 3);
+	assert_int_equal(
+		register_of(&client, IORING_REGISTER_PERSONALITY, NULL, 0), 3);
 }
 
 static bool is_somebody_else(void)
@@ -188,7 +205,8 @@ static void as_another_nothing_is_done(void **state)
 	(void)state;
 	if (geteuid() != 0)
 		skip();
-	assert_int_equal(reg(&client, IORING_REGISTER_PERSONALITY, NULL, 0), 1);
+	assert_int_equal(
+		register_of(&client, IORING_REGISTER_PERSONALITY, NULL, 0), 1);
 	assert_true(is_so_in_child(is_somebody_else));
 }
 
@@ -198,16 +216,18 @@ static void numbers_are_given_in_turn(void **state)
 
 	(void)state;
 	for (long i = 1; i <= 65535; i++) {
-		id = reg(&client, IORING_REGISTER_PERSONALITY, NULL, 0);
+		id = register_of(&client, IORING_REGISTER_PERSONALITY, NULL, 0);
 		assert_int_equal(id, i);
 	}
 	/* 0 is none, however often the numbers are given. */
-	assert_int_equal(reg(&client, IORING_REGISTER_PERSONALITY, NULL, 0),
-			 -EBUSY);
-	assert_int_equal(reg(&client, IORING_UNREGISTER_PERSONALITY, NULL, 77),
-			 0);
-	assert_int_equal(reg(&client, IORING_REGISTER_PERSONALITY, NULL, 0),
-			 77);
+	assert_int_equal(
+		register_of(&client, IORING_REGISTER_PERSONALITY, NULL, 0),
+		-EBUSY);
+	assert_int_equal(
+		register_of(&client, IORING_UNREGISTER_PERSONALITY, NULL, 77),
+		0);
+	assert_int_equal(
+		register_of(&client, IORING_REGISTER_PERSONALITY, NULL, 0), 77);
 }
 
 int main(void)

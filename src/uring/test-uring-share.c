@@ -34,12 +34,6 @@ static int stop(void **state)
 	return unit_teardown(state);
 }
 
-/* What the other process submitted is not ours to submit again. */
-static void catch_up(void)
-{
-	client.prepared = load_acquire(client.sq_tail);
-}
-
 static pid_t begin(int (*act)(void))
 {
 	pid_t pid = fork();
@@ -112,7 +106,7 @@ static void a_child_submits_for_itself(void **state)
 	put(&client, IORING_OP_POLL_ADD, ends[0], 1)->poll32_events = POLLIN;
 	submit(&client, 0);
 	end(begin(submit_in_child));
-	catch_up();
+	catch_up(&client);
 	put_rw(&client, IORING_OP_READ, 0, buffer, SIZE, 0, 7)->flags =
 		IOSQE_FIXED_FILE;
 	submit(&client, 1);
@@ -185,7 +179,7 @@ static int there[2], back[2];
 
 static void put_nops(uint64_t first)
 {
-	catch_up();
+	catch_up(&client);
 	for (unsigned i = 0; i < NR; i++)
 		put(&client, IORING_OP_NOP, -1, first + i)->flags = IOSQE_ASYNC;
 }
@@ -355,7 +349,7 @@ static void children_are_killed_at_any_instant(void **state)
 		assert_int_equal(kill(pid, SIGKILL), 0);
 		assert_int_equal(waitpid(pid, &status, 0), pid);
 		assert_true(WIFSIGNALED(status));
-		catch_up();
+		catch_up(&client);
 		put(&client, IORING_OP_NOP, -1, 1000 + i);
 		submit_all();
 		while (get(&client).user_data != 1000 + i)
@@ -404,7 +398,7 @@ static void one_overflow_does_not_hide_another(void **state)
 	assert_int_equal(pipe(back), 0);
 	pid = begin(overflow_and_wait);
 	assert_int_equal(read(back[0], &byte, 1), 1);
-	catch_up();
+	catch_up(&client);
 	put(&client, IORING_OP_NOP, -1, 3);
 	submit(&client, 0);
 	assert_true(tells_of_overflow());
@@ -427,7 +421,7 @@ static void one_overflow_does_not_hide_another(void **state)
  */
 static int post_at_once(void)
 {
-	catch_up();
+	catch_up(&client);
 	put(&client, IORING_OP_NOP, -1, 100);
 	return enter(&client, tell(&client), 0) != 1;
 }

@@ -60,8 +60,14 @@ static inline struct io_uring_sqe *put_rw(struct uring *client, uint8_t opcode,
 					  uint32_t len, int64_t off,
 					  uint64_t user_data)
 {
-	return uring_put_rw(client, opcode, fd, memory, len, (uint64_t)off,
-			    user_data);
+	return uring_put_rw(client, opcode, fd, (uintptr_t)memory, len,
+			    (uint64_t)off, user_data);
+}
+
+/* Another process has submitted to the ring: go on where it stopped. */
+static inline void catch_up(struct uring *client)
+{
+	client->prepared = load_acquire(client->sq_tail);
 }
 
 /* Publish what was put. Return: how many that is. */
@@ -166,6 +172,13 @@ static inline void assert_none(const struct uring *client)
 	assert_int_equal(unread(client), 0);
 }
 
+/* Submit what was put. Return: the result of the first that completes. */
+static inline int32_t made(struct uring *client)
+{
+	submit(client, 1);
+	return get(client).res;
+}
+
 /*
  * A test that defines RING_ENTRIES, before it includes this, has a plain ring with so
  * many of them in each of its cases.
@@ -173,6 +186,11 @@ static inline void assert_none(const struct uring *client)
 #ifdef RING_ENTRIES
 
 static struct uring client;
+
+static inline long reg(uint32_t opcode, void *arg, uint32_t nr)
+{
+	return uring_register(client.fd, opcode, arg, nr);
+}
 
 static int start(void **state)
 {

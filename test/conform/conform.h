@@ -329,6 +329,9 @@ bool is_kernel_of_6_10(void);
 bool is_kernel_of_6_18(void);
 /* Ends the row on a kernel that does not know that. */
 void need_kernel_of(bool is_kernel, const char *version);
+/* SIGPIPE is counted from here on. */
+void count_sigpipe(void);
+extern volatile sig_atomic_t nr_sigpipe;
 /* A mount namespace of this row's own; mounts in it end with the row. */
 void need_private_mounts(void);
 

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include "older.h"
 
@@ -125,4 +126,68 @@ void in_thread(void *(*call)(void *), void *arg)
 
 	REQUIRE(!pthread_create(&thread, NULL, call, arg));
 	REQUIRE(!pthread_detach(thread));
+}
+
+sigset_t block_signal(int signo)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, signo);
+	REQUIRE(!pthread_sigmask(SIG_BLOCK, &set, NULL));
+	return set;
+}
+
+/* As often as it sleeps: the first time it may be for a lock. */
+static void signal_sleeper(const struct waker *waker)
+{
+	for (;;) {
+		wait_asleep(waker->sleeper);
+		if (__atomic_load_n(&waker->is_over, __ATOMIC_SEQ_CST))
+			return;
+		pthread_kill(waker->thread, waker->signo);
+	}
+}
+
+static void *wake(void *arg)
+{
+	const struct waker *waker = arg;
+
+	if (waker->signo) {
+		signal_sleeper(waker);
+		return NULL;
+	}
+	wait_asleep(waker->sleeper);
+	end_read(waker->writer);
+	return NULL;
+}
+
+static void *signal_and_end(void *arg)
+{
+	const struct waker *waker = arg;
+
+	for (int i = 0; i < 4; i++) {
+		wait_asleep(waker->sleeper);
+		pthread_kill(waker->thread, waker->signo);
+	}
+	wait_asleep(waker->sleeper);
+	end_read(waker->writer);
+	return NULL;
+}
+
+static void start(struct waker *waker, void *(*call)(void *))
+{
+	waker->sleeper = (pid_t)syscall(SYS_gettid);
+	waker->thread = pthread_self();
+	in_thread(call, waker);
+}
+
+void wake_this(struct waker *waker)
+{
+	start(waker, wake);
+}
+
+void signal_this_and_end(struct waker *waker)
+{
+	start(waker, signal_and_end);
 }

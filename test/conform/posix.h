@@ -11,8 +11,11 @@
 #define CONFORM_POSIX_H
 
 #include <aio.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "conform.h"
@@ -41,5 +44,22 @@ void write_and_note(const char *key, struct aiocb *cb);
 
 /* A thread that is detached, and calls it. */
 void in_thread(void *(*call)(void *), void *arg);
+
+/* Blocks this signal alone. Return: the set of it. */
+sigset_t block_signal(int signo);
+
+/*
+ * A thread that does something each time this one sleeps: it ends a read, or, with a
+ * signo, sends that signal until is_over.
+ */
+struct waker {
+	pid_t sleeper;
+	pthread_t thread;
+	int writer, signo;
+	uint32_t is_over; /* atomic */
+};
+void wake_this(struct waker *waker);
+/* It ends the read after some signals, between which the sleep goes on. */
+void signal_this_and_end(struct waker *waker);
 
 #endif /* CONFORM_POSIX_H */

@@ -16,6 +16,7 @@
 #include "conform.h"
 #include "differences.h"
 #include "stream.h"
+#include "streams.h"
 
 enum { NR_BYTES = 64, NR_LARGE = 300000, NOWAIT = 0x8, NOSIGNAL = 0x100 };
 
@@ -142,8 +143,7 @@ static void write_full(const struct stream_kind *kind)
 
 	kind->open(true, &ends);
 	set_nonblock(ends.own, true);
-	while (write(ends.own, buf, 1000) > 0)
-		;
+	fill_stream(ends.own, 1000);
 	try_without_waiting(ctx, ends.own, true);
 }
 
@@ -164,14 +164,6 @@ static void write_part(const struct stream_kind *kind)
 		try_one(names[i], ctx, &cb);
 		(void)!unlink("fifo");
 	}
-}
-
-static volatile sig_atomic_t nr_sigpipe;
-
-static void on_sigpipe(int sig)
-{
-	(void)sig;
-	nr_sigpipe++;
 }
 
 static int end_without_other; /* its other end is gone */
@@ -203,7 +195,7 @@ static void write_broken(const struct stream_kind *kind)
 	note("child", in_child(write_in_child));
 	signal(SIGPIPE, SIG_IGN);
 	write_to_nobody("ignored", 0);
-	signal(SIGPIPE, on_sigpipe);
+	count_sigpipe();
 	write_to_nobody("handled", 0);
 	write_to_nobody("nosignal", NOSIGNAL);
 	set_nonblock(ends.own, true);

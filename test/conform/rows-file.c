@@ -22,6 +22,7 @@
 
 #include "conform.h"
 #include "differences.h"
+#include "streams.h"
 
 static char buf[8192];
 
@@ -216,8 +217,7 @@ static void pipe_nonblock(void)
 	REQUIRE(pipe2(fds, O_NONBLOCK) == 0);
 	cb = PREAD_OF(fds[0], buf, 64, 0);
 	try_one("empty", ctx, &cb);
-	while (write(fds[1], buf, sizeof(buf)) > 0)
-		;
+	fill_stream(fds[1], sizeof(buf));
 	cb = PWRITE_OF(fds[1], buf, 64, 0);
 	try_one("full", ctx, &cb);
 }
@@ -296,21 +296,13 @@ static void pipe_broken(void)
 	try_one("no_reader", ctx, &cb);
 }
 
-static volatile sig_atomic_t nr_sigpipe;
-
-static void on_sigpipe(int sig)
-{
-	(void)sig;
-	nr_sigpipe++;
-}
-
 static void pipe_broken_signal(void)
 {
 	aio_context_t ctx = new_context(8);
 	struct iocb cb;
 	int fds[2];
 
-	signal(SIGPIPE, on_sigpipe);
+	count_sigpipe();
 	REQUIRE(pipe(fds) == 0);
 	close(fds[0]);
 	cb = PWRITE_OF(fds[1], buf, 64, 0);
@@ -330,7 +322,7 @@ static void pipe_breaks_later(void)
 	struct iocb cb;
 	int fds[2];
 
-	signal(SIGPIPE, on_sigpipe);
+	count_sigpipe();
 	REQUIRE(pipe(fds) == 0 && fcntl(fds[1], F_SETPIPE_SZ, 4096) == 4096);
 	REQUIRE(write(fds[1], buf, 4096) == 4096);
 	if (fork_helper() == 0) {

@@ -24,6 +24,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "descriptors.h"
 #include "conform.h"
 #include "differences.h"
 
@@ -76,11 +77,6 @@ static int open_path(void)
 	return open(".", O_PATH);
 }
 
-static int open_directory(void)
-{
-	return open(".", O_RDONLY | O_DIRECTORY);
-}
-
 static int open_memfd(void)
 {
 	int fd = memfd_create("conform", 0);
@@ -96,45 +92,12 @@ static int open_block_device(void)
 
 static int open_pipe_reader(void)
 {
-	int fds[2];
-
-	REQUIRE(pipe(fds) == 0 && write(fds[1], buf, 100) == 100);
-	return fds[0];
-}
-
-static int open_pipe_writer(void)
-{
-	int fds[2];
-
-	REQUIRE(pipe(fds) == 0);
-	return fds[1];
-}
-
-static int open_pipe_empty(void)
-{
-	int fds[2];
-
-	REQUIRE(pipe2(fds, O_NONBLOCK) == 0);
-	return fds[0];
-}
-
-static int open_pipe_full(void)
-{
-	int fds[2];
-
-	REQUIRE(pipe2(fds, O_NONBLOCK) == 0);
-	while (write(fds[1], buf, sizeof(buf)) > 0)
-		;
-	return fds[1];
+	return open_pipe_reader_of(buf, 100);
 }
 
 static int open_socket_of(int type)
 {
-	int fds[2];
-
-	REQUIRE(socketpair(AF_UNIX, type, 0, fds) == 0);
-	REQUIRE(write(fds[1], buf, 100) == 100);
-	return fds[0];
+	return open_socket_with(type, buf, 100);
 }
 
 static int open_stream_socket(void)
@@ -187,16 +150,6 @@ static int open_terminal(void)
 	REQUIRE(write(master, line, strlen(line)) == (ssize_t)strlen(line));
 	REQUIRE(poll(&ready, 1, -1) == 1);
 	return ready.fd;
-}
-
-static int open_null(void)
-{
-	return open("/dev/null", O_RDWR);
-}
-
-static int open_zero(void)
-{
-	return open("/dev/zero", O_RDWR);
 }
 
 static int open_urandom(void)

@@ -17,6 +17,7 @@
 #include "conform.h"
 #include "differences.h"
 #include "stream.h"
+#include "streams.h"
 
 static char bytes[4096];
 
@@ -80,21 +81,10 @@ static void send_urgent(const struct ends *ends, const struct stream_kind *kind)
 	REQUIRE(send(ends->peer, "!", 1, MSG_OOB) == 1);
 }
 
-/* Before any request is made on it, so nobody minds the flag. */
-static void fill(const struct ends *ends)
-{
-	REQUIRE(fcntl(ends->own, F_SETFL, O_NONBLOCK) == 0);
-	while (write(ends->own, bytes, 1000) > 0)
-		;
-	REQUIRE(fcntl(ends->own, F_SETFL, 0) == 0);
-}
-
 static void empty(const struct ends *ends, const struct stream_kind *kind)
 {
 	(void)kind;
-	REQUIRE(fcntl(ends->peer, F_SETFL, O_NONBLOCK) == 0);
-	while (read(ends->peer, bytes, sizeof(bytes)) > 0)
-		;
+	drain_stream(ends->peer);
 }
 
 /* Happenings leave out what they have no use for. */
@@ -237,7 +227,8 @@ static void try_mask(aio_context_t ctx, const char *name, uint64_t mask)
 
 	kind->open(happening->is_full, &ends);
 	if (happening->is_full)
-		fill(&ends);
+		/* Before any request is made on it, so nobody minds the flag. */
+		fill_stream(ends.own, 1000);
 	asked.fd = ends.own;
 	cb = POLL_OF(ends.own, mask);
 	if (may_be_full_yet(happening, kind))

@@ -200,44 +200,6 @@ static void same_member_again(void)
  * Waiting
  */
 
-struct waker {
-	pid_t sleeper;
-	pthread_t thread;
-	int writer, signo;
-	uint32_t is_over; /* atomic */
-};
-
-/* As often as it sleeps: the first time it may be for a lock. */
-static void signal_sleeper(const struct waker *waker)
-{
-	for (;;) {
-		wait_asleep(waker->sleeper);
-		if (__atomic_load_n(&waker->is_over, __ATOMIC_SEQ_CST))
-			return;
-		pthread_kill(waker->thread, waker->signo);
-	}
-}
-
-static void *wake(void *arg)
-{
-	const struct waker *waker = arg;
-
-	if (waker->signo) {
-		signal_sleeper(waker);
-		return NULL;
-	}
-	wait_asleep(waker->sleeper);
-	end_read(waker->writer);
-	return NULL;
-}
-
-static void wake_this(struct waker *waker)
-{
-	waker->sleeper = (pid_t)syscall(SYS_gettid);
-	waker->thread = pthread_self();
-	in_thread(wake, waker);
-}
-
 static void until_all(void)
 {
 	struct waker waker = { 0 };
@@ -272,20 +234,6 @@ static void interrupted(void)
 	note_state("member", list[0]);
 }
 
-/* Ends the read after some signals, between which the sleep goes on. */
-static void *signal_and_end(void *arg)
-{
-	const struct waker *waker = arg;
-
-	for (int i = 0; i < 4; i++) {
-		wait_asleep(waker->sleeper);
-		pthread_kill(waker->thread, waker->signo);
-	}
-	wait_asleep(waker->sleeper);
-	end_read(waker->writer);
-	return NULL;
-}
-
 static void interrupted_restarting(void)
 {
 	const struct sigaction action = { .sa_handler = count,
@@ -294,9 +242,7 @@ static void interrupted_restarting(void)
 	struct aiocb *list[] = { waiting_member(&waker.writer) };
 
 	REQUIRE(sigaction(SIGUSR1, &action, NULL) == 0);
-	waker.sleeper = (pid_t)syscall(SYS_gettid);
-	waker.thread = pthread_self();
-	in_thread(signal_and_end, &waker);
+	signal_this_and_end(&waker);
 	note_call("list", lio_listio(LIO_WAIT, list, 1, NULL));
 	note_end("member", list[0]);
 }
@@ -363,13 +309,6 @@ static void cancelled_member(void)
 
 static sigset_t set;
 
-static void block(int signo)
-{
-	sigemptyset(&set);
-	sigaddset(&set, signo);
-	REQUIRE(!pthread_sigmask(SIG_BLOCK, &set, NULL));
-}
-
 /* One that comes within that many seconds. */
 static void note_signal(const char *key, time_t seconds)
 {
@@ -402,7 +341,7 @@ static void one_signal_for_all(void)
 	struct aiocb *list[] = { member(LIO_READ, a_file(), 10, 0),
 				 waiting_member(&writer) };
 
-	block(SIGRTMIN + 2);
+	set = block_signal(SIGRTMIN + 2);
 	note_call("list", lio_listio(LIO_NOWAIT, list, 2, &event));
 	note_end("file", list[0]);
 	note_signal("early", 0);
@@ -417,7 +356,7 @@ static void signal_for_nothing(void)
 	struct sigevent event = by_signal(SIGRTMIN + 2, 12);
 	struct aiocb *list[] = { NULL };
 
-	block(SIGRTMIN + 2);
+	set = block_signal(SIGRTMIN + 2);
 	note_call("none", lio_listio(LIO_NOWAIT, list, 0, &event));
 	note_signal("none", PATIENCE_MS / 1000);
 	note_call("nulls", lio_listio(LIO_NOWAIT, list, 1, &event));
@@ -431,7 +370,7 @@ static void waiting_tells_nobody(void)
 	struct sigevent event = by_signal(SIGRTMIN + 2, 13);
 	struct aiocb *list[] = { member(LIO_READ, a_file(), 10, 0) };
 
-	block(SIGRTMIN + 2);
+	set = block_signal(SIGRTMIN + 2);
 	note_call("list", lio_listio(LIO_WAIT, list, 1, &event));
 	note_signal("signal", 0);
 }
@@ -442,7 +381,7 @@ static void members_tell(int mode)
 	struct aiocb *list[] = { member(LIO_READ, fd, 10, 0),
 				 member(LIO_READ, -1, 10, 0) };
 
-	block(SIGRTMIN + 2);
+	set = block_signal(SIGRTMIN + 2);
 	list[0]->aio_sigevent = by_signal(SIGRTMIN + 2, 21);
 	note_call("list", lio_listio(mode, list, 1, NULL));
 	note_signal("good", PATIENCE_MS / 1000);
@@ -467,7 +406,7 @@ static void failed_tells(void)
 	struct sigevent event = by_signal(SIGRTMIN + 2, 31);
 	struct aiocb *list[] = { member(LIO_READ, -1, 10, 0) };
 
-	block(SIGRTMIN + 2);
+	set = block_signal(SIGRTMIN + 2);
 	note_call("list", lio_listio(LIO_NOWAIT, list, 1, &event));
 	note_signal("signal", PATIENCE_MS / 1000);
 	note_end("member", list[0]);
@@ -480,7 +419,7 @@ static void refused_tells(void)
 				 member(LIO_READ, a_file(), 10, 0) };
 
 	list[1]->aio_reqprio = 99;
-	block(SIGRTMIN + 2);
+	set = block_signal(SIGRTMIN + 2);
 	note_call("list", lio_listio(LIO_NOWAIT, list, 2, &event));
 	note_signal("signal", PATIENCE_MS / 1000);
 	note_signal("more", 0);

@@ -39,13 +39,6 @@ static struct aiocb *with_signal(struct aiocb *cb, int signo, int value)
 
 static sigset_t set;
 
-static void block(int signo)
-{
-	sigemptyset(&set);
-	sigaddset(&set, signo);
-	REQUIRE(!pthread_sigmask(SIG_BLOCK, &set, NULL));
-}
-
 static void note_signal(const char *key, time_t seconds)
 {
 	const struct timespec timeout = { .tv_sec = seconds,
@@ -70,7 +63,7 @@ static void signal_waited_for(void)
 	for (int i = 0; i < 4; i++) {
 		struct aiocb *cb = with_signal(a_read(), signos[i], -7);
 
-		block(signos[i]);
+		set = block_signal(signos[i]);
 		note_call("read", aio_read(cb));
 		note_signal("signal", PATIENCE_MS / 1000);
 		note_state("state", cb);
@@ -146,7 +139,7 @@ static void signals_queue(void)
 	enum { NR = 100 };
 	int nr = 0, sum = 0;
 
-	block(SIGRTMIN + 1);
+	set = block_signal(SIGRTMIN + 1);
 	for (int i = 0; i < NR; i++)
 		REQUIRE(!aio_read(with_signal(a_read(), SIGRTMIN + 1, i)));
 	for (int i = 0; i < NR; i++) {
@@ -167,7 +160,7 @@ static void no_room(void)
 	const struct rlimit none = { 0, 0 };
 	struct aiocb *cb = with_signal(a_read(), SIGRTMIN + 1, 5);
 
-	block(SIGRTMIN + 1);
+	set = block_signal(SIGRTMIN + 1);
 	REQUIRE(setrlimit(RLIMIT_SIGPENDING, &none) == 0);
 	note_call("read", aio_read(cb));
 	note_end("state", cb);
@@ -199,7 +192,7 @@ static void failed_and_refused(void)
 {
 	struct aiocb *cb = with_signal(request(-1, NULL, 1, 0), SIGUSR1, 3);
 
-	block(SIGUSR1);
+	set = block_signal(SIGUSR1);
 	note_call("failed", aio_read(cb));
 	note_signal("failed", PATIENCE_MS / 1000);
 	cb->aio_reqprio = -1;
@@ -592,7 +585,7 @@ static void first_version_of_lists(void)
 {
 	struct aiocb *list[] = { with_signal(a_read(), SIGUSR1, 1) };
 
-	block(SIGUSR1);
+	set = block_signal(SIGUSR1);
 	list[0]->aio_lio_opcode = LIO_READ;
 	note_call("list", first_listio(LIO_WAIT, list, 1, NULL));
 	note_signal("member", 0);

@@ -232,45 +232,6 @@ static void odd_timeouts_of_nothing(void)
 	note_suspend("negative", &done, 1, &(struct timespec){ -5, -5 });
 }
 
-/* A thread that does something once the other one sleeps. */
-struct waker {
-	pid_t sleeper;
-	pthread_t thread;
-	int writer, signo;
-	uint32_t is_over; /* atomic */
-};
-
-/* As often as it sleeps: the first time it may be for a lock. */
-static void signal_sleeper(const struct waker *waker)
-{
-	for (;;) {
-		wait_asleep(waker->sleeper);
-		if (__atomic_load_n(&waker->is_over, __ATOMIC_SEQ_CST))
-			return;
-		pthread_kill(waker->thread, waker->signo);
-	}
-}
-
-static void *wake(void *arg)
-{
-	const struct waker *waker = arg;
-
-	if (waker->signo) {
-		signal_sleeper(waker);
-		return NULL;
-	}
-	wait_asleep(waker->sleeper);
-	end_read(waker->writer);
-	return NULL;
-}
-
-static void wake_this(struct waker *waker)
-{
-	waker->sleeper = (pid_t)syscall(SYS_gettid);
-	waker->thread = pthread_self();
-	in_thread(wake, waker);
-}
-
 static void while_asleep(void)
 {
 	struct waker waker = { 0 };
@@ -373,29 +334,13 @@ static void interrupted(void)
 	note_state("state", cb);
 }
 
-/* Ends the read after some signals, between which the sleep goes on. */
-static void *signal_and_end(void *arg)
-{
-	const struct waker *waker = arg;
-
-	for (int i = 0; i < 4; i++) {
-		wait_asleep(waker->sleeper);
-		pthread_kill(waker->thread, waker->signo);
-	}
-	wait_asleep(waker->sleeper);
-	end_read(waker->writer);
-	return NULL;
-}
-
 static void interrupted_restarting(void)
 {
 	static struct waker waker = { .signo = SIGUSR1 };
 	const struct aiocb *cb = waiting_read(&waker.writer);
 
 	handle(SIGUSR1, count, SA_RESTART);
-	waker.sleeper = (pid_t)syscall(SYS_gettid);
-	waker.thread = pthread_self();
-	in_thread(signal_and_end, &waker);
+	signal_this_and_end(&waker);
 	note_suspend("forever", &cb, 1, NULL);
 	note_end("state", cb);
 }
@@ -406,10 +351,8 @@ static void ignored_signals(void)
 	const struct aiocb *cb = waiting_read(&waker.writer);
 
 	handle(SIGUSR1, SIG_IGN, 0);
-	waker.sleeper = (pid_t)syscall(SYS_gettid);
-	waker.thread = pthread_self();
 	waker.signo = SIGUSR1;
-	in_thread(signal_and_end, &waker);
+	signal_this_and_end(&waker);
 	note_suspend("ignored", &cb, 1, NULL);
 	note_state("state", cb);
 }

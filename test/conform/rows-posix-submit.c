@@ -21,6 +21,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "descriptors.h"
 #include "differences.h"
 #include "posix.h"
 
@@ -88,17 +89,9 @@ static int file_empty(void)
 	return file_of("file", 0, O_RDWR);
 }
 
-static int directory(void)
-{
-	return open(".", O_RDONLY | O_DIRECTORY);
-}
-
 static int memory(void)
 {
-	int fd = memfd_create("conform", 0);
-
-	REQUIRE(ftruncate(fd, FILE_BYTES) == 0);
-	return fd;
+	return open_memfd_of(FILE_BYTES);
 }
 
 static int sealed(void)
@@ -108,16 +101,6 @@ static int sealed(void)
 	REQUIRE(ftruncate(fd, FILE_BYTES) == 0);
 	REQUIRE(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE) == 0);
 	return fd;
-}
-
-static int device_null(void)
-{
-	return open("/dev/null", O_RDWR);
-}
-
-static int device_zero(void)
-{
-	return open("/dev/zero", O_RDWR);
 }
 
 static int device_full(void)
@@ -133,19 +116,8 @@ static int in_proc(void)
 static int pipe_reader(void)
 {
 	static char bytes[READY_BYTES];
-	int fds[2];
 
-	REQUIRE(pipe(fds) == 0);
-	REQUIRE(write(fds[1], bytes, READY_BYTES) == READY_BYTES);
-	return fds[0];
-}
-
-static int pipe_writer(void)
-{
-	int fds[2];
-
-	REQUIRE(pipe(fds) == 0);
-	return fds[1];
+	return open_pipe_reader_of(bytes, READY_BYTES);
 }
 
 static int pipe_ended(void)
@@ -166,33 +138,11 @@ static int pipe_broken(void)
 	return fds[1];
 }
 
-static int pipe_empty_nonblock(void)
-{
-	int fds[2];
-
-	REQUIRE(pipe2(fds, O_NONBLOCK) == 0);
-	return fds[0];
-}
-
-static int pipe_full_nonblock(void)
-{
-	static char bytes[65536];
-	int fds[2];
-
-	REQUIRE(pipe2(fds, O_NONBLOCK) == 0);
-	while (write(fds[1], bytes, sizeof(bytes)) > 0)
-		;
-	return fds[1];
-}
-
 static int socket_of(int type)
 {
 	static char bytes[READY_BYTES];
-	int fds[2];
 
-	REQUIRE(socketpair(AF_UNIX, type, 0, fds) == 0);
-	REQUIRE(write(fds[1], bytes, READY_BYTES) == READY_BYTES);
-	return fds[0];
+	return open_socket_with(type, bytes, READY_BYTES);
 }
 
 static int socket_stream(void)
@@ -272,19 +222,19 @@ static const struct kind {
 	{ "an O_NONBLOCK file", file_nonblock },
 	{ "an O_DSYNC file", file_dsync },
 	{ "an empty file", file_empty },
-	{ "a directory", directory },
+	{ "a directory", open_directory },
 	{ "a memfd", memory },
 	{ "a sealed memfd", sealed },
-	{ "/dev/null", device_null },
-	{ "/dev/zero", device_zero },
+	{ "/dev/null", open_null },
+	{ "/dev/zero", open_zero },
 	{ "/dev/full", device_full },
 	{ "a file in /proc", in_proc },
 	{ "a pipe's read end", pipe_reader },
-	{ "a pipe's write end", pipe_writer },
+	{ "a pipe's write end", open_pipe_writer },
 	{ "a pipe at its end", pipe_ended },
 	{ "a pipe without a reader", pipe_broken },
-	{ "an empty O_NONBLOCK pipe", pipe_empty_nonblock },
-	{ "a full O_NONBLOCK pipe", pipe_full_nonblock },
+	{ "an empty O_NONBLOCK pipe", open_pipe_empty },
+	{ "a full O_NONBLOCK pipe", open_pipe_full },
 	{ "a stream socket", socket_stream },
 	{ "a datagram socket", socket_datagram },
 	{ "a seqpacket socket", socket_packets },

@@ -11,8 +11,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "sockets.h"
 #include "uring.h"
 #include "older.h"
+#include "streams.h"
 
 /* Of newer headers. */
 enum {
@@ -32,15 +34,10 @@ static void fill(void)
 		data[i] = (char)('a' + i % 23);
 }
 
-static void pair_of(int type, int fds[2])
+static void new_pair(int type, int fds[2])
 {
 	fill();
-	REQUIRE(socketpair(AF_UNIX, type, 0, fds) == 0);
-}
-
-static void put(int fd, size_t len)
-{
-	REQUIRE(send(fd, data, len, 0) == (ssize_t)len);
+	pair_of(type, fds);
 }
 
 static void set_array(const struct uring *ring, uint16_t flags)
@@ -160,8 +157,8 @@ static void receive_some(const char *name, uint16_t array_flags, uint32_t how,
 			int fds[2];
 
 			memset(memory, 0, sizeof(memory));
-			pair_of(SOCK_STREAM, fds);
-			put(fds[1], there[k]);
+			new_pair(SOCK_STREAM, fds);
+			send_bytes(fds[1], data, there[k]);
 			selecting(&ring, IORING_OP_RECV, fds[0],
 				  RECVSEND_BUNDLE | how, lens[i]);
 			uring_submit(&ring);
@@ -201,9 +198,9 @@ static void receives_now(void)
 		struct uring ring = prepare(flags[i % 2], 8);
 		int fds[2];
 
-		pair_of(SOCK_STREAM, fds);
+		new_pair(SOCK_STREAM, fds);
 		if (i >= 2)
-			put(fds[1], 25);
+			send_bytes(fds[1], data, 25);
 		selecting(&ring, IORING_OP_RECV, fds[0],
 			  RECVSEND_BUNDLE | IORING_RECV_MULTISHOT, 0)
 			->msg_flags = MSG_DONTWAIT;
@@ -226,13 +223,13 @@ static void receives_into_odd_ones(void)
 			bufs[0].addr = 0;
 		else
 			bufs[0].len = 0;
-		pair_of(SOCK_STREAM, fds);
+		new_pair(SOCK_STREAM, fds);
 		selecting(&ring, IORING_OP_RECV, fds[0],
 			  RECVSEND_BUNDLE | IORING_RECV_MULTISHOT,
 			  i < 2 ? 0 : 5);
 		note_result("submit", uring_submit(&ring));
 		note_all(i % 2 ? "null" : "empty", &ring);
-		put(fds[1], 5);
+		send_bytes(fds[1], data, 5);
 		settle(&ring);
 		while (uring_take(&ring, &cqe))
 			note_cqe("data", &cqe);
@@ -261,14 +258,14 @@ static void receives_of_list(void)
 			struct uring ring = new_uring(16, 0);
 			int fds[2];
 
-			pair_of(SOCK_STREAM, fds);
+			new_pair(SOCK_STREAM, fds);
 			provide(&ring, 0, 4);
-			put(fds[1], 25);
+			send_bytes(fds[1], data, 25);
 			selecting(&ring, IORING_OP_RECV, fds[0],
 				  RECVSEND_BUNDLE | how, len);
 			uring_submit(&ring);
 			note_all(how ? "again" : "once", &ring);
-			put(fds[1], 25);
+			send_bytes(fds[1], data, 25);
 			note_all("more", &ring);
 		}
 	}
@@ -283,9 +280,9 @@ static void receives_datagrams(void)
 			struct uring ring = prepare(0, 64);
 			int fds[2];
 
-			pair_of(types[i / 2], fds);
-			put(fds[1], 25);
-			put(fds[1], 25);
+			new_pair(types[i / 2], fds);
+			send_bytes(fds[1], data, 25);
+			send_bytes(fds[1], data, 25);
 			selecting(&ring, IORING_OP_RECV, fds[0],
 				  RECVSEND_BUNDLE |
 					  (i % 2 ? IORING_RECV_MULTISHOT : 0),
@@ -301,16 +298,16 @@ static void waits(void)
 	struct uring ring = prepare(0, 16);
 	int fds[2];
 
-	pair_of(SOCK_STREAM, fds);
+	new_pair(SOCK_STREAM, fds);
 	selecting(&ring, IORING_OP_RECV, fds[0],
 		  RECVSEND_BUNDLE | IORING_RECV_MULTISHOT, 0);
 	uring_submit(&ring);
 	note_all("none", &ring);
-	put(fds[1], 25);
+	send_bytes(fds[1], data, 25);
 	note_all("first", &ring);
-	put(fds[1], 100);
+	send_bytes(fds[1], data, 100);
 	note_all("second", &ring);
-	put(fds[1], 10);
+	send_bytes(fds[1], data, 10);
 	note_all("third", &ring);
 	close(fds[1]);
 	note_all("end", &ring);
@@ -327,15 +324,15 @@ static void none_left(void)
 		struct io_uring_cqe cqe;
 		int fds[2];
 
-		pair_of(SOCK_STREAM, fds);
+		new_pair(SOCK_STREAM, fds);
 		selecting(&ring, IORING_OP_RECV, fds[0],
 			  IORING_RECV_MULTISHOT | how, 5);
 		uring_submit(&ring);
-		put(fds[1], 5);
+		send_bytes(fds[1], data, 5);
 		REQUIRE(uring_wait(&ring, 1) && uring_take(&ring, &cqe));
 		note_raw("first", &cqe);
 		note("then", settle(&ring));
-		put(fds[1], 5);
+		send_bytes(fds[1], data, 5);
 		note_all("more", &ring);
 	}
 }
@@ -353,7 +350,7 @@ static void send_some(const char *name, uint16_t array_flags, bool is_list,
 
 		if (is_list)
 			provide(&ring, 0, nr);
-		pair_of(SOCK_STREAM, fds);
+		new_pair(SOCK_STREAM, fds);
 		memcpy(memory, data, sizeof(memory));
 		selecting(&ring, IORING_OP_SEND, fds[0], RECVSEND_BUNDLE,
 			  lens[i]);
@@ -383,7 +380,7 @@ static void sends_many(void)
 		struct uring ring = prepare(0, 300);
 		int fds[2];
 
-		pair_of(types[i], fds);
+		new_pair(types[i], fds);
 		selecting(&ring, IORING_OP_SEND, fds[0], RECVSEND_BUNDLE, 0);
 		uring_submit(&ring);
 		note_all("cqe", &ring);
@@ -394,16 +391,8 @@ static void sends_many(void)
 
 static void fill_socket(int fd)
 {
-	while (send(fd, data, sizeof(data), MSG_DONTWAIT) > 0)
-		;
-	while (send(fd, data, 1, MSG_DONTWAIT) > 0)
-		;
-}
-
-static void drain_socket(int fd)
-{
-	while (recv(fd, got, sizeof(got), MSG_DONTWAIT) > 0)
-		;
+	fill_stream(fd, sizeof(data));
+	fill_stream(fd, 1);
 }
 
 /* Of one that waits all buffers are its own, and no other bundle follows. */
@@ -413,14 +402,14 @@ static void waits_to_send(void)
 		struct uring ring = prepare(i == 2 ? PBUF_RING_INC : 0, 4);
 		int fds[2];
 
-		pair_of(SOCK_STREAM, fds);
+		new_pair(SOCK_STREAM, fds);
 		fill_socket(fds[0]);
 		selecting(&ring, IORING_OP_SEND, fds[0], RECVSEND_BUNDLE,
 			  i == 1 ? 15 : 0);
 		uring_submit(&ring);
 		note_all("waits", &ring);
 		append(4, 2);
-		drain_socket(fds[1]);
+		drain_stream(fds[1]);
 		note_all("sent", &ring);
 		memcpy(memory, data, sizeof(memory));
 	}
@@ -439,7 +428,7 @@ static void sends_all(void)
 		append_bytes(i, sizeof(large[0]));
 		((struct io_uring_buf *)array)[i].addr = (uintptr_t)large[i];
 	}
-	pair_of(SOCK_STREAM, fds);
+	new_pair(SOCK_STREAM, fds);
 	selecting(&ring, IORING_OP_SEND, fds[0], RECVSEND_BUNDLE, 3 << 20);
 	uring_submit(&ring);
 	note_all("begun", &ring);
@@ -465,7 +454,7 @@ static void sends_own(void)
 		ssize_t part;
 		int fds[2];
 
-		pair_of(types[i / 4], fds);
+		new_pair(types[i / 4], fds);
 		selecting(&ring, IORING_OP_SEND, fds[0], RECVSEND_BUNDLE,
 			  i % 2 ? 10 : 0)
 			->flags = i % 4 < 2 ? 0 : IOSQE_IO_LINK;
@@ -495,7 +484,7 @@ static void sends_own_in_vain(void)
 	struct uring ring = new_uring(16, 0);
 	int fds[2];
 
-	pair_of(SOCK_STREAM, fds);
+	new_pair(SOCK_STREAM, fds);
 	own(&ring, fds[0], 10)->flags = IOSQE_ASYNC;
 	try_sqe("async", &ring);
 	own(&ring, fds[0], 10)->addr = 1;
@@ -509,8 +498,7 @@ static void sends_own_in_vain(void)
 	while (!uring_settle(&ring))
 		(void)recv(fds[1], got, sizeof(got), MSG_DONTWAIT);
 	note_all("sent", &ring);
-	while (recv(fds[1], got, sizeof(got), MSG_DONTWAIT) > 0)
-		;
+	drain_stream(fds[1]);
 	own(&ring, fds[0], 10)->ioprio |= IORING_RECVSEND_POLL_FIRST;
 	uring_submit(&ring);
 	note_all("polled", &ring);
@@ -530,7 +518,7 @@ static void send_fails(void)
 
 		if (i / 2 == 1)
 			provide(&ring, 0, 4);
-		pair_of(SOCK_STREAM, fds);
+		new_pair(SOCK_STREAM, fds);
 		fill_socket(fds[0]);
 		selecting(&ring, IORING_OP_SEND, fds[0], how, 0)->msg_flags =
 			MSG_DONTWAIT;
@@ -560,7 +548,7 @@ static void mistakes(void)
 	struct io_uring_sqe *sqe;
 	int fds[2];
 
-	pair_of(SOCK_STREAM, fds);
+	new_pair(SOCK_STREAM, fds);
 	note("feature", !!(ring.params.features & FEAT_RECVSEND_BUNDLE));
 	for (size_t i = 0; i < 8; i++) {
 		sqe = selecting(&ring, ops[i / 2], fds[0], RECVSEND_BUNDLE, 1);
@@ -582,7 +570,7 @@ static void mistakes(void)
 	selecting(&ring, IORING_OP_SEND, fds[0], RECVSEND_BUNDLE, 0)->flags |=
 		IOSQE_ASYNC;
 	try_sqe("async", &ring);
-	put(fds[1], 10);
+	send_bytes(fds[1], data, 10);
 	sqe = selecting(&ring, IORING_OP_RECV, fds[0], RECVSEND_BUNDLE, 4);
 	sqe->flags = 0;
 	sqe->buf_group = 0;
@@ -610,8 +598,8 @@ static void waits_for_all(void)
 		if (i & 1)
 			provide(&ring, 0, 6);
 		memset(memory, 0, sizeof(memory));
-		pair_of(SOCK_STREAM, fds);
-		put(fds[1], 4);
+		new_pair(SOCK_STREAM, fds);
+		send_bytes(fds[1], data, 4);
 		selecting(&ring, IORING_OP_RECV, fds[0], 0, lens[i / 4])
 			->msg_flags = MSG_WAITALL;
 		uring_submit(&ring);
@@ -637,8 +625,8 @@ static void waits_for_all_in_vain(void)
 		struct io_uring_sqe *sqe;
 		int fds[2];
 
-		pair_of(SOCK_STREAM, fds);
-		put(fds[1], 4);
+		new_pair(SOCK_STREAM, fds);
+		send_bytes(fds[1], data, 4);
 		selecting(&ring, IORING_OP_RECV, fds[0], how, 0)->msg_flags =
 			MSG_WAITALL;
 		uring_submit(&ring);
@@ -660,8 +648,8 @@ static void bundle_waits_for_all(void)
 		if (is_list)
 			provide(&ring, 0, 6);
 		memset(memory, 0, sizeof(memory));
-		pair_of(SOCK_STREAM, fds);
-		put(fds[1], 4);
+		new_pair(SOCK_STREAM, fds);
+		send_bytes(fds[1], data, 4);
 		selecting(&ring, IORING_OP_RECV, fds[0], RECVSEND_BUNDLE, 25)
 			->msg_flags = MSG_WAITALL;
 		uring_submit(&ring);
@@ -682,10 +670,10 @@ static void chains(void)
 		struct io_uring_sqe *sqe;
 		int fds[2];
 
-		pair_of(SOCK_STREAM, fds);
-		put(fds[1], 4);
+		new_pair(SOCK_STREAM, fds);
+		send_bytes(fds[1], data, 4);
 		if (i & 1)
-			put(fds[1], 30);
+			send_bytes(fds[1], data, 30);
 		shutdown(fds[1], SHUT_WR);
 		sqe = selecting(&ring, IORING_OP_RECV, fds[0],
 				i & 2 ? RECVSEND_BUNDLE : 0, lens[i / 4]);
@@ -708,8 +696,8 @@ static void limits(void)
 		struct io_uring_cqe cqe;
 		int fds[2];
 
-		pair_of(SOCK_STREAM, fds);
-		put(fds[1], 40);
+		new_pair(SOCK_STREAM, fds);
+		send_bytes(fds[1], data, 40);
 		selecting(&ring, IORING_OP_RECV, fds[0],
 			  IORING_RECV_MULTISHOT |
 				  (is_bundle ? RECVSEND_BUNDLE : 0),
@@ -732,8 +720,8 @@ static void wrong_limits(void)
 	struct io_uring_sqe *sqe;
 	int fds[2];
 
-	pair_of(SOCK_STREAM, fds);
-	put(fds[1], 40);
+	new_pair(SOCK_STREAM, fds);
+	send_bytes(fds[1], data, 40);
 	selecting(&ring, IORING_OP_RECV, fds[0], 0, 0)->file_index = 5;
 	try_sqe("once", &ring);
 	selecting(&ring, IORING_OP_RECV, fds[0], RECVSEND_BUNDLE, 0)
@@ -748,22 +736,10 @@ static void wrong_limits(void)
 	}
 }
 
-static void tcp_pair(int fds[2])
+static void new_tcp_pair(int fds[2])
 {
-	struct sockaddr_in address = { .sin_family = AF_INET };
-	socklen_t len = sizeof(address);
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
-
 	fill();
-	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	REQUIRE(bind(fd, (void *)&address, len) == 0);
-	REQUIRE(getsockname(fd, (void *)&address, &len) == 0);
-	REQUIRE(listen(fd, 16) == 0);
-	fds[0] = socket(AF_INET, SOCK_STREAM, 0);
-	REQUIRE(connect(fds[0], (void *)&address, sizeof(address)) == 0);
-	fds[1] = accept(fd, NULL, NULL);
-	REQUIRE(fds[1] >= 0);
-	close(fd);
+	tcp_pair(fds);
 }
 
 /* A send of vectors, of which one field is another. */
@@ -795,7 +771,7 @@ static void vectors_by(int op)
 	struct io_uring_sqe *sqe;
 	int fds[2];
 
-	tcp_pair(fds);
+	new_tcp_pair(fds);
 	REQUIRE(uring_register(ring.fd, IORING_REGISTER_BUFFERS, &reg, 1) == 0);
 	for (size_t nr = 0; nr < 4; nr++) {
 		send_vectors(&ring, op, fds[0], iov, nr);
@@ -845,7 +821,7 @@ static void message_of_a_buffer(void)
 	struct uring ring = new_uring(16, 0);
 	int fds[2];
 
-	tcp_pair(fds);
+	new_tcp_pair(fds);
 	for (int i = 0; i < 6; i++) {
 		struct io_uring_sqe *sqe =
 			sqe_rw(&ring, IORING_OP_SENDMSG_ZC, fds[0], &msg, 1, 0);
@@ -879,7 +855,7 @@ static void other_vectors(void)
 	int fds[2], to = socket(AF_INET, SOCK_DGRAM, 0);
 	int from = socket(AF_INET, SOCK_DGRAM, 0);
 
-	tcp_pair(fds);
+	new_tcp_pair(fds);
 	for (size_t nr = 0; nr <= 5; nr += 5) {
 		sqe = send_vectors(&ring, IORING_OP_SEND, fds[0], NULL, nr);
 		sqe->flags = IOSQE_BUFFER_SELECT;
@@ -959,9 +935,9 @@ static unsigned take_turns(uint32_t how, uint32_t len, unsigned nr_messages,
 	set_array(&ring, 0);
 	append(0, (int)nr_messages * NR_SOCKETS);
 	for (int i = 0; i < NR_SOCKETS; i++) {
-		pair_of(SOCK_STREAM, fds[i]);
+		new_pair(SOCK_STREAM, fds[i]);
 		for (unsigned k = 0; k < nr_messages; k++)
-			put(fds[i][1], BYTES);
+			send_bytes(fds[i][1], data, BYTES);
 		selecting(&ring, IORING_OP_RECV, fds[i][0],
 			  IORING_RECV_MULTISHOT | how, len)
 			->user_data = (uint64_t)i;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "uring.h"
+#include "streams.h"
 
 enum {
 	ALL = IORING_ASYNC_CANCEL_ALL,
@@ -412,13 +413,10 @@ static struct io_uring_sqe *splice_of(struct uring *ring, int opcode, int from,
 /* Return: a pipe that has room for no more. */
 static int full_pipe(void)
 {
-	static char bytes[4096];
 	int ends[2];
 
-	REQUIRE(pipe2(ends, O_NONBLOCK) == 0);
-	while (write(ends[1], bytes, sizeof(bytes)) > 0)
-		;
-	REQUIRE(fcntl(ends[1], F_SETFL, 0) == 0);
+	REQUIRE(pipe(ends) == 0);
+	fill_stream(ends[1], 4096);
 	return ends[1];
 }
 

@@ -12,6 +12,7 @@
 
 #include "differences.h"
 #include "sockets.h"
+#include "streams.h"
 #include "uring.h"
 
 /* Of newer headers. */
@@ -20,11 +21,6 @@ enum { ACCEPT_DONTWAIT = 1 << 1, ACCEPT_POLL_FIRST = 1 << 2 };
 enum { GROUP = 5, PART = 4096 };
 
 static char data[PART], got[PART];
-
-static void put(int fd, size_t len)
-{
-	REQUIRE(send(fd, data, len, 0) == (ssize_t)len);
-}
 
 static struct io_uring_sqe *recv_of(struct uring *ring, int fd, size_t len,
 				    uint32_t flags)
@@ -101,11 +97,11 @@ static void receives(void)
 			pair_of(types[i], fds);
 		else
 			tcp_pair(fds);
-		put(fds[1], 10);
+		send_bytes(fds[1], data, 10);
 		recv_of(&ring, fds[0], 100, 0);
 		snprintf(key, sizeof(key), "there.%zu", i);
 		note_end(key, &ring);
-		put(fds[1], 10);
+		send_bytes(fds[1], data, 10);
 		recv_of(&ring, fds[0], 100, 0)->flags = IOSQE_ASYNC;
 		snprintf(key, sizeof(key), "async.%zu", i);
 		REQUIRE(uring_submit(&ring) == 1);
@@ -117,7 +113,7 @@ static void receives(void)
 		snprintf(key, sizeof(key), "waits.%zu", i);
 		REQUIRE(uring_submit(&ring) == 1);
 		note_ready("waits", &ring);
-		put(fds[1], 20);
+		send_bytes(fds[1], data, 20);
 		note_in_order(key, &ring, 1);
 	}
 }
@@ -131,7 +127,7 @@ static void order(void)
 
 	memcpy(data, "abcdefgh", 8);
 	pair_of(SOCK_STREAM, fds);
-	put(fds[1], 8);
+	send_bytes(fds[1], data, 8);
 	recv_of(&ring, fds[0], 4, 0)->addr = (uintptr_t)first;
 	sqe_rw(&ring, IORING_OP_RECV, fds[0], second, 4, 0);
 	REQUIRE(uring_submit(&ring) == 2);
@@ -160,8 +156,7 @@ static void order_of_sends(void)
 /* So much is sent that poll() says there is no room, and there is some. */
 static void fill(const int fds[2])
 {
-	while (send(fds[0], data, PART, MSG_DONTWAIT) > 0)
-		;
+	fill_stream(fds[0], PART);
 	for (int i = 0; i < 3; i++)
 		REQUIRE(recv(fds[1], got, PART, MSG_WAITALL) == PART);
 }
@@ -178,8 +173,7 @@ static void held_up(void)
 	sqe_rw(&ring, IORING_OP_SEND, fds[0], data, 100, 0);
 	REQUIRE(uring_submit(&ring) == 2);
 	note("plain", uring_settle(&ring));
-	while (recv(fds[1], got, PART, MSG_DONTWAIT) > 0)
-		;
+	drain_stream(fds[1]);
 	note_cqes("cqe", &ring, 2);
 }
 
@@ -205,7 +199,7 @@ static void does_not_wait(void)
 	int fds[2], fd = listening(0, &address);
 
 	pair_of(SOCK_STREAM, fds);
-	put(fds[1], 10);
+	send_bytes(fds[1], data, 10);
 	recv_of(&ring, fds[0], 100, MSG_DONTWAIT);
 	note_end("recv", &ring);
 	recv_of(&ring, fds[0], 100, MSG_DONTWAIT)->flags = IOSQE_ASYNC;
@@ -313,14 +307,14 @@ static void low_water(void)
 	tcp_pair(fds);
 	REQUIRE(setsockopt(fds[0], SOL_SOCKET, SO_RCVLOWAT, &low,
 			   sizeof(low)) == 0);
-	put(fds[1], 4);
+	send_bytes(fds[1], data, 4);
 	recv_of(&ring, fds[0], 100, 0);
 	note_end("few", &ring);
 	/* Ours ends with 4 or 14, by whether it was polled for when the 4 came. */
 	recv_of(&ring, fds[0], 100, 0);
 	REQUIRE(uring_submit(&ring) == 1);
-	put(fds[1], 4);
-	put(fds[1], 10);
+	send_bytes(fds[1], data, 4);
+	send_bytes(fds[1], data, 10);
 	note("enough", uring_wait(&ring, 1));
 }
 
@@ -344,7 +338,7 @@ static void many_shots(void)
 	shots_of(&ring, fds[0]);
 	REQUIRE(uring_submit(&ring) == 1);
 	note("no_buffer.waits", uring_settle(&ring));
-	put(fds[1], 10);
+	send_bytes(fds[1], data, 10);
 	note_in_order("no_buffer", &ring, 1);
 	shots_of(&ring, fds[0]);
 	note_end("no_buffer.there", &ring);
@@ -353,7 +347,7 @@ static void many_shots(void)
 	REQUIRE(uring_submit(&ring) == 1);
 	note_ready("ready", &ring);
 	note_in_order("there", &ring, 1);
-	put(fds[1], 10);
+	send_bytes(fds[1], data, 10);
 	note_in_order("then", &ring, 1);
 	shutdown(fds[1], SHUT_WR);
 	note_in_order("end", &ring, 1);
@@ -368,7 +362,7 @@ static void selects(void)
 	pair_of(SOCK_STREAM, fds);
 	shots_of(&ring, fds[0])->ioprio = IORING_RECVSEND_POLL_FIRST;
 	note_end("no_buffer", &ring);
-	put(fds[1], 10);
+	send_bytes(fds[1], data, 10);
 	shots_of(&ring, fds[0])->ioprio = IORING_RECVSEND_POLL_FIRST;
 	note_end("no_buffer.there", &ring);
 	uring_provide(&ring, GROUP, got, 10, 0, 4);
@@ -502,7 +496,7 @@ static void in_a_chain(void)
 	int fds[2];
 
 	pair_of(SOCK_STREAM, fds);
-	put(fds[1], 10);
+	send_bytes(fds[1], data, 10);
 	sqe_of(&ring, IORING_OP_NOP, -1)->flags = IOSQE_IO_LINK;
 	recv_of(&ring, fds[0], 10, 0)->flags = IOSQE_IO_LINK;
 	sqe_of(&ring, IORING_OP_NOP, -1);

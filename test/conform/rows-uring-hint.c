@@ -45,11 +45,6 @@ static void connected(enum kind kind, int fds[2])
 		pair_of(types[kind], fds);
 }
 
-static void put(int fd, size_t len)
-{
-	REQUIRE(send(fd, data, len, 0) == (ssize_t)len);
-}
-
 static void note_hint(const char *key, const struct io_uring_cqe *cqe)
 {
 	char text[64];
@@ -111,22 +106,22 @@ static void receives_from(enum kind kind, enum way way)
 	int fds[2];
 
 	connected(kind, fds);
-	put(fds[1], 10);
+	send_bytes(fds[1], data, 10);
 	receive(name, "less", &ring, way, fds[0], 100, 0);
-	put(fds[1], 10);
+	send_bytes(fds[1], data, 10);
 	receive(name, "as_much", &ring, way, fds[0], 10, 0);
-	put(fds[1], 10);
-	put(fds[1], 10);
+	send_bytes(fds[1], data, 10);
+	send_bytes(fds[1], data, 10);
 	receive(name, "more", &ring, way, fds[0], 10, 0);
 	receive(name, "then", &ring, way, fds[0], 4, 0);
 	receive(name, "nothing", &ring, way, fds[0], 10,
 		way == READ ? RWF_NOWAIT : MSG_DONTWAIT);
 	/* What waits. */
 	submit(&ring, way, fds[0], 10, 0);
-	put(fds[1], 10);
+	send_bytes(fds[1], data, 10);
 	take_hint(name, "waited", &ring);
 	submit(&ring, way, fds[0], 10, 0);
-	put(fds[1], 20);
+	send_bytes(fds[1], data, 20);
 	take_hint(name, "waited.more", &ring);
 }
 
@@ -156,14 +151,14 @@ static void with_flags(void)
 		int fds[2];
 
 		connected(kind, fds);
-		put(fds[1], 20);
+		send_bytes(fds[1], data, 20);
 		receive(name, "peek", &ring, RECV, fds[0], 10, MSG_PEEK);
 		receive(name, "peek.all", &ring, RECV, fds[0], 20, MSG_PEEK);
 		receive(name, "peek.less", &ring, RECV, fds[0], 30, MSG_PEEK);
 		receive(name, "trunc", &ring, RECV, fds[0], 10, MSG_TRUNC);
-		put(fds[1], 10);
-		put(fds[1], 10);
-		put(fds[1], 10);
+		send_bytes(fds[1], data, 10);
+		send_bytes(fds[1], data, 10);
+		send_bytes(fds[1], data, 10);
 		receive(name, "all", &ring, RECV, fds[0], 10, MSG_WAITALL);
 		receive(name, "none", &ring, RECV, fds[0], 0, 0);
 		receive(name, "dontwait", &ring, RECV, fds[0], 5, MSG_DONTWAIT);
@@ -179,13 +174,13 @@ static void all_in_parts(void)
 		int fds[2];
 
 		connected(kind, fds);
-		put(fds[1], 10);
+		send_bytes(fds[1], data, 10);
 		submit(&ring, RECV, fds[0], 20, MSG_WAITALL);
-		put(fds[1], 10);
+		send_bytes(fds[1], data, 10);
 		take_hint(name, "as_much", &ring);
-		put(fds[1], 10);
+		send_bytes(fds[1], data, 10);
 		submit(&ring, RECV, fds[0], 20, MSG_WAITALL);
-		put(fds[1], 20);
+		send_bytes(fds[1], data, 20);
 		take_hint(name, "more", &ring);
 	}
 }
@@ -198,14 +193,14 @@ static void ends(void)
 		int fds[2];
 
 		connected(kind, fds);
-		put(fds[1], 20);
+		send_bytes(fds[1], data, 20);
 		REQUIRE(shutdown(fds[1], SHUT_WR) == 0);
 		receive(name, "more", &ring, RECV, fds[0], 10, 0);
 		receive(name, "as_much", &ring, RECV, fds[0], 10, 0);
 		receive(name, "end", &ring, RECV, fds[0], 10, 0);
 		receive(name, "again", &ring, RECVMSG, fds[0], 10, 0);
 		connected(kind, fds);
-		put(fds[1], 10);
+		send_bytes(fds[1], data, 10);
 		REQUIRE(shutdown(fds[1], SHUT_WR) == 0);
 		receive(name, "less", &ring, RECV, fds[0], 100, 0);
 	}
@@ -235,12 +230,12 @@ static void selected(void)
 
 		connected(kind, fds);
 		provide(&ring, BYTES);
-		put(fds[1], 5);
+		send_bytes(fds[1], data, 5);
 		(void)selecting(&ring, IORING_OP_RECV, fds[0]);
 		REQUIRE(uring_submit(&ring) == 1);
 		take_hint(name, "less", &ring);
-		put(fds[1], 10);
-		put(fds[1], 10);
+		send_bytes(fds[1], data, 10);
+		send_bytes(fds[1], data, 10);
 		(void)selecting(&ring, IORING_OP_RECV, fds[0]);
 		REQUIRE(uring_submit(&ring) == 1);
 		take_hint(name, "more", &ring);
@@ -259,16 +254,16 @@ static void many_shots(void)
 
 		connected(kind, fds);
 		provide(&ring, BYTES);
-		put(fds[1], 10);
-		put(fds[1], 10);
-		put(fds[1], 5);
+		send_bytes(fds[1], data, 10);
+		send_bytes(fds[1], data, 10);
+		send_bytes(fds[1], data, 5);
 		selecting(&ring, IORING_OP_RECV, fds[0])->ioprio =
 			IORING_RECV_MULTISHOT;
 		REQUIRE(uring_submit(&ring) == 1);
 		take_hint(name, "first", &ring);
 		take_hint(name, "second", &ring);
 		take_hint(name, "less", &ring);
-		put(fds[1], 10);
+		send_bytes(fds[1], data, 10);
 		take_hint(name, "as_much", &ring);
 		REQUIRE(kind == DGRAM || kind == UDP ||
 			shutdown(fds[1], SHUT_WR) == 0);
@@ -303,10 +298,10 @@ static void shots_of_parts(void)
 		REQUIRE(setsockopt(fds[0], SOL_SOCKET, SO_RCVLOWAT,
 				   &cases[i].low, sizeof(int)) == 0);
 		provide(&ring, BYTES);
-		put(fds[1], cases[i].first);
+		send_bytes(fds[1], data, cases[i].first);
 		REQUIRE(!cases[i].has_mark ||
 			send(fds[1], data, 1, MSG_OOB) == 1);
-		put(fds[1], cases[i].second);
+		send_bytes(fds[1], data, cases[i].second);
 		selecting(&ring, IORING_OP_RECV, fds[0])->ioprio =
 			IORING_RECV_MULTISHOT;
 		REQUIRE(uring_submit(&ring) == 1);
@@ -326,7 +321,7 @@ static void no_room_for_more(void)
 
 	pair_of(SOCK_STREAM, fds);
 	uring_provide(&ring, GROUP, memory[0], BYTES, 0, 1);
-	put(fds[1], 20);
+	send_bytes(fds[1], data, 20);
 	selecting(&ring, IORING_OP_RECV, fds[0])->ioprio =
 		IORING_RECV_MULTISHOT;
 	REQUIRE(uring_submit(&ring) == 1);
@@ -346,9 +341,9 @@ static void many_messages(void)
 
 		connected(kind, fds);
 		provide(&ring, BYTES + HEAD);
-		put(fds[1], 10);
-		put(fds[1], 10);
-		put(fds[1], 5);
+		send_bytes(fds[1], data, 10);
+		send_bytes(fds[1], data, 10);
+		send_bytes(fds[1], data, 5);
 		sqe = selecting(&ring, IORING_OP_RECVMSG, fds[0]);
 		sqe->ioprio = IORING_RECV_MULTISHOT;
 		sqe->addr = (uintptr_t)&msg;
@@ -357,7 +352,7 @@ static void many_messages(void)
 		take_hint(name, "first", &ring);
 		take_hint(name, "second", &ring);
 		take_hint(name, "less", &ring);
-		put(fds[1], 10);
+		send_bytes(fds[1], data, 10);
 		take_hint(name, "as_much", &ring);
 	}
 }
@@ -380,7 +375,8 @@ static void many_at_once(void)
 		}
 		REQUIRE(uring_submit(&ring) == NR);
 		for (int i = 0; i < NR; i++)
-			put(fds[i][1], i % 3 ? (size_t)(i % 3) * 10 : 5);
+			send_bytes(fds[i][1], data,
+				   i % 3 ? (size_t)(i % 3) * 10 : 5);
 		for (int i = 0; i < NR; i++) {
 			REQUIRE(uring_wait(&ring, 1) &&
 				uring_take(&ring, &cqe) && cqe.user_data < NR);
@@ -405,7 +401,7 @@ static void shut_at_once(void)
 		submit(&ring, RECV, fds[i][0], 10, 0);
 	}
 	for (int i = 0; i < NR; i++) {
-		put(fds[i][1], 10);
+		send_bytes(fds[i][1], data, 10);
 		REQUIRE(shutdown(fds[i][1], SHUT_WR) == 0);
 	}
 	for (int i = 0; i < NR; i++)
@@ -423,7 +419,7 @@ static void two_of_one_socket(void)
 		connected(kind, fds);
 		submit(&ring, RECV, fds[0], 10, 0);
 		submit(&ring, RECV, fds[0], 10, 0);
-		put(fds[1], 20);
+		send_bytes(fds[1], data, 20);
 		for (int i = 0; i < 2; i++) {
 			snprintf(key, sizeof(key), "two.%d", i);
 			take_hint(names[kind], key, &ring);
@@ -439,8 +435,8 @@ static void memory_ends(struct uring *ring)
 
 	REQUIRE(mprotect(pages + 4096, 4096, PROT_NONE) == 0);
 	pair_of(SOCK_STREAM, fds);
-	put(fds[1], 10);
-	put(fds[1], 10);
+	send_bytes(fds[1], data, 10);
+	send_bytes(fds[1], data, 10);
 	sqe_rw(ring, IORING_OP_RECV, fds[0], pages + 4096 - 15, 100, 0);
 	uring_submit(ring);
 	take_hint("memory", "ends", ring);
@@ -471,9 +467,9 @@ static void parts_of_a_stream(void)
 	receive("descriptors", "first", &ring, RECV, fds[0], 100, 0);
 	receive("descriptors", "second", &ring, RECV, fds[0], 100, 0);
 	tcp_pair(fds);
-	put(fds[1], 10);
+	send_bytes(fds[1], data, 10);
 	REQUIRE(send(fds[1], data, 1, MSG_OOB) == 1);
-	put(fds[1], 10);
+	send_bytes(fds[1], data, 10);
 	receive("mark", "before", &ring, RECV, fds[0], 100, 0);
 	receive("mark", "byte", &ring, RECV, fds[0], 1, MSG_OOB);
 	receive("mark", "after", &ring, RECV, fds[0], 100, 0);

@@ -31,15 +31,6 @@ static struct io_uring_sqe *fails(struct uring *ring, uint8_t flags)
 	return sqe;
 }
 
-static struct io_uring_sqe *waits(struct uring *ring, int fd, uint8_t flags)
-{
-	struct io_uring_sqe *sqe = sqe_of(ring, IORING_OP_POLL_ADD, fd);
-
-	sqe->poll32_events = POLLIN;
-	sqe->flags = flags;
-	return sqe;
-}
-
 static struct io_uring_sqe *times(struct uring *ring,
 				  const struct __kernel_timespec *span)
 {
@@ -257,7 +248,7 @@ static void drain_waits(void)
 	int fds[2];
 
 	REQUIRE(pipe(fds) == 0);
-	waits(&ring, fds[0], 0);
+	sqe_poll(&ring, fds[0], 0);
 	nop(&ring, DRAIN);
 	nop(&ring, 0);
 	note_result("submit", uring_submit(&ring));
@@ -303,7 +294,7 @@ static void drain_in_chain(void)
 	int fds[2];
 
 	REQUIRE(pipe(fds) == 0);
-	waits(&ring, fds[0], 0);
+	sqe_poll(&ring, fds[0], 0);
 	nop(&ring, LINK);
 	nop(&ring, DRAIN);
 	nop(&ring, 0);
@@ -319,7 +310,7 @@ static void drain_and_refusal(void)
 	int fds[2];
 
 	REQUIRE(pipe(fds) == 0);
-	waits(&ring, fds[0], 0);
+	sqe_poll(&ring, fds[0], 0);
 	nop(&ring, DRAIN);
 	sqe_of(&ring, 200, -1);
 	note_result("submit", uring_submit(&ring));
@@ -333,7 +324,7 @@ static void all_behind_drain(void)
 	int fds[2];
 
 	REQUIRE(pipe(fds) == 0);
-	waits(&ring, fds[0], 0);
+	sqe_poll(&ring, fds[0], 0);
 	nop(&ring, DRAIN);
 	note_result("submit", uring_submit(&ring));
 	note_ready("held", &ring);
@@ -355,7 +346,7 @@ static void timeout_expires(void)
 	int fds[2];
 
 	REQUIRE(pipe(fds) == 0);
-	waits(&ring, fds[0], LINK);
+	sqe_poll(&ring, fds[0], LINK);
 	times(&ring, &soon);
 	note_result("submit", uring_submit(&ring));
 	note_cqes("cqe", &ring, 2);
@@ -372,7 +363,7 @@ static void timeout_not_needed(void)
 	times(&ring, &never);
 	note_result("at_once", uring_submit(&ring));
 	note_cqes("at_once", &ring, 2);
-	waits(&ring, fds[0], LINK);
+	sqe_poll(&ring, fds[0], LINK);
 	times(&ring, &never);
 	note_result("later", uring_submit(&ring));
 	REQUIRE(write(fds[1], "x", 1) == 1);
@@ -390,7 +381,7 @@ static void timeout_in_chain(void)
 	int fds[2];
 
 	REQUIRE(pipe(fds) == 0);
-	waits(&ring, fds[0], LINK);
+	sqe_poll(&ring, fds[0], LINK);
 	times(&ring, &soon)->flags = LINK;
 	nop(&ring, 0);
 	note_result("expires", uring_submit(&ring));
@@ -400,7 +391,7 @@ static void timeout_in_chain(void)
 	nop(&ring, 0);
 	note_result("not_needed", uring_submit(&ring));
 	note_cqes("not_needed", &ring, 3);
-	waits(&ring, fds[0], HARD);
+	sqe_poll(&ring, fds[0], HARD);
 	times(&ring, &soon)->flags = HARD;
 	nop(&ring, 0);
 	note_result("hard", uring_submit(&ring));

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "descriptors.h"
 #include "differences.h"
 #include "uring-ops.h"
 
@@ -294,51 +295,14 @@ static int open_path(void)
 	return open("f", O_PATH);
 }
 
-static int open_directory(void)
-{
-	return open(".", O_RDONLY | O_DIRECTORY);
-}
-
 static int open_memfd(void)
 {
-	int fd = memfd_create("conform", 0);
-
-	REQUIRE(ftruncate(fd, FILE_BYTES) == 0);
-	return fd;
-}
-
-static int open_null(void)
-{
-	return open("/dev/null", O_RDWR);
-}
-
-static int open_zero(void)
-{
-	return open("/dev/zero", O_RDWR);
+	return open_memfd_of(FILE_BYTES);
 }
 
 static int open_pipe_reader(void)
 {
-	int fds[2];
-
-	REQUIRE(pipe(fds) == 0 && write(fds[1], "0123456789", 10) == 10);
-	return fds[0];
-}
-
-static int open_pipe_writer(void)
-{
-	int fds[2];
-
-	REQUIRE(pipe(fds) == 0);
-	return fds[1];
-}
-
-static int open_pipe_empty(void)
-{
-	int fds[2];
-
-	REQUIRE(pipe2(fds, O_NONBLOCK) == 0);
-	return fds[0];
+	return open_pipe_reader_of("0123456789", 10);
 }
 
 static int open_pipe_broken(void)

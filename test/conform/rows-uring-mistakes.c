@@ -18,7 +18,9 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "sockets.h"
 #include "uring.h"
+#include "streams.h"
 
 /* Of newer headers. */
 #define SETSOCKOPT 3
@@ -28,12 +30,7 @@ enum { GROUP = 7, NR_BUFFERS = 16, BYTES = 16, LARGE = 1 << 20 };
 
 static char memory[NR_BUFFERS][BYTES], data[LARGE];
 
-static void pair_of(int type, int fds[2])
-{
-	REQUIRE(socketpair(AF_UNIX, type, 0, fds) == 0);
-}
-
-static int listening(int domain)
+static int listener_of(int domain)
 {
 	struct sockaddr_in inet = { .sin_family = AF_INET };
 	sa_family_t local = AF_UNIX;
@@ -240,7 +237,7 @@ static void sockets_that_listen(void)
 	struct uring ring = new_uring(8, 0);
 
 	for (int k = 0; k < 8; k++) {
-		int fd = listening(k & 1 ? AF_INET : AF_UNIX);
+		int fd = listener_of(k & 1 ? AF_INET : AF_UNIX);
 		struct io_uring_sqe *sqe =
 			sqe_rw(&ring, opcodes[k >> 1 & 1], fd, data, 1, 0);
 		char key[32];
@@ -252,7 +249,7 @@ static void sockets_that_listen(void)
 		try_sqe(key, &ring);
 	}
 	for (int k = 0; k < 2; k++) {
-		int fd = listening(k ? AF_INET : AF_UNIX);
+		int fd = listener_of(k ? AF_INET : AF_UNIX);
 		struct io_uring_sqe *sqe =
 			sqe_rw(&ring, IORING_OP_SEND, fd, data, 1, 0);
 
@@ -260,7 +257,7 @@ static void sockets_that_listen(void)
 		sqe->msg_flags = MSG_NOSIGNAL;
 		try_sqe(k ? "bundle.inet" : "bundle.unix", &ring);
 	}
-	sqe_rw(&ring, IORING_OP_SEND_ZC, listening(AF_UNIX), data, 1, 0)
+	sqe_rw(&ring, IORING_OP_SEND_ZC, listener_of(AF_UNIX), data, 1, 0)
 		->ioprio = IORING_RECVSEND_POLL_FIRST;
 	REQUIRE(uring_submit(&ring) == 1);
 	note_in_order("no_zc", &ring, 2);
@@ -277,7 +274,7 @@ static void behind_what_waits_to_listen(void)
 	struct uring ring = new_uring(8, 0);
 
 	for (int k = 0; k < 2; k++) {
-		int fd = listening(k ? AF_INET : AF_UNIX);
+		int fd = listener_of(k ? AF_INET : AF_UNIX);
 
 		sqe_of(&ring, IORING_OP_ACCEPT, fd);
 		sqe_rw(&ring, IORING_OP_SEND, fd, data, 1, 0)->ioprio =
@@ -306,7 +303,7 @@ static void splice_of_one_that_listens(void)
 
 	REQUIRE(pipe(fds) == 0);
 	sqe = sqe_of(&ring, IORING_OP_SPLICE, fds[1]);
-	sqe->splice_fd_in = listening(AF_INET);
+	sqe->splice_fd_in = listener_of(AF_INET);
 	sqe->splice_off_in = sqe->off = (uint64_t)-1;
 	sqe->len = 100;
 	try_sqe("splice", &ring);
@@ -439,8 +436,7 @@ static void sends_that_fail(struct uring *ring)
 	pair_of(SOCK_STREAM, full);
 	pair_of(SOCK_STREAM, gone);
 	close(gone[1]);
-	while (send(full[0], data, sizeof(data), MSG_DONTWAIT) > 0)
-		;
+	fill_stream(full[0], 4096);
 	for (uint8_t flags = 0; flags <= IOSQE_ASYNC; flags += IOSQE_ASYNC) {
 		chooses(ring, IORING_OP_SEND, gone[0], 4, flags);
 		try_sqe("gone", ring);

@@ -12,22 +12,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "sockets.h"
 #include "uring.h"
 
 enum { GROUP = 7, BUFFERS = 8, BYTES = 256, ENTRIES = 8 };
 
 static char memory[BUFFERS][BYTES], data[8192];
 static struct io_uring_buf_ring *array;
-
-static void pair_of(int type, int fds[2])
-{
-	REQUIRE(socketpair(AF_UNIX, type, 0, fds) == 0);
-}
-
-static void put(int fd, size_t len)
-{
-	REQUIRE(send(fd, data, len, 0) == (ssize_t)len);
-}
 
 /* Buffers as a list, from first on. */
 static void provide(struct uring *ring, int first, int nr)
@@ -92,9 +83,9 @@ static void once(void)
 	provide(&ring, 0, 3);
 	receive(&ring, fds[0], 0);
 	note_result("submit", uring_submit(&ring));
-	put(fds[1], 10);
+	send_bytes(fds[1], data, 10);
 	note_next("waited", &ring);
-	put(fds[1], 20);
+	send_bytes(fds[1], data, 20);
 	receive(&ring, fds[0], 0)->len = 5;
 	try_sqe("less", &ring);
 	receive(&ring, fds[0], 0);
@@ -116,13 +107,13 @@ static void goes_on_from(bool is_list)
 		for (int i = 0; i < 3; i++)
 			append(i);
 	}
-	put(fds[1], 10);
+	send_bytes(fds[1], data, 10);
 	receive(&ring, fds[0], IORING_RECV_MULTISHOT);
 	note_result("submit", uring_submit(&ring));
 	note_next("there", &ring);
-	put(fds[1], 20);
+	send_bytes(fds[1], data, 20);
 	note_next("comes", &ring);
-	put(fds[1], 300);
+	send_bytes(fds[1], data, 300);
 	REQUIRE(uring_wait(&ring, 2));
 	note_in_order("more", &ring, 2);
 	if (is_list) {
@@ -158,11 +149,11 @@ static void number_is_replaced(void)
 	provide(&ring, 0, 4);
 	receive(&ring, fds[0], IORING_RECV_MULTISHOT);
 	note_result("submit", uring_submit(&ring));
-	put(fds[1], 10);
+	send_bytes(fds[1], data, 10);
 	note_next("before", &ring);
 	REQUIRE(dup2(others[0], fds[0]) == fds[0]);
-	put(others[1], 30);
-	put(fds[1], 20);
+	send_bytes(others[1], data, 30);
+	send_bytes(fds[1], data, 20);
 	note_next("after", &ring);
 	note_result("other", recv(fds[0], data, sizeof(data), MSG_DONTWAIT));
 	close(fds[1]);
@@ -177,12 +168,12 @@ static void many_at_once(void)
 	pair_of(SOCK_SEQPACKET, fds);
 	provide(&ring, 0, 8);
 	for (i = 0; i < 8; i++)
-		put(fds[1], 10 + (size_t)i);
+		send_bytes(fds[1], data, 10 + (size_t)i);
 	receive(&ring, fds[0], IORING_RECV_MULTISHOT);
 	note_result("submit", uring_submit(&ring));
 	REQUIRE(uring_wait(&ring, 8));
 	note_in_order("cqe", &ring, 8);
-	put(fds[1], 5);
+	send_bytes(fds[1], data, 5);
 	note_next("none_left", &ring);
 }
 
@@ -196,7 +187,7 @@ static void full_ring(void)
 	pair_of(SOCK_SEQPACKET, fds);
 	provide(&ring, 0, 8);
 	for (i = 0; i < 5; i++)
-		put(fds[1], 10 + (size_t)i);
+		send_bytes(fds[1], data, 10 + (size_t)i);
 	receive(&ring, fds[0], IORING_RECV_MULTISHOT);
 	note_result("submit", uring_submit(&ring));
 	for (i = 0; i < 3; i++) {
@@ -231,8 +222,8 @@ static void overflowed(void)
 
 	pair_of(SOCK_SEQPACKET, fds);
 	provide(&ring, 0, BUFFERS);
-	put(fds[1], 10);
-	put(fds[1], 11);
+	send_bytes(fds[1], data, 10);
+	send_bytes(fds[1], data, 11);
 	for (int i = 0; i < 3; i++) {
 		sqe_of(&ring, IORING_OP_NOP, -1);
 		note_result("submit", uring_submit(&ring));
@@ -257,7 +248,7 @@ static void cancelled(void)
 	provide(&ring, 0, 3);
 	target = receive(&ring, fds[0], IORING_RECV_MULTISHOT)->user_data;
 	note_result("submit", uring_submit(&ring));
-	put(fds[1], 10);
+	send_bytes(fds[1], data, 10);
 	note_next("comes", &ring);
 	sqe = sqe_of(&ring, IORING_OP_ASYNC_CANCEL, -1);
 	sqe->addr = target;
@@ -265,7 +256,7 @@ static void cancelled(void)
 	note_cqes("cqe", &ring, 2);
 	receive(&ring, fds[0], 0);
 	note_result("submit", uring_submit(&ring));
-	put(fds[1], 10);
+	send_bytes(fds[1], data, 10);
 	note_next("next", &ring);
 }
 
@@ -293,24 +284,11 @@ static void limited(void)
 
 	pair_of(SOCK_STREAM, fds);
 	provide(&ring, 0, 8);
-	put(fds[1], 20);
+	send_bytes(fds[1], data, 20);
 	receive(&ring, fds[0], IORING_RECV_MULTISHOT)->len = 8;
 	note_result("submit", uring_submit(&ring));
 	REQUIRE(uring_wait(&ring, 3));
 	note_in_order("cqe", &ring, 3);
-}
-
-static int bound_inet(struct sockaddr_in *address)
-{
-	socklen_t len = sizeof(*address);
-	int fd = socket(AF_INET, SOCK_DGRAM, 0);
-
-	*address = (struct sockaddr_in){ .sin_family = AF_INET };
-	address->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	REQUIRE(fd >= 0);
-	REQUIRE(bind(fd, (void *)address, sizeof(*address)) == 0);
-	REQUIRE(getsockname(fd, (void *)address, &len) == 0);
-	return fd;
 }
 
 static void note_message(const char *key, struct uring *ring,
@@ -341,7 +319,8 @@ static void messages_of(void *name)
 			      .msg_controllen = 32 };
 	struct uring ring = new_uring(8, 0);
 	struct sockaddr_in address, other;
-	int to = bound_inet(&address), from = bound_inet(&other);
+	int to = bound_inet(SOCK_DGRAM, &address),
+	    from = bound_inet(SOCK_DGRAM, &other);
 	struct io_uring_sqe *sqe;
 
 	provide(&ring, 0, 4);
@@ -351,11 +330,11 @@ static void messages_of(void *name)
 	sqe->ioprio = IORING_RECV_MULTISHOT;
 	note_result("submit", uring_submit(&ring));
 	REQUIRE(connect(from, (void *)&address, sizeof(address)) == 0);
-	put(from, 30);
+	send_bytes(from, data, 30);
 	note_message("first", &ring, &other);
-	put(from, 1000);
+	send_bytes(from, data, 1000);
 	note_message("cut", &ring, &other);
-	put(from, 0);
+	send_bytes(from, data, 0);
 	note_message("empty", &ring, &other);
 }
 
@@ -376,7 +355,8 @@ static void small_buffers(void)
 	struct msghdr msg = { .msg_controllen = BYTES };
 	struct uring ring = new_uring(8, 0);
 	struct sockaddr_in address, other;
-	int to = bound_inet(&address), from = bound_inet(&other);
+	int to = bound_inet(SOCK_DGRAM, &address),
+	    from = bound_inet(SOCK_DGRAM, &other);
 	struct io_uring_sqe *sqe;
 
 	provide(&ring, 0, 4);
@@ -385,7 +365,7 @@ static void small_buffers(void)
 	sqe->buf_group = GROUP;
 	sqe->ioprio = IORING_RECV_MULTISHOT;
 	REQUIRE(connect(from, (void *)&address, sizeof(address)) == 0);
-	put(from, 30);
+	send_bytes(from, data, 30);
 	note_result("submit", uring_submit(&ring));
 	note_message("cqe", &ring, &other);
 }
@@ -406,7 +386,7 @@ static void long_heads(void)
 
 	pair_of(SOCK_DGRAM, fds);
 	provide(&ring, 0, 8);
-	put(fds[1], 30);
+	send_bytes(fds[1], data, 30);
 	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
 		msg.msg_controllen = lengths[i];
 		sqe = sqe_rw(&ring, IORING_OP_RECVMSG, fds[0], &msg, 1, 0);
@@ -428,7 +408,7 @@ static void one_message(void)
 
 	pair_of(SOCK_DGRAM, fds);
 	provide(&ring, 0, 4);
-	put(fds[1], 30);
+	send_bytes(fds[1], data, 30);
 	sqe = sqe_rw(&ring, IORING_OP_RECVMSG, fds[0], &msg, 1, 0);
 	sqe->flags = IOSQE_BUFFER_SELECT;
 	sqe->buf_group = GROUP;
@@ -494,10 +474,10 @@ static void tells_of_each(void)
 	provide(&ring, 0, 4);
 	receive(&ring, fds[0], IORING_RECV_MULTISHOT)->flags |=
 		IOSQE_CQE_SKIP_SUCCESS;
-	put(fds[1], 10);
+	send_bytes(fds[1], data, 10);
 	note_result("submit", uring_submit(&ring));
 	note_next("first", &ring);
-	put(fds[1], 10);
+	send_bytes(fds[1], data, 10);
 	note_next("second", &ring);
 	close(fds[1]);
 	note("left", uring_settle(&ring));
@@ -516,7 +496,8 @@ static void sends_to_from(bool is_list)
 {
 	struct uring ring = new_uring(8, 0);
 	struct sockaddr_in address, other;
-	int to = bound_inet(&address), from = bound_inet(&other);
+	int to = bound_inet(SOCK_DGRAM, &address),
+	    from = bound_inet(SOCK_DGRAM, &other);
 
 	if (is_list) {
 		provide(&ring, 0, 2);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "differences.h"
+#include "streams.h"
 #include "uring.h"
 
 enum { FILE_BYTES = 8192 };
@@ -160,8 +161,7 @@ static void nonblocking_pipe(void)
 	note_ready("waits", &ring);
 	REQUIRE(write(fds[1], "abc", 3) == 3);
 	note_cqes("read", &ring, 1);
-	while (write(fds[1], buf, sizeof(buf)) > 0)
-		;
+	fill_stream(fds[1], sizeof(buf));
 	sqe_rw(&ring, IORING_OP_WRITE, fds[1], buf, 10, POSITION);
 	note_result("write", uring_submit(&ring));
 	note_ready("waits", &ring);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "sockets.h"
+#include "streams.h"
 #include "uring.h"
 #include "older.h"
 
@@ -94,12 +95,6 @@ static void note_so_many(const char *key, struct uring *ring, uint32_t nr)
 	REQUIRE(uring_wait(ring, nr));
 	while (nr-- && uring_take(ring, &cqe))
 		note_raw(key, &cqe);
-}
-
-static void empty(int fd)
-{
-	while (recv(fd, got, sizeof(got), MSG_DONTWAIT) > 0)
-		;
 }
 
 /* So full that poll() does not call it ready, and there is room. */
@@ -300,9 +295,7 @@ static void bundles_of_threads(void)
 			if (k == 2)
 				snprintf(key, sizeof(key), "full.%u", i);
 			if (k == 2)
-				while (send(fds[0], data, 1000, MSG_DONTWAIT) >
-				       0)
-					;
+				fill_stream(fds[0], 1000);
 			if (selects)
 				sqe = selecting(&ring, fds[0], 0, 0);
 			else
@@ -314,7 +307,7 @@ static void bundles_of_threads(void)
 			uring_submit(&ring);
 			note_there(key, &ring, k < 2 ? k + 1 : 0);
 		}
-		empty(fds[1]);
+		drain_stream(fds[1]);
 		note_there("emptied", &ring, 1);
 		note("got", recv(fds[1], got, sizeof(got), MSG_DONTWAIT));
 		put_away(&ring, fds);
@@ -377,7 +370,7 @@ static void memory_ends(void)
 		snprintf(key, sizeof(key), "way%u.%s", i / 4,
 			 i & 1 ? "half" : "empty");
 		note_there(key, &ring, !waits);
-		empty(fds[1]);
+		drain_stream(fds[1]);
 		note_there("emptied", &ring, waits);
 		note("got", recv(fds[1], got, sizeof(got), MSG_DONTWAIT));
 		put_away(&ring, fds);
@@ -398,8 +391,7 @@ static void chooses_late(void)
 		if (removes)
 			uring_provide(&ring, GROUP, data, 10, 0, 1);
 		if (i & 2)
-			while (send(fds[0], data, 1000, MSG_DONTWAIT) > 0)
-				;
+			fill_stream(fds[0], 1000);
 		sqe = selecting(&ring, fds[0], 0, 0);
 		if (i & 4)
 			sqe->flags |= IOSQE_ASYNC;
@@ -418,7 +410,7 @@ static void chooses_late(void)
 			 removes ? "removed" : "provided", i);
 		if (i & 2) {
 			note_there(key, &ring, waits ? 1 : 2);
-			empty(fds[1]);
+			drain_stream(fds[1]);
 			note_there("emptied", &ring, waits);
 		} else {
 			REQUIRE(uring_wait(&ring, 2));
@@ -527,7 +519,7 @@ static void notices_of_datagrams(void)
 	try_zcs("long", &ring, fd, data, CHUNK, NULL, 0);
 	try_zcs("ends", &ring, fd, short_memory(50), 100, NULL, 0);
 	try_zcs("ends_later", &ring, fd, short_memory(20000), 40000, NULL, 0);
-	empty(to);
+	drain_stream(to);
 	close(to);
 }
 

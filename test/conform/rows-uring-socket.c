@@ -14,6 +14,7 @@
 
 #include "differences.h"
 #include "sockets.h"
+#include "streams.h"
 #include "uring.h"
 
 /* Of newer headers. */
@@ -43,11 +44,6 @@ static struct io_uring_sqe *send_of(struct uring *ring, int fd, size_t len,
 	return sqe;
 }
 
-static void put(int fd, size_t len)
-{
-	REQUIRE(send(fd, data, len, 0) == (ssize_t)len);
-}
-
 static void drain_socket(int fd, size_t len)
 {
 	/* The kernel's io_uring may interrupt a call. */
@@ -70,14 +66,14 @@ static void receives(void)
 		int fds[2];
 
 		pair_of(types[i], fds);
-		put(fds[1], 10);
+		send_bytes(fds[1], data, 10);
 		recv_of(&ring, fds[0], 4, 0);
 		snprintf(key, sizeof(key), "there.%zu", i);
 		try_sqe(key, &ring);
 		recv_of(&ring, fds[0], 100, 0);
 		note_result("submit", uring_submit(&ring));
 		if (types[i] != SOCK_STREAM)
-			put(fds[1], 20);
+			send_bytes(fds[1], data, 20);
 		snprintf(key, sizeof(key), "waits.%zu", i);
 		note_in_order(key, &ring, 1);
 	}
@@ -143,13 +139,13 @@ static void all_of_it(void)
 	tcp_pair(fds);
 	recv_of(&ring, fds[0], 100, MSG_WAITALL);
 	note_result("submit", uring_submit(&ring));
-	put(fds[1], 40);
+	send_bytes(fds[1], data, 40);
 	note("before", uring_settle(&ring));
-	put(fds[1], 70);
+	send_bytes(fds[1], data, 70);
 	note_in_order("cqe", &ring, 1);
 	recv_of(&ring, fds[0], 100, MSG_WAITALL);
 	note_result("submit", uring_submit(&ring));
-	put(fds[1], 5);
+	send_bytes(fds[1], data, 5);
 	shutdown(fds[1], SHUT_WR);
 	note_in_order("less", &ring, 1);
 }
@@ -162,7 +158,7 @@ static void parts_in_chains(void)
 		int fds[2];
 
 		tcp_pair(fds);
-		put(fds[1], 5);
+		send_bytes(fds[1], data, 5);
 		shutdown(fds[1], SHUT_WR);
 		recv_of(&ring, fds[0], 100, flags)->flags = IOSQE_IO_LINK;
 		sqe_of(&ring, IORING_OP_NOP, -1);
@@ -191,8 +187,7 @@ static void does_not_wait(void)
 	pair_of(SOCK_STREAM, fds);
 	recv_of(&ring, fds[0], 10, MSG_DONTWAIT);
 	try_sqe("recv", &ring);
-	while (send(fds[0], data, PART, MSG_DONTWAIT) > 0)
-		;
+	fill_stream(fds[0], PART);
 	send_of(&ring, fds[0], PART, MSG_DONTWAIT);
 	try_sqe("send", &ring);
 	send_of(&ring, fds[0], 10, 0);
@@ -215,14 +210,14 @@ static void o_nonblock_and_timeouts(void)
 	note_result("submit", uring_submit(&ring));
 	usleep(20000);
 	note("before", uring_settle(&ring));
-	put(fds[1], 3);
+	send_bytes(fds[1], data, 3);
 	note_in_order("recv", &ring, 1);
 	REQUIRE(fcntl(fds[0], F_SETFL, 0) == 0);
 	sqe_rw(&ring, IORING_OP_READ, fds[0], got, 10, 0);
 	note_result("submit", uring_submit(&ring));
 	usleep(20000);
 	note("before", uring_settle(&ring));
-	put(fds[1], 4);
+	send_bytes(fds[1], data, 4);
 	note_in_order("read", &ring, 1);
 }
 
@@ -232,7 +227,7 @@ static void peeks(void)
 	int fds[2];
 
 	pair_of(SOCK_DGRAM, fds);
-	put(fds[1], 50);
+	send_bytes(fds[1], data, 50);
 	recv_of(&ring, fds[0], 10, MSG_PEEK);
 	try_sqe("peek", &ring);
 	recv_of(&ring, fds[0], 10, MSG_PEEK | MSG_TRUNC);
@@ -465,7 +460,7 @@ static void all_of_messages(void)
 		note_in_order("waited", &ring, 1);
 		note_message("waited", &message);
 		put_with_fd(fds[1], 7);
-		put(fds[1], 9);
+		send_bytes(fds[1], data, 9);
 		for (int j = 0; j < 2; j++) {
 			recvmsg_of(&ring, fds[0], &message,
 				   sizeof(message.control), asked);
@@ -476,7 +471,7 @@ static void all_of_messages(void)
 			   asked)
 			->flags = IOSQE_ASYNC;
 		note_result("submit", uring_submit(&ring));
-		put(fds[1], 5);
+		send_bytes(fds[1], data, 5);
 		note_in_order("async", &ring, 1);
 		note_message("async", &message);
 	}
@@ -506,7 +501,7 @@ static void messages_in_chains(void)
 		if (tries[i].has_fd)
 			put_with_fd(fds[1], 5);
 		else
-			put(fds[1], 5);
+			send_bytes(fds[1], data, 5);
 		recvmsg_of(&ring, fds[0], &message, tries[i].room,
 			   tries[i].flags)
 			->flags = IOSQE_IO_LINK;
@@ -558,7 +553,7 @@ static void accepts_from(int flags)
 	note("len", len);
 	note("cloexec", fcntl(got_fd, F_GETFD));
 	note("nonblock", !!(fcntl(got_fd, F_GETFL) & O_NONBLOCK));
-	put(other, 10);
+	send_bytes(other, data, 10);
 	recv_of(&ring, got_fd, 10, 0);
 	try_sqe("recv", &ring);
 	accept_of(&ring, fd, ACCEPT_DONTWAIT);
@@ -909,7 +904,7 @@ static void commands(void)
 	int fds[2], value = 0, one = 1;
 
 	tcp_pair(fds);
-	put(fds[1], 33);
+	send_bytes(fds[1], data, 33);
 	drain_socket(fds[0], 3);
 	sqe_of(&ring, IORING_OP_URING_CMD, fds[0])->cmd_op = 0;
 	try_sqe("inq", &ring);
@@ -953,7 +948,7 @@ static void cancelled(void)
 	sqe->cancel_flags = IORING_ASYNC_CANCEL_ANY;
 	note_result("submit", uring_submit(&ring));
 	note_cqes("cqe", &ring, 4);
-	put(fds[1], 4);
+	send_bytes(fds[1], data, 4);
 	recv_of(&ring, fds[0], 10, 0);
 	try_sqe("then", &ring);
 }
@@ -983,7 +978,7 @@ static void closed_meanwhile(void)
 	recv_of(&ring, fds[0], 10, 0);
 	note_result("submit", uring_submit(&ring));
 	close(fds[0]);
-	put(fds[1], 10);
+	send_bytes(fds[1], data, 10);
 	note_in_order("cqe", &ring, 1);
 }
 

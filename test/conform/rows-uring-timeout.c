@@ -223,15 +223,6 @@ static void count_of_several(void)
 	note_cqes("cqe", &ring, uring_settle(&ring));
 }
 
-static struct io_uring_sqe *waits(struct uring *ring, int fd, uint8_t flags)
-{
-	struct io_uring_sqe *sqe = sqe_of(ring, IORING_OP_POLL_ADD, fd);
-
-	sqe->poll32_events = POLLIN;
-	sqe->flags = flags;
-	return sqe;
-}
-
 /* Requests that complete, one submission each. */
 static void complete_some(struct uring *ring, int nr)
 {
@@ -247,7 +238,7 @@ static void count_in_chain(void)
 	int fds[2];
 
 	REQUIRE(pipe(fds) == 0);
-	waits(&ring, fds[0], IOSQE_IO_LINK);
+	sqe_poll(&ring, fds[0], IOSQE_IO_LINK);
 	timeout(&ring, &never, 2, 0);
 	note_result("submit", uring_submit(&ring));
 	complete_some(&ring, 2);
@@ -268,7 +259,7 @@ static void count_in_broken_chain(void)
 	int fds[2];
 
 	REQUIRE(pipe(fds) == 0);
-	first = waits(&ring, fds[0], IOSQE_IO_LINK)->user_data;
+	first = sqe_poll(&ring, fds[0], IOSQE_IO_LINK)->user_data;
 	timeout(&ring, &never, 1, 0);
 	note_result("submit", uring_submit(&ring));
 	complete_some(&ring, 1);
@@ -540,8 +531,8 @@ static void update_before_start(void)
 	int fds[2];
 
 	REQUIRE(pipe(fds) == 0);
-	waits(&ring, fds[0], IOSQE_IO_LINK);
-	waits(&ring, fds[0], IOSQE_IO_LINK);
+	sqe_poll(&ring, fds[0], IOSQE_IO_LINK);
+	sqe_poll(&ring, fds[0], IOSQE_IO_LINK);
 	linked = sqe_rw(&ring, IORING_OP_LINK_TIMEOUT, -1, &never, 1, 0)
 			 ->user_data;
 	ring.sqes[2].flags = IOSQE_IO_LINK;

@@ -12,6 +12,11 @@ void pair_of(int type, int fds[2])
 	REQUIRE(socketpair(AF_UNIX, type, 0, fds) == 0);
 }
 
+void send_bytes(int fd, const void *data, size_t len)
+{
+	REQUIRE(send(fd, data, len, 0) == (ssize_t)len);
+}
+
 struct sockaddr_in loopback(void)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET };

@@ -6,10 +6,14 @@
 #define CONFORM_SOCKETS_H
 
 #include <netinet/in.h>
+#include <stddef.h>
 
 /* Two that are connected with each other: of AF_UNIX, or by TCP. */
 void pair_of(int type, int fds[2]);
 void tcp_pair(int fds[2]);
+
+/* Sends len of the bytes at data, all of them at once. */
+void send_bytes(int fd, const void *data, size_t len);
 
 /* An address of the loopback device, of no port. */
 struct sockaddr_in loopback(void);

@@ -360,6 +360,19 @@ pid_t fork_helper(void)
 	return pid;
 }
 
+volatile sig_atomic_t nr_sigpipe;
+
+static void on_sigpipe(int sig)
+{
+	(void)sig;
+	nr_sigpipe++;
+}
+
+void count_sigpipe(void)
+{
+	signal(SIGPIPE, on_sigpipe);
+}
+
 int in_child(int (*fn)(void))
 {
 	pid_t pid = fork();

@@ -23,14 +23,6 @@
 
 enum { RECORD_BYTES = 1000, CHUNK_BYTES = 4096 };
 
-static volatile sig_atomic_t nr_sigpipe;
-
-static void on_sigpipe(int sig)
-{
-	(void)sig;
-	nr_sigpipe++;
-}
-
 static bool is_of(const struct play *play, unsigned kinds)
 {
 	return play->kind->bit & kinds;
@@ -556,7 +548,7 @@ void play(const struct situation *situation, const struct stream_kind *kind)
 	const struct step *step;
 
 	play->kind = kind;
-	signal(SIGPIPE, on_sigpipe);
+	count_sigpipe();
 	kind->open(has_writes(situation->steps), &play->ends);
 	if (!by_calls) {
 		play->ctx = new_context(REQUESTS_MAX);

@@ -15,6 +15,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "descriptors.h"
 #include "uring-ops.h"
 
 enum { FILE_BYTES = 8192, BUF_BYTES = 65536, PIPE_BYTES = 100 };
@@ -89,19 +90,7 @@ static int open_epoll(void)
 
 static int reader(void)
 {
-	int fds[2];
-
-	REQUIRE(pipe(fds) == 0);
-	REQUIRE(write(fds[1], buf, PIPE_BYTES) == PIPE_BYTES);
-	return fds[0];
-}
-
-static int writer(void)
-{
-	int fds[2];
-
-	REQUIRE(pipe(fds) == 0);
-	return fds[1];
+	return open_pipe_reader_of(buf, PIPE_BYTES);
 }
 
 /*
@@ -442,8 +431,8 @@ const struct uring_op uring_ops[] = {
 	{ OP(SETXATTR), NULL, fill_setxattr, NO_FILE },
 	{ OP(FGETXATTR), open_file, fill_fgetxattr, ANY_FILE },
 	{ OP(GETXATTR), NULL, fill_getxattr, NO_FILE },
-	{ OP(SPLICE), writer, fill_splice, ANY_FILE },
-	{ OP(TEE), writer, fill_tee, ANY_FILE },
+	{ OP(SPLICE), open_pipe_writer, fill_splice, ANY_FILE },
+	{ OP(TEE), open_pipe_writer, fill_tee, ANY_FILE },
 	{ OP(EPOLL_CTL), open_epoll, fill_epoll_ctl, ANY_FILE },
 	{ OP(POLL_ADD), reader, fill_poll_add, ANY_FILE },
 	{ OP(POLL_REMOVE), NULL, fill_target, NO_FILE },

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -45,7 +46,17 @@ struct io_uring_sqe *sqe_of(struct uring *ring, int opcode, int fd)
 struct io_uring_sqe *sqe_rw(struct uring *ring, int opcode, int fd,
 			    const void *addr, size_t len, uint64_t off)
 {
-	return uring_put_rw(ring, opcode, fd, addr, len, off, next_serial++);
+	return uring_put_rw(ring, opcode, fd, (uintptr_t)addr, len, off,
+			    next_serial++);
+}
+
+struct io_uring_sqe *sqe_poll(struct uring *ring, int fd, uint8_t flags)
+{
+	struct io_uring_sqe *sqe = sqe_of(ring, IORING_OP_POLL_ADD, fd);
+
+	sqe->poll32_events = POLLIN;
+	sqe->flags = flags;
+	return sqe;
 }
 
 struct io_uring_sqe *sqe_copy(struct uring *ring,

@@ -43,6 +43,8 @@ struct io_uring_sqe *sqe_of(struct uring *ring, int opcode, int fd);
 /* The same with the fields that most have. */
 struct io_uring_sqe *sqe_rw(struct uring *ring, int opcode, int fd,
 			    const void *addr, size_t len, uint64_t off);
+/* A poll for input, with these flags of an SQE. */
+struct io_uring_sqe *sqe_poll(struct uring *ring, int fd, uint8_t flags);
 /* Copies one that was filled in elsewhere; it gets a user_data. */
 struct io_uring_sqe *sqe_copy(struct uring *ring,
 			      const struct io_uring_sqe *sqe);

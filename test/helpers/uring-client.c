@@ -141,12 +141,12 @@ struct io_uring_sqe *uring_put(struct uring *ring, int opcode, int fd,
 }
 
 struct io_uring_sqe *uring_put_rw(struct uring *ring, int opcode, int fd,
-				  const void *addr, size_t len, uint64_t off,
+				  uint64_t addr, size_t len, uint64_t off,
 				  uint64_t user_data)
 {
 	struct io_uring_sqe *sqe = uring_put(ring, opcode, fd, user_data);
 
-	sqe->addr = (uintptr_t)addr;
+	sqe->addr = addr;
 	sqe->len = (uint32_t)len;
 	sqe->off = off;
 	return sqe;

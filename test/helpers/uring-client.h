@@ -68,7 +68,7 @@ void uring_unmap(const struct uring *ring);
 struct io_uring_sqe *uring_put(struct uring *ring, int opcode, int fd,
 			       uint64_t user_data);
 struct io_uring_sqe *uring_put_rw(struct uring *ring, int opcode, int fd,
-				  const void *addr, size_t len, uint64_t off,
+				  uint64_t addr, size_t len, uint64_t off,
 				  uint64_t user_data);
 /* Write the tail. Return: how many SQEs the kernel has not taken. */
 uint32_t uring_publish(struct uring *ring);

@@ -48,7 +48,8 @@ static void add(struct uring *ring, uint8_t opcode, int fd, void *buf,
 
 	/* A thread may have been cancelled here, before it published. */
 	ring->prepared = *ring->sq_tail;
-	uring_put_rw(ring, opcode, fd, buf, len, 0, 0)->flags = flags;
+	uring_put_rw(ring, opcode, fd, (uintptr_t)buf, len, 0, 0)->flags =
+		flags;
 	uring_publish(ring);
 }
 

@@ -46,7 +46,8 @@ static inline void ring_prepare(struct uring *ring, int op)
 static inline void ring_prepare_read(struct uring *ring, int fd, void *buf,
 				     unsigned bytes, uint64_t offset)
 {
-	(void)uring_put_rw(ring, IORING_OP_READ, fd, buf, bytes, offset, 0);
+	(void)uring_put_rw(ring, IORING_OP_READ, fd, (uintptr_t)buf, bytes,
+			   offset, 0);
 	(void)uring_publish(ring);
 }
 

@@ -301,3 +301,16 @@ int unit_gate_ended(unsigned key)
 {
 	return find_in_log(key, true);
 }
+
+long unit_make_call(long nr, const long args[6])
+{
+	return uaio_sys_raw(nr, args[0], args[1], args[2], args[3], args[4],
+			    args[5]);
+}
+
+bool unit_refuse_memory(long nr, const long args[6], long *ret_res)
+{
+	(void)args;
+	*ret_res = -ENOMEM;
+	return nr == SYS_mmap;
+}

@@ -217,14 +217,6 @@ static void any_call_may_fail_in_workers(void **state)
 	sweep(true);
 }
 
-/* Memory for a copy of many iovecs is refused when all else is there. */
-static bool refuse_memory(long nr, const long args[6], long *ret_res)
-{
-	(void)args;
-	*ret_res = -ENOMEM;
-	return nr == SYS_mmap;
-}
-
 static int request_refused_half_made(void)
 {
 	uint64_t handle;
@@ -243,7 +235,7 @@ static int request_refused_half_made(void)
 		return 2;
 	iocb = add(IOCB_CMD_PREADV, work.memory, work.vectors, NR_VECTORS, 0);
 	add_signalled(iocb);
-	unit_hook(refuse_memory);
+	unit_hook(unit_refuse_memory);
 	if (unit_submit(handle, iocb) != -EAGAIN)
 		return 3;
 	unit_hook(NULL);

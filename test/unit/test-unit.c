@@ -113,11 +113,6 @@ static long take_the_processor(void *arg)
 	return 0;
 }
 
-static bool is_set(void *arg)
-{
-	return load_acquire((uint32_t *)arg);
-}
-
 static void a_thread_that_sleeps_on_a_lock_is_not_taken_for_asleep(void **state)
 {
 	struct unit_thread holder, sleeper, others[2];
@@ -132,7 +127,7 @@ static void a_thread_that_sleeps_on_a_lock_is_not_taken_for_asleep(void **state)
 	CPU_SET((size_t)sched_getcpu(), &one);
 	assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
 	unit_thread_start(&holder, hold_for_a_moment, NULL);
-	unit_await(is_set, &is_held);
+	unit_await(unit_is_set, &is_held);
 	unit_thread_start(&sleeper, lock_and_sleep, &ends[0]);
 	for (unsigned i = 0; i < 2; i++)
 		unit_thread_start(&others[i], take_the_processor, NULL);

@@ -639,3 +639,16 @@ int64_t unit_reap_one(uint64_t handle)
 	assert(ret == 1);
 	return event.res;
 }
+
+void unit_assert_no_more(uint64_t handle)
+{
+	struct timespec zero = { 0, 0 };
+	struct uaio_event event;
+
+	assert_int_equal(uaio_aio_getevents(handle, 0, 1, &event, &zero), 0);
+}
+
+bool unit_is_set(void *word)
+{
+	return load_acquire((uint32_t *)word);
+}

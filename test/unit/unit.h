@@ -118,6 +118,9 @@ void unit_await_sleep(const struct unit_thread *thread);
 /* Return: how often it has slept. */
 uint64_t unit_thread_sleeps(const struct unit_thread *thread);
 
+/* For unit_await(): the word, which is set atomically, is not 0. */
+bool unit_is_set(void *word);
+
 /* The test makes progress, so it does not hang: restart its alarm. */
 void unit_restart_alarm(void);
 
@@ -170,6 +173,11 @@ void unit_hook(uaio_sys_hook_fn *hook);
 
 /* Return: how many system calls all threads of the engine make in act(arg). */
 unsigned unit_count_calls(void (*act)(void *arg), void *arg);
+
+/* For a hook: make the call. Return: as the kernel. */
+long unit_make_call(long nr, const long args[6]);
+/* A hook that refuses memory. */
+bool unit_refuse_memory(long nr, const long args[6], long *ret_res);
 
 /* For a hook, of a call that is slow: it takes so long at least. */
 void unit_take_time(uint32_t us, bool sleeps);
@@ -233,6 +241,8 @@ uint64_t unit_nr_inline(void);
 long unit_submit_sqe(uint64_t handle, const struct uaio_sqe *sqe);
 /* Wait for nr events. Return: the number of events. */
 long unit_reap(uint64_t handle, long nr, struct io_event *ret_events);
+/* The context has no event. */
+void unit_assert_no_more(uint64_t handle);
 /* Wait for one event. Return: its res. */
 int64_t unit_reap_one(uint64_t handle);
 
