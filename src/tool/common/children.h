@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tries of what may end the process, made by children one after the other
+ * Attempts that may kill the process that makes them, made in child processes
  *
- * Behind a filter of system calls, or in a library that is loaded for the first
- * time, a try may end in a signal. So a child makes it; the next child goes on
- * behind the try that ended the one before.
+ * A seccomp filter may kill the caller of a system call, and a library may crash when it
+ * is loaded for the first time. So a child makes the attempts in their order. If one kills
+ * the child, another child goes on with the next attempt.
  *
  * Tested by test/sandbox/filters.py and test/run/doctor.py.
  */
@@ -15,20 +15,22 @@
 
 struct uaio_tries {
 	unsigned nr;
-	/* Makes try number i, in a child, and stores what it learns in memory. */
+	/* Make attempt i, in a child, and store its result in memory. */
 	void (*make)(void *memory, unsigned i);
-	/* Try i ended its child by this signal; or NULL. In the parent. */
+	/* Called in the parent: attempt i killed its child by this signal. May be NULL. */
 	void (*died)(void *memory, unsigned i, int signal);
-	unsigned seconds; /* until SIGALRM ends a child; 0: it is not ended */
+	unsigned seconds; /* until SIGALRM kills a child; 0: never */
 };
 
-/* Return: zeroed memory that is shared with children, or NULL. */
+/* Return: zeroed memory that is shared with child processes, or NULL. */
 void *uaio_shared_new(size_t bytes);
 void uaio_shared_free(void *memory, size_t bytes);
 
 /*
- * Make all tries. memory: from uaio_shared_new().
- * Return: 0, or -errno if no child can be had, or -EIO if one did not try anything.
+ * Make all attempts. memory: from uaio_shared_new().
+ *
+ * Return: 0; -errno if no child can be forked; -EIO if a child ended before its first
+ * attempt.
  */
 int uaio_tries_make(const struct uaio_tries *tries, void *memory);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * getopt_long() that says itself, in one line, what it refuses, and where to look
+ * getopt_long() with a message of one line for a flag that is refused
  *
  * Tested by test/run/typed.py.
  */
@@ -10,10 +10,9 @@
 #include <getopt.h>
 
 /*
- * @argv[0] is the subcommand. @letters has no ':' at its start, but behind a '+' if it
- * begins with one.
+ * @argv[0] is the subcommand. @letters are as for getopt_long(), without the leading ':'.
  *
- * Return: as getopt_long(); '?' if the flag is refused, which has been said then.
+ * Return: as getopt_long(); '?' after a message that a flag is refused.
  */
 int uaio_flags_next(int argc, char **argv, const char *letters,
 		    const struct option *flags);

@@ -17,12 +17,12 @@
  */
 int uaio_search_command(const char *name, char ret_path[PATH_MAX]);
 
-/* The same; a message that @name cannot be run ends in @hint. */
+/* As uaio_search_command(), with @hint at the end of the message. */
 int uaio_search_hinted(const char *name, const char *hint,
 		       char ret_path[PATH_MAX]);
 
 /*
- * The same without a message.
+ * As uaio_search_command(), without a message.
  *
  * Return: 0 or -errno.
  */

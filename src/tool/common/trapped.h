@@ -12,28 +12,29 @@
 #include <stdbool.h>
 
 /*
- * The variable: the program's path, of the process that becomes it, which does not
- * hand it on.
+ * An environment variable of the command that is executed once more: the path of the
+ * program that its process becomes. The program does not inherit the variable.
  */
 #define UAIO_TRAP_PROGRAM "UAIO_TRAP_PROGRAM"
 
 /*
- * "mask:path", set by the library when a program under the trap executes this one
- * (trap/exec.h), with all signals blocked: the mask is the program's. If the process
- * cannot become it, it executes it as it is.
+ * The same for a program that a program under the trap executes (trap/exec.h). The
+ * library sets it to "mask:path", and executes this command with all signals blocked. The
+ * mask is the signal mask that the program gets. If the process cannot become the
+ * program, it executes the program without the library.
  */
 #define UAIO_TRAP_CHILD "UAIO_TRAP_CHILD"
 
-/* Return: 0, or an errno if the processor or the kernel has no trap, or a filter refuses. */
+/* Return: 0; an errno if the processor or kernel has no trap, or a filter refuses it. */
 int uaio_trapped_try(void);
 
-/* Execute this command so that it becomes the program. Return: -errno. */
+/* Execute this command once more, to become the program. Return: -errno. */
 int uaio_trapped_exec(const char *path, char **argv);
 
-/* Return: whether this is such a process. */
+/* Return: whether this process is to become a program. */
 bool uaio_trapped_is_asked(void);
 
-/* Become the program. Return: the exit status, if it cannot be. */
+/* Become the program. Return: the exit status, only if that fails. */
 int uaio_trapped_main(char **argv, char **envp);
 
 #endif /* UAIO_TOOL_COMMON_TRAPPED_H */

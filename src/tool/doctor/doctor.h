@@ -12,20 +12,20 @@
 
 /* settings.c */
 
-/* Add a finding for each, in the section that there is. */
+/* Add a finding for each option that the environment sets, in the current section. */
 void uaio_settings_judge(struct uaio_findings *findings);
 
 /* filesystem.c */
 
 /*
- * path is the findings' section. A file of one block is made there, which has no name
- * or loses it at once, and is gone afterwards.
+ * Add findings about the file system of path, which is their section. To try direct I/O,
+ * a file of one block is made there. It has no name, or is unlinked at once.
  */
 void uaio_filesystem_judge(const char *path, struct uaio_findings *findings);
 
 /* program.c */
 
-/* argument: a command's name or path; it is the findings' section. */
+/* Add findings about a command. argument: its name or path, and the findings' section. */
 void uaio_program_judge(const char *argument,
 			const struct uaio_machine *machine,
 			struct uaio_findings *findings);

@@ -46,7 +46,7 @@ struct uaio_finding *uaio_find(struct uaio_findings *findings,
 			       const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* Whose doing it is, and what the user can do about it. */
+/* Say what causes the finding, and what the user can do about it. */
 void uaio_finding_fix(struct uaio_finding *finding, const char *cause,
 		      const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -57,8 +57,8 @@ void uaio_findings_free(struct uaio_findings *findings);
 enum uaio_level uaio_findings_worst(const struct uaio_findings *findings);
 
 /*
- * Print lines for people. is_brief: of the machine and of uaio, those that passed are
- * left out.
+ * Print lines for people. is_brief: leave out findings about the machine and about uaio
+ * that passed.
  */
 void uaio_findings_print(const struct uaio_findings *findings, bool is_brief);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the system answers to the calls of kernel AIO and of io_uring
+ * What the kernel answers to the system calls of kernel AIO and io_uring
  *
- * Each call is made in a form that has no effect, by a child (children.h). Two are
- * then made in earnest, because some limits are looked at only then, and what they
- * made is given back.
+ * A child (children.h) makes each call with arguments that have no effect. It then makes
+ * a context and a ring, because the kernel checks some limits only then, and destroys
+ * them.
  *
  * Tested by test/run/doctor.py.
  */
@@ -24,24 +24,25 @@ enum uaio_answer_id {
 	UAIO_NR_ANSWERS,
 };
 
-/* Of a call that has no answer: it was not tried. */
+/* The error of a call that was not tried. */
 enum { UAIO_UNTRIED = -1 };
 
 struct uaio_answers {
-	/* An errno; 0: the kernel took it; UAIO_UNTRIED. */
+	/* An errno; 0: the call succeeded; or UAIO_UNTRIED. */
 	int errors[UAIO_NR_ANSWERS];
-	int signals[UAIO_NR_ANSWERS]; /* that ended the child; 0: none */
-	/* Of a context for one event, and of a ring for one request. */
+	int signals
+		[UAIO_NR_ANSWERS]; /* the signal that killed the child, or 0 */
+	/* An errno of making a context for one event, and a ring for one request. */
 	int aio_error, uring_error;
 };
 
 /* The call's name. */
 const char *uaio_answer_name(enum uaio_answer_id id);
 
-/* The Linux that first had it, as 100 * major + minor. */
+/* The first version of Linux with the call, as 100 * major + minor. */
 int uaio_answer_since(enum uaio_answer_id id);
 
-/* Return: 0, or -errno if no child can be had. */
+/* Return: 0, or -errno if no child can be forked. */
 int uaio_answers_read(struct uaio_answers *ret_answers);
 
 #endif /* UAIO_TOOL_DOCTOR_KERNEL_CALLS_H */

@@ -105,6 +105,7 @@ bool uaio_cgroups_least(const char *controller, const char *max_name,
 
 /* call-names.c */
 
+/* Return: the name of the system call. */
 const char *uaio_call_name(enum uaio_call call);
 
 #endif /* UAIO_TOOL_DOCTOR_MACHINE_H */

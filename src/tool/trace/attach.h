@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Asking a process for a trace while it runs (trace/ask.h): the tool's side
+ * Asking a running process for a trace (trace/ask.h): the tool's side
  *
- * Each process has a ring of its own. A process that executes another program is asked
- * again, once that has a page.
+ * The tool gives each process a ring of its own. When a process executes another program,
+ * the tool asks it again as soon as the new program has a page.
  *
- * The superuser may trace a process of another user, which may not open the superuser's
- * descriptors. So a child that has become that user holds the ring for it.
+ * The superuser may trace a process of another user. That process may not open the
+ * superuser's file descriptors, so a child of the tool with the user's identity holds the
+ * ring open for it.
  *
  * Tested by src/trace/test-listen.c and test/run/attach.py.
  */
@@ -22,52 +23,53 @@
 #include "tool/trace/tracing.h"
 
 enum uaio_attach_state {
-	UAIO_ATTACH_ASKED,   /* it has not answered */
-	UAIO_ATTACH_TRACED,  /* it writes records */
-	UAIO_ATTACH_REFUSED, /* it has answered that it cannot: error */
-	UAIO_ATTACH_LEFT,    /* it executes another program, or ends */
-	UAIO_ATTACH_OVER,    /* it has ended */
+	UAIO_ATTACH_ASKED,   /* the process has not answered */
+	UAIO_ATTACH_TRACED,  /* the process writes records */
+	UAIO_ATTACH_REFUSED, /* the process has answered with an error */
+	UAIO_ATTACH_LEFT,    /* the process executes another program, or ends */
+	UAIO_ATTACH_OVER,    /* the process has ended */
 };
 
 struct uaio_attached {
 	int pid;
 	uint32_t uid;
-	uint64_t born_ns; /* of its page */
+	uint64_t born_ns; /* when its page was made */
 	enum uaio_attach_state state;
-	int error; /* < 0 */
-	int pidfd; /* -1: there is none */
+	int error; /* -errno, in UAIO_ATTACH_REFUSED */
+	int pidfd; /* or -1 */
 
 	struct uaio_trace_ring *ring; /* owns */
 	int ring_fd;
-	pid_t holder; /* the process whose descriptor it is */
+	pid_t holder; /* the process that has ring_fd open */
 
-	/* while it is ASKED, TRACED or REFUSED */
+	/* while the state is ASKED, TRACED or REFUSED */
 	int page_fd;
-	struct uaio_live_page *page; /* owns: what lies before the blocks */
-	unsigned place;              /* among the askers */
+	struct uaio_live_page *page; /* owns: the page without its blocks */
+	unsigned place; /* the tool's index among the page's askers */
 	uint32_t number;
 };
 
 /*
- * Ask the process of that page, which runs.
- * Return: 0; -EXDEV: it has process ids of its own; -EBUSY: too many tools trace it; or
- * another error. Unless it is 0, nothing is left to be done.
+ * Ask the running process of that page for a trace.
+ *
+ * Return: 0, or -errno. -EXDEV: the process is in another PID namespace. -EBUSY: too many
+ * tools trace it. After an error there is nothing to free.
  */
 int uaio_attach(struct uaio_attached *ret, const struct uaio_page *page);
 
 /*
- * Look what has become of it, to be called every few moments: also so that threads which
- * are new are asked.
+ * Update the state, and ask new threads of the process. Call this every few
+ * milliseconds.
  */
 enum uaio_attach_state uaio_attach_look(struct uaio_attached *attached);
 
-/* It need not write any more. What it has written may be taken. */
+/* Tell the process to stop writing. The records in the ring can still be read. */
 void uaio_attach_end(struct uaio_attached *attached);
 
-/* Frees what there is, the ring as well. */
+/* Free all members, the ring too. */
 void uaio_attach_free(struct uaio_attached *attached);
 
-/* Return: why it is not traced, for people. */
+/* Return: a text that says why the process is not traced. */
 const char *uaio_attach_why(int error);
 
 #endif /* UAIO_TOOL_TRACE_ATTACH_H */

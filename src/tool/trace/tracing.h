@@ -24,15 +24,15 @@
 extern const char *const uaio_door_names[UAIO_NR_DOORS];
 extern const char *const uaio_by_names[UAIO_NR_BYS];
 
-/* A record, and all that is known of it. Times are in ns since the trace began. */
+/* A record, its process and the name of its file. Times are ns since the trace began. */
 struct uaio_traced {
 	const struct uaio_trace_record *record;
 	uint32_t pid, tid;
 	int64_t submitted_ns, started_ns, ended_ns;
-	const char *file; /* "": not known */
+	const char *file; /* its name; "" if it is not known */
 };
 
-/* How long it waited until it was executed, and how long that took. */
+/* How long the request waited until its system call; how long the system call took. */
 static inline int64_t uaio_traced_wait(const struct uaio_traced *traced)
 {
 	int64_t until =
@@ -50,15 +50,16 @@ static inline int64_t uaio_traced_service(const struct uaio_traced *traced)
 
 /* records.c */
 
-/* Make the ring. Return: its descriptor; or -errno. */
+/* Create the ring. Return: its file descriptor, or -errno. */
 int uaio_records_open(struct uaio_trace_ring **ret_ring);
 
 typedef void uaio_traced_fn(const struct uaio_traced *traced, void *arg);
 
 /*
- * Take what is in the ring, and give it to each, in the order of a lane; free lanes
- * whose threads are gone.
- * Return: how many there were.
+ * Take all records out of the ring, and call @each for every record. Records of one lane
+ * come in their order. Lanes whose threads have ended are freed.
+ *
+ * Return: the number of records.
  */
 uint64_t uaio_records_take(struct uaio_trace_ring *ring, uaio_traced_fn *each,
 			   void *arg);
@@ -66,31 +67,32 @@ uint64_t uaio_records_take(struct uaio_trace_ring *ring, uaio_traced_fn *each,
 /* Return: the time of CLOCK_MONOTONIC. */
 int64_t uaio_trace_now_ns(void);
 
-/* Return: how many records found no room, or no lane, so far. */
+/* Return: the number of records lost so far because a lane was full or none was free. */
 uint64_t uaio_records_lost(struct uaio_trace_ring *ring);
 
 /* trace.c */
 
-/* Begin to write. */
+/* Write what comes before the first record. */
 void uaio_trace_begin(void);
 
-/* Take what is in the ring, and write it. Return: how many records there were. */
+/* Write all records of the ring. Return: the number of records. */
 uint64_t uaio_trace_write(struct uaio_trace_ring *ring);
 
-/* So many records were lost so far. */
+/* Write a line if @nr_lost is more than at the last call. */
 void uaio_trace_tell_lost(uint64_t nr_lost);
 
 /*
- * Called each time, with how many records there were: what was written is to be seen, at
- * once if there were none, and now and then if there are always some.
- * Return: whether something is still written.
+ * Flush the output after @nr_taken records were written: at once if that is 0, otherwise
+ * at most once in a while.
+ *
+ * Return: false if no output is left, because each could not be written.
  */
 bool uaio_trace_flush(uint64_t nr_taken);
 
-/* Return: whether the user wants it to end. */
+/* Return: whether a signal has asked the trace to end. */
 bool uaio_trace_is_stopped(void);
 
-/* Let processes write meanwhile, until there is more than those records that were taken. */
+/* Sleep until the ring is read again: for less time if many records were taken. */
 void uaio_trace_nap(uint64_t nr_taken);
 
 /* follow.c */
@@ -98,29 +100,30 @@ void uaio_trace_nap(uint64_t nr_taken);
 enum { UAIO_FOLLOWED_MAX = 64 };
 
 /*
- * Trace the processes until they have ended, or the user has enough.
- * Return: the exit status; *ret_lost: how many records were lost.
+ * Trace the processes until all have ended, or a signal asks the trace to end.
+ *
+ * Return: the exit status, with the number of lost records in *ret_lost.
  */
 int uaio_follow(const int *pids, unsigned nr, uint64_t *ret_lost);
 
 /* filenames.c */
 
-/* The process has told that the file with this number has this name. */
+/* Note the name that a process has given in its trace for a number. */
 void uaio_filename_is(uint32_t pid, uint64_t number, const char *name);
 
-/* Return: the name of the file with this number; NULL: it is not known. */
+/* Return: the name noted for this number, or NULL. */
 const char *uaio_filename_of(uint32_t pid, uint64_t number);
 
-/* Return: the name of what fd is in that process now, or was; or "". */
+/* Return: the name of the file that fd refers to in the process, or last did; or "". */
 const char *uaio_filename(uint32_t pid, int fd, int64_t now_ns);
 
 /* filter.c */
 
 struct uaio_trace_filter {
-	uint64_t ops;     /* a bit for each; 0: any */
-	const char *file; /* a pattern; NULL: any */
+	uint64_t ops;     /* a bit for each operation; 0: any operation */
+	const char *file; /* a pattern for the name; NULL: any file */
 	bool is_errors_only;
-	int64_t slower_ns; /* only what took longer, from its submission on */
+	int64_t slower_ns; /* only requests that took longer, from submission to end */
 };
 
 bool uaio_trace_filter_passes(const struct uaio_trace_filter *filter,
