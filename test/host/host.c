@@ -361,6 +361,12 @@ struct slowfs *host_slow_to_close(void)
 	return fs;
 }
 
+void host_need_sleeps(void)
+{
+	if (access("/proc/self/syscall", R_OK) < 0)
+		host_skip("the kernel does not say what a thread sleeps in");
+}
+
 int host_find_fd(int first, const char *word)
 {
 	DIR *dir = opendir("/proc/self/fd");

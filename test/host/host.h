@@ -128,6 +128,9 @@ struct slowfs *host_slow(void);
 /* The same, for a case that closes files while their writes are held. */
 struct slowfs *host_slow_to_close(void);
 
+/* Skips unless /proc says in which call a thread sleeps. */
+void host_need_sleeps(void);
+
 /* Return: lowest number of ours, from first on, whose link has the word; -1. */
 int host_find_fd(int first, const char *word);
 

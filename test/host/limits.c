@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -54,6 +55,33 @@ static struct files open_files(void)
 	return files;
 }
 
+/*
+ * Empty a pipe. Return: whether reading it takes a thread while it is empty, as before
+ * Linux 6.4.
+ */
+static bool pipe_takes_thread(int end)
+{
+	char byte;
+	struct iovec piece = { &byte, 1 };
+
+	REQUIRE(read(end, &byte, 1) == 1);
+	return preadv2(end, &piece, 1, -1, RWF_NOWAIT) < 0 &&
+	       errno == EOPNOTSUPP;
+}
+
+/*
+ * Only an aio_read of a pipe may fail, where it takes a thread and none can be created.
+ * The byte is left in the pipe then.
+ */
+static void check_event(const struct io_event *event,
+			const struct iocb *of_pipe, int end)
+{
+	if ((int64_t)event->res < 0)
+		REQUIRE(host_is_posix() && event->obj == (uintptr_t)of_pipe &&
+			(int64_t)event->res == -EAGAIN &&
+			pipe_takes_thread(end));
+}
+
 /* Return: how many of a mix of requests are accepted; all complete. */
 static unsigned try_everything(aio_context_t ctx, const struct files *files)
 {
@@ -79,7 +107,7 @@ static unsigned try_everything(aio_context_t ctx, const struct files *files)
 	REQUIRE(write(files->ends[1], "x", 1) == 1);
 	REQUIRE(host_reap(ctx, nr, events) == (long)nr);
 	for (unsigned i = 0; i < nr; i++)
-		REQUIRE((int64_t)events[i].res >= 0);
+		check_event(&events[i], &iocbs[3], files->ends[0]);
 	host_take_polled(files->ends[0]);
 	return nr;
 }
