@@ -499,38 +499,11 @@ static bool has_arg(uint32_t opcode)
 	       opcode == IORING_REGISTER_FILES;
 }
 
-long uaio_uring_do_register(struct uaio_uring *ring, uint32_t opcode, void *arg,
-			    uint32_t nr)
+/* The opcodes that do not concern registered buffers or files. */
+static long register_other(struct uaio_uring *ring, uint32_t opcode, void *arg,
+			   uint32_t nr)
 {
-	const void *owner = load_relaxed(&ring->owner);
-
-	if (owner && owner != &uaio_entry)
-		return -EEXIST;
-	if (!uaio_uring_may_register(ring, opcode))
-		return -EACCES;
-	if (has_arg(opcode) && !arg)
-		return -EFAULT;
 	switch (opcode) {
-	case IORING_REGISTER_BUFFERS:
-		return uaio_uring_register_buffers(ring, (uintptr_t)arg, nr, 0);
-	case IORING_REGISTER_FILES:
-		return uaio_uring_register_files(ring, (uintptr_t)arg, nr, 0);
-	case IORING_UNREGISTER_BUFFERS:
-		return unregister(ring, &ring->buffers, arg, nr);
-	case IORING_UNREGISTER_FILES:
-		return unregister(ring, &ring->files, arg, nr);
-	case IORING_REGISTER_FILES_UPDATE: return update_files(ring, arg, nr);
-	case IORING_REGISTER_BUFFERS2:
-		return register_rsrc(ring, arg, nr, false);
-	case IORING_REGISTER_FILES2: return register_rsrc(ring, arg, nr, true);
-	case IORING_REGISTER_BUFFERS_UPDATE:
-		return update_rsrc(ring, arg, nr, false);
-	case IORING_REGISTER_FILES_UPDATE2:
-		return update_rsrc(ring, arg, nr, true);
-	case IORING_REGISTER_CLONE_BUFFERS:
-		return uaio_uring_clone_buffers(ring, arg, nr);
-	case IORING_REGISTER_FILE_ALLOC_RANGE:
-		return uaio_uring_limit_places(ring, arg, nr);
 	case IORING_REGISTER_EVENTFD:
 		return register_eventfd(ring, arg, nr, false);
 	case IORING_REGISTER_EVENTFD_ASYNC:
@@ -567,5 +540,41 @@ long uaio_uring_do_register(struct uaio_uring *ring, uint32_t opcode, void *arg,
 		return uaio_uring_register_region(ring, arg, nr);
 	case IORING_REGISTER_QUERY: return uaio_uring_query(arg, nr);
 	default: return -EINVAL;
+	}
+}
+
+long uaio_uring_do_register(struct uaio_uring *ring, uint32_t opcode, void *arg,
+			    uint32_t nr)
+{
+	const void *owner = load_relaxed(&ring->owner);
+
+	if (owner && owner != &uaio_entry)
+		return -EEXIST;
+	if (!uaio_uring_may_register(ring, opcode))
+		return -EACCES;
+	if (has_arg(opcode) && !arg)
+		return -EFAULT;
+	switch (opcode) {
+	case IORING_REGISTER_BUFFERS:
+		return uaio_uring_register_buffers(ring, (uintptr_t)arg, nr, 0);
+	case IORING_REGISTER_FILES:
+		return uaio_uring_register_files(ring, (uintptr_t)arg, nr, 0);
+	case IORING_UNREGISTER_BUFFERS:
+		return unregister(ring, &ring->buffers, arg, nr);
+	case IORING_UNREGISTER_FILES:
+		return unregister(ring, &ring->files, arg, nr);
+	case IORING_REGISTER_FILES_UPDATE: return update_files(ring, arg, nr);
+	case IORING_REGISTER_BUFFERS2:
+		return register_rsrc(ring, arg, nr, false);
+	case IORING_REGISTER_FILES2: return register_rsrc(ring, arg, nr, true);
+	case IORING_REGISTER_BUFFERS_UPDATE:
+		return update_rsrc(ring, arg, nr, false);
+	case IORING_REGISTER_FILES_UPDATE2:
+		return update_rsrc(ring, arg, nr, true);
+	case IORING_REGISTER_CLONE_BUFFERS:
+		return uaio_uring_clone_buffers(ring, arg, nr);
+	case IORING_REGISTER_FILE_ALLOC_RANGE:
+		return uaio_uring_limit_places(ring, arg, nr);
+	default: return register_other(ring, opcode, arg, nr);
 	}
 }
