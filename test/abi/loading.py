@@ -4,7 +4,7 @@ import os
 import statistics
 import time
 
-from cases import (case, debian_libaio, environment, expect, main, parts_of_libc,
+from shared import (case, debian_libaio, environment, expect, main, parts_of_libc,
                    run)
 
 # Loading must cost a few milliseconds at most. What is measured here is

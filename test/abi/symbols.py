@@ -3,7 +3,7 @@
 import glob
 import re
 
-from cases import (Skip, case, debian_libaio, exported, expect, main, parts_of_libc,
+from shared import (Skip, case, debian_libaio, exported, expect, main, parts_of_libc,
                    run)
 
 # The oldest C library that is supported.

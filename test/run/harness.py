@@ -1,43 +1,21 @@
 # SPDX-License-Identifier: MIT
 """What the tests of `uaio run` share.
 
-A file of tests calls main() at its end. With --list it prints the names of its
-tests, one a line, for meson; with a name it runs that test in this process.
 A test gets a Tool, whose `scratch` directory is gone afterwards, whatever
 happens: the tests make setuid programs, which must not outlive them.
 """
-import argparse
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 
-SKIPPED = 77  # what meson takes for a skip
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "helpers"))
+import cases  # noqa: E402
+from cases import SKIPPED, Skip, case, environment, expect  # noqa: E402, F401
+
 NOBODY = 65534
 TIMEOUT_S = 600
-
-_cases = {}
-
-
-class Skip(Exception):
-    pass
-
-
-def case(sentence):
-    """Registers a test under the sentence it proves."""
-
-    def register(function):
-        assert sentence not in _cases, f"two tests: {sentence}"
-        _cases[sentence] = function
-        return function
-
-    return register
-
-
-def expect(actual, wanted, what):
-    if actual != wanted:
-        raise AssertionError(f"{what}: {actual!r}, not {wanted!r}")
 
 
 class Outcome:
@@ -81,16 +59,9 @@ class Tool:
 
     def exec(self, *command, env=None, **options):
         """Runs a command, without the tester's own UAIO_ and LD_ variables."""
-        full = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("UAIO_", "LD_"))
-        }
-        full.update(env or {})
-        full = {name: v for name, v in full.items() if v is not None}
         try:
             done = subprocess.run(
-                command, env=full, timeout=TIMEOUT_S, errors="replace",
+                command, env=environment(**(env or {})), timeout=TIMEOUT_S, errors="replace",
                 stdin=subprocess.DEVNULL, capture_output=True, **options,
             )
         except subprocess.TimeoutExpired as late:
@@ -170,25 +141,7 @@ def _run(function, args):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--list", action="store_true")
-    for name in ("uaio", "uaio-nowhere", "library", "target", "static-target",
-                 "client", "held", "filter", "example-filter", "schema",
-                 "doctor-schema"):
-        # Tests change the working directory, and meson's paths are relative.
-        parser.add_argument(f"--{name}", type=os.path.abspath)
-    for name in ("meson", "build", "source", "bindir", "libdir"):
-        parser.add_argument(f"--{name}")
-    parser.add_argument("sentence", nargs="?")
-    args = parser.parse_args()
-    if args.list:
-        print("\n".join(_cases))
-        return
-    try:
-        _run(_cases[args.sentence], args)
-    except Skip as reason:
-        print(f"skipped: {reason}")
-        sys.exit(SKIPPED)
-    except AssertionError as failure:
-        print(f"failed: {failure}")
-        sys.exit(1)
+    cases.main(
+        ("uaio", "uaio-nowhere", "library", "target", "static-target", "client", "held",
+         "filter", "example-filter", "schema", "doctor-schema"),
+        ("meson", "build", "source", "bindir", "libdir"), _run)

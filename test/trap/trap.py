@@ -5,7 +5,6 @@
 Programs under the trap, on io_uring and kernel AIO where the kernel refuses both. With
 --list it prints the names of a suite's tests, one a line.
 """
-import argparse
 import concurrent.futures
 import contextlib
 import errno
@@ -20,6 +19,9 @@ import urllib.error
 import urllib.request
 
 HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path.append(os.path.join(HERE, "..", "helpers"))
+from cases import Skip, case, environment, main  # noqa: E402
+
 DEADLINE = 300
 REFUSED = ("io_uring_setup,io_uring_enter,io_uring_register,io_setup,io_submit,"
            "io_getevents,io_destroy,io_cancel")
@@ -31,18 +33,6 @@ UNLOADABLE = STATIC + ("musl-dynamic",)
 KINDS = UNLOADABLE + ("dynamic",)
 CLIENTS = tuple(f"client-{kind}" for kind in KINDS)
 NOBODY = 65534
-SKIPPED = 77
-
-_cases = {}
-_suites = {}
-
-
-def case(sentence, suite="run"):
-    def register(function):
-        _cases[sentence] = function
-        _suites[sentence] = suite
-        return function
-    return register
 
 
 def trap_for(program):
@@ -50,17 +40,6 @@ def trap_for(program):
     name = os.path.basename(program)
     is_loadable = name.endswith("-dynamic") and "musl" not in name
     return "--trap=always" if is_loadable else "--trap"
-
-
-def environment(more):
-    env = {name: value for name, value in os.environ.items()
-           if not name.startswith(("UAIO_", "LD_"))}
-    env.update(more)
-    return env
-
-
-class Skip(Exception):
-    """The test does not apply here."""
 
 
 class Trap:
@@ -76,7 +55,7 @@ class Trap:
 
     def exec(self, *command, **env):
         # The filter's program makes a file where it is started.
-        return subprocess.run(command, env=environment(env), timeout=DEADLINE,
+        return subprocess.run(command, env=environment(**env), timeout=DEADLINE,
                               text=True, stdin=subprocess.DEVNULL,
                               capture_output=True, cwd=self.scratch)
 
@@ -504,7 +483,7 @@ def _(trap):
         child = subprocess.Popen(
             [trap.args.uaio, "run", trap_for(name), "--uring=always",
              trap.client(name), "forever", trap.file],
-            env=environment({}), stdin=subprocess.DEVNULL, text=True,
+            env=environment(), stdin=subprocess.DEVNULL, text=True,
             stdout=subprocess.PIPE, pass_fds=[writer])
         os.close(writer)
         assert child.stdout.readline() == "ready\n"
@@ -598,7 +577,7 @@ def go_server(trap, *options):
     with subprocess.Popen(
             [trap.args.filter, "before", f"EPERM:{REFUSED}", trap.args.uaio,
              "run", *options, "--stats", trap.client("server-go")],
-            env=environment({}), text=True, cwd=trap.scratch,
+            env=environment(), text=True, cwd=trap.scratch,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE) as server:
         try:
@@ -722,25 +701,9 @@ def _(trap):
     assert done.returncode == 2 and done.stderr.endswith("--trap\n"), done
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--list", metavar="SUITE")
-    for name in ("uaio", "filter", "clients", "zig"):
-        parser.add_argument(f"--{name}", type=os.path.abspath)
-    parser.add_argument("sentence", nargs="?")
-    args = parser.parse_args()
-    if args.list:
-        print("\n".join(name for name in _cases if _suites[name] == args.list))
-        return
+def call(function, args):
     with tempfile.TemporaryDirectory(prefix="uaio-trap-") as scratch:
-        try:
-            _cases[args.sentence](Trap(args, scratch))
-        except Skip as reason:
-            print(f"skipped: {reason}")
-            sys.exit(SKIPPED)
-        except AssertionError as failure:
-            print(f"failed: {failure}")
-            sys.exit(1)
+        function(Trap(args, scratch))
 
 
-main()
+main(("uaio", "filter", "clients", "zig"), call=call)

@@ -5,7 +5,6 @@
 
 With --list it prints the names of its tests, one a line.
 """
-import argparse
 import ctypes
 import os
 import re
@@ -14,34 +13,21 @@ import subprocess
 import sys
 import tempfile
 
-SKIPPED = 77
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "helpers"))
+from cases import SKIPPED, Skip, case, environment, main  # noqa: E402
+
 DEADLINE = 120
-
-_cases = {}
-
-
-def case(sentence):
-    def register(function):
-        _cases[sentence] = function
-        return function
-    return register
-
-
-class Skip(Exception):
-    pass
 
 
 def run(args, command, is_preloaded, **options):
     """Runs a command, without the tester's own variables: the output."""
-    env = {name: value for name, value in os.environ.items()
-           if not name.startswith(("UAIO_", "LD_"))}
     if is_preloaded:
-        env["LD_PRELOAD"] = os.path.join(args.build, "libuaio.so.0")
-    env.update(options)
+        options.setdefault("LD_PRELOAD", os.path.join(args.build, "libuaio.so.0"))
+    env = environment(**options)
     done = subprocess.run(command, env=env, timeout=DEADLINE, text=True,
                           stdin=subprocess.DEVNULL, capture_output=True)
     if done.returncode == SKIPPED:
-        raise Skip(done.stdout)
+        raise Skip(f"the kernel refuses io_uring: {done.stdout}")
     if done.returncode:
         raise AssertionError(f"{command}: status {done.returncode}\n"
                              f"{done.stdout}{done.stderr}")
@@ -50,11 +36,9 @@ def run(args, command, is_preloaded, **options):
 
 def said(args, command, **options):
     """What a preloaded program says on its standard error."""
-    env = {name: value for name, value in os.environ.items()
-           if not name.startswith(("UAIO_", "LD_"))}
-    env["LD_PRELOAD"] = os.path.join(args.build, "libuaio.so.0")
     preexec = options.pop("preexec_fn", None)
-    env.update(options)
+    options.setdefault("LD_PRELOAD", os.path.join(args.build, "libuaio.so.0"))
+    env = environment(**options)
     done = subprocess.run(command, env=env, timeout=DEADLINE, text=True,
                           stdin=subprocess.DEVNULL, capture_output=True,
                           preexec_fn=preexec)
@@ -260,27 +244,5 @@ def _(args):
             print(action, way[0], done.stdout.splitlines())
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--build")
-    parser.add_argument("--liburing")
-    parser.add_argument("--linked")
-    parser.add_argument("--filter")
-    parser.add_argument("--list", action="store_true")
-    parser.add_argument("sentence", nargs="?")
-    args = parser.parse_args()
-    if args.list:
-        print("\n".join(_cases))
-        return 0
-    for name in ("build", "liburing", "filter"):
-        setattr(args, name, os.path.abspath(getattr(args, name)))
-    try:
-        _cases[args.sentence](args)
-    except Skip as skip:
-        print(f"the kernel refuses io_uring: {skip}")
-        return SKIPPED
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    main(("build", "liburing", "linked", "filter"))

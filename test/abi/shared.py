@@ -1,48 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""What the Python tests of this folder share.
-
-A file of tests calls main() at its end. With --list it prints the names of its
-tests, one a line, for meson; with a name it runs that test. A test gets the
-arguments: the library, the build's folder, and programs to run.
+"""What the cases of this folder share. A case gets the arguments: the library, the
+golden list of its symbols, and programs to run.
 """
-import argparse
 import glob
 import os
 import re
 import subprocess
 import sys
 
-SKIPPED = 77  # what meson takes for a skip
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "helpers"))
+import cases  # noqa: E402
+from cases import Skip, case, environment, expect  # noqa: E402, F401
+
 TIMEOUT_S = 60
-
-_cases = {}
-
-
-class Skip(Exception):
-    pass
-
-
-def case(sentence):
-    """Registers a test under the sentence it proves."""
-
-    def register(function):
-        assert sentence not in _cases, f"two tests: {sentence}"
-        _cases[sentence] = function
-        return function
-
-    return register
-
-
-def expect(actual, wanted, what):
-    if actual != wanted:
-        raise AssertionError(f"{what}:\n  {actual!r}\nnot\n  {wanted!r}")
-
-
-def environment(**more):
-    """Ours, without what a tester may have set for the library or loader."""
-    env = {name: value for name, value in os.environ.items()
-           if not name.startswith(("UAIO_", "LD_"))}
-    return env | more
 
 
 def run(*command, env=None, status=0):
@@ -85,20 +55,4 @@ def exported(path):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--list", action="store_true")
-    for name in ("library", "uaio", "golden", "census", "elsewhere", "links"):
-        parser.add_argument(f"--{name}", type=os.path.abspath)
-    parser.add_argument("sentence", nargs="?")
-    args = parser.parse_args()
-    if args.list:
-        print("\n".join(_cases))
-        return
-    try:
-        _cases[args.sentence](args)
-    except Skip as reason:
-        print(f"skipped: {reason}")
-        sys.exit(SKIPPED)
-    except AssertionError as failure:
-        print(f"failed: {failure}")
-        sys.exit(1)
+    cases.main(("library", "uaio", "golden", "census", "elsewhere", "links"))
