@@ -147,8 +147,9 @@ def report(results, tests):
             print(f"failed: {test['name']}: has no result")
             failed += 1
         elif result["status"] == sandbox.SKIP:
-            last = (result["output"].splitlines() or [""])[-1]
-            print(f"skipped: {test['name']}: {last}")
+            lines = result["output"].splitlines() or [""]
+            said = [line for line in lines if line.startswith("skipped: ")] or lines
+            print(f"skipped: {test['name']}: {said[-1].removeprefix('skipped: ')}")
             skipped += 1
         elif result["status"] != 0:
             ending = "hangs" if result["status"] is None else \
