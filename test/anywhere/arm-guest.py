@@ -5,7 +5,6 @@
 arm-guest.py BUILD ENGINE: fio by that engine, which the kernel refuses. It verifies what
 it wrote, and the library's report says that it has served it.
 """
-import json
 import os
 import re
 import subprocess
@@ -36,17 +35,9 @@ def fio(build, engine):
 
 
 def main():
-    with open(f"{guest.SHARED}/{guest.ORDERS}") as file:
-        orders = json.load(file)
-    os.environ.update(orders["environment"])
     os.chdir("/tmp")
-    with open(f"{guest.SHARED}/{guest.RESULTS}", "a") as results:
-        def tell(result):
-            print(json.dumps(result), file=results, flush=True)
-
-        tell({"page": os.sysconf("SC_PAGESIZE"), "release": os.uname().release})
-        guest.run_tests(orders, tell)
-        tell({"ends": True})
+    guest.follow_orders({"page": os.sysconf("SC_PAGESIZE"),
+                         "release": os.uname().release})
 
 
 if __name__ == "__main__":

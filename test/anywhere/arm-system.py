@@ -9,7 +9,6 @@ asked for: TEST is the sentence of a test, or @SUITE for all of a suite. A
 test that says that this kernel has not what it needs is skipped, and listed.
 """
 import fcntl
-import json
 import lzma
 import os
 import re
@@ -20,17 +19,14 @@ import time
 
 sys.dont_write_bytecode = True  # leave the source tree clean
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path += [os.path.join(HERE, "..", "oracle"), os.path.join(HERE, "..", "kernels")]
+sys.path.append(os.path.join(HERE, "..", "kernels"))
 import cross  # noqa: E402
-import guest  # noqa: E402
-import kernels  # noqa: E402
-import sandbox  # noqa: E402
+import guests  # noqa: E402
 
 # Those that these need, they name.
 MODULES = ("crc32c_generic", "9p", "9pnet_virtio", "virtio_blk", "ext4", "overlay", "loop")
 SOURCE = os.path.realpath(os.path.join(HERE, "..", ".."))
 FOLDERS = ("bin", "dev", "layers", "modules", "proc", "root", "sys")
-DISK = 3 << 30  # sparse
 DEADLINE = 6000
 PRODUCT = ("libuaio.so.0", "libaio.so.1", "libaio.so.1t64", "uaio", "bench/deny-aio",
            "test/unit/patch-module.so")
@@ -102,15 +98,10 @@ def boot(build, kernel, root, orders):
                if file.startswith("vmlinu")]
     first = make_first_root(place, kernel_root, root)
     results = os.path.join(place, "results")
-    os.makedirs(results, exist_ok=True)
-    with open(os.path.join(results, guest.ORDERS), "w") as file:
-        json.dump(orders, file)
-    open(os.path.join(results, guest.RESULTS), "w").close()
+    guests.give(results, orders)
     disk = os.path.join(place, "disk")
-    with open(disk, "wb") as file:
-        file.truncate(DISK)
-    subprocess.run(["mkfs.ext4", "-q", "-F", disk], check=True)
-    _, console = sandbox.run([
+    guests.make_disk(disk)
+    lines, console = guests.run_to_end([
         # The emulator goes with this process.
         "setpriv", "--pdeathsig", "KILL", "qemu-system-aarch64",
         "-M", "virt", "-cpu", "neoverse-n1", "-smp", "2", "-m", "2G", "-accel",
@@ -123,10 +114,9 @@ def boot(build, kernel, root, orders):
         "-device", "virtio-blk-pci,drive=disk",
         *share(root, "root", "readonly=on"), *share(SOURCE, "source", "readonly=on"),
         *share(orders["build"], "build", "readonly=on"), *share(results, "results"),
-    ], DEADLINE)
+    ], DEADLINE, results)
     os.unlink(disk)
-    with open(os.path.join(results, guest.RESULTS)) as lines:
-        return [json.loads(line) for line in lines], console
+    return lines, console
 
 
 def needed(made, tests):
@@ -149,8 +139,8 @@ def main():
     build = os.path.realpath(build)
     root = cross.fetch_root(build, SOURCE)
     made = cross.make(build, SOURCE, "build.ninja")  # whose list of tests is read
-    tests = [kernels.doctor(made, kernel), *(fio(made, engine) for engine in ENGINES),
-             *kernels.chosen(made, wanted)]
+    tests = [guests.doctor(made), *(fio(made, engine) for engine in ENGINES),
+             *guests.chosen(made, wanted)]
     cross.make(build, SOURCE, *PRODUCT, *needed(made, tests))
     for test in tests:
         test["timeout"] *= SLOWNESS
@@ -163,18 +153,9 @@ def main():
     start = time.monotonic()
     lines, console = boot(build, kernel, root, {
         "build": made, "tests": tests, "environment": environment})
-    results = {line["name"]: line for line in lines if "name" in line}
-    failed, skipped = kernels.report(results, tests)
-    if not lines or "ends" not in lines[-1]:
-        kernels.report_console(lines, results, console)
-        failed += 1
-    for result in sorted(results.values(), key=lambda each: -each["seconds"]):
-        print(f"{result['seconds']:6} s  {result['name']}")
     if lines:
-        print(f"Linux {lines[0]['release']}, pages of {lines[0]['page']} bytes: "
-              f"{len(tests)} tests, {skipped} skipped, {failed} failed, in "
-              f"{time.monotonic() - start:.0f} s")
-    return 1 if failed else 0
+        kernel = f"Linux {lines[0]['release']}, pages of {lines[0]['page']} bytes"
+    return guests.conclude(kernel, tests, lines, console, start)
 
 
 if __name__ == "__main__":

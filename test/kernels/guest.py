@@ -97,8 +97,8 @@ def run_tests(orders, tell):
         run(test)
 
 
-def main():
-    prepare(sys.argv[1])
+def follow_orders(*first):
+    """Run what is asked for; the results begin with these lines."""
     with open(f"{SHARED}/{ORDERS}") as file:
         orders = json.load(file)
     os.environ.update(orders["environment"])
@@ -106,13 +106,16 @@ def main():
         def tell(result):
             print(json.dumps(result), file=results, flush=True)
 
+        for line in first:
+            tell(line)
         run_tests(orders, tell)
         tell({"ends": True})
 
 
 if __name__ == "__main__":
     try:
-        main()
+        prepare(sys.argv[1])
+        follow_orders()
     except BaseException:  # this process has no end but the kernel's
         traceback.print_exc()
     finally:

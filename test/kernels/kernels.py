@@ -7,7 +7,6 @@ machine's root (guest.py); or `old`, which is this machine's kernel without the 
 calls that came after Linux 5.0. TEST is the sentence of a test, or @SUITE for all of a
 suite. A test that says that this kernel has not what it needs is skipped, and listed.
 """
-import json
 import os
 import subprocess
 import sys
@@ -17,33 +16,17 @@ sys.dont_write_bytecode = True  # leave the source tree clean
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(HERE, "..", "oracle"))
 import guest  # noqa: E402
+import guests  # noqa: E402
 import sandbox  # noqa: E402
 
 OLD = "old"
 MEMORY = "1536M"
-DISK = 3 << 30  # sparse, in memory
-CONSOLE_LINES = 25
-DOCTOR_DEADLINE = 60
 DEADLINE = 3000
 ARTEFACTS = {
     "a sleep beside a poll says what is wrong with its addresses":
         "User-mode Linux reads memory that is PROT_NONE",
 }
 """Tests that fail on User-mode Linux for its own sake: why."""
-
-
-def chosen(build, wanted):
-    """The tests of these sentences and suites, as Meson runs them."""
-    with open(os.path.join(build, "meson-info", "intro-tests.json")) as file:
-        tests = json.load(file)
-    found = []
-    for each in wanted:
-        of_it = [test for test in tests if test["name"] == each or
-                 any("@" + suite.split(":")[-1] == each for suite in test["suite"])]
-        if not of_it:
-            sys.exit(f"kernels.py: no test {each}")
-        found += [test for test in of_it if test not in found]
-    return found
 
 
 def run_on(kernel, tests):
@@ -54,17 +37,6 @@ def run_on(kernel, tests):
         if test["name"] in ARTEFACTS:
             print(f"left out: {test['name']}: {ARTEFACTS[test['name']]}")
     return [test for test in tests if test["name"] not in ARTEFACTS]
-
-
-def doctor(build, kernel):
-    """The tool's own judgement, which warns of the filter alone."""
-    status = 1 if kernel == OLD else 0
-    return {
-        "name": "uaio doctor",
-        "cmd": ["sh", "-c", '"$0" doctor; test $? -eq "$1"',
-                os.path.join(build, "uaio"), str(status)],
-        "env": {}, "workdir": None, "timeout": DOCTOR_DEADLINE, "is_parallel": True,
-    }
 
 
 def fetch(build, suite):
@@ -96,14 +68,8 @@ def prepare(root, orders):
     mount("-t", "proc", "proc", os.path.join(root, "proc"))
     mount("-t", "tmpfs", "-o", "mode=1777,exec", "tmpfs", memory)
     shared = os.path.join(memory, "host")
-    os.mkdir(shared)
-    with open(os.path.join(shared, guest.ORDERS), "w") as file:
-        json.dump(orders, file)
-    open(os.path.join(shared, guest.RESULTS), "w").close()
-    disk = os.path.join(memory, "disk")
-    with open(disk, "wb") as file:
-        file.truncate(DISK)
-    subprocess.run(["mkfs.ext4", "-q", "-F", disk], check=True)
+    guests.give(shared, orders)
+    guests.make_disk(os.path.join(memory, "disk"))
     return shared
 
 
@@ -120,11 +86,8 @@ def boot(build, suite, orders):
         os.path.join(root, "usr", "lib", "uml", "modules", modules),
     ]
     shim = "/srv/host" + os.path.join(build, "test", "kernels", "libxstate.so")
-    _, console = sandbox.run(command, DEADLINE, env={
+    return guests.run_to_end(command, DEADLINE, shared, env={
         "HOME": "/tmp", "TMPDIR": "/tmp", "LD_PRELOAD": shim})
-    with open(os.path.join(shared, guest.RESULTS)) as lines:
-        results = [json.loads(line) for line in lines]
-    return results, console
 
 
 def run_here(build, orders):
@@ -138,36 +101,6 @@ def run_here(build, orders):
     return [*lines, {"ends": True}], ""
 
 
-def report(results, tests):
-    """Say what did not succeed. Return: how many tests failed, and were skipped."""
-    failed = skipped = 0
-    for test in tests:
-        result = results.get(test["name"])
-        if result is None:
-            print(f"failed: {test['name']}: has no result")
-            failed += 1
-        elif result["status"] == sandbox.SKIP:
-            lines = result["output"].splitlines() or [""]
-            said = [line for line in lines if line.startswith("skipped: ")] or lines
-            print(f"skipped: {test['name']}: {said[-1].removeprefix('skipped: ')}")
-            skipped += 1
-        elif result["status"] != 0:
-            ending = "hangs" if result["status"] is None else \
-                f"ends with {result['status']}"
-            print(f"failed: {test['name']}: {ending}\n{result['output']}")
-            failed += 1
-    return failed, skipped
-
-
-def report_console(lines, results, console):
-    """Say how far the guest came, and what it said last."""
-    for line in lines:
-        if "begins" in line and line["begins"] not in results:
-            print(f"the guest did not come to the end of: {line['begins']}")
-    print("the guest did not come to its end; its console's last lines:\n" +
-          "\n".join(console.splitlines()[-CONSOLE_LINES:]))
-
-
 def main():
     build, kernel, *wanted = sys.argv[1:]
     build = os.path.abspath(build)
@@ -178,7 +111,9 @@ def main():
         os.environ["KERNELS_OF_UAIO"] = "1"
         os.execvp("unshare", ["unshare", "--mount", "--pid", "--fork", "--kill-child",
                               "--mount-proc", sys.executable, "-B", *sys.argv])
-    tests = [doctor(build, kernel), *run_on(kernel, chosen(build, wanted))]
+    # Of the filter the tool warns.
+    doctor = guests.doctor(build, status=1 if kernel == OLD else 0)
+    tests = [doctor, *run_on(kernel, guests.chosen(build, wanted))]
     if any("node" in argument for test in tests for argument in test["cmd"]):
         fetch_clients(build)
     environment = {name: os.environ[name] for name in ("PATH", "HOME", "LANG")
@@ -189,16 +124,7 @@ def main():
     start = time.monotonic()
     lines, console = run_here(build, orders) if kernel == OLD else \
         boot(build, kernel, orders)
-    results = {line["name"]: line for line in lines if "name" in line}
-    failed, skipped = report(results, tests)
-    if not lines or "ends" not in lines[-1]:
-        report_console(lines, results, console)
-        failed += 1
-    for result in sorted(results.values(), key=lambda each: -each["seconds"]):
-        print(f"{result['seconds']:6} s  {result['name']}")
-    print(f"{kernel}: {len(tests)} tests, {skipped} skipped, {failed} failed, in "
-          f"{time.monotonic() - start:.0f} s")
-    return 1 if failed else 0
+    return guests.conclude(kernel, tests, lines, console, start)
 
 
 if __name__ == "__main__":
