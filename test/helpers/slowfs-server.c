@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "slowfs-private.h"
+#include "clock.h"
 
 enum {
 	NR_FILES = 16,
@@ -226,14 +227,6 @@ static void do_write(const struct fuse_in_header *request, uint32_t bytes_max)
 /*
  * Calls that are delayed, and calls that fail
  */
-
-static int64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 /* Return: whether it reads or writes the byte. */
 static bool goes_over(const struct fuse_in_header *request, uint64_t off)

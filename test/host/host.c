@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "posix.h"
+#include "clock.h"
 
 enum { HANG_S = 200, SKIPPED = 77, FAILED = 99 };
 
@@ -283,20 +284,12 @@ void host_step(unsigned step)
 	__atomic_store_n(&shared->step, step, __ATOMIC_SEQ_CST);
 }
 
-static time_t now_s(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec;
-}
-
 void host_await_step(unsigned step)
 {
-	time_t deadline = now_s() + HANG_S / 2;
+	int64_t deadline = now_ms() + HANG_S * 1000 / 2;
 
 	while (__atomic_load_n(&shared->step, __ATOMIC_SEQ_CST) < step) {
-		REQUIRE(now_s() < deadline);
+		REQUIRE(now_ms() < deadline);
 		sched_yield();
 	}
 }
@@ -319,10 +312,10 @@ char host_state_of(pid_t pid)
 
 void host_await_sleep(pid_t pid)
 {
-	time_t deadline = now_s() + HANG_S / 2;
+	int64_t deadline = now_ms() + HANG_S * 1000 / 2;
 
 	while (!strchr("SDZX", host_state_of(pid))) {
-		REQUIRE(now_s() < deadline);
+		REQUIRE(now_ms() < deadline);
 		sched_yield();
 	}
 }

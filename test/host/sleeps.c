@@ -18,6 +18,7 @@
 
 #include "host.h"
 #include "older.h"
+#include "clock.h"
 
 enum { LONG_MS = 60000, SHORT_MS = 30 };
 
@@ -179,14 +180,6 @@ static const struct {
 	{ by_epoll_pwait2, true }, { by_poll, false },
 	{ by_ppoll, true },        { by_nested_epoll, false },
 };
-
-static int64_t now_ns(void)
-{
-	struct timespec now;
-
-	REQUIRE(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
-	return now.tv_sec * 1000000000ll + now.tv_nsec;
-}
 
 /* Return: the system call that the main thread sleeps in, or -1. */
 static long call_of_main(void)

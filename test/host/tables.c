@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "older.h"
+#include "ways.h"
 
 enum { NUMBER = 300, PIPE_NUMBER = 310, UNUSED = 2000, BYTES = 4096 };
 
@@ -57,20 +58,6 @@ static void (*const ways[])(void) = {
 	by_close_range,
 	by_close_range_number,
 };
-
-static int nameless(void)
-{
-	int fd = open(".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-
-	REQUIRE(fd >= 0);
-	return fd;
-}
-
-static void move(int fd, int number)
-{
-	REQUIRE(dup2(fd, number) == number);
-	REQUIRE(close(fd) == 0);
-}
 
 /* What the threads share. */
 struct common {
@@ -165,7 +152,7 @@ static void *use_own_of_parent(void *arg)
 static void *part_and_use(void *arg)
 {
 	struct common *common = arg;
-	int own = nameless();
+	int own = host_nameless();
 	pthread_t thread;
 	char buf[BYTES];
 
@@ -230,15 +217,15 @@ static void check_own_side(struct common *common)
 static void part_once(void (*part)(void))
 {
 	struct common common = { .part = part };
-	int file = nameless();
+	int file = host_nameless();
 	char buf[BYTES];
 	pthread_t thread;
 
 	memset(buf, 's', sizeof(buf));
 	common.shared_fd = dup(file);
-	move(file, NUMBER);
+	host_move(file, NUMBER);
 	REQUIRE(pipe(common.ends) == 0);
-	move(common.ends[0], PIPE_NUMBER);
+	host_move(common.ends[0], PIPE_NUMBER);
 	common.ctx = host_context(8);
 	/* The number is known. */
 	make(common.ctx, IOCB_CMD_PWRITE, NUMBER, buf, BYTES);
@@ -275,12 +262,12 @@ void table_of_cloned(void)
 	enum { STACK_BYTES = 1 << 18 };
 	static _Alignas(64) char stack[STACK_BYTES];
 	aio_context_t ctx = host_context(8);
-	int file = nameless(), shared_fd = dup(file);
+	int file = host_nameless(), shared_fd = dup(file);
 	uint32_t is_over = 0;
 	char buf[BYTES];
 
-	own_of_cloned = nameless();
-	move(file, NUMBER);
+	own_of_cloned = host_nameless();
+	host_move(file, NUMBER);
 	memset(buf, 's', sizeof(buf));
 	make(ctx, IOCB_CMD_PWRITE, NUMBER, buf, BYTES);
 	REQUIRE(clone(use_own_cloned, stack + STACK_BYTES,

@@ -41,6 +41,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
+
 enum {
 	BLOCK = 512,
 	PAGE = 4096,
@@ -106,10 +108,7 @@ static void fail(const char *format, ...)
 
 static double now(void)
 {
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+	return (double)now_ns() / 1e9;
 }
 
 static uint32_t draw(struct thread *thread, uint32_t below)

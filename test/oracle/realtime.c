@@ -21,6 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
+
 enum {
 	NR = 40,
 	BYTES = 4096,
@@ -29,14 +31,6 @@ enum {
 	HANG_S = 100,
 	NR_CLIENTS = 3,
 };
-
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	assert(clock_gettime(CLOCK_MONOTONIC, &ts) == 0);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
 
 static void become_real_time(void)
 {

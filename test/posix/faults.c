@@ -38,6 +38,7 @@
 #include <unistd.h>
 
 #include "slowfs.h"
+#include "clock.h"
 
 enum {
 	BLOCK = 4096,
@@ -93,14 +94,6 @@ static bool await(const struct aiocb *aiocb, int ms)
 
 	(void)aio_suspend(&aiocb, 1, &timeout);
 	return aio_error(aiocb) != EINPROGRESS;
-}
-
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000ll + now.tv_nsec / 1000000;
 }
 
 static int new_file(const char *name)

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "older.h"
+#include "clock.h"
 
 enum {
 	STEPS = 40,
@@ -120,20 +121,12 @@ static int by_text(const void *a, const void *b)
  * Steps
  */
 
-static int64_t now_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000;
-}
-
 bool await(struct ring *ring, uint64_t patience_us)
 {
-	int64_t until = now_us() + (int64_t)patience_us, left;
+	int64_t until = now_ns() / 1000 + (int64_t)patience_us, left;
 
 	take_all(ring);
-	while (ring->nr_pending && (left = until - now_us()) > 0) {
+	while (ring->nr_pending && (left = until - now_ns() / 1000) > 0) {
 		const struct __kernel_timespec time = { left / 1000000,
 							left % 1000000 * 1000 };
 		const struct uaio_uring_wait_arg arg = {
