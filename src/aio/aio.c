@@ -17,8 +17,6 @@
 #include "aio/ctx.h"
 #include "aio/handle.h"
 #include "aio/iocb.h"
-#include "aio/refuse.h"
-#include "aio/resfd.h"
 
 enum {
 	NS_PER_S = 1000000000,

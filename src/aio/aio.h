@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "aio/event.h"
+#include "aio/ring.h"
 
 /* The last argument of io_pgetevents. */
 struct uaio_aio_sigset {

@@ -17,7 +17,6 @@
 #include "aio/ctxtab.h"
 #include "aio/handle.h"
 #include "aio/iocb.h"
-#include "aio/resfd.h"
 #include "aio/ringmem.h"
 #include "uaio.h"
 

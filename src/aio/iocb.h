@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Checking the kernel's iocb, and translating it for the engine. Tested by
+ * Checking the kernel's iocb, translating it for the engine, and refusing it. Tested by
  * test/conform/rows-submit.c.
  */
 #ifndef UAIO_AIO_IOCB_H
 #define UAIO_AIO_IOCB_H
 
 #include <linux/aio_abi.h>
+#include <stdint.h>
 
+#include "base/check.h"
+#include "file/file.h"
 #include "op/op.h"
+
+struct uaio_post;
 
 enum { UAIO_IOCB_KEY = 0 }; /* what the kernel writes to aio_key */
 
@@ -27,5 +32,45 @@ int uaio_iocb_translate(const struct iocb *iocb, struct uaio_sqe *ret_sqe);
 
 /* Return: the result of a request that was cancelled. A poll has no events. */
 int64_t uaio_iocb_cancelled(const struct uaio_sqe *sqe);
+
+/*
+ * refuse.c: what kernel AIO refuses and the core does not
+ */
+
+/* uaio_refuse() without its shortcut. */
+int uaio_refuse_rare(const struct uaio_sqe *sqe, const struct uaio_file *file);
+
+/*
+ * Return: the negative error number with which kernel AIO refuses the request,
+ * or 0; the core's own check then follows.
+ */
+static inline int uaio_refuse(const struct uaio_sqe *sqe,
+			      const struct uaio_file *file)
+{
+	const uint32_t older = UAIO_FILE_F_OLD_READ | UAIO_FILE_F_OLD_WRITE;
+
+	if (likely(sqe->op <= UAIO_OP_WRITEV && sqe->off >= 0 &&
+		   !uaio_file_has(file, older)))
+		return 0;
+	return uaio_refuse_rare(sqe, file);
+}
+
+/*
+ * resfd.c: IOCB_FLAG_RESFD: the eventfd to which each completion adds 1
+ */
+
+/*
+ * Make the word for the eventfd fd. It holds a reference until it is dropped.
+ * Return: 0; -EBADF; -EINVAL if fd is no eventfd; -ENOMEM.
+ */
+int uaio_resfd_get(int fd, uint64_t *ret_word);
+int uaio_resfd_get_parted(int fd, uint64_t *ret_word);
+
+/* Drop the word of a request that was refused. */
+void uaio_resfd_put(uint64_t word);
+
+/* Signal the eventfds of a post's completions; drop the words of these. */
+void uaio_resfd_signal(const struct uaio_post *post);
+void uaio_resfd_drop(const struct uaio_post *post);
 
 #endif /* UAIO_AIO_IOCB_H */

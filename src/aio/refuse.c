@@ -1,8 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-#include "aio/refuse.h"
-
+/*
+ * What kernel AIO refuses and the core does not
+ *
+ * The core refuses what it could execute for no client. Kernel AIO has further
+ * rules: some fields have to be 0, offset -1 is invalid, a file that cannot be
+ * synced is refused at once, and so is a file with only the older read and
+ * write functions (no read_iter, write_iter). Mistakes of both sorts are
+ * reported in the kernel's order.
+ */
 #include <assert.h>
 #include <errno.h>
+
+#include "aio/iocb.h"
 
 static_assert(UAIO_OP_READ < UAIO_OP_WRITEV && UAIO_OP_READV < UAIO_OP_WRITEV &&
 		      UAIO_OP_WRITE < UAIO_OP_WRITEV,

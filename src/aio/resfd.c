@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-#include "aio/resfd.h"
-
+/*
+ * IOCB_FLAG_RESFD: the eventfd to which each completion adds 1
+ *
+ * The word of such a request (sink.h) is a reference to the eventfd's open
+ * file. If a thread with another descriptor table has submitted the request,
+ * the word is the descriptor itself: such requests are complete when io_submit
+ * returns. Pointers to files are even, so the lowest bit tells the two apart.
+ */
 #include <errno.h>
 
 #include "file/file.h"
 #include "req/sink.h"
+#include "aio/iocb.h"
 
 static const uint64_t IS_NUMBER = 1;
 

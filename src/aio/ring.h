@@ -35,7 +35,16 @@
 #include "base/atomic.h"
 #include "base/check.h"
 #include "req/sink.h"
-#include "aio/event.h"
+
+/* The event of one request, as the client reads it: struct io_event. */
+struct uaio_event {
+	uint64_t data;
+	uint64_t obj;
+	int64_t res;
+	int64_t res2;
+};
+
+static_assert(sizeof(struct uaio_event) == 32, "kernel ABI");
 
 struct uaio_ring_map {
 	uint32_t id;   /* the context's slot in the table; ~0: none */

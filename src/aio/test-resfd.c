@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #undef NDEBUG
-#include "aio/resfd.h"
+#include "aio/iocb.h"
 
 #include <errno.h>
 #include <fcntl.h>

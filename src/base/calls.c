@@ -13,7 +13,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
-#include "base/filter.h"
 #include "base/sys.h"
 
 enum {

@@ -18,7 +18,7 @@
  *       variable, only those may be made that any program which waits for files
  *       makes.
  *   I3  When the host is about to install another filter, the filter's program
- *       is run on each call first (filter.h), to learn what it would answer.
+ *       is run on each call first (filter.c), to learn what it would answer.
  *   I4  A call that may not be made at one time may not be made later.
  *
  * Window: when a filter is installed for all threads at once, a thread that has
@@ -34,6 +34,8 @@
 #include <stdint.h>
 
 #include "base/atomic.h"
+
+struct sock_fprog;
 
 enum uaio_call {
 	/* data */
@@ -210,5 +212,16 @@ bool uaio_call_is_answered(enum uaio_call call);
  * NULL for a filter that cannot be read.
  */
 void uaio_calls_filter(const void *program);
+
+/*
+ * filter.c: what a filter of system calls would answer
+ */
+
+/*
+ * Return: whether the filter lets the call through. False if its program cannot
+ * be read, or if the kernel would refuse to install it.
+ */
+bool uaio_filter_allows(const struct sock_fprog *program, long nr,
+			const long args[6]);
 
 #endif /* UAIO_BASE_CALLS_H */

@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/filter.h"
-
+/*
+ * What a filter of system calls would answer
+ *
+ * A filter (seccomp) is a classic BPF program which sees the number and the
+ * arguments of a call and nothing else. So we can run it ourselves to learn its
+ * answer, without making the call.
+ *
+ * Tested by test/sandbox/filters.py.
+ */
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -8,6 +15,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/calls.h"
 #include "base/uaddr.h"
 
 #if defined(__x86_64__)

@@ -14,7 +14,7 @@
 #include "aio/aio.h"
 #include "aio/ctx.h"
 #include "aio/handle.h"
-#include "aio/resfd.h"
+#include "aio/iocb.h"
 #include "threads.h"
 #include "unit.h"
 

@@ -10,7 +10,7 @@
 #include "proc/entry.h"
 #include "proc/process.h"
 #include "proc/table.h"
-#include "life/limits.h"
+#include "life/life.h"
 #include "aio/handle.h"
 #include "host/host.h"
 #include "uaio.h"

@@ -33,7 +33,6 @@
 #include "proc/process.h"
 #include "proc/table.h"
 #include "life/life.h"
-#include "host/lost.h"
 
 /* <unistd.h>'s. */
 extern char **environ;

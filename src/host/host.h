@@ -13,6 +13,7 @@
 
 #include <poll.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct uaio_uring;
 
@@ -158,5 +159,28 @@ long uaio_host_raw_mmap(const long a[6]);
 long uaio_host_raw_munmap(void *addr, unsigned long bytes);
 long uaio_host_raw_mremap(void *old, unsigned long old_bytes,
 			  unsigned long new_bytes, int flags, void *new_addr);
+
+/*
+ * numbers.c: which system calls syscall(2) leaves to uaio_host_syscall()
+ */
+
+enum { UAIO_HOST_NUMBERS = 512 };
+
+/* 1 for each of those, read by syscall.S; higher numbers are none of them. */
+extern const uint8_t uaio_host_numbers[UAIO_HOST_NUMBERS]
+	__attribute__((visibility("hidden")));
+
+/*
+ * lost.c: telling the user where the library gets lost
+ */
+
+/*
+ * The file at path, relative to the directory dir, is about to be executed with this
+ * environment. An empty path is the open file dir itself.
+ */
+void uaio_host_tell_lost(int dir, const char *path, char *const *envp);
+
+/* The same for a name that is looked for along PATH. */
+void uaio_host_tell_lost_named(const char *name, char *const *envp);
 
 #endif /* UAIO_HOST_HOST_H */

@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-#include "host/lost.h"
-
+/*
+ * Telling the user where the library gets lost
+ *
+ * A program that is executed may be one that the library cannot be loaded into, or be
+ * given an environment that does not name it. With --verbose or --stats the user is
+ * told at that moment, and how to keep it. Callers: exec.c, spawn.c.
+ *
+ * Context: async-signal-safe, also in a child of vfork().
+ *
+ * Tested by test/run/lost.py.
+ */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +26,7 @@
 #include "base/sys.h"
 #include "life/report.h"
 #include "options/config.h"
+#include "host/host.h"
 
 /* Where the C library looks in an environment without PATH. */
 #define DEFAULT_PATH "/bin:/usr/bin"

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Tested by test/abi/passthrough.c. */
-#include "host/numbers.h"
-
+/*
+ * Which system calls syscall(2) leaves to uaio_host_syscall()
+ *
+ * Tested by test/abi/passthrough.c.
+ */
 #include <sys/syscall.h>
+
+#include "host/host.h"
 
 enum {
 	NR_EPOLL_PWAIT2 = 441,

@@ -21,7 +21,6 @@
 #include <unistd.h>
 
 #include "base/symver.h"
-#include "host/lost.h"
 
 /* The shell of system() and popen(). */
 #define SHELL "/bin/sh"

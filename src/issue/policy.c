@@ -16,7 +16,6 @@
 #include "proc/thread.h"
 #include "op/sock.h"
 #include "req/stats.h"
-#include "wait/cached.h"
 #include "wait/page.h"
 #include "wait/trust.h"
 #include "split/bounce.h"

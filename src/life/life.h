@@ -25,6 +25,7 @@
 #include <stdbool.h>
 
 #include "proc/process.h"
+#include "uaio.h"
 
 struct uaio_counters;
 
@@ -87,5 +88,21 @@ void uaio_engine_stay(void);
 
 /* While the engine is up: what all doors have counted, and the work queue. */
 void uaio_counters_read(struct uaio_counters *ret_counters);
+
+/*
+ * limits.c: limits of the work queue, as they were asked for
+ */
+
+/* Give the limits to the work queue, which has just started. Under the lock. */
+void uaio_limits_apply(void);
+
+/*
+ * See uaio.h. The values in the arrays are checked here, the addresses of the
+ * arrays are not.
+ * Return: 0, with the previous values in the array; -EINVAL with nothing
+ * changed; -EAGAIN in a child of vfork().
+ */
+int uaio_limits_set_workers(int max_workers[]);
+int uaio_limits_set_fixed(struct uaio_wq_fixed fixed[]);
 
 #endif /* UAIO_LIFE_LIFE_H */

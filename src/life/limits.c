@@ -1,6 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-#include "life/limits.h"
-
+/*
+ * Limits of the work queue, as they were asked for
+ *
+ * First the options ask for limits, then callers of uaio.h do. The limits are kept
+ * here, so that they can be set before the engine is up, and still hold after a
+ * fork. While the engine is up, a change is given to the work queue at once.
+ *
+ *   I1  The limits that are kept are consistent: no account has more fixed workers
+ *       than workers. A change that would make them inconsistent is refused as a
+ *       whole, for both accounts.
+ *   I2  While the engine is up, the work queue has the limits that are kept.
+ *
+ * Thread-safety: any thread; the lock is the one that brings the engine up.
+ */
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
@@ -11,6 +23,7 @@
 #include "options/options.h"
 #include "proc/process.h"
 #include "wq/wq.h"
+#include "life/life.h"
 
 static_assert((int)UAIO_WQ_BOUNDED == UAIO_BOUNDED &&
 		      (int)UAIO_WQ_UNBOUNDED == UAIO_UNBOUNDED &&

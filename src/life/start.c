@@ -46,7 +46,6 @@
 #include "issue/chain.h"
 #include "issue/fault.h"
 #include "life/door.h"
-#include "life/limits.h"
 #include "life/report.h"
 #include "uaio.h"
 

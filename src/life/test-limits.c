@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #undef NDEBUG
-#include "life/limits.h"
+#include "life/life.h"
 
 #include <assert.h>
 #include <errno.h>

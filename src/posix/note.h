@@ -20,13 +20,56 @@
 #ifndef UAIO_POSIX_NOTE_H
 #define UAIO_POSIX_NOTE_H
 
+#include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/slab.h"
-#include "posix/notice.h"
+#include "posix/callback.h"
 
 struct uaio_post;
+
+/*
+ * notice.c: telling a client that a request is complete: a signal, or a call of a function
+ */
+
+enum uaio_posix_notice_kind {
+	UAIO_POSIX_SILENT,
+	UAIO_POSIX_SIGNAL,
+	UAIO_POSIX_CALLBACK,
+	UAIO_POSIX_IMPOSSIBLE, /* the signal has a number that there is not */
+};
+
+struct uaio_posix_notice {
+	enum uaio_posix_notice_kind kind;
+	int signo;
+	union sigval value;
+	void (*function)(union sigval);
+	/* The notice is needed no longer; the caller of notify sets it. */
+	void (*is_told)(struct uaio_posix_notice *notice);
+	struct uaio_callback callback; /* that of the function or of a signal */
+	bool has_attr;
+	pthread_attr_t attr; /* owns, if has_attr: a copy of the client's */
+};
+
+/* Return: how the event is notified; reads nothing but the event. */
+enum uaio_posix_notice_kind
+uaio_posix_notice_kind(const struct sigevent *event);
+
+/* Copy what the event asks for; NULL: nothing. Return: 0 or -EAGAIN. */
+int uaio_posix_notice_init(struct uaio_posix_notice *notice,
+			   const struct sigevent *event);
+/* Forget it without notifying. */
+void uaio_posix_notice_fini(struct uaio_posix_notice *notice);
+
+/*
+ * Notify, and forget it: its memory is needed until notice->is_told(), which the caller
+ * has set, is called, from here or by another thread. The caller holds no lock. If it
+ * is a thread of the client's that is inside the library (entry.h), another thread
+ * sends the signal: its handler may not return, or call the library.
+ */
+void uaio_posix_notify(struct uaio_posix_notice *notice);
 
 struct uaio_posix_list {
 	struct uaio_slab_node node;

@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-#include "posix/notice.h"
-
+/*
+ * Telling a client that a request is complete: a signal, or a call of a function
+ *
+ * A signal is queued for the process, as glibc does: SI_ASYNCIO, with the client's
+ * value. If it cannot be queued because too many are pending, it is sent without the
+ * value. A function is called by a thread that has no other purpose (callback.h).
+ *
+ * Tested by test-posix.c and test/posix/.
+ */
 #include <errno.h>
 #include <sched.h>
 #include <stdint.h>
@@ -10,6 +17,7 @@
 #include "base/sys.h"
 #include "proc/entry.h"
 #include "posix/callback.h"
+#include "posix/note.h"
 
 /* Only glibc has them: see base/libc.h. */
 extern int pthread_attr_getaffinity_np(const pthread_attr_t *attr, size_t bytes,

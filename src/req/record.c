@@ -7,7 +7,6 @@
 
 #include "base/sys.h"
 #include "trace/listen.h"
-#include "trace/name.h"
 #include "trace/trace.h"
 #include "file/file.h"
 #include "file/inspect.h"

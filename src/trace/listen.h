@@ -24,7 +24,7 @@
 #include "base/atomic.h"
 #include "base/check.h"
 #include "trace/ask.h"
-#include "trace/name.h"
+#include "trace/trace.h"
 #include "trace/ring.h"
 
 /* What is looked at for each record; a line that hardly ever changes. */

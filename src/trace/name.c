@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-#include "trace/name.h"
-
+/*
+ * Names of files, which the traced side tells (ring.h I6): so a tracer has them even if
+ * the program has closed the descriptor, or has ended, before it looks
+ *
+ *   I1  A number is a time: that at which the name was asked for. So one that is not
+ *       later than when the last ring was attached may be unknown to its tracer, and the
+ *       file gets another.
+ *
+ * Tested by test-trace.c, test-listen.c and test/run/trace.py.
+ */
 #include <string.h>
 
 #include "base/cycles.h"
+#include "trace/trace.h"
 
 uint64_t uaio_trace_attached;
 

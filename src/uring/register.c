@@ -18,7 +18,7 @@
 #include "proc/entry.h"
 #include "proc/thread.h"
 #include "file/file.h"
-#include "life/limits.h"
+#include "life/life.h"
 #include "wq/wq.h"
 #include "uring/abi.h"
 #include "uring/calls.h"

@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-#include "wait/cached.h"
-
+/*
+ * Reads out of the page cache, without waiting for the device
+ *
+ * Two threads ask whether a read can be answered from the page cache: the one
+ * that submits it, and the one that looks whether the pages of a cold read have
+ * come (page.h).
+ *
+ * Tested by test-policy.c and test-page.c.
+ */
 #include <errno.h>
 #include <linux/fs.h>
 #include <string.h>
@@ -10,6 +17,7 @@
 #include "base/uaddr.h"
 #include "options/config.h"
 #include "req/call.h"
+#include "wait/page.h"
 
 enum {
 	/*

@@ -13,7 +13,6 @@
 #include "req/queue.h"
 #include "req/req.h"
 #include "req/waits.h"
-#include "wait/cached.h"
 
 enum {
 	/*

@@ -45,6 +45,7 @@ struct uaio_device;
 struct uaio_file;
 struct uaio_group;
 struct uaio_inode;
+struct uaio_outcome;
 struct uaio_req;
 struct uaio_sqe;
 
@@ -85,5 +86,18 @@ void uaio_page_next(struct uaio_device *device, struct list *ret_startable);
  * events.
  */
 void uaio_page_try_group(struct uaio_group *group);
+
+/*
+ * cached.c: reads out of the page cache, without waiting for the device
+ */
+
+/*
+ * Execute a read if the page cache has its data. file is borrowed under I2 of
+ * file.h.
+ * Return: the whole result; -EAGAIN if part of the data is not cached;
+ * UAIO_OP_BLOCKS if the file refuses RWF_NOWAIT.
+ */
+int64_t uaio_read_cached(const struct uaio_file *file,
+			 const struct uaio_sqe *sqe, struct uaio_outcome *ret);
 
 #endif /* UAIO_WAIT_PAGE_H */
