@@ -22,12 +22,6 @@ struct uaio_uring;
 /* setup.c: check params, a copy of the client's, and choose the sizes. */
 int uaio_uring_check_params(uint32_t nr_entries,
 			    struct io_uring_params *params);
-/*
- * Choose sizes by what params has of them.
- * Return: 0; -EINVAL; -EOVERFLOW: too few for completions of either size.
- */
-int uaio_uring_choose_sizes(struct io_uring_params *params,
-			    uint32_t nr_entries);
 /* Make a ring, and fill in the rest. Return: its descriptor, or -errno. */
 int uaio_uring_make(struct io_uring_params *params);
 
@@ -92,16 +86,6 @@ bool uaio_uring_is_kernels_ring(uint32_t fd);
  */
 
 /*
- * Addresses are the client's; that of the tags may be 0: there are none. If the other
- * is 0, all places are empty. Return: as the call.
- */
-long uaio_uring_register_buffers(struct uaio_uring *ring, uint64_t iovs,
-				 uint32_t nr, uint64_t tags);
-long uaio_uring_update_buffers(struct uaio_uring *ring,
-			       const struct io_uring_rsrc_update2 *update,
-			       uint32_t nr);
-
-/*
  * Read one of an array of values of the client's, which may be absent.
  * Return: 0 or -EFAULT.
  */
@@ -113,19 +97,12 @@ int uaio_uring_check_places(uint32_t size, uint32_t first, uint32_t nr);
 long uaio_uring_clone_buffers(struct uaio_uring *ring, const void *arg,
 			      uint32_t nr);
 
-/* IORING_REGISTER_PROBE */
-long uaio_uring_probe(void *arg, uint32_t nr);
 /* IORING_REGISTER_QUERY, which takes no ring. */
 long uaio_uring_query(void *arg, uint32_t nr);
 
 /* setup.c: IORING_REGISTER_RESIZE_RINGS */
 long uaio_uring_resize(struct uaio_uring *ring, void *arg, uint32_t nr);
 
-/* IORING_REGISTER_IOWQ_MAX_WORKERS: the work queue's limits, for all rings. */
-long uaio_uring_limit_workers(void *arg, uint32_t nr);
-/* IORING_REGISTER_IOWQ_AFF, and the contrary: its workers, also for all rings. */
-long uaio_uring_bind_workers(const void *arg, uint32_t bytes);
-long uaio_uring_unbind_workers(const void *arg, uint32_t bytes);
 /* cancel.c: IORING_REGISTER_SYNC_CANCEL: the ring is used, but not held. */
 long uaio_uring_sync_cancel(struct uaio_uring *ring, const void *arg,
 			    uint32_t nr);

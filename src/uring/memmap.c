@@ -357,7 +357,11 @@ void *uaio_uring_mem_map_array(const struct uaio_uring_mem *mem, int fd,
 	return at ? memset(at, 0, bytes) : NULL;
 }
 
-void *uaio_uring_mem_map_region(const struct uaio_uring_mem *mem, int fd,
+/*
+ * Map the region that a client maps; fd was the ring's descriptor just now.
+ * Return: where it is, all zero at first; NULL if it cannot be had.
+ */
+static void *map_clients_region(const struct uaio_uring_mem *mem, int fd,
 				uint64_t bytes)
 {
 	return mem->has_arrays && bytes <= IORING_OFF_PBUF_RING -
@@ -492,7 +496,7 @@ static int map_region(struct uaio_uring *ring,
 
 	if (fd < 0)
 		return -ENOMEM;
-	region->map = uaio_uring_mem_map_region(&ring->mem, fd, desc->bytes);
+	region->map = map_clients_region(&ring->mem, fd, desc->bytes);
 	if (!region->map)
 		return -ENOMEM;
 	region->bytes = desc->bytes;

@@ -129,13 +129,6 @@ void *uaio_uring_mem_map_array(const struct uaio_uring_mem *mem, int fd,
 			       uint16_t group, size_t bytes);
 
 /*
- * Map the region that a client maps, as above.
- * Return: where it is, all zero at first; NULL if it cannot be had.
- */
-void *uaio_uring_mem_map_region(const struct uaio_uring_mem *mem, int fd,
-				uint64_t bytes);
-
-/*
  * Whether so many completions, or a ring with such sizes, have room in the memory;
  * what the memory is then; and make it that. The caller moves what is there.
  */

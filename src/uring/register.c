@@ -127,8 +127,12 @@ static int check_buffers(uint64_t iovs, uint32_t nr, uint64_t tags)
 	return ret;
 }
 
-long uaio_uring_register_buffers(struct uaio_uring *ring, uint64_t iovs,
-				 uint32_t nr, uint64_t tags)
+/*
+ * Addresses are the client's; that of the tags may be 0: there are none. If the other
+ * is 0, all places are empty. Return: as the call.
+ */
+static long register_buffers(struct uaio_uring *ring, uint64_t iovs,
+			     uint32_t nr, uint64_t tags)
 {
 	struct described buffer;
 	int ret;
@@ -151,9 +155,9 @@ long uaio_uring_register_buffers(struct uaio_uring *ring, uint64_t iovs,
 	return ret;
 }
 
-long uaio_uring_update_buffers(struct uaio_uring *ring,
-			       const struct io_uring_rsrc_update2 *update,
-			       uint32_t nr)
+static long update_buffers(struct uaio_uring *ring,
+			   const struct io_uring_rsrc_update2 *update,
+			   uint32_t nr)
 {
 	int ret = uaio_uring_check_places(ring->buffers.nr, update->offset, nr);
 	uint32_t done = 0;
@@ -213,8 +217,7 @@ static long register_rsrc(struct uaio_uring *ring, const void *arg,
 		return -EINVAL;
 	return is_file ? uaio_uring_register_files(ring, what.data, what.nr,
 						   what.tags)
-		       : uaio_uring_register_buffers(ring, what.data, what.nr,
-						     what.tags);
+		       : register_buffers(ring, what.data, what.nr, what.tags);
 }
 
 static long update_rsrc(struct uaio_uring *ring, const void *arg,
@@ -229,7 +232,7 @@ static long update_rsrc(struct uaio_uring *ring, const void *arg,
 	if (!update.nr || update.resv || update.resv2)
 		return -EINVAL;
 	return is_file ? uaio_uring_update_files(ring, &update, update.nr)
-		       : uaio_uring_update_buffers(ring, &update, update.nr);
+		       : update_buffers(ring, &update, update.nr);
 }
 
 static long update_files(struct uaio_uring *ring, const void *arg, uint32_t nr)
@@ -328,7 +331,8 @@ static long register_clock(struct uaio_uring *ring, const void *arg,
  * Workers
  */
 
-long uaio_uring_limit_workers(void *arg, uint32_t nr)
+/* IORING_REGISTER_IOWQ_MAX_WORKERS: the work queue's limits, for all rings. */
+static long limit_workers(void *arg, uint32_t nr)
 {
 	uint32_t asked[2];
 	int limits[2], ret;
@@ -354,8 +358,11 @@ long uaio_uring_limit_workers(void *arg, uint32_t nr)
 	return uaio_uring_copy_out((uintptr_t)arg, asked, sizeof(asked));
 }
 
-/* What is behind the kernel's own sets is not looked at, as there. */
-long uaio_uring_bind_workers(const void *arg, uint32_t bytes)
+/*
+ * IORING_REGISTER_IOWQ_AFF: the processors of the workers, for all rings. What is behind
+ * the kernel's own sets is not looked at, as there.
+ */
+static long bind_workers(const void *arg, uint32_t bytes)
 {
 	struct uaio_cpus cpus = { { 0 } };
 
@@ -368,7 +375,8 @@ long uaio_uring_bind_workers(const void *arg, uint32_t bytes)
 	return uaio_threads_bind(&cpus);
 }
 
-long uaio_uring_unbind_workers(const void *arg, uint32_t bytes)
+/* The contrary. */
+static long unbind_workers(const void *arg, uint32_t bytes)
 {
 	static const struct uaio_cpus none;
 
@@ -391,7 +399,7 @@ static uint32_t nr_ops(void)
 }
 
 /* Say which operations there are, and no others. */
-long uaio_uring_probe(void *arg, uint32_t nr)
+static long probe(void *arg, uint32_t nr)
 {
 	union {
 		struct io_uring_probe head;
@@ -510,17 +518,15 @@ static long register_other(struct uaio_uring *ring, uint32_t opcode, void *arg,
 		return register_eventfd(ring, arg, nr, true);
 	case IORING_UNREGISTER_EVENTFD:
 		return unregister_eventfd(ring, arg, nr);
-	case IORING_REGISTER_PROBE: return uaio_uring_probe(arg, nr);
+	case IORING_REGISTER_PROBE: return probe(arg, nr);
 	case IORING_REGISTER_ENABLE_RINGS: return enable(ring, arg, nr);
 	case IORING_REGISTER_RING_FDS:
 		return uaio_uring_register_rings(arg, nr);
 	case IORING_UNREGISTER_RING_FDS:
 		return uaio_uring_unregister_rings(arg, nr);
-	case IORING_REGISTER_IOWQ_MAX_WORKERS:
-		return uaio_uring_limit_workers(arg, nr);
-	case IORING_REGISTER_IOWQ_AFF: return uaio_uring_bind_workers(arg, nr);
-	case IORING_UNREGISTER_IOWQ_AFF:
-		return uaio_uring_unbind_workers(arg, nr);
+	case IORING_REGISTER_IOWQ_MAX_WORKERS: return limit_workers(arg, nr);
+	case IORING_REGISTER_IOWQ_AFF: return bind_workers(arg, nr);
+	case IORING_UNREGISTER_IOWQ_AFF: return unbind_workers(arg, nr);
 	case IORING_REGISTER_PBUF_RING:
 		return uaio_uring_register_array(ring, arg, nr);
 	case IORING_UNREGISTER_PBUF_RING:
@@ -556,7 +562,7 @@ long uaio_uring_do_register(struct uaio_uring *ring, uint32_t opcode, void *arg,
 		return -EFAULT;
 	switch (opcode) {
 	case IORING_REGISTER_BUFFERS:
-		return uaio_uring_register_buffers(ring, (uintptr_t)arg, nr, 0);
+		return register_buffers(ring, (uintptr_t)arg, nr, 0);
 	case IORING_REGISTER_FILES:
 		return uaio_uring_register_files(ring, (uintptr_t)arg, nr, 0);
 	case IORING_UNREGISTER_BUFFERS:

@@ -372,7 +372,8 @@ void uaio_uring_take_over(struct uaio_uring *ring)
 	take_over_buffers(ring, &buffers);
 }
 
-void uaio_uring_count_in(struct uaio_uring *ring)
+/* It is one of this process. */
+static void count_in(struct uaio_uring *ring)
 {
 	lock();
 	rings.nr_open++;
@@ -502,7 +503,7 @@ struct uaio_uring *uaio_uring_adopt(uint32_t fd, struct uaio_uring *ring)
 	if (uaio_engine_start() < 0)
 		return NULL;
 	if (uaio_uring_tab_adopt(fd, ring))
-		uaio_uring_count_in(ring);
+		count_in(ring);
 	/* Another thread may have been faster, by another number. */
 	ring = uaio_uring_find(fd);
 	return ring && uaio_uring_is_here(ring) ? ring : NULL;

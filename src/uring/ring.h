@@ -192,8 +192,6 @@ bool uaio_uring_is_here(const struct uaio_uring *ring);
  * its epoch. Another thread may not know it yet.
  */
 void uaio_uring_take_over(struct uaio_uring *ring);
-/* It is one. */
-void uaio_uring_count_in(struct uaio_uring *ring);
 
 /*
  * Hold a ring, for the caller that finds it by fd (or by its registered number).

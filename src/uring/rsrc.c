@@ -83,8 +83,9 @@ int uaio_uring_table_new(struct uaio_uring *ring,
 	return 0;
 }
 
-int uaio_uring_table_grow(struct uaio_uring *ring,
-			  struct uaio_uring_table *table, uint32_t nr)
+/* Make a table longer; the new places are empty. Return: 0 or -ENOMEM. */
+static int grow(struct uaio_uring *ring, struct uaio_uring_table *table,
+		uint32_t nr)
 {
 	struct uaio_uring_table fresh, old;
 	int ret = map_table(&fresh, nr);
@@ -510,7 +511,7 @@ static int put_buffers(struct uaio_uring *ring, const struct clone *what,
 	if (!ring->buffers.nr)
 		ret = uaio_uring_table_new(ring, &ring->buffers, size);
 	else if (ring->buffers.nr < size)
-		ret = uaio_uring_table_grow(ring, &ring->buffers, size);
+		ret = grow(ring, &ring->buffers, size);
 	for (uint32_t i = 0; i < what->nr && ret == 0; i++) {
 		uint32_t place = what->dst_off + i;
 

@@ -85,9 +85,6 @@ void uaio_uring_rsrc_fini(struct uaio_uring *ring);
 /* Return: 0 or -ENOMEM. */
 int uaio_uring_table_new(struct uaio_uring *ring,
 			 struct uaio_uring_table *table, uint32_t nr);
-/* Make a table longer; the new places are empty. Return: 0 or -ENOMEM. */
-int uaio_uring_table_grow(struct uaio_uring *ring,
-			  struct uaio_uring_table *table, uint32_t nr);
 /* Empty the table and free it. */
 void uaio_uring_table_free(struct uaio_uring *ring,
 			   struct uaio_uring_table *table);

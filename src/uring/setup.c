@@ -71,7 +71,11 @@ static int limit(uint32_t *nr, uint32_t max, uint32_t flags)
 	return flags & IORING_SETUP_CLAMP ? 0 : -EINVAL;
 }
 
-int uaio_uring_choose_sizes(struct io_uring_params *params, uint32_t nr_entries)
+/*
+ * Choose sizes by what params has of them.
+ * Return: 0; -EINVAL; -EOVERFLOW: too few for completions of either size.
+ */
+static int choose_sizes(struct io_uring_params *params, uint32_t nr_entries)
 {
 	int ret = limit(&nr_entries, UAIO_URING_SQ_ENTRIES_MAX, params->flags);
 
@@ -137,7 +141,7 @@ int uaio_uring_check_params(uint32_t nr_entries, struct io_uring_params *params)
 		return -EINVAL;
 	ret = check_flags(params->flags);
 	if (ret == 0)
-		ret = uaio_uring_choose_sizes(params, nr_entries);
+		ret = choose_sizes(params, nr_entries);
 	return ret;
 }
 
@@ -307,7 +311,7 @@ static int read_params(const struct uaio_uring *ring, const void *arg,
 	 * map the completions at IORING_OFF_CQ_RING, where our file has none (mmap.c).
 	 */
 	ret_params->features |= IORING_FEAT_SINGLE_MMAP;
-	return uaio_uring_choose_sizes(ret_params, ret_params->sq_entries);
+	return choose_sizes(ret_params, ret_params->sq_entries);
 }
 
 long uaio_uring_resize(struct uaio_uring *ring, void *arg, uint32_t nr)
