@@ -36,6 +36,10 @@ struct uaio_worker;
 /* Called each time the engine starts, also in a child of fork(): resets all. */
 void uaio_flow_init(void);
 
+/*
+ * Creating (create.c)
+ */
+
 void uaio_group_init(struct uaio_group *group);
 /* Return the free requests to the slab. All requests of the group are complete. */
 void uaio_group_fini(struct uaio_group *group);
@@ -58,6 +62,19 @@ int uaio_req_new(struct uaio_queue *queue, struct uaio_file *fixed,
  */
 struct uaio_req *uaio_req_new_held(struct uaio_queue *queue,
 				   const struct uaio_sqe *sqe);
+
+/*
+ * For complete.c: a RUNNING request leaves its group, whose lock is held. is_reusable: its
+ * memory, too, which the group may use again; otherwise the caller frees that.
+ */
+void uaio_req_leave_locked(struct uaio_req *req, bool is_reusable);
+void uaio_req_free(struct uaio_req *req);
+/* For uaio_flow_init(). */
+void uaio_req_init_slab(void);
+
+/*
+ * Sending on (send.c), and what the work queue calls (work.c)
+ */
 
 /*
  * Start a PREPPED request: add it to handover, for a worker, or let it wait until
@@ -88,11 +105,19 @@ void uaio_req_start_list(struct list *startable,
 void uaio_req_start_first(struct list *startable,
 			  struct uaio_handover *handover);
 
+/* The same, and hand over. */
+void uaio_req_start_and_hand_over(struct list *startable,
+				  struct uaio_handover *handover);
+
 /* Start the PREPPED requests of a list, with a handover of their own. */
 void uaio_req_start_all(struct list *startable);
 
 /* Add a QUEUED request to handover, as a work item. */
 void uaio_req_to_worker(struct uaio_req *req, struct uaio_handover *handover);
+
+/*
+ * Completing (complete.c)
+ */
 
 /*
  * Complete a RUNNING request: post its event, and start requests that waited for
@@ -107,6 +132,12 @@ static inline void uaio_req_complete(struct uaio_req *req, int64_t res)
 {
 	uaio_req_complete_by(req, res, false, NULL);
 }
+
+/*
+ * The same, but what it lets start is appended to ret_startable, for the caller to start.
+ */
+void uaio_req_finish(struct uaio_req *req, int64_t res,
+		     struct uaio_worker *worker, struct list *ret_startable);
 
 /*
  * The same for up to UAIO_REQS_TOGETHER reads, and writes that have a place in the

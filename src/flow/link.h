@@ -100,7 +100,7 @@ bool uaio_link_is_here(const struct uaio_req *req);
 void uaio_link_goes(struct uaio_req *req);
 
 /*
- * For flow.c, about requests with a flag in sqe.links
+ * For send.c and complete.c, about requests with a flag in sqe.links
  */
 
 /* Return: whether req was held: it is to be issued, or to be cancelled. */

@@ -89,7 +89,7 @@ static int attach(struct uaio_req *req)
 	if (unlikely(uaio_file_has(file, UAIO_FILE_F_RING)) &&
 	    req->sqe.op == UAIO_OP_POLL)
 		replace(req, &file);
-	/* The number stays: until unuse(), or as long as it is used (flow.c). */
+	/* The number stays: until unuse(), or as long as it is used (create.c). */
 	if (req->sqe.is_fixed)
 		req->sqe.fd = uaio_file_use(file);
 	uaio_lock(&req->group->lock, UAIO_RANK_GROUP);

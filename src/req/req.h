@@ -3,7 +3,7 @@
  * Requests that were not completed inside the submitting call
  *
  * The states of a request, and the thread that may move it from one to the next.
- * (The starter is the thread that sends a request on its way, in flow.c.)
+ * (The starter is the thread that sends a request on its way, in send.c.)
  *
  *   FREE -> PREPPED	 the submitter, under the group's lock
  *   PREPPED -> ORDERED	 the submitter, under the inode's lock
@@ -267,7 +267,7 @@ int64_t uaio_req_cancelled_res(const struct uaio_req *req);
 enum { UAIO_REQS_TOGETHER = 16 };
 
 /*
- * The functions of flow.h that lower rooms, where requests wait, may call. flow.c
+ * The functions of flow.h that lower rooms, where requests wait, may call. send.c
  * registers them in uaio_flow before there is any request.
  */
 struct uaio_flow_ops {

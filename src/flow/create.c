@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Creating requests, and freeing them. Tested by test-nop.c and all other tests with
+ * requests that wait.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "proc/entry.h"
+#include "req/req.h"
+#include "wait/page.h"
+#include "ready/ready.h"
+#include "flow/copy.h"
+#include "flow/drain.h"
+#include "flow/flow.h"
+#include "flow/gate.h"
+
+static struct uaio_slab slab; /* of requests */
+
+void uaio_req_init_slab(void)
+{
+	uaio_slab_init(&slab, sizeof(struct uaio_req), 65536);
+}
+
+void uaio_group_init(struct uaio_group *group)
+{
+	list_init(&group->requests);
+	group->free = NULL;
+	uaio_drain_init_group(group);
+	uaio_ready_init_group(group);
+	uaio_page_init_group(group);
+}
+
+void uaio_group_fini(struct uaio_group *group)
+{
+	struct uaio_req *req;
+
+	UAIO_CHECK(list_is_empty(&group->requests));
+	uaio_ready_fini_group(group);
+	while ((req = group->free)) {
+		group->free = req->next_free;
+		uaio_slab_put(&slab, req);
+	}
+}
+
+/* Take a reference to the file of sqe; NULL if its operation has none. */
+static int get_file(const struct uaio_sqe *sqe, struct uaio_file *fixed,
+		    struct uaio_file **ret_file)
+{
+	if (unlikely(sqe->is_fixed)) {
+		*ret_file = fixed;
+		return uaio_file_try_get(fixed) ? 0 : -EBADF;
+	}
+	if (!uaio_optab[sqe->op].has_no_file)
+		return uaio_file_get(sqe->fd, ret_file);
+	*ret_file = NULL;
+	return 0;
+}
+
+static void put_file(struct uaio_file *file)
+{
+	if (likely(file))
+		uaio_file_put(file);
+}
+
+/*
+ * copy: memory that holds the bytes of arguments already, or NULL: they fit into
+ * the request.
+ */
+static inline __attribute__((always_inline)) void
+fill(struct uaio_req *req, const struct uaio_sqe *sqe, size_t bytes, void *copy)
+{
+	bool may_block = !uaio_optab[sqe->op].never_blocks;
+
+	req->sqe = *sqe;
+	/* Neighbours, which are set by one store. */
+	req->next = UAIO_NEXT_DONE;
+	req->is_oldest = false;
+	req->owns_waitq = false;
+	req->is_one_call = req->is_by_worker = req->was_paged = false;
+	req->is_faulty = req->is_short = req->is_native = false;
+	req->edges = 0;
+	req->until_ns = 0;
+	/* Callers that enter the request in an order set it afterwards. */
+	req->order = UAIO_ORDER_NONE;
+	req->is_unwanted = false;
+	req->done_bytes = 0;
+	req->work.may_block = may_block;
+	req->work.is_public = req->work.is_held = false;
+	req->work.is_part = false;
+	req->work.slot = NULL;
+	req->device = NULL;
+	list_init(&req->link);
+	req->is_late = false;
+	list_init(&req->work.link);
+	list_init(&req->in_order);
+	list_init(&req->in_paged);
+	req->copy = copy;
+	if (bytes && !copy) {
+		req->copy = req->inline_iov;
+		memcpy(req->inline_iov, sqe->buf, bytes);
+	}
+	if (req->copy)
+		uaio_copy_use(req);
+}
+
+static struct uaio_req *take_locked(struct uaio_group *group)
+{
+	struct uaio_req *req = group->free;
+
+	if (req) {
+		group->free = req->next_free;
+		return req;
+	}
+	return uaio_slab_get(&slab);
+}
+
+/* Return: the crew that executes what the calling thread submits to the queue. */
+static unsigned enlist(const struct uaio_queue *queue)
+{
+	if (likely(!uaio_identities_are_many()))
+		return 0;
+	if (!uaio_queue_is_anothers(queue))
+		return uaio_wq_enlist();
+	uaio_wq_enlist_in(queue->crew);
+	return queue->crew;
+}
+
+static inline __attribute__((always_inline)) struct uaio_req *
+create(struct uaio_group *group, const struct uaio_sqe *sqe,
+       struct uaio_file *file, struct uaio_watch *watch)
+{
+	size_t bytes = uaio_sqe_copied_bytes(sqe);
+	unsigned crew = enlist(uaio_queue_of(group));
+	struct uaio_req *req;
+	void *copy = NULL;
+
+	if (unlikely(crew == UAIO_WQ_NO_CREW))
+		return NULL;
+	if (bytes > sizeof(req->inline_iov) &&
+	    !(copy = uaio_copy_new(sqe, bytes))) {
+		uaio_wq_delist(crew);
+		return NULL;
+	}
+	uaio_lock(&group->lock, UAIO_RANK_GROUP);
+	req = take_locked(group);
+	if (req) {
+		req->group = group;
+		req->file = file;
+		req->watch = watch;
+		fill(req, sqe, bytes, copy);
+		req->work.crew = (uint8_t)crew;
+		req->since = uaio_former_now();
+		uaio_req_move(req, UAIO_REQ_FREE, UAIO_REQ_PREPPED);
+		list_add_tail(&group->requests, &req->in_group);
+		group->nr_made++;
+		if (uaio_req_delays_exit(req))
+			uaio_gate_delay();
+	}
+	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
+	if (!req) {
+		uaio_wq_delist(crew);
+		if (copy)
+			uaio_copy_free(sqe, copy);
+	}
+	return req;
+}
+
+struct uaio_req *uaio_req_new_held(struct uaio_queue *queue,
+				   const struct uaio_sqe *sqe)
+{
+	return create(&queue->group, sqe, NULL, NULL);
+}
+
+int uaio_req_new(struct uaio_queue *queue, struct uaio_file *fixed,
+		 const struct uaio_sqe *sqe, bool parks,
+		 struct uaio_req **ret_req)
+{
+	struct uaio_group *group = &queue->group;
+	struct uaio_watch *watch = NULL;
+	struct uaio_file *file;
+	struct uaio_req *req;
+	int ret;
+
+	ret = get_file(sqe, fixed, &file);
+	if (ret < 0)
+		return ret == -ENOMEM ? -EAGAIN : ret;
+	/*
+	 * The file may have become a regular one since it was tried; on that
+	 * only polls park, until they are tried again. A timer has no file.
+	 */
+	if (parks && likely(file) &&
+	    (!file->inode || uaio_optab[sqe->op].class == UAIO_CLASS_POLL) &&
+	    !(watch = uaio_watch_get(group, file)))
+		goto err_file;
+	req = create(group, sqe, file, watch);
+	if (!req)
+		goto err_file;
+	if (uaio_req_uses_number(req))
+		(void)uaio_file_use(file);
+	*ret_req = req;
+	return 0;
+
+err_file:
+	put_file(file);
+	return -EAGAIN;
+}
+
+void uaio_req_leave_locked(struct uaio_req *req, bool is_reusable)
+{
+	struct uaio_group *group = req->group;
+
+	uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_FREE);
+	uaio_wq_delist(req->work.crew);
+	list_remove(&req->in_group);
+	if (is_reusable) {
+		req->next_free = group->free;
+		group->free = req;
+	}
+}
+
+void uaio_req_free(struct uaio_req *req)
+{
+	uaio_slab_put(&slab, req);
+}

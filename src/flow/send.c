@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sending requests on: to where they wait, to a worker, or to their end. Tested by
+ * test-nop.c and all other tests with requests that wait.
+ */
+#include <errno.h>
+
+#include "base/check.h"
+#include "file/inode.h"
+#include "req/queue.h"
+#include "req/req.h"
+#include "wait/page.h"
+#include "ready/ready.h"
+#include "split/split.h"
+#include "split/whole.h"
+#include "flow/copy.h"
+#include "flow/flow.h"
+#include "flow/kernel.h"
+#include "flow/link.h"
+
+void uaio_req_to_worker(struct uaio_req *req, struct uaio_handover *handover)
+{
+	enum uaio_account account = uaio_req_account(req);
+	const struct uaio_inode *inode = uaio_req_inode(req);
+
+	/* The kernel's numbers of devices have 32 bits. A block device is its own. */
+	req->work.device = account != UAIO_BOUNDED || !inode ? 0
+			   : inode->dev == UINT64_MAX ? (uint32_t)inode->ino
+						      : (uint32_t)inode->dev;
+	uaio_wq_add(account, &req->work, handover);
+}
+
+/*
+ * Send a PREPPED request to its pages, to a worker or to its file.
+ * Return: whether it went; false: it was to be parked, and must not be.
+ */
+static inline __attribute__((always_inline)) bool
+route(struct uaio_req *req, struct uaio_handover *handover)
+{
+	UAIO_CHECK(req->next > UAIO_NEXT_WAIT_ORDER);
+	if (uaio_next_parks(req->next))
+		return uaio_ready_park(req);
+	if (req->next == UAIO_NEXT_WAIT_PAGES && uaio_page_park(req))
+		return true;
+	req->next = UAIO_NEXT_WORKER;
+	if (unlikely(uaio_kernel_line(req, handover)))
+		return true;
+	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_QUEUED);
+	uaio_req_to_worker(req, handover);
+	return true;
+}
+
+/* Execute a request in this thread; a worker counts as blocked meanwhile. */
+static int64_t execute_here(struct uaio_req *req, struct uaio_worker *worker)
+{
+	int64_t res;
+
+	if (worker)
+		uaio_wq_blocks(worker);
+	res = uaio_req_execute(req);
+	if (worker)
+		uaio_wq_returned(worker);
+	return res;
+}
+
+/*
+ * End a request that could not be queued or parked. Bounded requests end by
+ * themselves, so the calling thread executes them. An unbounded one fails with
+ * EAGAIN if it needs a thread to block and there is none; otherwise it was to be
+ * parked while its queue goes away, and is cancelled. A request of another identity
+ * comes here only if its crew has no thread: it fails, too.
+ */
+static void end_here(struct uaio_req *req, struct uaio_worker *worker,
+		     struct list *ret_startable)
+{
+	int64_t res;
+
+	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
+	if (uaio_next_parks(req->next))
+		res = uaio_req_cancelled_res(req);
+	else if (uaio_req_account(req) == UAIO_BOUNDED &&
+		 uaio_wq_is_mine(&req->work))
+		res = execute_here(req, worker);
+	else
+		res = -EAGAIN;
+	uaio_req_finish(req, res, worker, ret_startable);
+}
+
+/*
+ * Issue a request that was held. The pin is for when it parks.
+ * Return: as route().
+ */
+static __attribute__((noinline)) bool start_held(struct uaio_req *req,
+						 struct uaio_handover *handover,
+						 struct list *ret_startable)
+{
+	struct uaio_group *group = req->group;
+	enum uaio_next next;
+	bool went = true;
+	int64_t res;
+
+	uaio_ready_pin(&group->ready);
+	next = uaio_link_issue(req, &res);
+	if (next == UAIO_NEXT_DONE) {
+		uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
+		uaio_req_finish(req, res, handover->worker, ret_startable);
+	} else if (next != UAIO_NEXT_WAIT_ORDER) {
+		went = route(req, handover);
+	}
+	if (uaio_next_parks(next))
+		uaio_ready_announce(group);
+	/* What ends it may have come after starts(), before it could be cancelled. */
+	if (next == UAIO_NEXT_WAIT_TIME && uaio_queue_of(group)->sink->act)
+		uaio_queue_of(group)->sink->act(uaio_queue_of(group));
+	uaio_ready_unpin(&group->ready);
+	uaio_link_started();
+	return went;
+}
+
+/* Start a request. Those that it lets start go to the end of the list. */
+static void start_one(struct uaio_req *req, struct uaio_handover *handover,
+		      struct list *ret_startable)
+{
+	bool went;
+
+	if (unlikely(req->sqe.links) && uaio_link_was_held(req))
+		went = start_held(req, handover, ret_startable);
+	else
+		went = route(req, handover);
+	if (unlikely(!went))
+		end_here(req, handover->worker, ret_startable);
+}
+
+/*
+ * Start all requests of the list. Requests that they let start go to the end of
+ * the same list: no recursion.
+ */
+static void start_list(struct list *startable, struct uaio_handover *handover)
+{
+	struct list *node;
+
+	while ((node = list_pop(startable)))
+		start_one(container_of(node, struct uaio_req, link), handover,
+			  startable);
+}
+
+static struct uaio_req *refused_req(const struct uaio_work *work)
+{
+	struct uaio_req *req = uaio_req_of(work);
+
+	uaio_req_move(req, UAIO_REQ_QUEUED, UAIO_REQ_PREPPED);
+	return req;
+}
+
+/*
+ * No recursion here either: a request that ends may let others start, which are
+ * added to the handover again.
+ */
+void uaio_req_hand_over(struct uaio_handover *handover)
+{
+	while (uaio_handover_is_due(handover)) {
+		struct list refused, startable, *node;
+
+		uaio_kernel_hand_over(handover);
+		list_init(&refused);
+		list_init(&startable);
+		uaio_wq_hand_over(handover, &refused);
+		uaio_split_refuse_all(&refused);
+		while ((node = list_pop(&refused))) {
+			struct uaio_work *work =
+				container_of(node, struct uaio_work, link);
+
+			end_here(refused_req(work), handover->worker,
+				 &startable);
+		}
+		start_list(&startable, handover);
+	}
+}
+
+void uaio_req_start_and_hand_over(struct list *startable,
+				  struct uaio_handover *handover)
+{
+	start_list(startable, handover);
+	uaio_req_hand_over(handover);
+}
+
+/* Not inline, as it is rare. */
+static __attribute__((noinline)) void
+end_and_start(struct uaio_req *req, struct uaio_handover *handover)
+{
+	struct list startable;
+
+	list_init(&startable);
+	end_here(req, handover->worker, &startable);
+	start_list(&startable, handover);
+}
+
+void uaio_req_start(struct uaio_req *req, struct uaio_handover *handover)
+{
+	if (uaio_kernel_add(req, handover))
+		return;
+	if (unlikely(!route(req, handover)))
+		end_and_start(req, handover);
+}
+
+void uaio_req_start_list(struct list *startable, struct uaio_handover *handover)
+{
+	start_list(startable, handover);
+}
+
+void uaio_req_start_first(struct list *startable,
+			  struct uaio_handover *handover)
+{
+	struct list *node = list_pop(startable);
+
+	start_one(container_of(node, struct uaio_req, link), handover,
+		  startable);
+}
+
+void uaio_req_start_all(struct list *startable)
+{
+	struct uaio_handover handover;
+
+	uaio_handover_init(&handover);
+	uaio_req_start_and_hand_over(startable, &handover);
+}
+
+static void complete(struct uaio_req *req, int64_t res,
+		     struct uaio_worker *worker)
+{
+	uaio_req_complete_by(req, res, false, worker);
+}
+
+void uaio_flow_init(void)
+{
+	static const struct uaio_flow_ops ops = {
+		.complete = complete,
+		.complete_together = uaio_req_complete_together,
+		.complete_native = uaio_req_complete_native,
+		.post_more = uaio_req_post_more,
+		.start_all = uaio_req_start_all,
+		.expire = uaio_link_expire,
+		.handover = uaio_req_hand_over,
+	};
+
+	uaio_req_init_slab();
+	uaio_copies_init();
+	uaio_flow = &ops;
+}
