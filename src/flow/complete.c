@@ -100,9 +100,10 @@ static bool is_for_worker(const struct uaio_sqe *sqe)
 }
 
 /*
- * The end of a request. It leaves its group first, so that no canceller finds it.
- * Then it lets go of its file: a client that sees the event finds a pipe without
- * a reader closed. Then its event is posted, after which its queue may be gone.
+ * The end of requests of one queue, most often of one. They leave their group first, so
+ * that no canceller finds them. Then they let go of their files: a client that sees the
+ * event finds a pipe without a reader closed. Then their events are posted together, after
+ * which their queue may be gone.
  *
  * A read keeps no write waiting after it has its data, nor does a write keep reads
  * and other writes waiting after it has returned: a client that sees the event
@@ -111,51 +112,101 @@ static bool is_for_worker(const struct uaio_sqe *sqe)
  * the sync waited for. By then the queue of the write may be gone, so its memory
  * goes back to the slab.
  */
-static void end(struct uaio_req *req, int64_t res, struct uaio_worker *worker,
-		struct list *ret_startable)
-{
-	const struct uaio_completion completion = completion_of(req, res);
-	const struct uaio_post post = {
-		.completions = &completion,
-		.nr = 1,
-		.by_worker = worker || is_for_worker(&req->sqe),
-		.words = completion.word,
-	};
-	struct uaio_group *group = req->group;
-	struct uaio_file *file = req->file;
-	bool is_write = uaio_order_is_write(req->order);
-	bool delayed_exit = uaio_req_delays_exit(req);
-	struct uaio_device *device = req->is_oldest ? req->device : NULL;
-	bool breaks = unlikely(req->sqe.links) && uaio_link_breaks(req, res);
+struct ending {
+	struct uaio_req *req;
+	/* What is needed of it when its memory may be another request's. */
+	struct uaio_file *file;
+	struct uaio_device *device; /* whose oldest reader it was, or NULL */
+	bool is_write;              /* its memory is its own to the end */
+	bool delayed_exit;
+	bool breaks; /* its chain */
+};
 
+/* It is in its group still. */
+static inline __attribute__((always_inline)) void
+begin_end(struct ending *ending, struct uaio_req *req, int64_t res,
+	  struct uaio_worker *worker, struct list *ret_startable)
+{
+	ending->req = req;
+	ending->file = req->file;
+	ending->device = req->is_oldest ? req->device : NULL;
+	ending->is_write = uaio_order_is_write(req->order);
+	ending->delayed_exit = uaio_req_delays_exit(req);
+	ending->breaks = unlikely(req->sqe.links) && uaio_link_breaks(req, res);
 	if (unlikely(req->owns_waitq))
 		uaio_ready_returned(req);
 	if (uaio_req_uses_number(req))
-		uaio_file_unuse(file);
+		uaio_file_unuse(req->file);
 	count(req, res, uaio_req_by(req, worker));
 	uaio_copy_drop(req);
-	if (!is_write && req->order != UAIO_ORDER_NONE)
+	if (!ending->is_write && req->order != UAIO_ORDER_NONE)
 		uaio_order_return(req, ret_startable);
-	uaio_lock(&group->lock, UAIO_RANK_GROUP);
-	if (unlikely(req->sqe.links))
-		uaio_link_leave_locked(req, breaks, ret_startable);
-	uaio_req_leave_locked(req, !is_write);
-	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
+}
 
-	if (is_write)
-		uaio_order_return(req, ret_startable);
-	else if (likely(file))
-		uaio_file_put(file);
-	uaio_queue_post_late(uaio_queue_of(group), &post, ret_startable);
-	if (is_write) {
-		uaio_order_leave(req, ret_startable);
-		uaio_req_free(req);
-		uaio_file_put(file);
+static inline __attribute__((always_inline)) void
+leave_locked(const struct ending *ending, struct list *ret_startable)
+{
+	if (unlikely(ending->req->sqe.links))
+		uaio_link_leave_locked(ending->req, ending->breaks,
+				       ret_startable);
+	uaio_req_leave_locked(ending->req, !ending->is_write);
+}
+
+/* No canceller finds it any more. */
+static inline __attribute__((always_inline)) void
+let_go_of_file(const struct ending *ending, struct list *ret_startable)
+{
+	if (ending->is_write)
+		uaio_order_return(ending->req, ret_startable);
+	else if (likely(ending->file))
+		uaio_file_put(ending->file);
+}
+
+/* Its event is posted, and its queue may be gone. */
+static inline __attribute__((always_inline)) void
+end_end(const struct ending *ending, struct uaio_worker *worker,
+	struct list *ret_startable)
+{
+	if (ending->is_write) {
+		uaio_order_leave(ending->req, ret_startable);
+		uaio_req_free(ending->req);
+		uaio_file_put(ending->file);
 	}
-	if (delayed_exit)
+	if (ending->delayed_exit)
 		uaio_gate_delay_over();
-	if (device)
-		uaio_req_read_next(device, worker, ret_startable);
+	if (ending->device)
+		uaio_req_read_next(ending->device, worker, ret_startable);
+}
+
+/* Inline, as nr is 1 most often. */
+static inline __attribute__((always_inline)) void
+end(struct uaio_req *const *reqs, const int64_t *results, unsigned nr,
+    struct uaio_worker *worker, struct list *ret_startable)
+{
+	struct uaio_completion completions[UAIO_REQS_TOGETHER];
+	struct ending endings[UAIO_REQS_TOGETHER];
+	struct uaio_group *group = reqs[0]->group;
+	struct uaio_post post = {
+		.completions = completions,
+		.nr = nr,
+		.by_worker = worker || is_for_worker(&reqs[0]->sqe),
+	};
+
+	for (unsigned i = 0; i < nr; i++) {
+		completions[i] = completion_of(reqs[i], results[i]);
+		post.words |= completions[i].word;
+		begin_end(&endings[i], reqs[i], results[i], worker,
+			  ret_startable);
+	}
+	uaio_lock(&group->lock, UAIO_RANK_GROUP);
+	for (unsigned i = 0; i < nr; i++)
+		leave_locked(&endings[i], ret_startable);
+	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
+	for (unsigned i = 0; i < nr; i++)
+		let_go_of_file(&endings[i], ret_startable);
+	uaio_queue_post_late(uaio_queue_of(group), &post, ret_startable);
+	for (unsigned i = 0; i < nr; i++)
+		end_end(&endings[i], worker, ret_startable);
 }
 
 void uaio_req_finish(struct uaio_req *req, int64_t res,
@@ -164,147 +215,72 @@ void uaio_req_finish(struct uaio_req *req, int64_t res,
 	if (unlikely(req->is_faulty) &&
 	    uaio_late_hold(req, &res, worker, ret_startable))
 		return;
-	end(req, res, worker, ret_startable);
-}
-
-unsigned uaio_reqs_unlink(struct uaio_group *group, struct list *items,
-			  struct uaio_completion *ret_completions, unsigned max)
-{
-	unsigned nr = 0;
-
-	uaio_lock(&group->lock, UAIO_RANK_GROUP);
-	while (nr < max && !list_is_empty(items)) {
-		struct uaio_req *req = uaio_req_of(
-			container_of(items->next, struct uaio_work, link));
-
-		if (req->group != group)
-			break;
-		list_remove(&req->work.link);
-		count(req, req->done_bytes, UAIO_BY_WORKER);
-		uaio_copy_put(req);
-		ret_completions[nr++] = completion_of(req, req->done_bytes);
-		uaio_req_leave_locked(req, true);
-	}
-	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
-	return nr;
+	end(&req, &res, 1, worker, ret_startable);
 }
 
 /*
- * Reads and writes of one queue that end together: their completions are posted
- * together. The steps are those of end(), each for all of them.
+ * Return: how many of the first end together: of one queue, and as far as their client
+ * asked the same of them. Some may be late where there are faults.
  */
-struct together {
-	struct uaio_req *const *reqs;
-	struct uaio_file *files[UAIO_REQS_TOGETHER];
-	uint32_t writes; /* a bit for each; their memory is theirs to the end */
-	unsigned nr;
-};
-
-static bool is_write(const struct together *all, unsigned i)
+static unsigned nr_together(struct uaio_req *const *reqs, unsigned nr)
 {
-	return all->writes >> i & 1;
+	unsigned together = 1;
+
+	if (unlikely(uaio_config.has_faults))
+		return 1;
+	while (together < nr && together < UAIO_REQS_TOGETHER &&
+	       reqs[together]->group == reqs[0]->group &&
+	       is_for_worker(&reqs[together]->sqe) ==
+		       is_for_worker(&reqs[0]->sqe))
+		together++;
+	return together;
 }
 
-static void return_all(struct together *all, struct list *ret_startable)
+/*
+ * Start what has ended requests let start. is_last, worker: as of
+ * uaio_req_complete_by().
+ */
+static void start_after(struct list *startable, bool is_last,
+			struct uaio_worker *worker)
 {
-	struct uaio_group *group = all->reqs[0]->group;
+	struct uaio_handover handover;
 
-	for (unsigned i = 0; i < all->nr; i++)
-		if (!is_write(all, i))
-			uaio_order_return(all->reqs[i], ret_startable);
-	uaio_lock(&group->lock, UAIO_RANK_GROUP);
-	for (unsigned i = 0; i < all->nr; i++)
-		uaio_req_leave_locked(all->reqs[i], !is_write(all, i));
-	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
-	for (unsigned i = 0; i < all->nr; i++)
-		if (is_write(all, i))
-			uaio_order_return(all->reqs[i], ret_startable);
-		else
-			uaio_file_put(all->files[i]);
-}
-
-/* The events are posted, and the queue may be gone. */
-static void let_go_of_writes(struct together *all, struct list *ret_startable)
-{
-	for (unsigned i = 0; i < all->nr; i++) {
-		if (!is_write(all, i))
-			continue;
-		uaio_order_leave(all->reqs[i], ret_startable);
-		uaio_req_free(all->reqs[i]);
-		uaio_file_put(all->files[i]);
-		uaio_gate_delay_over();
-	}
-}
-
-static void finish_together(struct uaio_req *const *reqs,
-			    const int64_t *results, unsigned nr,
-			    struct list *ret_startable)
-{
-	struct uaio_completion completions[UAIO_REQS_TOGETHER];
-	struct uaio_queue *queue = uaio_queue_of(reqs[0]->group);
-	struct uaio_post post = { .completions = completions, .nr = nr };
-	struct together all;
-
-	all.reqs = reqs;
-	all.writes = 0;
-	all.nr = nr;
-	for (unsigned i = 0; i < nr; i++) {
-		struct uaio_req *req = reqs[i];
-
-		completions[i] = completion_of(req, results[i]);
-		post.words |= completions[i].word;
-		all.files[i] = req->file;
-		if (uaio_order_is_write(req->order))
-			all.writes |= 1u << i;
-		if (uaio_req_uses_number(req))
-			uaio_file_unuse(req->file);
-		count(req, results[i], uaio_req_by(req, NULL));
-		uaio_copy_put(req);
-	}
-	return_all(&all, ret_startable);
-	uaio_queue_post_late(queue, &post, ret_startable);
-	if (all.writes)
-		let_go_of_writes(&all, ret_startable);
+	if (likely(list_is_empty(startable)))
+		return;
+	uaio_handover_init(&handover);
+	handover.is_last = is_last;
+	handover.worker = worker;
+	uaio_req_start_and_hand_over(startable, &handover);
 }
 
 void uaio_req_complete_together(struct uaio_req *const *reqs,
-				const int64_t *results, unsigned nr)
+				const int64_t *results, unsigned nr,
+				struct uaio_worker *worker)
 {
 	struct list startable;
 
 	list_init(&startable);
 	while (nr) {
-		unsigned part = 1;
+		unsigned part = nr_together(reqs, nr);
 
-		while (part < nr && reqs[part]->group == reqs[0]->group)
-			part++;
-		/* Some of them may be late. */
-		if (unlikely(uaio_config.has_faults))
-			part = 1;
 		if (part > 1)
-			finish_together(reqs, results, part, &startable);
+			end(reqs, results, part, worker, &startable);
 		else
-			uaio_req_finish(reqs[0], results[0], NULL, &startable);
+			uaio_req_finish(reqs[0], results[0], worker,
+					&startable);
 		reqs += part;
 		results += part;
 		nr -= part;
 	}
-	if (unlikely(!list_is_empty(&startable)))
-		uaio_req_start_all(&startable);
+	start_after(&startable, false, worker);
 }
 
 void uaio_req_complete_by(struct uaio_req *req, int64_t res, bool is_last,
 			  struct uaio_worker *worker)
 {
 	struct list startable;
-	struct uaio_handover handover;
 
 	list_init(&startable);
 	uaio_req_finish(req, res, worker, &startable);
-	if (list_is_empty(&startable))
-		return;
-	uaio_handover_init(&handover);
-	handover.is_last = is_last;
-	handover.worker = worker;
-	uaio_req_start_and_hand_over(&startable, &handover);
+	start_after(&startable, is_last, worker);
 }

@@ -23,7 +23,6 @@
 #include "trace/ring.h"
 
 struct list;
-struct uaio_completion;
 struct uaio_device;
 struct uaio_file;
 struct uaio_group;
@@ -140,12 +139,12 @@ void uaio_req_finish(struct uaio_req *req, int64_t res,
 		     struct uaio_worker *worker, struct list *ret_startable);
 
 /*
- * The same for up to UAIO_REQS_TOGETHER reads, and writes that have a place in the
- * order of their inode, of regular files and block devices; and receives. None of them
- * is linked, or was executed by a worker. Adjacent ones of one queue are posted together.
+ * The same for some RUNNING requests: the events of adjacent ones of one queue are posted
+ * together.
  */
 void uaio_req_complete_together(struct uaio_req *const *reqs,
-				const int64_t *results, unsigned nr);
+				const int64_t *results, unsigned nr,
+				struct uaio_worker *worker);
 
 /* Return: who has executed req, which is about to end. worker: as above. */
 enum uaio_by uaio_req_by(const struct uaio_req *req,
@@ -164,15 +163,5 @@ void uaio_req_read_next(struct uaio_device *device, struct uaio_worker *worker,
  * Return: false if the sink has no room: the caller completes the request.
  */
 bool uaio_req_post_more(struct uaio_req *req, int64_t res);
-
-/*
- * items are the work items of executed requests without a file, whose result is
- * in done_bytes: take requests from the head of the list as long as they are of
- * group, free them and fill in their completions.
- * Return: their number, at most max.
- */
-unsigned uaio_reqs_unlink(struct uaio_group *group, struct list *items,
-			  struct uaio_completion *ret_completions,
-			  unsigned max);
 
 #endif /* UAIO_FLOW_FLOW_H */

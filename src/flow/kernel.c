@@ -251,7 +251,8 @@ void uaio_req_complete_native(struct uaio_req *const *reqs,
 		for (unsigned i = 0; i < nr_together; i++)
 			reqs[i]->is_native = true;
 		if (nr_together) {
-			uaio_req_complete_together(reqs, results, nr_together);
+			uaio_req_complete_together(reqs, results, nr_together,
+						   NULL);
 		} else {
 			/* What is bounced the kernel would refuse again. */
 			if (results[0] != -EAGAIN)

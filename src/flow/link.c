@@ -52,8 +52,6 @@ int uaio_link_new(struct uaio_queue *queue, const struct uaio_sqe *sqe,
 		return -EAGAIN;
 	req->after = req->before = NULL;
 	req->sqe.links |= MEMBER;
-	/* Completed with others by a worker, it would start nothing. */
-	req->work.may_block = true;
 	*ret_req = req;
 	return 0;
 }

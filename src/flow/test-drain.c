@@ -156,15 +156,14 @@ static void a_drain_waits_until_what_was_before_is_posted(void **state)
 	const struct uaio_sqe first = { .op = UAIO_OP_NOP,
 					.fd = -1,
 					.data = 1 };
-	struct uaio_completion completion;
+	struct uaio_completion completion = { .data = 1 };
 	struct uaio_post post = { .completions = &completion, .nr = 1 };
 	struct uaio_submission submission;
-	struct list items, startable;
+	struct list startable;
 	struct uaio_queue *queue;
 	struct uaio_req *req;
 
 	(void)state;
-	list_init(&items);
 	list_init(&startable);
 	handle = unit_context(8);
 	assert_true(uaio_enter());
@@ -173,10 +172,10 @@ static void a_drain_waits_until_what_was_before_is_posted(void **state)
 	req = uaio_req_new_held(queue, &first);
 	assert_non_null(req);
 	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
-	list_add_tail(&items, &req->work.link);
 	uaio_submission_end(&submission, 1);
-	assert_int_equal(
-		uaio_reqs_unlink(&queue->group, &items, &completion, 1), 1);
+	uaio_lock(&queue->group.lock, UAIO_RANK_GROUP);
+	uaio_req_leave_locked(req, true);
+	uaio_unlock(&queue->group.lock, UAIO_RANK_GROUP);
 	uaio_leave();
 
 	SUBMIT_FROM(2, nop(UAIO_DRAIN), nop(0));

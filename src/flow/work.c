@@ -222,29 +222,21 @@ static void run_work(struct uaio_work *work, struct uaio_worker *worker)
 
 static void flush_done(struct uaio_worker *worker)
 {
-	enum { NR_MAX = 64 };
-	struct uaio_completion completions[NR_MAX];
-	struct list startable;
+	struct uaio_req *reqs[UAIO_REQS_TOGETHER];
+	int64_t results[UAIO_REQS_TOGETHER];
 
-	list_init(&startable);
 	while (worker->nr_done) {
-		const struct uaio_req *first = uaio_req_of(container_of(
-			worker->done.next, struct uaio_work, link));
-		struct uaio_group *group = first->group;
-		struct uaio_post post = {
-			.completions = completions,
-			.by_worker = true,
-		};
+		unsigned nr = 0;
 
-		post.nr = uaio_reqs_unlink(group, &worker->done, completions,
-					   NR_MAX);
-		for (unsigned i = 0; i < post.nr; i++)
-			post.words |= completions[i].word;
-		worker->nr_done -= post.nr;
-		uaio_queue_post_late(uaio_queue_of(group), &post, &startable);
+		for (; nr < UAIO_REQS_TOGETHER && worker->nr_done; nr++) {
+			reqs[nr] = uaio_req_of(
+				container_of(list_pop(&worker->done),
+					     struct uaio_work, link));
+			results[nr] = reqs[nr]->done_bytes;
+			worker->nr_done--;
+		}
+		uaio_req_complete_together(reqs, results, nr, worker);
 	}
-	if (unlikely(!list_is_empty(&startable)))
-		uaio_req_start_all(&startable);
 }
 
 static void refuse_work(struct uaio_work *work)

@@ -279,6 +279,4 @@ void uaio_fault_keep(struct uaio_req *req, const struct uaio_fault_plan *plan)
 	req->delay_ns = plan->delay_ns;
 	req->late_by = UAIO_NR_BYS;
 	req->late_file = 0;
-	/* It is completed by itself, which may let others start. */
-	req->work.may_block |= req->is_faulty;
 }

@@ -55,7 +55,7 @@ void uaio_done_complete(struct uaio_done *done)
 		return;
 	ask_rests(done);
 	done->nr = 0;
-	uaio_flow->complete_together(done->reqs, done->results, nr);
+	uaio_flow->complete_together(done->reqs, done->results, nr, NULL);
 }
 
 bool uaio_done_asks(const struct uaio_done *done, const struct uaio_file *file)

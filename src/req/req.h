@@ -276,7 +276,8 @@ struct uaio_flow_ops {
 			 struct uaio_worker *worker);
 	/* uaio_req_complete_together() */
 	void (*complete_together)(struct uaio_req *const *reqs,
-				  const int64_t *results, unsigned nr);
+				  const int64_t *results, unsigned nr,
+				  struct uaio_worker *worker);
 	/* uaio_req_complete_native() */
 	void (*complete_native)(struct uaio_req *const *reqs,
 				const int64_t *results, unsigned nr);

@@ -376,7 +376,7 @@ static bool try_all(const struct tries *tries)
 		results[nr_ended++] = res;
 	}
 	uaio_unlock(&pages.lock, UAIO_RANK_PAGE);
-	uaio_flow->complete_together(ended, results, nr_ended);
+	uaio_flow->complete_together(ended, results, nr_ended, NULL);
 	for (unsigned i = 0; i < nr_ended; i++)
 		uaio_canceller_tell(cancellers[i], cancelled & 1u << i);
 	if (!list_is_empty(&startable))
