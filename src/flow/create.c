@@ -78,7 +78,8 @@ fill(struct uaio_req *req, const struct uaio_sqe *sqe, size_t bytes, void *copy)
 	req->is_oldest = false;
 	req->owns_waitq = false;
 	req->is_one_call = req->is_by_worker = req->was_paged = false;
-	req->is_faulty = req->is_short = req->is_native = false;
+	req->is_faulty = req->is_short = false;
+	req->is_native = req->is_native_once = false;
 	req->edges = 0;
 	req->until_ns = 0;
 	/* Callers that enter the request in an order set it afterwards. */

@@ -31,7 +31,7 @@ bool uaio_kernel_add(struct uaio_req *req, struct uaio_handover *handover)
 	    unlikely(uaio_gate_is_closed()) ||
 	    uaio_ready_expect(req->group) < 0)
 		return false;
-	req->sqe.is_async = way == UAIO_NATIVE_BLOCKING;
+	req->is_native_once = way == UAIO_NATIVE_BLOCKING;
 	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
 	note(req, handover);
 	return true;
@@ -55,7 +55,7 @@ bool uaio_kernel_line(struct uaio_req *req, struct uaio_handover *handover)
 static void send_to_worker(struct uaio_req *req, struct uaio_handover *handover)
 {
 	uaio_ready_unexpect(req->group);
-	req->sqe.is_async = false;
+	req->is_native_once = false;
 	uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_QUEUED);
 	uaio_req_to_worker(req, handover);
 }
@@ -256,7 +256,7 @@ void uaio_req_complete_native(struct uaio_req *const *reqs,
 		} else {
 			/* What is bounced the kernel would refuse again. */
 			if (results[0] != -EAGAIN)
-				reqs[0]->sqe.is_async = true;
+				reqs[0]->is_native_once = true;
 			uaio_req_move(reqs[0], UAIO_REQ_RUNNING,
 				      UAIO_REQ_PREPPED);
 			list_add_tail(&back, &reqs[0]->link);

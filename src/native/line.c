@@ -88,7 +88,8 @@ bool uaio_driver_suits(const struct uaio_req *req)
 	     likely(!is_left_by_kaio(req))))
 		return false;
 	return likely(req->file) && req->file->inode && !req->done_bytes &&
-	       !req->is_oldest && takes(req->file, &req->sqe);
+	       !req->is_oldest && !req->is_native_once &&
+	       takes(req->file, &req->sqe);
 }
 
 int uaio_driver_opcode_of(enum uaio_op op)

@@ -328,7 +328,7 @@ bool uaio_native_submit_blocking(struct uaio_native *native,
 	if (unlikely(!uaio_wq_calls_seq_cst(worker,
 					    uaio_native_called_on(req->file))))
 		return false;
-	req->sqe.is_async = req->is_by_worker = true;
+	req->is_native_once = req->is_by_worker = true;
 	/* [MB:native-begun] seq_cst: pairs with uaio_natives_yield(). */
 	add_seq_cst(&native->nr_blocking, 1);
 	is_taken = submit_one(native, req);

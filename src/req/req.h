@@ -155,6 +155,8 @@ struct uaio_req {
 	bool is_faulty : 1;    /* it has a fault on purpose: fault.h */
 	bool is_short : 1;     /* it was cut, and so is not whole */
 	bool is_native : 1;    /* the kernel has executed it: native.h */
+	/* The kernel may wait for it, and is given it but once: native.h, driver.h. */
+	bool is_native_once : 1;
 	uint32_t edges;   /* of its file before it was tried; 0: not tried */
 	int64_t until_ns; /* when it stops waiting; 0: never */
 
