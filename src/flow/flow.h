@@ -82,6 +82,15 @@ void uaio_req_init_slab(void);
 void uaio_req_start(struct uaio_req *req, struct uaio_handover *handover);
 
 /*
+ * Have a RUNNING request wait again: until its file is ready, or, if it has none, until its
+ * time has come.
+ * Return: 0; or, with the request still the caller's, -EAGAIN if memory is refused, or
+ * -ECANCELED if its queue is being closed, or a canceller has met it on its worker
+ * (cancel.c, I4).
+ */
+int uaio_req_park(struct uaio_req *req);
+
+/*
  * Give the work items of handover to the work queue. If there is no thread for
  * one, the calling thread executes or ends the request itself.
  */

@@ -58,29 +58,12 @@ static void become_timer(struct uaio_req *req, int64_t res, bool breaks)
 	sqe->buf = NULL;
 	req->order = UAIO_ORDER_NONE;
 	req->next = UAIO_NEXT_WAIT_TIME;
-	req->owns_waitq = req->is_oldest = false;
+	req->owns_waitq = req->is_oldest = req->is_unwanted = false;
 	req->device = NULL;
 	req->watch = NULL;
 	req->done_bytes = res;
 	req->until_ns = uaio_now_ns() + req->delay_ns;
 	uaio_unlock(&req->group->lock, UAIO_RANK_GROUP);
-}
-
-/* Return: false if its queue is being closed, or memory is short. */
-static bool park(struct uaio_req *req)
-{
-	struct uaio_group *group = req->group;
-	bool parks;
-
-	if (uaio_ready_expect(group) < 0)
-		return false;
-	uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_PREPPED);
-	parks = uaio_timer_park(req);
-	if (parks)
-		uaio_ready_announce(group);
-	else
-		uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
-	return parks;
 }
 
 /* For traces; what has been done in parts is not put together again. */
@@ -120,7 +103,7 @@ bool uaio_late_hold(struct uaio_req *req, int64_t *res,
 	if (req->sqe.is_signalled)
 		uaio_attend_note(uaio_queue_of(group));
 	become_timer(req, *res, breaks);
-	is_held = park(req);
+	is_held = uaio_req_park(req) == 0;
 	uaio_ready_unpin(&group->ready);
 	return is_held;
 }

@@ -263,35 +263,37 @@ bool uaio_link_is_here(const struct uaio_req *req)
 	return req->sqe.links & HERE;
 }
 
+/*
+ * Have a linked timer, which is HELD or RUNNING, wait until until_ns. The group's lock is
+ * held. Return: false if memory is refused, or its queue is being closed.
+ */
+static bool park_timer_locked(struct uaio_req *timer, enum uaio_req_state from,
+			      int64_t until_ns)
+{
+	timer->until_ns = until_ns;
+	return uaio_ready_expect(timer->group) == 0 &&
+	       uaio_ready_park(timer, from);
+}
+
 void uaio_link_goes(struct uaio_req *req)
 {
 	struct uaio_group *group = req->group;
 	struct uaio_req *timer;
-	bool has_timer, is_expected = false;
+	bool has_begun = false;
 
 	req->sqe.links &= (uint8_t)~HERE;
 	/* A canceller may take the next, which is gone then. */
 	lock(group);
 	timer = req->after;
-	has_timer = timer && is_linked_timer(timer);
-	unlock(group);
-	if (likely(!has_timer))
-		return;
-	is_expected = uaio_ready_expect(group) == 0;
-	lock(group);
 	/* If it cannot begin it stays HELD, and ends with the request. */
-	if (is_expected && req->after == timer &&
-	    uaio_req_state(timer) == UAIO_REQ_HELD) {
-		timer->until_ns = uaio_timer_due(&timer->sqe, uaio_now_ns());
-		uaio_req_move(timer, UAIO_REQ_HELD, UAIO_REQ_PREPPED);
-		if (!uaio_timer_park(timer))
-			uaio_req_move(timer, UAIO_REQ_PREPPED, UAIO_REQ_HELD);
-		is_expected = false;
-	}
+	if (unlikely(timer) && is_linked_timer(timer) &&
+	    uaio_req_state(timer) == UAIO_REQ_HELD)
+		has_begun = park_timer_locked(
+			timer, UAIO_REQ_HELD,
+			uaio_timer_due(&timer->sqe, uaio_now_ns()));
 	unlock(group);
-	if (is_expected)
-		uaio_ready_unexpect(group);
-	uaio_ready_announce(group);
+	if (unlikely(has_begun))
+		uaio_ready_announce(group);
 }
 
 enum uaio_next uaio_link_issue(struct uaio_req *req, int64_t *ret_res)
@@ -340,14 +342,8 @@ static void close_group(struct uaio_group *group)
 /* Let a timer that is due look again. The group's lock is held. */
 static bool look_again_locked(struct uaio_req *timer)
 {
-	if (uaio_ready_expect(timer->group) < 0)
-		return false;
-	uaio_req_move(timer, UAIO_REQ_RUNNING, UAIO_REQ_PREPPED);
-	timer->until_ns = uaio_now_ns() + SOON_NS;
-	if (uaio_timer_park(timer))
-		return true;
-	uaio_req_move(timer, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
-	return false;
+	return park_timer_locked(timer, UAIO_REQ_RUNNING,
+				 uaio_now_ns() + SOON_NS);
 }
 
 void uaio_link_expire(struct uaio_req *timer)

@@ -39,7 +39,7 @@ route(struct uaio_req *req, struct uaio_handover *handover)
 {
 	UAIO_CHECK(req->next > UAIO_NEXT_WAIT_ORDER);
 	if (uaio_next_parks(req->next))
-		return uaio_ready_park(req);
+		return uaio_ready_park(req, UAIO_REQ_PREPPED);
 	if (req->next == UAIO_NEXT_WAIT_PAGES && uaio_page_park(req))
 		return true;
 	req->next = UAIO_NEXT_WORKER;
@@ -48,6 +48,32 @@ route(struct uaio_req *req, struct uaio_handover *handover)
 	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_QUEUED);
 	uaio_req_to_worker(req, handover);
 	return true;
+}
+
+/*
+ * The whole of it, for a request that waits by itself: it is expected, its group is
+ * pinned, it is parked, and the threads that sleep are told.
+ */
+int uaio_req_park(struct uaio_req *req)
+{
+	struct uaio_group *group = req->group;
+	bool parks;
+
+	if (uaio_ready_expect_req(req) < 0)
+		return -EAGAIN;
+	uaio_ready_pin(&group->ready);
+	uaio_lock(&group->lock, UAIO_RANK_GROUP);
+	/* From here on cancellers find it parked, and do not mark it any more. */
+	parks = !req->is_unwanted;
+	if (likely(parks))
+		parks = uaio_ready_park(req, UAIO_REQ_RUNNING);
+	else
+		uaio_ready_unexpect(group);
+	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
+	if (parks)
+		uaio_ready_announce(group);
+	uaio_ready_unpin(&group->ready);
+	return parks ? 0 : -ECANCELED;
 }
 
 /* Execute a request in this thread; a worker counts as blocked meanwhile. */

@@ -42,50 +42,19 @@ static int64_t execute(struct uaio_req *req, struct uaio_worker *worker)
 	return res;
 }
 
-/*
- * Park a request that was expected, unless a canceller has met it on its worker
- * (cancel.c, I4). From here on cancellers find it parked.
- * Return: whether it is parked; if not, it is not expected any more.
- */
-static bool park(struct uaio_req *req)
-{
-	struct uaio_group *group = req->group;
-	bool parks;
-
-	uaio_lock(&group->lock, UAIO_RANK_GROUP);
-	if (req->is_unwanted) {
-		uaio_unlock(&group->lock, UAIO_RANK_GROUP);
-		uaio_ready_unexpect(group);
-		return false;
-	}
-	uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_PREPPED);
-	parks = uaio_ready_park(req);
-	if (!parks)
-		uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
-	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
-	return parks;
-}
-
-/* Park a multishot request again, which has its wait queue no more. */
+/* A multishot request, which has its wait queue no more, waits for its file again. */
 static void park_again(struct uaio_req *req)
 {
-	struct uaio_group *group = req->group;
-	bool parks;
+	int ret;
 
 	req->next = UAIO_NEXT_WAIT_FILE;
 	req->owns_waitq = false;
 	req->edges = 0;
-	if (uaio_ready_expect_req(req) < 0) {
-		uaio_req_complete(req, -EAGAIN);
-		return;
-	}
-	uaio_ready_pin(&group->ready);
-	parks = park(req);
-	if (parks)
-		uaio_ready_announce(group);
-	uaio_ready_unpin(&group->ready);
-	if (!parks)
-		uaio_req_complete(req, uaio_req_cancelled_res(req));
+	ret = uaio_req_park(req);
+	if (ret < 0)
+		uaio_req_complete(req, ret == -ECANCELED
+					       ? uaio_req_cancelled_res(req)
+					       : ret);
 }
 
 /*

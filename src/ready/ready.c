@@ -248,7 +248,7 @@ static void note_parked_locked(struct uaio_req *req, enum uaio_waitq_id id,
 		uaio_watch_freshen(watch, 1u << id, is_untried);
 }
 
-bool uaio_ready_park(struct uaio_req *req)
+bool uaio_ready_park(struct uaio_req *req, enum uaio_req_state from)
 {
 	struct uaio_group *group = req->group;
 	struct uaio_group *home = uaio_ready_home(&group->ready);
@@ -258,14 +258,14 @@ bool uaio_ready_park(struct uaio_req *req)
 	bool was_idle, parks, is_first_to_end = false;
 
 	if (unlikely(!file))
-		return uaio_timer_park(req);
+		return uaio_timer_park(req, from);
 	waitq = &file->waitqs[id];
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	/*
 	 * [MB:closing] [step: PARK_STATE] seq_cst: parked, then looked. Pairs
 	 * with close_group().
 	 */
-	uaio_req_move_seq_cst(req, UAIO_REQ_PREPPED, UAIO_REQ_PARKED);
+	uaio_req_move_seq_cst(req, from, UAIO_REQ_PARKED);
 	/* [step: PARK] */
 	parks = !load_seq_cst(&group->ready.is_closing);
 	if (parks) {
@@ -279,7 +279,7 @@ bool uaio_ready_park(struct uaio_req *req)
 			note_parked_locked(req, id, was_idle);
 		is_first_to_end = uaio_timer_add_locked(req);
 	} else {
-		uaio_req_move(req, UAIO_REQ_PARKED, UAIO_REQ_PREPPED);
+		uaio_req_move(req, UAIO_REQ_PARKED, from);
 	}
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 	if (!parks) {

@@ -114,6 +114,7 @@
 
 #include "base/atomic.h"
 #include "req/queue.h"
+#include "req/req.h"
 
 struct epoll_event;
 struct uaio_file;
@@ -187,11 +188,13 @@ struct uaio_watch *uaio_watch_get(struct uaio_group *group,
 				  struct uaio_file *file);
 
 /*
- * Park a PREPPED request that was expected.
- * Return: false if its queue is being closed: the request is still the
- * caller's, and is not expected any more.
+ * Park a request that was expected, and is PREPPED, RUNNING or HELD (from): until its file
+ * is ready, or, if it has none, until its time has come. The caller has pinned the group
+ * or holds its lock, and then calls uaio_ready_submitted() or uaio_ready_announce().
+ * Return: false if its queue is being closed: the request is still the caller's, in the
+ * same state, and is not expected any more.
  */
-bool uaio_ready_park(struct uaio_req *req);
+bool uaio_ready_park(struct uaio_req *req, enum uaio_req_state from);
 
 /*
  * The caller has parked requests: run what is kicked; if a thread sleeps in the

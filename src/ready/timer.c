@@ -185,7 +185,7 @@ static bool end_limited(struct uaio_file *file, int64_t now)
  * Timers
  */
 
-bool uaio_timer_park(struct uaio_req *req)
+bool uaio_timer_park(struct uaio_req *req, enum uaio_req_state from)
 {
 	struct uaio_group *home = uaio_ready_home(&req->group->ready);
 	struct uaio_ready *ready = &home->ready;
@@ -196,12 +196,12 @@ bool uaio_timer_park(struct uaio_req *req)
 	 * [MB:closing] seq_cst: as in uaio_ready_park(). The home may be the
 	 * commons.
 	 */
-	uaio_req_move_seq_cst(req, UAIO_REQ_PREPPED, UAIO_REQ_TIMED);
+	uaio_req_move_seq_cst(req, from, UAIO_REQ_TIMED);
 	parks = !load_seq_cst(&req->group->ready.is_closing);
 	if (parks)
 		is_first = add_locked(ready, req);
 	else
-		uaio_req_move(req, UAIO_REQ_TIMED, UAIO_REQ_PREPPED);
+		uaio_req_move(req, UAIO_REQ_TIMED, from);
 	unlock(ready);
 	if (!parks)
 		uaio_ready_unexpect(req->group);
@@ -305,11 +305,8 @@ static bool repeat(struct uaio_req *timer)
 	}
 	timer->sqe.len -= timer->sqe.len != 0;
 	timer->until_ns = uaio_timer_due(&timer->sqe, uaio_now_ns());
-	uaio_req_move(timer, UAIO_REQ_RUNNING, UAIO_REQ_PREPPED);
-	if (uaio_timer_park(timer))
-		return true;
-	uaio_req_move(timer, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
-	uaio_flow->complete(timer, -ECANCELED, NULL);
+	if (!uaio_ready_park(timer, UAIO_REQ_RUNNING))
+		uaio_flow->complete(timer, -ECANCELED, NULL);
 	return true;
 }
 

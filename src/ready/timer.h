@@ -38,6 +38,7 @@
 #include "base/check.h"
 #include "base/sleep.h"
 #include "req/queue.h"
+#include "req/req.h"
 #include "req/waits.h"
 
 struct uaio_sqe;
@@ -57,11 +58,8 @@ static inline void uaio_timers_init_home(struct uaio_ready *ready)
 	store_relaxed(&ready->next_ns, UAIO_FOREVER);
 }
 
-/*
- * Let a PREPPED timer wait; it was expected (ready.h).
- * Return: false if its queue is being closed: the request is still the caller's.
- */
-bool uaio_timer_park(struct uaio_req *req);
+/* For uaio_ready_park(), of a request that has no file. */
+bool uaio_timer_park(struct uaio_req *req, enum uaio_req_state from);
 /* A function of struct uaio_wait_ops. */
 enum uaio_cancel uaio_timer_cancel(struct uaio_req *req,
 				   struct uaio_canceller *canceller,

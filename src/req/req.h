@@ -28,8 +28,10 @@
  *			 has come, under the lock of its home
  *   ORDERED -> RUNNING	 a canceller, under the inode's lock
  *   RUNNING -> PREPPED	 the thread that tried it, or that took it back from the
- *			 kernel (native.h), to hand it to a worker; a worker, to park
- *			 one that goes on, under the group's lock (work.c)
+ *			 kernel (native.h), to hand it to a worker
+ *   RUNNING -> PARKED	 a worker that has executed one that goes on (flow.h)
+ *   RUNNING -> TIMED	 the thread that ended a timer that goes on, or that holds
+ *			 a completion back (late.h)
  *   PREPPED -> RUNNING	 the starter, before the kernel has it (native.h): the
  *			 thread that takes its completion completes it
  *   RUNNING -> FREE	 the thread that made it RUNNING, by completing it
@@ -45,6 +47,7 @@
  *   PREPPED -> HELD	 the submitter, under the group's lock
  *   HELD -> PREPPED	 the thread that completes the one before it, or what its
  *			 queue's drain waits for, under the group's lock
+ *   HELD -> TIMED	 the starter of the one before a linked timer (link.h)
  *   HELD -> RUNNING	 a canceller, under the group's lock
  *
  * A request waits in the states ORDERED, QUEUED, PARKED, PAGED, TIMED, HELD,
