@@ -67,30 +67,14 @@ static bool was_too_early(const struct uaio_req *req, int64_t res)
 	       !req->file->is_unpollable;
 }
 
-/*
- * Return: whether the socket tells with each connection whether there are more, so that
- * the kernel need not ask once too often.
- */
-static __attribute__((noinline)) bool tells_of_more(const struct uaio_req *req)
+/* Return: whether this worker takes all that is there for a multishot request. */
+static __attribute__((noinline)) bool takes_all(const struct uaio_req *req)
 {
 	int fd = uaio_file_use(req->file);
-	int domain = uaio_sock_option(fd, SO_DOMAIN);
+	bool takes = uaio_optab[req->sqe.op].tries->takes_all(&req->sqe, fd);
 
 	uaio_file_unuse(req->file);
-	return domain == AF_INET || domain == AF_INET6;
-}
-
-/* Return: whether it is to take what is there, and not to wait (MSG_DONTWAIT). */
-static bool takes_what_is_there(const struct uaio_req *req)
-{
-	const struct uaio_sqe *sqe = &req->sqe;
-
-	if (likely(!sqe->is_multishot) || !uaio_optab[sqe->op].is_of_socket ||
-	    !(sqe->call_flags & MSG_DONTWAIT))
-		return false;
-	/* As in the kernel, where one that has waited for its socket waits again. */
-	return !sqe->is_async ||
-	       (sqe->op == UAIO_OP_ACCEPT && !tells_of_more(req));
+	return takes;
 }
 
 /* Return: whether a canceller has met it on its worker (cancel.c, I4). */
@@ -107,8 +91,7 @@ static bool is_unwanted(const struct uaio_req *req)
 
 /* Its peer may send for ever. Return: the last result. */
 static __attribute__((noinline)) int64_t
-take_what_is_there(struct uaio_req *req, struct uaio_worker *worker,
-		   int64_t res)
+take_all(struct uaio_req *req, struct uaio_worker *worker, int64_t res)
 {
 	while (uaio_sqe_has_more(&req->sqe, res) &&
 	       uaio_req_post_more(req, res))
@@ -155,9 +138,9 @@ static __attribute__((noinline)) void run_blocking(struct uaio_req *req,
 	if (unlikely(ioprio))
 		old_ioprio = uaio_thread_take_ioprio(ioprio);
 	res = execute(req, worker);
-	takes = takes_what_is_there(req);
-	if (unlikely(takes))
-		res = take_what_is_there(req, worker, res);
+	takes = unlikely(req->sqe.is_multishot) && takes_all(req);
+	if (takes)
+		res = take_all(req, worker, res);
 	if (unlikely(ioprio))
 		uaio_thread_give_ioprio(old_ioprio);
 	/*

@@ -389,50 +389,33 @@ static int64_t time_limit(const struct uaio_file *file,
 		       : 0;
 }
 
-/*
- * Return: whether it is a read that waits for nothing, not even for what waits there, as
- * in io_uring.
- */
-static bool waits_for_nothing(const struct uaio_sqe *sqe)
-{
-	return sqe->is_patient && !uaio_sqe_bytes(sqe) && !sqe->by_door &&
-	       !uaio_optab[sqe->op].is_of_socket;
-}
-
-/*
- * Return: whether what waits there may wait on a socket that listens, where all but an
- * accept and what polls first fails at once.
- */
+/* Return: whether what waits there may wait on a socket that listens. */
 static bool may_wait_to_listen(struct uaio_file *file,
 			       const struct uaio_waitq *waitq)
 {
-	const struct uaio_req *oldest;
 	bool may;
 
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	/* One that is being tried is its thread's. */
 	may = waitq->is_running;
-	if (!may && !list_is_empty(&waitq->parked)) {
-		oldest =
-			container_of(waitq->parked.next, struct uaio_req, link);
-		may = oldest->sqe.op == UAIO_OP_ACCEPT ||
-		      oldest->sqe.polls_first;
-	}
+	if (!may && !list_is_empty(&waitq->parked))
+		may = !uaio_sock_may_pass(
+			&container_of(waitq->parked.next, struct uaio_req, link)
+				 ->sqe);
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 	return may;
 }
 
 /*
- * Return: whether it fails at once, whatever waits before it: a socket that listens has
- * nothing to receive, and nowhere to send. Most often no system call has to tell.
+ * Return: whether a request is tried whatever waits before it, as it fails at once. Most
+ * often no system call has to tell.
  */
-static __attribute__((noinline)) bool
-fails_all_the_same(struct uaio_file *file, const struct uaio_waitq *waitq,
-		   const struct uaio_sqe *sqe)
+static __attribute__((noinline)) bool passes(struct uaio_file *file,
+					     const struct uaio_waitq *waitq,
+					     const struct uaio_sqe *sqe)
 {
 	return uaio_file_has(file, UAIO_FILE_F_SOCKET) &&
-	       sqe->op != UAIO_OP_ACCEPT && !sqe->polls_first &&
-	       may_wait_to_listen(file, waitq) &&
+	       uaio_sock_may_pass(sqe) && may_wait_to_listen(file, waitq) &&
 	       uaio_sock_option(sqe->fd, SO_ACCEPTCONN) == 1;
 }
 
@@ -442,7 +425,8 @@ fails_all_the_same(struct uaio_file *file, const struct uaio_waitq *waitq,
  * there is more to do.
  */
 static bool try_at_once(struct uaio_file *file, struct uaio_waitq *waitq,
-			const struct uaio_sqe *sqe, struct uaio_outcome *ret)
+			const struct uaio_sqe *sqe, bool passes_all,
+			struct uaio_outcome *ret)
 {
 	bool is_read = uaio_optab[sqe->op].class == UAIO_CLASS_READ;
 
@@ -452,9 +436,9 @@ static bool try_at_once(struct uaio_file *file, struct uaio_waitq *waitq,
 	 */
 	if (uaio_config.force_worker)
 		return false;
-	if ((load_relaxed(&waitq->nr) ? !fails_all_the_same(file, waitq, sqe)
-				      : is_read && is_in_vain(waitq)) &&
-	    !(is_read && waits_for_nothing(sqe)))
+	if (likely(!passes_all) &&
+	    (load_relaxed(&waitq->nr) ? !passes(file, waitq, sqe)
+				      : is_read && is_in_vain(waitq)))
 		return false;
 	ret->edges = uaio_file_edges(file);
 	ret->res = uaio_call(file, sqe, uaio_nowait_flags(file), ret);
@@ -466,114 +450,46 @@ static bool try_at_once(struct uaio_file *file, struct uaio_waitq *waitq,
 	return false;
 }
 
-/* One that must not wait (MSG_DONTWAIT), whatever the socket is. */
+/* It must not wait for its file; a worker makes a call that cannot be told so. */
 static enum uaio_next try_now(struct uaio_file *file,
 			      const struct uaio_sqe *sqe,
 			      struct uaio_outcome *ret)
 {
-	/* A worker tells of each of many. */
-	if (sqe->is_multishot)
-		return uaio_sock_fails_at_once(sqe, sqe->fd)
-			       ? try_here(file, sqe, ret)
-			       : UAIO_NEXT_WORKER;
 	ret->res = uaio_call(file, sqe, RWF_NOWAIT, ret);
 	if (ret->res != UAIO_OP_BLOCKS)
 		return UAIO_NEXT_DONE;
-	if (uaio_sock_fails_at_once(sqe, sqe->fd))
+	if (uaio_optab[sqe->op].tries->fails_at_once(sqe, sqe->fd))
 		return try_here(file, sqe, ret);
-	/* An accept, whose call could wait: not in the client's thread. */
 	ret->res = 0;
 	return UAIO_NEXT_WORKER;
 }
 
 /*
- * Operations of sockets: as other streams (try_stream()), but that they wait whatever the
- * socket is, and however long its own timeouts are, as io_uring's do.
+ * Execute what is possible now, and leave the rest for when the file is ready. Operations
+ * of sockets wait whatever the socket is, and however long its own timeouts are, as
+ * io_uring's do.
  */
-static __attribute__((noinline)) enum uaio_next
-try_socket(struct uaio_file *file, struct uaio_waitq *waitq,
-	   const struct uaio_sqe *sqe, struct uaio_outcome *ret)
+static enum uaio_next try_or_wait(struct uaio_file *file,
+				  struct uaio_waitq *waitq,
+				  const struct uaio_sqe *sqe, bool passes_all,
+				  struct uaio_outcome *ret)
 {
-	bool was_tried;
+	const struct uaio_op_def *op = &uaio_optab[sqe->op];
+	bool was_tried = try_at_once(file, waitq, sqe, passes_all, ret);
 
-	if (sqe->call_flags & MSG_DONTWAIT)
-		return try_now(file, sqe, ret);
-	/* The first try is the first of many: run.c's. */
-	if (sqe->is_multishot)
-		return uaio_sock_fails_at_once(sqe, sqe->fd)
-			       ? try_here(file, sqe, ret)
-			       : UAIO_NEXT_WAIT_FILE;
-	was_tried = try_at_once(file, waitq, sqe, ret);
 	if (was_tried && uaio_sqe_is_whole(sqe, sqe->fd, ret->res))
 		return UAIO_NEXT_DONE;
-	if (ret->res == UAIO_OP_BLOCKS && uaio_sock_fails_at_once(sqe, sqe->fd))
+	if (unlikely(ret->res == UAIO_OP_BLOCKS) &&
+	    op->tries->fails_at_once(sqe, sqe->fd))
 		return try_here(file, sqe, ret);
-	if (!was_tried || ret->res < 0)
-		ret->res = 0; /* bytes done */
-	return UAIO_NEXT_WAIT_FILE;
-}
-
-/* The same of one that polls first (sock.h). */
-static __attribute__((noinline)) enum uaio_next
-try_polled(struct uaio_file *file, struct uaio_waitq *waitq,
-	   const struct uaio_sqe *sqe, struct uaio_outcome *ret)
-{
-	uint32_t edges = uaio_file_edges(file);
-	enum uaio_next next;
-
-	/* The first try is the first of many: run.c's. */
-	if (sqe->is_multishot)
-		return UAIO_NEXT_WAIT_FILE;
-	if (!uaio_sock_waits_to_send(sqe, sqe->fd)) {
-		next = try_socket(file, waitq, sqe, ret);
-		if (next != UAIO_NEXT_DONE ||
-		    !uaio_sock_waits_to_fail(sqe, sqe->fd, ret->res))
-			return next;
-	}
-	/* poll() has said that the socket is not ready. */
-	*ret = (struct uaio_outcome){ .edges = edges };
-	return UAIO_NEXT_WAIT_FILE;
-}
-
-/* Streams: execute what is possible now, and the rest when the file is ready. */
-static enum uaio_next try_stream(struct uaio_file *file,
-				 const struct uaio_sqe *sqe,
-				 struct uaio_outcome *ret)
-{
-	bool is_write = uaio_optab[sqe->op].class == UAIO_CLASS_WRITE;
-	struct uaio_waitq *waitq =
-		&file->waitqs[is_write ? UAIO_WAITQ_WRITE : UAIO_WAITQ_READ];
-	bool was_tried;
-
-	if (uaio_optab[sqe->op].is_of_socket) {
-		if (uaio_sock_reads_errors(sqe))
-			waitq = &file->waitqs[UAIO_WAITQ_ERRORS];
-		return unlikely(sqe->polls_first)
-			       ? try_polled(file, waitq, sqe, ret)
-			       : try_socket(file, waitq, sqe, ret);
-	}
-	if (unlikely(sqe->off > 0) && uaio_is_misplaced(file, sqe))
-		return uaio_try_reopened(sqe, ret);
-	if (unlikely(is_at_bad_offset(file, sqe))) {
-		refuse(ret, -ESPIPE);
-		return UAIO_NEXT_DONE;
-	}
-	/* The first try is the first of many: run.c's. */
-	if (unlikely(sqe->is_multishot))
-		return UAIO_NEXT_WAIT_FILE;
-	was_tried = try_at_once(file, waitq, sqe, ret);
-	if (was_tried && uaio_rw_waits_to_fail(sqe, file, sqe->fd, ret->res)) {
-		ret->res = 0; /* bytes done */
-		return UAIO_NEXT_WAIT_FILE;
-	}
-	if (was_tried && uaio_sqe_is_whole(sqe, sqe->fd, ret->res))
-		return UAIO_NEXT_DONE;
 	/* One that is patient need not ask the file: a call for each message. */
-	if (!can_be_patient(file, sqe) && unlikely(may_not_wait(file, sqe->fd)))
+	if (!op->is_of_socket && !can_be_patient(file, sqe) &&
+	    unlikely(may_not_wait(file, sqe->fd)))
 		return was_tried ? UAIO_NEXT_DONE : try_here(file, sqe, ret);
 	if (!was_tried || ret->res < 0)
 		ret->res = 0; /* bytes done */
-	ret->until_ns = time_limit(file, sqe);
+	if (!op->is_of_socket)
+		ret->until_ns = time_limit(file, sqe);
 	return UAIO_NEXT_WAIT_FILE;
 }
 
@@ -584,53 +500,88 @@ static enum uaio_next try_stream(struct uaio_file *file,
 static bool can_wait_first(const struct uaio_file *file,
 			   const struct uaio_sqe *sqe)
 {
+	if (sqe->rw_flags & ~(uint32_t)UAIO_RWF_PATIENT ||
+	    uaio_config.force_worker)
+		return false;
 	/* A worker makes the call on other files that it may block on. */
 	return can_be_patient(file, sqe) || (uaio_rw_can_only_poll(sqe, file) &&
 					     !may_not_wait(file, sqe->fd));
 }
 
-/*
- * Return: whether it is a send whose door chooses its memory when the whole submission is
- * there, of which a later request may provide it.
- */
-static bool chooses_late(const struct uaio_sqe *sqe)
+static struct uaio_waitq *waitq_of(struct uaio_file *file,
+				   const struct uaio_sqe *sqe)
 {
-	return sqe->by_door && uaio_sock_has_bytes(sqe) &&
-	       uaio_optab[sqe->op].class == UAIO_CLASS_WRITE &&
-	       !(sqe->call_flags & MSG_DONTWAIT);
+	if (uaio_optab[sqe->op].class == UAIO_CLASS_WRITE)
+		return &file->waitqs[UAIO_WAITQ_WRITE];
+	return unlikely(uaio_sock_reads_errors(sqe))
+		       ? &file->waitqs[UAIO_WAITQ_ERRORS]
+		       : &file->waitqs[UAIO_WAITQ_READ];
+}
+
+/* Begin it as its operation says. */
+static enum uaio_next begin_on_stream(struct uaio_file *file,
+				      const struct uaio_sqe *sqe,
+				      uint32_t edges, struct uaio_outcome *ret)
+{
+	enum uaio_first first = uaio_optab[sqe->op].tries->first(sqe, sqe->fd);
+
+	switch (first) {
+	case UAIO_FIRST_NOW: return try_now(file, sqe, ret);
+	case UAIO_FIRST_HERE: return try_here(file, sqe, ret);
+	case UAIO_FIRST_WORKER: return UAIO_NEXT_WORKER;
+	case UAIO_FIRST_WAIT: return UAIO_NEXT_WAIT_FILE;
+	case UAIO_FIRST_LOOKED: ret->edges = edges; return UAIO_NEXT_WAIT_FILE;
+	case UAIO_FIRST_ASIDE:
+		if (!can_wait_first(file, sqe))
+			return UAIO_NEXT_WORKER;
+		ret->until_ns = time_limit(file, sqe);
+		return UAIO_NEXT_WAIT_FILE;
+	case UAIO_FIRST_ASIDE_TRIED:
+		if (!can_wait_first(file, sqe))
+			return UAIO_NEXT_WORKER;
+		break;
+	default: break;
+	}
+	return try_or_wait(file, waitq_of(file, sqe), sqe,
+			   first == UAIO_FIRST_PASS, ret);
+}
+
+/* Streams: execute what is possible now, and the rest when the file is ready. */
+static enum uaio_next try_stream(struct uaio_file *file,
+				 const struct uaio_sqe *sqe,
+				 struct uaio_outcome *ret)
+{
+	const struct uaio_op_def *op = &uaio_optab[sqe->op];
+	uint32_t edges = uaio_file_edges(file);
+	enum uaio_next next;
+
+	if (unlikely(sqe->off > 0) && !op->is_of_socket) {
+		if (uaio_is_misplaced(file, sqe))
+			return sqe->is_async ? UAIO_NEXT_WORKER
+					     : uaio_try_reopened(sqe, ret);
+		if (is_at_bad_offset(file, sqe) && !sqe->polls_first) {
+			refuse(ret, -ESPIPE);
+			return UAIO_NEXT_DONE;
+		}
+	}
+	next = begin_on_stream(file, sqe, edges, ret);
+	if (likely(next != UAIO_NEXT_DONE || ret->res >= 0) ||
+	    likely(!op->tries->waits_to_end(sqe, file, sqe->fd, false,
+					    ret->res)))
+		return next;
+	/* poll() has said that the file is not ready. */
+	*ret = (struct uaio_outcome){ .edges = edges };
+	return UAIO_NEXT_WAIT_FILE;
 }
 
 enum uaio_next uaio_send_untried(struct uaio_file *file,
 				 const struct uaio_sqe *sqe,
 				 struct uaio_outcome *ret)
 {
-	if (uaio_optab[sqe->op].class > UAIO_CLASS_WRITE)
-		return UAIO_NEXT_WORKER;
-	/* One with many shots waits first. */
-	if (uaio_optab[sqe->op].is_of_socket && sqe->is_multishot)
-		return UAIO_NEXT_WAIT_FILE;
-	if (chooses_late(sqe))
-		return UAIO_NEXT_WAIT_FILE;
-	/*
-	 * Whether it fails, only a try tells: its socket may never be ready. An epoll is
-	 * not read, and nothing could interrupt a worker that waits for its events.
-	 */
-	if (uaio_optab[sqe->op].is_of_socket || sqe->op == UAIO_OP_EPOLL_WAIT)
-		return try_stream(file, sqe, ret);
-	if (sqe->off > 0 && uaio_is_misplaced(file, sqe))
-		return UAIO_NEXT_WORKER;
-	if (unlikely(is_at_bad_offset(file, sqe)) && !sqe->polls_first) {
-		refuse(ret, -ESPIPE);
-		return UAIO_NEXT_DONE;
-	}
-	if (sqe->rw_flags & ~(uint32_t)UAIO_RWF_PATIENT ||
-	    uaio_config.force_worker || !can_wait_first(file, sqe))
-		return UAIO_NEXT_WORKER;
-	/* That it has no memory shows at once. */
-	if (sqe->op == UAIO_OP_READ_SELECT && !sqe->is_multishot)
-		return try_stream(file, sqe, ret);
-	ret->until_ns = time_limit(file, sqe);
-	return UAIO_NEXT_WAIT_FILE;
+	return uaio_optab[sqe->op].class > UAIO_CLASS_WRITE ||
+			       uaio_file_kind(file) < UAIO_KIND_STREAM
+		       ? UAIO_NEXT_WORKER
+		       : try_stream(file, sqe, ret);
 }
 
 static enum uaio_next try_poll(struct uaio_file *file,

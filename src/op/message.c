@@ -76,15 +76,6 @@ static inline void tell_door(const struct uaio_sqe *sqe, int fd, int64_t res,
 		uaio_op_door->picked(sqe, res);
 }
 
-/* Return: whether a socket is ready; true as well if it cannot be asked. */
-static bool is_ready(int fd, short events)
-{
-	static const struct timespec zero;
-	struct pollfd pfd = { .fd = fd, .events = events };
-
-	return sys_ppoll(&pfd, 1, &zero, NULL, 0) != 0;
-}
-
 static bool is_send(const struct uaio_sqe *sqe)
 {
 	return uaio_optab[sqe->op].class == UAIO_CLASS_WRITE;
@@ -108,30 +99,8 @@ static bool is_zc(const struct uaio_sqe *sqe)
 
 bool uaio_sock_waits_to_send(const struct uaio_sqe *sqe, int fd)
 {
-	return is_send(sqe) && !is_ready(fd, POLLOUT) &&
+	return is_send(sqe) && !uaio_may_be_ready(fd, POLLOUT) &&
 	       (!is_zc(sqe) || has_zc(fd));
-}
-
-bool uaio_sock_waits_to_fail(const struct uaio_sqe *sqe, int fd, int64_t res)
-{
-	/* Others are the socket's, which is ready for them, and tells them but once. */
-	bool is_mistake = res == -ENOTCONN || res == -EINVAL ||
-			  res == -EOPNOTSUPP || res == -ENOBUFS ||
-			  res == -ENOENT || res == -ESPIPE;
-
-	return is_mistake && !is_send(sqe) &&
-	       !is_ready(fd, uaio_sock_reads_errors(sqe) ? 0 : POLLIN);
-}
-
-bool uaio_sock_fails_at_once(const struct uaio_sqe *sqe, int fd)
-{
-	/* Where others wait they are tried first, and that tells. */
-	bool is_bundle = uaio_optab[sqe->op].class == UAIO_CLASS_WRITE &&
-			 sqe->is_multishot;
-
-	if (sqe->op != UAIO_OP_ACCEPT && !is_bundle)
-		return false;
-	return uaio_sock_option(fd, SO_ACCEPTCONN) == is_bundle;
 }
 
 int64_t uaio_sock_sent(const struct uaio_sqe *sqe, int fd, bool is_rest,

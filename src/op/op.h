@@ -10,6 +10,7 @@
 #define UAIO_OP_OP_H
 
 #include <assert.h>
+#include <stdalign.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -219,8 +220,61 @@ enum uaio_breaks {
 	UAIO_BREAKS_IF_WHOLE, /* as BY_LESS if MSG_WAITALL asks for all, else BY_ERROR */
 };
 
+/* How a request of a stream begins, in the submitting call. */
+enum uaio_first {
+	UAIO_FIRST_TRY, /* by a call that does not wait, if no other request waits */
+	UAIO_FIRST_PASS, /* by such a call, whatever waits */
+	UAIO_FIRST_NOW, /* by such a call, after which it does not wait for its file */
+	UAIO_FIRST_HERE, /* by the call itself, which does not wait */
+	UAIO_FIRST_WAIT, /* it waits for its file, untried */
+	UAIO_FIRST_LOOKED, /* it waits, as poll() says that its file is not ready */
+	UAIO_FIRST_WORKER, /* a worker makes the call */
+	/* It waits if its file can be polled; else a worker makes the call. */
+	UAIO_FIRST_ASIDE,
+	/* It is tried if its file can be polled; else a worker makes the call. */
+	UAIO_FIRST_ASIDE_TRIED,
+};
+
+/*
+ * How requests of an operation wait for a stream. All rows of the classes READ, WRITE and
+ * POLL have these functions; rows may share them (tries.c).
+ *
+ * Context: any thread, without a lock. fd: the file's descriptor, or one that its open
+ * file shares.
+ */
+struct uaio_op_tries {
+	/* Return: how a request that is submitted begins. */
+	enum uaio_first (*first)(const struct uaio_sqe *sqe, int fd);
+	/* Return: whether a call that cannot be told not to wait fails at once. */
+	bool (*fails_at_once)(const struct uaio_sqe *sqe, int fd);
+	/* Return: whether a request that has waited waits on, untried. */
+	bool (*waits_on)(const struct uaio_sqe *sqe, int fd);
+	/*
+	 * Return: whether res, the result of a call, is not to end the request before
+	 * its file is ready. has_begun: an earlier call has moved bytes.
+	 */
+	bool (*waits_to_end)(const struct uaio_sqe *sqe,
+			     const struct uaio_file *file, int fd,
+			     bool has_begun, int64_t res);
+	/*
+	 * Return: whether a worker makes calls of a multishot request until one fails,
+	 * rather than have the request wait again after each.
+	 */
+	bool (*takes_all)(const struct uaio_sqe *sqe, int fd);
+	/* Its socket listens, or may: no other request fails there at once. */
+	bool is_of_listener;
+};
+
+/* Which ids of a thread the calls of an operation depend on (proc/former.h). */
+enum uaio_op_ids {
+	UAIO_OP_IDS_OF_FILE, /* what its class and its file say */
+	UAIO_OP_IDS_NONE, /* but what it opens is the thread's that makes it */
+	UAIO_OP_IDS_ALL,
+	UAIO_OP_IDS_ANYBODYS, /* and any thread may make them */
+};
+
 struct uaio_op_def {
-	const char *name;
+	alignas(64) const char *name;
 	uint8_t class;         /* enum uaio_op_class */
 	bool is_vectored;      /* iov is copied if the request waits */
 	uint8_t copies;        /* enum uaio_copies */
@@ -232,6 +286,9 @@ struct uaio_op_def {
 	bool is_of_socket : 1; /* it refuses any other file (sock.h) */
 	bool sleeps : 1; /* on a worker; its args have a sleeper (sleeper.h) */
 	bool is_closing; /* it may wait for other requests */
+	uint8_t ids;     /* enum uaio_op_ids */
+	const struct uaio_op_tries
+		*tries; /* or NULL: it never waits for a file */
 
 	/*
 	 * Refuse a request that is not safe to execute, or that can never
@@ -256,7 +313,7 @@ struct uaio_op_def {
 };
 
 extern const struct uaio_op_def uaio_optab[UAIO_NR_OPS];
-static_assert(sizeof(struct uaio_op_def) == 32, "a row is found by a shift");
+static_assert(sizeof(struct uaio_op_def) == 64, "a row is found by a shift");
 
 /*
  * What CLOSE calls, as what a descriptor's requests are is not known here: close
@@ -363,14 +420,6 @@ int uaio_rw_check_ioprio(uint16_t ioprio);
  */
 bool uaio_rw_can_only_poll(const struct uaio_sqe *sqe,
 			   const struct uaio_file *file);
-
-/*
- * A call of a read or write, on fd, has returned res.
- * Return: whether the request fails only when its file is ready, as in the kernel's
- * io_uring, which polls a file that it cannot try.
- */
-bool uaio_rw_waits_to_fail(const struct uaio_sqe *sqe,
-			   const struct uaio_file *file, int fd, int64_t res);
 
 /* Return: whether the driver of fd supports polling; true if that is not known. */
 bool uaio_poll_is_possible(int fd);

@@ -30,6 +30,15 @@ int64_t uaio_rw_run_write(const struct uaio_sqe *sqe, int fd, bool is_stream,
 int64_t uaio_rw_run_writev(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			   uint32_t extra_flags);
 
+/* tries.c */
+extern const struct uaio_op_tries uaio_rw_tries;
+extern const struct uaio_op_tries uaio_rw_select_tries;
+extern const struct uaio_op_tries uaio_plain_tries;
+extern const struct uaio_op_tries uaio_sock_tries;
+extern const struct uaio_op_tries uaio_accept_tries;
+/* Return: whether poll() says that a file is ready; true if it cannot be asked. */
+bool uaio_may_be_ready(int fd, short events);
+
 /* sync.c */
 int uaio_sync_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
 int64_t uaio_sync_run_fsync(const struct uaio_sqe *sqe, int fd, bool is_stream,

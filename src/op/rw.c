@@ -642,48 +642,6 @@ int uaio_rw_select(struct uaio_sqe *sqe)
 	return 0;
 }
 
-/* Return: whether poll() says that a file is ready; true if it cannot be asked. */
-static bool may_be_ready(int fd, short events)
-{
-	static const struct timespec zero;
-	struct pollfd pfd = { .fd = fd, .events = events };
-
-	return sys_ppoll(&pfd, 1, &zero, NULL, 0) != 0;
-}
-
-bool uaio_rw_can_only_poll(const struct uaio_sqe *sqe,
-			   const struct uaio_file *file)
-{
-	const uint32_t neither = UAIO_FILE_F_OLD_READ | UAIO_FILE_F_OLD_WRITE;
-	const struct uaio_op_def *op = &uaio_optab[sqe->op];
-
-	return sqe->is_patient && op->class <= UAIO_CLASS_WRITE &&
-	       !op->is_of_socket && sqe->op != UAIO_OP_EPOLL_WAIT &&
-	       uaio_file_kind(file) == UAIO_KIND_STREAM &&
-	       (load_relaxed(&file->flags) & neither) == neither;
-}
-
-/* Return: whether a call that said EINVAL has to wait. Most files say so of a mistake. */
-static __attribute__((noinline)) bool
-waits_to_fail(const struct uaio_sqe *sqe, const struct uaio_file *file, int fd)
-{
-	bool is_read = uaio_optab[sqe->op].class == UAIO_CLASS_READ;
-	int open_flags;
-
-	if (sqe->rw_flags & RWF_NOWAIT || !uaio_rw_can_only_poll(sqe, file))
-		return false;
-	/* The kernel tries what is O_NONBLOCK. */
-	open_flags = sys_fcntl(fd, F_GETFL, 0);
-	return open_flags >= 0 && !(open_flags & O_NONBLOCK) &&
-	       !may_be_ready(fd, is_read ? POLLIN : POLLOUT);
-}
-
-bool uaio_rw_waits_to_fail(const struct uaio_sqe *sqe,
-			   const struct uaio_file *file, int fd, int64_t res)
-{
-	return unlikely(res == -EINVAL) && waits_to_fail(sqe, file, fd);
-}
-
 int uaio_rw_pick(const struct uaio_sqe *sqe, int fd, bool may_block,
 		 uint32_t extra_flags, struct iovec *ret_iov)
 {
@@ -691,7 +649,7 @@ int uaio_rw_pick(const struct uaio_sqe *sqe, int fd, bool may_block,
 
 	/* In the kernel it is tried again if there is something to read. */
 	return ret == -ENOBUFS && extra_flags & UAIO_RWF_HAS_WAITED &&
-			       !may_block && !may_be_ready(fd, POLLIN)
+			       !may_block && !uaio_may_be_ready(fd, POLLIN)
 		       ? -EAGAIN
 		       : ret;
 }

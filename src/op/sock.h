@@ -43,19 +43,21 @@ static inline bool uaio_sock_reads_errors(const struct uaio_sqe *sqe)
 }
 
 /*
- * Return: whether a call on fd does not wait, as it fails: an accept where none listens,
- * and a bundle of sends where one does.
- */
-bool uaio_sock_fails_at_once(const struct uaio_sqe *sqe, int fd);
-
-/*
- * A request that polls first (polls_first): a send is not made before its socket is ready,
- * as there may be less room than poll() calls some. A receive takes what there is, which
- * poll() would call ready, whatever SO_RCVLOWAT says; so only a mistake waits until then.
+ * A send is not made before its socket is ready, if it polls first (polls_first): there may
+ * be less room than poll() calls some. A receive takes what there is, which poll() would
+ * call ready, whatever SO_RCVLOWAT says; so only a mistake waits until then.
  * Return: whether a call on fd, or its result, has to wait.
  */
 bool uaio_sock_waits_to_send(const struct uaio_sqe *sqe, int fd);
-bool uaio_sock_waits_to_fail(const struct uaio_sqe *sqe, int fd, int64_t res);
+
+/*
+ * Return: whether a request on a socket passes what waits there, if the socket listens:
+ * there all but an accept and what polls first fails at once.
+ */
+static inline bool uaio_sock_may_pass(const struct uaio_sqe *sqe)
+{
+	return !uaio_optab[sqe->op].tries->is_of_listener && !sqe->polls_first;
+}
 
 /*
  * A call on fd has returned res, of memory that its door has chosen: for this call, or

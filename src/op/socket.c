@@ -27,12 +27,12 @@
 #include "op/sock.h"
 
 /* Return: whether accept4() would wait, but for what other threads do meanwhile. */
-static bool would_wait(const struct uaio_sqe *sqe, int fd)
+static bool would_wait(int fd)
 {
 	static const struct timespec zero;
 	struct pollfd pfd = { .fd = fd, .events = POLLIN };
 
-	return !uaio_sock_fails_at_once(sqe, fd) &&
+	return uaio_sock_option(fd, SO_ACCEPTCONN) != 0 &&
 	       sys_ppoll(&pfd, 1, &zero, NULL, 0) == 0;
 }
 
@@ -55,7 +55,7 @@ int64_t uaio_accept_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 		if (!(open_flags & O_NONBLOCK) ||
 		    (sqe->is_multishot && sqe->call_flags & MSG_DONTWAIT))
 			return UAIO_OP_BLOCKS;
-	} else if (sqe->call_flags & MSG_DONTWAIT && would_wait(sqe, fd)) {
+	} else if (sqe->call_flags & MSG_DONTWAIT && would_wait(fd)) {
 		return -EAGAIN;
 	}
 	return uaio_sqe_land(

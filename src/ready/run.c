@@ -107,6 +107,9 @@ static enum uaio_next try(struct uaio_req *req, int fd, bool is_known,
 {
 	enum uaio_next next;
 
+	if (fd >= 0 && is_known &&
+	    uaio_optab[req->sqe.op].tries->waits_on(&req->sqe, fd))
+		return UAIO_NEXT_WAIT_FILE;
 	if (unlikely(!uaio_req_is_mine(req)) && fd >= 0)
 		return is_for_its_own(req, fd) ? UAIO_NEXT_WORKER
 					       : UAIO_NEXT_WAIT_FILE;
@@ -116,22 +119,6 @@ static enum uaio_next try(struct uaio_req *req, int fd, bool is_known,
 	if (next == UAIO_NEXT_WAIT_FILE && fd >= 0 && is_shut(req, fd))
 		return UAIO_NEXT_WORKER;
 	return next;
-}
-
-/* The same of one that polls first (sock.h). */
-static __attribute__((noinline)) enum uaio_next
-try_polled(struct uaio_req *req, int fd, bool is_known, int64_t *ret_res)
-{
-	bool is_there = fd >= 0 && !uaio_req_has_lost_file(req, fd);
-	enum uaio_next next;
-
-	if (is_there && uaio_sock_waits_to_send(&req->sqe, fd))
-		return UAIO_NEXT_WAIT_FILE;
-	next = try(req, fd, is_known, ret_res);
-	return next == UAIO_NEXT_DONE && is_there &&
-			       uaio_sock_waits_to_fail(&req->sqe, fd, *ret_res)
-		       ? UAIO_NEXT_WAIT_FILE
-		       : next;
 }
 
 /*
@@ -326,9 +313,7 @@ static enum uaio_next try_unlocked(struct run *run, struct uaio_req *req,
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 	is_known = is_known || !uaio_req_has_lost_file(req, fd);
 	/* [step: TRY] */
-	next = unlikely(req->sqe.polls_first)
-		       ? try_polled(req, fd, is_known, ret_res)
-		       : try(req, fd, is_known, ret_res);
+	next = try(req, fd, is_known, ret_res);
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	if (is_known)
 		uaio_watch_is_sure_locked(req->watch, nr_adds);

@@ -101,18 +101,6 @@ static int64_t run_again(const struct uaio_req *req, int fd)
 		       flags);
 }
 
-/*
- * Return: whether the result of a call waits: a send of all, of which some is sent, meets
- * memory that is not there when there is room, as io_uring's does. Of one whose door has
- * chosen it, message.c knows.
- */
-static bool waits_to_fault(const struct uaio_req *req, int fd, int64_t res)
-{
-	return res == -EFAULT && req->done_bytes && !req->sqe.by_door &&
-	       uaio_optab[req->sqe.op].is_of_socket &&
-	       uaio_sock_waits_to_send(&req->sqe, fd);
-}
-
 /* A call has ended with an error. */
 static enum uaio_next fail(const struct uaio_req *req, int64_t res,
 			   int64_t *ret_res)
@@ -135,11 +123,12 @@ enum uaio_next uaio_req_try(struct uaio_req *req, int fd, bool is_known,
 
 		req->started = uaio_stats_now();
 		res = run_again(req, fd);
-		if (unlikely(waits_to_fault(req, fd, res)) ||
-		    uaio_rw_waits_to_fail(&req->sqe, req->file, fd, res))
-			return UAIO_NEXT_WAIT_FILE;
 		if (res < 0)
-			return fail(req, res, ret_res);
+			return uaio_optab[req->sqe.op].tries->waits_to_end(
+				       &req->sqe, req->file, fd,
+				       req->done_bytes, res)
+				       ? UAIO_NEXT_WAIT_FILE
+				       : fail(req, res, ret_res);
 		if (res == 0 || uaio_sqe_is_whole(&req->sqe, fd, res)) {
 			*ret_res = res + req->done_bytes;
 			return UAIO_NEXT_DONE;
@@ -165,13 +154,12 @@ bool uaio_req_is_neutral(const struct uaio_req *req)
 	switch (op->class) {
 	case UAIO_CLASS_POLL:
 	case UAIO_CLASS_TIMER: return true;
-	/* The socket of a connection belongs to the thread that accepts it. */
-	case UAIO_CLASS_READ: return req->sqe.op != UAIO_OP_ACCEPT;
+	case UAIO_CLASS_READ: return op->ids == UAIO_OP_IDS_OF_FILE;
 	/* A socket may tell who has sent, and files lose their set-user-ID bit. */
 	case UAIO_CLASS_WRITE:
 		return req->file && !req->file->inode && !op->is_of_socket &&
 		       !uaio_file_has(req->file, UAIO_FILE_F_SOCKET);
-	default: return op->is_empty || req->sqe.op == UAIO_OP_CALLED;
+	default: return op->ids == UAIO_OP_IDS_ANYBODYS;
 	}
 }
 
@@ -187,22 +175,9 @@ enum uaio_former_need uaio_req_need(const struct uaio_req *req)
 	if (uaio_req_is_neutral(req) || op->sleeps ||
 	    op->class == UAIO_CLASS_SYNC)
 		return UAIO_NEEDS_NO_IDS;
-	switch (req->sqe.op) {
-	case UAIO_OP_ACCEPT:
-	case UAIO_OP_SHUTDOWN:
-	case UAIO_OP_FADVISE:
-	case UAIO_OP_MADVISE:
-	case UAIO_OP_CLOSE:
-	case UAIO_OP_SPLICE:
-	case UAIO_OP_TEE:
-	case UAIO_OP_EPOLL_CTL:
-	case UAIO_OP_PIPE:
-	case UAIO_OP_FUTEX_WAKE: return UAIO_NEEDS_NO_IDS;
-	case UAIO_OP_CONNECT:
-	case UAIO_OP_BIND:
-	case UAIO_OP_LISTEN:
-	case UAIO_OP_SOCKET_CMD:
-	case UAIO_OP_SOCKET: return UAIO_NEEDS_ALL_IDS;
+	switch (op->ids) {
+	case UAIO_OP_IDS_NONE: return UAIO_NEEDS_NO_IDS;
+	case UAIO_OP_IDS_ALL: return UAIO_NEEDS_ALL_IDS;
 	default:
 		return op->class == UAIO_CLASS_WRITE && !uaio_req_inode(req)
 			       ? UAIO_NEEDS_REAL_IDS

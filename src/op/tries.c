@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How requests of a stream begin and wait, by operation: what is particular about them
+ * (struct uaio_op_tries)
+ *
+ * Tested by src/ready/test-ready.c, src/uring/test-uring-socket.c and the rows of
+ * test/conform/ about sockets.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include "base/sys.h"
+#include "file/file.h"
+#include "op/rows.h"
+#include "op/sock.h"
+
+bool uaio_may_be_ready(int fd, short events)
+{
+	static const struct timespec zero;
+	struct pollfd pfd = { .fd = fd, .events = events };
+
+	return sys_ppoll(&pfd, 1, &zero, NULL, 0) != 0;
+}
+
+static bool is_write(const struct uaio_sqe *sqe)
+{
+	return uaio_optab[sqe->op].class == UAIO_CLASS_WRITE;
+}
+
+static bool never(const struct uaio_sqe *sqe, int fd)
+{
+	(void)sqe;
+	(void)fd;
+	return false;
+}
+
+/*
+ * Reads and writes
+ */
+
+static enum uaio_first rw_first(const struct uaio_sqe *sqe, int fd)
+{
+	(void)fd;
+	if (unlikely(sqe->is_async))
+		return UAIO_FIRST_ASIDE;
+	/* The first try is the first of many: ready/run.c's. */
+	if (unlikely(sqe->is_multishot))
+		return UAIO_FIRST_WAIT;
+	/* A read of no bytes waits for nothing, as in the kernel's io_uring. */
+	if (sqe->is_patient && !sqe->by_door && !is_write(sqe) &&
+	    !uaio_sqe_bytes(sqe))
+		return UAIO_FIRST_PASS;
+	return UAIO_FIRST_TRY;
+}
+
+/* That it has no memory to choose shows at once. */
+static enum uaio_first select_first(const struct uaio_sqe *sqe, int fd)
+{
+	return unlikely(sqe->is_async) && !sqe->is_multishot
+		       ? UAIO_FIRST_ASIDE_TRIED
+		       : rw_first(sqe, fd);
+}
+
+static bool rw_waits_to_end(const struct uaio_sqe *sqe,
+			    const struct uaio_file *file, int fd,
+			    bool has_begun, int64_t res);
+
+bool uaio_rw_can_only_poll(const struct uaio_sqe *sqe,
+			   const struct uaio_file *file)
+{
+	const uint32_t neither = UAIO_FILE_F_OLD_READ | UAIO_FILE_F_OLD_WRITE;
+
+	return sqe->is_patient &&
+	       uaio_optab[sqe->op].tries->waits_to_end == rw_waits_to_end &&
+	       uaio_file_kind(file) == UAIO_KIND_STREAM &&
+	       (load_relaxed(&file->flags) & neither) == neither;
+}
+
+/*
+ * A call that said EINVAL waits to say so on a file that can only be polled, as in the
+ * kernel's io_uring, which polls a file that it cannot try. Most files say so of a mistake.
+ */
+static bool rw_waits_to_end(const struct uaio_sqe *sqe,
+			    const struct uaio_file *file, int fd,
+			    bool has_begun, int64_t res)
+{
+	int open_flags;
+
+	(void)has_begun;
+	if (likely(res != -EINVAL) || sqe->rw_flags & RWF_NOWAIT ||
+	    !uaio_rw_can_only_poll(sqe, file))
+		return false;
+	/* The kernel tries what is O_NONBLOCK. */
+	open_flags = sys_fcntl(fd, F_GETFL, 0);
+	return open_flags >= 0 && !(open_flags & O_NONBLOCK) &&
+	       !uaio_may_be_ready(fd, is_write(sqe) ? POLLOUT : POLLIN);
+}
+
+const struct uaio_op_tries uaio_rw_tries = {
+	.first = rw_first,
+	.fails_at_once = never,
+	.waits_on = never,
+	.waits_to_end = rw_waits_to_end,
+	.takes_all = never,
+};
+
+const struct uaio_op_tries uaio_rw_select_tries = {
+	.first = select_first,
+	.fails_at_once = never,
+	.waits_on = never,
+	.waits_to_end = rw_waits_to_end,
+	.takes_all = never,
+};
+
+/*
+ * Polls, and waits for the events of an epoll. An epoll is not read, and nothing could
+ * interrupt a worker that waits for its events: so it is tried even if the client asked
+ * for a worker.
+ */
+
+static enum uaio_first plain_first(const struct uaio_sqe *sqe, int fd)
+{
+	(void)fd;
+	return unlikely(sqe->is_multishot) ? UAIO_FIRST_WAIT : UAIO_FIRST_TRY;
+}
+
+static bool ends_at_once(const struct uaio_sqe *sqe,
+			 const struct uaio_file *file, int fd, bool has_begun,
+			 int64_t res)
+{
+	(void)sqe;
+	(void)file;
+	(void)fd;
+	(void)has_begun;
+	(void)res;
+	return false;
+}
+
+const struct uaio_op_tries uaio_plain_tries = {
+	.first = plain_first,
+	.fails_at_once = never,
+	.waits_on = never,
+	.waits_to_end = ends_at_once,
+	.takes_all = never,
+};
+
+/*
+ * Operations of sockets: they wait whatever the socket is
+ */
+
+/*
+ * Return: whether it is a send whose door chooses its memory when the whole submission is
+ * there, of which a later request may provide it.
+ */
+static bool chooses_late(const struct uaio_sqe *sqe)
+{
+	return sqe->by_door && is_write(sqe) && uaio_sock_has_bytes(sqe) &&
+	       !(sqe->call_flags & MSG_DONTWAIT);
+}
+
+static enum uaio_first sock_first(const struct uaio_sqe *sqe, int fd)
+{
+	const struct uaio_op_tries *tries = uaio_optab[sqe->op].tries;
+
+	if (likely(!(sqe->is_multishot | sqe->polls_first | sqe->is_async)))
+		return unlikely(sqe->call_flags & MSG_DONTWAIT)
+			       ? UAIO_FIRST_NOW
+			       : UAIO_FIRST_TRY;
+	if (sqe->is_async && (sqe->is_multishot || chooses_late(sqe)))
+		return UAIO_FIRST_WAIT;
+	/* The first try is the first of many: ready/run.c's. */
+	if (sqe->is_multishot) {
+		if (sqe->polls_first)
+			return UAIO_FIRST_WAIT;
+		if (tries->fails_at_once(sqe, fd))
+			return UAIO_FIRST_HERE;
+		/* A worker tells of each of many. */
+		return sqe->call_flags & MSG_DONTWAIT ? UAIO_FIRST_WORKER
+						      : UAIO_FIRST_WAIT;
+	}
+	if (sqe->polls_first && uaio_sock_waits_to_send(sqe, fd))
+		return UAIO_FIRST_LOOKED;
+	return sqe->call_flags & MSG_DONTWAIT ? UAIO_FIRST_NOW : UAIO_FIRST_TRY;
+}
+
+/*
+ * A bundle of sends fails at once where its socket listens. Where others wait they are
+ * tried first, and that tells.
+ */
+static bool bundle_fails_at_once(const struct uaio_sqe *sqe, int fd)
+{
+	return sqe->is_multishot && is_write(sqe) &&
+	       uaio_sock_option(fd, SO_ACCEPTCONN) == 1;
+}
+
+static bool sock_waits_on(const struct uaio_sqe *sqe, int fd)
+{
+	return unlikely(sqe->polls_first) && uaio_sock_waits_to_send(sqe, fd);
+}
+
+/*
+ * Some mistakes of a request that polls first. Others are the socket's, which is ready for
+ * them, and tells them but once.
+ */
+static bool is_mistake(int64_t res)
+{
+	return res == -ENOTCONN || res == -EINVAL || res == -EOPNOTSUPP ||
+	       res == -ENOBUFS || res == -ENOENT || res == -ESPIPE;
+}
+
+static bool sock_waits_to_end(const struct uaio_sqe *sqe,
+			      const struct uaio_file *file, int fd,
+			      bool has_begun, int64_t res)
+{
+	(void)file;
+	/*
+	 * A send of all, of which some is sent, meets memory that is not there when
+	 * there is room, as io_uring's does. Of one whose door has chosen it, message.c
+	 * knows.
+	 */
+	if (unlikely(res == -EFAULT) && has_begun && !sqe->by_door)
+		return uaio_sock_waits_to_send(sqe, fd);
+	return unlikely(sqe->polls_first) && !has_begun && is_mistake(res) &&
+	       !is_write(sqe) &&
+	       !uaio_may_be_ready(fd, uaio_sock_reads_errors(sqe) ? 0 : POLLIN);
+}
+
+/*
+ * It is to take what is there, and not to wait (MSG_DONTWAIT). In the kernel one that has
+ * waited for its socket waits again.
+ */
+static bool sock_takes_all(const struct uaio_sqe *sqe, int fd)
+{
+	(void)fd;
+	return sqe->call_flags & MSG_DONTWAIT && !sqe->is_async;
+}
+
+const struct uaio_op_tries uaio_sock_tries = {
+	.first = sock_first,
+	.fails_at_once = bundle_fails_at_once,
+	.waits_on = sock_waits_on,
+	.waits_to_end = sock_waits_to_end,
+	.takes_all = sock_takes_all,
+};
+
+/*
+ * Accepts
+ */
+
+static bool accept_fails_at_once(const struct uaio_sqe *sqe, int fd)
+{
+	(void)sqe;
+	return uaio_sock_option(fd, SO_ACCEPTCONN) == 0;
+}
+
+/*
+ * Sockets of TCP say with each connection whether there are more, so that the kernel need
+ * not look once too often; others do not.
+ */
+static bool accept_takes_all(const struct uaio_sqe *sqe, int fd)
+{
+	int domain;
+
+	if (!(sqe->call_flags & MSG_DONTWAIT))
+		return false;
+	if (!sqe->is_async)
+		return true;
+	domain = uaio_sock_option(fd, SO_DOMAIN);
+	return domain != AF_INET && domain != AF_INET6;
+}
+
+const struct uaio_op_tries uaio_accept_tries = {
+	.first = sock_first,
+	.fails_at_once = accept_fails_at_once,
+	.waits_on = sock_waits_on,
+	.waits_to_end = sock_waits_to_end,
+	.takes_all = accept_takes_all,
+	.is_of_listener = true,
+};
