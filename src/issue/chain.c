@@ -8,7 +8,6 @@
 #include "options/config.h"
 #include "file/file.h"
 #include "file/inspect.h"
-#include "op/args.h"
 #include "req/queue.h"
 #include "req/record.h"
 #include "req/req.h"
@@ -131,15 +130,6 @@ static enum uaio_next issue_one(struct uaio_req *req, int *ret_error,
 	return next == UAIO_NEXT_DONE ? next : UAIO_NEXT_WORKER;
 }
 
-/* Return: 0 or -errno. */
-static int fix_ends(struct uaio_req *req)
-{
-	struct uaio_queue *queue = uaio_queue_of(req->group);
-
-	return uaio_args_fix(req->sqe.args, req->sqe.fd, queue,
-			     queue->sink->get_fixed);
-}
-
 static void tell_start(struct uaio_req *req)
 {
 	struct uaio_queue *queue = uaio_queue_of(req->group);
@@ -187,19 +177,12 @@ static enum uaio_next start(struct uaio_req *req, int64_t *ret_res)
 		if (ret < 0 && outcome.res)
 			ret = (int)outcome.res;
 	}
-	if (ret == 0 && next == UAIO_NEXT_WORKER && op->has_ends)
-		ret = fix_ends(req);
-	if (ret != 0 || next == UAIO_NEXT_DONE) {
-		*ret_res = ret ? ret : outcome.res;
-		return UAIO_NEXT_DONE;
-	}
-	if (outcome.res)
-		uaio_req_advance(req, (uint64_t)outcome.res);
-	req->edges = outcome.edges;
-	if (uaio_next_parks(next))
-		req->until_ns = outcome.until_ns;
-	uaio_link_goes(req);
-	return uaio_place(req, next, 0);
+	if (ret == 0 && next != UAIO_NEXT_DONE)
+		ret = uaio_place(req, next, &outcome, &next);
+	if (ret == 0 && next != UAIO_NEXT_DONE)
+		return next;
+	*ret_res = ret ? ret : outcome.res;
+	return UAIO_NEXT_DONE;
 }
 
 void uaio_chain_init(void)

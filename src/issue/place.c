@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "issue/place.h"
 
+#include "op/args.h"
+#include "req/queue.h"
 #include "req/req.h"
 #include "wait/order.h"
 #include "wait/page.h"
 #include "ready/ready.h"
+#include "flow/link.h"
 #include "issue/extent.h"
 
 /* Polls have no place in the order, nor has what is on no inode. */
@@ -14,29 +17,69 @@ static bool is_in_order(const struct uaio_req *req)
 	       uaio_optab[req->sqe.op].class != UAIO_CLASS_POLL;
 }
 
-enum uaio_next uaio_place(struct uaio_req *req, enum uaio_next next,
-			  uint64_t end)
+/* Return: 0 or -errno. */
+static __attribute__((noinline)) int fix_ends(struct uaio_req *req)
 {
-	req->next = UAIO_NEXT_WORKER;
-	if (!is_in_order(req)) {
-		if (uaio_next_parks(next))
-			req->next = (uint8_t)next;
-		/*
-		 * A blocking call on a stream may last for ever, and closing
-		 * the descriptor must not wait for it.
-		 */
-		else if (req->file)
-			(void)uaio_file_make_private(req->file);
-		return req->next;
-	}
+	struct uaio_queue *queue = uaio_queue_of(req->group);
+
+	return uaio_args_fix(req->sqe.args, req->sqe.fd, queue,
+			     queue->sink->get_fixed);
+}
+
+/* A request that is in no order. */
+static enum uaio_next place_by_itself(const struct uaio_req *req,
+				      enum uaio_next next)
+{
+	if (uaio_next_parks(next))
+		return next;
+	/*
+	 * A blocking call on a stream may last for ever, and closing the descriptor
+	 * must not wait for it.
+	 */
+	if (req->file)
+		(void)uaio_file_make_private(req->file);
+	return UAIO_NEXT_WORKER;
+}
+
+static enum uaio_next place_in_order(struct uaio_req *req, enum uaio_next next,
+				     uint64_t end)
+{
 	/* It was a stream when it was tried, and is not any more. */
 	if (uaio_next_parks(next))
 		uaio_ready_unexpect(req->group);
+	/* If it enters, others may start it from then on. */
+	req->next = UAIO_NEXT_WORKER;
 	req->order =
 		(uint8_t)uaio_order_of(req->file, &req->sqe, end, &req->range);
 	if (uaio_has_order(req) && !uaio_order_enter(req))
 		return UAIO_NEXT_WAIT_ORDER;
-	if (next == UAIO_NEXT_WAIT_PAGES && uaio_page_expect(req))
-		req->next = (uint8_t)next;
-	return req->next;
+	return next == UAIO_NEXT_WAIT_PAGES && uaio_page_expect(req)
+		       ? next
+		       : UAIO_NEXT_WORKER;
+}
+
+int uaio_place(struct uaio_req *req, enum uaio_next next,
+	       const struct uaio_outcome *outcome, enum uaio_next *ret_next)
+{
+	bool parks = uaio_next_parks(next);
+	int ret;
+
+	if (unlikely(uaio_optab[req->sqe.op].has_ends) &&
+	    (ret = fix_ends(req)) < 0)
+		return ret;
+	if (outcome->res)
+		uaio_req_advance(req, (uint64_t)outcome->res);
+	if (parks) {
+		req->edges = outcome->edges;
+		req->until_ns = outcome->until_ns;
+	}
+	if (unlikely(req->sqe.links))
+		uaio_link_goes(req);
+	*ret_next = is_in_order(req)
+			    ? place_in_order(req, next,
+					     parks ? 0 : outcome->file_end)
+			    : place_by_itself(req, next);
+	if (*ret_next != UAIO_NEXT_WAIT_ORDER)
+		req->next = (uint8_t)*ret_next;
+	return 0;
 }

@@ -16,16 +16,18 @@
 #include <stdint.h>
 
 #include "op/op.h"
+#include "req/call.h"
 
 struct uaio_req;
 
 /*
- * Decide where req, which is PREPPED, goes on. next: what its try has said, and is not
- * DONE; if it parks, the request is expected (ready.h). end: as of uaio_order_of().
- * Return: the decision, which req keeps for its starter. WAIT_ORDER: it waits already,
- * and is not the caller's any more.
+ * req is PREPPED, and has been tried: next is what that said, and is not DONE, outcome what
+ * it found out. If it parks, it is expected (ready.h). Note what is done, let its linked
+ * timer begin, and decide where it goes on; req keeps the decision for its starter.
+ * Return: 0, with that decision; WAIT_ORDER: it waits already, and is not the caller's any
+ * more. Or -errno, with which req is to end: one of its two files is gone.
  */
-enum uaio_next uaio_place(struct uaio_req *req, enum uaio_next next,
-			  uint64_t end);
+int uaio_place(struct uaio_req *req, enum uaio_next next,
+	       const struct uaio_outcome *outcome, enum uaio_next *ret_next);
 
 #endif /* UAIO_ISSUE_PLACE_H */

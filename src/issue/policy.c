@@ -3,18 +3,12 @@
 #include "issue/policy.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/fs.h>
-#include <sys/socket.h>
-#include <sys/time.h>
 
 #include "base/check.h"
 #include "base/cycles.h"
-#include "base/sleep.h"
-#include "base/sys.h"
 #include "options/config.h"
 #include "proc/thread.h"
-#include "op/sock.h"
 #include "req/stats.h"
 #include "wait/page.h"
 #include "wait/trust.h"
@@ -47,15 +41,6 @@ enum {
 	 */
 	SLOW_WRITE_US = 1000,
 };
-
-/* Execute it here, however long it takes: it does not wait for a device. */
-static enum uaio_next try_here(struct uaio_file *file,
-			       const struct uaio_sqe *sqe,
-			       struct uaio_outcome *ret)
-{
-	ret->res = uaio_call(file, sqe, 0, ret);
-	return UAIO_NEXT_DONE;
-}
 
 static enum uaio_next to_worker(struct uaio_file *file,
 				const struct uaio_sqe *sqe,
@@ -112,7 +97,7 @@ static enum uaio_next try_memory_read(struct uaio_file *file,
 	if (unlikely(is_busy(load_relaxed(&file->inode))) &&
 	    !may_pass(load_relaxed(&file->inode), sqe))
 		return UAIO_NEXT_WORKER;
-	return try_here(file, sqe, ret);
+	return uaio_try_here(file, sqe, ret);
 }
 
 static enum uaio_next try_memory_write(struct uaio_file *file,
@@ -287,318 +272,6 @@ static enum uaio_next try_direct_write(struct uaio_file *file,
 	return uaio_done_unless_bounced(file, sqe, ret);
 }
 
-/* Complete without a system call. */
-static void refuse(struct uaio_outcome *ret, int64_t res)
-{
-	ret->res = res;
-	ret->start = ret->end = uaio_stats_now();
-}
-
-static bool is_at_bad_offset(const struct uaio_file *file,
-			     const struct uaio_sqe *sqe)
-{
-	return sqe->off > 0 && uaio_file_has(file, UAIO_FILE_F_SOCKET);
-}
-
-/*
- * Some clients submit reads that find nothing yet, but that complete when the
- * client asks for events a moment later. After MISSES of these in a row, reads are
- * not tried at submission, except for one now and then. run.c resets the count
- * where that does not pay.
- */
-enum { MISSES = 16, TRY_EVERY = 16 };
-
-static bool is_in_vain(struct uaio_waitq *waitq)
-{
-	/* relaxed: advice */
-	uint32_t nr = load_relaxed(&waitq->nr_misses);
-
-	if (likely(nr < MISSES))
-		return false;
-	nr = nr + 1 < MISSES + TRY_EVERY ? nr + 1 : MISSES;
-	store_relaxed(&waitq->nr_misses, nr);
-	return nr != MISSES;
-}
-
-static void note_try(struct uaio_waitq *waitq, bool was_in_vain)
-{
-	/* relaxed: advice */
-	uint32_t nr = load_relaxed(&waitq->nr_misses);
-
-	if (!was_in_vain && nr)
-		store_relaxed(&waitq->nr_misses, 0);
-	else if (was_in_vain && nr < MISSES)
-		store_relaxed(&waitq->nr_misses, nr + 1);
-}
-
-/*
- * Return: whether the file is O_NONBLOCK, so that the request must not wait. Other
- * processes that share the open file may change that, and so may ioctl(). So it is
- * not remembered, but asked for each request that would have to wait.
- */
-static bool may_not_wait(const struct uaio_file *file, int fd)
-{
-	int open_flags = sys_fcntl(fd, F_GETFL, 0);
-
-	if (unlikely(open_flags < 0))
-		return uaio_file_has(file, UAIO_FILE_F_NONBLOCK);
-	return open_flags & O_NONBLOCK;
-}
-
-/* Return: whether a request waits all the same, as calls need not block. */
-static bool can_be_patient(const struct uaio_file *file,
-			   const struct uaio_sqe *sqe)
-{
-	uint32_t old = uaio_optab[sqe->op].class == UAIO_CLASS_READ
-			       ? UAIO_FILE_F_OLD_READ
-			       : UAIO_FILE_F_OLD_WRITE;
-
-	return sqe->is_patient && uaio_file_kind(file) == UAIO_KIND_STREAM &&
-	       !uaio_file_has(file, old);
-}
-
-/*
- * Return: when the request stops waiting; 0: never. A socket may have a timeout
- * for its reads or writes, which any process that shares it may set.
- */
-static __attribute__((noinline)) int64_t
-time_limit_of_socket(const struct uaio_sqe *sqe)
-{
-	bool is_write = uaio_optab[sqe->op].class == UAIO_CLASS_WRITE;
-	struct timeval limit = { 0 };
-	uint32_t size = sizeof(limit);
-
-	if (sys_getsockopt(sqe->fd, SOL_SOCKET,
-			   is_write ? SO_SNDTIMEO : SO_RCVTIMEO, &limit,
-			   &size) < 0 ||
-	    (!limit.tv_sec && !limit.tv_usec))
-		return 0;
-	/* Decades are for ever. */
-	if (limit.tv_sec > INT32_MAX)
-		return 0;
-	return uaio_now_ns() + limit.tv_sec * 1000000000ll +
-	       limit.tv_usec * 1000ll;
-}
-
-static int64_t time_limit(const struct uaio_file *file,
-			  const struct uaio_sqe *sqe)
-{
-	/* One that is patient is for its client to end. */
-	return uaio_file_has(file, UAIO_FILE_F_SOCKET) && !sqe->is_patient
-		       ? time_limit_of_socket(sqe)
-		       : 0;
-}
-
-/* Return: whether what waits there may wait on a socket that listens. */
-static bool may_wait_to_listen(struct uaio_file *file,
-			       const struct uaio_waitq *waitq)
-{
-	bool may;
-
-	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	/* One that is being tried is its thread's. */
-	may = waitq->is_running;
-	if (!may && !list_is_empty(&waitq->parked))
-		may = !uaio_sock_may_pass(
-			&container_of(waitq->parked.next, struct uaio_req, link)
-				 ->sqe);
-	uaio_unlock(&file->lock, UAIO_RANK_FILE);
-	return may;
-}
-
-/*
- * Return: whether a request is tried whatever waits before it, as it fails at once. Most
- * often no system call has to tell.
- */
-static __attribute__((noinline)) bool passes(struct uaio_file *file,
-					     const struct uaio_waitq *waitq,
-					     const struct uaio_sqe *sqe)
-{
-	return uaio_file_has(file, UAIO_FILE_F_SOCKET) &&
-	       uaio_sock_may_pass(sqe) && may_wait_to_listen(file, waitq) &&
-	       uaio_sock_option(sqe->fd, SO_ACCEPTCONN) == 1;
-}
-
-/*
- * Execute as much of a stream request as is possible without waiting.
- * Return: whether it was tried. If so, and ret->res is -EAGAIN or a short count,
- * there is more to do.
- */
-static bool try_at_once(struct uaio_file *file, struct uaio_waitq *waitq,
-			const struct uaio_sqe *sqe, bool passes_all,
-			struct uaio_outcome *ret)
-{
-	bool is_read = uaio_optab[sqe->op].class == UAIO_CLASS_READ;
-
-	/*
-	 * relaxed: this thread sees the requests that it has parked itself, and
-	 * those of other threads have no order with this one
-	 */
-	if (uaio_config.force_worker)
-		return false;
-	if (likely(!passes_all) &&
-	    (load_relaxed(&waitq->nr) ? !passes(file, waitq, sqe)
-				      : is_read && is_in_vain(waitq)))
-		return false;
-	ret->edges = uaio_file_edges(file);
-	ret->res = uaio_call(file, sqe, uaio_nowait_flags(file), ret);
-	if (is_read)
-		note_try(waitq, ret->res == -EAGAIN);
-	if (ret->res != UAIO_OP_BLOCKS)
-		return true;
-	ret->edges = 0; /* not tried: it may be ready */
-	return false;
-}
-
-/* It must not wait for its file; a worker makes a call that cannot be told so. */
-static enum uaio_next try_now(struct uaio_file *file,
-			      const struct uaio_sqe *sqe,
-			      struct uaio_outcome *ret)
-{
-	ret->res = uaio_call(file, sqe, RWF_NOWAIT, ret);
-	if (ret->res != UAIO_OP_BLOCKS)
-		return UAIO_NEXT_DONE;
-	if (uaio_optab[sqe->op].tries->fails_at_once(sqe, sqe->fd))
-		return try_here(file, sqe, ret);
-	ret->res = 0;
-	return UAIO_NEXT_WORKER;
-}
-
-/*
- * Execute what is possible now, and leave the rest for when the file is ready. Operations
- * of sockets wait whatever the socket is, and however long its own timeouts are, as
- * io_uring's do.
- */
-static enum uaio_next try_or_wait(struct uaio_file *file,
-				  struct uaio_waitq *waitq,
-				  const struct uaio_sqe *sqe, bool passes_all,
-				  struct uaio_outcome *ret)
-{
-	const struct uaio_op_def *op = &uaio_optab[sqe->op];
-	bool was_tried = try_at_once(file, waitq, sqe, passes_all, ret);
-
-	if (was_tried && uaio_sqe_is_whole(sqe, sqe->fd, ret->res))
-		return UAIO_NEXT_DONE;
-	if (unlikely(ret->res == UAIO_OP_BLOCKS) &&
-	    op->tries->fails_at_once(sqe, sqe->fd))
-		return try_here(file, sqe, ret);
-	/* One that is patient need not ask the file: a call for each message. */
-	if (!op->is_of_socket && !can_be_patient(file, sqe) &&
-	    unlikely(may_not_wait(file, sqe->fd)))
-		return was_tried ? UAIO_NEXT_DONE : try_here(file, sqe, ret);
-	if (!was_tried || ret->res < 0)
-		ret->res = 0; /* bytes done */
-	if (!op->is_of_socket)
-		ret->until_ns = time_limit(file, sqe);
-	return UAIO_NEXT_WAIT_FILE;
-}
-
-/*
- * Return: whether the file of a request that is not to be tried is polled before a thread
- * makes the call. The kernel polls each file but one that is O_NONBLOCK.
- */
-static bool can_wait_first(const struct uaio_file *file,
-			   const struct uaio_sqe *sqe)
-{
-	if (sqe->rw_flags & ~(uint32_t)UAIO_RWF_PATIENT ||
-	    uaio_config.force_worker)
-		return false;
-	/* A worker makes the call on other files that it may block on. */
-	return can_be_patient(file, sqe) || (uaio_rw_can_only_poll(sqe, file) &&
-					     !may_not_wait(file, sqe->fd));
-}
-
-static struct uaio_waitq *waitq_of(struct uaio_file *file,
-				   const struct uaio_sqe *sqe)
-{
-	if (uaio_optab[sqe->op].class == UAIO_CLASS_WRITE)
-		return &file->waitqs[UAIO_WAITQ_WRITE];
-	return unlikely(uaio_sock_reads_errors(sqe))
-		       ? &file->waitqs[UAIO_WAITQ_ERRORS]
-		       : &file->waitqs[UAIO_WAITQ_READ];
-}
-
-/* Begin it as its operation says. */
-static enum uaio_next begin_on_stream(struct uaio_file *file,
-				      const struct uaio_sqe *sqe,
-				      uint32_t edges, struct uaio_outcome *ret)
-{
-	enum uaio_first first = uaio_optab[sqe->op].tries->first(sqe, sqe->fd);
-
-	switch (first) {
-	case UAIO_FIRST_NOW: return try_now(file, sqe, ret);
-	case UAIO_FIRST_HERE: return try_here(file, sqe, ret);
-	case UAIO_FIRST_WORKER: return UAIO_NEXT_WORKER;
-	case UAIO_FIRST_WAIT: return UAIO_NEXT_WAIT_FILE;
-	case UAIO_FIRST_LOOKED: ret->edges = edges; return UAIO_NEXT_WAIT_FILE;
-	case UAIO_FIRST_ASIDE:
-		if (!can_wait_first(file, sqe))
-			return UAIO_NEXT_WORKER;
-		ret->until_ns = time_limit(file, sqe);
-		return UAIO_NEXT_WAIT_FILE;
-	case UAIO_FIRST_ASIDE_TRIED:
-		if (!can_wait_first(file, sqe))
-			return UAIO_NEXT_WORKER;
-		break;
-	default: break;
-	}
-	return try_or_wait(file, waitq_of(file, sqe), sqe,
-			   first == UAIO_FIRST_PASS, ret);
-}
-
-/* Streams: execute what is possible now, and the rest when the file is ready. */
-static enum uaio_next try_stream(struct uaio_file *file,
-				 const struct uaio_sqe *sqe,
-				 struct uaio_outcome *ret)
-{
-	const struct uaio_op_def *op = &uaio_optab[sqe->op];
-	uint32_t edges = uaio_file_edges(file);
-	enum uaio_next next;
-
-	if (unlikely(sqe->off > 0) && !op->is_of_socket) {
-		if (uaio_is_misplaced(file, sqe))
-			return sqe->is_async ? UAIO_NEXT_WORKER
-					     : uaio_try_reopened(sqe, ret);
-		if (is_at_bad_offset(file, sqe) && !sqe->polls_first) {
-			refuse(ret, -ESPIPE);
-			return UAIO_NEXT_DONE;
-		}
-	}
-	next = begin_on_stream(file, sqe, edges, ret);
-	if (likely(next != UAIO_NEXT_DONE || ret->res >= 0) ||
-	    likely(!op->tries->waits_to_end(sqe, file, sqe->fd, false,
-					    ret->res)))
-		return next;
-	/* poll() has said that the file is not ready. */
-	*ret = (struct uaio_outcome){ .edges = edges };
-	return UAIO_NEXT_WAIT_FILE;
-}
-
-enum uaio_next uaio_send_untried(struct uaio_file *file,
-				 const struct uaio_sqe *sqe,
-				 struct uaio_outcome *ret)
-{
-	return uaio_optab[sqe->op].class > UAIO_CLASS_WRITE ||
-			       uaio_file_kind(file) < UAIO_KIND_STREAM
-		       ? UAIO_NEXT_WORKER
-		       : try_stream(file, sqe, ret);
-}
-
-static enum uaio_next try_poll(struct uaio_file *file,
-			       const struct uaio_sqe *sqe,
-			       struct uaio_outcome *ret)
-{
-	/* The epoll says what is ready now: ready.h I10. */
-	if (unlikely(sqe->is_multishot))
-		return UAIO_NEXT_WAIT_FILE;
-	ret->edges = uaio_file_edges(file);
-	ret->res = uaio_call(file, sqe, 0, ret);
-	if (ret->res != -EAGAIN)
-		return UAIO_NEXT_DONE;
-	ret->res = 0;
-	return UAIO_NEXT_WAIT_FILE;
-}
-
 /* Quick questions and advice are answered here. */
 static enum uaio_next try_about(struct uaio_file *file,
 				const struct uaio_sqe *sqe,
@@ -623,15 +296,13 @@ static enum uaio_next try_memory_about(struct uaio_file *file,
 
 	if (is_busy(inode) && !may_pass(inode, sqe))
 		return UAIO_NEXT_WORKER;
-	return try_here(file, sqe, ret);
+	return uaio_try_here(file, sqe, ret);
 }
 
 int uaio_try_flags(struct uaio_file *file, const struct uaio_sqe *sqe,
 		   struct uaio_outcome *ret)
 {
-	if (unlikely(is_at_bad_offset(file, sqe)))
-		refuse(ret, -ESPIPE);
-	else
+	if (!unlikely(uaio_refuses_offset(file, sqe, ret)))
 		ret->res = uaio_call(file, sqe, 0, ret);
 	/*
 	 * If the file cannot honour a flag, the submission is refused. Disk file
@@ -657,7 +328,7 @@ uaio_try_fn *const uaio_policy[UAIO_NR_KINDS][UAIO_POLICY_COLUMNS] = {
 		[UAIO_CLASS_RESIZE] = to_worker,
 		[UAIO_CLASS_SYNC] = to_worker,
 		[UAIO_CLASS_ABOUT] = try_memory_about,
-		[UAIO_CLASS_POLL] = try_poll,
+		[UAIO_CLASS_POLL] = uaio_try_poll,
 	},
 	[UAIO_KIND_CACHED] = {
 		[UAIO_CLASS_READ] = try_cached_read,
@@ -665,7 +336,7 @@ uaio_try_fn *const uaio_policy[UAIO_NR_KINDS][UAIO_POLICY_COLUMNS] = {
 		[UAIO_CLASS_RESIZE] = to_worker,
 		[UAIO_CLASS_SYNC] = to_worker,
 		[UAIO_CLASS_ABOUT] = try_about,
-		[UAIO_CLASS_POLL] = try_poll,
+		[UAIO_CLASS_POLL] = uaio_try_poll,
 	},
 	[UAIO_KIND_DIRECT] = {
 		[UAIO_CLASS_READ] = to_worker,
@@ -673,22 +344,22 @@ uaio_try_fn *const uaio_policy[UAIO_NR_KINDS][UAIO_POLICY_COLUMNS] = {
 		[UAIO_CLASS_RESIZE] = to_worker,
 		[UAIO_CLASS_SYNC] = to_worker,
 		[UAIO_CLASS_ABOUT] = try_about,
-		[UAIO_CLASS_POLL] = try_poll,
+		[UAIO_CLASS_POLL] = uaio_try_poll,
 	},
 	[UAIO_KIND_STREAM] = {
-		[UAIO_CLASS_READ] = try_stream,
-		[UAIO_CLASS_WRITE] = try_stream,
-		[UAIO_CLASS_RESIZE] = try_here,
-		[UAIO_CLASS_SYNC] = try_here,
-		[UAIO_CLASS_ABOUT] = try_here,
-		[UAIO_CLASS_POLL] = try_poll,
+		[UAIO_CLASS_READ] = uaio_try_stream,
+		[UAIO_CLASS_WRITE] = uaio_try_stream,
+		[UAIO_CLASS_RESIZE] = uaio_try_here,
+		[UAIO_CLASS_SYNC] = uaio_try_here,
+		[UAIO_CLASS_ABOUT] = uaio_try_here,
+		[UAIO_CLASS_POLL] = uaio_try_poll,
 	},
 	[UAIO_KIND_DEVICE] = {
-		[UAIO_CLASS_READ] = try_stream,
-		[UAIO_CLASS_WRITE] = try_stream,
-		[UAIO_CLASS_RESIZE] = try_here,
-		[UAIO_CLASS_SYNC] = try_here,
-		[UAIO_CLASS_ABOUT] = try_here,
-		[UAIO_CLASS_POLL] = try_poll,
+		[UAIO_CLASS_READ] = uaio_try_stream,
+		[UAIO_CLASS_WRITE] = uaio_try_stream,
+		[UAIO_CLASS_RESIZE] = uaio_try_here,
+		[UAIO_CLASS_SYNC] = uaio_try_here,
+		[UAIO_CLASS_ABOUT] = uaio_try_here,
+		[UAIO_CLASS_POLL] = uaio_try_poll,
 	},
 };

@@ -55,6 +55,26 @@ static inline bool uaio_has_odd_flags(const struct uaio_op_def *op,
 	       op->class <= UAIO_CLASS_WRITE && !op->is_of_socket;
 }
 
+/* Execute it here, however long it takes: it does not wait for a device. */
+static inline enum uaio_next uaio_try_here(struct uaio_file *file,
+					   const struct uaio_sqe *sqe,
+					   struct uaio_outcome *ret)
+{
+	ret->res = uaio_call(file, sqe, 0, ret);
+	return UAIO_NEXT_DONE;
+}
+
+/* stream.c's functions of the table. */
+enum uaio_next uaio_try_stream(struct uaio_file *file,
+			       const struct uaio_sqe *sqe,
+			       struct uaio_outcome *ret);
+enum uaio_next uaio_try_poll(struct uaio_file *file, const struct uaio_sqe *sqe,
+			     struct uaio_outcome *ret);
+
+/* Return: whether sqe has an offset on a socket, which ret says then (ESPIPE). */
+bool uaio_refuses_offset(const struct uaio_file *file,
+			 const struct uaio_sqe *sqe, struct uaio_outcome *ret);
+
 /*
  * Execute sqe, which has such flags, here.
  * Return: 0 with the result; -EOPNOTSUPP if the file cannot honour a flag, so that

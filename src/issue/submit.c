@@ -12,7 +12,6 @@
 
 #include <errno.h>
 #include <linux/fs.h>
-#include <poll.h>
 
 #include "base/check.h"
 #include "base/probe.h"
@@ -21,7 +20,6 @@
 #include "trace/trace.h"
 #include "options/config.h"
 #include "file/inspect.h"
-#include "op/args.h"
 #include "req/record.h"
 #include "req/req.h"
 #include "req/stats.h"
@@ -55,16 +53,6 @@ int uaio_look_up_again(int fd, struct uaio_file **ret_file)
 			return ret;
 	}
 	return uaio_file_has(*ret_file, UAIO_FILE_F_PATH) ? -EBADF : 0;
-}
-
-int uaio_look_up_parted(int fd, struct uaio_file **ret_file)
-{
-	return uaio_file_open_parted(fd, ret_file);
-}
-
-void uaio_drop_parted(struct uaio_file *file)
-{
-	uaio_file_put(file);
 }
 
 void uaio_batch_begin(struct uaio_batch *batch, struct uaio_queue *queue)
@@ -113,9 +101,9 @@ static void add_completion(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 		uaio_batch_post(batch);
 }
 
-static void count_inline(struct uaio_batch *batch, struct uaio_file *file,
-			 const struct uaio_sqe *sqe,
-			 const struct uaio_outcome *outcome)
+void uaio_batch_count(struct uaio_batch *batch, struct uaio_file *file,
+		      const struct uaio_sqe *sqe,
+		      const struct uaio_outcome *outcome)
 {
 	struct uaio_live_block *stats = batch->stats;
 
@@ -190,7 +178,7 @@ complete(struct uaio_batch *batch, struct uaio_file *file,
 	 const struct uaio_sqe *sqe, const struct uaio_outcome *outcome)
 {
 	if (unlikely(batch->stats))
-		count_inline(batch, file, sqe, outcome);
+		uaio_batch_count(batch, file, sqe, outcome);
 	add_completion(batch, sqe, outcome->res);
 }
 
@@ -226,12 +214,10 @@ static __attribute__((noinline)) bool close_here(struct uaio_batch *batch,
 static __attribute__((noinline)) int
 hand_over(struct uaio_batch *batch, struct uaio_file *file,
 	  const struct uaio_sqe *sqe, enum uaio_next next,
-	  const struct uaio_outcome *outcome,
-	  const struct uaio_fault_plan *plan)
+	  struct uaio_outcome *outcome, const struct uaio_fault_plan *plan)
 {
 	const struct uaio_op_def *op = &uaio_optab[sqe->op];
 	bool parks = uaio_next_parks(next);
-	int64_t done_bytes = outcome->res;
 	struct uaio_queue *queue = batch->queue;
 	struct uaio_req *req;
 	int ret = 0;
@@ -247,7 +233,7 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 			uaio_ready_unexpect(&queue->group);
 	}
 	if (ret < 0) {
-		if (!done_bytes)
+		if (!outcome->res)
 			return ret;
 		/* Part of it is done: that part is the result. */
 		complete(batch, file, sqe, outcome);
@@ -256,26 +242,21 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 	count_handed_over(batch, req, next, outcome);
 	if (unlikely(plan))
 		uaio_fault_keep(req, plan);
-	if (unlikely(op->has_ends) &&
-	    (ret = uaio_args_fix(req->sqe.args, req->sqe.fd, queue,
-				 queue->sink->get_fixed)) < 0) {
-		uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
-		uaio_req_complete(req, ret);
-		return 0;
-	}
-	if (done_bytes)
-		uaio_req_advance(req, (uint64_t)done_bytes);
 	/* The events of inline writes come before that of a sync. */
 	if (op->class == UAIO_CLASS_SYNC)
 		uaio_batch_post(batch);
 	/* The number may be another file's by now. */
-	next = uaio_place(req, next,
-			  !parks && req->file == file ? outcome->file_end : 0);
+	if (!parks && req->file != file)
+		outcome->file_end = 0;
+	ret = uaio_place(req, next, outcome, &next);
+	if (unlikely(ret < 0)) {
+		uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
+		uaio_req_complete(req, ret);
+		return 0;
+	}
 	if (next == UAIO_NEXT_WAIT_ORDER)
 		return 0;
 	if (uaio_next_parks(next)) {
-		req->edges = outcome->edges;
-		req->until_ns = outcome->until_ns;
 		if (!batch->has_parked)
 			uaio_ready_pin(&queue->group.ready);
 		batch->has_parked = true;
@@ -566,104 +547,6 @@ int uaio_batch_add_fixed(struct uaio_batch *batch, struct uaio_file *file,
 	ret = uaio_batch_add(batch, file, &own);
 	uaio_file_unuse(file);
 	return ret;
-}
-
-static int64_t execute_to_end(const struct uaio_op_def *op,
-			      const struct uaio_sqe *sqe, bool is_stream)
-{
-	int64_t res = op->run(sqe, sqe->fd, is_stream, 0);
-	struct pollfd pfd = { .fd = sqe->fd, .events = (short)sqe->events };
-
-	while (op->class == UAIO_CLASS_POLL && res == -EAGAIN) {
-		(void)sys_ppoll(&pfd, 1, NULL, NULL, 0);
-		res = op->run(sqe, sqe->fd, is_stream, 0);
-	}
-	return res;
-}
-
-/* Wait until requests on the inode that were accepted earlier have returned. */
-static void await_inode(const struct uaio_file *file)
-{
-	enum { SOON_NS = 50000 };
-	uint32_t word = 0;
-
-	while (file->inode && uaio_inode_is_busy(file->inode))
-		(void)uaio_sleep(&word, 0, uaio_now_ns() + SOON_NS);
-}
-
-/*
- * Execute the request of a thread with another descriptor table, which does that
- * itself, however long it takes (table.h).
- */
-static int execute_parted(struct uaio_file *file, const struct uaio_sqe *sqe,
-			  struct uaio_outcome *ret)
-{
-	const struct uaio_op_def *op = &uaio_optab[sqe->op];
-
-	if (op->has_no_file) {
-		ret->res = op->run(sqe, -1, false, 0);
-		return 0;
-	}
-	if (op->class != UAIO_CLASS_POLL)
-		await_inode(file);
-	if (uaio_has_odd_flags(op, sqe))
-		return uaio_try_flags(file, sqe, ret);
-	ret->res = execute_to_end(op, sqe,
-				  uaio_file_has(file, uaio_stream_flag(op)));
-	return 0;
-}
-
-/* The thread waits for its own requests, so one that is late keeps it. */
-static int execute_parted_faulty(struct uaio_file *file,
-				 const struct uaio_sqe *sqe,
-				 struct uaio_outcome *ret)
-{
-	struct uaio_sqe own = *sqe;
-	struct uaio_fault_plan plan;
-	uint32_t word = 0;
-	int64_t until;
-	int error = 0;
-
-	uaio_fault_plan(file, &own, &plan);
-	ret->res = plan.error;
-	if (!plan.error)
-		error = execute_parted(file, &own, ret);
-	until = uaio_now_ns() + plan.delay_ns;
-	while (!error && plan.delay_ns && uaio_now_ns() < until)
-		(void)uaio_sleep(&word, 0, until);
-	return error;
-}
-
-int uaio_batch_add_parted(struct uaio_batch *batch, struct uaio_file *file,
-			  const struct uaio_sqe *sqe)
-{
-	struct uaio_outcome outcome = { .start = uaio_stats_now() };
-	struct uaio_completion completion = {
-		.data = sqe->data,
-		.key = sqe->key,
-		.word = sqe->word,
-	};
-	const struct uaio_post post = {
-		.completions = &completion,
-		.nr = 1,
-		.is_inline = true,
-		.words = sqe->word,
-	};
-	int ret = uaio_optab[sqe->op].prep(sqe, file);
-
-	if (ret == 0)
-		ret = unlikely(uaio_config.has_faults)
-			      ? execute_parted_faulty(file, sqe, &outcome)
-			      : execute_parted(file, sqe, &outcome);
-	if (ret < 0)
-		return ret;
-	outcome.end = uaio_stats_now();
-	if (unlikely(batch->stats))
-		count_inline(batch, file, sqe, &outcome);
-	completion.res = (int32_t)outcome.res;
-	completion.flags = sqe->leaves_more ? UAIO_COMPLETION_LEAVES : 0;
-	uaio_queue_post_parted(batch->queue, &post);
-	return 0;
 }
 
 void uaio_batch_end(struct uaio_batch *batch)
