@@ -78,6 +78,21 @@ static inline enum uaio_waitq_id uaio_waitq_id_of(const struct uaio_req *req)
 	}
 }
 
+/*
+ * Try req, which is TRIED, on fd. is_known: fd is known to be its file.
+ * Return: as uaio_req_try(); WAIT_FILE also if only a call that blocks could execute it,
+ * and that would block now.
+ */
+enum uaio_next uaio_ready_try(struct uaio_req *req, int fd, bool is_known,
+			      int64_t *ret_res);
+
+/*
+ * Hand a RUNNING request to a worker, with its wait queue. Its call will block, and a thread
+ * that closes the descriptor could not wait for that: so the call is never made on the
+ * client's own descriptor. If the descriptor table is full, req completes with -EAGAIN.
+ */
+void uaio_ready_hand_to_worker(struct uaio_req *req);
+
 /* Return: EPOLL*: the events that the epoll has to tell for a request. */
 uint32_t uaio_ready_events_of(const struct uaio_req *req);
 

@@ -32,129 +32,6 @@ enum {
 	FRESH_TRIES = 16,
 };
 
-/* Return: what poll() says; all bits where it cannot be asked. */
-static uint32_t look(const struct uaio_req *req, int fd)
-{
-	static const struct timespec zero;
-	struct pollfd pfd = {
-		.fd = fd,
-		.events = (short)uaio_ready_events_of(req),
-	};
-
-	/* As under a limit of no descriptors */
-	if (sys_ppoll(&pfd, 1, &zero, NULL, 0) < 0)
-		return UINT32_MAX;
-	return (unsigned short)pfd.revents;
-}
-
-/*
- * Return: whether a request is worth a call, on a file that knows no call that
- * does not block.
- */
-static bool is_ready_now(const struct uaio_req *req, int fd)
-{
-	if (uaio_waitq_id_of(req) == UAIO_WAITQ_READ &&
-	    uaio_terminal_read_ends(req->file, fd))
-		return true;
-	return look(req, fd);
-}
-
-bool uaio_ready_is_doubtful(const struct uaio_req *req, int fd)
-{
-	enum uaio_waitq_id id = uaio_waitq_id_of(req);
-
-	if (id == UAIO_WAITQ_POLL || id == UAIO_WAITQ_ERRORS)
-		return false;
-	/*
-	 * An error that a socket keeps until it is asked for (IP_RECVERR) makes
-	 * nothing ready, and may stay for long.
-	 */
-	return look(req, fd) & ~(uint32_t)POLLERR;
-}
-
-/*
- * Return: whether the request reads from a datagram socket that was shut down
- * for reading: only a call that may wait says so.
- */
-static bool is_shut(const struct uaio_req *req, int fd)
-{
-	static const struct timespec zero;
-	struct pollfd pfd = { .fd = fd, .events = POLLIN | POLLRDHUP };
-
-	return uaio_waitq_id_of(req) == UAIO_WAITQ_READ &&
-	       req->file->flags & UAIO_FILE_F_SOCKET &&
-	       !(req->file->flags & UAIO_FILE_F_SOCK_STREAM) &&
-	       sys_ppoll(&pfd, 1, &zero, NULL, 0) == 1 &&
-	       pfd.revents & POLLRDHUP;
-}
-
-/*
- * Return: whether a worker of the request's identity is to make its call now. A send to a
- * socket that listens fails, and nothing makes that one ready.
- */
-static __attribute__((noinline)) bool is_for_its_own(const struct uaio_req *req,
-						     int fd)
-{
-	return is_ready_now(req, fd) ||
-	       (uaio_waitq_id_of(req) == UAIO_WAITQ_WRITE &&
-		req->file->flags & UAIO_FILE_F_SOCKET &&
-		uaio_sock_option(fd, SO_ACCEPTCONN) == 1);
-}
-
-/* Try req on fd. Return: as uaio_req_try(). */
-static enum uaio_next try(struct uaio_req *req, int fd, bool is_known,
-			  int64_t *ret_res)
-{
-	enum uaio_next next;
-
-	if (fd >= 0 && is_known &&
-	    uaio_optab[req->sqe.op].tries->waits_on(&req->sqe, fd))
-		return UAIO_NEXT_WAIT_FILE;
-	if (unlikely(!uaio_req_is_mine(req)) && fd >= 0)
-		return is_for_its_own(req, fd) ? UAIO_NEXT_WORKER
-					       : UAIO_NEXT_WAIT_FILE;
-	next = uaio_req_try(req, fd, is_known, ret_res);
-	if (next == UAIO_NEXT_WORKER && fd >= 0 && !is_ready_now(req, fd))
-		return UAIO_NEXT_WAIT_FILE;
-	if (next == UAIO_NEXT_WAIT_FILE && fd >= 0 && is_shut(req, fd))
-		return UAIO_NEXT_WORKER;
-	return next;
-}
-
-/*
- * Hand req to a worker. Its call will block, and a thread that closes the
- * descriptor could not wait for that: so the call is never made on the client's
- * own descriptor. If the descriptor table is full, req completes with -EAGAIN.
- */
-static void hand_to_worker(struct uaio_req *req)
-{
-	struct list startable;
-
-	req->owns_waitq = true;
-	if (!uaio_file_make_private(req->file)) {
-		uaio_flow->complete(req, -EAGAIN, NULL);
-		return;
-	}
-	uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_PREPPED);
-	req->next = UAIO_NEXT_WORKER;
-	list_init(&startable);
-	list_add_tail(&startable, &req->link);
-	uaio_flow->start_all(&startable);
-}
-
-void uaio_ready_returned(struct uaio_req *req)
-{
-	struct uaio_file *file = req->file;
-	enum uaio_waitq_id id = uaio_waitq_id_of(req);
-	struct uaio_waitq *waitq = &file->waitqs[id];
-
-	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	uaio_waitq_count_out(waitq, req);
-	waitq->is_running = false;
-	uaio_waitq_kick_locked(file, id, NULL);
-	uaio_unlock(&file->lock, UAIO_RANK_FILE);
-}
-
 /*
  * Note what came of a try: whether the next one pays (wait queue: retry_pays,
  * nr_misses).
@@ -313,7 +190,7 @@ static enum uaio_next try_unlocked(struct run *run, struct uaio_req *req,
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 	is_known = is_known || !uaio_req_has_lost_file(req, fd);
 	/* [step: TRY] */
-	next = try(req, fd, is_known, ret_res);
+	next = uaio_ready_try(req, fd, is_known, ret_res);
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	if (is_known)
 		uaio_watch_is_sure_locked(req->watch, nr_adds);
@@ -404,6 +281,40 @@ post_unlocked(struct run *run, struct uaio_req *req, int64_t res)
 }
 
 /*
+ * A try has ended with next, DONE or WORKER: req leaves its wait queue, which is its own if
+ * it goes to a worker. The file's lock is released meanwhile. fd, res: of the try.
+ */
+static void end_try_locked(struct run *run, struct uaio_req *req, int fd,
+			   enum uaio_next next, int64_t res, bool is_cancelled)
+{
+	struct uaio_file *file = run->file;
+	struct uaio_canceller *canceller;
+
+	canceller = uaio_try_end_locked(req, UAIO_REQ_PARKED);
+	list_remove(&req->link);
+	uaio_timer_remove_locked(req);
+	if (next == UAIO_NEXT_DONE)
+		uaio_waitq_count_out(run->waitq, req);
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	if (likely(next == UAIO_NEXT_DONE)) {
+		/*
+		 * Counted before the event is posted: a thread that sees the event
+		 * finds it counted. Callers count their own later.
+		 */
+		if (run->by == UAIO_RUN_BY_FALLBACK)
+			uaio_ready_add(&uaio_ready_counters.nr_by_fallback, 1);
+		uaio_done_add(run->done, req, res, fd);
+		run->nr_done++;
+	}
+	if (unlikely(next == UAIO_NEXT_WORKER || canceller))
+		uaio_done_complete(run->done);
+	if (next == UAIO_NEXT_WORKER)
+		uaio_ready_hand_to_worker(req);
+	uaio_canceller_tell(canceller, is_cancelled);
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+}
+
+/*
  * Try req, which stays in the wait queue meanwhile, since a thread that arms
  * goes by what is there. Return: as uaio_req_try(); WORKER: the wait queue is its now.
  */
@@ -412,7 +323,6 @@ static enum uaio_next run_one_locked(struct run *run, struct uaio_req *req)
 	struct uaio_file *file = run->file;
 	bool is_unpollable = file->is_unpollable, in_doubt = false;
 	enum uaio_next next = UAIO_NEXT_DONE;
-	struct uaio_canceller *canceller;
 	bool is_cancelled;
 	int fd = -1;
 	int64_t res = told_locked(file, req);
@@ -450,28 +360,7 @@ static enum uaio_next run_one_locked(struct run *run, struct uaio_req *req)
 		res = uaio_req_cancelled_res(req);
 		next = UAIO_NEXT_DONE;
 	}
-	canceller = uaio_try_end_locked(req, UAIO_REQ_PARKED);
-	list_remove(&req->link);
-	uaio_timer_remove_locked(req);
-	if (next == UAIO_NEXT_DONE)
-		uaio_waitq_count_out(run->waitq, req);
-	uaio_unlock(&file->lock, UAIO_RANK_FILE);
-	if (likely(next == UAIO_NEXT_DONE)) {
-		/*
-		 * Counted before the event is posted: a thread that sees the event
-		 * finds it counted. Callers count their own later.
-		 */
-		if (run->by == UAIO_RUN_BY_FALLBACK)
-			uaio_ready_add(&uaio_ready_counters.nr_by_fallback, 1);
-		uaio_done_add(run->done, req, res, fd);
-		run->nr_done++;
-	}
-	if (unlikely(next == UAIO_NEXT_WORKER || canceller))
-		uaio_done_complete(run->done);
-	if (next == UAIO_NEXT_WORKER)
-		hand_to_worker(req);
-	uaio_canceller_tell(canceller, is_cancelled);
-	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	end_try_locked(run, req, fd, next, res, is_cancelled);
 	return next;
 }
 
