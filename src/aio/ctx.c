@@ -414,6 +414,43 @@ void uaio_ctx_return_tickets(struct uaio_ctx *ctx, unsigned nr)
 		uaio_ctx_wake_destroyer(ctx);
 }
 
+struct uaio_ctx *uaio_ctx_use(uint64_t handle)
+{
+	struct uaio_ctx *ctx = uaio_ctx_find(handle);
+
+	if (!ctx)
+		return NULL;
+	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
+	if (load_relaxed(&ctx->handle) == handle)
+		ctx->nr_users++;
+	else
+		handle = 0;
+	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);
+	return handle ? ctx : NULL;
+}
+
+void uaio_ctx_unuse(struct uaio_ctx *ctx)
+{
+	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
+	ctx->nr_users--;
+	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);
+	/* relaxed: ordered by the lock, see is_drained() */
+	if (load_relaxed(&ctx->tickets) & UAIO_TICKETS_DEAD)
+		uaio_ctx_wake_destroyer(ctx);
+}
+
+bool uaio_ctx_is_empty(uint64_t handle)
+{
+	struct uaio_ctx *ctx = uaio_ctx_use(handle);
+	bool is_empty;
+
+	if (!ctx)
+		return false;
+	is_empty = uaio_ring_unread(&ctx->ring) == 0;
+	uaio_ctx_unuse(ctx);
+	return is_empty;
+}
+
 /*
  * The ring is copied rather than moved: a submitter may still read the head at
  * the old address, without a lock, and must find a head that is not ahead of
