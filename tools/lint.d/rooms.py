@@ -3,6 +3,9 @@
 
 A folder in a room has a section of the room's README, with a heading that begins
 with `folder/`; the table there has the files by their names alone.
+
+Rows of WALKS are `| number | function | file in src/ | ... |`: the function is defined
+in that file.
 """
 import re
 
@@ -10,6 +13,8 @@ from tree import Finding
 
 SOURCE = re.compile(r"(src/\w+)/((?:\w+/)?(?!test-)[\w-]+\.[chS])")
 INSTALLED = {"uaio.h"}
+WALKS = "doc/design.md"
+HOP = re.compile(r"\| \d+ \| `(\w+)` \| `([\w/-]+\.c)` \|")
 NAME = re.compile(r"`([\w-]+\.[chS])`")
 SECTION = re.compile(r"#+ (?:`(\w+/)`)?")
 
@@ -42,8 +47,22 @@ def _findings(page, text, names):
             yield Finding(page, number, f"{name} is not there")
 
 
+def _hops(tree):
+    """What is wrong with the walks of requests."""
+    for number, line in enumerate(tree.read(WALKS).splitlines(), 1):
+        hop = HOP.match(line)
+        if not hop:
+            continue
+        path = f"src/{hop[2]}"
+        # A definition begins its line, or follows the line of its type.
+        if not tree.exists(path) or not re.search(
+                rf"^[\w *()]*\b{hop[1]}\([^;]*\n?[^;]*\)\s*\{{",
+                tree.read(path), re.M):
+            yield Finding(WALKS, number, f"{path} does not define {hop[1]}()")
+
+
 def check(tree):
-    rooms, findings = {}, []
+    rooms, findings = {}, list(_hops(tree))
     for path in tree.paths():
         source = SOURCE.fullmatch(path)
         if source:
