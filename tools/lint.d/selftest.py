@@ -266,6 +266,9 @@ for sentence, text in (
 file_with("words", "a first page that is too long", "README.md",
           *["word"] * 601, line=1)
 
+file_with("length", "a function that is too long", "src/req/planted.c",
+          "int f(void)", "{", *["\tg();"] * 59, "}", line=3)
+
 for path in ("src/req/planted.c", "src/tool/run/planted.c"):
     file_with("tested", f"a source that does not say what tests it: {path}",
               path, "int planted;", line=1)

@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 
-from tree import Finding
+from tree import Finding, is_test
 
 
 def check_format(tree):
@@ -41,6 +41,9 @@ DOCUMENT = re.compile(r"(?<![\w/.~-])((?:[\w-]+/)*[\w-]+\.md)\b")
 # A source of ours in a document, or in a comment, has its path from the root.
 PATH = re.compile(r"(?<![\w./*-])"
                   r"((?:src|test|tools)/(?:[\w-]+/)*[\w-]+\.(?:[chS]|py))\b")
+
+# Of a function of the library or the command, from its { to its }.
+FUNCTION_LINES = 60
 
 # Pages that a newcomer reads whole, and the words they may have.
 LENGTHS = {"README.md": 600, "CHANGELOG.md": 900}
@@ -96,4 +99,22 @@ def check_tested(tree):
             findings.append(Finding(
                 path, 1, f"has no test-{name} beside it: say in its head, or "
                 "in its header's, what it is \"Tested by\""))
+    return findings
+
+
+def check_length(tree):
+    """Functions; in our format { and } of no other thing begin a line."""
+    findings = []
+    for path in tree.c_files("src"):
+        if is_test(path):
+            continue
+        begin = 0
+        for number, line in enumerate(tree.read(path).splitlines(), 1):
+            if line == "{":
+                begin = number
+            elif line == "}" and number - begin >= FUNCTION_LINES:
+                findings.append(Finding(
+                    path, begin, f"a function of {number - begin + 1} lines, "
+                    f"and no more than {FUNCTION_LINES} are read at once: "
+                    "split it"))
     return findings
