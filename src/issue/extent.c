@@ -108,7 +108,7 @@ enum uaio_order uaio_order_of(struct uaio_file *file,
 	 * for the inode's lock, and so does what changes the file's length, for those
 	 * that are exclusive; and what is at the file's position, for the position.
 	 */
-	if (sqe->is_unordered && class != UAIO_CLASS_WRITE &&
+	if (uaio_sqe_rules(sqe)->has_no_order && class != UAIO_CLASS_WRITE &&
 	    class != UAIO_CLASS_RESIZE && sqe->off != UAIO_OFF_POSITION)
 		return UAIO_ORDER_NONE;
 	switch (class) {

@@ -38,7 +38,8 @@ enum uaio_order uaio_order_of(struct uaio_file *file,
  */
 static inline bool uaio_has_order(const struct uaio_req *req)
 {
-	return req->order != UAIO_ORDER_NONE || !req->sqe.is_unordered;
+	return req->order != UAIO_ORDER_NONE ||
+	       !uaio_sqe_rules(&req->sqe)->has_no_order;
 }
 
 /*

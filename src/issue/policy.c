@@ -61,7 +61,8 @@ static bool is_busy(const struct uaio_inode *inode)
 /* The same, which is busy. Return: whether a request need not mind that. */
 static bool may_pass(const struct uaio_inode *inode, const struct uaio_sqe *sqe)
 {
-	return sqe->is_unordered && sqe->off != UAIO_OFF_POSITION && inode &&
+	return uaio_sqe_rules(sqe)->has_no_order &&
+	       sqe->off != UAIO_OFF_POSITION && inode &&
 	       !uaio_config.force_worker;
 }
 
@@ -315,7 +316,8 @@ int uaio_try_flags(struct uaio_file *file, const struct uaio_sqe *sqe,
 	    (uaio_file_kind(file) != UAIO_KIND_CACHED &&
 	     uaio_file_kind(file) != UAIO_KIND_DIRECT))
 		return -EOPNOTSUPP;
-	if (sqe->is_again && !load_relaxed(&file->nowait_refused) &&
+	if (uaio_sqe_rules(sqe)->fails_busy_writes &&
+	    !load_relaxed(&file->nowait_refused) &&
 	    uaio_optab[sqe->op].class == UAIO_CLASS_WRITE)
 		ret->res = -EAGAIN;
 	return 0;

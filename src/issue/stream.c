@@ -82,7 +82,8 @@ static bool can_be_patient(const struct uaio_file *file,
 			       ? UAIO_FILE_F_OLD_READ
 			       : UAIO_FILE_F_OLD_WRITE;
 
-	return sqe->is_patient && uaio_file_kind(file) == UAIO_KIND_STREAM &&
+	return uaio_sqe_rules(sqe)->waits_for_nonblock &&
+	       uaio_file_kind(file) == UAIO_KIND_STREAM &&
 	       !uaio_file_has(file, old);
 }
 
@@ -113,7 +114,8 @@ static int64_t time_limit(const struct uaio_file *file,
 			  const struct uaio_sqe *sqe)
 {
 	/* One that is patient is for its client to end. */
-	return uaio_file_has(file, UAIO_FILE_F_SOCKET) && !sqe->is_patient
+	return uaio_file_has(file, UAIO_FILE_F_SOCKET) &&
+			       !uaio_sqe_rules(sqe)->ignores_timeouts
 		       ? time_limit_of_socket(sqe)
 		       : 0;
 }

@@ -277,7 +277,8 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
  */
 static bool may_wait(const struct uaio_file *file, const struct uaio_sqe *sqe)
 {
-	return sqe->is_patient && !(sqe->rw_flags & RWF_NOWAIT) &&
+	return uaio_sqe_rules(sqe)->waits_for_nonblock &&
+	       !(sqe->rw_flags & RWF_NOWAIT) &&
 	       uaio_file_has(file, UAIO_FILE_F_STREAM);
 }
 

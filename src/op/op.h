@@ -56,6 +56,33 @@ enum {
 		8, /* what is linked to it starts when it is due */
 };
 
+/* What clients of a door count on: a row for each door, which its requests name. */
+struct uaio_rules {
+	/* Requests of a file have no order unless linked: reads and syncs do not wait. */
+	bool has_no_order;
+	/* A request waits for a stream that is O_NONBLOCK, if it need not block for that. */
+	bool waits_for_nonblock;
+	/* A request waits for a socket however long the timeouts of that are. */
+	bool ignores_timeouts;
+	/* A write that has moved a part of its bytes ends, and moves no file's position. */
+	bool ends_short_writes;
+	/* A read or write of no bytes is not made where the kernel fails it. */
+	bool skips_empty;
+	/* A write that its file cannot make with RWF_NOWAIT just then fails with EAGAIN. */
+	bool fails_busy_writes;
+	/* A write raises no SIGPIPE. */
+	bool no_sigpipe;
+};
+
+enum uaio_door_rules {
+	UAIO_RULES_OF_AIO, /* and of whoever says nothing */
+	UAIO_RULES_OF_URING,
+	UAIO_RULES_OF_POSIX,
+	UAIO_NR_RULES,
+};
+
+extern const struct uaio_rules uaio_rules[UAIO_NR_RULES];
+
 struct uaio_sqe {
 	uint8_t op;            /* enum uaio_op */
 	bool is_signalled : 1; /* its completion is signalled by a descriptor */
@@ -83,22 +110,13 @@ struct uaio_sqe {
 	bool is_multishot : 1;
 	/* It is posted before the next request of its submission is issued. */
 	bool posts_at_once : 1;
-	/*
-	 * Its client counts on no order among requests of a file that are not linked:
-	 * reads and syncs wait for no other.
-	 */
-	bool is_unordered : 1;
-	/* It waits for a stream that is O_NONBLOCK, if it need not block for that. */
-	bool is_patient : 1;
-	/* A write that its file cannot make with RWF_NOWAIT just then is EAGAIN. */
-	bool is_again : 1;
 	bool is_fixed : 1; /* on a fixed file, not fd: submit.h's, or chain.h */
 	/* If it breaks its chain, the completions of those after it are QUIET. */
 	bool is_quiet : 1;
-	bool is_deaf : 1; /* a write that raises no SIGPIPE */
 	/* Its door chooses its memory, or takes what it opens: struct uaio_op_door. */
 	bool by_door : 1;
 	bool is_cut : 1; /* link.c's: its chain broke; is_quiet: of what broke it */
+	uint8_t door;    /* enum uaio_door_rules: what its client counts on */
 	uint8_t links;   /* UAIO_LINK*: the request is in a chain */
 	uint16_t ioprio; /* 0: none asked for */
 	union {
@@ -132,6 +150,12 @@ struct uaio_sqe {
 	uint64_t data; /* given back in the completion */
 	uint64_t key;  /* as well; requests are cancelled by it */
 };
+
+static inline const struct uaio_rules *
+uaio_sqe_rules(const struct uaio_sqe *sqe)
+{
+	return &uaio_rules[sqe->door];
+}
 
 /*
  * As off: at the open file's own position, as read() and write(); streams have no

@@ -472,3 +472,17 @@ const struct uaio_op_def uaio_optab[] = {
 };
 static_assert(sizeof(uaio_optab) / sizeof(uaio_optab[0]) == UAIO_NR_OPS,
 	      "a row for each operation");
+
+const struct uaio_rules uaio_rules[] = {
+	[UAIO_RULES_OF_URING] = {
+		.has_no_order = true,
+		.waits_for_nonblock = true,
+		.ignores_timeouts = true,
+		.ends_short_writes = true,
+		.skips_empty = true,
+		.fails_busy_writes = true,
+	},
+	[UAIO_RULES_OF_POSIX] = {
+		.no_sigpipe = true,
+	},
+};

@@ -219,13 +219,18 @@ static bool is_eventfd(int fd)
 static int64_t write_nothing(const struct uaio_sqe *sqe, int fd)
 {
 	int64_t res = sys_send(
-		fd, NULL, 0, MSG_DONTWAIT | (sqe->is_deaf ? MSG_NOSIGNAL : 0));
+		fd, NULL, 0,
+		MSG_DONTWAIT |
+			(uaio_sqe_rules(sqe)->no_sigpipe ? MSG_NOSIGNAL : 0));
 
 	/* A write of 0 bytes can wait only on a socket. */
 	if (res == -ENOTSOCK || res == -ENOSYS)
 		res = sys_write(fd, NULL, 0);
 	/* The kernel's io_uring does not ask for that. */
-	return res == -EINVAL && sqe->is_patient && is_eventfd(fd) ? 0 : res;
+	return res == -EINVAL && uaio_sqe_rules(sqe)->skips_empty &&
+			       is_eventfd(fd)
+		       ? 0
+		       : res;
 }
 
 /*
@@ -311,7 +316,7 @@ static int64_t read_message(int fd, const struct iovec *iov, int nr)
 
 /* As read_message(). A write to a socket of records ends one. */
 static int64_t write_message(int fd, const struct iovec *iov, int nr,
-			     bool is_deaf)
+			     bool no_sigpipe)
 {
 	struct uaio_msghdr msg = {
 		.msg_iov = (struct iovec *)(uintptr_t)iov,
@@ -323,9 +328,9 @@ static int64_t write_message(int fd, const struct iovec *iov, int nr,
 	if (type < 0)
 		return UAIO_OP_BLOCKS;
 	res = sys_sendmsg(fd, &msg,
-			  MSG_DONTWAIT | (is_deaf ? MSG_NOSIGNAL : 0) |
+			  MSG_DONTWAIT | (no_sigpipe ? MSG_NOSIGNAL : 0) |
 				  (type == SOCK_SEQPACKET ? MSG_EOR : 0));
-	if (res == -EPIPE && is_deaf)
+	if (res == -EPIPE && no_sigpipe)
 		return reason_of_end(fd);
 	return is_no_socket(res) ? UAIO_OP_BLOCKS : res;
 }
@@ -497,8 +502,9 @@ static uint32_t write_flags(const struct uaio_sqe *sqe, bool is_stream,
 	uint32_t flags =
 		sqe->rw_flags | (extra_flags & ~(uint32_t)UAIO_RWF_ON_SOCKET);
 
-	return unlikely(is_stream) && sqe->is_deaf ? flags | UAIO_RWF_HAS_WAITED
-						   : flags;
+	return unlikely(is_stream) && uaio_sqe_rules(sqe)->no_sigpipe
+		       ? flags | UAIO_RWF_HAS_WAITED
+		       : flags;
 }
 
 static int64_t writev_flags(const struct uaio_sqe *sqe, int fd,
@@ -568,7 +574,7 @@ static int64_t stay(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	int open_flags;
 
 	if (likely(is_stream || sqe->off != UAIO_OFF_POSITION ||
-		   !sqe->is_patient || res <= 0 ||
+		   !uaio_sqe_rules(sqe)->ends_short_writes || res <= 0 ||
 		   (uint64_t)res >= uaio_sqe_bytes(sqe)))
 		return res;
 	open_flags = sys_fcntl(fd, F_GETFL, 0);
@@ -600,7 +606,7 @@ int64_t uaio_rw_run_writev(const struct uaio_sqe *sqe, int fd, bool is_stream,
  */
 static int64_t read_folder(const struct uaio_sqe *sqe)
 {
-	return sqe->is_patient && !sqe->len ? 0 : -EISDIR;
+	return uaio_sqe_rules(sqe)->skips_empty && !sqe->len ? 0 : -EISDIR;
 }
 
 int64_t uaio_rw_run_read(const struct uaio_sqe *sqe, int fd, bool is_stream,
@@ -677,11 +683,11 @@ int64_t uaio_rw_run_select(const struct uaio_sqe *sqe, int fd, bool is_stream,
 /* Write to a socket, by its own call. flags: as of writev_flags(). */
 static int64_t write_socket(const struct uaio_sqe *sqe, int fd, uint32_t flags)
 {
-	bool is_deaf = flags & UAIO_RWF_HAS_WAITED;
+	bool no_sigpipe = flags & UAIO_RWF_HAS_WAITED;
 	int64_t res = sys_send(fd, sqe->buf, sqe->len,
-			       MSG_DONTWAIT | (is_deaf ? MSG_NOSIGNAL : 0));
+			       MSG_DONTWAIT | (no_sigpipe ? MSG_NOSIGNAL : 0));
 
-	return res == -EPIPE && is_deaf ? reason_of_end(fd) : res;
+	return res == -EPIPE && no_sigpipe ? reason_of_end(fd) : res;
 }
 
 int64_t uaio_rw_run_write(const struct uaio_sqe *sqe, int fd, bool is_stream,

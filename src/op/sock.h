@@ -128,7 +128,8 @@ static inline bool uaio_sqe_is_whole(const struct uaio_sqe *sqe, int fd,
 		return res == 0 || likely(!(sqe->call_flags & MSG_WAITALL)) ||
 		       (!sqe->by_door && (uint64_t)res >= sqe->len) ||
 		       !uaio_sock_goes_on(sqe, fd);
-	return op->class == UAIO_CLASS_READ || sqe->is_patient ||
+	return op->class == UAIO_CLASS_READ ||
+	       uaio_sqe_rules(sqe)->ends_short_writes ||
 	       (uint64_t)res >= uaio_sqe_bytes(sqe);
 }
 

@@ -50,8 +50,8 @@ static enum uaio_first rw_first(const struct uaio_sqe *sqe, int fd)
 	if (unlikely(sqe->is_multishot))
 		return UAIO_FIRST_WAIT;
 	/* A read of no bytes waits for nothing, as in the kernel's io_uring. */
-	if (sqe->is_patient && !sqe->by_door && !is_write(sqe) &&
-	    !uaio_sqe_bytes(sqe))
+	if (uaio_sqe_rules(sqe)->skips_empty && !sqe->by_door &&
+	    !is_write(sqe) && !uaio_sqe_bytes(sqe))
 		return UAIO_FIRST_PASS;
 	return UAIO_FIRST_TRY;
 }
@@ -73,7 +73,7 @@ bool uaio_rw_can_only_poll(const struct uaio_sqe *sqe,
 {
 	const uint32_t neither = UAIO_FILE_F_OLD_READ | UAIO_FILE_F_OLD_WRITE;
 
-	return sqe->is_patient &&
+	return uaio_sqe_rules(sqe)->waits_for_nonblock &&
 	       uaio_optab[sqe->op].tries->waits_to_end == rw_waits_to_end &&
 	       uaio_file_kind(file) == UAIO_KIND_STREAM &&
 	       (load_relaxed(&file->flags) & neither) == neither;

@@ -167,7 +167,7 @@ static struct uaio_sqe translate(const struct aiocb *aiocb, enum uaio_op op)
 	return (struct uaio_sqe){
 		.op = (uint8_t)op,
 		.fd = aiocb->aio_fildes,
-		.is_deaf = true,
+		.door = UAIO_RULES_OF_POSIX,
 		.off = aiocb->aio_offset,
 		.buf = (void *)aiocb->aio_buf,
 		.len = aiocb->aio_nbytes,

@@ -103,11 +103,9 @@ static int prepare(const struct call *call, struct uaio_uring_entry *entry)
 		.fd = raw->fd,
 		.data = raw->user_data,
 		.key = raw->opcode,
-		.is_unordered = true,
 		.is_signalled = call->is_signalled,
-		.is_patient = true,
 		.is_quiet = raw->flags & IOSQE_CQE_SKIP_SUCCESS,
-		.is_again = true,
+		.door = UAIO_RULES_OF_URING,
 	};
 	if (unlikely(!entry->row)) {
 		entry->sqe.links = links_of(raw);
