@@ -5,7 +5,6 @@
 #include "req/queue.h"
 #include "req/req.h"
 #include "wait/order.h"
-#include "wait/page.h"
 #include "ready/ready.h"
 #include "flow/link.h"
 #include "issue/extent.h"
@@ -53,9 +52,7 @@ static enum uaio_next place_in_order(struct uaio_req *req, enum uaio_next next,
 		(uint8_t)uaio_order_of(req->file, &req->sqe, end, &req->range);
 	if (uaio_has_order(req) && !uaio_order_enter(req))
 		return UAIO_NEXT_WAIT_ORDER;
-	return next == UAIO_NEXT_WAIT_PAGES && uaio_page_expect(req)
-		       ? next
-		       : UAIO_NEXT_WORKER;
+	return uaio_next_parks(next) ? UAIO_NEXT_WORKER : next;
 }
 
 int uaio_place(struct uaio_req *req, enum uaio_next next,

@@ -197,13 +197,6 @@ bool uaio_page_start(const struct uaio_inode *inode, const struct uaio_sqe *sqe,
 	return false;
 }
 
-bool uaio_page_expect(struct uaio_req *req)
-{
-	if (req->file->kind == UAIO_KIND_CACHED)
-		req->device = device_of(req->file->inode, req->sqe.fd);
-	return req->device;
-}
-
 /* relaxed throughout: the counts are written under the lock, and peeked at */
 static void enter_locked(struct uaio_req *req)
 {
@@ -275,9 +268,15 @@ static void start_all_locked(struct uaio_device *device,
 
 bool uaio_page_park(struct uaio_req *req)
 {
-	struct uaio_device *device = req->device;
+	struct uaio_device *device =
+		req->file->kind == UAIO_KIND_CACHED
+			? device_of(req->file->inode, req->sqe.fd)
+			: NULL;
 	bool parks = false;
 
+	if (!device)
+		return false;
+	req->device = device;
 	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
 	/* relaxed: see is_free_locked() */
 	if (load_relaxed(&req->file->is_closing)) {

@@ -62,16 +62,9 @@ bool uaio_page_start(const struct uaio_inode *inode, const struct uaio_sqe *sqe,
 		     uint64_t bytes);
 
 /*
- * The pages of req, which is PREPPED, were started: note its device, so that
- * uaio_page_park() can park it.
- * Return: whether it may be parked.
- */
-bool uaio_page_expect(struct uaio_req *req);
-
-/*
- * Park a PREPPED request whose pages are expected.
- * Return: false if the caller is to queue it, because it is the oldest of its
- * device, or because its descriptor is being closed.
+ * Park a PREPPED request whose pages were started.
+ * Return: false if the caller is to queue it: it is the oldest of its device, its
+ * descriptor is another kind of file by now or is being closed, or memory is short.
  */
 bool uaio_page_park(struct uaio_req *req);
 
