@@ -1,78 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include <errno.h>
-#include <sys/mman.h>
-
 #include "base/check.h"
 #include "base/sys.h"
 #include "wq/wqint.h"
-
-enum {
-	/*
-	 * Of these one device may have 256 (device.c). More requests are rarely
-	 * outstanding on files that answer late.
-	 */
-	MAX_BOUNDED = 292,
-	MAX_UNBOUNDED = 256,
-	MAX_ITEMS = 64,
-	/* A first guess; each wake-up that is timed corrects it. */
-	WAKE_NS = 10000,
-};
-
-struct uaio_wq_crew uaio_wq_crews[UAIO_WQ_CREWS];
-uint32_t uaio_wq_nr_crews;
-const struct uaio_wq_ops *uaio_wq_ops;
-struct uaio_wq_tuning uaio_wq_tuning;
-
-static struct uaio_lock crews_lock; /* rank CREWS */
-
-static void init_crew(struct uaio_wq_crew *crew, const unsigned *max_workers)
-{
-	static const char *const names[UAIO_NR_ACCOUNTS] = {
-		[UAIO_BOUNDED] = "uaio-bound",
-		[UAIO_UNBOUNDED] = "uaio-unbound",
-	};
-
-	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS; i++) {
-		struct uaio_wq_account *account = &crew->accounts[i];
-
-		*account = (struct uaio_wq_account){
-			.thread_name = names[i],
-			.crew = crew,
-			.max_workers = max_workers[i],
-			.max_items = MAX_ITEMS,
-			.wake_ns = WAKE_NS,
-			.lists = account->lists,
-		};
-		list_init(&account->public);
-		list_init(&account->workers);
-		uaio_wq_devices_init(account);
-	}
-	crew->manager = (struct uaio_wq_manager){ 0 };
-	store_relaxed(&crew->nr_enlisted, 0);
-}
-
-void uaio_wq_init(const struct uaio_wq_ops *ops)
-{
-	static const unsigned max_workers[UAIO_NR_ACCOUNTS] = {
-		[UAIO_BOUNDED] = MAX_BOUNDED,
-		[UAIO_UNBOUNDED] = MAX_UNBOUNDED,
-	};
-
-	uaio_wq_ops = ops;
-	uaio_wq_tuning = (struct uaio_wq_tuning){
-		.placement = UAIO_PLACE_PACKED,
-		.batch = 64,
-		.may_spin = true,
-	};
-	crews_lock = (struct uaio_lock){ 0 };
-	init_crew(&uaio_wq_crews[0], max_workers);
-	store_relaxed(&uaio_wq_nr_crews, 1);
-}
-
-void uaio_wq_tune(const struct uaio_wq_tuning *tuning)
-{
-	uaio_wq_tuning = *tuning;
-}
 
 void uaio_wq_lock(struct uaio_wq_account *account)
 {
@@ -89,149 +18,6 @@ void uaio_wq_unlock(struct uaio_wq_account *account)
 	uaio_unlock(&account->lock, UAIO_RANK_ACCOUNT);
 }
 
-/*
- * Crews
- */
-
-/* Return: whether nothing is left of what the crew was formed for (C2). */
-static bool is_over_locked(struct uaio_wq_crew *crew)
-{
-	unsigned nr = 0;
-
-	/* relaxed: changed under the lock of the crews */
-	if (load_relaxed(&crew->nr_enlisted) || uaio_manager_is_there(crew))
-		return false;
-	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS; i++) {
-		uaio_wq_lock(&crew->accounts[i]);
-		nr += crew->accounts[i].nr_workers;
-		uaio_wq_unlock(&crew->accounts[i]);
-	}
-	return !nr;
-}
-
-/* A crew that is over is used again: other threads may be looking at it. */
-static void limit(struct uaio_wq_crew *crew, const unsigned *max_workers)
-{
-	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS; i++) {
-		uaio_wq_lock(&crew->accounts[i]);
-		crew->accounts[i].max_workers = max_workers[i];
-		uaio_wq_unlock(&crew->accounts[i]);
-	}
-}
-
-/* Form a crew of the calling thread's identity. Return: NULL if all are used. */
-static struct uaio_wq_crew *form_locked(void)
-{
-	uint32_t nr = uaio_wq_nr_crews, i = 1;
-	unsigned max_workers[UAIO_NR_ACCOUNTS];
-	struct uaio_wq_crew *crew;
-
-	while (i < nr && !is_over_locked(&uaio_wq_crews[i]))
-		i++;
-	if (i == UAIO_WQ_CREWS)
-		return NULL;
-	crew = &uaio_wq_crews[i];
-	for (unsigned k = 0; k < UAIO_NR_ACCOUNTS; k++) {
-		struct uaio_wq_account *account = &uaio_wq_crews[0].accounts[k];
-
-		uaio_wq_lock(account);
-		/* Only a thread of this crew can execute what waits. */
-		max_workers[k] =
-			account->max_workers ? account->max_workers : 1;
-		uaio_wq_unlock(account);
-	}
-	if (i == nr)
-		init_crew(crew, max_workers);
-	else
-		limit(crew, max_workers);
-	/* relaxed: who looks has a request of this crew, or finds another identity */
-	store_relaxed(&crew->identity, uaio_identity_mine());
-	store_relaxed(&crew->domain, uaio_identity_domain());
-	/* [MB:crews] release: the crew is there. Pairs with nr_crews(). */
-	if (i == nr)
-		store_release(&uaio_wq_nr_crews, nr + 1);
-	return crew;
-}
-
-static uint32_t nr_crews(void)
-{
-	/* [MB:crews] acquire: the crews that are counted are there. */
-	return load_acquire(&uaio_wq_nr_crews);
-}
-
-static struct uaio_wq_crew *find_locked(void)
-{
-	/* relaxed, both: written under the lock */
-	uint32_t nr = load_relaxed(&uaio_wq_nr_crews);
-
-	for (uint32_t i = 1; i < nr; i++)
-		if (load_relaxed(&uaio_wq_crews[i].identity) ==
-		    uaio_identity_mine())
-			return &uaio_wq_crews[i];
-	return NULL;
-}
-
-unsigned uaio_wq_enlist_slowly(void)
-{
-	struct uaio_wq_crew *crew = &uaio_wq_crews[0];
-
-	uaio_identity_check();
-	if (uaio_identity_mine() == UAIO_IDENTITY_OF_PROCESS) {
-		/* If no thread can be had, the submitter executes it. */
-		uaio_wq_hold();
-		return 0;
-	}
-	uaio_lock(&crews_lock, UAIO_RANK_CREWS);
-	crew = find_locked();
-	if (!crew)
-		crew = form_locked();
-	if (crew)
-		store_relaxed(&crew->nr_enlisted, crew->nr_enlisted + 1);
-	uaio_unlock(&crews_lock, UAIO_RANK_CREWS);
-	if (!crew)
-		return UAIO_WQ_NO_CREW;
-	(void)uaio_manager_keep(crew);
-	return (unsigned)(crew - uaio_wq_crews);
-}
-
-void uaio_wq_enlist_in(unsigned crew)
-{
-	if (!crew)
-		return;
-	uaio_lock(&crews_lock, UAIO_RANK_CREWS);
-	store_relaxed(&uaio_wq_crews[crew].nr_enlisted,
-		      uaio_wq_crews[crew].nr_enlisted + 1);
-	uaio_unlock(&crews_lock, UAIO_RANK_CREWS);
-}
-
-void uaio_wq_delist_slowly(unsigned crew)
-{
-	uaio_lock(&crews_lock, UAIO_RANK_CREWS);
-	store_relaxed(&uaio_wq_crews[crew].nr_enlisted,
-		      uaio_wq_crews[crew].nr_enlisted - 1);
-	uaio_unlock(&crews_lock, UAIO_RANK_CREWS);
-}
-
-void uaio_wq_hold(void)
-{
-	/* relaxed: the manager looks under its lock, which is taken next */
-	store_relaxed(&uaio_wq_crews[0].nr_enlisted, 1);
-	(void)uaio_manager_keep(&uaio_wq_crews[0]);
-}
-
-bool uaio_wq_is_of_my_domain(const struct uaio_work *work)
-{
-	/* relaxed: it stays as it is while the item's request is enlisted */
-	return load_relaxed(&uaio_wq_crews[work->crew].domain) ==
-	       uaio_identity_domain();
-}
-
-bool uaio_wq_is_of(const struct uaio_work *work, uint32_t identity)
-{
-	/* relaxed: as above */
-	return load_relaxed(&uaio_wq_crews[work->crew].identity) == identity;
-}
-
 static bool is_of_my_crew(const struct uaio_wq_account *account)
 {
 	/* relaxed: as above */
@@ -242,20 +28,6 @@ static struct uaio_wq_account *account_of(enum uaio_account id,
 					  const struct uaio_work *work)
 {
 	return &uaio_wq_crews[work->crew].accounts[id];
-}
-
-/* Return: the crew of the calling thread, or the process's if it has none. */
-static struct uaio_wq_crew *my_crew(void)
-{
-	struct uaio_wq_crew *crew = NULL;
-
-	if (likely(!uaio_identities_are_many()) ||
-	    uaio_identity_mine() == UAIO_IDENTITY_OF_PROCESS)
-		return &uaio_wq_crews[0];
-	uaio_lock(&crews_lock, UAIO_RANK_CREWS);
-	crew = find_locked();
-	uaio_unlock(&crews_lock, UAIO_RANK_CREWS);
-	return crew;
 }
 
 /*
@@ -352,9 +124,8 @@ bool uaio_wq_is_open_locked(const struct uaio_wq_account *account,
 	       (owner->is_asleep || load_relaxed(&owner->busy_since_ns));
 }
 
-/* Wake nr of the workers that are asleep. */
-static void grant_locked(struct uaio_wq_account *account, unsigned nr,
-			 struct uaio_wq_calls *calls)
+void uaio_wq_grant_locked(struct uaio_wq_account *account, unsigned nr,
+			  struct uaio_wq_calls *calls)
 {
 	if (!nr)
 		return;
@@ -421,7 +192,8 @@ static unsigned first_awake_locked(struct uaio_wq_account *account, int64_t now,
 			/* Its owner counts as searching, but does not run. */
 			account->counters.nr_late += account->nr_idle > 0;
 			uaio_wq_spill_locked(account, i);
-			grant_locked(account, account->nr_idle > 0, calls);
+			uaio_wq_grant_locked(account, account->nr_idle > 0,
+					     calls);
 		} else if (uaio_worklist_has_room(&account->lists[i],
 						  account->max_items)) {
 			return i;
@@ -495,7 +267,7 @@ void uaio_wq_ensure_locked(struct uaio_wq_account *account,
 	unsigned need = uaio_wq_need_locked(account);
 	unsigned nr = need < account->nr_idle ? need : account->nr_idle;
 
-	grant_locked(account, nr, calls);
+	uaio_wq_grant_locked(account, nr, calls);
 	if (account->is_manager_told ||
 	    !uaio_wq_lacks_workers_locked(account, need - nr))
 		return;
@@ -641,7 +413,7 @@ void uaio_wq_hand_over(struct uaio_handover *handover, struct list *ret_refused)
 
 void uaio_wq_revive(struct list *ret_refused)
 {
-	uint32_t nr = nr_crews();
+	uint32_t nr = uaio_wq_count_crews();
 
 	for (uint32_t i = 0; i < nr; i++)
 		for (unsigned k = 0; k < UAIO_NR_ACCOUNTS; k++) {
@@ -677,7 +449,7 @@ struct uaio_work *uaio_wq_take(bool (*is_wanted)(const struct uaio_work *work,
 						 const void *arg),
 			       const void *arg)
 {
-	struct uaio_wq_crew *crew = my_crew();
+	struct uaio_wq_crew *crew = uaio_wq_my_crew();
 	struct uaio_wq_account *account;
 	struct uaio_work *found = NULL;
 	struct uaio_wq_calls calls = { 0 };
@@ -732,7 +504,7 @@ bool uaio_wq_cancel(enum uaio_account id, struct uaio_work *work)
 
 bool uaio_wq_is_full(enum uaio_account id)
 {
-	struct uaio_wq_crew *crew = my_crew();
+	struct uaio_wq_crew *crew = uaio_wq_my_crew();
 	struct uaio_wq_account *account;
 	bool is_full;
 
@@ -744,181 +516,4 @@ bool uaio_wq_is_full(enum uaio_account id)
 		  account->nr_workers >= account->max_workers;
 	uaio_wq_unlock(account);
 	return is_full;
-}
-
-/* Add to nr the callers that are workers of account. Return: the sum. */
-static unsigned add_callers(struct uaio_wq_account *account, const void *on,
-			    uint32_t *ret_tids, unsigned max, unsigned nr)
-{
-	uaio_wq_lock(account);
-	list_for_each (pos, &account->workers) {
-		const struct uaio_worker *worker =
-			container_of(pos, struct uaio_worker, node);
-
-		/*
-		 * [MB:called-on] pairs with uaio_wq_calls().
-		 * [MB:native-closing] seq_cst: with uaio_wq_calls_seq_cst().
-		 */
-		if (load_seq_cst(&worker->called_on) != on)
-			continue;
-		if (nr < max)
-			ret_tids[nr] = worker->tid;
-		nr++;
-	}
-	uaio_wq_unlock(account);
-	return nr;
-}
-
-unsigned uaio_wq_callers(const void *on, uint32_t *ret_tids, unsigned max)
-{
-	uint32_t nr_all = nr_crews();
-	unsigned nr = 0;
-
-	for (uint32_t i = 0; i < nr_all; i++)
-		nr = add_callers(&uaio_wq_crews[i].accounts[UAIO_BOUNDED], on,
-				 ret_tids, max, nr);
-	return nr;
-}
-
-/*
- * Limits
- */
-
-/* Wake all workers, since their roles may have changed. */
-static void apply_and_unlock(struct uaio_wq_account *account)
-{
-	struct uaio_wq_calls calls = { 0 };
-
-	grant_locked(account, account->nr_idle, &calls);
-	/* Fixed workers are created when the first item is queued. */
-	if (load_relaxed(&account->nr_public) || uaio_wq_need_locked(account))
-		uaio_wq_ensure_locked(account, &calls);
-	uaio_wq_unlock(account);
-	/* If the manager has to be called, there are workers. */
-	uaio_wq_deliver_from_worker(account, &calls);
-}
-
-/* The limits of the process's crew apply to each of the others. */
-static void limit_others(enum uaio_account id, unsigned nr)
-{
-	uint32_t nr_all = nr_crews();
-
-	for (uint32_t i = 1; i < nr_all; i++) {
-		struct uaio_wq_account *account =
-			&uaio_wq_crews[i].accounts[id];
-
-		uaio_wq_lock(account);
-		account->max_workers = nr ? nr : 1;
-		apply_and_unlock(account);
-	}
-}
-
-int uaio_wq_limit_workers(enum uaio_account id, int nr)
-{
-	struct uaio_wq_account *account = &uaio_wq_crews[0].accounts[id];
-	int old;
-
-	if (nr < -1 || nr > UAIO_WQ_WORKERS_MAX)
-		return -EINVAL;
-	uaio_wq_lock(account);
-	old = (int)account->max_workers;
-	if (nr < 0 || (unsigned)nr < account->max_fixed) {
-		uaio_wq_unlock(account);
-		return nr < 0 ? old : -EINVAL;
-	}
-	account->max_workers = (unsigned)nr;
-	apply_and_unlock(account);
-	limit_others(id, (unsigned)nr);
-	return old;
-}
-
-/* Under the lock, as it happens once per account and process and is short. */
-static bool map_lists_locked(struct uaio_wq_account *account)
-{
-	void *lists;
-
-	if (account->lists)
-		return true;
-	lists = sys_mmap(NULL, UAIO_WQ_FIXED_MAX * sizeof(*account->lists),
-			 PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
-	if (sys_is_map_error(lists))
-		return false;
-	account->lists = lists;
-	return true;
-}
-
-int uaio_wq_limit_fixed(enum uaio_account id,
-			const struct uaio_wq_fixed_limits *limits,
-			struct uaio_wq_fixed_limits *ret_old)
-{
-	struct uaio_wq_account *account = &uaio_wq_crews[0].accounts[id];
-	int ret = 0;
-
-	if (limits->nr_workers < -1 || limits->nr_workers > UAIO_WQ_FIXED_MAX ||
-	    limits->max_items < -1)
-		return -EINVAL;
-	uaio_wq_lock(account);
-	if (limits->nr_workers > (int)account->max_workers)
-		ret = -EINVAL;
-	else if (limits->nr_workers > 0 && !map_lists_locked(account))
-		ret = -ENOMEM;
-	if (ret < 0) {
-		uaio_wq_unlock(account);
-		return ret;
-	}
-	ret_old->nr_workers = (int)account->max_fixed;
-	ret_old->max_items = (int)account->max_items;
-	if (limits->nr_workers >= 0)
-		account->max_fixed = (unsigned)limits->nr_workers;
-	if (limits->max_items >= 0)
-		account->max_items = limits->max_items < UAIO_WQ_ITEMS_MAX
-					     ? (uint64_t)limits->max_items
-					     : UAIO_WQ_ITEMS_MAX;
-	apply_and_unlock(account);
-	return 0;
-}
-
-void uaio_wq_count(enum uaio_account id, struct uaio_wq_counters *ret)
-{
-	struct uaio_wq_account *account = &uaio_wq_crews[0].accounts[id];
-
-	uaio_wq_lock(account);
-	*ret = account->counters;
-	ret->nr_workers = account->nr_workers;
-	ret->nr_fixed = account->nr_fixed;
-	ret->nr_idle = account->nr_idle;
-	ret->nr_held = account->nr_held;
-	ret->nr_queued = load_relaxed(&account->nr_public) + account->nr_held;
-	for (unsigned i = 0; i < UAIO_WQ_FIXED_MAX; i++)
-		if (account->owners[i])
-			ret->nr_queued += (unsigned)uaio_worklist_count(
-				&account->lists[i]);
-	uaio_wq_unlock(account);
-}
-
-unsigned uaio_wq_nr_workers(enum uaio_account id)
-{
-	uint32_t nr_all = nr_crews();
-	unsigned nr = 0;
-
-	for (uint32_t i = 0; i < nr_all; i++) {
-		struct uaio_wq_account *account =
-			&uaio_wq_crews[i].accounts[id];
-
-		uaio_wq_lock(account);
-		nr += account->nr_workers;
-		uaio_wq_unlock(account);
-	}
-	return nr;
-}
-
-unsigned uaio_wq_nr_threads(void)
-{
-	uint32_t nr_all = nr_crews();
-	unsigned nr = 0;
-
-	for (uint32_t i = 0; i < nr_all; i++)
-		nr += uaio_manager_is_there(&uaio_wq_crews[i]);
-	return nr + uaio_wq_nr_workers(UAIO_BOUNDED) +
-	       uaio_wq_nr_workers(UAIO_UNBOUNDED);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Work queue, inside: what wq.c (lists, placement, limits), worker.c (workers)
+ * Work queue, inside: what wq.c (lists, placement), worker.c (workers)
  * and manager.c (the thread that creates them) share. No other file includes
  * this.
  *
@@ -148,6 +148,15 @@ struct uaio_wq_calls {
 
 void uaio_wq_lock(struct uaio_wq_account *account);
 void uaio_wq_unlock(struct uaio_wq_account *account);
+
+/* crew.c */
+uint32_t uaio_wq_count_crews(void);
+/* Return: the crew of the calling thread, or the process's if it has none. */
+struct uaio_wq_crew *uaio_wq_my_crew(void);
+
+/* Wake nr of the workers that are asleep. */
+void uaio_wq_grant_locked(struct uaio_wq_account *account, unsigned nr,
+			  struct uaio_wq_calls *calls);
 
 /* Return: how many more workers it takes than those that are searching. */
 unsigned uaio_wq_need_locked(struct uaio_wq_account *account);

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Crews (wq.h): the workers that execute what threads of one identity submit, and the
+ * state of all of them. Tested by src/proc/test-identity.c and test-wq.c.
+ */
+#include "base/check.h"
+#include "wq/wqint.h"
+
+enum {
+	/*
+	 * Of these one device may have 256 (device.c). More requests are rarely
+	 * outstanding on files that answer late.
+	 */
+	MAX_BOUNDED = 292,
+	MAX_UNBOUNDED = 256,
+	MAX_ITEMS = 64,
+	/* A first guess; each wake-up that is timed corrects it. */
+	WAKE_NS = 10000,
+};
+
+struct uaio_wq_crew uaio_wq_crews[UAIO_WQ_CREWS];
+uint32_t uaio_wq_nr_crews;
+const struct uaio_wq_ops *uaio_wq_ops;
+struct uaio_wq_tuning uaio_wq_tuning;
+
+static struct uaio_lock crews_lock; /* rank CREWS */
+
+static void init_crew(struct uaio_wq_crew *crew, const unsigned *max_workers)
+{
+	static const char *const names[UAIO_NR_ACCOUNTS] = {
+		[UAIO_BOUNDED] = "uaio-bound",
+		[UAIO_UNBOUNDED] = "uaio-unbound",
+	};
+
+	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS; i++) {
+		struct uaio_wq_account *account = &crew->accounts[i];
+
+		*account = (struct uaio_wq_account){
+			.thread_name = names[i],
+			.crew = crew,
+			.max_workers = max_workers[i],
+			.max_items = MAX_ITEMS,
+			.wake_ns = WAKE_NS,
+			.lists = account->lists,
+		};
+		list_init(&account->public);
+		list_init(&account->workers);
+		uaio_wq_devices_init(account);
+	}
+	crew->manager = (struct uaio_wq_manager){ 0 };
+	store_relaxed(&crew->nr_enlisted, 0);
+}
+
+void uaio_wq_init(const struct uaio_wq_ops *ops)
+{
+	static const unsigned max_workers[UAIO_NR_ACCOUNTS] = {
+		[UAIO_BOUNDED] = MAX_BOUNDED,
+		[UAIO_UNBOUNDED] = MAX_UNBOUNDED,
+	};
+
+	uaio_wq_ops = ops;
+	uaio_wq_tuning = (struct uaio_wq_tuning){
+		.placement = UAIO_PLACE_PACKED,
+		.batch = 64,
+		.may_spin = true,
+	};
+	crews_lock = (struct uaio_lock){ 0 };
+	init_crew(&uaio_wq_crews[0], max_workers);
+	store_relaxed(&uaio_wq_nr_crews, 1);
+}
+
+void uaio_wq_tune(const struct uaio_wq_tuning *tuning)
+{
+	uaio_wq_tuning = *tuning;
+}
+
+/* Return: whether nothing is left of what the crew was formed for (C2). */
+static bool is_over_locked(struct uaio_wq_crew *crew)
+{
+	unsigned nr = 0;
+
+	/* relaxed: changed under the lock of the crews */
+	if (load_relaxed(&crew->nr_enlisted) || uaio_manager_is_there(crew))
+		return false;
+	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS; i++) {
+		uaio_wq_lock(&crew->accounts[i]);
+		nr += crew->accounts[i].nr_workers;
+		uaio_wq_unlock(&crew->accounts[i]);
+	}
+	return !nr;
+}
+
+/* A crew that is over is used again: other threads may be looking at it. */
+static void limit(struct uaio_wq_crew *crew, const unsigned *max_workers)
+{
+	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS; i++) {
+		uaio_wq_lock(&crew->accounts[i]);
+		crew->accounts[i].max_workers = max_workers[i];
+		uaio_wq_unlock(&crew->accounts[i]);
+	}
+}
+
+/* Form a crew of the calling thread's identity. Return: NULL if all are used. */
+static struct uaio_wq_crew *form_locked(void)
+{
+	uint32_t nr = uaio_wq_nr_crews, i = 1;
+	unsigned max_workers[UAIO_NR_ACCOUNTS];
+	struct uaio_wq_crew *crew;
+
+	while (i < nr && !is_over_locked(&uaio_wq_crews[i]))
+		i++;
+	if (i == UAIO_WQ_CREWS)
+		return NULL;
+	crew = &uaio_wq_crews[i];
+	for (unsigned k = 0; k < UAIO_NR_ACCOUNTS; k++) {
+		struct uaio_wq_account *account = &uaio_wq_crews[0].accounts[k];
+
+		uaio_wq_lock(account);
+		/* Only a thread of this crew can execute what waits. */
+		max_workers[k] =
+			account->max_workers ? account->max_workers : 1;
+		uaio_wq_unlock(account);
+	}
+	if (i == nr)
+		init_crew(crew, max_workers);
+	else
+		limit(crew, max_workers);
+	/* relaxed: who looks has a request of this crew, or finds another identity */
+	store_relaxed(&crew->identity, uaio_identity_mine());
+	store_relaxed(&crew->domain, uaio_identity_domain());
+	/* [MB:crews] release: the crew is there. Pairs with uaio_wq_count_crews(). */
+	if (i == nr)
+		store_release(&uaio_wq_nr_crews, nr + 1);
+	return crew;
+}
+
+uint32_t uaio_wq_count_crews(void)
+{
+	/* [MB:crews] acquire: the crews that are counted are there. */
+	return load_acquire(&uaio_wq_nr_crews);
+}
+
+static struct uaio_wq_crew *find_locked(void)
+{
+	/* relaxed, both: written under the lock */
+	uint32_t nr = load_relaxed(&uaio_wq_nr_crews);
+
+	for (uint32_t i = 1; i < nr; i++)
+		if (load_relaxed(&uaio_wq_crews[i].identity) ==
+		    uaio_identity_mine())
+			return &uaio_wq_crews[i];
+	return NULL;
+}
+
+unsigned uaio_wq_enlist_slowly(void)
+{
+	struct uaio_wq_crew *crew = &uaio_wq_crews[0];
+
+	uaio_identity_check();
+	if (uaio_identity_mine() == UAIO_IDENTITY_OF_PROCESS) {
+		/* If no thread can be had, the submitter executes it. */
+		uaio_wq_hold();
+		return 0;
+	}
+	uaio_lock(&crews_lock, UAIO_RANK_CREWS);
+	crew = find_locked();
+	if (!crew)
+		crew = form_locked();
+	if (crew)
+		store_relaxed(&crew->nr_enlisted, crew->nr_enlisted + 1);
+	uaio_unlock(&crews_lock, UAIO_RANK_CREWS);
+	if (!crew)
+		return UAIO_WQ_NO_CREW;
+	(void)uaio_manager_keep(crew);
+	return (unsigned)(crew - uaio_wq_crews);
+}
+
+void uaio_wq_enlist_in(unsigned crew)
+{
+	if (!crew)
+		return;
+	uaio_lock(&crews_lock, UAIO_RANK_CREWS);
+	store_relaxed(&uaio_wq_crews[crew].nr_enlisted,
+		      uaio_wq_crews[crew].nr_enlisted + 1);
+	uaio_unlock(&crews_lock, UAIO_RANK_CREWS);
+}
+
+void uaio_wq_delist_slowly(unsigned crew)
+{
+	uaio_lock(&crews_lock, UAIO_RANK_CREWS);
+	store_relaxed(&uaio_wq_crews[crew].nr_enlisted,
+		      uaio_wq_crews[crew].nr_enlisted - 1);
+	uaio_unlock(&crews_lock, UAIO_RANK_CREWS);
+}
+
+void uaio_wq_hold(void)
+{
+	/* relaxed: the manager looks under its lock, which is taken next */
+	store_relaxed(&uaio_wq_crews[0].nr_enlisted, 1);
+	(void)uaio_manager_keep(&uaio_wq_crews[0]);
+}
+
+bool uaio_wq_is_of_my_domain(const struct uaio_work *work)
+{
+	/* relaxed: it stays as it is while the item's request is enlisted */
+	return load_relaxed(&uaio_wq_crews[work->crew].domain) ==
+	       uaio_identity_domain();
+}
+
+bool uaio_wq_is_of(const struct uaio_work *work, uint32_t identity)
+{
+	/* relaxed: as above */
+	return load_relaxed(&uaio_wq_crews[work->crew].identity) == identity;
+}
+
+struct uaio_wq_crew *uaio_wq_my_crew(void)
+{
+	struct uaio_wq_crew *crew = NULL;
+
+	if (likely(!uaio_identities_are_many()) ||
+	    uaio_identity_mine() == UAIO_IDENTITY_OF_PROCESS)
+		return &uaio_wq_crews[0];
+	uaio_lock(&crews_lock, UAIO_RANK_CREWS);
+	crew = find_locked();
+	uaio_unlock(&crews_lock, UAIO_RANK_CREWS);
+	return crew;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Limits of the work queue, and what is counted of it. Tested by test-queue-limits.c and
+ * test-wq.c.
+ */
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "base/check.h"
+#include "base/sys.h"
+#include "wq/wqint.h"
+
+/* Add to nr the callers that are workers of account. Return: the sum. */
+static unsigned add_callers(struct uaio_wq_account *account, const void *on,
+			    uint32_t *ret_tids, unsigned max, unsigned nr)
+{
+	uaio_wq_lock(account);
+	list_for_each (pos, &account->workers) {
+		const struct uaio_worker *worker =
+			container_of(pos, struct uaio_worker, node);
+
+		/*
+		 * [MB:called-on] pairs with uaio_wq_calls().
+		 * [MB:native-closing] seq_cst: with uaio_wq_calls_seq_cst().
+		 */
+		if (load_seq_cst(&worker->called_on) != on)
+			continue;
+		if (nr < max)
+			ret_tids[nr] = worker->tid;
+		nr++;
+	}
+	uaio_wq_unlock(account);
+	return nr;
+}
+
+unsigned uaio_wq_callers(const void *on, uint32_t *ret_tids, unsigned max)
+{
+	uint32_t nr_all = uaio_wq_count_crews();
+	unsigned nr = 0;
+
+	for (uint32_t i = 0; i < nr_all; i++)
+		nr = add_callers(&uaio_wq_crews[i].accounts[UAIO_BOUNDED], on,
+				 ret_tids, max, nr);
+	return nr;
+}
+
+/* Wake all workers, since their roles may have changed. */
+static void apply_and_unlock(struct uaio_wq_account *account)
+{
+	struct uaio_wq_calls calls = { 0 };
+
+	uaio_wq_grant_locked(account, account->nr_idle, &calls);
+	/* Fixed workers are created when the first item is queued. */
+	if (load_relaxed(&account->nr_public) || uaio_wq_need_locked(account))
+		uaio_wq_ensure_locked(account, &calls);
+	uaio_wq_unlock(account);
+	/* If the manager has to be called, there are workers. */
+	uaio_wq_deliver_from_worker(account, &calls);
+}
+
+/* The limits of the process's crew apply to each of the others. */
+static void limit_others(enum uaio_account id, unsigned nr)
+{
+	uint32_t nr_all = uaio_wq_count_crews();
+
+	for (uint32_t i = 1; i < nr_all; i++) {
+		struct uaio_wq_account *account =
+			&uaio_wq_crews[i].accounts[id];
+
+		uaio_wq_lock(account);
+		account->max_workers = nr ? nr : 1;
+		apply_and_unlock(account);
+	}
+}
+
+int uaio_wq_limit_workers(enum uaio_account id, int nr)
+{
+	struct uaio_wq_account *account = &uaio_wq_crews[0].accounts[id];
+	int old;
+
+	if (nr < -1 || nr > UAIO_WQ_WORKERS_MAX)
+		return -EINVAL;
+	uaio_wq_lock(account);
+	old = (int)account->max_workers;
+	if (nr < 0 || (unsigned)nr < account->max_fixed) {
+		uaio_wq_unlock(account);
+		return nr < 0 ? old : -EINVAL;
+	}
+	account->max_workers = (unsigned)nr;
+	apply_and_unlock(account);
+	limit_others(id, (unsigned)nr);
+	return old;
+}
+
+/* Under the lock, as it happens once per account and process and is short. */
+static bool map_lists_locked(struct uaio_wq_account *account)
+{
+	void *lists;
+
+	if (account->lists)
+		return true;
+	lists = sys_mmap(NULL, UAIO_WQ_FIXED_MAX * sizeof(*account->lists),
+			 PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
+	if (sys_is_map_error(lists))
+		return false;
+	account->lists = lists;
+	return true;
+}
+
+int uaio_wq_limit_fixed(enum uaio_account id,
+			const struct uaio_wq_fixed_limits *limits,
+			struct uaio_wq_fixed_limits *ret_old)
+{
+	struct uaio_wq_account *account = &uaio_wq_crews[0].accounts[id];
+	int ret = 0;
+
+	if (limits->nr_workers < -1 || limits->nr_workers > UAIO_WQ_FIXED_MAX ||
+	    limits->max_items < -1)
+		return -EINVAL;
+	uaio_wq_lock(account);
+	if (limits->nr_workers > (int)account->max_workers)
+		ret = -EINVAL;
+	else if (limits->nr_workers > 0 && !map_lists_locked(account))
+		ret = -ENOMEM;
+	if (ret < 0) {
+		uaio_wq_unlock(account);
+		return ret;
+	}
+	ret_old->nr_workers = (int)account->max_fixed;
+	ret_old->max_items = (int)account->max_items;
+	if (limits->nr_workers >= 0)
+		account->max_fixed = (unsigned)limits->nr_workers;
+	if (limits->max_items >= 0)
+		account->max_items = limits->max_items < UAIO_WQ_ITEMS_MAX
+					     ? (uint64_t)limits->max_items
+					     : UAIO_WQ_ITEMS_MAX;
+	apply_and_unlock(account);
+	return 0;
+}
+
+void uaio_wq_count(enum uaio_account id, struct uaio_wq_counters *ret)
+{
+	struct uaio_wq_account *account = &uaio_wq_crews[0].accounts[id];
+
+	uaio_wq_lock(account);
+	*ret = account->counters;
+	ret->nr_workers = account->nr_workers;
+	ret->nr_fixed = account->nr_fixed;
+	ret->nr_idle = account->nr_idle;
+	ret->nr_held = account->nr_held;
+	ret->nr_queued = load_relaxed(&account->nr_public) + account->nr_held;
+	for (unsigned i = 0; i < UAIO_WQ_FIXED_MAX; i++)
+		if (account->owners[i])
+			ret->nr_queued += (unsigned)uaio_worklist_count(
+				&account->lists[i]);
+	uaio_wq_unlock(account);
+}
+
+unsigned uaio_wq_nr_workers(enum uaio_account id)
+{
+	uint32_t nr_all = uaio_wq_count_crews();
+	unsigned nr = 0;
+
+	for (uint32_t i = 0; i < nr_all; i++) {
+		struct uaio_wq_account *account =
+			&uaio_wq_crews[i].accounts[id];
+
+		uaio_wq_lock(account);
+		nr += account->nr_workers;
+		uaio_wq_unlock(account);
+	}
+	return nr;
+}
+
+unsigned uaio_wq_nr_threads(void)
+{
+	uint32_t nr_all = uaio_wq_count_crews();
+	unsigned nr = 0;
+
+	for (uint32_t i = 0; i < nr_all; i++)
+		nr += uaio_manager_is_there(&uaio_wq_crews[i]);
+	return nr + uaio_wq_nr_workers(UAIO_BOUNDED) +
+	       uaio_wq_nr_workers(UAIO_UNBOUNDED);
+}
