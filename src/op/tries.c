@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include "base/sys.h"
@@ -25,6 +26,9 @@ bool uaio_may_be_ready(int fd, short events)
 	return sys_ppoll(&pfd, 1, &zero, NULL, 0) != 0;
 }
 
+/* As in the kernel: EP_MAX_EVENTS. */
+enum { EPOLL_EVENTS_MAX = INT32_MAX / (int)sizeof(struct epoll_event) };
+
 static bool is_write(const struct uaio_sqe *sqe)
 {
 	return uaio_optab[sqe->op].class == UAIO_CLASS_WRITE;
@@ -35,6 +39,22 @@ static bool never(const struct uaio_sqe *sqe, int fd)
 	(void)sqe;
 	(void)fd;
 	return false;
+}
+
+/*
+ * Return: whether the result of a request that polls first is a mistake that waits until
+ * its file is ready. Other errors are the file's, which is ready for them, and tells them
+ * but once.
+ */
+static bool waits_with_mistake(const struct uaio_sqe *sqe, int fd,
+			       bool has_begun, int64_t res)
+{
+	bool is_mistake = res == -ENOTCONN || res == -EINVAL ||
+			  res == -EOPNOTSUPP || res == -ENOBUFS ||
+			  res == -ENOENT || res == -ESPIPE;
+
+	return is_mistake && !has_begun && !is_write(sqe) &&
+	       !uaio_may_be_ready(fd, uaio_sock_reads_errors(sqe) ? 0 : POLLIN);
 }
 
 /*
@@ -89,7 +109,8 @@ static bool rw_waits_to_end(const struct uaio_sqe *sqe,
 {
 	int open_flags;
 
-	(void)has_begun;
+	if (unlikely(sqe->polls_first))
+		return waits_with_mistake(sqe, fd, has_begun, res);
 	if (likely(res != -EINVAL) || sqe->rw_flags & RWF_NOWAIT ||
 	    !uaio_rw_can_only_poll(sqe, file))
 		return false;
@@ -124,7 +145,11 @@ const struct uaio_op_tries uaio_rw_select_tries = {
 static enum uaio_first plain_first(const struct uaio_sqe *sqe, int fd)
 {
 	(void)fd;
-	return unlikely(sqe->is_multishot) ? UAIO_FIRST_WAIT : UAIO_FIRST_TRY;
+	if (unlikely(sqe->is_multishot))
+		return UAIO_FIRST_WAIT;
+	/* A wait for so many events, or for none, fails whatever waits. */
+	return unlikely(sqe->len - 1 >= EPOLL_EVENTS_MAX) ? UAIO_FIRST_PASS
+							  : UAIO_FIRST_TRY;
 }
 
 static bool ends_at_once(const struct uaio_sqe *sqe,
@@ -201,16 +226,6 @@ static bool sock_waits_on(const struct uaio_sqe *sqe, int fd)
 	return unlikely(sqe->polls_first) && uaio_sock_waits_to_send(sqe, fd);
 }
 
-/*
- * Some mistakes of a request that polls first. Others are the socket's, which is ready for
- * them, and tells them but once.
- */
-static bool is_mistake(int64_t res)
-{
-	return res == -ENOTCONN || res == -EINVAL || res == -EOPNOTSUPP ||
-	       res == -ENOBUFS || res == -ENOENT || res == -ESPIPE;
-}
-
 static bool sock_waits_to_end(const struct uaio_sqe *sqe,
 			      const struct uaio_file *file, int fd,
 			      bool has_begun, int64_t res)
@@ -223,9 +238,8 @@ static bool sock_waits_to_end(const struct uaio_sqe *sqe,
 	 */
 	if (unlikely(res == -EFAULT) && has_begun && !sqe->by_door)
 		return uaio_sock_waits_to_send(sqe, fd);
-	return unlikely(sqe->polls_first) && !has_begun && is_mistake(res) &&
-	       !is_write(sqe) &&
-	       !uaio_may_be_ready(fd, uaio_sock_reads_errors(sqe) ? 0 : POLLIN);
+	return unlikely(sqe->polls_first) &&
+	       waits_with_mistake(sqe, fd, has_begun, res);
 }
 
 /*

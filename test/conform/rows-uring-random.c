@@ -202,8 +202,9 @@ static void note_until(const char *key, struct uring *ring, int writer)
 static void shots_by_a_worker(void)
 {
 	struct uring ring = new_uring(4, 0);
+	const uint64_t value = 1;
 	struct io_uring_sqe *sqe;
-	int pair[2], ends[2];
+	int pair[2], ends[2], event;
 
 	for (int flags = 0; flags < 2; flags++) {
 		const int nonblock = flags ? O_NONBLOCK : 0;
@@ -225,6 +226,16 @@ static void shots_by_a_worker(void)
 		sqe->flags = IOSQE_ASYNC | IOSQE_BUFFER_SELECT;
 		sqe->buf_group = 7;
 		note_until("at_an_offset", &ring, ends[1]);
+		/* An eventfd is read by eight bytes. */
+		event = eventfd(0, nonblock);
+		uring_provide(&ring, 8 + flags, buf, 4, 1, 1);
+		sqe = sqe_rw(&ring, OP_READ_MULTISHOT, event, NULL, 0, 0);
+		sqe->flags = IOSQE_ASYNC | IOSQE_BUFFER_SELECT;
+		sqe->buf_group = (uint16_t)(8 + flags);
+		note_result("too_short", uring_submit(&ring));
+		note("before", uring_settle(&ring));
+		REQUIRE(write(event, &value, sizeof(value)) == sizeof(value));
+		note_cqes("too_short", &ring, 1);
 	}
 }
 

@@ -364,6 +364,11 @@ static void epoll_waits(void)
 	REQUIRE(read(ends[0], events, 1) == 1);
 	data = put_epoll_wait(epoll, 1)->user_data;
 	note_result("submit", uring_submit(&ring));
+	/* A mistake does not wait behind one that waits. */
+	put_epoll_wait(epoll, 0);
+	try_sqe("none", &ring);
+	put_epoll_wait(epoll, UINT32_MAX);
+	try_sqe("negative", &ring);
 	sqe_of(&ring, IORING_OP_ASYNC_CANCEL, -1)->addr = data;
 	note_result("submit", uring_submit(&ring));
 	note_cqes("cancel", &ring, 2);
