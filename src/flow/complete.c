@@ -272,7 +272,8 @@ void uaio_req_complete_together(struct uaio_req *const *reqs,
 		results += part;
 		nr -= part;
 	}
-	start_after(&startable, false, worker);
+	/* A worker may count as blocked by its next item already. */
+	start_after(&startable, false, NULL);
 }
 
 void uaio_req_complete_by(struct uaio_req *req, int64_t res, bool is_last,

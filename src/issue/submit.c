@@ -242,8 +242,8 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 	count_handed_over(batch, req, next, outcome);
 	if (unlikely(plan))
 		uaio_fault_keep(req, plan);
-	/* The events of inline writes come before that of a sync. */
-	if (op->class == UAIO_CLASS_SYNC)
+	/* The events of inline writes come before that of a sync that counts on that. */
+	if (op->class == UAIO_CLASS_SYNC && !uaio_sqe_rules(sqe)->has_no_order)
 		uaio_batch_post(batch);
 	/* The number may be another file's by now. */
 	if (!parks && req->file != file)

@@ -152,7 +152,7 @@ void uaio_uring_rsrc_get(struct uaio_uring_rsrc *rsrc);
 void uaio_uring_rsrc_put(struct uaio_uring_rsrc *rsrc);
 
 /*
- * filetable.c: files in the table: registered, opened straight into it, closed there
+ * filetable.c, openclose.c: files in the table: registered; opened straight into it, closed
  */
 
 /*
