@@ -31,7 +31,7 @@ enum {
 	SLOW_READ_US = 20,
 	/*
 	 * A cold read of 64 KiB takes 70 us of processor time if it waits for
-	 * its pages (RETRY_PAGE), and 95 us on a worker. At 256 KiB it is 250
+	 * its pages (WAIT_PAGES), and 95 us on a worker. At 256 KiB it is 250
 	 * either way, and workers copy in parallel with the client.
 	 */
 	PAGED_BYTES_MAX = 128 << 10,

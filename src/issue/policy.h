@@ -4,9 +4,8 @@
  * to a worker
  *
  * One table, kind of file by class of operation. Each entry is a function that
- * issues a request inside the submitting call, and says what became of it: DONE, it
- * is complete; RETRY_READY, it parks; RETRY_PAGE, it waits for its pages;
- * RETRY_WORKER. The measurement for each constant stands beside it in policy.c.
+ * issues a request inside the submitting call, and returns what is to become of it
+ * next (enum uaio_next). The measurement for each constant stands beside it in policy.c.
  *
  * For requests that are to be asynchronous in any case, operations without a file,
  * and flags that have to be honoured at once, issue_one() in submit.c decides. After
@@ -93,11 +92,9 @@ enum uaio_next uaio_done_unless_bounced(const struct uaio_file *file,
 					struct uaio_outcome *ret);
 
 /*
- * Return: what becomes of a request that is not to be tried here: if its file is a
- * stream, it parks until that is ready, rather than have a worker wait, which nothing
- * could interrupt; or it is done, as no such file takes its offset. An operation
- * of a socket or an epoll is tried here nevertheless, but for one with many shots, and a
- * send whose door chooses its memory.
+ * Return: what becomes next of a request that its client wants executed asynchronously
+ * (is_async). On a stream its operation says how it begins: most park until the file is
+ * ready, as nothing could interrupt a worker that waits. Elsewhere a worker executes it.
  */
 enum uaio_next uaio_send_untried(struct uaio_file *file,
 				 const struct uaio_sqe *sqe,

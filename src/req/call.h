@@ -15,12 +15,13 @@
 #include "op/op.h"
 #include "req/stats.h"
 
+/* What a try has found out, beside what becomes of the request next. */
 struct uaio_outcome {
-	int64_t res; /* if DONE the result, if RETRY_READY the bytes done */
-	/* if RETRY_READY: edges of its file before the try; 0: not tried */
+	int64_t res; /* if DONE the result; else the bytes that are done */
+	/* if WAIT_FILE: edges of its file before the try; 0: not tried */
 	uint32_t edges;
 	union {
-		/* if RETRY_READY: when it stops waiting; 0: never */
+		/* if WAIT_FILE or WAIT_TIME: when it stops waiting; 0: never */
 		int64_t until_ns;
 		/* otherwise: 1 more than the size of its file; 0: not known */
 		uint64_t file_end;
