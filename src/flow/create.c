@@ -92,7 +92,7 @@ fill(struct uaio_req *req, const struct uaio_sqe *sqe, size_t bytes, void *copy)
 	req->work.slot = NULL;
 	req->device = NULL;
 	list_init(&req->link);
-	req->is_late = false;
+	req->late.is_held = false;
 	list_init(&req->work.link);
 	list_init(&req->in_order);
 	list_init(&req->in_paged);

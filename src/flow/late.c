@@ -49,8 +49,8 @@ static void become_timer(struct uaio_req *req, int64_t res, bool breaks)
 	struct uaio_sqe *sqe = &req->sqe;
 
 	uaio_lock(&req->group->lock, UAIO_RANK_GROUP);
-	req->is_late = true;
-	req->breaks_late = breaks;
+	req->late.is_held = true;
+	req->late.breaks = breaks;
 	sqe->op = UAIO_OP_TIMER;
 	sqe->is_multishot = sqe->is_fixed = sqe->by_door = false;
 	sqe->timer_flags = 0;
@@ -62,7 +62,7 @@ static void become_timer(struct uaio_req *req, int64_t res, bool breaks)
 	req->device = NULL;
 	req->watch = NULL;
 	req->done_bytes = res;
-	req->until_ns = uaio_now_ns() + req->delay_ns;
+	req->until_ns = uaio_now_ns() + req->late.delay_ns;
 	uaio_unlock(&req->group->lock, UAIO_RANK_GROUP);
 }
 
@@ -73,15 +73,15 @@ static void note_what_it_was(struct uaio_req *req,
 	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
 	bool has_place = op->class <= UAIO_CLASS_SYNC && !op->is_of_socket;
 
-	req->late_op = req->sqe.op;
-	req->late_fd = op->has_no_file ? -1 : req->sqe.fd;
-	req->late_off = has_place && req->sqe.off >= 0 ? req->sqe.off : -1;
-	req->late_len =
+	req->late.op = req->sqe.op;
+	req->late.fd = op->has_no_file ? -1 : req->sqe.fd;
+	req->late.off = has_place && req->sqe.off >= 0 ? req->sqe.off : -1;
+	req->late.len =
 		has_place && !op->copies ? uaio_sqe_bytes(&req->sqe) : 0;
 	if (req->file)
-		req->late_file = uaio_record_file(req->file);
-	if (req->late_by == UAIO_NR_BYS)
-		req->late_by = (uint8_t)uaio_req_by(req, worker);
+		req->late.file = uaio_record_file(req->file);
+	if (req->late.by == UAIO_NR_BYS)
+		req->late.by = (uint8_t)uaio_req_by(req, worker);
 }
 
 bool uaio_late_hold(struct uaio_req *req, int64_t *res,
@@ -90,11 +90,11 @@ bool uaio_late_hold(struct uaio_req *req, int64_t *res,
 	struct uaio_group *group = req->group;
 	bool breaks, is_held;
 
-	if (req->is_late) {
+	if (req->late.is_held) {
 		*res = req->done_bytes;
 		return false;
 	}
-	if (!req->delay_ns || uaio_gate_is_closed())
+	if (!req->late.delay_ns || uaio_gate_is_closed())
 		return false;
 	breaks = req->sqe.links && uaio_link_breaks(req, *res);
 	note_what_it_was(req, worker);

@@ -150,8 +150,8 @@ bool uaio_link_breaks(const struct uaio_req *req, int64_t res)
 
 	if (req->sqe.links & UAIO_LINK_HARD)
 		return false;
-	if (unlikely(req->is_late))
-		return req->breaks_late;
+	if (unlikely(req->late.is_held))
+		return req->late.breaks;
 	if (res == -ETIME &&
 	    uaio_optab[req->sqe.op].class == UAIO_CLASS_TIMER &&
 	    req->sqe.timer_flags & UAIO_TIMER_SUCCEEDS)

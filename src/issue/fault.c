@@ -276,7 +276,7 @@ void uaio_fault_keep(struct uaio_req *req, const struct uaio_fault_plan *plan)
 {
 	req->is_short = plan->is_short;
 	req->is_faulty = plan->is_short || plan->delay_ns;
-	req->delay_ns = plan->delay_ns;
-	req->late_by = UAIO_NR_BYS;
-	req->late_file = 0;
+	req->late.delay_ns = plan->delay_ns;
+	req->late.by = UAIO_NR_BYS;
+	req->late.file = 0;
 }

@@ -476,9 +476,9 @@ static void complete_late(struct uaio_batch *batch, struct uaio_file *file,
 	count_handed_over(batch, req, UAIO_NEXT_WAIT_TIME, outcome);
 	uaio_fault_keep(req, plan);
 	req->started = outcome->start;
-	req->late_by = UAIO_BY_SUBMITTER;
+	req->late.by = UAIO_BY_SUBMITTER;
 	if (batch->stats && uaio_stats_is_traced(batch->stats))
-		req->late_file = uaio_record_name(batch->stats, file, sqe->fd);
+		req->late.file = uaio_record_name(batch->stats, file, sqe->fd);
 	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
 	uaio_req_complete(req, outcome->res);
 }

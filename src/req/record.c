@@ -157,12 +157,12 @@ void uaio_record_inline(struct uaio_live_block *stats,
 static void fill_in_whole(struct uaio_trace_record *record,
 			  const struct uaio_req *req)
 {
-	if (req->is_late) {
-		record->op = req->late_op;
-		record->fd = req->late_fd;
-		record->off = req->late_off;
-		record->len = req->late_len;
-		record->file = req->late_file;
+	if (req->late.is_held) {
+		record->op = req->late.op;
+		record->fd = req->late.fd;
+		record->off = req->late.off;
+		record->len = req->late.len;
+		record->file = req->late.file;
 		return;
 	}
 	if (!req->done_bytes)
@@ -184,8 +184,8 @@ void uaio_record(struct uaio_live_block *stats, const struct uaio_req *req,
 		.file = uaio_record_file(req->file),
 		.res = res,
 		.tid = thread_of(stats),
-		.by = req->is_late ? req->late_by : (uint8_t)by,
-		.is_late = req->is_late,
+		.by = req->late.is_held ? req->late.by : (uint8_t)by,
+		.is_late = req->late.is_held,
 	};
 	struct uaio_trace_record record, *own;
 

@@ -165,17 +165,20 @@ struct uaio_req {
 
 	/* Members that only some requests need. */
 	struct list link;
-	/* under the group's lock: its completion is held back (late.h) */
-	bool is_late;
-	bool breaks_late; /* then what is linked to it may not start */
-	int64_t delay_ns; /* if is_faulty: for so long it is to be */
-	/* if is_late: what it was, for traces */
-	uint8_t late_op;
-	uint8_t late_by; /* enum uaio_by; UAIO_NR_BYS: not known yet */
-	int late_fd;
-	int64_t late_off; /* -1: none */
-	uint64_t late_len;
-	uint64_t late_file; /* its number in traces; 0: not known */
+	/* late.c's and fault.c's; set if is_faulty, but for is_held */
+	struct {
+		/* under the group's lock: its completion is held back (late.h) */
+		bool is_held;
+		bool breaks; /* then what is linked to it may not start */
+		/* What it was, for traces: */
+		uint8_t op;
+		uint8_t by; /* enum uaio_by; UAIO_NR_BYS: not known yet */
+		int fd;
+		int64_t delay_ns; /* for so long it is to be held back */
+		int64_t off;      /* -1: none */
+		uint64_t len;
+		uint64_t file; /* its number in traces; 0: not known */
+	} late;
 	struct uaio_canceller *canceller; /* TRIED: borrows, or NULL */
 	union {
 		struct uaio_watch *watch; /* borrows: its queue's on its file */
