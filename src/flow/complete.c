@@ -51,7 +51,7 @@ static void count(const struct uaio_req *req, int64_t res, enum uaio_by by)
 static uint32_t flags_of(const struct uaio_sqe *sqe, int64_t res)
 {
 	if (likely(!sqe->is_cut)) {
-		if (likely(!(sqe->leaves_more | sqe->is_unbegun)))
+		if (likely(!(sqe->found.leaves_more | sqe->is_unbegun)))
 			return 0;
 		return sqe->is_unbegun ? UAIO_COMPLETION_UNBEGUN
 		       : res >= 0      ? UAIO_COMPLETION_LEAVES

@@ -93,7 +93,7 @@ static void add_completion(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 	completion->key = sqe->key;
 	completion->res = (int32_t)res;
 	completion->flags =
-		unlikely(sqe->leaves_more) ? UAIO_COMPLETION_LEAVES : 0;
+		unlikely(sqe->found.leaves_more) ? UAIO_COMPLETION_LEAVES : 0;
 	completion->word = sqe->word;
 	batch->words |= sqe->word;
 	UAIO_PROBE(complete, sqe->data, sqe->op, res);

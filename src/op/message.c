@@ -223,11 +223,12 @@ void uaio_sock_ask_rests(const int *fds, unsigned nr, bool *ret_have_more)
  */
 static bool is_told_by_poll(struct uaio_sqe *own, int fd)
 {
-	if (!own->knows_rcvlowat) {
-		own->knows_rcvlowat = true;
-		own->has_rcvlowat = uaio_sock_option(fd, SO_RCVLOWAT) != 1;
+	if (!own->found.knows_rcvlowat) {
+		own->found.knows_rcvlowat = true;
+		own->found.has_rcvlowat =
+			uaio_sock_option(fd, SO_RCVLOWAT) != 1;
 	}
-	return !own->has_rcvlowat;
+	return !own->found.has_rcvlowat;
 }
 
 /*
@@ -272,12 +273,12 @@ static inline void note_rest(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			leaves_more = uaio_sock_bytes_there(fd);
 	}
 	/* A call before may have left some. */
-	if (unlikely(leaves_more != sqe->leaves_more))
-		own->leaves_more = leaves_more;
-	if (unlikely(asks_rest != sqe->asks_rest))
-		own->asks_rest = asks_rest;
-	if (unlikely(is_emptied != sqe->is_emptied))
-		own->is_emptied = is_emptied;
+	if (unlikely(leaves_more != sqe->found.leaves_more))
+		own->found.leaves_more = leaves_more;
+	if (unlikely(asks_rest != sqe->found.asks_rest))
+		own->found.asks_rest = asks_rest;
+	if (unlikely(is_emptied != sqe->found.is_emptied))
+		own->found.is_emptied = is_emptied;
 }
 
 static bool has_nothing(int fd)

@@ -83,23 +83,26 @@ enum uaio_door_rules {
 
 extern const struct uaio_rules uaio_rules[UAIO_NR_RULES];
 
-struct uaio_sqe {
-	uint8_t op;            /* enum uaio_op */
-	bool is_signalled : 1; /* its completion is signalled by a descriptor */
-	/* Of a RECV or RECVMSG, written by run: its socket has more to receive. */
-	bool leaves_more : 1;
-	/* The same: whether it has is to be asked (UAIO_RWF_ASKS_LATER). */
-	bool asks_rest : 1;
-	/* The same, of many shots: it has not, which is as good as an EAGAIN. */
+/* What calls of a RECV or RECVMSG have found out: run writes it, of its own request. */
+struct uaio_found {
+	bool leaves_more : 1; /* its socket has more to receive */
+	bool asks_rest : 1;   /* that is to be asked (UAIO_RWF_ASKS_LATER) */
+	/* Of many shots: it has not, which is as good as an EAGAIN. */
 	bool is_emptied : 1;
-	/* The same: whether SO_RCVLOWAT was asked for, and is more than one byte. */
+	/* Of many shots: whether SO_RCVLOWAT was asked for, and is more than one byte. */
 	bool knows_rcvlowat : 1;
 	bool has_rcvlowat : 1;
+};
+
+struct uaio_sqe {
+	uint8_t op; /* enum uaio_op */
+	struct uaio_found found;
+	bool is_signalled : 1; /* its completion is signalled by a descriptor */
 	/* Of a socket: what it does, or is wrong with it, waits until poll() says so. */
 	bool polls_first : 1;
 	/* chain.c's: it had a mistake, or no file to work on when it was to start. */
 	bool is_unbegun : 1;
-	bool is_async; /* not inline, whatever the policy would say */
+	bool is_async : 1; /* not inline, whatever the policy would say */
 	/*
 	 * A poll: it has a completion with MORE (sink.h) each time its file gets
 	 * ready, until it is cancelled or the sink has no room. See ready.h, I10.

@@ -25,8 +25,8 @@ void uaio_done_add(struct uaio_done *done, struct uaio_req *req, int64_t res,
 		return;
 	}
 	uaio_done_complete(done);
-	if (req->sqe.asks_rest)
-		req->sqe.leaves_more = uaio_sock_bytes_there(fd);
+	if (req->sqe.found.asks_rest)
+		req->sqe.found.leaves_more = uaio_sock_bytes_there(fd);
 	uaio_flow->complete(req, res, NULL);
 }
 
@@ -38,13 +38,13 @@ static void ask_rests(struct uaio_done *done)
 	unsigned nr = 0;
 
 	for (unsigned i = 0; i < done->nr; i++)
-		if (done->reqs[i]->sqe.asks_rest)
+		if (done->reqs[i]->sqe.found.asks_rest)
 			fds[nr++] = done->fds[i];
 	uaio_sock_ask_rests(fds, nr, have_more);
 	nr = 0;
 	for (unsigned i = 0; i < done->nr; i++)
-		if (done->reqs[i]->sqe.asks_rest)
-			done->reqs[i]->sqe.leaves_more = have_more[nr++];
+		if (done->reqs[i]->sqe.found.asks_rest)
+			done->reqs[i]->sqe.found.leaves_more = have_more[nr++];
 }
 
 void uaio_done_complete(struct uaio_done *done)
@@ -61,7 +61,8 @@ void uaio_done_complete(struct uaio_done *done)
 bool uaio_done_asks(const struct uaio_done *done, const struct uaio_file *file)
 {
 	for (unsigned i = 0; i < done->nr; i++)
-		if (done->reqs[i]->file == file && done->reqs[i]->sqe.asks_rest)
+		if (done->reqs[i]->file == file &&
+		    done->reqs[i]->sqe.found.asks_rest)
 			return true;
 	return false;
 }

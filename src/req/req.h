@@ -258,7 +258,7 @@ bool uaio_req_may_lose_file(const struct uaio_req *req, int fd);
 /*
  * Try a stream request, on fd: execute as much of it as is possible without
  * blocking. The calling thread is its owner. is_known: it has just found that fd is the
- * request's file. Whether a socket has more to receive is left to it (sqe.asks_rest).
+ * request's file. Whether a socket has more to receive is left to it (sqe.found.asks_rest).
  * Return: DONE, with the result in ret_res; WAIT_FILE, for the rest, as part of it may be
  * done; WORKER: only a call that may block serves.
  */
