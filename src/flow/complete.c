@@ -21,10 +21,10 @@
 enum uaio_by uaio_req_by(const struct uaio_req *req,
 			 const struct uaio_worker *worker)
 {
-	return req->is_native         ? UAIO_BY_KERNEL
-	       : worker               ? UAIO_BY_WORKER
-	       : uaio_is_own_thread() ? UAIO_BY_READY
-				      : UAIO_BY_WAITER;
+	return req->native == UAIO_KERNEL_HAS_EXECUTED ? UAIO_BY_KERNEL
+	       : worker                                ? UAIO_BY_WORKER
+	       : uaio_is_own_thread()                  ? UAIO_BY_READY
+						       : UAIO_BY_WAITER;
 }
 
 /* res: its result; by: who has executed it. */

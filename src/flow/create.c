@@ -77,9 +77,9 @@ fill(struct uaio_req *req, const struct uaio_sqe *sqe, size_t bytes, void *copy)
 	req->next = UAIO_NEXT_DONE;
 	req->is_oldest = false;
 	req->owns_waitq = false;
-	req->is_one_call = req->is_by_worker = req->was_paged = false;
+	req->is_one_call = req->was_paged = false;
 	req->is_faulty = req->is_short = false;
-	req->is_native = req->is_native_once = false;
+	req->native = UAIO_KERNEL_HAS_NOT;
 	req->edges = 0;
 	req->until_ns = 0;
 	/* Callers that enter the request in an order set it afterwards. */

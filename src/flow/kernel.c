@@ -31,7 +31,8 @@ bool uaio_kernel_add(struct uaio_req *req, struct uaio_handover *handover)
 	    unlikely(uaio_gate_is_closed()) ||
 	    uaio_ready_expect(req->group) < 0)
 		return false;
-	req->is_native_once = way == UAIO_NATIVE_BLOCKING;
+	req->native = way == UAIO_NATIVE_BLOCKING ? UAIO_KERNEL_MAY_WAIT
+						  : UAIO_KERNEL_HAS_NOT;
 	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
 	note(req, handover);
 	return true;
@@ -55,7 +56,7 @@ bool uaio_kernel_line(struct uaio_req *req, struct uaio_handover *handover)
 static void send_to_worker(struct uaio_req *req, struct uaio_handover *handover)
 {
 	uaio_ready_unexpect(req->group);
-	req->is_native_once = false;
+	req->native = UAIO_KERNEL_HAS_NOT;
 	uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_QUEUED);
 	uaio_req_to_worker(req, handover);
 }
@@ -249,14 +250,14 @@ void uaio_req_complete_native(struct uaio_req *const *reqs,
 		unsigned nr_together = nr_done(reqs, results, nr);
 
 		for (unsigned i = 0; i < nr_together; i++)
-			reqs[i]->is_native = true;
+			reqs[i]->native = UAIO_KERNEL_HAS_EXECUTED;
 		if (nr_together) {
 			uaio_req_complete_together(reqs, results, nr_together,
 						   NULL);
 		} else {
 			/* What is bounced the kernel would refuse again. */
 			if (results[0] != -EAGAIN)
-				reqs[0]->is_native_once = true;
+				reqs[0]->native = UAIO_KERNEL_MAY_WAIT;
 			uaio_req_move(reqs[0], UAIO_REQ_RUNNING,
 				      UAIO_REQ_PREPPED);
 			list_add_tail(&back, &reqs[0]->link);

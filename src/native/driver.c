@@ -59,7 +59,7 @@ static void send_back(struct uaio_req *const *reqs, unsigned nr)
 
 	list_init(&startable);
 	for (unsigned i = 0; i < nr; i++) {
-		reqs[i]->is_native_once = true;
+		reqs[i]->native = UAIO_KERNEL_MAY_WAIT;
 		uaio_req_move(reqs[i], UAIO_REQ_RUNNING, UAIO_REQ_PREPPED);
 		list_add_tail(&startable, &reqs[i]->link);
 	}
@@ -129,7 +129,7 @@ static void fill_all(struct drive *drive, struct batch *batch)
 		/* [MB:native-begun] seq_cst: pairs with uaio_natives_hold(). */
 		add_seq_cst(&req->file->nr_native, 1);
 		/* A worker's, should it come back. */
-		req->is_native_once = true;
+		req->native = UAIO_KERNEL_MAY_WAIT;
 		req->started = uaio_stats_now();
 		fill(uaio_kuring_next(&drive->ring), req, fd);
 		batch->reqs[nr++] = req;
@@ -239,7 +239,7 @@ static void complete_alone(struct uaio_req *req, int64_t res)
 	if (res == -EAGAIN || (res == -EINVAL && uaio_config.bounces)) {
 		send_back(&req, 1);
 	} else {
-		req->is_native = true;
+		req->native = UAIO_KERNEL_HAS_EXECUTED;
 		uaio_flow->complete(req, res, NULL);
 	}
 }

@@ -16,7 +16,7 @@
  *       takes it off makes it RUNNING: the driver, to submit it; a canceller; a
  *       thread that closes its file or leaves the process, to execute it itself.
  *   I2  What the driver takes off it submits at once, or sends to a worker, marked
- *       (is_native_once) so that it does not come again. The submitting call does not wait for
+ *       (UAIO_KERNEL_MAY_WAIT) so that it does not come again. The submitting call does not wait for
  *       a file, but for the memory of a request, if that has to be fetched from
  *       somewhere. (Files of a server are workers'.) A thread that finds the driver held up so sends what is lined, and
  *       its own requests, to workers.

@@ -88,7 +88,7 @@ bool uaio_driver_suits(const struct uaio_req *req)
 	     likely(!is_left_by_kaio(req))))
 		return false;
 	return likely(req->file) && req->file->inode && !req->done_bytes &&
-	       !req->is_oldest && !req->is_native_once &&
+	       !req->is_oldest && req->native == UAIO_KERNEL_HAS_NOT &&
 	       takes(req->file, &req->sqe);
 }
 

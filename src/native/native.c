@@ -328,7 +328,7 @@ bool uaio_native_submit_blocking(struct uaio_native *native,
 	if (unlikely(!uaio_wq_calls_seq_cst(worker,
 					    uaio_native_called_on(req->file))))
 		return false;
-	req->is_native_once = req->is_by_worker = true;
+	req->native = UAIO_KERNEL_BY_WORKER;
 	/* [MB:native-begun] seq_cst: pairs with uaio_natives_yield(). */
 	add_seq_cst(&native->nr_blocking, 1);
 	is_taken = submit_one(native, req);
@@ -364,7 +364,7 @@ unsigned uaio_native_take(struct uaio_group *group, struct uaio_req **ret_reqs,
 		ret_reqs[i] = req;
 		ret_results[i] = uaio_native_result_of(req, events[i].res);
 		nr_back += ret_results[i] == -EAGAIN;
-		if (req->is_by_worker)
+		if (req->native == UAIO_KERNEL_BY_WORKER)
 			sub_relaxed(&native->nr_by_workers, 1);
 		/* [MB:native-begun] seq_cst: pairs with uaio_natives_hold(). */
 		sub_seq_cst(&req->file->nr_native, 1);

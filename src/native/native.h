@@ -65,7 +65,7 @@
  *       call before that, and a thread that closes the descriptor looks for it
  *       after it has read the count. Once a thread closes it, workers submit no
  *       more. A request that was submitted so that the kernel may wait, by whichever
- *       thread, is marked (is_native_once): if it comes back, a worker executes it by a
+ *       thread, is marked (UAIO_KERNEL_MAY_WAIT): if it comes back, a worker executes it by a
  *       plain call.
  *
  * Thread-safety: any thread; uaio_native_take() and _submit() hold no lock across a
@@ -129,7 +129,7 @@ struct uaio_native *uaio_native_get(struct uaio_group *group);
 
 /*
  * Submit RUNNING requests of the ring's group, at most UAIO_NATIVE_BATCH, by one
- * call. Those that are marked (is_native_once) may have it wait. The group is pinned.
+ * call. Those that are marked (UAIO_KERNEL_MAY_WAIT) may have it wait. The group is pinned.
  * Return: how many the kernel has taken, from the first on. If that is not all,
  * *ret_is_one: only the next is refused; otherwise the kernel takes no more now.
  */

@@ -49,7 +49,7 @@ static inline struct uaio_native *uaio_native_of(const struct uaio_group *group)
 /* Return: whether it was submitted so that the kernel may wait. */
 static inline bool uaio_native_was_blocking(const struct uaio_req *req)
 {
-	return req->is_native_once;
+	return req->native != UAIO_KERNEL_HAS_NOT;
 }
 
 /*

@@ -104,10 +104,10 @@ static __attribute__((noinline)) bool is_for_kernel(const struct uaio_req *req,
 	const struct uaio_sqe *sqe = &req->sqe;
 	struct uaio_file *file = req->file;
 
-	return !sqe->ioprio && !sqe->is_async && !req->is_native_once &&
-	       !req->done_bytes && !sqe->links &&
-	       is_size_for_kernel(file, size) && !uaio_config.force_worker &&
-	       !uaio_native_is_refused(req->group);
+	return !sqe->ioprio && !sqe->is_async &&
+	       req->native == UAIO_KERNEL_HAS_NOT && !req->done_bytes &&
+	       !sqe->links && is_size_for_kernel(file, size) &&
+	       !uaio_config.force_worker && !uaio_native_is_refused(req->group);
 }
 
 static bool is_allowed(void)

@@ -119,6 +119,17 @@ enum uaio_req_state {
 static_assert((int)UAIO_REQ_NR_STATES <= (int)UAIO_REQ_TRIED,
 	      "a bit of its own");
 
+/*
+ * What the kernel's own asynchronous I/O has to do with a request (native.h, driver.h). Once
+ * it may wait for one, and that comes back, a worker executes it.
+ */
+enum uaio_req_native {
+	UAIO_KERNEL_HAS_NOT,
+	UAIO_KERNEL_MAY_WAIT,     /* it has the request, or has had it */
+	UAIO_KERNEL_BY_WORKER,    /* the same, and a worker has submitted it */
+	UAIO_KERNEL_HAS_EXECUTED, /* it is about to be completed */
+};
+
 enum { UAIO_REQ_INLINE_IOVS = 4 };
 
 struct uaio_req {
@@ -141,6 +152,7 @@ struct uaio_req {
 	struct uaio_work work; /* QUEUED: the work queue's */
 	uint32_t state;        /* atomic: enum uaio_req_state, see above */
 	uint8_t order;         /* enum uaio_order; immutable, but see order.c */
+	uint8_t native;        /* enum uaio_req_native */
 	/* under the group's lock: a canceller has found it RUNNING, a multishot one */
 	bool is_unwanted;
 	int64_t done_bytes; /* done by earlier calls, of a stream request */
@@ -153,13 +165,9 @@ struct uaio_req {
 	bool is_oldest;      /* of its device: a worker reads it, see page.h */
 	bool owns_waitq;     /* on a worker; the rest of its wait queue waits */
 	bool is_one_call : 1; /* its file may be closed during the call */
-	bool is_by_worker : 1; /* which has submitted it to the kernel: native.h */
-	bool was_paged : 1;    /* it has waited for its pages: page.h */
-	bool is_faulty : 1;    /* it has a fault on purpose: fault.h */
-	bool is_short : 1;     /* it was cut, and so is not whole */
-	bool is_native : 1;    /* the kernel has executed it: native.h */
-	/* The kernel may wait for it, and is given it but once: native.h, driver.h. */
-	bool is_native_once : 1;
+	bool was_paged : 1;   /* it has waited for its pages: page.h */
+	bool is_faulty : 1;   /* it has a fault on purpose: fault.h */
+	bool is_short : 1;    /* it was cut, and so is not whole */
 	uint32_t edges;   /* of its file before it was tried; 0: not tried */
 	int64_t until_ns; /* when it stops waiting; 0: never */
 
