@@ -113,7 +113,7 @@ void uaio_req_start_list(struct list *startable,
 void uaio_req_start_first(struct list *startable,
 			  struct uaio_handover *handover);
 
-/* The same, and hand over. */
+/* Start the requests of a list, then give the work items of handover to the queue. */
 void uaio_req_start_and_hand_over(struct list *startable,
 				  struct uaio_handover *handover);
 

@@ -51,8 +51,8 @@ route(struct uaio_req *req, struct uaio_handover *handover)
 }
 
 /*
- * The whole of it, for a request that waits by itself: it is expected, its group is
- * pinned, it is parked, and the threads that sleep are told.
+ * The whole protocol, for one request: count it, get its watch, pin its group, park it, and
+ * wake the threads that sleep.
  */
 int uaio_req_park(struct uaio_req *req)
 {

@@ -75,7 +75,7 @@ struct uaio_rules {
 };
 
 enum uaio_door_rules {
-	UAIO_RULES_OF_AIO, /* and of whoever says nothing */
+	UAIO_RULES_OF_AIO, /* the default */
 	UAIO_RULES_OF_URING,
 	UAIO_RULES_OF_POSIX,
 	UAIO_NR_RULES,
@@ -87,9 +87,9 @@ extern const struct uaio_rules uaio_rules[UAIO_NR_RULES];
 struct uaio_found {
 	bool leaves_more : 1; /* its socket has more to receive */
 	bool asks_rest : 1;   /* that is to be asked (UAIO_RWF_ASKS_LATER) */
-	/* Of many shots: it has not, which is as good as an EAGAIN. */
+	/* Multishot: the socket has nothing more, so no try needs to find EAGAIN. */
 	bool is_emptied : 1;
-	/* Of many shots: whether SO_RCVLOWAT was asked for, and is more than one byte. */
+	/* Multishot: SO_RCVLOWAT was queried; it is more than one byte. */
 	bool knows_rcvlowat : 1;
 	bool has_rcvlowat : 1;
 };

@@ -147,7 +147,7 @@ static enum uaio_first plain_first(const struct uaio_sqe *sqe, int fd)
 	(void)fd;
 	if (unlikely(sqe->is_multishot))
 		return UAIO_FIRST_WAIT;
-	/* A wait for so many events, or for none, fails whatever waits. */
+	/* A count of events that the kernel refuses fails at once. */
 	return unlikely(sqe->len - 1 >= EPOLL_EVENTS_MAX) ? UAIO_FIRST_PASS
 							  : UAIO_FIRST_TRY;
 }
