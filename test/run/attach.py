@@ -262,4 +262,4 @@ def _(tool):
             1, "--live=off")
 
 
-main()
+main(is_alone=True)

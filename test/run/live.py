@@ -419,23 +419,4 @@ def _(tool):
         tool.exec(tool.uaio, "stat", "--", pid).expect_refusal(2, pid)
 
 
-# Pages that ended processes left lie in /dev/shm, for each PID namespace's own numbers:
-# one of them may have the number of a process here.
-OWN_MEMORY = 'mount -t tmpfs -o mode=1777 none /dev/shm && exec "$@"'
-IS_ALONE = "LIVE_IS_ALONE"
-
-
-def be_alone():
-    """See this test's processes and /dev/shm only, where this user may mount."""
-    others = [] if os.getuid() == 0 else ["--map-current-user", "--keep-caps"]
-    alone = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
-             *others, "sh", "-c", OWN_MEMORY, "sh"]
-    if "--list" in sys.argv or IS_ALONE in os.environ or subprocess.run(
-            [*alone, "true"], stderr=subprocess.DEVNULL).returncode != 0:
-        return
-    os.environ[IS_ALONE] = "1"
-    os.execvp(alone[0], [*alone, sys.executable, "-B", *sys.argv])
-
-
-be_alone()
-main()
+main(is_alone=True)

@@ -202,4 +202,4 @@ def _(tool):
     tool.exec(alone, "top", "-b", "-n", "1", "-d", "0.1").expect(out=None)
 
 
-main()
+main(is_alone=True)
