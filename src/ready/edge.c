@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Readiness: the edges that an epoll tells of, and what they kick (ready.h)
+ * Readiness: the edges that an epoll tells of, what they kick (ready.h), and which polls
+ * they answer without another call
  *
  * Tested by test-ready*.c.
  */
@@ -103,4 +104,77 @@ void uaio_ready_kick_events(struct uaio_group *group,
 		kick_event(group, &events[i]);
 	if (nr > 0)
 		uaio_ready_add(&uaio_ready_counters.nr_events, (uint64_t)nr);
+}
+
+/*
+ * Polls
+ */
+
+/* Return: whether it was told of an edge that came after the request last looked. */
+static bool has_edge_locked(const struct uaio_file *file,
+			    const struct uaio_req *req)
+{
+	/* relaxed, all: changed under the lock */
+	if (unlikely(uaio_is_multishot_poll(req)))
+		return load_relaxed(&req->watch->nr_edges) != req->edges &&
+		       load_relaxed(&req->watch->nr_edges) ==
+			       req->watch->nr_told;
+	/* 0: it was never tried. */
+	return req->edges && req->edges != load_relaxed(&file->nr_edges);
+}
+
+int64_t uaio_edge_result_locked(const struct uaio_file *file,
+				const struct uaio_req *req)
+{
+	uint32_t events;
+
+	if (uaio_waitq_id_of(req) != UAIO_WAITQ_POLL ||
+	    !has_edge_locked(file, req))
+		return 0;
+	events = uaio_ready_events_of(req);
+	if (events & ~file->told_of)
+		return 0;
+	return file->told & (events | EPOLLERR | EPOLLHUP);
+}
+
+void uaio_edge_take_locked(struct uaio_file *file, struct uaio_told *told)
+{
+	/* relaxed: changed under the lock */
+	told->nr_edges = load_relaxed(&file->nr_edges);
+	told->by_any = file->told_by_any;
+	told->of_by_all = file->told_of_by_all;
+	told->after = file->told_after;
+	file->told_by_any = 0;
+	file->told_of_by_all = UINT32_MAX;
+	file->told_after = told->nr_edges;
+}
+
+/*
+ * Return: whether a poll need not ask its file (I11): there were edges since it last
+ * looked, and of each the epoll said that what the poll waits for was not there. What
+ * comes after that makes another edge.
+ */
+static bool is_told_of_nothing(const struct uaio_told *told,
+			       const struct uaio_req *req)
+{
+	uint32_t events;
+
+	/* 0: it was never tried. */
+	if (!req->edges || (int32_t)(req->edges - told->after) < 0 ||
+	    (int32_t)(told->nr_edges - req->edges) <= 0 ||
+	    unlikely(req->file->flags & UAIO_FILE_F_PERSONAL))
+		return false;
+	events = uaio_ready_events_of(req);
+	return !(events & ~told->of_by_all) &&
+	       !(told->by_any & (events | EPOLLERR | EPOLLHUP));
+}
+
+bool uaio_edge_begin_poll_locked(const struct uaio_told *told,
+				 struct uaio_req *req)
+{
+	bool waits_on = is_told_of_nothing(told, req);
+
+	/* If it asks, it does that after this. */
+	req->edges = told->nr_edges;
+	return waits_on;
 }

@@ -565,22 +565,6 @@ static int answer_until(int64_t due)
 	return nr;
 }
 
-static void take_native(struct uaio_group *group)
-{
-	(void)uaio_ready_take_native(group);
-}
-
-/* Return: whether the kernel has requests, when it was last looked at (I5). */
-static bool look_for_natives(int64_t *looked_ns, bool had_some)
-{
-	int64_t now = uaio_now_ns();
-
-	if (now - *looked_ns < IDLE_NS)
-		return had_some;
-	*looked_ns = now;
-	return uaio_natives_each(take_native);
-}
-
 static void *stand_by(void *arg)
 {
 	int64_t tick_ns = TICK_NS, looked_ns = uaio_now_ns();
@@ -596,7 +580,7 @@ static void *stand_by(void *arg)
 
 		is_idle = answer_until(due) == 0 && !fallback.is_ticking &&
 			  uaio_now_ns() >= due;
-		has_natives = look_for_natives(&looked_ns, has_natives);
+		has_natives = uaio_natives_look(&looked_ns, has_natives);
 	} while (!is_idle || has_natives || !is_over());
 	uaio_thread_end();
 	return NULL;

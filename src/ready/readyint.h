@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Readiness, inside: what ready.c (wait queues), run.c (trying), watch.c (the
- * epoll), timer.c (times), commons.c and fallback.c share. Only they
- * include this.
+ * Readiness, inside: what the files of this room share: ready.c (wait queues), run.c and
+ * try.c (trying), watch.c (the epoll), kick.c (lists), edge.c (edges), natives.c (the
+ * kernel's), timer.c (times), commons.c, fallback.c and care.c. Only they include this.
  */
 #ifndef UAIO_READY_READYINT_H
 #define UAIO_READY_READYINT_H
@@ -77,6 +77,38 @@ static inline enum uaio_waitq_id uaio_waitq_id_of(const struct uaio_req *req)
 			       : UAIO_WAITQ_READ;
 	}
 }
+
+static inline bool uaio_is_multishot_poll(const struct uaio_req *req)
+{
+	return req->sqe.is_multishot &&
+	       uaio_waitq_id_of(req) == UAIO_WAITQ_POLL;
+}
+
+/* What a file's edges have said when a pass over its polls begins: see edge.c. */
+struct uaio_told {
+	uint32_t nr_edges; /* of the file, by then */
+	uint32_t after;    /* nr_edges when the pass before began */
+	/* EPOLL*: what one of the edges between them said, and of what each would have */
+	uint32_t by_any, of_by_all;
+};
+
+/* A pass over the polls of a file, whose lock is held, begins. */
+void uaio_edge_take_locked(struct uaio_file *file, struct uaio_told *told);
+
+/*
+ * Return: the result of a poll that waited when the latest edge came, if that edge
+ * answers it; else 0. The epoll asked the file what poll() would ask it. The file's lock
+ * is held.
+ */
+int64_t uaio_edge_result_locked(const struct uaio_file *file,
+				const struct uaio_req *req);
+
+/*
+ * A poll with one completion is to be looked at. The file's lock is held.
+ * Return: whether the poll waits on without a call.
+ */
+bool uaio_edge_begin_poll_locked(const struct uaio_told *told,
+				 struct uaio_req *req);
 
 /*
  * Try req, which is TRIED, on fd. is_known: fd is known to be its file.
@@ -203,6 +235,13 @@ struct uaio_file *uaio_watch_pop_locked(struct uaio_ready *ready,
 					bool with_fresh, uint32_t *ret_waitqs,
 					bool *ret_was_fresh);
 
+/*
+ * Arm a watch for all that is parked on file, whose lock is held.
+ * Return: 0, or -errno if the epoll cannot take the file now. A file that it will never
+ * take is kicked: its requests find out why.
+ */
+int uaio_watch_arm_locked(struct uaio_watch *watch, struct uaio_file *file);
+
 /* A request that is neither parked nor being tried any more */
 static inline void uaio_waitq_count_out(struct uaio_waitq *waitq,
 					struct uaio_req *req)
@@ -217,6 +256,27 @@ static inline void uaio_waitq_count_out(struct uaio_waitq *waitq,
  * another (signalfd): the epoll asks a file for the thread that sleeps there.
  */
 void uaio_ready_kick_personal(struct uaio_ready *ready);
+
+/* A client's thread has completed some. */
+static inline void uaio_ready_note_attended(struct uaio_ready *ready)
+{
+	/* relaxed: that it changes is enough */
+	store_relaxed(&ready->nr_attended,
+		      load_relaxed(&ready->nr_attended) + 1);
+}
+
+/*
+ * Complete what the kernel has executed for the group (natives.c).
+ * Return: how many native requests there were; *ret_nr: how many were completed, as the
+ * kernel gives some back.
+ */
+unsigned uaio_natives_take(struct uaio_group *group, unsigned *ret_nr);
+
+/*
+ * Now and then (*looked_ns: the last time) complete what the kernel has executed for any
+ * group (fallback.c, I5). Return: whether the kernel has requests; had_some if it was not asked.
+ */
+bool uaio_natives_look(int64_t *looked_ns, bool had_some);
 
 /* What an event of the epoll says of the watch, and the watch that it is of. */
 uint64_t uaio_watch_data(const struct uaio_watch *watch);

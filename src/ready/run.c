@@ -13,7 +13,6 @@
 #include "file/terminal.h"
 #include "op/sock.h"
 #include "req/waits.h"
-#include "native/native.h"
 #include "ready/done.h"
 #include "ready/readyint.h"
 #include "ready/timer.h"
@@ -57,8 +56,8 @@ struct run {
 	bool ends_turn; /* that request goes on after those of other files */
 	bool by_edges;  /* only edges answer the multishot poll that is tried */
 	bool has_doubts; /* something of the group is in doubt */
-	/* Of a pass over polls: the file's nr_edges, told_by_any, ... when it began. */
-	uint32_t nr_edges, told_by_any, told_of_by_all, told_after;
+	struct uaio_told
+		told;      /* of a pass over polls: by the edges before it */
 	unsigned budget;   /* tries that are left */
 	unsigned nr_shots; /* of multishot requests, in the pass */
 	unsigned nr_done;
@@ -69,91 +68,6 @@ static bool is_poll_once(const struct uaio_req *req)
 {
 	return uaio_waitq_id_of(req) == UAIO_WAITQ_POLL &&
 	       !req->sqe.is_multishot;
-}
-
-static bool is_multishot_poll(const struct uaio_req *req)
-{
-	return req->sqe.is_multishot &&
-	       uaio_waitq_id_of(req) == UAIO_WAITQ_POLL;
-}
-
-/* Return: whether it was told of an edge that came after the request last looked. */
-static bool has_edge_locked(const struct uaio_file *file,
-			    const struct uaio_req *req)
-{
-	/* relaxed, all: changed under the lock */
-	if (unlikely(is_multishot_poll(req)))
-		return load_relaxed(&req->watch->nr_edges) != req->edges &&
-		       load_relaxed(&req->watch->nr_edges) ==
-			       req->watch->nr_told;
-	/* 0: it was never tried. */
-	return req->edges && req->edges != load_relaxed(&file->nr_edges);
-}
-
-/*
- * Return: the result of a poll that waited when the latest edge came, if that
- * edge answers it; else 0. The epoll asked the file what poll() would ask it.
- */
-static int64_t told_locked(const struct uaio_file *file,
-			   const struct uaio_req *req)
-{
-	uint32_t events;
-
-	if (uaio_waitq_id_of(req) != UAIO_WAITQ_POLL ||
-	    !has_edge_locked(file, req))
-		return 0;
-	events = uaio_ready_events_of(req);
-	if (events & ~file->told_of)
-		return 0;
-	return file->told & (events | EPOLLERR | EPOLLHUP);
-}
-
-/* A pass over the polls of a file begins: take what was told since the last. */
-static void take_told_locked(struct run *run)
-{
-	struct uaio_file *file = run->file;
-
-	/* relaxed: changed under the lock */
-	run->nr_edges = load_relaxed(&file->nr_edges);
-	run->told_by_any = file->told_by_any;
-	run->told_of_by_all = file->told_of_by_all;
-	run->told_after = file->told_after;
-	file->told_by_any = 0;
-	file->told_of_by_all = UINT32_MAX;
-	file->told_after = run->nr_edges;
-}
-
-/*
- * Return: whether a poll waits on without a call: there were edges since it last looked,
- * and of each the epoll said that what the poll waits for was not there. What comes
- * after that makes another edge (I11).
- */
-static bool is_told_of_nothing(const struct run *run,
-			       const struct uaio_req *req)
-{
-	uint32_t events;
-
-	/* 0: it was never tried. */
-	if (!req->edges || (int32_t)(req->edges - run->told_after) < 0 ||
-	    (int32_t)(run->nr_edges - req->edges) <= 0 ||
-	    unlikely(run->file->flags & UAIO_FILE_F_PERSONAL))
-		return false;
-	events = uaio_ready_events_of(req);
-	return !(events & ~run->told_of_by_all) &&
-	       !(run->told_by_any & (events | EPOLLERR | EPOLLHUP));
-}
-
-/*
- * A poll with one completion is to be looked at.
- * Return: whether it waits on without that.
- */
-static bool begin_poll_locked(const struct run *run, struct uaio_req *req)
-{
-	bool waits_on = is_told_of_nothing(run, req);
-
-	/* If it asks, it does that after this. */
-	req->edges = run->nr_edges;
-	return waits_on;
 }
 
 /*
@@ -325,12 +239,13 @@ static enum uaio_next run_one_locked(struct run *run, struct uaio_req *req)
 	enum uaio_next next = UAIO_NEXT_DONE;
 	bool is_cancelled;
 	int fd = -1;
-	int64_t res = told_locked(file, req);
+	int64_t res = uaio_edge_result_locked(file, req);
 
-	if (unlikely(is_multishot_poll(req)) &&
+	if (unlikely(uaio_is_multishot_poll(req)) &&
 	    !begin_multishot_locked(run, req))
 		return UAIO_NEXT_WAIT_FILE;
-	if (is_poll_once(req) && !res && begin_poll_locked(run, req))
+	if (is_poll_once(req) && !res &&
+	    uaio_edge_begin_poll_locked(&run->told, req))
 		return UAIO_NEXT_WAIT_FILE;
 	uaio_try_begin_locked(req, UAIO_REQ_PARKED);
 	if (!res)
@@ -410,7 +325,7 @@ static void run_polls_locked(struct run *run)
 		uint32_t nr = load_relaxed(&run->waitq->nr);
 
 		run->waitq->is_kicked = false;
-		take_told_locked(run);
+		uaio_edge_take_locked(run->file, &run->told);
 		for (; nr && !list_is_empty(parked); nr--) {
 			struct list *pos = parked->next;
 
@@ -483,14 +398,6 @@ static bool begin_drain(struct uaio_ready *ready)
 	return is_free;
 }
 
-/* A client's thread has completed some. */
-static void note_attended(struct uaio_ready *ready)
-{
-	/* relaxed: that it changes is enough */
-	store_relaxed(&ready->nr_attended,
-		      load_relaxed(&ready->nr_attended) + 1);
-}
-
 static void count_run(struct uaio_ready *ready, const struct run *run)
 {
 	if (run->budget < RUN_TRIES)
@@ -499,7 +406,7 @@ static void count_run(struct uaio_ready *ready, const struct run *run)
 	if (!run->nr_done || run->by == UAIO_RUN_BY_FALLBACK)
 		return;
 	uaio_ready_add(&uaio_ready_counters.nr_by_caller, run->nr_done);
-	note_attended(ready);
+	uaio_ready_note_attended(ready);
 }
 
 /*
@@ -513,45 +420,6 @@ static void arm_for_sleeper(struct uaio_group *group)
 	/* [step: DRAINED_LOOK] */
 	if (uaio_ready_has(&group->ready, UAIO_LEADER | UAIO_ADOPTER))
 		uaio_ready_arm_beside(group);
-}
-
-/* Return: how many the kernel has executed; the others it has given back. */
-static unsigned nr_executed(const int64_t *results, unsigned nr)
-{
-	unsigned nr_of_them = 0;
-
-	for (unsigned i = 0; i < nr; i++)
-		nr_of_them += results[i] != -EAGAIN;
-	return nr_of_them;
-}
-
-/* Return: how many native requests there were; *ret_nr: how many were completed. */
-static unsigned take_native(struct uaio_group *group, unsigned *ret_nr)
-{
-	struct uaio_req *reqs[UAIO_NATIVE_BATCH];
-	int64_t results[UAIO_NATIVE_BATCH];
-	unsigned nr, nr_all = 0;
-
-	*ret_nr = 0;
-	while ((nr = uaio_native_take(group, reqs, results,
-				      UAIO_NATIVE_BATCH))) {
-		/* relaxed: as in uaio_ready_unexpect() */
-		sub_relaxed(&group->ready.nr_parked, nr);
-		*ret_nr += nr_executed(results, nr);
-		uaio_flow->complete_native(reqs, results, nr);
-		nr_all += nr;
-	}
-	return nr_all;
-}
-
-unsigned uaio_ready_take_native(struct uaio_group *group)
-{
-	unsigned nr_completed, nr = take_native(group, &nr_completed);
-
-	/* A request that was given back does not show that callers take completions. */
-	if (nr_completed)
-		note_attended(&group->ready);
-	return nr;
 }
 
 /*
@@ -588,7 +456,7 @@ bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
 	if (!load_relaxed(&ready->nr_parked) && by == UAIO_RUN_BY_CALLER)
 		return false;
 	uaio_timers_end(group);
-	(void)take_native(group, &run.nr_done);
+	(void)uaio_natives_take(group, &run.nr_done);
 	if (by != UAIO_RUN_BY_FALLBACK)
 		uaio_ready_kick_personal(ready);
 	if (!begin_drain(ready)) {

@@ -52,144 +52,6 @@ static void renew_locked(struct uaio_watch *watch)
 }
 
 /*
- * Lists a watch may be on
- */
-
-enum { ALL_WAITQS = UAIO_WAITQS_ASK | (UAIO_WAITQS_ASK - 1) };
-
-/* Inline, as most callers move to a place that they know. */
-static inline __attribute__((always_inline)) void
-move_locked(struct uaio_ready *ready, struct uaio_watch *watch,
-	    enum uaio_watch_place place)
-{
-	bool was_kicked = watch->place == UAIO_WATCH_KICKED;
-
-	list_remove(&watch->in_list);
-	if (was_kicked || place == UAIO_WATCH_KICKED)
-		/* relaxed: a guess */
-		store_relaxed(&ready->has_kicked,
-			      place == UAIO_WATCH_KICKED ||
-				      !list_is_empty(&ready->kicked));
-	watch->place = place;
-	switch (place) {
-	case UAIO_WATCH_IDLE:
-		watch->waitqs = 0;
-		if (unlikely(watch->file->flags & UAIO_FILE_F_PERSONAL))
-			list_add_tail(&ready->personal, &watch->in_list);
-		break;
-	case UAIO_WATCH_KICKED:
-		list_add_tail(&ready->kicked, &watch->in_list);
-		break;
-	case UAIO_WATCH_FRESH:
-		list_add_head(&ready->fresh, &watch->in_list);
-		break;
-	case UAIO_WATCH_UNARMED:
-		list_add_tail(&ready->unarmed, &watch->in_list);
-		break;
-	case UAIO_WATCH_REFUSED:
-		list_add_tail(&ready->refused, &watch->in_list);
-		break;
-	}
-}
-
-static void lock(struct uaio_ready *ready)
-{
-	uaio_lock(&ready->lock, UAIO_RANK_READY);
-}
-
-static void unlock(struct uaio_ready *ready)
-{
-	uaio_unlock(&ready->lock, UAIO_RANK_READY);
-}
-
-/* Return: waitqs, which are to be run not only for what the epoll has told. */
-static uint32_t asking(uint32_t waitqs)
-{
-	return waitqs & 1u << UAIO_WAITQ_POLL ? waitqs | UAIO_WAITQS_ASK
-					      : waitqs;
-}
-
-static void kick(struct uaio_watch *watch, uint32_t waitqs, bool is_armed)
-{
-	struct uaio_ready *ready = &load_relaxed(&watch->group)->ready;
-
-	lock(ready);
-	watch->waitqs |= waitqs;
-	watch->is_unarmed |= !is_armed;
-	if (watch->place != UAIO_WATCH_KICKED)
-		move_locked(ready, watch, UAIO_WATCH_KICKED);
-	unlock(ready);
-}
-
-void uaio_watch_kick(struct uaio_watch *watch, uint32_t waitqs, bool is_armed)
-{
-	kick(watch, asking(waitqs), is_armed);
-}
-
-void uaio_watch_kick_told(struct uaio_watch *watch, uint32_t waitqs)
-{
-	kick(watch, waitqs, true);
-}
-
-void uaio_watch_freshen(struct uaio_watch *watch, uint32_t waitqs,
-			bool is_untried)
-{
-	struct uaio_ready *ready = &load_relaxed(&watch->group)->ready;
-
-	lock(ready);
-	watch->waitqs |= asking(waitqs);
-	watch->is_unarmed = true;
-	watch->is_untried |= is_untried;
-	watch->nr_fresh++;
-	if (watch->place != UAIO_WATCH_KICKED)
-		move_locked(ready, watch, UAIO_WATCH_FRESH);
-	unlock(ready);
-}
-
-void uaio_watch_doubt(struct uaio_watch *watch, uint32_t waitqs)
-{
-	struct uaio_ready *ready = &load_relaxed(&watch->group)->ready;
-
-	lock(ready);
-	/* Noted also if a kick moves the watch from this list before. */
-	watch->waitqs |= asking(waitqs);
-	watch->is_untried = true;
-	if (watch->place != UAIO_WATCH_KICKED)
-		move_locked(ready, watch, UAIO_WATCH_REFUSED);
-	unlock(ready);
-}
-
-static struct uaio_watch *first_of(const struct list *list)
-{
-	return list_is_empty(list)
-		       ? NULL
-		       : container_of(list->next, struct uaio_watch, in_list);
-}
-
-struct uaio_file *uaio_watch_pop_locked(struct uaio_ready *ready,
-					bool with_fresh, uint32_t *ret_waitqs,
-					bool *ret_was_fresh)
-{
-	struct uaio_watch *watch;
-
-	while ((watch = first_of(&ready->kicked)) ||
-	       (with_fresh && (watch = first_of(&ready->fresh)))) {
-		/* [step: POP] */
-		*ret_waitqs = watch->waitqs;
-		*ret_was_fresh = watch->place == UAIO_WATCH_FRESH;
-		watch->waitqs = 0;
-		watch->is_untried = false;
-		move_locked(ready, watch,
-			    watch->is_unarmed ? UAIO_WATCH_UNARMED
-					      : UAIO_WATCH_IDLE);
-		if (uaio_file_try_get(watch->file))
-			return watch->file;
-		move_locked(ready, watch, UAIO_WATCH_IDLE);
-	}
-	return NULL;
-}
-
-/*
  * Creating and dropping
  */
 
@@ -228,7 +90,7 @@ static struct uaio_watch *make_locked(struct uaio_group *group,
 	watch->place = UAIO_WATCH_IDLE;
 	list_init(&watch->in_list);
 	list_add_tail(&file->watches, &watch->in_file);
-	lock(ready);
+	uaio_lock(&ready->lock, UAIO_RANK_READY);
 	renew_locked(watch);
 	/* relaxed: a thread that gets an event looks under this lock */
 	store_relaxed(&watch->group, group);
@@ -236,7 +98,7 @@ static struct uaio_watch *make_locked(struct uaio_group *group,
 	if (file->flags & UAIO_FILE_F_PERSONAL)
 		/* relaxed: a guess */
 		store_relaxed(&ready->has_personal, 1);
-	unlock(ready);
+	uaio_unlock(&ready->lock, UAIO_RANK_READY);
 	return watch;
 }
 
@@ -274,12 +136,12 @@ static void drop_locked(struct uaio_watch *watch)
 	struct uaio_ready *ready = &load_relaxed(&watch->group)->ready;
 
 	list_remove(&watch->in_file);
-	lock(ready);
+	uaio_lock(&ready->lock, UAIO_RANK_READY);
 	list_remove(&watch->in_group);
 	list_remove(&watch->in_list);
 	/* relaxed: as in make_locked() */
 	store_relaxed(&watch->group, NULL);
-	unlock(ready);
+	uaio_unlock(&ready->lock, UAIO_RANK_READY);
 	uaio_slab_put(&watches, watch);
 }
 
@@ -340,16 +202,16 @@ static struct uaio_file *get_first(struct uaio_ready *ready)
 	for (;;) {
 		struct uaio_file *file = NULL;
 
-		lock(ready);
+		uaio_lock(&ready->lock, UAIO_RANK_READY);
 		if (!list_is_empty(&ready->watches))
 			file = container_of(ready->watches.next,
 					    struct uaio_watch, in_group)
 				       ->file;
 		if (!file || uaio_file_try_get(file)) {
-			unlock(ready);
+			uaio_unlock(&ready->lock, UAIO_RANK_READY);
 			return file;
 		}
-		unlock(ready);
+		uaio_unlock(&ready->lock, UAIO_RANK_READY);
 		/* The thread that let the file go is about to drop it. */
 		(void)uaio_sleep(&word, 0, uaio_now_ns() + SOON_NS);
 	}
@@ -453,8 +315,7 @@ static int arm_for_locked(struct uaio_watch *watch, struct uaio_file *file,
 	return 0;
 }
 
-/* Arm watch for all that is parked on file. Return: as above. */
-static int arm_locked(struct uaio_watch *watch, struct uaio_file *file)
+int uaio_watch_arm_locked(struct uaio_watch *watch, struct uaio_file *file)
 {
 	uint32_t events = events_wanted_locked(file);
 
@@ -477,148 +338,15 @@ void uaio_watch_arm_anew_locked(struct uaio_req *req)
 		uaio_watch_kick(watch, waitqs, true);
 		return;
 	}
-	lock(ready);
+	uaio_lock(&ready->lock, UAIO_RANK_READY);
 	renew_locked(watch);
-	unlock(ready);
+	uaio_unlock(&ready->lock, UAIO_RANK_READY);
 	/* What the epoll knows has the old generation. */
 	watch->armed = 0;
 	/* It is armed after it was run: also if it was to be run before. */
 	if (!uaio_poller_is_open(&ready->poller) ||
 	    arm_for_locked(watch, file, events) < 0)
 		uaio_watch_kick(watch, waitqs, false);
-}
-
-/*
- * Arm a watch that is on no list. The lock of ready is held, and released
- * meanwhile.
- * Return: whether that was possible.
- */
-static bool arm_and_relock(struct uaio_ready *ready, struct uaio_watch *watch)
-{
-	struct uaio_file *file = watch->file;
-	int ret;
-
-	watch->is_unarmed = false;
-	if (!uaio_file_try_get(file))
-		return true;
-	unlock(ready);
-	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	ret = arm_locked(watch, file);
-	uaio_unlock(&file->lock, UAIO_RANK_FILE);
-	lock(ready);
-	/* [step: ARM_REFUSED] */
-	if (ret < 0) {
-		watch->is_unarmed = true;
-		if (watch->place != UAIO_WATCH_KICKED)
-			move_locked(ready, watch, UAIO_WATCH_REFUSED);
-	}
-	unlock(ready);
-	uaio_file_put(file);
-	lock(ready);
-	return ret == 0;
-}
-
-static bool arm_next_locked(struct uaio_ready *ready, bool *ret_all)
-{
-	struct uaio_watch *watch = first_of(&ready->fresh);
-
-	if (!watch)
-		watch = first_of(&ready->unarmed);
-	if (!watch)
-		return false;
-	/* [step: ARM_NEXT] */
-	if (watch->is_untried) {
-		move_locked(ready, watch, UAIO_WATCH_KICKED);
-		return true;
-	}
-	move_locked(ready, watch, UAIO_WATCH_IDLE);
-	*ret_all &= arm_and_relock(ready, watch);
-	return true;
-}
-
-bool uaio_ready_arm(struct uaio_group *group)
-{
-	struct uaio_ready *ready = &group->ready;
-	bool all = uaio_poller_is_open(&ready->poller);
-
-	lock(ready);
-	while (all && arm_next_locked(ready, &all))
-		;
-	unlock(ready);
-	return uaio_ready_is_armed(ready);
-}
-
-void uaio_ready_arm_stale(struct uaio_group *group)
-{
-	enum { NR = 64 };
-	struct uaio_ready *ready = &group->ready;
-	struct uaio_watch *watch;
-
-	if (!uaio_poller_is_open(&ready->poller))
-		return;
-	lock(ready);
-	for (unsigned i = 0; i < NR && (watch = first_of(&ready->unarmed));
-	     i++) {
-		bool is_stale = watch->nr_fresh == watch->seen_fresh;
-
-		watch->seen_fresh = watch->nr_fresh;
-		move_locked(ready, watch,
-			    is_stale ? UAIO_WATCH_IDLE : UAIO_WATCH_UNARMED);
-		if (is_stale && !arm_and_relock(ready, watch))
-			break;
-	}
-	unlock(ready);
-}
-
-void uaio_ready_kick_refused(struct uaio_group *group)
-{
-	struct uaio_ready *ready = &group->ready;
-	struct list *const lists[] = { &ready->refused, &ready->fresh,
-				       &ready->unarmed };
-
-	lock(ready);
-	for (unsigned i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-		struct uaio_watch *watch;
-
-		while ((watch = first_of(lists[i]))) {
-			watch->waitqs = ALL_WAITQS;
-			watch->is_unarmed = true;
-			move_locked(ready, watch, UAIO_WATCH_KICKED);
-		}
-	}
-	unlock(ready);
-}
-
-void uaio_ready_kick_personal(struct uaio_ready *ready)
-{
-	/* relaxed: our own are seen, others' have no order */
-	if (likely(!load_relaxed(&ready->has_personal)))
-		return;
-	lock(ready);
-	while (!list_is_empty(&ready->personal)) {
-		struct uaio_watch *watch = first_of(&ready->personal);
-
-		watch->waitqs = ALL_WAITQS;
-		move_locked(ready, watch, UAIO_WATCH_KICKED);
-	}
-	unlock(ready);
-}
-
-void uaio_ready_kick_all(struct uaio_group *group)
-{
-	struct uaio_ready *ready = &group->ready;
-	struct uaio_watch *watch;
-
-	lock(ready);
-	list_for_each (pos, &ready->watches) {
-		watch = container_of(pos, struct uaio_watch, in_group);
-		/* relaxed: read by threads that find the watch kicked */
-		add_relaxed(&watch->nr_edges, 1);
-		watch->waitqs = ALL_WAITQS;
-		if (watch->place != UAIO_WATCH_KICKED)
-			move_locked(ready, watch, UAIO_WATCH_KICKED);
-	}
-	unlock(ready);
 }
 
 /*

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Readiness: what becomes of requests that the kernel has executed (native.h), taken by
+ * the threads that run parked ones
+ *
+ * Tested by src/native/test-native*.c.
+ */
+#include <errno.h>
+
+#include "base/sleep.h"
+#include "native/native.h"
+#include "ready/readyint.h"
+
+/* The fallback thread takes them no more often. */
+#define LOOK_NS INT64_C(5000000000)
+
+/* Return: how many the kernel has executed; the others it has given back. */
+static unsigned nr_executed(const int64_t *results, unsigned nr)
+{
+	unsigned nr_of_them = 0;
+
+	for (unsigned i = 0; i < nr; i++)
+		nr_of_them += results[i] != -EAGAIN;
+	return nr_of_them;
+}
+
+unsigned uaio_natives_take(struct uaio_group *group, unsigned *ret_nr)
+{
+	struct uaio_req *reqs[UAIO_NATIVE_BATCH];
+	int64_t results[UAIO_NATIVE_BATCH];
+	unsigned nr, nr_all = 0;
+
+	*ret_nr = 0;
+	while ((nr = uaio_native_take(group, reqs, results,
+				      UAIO_NATIVE_BATCH))) {
+		/* relaxed: as in uaio_ready_unexpect() */
+		sub_relaxed(&group->ready.nr_parked, nr);
+		*ret_nr += nr_executed(results, nr);
+		uaio_flow->complete_native(reqs, results, nr);
+		nr_all += nr;
+	}
+	return nr_all;
+}
+
+unsigned uaio_ready_take_native(struct uaio_group *group)
+{
+	unsigned nr_completed, nr = uaio_natives_take(group, &nr_completed);
+
+	/* A request that was given back does not show that callers take completions. */
+	if (nr_completed)
+		uaio_ready_note_attended(&group->ready);
+	return nr;
+}
+
+static void take_of(struct uaio_group *group)
+{
+	(void)uaio_ready_take_native(group);
+}
+
+bool uaio_natives_look(int64_t *looked_ns, bool had_some)
+{
+	int64_t now = uaio_now_ns();
+
+	if (now - *looked_ns < LOOK_NS)
+		return had_some;
+	*looked_ns = now;
+	return uaio_natives_each(take_of);
+}
