@@ -6,7 +6,6 @@
 #include "proc/process.h"
 #include "req/queue.h"
 #include "ready/lead.h"
-#include "ready/lost.h"
 #include "ready/ready.h"
 #include "ready/timer.h"
 #include "ready/waiter.h"

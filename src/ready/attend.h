@@ -16,7 +16,7 @@
  *       inside the library: as I4 of lead.h.
  *   I2  A sleep may never return, because of siglongjmp() or because the thread
  *       was cancelled. The next sleep of that thread finds it, or the end of the
- *       thread does (lost.h). A thread of whose end the library would not be told
+ *       thread does (lost.c). A thread of whose end the library would not be told
  *       does not attend.
  */
 #ifndef UAIO_READY_ATTEND_H

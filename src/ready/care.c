@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "ready/care.h"
+/*
+ * Care: what the fallback thread does for one queue that it looks after
+ *
+ * Only fallback.c calls these functions. The thread has a stay in the queue meanwhile
+ * (I2 there).
+ *
+ * Tested by test-ready-alone.c.
+ */
 
 #include "native/native.h"
 #include "ready/readyint.h"

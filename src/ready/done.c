@@ -1,8 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-#include "ready/done.h"
-
+/*
+ * Readiness: receives that a run has executed, and completes together
+ *
+ * Several sockets are asked at once whether they have more to receive (op.h: asks_rest),
+ * and several completions posted under one lock.
+ *
+ *   I1  Requests in the list are RUNNING, and owned by the thread that runs. It completes
+ *       them before it lets go of the list of what is kicked (ready.h, I5), and before
+ *       it completes any other request: completions come in the order of the tries.
+ *   I2  It completes them before it tries another request on a socket that is yet to
+ *       be asked, as that may take what the last has left.
+ *   I3  Between noting and completing them the thread makes tries, which do not block,
+ *       and nothing that could wait for them. It completes them before it tells a
+ *       canceller, and before it hands a request to a worker.
+ *   I4  The number on which a socket is asked is not kept for it. If another thread closes
+ *       it meanwhile it may be another file's, which is then polled: the answer is a
+ *       hint, and of a socket that its client has closed.
+ *
+ * Tested by uring/test-uring-together.c and uring/test-uring-socket.c.
+ */
 #include "base/check.h"
 #include "op/sock.h"
+#include "ready/readyint.h"
 
 /* Return: whether uaio_flow_ops.complete_together() may complete it. */
 static bool is_plain(const struct uaio_req *req)

@@ -35,7 +35,6 @@
 #include "proc/entry.h"
 #include "proc/thread.h"
 #include "native/native.h"
-#include "ready/care.h"
 #include "ready/readyint.h"
 #include "ready/timer.h"
 

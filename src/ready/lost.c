@@ -1,6 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-#include "ready/lost.h"
-
+/*
+ * Threads that end while they sleep in a call of the library
+ *
+ * A thread may be cancelled while it waits for events, or a signal handler that
+ * runs then may end it. It never comes back; but before it is gone the C
+ * library calls a destructor of ours, which clears away what the thread leaves
+ * behind: it counts as a waiter or a leader no more.
+ *
+ * The destructor is that of a key for thread-specific data. For keys beyond the
+ * first 32 the C library allocates the values, which it must not do inside a
+ * signal handler. Where only such keys are left there is no destructor: then
+ * what a thread leaves behind is found a little later, as that of a handler
+ * which left by siglongjmp() is (lead.h, poller.h).
+ */
 #include <pthread.h>
 
 #include "base/atomic.h"

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Readiness, inside: what the files of this room share: ready.c (wait queues), run.c and
- * try.c (trying), watch.c (the epoll), kick.c (lists), edge.c (edges), natives.c (the
- * kernel's), timer.c (times), commons.c, fallback.c and care.c. Only they include this.
+ * try.c (trying), done.c (completing together), watch.c (the epoll), kick.c (lists),
+ * edge.c (edges), natives.c (the kernel's), timer.c (times), commons.c, fallback.c and
+ * care.c. Only they include this.
  */
 #ifndef UAIO_READY_READYINT_H
 #define UAIO_READY_READYINT_H
+
+#include <stdbool.h>
+#include <stdint.h>
 
 #include "base/check.h"
 #include "file/file.h"
@@ -274,7 +278,8 @@ unsigned uaio_natives_take(struct uaio_group *group, unsigned *ret_nr);
 
 /*
  * Now and then (*looked_ns: the last time) complete what the kernel has executed for any
- * group (fallback.c, I5). Return: whether the kernel has requests; had_some if it was not asked.
+ * group (fallback.c, I5).
+ * Return: whether the kernel has requests; had_some if it was not asked.
  */
 bool uaio_natives_look(int64_t *looked_ns, bool had_some);
 
@@ -288,5 +293,61 @@ void uaio_watch_disarm_locked(struct uaio_watch *watch, int fd);
 void uaio_watches_init(void);
 /* The group goes away, and no request of it is left: drop its watches. */
 void uaio_watches_leave(struct uaio_group *group);
+
+/* care.c: what the fallback thread does for one queue; only fallback.c calls it */
+
+/* How much care a queue on the list takes, in rising order. */
+enum uaio_care {
+	UAIO_CARE_LEAVE,  /* none: it need not be on the list */
+	UAIO_CARE_OTHERS, /* callers do what is to be done */
+	UAIO_CARE_OURS,
+};
+
+static inline struct uaio_group *uaio_care_group(struct uaio_ready *ready)
+{
+	return container_of(ready, struct uaio_group, ready);
+}
+
+/*
+ * Return: whether callers have completed something since the last look. In the
+ * commons, callers of one queue do not see to the others. Nor do callers see to what
+ * workers have submitted to the kernel: they may be in a sleep that began before that.
+ */
+bool uaio_care_is_attended(struct uaio_ready *ready);
+
+/*
+ * Run what is ready, and arm.
+ * Return: whether all is armed and nothing is left.
+ */
+bool uaio_care_serve(struct uaio_ready *ready);
+
+/* Adopt a queue (fallback.c). Return: false if that cannot be. */
+typedef bool uaio_adopt_fn(struct uaio_ready *ready);
+
+/* Look at a queue that is on the list, and adopt it if no caller serves it. */
+enum uaio_care uaio_care_for(struct uaio_ready *ready, bool is_urgent,
+			     uaio_adopt_fn *adopt);
+
+/* done.c: receives that a run has executed, and completes together */
+
+struct uaio_done {
+	unsigned nr;
+	struct uaio_req *reqs[UAIO_REQS_TOGETHER];
+	int64_t results[UAIO_REQS_TOGETHER];
+	int fds[UAIO_REQS_TOGETHER]; /* they were executed on */
+};
+
+/*
+ * The thread, which holds no lock, has executed req on fd, with the result res: note it,
+ * or complete it.
+ */
+void uaio_done_add(struct uaio_done *done, struct uaio_req *req, int64_t res,
+		   int fd);
+
+/* Complete all that are noted. The thread holds no lock. */
+void uaio_done_complete(struct uaio_done *done);
+
+/* Return: whether file is a socket that is yet to be asked. */
+bool uaio_done_asks(const struct uaio_done *done, const struct uaio_file *file);
 
 #endif /* UAIO_READY_READYINT_H */

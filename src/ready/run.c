@@ -13,7 +13,6 @@
 #include "file/terminal.h"
 #include "op/sock.h"
 #include "req/waits.h"
-#include "ready/done.h"
 #include "ready/readyint.h"
 #include "ready/timer.h"
 #include "ready/waiter.h"

@@ -15,7 +15,6 @@
 #include "req/queue.h"
 #include "wait/page.h"
 #include "ready/lead.h"
-#include "ready/lost.h"
 #include "ready/ready.h"
 
 /*

@@ -175,4 +175,15 @@ void uaio_queue_run(struct uaio_queue *queue, bool waits);
  */
 bool uaio_wait_let_signals_in(const struct uaio_wait *wait);
 
+/* lost.c: threads that end while they sleep in a call of the library */
+
+/* Called each time the engine starts, also in a child of fork(). */
+void uaio_lost_init(void);
+
+/*
+ * This thread is about to sleep, and may end there.
+ * Return: whether the destructor will be called if it does.
+ */
+bool uaio_lost_watch(void);
+
 #endif /* UAIO_READY_WAITER_H */

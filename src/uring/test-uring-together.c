@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Receives that one thread executes, and completes together (ready/done.h): the thread
+ * Receives that one thread executes, and completes together (ready/done.c): the thread
  * is stopped at many of its instructions, and so also between the two, and meanwhile
  * another does what might harm them.
  */
