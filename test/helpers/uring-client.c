@@ -2,6 +2,8 @@
 #include "uring-client.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -62,6 +64,15 @@ static void *map(int fd, size_t bytes, uint64_t offset)
 		    (off_t)uring_map_offset(fd, offset));
 }
 
+/* It fails only if the test is wrong about what it has mapped. */
+static void unmap(void *memory, size_t bytes)
+{
+	if (munmap(memory, bytes) == 0)
+		return;
+	perror("munmap");
+	abort();
+}
+
 static size_t rings_bytes_of(const struct io_uring_params *params)
 {
 	const size_t width = params->flags & IORING_SETUP_CQE32 ? 2 : 1;
@@ -91,7 +102,7 @@ long uring_map(struct uring *ring, int fd, const struct io_uring_params *params)
 	sqes = map(fd, sqes_bytes, IORING_OFF_SQES);
 	if (sqes == MAP_FAILED) {
 		error = -errno;
-		munmap(rings, rings_bytes);
+		unmap(rings, rings_bytes);
 		return error;
 	}
 	uring_at(ring, fd, params, rings, sqes);
@@ -117,8 +128,8 @@ void uring_fill_array(const struct uring *ring)
 
 void uring_unmap(const struct uring *ring)
 {
-	munmap(ring->rings, ring->rings_bytes);
-	munmap(ring->sqes, ring->sqes_bytes);
+	unmap(ring->rings, ring->rings_bytes);
+	unmap(ring->sqes, ring->sqes_bytes);
 }
 
 /*
