@@ -295,6 +295,30 @@ static void an_eventfd_is_told_of_completions(void **state)
 	unit_close(fd);
 }
 
+/* As in the kernel: what a call completes is signalled once, whatever is between. */
+static void an_eventfd_is_signalled_once_around_a_sync(void **state)
+{
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), file = unit_file(true);
+
+	(void)state;
+	assert_int_equal(reg(IORING_REGISTER_EVENTFD, &fd, 1), 0);
+	unit_gate_close(file);
+	put(&client, IORING_OP_NOP, -1, 1);
+	put(&client, IORING_OP_FSYNC, file, 2)->flags = IOSQE_ASYNC;
+	put(&client, IORING_OP_NOP, -1, 3);
+	submit(&client, 0);
+	unit_gate_await(1);
+	assert_int_equal(unread(&client), 2);
+	assert_int_equal(count_of(fd), 1);
+	unit_gate_open();
+	assert_got(&client, 1, 0);
+	assert_got(&client, 3, 0);
+	assert_got(&client, 2, 0);
+	assert_int_equal(reg(IORING_UNREGISTER_EVENTFD, NULL, 0), 0);
+	unit_close(file);
+	unit_close(fd);
+}
+
 static void
 an_eventfd_is_told_of_what_has_overflown_when_it_is_there(void **state)
 {
@@ -452,6 +476,7 @@ int main(void)
 		RING_TEST(buffers_are_checked_for_their_range),
 		RING_TEST(tags_come_back_when_nothing_uses_them),
 		RING_TEST(an_eventfd_is_told_of_completions),
+		RING_TEST(an_eventfd_is_signalled_once_around_a_sync),
 		RING_TEST(
 			an_eventfd_is_told_of_what_has_overflown_when_it_is_there),
 		RING_TEST(a_probe_lists_what_works),
