@@ -85,10 +85,10 @@ bool uaio_req_post_more(struct uaio_req *req, int64_t res)
 void uaio_req_read_next(struct uaio_device *device, struct uaio_worker *worker,
 			struct list *ret_startable)
 {
-	if (worker)
-		uaio_wq_blocks(worker);
+	bool blocks = worker && uaio_wq_blocks(worker);
+
 	uaio_page_next(device, ret_startable);
-	if (worker)
+	if (blocks)
 		uaio_wq_returned(worker);
 }
 
@@ -272,8 +272,7 @@ void uaio_req_complete_together(struct uaio_req *const *reqs,
 		results += part;
 		nr -= part;
 	}
-	/* A worker may count as blocked by its next item already. */
-	start_after(&startable, false, NULL);
+	start_after(&startable, false, worker);
 }
 
 void uaio_req_complete_by(struct uaio_req *req, int64_t res, bool is_last,

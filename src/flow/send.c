@@ -79,12 +79,11 @@ int uaio_req_park(struct uaio_req *req)
 /* Execute a request in this thread; a worker counts as blocked meanwhile. */
 static int64_t execute_here(struct uaio_req *req, struct uaio_worker *worker)
 {
+	bool blocks = worker && uaio_wq_blocks(worker);
 	int64_t res;
 
-	if (worker)
-		uaio_wq_blocks(worker);
 	res = uaio_req_execute(req);
-	if (worker)
+	if (blocks)
 		uaio_wq_returned(worker);
 	return res;
 }

@@ -316,6 +316,50 @@ static void a_saturated_account_does_not_delay_the_other(void **state)
 	for_each_way(block_bounded);
 }
 
+/*
+ * A worker completes a short item, and that makes a call that may block: it counts as
+ * blocked once, also if the item that it runs next may block.
+ */
+static bool has_counted;   /* it did not count as blocked before the call */
+static const char *breach; /* what the account looks like during the call */
+
+static void block_at_the_end(struct item *item, struct uaio_worker *worker)
+{
+	(void)item;
+	has_counted = uaio_wq_blocks(worker);
+	breach = items_find_breach(UAIO_BOUNDED, true);
+	if (has_counted)
+		uaio_wq_returned(worker);
+}
+
+static int block_in_a_flush(void)
+{
+	assert_int_equal(items_start(), 0);
+	items_set_placement(UAIO_PLACE_PUBLIC);
+	uaio_wq_limit_workers(UAIO_BOUNDED, 1);
+	for (unsigned nr = 1; nr <= 2; nr++) {
+		gate = (struct item_gate){ 0 };
+		block(UAIO_BOUNDED, 0, 1);
+		prepare(2, true);
+		items[0].work.may_block = false;
+		items[0].end = block_at_the_end;
+		items_queue(items, nr);
+		let_go(1);
+		items_await_end(items, nr);
+		assert_true(items_ran_once(items, nr));
+		assert_int_equal(has_counted, nr == 1);
+		assert_null(breach);
+		items_await_rest();
+	}
+	return 0;
+}
+
+static void a_worker_counts_as_blocked_once(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(block_in_a_flush), 0);
+}
+
 /* A worker whose call is over, and which makes another that may block. */
 static struct item_gate second_gate;
 
@@ -364,6 +408,7 @@ int main(void)
 		UNIT_TEST(a_worker_that_blocks_leaves_its_list_to_a_woken_one),
 		UNIT_TEST(full_private_lists_do_not_starve_the_public_one),
 		UNIT_TEST(a_saturated_account_does_not_delay_the_other),
+		UNIT_TEST(a_worker_counts_as_blocked_once),
 		UNIT_TEST(a_second_call_of_an_item_holds_up_no_other),
 	};
 

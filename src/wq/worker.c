@@ -131,16 +131,18 @@ static void block_locked(struct uaio_worker *self, struct uaio_wq_calls *calls)
 	uaio_wq_ensure_locked(self->account, calls);
 }
 
-void uaio_wq_blocks(struct uaio_worker *self)
+bool uaio_wq_blocks(struct uaio_worker *self)
 {
 	struct uaio_wq_calls calls = { 0 };
 
-	if (self->is_helper)
-		return;
+	/* relaxed: its own */
+	if (self->is_helper || load_relaxed(&self->busy_since_ns))
+		return false;
 	uaio_wq_lock(self->account);
 	block_locked(self, &calls);
 	uaio_wq_unlock(self->account);
 	uaio_wq_deliver_from_worker(self->account, &calls);
+	return true;
 }
 
 void uaio_wq_returned(struct uaio_worker *self)
@@ -177,7 +179,7 @@ static struct uaio_work *take_own(struct uaio_worker *self)
 		/* relaxed: it says that it is busy under the lock */
 		store_relaxed(&self->device, work->device);
 		uaio_worker_flush(self);
-		uaio_wq_blocks(self);
+		(void)uaio_wq_blocks(self);
 	}
 	return work;
 }

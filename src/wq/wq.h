@@ -273,8 +273,12 @@ void uaio_wq_revive(struct list *ret_refused);
 
 /* Called by run(): the call that might have blocked is over. */
 void uaio_wq_returned(struct uaio_worker *worker);
-/* Called by run() after that: another such call begins. */
-void uaio_wq_blocks(struct uaio_worker *worker);
+/*
+ * Called by run() after that, and by flush(): another such call begins.
+ * Return: true: uaio_wq_returned() is to follow; false: the worker counts as blocked
+ * already, as it has taken an item that may block, and flushes before it runs that.
+ */
+bool uaio_wq_blocks(struct uaio_worker *worker);
 
 /*
  * Called by run(): from here on the worker makes one system call on the object

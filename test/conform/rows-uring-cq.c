@@ -238,6 +238,20 @@ static long await_count(int fd)
 	return poll(&pfd, 1, PATIENCE_MS) == 1 ? read_count(fd) : -ETIMEDOUT;
 }
 
+/* The same, of several signals. */
+static long await_counts(int fd, long nr)
+{
+	long sum = 0, count;
+
+	while (sum < nr) {
+		count = await_count(fd);
+		if (count < 0)
+			return count;
+		sum += count;
+	}
+	return sum;
+}
+
 /* Only what a worker executes is signalled. */
 static void eventfd_async(void)
 {
@@ -269,6 +283,12 @@ static void eventfd_async(void)
 	uring_submit(&ring);
 	note_result("chain", await_count(fd));
 	note_cqes("cqe", &ring, 4);
+	/* A worker executes what its request lets start, too. */
+	sqe_of(&ring, IORING_OP_NOP, -1)->flags = IOSQE_ASYNC | IOSQE_IO_LINK;
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	uring_submit(&ring);
+	note_result("chain_of_worker", await_counts(fd, 2));
+	note_cqes("cqe", &ring, 2);
 }
 
 static void eventfd_arguments(void)

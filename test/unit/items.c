@@ -48,10 +48,14 @@ static void flush(struct uaio_worker *worker)
 {
 	struct list *node;
 
-	while ((node = list_pop(&worker->done)))
-		add_seq_cst(&item_of(container_of(node, struct uaio_work, link))
-				     ->nr_run,
-			    1);
+	while ((node = list_pop(&worker->done))) {
+		struct item *item =
+			item_of(container_of(node, struct uaio_work, link));
+
+		if (item->end)
+			item->end(item, worker);
+		add_seq_cst(&item->nr_run, 1);
+	}
 	worker->nr_done = 0;
 }
 

@@ -26,6 +26,8 @@ struct item {
 	struct item_gate *gate; /* where it is held while it runs, or NULL */
 	/* What run() calls first, or NULL. */
 	void (*act)(struct item *item, struct uaio_worker *worker);
+	/* What flush() calls first, or NULL; of a short item. */
+	void (*end)(struct item *item, struct uaio_worker *worker);
 
 	/* atomic */
 	uint32_t nr_begun;     /* a worker has begun to run it */
