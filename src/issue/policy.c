@@ -58,12 +58,18 @@ static bool is_busy(const struct uaio_inode *inode)
 	return uaio_config.force_worker || !inode || uaio_inode_is_busy(inode);
 }
 
-/* The same, which is busy. Return: whether a request need not mind that. */
+/* Return: whether a request need not mind that its inode is busy. */
 static bool may_pass(const struct uaio_inode *inode, const struct uaio_sqe *sqe)
 {
 	return uaio_sqe_rules(sqe)->has_no_order &&
 	       sqe->off != UAIO_OFF_POSITION && inode &&
 	       !uaio_config.force_worker;
+}
+
+/* Return: whether the inode keeps a request from being inline. */
+static bool is_kept(const struct uaio_inode *inode, const struct uaio_sqe *sqe)
+{
+	return unlikely(is_busy(inode)) && !may_pass(inode, sqe);
 }
 
 /*
@@ -95,8 +101,7 @@ static enum uaio_next try_memory_read(struct uaio_file *file,
 {
 	if (is_elsewhere(file, sqe))
 		return uaio_try_reopened(sqe, ret);
-	if (unlikely(is_busy(load_relaxed(&file->inode))) &&
-	    !may_pass(load_relaxed(&file->inode), sqe))
+	if (is_kept(load_relaxed(&file->inode), sqe))
 		return UAIO_NEXT_WORKER;
 	return uaio_try_here(file, sqe, ret);
 }
@@ -278,11 +283,10 @@ static enum uaio_next try_about(struct uaio_file *file,
 				const struct uaio_sqe *sqe,
 				struct uaio_outcome *ret)
 {
-	struct uaio_inode *inode = load_relaxed(&file->inode);
-
-	if ((!is_busy(inode) || may_pass(inode, sqe)) &&
-	    (ret->res = uaio_call(file, sqe, RWF_NOWAIT, ret)) !=
-		    UAIO_OP_BLOCKS)
+	if (is_kept(load_relaxed(&file->inode), sqe))
+		return UAIO_NEXT_WORKER;
+	ret->res = uaio_call(file, sqe, RWF_NOWAIT, ret);
+	if (ret->res != UAIO_OP_BLOCKS)
 		return UAIO_NEXT_DONE;
 	ret->res = 0;
 	return UAIO_NEXT_WORKER;
@@ -293,9 +297,7 @@ static enum uaio_next try_memory_about(struct uaio_file *file,
 				       const struct uaio_sqe *sqe,
 				       struct uaio_outcome *ret)
 {
-	const struct uaio_inode *inode = load_relaxed(&file->inode);
-
-	if (is_busy(inode) && !may_pass(inode, sqe))
+	if (is_kept(load_relaxed(&file->inode), sqe))
 		return UAIO_NEXT_WORKER;
 	return uaio_try_here(file, sqe, ret);
 }
