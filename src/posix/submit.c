@@ -14,6 +14,7 @@
 #include "base/uaddr.h"
 #include "proc/entry.h"
 #include "file/file.h"
+#include "ready/waiter.h"
 #include "issue/submit.h"
 #include "posix/door.h"
 #include "posix/note.h"
@@ -318,13 +319,16 @@ static bool has_failed(struct aiocb *const members[], int nr)
 }
 
 /* Wait for the members, and drop the reference. */
-static int wait_for_list(struct uaio_posix_list *list)
+static int wait_for_list(struct uaio_posix_list *list, bool is_parted)
 {
+	const struct uaio_wait wait = {
+		.deadline_ns = UAIO_FOREVER,
+		.is_parted = is_parted,
+	};
 	int ret;
 
 	(void)uaio_enter();
-	ret = uaio_posix_wait_need((uintptr_t)&list->is_done, UAIO_FOREVER,
-				   false);
+	ret = uaio_posix_wait_need((uintptr_t)&list->is_done, &wait);
 	/* The list may have been seen done without the lock; now the results are. */
 	uaio_queue_lock(&uaio_posix_queue);
 	uaio_queue_unlock(&uaio_posix_queue);
@@ -351,7 +355,7 @@ static int list_and_wait(struct call *call, struct aiocb *const members[],
 			 int nr)
 {
 	int refused = begin_list(call, members, nr);
-	int ret = wait_for_list(call->list);
+	int ret = wait_for_list(call->list, call->is_parted);
 
 	if (ret < 0)
 		return ret;

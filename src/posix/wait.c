@@ -124,25 +124,18 @@ void uaio_posix_forget(struct uaio_queue *queue, uint64_t need)
 	uaio_slab_put(&slab, wait);
 }
 
-int uaio_posix_wait_need(uint64_t need, int64_t deadline_ns,
-			 bool is_cancel_point)
+int uaio_posix_wait_need(uint64_t need, const struct uaio_wait *wait)
 {
 	struct uaio_queue *queue = &uaio_posix_queue;
-	const struct uaio_wait wait = {
-		.deadline_ns = deadline_ns,
-		.is_parted =
-			uaio_engine_has_many_tables() && !uaio_engine_is_here(),
-		.is_cancel_point = is_cancel_point,
-	};
 	/* relaxed: it does not change in this process */
 	uint64_t generation = load_relaxed(&queue->generation);
 	int ret = 0;
 
 	while (ret == 0 && !uaio_posix_is_met(queue, need)) {
-		if (!wait.is_parted)
+		if (!wait->is_parted)
 			uaio_queue_run(queue, true);
 		if (!uaio_posix_is_met(queue, need))
-			ret = uaio_queue_wait(queue, generation, need, &wait);
+			ret = uaio_queue_wait(queue, generation, need, wait);
 	}
 	return uaio_posix_is_met(queue, need) ? 0
 	       : ret == -ENOMEM               ? -EAGAIN
@@ -190,7 +183,7 @@ static void end(struct wait *wait)
  * uaio_posix_forget() is called when the thread ends.
  */
 static int wait_for_one(const struct aiocb *const list[], int nr,
-			int64_t deadline_ns)
+			const struct uaio_wait *how)
 {
 	struct wait *wait = uaio_slab_get(&slab);
 	uint64_t need;
@@ -201,7 +194,7 @@ static int wait_for_one(const struct aiocb *const list[], int nr,
 	need = (uintptr_t)&wait->is_met | UAIO_POSIX_IS_WAIT;
 	list_init(&wait->node);
 	while (ret == 0 && begin(wait, list, nr)) {
-		ret = uaio_posix_wait_need(need, deadline_ns, true);
+		ret = uaio_posix_wait_need(need, how);
 		end(wait);
 	}
 	uaio_slab_put(&slab, wait);
@@ -259,11 +252,16 @@ static int deadline_of(const struct timespec *timeout, int64_t *ret_ns)
 static int suspend(const struct aiocb *const list[], int nr,
 		   int64_t deadline_ns)
 {
+	const struct uaio_wait how = {
+		.deadline_ns = deadline_ns,
+		.is_parted = uaio_table_is_other(),
+		.is_cancel_point = true,
+	};
 	int ret;
 
 	if (!uaio_posix_is_open() || !uaio_enter())
 		return wait_outside(list, nr, deadline_ns);
-	ret = wait_for_one(list, nr, deadline_ns);
+	ret = wait_for_one(list, nr, &how);
 	uaio_leave();
 	return ret;
 }

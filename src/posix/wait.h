@@ -27,6 +27,7 @@
 
 struct aiocb;
 struct uaio_queue;
+struct uaio_wait;
 
 void uaio_posix_waits_init(void);
 
@@ -50,10 +51,10 @@ static inline void uaio_posix_waits_tell_locked(const struct aiocb *aiocb)
 }
 
 /*
- * Wait until the need is met. The caller has entered.
+ * Wait until the need is met. The caller has entered, and asked before that whether its
+ * thread has another descriptor table (table.h).
  * Return: 0; -EINTR; -ETIMEDOUT; -EAGAIN.
  */
-int uaio_posix_wait_need(uint64_t need, int64_t deadline_ns,
-			 bool is_cancel_point);
+int uaio_posix_wait_need(uint64_t need, const struct uaio_wait *wait);
 
 #endif /* UAIO_POSIX_WAIT_H */

@@ -66,6 +66,8 @@ struct common {
 	int shared_fd;     /* the file of NUMBER, by another number */
 	int ends[2];       /* of a pipe on which the main thread waits */
 	pthread_barrier_t barrier;
+	struct iocb polled; /* of the pipe */
+	pid_t reaper;       /* atomic: the id of a thread that waits for it */
 };
 
 static void meet(struct common *common)
@@ -149,6 +151,32 @@ static void *use_own_of_parent(void *arg)
 	return NULL;
 }
 
+/*
+ * The first call of a thread whose creator has parted is to wait for a request of the
+ * main thread's, which others execute.
+ */
+static void *reap_of_parent(void *arg)
+{
+	struct common *common = arg;
+	struct io_event event;
+
+	__atomic_store_n(&common->reaper, gettid(), __ATOMIC_SEQ_CST);
+	REQUIRE(host_reap(common->ctx, 1, &event) == 1);
+	REQUIRE(event.obj == (uint64_t)(uintptr_t)&common->polled);
+	REQUIRE(event.res & POLLIN);
+	return NULL;
+}
+
+static void reap_in_child(struct common *common)
+{
+	pthread_t thread;
+
+	meet(common);
+	REQUIRE(!pthread_create(&thread, NULL, reap_of_parent, common));
+	REQUIRE(!pthread_join(thread, NULL));
+	meet(common);
+}
+
 static void *part_and_use(void *arg)
 {
 	struct common *common = arg;
@@ -165,6 +193,7 @@ static void *part_and_use(void *arg)
 	fill(own, '.');
 	REQUIRE(!pthread_create(&thread, NULL, use_own_of_parent, &own));
 	REQUIRE(!pthread_join(thread, NULL));
+	reap_in_child(common);
 
 	/* An event for the other thread, which sleeps for it. */
 	meet(common);
@@ -184,12 +213,30 @@ static void *part_and_use(void *arg)
 	return NULL;
 }
 
+/* A poll of the pipe, for which another thread waits. */
+static void poll_for_other(struct common *common)
+{
+	pid_t reaper;
+
+	common->polled = host_poll(PIPE_NUMBER);
+	REQUIRE(host_submit(common->ctx, &common->polled) == 1);
+	meet(common);
+	while (!(reaper = __atomic_load_n(&common->reaper, __ATOMIC_SEQ_CST)))
+		syscall(SYS_sched_yield);
+	/* Whether or not it sleeps already, it is to have the event. */
+	host_await_sleep(reaper);
+	REQUIRE(write(common->ends[1], "x", 1) == 1);
+	meet(common);
+	host_take_polled(PIPE_NUMBER);
+}
+
 static void check_own_side(struct common *common)
 {
 	struct iocb read_iocb, write_iocb;
 	char buf[BYTES];
 	struct io_event events[2];
 
+	poll_for_other(common);
 	/* It waits on a pipe, whose number is another file elsewhere. */
 	read_iocb = host_poll(PIPE_NUMBER);
 	REQUIRE(host_submit(common->ctx, &read_iocb) == 1);
