@@ -65,39 +65,38 @@ bool uaio_aio_read_quota(uint64_t *ret_nr, uint64_t *ret_max)
 	return true;
 }
 
+static long destroy(const void *arg)
+{
+	return uaio_ctx_destroy(*(const uint64_t *)arg);
+}
+
 long uaio_aio_destroy(uint64_t handle)
 {
-	bool is_parted;
-	long ret;
+	return uaio_engine_is_up() ? uaio_table_do(destroy, &handle) : -EINVAL;
+}
 
-	if (!uaio_engine_is_up())
-		return -EINVAL;
-	is_parted = uaio_table_is_other();
-	if (!uaio_enter())
-		return -EAGAIN;
-	ret = unlikely(is_parted) ? uaio_ctx_destroy_parted(handle)
-				  : uaio_ctx_destroy(handle);
-	uaio_leave();
-	return ret;
+/* What io_cancel(2) is called with. */
+struct target {
+	uint64_t handle;
+	uint64_t obj;
+};
+
+static long cancel(const void *arg)
+{
+	const struct target *target = arg;
+
+	return uaio_ctx_cancel(target->handle, target->obj);
 }
 
 long uaio_aio_cancel(uint64_t handle, struct iocb *iocb)
 {
-	bool is_parted;
-	long ret;
+	const struct target target = { handle, (uintptr_t)iocb };
 
 	if (uaio_iocb_check_address(iocb) < 0)
 		return -EFAULT;
 	if (iocb->aio_key != UAIO_IOCB_KEY || !uaio_engine_is_up())
 		return -EINVAL;
-	is_parted = uaio_table_is_other();
-	if (!uaio_enter())
-		return -EAGAIN;
-	ret = unlikely(is_parted)
-		      ? uaio_ctx_cancel_parted(handle, (uintptr_t)iocb)
-		      : uaio_ctx_cancel(handle, (uintptr_t)iocb);
-	uaio_leave();
-	return ret;
+	return uaio_table_do(cancel, &target);
 }
 
 static inline int translate_writable(struct iocb *iocb,

@@ -57,15 +57,6 @@ int uaio_ctx_cancel_one(uint64_t handle, uint64_t obj);
 int uaio_ctx_cancel_fd(uint64_t handle, int fd);
 int uaio_ctx_cancel_all(uint64_t handle);
 
-/*
- * The same for a thread with another descriptor table (table.h).
- * Return: also -EAGAIN if no thread can be created to do it.
- */
-int uaio_ctx_destroy_parted(uint64_t handle);
-int uaio_ctx_cancel_parted(uint64_t handle, uint64_t obj);
-int uaio_ctx_cancel_one_parted(uint64_t handle, uint64_t obj);
-int uaio_ctx_cancel_all_parted(uint64_t handle);
-
 struct uaio_getevents {
 	long min_nr;
 	long nr;

@@ -73,54 +73,66 @@ UAIO_EXPORT int uaio_wq_get_fixed(struct uaio_wq_fixed ret_fixed[2])
 	return ret;
 }
 
+/* What is to be cancelled. */
+struct target {
+	uint64_t ctx;
+	uint64_t obj;
+	int fd;
+};
+
 /*
- * Return: 0, and the caller must leave; -EINVAL if there is no context; -EAGAIN
- * in a child of vfork() or a signal handler that interrupted the engine.
+ * Return: what act returns; -EINVAL if there is no context; -EAGAIN in a child of
+ * vfork() or a signal handler that interrupted the engine.
  */
-static int enter(void)
+static int cancel(uaio_table_act *act, const struct target *target)
 {
 	if (!uaio_engine_is_up())
 		return -EINVAL;
-	return uaio_engine_is_ours() && uaio_enter() ? 0 : -EAGAIN;
+	return uaio_engine_is_ours() ? (int)uaio_table_do(act, target)
+				     : -EAGAIN;
+}
+
+static long cancel_one(const void *arg)
+{
+	const struct target *target = arg;
+
+	return uaio_ctx_cancel_one(target->ctx, target->obj);
+}
+
+static long cancel_fd(const void *arg)
+{
+	const struct target *target = arg;
+
+	return uaio_ctx_cancel_fd(target->ctx, target->fd);
+}
+
+static long cancel_all(const void *arg)
+{
+	const struct target *target = arg;
+
+	return uaio_ctx_cancel_all(target->ctx);
 }
 
 UAIO_EXPORT int uaio_cancel(uint64_t ctx, const void *iocb)
 {
-	bool is_parted = uaio_table_is_other();
-	int ret = enter();
+	const struct target target = { ctx, (uintptr_t)iocb, -1 };
 
-	if (ret < 0)
-		return ret;
-	ret = is_parted ? uaio_ctx_cancel_one_parted(ctx, (uintptr_t)iocb)
-			: uaio_ctx_cancel_one(ctx, (uintptr_t)iocb);
-	uaio_leave();
-	return ret;
+	return cancel(cancel_one, &target);
 }
 
 UAIO_EXPORT int uaio_cancel_fd(uint64_t ctx, int fd)
 {
-	int ret;
+	const struct target target = { ctx, 0, fd };
 
 	/* This thread's requests are executed when they are submitted. */
 	if (uaio_table_is_other())
 		return -ENOENT;
-	ret = enter();
-	if (ret < 0)
-		return ret;
-	ret = uaio_ctx_cancel_fd(ctx, fd);
-	uaio_leave();
-	return ret;
+	return cancel(cancel_fd, &target);
 }
 
 UAIO_EXPORT int uaio_cancel_all(uint64_t ctx)
 {
-	bool is_parted = uaio_table_is_other();
-	int ret = enter();
+	const struct target target = { ctx, 0, -1 };
 
-	if (ret < 0)
-		return ret;
-	ret = is_parted ? uaio_ctx_cancel_all_parted(ctx)
-			: uaio_ctx_cancel_all(ctx);
-	uaio_leave();
-	return ret;
+	return cancel(cancel_all, &target);
 }

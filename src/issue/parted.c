@@ -2,7 +2,7 @@
 /*
  * Threads with a descriptor table of their own (table.h): they execute what they submit
  * themselves, by plain calls, however long these take, and post it at once. Tested by
- * src/aio/test-ctxparted.c and test/host/tables.c.
+ * src/aio/test-resfd.c and test/host/tables.c.
  */
 #include <poll.h>
 

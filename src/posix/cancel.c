@@ -50,22 +50,11 @@ static long cancel(const void *arg)
 		       : AIO_ALLDONE;
 }
 
-/* The thread's descriptors are not the library's (table.h). */
-static int cancel_parted(struct target *target)
-{
-	/* It has executed its own requests when it submitted them. */
-	return target->aiocb ? (int)uaio_table_call(cancel, target, true)
-			     : AIO_ALLDONE;
-}
-
-static int cancel_here(struct target *target, int fd)
+static int cancel_file(struct target *target, int fd)
 {
 	struct uaio_file *file;
-	int ret;
+	int ret = uaio_file_get(fd, &file);
 
-	if (target->aiocb)
-		return (int)cancel(target);
-	ret = uaio_file_get(fd, &file);
 	if (ret < 0)
 		return ret == -ENOMEM ? -EAGAIN : ret;
 	target->file = file;
@@ -80,7 +69,6 @@ int uaio_posix_cancel(int fd, struct aiocb *aiocb)
 		.aim = { .is_meant = is_meant, .is_one = aiocb != NULL },
 		.aiocb = aiocb,
 	};
-	bool is_parted;
 	int ret;
 
 	if (sys_fcntl(fd, F_GETFL, 0) < 0)
@@ -91,10 +79,14 @@ int uaio_posix_cancel(int fd, struct aiocb *aiocb)
 		return AIO_ALLDONE;
 	if (!uaio_posix_is_open())
 		return AIO_ALLDONE;
-	is_parted = uaio_engine_has_many_tables() && uaio_table_is_other();
+	if (aiocb)
+		return (int)uaio_table_do(cancel, &target);
+	/* Such a thread has executed its requests when it submitted them (table.h). */
+	if (uaio_table_is_other())
+		return AIO_ALLDONE;
 	if (!uaio_enter())
 		return -EAGAIN;
-	ret = is_parted ? cancel_parted(&target) : cancel_here(&target, fd);
+	ret = cancel_file(&target, fd);
 	uaio_leave();
 	return ret;
 }

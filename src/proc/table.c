@@ -257,6 +257,18 @@ bool uaio_table_is_other(void)
 	return unlikely(uaio_engine_has_many_tables()) && is_other_of_many();
 }
 
+long uaio_table_do(uaio_table_act *act, const void *arg)
+{
+	bool is_other = uaio_table_is_other();
+	long ret;
+
+	if (!uaio_enter())
+		return -EAGAIN;
+	ret = unlikely(is_other) ? uaio_table_call(act, arg, true) : act(arg);
+	uaio_leave();
+	return ret;
+}
+
 /*
  * Parting
  */

@@ -71,6 +71,13 @@ typedef long uaio_table_act(const void *arg);
 long uaio_table_call(uaio_table_act *act, const void *arg, bool may_wait);
 
 /*
+ * Enter the library, have act(arg) called by a thread that has the library's table, and
+ * leave: called by this thread if it has, else by another thread, which may wait.
+ * Return: what act returns; -EAGAIN: the thread is inside already, or there is no agent.
+ */
+long uaio_table_do(uaio_table_act *act, const void *arg);
+
+/*
  * Return: whether this is the only thread of the host with the library's table.
  */
 bool uaio_table_is_only_mine(void);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -155,6 +156,43 @@ static int find_no_context(void *arg)
 	return 0;
 }
 
+/* Each poll of a context, as a thread with a descriptor table of its own. */
+static struct {
+	aio_context_t ctx;
+	struct iocb *iocbs;
+} apart;
+
+static void *cancel_apart(void *arg)
+{
+	(void)arg;
+	REQUIRE(unshare(CLONE_FILES) == 0);
+	REQUIRE(lib.cancel(apart.ctx, &apart.iocbs[1]) == 0);
+	REQUIRE(lib.cancel(apart.ctx, &apart.iocbs[1]) == -ENOENT);
+	/* Its descriptor is another one. */
+	REQUIRE(lib.cancel_fd(apart.ctx, (int)apart.iocbs[0].aio_fildes) ==
+		-ENOENT);
+	REQUIRE(lib.cancel_all(apart.ctx) == 3);
+	REQUIRE(lib.cancel_all(apart.ctx) == -ENOENT);
+	REQUIRE(lib.cancel_all(1) == -EINVAL);
+	return NULL;
+}
+
+static void cancel_by_other(aio_context_t ctx, struct iocb iocbs[4])
+{
+	struct io_event events[4];
+	pthread_t thread;
+
+	for (unsigned i = 0; i < 4; i++)
+		REQUIRE(host_submit(ctx, &iocbs[i]) == 1);
+	apart.ctx = ctx;
+	apart.iocbs = iocbs;
+	REQUIRE(!pthread_create(&thread, NULL, cancel_apart, NULL));
+	REQUIRE(!pthread_join(thread, NULL));
+	REQUIRE(host_reap(ctx, 4, events) == 4);
+	for (unsigned i = 0; i < 4; i++)
+		REQUIRE(events[i].res == 0);
+}
+
 void control_cancel(void)
 {
 	struct io_event events[4];
@@ -185,6 +223,7 @@ void control_cancel(void)
 	REQUIRE(host_reap(ctx, 4, events) == 4);
 	for (unsigned i = 0; i < 4; i++)
 		REQUIRE(events[i].res == 0);
+	cancel_by_other(ctx, iocbs);
 	REQUIRE(host_destroy(ctx) == 0);
 	REQUIRE(lib.cancel_all(ctx) == -EINVAL);
 }
