@@ -12,6 +12,7 @@
 #include "proc/entry.h"
 #include "proc/process.h"
 #include "proc/table.h"
+#include "file/file.h"
 #include "issue/submit.h"
 #include "life/life.h"
 #include "aio/ctx.h"
@@ -172,7 +173,7 @@ static int submit_one_parted(struct uaio_batch *batch, struct iocb *iocb)
 	struct uaio_file *file;
 	struct uaio_sqe sqe;
 	uint64_t word = 0;
-	int ret = uaio_look_up_parted((int)iocb->aio_fildes, &file);
+	int ret = uaio_file_open_parted((int)iocb->aio_fildes, &file);
 
 	if (ret < 0)
 		return ret;
@@ -185,7 +186,7 @@ static int submit_one_parted(struct uaio_batch *batch, struct iocb *iocb)
 		ret = uaio_refuse(&sqe, file);
 	if (ret == 0)
 		ret = uaio_batch_add_parted(batch, file, &sqe);
-	uaio_drop_parted(file);
+	uaio_file_put(file);
 	return ret;
 }
 

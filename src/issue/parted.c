@@ -20,16 +20,6 @@
 #include "issue/policy.h"
 #include "issue/submit.h"
 
-int uaio_look_up_parted(int fd, struct uaio_file **ret_file)
-{
-	return uaio_file_open_parted(fd, ret_file);
-}
-
-void uaio_drop_parted(struct uaio_file *file)
-{
-	uaio_file_put(file);
-}
-
 static int64_t execute_to_end(const struct uaio_op_def *op,
 			      const struct uaio_sqe *sqe, bool is_stream)
 {

@@ -113,14 +113,12 @@ void uaio_batch_count(struct uaio_batch *batch, struct uaio_file *file,
 		      const struct uaio_outcome *outcome);
 
 /*
- * uaio_look_up() and uaio_batch_add() for a thread with another descriptor table
- * (table.h). The request is executed before uaio_batch_add_parted() returns; the
- * caller then gives the file to uaio_drop_parted().
+ * uaio_batch_add() for a thread with another descriptor table (table.h), and a file of
+ * uaio_file_open_parted(). The request is executed before this returns; the caller then
+ * gives up its reference to the file.
  */
-int uaio_look_up_parted(int fd, struct uaio_file **ret_file);
 int uaio_batch_add_parted(struct uaio_batch *batch, struct uaio_file *file,
 			  const struct uaio_sqe *sqe);
-void uaio_drop_parted(struct uaio_file *file);
 
 /* Post the completions collected so far; uaio_batch_end() does so, too. */
 void uaio_batch_post(struct uaio_batch *batch);

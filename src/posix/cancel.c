@@ -10,7 +10,6 @@
 
 #include "base/sys.h"
 #include "proc/entry.h"
-#include "proc/process.h"
 #include "proc/table.h"
 #include "file/file.h"
 #include "flow/cancel.h"

@@ -170,8 +170,7 @@ static __attribute__((noinline)) int enter_slowly(bool *ret_is_parted)
 	uaio_leave();
 	if (ret < 0)
 		return -EAGAIN;
-	*ret_is_parted = uaio_engine_state() == UAIO_ENGINE_SPLIT &&
-			 uaio_table_is_other();
+	*ret_is_parted = uaio_table_is_other();
 	if (!uaio_enter())
 		return -EAGAIN;
 	open_queue();

@@ -71,8 +71,12 @@ static void cut_bytes(struct uaio_sqe *sqe)
  */
 enum { IS_SUBMITTED = 1 };
 
-static int add_to(struct call *call, struct uaio_file *file,
-		  struct uaio_sqe *sqe)
+typedef int add_fn(struct uaio_batch *batch, struct uaio_file *file,
+		   const struct uaio_sqe *sqe);
+
+static inline __attribute__((always_inline)) int
+add_to(struct uaio_batch *batch, struct uaio_file *file, struct uaio_sqe *sqe,
+       add_fn *add)
 {
 	int ret;
 
@@ -85,28 +89,43 @@ static int add_to(struct call *call, struct uaio_file *file,
 		/* A worker blocks signals, as glibc's threads do. */
 		sqe->is_async = unlikely(uaio_posix_has_size_limit());
 	cut_bytes(sqe);
-	ret = unlikely(call->is_parted)
-		      ? uaio_batch_add_parted(&call->batch, file, sqe)
-		      : uaio_batch_add(&call->batch, file, sqe);
+	ret = add(batch, file, sqe);
 	return ret < 0 ? ret : IS_SUBMITTED;
 }
 
-/* Look up the file and submit. Return: as above. */
-static int add(struct call *call, struct uaio_sqe *sqe)
+/* Look up the file and submit. Return: as add_to(). */
+static int look_up_and_add(struct uaio_batch *batch, struct uaio_sqe *sqe)
 {
 	struct uaio_file *file;
+	int ret = uaio_look_up(sqe->fd, &file);
+
+	return ret < 0 ? ret : add_to(batch, file, sqe, uaio_batch_add);
+}
+
+/* The same, by a thread with another descriptor table (table.h). */
+static __attribute__((noinline)) int execute(struct uaio_batch *batch,
+					     struct uaio_sqe *sqe)
+{
+	struct uaio_file *file;
+	int ret = uaio_file_open_parted(sqe->fd, &file);
+
+	if (ret < 0)
+		return ret;
+	ret = add_to(batch, file, sqe, uaio_batch_add_parted);
+	uaio_file_put(file);
+	return ret;
+}
+
+/* Return: as add_to(). */
+static int add(struct call *call, struct uaio_sqe *sqe)
+{
 	int ret;
 
 	/* The kernel looks at the offset before the descriptor. */
 	if (unlikely(sqe->op == UAIO_NR_OPS || sqe->off < 0))
 		return -EINVAL;
-	ret = unlikely(call->is_parted) ? uaio_look_up_parted(sqe->fd, &file)
-					: uaio_look_up(sqe->fd, &file);
-	if (ret == 0) {
-		ret = add_to(call, file, sqe);
-		if (unlikely(call->is_parted))
-			uaio_drop_parted(file);
-	}
+	ret = unlikely(call->is_parted) ? execute(&call->batch, sqe)
+					: look_up_and_add(&call->batch, sqe);
 	return ret == -ENOMEM ? -EAGAIN : ret;
 }
 

@@ -12,7 +12,6 @@
 #include "base/slab.h"
 #include "base/sleep.h"
 #include "proc/entry.h"
-#include "proc/process.h"
 #include "proc/table.h"
 #include "wait/page.h"
 #include "ready/waiter.h"

@@ -25,13 +25,6 @@
 #include "uring/share.h"
 #include "uring/table.h"
 
-/* A thread with a descriptor table of its own (table.h) is not served. */
-static bool is_parted(void)
-{
-	return unlikely(uaio_engine_state() == UAIO_ENGINE_SPLIT) &&
-	       uaio_table_is_other();
-}
-
 /* Undo uaio_uring_make(), which has returned this. */
 static void unmake(uint32_t fd, const struct io_uring_params *params)
 {
@@ -65,7 +58,7 @@ long uaio_uring_setup(uint32_t nr_entries, struct io_uring_params *params)
 	ret = uaio_uring_check_params(nr_entries, &own);
 	if (ret < 0)
 		return ret;
-	if (is_parted())
+	if (uaio_table_is_other())
 		return -EOPNOTSUPP;
 	if (!uaio_enter())
 		return -EAGAIN;
@@ -94,7 +87,7 @@ long uaio_uring_enter(uint32_t fd, uint32_t to_submit, uint32_t min_complete,
 	};
 	long ret;
 
-	if (is_parted())
+	if (uaio_table_is_other())
 		return -EOPNOTSUPP;
 	if (unlikely(!uaio_enter()))
 		return -EAGAIN;
@@ -181,7 +174,7 @@ long uaio_uring_register(uint32_t fd, uint32_t opcode, void *arg,
 	if ((opcode & ~IORING_REGISTER_USE_REGISTERED_RING) >=
 	    UAIO_URING_REGISTER_END)
 		return -EINVAL;
-	if (is_parted())
+	if (uaio_table_is_other())
 		return -EOPNOTSUPP;
 	if (!uaio_enter())
 		return -EAGAIN;
