@@ -1,5 +1,34 @@
 /* SPDX-License-Identifier: MIT */
-#include "trap/alternate.h"
+/*
+ * Calls that a handler of the program's makes on its alternate stack (sigaltstack)
+ *
+ * The kernel tells by the stack pointer whether a thread is on that stack. While the
+ * library is executed the thread is on another, so the next handler with SA_ONSTACK
+ * would be given the alternate stack from its top, and overwrite the one that has made
+ * the call. So the thread has no alternate stack meanwhile:
+ *
+ *   I1  While the library is executed for a thread that was on its alternate stack, the
+ *       kernel has none for it (record->is_off_alternate), and a signal that comes is
+ *       noted on the library's stack (signal.h).
+ *   I2  All signals are blocked from before the thread leaves the alternate stack until
+ *       the kernel has none, and from before the kernel has it until the thread is on
+ *       it again: entry.S, and uaio_trap_deliver.
+ *
+ * Where that stack is, each handler is told when it is called (entry.S notes it in the
+ * record). If it is another by now, what is done here is done in vain, and undone.
+ *
+ * A thread may have no stack when it makes its last call: a detached thread of musl
+ * unmaps its own and calls exit, a thread of Go leaves its own to others. The signal of
+ * the trap, if the place of that call is new, needs memory for its frame:
+ *
+ *   I3  A thread that unmaps the stack it is on, or gives up its alternate stack while
+ *       all its signals are blocked, is lent an alternate stack, the far end of the
+ *       library's. It is taken back before the thread unblocks a signal, and the
+ *       program does not see it.
+ *
+ * Tested by test/trap.
+ */
+#include "trap/signal.h"
 
 #if defined(__x86_64__)
 #include <ucontext.h>
@@ -7,7 +36,6 @@
 #include "base/check.h"
 #include "base/sys.h"
 #include "base/uaddr.h"
-#include "trap/signal.h"
 
 enum {
 	MASK_BYTES = 8,

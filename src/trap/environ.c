@@ -1,5 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-#include "trap/environ.h"
+/*
+ * The environment of what the program executes
+ *
+ * The variables of the loader's that this process was given make the library come. In a
+ * program that a loader of another C library started they were hidden (become.c). The
+ * memory is the program's: what cannot be read is for the kernel to say.
+ *
+ * Context: async-signal-safe, also in a child of vfork(), but for the beginning.
+ *
+ * Tested by test/trap.
+ */
+#include "trap/exec.h"
 
 #if defined(__x86_64__)
 #include <stdint.h>

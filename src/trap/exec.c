@@ -12,8 +12,6 @@
 
 #include "base/atomic.h"
 #include "base/sys.h"
-#include "trap/environ.h"
-#include "trap/fit.h"
 #include "trap/signal.h"
 
 enum {

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "trap/fit.h"
+/*
+ * Which programs can be served that the program executes (exec.h)
+ *
+ * Context: async-signal-safe, also in a child of vfork(), but for the beginning.
+ *
+ * Tested by test/trap.
+ */
+#include "trap/exec.h"
 
 #if defined(__x86_64__)
 #include <elf.h>
@@ -18,7 +25,6 @@
 #include "base/calls.h"
 #include "base/loader.h"
 #include "base/sys.h"
-#include "trap/environ.h"
 #include "trap/image.h"
 
 enum {

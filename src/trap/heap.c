@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-#include "trap/heap.h"
+/*
+ * The program's heap (brk)
+ *
+ * The process has one heap, and our C library's malloc uses it. Two would each cut
+ * what the other has. So the program has one of its own, in memory that is set aside.
+ *
+ * Tested by test/trap.
+ */
+#include "trap/call.h"
 
 #if defined(__x86_64__)
 #include <string.h>

@@ -15,7 +15,6 @@
 #include "base/sleepcall.h"
 #include "base/sys.h"
 #include "base/uaddr.h"
-#include "trap/alternate.h"
 #include "trap/site.h"
 
 enum {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The program's signals
+ * The program's signals, and the stacks that its handlers have
  *
  * In place of each handler of the program's the kernel calls uaio_trap_signal. On a
  * thread that is not inside the library this goes to the program's handler at once.
@@ -68,5 +68,53 @@ long uaio_trap_sigprocmask(struct uaio_trap_thread *self, const long a[6]);
 
 /* In a child of fork(). */
 void uaio_trap_forget_lock(void);
+
+/* alternate.c: calls that a handler makes on its alternate stack; a stack that is lent */
+
+typedef void uaio_trap_handler_fn(int sig, siginfo_t *info, void *context);
+
+struct uaio_trap_call {
+	uaio_trap_handler_fn *handler;
+	siginfo_t *info;
+	void *context;
+	uint64_t mask; /* of alternate.c */
+	int sig;
+};
+
+typedef void uaio_trap_on_stack_fn(struct uaio_trap_thread *self,
+				   const struct uaio_trap_call *call);
+
+/* Call function(self, call) with another stack. Context: any fs. */
+void uaio_trap_call_on(struct uaio_trap_thread *self,
+		       const struct uaio_trap_call *call, uint64_t stack,
+		       uaio_trap_on_stack_fn *function)
+	__attribute__((visibility("hidden")));
+
+/* In the library: the kernel has no alternate stack from now on; and has it again. */
+void uaio_trap_leave_alternate(struct uaio_trap_thread *self);
+void uaio_trap_return_alternate(struct uaio_trap_thread *self);
+
+/* The thread has unmapped [addr, addr + bytes). */
+void uaio_trap_lend_if_unmapped(struct uaio_trap_thread *self, uint64_t addr,
+				uint64_t bytes);
+
+/* The system call sigaltstack. Return: false if the kernel is to answer it. */
+bool uaio_trap_sigaltstack(struct uaio_trap_thread *self, const long a[6],
+			   long *ret);
+
+/* The thread is about to unblock signals: it has no lent stack from now on. */
+void uaio_trap_take_back(struct uaio_trap_thread *self);
+
+/* A handler is about to be called that entry.S does not call. Context: any fs. */
+void uaio_trap_note_alternate(struct uaio_trap_thread *self,
+			      const void *context);
+
+/*
+ * Call a handler at once, from the library, on the alternate stack, below the handler
+ * that made the call. Context: any fs; is_off_alternate.
+ */
+void uaio_trap_call_on_alternate(struct uaio_trap_thread *self,
+				 uaio_trap_handler_fn *handler, int sig,
+				 siginfo_t *info, void *context);
 
 #endif /* UAIO_TRAP_SIGNAL_H */

@@ -19,7 +19,7 @@
 #include "base/sys.h"
 #include "proc/identity.h"
 #include "proc/thread.h"
-#include "trap/heap.h"
+#include "trap/call.h"
 #include "trap/signal.h"
 #include "trap/site.h"
 

@@ -63,7 +63,7 @@ struct uaio_trap_thread {
 	int vforking_pid, forking_pid;
 	bool is_process; /* with the program's memory, by clone */
 	bool inherits;   /* it has yet to take over its creator's identity */
-	bool is_lent;    /* it may have a stack that it was lent: alternate.h */
+	bool is_lent;    /* it may have a stack that it was lent: alternate.c */
 	uint32_t identity, domain; /* its creator's: identity.h */
 	stack_t alternate; /* of signal.c, if is_off_alternate: the program's */
 
