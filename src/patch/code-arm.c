@@ -7,7 +7,6 @@
 
 #include "base/atomic.h"
 #include "patch/patch.h"
-#include "patch/regions.h"
 
 enum {
 	SETUP = 425, /* enter and register follow */

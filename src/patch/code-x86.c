@@ -8,7 +8,6 @@
 
 #include "base/atomic.h"
 #include "patch/patch.h"
-#include "patch/regions.h"
 
 enum {
 	JUMP_BYTES = 5,

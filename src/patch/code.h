@@ -1,19 +1,45 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The code of trampolines, and jumps to them: what depends on the processor
+ * Trampolines: the memory that has them, their code, and jumps to them
  *
- * code-x86.c is for x86-64, code-arm.c for aarch64.
+ * Code and jumps depend on the processor: code-x86.c is for x86-64, code-arm.c for
+ * aarch64.
  *
  * Tested by test-patch.c and test-patch-arm.c.
  */
 #ifndef UAIO_PATCH_CODE_H
 #define UAIO_PATCH_CODE_H
 
+#include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "patch/find.h"
+
+/* regions.c: the memory. Context: under the loader's lock. */
+
+enum { UAIO_SLOT_BYTES = 128, UAIO_SLOT_NUMBER = UAIO_SLOT_BYTES - 4 };
+
+struct uaio_region {
+	void (*entry)(void); /* what the trampolines call */
+	const struct uaio_region *next;
+	size_t nr_slots;
+};
+
+/* Write the header of a region that uaio_region_add() may add. */
+void uaio_region_init(struct uaio_region *region, size_t bytes,
+		      void (*entry)(void));
+void uaio_region_add(const struct uaio_region *region);
+
+/* Return: whether target is a trampoline of a region. */
+bool uaio_region_number_of(uintptr_t target, uint32_t *ret_nr);
+
+/* Return: whether addr is in the object; and whether we are. */
+bool uaio_region_is_in(const struct dl_phdr_info *object, uintptr_t addr);
+bool uaio_region_is_in_ours(const struct dl_phdr_info *object);
+
+/* code-x86.c, code-arm.c */
 
 enum {
 	UAIO_CODE_HOOK =

@@ -6,7 +6,7 @@
 #include "patch/decode.h"
 #include "patch/flow.h"
 #include "patch/reach.h"
-#include "patch/regions.h"
+#include "patch/code.h"
 
 enum {
 	SETUP = 0x1a9, /* 425; enter and register follow */

@@ -6,7 +6,7 @@
 #include "base/sys.h"
 #include "patch/decode.h"
 #include "patch/find.h"
-#include "patch/regions.h"
+#include "patch/code.h"
 
 enum {
 	FUNCTION_BYTES_MAX = 1 << 20,

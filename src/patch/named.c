@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-#include "patch/named.h"
+/*
+ * The addresses of code that an object names
+ *
+ * These are its exported functions, its entry point, its first and last functions; and
+ * the pointers that the loader fills in, which may be those of data. The object may be
+ * relocated, or not yet.
+ *
+ * Tested by test-patch.c.
+ */
+#include "patch/reach.h"
 
 #include <elf.h>
 #include <string.h>

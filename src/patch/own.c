@@ -10,7 +10,7 @@
 #include "base/atomic.h"
 #include "base/loader.h"
 #include "base/lock.h"
-#include "patch/regions.h"
+#include "patch/code.h"
 
 enum {
 	OBJECTS_MAX = 2048,

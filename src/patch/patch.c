@@ -16,7 +16,6 @@
 #include "base/threads.h"
 #include "patch/code.h"
 #include "patch/find.h"
-#include "patch/regions.h"
 
 enum {
 	SITES_MAX = 256,

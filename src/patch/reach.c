@@ -7,7 +7,6 @@
 #include "base/sys.h"
 #include "patch/decode.h"
 #include "patch/find.h"
-#include "patch/named.h"
 
 enum {
 	CODE_BYTES_MAX = 1 << 28,

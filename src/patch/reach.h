@@ -3,7 +3,7 @@
  * Instructions of an object without a table for unwinding
  *
  * Without a table nothing says where functions begin. The code is followed from the
- * addresses that the object itself names (named.h). Whatever these lead to by branches
+ * addresses that the object itself names (named.c). Whatever these lead to by branches
  * and calls is an instruction.
  *
  *   I1  A pointer, an address that an instruction computes, and an entry of a table of
@@ -64,5 +64,15 @@ enum uaio_reached {
 };
 
 enum uaio_reached uaio_reach_at(const struct uaio_reach *reach, uintptr_t addr);
+
+/* named.c: the addresses of code that an object names */
+
+/*
+ * Call see() for each address, perhaps more than once; is_code: an instruction starts
+ * there for certain.
+ */
+void uaio_see_named(const struct dl_phdr_info *object,
+		    void (*see)(void *arg, uintptr_t addr, bool is_code),
+		    void *arg);
 
 #endif /* UAIO_PATCH_REACH_H */

@@ -1,5 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-#include "patch/regions.h"
+/*
+ * Memory with the trampolines of changed places
+ *
+ * A region begins with the slot of its header, struct uaio_region; each other slot is a
+ * trampoline, with the number of its call at the end.
+ *
+ * Context: under the loader's lock.
+ *
+ * Tested by test-patch.c.
+ */
+#include "patch/code.h"
 
 #include <assert.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #include "base/sys.h"
 #include "patch/decode.h"
 #include "patch/flow.h"
-#include "patch/named.h"
+#include "patch/reach.h"
 
 enum {
 	FUNCTIONS_MAX = 128,   /* with calls, of an object */
