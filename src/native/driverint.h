@@ -10,7 +10,7 @@
 #include "proc/poller.h"
 #include "op/op.h"
 #include "native/driver.h"
-#include "native/kuring.h"
+#include "native/krings.h"
 
 enum {
 	/* Requests that one call submits at most. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tested by test-native.c. */
-#include "native/kaio.h"
+#include "native/krings.h"
 
 #include <errno.h>
 

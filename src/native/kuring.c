@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tested by test-driver.c. */
-#include "native/kuring.h"
+#include "native/krings.h"
 
 #include <errno.h>
 #include <string.h>
@@ -128,7 +128,7 @@ void uaio_kuring_close(struct uaio_kuring *ring)
 
 struct io_uring_sqe *uaio_kuring_next(struct uaio_kuring *ring)
 {
-	/* relaxed: all that was submitted has been taken (kuring.h) */
+	/* relaxed: all that was submitted has been taken (krings.h) */
 	uint32_t nr = ring->filled - load_relaxed(ring->sq_tail);
 	struct io_uring_sqe *sqe;
 

@@ -14,7 +14,7 @@
 #include "req/req.h"
 #include "req/stats.h"
 #include "native/driver.h"
-#include "native/kaio.h"
+#include "native/krings.h"
 #include "native/nativeint.h"
 
 enum {

@@ -8,7 +8,7 @@
 #include "base/sleep.h"
 #include "base/sys.h"
 #include "proc/ownfd.h"
-#include "native/kaio.h"
+#include "native/krings.h"
 #include "native/nativeint.h"
 
 enum {

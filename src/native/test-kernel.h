@@ -17,7 +17,7 @@
 #include "base/atomic.h"
 #include "options/config.h"
 #include "proc/entry.h"
-#include "native/kaio.h"
+#include "native/krings.h"
 #include "native/native.h"
 #include "aio/aio.h"
 #include "unit.h"

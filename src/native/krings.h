@@ -1,8 +1,59 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * io_uring, as a client of it
+ * The kernel's rings, as a client of them: contexts of kernel AIO, and rings of io_uring
+ */
+#ifndef UAIO_NATIVE_KRINGS_H
+#define UAIO_NATIVE_KRINGS_H
+
+#include <linux/aio_abi.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/atomic.h"
+#include "base/io_uring.h"
+
+/*
+ * kaio.c: a context of the kernel's, with the memory that the kernel shares with us: it
+ * writes events and the tail, we read them and write the head.
  *
- * A ring of the kernel's, and the memory that it shares with us: we write requests
+ * Thread-safety: submitting, any thread; taking, one at a time.
+ */
+
+/* The head of the kernel's memory; the events follow. */
+struct uaio_kaio_ring {
+	uint32_t id;
+	uint32_t nr; /* events that have room */
+	uint32_t head;
+	uint32_t tail;
+	uint32_t magic;
+	uint32_t compat;
+	uint32_t incompat;
+	uint32_t header_bytes;
+	struct io_event events[];
+};
+
+/*
+ * Make a ring for at least nr events.
+ * Return: 0 with its memory, whose address is also the kernel's handle; or -errno.
+ */
+int uaio_kaio_open(unsigned nr, struct uaio_kaio_ring **ret_ring);
+/* Waits until the kernel has completed what is under way there. */
+void uaio_kaio_close(struct uaio_kaio_ring *ring);
+
+/* Return: whether there is a completion; a guess. */
+static inline bool uaio_kaio_has(const struct uaio_kaio_ring *ring)
+{
+	/* relaxed, both: the thread that takes looks again */
+	return load_relaxed(&ring->tail) != load_relaxed(&ring->head);
+}
+
+/* Return: how many events were taken, at most max. */
+unsigned uaio_kaio_take(struct uaio_kaio_ring *ring,
+			struct io_event *ret_events, unsigned max);
+
+/*
+ * kuring.c: a ring of io_uring, and the memory that it shares with us: we write requests
  * and the tail of their queue, it writes completions and the tail of theirs.
  *
  * The ring is made by any thread, and used by one, its user, which has the kernel
@@ -12,13 +63,6 @@
  * Thread-safety: opening and closing, while no other thread has the ring; all else, the
  * user alone.
  */
-#ifndef UAIO_NATIVE_KURING_H
-#define UAIO_NATIVE_KURING_H
-
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/io_uring.h"
 
 struct uaio_kuring {
 	int fd;         /* owns: until its user has adopted it; then -1 */
@@ -74,4 +118,4 @@ int uaio_kuring_submit(struct uaio_kuring *ring);
 unsigned uaio_kuring_take(struct uaio_kuring *ring,
 			  struct io_uring_cqe *ret_cqes, unsigned max);
 
-#endif /* UAIO_NATIVE_KURING_H */
+#endif /* UAIO_NATIVE_KRINGS_H */
