@@ -8,7 +8,7 @@
  *   uaio:issue     the same                       it is tried, or sent to a worker
  *   uaio:complete  data, operation, result        it is complete, and told of next
  *
- * data is the client's; the operation is a number of options/operations.h. While nobody
+ * data is the client's; the operation is a number of options/names.h. While nobody
  * traces, the three cost a request 4 of some 1085 instructions (callgrind; one cached
  * read by io_submit and io_getevents, GCC 12, with and without <sys/sdt.h>).
  *

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "options/config.h"
-#include "options/operations.h"
+#include "options/names.h"
 #include "life/door.h"
 #include "life/reportint.h"
 

@@ -17,7 +17,7 @@
 #include "base/lock.h"
 #include "base/sys.h"
 #include "options/config.h"
-#include "options/errors.h"
+#include "options/names.h"
 #include "proc/entry.h"
 #include "proc/former.h"
 #include "proc/handlers.h"

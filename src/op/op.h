@@ -18,7 +18,7 @@
 #include <sys/uio.h>
 
 #include "base/check.h"
-#include "options/operations.h"
+#include "options/names.h"
 
 struct uaio_args;
 struct uaio_called;

@@ -2,7 +2,7 @@
 /*
  * The table of operations, a row for each. To add an operation:
  *
- *   operations  name it in enum uaio_op (options/operations.h)
+ *   operations  name it in enum uaio_op (options/names.h)
  *   optab.c     add its row: name, class, which arguments are copied; prep, which
  *               refuses it, run, which makes the system call, and tries, if it waits
  *               for a stream

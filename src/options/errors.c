@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "options/errors.h"
+/*
+ * Errors by their names. The C library has none of this that every version and every C
+ * library has. Tested by test/run/faults.py.
+ */
+#include "options/names.h"
 
 #include <errno.h>
 #include <string.h>

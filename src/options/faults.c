@@ -8,8 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "options/errors.h"
-#include "options/operations.h"
+#include "options/names.h"
 
 #define BIT(op) (UINT64_C(1) << (op))
 
@@ -166,7 +165,7 @@ static const struct {
 	{ "write", BIT(UAIO_OP_WRITE) | BIT(UAIO_OP_WRITEV) },
 	{ "sync", BIT(UAIO_OP_FSYNC) | BIT(UAIO_OP_FDSYNC) |
 			  BIT(UAIO_OP_SYNC_FILE_RANGE) },
-	/* An open file's, a socket's, and no others: see operations.h. */
+	/* An open file's, a socket's, and no others: see names.h. */
 	{ "any", (BIT(UAIO_OP_NOP) - 1) | BIT(UAIO_OP_READ_SELECT) |
 			 (BIT(UAIO_OP_MADVISE) - BIT(UAIO_OP_FALLOCATE)) },
 };

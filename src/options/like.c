@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "options/like.h"
+/* The known name that is most like a mistyped one. Tested by test-options.c. */
+#include "options/names.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "options/operations.h"
+/* The names of operations. Tested by test/run/stats.py. */
+#include "options/names.h"
 
 const char *const uaio_op_names[UAIO_NR_OPS] = {
 	[UAIO_OP_READ] = "pread",

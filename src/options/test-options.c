@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #undef NDEBUG
 #include "base/calls.h"
-#include "options/like.h"
+#include "options/names.h"
 #include "options/options.h"
 
 #include <errno.h>

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "options/like.h"
+#include "options/names.h"
 #include "tool/common/search.h"
 #include "tool/common/trapped.h"
 #include "tool/doctor/served.h"

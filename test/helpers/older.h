@@ -18,7 +18,7 @@
 #ifdef __GLIBC__
 
 #if !__GLIBC_PREREQ(2, 32)
-#include "options/errors.h"
+#include "options/names.h"
 
 #define strerrorname_np uaio_error_name /* src/options/errors.c is linked */
 #endif

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "options/like.h"
+#include "options/names.h"
 #include "options/options.h"
 #include "tool/tool.h"
 

@@ -26,7 +26,7 @@
 
 #include "base/newer.h"
 #include "base/sys.h"
-#include "options/errors.h"
+#include "options/names.h"
 
 enum {
 	BLOCK = 4096,

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "options/errors.h"
+#include "options/names.h"
 #include "tool/tool.h"
 
 enum { SUBJECT_COLUMNS = 17 };

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "options/errors.h"
+#include "options/names.h"
 #include "tool/doctor/machine.h"
 
 enum { NAME_MAX_BYTES = 40 }; /* of a call, with a comma */

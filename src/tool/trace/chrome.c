@@ -14,8 +14,7 @@
  */
 #include <inttypes.h>
 
-#include "options/errors.h"
-#include "options/operations.h"
+#include "options/names.h"
 #include "tool/trace/tracing.h"
 
 enum { NR_THREADS = 4096 };

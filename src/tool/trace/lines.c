@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "options/errors.h"
-#include "options/operations.h"
+#include "options/names.h"
 #include "tool/trace/tracing.h"
 
 enum {

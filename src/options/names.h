@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The operations that a request may be of, and their names
+ * Names that users read and type: of operations, which a request may be of, and of errors
  *
  * The names are those of the statistics, of faults (faults.h) and of traces; the
  * command knows them as well. What an operation does is in op/op.h.
- *
- * Tested by test/run/stats.py.
  */
-#ifndef UAIO_OPTIONS_OPERATIONS_H
-#define UAIO_OPTIONS_OPERATIONS_H
+#ifndef UAIO_OPTIONS_NAMES_H
+#define UAIO_OPTIONS_NAMES_H
+
+#include <stddef.h>
 
 enum uaio_op {
 	UAIO_OP_READ,
@@ -74,4 +74,27 @@ enum uaio_op {
 
 extern const char *const uaio_op_names[UAIO_NR_OPS];
 
-#endif /* UAIO_OPTIONS_OPERATIONS_H */
+/* errors.c: errors by their names */
+
+/* Return: the error number of that name, in either case, as EIO or eio; or 0. */
+int uaio_error_of(const char *name, size_t len);
+
+/* Return: "EIO" for 5; NULL if no error has the number. */
+const char *uaio_error_name(int error);
+
+/* like.c: the known name that is most like a mistyped one */
+
+struct uaio_like {
+	const char *name;  /* what was typed */
+	const char *best;  /* the known name that is most like it, or NULL */
+	unsigned mistakes; /* by which the two differ */
+};
+
+/*
+ * Compare @like->name with a known name. It becomes the best if it differs by fewer
+ * mistakes than the best before, by no more than two, and by no more than half of what
+ * was typed. A mistake is a character that was put in, left out or changed.
+ */
+void uaio_like_compare(struct uaio_like *like, const char *known);
+
+#endif /* UAIO_OPTIONS_NAMES_H */
