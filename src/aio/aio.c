@@ -308,7 +308,7 @@ static long getevents(uint64_t handle, long min_nr, long nr,
 	if (unlikely(!uaio_is_accessible((uintptr_t)events, sizeof(*events))))
 		events = NULL;
 	call.is_strict = uaio_config.is_strict;
-	call.wait.is_parted = uaio_table_is_other();
+	call.wait.sleeps_only = uaio_table_is_other();
 	call.wait.deadline_ns = min_nr > 0 ? deadline_of(timeout) : 0;
 	if (unlikely(!uaio_enter()))
 		return -EAGAIN;

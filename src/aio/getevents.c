@@ -130,7 +130,7 @@ static long get_more(struct uaio_ctx *ctx, uint64_t generation,
 
 	if (is_pinned)
 		uaio_queue_run_parked(&ctx->queue, call->wait.deadline_ns);
-	if (likely(!call->wait.is_parted))
+	if (likely(!call->wait.sleeps_only))
 		uaio_page_try_group(&ctx->queue.group);
 	more = pop(ctx, generation, events, got, call);
 	if (more < 0)
@@ -166,7 +166,7 @@ long uaio_ctx_getevents(uint64_t handle, struct uaio_event *ret_events,
 		got = pop_locked(ctx, ret_events, 0, call);
 		generation = load_relaxed(&ctx->queue.generation);
 		is_pinned = got >= 0 && are_too_few(got, call) &&
-			    !call->wait.is_parted &&
+			    !call->wait.sleeps_only &&
 			    uaio_queue_pin_parked(&ctx->queue);
 	}
 	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);

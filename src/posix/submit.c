@@ -342,7 +342,7 @@ static int wait_for_list(struct uaio_posix_list *list, bool is_parted)
 {
 	const struct uaio_wait wait = {
 		.deadline_ns = UAIO_FOREVER,
-		.is_parted = is_parted,
+		.sleeps_only = is_parted,
 	};
 	int ret;
 

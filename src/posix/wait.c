@@ -131,7 +131,7 @@ int uaio_posix_wait_need(uint64_t need, const struct uaio_wait *wait)
 	int ret = 0;
 
 	while (ret == 0 && !uaio_posix_is_met(queue, need)) {
-		if (!wait->is_parted)
+		if (!wait->sleeps_only)
 			uaio_queue_run(queue, true);
 		if (!uaio_posix_is_met(queue, need))
 			ret = uaio_queue_wait(queue, generation, need, wait);
@@ -253,7 +253,7 @@ static int suspend(const struct aiocb *const list[], int nr,
 {
 	const struct uaio_wait how = {
 		.deadline_ns = deadline_ns,
-		.is_parted = uaio_table_is_other(),
+		.sleeps_only = uaio_table_is_other(),
 		.is_cancel_point = true,
 	};
 	int ret;

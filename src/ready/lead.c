@@ -66,7 +66,7 @@ static bool tell_next_locked(struct uaio_queue *queue,
 		struct uaio_waiter *waiter =
 			container_of(pos, struct uaio_waiter, node);
 
-		if (waiter->is_parted)
+		if (!waiter->may_lead)
 			continue;
 		uaio_waiter_tell_locked(queue, waiter, wakeups);
 		return true;

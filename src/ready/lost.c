@@ -31,7 +31,7 @@ static struct {
 
 static void clear_up(void *value)
 {
-	bool is_parted = uaio_table_is_other();
+	bool is_other = uaio_table_is_other();
 
 	(void)value;
 	/*
@@ -40,8 +40,8 @@ static void clear_up(void *value)
 	 */
 	if (!uaio_enter())
 		return;
-	uaio_waiters_forget(is_parted);
-	if (!is_parted)
+	uaio_waiters_forget(is_other);
+	if (!is_other)
 		uaio_poller_forget();
 	uaio_leave();
 }

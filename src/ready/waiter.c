@@ -33,7 +33,7 @@ void uaio_waiter_tell_locked(struct uaio_queue *queue,
 	/*
 	 * relaxed: written under the lock; a thread that reads it wrote first
 	 */
-	sub_relaxed(&queue->group.ready.nr_waiters, !waiter->is_parted);
+	sub_relaxed(&queue->group.ready.nr_waiters, 1);
 	/*
 	 * [MB:lead] [step: TELL_LEADER] seq_cst: told, then looked whether it
 	 * sleeps. Pairs with sleep_leading() of lead.c. It looks at the word
@@ -171,7 +171,7 @@ static int wait_following(struct uaio_queue *queue, struct uaio_waiter *waiter,
 	int ret;
 
 	for (;;) {
-		slice.deadline_ns = waiter->is_parted || waiter->is_leaderless
+		slice.deadline_ns = waiter->is_leaderless
 					    ? UAIO_FOREVER
 					    : uaio_now_ns() + look_ns;
 		if (slice.deadline_ns >= wait->deadline_ns)
@@ -199,8 +199,8 @@ static int enter(struct uaio_queue *queue, uint64_t generation,
 	} else if (!queue->sink->is_met(queue, waiter->need)) {
 		list_add_tail(&queue->waiters, &waiter->node);
 		/* [MB:led] [step: ENTER] seq_cst: as in uaio_lead_locked(). */
-		add_seq_cst(&queue->group.ready.nr_waiters, !waiter->is_parted);
-		waiter->is_leaderless = !queue->leader && !waiter->is_parted &&
+		add_seq_cst(&queue->group.ready.nr_waiters, 1);
+		waiter->is_leaderless = waiter->may_lead && !queue->leader &&
 					!uaio_lead_locked(queue, waiter);
 	} else {
 		store_relaxed(&waiter->is_woken, 1);
@@ -215,7 +215,7 @@ static void leave(struct uaio_queue *queue, struct uaio_waiter *waiter)
 	/* [step: LEAVE_WAIT] */
 	if (!list_is_empty(&waiter->node)) {
 		list_remove(&waiter->node);
-		sub_relaxed(&queue->group.ready.nr_waiters, !waiter->is_parted);
+		sub_relaxed(&queue->group.ready.nr_waiters, 1);
 	}
 	uaio_queue_unlock(queue);
 }
@@ -229,7 +229,8 @@ struct uaio_waiter *uaio_waiter_new(struct uaio_queue *queue)
 	waiter->queue = queue;
 	waiter->need = UINT64_MAX;
 	waiter->leads = waiter->is_leading = false;
-	waiter->is_parted = waiter->is_leaderless = false;
+	waiter->may_lead = true;
+	waiter->is_leaderless = false;
 	/* relaxed: nobody knows it yet */
 	store_relaxed(&waiter->is_woken, 0);
 	waiter->wake_fd = -1;
@@ -271,7 +272,7 @@ static void forget(struct uaio_queue *queue, uint64_t need)
 		sink->forget(queue, need);
 }
 
-void uaio_waiters_forget(bool is_parted)
+void uaio_waiters_forget(bool keeps_fds)
 {
 	struct uaio_waiter *waiter;
 
@@ -282,11 +283,49 @@ void uaio_waiters_forget(bool is_parted)
 		leave(waiter->queue, waiter);
 		forget(waiter->queue, waiter->need);
 	}
-	if (is_parted)
+	if (keeps_fds)
 		return;
 	uaio_lead_forget();
 	while (mine)
 		uaio_waiter_put(mine);
+}
+
+/* Sleep, and lead if no other waiter does. Return: as uaio_queue_sleep(). */
+static int sleep_serving(struct uaio_queue *queue, uint64_t generation,
+			 struct uaio_waiter *waiter,
+			 const struct uaio_wait *wait)
+{
+	bool leads;
+	int ret;
+
+	uaio_lead_forget();
+	if (wait->mask)
+		waiter->wake_fd = uaio_ownfd_event(0);
+	ret = enter(queue, generation, waiter);
+	if (ret < 0)
+		return ret;
+	leads = waiter->leads;
+	ret = leads ? uaio_lead(queue, waiter, wait)
+		    : wait_following(queue, waiter, wait);
+	leave(queue, waiter);
+	if (leads)
+		uaio_lead_stop(queue, waiter);
+	return ret;
+}
+
+/* Sleep until the posting thread wakes this one. Return: as uaio_queue_sleep(). */
+static int sleep_only(struct uaio_queue *queue, uint64_t generation,
+		      struct uaio_waiter *waiter, const struct uaio_wait *wait)
+{
+	int ret;
+
+	waiter->may_lead = false;
+	ret = enter(queue, generation, waiter);
+	if (ret < 0)
+		return ret;
+	ret = wait_asleep(waiter, wait);
+	leave(queue, waiter);
+	return ret;
 }
 
 int uaio_queue_sleep(struct uaio_queue *queue, uint64_t generation,
@@ -297,22 +336,10 @@ int uaio_queue_sleep(struct uaio_queue *queue, uint64_t generation,
 
 	if (!waiter)
 		return -ENOMEM;
-	if (!wait->is_parted)
-		uaio_lead_forget();
 	waiter->need = need;
-	waiter->is_parted = wait->is_parted;
-	if (wait->mask && !wait->is_parted)
-		waiter->wake_fd = uaio_ownfd_event(0);
-	ret = enter(queue, generation, waiter);
-	if (ret == 0) {
-		bool leads = waiter->leads;
-
-		ret = leads ? uaio_lead(queue, waiter, wait)
-			    : wait_following(queue, waiter, wait);
-		leave(queue, waiter);
-		if (leads)
-			uaio_lead_stop(queue, waiter);
-	}
+	ret = unlikely(wait->sleeps_only)
+		      ? sleep_only(queue, generation, waiter, wait)
+		      : sleep_serving(queue, generation, waiter, wait);
 	uaio_waiter_put(waiter);
 	return ret;
 }
@@ -329,7 +356,7 @@ static int sleep_looking(struct uaio_queue *queue, uint64_t generation,
 	int ret;
 
 	/* relaxed: what other threads submit meanwhile is left to the worker */
-	if (!load_relaxed(&queue->group.nr_paged) || wait->is_parted)
+	if (!load_relaxed(&queue->group.nr_paged) || wait->sleeps_only)
 		return uaio_queue_sleep(queue, generation, need, wait);
 	look.deadline_ns = uaio_now_ns() + LOOK_NS;
 	if (look.deadline_ns >= wait->deadline_ns)

@@ -41,7 +41,8 @@ struct uaio_wait {
 	int64_t deadline_ns; /* CLOCK_MONOTONIC; 0: do not wait */
 	const void *mask;    /* of signals, or NULL; the kernel's format */
 	size_t mask_bytes;
-	bool is_parted;       /* by a thread with another descriptor table */
+	/* Executes no requests and uses no file descriptor of the library's (table.h). */
+	bool sleeps_only;
 	bool is_cancel_point; /* the thread may be cancelled in its sleep */
 };
 
@@ -58,7 +59,7 @@ struct uaio_waiter {
 	uint64_t need;      /* the door's (sink.h) */
 	int wake_fd;        /* owns: an eventfd, or -1 for waking by word */
 	bool leads;         /* sleeps in the queue's epoll */
-	bool is_parted;     /* its thread has another descriptor table */
+	bool may_lead;      /* its thread may execute what gets ready */
 	bool is_leaderless; /* none led when it came; told if one does */
 
 	/* atomic */
@@ -111,10 +112,10 @@ struct uaio_waiter *uaio_waiter_leading(void);
 
 /*
  * This thread ends: if it ends in a sleep, let go of what it leads and where it
- * waits. is_parted: it has another descriptor table by now, so what has
+ * waits. keeps_fds: it has another descriptor table by now, so what has file
  * descriptors is left as it is.
  */
-void uaio_waiters_forget(bool is_parted);
+void uaio_waiters_forget(bool keeps_fds);
 
 /*
  * Something is left to do that no thread that submits or reaps does: have the
