@@ -160,7 +160,7 @@ static __attribute__((noinline)) void open_queue(void)
 	uaio_unlock(&door_state.lock, UAIO_RANK_TABLE);
 }
 
-static __attribute__((noinline)) int enter_slowly(bool *ret_is_parted)
+static __attribute__((noinline)) int enter_slowly(bool *ret_executes)
 {
 	int ret;
 
@@ -170,20 +170,20 @@ static __attribute__((noinline)) int enter_slowly(bool *ret_is_parted)
 	uaio_leave();
 	if (ret < 0)
 		return -EAGAIN;
-	*ret_is_parted = uaio_table_is_other();
+	*ret_executes = uaio_table_is_other();
 	if (!uaio_enter())
 		return -EAGAIN;
 	open_queue();
 	return 0;
 }
 
-int uaio_posix_enter(bool *ret_is_parted)
+int uaio_posix_enter(bool *ret_executes)
 {
-	*ret_is_parted = false;
+	*ret_executes = false;
 	uaio_callbacks_retry();
 	if (unlikely(uaio_engine_state() != UAIO_ENGINE_UP ||
 		     !uaio_posix_is_open()))
-		return enter_slowly(ret_is_parted);
+		return enter_slowly(ret_executes);
 	return likely(uaio_enter()) ? 0 : -EAGAIN;
 }
 

@@ -14,10 +14,11 @@ extern struct uaio_queue uaio_posix_queue __attribute__((visibility("hidden")));
 
 /*
  * Enter the library, for a call that may submit: the queue is open afterwards.
- * *ret_is_parted: the thread has another descriptor table (table.h).
+ * *ret_executes: the thread has another descriptor table (table.h), so it executes its
+ * requests itself.
  * Return: 0, then the caller leaves (entry.h); -EAGAIN.
  */
-int uaio_posix_enter(bool *ret_is_parted);
+int uaio_posix_enter(bool *ret_executes);
 
 /*
  * Return: whether files had a largest size (RLIMIT_FSIZE) when the queue was opened.

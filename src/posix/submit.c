@@ -25,7 +25,7 @@ enum { PRIORITY_MAX = 20 }; /* AIO_PRIO_DELTA_MAX */
 /* One call of a client's. */
 struct call {
 	struct uaio_batch batch;
-	bool is_parted;
+	bool executes;                /* the calling thread does, itself */
 	bool has_submitted;           /* a member of the list */
 	struct uaio_posix_list *list; /* borrows; or NULL */
 };
@@ -124,8 +124,8 @@ static int add(struct call *call, struct uaio_sqe *sqe)
 	/* The kernel looks at the offset before the descriptor. */
 	if (unlikely(sqe->op == UAIO_NR_OPS || sqe->off < 0))
 		return -EINVAL;
-	ret = unlikely(call->is_parted) ? execute(&call->batch, sqe)
-					: look_up_and_add(&call->batch, sqe);
+	ret = unlikely(call->executes) ? execute(&call->batch, sqe)
+				       : look_up_and_add(&call->batch, sqe);
 	return ret == -ENOMEM ? -EAGAIN : ret;
 }
 
@@ -198,7 +198,7 @@ static int submit_alone(struct aiocb *aiocb, struct uaio_sqe *sqe)
 {
 	struct uaio_posix_note *note;
 	struct call call;
-	int ret = uaio_posix_enter(&call.is_parted);
+	int ret = uaio_posix_enter(&call.executes);
 
 	if (unlikely(ret < 0))
 		return refuse(aiocb, ret);
@@ -338,11 +338,11 @@ static bool has_failed(struct aiocb *const members[], int nr)
 }
 
 /* Wait for the members, and drop the reference. */
-static int wait_for_list(struct uaio_posix_list *list, bool is_parted)
+static int wait_for_list(struct uaio_posix_list *list, bool sleeps_only)
 {
 	const struct uaio_wait wait = {
 		.deadline_ns = UAIO_FOREVER,
-		.sleeps_only = is_parted,
+		.sleeps_only = sleeps_only,
 	};
 	int ret;
 
@@ -374,7 +374,7 @@ static int list_and_wait(struct call *call, struct aiocb *const members[],
 			 int nr)
 {
 	int refused = begin_list(call, members, nr);
-	int ret = wait_for_list(call->list, call->is_parted);
+	int ret = wait_for_list(call->list, call->executes);
 
 	if (ret < 0)
 		return ret;
@@ -401,7 +401,7 @@ int uaio_posix_listio(int mode, struct aiocb *const members[], int nr,
 
 	if (mode != LIO_WAIT && mode != LIO_NOWAIT)
 		return -EINVAL;
-	ret = uaio_posix_enter(&call.is_parted);
+	ret = uaio_posix_enter(&call.executes);
 	if (ret < 0)
 		return ret;
 	if (waits || uaio_posix_notice_kind(event) != UAIO_POSIX_SILENT) {
