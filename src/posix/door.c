@@ -104,7 +104,8 @@ static const struct uaio_sink sink = {
 	.has_unreaped = has_unreaped,
 };
 
-void uaio_posix_answer(struct aiocb *aiocb, uint64_t word, int error)
+void uaio_posix_answer(struct aiocb *aiocb, uint64_t word, int error,
+		       bool executes)
 {
 	const struct uaio_completion completion = {
 		.data = (uintptr_t)aiocb,
@@ -118,7 +119,10 @@ void uaio_posix_answer(struct aiocb *aiocb, uint64_t word, int error)
 		.words = word,
 	};
 
-	uaio_queue_post(&uaio_posix_queue, &own);
+	if (unlikely(executes))
+		uaio_queue_post_parted(&uaio_posix_queue, &own);
+	else
+		uaio_queue_post(&uaio_posix_queue, &own);
 }
 
 /*

@@ -29,7 +29,11 @@ bool uaio_posix_has_size_limit(void);
 /* Return: whether the queue is open in this process; if not, nothing is pending. */
 bool uaio_posix_is_open(void);
 
-/* Complete a request that the door answers itself, with a negative error number. */
-void uaio_posix_answer(struct aiocb *aiocb, uint64_t word, int error);
+/*
+ * Complete a request that the door answers itself, with a negative error number.
+ * executes: as of uaio_posix_enter().
+ */
+void uaio_posix_answer(struct aiocb *aiocb, uint64_t word, int error,
+		       bool executes);
 
 #endif /* UAIO_POSIX_DOOR_H */

@@ -173,7 +173,7 @@ static int submit(struct call *call, struct aiocb *aiocb, struct uaio_sqe *sqe,
 		return 0;
 	if (ret != -EAGAIN) {
 		uaio_batch_post(&call->batch);
-		uaio_posix_answer(aiocb, word, ret);
+		uaio_posix_answer(aiocb, word, ret, call->executes);
 		return 0;
 	}
 	if (word)

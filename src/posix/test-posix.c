@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -17,6 +18,9 @@
 
 #include "base/atomic.h"
 #include "proc/entry.h"
+#include "proc/table.h"
+#include "ready/ready.h"
+#include "posix/door.h"
 #include "posix/posix.h"
 #include "posix/wait.h"
 #include "unit.h"
@@ -692,6 +696,80 @@ static void threads_that_meet_lose_no_completion(void **state)
 		assert_int_equal(unit_thread_join(&threads[i]), 0);
 }
 
+/*
+ * A thread with a descriptor table of its own
+ */
+
+struct wakers {
+	int epoll;
+	int wake;
+};
+
+/* Find the descriptors that wake the leader, once there is one. */
+static bool is_led(void *arg)
+{
+	struct uaio_ready *ready =
+		&uaio_ready_home(&uaio_posix_queue.group.ready)->ready;
+	struct uaio_poller *poller = &ready->poller;
+	struct wakers *wakers = arg;
+	bool is_open;
+
+	uaio_lock(&poller->lock, UAIO_RANK_POLLER);
+	is_open = poller->fds;
+	if (is_open)
+		*wakers = (struct wakers){ poller->fds->epoll,
+					   poller->fds->wake };
+	uaio_unlock(&poller->lock, UAIO_RANK_POLLER);
+	return is_open && uaio_ready_has(ready, UAIO_LEADER);
+}
+
+/* In its table these descriptors are a file of the thread's. Return: its size. */
+static long write_nothing_apart(void *arg)
+{
+	const struct wakers *wakers = arg;
+	const long args[3] = { CLONE_FILES };
+	struct aiocb aiocb;
+	int own;
+
+	if (uaio_table_part(SYS_unshare, args) != 0 || !uaio_table_is_other())
+		return -1;
+	own = unit_file(true);
+	unit_dup2(own, wakers->epoll);
+	unit_dup2(own, wakers->wake);
+	aiocb = aiocb_of(own, NULL, 0);
+	if (uaio_posix_write(&aiocb) || uaio_posix_error(&aiocb))
+		return -2;
+	return lseek(own, 0, SEEK_END);
+}
+
+/* The door answers a write of nothing itself, and so wakes a wait for any completion. */
+static void a_thread_apart_writes_to_no_descriptor_of_the_library(void **state)
+{
+	static struct aiocb aiocbs[MANY];
+	const struct aiocb *list[MANY];
+	struct unit_thread waiter, apart;
+	struct wakers wakers;
+	char byte;
+
+	(void)state;
+	for (int i = 0; i < MANY; i++) {
+		aiocbs[i] = aiocb_of(ends[0], &byte, 1);
+		list[i] = &aiocbs[i];
+		assert_int_equal(uaio_posix_read(&aiocbs[i]), 0);
+	}
+	unit_thread_start(&waiter, wait_for_many, list);
+	unit_await(is_led, &wakers);
+	unit_await_sleep(&waiter);
+	unit_thread_start(&apart, write_nothing_apart, &wakers);
+	assert_int_equal(unit_thread_join(&apart), 0);
+	write_byte('a');
+	assert_int_equal(unit_thread_join(&waiter), 0);
+	for (int i = 1; i < MANY; i++) {
+		write_byte('a');
+		assert_int_equal(wait_for(&aiocbs[i]), 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -718,6 +796,9 @@ int main(void)
 		POSIX_TEST(a_list_ends_with_its_last_member),
 		POSIX_TEST(the_end_of_a_list_is_told_once),
 		POSIX_TEST(threads_that_meet_lose_no_completion),
+		/* The last: from then on threads may have tables of their own. */
+		POSIX_TEST(
+			a_thread_apart_writes_to_no_descriptor_of_the_library),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);
