@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "options/names.h"
-#include "tool/common/search.h"
+#include "tool/common/target.h"
 #include "tool/common/trapped.h"
-#include "tool/doctor/served.h"
+#include "tool/doctor/machine.h"
 #include "tool/tool.h"
 
 static int help_main(int argc, char **argv);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the files of the `uaio` command share: one main function for each
- * subcommand, the exit statuses, and the one way to report an error.
+ * subcommand, the exit statuses, the one way to report an error, and to take flags.
  */
 #ifndef UAIO_TOOL_TOOL_H
 #define UAIO_TOOL_TOOL_H
 
+#include <getopt.h>
 #include <stddef.h>
 
 /* The exit statuses of env(1) and nohup(1), and 2 for our own errors. */
@@ -44,4 +45,14 @@ int uaio_diag(int status, const char *format, ...)
  */
 void uaio_diag_into(char *buf, size_t len);
 
-#endif
+/* common/flags.c: getopt_long() with a message of one line for a flag that is refused */
+
+/*
+ * @argv[0] is the subcommand. @letters are as for getopt_long(), without the leading ':'.
+ *
+ * Return: as getopt_long(); '?' after a message that a flag is refused.
+ */
+int uaio_flags_next(int argc, char **argv, const char *letters,
+		    const struct option *flags);
+
+#endif /* UAIO_TOOL_TOOL_H */

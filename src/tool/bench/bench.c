@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "tool/common/library.h"
-#include "tool/common/search.h"
+#include "tool/common/target.h"
 #include "tool/tool.h"
 
 enum { NR_OWN_ARGUMENTS = 7 };

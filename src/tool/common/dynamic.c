@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "tool/common/dynamic.h"
+/* The dynamic build of the command. Tested by test/anywhere/release.py. */
+#include "tool/common/library.h"
 
 #include <fcntl.h>
 #include <link.h>
@@ -8,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/loader.h"
-#include "tool/common/library.h"
 
 /* No loader has loaded us. */
 bool uaio_is_static(void)

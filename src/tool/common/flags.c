@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "tool/common/flags.h"
+/* Flags, and those that are refused. Tested by test/run/typed.py. */
+#include "tool/tool.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -7,7 +8,6 @@
 
 #include "options/names.h"
 #include "options/options.h"
-#include "tool/tool.h"
 
 enum { WORD_MAX = 64 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finding the library. The first of these directories that contains it is
- * taken:
+ * Finding what is installed: the library, and programs beside it. The first of these
+ * directories that contains the library is taken:
  *
  *   1. the directory of the running `uaio`, which has it in a build tree;
  *   2. the directory of installed libraries, found by its path relative to the
@@ -69,5 +69,28 @@ bool uaio_locate(const char *dir, const char *relative,
  * Return: 0, or -ENOMEM.
  */
 int uaio_preload_set(const char *dir);
+
+/*
+ * dynamic.c: the dynamic build of the command
+ *
+ * In a release the command is static, so that it starts whatever C library an image has.
+ * A static program cannot have the library preloaded. So a dynamic build of the command,
+ * uaio-dynamic, is installed beside the library. It does what needs the library inside
+ * the command: the requests that `uaio doctor` makes, and becoming a program for --trap.
+ */
+
+bool uaio_is_static(void);
+
+/*
+ * Find a dynamic build whose loader this system has.
+ * Return: whether there is one, with its path, and that of its loader.
+ */
+bool uaio_dynamic_find(char ret_path[PATH_MAX], char ret_loader[PATH_MAX]);
+
+/*
+ * Find the file to execute so that this command has a library preloaded.
+ * Return: false if the command is static, and there is no dynamic build.
+ */
+bool uaio_dynamic_own(char ret_path[PATH_MAX]);
 
 #endif /* UAIO_TOOL_COMMON_LIBRARY_H */

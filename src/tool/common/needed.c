@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #include "base/loader.h"
-#include "tool/common/dynamic.h"
+#include "tool/common/library.h"
 
 enum { LINE_MAX_BYTES = 2 * PATH_MAX };
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "tool/common/sandbox.h"
+/* Trying system calls behind filters. Tested by test/sandbox/filters.py. */
+#include "tool/common/children.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "tool/common/children.h"
 
 static void try_call(void *memory, unsigned call)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "tool/common/search.h"
+/* Finding a command. Tested by test/run/status.py. */
+#include "tool/common/target.h"
 
 #include <errno.h>
 #include <stdbool.h>

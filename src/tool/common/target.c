@@ -14,7 +14,6 @@
 
 #include "base/loader.h"
 #include "tool/common/library.h"
-#include "tool/common/search.h"
 #include "tool/tool.h"
 
 /* The kernel's: BINPRM_BUF_SIZE, and the scripts that exec_binprm() follows. */

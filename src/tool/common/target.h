@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Checking that a program can be run with the library. The loader silently
- * ignores LD_PRELOAD for a privileged program, and a static program has no
- * loader. We refuse these with a message, so that nobody takes the kernel's AIO
- * for ours.
+ * The program that is to be run: finding its file, and checking that it can be run with
+ * the library. The loader silently ignores LD_PRELOAD for a privileged program, and a
+ * static program has no loader. We refuse these with a message, so that nobody takes the
+ * kernel's AIO for ours.
  *
  * Tested by test/run/targets.py.
  */
@@ -14,6 +14,44 @@
 #include <stdbool.h>
 
 #include "options/options.h"
+
+/*
+ * search.c: finding a command as execvp() does, but before the exec, so that its file can
+ * be examined first
+ */
+
+/*
+ * Finds @name along PATH. The path in @ret_path always contains a slash.
+ *
+ * Return: 0, or the exit status after a message.
+ */
+int uaio_search_command(const char *name, char ret_path[PATH_MAX]);
+
+/* As uaio_search_command(), with @hint at the end of the message. */
+int uaio_search_hinted(const char *name, const char *hint,
+		       char ret_path[PATH_MAX]);
+
+/*
+ * As uaio_search_command(), without a message.
+ *
+ * Return: 0 or -errno.
+ */
+int uaio_search(const char *name, char ret_path[PATH_MAX]);
+
+/*
+ * Return: 0 if the type and the permissions of @path allow it to be executed,
+ * else -errno; a directory gives -EISDIR, where execve() would give EACCES.
+ */
+int uaio_search_probe(const char *path);
+
+/*
+ * Reports that @who cannot be executed.
+ *
+ * Return: the exit status for @error, a -errno.
+ */
+int uaio_search_diag(const char *who, int error);
+
+/* target.c */
 
 /* How a program is to be run. */
 struct uaio_target {

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/sys.h"
-#include "tool/common/dynamic.h"
+#include "tool/common/library.h"
 #include "tool/tool.h"
 
 #if defined(__x86_64__)

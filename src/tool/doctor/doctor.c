@@ -15,8 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tool/common/flags.h"
-#include "tool/common/search.h"
+#include "tool/common/target.h"
 #include "tool/doctor/doctor.h"
 #include "tool/doctor/findings.h"
 #include "tool/doctor/machine.h"

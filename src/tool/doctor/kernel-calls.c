@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "tool/doctor/kernel-calls.h"
+/* What the kernel answers. Tested by test/run/doctor.py. */
+#include "tool/doctor/machine.h"
 
 #include <errno.h>
 #include <string.h>

@@ -11,7 +11,6 @@
 
 #include "tool/common/children.h"
 #include "tool/common/library.h"
-#include "tool/common/sandbox.h"
 #include "tool/tool.h"
 
 /* Return: the number in a file, or UAIO_UNKNOWN. */

@@ -19,8 +19,88 @@
 #include "base/calls.h"
 #include "options/options.h"
 #include "tool/doctor/findings.h"
-#include "tool/doctor/kernel-calls.h"
-#include "tool/doctor/served.h"
+
+/*
+ * served.c: whether the library serves requests on this machine
+ *
+ * The doctor executes this command once more for each interface, with the library
+ * preloaded, and the new process makes a request. If the command is static, the doctor
+ * executes its dynamic build.
+ */
+
+enum uaio_served_id {
+	UAIO_SERVED_LOADED,
+	UAIO_SERVED_AIO,
+	UAIO_SERVED_URING,
+	UAIO_SERVED_POSIX,
+	UAIO_SERVED_TRAP, /* processor and kernel have what the trap needs */
+	UAIO_NR_SERVED,
+};
+
+enum { UAIO_SERVED_WHY_MAX = 512 };
+
+struct uaio_served {
+	int is_tried; /* if 0, the other members mean nothing */
+	struct {
+		int is_served;
+		int error;                     /* an errno, or 0 */
+		int signal;                    /* that ended the child, or 0 */
+		char why[UAIO_SERVED_WHY_MAX]; /* more about the error, or empty */
+	} doors[UAIO_NR_SERVED];
+};
+
+/* dir: the library's directory. Return: 0, or -errno if no child can be forked. */
+int uaio_served_read(const char *dir, struct uaio_served *ret_served);
+
+/* argv[0] of the process that makes a request. */
+#define UAIO_SERVED_TRY "uaio doctor: try"
+
+/* Make a request, in the new process. Return: its exit status: 0, or an errno. */
+int uaio_served_try_main(char *const *argv);
+
+/*
+ * kernel-calls.c: what the kernel answers to the system calls of kernel AIO and io_uring
+ *
+ * A child (children.h) makes each call with arguments that have no effect. It then makes
+ * a context and a ring, because the kernel checks some limits only then, and destroys
+ * them.
+ */
+
+enum uaio_answer_id {
+	UAIO_ANSWER_IO_SETUP,
+	UAIO_ANSWER_IO_DESTROY,
+	UAIO_ANSWER_IO_SUBMIT,
+	UAIO_ANSWER_IO_CANCEL,
+	UAIO_ANSWER_IO_GETEVENTS,
+	UAIO_ANSWER_IO_PGETEVENTS,
+	UAIO_ANSWER_URING_SETUP,
+	UAIO_ANSWER_URING_ENTER,
+	UAIO_ANSWER_URING_REGISTER,
+	UAIO_NR_ANSWERS,
+};
+
+/* The error of a call that was not tried. */
+enum { UAIO_UNTRIED = -1 };
+
+struct uaio_answers {
+	/* An errno; 0: the call succeeded; or UAIO_UNTRIED. */
+	int errors[UAIO_NR_ANSWERS];
+	int signals
+		[UAIO_NR_ANSWERS]; /* the signal that killed the child, or 0 */
+	/* An errno of making a context for one event, and a ring for one request. */
+	int aio_error, uring_error;
+};
+
+/* The call's name. */
+const char *uaio_answer_name(enum uaio_answer_id id);
+
+/* The first version of Linux with the call, as 100 * major + minor. */
+int uaio_answer_since(enum uaio_answer_id id);
+
+/* Return: 0, or -errno if no child can be forked. */
+int uaio_answers_read(struct uaio_answers *ret_answers);
+
+/* machine.c */
 
 /* Of a number that could not be read, and of a control group without a limit. */
 enum { UAIO_UNKNOWN = -1 };
@@ -71,6 +151,8 @@ enum uaio_ring_server {
 
 /* Gather the facts. */
 void uaio_machine_read(struct uaio_machine *ret_machine);
+
+/* judge.c */
 
 /* Add what they mean. */
 void uaio_machine_judge(const struct uaio_machine *machine,

@@ -16,7 +16,6 @@
 
 #include "tool/common/interfaces.h"
 #include "tool/common/library.h"
-#include "tool/common/search.h"
 #include "tool/common/target.h"
 #include "tool/tool.h"
 

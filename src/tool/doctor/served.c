@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "tool/doctor/served.h"
+/* Whether the library serves requests. Tested by test/run/doctor.py and musl.py. */
+#include "tool/doctor/machine.h"
 
 #include <aio.h>
 #include <dlfcn.h>
@@ -19,7 +20,6 @@
 #include "base/io_uring.h"
 #include "options/options.h"
 #include "tool/common/children.h"
-#include "tool/common/dynamic.h"
 #include "tool/common/library.h"
 #include "tool/common/trapped.h"
 

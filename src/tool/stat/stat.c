@@ -11,7 +11,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "tool/common/flags.h"
 #include "tool/common/pages.h"
 #include "tool/tool.h"
 

@@ -12,7 +12,6 @@
 #include <time.h>
 
 #include "live/hist.h"
-#include "tool/common/flags.h"
 #include "tool/tool.h"
 #include "tool/top/top.h"
 

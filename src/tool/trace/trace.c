@@ -21,7 +21,6 @@
 
 #include "base/atomic.h"
 #include "options/faults.h"
-#include "tool/common/flags.h"
 #include "tool/common/pages.h"
 #include "tool/tool.h"
 #include "tool/trace/tracing.h"
