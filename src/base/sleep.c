@@ -10,7 +10,6 @@
 #include "base/check.h"
 #include "base/sleepcall.h"
 #include "base/sys.h"
-#include "base/vdso.h"
 
 enum { NS_PER_S = 1000000000 };
 

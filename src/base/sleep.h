@@ -44,4 +44,12 @@ int uaio_sleep(uint32_t *word, uint32_t expected, int64_t deadline_ns);
  */
 void uaio_wake(uint32_t *word, unsigned nr);
 
+/* vdso.c: what reads the clock without a system call */
+
+/*
+ * image: where an object begins that the kernel has mapped; or NULL.
+ * Return: the function of that name, or NULL if the object has none.
+ */
+void *uaio_vdso_find(const void *image, const char *name);
+
 #endif /* UAIO_BASE_SLEEP_H */

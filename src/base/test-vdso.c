@@ -5,7 +5,6 @@
 #include <sys/auxv.h>
 
 #include "base/sleep.h"
-#include "base/vdso.h"
 #include "unit.h"
 
 #if defined(__x86_64__)

@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/vdso.h"
+/*
+ * The vDSO: the kernel's shared object, whose functions read the clock without
+ * a system call
+ *
+ * The C library's clock_gettime() uses it, too. But that is a symbol which
+ * other libraries interpose: libfaketime and its like show a program another
+ * time than the one by which the kernel wakes sleepers.
+ */
+#include "base/sleep.h"
 
 #include <elf.h>
 #include <stdbool.h>
