@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "proc/attributes.h"
+/*
+ * What of a thread's identity can be asked of the kernel, and compared. Tested by
+ * test-identity.c.
+ */
+#include "proc/identity.h"
 
 #include <linux/capability.h>
 #include <string.h>

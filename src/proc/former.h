@@ -29,7 +29,7 @@
 
 #include "base/atomic.h"
 #include "base/check.h"
-#include "proc/attributes.h"
+#include "proc/identity.h"
 
 /* atomic: calls are counted */
 extern uint32_t uaio_former_is_watched __attribute__((visibility("hidden")));

@@ -6,7 +6,6 @@
 
 #include "base/lock.h"
 #include "base/newer.h"
-#include "proc/attributes.h"
 #include "proc/process.h"
 
 enum {

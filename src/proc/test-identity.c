@@ -9,7 +9,6 @@
 
 #include "base/atomic.h"
 #include "base/sys.h"
-#include "proc/attributes.h"
 #include "proc/thread.h"
 #include "wq/wq.h"
 #include "unit.h"
