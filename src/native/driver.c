@@ -10,7 +10,6 @@
 #include "req/queue.h"
 #include "req/req.h"
 #include "req/stats.h"
-#include "native/driverint.h"
 #include "native/nativeint.h"
 
 enum {

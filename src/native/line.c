@@ -14,7 +14,6 @@
 #include "req/queue.h"
 #include "req/req.h"
 #include "req/waits.h"
-#include "native/driverint.h"
 #include "native/nativeint.h"
 
 enum {
