@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-#include "tool/common/interfaces.h"
+/*
+ * Which asynchronous interfaces a program and its libraries use. Tested by
+ * test/run/doctor_programs.py.
+ */
+#include "tool/common/image.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "patch/find.h"
 #include "patch/scan.h"
-#include "tool/common/image.h"
 
 enum { SITES_MAX = 256 };
 

@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "tool/common/target.h"
-#include "tool/doctor/doctor.h"
 #include "tool/doctor/findings.h"
 #include "tool/doctor/machine.h"
 #include "tool/tool.h"

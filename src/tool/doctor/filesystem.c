@@ -5,7 +5,7 @@
  *
  * Tested by test/run/doctor_programs.py.
  */
-#include "tool/doctor/doctor.h"
+#include "tool/doctor/findings.h"
 
 #include <errno.h>
 #include <fcntl.h>

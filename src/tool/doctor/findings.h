@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the doctor finds: a list of findings, each with its level, and the ways
- * in which it is printed
+ * What the doctor finds: a list of findings, each with its level, the ways in which it is
+ * printed, and the files that add to it what they find
  *
- * Tested by test/run/doctor.py.
+ * judge.c and limits.c, which add what they find of the machine, are in machine.h.
+ *
+ * Tested by test/run/doctor.py and test/run/doctor_programs.py.
  */
 #ifndef UAIO_TOOL_DOCTOR_FINDINGS_H
 #define UAIO_TOOL_DOCTOR_FINDINGS_H
 
 #include <stdbool.h>
 #include <stddef.h>
+
+struct uaio_machine;
+
+/* findings.c */
 
 /* The numbers are the exit statuses of the doctor. */
 enum uaio_level {
@@ -64,5 +70,25 @@ void uaio_findings_print(const struct uaio_findings *findings, bool is_brief);
 
 /* Print one object, as include/doctor.schema.json has it. */
 void uaio_findings_print_json(const struct uaio_findings *findings);
+
+/* settings.c */
+
+/* Add a finding for each option that the environment sets, in the current section. */
+void uaio_settings_judge(struct uaio_findings *findings);
+
+/* filesystem.c */
+
+/*
+ * Add findings about the file system of path, which is their section. To try direct I/O,
+ * a file of one block is made there. It has no name, or is unlinked at once.
+ */
+void uaio_filesystem_judge(const char *path, struct uaio_findings *findings);
+
+/* program.c */
+
+/* Add findings about a command. argument: its name or path, and the findings' section. */
+void uaio_program_judge(const char *argument,
+			const struct uaio_machine *machine,
+			struct uaio_findings *findings);
 
 #endif /* UAIO_TOOL_DOCTOR_FINDINGS_H */

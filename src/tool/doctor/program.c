@@ -5,7 +5,7 @@
  *
  * Tested by test/run/doctor_programs.py.
  */
-#include "tool/doctor/doctor.h"
+#include "tool/doctor/findings.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -14,9 +14,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "tool/common/interfaces.h"
+#include "tool/common/image.h"
 #include "tool/common/library.h"
 #include "tool/common/target.h"
+#include "tool/doctor/machine.h"
 #include "tool/tool.h"
 
 enum { MESSAGE_MAX = 3 * PATH_MAX };

@@ -4,7 +4,7 @@
  *
  * Tested by test/run/doctor.py.
  */
-#include "tool/doctor/doctor.h"
+#include "tool/doctor/findings.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -19,7 +19,7 @@
 #include "base/calls.h"
 #include "options/options.h"
 #include "options/variables.h"
-#include "tool/common/interfaces.h"
+#include "tool/common/image.h"
 #include "tool/common/library.h"
 #include "tool/common/children.h"
 #include "tool/common/target.h"

@@ -1,5 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-#include "tool/top/watch.h"
+/*
+ * What processes do by file, or by context or ring: counted from traces of them
+ *
+ * No process keeps such counts. So `uaio top` attaches to the processes (attach.h) as
+ * `uaio trace` does, and counts their records. The processes write records only as long
+ * as `uaio top` runs.
+ *
+ * Memory is bounded: each interval has at most UAIO_WATCH_ROWS rows. The last row counts
+ * the requests of all files or rings that have no row of their own.
+ *
+ * Tested by test/run/top.py.
+ */
+#include "tool/top/top.h"
 
 #include <inttypes.h>
 #include <stdio.h>
