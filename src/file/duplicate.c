@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * The descriptor on which calls on an open file are made (file.h). At first it is the client's. If the client closes
+ * it while requests wait, a duplicate of the library's takes its place, or none
+ * does. A terminal has a second one, for calls that must not block
+ * (terminal.h).
+ *
+ * Tested by src/ready/test-ready-file.c.
+ */
 #include "file/duplicate.h"
 
 #include <errno.h>
@@ -9,7 +17,6 @@
 #include "proc/ownfd.h"
 #include "file/file.h"
 #include "file/inspect.h"
-#include "file/locks.h"
 
 /* Files that own a descriptor: a duplicate, or a reopened terminal. */
 static struct {

@@ -11,7 +11,6 @@
 #include "file/inspect.h"
 #include "file/inode.h"
 #include "file/duplicate.h"
-#include "file/locks.h"
 #include "file/terminal.h"
 
 enum {

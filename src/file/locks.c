@@ -1,5 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-#include "file/locks.h"
+/*
+ * Record locks of the program (fcntl), and the library's descriptors
+ *
+ * When a process closes any descriptor of a file, the kernel drops all record locks that
+ * the process has on that file. So the library neither opens a file once more that the
+ * process has locked, nor closes a descriptor of its own for such a file: the descriptor
+ * is kept until the locks are gone. They are gone when the program has unlocked the file,
+ * or has closed a descriptor of the file, which every process with a lock has.
+ *
+ *   I1  A kept descriptor is in no entry. It is used again for the next duplicate of the
+ *       same open file, so that a program which locks a file and registers it again and
+ *       again has one descriptor kept.
+ *   I2  UAIO_KEPT_MAX descriptors are kept. Another is closed, and the locks are lost.
+ *
+ * Window: a lock that another thread takes while the library is closing the descriptor is
+ * lost.
+ *
+ * Thread-safety: any thread. Tested by test-locks.c.
+ */
+#include "file/duplicate.h"
 
 #include <fcntl.h>
 #include <stdint.h>

@@ -10,7 +10,7 @@
 #include "proc/ownfd.h"
 #include "file/file.h"
 #include "file/inspect.h"
-#include "file/locks.h"
+#include "file/duplicate.h"
 
 bool uaio_terminal_is(int fd)
 {

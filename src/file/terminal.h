@@ -15,7 +15,7 @@
  *   - terminals that cannot be opened again: because they belong to another
  *     user or are exclusive (TIOCEXCL), because there is no /proc, or because
  *     no descriptor can be had;
- *   - terminals that are locked (fcntl): see locks.h;
+ *   - terminals that are locked (fcntl): see locks.c;
  *   - names that lead to another terminal now: /dev/tty in another session,
  *     /dev/tty0.
  *

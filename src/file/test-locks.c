@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Record locks of the program on files of which the library closes descriptors */
 #undef NDEBUG
-#include "file/locks.h"
+#include "file/duplicate.h"
 
 #include <fcntl.h>
 #include <limits.h>
