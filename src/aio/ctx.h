@@ -39,7 +39,7 @@
 #include "base/lock.h"
 #include "base/slab.h"
 #include "req/queue.h"
-#include "ready/vain.h"
+#include "ready/waiter.h"
 #include "issue/submit.h"
 #include "aio/ring.h"
 
@@ -71,7 +71,7 @@ struct uaio_ctx {
 	struct uaio_lock reap_lock;
 	uint32_t nr_users; /* calls that keep the context without a ticket */
 	uint32_t drain;    /* atomic: destroy sleeps on it */
-	struct uaio_vain vain; /* its own rules: vain.h */
+	struct uaio_vain vain; /* its own rules: vain.c */
 
 	/* its generations begin under reap_lock too */
 	struct uaio_queue queue __attribute__((aligned(UAIO_CACHE_LINE)));

@@ -9,7 +9,6 @@
 #include "base/sleep.h"
 #include "base/uaddr.h"
 #include "wait/page.h"
-#include "ready/vain.h"
 #include "ready/waiter.h"
 #include "aio/ctx.h"
 #include "aio/handle.h"
@@ -102,7 +101,7 @@ static bool is_in_flight(const struct uaio_ctx *ctx)
 }
 
 /*
- * Sleep for a moment: the client has looked in vain for too long (vain.h).
+ * Sleep for a moment: the client has looked in vain for too long (vain.c).
  * Return: as pop().
  */
 static long doze(struct uaio_ctx *ctx, uint64_t generation,

@@ -7,8 +7,7 @@
  *   submit.h, chain.h  submit requests, alone or linked
  *   cancel.h           cancel them
  *   queue.h, post.h    open, close and lock a queue
- *   waiter.h           wait for completions
- *   page.h, vain.h     look for completions without sleeping
+ *   waiter.h, page.h   wait for completions, or look for them without sleeping
  *   file.h             fix files; signal eventfds
  *   entry.h            enter and leave the library, around each call
  *

@@ -26,7 +26,7 @@
 #include "proc/thread.h"
 #include "trace/trace.h"
 #include "file/file.h"
-#include "file/locks.h"
+#include "file/duplicate.h"
 #include "op/op.h"
 #include "req/req.h"
 #include "req/stats.h"

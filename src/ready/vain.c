@@ -1,5 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-#include "ready/vain.h"
+/*
+ * Looks in vain: when a client that does not wait must sleep all the same
+ *
+ * A client that looks for events again and again without waiting may keep the
+ * threads that it waits for from their processor: with a real-time policy and
+ * one processor, for ever. (The kernel completes by interrupt.) Two signs give
+ * such a client away: work items that no worker gets to run; and an event that
+ * does not come for long, but does as soon as the client sleeps. So after 10 ms
+ * of looks in vain one look sleeps a little; and for a while after either sign
+ * looks sleep for up to half of the time. The scheduling policy of the thread
+ * is not asked for: a sandbox may forbid that.
+ *
+ * All of it is guesses: relaxed, and harmless if two threads that look at the
+ * same time mix theirs.
+ *
+ * Tested by test/oracle/realtime.c.
+ */
+#include "ready/waiter.h"
 
 #include "base/atomic.h"
 #include "base/check.h"

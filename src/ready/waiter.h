@@ -187,4 +187,27 @@ void uaio_lost_init(void);
  */
 bool uaio_lost_watch(void);
 
+/* vain.c: when a client that does not wait must sleep all the same */
+
+/* How long such a sleep lasts, unless an event ends it. */
+enum { UAIO_DOZE_NS = 100000 };
+
+/* What is known of one client. All members are atomic. */
+struct uaio_vain {
+	uint32_t nr_looks;
+	int64_t checked_ns;    /* when a look last read the clock */
+	uint64_t checked_done; /* events posted by then */
+	int64_t since_ns;      /* no event since, and no sleep */
+};
+
+/*
+ * A look has found nothing, while requests are on their way; nr_done events
+ * were ever posted.
+ * Return: whether the look is to sleep for UAIO_DOZE_NS.
+ */
+bool uaio_vain_must_doze(struct uaio_vain *vain, uint64_t nr_done);
+
+/* The look has slept; has_event: an event has come. */
+void uaio_vain_has_dozed(struct uaio_vain *vain, bool has_event);
+
 #endif /* UAIO_READY_WAITER_H */
