@@ -50,15 +50,16 @@ static void count(const struct uaio_req *req, int64_t res, enum uaio_by by)
 
 static uint32_t flags_of(const struct uaio_sqe *sqe, int64_t res)
 {
-	if (likely(!sqe->is_cut)) {
-		if (likely(!(sqe->found.leaves_more | sqe->is_unbegun)))
-			return 0;
-		return sqe->is_unbegun ? UAIO_COMPLETION_UNBEGUN
-		       : res >= 0      ? UAIO_COMPLETION_LEAVES
-				       : 0u;
+	switch (sqe->found.in_chain) {
+	case UAIO_CHAIN_UNBEGUN: return UAIO_COMPLETION_UNBEGUN;
+	case UAIO_CHAIN_CUT: return UAIO_COMPLETION_CUT;
+	case UAIO_CHAIN_CUT_QUIETLY:
+		return UAIO_COMPLETION_CUT | UAIO_COMPLETION_QUIET;
+	default: break;
 	}
-	return UAIO_COMPLETION_CUT |
-	       (sqe->is_quiet ? UAIO_COMPLETION_QUIET : 0u);
+	return unlikely(sqe->found.rest == UAIO_REST_THERE) && res >= 0
+		       ? UAIO_COMPLETION_LEAVES
+		       : 0;
 }
 
 static struct uaio_completion completion_of(const struct uaio_req *req,
@@ -212,7 +213,7 @@ end(struct uaio_req *const *reqs, const int64_t *results, unsigned nr,
 void uaio_req_finish(struct uaio_req *req, int64_t res,
 		     struct uaio_worker *worker, struct list *ret_startable)
 {
-	if (unlikely(req->is_faulty) &&
+	if (unlikely(req->fault) &&
 	    uaio_late_hold(req, &res, worker, ret_startable))
 		return;
 	end(&req, &res, 1, worker, ret_startable);

@@ -78,7 +78,7 @@ fill(struct uaio_req *req, const struct uaio_sqe *sqe, size_t bytes, void *copy)
 	req->is_oldest = false;
 	req->owns_waitq = false;
 	req->is_one_call = req->was_paged = false;
-	req->is_faulty = req->is_short = false;
+	req->fault = UAIO_REQ_SOUND;
 	req->native = UAIO_KERNEL_HAS_NOT;
 	req->edges = 0;
 	req->until_ns = 0;
@@ -92,7 +92,7 @@ fill(struct uaio_req *req, const struct uaio_sqe *sqe, size_t bytes, void *copy)
 	req->work.slot = NULL;
 	req->device = NULL;
 	list_init(&req->link);
-	req->late.is_held = false;
+	req->late.held = UAIO_REQ_NOT_HELD;
 	list_init(&req->work.link);
 	list_init(&req->in_order);
 	list_init(&req->in_paged);

@@ -47,7 +47,7 @@
 
 enum {
 	/* A flag of links that only drain.c uses: a drain holds the request. */
-	UAIO_DRAIN_HOLDS = 1u << 3,
+	UAIO_DRAIN_HOLDS = 1u << 4,
 	/* In drained: a drain runs. The rest is the number of those held. */
 	UAIO_DRAIN_RUNS = 1u,
 	UAIO_DRAIN_ONE = 2u,
@@ -94,7 +94,7 @@ static inline void uaio_drain_lets_go_locked(struct uaio_req *req)
 
 	if (likely(!(req->sqe.links & UAIO_DRAIN_HOLDS)))
 		return;
-	req->sqe.links &= (uint8_t)~UAIO_DRAIN_HOLDS;
+	req->sqe.links &= (uint16_t)~UAIO_DRAIN_HOLDS;
 	/* [MB:drain] release: pairs with uaio_drain_is_on(). */
 	store_release(&group->drained, group->drained - UAIO_DRAIN_ONE);
 }

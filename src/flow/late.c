@@ -49,8 +49,7 @@ static void become_timer(struct uaio_req *req, int64_t res, bool breaks)
 	struct uaio_sqe *sqe = &req->sqe;
 
 	uaio_lock(&req->group->lock, UAIO_RANK_GROUP);
-	req->late.is_held = true;
-	req->late.breaks = breaks;
+	req->late.held = breaks ? UAIO_REQ_HOLDS_BREAK : UAIO_REQ_IS_HELD;
 	sqe->op = UAIO_OP_TIMER;
 	sqe->is_multishot = sqe->is_fixed = sqe->by_door = false;
 	sqe->timer_flags = 0;
@@ -90,7 +89,7 @@ bool uaio_late_hold(struct uaio_req *req, int64_t *res,
 	struct uaio_group *group = req->group;
 	bool breaks, is_held;
 
-	if (req->late.is_held) {
+	if (req->late.held) {
 		*res = req->done_bytes;
 		return false;
 	}

@@ -30,7 +30,7 @@ struct uaio_req;
 struct uaio_worker;
 
 /*
- * req, RUNNING and is_faulty, would end with *res. If it is late already, or cannot
+ * req, RUNNING and with a fault, would end with *res. If it is late already, or cannot
  * be held back, the caller ends it; *res is its result then.
  * Return: whether it is held back.
  */

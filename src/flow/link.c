@@ -17,10 +17,10 @@
 
 /* Flags of links that only this file sets. */
 enum {
-	MEMBER = 1u << 4, /* of a chain */
-	HERE = 1u << 5,   /* nothing of its chain has had to wait so far */
-	ISSUE = 1u << 6,  /* the starter issues it */
-	CANCEL = 1u << 7, /* the starter completes it as cancelled */
+	MEMBER = 1u << 5, /* of a chain */
+	HERE = 1u << 6,   /* nothing of its chain has had to wait so far */
+	ISSUE = 1u << 7,  /* the starter issues it */
+	CANCEL = 1u << 8, /* the starter completes it as cancelled */
 };
 
 /* A timer that is due before its request is found looks again so much later. */
@@ -67,7 +67,7 @@ void uaio_link_append(struct uaio_req *last, struct uaio_req *req)
  * it has, the exit is delayed. What lets req start is counted still if it is a
  * write, so that the count does not get to 0 between the two.
  */
-static void leave_to_starter(struct uaio_req *req, uint8_t what,
+static void leave_to_starter(struct uaio_req *req, uint16_t what,
 			     struct list *ret_startable)
 {
 	req->sqe.links |= what;
@@ -81,7 +81,7 @@ void uaio_link_started(void)
 }
 
 /* Move a HELD request on. The group's lock is held. */
-static void release_locked(struct uaio_req *req, uint8_t what,
+static void release_locked(struct uaio_req *req, uint16_t what,
 			   struct list *ret_startable)
 {
 	uaio_req_move(req, UAIO_REQ_HELD, UAIO_REQ_PREPPED);
@@ -102,14 +102,15 @@ void uaio_link_release_locked(struct uaio_req *first,
 static void break_locked(struct uaio_req *req, const struct uaio_req *by,
 			 struct list *ret_startable)
 {
-	bool is_quiet = by->sqe.is_quiet;
+	enum uaio_in_chain cut = by->sqe.links & UAIO_LINK_QUIET
+					 ? UAIO_CHAIN_CUT_QUIETLY
+					 : UAIO_CHAIN_CUT;
 
 	while (req) {
 		struct uaio_req *next = req->after;
 
 		req->after = NULL;
-		req->sqe.is_cut = true;
-		req->sqe.is_quiet = is_quiet;
+		req->sqe.found.in_chain = cut;
 		release_locked(req, CANCEL, ret_startable);
 		req = next;
 	}
@@ -150,15 +151,15 @@ bool uaio_link_breaks(const struct uaio_req *req, int64_t res)
 
 	if (req->sqe.links & UAIO_LINK_HARD)
 		return false;
-	if (unlikely(req->late.is_held))
-		return req->late.breaks;
+	if (unlikely(req->late.held))
+		return req->late.held == UAIO_REQ_HOLDS_BREAK;
 	if (res == -ETIME &&
 	    uaio_optab[req->sqe.op].class == UAIO_CLASS_TIMER &&
 	    req->sqe.timer_flags & UAIO_TIMER_SUCCEEDS)
 		return false;
 	if (res < 0)
 		return breaks != UAIO_BREAKS_NEVER || res == -ECANCELED ||
-		       req->sqe.is_unbegun;
+		       req->sqe.found.in_chain == UAIO_CHAIN_UNBEGUN;
 	if (breaks != UAIO_BREAKS_BY_LESS &&
 	    !(breaks == UAIO_BREAKS_IF_WHOLE &&
 	      req->sqe.call_flags & MSG_WAITALL))
@@ -166,7 +167,7 @@ bool uaio_link_breaks(const struct uaio_req *req, int64_t res)
 	/* Its door has chosen how many that are. */
 	if (req->sqe.by_door)
 		return (uint64_t)res < uaio_op_door->picked_bytes(&req->sqe);
-	if (unlikely(req->is_short))
+	if (unlikely(req->fault == UAIO_REQ_SHORTER))
 		return true;
 	return (uint64_t)(res - req->done_bytes) < uaio_sqe_bytes(&req->sqe);
 }
@@ -193,7 +194,8 @@ void uaio_link_leave_locked(struct uaio_req *req, bool breaks,
 	if (breaks)
 		break_locked(next, req, ret_startable);
 	else
-		release_locked(next, (uint8_t)(ISSUE | (req->sqe.links & HERE)),
+		release_locked(next,
+			       (uint16_t)(ISSUE | (req->sqe.links & HERE)),
 			       ret_startable);
 }
 
@@ -281,7 +283,7 @@ void uaio_link_goes(struct uaio_req *req)
 	struct uaio_req *timer;
 	bool has_begun = false;
 
-	req->sqe.links &= (uint8_t)~HERE;
+	req->sqe.links &= (uint16_t)~HERE;
 	/* A canceller may take the next, which is gone then. */
 	lock(group);
 	timer = req->after;
@@ -300,7 +302,7 @@ enum uaio_next uaio_link_issue(struct uaio_req *req, int64_t *ret_res)
 {
 	bool is_cancelled = req->sqe.links & CANCEL;
 
-	req->sqe.links &= (uint8_t) ~(ISSUE | CANCEL);
+	req->sqe.links &= (uint16_t) ~(ISSUE | CANCEL);
 	if (!is_cancelled)
 		return issue(req, ret_res);
 	*ret_res = uaio_req_cancelled_res(req);
@@ -328,7 +330,7 @@ static enum uaio_cancel cancel(struct uaio_req *req,
 		else
 			list_remove(&req->link);
 		req->before = NULL;
-		req->sqe.links &= (uint8_t)~UAIO_LINK_HARD;
+		req->sqe.links &= (uint16_t)~UAIO_LINK_HARD;
 	}
 	return UAIO_CANCEL_TAKEN;
 }

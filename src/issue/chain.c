@@ -157,7 +157,8 @@ static enum uaio_next start(struct uaio_req *req, int64_t *ret_res)
 
 	if (!op->has_no_file)
 		ret = attach(req);
-	req->sqe.is_unbegun = ret != 0;
+	req->sqe.found.in_chain =
+		ret == 0 ? UAIO_CHAIN_BEGINS : UAIO_CHAIN_UNBEGUN;
 	if (ret == 0)
 		ret = op->prep(&req->sqe, req->file);
 	if (ret == 0 && op->class == UAIO_CLASS_TIMER)
@@ -298,9 +299,9 @@ static int add(struct uaio_chain *chain, const struct uaio_sqe *sqe, int error,
 		.op = UAIO_OP_NOP,
 		.links = sqe->links,
 		.fd = -1,
-		.is_quiet = sqe->is_quiet,
 		.word = sqe->word,
-		.is_unbegun = !is_late,
+		.found.in_chain =
+			is_late ? UAIO_CHAIN_BEGINS : UAIO_CHAIN_UNBEGUN,
 		/* What shows when it starts is a no-op's result. */
 		.len = is_late ? (uint32_t)error : 0,
 		.data = sqe->data,

@@ -113,7 +113,8 @@ int uaio_batch_add_parted(struct uaio_batch *batch, struct uaio_file *file,
 	if (unlikely(batch->stats))
 		uaio_batch_count(batch, file, sqe, &outcome);
 	completion.res = (int32_t)outcome.res;
-	completion.flags = sqe->found.leaves_more ? UAIO_COMPLETION_LEAVES : 0;
+	completion.flags =
+		sqe->found.rest == UAIO_REST_THERE ? UAIO_COMPLETION_LEAVES : 0;
 	uaio_queue_post_parted(batch->queue, &post);
 	return 0;
 }

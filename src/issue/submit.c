@@ -92,8 +92,9 @@ static void add_completion(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 	completion->data = sqe->data;
 	completion->key = sqe->key;
 	completion->res = (int32_t)res;
-	completion->flags =
-		unlikely(sqe->found.leaves_more) ? UAIO_COMPLETION_LEAVES : 0;
+	completion->flags = unlikely(sqe->found.rest == UAIO_REST_THERE)
+				    ? UAIO_COMPLETION_LEAVES
+				    : 0;
 	completion->word = sqe->word;
 	batch->words |= sqe->word;
 	UAIO_PROBE(complete, sqe->data, sqe->op, res);

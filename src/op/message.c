@@ -223,31 +223,35 @@ void uaio_sock_ask_rests(const int *fds, unsigned nr, bool *ret_have_more)
  */
 static bool is_told_by_poll(struct uaio_sqe *own, int fd)
 {
-	if (!own->found.knows_rcvlowat) {
-		own->found.knows_rcvlowat = true;
-		own->found.has_rcvlowat =
-			uaio_sock_option(fd, SO_RCVLOWAT) != 1;
-	}
-	return !own->found.has_rcvlowat;
+	if (own->found.lowat == UAIO_LOWAT_UNKNOWN)
+		own->found.lowat = uaio_sock_option(fd, SO_RCVLOWAT) == 1
+					   ? UAIO_LOWAT_ONE
+					   : UAIO_LOWAT_MORE;
+	return own->found.lowat == UAIO_LOWAT_ONE;
+}
+
+static enum uaio_rest ask_rest(int fd)
+{
+	return uaio_sock_bytes_there(fd) ? UAIO_REST_THERE : UAIO_REST_UNKNOWN;
 }
 
 /*
  * A shot has filled its memory. If poll() says that there is nothing more, there is not,
  * also behind an urgent mark, where SIOCINQ does not look: then no try in vain has to say
  * so, and the next bytes make an edge.
- * Return: whether the socket has more; *ret_is_emptied: whether it certainly has not.
  */
-static bool ask_rest_of_shot(int fd, bool *ret_is_emptied)
+static enum uaio_rest ask_rest_of_shot(int fd)
 {
 	static const struct timespec zero;
 	struct pollfd pfd = { .fd = fd, .events = POLLIN | POLLRDHUP };
 	int nr = sys_ppoll(&pfd, 1, &zero, NULL, 0);
 
-	*ret_is_emptied = nr == 0;
+	if (nr == 0)
+		return UAIO_REST_NONE;
 	/* At its end, and with an error, it is ready as well. */
 	if (nr > 0 && pfd.revents == POLLIN)
-		return true;
-	return nr && uaio_sock_bytes_there(fd) > 0;
+		return UAIO_REST_THERE;
+	return ask_rest(fd);
 }
 
 /*
@@ -262,23 +266,20 @@ static inline void note_rest(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	struct uaio_sqe *own = (struct uaio_sqe *)(uintptr_t)sqe;
 	bool asks = unlikely((uint64_t)res >= room) ||
 		    unlikely(sqe->call_flags & MSG_PEEK);
-	bool leaves_more = false, asks_rest = false, is_emptied = false;
+	enum uaio_rest rest = UAIO_REST_UNKNOWN;
 
 	if (unlikely(asks) && res >= 0 && is_stream &&
 	    !(sqe->call_flags & MSG_ERRQUEUE)) {
-		asks_rest = extra_flags & UAIO_RWF_ASKS_LATER;
 		if (sqe->is_multishot && is_told_by_poll(own, fd))
-			leaves_more = ask_rest_of_shot(fd, &is_emptied);
-		else if (!asks_rest)
-			leaves_more = uaio_sock_bytes_there(fd);
+			rest = ask_rest_of_shot(fd);
+		else if (extra_flags & UAIO_RWF_ASKS_LATER)
+			rest = UAIO_REST_TO_ASK;
+		else
+			rest = ask_rest(fd);
 	}
 	/* A call before may have left some. */
-	if (unlikely(leaves_more != sqe->found.leaves_more))
-		own->found.leaves_more = leaves_more;
-	if (unlikely(asks_rest != sqe->found.asks_rest))
-		own->found.asks_rest = asks_rest;
-	if (unlikely(is_emptied != sqe->found.is_emptied))
-		own->found.is_emptied = is_emptied;
+	if (unlikely(rest != sqe->found.rest))
+		own->found.rest = rest;
 }
 
 static bool has_nothing(int fd)

@@ -83,15 +83,36 @@ enum uaio_door_rules {
 
 extern const struct uaio_rules uaio_rules[UAIO_NR_RULES];
 
-/* What calls of a RECV or RECVMSG have found out: run writes it, of its own request. */
+/* What is known of bytes that a receive has left in its socket. */
+enum uaio_rest {
+	UAIO_REST_UNKNOWN,
+	UAIO_REST_TO_ASK, /* whether there are some (UAIO_RWF_ASKS_LATER) */
+	UAIO_REST_THERE,
+	UAIO_REST_NONE, /* Multishot: so no try needs to find EAGAIN. */
+};
+
+/* What a multishot receive knows of SO_RCVLOWAT of its socket, asked once. */
+enum uaio_lowat {
+	UAIO_LOWAT_UNKNOWN,
+	UAIO_LOWAT_ONE,
+	UAIO_LOWAT_MORE,
+};
+
+/* What its chain, or a drain, has made of a request. */
+enum uaio_in_chain {
+	UAIO_CHAIN_BEGINS,
+	UAIO_CHAIN_UNBEGUN, /* it had a mistake, or no file to work on, at its start */
+	UAIO_CHAIN_CUT,         /* one before it has failed */
+	UAIO_CHAIN_CUT_QUIETLY, /* the same, and that one has UAIO_LINK_QUIET */
+};
+
+/* What becomes known of a request while it is under way. */
 struct uaio_found {
-	bool leaves_more : 1; /* its socket has more to receive */
-	bool asks_rest : 1;   /* that is to be asked (UAIO_RWF_ASKS_LATER) */
-	/* Multishot: the socket has nothing more, so no try needs to find EAGAIN. */
-	bool is_emptied : 1;
-	/* Multishot: SO_RCVLOWAT was queried; it is more than one byte. */
-	bool knows_rcvlowat : 1;
-	bool has_rcvlowat : 1;
+	/* Of a RECV or RECVMSG: its calls (run) write them, of their own request. */
+	uint8_t rest : 2;  /* enum uaio_rest */
+	uint8_t lowat : 2; /* enum uaio_lowat */
+	/* chain.c and link.c write it. */
+	uint8_t in_chain : 2; /* enum uaio_in_chain */
 };
 
 struct uaio_sqe {
@@ -100,8 +121,6 @@ struct uaio_sqe {
 	bool is_signalled : 1; /* its completion is signalled by a descriptor */
 	/* Of a socket: what it does, or is wrong with it, waits until poll() says so. */
 	bool polls_first : 1;
-	/* chain.c's: it had a mistake, or no file to work on when it was to start. */
-	bool is_unbegun : 1;
 	bool is_async : 1; /* not inline, whatever the policy would say */
 	/*
 	 * A poll: it has a completion with MORE (sink.h) each time its file gets
@@ -114,13 +133,11 @@ struct uaio_sqe {
 	/* It is posted before the next request of its submission is issued. */
 	bool posts_at_once : 1;
 	bool is_fixed : 1; /* on a fixed file, not fd: submit.h's, or chain.h */
-	/* If it breaks its chain, the completions of those after it are QUIET. */
-	bool is_quiet : 1;
 	/* Its door chooses its memory, or takes what it opens: struct uaio_op_door. */
 	bool by_door : 1;
-	bool is_cut : 1; /* link.c's: its chain broke; is_quiet: of what broke it */
-	uint8_t door;    /* enum uaio_door_rules: what its client counts on */
-	uint8_t links;   /* UAIO_LINK*: the request is in a chain */
+	uint8_t door; /* enum uaio_door_rules: what its client counts on */
+	uint16_t
+		links; /* UAIO_LINK*, UAIO_DRAIN: it is in a chain, or drains */
 	uint16_t ioprio; /* 0: none asked for */
 	union {
 		uint32_t rw_flags;   /* RWF_* of preadv2() */
@@ -185,7 +202,7 @@ enum { UAIO_RWF_HAS_WAITED = 0x100 };
 
 /*
  * Another one, of a RECV or RECVMSG with one shot: the caller asks whether the socket has
- * more, if asks_rest says so afterwards, by uaio_sock_ask_rests().
+ * more, if that is TO_ASK afterwards (enum uaio_rest), by uaio_sock_ask_rests().
  */
 enum { UAIO_RWF_ASKS_LATER = 0x40000000 };
 
@@ -206,6 +223,9 @@ enum { UAIO_LINK = 1, UAIO_LINK_HARD = 2 };
 
 /* It, and all of its chain, has its queue to itself (drain.h). */
 enum { UAIO_DRAIN = 4 };
+
+/* Beside UAIO_LINK: if it fails, the completions of those after it are QUIET (sink.h). */
+enum { UAIO_LINK_QUIET = 8 };
 
 /* What run returns if there is no way to make the call without blocking; no errno. */
 #define UAIO_OP_BLOCKS INT64_MIN

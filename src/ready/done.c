@@ -2,7 +2,7 @@
 /*
  * Readiness: receives that a run has executed, and completes together
  *
- * Several sockets are asked at once whether they have more to receive (op.h: asks_rest),
+ * Several sockets are asked at once whether they have more to receive (UAIO_REST_TO_ASK),
  * and several completions posted under one lock.
  *
  *   I1  Requests in the list are RUNNING, and owned by the thread that runs. It completes
@@ -29,7 +29,17 @@ static bool is_plain(const struct uaio_req *req)
 	const struct uaio_sqe *sqe = &req->sqe;
 
 	return sqe->op == UAIO_OP_RECV && !sqe->is_multishot && !sqe->links &&
-	       !sqe->is_async && !sqe->word && !req->is_faulty;
+	       !sqe->is_async && !sqe->word && !req->fault;
+}
+
+static bool asks_rest(const struct uaio_req *req)
+{
+	return req->sqe.found.rest == UAIO_REST_TO_ASK;
+}
+
+static void note_rest(struct uaio_req *req, bool has_more)
+{
+	req->sqe.found.rest = has_more ? UAIO_REST_THERE : UAIO_REST_UNKNOWN;
 }
 
 void uaio_done_add(struct uaio_done *done, struct uaio_req *req, int64_t res,
@@ -44,8 +54,8 @@ void uaio_done_add(struct uaio_done *done, struct uaio_req *req, int64_t res,
 		return;
 	}
 	uaio_done_complete(done);
-	if (req->sqe.found.asks_rest)
-		req->sqe.found.leaves_more = uaio_sock_bytes_there(fd);
+	if (asks_rest(req))
+		note_rest(req, uaio_sock_bytes_there(fd));
 	uaio_flow->complete(req, res, NULL);
 }
 
@@ -57,13 +67,13 @@ static void ask_rests(struct uaio_done *done)
 	unsigned nr = 0;
 
 	for (unsigned i = 0; i < done->nr; i++)
-		if (done->reqs[i]->sqe.found.asks_rest)
+		if (asks_rest(done->reqs[i]))
 			fds[nr++] = done->fds[i];
 	uaio_sock_ask_rests(fds, nr, have_more);
 	nr = 0;
 	for (unsigned i = 0; i < done->nr; i++)
-		if (done->reqs[i]->sqe.found.asks_rest)
-			done->reqs[i]->sqe.found.leaves_more = have_more[nr++];
+		if (asks_rest(done->reqs[i]))
+			note_rest(done->reqs[i], have_more[nr++]);
 }
 
 void uaio_done_complete(struct uaio_done *done)
@@ -80,8 +90,7 @@ void uaio_done_complete(struct uaio_done *done)
 bool uaio_done_asks(const struct uaio_done *done, const struct uaio_file *file)
 {
 	for (unsigned i = 0; i < done->nr; i++)
-		if (done->reqs[i]->file == file &&
-		    done->reqs[i]->sqe.found.asks_rest)
+		if (done->reqs[i]->file == file && asks_rest(done->reqs[i]))
 			return true;
 	return false;
 }

@@ -165,7 +165,7 @@ static bool may_be_nested(const struct uaio_req *req)
 /*
  * A multishot request has the result res, and goes on: a poll if edges answer it,
  * another as long as it succeeds, until a try finds nothing, or its socket is known to
- * have nothing more (is_emptied). The file's lock is released meanwhile; an edge that
+ * have nothing more (UAIO_REST_NONE). The file's lock is released meanwhile; an edge that
  * comes then kicks the wait queue, which is being run.
  * Return: WAIT_FILE; or DONE: it ends with that result.
  */
@@ -182,7 +182,7 @@ post_unlocked(struct run *run, struct uaio_req *req, int64_t res)
 	is_posted = uaio_flow->post_more(req, res);
 	uaio_lock(&run->file->lock, UAIO_RANK_FILE);
 	run->nr_done += is_posted;
-	if (is_posted && !is_poll && !req->sqe.found.is_emptied) {
+	if (is_posted && !is_poll && req->sqe.found.rest != UAIO_REST_NONE) {
 		run->waitq->is_kicked = true;
 		run->ends_turn =
 			uaio_sqe_ends_turn(&req->sqe, ++run->nr_shots, res);

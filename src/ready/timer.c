@@ -229,7 +229,7 @@ enum uaio_cancel uaio_timer_cancel(struct uaio_req *req,
 	lock(ready);
 	/* What is late is over, but for its queue's end (late.h I2). */
 	if (uaio_req_state(req) == UAIO_REQ_TIMED &&
-	    (likely(!req->late.is_held) ||
+	    (likely(!req->late.held) ||
 	     load_relaxed(&req->group->ready.is_closing))) {
 		take_timer_locked(ready, req);
 		ret = UAIO_CANCEL_TAKEN;
@@ -346,7 +346,7 @@ int uaio_timer_change(struct uaio_queue *queue,
 			container_of(pos, struct uaio_req, in_group);
 
 		if (uaio_optab[req->sqe.op].class != UAIO_CLASS_TIMER ||
-		    uaio_req_state(req) == UAIO_REQ_HELD || req->late.is_held ||
+		    uaio_req_state(req) == UAIO_REQ_HELD || req->late.held ||
 		    !aim->is_meant(aim, &req->sqe))
 			continue;
 		ret = change_locked(req, now, aim, &is_first) ? 0 : -EALREADY;

@@ -157,7 +157,7 @@ void uaio_record_inline(struct uaio_live_block *stats,
 static void fill_in_whole(struct uaio_trace_record *record,
 			  const struct uaio_req *req)
 {
-	if (req->late.is_held) {
+	if (req->late.held) {
 		record->op = req->late.op;
 		record->fd = req->late.fd;
 		record->off = req->late.off;
@@ -184,8 +184,8 @@ void uaio_record(struct uaio_live_block *stats, const struct uaio_req *req,
 		.file = uaio_record_file(req->file),
 		.res = res,
 		.tid = thread_of(stats),
-		.by = req->late.is_held ? req->late.by : (uint8_t)by,
-		.is_late = req->late.is_held,
+		.by = req->late.held ? req->late.by : (uint8_t)by,
+		.is_late = req->late.held != UAIO_REQ_NOT_HELD,
 	};
 	struct uaio_trace_record record, *own;
 

@@ -130,6 +130,20 @@ enum uaio_req_native {
 	UAIO_KERNEL_HAS_EXECUTED, /* it is about to be completed */
 };
 
+/* What a fault on purpose (fault.h) does to a request. */
+enum uaio_req_fault {
+	UAIO_REQ_SOUND,
+	UAIO_REQ_LATER, /* its completion is to be held back */
+	UAIO_REQ_SHORTER, /* it was cut, and so is not whole; it may be later, too */
+};
+
+/* Whether its completion is held back (late.h). */
+enum uaio_req_held {
+	UAIO_REQ_NOT_HELD,
+	UAIO_REQ_IS_HELD,
+	UAIO_REQ_HOLDS_BREAK, /* and what is linked to it may not start */
+};
+
 enum { UAIO_REQ_INLINE_IOVS = 4 };
 
 struct uaio_req {
@@ -166,18 +180,15 @@ struct uaio_req {
 	bool owns_waitq;     /* on a worker; the rest of its wait queue waits */
 	bool is_one_call : 1; /* its file may be closed during the call */
 	bool was_paged : 1;   /* it has waited for its pages: page.h */
-	bool is_faulty : 1;   /* it has a fault on purpose: fault.h */
-	bool is_short : 1;    /* it was cut, and so is not whole */
+	uint8_t fault : 2;    /* enum uaio_req_fault */
 	uint32_t edges;   /* of its file before it was tried; 0: not tried */
 	int64_t until_ns; /* when it stops waiting; 0: never */
 
 	/* Members that only some requests need. */
 	struct list link;
-	/* late.c's and fault.c's; set if is_faulty, but for is_held */
+	/* late.c's and fault.c's; set if fault is, but for held */
 	struct {
-		/* under the group's lock: its completion is held back (late.h) */
-		bool is_held;
-		bool breaks; /* then what is linked to it may not start */
+		uint8_t held; /* enum uaio_req_held; under the group's lock */
 		/* What it was, for traces: */
 		uint8_t op;
 		uint8_t by; /* enum uaio_by; UAIO_NR_BYS: not known yet */
@@ -266,7 +277,7 @@ bool uaio_req_may_lose_file(const struct uaio_req *req, int fd);
 /*
  * Try a stream request, on fd: execute as much of it as is possible without
  * blocking. The calling thread is its owner. is_known: it has just found that fd is the
- * request's file. Whether a socket has more to receive is left to it (sqe.found.asks_rest).
+ * request's file. Whether a socket has more to receive is left to it (UAIO_REST_TO_ASK).
  * Return: DONE, with the result in ret_res; WAIT_FILE, for the rest, as part of it may be
  * done; WORKER: only a call that may block serves.
  */

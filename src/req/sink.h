@@ -39,7 +39,8 @@ enum {
 	UAIO_COMPLETION_MORE = 1u << 0, /* the request has others to come */
 	/* The request did not start, as another has broken its chain. */
 	UAIO_COMPLETION_CUT = 1u << 1,
-	UAIO_COMPLETION_QUIET = 1u << 2, /* the same, and that one is_quiet */
+	UAIO_COMPLETION_QUIET = 1u
+				<< 2, /* the same, and by a UAIO_LINK_QUIET */
 	/* It has received, and its socket has more. */
 	UAIO_COMPLETION_LEAVES = 1u << 3,
 	/* Of a chain, or behind a drain: it had a mistake, or no file to work on. */

@@ -59,14 +59,18 @@ static int check_flags(struct uaio_uring *ring,
 	return 0;
 }
 
-static uint8_t links_of(const struct io_uring_sqe *raw)
+static uint16_t links_of(const struct io_uring_sqe *raw)
 {
 	if (likely(!(raw->flags & (LINKS | IOSQE_IO_DRAIN))))
 		return 0;
-	return (uint8_t)((raw->flags & IOSQE_IO_HARDLINK ? UAIO_LINK_HARD
-			  : raw->flags & IOSQE_IO_LINK   ? UAIO_LINK
-							 : 0) |
-			 (raw->flags & IOSQE_IO_DRAIN ? UAIO_DRAIN : 0));
+	return (uint16_t)((raw->flags & IOSQE_IO_HARDLINK ? UAIO_LINK_HARD
+			   : raw->flags & IOSQE_IO_LINK   ? UAIO_LINK
+							  : 0) |
+			  (raw->flags & IOSQE_IO_DRAIN ? UAIO_DRAIN : 0) |
+			  (raw->flags & LINKS &&
+					   raw->flags & IOSQE_CQE_SKIP_SUCCESS
+				   ? UAIO_LINK_QUIET
+				   : 0));
 }
 
 /* What few submissions have. Return: 0, or why it is refused. */
@@ -104,7 +108,6 @@ static int prepare(const struct call *call, struct uaio_uring_entry *entry)
 		.data = raw->user_data,
 		.key = raw->opcode,
 		.is_signalled = call->is_signalled,
-		.is_quiet = raw->flags & IOSQE_CQE_SKIP_SUCCESS,
 		.door = UAIO_RULES_OF_URING,
 	};
 	if (unlikely(!entry->row)) {

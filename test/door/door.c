@@ -317,7 +317,7 @@ static struct uaio_sqe translate(const struct door_sqe *from)
 
 	if (from->what == DOOR_CORE) {
 		const struct uaio_sqe *core = from->memory;
-		uint8_t links = sqe.links;
+		uint16_t links = sqe.links;
 
 		sqe = *core;
 		sqe.links = links;
