@@ -120,34 +120,28 @@ static int64_t time_limit(const struct uaio_file *file,
 		       : 0;
 }
 
-/* Return: whether what waits there may wait on a socket that listens. */
-static bool may_wait_to_listen(struct uaio_file *file,
-			       const struct uaio_waitq *waitq)
-{
-	bool may;
-
-	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	/* One that is being tried is its thread's. */
-	may = waitq->is_running;
-	if (!may && !list_is_empty(&waitq->parked))
-		may = !uaio_sock_may_pass(
-			&container_of(waitq->parked.next, struct uaio_req, link)
-				 ->sqe);
-	uaio_unlock(&file->lock, UAIO_RANK_FILE);
-	return may;
-}
-
-/*
- * Return: whether a request is tried whatever waits before it, as it fails at once. Most
- * often no system call has to tell.
- */
+/* Return: whether a request is tried whatever waits before it, as it fails at once. */
 static __attribute__((noinline)) bool passes(struct uaio_file *file,
 					     const struct uaio_waitq *waitq,
 					     const struct uaio_sqe *sqe)
 {
-	return uaio_file_has(file, UAIO_FILE_F_SOCKET) &&
-	       uaio_sock_may_pass(sqe) && may_wait_to_listen(file, waitq) &&
-	       uaio_sock_option(sqe->fd, SO_ACCEPTCONN) == 1;
+	struct uaio_sqe waiting;
+	bool is_tried, waits;
+
+	if (!uaio_file_has(file, UAIO_FILE_F_SOCKET))
+		return false;
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	/* One that is being tried is its thread's. */
+	is_tried = waitq->is_running;
+	waits = !is_tried && !list_is_empty(&waitq->parked);
+	if (waits)
+		waiting =
+			container_of(waitq->parked.next, struct uaio_req, link)
+				->sqe;
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	return (is_tried || waits) &&
+	       uaio_optab[sqe->op].tries->passes(sqe, waits ? &waiting : NULL,
+						 sqe->fd);
 }
 
 /*

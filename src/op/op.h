@@ -308,8 +308,12 @@ struct uaio_op_tries {
 	 * rather than have the request wait again after each.
 	 */
 	bool (*takes_all)(const struct uaio_sqe *sqe, int fd);
-	/* Its socket listens, or may: no other request fails there at once. */
-	bool is_of_listener;
+	/*
+	 * Return: whether a request is tried though others wait for its socket, as it fails
+	 * at once. waiting: the first of those; NULL: that one is being tried.
+	 */
+	bool (*passes)(const struct uaio_sqe *sqe,
+		       const struct uaio_sqe *waiting, int fd);
 };
 
 /* Which ids of a thread the calls of an operation depend on (proc/former.h). */

@@ -51,15 +51,6 @@ static inline bool uaio_sock_reads_errors(const struct uaio_sqe *sqe)
 bool uaio_sock_waits_to_send(const struct uaio_sqe *sqe, int fd);
 
 /*
- * Return: whether a request on a socket passes what waits there, if the socket listens:
- * there all but an accept and what polls first fails at once.
- */
-static inline bool uaio_sock_may_pass(const struct uaio_sqe *sqe)
-{
-	return !uaio_optab[sqe->op].tries->is_of_listener && !sqe->polls_first;
-}
-
-/*
  * A call on fd has returned res, of memory that its door has chosen: for this call, or
  * (is_rest) for one before it, that has left a rest.
  * Return: the result; -EAGAIN: the rest is not there, which waits until the socket is

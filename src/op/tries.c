@@ -57,6 +57,22 @@ static bool waits_with_mistake(const struct uaio_sqe *sqe, int fd,
 	       !uaio_may_be_ready(fd, uaio_sock_reads_errors(sqe) ? 0 : POLLIN);
 }
 
+/* Return: whether a request fails at once if its socket listens: accepts do not. */
+static bool fails_where_it_listens(const struct uaio_sqe *sqe)
+{
+	return uaio_optab[sqe->op].tries != &uaio_accept_tries &&
+	       !sqe->polls_first;
+}
+
+/* Most often no system call has to tell. */
+static bool passes_where_it_listens(const struct uaio_sqe *sqe,
+				    const struct uaio_sqe *waiting, int fd)
+{
+	return fails_where_it_listens(sqe) &&
+	       !(waiting && fails_where_it_listens(waiting)) &&
+	       uaio_sock_option(fd, SO_ACCEPTCONN) == 1;
+}
+
 /*
  * Reads and writes
  */
@@ -126,6 +142,7 @@ const struct uaio_op_tries uaio_rw_tries = {
 	.waits_on = never,
 	.waits_to_end = rw_waits_to_end,
 	.takes_all = never,
+	.passes = passes_where_it_listens,
 };
 
 const struct uaio_op_tries uaio_rw_select_tries = {
@@ -134,6 +151,7 @@ const struct uaio_op_tries uaio_rw_select_tries = {
 	.waits_on = never,
 	.waits_to_end = rw_waits_to_end,
 	.takes_all = never,
+	.passes = passes_where_it_listens,
 };
 
 /*
@@ -170,6 +188,7 @@ const struct uaio_op_tries uaio_plain_tries = {
 	.waits_on = never,
 	.waits_to_end = ends_at_once,
 	.takes_all = never,
+	.passes = passes_where_it_listens,
 };
 
 /*
@@ -258,6 +277,7 @@ const struct uaio_op_tries uaio_sock_tries = {
 	.waits_on = sock_waits_on,
 	.waits_to_end = sock_waits_to_end,
 	.takes_all = sock_takes_all,
+	.passes = passes_where_it_listens,
 };
 
 /*
@@ -292,5 +312,5 @@ const struct uaio_op_tries uaio_accept_tries = {
 	.waits_on = sock_waits_on,
 	.waits_to_end = sock_waits_to_end,
 	.takes_all = accept_takes_all,
-	.is_of_listener = true,
+	.passes = passes_where_it_listens,
 };
