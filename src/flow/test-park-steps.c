@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A request is parked while its file gets ready, is closed, or the request is cancelled
+ * or its queue goes away: the thread that parks it is held after each of its instructions
+ * in turn, and meanwhile another thread does that.
+ */
+#undef NDEBUG
+#include "flow/flow.h"
+
+#include <errno.h>
+
+#include "proc/entry.h"
+#include "req/req.h"
+#include "ready/ready.h"
+#include "ready/timer.h"
+#include "flow/test-chain.h"
+
+enum { FIRST = 1, PARKED = 2, NR_EVENTS = 4 };
+
+static const int64_t LONG_NS = 600000 * 1000000ll;
+
+/* In the background: while it is parked, the fallback thread is there. */
+static struct {
+	int ends[2];
+	uint64_t handle;
+	char byte;
+} other;
+
+static struct uaio_req *req; /* RUNNING, before uaio_req_park() */
+static uint64_t old;         /* of which it is */
+
+/* For the fallback thread: it meets breakpoints. */
+static bool let_step(long nr, const long args[6], long *ret_res)
+{
+	(void)args;
+	(void)ret_res;
+	if (nr == SYS_prctl)
+		unit_let_step();
+	return false;
+}
+
+static void begin(void)
+{
+	/* A longer ring does not fit in where the old one was, and so has a new handle. */
+	uint64_t first = unit_context(NR_EVENTS);
+	struct iocb iocb;
+
+	unit_hook(let_step);
+	assert_int_equal(pipe2(other.ends, O_CLOEXEC), 0);
+	other.handle = unit_context(1);
+	iocb = unit_iocb(IOCB_CMD_PREAD, other.ends[0], &other.byte, 1, 0);
+	assert_int_equal(unit_submit(other.handle, &iocb), 1);
+	unit_destroy(first);
+}
+
+static void end(void)
+{
+	unit_destroy(other.handle);
+	unit_close(other.ends[0]);
+	unit_close(other.ends[1]);
+}
+
+static void open_empty_pipe(void)
+{
+	open_pipe(NR_EVENTS);
+	old = handle;
+}
+
+/*
+ * What happens meanwhile
+ */
+
+static long feed_and_reap(void *arg)
+{
+	(void)arg;
+	put_text("x");
+	return unit_reap_one(handle);
+}
+
+/* The byte is there before. */
+static long just_reap(void *arg)
+{
+	(void)arg;
+	return unit_reap_one(handle);
+}
+
+static long close_feed_and_reap(void *arg)
+{
+	(void)arg;
+	unit_close(ends[0]);
+	put_text("x");
+	return unit_reap_one(handle);
+}
+
+/* Return: as uaio_ctx_cancel_one(). */
+static long cancel_parked(void *arg)
+{
+	(void)arg;
+	return cancel(PARKED);
+}
+
+/* Another queue comes to the memory. */
+static long replace_queue(void *arg)
+{
+	(void)arg;
+	unit_destroy(handle);
+	handle = unit_context(1000);
+	return 0;
+}
+
+/* The queue has no more events, and counts nothing as parked. */
+static void assert_nothing_left(void)
+{
+	const struct uaio_ready *ready =
+		&uaio_ctx_find(handle)->queue.group.ready;
+
+	unit_assert_no_more(handle);
+	assert_int_equal(load_relaxed(&uaio_ready_home(ready)->ready.nr_parked),
+			 0);
+}
+
+static void finish(void)
+{
+	assert_nothing_left();
+	close_pipe();
+}
+
+static void finish_closed(void)
+{
+	assert_nothing_left();
+	unit_destroy(handle);
+	unit_close(ends[1]);
+}
+
+/*
+ * uaio_req_park(): a thread that has executed a request parks it
+ */
+
+static void make_running(const struct uaio_sqe *sqe)
+{
+	struct uaio_submission submission;
+	bool has_file = !uaio_optab[sqe->op].has_no_file;
+
+	assert_true(uaio_enter());
+	assert_int_equal(uaio_submission_begin(&submission, old, 1), 1);
+	assert_int_equal(
+		uaio_req_new(submission.batch.queue, NULL, sqe, true, &req), 0);
+	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
+	req->next = has_file ? UAIO_NEXT_WAIT_FILE : UAIO_NEXT_WAIT_TIME;
+	uaio_submission_end(&submission, 1);
+	/* Its home is settled: submissions, below, settle theirs while they park. */
+	assert_int_equal(uaio_ready_expect(req->group), 0);
+	uaio_ready_unexpect(req->group);
+	uaio_leave();
+}
+
+/* Multishot, so that a canceller marks it while it is RUNNING. */
+static void make_running_read(void)
+{
+	struct uaio_sqe sqe;
+
+	open_empty_pipe();
+	sqe = rw(UAIO_OP_READ, ends[0], 1, 0);
+	sqe.is_multishot = true;
+	sqe.data = sqe.key = PARKED;
+	make_running(&sqe);
+}
+
+static void make_running_read_of_what_is_there(void)
+{
+	make_running_read();
+	put_text("x");
+}
+
+static void make_running_timer(int64_t ns)
+{
+	struct uaio_sqe sqe = timer(UAIO_OP_TIMER, ns, 0);
+
+	open_empty_pipe();
+	sqe.data = sqe.key = PARKED;
+	make_running(&sqe);
+	req->sqe.is_multishot = true;
+	req->until_ns = uaio_timer_due(&sqe, uaio_now_ns());
+}
+
+static void make_running_timer_that_is_due(void)
+{
+	make_running_timer(0);
+}
+
+static void make_running_timer_for_long(void)
+{
+	make_running_timer(LONG_NS);
+}
+
+/* As a worker does. Return: as uaio_req_park(). */
+static long park(void *arg)
+{
+	int ret;
+
+	(void)arg;
+	assert_true(uaio_enter());
+	ret = uaio_req_park(req);
+	if (ret < 0)
+		uaio_req_complete(req, uaio_req_cancelled_res(req));
+	uaio_leave();
+	return ret;
+}
+
+static void check_got(long victims, long intruders)
+{
+	assert_int_equal(victims, 0);
+	assert_int_equal(intruders, 1);
+	finish();
+}
+
+static void check_got_closed(long victims, long intruders)
+{
+	assert_int_equal(victims, 0);
+	assert_int_equal(intruders, 1);
+	finish_closed();
+}
+
+/* It was either marked, and is not parked, or was parked. */
+static void check_cancelled(long victims, long intruders)
+{
+	assert_true((victims == -ECANCELED && intruders < 0) ||
+		    (victims == 0 && intruders >= 0));
+	assert_int_equal(unit_reap_one(handle), -ECANCELED);
+	finish();
+}
+
+static void check_replaced(long victims, long intruders)
+{
+	assert_true(victims == -ECANCELED || victims == 0);
+	assert_int_equal(intruders, 0);
+	finish();
+}
+
+static void check_timed(long victims, long intruders)
+{
+	assert_int_equal(victims, 0);
+	assert_int_equal(intruders, -ETIME);
+	finish();
+}
+
+/*
+ * A submission parks it, which is the last of its call. The first, if there are two, ends
+ * at once, and lets it start.
+ */
+
+static long submit_to_old(struct uaio_sqe *sqes, unsigned nr)
+{
+	struct uaio_submission submission;
+	struct uaio_chain chain;
+	long ret;
+
+	assert_true(uaio_enter());
+	ret = uaio_submission_begin(&submission, old, nr);
+	if (ret > 0) {
+		uaio_chain_begin(&chain, &submission.batch);
+		for (unsigned i = 0; i < nr; i++) {
+			sqes[i].data = sqes[i].key = PARKED + 1 + i - nr;
+			assert_int_equal(add(&submission, &chain, &sqes[i]), 0);
+		}
+		uaio_chain_end(&chain);
+		uaio_submission_end(&submission, nr);
+	}
+	uaio_leave();
+	return ret;
+}
+
+static long submit_read(void *arg)
+{
+	struct uaio_sqe sqe = rw(UAIO_OP_READ, ends[0], 1, 0);
+
+	(void)arg;
+	return submit_to_old(&sqe, 1);
+}
+
+static long submit_chain(void *arg)
+{
+	struct uaio_sqe sqes[] = {
+		nop(UAIO_LINK),
+		rw(UAIO_OP_READ, ends[0], 1, 0),
+	};
+
+	(void)arg;
+	return submit_to_old(sqes, 2);
+}
+
+/* The timer is due; the read waits. */
+static long submit_with_timer(void *arg)
+{
+	struct uaio_sqe sqes[] = {
+		rw(UAIO_OP_READ, ends[0], 1, UAIO_LINK),
+		timer(UAIO_OP_LINK_TIMER, 0, 0),
+	};
+
+	(void)arg;
+	return submit_to_old(sqes, 2);
+}
+
+/* All of victims requests are complete; if there are two, the other is the first. */
+static void check_last(long victims, int64_t res)
+{
+	struct io_event events[2];
+
+	assert_int_equal(unit_reap(handle, victims, events), victims);
+	for (long i = 0; i < victims; i++)
+		assert_int_equal((int64_t)events[i].res,
+				 events[i].data == PARKED ? res : 0);
+	finish();
+}
+
+/* All have been taken; of one request it is the result, 1, that says so. */
+static void check_submitted(long victims, long intruders)
+{
+	assert_int_equal(intruders, victims);
+	finish();
+}
+
+/* Return: how many events there are. */
+static long feed_and_reap_two(void *arg)
+{
+	(void)arg;
+	put_text("x");
+	return reap_two(NULL);
+}
+
+/* It was there to be cancelled, or is now. */
+static void check_submit_cancelled(long victims, long intruders)
+{
+	assert_true(intruders >= 0 || cancel(PARKED) >= 0);
+	check_last(victims, -ECANCELED);
+}
+
+static void check_submit_replaced(long victims, long intruders)
+{
+	assert_true(victims > 0 || victims == -EINVAL);
+	assert_int_equal(intruders, 0);
+	finish();
+}
+
+static long feed(void *arg)
+{
+	(void)arg;
+	put_text("x");
+	return 0;
+}
+
+/* Either has ended the other, or they have met: the timer was too late. */
+static void check_one_ended_the_other(long victims, long intruders)
+{
+	struct io_event events[2];
+	int64_t res[2];
+
+	(void)intruders;
+	assert_int_equal(victims, 2);
+	assert_int_equal(unit_reap(handle, 2, events), 2);
+	for (unsigned i = 0; i < 2; i++)
+		res[events[i].data - FIRST] = (int64_t)events[i].res;
+	if (!(res[0] == 1 && (res[1] == -ECANCELED || res[1] == -EALREADY)) &&
+	    !(res[0] == -ECANCELED && res[1] == -ETIME))
+		fail_msg("%ld, %ld", (long)res[0], (long)res[1]);
+	finish();
+}
+
+static void step(void (*prepare)(void), unit_step_fn *victim,
+		 unit_step_fn *intruder, void (*check)(long, long))
+{
+	const struct unit_stepping stepping = {
+		.victim = victim,
+		.intruder = intruder,
+		.prepare = prepare,
+		.check = check,
+		.nr_min = 100,
+		/* Submissions do much besides. */
+		.stride = victim == park ? 1 : 11,
+	};
+
+	unit_step_through(&stepping);
+}
+
+static void what_gets_ready_meanwhile_is_found(void **state)
+{
+	(void)state;
+	begin();
+	step(make_running_read, park, feed_and_reap, check_got);
+	step(make_running_read_of_what_is_there, park, just_reap, check_got);
+	step(make_running_timer_that_is_due, park, just_reap, check_timed);
+	step(open_empty_pipe, submit_read, feed_and_reap, check_submitted);
+	step(open_empty_pipe, submit_chain, feed_and_reap_two, check_submitted);
+	step(open_empty_pipe, submit_with_timer, feed,
+	     check_one_ended_the_other);
+	end();
+}
+
+static void a_descriptor_may_be_closed_meanwhile(void **state)
+{
+	(void)state;
+	begin();
+	step(make_running_read, park, close_feed_and_reap, check_got_closed);
+	end();
+}
+
+static void what_is_cancelled_meanwhile_does_not_wait(void **state)
+{
+	(void)state;
+	begin();
+	step(make_running_read, park, cancel_parked, check_cancelled);
+	step(make_running_timer_for_long, park, cancel_parked, check_cancelled);
+	step(open_empty_pipe, submit_read, cancel_parked,
+	     check_submit_cancelled);
+	step(open_empty_pipe, submit_chain, cancel_parked,
+	     check_submit_cancelled);
+	end();
+}
+
+static void a_queue_may_go_away_meanwhile(void **state)
+{
+	(void)state;
+	begin();
+	step(make_running_read, park, replace_queue, check_replaced);
+	step(make_running_timer_for_long, park, replace_queue, check_replaced);
+	step(open_empty_pipe, submit_read, replace_queue,
+	     check_submit_replaced);
+	step(open_empty_pipe, submit_chain, replace_queue,
+	     check_submit_replaced);
+	step(open_empty_pipe, submit_with_timer, replace_queue,
+	     check_submit_replaced);
+	end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		UNIT_TEST(what_gets_ready_meanwhile_is_found),
+		UNIT_TEST(a_descriptor_may_be_closed_meanwhile),
+		UNIT_TEST(what_is_cancelled_meanwhile_does_not_wait),
+		UNIT_TEST(a_queue_may_go_away_meanwhile),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}
