@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sys.h"
 #include "life/door.h"
 #include "aio/ctx.h"
 #include "aio/ctxtab.h"
@@ -90,10 +91,10 @@ struct uaio_ctx *uaio_ctx_find(uint64_t handle)
 {
 	struct uaio_ctx *ctx = OF(INDEX, find)(handle);
 
-	/* relaxed: set before the client can know the new address */
-	if (likely(ctx) || !load_relaxed(&ctxs.nr_moved))
+	/* What is in our memory was not moved there; the table's lock may be held. */
+	if (likely(ctx) || uaio_ringmem_contains(handle))
 		return ctx;
-	return find_elsewhere(handle);
+	return uaio_moved_find(handle);
 }
 
 static void tell(const char *path, unsigned long nr)

@@ -3,9 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 
-#include "base/sys.h"
 #include "base/uaddr.h"
 #include "options/config.h"
 #include "proc/entry.h"
@@ -23,13 +21,11 @@
 static struct {
 	struct uaio_ctxtab table;
 	struct uaio_slab slab;
-	uint32_t nr_moved; /* atomic: contexts on the list */
 
 	/* under lock */
 	struct uaio_lock lock; /* rank TABLE */
 	uint64_t quota_used;   /* sum of the live contexts' max_reqs */
 	uint64_t nr_ctxs;
-	struct moved *moved; /* rings that clients have moved */
 	/* statistics of contexts that were freed */
 	uint64_t nr_inline;
 	uint64_t nr_queued;
@@ -37,38 +33,14 @@ static struct {
 	uint64_t nr_setups;
 } ctxs;
 
-/* A ring that its client has moved elsewhere with mremap(). */
-struct moved {
-	struct uaio_slab_node node;
-	struct moved *next;
-	struct uaio_ctx *ctx;
-	uint64_t handle; /* where it is now */
-	void *home;      /* owns: its place in our memory, unused meanwhile */
-};
-
-static struct uaio_slab moved_slab;
-
-static struct moved **find_moved_locked(uint64_t handle)
+void uaio_ctxs_lock(void)
 {
-	struct moved **link = &ctxs.moved;
-
-	while (*link && (*link)->handle != handle)
-		link = &(*link)->next;
-	return link;
+	uaio_lock(&ctxs.lock, UAIO_RANK_TABLE);
 }
 
-static struct uaio_ctx *find_elsewhere(uint64_t handle)
+void uaio_ctxs_unlock(void)
 {
-	struct uaio_ctx *ctx;
-	struct moved *moved;
-
-	uaio_lock(&ctxs.lock, UAIO_RANK_TABLE);
-	moved = *find_moved_locked(handle);
-	/* Read under the lock: after it the note may be reused. */
-	ctx = moved ? moved->ctx : NULL;
 	uaio_unlock(&ctxs.lock, UAIO_RANK_TABLE);
-	/* The context's memory stays (slab.h), and the caller verifies (I3). */
-	return ctx;
 }
 
 struct uaio_ctx *uaio_ctx_find(uint64_t handle)
@@ -82,10 +54,7 @@ struct uaio_ctx *uaio_ctx_find(uint64_t handle)
 		 * an outdated handle may be the middle of another ring.
 		 */
 		return uaio_ctxtab_find(&ctxs.table, load_hint(&map->id));
-	/* relaxed: counted before the client knows the new address */
-	if (load_relaxed(&ctxs.nr_moved))
-		return find_elsewhere(handle);
-	return NULL;
+	return uaio_moved_find(handle);
 }
 
 /*
@@ -180,9 +149,9 @@ uint64_t uaio_ctx_nr_events(void)
 {
 	uint64_t nr;
 
-	uaio_lock(&ctxs.lock, UAIO_RANK_TABLE);
+	uaio_ctxs_lock();
 	nr = ctxs.quota_used;
-	uaio_unlock(&ctxs.lock, UAIO_RANK_TABLE);
+	uaio_ctxs_unlock();
 	return nr;
 }
 
@@ -194,7 +163,7 @@ static int publish(struct uaio_ctx *ctx, uint32_t nr_events)
 	uint32_t id;
 	int ret = 0;
 
-	uaio_lock(&ctxs.lock, UAIO_RANK_TABLE);
+	uaio_ctxs_lock();
 	if (quota && ctxs.quota_used + nr_events > quota)
 		ret = -EAGAIN;
 	else
@@ -226,7 +195,7 @@ static int publish(struct uaio_ctx *ctx, uint32_t nr_events)
 	uaio_ctxtab_set_locked(&ctxs.table, id, ctx);
 	store_relaxed(&ctx->ring.map->id, id);
 out:
-	uaio_unlock(&ctxs.lock, UAIO_RANK_TABLE);
+	uaio_ctxs_unlock();
 	return ret;
 }
 
@@ -264,19 +233,13 @@ int uaio_ctx_setup(uint32_t nr_events, uint64_t *ret_handle)
  * Make the context unreachable and return its quota.
  * Return: the context, to the one caller that must destroy it; NULL to others.
  */
-static struct uaio_ctx *claim(uint64_t handle, struct moved **ret_moved)
+static struct uaio_ctx *claim(uint64_t handle, struct uaio_moved **ret_moved)
 {
-	struct moved **link, *moved = NULL;
 	struct uaio_ctx *ctx;
 
-	uaio_lock(&ctxs.lock, UAIO_RANK_TABLE);
-	link = find_moved_locked(handle);
-	if (*link) {
-		moved = *link;
-		ctx = moved->ctx;
-		*link = moved->next;
-		store_relaxed(&ctxs.nr_moved, load_relaxed(&ctxs.nr_moved) - 1);
-	} else if (uaio_ringmem_contains(handle)) {
+	uaio_ctxs_lock();
+	ctx = uaio_moved_take_locked(handle, ret_moved);
+	if (!ctx && uaio_ringmem_contains(handle)) {
 		ctx = uaio_ctx_find(handle);
 		/*
 		 * relaxed: a handle is set under this lock too, and before it
@@ -285,8 +248,6 @@ static struct uaio_ctx *claim(uint64_t handle, struct moved **ret_moved)
 		if (ctx && (load_relaxed(&ctx->handle) != handle ||
 			    uaio_ctxtab_find(&ctxs.table, ctx->id) != ctx))
 			ctx = NULL;
-	} else {
-		ctx = NULL;
 	}
 	if (ctx) {
 		/* [MB:tickets] acq_rel: later CASes fail, earlier ones count. */
@@ -295,8 +256,7 @@ static struct uaio_ctx *claim(uint64_t handle, struct moved **ret_moved)
 		ctxs.quota_used -= ctx->max_reqs;
 		ctxs.nr_ctxs--;
 	}
-	uaio_unlock(&ctxs.lock, UAIO_RANK_TABLE);
-	*ret_moved = moved;
+	uaio_ctxs_unlock();
 	return ctx;
 }
 
@@ -337,19 +297,9 @@ __attribute__((noinline)) void uaio_ctx_wake_destroyer(struct uaio_ctx *ctx)
 	uaio_wake(&ctx->drain, 1);
 }
 
-/* Put a moved ring back. Where it was moved to stays mapped, but empty. */
-static void bring_home(struct uaio_ctx *ctx, struct moved *moved)
-{
-	(void)sys_madvise(ctx->ring.map,
-			  (size_t)ctx->ring.nr_pages * uaio_page_bytes(),
-			  MADV_DONTNEED);
-	store_relaxed(&ctx->ring.map, (struct uaio_ring_map *)moved->home);
-	uaio_slab_put(&moved_slab, moved);
-}
-
 int uaio_ctx_destroy(uint64_t handle)
 {
-	struct moved *moved;
+	struct uaio_moved *moved;
 	struct uaio_ctx *ctx = claim(handle, &moved);
 
 	if (!ctx)
@@ -360,13 +310,13 @@ int uaio_ctx_destroy(uint64_t handle)
 	uaio_queue_close(&ctx->queue);
 	wait_until_drained(ctx);
 
-	uaio_lock(&ctxs.lock, UAIO_RANK_TABLE);
+	uaio_ctxs_lock();
 	ctxs.nr_inline += ctx->queue.nr_inline;
 	ctxs.nr_queued += ctx->queue.nr_queued;
 	ctxs.nr_wakeups += ctx->queue.nr_wakeups;
-	uaio_unlock(&ctxs.lock, UAIO_RANK_TABLE);
+	uaio_ctxs_unlock();
 	if (moved)
-		bring_home(ctx, moved);
+		uaio_moved_bring_home(ctx, moved);
 	free_ctx(ctx);
 	return 0;
 }
@@ -452,132 +402,6 @@ bool uaio_ctx_is_empty(uint64_t handle)
 }
 
 /*
- * The ring is copied rather than moved: a submitter may still read the head at
- * the old address, without a lock, and must find a head that is not ahead of
- * the real one. The old memory stays mapped, with an id that no lookup accepts.
- */
-static int64_t move_ring_locked(struct uaio_ctx *ctx, uint64_t new_addr)
-{
-	size_t bytes = (size_t)ctx->ring.nr_pages * uaio_page_bytes();
-	struct uaio_ring_map *map, *old = ctx->ring.map;
-
-	map = sys_mmap((void *)(uintptr_t)new_addr, bytes,
-		       PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED);
-	if (sys_is_map_error(map))
-		return (int64_t)(intptr_t)map;
-	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
-	uaio_queue_lock(&ctx->queue);
-	memcpy(map, old, bytes);
-	/* relaxed: readers hold a lock, or accept the old value */
-	store_relaxed(&ctx->ring.map, map);
-	store_relaxed(&ctx->handle, (uintptr_t)map);
-	store_relaxed(&old->id, UINT32_MAX);
-	uaio_queue_unlock(&ctx->queue);
-	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);
-	return (int64_t)new_addr;
-}
-
-/*
- * Return: the context whose ring is at old and has old_bytes, if new_bytes are
- * as many; or NULL, with the error in ret_error.
- */
-static struct uaio_ctx *movable_locked(uint64_t old, size_t old_bytes,
-				       size_t new_bytes, int64_t *ret_error)
-{
-	struct moved *moved = *find_moved_locked(old);
-	struct uaio_ctx *ctx = moved                        ? moved->ctx
-			       : uaio_ringmem_contains(old) ? uaio_ctx_find(old)
-							    : NULL;
-
-	*ret_error = -EINVAL;
-	if (!ctx || load_relaxed(&ctx->handle) != old)
-		return NULL;
-	/* A ring moves as a whole. The kernel refuses growing with -EFAULT. */
-	if (new_bytes > old_bytes)
-		*ret_error = -EFAULT;
-	if (old_bytes != (size_t)ctx->ring.nr_pages * uaio_page_bytes() ||
-	    new_bytes != old_bytes)
-		return NULL;
-	return ctx;
-}
-
-/* Note the ring's new address. Return: its note, which may be unused. */
-static struct moved *note_move_locked(struct moved *unused,
-				      struct uaio_ctx *ctx, uint64_t old,
-				      uint64_t addr)
-{
-	struct moved *moved = *find_moved_locked(old);
-
-	if (moved) {
-		moved->handle = addr;
-		return moved;
-	}
-	unused->ctx = ctx;
-	unused->handle = addr;
-	unused->home = (void *)(uintptr_t)old;
-	unused->next = ctxs.moved;
-	ctxs.moved = unused;
-	/* relaxed: the client learns the address later */
-	store_relaxed(&ctxs.nr_moved, load_relaxed(&ctxs.nr_moved) + 1);
-	return unused;
-}
-
-/* As the kernel rounds the sizes of mremap(): to whole pages, or to 0 from the last. */
-static size_t whole_pages(size_t bytes)
-{
-	const size_t page = uaio_page_bytes();
-
-	return (bytes + page - 1) & ~(page - 1);
-}
-
-bool uaio_ctx_mremap(uint64_t old, size_t old_bytes, size_t new_bytes,
-		     int flags, uint64_t new_addr, int64_t *ret_addr)
-{
-	struct moved *moved, *used = NULL;
-	struct uaio_ctx *ctx;
-	bool is_ring;
-
-	/* relaxed: a client knows its rings' addresses */
-	if (!uaio_ringmem_contains(old) && !load_relaxed(&ctxs.nr_moved))
-		return false;
-	moved = uaio_slab_get(&moved_slab);
-	uaio_lock(&ctxs.lock, UAIO_RANK_TABLE);
-	is_ring = uaio_ringmem_contains(old) || *find_moved_locked(old);
-	ctx = movable_locked(old, whole_pages(old_bytes),
-			     whole_pages(new_bytes), ret_addr);
-	if (!moved)
-		*ret_addr = -ENOMEM;
-	else if (ctx && !(flags & MREMAP_FIXED))
-		*ret_addr = (int64_t)old; /* it moves only if told to */
-	else if (ctx)
-		*ret_addr = move_ring_locked(ctx, new_addr);
-	if (moved && ctx && *ret_addr > 0 && (uint64_t)*ret_addr != old)
-		used = note_move_locked(moved, ctx, old, (uint64_t)*ret_addr);
-	uaio_unlock(&ctxs.lock, UAIO_RANK_TABLE);
-	if (moved && moved != used)
-		uaio_slab_put(&moved_slab, moved);
-	return is_ring;
-}
-
-bool uaio_ctx_munmap(uint64_t addr)
-{
-	bool is_ring;
-
-	/* relaxed: a client knows its rings' addresses */
-	if (!uaio_ringmem_contains(addr) && !load_relaxed(&ctxs.nr_moved))
-		return false;
-	uaio_lock(&ctxs.lock, UAIO_RANK_TABLE);
-	is_ring = uaio_ringmem_contains(addr) || *find_moved_locked(addr);
-	/* The memory stays (ringmem.h), but the handle becomes invalid. */
-	if (is_ring)
-		store_relaxed(&((struct uaio_ring_map *)(uintptr_t)addr)->id,
-			      UINT32_MAX);
-	uaio_unlock(&ctxs.lock, UAIO_RANK_TABLE);
-	return is_ring;
-}
-
-/*
  * The door
  */
 
@@ -592,7 +416,7 @@ static int start(void)
 	memset(&ctxs, 0, sizeof(ctxs));
 	uaio_ctxtab_init(&ctxs.table);
 	uaio_slab_init(&ctxs.slab, sizeof(struct uaio_ctx), 65536);
-	uaio_slab_init(&moved_slab, sizeof(struct moved), 4096);
+	uaio_moved_init();
 	return uaio_ringmem_init();
 }
 
@@ -601,7 +425,7 @@ static void count(struct uaio_counters *counters)
 	counters->context_bytes += sizeof(struct uaio_ctx);
 	counters->index_bytes += uaio_ringmem_index_bytes();
 	counters->ring_bytes += uaio_ringmem_nr_pages() * uaio_page_bytes();
-	uaio_lock(&ctxs.lock, UAIO_RANK_TABLE);
+	uaio_ctxs_lock();
 	counters->nr_contexts += ctxs.nr_ctxs;
 	counters->nr_setups += ctxs.nr_setups;
 	counters->nr_inline += ctxs.nr_inline;
@@ -620,7 +444,7 @@ static void count(struct uaio_counters *counters)
 		counters->nr_wakeups += ctx->queue.nr_wakeups;
 		uaio_queue_unlock(&ctx->queue);
 	}
-	uaio_unlock(&ctxs.lock, UAIO_RANK_TABLE);
+	uaio_ctxs_unlock();
 }
 
 static const struct uaio_door door = {

@@ -85,6 +85,31 @@ struct uaio_ctx {
  */
 struct uaio_ctx *uaio_ctx_find(uint64_t handle);
 
+/* The lock of the table of contexts. */
+void uaio_ctxs_lock(void);
+void uaio_ctxs_unlock(void);
+
+/* moved.c: rings that their client has moved elsewhere with mremap() */
+
+struct uaio_moved;
+
+void uaio_moved_init(void);
+
+/* Return: the context whose ring was moved to handle, as uaio_ctx_find() does. */
+struct uaio_ctx *uaio_moved_find(uint64_t handle);
+
+/*
+ * The table's lock is held. Return: the context whose ring was moved to handle, which is
+ * found there no more; or NULL. *ret_moved: for uaio_moved_bring_home(), or NULL.
+ */
+struct uaio_ctx *uaio_moved_take_locked(uint64_t handle,
+					struct uaio_moved **ret_moved);
+
+/* Put a moved ring back. Where it was moved to stays mapped, but empty. */
+void uaio_moved_bring_home(struct uaio_ctx *ctx, struct uaio_moved *moved);
+
+/* ctx.c */
+
 /*
  * Take up to nr tickets of ctx, and verify that handle is its handle.
  * Return: the number taken, 0 if the ring is full, or -EINVAL.

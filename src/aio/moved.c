@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Rings that their client has moved elsewhere with mremap(), which are found by a list
+ *
+ * Tested by test/conform/rows-ring.c and test/abi/passthrough.c.
+ */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/sys.h"
+#include "base/uaddr.h"
+#include "aio/ctx.h"
+#include "aio/handle.h"
+#include "aio/ringmem.h"
+
+struct uaio_moved {
+	struct uaio_slab_node node;
+	struct uaio_moved *next;
+	struct uaio_ctx *ctx;
+	uint64_t handle; /* where it is now */
+	void *home;      /* owns: its place in our memory, unused meanwhile */
+};
+
+static struct {
+	struct uaio_slab slab;
+	uint32_t nr; /* atomic: on the list */
+
+	/* under the table's lock */
+	struct uaio_moved *first;
+} list;
+
+void uaio_moved_init(void)
+{
+	memset(&list, 0, sizeof(list));
+	uaio_slab_init(&list.slab, sizeof(struct uaio_moved), 4096);
+}
+
+static struct uaio_moved **find_locked(uint64_t handle)
+{
+	struct uaio_moved **link = &list.first;
+
+	while (*link && (*link)->handle != handle)
+		link = &(*link)->next;
+	return link;
+}
+
+struct uaio_ctx *uaio_moved_find(uint64_t handle)
+{
+	struct uaio_ctx *ctx;
+	struct uaio_moved *moved;
+
+	/* relaxed: counted before the client knows the new address */
+	if (!load_relaxed(&list.nr))
+		return NULL;
+	uaio_ctxs_lock();
+	moved = *find_locked(handle);
+	/* Read under the lock: after it the note may be reused. */
+	ctx = moved ? moved->ctx : NULL;
+	uaio_ctxs_unlock();
+	/* The context's memory stays (slab.h), and the caller verifies (I3). */
+	return ctx;
+}
+
+struct uaio_ctx *uaio_moved_take_locked(uint64_t handle,
+					struct uaio_moved **ret_moved)
+{
+	struct uaio_moved **link = find_locked(handle);
+
+	*ret_moved = *link;
+	if (!*link)
+		return NULL;
+	*link = (*link)->next;
+	store_relaxed(&list.nr, load_relaxed(&list.nr) - 1);
+	return (*ret_moved)->ctx;
+}
+
+void uaio_moved_bring_home(struct uaio_ctx *ctx, struct uaio_moved *moved)
+{
+	(void)sys_madvise(ctx->ring.map,
+			  (size_t)ctx->ring.nr_pages * uaio_page_bytes(),
+			  MADV_DONTNEED);
+	store_relaxed(&ctx->ring.map, (struct uaio_ring_map *)moved->home);
+	uaio_slab_put(&list.slab, moved);
+}
+
+/*
+ * The ring is copied rather than moved: a submitter may still read the head at
+ * the old address, without a lock, and must find a head that is not ahead of
+ * the real one. The old memory stays mapped, with an id that no lookup accepts.
+ */
+static int64_t move_ring_locked(struct uaio_ctx *ctx, uint64_t new_addr)
+{
+	size_t bytes = (size_t)ctx->ring.nr_pages * uaio_page_bytes();
+	struct uaio_ring_map *map, *old = ctx->ring.map;
+
+	map = sys_mmap((void *)(uintptr_t)new_addr, bytes,
+		       PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED);
+	if (sys_is_map_error(map))
+		return (int64_t)(intptr_t)map;
+	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
+	uaio_queue_lock(&ctx->queue);
+	memcpy(map, old, bytes);
+	/* relaxed: readers hold a lock, or accept the old value */
+	store_relaxed(&ctx->ring.map, map);
+	store_relaxed(&ctx->handle, (uintptr_t)map);
+	store_relaxed(&old->id, UINT32_MAX);
+	uaio_queue_unlock(&ctx->queue);
+	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);
+	return (int64_t)new_addr;
+}
+
+/*
+ * Return: the context whose ring is at old and has old_bytes, if new_bytes are
+ * as many; or NULL, with the error in ret_error.
+ */
+static struct uaio_ctx *movable_locked(uint64_t old, size_t old_bytes,
+				       size_t new_bytes, int64_t *ret_error)
+{
+	struct uaio_moved *moved = *find_locked(old);
+	struct uaio_ctx *ctx = moved                        ? moved->ctx
+			       : uaio_ringmem_contains(old) ? uaio_ctx_find(old)
+							    : NULL;
+
+	*ret_error = -EINVAL;
+	if (!ctx || load_relaxed(&ctx->handle) != old)
+		return NULL;
+	/* A ring moves as a whole. The kernel refuses growing with -EFAULT. */
+	if (new_bytes > old_bytes)
+		*ret_error = -EFAULT;
+	if (old_bytes != (size_t)ctx->ring.nr_pages * uaio_page_bytes() ||
+	    new_bytes != old_bytes)
+		return NULL;
+	return ctx;
+}
+
+/* Note the ring's new address. Return: its note, which may be unused. */
+static struct uaio_moved *note_move_locked(struct uaio_moved *unused,
+					   struct uaio_ctx *ctx, uint64_t old,
+					   uint64_t addr)
+{
+	struct uaio_moved *moved = *find_locked(old);
+
+	if (moved) {
+		moved->handle = addr;
+		return moved;
+	}
+	unused->ctx = ctx;
+	unused->handle = addr;
+	unused->home = (void *)(uintptr_t)old;
+	unused->next = list.first;
+	list.first = unused;
+	/* relaxed: the client learns the address later */
+	store_relaxed(&list.nr, load_relaxed(&list.nr) + 1);
+	return unused;
+}
+
+/* As the kernel rounds the sizes of mremap(): to whole pages, or to 0 from the last. */
+static size_t whole_pages(size_t bytes)
+{
+	const size_t page = uaio_page_bytes();
+
+	return (bytes + page - 1) & ~(page - 1);
+}
+
+bool uaio_ctx_mremap(uint64_t old, size_t old_bytes, size_t new_bytes,
+		     int flags, uint64_t new_addr, int64_t *ret_addr)
+{
+	struct uaio_moved *moved, *used = NULL;
+	struct uaio_ctx *ctx;
+	bool is_ring;
+
+	/* relaxed: a client knows its rings' addresses */
+	if (!uaio_ringmem_contains(old) && !load_relaxed(&list.nr))
+		return false;
+	moved = uaio_slab_get(&list.slab);
+	uaio_ctxs_lock();
+	is_ring = uaio_ringmem_contains(old) || *find_locked(old);
+	ctx = movable_locked(old, whole_pages(old_bytes),
+			     whole_pages(new_bytes), ret_addr);
+	if (!moved)
+		*ret_addr = -ENOMEM;
+	else if (ctx && !(flags & MREMAP_FIXED))
+		*ret_addr = (int64_t)old; /* it moves only if told to */
+	else if (ctx)
+		*ret_addr = move_ring_locked(ctx, new_addr);
+	if (moved && ctx && *ret_addr > 0 && (uint64_t)*ret_addr != old)
+		used = note_move_locked(moved, ctx, old, (uint64_t)*ret_addr);
+	uaio_ctxs_unlock();
+	if (moved && moved != used)
+		uaio_slab_put(&list.slab, moved);
+	return is_ring;
+}
+
+bool uaio_ctx_munmap(uint64_t addr)
+{
+	bool is_ring;
+
+	/* relaxed: a client knows its rings' addresses */
+	if (!uaio_ringmem_contains(addr) && !load_relaxed(&list.nr))
+		return false;
+	uaio_ctxs_lock();
+	is_ring = uaio_ringmem_contains(addr) || *find_locked(addr);
+	/* The memory stays (ringmem.h), but the handle becomes invalid. */
+	if (is_ring)
+		store_relaxed(&((struct uaio_ring_map *)(uintptr_t)addr)->id,
+			      UINT32_MAX);
+	uaio_ctxs_unlock();
+	return is_ring;
+}
