@@ -52,7 +52,8 @@ route(struct uaio_req *req, struct uaio_handover *handover)
 
 /*
  * The whole protocol, for one request: count it, get its watch, pin its group, park it, and
- * wake the threads that sleep.
+ * wake the threads that sleep. test/model/park.pml is a model of it; test-park-steps.c stops
+ * it after each instruction.
  */
 int uaio_req_park(struct uaio_req *req)
 {
@@ -61,9 +62,10 @@ int uaio_req_park(struct uaio_req *req)
 
 	if (uaio_ready_expect_req(req) < 0)
 		return -EAGAIN;
+	/* [step: PIN] */
 	uaio_ready_pin(&group->ready);
 	uaio_lock(&group->lock, UAIO_RANK_GROUP);
-	/* From here on cancellers find it parked, and do not mark it any more. */
+	/* [step: UNWANTED] From here on cancellers find it parked, and do not mark it any more. */
 	parks = !req->is_unwanted;
 	if (likely(parks))
 		parks = uaio_ready_park(req, UAIO_REQ_RUNNING);
@@ -72,6 +74,7 @@ int uaio_req_park(struct uaio_req *req)
 	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
 	if (parks)
 		uaio_ready_announce(group);
+	/* [step: UNPIN] */
 	uaio_ready_unpin(&group->ready);
 	return parks ? 0 : -ECANCELED;
 }

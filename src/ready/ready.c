@@ -83,7 +83,7 @@ static void await_pins(struct uaio_ready *ready)
 	enum { SOON_NS = 50000 };
 	uint32_t nr;
 
-	/* [MB:pin] acquire: pairs with uaio_ready_unpin(). */
+	/* [MB:pin] [step: AWAIT_PINS] acquire: pairs with uaio_ready_unpin(). */
 	while ((nr = load_acquire(&ready->nr_pins)))
 		/* Rare, and soon over most often: no thread is asked to wake us. */
 		(void)uaio_sleep(&ready->nr_pins, nr, uaio_now_ns() + SOON_NS);

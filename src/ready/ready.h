@@ -104,6 +104,9 @@
  *       a queue go looks after that whether something is counted:
  *       UNLISTED_WITHOUT_A_LOOK, DISOWNED_WITHOUT_A_LOOK.
  *
+ * test/model/park.pml is a model of parking itself, against cancellers, and against the
+ * end of the queue.
+ *
  * Thread-safety: any thread.
  */
 #ifndef UAIO_READY_READY_H

@@ -8,7 +8,7 @@ import re
 
 from tree import Finding, is_test
 
-MODELS = ["test/model/wq.pml", "test/model/ready.pml"]
+MODELS = ["test/model/wq.pml", "test/model/ready.pml", "test/model/park.pml"]
 STEP = re.compile(r"\[step: ([A-Z_]+)\]")
 
 
