@@ -224,20 +224,27 @@ static int in_child(void)
 static void a_request_that_names_its_ring_does_not_keep_it(void **state)
 {
 	struct uring client;
-	int ends[2];
+	int ends[2], read[2];
+	char byte;
 
 	(void)state;
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(read, O_CLOEXEC), 0);
 	client_open(&client, 4, (struct io_uring_params){ 0 });
 	store_relaxed(&is_in_tee, 0);
 	store_relaxed(&may_go, 0);
 	unit_hook(hold_tee);
 	put(&client, IORING_OP_TEE, client.fd, 1)->splice_fd_in = ends[0];
+	put_rw(&client, IORING_OP_READ, read[0], &byte, 1, 0, 1);
 	submit(&client, 0);
 	unit_await(is_true, &is_in_tee);
 	client_close(&client);
+	unit_close(read[0]);
+	/* What waits is cancelled already: nobody holds the other end any more. */
+	assert_int_equal(poll(&(struct pollfd){ .fd = read[1] }, 1, 20000), 1);
 	store_relaxed(&may_go, 1);
 	unit_await(is_freed, NULL);
+	unit_close(read[1]);
 	unit_close(ends[0]);
 	unit_close(ends[1]);
 }

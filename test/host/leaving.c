@@ -423,6 +423,7 @@ static int fail_and_go_on(void *arg)
 
 	host_write_blocks(ctx, fd, 0, NR - 10);
 	host_step(1);
+	host_await_step(2);
 	errno = 0;
 	REQUIRE(execve("/nonexistent", none, envp) < 0 && errno == ENOENT);
 	REQUIRE(execv("/nonexistent", none) < 0 && errno == ENOENT);
@@ -435,8 +436,13 @@ static int fail_and_go_on(void *arg)
 	REQUIRE(fexecve(fd, none, envp) < 0 && errno == EACCES);
 	REQUIRE(syscall(SYS_execve, "/nonexistent", none, envp) < 0);
 	REQUIRE(syscall(SYS_execveat, -1, "none", none, envp, 0) < 0);
+	host_reap_blocks(ctx, NR - 10);
+	host_step(3);
+	host_await_step(4);
+	/* Nothing waits for these, though nothing answers them yet. */
 	host_write_blocks(ctx, fd, NR - 10, 10);
-	host_reap_blocks(ctx, NR);
+	host_step(5);
+	host_reap_blocks(ctx, 10);
 	REQUIRE(host_destroy(ctx) == 0);
 	return STATUS;
 }
@@ -450,10 +456,18 @@ void exec_fails(void)
 		slowfs_hold(fs, SLOWFS_WRITE);
 	pid = host_start(fail_and_go_on, "slow/file");
 	host_await_step(1);
+	host_step(2);
 	if (fs) {
 		host_await_sleep(pid);
 		slowfs_release(fs, SLOWFS_WRITE);
 	}
+	host_await_step(3);
+	if (fs)
+		slowfs_hold(fs, SLOWFS_WRITE);
+	host_step(4);
+	host_await_step(5);
+	if (fs)
+		slowfs_release(fs, SLOWFS_WRITE);
 	REQUIRE(host_finish(pid) == STATUS);
 	host_check_blocks("slow/file", NR);
 	if (fs)
