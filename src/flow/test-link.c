@@ -324,6 +324,88 @@ static void a_timer_and_its_request_may_end_together(void **state)
 	close_pipe();
 }
 
+static struct uaio_sqe read_by_worker(int fd, int64_t off, uint8_t links)
+{
+	struct uaio_sqe sqe = rw(UAIO_OP_READ, fd, SIZE, links);
+
+	sqe.off = off;
+	sqe.is_async = true;
+	return sqe;
+}
+
+/*
+ * A linked timer is the first of its queue that is parked, as a worker has the request:
+ * the home of the queue is settled under the group's lock.
+ */
+static int settle_for_a_linked_timer(void)
+{
+	const struct uaio_poller *poller;
+	int fd;
+
+	if (unit_engine(NULL) < 0)
+		return 1;
+	fd = unit_numbered_file(true, 1);
+	handle = unit_context(2);
+	poller = &uaio_ctx_find(handle)->queue.group.ready.poller;
+	unit_gate_close(fd);
+	if (uaio_poller_is_open(poller))
+		return 2;
+	SUBMIT(read_by_worker(fd, 0, UAIO_LINK),
+	       timer(UAIO_OP_LINK_TIMER, LONG_NS, 0));
+	unit_gate_await(1);
+	if (!uaio_poller_is_open(poller))
+		return 3;
+	unit_gate_open();
+	EXPECT({ 1, SIZE }, { 2, -ECANCELED });
+	return uaio_aio_destroy(handle) ? 4 : 0;
+}
+
+static void a_linked_timer_may_be_the_first_that_is_parked(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(settle_for_a_linked_timer), 0);
+}
+
+/*
+ * The only worker executes a no-op, and next a read that does not return: what is linked
+ * to the no-op is complete before.
+ */
+static int block_after_a_chain(void)
+{
+	struct uaio_sqe first = nop(UAIO_LINK);
+	struct timespec none = { 0 };
+	struct io_event events[4];
+	int fd;
+
+	if (unit_engine(NULL) < 0)
+		return 1;
+	uaio_wq_limit_workers(UAIO_BOUNDED, 1);
+	fd = unit_numbered_file(true, 2);
+	handle = unit_context(4);
+	unit_gate_close(fd);
+	SUBMIT(read_by_worker(fd, 0, 0));
+	unit_gate_await_key(0);
+	first.is_async = true;
+	SUBMIT_FROM(2, first, nop(0));
+	SUBMIT_FROM(4, read_by_worker(fd, SIZE, 0));
+	unit_gate_pass(0);
+	unit_gate_await_key(1);
+	if (uaio_aio_getevents(handle, 3, 4, (void *)events, &none) != 3)
+		return 2;
+	for (uint64_t i = 0; i < 3; i++)
+		if (events[i].data != i + 1)
+			return 3;
+	unit_gate_open();
+	EXPECT({ 4, SIZE });
+	return uaio_aio_destroy(handle) ? 4 : 0;
+}
+
+static void a_worker_starts_what_is_linked_before_it_blocks(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(block_after_a_chain), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -339,6 +421,8 @@ int main(void)
 		UNIT_TEST(what_is_cancelled_takes_along_what_follows),
 		UNIT_TEST(a_queue_that_goes_takes_its_chains_along),
 		UNIT_TEST(a_timer_and_its_request_may_end_together),
+		UNIT_TEST(a_linked_timer_may_be_the_first_that_is_parked),
+		UNIT_TEST(a_worker_starts_what_is_linked_before_it_blocks),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);
