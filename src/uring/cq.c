@@ -6,10 +6,12 @@
 
 #include "base/check.h"
 #include "file/file.h"
+#include "op/op.h"
 #include "flow/post.h"
 #include "ready/waiter.h"
 #include "uring/bell.h"
 #include "uring/note.h"
+#include "uring/opdef.h"
 #include "uring/ring.h"
 #include "uring/share.h"
 
@@ -258,10 +260,38 @@ static inline void end_locked(struct uaio_uring *ring,
 		uaio_uring_bell_ring_locked(ring);
 }
 
+static bool is_read_or_write(uint64_t opcode)
+{
+	const struct uaio_uring_row *row = uaio_uring_row_of((unsigned)opcode);
+
+	return row && uaio_optab[row->op].class <= UAIO_CLASS_WRITE &&
+	       !uaio_optab[row->op].is_of_socket;
+}
+
+/*
+ * Return: whether a worker of the kernel's would complete any of these that workers have
+ * executed: the submitter does what is cut, and reads and writes that fail.
+ */
+static bool ends_by_worker(const struct uaio_post *post)
+{
+	for (unsigned i = 0; i < post->nr; i++) {
+		const struct uaio_completion *each = &post->completions[i];
+
+		if (!(each->flags & UAIO_COMPLETION_CUT) &&
+		    (each->res >= 0 || !is_read_or_write(each->key)))
+			return true;
+	}
+	return false;
+}
+
 static void post(struct uaio_queue *queue, const struct uaio_post *post)
 {
 	struct uaio_uring *ring = container_of(queue, struct uaio_uring, queue);
-	struct posting posting = { .by_worker = post->by_worker };
+	struct posting posting = {
+		.by_worker =
+			post->by_worker && (likely(!ring->is_eventfd_async) ||
+					    ends_by_worker(post)),
+	};
 	uint32_t tail = begin_locked(ring, &posting);
 	uint32_t nr_last = post->nr, nr_told = post->nr;
 

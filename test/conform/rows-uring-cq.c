@@ -289,6 +289,24 @@ static void eventfd_async(void)
 	uring_submit(&ring);
 	note_result("chain_of_worker", await_counts(fd, 2));
 	note_cqes("cqe", &ring, 2);
+	/* Neither a read or write that fails, nor what is cut by that. */
+	sqe_rw(&ring, IORING_OP_READ, open(".", O_RDONLY), &byte, 1, 0)->flags =
+		IOSQE_ASYNC | IOSQE_IO_LINK;
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	uring_submit(&ring);
+	note_cqes("cut", &ring, 2);
+	sqe_rw(&ring, IORING_OP_WRITE, open("/dev/full", O_WRONLY), &byte, 1, 0)
+		->flags = IOSQE_ASYNC;
+	uring_submit(&ring);
+	note_cqes("full", &ring, 1);
+	/* Other calls that fail are a worker's, but not what they cut. */
+	sqe_rw(&ring, IORING_OP_OPENAT, AT_FDCWD, "none", 0, 0)->flags =
+		IOSQE_ASYNC | IOSQE_IO_LINK;
+	sqe_of(&ring, IORING_OP_NOP, -1);
+	uring_submit(&ring);
+	note_cqes("open", &ring, 2);
+	note_result("opens", await_count(fd));
+	note_result("no_more", read_count(fd));
 }
 
 static void eventfd_arguments(void)
