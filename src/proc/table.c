@@ -246,10 +246,17 @@ static bool ask(void)
 /* Not inline, so that uaio_table_is_other() saves no registers. */
 static __attribute__((noinline)) bool is_other_of_many(void)
 {
+	bool is_other;
+
 	if (uaio_entry.table >> 1 == (uint32_t)sys_gettid())
 		return uaio_entry.table & 1;
 	/* A thread that is inside entered before any had parted. */
-	return uaio_entry.depth ? false : ask();
+	if (!uaio_enter())
+		return false;
+	/* No handler leaves while the agent knows of this thread's stack. */
+	is_other = ask();
+	uaio_leave();
+	return is_other;
 }
 
 bool uaio_table_is_other(void)

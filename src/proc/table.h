@@ -73,7 +73,8 @@ long uaio_table_call(uaio_table_act *act, const void *arg, bool may_wait);
 /*
  * Enter the library, have act(arg) called by a thread that has the library's table, and
  * leave: called by this thread if it has, else by another thread, which may wait.
- * Return: what act returns; -EAGAIN: the thread is inside already, or there is no agent.
+ * Return: what act returns; -EAGAIN: the thread is inside already, or there is no agent or
+ * other thread to be had.
  */
 long uaio_table_do(uaio_table_act *act, const void *arg);
 

@@ -456,6 +456,7 @@ static const struct {
 	{ "handler-jumps", handler_jumps },
 	{ "jumps-anywhere", jumps_anywhere },
 	{ "jumps-out-of-waits", jumps_out_of_waits },
+	{ "jumps-out-of-first-calls", jumps_out_of_first_calls },
 	{ "jumps-out-of-suspend", jumps_out_of_suspend },
 	{ "jumps-out-of-setuid", jumps_out_of_setuid },
 	{ "cancelled-anywhere", cancelled_anywhere },

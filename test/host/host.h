@@ -180,6 +180,7 @@ void handler_jumps(void);
 
 void jumps_anywhere(void);
 void jumps_out_of_waits(void);
+void jumps_out_of_first_calls(void);
 void jumps_out_of_suspend(void);
 void jumps_out_of_setuid(void);
 void cancelled_anywhere(void);

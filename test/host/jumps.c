@@ -421,6 +421,78 @@ static void check_mask(void)
 }
 
 /*
+ * Where a thread has a descriptor table of its own, others are asked for theirs at their
+ * first call: handlers leave that, too.
+ */
+
+static timer_t first_call_timer;
+
+static void *part(void *arg)
+{
+	(void)arg;
+	REQUIRE(unshare(CLONE_FILES) == 0);
+	return NULL;
+}
+
+static void mask_jumps(int how)
+{
+	sigset_t mask;
+
+	(void)sigemptyset(&mask);
+	(void)sigaddset(&mask, SIGUSR1);
+	REQUIRE(pthread_sigmask(how, &mask, NULL) == 0);
+}
+
+struct first_call {
+	long ns; /* so much later the handler comes */
+	int fd;
+};
+
+static void *leave_first_call(void *arg)
+{
+	const struct first_call *first = arg;
+	struct timespec now = { 0 };
+	struct io_event event;
+
+	mask_jumps(SIG_UNBLOCK);
+	if (sigsetjmp(out, 1) == 0) {
+		is_armed = 1;
+		set_timer(first_call_timer, first->ns);
+		(void)syscall(SYS_io_getevents, seen.ctx, 0l, 1l, &event, &now);
+	}
+	is_armed = 0;
+	set_timer(first_call_timer, 0);
+	mask_jumps(SIG_BLOCK);
+	host_write_blocks(seen.ctx, first->fd, 0, 1);
+	host_reap_blocks(seen.ctx, 1);
+	return NULL;
+}
+
+void jumps_out_of_first_calls(void)
+{
+	int fd = host_file("mine", 1);
+	pthread_t thread;
+
+	seen.ctx = host_context(8);
+	host_write_blocks(seen.ctx, fd, 0, 1);
+	host_reap_blocks(seen.ctx, 1);
+	REQUIRE(!pthread_create(&thread, NULL, part, NULL));
+	REQUIRE(!pthread_join(thread, NULL));
+	mask_jumps(SIG_BLOCK);
+	handle(SIGUSR1, jump);
+	first_call_timer = make_timer();
+	for (long round = 0; round < host_rounds(1000); round++) {
+		struct first_call first = { 1000 + round * 7919 % 100000, fd };
+
+		REQUIRE(!pthread_create(&thread, NULL, leave_first_call,
+					&first));
+		REQUIRE(!pthread_join(thread, NULL));
+	}
+	REQUIRE(timer_delete(first_call_timer) == 0);
+	REQUIRE(host_destroy(seen.ctx) == 0 && close(fd) == 0);
+}
+
+/*
  * A handler that ends a wait has its information and its mask, as sigaction() has set
  * them, and may make calls. sigaction() and signal() show what was set.
  */
