@@ -106,7 +106,10 @@ enum uaio_in_chain {
 	UAIO_CHAIN_CUT_QUIETLY, /* the same, and that one has UAIO_LINK_QUIET */
 };
 
-/* What becomes known of a request while it is under way. */
+/*
+ * What becomes known of a request while it is under way. Its owner alone writes it: the
+ * members share a byte.
+ */
 struct uaio_found {
 	/* Of a RECV or RECVMSG: its calls (run) write them, of their own request. */
 	uint8_t rest : 2;  /* enum uaio_rest */

@@ -43,8 +43,6 @@ enum {
 	TICK_NS_MAX = 16000000,
 };
 
-#define IDLE_NS INT64_C(5000000000)
-
 static struct {
 	struct uaio_poller poller;
 
@@ -460,7 +458,8 @@ static int64_t next_look(enum uaio_care care, int64_t *tick_ns)
 	lock();
 	fallback.is_ticking = !list_is_empty(&fallback.listed);
 	unlock();
-	return uaio_now_ns() + (fallback.is_ticking ? *tick_ns : IDLE_NS);
+	return uaio_now_ns() +
+	       (fallback.is_ticking ? *tick_ns : UAIO_FALLBACK_IDLE_NS);
 }
 
 /* What there is to do for timers, in the queues that the thread looks after. */

@@ -11,9 +11,6 @@
 #include "native/native.h"
 #include "ready/readyint.h"
 
-/* The fallback thread takes them no more often. */
-#define LOOK_NS INT64_C(5000000000)
-
 /* Return: how many the kernel has executed; the others it has given back. */
 static unsigned nr_executed(const int64_t *results, unsigned nr)
 {
@@ -61,7 +58,7 @@ bool uaio_natives_look(int64_t *looked_ns, bool had_some)
 {
 	int64_t now = uaio_now_ns();
 
-	if (now - *looked_ns < LOOK_NS)
+	if (now - *looked_ns < UAIO_FALLBACK_IDLE_NS)
 		return had_some;
 	*looked_ns = now;
 	return uaio_natives_each(take_of);

@@ -24,6 +24,12 @@
  */
 enum { UAIO_WAITQS_ASK = 1u << UAIO_NR_WAITQS };
 
+/*
+ * So long the fallback thread sleeps if nothing has to be tried; as often it takes what the
+ * kernel has executed for those who do not ask.
+ */
+#define UAIO_FALLBACK_IDLE_NS INT64_C(5000000000)
+
 /* Which list of struct uaio_ready (queue.h) a watch is on. */
 enum uaio_watch_place {
 	UAIO_WATCH_IDLE,
