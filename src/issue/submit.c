@@ -67,12 +67,13 @@ void uaio_batch_begin(struct uaio_batch *batch, struct uaio_queue *queue)
 		batch->nr_inline = batch->nr_handed_over = 0;
 }
 
-__attribute__((noinline)) void uaio_batch_post(struct uaio_batch *batch)
+static void post_all(struct uaio_batch *batch, bool by_worker)
 {
 	const struct uaio_post post = {
 		.completions = batch->completions,
 		.nr = batch->nr_completions,
 		.is_inline = true,
+		.by_worker = by_worker,
 		.words = batch->words,
 	};
 
@@ -81,6 +82,24 @@ __attribute__((noinline)) void uaio_batch_post(struct uaio_batch *batch)
 	uaio_queue_post(batch->queue, &post);
 	batch->nr_completions = 0;
 	batch->words = 0;
+}
+
+__attribute__((noinline)) void uaio_batch_post(struct uaio_batch *batch)
+{
+	post_all(batch, false);
+}
+
+/*
+ * sqe is complete: post it now, if others may ask for that, or its client asked for a worker
+ * and may be told by that alone (sink.h: by_worker).
+ */
+static inline void post_if_due(struct uaio_batch *batch,
+			       const struct uaio_sqe *sqe)
+{
+	/* Nobody executes a timer. */
+	if (unlikely(sqe->posts_at_once | sqe->is_async))
+		post_all(batch, sqe->is_async && uaio_optab[sqe->op].class !=
+							 UAIO_CLASS_TIMER);
 }
 
 static void add_completion(struct uaio_batch *batch, const struct uaio_sqe *sqe,
@@ -451,8 +470,7 @@ static __attribute__((noinline)) int add_by_policy(struct uaio_batch *batch,
 		return ret;
 	if (likely(next == UAIO_NEXT_DONE)) {
 		complete(batch, file, sqe, &outcome);
-		if (unlikely(sqe->posts_at_once))
-			uaio_batch_post(batch);
+		post_if_due(batch, sqe);
 		return 0;
 	}
 	return hand_over(batch, file, sqe, next, &outcome, NULL);
@@ -511,8 +529,7 @@ static __attribute__((noinline)) int add_faulty(struct uaio_batch *batch,
 		complete_late(batch, file, &own, &outcome, &plan);
 	else
 		complete(batch, file, &own, &outcome);
-	if (sqe->posts_at_once)
-		uaio_batch_post(batch);
+	post_if_due(batch, sqe);
 	return 0;
 }
 

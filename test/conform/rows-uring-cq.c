@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "differences.h"
@@ -257,8 +258,8 @@ static void eventfd_async(void)
 {
 	struct uring ring = new_uring(8, 0);
 	int fd = eventfd(0, EFD_NONBLOCK), file = file_of("f", 1, O_RDWR);
+	int fds[2], sockets[2];
 	char byte;
-	int fds[2];
 
 	REQUIRE(pipe(fds) == 0);
 	note_result("register",
@@ -289,6 +290,21 @@ static void eventfd_async(void)
 	uring_submit(&ring);
 	note_result("chain_of_worker", await_counts(fd, 2));
 	note_cqes("cqe", &ring, 2);
+	/* Nothing keeps these from being complete at once. */
+	REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0);
+	sqe_rw(&ring, IORING_OP_SEND, sockets[0], &byte, 1, 0)->flags =
+		IOSQE_ASYNC;
+	uring_submit(&ring);
+	note_result("send", await_count(fd));
+	sqe_rw(&ring, IORING_OP_RECV, sockets[1], &byte, 1, 0)->flags =
+		IOSQE_ASYNC;
+	uring_submit(&ring);
+	note_result("recv", await_count(fd));
+	sqe_rw(&ring, IORING_OP_SEND, sockets[0], NULL, 1, 0)->flags =
+		IOSQE_ASYNC;
+	uring_submit(&ring);
+	note_result("fault", await_count(fd));
+	note_cqes("cqe", &ring, 3);
 	/* Neither a read or write that fails, nor what is cut by that. */
 	sqe_rw(&ring, IORING_OP_READ, open(".", O_RDONLY), &byte, 1, 0)->flags =
 		IOSQE_ASYNC | IOSQE_IO_LINK;
