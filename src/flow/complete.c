@@ -101,17 +101,15 @@ static bool is_for_worker(const struct uaio_sqe *sqe)
 }
 
 /*
- * The end of requests of one queue, most often of one. They leave their group first, so
- * that no canceller finds them. Then they let go of their files: a client that sees the
- * event finds a pipe without a reader closed. Then their events are posted together, after
- * which their queue may be gone.
+ * The end of requests of one queue, most often of one. A read leaves the order of its
+ * inode, then its group, where cancellers find requests, then its file. Then the
+ * completions of all are posted together, after which their queue may be gone. A client
+ * that sees one finds no write waiting for the read, and a pipe without a reader closed.
  *
- * A read keeps no write waiting after it has its data, nor does a write keep reads
- * and other writes waiting after it has returned: a client that sees the event
- * finds the file idle. But a write keeps its place, and with it its file, until
- * its event is posted: no client must see a sync complete before the write that
- * the sync waited for. By then the queue of the write may be gone, so its memory
- * goes back to the slab.
+ * A write that has returned keeps only syncs waiting. It keeps its place in the order, and
+ * its file, until its completion is posted: no client sees a sync complete before a write
+ * that the sync waited for. By then the queue of the write may be gone, so the memory of
+ * the request goes back to the slab.
  */
 struct ending {
 	struct uaio_req *req;
@@ -238,7 +236,7 @@ static unsigned nr_together(struct uaio_req *const *reqs, unsigned nr)
 }
 
 /*
- * Start what has ended requests let start. is_last, worker: as of
+ * Start the requests that waited for those that have ended. is_last, worker: as of
  * uaio_req_complete_by().
  */
 static void start_after(struct list *startable, bool is_last,

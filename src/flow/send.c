@@ -31,8 +31,9 @@ void uaio_req_to_worker(struct uaio_req *req, struct uaio_handover *handover)
 }
 
 /*
- * Send a PREPPED request to its pages, to a worker or to its file.
- * Return: whether it went; false: it was to be parked, and must not be.
+ * Send a PREPPED request where its next says: to its file, its time, its pages, the driver
+ * or a worker.
+ * Return: whether it went; false: it was to be parked, and its queue goes away.
  */
 static inline __attribute__((always_inline)) bool
 route(struct uaio_req *req, struct uaio_handover *handover)
@@ -51,8 +52,8 @@ route(struct uaio_req *req, struct uaio_handover *handover)
 }
 
 /*
- * The whole protocol, for one request: count it, get its watch, pin its group, park it, and
- * wake the threads that sleep. test/model/park.pml is a model of it; test-park-steps.c stops
+ * Park one RUNNING request: count it, get its watch, pin its group, park it, and announce
+ * it to the threads that wait for its group. test/model/park.pml is a model of it; test-park-steps.c stops
  * it after each instruction.
  */
 int uaio_req_park(struct uaio_req *req)
@@ -65,7 +66,7 @@ int uaio_req_park(struct uaio_req *req)
 	/* [step: PIN] */
 	uaio_ready_pin(&group->ready);
 	uaio_lock(&group->lock, UAIO_RANK_GROUP);
-	/* [step: UNWANTED] From here on cancellers find it parked, and do not mark it any more. */
+	/* [step: UNWANTED] A canceller before this has set it; one after it finds req parked. */
 	parks = !req->is_unwanted;
 	if (likely(parks))
 		parks = uaio_ready_park(req, UAIO_REQ_RUNNING);
@@ -92,11 +93,10 @@ static int64_t execute_here(struct uaio_req *req, struct uaio_worker *worker)
 }
 
 /*
- * End a request that could not be queued or parked. Bounded requests end by
- * themselves, so the calling thread executes them. An unbounded one fails with
- * EAGAIN if it needs a thread to block and there is none; otherwise it was to be
- * parked while its queue goes away, and is cancelled. A request of another identity
- * comes here only if its crew has no thread: it fails, too.
+ * End a request that could not be queued or parked. If it was to be parked, its queue goes
+ * away, and it is cancelled. Bounded requests end by themselves, so the calling thread
+ * executes them. An unbounded one, for which there is no thread, fails with EAGAIN; so
+ * does one of another identity, whose crew has none.
  */
 static void end_here(struct uaio_req *req, struct uaio_worker *worker,
 		     struct list *ret_startable)
@@ -137,7 +137,7 @@ static __attribute__((noinline)) bool start_held(struct uaio_req *req,
 	}
 	if (uaio_next_parks(next))
 		uaio_ready_announce(group);
-	/* What ends it may have come after starts(), before it could be cancelled. */
+	/* The event that ends it may have come before it could be cancelled (sink.h: act). */
 	if (next == UAIO_NEXT_WAIT_TIME && uaio_queue_of(group)->sink->act)
 		uaio_queue_of(group)->sink->act(uaio_queue_of(group));
 	uaio_ready_unpin(&group->ready);

@@ -74,7 +74,7 @@ static bool may_not_wait(const struct uaio_file *file, int fd)
 	return open_flags & O_NONBLOCK;
 }
 
-/* Return: whether a request waits all the same, as calls need not block. */
+/* Return: whether a request waits for its file even if that is O_NONBLOCK. */
 static bool can_be_patient(const struct uaio_file *file,
 			   const struct uaio_sqe *sqe)
 {
@@ -113,7 +113,7 @@ time_limit_of_socket(const struct uaio_sqe *sqe)
 static int64_t time_limit(const struct uaio_file *file,
 			  const struct uaio_sqe *sqe)
 {
-	/* One that is patient is for its client to end. */
+	/* A door that ignores timeouts leaves the end to its client. */
 	return uaio_file_has(file, UAIO_FILE_F_SOCKET) &&
 			       !uaio_sqe_rules(sqe)->ignores_timeouts
 		       ? time_limit_of_socket(sqe)
@@ -207,7 +207,7 @@ static enum uaio_next try_or_wait(struct uaio_file *file,
 	if (unlikely(ret->res == UAIO_OP_BLOCKS) &&
 	    op->tries->fails_at_once(sqe, sqe->fd))
 		return uaio_try_here(file, sqe, ret);
-	/* One that is patient need not ask the file: a call for each message. */
+	/* Whether it is O_NONBLOCK is asked only if that matters: it is a system call. */
 	if (!op->is_of_socket && !can_be_patient(file, sqe) &&
 	    unlikely(may_not_wait(file, sqe->fd)))
 		return was_tried ? UAIO_NEXT_DONE

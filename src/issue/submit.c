@@ -2,11 +2,11 @@
 /*
  * Submission: from a door to the system call
  *
- * Each request is issued by the policy's function for it, which may make the
- * system call at once. If that completes the request, its completion goes to an
- * array in the batch, and all completions of the batch are posted together. Until
- * then nothing is allocated and no lock is taken. Any other request is handed over
- * (flow.h).
+ * issue_one() chooses the function that issues a request, most often the policy's, which
+ * may make the system call at once. If that completes the request, its completion goes to
+ * an array in the batch. The batch posts that at its end, or earlier if it is full. So a
+ * request that completes inline allocates nothing, and seldom takes a lock. Any other
+ * request is handed over (flow.h).
  */
 #include "issue/submit.h"
 
@@ -90,8 +90,8 @@ __attribute__((noinline)) void uaio_batch_post(struct uaio_batch *batch)
 }
 
 /*
- * sqe is complete: post it now, if others may ask for that, or its client asked for a worker
- * and may be told by that alone (sink.h: by_worker).
+ * sqe is complete. Post the batch now if later requests may look for its completion, or if
+ * its client asked for a worker: an eventfd may be signalled for those alone (sink.h).
  */
 static inline void post_if_due(struct uaio_batch *batch,
 			       const struct uaio_sqe *sqe)
@@ -262,7 +262,7 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 	count_handed_over(batch, req, next, outcome);
 	if (unlikely(plan))
 		uaio_fault_keep(req, plan);
-	/* The events of inline writes come before that of a sync that counts on that. */
+	/* Writes were completed inline: their completions come before the sync's. */
 	if (op->class == UAIO_CLASS_SYNC && !uaio_sqe_rules(sqe)->has_no_order)
 		uaio_batch_post(batch);
 	/* The number may be another file's by now. */
@@ -292,8 +292,8 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 }
 
 /*
- * A stream that the request is to wait for would keep the submitting thread waiting.
- * If the kernel refuses a flag of it, that is its result.
+ * Return: whether a request with such flags may wait for its stream; a call by the
+ * submitting thread might block that. If the kernel refuses a flag, that is its result.
  */
 static bool may_wait(const struct uaio_file *file, const struct uaio_sqe *sqe)
 {
@@ -303,8 +303,8 @@ static bool may_wait(const struct uaio_file *file, const struct uaio_sqe *sqe)
 }
 
 /*
- * Issue a request with flags that have to be honoured inside io_submit: if the
- * kernel refuses the flags, the submission is refused.
+ * Issue a request with flags. Those of reads and writes are RWF_*: if the kernel refuses
+ * one, the submission is refused. Those of sockets are MSG_*, for the policy.
  */
 static __attribute__((noinline)) enum uaio_next
 try_flags(struct uaio_file *file, const struct uaio_sqe *sqe, int *ret_error,
@@ -349,9 +349,8 @@ set_timer(const struct uaio_sqe *sqe, struct uaio_outcome *ret)
 }
 
 /*
- * The client asked that the request be executed asynchronously (is_async), so the
- * policy is not asked. A poll is parked even then, and so is what waits for a
- * stream.
+ * The client asked for a worker (is_async). A poll is parked, and a request of a stream
+ * begins as its row says, even by a try. All others go to a worker.
  */
 static __attribute__((noinline)) enum uaio_next
 send_away(struct uaio_file *file, const struct uaio_sqe *sqe,
@@ -561,7 +560,7 @@ int uaio_batch_add_fixed(struct uaio_batch *batch, struct uaio_file *file,
 	int ret;
 
 	own.is_fixed = true;
-	/* Until then the number stays (file.h I5). */
+	/* The descriptor stays until uaio_file_unuse() (file.h I5). */
 	own.fd = uaio_file_use(file);
 	ret = uaio_batch_add(batch, file, &own);
 	uaio_file_unuse(file);

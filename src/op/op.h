@@ -44,9 +44,8 @@ enum uaio_op_class {
 
 /*
  * The time of a timer is from now on, and by CLOCK_MONOTONIC, unless a flag says
- * otherwise. A time by another clock is that of CLOCK_MONOTONIC at which the other
- * shows it if neither is set, or stands still, meanwhile; if the other shows less
- * by then, the timer goes on.
+ * otherwise. A time by another clock is converted once. If that clock shows less when
+ * the timer is due, the timer waits on.
  */
 enum {
 	UAIO_TIMER_ABSOLUTE = 1,
@@ -58,7 +57,10 @@ enum {
 
 /* What clients of a door count on: a row for each door, which its requests name. */
 struct uaio_rules {
-	/* Requests of a file have no order unless linked: reads and syncs do not wait. */
+	/*
+	 * Reads and syncs of a file have no order unless linked. Writes, changes of its size
+	 * and requests at its position keep theirs.
+	 */
 	bool has_no_order;
 	/* A request waits for a stream that is O_NONBLOCK, if it need not block for that. */
 	bool waits_for_nonblock;
@@ -101,7 +103,7 @@ enum uaio_lowat {
 /* What its chain, or a drain, has made of a request. */
 enum uaio_in_chain {
 	UAIO_CHAIN_BEGINS,
-	UAIO_CHAIN_UNBEGUN, /* it had a mistake, or no file to work on, at its start */
+	UAIO_CHAIN_UNBEGUN, /* it was refused at its start, or had no file to work on */
 	UAIO_CHAIN_CUT,         /* one before it has failed */
 	UAIO_CHAIN_CUT_QUIETLY, /* the same, and that one has UAIO_LINK_QUIET */
 };
@@ -122,9 +124,13 @@ struct uaio_sqe {
 	uint8_t op; /* enum uaio_op */
 	struct uaio_found found;
 	bool is_signalled : 1; /* its completion is signalled by a descriptor */
-	/* Of a socket: what it does, or is wrong with it, waits until poll() says so. */
+	/* Of a socket: poll() calls it ready before the first call, or before an error ends it. */
 	bool polls_first : 1;
-	bool is_async : 1; /* not inline, whatever the policy would say */
+	/*
+	 * The client asked for a worker. On a regular file one executes the request; on a
+	 * stream the operation's first() decides, which may have it tried at once.
+	 */
+	bool is_async : 1;
 	/*
 	 * A poll: it has a completion with MORE (sink.h) each time its file gets
 	 * ready, until it is cancelled or the sink has no room. See ready.h, I10.
@@ -197,9 +203,9 @@ struct uaio_called {
 };
 
 /*
- * One of the extra flags for run: this is a new try of a write that has waited.
- * The thread that tries it must not get SIGPIPE. (The value is RWF_NOSIGNAL, which
- * not all kernels know.)
+ * One of the extra flags for run: the request has waited, and is tried again. The thread
+ * that tries a write must not get SIGPIPE. Connects and reads that choose their memory
+ * look at it, too. (The value is RWF_NOSIGNAL, which not all kernels know.)
  */
 enum { UAIO_RWF_HAS_WAITED = 0x100 };
 
@@ -234,8 +240,8 @@ enum { UAIO_LINK_QUIET = 8 };
 #define UAIO_OP_BLOCKS INT64_MIN
 
 /*
- * What is to become of a request next. Who has tried it says so; the request keeps it,
- * and uaio_req_start() (flow.h) sends it there.
+ * What is to become of a request next. The thread that tries it says so. uaio_place()
+ * (place.h) may change that, and the request keeps it. route(), in send.c, acts on it.
  */
 enum uaio_next {
 	UAIO_NEXT_DONE,       /* nothing: it is complete, with a result */
@@ -260,8 +266,8 @@ enum uaio_copies {
 };
 
 /*
- * Which result ends the chain that a request is in (link.h). A request that could
- * not begin ends its chain in any case.
+ * Which result breaks the chain that a request is in (link.h). A request that could not
+ * begin breaks it, too. UAIO_LINK_HARD joins a request to the next whatever its result.
  */
 enum uaio_breaks {
 	UAIO_BREAKS_BY_ERROR,
@@ -355,8 +361,8 @@ struct uaio_op_def {
 	/*
 	 * Make the request's system call on fd. extra_flags are added to the
 	 * client's RWF_* flags: RWF_NOWAIT, without which the call may block
-	 * for however long it takes; UAIO_RWF_HAS_WAITED, which reads
-	 * ignore; UAIO_RWF_ASKS_LATER; and UAIO_RWF_ON_SOCKET, of which READ
+	 * for however long it takes; UAIO_RWF_HAS_WAITED;
+	 * UAIO_RWF_ASKS_LATER; and UAIO_RWF_ON_SOCKET, of which READ
 	 * and WRITE take note. is_stream: the file has no offsets;
 	 * of an operation of sockets: the socket is of type SOCK_STREAM.
 	 * Return: the call's result or -errno; with RWF_NOWAIT also

@@ -194,9 +194,8 @@ void uaio_ready_unexpect(struct uaio_group *group)
 }
 
 /*
- * Return: whether to try the wait queue before a sleep though its file is
- * armed: if the last such try paid, or it is time to see whether one pays
- * again.
+ * Return: whether to try the wait queue before a sleep though its file is armed. Such
+ * tries go on while they pay; if not, one now and then finds out whether they would.
  */
 static bool pays_to_retry(struct uaio_waitq *waitq)
 {
@@ -206,9 +205,8 @@ static bool pays_to_retry(struct uaio_waitq *waitq)
 }
 
 /*
- * Return: whether a read may end by itself, without a byte (terminals), which
- * neither poll() nor the epoll ever tells: a request that is only armed would
- * wait for ever.
+ * Return: whether a read may end by itself, without a byte (terminals). Neither poll() nor
+ * the epoll tells of that, so it does not suffice to arm the file.
  */
 static bool ends_unready_locked(const struct uaio_file *file,
 				enum uaio_waitq_id id)
@@ -332,7 +330,7 @@ bool uaio_ready_has_kicked(struct uaio_ready *ready)
 	bool has;
 
 	uaio_lock(&ready->lock, UAIO_RANK_READY);
-	/* A thread that drains looks again before it lets go. */
+	/* The thread that runs what is kicked looks again before it stops. */
 	has = !list_is_empty(&ready->kicked) && !ready->is_draining;
 	uaio_unlock(&ready->lock, UAIO_RANK_READY);
 	return has;
