@@ -43,7 +43,8 @@ void uaio_ctxs_unlock(void)
 	uaio_unlock(&ctxs.lock, UAIO_RANK_TABLE);
 }
 
-struct uaio_ctx *uaio_ctx_find(uint64_t handle)
+/* flatten: each call finds its context here, and ringmem.h has other callers. */
+__attribute__((flatten)) struct uaio_ctx *uaio_ctx_find(uint64_t handle)
 {
 	const struct uaio_ring_map *map =
 		(const struct uaio_ring_map *)(uintptr_t)handle;

@@ -44,7 +44,7 @@ static struct uaio_moved **find_locked(uint64_t handle)
 	return link;
 }
 
-struct uaio_ctx *uaio_moved_find(uint64_t handle)
+__attribute__((noinline)) struct uaio_ctx *uaio_moved_find(uint64_t handle)
 {
 	struct uaio_ctx *ctx;
 	struct uaio_moved *moved;

@@ -50,6 +50,8 @@ static void count(const struct uaio_req *req, int64_t res, enum uaio_by by)
 
 static uint32_t flags_of(const struct uaio_sqe *sqe, int64_t res)
 {
+	if (likely(!sqe->found.in_chain && !sqe->found.rest))
+		return 0;
 	switch (sqe->found.in_chain) {
 	case UAIO_CHAIN_UNBEGUN: return UAIO_COMPLETION_UNBEGUN;
 	case UAIO_CHAIN_CUT: return UAIO_COMPLETION_CUT;
@@ -57,7 +59,7 @@ static uint32_t flags_of(const struct uaio_sqe *sqe, int64_t res)
 		return UAIO_COMPLETION_CUT | UAIO_COMPLETION_QUIET;
 	default: break;
 	}
-	return unlikely(sqe->found.rest == UAIO_REST_THERE) && res >= 0
+	return sqe->found.rest == UAIO_REST_THERE && res >= 0
 		       ? UAIO_COMPLETION_LEAVES
 		       : 0;
 }

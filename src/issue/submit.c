@@ -67,7 +67,8 @@ void uaio_batch_begin(struct uaio_batch *batch, struct uaio_queue *queue)
 		batch->nr_inline = batch->nr_handed_over = 0;
 }
 
-static void post_all(struct uaio_batch *batch, bool by_worker)
+static __attribute__((noinline)) void post_all(struct uaio_batch *batch,
+					       bool by_worker)
 {
 	const struct uaio_post post = {
 		.completions = batch->completions,
@@ -84,7 +85,7 @@ static void post_all(struct uaio_batch *batch, bool by_worker)
 	batch->words = 0;
 }
 
-__attribute__((noinline)) void uaio_batch_post(struct uaio_batch *batch)
+void uaio_batch_post(struct uaio_batch *batch)
 {
 	post_all(batch, false);
 }
@@ -97,7 +98,7 @@ static inline void post_if_due(struct uaio_batch *batch,
 			       const struct uaio_sqe *sqe)
 {
 	/* Nobody executes a timer. */
-	if (unlikely(sqe->posts_at_once | sqe->is_async))
+	if (unlikely(sqe->posts_at_once || sqe->is_async))
 		post_all(batch, sqe->is_async && uaio_optab[sqe->op].class !=
 							 UAIO_CLASS_TIMER);
 }
