@@ -5,12 +5,22 @@ again only if git has another working tree.
 import fcntl
 import glob
 import os
+import shutil
 import subprocess
 
 
-def _git(source, *command):
+def _git(source, *command, **options):
     return subprocess.run(["git", "-C", source, *command], check=True,
-                          stdout=subprocess.PIPE, text=True).stdout.strip()
+                          stdout=subprocess.PIPE, text=True, **options).stdout.strip()
+
+
+def _changes(source, folder):
+    """A commit of what was changed, or nothing. Its index is a copy: any other command of
+    git may have locked the index."""
+    index = os.path.join(folder, "index")
+    shutil.copyfile(os.path.join(
+        source, _git(source, "rev-parse", "--git-path", "index")), index)
+    return _git(source, "stash", "create", env={**os.environ, "GIT_INDEX_FILE": index})
 
 
 def make_dist(source, folder, revision):
@@ -47,7 +57,7 @@ def release(build, source):
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        changed = _git(source, "stash", "create")
+        changed = _changes(source, folder)
         now = [_git(source, "rev-parse", (changed or "HEAD") + "^{tree}"),
                _git(source, "rev-parse", "HEAD")]
         made = os.path.join(folder, "made")
