@@ -102,15 +102,14 @@ void uaio_link_release_locked(struct uaio_req *first,
 static void break_locked(struct uaio_req *req, const struct uaio_req *by,
 			 struct list *ret_startable)
 {
-	enum uaio_in_chain cut = by->sqe.links & UAIO_LINK_QUIET
-					 ? UAIO_CHAIN_CUT_QUIETLY
-					 : UAIO_CHAIN_CUT;
+	bool is_quiet = by->sqe.links & UAIO_LINK_QUIET;
 
 	while (req) {
 		struct uaio_req *next = req->after;
 
 		req->after = NULL;
-		req->sqe.found.in_chain = cut;
+		req->sqe.found.in_chain =
+			is_quiet ? UAIO_CHAIN_CUT_QUIETLY : UAIO_CHAIN_CUT;
 		release_locked(req, CANCEL, ret_startable);
 		req = next;
 	}

@@ -279,7 +279,7 @@ static inline void note_rest(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	}
 	/* A call before may have left some. */
 	if (unlikely(rest != sqe->found.rest))
-		own->found.rest = rest;
+		own->found.rest = rest & 3; /* two bits */
 }
 
 static bool has_nothing(int fd)
