@@ -97,12 +97,25 @@ static bool is_for(const struct uaio_fault *fault, const struct uaio_sqe *sqe)
 	       (!fault->path[0] || is_at_path(fault->path, sqe));
 }
 
+/* Return: whether number n may have the fault. */
+static bool is_among(const struct uaio_fault *fault, uint64_t n)
+{
+	const struct uaio_fault_range *ranges =
+		&uaio_faults.ranges[fault->only];
+
+	for (unsigned i = 0; i < fault->nr_only; i++)
+		if (n >= ranges[i].first && n <= ranges[i].last)
+			return true;
+	return !fault->nr_only;
+}
+
 /* The lock is held. Return: whether the n-th request that fault is for has it. */
 static bool has_locked(const struct uaio_fault *fault, uint64_t n,
 		       uint64_t nr_made)
 {
 	return n > fault->after && (n - fault->after) % fault->every == 0 &&
 	       (!fault->count || nr_made < fault->count) &&
+	       is_among(fault, n) &&
 	       scaled(hash(fault->seed, n, WHETHER), UAIO_FAULT_CERTAIN) <
 		       fault->chance;
 }

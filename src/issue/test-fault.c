@@ -94,6 +94,10 @@ static void conditions_choose_requests_by_their_number(void **state)
 	assert_true(pattern_of("nop:eio@every=16") == 0x8000800080008000);
 	assert_true(pattern_of("nop:eio@every=16,after=1,count=3") ==
 		    0x0001000100010000);
+	assert_true(pattern_of("nop:eio@only=1+3+64") ==
+		    (5 | UINT64_C(1) << 63));
+	assert_true(pattern_of("nop:eio@only=5-8+2,count=4") == 0x72);
+	assert_true(pattern_of("nop:eio@only=1 nop:eio@only=2+4") == 0xb);
 	assert_true(pattern_of("nop:eio@min=1") == 0);
 	assert_true(pattern_of("nop:eio@path=*") == 0);
 	assert_true(pattern_of("read:eio;fsync:eio") == 0);
@@ -117,6 +121,9 @@ static void the_seed_decides_and_nothing_else(void **state)
 	assert_true(pattern_of("nop:eio@p=0.5") != first);
 	assert_true(pattern_of("nop:eio@p=0.000000001,seed=1") == 0);
 	assert_true(pattern_of("nop:eio@p=1,seed=1") == UINT64_MAX);
+	/* A number that is named needs its chance, too. */
+	assert_true(pattern_of("nop:eio@p=0.5,seed=1,only=1-32") ==
+		    (first & UINT32_MAX));
 	/* A limit lets through the first of those that chance chose. */
 	assert_true(pattern_of("nop:eio@p=0.5,seed=1,count=1") ==
 		    (first & -first));

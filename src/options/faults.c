@@ -251,6 +251,37 @@ static int read_path(const struct part *value, struct uaio_fault *fault)
 	return 0;
 }
 
+/* As 3+17-20: the numbers 3 and 17 to 20. */
+static int read_only(struct part part, struct uaio_faults *faults,
+		     struct uaio_fault *fault)
+{
+	struct part range, first;
+	bool is_more = true;
+
+	fault->only = faults->nr_ranges;
+	while (is_more) {
+		struct uaio_fault_range *ret =
+			&faults->ranges[faults->nr_ranges];
+		bool has_last;
+
+		if (faults->nr_ranges == UAIO_FAULT_RANGES_MAX)
+			return -EINVAL;
+		is_more = take(&part, "+", &range);
+		has_last = take(&range, "-", &first);
+		if (read_number(&first, UINT64_MAX, &ret->first) < 0 ||
+		    !ret->first)
+			return -EINVAL;
+		ret->last = ret->first;
+		if (has_last &&
+		    (read_number(&range, UINT64_MAX, &ret->last) < 0 ||
+		     ret->last < ret->first))
+			return -EINVAL;
+		faults->nr_ranges++;
+	}
+	fault->nr_only = faults->nr_ranges - fault->only;
+	return 0;
+}
+
 /* The numbers among the keys. Return: where that of the key belongs, or NULL. */
 static uint64_t *number_of(struct uaio_fault *fault, const struct part *key)
 {
@@ -262,8 +293,8 @@ static uint64_t *number_of(struct uaio_fault *fault, const struct part *key)
 				       : NULL;
 }
 
-static int read_key(struct part part, struct uaio_fault *fault,
-		    const struct expected *expected)
+static int read_key(struct part part, struct uaio_faults *faults,
+		    struct uaio_fault *fault, const struct expected *expected)
 {
 	struct part key, all = part;
 	bool has_value = take(&part, "=", &key);
@@ -283,10 +314,17 @@ static int read_key(struct part part, struct uaio_fault *fault,
 					"places",
 					&all)
 			       : 0;
+	if (has_value && is_word(&key, "only"))
+		return read_only(part, faults, fault) < 0
+			       ? expect(expected,
+					"only= up to 256 numbers from 1, as "
+					"in only=3+17-20",
+					&all)
+			       : 0;
 	if (!has_value || !number)
 		return expect(expected,
-			      "p=, seed=, after=, every=, count=, min= or "
-			      "path= behind the @",
+			      "p=, seed=, after=, every=, count=, only=, min= "
+			      "or path= behind the @",
 			      &all);
 	/* None of every 0, or 0 in all, is none at all. */
 	if (read_number(&part, UINT64_MAX, number) < 0 ||
@@ -297,9 +335,11 @@ static int read_key(struct part part, struct uaio_fault *fault,
 	return 0;
 }
 
-static int read_fault(struct part part, struct uaio_fault *fault,
+/* Read the fault that comes next in *faults. */
+static int read_fault(struct part part, struct uaio_faults *faults,
 		      const struct expected *expected)
 {
+	struct uaio_fault *fault = &faults->faults[faults->nr];
 	struct part operation, kind, key, all = part;
 	bool has_keys;
 
@@ -314,7 +354,7 @@ static int read_fault(struct part part, struct uaio_fault *fault,
 		return -EINVAL;
 	while (has_keys) {
 		has_keys = take(&part, ",", &key);
-		if (read_key(key, fault, expected) < 0)
+		if (read_key(key, faults, fault, expected) < 0)
 			return -EINVAL;
 	}
 	return 0;
@@ -333,7 +373,7 @@ int uaio_faults_parse(const char *text, struct uaio_faults *ret, char *expected,
 			continue;
 		if (ret->nr == UAIO_FAULTS_MAX)
 			return expect(&complaint, "at most 16 faults", &part);
-		if (read_fault(part, &ret->faults[ret->nr], &complaint) < 0)
+		if (read_fault(part, ret, &complaint) < 0)
 			return -EINVAL;
 		ret->nr++;
 	}

@@ -29,6 +29,7 @@ extern const char *const uaio_fault_names[UAIO_NR_FAULT_KINDS];
 enum {
 	UAIO_FAULTS_MAX = 16,
 	UAIO_FAULT_PATH_MAX = 256,
+	UAIO_FAULT_RANGES_MAX = 256,     /* of all faults together */
 	UAIO_FAULT_CERTAIN = 1000000000, /* the chance of what always happens */
 };
 
@@ -44,11 +45,19 @@ struct uaio_fault {
 	uint64_t count;   /* so many have it at most; 0: no limit */
 	uint64_t min_len; /* only those that move so many bytes */
 	char path[UAIO_FAULT_PATH_MAX]; /* of its file: a pattern; "": any */
+	unsigned only;    /* the first range of numbers that may have it */
+	unsigned nr_only; /* how many ranges there are; 0: all numbers may */
+};
+
+/* Numbers of requests. */
+struct uaio_fault_range {
+	uint64_t first, last;
 };
 
 struct uaio_faults {
-	unsigned nr;
+	unsigned nr, nr_ranges;
 	struct uaio_fault faults[UAIO_FAULTS_MAX];
+	struct uaio_fault_range ranges[UAIO_FAULT_RANGES_MAX];
 };
 
 /*
