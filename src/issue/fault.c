@@ -2,8 +2,10 @@
 #include "issue/fault.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -13,6 +15,8 @@
 #include "trace/ring.h"
 #include "options/config.h"
 #include "options/faults.h"
+#include "options/names.h"
+#include "proc/append.h"
 #include "file/file.h"
 #include "op/op.h"
 #include "req/req.h"
@@ -20,6 +24,7 @@
 #include "split/align.h"
 
 enum { RWF_ATOMIC_ = 0x40 }; /* newer than the headers of many a machine */
+enum { VALUE_MAX = 48 };
 
 static struct {
 	struct uaio_lock lock; /* rank FAULT */
@@ -75,19 +80,26 @@ static uint64_t bytes_of(const struct uaio_sqe *sqe)
 	}
 }
 
-static bool is_at_path(const char *pattern, const struct uaio_sqe *sqe)
+/* Return: whether the path of the request's file is known. */
+static bool read_path(const struct uaio_sqe *sqe, char ret_path[PATH_MAX])
 {
-	char link[32], path[PATH_MAX];
+	char link[32];
 	int len;
 
-	if (uaio_optab[sqe->op].has_no_file)
-		return false;
 	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", sqe->fd);
-	len = sys_readlinkat(AT_FDCWD, link, path, sizeof(path) - 1);
+	len = sys_readlinkat(AT_FDCWD, link, ret_path, PATH_MAX - 1);
 	if (len < 0)
 		return false;
-	path[len] = '\0';
-	return uaio_fault_matches(pattern, path);
+	ret_path[len] = '\0';
+	return true;
+}
+
+static bool is_at_path(const char *pattern, const struct uaio_sqe *sqe)
+{
+	char path[PATH_MAX];
+
+	return !uaio_optab[sqe->op].has_no_file && read_path(sqe, path) &&
+	       uaio_fault_matches(pattern, path);
 }
 
 static bool is_for(const struct uaio_fault *fault, const struct uaio_sqe *sqe)
@@ -269,6 +281,63 @@ static void count(enum uaio_fault_kind kind)
 		uaio_stats_add(stats, &stats->nr_faults[kind], 1);
 }
 
+/* Telling of changes */
+
+/* Names of the program's stay in their field of a line. */
+static void clean(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			*text = '?';
+}
+
+static void say_value(const struct uaio_fault *fault,
+		      const struct uaio_sqe *asked, const struct uaio_sqe *sqe,
+		      int64_t late_ns, char ret_text[VALUE_MAX])
+{
+	const char *name = uaio_error_name(fault->error);
+
+	if (fault->kind == UAIO_FAULT_ERROR)
+		(void)snprintf(ret_text, VALUE_MAX, "%s", name ? name : "?");
+	else if (fault->kind == UAIO_FAULT_SHORT)
+		(void)snprintf(ret_text, VALUE_MAX, "%" PRIu64 " of %" PRIu64,
+			       uaio_sqe_bytes(sqe), bytes_of(asked));
+	else
+		(void)snprintf(ret_text, VALUE_MAX, "%" PRId64, late_ns);
+}
+
+/*
+ * For `uaio check`: append a line (fault.h I3) for what fault i has made of number n, which
+ * was asked for and has become sqe. A change that cannot be told of is made all the same.
+ */
+static __attribute__((noinline)) void tell(unsigned i, uint64_t n,
+					   const struct uaio_sqe *asked,
+					   const struct uaio_sqe *sqe,
+					   int64_t late_ns)
+{
+	const struct uaio_fault *fault = &uaio_faults.faults[i];
+	bool has_file = !uaio_optab[asked->op].has_no_file;
+	char to[UAIO_CHECK_DIRECTORY_MAX + 32], value[VALUE_MAX], fd[16] = "-";
+	char line[PATH_MAX + 256];
+	size_t len;
+
+	if (has_file && !asked->is_fixed)
+		(void)snprintf(fd, sizeof(fd), "%d", asked->fd);
+	say_value(fault, asked, sqe, late_ns, value);
+	len = (size_t)snprintf(line, sizeof(line) - PATH_MAX,
+			       "change\t%u\t%" PRIu64 "\t%s\t%s\t%s\t%s\t",
+			       i + 1, n, uaio_fault_names[fault->kind], value,
+			       uaio_op_names[asked->op], fd);
+	if (!has_file || !read_path(asked, line + len))
+		(void)strcpy(line + len, "-");
+	clean(line + len);
+	len += strlen(line + len);
+	line[len] = '\n';
+	(void)snprintf(to, sizeof(to), "%s/%d.changes", uaio_check_directory,
+		       sys_getpid());
+	(void)uaio_append(to, line, len + 1);
+}
+
 void uaio_fault_plan(struct uaio_file *file, struct uaio_sqe *sqe,
 		     struct uaio_fault_plan *ret)
 {
@@ -279,9 +348,13 @@ void uaio_fault_plan(struct uaio_file *file, struct uaio_sqe *sqe,
 	for (unsigned i = 0; i < uaio_faults.nr; i++) {
 		const struct uaio_fault *fault = &uaio_faults.faults[i];
 		uint64_t n = is_for(fault, &asked) ? draw(i) : 0;
+		int64_t delay_ns = ret->delay_ns;
 
-		if (n && add_to_plan(fault, n, file, sqe, ret))
-			count(fault->kind);
+		if (!n || !add_to_plan(fault, n, file, sqe, ret))
+			continue;
+		count(fault->kind);
+		if (unlikely(uaio_check_directory[0]))
+			tell(i, n, &asked, sqe, ret->delay_ns - delay_ns);
 	}
 }
 

@@ -15,6 +15,12 @@
  *       depend on time, threads or other faults, but which request gets which
  *       number is for the threads that submit.
  *   I2  A child of fork() begins with 1.
+ *   I3  Under `uaio check` (uaio_check_directory) each change is told in a line of
+ *       the file PID.changes there, before the request is executed. Its fields, with
+ *       tabs between them, are: change; which fault, from 1; the request's number;
+ *       the kind of fault; what it is (an error's name, "BYTES of BYTES" that are
+ *       moved, or nanoseconds); the operation; the descriptor; its path. A field
+ *       that does not apply is "-", as is the descriptor of a registered file.
  *
  * Context: any thread that has entered (entry.h), without locks; only where
  * uaio_config.has_faults.

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -148,6 +149,43 @@ static void a_file_is_known_by_its_path(void **state)
 	assert_int_equal(result_of(read_of(other, buffer, SIZE)), SIZE);
 	unit_close(fd);
 	unit_close(other);
+}
+
+/* telling of changes */
+
+static void changes_are_told_only_to_who_checks(void **state)
+{
+	char folder[] = "/tmp/uaio-fault-XXXXXX", name[64], told[1024] = "";
+	char path[64] = "", link[32], expected[1024], buffer[SIZE];
+	int fd = unit_numbered_file(true, 1), file;
+	int64_t res[4];
+
+	(void)state;
+	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	assert_true(readlink(link, path, sizeof(path) - 1) > 0);
+	assert_non_null(mkdtemp(folder));
+	(void)snprintf(name, sizeof(name), "%s/%d.changes", folder, getpid());
+	for (unsigned is_told = 0; is_told < 2; is_told++) {
+		have("read:short@only=2 nop:delay=1us@count=1 read:eio@only=4");
+		strcpy(uaio_check_directory, is_told ? folder : "");
+		for (unsigned i = 0; i < NR_ELEMENTS(res); i++)
+			res[i] = result_of(read_of(fd, buffer, SIZE));
+		(void)result_of(nop(0));
+		assert_int_equal(access(name, F_OK), is_told ? 0 : -1);
+	}
+	uaio_check_directory[0] = '\0';
+	file = open(name, O_RDONLY | O_CLOEXEC);
+	assert_true(file >= 0 && read(file, told, sizeof(told) - 1) > 0);
+	close(file);
+	(void)unlink(name);
+	(void)rmdir(folder);
+	(void)snprintf(expected, sizeof(expected),
+		       "change\t1\t2\tshort\t%d of %d\tpread\t%d\t%s\n"
+		       "change\t3\t4\terror\tEIO\tpread\t%d\t%s\n"
+		       "change\t2\t1\tdelay\t1000\tnop\t-\t-\n",
+		       (int)res[1], SIZE, fd, path, fd, path);
+	assert_string_equal(told, expected);
+	unit_close(fd);
 }
 
 /* errors */
@@ -562,6 +600,7 @@ int main(void)
 		FAULT_TEST(conditions_choose_requests_by_their_number),
 		FAULT_TEST(the_seed_decides_and_nothing_else),
 		FAULT_TEST(a_file_is_known_by_its_path),
+		FAULT_TEST(changes_are_told_only_to_who_checks),
 		FAULT_TEST(an_error_takes_the_place_of_the_call),
 		FAULT_TEST(a_request_that_would_wait_ends_with_its_error),
 		FAULT_TEST(what_is_refused_is_not_counted),

@@ -18,6 +18,7 @@
 #include "options/config.h"
 #include "options/options.h"
 #include "options/variables.h"
+#include "proc/append.h"
 #include "proc/process.h"
 #include "req/stats.h"
 #include "life/life.h"
@@ -77,18 +78,6 @@ void uaio_report_say(const char *line)
 		(void)sys_write(STDERR_FILENO, line, strlen(line));
 }
 
-/* A write beyond the limit of files' sizes would raise SIGXFSZ. */
-static bool is_beyond_limit(int fd, const struct uaio_text *text)
-{
-	struct rlimit limit;
-	struct stat st;
-
-	return sys_getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
-	       limit.rlim_cur != RLIM_INFINITY && sys_fstat(fd, &st) == 0 &&
-	       S_ISREG(st.st_mode) &&
-	       (uint64_t)st.st_size + text->len > limit.rlim_cur;
-}
-
 static int append(const char *path, const struct uaio_text *text)
 {
 	int fd = sys_openat(AT_FDCWD, path,
@@ -97,7 +86,7 @@ static int append(const char *path, const struct uaio_text *text)
 
 	if (fd < 0)
 		return fd;
-	written = is_beyond_limit(fd, text)
+	written = uaio_append_exceeds(fd, text->len)
 			  ? -EFBIG
 			  : sys_write(fd, text->buf, text->len);
 	(void)sys_close(fd);

@@ -13,6 +13,7 @@
 
 struct uaio_config uaio_config;
 struct uaio_faults uaio_faults;
+char uaio_check_directory[UAIO_CHECK_DIRECTORY_MAX];
 
 static void say(char *line)
 {
@@ -108,6 +109,15 @@ static void load_faults(void)
 						   &uaio_faults, NULL, 0) == 0;
 }
 
+/* Only `uaio check` sets it, to a path that is not too long. */
+static void load_check(void)
+{
+	const char *directory = secure_getenv(UAIO_CHECK_VARIABLE);
+
+	if (directory && strlen(directory) < sizeof(uaio_check_directory))
+		strcpy(uaio_check_directory, directory);
+}
+
 void uaio_config_load(void)
 {
 	uaio_config = (struct uaio_config){
@@ -138,6 +148,7 @@ void uaio_config_load(void)
 	check_fixed();
 	load_threads();
 	load_faults();
+	load_check();
 	if (uaio_config.is_verbose) {
 		char line[] = "uaio: library: libaio, the six AIO calls of "
 			      "syscall(2) and what moves rings or closes "

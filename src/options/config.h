@@ -13,6 +13,7 @@
 
 #include "options/faults.h"
 #include "options/options.h"
+#include "options/variables.h"
 
 struct uaio_config {
 	uint64_t max_nr;   /* quota of events over all contexts; 0: none */
@@ -45,6 +46,9 @@ struct uaio_config {
 
 extern struct uaio_config uaio_config; /* the rest: immutable after load */
 extern struct uaio_faults uaio_faults; /* immutable after load */
+
+/* The value of UAIO_CHECK_VARIABLE; "": not set. Immutable after load. */
+extern char uaio_check_directory[UAIO_CHECK_DIRECTORY_MAX];
 
 void uaio_config_load(void);
 

@@ -21,7 +21,16 @@
 /* The process that `uaio run` has become: the only one to report that it did nothing. */
 #define UAIO_RUN_PID_VARIABLE "UAIO_RUN_PID"
 
-enum { UAIO_VARIABLE_COMPLAINT_MAX = 160 };
+/*
+ * The directory in which `uaio check` looks for files of the processes that it has
+ * started. The library appends to them only where this variable is set.
+ */
+#define UAIO_CHECK_VARIABLE "UAIO_CHECK"
+
+enum {
+	UAIO_CHECK_DIRECTORY_MAX = 256,
+	UAIO_VARIABLE_COMPLAINT_MAX = 160,
+};
 
 /*
  * @entry is of the environment, NAME=VALUE. @ignored is the value of
