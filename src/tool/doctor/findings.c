@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "options/names.h"
+#include "tool/common/json.h"
 #include "tool/tool.h"
 
 enum { SUBJECT_COLUMNS = 17 };
@@ -168,51 +169,10 @@ void uaio_findings_print(const struct uaio_findings *findings, bool is_brief)
  * JSON
  */
 
-/* Return: how many bytes at text are a character of UTF-8; 0: they are none. */
-static size_t utf8_length(const unsigned char *text)
-{
-	size_t nr = *text < 0x80   ? 1
-		    : *text < 0xc2 ? 0
-		    : *text < 0xe0 ? 2
-		    : *text < 0xf0 ? 3
-		    : *text < 0xf5 ? 4
-				   : 0;
-
-	for (size_t i = 1; i < nr; i++)
-		if ((text[i] & 0xc0) != 0x80)
-			return 0;
-	return nr;
-}
-
-static void put_json(const char *text)
-{
-	const unsigned char *at = (const unsigned char *)text;
-
-	putchar('"');
-	while (*at) {
-		size_t nr = utf8_length(at);
-
-		if (!nr) {
-			putchar('?');
-			at++;
-		} else if (*at < ' ' || *at == 0x7f) {
-			printf("\\u%04x", *at++);
-		} else {
-			if (*at == '"' || *at == '\\')
-				putchar('\\');
-			at += fwrite(at, 1, nr, stdout);
-		}
-	}
-	putchar('"');
-}
-
 static void put_member(const char *name, const char *text)
 {
 	printf(", \"%s\": ", name);
-	if (text)
-		put_json(text);
-	else
-		fputs("null", stdout);
+	uaio_json_text(stdout, text);
 }
 
 void uaio_findings_print_json(const struct uaio_findings *findings)
