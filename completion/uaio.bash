@@ -30,8 +30,8 @@ _uaio_values() {
 	esac
 }
 
-# The place of the command that `uaio run` or `uaio trace` is to start; of the cursor if that is
-# where it would be, and nothing if the cursor is in the options.
+# The place of the command that `uaio run`, `trace` or `check` is to start; of the cursor if
+# that is where it would be, and nothing if the cursor is in the options.
 _uaio_command() {
 	local at=2
 	while ((at < COMP_CWORD)); do
@@ -62,7 +62,7 @@ _uaio() {
 		return
 	fi
 	case $subcommand in
-	run | trace) at=$(_uaio_command) ;;
+	run | trace | check) at=$(_uaio_command) ;;
 	esac
 	if [ -n "$at" ] && ((at < COMP_CWORD)) && declare -F _command_offset >/dev/null; then
 		_command_offset "$at"

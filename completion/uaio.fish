@@ -25,5 +25,5 @@ end
 complete -c uaio -f
 complete -c uaio -n 'test (count (commandline -opc)) -eq 1' -a '(__uaio_subcommands) --help --version'
 complete -c uaio -n 'test (count (commandline -opc)) -gt 1; and string match -q -- "-*" (commandline -ct)' -a '(__uaio_options) (__uaio_values)'
-complete -c uaio -n '__fish_seen_subcommand_from run trace' -a '(__fish_complete_subcommand --fcs-skip=2)'
+complete -c uaio -n '__fish_seen_subcommand_from run trace check' -a '(__fish_complete_subcommand --fcs-skip=2)'
 complete -c uaio -n '__fish_seen_subcommand_from doctor bench' -F

@@ -40,7 +40,7 @@ _uaio() {
 	done
 	shift words
 	(( CURRENT-- ))
-	if [[ $subcommand == (run|trace) ]]; then
+	if [[ $subcommand == (run|trace|check) ]]; then
 		_arguments -A '-*' $found '(-)1:command: _command_names -e' \
 			'*:: : _normal'
 	else

@@ -22,6 +22,7 @@ enum {
  */
 int uaio_run_main(int argc, char **argv);
 int uaio_trace_main(int argc, char **argv);
+int uaio_check_main(int argc, char **argv);
 int uaio_bench_main(int argc, char **argv);
 int uaio_doctor_main(int argc, char **argv);
 int uaio_stat_main(int argc, char **argv);

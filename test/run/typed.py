@@ -82,7 +82,7 @@ def _(tool):
 
 @case("an option that is none is told where the options are")
 def _(tool):
-    for command in ("run", "doctor", "stat", "top", "trace"):
+    for command in ("run", "doctor", "stat", "top", "trace", "check"):
         where = f"see uaio {command} --help"
         for option in ("--no-such", "-Z"):
             tool.exec(tool.uaio, command, option).expect(
@@ -98,8 +98,9 @@ def _(tool):
 
 @case("an option of uaio run is told where to type it")
 def _(tool):
-    tool.exec(tool.uaio, "trace", "--uring=always", "true").expect_refusal(
-        2, "uaio trace -- uaio run --uring=always ...)")
+    for command in ("trace", "check"):
+        tool.exec(tool.uaio, command, "--uring=always", "true").expect_refusal(
+            2, f"uaio {command} -- uaio run --uring=always ...)")
     tool.exec(tool.uaio, "doctor", "--trap", "true").expect_refusal(
         2, "one of uaio run: uaio run --trap ...)")
 

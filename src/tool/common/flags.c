@@ -55,16 +55,16 @@ static void say_unknown(const char *command, const char *word,
 			const struct option *flags)
 {
 	const char *like = like_of(word, flags);
+	const char *before = !strcmp(command, "trace")   ? "trace -- uaio run "
+			     : !strcmp(command, "check") ? "check -- uaio run "
+							 : "run ";
 
 	if (strcmp(command, "run") && !strncmp(word, "--", 2) &&
 	    is_of_run(word))
 		(void)uaio_diag(0,
 				"%s: %s: no such option (it is one of uaio "
 				"run: uaio %s%s ...); see uaio %s --help",
-				command, word,
-				strcmp(command, "trace") ? "run "
-							 : "trace -- uaio run ",
-				word, command);
+				command, word, before, word, command);
 	else if (like)
 		(void)uaio_diag(0, "%s: %s: no such option; did you mean --%s?",
 				command, word, like);

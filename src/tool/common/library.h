@@ -20,6 +20,9 @@
 
 #define UAIO_LIBRARY "libuaio.so.0"
 
+/* Beside it, and in front of it: has the library see what memory the program frees. */
+#define UAIO_CHECK_LIBRARY "libuaio-check.so"
+
 /*
  * Finds the library's directory and writes its canonical path to @ret_dir. A
  * path that LD_PRELOAD or LD_LIBRARY_PATH could not hold is refused.
@@ -64,7 +67,8 @@ bool uaio_locate(const char *dir, const char *relative,
 /*
  * Puts the library in @dir first in LD_PRELOAD, and @dir first in
  * LD_LIBRARY_PATH: it has the links that bear libaio's names. Lets programs with
- * AddressSanitizer start in spite of that.
+ * AddressSanitizer start in spite of that. In the environment of `uaio check`
+ * (UAIO_CHECK_VARIABLE) libuaio-check.so comes before the library, if it is there.
  *
  * Return: 0, or -ENOMEM.
  */

@@ -15,8 +15,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "options/variables.h"
 
 typedef bool (*is_kept_fn)(const char *item, size_t len, const char *first);
+
+static bool is_name(const char *name, const char *text, size_t len)
+{
+	return len == strlen(name) && !memcmp(name, text, len);
+}
 
 /*
  * Drops the library of any build: with two engines in a process, each would
@@ -29,8 +37,8 @@ static bool is_other_library(const char *item, size_t len, const char *first)
 	size_t name_len = len - (size_t)(name - item);
 
 	(void)first;
-	return len > 0 && (name_len != strlen(UAIO_LIBRARY) ||
-			   memcmp(name, UAIO_LIBRARY, name_len));
+	return len > 0 && !is_name(UAIO_LIBRARY, name, name_len) &&
+	       !is_name(UAIO_CHECK_LIBRARY, name, name_len);
 }
 
 /* Keeps empty items, which mean the working directory. */
@@ -92,13 +100,25 @@ static int allow_sanitizer(void)
 	return r < 0 ? -ENOMEM : 0;
 }
 
+/* What stands in front in LD_PRELOAD. */
+static void list_libraries(const char *dir, char *list, size_t room)
+{
+	char shim[PATH_MAX];
+
+	(void)snprintf(shim, sizeof(shim), "%s/" UAIO_CHECK_LIBRARY, dir);
+	if (getenv(UAIO_CHECK_VARIABLE) && !access(shim, R_OK))
+		(void)snprintf(list, room, "%s:%s/" UAIO_LIBRARY, shim, dir);
+	else
+		(void)snprintf(list, room, "%s/" UAIO_LIBRARY, dir);
+}
+
 int uaio_preload_set(const char *dir)
 {
-	char library[PATH_MAX];
+	char libraries[2 * PATH_MAX];
 	int r;
 
-	snprintf(library, sizeof(library), "%s/" UAIO_LIBRARY, dir);
-	r = prepend("LD_PRELOAD", " :", library, is_other_library);
+	list_libraries(dir, libraries, sizeof(libraries));
+	r = prepend("LD_PRELOAD", " :", libraries, is_other_library);
 	if (r < 0)
 		return r;
 	r = prepend("LD_LIBRARY_PATH", ":;", dir, is_other_directory);

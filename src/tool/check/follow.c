@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The command runs in a child process, as under `uaio run`. Signals that are sent to us go
+ * on to it, so that who sends one need not know which of the two processes is which.
+ *
+ * Tested by test/run/check.py.
+ */
+#include "tool/check/check.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "options/variables.h"
+#include "tool/common/children.h"
+#include "tool/tool.h"
+
+enum {
+	PERIOD_NS = 100000000, /* between two looks at the files */
+	NR_PERIODS_AFTER = 10, /* for what the command leaves behind */
+};
+
+struct command {
+	pid_t pid;
+	bool has_ended;
+	int status; /* as waitpid() has it */
+};
+
+/* How signals were before, which the command inherits. */
+struct before {
+	sigset_t mask;
+	struct sigaction child;
+};
+
+/*
+ * Block all signals that we can pass on; they are taken one by one. Not those that stop
+ * and continue: the terminal sends them to the command as well. Not those of a fault.
+ */
+static void block_signals(struct before *ret_before)
+{
+	static const int left[] = {
+		SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT, SIGKILL, SIGSEGV,
+		SIGBUS,  SIGFPE,  SIGILL,  SIGTRAP, SIGSYS,  SIGABRT,
+	};
+	struct sigaction wait = { .sa_handler = SIG_DFL };
+	sigset_t blocked;
+
+	(void)sigfillset(&blocked);
+	for (unsigned i = 0; i < sizeof(left) / sizeof(left[0]); i++)
+		(void)sigdelset(&blocked, left[i]);
+	(void)sigprocmask(SIG_BLOCK, &blocked, &ret_before->mask);
+	/* Children are waited for, even if our parent ignores its own. */
+	(void)sigaction(SIGCHLD, &wait, &ret_before->child);
+}
+
+static void restore_signals(const struct before *before)
+{
+	(void)sigaction(SIGCHLD, &before->child, NULL);
+	(void)sigprocmask(SIG_SETMASK, &before->mask, NULL);
+}
+
+/* Wait for a signal, for so long. Return: its number, or 0. */
+static int next_signal(siginfo_t *ret_info)
+{
+	const struct timespec period = { .tv_nsec = PERIOD_NS };
+	sigset_t taken;
+	int signal_number;
+
+	(void)sigprocmask(SIG_BLOCK, NULL, &taken);
+	/* Who reads our output has gone: writing says so as well. */
+	(void)sigdelset(&taken, SIGPIPE);
+	signal_number = sigtimedwait(&taken, ret_info, &period);
+	return signal_number > 0 ? signal_number : 0;
+}
+
+/* A terminal sends its signals to all its processes, and so to the command, too. */
+static bool is_of_terminal(int signal_number, const siginfo_t *info)
+{
+	return info->si_code > 0 &&
+	       (signal_number == SIGINT || signal_number == SIGQUIT ||
+		signal_number == SIGHUP || signal_number == SIGWINCH);
+}
+
+static void pass_on(const struct command *command, int signal_number,
+		    const siginfo_t *info)
+{
+	if (signal_number && signal_number != SIGCHLD && !command->has_ended &&
+	    !is_of_terminal(signal_number, info))
+		(void)kill(command->pid, signal_number);
+}
+
+/* Take the status of those that have ended. Return: whether there are others. */
+static bool reap(struct command *command)
+{
+	pid_t pid;
+	int status;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		if (pid == command->pid) {
+			command->has_ended = true;
+			command->status = status;
+		}
+	return pid == 0;
+}
+
+/* Become the command. Return: the exit status, if that fails. */
+static int become(char **argv, const char *dir, const char *faults)
+{
+	static char run[] = "run", always[] = "--uring=always";
+	static char fault[] = "--fault", end[] = "--";
+	size_t nr = 0, front = 0;
+	char **args;
+
+	while (argv[nr])
+		nr++;
+	args = calloc(nr + 6, sizeof(*args));
+	if (!args || setenv(UAIO_CHECK_VARIABLE, dir, 1))
+		return uaio_diag(EXIT_REFUSED, "%s", strerror(ENOMEM));
+	args[front++] = run;
+	args[front++] = always;
+	if (faults) {
+		args[front++] = fault;
+		args[front++] = (char *)faults;
+	}
+	args[front++] = end;
+	memcpy(args + front, argv, nr * sizeof(*args));
+	optind = 0; /* getopt begins anew */
+	return uaio_run_main((int)(front + nr), args);
+}
+
+/*
+ * Read what the command's processes write, until it has ended. What it leaves behind may be
+ * about to end, too, as a server that its test has killed.
+ */
+static void follow(struct command *command, struct uaio_check_files *files,
+		   bool *ret_leaves_some)
+{
+	int nr_periods = 0;
+	bool has_more = true;
+
+	while (has_more &&
+	       (!command->has_ended || nr_periods < NR_PERIODS_AFTER)) {
+		siginfo_t info;
+		int signal_number = next_signal(&info);
+
+		pass_on(command, signal_number, &info);
+		has_more = reap(command);
+		if (signal_number)
+			continue;
+		uaio_check_files_read(files, false);
+		nr_periods += command->has_ended;
+	}
+	uaio_check_files_read(files, true);
+	*ret_leaves_some = has_more;
+}
+
+static int make_directory(char ret_dir[64])
+{
+	const char *temporary = getenv("TMPDIR");
+
+	if (!temporary || *temporary != '/' || strlen(temporary) > 40)
+		temporary = "/tmp";
+	(void)snprintf(ret_dir, 64, "%s/uaio-check-XXXXXX", temporary);
+	return mkdtemp(ret_dir) ? 0 : -errno;
+}
+
+void uaio_check_remove(const char *dir)
+{
+	DIR *entries = opendir(dir);
+	const struct dirent *entry;
+
+	while (entries && (entry = readdir(entries)))
+		(void)unlinkat(dirfd(entries), entry->d_name, 0);
+	if (entries)
+		(void)closedir(entries);
+	(void)rmdir(dir);
+}
+
+static int start(struct command *command, char **argv, const char *dir,
+		 const char *faults, const struct before *before, int *refused)
+{
+	command->pid = fork();
+	if (command->pid < 0)
+		return -errno;
+	if (command->pid == 0) {
+		int status;
+
+		restore_signals(before);
+		status = become(argv, dir, faults);
+		/* relaxed: the parent waits for our end */
+		store_relaxed(refused, 1);
+		_exit(status);
+	}
+	return 0;
+}
+
+int uaio_check_follow(struct uaio_check_run *ret_run,
+		      struct uaio_check_files *files, char **argv,
+		      const char *faults)
+{
+	struct command command = { 0 };
+	struct before before;
+	int *refused = uaio_shared_new(sizeof(*refused));
+	int r = refused ? make_directory(ret_run->dir) : -ENOMEM;
+
+	if (!r) {
+		block_signals(&before);
+		r = uaio_check_files_open(files, ret_run->dir);
+		prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+		if (!r)
+			r = start(&command, argv, ret_run->dir, faults, &before,
+				  refused);
+		if (!r)
+			follow(&command, files, &ret_run->leaves_some);
+		if (files->dir)
+			uaio_check_files_close(files);
+		if (r)
+			uaio_check_remove(ret_run->dir);
+		restore_signals(&before);
+		ret_run->status = command.status;
+		ret_run->is_refused = load_relaxed(refused);
+	}
+	uaio_shared_free(refused, sizeof(*refused));
+	return r ? uaio_diag(EXIT_REFUSED, "check: %s: %s", ret_run->dir,
+			     strerror(-r))
+		 : 0;
+}
+
+int uaio_check_end_as(int status)
+{
+	static const struct rlimit none;
+	int signal_number = WTERMSIG(status);
+	sigset_t one;
+
+	if (WIFEXITED(status))
+		return WEXITSTATUS(status);
+	/* The core file is the command's. */
+	(void)setrlimit(RLIMIT_CORE, &none);
+	(void)sigemptyset(&one);
+	(void)sigaddset(&one, signal_number);
+	(void)signal(signal_number, SIG_DFL);
+	(void)sigprocmask(SIG_UNBLOCK, &one, NULL);
+	(void)raise(signal_number);
+	return 128 + signal_number;
+}
