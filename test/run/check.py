@@ -89,9 +89,17 @@ def _(tool):
         "(thread 7 worker)\n", "\nit was?[1m freed\n",
         "freed here:\n    #0 0x1010 in drop+0x10 (/no/program+0x10)\n",
         "submitted here:\n    #0 0x2010 in submit+0x20 (/no/program+0x2010)\n",
-        "request: READ fd=5 address=0x1000 bytes=4096\n", "\nrule:    aio(7)",
+        "request: READ fd=5 address=0x1000 bytes=4096\n",
+        "\nrule:    The memory of a request stays valid",
         "\nhelp:    Free the memory", "uaio: check: 1 error at 1 place\n")
     expect([line for line in outcome.err.splitlines() if len(line) > 80], [], "long")
+    # A stack is shown once, and up to main().
+    stack = ("frame\\t0x1\\t-\\t0\\t-\\tin main /m.c:1\\n"
+             "frame\\t0x2\\t-\\t0\\t-\\tin start /s.c:1\\n")
+    outcome = check(tool, write("report\\taiocb-in-flight\\nstack\\tnow\\n" + stack
+                                + "stack\\tsubmitted\\n" + stack + "end\\n"))
+    expect_words(outcome.expect(99, err=None),
+                 "\n  submitted again here:\n    #0 0x1 in main /m.c:1\nrule:")
     # What the command does not know.
     outcome = check(tool, write("report\\tof-the-future\\nwhat\\tx\\nsome\\tthing\\nend\\n"))
     expect_words(outcome.expect(99, err=None), "uaio check: of-the-future\nx\n")

@@ -4,13 +4,10 @@
 
 #include <string.h>
 
-#define VALID                                                                \
-	"aio(7), NOTES: the control block and the buffer stay valid until "  \
-	"the "                                                               \
-	"operation completes. io_uring_enter(2) and io_submit(2) transfer "  \
-	"the "                                                               \
-	"data between submission and completion; of IORING_OP_SEND_ZC, the " \
-	"notification ends the use of the buffer."
+#define VALID                                                                  \
+	"The memory of a request stays valid until its completion (aio(7), "   \
+	"NOTES). io_uring_enter(2) and io_submit(2) transfer the data at any " \
+	"time until then; of IORING_OP_SEND_ZC, until the notification."
 
 static const struct uaio_check_kind kinds[] = {
 	{
@@ -43,11 +40,10 @@ static const struct uaio_check_kind kinds[] = {
 		"overlap-in-flight",
 		"Two requests in flight use the same memory, and at least one "
 		"writes to it.",
-		"found here",
-		"aio_read(3) and aio_write(3), NOTES: nothing else accesses "
-		"the buffer during the operation. io_uring_enter(2) executes "
-		"requests that are not linked in any order, also at the same "
-		"time.",
+		"the request was submitted here",
+		"Nothing else accesses the buffer during the operation "
+		"(aio_read(3), NOTES). io_uring_enter(2) and io_submit(2) "
+		"execute requests in any order, also at the same time.",
 		"Give each request memory of its own, or submit the second "
 		"after the first has completed.",
 	},
@@ -56,9 +52,9 @@ static const struct uaio_check_kind kinds[] = {
 		"The program changed memory that a request in flight was to "
 		"write or send.",
 		"found here, at the completion",
-		"aio(7), NOTES: the buffer does not change while the operation "
-		"is in progress. io_uring_enter(2) and io_submit(2) read it at "
-		"some time before the completion.",
+		"The buffer does not change while the operation is in progress "
+		"(aio(7), NOTES). io_uring_enter(2) and io_submit(2) read it "
+		"at any time until the completion.",
 		"Fill the buffer before the request is submitted, and use "
 		"another one until the completion was taken.",
 	},
@@ -67,10 +63,10 @@ static const struct uaio_check_kind kinds[] = {
 		"The program changed a provided buffer that belonged to the "
 		"kernel.",
 		"found here",
-		"io_uring_register_buf_ring(3), DESCRIPTION, and "
-		"IORING_OP_PROVIDE_BUFFERS in io_uring_enter(2): the kernel "
-		"chooses one of the buffers when data is there. A buffer is "
-		"the kernel's until a completion has its id.",
+		"A provided buffer is the kernel's until a completion has its "
+		"id: the kernel chooses it when there is data "
+		"(io_uring_register_buf_ring(3), DESCRIPTION; "
+		"IORING_OP_PROVIDE_BUFFERS in io_uring_enter(2)).",
 		"Touch a buffer only between the completion with its id and "
 		"the call that provides it again.",
 	},
@@ -78,8 +74,8 @@ static const struct uaio_check_kind kinds[] = {
 		"aiocb-in-flight",
 		"An aiocb was submitted again while its request was in flight.",
 		"submitted again here",
-		"aio_read(3) and aio_write(3), NOTES: the result is undefined "
-		"if two operations use one aiocb at the same time.",
+		"Two operations do not use one aiocb at the same time "
+		"(aio_read(3), NOTES).",
 		"Use an aiocb for each request, or wait until aio_error() is "
 		"no longer EINPROGRESS.",
 	},
@@ -87,16 +83,17 @@ static const struct uaio_check_kind kinds[] = {
 		"aio-return-twice",
 		"aio_return() was called twice for one request.",
 		"the second call",
-		"aio_return(3), DESCRIPTION: it is called once for each "
-		"request.",
+		"aio_return() is called once for each request (aio_return(3), "
+		"DESCRIPTION).",
 		"Keep the result of the first call.",
 	},
 	{
 		"aio-return-missing",
 		"aio_return() was never called for a request that completed.",
 		"found here",
-		"aio_return(3), DESCRIPTION: it is called once for each "
-		"request, when aio_error() is no longer EINPROGRESS.",
+		"aio_return() is called once for each request, when "
+		"aio_error() is no longer EINPROGRESS (aio_return(3), "
+		"DESCRIPTION).",
 		"Call aio_return() for each request that completed, also for "
 		"those that failed.",
 	},
@@ -105,9 +102,10 @@ static const struct uaio_check_kind kinds[] = {
 		"A ring was closed while requests in flight used memory of the "
 		"program.",
 		"closed here",
-		"io_uring_queue_exit(3), DESCRIPTION, unmaps the rings and "
-		"closes the descriptor. Requests in flight may go on "
-		"afterwards, and no completion tells of their end.",
+		"The memory of a request stays valid until its completion, "
+		"which nobody gets after io_uring_queue_exit(3): it unmaps "
+		"the ring and closes it (DESCRIPTION), and requests in flight "
+		"may go on.",
 		"Cancel the requests, and take their completions, before the "
 		"ring is closed.",
 	},
@@ -116,8 +114,9 @@ static const struct uaio_check_kind kinds[] = {
 		"A request was submitted with memory that the program may not "
 		"use.",
 		"submitted here",
-		"io_uring_enter(2), io_submit(2), aio(7): the memory of a "
-		"request is that of the program for as many bytes as it says.",
+		"The program has all the memory that a request names "
+		"(io_uring_enter(2), io_submit(2) and aio(7): addresses and "
+		"lengths).",
 		"Look at the checker's own report above for the memory; "
 		"compare its size with that of the request.",
 	},
@@ -125,8 +124,8 @@ static const struct uaio_check_kind kinds[] = {
 		"uninitialised",
 		"A request writes or sends memory that was never initialised.",
 		"submitted here",
-		"write(2), send(2): the bytes of the buffer go to the file or "
-		"the peer as they are.",
+		"All bytes of the buffer go to the file or the peer "
+		"(write(2), send(2)).",
 		"Initialise the memory, or write fewer bytes.",
 	},
 };

@@ -70,6 +70,13 @@ static void print_frame(FILE *to, const struct uaio_check_frame *frame,
 	putc('\n', to);
 }
 
+/* What calls main() is no part of the program. */
+static bool is_main(const struct uaio_check_frame *frame)
+{
+	return frame->nr_lines &&
+	       !strcmp(frame->lines[frame->nr_lines - 1].function, "main");
+}
+
 static void print_stack(FILE *to, const char *heading,
 			const struct uaio_check_stack *stack)
 {
@@ -78,8 +85,37 @@ static void print_stack(FILE *to, const char *heading,
 	if (!stack->nr)
 		return;
 	fprintf(to, "  %s:\n", heading);
-	for (unsigned i = 0; i < stack->nr; i++)
+	for (unsigned i = 0; i < stack->nr; i++) {
 		print_frame(to, &stack->frames[i], &number);
+		if (is_main(&stack->frames[i]))
+			break;
+	}
+}
+
+static bool is_same(const struct uaio_check_stack *one,
+		    const struct uaio_check_stack *other)
+{
+	if (one->nr != other->nr)
+		return false;
+	for (unsigned i = 0; i < one->nr; i++)
+		if (one->frames[i].pc != other->frames[i].pc)
+			return false;
+	return true;
+}
+
+static void print_stacks(FILE *to, const struct uaio_report *report,
+			 const struct uaio_check_kind *kind)
+{
+	const struct uaio_check_stack *stacks = report->stacks;
+
+	print_stack(to, kind ? kind->now : "found here",
+		    &stacks[UAIO_CHECK_NOW]);
+	/* Some errors are found when the request is submitted. */
+	if (!is_same(&stacks[UAIO_CHECK_NOW], &stacks[UAIO_CHECK_SUBMITTED]))
+		print_stack(to, "the request was submitted here",
+			    &stacks[UAIO_CHECK_SUBMITTED]);
+	print_stack(to, "the other request was submitted here",
+		    &stacks[UAIO_CHECK_OTHER]);
 }
 
 static void print_request(FILE *to, const char *label,
@@ -111,12 +147,7 @@ void uaio_check_print(FILE *to, const struct uaio_report *report)
 		fprintf(to, "%s\n", report->what);
 	else if (kind)
 		fprintf(to, "%s\n", kind->explanation);
-	print_stack(to, kind ? kind->now : "found here",
-		    &report->stacks[UAIO_CHECK_NOW]);
-	print_stack(to, "the request was submitted here",
-		    &report->stacks[UAIO_CHECK_SUBMITTED]);
-	print_stack(to, "the other request was submitted here",
-		    &report->stacks[UAIO_CHECK_OTHER]);
+	print_stacks(to, report, kind);
 	print_request(to, "request:", &report->request);
 	print_request(to, "other:", &report->other);
 	if (kind) {
