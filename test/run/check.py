@@ -93,6 +93,9 @@ def _(tool):
         "\nrule:    The memory of a request stays valid",
         "\nhelp:    Free the memory", "uaio: check: 1 error at 1 place\n")
     expect([line for line in outcome.err.splitlines() if len(line) > 80], [], "long")
+    outcome = check(tool, write(report(what=" ".join(["nine-of-9"] * 20))))
+    expect_words(outcome.expect(99, err=None),
+                 "\n" + 2 * (" ".join(["nine-of-9"] * 8) + "\n") + "nine-of-9 ")
     # A stack is shown once, and up to main().
     stack = ("frame\\t0x1\\t-\\t0\\t-\\tin main /m.c:1\\n"
              "frame\\t0x2\\t-\\t0\\t-\\tin start /s.c:1\\n")

@@ -13,25 +13,32 @@
 
 enum { COLUMNS = 80, LABEL = 9 };
 
-/* Print words, and break lines between them. */
-static void print_text(FILE *to, const char *label, const char *text)
+/* Print words from that column on, and break lines between them. */
+static void print_words(FILE *to, size_t indent, const char *text)
 {
-	size_t column = LABEL;
+	size_t column = indent;
 
-	fprintf(to, "%-*s", LABEL - 1, label);
 	while (*text) {
 		size_t len = strcspn(text, " ");
+		bool is_first = column == indent;
 
-		if (column + len >= COLUMNS && column > LABEL) {
-			fprintf(to, "\n%*s", LABEL - 1, "");
-			column = LABEL;
+		if (column + len >= COLUMNS && !is_first) {
+			fprintf(to, "\n%*s", (int)indent, "");
+			column = indent;
+			is_first = true;
 		}
-		fprintf(to, " %.*s", (int)len, text);
-		column += len + 1;
+		fprintf(to, "%s%.*s", is_first ? "" : " ", (int)len, text);
+		column += len + !is_first;
 		text += len;
 		text += strspn(text, " ");
 	}
 	putc('\n', to);
+}
+
+static void print_text(FILE *to, const char *label, const char *text)
+{
+	fprintf(to, "%-*s", LABEL, label);
+	print_words(to, LABEL, text);
 }
 
 static void print_module(FILE *to, const struct uaio_check_frame *frame)
@@ -143,10 +150,9 @@ void uaio_check_print(FILE *to, const struct uaio_report *report)
 			report->thread ? " " : "",
 			report->thread ? report->thread : "");
 	putc('\n', to);
-	if (report->what)
-		fprintf(to, "%s\n", report->what);
-	else if (kind)
-		fprintf(to, "%s\n", kind->explanation);
+	if (report->what || kind)
+		print_words(to, 0,
+			    report->what ? report->what : kind->explanation);
 	print_stacks(to, report, kind);
 	print_request(to, "request:", &report->request);
 	print_request(to, "other:", &report->other);
