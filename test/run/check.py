@@ -6,7 +6,9 @@ same.
 """
 import json
 import os
+import pty
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -123,7 +125,7 @@ def _(tool):
 def _(tool):
     with subprocess.Popen(
             [tool.uaio, "check", "sh", "-c", write(report()) + "read line; exit 4"],
-            env=environment(), stdin=subprocess.PIPE, stderr=subprocess.PIPE,
+            env=environment(TMPDIR=tool.scratch), stdin=subprocess.PIPE, stderr=subprocess.PIPE,
             text=True) as process:
         line = ""
         while "help:" not in line:
@@ -148,19 +150,52 @@ def _(tool):
 def _(tool):
     script = write(SUMMARY) + "trap 'echo got it; exit 3' USR1; echo ready; read line"
     with subprocess.Popen([tool.uaio, "check", "sh", "-c", script],
-                          env=environment(), text=True, stdin=subprocess.PIPE,
+                          env=environment(TMPDIR=tool.scratch), text=True, stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE) as process:
         expect(process.stdout.readline(), "ready\n", "the script says")
         process.send_signal(signal.SIGUSR1)
-        expect(process.stdout.readline(), "got it\n", "the trap says")
+        # dash finishes its read first; end of file lets it.
         process.stdin.close()
+        expect(process.stdout.readline(), "got it\n", "the trap says")
         expect(process.wait(TIMEOUT_S), 3, "status")
     with subprocess.Popen([tool.uaio, "check", "sh", "-c", "echo ready; read line"],
-                          env=environment(), text=True, stdin=subprocess.PIPE,
+                          env=environment(TMPDIR=tool.scratch), text=True, stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE) as process:
         expect(process.stdout.readline(), "ready\n", "the script says")
         process.terminate()
         expect(process.wait(TIMEOUT_S), -signal.SIGTERM, "status")
+
+
+@case("an interrupt from the terminal reaches the checked command once")
+def _(tool):
+    script = write(SUMMARY) + (
+        "trap 'n=x$n' INT; trap 'u=u' USR1; echo ready; until [ \"$n\" ]; do :; done; "
+        "echo first; until [ \"$u\" ]; do :; done; echo n=$n; exit 5")
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(tool.uaio, [tool.uaio, "check", "sh", "-c", script],
+                  environment(TMPDIR=tool.scratch))
+    said = b""
+
+    def await_word(word):
+        nonlocal said
+        while word not in said:
+            expect(bool(select.select([terminal], [], [], TIMEOUT_S)[0]), True, said)
+            said += os.read(terminal, 4096)
+
+    try:
+        await_word(b"ready")
+        os.write(terminal, b"\x03")
+        await_word(b"first")
+        # A second interrupt would be passed on before it.
+        os.kill(pid, signal.SIGUSR1)
+        await_word(b"n=x\r")
+        expect(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 5, "status")
+        pid = None
+    finally:
+        if pid:
+            os.kill(pid, signal.SIGKILL)
+        os.close(terminal)
 
 
 @case("the checked command has the signals that it would have without")
