@@ -68,7 +68,6 @@ enum {
 	UAIO_FILE_F_NONBLOCK = 1u << 2,   /* was O_NONBLOCK: it may change */
 	UAIO_FILE_F_APPEND = 1u << 3,     /* writes go to the end */
 	UAIO_FILE_F_SYNC = 1u << 4,       /* O_SYNC or O_DSYNC */
-	UAIO_FILE_F_STREAM = 1u << 5,     /* has no position */
 	UAIO_FILE_F_EVENTFD = 1u << 6,    /* may be a RESFD */
 	UAIO_FILE_F_OLD_READ = 1u << 7,   /* read without RWF_*, if at all */
 	UAIO_FILE_F_BLOCKDEV = 1u << 8,   /* block device: of fixed size */
@@ -84,7 +83,8 @@ enum {
 	 * A ring of a door's: none of its bytes is a client's to move, so it is
 	 * open neither for reading nor for writing, but that is not said (EBADF).
 	 */
-	UAIO_FILE_F_RING = 1u << 17,
+	UAIO_FILE_F_RING = 1u << 5,
+	UAIO_FILE_F_STREAM = 1u << 17, /* has no position */
 	/* A socket of type SOCK_STREAM. */
 	UAIO_FILE_F_SOCK_STREAM = 1u << 18,
 	UAIO_FILE_F_EPOLL = 1u << 19,

@@ -48,18 +48,18 @@ static void count(const struct uaio_req *req, int64_t res, enum uaio_by by)
 		uaio_record(stats, req, res, by, now);
 }
 
-static uint32_t flags_of(const struct uaio_sqe *sqe, int64_t res)
+static uint32_t flags_of(const struct uaio_req *req, int64_t res)
 {
-	if (likely(!sqe->found.in_chain && !sqe->found.rest))
+	if (likely(!req->in_chain && !req->found.rest))
 		return 0;
-	switch (sqe->found.in_chain) {
+	switch (req->in_chain) {
 	case UAIO_CHAIN_UNBEGUN: return UAIO_COMPLETION_UNBEGUN;
 	case UAIO_CHAIN_CUT: return UAIO_COMPLETION_CUT;
 	case UAIO_CHAIN_CUT_QUIETLY:
 		return UAIO_COMPLETION_CUT | UAIO_COMPLETION_QUIET;
 	default: break;
 	}
-	return sqe->found.rest == UAIO_REST_THERE && res >= 0
+	return req->found.rest == UAIO_REST_THERE && res >= 0
 		       ? UAIO_COMPLETION_LEAVES
 		       : 0;
 }
@@ -72,7 +72,7 @@ static struct uaio_completion completion_of(const struct uaio_req *req,
 		.data = req->sqe.data,
 		.key = req->sqe.key,
 		.res = (int32_t)res,
-		.flags = flags_of(&req->sqe, res),
+		.flags = flags_of(req, res),
 		.word = req->sqe.word,
 	};
 }

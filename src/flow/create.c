@@ -79,12 +79,14 @@ fill(struct uaio_req *req, const struct uaio_sqe *sqe, size_t bytes, void *copy)
 	req->owns_waitq = false;
 	req->is_one_call = req->was_paged = false;
 	req->fault = UAIO_REQ_SOUND;
+	req->in_chain = UAIO_CHAIN_BEGINS;
 	req->native = UAIO_KERNEL_HAS_NOT;
 	req->edges = 0;
 	req->until_ns = 0;
 	/* Callers that enter the request in an order set it afterwards. */
 	req->order = UAIO_ORDER_NONE;
 	req->is_unwanted = false;
+	req->found = (struct uaio_found){ .rest = UAIO_REST_UNKNOWN };
 	req->done_bytes = 0;
 	req->work.may_block = may_block;
 	req->work.is_public = req->work.is_held = false;

@@ -108,7 +108,7 @@ static void break_locked(struct uaio_req *req, const struct uaio_req *by,
 		struct uaio_req *next = req->after;
 
 		req->after = NULL;
-		req->sqe.found.in_chain =
+		req->in_chain =
 			is_quiet ? UAIO_CHAIN_CUT_QUIETLY : UAIO_CHAIN_CUT;
 		release_locked(req, CANCEL, ret_startable);
 		req = next;
@@ -158,7 +158,7 @@ bool uaio_link_breaks(const struct uaio_req *req, int64_t res)
 		return false;
 	if (res < 0)
 		return breaks != UAIO_BREAKS_NEVER || res == -ECANCELED ||
-		       req->sqe.found.in_chain == UAIO_CHAIN_UNBEGUN;
+		       req->in_chain == UAIO_CHAIN_UNBEGUN;
 	if (breaks != UAIO_BREAKS_BY_LESS &&
 	    !(breaks == UAIO_BREAKS_IF_WHOLE &&
 	      req->sqe.call_flags & MSG_WAITALL))

@@ -157,8 +157,7 @@ static enum uaio_next start(struct uaio_req *req, int64_t *ret_res)
 
 	if (!op->has_no_file)
 		ret = attach(req);
-	req->sqe.found.in_chain =
-		ret == 0 ? UAIO_CHAIN_BEGINS : UAIO_CHAIN_UNBEGUN;
+	req->in_chain = ret == 0 ? UAIO_CHAIN_BEGINS : UAIO_CHAIN_UNBEGUN;
 	if (ret == 0)
 		ret = op->prep(&req->sqe, req->file);
 	if (ret == 0 && op->class == UAIO_CLASS_TIMER)
@@ -171,6 +170,7 @@ static enum uaio_next start(struct uaio_req *req, int64_t *ret_res)
 		ret = have_fault(req);
 	if (ret == 0)
 		next = issue_one(req, &ret, &outcome);
+	req->found = outcome.found;
 	unuse_stream(req);
 	if (ret == 0 && uaio_next_parks(next)) {
 		ret = uaio_ready_expect_req(req);
@@ -300,8 +300,6 @@ static int add(struct uaio_chain *chain, const struct uaio_sqe *sqe, int error,
 		.links = sqe->links,
 		.fd = -1,
 		.word = sqe->word,
-		.found.in_chain =
-			is_late ? UAIO_CHAIN_BEGINS : UAIO_CHAIN_UNBEGUN,
 		/* What shows when it starts is a no-op's result. */
 		.len = is_late ? (uint32_t)error : 0,
 		.data = sqe->data,
@@ -315,6 +313,8 @@ static int add(struct uaio_chain *chain, const struct uaio_sqe *sqe, int error,
 	chain->is_open = has_next(sqe);
 	UAIO_PROBE(submit, sqe->data, sqe->op, sqe->fd);
 	if (ret == 0) {
+		if (error && !is_late)
+			req->in_chain = UAIO_CHAIN_UNBEGUN;
 		req->done_bytes = is_late ? 0 : error;
 		count(chain->batch, req);
 		if (chain->last)

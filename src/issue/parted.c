@@ -21,14 +21,15 @@
 #include "issue/submit.h"
 
 static int64_t execute_to_end(const struct uaio_op_def *op,
-			      const struct uaio_sqe *sqe, bool is_stream)
+			      const struct uaio_sqe *sqe, uint32_t extra_flags,
+			      struct uaio_found *found)
 {
-	int64_t res = op->run(sqe, sqe->fd, is_stream, 0);
+	int64_t res = op->run(sqe, sqe->fd, found, extra_flags);
 	struct pollfd pfd = { .fd = sqe->fd, .events = (short)sqe->events };
 
 	while (op->class == UAIO_CLASS_POLL && res == -EAGAIN) {
 		(void)sys_ppoll(&pfd, 1, NULL, NULL, 0);
-		res = op->run(sqe, sqe->fd, is_stream, 0);
+		res = op->run(sqe, sqe->fd, found, extra_flags);
 	}
 	return res;
 }
@@ -53,15 +54,14 @@ static int execute_parted(struct uaio_file *file, const struct uaio_sqe *sqe,
 	const struct uaio_op_def *op = &uaio_optab[sqe->op];
 
 	if (op->has_no_file) {
-		ret->res = op->run(sqe, -1, false, 0);
+		ret->res = op->run(sqe, -1, &ret->found, 0);
 		return 0;
 	}
 	if (op->class != UAIO_CLASS_POLL)
 		await_inode(file);
 	if (uaio_has_odd_flags(op, sqe))
 		return uaio_try_flags(file, sqe, ret);
-	ret->res = execute_to_end(op, sqe,
-				  uaio_file_has(file, uaio_stream_flag(op)));
+	ret->res = execute_to_end(op, sqe, uaio_call_flags(file), &ret->found);
 	return 0;
 }
 
@@ -113,8 +113,9 @@ int uaio_batch_add_parted(struct uaio_batch *batch, struct uaio_file *file,
 	if (unlikely(batch->stats))
 		uaio_batch_count(batch, file, sqe, &outcome);
 	completion.res = (int32_t)outcome.res;
-	completion.flags =
-		sqe->found.rest == UAIO_REST_THERE ? UAIO_COMPLETION_LEAVES : 0;
+	completion.flags = outcome.found.rest == UAIO_REST_THERE
+				   ? UAIO_COMPLETION_LEAVES
+				   : 0;
 	uaio_queue_post_parted(batch->queue, &post);
 	return 0;
 }

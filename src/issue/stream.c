@@ -166,7 +166,7 @@ static bool try_at_once(struct uaio_file *file, struct uaio_waitq *waitq,
 				      : is_read && is_in_vain(waitq)))
 		return false;
 	ret->edges = uaio_file_edges(file);
-	ret->res = uaio_call(file, sqe, uaio_nowait_flags(file), ret);
+	ret->res = uaio_call(file, sqe, RWF_NOWAIT, ret);
 	if (is_read)
 		note_try(waitq, ret->res == -EAGAIN);
 	if (ret->res != UAIO_OP_BLOCKS)

@@ -104,7 +104,7 @@ static inline void post_if_due(struct uaio_batch *batch,
 }
 
 static void add_completion(struct uaio_batch *batch, const struct uaio_sqe *sqe,
-			   int64_t res)
+			   int64_t res, struct uaio_found found)
 {
 	uint32_t nr = batch->nr_completions++;
 	struct uaio_completion *completion = &batch->completions[nr];
@@ -112,7 +112,7 @@ static void add_completion(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 	completion->data = sqe->data;
 	completion->key = sqe->key;
 	completion->res = (int32_t)res;
-	completion->flags = unlikely(sqe->found.rest == UAIO_REST_THERE)
+	completion->flags = unlikely(found.rest == UAIO_REST_THERE)
 				    ? UAIO_COMPLETION_LEAVES
 				    : 0;
 	completion->word = sqe->word;
@@ -200,7 +200,7 @@ complete(struct uaio_batch *batch, struct uaio_file *file,
 {
 	if (unlikely(batch->stats))
 		uaio_batch_count(batch, file, sqe, outcome);
-	add_completion(batch, sqe, outcome->res);
+	add_completion(batch, sqe, outcome->res, outcome->found);
 }
 
 /*
@@ -212,14 +212,15 @@ complete(struct uaio_batch *batch, struct uaio_file *file,
 static __attribute__((noinline)) bool close_here(struct uaio_batch *batch,
 						 const struct uaio_sqe *sqe)
 {
-	struct uaio_outcome outcome;
+	struct uaio_outcome outcome = { .res = 0 };
 
 	if (sqe->is_async || uaio_config.force_worker)
 		return false;
 	uaio_batch_post(batch);
 	uaio_req_hand_over(&batch->handover);
 	outcome.start = uaio_stats_now();
-	outcome.res = uaio_optab[sqe->op].run(sqe, -1, false, RWF_NOWAIT);
+	outcome.res =
+		uaio_optab[sqe->op].run(sqe, -1, &outcome.found, RWF_NOWAIT);
 	outcome.end = uaio_stats_now();
 	if (outcome.res == UAIO_OP_BLOCKS)
 		return false;
@@ -260,6 +261,7 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 		complete(batch, file, sqe, outcome);
 		return 0;
 	}
+	req->found = outcome->found;
 	count_handed_over(batch, req, next, outcome);
 	if (unlikely(plan))
 		uaio_fault_keep(req, plan);
@@ -374,7 +376,7 @@ try_call(const struct uaio_op_def *op, const struct uaio_sqe *sqe,
 	if (op->is_closing || uaio_config.force_worker)
 		return UAIO_NEXT_WORKER;
 	ret->start = uaio_stats_now();
-	ret->res = op->run(sqe, -1, false, RWF_NOWAIT);
+	ret->res = op->run(sqe, -1, &ret->found, RWF_NOWAIT);
 	ret->end = uaio_stats_now();
 	if (ret->res != UAIO_OP_BLOCKS)
 		return UAIO_NEXT_DONE;
@@ -391,7 +393,7 @@ make_call(const struct uaio_op_def *op, const struct uaio_sqe *sqe,
 		return op->class == UAIO_CLASS_TIMER ? set_timer(sqe, ret)
 						     : try_call(op, sqe, ret);
 	ret->start = uaio_stats_now();
-	ret->res = op->run(sqe, -1, false, 0);
+	ret->res = op->run(sqe, -1, &ret->found, 0);
 	ret->end = uaio_stats_now();
 	return UAIO_NEXT_DONE;
 }
@@ -492,6 +494,7 @@ static void complete_late(struct uaio_batch *batch, struct uaio_file *file,
 		complete(batch, file, sqe, outcome);
 		return;
 	}
+	req->found = outcome->found;
 	count_handed_over(batch, req, UAIO_NEXT_WAIT_TIME, outcome);
 	uaio_fault_keep(req, plan);
 	req->started = outcome->start;
@@ -537,7 +540,8 @@ static __attribute__((noinline)) int add_faulty(struct uaio_batch *batch,
 static __attribute__((noinline)) int add_empty(struct uaio_batch *batch,
 					       const struct uaio_sqe *sqe)
 {
-	add_completion(batch, sqe, (int64_t)sqe->len);
+	add_completion(batch, sqe, (int64_t)sqe->len,
+		       (struct uaio_found){ .rest = UAIO_REST_UNKNOWN });
 	return 0;
 }
 

@@ -18,21 +18,21 @@ static bool is_only_noted(uint32_t advice)
 	       advice == POSIX_FADV_SEQUENTIAL;
 }
 
-int64_t uaio_fadvise_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			 uint32_t extra_flags)
+int64_t uaio_fadvise_run(const struct uaio_sqe *sqe, int fd,
+			 struct uaio_found *found, uint32_t extra_flags)
 {
-	(void)is_stream;
+	(void)found;
 	if (extra_flags & RWF_NOWAIT && !is_only_noted(sqe->call_flags))
 		return UAIO_OP_BLOCKS;
 	return sys_fadvise(fd, sqe->off, (int64_t)sqe->len,
 			   (int)sqe->call_flags);
 }
 
-int64_t uaio_madvise_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			 uint32_t extra_flags)
+int64_t uaio_madvise_run(const struct uaio_sqe *sqe, int fd,
+			 struct uaio_found *found, uint32_t extra_flags)
 {
 	(void)fd;
-	(void)is_stream;
+	(void)found;
 	if (extra_flags & RWF_NOWAIT)
 		return UAIO_OP_BLOCKS;
 	return sys_madvise(sqe->buf, sqe->len, (int)sqe->call_flags);

@@ -11,11 +11,11 @@ int uaio_called_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 	return 0;
 }
 
-int64_t uaio_called_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			uint32_t extra_flags)
+int64_t uaio_called_run(const struct uaio_sqe *sqe, int fd,
+			struct uaio_found *found, uint32_t extra_flags)
 {
 	(void)fd;
-	(void)is_stream;
+	(void)found;
 	(void)extra_flags;
 	return sqe->called->call(sqe->called, sqe);
 }

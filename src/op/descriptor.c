@@ -18,14 +18,14 @@
 
 uaio_close_fn *uaio_op_close;
 
-int64_t uaio_close_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-		       uint32_t extra_flags)
+int64_t uaio_close_run(const struct uaio_sqe *sqe, int fd,
+		       struct uaio_found *found, uint32_t extra_flags)
 {
 	bool may_wait = !(extra_flags & RWF_NOWAIT);
 	int ret = uaio_op_close(sqe->fd, may_wait);
 
 	(void)fd;
-	(void)is_stream;
+	(void)found;
 	return ret == -EOPNOTSUPP && !may_wait ? UAIO_OP_BLOCKS : ret;
 }
 
@@ -42,11 +42,11 @@ int uaio_epoll_ctl_prep(const struct uaio_sqe *sqe,
 	return uaio_args_can_read(args->in, args->in_bytes) ? 0 : -EFAULT;
 }
 
-int64_t uaio_epoll_ctl_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			   uint32_t extra_flags)
+int64_t uaio_epoll_ctl_run(const struct uaio_sqe *sqe, int fd,
+			   struct uaio_found *found, uint32_t extra_flags)
 {
 	(void)fd;
-	(void)is_stream;
+	(void)found;
 	(void)extra_flags;
 	/* It is only read. */
 	return sys_epoll_ctl(sqe->fd, (int)sqe->args->what, sqe->args->fd,
@@ -54,22 +54,22 @@ int64_t uaio_epoll_ctl_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 }
 
 /* buf and len: room for so many events. */
-int64_t uaio_epoll_wait_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			    uint32_t extra_flags)
+int64_t uaio_epoll_wait_run(const struct uaio_sqe *sqe, int fd,
+			    struct uaio_found *found, uint32_t extra_flags)
 {
 	int nr;
 
-	(void)is_stream;
+	(void)found;
 	nr = sys_epoll_pwait(fd, sqe->buf, (int)sqe->len,
 			     extra_flags & RWF_NOWAIT ? 0 : -1);
 	return nr ? nr : -EAGAIN;
 }
 
-int64_t uaio_pipe_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-		      uint32_t extra_flags)
+int64_t uaio_pipe_run(const struct uaio_sqe *sqe, int fd,
+		      struct uaio_found *found, uint32_t extra_flags)
 {
 	(void)fd;
-	(void)is_stream;
+	(void)found;
 	(void)extra_flags;
 	/* It checks the memory itself, and opens nothing if that is not there. */
 	return sys_pipe2(sqe->buf, (int)sqe->call_flags);

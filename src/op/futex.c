@@ -79,8 +79,8 @@ static int64_t wait_for(const struct uaio_args *args, const void *futexes,
 }
 
 /* out: the futex; off: its value; what: the flags of a struct uaio_futex_waitv. */
-int64_t uaio_futex_wait_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			    uint32_t extra_flags)
+int64_t uaio_futex_wait_run(const struct uaio_sqe *sqe, int fd,
+			    struct uaio_found *found, uint32_t extra_flags)
 {
 	const struct uaio_args *args = sqe->args;
 	const struct uaio_futex_waitv futex = {
@@ -90,18 +90,18 @@ int64_t uaio_futex_wait_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	};
 
 	(void)fd;
-	(void)is_stream;
+	(void)found;
 	return wait_for(args, &futex, 1, extra_flags);
 }
 
 /* in: an array of struct uaio_futex_waitv. */
-int64_t uaio_futex_waitv_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			     uint32_t extra_flags)
+int64_t uaio_futex_waitv_run(const struct uaio_sqe *sqe, int fd,
+			     struct uaio_found *found, uint32_t extra_flags)
 {
 	const struct uaio_args *args = sqe->args;
 
 	(void)fd;
-	(void)is_stream;
+	(void)found;
 	return wait_for(
 		args, args->in,
 		(uint32_t)(args->in_bytes / sizeof(struct uaio_futex_waitv)),
@@ -109,13 +109,13 @@ int64_t uaio_futex_waitv_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 }
 
 /* buf: the futex; len: how many; call_flags: the mask; mode: flags, as above. */
-int64_t uaio_futex_wake_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			    uint32_t extra_flags)
+int64_t uaio_futex_wake_run(const struct uaio_sqe *sqe, int fd,
+			    struct uaio_found *found, uint32_t extra_flags)
 {
 	int64_t res;
 
 	(void)fd;
-	(void)is_stream;
+	(void)found;
 	(void)extra_flags;
 	if (likely(!(sqe->mode & (NUMA | MPOL))))
 		return !(uint32_t)sqe->len && sqe->call_flags

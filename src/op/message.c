@@ -118,15 +118,21 @@ static int flags_of(const struct uaio_sqe *sqe, uint32_t extra_flags)
 		     (extra_flags & RWF_NOWAIT ? MSG_DONTWAIT : 0u));
 }
 
-int64_t uaio_send_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-		      uint32_t extra_flags)
+/* Return: whether the socket is of type SOCK_STREAM. */
+static bool is_on_stream(uint32_t extra_flags)
+{
+	return extra_flags & UAIO_RWF_ON_SOCKET;
+}
+
+int64_t uaio_send_run(const struct uaio_sqe *sqe, int fd,
+		      struct uaio_found *found, uint32_t extra_flags)
 {
 	int flags = flags_of(sqe, extra_flags) | MSG_NOSIGNAL;
 	struct iovec iov;
 	bool is_rest;
 	int64_t res;
 
-	(void)is_stream;
+	(void)found;
 	if (likely(!sqe->by_door))
 		return sys_send(fd, sqe->buf, sqe->len, flags);
 	if (sqe->call_flags & UAIO_MSG_PIECES)
@@ -154,8 +160,8 @@ static struct uaio_msghdr message_of(const struct uaio_args *args)
 	};
 }
 
-int64_t uaio_sendmsg_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			 uint32_t extra_flags)
+int64_t uaio_sendmsg_run(const struct uaio_sqe *sqe, int fd,
+			 struct uaio_found *found, uint32_t extra_flags)
 {
 	int flags = flags_of(sqe, extra_flags) | MSG_NOSIGNAL;
 	struct uaio_msghdr msg = message_of(sqe->args);
@@ -163,7 +169,7 @@ int64_t uaio_sendmsg_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	bool is_rest;
 	int64_t res;
 
-	(void)is_stream;
+	(void)found;
 	msg.msg_name = (void *)(uintptr_t)sqe->args->address;
 	msg.msg_namelen = sqe->args->address_bytes;
 	if (likely(!sqe->by_door))
@@ -184,17 +190,17 @@ int64_t uaio_sendmsg_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	return res;
 }
 
-int64_t uaio_send_zc_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			 uint32_t extra_flags)
+int64_t uaio_send_zc_run(const struct uaio_sqe *sqe, int fd,
+			 struct uaio_found *found, uint32_t extra_flags)
 {
-	return has_zc(fd) ? uaio_send_run(sqe, fd, is_stream, extra_flags)
+	return has_zc(fd) ? uaio_send_run(sqe, fd, found, extra_flags)
 			  : -EOPNOTSUPP;
 }
 
-int64_t uaio_sendmsg_zc_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			    uint32_t extra_flags)
+int64_t uaio_sendmsg_zc_run(const struct uaio_sqe *sqe, int fd,
+			    struct uaio_found *found, uint32_t extra_flags)
 {
-	return has_zc(fd) ? uaio_sendmsg_run(sqe, fd, is_stream, extra_flags)
+	return has_zc(fd) ? uaio_sendmsg_run(sqe, fd, found, extra_flags)
 			  : -EOPNOTSUPP;
 }
 
@@ -221,13 +227,13 @@ void uaio_sock_ask_rests(const int *fds, unsigned nr, bool *ret_have_more)
  * of fewer bytes than SO_RCVLOWAT, which is asked for once. If it is set later, the
  * request finds bytes that it has left when so many are there.
  */
-static bool is_told_by_poll(struct uaio_sqe *own, int fd)
+static bool is_told_by_poll(struct uaio_found *found, int fd)
 {
-	if (own->found.lowat == UAIO_LOWAT_UNKNOWN)
-		own->found.lowat = uaio_sock_option(fd, SO_RCVLOWAT) == 1
-					   ? UAIO_LOWAT_ONE
-					   : UAIO_LOWAT_MORE;
-	return own->found.lowat == UAIO_LOWAT_ONE;
+	if (found->lowat == UAIO_LOWAT_UNKNOWN)
+		found->lowat = uaio_sock_option(fd, SO_RCVLOWAT) == 1
+				       ? UAIO_LOWAT_ONE
+				       : UAIO_LOWAT_MORE;
+	return found->lowat == UAIO_LOWAT_ONE;
 }
 
 static enum uaio_rest ask_rest(int fd)
@@ -259,18 +265,17 @@ static enum uaio_rest ask_rest_of_shot(int fd)
  * has more, or that it is to be asked. It is asked only if the call may have left some:
  * one that took less than there was room for has left none.
  */
-static inline void note_rest(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			     int64_t res, uint64_t room, uint32_t extra_flags)
+static inline void note_rest(const struct uaio_sqe *sqe, int fd,
+			     struct uaio_found *found, int64_t res,
+			     uint64_t room, uint32_t extra_flags)
 {
-	/* It is the executing thread's. */
-	struct uaio_sqe *own = (struct uaio_sqe *)(uintptr_t)sqe;
 	bool asks = unlikely((uint64_t)res >= room) ||
 		    unlikely(sqe->call_flags & MSG_PEEK);
 	enum uaio_rest rest = UAIO_REST_UNKNOWN;
 
-	if (unlikely(asks) && res >= 0 && is_stream &&
+	if (unlikely(asks) && res >= 0 && is_on_stream(extra_flags) &&
 	    !(sqe->call_flags & MSG_ERRQUEUE)) {
-		if (sqe->is_multishot && is_told_by_poll(own, fd))
+		if (sqe->is_multishot && is_told_by_poll(found, fd))
 			rest = ask_rest_of_shot(fd);
 		else if (extra_flags & UAIO_RWF_ASKS_LATER)
 			rest = UAIO_REST_TO_ASK;
@@ -278,8 +283,8 @@ static inline void note_rest(const struct uaio_sqe *sqe, int fd, bool is_stream,
 			rest = ask_rest(fd);
 	}
 	/* A call before may have left some. */
-	if (unlikely(rest != sqe->found.rest))
-		own->found.rest = rest & 3; /* two bits */
+	if (unlikely(rest != found->rest))
+		found->rest = rest & 3; /* two bits */
 }
 
 static bool has_nothing(int fd)
@@ -314,7 +319,7 @@ int64_t uaio_sock_no_room(const struct uaio_sqe *sqe, int fd, bool is_stream,
  * client asked for a worker. If it must not wait, a worker's call does not either, and what
  * it does not use is not kept.
  */
-static inline int pick_room(const struct uaio_sqe *sqe, int fd, bool is_stream,
+static inline int pick_room(const struct uaio_sqe *sqe, int fd,
 			    uint32_t extra_flags, struct iovec *ret_iov)
 {
 	bool may_block = !(extra_flags & RWF_NOWAIT);
@@ -325,12 +330,13 @@ static inline int pick_room(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	may_block &= !(sqe->call_flags & MSG_DONTWAIT);
 	ret = uaio_op_door->pick(sqe, sqe->len, may_block, ret_iov);
 	return unlikely(ret < 0)
-		       ? (int)uaio_sock_no_room(sqe, fd, is_stream, ret)
+		       ? (int)uaio_sock_no_room(sqe, fd,
+						is_on_stream(extra_flags), ret)
 		       : ret;
 }
 
-int64_t uaio_recv_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-		      uint32_t extra_flags)
+int64_t uaio_recv_run(const struct uaio_sqe *sqe, int fd,
+		      struct uaio_found *found, uint32_t extra_flags)
 {
 	int flags = flags_of(sqe, extra_flags);
 	struct iovec iov = { sqe->buf, sqe->len };
@@ -338,19 +344,21 @@ int64_t uaio_recv_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 
 	if (likely(!sqe->by_door)) {
 		res = sys_recv(fd, sqe->buf, sqe->len, flags);
-		note_rest(sqe, fd, is_stream, res, sqe->len, extra_flags);
+		note_rest(sqe, fd, found, res, sqe->len, extra_flags);
 		return res;
 	}
 	if (sqe->call_flags & UAIO_MSG_PIECES)
-		return uaio_sock_recv_pieces(sqe, fd, is_stream, flags,
+		return uaio_sock_recv_pieces(sqe, fd, is_on_stream(extra_flags),
+					     flags,
 					     !(extra_flags & RWF_NOWAIT));
-	res = pick_room(sqe, fd, is_stream, extra_flags, &iov);
+	res = pick_room(sqe, fd, extra_flags, &iov);
 	if (res < 0)
 		return res;
 	res = sys_recv(fd, iov.iov_base, iov.iov_len, flags);
 	if (unlikely(res == -EFAULT))
-		res = uaio_sock_no_room(sqe, fd, is_stream, res);
-	note_rest(sqe, fd, is_stream, res, iov.iov_len, extra_flags);
+		res = uaio_sock_no_room(sqe, fd, is_on_stream(extra_flags),
+					res);
+	note_rest(sqe, fd, found, res, iov.iov_len, extra_flags);
 	tell_door(sqe, fd, res, &iov);
 	return res;
 }
@@ -392,8 +400,9 @@ uint64_t uaio_sock_head_bytes(const struct uaio_args *args)
  * address and the control data, each with the room that the request says, and the
  * data.
  */
-static int64_t receive_shot(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			    int flags, const struct iovec *buffer)
+static int64_t receive_shot(const struct uaio_sqe *sqe, int fd,
+			    struct uaio_found *found, uint32_t extra_flags,
+			    const struct iovec *buffer)
 {
 	const struct uaio_args *args = sqe->args;
 	struct io_uring_recvmsg_out out = { 0 };
@@ -411,8 +420,8 @@ static int64_t receive_shot(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	msg.msg_controllen = args->control_bytes;
 	msg.msg_iov = &iov;
 	msg.msg_iovlen = 1;
-	res = sys_recvmsg(fd, &msg, flags);
-	note_rest(sqe, fd, is_stream, res, iov.iov_len, 0);
+	res = sys_recvmsg(fd, &msg, flags_of(sqe, extra_flags));
+	note_rest(sqe, fd, found, res, iov.iov_len, extra_flags);
 	if (res < 0)
 		return res;
 	out.namelen = msg.msg_namelen;
@@ -449,25 +458,24 @@ bool uaio_sqe_ends_turn(const struct uaio_sqe *sqe, unsigned nr, int64_t res)
 }
 
 static int64_t receive_picked(const struct uaio_sqe *sqe, int fd,
-			      bool is_stream, uint32_t extra_flags)
+			      struct uaio_found *found, uint32_t extra_flags)
 {
-	int flags = flags_of(sqe, extra_flags);
 	const struct uaio_args *args = sqe->args;
 	struct uaio_msghdr msg = message_of(args);
 	struct iovec iov;
-	int64_t res = pick_room(sqe, fd, is_stream, extra_flags, &iov);
+	int64_t res = pick_room(sqe, fd, extra_flags, &iov);
 
 	if (res < 0)
 		return res;
 	if (sqe->is_multishot) {
-		res = receive_shot(sqe, fd, is_stream, flags, &iov);
+		res = receive_shot(sqe, fd, found, extra_flags, &iov);
 	} else {
 		msg.msg_iov = &iov;
 		msg.msg_iovlen = 1;
 		msg.msg_name = args->sender;
 		msg.msg_namelen = args->sender_bytes;
-		res = sys_recvmsg(fd, &msg, flags);
-		note_rest(sqe, fd, is_stream, res, iov.iov_len, extra_flags);
+		res = sys_recvmsg(fd, &msg, flags_of(sqe, extra_flags));
+		note_rest(sqe, fd, found, res, iov.iov_len, extra_flags);
 		if (res >= 0)
 			res = write_back(args, &msg, res);
 	}
@@ -475,20 +483,19 @@ static int64_t receive_picked(const struct uaio_sqe *sqe, int fd,
 	return res;
 }
 
-int64_t uaio_recvmsg_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			 uint32_t extra_flags)
+int64_t uaio_recvmsg_run(const struct uaio_sqe *sqe, int fd,
+			 struct uaio_found *found, uint32_t extra_flags)
 {
-	int flags = flags_of(sqe, extra_flags);
 	struct uaio_msghdr msg;
 	int64_t res;
 
 	if (unlikely(sqe->by_door))
-		return receive_picked(sqe, fd, is_stream, extra_flags);
+		return receive_picked(sqe, fd, found, extra_flags);
 	msg = message_of(sqe->args);
 	msg.msg_name = sqe->args->sender;
 	msg.msg_namelen = sqe->args->sender_bytes;
-	res = sys_recvmsg(fd, &msg, flags);
-	note_rest(sqe, fd, is_stream, res, sqe->len, extra_flags);
+	res = sys_recvmsg(fd, &msg, flags_of(sqe, extra_flags));
+	note_rest(sqe, fd, found, res, sqe->len, extra_flags);
 	if (res >= 0)
 		res = write_back(sqe->args, &msg, res);
 	return res;

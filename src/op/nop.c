@@ -9,11 +9,11 @@ int uaio_nop_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 	return 0;
 }
 
-int64_t uaio_nop_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-		     uint32_t extra_flags)
+int64_t uaio_nop_run(const struct uaio_sqe *sqe, int fd,
+		     struct uaio_found *found, uint32_t extra_flags)
 {
 	(void)fd;
-	(void)is_stream;
+	(void)found;
 	(void)extra_flags;
 	/* What the client asked for, to test itself. */
 	return (int32_t)sqe->len;

@@ -100,29 +100,17 @@ enum uaio_lowat {
 	UAIO_LOWAT_MORE,
 };
 
-/* What its chain, or a drain, has made of a request. */
-enum uaio_in_chain {
-	UAIO_CHAIN_BEGINS,
-	UAIO_CHAIN_UNBEGUN, /* it was refused at its start, or had no file to work on */
-	UAIO_CHAIN_CUT,         /* one before it has failed */
-	UAIO_CHAIN_CUT_QUIETLY, /* the same, and that one has UAIO_LINK_QUIET */
-};
-
 /*
- * What becomes known of a request while it is under way. Its owner alone writes it: the
- * members share a byte.
+ * What calls of a RECV or RECVMSG have found out of their socket. It is all 0 before the
+ * first call of a request.
  */
 struct uaio_found {
-	/* Of a RECV or RECVMSG: its calls (run) write them, of their own request. */
 	uint8_t rest : 2;  /* enum uaio_rest */
 	uint8_t lowat : 2; /* enum uaio_lowat */
-	/* chain.c and link.c write it. */
-	uint8_t in_chain : 2; /* enum uaio_in_chain */
 };
 
 struct uaio_sqe {
-	uint8_t op; /* enum uaio_op */
-	struct uaio_found found;
+	uint8_t op;            /* enum uaio_op */
 	bool is_signalled : 1; /* its completion is signalled by a descriptor */
 	/* Of a socket: poll() calls it ready before the first call, or before an error ends it. */
 	bool polls_first : 1;
@@ -216,10 +204,15 @@ enum { UAIO_RWF_HAS_WAITED = 0x100 };
 enum { UAIO_RWF_ASKS_LATER = 0x40000000 };
 
 /*
- * Another one: as far as is known, the file is a socket of type SOCK_STREAM. (The value is
+ * What is known of the file, in the extra flags of each call on one: it has no offsets; it is
+ * a socket of type SOCK_STREAM. (The values are UAIO_FILE_F_STREAM and
  * UAIO_FILE_F_SOCK_STREAM.)
  */
-enum { UAIO_RWF_ON_SOCKET = 1 << 18 };
+enum {
+	UAIO_RWF_ON_STREAM = 1 << 17,
+	UAIO_RWF_ON_SOCKET = 1 << 18,
+	UAIO_RWF_ON = UAIO_RWF_ON_STREAM | UAIO_RWF_ON_SOCKET,
+};
 
 /* The most bytes that one call moves, as in the kernel: MAX_RW_COUNT. */
 #define UAIO_RW_BYTES_MAX ((uint64_t)0x7ffff000)
@@ -362,14 +355,13 @@ struct uaio_op_def {
 	 * Make the request's system call on fd. extra_flags are added to the
 	 * client's RWF_* flags: RWF_NOWAIT, without which the call may block
 	 * for however long it takes; UAIO_RWF_HAS_WAITED;
-	 * UAIO_RWF_ASKS_LATER; and UAIO_RWF_ON_SOCKET, of which READ
-	 * and WRITE take note. is_stream: the file has no offsets;
-	 * of an operation of sockets: the socket is of type SOCK_STREAM.
+	 * UAIO_RWF_ASKS_LATER; UAIO_RWF_ON_STREAM; UAIO_RWF_ON_SOCKET.
+	 * found: the request's, which a RECV or RECVMSG brings up to date.
 	 * Return: the call's result or -errno; with RWF_NOWAIT also
 	 * UAIO_OP_BLOCKS.
 	 */
-	int64_t (*run)(const struct uaio_sqe *sqe, int fd, bool is_stream,
-		       uint32_t extra_flags);
+	int64_t (*run)(const struct uaio_sqe *sqe, int fd,
+		       struct uaio_found *found, uint32_t extra_flags);
 };
 
 extern const struct uaio_op_def uaio_optab[UAIO_NR_OPS];

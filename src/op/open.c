@@ -83,14 +83,14 @@ static int64_t open_cached(int dir, const char *path, const struct how *client)
 							       : fd;
 }
 
-int64_t uaio_openat_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			uint32_t extra_flags)
+int64_t uaio_openat_run(const struct uaio_sqe *sqe, int fd,
+			struct uaio_found *found, uint32_t extra_flags)
 {
 	const struct how how = { .flags = flags_of(sqe, sqe->open_flags) };
 	int64_t ret;
 
 	(void)fd;
-	(void)is_stream;
+	(void)found;
 	if (!(extra_flags & RWF_NOWAIT))
 		ret = sys_openat(sqe->fd, sqe->path, (int)how.flags,
 				 (int)sqe->mode);
@@ -129,15 +129,15 @@ int uaio_openat2_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 		       : -E2BIG;
 }
 
-int64_t uaio_openat2_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			 uint32_t extra_flags)
+int64_t uaio_openat2_run(const struct uaio_sqe *sqe, int fd,
+			 struct uaio_found *found, uint32_t extra_flags)
 {
 	const struct uaio_args *args = sqe->args;
 	struct how how;
 	int64_t ret;
 
 	(void)fd;
-	(void)is_stream;
+	(void)found;
 	memcpy(&how, args->in, sizeof(how));
 	how.flags = flags_of(sqe, how.flags);
 	if (!(extra_flags & RWF_NOWAIT))

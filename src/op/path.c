@@ -25,11 +25,11 @@ int uaio_statx_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 				 &args->path_bytes);
 }
 
-int64_t uaio_statx_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-		       uint32_t extra_flags)
+int64_t uaio_statx_run(const struct uaio_sqe *sqe, int fd,
+		       struct uaio_found *found, uint32_t extra_flags)
 {
 	(void)fd;
-	(void)is_stream;
+	(void)found;
 	if (extra_flags & RWF_NOWAIT)
 		return UAIO_OP_BLOCKS;
 	return sys_statx_path(sqe->fd, sqe->args->path, (int)sqe->call_flags,
@@ -51,32 +51,32 @@ int uaio_paths_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 					   &args->name_bytes);
 }
 
-int64_t uaio_renameat_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			  uint32_t extra_flags)
+int64_t uaio_renameat_run(const struct uaio_sqe *sqe, int fd,
+			  struct uaio_found *found, uint32_t extra_flags)
 {
 	(void)fd;
-	(void)is_stream;
+	(void)found;
 	if (extra_flags & RWF_NOWAIT)
 		return UAIO_OP_BLOCKS;
 	return sys_renameat2(sqe->fd, sqe->args->path, sqe->args->fd,
 			     sqe->args->name, sqe->call_flags);
 }
 
-int64_t uaio_symlinkat_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			   uint32_t extra_flags)
+int64_t uaio_symlinkat_run(const struct uaio_sqe *sqe, int fd,
+			   struct uaio_found *found, uint32_t extra_flags)
 {
 	(void)fd;
-	(void)is_stream;
+	(void)found;
 	if (extra_flags & RWF_NOWAIT)
 		return UAIO_OP_BLOCKS;
 	return sys_symlinkat(sqe->args->path, sqe->args->fd, sqe->args->name);
 }
 
-int64_t uaio_linkat_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			uint32_t extra_flags)
+int64_t uaio_linkat_run(const struct uaio_sqe *sqe, int fd,
+			struct uaio_found *found, uint32_t extra_flags)
 {
 	(void)fd;
-	(void)is_stream;
+	(void)found;
 	if (extra_flags & RWF_NOWAIT)
 		return UAIO_OP_BLOCKS;
 	return sys_linkat(sqe->fd, sqe->args->path, sqe->args->fd,
@@ -90,11 +90,11 @@ int uaio_unlinkat_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 		       : uaio_openat_prep(sqe, file);
 }
 
-int64_t uaio_unlinkat_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			  uint32_t extra_flags)
+int64_t uaio_unlinkat_run(const struct uaio_sqe *sqe, int fd,
+			  struct uaio_found *found, uint32_t extra_flags)
 {
 	(void)fd;
-	(void)is_stream;
+	(void)found;
 	if (extra_flags & RWF_NOWAIT)
 		return UAIO_OP_BLOCKS;
 	return sys_unlinkat(sqe->fd, sqe->path, (int)sqe->call_flags);
@@ -105,11 +105,11 @@ int uaio_mkdirat_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 	return uaio_openat_prep(sqe, file);
 }
 
-int64_t uaio_mkdirat_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			 uint32_t extra_flags)
+int64_t uaio_mkdirat_run(const struct uaio_sqe *sqe, int fd,
+			 struct uaio_found *found, uint32_t extra_flags)
 {
 	(void)fd;
-	(void)is_stream;
+	(void)found;
 	if (extra_flags & RWF_NOWAIT)
 		return UAIO_OP_BLOCKS;
 	return sys_mkdirat(sqe->fd, sqe->path, sqe->mode);

@@ -73,14 +73,14 @@ static int look_by_select(struct pollfd *pfd)
 }
 
 /* Return: what is ready now, or -EAGAIN: nothing; or -EBADF. */
-int64_t uaio_poll_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-		      uint32_t extra_flags)
+int64_t uaio_poll_run(const struct uaio_sqe *sqe, int fd,
+		      struct uaio_found *found, uint32_t extra_flags)
 {
 	static const struct timespec zero;
 	struct pollfd pfd = { .fd = fd, .events = (short)sqe->events };
 	int ret;
 
-	(void)is_stream;
+	(void)found;
 	(void)extra_flags;
 	/* The file was closed, and could not be duplicated; poll() ignores -1. */
 	if (unlikely(fd < 0))

@@ -342,8 +342,8 @@ static int64_t write_again(int fd, const struct iovec *iov, int nr,
 static uint32_t write_flags(const struct uaio_sqe *sqe, bool is_stream,
 			    uint32_t extra_flags)
 {
-	uint32_t flags =
-		sqe->rw_flags | (extra_flags & ~(uint32_t)UAIO_RWF_ON_SOCKET);
+	uint32_t flags = sqe->rw_flags |
+			 (extra_flags & (RWF_NOWAIT | UAIO_RWF_HAS_WAITED));
 
 	return unlikely(is_stream) && uaio_sqe_rules(sqe)->no_sigpipe
 		       ? flags | UAIO_RWF_HAS_WAITED
@@ -375,9 +375,7 @@ static int64_t writev_flags(const struct uaio_sqe *sqe, int fd,
 
 static uint32_t read_flags(const struct uaio_sqe *sqe, uint32_t extra_flags)
 {
-	const uint32_t others = UAIO_RWF_HAS_WAITED | UAIO_RWF_ON_SOCKET;
-
-	return sqe->rw_flags | (extra_flags & ~others);
+	return sqe->rw_flags | (extra_flags & RWF_NOWAIT);
 }
 
 /*
@@ -391,12 +389,14 @@ static bool is_for_socket(const struct uaio_sqe *sqe, uint32_t extra_flags)
 	return (extra_flags & both) == both && !sqe->rw_flags;
 }
 
-int64_t uaio_rw_run_readv(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			  uint32_t extra_flags)
+int64_t uaio_rw_run_readv(const struct uaio_sqe *sqe, int fd,
+			  struct uaio_found *found, uint32_t extra_flags)
 {
+	bool is_stream = extra_flags & UAIO_RWF_ON_STREAM;
 	uint32_t flags = read_flags(sqe, extra_flags);
 	int nr = (int)sqe->len;
 
+	(void)found;
 	if (is_nothing(sqe, is_stream))
 		return sys_read(fd, NULL, 0);
 	if (flags)
@@ -426,12 +426,14 @@ static int64_t stay(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	return res;
 }
 
-int64_t uaio_rw_run_writev(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			   uint32_t extra_flags)
+int64_t uaio_rw_run_writev(const struct uaio_sqe *sqe, int fd,
+			   struct uaio_found *found, uint32_t extra_flags)
 {
+	bool is_stream = extra_flags & UAIO_RWF_ON_STREAM;
 	uint32_t flags = write_flags(sqe, is_stream, extra_flags);
 	int nr = (int)sqe->len;
 
+	(void)found;
 	if (is_nothing(sqe, is_stream))
 		return write_nothing(sqe, fd);
 	if (flags)
@@ -452,13 +454,15 @@ static int64_t read_folder(const struct uaio_sqe *sqe)
 	return uaio_sqe_rules(sqe)->skips_empty && !sqe->len ? 0 : -EISDIR;
 }
 
-int64_t uaio_rw_run_read(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			 uint32_t extra_flags)
+int64_t uaio_rw_run_read(const struct uaio_sqe *sqe, int fd,
+			 struct uaio_found *found, uint32_t extra_flags)
 {
+	bool is_stream = extra_flags & UAIO_RWF_ON_STREAM;
 	uint32_t flags = read_flags(sqe, extra_flags);
 	const struct iovec iov = { sqe->buf, sqe->len };
 	int64_t res;
 
+	(void)found;
 	if (is_nothing(sqe, is_stream))
 		return sys_read(fd, NULL, 0);
 	if (is_for_socket(sqe, extra_flags)) {
@@ -503,11 +507,12 @@ int uaio_rw_pick(const struct uaio_sqe *sqe, int fd, bool may_block,
 		       : ret;
 }
 
-int64_t uaio_rw_run_select(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			   uint32_t extra_flags)
+int64_t uaio_rw_run_select(const struct uaio_sqe *sqe, int fd,
+			   struct uaio_found *found, uint32_t extra_flags)
 {
 	uint32_t flags = sqe->rw_flags | extra_flags;
-	bool may_block = !is_stream || !(flags & RWF_NOWAIT);
+	bool may_block =
+		!(extra_flags & UAIO_RWF_ON_STREAM) || !(flags & RWF_NOWAIT);
 	struct uaio_sqe own = *sqe;
 	struct iovec iov;
 	int64_t res;
@@ -518,7 +523,7 @@ int64_t uaio_rw_run_select(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	own.op = UAIO_OP_READ;
 	own.buf = iov.iov_base;
 	own.len = iov.iov_len;
-	res = uaio_rw_run_read(&own, fd, is_stream, extra_flags);
+	res = uaio_rw_run_read(&own, fd, found, extra_flags);
 	uaio_op_door->picked(sqe, res);
 	return res;
 }
@@ -533,13 +538,15 @@ static int64_t write_socket(const struct uaio_sqe *sqe, int fd, uint32_t flags)
 	return res == -EPIPE && no_sigpipe ? reason_of_end(fd) : res;
 }
 
-int64_t uaio_rw_run_write(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			  uint32_t extra_flags)
+int64_t uaio_rw_run_write(const struct uaio_sqe *sqe, int fd,
+			  struct uaio_found *found, uint32_t extra_flags)
 {
+	bool is_stream = extra_flags & UAIO_RWF_ON_STREAM;
 	uint32_t flags = write_flags(sqe, is_stream, extra_flags);
 	const struct iovec iov = { sqe->buf, sqe->len };
 	int64_t res;
 
+	(void)found;
 	if (is_nothing(sqe, is_stream))
 		return write_nothing(sqe, fd);
 	if (is_for_socket(sqe, extra_flags)) {

@@ -37,12 +37,12 @@ static bool would_wait(int fd)
 }
 
 /* Its buf and len are the client's address and the pointer to its length. */
-int64_t uaio_accept_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			uint32_t extra_flags)
+int64_t uaio_accept_run(const struct uaio_sqe *sqe, int fd,
+			struct uaio_found *found, uint32_t extra_flags)
 {
 	int flags = (int)(sqe->call_flags & ~(uint32_t)MSG_DONTWAIT);
 
-	(void)is_stream;
+	(void)found;
 	/* What the door takes is no child's. */
 	if (sqe->by_door)
 		flags |= SOCK_CLOEXEC;
@@ -77,13 +77,13 @@ static int connect_nowait(int fd, const struct uaio_args *args)
 	return ret;
 }
 
-int64_t uaio_connect_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			 uint32_t extra_flags)
+int64_t uaio_connect_run(const struct uaio_sqe *sqe, int fd,
+			 struct uaio_found *found, uint32_t extra_flags)
 {
 	bool has_waited = extra_flags & UAIO_RWF_HAS_WAITED;
 	int ret;
 
-	(void)is_stream;
+	(void)found;
 	if (!(extra_flags & RWF_NOWAIT))
 		return sys_connect(fd, sqe->args->address,
 				   sqe->args->address_bytes);
@@ -98,26 +98,26 @@ int64_t uaio_connect_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	}
 }
 
-int64_t uaio_shutdown_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			  uint32_t extra_flags)
+int64_t uaio_shutdown_run(const struct uaio_sqe *sqe, int fd,
+			  struct uaio_found *found, uint32_t extra_flags)
 {
-	(void)is_stream;
+	(void)found;
 	(void)extra_flags;
 	return sys_shutdown(fd, (int)sqe->len);
 }
 
-int64_t uaio_bind_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-		      uint32_t extra_flags)
+int64_t uaio_bind_run(const struct uaio_sqe *sqe, int fd,
+		      struct uaio_found *found, uint32_t extra_flags)
 {
-	(void)is_stream;
+	(void)found;
 	(void)extra_flags;
 	return sys_bind(fd, sqe->args->address, sqe->args->address_bytes);
 }
 
-int64_t uaio_listen_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			uint32_t extra_flags)
+int64_t uaio_listen_run(const struct uaio_sqe *sqe, int fd,
+			struct uaio_found *found, uint32_t extra_flags)
 {
-	(void)is_stream;
+	(void)found;
 	(void)extra_flags;
 	return sys_listen(fd, (int)sqe->len);
 }
@@ -149,14 +149,14 @@ int uaio_socket_cmd_prep(const struct uaio_sqe *sqe,
 }
 
 /* what: the command; off: its level and its option's name; out and out_bytes. */
-int64_t uaio_socket_cmd_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			    uint32_t extra_flags)
+int64_t uaio_socket_cmd_run(const struct uaio_sqe *sqe, int fd,
+			    struct uaio_found *found, uint32_t extra_flags)
 {
 	const struct uaio_args *args = sqe->args;
 	int level = (int)args->off, name = (int)(args->off >> 32), ret;
 	uint32_t size = args->out_bytes;
 
-	(void)is_stream;
+	(void)found;
 	(void)extra_flags;
 	switch (args->what) {
 	case UAIO_SOCKET_CMD_INQ: return bytes_queued(fd, SIOCINQ);
@@ -171,11 +171,11 @@ int64_t uaio_socket_cmd_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 }
 
 /* fd is the domain; mode and len the type, with its flags, and the protocol. */
-int64_t uaio_socket_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			uint32_t extra_flags)
+int64_t uaio_socket_run(const struct uaio_sqe *sqe, int fd,
+			struct uaio_found *found, uint32_t extra_flags)
 {
 	(void)fd;
-	(void)is_stream;
+	(void)found;
 	(void)extra_flags;
 	return uaio_sqe_land(
 		sqe,

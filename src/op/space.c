@@ -26,19 +26,19 @@ int uaio_ftruncate_prep(const struct uaio_sqe *sqe,
 	return uaio_file_has(file, UAIO_FILE_F_RING) ? -EINVAL : 0;
 }
 
-int64_t uaio_fallocate_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			   uint32_t extra_flags)
+int64_t uaio_fallocate_run(const struct uaio_sqe *sqe, int fd,
+			   struct uaio_found *found, uint32_t extra_flags)
 {
-	(void)is_stream;
+	(void)found;
 	(void)extra_flags;
 	return sys_fallocate(fd, (int)sqe->call_flags, sqe->off,
 			     (int64_t)sqe->len);
 }
 
-int64_t uaio_ftruncate_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			   uint32_t extra_flags)
+int64_t uaio_ftruncate_run(const struct uaio_sqe *sqe, int fd,
+			   struct uaio_found *found, uint32_t extra_flags)
 {
-	(void)is_stream;
+	(void)found;
 	(void)extra_flags;
 	return sys_ftruncate(fd, sqe->off);
 }

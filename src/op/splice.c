@@ -296,18 +296,18 @@ static int64_t run(const struct uaio_sqe *sqe, bool is_tee,
 	return res;
 }
 
-int64_t uaio_splice_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			uint32_t extra_flags)
+int64_t uaio_splice_run(const struct uaio_sqe *sqe, int fd,
+			struct uaio_found *found, uint32_t extra_flags)
 {
 	(void)fd;
-	(void)is_stream;
+	(void)found;
 	return run(sqe, false, extra_flags);
 }
 
-int64_t uaio_tee_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-		     uint32_t extra_flags)
+int64_t uaio_tee_run(const struct uaio_sqe *sqe, int fd,
+		     struct uaio_found *found, uint32_t extra_flags)
 {
 	(void)fd;
-	(void)is_stream;
+	(void)found;
 	return run(sqe, true, extra_flags);
 }

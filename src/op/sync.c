@@ -20,28 +20,28 @@ int uaio_sync_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 	return sqe->op == UAIO_OP_SYNC_FILE_RANGE ? -ESPIPE : -EINVAL;
 }
 
-int64_t uaio_sync_run_fsync(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			    uint32_t extra_flags)
+int64_t uaio_sync_run_fsync(const struct uaio_sqe *sqe, int fd,
+			    struct uaio_found *found, uint32_t extra_flags)
 {
 	(void)sqe;
-	(void)is_stream;
+	(void)found;
 	(void)extra_flags;
 	return sys_fsync(fd);
 }
 
-int64_t uaio_sync_run_fdsync(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			     uint32_t extra_flags)
+int64_t uaio_sync_run_fdsync(const struct uaio_sqe *sqe, int fd,
+			     struct uaio_found *found, uint32_t extra_flags)
 {
 	(void)sqe;
-	(void)is_stream;
+	(void)found;
 	(void)extra_flags;
 	return sys_fdatasync(fd);
 }
 
-int64_t uaio_sync_run_range(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			    uint32_t extra_flags)
+int64_t uaio_sync_run_range(const struct uaio_sqe *sqe, int fd,
+			    struct uaio_found *found, uint32_t extra_flags)
 {
-	(void)is_stream;
+	(void)found;
 	(void)extra_flags;
 	return sys_sync_file_range(fd, sqe->off, (int64_t)sqe->len,
 				   (int)sqe->call_flags);

@@ -68,6 +68,15 @@ static int stop(void **state)
 	return 0;
 }
 
+/* Make the request's call on a stream. */
+static int64_t run_sqe(const struct uaio_sqe *sqe, int fd, uint32_t flags)
+{
+	struct uaio_found found = { .rest = UAIO_REST_UNKNOWN };
+
+	return uaio_optab[sqe->op].run(sqe, fd, &found,
+				       flags | UAIO_RWF_ON_STREAM);
+}
+
 static int64_t run(enum uaio_op op, int fd, uint64_t bytes, uint32_t flags)
 {
 	const struct uaio_sqe sqe = {
@@ -77,7 +86,7 @@ static int64_t run(enum uaio_op op, int fd, uint64_t bytes, uint32_t flags)
 		.len = bytes,
 	};
 
-	return uaio_optab[op].run(&sqe, fd, true, flags);
+	return run_sqe(&sqe, fd, flags);
 }
 
 static int64_t read_now(int fd, uint64_t bytes)
@@ -154,9 +163,7 @@ static void fifo_is_read_in_pieces(void **state)
 	(void)state;
 	open_fifo(fds, false);
 	assert_int_equal(write(fds[1], "01234", 5), 5);
-	assert_int_equal(
-		uaio_optab[UAIO_OP_READV].run(&sqe, fds[0], true, RWF_NOWAIT),
-		5);
+	assert_int_equal(run_sqe(&sqe, fds[0], RWF_NOWAIT), 5);
 	assert_memory_equal(buffer, "01", 2);
 	assert_memory_equal(buffer + 9, "234", 3);
 	close_both(fds);
@@ -372,8 +379,7 @@ static void what_a_client_says_of_its_call_is_kept(void **state)
 
 	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
-	assert_int_equal(uaio_optab[sqe.op].run(&sqe, fds[1], true, ON_SOCKET),
-			 1);
+	assert_int_equal(run_sqe(&sqe, fds[1], ON_SOCKET), 1);
 	assert_int_equal(nr_of_socket, 0);
 	assert_int_equal(nr_vectored, 1);
 	close_both(fds);
@@ -434,9 +440,7 @@ static void records_that_are_too_large_are_refused_at_once(void **state)
 		while (write_again(fds[1]) == 1)
 			;
 		assert_int_equal(write_again(fds[1]), -EAGAIN);
-		assert_int_equal(
-			uaio_optab[sqe.op].run(&sqe, fds[1], true, RWF_NOWAIT),
-			-EMSGSIZE);
+		assert_int_equal(run_sqe(&sqe, fds[1], RWF_NOWAIT), -EMSGSIZE);
 		assert_int_equal(read_now(fds[0], 9), 1);
 		close_both(fds);
 	}
@@ -456,8 +460,7 @@ static void a_flag_that_the_kernel_does_not_know_stays_refused(void **state)
 	(void)state;
 	refuses_nowait = true;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
-	assert_int_equal(uaio_optab[sqe.op].run(&sqe, fds[1], true, RWF_NOWAIT),
-			 UAIO_OP_BLOCKS);
+	assert_int_equal(run_sqe(&sqe, fds[1], RWF_NOWAIT), UAIO_OP_BLOCKS);
 	assert_int_equal(held(fds[0]), 0);
 	close_both(fds);
 }

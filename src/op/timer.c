@@ -21,12 +21,12 @@ int uaio_timer_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 }
 
 /* A thread with another descriptor table would have to sleep meanwhile. */
-int64_t uaio_timer_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-		       uint32_t extra_flags)
+int64_t uaio_timer_run(const struct uaio_sqe *sqe, int fd,
+		       struct uaio_found *found, uint32_t extra_flags)
 {
 	(void)sqe;
 	(void)fd;
-	(void)is_stream;
+	(void)found;
 	(void)extra_flags;
 	return -EOPNOTSUPP;
 }

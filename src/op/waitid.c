@@ -99,8 +99,8 @@ static void wait_a_while(struct uaio_sleeper *sleeper, int64_t *pause_ns)
 		*pause_ns *= 2;
 }
 
-int64_t uaio_waitid_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			uint32_t extra_flags)
+int64_t uaio_waitid_run(const struct uaio_sqe *sqe, int fd,
+			struct uaio_found *found, uint32_t extra_flags)
 {
 	const struct uaio_args *args = sqe->args;
 	struct uaio_sleeper *sleeper = args->sleeper;
@@ -114,7 +114,7 @@ int64_t uaio_waitid_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
 	int64_t pause_ns = 0, res;
 
 	(void)fd;
-	(void)is_stream;
+	(void)found;
 	if (is_of_file)
 		aim.id = uaio_file_use(sleeper->file);
 	if (is_nonblocking(&aim))

@@ -51,42 +51,42 @@ int uaio_setxattr_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 	return file && uaio_file_has(file, UAIO_FILE_F_RING) ? -EPERM : 0;
 }
 
-int64_t uaio_getxattr_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			  uint32_t extra_flags)
+int64_t uaio_getxattr_run(const struct uaio_sqe *sqe, int fd,
+			  struct uaio_found *found, uint32_t extra_flags)
 {
 	(void)fd;
-	(void)is_stream;
+	(void)found;
 	if (extra_flags & RWF_NOWAIT)
 		return UAIO_OP_BLOCKS;
 	return sys_getxattr(sqe->args->path, sqe->args->name, sqe->args->out,
 			    sqe->args->out_bytes);
 }
 
-int64_t uaio_setxattr_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			  uint32_t extra_flags)
+int64_t uaio_setxattr_run(const struct uaio_sqe *sqe, int fd,
+			  struct uaio_found *found, uint32_t extra_flags)
 {
 	(void)fd;
-	(void)is_stream;
+	(void)found;
 	if (extra_flags & RWF_NOWAIT)
 		return UAIO_OP_BLOCKS;
 	return sys_setxattr(sqe->args->path, sqe->args->name, sqe->args->in,
 			    sqe->args->in_bytes, (int)sqe->call_flags);
 }
 
-int64_t uaio_fgetxattr_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			   uint32_t extra_flags)
+int64_t uaio_fgetxattr_run(const struct uaio_sqe *sqe, int fd,
+			   struct uaio_found *found, uint32_t extra_flags)
 {
-	(void)is_stream;
+	(void)found;
 	if (extra_flags & RWF_NOWAIT)
 		return UAIO_OP_BLOCKS;
 	return sys_fgetxattr(fd, sqe->args->name, sqe->args->out,
 			     sqe->args->out_bytes);
 }
 
-int64_t uaio_fsetxattr_run(const struct uaio_sqe *sqe, int fd, bool is_stream,
-			   uint32_t extra_flags)
+int64_t uaio_fsetxattr_run(const struct uaio_sqe *sqe, int fd,
+			   struct uaio_found *found, uint32_t extra_flags)
 {
-	(void)is_stream;
+	(void)found;
 	if (extra_flags & RWF_NOWAIT)
 		return UAIO_OP_BLOCKS;
 	return sys_fsetxattr(fd, sqe->args->name, sqe->args->in,

@@ -34,12 +34,12 @@ static bool is_plain(const struct uaio_req *req)
 
 static bool asks_rest(const struct uaio_req *req)
 {
-	return req->sqe.found.rest == UAIO_REST_TO_ASK;
+	return req->found.rest == UAIO_REST_TO_ASK;
 }
 
 static void note_rest(struct uaio_req *req, bool has_more)
 {
-	req->sqe.found.rest = has_more ? UAIO_REST_THERE : UAIO_REST_UNKNOWN;
+	req->found.rest = has_more ? UAIO_REST_THERE : UAIO_REST_UNKNOWN;
 }
 
 void uaio_done_add(struct uaio_done *done, struct uaio_req *req, int64_t res,

@@ -182,7 +182,7 @@ post_unlocked(struct run *run, struct uaio_req *req, int64_t res)
 	is_posted = uaio_flow->post_more(req, res);
 	uaio_lock(&run->file->lock, UAIO_RANK_FILE);
 	run->nr_done += is_posted;
-	if (is_posted && !is_poll && req->sqe.found.rest != UAIO_REST_NONE) {
+	if (is_posted && !is_poll && req->found.rest != UAIO_REST_NONE) {
 		run->waitq->is_kicked = true;
 		run->ends_turn =
 			uaio_sqe_ends_turn(&req->sqe, ++run->nr_shots, res);

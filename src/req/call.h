@@ -20,6 +20,7 @@ struct uaio_outcome {
 	int64_t res; /* if DONE the result; else the bytes that are done */
 	/* if WAIT_FILE: edges of its file before the try; 0: not tried */
 	uint32_t edges;
+	struct uaio_found found;
 	union {
 		/* if WAIT_FILE or WAIT_TIME: when it stops waiting; 0: never */
 		int64_t until_ns;
@@ -31,26 +32,19 @@ struct uaio_outcome {
 	uint64_t end;
 };
 
-/* Return: the flag of a file of which run is told, as is_stream. */
-static inline uint32_t uaio_stream_flag(const struct uaio_op_def *op)
-{
-	return unlikely(op->is_of_socket) ? UAIO_FILE_F_SOCK_STREAM
-					  : UAIO_FILE_F_STREAM;
-}
-
-static_assert((uint32_t)UAIO_RWF_ON_SOCKET == UAIO_FILE_F_SOCK_STREAM,
+static_assert((uint32_t)UAIO_RWF_ON_STREAM == UAIO_FILE_F_STREAM &&
+		      (uint32_t)UAIO_RWF_ON_SOCKET == UAIO_FILE_F_SOCK_STREAM,
 	      "one is made of the other without a branch");
 
-/* Return: the extra flags of a try on file, by a call that does not block. */
-static inline uint32_t uaio_nowait_flags(const struct uaio_file *file)
+/* Return: the extra flags of each call on file. */
+static inline uint32_t uaio_call_flags(const struct uaio_file *file)
 {
-	return RWF_NOWAIT |
-	       (load_relaxed(&file->flags) & UAIO_FILE_F_SOCK_STREAM);
+	return load_relaxed(&file->flags) & UAIO_RWF_ON;
 }
 
 /*
  * Make the system call of sqe, with extra_flags added to the client's, and note
- * its times in ret. file is borrowed under I2 of file.h.
+ * its times, and what it finds out, in ret. file is borrowed under I2 of file.h.
  * Return: the call's result, which is not stored in ret.
  */
 static inline int64_t uaio_call(const struct uaio_file *file,
@@ -61,8 +55,8 @@ static inline int64_t uaio_call(const struct uaio_file *file,
 	int64_t res;
 
 	ret->start = uaio_stats_now();
-	res = op->run(sqe, sqe->fd, uaio_file_has(file, uaio_stream_flag(op)),
-		      extra_flags);
+	res = op->run(sqe, sqe->fd, &ret->found,
+		      extra_flags | uaio_call_flags(file));
 	ret->end = uaio_stats_now();
 	return res;
 }
@@ -78,8 +72,7 @@ static inline uint64_t uaio_call_timed(const struct uaio_file *file,
 	const struct uaio_op_def *op = &uaio_optab[sqe->op];
 
 	ret->start = uaio_cycles();
-	ret->res = op->run(sqe, sqe->fd,
-			   uaio_file_has(file, uaio_stream_flag(op)), 0);
+	ret->res = op->run(sqe, sqe->fd, &ret->found, uaio_call_flags(file));
 	ret->end = uaio_cycles();
 	return ret->end - ret->start;
 }

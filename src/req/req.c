@@ -68,8 +68,7 @@ int64_t uaio_req_execute_part(struct uaio_req *req, const struct uaio_sqe *sqe)
 	 * may.
 	 */
 	do
-		res = op->run(sqe, fd, req->file->flags & uaio_stream_flag(op),
-			      0);
+		res = op->run(sqe, fd, &req->found, uaio_call_flags(req->file));
 	while (unlikely(res == -EINTR) && req->file->inode && !is_left(req) &&
 	       ++nr_tries < MAX_TRIES);
 out:
@@ -84,10 +83,10 @@ void uaio_req_advance(struct uaio_req *req, uint64_t bytes)
 }
 
 /* Try a request on a stream for which it waited, by a call that does not block. */
-static int64_t run_again(const struct uaio_req *req, int fd)
+static int64_t run_again(struct uaio_req *req, int fd)
 {
 	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
-	uint32_t flags = uaio_nowait_flags(req->file) | UAIO_RWF_HAS_WAITED;
+	uint32_t flags = RWF_NOWAIT | UAIO_RWF_HAS_WAITED;
 
 	if (op->is_of_socket && !req->sqe.is_multishot)
 		flags |= UAIO_RWF_ASKS_LATER;
@@ -97,8 +96,8 @@ static int64_t run_again(const struct uaio_req *req, int fd)
 			return UAIO_OP_BLOCKS;
 		fd = uaio_terminal_fd(req->file, fd, &flags);
 	}
-	return op->run(&req->sqe, fd, req->file->flags & uaio_stream_flag(op),
-		       flags);
+	return op->run(&req->sqe, fd, &req->found,
+		       flags | uaio_call_flags(req->file));
 }
 
 /* A call has ended with an error. */

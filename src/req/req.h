@@ -137,6 +137,14 @@ enum uaio_req_fault {
 	UAIO_REQ_SHORTER, /* it was cut, and so is not whole; it may be later, too */
 };
 
+/* What its chain, or a drain, has made of a request. */
+enum uaio_in_chain {
+	UAIO_CHAIN_BEGINS,
+	UAIO_CHAIN_UNBEGUN, /* it was refused at its start, or had no file to work on */
+	UAIO_CHAIN_CUT,         /* one before it has failed */
+	UAIO_CHAIN_CUT_QUIETLY, /* the same, and that one has UAIO_LINK_QUIET */
+};
+
 /* Whether its completion is held back (late.h). */
 enum uaio_req_held {
 	UAIO_REQ_NOT_HELD,
@@ -169,6 +177,7 @@ struct uaio_req {
 	uint8_t native;        /* enum uaio_req_native */
 	/* under the group's lock: a canceller has found it RUNNING, a multishot one */
 	bool is_unwanted;
+	struct uaio_found found; /* by the calls made for it */
 	int64_t done_bytes; /* done by earlier calls, of a stream request */
 	union {
 		void *copy;        /* owns: a copy of its arguments, or NULL */
@@ -181,6 +190,7 @@ struct uaio_req {
 	bool is_one_call : 1; /* its file may be closed during the call */
 	bool was_paged : 1;   /* it has waited for its pages: page.h */
 	uint8_t fault : 2;    /* enum uaio_req_fault */
+	uint8_t in_chain : 2; /* enum uaio_in_chain; chain.c and link.c write it */
 	uint32_t edges;   /* of its file before it was tried; 0: not tried */
 	int64_t until_ns; /* when it stops waiting; 0: never */
 

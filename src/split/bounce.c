@@ -115,7 +115,8 @@ static int64_t call(const struct bounce *bounce, enum uaio_op op,
 	int64_t res;
 
 	do
-		res = uaio_optab[op].run(&sqe, bounce->fd, false, 0);
+		res = uaio_optab[op].run(&sqe, bounce->fd, &bounce->req->found,
+					 0);
 	while (res == -EINTR);
 	return res;
 }

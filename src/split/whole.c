@@ -13,7 +13,7 @@ static int64_t execute(struct uaio_req *req)
 	int64_t res;
 
 	if (unlikely(!req->file))
-		return op->run(&req->sqe, -1, false, 0);
+		return op->run(&req->sqe, -1, &req->found, 0);
 	res = uaio_req_execute_part(req, &req->sqe);
 	if (unlikely(uaio_may_bounce(req->file, &req->sqe, res)))
 		res = uaio_bounce(req);

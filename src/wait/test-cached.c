@@ -156,8 +156,9 @@ static int64_t read_now(int64_t off, uint64_t bytes, uint32_t flags)
 		.off = off,
 		.rw_flags = flags,
 	};
+	struct uaio_found found = { .rest = UAIO_REST_UNKNOWN };
 
-	return uaio_optab[sqe.op].run(&sqe, fd, false, RWF_NOWAIT);
+	return uaio_optab[sqe.op].run(&sqe, fd, &found, RWF_NOWAIT);
 }
 
 static void a_read_at_the_position_is_asked_of_that(void **state)
