@@ -53,6 +53,8 @@ enum uaio_lock_rank {
 	UAIO_RANK_SLAB,         /* object caches */
 	UAIO_RANK_FAULT,        /* how many requests each fault has seen */
 	UAIO_RANK_OWNFD,        /* descriptors of our own */
+	UAIO_RANK_CHECK,        /* which memory requests in flight have */
+	UAIO_RANK_STACKS,       /* where threads have submitted them */
 	UAIO_RANK_SCAN, /* scanning the program's code for system calls */
 	UAIO_NR_RANKS,  /* at most 64 */
 };

@@ -227,7 +227,7 @@ static unsigned nr_together(struct uaio_req *const *reqs, unsigned nr)
 {
 	unsigned together = 1;
 
-	if (unlikely(uaio_config.has_faults))
+	if (unlikely(uaio_config.is_examined))
 		return 1;
 	while (together < nr && together < UAIO_REQS_TOGETHER &&
 	       reqs[together]->group == reqs[0]->group &&

@@ -2,6 +2,7 @@
 #include "flow/late.h"
 
 #include "base/sleep.h"
+#include "check/check.h"
 #include "req/queue.h"
 #include "req/record.h"
 #include "req/req.h"
@@ -44,7 +45,8 @@ static void let_go(struct uaio_req *req, struct uaio_worker *worker,
 }
 
 /* What a client may see of it stays: its key, its word, its place in a chain. */
-static void become_timer(struct uaio_req *req, int64_t res, bool breaks)
+static void become_timer(struct uaio_req *req, int64_t res, bool breaks,
+			 int64_t delay_ns)
 {
 	struct uaio_sqe *sqe = &req->sqe;
 
@@ -61,7 +63,7 @@ static void become_timer(struct uaio_req *req, int64_t res, bool breaks)
 	req->device = NULL;
 	req->watch = NULL;
 	req->done_bytes = res;
-	req->until_ns = uaio_now_ns() + req->late.delay_ns;
+	req->until_ns = uaio_now_ns() + delay_ns;
 	uaio_unlock(&req->group->lock, UAIO_RANK_GROUP);
 }
 
@@ -83,26 +85,42 @@ static void note_what_it_was(struct uaio_req *req,
 		req->late.by = (uint8_t)uaio_req_by(req, worker);
 }
 
-bool uaio_late_hold(struct uaio_req *req, int64_t *res,
-		    struct uaio_worker *worker, struct list *ret_startable)
+/* Return: how long the completion is to be held back; 0: it is not. */
+static int64_t delay_of(struct uaio_req *req)
+{
+	req->late.awaits_call = !req->late.delay_ns && req->late.record &&
+				!uaio_check_is_over(req->late.record);
+	return req->late.awaits_call ? UAIO_CHECK_HOLD_NS : req->late.delay_ns;
+}
+
+static bool hold(struct uaio_req *req, int64_t res, struct uaio_worker *worker,
+		 struct list *ret_startable)
 {
 	struct uaio_group *group = req->group;
+	int64_t delay_ns = delay_of(req);
 	bool breaks, is_held;
 
-	if (req->late.held) {
-		*res = req->done_bytes;
+	if (!delay_ns || uaio_gate_is_closed())
 		return false;
-	}
-	if (!req->late.delay_ns || uaio_gate_is_closed())
-		return false;
-	breaks = req->sqe.links && uaio_link_breaks(req, *res);
+	breaks = req->sqe.links && uaio_link_breaks(req, res);
 	note_what_it_was(req, worker);
 	uaio_ready_pin(&group->ready);
 	let_go(req, worker, ret_startable);
 	if (req->sqe.is_signalled)
 		uaio_attend_note(uaio_queue_of(group));
-	become_timer(req, *res, breaks);
+	become_timer(req, res, breaks, delay_ns);
 	is_held = uaio_req_park(req) == 0;
 	uaio_ready_unpin(&group->ready);
 	return is_held;
+}
+
+bool uaio_late_hold(struct uaio_req *req, int64_t *res,
+		    struct uaio_worker *worker, struct list *ret_startable)
+{
+	if (req->late.held)
+		*res = req->done_bytes;
+	else if (hold(req, *res, worker, ret_startable))
+		return true;
+	uaio_check_complete(req->late.record, *res);
+	return false;
 }

@@ -3,7 +3,8 @@
  * Late completions: requests that were executed, and whose completion is held back
  *
  * A fault on purpose (issue/fault.h) may have a completion come later than the
- * request is executed. No thread waits for that: when the request would end, it lets
+ * request is executed; and where memory is checked (check/check.h), it does not come before
+ * the call that submitted it is over. No thread waits for that: when the request would end, it lets
  * go of all that its execution needed (its file, its copy of arguments, its place in
  * the order of its inode), and becomes a timer (timer.h), with its result in
  * done_bytes. When that is due the request ends like any other.

@@ -41,6 +41,8 @@ void uaio_host_load_mmap(void);
 void uaio_host_load_quota(void);
 void uaio_host_load_sigaction(void);
 
+void uaio_host_load_memory(void);
+
 /* Find the next definition of a function; ret_function: the pointer to set. */
 void uaio_host_find(const char *name, void *ret_function);
 

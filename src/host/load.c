@@ -44,6 +44,7 @@ __attribute__((constructor)) static void load(void)
 	uaio_host_load_poll();
 	uaio_host_load_ringpoll();
 	uaio_host_load_select();
+	uaio_host_load_memory();
 	uaio_host_load_mmap();
 	uaio_host_load_quota();
 	uaio_host_load_sigaction();

@@ -21,6 +21,7 @@
 #include "base/symver.h"
 #include "base/sys.h"
 #include "uring/uring.h"
+#include "host/memory.h"
 
 /* The last: it undefines macros. */
 #include "host/lfs.h"
@@ -46,8 +47,16 @@ static long real_offset(int fd, long offset)
 	return uaio_uring_map_offset(fd, offset);
 }
 
+static void note_fixed(long addr, long bytes, long flags)
+{
+	if (unlikely(flags & MAP_FIXED))
+		uaio_host_memory_ends(UAIO_CHECK_UNMAPPED, (void *)addr,
+				      (size_t)bytes);
+}
+
 long uaio_host_raw_mmap(const long a[6])
 {
+	note_fixed(a[0], a[1], a[3]);
 	return uaio_sys6(SYS_mmap, a[0], a[1], a[2], a[3], a[4],
 			 real_offset((int)a[4], a[5]));
 }
@@ -59,6 +68,7 @@ static void *map(void *(*real)(void *, size_t, int, int, int, off_t),
 		 void *addr, size_t bytes, int prot, int flags, int fd,
 		 long offset)
 {
+	note_fixed((long)addr, (long)bytes, flags);
 	offset = real_offset(fd, offset);
 	if (likely(real))
 		return real(addr, bytes, prot, flags, fd, offset);

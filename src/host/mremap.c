@@ -18,6 +18,7 @@
 #include "proc/entry.h"
 #include "proc/process.h"
 #include "aio/handle.h"
+#include "host/memory.h"
 
 long uaio_host_raw_mremap(void *old, unsigned long old_bytes,
 			  unsigned long new_bytes, int flags, void *new_addr)
@@ -32,6 +33,7 @@ long uaio_host_raw_mremap(void *old, unsigned long old_bytes,
 		if (is_ring)
 			return addr;
 	}
+	uaio_host_memory_ends(UAIO_CHECK_UNMAPPED, old, old_bytes);
 	return (long)sys_mremap(old, old_bytes, new_bytes, flags, new_addr);
 }
 
@@ -62,6 +64,7 @@ long uaio_host_raw_munmap(void *addr, unsigned long bytes)
 		if (is_ring)
 			return 0;
 	}
+	uaio_host_memory_ends(UAIO_CHECK_UNMAPPED, addr, bytes);
 	return sys_munmap(addr, bytes);
 }
 

@@ -18,6 +18,7 @@
 #include "options/config.h"
 #include "life/report.h"
 #include "posix/posix.h"
+#include "host/memory.h"
 #include "host/host.h"
 
 /* The last: it undefines macros. */
@@ -117,6 +118,8 @@ ssize_t aio_return(struct aiocb *aiocb)
 {
 	if (is_off())
 		return UAIO_HOST_NEXT(aio_return)(aiocb);
+	if (unlikely(uaio_config.is_examined))
+		uaio_host_returned(aiocb);
 	return aiocb->UAIO_AIOCB_RESULT;
 }
 

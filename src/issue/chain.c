@@ -8,6 +8,7 @@
 #include "options/config.h"
 #include "file/file.h"
 #include "file/inspect.h"
+#include "check/check.h"
 #include "req/queue.h"
 #include "req/record.h"
 #include "req/req.h"
@@ -144,6 +145,7 @@ static __attribute__((noinline)) int have_fault(struct uaio_req *req)
 	struct uaio_fault_plan plan;
 
 	uaio_fault_plan(req->file, &req->sqe, &plan);
+	plan.record = req->fault ? req->late.record : 0;
 	uaio_fault_keep(req, &plan);
 	return plan.error;
 }
@@ -166,7 +168,7 @@ static enum uaio_next start(struct uaio_req *req, int64_t *ret_res)
 	if (ret == 0 && req->sqe.op == UAIO_OP_READ_SELECT &&
 	    uaio_req_inode(req))
 		ret = uaio_rw_select(&req->sqe);
-	if (ret == 0 && unlikely(uaio_config.has_faults))
+	if (ret == 0 && unlikely(uaio_config.is_examined))
 		ret = have_fault(req);
 	if (ret == 0)
 		next = issue_one(req, &ret, &outcome);
@@ -291,6 +293,16 @@ static void begin(struct uaio_chain *chain)
 	chain->is_open = chain->is_broken = chain->is_late = false;
 }
 
+/* It is checked from now on, also if it never starts. */
+static __attribute__((noinline)) void check(struct uaio_req *req)
+{
+	const struct uaio_fault_plan plan = {
+		.record = uaio_check_submit(&req->sqe, true),
+	};
+
+	uaio_fault_keep(req, &plan);
+}
+
 /* error: why it is refused, or 0; is_late: that shows when it starts. */
 static int add(struct uaio_chain *chain, const struct uaio_sqe *sqe, int error,
 	       bool is_late)
@@ -317,6 +329,8 @@ static int add(struct uaio_chain *chain, const struct uaio_sqe *sqe, int error,
 			req->in_chain = UAIO_CHAIN_UNBEGUN;
 		req->done_bytes = is_late ? 0 : error;
 		count(chain->batch, req);
+		if (unlikely(uaio_config.is_examined) && !error)
+			check(req);
 		if (chain->last)
 			uaio_link_append(chain->last, req);
 		else

@@ -360,9 +360,12 @@ void uaio_fault_plan(struct uaio_file *file, struct uaio_sqe *sqe,
 
 void uaio_fault_keep(struct uaio_req *req, const struct uaio_fault_plan *plan)
 {
-	req->fault = plan->is_short   ? UAIO_REQ_SHORTER
-		     : plan->delay_ns ? UAIO_REQ_LATER
-				      : UAIO_REQ_SOUND;
+	bool is_later = plan->delay_ns || plan->record;
+
+	req->fault = plan->is_short ? UAIO_REQ_SHORTER
+		     : is_later     ? UAIO_REQ_LATER
+				    : UAIO_REQ_SOUND;
+	req->late.record = plan->record;
 	req->late.delay_ns = plan->delay_ns;
 	req->late.by = UAIO_NR_BYS;
 	req->late.file = 0;

@@ -23,7 +23,7 @@
  *       that does not apply is "-", as is the descriptor of a registered file.
  *
  * Context: any thread that has entered (entry.h), without locks; only where
- * uaio_config.has_faults.
+ * uaio_config.is_examined.
  *
  * Tested by test-fault.c.
  */
@@ -42,6 +42,7 @@ struct uaio_fault_plan {
 	int error;        /* -errno: its result, without a call; 0: none */
 	int64_t delay_ns; /* its completion is held back; 0: not */
 	bool is_short;    /* it was cut */
+	uint32_t record;  /* of its memory, for check.h; 0: none */
 };
 
 /* Called each time the engine starts, also in a child of fork(). */

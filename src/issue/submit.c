@@ -20,6 +20,7 @@
 #include "trace/trace.h"
 #include "options/config.h"
 #include "file/inspect.h"
+#include "check/check.h"
 #include "req/record.h"
 #include "req/req.h"
 #include "req/stats.h"
@@ -255,6 +256,8 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 			uaio_ready_unexpect(&queue->group);
 	}
 	if (ret < 0) {
+		if (plan)
+			uaio_check_drop(plan->record);
 		if (!outcome->res)
 			return ret;
 		/* Part of it is done: that part is the result. */
@@ -491,6 +494,7 @@ static void complete_late(struct uaio_batch *batch, struct uaio_file *file,
 	uaio_gate_pass(&batch->handover);
 	req = uaio_req_new_held(batch->queue, sqe);
 	if (!req) {
+		uaio_check_complete(plan->record, outcome->res);
 		complete(batch, file, sqe, outcome);
 		return;
 	}
@@ -505,7 +509,15 @@ static void complete_late(struct uaio_batch *batch, struct uaio_file *file,
 	uaio_req_complete(req, outcome->res);
 }
 
-/* The same as add_by_policy(), where faults are made. */
+/* The call ends what is held back until then. The queue stays for that. */
+static void note_held(struct uaio_batch *batch)
+{
+	if (!batch->has_parked)
+		uaio_ready_pin(&batch->queue->group.ready);
+	batch->has_parked = true;
+}
+
+/* The same as add_by_policy(), where faults are made, or memory is checked. */
 static __attribute__((noinline)) int add_faulty(struct uaio_batch *batch,
 						struct uaio_file *file,
 						const struct uaio_sqe *sqe)
@@ -520,15 +532,20 @@ static __attribute__((noinline)) int add_faulty(struct uaio_batch *batch,
 	if (ret < 0)
 		return ret;
 	uaio_fault_plan(file, &own, &plan);
+	plan.record = uaio_check_submit(sqe, false);
+	if (plan.record)
+		note_held(batch);
 	outcome.start = outcome.end = uaio_stats_now();
 	outcome.res = plan.error;
 	if (!plan.error)
 		next = issue_one(file, &own, &ret, &outcome);
-	if (ret < 0)
+	if (ret < 0) {
+		uaio_check_drop(plan.record);
 		return ret;
+	}
 	if (next != UAIO_NEXT_DONE)
 		return hand_over(batch, file, &own, next, &outcome, &plan);
-	if (plan.delay_ns)
+	if (plan.delay_ns || plan.record)
 		complete_late(batch, file, &own, &outcome, &plan);
 	else
 		complete(batch, file, &own, &outcome);
@@ -551,7 +568,7 @@ int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
 	const struct uaio_op_def *op = &uaio_optab[sqe->op];
 
 	UAIO_PROBE(submit, sqe->data, sqe->op, sqe->fd);
-	if (unlikely(uaio_config.has_faults))
+	if (unlikely(uaio_config.is_examined))
 		return add_faulty(batch, file, sqe);
 	return !op->is_empty || sqe->is_async || unlikely(batch->stats)
 		       ? add_by_policy(batch, file, sqe)
@@ -572,6 +589,13 @@ int uaio_batch_add_fixed(struct uaio_batch *batch, struct uaio_file *file,
 	return ret;
 }
 
+/* A thread that sleeps may take what was held back until now. */
+static void end_call(struct uaio_queue *queue)
+{
+	uaio_check_call_is_over();
+	uaio_timer_tell_sleeper(uaio_ready_home(&queue->group.ready));
+}
+
 void uaio_batch_end(struct uaio_batch *batch)
 {
 	struct uaio_queue *queue = batch->queue;
@@ -585,6 +609,8 @@ void uaio_batch_end(struct uaio_batch *batch)
 	if (uaio_handover_is_due(&batch->handover))
 		uaio_req_hand_over(&batch->handover);
 	if (batch->has_parked) {
+		if (unlikely(uaio_config.is_examined))
+			end_call(queue);
 		uaio_ready_submitted(&queue->group, batch->has_multishot);
 		uaio_ready_unpin(&queue->group.ready);
 	}

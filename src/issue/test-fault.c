@@ -26,7 +26,7 @@ static void have(const char *text)
 	char expected[96];
 
 	uaio_faults = (struct uaio_faults){ .nr = 0 };
-	uaio_config.has_faults = *text;
+	uaio_config.has_faults = uaio_config.is_examined = *text;
 	if (*text)
 		assert_int_equal(uaio_faults_parse(text, &uaio_faults, expected,
 						   sizeof(expected)),

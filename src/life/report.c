@@ -20,6 +20,7 @@
 #include "options/variables.h"
 #include "proc/append.h"
 #include "proc/process.h"
+#include "check/check.h"
 #include "req/stats.h"
 #include "life/life.h"
 #include "life/reportint.h"
@@ -214,6 +215,8 @@ void uaio_report(bool may_go_on)
 {
 	const char *counters_path = secure_getenv("UAIO_COUNTERS");
 
+	if (!may_go_on && uaio_engine_is_ours())
+		uaio_check_end();
 	if (!is_wanted(counters_path, may_go_on))
 		return;
 	if (!begin())

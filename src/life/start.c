@@ -28,6 +28,7 @@
 #include "file/file.h"
 #include "file/duplicate.h"
 #include "op/op.h"
+#include "check/check.h"
 #include "req/req.h"
 #include "req/stats.h"
 #include "wait/order.h"
@@ -67,6 +68,7 @@ static int start_parts(void)
 	uaio_flow_init();
 	uaio_chain_init();
 	uaio_fault_init();
+	uaio_check_init();
 	uaio_trace_init();
 	uaio_split_init();
 	uaio_bounce_init();

@@ -107,6 +107,8 @@ static void load_faults(void)
 	uaio_config.has_faults = value_of(UAIO_OPTION_FAULT) &&
 				 uaio_faults_parse(secure_getenv(variable),
 						   &uaio_faults, NULL, 0) == 0;
+	uaio_config.is_examined =
+		uaio_config.has_faults || *uaio_check_directory;
 }
 
 /* Only `uaio check` sets it, to a path that is not too long. */
@@ -147,8 +149,8 @@ void uaio_config_load(void)
 	check_calls();
 	check_fixed();
 	load_threads();
-	load_faults();
 	load_check();
+	load_faults();
 	if (uaio_config.is_verbose) {
 		char line[] = "uaio: library: libaio, the six AIO calls of "
 			      "syscall(2) and what moves rings or closes "

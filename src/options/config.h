@@ -33,6 +33,8 @@ struct uaio_config {
 	/* Requests are counted and timed; immutable while the engine is up. */
 	bool has_stats;
 	bool has_faults; /* uaio_faults are made */
+	/* Each request is looked at: uaio_faults are made, or its memory is checked. */
+	bool is_examined;
 
 	/* of the work queue: values for uaio_option_count(); 0: not given */
 	uint64_t workers, fixed, max_items;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <time.h>
 
+#include "check/check.h"
 #include "ready/readyint.h"
 
 static struct uaio_req *req_of(const struct heap_node *node)
@@ -259,6 +260,14 @@ static bool goes_on_locked(struct uaio_ready *ready, struct uaio_req *req,
 	return true;
 }
 
+/* Return: whether it waits for its time no longer. */
+static bool is_due(const struct uaio_req *req, int64_t now)
+{
+	return req->until_ns <= now ||
+	       (unlikely(req->late.held) && req->late.awaits_call &&
+		uaio_check_is_over(req->late.record));
+}
+
 /*
  * Look at the first.
  * Return: whether it is due; then *ret_timer is the timer, RUNNING, or
@@ -274,7 +283,7 @@ static bool take_first(struct uaio_ready *ready, int64_t now,
 	*ret_file = NULL;
 	lock(ready);
 	while ((first = heap_first(&ready->timed)) &&
-	       (req = req_of(first))->until_ns <= now) {
+	       is_due(req = req_of(first), now)) {
 		if (req->file) {
 			if (uaio_file_try_get(req->file))
 				*ret_file = req->file;

@@ -11,7 +11,9 @@
 #include "base/sys.h"
 #include "proc/entry.h"
 #include "proc/ownfd.h"
+#include "options/config.h"
 #include "wq/wq.h"
+#include "check/check.h"
 #include "req/queue.h"
 #include "wait/page.h"
 #include "ready/lead.h"
@@ -336,6 +338,8 @@ int uaio_queue_sleep(struct uaio_queue *queue, uint64_t generation,
 
 	if (!waiter)
 		return -ENOMEM;
+	if (unlikely(uaio_config.is_examined))
+		uaio_check_look_at_stack();
 	waiter->need = need;
 	ret = unlikely(wait->sleeps_only)
 		      ? sleep_only(queue, generation, waiter, wait)

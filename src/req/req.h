@@ -133,7 +133,7 @@ enum uaio_req_native {
 /* What a fault on purpose (fault.h) does to a request. */
 enum uaio_req_fault {
 	UAIO_REQ_SOUND,
-	UAIO_REQ_LATER, /* its completion is to be held back */
+	UAIO_REQ_LATER, /* its completion is to be held back, or is checked */
 	UAIO_REQ_SHORTER, /* it was cut, and so is not whole; it may be later, too */
 };
 
@@ -199,10 +199,12 @@ struct uaio_req {
 	/* late.c's and fault.c's; set if fault is, but for held */
 	struct {
 		uint8_t held; /* enum uaio_req_held; under the group's lock */
+		bool awaits_call; /* held until the submitting call is over */
 		/* What it was, for traces: */
 		uint8_t op;
 		uint8_t by; /* enum uaio_by; UAIO_NR_BYS: not known yet */
 		int fd;
+		uint32_t record;  /* of its memory, for check.h; 0: none */
 		int64_t delay_ns; /* for so long it is to be held back */
 		int64_t off;      /* -1: none */
 		uint64_t len;

@@ -9,11 +9,14 @@
 #include "base/check.h"
 #include "base/sleep.h"
 #include "base/sys.h"
+#include "options/config.h"
 #include "proc/entry.h"
 #include "proc/process.h"
 #include "proc/robust.h"
 #include "file/file.h"
 #include "wq/wq.h"
+#include "check/check.h"
+#include "req/req.h"
 #include "req/stats.h"
 #include "ready/waiter.h"
 #include "flow/cancel.h"
@@ -102,6 +105,23 @@ bool uaio_uring_hold_slowly(struct uaio_uring *ring)
 
 static void bury(void);
 
+/* Return: the record of a request that is not executed yet; or 0. */
+static uint32_t record_in_flight(struct uaio_group *group)
+{
+	uint32_t record = 0;
+
+	uaio_lock(&group->lock, UAIO_RANK_GROUP);
+	list_for_each (pos, &group->requests) {
+		const struct uaio_req *req =
+			container_of(pos, struct uaio_req, in_group);
+
+		if (req->fault && !req->late.held && req->late.record)
+			record = req->late.record;
+	}
+	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
+	return record;
+}
+
 /* Close the queue, and put the ring where it is freed later. */
 static void end(struct uaio_uring *ring)
 {
@@ -110,6 +130,8 @@ static void end(struct uaio_uring *ring)
 		uaio_uring_mem_retire(&ring->mem);
 		uaio_queue_unlock(&ring->queue);
 	}
+	if (unlikely(uaio_config.is_examined))
+		uaio_check_say_closed(record_in_flight(&ring->queue.group));
 	uaio_queue_close(&ring->queue);
 	(void)uaio_queue_cancel_all(&ring->queue);
 	uaio_uring_bell_silence(ring);

@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: MIT */
+#include "check/check.h"
+
+#include <sys/mman.h>
+
+#include "base/atomic.h"
+#include "base/check.h"
+#include "base/lock.h"
+#include "base/sys.h"
+#include "options/config.h"
+#include "op/op.h"
+#include "check/checkint.h"
+
+enum {
+	RECORDS = 65536, /* further requests in flight are not checked */
+	PARTS = 262144,
+	CALLS = 1024,
+	/* Bytes of a request. If it has more, its memory has no hash. */
+	HASHED_MAX = 1 << 20,
+};
+
+static struct {
+	bool is_on; /* immutable after init */
+
+	/*
+	 * atomic, by the thread id: how many submitting calls have ended. Two threads may
+	 * share one: then a completion may be posted while its call goes on.
+	 */
+	uint32_t calls[CALLS];
+
+	/* under the lock; arrays are mapped once, and never unmapped */
+	struct uaio_lock lock;             /* rank CHECK */
+	struct uaio_check_record *records; /* 0 is none */
+	struct uaio_check_part *parts;     /* the same */
+	uint32_t nr_records, free_record;
+	uint32_t nr_parts, free_part;
+	struct list in_flight;
+	uint32_t nr_stack_parts; /* atomic: written under the lock */
+	uint64_t nr_requests, nr_checked;
+} check;
+
+static void lock(void)
+{
+	uaio_lock(&check.lock, UAIO_RANK_CHECK);
+}
+
+static void unlock(void)
+{
+	uaio_unlock(&check.lock, UAIO_RANK_CHECK);
+}
+
+static void *map(size_t bytes)
+{
+	void *memory = sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+
+	return sys_is_map_error(memory) ? NULL : memory;
+}
+
+void uaio_check_init(void)
+{
+	check.lock = (struct uaio_lock){ 0 };
+	if (!*uaio_check_directory)
+		return;
+	if (!check.records) {
+		check.records = map(RECORDS * sizeof(*check.records));
+		check.parts = map(PARTS * sizeof(*check.parts));
+	}
+	check.nr_records = check.nr_parts = 1;
+	check.free_record = check.free_part = 0;
+	check.nr_requests = check.nr_checked = 0;
+	list_init(&check.in_flight);
+	store_relaxed(&check.nr_stack_parts, 0);
+	uaio_check_aiocbs_init();
+	uaio_check_index_init();
+	uaio_check_stacks_init();
+	uaio_check_reports_init();
+	check.is_on = check.records && check.parts;
+}
+
+bool uaio_check_is_on(void)
+{
+	return check.is_on;
+}
+
+/*
+ * Records. The lock is held.
+ */
+
+static struct uaio_check_record *new_record_locked(uint32_t *ret_number)
+{
+	uint32_t number = check.free_record;
+
+	if (number)
+		check.free_record = check.records[number].next_free;
+	else if (check.nr_records < RECORDS)
+		number = check.nr_records++;
+	*ret_number = number;
+	return number ? &check.records[number] : NULL;
+}
+
+static uint32_t new_part_locked(void)
+{
+	uint32_t number = check.free_part;
+
+	if (number)
+		check.free_part = check.parts[number].next;
+	else if (check.nr_parts < PARTS)
+		number = check.nr_parts++;
+	return number;
+}
+
+static void drop_parts_locked(struct uaio_check_record *record)
+{
+	while (record->parts) {
+		uint32_t number = record->parts;
+		struct uaio_check_part *part = &check.parts[number];
+
+		record->parts = part->next;
+		if (!part->is_gone)
+			uaio_check_index_remove(part);
+		sub_relaxed(&check.nr_stack_parts, part->is_on_stack);
+		part->next = check.free_part;
+		check.free_part = number;
+	}
+}
+
+static void drop_locked(uint32_t number)
+{
+	struct uaio_check_record *record = &check.records[number];
+
+	UAIO_CHECK(record->is_in_use);
+	drop_parts_locked(record);
+	list_remove(&record->in_flight);
+	record->is_in_use = false;
+	record->next_free = check.free_record;
+	check.free_record = number;
+}
+
+static struct uaio_check_record *record_of(const struct uaio_check_part *part)
+{
+	return &check.records[part->record];
+}
+
+/*
+ * Submission
+ */
+
+/* What is found out about a request before the lock is taken. */
+struct submission {
+	const struct uaio_sqe *sqe;
+	struct uaio_check_walk walk;
+	struct uaio_check_span stack; /* the thread's, if it is on that */
+	uint32_t nr;
+	bool reads_all; /* the kernel only reads its memory, which has a hash */
+	uint64_t hash;
+	size_t hashed;
+};
+
+static void look(void *arg, uintptr_t at, size_t bytes, bool is_written)
+{
+	struct submission *submission = arg;
+
+	submission->nr++;
+	/* The kernel answers there, and the program only asks. */
+	if (uaio_check_is_control(submission->sqe, at))
+		return;
+	submission->hashed += bytes;
+	submission->reads_all = submission->reads_all && !is_written &&
+				submission->hashed <= HASHED_MAX &&
+				uaio_check_hash(at, bytes, &submission->hash);
+}
+
+/* Return: a report about the first part of a record. The lock is held. */
+static struct uaio_check_report
+report_of_locked(const struct uaio_check_record *record,
+		 enum uaio_check_kind kind)
+{
+	return (struct uaio_check_report){
+		.kind = kind,
+		.record = *record,
+		.part = check.parts[record->parts],
+		.other.op = UAIO_NR_OPS,
+	};
+}
+
+struct adding {
+	const struct submission *submission;
+	uint32_t number; /* of the record */
+	uint32_t *end;   /* where the next part is to be noted */
+};
+
+static void add_part_locked(void *arg, uintptr_t at, size_t bytes,
+			    bool is_written)
+{
+	struct adding *adding = arg;
+	uint32_t number = new_part_locked();
+	struct uaio_check_part *part = &check.parts[number];
+
+	if (!number)
+		return;
+	*part = (struct uaio_check_part){
+		.record = adding->number,
+		.at = at,
+		.bytes = bytes,
+		.is_written = is_written,
+		.is_control =
+			uaio_check_is_control(adding->submission->sqe, at),
+	};
+	part->is_on_stack = adding->submission->stack.end &&
+			    uaio_check_find_holder(&adding->submission->walk,
+						   at, &part->holder);
+	*adding->end = number;
+	adding->end = &part->next;
+	add_relaxed(&check.nr_stack_parts, part->is_on_stack);
+	uaio_check_index_add(part);
+}
+
+/* Return: whether another request must not have the memory at the same time. */
+static bool is_in_the_way(const void *arg, const struct uaio_check_part *other)
+{
+	const struct uaio_check_part *part = arg;
+
+	return other->record != part->record &&
+	       (other->is_written || part->is_written) &&
+	       !record_of(other)->is_ordered;
+}
+
+/* Return: whether ret is to be reported: the memory of a request is another's. */
+static bool find_overlap_locked(const struct uaio_check_record *record,
+				struct uaio_check_report *ret)
+{
+	for (uint32_t i = record->parts; i; i = check.parts[i].next) {
+		const struct uaio_check_part *part = &check.parts[i], *other;
+
+		other = uaio_check_index_find(part->at, part->bytes,
+					      is_in_the_way, part);
+		if (!other)
+			continue;
+		/* What is read changes now. */
+		store_relaxed(&record_of(part)->has_hash, false);
+		store_relaxed(&record_of(other)->has_hash, false);
+		*ret = (struct uaio_check_report){
+			.kind = part->is_control && other->is_control
+					? UAIO_CHECK_KIND_AIOCB
+					: UAIO_CHECK_KIND_OVERLAP,
+			.at = part->at,
+			.now = record->stack,
+			.record = *record,
+			.part = *part,
+			.other = *record_of(other),
+			.other_part = *other,
+		};
+		return true;
+	}
+	return false;
+}
+
+/* Return: whether ret is to be reported: the memory is where no frame is any more. */
+static bool find_dead_at_once_locked(const struct submission *submission,
+				     const struct uaio_check_record *record,
+				     struct uaio_check_report *ret)
+{
+	uintptr_t sp = uaio_check_sp(&submission->walk);
+
+	for (uint32_t i = record->parts; i; i = check.parts[i].next) {
+		struct uaio_check_part *part = &check.parts[i];
+
+		if (part->at < submission->stack.begin || part->at >= sp ||
+		    !submission->stack.end)
+			continue;
+		*ret = report_of_locked(record, UAIO_CHECK_KIND_STACK);
+		ret->part = *part;
+		ret->now = record->stack;
+		return true;
+	}
+	return false;
+}
+
+static uint32_t *calls_of(uint32_t tid)
+{
+	return &check.calls[tid % CALLS];
+}
+
+static void fill(struct uaio_check_record *record,
+		 const struct submission *submission, bool is_ordered)
+{
+	const struct uaio_sqe *sqe = submission->sqe;
+	bool has_place = uaio_optab[sqe->op].class <= UAIO_CLASS_SYNC &&
+			 !uaio_optab[sqe->op].is_of_socket;
+
+	*record = (struct uaio_check_record){
+		.stack = submission->walk.number,
+		.tid = (uint32_t)sys_gettid(),
+		.op = sqe->op,
+		.is_in_use = true,
+		.is_ordered = is_ordered,
+		.has_hash = submission->reads_all && !is_ordered,
+		.fd = uaio_optab[sqe->op].has_no_file ? -1 : sqe->fd,
+		.off = has_place ? sqe->off : -1,
+		.data = sqe->data,
+		.hash = submission->hash,
+	};
+	/* relaxed: the thread's own */
+	record->call = load_relaxed(calls_of(record->tid));
+}
+
+uint32_t uaio_check_submit(const struct uaio_sqe *sqe, bool is_ordered)
+{
+	struct submission submission = { .sqe = sqe, .reads_all = true };
+	struct uaio_check_report report;
+	struct uaio_check_record *record;
+	struct adding adding = { .submission = &submission };
+	bool is_wrong = false;
+
+	if (!check.is_on)
+		return 0;
+	uaio_check_look_at_stack();
+	uaio_check_memory_of(sqe, look, &submission);
+	if (submission.nr) {
+		uaio_check_walk_now(&submission.walk);
+		submission.stack =
+			uaio_check_my_stack(uaio_check_sp(&submission.walk));
+	}
+	lock();
+	check.nr_requests++;
+	record = submission.nr ? new_record_locked(&adding.number) : NULL;
+	if (record) {
+		check.nr_checked++;
+		fill(record, &submission, is_ordered);
+		list_add_tail(&check.in_flight, &record->in_flight);
+		adding.end = &record->parts;
+		uaio_check_memory_of(sqe, add_part_locked, &adding);
+		is_wrong =
+			find_dead_at_once_locked(&submission, record,
+						 &report) ||
+			(!is_ordered && find_overlap_locked(record, &report));
+	}
+	unlock();
+	if (is_wrong)
+		uaio_check_report(&report);
+	if (sqe->door == UAIO_RULES_OF_POSIX)
+		uaio_check_aiocb_submitted(
+			sqe->data,
+			is_wrong && report.kind == UAIO_CHECK_KIND_AIOCB);
+	return adding.number;
+}
+
+void uaio_check_drop(uint32_t record)
+{
+	if (!record)
+		return;
+	lock();
+	drop_locked(record);
+	unlock();
+}
+
+/*
+ * Completion
+ */
+
+struct span {
+	uintptr_t at;
+	size_t bytes;
+};
+
+enum { SPANS_MAX = 64 };
+
+/* Return: how many pieces were hashed; 0: it has no hash, or too many. */
+static unsigned spans_of_locked(const struct uaio_check_record *record,
+				struct span *ret)
+{
+	unsigned nr = 0;
+
+	for (uint32_t i = record->parts; record->has_hash && i;
+	     i = check.parts[i].next) {
+		if (check.parts[i].is_control)
+			continue;
+		if (nr == SPANS_MAX)
+			return 0;
+		ret[nr++] = (struct span){ check.parts[i].at,
+					   check.parts[i].bytes };
+	}
+	return nr;
+}
+
+/* Its owner calls this, so the record stays. */
+static void look_for_change(const struct uaio_check_record *record)
+{
+	struct uaio_check_report report;
+	struct span spans[SPANS_MAX];
+	uint64_t hash = 0;
+	unsigned nr;
+
+	lock();
+	nr = spans_of_locked(record, spans);
+	report = report_of_locked(record, UAIO_CHECK_KIND_CHANGED);
+	unlock();
+	for (unsigned i = 0; i < nr; i++)
+		/* What cannot be read any more was unmapped, which is told elsewhere. */
+		if (!uaio_check_hash(spans[i].at, spans[i].bytes, &hash))
+			return;
+	if (nr && hash != report.record.hash)
+		uaio_check_report(&report);
+}
+
+void uaio_check_complete(uint32_t number, int64_t res)
+{
+	struct uaio_check_record *record = &check.records[number];
+
+	(void)res;
+	if (!number)
+		return;
+	if (record->tid == (uint32_t)sys_gettid())
+		uaio_check_look_at_stack();
+	/* relaxed: looked at again under the lock */
+	if (load_relaxed(&record->has_hash))
+		look_for_change(record);
+	uaio_check_drop(number);
+}
+
+void uaio_check_call_is_over(void)
+{
+	/* relaxed: a thread that looks too early holds a completion back for longer */
+	add_relaxed(calls_of((uint32_t)sys_gettid()), 1);
+}
+
+bool uaio_check_is_over(uint32_t number)
+{
+	const struct uaio_check_record *record = &check.records[number];
+
+	/* relaxed: as above */
+	return load_relaxed(calls_of(record->tid)) != record->call;
+}
+
+/*
+ * Memory that ends
+ */
+
+/* Return: a part in a frame of a thread that has returned; or NULL. */
+static struct uaio_check_part *
+find_dead_locked(uint32_t tid, const struct uaio_check_walk *walk)
+{
+	list_for_each (pos, &check.in_flight) {
+		const struct uaio_check_record *record =
+			container_of(pos, struct uaio_check_record, in_flight);
+
+		if (record->tid != tid)
+			continue;
+		for (uint32_t i = record->parts; i; i = check.parts[i].next)
+			if (check.parts[i].is_on_stack &&
+			    uaio_check_has_returned(walk,
+						    &check.parts[i].holder))
+				return &check.parts[i];
+	}
+	return NULL;
+}
+
+/* Return: a report of part, which is reported no more in this way. */
+static struct uaio_check_report take_locked(struct uaio_check_part *part,
+					    enum uaio_check_kind kind)
+{
+	return (struct uaio_check_report){
+		.kind = kind,
+		.record = *record_of(part),
+		.part = *part,
+		.other.op = UAIO_NR_OPS,
+	};
+}
+
+void uaio_check_look_at_stack(void)
+{
+	struct uaio_check_report report;
+	struct uaio_check_part *part;
+	struct uaio_check_walk walk;
+
+	/* relaxed: a thread has submitted its own */
+	if (!check.is_on || !load_relaxed(&check.nr_stack_parts))
+		return;
+	uaio_check_walk_now(&walk);
+	if (!uaio_check_my_stack(uaio_check_sp(&walk)).end)
+		return;
+	lock();
+	while ((part = find_dead_locked((uint32_t)sys_gettid(), &walk))) {
+		report = take_locked(part, UAIO_CHECK_KIND_STACK);
+		report.now = walk.number;
+		part->is_on_stack = false;
+		sub_relaxed(&check.nr_stack_parts, 1);
+		/* What is there now is somebody else's. */
+		store_relaxed(&record_of(part)->has_hash, false);
+		unlock();
+		uaio_check_report(&report);
+		lock();
+	}
+	unlock();
+}
+
+static bool is_any(const void *arg, const struct uaio_check_part *part)
+{
+	(void)arg;
+	(void)part;
+	return true;
+}
+
+bool uaio_check_may_have(uintptr_t at, size_t bytes)
+{
+	return check.is_on && uaio_check_index_may_have(at, bytes);
+}
+
+bool uaio_check_memory_ends(enum uaio_check_end end, uintptr_t at, size_t bytes)
+{
+	static const struct {
+		enum uaio_check_kind kind;
+		const char *did;
+	} says[] = {
+		[UAIO_CHECK_FREED] = { UAIO_CHECK_KIND_FREED, "free" },
+		[UAIO_CHECK_UNMAPPED] = { UAIO_CHECK_KIND_UNMAPPED,
+					  "unmapped" },
+	};
+	struct uaio_check_report report;
+	struct uaio_check_part *part;
+
+	lock();
+	part = uaio_check_index_find(at, bytes, is_any, NULL);
+	if (part) {
+		report = take_locked(part, says[end].kind);
+		/* What comes there next is another's. */
+		uaio_check_index_remove(part);
+		part->is_gone = true;
+		store_relaxed(&record_of(part)->has_hash, false);
+	}
+	unlock();
+	if (!part)
+		return false;
+	report.at = at;
+	report.bytes = bytes;
+	report.did = says[end].did;
+	report.now = uaio_check_here();
+	uaio_check_report(&report);
+	return true;
+}
+
+void uaio_check_say_closed(uint32_t number)
+{
+	struct uaio_check_record *record = &check.records[number];
+	struct uaio_check_report report;
+	bool is_in_use;
+
+	if (!number)
+		return;
+	lock();
+	is_in_use = record->is_in_use;
+	report = report_of_locked(record, UAIO_CHECK_KIND_CLOSED);
+	unlock();
+	/* It may have been completed meanwhile. */
+	if (!is_in_use)
+		return;
+	report.now = uaio_check_here();
+	uaio_check_report(&report);
+}
+
+void uaio_check_end(void)
+{
+	if (check.is_on)
+		uaio_check_summary(check.nr_requests, check.nr_checked);
+}

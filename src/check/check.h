@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Checking what a program does with the memory of its requests (uaio-check(1))
+ *
+ * While a request is in flight, its memory is the kernel's: the program must keep it, and
+ * must not change what a write is to read. This room notes the memory of each request
+ * from its submission to its completion, finds where the program breaks that rule, and
+ * appends a report to a file (report.c). The program goes on.
+ *
+ * It is on where the variable UAIO_CHECK names a directory. Then the completion of a
+ * request with a record is held back (flow/late.h) until the call that submitted it has
+ * ended. So the program has the time to make its mistake also where a transfer is short.
+ *
+ *   I1  A record is in use from uaio_check_submit() to uaio_check_complete() or
+ *       uaio_check_drop(), each called once by the owner of the request.
+ *   I2  Records and their memory change under the lock, of rank CHECK. Under it no
+ *       memory of the program's is read, and no other lock is taken.
+ *   I3  A thread that finds an error writes the report without the lock.
+ *
+ * Thread-safety: any thread.
+ *
+ * Tested by test-check.c.
+ */
+#ifndef UAIO_CHECK_CHECK_H
+#define UAIO_CHECK_CHECK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct uaio_sqe;
+
+/* How long a completion is held back if no thread comes for it. */
+enum { UAIO_CHECK_HOLD_NS = 1000000 };
+
+/* Called each time the engine starts, also in a child of fork(). */
+void uaio_check_init(void);
+
+/* Return: whether requests are checked; it does not change while the engine is up. */
+bool uaio_check_is_on(void);
+
+/*
+ * The calling thread submits sqe. is_ordered: it waits for others, by a link or a drain.
+ * Return: its record; or 0: nothing of it is checked.
+ */
+uint32_t uaio_check_submit(const struct uaio_sqe *sqe, bool is_ordered);
+
+/* The request of the record was refused, and has no completion. Nothing if that is 0. */
+void uaio_check_drop(uint32_t record);
+
+/* The completion of the request, with res, is about to be posted. Nothing if that is 0. */
+void uaio_check_complete(uint32_t record, int64_t res);
+
+/* The calling thread is about to leave a call that has submitted requests. */
+void uaio_check_call_is_over(void);
+
+/* Return: whether the call that submitted the request of the record, not 0, is over. */
+bool uaio_check_is_over(uint32_t record);
+
+/* The calling thread has come to wait, or is going to sleep: look at its stack. */
+void uaio_check_look_at_stack(void);
+
+/* What the program does with memory that has been its own. */
+enum uaio_check_end {
+	UAIO_CHECK_FREED,
+	UAIO_CHECK_UNMAPPED,
+};
+
+/* Return: false if certainly no request in flight has some of the memory. */
+bool uaio_check_may_have(uintptr_t at, size_t bytes);
+
+/*
+ * The program gives memory back, in the calling thread.
+ * Return: whether a request in flight has some of it, which is reported.
+ */
+bool uaio_check_memory_ends(enum uaio_check_end end, uintptr_t at,
+			    size_t bytes);
+
+/* The program asks for the result of the last request of an aiocb, which is complete. */
+void uaio_check_returned(uintptr_t aiocb);
+
+/* The queue of a request in flight is closed by its client. */
+void uaio_check_say_closed(uint32_t record);
+
+/* The process ends: say how much was checked. */
+void uaio_check_end(void);
+
+#endif /* UAIO_CHECK_CHECK_H */

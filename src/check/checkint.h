@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of this room share; the invariants are in check.h. */
+#ifndef UAIO_CHECK_CHECKINT_H
+#define UAIO_CHECK_CHECKINT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+
+struct uaio_sqe;
+
+enum {
+	UAIO_CHECK_PARTS_MAX = 1024, /* vectors of one request that are noted */
+	UAIO_CHECK_FRAMES_MAX = 24,
+	UAIO_CHECK_DEPTH = 48, /* with our own frames */
+};
+
+/*
+ * A return address, and the stack pointer behind it, where the frame of the function that
+ * returns there ends.
+ */
+struct uaio_check_frame {
+	uintptr_t pc, sp;
+};
+
+/* A piece of memory of a request. */
+struct uaio_check_part {
+	struct list in_index;
+	uint32_t next; /* of its record, or free; 0: the last */
+	uint32_t record;
+	uintptr_t at;
+	size_t bytes;
+	bool is_written; /* the kernel writes there, rather than reads */
+	bool is_control; /* an aiocb, which the program may read all the same */
+	bool is_gone;    /* the program has given it back, and was told */
+	/* Of the stack of the thread that has submitted the request. */
+	bool is_on_stack;
+	struct uaio_check_frame holder; /* where the frame that has it ends */
+};
+
+/* A request in flight. */
+struct uaio_check_record {
+	struct list in_flight; /* of all */
+	uint32_t next_free;
+	uint32_t parts;
+	uint32_t stack; /* where it was submitted: stack.c's number, or 0 */
+	uint32_t tid;   /* by which thread */
+	uint32_t call;  /* what calls[] was then */
+	uint8_t op;
+	bool is_in_use;
+	bool is_ordered;
+	bool has_hash; /* atomic: others clear it under the lock */
+	int fd;        /* -1: none */
+	int64_t off;
+	uint64_t data; /* as its client sees it */
+	uint64_t hash; /* of what is to be written */
+};
+
+/* A stack of calls: return addresses of the program's, the innermost first. */
+struct uaio_check_stack {
+	uint32_t nr;
+	uintptr_t pcs[UAIO_CHECK_FRAMES_MAX];
+};
+
+/*
+ * memory.c: which memory a request has
+ */
+
+typedef void uaio_check_memory_fn(void *arg, uintptr_t at, size_t bytes,
+				  bool is_written);
+
+/* Call function for each piece that is in use until the request is complete. */
+void uaio_check_memory_of(const struct uaio_sqe *sqe,
+			  uaio_check_memory_fn *function, void *arg);
+
+/* Return: whether at is an aiocb that is in use until the request is complete. */
+bool uaio_check_is_control(const struct uaio_sqe *sqe, uintptr_t at);
+
+/*
+ * Compute a hash of memory, beginning with seed.
+ * Return: false if it cannot be read.
+ */
+bool uaio_check_hash(uintptr_t at, size_t bytes, uint64_t *seed);
+
+/*
+ * index.c: which pieces are where. The lock is held.
+ */
+
+void uaio_check_index_init(void);
+void uaio_check_index_add(struct uaio_check_part *part);
+void uaio_check_index_remove(struct uaio_check_part *part);
+
+typedef bool uaio_check_found_fn(const void *arg,
+				 const struct uaio_check_part *part);
+
+/* Return: the first piece that overlaps the memory and that function accepts, or NULL. */
+struct uaio_check_part *uaio_check_index_find(uintptr_t at, size_t bytes,
+					      uaio_check_found_fn *function,
+					      const void *arg);
+
+/* Without the lock. Return: false if certainly no piece overlaps the memory. */
+bool uaio_check_index_may_have(uintptr_t at, size_t bytes);
+
+/*
+ * stack.c: where a thread is
+ */
+
+void uaio_check_stacks_init(void);
+
+/* Where a thread is: its frames, the innermost first. */
+struct uaio_check_walk {
+	uint32_t number;    /* for its stack of calls; or 0 */
+	uint32_t nr, first; /* frames; the first that is the program's */
+	struct uaio_check_frame frames[UAIO_CHECK_DEPTH];
+};
+
+/* Note where the calling thread is. */
+void uaio_check_walk_now(struct uaio_check_walk *ret);
+/* Return: the number alone. */
+uint32_t uaio_check_here(void);
+
+/* Return: the stack pointer of the program when it called the library; 0: not known. */
+static inline uintptr_t uaio_check_sp(const struct uaio_check_walk *walk)
+{
+	return walk->nr ? walk->frames[walk->first].sp : 0;
+}
+
+/* Return: whether at is in a frame of the program's; then *ret is where that ends. */
+bool uaio_check_find_holder(const struct uaio_check_walk *walk, uintptr_t at,
+			    struct uaio_check_frame *ret);
+
+/* Return: whether the frame that ended there is certainly not among those of the walk. */
+bool uaio_check_has_returned(const struct uaio_check_walk *walk,
+			     const struct uaio_check_frame *holder);
+
+/* Return: false if there is none with this number. */
+bool uaio_check_stack_get(uint32_t number, struct uaio_check_stack *ret);
+
+struct uaio_check_span {
+	uintptr_t begin, end;
+};
+
+/*
+ * Return: the stack of the calling thread, if that has sp; else an empty one. A stack that
+ * is not a thread's own, such as a coroutine's, is none.
+ */
+struct uaio_check_span uaio_check_my_stack(uintptr_t sp);
+
+/*
+ * aiocb.c: results that POSIX AIO has for a program
+ */
+
+void uaio_check_aiocbs_init(void);
+
+/*
+ * A request of the aiocb was submitted. is_in_flight: while its last one is in flight.
+ * The result of that is reported as missing if it was not asked for.
+ */
+void uaio_check_aiocb_submitted(uintptr_t aiocb, bool is_in_flight);
+
+/*
+ * report.c: saying what was found
+ */
+
+enum uaio_check_kind {
+	UAIO_CHECK_KIND_FREED,
+	UAIO_CHECK_KIND_UNMAPPED,
+	UAIO_CHECK_KIND_STACK,
+	UAIO_CHECK_KIND_OVERLAP,
+	UAIO_CHECK_KIND_CHANGED,
+	UAIO_CHECK_KIND_CLOSED,
+	UAIO_CHECK_KIND_AIOCB,
+	UAIO_CHECK_KIND_RETURN_TWICE,
+	UAIO_CHECK_KIND_RETURN_MISSING,
+};
+
+struct uaio_check_report {
+	enum uaio_check_kind kind;
+	/* The memory that it is about. */
+	uintptr_t at;
+	size_t bytes;
+	const char
+		*did; /* of FREED and such: what the program called; or NULL */
+	/* Copies; op of other: UAIO_NR_OPS if there is none. */
+	struct uaio_check_record record, other;
+	struct uaio_check_part part, other_part;
+	uint32_t now; /* where it was found: a stack's number, or 0 */
+};
+
+void uaio_check_reports_init(void);
+
+/* Write it, unless one of the same kind and place was written before. */
+void uaio_check_report(const struct uaio_check_report *report);
+
+void uaio_check_summary(uint64_t nr_requests, uint64_t nr_checked);
+
+#endif /* UAIO_CHECK_CHECKINT_H */

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which pieces of memory are where
+ *
+ * A small piece is in the bucket of its first page, so memory is looked up in the buckets of
+ * its own pages and of the few before them. Large pieces are in a list of their own. A
+ * table of counters says without the lock that no piece is near a page: most calls of
+ * free() are answered by that.
+ *
+ * Tested by test-check.c.
+ */
+#include "base/atomic.h"
+#include "base/check.h"
+#include "check/checkint.h"
+
+enum {
+	PAGE_BITS = 12,
+	BUCKETS = 4096,
+	SMALL_PAGES = 16, /* a small piece reaches into so many */
+	MANY_PAGES = 256, /* in more, the whole index is searched */
+};
+
+static struct {
+	struct list buckets[BUCKETS];
+	struct list large;
+	uint32_t nr_large; /* atomic */
+	/* atomic: pieces that reach into pages of this number */
+	uint32_t nr_near[BUCKETS];
+} pieces;
+
+void uaio_check_index_init(void)
+{
+	for (unsigned i = 0; i < BUCKETS; i++) {
+		list_init(&pieces.buckets[i]);
+		store_relaxed(&pieces.nr_near[i], 0);
+	}
+	list_init(&pieces.large);
+	store_relaxed(&pieces.nr_large, 0);
+}
+
+static uintptr_t page_of(uintptr_t at)
+{
+	return at >> PAGE_BITS;
+}
+
+static uintptr_t last_page_of(uintptr_t at, size_t bytes)
+{
+	return page_of(at + bytes - 1);
+}
+
+static bool is_large(const struct uaio_check_part *part)
+{
+	return last_page_of(part->at, part->bytes) - page_of(part->at) >=
+	       SMALL_PAGES;
+}
+
+/* relaxed: who frees memory in another thread has to order that with the submission. */
+static void count(const struct uaio_check_part *part, uint32_t by)
+{
+	if (is_large(part)) {
+		add_relaxed(&pieces.nr_large, by);
+		return;
+	}
+	for (uintptr_t page = page_of(part->at);
+	     page <= last_page_of(part->at, part->bytes); page++)
+		add_relaxed(&pieces.nr_near[page % BUCKETS], by);
+}
+
+void uaio_check_index_add(struct uaio_check_part *part)
+{
+	list_add_tail(is_large(part)
+			      ? &pieces.large
+			      : &pieces.buckets[page_of(part->at) % BUCKETS],
+		      &part->in_index);
+	count(part, 1);
+}
+
+void uaio_check_index_remove(struct uaio_check_part *part)
+{
+	list_remove(&part->in_index);
+	count(part, UINT32_MAX);
+}
+
+static struct uaio_check_part *find_in(struct list *list, uintptr_t at,
+				       size_t bytes,
+				       uaio_check_found_fn *function,
+				       const void *arg)
+{
+	list_for_each_safe (pos, list) {
+		struct uaio_check_part *part =
+			container_of(pos, struct uaio_check_part, in_index);
+
+		if (part->at < at + bytes && at < part->at + part->bytes &&
+		    function(arg, part))
+			return part;
+	}
+	return NULL;
+}
+
+struct uaio_check_part *uaio_check_index_find(uintptr_t at, size_t bytes,
+					      uaio_check_found_fn *function,
+					      const void *arg)
+{
+	struct uaio_check_part *part;
+	uintptr_t first = page_of(at), last;
+
+	if (!bytes)
+		return NULL;
+	last = last_page_of(at, bytes);
+	first -= first < SMALL_PAGES ? first : SMALL_PAGES - 1;
+	if (last - first >= MANY_PAGES) {
+		first = 0;
+		last = BUCKETS - 1;
+	}
+	part = find_in(&pieces.large, at, bytes, function, arg);
+	for (; !part && first <= last; first++)
+		part = find_in(&pieces.buckets[first % BUCKETS], at, bytes,
+			       function, arg);
+	return part;
+}
+
+bool uaio_check_index_may_have(uintptr_t at, size_t bytes)
+{
+	uintptr_t first = page_of(at), last;
+
+	if (!bytes)
+		return false;
+	last = last_page_of(at, bytes);
+	if (load_relaxed(&pieces.nr_large) || last - first >= MANY_PAGES)
+		return true;
+	for (; first <= last; first++)
+		if (load_relaxed(&pieces.nr_near[first % BUCKETS]))
+			return true;
+	return false;
+}

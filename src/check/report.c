@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reports: a few lines of text each, appended to DIR/PID by one write
+ *
+ * A line has fields with a tab between them: report, what, thread, request, other, stack,
+ * frame, end; and summary when the process ends. `uaio check` reads them and makes of them
+ * what its user sees. tool/check/reports.c has what each means.
+ *
+ * An error at one place is reported once by a process.
+ *
+ * Tested by test-check.c.
+ */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <link.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/loader.h"
+#include "base/lock.h"
+#include "base/sys.h"
+#include "options/config.h"
+#include "options/names.h"
+#include "options/variables.h"
+#include "proc/append.h"
+#include "check/checkint.h"
+
+enum { TEXT_MAX = 32768, PLACES = 512 };
+
+static const char *const kinds[] = {
+	[UAIO_CHECK_KIND_FREED] = "freed-in-flight",
+	[UAIO_CHECK_KIND_UNMAPPED] = "unmapped-in-flight",
+	[UAIO_CHECK_KIND_STACK] = "stack-in-flight",
+	[UAIO_CHECK_KIND_OVERLAP] = "overlap-in-flight",
+	[UAIO_CHECK_KIND_CHANGED] = "changed-in-flight",
+	[UAIO_CHECK_KIND_CLOSED] = "ring-closed-in-flight",
+	[UAIO_CHECK_KIND_AIOCB] = "aiocb-in-flight",
+	[UAIO_CHECK_KIND_RETURN_TWICE] = "aio-return-twice",
+	[UAIO_CHECK_KIND_RETURN_MISSING] = "aio-return-missing",
+};
+
+static struct {
+	struct uaio_lock lock; /* rank STACKS: none is taken under it */
+
+	/* under the lock: reported so far */
+	uint64_t places[PLACES];
+	unsigned nr_places;
+} reports;
+
+struct text {
+	size_t len;
+	char buf[TEXT_MAX];
+};
+
+void uaio_check_reports_init(void)
+{
+	reports.lock = (struct uaio_lock){ 0 };
+	reports.nr_places = 0;
+}
+
+static __attribute__((format(printf, 2, 3))) void add(struct text *text,
+						      const char *format, ...)
+{
+	va_list args;
+	int len;
+
+	va_start(args, format);
+	len = vsnprintf(text->buf + text->len, sizeof(text->buf) - text->len,
+			format, args);
+	va_end(args);
+	if (len > 0)
+		text->len += (size_t)len;
+	if (text->len >= sizeof(text->buf))
+		text->len = sizeof(text->buf) - 1;
+}
+
+/* What is behind the last slash of the file of an object; the program has no name. */
+struct object {
+	uintptr_t pc;
+	uintptr_t base;
+	char path[PATH_MAX];
+	bool is_found;
+};
+
+static int find_object(struct dl_phdr_info *info, size_t bytes, void *arg)
+{
+	struct object *object = arg;
+	ssize_t len;
+
+	(void)bytes;
+	for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+		uintptr_t begin = info->dlpi_addr + segment->p_vaddr;
+
+		if (segment->p_type == PT_LOAD && object->pc >= begin &&
+		    object->pc < begin + segment->p_memsz)
+			object->is_found = true;
+	}
+	if (!object->is_found)
+		return 0;
+	object->base = info->dlpi_addr;
+	if (info->dlpi_name && *info->dlpi_name) {
+		(void)snprintf(object->path, sizeof(object->path), "%s",
+			       info->dlpi_name);
+		return 1;
+	}
+	len = sys_readlinkat(AT_FDCWD, "/proc/self/exe", object->path,
+			     sizeof(object->path) - 1);
+	object->path[len > 0 ? len : 0] = '\0';
+	return 1;
+}
+
+/* Return: whether it is the library that interposes free() for us (shim.c). */
+static bool is_shim(const struct object *object)
+{
+	return uaio_has_prefix(uaio_base_name(object->path), "libuaio-check.");
+}
+
+static void add_frame(struct text *text, uintptr_t pc)
+{
+	struct object object = { .pc = pc - 1 };
+	Dl_info info;
+
+	(void)dl_iterate_phdr(find_object, &object);
+	if (is_shim(&object))
+		return;
+	add(text, "frame\t0x%" PRIxPTR "\t%s\t0x%" PRIxPTR, pc,
+	    object.is_found ? object.path : "-", pc - object.base);
+	if (object.is_found && dladdr((void *)(pc - 1), &info) &&
+	    info.dli_sname)
+		add(text, "\t%s+0x%" PRIxPTR, info.dli_sname,
+		    pc - (uintptr_t)info.dli_saddr);
+	else
+		add(text, "\t-");
+	add(text, "\t-\n");
+}
+
+static void add_stack(struct text *text, const char *name, uint32_t number)
+{
+	struct uaio_check_stack stack;
+
+	if (!uaio_check_stack_get(number, &stack))
+		return;
+	add(text, "stack\t%s\n", name);
+	for (uint32_t i = 0; i < stack.nr; i++)
+		add_frame(text, stack.pcs[i]);
+}
+
+static void add_request(struct text *text, const char *name,
+			const struct uaio_check_record *record,
+			const struct uaio_check_part *part)
+{
+	add(text, "%s\t%s\taddress=0x%" PRIxPTR " bytes=%zu", name,
+	    uaio_op_names[record->op], part->at, part->bytes);
+	if (record->fd >= 0)
+		add(text, " fd=%d", record->fd);
+	if (record->off >= 0)
+		add(text, " offset=%" PRId64, record->off);
+	add(text, " user_data=0x%" PRIx64 "\n", record->data);
+}
+
+static const char *uses(const struct uaio_check_part *part)
+{
+	return part->is_written ? "writes to" : "reads from";
+}
+
+/* What was found of a request in flight, to the end of the sentence. */
+static void add_what_of(struct text *text,
+			const struct uaio_check_report *report)
+{
+	const char *op = report->record.op < UAIO_NR_OPS
+				 ? uaio_op_names[report->record.op]
+				 : NULL;
+	const struct uaio_check_part *part = &report->part;
+
+	switch (report->kind) {
+	case UAIO_CHECK_KIND_FREED:
+	case UAIO_CHECK_KIND_UNMAPPED:
+		add(text,
+		    "%zu bytes at 0x%" PRIxPTR " are given back (%s) while a "
+		    "%s in flight %s %zu bytes at 0x%" PRIxPTR,
+		    report->bytes, report->at, report->did, op, uses(part),
+		    part->bytes, part->at);
+		break;
+	case UAIO_CHECK_KIND_STACK:
+		add(text,
+		    "a %s in flight %s %zu bytes at 0x%" PRIxPTR
+		    ", in the stack frame of a function that has returned",
+		    op, uses(part), part->bytes, part->at);
+		break;
+	case UAIO_CHECK_KIND_OVERLAP:
+		add(text,
+		    "a %s that %s %zu bytes at 0x%" PRIxPTR
+		    " is submitted while a %s in flight %s %zu bytes at "
+		    "0x%" PRIxPTR,
+		    op, uses(part), part->bytes, part->at,
+		    uaio_op_names[report->other.op], uses(&report->other_part),
+		    report->other_part.bytes, report->other_part.at);
+		break;
+	case UAIO_CHECK_KIND_CHANGED:
+		add(text,
+		    "%zu bytes at 0x%" PRIxPTR
+		    " were changed while a %s in flight read from them",
+		    part->bytes, part->at, op);
+		break;
+	case UAIO_CHECK_KIND_CLOSED:
+		add(text,
+		    "a ring is closed while a %s in flight there %s %zu bytes "
+		    "at 0x%" PRIxPTR,
+		    op, uses(part), part->bytes, part->at);
+		break;
+	default: break;
+	}
+}
+
+static void add_what_of_aiocb(struct text *text,
+			      const struct uaio_check_report *report)
+{
+	switch (report->kind) {
+	case UAIO_CHECK_KIND_AIOCB:
+		add(text,
+		    "the aiocb at 0x%" PRIxPTR
+		    " is submitted again while its last request is in flight",
+		    report->at);
+		break;
+	case UAIO_CHECK_KIND_RETURN_TWICE:
+		add(text,
+		    "aio_return() of the aiocb at 0x%" PRIxPTR
+		    " is called again",
+		    report->at);
+		break;
+	case UAIO_CHECK_KIND_RETURN_MISSING:
+		add(text,
+		    "the aiocb at 0x%" PRIxPTR
+		    " is submitted again without aio_return() of its last "
+		    "request",
+		    report->at);
+		break;
+	default: break;
+	}
+}
+
+static void add_what(struct text *text, const struct uaio_check_report *report)
+{
+	add(text, "what\t");
+	add_what_of(text, report);
+	add_what_of_aiocb(text, report);
+	add(text, "\n");
+}
+
+static void add_thread(struct text *text)
+{
+	char name[32] = "?";
+	int fd = sys_openat(AT_FDCWD, "/proc/thread-self/comm",
+			    O_RDONLY | O_CLOEXEC, 0);
+	ssize_t got = fd < 0 ? 0 : sys_read(fd, name, sizeof(name) - 1);
+
+	if (got > 0)
+		name[got - 1] = '\0'; /* it ends in a newline */
+	for (char *at = name; *at; at++)
+		if (*at == '\t' || *at == '\n')
+			*at = '?';
+	if (fd >= 0)
+		(void)sys_close(fd);
+	add(text, "thread\t%d\t%s\n", sys_gettid(), name);
+}
+
+static void append(const struct text *text)
+{
+	char path[UAIO_CHECK_DIRECTORY_MAX + 16];
+
+	(void)snprintf(path, sizeof(path), "%s/%d", uaio_check_directory,
+		       sys_getpid());
+	(void)uaio_append(path, text->buf, text->len);
+}
+
+/* Return: whether this is the first report of a kind at its place. */
+static bool is_new(const struct uaio_check_report *report)
+{
+	uint64_t place = (uint64_t)report->kind << 56 ^
+			 (uint64_t)report->record.stack << 28 ^ report->now;
+	bool ret = true;
+
+	uaio_lock(&reports.lock, UAIO_RANK_STACKS);
+	for (unsigned i = 0; i < reports.nr_places; i++)
+		ret &= reports.places[i] != place;
+	if (ret && reports.nr_places < PLACES)
+		reports.places[reports.nr_places++] = place;
+	uaio_unlock(&reports.lock, UAIO_RANK_STACKS);
+	return ret;
+}
+
+void uaio_check_report(const struct uaio_check_report *report)
+{
+	struct text *text;
+
+	if (!is_new(report))
+		return;
+	/* Too large for a small stack. */
+	text = sys_mmap(NULL, sizeof(*text), PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS);
+	if (sys_is_map_error(text))
+		return;
+	add(text, "report\t%s\n", kinds[report->kind]);
+	add_what(text, report);
+	add_thread(text);
+	if (report->record.op < UAIO_NR_OPS)
+		add_request(text, "request", &report->record, &report->part);
+	if (report->other.op < UAIO_NR_OPS)
+		add_request(text, "other", &report->other, &report->other_part);
+	add_stack(text, "now", report->now);
+	add_stack(text, "submitted", report->record.stack);
+	if (report->other.op < UAIO_NR_OPS)
+		add_stack(text, "other", report->other.stack);
+	add(text, "end\n");
+	append(text);
+	(void)sys_munmap(text, sizeof(*text));
+}
+
+void uaio_check_summary(uint64_t nr_requests, uint64_t nr_checked)
+{
+	struct text text = { .len = 0 };
+
+	add(&text,
+	    "summary\trequests %" PRIu64 "\tchecked %" PRIu64 "\tby none\n",
+	    nr_requests, nr_checked);
+	append(&text);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * libuaio-check.so: `uaio check` loads it before libuaio.so
+ *
+ * It interposes the functions by which a program gives memory back, and tells libuaio.so
+ * before the memory is the allocator's. What a request in flight has is not freed, so that
+ * the program goes on as if it had not made the mistake. This is a library of its own, as no other program is
+ * to pay for that. A program whose allocator is linked into it does not come here, and one
+ * that runs a sanitizer has that tell instead (host/memory.c).
+ *
+ * Tested by test-check.c.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <malloc.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+/*
+ * libuaio.so writes it, if it is there; atomic. The function returns whether a request in
+ * flight has some of the memory, after it has reported that.
+ */
+EXPORT bool (*uaio_check_freed)(const void *at, size_t bytes);
+
+static struct {
+	void (*free)(void *);
+	void *(*realloc)(void *, size_t);
+} next;
+
+/* The loader's own memory may be freed while it looks. */
+static _Thread_local bool is_looking __attribute__((tls_model("initial-exec")));
+
+static void find_next(void)
+{
+	if (next.free || is_looking)
+		return;
+	is_looking = true;
+	*(void **)&next.realloc = dlsym(RTLD_NEXT, "realloc");
+	*(void **)&next.free = dlsym(RTLD_NEXT, "free");
+	is_looking = false;
+}
+
+__attribute__((constructor)) static void load(void)
+{
+	find_next();
+}
+
+/* Return: whether the memory is the kernel's still. It is kept then, for good. */
+static bool is_in_flight(const void *at)
+{
+	bool (*freed)(const void *, size_t) =
+		__atomic_load_n(&uaio_check_freed, __ATOMIC_RELAXED);
+
+	return freed && freed(at, malloc_usable_size((void *)(uintptr_t)at));
+}
+
+EXPORT void free(void *at)
+{
+	find_next();
+	if (at && next.free && !is_in_flight(at))
+		next.free(at);
+}
+
+EXPORT void *realloc(void *at, size_t bytes)
+{
+	size_t old_bytes;
+	void *now;
+
+	find_next();
+	if (!next.realloc)
+		return NULL;
+	if (!at || !is_in_flight(at))
+		return next.realloc(at, bytes);
+	now = bytes ? malloc(bytes) : NULL;
+	old_bytes = malloc_usable_size(at);
+	if (now)
+		memcpy(now, at, bytes < old_bytes ? bytes : old_bytes);
+	return now;
+}
+
+EXPORT void *reallocarray(void *at, size_t nr, size_t bytes)
+{
+	size_t sum;
+
+	if (!__builtin_mul_overflow(nr, bytes, &sum))
+		return realloc(at, sum);
+	errno = ENOMEM;
+	return NULL;
+}

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where a thread is
+ *
+ * The unwinder of the C compiler walks a stack. That takes microseconds, so what it found
+ * is kept: for a place in the library and a stack pointer, where on the stack each return
+ * address was. A later call from the same place is the same as long as all of these are
+ * there. (On x86-64. Elsewhere a return address is not at a place that is known.)
+ *
+ * Equal stacks have one number. Numbers and their stacks stay to the end of the process.
+ *
+ *   S1  What is kept is compared from the innermost frame outwards, up to the first
+ *       difference. So only memory of the calling thread's stack is read.
+ *
+ * The unwinder is in a library of the compiler's, which is loaded for it. Without that a
+ * report has no stacks.
+ *
+ * Tested by test-check.c.
+ */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unwind.h>
+
+#include "base/check.h"
+#include "base/lock.h"
+#include "base/sys.h"
+#include "check/checkint.h"
+
+enum {
+	KEPT = 4096,
+	OWNERS = 1024,
+	TRIES = 16,
+	STACKS = 16384, /* more have no number */
+};
+
+struct kept {
+	uintptr_t place, sp;
+	struct uaio_check_walk walk; /* its number is 0: it is empty */
+};
+
+struct known {
+	uint64_t hash;
+	struct uaio_check_stack stack;
+};
+
+/* What is known of a thread's stack. */
+struct owner {
+	uint32_t tid;
+	uint32_t nr_tries; /* to find it, on what may be another stack */
+	struct uaio_check_span stack; /* its end is 0: it is not known */
+};
+
+static struct {
+	struct uaio_lock lock; /* rank STACKS */
+
+	/* immutable after init */
+	uintptr_t begin, end; /* of this library's code */
+	/* The unwinder's functions, or NULL. */
+	_Unwind_Reason_Code (*backtrace)(_Unwind_Trace_Fn, void *);
+	_Unwind_Word (*get_cfa)(struct _Unwind_Context *);
+	_Unwind_Ptr (*get_ip)(struct _Unwind_Context *);
+
+	/* under the lock; mapped once, and never unmapped */
+	struct kept *kept;
+	struct known *known; /* by their number, of which 0 is none */
+	uint32_t nr_known;
+	struct owner owners[OWNERS]; /* by the thread id */
+} stacks;
+
+static int find_myself(struct dl_phdr_info *object, size_t bytes, void *arg)
+{
+	uintptr_t here = (uintptr_t)&find_myself, begin = UINTPTR_MAX, end = 0;
+
+	(void)bytes;
+	(void)arg;
+	for (unsigned i = 0; i < object->dlpi_phnum; i++) {
+		const ElfW(Phdr) *segment = &object->dlpi_phdr[i];
+		uintptr_t at = object->dlpi_addr + segment->p_vaddr;
+
+		if (segment->p_type != PT_LOAD)
+			continue;
+		begin = at < begin ? at : begin;
+		end = at + segment->p_memsz > end ? at + segment->p_memsz : end;
+	}
+	if (here < begin || here >= end)
+		return 0;
+	stacks.begin = begin;
+	stacks.end = end;
+	return 1;
+}
+
+static void *map(size_t bytes)
+{
+	void *memory = sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+
+	return sys_is_map_error(memory) ? NULL : memory;
+}
+
+static void load_unwinder(void)
+{
+	void *library = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL);
+
+	if (!library)
+		return;
+	*(void **)&stacks.get_cfa = dlsym(library, "_Unwind_GetCFA");
+	*(void **)&stacks.get_ip = dlsym(library, "_Unwind_GetIP");
+	*(void **)&stacks.backtrace = dlsym(library, "_Unwind_Backtrace");
+}
+
+void uaio_check_stacks_init(void)
+{
+	stacks.lock = (struct uaio_lock){ 0 };
+	if (stacks.kept)
+		return;
+	stacks.kept = map(KEPT * sizeof(*stacks.kept));
+	stacks.known = map(STACKS * sizeof(*stacks.known));
+	(void)dl_iterate_phdr(find_myself, NULL);
+	load_unwinder();
+}
+
+static _Unwind_Reason_Code take_frame(struct _Unwind_Context *context,
+				      void *arg)
+{
+	struct uaio_check_walk *walk = arg;
+
+	if (walk->nr == UAIO_CHECK_DEPTH)
+		return _URC_END_OF_STACK;
+	walk->frames[walk->nr++] = (struct uaio_check_frame){
+		.pc = stacks.get_ip(context),
+		.sp = stacks.get_cfa(context),
+	};
+	return _URC_NO_REASON;
+}
+
+static bool is_ours(uintptr_t pc)
+{
+	return pc >= stacks.begin && pc < stacks.end;
+}
+
+/* Return: the program's part of the stack. */
+static struct uaio_check_stack programs_part(const struct uaio_check_walk *walk)
+{
+	struct uaio_check_stack stack = { .nr = 0 };
+
+	for (uint32_t i = walk->first;
+	     i < walk->nr && stack.nr < UAIO_CHECK_FRAMES_MAX; i++)
+		if (walk->frames[i].pc)
+			stack.pcs[stack.nr++] = walk->frames[i].pc;
+	return stack;
+}
+
+static uint64_t hash_of(const struct uaio_check_stack *stack)
+{
+	uint64_t hash = stack->nr;
+
+	for (uint32_t i = 0; i < stack->nr; i++)
+		hash = (hash ^ stack->pcs[i]) * UINT64_C(0x9e3779b97f4a7c15) ^
+		       hash >> 29;
+	return hash;
+}
+
+/* The lock is held. Return: its number; 0: there are too many. */
+static uint32_t number_locked(const struct uaio_check_stack *stack)
+{
+	uint64_t hash = hash_of(stack);
+
+	for (uint32_t i = 0; i < STACKS; i++) {
+		uint32_t number = (uint32_t)((hash + i) % STACKS);
+		struct known *known = &stacks.known[number];
+
+		if (!number)
+			continue;
+		if (known->stack.nr && known->hash == hash &&
+		    !memcmp(&known->stack, stack,
+			    offsetof(struct uaio_check_stack, pcs) +
+				    stack->nr * sizeof(stack->pcs[0])))
+			return number;
+		if (known->stack.nr)
+			continue;
+		if (stacks.nr_known >= STACKS / 2)
+			return 0;
+		stacks.nr_known++;
+		known->hash = hash;
+		known->stack = *stack;
+		return number;
+	}
+	return 0;
+}
+
+/* The lock is held. Return: whether the stack is the one that is kept (S1). */
+static bool is_same(const struct kept *kept, uintptr_t place, uintptr_t sp)
+{
+#if defined(__x86_64__)
+	const struct uaio_check_walk *walk = &kept->walk;
+
+	if (!walk->number || kept->place != place || kept->sp != sp)
+		return false;
+	for (uint32_t i = 0; i < walk->nr; i++)
+		if (((const uintptr_t *)walk->frames[i].sp)[-1] !=
+		    walk->frames[i].pc)
+			return false;
+	return true;
+#else
+	(void)kept;
+	(void)place;
+	(void)sp;
+	return false;
+#endif
+}
+
+static struct kept *kept_for(uintptr_t place, uintptr_t sp)
+{
+	uint64_t hash = (place ^ sp >> 4) * UINT64_C(0x9e3779b97f4a7c15);
+
+	return &stacks.kept[hash >> 32 & (KEPT - 1)];
+}
+
+/*
+ * Leave out this file's own frames, below sp, which other calls overwrite; and what is not
+ * a frame, at the end.
+ */
+static void tidy(struct uaio_check_walk *walk, uintptr_t sp)
+{
+	uint32_t nr = 0;
+
+	for (uint32_t i = 0; i < walk->nr; i++)
+		if (walk->frames[i].sp > sp && walk->frames[i].pc)
+			walk->frames[nr++] = walk->frames[i];
+	walk->nr = nr;
+	while (walk->first < nr && is_ours(walk->frames[walk->first].pc))
+		walk->first++;
+	if (walk->first == nr)
+		walk->nr = walk->first = 0;
+}
+
+static void walk_slowly(uintptr_t place, uintptr_t sp,
+			struct uaio_check_walk *ret)
+{
+	struct kept *kept = kept_for(place, sp);
+	struct uaio_check_stack stack;
+
+	(void)stacks.backtrace(take_frame, ret);
+	tidy(ret, sp);
+	stack = programs_part(ret);
+	if (!stack.nr)
+		return;
+	uaio_lock(&stacks.lock, UAIO_RANK_STACKS);
+	ret->number = number_locked(&stack);
+	kept->place = place;
+	kept->sp = sp;
+	kept->walk = *ret;
+	uaio_unlock(&stacks.lock, UAIO_RANK_STACKS);
+}
+
+/* Not inline: it is a place on the stack. */
+__attribute__((noinline)) void uaio_check_walk_now(struct uaio_check_walk *ret)
+{
+	uintptr_t sp = (uintptr_t)__builtin_frame_address(0);
+	uintptr_t place = (uintptr_t)__builtin_return_address(0);
+	struct kept *kept = kept_for(place, sp);
+	bool is_known;
+
+	ret->number = ret->nr = ret->first = 0;
+	if (!stacks.backtrace || !stacks.kept || !stacks.known)
+		return;
+	uaio_lock(&stacks.lock, UAIO_RANK_STACKS);
+	is_known = is_same(kept, place, sp);
+	if (is_known) {
+		ret->number = kept->walk.number;
+		ret->nr = kept->walk.nr;
+		ret->first = kept->walk.first;
+		memcpy(ret->frames, kept->walk.frames,
+		       ret->nr * sizeof(ret->frames[0]));
+	}
+	uaio_unlock(&stacks.lock, UAIO_RANK_STACKS);
+	if (!is_known)
+		walk_slowly(place, sp, ret);
+}
+
+uint32_t uaio_check_here(void)
+{
+	struct uaio_check_walk walk;
+
+	uaio_check_walk_now(&walk);
+	return walk.number;
+}
+
+bool uaio_check_find_holder(const struct uaio_check_walk *walk, uintptr_t at,
+			    struct uaio_check_frame *ret)
+{
+	for (uint32_t i = walk->first + 1; i < walk->nr; i++) {
+		if (walk->frames[i].sp <= at)
+			continue;
+		*ret = walk->frames[i];
+		return at >= walk->frames[walk->first].sp;
+	}
+	return false;
+}
+
+bool uaio_check_has_returned(const struct uaio_check_walk *walk,
+			     const struct uaio_check_frame *holder)
+{
+	for (uint32_t i = 0; i < walk->nr; i++) {
+		if (walk->frames[i].sp > holder->sp)
+			return true;
+		if (walk->frames[i].sp == holder->sp)
+			return walk->frames[i].pc != holder->pc;
+	}
+	/* Perhaps the walk did not come so far. */
+	return false;
+}
+
+bool uaio_check_stack_get(uint32_t number, struct uaio_check_stack *ret)
+{
+	if (!number)
+		return false;
+	uaio_lock(&stacks.lock, UAIO_RANK_STACKS);
+	*ret = stacks.known[number].stack;
+	uaio_unlock(&stacks.lock, UAIO_RANK_STACKS);
+	return ret->nr;
+}
+
+/*
+ * The stack of the calling thread
+ */
+
+static bool is_in(const struct uaio_check_span *span, uintptr_t at)
+{
+	return at >= span->begin && at < span->end;
+}
+
+/*
+ * A line of /proc/self/maps. The first thread's stack has a name. That of another is
+ * known by what the C library keeps of the thread, which is behind the stack.
+ */
+static bool is_stack(const char *line, const struct uaio_check_span *span)
+{
+	return strstr(line, "[stack]") ||
+	       is_in(span, (uintptr_t)__builtin_thread_pointer());
+}
+
+static bool read_line(const char *line, uintptr_t sp,
+		      struct uaio_check_span *ret)
+{
+	char *end;
+
+	ret->begin = strtoul(line, &end, 16);
+	if (*end != '-')
+		return false;
+	ret->end = strtoul(end + 1, &end, 16);
+	return is_in(ret, sp) && is_stack(line, ret);
+}
+
+static void find_span(uintptr_t sp, struct uaio_check_span *ret)
+{
+	enum { ROOM = 4096 };
+	char buf[ROOM + 1];
+	size_t has = 0;
+	ssize_t got;
+	int fd = sys_openat(AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC,
+			    0);
+
+	if (fd < 0)
+		return;
+	while ((got = sys_read(fd, buf + has, ROOM - has)) > 0) {
+		char *line = buf, *end;
+
+		has += (size_t)got;
+		buf[has] = '\0';
+		for (; (end = strchr(line, '\n')); line = end + 1) {
+			struct uaio_check_span span;
+
+			*end = '\0';
+			if (read_line(line, sp, &span))
+				*ret = span;
+		}
+		has -= (size_t)(line - buf);
+		memmove(buf, line, has);
+		if (has == ROOM)
+			break;
+	}
+	(void)sys_close(fd);
+}
+
+/* Return: whether sp may be in the stack of the first thread, which has grown. */
+static bool is_below(const struct uaio_check_span *span, uintptr_t sp)
+{
+	enum { NEAR = 1 << 23 };
+
+	return sp < span->begin && span->begin - sp < NEAR;
+}
+
+/* Look the calling thread up. Another that had its entry is forgotten. */
+static struct owner *owner_locked(void)
+{
+	uint32_t tid = (uint32_t)sys_gettid();
+	struct owner *owner = &stacks.owners[tid % OWNERS];
+
+	if (owner->tid != tid)
+		*owner = (struct owner){ .tid = tid };
+	return owner;
+}
+
+struct uaio_check_span uaio_check_my_stack(uintptr_t sp)
+{
+	struct uaio_check_span span;
+	struct owner *owner;
+	bool is_over;
+
+	uaio_lock(&stacks.lock, UAIO_RANK_STACKS);
+	owner = owner_locked();
+	span = owner->stack;
+	is_over = is_in(&span, sp) ||
+		  (!is_below(&span, sp) && owner->nr_tries++ >= TRIES);
+	uaio_unlock(&stacks.lock, UAIO_RANK_STACKS);
+	if (!is_over) {
+		find_span(sp, &span);
+		uaio_lock(&stacks.lock, UAIO_RANK_STACKS);
+		owner_locked()->stack = span;
+		uaio_unlock(&stacks.lock, UAIO_RANK_STACKS);
+	}
+	return is_in(&span, sp) ? span : (struct uaio_check_span){ .end = 0 };
+}

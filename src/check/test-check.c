@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+#undef NDEBUG
+#include "check/check.h"
+
+#include <aio.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "options/config.h"
+#include "op/op.h"
+#include "check/checkint.h"
+#include "unit.h"
+
+static char dir[] = "/tmp/uaio-test-check-XXXXXX";
+static char report[65536]; /* what was written since the last case began */
+
+static const char *path(void)
+{
+	static char text[sizeof(dir) + 16];
+
+	(void)snprintf(text, sizeof(text), "%s/%d", dir, getpid());
+	return text;
+}
+
+static const char *reported(void)
+{
+	int fd = open(path(), O_RDONLY | O_CLOEXEC);
+	ssize_t got = fd < 0 ? 0 : read(fd, report, sizeof(report) - 1);
+
+	assert_true(got >= 0);
+	report[got] = '\0';
+	if (fd >= 0)
+		close(fd);
+	return report;
+}
+
+static int group_setup(void **state)
+{
+	(void)strcpy(uaio_check_directory, mkdtemp(dir) ? dir : "");
+	return !*uaio_check_directory || unit_engine(state);
+}
+
+static int group_teardown(void **state)
+{
+	(void)state;
+	uaio_check_directory[0] = '\0';
+	return rmdir(dir);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	(void)unlink(path());
+	uaio_check_init();
+	return !uaio_check_is_on();
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	(void)unlink(path());
+	return 0;
+}
+
+static uint32_t submit(enum uaio_op op, void *at, uint64_t bytes)
+{
+	const struct uaio_sqe sqe = {
+		.op = (uint8_t)op, .fd = 7, .buf = at, .len = bytes, .data = 9
+	};
+
+	return uaio_check_submit(&sqe, false);
+}
+
+/* What is reported of memory that ends depends on whether a request has it then. */
+static void test_freed(void **state)
+{
+	static char memory[8192];
+	uint32_t record;
+
+	(void)state;
+	record = submit(UAIO_OP_READ, memory + 100, 50);
+	assert_false(uaio_check_may_have((uintptr_t)memory + 16384, 8));
+	assert_false(uaio_check_memory_ends(UAIO_CHECK_FREED, (uintptr_t)memory,
+					    100));
+	assert_false(uaio_check_memory_ends(UAIO_CHECK_FREED,
+					    (uintptr_t)memory + 150, 100));
+	assert_string_equal(reported(), "");
+	assert_true(uaio_check_memory_ends(UAIO_CHECK_FREED, (uintptr_t)memory,
+					   8192));
+	assert_non_null(strstr(reported(), "report\tfreed-in-flight\n"));
+	assert_non_null(strstr(report, "bytes=50 fd=7 offset=0 user_data=0x9"));
+	assert_non_null(strstr(report, "\nend\n"));
+	uaio_check_complete(record, 50);
+	assert_false(uaio_check_may_have((uintptr_t)memory, 8192));
+	assert_false(uaio_check_memory_ends(UAIO_CHECK_FREED, (uintptr_t)memory,
+					    8192));
+}
+
+static void test_once(void **state)
+{
+	static char memory[64];
+	uint32_t record;
+	size_t len;
+
+	(void)state;
+	record = submit(UAIO_OP_READ, memory, 64);
+	assert_true(uaio_check_memory_ends(UAIO_CHECK_UNMAPPED,
+					   (uintptr_t)memory, 64));
+	len = strlen(reported());
+	assert_non_null(strstr(report, "report\tunmapped-in-flight\n"));
+	/* What comes there next is not the request's. */
+	assert_false(uaio_check_memory_ends(UAIO_CHECK_UNMAPPED,
+					    (uintptr_t)memory, 64));
+	assert_int_equal(strlen(reported()), len);
+	uaio_check_drop(record);
+}
+
+static void test_overlap(void **state)
+{
+	static char memory[4096];
+	const struct uaio_sqe linked = {
+		.op = UAIO_OP_READ, .fd = 1, .buf = memory, .len = 8
+	};
+	uint32_t first, second, third;
+
+	(void)state;
+	first = submit(UAIO_OP_WRITE, memory, 4096);
+	second = submit(UAIO_OP_WRITE, memory + 10, 10);
+	/* It has an order. */
+	third = uaio_check_submit(&linked, true);
+	assert_string_equal(reported(), "");
+	uaio_check_drop(third);
+	third = submit(UAIO_OP_READ, memory + 19, 1);
+	assert_non_null(strstr(reported(), "report\toverlap-in-flight\n"));
+	assert_non_null(strstr(report, "\nother\t"));
+	uaio_check_drop(first);
+	uaio_check_drop(second);
+	uaio_check_drop(third);
+}
+
+static void test_changed(void **state)
+{
+	static char memory[5000];
+	struct iovec iov[2] = { { memory, 1000 }, { memory + 3000, 1001 } };
+	struct uaio_sqe sqe = {
+		.op = UAIO_OP_WRITEV, .fd = 1, .iov = iov, .len = 2
+	};
+	uint32_t record;
+
+	(void)state;
+	record = uaio_check_submit(&sqe, false);
+	memory[2000]++;
+	uaio_check_complete(record, 2001);
+	assert_string_equal(reported(), "");
+	record = uaio_check_submit(&sqe, false);
+	memory[4000]++;
+	uaio_check_complete(record, 2001);
+	assert_non_null(strstr(reported(), "report\tchanged-in-flight\n"));
+}
+
+static void test_aiocb(void **state)
+{
+	static struct aiocb aiocb;
+	static char memory[64];
+	struct uaio_sqe sqe = {
+		.op = UAIO_OP_READ,
+		.fd = 1,
+		.door = UAIO_RULES_OF_POSIX,
+		.buf = memory,
+		.len = 64,
+		.data = (uintptr_t)&aiocb,
+	};
+	uint32_t record, again;
+
+	(void)state;
+	record = uaio_check_submit(&sqe, false);
+	uaio_check_complete(record, 64);
+	uaio_check_returned((uintptr_t)&aiocb);
+	assert_string_equal(reported(), "");
+	uaio_check_returned((uintptr_t)&aiocb);
+	assert_non_null(strstr(reported(), "report\taio-return-twice\n"));
+	record = uaio_check_submit(&sqe, false);
+	assert_null(strstr(reported(), "report\taio-return-missing\n"));
+	sqe.buf = NULL;
+	again = uaio_check_submit(&sqe, false);
+	assert_non_null(strstr(reported(), "report\taiocb-in-flight\n"));
+	uaio_check_complete(record, 64);
+	uaio_check_complete(again, 64);
+	record = uaio_check_submit(&sqe, false);
+	assert_non_null(strstr(reported(), "report\taio-return-missing\n"));
+	uaio_check_drop(record);
+}
+
+/* A held completion is let go when the call that submitted the request is over. */
+static void test_over(void **state)
+{
+	static char memory[64];
+	uint32_t record;
+
+	(void)state;
+	record = submit(UAIO_OP_READ, memory, 64);
+	assert_false(uaio_check_is_over(record));
+	uaio_check_call_is_over();
+	assert_true(uaio_check_is_over(record));
+	uaio_check_drop(record);
+	assert_int_equal(submit(UAIO_OP_NOP, memory, 64), 0);
+	assert_int_equal(submit(UAIO_OP_READ, memory, 0), 0);
+}
+
+static bool is_any(const void *arg, const struct uaio_check_part *part)
+{
+	(void)arg;
+	(void)part;
+	return true;
+}
+
+/* The index finds what overlaps, as looking at all of them does. */
+static void test_index(void **state)
+{
+	enum { PARTS = 200, LOOKS = 20000, ROOM = 1 << 22 };
+	static struct uaio_check_part parts[PARTS];
+	unsigned seed = 1;
+
+	(void)state;
+	for (unsigned i = 0; i < PARTS; i++) {
+		parts[i].at = 4096 + (unsigned)rand_r(&seed) % ROOM;
+		parts[i].bytes =
+			1 + (unsigned)rand_r(&seed) % (i % 8 ? 9000u : 300000u);
+		uaio_check_index_add(&parts[i]);
+	}
+	for (unsigned i = 0; i < LOOKS; i++) {
+		uintptr_t at = 4096 + (unsigned)rand_r(&seed) % ROOM;
+		size_t bytes =
+			1 + (unsigned)rand_r(&seed) % (i % 8 ? 100u : 2000000u);
+		bool has = false;
+
+		if (i == LOOKS / 2)
+			for (unsigned j = 0; j < PARTS; j += 2) {
+				uaio_check_index_remove(&parts[j]);
+				parts[j].bytes = 0;
+			}
+		for (unsigned j = 0; j < PARTS; j++)
+			has |= parts[j].bytes && parts[j].at < at + bytes &&
+			       at < parts[j].at + parts[j].bytes;
+		assert_int_equal(
+			uaio_check_index_find(at, bytes, is_any, NULL) != NULL,
+			has);
+		assert_true(!has || uaio_check_index_may_have(at, bytes));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_freed, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_overlap, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_changed, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_aiocb, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_over, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_index, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}
