@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The bug: start_read() submits a read into a variable of its own, and returns
+ * before the read's event.
+ * To mend it: keep the buffer where it lives until io_getevents() has returned
+ * the event.
+ * The kernel waits for the socket inside io_submit(), up to the socket's time
+ * limit; on uaio the request is in flight.
+ *
+ * expect: stack-in-flight
+ */
+#include <libaio.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+static const struct timeval limit = { .tv_usec = 500 * 1000 };
+
+static int start_read(io_context_t context, struct iocb *request, int fd)
+{
+	char area[64 << 10];
+
+	/* At its far end, so that this example survives what it does. */
+	io_prep_pread(request, fd, area, 64, 0);
+	return io_submit(context, 1, &request); /* expect: submitted */
+}
+
+int main(void)
+{
+	struct iocb to_read, to_write, *requests = &to_write;
+	io_context_t context = NULL;
+	struct io_event events[2];
+	int ends[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) ||
+	    setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &limit,
+		       sizeof(limit)) ||
+	    io_setup(4, &context) ||
+	    start_read(context, &to_read, ends[0]) != 1)
+		return 1;
+	io_prep_pwrite(&to_write, ends[1], "late", 4, 0);
+	if (io_submit(context, 1, &requests) != 1) /* expect: now */
+		return 1;
+	if (io_getevents(context, 2, 2, events, NULL) != 2)
+		return 1;
+	return io_destroy(context) != 0;
+}

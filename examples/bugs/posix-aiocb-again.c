@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The bug: main() submits an aiocb again while its first read is in flight, so
+ * that one result overwrites the other.
+ * To mend it: use one aiocb for each request in flight, or wait for
+ * aio_error() and call aio_return() first.
+ *
+ * expect: aiocb-in-flight
+ */
+#include <aio.h>
+#include <errno.h>
+#include <unistd.h>
+
+static char first[64], second[64];
+static struct aiocb request;
+
+static ssize_t await(struct aiocb *request)
+{
+	const struct aiocb *requests[] = { request };
+
+	while (aio_error(request) == EINPROGRESS)
+		aio_suspend(requests, 1, NULL);
+	return aio_return(request);
+}
+
+int main(void)
+{
+	int ends[2];
+
+	if (pipe(ends))
+		return 1;
+	request.aio_fildes = ends[0];
+	request.aio_buf = first;
+	request.aio_nbytes = 1;
+	if (aio_read(&request)) /* expect: other */
+		return 1;
+	request.aio_buf = second;
+	aio_read(&request); /* expect: now */
+	if (write(ends[1], "ab", 2) != 2)
+		return 1;
+	return await(&request) < 0;
+}

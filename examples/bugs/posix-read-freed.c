@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The bug: main() frees the buffer of an aio_read() whose aio_error() is still
+ * EINPROGRESS.
+ * To mend it: free the buffer after aio_error() has said something else than
+ * EINPROGRESS.
+ *
+ * expect: freed-in-flight
+ * alone: valgrind
+ */
+#include <aio.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { BUFFER_BYTES = 4096 };
+
+static struct aiocb request;
+
+static ssize_t await(struct aiocb *request)
+{
+	const struct aiocb *requests[] = { request };
+
+	while (aio_error(request) == EINPROGRESS)
+		aio_suspend(requests, 1, NULL);
+	return aio_return(request);
+}
+
+int main(void)
+{
+	char *buffer = malloc(BUFFER_BYTES);
+	int ends[2];
+
+	if (!buffer || pipe(ends))
+		return 1;
+	request.aio_fildes = ends[0];
+	request.aio_buf = buffer + 64;
+	request.aio_nbytes = BUFFER_BYTES - 64;
+	if (aio_read(&request)) /* expect: submitted */
+		return 1;
+	free(buffer); /* expect: now */
+	if (write(ends[1], "late", 4) != 4)
+		return 1;
+	return await(&request) < 0;
+}

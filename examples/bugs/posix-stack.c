@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The bug: start_read() submits a read with an aiocb of its own frame, and
+ * returns while the read is in flight.
+ * To mend it: keep the aiocb and the buffer where they live until
+ * aio_return().
+ *
+ * expect: stack-in-flight
+ * alone: valgrind
+ */
+#include <aio.h>
+#include <string.h>
+#include <unistd.h>
+
+static char buffer[4096];
+static struct aiocb next;
+
+static int start_read(int fd)
+{
+	struct {
+		struct aiocb request;
+		char room[64 << 10];
+	} frame;
+
+	/* At its far end, so that this example survives what it does. */
+	memset(&frame.request, 0, sizeof(frame.request));
+	frame.request.aio_fildes = fd;
+	frame.request.aio_buf = buffer;
+	frame.request.aio_nbytes = sizeof(buffer);
+	return aio_read(&frame.request); /* expect: submitted */
+}
+
+int main(void)
+{
+	int ends[2];
+
+	if (pipe(ends) || start_read(ends[0]))
+		return 1;
+	next.aio_fildes = ends[1];
+	next.aio_buf = "late";
+	next.aio_nbytes = 4;
+	if (aio_write(&next)) /* expect: now */
+		return 1;
+	while (aio_error(&next))
+		;
+	return aio_return(&next) != 4;
+}

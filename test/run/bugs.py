@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: MIT
+"""examples/bugs: `uaio check` says of each program what its comments expect."""
+import concurrent.futures
+import glob
+import json
+import os
+import re
+
+from harness import Skip, case, expect, main
+
+AT_ONCE = 4  # some wait for half a second
+FOUND = 99  # the exit status of `uaio check` after a report
+KINDS_MIN = 9
+# What else checks memory, by the option of the compiler, or the command.
+CHECKERS = {
+    "address": ("-fsanitize=address", {"ASAN_OPTIONS": "detect_leaks=0"}, ()),
+    "valgrind": (None, {}, ("valgrind", "-q", "--error-exitcode=99")),
+}
+
+
+class Example:
+    """A program of the gallery, and what its comments say of it."""
+
+    def __init__(self, source, program):
+        self.name = os.path.basename(source)
+        self.source = source
+        self.program = program
+        self.kind, self.lines, self.alone = None, {}, []
+        with open(source) as file:
+            for number, line in enumerate(file, 1):
+                for what in re.findall(r"\bexpect: ([\w-]+)", line):
+                    if what in ("now", "submitted", "other"):
+                        self.lines[what] = number
+                    else:
+                        expect(self.kind, None, f"{source}: the first kind")
+                        self.kind = what
+                self.alone += re.findall(r"\balone: (\w+)", line)
+        assert self.kind, f"{source} does not say what to expect"
+
+    def is_at(self, frames, line):
+        """Whether a frame is at this line of the source."""
+        return any(os.path.basename(frame["file"] or "") == self.name and
+                   frame["line"] == line for frame in frames)
+
+    def check(self, tool):
+        """Runs it under uaio check. Returns what is wrong with the reports, or None."""
+        path = tool.path(f"{os.path.basename(self.program)}.json")
+        outcome = tool.exec(tool.uaio, "check", "--json", path, "--", self.program)
+        reports = []
+        if os.path.exists(path):
+            with open(path) as file:
+                reports = [json.loads(line) for line in file]
+        kinds = [report["kind"] for report in reports]
+        wanted = [] if self.kind == "nothing" else [self.kind]
+        problem = None
+        if kinds != wanted:
+            problem = f"reports {kinds}, not {wanted}"
+        elif outcome.status != (FOUND if wanted else 0):
+            problem = f"exit status {outcome.status}"
+        elif not wanted and outcome.err:
+            problem = "is not silent"
+        else:
+            missed = [f"{stack} at line {line}" for stack, line in self.lines.items()
+                      if not self.is_at(reports[0]["stacks"][stack], line)]
+            if missed:
+                problem = "the report lacks " + " and ".join(missed)
+        return problem and f"{self.name}: {problem}\n{outcome.story}"
+
+
+def examples(tool):
+    """Those that are built here."""
+    folder = os.path.join(tool.args.source, "examples", "bugs")
+    found = []
+    for source in sorted(glob.glob(f"{folder}/**/*.c*", recursive=True)):
+        stem = os.path.splitext(os.path.relpath(source, folder))[0]
+        program = os.path.join(tool.args.bugs, stem.replace(os.sep, "-"))
+        if os.path.exists(program):
+            found.append(Example(source, program))
+    return found
+
+
+def for_all(function, things):
+    """Calls function for each, and fails if one returns a text."""
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        problems = [problem for problem in pool.map(function, things) if problem]
+    if problems:
+        raise AssertionError(f"{len(problems)} programs:\n" + "\n".join(problems))
+
+
+@case("uaio check finds each bug of the gallery at its line, and nothing else")
+def _(tool):
+    gallery = examples(tool)
+    kinds = {example.kind for example in gallery} - {"nothing"}
+    expect(len(kinds) >= KINDS_MIN, True, f"kinds: {kinds}")
+    for_all(lambda example: example.check(tool), gallery)
+
+
+def has_uring(tool):
+    return tool.exec(os.path.join(tool.args.bugs, "right-uring-cancelled")).status == 0
+
+
+@case("the programs of the gallery end by themselves on the kernel, with status 0")
+def _(tool):
+    gallery = [example for example in examples(tool)
+               if not os.path.basename(example.program).startswith(("uring", "right-uring"))
+               or has_uring(tool)]
+
+    def run(example):
+        outcome = tool.exec(example.program)
+        return outcome.story if outcome.status or outcome.err else None
+
+    for_all(run, gallery)
+
+
+def sanitized(tool, example, option):
+    """The program, built with a sanitizer."""
+    program = tool.path(os.path.basename(example.program) + option.replace("=", "-"))
+    compiler = "c++" if example.name.endswith(".cc") else "cc"
+    library = {"uring": ["-luring"], "aio": ["-laio"]}
+    interface = re.sub("^right-", "", os.path.basename(example.program)).split("-")[0]
+    tool.exec(compiler, "-g", option, "-o", program, example.source,
+              *library.get(interface, [])).expect(out=None, err=None)
+    return program
+
+
+@case("AddressSanitizer and valgrind alone do not find the bugs of the gallery",
+      suite="stress")
+def _(tool):
+    if not has_uring(tool):
+        raise Skip("the kernel has no io_uring for this user")
+
+    def run(example):
+        found = []
+        for checker, (option, env, command) in CHECKERS.items():
+            program = sanitized(tool, example, option) if option else example.program
+            outcome = tool.exec(*command, program, env=env)
+            if outcome.status:
+                found.append(checker)
+        # Some of glibc's threads make their call after the mistake, others before.
+        more = set(found) - set(example.alone)
+        return f"{example.name}: found by {more}" if more else None
+
+    for_all(run, [example for example in examples(tool) if example.kind != "nothing"])
+
+
+main()
