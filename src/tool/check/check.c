@@ -181,10 +181,13 @@ static void print(struct output *output, const struct uaio_report *report,
 /* Show a report of a place that is new. */
 static int judge(struct uaio_report *report)
 {
-	int verdict;
+	int verdict = UAIO_CHECK_SHOWN;
 
-	uaio_check_symbolize(report);
-	verdict = uaio_suppressions_find(&check.suppressions, report);
+	/* A report that is only counted needs no names, which take long. */
+	if (check.places.nr < UAIO_CHECK_PLACES_MAX || check.suppressions.nr) {
+		uaio_check_symbolize(report);
+		verdict = uaio_suppressions_find(&check.suppressions, report);
+	}
 	if (!uaio_check_places_add(&check.places, report, verdict) ||
 	    verdict != UAIO_CHECK_SHOWN)
 		return verdict;
