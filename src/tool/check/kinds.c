@@ -59,18 +59,6 @@ static const struct uaio_check_kind kinds[] = {
 		"another one until the completion was taken.",
 	},
 	{
-		"provided-touched",
-		"The program changed a provided buffer that belonged to the "
-		"kernel.",
-		"found here",
-		"A provided buffer is the kernel's until a completion has its "
-		"id: the kernel chooses it when there is data "
-		"(io_uring_register_buf_ring(3), DESCRIPTION; "
-		"IORING_OP_PROVIDE_BUFFERS in io_uring_enter(2)).",
-		"Touch a buffer only between the completion with its id and "
-		"the call that provides it again.",
-	},
-	{
 		"aiocb-in-flight",
 		"An aiocb was submitted again while its request was in flight.",
 		"submitted again here",
@@ -89,8 +77,9 @@ static const struct uaio_check_kind kinds[] = {
 	},
 	{
 		"aio-return-missing",
-		"aio_return() was never called for a request that completed.",
-		"found here",
+		"An aiocb was submitted again without aio_return() of its last "
+		"request.",
+		"submitted again here",
 		"aio_return() is called once for each request, when "
 		"aio_error() is no longer EINPROGRESS (aio_return(3), "
 		"DESCRIPTION).",
@@ -119,14 +108,6 @@ static const struct uaio_check_kind kinds[] = {
 		"lengths).",
 		"Look at the checker's own report above for the memory; "
 		"compare its size with that of the request.",
-	},
-	{
-		"uninitialised",
-		"A request writes or sends memory that was never initialised.",
-		"submitted here",
-		"All bytes of the buffer go to the file or the peer "
-		"(write(2), send(2)).",
-		"Initialise the memory, or write fewer bytes.",
 	},
 };
 
