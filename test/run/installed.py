@@ -19,6 +19,9 @@ def expect_loaded_from(tool, root):
     tool.exec(uaio, "run", tool.args.target).expect(out="libuaio.so.0\n")
     outcome = tool.exec(uaio, "run", "sh", "-c", "echo $LD_PRELOAD")
     outcome.expect(out=f"{lib_dir}/libuaio.so.0\n")
+    outcome = tool.exec(uaio, "check", "sh", "-c", "echo $LD_PRELOAD")
+    outcome.expect(out=f"{lib_dir}/libuaio-check.so:{lib_dir}/libuaio.so.0\n",
+                   err=None)
 
 
 @case("make builds the library and the tool and nothing else")
