@@ -14,7 +14,7 @@
 enum {
 	RECORDS = 65536, /* further requests in flight are not checked */
 	PARTS = 262144,
-	CALLS = 1024,
+	CALLS = 1024, /* calls_of() */
 	/* Bytes of a request. If it has more, its memory has no hash. */
 	HASHED_MAX = 1 << 20,
 };
@@ -23,7 +23,7 @@ static struct {
 	bool is_on; /* immutable after init */
 
 	/*
-	 * atomic, by the thread id: how many submitting calls have ended. Two threads may
+	 * atomic, by thread: how many submitting calls have ended. Two threads may
 	 * share one: then a completion may be posted while its call goes on.
 	 */
 	uint32_t calls[CALLS];
@@ -186,8 +186,9 @@ report_of_locked(const struct uaio_check_record *record,
 
 struct adding {
 	const struct submission *submission;
-	uint32_t number; /* of the record */
-	uint32_t *end;   /* where the next part is to be noted */
+	uint32_t number;  /* of the record */
+	uint32_t *end;    /* where the next part is to be noted */
+	bool may_overlap; /* other pieces are near */
 };
 
 static void add_part_locked(void *arg, uintptr_t at, size_t bytes,
@@ -212,6 +213,7 @@ static void add_part_locked(void *arg, uintptr_t at, size_t bytes,
 						   at, &part->holder);
 	*adding->end = number;
 	adding->end = &part->next;
+	adding->may_overlap |= uaio_check_index_may_have(at, bytes);
 	add_relaxed(&check.nr_stack_parts, part->is_on_stack);
 	uaio_check_index_add(part);
 }
@@ -269,6 +271,8 @@ static bool find_dead_at_once_locked(const struct submission *submission,
 		if (part->at < submission->stack.begin || part->at >= sp ||
 		    !submission->stack.end)
 			continue;
+		/* What is there now is somebody else's. */
+		store_relaxed(&record_of(part)->has_hash, false);
 		*ret = report_of_locked(record, UAIO_CHECK_KIND_STACK);
 		ret->part = *part;
 		ret->now = record->stack;
@@ -277,9 +281,9 @@ static bool find_dead_at_once_locked(const struct submission *submission,
 	return false;
 }
 
-static uint32_t *calls_of(uint32_t tid)
+static uint32_t *calls_of(uintptr_t thread)
 {
-	return &check.calls[tid % CALLS];
+	return &check.calls[thread * UINT64_C(0x9e3779b97f4a7c15) >> 54];
 }
 
 static void fill(struct uaio_check_record *record,
@@ -291,7 +295,7 @@ static void fill(struct uaio_check_record *record,
 
 	*record = (struct uaio_check_record){
 		.stack = submission->walk.number,
-		.tid = (uint32_t)sys_gettid(),
+		.thread = uaio_check_me(),
 		.op = sqe->op,
 		.is_in_use = true,
 		.is_ordered = is_ordered,
@@ -302,7 +306,7 @@ static void fill(struct uaio_check_record *record,
 		.hash = submission->hash,
 	};
 	/* relaxed: the thread's own */
-	record->call = load_relaxed(calls_of(record->tid));
+	record->call = load_relaxed(calls_of(record->thread));
 }
 
 uint32_t uaio_check_submit(const struct uaio_sqe *sqe, bool is_ordered)
@@ -331,10 +335,10 @@ uint32_t uaio_check_submit(const struct uaio_sqe *sqe, bool is_ordered)
 		list_add_tail(&check.in_flight, &record->in_flight);
 		adding.end = &record->parts;
 		uaio_check_memory_of(sqe, add_part_locked, &adding);
-		is_wrong =
-			find_dead_at_once_locked(&submission, record,
-						 &report) ||
-			(!is_ordered && find_overlap_locked(record, &report));
+		is_wrong = find_dead_at_once_locked(&submission, record,
+						    &report) ||
+			   (!is_ordered && adding.may_overlap &&
+			    find_overlap_locked(record, &report));
 	}
 	unlock();
 	if (is_wrong)
@@ -411,7 +415,7 @@ void uaio_check_complete(uint32_t number, int64_t res)
 	(void)res;
 	if (!number)
 		return;
-	if (record->tid == (uint32_t)sys_gettid())
+	if (record->thread == uaio_check_me())
 		uaio_check_look_at_stack();
 	/* relaxed: looked at again under the lock */
 	if (load_relaxed(&record->has_hash))
@@ -422,7 +426,7 @@ void uaio_check_complete(uint32_t number, int64_t res)
 void uaio_check_call_is_over(void)
 {
 	/* relaxed: a thread that looks too early holds a completion back for longer */
-	add_relaxed(calls_of((uint32_t)sys_gettid()), 1);
+	add_relaxed(calls_of(uaio_check_me()), 1);
 }
 
 bool uaio_check_is_over(uint32_t number)
@@ -430,7 +434,7 @@ bool uaio_check_is_over(uint32_t number)
 	const struct uaio_check_record *record = &check.records[number];
 
 	/* relaxed: as above */
-	return load_relaxed(calls_of(record->tid)) != record->call;
+	return load_relaxed(calls_of(record->thread)) != record->call;
 }
 
 /*
@@ -439,13 +443,13 @@ bool uaio_check_is_over(uint32_t number)
 
 /* Return: a part in a frame of a thread that has returned; or NULL. */
 static struct uaio_check_part *
-find_dead_locked(uint32_t tid, const struct uaio_check_walk *walk)
+find_dead_locked(uintptr_t thread, const struct uaio_check_walk *walk)
 {
 	list_for_each (pos, &check.in_flight) {
 		const struct uaio_check_record *record =
 			container_of(pos, struct uaio_check_record, in_flight);
 
-		if (record->tid != tid)
+		if (record->thread != thread)
 			continue;
 		for (uint32_t i = record->parts; i; i = check.parts[i].next)
 			if (check.parts[i].is_on_stack &&
@@ -481,7 +485,7 @@ void uaio_check_look_at_stack(void)
 	if (!uaio_check_my_stack(uaio_check_sp(&walk)).end)
 		return;
 	lock();
-	while ((part = find_dead_locked((uint32_t)sys_gettid(), &walk))) {
+	while ((part = find_dead_locked(uaio_check_me(), &walk))) {
 		report = take_locked(part, UAIO_CHECK_KIND_STACK);
 		report.now = walk.number;
 		part->is_on_stack = false;

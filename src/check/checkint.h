@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "proc/entry.h"
 
 struct uaio_sqe;
 
@@ -45,9 +46,9 @@ struct uaio_check_record {
 	struct list in_flight; /* of all */
 	uint32_t next_free;
 	uint32_t parts;
-	uint32_t stack; /* where it was submitted: stack.c's number, or 0 */
-	uint32_t tid;   /* by which thread */
-	uint32_t call;  /* what calls[] was then */
+	uint32_t stack;   /* where it was submitted: stack.c's number, or 0 */
+	uintptr_t thread; /* by which: uaio_check_me() */
+	uint32_t call;    /* what calls[] was then */
 	uint8_t op;
 	bool is_in_use;
 	bool is_ordered;
@@ -141,6 +142,12 @@ bool uaio_check_stack_get(uint32_t number, struct uaio_check_stack *ret);
 struct uaio_check_span {
 	uintptr_t begin, end;
 };
+
+/* Return: what tells the calling thread from others that live. */
+static inline uintptr_t uaio_check_me(void)
+{
+	return (uintptr_t)&uaio_entry; /* in its thread-local storage */
+}
 
 /*
  * Return: the stack of the calling thread, if that has sp; else an empty one. A stack that

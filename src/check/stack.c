@@ -49,7 +49,7 @@ struct known {
 
 /* What is known of a thread's stack. */
 struct owner {
-	uint32_t tid;
+	uintptr_t thread;
 	uint32_t nr_tries; /* to find it, on what may be another stack */
 	struct uaio_check_span stack; /* its end is 0: it is not known */
 };
@@ -68,7 +68,7 @@ static struct {
 	struct kept *kept;
 	struct known *known; /* by their number, of which 0 is none */
 	uint32_t nr_known;
-	struct owner owners[OWNERS]; /* by the thread id */
+	struct owner owners[OWNERS]; /* by the thread */
 } stacks;
 
 static int find_myself(struct dl_phdr_info *object, size_t bytes, void *arg)
@@ -340,8 +340,7 @@ static bool is_in(const struct uaio_check_span *span, uintptr_t at)
  */
 static bool is_stack(const char *line, const struct uaio_check_span *span)
 {
-	return strstr(line, "[stack]") ||
-	       is_in(span, (uintptr_t)__builtin_thread_pointer());
+	return strstr(line, "[stack]") || is_in(span, uaio_check_me());
 }
 
 static bool read_line(const char *line, uintptr_t sp,
@@ -398,11 +397,12 @@ static bool is_below(const struct uaio_check_span *span, uintptr_t sp)
 /* Look the calling thread up. Another that had its entry is forgotten. */
 static struct owner *owner_locked(void)
 {
-	uint32_t tid = (uint32_t)sys_gettid();
-	struct owner *owner = &stacks.owners[tid % OWNERS];
+	uintptr_t me = uaio_check_me();
+	struct owner *owner =
+		&stacks.owners[me * UINT64_C(0x9e3779b97f4a7c15) >> 54];
 
-	if (owner->tid != tid)
-		*owner = (struct owner){ .tid = tid };
+	if (owner->thread != me)
+		*owner = (struct owner){ .thread = me };
 	return owner;
 }
 
