@@ -167,7 +167,7 @@ def _run(function, args, is_alone):
 def main(is_alone=False):
     cases.main(
         ("uaio", "uaio-nowhere", "library", "target", "static-target", "client", "held",
-         "filter", "example-filter", "bugs", "schema", "doctor-schema",
+         "filter", "example-filter", "bugs", "orders", "schema", "doctor-schema",
          "check-schema"),
         ("meson", "build", "source", "bindir", "libdir"),
         lambda function, args: _run(function, args, is_alone))

@@ -26,6 +26,7 @@ static struct {
 	struct output output, json;
 	struct uaio_suppressions suppressions;
 	struct uaio_check_places places;
+	struct uaio_check_seeds seeds;
 	uint64_t nr_errors, nr_shown, nr_suppressed;
 	int exit_status;
 	bool is_verbose;
@@ -57,6 +58,14 @@ static void print_help(void)
 	     "KIND:PATTERN\n"
 	     "  --exit-status N      the status if there was an error; 99 "
 	     "without this option\n"
+	     "  --fault SPEC         make faults, as uaio run does: "
+	     "uaio-fault(7)\n"
+	     "  --seeds N            run the command N times more, with late, "
+	     "reordered and\n"
+	     "                       short requests, until it fails; say what "
+	     "it needs to fail\n"
+	     "  --seed K             the same for seed K alone\n"
+	     "  --timeout SECONDS    of each such run; then it has failed\n"
 	     "  --verbose            say what was checked, even if there was "
 	     "no error\n"
 	     "  -h, --help           show this\n"
@@ -64,7 +73,16 @@ static void print_help(void)
 	     "The status is that of the command, or N if there was an error.");
 }
 
-enum { JSON = 256, SUPPRESSIONS, STATUS, VERBOSE };
+enum {
+	JSON = 256,
+	SUPPRESSIONS,
+	STATUS,
+	VERBOSE,
+	FAULT,
+	SEEDS,
+	SEED,
+	TIMEOUT,
+};
 
 static int set_status(const char *text)
 {
@@ -80,9 +98,68 @@ static int set_status(const char *text)
 	return 0;
 }
 
+/* Return: whether text is a number from 1 to max. */
+static bool read_count(const char *text, uint64_t max, uint64_t *ret)
+{
+	char *end;
+
+	errno = 0;
+	*ret = strtoull(text, &end, 10);
+	return *text >= '0' && *text <= '9' && !*end && !errno && *ret &&
+	       *ret <= max;
+}
+
+static int set_seeds(bool is_one, const char *text)
+{
+	uint64_t number;
+
+	if (!read_count(text, UINT32_MAX, &number))
+		return uaio_diag(EXIT_REFUSED,
+				 "--%s=%s: expected a number from 1",
+				 is_one ? "seed" : "seeds", text);
+	if (check.seeds.nr)
+		return uaio_diag(EXIT_REFUSED,
+				 "check: --seeds and --seed: give one of them");
+	check.seeds.first = is_one ? number : 1;
+	check.seeds.nr = is_one ? 1 : number;
+	return 0;
+}
+
+static int set_timeout(const char *text)
+{
+	uint64_t seconds;
+
+	if (!read_count(text, 1000000, &seconds))
+		return uaio_diag(EXIT_REFUSED,
+				 "--timeout=%s: expected seconds, from 1",
+				 text);
+	check.seeds.limit_ns = (int64_t)seconds * 1000000000;
+	return 0;
+}
+
+static int set_faults(const char *text)
+{
+	const struct uaio_option *option = &uaio_options[UAIO_OPTION_FAULT];
+	char line[UAIO_OPTION_COMPLAINT_MAX];
+	uint64_t value;
+
+	if (uaio_option_parse(option, text, &value)) {
+		uaio_option_complaint(option, "--fault", text, line,
+				      sizeof(line));
+		fprintf(stderr, "%s\n", line);
+		return EXIT_REFUSED;
+	}
+	check.seeds.faults = value ? text : NULL;
+	return 0;
+}
+
 static int set_option(int c)
 {
 	switch (c) {
+	case FAULT: return set_faults(optarg);
+	case SEEDS: return set_seeds(false, optarg);
+	case SEED: return set_seeds(true, optarg);
+	case TIMEOUT: return set_timeout(optarg);
 	case 'o': check.output.path = optarg; return 0;
 	case JSON: check.json.path = optarg; return 0;
 	case SUPPRESSIONS:
@@ -104,6 +181,10 @@ static int read_flags(int argc, char **argv, int *ret_status)
 		{ "json", required_argument, NULL, JSON },
 		{ "suppressions", required_argument, NULL, SUPPRESSIONS },
 		{ "exit-status", required_argument, NULL, STATUS },
+		{ "fault", required_argument, NULL, FAULT },
+		{ "seeds", required_argument, NULL, SEEDS },
+		{ "seed", required_argument, NULL, SEED },
+		{ "timeout", required_argument, NULL, TIMEOUT },
 		{ "verbose", no_argument, NULL, VERBOSE },
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
@@ -119,10 +200,12 @@ static int read_flags(int argc, char **argv, int *ret_status)
 		if (c == 'h' || *ret_status)
 			return -1;
 	}
-	if (optind < argc)
+	if (optind < argc && (check.seeds.nr || !check.seeds.limit_ns))
 		return 0;
-	*ret_status = uaio_diag(EXIT_REFUSED,
-				"check: which command? See uaio check --help");
+	*ret_status = uaio_diag(
+		EXIT_REFUSED,
+		optind < argc ? "check: --timeout is for --seeds and --seed"
+			      : "check: which command? See uaio check --help");
 	return -1;
 }
 
@@ -290,15 +373,46 @@ static void say_missing(const char *dir)
 			  path);
 }
 
-int uaio_check_main(int argc, char **argv)
+/* Run the command once. Return: 0 with its status; or the exit status after a message. */
+static int run_once(char **argv, int *ret_status)
 {
 	struct uaio_check_files files = { .report = take_report };
+	const struct uaio_check_how how = { .faults = check.seeds.faults,
+					    .output = -1 };
 	struct uaio_check_run run = { 0 };
+	int status = uaio_check_follow(&run, &files, argv, &how);
+
+	if (status)
+		return status;
+	uaio_check_remove(run.dir);
+	say_end(&run, &files.sums);
+	*ret_status = run.status;
+	return 0;
+}
+
+static int run_seeds(char **argv, int *ret_status, bool *ret_has_failed)
+{
+	int status = uaio_check_run_seeds(&check.seeds, argv, take_report,
+					  &check.nr_errors, ret_status,
+					  ret_has_failed);
+
+	if (status)
+		return status;
+	if (check.nr_errors)
+		say_errors();
+	say_suppressed();
+	return 0;
+}
+
+int uaio_check_main(int argc, char **argv)
+{
+	bool has_failed = false;
 	char dir[PATH_MAX];
-	int status;
+	int status, ended;
 
 	if (read_flags(argc, argv, &status) < 0)
 		return status;
+	argv += optind;
 	status = uaio_library_find(dir);
 	if (!status)
 		status = open_output(&check.output);
@@ -307,14 +421,13 @@ int uaio_check_main(int argc, char **argv)
 	if (!status)
 		say_missing(dir);
 	if (!status)
-		status = uaio_check_follow(&run, &files, argv + optind, NULL);
+		status = check.seeds.nr ? run_seeds(argv, &ended, &has_failed)
+					: run_once(argv, &ended);
 	if (status)
 		return status;
-	uaio_check_remove(run.dir);
-	say_end(&run, &files.sums);
 	uaio_suppressions_free(&check.suppressions);
 	free(check.places.all);
-	return check.nr_errors && check.exit_status
+	return (check.nr_errors || has_failed) && check.exit_status
 		       ? check.exit_status
-		       : uaio_check_end_as(run.status);
+		       : uaio_check_end_as(ended);
 }

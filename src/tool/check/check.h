@@ -188,22 +188,58 @@ void uaio_check_print_json(FILE *to, const struct uaio_report *report);
 
 /* follow.c: the command, and its processes */
 
+/* How the command is run. */
+struct uaio_check_how {
+	const char *faults; /* for --fault of `uaio run`; NULL: none */
+	int64_t limit_ns;   /* it is killed after that; 0: never */
+	/*
+	 * -1: it has our input and output. Else its output goes to that file, its input is
+	 * empty, it has a process group of its own, and what it leaves behind is killed.
+	 */
+	int output;
+};
+
 struct uaio_check_run {
 	char dir[64];     /* in which the processes write */
 	int status;       /* of the command, as waitpid() has it */
 	bool is_refused;  /* it was not executed, and a message says why */
 	bool leaves_some; /* processes of it run on */
+	bool is_late;     /* it was killed after its limit */
+	int stopped_by; /* a signal that ends commands as a rule; 0: none has come */
 };
 
 /*
  * Make the directory, run the command, and call files->report for each report, until the
- * command has ended. @faults: for --fault of `uaio run`, or NULL.
+ * command has ended.
  *
  * Return: 0, with the directory still there; or the exit status after a message.
  */
 int uaio_check_follow(struct uaio_check_run *ret_run,
 		      struct uaio_check_files *files, char **argv,
-		      const char *faults);
+		      const struct uaio_check_how *how);
+
+/*
+ * seedruns.c: runs with other orders, late completions and short transfers (seeds.h)
+ */
+
+/* What the user asks for. */
+struct uaio_check_seeds {
+	uint64_t first, nr;
+	int64_t limit_ns;   /* of a run; 0: chosen */
+	const char *faults; /* NULL: chosen */
+};
+
+/*
+ * Run the command without changes, and then with those of the seeds. @report is called for
+ * each report, and counts those that are errors in *nr_errors.
+ *
+ * Return: 0 with the status of the run without changes or of the signal that has ended us,
+ * as waitpid() has it, and whether a run has failed; or the exit status after a message.
+ */
+int uaio_check_run_seeds(const struct uaio_check_seeds *seeds, char **argv,
+			 uaio_check_report_fn *report,
+			 const uint64_t *nr_errors, int *ret_status,
+			 bool *ret_has_failed);
 
 /* Remove the directory. */
 void uaio_check_remove(const char *dir);

@@ -31,10 +31,25 @@ enum {
 };
 
 struct command {
+	const struct uaio_check_how *how;
 	pid_t pid;
+	int64_t end_ns; /* when it is killed */
 	bool has_ended;
 	int status; /* as waitpid() has it */
 };
+
+static bool is_apart(const struct command *command)
+{
+	return command->how->output >= 0;
+}
+
+static int64_t now_ns(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
 
 /* How signals were before, which the command inherits. */
 struct before {
@@ -83,10 +98,14 @@ static int next_signal(siginfo_t *ret_info)
 	return signal_number > 0 ? signal_number : 0;
 }
 
-/* A terminal sends its signals to all its processes, and so to the command, too. */
-static bool is_of_terminal(int signal_number, const siginfo_t *info)
+/*
+ * A terminal sends its signals to all processes of its group, and so to the command, unless
+ * that is apart.
+ */
+static bool is_of_terminal(const struct command *command, int signal_number,
+			   const siginfo_t *info)
 {
-	return info->si_code > 0 &&
+	return !is_apart(command) && info->si_code > 0 &&
 	       (signal_number == SIGINT || signal_number == SIGQUIT ||
 		signal_number == SIGHUP || signal_number == SIGWINCH);
 }
@@ -95,8 +114,25 @@ static void pass_on(const struct command *command, int signal_number,
 		    const siginfo_t *info)
 {
 	if (signal_number && signal_number != SIGCHLD && !command->has_ended &&
-	    !is_of_terminal(signal_number, info))
-		(void)kill(command->pid, signal_number);
+	    !is_of_terminal(command, signal_number, info))
+		(void)kill(is_apart(command) ? -command->pid : command->pid,
+			   signal_number);
+}
+
+static bool is_ending(int signal_number)
+{
+	return signal_number == SIGINT || signal_number == SIGTERM ||
+	       signal_number == SIGHUP || signal_number == SIGQUIT;
+}
+
+/* Kill the command, and what it has started, if it has had its time. */
+static void limit(const struct command *command, struct uaio_check_run *run)
+{
+	if (!command->how->limit_ns || run->is_late || command->has_ended ||
+	    now_ns() < command->end_ns)
+		return;
+	run->is_late = true;
+	(void)kill(is_apart(command) ? -command->pid : command->pid, SIGKILL);
 }
 
 /* Take the status of those that have ended. Return: whether there are others. */
@@ -143,7 +179,7 @@ static int become(char **argv, const char *dir, const char *faults)
  * about to end, too, as a server that its test has killed.
  */
 static void follow(struct command *command, struct uaio_check_files *files,
-		   bool *ret_leaves_some)
+		   struct uaio_check_run *run)
 {
 	int nr_periods = 0;
 	bool has_more = true;
@@ -153,7 +189,10 @@ static void follow(struct command *command, struct uaio_check_files *files,
 		siginfo_t info;
 		int signal_number = next_signal(&info);
 
+		if (is_ending(signal_number))
+			run->stopped_by = signal_number;
 		pass_on(command, signal_number, &info);
+		limit(command, run);
 		has_more = reap(command);
 		if (signal_number)
 			continue;
@@ -161,7 +200,9 @@ static void follow(struct command *command, struct uaio_check_files *files,
 		nr_periods += command->has_ended;
 	}
 	uaio_check_files_read(files, true);
-	*ret_leaves_some = has_more;
+	run->leaves_some = has_more;
+	if (has_more && is_apart(command))
+		(void)kill(-command->pid, SIGKILL);
 }
 
 static int make_directory(char ret_dir[64])
@@ -186,9 +227,24 @@ void uaio_check_remove(const char *dir)
 	(void)rmdir(dir);
 }
 
-static int start(struct command *command, char **argv, const char *dir,
-		 const char *faults, const struct before *before, int *refused)
+/* Return: 0 or -errno. */
+static int set_apart(int output)
 {
+	int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	/* Before the exec, so that nobody minds if the parent has done it, too. */
+	(void)setpgid(0, 0);
+	return input < 0 || dup2(input, STDIN_FILENO) < 0 ||
+			       dup2(output, STDOUT_FILENO) < 0 ||
+			       dup2(output, STDERR_FILENO) < 0
+		       ? -errno
+		       : 0;
+}
+
+static int start(struct command *command, char **argv, const char *dir,
+		 const struct before *before, int *refused)
+{
+	command->end_ns = now_ns() + command->how->limit_ns;
 	command->pid = fork();
 	if (command->pid < 0)
 		return -errno;
@@ -196,19 +252,23 @@ static int start(struct command *command, char **argv, const char *dir,
 		int status;
 
 		restore_signals(before);
-		status = become(argv, dir, faults);
+		if (is_apart(command) && set_apart(command->how->output))
+			_exit(EXIT_REFUSED);
+		status = become(argv, dir, command->how->faults);
 		/* relaxed: the parent waits for our end */
 		store_relaxed(refused, 1);
 		_exit(status);
 	}
+	if (is_apart(command))
+		(void)setpgid(command->pid, command->pid);
 	return 0;
 }
 
 int uaio_check_follow(struct uaio_check_run *ret_run,
 		      struct uaio_check_files *files, char **argv,
-		      const char *faults)
+		      const struct uaio_check_how *how)
 {
-	struct command command = { 0 };
+	struct command command = { .how = how };
 	struct before before;
 	int *refused = uaio_shared_new(sizeof(*refused));
 	int r = refused ? make_directory(ret_run->dir) : -ENOMEM;
@@ -218,10 +278,10 @@ int uaio_check_follow(struct uaio_check_run *ret_run,
 		r = uaio_check_files_open(files, ret_run->dir);
 		prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 		if (!r)
-			r = start(&command, argv, ret_run->dir, faults, &before,
+			r = start(&command, argv, ret_run->dir, &before,
 				  refused);
 		if (!r)
-			follow(&command, files, &ret_run->leaves_some);
+			follow(&command, files, ret_run);
 		if (files->dir)
 			uaio_check_files_close(files);
 		if (r)

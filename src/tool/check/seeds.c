@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: MIT */
+#include "tool/check/seeds.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "options/faults.h"
+#include "tool/check/shrink.h"
+#include "tool/tool.h"
+
+enum {
+	SHRINK_RUNS_MAX = 400,
+	CONFIRM_RUNS = 3,
+	SHOWN_MAX = 20, /* changes */
+};
+
+/* A run that is as slow as this makes it has not stopped. */
+static const int64_t LIMIT_LEAST_NS = INT64_C(60000000000);
+enum { LIMIT_TIMES = 20 };
+
+struct search {
+	const struct uaio_seeds *seeds;
+	struct uaio_seeds_outcome plain;
+	int64_t limit_ns;
+	uint64_t nr_changes; /* that were made so far */
+
+	/* of the seed that has failed */
+	const char *text; /* its faults */
+	uint64_t seed;
+	struct uaio_seeds_outcome failure; /* its changes are united */
+	unsigned nr_runs;                  /* in which fewer were tried */
+	bool is_cut;    /* fewer changes might do, and were not tried */
+	int stopped_by; /* a signal; 0: none */
+	int error;      /* the exit status, after a message; 0: none */
+};
+
+/* progress */
+
+static __attribute__((format(printf, 2, 3))) void
+show(const struct search *search, const char *format, ...)
+{
+	FILE *to = search->seeds->to;
+	va_list args;
+
+	if (!search->seeds->shows_progress)
+		return;
+	fputs("\r\033[K", to);
+	va_start(args, format);
+	vfprintf(to, format, args);
+	va_end(args);
+	fflush(to);
+}
+
+static void show_nothing(const struct search *search)
+{
+	show(search, "%s", "");
+}
+
+/* running */
+
+static void free_outcome(struct uaio_seeds_outcome *outcome)
+{
+	uaio_changes_free(&outcome->changes);
+	free(outcome->output);
+	*outcome = (struct uaio_seeds_outcome){ .status = 0 };
+}
+
+/* Return: whether the run is otherwise than the one without changes. */
+static bool has_failed(const struct search *search,
+		       const struct uaio_seeds_outcome *outcome)
+{
+	return outcome->is_late || outcome->nr_reports ||
+	       outcome->status != search->plain.status;
+}
+
+/* Return: whether it has run to its end, or to its limit. The caller frees the changes. */
+static bool run(struct search *search, const char *faults,
+		struct uaio_seeds_outcome *ret)
+{
+	const struct uaio_seeds *seeds = search->seeds;
+
+	*ret = (struct uaio_seeds_outcome){ .status = 0 };
+	search->error = seeds->run(seeds->arg, faults, search->limit_ns, ret);
+	if (ret->stopped_by)
+		search->stopped_by = ret->stopped_by;
+	return !search->error && !ret->stopped_by;
+}
+
+/* The faults of a seed: the sort, how many and how late are different from one to the next. */
+void uaio_seeds_mix(uint64_t seed, char ret_text[UAIO_SEEDS_MIX_MAX])
+{
+	/* Descriptors and such have no file, so that "any" is none of them. */
+	static const char *const reordered[] = { "any", "nop", "openat",
+						 "close", "statx" };
+	static const char *const chances[] = { "0.5", "0.1", "0.02" };
+	static const char *const times[] = { "1ms", "5ms" };
+	uint64_t n = seed - 1;
+	const char *chance = chances[n / 3 % 3], *time = times[n / 9 % 2];
+	bool has_orders = n % 3 != 1, has_shorts = n % 3 != 0;
+	size_t len = 0;
+
+	for (size_t i = 0;
+	     has_orders && i < sizeof(reordered) / sizeof(reordered[0]); i++)
+		len += (size_t)snprintf(
+			ret_text + len, UAIO_SEEDS_MIX_MAX - len,
+			"%s:reorder=%s@p=%s ", reordered[i], time, chance);
+	(void)snprintf(ret_text + len, UAIO_SEEDS_MIX_MAX - len, "%s%s",
+		       has_shorts ? "any:short@p=" : "any:delay=20ms@p=0.01",
+		       has_shorts ? chance : "");
+}
+
+/* shrinking */
+
+/* Return: 0 with the text for these of the changes; or as uaio_faults_chosen(). */
+static int choose(const struct search *search, const size_t *items, size_t nr,
+		  bool is_exact, char **ret)
+{
+	return uaio_faults_chosen(search->text, search->seed,
+				  &search->failure.changes, items, nr, is_exact,
+				  ret);
+}
+
+static enum uaio_shrink_answer ask(void *arg, const size_t *items, size_t nr)
+{
+	struct search *search = arg;
+	struct uaio_seeds_outcome outcome;
+	enum uaio_shrink_answer answer = UAIO_SHRINK_PASSES;
+	char *text;
+
+	search->is_cut = search->nr_runs == SHRINK_RUNS_MAX;
+	if (search->is_cut)
+		return UAIO_SHRINK_STOP;
+	/* More numbers than the library can be told of are not tried. */
+	if (choose(search, items, nr, false, &text))
+		return UAIO_SHRINK_PASSES;
+	search->nr_runs++;
+	show(search,
+	     "uaio: check: seed %" PRIu64 " fails; run %u, with %zu changes",
+	     search->seed, search->nr_runs, nr);
+	search->is_cut = !run(search, text, &outcome);
+	if (search->is_cut)
+		answer = UAIO_SHRINK_STOP;
+	else if (has_failed(search, &outcome))
+		answer = UAIO_SHRINK_FAILS;
+	free_outcome(&outcome);
+	free(text);
+	return answer;
+}
+
+/* Words for the shell. */
+static void print_word(FILE *to, const char *word)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
+				    "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "0123456789_-./=:,+@%^";
+
+	if (*word && !word[strspn(word, plain)]) {
+		fputs(word, to);
+		return;
+	}
+	putc('\'', to);
+	for (; *word; word++)
+		if (*word == '\'')
+			fputs("'\\''", to);
+		else
+			putc(*word, to);
+	putc('\'', to);
+}
+
+static void print_command(const struct search *search, const char *faults)
+{
+	FILE *to = search->seeds->to;
+
+	fputs("    uaio check --fault ", to);
+	print_word(to, faults);
+	fputs(" --", to);
+	for (char **word = search->seeds->argv; *word; word++) {
+		putc(' ', to);
+		print_word(to, *word);
+	}
+	putc('\n', to);
+}
+
+static void print_outcome(FILE *to, const struct uaio_seeds_outcome *outcome,
+			  int64_t limit_ns)
+{
+	if (outcome->is_late)
+		fprintf(to, "it has not ended after %.0f s",
+			(double)limit_ns / 1e9);
+	else if (WIFSIGNALED(outcome->status))
+		fprintf(to, "it is ended by signal %d (%s)",
+			WTERMSIG(outcome->status),
+			strsignal(WTERMSIG(outcome->status)));
+	else
+		fprintf(to, "its exit status is %d",
+			WEXITSTATUS(outcome->status));
+	if (outcome->nr_reports)
+		fprintf(to, ", with %" PRIu64 " report%s", outcome->nr_reports,
+			outcome->nr_reports > 1 ? "s" : "");
+}
+
+static void print_changes(FILE *to, const struct uaio_changes *changes)
+{
+	bool has_pids = false;
+
+	for (size_t i = 1; i < changes->nr; i++)
+		has_pids |= changes->all[i].pid != changes->all[0].pid;
+	for (size_t i = 0; i < changes->nr && i < SHOWN_MAX; i++) {
+		fputs("    ", to);
+		uaio_change_print(to, &changes->all[i]);
+		if (has_pids)
+			fprintf(to, ", in process %d", changes->all[i].pid);
+		putc('\n', to);
+	}
+	if (changes->nr > SHOWN_MAX)
+		fprintf(to, "    and %zu more\n", changes->nr - SHOWN_MAX);
+}
+
+/*
+ * Run the same a few times.
+ * Return: how often it has failed; *ret_nr: of so many; *ret: the last failure.
+ */
+static unsigned confirm(struct search *search, const char *faults,
+			unsigned *ret_nr, struct uaio_seeds_outcome *ret)
+{
+	struct uaio_seeds_outcome outcome;
+	unsigned nr_failed = 0;
+
+	*ret = (struct uaio_seeds_outcome){ .status = 0 };
+	for (*ret_nr = 0; *ret_nr < CONFIRM_RUNS && !search->stopped_by;
+	     ++*ret_nr) {
+		bool has_ended;
+
+		show(search, "uaio: check: seed %" PRIu64 " fails; again %u/%u",
+		     search->seed, *ret_nr + 1, CONFIRM_RUNS);
+		has_ended = run(search, faults, &outcome);
+		if (has_ended && has_failed(search, &outcome)) {
+			nr_failed++;
+			free_outcome(ret);
+			*ret = outcome;
+		} else {
+			free_outcome(&outcome);
+		}
+		if (!has_ended)
+			break;
+	}
+	show_nothing(search);
+	return nr_failed;
+}
+
+static void print_output(FILE *to, const char *output)
+{
+	if (!output || !*output)
+		return;
+	fputs("  What it printed:\n    ", to);
+	for (; *output; output++) {
+		putc(*output, to);
+		if (*output == '\n' && output[1])
+			fputs("    ", to);
+	}
+	if (output[-1] != '\n')
+		putc('\n', to);
+}
+
+/* How many of the changes a failure needs; nr: 0: that could not be found. */
+static void print_needed(const struct search *search, size_t nr,
+			 unsigned nr_failed, unsigned nr_runs)
+{
+	FILE *to = search->seeds->to;
+	size_t all = search->failure.changes.nr;
+
+	if (!all)
+		fputs("  No request was changed: it does not always end in "
+		      "the same way.\n",
+		      to);
+	else if (nr)
+		fprintf(to,
+			"  It needs %s%zu of %zu changes, and failed in %u of "
+			"%u runs with %s alone:\n",
+			search->is_cut ? "at most " : "", nr, all, nr_failed,
+			nr_runs, nr == 1 ? "that" : "those");
+	else
+		fprintf(to,
+			"  It depends on chance, too: it failed in %u of %u "
+			"other runs, with such changes:\n",
+			nr_failed, nr_runs);
+}
+
+/* Say which changes a failure needs, and how to have it again. */
+static void tell(struct search *search, const char *faults, size_t nr)
+{
+	FILE *to = search->seeds->to;
+	struct uaio_seeds_outcome last;
+	unsigned nr_runs, nr_failed = confirm(search, faults, &nr_runs, &last);
+	const struct uaio_seeds_outcome *shown =
+		nr_failed ? &last : &search->failure;
+
+	fprintf(to, "uaio: check: seed %" PRIu64 " fails: ", search->seed);
+	print_outcome(to, shown, search->limit_ns);
+	fputs("; without changes, ", to);
+	print_outcome(to, &search->plain, search->limit_ns);
+	putc('\n', to);
+	print_needed(search, nr, nr_failed, nr_runs);
+	print_changes(to, &shown->changes);
+	print_output(to, shown->output);
+	fputs("  To run it again:\n", to);
+	print_command(search, faults);
+	free_outcome(&last);
+}
+
+/*
+ * Return: how many of the changes are needed, 0 if they did not fail once more; *ret: their
+ * indices, the caller's.
+ */
+static size_t shrink(struct search *search, size_t **ret)
+{
+	size_t nr = search->failure.changes.nr;
+
+	*ret = calloc(nr ? nr : 1, sizeof(**ret));
+	if (!*ret)
+		return 0;
+	for (size_t i = 0; i < nr; i++)
+		(*ret)[i] = i;
+	nr = nr && ask(search, *ret, nr) == UAIO_SHRINK_FAILS
+		     ? uaio_shrink(*ret, nr, ask, search)
+		     : 0;
+	show_nothing(search);
+	return nr;
+}
+
+/* The faults in text have failed with the seed. */
+static void examine(struct search *search, const char *text, uint64_t seed)
+{
+	size_t *items, nr;
+	char *faults = NULL;
+
+	search->text = text;
+	search->seed = seed;
+	nr = shrink(search, &items);
+	/* If there are none, or too many to be named, the seed itself will do. */
+	if ((!nr || choose(search, items, nr, true, &faults)) &&
+	    uaio_faults_seeded(text, seed, &faults))
+		faults = NULL;
+	if (faults)
+		tell(search, faults, nr);
+	free(faults);
+	free(items);
+}
+
+/* seeds */
+
+/* Return: whether the search goes on. */
+static bool try_seed(struct search *search, uint64_t seed, bool *ret_has_failed)
+{
+	const struct uaio_seeds *seeds = search->seeds;
+	char mix[UAIO_SEEDS_MIX_MAX], *faults = NULL;
+	const char *text = seeds->faults;
+
+	if (!text) {
+		uaio_seeds_mix(seed, mix);
+		text = mix;
+	}
+	show(search, "uaio: check: seed %" PRIu64 " of %" PRIu64, seed,
+	     seeds->first + seeds->nr - 1);
+	if (uaio_faults_seeded(text, seed, &faults))
+		search->error = uaio_diag(EXIT_REFUSED, "%s", strerror(ENOMEM));
+	else if (run(search, faults, &search->failure)) {
+		search->nr_changes += search->failure.changes.nr;
+		uaio_changes_unite(&search->failure.changes);
+		*ret_has_failed = has_failed(search, &search->failure);
+		if (*ret_has_failed)
+			examine(search, text, seed);
+	}
+	free_outcome(&search->failure);
+	free(faults);
+	return !search->error && !search->stopped_by && !*ret_has_failed;
+}
+
+static void set_limit(struct search *search)
+{
+	search->limit_ns = search->seeds->limit_ns;
+	if (!search->limit_ns)
+		search->limit_ns =
+			LIMIT_LEAST_NS + LIMIT_TIMES * search->plain.time_ns;
+}
+
+/* No seed has failed. */
+static void tell_none(const struct search *search, uint64_t nr_tried)
+{
+	if (search->stopped_by)
+		fprintf(search->seeds->to,
+			"uaio: check: stopped after %" PRIu64 " seeds\n",
+			nr_tried);
+	else if (!search->nr_changes)
+		fprintf(search->seeds->to,
+			"uaio: check: nothing was changed: the command has no "
+			"asynchronous requests of these kinds\n");
+	else
+		fprintf(search->seeds->to,
+			"uaio: check: none of %" PRIu64 " seeds fails, with "
+			"%" PRIu64 " changes\n",
+			nr_tried, search->nr_changes);
+}
+
+int uaio_check_seeds(const struct uaio_seeds *seeds, int *ret_status,
+		     bool *ret_has_failed)
+{
+	struct search search = { .seeds = seeds };
+	uint64_t seed = seeds->first, nr_tried = 0;
+	bool goes_on;
+
+	*ret_has_failed = false;
+	goes_on = run(&search, NULL, &search.plain);
+	*ret_status = search.plain.status;
+	/* With a report, there is something to be mended first. */
+	if (!goes_on || search.plain.nr_reports) {
+		*ret_has_failed = search.plain.nr_reports;
+		free_outcome(&search.plain);
+		return search.error;
+	}
+	set_limit(&search);
+	while (goes_on && nr_tried < seeds->nr) {
+		goes_on = try_seed(&search, seed++, ret_has_failed);
+		nr_tried += !search.stopped_by;
+	}
+	show_nothing(&search);
+	if (!search.error && !*ret_has_failed)
+		tell_none(&search, nr_tried);
+	if (search.stopped_by)
+		*ret_status = search.stopped_by;
+	free_outcome(&search.plain);
+	return search.error;
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A program on io_uring that reads a file with two requests at a time. With an argument it
+ * has a mistake that no run on an idle machine shows:
+ *
+ *   short  it takes a short read for a whole one
+ *   order  it takes completions to come in the order of their requests
+ *
+ * Otherwise it has none. It ends with 1 if it has not read what is in the file.
+ */
+#include <errno.h>
+#include <liburing.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { BYTES = 4096, SIZE = 32 * BYTES };
+
+struct piece {
+	off_t at;
+	size_t done;
+	char bytes[BYTES];
+};
+
+static bool forgets_short, forgets_order;
+
+static void fail(const char *what, int error)
+{
+	fprintf(stderr, "%s: %s\n", what, strerror(error));
+	exit(2);
+}
+
+static int make_file(void)
+{
+	int fd = memfd_create("orders", MFD_CLOEXEC);
+	static unsigned numbers[SIZE / sizeof(unsigned)];
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		numbers[i] = (unsigned)i;
+	if (fd < 0 || write(fd, numbers, SIZE) != SIZE)
+		fail("file", errno);
+	return fd;
+}
+
+static void ask(struct io_uring *ring, int fd, struct piece *piece)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
+
+	if (!sqe)
+		fail("ring", EAGAIN);
+	io_uring_prep_read(sqe, fd, piece->bytes + piece->done,
+			   (unsigned)(BYTES - piece->done),
+			   (unsigned long long)piece->at + piece->done);
+	io_uring_sqe_set_data(sqe, piece);
+}
+
+/*
+ * Take a completion. Return: the piece that was read whole; NULL: the rest has been asked
+ * for.
+ */
+static struct piece *take(struct io_uring *ring, int fd)
+{
+	struct io_uring_cqe *cqe;
+	struct piece *piece;
+	int ret = io_uring_wait_cqe(ring, &cqe);
+
+	if (ret < 0)
+		fail("wait", -ret);
+	if (cqe->res <= 0)
+		fail("read", cqe->res ? -cqe->res : ENODATA);
+	piece = io_uring_cqe_get_data(cqe);
+	piece->done += (size_t)cqe->res;
+	io_uring_cqe_seen(ring, cqe);
+	if (forgets_short || piece->done == BYTES)
+		return piece;
+	ask(ring, fd, piece);
+	io_uring_submit(ring);
+	return NULL;
+}
+
+/* Read two pieces to where they belong; with the mistake of order, one behind the other. */
+static void read_pair(struct io_uring *ring, int fd, off_t at, char *to)
+{
+	static struct piece pieces[2];
+	off_t end = at;
+
+	for (int i = 0; i < 2; i++) {
+		memset(&pieces[i], 0, sizeof(pieces[i]));
+		pieces[i].at = at + (off_t)i * BYTES;
+		ask(ring, fd, &pieces[i]);
+	}
+	io_uring_submit(ring);
+	while (end < at + 2 * BYTES) {
+		const struct piece *piece = take(ring, fd);
+
+		if (!piece)
+			continue;
+		memcpy(to + (forgets_order ? end : piece->at), piece->bytes,
+		       BYTES);
+		end += BYTES;
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static char is[SIZE], expected[SIZE];
+	struct io_uring ring;
+	int fd = make_file(), ret = io_uring_queue_init(8, &ring, 0);
+
+	forgets_short = argc > 1 && !strcmp(argv[1], "short");
+	forgets_order = argc > 1 && !strcmp(argv[1], "order");
+	if (ret < 0)
+		fail("ring", -ret);
+	for (off_t at = 0; at < SIZE; at += 2 * BYTES)
+		read_pair(&ring, fd, at, is);
+	io_uring_queue_exit(&ring);
+	if (pread(fd, expected, SIZE, 0) != SIZE)
+		fail("file", errno);
+	close(fd);
+	for (size_t i = 0; i < SIZE; i++)
+		if (is[i] != expected[i]) {
+			printf("byte %zu is wrong\n", i);
+			return 1;
+		}
+	return 0;
+}
