@@ -159,7 +159,7 @@ enum {
 };
 
 struct uaio_check_place {
-	uint64_t hash; /* of the kind and the innermost frames of all stacks */
+	uint64_t hash; /* of the kind, operation and innermost frames */
 	int verdict;   /* UAIO_CHECK_SHOWN, or the index of a suppression */
 };
 

@@ -33,6 +33,10 @@ static uint64_t hash_of(const struct uaio_report *report)
 	uint64_t hash =
 		add(0xcbf29ce484222325, report->kind, strlen(report->kind) + 1);
 
+	/* There may be no stack: of a static program it is not known. */
+	if (report->request.operation)
+		hash = add(hash, report->request.operation,
+			   strlen(report->request.operation));
 	for (unsigned i = 0; i < UAIO_CHECK_NR_STACKS; i++) {
 		hash = add(hash, &i, sizeof(i));
 		for (unsigned nr = 0; nr < report->stacks[i].nr && nr < FRAMES;

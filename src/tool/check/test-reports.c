@@ -309,6 +309,8 @@ static void a_place_is_its_kind_and_the_innermost_frames(void **state)
 		"frame\t0x1\t/a\t0x2\t-\t-\nend\n",
 		"report\tfreed-in-flight\nstack\tnow\n"
 		"frame\t0x1\t/b\t0x1\t-\t-\nend\n",
+		"report\tfreed-in-flight\nrequest\tREAD\tfd=1\nstack\tnow\n"
+		"frame\t0x1\t/a\t0x1\t-\t-\nend\n",
 		"report\tfreed-in-flight\nstack\tsubmitted\n"
 		"frame\t0x1\t/a\t0x1\t-\t-\nend\n",
 		"report\tfreed-in-flight\nstack\tnow\n"
