@@ -82,6 +82,22 @@ def _(tool):
     expect("No request was changed" in outcome.err, True, outcome.story)
 
 
+@case("faults of several options, or of the variable, are those of the seeds")
+def _(tool):
+    command = "--", tool.args.orders, "short"
+    for arguments, env in (
+        (("--fault=nop:eio", "--fault", "read:short@after=3,count=1"), {}),
+        ((), {"UAIO_FAULT": "nop:eio read:short@after=3,count=1"}),
+    ):
+        outcome = check(tool, "--seeds=2", *arguments, *command, env=env)
+        outcome.expect(status=99, err=None)
+        expect("\n    uaio check --fault read:short@seed=1,only=4 -- "
+               in outcome.err, True, outcome.story)
+    # Without seeds they are made in the one run.
+    check(tool, "--fault=nop:eio", "--fault=read:short", *command).expect(
+        status=1, err=None)
+
+
 @case("what makes no sense with seeds is refused in one line")
 def _(tool):
     for arguments, words in (
@@ -92,6 +108,7 @@ def _(tool):
         (("--timeout=3",), ("--timeout", "--seeds")),
         (("--seeds=3", "--timeout=0"), ("--timeout=0", "seconds")),
         (("--seeds=3", "--fault=write:x"), ("--fault=write:x", "expected")),
+        (("--fault=nop:eio",) * 17, ("at most 16",)),
         (("--fault=off:x",), ("--fault=off:x", "expected")),
     ):
         check(tool, *arguments, "--", "true").expect_refusal(2, *words)

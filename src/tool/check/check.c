@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "options/faults.h"
 #include "options/options.h"
 #include "tool/common/library.h"
 #include "tool/tool.h"
@@ -137,26 +138,50 @@ static int set_timeout(const char *text)
 	return 0;
 }
 
-static int set_faults(const char *text)
+/* Faults of several options are made side by side. */
+static int add_faults(const char *given_as, const char *text)
 {
 	const struct uaio_option *option = &uaio_options[UAIO_OPTION_FAULT];
-	char line[UAIO_OPTION_COMPLAINT_MAX];
+	char line[UAIO_OPTION_COMPLAINT_MAX], *both;
 	uint64_t value;
 
 	if (uaio_option_parse(option, text, &value)) {
-		uaio_option_complaint(option, "--fault", text, line,
+		uaio_option_complaint(option, given_as, text, line,
 				      sizeof(line));
 		fprintf(stderr, "%s\n", line);
 		return EXIT_REFUSED;
+	}
+	if (value && check.seeds.faults) {
+		/* To the end of the command. */
+		if (asprintf(&both, "%s %s", check.seeds.faults, text) < 0)
+			return uaio_diag(EXIT_REFUSED, "%s", strerror(ENOMEM));
+		text = both;
+		if (uaio_option_parse(option, text, &value))
+			return uaio_diag(EXIT_REFUSED,
+					 "--fault: at most %d faults",
+					 UAIO_FAULTS_MAX);
 	}
 	check.seeds.faults = value ? text : NULL;
 	return 0;
 }
 
+/* For seeds, the variable stands for the option: the run without changes is without it. */
+static int take_variable(void)
+{
+	const char *variable = uaio_options[UAIO_OPTION_FAULT].variable;
+	char *text = getenv(variable);
+
+	if (!check.seeds.nr || !text)
+		return 0;
+	text = check.seeds.faults ? NULL : strdup(text);
+	(void)unsetenv(variable);
+	return text ? add_faults(variable, text) : 0;
+}
+
 static int set_option(int c)
 {
 	switch (c) {
-	case FAULT: return set_faults(optarg);
+	case FAULT: return add_faults("--fault", optarg);
 	case SEEDS: return set_seeds(false, optarg);
 	case SEED: return set_seeds(true, optarg);
 	case TIMEOUT: return set_timeout(optarg);
@@ -413,7 +438,9 @@ int uaio_check_main(int argc, char **argv)
 	if (read_flags(argc, argv, &status) < 0)
 		return status;
 	argv += optind;
-	status = uaio_library_find(dir);
+	status = take_variable();
+	if (!status)
+		status = uaio_library_find(dir);
 	if (!status)
 		status = open_output(&check.output);
 	if (!status)
