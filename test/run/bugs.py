@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import re
+import subprocess
 
 from harness import Skip, case, expect, main
 
@@ -141,6 +142,20 @@ def _(tool):
         return f"{example.name}: found by {more}" if more else None
 
     for_all(run, [example for example in examples(tool) if example.kind != "nothing"])
+
+
+@case("uaio check finds the bugs of the gallery's programs in Rust", suite="client")
+def _(tool):
+    source = tool.args.source
+    folder = subprocess.run(
+        [os.path.join(source, "tools", "fetch-crate"), "bugs/rust",
+         os.path.join(tool.args.build, "test", "oracle", "crate-bugs")],
+        stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    gallery = [
+        Example(path, os.path.join(folder, os.path.splitext(os.path.basename(path))[0]))
+        for path in sorted(glob.glob(os.path.join(source, "examples/bugs/rust/*-*.rs")))]
+    expect(len(gallery) > 3, True, "programs in Rust")
+    for_all(lambda example: example.check(tool), gallery)
 
 
 main()

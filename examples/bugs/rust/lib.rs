@@ -1,0 +1,2 @@
+// SPDX-License-Identifier: MIT
+//! Cargo wants a library beside examples.
