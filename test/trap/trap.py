@@ -235,6 +235,15 @@ def _(trap):
         (0, wanted.stdout, wanted.stderr), (done, wanted)
 
 
+@case("uaio check finds errors of a static program under the trap")
+def _(trap):
+    done = trap.refused(trap.args.uaio, "check", trap.client("two-reads-static"),
+                        UAIO_TRAP="auto")
+    if done.returncode != 99 or done.stderr.count("==ERROR") != 1 or \
+            "uaio check: overlap-in-flight" not in done.stderr:
+        raise AssertionError(done)
+
+
 @case("a program under the trap ends with its last thread")
 def _(trap):
     trap.expect("end", ["last thread: 0 of 10 parts are wrong"])
