@@ -8,7 +8,10 @@
 #include "base/lock.h"
 #include "base/sys.h"
 #include "options/config.h"
+#include "proc/entry.h"
+#include "proc/process.h"
 #include "op/op.h"
+#include "check/checker.h"
 #include "check/checkint.h"
 
 enum {
@@ -71,6 +74,7 @@ void uaio_check_init(void)
 	check.nr_requests = check.nr_checked = 0;
 	list_init(&check.in_flight);
 	store_relaxed(&check.nr_stack_parts, 0);
+	uaio_asan_init();
 	uaio_check_aiocbs_init();
 	uaio_check_index_init();
 	uaio_check_stacks_init();
@@ -117,6 +121,7 @@ static void drop_parts_locked(struct uaio_check_record *record)
 		struct uaio_check_part *part = &check.parts[number];
 
 		record->parts = part->next;
+		uaio_asan_unpoison(part);
 		if (!part->is_gone)
 			uaio_check_index_remove(part);
 		sub_relaxed(&check.nr_stack_parts, part->is_on_stack);
@@ -146,6 +151,13 @@ static struct uaio_check_record *record_of(const struct uaio_check_part *part)
  * Submission
  */
 
+/* A piece of memory, and a byte of it that the program may not use; or 0. */
+struct bad {
+	uintptr_t byte, at;
+	size_t bytes;
+	bool is_written;
+};
+
 /* What is found out about a request before the lock is taken. */
 struct submission {
 	const struct uaio_sqe *sqe;
@@ -155,13 +167,49 @@ struct submission {
 	bool reads_all; /* the kernel only reads its memory, which has a hash */
 	uint64_t hash;
 	size_t hashed;
+	struct bad bad; /* the first, if there is one */
 };
+
+static bool is_poisoned(const void *arg, const struct uaio_check_part *part)
+{
+	(void)arg;
+	return part->is_poisoned;
+}
+
+/*
+ * Return: the first byte that the program may not use, or 0. What is poisoned because a
+ * request in flight has it, is not meant: that two have it is an error of another kind.
+ */
+static uintptr_t find_bad(uintptr_t at, size_t bytes)
+{
+	uintptr_t end = at + bytes;
+	const struct uaio_check_part *part;
+
+	if (!uaio_asan_is_here())
+		return 0;
+	lock();
+	while (at && at < end && (at = uaio_asan_find(at, end - at))) {
+		part = uaio_check_index_find(at, 1, is_poisoned, NULL);
+		if (!part)
+			break;
+		at = part->at + part->bytes;
+	}
+	unlock();
+	return at < end ? at : 0;
+}
 
 static void look(void *arg, uintptr_t at, size_t bytes, bool is_written)
 {
 	struct submission *submission = arg;
 
 	submission->nr++;
+	if (!submission->bad.byte)
+		submission->bad = (struct bad){
+			.byte = find_bad(at, bytes),
+			.at = at,
+			.bytes = bytes,
+			.is_written = is_written,
+		};
 	/* The kernel answers there, and the program only asks. */
 	if (uaio_check_is_control(submission->sqe, at))
 		return;
@@ -216,6 +264,10 @@ static void add_part_locked(void *arg, uintptr_t at, size_t bytes,
 	adding->may_overlap |= uaio_check_index_may_have(at, bytes);
 	add_relaxed(&check.nr_stack_parts, part->is_on_stack);
 	uaio_check_index_add(part);
+	/* The program may read these meanwhile. */
+	if (!adding->submission->bad.byte && !part->is_control &&
+	    !uaio_check_is_header(adding->submission->sqe, at))
+		uaio_asan_poison(part);
 }
 
 /* Return: whether another request must not have the memory at the same time. */
@@ -281,6 +333,71 @@ static bool find_dead_at_once_locked(const struct submission *submission,
 	return false;
 }
 
+/*
+ * The report that the calling thread has the sanitizer make; else NULL. It may end the
+ * process, so ours is written when it has.
+ */
+static _Thread_local const struct uaio_check_report *making
+	__attribute__((tls_model("initial-exec")));
+
+/* The memory of a request that is submitted is not the program's to use. */
+static void report_bad(const struct submission *submission,
+		       const struct uaio_check_record *record)
+{
+	const struct bad *bad = &submission->bad;
+	struct uaio_check_report report = {
+		.kind = UAIO_CHECK_KIND_UNADDRESSABLE,
+		.at = bad->byte,
+		.record = *record,
+		.part = { .at = bad->at,
+			  .bytes = bad->bytes,
+			  .is_written = bad->is_written },
+		.other.op = UAIO_NR_OPS,
+		.now = record->stack,
+	};
+	struct uaio_check_stack stack;
+
+	if (!uaio_check_stack_get(record->stack, &stack))
+		stack.pcs[0] = 0;
+	making = &report;
+	uaio_asan_report(stack.pcs[0], bad->byte, bad->bytes, bad->is_written);
+	making = NULL;
+}
+
+/* Return: whether ret is to be reported: a request in flight has the byte. */
+static bool find_touched(uintptr_t at, struct uaio_check_report *ret)
+{
+	const struct uaio_check_part *part;
+
+	lock();
+	part = uaio_check_index_find(at, 1, is_poisoned, NULL);
+	if (part)
+		*ret = (struct uaio_check_report){
+			.kind = UAIO_CHECK_KIND_TOUCHED,
+			.at = at,
+			.record = *record_of(part),
+			.part = *part,
+			.other.op = UAIO_NR_OPS,
+		};
+	unlock();
+	return part;
+}
+
+void uaio_check_reported(uintptr_t at)
+{
+	struct uaio_check_report report;
+
+	if (making) {
+		uaio_check_report(making);
+		return;
+	}
+	if (!uaio_engine_is_up() || !uaio_enter())
+		return;
+	if (find_touched(at, &report))
+		uaio_check_report(&report);
+	uaio_leave();
+}
+
 static uint32_t *calls_of(uintptr_t thread)
 {
 	return &check.calls[thread * UINT64_C(0x9e3779b97f4a7c15) >> 54];
@@ -343,6 +460,8 @@ uint32_t uaio_check_submit(const struct uaio_sqe *sqe, bool is_ordered)
 	unlock();
 	if (is_wrong)
 		uaio_check_report(&report);
+	if (record && submission.bad.byte)
+		report_bad(&submission, record);
 	if (sqe->door == UAIO_RULES_OF_POSIX)
 		uaio_check_aiocb_submitted(
 			sqe->data,
@@ -489,6 +608,7 @@ void uaio_check_look_at_stack(void)
 		report = take_locked(part, UAIO_CHECK_KIND_STACK);
 		report.now = walk.number;
 		part->is_on_stack = false;
+		uaio_asan_unpoison(part);
 		sub_relaxed(&check.nr_stack_parts, 1);
 		/* What is there now is somebody else's. */
 		store_relaxed(&record_of(part)->has_hash, false);
@@ -497,6 +617,12 @@ void uaio_check_look_at_stack(void)
 		lock();
 	}
 	unlock();
+}
+
+void uaio_check_forget(void)
+{
+	for (uint32_t i = 1; i < check.nr_parts; i++)
+		uaio_asan_unpoison(&check.parts[i]);
 }
 
 static bool is_any(const void *arg, const struct uaio_check_part *part)
@@ -523,25 +649,28 @@ bool uaio_check_memory_ends(enum uaio_check_end end, uintptr_t at, size_t bytes)
 	};
 	struct uaio_check_report report;
 	struct uaio_check_part *part;
+	bool is_in_flight = false;
 
-	lock();
-	part = uaio_check_index_find(at, bytes, is_any, NULL);
-	if (part) {
-		report = take_locked(part, says[end].kind);
-		/* What comes there next is another's. */
-		uaio_check_index_remove(part);
-		part->is_gone = true;
-		store_relaxed(&record_of(part)->has_hash, false);
+	for (;; is_in_flight = true) {
+		lock();
+		part = uaio_check_index_find(at, bytes, is_any, NULL);
+		if (part) {
+			report = take_locked(part, says[end].kind);
+			/* What comes there next is another's. */
+			uaio_asan_unpoison(part);
+			uaio_check_index_remove(part);
+			part->is_gone = true;
+			store_relaxed(&record_of(part)->has_hash, false);
+		}
+		unlock();
+		if (!part)
+			return is_in_flight;
+		report.at = at;
+		report.bytes = bytes;
+		report.did = says[end].did;
+		report.now = uaio_check_here();
+		uaio_check_report(&report);
 	}
-	unlock();
-	if (!part)
-		return false;
-	report.at = at;
-	report.bytes = bytes;
-	report.did = says[end].did;
-	report.now = uaio_check_here();
-	uaio_check_report(&report);
-	return true;
 }
 
 void uaio_check_say_closed(uint32_t number)
@@ -566,5 +695,7 @@ void uaio_check_say_closed(uint32_t number)
 void uaio_check_end(void)
 {
 	if (check.is_on)
-		uaio_check_summary(check.nr_requests, check.nr_checked);
+		uaio_check_summary(check.nr_requests, check.nr_checked,
+				   uaio_asan_is_here() ? "AddressSanitizer"
+						       : "none");
 }

@@ -82,6 +82,9 @@ void uaio_check_returned(uintptr_t aiocb);
 /* The queue of a request in flight is closed by its client. */
 void uaio_check_say_closed(uint32_t record);
 
+/* Called in a child of fork(), where no request is in flight. */
+void uaio_check_forget(void);
+
 /* The process ends: say how much was checked. */
 void uaio_check_end(void);
 

@@ -36,6 +36,9 @@ struct uaio_check_part {
 	bool is_written; /* the kernel writes there, rather than reads */
 	bool is_control; /* an aiocb, which the program may read all the same */
 	bool is_gone;    /* the program has given it back, and was told */
+	/* AddressSanitizer's, for asan.c. */
+	bool is_poisoned;
+	uint8_t last_shadow; /* of its last granule, before it was submitted */
 	/* Of the stack of the thread that has submitted the request. */
 	bool is_on_stack;
 	struct uaio_check_frame holder; /* where the frame that has it ends */
@@ -66,6 +69,13 @@ struct uaio_check_stack {
 };
 
 /*
+ * check.c
+ */
+
+/* The sanitizer is about to have reported an error at this address, in this thread. */
+void uaio_check_reported(uintptr_t at);
+
+/*
  * memory.c: which memory a request has
  */
 
@@ -78,6 +88,9 @@ void uaio_check_memory_of(const struct uaio_sqe *sqe,
 
 /* Return: whether at is an aiocb that is in use until the request is complete. */
 bool uaio_check_is_control(const struct uaio_sqe *sqe, uintptr_t at);
+
+/* Return: whether at is the msghdr of a RECVMSG: the kernel writes some of it. */
+bool uaio_check_is_header(const struct uaio_sqe *sqe, uintptr_t at);
 
 /*
  * Compute a hash of memory, beginning with seed.
@@ -181,6 +194,9 @@ enum uaio_check_kind {
 	UAIO_CHECK_KIND_AIOCB,
 	UAIO_CHECK_KIND_RETURN_TWICE,
 	UAIO_CHECK_KIND_RETURN_MISSING,
+	/* A checker in the process reports these, in its own form, as well. */
+	UAIO_CHECK_KIND_UNADDRESSABLE,
+	UAIO_CHECK_KIND_TOUCHED,
 };
 
 struct uaio_check_report {
@@ -201,6 +217,8 @@ void uaio_check_reports_init(void);
 /* Write it, unless one of the same kind and place was written before. */
 void uaio_check_report(const struct uaio_check_report *report);
 
-void uaio_check_summary(uint64_t nr_requests, uint64_t nr_checked);
+/* by: the checker in the process, or "none" */
+void uaio_check_summary(uint64_t nr_requests, uint64_t nr_checked,
+			const char *by);
 
 #endif /* UAIO_CHECK_CHECKINT_H */

@@ -105,6 +105,12 @@ bool uaio_check_is_control(const struct uaio_sqe *sqe, uintptr_t at)
 	return sqe->door == UAIO_RULES_OF_POSIX && at == sqe->data;
 }
 
+bool uaio_check_is_header(const struct uaio_sqe *sqe, uintptr_t at)
+{
+	return sqe->op == UAIO_OP_RECVMSG && !sqe->by_door &&
+	       at == (uintptr_t)sqe->args->out;
+}
+
 enum { LANES = 4 };
 
 static uint64_t word_at(const char *at)

@@ -41,6 +41,8 @@ static const char *const kinds[] = {
 	[UAIO_CHECK_KIND_AIOCB] = "aiocb-in-flight",
 	[UAIO_CHECK_KIND_RETURN_TWICE] = "aio-return-twice",
 	[UAIO_CHECK_KIND_RETURN_MISSING] = "aio-return-missing",
+	[UAIO_CHECK_KIND_UNADDRESSABLE] = "unaddressable",
+	[UAIO_CHECK_KIND_TOUCHED] = "touched-in-flight",
 };
 
 static struct {
@@ -207,6 +209,19 @@ static void add_what_of(struct text *text,
 		    " were changed while a %s in flight read from them",
 		    part->bytes, part->at, op);
 		break;
+	case UAIO_CHECK_KIND_UNADDRESSABLE:
+		add(text,
+		    "a %s that %s %zu bytes at 0x%" PRIxPTR
+		    " is submitted, of which the program may not use the byte "
+		    "at 0x%" PRIxPTR,
+		    op, uses(part), part->bytes, part->at, report->at);
+		break;
+	case UAIO_CHECK_KIND_TOUCHED:
+		add(text,
+		    "the program uses the byte at 0x%" PRIxPTR
+		    " while a %s in flight %s %zu bytes at 0x%" PRIxPTR,
+		    report->at, op, uses(part), part->bytes, part->at);
+		break;
 	case UAIO_CHECK_KIND_CLOSED:
 		add(text,
 		    "a ring is closed while a %s in flight there %s %zu bytes "
@@ -321,12 +336,13 @@ void uaio_check_report(const struct uaio_check_report *report)
 	(void)sys_munmap(text, sizeof(*text));
 }
 
-void uaio_check_summary(uint64_t nr_requests, uint64_t nr_checked)
+void uaio_check_summary(uint64_t nr_requests, uint64_t nr_checked,
+			const char *by)
 {
 	struct text text = { .len = 0 };
 
 	add(&text,
-	    "summary\trequests %" PRIu64 "\tchecked %" PRIu64 "\tby none\n",
-	    nr_requests, nr_checked);
+	    "summary\trequests %" PRIu64 "\tchecked %" PRIu64 "\tby %s\n",
+	    nr_requests, nr_checked, by);
 	append(&text);
 }

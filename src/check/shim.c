@@ -32,17 +32,20 @@ static struct {
 	void *(*realloc)(void *, size_t);
 } next;
 
-/* The loader's own memory may be freed while it looks. */
+/*
+ * The loader's own memory may be freed while it looks. atomic: dlsym() is declared to call
+ * nothing in this file, so that the compiler would leave a plain store out.
+ */
 static _Thread_local bool is_looking __attribute__((tls_model("initial-exec")));
 
 static void find_next(void)
 {
-	if (next.free || is_looking)
+	if (next.free || __atomic_load_n(&is_looking, __ATOMIC_RELAXED))
 		return;
-	is_looking = true;
+	__atomic_store_n(&is_looking, true, __ATOMIC_RELAXED);
 	*(void **)&next.realloc = dlsym(RTLD_NEXT, "realloc");
 	*(void **)&next.free = dlsym(RTLD_NEXT, "free");
-	is_looking = false;
+	__atomic_store_n(&is_looking, false, __ATOMIC_RELAXED);
 }
 
 __attribute__((constructor)) static void load(void)

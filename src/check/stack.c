@@ -28,6 +28,7 @@
 #include "base/check.h"
 #include "base/lock.h"
 #include "base/sys.h"
+#include "check/checker.h"
 #include "check/checkint.h"
 
 enum {
@@ -58,7 +59,8 @@ static struct {
 	struct uaio_lock lock; /* rank STACKS */
 
 	/* immutable after init */
-	uintptr_t begin, end; /* of this library's code */
+	/* This library; and that of a sanitizer, which calls us when memory is freed. */
+	struct uaio_check_span ours[2];
 	/* The unwinder's functions, or NULL. */
 	_Unwind_Reason_Code (*backtrace)(_Unwind_Trace_Fn, void *);
 	_Unwind_Word (*get_cfa)(struct _Unwind_Context *);
@@ -71,12 +73,21 @@ static struct {
 	struct owner owners[OWNERS]; /* by the thread */
 } stacks;
 
-static int find_myself(struct dl_phdr_info *object, size_t bytes, void *arg)
+struct search {
+	uintptr_t at;
+	struct uaio_check_span
+		found; /* the library that has it; end is 0: none */
+};
+
+static int find_library(struct dl_phdr_info *object, size_t bytes, void *arg)
 {
-	uintptr_t here = (uintptr_t)&find_myself, begin = UINTPTR_MAX, end = 0;
+	struct search *search = arg;
+	uintptr_t begin = UINTPTR_MAX, end = 0;
 
 	(void)bytes;
-	(void)arg;
+	/* The program itself has no name. */
+	if (!object->dlpi_name || !*object->dlpi_name)
+		return 0;
 	for (unsigned i = 0; i < object->dlpi_phnum; i++) {
 		const ElfW(Phdr) *segment = &object->dlpi_phdr[i];
 		uintptr_t at = object->dlpi_addr + segment->p_vaddr;
@@ -86,11 +97,18 @@ static int find_myself(struct dl_phdr_info *object, size_t bytes, void *arg)
 		begin = at < begin ? at : begin;
 		end = at + segment->p_memsz > end ? at + segment->p_memsz : end;
 	}
-	if (here < begin || here >= end)
+	if (search->at < begin || search->at >= end)
 		return 0;
-	stacks.begin = begin;
-	stacks.end = end;
+	search->found = (struct uaio_check_span){ begin, end };
 	return 1;
+}
+
+static struct uaio_check_span library_of(uintptr_t at)
+{
+	struct search search = { .at = at };
+
+	(void)dl_iterate_phdr(find_library, &search);
+	return search.found;
 }
 
 static void *map(size_t bytes)
@@ -119,7 +137,8 @@ void uaio_check_stacks_init(void)
 		return;
 	stacks.kept = map(KEPT * sizeof(*stacks.kept));
 	stacks.known = map(STACKS * sizeof(*stacks.known));
-	(void)dl_iterate_phdr(find_myself, NULL);
+	stacks.ours[0] = library_of((uintptr_t)&find_library);
+	stacks.ours[1] = library_of(uaio_asan_function());
 	load_unwinder();
 }
 
@@ -137,9 +156,14 @@ static _Unwind_Reason_Code take_frame(struct _Unwind_Context *context,
 	return _URC_NO_REASON;
 }
 
+static bool is_in(const struct uaio_check_span *span, uintptr_t at)
+{
+	return at >= span->begin && at < span->end;
+}
+
 static bool is_ours(uintptr_t pc)
 {
-	return pc >= stacks.begin && pc < stacks.end;
+	return is_in(&stacks.ours[0], pc) || is_in(&stacks.ours[1], pc);
 }
 
 /* Return: the program's part of the stack. */
@@ -328,11 +352,6 @@ bool uaio_check_stack_get(uint32_t number, struct uaio_check_stack *ret)
 /*
  * The stack of the calling thread
  */
-
-static bool is_in(const struct uaio_check_span *span, uintptr_t at)
-{
-	return at >= span->begin && at < span->end;
-}
 
 /*
  * A line of /proc/self/maps. The first thread's stack has a name. That of another is

@@ -6,6 +6,7 @@
 #include "host/memory.h"
 
 #include <aio.h>
+#include <dlfcn.h>
 #include <errno.h>
 
 #include "proc/entry.h"
@@ -44,8 +45,44 @@ void uaio_host_returned(const struct aiocb *aiocb)
 	uaio_leave();
 }
 
+/*
+ * A sanitizer has an allocator of its own, which tells what is freed. That may be what was
+ * never allocated, which the sanitizer reports itself.
+ */
+static struct {
+	int (*is_allocated)(const void *at);
+	size_t (*get_bytes)(const void *at);
+} sanitizer;
+
+static void hear_malloc(const void *at, size_t bytes)
+{
+	(void)at;
+	(void)bytes;
+}
+
+static void hear_free(const void *at)
+{
+	if (at && sanitizer.is_allocated(at))
+		(void)freed(at, sanitizer.get_bytes(at));
+}
+
+/* Return: whether a sanitizer is there, and tells. */
+static bool ask_sanitizer(void)
+{
+	int (*install)(void (*)(const void *, size_t), void (*)(const void *));
+
+	*(void **)&install = dlsym(RTLD_DEFAULT,
+				   "__sanitizer_install_malloc_and_free_hooks");
+	*(void **)&sanitizer.is_allocated =
+		dlsym(RTLD_DEFAULT, "__sanitizer_get_ownership");
+	*(void **)&sanitizer.get_bytes =
+		dlsym(RTLD_DEFAULT, "__sanitizer_get_allocated_size");
+	return install && sanitizer.is_allocated && sanitizer.get_bytes &&
+	       install(hear_malloc, hear_free);
+}
+
 void uaio_host_load_memory(void)
 {
-	if (&uaio_check_freed && uaio_config.is_examined)
+	if (uaio_config.is_examined && !ask_sanitizer() && &uaio_check_freed)
 		uaio_check_freed = freed;
 }

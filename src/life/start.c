@@ -14,6 +14,7 @@
 #include "base/calls.h"
 #include "base/check.h"
 #include "base/cycles.h"
+#include "base/libc.h"
 #include "base/lock.h"
 #include "base/sys.h"
 #include "options/config.h"
@@ -133,6 +134,7 @@ void uaio_engine_load(void)
 	uaio_threads_init();
 	uaio_doors_load();
 	uaio_process_load(uaio_doors_fork);
+	uaio_libc_atfork(NULL, NULL, uaio_check_forget);
 }
 
 static int yield_once(int fd)

@@ -109,6 +109,16 @@ static const struct uaio_check_kind kinds[] = {
 		"Look at the checker's own report above for the memory; "
 		"compare its size with that of the request.",
 	},
+	{
+		"touched-in-flight",
+		"The program used memory that a request in flight writes to.",
+		"used here",
+		"The memory of a request is the kernel's until its completion "
+		"(aio(7): the buffer must not be accessed meanwhile; it is so "
+		"for io_submit(2) and io_uring_enter(2)).",
+		"Look at the checker's own report above for the place; wait "
+		"for the completion before the memory is used.",
+	},
 };
 
 enum { NR_KINDS = sizeof(kinds) / sizeof(kinds[0]) };

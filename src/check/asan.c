@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/* Tested by test/run/checkers.py. */
+#include "check/checker.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "check/checkint.h"
+
+enum {
+	GRANULE = 8,
+	POISONED = 0xf7, /* as __asan_poison_memory_region() has it */
+};
+
+/* The sanitizer's functions, of its <asan_interface.h>; NULL: it is not here. */
+static struct {
+	void *(*find)(void *at, size_t bytes);
+	void (*report)(void *pc, void *bp, void *sp, void *at, int is_write,
+		       size_t bytes, unsigned experiment);
+	void *(*reported_at)(void);
+	uintptr_t offset; /* of the shadow of 0 */
+} asan;
+
+static void *look_up(const char *name)
+{
+	return dlsym(RTLD_DEFAULT, name);
+}
+
+static void on_report(const char *text)
+{
+	uintptr_t at = (uintptr_t)asan.reported_at();
+
+	(void)text;
+	if (at)
+		uaio_check_reported(at);
+}
+
+void uaio_asan_init(void)
+{
+	void (*get_shadow)(size_t * scale, size_t * offset);
+	void (*set_callback)(void (*)(const char *));
+	size_t scale, offset;
+
+	if (asan.find)
+		return;
+	*(void **)&get_shadow = look_up("__asan_get_shadow_mapping");
+	*(void **)&set_callback = look_up("__asan_set_error_report_callback");
+	*(void **)&asan.report = look_up("__asan_report_error");
+	*(void **)&asan.reported_at = look_up("__asan_get_report_address");
+	if (!get_shadow || !set_callback || !asan.report || !asan.reported_at)
+		return;
+	get_shadow(&scale, &offset);
+	if ((size_t)1 << scale != GRANULE)
+		return;
+	asan.offset = offset;
+	*(void **)&asan.find = look_up("__asan_region_is_poisoned");
+	if (asan.find)
+		set_callback(on_report);
+}
+
+bool uaio_asan_is_here(void)
+{
+	return asan.find;
+}
+
+uintptr_t uaio_asan_function(void)
+{
+	return (uintptr_t)asan.find;
+}
+
+uintptr_t uaio_asan_find(uintptr_t at, size_t bytes)
+{
+	return asan.find ? (uintptr_t)asan.find((void *)at, bytes) : 0;
+}
+
+static uint8_t *shadow_of(uintptr_t at)
+{
+	return (uint8_t *)(at / GRANULE + asan.offset);
+}
+
+static uintptr_t last_of(const struct uaio_check_part *part)
+{
+	return (part->at + part->bytes - 1) / GRANULE * GRANULE;
+}
+
+/* What the shadow of the granule is while the part, which begins at, is in flight. */
+static uint8_t poisoned_from(uintptr_t at, uintptr_t granule)
+{
+	return at > granule ? (uint8_t)(at - granule) : POISONED;
+}
+
+/* Its functions here do not look at the shadow of the shadow, in a library that has it. */
+#define NO_ASAN __attribute__((no_sanitize_address))
+
+/*
+ * Return: whether the program may use bytes of the part in the granule, and none that are
+ * behind it.
+ */
+static NO_ASAN bool ends_in(const struct uaio_check_part *part,
+			    uintptr_t granule)
+{
+	uint8_t shadow = *shadow_of(granule);
+	uintptr_t usable = granule + (shadow ? shadow : GRANULE);
+
+	return shadow < GRANULE && usable > part->at &&
+	       usable <= part->at + part->bytes;
+}
+
+NO_ASAN void uaio_asan_poison(struct uaio_check_part *part)
+{
+	uintptr_t first = part->at / GRANULE * GRANULE, last = last_of(part);
+
+	if (!asan.find || !part->is_written)
+		return;
+	part->is_poisoned = true;
+	part->last_shadow = *shadow_of(last);
+	for (uintptr_t at = first; at <= last; at += GRANULE)
+		if (ends_in(part, at))
+			*shadow_of(at) = poisoned_from(part->at, at);
+}
+
+NO_ASAN void uaio_asan_unpoison(struct uaio_check_part *part)
+{
+	uintptr_t first = part->at / GRANULE * GRANULE, last = last_of(part);
+
+	if (!part->is_poisoned)
+		return;
+	for (uintptr_t at = first; at <= last; at += GRANULE)
+		if (*shadow_of(at) == poisoned_from(part->at, at))
+			*shadow_of(at) = at == last ? part->last_shadow : 0;
+	part->is_poisoned = false;
+}
+
+void uaio_asan_report(uintptr_t pc, uintptr_t at, size_t bytes, bool is_written)
+{
+	void *frame = __builtin_frame_address(0);
+
+	asan.report((void *)pc, frame, frame, (void *)at, is_written, bytes, 0);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * AddressSanitizer, where the program has it: what it knows of memory, and what it is told
+ * of requests in flight
+ *
+ * The sanitizer has a shadow: a byte for each 8 bytes of memory, a granule. 0 says that the
+ * program may use all of them, 1 to 7 so many of the first, and another value none.
+ *
+ *   A1  While a request is in flight, what the kernel may write is poisoned, so that the
+ *       sanitizer reports a program that touches it, where it does. A granule of which the
+ *       program may use other bytes stays as it is.
+ *   A2  Only what is as we have set it becomes again what it was: the program may have
+ *       given the memory back meanwhile.
+ *   A3  The shadow changes under the lock of rank CHECK. The kernel's calls, and ours,
+ *       do not go by it.
+ *
+ * The library is not linked to a sanitizer. It looks for the functions of one when it
+ * comes up.
+ *
+ * Tested by test/run/checkers.py.
+ */
+#ifndef UAIO_CHECK_CHECKER_H
+#define UAIO_CHECK_CHECKER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct uaio_check_part;
+
+/* Called each time the engine starts. */
+void uaio_asan_init(void);
+
+bool uaio_asan_is_here(void);
+
+/* Return: where a function of its own is; or 0. */
+uintptr_t uaio_asan_function(void);
+
+/* Return: the first byte that the program may not use, in a piece of memory; or 0. */
+uintptr_t uaio_asan_find(uintptr_t at, size_t bytes);
+
+/* A request in flight has it. Nothing if the kernel only reads it. */
+void uaio_asan_poison(struct uaio_check_part *part);
+void uaio_asan_unpoison(struct uaio_check_part *part);
+
+/*
+ * Have the sanitizer report that the caller, whose call is at pc, has the kernel read or
+ * write a piece of memory of which the program may not use at. It may end the process.
+ */
+void uaio_asan_report(uintptr_t pc, uintptr_t at, size_t bytes,
+		      bool is_written);
+
+#endif /* UAIO_CHECK_CHECKER_H */

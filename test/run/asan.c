@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * asan CASE: uses the memory of a request wrongly, or not; built with AddressSanitizer
+ *
+ *   freed, short  a read into memory that was freed; into memory that is too short
+ *   sent          a write of memory that is too short
+ *   touched       a byte of a read in flight is used
+ *   cleared       the same, by a function of the C library
+ *   free          memory of a read in flight is freed
+ *   right         memory is used before and after requests, which have odd addresses and
+ *                 sizes; a child of fork() uses what a request of its parent has
+ *   mapped        other memory is mapped where a request in flight has some, and used
+ */
+#undef NDEBUG
+#include <aio.h>
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int fds[2]; /* a pipe */
+
+/* The compiler must not see what is done wrongly. */
+static void *volatile hidden;
+
+static void *hide(void *at)
+{
+	hidden = at;
+	return hidden;
+}
+
+static void read_into(struct aiocb *aiocb, void *at, size_t bytes)
+{
+	*aiocb = (struct aiocb){ .aio_fildes = fds[0],
+				 .aio_buf = at,
+				 .aio_nbytes = bytes };
+	assert(aio_read(aiocb) == 0);
+}
+
+static ssize_t await(struct aiocb *aiocb)
+{
+	const struct aiocb *list[1] = { aiocb };
+
+	while (aio_error(aiocb) == EINPROGRESS)
+		(void)aio_suspend(list, 1, NULL);
+	return aio_return(aiocb);
+}
+
+/* It is complete after that. */
+static void feed(struct aiocb *aiocb, size_t bytes)
+{
+	static char text[4096];
+
+	assert(write(fds[1], text, bytes) == (ssize_t)bytes);
+	assert(await(aiocb) == (ssize_t)bytes);
+}
+
+static void freed(void)
+{
+	struct aiocb aiocb;
+	char *at = hide(malloc(100));
+
+	free(at);
+	read_into(&aiocb, hidden, 100);
+}
+
+static void too_short(void)
+{
+	struct aiocb aiocb;
+
+	read_into(&aiocb, hide(malloc(99)), 100);
+}
+
+static void sent(void)
+{
+	struct aiocb aiocb = { .aio_fildes = fds[1], .aio_nbytes = 21 };
+
+	aiocb.aio_buf = hide(calloc(1, 20));
+	(void)aio_write(&aiocb);
+}
+
+static void touched(void)
+{
+	struct aiocb aiocb;
+	char *at = hide(calloc(1, 100));
+
+	read_into(&aiocb, at, 100);
+	at[50]++;
+	feed(&aiocb, 100);
+}
+
+static void cleared(void)
+{
+	struct aiocb aiocb;
+	char *at = hide(calloc(1, 100));
+
+	read_into(&aiocb, at + 3, 97);
+	memset(at, 0, (size_t)atoi("100"));
+	feed(&aiocb, 97);
+}
+
+static void free_in_flight(void)
+{
+	struct aiocb aiocb;
+	char *at = hide(malloc(100));
+
+	read_into(&aiocb, at, 100);
+	free(hidden);
+	feed(&aiocb, 100);
+}
+
+/* What is around the memory of a request, too, stays the program's. */
+static void use_around(char *at, size_t bytes, size_t from, size_t to)
+{
+	struct aiocb aiocb;
+
+	memset(at, 1, bytes);
+	read_into(&aiocb, at + from, to - from);
+	for (size_t i = 0; i < from; i++)
+		at[i]++;
+	for (size_t i = to; i < bytes; i++)
+		at[i]++;
+	feed(&aiocb, to - from);
+	memset(at, 2, bytes);
+}
+
+static void use_in_child(void)
+{
+	struct aiocb aiocb;
+	char *at = hide(calloc(1, 100));
+	int status;
+	pid_t pid;
+
+	read_into(&aiocb, at, 100);
+	pid = fork();
+	assert(pid >= 0);
+	if (pid == 0) {
+		memset(at, 3, 100);
+		_exit(at[99] == 3 ? 0 : 1);
+	}
+	assert(waitpid(pid, &status, 0) == pid && status == 0);
+	feed(&aiocb, 100);
+	free(at);
+}
+
+static void right(void)
+{
+	char local[61];
+	char *at;
+
+	for (size_t bytes = 1; bytes <= 40; bytes++) {
+		at = hide(malloc(bytes));
+		for (size_t from = 0; from < bytes; from++)
+			use_around(at, bytes, from, bytes);
+		for (size_t to = 1; to <= bytes; to++)
+			use_around(at, bytes, to / 3, to);
+		free(at);
+	}
+	use_around(local, sizeof(local), 5, 50);
+	use_in_child();
+}
+
+static void map_over(void)
+{
+	enum { BYTES = 4096 };
+	struct aiocb aiocb;
+	char *at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert(at != MAP_FAILED);
+	read_into(&aiocb, at, BYTES);
+	assert(mmap(at, BYTES, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == at);
+	memset(hide(at), 4, BYTES);
+	feed(&aiocb, BYTES);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} cases[] = {
+		{ "freed", freed },     { "short", too_short },
+		{ "sent", sent },       { "touched", touched },
+		{ "cleared", cleared }, { "free", free_in_flight },
+		{ "right", right },     { "mapped", map_over },
+	};
+
+	assert(argc == 2 && pipe(fds) == 0);
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+		if (!strcmp(cases[i].name, argv[1])) {
+			cases[i].run();
+			return 0;
+		}
+	return 2;
+}

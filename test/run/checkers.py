@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: MIT
+"""uaio check, of programs that have a checker in them."""
+import re
+
+from harness import Skip, case, expect, main
+
+
+def built(tool):
+    """The program, with AddressSanitizer."""
+    program = tool.path("asan")
+    outcome = tool.exec("cc", "-g", "-O1", "-fsanitize=address", "-o", program,
+                        tool.args.source + "/test/run/asan.c")
+    if outcome.status:
+        raise Skip("the compiler has no AddressSanitizer")
+    alone = tool.exec(program, "right")
+    if alone.status:
+        raise Skip("AddressSanitizer does not run here")
+    return program
+
+
+def check(tool, program, name, *options, **env):
+    return tool.exec(tool.uaio, "check", *options, "--", program, name, env=env)
+
+
+# What is done wrongly; what each of the two says; and the functions of the stack.
+WRONG = {
+    "freed": ("heap-use-after-free", "unaddressable", "read_into"),
+    "short": ("heap-buffer-overflow", "unaddressable", "read_into"),
+    "sent": ("heap-buffer-overflow", "unaddressable", "sent"),
+    "touched": ("use-after-poison", "touched-in-flight", "read_into"),
+    "cleared": ("use-after-poison", "touched-in-flight", "read_into"),
+}
+
+
+def expect_both(outcome, asan, ours, function):
+    """The sanitizer's report, and below it ours, of which each is there once."""
+    reports = re.findall("ERROR: (.*?)[ \n]", outcome.err.replace("uaio check", "uaio-check"))
+    expect(reports, ["AddressSanitizer:", "uaio-check:"], outcome.story)
+    theirs, below = outcome.err.split("ERROR: uaio check: ")
+    for text, words in ((theirs, (asan, "asan.c:")), (below, (ours, function, "rule:"))):
+        for word in words:
+            expect(word in text, True, f"{word}: {outcome.story}")
+
+
+@case("AddressSanitizer reports wrong memory of requests, and uaio check which request")
+def _(tool):
+    program = built(tool)
+    for name, (asan, ours, function) in WRONG.items():
+        outcome = check(tool, program, name).expect(99, err=None)
+        expect_both(outcome, asan, ours, function)
+
+
+@case("memory that requests in flight have is the program's again when they are complete")
+def _(tool):
+    program = built(tool)
+    check(tool, program, "right").expect(0)
+    # No report without uaio check, of the right program or of others.
+    tool.run(program, "right").expect(0)
+    tool.run(program, "touched").expect(0)
+
+
+@case("memory that is mapped where a request has some is the program's to use")
+def _(tool):
+    outcome = check(tool, built(tool), "mapped").expect(99, err=None)
+    expect(re.findall("ERROR: (.*?)[ \n]", outcome.err), ["uaio"], outcome.story)
+    expect("unmapped-in-flight" in outcome.err, True, outcome.story)
+
+
+@case("a program goes on after AddressSanitizer's report if it is to")
+def _(tool):
+    program = tool.path("recovering")
+    built(tool)
+    tool.exec("cc", "-g", "-O1", "-fsanitize=address", "-fsanitize-recover=address",
+              "-o", program, tool.args.source + "/test/run/asan.c").expect(err=None)
+    for name in ("touched", "cleared"):
+        outcome = check(tool, program, name, ASAN_OPTIONS="halt_on_error=0")
+        outcome.expect(99, err=None)
+        expect("1 error at 1 place" in outcome.err, True, outcome.story)
+
+
+@case("what is freed in flight is reported by the allocator of AddressSanitizer")
+def _(tool):
+    outcome = check(tool, built(tool), "free").expect(99, err=None)
+    reported = re.findall("#0 .*", outcome.err)
+    expect(len(reported), 2, outcome.story)
+    expect(re.search("#[01] .* free_in_flight .*asan.c", outcome.err) is not None, True,
+           outcome.story)
+    expect("freed-in-flight" in outcome.err, True, outcome.story)
+
+
+main()
