@@ -685,8 +685,11 @@ void uaio_check_say_closed(uint32_t number)
 	is_in_use = record->is_in_use;
 	report = report_of_locked(record, UAIO_CHECK_KIND_CLOSED);
 	unlock();
-	/* It may have been completed meanwhile. */
-	if (!is_in_use)
+	/*
+	 * It may have been completed meanwhile. What the kernel only reads harms nobody
+	 * while it is cancelled.
+	 */
+	if (!is_in_use || !report.part.is_written)
 		return;
 	report.now = uaio_check_here();
 	uaio_check_report(&report);

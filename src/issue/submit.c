@@ -517,6 +517,12 @@ static void note_held(struct uaio_batch *batch)
 	batch->has_parked = true;
 }
 
+/* Return: whether a request is not as it would be without. */
+static bool changes(const struct uaio_fault_plan *plan)
+{
+	return plan->is_short || plan->delay_ns || plan->record;
+}
+
 /* The same as add_by_policy(), where faults are made, or memory is checked. */
 static __attribute__((noinline)) int add_faulty(struct uaio_batch *batch,
 						struct uaio_file *file,
@@ -544,7 +550,8 @@ static __attribute__((noinline)) int add_faulty(struct uaio_batch *batch,
 		return ret;
 	}
 	if (next != UAIO_NEXT_DONE)
-		return hand_over(batch, file, &own, next, &outcome, &plan);
+		return hand_over(batch, file, &own, next, &outcome,
+				 changes(&plan) ? &plan : NULL);
 	if (plan.delay_ns || plan.record)
 		complete_late(batch, file, &own, &outcome, &plan);
 	else
