@@ -695,6 +695,19 @@ void uaio_check_say_closed(uint32_t number)
 	uaio_check_report(&report);
 }
 
+void uaio_check_say_made(uint32_t number, const char *name)
+{
+	struct uaio_check_report report;
+
+	if (!number)
+		return;
+	lock();
+	report = report_of_locked(&check.records[number], UAIO_CHECK_KIND_MADE);
+	unlock();
+	report.did = name;
+	uaio_check_report(&report);
+}
+
 void uaio_check_end(void)
 {
 	if (check.is_on)

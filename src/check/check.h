@@ -85,6 +85,12 @@ void uaio_check_say_closed(uint32_t record);
 /* Called in a child of fork(), where no request is in flight. */
 void uaio_check_forget(void);
 
+/*
+ * The request of the record is changed on purpose: say where it was submitted. Nothing if
+ * the record is 0. name: by which `uaio check` knows the change.
+ */
+void uaio_check_say_made(uint32_t record, const char *name);
+
 /* The process ends: say how much was checked. */
 void uaio_check_end(void);
 

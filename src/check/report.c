@@ -43,6 +43,7 @@ static const char *const kinds[] = {
 	[UAIO_CHECK_KIND_RETURN_MISSING] = "aio-return-missing",
 	[UAIO_CHECK_KIND_UNADDRESSABLE] = "unaddressable",
 	[UAIO_CHECK_KIND_TOUCHED] = "touched-in-flight",
+	[UAIO_CHECK_KIND_MADE] = "change",
 };
 
 static struct {
@@ -264,6 +265,8 @@ static void add_what(struct text *text, const struct uaio_check_report *report)
 	add(text, "what\t");
 	add_what_of(text, report);
 	add_what_of_aiocb(text, report);
+	if (report->kind == UAIO_CHECK_KIND_MADE)
+		add(text, "%s", report->did);
 	add(text, "\n");
 }
 
@@ -313,7 +316,7 @@ void uaio_check_report(const struct uaio_check_report *report)
 {
 	struct text *text;
 
-	if (!is_new(report))
+	if (report->kind != UAIO_CHECK_KIND_MADE && !is_new(report))
 		return;
 	/* Too large for a small stack. */
 	text = sys_mmap(NULL, sizeof(*text), PROT_READ | PROT_WRITE,

@@ -144,8 +144,8 @@ static __attribute__((noinline)) int have_fault(struct uaio_req *req)
 {
 	struct uaio_fault_plan plan;
 
-	uaio_fault_plan(req->file, &req->sqe, &plan);
-	plan.record = req->fault ? req->late.record : 0;
+	uaio_fault_plan(req->file, &req->sqe, req->fault ? req->late.record : 0,
+			&plan);
 	uaio_fault_keep(req, &plan);
 	return plan.error;
 }

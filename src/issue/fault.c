@@ -19,12 +19,13 @@
 #include "proc/append.h"
 #include "file/file.h"
 #include "op/op.h"
+#include "check/check.h"
 #include "req/req.h"
 #include "req/stats.h"
 #include "split/align.h"
 
 enum { RWF_ATOMIC_ = 0x40 }; /* newer than the headers of many a machine */
-enum { VALUE_MAX = 48 };
+enum { VALUE_MAX = 48, NAMED_MAX = 16 };
 
 static struct {
 	struct uaio_lock lock; /* rank FAULT */
@@ -338,13 +339,34 @@ static __attribute__((noinline)) void tell(unsigned i, uint64_t n,
 	(void)uaio_append(to, line, len + 1);
 }
 
+/* Whether the user has named number n, alone or among a few. */
+static bool is_named(const struct uaio_fault *fault, uint64_t n)
+{
+	const struct uaio_fault_range *ranges =
+		&uaio_faults.ranges[fault->only];
+
+	for (unsigned i = 0; i < fault->nr_only; i++)
+		if (n >= ranges[i].first && n <= ranges[i].last &&
+		    ranges[i].last - ranges[i].first < NAMED_MAX)
+			return true;
+	return false;
+}
+
+static void tell_place(unsigned i, uint64_t n, uint32_t record)
+{
+	char name[VALUE_MAX];
+
+	(void)snprintf(name, sizeof(name), "%u %" PRIu64, i + 1, n);
+	uaio_check_say_made(record, name);
+}
+
 void uaio_fault_plan(struct uaio_file *file, struct uaio_sqe *sqe,
-		     struct uaio_fault_plan *ret)
+		     uint32_t record, struct uaio_fault_plan *ret)
 {
 	/* What it was, whatever is cut meanwhile. */
 	const struct uaio_sqe asked = *sqe;
 
-	*ret = (struct uaio_fault_plan){ .error = 0 };
+	*ret = (struct uaio_fault_plan){ .record = record };
 	for (unsigned i = 0; i < uaio_faults.nr; i++) {
 		const struct uaio_fault *fault = &uaio_faults.faults[i];
 		uint64_t n = is_for(fault, &asked) ? draw(i) : 0;
@@ -353,8 +375,11 @@ void uaio_fault_plan(struct uaio_file *file, struct uaio_sqe *sqe,
 		if (!n || !add_to_plan(fault, n, file, sqe, ret))
 			continue;
 		count(fault->kind);
-		if (unlikely(uaio_check_directory[0]))
-			tell(i, n, &asked, sqe, ret->delay_ns - delay_ns);
+		if (likely(!uaio_check_directory[0]))
+			continue;
+		tell(i, n, &asked, sqe, ret->delay_ns - delay_ns);
+		if (is_named(fault, n))
+			tell_place(i, n, record);
 	}
 }
 

@@ -20,7 +20,9 @@
  *       tabs between them, are: change; which fault, from 1; the request's number;
  *       the kind of fault; what it is (an error's name, "BYTES of BYTES" that are
  *       moved, or nanoseconds); the operation; the descriptor; its path. A field
- *       that does not apply is "-", as is the descriptor of a registered file.
+ *       that does not apply is "-", as is the descriptor of a registered file. Where
+ *       the request was submitted is reported as well (check.h), by "FAULT NUMBER", if
+ *       only= has named it, alone or among a few.
  *
  * Context: any thread that has entered (entry.h), without locks; only where
  * uaio_config.is_examined.
@@ -48,9 +50,12 @@ struct uaio_fault_plan {
 /* Called each time the engine starts, also in a child of fork(). */
 void uaio_fault_init(void);
 
-/* Decide on a request that is about to be issued, and count it; sqe may be cut. */
+/*
+ * Decide on a request that is about to be issued, and count it; sqe may be cut. record: of
+ * its memory, for check.h; 0: none.
+ */
 void uaio_fault_plan(struct uaio_file *file, struct uaio_sqe *sqe,
-		     struct uaio_fault_plan *ret);
+		     uint32_t record, struct uaio_fault_plan *ret);
 
 /* req, which is PREPPED, is what has become of the request. */
 void uaio_fault_keep(struct uaio_req *req, const struct uaio_fault_plan *plan);

@@ -76,7 +76,7 @@ static int execute_parted_faulty(struct uaio_file *file,
 	int64_t until;
 	int error = 0;
 
-	uaio_fault_plan(file, &own, &plan);
+	uaio_fault_plan(file, &own, 0, &plan);
 	ret->res = plan.error;
 	if (!plan.error)
 		error = execute_parted(file, &own, ret);

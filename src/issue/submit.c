@@ -537,8 +537,7 @@ static __attribute__((noinline)) int add_faulty(struct uaio_batch *batch,
 	ret = uaio_optab[sqe->op].prep(sqe, file);
 	if (ret < 0)
 		return ret;
-	uaio_fault_plan(file, &own, &plan);
-	plan.record = uaio_check_submit(sqe, false);
+	uaio_fault_plan(file, &own, uaio_check_submit(sqe, false), &plan);
 	if (plan.record)
 		note_held(batch);
 	outcome.start = outcome.end = uaio_stats_now();

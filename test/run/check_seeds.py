@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import shutil
 
 from harness import case, expect, main
 
@@ -31,6 +32,11 @@ def expect_found(outcome, kind):
     expect(len(re.findall(rf"\n    {kind} of request \d+, pread on descriptor "
                           r"\d+ \(/memfd:orders", outcome.err)), 1,
            outcome.story)
+    expect("\n      submitted here:\n        #0 0x" in outcome.err, True,
+           outcome.story)
+    if shutil.which("addr2line"):
+        expect(bool(re.search(r" in read_pair .*/orders\.c:\d+\n", outcome.err)),
+               True, outcome.story)
     expect("  What it printed:\n    byte " in outcome.err, True,
            outcome.story)
 

@@ -144,10 +144,16 @@ void uaio_changes_sort(struct uaio_changes *changes)
 		      compare);
 }
 
+static void free_change(const struct uaio_change *change)
+{
+	free(change->line);
+	free(change->stack);
+}
+
 void uaio_changes_free(struct uaio_changes *changes)
 {
 	for (size_t i = 0; i < changes->nr; i++)
-		free(changes->all[i].line);
+		free_change(&changes->all[i]);
 	free(changes->all);
 	*changes = (struct uaio_changes){ .nr = 0 };
 }
@@ -162,7 +168,7 @@ void uaio_changes_unite(struct uaio_changes *changes)
 
 		if (nr && change->fault == last->fault &&
 		    change->number == last->number)
-			free(change->line);
+			free_change(change);
 		else
 			changes->all[nr++] = *change;
 	}

@@ -19,7 +19,8 @@ struct uaio_change {
 	int pid;
 	/* The rest of the line: kind, value, operation, descriptor, path. */
 	const char *kind, *value, *operation, *fd, *path;
-	char *line; /* owns the five */
+	char *line;  /* owns the five */
+	char *stack; /* owns: where it was submitted, in lines; or NULL */
 };
 
 struct uaio_changes {

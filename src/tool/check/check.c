@@ -307,11 +307,14 @@ static int judge(struct uaio_report *report)
 
 static void take_report(struct uaio_report *report, void *arg)
 {
-	const struct uaio_check_place *place =
-		uaio_check_places_find(&check.places, report);
-	int verdict = place ? place->verdict : judge(report);
+	const struct uaio_check_place *place;
+	int verdict;
 
 	(void)arg;
+	if (!strcmp(report->kind, UAIO_CHECK_CHANGE))
+		return;
+	place = uaio_check_places_find(&check.places, report);
+	verdict = place ? place->verdict : judge(report);
 	if (verdict == UAIO_CHECK_SHOWN) {
 		check.nr_errors++;
 		return;

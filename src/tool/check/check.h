@@ -181,7 +181,14 @@ bool uaio_check_places_add(struct uaio_check_places *places,
 
 void uaio_check_symbolize(struct uaio_report *report);
 
+/* What the library reports under this name is no error, but a change on purpose. */
+#define UAIO_CHECK_CHANGE "change"
+
 /* print.c */
+
+/* Print the frames, up to main(), under a heading. Nothing if there are none. */
+void uaio_check_print_stack(FILE *to, const char *heading,
+			    const struct uaio_check_stack *stack);
 
 void uaio_check_print(FILE *to, const struct uaio_report *report);
 void uaio_check_print_json(FILE *to, const struct uaio_report *report);

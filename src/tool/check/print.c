@@ -84,8 +84,8 @@ static bool is_main(const struct uaio_check_frame *frame)
 	       !strcmp(frame->lines[frame->nr_lines - 1].function, "main");
 }
 
-static void print_stack(FILE *to, const char *heading,
-			const struct uaio_check_stack *stack)
+void uaio_check_print_stack(FILE *to, const char *heading,
+			    const struct uaio_check_stack *stack)
 {
 	unsigned number = 0;
 
@@ -115,14 +115,14 @@ static void print_stacks(FILE *to, const struct uaio_report *report,
 {
 	const struct uaio_check_stack *stacks = report->stacks;
 
-	print_stack(to, kind ? kind->now : "found here",
-		    &stacks[UAIO_CHECK_NOW]);
+	uaio_check_print_stack(to, kind ? kind->now : "found here",
+			       &stacks[UAIO_CHECK_NOW]);
 	/* Some errors are found when the request is submitted. */
 	if (!is_same(&stacks[UAIO_CHECK_NOW], &stacks[UAIO_CHECK_SUBMITTED]))
-		print_stack(to, "the request was submitted here",
-			    &stacks[UAIO_CHECK_SUBMITTED]);
-	print_stack(to, "the other request was submitted here",
-		    &stacks[UAIO_CHECK_OTHER]);
+		uaio_check_print_stack(to, "the request was submitted here",
+				       &stacks[UAIO_CHECK_SUBMITTED]);
+	uaio_check_print_stack(to, "the other request was submitted here",
+			       &stacks[UAIO_CHECK_OTHER]);
 }
 
 static void print_request(FILE *to, const char *label,

@@ -6,6 +6,7 @@
  * Tested by test/run/check_seeds.py.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +20,24 @@
 
 enum { OUTPUT_MAX = 4096 };
 
+/* Where a request was submitted that was changed. */
+struct place {
+	unsigned fault; /* which, from 1 */
+	uint64_t number;
+	int pid;
+	char *stack; /* owns */
+};
+
+enum { PLACES_MAX = 64 };
+
 struct runs {
 	char **argv;
 	uaio_check_report_fn *report;
+
+	/* of the run that goes on */
+	bool wants_stacks;
+	unsigned nr_places;
+	struct place places[PLACES_MAX];
 	const uint64_t *nr_errors;
 	int output; /* owns: a file without a name, for what is printed */
 };
@@ -54,11 +70,62 @@ static char *read_output(int fd)
 	return text;
 }
 
-static int run(void *arg, const char *faults, int64_t limit_ns,
-	       struct uaio_seeds_outcome *ret)
+static void take_place(struct runs *runs, struct uaio_report *report)
 {
-	const struct runs *runs = arg;
-	struct uaio_check_files files = { .report = runs->report };
+	struct place *place = &runs->places[runs->nr_places];
+	size_t len;
+	FILE *to;
+
+	if (!runs->wants_stacks || runs->nr_places == PLACES_MAX ||
+	    sscanf(report->what ? report->what : "", "%u %" SCNu64,
+		   &place->fault, &place->number) != 2)
+		return;
+	place->pid = report->pid;
+	uaio_check_symbolize(report);
+	to = uaio_check_memory(open_memstream(&place->stack, &len));
+	uaio_check_print_stack(to, "submitted here",
+			       &report->stacks[UAIO_CHECK_SUBMITTED]);
+	if (!fclose(to))
+		runs->nr_places++;
+}
+
+static void take_report(struct uaio_report *report, void *arg)
+{
+	struct runs *runs = arg;
+
+	if (!strcmp(report->kind, UAIO_CHECK_CHANGE))
+		take_place(runs, report);
+	else
+		runs->report(report, NULL);
+}
+
+/* Give changes the places that are known. */
+static void put_places(struct runs *runs, struct uaio_changes *changes)
+{
+	for (unsigned i = 0; i < runs->nr_places; i++) {
+		struct place *place = &runs->places[i];
+
+		for (size_t k = 0; k < changes->nr; k++) {
+			struct uaio_change *change = &changes->all[k];
+
+			if (change->fault + 1 != place->fault ||
+			    change->number != place->number ||
+			    change->pid != place->pid || change->stack)
+				continue;
+			change->stack = place->stack;
+			place->stack = NULL;
+			break;
+		}
+		free(place->stack);
+	}
+	runs->nr_places = 0;
+}
+
+static int run(void *arg, const char *faults, int64_t limit_ns,
+	       bool wants_stacks, struct uaio_seeds_outcome *ret)
+{
+	struct runs *runs = arg;
+	struct uaio_check_files files = { .report = take_report, .arg = runs };
 	const struct uaio_check_how how = {
 		.faults = faults,
 		.limit_ns = limit_ns,
@@ -72,6 +139,7 @@ static int run(void *arg, const char *faults, int64_t limit_ns,
 	if (faults && (ftruncate(runs->output, 0) < 0 ||
 		       lseek(runs->output, 0, SEEK_SET) < 0))
 		return uaio_diag(EXIT_REFUSED, "check: %s", strerror(errno));
+	runs->wants_stacks = wants_stacks;
 	status = uaio_check_follow(&done, &files, runs->argv, &how);
 	if (status)
 		return status;
@@ -81,6 +149,7 @@ static int run(void *arg, const char *faults, int64_t limit_ns,
 	ret->nr_reports = *runs->nr_errors - nr_errors;
 	ret->time_ns = now_ns() - start_ns;
 	status = uaio_changes_read(done.dir, &ret->changes);
+	put_places(runs, &ret->changes);
 	uaio_check_remove(done.dir);
 	if (status)
 		return uaio_diag(EXIT_REFUSED, "check: %s", strerror(-status));

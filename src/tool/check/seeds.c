@@ -78,13 +78,14 @@ static bool has_failed(const struct search *search,
 }
 
 /* Return: whether it has run to its end, or to its limit. The caller frees the changes. */
-static bool run(struct search *search, const char *faults,
+static bool run(struct search *search, const char *faults, bool wants_stacks,
 		struct uaio_seeds_outcome *ret)
 {
 	const struct uaio_seeds *seeds = search->seeds;
 
 	*ret = (struct uaio_seeds_outcome){ .status = 0 };
-	search->error = seeds->run(seeds->arg, faults, search->limit_ns, ret);
+	search->error = seeds->run(seeds->arg, faults, search->limit_ns,
+				   wants_stacks, ret);
 	if (ret->stopped_by)
 		search->stopped_by = ret->stopped_by;
 	return !search->error && !ret->stopped_by;
@@ -141,7 +142,7 @@ static enum uaio_shrink_answer ask(void *arg, const size_t *items, size_t nr)
 	show(search,
 	     "uaio: check: seed %" PRIu64 " fails; run %u, with %zu changes",
 	     search->seed, search->nr_runs, nr);
-	search->is_cut = !run(search, text, &outcome);
+	search->is_cut = !run(search, text, false, &outcome);
 	if (search->is_cut)
 		answer = UAIO_SHRINK_STOP;
 	else if (has_failed(search, &outcome))
@@ -203,6 +204,16 @@ static void print_outcome(FILE *to, const struct uaio_seeds_outcome *outcome,
 			outcome->nr_reports > 1 ? "s" : "");
 }
 
+/* Write lines, each with four columns before it. */
+static void print_lines(FILE *to, const char *text)
+{
+	for (const char *end; *text; text = end) {
+		end = strchrnul(text, '\n');
+		fprintf(to, "    %.*s\n", (int)(end - text), text);
+		end += *end == '\n';
+	}
+}
+
 static void print_changes(FILE *to, const struct uaio_changes *changes)
 {
 	bool has_pids = false;
@@ -215,6 +226,8 @@ static void print_changes(FILE *to, const struct uaio_changes *changes)
 		if (has_pids)
 			fprintf(to, ", in process %d", changes->all[i].pid);
 		putc('\n', to);
+		if (changes->all[i].stack)
+			print_lines(to, changes->all[i].stack);
 	}
 	if (changes->nr > SHOWN_MAX)
 		fprintf(to, "    and %zu more\n", changes->nr - SHOWN_MAX);
@@ -237,7 +250,7 @@ static unsigned confirm(struct search *search, const char *faults,
 
 		show(search, "uaio: check: seed %" PRIu64 " fails; again %u/%u",
 		     search->seed, *ret_nr + 1, CONFIRM_RUNS);
-		has_ended = run(search, faults, &outcome);
+		has_ended = run(search, faults, true, &outcome);
 		if (has_ended && has_failed(search, &outcome)) {
 			nr_failed++;
 			free_outcome(ret);
@@ -250,20 +263,6 @@ static unsigned confirm(struct search *search, const char *faults,
 	}
 	show_nothing(search);
 	return nr_failed;
-}
-
-static void print_output(FILE *to, const char *output)
-{
-	if (!output || !*output)
-		return;
-	fputs("  What it printed:\n    ", to);
-	for (; *output; output++) {
-		putc(*output, to);
-		if (*output == '\n' && output[1])
-			fputs("    ", to);
-	}
-	if (output[-1] != '\n')
-		putc('\n', to);
 }
 
 /* How many of the changes a failure needs; nr: 0: that could not be found. */
@@ -306,7 +305,10 @@ static void tell(struct search *search, const char *faults, size_t nr)
 	putc('\n', to);
 	print_needed(search, nr, nr_failed, nr_runs);
 	print_changes(to, &shown->changes);
-	print_output(to, shown->output);
+	if (shown->output && *shown->output) {
+		fputs("  What it printed:\n", to);
+		print_lines(to, shown->output);
+	}
 	fputs("  To run it again:\n", to);
 	print_command(search, faults);
 	free_outcome(&last);
@@ -368,7 +370,7 @@ static bool try_seed(struct search *search, uint64_t seed, bool *ret_has_failed)
 	     seeds->first + seeds->nr - 1);
 	if (uaio_faults_seeded(text, seed, &faults))
 		search->error = uaio_diag(EXIT_REFUSED, "%s", strerror(ENOMEM));
-	else if (run(search, faults, &search->failure)) {
+	else if (run(search, faults, false, &search->failure)) {
 		search->nr_changes += search->failure.changes.nr;
 		uaio_changes_unite(&search->failure.changes);
 		*ret_has_failed = has_failed(search, &search->failure);
@@ -414,7 +416,7 @@ int uaio_check_seeds(const struct uaio_seeds *seeds, int *ret_status,
 	bool goes_on;
 
 	*ret_has_failed = false;
-	goes_on = run(&search, NULL, &search.plain);
+	goes_on = run(&search, NULL, false, &search.plain);
 	*ret_status = search.plain.status;
 	/* With a report, there is something to be mended first. */
 	if (!goes_on || search.plain.nr_reports) {

@@ -33,9 +33,11 @@ struct uaio_seeds_outcome {
  * Run the command.
  * @faults: for --fault of `uaio run`; NULL: none, and the user sees what the command prints.
  * @limit_ns: it is killed after that; 0: never.
+ * @wants_stacks: of each change that is named by itself.
  * Return: 0; or the exit status after a message. *ret is zeroed before.
  */
 typedef int uaio_seeds_run_fn(void *arg, const char *faults, int64_t limit_ns,
+			      bool wants_stacks,
 			      struct uaio_seeds_outcome *ret);
 
 struct uaio_seeds {

@@ -311,7 +311,7 @@ static bool make_changes(const struct made_up *command,
 }
 
 static int run_made_up(void *arg, const char *text, int64_t limit_ns,
-		       struct uaio_seeds_outcome *ret)
+		       bool wants_stacks, struct uaio_seeds_outcome *ret)
 {
 	struct made_up *command = arg;
 	struct uaio_faults faults = { .nr = 0 };
@@ -339,6 +339,8 @@ static int run_made_up(void *arg, const char *text, int64_t limit_ns,
 		*ret = command->fails;
 	if (fails)
 		ret->output = strdup("one\ntwo");
+	if (wants_stacks && changes.nr)
+		changes.all[0].stack = strdup("  here:\n    #0\n");
 	ret->changes = changes;
 	return 0;
 }
@@ -385,6 +387,7 @@ static void the_change_that_a_failure_needs_is_told(void **state)
 				     "that alone:\n    short of request 123, "
 				     "pread on descriptor 3 (/x): it moves 1 "
 				     "of 2 bytes\n"
+				     "      here:\n        #0\n"
 				     "  What it printed:\n    one\n    two\n"
 				     "  To run it again:\n    uaio check "
 				     "--fault any:short@seed="));
