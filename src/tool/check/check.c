@@ -71,7 +71,8 @@ static void print_help(void)
 	     "no error\n"
 	     "  -h, --help           show this\n"
 	     "\n"
-	     "The status is that of the command, or N if there was an error.");
+	     "The status is that of the command, or N if there was an error or "
+	     "a seed failed.");
 }
 
 enum {
