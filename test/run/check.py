@@ -102,6 +102,14 @@ def _(tool):
                                 + "stack\\tsubmitted\\n" + stack + "end\\n"))
     expect_words(outcome.expect(99, err=None),
                  "\n  submitted again here:\n    #0 0x1 in main /m.c:1\nrule:")
+    # Without what a sanitizer calls for free().
+    stack = ("frame\\t0x1\\t/libtsan.so.2\\t0x1\\t-\\t-\\n"
+             "frame\\t0x2\\t-\\t0\\t-\\tin __interceptor_free /t.cpp:1\\n"
+             "frame\\t0x3\\t-\\t0\\t-\\tin drop /s.c:7\\n")
+    outcome = check(tool, write("report\\tfreed-in-flight\\nstack\\tnow\\n" + stack
+                                + "end\\n") * 2)
+    expect_words(outcome.expect(99, err=None), "2 errors at 1 place",
+                 "freed here:\n    #0 0x3 in drop /s.c:7\nrule:")
     # What the command does not know.
     outcome = check(tool, write("report\\tof-the-future\\nwhat\\tx\\nsome\\tthing\\nend\\n"))
     expect_words(outcome.expect(99, err=None), "uaio check: of-the-future\nx\n")

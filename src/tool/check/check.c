@@ -288,7 +288,7 @@ static void print(struct output *output, const struct uaio_report *report,
 /* reports */
 
 /* Show a report of a place that is new. */
-static int judge(struct uaio_report *report)
+static int judge(struct uaio_report *report, uint64_t hash)
 {
 	int verdict = UAIO_CHECK_SHOWN;
 
@@ -297,7 +297,7 @@ static int judge(struct uaio_report *report)
 		uaio_check_symbolize(report);
 		verdict = uaio_suppressions_find(&check.suppressions, report);
 	}
-	if (!uaio_check_places_add(&check.places, report, verdict) ||
+	if (!uaio_check_places_add(&check.places, hash, verdict) ||
 	    verdict != UAIO_CHECK_SHOWN)
 		return verdict;
 	check.nr_shown++;
@@ -308,14 +308,15 @@ static int judge(struct uaio_report *report)
 
 static void take_report(struct uaio_report *report, void *arg)
 {
+	const uint64_t hash = uaio_check_place_of(report);
 	const struct uaio_check_place *place;
 	int verdict;
 
 	(void)arg;
 	if (!strcmp(report->kind, UAIO_CHECK_CHANGE))
 		return;
-	place = uaio_check_places_find(&check.places, report);
-	verdict = place ? place->verdict : judge(report);
+	place = uaio_check_places_find(&check.places, hash);
+	verdict = place ? place->verdict : judge(report, hash);
 	if (verdict == UAIO_CHECK_SHOWN) {
 		check.nr_errors++;
 		return;

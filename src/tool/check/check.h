@@ -97,6 +97,7 @@ struct uaio_report {
 bool uaio_report_parse(struct uaio_report *ret_report, const char *text,
 		       size_t len);
 void uaio_report_free(struct uaio_report *report);
+void uaio_check_frame_free(struct uaio_check_frame *frame);
 
 /* Return: the memory; does not return if there is none. */
 void *uaio_check_memory(void *memory);
@@ -168,16 +169,21 @@ struct uaio_check_places {
 	unsigned nr;
 };
 
-/* Return: the place of the report, or NULL if none of its kind was seen there. */
+/* Return: the hash of the place of a report, whose frames are those that it came with. */
+uint64_t uaio_check_place_of(const struct uaio_report *report);
+
+/* Return: the place with that hash, or NULL if none was seen. */
 struct uaio_check_place *
-uaio_check_places_find(const struct uaio_check_places *places,
-		       const struct uaio_report *report);
+uaio_check_places_find(const struct uaio_check_places *places, uint64_t hash);
 
 /* Return: false if there are too many places already. */
-bool uaio_check_places_add(struct uaio_check_places *places,
-			   const struct uaio_report *report, int verdict);
+bool uaio_check_places_add(struct uaio_check_places *places, uint64_t hash,
+			   int verdict);
 
-/* symbols.c: the lines of the frames */
+/*
+ * symbols.c: the lines of the frames. The innermost frames are dropped if they are a
+ * sanitizer's.
+ */
 
 void uaio_check_symbolize(struct uaio_report *report);
 

@@ -28,7 +28,7 @@ static uint64_t add_frame(uint64_t hash, const struct uaio_check_frame *frame)
 	return add(hash, &frame->offset, sizeof(frame->offset));
 }
 
-static uint64_t hash_of(const struct uaio_report *report)
+uint64_t uaio_check_place_of(const struct uaio_report *report)
 {
 	uint64_t hash =
 		add(0xcbf29ce484222325, report->kind, strlen(report->kind) + 1);
@@ -47,19 +47,16 @@ static uint64_t hash_of(const struct uaio_report *report)
 }
 
 struct uaio_check_place *
-uaio_check_places_find(const struct uaio_check_places *places,
-		       const struct uaio_report *report)
+uaio_check_places_find(const struct uaio_check_places *places, uint64_t hash)
 {
-	const uint64_t hash = hash_of(report);
-
 	for (unsigned i = 0; i < places->nr; i++)
 		if (places->all[i].hash == hash)
 			return &places->all[i];
 	return NULL;
 }
 
-bool uaio_check_places_add(struct uaio_check_places *places,
-			   const struct uaio_report *report, int verdict)
+bool uaio_check_places_add(struct uaio_check_places *places, uint64_t hash,
+			   int verdict)
 {
 	if (!places->all)
 		places->all = uaio_check_memory(
@@ -67,7 +64,7 @@ bool uaio_check_places_add(struct uaio_check_places *places,
 	if (places->nr == UAIO_CHECK_PLACES_MAX)
 		return false;
 	places->all[places->nr++] = (struct uaio_check_place){
-		.hash = hash_of(report),
+		.hash = hash,
 		.verdict = verdict,
 	};
 	return true;

@@ -143,7 +143,7 @@ bool uaio_report_parse(struct uaio_report *ret_report, const char *text,
 	return true;
 }
 
-static void free_frame(struct uaio_check_frame *frame)
+void uaio_check_frame_free(struct uaio_check_frame *frame)
 {
 	for (unsigned i = 0; i < frame->nr_lines; i++) {
 		free(frame->lines[i].function);
@@ -156,7 +156,7 @@ void uaio_report_free(struct uaio_report *report)
 {
 	for (unsigned i = 0; i < UAIO_CHECK_NR_STACKS; i++) {
 		for (unsigned nr = 0; nr < report->stacks[i].nr; nr++)
-			free_frame(&report->stacks[i].frames[nr]);
+			uaio_check_frame_free(&report->stacks[i].frames[nr]);
 		free(report->stacks[i].frames);
 	}
 	free(report->text);

@@ -21,6 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/loader.h"
 #include "tool/common/target.h"
 
 enum {
@@ -219,6 +220,41 @@ static bool is_readable(const char *module)
 	       S_ISREG(st.st_mode);
 }
 
+/* Its own free(), and what that calls, are no place of the program. */
+static bool is_of_sanitizer(const struct uaio_check_frame *frame)
+{
+	static const char *const beginnings[] = {
+		"__sanitizer::", "__interceptor_", "___interceptor_",
+		"libasan.",      "libtsan.",       "libclang_rt.",
+	};
+	const char *function = frame->nr_lines ? frame->lines[0].function
+			       : frame->symbol ? frame->symbol
+					       : "";
+	const char *module = frame->module ? uaio_base_name(frame->module) : "";
+
+	for (unsigned i = 0; i < sizeof(beginnings) / sizeof(beginnings[0]);
+	     i++)
+		if (uaio_has_prefix(function, beginnings[i]) ||
+		    uaio_has_prefix(module, beginnings[i]))
+			return true;
+	return false;
+}
+
+static void drop_sanitizer(struct uaio_check_stack *stack)
+{
+	unsigned nr = 0;
+
+	while (nr < stack->nr && is_of_sanitizer(&stack->frames[nr]))
+		nr++;
+	if (!nr || nr == stack->nr)
+		return;
+	for (unsigned i = 0; i < nr; i++)
+		uaio_check_frame_free(&stack->frames[i]);
+	stack->nr -= nr;
+	memmove(stack->frames, stack->frames + nr,
+		stack->nr * sizeof(*stack->frames));
+}
+
 void uaio_check_symbolize(struct uaio_report *report)
 {
 	struct uaio_check_frame *left[FRAMES_MAX], *same[FRAMES_MAX];
@@ -246,4 +282,6 @@ void uaio_check_symbolize(struct uaio_report *report)
 		ask(module, same, nr_same);
 		nr_left = nr_others;
 	}
+	for (unsigned i = 0; i < UAIO_CHECK_NR_STACKS; i++)
+		drop_sanitizer(&report->stacks[i]);
 }

@@ -326,16 +326,22 @@ static void a_place_is_its_kind_and_the_innermost_frames(void **state)
 					 "frame\t0x9\t/a\t0x1\t-\t-\nend\n");
 
 	(void)state;
-	assert_null(uaio_check_places_find(&places, &first));
-	assert_true(uaio_check_places_add(&places, &first, 3));
-	assert_int_equal(uaio_check_places_find(&places, &same)->verdict, 3);
+	assert_null(
+		uaio_check_places_find(&places, uaio_check_place_of(&first)));
+	assert_true(
+		uaio_check_places_add(&places, uaio_check_place_of(&first), 3));
+	assert_int_equal(
+		uaio_check_places_find(&places, uaio_check_place_of(&same))
+			->verdict,
+		3);
 	for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
 		struct uaio_report other = parsed(others[i]);
 
-		assert_null(uaio_check_places_find(&places, &other));
+		assert_null(uaio_check_places_find(
+			&places, uaio_check_place_of(&other)));
 		uaio_report_free(&other);
 	}
-	while (uaio_check_places_add(&places, &first, 0))
+	while (uaio_check_places_add(&places, uaio_check_place_of(&first), 0))
 		;
 	assert_int_equal(places.nr, UAIO_CHECK_PLACES_MAX);
 	uaio_report_free(&first);
