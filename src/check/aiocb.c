@@ -69,6 +69,14 @@ void uaio_check_aiocb_submitted(uintptr_t aiocb, bool is_in_flight)
 		report(UAIO_CHECK_KIND_RETURN_MISSING, aiocb);
 }
 
+void uaio_check_aiocb_refused(uintptr_t aiocb)
+{
+	lock();
+	if (state_of(aiocb)->aiocb == aiocb)
+		state_of(aiocb)->aiocb = 0;
+	unlock();
+}
+
 void uaio_check_returned(uintptr_t aiocb)
 {
 	struct state *state = state_of(aiocb);

@@ -462,11 +462,25 @@ uint32_t uaio_check_submit(const struct uaio_sqe *sqe, bool is_ordered)
 		uaio_check_report(&report);
 	if (record && submission.bad.byte)
 		report_bad(&submission, record);
-	if (sqe->door == UAIO_RULES_OF_POSIX)
-		uaio_check_aiocb_submitted(
-			sqe->data,
-			is_wrong && report.kind == UAIO_CHECK_KIND_AIOCB);
 	return adding.number;
+}
+
+static bool is_control(const void *arg, const struct uaio_check_part *part)
+{
+	(void)arg;
+	return part->is_control;
+}
+
+void uaio_check_aiocb(uintptr_t aiocb)
+{
+	bool is_in_flight;
+
+	if (!check.is_on)
+		return;
+	lock();
+	is_in_flight = uaio_check_index_find(aiocb, 1, is_control, NULL);
+	unlock();
+	uaio_check_aiocb_submitted(aiocb, is_in_flight);
 }
 
 void uaio_check_drop(uint32_t record)

@@ -76,6 +76,13 @@ bool uaio_check_may_have(uintptr_t at, size_t bytes);
 bool uaio_check_memory_ends(enum uaio_check_end end, uintptr_t at,
 			    size_t bytes);
 
+/*
+ * A request of the aiocb is about to be submitted; or was refused: then nobody asks for a
+ * result.
+ */
+void uaio_check_aiocb(uintptr_t aiocb);
+void uaio_check_aiocb_refused(uintptr_t aiocb);
+
 /* The program asks for the result of the last request of an aiocb, which is complete. */
 void uaio_check_returned(uintptr_t aiocb);
 

@@ -175,7 +175,7 @@ struct uaio_check_span uaio_check_my_stack(uintptr_t sp);
 void uaio_check_aiocbs_init(void);
 
 /*
- * A request of the aiocb was submitted. is_in_flight: while its last one is in flight.
+ * A request of the aiocb is submitted. is_in_flight: while its last one is in flight.
  * The result of that is reported as missing if it was not asked for.
  */
 void uaio_check_aiocb_submitted(uintptr_t aiocb, bool is_in_flight);

@@ -162,6 +162,12 @@ static void test_changed(void **state)
 	assert_non_null(strstr(reported(), "report\tchanged-in-flight\n"));
 }
 
+static uint32_t begin(const struct uaio_sqe *sqe)
+{
+	uaio_check_aiocb(sqe->data);
+	return uaio_check_submit(sqe, false);
+}
+
 static void test_aiocb(void **state)
 {
 	static struct aiocb aiocb;
@@ -177,22 +183,27 @@ static void test_aiocb(void **state)
 	uint32_t record, again;
 
 	(void)state;
-	record = uaio_check_submit(&sqe, false);
+	record = begin(&sqe);
 	uaio_check_complete(record, 64);
 	uaio_check_returned((uintptr_t)&aiocb);
 	assert_string_equal(reported(), "");
 	uaio_check_returned((uintptr_t)&aiocb);
 	assert_non_null(strstr(reported(), "report\taio-return-twice\n"));
-	record = uaio_check_submit(&sqe, false);
+	record = begin(&sqe);
 	assert_null(strstr(reported(), "report\taio-return-missing\n"));
 	sqe.buf = NULL;
-	again = uaio_check_submit(&sqe, false);
+	again = begin(&sqe);
 	assert_non_null(strstr(reported(), "report\taiocb-in-flight\n"));
 	uaio_check_complete(record, 64);
 	uaio_check_complete(again, 64);
-	record = uaio_check_submit(&sqe, false);
+	record = begin(&sqe);
 	assert_non_null(strstr(reported(), "report\taio-return-missing\n"));
 	uaio_check_drop(record);
+	/* Nobody asks for the result of what was refused. */
+	uaio_check_aiocb_refused((uintptr_t)&aiocb);
+	(void)unlink(path());
+	uaio_check_drop(begin(&sqe));
+	assert_string_equal(reported(), "");
 }
 
 /* A held completion is let go when the call that submitted the request is over. */

@@ -12,8 +12,10 @@
 #include "base/check.h"
 #include "base/sys.h"
 #include "base/uaddr.h"
+#include "options/config.h"
 #include "proc/entry.h"
 #include "file/file.h"
+#include "check/check.h"
 #include "ready/waiter.h"
 #include "issue/submit.h"
 #include "posix/door.h"
@@ -32,6 +34,8 @@ struct call {
 
 static int refuse(struct aiocb *aiocb, int error)
 {
+	if (unlikely(uaio_config.is_examined))
+		uaio_check_aiocb_refused((uintptr_t)aiocb);
 	aiocb->UAIO_AIOCB_RESULT = -1;
 	/* [MB:aiocb] release: pairs with uaio_posix_error(). */
 	store_release(&aiocb->UAIO_AIOCB_ERROR, -error);
@@ -157,6 +161,8 @@ static int submit(struct call *call, struct aiocb *aiocb, struct uaio_sqe *sqe,
 	int ret = 0;
 
 	*ret_note = NULL;
+	if (unlikely(uaio_config.is_examined))
+		uaio_check_aiocb((uintptr_t)aiocb);
 	if (has_bad_priority(aiocb, sqe))
 		return refuse(aiocb, -EINVAL);
 	if (call->list || aiocb->aio_sigevent.sigev_notify != SIGEV_NONE)
@@ -231,6 +237,7 @@ int uaio_posix_fsync(int op, struct aiocb *aiocb)
 	struct uaio_sqe sqe = {
 		.op = op == O_DSYNC ? UAIO_OP_FDSYNC : UAIO_OP_FSYNC,
 		.fd = aiocb->aio_fildes,
+		.door = UAIO_RULES_OF_POSIX,
 	};
 
 	if (op != O_SYNC && op != O_DSYNC)
