@@ -6,6 +6,7 @@
  * left alone until then.
  *
  * expect: freed-in-flight
+ * with address: touched-in-flight
  */
 #include <liburing.h>
 #include <sys/socket.h>

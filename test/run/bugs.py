@@ -27,6 +27,7 @@ class Example:
         self.source = source
         self.program = program
         self.kind, self.lines, self.alone = None, {}, []
+        self.kind_with_address = None  # with AddressSanitizer in the program
         with open(source) as file:
             for number, line in enumerate(file, 1):
                 for what in re.findall(r"\bexpect: ([\w-]+)", line):
@@ -36,33 +37,42 @@ class Example:
                         expect(self.kind, None, f"{source}: the first kind")
                         self.kind = what
                 self.alone += re.findall(r"\balone: (\w+)", line)
+                for kind in re.findall(r"\bwith address: ([\w-]+)", line):
+                    self.kind_with_address = kind
         assert self.kind, f"{source} does not say what to expect"
+        self.kind_with_address = self.kind_with_address or self.kind
 
     def is_at(self, frames, line):
         """Whether a frame is at this line of the source."""
         return any(os.path.basename(frame["file"] or "") == self.name and
                    frame["line"] == line for frame in frames)
 
-    def check(self, tool):
-        """Runs it under uaio check. Returns what is wrong with the reports, or None."""
-        path = tool.path(f"{os.path.basename(self.program)}.json")
-        outcome = tool.exec(tool.uaio, "check", "--json", path, "--", self.program)
+    def check(self, tool, has_address=False):
+        """Runs it under uaio check, with AddressSanitizer or not. Returns what is wrong
+        with the reports, or None."""
+        option, env, _ = CHECKERS["address"]
+        kind = self.kind_with_address if has_address else self.kind
+        program = sanitized(tool, self, option) if has_address else self.program
+        path = tool.path(f"{os.path.basename(program)}.json")
+        outcome = tool.exec(tool.uaio, "check", "--json", path, "--", program, env=env)
         reports = []
         if os.path.exists(path):
             with open(path) as file:
                 reports = [json.loads(line) for line in file]
+        wanted = [] if kind == "nothing" else [kind]
         kinds = [report["kind"] for report in reports]
-        wanted = [] if self.kind == "nothing" else [self.kind]
         problem = None
         if kinds != wanted:
             problem = f"reports {kinds}, not {wanted}"
         elif outcome.status != (FOUND if wanted else 0):
             problem = f"exit status {outcome.status}"
-        elif not wanted and outcome.err:
+        elif not wanted and outcome.err and not has_address:
             problem = "is not silent"
-        else:
+        elif wanted:
+            # What a sanitizer has found has its stack in the sanitizer's own report.
             missed = [f"{stack} at line {line}" for stack, line in self.lines.items()
-                      if not self.is_at(reports[0]["stacks"][stack], line)]
+                      if (kind == self.kind or stack == "submitted")
+                      and not self.is_at(reports[0]["stacks"][stack], line)]
             if missed:
                 problem = "the report lacks " + " and ".join(missed)
         return problem and f"{self.name}: {problem}\n{outcome.story}"
@@ -141,7 +151,17 @@ def _(tool):
         more = set(found) - set(example.alone)
         return f"{example.name}: found by {more}" if more else None
 
-    for_all(run, [example for example in examples(tool) if example.kind != "nothing"])
+    for_all(run, [example for example in examples(tool)
+                  if example.kind_with_address != "nothing"])
+
+
+@case("with AddressSanitizer in them, uaio check finds the bugs of the gallery, and more",
+      suite="client")
+def _(tool):
+    gallery = examples(tool)
+    kinds = {example.kind_with_address for example in gallery}
+    expect({"unaddressable", "touched-in-flight"} <= kinds, True, f"kinds: {kinds}")
+    for_all(lambda example: example.check(tool, has_address=True), gallery)
 
 
 @case("uaio check finds the bugs of the gallery's programs in Rust", suite="client")

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The bug: main() clears a buffer while an aio_read() into it is in flight,
+ * and may so clear what has been read.
+ * To mend it: clear the buffer before aio_read().
+ * It is found with AddressSanitizer in the program (cc -fsanitize=address).
+ *
+ * expect: nothing
+ * with address: touched-in-flight
+ */
+#include <aio.h>
+#include <errno.h>
+#include <unistd.h>
+
+static char buffer[64];
+static struct aiocb request;
+
+static ssize_t await(struct aiocb *request)
+{
+	const struct aiocb *requests[] = { request };
+
+	while (aio_error(request) == EINPROGRESS)
+		aio_suspend(requests, 1, NULL);
+	return aio_return(request);
+}
+
+int main(void)
+{
+	int ends[2];
+
+	if (pipe(ends))
+		return 1;
+	request.aio_fildes = ends[0];
+	request.aio_buf = buffer;
+	request.aio_nbytes = sizeof(buffer);
+	if (aio_read(&request)) /* expect: submitted */
+		return 1;
+	for (unsigned i = 0; i < sizeof(buffer); i++)
+		buffer[i] = 0; /* the bug */
+	if (write(ends[1], "late", 4) != 4)
+		return 1;
+	return await(&request) != 4;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The bug: a message is sent from a buffer that has been freed before.
+ * To mend it: free the buffer after the send's completion.
+ * It is found with AddressSanitizer in the program (cc -fsanitize=address).
+ *
+ * expect: nothing
+ * with address: unaddressable
+ */
+#include <liburing.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+static void start_send(struct io_uring *ring, int fd, const char *message)
+{
+	io_uring_prep_send(io_uring_get_sqe(ring), fd, message, 64, 0);
+	io_uring_submit(ring); /* expect: submitted */
+}
+
+int main(void)
+{
+	char *message = calloc(1, 64);
+	struct io_uring_cqe *cqe;
+	struct io_uring ring;
+	int ends[2];
+
+	if (!message || socketpair(AF_UNIX, SOCK_STREAM, 0, ends) ||
+	    io_uring_queue_init(4, &ring, 0))
+		return 1;
+	free(message);
+	start_send(&ring, ends[0], message);
+	if (io_uring_wait_cqe(&ring, &cqe))
+		return 1;
+	io_uring_cqe_seen(&ring, cqe);
+	io_uring_queue_exit(&ring);
+	return 0;
+}
