@@ -75,6 +75,7 @@ void uaio_check_init(void)
 	list_init(&check.in_flight);
 	store_relaxed(&check.nr_stack_parts, 0);
 	uaio_asan_init();
+	uaio_memcheck_init();
 	uaio_check_aiocbs_init();
 	uaio_check_index_init();
 	uaio_check_stacks_init();
@@ -153,6 +154,7 @@ static struct uaio_check_record *record_of(const struct uaio_check_part *part)
 
 /* A piece of memory, and a byte of it that the program may not use; or 0. */
 struct bad {
+	enum uaio_memory what;
 	uintptr_t byte, at;
 	size_t bytes;
 	bool is_written;
@@ -185,8 +187,6 @@ static uintptr_t find_bad(uintptr_t at, size_t bytes)
 	uintptr_t end = at + bytes;
 	const struct uaio_check_part *part;
 
-	if (!uaio_asan_is_here())
-		return 0;
 	lock();
 	while (at && at < end && (at = uaio_asan_find(at, end - at))) {
 		part = uaio_check_index_find(at, 1, is_poisoned, NULL);
@@ -198,23 +198,37 @@ static uintptr_t find_bad(uintptr_t at, size_t bytes)
 	return at < end ? at : 0;
 }
 
+/* Look at a piece of memory, unless there is a bad one already. */
+static void find_wrong(struct submission *submission, uintptr_t at,
+		       size_t bytes, bool is_written)
+{
+	struct bad *bad = &submission->bad;
+
+	if (bad->byte)
+		return;
+	*bad = (struct bad){ .at = at,
+			     .bytes = bytes,
+			     .is_written = is_written };
+	if (uaio_memcheck_is_here())
+		bad->what =
+			uaio_memcheck_look(at, bytes, is_written, &bad->byte);
+	else if (uaio_asan_is_here() && (bad->byte = find_bad(at, bytes)))
+		bad->what = UAIO_MEMORY_UNADDRESSABLE;
+}
+
 static void look(void *arg, uintptr_t at, size_t bytes, bool is_written)
 {
 	struct submission *submission = arg;
 
 	submission->nr++;
-	if (!submission->bad.byte)
-		submission->bad = (struct bad){
-			.byte = find_bad(at, bytes),
-			.at = at,
-			.bytes = bytes,
-			.is_written = is_written,
-		};
+	find_wrong(submission, at, bytes, is_written);
 	/* The kernel answers there, and the program only asks. */
 	if (uaio_check_is_control(submission->sqe, at))
 		return;
 	submission->hashed += bytes;
+	/* memcheck would report that we read it, and what we make of it. */
 	submission->reads_all = submission->reads_all && !is_written &&
+				!submission->bad.byte &&
 				submission->hashed <= HASHED_MAX &&
 				uaio_check_hash(at, bytes, &submission->hash);
 }
@@ -340,13 +354,15 @@ static bool find_dead_at_once_locked(const struct submission *submission,
 static _Thread_local const struct uaio_check_report *making
 	__attribute__((tls_model("initial-exec")));
 
-/* The memory of a request that is submitted is not the program's to use. */
+/* Memory of a request that is submitted is not the program's to use, or to send. */
 static void report_bad(const struct submission *submission,
 		       const struct uaio_check_record *record)
 {
 	const struct bad *bad = &submission->bad;
 	struct uaio_check_report report = {
-		.kind = UAIO_CHECK_KIND_UNADDRESSABLE,
+		.kind = bad->what == UAIO_MEMORY_UNINITIALISED
+				? UAIO_CHECK_KIND_UNINITIALISED
+				: UAIO_CHECK_KIND_UNADDRESSABLE,
 		.at = bad->byte,
 		.record = *record,
 		.part = { .at = bad->at,
@@ -359,6 +375,10 @@ static void report_bad(const struct submission *submission,
 
 	if (!uaio_check_stack_get(record->stack, &stack))
 		stack.pcs[0] = 0;
+	if (uaio_memcheck_is_here()) {
+		uaio_check_report(&report);
+		return;
+	}
 	making = &report;
 	uaio_asan_report(stack.pcs[0], bad->byte, bad->bytes, bad->is_written);
 	making = NULL;
@@ -727,5 +747,6 @@ void uaio_check_end(void)
 	if (check.is_on)
 		uaio_check_summary(check.nr_requests, check.nr_checked,
 				   uaio_asan_is_here() ? "AddressSanitizer"
-						       : "none");
+				   : uaio_memcheck_is_here() ? "memcheck"
+							     : "none");
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * AddressSanitizer, where the program has it: what it knows of memory, and what it is told
- * of requests in flight
+ * Checkers of memory that the program has: AddressSanitizer (asan.c), or memcheck of
+ * valgrind (memcheck.c). What they know of memory, and what they are told of requests
  *
- * The sanitizer has a shadow: a byte for each 8 bytes of memory, a granule. 0 says that the
+ * AddressSanitizer has a shadow: a byte for each 8 bytes of memory, a granule. 0 says that the
  * program may use all of them, 1 to 7 so many of the first, and another value none.
  *
  *   A1  While a request is in flight, what the kernel may write is poisoned, so that the
@@ -27,6 +27,26 @@
 #include <stdint.h>
 
 struct uaio_check_part;
+
+/* What is wrong with a piece of memory. */
+enum uaio_memory {
+	UAIO_MEMORY_GOOD,
+	UAIO_MEMORY_UNADDRESSABLE, /* a byte is not the program's to use */
+	UAIO_MEMORY_UNINITIALISED, /* a byte was never written */
+};
+
+/* Called each time the engine starts. */
+void uaio_memcheck_init(void);
+
+bool uaio_memcheck_is_here(void);
+
+/*
+ * Have memcheck look at a piece of memory, which the kernel writes or reads. It reports what
+ * is wrong, and goes on.
+ * Return: what is wrong, with its first byte.
+ */
+enum uaio_memory uaio_memcheck_look(uintptr_t at, size_t bytes, bool is_written,
+				    uintptr_t *ret_byte);
 
 /* Called each time the engine starts. */
 void uaio_asan_init(void);

@@ -196,6 +196,7 @@ enum uaio_check_kind {
 	UAIO_CHECK_KIND_RETURN_MISSING,
 	/* A checker in the process reports these, in its own form, as well. */
 	UAIO_CHECK_KIND_UNADDRESSABLE,
+	UAIO_CHECK_KIND_UNINITIALISED,
 	UAIO_CHECK_KIND_TOUCHED,
 	UAIO_CHECK_KIND_MADE, /* no error: a change that is made on purpose */
 };

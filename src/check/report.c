@@ -42,6 +42,7 @@ static const char *const kinds[] = {
 	[UAIO_CHECK_KIND_RETURN_TWICE] = "aio-return-twice",
 	[UAIO_CHECK_KIND_RETURN_MISSING] = "aio-return-missing",
 	[UAIO_CHECK_KIND_UNADDRESSABLE] = "unaddressable",
+	[UAIO_CHECK_KIND_UNINITIALISED] = "uninitialised",
 	[UAIO_CHECK_KIND_TOUCHED] = "touched-in-flight",
 	[UAIO_CHECK_KIND_MADE] = "change",
 };
@@ -210,6 +211,26 @@ static void add_what_of(struct text *text,
 		    " were changed while a %s in flight read from them",
 		    part->bytes, part->at, op);
 		break;
+	case UAIO_CHECK_KIND_CLOSED:
+		add(text,
+		    "a ring is closed while a %s in flight there %s %zu bytes "
+		    "at 0x%" PRIxPTR,
+		    op, uses(part), part->bytes, part->at);
+		break;
+	default: break;
+	}
+}
+
+/* The same of what a checker in the process has reported. */
+static void add_what_of_checked(struct text *text,
+				const struct uaio_check_report *report)
+{
+	const char *op = report->record.op < UAIO_NR_OPS
+				 ? uaio_op_names[report->record.op]
+				 : NULL;
+	const struct uaio_check_part *part = &report->part;
+
+	switch (report->kind) {
 	case UAIO_CHECK_KIND_UNADDRESSABLE:
 		add(text,
 		    "a %s that %s %zu bytes at 0x%" PRIxPTR
@@ -217,17 +238,18 @@ static void add_what_of(struct text *text,
 		    "at 0x%" PRIxPTR,
 		    op, uses(part), part->bytes, part->at, report->at);
 		break;
+	case UAIO_CHECK_KIND_UNINITIALISED:
+		add(text,
+		    "a %s that %s %zu bytes at 0x%" PRIxPTR
+		    " is submitted, of which the byte at 0x%" PRIxPTR
+		    " was never initialised",
+		    op, uses(part), part->bytes, part->at, report->at);
+		break;
 	case UAIO_CHECK_KIND_TOUCHED:
 		add(text,
 		    "the program uses the byte at 0x%" PRIxPTR
 		    " while a %s in flight %s %zu bytes at 0x%" PRIxPTR,
 		    report->at, op, uses(part), part->bytes, part->at);
-		break;
-	case UAIO_CHECK_KIND_CLOSED:
-		add(text,
-		    "a ring is closed while a %s in flight there %s %zu bytes "
-		    "at 0x%" PRIxPTR,
-		    op, uses(part), part->bytes, part->at);
 		break;
 	default: break;
 	}
@@ -264,6 +286,7 @@ static void add_what(struct text *text, const struct uaio_check_report *report)
 {
 	add(text, "what\t");
 	add_what_of(text, report);
+	add_what_of_checked(text, report);
 	add_what_of_aiocb(text, report);
 	if (report->kind == UAIO_CHECK_KIND_MADE)
 		add(text, "%s", report->did);

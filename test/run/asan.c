@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * asan CASE: uses the memory of a request wrongly, or not; built with AddressSanitizer
+ * asan CASE: uses the memory of a request wrongly, or not; built with AddressSanitizer, or
+ * run under valgrind
  *
  *   freed, short  a read into memory that was freed; into memory that is too short
  *   sent          a write of memory that is too short
+ *   raw           a write of memory that was not initialised
  *   touched       a byte of a read in flight is used
  *   cleared       the same, by a function of the C library
  *   free          memory of a read in flight is freed
@@ -82,6 +84,17 @@ static void sent(void)
 
 	aiocb.aio_buf = hide(calloc(1, 20));
 	(void)aio_write(&aiocb);
+}
+
+static void raw(void)
+{
+	struct aiocb aiocb = { .aio_fildes = fds[1], .aio_nbytes = 20 };
+	char *at = hide(malloc(20));
+
+	memset(at, 0, 19);
+	aiocb.aio_buf = at;
+	assert(aio_write(&aiocb) == 0);
+	assert(await(&aiocb) == 20);
 }
 
 static void touched(void)
@@ -186,10 +199,11 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} cases[] = {
-		{ "freed", freed },     { "short", too_short },
-		{ "sent", sent },       { "touched", touched },
-		{ "cleared", cleared }, { "free", free_in_flight },
-		{ "right", right },     { "mapped", map_over },
+		{ "freed", freed },         { "short", too_short },
+		{ "sent", sent },           { "raw", raw },
+		{ "touched", touched },     { "cleared", cleared },
+		{ "free", free_in_flight }, { "right", right },
+		{ "mapped", map_over },
 	};
 
 	assert(argc == 2 && pipe(fds) == 0);

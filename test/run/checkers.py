@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""uaio check, of programs that have a checker in them."""
+"""uaio check, of programs that have a checker in them, or that run under one."""
 import re
+
+import shutil
 
 from harness import Skip, case, expect, main
 
@@ -86,6 +88,33 @@ def _(tool):
     expect(re.search("#[01] .* free_in_flight .*asan.c", outcome.err) is not None, True,
            outcome.story)
     expect("freed-in-flight" in outcome.err, True, outcome.story)
+
+
+@case("memcheck reports wrong memory of requests, and uaio check which request")
+def _(tool):
+    if not shutil.which("valgrind"):
+        raise Skip("there is no valgrind")
+    program = tool.path("plain")
+    tool.exec("cc", "-g", "-O1", "-o", program,
+              tool.args.source + "/test/run/asan.c").expect(err=None)
+    if tool.exec("valgrind", "--quiet", program, "right").status:
+        raise Skip("valgrind does not run here")
+    wrong = {
+        "freed": ("bytes inside a block of size 100 free'd", "unaddressable", "read_into"),
+        "short": ("bytes after a block of size 99 alloc'd", "unaddressable", "read_into"),
+        "sent": ("bytes after a block of size 20 alloc'd", "unaddressable", "sent"),
+        "raw": ("Uninitialised byte(s) found", "uninitialised", "raw"),
+    }
+    for name, (memcheck, ours, function) in wrong.items():
+        outcome = tool.exec(tool.uaio, "check", "--", "valgrind", "--quiet", program, name)
+        outcome.expect(99, err=None)
+        expect(outcome.err.count("ERROR: uaio check: "), 1, outcome.story)
+        theirs, below = outcome.err.split("ERROR: uaio check: ")
+        for text, words in ((theirs, memcheck), (below, ours), (below, f" in {function} ")):
+            expect(words in text, True, f"{words}: {outcome.story}")
+    # valgrind says that it does not know all calls of the kernel.
+    outcome = tool.exec(tool.uaio, "check", "--", "valgrind", "--quiet", program, "right")
+    expect(re.findall("^==.*", outcome.expect(0, err=None).err, re.M), [], outcome.story)
 
 
 main()

@@ -110,6 +110,14 @@ static const struct uaio_check_kind kinds[] = {
 		"compare its size with that of the request.",
 	},
 	{
+		"uninitialised",
+		"A request writes or sends memory that was never initialised.",
+		"submitted here",
+		"All bytes of the buffer go to the file or the peer "
+		"(write(2), send(2)).",
+		"Initialise the memory, or write fewer bytes.",
+	},
+	{
 		"touched-in-flight",
 		"The program used memory that a request in flight writes to.",
 		"used here",
