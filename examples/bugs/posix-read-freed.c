@@ -17,13 +17,13 @@ enum { BUFFER_BYTES = 4096 };
 
 static struct aiocb request;
 
-static ssize_t await(struct aiocb *request)
+static ssize_t await(struct aiocb *aiocb)
 {
-	const struct aiocb *requests[] = { request };
+	const struct aiocb *list[] = { aiocb };
 
-	while (aio_error(request) == EINPROGRESS)
-		aio_suspend(requests, 1, NULL);
-	return aio_return(request);
+	while (aio_error(aiocb) == EINPROGRESS)
+		aio_suspend(list, 1, NULL);
+	return aio_return(aiocb);
 }
 
 int main(void)

@@ -14,13 +14,13 @@
 static char buffer[64];
 static struct aiocb request;
 
-static ssize_t await(struct aiocb *request)
+static ssize_t await(struct aiocb *aiocb)
 {
-	const struct aiocb *requests[] = { request };
+	const struct aiocb *list[] = { aiocb };
 
-	while (aio_error(request) == EINPROGRESS)
-		aio_suspend(requests, 1, NULL);
-	return aio_return(request);
+	while (aio_error(aiocb) == EINPROGRESS)
+		aio_suspend(list, 1, NULL);
+	return aio_return(aiocb);
 }
 
 int main(void)
@@ -32,8 +32,7 @@ int main(void)
 	request.aio_fildes = ends[0];
 	request.aio_buf = buffer;
 	request.aio_nbytes = sizeof(buffer);
-	if (aio_read(&request) ||
-	    await(&request) < 0)
+	if (aio_read(&request) || await(&request) < 0)
 		return 1;
 	printf("%zd bytes\n", aio_return(&request)); /* expect: now */
 	return 0;

@@ -11,7 +11,14 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-static void start_send(struct io_uring *ring, int fd, const char *message)
+static char *message;
+
+static void hang_up(void)
+{
+	free(message);
+}
+
+static void say_farewell(struct io_uring *ring, int fd)
 {
 	io_uring_prep_send(io_uring_get_sqe(ring), fd, message, 64, 0);
 	io_uring_submit(ring); /* expect: submitted */
@@ -19,16 +26,16 @@ static void start_send(struct io_uring *ring, int fd, const char *message)
 
 int main(void)
 {
-	char *message = calloc(1, 64);
 	struct io_uring_cqe *cqe;
 	struct io_uring ring;
 	int ends[2];
 
+	message = calloc(1, 64);
 	if (!message || socketpair(AF_UNIX, SOCK_STREAM, 0, ends) ||
 	    io_uring_queue_init(4, &ring, 0))
 		return 1;
-	free(message);
-	start_send(&ring, ends[0], message);
+	hang_up();
+	say_farewell(&ring, ends[0]);
 	if (io_uring_wait_cqe(&ring, &cqe))
 		return 1;
 	io_uring_cqe_seen(&ring, cqe);
