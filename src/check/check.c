@@ -76,6 +76,7 @@ void uaio_check_init(void)
 	store_relaxed(&check.nr_stack_parts, 0);
 	uaio_asan_init();
 	uaio_memcheck_init();
+	uaio_msan_init();
 	uaio_check_aiocbs_init();
 	uaio_check_index_init();
 	uaio_check_stacks_init();
@@ -212,6 +213,9 @@ static void find_wrong(struct submission *submission, uintptr_t at,
 	if (uaio_memcheck_is_here())
 		bad->what =
 			uaio_memcheck_look(at, bytes, is_written, &bad->byte);
+	else if (uaio_msan_is_here() && !is_written &&
+		 (bad->byte = uaio_msan_find(at, bytes)))
+		bad->what = UAIO_MEMORY_UNINITIALISED;
 	else if (uaio_asan_is_here() && (bad->byte = find_bad(at, bytes)))
 		bad->what = UAIO_MEMORY_UNADDRESSABLE;
 }
@@ -375,8 +379,10 @@ static void report_bad(const struct submission *submission,
 
 	if (!uaio_check_stack_get(record->stack, &stack))
 		stack.pcs[0] = 0;
-	if (uaio_memcheck_is_here()) {
+	if (!uaio_asan_is_here()) {
 		uaio_check_report(&report);
+		if (uaio_msan_is_here())
+			uaio_msan_report(bad->at, bad->bytes);
 		return;
 	}
 	making = &report;
@@ -561,13 +567,46 @@ static void look_for_change(const struct uaio_check_record *record)
 		uaio_check_report(&report);
 }
 
+/* Return: the bytes that a request with this result has at most written to memory. */
+static uint64_t written_bytes(const struct uaio_check_record *record,
+			      int64_t res)
+{
+	if (res < 0)
+		return 0;
+	/* Of others the result is a 0, or not of all that they write. */
+	if (record->op != UAIO_OP_READ && record->op != UAIO_OP_READV &&
+	    record->op != UAIO_OP_RECV)
+		return UINT64_MAX;
+	return (uint64_t)res;
+}
+
+/* The kernel has written memory of the request. The program sees that only after this. */
+static void note_written(const struct uaio_check_record *record, int64_t res)
+{
+	uint64_t left = written_bytes(record, res);
+
+	lock();
+	for (uint32_t i = record->parts; i && left; i = check.parts[i].next) {
+		const struct uaio_check_part *part = &check.parts[i];
+		size_t bytes = part->bytes < left ? part->bytes : left;
+
+		if (!part->is_written || part->is_gone)
+			continue;
+		uaio_msan_initialised(part->at, bytes);
+		if (!part->is_control && left != UINT64_MAX)
+			left -= bytes;
+	}
+	unlock();
+}
+
 void uaio_check_complete(uint32_t number, int64_t res)
 {
 	struct uaio_check_record *record = &check.records[number];
 
-	(void)res;
 	if (!number)
 		return;
+	if (unlikely(uaio_msan_is_here()))
+		note_written(record, res);
 	if (record->thread == uaio_check_me())
 		uaio_check_look_at_stack();
 	/* relaxed: looked at again under the lock */
@@ -748,5 +787,6 @@ void uaio_check_end(void)
 		uaio_check_summary(check.nr_requests, check.nr_checked,
 				   uaio_asan_is_here() ? "AddressSanitizer"
 				   : uaio_memcheck_is_here() ? "memcheck"
+				   : uaio_msan_is_here()     ? "MemorySanitizer"
 							     : "none");
 }

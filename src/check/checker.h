@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Checkers of memory that the program has: AddressSanitizer (asan.c), or memcheck of
- * valgrind (memcheck.c). What they know of memory, and what they are told of requests
+ * Checkers of memory that the program has: AddressSanitizer (asan.c), MemorySanitizer
+ * (msan.c), or memcheck of valgrind (memcheck.c). What they know of memory, and what they are
+ * told of requests
  *
  * AddressSanitizer has a shadow: a byte for each 8 bytes of memory, a granule. 0 says that the
  * program may use all of them, 1 to 7 so many of the first, and another value none.
@@ -47,6 +48,20 @@ bool uaio_memcheck_is_here(void);
  */
 enum uaio_memory uaio_memcheck_look(uintptr_t at, size_t bytes, bool is_written,
 				    uintptr_t *ret_byte);
+
+/* Called each time the engine starts. */
+void uaio_msan_init(void);
+
+bool uaio_msan_is_here(void);
+
+/* Return: the first byte that was not initialised, in a piece of memory; or 0. */
+uintptr_t uaio_msan_find(uintptr_t at, size_t bytes);
+
+/* Have MemorySanitizer report it, which mostly ends the process. */
+void uaio_msan_report(uintptr_t at, size_t bytes);
+
+/* The kernel has written the memory. Nothing if the sanitizer is not here. */
+void uaio_msan_initialised(uintptr_t at, size_t bytes);
 
 /* Called each time the engine starts. */
 void uaio_asan_init(void);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * asan CASE: uses the memory of a request wrongly, or not; built with AddressSanitizer, or
- * run under valgrind
+ * asan CASE: uses the memory of a request wrongly, or not; built with AddressSanitizer or
+ * MemorySanitizer, or run under valgrind
  *
  *   freed, short  a read into memory that was freed; into memory that is too short
  *   sent          a write of memory that is too short
  *   raw           a write of memory that was not initialised
+ *   filled        what a read has written is used; none before was initialised
+ *   unfilled      the same, of the byte behind what a short read has written
  *   touched       a byte of a read in flight is used
  *   cleared       the same, by a function of the C library
  *   free          memory of a read in flight is freed
@@ -95,6 +97,29 @@ static void raw(void)
 	aiocb.aio_buf = at;
 	assert(aio_write(&aiocb) == 0);
 	assert(await(&aiocb) == 20);
+}
+
+/* Use one of 100 bytes, of which a read writes 60. */
+static void use_byte(size_t i)
+{
+	struct aiocb aiocb;
+	char *at = hide(malloc(100));
+
+	read_into(&aiocb, at, 100);
+	feed(&aiocb, 60);
+	if (at[i] == 'x')
+		(void)write(1, "x\n", 2);
+}
+
+static void filled(void)
+{
+	use_byte(0);
+	use_byte(59);
+}
+
+static void unfilled(void)
+{
+	use_byte(60);
 }
 
 static void touched(void)
@@ -201,6 +226,7 @@ int main(int argc, char **argv)
 	} cases[] = {
 		{ "freed", freed },         { "short", too_short },
 		{ "sent", sent },           { "raw", raw },
+		{ "filled", filled },       { "unfilled", unfilled },
 		{ "touched", touched },     { "cleared", cleared },
 		{ "free", free_in_flight }, { "right", right },
 		{ "mapped", map_over },

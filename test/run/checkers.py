@@ -117,4 +117,27 @@ def _(tool):
     expect(re.findall("^==.*", outcome.expect(0, err=None).err, re.M), [], outcome.story)
 
 
+@case("MemorySanitizer knows what requests have written, and reports what they cannot send")
+def _(tool):
+    program = tool.path("msan")
+    if not shutil.which("clang") or tool.exec(
+            "clang", "-g", "-O1", "-fsanitize=memory", "-o", program,
+            tool.args.source + "/test/run/asan.c").status:
+        raise Skip("there is no compiler with MemorySanitizer")
+    # The C library's requests, of which the sanitizer sees nothing, are wrong to it.
+    alone = tool.exec(program, "filled")
+    if "MemorySanitizer: use-of-uninitialized-value" not in alone.err:
+        raise Skip("MemorySanitizer does not run here")
+    for name in ("filled", "right"):
+        check(tool, program, name).expect(0)
+    # What was not written is no error of a request.
+    outcome = check(tool, program, "unfilled").expect(1, err=None)
+    expect("MemorySanitizer: use-of-uninitialized-value" in outcome.err, True, outcome.story)
+    expect("ERROR: uaio check" in outcome.err, False, outcome.story)
+    outcome = check(tool, program, "raw").expect(99, err=None)
+    for words in ("MemorySanitizer: use-of-uninitialized-value",
+                  "ERROR: uaio check: uninitialised", " in raw "):
+        expect(words in outcome.err, True, f"{words}: {outcome.story}")
+
+
 main()
