@@ -128,9 +128,12 @@ static void test_overlap(void **state)
 	uint32_t first, second, third;
 
 	(void)state;
+	/* It has an order, whichever is submitted first. */
+	first = uaio_check_submit(&linked, true);
+	uaio_check_drop(submit(UAIO_OP_WRITE, memory, 8));
+	uaio_check_drop(first);
 	first = submit(UAIO_OP_WRITE, memory, 4096);
 	second = submit(UAIO_OP_WRITE, memory + 10, 10);
-	/* It has an order. */
 	third = uaio_check_submit(&linked, true);
 	assert_string_equal(reported(), "");
 	uaio_check_drop(third);
