@@ -200,6 +200,10 @@ static void right(void)
 		free(at);
 	}
 	use_around(local, sizeof(local), 5, 50);
+	at = hide(malloc(1000));
+	for (size_t from = 0; from < 70; from++)
+		use_around(at, 1000, from, 1000 - (from * 7) % 130);
+	free(at);
 	use_in_child();
 }
 
