@@ -279,7 +279,7 @@ static void a_late_request_is_still_what_it_was(void **state)
 	uaio_faults = (struct uaio_faults){ .nr = 0 };
 	assert_int_equal(
 		uaio_faults_parse("read:delay=1ms", &uaio_faults, NULL, 0), 0);
-	uaio_config.has_faults = true;
+	uaio_config.is_examined = true;
 	for (int is_async = 0; is_async < 2; is_async++) {
 		sqe.is_async = is_async;
 		record = record_of(sqe);
@@ -292,7 +292,7 @@ static void a_late_request_is_still_what_it_was(void **state)
 		assert_int_equal(record->by,
 				 is_async ? UAIO_BY_WORKER : UAIO_BY_SUBMITTER);
 	}
-	uaio_config.has_faults = false;
+	uaio_config.is_examined = false;
 	unit_close(fd);
 }
 
