@@ -5,6 +5,7 @@
  * To mend it: free the page after the read's completion has been reaped.
  *
  * expect: freed-in-flight
+ * tries: 8
  */
 #include <liburing.h>
 #include <stdio.h>
