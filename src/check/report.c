@@ -27,6 +27,7 @@
 #include "options/names.h"
 #include "options/variables.h"
 #include "proc/append.h"
+#include "check/checker.h"
 #include "check/checkint.h"
 
 enum { TEXT_MAX = 32768, PLACES = 512 };
@@ -129,7 +130,10 @@ static void add_frame(struct text *text, uintptr_t pc)
 	struct object object = { .pc = pc - 1 };
 	Dl_info info;
 
+	/* MemorySanitizer looks at what is given to functions of the C library. */
+	uaio_msan_initialised((uintptr_t)&object, sizeof(object));
 	(void)dl_iterate_phdr(find_object, &object);
+	uaio_msan_initialised((uintptr_t)&object, sizeof(object));
 	if (is_shim(&object))
 		return;
 	add(text, "frame\t0x%" PRIxPTR "\t%s\t0x%" PRIxPTR, pc,
@@ -300,6 +304,7 @@ static void add_thread(struct text *text)
 			    O_RDONLY | O_CLOEXEC, 0);
 	ssize_t got = fd < 0 ? 0 : sys_read(fd, name, sizeof(name) - 1);
 
+	uaio_msan_initialised((uintptr_t)name, sizeof(name));
 	if (got > 0)
 		name[got - 1] = '\0'; /* it ends in a newline */
 	for (char *at = name; *at; at++)

@@ -271,6 +271,7 @@ static void walk_slowly(uintptr_t place, uintptr_t sp,
 	(void)stacks.backtrace(take_frame, ret);
 	tidy(ret, sp);
 	stack = programs_part(ret);
+	uaio_msan_initialised((uintptr_t)&stack, sizeof(stack));
 	if (!stack.nr)
 		return;
 	uaio_lock(&stacks.lock, UAIO_RANK_STACKS);
@@ -390,6 +391,7 @@ static void find_span(uintptr_t sp, struct uaio_check_span *ret)
 
 		has += (size_t)got;
 		buf[has] = '\0';
+		uaio_msan_initialised((uintptr_t)buf, sizeof(buf));
 		for (; (end = strchr(line, '\n')); line = end + 1) {
 			struct uaio_check_span span;
 
