@@ -44,13 +44,19 @@ def expect_words(outcome, *words):
             raise AssertionError(f"no {word!r}:\n{outcome.story}")
 
 
+def hang_up_by_default():
+    """What started the tests, such as nohup, may have had the signal ignored."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 @case("uaio check passes on how the command ends, and says nothing if all is well")
 def _(tool):
     done = write(SUMMARY)
     for status in (0, 1, 2, 99, 127, 255):
         check(tool, f"{done} exit {status}").expect(status)
     for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGHUP, signal.SIGUSR1):
-        check(tool, f"{done} kill -{number.value} $$").expect(-number)
+        check(tool, f"{done} kill -{number.value} $$",
+              preexec_fn=hang_up_by_default).expect(-number)
     check(tool, done + "cat; echo $0 $*", "--exit-status=5").expect(out="sh\n")
 
 
@@ -213,7 +219,8 @@ def _(tool):
 
     env = {"UAIO_CHECK": tool.scratch}
     plain = tool.exec("sh", "-c", show, preexec_fn=change, env=env).expect(out=None).out
-    expect(plain == tool.exec("sh", "-c", show, env=env).out, False, "the change shows")
+    expect(plain == tool.exec("sh", "-c", show, preexec_fn=hang_up_by_default, env=env).out,
+           False, "the change shows")
     check(tool, show, preexec_fn=change).expect(out=plain)
 
 
