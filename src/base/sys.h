@@ -615,6 +615,12 @@ static inline int sys_getrusage(struct rusage *ret_usage)
 				0);
 }
 
+static inline int sys_sigaltstack(const stack_t *stack, stack_t *ret_old)
+{
+	return (int)uaio_sys6(SYS_sigaltstack, (long)stack, (long)ret_old, 0, 0,
+			      0, 0);
+}
+
 static inline int sys_gettid(void)
 {
 	return (int)uaio_sys6(SYS_gettid, 0, 0, 0, 0, 0, 0);

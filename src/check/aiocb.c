@@ -25,6 +25,9 @@ static struct {
 void uaio_check_aiocbs_init(void)
 {
 	aiocbs.lock = (struct uaio_lock){ 0 };
+	/* A child of fork() has none of its parent's requests. */
+	for (unsigned i = 0; i < AIOCBS; i++)
+		aiocbs.states[i].aiocb = 0;
 }
 
 static void lock(void)

@@ -60,6 +60,16 @@ static void *map(size_t bytes)
 	return sys_is_map_error(memory) ? NULL : memory;
 }
 
+void uaio_check_load(void)
+{
+	if (!*uaio_check_directory)
+		return;
+	uaio_asan_init();
+	uaio_memcheck_init();
+	uaio_msan_init();
+	uaio_check_stacks_load();
+}
+
 void uaio_check_init(void)
 {
 	check.lock = (struct uaio_lock){ 0 };
@@ -74,9 +84,6 @@ void uaio_check_init(void)
 	check.nr_requests = check.nr_checked = 0;
 	list_init(&check.in_flight);
 	store_relaxed(&check.nr_stack_parts, 0);
-	uaio_asan_init();
-	uaio_memcheck_init();
-	uaio_msan_init();
 	uaio_check_aiocbs_init();
 	uaio_check_index_init();
 	uaio_check_stacks_init();
@@ -333,13 +340,15 @@ static bool find_dead_at_once_locked(const struct submission *submission,
 				     const struct uaio_check_record *record,
 				     struct uaio_check_report *ret)
 {
+	/* What is far below may be no stack: there may be no guard page. */
+	enum { NEAR = 16384 };
 	uintptr_t sp = uaio_check_sp(&submission->walk);
 
 	for (uint32_t i = record->parts; i; i = check.parts[i].next) {
 		struct uaio_check_part *part = &check.parts[i];
 
 		if (part->at < submission->stack.begin || part->at >= sp ||
-		    !submission->stack.end)
+		    sp - part->at > NEAR || !submission->stack.end)
 			continue;
 		/* What is there now is somebody else's. */
 		store_relaxed(&record_of(part)->has_hash, false);
@@ -458,7 +467,7 @@ uint32_t uaio_check_submit(const struct uaio_sqe *sqe, bool is_ordered)
 	struct uaio_check_report report;
 	struct uaio_check_record *record;
 	struct adding adding = { .submission = &submission };
-	bool is_wrong = false;
+	bool is_wrong = false, is_first;
 
 	if (!check.is_on)
 		return 0;
@@ -470,7 +479,7 @@ uint32_t uaio_check_submit(const struct uaio_sqe *sqe, bool is_ordered)
 			uaio_check_my_stack(uaio_check_sp(&submission.walk));
 	}
 	lock();
-	check.nr_requests++;
+	is_first = !check.nr_requests++;
 	record = submission.nr ? new_record_locked(&adding.number) : NULL;
 	if (record) {
 		check.nr_checked++;
@@ -484,6 +493,8 @@ uint32_t uaio_check_submit(const struct uaio_sqe *sqe, bool is_ordered)
 			    find_overlap_locked(record, &report));
 	}
 	unlock();
+	if (is_first)
+		uaio_check_begun();
 	if (is_wrong)
 		uaio_check_report(&report);
 	if (record && submission.bad.byte)

@@ -33,6 +33,12 @@ struct uaio_sqe;
 /* How long a completion is held back if no thread comes for it. */
 enum { UAIO_CHECK_HOLD_NS = 1000000 };
 
+/*
+ * Called when the library is loaded: a child of fork() cannot load another, nor look for
+ * functions, if another thread did so at the fork.
+ */
+void uaio_check_load(void);
+
 /* Called each time the engine starts, also in a child of fork(). */
 void uaio_check_init(void);
 

@@ -36,7 +36,7 @@ enum uaio_memory {
 	UAIO_MEMORY_UNINITIALISED, /* a byte was never written */
 };
 
-/* Called each time the engine starts. */
+/* Called when the library is loaded. */
 void uaio_memcheck_init(void);
 
 bool uaio_memcheck_is_here(void);
@@ -49,7 +49,7 @@ bool uaio_memcheck_is_here(void);
 enum uaio_memory uaio_memcheck_look(uintptr_t at, size_t bytes, bool is_written,
 				    uintptr_t *ret_byte);
 
-/* Called each time the engine starts. */
+/* Called when the library is loaded. */
 void uaio_msan_init(void);
 
 bool uaio_msan_is_here(void);
@@ -63,7 +63,7 @@ void uaio_msan_report(uintptr_t at, size_t bytes);
 /* The kernel has written the memory. Nothing if the sanitizer is not here. */
 void uaio_msan_initialised(uintptr_t at, size_t bytes);
 
-/* Called each time the engine starts. */
+/* Called when the library is loaded. */
 void uaio_asan_init(void);
 
 bool uaio_asan_is_here(void);

@@ -121,12 +121,14 @@ bool uaio_check_index_may_have(uintptr_t at, size_t bytes);
  * stack.c: where a thread is
  */
 
+void uaio_check_stacks_load(void);
 void uaio_check_stacks_init(void);
 
 /* Where a thread is: its frames, the innermost first. */
 struct uaio_check_walk {
 	uint32_t number;    /* for its stack of calls; or 0 */
 	uint32_t nr, first; /* frames; the first that is the program's */
+	bool is_mixed; /* of several stacks: a handler has one of its own */
 	struct uaio_check_frame frames[UAIO_CHECK_DEPTH];
 };
 
@@ -135,10 +137,13 @@ void uaio_check_walk_now(struct uaio_check_walk *ret);
 /* Return: the number alone. */
 uint32_t uaio_check_here(void);
 
-/* Return: the stack pointer of the program when it called the library; 0: not known. */
+/*
+ * Return: the stack pointer of the program when it called the library, on the only stack
+ * that the thread is on; or 0.
+ */
 static inline uintptr_t uaio_check_sp(const struct uaio_check_walk *walk)
 {
-	return walk->nr ? walk->frames[walk->first].sp : 0;
+	return walk->nr && !walk->is_mixed ? walk->frames[walk->first].sp : 0;
 }
 
 /* Return: whether at is in a frame of the program's; then *ret is where that ends. */
@@ -220,6 +225,9 @@ void uaio_check_reports_init(void);
 void uaio_check_report(const struct uaio_check_report *report);
 
 /* by: the checker in the process, or "none" */
+/* The process makes its first request. */
+void uaio_check_begun(void);
+
 void uaio_check_summary(uint64_t nr_requests, uint64_t nr_checked,
 			const char *by);
 

@@ -3,7 +3,7 @@
  * Reports: a few lines of text each, appended to DIR/PID by one write
  *
  * A line has fields with a tab between them: report, what, thread, request, other, stack,
- * frame, end; and summary when the process ends. `uaio check` reads them and makes of them
+ * frame, end; begun with the first request; and summary when the process ends. `uaio check` reads them and makes of them
  * what its user sees. tool/check/reports.c has what each means.
  *
  * An error at one place is reported once by a process.
@@ -119,10 +119,13 @@ static int find_object(struct dl_phdr_info *info, size_t bytes, void *arg)
 	return 1;
 }
 
-/* Return: whether it is the library that interposes free() for us (shim.c). */
-static bool is_shim(const struct object *object)
+/* Return: whether it is one of our two libraries. */
+static bool is_ours(const struct object *object)
 {
-	return uaio_has_prefix(uaio_base_name(object->path), "libuaio-check.");
+	const char *name = uaio_base_name(object->path);
+
+	return uaio_has_prefix(name, "libuaio.so") ||
+	       uaio_has_prefix(name, "libuaio-check.so");
 }
 
 static void add_frame(struct text *text, uintptr_t pc)
@@ -134,7 +137,7 @@ static void add_frame(struct text *text, uintptr_t pc)
 	uaio_msan_initialised((uintptr_t)&object, sizeof(object));
 	(void)dl_iterate_phdr(find_object, &object);
 	uaio_msan_initialised((uintptr_t)&object, sizeof(object));
-	if (is_shim(&object))
+	if (is_ours(&object))
 		return;
 	add(text, "frame\t0x%" PRIxPTR "\t%s\t0x%" PRIxPTR, pc,
 	    object.is_found ? object.path : "-", pc - object.base);
@@ -365,6 +368,14 @@ void uaio_check_report(const struct uaio_check_report *report)
 	add(text, "end\n");
 	append(text);
 	(void)sys_munmap(text, sizeof(*text));
+}
+
+void uaio_check_begun(void)
+{
+	struct text text = { .len = 0 };
+
+	add(&text, "begun\n");
+	append(&text);
 }
 
 void uaio_check_summary(uint64_t nr_requests, uint64_t nr_checked,

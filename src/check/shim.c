@@ -12,7 +12,6 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
-#include <malloc.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,6 +29,7 @@ EXPORT bool (*uaio_check_freed)(const void *at, size_t bytes);
 static struct {
 	void (*free)(void *);
 	void *(*realloc)(void *, size_t);
+	size_t (*usable_size)(void *); /* NULL: free() is another library's */
 } next;
 
 /*
@@ -38,13 +38,25 @@ static struct {
  */
 static _Thread_local bool is_looking __attribute__((tls_model("initial-exec")));
 
+/* Return: whether two functions are of one library. */
+static bool are_together(void *one, void *other)
+{
+	Dl_info its, others;
+
+	return one && other && dladdr(one, &its) && dladdr(other, &others) &&
+	       its.dli_fbase == others.dli_fbase;
+}
+
 static void find_next(void)
 {
 	if (next.free || __atomic_load_n(&is_looking, __ATOMIC_RELAXED))
 		return;
 	__atomic_store_n(&is_looking, true, __ATOMIC_RELAXED);
 	*(void **)&next.realloc = dlsym(RTLD_NEXT, "realloc");
+	*(void **)&next.usable_size = dlsym(RTLD_NEXT, "malloc_usable_size");
 	*(void **)&next.free = dlsym(RTLD_NEXT, "free");
+	if (!are_together((void *)next.free, (void *)next.usable_size))
+		next.usable_size = NULL;
 	__atomic_store_n(&is_looking, false, __ATOMIC_RELAXED);
 }
 
@@ -53,13 +65,19 @@ __attribute__((constructor)) static void load(void)
 	find_next();
 }
 
+/* Return: how many bytes the program has at least. */
+static size_t bytes_of(void *at)
+{
+	return next.usable_size ? next.usable_size(at) : 1;
+}
+
 /* Return: whether the memory is the kernel's still. It is kept then, for good. */
-static bool is_in_flight(const void *at)
+static bool is_in_flight(void *at)
 {
 	bool (*freed)(const void *, size_t) =
 		__atomic_load_n(&uaio_check_freed, __ATOMIC_RELAXED);
 
-	return freed && freed(at, malloc_usable_size((void *)(uintptr_t)at));
+	return freed && freed(at, bytes_of(at));
 }
 
 EXPORT void free(void *at)
@@ -77,10 +95,10 @@ EXPORT void *realloc(void *at, size_t bytes)
 	find_next();
 	if (!next.realloc)
 		return NULL;
-	if (!at || !is_in_flight(at))
+	if (!at || !is_in_flight(at) || !next.usable_size)
 		return next.realloc(at, bytes);
 	now = bytes ? malloc(bytes) : NULL;
-	old_bytes = malloc_usable_size(at);
+	old_bytes = bytes_of(at);
 	if (now)
 		memcpy(now, at, bytes < old_bytes ? bytes : old_bytes);
 	return now;

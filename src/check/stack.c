@@ -20,6 +20,8 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -130,9 +132,8 @@ static void load_unwinder(void)
 	*(void **)&stacks.backtrace = dlsym(library, "_Unwind_Backtrace");
 }
 
-void uaio_check_stacks_init(void)
+void uaio_check_stacks_load(void)
 {
-	stacks.lock = (struct uaio_lock){ 0 };
 	if (stacks.kept)
 		return;
 	stacks.kept = map(KEPT * sizeof(*stacks.kept));
@@ -140,6 +141,11 @@ void uaio_check_stacks_init(void)
 	stacks.ours[0] = library_of((uintptr_t)&find_library);
 	stacks.ours[1] = library_of(uaio_asan_function());
 	load_unwinder();
+}
+
+void uaio_check_stacks_init(void)
+{
+	stacks.lock = (struct uaio_lock){ 0 };
 }
 
 static _Unwind_Reason_Code take_frame(struct _Unwind_Context *context,
@@ -252,9 +258,13 @@ static void tidy(struct uaio_check_walk *walk, uintptr_t sp)
 {
 	uint32_t nr = 0;
 
-	for (uint32_t i = 0; i < walk->nr; i++)
-		if (walk->frames[i].sp > sp && walk->frames[i].pc)
-			walk->frames[nr++] = walk->frames[i];
+	for (uint32_t i = 0; i < walk->nr; i++) {
+		if (walk->frames[i].sp <= sp || !walk->frames[i].pc)
+			continue;
+		walk->is_mixed |=
+			nr && walk->frames[i].sp <= walk->frames[nr - 1].sp;
+		walk->frames[nr++] = walk->frames[i];
+	}
 	walk->nr = nr;
 	while (walk->first < nr && is_ours(walk->frames[walk->first].pc))
 		walk->first++;
@@ -291,6 +301,7 @@ __attribute__((noinline)) void uaio_check_walk_now(struct uaio_check_walk *ret)
 	bool is_known;
 
 	ret->number = ret->nr = ret->first = 0;
+	ret->is_mixed = false;
 	if (!stacks.backtrace || !stacks.kept || !stacks.known)
 		return;
 	uaio_lock(&stacks.lock, UAIO_RANK_STACKS);
@@ -299,6 +310,7 @@ __attribute__((noinline)) void uaio_check_walk_now(struct uaio_check_walk *ret)
 		ret->number = kept->walk.number;
 		ret->nr = kept->walk.nr;
 		ret->first = kept->walk.first;
+		ret->is_mixed = kept->walk.is_mixed;
 		memcpy(ret->frames, kept->walk.frames,
 		       ret->nr * sizeof(ret->frames[0]));
 	}
@@ -363,6 +375,21 @@ static bool is_stack(const char *line, const struct uaio_check_span *span)
 	return strstr(line, "[stack]") || is_in(span, uaio_check_me());
 }
 
+/* A thread's stack need not be all of its line: the program may have chosen it. */
+static void cut_to_own(struct uaio_check_span *span)
+{
+	pthread_attr_t attr;
+	size_t bytes;
+	void *begin;
+
+	if (pthread_getattr_np(pthread_self(), &attr))
+		return;
+	if (pthread_attr_getstack(&attr, &begin, &bytes) == 0 &&
+	    (uintptr_t)begin > span->begin)
+		span->begin = (uintptr_t)begin;
+	(void)pthread_attr_destroy(&attr);
+}
+
 static bool read_line(const char *line, uintptr_t sp,
 		      struct uaio_check_span *ret)
 {
@@ -405,6 +432,9 @@ static void find_span(uintptr_t sp, struct uaio_check_span *ret)
 			break;
 	}
 	(void)sys_close(fd);
+	/* The first thread's has a line of its own. */
+	if (is_in(ret, uaio_check_me()))
+		cut_to_own(ret);
 }
 
 /* Return: whether sp may be in the stack of the first thread, which has grown. */
@@ -427,6 +457,13 @@ static struct owner *owner_locked(void)
 	return owner;
 }
 
+static bool is_on_alternate(void)
+{
+	stack_t now = { .ss_flags = 0 };
+
+	return sys_sigaltstack(NULL, &now) == 0 && now.ss_flags & SS_ONSTACK;
+}
+
 struct uaio_check_span uaio_check_my_stack(uintptr_t sp)
 {
 	struct uaio_check_span span;
@@ -445,5 +482,8 @@ struct uaio_check_span uaio_check_my_stack(uintptr_t sp)
 		owner_locked()->stack = span;
 		uaio_unlock(&stacks.lock, UAIO_RANK_STACKS);
 	}
-	return is_in(&span, sp) ? span : (struct uaio_check_span){ .end = 0 };
+	/* A handler's stack may be in memory of the thread's. */
+	return is_in(&span, sp) && !is_on_alternate()
+		       ? span
+		       : (struct uaio_check_span){ .end = 0 };
 }

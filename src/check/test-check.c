@@ -26,13 +26,20 @@ static const char *path(void)
 	return text;
 }
 
+/* But for what is said with the first request. */
 static const char *reported(void)
 {
+	static const char begun[] = "begun\n";
+
 	int fd = open(path(), O_RDONLY | O_CLOEXEC);
 	ssize_t got = fd < 0 ? 0 : read(fd, report, sizeof(report) - 1);
 
 	assert_true(got >= 0);
 	report[got] = '\0';
+	if ((size_t)got >= sizeof(begun) - 1 &&
+	    !memcmp(report, begun, sizeof(begun) - 1))
+		memmove(report, report + sizeof(begun) - 1,
+			(size_t)got - sizeof(begun) + 2);
 	if (fd >= 0)
 		close(fd);
 	return report;
@@ -41,6 +48,7 @@ static const char *reported(void)
 static int group_setup(void **state)
 {
 	(void)strcpy(uaio_check_directory, mkdtemp(dir) ? dir : "");
+	uaio_check_load();
 	return !*uaio_check_directory || unit_engine(state);
 }
 
@@ -205,6 +213,10 @@ static void test_aiocb(void **state)
 	/* Nobody asks for the result of what was refused. */
 	uaio_check_aiocb_refused((uintptr_t)&aiocb);
 	(void)unlink(path());
+	uaio_check_drop(begin(&sqe));
+	assert_string_equal(reported(), "");
+	/* Nor for those of its parent, in a child of fork(). */
+	uaio_check_init();
 	uaio_check_drop(begin(&sqe));
 	assert_string_equal(reported(), "");
 }

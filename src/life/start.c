@@ -130,6 +130,7 @@ void uaio_engine_load(void)
 	uaio_config_load();
 	load_limits();
 	uaio_report_load();
+	uaio_check_load();
 	load_trace();
 	uaio_threads_init();
 	uaio_doors_load();

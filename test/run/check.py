@@ -15,7 +15,7 @@ import subprocess
 
 from harness import TIMEOUT_S, Skip, build, case, environment, expect, main
 
-SUMMARY = "summary\\trequests 3\\tchecked 2\\tby none\\n"
+SUMMARY = "begun\\nsummary\\trequests 3\\tchecked 2\\tby none\\n"
 
 
 def report(kind="freed-in-flight", offset=0x10, what="it was freed"):

@@ -370,6 +370,11 @@ static void say_sums(const struct uaio_check_sums *sums)
 		  sums->nr_processes, sums->nr_processes == 1 ? "" : "es",
 		  sums->nr_checked, *sums->checkers ? sums->checkers : "none",
 		  check.nr_errors ? "" : "; no error");
+	if (sums->nr_processes > sums->nr_ended)
+		uaio_diag(0,
+			  "check: %" PRIu64 " of them ended by a signal or "
+			  "an exec, and are not counted",
+			  sums->nr_processes - sums->nr_ended);
 }
 
 static void say_end(const struct uaio_check_run *run,
@@ -385,7 +390,8 @@ static void say_end(const struct uaio_check_run *run,
 			     "run on, unchecked");
 	if (check.is_verbose)
 		say_sums(sums);
-	else if (!sums->nr_requests && !check.nr_errors && !check.nr_suppressed)
+	else if (!sums->nr_processes && !check.nr_errors &&
+		 !check.nr_suppressed)
 		uaio_diag(0, "check: nothing was checked: no process said that "
 			     "it made a request (uaio doctor COMMAND says "
 			     "what can be served)");

@@ -106,7 +106,9 @@ void *uaio_check_memory(void *memory);
 
 /* What processes say when they end, summed up. */
 struct uaio_check_sums {
-	uint64_t nr_processes, nr_requests, nr_checked;
+	uint64_t nr_processes; /* that have made a request */
+	uint64_t nr_ended;     /* that have said how many: */
+	uint64_t nr_requests, nr_checked;
 	char checkers[64]; /* names; empty: none */
 };
 

@@ -53,6 +53,7 @@ static struct uaio_check_file *find(struct uaio_check_files *files, int pid)
 	return *bucket = file;
 }
 
+/* Processes that a signal or an exec has ended have begun, and say nothing more. */
 static void add_summary(struct uaio_check_sums *sums, const char *text,
 			size_t len)
 {
@@ -62,9 +63,11 @@ static void add_summary(struct uaio_check_sums *sums, const char *text,
 		len = sizeof(line) - 1;
 	memcpy(line, text, len);
 	line[len] = '\0';
-	if (strcmp(strsep(&rest, "\t"), "summary"))
+	part = strsep(&rest, "\t");
+	sums->nr_processes += !strcmp(part, "begun");
+	if (strcmp(part, "summary"))
 		return;
-	sums->nr_processes++;
+	sums->nr_ended++;
 	while ((part = strsep(&rest, "\t"))) {
 		char *value = strchr(part, ' ');
 

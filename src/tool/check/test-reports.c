@@ -32,7 +32,7 @@
 	"frame\t0x402020\t/bin/program\t0x2020\tsubmit+0x20\t-\n"      \
 	"end\n"
 
-#define SUMMARY "summary\trequests 7\tchecked 5\tby asan\n"
+#define SUMMARY "begun\nsummary\trequests 7\tchecked 5\tby asan\n"
 
 /* Files of processes in a directory, and what is found there. */
 struct place {
