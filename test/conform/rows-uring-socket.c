@@ -694,7 +694,11 @@ static void accepts_into_an_overflowed_ring(void)
 	accept_of(&ring, fd, IORING_ACCEPT_MULTISHOT);
 	note_result("submit", uring_submit(&ring));
 	note("there", uring_settle(&ring));
-	note_in_order("nop", &ring, 3);
+	for (int i = 0; i < 3; i++) {
+		REQUIRE(uring_wait(&ring, 1) && uring_take(&ring, &cqe));
+		note_result("nop", cqe.res);
+	}
+	/* It may have come into the ring with the last of these, or comes now. */
 	REQUIRE(uring_wait(&ring, 1) && uring_take(&ring, &cqe));
 	note("flags", cqe.flags);
 	note("accepted", cqe.res >= 0);
