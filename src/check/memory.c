@@ -8,13 +8,16 @@
  */
 #include <aio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 
 #include "base/uaddr.h"
 #include "op/args.h"
 #include "op/op.h"
 #include "check/checkint.h"
+
+enum {
+	STATX_BYTES = 256
+}; /* of the kernel's struct statx, which musl may not have */
 
 struct each {
 	uaio_check_memory_fn *function;
@@ -89,9 +92,7 @@ void uaio_check_memory_of(const struct uaio_sqe *sqe,
 	case UAIO_OP_RECVMSG: add_message(&writes, sqe->args); break;
 	case UAIO_OP_SENDMSG:
 	case UAIO_OP_SENDMSG_ZC: add_message(&reads, sqe->args); break;
-	case UAIO_OP_STATX:
-		add(&writes, sqe->args->out, sizeof(struct statx));
-		break;
+	case UAIO_OP_STATX: add(&writes, sqe->args->out, STATX_BYTES); break;
 	case UAIO_OP_GETXATTR:
 	case UAIO_OP_FGETXATTR:
 		add(&writes, sqe->args->out, sqe->args->out_bytes);
