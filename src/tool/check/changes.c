@@ -59,8 +59,10 @@ int uaio_changes_add(struct uaio_changes *changes, int pid, const char *line)
 		return -EINVAL;
 	}
 	if (change.line && changes->nr % CHUNK == 0) {
-		void *all = reallocarray(changes->all, changes->nr + CHUNK,
-					 sizeof(*changes->all));
+		/* Their lines are larger in memory: it cannot overflow. */
+		void *all =
+			realloc(changes->all,
+				(changes->nr + CHUNK) * sizeof(*changes->all));
 
 		if (!all) {
 			free(change.line);
