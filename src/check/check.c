@@ -34,7 +34,7 @@ static struct {
 	/* under the lock; arrays are mapped once, and never unmapped */
 	struct uaio_lock lock;             /* rank CHECK */
 	struct uaio_check_record *records; /* 0 is none */
-	struct uaio_check_part *parts;     /* the same */
+	struct uaio_check_part *parts;     /* 0 is none */
 	uint32_t nr_records, free_record;
 	uint32_t nr_parts, free_part;
 	struct list in_flight;
@@ -571,7 +571,7 @@ static void look_for_change(const struct uaio_check_record *record)
 	report = report_of_locked(record, UAIO_CHECK_KIND_CHANGED);
 	unlock();
 	for (unsigned i = 0; i < nr; i++)
-		/* What cannot be read any more was unmapped, which is told elsewhere. */
+		/* The program has unmapped it: uaio_check_memory_ends(). */
 		if (!uaio_check_hash(spans[i].at, spans[i].bytes, &hash))
 			return;
 	if (nr && hash != report.record.hash)

@@ -16,7 +16,7 @@
 enum {
 	PAGE_BITS = 12,
 	BUCKETS = 4096,
-	SMALL_PAGES = 16, /* a small piece reaches into so many */
+	SMALL_PAGES = 16, /* a small piece spans no more */
 	MANY_PAGES = 256, /* in more, the whole index is searched */
 };
 
