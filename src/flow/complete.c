@@ -27,6 +27,20 @@ enum uaio_by uaio_req_by(const struct uaio_req *req,
 						       : UAIO_BY_WAITER;
 }
 
+static void count_times(struct uaio_live_block *stats,
+			const struct uaio_req *req, uint64_t now)
+{
+	uaio_stats_time(stats,
+			req->was_paged ? UAIO_TIME_PAGES : UAIO_TIME_WAIT,
+			req->handed_over, req->started ? req->started : now,
+			req->weight);
+	if (req->started)
+		uaio_stats_time(stats, UAIO_TIME_SERVICE, req->started, now,
+				req->weight);
+	uaio_stats_time(stats, UAIO_TIME_TOTAL, req->submitted, now,
+			req->weight);
+}
+
 /* res: its result; by: who has executed it. */
 static void count(const struct uaio_req *req, int64_t res, enum uaio_by by)
 {
@@ -35,15 +49,13 @@ static void count(const struct uaio_req *req, int64_t res, enum uaio_by by)
 
 	if (likely(!stats))
 		return;
-	now = uaio_cycles();
 	uaio_stats_add(stats, &stats->nr_completed, 1);
 	uaio_stats_landed();
-	uaio_stats_time(stats,
-			req->was_paged ? UAIO_TIME_PAGES : UAIO_TIME_WAIT,
-			req->handed_over, req->started ? req->started : now, 1);
-	if (req->started)
-		uaio_stats_time(stats, UAIO_TIME_SERVICE, req->started, now, 1);
-	uaio_stats_time(stats, UAIO_TIME_TOTAL, req->submitted, now, 1);
+	if (likely(!req->weight && !uaio_stats_is_traced(stats)))
+		return;
+	now = uaio_cycles();
+	if (req->weight)
+		count_times(stats, req, now);
 	if (uaio_stats_is_traced(stats))
 		uaio_record(stats, req, res, by, now);
 }

@@ -255,10 +255,11 @@ static void count(struct uaio_batch *batch, struct uaio_req *req)
 {
 	struct uaio_live_block *stats = batch->stats;
 
-	req->submitted = req->handed_over = uaio_stats_now();
-	req->started = 0;
 	if (likely(!stats))
 		return;
+	req->weight = batch->weight;
+	req->submitted = req->handed_over = uaio_sample_now();
+	req->started = 0;
 	uaio_stats_add(stats, &stats->nr_accepted[req->sqe.op][UAIO_WAY_QUEUED],
 		       1);
 	uaio_stats_in_flight();

@@ -89,7 +89,7 @@ static int execute_parted_faulty(struct uaio_file *file,
 int uaio_batch_add_parted(struct uaio_batch *batch, struct uaio_file *file,
 			  const struct uaio_sqe *sqe)
 {
-	struct uaio_outcome outcome = { .start = uaio_stats_now() };
+	struct uaio_outcome outcome = { .start = uaio_sample_now() };
 	struct uaio_completion completion = {
 		.data = sqe->data,
 		.key = sqe->key,
@@ -109,7 +109,7 @@ int uaio_batch_add_parted(struct uaio_batch *batch, struct uaio_file *file,
 			      : execute_parted(file, sqe, &outcome);
 	if (ret < 0)
 		return ret;
-	outcome.end = uaio_stats_now();
+	outcome.end = uaio_sample_now();
 	if (unlikely(batch->stats))
 		uaio_batch_count(batch, file, sqe, &outcome);
 	completion.res = (int32_t)outcome.res;

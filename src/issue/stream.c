@@ -25,7 +25,7 @@ bool uaio_refuses_offset(const struct uaio_file *file,
 	if (likely(sqe->off <= 0) || !uaio_file_has(file, UAIO_FILE_F_SOCKET))
 		return false;
 	ret->res = -ESPIPE;
-	ret->start = ret->end = uaio_stats_now();
+	ret->start = ret->end = uaio_sample_now();
 	return true;
 }
 

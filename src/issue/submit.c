@@ -64,8 +64,10 @@ void uaio_batch_begin(struct uaio_batch *batch, struct uaio_queue *queue)
 	batch->has_parked = batch->has_multishot = false;
 	uaio_handover_init(&batch->handover);
 	batch->stats = uaio_stats_mine();
-	if (unlikely(batch->stats))
+	if (unlikely(batch->stats)) {
 		batch->nr_inline = batch->nr_handed_over = 0;
+		batch->weight = uaio_sample_begin(batch->stats);
+	}
 }
 
 static __attribute__((noinline)) void post_all(struct uaio_batch *batch,
@@ -130,11 +132,15 @@ void uaio_batch_count(struct uaio_batch *batch, struct uaio_file *file,
 	struct uaio_live_block *stats = batch->stats;
 
 	uaio_stats_add(stats, &stats->nr_accepted[sqe->op][UAIO_WAY_INLINE], 1);
+	if (!batch->weight) {
+		batch->nr_inline++;
+		return;
+	}
 	if (!batch->nr_inline && !batch->nr_handed_over)
 		batch->start = outcome->start;
 	if (batch->nr_inline++)
 		uaio_stats_time(stats, UAIO_TIME_SERVICE, outcome->start,
-				outcome->end, 1);
+				outcome->end, batch->weight);
 	else {
 		batch->first_start = outcome->start;
 		batch->first_end = outcome->end;
@@ -155,17 +161,20 @@ static void count_handed_over(struct uaio_batch *batch, struct uaio_req *req,
 
 	if (likely(!batch->stats))
 		return;
-	req->handed_over = uaio_cycles();
-	/* If it was tried before it was handed over, the call began then. */
-	if (!batch->nr_inline && !batch->nr_handed_over)
-		batch->start =
-			outcome->start ? outcome->start : req->handed_over;
+	req->weight = batch->weight;
+	if (batch->weight) {
+		req->handed_over = uaio_cycles();
+		/* If it was tried before it was handed over, the call began then. */
+		if (!batch->nr_inline && !batch->nr_handed_over)
+			batch->start = outcome->start ? outcome->start
+						      : req->handed_over;
+		req->submitted = batch->start;
+		req->started = 0;
+	}
 	batch->nr_handed_over++;
 	uaio_stats_add(batch->stats,
 		       &batch->stats->nr_accepted[req->sqe.op][way], 1);
 	uaio_stats_in_flight();
-	req->submitted = batch->start;
-	req->started = 0;
 	if (uaio_stats_is_traced(batch->stats) && req->file)
 		(void)uaio_record_name(batch->stats, req->file, req->sqe.fd);
 }
@@ -178,21 +187,25 @@ static void count_handed_over(struct uaio_batch *batch, struct uaio_req *req,
 static void count_call(const struct uaio_batch *batch)
 {
 	struct uaio_live_block *stats = batch->stats;
-	uint64_t end = batch->end;
+	uint64_t end = batch->end, weight = batch->weight;
 
+	uaio_stats_add(stats, &stats->nr_submits, 1);
+	if (!weight)
+		return;
 	if (batch->nr_inline == 1 && !batch->nr_handed_over) {
-		uaio_stats_time(stats, UAIO_TIME_ALONE, batch->start, end, 1);
+		uaio_stats_time(stats, UAIO_TIME_ALONE, batch->start, end,
+				weight);
 		return;
 	}
 	if (batch->nr_handed_over)
 		end = uaio_cycles();
-	uaio_stats_time(stats, UAIO_TIME_SUBMIT, batch->start, end, 1);
+	uaio_stats_time(stats, UAIO_TIME_SUBMIT, batch->start, end, weight);
 	if (!batch->nr_inline)
 		return;
 	uaio_stats_time(stats, UAIO_TIME_SERVICE, batch->first_start,
-			batch->first_end, 1);
+			batch->first_end, weight);
 	uaio_stats_time(stats, UAIO_TIME_TOTAL, batch->start, end,
-			batch->nr_inline);
+			batch->nr_inline * weight);
 }
 
 static inline __attribute__((always_inline)) void
@@ -219,10 +232,10 @@ static __attribute__((noinline)) bool close_here(struct uaio_batch *batch,
 		return false;
 	uaio_batch_post(batch);
 	uaio_req_hand_over(&batch->handover);
-	outcome.start = uaio_stats_now();
+	outcome.start = uaio_sample_now();
 	outcome.res =
 		uaio_optab[sqe->op].run(sqe, -1, &outcome.found, RWF_NOWAIT);
-	outcome.end = uaio_stats_now();
+	outcome.end = uaio_sample_now();
 	if (outcome.res == UAIO_OP_BLOCKS)
 		return false;
 	complete(batch, NULL, sqe, &outcome);
@@ -336,7 +349,7 @@ try_flags(struct uaio_file *file, const struct uaio_sqe *sqe, int *ret_error,
 	if (!(sqe->rw_flags & RWF_NOWAIT))
 		return UAIO_NEXT_WORKER;
 	ret->res = -EAGAIN;
-	ret->start = ret->end = uaio_stats_now();
+	ret->start = ret->end = uaio_sample_now();
 	return UAIO_NEXT_DONE;
 }
 
@@ -350,7 +363,7 @@ set_timer(const struct uaio_sqe *sqe, struct uaio_outcome *ret)
 	if (ret->until_ns > now || sqe->is_multishot)
 		return UAIO_NEXT_WAIT_TIME;
 	ret->res = -ETIME;
-	ret->start = ret->end = uaio_stats_now();
+	ret->start = ret->end = uaio_sample_now();
 	return UAIO_NEXT_DONE;
 }
 
@@ -378,9 +391,9 @@ try_call(const struct uaio_op_def *op, const struct uaio_sqe *sqe,
 {
 	if (op->is_closing || uaio_config.force_worker)
 		return UAIO_NEXT_WORKER;
-	ret->start = uaio_stats_now();
+	ret->start = uaio_sample_now();
 	ret->res = op->run(sqe, -1, &ret->found, RWF_NOWAIT);
-	ret->end = uaio_stats_now();
+	ret->end = uaio_sample_now();
 	if (ret->res != UAIO_OP_BLOCKS)
 		return UAIO_NEXT_DONE;
 	*ret = (struct uaio_outcome){ .res = 0 };
@@ -395,9 +408,9 @@ make_call(const struct uaio_op_def *op, const struct uaio_sqe *sqe,
 	if (!op->never_blocks)
 		return op->class == UAIO_CLASS_TIMER ? set_timer(sqe, ret)
 						     : try_call(op, sqe, ret);
-	ret->start = uaio_stats_now();
+	ret->start = uaio_sample_now();
 	ret->res = op->run(sqe, -1, &ret->found, 0);
-	ret->end = uaio_stats_now();
+	ret->end = uaio_sample_now();
 	return UAIO_NEXT_DONE;
 }
 
@@ -540,7 +553,7 @@ static __attribute__((noinline)) int add_faulty(struct uaio_batch *batch,
 	uaio_fault_plan(file, &own, uaio_check_submit(sqe, false), &plan);
 	if (plan.record)
 		note_held(batch);
-	outcome.start = outcome.end = uaio_stats_now();
+	outcome.start = outcome.end = uaio_sample_now();
 	outcome.res = plan.error;
 	if (!plan.error)
 		next = issue_one(file, &own, &ret, &outcome);

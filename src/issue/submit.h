@@ -68,6 +68,7 @@ struct uaio_batch {
 	bool has_multishot;            /* of those parked */
 	uint64_t words;                /* of the completions, ORed */
 	struct uaio_live_block *stats; /* NULL: off, and the rest is not set */
+	uint32_t weight;               /* of its times: sample.h */
 	uint32_t nr_inline;
 	uint32_t nr_handed_over;
 	uint64_t start;                  /* of the first request, in cycles */

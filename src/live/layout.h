@@ -40,7 +40,7 @@
 #include "base/atomic.h"
 
 #define UAIO_LIVE_MAGIC "uaiolive"
-enum { UAIO_LIVE_VERSION = 4 };
+enum { UAIO_LIVE_VERSION = 5 };
 
 enum {
 	UAIO_LIVE_NAME = 16, /* bytes of a name, with its end */
@@ -100,9 +100,14 @@ struct uaio_live_identity {
 	uint32_t nr_stays; /* so many have a name */
 };
 
-/* What a tool asks of the process: trace/ask.h has its layout. */
+/* What a tool asks of the process. */
 struct uaio_live_control {
-	uint64_t words[32];
+	uint64_t words[31]; /* trace/ask.h has their layout */
+	/*
+	 * atomic; in cycles of uaio_cycles(): until then the times of all requests are
+	 * taken, not only of some (req/sample.h)
+	 */
+	uint64_t timed_until;
 };
 
 /*
@@ -155,6 +160,9 @@ struct uaio_live_block {
 	 * and alone in their call: they count for each time but the waits.
 	 */
 	struct uaio_hist hists[UAIO_LIVE_TIMES + 1];
+	uint64_t nr_submits; /* calls in which a request was accepted */
+	/* calls whose times stand for those of 16 in the histograms (req/sample.h) */
+	uint64_t nr_sampled;
 };
 
 struct uaio_live_page {

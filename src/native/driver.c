@@ -129,7 +129,7 @@ static void fill_all(struct drive *drive, struct batch *batch)
 		add_seq_cst(&req->file->nr_native, 1);
 		/* A worker's, should it come back. */
 		req->native = UAIO_KERNEL_MAY_WAIT;
-		req->started = uaio_stats_now();
+		uaio_req_note_start(req);
 		fill(uaio_kuring_next(&drive->ring), req, fd);
 		batch->reqs[nr++] = req;
 	}

@@ -147,7 +147,7 @@ static void count_in(struct uaio_req *const *reqs, unsigned nr)
 	for (unsigned i = 0; i < nr; i++) {
 		/* [MB:native-begun] seq_cst: pairs with uaio_natives_hold(). */
 		add_seq_cst(&reqs[i]->file->nr_native, 1);
-		reqs[i]->started = uaio_stats_now();
+		uaio_req_note_start(reqs[i]);
 	}
 	uaio_stats_move(UAIO_STAY_NONE, UAIO_STAY_KERNEL, nr);
 }

@@ -27,7 +27,7 @@ struct uaio_outcome {
 		/* otherwise: 1 more than the size of its file; 0: not known */
 		uint64_t file_end;
 	};
-	/* of the last system call, in cycles; set if statistics are on */
+	/* of the last system call, in cycles; 0: not timed (sample.h) */
 	uint64_t start;
 	uint64_t end;
 };
@@ -54,10 +54,10 @@ static inline int64_t uaio_call(const struct uaio_file *file,
 	const struct uaio_op_def *op = &uaio_optab[sqe->op];
 	int64_t res;
 
-	ret->start = uaio_stats_now();
+	ret->start = uaio_sample_now();
 	res = op->run(sqe, sqe->fd, &ret->found,
 		      extra_flags | uaio_call_flags(file));
-	ret->end = uaio_stats_now();
+	ret->end = uaio_sample_now();
 	return res;
 }
 

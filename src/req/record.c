@@ -178,8 +178,9 @@ void uaio_record(struct uaio_live_block *stats, const struct uaio_req *req,
 	const struct told told = {
 		.queue = uaio_queue_of(req->group),
 		.sqe = &req->sqe,
-		.submitted = req->submitted,
-		.started = req->started,
+		/* What was submitted before anybody traced may not be timed. */
+		.submitted = req->weight ? req->submitted : 0,
+		.started = req->weight ? req->started : 0,
 		.ended = now,
 		.file = uaio_record_file(req->file),
 		.res = res,

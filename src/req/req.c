@@ -120,7 +120,7 @@ enum uaio_next uaio_req_try(struct uaio_req *req, int fd, bool is_known,
 	for (;;) {
 		int64_t res;
 
-		req->started = uaio_stats_now();
+		uaio_req_note_start(req);
 		res = run_again(req, fd);
 		if (res < 0)
 			return uaio_optab[req->sqe.op].tries->waits_to_end(

@@ -215,8 +215,10 @@ struct uaio_req {
 		struct uaio_watch *watch; /* borrows: its queue's on its file */
 		struct uaio_req *before;  /* HELD, or a linked timer: link.h */
 	};
-	struct uaio_req *after;     /* if sqe.links: of its chain, or NULL */
-	uint32_t since;             /* of its submission: see proc/former.h */
+	struct uaio_req *after; /* if sqe.links: of its chain, or NULL */
+	uint32_t since;         /* of its submission: see proc/former.h */
+	uint32_t
+		weight; /* of its times: sample.h; only where statistics are on */
 	struct uaio_device *device; /* the one it reads pages of, or NULL */
 	struct list in_paged;       /* of its group, under page.c's lock */
 	struct list in_order;       /* under the inode's lock */
@@ -225,7 +227,7 @@ struct uaio_req {
 		struct heap_node in_timed; /* PARKED or TIMED, if until_ns */
 	};
 
-	/* in cycles, the owner's; only where statistics are on */
+	/* in cycles, the owner's; only if weight is not 0 */
 	uint64_t submitted;   /* when the call of io_submit began */
 	uint64_t handed_over; /* when it turned out not to complete inline */
 	uint64_t started;     /* when its last system call began; 0: none did */
@@ -405,6 +407,13 @@ static inline bool uaio_req_is_mine(const struct uaio_req *req)
 	return (uaio_wq_is_mine(&req->work) && !uaio_req_is_former(req)) ||
 	       (uaio_req_is_neutral(req) &&
 		uaio_wq_is_of_my_domain(&req->work));
+}
+
+/* The system call of req begins. */
+static inline void uaio_req_note_start(struct uaio_req *req)
+{
+	if (unlikely(req->weight))
+		req->started = uaio_cycles();
 }
 
 /* Return: what the statistics make of a state. */

@@ -23,7 +23,8 @@ enum { SHARED = UAIO_LIVE_BLOCKS - 1, ANY_THREAD = -1 };
 static_assert(SHARED == 64, "a bit for each of the others");
 static_assert((int)SHARED == (int)UAIO_TRACE_OWN_LANES,
 	      "a lane for each of them");
-static_assert(sizeof(struct uaio_trace_ask) <= sizeof(struct uaio_live_control),
+static_assert(sizeof(struct uaio_trace_ask) <=
+		      offsetof(struct uaio_live_control, timed_until),
 	      "there is room for it");
 
 static struct {
@@ -116,6 +117,7 @@ void uaio_stats_init(void)
 	memset(&all, 0, sizeof(all));
 	memset(&spare, 0, sizeof(spare));
 	memset(&own_gauges, 0, sizeof(own_gauges));
+	uaio_sampler = (struct uaio_sampler){ 0 };
 	spare.owner = ANY_THREAD;
 	spare.is_traced = uaio_trace_is_on();
 	uaio_stats_pid = spare.pid = sys_getpid();
@@ -324,6 +326,7 @@ static void add_stays(struct uaio_stats_sum *sum,
 static void add_block(struct uaio_stats_sum *sum, struct uaio_hist *hists,
 		      const struct uaio_live_block *block)
 {
+	sum->nr_submits += load_relaxed(&block->nr_submits);
 	sum->nr_completed += load_relaxed(&block->nr_completed);
 	for (unsigned op = 0; op < UAIO_NR_OPS; op++)
 		for (unsigned way = 0; way < UAIO_NR_WAYS; way++)
@@ -382,5 +385,4 @@ void uaio_stats_sum(struct uaio_stats_sum *ret_sum)
 	uaio_hist_add(&hists[UAIO_TIME_TOTAL], &hists[UAIO_TIME_ALONE]);
 	for (unsigned time = 0; time < UAIO_NR_TIMES; time++)
 		sum_time(&ret_sum->times[time], &hists[time]);
-	ret_sum->nr_submits = ret_sum->times[UAIO_TIME_SUBMIT].nr;
 }

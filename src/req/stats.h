@@ -18,7 +18,8 @@
  *   I4  A request is counted as accepted before it can complete, and as
  *       complete before its event can be seen.
  *
- * Times are in cycles of uaio_cycles(). The counters of two processors may differ
+ * Times are taken of some requests only (sample.h), counts are of all. Times are in
+ * cycles of uaio_cycles(). The counters of two processors may differ
  * a little; a negative difference is taken as 0.
  *
  * Context: any thread that has entered (entry.h).
@@ -38,6 +39,7 @@
 #include "live/hist.h"
 #include "live/layout.h"
 #include "op/op.h"
+#include "req/sample.h"
 
 /* Which way a request went. */
 enum uaio_way {
@@ -124,12 +126,6 @@ static inline struct uaio_live_block *uaio_stats_mine(void)
 	return likely(mine && load_relaxed(&mine->pid) == uaio_stats_pid)
 		       ? mine
 		       : uaio_stats_get();
-}
-
-/* Return: the time in cycles; 0 where statistics are off. */
-static inline uint64_t uaio_stats_now(void)
-{
-	return unlikely(uaio_config.has_stats) ? uaio_cycles() : 0;
 }
 
 /* A locked instruction is needed only where others count there, too (I1). */

@@ -412,8 +412,7 @@ bool uaio_split_execute(struct uaio_req *req, struct uaio_worker *worker)
 
 	if (likely(!is_large(req, &bytes)) || !may_be_cut(req, is_write, bytes))
 		return false;
-	if (unlikely(uaio_config.has_stats))
-		req->started = uaio_cycles();
+	uaio_req_note_start(req);
 	at_once = uaio_tune_begin(req->file, is_write, bytes, &trial);
 	if (at_once > 1)
 		split = uaio_split_new(req, bytes, req->sqe.off, at_once);

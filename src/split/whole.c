@@ -27,8 +27,7 @@ int64_t uaio_req_execute(struct uaio_req *req)
 	struct uaio_former_call call;
 	int64_t res;
 
-	if (unlikely(uaio_config.has_stats))
-		req->started = uaio_cycles();
+	uaio_req_note_start(req);
 	if (unlikely(uaio_req_begin_call(req, &call) < 0))
 		return uaio_req_cancelled_res(req);
 	res = execute(req);

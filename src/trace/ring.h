@@ -70,8 +70,9 @@ enum uaio_by {
 enum { UAIO_TRACE_NAME = 255, UAIO_TRACE_NAME_BYTES = 256 };
 
 struct uaio_trace_record {
-	uint64_t submitted; /* inline: as started */
-	uint64_t started;   /* its last system call; 0: none was made */
+	uint64_t
+		submitted; /* inline: as started; 0: not known, nor when it started */
+	uint64_t started; /* its last system call; 0: none was made */
 	uint64_t ended;
 	int64_t off; /* -1: none, or the file's own position */
 	uint64_t len;

@@ -309,12 +309,13 @@ static void take_locked(struct uaio_req *req, struct tries *tries)
 /* Return: its result, or -EAGAIN: its pages are not there. */
 static int64_t try(struct uaio_req *req)
 {
+	uint64_t start = req->weight ? uaio_cycles() : 0;
 	struct uaio_outcome outcome;
 	int64_t res = uaio_read_cached(req->file, &req->sqe, &outcome);
 
 	if (res == -EAGAIN || res == UAIO_OP_BLOCKS)
 		return -EAGAIN;
-	req->started = outcome.start;
+	req->started = start;
 	return res;
 }
 

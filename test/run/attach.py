@@ -193,6 +193,43 @@ def _(tool):
         expect(tracer.process.wait(TIMEOUT_S), 0, "exit status")
 
 
+# A reader whose parked reads end when its input has a byte.
+FINISHES = PROGRAM.replace("sys.stdin.read()", """
+os.read(0, 1)
+nr = int(sys.argv[3])
+os.write(struct.unpack_from("<I", parked, 20)[0] + 1, bytes(nr))
+for _ in range(nr):
+    if lib.io_getevents(context, 1, 1, events, None) != 1:
+        sys.exit("no event")
+sys.stdin.read()
+""")
+
+
+@case("a request that was submitted untimed is traced, with dashes for its times")
+def _(tool):
+    nr = 64
+    # Of requests after the first 1024 one in 16 is timed: src/req/sample.h.
+    with subprocess.Popen(
+            [tool.uaio, "run", "--", sys.executable, "-c", FINISHES, "1024",
+             "off", str(nr)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            text=True) as process:
+        expect(process.stdout.readline(), "ready\n", "the program")
+        with Tracer(tool, "-p", str(process.pid)) as tracer:
+            line = tracer.process.stderr.readline()
+            expect("traced from the next one on" in line, True, line)
+            process.stdin.write("x")
+            process.stdin.flush()
+            lines = tracer.wait_for_lines(nr - 1)
+            process.stdin.close()
+            expect(tracer.process.wait(TIMEOUT_S), 0, "exit status")
+    times = [tuple(line.split()[7:9]) for line in lines]
+    expect(len(times), nr, "lines")
+    expect(times.count(("-", "-")), nr - nr // 16, str(times))
+    for wait, service in set(times) - {("-", "-")}:
+        expect(float(wait) > 0 and float(service) < float(wait), True,
+               f"{wait} {service}")
+
+
 @case("a trace of a process ends when the process does")
 def _(tool):
     for number in (None, signal.SIGKILL):

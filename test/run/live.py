@@ -93,6 +93,57 @@ def _(tool):
         expect(pages_of(victim.pid), [], "pages that it has left")
 
 
+FIRST, EVERY = 1024, 16  # src/req/sample.h
+
+
+@case("uaio stat says that times are sampled, and counts all requests")
+def _(tool):
+    for nr, sampled in (FIRST, 0), (FIRST + 40 * EVERY, 40):
+        with Reader(tool, nr) as reader:
+            line = line_of(tool, reader.pid)
+            expect([line["submits"], line["accepted"], line["completed"],
+                    line["ns"]["total"]["count"], line["sampled"]],
+                   [nr, nr, nr, nr, sampled], f"of {nr} requests")
+            text = tool.exec(tool.uaio, "stat", str(reader.pid)).expect().out
+            expect("  times: sampled 1 in 16\n" in text, sampled > 0, text)
+            text = tool.exec(tool.uaio, "stat", "--openmetrics",
+                             str(reader.pid)).expect().out
+            expect(re.search(r"^uaio_sampled_calls_total\{[^}]*\} (\d+)$", text,
+                             re.M)[1], str(sampled), "for scrapers")
+
+
+@case("all requests are timed while uaio top looks, and where a report is made")
+def _(tool):
+    nr = FIRST + 2 * EVERY
+    with Reader(tool, nr, options=("--stats-json=report",)) as reader:
+        expect(line_of(tool, reader.pid)["sampled"], 0, "with a report")
+    with Reader(tool, nr, goes_on=True) as reader:
+        top = subprocess.Popen(
+            [tool.uaio, "top", "-b", "-d", "0.2", str(reader.pid)],
+            stdout=subprocess.PIPE, text=True)
+        is_sampled = True
+        try:
+            # Until there are two runs in an interval, of which none is sampled.
+            for line in top.stdout:
+                if " requests/s, " in line:
+                    is_sampled = "; times sampled 1 in 16" in line
+                elif line.lstrip().startswith(f"{reader.pid} "):
+                    rate = line[24:33].strip()
+                    if not is_sampled and rate not in ("-", "0") and \
+                            int(rate) * 0.2 >= 2 * EVERY:
+                        break
+        finally:
+            top.kill()
+            top.wait()
+            top.stdout.close()
+        expect(is_sampled, False, "the last interval")
+        sampled = line_of(tool, reader.pid)["sampled"]
+        expect(sampled >= 2, True, "before that")
+        # When nobody looks any more, times are sampled again.
+        while line_of(tool, reader.pid)["sampled"] == sampled:
+            time.sleep(0.01)
+
+
 @case("uaio stat tells where the requests in flight are")
 def _(tool):
     with Victim(tool, parked=3) as victim:

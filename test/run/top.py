@@ -13,7 +13,8 @@ from screen import Screen
 ROW = re.compile(r" *(\d+) (.{10}) +(\d+) +(\d+|-) +(\d+|-)"
                  r" +([\d.]+|-) +([\d.]+|-)" + 5 * r" +(\d+)")
 HEAD = re.compile(r"\d\d:\d\d:\d\d: 1 process, (\d+) requests/s, 2 in flight, "
-                  r"(1 thread|\d\d+ threads|[02-9] threads); in [\d.]+ s")
+                  r"(1 thread|\d\d+ threads|[02-9] threads); in [\d.]+ s"
+                  r"(; times sampled 1 in 16)?")
 # Reads 1100 files in turn, without end.
 MANY = """
 import ctypes, os, resource, struct, sys

@@ -223,6 +223,8 @@ static void add_block(struct uaio_page *page, struct uaio_hist *hists,
 	const struct uaio_live_identity *identity = &page->identity;
 
 	page->nr_completed += block->nr_completed;
+	page->nr_submits += block->nr_submits;
+	page->nr_sampled += block->nr_sampled;
 	for (unsigned op = 0; op < identity->nr_ops; op++)
 		for (unsigned way = 0; way < identity->nr_ways; way++)
 			page->nr_by_way[op][way] += block->nr_accepted[op][way];
@@ -508,11 +510,20 @@ void uaio_pages_free(struct uaio_pages *pages)
 	*pages = (struct uaio_pages){ 0 };
 }
 
+static void write_word(const struct uaio_page *page, size_t at, uint64_t word)
+{
+	int fd = open(page->path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	(void)!pwrite(fd, &word, sizeof(word), (off_t)at);
+	(void)close(fd);
+}
+
 void uaio_page_seen(const struct uaio_page *page)
 {
 	const uint64_t hour_ns = 3600ull * NS_PER_S;
 	uint64_t now = now_ns(CLOCK_REALTIME);
-	int fd;
 
 	if (page->is_running)
 		return;
@@ -521,12 +532,17 @@ void uaio_page_seen(const struct uaio_page *page)
 			(void)unlink(page->path);
 		return;
 	}
-	fd = open(page->path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	(void)!pwrite(fd, &now, sizeof(now),
-		      offsetof(struct uaio_live_page, identity.read_ns));
-	(void)close(fd);
+	write_word(page, offsetof(struct uaio_live_page, identity.read_ns),
+		   now);
+}
+
+void uaio_page_time_all(const struct uaio_page *page, uint64_t ns)
+{
+	uint64_t until = uaio_cycles() +
+			 (uint64_t)((double)ns / 1e6 * (double)cycles_per_ms());
+
+	write_word(page, offsetof(struct uaio_live_page, control.timed_until),
+		   until);
 }
 
 int uaio_pages_pid(const char *text)

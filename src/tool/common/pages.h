@@ -32,7 +32,9 @@ struct uaio_page {
 	struct uaio_live_names names;
 
 	/* sums over the threads */
-	uint64_t nr_accepted, nr_completed;
+	uint64_t nr_accepted, nr_completed, nr_submits;
+	uint64_t
+		nr_sampled; /* calls of which each stands for 16 in the times */
 	uint64_t nr_by_way[UAIO_LIVE_OPS][UAIO_LIVE_WAYS];
 	uint64_t nr_direct[UAIO_LIVE_DIRECTS];
 	uint64_t nr_faults[UAIO_LIVE_FAULTS];
@@ -69,6 +71,12 @@ uint64_t uaio_page_there(const struct uaio_page *page, const char *name);
 
 /* Return: the process id that text is; -1: it is none. */
 int uaio_pages_pid(const char *text);
+
+/*
+ * Ask the process to take the times of all requests during the next ns, rather than of
+ * some. Nothing happens if its page may not be written to.
+ */
+void uaio_page_time_all(const struct uaio_page *page, uint64_t ns);
 
 /* Return: nanoseconds. */
 uint64_t uaio_pages_ns(uint64_t cycles);

@@ -73,6 +73,8 @@ static void print_times(const struct uaio_page *page)
 		print_us(time->max);
 		puts("");
 	}
+	if (page->nr_sampled)
+		puts("  times: sampled 1 in 16");
 }
 
 /* Where those in flight are, if there are any. */
@@ -195,14 +197,6 @@ static void json_numbers(const char (*names)[UAIO_LIVE_NAME],
 		       numbers[i]);
 }
 
-static uint64_t nr_submits(const struct uaio_page *page)
-{
-	for (unsigned i = 0; i < page->identity.nr_times; i++)
-		if (!strcmp(page->names.times[i], "submit"))
-			return page->times[i].nr;
-	return 0;
-}
-
 static void print_json(const struct uaio_page *page)
 {
 	printf("{\"schema\": 2, \"pid\": %d, \"comm\": \"%s\", "
@@ -213,7 +207,7 @@ static void print_json(const struct uaio_page *page)
 	       ", \"peak_in_flight\": %" PRIu32
 	       ", \"now\": {\"executing\": %" PRIu64,
 	       page->pid, page->identity.comm, state_of(page),
-	       nr_contexts(page), nr_rings(page), nr_submits(page),
+	       nr_contexts(page), nr_rings(page), page->nr_submits,
 	       page->nr_accepted, page->nr_completed, page->gauges.nr_wakeups,
 	       page->gauges.nr_in_flight, page->gauges.peak_in_flight,
 	       page->nr_executing);
@@ -246,7 +240,7 @@ static void print_json(const struct uaio_page *page)
 		       i ? ", " : "", page->names.times[i], time->nr, time->p50,
 		       time->p99, time->p999, time->max);
 	}
-	puts("}}");
+	printf("}, \"sampled\": %" PRIu64 "}\n", page->nr_sampled);
 }
 
 /* for scrapers: OpenMetrics 1.0 */
@@ -320,6 +314,11 @@ static void each_completed(const struct uaio_page *page)
 	one_number(page, "completed_total", page->nr_completed);
 }
 
+static void each_sampled(const struct uaio_page *page)
+{
+	one_number(page, "sampled_calls_total", page->nr_sampled);
+}
+
 static void each_in_flight(const struct uaio_page *page)
 {
 	one_number(page, "in_flight", page->gauges.nr_in_flight);
@@ -366,8 +365,13 @@ static void print_metrics(const struct uaio_page *pages, unsigned nr,
 		  "Of the requests in flight, those that are there.",
 		  each_stay },
 		{ "threads", "gauge", "Threads of the library.", each_thread },
-		{ "time_seconds", "summary", "How long requests took.",
+		{ "time_seconds", "summary",
+		  "How long requests took; sampled 1 in 16 if "
+		  "uaio_sampled_calls_total is not 0.",
 		  each_time },
+		{ "sampled_calls", "counter",
+		  "Calls of which each stands for 16 in uaio_time_seconds.",
+		  each_sampled },
 	};
 
 	for (unsigned i = 0; i < sizeof(metrics) / sizeof(metrics[0]); i++) {

@@ -236,6 +236,7 @@ static void fill_row(const struct uaio_top *top, const struct uaio_page *page,
 	};
 	if (top->seconds == 0)
 		return;
+	ret->is_sampled = page->nr_sampled > before->nr_sampled;
 	ret->nr_accepted = grown(before->nr_accepted, page->nr_accepted);
 	ret->rate = (double)ret->nr_accepted / top->seconds;
 	ret->nr_inline = nr_of_way(before, page, "inline");
@@ -409,10 +410,14 @@ int uaio_top_sample(struct uaio_top *top)
 	top->rows = calloc(pages.nr + 1, sizeof(*top->rows));
 	if (!top->rows)
 		return -ENOMEM;
-	for (unsigned i = 0; i < pages.nr; i++)
-		if (is_wanted(top, pages.pages[i].pid))
-			fill_row(top, &pages.pages[i],
-				 &top->rows[top->nr_rows++]);
+	for (unsigned i = 0; i < pages.nr; i++) {
+		if (!is_wanted(top, pages.pages[i].pid))
+			continue;
+		fill_row(top, &pages.pages[i], &top->rows[top->nr_rows++]);
+		/* Until the interval ends, even if that takes twice the time. */
+		uaio_page_time_all(&pages.pages[i],
+				   (uint64_t)(2e9 * top->delay_s));
+	}
 	if (watch(top) < 0)
 		return -ENOMEM;
 	uaio_top_sort(top);
@@ -454,6 +459,7 @@ void uaio_top_head(const struct uaio_top *top, char ret_line[UAIO_TOP_LINE])
 {
 	uint64_t in_flight = 0, threads = 0;
 	double rate = 0;
+	bool is_sampled = false;
 	time_t now = time(NULL);
 	char clock[16] = "", interval[32] = "", traced[64] = "";
 	struct tm tm;
@@ -462,6 +468,7 @@ void uaio_top_head(const struct uaio_top *top, char ret_line[UAIO_TOP_LINE])
 		in_flight += top->rows[i].nr_in_flight;
 		threads += top->rows[i].nr_threads;
 		rate += top->rows[i].rate;
+		is_sampled |= top->rows[i].is_sampled;
 	}
 	if (localtime_r(&now, &tm))
 		(void)strftime(clock, sizeof(clock), "%H:%M:%S", &tm);
@@ -475,10 +482,10 @@ void uaio_top_head(const struct uaio_top *top, char ret_line[UAIO_TOP_LINE])
 			       uaio_watch_refused(top->watch));
 	(void)snprintf(ret_line, UAIO_TOP_LINE,
 		       "%s: %u process%s, %.0f requests/s, %" PRIu64
-		       " in flight, %" PRIu64 " thread%s%s%s",
+		       " in flight, %" PRIu64 " thread%s%s%s%s",
 		       clock, top->nr_rows, top->nr_rows == 1 ? "" : "es", rate,
 		       in_flight, threads, threads == 1 ? "" : "s", interval,
-		       traced);
+		       is_sampled ? "; times sampled 1 in 16" : "", traced);
 }
 
 const char *uaio_top_columns(const struct uaio_top *top)

@@ -94,7 +94,8 @@ struct uaio_top_row {
 	const char *comm; /* of the page */
 	uint64_t nr_doors, nr_accepted;
 	uint64_t nr_inline;
-	double rate; /* requests a second */
+	bool is_sampled; /* the times are those of 1 call in 16 */
+	double rate;     /* requests a second */
 	uint64_t nr_times, p50,
 		p99; /* of all the time they took; nanoseconds */
 	uint32_t nr_in_flight, nr_threads;

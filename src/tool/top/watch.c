@@ -128,6 +128,8 @@ static void count(const struct uaio_traced *traced, void *arg)
 	row->nr++;
 	row->nr_errors += record->res < 0;
 	row->bytes += moves_bytes(record) ? (uint64_t)record->res : 0;
+	if (!record->submitted)
+		return;
 	row->hist.buckets[uaio_hist_bucket(took)]++;
 	if (took > row->hist.max)
 		row->hist.max = took;

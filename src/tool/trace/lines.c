@@ -9,6 +9,7 @@
 
 enum {
 	DIGITS_MAX = 20, /* of 64 bits */
+	US_WIDTH = 11,   /* of a time in microseconds, with a blank before it */
 	NAME_MAX_BYTES = UAIO_TRACE_NAME_BYTES,
 	/* Nine numbers, four names of ours, which are shorter than 32, and the file. */
 	LINE_MAX_BYTES = 9 * DIGITS_MAX + 4 * 32 + NAME_MAX_BYTES,
@@ -134,8 +135,10 @@ static char *put_request(char *at, const struct uaio_traced *traced)
 	at = record->len ? put_number(at, record->len, 9)
 			 : put_right(at, "-", 9);
 	at = put_result(at, record->res);
-	at = put_us(at, uaio_traced_wait(traced));
-	at = put_us(at, uaio_traced_service(traced));
+	at = record->submitted ? put_us(at, uaio_traced_wait(traced))
+			       : put_right(at, "-", US_WIDTH);
+	at = record->submitted ? put_us(at, uaio_traced_service(traced))
+			       : put_right(at, "-", US_WIDTH);
 	*at++ = ' ';
 	return put_name(at, uaio_by_names[record->by % UAIO_NR_BYS], 6);
 }

@@ -198,7 +198,8 @@ static uint64_t take(struct uaio_trace_ring *ring, unsigned place,
 			.pid = load_relaxed(&lane->pid),
 			.tid = record.tid ? record.tid
 					  : load_relaxed(&lane->owner),
-			.submitted_ns = date(record.submitted),
+			.submitted_ns = date(record.submitted ? record.submitted
+							      : record.ended),
 			.started_ns = date(record.started),
 			.ended_ns = date(record.ended),
 		};

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+#include "req/sample.h"
+
+#include "live/live.h"
+#include "options/config.h"
+#include "req/stats.h"
+
+static_assert((UAIO_SAMPLE_EVERY & (UAIO_SAMPLE_EVERY - 1)) == 0 &&
+		      UAIO_SAMPLE_FIRST % UAIO_SAMPLE_EVERY == 0 &&
+		      UAIO_SAMPLE_FIRST <= UINT16_MAX,
+	      "runs are cut by a mask, and the first ones are whole");
+
+_Thread_local struct uaio_sampler uaio_sampler
+	__attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* Return: whether a tool asks for the times of all submissions. */
+static bool is_asked(void)
+{
+	const struct uaio_live_page *page = uaio_live_page();
+	/* relaxed: a tool writes it, and nothing else goes with it */
+	uint64_t until = page ? load_relaxed(&page->control.timed_until) : 0;
+
+	return unlikely(until) && uaio_cycles() < until;
+}
+
+static bool times_all(const struct uaio_live_block *block)
+{
+	return uaio_config.has_report || uaio_stats_is_traced(block) ||
+	       uaio_sampler.nr_first < UAIO_SAMPLE_FIRST || is_asked();
+}
+
+/* A linear congruential generator, whose upper bits are used. */
+static uint32_t draw(struct uaio_sampler *sampler)
+{
+	if (!sampler->random)
+		sampler->random = (uint32_t)uaio_cycles() | 1;
+	sampler->random = sampler->random * 1664525 + 1013904223;
+	return sampler->random >> 16 & (UAIO_SAMPLE_EVERY - 1);
+}
+
+static void time_this(struct uaio_live_block *block, uint32_t nr_after)
+{
+	uaio_sampler.is_due = false;
+	uaio_sampler.weight = UAIO_SAMPLE_EVERY;
+	uaio_sampler.nr_left = nr_after;
+	uaio_stats_add(block, &block->nr_sampled, 1);
+}
+
+/* The current submission is the first of a run, or the one of its run to be timed. */
+void uaio_sample_draw(struct uaio_live_block *block)
+{
+	struct uaio_sampler *sampler = &uaio_sampler;
+	uint32_t nr_before;
+
+	if (times_all(block)) {
+		sampler->is_due = false;
+		sampler->weight = sampler->next = 1;
+		sampler->nr_left = UAIO_SAMPLE_EVERY - 1;
+		if (sampler->nr_first < UAIO_SAMPLE_FIRST)
+			sampler->nr_first += UAIO_SAMPLE_EVERY;
+		return;
+	}
+	sampler->next = 0;
+	if (sampler->is_due) {
+		time_this(block, sampler->nr_after);
+		return;
+	}
+	nr_before = draw(sampler);
+	if (!nr_before) {
+		time_this(block, UAIO_SAMPLE_EVERY - 1);
+		return;
+	}
+	sampler->is_due = true;
+	sampler->nr_after = (uint8_t)(UAIO_SAMPLE_EVERY - 1 - nr_before);
+	sampler->weight = 0;
+	sampler->nr_left = nr_before - 1;
+}
