@@ -9,6 +9,7 @@ root, under a limit that is common. SCENARIO:
     refused     without the library: PostgreSQL says why it does not start
     usual       under 8 MiB, most rings are the kernel's and the rest the library's
     small       under 256 KiB, nearly all are the library's
+    checked     with a tenth of the connections, all are the library's; for checked.py
 
 What is in the tables is known by sums. PostgreSQL is of a newer Debian, in a root of
 its own (tools/fetch-postgresql), and has a mount and process namespace of its own.
@@ -27,13 +28,17 @@ sys.dont_write_bytecode = True  # leave the source tree clean
 import sandbox  # noqa: E402
 
 KIB = 1 << 10
-LIMITS = {"refused": 8192 * KIB, "usual": 8192 * KIB, "small": 256 * KIB}
+LIMITS = {"refused": 8192 * KIB, "usual": 8192 * KIB, "small": 256 * KIB,
+          "checked": 256 * KIB}
 BIN = "/usr/lib/postgresql/18/bin/"
 FOLDER = "/srv"
-LIBRARY = f"{FOLDER}/libuaio.so.0"
+LIBRARY = "libuaio.so.0"
+CHECK = "libuaio-check.so"  # it is loaded before the other, as `uaio check` does
+REPORTS = f"{FOLDER}/reports"
 DEADLINE = 300
-CONNECTIONS = 1000
-CLIENTS = 950  # a few are reserved
+SCENARIO = sys.argv[2] if len(sys.argv) > 2 else None
+CONNECTIONS = 100 if SCENARIO == "checked" else 1000
+CLIENTS = CONNECTIONS * 95 // 100  # a few are reserved
 # A transaction fails if all buffers are pinned: each may have an index, a table, its
 # map and another version of its row pinned at once.
 PINNED_MAX = 8 * CONNECTIONS
@@ -77,13 +82,17 @@ class Server:
         for folder in "/proc", "/dev":
             self.bind(folder, folder)
         self.bind(work, FOLDER)
-        shutil.copy(os.path.join(box.build, "libuaio.so.0"), work)
+        for library in (LIBRARY, CHECK):
+            shutil.copy(os.path.join(box.build, library), work)
+        if SCENARIO == "checked":
+            box.folder("work/reports")
+            self.bind(os.environ["UAIO_CHECK"], REPORTS)
         passwd = os.path.join(box.dir, "passwd")
         with open(passwd, "w") as file:
             file.write(f"postgres:x:{self.user}:{self.user}::{FOLDER}:/bin/sh\n")
         self.bind(passwd, "/etc/passwd")
         os.chown(work, self.user, self.user)
-        for path in box.dir, passwd, os.path.join(work, "libuaio.so.0"):
+        for path in box.dir, passwd, *(os.path.join(work, each) for each in (LIBRARY, CHECK)):
             os.chmod(path, 0o755)
         self.data = os.path.join(work, "data")
         self.child = None
@@ -224,12 +233,16 @@ def main():
         if server.start() or REFUSED not in server.said():
             raise Failed(server.said())
         return 0
-    env = {"LD_PRELOAD": LIBRARY, "UAIO_STATS": "1"}
+    env = {"LD_PRELOAD": f"{FOLDER}/{LIBRARY}", "UAIO_STATS": "1"}
+    if scenario == "checked":
+        env = {"LD_PRELOAD": f"{FOLDER}/{CHECK}:{FOLDER}/{LIBRARY}", "UAIO_STATS": "1",
+               "UAIO_CHECK": REPORTS, "UAIO_URING": "always"}
     if not server.start(env):
         raise Failed(server.said())
     use(server)
     server.stop()
-    check_report(server, scenario == "small")
+    if scenario != "checked":
+        check_report(server, scenario == "small")
     return 0
 
 

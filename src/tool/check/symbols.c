@@ -225,6 +225,7 @@ static bool is_of_sanitizer(const struct uaio_check_frame *frame)
 {
 	static const char *const beginnings[] = {
 		"__sanitizer::", "__interceptor_", "___interceptor_",
+		"__asan::",      "__msan::",       "__tsan::",
 		"libasan.",      "libtsan.",       "libclang_rt.",
 	};
 	const char *function = frame->nr_lines ? frame->lines[0].function
