@@ -181,7 +181,7 @@ static int attach_locked(struct uaio_native *native, struct uaio_group *group)
 	if (load_relaxed(&group->native))
 		return -EEXIST;
 	ret = uaio_poller_ctl(&group->ready.poller, EPOLL_CTL_ADD,
-			      native->event_fd, EPOLLIN, 0);
+			      native->event_fd, EPOLLIN, UAIO_POLLER_NOBODYS);
 	if (ret < 0)
 		return ret;
 	native->group = group;

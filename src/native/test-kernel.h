@@ -63,6 +63,7 @@ static struct {
 	unsigned nr_setups, nr_submits, nr_destroys;
 	unsigned nr_sizes; /* atomic: how often the file's size was asked for */
 	unsigned nr_times; /* atomic: the same of its times */
+	unsigned nr_vain;  /* atomic: reads of an eventfd that found nothing */
 } kernel;
 
 static struct {
@@ -197,6 +198,14 @@ static inline bool play(long nr, const long args[6], long *ret_res)
 	}
 	if (nr == SYS_statx && args[0] == test.direct)
 		add_relaxed(&kernel.nr_sizes, 1);
+	if (nr == SYS_read && args[2] == sizeof(uint64_t)) {
+		*ret_res = syscall(SYS_read, args[0], args[1], args[2]);
+		if (*ret_res < 0)
+			*ret_res = -errno;
+		if (*ret_res == -EAGAIN)
+			add_relaxed(&kernel.nr_vain, 1);
+		return true;
+	}
 	if (nr == SYS_fstat && args[0] == test.direct)
 		add_relaxed(&kernel.nr_times, 1);
 	if (nr == SYS_epoll_ctl && kernel.unwatchable &&

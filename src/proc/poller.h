@@ -61,6 +61,13 @@ struct uaio_poller {
 };
 
 /*
+ * Data of events. 0: of the poller's own eventfd, which ends a wait. Otherwise the lower
+ * bits are a pointer; those of UAIO_POLLER_NOBODYS are 0, as its events only wake.
+ */
+enum { UAIO_POLLER_POINTER_BITS = 48 };
+#define UAIO_POLLER_NOBODYS (1ull << UAIO_POLLER_POINTER_BITS)
+
+/*
  * Called each time the engine starts, also in a child of fork(): no poller is
  * open.
  */

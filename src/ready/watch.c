@@ -29,18 +29,16 @@ void uaio_watches_init(void)
  * The memory of watches keeps its type, and an event may come late: so the data
  * of an event says which generation of the memory is meant.
  */
-enum { POINTER_BITS = 48 };
-
 uint64_t uaio_watch_data(const struct uaio_watch *watch)
 {
 	return (uintptr_t)watch | (uint64_t)load_relaxed(&watch->generation)
-					  << POINTER_BITS;
+					  << UAIO_POLLER_POINTER_BITS;
 }
 
 struct uaio_watch *uaio_watch_of_data(uint64_t data)
 {
 	return (struct uaio_watch *)(uintptr_t)(data &
-						((1ull << POINTER_BITS) - 1));
+						(UAIO_POLLER_NOBODYS - 1));
 }
 
 /* What the epoll said of the watch before is void. The locks of both are held. */
