@@ -164,6 +164,8 @@ struct uaio_file {
 	 * have reported, and nr_edges before the first.
 	 */
 	uint32_t told_by_any, told_of_by_all, told_after;
+	/* EPOLL*: what any poll waits for that was parked since there was none. */
+	uint32_t polled;
 	bool is_unpollable; /* epoll refuses such files */
 };
 

@@ -246,6 +246,20 @@ static void note_parked_locked(struct uaio_req *req, enum uaio_waitq_id id,
 		uaio_watch_freshen(watch, 1u << id, is_untried);
 }
 
+/*
+ * A poll is about to be parked. A thread that arms goes by what is noted here: going
+ * through all polls of the file would take long where there are thousands.
+ */
+static void note_polled_locked(struct uaio_req *req,
+			       const struct uaio_waitq *waitq)
+{
+	struct uaio_file *file = req->file;
+
+	if (list_is_empty(&waitq->parked))
+		file->polled = 0;
+	file->polled |= events_of(req, UAIO_WAITQ_POLL);
+}
+
 bool uaio_ready_park(struct uaio_req *req, enum uaio_req_state from)
 {
 	struct uaio_group *group = req->group;
@@ -267,6 +281,8 @@ bool uaio_ready_park(struct uaio_req *req, enum uaio_req_state from)
 	/* [step: PARK] */
 	parks = !load_seq_cst(&group->ready.is_closing);
 	if (parks) {
+		if (id == UAIO_WAITQ_POLL)
+			note_polled_locked(req, waitq);
 		was_idle = list_is_empty(&waitq->parked) && !waitq->is_running;
 		list_add_tail(&waitq->parked, &req->link);
 		/* relaxed: submitters peek at their own file's */

@@ -236,20 +236,11 @@ void uaio_watches_leave(struct uaio_group *group)
  * Arming
  */
 
-static uint32_t wanted_of(const struct uaio_waitq *waitq)
-{
-	uint32_t events = 0;
-
-	list_for_each (pos, &waitq->parked)
-		events |= uaio_ready_events_of(
-			container_of(pos, struct uaio_req, link));
-	return events;
-}
-
 static uint32_t events_wanted_locked(const struct uaio_file *file)
 {
 	const struct uaio_waitq *waitqs = file->waitqs;
-	uint32_t events = wanted_of(&waitqs[UAIO_WAITQ_POLL]);
+	bool is_polled = !list_is_empty(&waitqs[UAIO_WAITQ_POLL].parked);
+	uint32_t events = is_polled ? file->polled : 0;
 
 	if (!list_is_empty(&waitqs[UAIO_WAITQ_READ].parked))
 		events |= EPOLLIN;
@@ -258,7 +249,7 @@ static uint32_t events_wanted_locked(const struct uaio_file *file)
 	if (unlikely(!list_is_empty(&waitqs[UAIO_WAITQ_ERRORS].parked)))
 		events |= EPOLLERR;
 	/* Polls for errors and hang-ups alone need it in the epoll, too. */
-	if (!events && !list_is_empty(&waitqs[UAIO_WAITQ_POLL].parked))
+	if (!events && is_polled)
 		events = EPOLLERR;
 	return events;
 }
