@@ -37,7 +37,8 @@
 /* Which requests of a group are to be cancelled. */
 struct aim {
 	bool (*is_meant)(const struct uaio_req *req, const struct aim *aim);
-	uint64_t key;
+	enum uaio_index_by by; /* what those that are meant have in common */
+	uint64_t key;          /* what that is, unless they have nothing */
 	const struct uaio_file *file;        /* borrows */
 	const struct uaio_cancel_aim *doors; /* borrows */
 	bool is_one; /* only the oldest that is pending */
@@ -127,9 +128,10 @@ static enum uaio_cancel take_locked(struct uaio_req *req, struct haul *haul)
 static void take_one_locked(struct uaio_group *group, const struct aim *aim,
 			    struct haul *haul)
 {
-	list_for_each (pos, &group->requests) {
-		struct uaio_req *req =
-			container_of(pos, struct uaio_req, in_group);
+	struct uaio_search search = uaio_index_search(group, aim->by, aim->key);
+
+	list_for_each (pos, search.head) {
+		struct uaio_req *req = uaio_search_at(&search, pos);
 		enum uaio_cancel ret;
 
 		if (!aim->is_meant(req, aim))
@@ -146,11 +148,11 @@ static void take_one_locked(struct uaio_group *group, const struct aim *aim,
 static void take_all_locked(struct uaio_group *group, const struct aim *aim,
 			    struct haul *haul)
 {
-	struct list *head = &group->requests;
+	struct uaio_search search = uaio_index_search(group, aim->by, aim->key);
 
-	for (struct list *pos = head->prev; pos != head; pos = pos->prev) {
-		struct uaio_req *req =
-			container_of(pos, struct uaio_req, in_group);
+	for (struct list *pos = search.head->prev; pos != search.head;
+	     pos = pos->prev) {
+		struct uaio_req *req = uaio_search_at(&search, pos);
 
 		if (aim->is_meant(req, aim) &&
 		    take_locked(req, haul) == UAIO_CANCEL_TAKEN)
@@ -239,6 +241,7 @@ int uaio_queue_cancel_one(struct uaio_queue *queue, uint64_t key)
 {
 	const struct aim aim = {
 		.is_meant = is_key,
+		.by = UAIO_INDEX_KEY,
 		.key = key,
 		.is_one = true,
 	};
@@ -250,7 +253,7 @@ int uaio_queue_cancel_one(struct uaio_queue *queue, uint64_t key)
 
 int uaio_queue_cancel_fd(struct uaio_queue *queue, int fd)
 {
-	struct aim aim = { .is_meant = is_on_file };
+	struct aim aim = { .is_meant = is_on_file, .by = UAIO_INDEX_FILE };
 	struct uaio_file *file = NULL;
 	struct haul haul;
 
@@ -262,6 +265,8 @@ int uaio_queue_cancel_fd(struct uaio_queue *queue, int fd)
 	if (uaio_file_find(fd) && uaio_file_get(fd, &file) < 0)
 		file = NULL;
 	aim.file = file;
+	if (file)
+		aim.key = uaio_index_key_of(file);
 	collect(&queue->group, &aim, &haul);
 	if (file)
 		uaio_file_put(file);
@@ -271,7 +276,12 @@ int uaio_queue_cancel_fd(struct uaio_queue *queue, int fd)
 
 int uaio_queue_cancel_file(struct uaio_queue *queue, struct uaio_file *file)
 {
-	const struct aim aim = { .is_meant = is_on_file, .file = file };
+	const struct aim aim = {
+		.is_meant = is_on_file,
+		.by = UAIO_INDEX_FILE,
+		.key = uaio_index_key_of(file),
+		.file = file,
+	};
 	struct haul haul;
 
 	cancel(&queue->group, &aim, &haul);
@@ -293,6 +303,8 @@ int uaio_queue_cancel_meant(struct uaio_queue *queue,
 {
 	const struct aim aim = {
 		.is_meant = is_meant_by_door,
+		.by = doors->by,
+		.key = doors->key,
 		.doors = doors,
 		.is_one = doors->is_one,
 	};

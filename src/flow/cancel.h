@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "req/index.h"
 
 struct uaio_file;
 struct uaio_group;
@@ -53,6 +54,12 @@ struct uaio_cancel_aim {
 	bool (*is_meant)(const struct uaio_cancel_aim *aim,
 			 const struct uaio_sqe *sqe,
 			 const struct uaio_file *file);
+	/*
+	 * By what the requests that are meant can be found, if they have that in common:
+	 * is_meant is not called for all others. UAIO_INDEX_NONE: it is called for all.
+	 */
+	enum uaio_index_by by;
+	uint64_t key;
 	bool is_one; /* only the oldest that can be cancelled */
 	/*
 	 * Borrows; or NULL. What is cancelled is added there, and the caller completes

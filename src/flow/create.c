@@ -20,12 +20,14 @@ static struct uaio_slab slab; /* of requests */
 void uaio_req_init_slab(void)
 {
 	uaio_slab_init(&slab, sizeof(struct uaio_req), 65536);
+	uaio_indexes_init();
 }
 
 void uaio_group_init(struct uaio_group *group)
 {
 	list_init(&group->requests);
 	group->free = NULL;
+	group->index = NULL;
 	uaio_drain_init_group(group);
 	uaio_ready_init_group(group);
 	uaio_page_init_group(group);
@@ -156,6 +158,8 @@ create(struct uaio_group *group, const struct uaio_sqe *sqe,
 		req->since = uaio_former_now();
 		uaio_req_move(req, UAIO_REQ_FREE, UAIO_REQ_PREPPED);
 		list_add_tail(&group->requests, &req->in_group);
+		if (unlikely(group->index))
+			uaio_index_add(req);
 		group->nr_made++;
 		if (uaio_req_delays_exit(req))
 			uaio_gate_delay();
@@ -216,6 +220,8 @@ void uaio_req_leave_locked(struct uaio_req *req, bool is_reusable)
 	uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_FREE);
 	uaio_wq_delist(req->work.crew);
 	list_remove(&req->in_group);
+	if (unlikely(group->index))
+		uaio_index_remove(req);
 	if (is_reusable) {
 		req->next_free = group->free;
 		group->free = req;

@@ -34,7 +34,7 @@ static void let_go(struct uaio_req *req, struct uaio_worker *worker,
 	if (is_write)
 		uaio_order_leave(req, ret_startable);
 	uaio_lock(&req->group->lock, UAIO_RANK_GROUP);
-	req->file = NULL;
+	uaio_index_change_file(req, NULL);
 	uaio_unlock(&req->group->lock, UAIO_RANK_GROUP);
 	if (file)
 		uaio_file_put(file);

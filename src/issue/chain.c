@@ -93,7 +93,7 @@ static int attach(struct uaio_req *req)
 	if (req->sqe.is_fixed)
 		req->sqe.fd = uaio_file_use(file);
 	uaio_lock(&req->group->lock, UAIO_RANK_GROUP);
-	req->file = file;
+	uaio_index_change_file(req, file);
 	uaio_unlock(&req->group->lock, UAIO_RANK_GROUP);
 	name(req);
 	if (uaio_req_delays_exit(req))

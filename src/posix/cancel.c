@@ -57,6 +57,8 @@ static int cancel_file(struct target *target, int fd)
 	if (ret < 0)
 		return ret == -ENOMEM ? -EAGAIN : ret;
 	target->file = file;
+	target->aim.by = UAIO_INDEX_FILE;
+	target->aim.key = uaio_index_key_of(file);
 	ret = (int)cancel(target);
 	uaio_file_put(file);
 	return ret;
@@ -65,7 +67,10 @@ static int cancel_file(struct target *target, int fd)
 int uaio_posix_cancel(int fd, struct aiocb *aiocb)
 {
 	struct target target = {
-		.aim = { .is_meant = is_meant, .is_one = aiocb != NULL },
+		.aim = { .is_meant = is_meant,
+			 .by = UAIO_INDEX_KEY,
+			 .key = (uintptr_t)aiocb,
+			 .is_one = aiocb != NULL },
 		.aiocb = aiocb,
 	};
 	int ret;

@@ -346,13 +346,14 @@ int uaio_timer_change(struct uaio_queue *queue,
 {
 	struct uaio_group *group = &queue->group;
 	int64_t now = uaio_now_ns();
+	struct uaio_search search;
 	bool is_first = false;
 	int ret = -ENOENT;
 
 	uaio_lock(&group->lock, UAIO_RANK_GROUP);
-	list_for_each (pos, &group->requests) {
-		struct uaio_req *req =
-			container_of(pos, struct uaio_req, in_group);
+	search = uaio_index_search(group, UAIO_INDEX_DATA, aim->data);
+	list_for_each (pos, search.head) {
+		struct uaio_req *req = uaio_search_at(&search, pos);
 
 		if (uaio_optab[req->sqe.op].class != UAIO_CLASS_TIMER ||
 		    uaio_req_state(req) == UAIO_REQ_HELD || req->late.held ||

@@ -74,6 +74,7 @@ enum uaio_cancel uaio_timer_cancel(struct uaio_req *req,
 struct uaio_timer_aim {
 	bool (*is_meant)(const struct uaio_timer_aim *aim,
 			 const struct uaio_sqe *sqe);
+	uint64_t data; /* that of the timers that are meant */
 	int64_t time_ns;
 	bool is_absolute;
 };

@@ -38,6 +38,7 @@
 #include "req/sink.h"
 
 struct uaio_group;
+struct uaio_index;
 struct uaio_native;
 struct uaio_req;
 struct uaio_waiter;
@@ -135,8 +136,9 @@ struct uaio_group {
 	/* under lock */
 	uint32_t nr_made; /* requests, ever: compared with nr_queued */
 	struct list requests;
-	struct uaio_req *free; /* owns */
-	uint32_t drained;      /* atomic; drain.c: 0 if nothing is drained */
+	struct uaio_req *free;    /* owns */
+	struct uaio_index *index; /* owns: see index.h; or NULL */
+	uint32_t drained;         /* atomic; drain.c: 0 if nothing is drained */
 	struct list held; /* by link: chains that a drain holds, in order */
 
 	struct uaio_ready ready;

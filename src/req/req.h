@@ -90,6 +90,7 @@
 #include "file/file.h"
 #include "op/op.h"
 #include "proc/former.h"
+#include "req/index.h"
 #include "req/place.h"
 #include "req/stats.h"
 
@@ -222,6 +223,7 @@ struct uaio_req {
 	struct uaio_device *device; /* the one it reads pages of, or NULL */
 	struct list in_paged;       /* of its group, under page.c's lock */
 	struct list in_order;       /* under the inode's lock */
+	struct list in_index[UAIO_NR_INDEXES]; /* index.h; under the group's */
 	union {
 		struct uaio_range range;   /* see place.h */
 		struct heap_node in_timed; /* PARKED or TIMED, if until_ns */

@@ -87,6 +87,14 @@ struct by_client {
 	bool *sleeps; /* whether the last that was meant does (op.h) */
 };
 
+static bool is_by_data(const struct uaio_uring_aim *what)
+{
+	return what->flags & IORING_ASYNC_CANCEL_USERDATA ||
+	       !(what->flags &
+		 (IORING_ASYNC_CANCEL_FD | IORING_ASYNC_CANCEL_OP |
+		  IORING_ASYNC_CANCEL_ANY));
+}
+
 /* The queue's lock is held. */
 static bool is_meant(const struct uaio_cancel_aim *aim,
 		     const struct uaio_sqe *sqe, const struct uaio_file *file)
@@ -94,10 +102,6 @@ static bool is_meant(const struct uaio_cancel_aim *aim,
 	const struct by_client *client =
 		container_of(aim, const struct by_client, aim);
 	const struct uaio_uring_aim *what = client->what;
-	bool by_data = what->flags & IORING_ASYNC_CANCEL_USERDATA ||
-		       !(what->flags &
-			 (IORING_ASYNC_CANCEL_FD | IORING_ASYNC_CANCEL_OP |
-			  IORING_ASYNC_CANCEL_ANY));
 	bool is_it;
 
 	/* A linked timeout ends with its request. */
@@ -108,7 +112,7 @@ static bool is_meant(const struct uaio_cancel_aim *aim,
 		return false;
 	if (what->flags & IORING_ASYNC_CANCEL_OP && sqe->key != what->opcode)
 		return false;
-	if (by_data && sqe->data != what->user_data)
+	if (is_by_data(what) && sqe->data != what->user_data)
 		return false;
 	/* The last, because it may take a system call. */
 	is_it = !(what->flags & IORING_ASYNC_CANCEL_FD) ||
@@ -175,6 +179,20 @@ static struct uaio_cancelled *complete_later(uint64_t own_word)
 	return &note->change.later;
 }
 
+/* Say by what the requests that the client means can be found. */
+static void find_by(struct by_client *client)
+{
+	if (is_by_data(client->what)) {
+		client->aim.by = UAIO_INDEX_DATA;
+		client->aim.key = client->what->user_data;
+	} else if (client->file) {
+		client->aim.by = UAIO_INDEX_FILE;
+		client->aim.key = uaio_index_key_of(client->file);
+	} else {
+		client->aim.by = UAIO_INDEX_NONE;
+	}
+}
+
 /* own_word: of the request that asks; 0: it is a call. */
 static int cancel(struct uaio_uring *ring, const struct uaio_uring_aim *aim,
 		  uint64_t own_word, int op)
@@ -196,6 +214,7 @@ static int cancel(struct uaio_uring *ring, const struct uaio_uring_aim *aim,
 	if (ret < 0)
 		return ret;
 	client.file = file;
+	find_by(&client);
 	client.aim.ret_later = complete_later(own_word);
 	ret = uaio_queue_cancel_meant(&ring->queue, &client.aim, &nr_others);
 	if (file)

@@ -148,7 +148,10 @@ int uaio_uring_update_poll(struct uaio_uring *ring,
 {
 	struct found found = { .file = NULL };
 	const struct by_update update = {
-		.aim = { .is_meant = is_poll, .is_one = true },
+		.aim = { .is_meant = is_poll,
+			 .by = UAIO_INDEX_DATA,
+			 .key = change->aim.user_data,
+			 .is_one = true },
 		.ring = ring,
 		.user_data = change->aim.user_data,
 		.found = &found,

@@ -249,7 +249,6 @@ int uaio_uring_prep_timeout_remove(struct uaio_uring_entry *entry)
 struct by_time {
 	struct uaio_timer_aim aim;
 	struct uaio_uring *ring;
-	uint64_t user_data;
 	bool is_linked;
 };
 
@@ -260,7 +259,7 @@ static bool is_timeout(const struct uaio_timer_aim *aim,
 	const struct by_time *by = container_of(aim, const struct by_time, aim);
 	struct uaio_uring_timeout *timeout;
 
-	if (sqe->data != by->user_data ||
+	if (sqe->data != aim->data ||
 	    (sqe->op == UAIO_OP_LINK_TIMER) != by->is_linked)
 		return false;
 	/* From now on it ends by its time only. */
@@ -275,11 +274,11 @@ int uaio_uring_update_timeout(struct uaio_uring *ring,
 {
 	const struct by_time by = {
 		.aim = { .is_meant = is_timeout,
+			 .data = change->aim.user_data,
 			 .time_ns = change->time_ns,
 			 .is_absolute =
 				 change->aim.flags & IORING_TIMEOUT_ABS },
 		.ring = ring,
-		.user_data = change->aim.user_data,
 		.is_linked = change->aim.flags & IORING_LINK_TIMEOUT_UPDATE,
 	};
 

@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Requests are found among thousands by looking at a few, and those are found that would
+ * be without an index.
+ */
+#undef NDEBUG
+#define RING_ENTRIES 4096
+#include <fcntl.h>
+#include <sys/syscall.h>
+
+#include "req/index.h"
+#include "req/queue.h"
+#include "req/req.h"
+#include "uring/test-uring.h"
+
+enum { MANY = 3000, SEARCHES = 48, OTHER = 1 << 20, ANSWER = 1 << 30 };
+
+static int pipes[3][2]; /* all empty */
+
+static int open_all(void **state)
+{
+	int ret = start(state);
+
+	for (unsigned i = 0; i < NR_ELEMENTS(pipes); i++)
+		ret |= pipe2(pipes[i], O_CLOEXEC);
+	return ret;
+}
+
+static int close_all(void **state)
+{
+	for (unsigned i = 0; i < NR_ELEMENTS(pipes); i++) {
+		unit_close(pipes[i][0]);
+		unit_close(pipes[i][1]);
+	}
+	return stop(state);
+}
+
+#define INDEX_TEST(function) \
+	cmocka_unit_test_setup_teardown(function, open_all, close_all)
+
+static struct uaio_group *group(void)
+{
+	return &uaio_uring_find((uint32_t)client.fd)->queue.group;
+}
+
+static void put_poll(int pipe, uint64_t user_data)
+{
+	put(&client, IORING_OP_POLL_ADD, pipes[pipe][0], user_data)
+		->poll32_events = POLLIN;
+}
+
+/* Polls of the third pipe: from OTHER on. */
+static void add_others(unsigned nr)
+{
+	for (unsigned i = 0; i < nr; i++)
+		put_poll(2, OTHER + i);
+	submit(&client, 0);
+}
+
+static struct io_uring_sqe *put_search(uint8_t opcode, uint64_t user_data)
+{
+	struct io_uring_sqe *sqe = put(&client, opcode, -1, ANSWER);
+
+	sqe->addr = user_data;
+	return sqe;
+}
+
+static void cancel_all(void)
+{
+	put_search(IORING_OP_ASYNC_CANCEL, 0)->cancel_flags =
+		IORING_ASYNC_CANCEL_ANY;
+	submit(&client, 1);
+	while (unread(&client))
+		(void)get(&client);
+	assert_true(list_is_empty(&group()->requests));
+}
+
+/* Submit a search, which has this result; *ret: what it has cancelled, if that is one. */
+static void assert_found(int32_t res, struct io_uring_cqe *ret)
+{
+	bool is_answered = false;
+
+	submit(&client, 1);
+	while (unread(&client)) {
+		struct io_uring_cqe cqe = get(&client);
+
+		if (cqe.user_data != ANSWER) {
+			*ret = cqe;
+			continue;
+		}
+		assert_int_equal(cqe.res, res);
+		is_answered = true;
+	}
+	assert_true(is_answered);
+}
+
+static uint64_t nr_looked(void)
+{
+	return load_relaxed(&uaio_index_nr_looked);
+}
+
+/*
+ * What is searched
+ */
+
+static void put_timeout(uint64_t user_data)
+{
+	static struct __kernel_timespec hour = { .tv_sec = 3600 };
+	struct io_uring_sqe *sqe =
+		put(&client, IORING_OP_TIMEOUT, -1, user_data);
+
+	sqe->addr = (uintptr_t)&hour;
+	sqe->len = 1;
+}
+
+static void search_to_cancel(uint64_t user_data)
+{
+	put_search(IORING_OP_ASYNC_CANCEL, user_data);
+}
+
+static void search_to_remove(uint64_t user_data)
+{
+	put_search(IORING_OP_POLL_REMOVE, user_data);
+}
+
+static void search_to_update(uint64_t user_data)
+{
+	struct io_uring_sqe *sqe = put_search(IORING_OP_POLL_REMOVE, user_data);
+
+	sqe->len = IORING_POLL_UPDATE_EVENTS;
+	sqe->poll32_events = POLLIN | POLLPRI;
+}
+
+static void search_to_end_timeout(uint64_t user_data)
+{
+	put_search(IORING_OP_TIMEOUT_REMOVE, user_data);
+}
+
+static void search_to_change_timeout(uint64_t user_data)
+{
+	static struct __kernel_timespec day = { .tv_sec = 24 * 3600 };
+	struct io_uring_sqe *sqe =
+		put_search(IORING_OP_TIMEOUT_REMOVE, user_data);
+
+	sqe->timeout_flags = IORING_TIMEOUT_UPDATE;
+	sqe->off = (uintptr_t)&day;
+}
+
+static const struct {
+	void (*search)(uint64_t user_data);
+	bool is_of_timeouts;
+} kinds[] = {
+	{ search_to_cancel, false },        { search_to_remove, false },
+	{ search_to_update, false },        { search_to_end_timeout, true },
+	{ search_to_change_timeout, true },
+};
+
+/* Return: which of nr requests is searched next: new ones, old ones, and others. */
+static unsigned nth_of(unsigned i, unsigned nr)
+{
+	switch (i % 3) {
+	case 0: return nr - 1 - i;
+	case 1: return i;
+	default: return nr / 2 + i;
+	}
+}
+
+static void a_search_looks_at_few_of_many(void **state)
+{
+	static const unsigned sizes[] = { 200, MANY };
+	struct io_uring_cqe found;
+
+	(void)state;
+	for (unsigned kind = 0; kind < NR_ELEMENTS(kinds); kind++)
+		for (unsigned s = 0; s < NR_ELEMENTS(sizes); s++) {
+			uint64_t before;
+
+			for (unsigned i = 0; i < sizes[s]; i++)
+				if (kinds[kind].is_of_timeouts)
+					put_timeout(OTHER + i);
+				else
+					put_poll(2, OTHER + i);
+			submit(&client, 0);
+			before = nr_looked();
+			for (unsigned i = 0; i < SEARCHES; i++) {
+				kinds[kind].search(OTHER + nth_of(i, sizes[s]));
+				assert_found(0, &found);
+			}
+			assert_in_range(nr_looked() - before, SEARCHES,
+					8 * SEARCHES);
+			cancel_all();
+		}
+}
+
+static void a_search_by_descriptor_looks_at_few_of_many(void **state)
+{
+	enum { NR = 200 };
+	struct io_uring_cqe found;
+	uint64_t before;
+	int fds[NR][2];
+
+	(void)state;
+	for (unsigned i = 0; i < NR; i++) {
+		assert_int_equal(pipe2(fds[i], O_CLOEXEC), 0);
+		put(&client, IORING_OP_POLL_ADD, fds[i][0], OTHER + i)
+			->poll32_events = POLLIN;
+	}
+	submit(&client, 0);
+	before = nr_looked();
+	for (unsigned i = 0; i < SEARCHES; i++) {
+		struct io_uring_sqe *sqe =
+			put_search(IORING_OP_ASYNC_CANCEL, 0);
+
+		sqe->fd = fds[nth_of(i, NR)][0];
+		sqe->cancel_flags = IORING_ASYNC_CANCEL_FD;
+		assert_found(0, &found);
+		assert_int_equal(found.user_data, OTHER + nth_of(i, NR));
+	}
+	assert_in_range(nr_looked() - before, SEARCHES, 8 * SEARCHES);
+	cancel_all();
+	for (unsigned i = 0; i < NR; i++) {
+		unit_close(fds[i][0]);
+		unit_close(fds[i][1]);
+	}
+}
+
+static void an_added_request_moves_few(void **state)
+{
+	struct io_uring_cqe found;
+
+	(void)state;
+	add_others(UAIO_INDEX_MIN + 1);
+	search_to_cancel(OTHER);
+	assert_found(0, &found);
+	for (unsigned i = 1000; i < MANY; i++) {
+		uint64_t before = load_relaxed(&uaio_index_nr_moved);
+
+		put_poll(2, OTHER + i);
+		submit(&client, 0);
+		assert_in_range(load_relaxed(&uaio_index_nr_moved) - before, 0,
+				16);
+	}
+	/* It was needed. */
+	assert_true(load_relaxed(&uaio_index_nr_moved) > 1000);
+}
+
+/*
+ * Which request is found
+ */
+
+static bool refuse_memory(long nr, const long args[6], long *ret_res)
+{
+	(void)args;
+	*ret_res = -ENOMEM;
+	return nr == SYS_mmap;
+}
+
+static void write_to(int pipe)
+{
+	char byte = 0;
+
+	assert_int_equal(write(pipes[pipe][1], &byte, 1), 1);
+}
+
+static void empty(int pipe)
+{
+	char byte;
+
+	assert_int_equal(read(pipes[pipe][0], &byte, 1), 1);
+}
+
+enum { PAIRS = 8 };
+
+/* Polls with the same user_data, of which those of the first pipe are older. */
+static void add_pairs(void)
+{
+	for (unsigned i = 0; i < 2 * PAIRS; i++)
+		put_poll(i / PAIRS, 1 + i % PAIRS);
+	submit(&client, 0);
+}
+
+static void assert_older_are_found(void)
+{
+	struct io_uring_cqe found;
+
+	for (unsigned i = 1; i <= PAIRS; i++) {
+		search_to_cancel(i);
+		assert_found(0, &found);
+		assert_cqe(&found, i, -ECANCELED, 0);
+	}
+	write_to(0);
+	assert_none(&client);
+	write_to(1);
+	for (unsigned i = 1; i <= PAIRS; i++)
+		assert_got(&client, i, POLLIN);
+	empty(0);
+	empty(1);
+}
+
+static void the_oldest_is_found_first(void **state)
+{
+	(void)state;
+	for (unsigned nr = 0; nr <= 400; nr += 200) {
+		add_others(nr);
+		add_pairs();
+		assert_older_are_found();
+		/* Again, and buckets are split meanwhile. */
+		add_pairs();
+		add_others(5 * nr);
+		assert_older_are_found();
+		cancel_all();
+	}
+}
+
+static void all_of_a_descriptor_complete_oldest_first(void **state)
+{
+	(void)state;
+	for (unsigned nr = 0; nr <= 200; nr += 200) {
+		struct io_uring_sqe *sqe;
+
+		add_others(nr);
+		for (unsigned i = 1; i < 8; i++)
+			put_poll(0, i);
+		sqe = put_search(IORING_OP_ASYNC_CANCEL, 0);
+		sqe->fd = pipes[0][0];
+		sqe->cancel_flags =
+			IORING_ASYNC_CANCEL_FD | IORING_ASYNC_CANCEL_ALL;
+		submit(&client, 8);
+		assert_got(&client, ANSWER, 7);
+		for (unsigned i = 1; i < 8; i++)
+			assert_got(&client, i, -ECANCELED);
+		cancel_all();
+	}
+}
+
+static void memory_is_refused(void **state)
+{
+	(void)state;
+	add_others(200);
+	add_pairs();
+	unit_hook(refuse_memory);
+	assert_older_are_found();
+	unit_hook(NULL);
+	cancel_all();
+}
+
+static void an_empty_group_has_no_index(void **state)
+{
+	struct io_uring_cqe found;
+
+	(void)state;
+	for (unsigned round = 0; round < 3; round++) {
+		add_others(round ? 1000 : UAIO_INDEX_MIN);
+		assert_null(group()->index);
+		search_to_cancel(OTHER);
+		assert_found(0, &found);
+		assert_int_equal(group()->index != NULL, round != 0);
+		cancel_all();
+		assert_null(group()->index);
+	}
+}
+
+static void put_cancel_of(int pipe)
+{
+	struct io_uring_sqe *sqe = put_search(IORING_OP_ASYNC_CANCEL, 0);
+
+	sqe->fd = pipes[pipe][0];
+	sqe->cancel_flags = IORING_ASYNC_CANCEL_FD;
+}
+
+/* A request that is linked to another gets its file when it starts. */
+static void what_gets_its_file_later_is_found_by_it(void **state)
+{
+	struct io_uring_cqe found;
+
+	(void)state;
+	add_others(200);
+	put_cancel_of(1);
+	assert_found(-ENOENT, &found);
+	put_poll(0, 1);
+	(&client.sqes[(client.prepared - 1) & (RING_ENTRIES - 1)])->flags =
+		IOSQE_IO_LINK;
+	put_poll(1, 2);
+	put_poll(1, 3);
+	submit(&client, 0);
+	write_to(0);
+	assert_got(&client, 1, POLLIN);
+	for (unsigned user_data = 2; user_data <= 3; user_data++) {
+		put_cancel_of(1);
+		assert_found(0, &found);
+		assert_cqe(&found, user_data, -ECANCELED, 0);
+	}
+	empty(0);
+}
+
+static unsigned nr_found_on(const struct uaio_file *file)
+{
+	struct uaio_search search = uaio_index_search(group(), UAIO_INDEX_FILE,
+						      uaio_index_key_of(file));
+	unsigned nr = 0;
+
+	list_for_each (pos, search.head)
+		nr += uaio_search_at(&search, pos)->file == file;
+	return nr;
+}
+
+static void what_has_lost_its_file_is_not_found_by_it(void **state)
+{
+	struct uaio_queue *queue = uaio_queue_of(group());
+	struct uaio_file *file;
+	struct uaio_req *req;
+
+	(void)state;
+	add_others(200);
+	put_poll(0, 1);
+	submit(&client, 0);
+	uaio_queue_lock(queue);
+	req = container_of(group()->requests.prev, struct uaio_req, in_group);
+	file = req->file;
+	assert_int_equal(nr_found_on(file), 1);
+	uaio_index_change_file(req, NULL);
+	assert_int_equal(nr_found_on(file), 0);
+	uaio_index_change_file(req, file);
+	assert_int_equal(nr_found_on(file), 1);
+	uaio_queue_unlock(queue);
+	cancel_all();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		INDEX_TEST(a_search_looks_at_few_of_many),
+		INDEX_TEST(a_search_by_descriptor_looks_at_few_of_many),
+		INDEX_TEST(an_added_request_moves_few),
+		INDEX_TEST(the_oldest_is_found_first),
+		INDEX_TEST(all_of_a_descriptor_complete_oldest_first),
+		INDEX_TEST(memory_is_refused),
+		INDEX_TEST(an_empty_group_has_no_index),
+		INDEX_TEST(what_gets_its_file_later_is_found_by_it),
+		INDEX_TEST(what_has_lost_its_file_is_not_found_by_it),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}
