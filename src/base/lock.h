@@ -24,6 +24,7 @@ enum uaio_lock_rank {
 	UAIO_RANK_AGENT, /* calls for threads with another descriptor table */
 	UAIO_RANK_IDENTITY, /* which identities threads have */
 	UAIO_RANK_TABLE,    /* context table, quota */
+	UAIO_RANK_BELLS,    /* which bells are to be settled */
 	UAIO_RANK_REAP,     /* a context's head */
 	UAIO_RANK_GROUP,    /* a queue's requests and completions */
 	UAIO_RANK_FILES,    /* the descriptor table */

@@ -248,7 +248,8 @@ static int ms_left_of(int64_t deadline_ns)
 /* Return: whether a call on an epoll is the C library's and nothing else. */
 static inline bool is_plain_epoll(void)
 {
-	return likely(!uaio_uring_has_bells()) && likely(!uaio_attend_may());
+	return likely(!uaio_uring_has_due_bells()) &&
+	       likely(!uaio_attend_may());
 }
 
 /*

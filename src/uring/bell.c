@@ -19,12 +19,23 @@
 #include "uring/share.h"
 #include "uring/table.h"
 
-uint32_t uaio_uring_nr_bells;
+struct uaio_uring_bells uaio_uring_bells;
+
+#ifdef UAIO_TESTING
+uint32_t uaio_uring_bells_nr_settled;
+#endif
+
+static struct uaio_lock due_lock; /* rank BELLS; of the list's removals */
 
 void uaio_uring_bells_init(void)
 {
-	/* relaxed: advice; rings of a parent have none */
-	store_relaxed(&uaio_uring_nr_bells, 0);
+	/* The parent's other threads, which may have held it, are not here. */
+	due_lock = (struct uaio_lock){ 0 };
+	/* relaxed, all: advice; rings of a parent have none */
+	store_relaxed(&uaio_uring_bells.nr, 0);
+	store_relaxed(&uaio_uring_bells.first, NULL);
+	store_relaxed(&uaio_uring_bells.nr_forks,
+		      load_relaxed(&uaio_process_nr_forks));
 }
 
 void uaio_uring_bell_init(struct uaio_uring *ring)
@@ -32,7 +43,51 @@ void uaio_uring_bell_init(struct uaio_uring *ring)
 	/* relaxed, both: published with the ring */
 	store_relaxed(&ring->bell, -1);
 	store_relaxed(&ring->bell_state, UAIO_URING_BELL_SILENT);
-	ring->is_in_epoll = false;
+	ring->is_in_epoll = ring->is_due = false;
+}
+
+/*
+ * The list of due rings (I6)
+ */
+
+static void make_due_locked(struct uaio_uring *ring)
+{
+	struct uaio_uring *first = load_relaxed(&uaio_uring_bells.first);
+
+	if (ring->is_due)
+		return;
+	ring->is_due = true;
+	do
+		ring->next_due = first;
+	/* [MB:uring-due] release: its link. Pairs with first_due(). */
+	while (!cas_release(&uaio_uring_bells.first, &first, ring));
+}
+
+static struct uaio_uring *first_due(void)
+{
+	/* [MB:uring-due] acquire: its link. Pairs with make_due_locked(). */
+	return load_acquire(&uaio_uring_bells.first);
+}
+
+/*
+ * Remove a ring from the list, whose lock is held, as is the queue's. before: the ring
+ * that comes before it there; NULL: it was the first one, but others may have come.
+ */
+static void remove_due_locked(struct uaio_uring *ring,
+			      struct uaio_uring *before)
+{
+	struct uaio_uring *first = ring;
+
+	ring->is_due = false;
+	/* relaxed: whoever makes a ring due finds that one by its own look */
+	if (!before &&
+	    cas_relaxed(&uaio_uring_bells.first, &first, ring->next_due))
+		return;
+	if (!before)
+		before = first_due();
+	while (before->next_due != ring)
+		before = before->next_due;
+	before->next_due = ring->next_due;
 }
 
 /*
@@ -43,6 +98,7 @@ static void ring_it_locked(struct uaio_uring *ring)
 {
 	static const uint64_t one = 1;
 
+	make_due_locked(ring);
 	if (ring->is_in_epoll)
 		uaio_ready_note_nested();
 	(void)sys_write(ring->bell, &one, sizeof(one));
@@ -63,6 +119,7 @@ void uaio_uring_bell_expect_locked(struct uaio_uring *ring)
 {
 	/* relaxed: before the tail, whose release a client that settles has seen */
 	store_relaxed(&ring->bell_state, UAIO_URING_BELL_UNSURE);
+	make_due_locked(ring);
 }
 
 void uaio_uring_bell_ring_locked(struct uaio_uring *ring)
@@ -78,8 +135,16 @@ static bool has_some(const struct uaio_uring *ring)
 	return uaio_uring_unread(ring) || load_relaxed(&ring->first_over);
 }
 
-/* The ring is used, and has a bell. */
-static void settle(struct uaio_uring *ring)
+static void settle_locked(struct uaio_uring *ring)
+{
+	if (has_some(ring) && ring->bell_state != UAIO_URING_BELL_RUNG)
+		uaio_uring_bell_ring_locked(ring);
+	else if (!has_some(ring) && ring->bell_state != UAIO_URING_BELL_SILENT)
+		hush_locked(ring);
+}
+
+/* Return: whether a ring, which has a bell, is settled. */
+static bool is_settled(struct uaio_uring *ring)
 {
 	if (uaio_uring_is_shared(ring))
 		uaio_uring_share_look(ring);
@@ -87,14 +152,44 @@ static void settle(struct uaio_uring *ring)
 	 * relaxed: if it is wrong by now, then because of a post, which rings, or
 	 * because a client takes completions while it polls
 	 */
-	if (has_some(ring) == load_relaxed(&ring->bell_state))
+	return has_some(ring) == load_relaxed(&ring->bell_state);
+}
+
+/* The ring is used, and has a bell. */
+static void settle(struct uaio_uring *ring)
+{
+	if (is_settled(ring))
 		return;
 	uaio_queue_lock(&ring->queue);
-	if (has_some(ring) && ring->bell_state != UAIO_URING_BELL_RUNG)
-		uaio_uring_bell_ring_locked(ring);
-	else if (!has_some(ring) && ring->bell_state != UAIO_URING_BELL_SILENT)
-		hush_locked(ring);
+	settle_locked(ring);
 	uaio_queue_unlock(&ring->queue);
+}
+
+/*
+ * Settle a due ring, while the list's lock is held; before: as of remove_due_locked().
+ * Return: whether the ring is due still.
+ */
+static bool settle_due(struct uaio_uring *ring, struct uaio_uring *before)
+{
+	bool is_due;
+
+#ifdef UAIO_TESTING
+	/* relaxed: a count */
+	add_relaxed(&uaio_uring_bells_nr_settled, 1);
+#endif
+	/* relaxed: settled just now; if a completion came since, it is due again */
+	if (is_settled(ring) &&
+	    (uaio_uring_is_shared(ring) ||
+	     load_relaxed(&ring->bell_state) == UAIO_URING_BELL_RUNG))
+		return true;
+	uaio_queue_lock(&ring->queue);
+	settle_locked(ring);
+	is_due = ring->bell_state != UAIO_URING_BELL_SILENT ||
+		 uaio_uring_is_shared(ring);
+	if (!is_due)
+		remove_due_locked(ring, before);
+	uaio_queue_unlock(&ring->queue);
+	return is_due;
 }
 
 void uaio_uring_bell_silence(struct uaio_uring *ring)
@@ -109,16 +204,20 @@ void uaio_uring_bell_fini(struct uaio_uring *ring)
 {
 	int bell;
 
-	/* Another thread may be moving it. */
+	/* relaxed, all: nobody uses the ring; a count */
+	if (load_relaxed(&ring->bell) < 0)
+		return;
+	/* Another thread may be moving it, or settle the ring. */
+	uaio_lock(&due_lock, UAIO_RANK_BELLS);
 	uaio_queue_lock(&ring->queue);
 	bell = ring->bell;
-	/* relaxed, both: nobody uses the ring; a count */
 	store_relaxed(&ring->bell, -1);
+	if (ring->is_due)
+		remove_due_locked(ring, NULL);
 	uaio_queue_unlock(&ring->queue);
-	if (bell < 0)
-		return;
+	uaio_unlock(&due_lock, UAIO_RANK_BELLS);
 	uaio_ownfd_close(bell);
-	sub_relaxed(&uaio_uring_nr_bells, 1);
+	sub_relaxed(&uaio_uring_bells.nr, 1);
 }
 
 /*
@@ -137,20 +236,44 @@ static int bell_of(const struct uaio_uring *ring)
 	return load_acquire(&ring->bell);
 }
 
-void uaio_uring_bells_settle_slowly(void)
+/* The process has forked: other processes may post to rings, which are due from now on. */
+static void find_shared(void)
 {
-	if (!enter())
+	/* relaxed: see uaio_uring_is_shared() */
+	uint32_t nr_forks = load_relaxed(&uaio_process_nr_forks);
+
+	if (load_relaxed(&uaio_uring_bells.nr_forks) == nr_forks)
 		return;
 	for (struct uaio_uring *ring = uaio_uring_first(); ring;
 	     ring = ring->next) {
 		if (bell_of(ring) < 0 || !uaio_uring_is_here(ring) ||
 		    !uaio_uring_use(ring))
 			continue;
+		uaio_queue_lock(&ring->queue);
 		/* It may have been freed, and be another by now. */
-		if (bell_of(ring) >= 0)
-			settle(ring);
+		if (ring->bell >= 0 && uaio_uring_is_shared(ring))
+			make_due_locked(ring);
+		uaio_queue_unlock(&ring->queue);
 		uaio_uring_unuse(ring);
 	}
+	/* [MB:uring-due] release: pairs with uaio_uring_has_due_bells(). */
+	store_release(&uaio_uring_bells.nr_forks, nr_forks);
+}
+
+void uaio_uring_bells_settle_slowly(void)
+{
+	struct uaio_uring *before = NULL, *next;
+
+	if (!enter())
+		return;
+	find_shared();
+	uaio_lock(&due_lock, UAIO_RANK_BELLS);
+	for (struct uaio_uring *ring = first_due(); ring; ring = next) {
+		next = ring->next_due;
+		if (settle_due(ring, before))
+			before = ring;
+	}
+	uaio_unlock(&due_lock, UAIO_RANK_BELLS);
 	uaio_leave();
 }
 
@@ -168,11 +291,13 @@ static int make(struct uaio_uring *ring)
 	bell = load_relaxed(&ring->bell);
 	if (bell < 0) {
 		/* relaxed: a count */
-		add_relaxed(&uaio_uring_nr_bells, 1);
+		add_relaxed(&uaio_uring_bells.nr, 1);
 		/* [MB:uring-bell] release: pairs with bell_of(). */
 		store_release(&ring->bell, made);
 		if (has_some(ring))
 			uaio_uring_bell_ring_locked(ring);
+		if (uaio_uring_is_shared(ring))
+			make_due_locked(ring);
 	}
 	uaio_queue_unlock(&ring->queue);
 	if (bell < 0)

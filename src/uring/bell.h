@@ -9,9 +9,9 @@
  *   I1  The bell is rung, that is, its counter is not 0, by each post, under the
  *       queue's lock; and so it is when what overflowed is put into the ring. So
  *       each is an edge for those that wait for edges.
- *   I2  A client takes completions by memory, of which nobody is told. So before a
- *       thread sleeps in a call that polls, and before a bell is added to an epoll,
- *       bells are settled: each says what is true. A bell changes only under the
+ *   I2  A client takes completions by memory, and the library is not notified. So
+ *       before a thread sleeps in a call that polls, and before a bell is added to an
+ *       epoll, bells are settled: each says what is true. A bell changes only under the
  *       queue's lock, so what is posted meanwhile rings it afterwards. Before a
  *       client is shown a completion its bell is unsure, until it is rung: so a
  *       client that takes the completion and settles waits for that, under the lock,
@@ -28,6 +28,13 @@
  *       the bell as before, but knows it by its old number: by the ring's descriptor
  *       it can neither be changed there nor removed.
  *   I5  A child of fork() has no bells.
+ *   I6  Only due rings are settled before a sleep. A ring is put on the list of due
+ *       rings under its queue's lock: before a client is shown a completion, and for
+ *       good when other processes share the ring, as these do not ring its bell. A
+ *       thread that settles removes a ring that is silent and not shared. It holds the
+ *       list's lock, and the queue's lock within that one. So a ring that no completion
+ *       came to costs a thread that polls nothing. A due ring has a bell, and is freed
+ *       only after it was removed.
  *
  * Context: any thread, also in a signal handler: in one that interrupted the engine,
  * and in a thread with a descriptor table of its own, no ring has a bell.
@@ -41,14 +48,27 @@
 #include <stdint.h>
 
 #include "base/atomic.h"
+#include "proc/process.h"
 
 struct epoll_event;
 struct uaio_file;
 struct uaio_sqe;
 struct uaio_uring;
 
-/* How many bells there are; atomic. */
-extern uint32_t uaio_uring_nr_bells __attribute__((visibility("hidden")));
+struct uaio_uring_bells {
+	/* all atomic */
+	uint32_t nr;
+	uint32_t nr_forks;        /* of which due rings were looked for */
+	struct uaio_uring *first; /* of the due rings (I6) */
+};
+
+extern struct uaio_uring_bells uaio_uring_bells
+	__attribute__((visibility("hidden")));
+
+#ifdef UAIO_TESTING
+/* How many due rings threads have settled; atomic. */
+extern uint32_t uaio_uring_bells_nr_settled;
+#endif
 
 /* Called each time the engine starts. */
 void uaio_uring_bells_init(void);
@@ -75,13 +95,27 @@ void uaio_uring_bells_settle_slowly(void);
 static inline bool uaio_uring_has_bells(void)
 {
 	/* relaxed: a thread that polls a bell has seen it made */
-	return load_relaxed(&uaio_uring_nr_bells);
+	return load_relaxed(&uaio_uring_bells.nr);
 }
 
-/* Settle all bells. A relaxed load if there is none. Does not change errno. */
+/* Return: whether a bell may have to be settled. */
+static inline bool uaio_uring_has_due_bells(void)
+{
+	/*
+	 * [MB:uring-due] acquire: rings that a fork has made due. Pairs with
+	 * find_shared(). relaxed, the others: a client that takes a completion has
+	 * seen its ring made due
+	 */
+	return uaio_uring_has_bells() &&
+	       (load_acquire(&uaio_uring_bells.nr_forks) !=
+			load_relaxed(&uaio_process_nr_forks) ||
+		load_relaxed(&uaio_uring_bells.first));
+}
+
+/* Settle all bells. A few loads if none is due. Does not change errno. */
 static inline void uaio_uring_bells_settle(void)
 {
-	if (__builtin_expect(uaio_uring_has_bells(), 0))
+	if (__builtin_expect(uaio_uring_has_due_bells(), 0))
 		uaio_uring_bells_settle_slowly();
 }
 

@@ -144,6 +144,8 @@ struct uaio_uring {
 	uint32_t bell_state;       /* atomic: bell.h */
 	uint32_t has_waited;       /* atomic: uaio_uring_may_complete() */
 	bool is_in_epoll; /* the bell is, or was; under the queue's lock */
+	bool is_due;      /* it is on the list of bell.c */
+	struct uaio_uring *next_due; /* while it is on that list */
 
 	/* under the lock of ring.c */
 	struct uaio_uring *next_dead;

@@ -173,9 +173,85 @@ static void a_client_that_moves_its_head_back_is_told(void **state)
 	assert_false(is_rung(bell));
 	head = client.cq_head;
 	store_release(head, 0);
-	uaio_uring_bells_settle();
-	assert_true(is_rung(bell));
+	assert_true(is_rung(bell_of(client.fd)));
 	client_close(&client);
+}
+
+enum { NR_IDLE = 64 };
+
+/* Return: how many rings a thread that polls looks at now. */
+static uint32_t nr_settled(void)
+{
+	uint32_t nr = load_relaxed(&uaio_uring_bells_nr_settled);
+
+	uaio_uring_bells_settle();
+	return load_relaxed(&uaio_uring_bells_nr_settled) - nr;
+}
+
+/* Three among many complete something; the first that is read was the second to come. */
+static void only_rings_with_completions_are_settled(void **state)
+{
+	static const int order[] = { 5, 9, 7 };
+	static struct uring rings[NR_IDLE];
+	int bells[NR_IDLE];
+
+	(void)state;
+	for (int i = 0; i < NR_IDLE; i++) {
+		client_open(&rings[i], 4, plain);
+		bells[i] = bell_of(rings[i].fd);
+	}
+	assert_int_equal(nr_settled(), 0);
+	for (int i = 0; i < 3; i++) {
+		put(&rings[order[i]], IORING_OP_NOP, -1, 1);
+		submit(&rings[order[i]], 0);
+		assert_int_equal(nr_settled(), i + 1);
+	}
+	assert_got(&rings[9], 1, 0);
+	assert_int_equal(nr_settled(), 3);
+	assert_false(is_rung(bells[9]));
+	assert_int_equal(nr_settled(), 2);
+	assert_true(is_rung(bells[5]) && is_rung(bells[7]));
+	assert_got(&rings[5], 1, 0);
+	/* A ring that ends is not looked at again. */
+	client_close(&rings[7]);
+	assert_int_equal(nr_settled(), 1);
+	assert_int_equal(nr_settled(), 0);
+	assert_false(is_rung(bells[5]));
+	for (int i = 0; i < NR_IDLE; i++)
+		if (i != 7)
+			client_close(&rings[i]);
+	assert_int_equal(nr_settled(), 0);
+}
+
+static int post_to_the_parents_ring(void)
+{
+	nop();
+	return 0;
+}
+
+/* Other processes do not ring it, so it is settled before each sleep. */
+static void a_shared_ring_is_always_settled(void **state)
+{
+	static struct uring later;
+	int bell;
+
+	(void)state;
+	client_open(&client, 4, plain);
+	bell = bell_of(client.fd);
+	assert_int_equal(nr_settled(), 0);
+	assert_int_equal(unit_in_child(post_to_the_parents_ring), 0);
+	assert_false(is_rung(bell));
+	assert_int_equal(nr_settled(), 1);
+	assert_true(is_rung(bell));
+	assert_got(&client, 1, 0);
+	client_open(&later, 4, plain);
+	(void)bell_of(later.fd);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(nr_settled(), 1);
+	assert_false(is_rung(bell));
+	client_close(&client);
+	assert_int_equal(nr_settled(), 0);
+	client_close(&later);
 }
 
 static void each_post_is_an_edge(void **state)
@@ -240,7 +316,7 @@ static void a_bell_goes_with_its_ring(void **state)
 	assert_int_equal(told(epoll, -1), EPOLLIN);
 	unit_close(second);
 	assert_int_equal(told(epoll, 0), 0);
-	assert_int_equal(load_relaxed(&uaio_uring_nr_bells), 0);
+	assert_int_equal(load_relaxed(&uaio_uring_bells.nr), 0);
 	unit_close(ends[0]);
 	unit_close(ends[1]);
 	unit_close(epoll);
@@ -477,7 +553,7 @@ static void rings_go_while_they_are_polled(void **state)
 	/* The last rings may have been kept by a thread that settled. */
 	client_open(&client, 4, plain);
 	client_close(&client);
-	assert_int_equal(load_relaxed(&uaio_uring_nr_bells), 0);
+	assert_int_equal(load_relaxed(&uaio_uring_bells.nr), 0);
 }
 
 int main(void)
@@ -488,6 +564,8 @@ int main(void)
 		UNIT_TEST(what_overflowed_is_an_edge_when_it_is_there),
 		UNIT_TEST(a_completion_without_room_rings),
 		UNIT_TEST(a_client_that_moves_its_head_back_is_told),
+		UNIT_TEST(only_rings_with_completions_are_settled),
+		UNIT_TEST(a_shared_ring_is_always_settled),
 		UNIT_TEST(each_post_is_an_edge),
 		UNIT_TEST(a_full_ring_has_no_room_for_submissions),
 		UNIT_TEST(a_bell_goes_with_its_ring),
