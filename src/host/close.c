@@ -28,6 +28,7 @@
 #include "proc/process.h"
 #include "life/life.h"
 #include "life/report.h"
+#include "uring/uring.h"
 
 /* The last: it undefines macros. */
 #include "host/lfs.h"
@@ -93,6 +94,7 @@ long uaio_host_raw_close(int fd)
 	if (is_ours(fd))
 		return -EBADF;
 	uaio_host_closing((unsigned)fd, (unsigned)fd);
+	uaio_uring_closing(fd);
 	ret = sys_close(fd);
 	/* Requests that came on fd meanwhile must not outlive its file. */
 	uaio_host_closed((unsigned)fd, (unsigned)fd);
@@ -344,6 +346,7 @@ static __attribute__((noinline)) int close_told(int fd)
 	if (!next.close || is_ours(fd))
 		return (int)uaio_host_error(uaio_host_raw_close(fd));
 	uaio_host_closing((unsigned)fd, (unsigned)fd);
+	uaio_uring_closing(fd);
 	ret = next.close(fd);
 	uaio_host_closed((unsigned)fd, (unsigned)fd);
 	return ret;

@@ -12,9 +12,11 @@
 #include "base/check.h"
 #include "base/sys.h"
 #include "base/uaddr.h"
+#include "proc/ownfd.h"
 #include "uring/calls.h"
 #include "uring/ring.h"
 #include "uring/table.h"
+#include "uring/witness.h"
 
 static size_t bytes_of_sqes(const struct io_uring_params *params)
 {
@@ -112,7 +114,8 @@ static void *map(int fd, size_t bytes, int64_t off)
 	return map_by(MAP_POPULATE, fd, bytes, off);
 }
 
-static int map_all(struct uaio_uring_mem *mem, int fd, int flags)
+/* Note which file the memory is. Return: 0 or -ENOMEM. */
+static int note_file(struct uaio_uring_mem *mem, int fd)
 {
 	struct stat st;
 
@@ -120,6 +123,11 @@ static int map_all(struct uaio_uring_mem *mem, int fd, int flags)
 		return -ENOMEM;
 	mem->dev = st.st_dev;
 	mem->ino = st.st_ino;
+	return 0;
+}
+
+static int map_all(struct uaio_uring_mem *mem, int fd, int flags)
+{
 	mem->rings = map_by(flags, fd, mem->rings_bytes, IORING_OFF_SQ_RING);
 	if (!mem->rings)
 		return -ENOMEM;
@@ -129,6 +137,19 @@ static int map_all(struct uaio_uring_mem *mem, int fd, int flags)
 		return 0;
 	(void)sys_munmap(mem->rings, mem->rings_bytes);
 	return -ENOMEM;
+}
+
+/* Map the new file fd, if possible by another open file (witness.h). */
+static int map_apart(struct uaio_uring_mem *mem, int fd, int flags)
+{
+	int other = uaio_uring_witness_lock(fd, mem->dev, mem->ino), ret;
+
+	mem->is_locked = other >= 0;
+	if (other < 0)
+		return map_all(mem, fd, flags);
+	ret = map_all(mem, other, flags);
+	uaio_ownfd_close(other);
+	return ret;
 }
 
 /* Find the array of a ring with so many completions. */
@@ -171,7 +192,9 @@ static int make_file(struct uaio_uring_mem *mem,
 		make_room(mem, params);
 		flags = 0;
 	}
-	ret = map_all(mem, fd, flags);
+	ret = note_file(mem, fd);
+	if (ret == 0)
+		ret = map_apart(mem, fd, flags);
 	if (ret == 0)
 		return fd;
 err_fd:
@@ -247,17 +270,18 @@ static void *map_given(uint64_t addr, size_t bytes, bool *ret_owns)
 /* Return: an empty file, which nobody can map to write into it; or -errno. */
 static int make_empty_file(struct uaio_uring_mem *mem)
 {
-	struct stat st;
-	int fd = sys_memfd("[io_uring]");
+	int fd = sys_memfd("[io_uring]"), other;
 
 	if (fd < 0)
 		return fd;
-	if (sys_seal_all(fd) < 0 || sys_fstat(fd, &st) < 0) {
+	if (sys_seal_all(fd) < 0 || note_file(mem, fd) < 0) {
 		(void)sys_close(fd);
 		return -ENOMEM;
 	}
-	mem->dev = st.st_dev;
-	mem->ino = st.st_ino;
+	other = uaio_uring_witness_lock(fd, mem->dev, mem->ino);
+	mem->is_locked = other >= 0;
+	if (other >= 0)
+		uaio_ownfd_close(other);
 	return fd;
 }
 

@@ -100,6 +100,7 @@ struct uaio_uring_mem {
 	/* which file it is; of a ring without a descriptor: a number, and dev is 0 */
 	uint64_t dev;
 	uint64_t ino;
+	bool is_locked; /* its open file has a lock: witness.h */
 };
 
 /*

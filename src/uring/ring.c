@@ -320,6 +320,8 @@ static void fill(struct uaio_uring *ring, const struct io_uring_params *params)
 	store_relaxed(&ring->sq_entries, params->sq_entries);
 	store_relaxed(&ring->cq_entries, params->cq_entries);
 	ring->is_inherited = false;
+	/* relaxed: published by the table */
+	store_relaxed(&ring->witness, -1);
 	ring->nr_forks = load_relaxed(&uaio_process_nr_forks);
 	/* relaxed, all: published by the table */
 	store_relaxed(&ring->is_disabled, is_disabled);

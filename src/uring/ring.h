@@ -73,7 +73,8 @@ struct uaio_uring {
 	/* atomic, written under the table's lock */
 	uint64_t dev, ino; /* of its memory; ino is 0 if it is not open */
 	uint32_t nr_holds;
-	uint32_t epoch; /* of the engine that it belongs to */
+	int32_t witness; /* owns: witness.h; or -1 */
+	uint32_t epoch;  /* of the engine that it belongs to */
 
 	/* immutable while open */
 	uint32_t setup;            /* IORING_SETUP_* */

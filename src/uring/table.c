@@ -11,6 +11,7 @@
 #include "proc/ownfd.h"
 #include "proc/process.h"
 #include "uring/ring.h"
+#include "uring/witness.h"
 
 enum {
 	FDS_MAX = 1 << 20,
@@ -326,6 +327,56 @@ static bool is_clients(uint32_t fd, uint64_t dev, uint64_t ino)
 	return !is_own;
 }
 
+/* Give the ring a witness, or -1. Return: the one that it had, or -1. */
+static int swap_witness(struct uaio_uring *ring, int witness)
+{
+	int old;
+
+	lock();
+	/* relaxed, both: changes under the lock, others guess */
+	old = load_relaxed(&ring->witness);
+	store_relaxed(&ring->witness, witness);
+	unlock();
+	return old;
+}
+
+/* Return: whether the ring's witness, which is closed, says that no descriptor is left. */
+static bool testifies(struct uaio_uring *ring)
+{
+	int witness = -1;
+
+	/* relaxed: the thread that closes the descriptor has opened it */
+	if (load_relaxed(&ring->witness) >= 0)
+		witness = swap_witness(ring, -1);
+	return witness >= 0 && uaio_uring_witness_close(witness);
+}
+
+void uaio_uring_tab_closing(uint32_t fd)
+{
+	struct uaio_uring *ring = look(fd);
+	int witness;
+
+	/* relaxed: it is worth nothing if the ring has other descriptors */
+	if (!ring || !uaio_engine_is_of_process() ||
+	    !uaio_uring_is_here(ring) || load_relaxed(&ring->nr_holds) != 1 ||
+	    !uaio_uring_use(ring))
+		return;
+	witness = ring->mem.is_locked
+			  ? uaio_uring_witness_open((int)fd, ring->mem.dev,
+						    ring->mem.ino)
+			  : -1;
+	if (witness >= 0)
+		witness = swap_witness(ring, witness);
+	/* Another thread is closing the same descriptor. */
+	if (witness >= 0)
+		(void)uaio_uring_witness_close(witness);
+	uaio_uring_unuse(ring);
+}
+
+#ifdef UAIO_TESTING
+uint32_t uaio_uring_tab_nr_looked_at;
+#endif
+
 /* Return: a descriptor of the ring; NONE if there is none. */
 static int find_other(const struct uaio_uring *ring)
 {
@@ -336,9 +387,14 @@ static int find_other(const struct uaio_uring *ring)
 	if (sys_getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < end)
 		end = (uint32_t)limit.rlim_cur;
 	/* No file is on device 0 (memmap.h). */
-	for (uint32_t fd = 0; dev && ino && fd < end; fd++)
+	for (uint32_t fd = 0; dev && ino && fd < end; fd++) {
+#ifdef UAIO_TESTING
+		/* relaxed: a count */
+		add_relaxed(&uaio_uring_tab_nr_looked_at, 1);
+#endif
 		if (is_file(fd, dev, ino) && is_clients(fd, dev, ino))
 			return (int)fd;
+	}
 	return NONE;
 }
 
@@ -400,7 +456,7 @@ static void drop(struct uaio_uring *ring, uint64_t ino, uint32_t fd)
 		unlock();
 		if (ret != DROP_WAIT)
 			break;
-		other = find_other(ring);
+		other = testifies(ring) ? NONE : find_other(ring);
 		if (other >= 0)
 			(void)make_slot((uint32_t)other);
 	}
@@ -418,20 +474,27 @@ void uaio_uring_let_go(struct uaio_uring *ring)
 	drop(ring, load_relaxed(&ring->ino), NO_FD);
 }
 
-static void closed(uint32_t fd)
+/* The process has its own engine. */
+static void closed_here(uint32_t fd)
 {
 	struct uaio_uring *ring = look(fd);
 	uint64_t ino;
 
-	/*
-	 * A child of vfork() has closed its own descriptor. Or another thread has
-	 * made a ring there meanwhile.
-	 */
-	if (likely(!ring) || !uaio_engine_is_of_process())
+	/* Another thread may have made a ring there meanwhile. */
+	if (likely(!ring))
 		return;
 	ino = load_relaxed(&ring->ino);
 	if (!is_file(fd, load_relaxed(&ring->dev), ino))
 		drop(ring, ino, fd);
+	/* The descriptor is open still, or another one is known by now. */
+	(void)testifies(ring);
+}
+
+static void closed(uint32_t fd)
+{
+	/* A child of vfork() has closed its own descriptor. */
+	if (unlikely(look(fd)) && uaio_engine_is_of_process())
+		closed_here(fd);
 }
 
 void uaio_uring_tab_closed(unsigned first, unsigned last)
@@ -450,13 +513,15 @@ void uaio_uring_tab_sweep(void)
 	uint32_t end = load_relaxed(&tab.end), fd = load_relaxed(&tab.swept);
 	unsigned nr_asked = 0;
 
+	if (!end || !uaio_engine_is_of_process())
+		return;
 	for (uint32_t i = 0; i < end && i < LOOKED_AT_MAX; i++) {
 		if (nr_asked == ASKED_MAX)
 			break;
 		fd = fd + 1 < end ? fd + 1 : 0;
 		if (!look(fd))
 			continue;
-		closed(fd);
+		closed_here(fd);
 		nr_asked++;
 	}
 	store_relaxed(&tab.swept, fd);

@@ -14,7 +14,8 @@
  *   I2  A thread reads a slot without a lock, gets hold of the ring or its use, and
  *       reads the slot again: it works on no other ring than the descriptor's.
  *   I3  When the last descriptor that is known is closed, others are looked for among
- *       the first 4096: the ring has a hold meanwhile, which one of these gets.
+ *       the first 4096, unless a witness says that there is none (witness.h). The ring
+ *       has a hold meanwhile, which one of these gets.
  *   I4  io_uring_enter() and messages rely on a slot, and so make no call to find a ring.
  *       Whoever treats a descriptor as a ring's and not as a file asks the kernel which
  *       file it is. An outdated slot is emptied when its descriptor is polled, when it is
@@ -62,6 +63,14 @@ int uaio_uring_tab_add(uint32_t fd, struct uaio_uring *ring);
  * Return: whether it has; false: it was already.
  */
 bool uaio_uring_tab_adopt(uint32_t fd, struct uaio_uring *ring);
+
+/* fd is about to be closed, and uaio_uring_tab_closed() follows: for a witness. */
+void uaio_uring_tab_closing(uint32_t fd);
+
+#ifdef UAIO_TESTING
+/* How many descriptors were looked at for one of a ring's; atomic. */
+extern uint32_t uaio_uring_tab_nr_looked_at;
+#endif
 
 /* fd was closed, or may have been: then the kernel is asked. */
 void uaio_uring_tab_closed(unsigned first, unsigned last);

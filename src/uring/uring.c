@@ -237,6 +237,14 @@ bool uaio_uring_is_known(int fd)
 	return fd >= 0 && uaio_uring_known((uint32_t)fd);
 }
 
+void uaio_uring_closing(int fd)
+{
+	if (!uaio_uring_is_known(fd) || !uaio_enter())
+		return;
+	uaio_uring_tab_closing((uint32_t)fd);
+	uaio_leave();
+}
+
 int64_t uaio_uring_map_offset(int fd, int64_t offset)
 {
 	bool is_cq = offset == (int64_t)IORING_OFF_CQ_RING;

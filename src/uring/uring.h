@@ -55,6 +55,9 @@ bool uaio_uring_has_rings(void);
 /* Return: whether fd is known to be a ring's. */
 bool uaio_uring_is_known(int fd);
 
+/* fd is about to be closed: two loads if it is not known to be a ring's. */
+void uaio_uring_closing(int fd);
+
 /*
  * Return: the offset at which an mmap() of fd has to map what a client asks for at
  * offset; offset itself if fd is no ring of ours.

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/* The last descriptor of a ring is known to be the last, or the others are looked for. */
+#undef NDEBUG
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "test-uring.h"
+
+static const struct io_uring_params plain;
+
+/* Close a descriptor of a ring, as the host's close() does. */
+static void close_told(int fd)
+{
+	uaio_uring_closing(fd);
+	unit_close(fd);
+}
+
+static void end(struct uring *client)
+{
+	uring_unmap(client);
+	close_told(client->fd);
+}
+
+/* Return: how many descriptors were looked at since the last call. */
+static uint32_t nr_looked_at(void)
+{
+	static uint32_t before;
+	uint32_t now = load_relaxed(&uaio_uring_tab_nr_looked_at);
+	uint32_t nr = now - before;
+
+	before = now;
+	return nr;
+}
+
+/* Return: whether the ring is alive: its descriptor takes a submission. */
+static bool is_alive(struct uring *client, int fd)
+{
+	return uaio_uring_enter((uint32_t)fd, 0, 0, 0, NULL, 0) == 0 &&
+	       uaio_uring_known((uint32_t)fd) && client;
+}
+
+static uint64_t nr_rings(void)
+{
+	struct uaio_counters counters = { 0 };
+
+	uaio_urings_count(&counters);
+	return counters.nr_contexts;
+}
+
+static void a_closed_ring_is_not_looked_for(void **state)
+{
+	struct uring client;
+
+	(void)state;
+	(void)nr_looked_at();
+	client_open(&client, 4, plain);
+	end(&client);
+	assert_int_equal(nr_looked_at(), 0);
+	assert_int_equal(nr_rings(), 0);
+}
+
+static void make_and_close(void *arg)
+{
+	struct uring client;
+
+	(void)arg;
+	client_open(&client, 4, plain);
+	end(&client);
+}
+
+static void the_number_of_rings_costs_no_calls(void **state)
+{
+	enum { NR = 128, SWEEP_MAX = 8, CALLS_MAX = 48 };
+	static struct uring rings[NR];
+	unsigned first, last;
+
+	(void)state;
+	/* The first one maps what the next ones use. */
+	make_and_close(NULL);
+	first = unit_count_calls(make_and_close, NULL);
+	assert_in_range(first, 1, CALLS_MAX);
+	for (int i = 0; i < NR; i++)
+		client_open(&rings[i], 4, plain);
+	last = unit_count_calls(make_and_close, NULL);
+	for (int i = 0; i < NR; i++)
+		end(&rings[i]);
+	/* Making a ring asks whether some others are open still (table.h, I4). */
+	assert_in_range(last, 1, first + SWEEP_MAX);
+}
+
+static void a_duplicate_is_looked_for(void **state)
+{
+	struct uring client;
+	int second;
+
+	(void)state;
+	(void)nr_looked_at();
+	client_open(&client, 4, plain);
+	second = dup(client.fd);
+	end(&client);
+	assert_int_not_equal(nr_looked_at(), 0);
+	assert_int_equal(nr_rings(), 1);
+	assert_true(is_alive(&client, second));
+	close_told(second);
+	assert_int_equal(nr_looked_at(), 0);
+	assert_int_equal(nr_rings(), 0);
+}
+
+static void a_mapping_does_not_keep_a_ring(void **state)
+{
+	struct uring client;
+
+	(void)state;
+	(void)nr_looked_at();
+	client_open(&client, 4, plain);
+	close_told(client.fd);
+	assert_int_not_equal(nr_looked_at(), 0);
+	assert_int_equal(nr_rings(), 0);
+	uring_unmap(&client);
+}
+
+static int ends[2];
+
+static int wait_for_parent(void)
+{
+	char byte;
+
+	(void)close(ends[1]);
+	return (int)read(ends[0], &byte, 1);
+}
+
+static void a_childs_descriptor_does_not_keep_a_ring(void **state)
+{
+	struct uring client;
+	pid_t child;
+	int status;
+
+	(void)state;
+	(void)nr_looked_at();
+	client_open(&client, 4, plain);
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	child = fork();
+	if (child == 0)
+		_exit(wait_for_parent());
+	end(&client);
+	assert_int_not_equal(nr_looked_at(), 0);
+	assert_int_equal(nr_rings(), 0);
+	assert_int_equal(close(ends[1]), 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_int_equal(close(ends[0]), 0);
+}
+
+/* A close() that fails, or of which the thread is cancelled, closes nothing. */
+static void a_witness_goes_with_its_call(void **state)
+{
+	struct uring client;
+	int before = dup(STDERR_FILENO), after;
+
+	(void)state;
+	assert_int_equal(close(before), 0);
+	client_open(&client, 4, plain);
+	uaio_uring_closing(client.fd);
+	uaio_uring_closing(client.fd);
+	uaio_fds_closed((unsigned)client.fd, (unsigned)client.fd);
+	after = dup(STDERR_FILENO);
+	assert_int_equal(after, client.fd == before ? before + 1 : before);
+	assert_int_equal(close(after), 0);
+	assert_true(is_alive(&client, client.fd));
+	uaio_uring_closing(client.fd);
+	unit_close(client.fd);
+	uring_unmap(&client);
+	assert_int_equal(nr_rings(), 0);
+}
+
+static bool refuse_open(long nr, const long args[6], long *ret_res)
+{
+	(void)args;
+	*ret_res = -ENOENT;
+	return nr == SYS_openat;
+}
+
+/* F_OFD_SETLK */
+static bool refuse_lock(long nr, const long args[6], long *ret_res)
+{
+	*ret_res = -EINVAL;
+	return nr == SYS_fcntl && args[1] == 37;
+}
+
+static void end_without_witness(uaio_sys_hook_fn *hook)
+{
+	struct uring client;
+	int second;
+
+	(void)nr_looked_at();
+	unit_hook(hook);
+	client_open(&client, 4, plain);
+	second = dup(client.fd);
+	end(&client);
+	assert_int_not_equal(nr_looked_at(), 0);
+	assert_int_equal(nr_rings(), 1);
+	close_told(second);
+	assert_int_not_equal(nr_looked_at(), 0);
+	assert_int_equal(nr_rings(), 0);
+	unit_hook(NULL);
+}
+
+static void descriptors_are_looked_at_without_proc_or_locks(void **state)
+{
+	(void)state;
+	end_without_witness(refuse_open);
+	end_without_witness(refuse_lock);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		UNIT_TEST(a_closed_ring_is_not_looked_for),
+		UNIT_TEST(the_number_of_rings_costs_no_calls),
+		UNIT_TEST(a_duplicate_is_looked_for),
+		UNIT_TEST(a_mapping_does_not_keep_a_ring),
+		UNIT_TEST(a_childs_descriptor_does_not_keep_a_ring),
+		UNIT_TEST(a_witness_goes_with_its_call),
+		UNIT_TEST(descriptors_are_looked_at_without_proc_or_locks),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+#include "uring/witness.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/sys.h"
+#include "proc/ownfd.h"
+#include "file/inspect.h"
+
+/* fcntl(2), Linux 3.15; older headers lack both. */
+enum { OFD_GETLK = 36, OFD_SETLK = 37 };
+
+static int open_again(int fd, int flags, uint64_t dev, uint64_t ino)
+{
+	char path[UAIO_FD_PATH_BYTES];
+	struct stat st;
+	int again;
+
+	uaio_fd_path(fd, path);
+	again = uaio_ownfd_open_briefly(path, flags);
+	if (again < 0)
+		return again;
+	/* Another thread may have closed fd meanwhile. */
+	if (sys_fstat(again, &st) == 0 && st.st_dev == dev && st.st_ino == ino)
+		return again;
+	uaio_ownfd_close(again);
+	return -ESTALE;
+}
+
+int uaio_uring_witness_lock(int fd, uint64_t dev, uint64_t ino)
+{
+	const struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	int ret = open_again(fd, O_RDWR, dev, ino), error;
+
+	if (ret < 0)
+		return ret;
+	error = sys_fcntl(fd, OFD_SETLK, (long)&lock);
+	if (error == 0)
+		return ret;
+	uaio_ownfd_close(ret);
+	return error;
+}
+
+int uaio_uring_witness_open(int fd, uint64_t dev, uint64_t ino)
+{
+	return open_again(fd, O_RDONLY, dev, ino);
+}
+
+bool uaio_uring_witness_close(int witness)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	bool is_gone = sys_fcntl(witness, OFD_GETLK, (long)&lock) == 0 &&
+		       lock.l_type == F_UNLCK;
+
+	uaio_ownfd_close(witness);
+	return is_gone;
+}
