@@ -136,6 +136,8 @@ struct uaio_host_polled {
  * Return: whether there are rings among pfds, which then are to be copied.
  */
 bool uaio_host_polls_rings(const struct pollfd *pfds, unsigned long nr);
+/* Return: whether there are rings among pfds, which can be read. */
+bool uaio_host_has_rings(const struct pollfd *pfds, unsigned long nr);
 void uaio_host_copy_polled(const struct pollfd *pfds, unsigned long nr,
 			   struct uaio_host_polled *ret_polled);
 /* The copy was polled, with the result ret: tell the client. */

@@ -403,8 +403,27 @@ static inline bool is_plain_poll(void)
 	return likely(!uaio_uring_has_rings()) && likely(!uaio_attend_may());
 }
 
+/*
+ * poll() that does not wait. The file of a ring is ready at all times, so if the kernel
+ * says that nothing is, there is no ring; else it has read what is polled, and written
+ * there.
+ */
+static int poll_now(struct pollfd *pfds, nfds_t nr)
+{
+	int ret;
+
+	uaio_uring_bells_settle();
+	ret = real_poll(pfds, nr, 0);
+	return ret > 0 && nr <= UAIO_HOST_POLLED_MAX &&
+			       uaio_host_has_rings(pfds, nr)
+		       ? poll_rings(pfds, nr, 0)
+		       : ret;
+}
+
 SLOWLY int poll_slowly(struct pollfd *pfds, nfds_t nr, int timeout_ms)
 {
+	if (timeout_ms == 0)
+		return poll_now(pfds, nr);
 	if (uaio_uring_has_rings() && uaio_host_polls_rings(pfds, nr))
 		return poll_rings(pfds, nr, timeout_ms);
 	return poll_them(pfds, nr, timeout_ms);

@@ -31,8 +31,23 @@ void uaio_host_load_ringpoll(void)
 	uaio_host_find("epoll_ctl", &next.epoll_ctl);
 }
 
+/*
+ * Return: whether the memory is in the page of this function's frame. Many clients have
+ * what they poll on their stack, of which the kernel need not be asked.
+ */
+static __attribute__((noinline)) bool is_near(uintptr_t addr,
+					      unsigned long bytes)
+{
+	enum { PAGE = 4096 }; /* the smallest of any machine */
+	uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
+
+	return addr / PAGE == frame / PAGE && bytes <= PAGE - addr % PAGE;
+}
+
 bool uaio_host_can_read(const void *addr, unsigned long bytes)
 {
+	if (likely(is_near((uintptr_t)addr, bytes)))
+		return true;
 	return uaio_is_accessible((uintptr_t)addr, bytes) &&
 	       uaio_can_read((uintptr_t)addr, bytes);
 }
@@ -44,9 +59,13 @@ bool uaio_host_can_read(const void *addr, unsigned long bytes)
 bool uaio_host_polls_rings(const struct pollfd *pfds, unsigned long nr)
 {
 	uaio_uring_bells_settle();
-	if (nr == 0 || nr > UAIO_HOST_POLLED_MAX ||
-	    !uaio_host_can_read(pfds, nr * sizeof(*pfds)))
-		return false;
+	return nr && nr <= UAIO_HOST_POLLED_MAX &&
+	       uaio_host_can_read(pfds, nr * sizeof(*pfds)) &&
+	       uaio_host_has_rings(pfds, nr);
+}
+
+bool uaio_host_has_rings(const struct pollfd *pfds, unsigned long nr)
+{
 	for (unsigned long i = 0; i < nr; i++)
 		if (uaio_uring_is_known(pfds[i].fd))
 			return true;

@@ -86,9 +86,14 @@ static size_t nr_words(int nr)
 
 static bool has_ring(const uint64_t *words, int nr)
 {
-	for (int fd = 0; fd < nr; fd++)
-		if (has(words, fd) && uaio_uring_is_known(fd))
-			return true;
+	for (int first = 0; first < nr; first += BITS)
+		for (uint64_t bits = words[first / BITS]; bits;
+		     bits &= bits - 1) {
+			int fd = first + __builtin_ctzll(bits);
+
+			if (fd < nr && uaio_uring_is_known(fd))
+				return true;
+		}
 	return false;
 }
 
