@@ -30,6 +30,9 @@ enum {
 	FRESH_TRIES = 16,
 };
 
+_Thread_local uint32_t uaio_ready_run_nr
+	__attribute__((tls_model("initial-exec"), visibility("hidden")));
+
 /*
  * Note what came of a try: whether the next one pays (wait queue: retry_pays,
  * nr_misses).
@@ -435,6 +438,19 @@ static bool complete_unlocked(struct uaio_ready *ready, struct uaio_done *done)
 	return true;
 }
 
+/* Give the run a number of its own. Return: that of the run which it is part of; or 0. */
+static uint32_t begin_run(void)
+{
+	static _Thread_local uint32_t nr_runs
+		__attribute__((tls_model("initial-exec")));
+	uint32_t outer = uaio_ready_run_nr;
+
+	if (unlikely(!++nr_runs))
+		nr_runs = 1;
+	uaio_ready_run_nr = nr_runs;
+	return outer;
+}
+
 bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
 {
 	struct uaio_ready *ready = &group->ready;
@@ -445,7 +461,7 @@ bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
 	/* The fallback thread arms instead, which tells it what is ready. */
 	unsigned nr_fresh = by == UAIO_RUN_BY_FALLBACK ? 0 : FRESH_TRIES;
 	struct uaio_file *file;
-	uint32_t waitqs;
+	uint32_t waitqs, outer_run;
 	bool is_left, is_unarmed;
 
 	/*
@@ -463,6 +479,7 @@ bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
 		return false;
 	}
 	done.nr = 0;
+	outer_run = begin_run();
 	do {
 		while (run.budget &&
 		       (file = uaio_watch_pop_locked(ready, nr_fresh, &waitqs,
@@ -474,6 +491,7 @@ bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
 			uaio_lock(&ready->lock, UAIO_RANK_READY);
 		}
 	} while (complete_unlocked(ready, &done));
+	uaio_ready_run_nr = outer_run;
 	/* [step: DRAIN_END] I5 */
 	is_left = !list_is_empty(&ready->kicked);
 	is_unarmed = !list_is_empty(&ready->unarmed);

@@ -12,6 +12,7 @@
 #include "base/uaddr.h"
 #include "file/file.h"
 #include "op/sock.h"
+#include "ready/ready.h"
 #include "uring/calls.h"
 #include "uring/note.h"
 #include "uring/ring.h"
@@ -231,6 +232,30 @@ bool uaio_uring_array_look(struct uaio_uring_group *group, unsigned after,
 }
 
 /*
+ * Return: whether an entry of the array may be written. The kernel is asked once for each
+ * page and run of requests (ready.h), as a client that unmaps the array meanwhile races
+ * with the write anyhow.
+ */
+static bool may_write_entry(const struct uaio_uring_group *group,
+			    const struct io_uring_buf *buf)
+{
+	static _Thread_local struct {
+		uintptr_t page;
+		uint32_t run_nr; /* in which it was asked; 0: in none */
+	} asked __attribute__((tls_model("initial-exec")));
+	uintptr_t page = (uintptr_t)buf & ~(uintptr_t)4095;
+
+	if (group->own_bytes || (asked.run_nr && asked.page == page &&
+				 asked.run_nr == uaio_ready_run_nr))
+		return true;
+	if (!uaio_can_write((uintptr_t)buf, sizeof(*buf)))
+		return false;
+	asked.page = page;
+	asked.run_nr = uaio_ready_run_nr;
+	return true;
+}
+
+/*
  * Show the client what remains of the next buffer, which was that of choice: so many
  * bytes. Nothing is written if the array is not there any more, or has something else
  * at that place, which then may be no array of ours.
@@ -240,7 +265,7 @@ static void show_rest(struct uaio_uring_group *group,
 {
 	struct io_uring_buf *buf = entry_at(group, 0);
 
-	if (!group->own_bytes && !uaio_can_write((uintptr_t)buf, sizeof(*buf)))
+	if (!may_write_entry(group, buf))
 		return;
 	/* relaxed, all: until it is used up the client leaves it to us */
 	if (load_relaxed(&buf->addr) != choice->addr ||
