@@ -41,23 +41,32 @@ static void count_times(struct uaio_live_block *stats,
 			req->weight);
 }
 
-/* res: its result; by: who has executed it. */
-static void count(const struct uaio_req *req, int64_t res, enum uaio_by by)
+/* Count nr requests that end. Return: the thread's block; NULL: statistics are off. */
+static inline struct uaio_live_block *count(unsigned nr)
 {
 	struct uaio_live_block *stats = uaio_stats_mine();
-	uint64_t now;
 
 	if (likely(!stats))
-		return;
-	uaio_stats_add(stats, &stats->nr_completed, 1);
-	uaio_stats_landed();
-	if (likely(!req->weight && !uaio_stats_is_traced(stats)))
+		return NULL;
+	uaio_stats_add(stats, &stats->nr_completed, nr);
+	uaio_stats_landed(nr);
+	return stats;
+}
+
+/* Time and trace what was counted. res: its result; worker: that has executed it. */
+static inline void tell(struct uaio_live_block *stats,
+			const struct uaio_req *req, int64_t res,
+			const struct uaio_worker *worker)
+{
+	uint64_t now;
+
+	if (!stats || likely(!req->weight && !uaio_stats_is_traced(stats)))
 		return;
 	now = uaio_cycles();
 	if (req->weight)
 		count_times(stats, req, now);
 	if (uaio_stats_is_traced(stats))
-		uaio_record(stats, req, res, by, now);
+		uaio_record(stats, req, res, uaio_req_by(req, worker), now);
 }
 
 static uint32_t flags_of(const struct uaio_req *req, int64_t res)
@@ -138,7 +147,8 @@ struct ending {
 /* It is in its group still. */
 static inline __attribute__((always_inline)) void
 begin_end(struct ending *ending, struct uaio_req *req, int64_t res,
-	  struct uaio_worker *worker, struct list *ret_startable)
+	  struct uaio_live_block *stats, struct uaio_worker *worker,
+	  struct list *ret_startable)
 {
 	ending->req = req;
 	ending->file = req->file;
@@ -150,7 +160,7 @@ begin_end(struct ending *ending, struct uaio_req *req, int64_t res,
 		uaio_ready_returned(req);
 	if (uaio_req_uses_number(req))
 		uaio_file_unuse(req->file);
-	count(req, res, uaio_req_by(req, worker));
+	tell(stats, req, res, worker);
 	uaio_copy_drop(req);
 	if (!ending->is_write && req->order != UAIO_ORDER_NONE)
 		uaio_order_return(req, ret_startable);
@@ -199,6 +209,7 @@ end(struct uaio_req *const *reqs, const int64_t *results, unsigned nr,
 	struct uaio_completion completions[UAIO_REQS_TOGETHER];
 	struct ending endings[UAIO_REQS_TOGETHER];
 	struct uaio_group *group = reqs[0]->group;
+	struct uaio_live_block *stats = count(nr);
 	struct uaio_post post = {
 		.completions = completions,
 		.nr = nr,
@@ -208,7 +219,7 @@ end(struct uaio_req *const *reqs, const int64_t *results, unsigned nr,
 	for (unsigned i = 0; i < nr; i++) {
 		completions[i] = completion_of(reqs[i], results[i]);
 		post.words |= completions[i].word;
-		begin_end(&endings[i], reqs[i], results[i], worker,
+		begin_end(&endings[i], reqs[i], results[i], stats, worker,
 			  ret_startable);
 	}
 	uaio_lock(&group->lock, UAIO_RANK_GROUP);

@@ -273,9 +273,9 @@ void uaio_stats_in_flight(void)
 	raise_peak(&uaio_stats_gauges->peak_in_flight, add_relaxed(nr, 1) + 1);
 }
 
-void uaio_stats_landed(void)
+void uaio_stats_landed(uint32_t nr)
 {
-	sub_relaxed(&uaio_stats_gauges->nr_in_flight, 1);
+	sub_relaxed(&uaio_stats_gauges->nr_in_flight, nr);
 }
 
 static void add_anywhere(uint64_t *count, uint64_t nr, bool is_mine)

@@ -171,8 +171,8 @@ unsigned uaio_stats_place(const struct uaio_live_block *block);
 
 /* Count a request that is not complete when io_submit returns. */
 void uaio_stats_in_flight(void);
-/* Such a request is complete. */
-void uaio_stats_landed(void);
+/* So many of these are complete. */
+void uaio_stats_landed(uint32_t nr);
 
 /*
  * Requests, so many, have moved. It takes no block for the thread, and so may be called
