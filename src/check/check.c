@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+/* The submission and the completion of requests whose memory is checked */
 #include "check/check.h"
-
-#include <sys/mman.h>
 
 #include "base/atomic.h"
 #include "base/check.h"
-#include "base/lock.h"
-#include "base/sys.h"
 #include "options/config.h"
 #include "proc/entry.h"
 #include "proc/process.h"
@@ -15,50 +12,18 @@
 #include "check/checkint.h"
 
 enum {
-	RECORDS = 65536, /* further requests in flight are not checked */
-	PARTS = 262144,
 	CALLS = 1024, /* calls_of() */
 	/* Bytes of a request. If it has more, its memory has no hash. */
 	HASHED_MAX = 1 << 20,
 };
 
-static struct {
-	bool is_on; /* immutable after init */
+static bool is_on; /* immutable after init */
 
-	/*
-	 * atomic, by thread: how many submitting calls have ended. Two threads may
-	 * share one: then a completion may be posted while its call goes on.
-	 */
-	uint32_t calls[CALLS];
-
-	/* under the lock; arrays are mapped once, and never unmapped */
-	struct uaio_lock lock;             /* rank CHECK */
-	struct uaio_check_record *records; /* 0 is none */
-	struct uaio_check_part *parts;     /* 0 is none */
-	uint32_t nr_records, free_record;
-	uint32_t nr_parts, free_part;
-	struct list in_flight;
-	uint32_t nr_stack_parts; /* atomic: written under the lock */
-	uint64_t nr_requests, nr_checked;
-} check;
-
-static void lock(void)
-{
-	uaio_lock(&check.lock, UAIO_RANK_CHECK);
-}
-
-static void unlock(void)
-{
-	uaio_unlock(&check.lock, UAIO_RANK_CHECK);
-}
-
-static void *map(size_t bytes)
-{
-	void *memory = sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-				MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
-
-	return sys_is_map_error(memory) ? NULL : memory;
-}
+/*
+ * atomic, by thread: how many submitting calls have ended. Two threads may share one: then
+ * a completion may be posted while its call goes on.
+ */
+static uint32_t calls[CALLS];
 
 void uaio_check_load(void)
 {
@@ -72,88 +37,18 @@ void uaio_check_load(void)
 
 void uaio_check_init(void)
 {
-	check.lock = (struct uaio_lock){ 0 };
 	if (!*uaio_check_directory)
 		return;
-	if (!check.records) {
-		check.records = map(RECORDS * sizeof(*check.records));
-		check.parts = map(PARTS * sizeof(*check.parts));
-	}
-	check.nr_records = check.nr_parts = 1;
-	check.free_record = check.free_part = 0;
-	check.nr_requests = check.nr_checked = 0;
-	list_init(&check.in_flight);
-	store_relaxed(&check.nr_stack_parts, 0);
+	is_on = uaio_check_records_init();
 	uaio_check_aiocbs_init();
 	uaio_check_index_init();
 	uaio_check_stacks_init();
 	uaio_check_reports_init();
-	check.is_on = check.records && check.parts;
 }
 
 bool uaio_check_is_on(void)
 {
-	return check.is_on;
-}
-
-/*
- * Records. The lock is held.
- */
-
-static struct uaio_check_record *new_record_locked(uint32_t *ret_number)
-{
-	uint32_t number = check.free_record;
-
-	if (number)
-		check.free_record = check.records[number].next_free;
-	else if (check.nr_records < RECORDS)
-		number = check.nr_records++;
-	*ret_number = number;
-	return number ? &check.records[number] : NULL;
-}
-
-static uint32_t new_part_locked(void)
-{
-	uint32_t number = check.free_part;
-
-	if (number)
-		check.free_part = check.parts[number].next;
-	else if (check.nr_parts < PARTS)
-		number = check.nr_parts++;
-	return number;
-}
-
-static void drop_parts_locked(struct uaio_check_record *record)
-{
-	while (record->parts) {
-		uint32_t number = record->parts;
-		struct uaio_check_part *part = &check.parts[number];
-
-		record->parts = part->next;
-		uaio_asan_unpoison(part);
-		if (!part->is_gone)
-			uaio_check_index_remove(part);
-		sub_relaxed(&check.nr_stack_parts, part->is_on_stack);
-		part->next = check.free_part;
-		check.free_part = number;
-	}
-}
-
-static void drop_locked(uint32_t number)
-{
-	struct uaio_check_record *record = &check.records[number];
-
-	UAIO_CHECK(record->is_in_use);
-	drop_parts_locked(record);
-	list_remove(&record->in_flight);
-	record->is_in_use = false;
-	record->next_free = check.free_record;
-	check.free_record = number;
-}
-
-static struct uaio_check_record *record_of(const struct uaio_check_part *part)
-{
-	return &check.records[part->record];
+	return is_on;
 }
 
 /*
@@ -195,14 +90,14 @@ static uintptr_t find_bad(uintptr_t at, size_t bytes)
 	uintptr_t end = at + bytes;
 	const struct uaio_check_part *part;
 
-	lock();
+	uaio_check_lock();
 	while (at && at < end && (at = uaio_asan_find(at, end - at))) {
 		part = uaio_check_index_find(at, 1, is_poisoned, NULL);
 		if (!part)
 			break;
 		at = part->at + part->bytes;
 	}
-	unlock();
+	uaio_check_unlock();
 	return at < end ? at : 0;
 }
 
@@ -244,19 +139,6 @@ static void look(void *arg, uintptr_t at, size_t bytes, bool is_written)
 				uaio_check_hash(at, bytes, &submission->hash);
 }
 
-/* Return: a report about the first part of a record. The lock is held. */
-static struct uaio_check_report
-report_of_locked(const struct uaio_check_record *record,
-		 enum uaio_check_kind kind)
-{
-	return (struct uaio_check_report){
-		.kind = kind,
-		.record = *record,
-		.part = check.parts[record->parts],
-		.other.op = UAIO_NR_OPS,
-	};
-}
-
 struct adding {
 	const struct submission *submission;
 	uint32_t number;  /* of the record */
@@ -268,8 +150,8 @@ static void add_part_locked(void *arg, uintptr_t at, size_t bytes,
 			    bool is_written)
 {
 	struct adding *adding = arg;
-	uint32_t number = new_part_locked();
-	struct uaio_check_part *part = &check.parts[number];
+	uint32_t number = uaio_check_part_new_locked();
+	struct uaio_check_part *part = uaio_check_part(number);
 
 	if (!number)
 		return;
@@ -287,7 +169,7 @@ static void add_part_locked(void *arg, uintptr_t at, size_t bytes,
 	*adding->end = number;
 	adding->end = &part->next;
 	adding->may_overlap |= uaio_check_index_may_have(at, bytes);
-	add_relaxed(&check.nr_stack_parts, part->is_on_stack);
+	add_relaxed(&uaio_checked.nr_stack_parts, part->is_on_stack);
 	uaio_check_index_add(part);
 	/* The program may read these meanwhile. */
 	if (!adding->submission->bad.byte && !part->is_control &&
@@ -302,23 +184,23 @@ static bool is_in_the_way(const void *arg, const struct uaio_check_part *other)
 
 	return other->record != part->record &&
 	       (other->is_written || part->is_written) &&
-	       !record_of(other)->is_ordered;
+	       !uaio_check_record_of(other)->is_ordered;
 }
 
 /* Return: whether ret is to be reported: the memory of a request is another's. */
 static bool find_overlap_locked(const struct uaio_check_record *record,
 				struct uaio_check_report *ret)
 {
-	for (uint32_t i = record->parts; i; i = check.parts[i].next) {
-		const struct uaio_check_part *part = &check.parts[i], *other;
+	for (uint32_t i = record->parts; i; i = uaio_check_part(i)->next) {
+		const struct uaio_check_part *part = uaio_check_part(i), *other;
 
 		other = uaio_check_index_find(part->at, part->bytes,
 					      is_in_the_way, part);
 		if (!other)
 			continue;
 		/* What is read changes now. */
-		store_relaxed(&record_of(part)->has_hash, false);
-		store_relaxed(&record_of(other)->has_hash, false);
+		store_relaxed(&uaio_check_record_of(part)->has_hash, false);
+		store_relaxed(&uaio_check_record_of(other)->has_hash, false);
 		*ret = (struct uaio_check_report){
 			.kind = part->is_control && other->is_control
 					? UAIO_CHECK_KIND_AIOCB
@@ -327,7 +209,7 @@ static bool find_overlap_locked(const struct uaio_check_record *record,
 			.now = record->stack,
 			.record = *record,
 			.part = *part,
-			.other = *record_of(other),
+			.other = *uaio_check_record_of(other),
 			.other_part = *other,
 		};
 		return true;
@@ -344,16 +226,16 @@ static bool find_dead_at_once_locked(const struct submission *submission,
 	enum { NEAR = 16384 };
 	uintptr_t sp = uaio_check_sp(&submission->walk);
 
-	for (uint32_t i = record->parts; i; i = check.parts[i].next) {
-		struct uaio_check_part *part = &check.parts[i];
+	for (uint32_t i = record->parts; i; i = uaio_check_part(i)->next) {
+		struct uaio_check_part *part = uaio_check_part(i);
 
 		if (part->at < submission->stack.begin || part->at >= sp ||
 		    sp - part->at > NEAR || !submission->stack.end)
 			continue;
 		/* What is there now is somebody else's. */
-		store_relaxed(&record_of(part)->has_hash, false);
-		*ret = report_of_locked(record, UAIO_CHECK_KIND_STACK);
-		ret->part = *part;
+		store_relaxed(&uaio_check_record_of(part)->has_hash, false);
+		*ret = uaio_check_report_of_locked(record, part,
+						   UAIO_CHECK_KIND_STACK);
 		ret->now = record->stack;
 		return true;
 	}
@@ -404,17 +286,17 @@ static bool find_touched(uintptr_t at, struct uaio_check_report *ret)
 {
 	const struct uaio_check_part *part;
 
-	lock();
+	uaio_check_lock();
 	part = uaio_check_index_find(at, 1, is_poisoned, NULL);
 	if (part)
 		*ret = (struct uaio_check_report){
 			.kind = UAIO_CHECK_KIND_TOUCHED,
 			.at = at,
-			.record = *record_of(part),
+			.record = *uaio_check_record_of(part),
 			.part = *part,
 			.other.op = UAIO_NR_OPS,
 		};
-	unlock();
+	uaio_check_unlock();
 	return part;
 }
 
@@ -435,7 +317,7 @@ void uaio_check_reported(uintptr_t at)
 
 static uint32_t *calls_of(uintptr_t thread)
 {
-	return &check.calls[thread * UINT64_C(0x9e3779b97f4a7c15) >> 54];
+	return &calls[thread * UINT64_C(0x9e3779b97f4a7c15) >> 54];
 }
 
 static void fill(struct uaio_check_record *record,
@@ -469,7 +351,7 @@ uint32_t uaio_check_submit(const struct uaio_sqe *sqe, bool is_ordered)
 	struct adding adding = { .submission = &submission };
 	bool is_wrong = false, is_first;
 
-	if (!check.is_on)
+	if (!is_on)
 		return 0;
 	uaio_check_look_at_stack();
 	uaio_check_memory_of(sqe, look, &submission);
@@ -478,13 +360,14 @@ uint32_t uaio_check_submit(const struct uaio_sqe *sqe, bool is_ordered)
 		submission.stack =
 			uaio_check_my_stack(uaio_check_sp(&submission.walk));
 	}
-	lock();
-	is_first = !check.nr_requests++;
-	record = submission.nr ? new_record_locked(&adding.number) : NULL;
+	uaio_check_lock();
+	is_first = !uaio_checked.nr_requests++;
+	record = submission.nr ? uaio_check_record_new_locked(&adding.number)
+			       : NULL;
 	if (record) {
-		check.nr_checked++;
+		uaio_checked.nr_checked++;
 		fill(record, &submission, is_ordered);
-		list_add_tail(&check.in_flight, &record->in_flight);
+		list_add_tail(&uaio_checked.in_flight, &record->in_flight);
 		adding.end = &record->parts;
 		uaio_check_memory_of(sqe, add_part_locked, &adding);
 		is_wrong = find_dead_at_once_locked(&submission, record,
@@ -492,7 +375,7 @@ uint32_t uaio_check_submit(const struct uaio_sqe *sqe, bool is_ordered)
 			   (!is_ordered && adding.may_overlap &&
 			    find_overlap_locked(record, &report));
 	}
-	unlock();
+	uaio_check_unlock();
 	if (is_first)
 		uaio_check_begun();
 	if (is_wrong)
@@ -512,11 +395,11 @@ void uaio_check_aiocb(uintptr_t aiocb)
 {
 	bool is_in_flight;
 
-	if (!check.is_on)
+	if (!is_on)
 		return;
-	lock();
+	uaio_check_lock();
 	is_in_flight = uaio_check_index_find(aiocb, 1, is_control, NULL);
-	unlock();
+	uaio_check_unlock();
 	uaio_check_aiocb_submitted(aiocb, is_in_flight);
 }
 
@@ -524,9 +407,9 @@ void uaio_check_drop(uint32_t record)
 {
 	if (!record)
 		return;
-	lock();
-	drop_locked(record);
-	unlock();
+	uaio_check_lock();
+	uaio_check_record_drop_locked(record);
+	uaio_check_unlock();
 }
 
 /*
@@ -547,13 +430,13 @@ static unsigned spans_of_locked(const struct uaio_check_record *record,
 	unsigned nr = 0;
 
 	for (uint32_t i = record->parts; record->has_hash && i;
-	     i = check.parts[i].next) {
-		if (check.parts[i].is_control)
+	     i = uaio_check_part(i)->next) {
+		if (uaio_check_part(i)->is_control)
 			continue;
 		if (nr == SPANS_MAX)
 			return 0;
-		ret[nr++] = (struct span){ check.parts[i].at,
-					   check.parts[i].bytes };
+		ret[nr++] = (struct span){ uaio_check_part(i)->at,
+					   uaio_check_part(i)->bytes };
 	}
 	return nr;
 }
@@ -566,10 +449,12 @@ static void look_for_change(const struct uaio_check_record *record)
 	uint64_t hash = 0;
 	unsigned nr;
 
-	lock();
+	uaio_check_lock();
 	nr = spans_of_locked(record, spans);
-	report = report_of_locked(record, UAIO_CHECK_KIND_CHANGED);
-	unlock();
+	report = uaio_check_report_of_locked(record,
+					     uaio_check_part(record->parts),
+					     UAIO_CHECK_KIND_CHANGED);
+	uaio_check_unlock();
 	for (unsigned i = 0; i < nr; i++)
 		/* The program has unmapped it: uaio_check_memory_ends(). */
 		if (!uaio_check_hash(spans[i].at, spans[i].bytes, &hash))
@@ -596,9 +481,10 @@ static void note_written(const struct uaio_check_record *record, int64_t res)
 {
 	uint64_t left = written_bytes(record, res);
 
-	lock();
-	for (uint32_t i = record->parts; i && left; i = check.parts[i].next) {
-		const struct uaio_check_part *part = &check.parts[i];
+	uaio_check_lock();
+	for (uint32_t i = record->parts; i && left;
+	     i = uaio_check_part(i)->next) {
+		const struct uaio_check_part *part = uaio_check_part(i);
 		size_t bytes = part->bytes < left ? part->bytes : left;
 
 		if (!part->is_written || part->is_gone)
@@ -607,12 +493,12 @@ static void note_written(const struct uaio_check_record *record, int64_t res)
 		if (!part->is_control && left != UINT64_MAX)
 			left -= bytes;
 	}
-	unlock();
+	uaio_check_unlock();
 }
 
 void uaio_check_complete(uint32_t number, int64_t res)
 {
-	struct uaio_check_record *record = &check.records[number];
+	struct uaio_check_record *record = uaio_check_record(number);
 
 	if (!number)
 		return;
@@ -634,168 +520,32 @@ void uaio_check_call_is_over(void)
 
 bool uaio_check_is_over(uint32_t number)
 {
-	const struct uaio_check_record *record = &check.records[number];
+	const struct uaio_check_record *record = uaio_check_record(number);
 
 	/* relaxed: as above */
 	return load_relaxed(calls_of(record->thread)) != record->call;
 }
 
-/*
- * Memory that ends
- */
-
-/* Return: a part in a frame of a thread that has returned; or NULL. */
-static struct uaio_check_part *
-find_dead_locked(uintptr_t thread, const struct uaio_check_walk *walk)
-{
-	list_for_each (pos, &check.in_flight) {
-		const struct uaio_check_record *record =
-			container_of(pos, struct uaio_check_record, in_flight);
-
-		if (record->thread != thread)
-			continue;
-		for (uint32_t i = record->parts; i; i = check.parts[i].next)
-			if (check.parts[i].is_on_stack &&
-			    uaio_check_has_returned(walk,
-						    &check.parts[i].holder))
-				return &check.parts[i];
-	}
-	return NULL;
-}
-
-/* Return: a report of part, which is reported no more in this way. */
-static struct uaio_check_report take_locked(struct uaio_check_part *part,
-					    enum uaio_check_kind kind)
-{
-	return (struct uaio_check_report){
-		.kind = kind,
-		.record = *record_of(part),
-		.part = *part,
-		.other.op = UAIO_NR_OPS,
-	};
-}
-
-void uaio_check_look_at_stack(void)
-{
-	struct uaio_check_report report;
-	struct uaio_check_part *part;
-	struct uaio_check_walk walk;
-
-	/* relaxed: a thread has submitted its own */
-	if (!check.is_on || !load_relaxed(&check.nr_stack_parts))
-		return;
-	uaio_check_walk_now(&walk);
-	if (!uaio_check_my_stack(uaio_check_sp(&walk)).end)
-		return;
-	lock();
-	while ((part = find_dead_locked(uaio_check_me(), &walk))) {
-		report = take_locked(part, UAIO_CHECK_KIND_STACK);
-		report.now = walk.number;
-		part->is_on_stack = false;
-		uaio_asan_unpoison(part);
-		sub_relaxed(&check.nr_stack_parts, 1);
-		/* What is there now is somebody else's. */
-		store_relaxed(&record_of(part)->has_hash, false);
-		unlock();
-		uaio_check_report(&report);
-		lock();
-	}
-	unlock();
-}
-
-void uaio_check_forget(void)
-{
-	for (uint32_t i = 1; i < check.nr_parts; i++)
-		uaio_asan_unpoison(&check.parts[i]);
-}
-
-static bool is_any(const void *arg, const struct uaio_check_part *part)
-{
-	(void)arg;
-	(void)part;
-	return true;
-}
-
-bool uaio_check_may_have(uintptr_t at, size_t bytes)
-{
-	return check.is_on && uaio_check_index_may_have(at, bytes);
-}
-
-bool uaio_check_memory_ends(enum uaio_check_end end, uintptr_t at, size_t bytes)
-{
-	static const struct {
-		enum uaio_check_kind kind;
-		const char *did;
-	} says[] = {
-		[UAIO_CHECK_FREED] = { UAIO_CHECK_KIND_FREED, "free" },
-		[UAIO_CHECK_UNMAPPED] = { UAIO_CHECK_KIND_UNMAPPED,
-					  "unmapped" },
-	};
-	struct uaio_check_report report;
-	struct uaio_check_part *part;
-	bool is_in_flight = false;
-
-	for (;; is_in_flight = true) {
-		lock();
-		part = uaio_check_index_find(at, bytes, is_any, NULL);
-		if (part) {
-			report = take_locked(part, says[end].kind);
-			/* What comes there next is another's. */
-			uaio_asan_unpoison(part);
-			uaio_check_index_remove(part);
-			part->is_gone = true;
-			store_relaxed(&record_of(part)->has_hash, false);
-		}
-		unlock();
-		if (!part)
-			return is_in_flight;
-		report.at = at;
-		report.bytes = bytes;
-		report.did = says[end].did;
-		report.now = uaio_check_here();
-		uaio_check_report(&report);
-	}
-}
-
-void uaio_check_say_closed(uint32_t number)
-{
-	struct uaio_check_record *record = &check.records[number];
-	struct uaio_check_report report;
-	bool is_in_use;
-
-	if (!number)
-		return;
-	lock();
-	is_in_use = record->is_in_use;
-	report = report_of_locked(record, UAIO_CHECK_KIND_CLOSED);
-	unlock();
-	/*
-	 * It may have been completed meanwhile. What the kernel only reads harms nobody
-	 * while it is cancelled.
-	 */
-	if (!is_in_use || !report.part.is_written)
-		return;
-	report.now = uaio_check_here();
-	uaio_check_report(&report);
-}
-
 void uaio_check_say_made(uint32_t number, const char *name)
 {
+	const struct uaio_check_record *record = uaio_check_record(number);
 	struct uaio_check_report report;
 
 	if (!number)
 		return;
-	lock();
-	report = report_of_locked(&check.records[number], UAIO_CHECK_KIND_MADE);
-	unlock();
+	uaio_check_lock();
+	report = uaio_check_report_of_locked(
+		record, uaio_check_part(record->parts), UAIO_CHECK_KIND_MADE);
+	uaio_check_unlock();
 	report.did = name;
 	uaio_check_report(&report);
 }
 
 void uaio_check_end(void)
 {
-	if (check.is_on)
-		uaio_check_summary(check.nr_requests, check.nr_checked,
+	if (is_on)
+		uaio_check_summary(uaio_checked.nr_requests,
+				   uaio_checked.nr_checked,
 				   uaio_asan_is_here() ? "AddressSanitizer"
 				   : uaio_memcheck_is_here() ? "memcheck"
 				   : uaio_msan_is_here()     ? "MemorySanitizer"

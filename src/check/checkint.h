@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "base/lock.h"
 #include "proc/entry.h"
 
 struct uaio_sqe;
@@ -67,6 +68,60 @@ struct uaio_check_stack {
 	uint32_t nr;
 	uintptr_t pcs[UAIO_CHECK_FRAMES_MAX];
 };
+
+/*
+ * record.c: the records of requests in flight, and the pieces of memory that they have
+ */
+
+struct uaio_check_table {
+	struct uaio_lock lock; /* rank CHECK */
+	/* Under the lock. The arrays are mapped once, and never unmapped. */
+	struct uaio_check_record *records; /* 0 is none */
+	struct uaio_check_part *parts;     /* 0 is none */
+	uint32_t nr_records, free_record;
+	uint32_t nr_parts, free_part;
+	struct list in_flight;
+	uint32_t nr_stack_parts; /* atomic: written under the lock */
+	uint64_t nr_requests, nr_checked;
+};
+
+extern struct uaio_check_table uaio_checked;
+
+/* Return: false without memory. */
+bool uaio_check_records_init(void);
+
+static inline void uaio_check_lock(void)
+{
+	uaio_lock(&uaio_checked.lock, UAIO_RANK_CHECK);
+}
+
+static inline void uaio_check_unlock(void)
+{
+	uaio_unlock(&uaio_checked.lock, UAIO_RANK_CHECK);
+}
+
+static inline struct uaio_check_record *uaio_check_record(uint32_t number)
+{
+	return &uaio_checked.records[number];
+}
+
+static inline struct uaio_check_part *uaio_check_part(uint32_t number)
+{
+	return &uaio_checked.parts[number];
+}
+
+static inline struct uaio_check_record *
+uaio_check_record_of(const struct uaio_check_part *part)
+{
+	return uaio_check_record(part->record);
+}
+
+/* Return: a new record or part, whose members are not set; or, without one, NULL or 0. */
+struct uaio_check_record *uaio_check_record_new_locked(uint32_t *ret_number);
+uint32_t uaio_check_part_new_locked(void);
+
+/* The record and its parts end. */
+void uaio_check_record_drop_locked(uint32_t number);
 
 /*
  * check.c
@@ -218,6 +273,12 @@ struct uaio_check_report {
 	struct uaio_check_part part, other_part;
 	uint32_t now; /* where it was found: a stack's number, or 0 */
 };
+
+/* Return: a report about a part of a record. */
+struct uaio_check_report
+uaio_check_report_of_locked(const struct uaio_check_record *record,
+			    const struct uaio_check_part *part,
+			    enum uaio_check_kind kind);
 
 void uaio_check_reports_init(void);
 

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/* Memory that the program gives back, or leaves, while a request in flight has it */
+#include "check/check.h"
+
+#include "base/atomic.h"
+#include "op/op.h"
+#include "check/checker.h"
+#include "check/checkint.h"
+
+/* Return: a part in a frame of a thread that has returned; or NULL. */
+static struct uaio_check_part *
+find_dead_locked(uintptr_t thread, const struct uaio_check_walk *walk)
+{
+	list_for_each (pos, &uaio_checked.in_flight) {
+		const struct uaio_check_record *record =
+			container_of(pos, struct uaio_check_record, in_flight);
+
+		if (record->thread != thread)
+			continue;
+		for (uint32_t i = record->parts; i;
+		     i = uaio_check_part(i)->next)
+			if (uaio_check_part(i)->is_on_stack &&
+			    uaio_check_has_returned(
+				    walk, &uaio_check_part(i)->holder))
+				return uaio_check_part(i);
+	}
+	return NULL;
+}
+
+void uaio_check_look_at_stack(void)
+{
+	struct uaio_check_report report;
+	struct uaio_check_part *part;
+	struct uaio_check_walk walk;
+
+	/* relaxed: a thread has submitted its own */
+	if (!uaio_check_is_on() || !load_relaxed(&uaio_checked.nr_stack_parts))
+		return;
+	uaio_check_walk_now(&walk);
+	if (!uaio_check_my_stack(uaio_check_sp(&walk)).end)
+		return;
+	uaio_check_lock();
+	while ((part = find_dead_locked(uaio_check_me(), &walk))) {
+		report = uaio_check_report_of_locked(uaio_check_record_of(part),
+						     part,
+						     UAIO_CHECK_KIND_STACK);
+		report.now = walk.number;
+		part->is_on_stack = false;
+		uaio_asan_unpoison(part);
+		sub_relaxed(&uaio_checked.nr_stack_parts, 1);
+		/* What is there now is somebody else's. */
+		store_relaxed(&uaio_check_record_of(part)->has_hash, false);
+		uaio_check_unlock();
+		uaio_check_report(&report);
+		uaio_check_lock();
+	}
+	uaio_check_unlock();
+}
+
+static bool is_any(const void *arg, const struct uaio_check_part *part)
+{
+	(void)arg;
+	(void)part;
+	return true;
+}
+
+bool uaio_check_may_have(uintptr_t at, size_t bytes)
+{
+	return uaio_check_is_on() && uaio_check_index_may_have(at, bytes);
+}
+
+bool uaio_check_memory_ends(enum uaio_check_end end, uintptr_t at, size_t bytes)
+{
+	static const struct {
+		enum uaio_check_kind kind;
+		const char *did;
+	} says[] = {
+		[UAIO_CHECK_FREED] = { UAIO_CHECK_KIND_FREED, "free" },
+		[UAIO_CHECK_UNMAPPED] = { UAIO_CHECK_KIND_UNMAPPED,
+					  "unmapped" },
+	};
+	struct uaio_check_report report;
+	struct uaio_check_part *part;
+	bool is_in_flight = false;
+
+	for (;; is_in_flight = true) {
+		uaio_check_lock();
+		part = uaio_check_index_find(at, bytes, is_any, NULL);
+		if (part) {
+			report = uaio_check_report_of_locked(
+				uaio_check_record_of(part), part,
+				says[end].kind);
+			/* What comes there next is another's. */
+			uaio_asan_unpoison(part);
+			uaio_check_index_remove(part);
+			part->is_gone = true;
+			store_relaxed(&uaio_check_record_of(part)->has_hash,
+				      false);
+		}
+		uaio_check_unlock();
+		if (!part)
+			return is_in_flight;
+		report.at = at;
+		report.bytes = bytes;
+		report.did = says[end].did;
+		report.now = uaio_check_here();
+		uaio_check_report(&report);
+	}
+}
+
+void uaio_check_say_closed(uint32_t number)
+{
+	struct uaio_check_record *record = uaio_check_record(number);
+	struct uaio_check_report report;
+	bool is_in_use;
+
+	if (!number)
+		return;
+	uaio_check_lock();
+	is_in_use = record->is_in_use;
+	report = uaio_check_report_of_locked(
+		record, uaio_check_part(record->parts), UAIO_CHECK_KIND_CLOSED);
+	uaio_check_unlock();
+	/*
+	 * It may have been completed meanwhile. What the kernel only reads harms nobody
+	 * while it is cancelled.
+	 */
+	if (!is_in_use || !report.part.is_written)
+		return;
+	report.now = uaio_check_here();
+	uaio_check_report(&report);
+}
