@@ -7,6 +7,7 @@
  *
  * expect: nothing
  * with address: touched-in-flight
+ * with thread: race-in-flight
  */
 #include <liburing.h>
 #include <stdlib.h>

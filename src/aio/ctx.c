@@ -98,12 +98,20 @@ static bool has_unread(const struct uaio_queue *queue)
 	return nr_unread(queue);
 }
 
+static uintptr_t tail(const struct uaio_queue *queue)
+{
+	/* relaxed: only an address */
+	return load_relaxed(
+		&container_of(queue, struct uaio_ctx, queue)->handle);
+}
+
 static const struct uaio_sink ring_sink = {
 	.door = UAIO_DOOR_AIO,
 	.post = take_in,
 	.drop_words = uaio_resfd_drop,
 	.is_met = is_met,
 	.has_unreaped = has_unread,
+	.tail = tail,
 	.cancelled = uaio_iocb_cancelled,
 };
 

@@ -55,6 +55,8 @@ enum uaio_lock_rank {
 	UAIO_RANK_FAULT,        /* how many requests each fault has seen */
 	UAIO_RANK_OWNFD,        /* descriptors of our own */
 	UAIO_RANK_CHECK,        /* which memory requests in flight have */
+	UAIO_RANK_FIBERS,       /* which fibers requests have in a sanitizer */
+	UAIO_RANK_FIBER,        /* one of these */
 	UAIO_RANK_STACKS,       /* where threads have submitted them */
 	UAIO_RANK_SCAN, /* scanning the program's code for system calls */
 	UAIO_NR_RANKS,  /* at most 64 */

@@ -32,6 +32,7 @@ void uaio_check_load(void)
 	uaio_asan_init();
 	uaio_memcheck_init();
 	uaio_msan_init();
+	uaio_tsan_load();
 	uaio_check_stacks_load();
 }
 
@@ -41,6 +42,7 @@ void uaio_check_init(void)
 		return;
 	is_on = uaio_check_records_init();
 	uaio_check_aiocbs_init();
+	uaio_tsan_init();
 	uaio_check_index_init();
 	uaio_check_stacks_init();
 	uaio_check_reports_init();
@@ -343,7 +345,8 @@ static void fill(struct uaio_check_record *record,
 	record->call = load_relaxed(calls_of(record->thread));
 }
 
-uint32_t uaio_check_submit(const struct uaio_sqe *sqe, bool is_ordered)
+uint32_t uaio_check_submit(const struct uaio_sqe *sqe, uintptr_t tail,
+			   bool is_ordered)
 {
 	struct submission submission = { .sqe = sqe, .reads_all = true };
 	struct uaio_check_report report;
@@ -353,6 +356,9 @@ uint32_t uaio_check_submit(const struct uaio_sqe *sqe, bool is_ordered)
 
 	if (!is_on)
 		return 0;
+	tail = tail ? tail : (uintptr_t)sqe->data;
+	if (unlikely(uaio_tsan_is_here()))
+		uaio_check_race_submit(sqe->op, tail);
 	uaio_check_look_at_stack();
 	uaio_check_memory_of(sqe, look, &submission);
 	if (submission.nr) {
@@ -367,6 +373,7 @@ uint32_t uaio_check_submit(const struct uaio_sqe *sqe, bool is_ordered)
 	if (record) {
 		uaio_checked.nr_checked++;
 		fill(record, &submission, is_ordered);
+		record->tail = tail;
 		list_add_tail(&uaio_checked.in_flight, &record->in_flight);
 		adding.end = &record->parts;
 		uaio_check_memory_of(sqe, add_part_locked, &adding);
@@ -382,6 +389,8 @@ uint32_t uaio_check_submit(const struct uaio_sqe *sqe, bool is_ordered)
 		uaio_check_report(&report);
 	if (record && submission.bad.byte)
 		report_bad(&submission, record);
+	if (record && !is_ordered && !is_wrong && unlikely(uaio_tsan_is_here()))
+		uaio_check_race_begin(sqe, record);
 	return adding.number;
 }
 
@@ -405,11 +414,16 @@ void uaio_check_aiocb(uintptr_t aiocb)
 
 void uaio_check_drop(uint32_t record)
 {
+	uint32_t fiber;
+
 	if (!record)
 		return;
 	uaio_check_lock();
+	fiber = uaio_check_record(record)->fiber;
 	uaio_check_record_drop_locked(record);
 	uaio_check_unlock();
+	if (unlikely(fiber))
+		uaio_tsan_refuse(fiber);
 }
 
 /*
@@ -498,7 +512,7 @@ static void note_written(const struct uaio_check_record *record, int64_t res)
 
 void uaio_check_complete(uint32_t number, int64_t res)
 {
-	struct uaio_check_record *record = uaio_check_record(number);
+	struct uaio_check_record *record = uaio_check_record(number), past;
 
 	if (!number)
 		return;
@@ -509,7 +523,14 @@ void uaio_check_complete(uint32_t number, int64_t res)
 	/* relaxed: looked at again under the lock */
 	if (load_relaxed(&record->has_hash))
 		look_for_change(record);
-	uaio_check_drop(number);
+	uaio_check_lock();
+	past = *record;
+	if (unlikely(past.fiber))
+		uaio_check_race_note_locked(record);
+	uaio_check_record_drop_locked(number);
+	uaio_check_unlock();
+	if (unlikely(past.fiber))
+		uaio_check_race_end(&past);
 }
 
 void uaio_check_call_is_over(void)
@@ -549,5 +570,6 @@ void uaio_check_end(void)
 				   uaio_asan_is_here() ? "AddressSanitizer"
 				   : uaio_memcheck_is_here() ? "memcheck"
 				   : uaio_msan_is_here()     ? "MemorySanitizer"
+				   : uaio_tsan_is_here()     ? "ThreadSanitizer"
 							     : "none");
 }

@@ -46,10 +46,12 @@ void uaio_check_init(void);
 bool uaio_check_is_on(void);
 
 /*
- * The calling thread submits sqe. is_ordered: it waits for others, by a link or a drain.
+ * The calling thread submits sqe. tail: the address of what its client sees completions
+ * at; 0: the data of sqe is. is_ordered: it waits for others, by a link or a drain.
  * Return: its record; or 0: nothing of it is checked.
  */
-uint32_t uaio_check_submit(const struct uaio_sqe *sqe, bool is_ordered);
+uint32_t uaio_check_submit(const struct uaio_sqe *sqe, uintptr_t tail,
+			   bool is_ordered);
 
 /* The request of the record was refused, and has no completion. Nothing if that is 0. */
 void uaio_check_drop(uint32_t record);
@@ -103,6 +105,27 @@ void uaio_check_forget(void);
  * the record is 0. name: by which `uaio check` knows the change.
  */
 void uaio_check_say_made(uint32_t record, const char *name);
+
+/* ThreadSanitizer has just made this report, in this thread; perhaps of a request. */
+void uaio_check_raced(void *report);
+
+/*
+ * What follows is for ThreadSanitizer, and does nothing without it: which of the program's
+ * threads come after which.
+ */
+
+/* The calling thread is about to unmap memory; it has mapped some. */
+void uaio_check_unmapped(void);
+void uaio_check_mapped(void);
+
+/*
+ * A request of the queue whose tail is from posts a completion to the one whose tail is
+ * to. from: 0: the calling thread does.
+ */
+void uaio_check_pass(uintptr_t from, uintptr_t to);
+
+/* The calling thread is about to call the program's function for a completed request. */
+void uaio_check_notified(void);
 
 /* The process ends: say how much was checked. */
 void uaio_check_end(void);

@@ -15,6 +15,8 @@
  *   A3  The shadow changes under the lock of rank CHECK. The kernel's calls, and ours,
  *       do not go by it.
  *
+ * ThreadSanitizer (tsan.c) is told in which order requests and the program use memory.
+ *
  * The library is not linked to a sanitizer. It looks for the functions of one when it
  * comes up.
  *
@@ -28,6 +30,7 @@
 #include <stdint.h>
 
 struct uaio_check_part;
+struct uaio_sqe;
 
 /* What is wrong with a piece of memory. */
 enum uaio_memory {
@@ -84,5 +87,38 @@ void uaio_asan_unpoison(struct uaio_check_part *part);
  */
 void uaio_asan_report(uintptr_t pc, uintptr_t at, size_t bytes,
 		      bool is_written);
+
+/* Called when the library is loaded; and each time the engine starts. */
+void uaio_tsan_load(void);
+void uaio_tsan_init(void);
+
+bool uaio_tsan_is_here(void);
+
+/*
+ * The calling thread submits a request. tail: the address of what its client sees
+ * completions at; writes: the kernel reads the program's memory. Nothing if the sanitizer
+ * is not here.
+ */
+void uaio_tsan_submit(uintptr_t tail, bool writes);
+
+/*
+ * The request of sqe begins to use its memory. stack: the number of the stack of calls that
+ * submits it. The sanitizer may report a race, and end the process.
+ * Return: the number of its fiber.
+ */
+uint32_t uaio_tsan_begin(const struct uaio_sqe *sqe, uint32_t stack);
+
+/*
+ * The completion of the request that has the fiber is about to be posted. reads: the
+ * kernel has written to the program's memory.
+ */
+void uaio_tsan_end(uint32_t fiber, uintptr_t tail, bool reads);
+
+/* The request that has the fiber was refused; the calling thread has submitted it. */
+void uaio_tsan_refuse(uint32_t fiber);
+
+/* Return: false if the sanitizer's report has no i-th access to memory. */
+bool uaio_tsan_get_access(void *report, unsigned i, uintptr_t *ret_at,
+			  size_t *ret_bytes);
 
 #endif /* UAIO_CHECK_CHECKER_H */

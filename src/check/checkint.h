@@ -61,6 +61,9 @@ struct uaio_check_record {
 	int64_t off;
 	uint64_t data; /* as its client sees it */
 	uint64_t hash; /* of what is to be written */
+	/* ThreadSanitizer's, for tsan.c. */
+	uintptr_t tail;
+	uint32_t fiber; /* 0: none */
 };
 
 /* A stack of calls: return addresses of the program's, the innermost first. */
@@ -129,6 +132,23 @@ void uaio_check_record_drop_locked(uint32_t number);
 
 /* The sanitizer is about to have reported an error at this address, in this thread. */
 void uaio_check_reported(uintptr_t at);
+
+/*
+ * race.c: the requests that ThreadSanitizer knows of. Only where it is
+ */
+
+/* The calling thread submits a request of the operation. tail: see uaio_check_submit(). */
+void uaio_check_race_submit(uint8_t op, uintptr_t tail);
+
+/* The request of the record, of which sqe is known, begins. */
+void uaio_check_race_begin(const struct uaio_sqe *sqe,
+			   struct uaio_check_record *record);
+
+/* The request of the record is complete, and its record is dropped next. */
+void uaio_check_race_note_locked(const struct uaio_check_record *record);
+
+/* The completion is about to be posted. record: a copy. */
+void uaio_check_race_end(const struct uaio_check_record *record);
 
 /*
  * memory.c: which memory a request has
@@ -258,6 +278,7 @@ enum uaio_check_kind {
 	UAIO_CHECK_KIND_UNADDRESSABLE,
 	UAIO_CHECK_KIND_UNINITIALISED,
 	UAIO_CHECK_KIND_TOUCHED,
+	UAIO_CHECK_KIND_RACE,
 	UAIO_CHECK_KIND_MADE, /* no error: a change that is made on purpose */
 };
 

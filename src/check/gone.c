@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory that the program gives back, or leaves, while a request in flight has it */
+/*
+ * Memory that the program gives back, or leaves, while a request in flight has it
+ *
+ * Tested by test-check.c.
+ */
 #include "check/check.h"
 
 #include "base/atomic.h"

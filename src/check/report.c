@@ -45,6 +45,7 @@ static const char *const kinds[] = {
 	[UAIO_CHECK_KIND_UNADDRESSABLE] = "unaddressable",
 	[UAIO_CHECK_KIND_UNINITIALISED] = "uninitialised",
 	[UAIO_CHECK_KIND_TOUCHED] = "touched-in-flight",
+	[UAIO_CHECK_KIND_RACE] = "race-in-flight",
 	[UAIO_CHECK_KIND_MADE] = "change",
 };
 
@@ -257,6 +258,13 @@ static void add_what_of_checked(struct text *text,
 		    "the program uses the byte at 0x%" PRIxPTR
 		    " while a %s in flight %s %zu bytes at 0x%" PRIxPTR,
 		    report->at, op, uses(part), part->bytes, part->at);
+		break;
+	case UAIO_CHECK_KIND_RACE:
+		add(text,
+		    "a %s %s %zu bytes at 0x%" PRIxPTR
+		    ", and the program uses the byte at 0x%" PRIxPTR
+		    ": nothing orders the two",
+		    op, uses(part), part->bytes, part->at, report->at);
 		break;
 	default: break;
 	}

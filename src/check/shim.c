@@ -26,6 +26,21 @@
  */
 EXPORT bool (*uaio_check_freed)(const void *at, size_t bytes);
 
+/* The same; the function looks at a report of ThreadSanitizer's. */
+EXPORT void (*uaio_check_hears)(void *report);
+
+/* ThreadSanitizer calls it, unless the sanitizer is linked into the program. */
+EXPORT void __tsan_on_report(void *report);
+
+void __tsan_on_report(void *report)
+{
+	void (*raced)(void *) =
+		__atomic_load_n(&uaio_check_hears, __ATOMIC_RELAXED);
+
+	if (raced)
+		raced(report);
+}
+
 static struct {
 	void (*free)(void *);
 	void *(*realloc)(void *, size_t);

@@ -80,7 +80,7 @@ static uint32_t submit(enum uaio_op op, void *at, uint64_t bytes)
 		.op = (uint8_t)op, .fd = 7, .buf = at, .len = bytes, .data = 9
 	};
 
-	return uaio_check_submit(&sqe, false);
+	return uaio_check_submit(&sqe, 0, false);
 }
 
 /* What is reported of memory that ends depends on whether a request has it then. */
@@ -137,12 +137,12 @@ static void test_overlap(void **state)
 
 	(void)state;
 	/* It has an order, whichever is submitted first. */
-	first = uaio_check_submit(&linked, true);
+	first = uaio_check_submit(&linked, 0, true);
 	uaio_check_drop(submit(UAIO_OP_WRITE, memory, 8));
 	uaio_check_drop(first);
 	first = submit(UAIO_OP_WRITE, memory, 4096);
 	second = submit(UAIO_OP_WRITE, memory + 10, 10);
-	third = uaio_check_submit(&linked, true);
+	third = uaio_check_submit(&linked, 0, true);
 	assert_string_equal(reported(), "");
 	uaio_check_drop(third);
 	third = submit(UAIO_OP_READ, memory + 19, 1);
@@ -163,11 +163,11 @@ static void test_changed(void **state)
 	uint32_t record;
 
 	(void)state;
-	record = uaio_check_submit(&sqe, false);
+	record = uaio_check_submit(&sqe, 0, false);
 	memory[2000]++;
 	uaio_check_complete(record, 2001);
 	assert_string_equal(reported(), "");
-	record = uaio_check_submit(&sqe, false);
+	record = uaio_check_submit(&sqe, 0, false);
 	memory[4000]++;
 	uaio_check_complete(record, 2001);
 	assert_non_null(strstr(reported(), "report\tchanged-in-flight\n"));
@@ -176,7 +176,7 @@ static void test_changed(void **state)
 static uint32_t begin(const struct uaio_sqe *sqe)
 {
 	uaio_check_aiocb(sqe->data);
-	return uaio_check_submit(sqe, false);
+	return uaio_check_submit(sqe, 0, false);
 }
 
 static void test_aiocb(void **state)

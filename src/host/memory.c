@@ -11,6 +11,7 @@
 
 #include "proc/entry.h"
 #include "proc/process.h"
+#include "uring/uring.h"
 #include "posix/posix.h"
 #include "host/host.h"
 
@@ -18,17 +19,27 @@
 extern bool (*uaio_check_freed)(const void *at, size_t bytes)
 	__attribute__((weak));
 
+extern void (*uaio_check_hears)(void *report) __attribute__((weak));
+
 bool uaio_host_memory_ends_slowly(enum uaio_check_end end, const void *at,
 				  size_t bytes)
 {
 	bool is_in_flight;
 
+	if (end == UAIO_CHECK_UNMAPPED)
+		uaio_check_unmapped();
 	if (!uaio_engine_is_up() ||
 	    !uaio_check_may_have((uintptr_t)at, bytes) || !uaio_enter())
 		return false;
 	is_in_flight = uaio_check_memory_ends(end, (uintptr_t)at, bytes);
 	uaio_leave();
 	return is_in_flight;
+}
+
+void uaio_host_memory_begins(const void *at, int fd, int64_t offset)
+{
+	uaio_check_mapped();
+	uaio_uring_note_mapped(fd, at, offset);
 }
 
 static bool freed(const void *at, size_t bytes)
@@ -85,4 +96,6 @@ void uaio_host_load_memory(void)
 {
 	if (uaio_config.is_examined && !ask_sanitizer() && &uaio_check_freed)
 		uaio_check_freed = freed;
+	if (uaio_config.is_examined && &uaio_check_hears)
+		uaio_check_hears = uaio_check_raced;
 }

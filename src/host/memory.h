@@ -22,6 +22,9 @@ bool uaio_host_memory_ends_slowly(enum uaio_check_end end, const void *at,
 				  size_t bytes);
 
 /* The program gives memory back: requests in flight must not have it. */
+/* A part of a file was mapped, where requests are examined. Keeps errno. */
+void uaio_host_memory_begins(const void *at, int fd, int64_t offset);
+
 static inline void uaio_host_memory_ends(enum uaio_check_end end,
 					 const void *at, size_t bytes)
 {

@@ -20,6 +20,7 @@
 #include "base/io_uring.h"
 #include "base/symver.h"
 #include "base/sys.h"
+#include "options/config.h"
 #include "uring/uring.h"
 #include "host/memory.h"
 
@@ -54,11 +55,23 @@ static void note_fixed(long addr, long bytes, long flags)
 				      (size_t)bytes);
 }
 
+/* The memory at this address is mapped now; perhaps it is that of a ring. */
+static void note_mapped(long at, int fd, long offset)
+{
+	if (unlikely(uaio_config.is_examined) && fd >= 0 &&
+	    !sys_is_map_error((void *)at))
+		uaio_host_memory_begins((void *)at, fd, offset);
+}
+
 long uaio_host_raw_mmap(const long a[6])
 {
+	const long offset = real_offset((int)a[4], a[5]);
+	long ret;
+
 	note_fixed(a[0], a[1], a[3]);
-	return uaio_sys6(SYS_mmap, a[0], a[1], a[2], a[3], a[4],
-			 real_offset((int)a[4], a[5]));
+	ret = uaio_sys6(SYS_mmap, a[0], a[1], a[2], a[3], a[4], offset);
+	note_mapped(ret, (int)a[4], offset);
+	return ret;
 }
 
 /* A sanitizer has to see all that is mapped, from the beginning. */
@@ -68,12 +81,18 @@ static void *map(void *(*real)(void *, size_t, int, int, int, off_t),
 		 void *addr, size_t bytes, int prot, int flags, int fd,
 		 long offset)
 {
+	void *at;
+
 	note_fixed((long)addr, (long)bytes, flags);
 	offset = real_offset(fd, offset);
 	if (likely(real))
-		return real(addr, bytes, prot, flags, fd, offset);
-	return (void *)uaio_host_error(uaio_sys6(
-		SYS_mmap, (long)addr, (long)bytes, prot, flags, fd, offset));
+		at = real(addr, bytes, prot, flags, fd, offset);
+	else
+		at = (void *)uaio_host_error(uaio_sys6(SYS_mmap, (long)addr,
+						       (long)bytes, prot, flags,
+						       fd, offset));
+	note_mapped((long)at, fd, offset);
+	return at;
 }
 
 UAIO_EXPORT void *mmap(void *addr, size_t bytes, int prot, int flags, int fd,

@@ -297,8 +297,9 @@ static void begin(struct uaio_chain *chain)
 /* It is checked from now on, also if it never starts. */
 static __attribute__((noinline)) void check(struct uaio_req *req)
 {
+	const uintptr_t tail = uaio_queue_tail(uaio_queue_of(req->group));
 	const struct uaio_fault_plan plan = {
-		.record = uaio_check_submit(&req->sqe, true),
+		.record = uaio_check_submit(&req->sqe, tail, true),
 	};
 
 	uaio_fault_keep(req, &plan);

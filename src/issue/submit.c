@@ -550,7 +550,10 @@ static __attribute__((noinline)) int add_faulty(struct uaio_batch *batch,
 	ret = uaio_optab[sqe->op].prep(sqe, file);
 	if (ret < 0)
 		return ret;
-	uaio_fault_plan(file, &own, uaio_check_submit(sqe, false), &plan);
+	uaio_fault_plan(
+		file, &own,
+		uaio_check_submit(sqe, uaio_queue_tail(batch->queue), false),
+		&plan);
 	if (plan.record)
 		note_held(batch);
 	outcome.start = outcome.end = uaio_sample_now();

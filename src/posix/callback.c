@@ -12,10 +12,12 @@
 #include "base/lock.h"
 #include "base/sleep.h"
 #include "base/sys.h"
+#include "options/config.h"
 #include "proc/entry.h"
 #include "proc/process.h"
 #include "proc/table.h"
 #include "proc/thread.h"
+#include "check/check.h"
 
 /* Only glibc has them: see base/libc.h. */
 #pragma weak __pthread_register_cancel
@@ -208,6 +210,8 @@ static void make_and_return(uaio_callback_fn *function, union sigval value,
 {
 	if (!is_own)
 		let_signals(SIG_UNBLOCK);
+	if (unlikely(uaio_config.is_examined))
+		uaio_check_notified();
 	function(value);
 	/* relaxed: says nothing of what the function did */
 	add_relaxed(&pool.nr_returned, 1);

@@ -182,6 +182,15 @@ static inline struct uaio_queue *uaio_queue_of(struct uaio_group *group)
 	return container_of(group, struct uaio_queue, group);
 }
 
+/* Return: the address of what the client sees completions at; 0: the sink has none. */
+static inline uintptr_t uaio_queue_tail(const struct uaio_queue *queue)
+{
+	/* relaxed: a queue that goes away keeps a sink */
+	const struct uaio_sink *sink = load_relaxed(&queue->sink);
+
+	return sink->tail ? sink->tail(queue) : 0;
+}
+
 /* Return: whether the calling thread submits as another, who has made the queue. */
 static inline bool uaio_queue_is_anothers(const struct uaio_queue *queue)
 {

@@ -117,6 +117,12 @@ struct uaio_sink {
 	 */
 	void (*forget)(struct uaio_queue *queue, uint64_t need);
 
+	/*
+	 * Return: the address of what the client sees completions at, for sanitizers of
+	 * threads. NULL: that is the data of each request.
+	 */
+	uintptr_t (*tail)(const struct uaio_queue *queue);
+
 	/* Return: whether the client has completions to reap; a guess, as above. */
 	bool (*has_unreaped)(const struct uaio_queue *queue);
 

@@ -2,6 +2,7 @@
 #include "uring/cq.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -360,6 +361,17 @@ static bool has_unread(const struct uaio_queue *queue)
 	return uaio_uring_unread(ring) || load_relaxed(&ring->first_over);
 }
 
+static uintptr_t tail(const struct uaio_queue *queue)
+{
+	const struct uaio_uring *ring =
+		container_of(queue, struct uaio_uring, queue);
+	/* relaxed: only an address */
+	uintptr_t seen_at = load_relaxed(&ring->seen_at);
+
+	return (seen_at ? seen_at : (uintptr_t)ring->mem.rings) +
+	       offsetof(struct uaio_uring_rings, cq_tail);
+}
+
 const struct uaio_sink uaio_uring_sink = {
 	.door = UAIO_DOOR_URING,
 	.post = post,
@@ -370,6 +382,7 @@ const struct uaio_sink uaio_uring_sink = {
 	.cancelled = uaio_uring_cancelled,
 	.is_met = is_met,
 	.has_unreaped = has_unread,
+	.tail = tail,
 	.get_fixed = uaio_uring_get_fixed,
 	.polled = uaio_uring_polled,
 };

@@ -17,7 +17,9 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "options/config.h"
 #include "file/file.h"
+#include "check/check.h"
 #include "uring/abi.h"
 #include "uring/calls.h"
 #include "uring/cancel.h"
@@ -159,6 +161,9 @@ int uaio_uring_send(struct uaio_uring *ring, const struct uaio_uring_msg *msg)
 
 	if (ret < 0)
 		return ret;
+	if (unlikely(uaio_config.is_examined))
+		uaio_check_pass(ring ? uaio_queue_tail(&ring->queue) : 0,
+				uaio_queue_tail(&target->queue));
 	if (msg->command == IORING_MSG_DATA)
 		ret = send_data(target, msg);
 	else

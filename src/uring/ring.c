@@ -450,6 +450,10 @@ int uaio_uring_new(struct io_uring_params *params, struct uaio_uring **ret_ring)
 	ring->restrictions = (struct uaio_uring_restrictions){ 0 };
 	store_relaxed(&ring->is_restricted, 0);
 	store_relaxed(&ring->clock, CLOCK_MONOTONIC);
+	store_relaxed(&ring->seen_at,
+		      params->flags & IORING_SETUP_NO_MMAP
+			      ? (uintptr_t)*uaio_uring_rings_addr(params)
+			      : 0);
 	uaio_uring_region_init(&ring->region);
 	fill(ring, params);
 	have_maker(ring, params);

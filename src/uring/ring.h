@@ -102,7 +102,12 @@ struct uaio_uring {
 	uint32_t nr_short;
 	uint32_t is_disabled; /* until IORING_REGISTER_ENABLE_RINGS */
 	uint32_t is_restricted;
-	uint32_t clock;    /* CLOCK_*, by which its waits are */
+	uint32_t clock; /* CLOCK_*, by which its waits are */
+	/*
+	 * Where a client has mapped the rings last, as far as that is known; 0:
+	 * nowhere. For sanitizers of threads.
+	 */
+	uintptr_t seen_at;
 	const void *owner; /* the thread that submits; NULL: any may */
 
 	/* of the thread that holds the ring */

@@ -259,6 +259,18 @@ int64_t uaio_uring_map_offset(int fd, int64_t offset)
 	return is_cq ? (int64_t)IORING_OFF_SQ_RING : ring->mem.sqes_off;
 }
 
+void uaio_uring_note_mapped(int fd, const void *at, int64_t offset)
+{
+	struct uaio_uring *ring;
+
+	if (offset != (int64_t)IORING_OFF_SQ_RING || !uaio_uring_tab_is_used())
+		return;
+	ring = uaio_uring_ask((uint32_t)fd);
+	if (ring)
+		/* relaxed: only an address */
+		store_relaxed(&ring->seen_at, (uintptr_t)at);
+}
+
 /*
  * The door
  */

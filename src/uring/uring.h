@@ -65,6 +65,12 @@ void uaio_uring_closing(int fd);
 int64_t uaio_uring_map_offset(int fd, int64_t offset);
 
 /*
+ * A client has mapped what fd has at this offset, as is of interest to sanitizers of
+ * threads. Nothing if that is no ring of ours.
+ */
+void uaio_uring_note_mapped(int fd, const void *at, int64_t offset);
+
+/*
  * Rings of the kernel's in a process that may have rings of the library's as well
  * (tctx.c). Both kinds share the 16 slots that a thread has for registered rings.
  *

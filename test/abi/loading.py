@@ -22,7 +22,8 @@ def census(*command, env=None):
     lines = run(*command, env=env).splitlines()
     return [line for line in lines
             if not line.startswith(("env LD_PRELOAD=", "env LD_LIBRARY_PATH=",
-                                "env ASAN_OPTIONS=", "env UAIO_RUN_PID="))]
+                                "env ASAN_OPTIONS=", "env TSAN_OPTIONS=",
+                                "env UAIO_RUN_PID="))]
 
 
 def plain_census(args):

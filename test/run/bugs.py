@@ -28,6 +28,7 @@ class Example:
         self.program = program
         self.kind, self.lines, self.alone = None, {}, []
         self.kind_with_address = None  # with AddressSanitizer in the program
+        self.kind_with_thread = None  # with ThreadSanitizer
         self.tries = 1  # more where a busy machine may be late for the mistake
         with open(source) as file:
             for number, line in enumerate(file, 1):
@@ -40,22 +41,29 @@ class Example:
                 self.alone += re.findall(r"\balone: (\w+)", line)
                 for kind in re.findall(r"\bwith address: ([\w-]+)", line):
                     self.kind_with_address = kind
+                for kind in re.findall(r"\bwith thread: ([\w-]+)", line):
+                    self.kind_with_thread = kind
                 for tries in re.findall(r"\btries: (\d+)", line):
                     self.tries = int(tries)
         assert self.kind, f"{source} does not say what to expect"
         self.kind_with_address = self.kind_with_address or self.kind
+        if self.kind == "nothing" and self.kind_with_address == "nothing":
+            self.kind_with_thread = self.kind_with_thread or self.kind
 
     def is_at(self, frames, line):
         """Whether a frame is at this line of the source."""
         return any(os.path.basename(frame["file"] or "") == self.name and
                    frame["line"] == line for frame in frames)
 
-    def check(self, tool, has_address=False):
-        """Runs it under uaio check, with AddressSanitizer or not. Returns what is wrong
+    def check(self, tool, sanitizer=None):
+        """Runs it under uaio check, with a sanitizer in it or not. Returns what is wrong
         with the reports, or None."""
-        option, env, _ = CHECKERS["address"]
-        kind = self.kind_with_address if has_address else self.kind
-        program = sanitized(tool, self, option) if has_address else self.program
+        kind = {"address": self.kind_with_address, "thread": self.kind_with_thread,
+                None: self.kind}[sanitizer]
+        program, env = self.program, {}
+        if sanitizer:
+            program = sanitized(tool, self, f"-fsanitize={sanitizer}")
+            env = {"ASAN_OPTIONS": "detect_leaks=0"}
         path = tool.path(f"{os.path.basename(program)}.json")
         for _ in range(self.tries):
             outcome = tool.exec(tool.uaio, "check", "--json", path, "--", program, env=env)
@@ -70,7 +78,7 @@ class Example:
             problem = f"reports {kinds}, not {wanted}"
         elif outcome.status != (FOUND if wanted else 0):
             problem = f"exit status {outcome.status}"
-        elif not wanted and outcome.err and not has_address:
+        elif not wanted and outcome.err and sanitizer != "address":
             problem = "is not silent"
         elif wanted:
             # What a sanitizer has found has its stack in the sanitizer's own report.
@@ -165,7 +173,16 @@ def _(tool):
     gallery = examples(tool)
     kinds = {example.kind_with_address for example in gallery}
     expect({"unaddressable", "touched-in-flight"} <= kinds, True, f"kinds: {kinds}")
-    for_all(lambda example: example.check(tool, has_address=True), gallery)
+    for_all(lambda example: example.check(tool, "address"), gallery)
+
+
+@case("with ThreadSanitizer in them, uaio check finds the races of the gallery, and no other",
+      suite="client")
+def _(tool):
+    gallery = [example for example in examples(tool) if example.kind_with_thread]
+    kinds = {example.kind_with_thread for example in gallery}
+    expect(kinds, {"race-in-flight", "nothing"}, "kinds")
+    for_all(lambda example: example.check(tool, "thread"), gallery)
 
 
 @case("uaio check finds the bugs of the gallery's programs in Rust", suite="client")

@@ -140,4 +140,77 @@ def _(tool):
         expect(words in outcome.err, True, f"{words}: {outcome.story}")
 
 
+# A program of several threads, and its one bug that each checker finds: how it is built, by
+# what it is run, the bug, and what the checker says and uaio check.
+FOUR = {
+    "AddressSanitizer": ("cc -fsanitize=address", (), "freed",
+                         "ERROR: AddressSanitizer: heap-use-after-free", "unaddressable"),
+    "ThreadSanitizer": ("cc -fsanitize=thread", (), "race",
+                        "WARNING: ThreadSanitizer: data race", "race-in-flight"),
+    "MemorySanitizer": ("clang -fsanitize=memory", (), "raw",
+                        "WARNING: MemorySanitizer: use-of-uninitialized-value",
+                        "uninitialised"),
+    "memcheck": ("cc", ("valgrind", "--quiet"), "raw", "Uninitialised byte(s) found",
+                 "uninitialised"),
+}
+# As in most containers.
+DENIED = "EPERM:io_uring_setup,io_uring_enter,io_uring_register"
+
+
+def built_for(tool, checker):
+    """The command that runs the program, where io_uring is denied."""
+    compiler, runner, *_ = FOUR[checker]
+    program = tool.path("checked")
+    if not shutil.which(compiler.split()[0]) or runner and not shutil.which(runner[0]):
+        raise Skip(f"there is no {checker}")
+    tool.exec(*compiler.split(), "-g", "-O1", "-o", program,
+              tool.args.source + "/test/run/checked.c", "-luring", "-pthread").expect(err=None)
+    return (tool.args.filter, "before", DENIED, tool.uaio, "check", "--", *runner, program)
+
+
+def said_by(outcome):
+    """The lines of the checker's and of uaio check's reports; valgrind says that it does not
+    know all calls of the kernel."""
+    return [line for line in outcome.err.split("\n") if line and not line.startswith("--")]
+
+
+for CHECKER in FOUR:
+    @case(f"{CHECKER} finds the bug of a program with threads where io_uring is denied, "
+          "and no other")
+    def _(tool, checker=CHECKER):
+        *_, bug, theirs, ours = FOUR[checker]
+        command = built_for(tool, checker)
+        right = tool.exec(*command, "right").expect(0, err=None)
+        expect(said_by(right), [], right.story)
+        wrong = tool.exec(*command, bug).expect(99, err=None)
+        expect(wrong.err.count(theirs), 1, wrong.story)
+        expect(re.findall("ERROR: uaio check: ([a-z-]+)", wrong.err), [ours], wrong.story)
+
+
+@case("ThreadSanitizer reports memory that is used before the completion is taken")
+def _(tool):
+    program = tool.path("races")
+    tool.exec("cc", "-g", "-O1", "-fsanitize=thread", "-o", program,
+              tool.args.source + "/test/run/races.c", "-luring", "-pthread").expect(err=None)
+    with open(tool.args.source + "/test/run/races.c") as file:
+        lines = file.read().split("\n")
+    # The lines of the submission and of the program's access, of each bug.
+    lines_of = {(bug, what): str(number) for number, line in enumerate(lines, 1)
+                for bugs, what in re.findall(r"/\* ([a-z, ]+): ([a-z]+) \*/", line)
+                for bug in bugs.split(", ")}
+    for bug in ("touched", "complete", "posix"):
+        outcome = check(tool, program, bug).expect(99, err=None)
+        expect(outcome.err.count("WARNING: ThreadSanitizer: data race"), 1, outcome.story)
+        expect(outcome.err.count("ERROR: uaio check: race-in-flight"), 1, outcome.story)
+        theirs, below = outcome.err.split("ERROR: uaio check: ")
+        expect(f"races.c:{lines_of[bug, 'access']} " in theirs, True, outcome.story)
+        for text in (theirs, below):
+            expect(re.search(rf"races.c:{lines_of[bug, 'submission']}\b", text) is not None,
+                   True, outcome.story)
+    for right in ("waited", "peeked", "handed", "carried", "mapped", "linked", "message",
+                  "forked", "callback", "listed", "cancelled"):
+        outcome = check(tool, program, right).expect(0, err=None)
+        expect(outcome.err, "", f"{right}: {outcome.story}")
+
+
 main()

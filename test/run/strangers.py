@@ -66,25 +66,22 @@ def _(tool):
 def _(tool):
     for kind in ("address", "undefined", "thread"):
         program = stranger(tool, kind, f"-fsanitize={kind}", "-g")
-        # By itself ThreadSanitizer lets a child of fork() have no threads.
-        env = {"TSAN_OPTIONS": "die_after_fork=0"}
-        tool.run("--uring=always", program, env=env).expect(out=SERVED)
-        tool.run("--uring=always", "sh", "-c", f"exec {program}",
-                 env=env).expect(out=SERVED)
+        tool.run("--uring=always", program).expect(out=SERVED)
+        tool.run("--uring=always", "sh", "-c", f"exec {program}").expect(out=SERVED)
 
 
 @case("a sanitizer keeps the options that it is given")
 def _(tool):
-    def options(given):
-        env = {} if given is None else {"ASAN_OPTIONS": given}
-        return tool.run("sh", "-c", "echo $ASAN_OPTIONS", env=env).expect(
-            out=None).out
+    for variable, option in (("ASAN_OPTIONS", "verify_asan_link_order"),
+                             ("TSAN_OPTIONS", "die_after_fork")):
+        def options(given):
+            env = {} if given is None else {variable: given}
+            return tool.run("sh", "-c", f"echo ${variable}", env=env).expect(
+                out=None).out
 
-    order = "verify_asan_link_order=0"
-    expect(options(None), f"{order}\n", "none given")
-    expect(options("verbosity=0"), f"verbosity=0:{order}\n", "another")
-    expect(options("verify_asan_link_order=1"), "verify_asan_link_order=1\n",
-           "the same")
+        expect(options(None), f"{option}=0\n", "none given")
+        expect(options("verbosity=0"), f"verbosity=0:{option}=0\n", "another")
+        expect(options(f"{option}=1"), f"{option}=1\n", "the same")
 
 
 main()

@@ -127,6 +127,19 @@ static const struct uaio_check_kind kinds[] = {
 		"Look at the checker's own report above for the place; wait "
 		"for the completion before the memory is used.",
 	},
+	{
+		"race-in-flight",
+		"The program used memory of a request, and neither its "
+		"submission "
+		"nor its completion orders the two.",
+		"used here",
+		"The memory of a request is the kernel's until its completion "
+		"(aio(7): the buffer must not be accessed meanwhile; it is so "
+		"for io_submit(2) and io_uring_enter(2)).",
+		"Look at the checker's own report above for both places. Take "
+		"the completion before the memory is used, and have threads "
+		"hand it over by a lock or an atomic variable.",
+	},
 };
 
 enum { NR_KINDS = sizeof(kinds) / sizeof(kinds[0]) };

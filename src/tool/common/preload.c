@@ -78,14 +78,10 @@ static int prepend(const char *variable, const char *separators,
 	return r < 0 ? -ENOMEM : 0;
 }
 
-/*
- * AddressSanitizer refuses to start a program in which it is not the first library.
- * In front of it ours does no harm, as it calls the next function of each name.
- */
-static int allow_sanitizer(void)
+/* Add "OPTION=0" to the options of a sanitizer, unless the user has set the option. */
+static int switch_off(const char *variable, const char *option)
 {
-	static const char option[] = "verify_asan_link_order";
-	const char *old = getenv("ASAN_OPTIONS");
+	const char *old = getenv(variable);
 	char *text;
 	int r;
 
@@ -95,9 +91,22 @@ static int allow_sanitizer(void)
 		     option);
 	if (r < 0)
 		return -ENOMEM;
-	r = setenv("ASAN_OPTIONS", text, 1);
+	r = setenv(variable, text, 1);
 	free(text);
 	return r < 0 ? -ENOMEM : 0;
+}
+
+/*
+ * AddressSanitizer refuses to start a program in which it is not the first library.
+ * In front of it ours does no harm, as it calls the next function of each name.
+ * ThreadSanitizer ends a child of fork() that starts a thread, if the library has
+ * threads, or requests have fibers.
+ */
+static int allow_sanitizers(void)
+{
+	int r = switch_off("ASAN_OPTIONS", "verify_asan_link_order");
+
+	return r < 0 ? r : switch_off("TSAN_OPTIONS", "die_after_fork");
 }
 
 /* What stands in front in LD_PRELOAD. */
@@ -122,5 +131,5 @@ int uaio_preload_set(const char *dir)
 	if (r < 0)
 		return r;
 	r = prepend("LD_LIBRARY_PATH", ":;", dir, is_other_directory);
-	return r < 0 ? r : allow_sanitizer();
+	return r < 0 ? r : allow_sanitizers();
 }

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Races between the program and its requests, which ThreadSanitizer finds (tsan.c): which
+ * request a report of the sanitizer is about
+ *
+ * Tested by test/run/checkers.py.
+ */
+#include "check/check.h"
+
+#include "base/check.h"
+#include "proc/entry.h"
+#include "proc/process.h"
+#include "op/op.h"
+#include "check/checker.h"
+#include "check/checkint.h"
+
+/*
+ * Memory of requests that are complete, the last ones: the program may use it before it
+ * has taken the completion.
+ */
+enum { PASTS = 256 };
+
+struct past {
+	struct uaio_check_record record;
+	struct uaio_check_part part;
+};
+
+static struct {
+	uint32_t nr; /* ever; under the lock, as they are */
+	struct past all[PASTS];
+} pasts;
+
+/*
+ * The report of the request that the calling thread submits just now; else NULL. The
+ * sanitizer may end the process, so ours is written when it has made its own.
+ */
+static _Thread_local const struct uaio_check_report *making
+	__attribute__((tls_model("initial-exec")));
+
+static bool writes(uint8_t op)
+{
+	return op == UAIO_OP_WRITE || op == UAIO_OP_WRITEV ||
+	       op == UAIO_OP_SEND || op == UAIO_OP_SENDMSG ||
+	       op == UAIO_OP_SEND_ZC || op == UAIO_OP_SENDMSG_ZC;
+}
+
+static bool reads(uint8_t op)
+{
+	return op == UAIO_OP_READ || op == UAIO_OP_READV ||
+	       op == UAIO_OP_RECV || op == UAIO_OP_RECVMSG;
+}
+
+void uaio_check_race_submit(uint8_t op, uintptr_t tail)
+{
+	uaio_tsan_submit(tail, writes(op));
+}
+
+void uaio_check_race_begin(const struct uaio_sqe *sqe,
+			   struct uaio_check_record *record)
+{
+	struct uaio_check_report report;
+
+	uaio_check_lock();
+	report = uaio_check_report_of_locked(
+		record, uaio_check_part(record->parts), UAIO_CHECK_KIND_RACE);
+	uaio_check_unlock();
+	report.now = record->stack;
+	making = &report;
+	record->fiber = uaio_tsan_begin(sqe, record->stack);
+	making = NULL;
+}
+
+void uaio_check_race_note_locked(const struct uaio_check_record *record)
+{
+	for (uint32_t i = record->parts; i; i = uaio_check_part(i)->next)
+		if (!uaio_check_part(i)->is_gone)
+			pasts.all[pasts.nr++ % PASTS] =
+				(struct past){ *record, *uaio_check_part(i) };
+}
+
+void uaio_check_race_end(const struct uaio_check_record *record)
+{
+	uaio_tsan_end(record->fiber, record->tail, reads(record->op));
+}
+
+static bool has_fiber(const void *arg, const struct uaio_check_part *part)
+{
+	(void)arg;
+	return uaio_check_record_of(part)->fiber;
+}
+
+/* Return: the last one that overlaps the memory; or NULL. */
+static const struct past *find_past_locked(uintptr_t at, size_t bytes)
+{
+	for (uint32_t i = 1; i <= PASTS && i <= pasts.nr; i++) {
+		const struct past *past = &pasts.all[(pasts.nr - i) % PASTS];
+
+		if (past->part.at < at + bytes &&
+		    at < past->part.at + past->part.bytes)
+			return past;
+	}
+	return NULL;
+}
+
+/* Return: whether ret is to be reported: a request has the memory, or had it. */
+static bool find(uintptr_t at, size_t bytes, struct uaio_check_report *ret)
+{
+	const struct uaio_check_part *part;
+	const struct past *past = NULL;
+
+	uaio_check_lock();
+	part = uaio_check_index_find(at, bytes, has_fiber, NULL);
+	if (part)
+		*ret = uaio_check_report_of_locked(uaio_check_record_of(part),
+						   part, UAIO_CHECK_KIND_RACE);
+	else if ((past = find_past_locked(at, bytes)))
+		*ret = uaio_check_report_of_locked(&past->record, &past->part,
+						   UAIO_CHECK_KIND_RACE);
+	uaio_check_unlock();
+	ret->at = at;
+	return part || past;
+}
+
+void uaio_check_raced(void *sanitizers)
+{
+	struct uaio_check_report report;
+	uintptr_t at;
+	size_t bytes;
+
+	if (!uaio_tsan_get_access(sanitizers, 0, &at, &bytes))
+		return;
+	if (making) {
+		report = *making;
+		report.at = at;
+		uaio_check_report(&report);
+		return;
+	}
+	if (!uaio_engine_is_up() || !uaio_enter())
+		return;
+	if (find(at, bytes, &report))
+		uaio_check_report(&report);
+	uaio_leave();
+}

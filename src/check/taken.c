@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * libuaio-check.so: the functions by which a program takes completions
+ *
+ * Their code is no part of the program that a sanitizer of threads sees. So what the
+ * program does after such a call is ordered here after the request: at the word that
+ * tsan.c has released. A program that takes completions by code of its own, such as
+ * liburing's inline functions, acquires the tail of the ring itself.
+ *
+ * A program that has no such sanitizer pays a call and a comparison.
+ *
+ * Tested by test/run/checkers.py.
+ */
+/* The names without LFS, whatever size off_t has. */
+#undef _FILE_OFFSET_BITS
+#include <aio.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* ThreadSanitizer's; NULL: it is not here. */
+extern void __tsan_acquire(void *at) __attribute__((weak));
+
+/* The calling thread has taken completions that are seen at this word. */
+static void take(const void *at)
+{
+	if (&__tsan_acquire)
+		__tsan_acquire((void *)(uintptr_t)at);
+}
+
+/* Return: the function of this name that libuaio.so has, in a variable of its type. */
+#define NEXT(name)                                                        \
+	({                                                                \
+		static __typeof__(&(name)) next;                          \
+		__typeof__(&(name)) found =                               \
+			__atomic_load_n(&next, __ATOMIC_RELAXED);         \
+                                                                          \
+		if (!found) {                                             \
+			*(void **)&found = dlsym(RTLD_NEXT, #name);       \
+			__atomic_store_n(&next, found, __ATOMIC_RELAXED); \
+		}                                                         \
+		found;                                                    \
+	})
+
+/*
+ * liburing's
+ */
+
+/* The beginning of a struct io_uring: the same since liburing 2.0. */
+struct ring {
+	struct {
+		void *words[8];
+		uint32_t head, tail;
+		size_t bytes;
+		void *ring;
+		uint32_t numbers[4];
+	} sq;
+	struct {
+		uint32_t *head, *tail;
+	} cq;
+};
+
+struct cqe;
+struct time;
+
+EXPORT int __io_uring_get_cqe(struct ring *ring, struct cqe **ret_cqe,
+			      unsigned to_submit, unsigned nr, sigset_t *mask);
+EXPORT unsigned io_uring_peek_batch_cqe(struct ring *ring,
+					struct cqe **ret_cqes, unsigned nr);
+EXPORT int io_uring_wait_cqes(struct ring *ring, struct cqe **ret_cqe,
+			      unsigned nr, struct time *timeout,
+			      sigset_t *mask);
+EXPORT int io_uring_wait_cqe_timeout(struct ring *ring, struct cqe **ret_cqe,
+				     struct time *timeout);
+EXPORT int io_uring_wait_cqes_min_timeout(struct ring *ring,
+					  struct cqe **ret_cqe, unsigned nr,
+					  struct time *timeout, unsigned min_us,
+					  sigset_t *mask);
+EXPORT int io_uring_submit_and_wait_timeout(struct ring *ring,
+					    struct cqe **ret_cqe, unsigned nr,
+					    struct time *timeout,
+					    sigset_t *mask);
+EXPORT int
+io_uring_submit_and_wait_min_timeout(struct ring *ring, struct cqe **ret_cqe,
+				     unsigned nr, struct time *timeout,
+				     unsigned min_us, sigset_t *mask);
+EXPORT int io_uring_submit_and_wait_reg(struct ring *ring, struct cqe **ret_cqe,
+					unsigned nr, int reg_index);
+
+int __io_uring_get_cqe(struct ring *ring, struct cqe **ret_cqe,
+		       unsigned to_submit, unsigned nr, sigset_t *mask)
+{
+	int ret = NEXT(__io_uring_get_cqe)(ring, ret_cqe, to_submit, nr, mask);
+
+	take(ring->cq.tail);
+	return ret;
+}
+
+unsigned io_uring_peek_batch_cqe(struct ring *ring, struct cqe **ret_cqes,
+				 unsigned nr)
+{
+	unsigned ret = NEXT(io_uring_peek_batch_cqe)(ring, ret_cqes, nr);
+
+	take(ring->cq.tail);
+	return ret;
+}
+
+int io_uring_wait_cqes(struct ring *ring, struct cqe **ret_cqe, unsigned nr,
+		       struct time *timeout, sigset_t *mask)
+{
+	int ret = NEXT(io_uring_wait_cqes)(ring, ret_cqe, nr, timeout, mask);
+
+	take(ring->cq.tail);
+	return ret;
+}
+
+int io_uring_wait_cqe_timeout(struct ring *ring, struct cqe **ret_cqe,
+			      struct time *timeout)
+{
+	int ret = NEXT(io_uring_wait_cqe_timeout)(ring, ret_cqe, timeout);
+
+	take(ring->cq.tail);
+	return ret;
+}
+
+int io_uring_wait_cqes_min_timeout(struct ring *ring, struct cqe **ret_cqe,
+				   unsigned nr, struct time *timeout,
+				   unsigned min_us, sigset_t *mask)
+{
+	int ret = NEXT(io_uring_wait_cqes_min_timeout)(ring, ret_cqe, nr,
+						       timeout, min_us, mask);
+
+	take(ring->cq.tail);
+	return ret;
+}
+
+int io_uring_submit_and_wait_timeout(struct ring *ring, struct cqe **ret_cqe,
+				     unsigned nr, struct time *timeout,
+				     sigset_t *mask)
+{
+	int ret = NEXT(io_uring_submit_and_wait_timeout)(ring, ret_cqe, nr,
+							 timeout, mask);
+
+	take(ring->cq.tail);
+	return ret;
+}
+
+int io_uring_submit_and_wait_min_timeout(struct ring *ring,
+					 struct cqe **ret_cqe, unsigned nr,
+					 struct time *timeout, unsigned min_us,
+					 sigset_t *mask)
+{
+	int ret = NEXT(io_uring_submit_and_wait_min_timeout)(
+		ring, ret_cqe, nr, timeout, min_us, mask);
+
+	take(ring->cq.tail);
+	return ret;
+}
+
+int io_uring_submit_and_wait_reg(struct ring *ring, struct cqe **ret_cqe,
+				 unsigned nr, int reg_index)
+{
+	int ret = NEXT(io_uring_submit_and_wait_reg)(ring, ret_cqe, nr,
+						     reg_index);
+
+	take(ring->cq.tail);
+	return ret;
+}
+
+/*
+ * POSIX AIO: the word is the aiocb. That of LFS has the same layout.
+ */
+
+#ifdef __GLIBC__
+#define MEMBER struct aiocb *const
+#else
+#define MEMBER struct aiocb *__restrict const
+#endif
+
+EXPORT int aio_error(const struct aiocb *aiocb);
+EXPORT ssize_t aio_return(struct aiocb *aiocb);
+EXPORT int aio_suspend(const struct aiocb *const list[], int nr,
+		       const struct timespec *timeout);
+EXPORT int aio_cancel(int fd, struct aiocb *aiocb);
+EXPORT int lio_listio(int mode, MEMBER list[], int nr, struct sigevent *event);
+
+int aio_error(const struct aiocb *aiocb)
+{
+	int ret = NEXT(aio_error)(aiocb);
+
+	if (ret != EINPROGRESS)
+		take(aiocb);
+	return ret;
+}
+
+ssize_t aio_return(struct aiocb *aiocb)
+{
+	ssize_t ret = NEXT(aio_return)(aiocb);
+
+	take(aiocb);
+	return ret;
+}
+
+/* Those of a list that are complete. */
+static void take_list(const struct aiocb *const list[], int nr)
+{
+	for (int i = 0; i < nr; i++)
+		if (list[i] && NEXT(aio_error)(list[i]) != EINPROGRESS)
+			take(list[i]);
+}
+
+int aio_suspend(const struct aiocb *const list[], int nr,
+		const struct timespec *timeout)
+{
+	int ret = NEXT(aio_suspend)(list, nr, timeout);
+
+	if (ret == 0)
+		take_list(list, nr);
+	return ret;
+}
+
+int aio_cancel(int fd, struct aiocb *aiocb)
+{
+	int ret = NEXT(aio_cancel)(fd, aiocb);
+
+	if (aiocb && (ret == AIO_CANCELED || ret == AIO_ALLDONE))
+		take(aiocb);
+	return ret;
+}
+
+int lio_listio(int mode, MEMBER list[], int nr, struct sigevent *event)
+{
+	int ret = NEXT(lio_listio)(mode, list, nr, event);
+
+	if (mode == LIO_WAIT)
+		take_list((const struct aiocb *const *)list, nr);
+	return ret;
+}
+
+/* The assembler has these names: <aio.h> may declare them with another type. */
+EXPORT int error64(const struct aiocb *aiocb) __asm__("aio_error64");
+EXPORT ssize_t return64(struct aiocb *aiocb) __asm__("aio_return64");
+EXPORT int suspend64(const struct aiocb *const list[], int nr,
+		     const struct timespec *timeout) __asm__("aio_suspend64");
+EXPORT int cancel64(int fd, struct aiocb *aiocb) __asm__("aio_cancel64");
+EXPORT int listio64(int mode, MEMBER list[], int nr,
+		    struct sigevent *event) __asm__("lio_listio64");
+
+int error64(const struct aiocb *aiocb)
+{
+	return aio_error(aiocb);
+}
+
+ssize_t return64(struct aiocb *aiocb)
+{
+	return aio_return(aiocb);
+}
+
+int suspend64(const struct aiocb *const list[], int nr,
+	      const struct timespec *timeout)
+{
+	return aio_suspend(list, nr, timeout);
+}
+
+int cancel64(int fd, struct aiocb *aiocb)
+{
+	return aio_cancel(fd, aiocb);
+}
+
+int listio64(int mode, MEMBER list[], int nr, struct sigevent *event)
+{
+	return lio_listio(mode, list, nr, event);
+}
+
+/*
+ * libaio's: the word is the context.
+ */
+
+struct event;
+
+EXPORT int io_getevents(void *ctx, long min_nr, long nr, struct event *events,
+			struct timespec *timeout);
+EXPORT int io_pgetevents(void *ctx, long min_nr, long nr, struct event *events,
+			 struct timespec *timeout, sigset_t *mask);
+EXPORT int io_destroy(void *ctx);
+
+int io_getevents(void *ctx, long min_nr, long nr, struct event *events,
+		 struct timespec *timeout)
+{
+	int ret = NEXT(io_getevents)(ctx, min_nr, nr, events, timeout);
+
+	if (ret > 0)
+		take(ctx);
+	return ret;
+}
+
+int io_pgetevents(void *ctx, long min_nr, long nr, struct event *events,
+		  struct timespec *timeout, sigset_t *mask)
+{
+	int ret = NEXT(io_pgetevents)(ctx, min_nr, nr, events, timeout, mask);
+
+	if (ret > 0)
+		take(ctx);
+	return ret;
+}
+
+/* It waits for what is in flight. */
+int io_destroy(void *ctx)
+{
+	int ret = NEXT(io_destroy)(ctx);
+
+	if (ret == 0)
+		take(ctx);
+	return ret;
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ThreadSanitizer: it does not see what the kernel reads and writes, nor that whoever
+ * takes a completion comes after it. So each request is shown to it as what other threads
+ * of the program would do, on fibers: its contexts beside threads.
+ *
+ *   T1  A request begins after its submission: on a fiber it reads and writes its memory
+ *       at once, in the place of the program's that submits. An access of the program is
+ *       a race unless it is ordered before the submission, or after the completion has
+ *       been taken.
+ *   T2  What a thread does before it submits comes before what follows any later
+ *       completion of the queue, as its client sees it at one word: the tail.
+ *   T3  What a request does comes before what follows its completion: its fiber releases
+ *       the tail. The thread that completes the request learns nothing of it.
+ *   T4  What requests write comes before what others read later: a file, a pipe or a
+ *       socket may carry it. The sanitizer takes all sockets for one, too.
+ *   T5  A thread is on a fiber only under the fiber's lock, and with all signals blocked:
+ *       the sanitizer would keep a signal for the fiber.
+ *
+ *   T6  What is mapped comes after what was unmapped before: memory of a ring may come
+ *       where that of an old one was, and the sanitizer sees neither.
+ *
+ *   T7  A function that the program has called for a completion comes after all requests
+ *       that are complete.
+ *
+ * A fiber costs milliseconds and most of a MiB, so there are few. One is used again by
+ * the thread that has made it; where there are not enough, requests share one. Then an
+ * order is assumed that may not be there, and a race may be missed; none is reported that
+ * is none.
+ *
+ * Tested by test/run/checkers.py.
+ */
+#include "check/checker.h"
+
+#include <dlfcn.h>
+#include <signal.h>
+
+#include "base/check.h"
+#include "base/lock.h"
+#include "base/sys.h"
+#include "check/check.h"
+#include "check/checkint.h"
+
+enum { FIBERS = 64, NO_SYNC = 1 };
+
+struct fiber {
+	struct uaio_lock lock; /* rank FIBER */
+	void *context; /* the sanitizer's; NULL: none; changes under the lock */
+	/* Of the thread that is on it. */
+	void *from;
+	uint64_t signals;
+
+	/* under fibers.lock */
+	uintptr_t owner; /* uaio_check_me() of the thread that has made it */
+	uint32_t users;  /* requests in flight */
+};
+
+/* The sanitizer's functions; acquire: NULL: it is not here. */
+static struct {
+	void (*acquire)(void *at);
+	void (*release)(void *at);
+	void *(*current)(void);
+	void *(*create)(unsigned flags);
+	void (*name)(void *context, const char *name);
+	void (*switch_to)(void *context, unsigned flags);
+	void (*read)(void *at, unsigned long bytes, void *pc);
+	void (*write)(void *at, unsigned long bytes, void *pc);
+	void (*call)(void *pc);
+	void (*leave)(void);
+	int (*get_access)(void *report, unsigned long i, int *tid, void **at,
+			  int *bytes, int *is_written, int *is_atomic,
+			  void **trace, unsigned long trace_len);
+} tsan;
+
+static struct {
+	struct uaio_lock lock; /* rank FIBERS */
+	uint32_t nr;           /* under the lock */
+	struct fiber all[FIBERS];
+} fibers;
+
+static struct fiber courier;
+/* T4, T6, T7: their addresses stand for all. */
+static char transfers, mappings, completions;
+
+static bool look_up(void *function, const char *name)
+{
+	*(void **)function = dlsym(RTLD_DEFAULT, name);
+	return *(void **)function;
+}
+
+void uaio_tsan_load(void)
+{
+	bool has_all = look_up(&tsan.release, "__tsan_release") &&
+		       look_up(&tsan.current, "__tsan_get_current_fiber") &&
+		       look_up(&tsan.create, "__tsan_create_fiber") &&
+		       look_up(&tsan.name, "__tsan_set_fiber_name") &&
+		       look_up(&tsan.switch_to, "__tsan_switch_to_fiber") &&
+		       look_up(&tsan.read, "__tsan_read_range_pc") &&
+		       look_up(&tsan.write, "__tsan_write_range_pc") &&
+		       look_up(&tsan.call, "__tsan_func_entry") &&
+		       look_up(&tsan.leave, "__tsan_func_exit");
+
+	(void)look_up(&tsan.get_access, "__tsan_get_report_mop");
+	if (has_all)
+		(void)look_up(&tsan.acquire, "__tsan_acquire");
+}
+
+void uaio_tsan_init(void)
+{
+	/* Threads of a parent, which may have held some, do not exist here. */
+	fibers.lock = courier.lock = (struct uaio_lock){ 0 };
+	for (unsigned i = 0; i < FIBERS; i++) {
+		fibers.all[i].lock = (struct uaio_lock){ 0 };
+		fibers.all[i].users = 0;
+	}
+}
+
+bool uaio_tsan_is_here(void)
+{
+	return tsan.acquire;
+}
+
+/* Return: one that no request is on, if there is. The lock is held. */
+static struct fiber *choose_locked(uintptr_t owner)
+{
+	struct fiber *least = NULL;
+
+	for (uint32_t i = 0; i < fibers.nr; i++) {
+		struct fiber *fiber = &fibers.all[i];
+
+		if (fiber->owner == owner && !fiber->users)
+			return fiber;
+		if (!least || fiber->users < least->users)
+			least = fiber;
+	}
+	if (fibers.nr == FIBERS)
+		return least;
+	least = &fibers.all[fibers.nr++];
+	least->owner = owner;
+	return least;
+}
+
+static struct fiber *take_fiber(void)
+{
+	struct fiber *fiber;
+
+	uaio_lock(&fibers.lock, UAIO_RANK_FIBERS);
+	fiber = choose_locked(uaio_check_me());
+	fiber->users++;
+	uaio_unlock(&fibers.lock, UAIO_RANK_FIBERS);
+	return fiber;
+}
+
+static void give_back(struct fiber *fiber)
+{
+	uaio_lock(&fibers.lock, UAIO_RANK_FIBERS);
+	fiber->users--;
+	uaio_unlock(&fibers.lock, UAIO_RANK_FIBERS);
+}
+
+/* flags: NO_SYNC, or 0: what the thread has done comes before what the fiber does. */
+static void enter(struct fiber *fiber, const char *name, unsigned flags)
+{
+	const uint64_t all = UINT64_MAX;
+	uint64_t signals;
+
+	(void)sys_sigmask(SIG_BLOCK, &all, &signals);
+	uaio_lock(&fiber->lock, UAIO_RANK_FIBER);
+	fiber->signals = signals;
+	if (!fiber->context) {
+		fiber->context = tsan.create(0);
+		tsan.name(fiber->context, name);
+	}
+	fiber->from = tsan.current();
+	tsan.switch_to(fiber->context, flags);
+}
+
+/* flags: NO_SYNC, or 0: what the fiber has done comes before what the thread does. */
+static void leave(struct fiber *fiber, unsigned flags)
+{
+	const uint64_t signals = fiber->signals;
+
+	tsan.switch_to(fiber->from, flags);
+	uaio_unlock(&fiber->lock, UAIO_RANK_FIBER);
+	(void)sys_sigmask(SIG_SETMASK, &signals, NULL);
+}
+
+struct access {
+	const struct uaio_sqe *sqe;
+	void *pc; /* where the program submits it */
+};
+
+static void access_memory(void *arg, uintptr_t at, size_t bytes,
+			  bool is_written)
+{
+	const struct access *access = arg;
+
+	/* The program may read these meanwhile. */
+	if (uaio_check_is_control(access->sqe, at) ||
+	    uaio_check_is_header(access->sqe, at))
+		return;
+	(is_written ? tsan.write : tsan.read)((void *)at, bytes, access->pc);
+}
+
+/* Make the accesses where the program is: at the end of this stack of calls. */
+static void access_at(const struct uaio_sqe *sqe,
+		      const struct uaio_check_stack *stack)
+{
+	struct access access = { .sqe = sqe, .pc = (void *)stack->pcs[0] };
+
+	for (uint32_t i = stack->nr; i > 1; i--)
+		tsan.call((void *)stack->pcs[i - 1]);
+	uaio_check_memory_of(sqe, access_memory, &access);
+	for (uint32_t i = stack->nr; i > 1; i--)
+		tsan.leave();
+}
+
+void uaio_tsan_submit(uintptr_t tail, bool writes)
+{
+	if (!tsan.acquire)
+		return;
+	tsan.release((void *)tail);
+	if (writes)
+		tsan.release(&transfers);
+}
+
+uint32_t uaio_tsan_begin(const struct uaio_sqe *sqe, uint32_t number)
+{
+	struct fiber *fiber = take_fiber();
+	struct uaio_check_stack stack;
+
+	if (!uaio_check_stack_get(number, &stack) || !stack.nr)
+		stack = (struct uaio_check_stack){ .pcs = { 0 } };
+	enter(fiber, "uaio: a request in flight", 0);
+	access_at(sqe, &stack);
+	leave(fiber, NO_SYNC);
+	return (uint32_t)(fiber - fibers.all) + 1;
+}
+
+/* What was released at from is acquired by who acquires to. */
+static void carry(void *from, void *to)
+{
+	enter(&courier, "uaio: what requests carry", NO_SYNC);
+	tsan.acquire(from);
+	tsan.release(to);
+	leave(&courier, NO_SYNC);
+}
+
+void uaio_check_pass(uintptr_t from, uintptr_t to)
+{
+	if (!tsan.acquire)
+		return;
+	if (from)
+		carry((void *)from, (void *)to);
+	else
+		tsan.release((void *)to);
+}
+
+void uaio_check_notified(void)
+{
+	if (tsan.acquire)
+		tsan.acquire(&completions);
+}
+
+void uaio_tsan_end(uint32_t number, uintptr_t tail, bool reads)
+{
+	struct fiber *fiber = &fibers.all[number - 1];
+
+	enter(fiber, NULL, NO_SYNC);
+	tsan.release((void *)tail);
+	tsan.release(&completions);
+	leave(fiber, NO_SYNC);
+	give_back(fiber);
+	if (reads)
+		carry(&transfers, (void *)tail);
+}
+
+void uaio_tsan_refuse(uint32_t number)
+{
+	struct fiber *fiber = &fibers.all[number - 1];
+
+	enter(fiber, NULL, NO_SYNC);
+	leave(fiber, 0);
+	give_back(fiber);
+}
+
+void uaio_check_unmapped(void)
+{
+	if (tsan.acquire)
+		tsan.release(&mappings);
+}
+
+void uaio_check_mapped(void)
+{
+	if (tsan.acquire)
+		tsan.acquire(&mappings);
+}
+
+bool uaio_tsan_get_access(void *report, unsigned i, uintptr_t *ret_at,
+			  size_t *ret_bytes)
+{
+	int thread, bytes = 0, is_written, is_atomic;
+	void *at = NULL, *trace[1];
+
+	if (!tsan.get_access ||
+	    !tsan.get_access(report, i, &thread, &at, &bytes, &is_written,
+			     &is_atomic, trace, 1))
+		return false;
+	*ret_at = (uintptr_t)at;
+	*ret_bytes = (size_t)bytes;
+	return true;
+}
