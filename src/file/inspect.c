@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <poll.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -166,21 +167,23 @@ static bool is_kernel_fs(uint32_t type)
  * one the flags are a mistake (EINVAL); the older one takes no flags at all
  * (EOPNOTSUPP). Nothing is read or written.
  */
-static int64_t try_contradiction(int fd, bool is_write)
+static int64_t try_contradiction_at(int fd, bool is_write, int64_t off)
 {
 	enum { RWF_APPEND_ = 0x10, RWF_NOAPPEND_ = 0x20 };
 	const int both = RWF_APPEND_ | RWF_NOAPPEND_;
 	char byte = 0;
 	const struct iovec iov = { &byte, 1 };
-	int64_t res = -ESPIPE;
 
-	/*
-	 * Offset -1 only for a stream: it would wait for the file's position.
-	 */
-	for (int64_t off = 0; off >= -1 && res == -ESPIPE; off--)
-		res = is_write ? sys_pwritev2(fd, &iov, 1, off, both)
-			       : sys_preadv2(fd, &iov, 1, off, both);
-	return res;
+	return is_write ? sys_pwritev2(fd, &iov, 1, off, both)
+			: sys_preadv2(fd, &iov, 1, off, both);
+}
+
+static int64_t try_contradiction(int fd, bool is_write)
+{
+	int64_t res = try_contradiction_at(fd, is_write, 0);
+
+	/* Offset -1 only for a stream: it would wait for the file's position. */
+	return res == -ESPIPE ? try_contradiction_at(fd, is_write, -1) : res;
 }
 
 /* Linux before 6.9 does not know one of the flags: EOPNOTSUPP for any file. */
@@ -247,6 +250,22 @@ void uaio_fdinfo_path(int fd, char ret_path[UAIO_FD_PATH_BYTES])
 }
 
 /*
+ * Return: whether an anonymous inode is certainly an eventfd, by two calls that take a
+ * tenth of the time that its name in /proc takes. An eventfd polls writable by POLLOUT
+ * alone; all other files that are read by the newer interface add POLLWRNORM. One that
+ * is full, and any before Linux 6.9, is found by its name.
+ */
+static bool is_surely_eventfd(int fd)
+{
+	const struct timespec zero = { 0 };
+	struct pollfd pfd = { .fd = fd, .events = POLLOUT | POLLWRNORM };
+
+	return sys_ppoll(&pfd, 1, &zero, NULL, 0) == 1 &&
+	       pfd.revents == POLLOUT &&
+	       try_contradiction_at(fd, false, -1) == -EINVAL;
+}
+
+/*
  * Anonymous inodes have no type; only their name in /proc tells what they are.
  * Those listed by name are read by the newer interface, all others by the older
  * one, if they can be read. Without /proc each may be an eventfd, and counts as
@@ -254,13 +273,15 @@ void uaio_fdinfo_path(int fd, char ret_path[UAIO_FD_PATH_BYTES])
  */
 static uint32_t anonymous_flags(int fd)
 {
+	enum {
+		OF_EVENTFD = UAIO_FILE_F_EVENTFD | UAIO_FILE_F_OLD_WRITE |
+			     UAIO_FILE_F_CERTAIN,
+	};
 	static const struct {
 		const char *name;
 		uint32_t flags;
 	} kinds[] = {
-		{ "anon_inode:[eventfd]", UAIO_FILE_F_EVENTFD |
-						  UAIO_FILE_F_OLD_WRITE |
-						  UAIO_FILE_F_CERTAIN },
+		{ "anon_inode:[eventfd]", OF_EVENTFD },
 		{ "anon_inode:[timerfd]",
 		  UAIO_FILE_F_OLD_WRITE | UAIO_FILE_F_CERTAIN },
 		{ "anon_inode:[signalfd]",
@@ -275,6 +296,8 @@ static uint32_t anonymous_flags(int fd)
 	char path[UAIO_FD_PATH_BYTES], link[64];
 	int nr;
 
+	if (is_surely_eventfd(fd))
+		return OF_EVENTFD;
 	uaio_fd_path(fd, path);
 	nr = sys_readlinkat(AT_FDCWD, path, link, sizeof(link) - 1);
 	if (nr < 0)

@@ -6,7 +6,7 @@
  * another file: the answer is only valid if nothing was closed meanwhile
  * (file.c).
  *
- * Tested by test-stale.c.
+ * Tested by test-inspect.c and test-stale.c.
  */
 #ifndef UAIO_FILE_INSPECT_H
 #define UAIO_FILE_INSPECT_H

@@ -377,6 +377,7 @@ static void closing_a_used_number_waits_for_its_requests(void **state)
 /* The RESFD becomes another file while the request is executed. */
 static struct {
 	uint32_t is_armed; /* atomic */
+	int read;          /* on a read of this descriptor */
 	int resfd;
 	int to;
 } resfd_switch;
@@ -385,9 +386,9 @@ static bool switch_resfd(long nr, const long args[6], long *ret_res)
 {
 	uint32_t armed = 1;
 
-	(void)args;
 	(void)ret_res;
 	if ((nr != SYS_pread64 && nr != SYS_preadv2) ||
+	    args[0] != resfd_switch.read ||
 	    !cas_relaxed(&resfd_switch.is_armed, &armed, 0))
 		return false;
 	uaio_fds_closing((unsigned)resfd_switch.resfd,
@@ -409,6 +410,7 @@ static void a_signal_never_lands_in_a_file(void **state)
 		uint64_t count;
 
 		uaio_config.force_worker = in_worker;
+		resfd_switch.read = fd;
 		resfd_switch.resfd = resfd;
 		resfd_switch.to = victim;
 		store_relaxed(&resfd_switch.is_armed, 1);

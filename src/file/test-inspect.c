@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* Anonymous inodes are told apart, and eventfds without looking for their name. */
+#undef NDEBUG
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/io_uring.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "file/file.h"
+#include "file/inspect.h"
+#include "unit.h"
+
+static uint32_t nr_names; /* atomic: how often a name was looked for */
+
+static bool count_names(long nr, const long args[6], long *ret_res)
+{
+	(void)args;
+	(void)ret_res;
+	if (nr == SYS_readlinkat)
+		add_relaxed(&nr_names, 1);
+	return false;
+}
+
+/* Return: the flags of fd, but those of how it was opened; fd is closed. */
+static uint32_t flags_of(int fd)
+{
+	struct uaio_fd_facts facts = { 0 };
+
+	assert_true(fd >= 0);
+	store_relaxed(&nr_names, 0);
+	unit_hook(count_names);
+	assert_true(uaio_inspect(fd, &facts));
+	unit_hook(NULL);
+	assert_int_equal(facts.kind, UAIO_KIND_STREAM);
+	unit_close(fd);
+	return facts.flags &
+	       ~(uint32_t)(UAIO_FILE_F_READ | UAIO_FILE_F_WRITE |
+			   UAIO_FILE_F_NONBLOCK | UAIO_FILE_F_STREAM);
+}
+
+enum {
+	EVENTFD = UAIO_FILE_F_EVENTFD | UAIO_FILE_F_OLD_WRITE |
+		  UAIO_FILE_F_CERTAIN,
+	OLD = UAIO_FILE_F_OLD_READ | UAIO_FILE_F_OLD_WRITE,
+};
+
+/* Return: whether the kernel refuses the two flags that exclude each other (6.9). */
+static bool kernel_refuses_contradictions(void)
+{
+	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	char byte;
+	struct iovec iov = { &byte, 1 };
+	long res = syscall(SYS_preadv2, fd, &iov, 1, 0, 0, 0x30);
+
+	assert_true(res < 0);
+	res = errno;
+	(void)close(fd);
+	return res == EINVAL;
+}
+
+static int eventfd_with(uint64_t count)
+{
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+	if (count)
+		assert_int_equal(write(fd, &count, sizeof(count)),
+				 sizeof(count));
+	return fd;
+}
+
+static void an_eventfd_is_known_without_its_name(void **state)
+{
+	static const uint64_t counts[] = { 0, 1, UINT64_MAX - 2 };
+
+	(void)state;
+	for (unsigned i = 0; i < NR_ELEMENTS(counts); i++) {
+		assert_int_equal(flags_of(eventfd_with(counts[i])), EVENTFD);
+		assert_int_equal(load_relaxed(&nr_names),
+				 !kernel_refuses_contradictions());
+	}
+}
+
+static void a_full_eventfd_is_known_by_its_name(void **state)
+{
+	(void)state;
+	assert_int_equal(flags_of(eventfd_with(UINT64_MAX - 1)), EVENTFD);
+	assert_int_equal(load_relaxed(&nr_names), 1);
+}
+
+static void an_eventfd_keeps_its_count(void **state)
+{
+	struct uaio_fd_facts facts = { 0 };
+	int fd = eventfd_with(3);
+	uint64_t count;
+
+	(void)state;
+	assert_true(uaio_inspect(fd, &facts));
+	assert_int_equal(read(fd, &count, sizeof(count)), sizeof(count));
+	assert_int_equal(count, 3);
+	unit_close(fd);
+}
+
+static void what_is_no_eventfd_is_not_taken_for_one(void **state)
+{
+	struct io_uring_params params = { 0 };
+	sigset_t set;
+	int ring;
+
+	(void)state;
+	sigemptyset(&set);
+	assert_int_equal(flags_of(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC)),
+			 UAIO_FILE_F_OLD_WRITE | UAIO_FILE_F_CERTAIN);
+	assert_int_equal(flags_of(signalfd(-1, &set, SFD_CLOEXEC)),
+			 UAIO_FILE_F_OLD_WRITE | UAIO_FILE_F_PERSONAL);
+	assert_int_equal(flags_of(epoll_create1(EPOLL_CLOEXEC)),
+			 OLD | UAIO_FILE_F_EPOLL);
+	assert_int_equal(flags_of(inotify_init1(IN_CLOEXEC)), OLD);
+	/* The kernel's own, where it grants one, polls writable. */
+	ring = (int)syscall(SYS_io_uring_setup, 1, &params);
+	if (ring >= 0)
+		assert_int_equal(flags_of(ring), OLD);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		UNIT_TEST(an_eventfd_is_known_without_its_name),
+		UNIT_TEST(a_full_eventfd_is_known_by_its_name),
+		UNIT_TEST(an_eventfd_keeps_its_count),
+		UNIT_TEST(what_is_no_eventfd_is_not_taken_for_one),
+	};
+
+	return cmocka_run_group_tests(tests, unit_engine, NULL);
+}
