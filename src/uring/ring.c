@@ -249,6 +249,7 @@ static void free_ring(struct uaio_uring *ring)
 		uaio_file_put(ring->eventfd);
 	ring->eventfd = NULL;
 	uaio_uring_bell_fini(ring);
+	uaio_uring_tab_forget(ring);
 	uaio_uring_forget_personalities(ring);
 	uaio_uring_region_fini(&ring->region);
 	uaio_queue_fini(&ring->queue);

@@ -67,6 +67,9 @@ bool uaio_uring_tab_adopt(uint32_t fd, struct uaio_uring *ring);
 /* fd is about to be closed, and uaio_uring_tab_closed() follows: for a witness. */
 void uaio_uring_tab_closing(uint32_t fd);
 
+/* The ring is freed: a second close() of its descriptor may have left a witness. */
+void uaio_uring_tab_forget(struct uaio_uring *ring);
+
 #ifdef UAIO_TESTING
 /* How many descriptors were looked at for one of a ring's; atomic. */
 extern uint32_t uaio_uring_tab_nr_looked_at;

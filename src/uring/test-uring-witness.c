@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "proc/ownfd.h"
 #include "test-uring.h"
 
 static const struct io_uring_params plain;
@@ -34,10 +35,10 @@ static uint32_t nr_looked_at(void)
 }
 
 /* Return: whether the ring is alive: its descriptor takes a submission. */
-static bool is_alive(struct uring *client, int fd)
+static bool is_alive(int fd)
 {
 	return uaio_uring_enter((uint32_t)fd, 0, 0, 0, NULL, 0) == 0 &&
-	       uaio_uring_known((uint32_t)fd) && client;
+	       uaio_uring_known((uint32_t)fd);
 }
 
 static uint64_t nr_rings(void)
@@ -101,7 +102,7 @@ static void a_duplicate_is_looked_for(void **state)
 	end(&client);
 	assert_int_not_equal(nr_looked_at(), 0);
 	assert_int_equal(nr_rings(), 1);
-	assert_true(is_alive(&client, second));
+	assert_true(is_alive(second));
 	close_told(second);
 	assert_int_equal(nr_looked_at(), 0);
 	assert_int_equal(nr_rings(), 0);
@@ -152,26 +153,59 @@ static void a_childs_descriptor_does_not_keep_a_ring(void **state)
 	assert_int_equal(close(ends[0]), 0);
 }
 
+/* Return: the lowest descriptor that is free. */
+static int lowest(void)
+{
+	int fd = dup(STDERR_FILENO);
+
+	assert_int_equal(close(fd), 0);
+	return fd;
+}
+
 /* A close() that fails, or of which the thread is cancelled, closes nothing. */
 static void a_witness_goes_with_its_call(void **state)
 {
 	struct uring client;
-	int before = dup(STDERR_FILENO), after;
+	int before;
 
 	(void)state;
-	assert_int_equal(close(before), 0);
 	client_open(&client, 4, plain);
-	uaio_uring_closing(client.fd);
-	uaio_uring_closing(client.fd);
-	uaio_fds_closed((unsigned)client.fd, (unsigned)client.fd);
-	after = dup(STDERR_FILENO);
-	assert_int_equal(after, client.fd == before ? before + 1 : before);
-	assert_int_equal(close(after), 0);
-	assert_true(is_alive(&client, client.fd));
+	before = lowest();
+	for (int nr_witnesses = 1; nr_witnesses <= 2; nr_witnesses++) {
+		for (int i = 0; i < nr_witnesses; i++)
+			uaio_uring_closing(client.fd);
+		uaio_fds_closed((unsigned)client.fd, (unsigned)client.fd);
+		assert_int_equal(
+			load_relaxed(&uaio_uring_known((uint32_t)client.fd)
+					      ->witness),
+			-1);
+		assert_int_equal(lowest(), before);
+	}
+	assert_true(is_alive(client.fd));
+	end(&client);
+	assert_int_equal(nr_rings(), 0);
+}
+
+/* Two threads close one descriptor: the second one is late. */
+static void a_late_witness_goes_with_its_ring(void **state)
+{
+	struct uring client, later;
+	struct uaio_uring *ring;
+
+	(void)state;
+	client_open(&client, 4, plain);
+	ring = uaio_uring_known((uint32_t)client.fd);
+	assert_true(uaio_uring_use(ring));
+	uring_unmap(&client);
 	uaio_uring_closing(client.fd);
 	unit_close(client.fd);
-	uring_unmap(&client);
-	assert_int_equal(nr_rings(), 0);
+	store_relaxed(&ring->witness,
+		      uaio_ownfd_open_briefly("/proc/self/stat", O_RDONLY));
+	assert_int_not_equal(load_relaxed(&ring->witness), -1);
+	uaio_uring_unuse(ring);
+	client_open(&later, 4, plain);
+	end(&later);
+	assert_int_equal(lowest(), client.fd);
 }
 
 static bool refuse_open(long nr, const long args[6], long *ret_res)
@@ -222,6 +256,7 @@ int main(void)
 		UNIT_TEST(a_mapping_does_not_keep_a_ring),
 		UNIT_TEST(a_childs_descriptor_does_not_keep_a_ring),
 		UNIT_TEST(a_witness_goes_with_its_call),
+		UNIT_TEST(a_late_witness_goes_with_its_ring),
 		UNIT_TEST(descriptors_are_looked_at_without_proc_or_locks),
 	};
 
