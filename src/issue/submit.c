@@ -61,7 +61,7 @@ void uaio_batch_begin(struct uaio_batch *batch, struct uaio_queue *queue)
 	batch->queue = queue;
 	batch->nr_completions = 0;
 	batch->words = 0;
-	batch->has_parked = batch->has_multishot = false;
+	batch->has_parked = batch->has_multishot = batch->has_size = false;
 	uaio_handover_init(&batch->handover);
 	batch->stats = uaio_stats_mine();
 	if (unlikely(batch->stats)) {
@@ -472,6 +472,41 @@ enum uaio_next uaio_issue(struct uaio_file *file, const struct uaio_sqe *sqe,
 	return issue_one(file, sqe, ret_error, ret);
 }
 
+/*
+ * A batch asks for the size of a file once for all direct writes inside of the file that
+ * come one after the other. Another process may change the size meanwhile, as it may
+ * between a question and the write.
+ */
+static __attribute__((noinline)) void use_size(const struct uaio_batch *batch,
+					       const struct uaio_file *file,
+					       const struct uaio_sqe *sqe,
+					       struct uaio_outcome *ret)
+{
+	const struct uaio_op_def *op = &uaio_optab[sqe->op];
+
+	if (file == batch->sized && op->class == UAIO_CLASS_WRITE &&
+	    !op->is_of_socket && uaio_file_kind(file) == UAIO_KIND_DIRECT)
+		ret->file_end = batch->sized_end;
+}
+
+/* sqe is about to be handed over, with what was found of its file's size. */
+static void note_size(struct uaio_batch *batch, const struct uaio_file *file,
+		      const struct uaio_sqe *sqe,
+		      const struct uaio_outcome *outcome)
+{
+	enum uaio_op_class class = uaio_optab[sqe->op].class;
+
+	/* A read changes no size. */
+	if (class == UAIO_CLASS_READ)
+		return;
+	batch->has_size =
+		class == UAIO_CLASS_WRITE &&
+		uaio_file_kind(file) == UAIO_KIND_DIRECT &&
+		(uint64_t)sqe->off + uaio_sqe_bytes(sqe) < outcome->file_end;
+	batch->sized = file;
+	batch->sized_end = outcome->file_end;
+}
+
 static __attribute__((noinline)) int add_by_policy(struct uaio_batch *batch,
 						   struct uaio_file *file,
 						   const struct uaio_sqe *sqe)
@@ -483,14 +518,19 @@ static __attribute__((noinline)) int add_by_policy(struct uaio_batch *batch,
 	ret = uaio_optab[sqe->op].prep(sqe, file);
 	if (unlikely(ret < 0))
 		return ret;
+	if (unlikely(batch->has_size))
+		use_size(batch, file, sqe, &outcome);
 	next = issue_one(file, sqe, &ret, &outcome);
 	if (unlikely(ret < 0))
 		return ret;
 	if (likely(next == UAIO_NEXT_DONE)) {
+		batch->has_size = false;
 		complete(batch, file, sqe, &outcome);
 		post_if_due(batch, sqe);
 		return 0;
 	}
+	if (file && !uaio_next_parks(next))
+		note_size(batch, file, sqe, &outcome);
 	return hand_over(batch, file, sqe, next, &outcome, NULL);
 }
 

@@ -65,7 +65,10 @@ struct uaio_batch {
 	struct uaio_queue *queue; /* borrows */
 	uint32_t nr_completions;
 	bool has_parked;
-	bool has_multishot;            /* of those parked */
+	bool has_multishot; /* of those parked */
+	bool has_size;      /* the last request was a write inside of `sized` */
+	const struct uaio_file *sized; /* whose size is sized_end - 1 */
+	uint64_t sized_end;
 	uint64_t words;                /* of the completions, ORed */
 	struct uaio_live_block *stats; /* NULL: off, and the rest is not set */
 	uint32_t weight;               /* of its times: sample.h */

@@ -30,7 +30,7 @@ static void a_batch_is_one_call(void **state)
 	assert_int_equal(kernel.nr_setups, 1);
 }
 
-/* Each of them was asked for its place in the file once. */
+/* The size of the file was asked for once for all of the call. */
 static void a_sync_comes_after_writes_that_end_together(void **state)
 {
 	struct io_event events[5];
@@ -49,7 +49,7 @@ static void a_sync_comes_after_writes_that_end_together(void **state)
 	sync = unit_iocb(IOCB_CMD_FSYNC, test.direct, NULL, 0, 0);
 	list[4] = &sync;
 	assert_int_equal(uaio_aio_submit(test.handle, 5, list), 5);
-	assert_int_equal(load_relaxed(&kernel.nr_sizes), nr_sizes + 3);
+	assert_int_equal(load_relaxed(&kernel.nr_sizes), nr_sizes + 1);
 	/* A write would have to write its inode, too. */
 	assert_int_equal(load_relaxed(&kernel.nr_times), nr_times);
 	assert_int_equal(kernel.nr_taken, 4);
@@ -60,6 +60,30 @@ static void a_sync_comes_after_writes_that_end_together(void **state)
 		assert_int_equal(events[i].res, SIZE);
 	assert_int_equal(events[4].obj, (uintptr_t)&sync);
 	assert_int_equal(events[4].res, 0);
+}
+
+/*
+ * The second write is at the end of the file, and executed at once: for the third the size
+ * is asked for again, which is inside of the file by then.
+ */
+static void a_file_that_grows_in_a_call_is_asked_again(void **state)
+{
+	static const unsigned blocks[] = { 0, NR_BLOCKS, NR_BLOCKS, 1 };
+	struct iocb *list[NR_ELEMENTS(blocks)];
+	unsigned nr_sizes = load_relaxed(&kernel.nr_sizes);
+
+	(void)state;
+	for (unsigned i = 0; i < NR_ELEMENTS(blocks); i++)
+		list[i] = prepared(IOCB_CMD_PWRITE, blocks[i]);
+	assert_int_equal(
+		uaio_aio_submit(test.handle, NR_ELEMENTS(blocks), list),
+		NR_ELEMENTS(blocks));
+	/* Also by the second, to see whether it has to wait for the first. */
+	assert_int_equal(load_relaxed(&kernel.nr_sizes), nr_sizes + 3);
+	assert_int_equal(kernel.nr_taken, 3);
+	for (unsigned i = 0; i < 3; i++)
+		execute();
+	reap(NR_ELEMENTS(blocks));
 }
 
 /* The kernel wakes the waiter, which does not look for a wake-up by a thread. */
@@ -405,6 +429,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		NATIVE_TEST(a_batch_is_one_call),
 		NATIVE_TEST(a_sync_comes_after_writes_that_end_together),
+		NATIVE_TEST(a_file_that_grows_in_a_call_is_asked_again),
 		NATIVE_TEST(a_waiter_sleeps_until_the_kernel_is_done),
 		NATIVE_TEST(a_waiter_learns_of_what_is_submitted_later),
 		NATIVE_TEST(a_client_that_does_not_call_finds_its_events),
