@@ -44,6 +44,7 @@ void uaio_check_init(void)
 	uaio_check_aiocbs_init();
 	uaio_tsan_init();
 	uaio_check_index_init();
+	uaio_check_provided_init();
 	uaio_check_stacks_init();
 	uaio_check_reports_init();
 }
@@ -184,7 +185,7 @@ static bool is_in_the_way(const void *arg, const struct uaio_check_part *other)
 {
 	const struct uaio_check_part *part = arg;
 
-	return other->record != part->record &&
+	return !other->is_provided && other->record != part->record &&
 	       (other->is_written || part->is_written) &&
 	       !uaio_check_record_of(other)->is_ordered;
 }
@@ -360,6 +361,8 @@ uint32_t uaio_check_submit(const struct uaio_sqe *sqe, uintptr_t tail,
 	if (unlikely(uaio_tsan_is_here()))
 		uaio_check_race_submit(sqe->op, tail);
 	uaio_check_look_at_stack();
+	if (sqe->by_door && uaio_op_door->submitted)
+		uaio_op_door->submitted(sqe);
 	uaio_check_memory_of(sqe, look, &submission);
 	if (submission.nr) {
 		uaio_check_walk_now(&submission.walk);

@@ -72,6 +72,7 @@ void uaio_check_look_at_stack(void);
 enum uaio_check_end {
 	UAIO_CHECK_FREED,
 	UAIO_CHECK_UNMAPPED,
+	UAIO_CHECK_RETURNED, /* from the function that has it in its frame */
 };
 
 /* Return: false if certainly no request in flight has some of the memory. */
@@ -126,6 +127,60 @@ void uaio_check_pass(uintptr_t from, uintptr_t to);
 
 /* The calling thread is about to call the program's function for a completed request. */
 void uaio_check_notified(void);
+
+/*
+ * Provided buffers of io_uring, which requests choose in the order in which they were
+ * provided (provided.c). The functions of a group are called under a lock of its own.
+ */
+
+/* Of a group; zeros: it has none. */
+struct uaio_check_provided {
+	uint64_t life; /* for provided.c, as first and last */
+	uint32_t first, last;
+	uint32_t nr;   /* of buffers */
+	uint16_t from; /* the caller's: the place of the first in an array */
+	bool has_too_many; /* they are not checked */
+};
+
+struct uaio_check_buffer {
+	uintptr_t at;
+	size_t bytes;
+};
+
+/* A buffer that was chosen after its memory had ended; no bytes: there is none. */
+struct uaio_check_ended {
+	uintptr_t at;
+	size_t bytes;
+	enum uaio_check_end end;
+	uint32_t provided_at, ended_at; /* stacks */
+};
+
+/* Return: the buffer i. */
+typedef struct uaio_check_buffer uaio_check_buffer_fn(const void *arg,
+						      unsigned i);
+
+/* The calling thread provides nr buffers, of which function says where they are. */
+void uaio_check_provide(struct uaio_check_provided *group, unsigned nr,
+			uaio_check_buffer_fn *function, const void *arg);
+
+/* The nr oldest buffers were used. Set *ret if the memory of one has ended. */
+void uaio_check_provided_used(struct uaio_check_provided *group, uint32_t nr,
+			      struct uaio_check_ended *ret);
+
+/* The same of the oldest in part: what remains begins at at. */
+void uaio_check_provided_begun(struct uaio_check_provided *group, uintptr_t at,
+			       struct uaio_check_ended *ret);
+
+/* A request has chosen the oldest, and failed, as there is no memory. As above. */
+void uaio_check_provided_failed(const struct uaio_check_provided *group,
+				struct uaio_check_ended *ret);
+
+/* The group ends. */
+void uaio_check_provided_end(struct uaio_check_provided *group);
+
+/* Report a buffer that sqe has chosen after its memory had ended. No lock is held. */
+void uaio_check_say_chosen(const struct uaio_check_ended *ended,
+			   const struct uaio_sqe *sqe);
 
 /* The process ends: say how much was checked. */
 void uaio_check_end(void);

@@ -10,6 +10,7 @@
 #include "base/list.h"
 #include "base/lock.h"
 #include "proc/entry.h"
+#include "check/check.h"
 
 struct uaio_sqe;
 
@@ -37,6 +38,7 @@ struct uaio_check_part {
 	bool is_written; /* the kernel writes there, rather than reads */
 	bool is_control; /* an aiocb, which the program may read all the same */
 	bool is_gone;    /* the program has given it back, and was told */
+	bool is_provided; /* provided.c's: no request has it yet */
 	/* AddressSanitizer's, for asan.c. */
 	bool is_poisoned;
 	uint8_t last_shadow; /* of its last granule, before it was submitted */
@@ -89,6 +91,9 @@ struct uaio_check_table {
 };
 
 extern struct uaio_check_table uaio_checked;
+
+/* Return: memory that is never unmapped; or NULL. */
+void *uaio_check_map(size_t bytes);
 
 /* Return: false without memory. */
 bool uaio_check_records_init(void);
@@ -249,6 +254,23 @@ static inline uintptr_t uaio_check_me(void)
 struct uaio_check_span uaio_check_my_stack(uintptr_t sp);
 
 /*
+ * provided.c: buffers that requests may choose. The lock is not held.
+ */
+
+void uaio_check_provided_init(void);
+
+/* The program gives memory back, in the calling thread. */
+void uaio_check_provided_memory_ends(enum uaio_check_end end, uintptr_t at,
+				     size_t bytes);
+
+/* Return: whether a buffer is on a stack. */
+bool uaio_check_provided_has_stack(void);
+
+/* The calling thread is there, on the stack. */
+void uaio_check_provided_look_at_stack(const struct uaio_check_walk *walk,
+				       const struct uaio_check_span *stack);
+
+/*
  * aiocb.c: results that POSIX AIO has for a program
  */
 
@@ -271,6 +293,7 @@ enum uaio_check_kind {
 	UAIO_CHECK_KIND_OVERLAP,
 	UAIO_CHECK_KIND_CHANGED,
 	UAIO_CHECK_KIND_CLOSED,
+	UAIO_CHECK_KIND_PROVIDED,
 	UAIO_CHECK_KIND_AIOCB,
 	UAIO_CHECK_KIND_RETURN_TWICE,
 	UAIO_CHECK_KIND_RETURN_MISSING,
@@ -287,8 +310,8 @@ struct uaio_check_report {
 	/* The memory that it is about. */
 	uintptr_t at;
 	size_t bytes;
-	const char
-		*did; /* of FREED and such: what the program called; or NULL */
+	/* Of FREED and such: what the program called; of PROVIDED: did; or NULL. */
+	const char *did;
 	/* Copies; op of other: UAIO_NR_OPS if there is none. */
 	struct uaio_check_record record, other;
 	struct uaio_check_part part, other_part;

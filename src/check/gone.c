@@ -36,13 +36,19 @@ void uaio_check_look_at_stack(void)
 	struct uaio_check_report report;
 	struct uaio_check_part *part;
 	struct uaio_check_walk walk;
+	struct uaio_check_span stack;
 
 	/* relaxed: a thread has submitted its own */
-	if (!uaio_check_is_on() || !load_relaxed(&uaio_checked.nr_stack_parts))
+	if (!uaio_check_is_on() ||
+	    (!load_relaxed(&uaio_checked.nr_stack_parts) &&
+	     !uaio_check_provided_has_stack()))
 		return;
 	uaio_check_walk_now(&walk);
-	if (!uaio_check_my_stack(uaio_check_sp(&walk)).end)
+	stack = uaio_check_my_stack(uaio_check_sp(&walk));
+	if (!stack.end)
 		return;
+	if (uaio_check_provided_has_stack())
+		uaio_check_provided_look_at_stack(&walk, &stack);
 	uaio_check_lock();
 	while ((part = find_dead_locked(uaio_check_me(), &walk))) {
 		report = uaio_check_report_of_locked(uaio_check_record_of(part),
@@ -61,11 +67,10 @@ void uaio_check_look_at_stack(void)
 	uaio_check_unlock();
 }
 
-static bool is_any(const void *arg, const struct uaio_check_part *part)
+static bool is_of_request(const void *arg, const struct uaio_check_part *part)
 {
 	(void)arg;
-	(void)part;
-	return true;
+	return !part->is_provided;
 }
 
 bool uaio_check_may_have(uintptr_t at, size_t bytes)
@@ -87,9 +92,10 @@ bool uaio_check_memory_ends(enum uaio_check_end end, uintptr_t at, size_t bytes)
 	struct uaio_check_part *part;
 	bool is_in_flight = false;
 
+	uaio_check_provided_memory_ends(end, at, bytes);
 	for (;; is_in_flight = true) {
 		uaio_check_lock();
-		part = uaio_check_index_find(at, bytes, is_any, NULL);
+		part = uaio_check_index_find(at, bytes, is_of_request, NULL);
 		if (part) {
 			report = uaio_check_report_of_locked(
 				uaio_check_record_of(part), part,

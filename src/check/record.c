@@ -18,7 +18,7 @@ enum {
 
 struct uaio_check_table uaio_checked;
 
-static void *map(size_t bytes)
+void *uaio_check_map(size_t bytes)
 {
 	void *memory = sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 				MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
@@ -31,8 +31,9 @@ bool uaio_check_records_init(void)
 	uaio_checked.lock = (struct uaio_lock){ 0 };
 	if (!uaio_checked.records) {
 		uaio_checked.records =
-			map(RECORDS * sizeof(*uaio_checked.records));
-		uaio_checked.parts = map(PARTS * sizeof(*uaio_checked.parts));
+			uaio_check_map(RECORDS * sizeof(*uaio_checked.records));
+		uaio_checked.parts =
+			uaio_check_map(PARTS * sizeof(*uaio_checked.parts));
 	}
 	uaio_checked.nr_records = uaio_checked.nr_parts = 1;
 	uaio_checked.free_record = uaio_checked.free_part = 0;

@@ -39,6 +39,7 @@ static const char *const kinds[] = {
 	[UAIO_CHECK_KIND_OVERLAP] = "overlap-in-flight",
 	[UAIO_CHECK_KIND_CHANGED] = "changed-in-flight",
 	[UAIO_CHECK_KIND_CLOSED] = "ring-closed-in-flight",
+	[UAIO_CHECK_KIND_PROVIDED] = "provided-freed",
 	[UAIO_CHECK_KIND_AIOCB] = "aiocb-in-flight",
 	[UAIO_CHECK_KIND_RETURN_TWICE] = "aio-return-twice",
 	[UAIO_CHECK_KIND_RETURN_MISSING] = "aio-return-missing",
@@ -218,6 +219,12 @@ static void add_what_of(struct text *text,
 		    "%zu bytes at 0x%" PRIxPTR
 		    " were changed while a %s in flight read from them",
 		    part->bytes, part->at, op);
+		break;
+	case UAIO_CHECK_KIND_PROVIDED:
+		add(text,
+		    "a %s has selected a provided buffer of %zu bytes at "
+		    "0x%" PRIxPTR ", %s",
+		    op, report->bytes, report->at, report->did);
 		break;
 	case UAIO_CHECK_KIND_CLOSED:
 		add(text,

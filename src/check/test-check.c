@@ -279,6 +279,90 @@ static void test_index(void **state)
 	}
 }
 
+static struct uaio_check_buffer piece(const void *arg, unsigned i)
+{
+	return (struct uaio_check_buffer){ (uintptr_t)arg + 100 * i, 100 };
+}
+
+/* Whether the memory of a provided buffer has ended counts when a request chooses it. */
+static void test_provided(void **state)
+{
+	static char memory[1000];
+	struct uaio_check_provided group = { .nr = 0 };
+	struct uaio_check_ended ended = { .bytes = 0 };
+	const struct uaio_sqe sqe = { .op = UAIO_OP_RECV, .data = 9 };
+	const uintptr_t at = (uintptr_t)memory;
+
+	(void)state;
+	uaio_check_provide(&group, 6, piece, memory);
+	assert_int_equal(group.nr, 6);
+	/* It is no request's: the second and fourth are freed, the third is moved. */
+	assert_false(uaio_check_memory_ends(UAIO_CHECK_FREED, at + 199, 1));
+	assert_true(uaio_check_may_have(at + 399, 1));
+	assert_false(
+		uaio_check_memory_ends(UAIO_CHECK_UNMAPPED, at + 200, 200));
+	uaio_check_provided_used(&group, 1, &ended);
+	assert_int_equal(ended.bytes, 0);
+	uaio_check_provided_used(&group, 1, &ended);
+	assert_int_equal(ended.at, at + 100);
+	assert_int_equal(ended.bytes, 100);
+	assert_int_equal(ended.end, UAIO_CHECK_FREED);
+	assert_string_equal(reported(), "");
+	uaio_check_say_chosen(&ended, &sqe);
+	assert_non_null(strstr(reported(), "report\tprovided-freed\n"));
+	assert_non_null(strstr(report, "has selected a provided buffer of 100 "
+				       "bytes"));
+	/* The third is chosen in part, and there is memory there. */
+	ended.bytes = 0;
+	uaio_check_provided_begun(&group, at + 250, &ended);
+	assert_int_equal(ended.bytes, 100);
+	assert_int_equal(ended.end, UAIO_CHECK_UNMAPPED);
+	(void)unlink(path());
+	uaio_check_say_chosen(&ended, &sqe);
+	assert_string_equal(reported(), "");
+	/* What remains of a buffer is provided, and what was used is the program's. */
+	ended.bytes = 0;
+	uaio_check_provided_used(&group, 2, &ended);
+	ended.bytes = 0;
+	uaio_check_provided_begun(&group, at + 460, &ended);
+	assert_false(uaio_check_memory_ends(UAIO_CHECK_FREED, at + 400, 60));
+	uaio_check_provided_failed(&group, &ended);
+	assert_int_equal(ended.bytes, 0);
+	assert_false(uaio_check_memory_ends(UAIO_CHECK_FREED, at + 460, 1));
+	uaio_check_provided_failed(&group, &ended);
+	assert_int_equal(ended.bytes, 40);
+	assert_int_equal(group.nr, 2);
+	/* A request of the program's own may use one. */
+	uaio_check_complete(submit(UAIO_OP_READ, memory + 500, 100), 100);
+	assert_string_equal(reported(), "");
+	uaio_check_provided_end(&group);
+	assert_int_equal(group.nr, 0);
+	assert_false(uaio_check_may_have(at, sizeof(memory)));
+}
+
+/* More buffers than are noted are not checked, rather than checked wrongly. */
+static void test_many_provided(void **state)
+{
+	enum { MANY = 66000 };
+	static char memory[8];
+	struct uaio_check_provided few = { .nr = 0 }, many = { .nr = 0 };
+
+	(void)state;
+	uaio_check_provide(&few, 1, piece, memory);
+	uaio_check_provide(&many, MANY, piece, memory);
+	assert_true(many.has_too_many);
+	assert_int_equal(many.nr, 0);
+	uaio_check_provide(&many, 1, piece, memory);
+	assert_int_equal(many.nr, 0);
+	assert_int_equal(few.nr, 1);
+	/* After fork() a child has none of its parent's. */
+	uaio_check_init();
+	uaio_check_provide(&few, 1, piece, memory);
+	assert_int_equal(few.nr, 1);
+	uaio_check_provided_end(&few);
+	assert_false(uaio_check_may_have((uintptr_t)memory, 100));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -289,6 +373,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_aiocb, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_over, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_index, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_provided, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_many_provided, setup,
+						teardown),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

@@ -444,6 +444,8 @@ struct uaio_op_door {
 	 * Return: the request's result.
 	 */
 	int64_t (*land)(const struct uaio_sqe *sqe, int fd);
+	/* Where requests are checked; or NULL. The request is about to be submitted. */
+	void (*submitted)(const struct uaio_sqe *sqe);
 };
 
 /* Of the one door that submits such requests. Set while the engine comes up. */

@@ -10,8 +10,10 @@
 #include "base/slab.h"
 #include "base/sys.h"
 #include "base/uaddr.h"
+#include "options/config.h"
 #include "file/file.h"
 #include "op/sock.h"
+#include "check/check.h"
 #include "ready/ready.h"
 #include "uring/calls.h"
 #include "uring/note.h"
@@ -75,6 +77,7 @@ struct uaio_uring_group *uaio_uring_group_new(struct uaio_uring *ring,
 	group->own_bytes = 0;
 	group->nr_ahead = 0;
 	group->is_begun = false;
+	group->provided = (struct uaio_check_provided){ .nr = 0 };
 	group->first = group->last = NULL;
 	group->nr = 0;
 	group->next = ring->groups.first;
@@ -99,6 +102,8 @@ void uaio_uring_group_free(struct uaio_uring *ring,
 	while (*link != group)
 		link = &(*link)->next;
 	*link = group->next;
+	if (unlikely(uaio_config.is_examined))
+		uaio_check_provided_end(&group->provided);
 	while (group->first)
 		drop_first(group);
 	if (group->own_bytes)
@@ -511,17 +516,23 @@ uint64_t uaio_uring_picked_bytes(const struct uaio_sqe *sqe)
  * Lists
  */
 
-static int64_t add_all(struct uaio_uring_group *group,
-		       const struct uaio_uring_choice *what)
+/* Return: how many were added; *ret_error is why not all were, or 0. */
+static uint32_t add_all(struct uaio_uring_group *group,
+			const struct uaio_uring_choice *what, int *ret_error)
 {
+	*ret_error = 0;
 	for (uint32_t i = 0; i < what->nr; i++) {
 		struct uaio_uring_buffer *buffer;
 
-		if (group->nr == NR_LIST_MAX)
-			return i ? 0 : -EOVERFLOW;
+		if (group->nr == NR_LIST_MAX) {
+			*ret_error = -EOVERFLOW;
+			return i;
+		}
 		buffer = uaio_slab_get(&buffers);
-		if (!buffer)
-			return i ? 0 : -ENOMEM;
+		if (!buffer) {
+			*ret_error = -ENOMEM;
+			return i;
+		}
 		buffer->next = NULL;
 		buffer->addr = what->addr + (uint64_t)i * what->len;
 		buffer->len = what->len < UAIO_RW_BYTES_MAX
@@ -535,7 +546,18 @@ static int64_t add_all(struct uaio_uring_group *group,
 		group->last = buffer;
 		group->nr++;
 	}
-	return 0;
+	return what->nr;
+}
+
+static int64_t add_to_list(struct uaio_uring_group *group,
+			   const struct uaio_uring_choice *what)
+{
+	int error;
+	uint32_t nr = add_all(group, what, &error);
+
+	if (unlikely(uaio_config.is_examined))
+		uaio_uring_check_provided(group, what, nr);
+	return nr ? 0 : error;
 }
 
 int64_t uaio_uring_provide(const struct uaio_uring_choice *what)
@@ -548,7 +570,7 @@ int64_t uaio_uring_provide(const struct uaio_uring_choice *what)
 	if (!group)
 		group = uaio_uring_group_new(what->ring, what->group);
 	if (group)
-		ret = group->array ? -EINVAL : add_all(group, what);
+		ret = group->array ? -EINVAL : add_to_list(group, what);
 	uaio_uring_groups_unlock(what->ring);
 	return ret;
 }
@@ -567,6 +589,8 @@ int64_t uaio_uring_remove(const struct uaio_uring_choice *what)
 	else
 		for (; ret < what->nr && group->first; ret++)
 			drop_first(group);
+	if (unlikely(uaio_config.is_examined) && ret > 0)
+		uaio_uring_check_removed(group);
 	uaio_uring_groups_unlock(what->ring);
 	return ret;
 }

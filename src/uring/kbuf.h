@@ -37,6 +37,7 @@
 #include "base/lock.h"
 #include "base/slab.h"
 #include "op/op.h"
+#include "check/check.h"
 #include "uring/abi.h"
 
 struct iovec;
@@ -216,6 +217,8 @@ struct uaio_uring_group {
 	/* Of an incremental one: what remains of the next buffer, if it is begun. */
 	bool is_begun;
 	struct uaio_uring_ahead rest;
+
+	struct uaio_check_provided provided; /* of kbufcheck.c */
 };
 
 void uaio_uring_groups_lock(struct uaio_uring *ring);
@@ -285,5 +288,28 @@ static inline void uaio_uring_count_bytes(struct uaio_uring_choice *choice,
 
 /* Return: the error of a request whose group there is not, or is empty. */
 int uaio_uring_no_group(const struct uaio_sqe *sqe);
+
+/*
+ * Where requests are checked (kbufcheck.c)
+ */
+
+/* The same functions of struct uaio_op_door. */
+int uaio_uring_checked_pick(const struct uaio_sqe *sqe, uint64_t max,
+			    bool may_block, struct iovec *ret_iov);
+void uaio_uring_checked_picked(const struct uaio_sqe *sqe, int64_t res);
+void uaio_uring_checked_keep_rest(const struct uaio_sqe *sqe, int64_t res);
+int uaio_uring_checked_pick_pieces(const struct uaio_sqe *sqe, uint64_t known,
+				   bool may_block,
+				   struct uaio_pieces *ret_pieces);
+int64_t uaio_uring_checked_picked_pieces(const struct uaio_sqe *sqe,
+					 const struct uaio_pieces *pieces,
+					 int64_t res, bool keeps);
+void uaio_uring_checked_submitted(const struct uaio_sqe *sqe);
+
+/* nr buffers were added to a list; or some were removed. */
+void uaio_uring_check_provided(struct uaio_uring_group *group,
+			       const struct uaio_uring_choice *what,
+			       uint32_t nr);
+void uaio_uring_check_removed(struct uaio_uring_group *group);
 
 #endif /* UAIO_URING_KBUF_H */

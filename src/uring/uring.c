@@ -12,6 +12,7 @@
 #include "proc/entry.h"
 #include "proc/table.h"
 #include "op/op.h"
+#include "check/check.h"
 #include "ready/ready.h"
 #include "life/door.h"
 #include "life/life.h"
@@ -289,6 +290,22 @@ static const struct uaio_op_door op_door = {
 	.land = uaio_uring_land,
 };
 
+/* The same, where requests are checked. */
+static const struct uaio_op_door checked_op_door = {
+	.pick = uaio_uring_checked_pick,
+	.picked = uaio_uring_checked_picked,
+	.picked_bytes = uaio_uring_picked_bytes,
+	.keep = uaio_uring_checked_keep_rest,
+	.has_rest = uaio_uring_has_rest,
+	.is_last = uaio_uring_is_last,
+	.has_begun = uaio_uring_has_begun,
+	.pick_pieces = uaio_uring_checked_pick_pieces,
+	.picked_pieces = uaio_uring_checked_picked_pieces,
+	.goes_on = uaio_uring_bundle_goes_on,
+	.land = uaio_uring_land,
+	.submitted = uaio_uring_checked_submitted,
+};
+
 static void load(void)
 {
 	uaio_uring_regrings_init();
@@ -304,7 +321,7 @@ static int start(void)
 	uaio_uring_rsrcs_init();
 	uaio_uring_kbufs_init();
 	uaio_uring_regrings_forget();
-	uaio_op_door = &op_door;
+	uaio_op_door = uaio_check_is_on() ? &checked_op_door : &op_door;
 	return 0;
 }
 

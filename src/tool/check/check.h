@@ -30,8 +30,9 @@ struct uaio_check_kind {
 	const char *name;
 	const char *explanation; /* one sentence */
 	const char *now;         /* heading of the stack where it was found */
-	const char *rule;        /* what a manual page demands */
-	const char *help;        /* what mends it */
+	const char *submitted; /* of that of the submission; NULL: as of most */
+	const char *rule;      /* what a manual page demands */
+	const char *help;      /* what mends it */
 };
 
 /* Return: NULL if no kind has that name. */

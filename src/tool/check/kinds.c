@@ -14,6 +14,7 @@ static const struct uaio_check_kind kinds[] = {
 		"freed-in-flight",
 		"Memory was freed while a request in flight used it.",
 		"freed here",
+		NULL,
 		VALID,
 		"Free the memory after the completion was taken. To end the "
 		"request early, cancel it, and wait for its completion all the "
@@ -24,6 +25,7 @@ static const struct uaio_check_kind kinds[] = {
 		"Memory was unmapped, moved or mapped over while a request in "
 		"flight used it.",
 		"unmapped here",
+		NULL,
 		VALID,
 		"Unmap the memory after the completion was taken.",
 	},
@@ -32,6 +34,7 @@ static const struct uaio_check_kind kinds[] = {
 		"A request in flight uses memory of a stack frame that has "
 		"returned.",
 		"found here, in a later call of the thread",
+		NULL,
 		VALID,
 		"Wait for the completion before the function returns, or put "
 		"the memory on the heap.",
@@ -41,6 +44,7 @@ static const struct uaio_check_kind kinds[] = {
 		"Two requests in flight use the same memory, and at least one "
 		"writes to it.",
 		"the request was submitted here",
+		NULL,
 		"Nothing else accesses the buffer during the operation "
 		"(aio_read(3), NOTES). io_uring_enter(2) and io_submit(2) "
 		"execute requests in any order, also at the same time.",
@@ -52,6 +56,7 @@ static const struct uaio_check_kind kinds[] = {
 		"The program changed memory that a request in flight was to "
 		"write or send.",
 		"found here, at the completion",
+		NULL,
 		"The buffer does not change while the operation is in progress "
 		"(aio(7), NOTES). io_uring_enter(2) and io_submit(2) read it "
 		"at any time until the completion.",
@@ -62,6 +67,7 @@ static const struct uaio_check_kind kinds[] = {
 		"aiocb-in-flight",
 		"An aiocb was submitted again while its request was in flight.",
 		"submitted again here",
+		NULL,
 		"Two operations do not use one aiocb at the same time "
 		"(aio_read(3), NOTES).",
 		"Use an aiocb for each request, or wait until aio_error() is "
@@ -71,6 +77,7 @@ static const struct uaio_check_kind kinds[] = {
 		"aio-return-twice",
 		"aio_return() was called twice for one request.",
 		"the second call",
+		NULL,
 		"aio_return() is called once for each request (aio_return(3), "
 		"DESCRIPTION).",
 		"Keep the result of the first call.",
@@ -80,6 +87,7 @@ static const struct uaio_check_kind kinds[] = {
 		"An aiocb was submitted again without aio_return() of its last "
 		"request.",
 		"submitted again here",
+		NULL,
 		"aio_return() is called once for each request, when "
 		"aio_error() is no longer EINPROGRESS (aio_return(3), "
 		"DESCRIPTION).",
@@ -91,6 +99,7 @@ static const struct uaio_check_kind kinds[] = {
 		"A ring was closed while requests in flight used memory of the "
 		"program.",
 		"closed here",
+		NULL,
 		"The memory of a request stays valid until its completion, "
 		"which nobody gets after io_uring_queue_exit(3): it unmaps "
 		"the ring and closes it (DESCRIPTION), and requests in flight "
@@ -99,10 +108,25 @@ static const struct uaio_check_kind kinds[] = {
 		"ring is closed.",
 	},
 	{
+		"provided-freed",
+		"A request has selected a provided buffer whose memory the "
+		"program has given back.",
+		"its memory ended here, or earlier in this thread",
+		"the buffer was provided here",
+		"The program frees a provided buffer once it has been "
+		"consumed, and is no longer known to io_uring "
+		"(io_uring_prep_provide_buffers(3), DESCRIPTION).",
+		"Free the memory after a completion has given the buffer back, "
+		"or after the buffers were removed "
+		"(io_uring_prep_remove_buffers(3), "
+		"io_uring_unregister_buf_ring(3)).",
+	},
+	{
 		"unaddressable",
 		"A request was submitted with memory that the program may not "
 		"use.",
 		"submitted here",
+		NULL,
 		"The program has all the memory that a request names "
 		"(io_uring_enter(2), io_submit(2) and aio(7): addresses and "
 		"lengths).",
@@ -113,6 +137,7 @@ static const struct uaio_check_kind kinds[] = {
 		"uninitialised",
 		"A request writes or sends memory that was never initialised.",
 		"submitted here",
+		NULL,
 		"All bytes of the buffer go to the file or the peer "
 		"(write(2), send(2)).",
 		"Initialise the memory, or write fewer bytes.",
@@ -121,6 +146,7 @@ static const struct uaio_check_kind kinds[] = {
 		"touched-in-flight",
 		"The program used memory that a request in flight writes to.",
 		"used here",
+		NULL,
 		"The memory of a request is the kernel's until its completion "
 		"(aio(7): the buffer must not be accessed meanwhile; it is so "
 		"for io_submit(2) and io_uring_enter(2)).",
@@ -133,6 +159,7 @@ static const struct uaio_check_kind kinds[] = {
 		"submission "
 		"nor its completion orders the two.",
 		"used here",
+		NULL,
 		"The memory of a request is the kernel's until its completion "
 		"(aio(7): the buffer must not be accessed meanwhile; it is so "
 		"for io_submit(2) and io_uring_enter(2)).",

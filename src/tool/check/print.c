@@ -119,8 +119,12 @@ static void print_stacks(FILE *to, const struct uaio_report *report,
 			       &stacks[UAIO_CHECK_NOW]);
 	/* Some errors are found when the request is submitted. */
 	if (!is_same(&stacks[UAIO_CHECK_NOW], &stacks[UAIO_CHECK_SUBMITTED]))
-		uaio_check_print_stack(to, "the request was submitted here",
-				       &stacks[UAIO_CHECK_SUBMITTED]);
+		uaio_check_print_stack(
+			to,
+			kind && kind->submitted
+				? kind->submitted
+				: "the request was submitted here",
+			&stacks[UAIO_CHECK_SUBMITTED]);
 	uaio_check_print_stack(to, "the other request was submitted here",
 			       &stacks[UAIO_CHECK_OTHER]);
 }

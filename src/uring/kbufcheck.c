@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * For uaio-check(1): which provided buffers a ring has, and which of them requests choose
+ *
+ * Where requests are not checked, none of this is called: the door's table has the
+ * functions of kbuf.c and bundle.c themselves.
+ *
+ * Tested by test/run/bugs.py and test-check.c.
+ */
+#include <errno.h>
+
+#include "base/atomic.h"
+#include "base/check.h"
+#include "base/uaddr.h"
+#include "op/op.h"
+#include "check/check.h"
+#include "uring/kbuf.h"
+#include "uring/note.h"
+#include "uring/ring.h"
+#include "uring/sq.h"
+
+/*
+ * What a group has. The lock of the ring's groups is held.
+ */
+
+/* Buffers of a list that are next to each other, all as large. */
+struct row {
+	uint64_t addr;
+	uint32_t len;
+};
+
+static struct uaio_check_buffer of_row(const void *arg, unsigned i)
+{
+	const struct row *row = arg;
+
+	return (struct uaio_check_buffer){
+		.at = row->addr + (uint64_t)i * row->len,
+		.bytes = row->len,
+	};
+}
+
+/* Entries of an array that are next to each other, or go on at its begin. */
+struct entries {
+	const struct uaio_uring_group *group;
+	unsigned first;
+};
+
+static struct uaio_check_buffer of_entries(const void *arg, unsigned i)
+{
+	const struct entries *entries = arg;
+	const struct io_uring_buf *buf =
+		(struct io_uring_buf *)entries->group->array +
+		((entries->first + i) & entries->group->mask);
+
+	/* relaxed, both: ordered by the tail */
+	return (struct uaio_check_buffer){
+		.at = load_relaxed(&buf->addr),
+		.bytes = load_relaxed(&buf->len),
+	};
+}
+
+static bool may_read(const struct uaio_uring_group *group, size_t bytes)
+{
+	return group->own_bytes ||
+	       uaio_can_read((uintptr_t)group->array, bytes);
+}
+
+/* Note what the client has put into an array since the last time. */
+static void note_new(struct uaio_uring_group *group)
+{
+	struct uaio_check_provided *provided = &group->provided;
+	const struct entries entries = { group, provided->from + provided->nr };
+	const size_t nr_places = group->mask + (size_t)1;
+	unsigned nr;
+
+	if (!may_read(group, sizeof(struct io_uring_buf)))
+		return;
+	/* [MB:uring-sq] acquire: the buffers. Pairs with the client. */
+	nr = (uint16_t)(load_acquire(&group->array->tail) - entries.first);
+	if (nr && nr + provided->nr <= nr_places &&
+	    may_read(group, nr_places * sizeof(struct io_uring_buf)))
+		uaio_check_provide(provided, nr, of_entries, &entries);
+}
+
+/* Note which buffers were used since the last time. */
+static void note_used(struct uaio_uring_group *group,
+		      struct uaio_check_ended *ret_ended)
+{
+	struct uaio_check_provided *provided = &group->provided;
+	uint32_t nr = provided->nr > group->nr ? provided->nr - group->nr : 0;
+
+	if (group->array)
+		nr = (uint16_t)(group->head - provided->from);
+	uaio_check_provided_used(provided, nr, ret_ended);
+	if (group->array)
+		provided->from = group->head;
+	if (group->is_begun)
+		uaio_check_provided_begun(provided, group->rest.addr,
+					  ret_ended);
+}
+
+void uaio_uring_check_provided(struct uaio_uring_group *group,
+			       const struct uaio_uring_choice *what,
+			       uint32_t nr)
+{
+	const struct row row = { what->addr, what->len };
+
+	uaio_check_provide(&group->provided, nr, of_row, &row);
+}
+
+void uaio_uring_check_removed(struct uaio_uring_group *group)
+{
+	struct uaio_check_ended ended;
+
+	/* Nothing is said of what was removed: no request has chosen it. */
+	note_used(group, &ended);
+}
+
+/*
+ * Requests that choose. The lock is not held, unless their state says so.
+ */
+
+/* res: of a call that was to fill what was chosen; or 0. */
+static void note_group(const struct uaio_sqe *sqe, int64_t res)
+{
+	const struct uaio_uring_choice *choice =
+		&uaio_uring_note_of(sqe->word)->choice;
+	struct uaio_check_ended ended = { .bytes = 0 };
+	struct uaio_uring_group *group;
+
+	/* This thread has the lock: nothing is used yet. */
+	if (choice->state == UAIO_URING_TRYING || choice->is_own)
+		return;
+	uaio_uring_groups_lock(choice->ring);
+	group = uaio_uring_group_find(choice->ring, choice->group);
+	if (group && group->array)
+		note_new(group);
+	if (group)
+		note_used(group, &ended);
+	/* As there is no memory, it is not used: it stays the next one. */
+	if (group && res == -EFAULT)
+		uaio_check_provided_failed(&group->provided, &ended);
+	uaio_uring_groups_unlock(choice->ring);
+	if (ended.bytes)
+		uaio_check_say_chosen(&ended, sqe);
+}
+
+void uaio_uring_checked_submitted(const struct uaio_sqe *sqe)
+{
+	/* Others that have by_door set land a descriptor. */
+	if (sqe->word &&
+	    uaio_uring_note_of(sqe->word)->kind == UAIO_URING_NOTE_CHOICE)
+		note_group(sqe, 0);
+}
+
+int uaio_uring_checked_pick(const struct uaio_sqe *sqe, uint64_t max,
+			    bool may_block, struct iovec *ret_iov)
+{
+	int ret;
+
+	uaio_check_look_at_stack();
+	ret = uaio_uring_pick(sqe, max, may_block, ret_iov);
+	if (ret == 0)
+		note_group(sqe, 0);
+	return ret;
+}
+
+void uaio_uring_checked_picked(const struct uaio_sqe *sqe, int64_t res)
+{
+	uaio_uring_picked(sqe, res);
+	note_group(sqe, res);
+}
+
+void uaio_uring_checked_keep_rest(const struct uaio_sqe *sqe, int64_t res)
+{
+	uaio_uring_keep_rest(sqe, res);
+	note_group(sqe, 0);
+}
+
+int uaio_uring_checked_pick_pieces(const struct uaio_sqe *sqe, uint64_t known,
+				   bool may_block,
+				   struct uaio_pieces *ret_pieces)
+{
+	int ret;
+
+	uaio_check_look_at_stack();
+	ret = uaio_uring_pick_pieces(sqe, known, may_block, ret_pieces);
+	if (ret == 0)
+		note_group(sqe, 0);
+	return ret;
+}
+
+int64_t uaio_uring_checked_picked_pieces(const struct uaio_sqe *sqe,
+					 const struct uaio_pieces *pieces,
+					 int64_t res, bool keeps)
+{
+	int64_t ret = uaio_uring_picked_pieces(sqe, pieces, res, keeps);
+
+	note_group(sqe, res);
+	return ret;
+}
