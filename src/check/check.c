@@ -104,6 +104,25 @@ static uintptr_t find_bad(uintptr_t at, size_t bytes)
 	return at < end ? at : 0;
 }
 
+/*
+ * Have memcheck look at a piece of memory, unless a request in flight has some of it: then
+ * memcheck would report that, and that we compute a hash of it.
+ */
+static void have_memcheck_look(struct submission *submission)
+{
+	struct bad *bad = &submission->bad;
+	const struct uaio_check_part *part;
+
+	uaio_check_lock();
+	part = uaio_check_index_find(bad->at, bad->bytes, is_poisoned, NULL);
+	uaio_check_unlock();
+	if (part)
+		submission->reads_all = false;
+	else
+		bad->what = uaio_memcheck_look(bad->at, bad->bytes,
+					       bad->is_written, &bad->byte);
+}
+
 /* Look at a piece of memory, unless there is a bad one already. */
 static void find_wrong(struct submission *submission, uintptr_t at,
 		       size_t bytes, bool is_written)
@@ -116,8 +135,7 @@ static void find_wrong(struct submission *submission, uintptr_t at,
 			     .bytes = bytes,
 			     .is_written = is_written };
 	if (uaio_memcheck_is_here())
-		bad->what =
-			uaio_memcheck_look(at, bytes, is_written, &bad->byte);
+		have_memcheck_look(submission);
 	else if (uaio_msan_is_here() && !is_written &&
 		 (bad->byte = uaio_msan_find(at, bytes)))
 		bad->what = UAIO_MEMORY_UNINITIALISED;
@@ -177,7 +195,7 @@ static void add_part_locked(void *arg, uintptr_t at, size_t bytes,
 	/* The program may read these meanwhile. */
 	if (!adding->submission->bad.byte && !part->is_control &&
 	    !uaio_check_is_header(adding->submission->sqe, at))
-		uaio_asan_poison(part);
+		uaio_checker_take(part);
 }
 
 /* Return: whether another request must not have the memory at the same time. */
@@ -480,6 +498,39 @@ static void look_for_change(const struct uaio_check_record *record)
 		uaio_check_report(&report);
 }
 
+/*
+ * Under valgrind: report memory that was freed meanwhile. memcheck says first where that
+ * was.
+ */
+static void look_for_freed(const struct uaio_check_record *record)
+{
+	struct uaio_check_report report;
+	bool is_wrong = false;
+	uintptr_t byte;
+
+	uaio_check_lock();
+	for (uint32_t i = record->parts; i && !is_wrong;
+	     i = uaio_check_part(i)->next) {
+		struct uaio_check_part *part = uaio_check_part(i);
+
+		/* gone.c reports the end of a stack frame. */
+		is_wrong = !part->is_gone && !part->is_on_stack &&
+			   uaio_memcheck_has_ended(part);
+		if (is_wrong)
+			report = uaio_check_report_of_locked(
+				record, part, UAIO_CHECK_KIND_FREED);
+	}
+	uaio_check_unlock();
+	if (!is_wrong)
+		return;
+	report.at = report.part.at;
+	report.bytes = report.part.bytes;
+	report.did = "free, or the end of a stack frame";
+	/* What is there by now may be addressable: the kernel has written it. */
+	(void)uaio_memcheck_look(report.at - 1, 1, true, &byte);
+	uaio_check_report(&report);
+}
+
 /* Return: the bytes that a request with this result has at most written to memory. */
 static uint64_t written_bytes(const struct uaio_check_record *record,
 			      int64_t res)
@@ -501,11 +552,13 @@ static void note_written(const struct uaio_check_record *record, int64_t res)
 	uaio_check_lock();
 	for (uint32_t i = record->parts; i && left;
 	     i = uaio_check_part(i)->next) {
-		const struct uaio_check_part *part = uaio_check_part(i);
+		struct uaio_check_part *part = uaio_check_part(i);
 		size_t bytes = part->bytes < left ? part->bytes : left;
 
 		if (!part->is_written || part->is_gone)
 			continue;
+		uaio_memcheck_unprotect(part);
+		uaio_memcheck_initialised(part->at, bytes);
 		uaio_msan_initialised(part->at, bytes);
 		if (!part->is_control && left != UINT64_MAX)
 			left -= bytes;
@@ -519,7 +572,9 @@ void uaio_check_complete(uint32_t number, int64_t res)
 
 	if (!number)
 		return;
-	if (unlikely(uaio_msan_is_here()))
+	if (unlikely(uaio_memcheck_is_here()))
+		look_for_freed(record);
+	if (unlikely(uaio_msan_is_here() || uaio_memcheck_is_here()))
 		note_written(record, res);
 	if (record->thread == uaio_check_me())
 		uaio_check_look_at_stack();

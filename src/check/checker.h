@@ -52,6 +52,15 @@ bool uaio_memcheck_is_here(void);
 enum uaio_memory uaio_memcheck_look(uintptr_t at, size_t bytes, bool is_written,
 				    uintptr_t *ret_byte);
 
+/* A request in flight has it. Nothing if the kernel only reads it. */
+void uaio_memcheck_protect(struct uaio_check_part *part);
+/* Return: whether the program has given back its memory since then. */
+bool uaio_memcheck_has_ended(const struct uaio_check_part *part);
+/* It is the program's again, as it was. */
+void uaio_memcheck_unprotect(struct uaio_check_part *part);
+/* The kernel has written the memory. Nothing if memcheck is not here. */
+void uaio_memcheck_initialised(uintptr_t at, size_t bytes);
+
 /* Called when the library is loaded. */
 void uaio_msan_init(void);
 
@@ -120,5 +129,21 @@ void uaio_tsan_refuse(uint32_t fiber);
 /* Return: false if the sanitizer's report has no i-th access to memory. */
 bool uaio_tsan_get_access(void *report, unsigned i, uintptr_t *ret_at,
 			  size_t *ret_bytes);
+
+/*
+ * Of whichever is here: the program must not touch the memory that a request in flight
+ * writes to; and may again.
+ */
+static inline void uaio_checker_take(struct uaio_check_part *part)
+{
+	uaio_asan_poison(part);
+	uaio_memcheck_protect(part);
+}
+
+static inline void uaio_checker_give_back(struct uaio_check_part *part)
+{
+	uaio_memcheck_unprotect(part);
+	uaio_asan_unpoison(part);
+}
 
 #endif /* UAIO_CHECK_CHECKER_H */

@@ -39,9 +39,12 @@ struct uaio_check_part {
 	bool is_control; /* an aiocb, which the program may read all the same */
 	bool is_gone;    /* the program has given it back, and was told */
 	bool is_provided; /* provided.c's: no request has it yet */
-	/* AddressSanitizer's, for asan.c. */
+	/* For asan.c and memcheck.c. */
 	bool is_poisoned;
 	uint8_t last_shadow; /* of its last granule, before it was submitted */
+	bool was_undefined;  /* all of it, if there are no bits */
+	bool has_byte_before, is_block; /* what has_ended() looks at */
+	uint8_t *bits; /* owns: V bits, if they differ; or NULL */
 	/* Of the stack of the thread that has submitted the request. */
 	bool is_on_stack;
 	struct uaio_check_frame holder; /* where the frame that has it ends */

@@ -56,7 +56,7 @@ void uaio_check_look_at_stack(void)
 						     UAIO_CHECK_KIND_STACK);
 		report.now = walk.number;
 		part->is_on_stack = false;
-		uaio_asan_unpoison(part);
+		uaio_checker_give_back(part);
 		sub_relaxed(&uaio_checked.nr_stack_parts, 1);
 		/* What is there now is somebody else's. */
 		store_relaxed(&uaio_check_record_of(part)->has_hash, false);
@@ -101,7 +101,7 @@ bool uaio_check_memory_ends(enum uaio_check_end end, uintptr_t at, size_t bytes)
 				uaio_check_record_of(part), part,
 				says[end].kind);
 			/* What comes there next is another's. */
-			uaio_asan_unpoison(part);
+			uaio_checker_give_back(part);
 			uaio_check_index_remove(part);
 			part->is_gone = true;
 			store_relaxed(&uaio_check_record_of(part)->has_hash,

@@ -4,22 +4,43 @@
  * nothing elsewhere (valgrind's manual: The Client Request mechanism). The numbers of the
  * requests are those of <valgrind/valgrind.h> and <valgrind/memcheck.h>.
  *
- * valgrind sees the system calls that this library makes for a request, so what is in
- * flight needs no poison. Those of the kernel's threads it does not see.
+ * While a request is in flight, what the kernel may write is no access to memcheck, which
+ * then reports a program that touches it. memcheck sees the system calls by which the
+ * library fills the memory: `uaio check` has it not report those (tool/check/valgrind.c). It
+ * has an allocator of its own, so that memory that was freed is found at the completion: by
+ * the byte before it, which ends with the block, the mapping or the stack frame; or by its
+ * block, if it is the begin of one.
+ * Of each bit memcheck knows whether it is initialised (V bits), which is kept meanwhile:
+ * a program may have initialised what a short read leaves as it is.
  *
  * Tested by test/run/checkers.py.
  */
 #include "check/checker.h"
 
+#include <dlfcn.h>
+#include <sys/mman.h>
+
+#include "base/sys.h"
+#include "check/checkint.h"
+
 enum {
 	RUNNING_ON_VALGRIND = 0x1001,
 	MEMCHECK = 'M' << 24 | 'C' << 16, /* where its own requests begin */
+	MAKE_NO_ACCESS = MEMCHECK | 0,
+	MAKE_UNDEFINED = MEMCHECK | 1,
+	MAKE_DEFINED = MEMCHECK | 2,
 	CHECK_IS_ADDRESSABLE = MEMCHECK | 4,
 	CHECK_IS_DEFINED = MEMCHECK | 5,
 	GET_VBITS = MEMCHECK | 8,
+	SET_VBITS = MEMCHECK | 9,
+	MAKE_DEFINED_IF_ADDRESSABLE = MEMCHECK | 11,
 };
 
+/* What GET_VBITS and SET_VBITS answer if all of the memory is addressable. */
+enum { ALL_IS_ADDRESSABLE = 1 };
+
 static bool is_here;
+static size_t (*usable_size)(void *at);
 
 /* Return: what the tool answers; 0: there is none, or it does not know the request. */
 static uintptr_t ask(uintptr_t request, uintptr_t at, uintptr_t bytes,
@@ -59,6 +80,10 @@ void uaio_memcheck_init(void)
 	/* Other tools do not know what only memcheck knows. */
 	is_here = ask(RUNNING_ON_VALGRIND, 0, 0, 0) &&
 		  ask(GET_VBITS, (uintptr_t)&byte, (uintptr_t)&bits, 1) == 1;
+	/* memcheck's own, which finds no block where none begins. */
+	if (is_here)
+		*(void **)&usable_size =
+			dlsym(RTLD_DEFAULT, "malloc_usable_size");
 }
 
 bool uaio_memcheck_is_here(void)
@@ -75,4 +100,90 @@ enum uaio_memory uaio_memcheck_look(uintptr_t at, size_t bytes, bool is_written,
 	if (!is_written)
 		*ret_byte = ask(CHECK_IS_DEFINED, at, bytes, 0);
 	return *ret_byte ? UAIO_MEMORY_UNINITIALISED : UAIO_MEMORY_GOOD;
+}
+
+/* Return: whether all bits are as those of the first byte, and those are equal. */
+static bool is_uniform(const uint8_t *bits, size_t bytes)
+{
+	if (bits[0] && bits[0] != UINT8_MAX)
+		return false;
+	for (size_t i = 1; i < bytes; i++)
+		if (bits[i] != bits[0])
+			return false;
+	return true;
+}
+
+static bool is_addressable(uintptr_t at)
+{
+	uint8_t bits;
+
+	return ask(GET_VBITS, at, (uintptr_t)&bits, 1) == ALL_IS_ADDRESSABLE;
+}
+
+/* Return: whether a block of memcheck's allocator begins there. */
+static bool is_block(uintptr_t at)
+{
+	return usable_size && usable_size((void *)at);
+}
+
+bool uaio_memcheck_has_ended(const struct uaio_check_part *part)
+{
+	return is_here && part->is_poisoned &&
+	       ((part->has_byte_before && !is_addressable(part->at - 1)) ||
+		(part->is_block && !is_block(part->at)));
+}
+
+void uaio_memcheck_protect(struct uaio_check_part *part)
+{
+	uint8_t *bits;
+
+	if (!is_here || !part->is_written)
+		return;
+	bits = sys_mmap(NULL, part->bytes, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS);
+	if (sys_is_map_error(bits))
+		return;
+	/* Another request in flight may have some of it. */
+	part->is_poisoned = ask(GET_VBITS, part->at, (uintptr_t)bits,
+				part->bytes) == ALL_IS_ADDRESSABLE;
+	part->was_undefined = part->is_poisoned && bits[0] == UINT8_MAX;
+	part->bits = bits;
+	if (!part->is_poisoned || is_uniform(bits, part->bytes)) {
+		(void)sys_munmap(bits, part->bytes);
+		part->bits = NULL;
+	}
+	if (!part->is_poisoned)
+		return;
+	part->is_block = is_block(part->at);
+	part->has_byte_before = !part->is_block && is_addressable(part->at - 1);
+	ask(MAKE_NO_ACCESS, part->at, part->bytes, 0);
+}
+
+static void restore(const struct uaio_check_part *part)
+{
+	if (!part->bits && part->was_undefined) {
+		ask(MAKE_UNDEFINED, part->at, part->bytes, 0);
+		return;
+	}
+	ask(MAKE_DEFINED, part->at, part->bytes, 0);
+	if (part->bits)
+		ask(SET_VBITS, part->at, (uintptr_t)part->bits, part->bytes);
+}
+
+void uaio_memcheck_unprotect(struct uaio_check_part *part)
+{
+	if (!is_here || !part->is_poisoned)
+		return;
+	if (!uaio_memcheck_has_ended(part))
+		restore(part);
+	if (part->bits)
+		(void)sys_munmap(part->bits, part->bytes);
+	part->is_poisoned = false;
+	part->bits = NULL;
+}
+
+void uaio_memcheck_initialised(uintptr_t at, size_t bytes)
+{
+	if (is_here)
+		ask(MAKE_DEFINED_IF_ADDRESSABLE, at, bytes, 0);
 }

@@ -73,7 +73,7 @@ static void drop_parts_locked(struct uaio_check_record *record)
 		struct uaio_check_part *part = uaio_check_part(number);
 
 		record->parts = part->next;
-		uaio_asan_unpoison(part);
+		uaio_checker_give_back(part);
 		if (!part->is_gone)
 			uaio_check_index_remove(part);
 		sub_relaxed(&uaio_checked.nr_stack_parts, part->is_on_stack);
@@ -110,5 +110,5 @@ uaio_check_report_of_locked(const struct uaio_check_record *record,
 void uaio_check_forget(void)
 {
 	for (uint32_t i = 1; i < uaio_checked.nr_parts; i++)
-		uaio_asan_unpoison(uaio_check_part(i));
+		uaio_checker_give_back(uaio_check_part(i));
 }

@@ -8,6 +8,7 @@
  *   raw           a write of memory that was not initialised
  *   filled        what a read has written is used; none before was initialised
  *   unfilled      the same, of the byte behind what a short read has written
+ *   kept          what a short read leaves as it is, and was initialised, is used
  *   touched       a byte of a read in flight is used
  *   cleared       the same, by a function of the C library
  *   free          memory of a read in flight is freed
@@ -122,6 +123,26 @@ static void unfilled(void)
 	use_byte(60);
 }
 
+static void use_kept(char *at, size_t bytes)
+{
+	struct aiocb aiocb;
+
+	read_into(&aiocb, at, bytes);
+	feed(&aiocb, 60);
+	if (at[60] == 'x' || at[99] == 'x')
+		(void)write(1, "x\n", 2);
+	free(at);
+}
+
+static void kept(void)
+{
+	char *at = hide(malloc(200));
+
+	use_kept(hide(calloc(1, 100)), 100);
+	memset(at, 1, 100);
+	use_kept(at, 200);
+}
+
 static void touched(void)
 {
 	struct aiocb aiocb;
@@ -228,12 +249,12 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} cases[] = {
-		{ "freed", freed },         { "short", too_short },
-		{ "sent", sent },           { "raw", raw },
-		{ "filled", filled },       { "unfilled", unfilled },
-		{ "touched", touched },     { "cleared", cleared },
-		{ "free", free_in_flight }, { "right", right },
-		{ "mapped", map_over },
+		{ "freed", freed },     { "short", too_short },
+		{ "sent", sent },       { "raw", raw },
+		{ "filled", filled },   { "unfilled", unfilled },
+		{ "kept", kept },       { "touched", touched },
+		{ "cleared", cleared }, { "free", free_in_flight },
+		{ "right", right },     { "mapped", map_over },
 	};
 
 	assert(argc == 2 && pipe(fds) == 0);

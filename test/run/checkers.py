@@ -113,8 +113,32 @@ def _(tool):
         for text, words in ((theirs, memcheck), (below, ours), (below, f" in {function} ")):
             expect(words in text, True, f"{words}: {outcome.story}")
     # valgrind says that it does not know all calls of the kernel.
-    outcome = tool.exec(tool.uaio, "check", "--", "valgrind", "--quiet", program, "right")
-    expect(re.findall("^==.*", outcome.expect(0, err=None).err, re.M), [], outcome.story)
+    for name in ("right", "kept"):
+        outcome = tool.exec(tool.uaio, "check", "--", "valgrind", "--quiet", program, name)
+        expect(re.findall("^==.*", outcome.expect(0, err=None).err, re.M), [],
+               outcome.story)
+
+
+@case("memcheck reports a program that uses memory of a read in flight, and where")
+def _(tool):
+    if not shutil.which("valgrind"):
+        raise Skip("there is no valgrind")
+    program = tool.path("plain")
+    tool.exec("cc", "-g", "-O1", "-o", program,
+              tool.args.source + "/test/run/asan.c").expect(err=None)
+    wrong = {
+        "touched": ("Invalid read of size 1", "touched (asan.c:", 0),
+        "cleared": ("Invalid write of size", "cleared (asan.c:", 0),
+        # Behind a short read is what was there, which was not initialised.
+        "unfilled": ("depends on uninitialised value", "use_byte (asan.c:", 0),
+        "free": ("bytes before a block of size 100 free'd", "freed-in-flight", 99),
+    }
+    for name, (*words, status) in wrong.items():
+        outcome = tool.exec(tool.uaio, "check", "--", "valgrind", "--quiet", program, name)
+        outcome.expect(status, err=None)
+        for word in words:
+            expect(word in outcome.err, True, f"{word}: {outcome.story}")
+        expect("Syscall param" in outcome.err, False, outcome.story)
 
 
 @case("MemorySanitizer knows what requests have written, and reports what they cannot send")

@@ -257,6 +257,12 @@ int uaio_check_run_seeds(const struct uaio_check_seeds *seeds, char **argv,
 			 const uint64_t *nr_errors, int *ret_status,
 			 bool *ret_has_failed);
 
+/*
+ * valgrind.c: have memcheck, if the command runs it, not report the library's own calls. In
+ * the process that becomes the command. Return: 0 or -errno.
+ */
+int uaio_check_tell_valgrind(const char *dir);
+
 /* Remove the directory. */
 void uaio_check_remove(const char *dir);
 

@@ -162,6 +162,9 @@ static int become(char **argv, const char *dir, const char *faults)
 	args = calloc(nr + 6, sizeof(*args));
 	if (!args || setenv(UAIO_CHECK_VARIABLE, dir, 1))
 		return uaio_diag(EXIT_REFUSED, "%s", strerror(ENOMEM));
+	if (uaio_check_tell_valgrind(dir) < 0)
+		(void)uaio_diag(0, "check: cannot write what valgrind is not "
+				   "to report");
 	args[front++] = run;
 	args[front++] = always;
 	if (faults) {
