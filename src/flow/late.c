@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "flow/late.h"
 
+#include "base/check.h"
 #include "base/sleep.h"
 #include "check/check.h"
 #include "req/queue.h"
@@ -11,6 +12,7 @@
 #include "ready/ready.h"
 #include "ready/timer.h"
 #include "flow/copy.h"
+#include "flow/defer.h"
 #include "flow/flow.h"
 #include "flow/gate.h"
 #include "flow/link.h"
@@ -117,7 +119,12 @@ static bool hold(struct uaio_req *req, int64_t res, struct uaio_worker *worker,
 bool uaio_late_hold(struct uaio_req *req, int64_t *res,
 		    struct uaio_worker *worker, struct list *ret_startable)
 {
-	if (req->late.held)
+	if (unlikely(req->late.held == UAIO_REQ_DEFERRED)) {
+		/* A canceller has found it. */
+		if (req->file && !uaio_req_inode(req))
+			uaio_file_unuse(req->file);
+		uaio_defer_is_over(req);
+	} else if (req->late.held)
 		*res = req->done_bytes;
 	else if (hold(req, *res, worker, ret_startable))
 		return true;

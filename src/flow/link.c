@@ -98,6 +98,12 @@ void uaio_link_release_locked(struct uaio_req *first,
 	release_locked(first, ISSUE, ret_startable);
 }
 
+void uaio_link_resume_locked(struct uaio_req *req, struct list *ret_startable)
+{
+	uaio_req_move(req, UAIO_REQ_RUNNING, UAIO_REQ_PREPPED);
+	leave_to_starter(req, ISSUE, ret_startable);
+}
+
 /* Cancel req and all after it, which are HELD. by: the one that has failed. */
 static void break_locked(struct uaio_req *req, const struct uaio_req *by,
 			 struct list *ret_startable)

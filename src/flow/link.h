@@ -77,6 +77,12 @@ void uaio_link_append(struct uaio_req *last, struct uaio_req *req);
 void uaio_link_begin(struct uaio_req *first, bool is_broken, bool is_late,
 		     struct uaio_handover *handover, struct list *ret_later);
 
+/*
+ * A RUNNING request that has not been executed is to be issued (defer.h). The lock of its
+ * group is held.
+ */
+void uaio_link_resume_locked(struct uaio_req *req, struct list *ret_startable);
+
 /* The submission ends: start what was left until now. */
 void uaio_link_start_later(struct list *later, struct uaio_handover *handover);
 

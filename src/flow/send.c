@@ -11,9 +11,11 @@
 #include "req/req.h"
 #include "wait/page.h"
 #include "ready/ready.h"
+#include "ready/timer.h"
 #include "split/split.h"
 #include "split/whole.h"
 #include "flow/copy.h"
+#include "flow/defer.h"
 #include "flow/flow.h"
 #include "flow/kernel.h"
 #include "flow/link.h"
@@ -132,6 +134,8 @@ static __attribute__((noinline)) bool start_held(struct uaio_req *req,
 	if (next == UAIO_NEXT_DONE) {
 		uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
 		uaio_req_finish(req, res, handover->worker, ret_startable);
+	} else if (unlikely(next == UAIO_NEXT_WAIT_TIME) && req->file) {
+		went = uaio_timer_park(req, UAIO_REQ_PREPPED);
 	} else if (next != UAIO_NEXT_WAIT_ORDER) {
 		went = route(req, handover);
 	}
@@ -259,6 +263,14 @@ static void complete(struct uaio_req *req, int64_t res,
 	uaio_req_complete_by(req, res, false, worker);
 }
 
+static void expire(struct uaio_req *req)
+{
+	if (unlikely(req->late.held == UAIO_REQ_DEFERRED))
+		uaio_defer_start(req);
+	else
+		uaio_link_expire(req);
+}
+
 void uaio_flow_init(void)
 {
 	static const struct uaio_flow_ops ops = {
@@ -267,11 +279,12 @@ void uaio_flow_init(void)
 		.complete_native = uaio_req_complete_native,
 		.post_more = uaio_req_post_more,
 		.start_all = uaio_req_start_all,
-		.expire = uaio_link_expire,
+		.expire = expire,
 		.handover = uaio_req_hand_over,
 	};
 
 	uaio_req_init_slab();
 	uaio_copies_init();
+	uaio_defer_init();
 	uaio_flow = &ops;
 }

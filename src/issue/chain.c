@@ -14,6 +14,8 @@
 #include "req/req.h"
 #include "req/stats.h"
 #include "ready/ready.h"
+#include "ready/timer.h"
+#include "flow/defer.h"
 #include "flow/drain.h"
 #include "flow/flow.h"
 #include "flow/gate.h"
@@ -139,7 +141,7 @@ static void tell_start(struct uaio_req *req)
 		queue->sink->starts(queue, &req->sqe);
 }
 
-/* Return: 0; or the error that it has on purpose. */
+/* Return: 0; or the error that it has on purpose. It may be deferred. */
 static __attribute__((noinline)) int have_fault(struct uaio_req *req)
 {
 	struct uaio_fault_plan plan;
@@ -147,18 +149,17 @@ static __attribute__((noinline)) int have_fault(struct uaio_req *req)
 	uaio_fault_plan(req->file, &req->sqe, req->fault ? req->late.record : 0,
 			&plan);
 	uaio_fault_keep(req, &plan);
+	if (plan.defer_ns && !plan.error)
+		(void)uaio_defer(req, plan.defer_ns);
 	return plan.error;
 }
 
-static enum uaio_next start(struct uaio_req *req, int64_t *ret_res)
+/* Return: 0; or why it is refused, or the error that it has on purpose. */
+static int prepare(struct uaio_req *req)
 {
 	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
-	struct uaio_outcome outcome = { .res = 0 };
-	enum uaio_next next = UAIO_NEXT_DONE;
-	int ret = 0;
+	int ret = op->has_no_file ? 0 : attach(req);
 
-	if (!op->has_no_file)
-		ret = attach(req);
 	req->in_chain = ret == 0 ? UAIO_CHAIN_BEGINS : UAIO_CHAIN_UNBEGUN;
 	if (ret == 0)
 		ret = op->prep(&req->sqe, req->file);
@@ -170,6 +171,24 @@ static enum uaio_next start(struct uaio_req *req, int64_t *ret_res)
 		ret = uaio_rw_select(&req->sqe);
 	if (ret == 0 && unlikely(uaio_config.is_examined))
 		ret = have_fault(req);
+	return ret;
+}
+
+static enum uaio_next start(struct uaio_req *req, int64_t *ret_res)
+{
+	struct uaio_outcome outcome = { .res = 0 };
+	enum uaio_next next = UAIO_NEXT_DONE;
+	int ret = 0;
+
+	if (unlikely(req->late.held)) {
+		uaio_defer_is_over(req);
+	} else {
+		ret = prepare(req);
+		if (unlikely(req->late.held)) {
+			uaio_link_goes(req);
+			return UAIO_NEXT_WAIT_TIME;
+		}
+	}
 	if (ret == 0)
 		next = issue_one(req, &ret, &outcome);
 	req->found = outcome.found;
@@ -294,6 +313,57 @@ static void begin(struct uaio_chain *chain)
 	chain->is_open = chain->is_broken = chain->is_late = false;
 }
 
+/*
+ * Create a request that begins later, on a descriptor that stays. *sqe becomes the
+ * request's. Return: NULL if it cannot be had.
+ */
+static struct uaio_req *new_deferred(struct uaio_batch *batch,
+				     struct uaio_file *file,
+				     struct uaio_sqe *sqe)
+{
+	bool is_shared = sqe->is_fixed;
+	struct uaio_req *req;
+	int ret;
+
+	if (!is_shared) {
+		if (uaio_file_fix(sqe->fd, &file) < 0)
+			return NULL;
+		sqe->is_fixed = true;
+	}
+	sqe->fd = uaio_file_use(file);
+	ret = uaio_req_new(batch->queue, file, sqe, false, &req);
+	/* A stream's is used until the request is issued, as in attach(). */
+	if (ret < 0 || uaio_req_inode(req))
+		uaio_file_unuse(file);
+	if (!is_shared)
+		uaio_file_put(file);
+	return ret < 0 ? NULL : req;
+}
+
+bool uaio_chain_defer(struct uaio_batch *batch, struct uaio_file *file,
+		      const struct uaio_sqe *sqe,
+		      const struct uaio_fault_plan *plan)
+{
+	struct uaio_sqe own = *sqe;
+	struct uaio_req *req = new_deferred(batch, file, &own);
+	int64_t res = -EAGAIN;
+
+	if (!req)
+		return false;
+	count(batch, req);
+	uaio_fault_keep(req, plan);
+	if (uaio_defer(req, plan->defer_ns)) {
+		if (uaio_timer_park(req, UAIO_REQ_PREPPED))
+			return true;
+		res = uaio_req_cancelled_res(req);
+	} else {
+		unuse_stream(req);
+	}
+	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
+	uaio_req_complete(req, res);
+	return true;
+}
+
 /* It is checked from now on, also if it never starts. */
 static __attribute__((noinline)) void check(struct uaio_req *req)
 {
@@ -322,6 +392,8 @@ static int add(struct uaio_chain *chain, const struct uaio_sqe *sqe, int error,
 	struct uaio_req *req;
 	int ret;
 
+	if (unlikely(uaio_config.is_examined) && sqe->op != UAIO_OP_LINK_TIMER)
+		uaio_defer_start_all(chain->batch->queue);
 	ret = uaio_link_new(chain->batch->queue, error ? &refused : sqe, &req);
 	chain->is_broken |= ret < 0 || (error && !is_late);
 	chain->is_open = has_next(sqe);

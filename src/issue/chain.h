@@ -88,6 +88,16 @@ int uaio_chain_add_fixed(struct uaio_chain *chain, const struct uaio_sqe *sqe);
 int uaio_chain_refuse(struct uaio_chain *chain, const struct uaio_sqe *sqe,
 		      int error, bool is_late);
 
+/*
+ * For submit.c: defer a request of the batch by its plan (defer.h), which is then as one
+ * of a chain of its own. The caller has pinned the queue.
+ * Return: false if it cannot be deferred, and is the caller's still.
+ */
+struct uaio_fault_plan;
+bool uaio_chain_defer(struct uaio_batch *batch, struct uaio_file *file,
+		      const struct uaio_sqe *sqe,
+		      const struct uaio_fault_plan *plan);
+
 void uaio_chain_end_slowly(struct uaio_chain *chain);
 
 /*

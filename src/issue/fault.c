@@ -246,6 +246,28 @@ static bool cut(struct uaio_file *file, struct uaio_sqe *sqe, uint64_t random)
 	return true;
 }
 
+/* Deferring */
+
+/*
+ * Return: whether the kernel may begin the request later, in whatever order with those of
+ * its file: one that a worker of the kernel's may execute, or that may wait for a stream.
+ */
+static bool may_begin_later(struct uaio_file *file, const struct uaio_sqe *sqe)
+{
+	const struct uaio_op_def *op = &uaio_optab[sqe->op];
+	bool is_read = op->class == UAIO_CLASS_READ;
+
+	if (sqe->door != UAIO_RULES_OF_URING || op->has_no_file ||
+	    op->has_ends || op->sleeps || op->is_closing || sqe->by_door ||
+	    sqe->is_multishot || sqe->polls_first ||
+	    sqe->op == UAIO_OP_READ_SELECT)
+		return false;
+	if (uaio_file_kind(file) == UAIO_KIND_STREAM)
+		return is_read || op->class == UAIO_CLASS_WRITE;
+	return (is_read || op->class == UAIO_CLASS_SYNC) &&
+	       (!is_read || sqe->off != UAIO_OFF_POSITION);
+}
+
 /* The plan */
 
 static bool add_to_plan(const struct uaio_fault *fault, uint64_t n,
@@ -265,6 +287,11 @@ static bool add_to_plan(const struct uaio_fault *fault, uint64_t n,
 		plan->is_short = true;
 		return true;
 	case UAIO_FAULT_DELAY: plan->delay_ns += fault->time_ns; return true;
+	case UAIO_FAULT_DEFER:
+		if (plan->error || !may_begin_later(file, sqe))
+			return false;
+		plan->defer_ns += fault->time_ns;
+		return true;
 	case UAIO_FAULT_REORDER:
 		plan->delay_ns +=
 			1 + (int64_t)scaled(hash(fault->seed, n, HOW_LATE),
@@ -370,14 +397,15 @@ void uaio_fault_plan(struct uaio_file *file, struct uaio_sqe *sqe,
 	for (unsigned i = 0; i < uaio_faults.nr; i++) {
 		const struct uaio_fault *fault = &uaio_faults.faults[i];
 		uint64_t n = is_for(fault, &asked) ? draw(i) : 0;
-		int64_t delay_ns = ret->delay_ns;
+		int64_t late_ns = ret->delay_ns + ret->defer_ns;
 
 		if (!n || !add_to_plan(fault, n, file, sqe, ret))
 			continue;
 		count(fault->kind);
 		if (likely(!uaio_check_directory[0]))
 			continue;
-		tell(i, n, &asked, sqe, ret->delay_ns - delay_ns);
+		tell(i, n, &asked, sqe,
+		     ret->delay_ns + ret->defer_ns - late_ns);
 		if (is_named(fault, n))
 			tell_place(i, n, record);
 	}
@@ -385,7 +413,7 @@ void uaio_fault_plan(struct uaio_file *file, struct uaio_sqe *sqe,
 
 void uaio_fault_keep(struct uaio_req *req, const struct uaio_fault_plan *plan)
 {
-	bool is_later = plan->delay_ns || plan->record;
+	bool is_later = plan->delay_ns || plan->defer_ns || plan->record;
 
 	req->fault = plan->is_short ? UAIO_REQ_SHORTER
 		     : is_later     ? UAIO_REQ_LATER

@@ -6,7 +6,8 @@
  * the first time, and was not refused, each of them that is for its operation, file
  * and length is asked in turn. An error takes the place of the system call; short
  * changes what the call is asked for; a delay holds back the completion (late.h), and
- * so does reorder, by a time that chance decides. Nothing else of a request's way
+ * so does reorder, by a time that chance decides. A request that is deferred begins
+ * later, so that a cancellation finds it (defer.h). Nothing else of a request's way
  * changes, so links, drains and the order of a file's writes hold.
  *
  *   I1  Each fault numbers the requests that it is for, from 1, under the lock.
@@ -43,6 +44,7 @@ struct uaio_sqe;
 struct uaio_fault_plan {
 	int error;        /* -errno: its result, without a call; 0: none */
 	int64_t delay_ns; /* its completion is held back; 0: not */
+	int64_t defer_ns; /* it begins only then; 0: at once */
 	bool is_short;    /* it was cut */
 	uint32_t record;  /* of its memory, for check.h; 0: none */
 };

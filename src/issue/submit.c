@@ -27,9 +27,11 @@
 #include "ready/attend.h"
 #include "ready/ready.h"
 #include "ready/timer.h"
+#include "flow/defer.h"
 #include "flow/flow.h"
 #include "flow/gate.h"
 #include "flow/post.h"
+#include "issue/chain.h"
 #include "issue/extent.h"
 #include "issue/fault.h"
 #include "issue/place.h"
@@ -590,12 +592,17 @@ static __attribute__((noinline)) int add_faulty(struct uaio_batch *batch,
 	ret = uaio_optab[sqe->op].prep(sqe, file);
 	if (ret < 0)
 		return ret;
+	if (file && uaio_file_kind(file) == UAIO_KIND_STREAM)
+		uaio_defer_start_all(batch->queue);
 	uaio_fault_plan(
 		file, &own,
 		uaio_check_submit(sqe, uaio_queue_tail(batch->queue), false),
 		&plan);
-	if (plan.record)
+	if (plan.record || plan.defer_ns)
 		note_held(batch);
+	if (plan.defer_ns && !plan.error &&
+	    uaio_chain_defer(batch, file, &own, &plan))
+		return 0;
 	outcome.start = outcome.end = uaio_sample_now();
 	outcome.res = plan.error;
 	if (!plan.error)

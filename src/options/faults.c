@@ -20,10 +20,9 @@ static const int64_t REORDER_NS = 1000000;
 static const uint64_t TIME_MAX_NS = UINT64_C(3600) * 1000000000;
 
 const char *const uaio_fault_names[UAIO_NR_FAULT_KINDS] = {
-	[UAIO_FAULT_ERROR] = "error",
-	[UAIO_FAULT_SHORT] = "short",
-	[UAIO_FAULT_DELAY] = "delay",
-	[UAIO_FAULT_REORDER] = "reorder",
+	[UAIO_FAULT_ERROR] = "error", [UAIO_FAULT_SHORT] = "short",
+	[UAIO_FAULT_DELAY] = "delay", [UAIO_FAULT_REORDER] = "reorder",
+	[UAIO_FAULT_DEFER] = "defer",
 };
 
 /* Part of the text. */
@@ -211,9 +210,11 @@ static int read_kind(struct part part, struct uaio_fault *fault,
 	bool has_value = take(&part, "=", &word);
 
 	fault->time_ns = REORDER_NS;
-	if (is_word(&word, "delay") || is_word(&word, "reorder")) {
-		fault->kind = is_word(&word, "delay") ? UAIO_FAULT_DELAY
-						      : UAIO_FAULT_REORDER;
+	if (is_word(&word, "delay") || is_word(&word, "reorder") ||
+	    is_word(&word, "defer")) {
+		fault->kind = is_word(&word, "delay")   ? UAIO_FAULT_DELAY
+			      : is_word(&word, "defer") ? UAIO_FAULT_DEFER
+							: UAIO_FAULT_REORDER;
 		if (!has_value && fault->kind == UAIO_FAULT_REORDER)
 			return 0;
 		return read_time(&part, &fault->time_ns) < 0
@@ -237,8 +238,8 @@ static int read_kind(struct part part, struct uaio_fault *fault,
 	return fault->error
 		       ? 0
 		       : expect(expected,
-				"short, delay=TIME, reorder or an error such "
-				"as eio",
+				"short, delay=TIME, defer=TIME, reorder or an "
+				"error such as eio",
 				&all);
 }
 

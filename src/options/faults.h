@@ -21,6 +21,7 @@ enum uaio_fault_kind {
 	UAIO_FAULT_SHORT,   /* it moves only part of its bytes */
 	UAIO_FAULT_DELAY,   /* it ends later than it would */
 	UAIO_FAULT_REORDER, /* the same, by a time that chance decides */
+	UAIO_FAULT_DEFER,   /* it begins later than it would */
 	UAIO_NR_FAULT_KINDS,
 };
 
@@ -37,7 +38,7 @@ struct uaio_fault {
 	uint64_t ops; /* a bit for each enum uaio_op */
 	enum uaio_fault_kind kind;
 	int error;        /* of ERROR */
-	int64_t time_ns;  /* of DELAY, and at most of REORDER */
+	int64_t time_ns;  /* of DELAY and DEFER, and at most of REORDER */
 	uint32_t chance;  /* of so many: UAIO_FAULT_CERTAIN */
 	uint64_t seed;    /* what chance starts from */
 	uint64_t after;   /* so many requests are left alone first */

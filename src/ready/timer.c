@@ -230,7 +230,7 @@ enum uaio_cancel uaio_timer_cancel(struct uaio_req *req,
 	lock(ready);
 	/* What is late is over, but for its queue's end (late.h I2). */
 	if (uaio_req_state(req) == UAIO_REQ_TIMED &&
-	    (likely(!req->late.held) ||
+	    (likely(!req->late.held) || req->late.held == UAIO_REQ_DEFERRED ||
 	     load_relaxed(&req->group->ready.is_closing))) {
 		take_timer_locked(ready, req);
 		ret = UAIO_CANCEL_TAKEN;
@@ -248,7 +248,7 @@ static bool goes_on_locked(struct uaio_ready *ready, struct uaio_req *req,
 {
 	int64_t due;
 
-	if (!(req->sqe.timer_flags & UAIO_TIMER_ABSOLUTE) ||
+	if (req->late.held || !(req->sqe.timer_flags & UAIO_TIMER_ABSOLUTE) ||
 	    clock_of(&req->sqe) == CLOCK_MONOTONIC)
 		return false;
 	due = uaio_timer_due(&req->sqe, now);
@@ -284,7 +284,8 @@ static bool take_first(struct uaio_ready *ready, int64_t now,
 	lock(ready);
 	while ((first = heap_first(&ready->timed)) &&
 	       is_due(req = req_of(first), now)) {
-		if (req->file) {
+		/* What is deferred has a file as well. */
+		if (req->file && likely(!req->late.held)) {
 			if (uaio_file_try_get(req->file))
 				*ret_file = req->file;
 			break;
@@ -376,7 +377,8 @@ void uaio_timers_run(struct uaio_group *home)
 	bool has_ended = true;
 
 	while (has_ended && take_first(&home->ready, now, &timer, &file)) {
-		if (timer && timer->sqe.op == UAIO_OP_LINK_TIMER)
+		if (timer && (timer->sqe.op == UAIO_OP_LINK_TIMER ||
+			      timer->late.held == UAIO_REQ_DEFERRED))
 			uaio_flow->expire(timer);
 		else if (timer && (!timer->sqe.is_multishot || !repeat(timer)))
 			uaio_flow->complete(timer, -ETIME, NULL);

@@ -146,11 +146,12 @@ enum uaio_in_chain {
 	UAIO_CHAIN_CUT_QUIETLY, /* the same, and that one has UAIO_LINK_QUIET */
 };
 
-/* Whether its completion is held back (late.h). */
+/* Whether its completion is held back (late.h), or its execution. */
 enum uaio_req_held {
 	UAIO_REQ_NOT_HELD,
 	UAIO_REQ_IS_HELD,
 	UAIO_REQ_HOLDS_BREAK, /* and what is linked to it may not start */
+	UAIO_REQ_DEFERRED,    /* it is not executed yet (defer.h) */
 };
 
 enum { UAIO_REQ_INLINE_IOVS = 4 };
@@ -328,7 +329,7 @@ struct uaio_flow_ops {
 	bool (*post_more)(struct uaio_req *req, int64_t res);
 	/* uaio_req_start_all() */
 	void (*start_all)(struct list *startable);
-	/* uaio_link_expire() */
+	/* uaio_link_expire(), or uaio_defer_start() */
 	void (*expire)(struct uaio_req *timer);
 	/* uaio_req_hand_over() */
 	void (*handover)(struct uaio_handover *handover);

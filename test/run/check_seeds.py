@@ -23,7 +23,7 @@ def replay(tool, outcome):
     expect((again.status, "is wrong" in again.out), (1, True), again.story)
 
 
-def expect_found(outcome, kind):
+def expect_found(outcome, kind, function="read_pair"):
     outcome.expect(status=99, err=None)
     expect(re.findall(r"its exit status is (\d)", outcome.err), ["1", "0"],
            outcome.story)
@@ -35,7 +35,7 @@ def expect_found(outcome, kind):
     expect("\n      submitted here:\n        #0 0x" in outcome.err, True,
            outcome.story)
     if shutil.which("addr2line"):
-        expect(bool(re.search(r" in read_pair .*/orders\.c:\d+\n", outcome.err)),
+        expect(bool(re.search(rf" in {function} .*/orders\.c:\d+\n", outcome.err)),
                True, outcome.story)
     expect("  What it printed:\n    byte " in outcome.err, True,
            outcome.story)
@@ -53,6 +53,16 @@ def _(tool):
     outcome = check(tool, "--seeds=20", "--fault", LATE, "--",
                     tool.args.orders, "order")
     expect_found(outcome, "delay")
+    replay(tool, outcome)
+
+
+@case("a program that takes what it cancels for complete fails with one request deferred")
+def _(tool):
+    # Only of the reads that are cancelled, so that nobody waits for one to begin.
+    outcome = check(tool, "--seeds=20", "--fault", "read:defer=60s@after=32,p=0.4", "--",
+                    tool.args.orders, "cancel")
+    expect_found(outcome, "defer", "read_or_cancel")
+    expect(": it begins 60000.000 ms late" in outcome.err, True, outcome.story)
     replay(tool, outcome)
 
 

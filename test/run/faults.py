@@ -73,13 +73,13 @@ def _(tool):
         "--fault", "any:delay=1us@every=2 any:reorder=1us@count=3", "--stats",
         f"--stats-json={path}", "--", tool.args.client, "return")
     outcome.expect(err=None)
-    line = ("  FAULTS ON PURPOSE: error 0, short 0, delay 17, reorder 3; "
+    line = ("  FAULTS ON PURPOSE: error 0, short 0, delay 17, reorder 3, defer 0; "
             "results and times are not the files' own\n")
     expect(line in outcome.err, True, outcome.err)
     with open(path) as file:
         stats = json.load(file)
     expect(stats["faults"],
-           {"error": 0, "short": 0, "delay": 17, "reorder": 3}, "faults")
+           {"error": 0, "short": 0, "delay": 17, "reorder": 3, "defer": 0}, "faults")
     expect((stats["accepted"], stats["completed"]), (REQUESTS, REQUESTS),
            "requests")
     outcome = tool.run("--stats", "--", tool.args.client, "return")
@@ -90,13 +90,16 @@ def _(tool):
 def _(tool):
     for engine in ENGINES:
         outcome = fio(
-            tool, engine, ("any:reorder", "write:delay=2ms@p=0.1"),
+            tool, engine,
+            ("any:reorder", "write:delay=2ms@p=0.1", "read:defer=2ms@p=0.1"),
             "--rw=randrw", "--verify=crc32c", "--verify_fatal=1",
             "--verify_state_save=0", "--fsync=20")
         outcome.expect(out=None, err=None)
         expect("FAULTS ON PURPOSE: error 0, short 0, " in outcome.err, True,
                outcome.story)
-        expect("reorder 0" in outcome.err, False, outcome.story)
+        expect("reorder 0," in outcome.err, False, outcome.story)
+        # Of the other interfaces a request begins when it is submitted.
+        expect("defer 0;" in outcome.err, engine != "io_uring", outcome.story)
 
 
 @case("a program is told of an error through every interface")

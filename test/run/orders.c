@@ -5,6 +5,7 @@
  *
  *   short  it takes a short read for a whole one
  *   order  it takes completions to come in the order of their requests
+ *   cancel it takes a read that it cancels to be complete already
  *
  * Otherwise it has none. It ends with 1 if it has not read what is in the file.
  */
@@ -25,7 +26,7 @@ struct piece {
 	char bytes[BYTES];
 };
 
-static bool forgets_short, forgets_order;
+static bool forgets_short, forgets_order, forgets_cancel;
 
 static void fail(const char *what, int error)
 {
@@ -104,6 +105,27 @@ static void read_pair(struct io_uring *ring, int fd, off_t at, char *to)
 	}
 }
 
+/* Read a byte, and cancel that. Return: whether it is there, or was cancelled. */
+static bool read_or_cancel(struct io_uring *ring, int fd)
+{
+	static struct piece piece;
+	struct io_uring_cqe *cqe;
+	int res = 0;
+
+	ask(ring, fd, &piece);
+	io_uring_submit(ring);
+	io_uring_prep_cancel(io_uring_get_sqe(ring), &piece, 0);
+	io_uring_submit(ring);
+	for (int i = 0; i < 2; i++) {
+		if (io_uring_wait_cqe(ring, &cqe) < 0)
+			fail("wait", errno);
+		if (io_uring_cqe_get_data(cqe) == &piece)
+			res = cqe->res;
+		io_uring_cqe_seen(ring, cqe);
+	}
+	return res > 0 || (res == -ECANCELED && !forgets_cancel);
+}
+
 int main(int argc, char **argv)
 {
 	static char is[SIZE], expected[SIZE];
@@ -112,10 +134,16 @@ int main(int argc, char **argv)
 
 	forgets_short = argc > 1 && !strcmp(argv[1], "short");
 	forgets_order = argc > 1 && !strcmp(argv[1], "order");
+	forgets_cancel = argc > 1 && !strcmp(argv[1], "cancel");
 	if (ret < 0)
 		fail("ring", -ret);
 	for (off_t at = 0; at < SIZE; at += 2 * BYTES)
 		read_pair(&ring, fd, at, is);
+	for (int i = 0; i < 4; i++)
+		if (!read_or_cancel(&ring, fd)) {
+			printf("byte 0 is wrong\n");
+			return 1;
+		}
 	io_uring_queue_exit(&ring);
 	if (pread(fd, expected, SIZE, 0) != SIZE)
 		fail("file", errno);

@@ -192,7 +192,10 @@ void uaio_change_print(FILE *to, const struct uaio_change *change)
 	else if (!strcmp(change->kind, uaio_fault_names[UAIO_FAULT_SHORT]))
 		fprintf(to, ": it moves %s bytes", change->value);
 	else
-		fprintf(to, ": it completes %.3f ms late",
+		fprintf(to, ": it %s %.3f ms late",
+			strcmp(change->kind, uaio_fault_names[UAIO_FAULT_DEFER])
+				? "completes"
+				: "begins",
 			strtod(change->value, NULL) / 1e6);
 }
 

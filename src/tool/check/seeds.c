@@ -109,6 +109,10 @@ void uaio_seeds_mix(uint64_t seed, char ret_text[UAIO_SEEDS_MIX_MAX])
 		len += (size_t)snprintf(
 			ret_text + len, UAIO_SEEDS_MIX_MAX - len,
 			"%s:reorder=%s@p=%s ", reordered[i], time, chance);
+	if (has_orders)
+		len += (size_t)snprintf(ret_text + len,
+					UAIO_SEEDS_MIX_MAX - len,
+					"any:defer=%s@p=%s ", time, chance);
 	(void)snprintf(ret_text + len, UAIO_SEEDS_MIX_MAX - len, "%s%s",
 		       has_shorts ? "any:short@p=" : "any:delay=20ms@p=0.01",
 		       has_shorts ? chance : "");

@@ -151,6 +151,9 @@ static void a_change_is_told_in_a_sentence(void **state)
 	assert_sentence("change\t1\t2\treorder\t1500000\tnop\t-\t-",
 			"reorder of request 2, nop: it completes 1.500 ms "
 			"late");
+	assert_sentence("change\t1\t2\tdefer\t5000000\tpread\t3\t/x",
+			"defer of request 2, pread on descriptor 3 (/x): it "
+			"begins 5.000 ms late");
 }
 
 static void assert_chosen(const char *text, const struct uaio_changes *changes,
