@@ -43,6 +43,13 @@
 
 enum { FIBERS = 64, NO_SYNC = 1 };
 
+/* What an instrumented library does on a fiber would be the request's. */
+#ifdef __SANITIZE_THREAD__
+enum { IS_INSTRUMENTED = true };
+#else
+enum { IS_INSTRUMENTED = false };
+#endif
+
 struct fiber {
 	struct uaio_lock lock; /* rank FIBER */
 	void *context; /* the sanitizer's; NULL: none; changes under the lock */
@@ -101,7 +108,7 @@ void uaio_tsan_load(void)
 		       look_up(&tsan.leave, "__tsan_func_exit");
 
 	(void)look_up(&tsan.get_access, "__tsan_get_report_mop");
-	if (has_all)
+	if (has_all && !IS_INSTRUMENTED)
 		(void)look_up(&tsan.acquire, "__tsan_acquire");
 }
 
