@@ -10,6 +10,7 @@
 #include "op/op.h"
 #include "check/checker.h"
 #include "check/checkint.h"
+#include "check/hint.h"
 
 enum {
 	CALLS = 1024, /* calls_of() */
@@ -40,7 +41,7 @@ void uaio_check_init(void)
 {
 	if (!*uaio_check_directory)
 		return;
-	is_on = uaio_check_records_init();
+	is_on = uaio_check_records_init() && uaio_hint_init(UAIO_CHECK_RECORDS);
 	uaio_check_aiocbs_init();
 	uaio_tsan_init();
 	uaio_check_index_init();
@@ -371,28 +372,30 @@ uint32_t uaio_check_submit(const struct uaio_sqe *sqe, uintptr_t tail,
 	struct uaio_check_report report;
 	struct uaio_check_record *record;
 	struct adding adding = { .submission = &submission };
-	bool is_wrong = false, is_first;
+	bool is_wrong = false, is_first, wants_hints;
 
 	if (!is_on)
 		return 0;
 	tail = tail ? tail : (uintptr_t)sqe->data;
 	if (unlikely(uaio_tsan_is_here()))
 		uaio_check_race_submit(sqe->op, tail);
+	wants_hints = uaio_hint_wants(sqe);
 	uaio_check_look_at_stack();
 	if (sqe->by_door && uaio_op_door->submitted)
 		uaio_op_door->submitted(sqe);
 	uaio_check_memory_of(sqe, look, &submission);
-	if (submission.nr) {
+	if (submission.nr || wants_hints) {
 		uaio_check_walk_now(&submission.walk);
 		submission.stack =
 			uaio_check_my_stack(uaio_check_sp(&submission.walk));
 	}
 	uaio_check_lock();
 	is_first = !uaio_checked.nr_requests++;
-	record = submission.nr ? uaio_check_record_new_locked(&adding.number)
-			       : NULL;
+	record = submission.nr || wants_hints
+			 ? uaio_check_record_new_locked(&adding.number)
+			 : NULL;
 	if (record) {
-		uaio_checked.nr_checked++;
+		uaio_checked.nr_checked += submission.nr != 0;
 		fill(record, &submission, is_ordered);
 		record->tail = tail;
 		list_add_tail(&uaio_checked.in_flight, &record->in_flight);
@@ -412,6 +415,9 @@ uint32_t uaio_check_submit(const struct uaio_sqe *sqe, uintptr_t tail,
 		report_bad(&submission, record);
 	if (record && !is_ordered && !is_wrong && unlikely(uaio_tsan_is_here()))
 		uaio_check_race_begin(sqe, record);
+	if (record && unlikely(uaio_hint_is_on()))
+		uaio_hint_submit(sqe, adding.number, submission.walk.number,
+				 is_ordered);
 	return adding.number;
 }
 
@@ -439,6 +445,8 @@ void uaio_check_drop(uint32_t record)
 
 	if (!record)
 		return;
+	if (unlikely(uaio_hint_is_on()))
+		uaio_hint_end(record);
 	uaio_check_lock();
 	fiber = uaio_check_record(record)->fiber;
 	uaio_check_record_drop_locked(record);
@@ -581,6 +589,8 @@ void uaio_check_complete(uint32_t number, int64_t res)
 	/* relaxed: looked at again under the lock */
 	if (load_relaxed(&record->has_hash))
 		look_for_change(record);
+	if (unlikely(uaio_hint_is_on()))
+		uaio_hint_end(number);
 	uaio_check_lock();
 	past = *record;
 	if (unlikely(past.fiber))

@@ -15,6 +15,8 @@
 struct uaio_sqe;
 
 enum {
+	UAIO_CHECK_RECORDS =
+		65536, /* further requests in flight are not checked */
 	UAIO_CHECK_PARTS_MAX = 1024, /* vectors of one request that are noted */
 	UAIO_CHECK_FRAMES_MAX = 24,
 	UAIO_CHECK_DEPTH = 48, /* with our own frames */
@@ -305,6 +307,14 @@ enum uaio_check_kind {
 	UAIO_CHECK_KIND_UNINITIALISED,
 	UAIO_CHECK_KIND_TOUCHED,
 	UAIO_CHECK_KIND_RACE,
+	/* No errors: hint.c gives these, with their sentence in did. */
+	UAIO_CHECK_KIND_HINT_CLOSED,
+	UAIO_CHECK_KIND_HINT_UNREGISTERED,
+	UAIO_CHECK_KIND_HINT_RANGES,
+	UAIO_CHECK_KIND_HINT_DATA,
+	UAIO_CHECK_KIND_HINT_UNSUBMITTED,
+	UAIO_CHECK_KIND_HINT_OVERFLOW,
+	UAIO_CHECK_KIND_HINT_UNSEEN,
 	UAIO_CHECK_KIND_MADE, /* no error: a change that is made on purpose */
 };
 

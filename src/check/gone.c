@@ -10,6 +10,7 @@
 #include "op/op.h"
 #include "check/checker.h"
 #include "check/checkint.h"
+#include "check/hint.h"
 
 /* Return: a part in a frame of a thread that has returned; or NULL. */
 static struct uaio_check_part *
@@ -75,7 +76,8 @@ static bool is_of_request(const void *arg, const struct uaio_check_part *part)
 
 bool uaio_check_may_have(uintptr_t at, size_t bytes)
 {
-	return uaio_check_is_on() && uaio_check_index_may_have(at, bytes);
+	return uaio_check_is_on() && (uaio_check_index_may_have(at, bytes) ||
+				      uaio_hint_may_have(at, bytes));
 }
 
 bool uaio_check_memory_ends(enum uaio_check_end end, uintptr_t at, size_t bytes)
@@ -93,6 +95,8 @@ bool uaio_check_memory_ends(enum uaio_check_end end, uintptr_t at, size_t bytes)
 	bool is_in_flight = false;
 
 	uaio_check_provided_memory_ends(end, at, bytes);
+	if (end == UAIO_CHECK_FREED)
+		uaio_hint_freed(at, bytes);
 	for (;; is_in_flight = true) {
 		uaio_check_lock();
 		part = uaio_check_index_find(at, bytes, is_of_request, NULL);

@@ -12,7 +12,6 @@
 #include "check/checker.h"
 
 enum {
-	RECORDS = 65536, /* further requests in flight are not checked */
 	PARTS = 262144,
 };
 
@@ -30,8 +29,8 @@ bool uaio_check_records_init(void)
 {
 	uaio_checked.lock = (struct uaio_lock){ 0 };
 	if (!uaio_checked.records) {
-		uaio_checked.records =
-			uaio_check_map(RECORDS * sizeof(*uaio_checked.records));
+		uaio_checked.records = uaio_check_map(
+			UAIO_CHECK_RECORDS * sizeof(*uaio_checked.records));
 		uaio_checked.parts =
 			uaio_check_map(PARTS * sizeof(*uaio_checked.parts));
 	}
@@ -49,7 +48,7 @@ struct uaio_check_record *uaio_check_record_new_locked(uint32_t *ret_number)
 
 	if (number)
 		uaio_checked.free_record = uaio_check_record(number)->next_free;
-	else if (uaio_checked.nr_records < RECORDS)
+	else if (uaio_checked.nr_records < UAIO_CHECK_RECORDS)
 		number = uaio_checked.nr_records++;
 	*ret_number = number;
 	return number ? uaio_check_record(number) : NULL;

@@ -47,6 +47,13 @@ static const char *const kinds[] = {
 	[UAIO_CHECK_KIND_UNINITIALISED] = "uninitialised",
 	[UAIO_CHECK_KIND_TOUCHED] = "touched-in-flight",
 	[UAIO_CHECK_KIND_RACE] = "race-in-flight",
+	[UAIO_CHECK_KIND_HINT_CLOSED] = "descriptor-closed-in-flight",
+	[UAIO_CHECK_KIND_HINT_UNREGISTERED] = "buffers-unregistered-in-flight",
+	[UAIO_CHECK_KIND_HINT_RANGES] = "file-ranges-overlap",
+	[UAIO_CHECK_KIND_HINT_DATA] = "user-data-freed",
+	[UAIO_CHECK_KIND_HINT_UNSUBMITTED] = "sqe-not-submitted",
+	[UAIO_CHECK_KIND_HINT_OVERFLOW] = "cq-overflow",
+	[UAIO_CHECK_KIND_HINT_UNSEEN] = "completion-not-seen",
 	[UAIO_CHECK_KIND_MADE] = "change",
 };
 
@@ -167,13 +174,15 @@ static void add_request(struct text *text, const char *name,
 			const struct uaio_check_record *record,
 			const struct uaio_check_part *part)
 {
-	add(text, "%s\t%s\taddress=0x%" PRIxPTR " bytes=%zu", name,
-	    uaio_op_names[record->op], part->at, part->bytes);
+	add(text, "%s\t%s\t", name, uaio_op_names[record->op]);
+	if (part->bytes)
+		add(text, "address=0x%" PRIxPTR " bytes=%zu ", part->at,
+		    part->bytes);
 	if (record->fd >= 0)
-		add(text, " fd=%d", record->fd);
+		add(text, "fd=%d ", record->fd);
 	if (record->off >= 0)
-		add(text, " offset=%" PRId64, record->off);
-	add(text, " user_data=0x%" PRIx64 "\n", record->data);
+		add(text, "offset=%" PRId64 " ", record->off);
+	add(text, "user_data=0x%" PRIx64 "\n", record->data);
 }
 
 static const char *uses(const struct uaio_check_part *part)
@@ -310,7 +319,7 @@ static void add_what(struct text *text, const struct uaio_check_report *report)
 	add_what_of(text, report);
 	add_what_of_checked(text, report);
 	add_what_of_aiocb(text, report);
-	if (report->kind == UAIO_CHECK_KIND_MADE)
+	if (report->kind >= UAIO_CHECK_KIND_HINT_CLOSED)
 		add(text, "%s", report->did);
 	add(text, "\n");
 }

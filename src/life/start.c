@@ -30,6 +30,7 @@
 #include "file/duplicate.h"
 #include "op/op.h"
 #include "check/check.h"
+#include "check/hint.h"
 #include "req/req.h"
 #include "req/stats.h"
 #include "wait/order.h"
@@ -192,6 +193,8 @@ void uaio_fds_closing(unsigned first, unsigned last)
 {
 	if (!are_known(first, last))
 		return;
+	if (unlikely(uaio_config.is_examined))
+		uaio_hint_closing(first, last);
 	if (first == last)
 		uaio_file_closing((int)first);
 	else

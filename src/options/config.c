@@ -14,6 +14,7 @@
 struct uaio_config uaio_config;
 struct uaio_faults uaio_faults;
 char uaio_check_directory[UAIO_CHECK_DIRECTORY_MAX];
+bool uaio_check_hints;
 
 static void say(char *line)
 {
@@ -118,6 +119,8 @@ static void load_check(void)
 
 	if (directory && strlen(directory) < sizeof(uaio_check_directory))
 		strcpy(uaio_check_directory, directory);
+	uaio_check_hints = *uaio_check_directory &&
+			   secure_getenv(UAIO_CHECK_HINTS_VARIABLE);
 }
 
 void uaio_config_load(void)

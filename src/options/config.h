@@ -51,6 +51,8 @@ extern struct uaio_faults uaio_faults; /* immutable after load */
 
 /* The value of UAIO_CHECK_VARIABLE; "": not set. Immutable after load. */
 extern char uaio_check_directory[UAIO_CHECK_DIRECTORY_MAX];
+/* Whether UAIO_CHECK_HINTS_VARIABLE is set beside it; the same. */
+extern bool uaio_check_hints;
 
 void uaio_config_load(void);
 

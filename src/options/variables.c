@@ -15,7 +15,7 @@ enum {
 static const char *const others[] = {
 	"UAIO_CALLS",          UAIO_CHECK_VARIABLE,   "UAIO_COUNTERS",
 	UAIO_RUN_PID_VARIABLE, "UAIO_TRACE",          "UAIO_TRAP_CHILD",
-	"UAIO_TRAP_PROGRAM",   UAIO_IGNORED_VARIABLE,
+	"UAIO_TRAP_PROGRAM",   UAIO_IGNORED_VARIABLE, UAIO_CHECK_HINTS_VARIABLE,
 };
 enum {
 	NR_OTHERS = sizeof(others) / sizeof(others[0]),

@@ -27,6 +27,9 @@
  */
 #define UAIO_CHECK_VARIABLE "UAIO_CHECK"
 
+/* Where that is set as well, the library also reports what is no error (check/hint.h). */
+#define UAIO_CHECK_HINTS_VARIABLE "UAIO_CHECK_HINTS"
+
 enum {
 	UAIO_CHECK_DIRECTORY_MAX = 256,
 	UAIO_VARIABLE_COMPLAINT_MAX = 160,

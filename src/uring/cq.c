@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "options/config.h"
 #include "file/file.h"
 #include "op/op.h"
+#include "check/hint.h"
 #include "flow/post.h"
 #include "ready/waiter.h"
 #include "uring/bell.h"
@@ -434,6 +436,8 @@ void uaio_uring_flush_overflow(struct uaio_uring *ring)
 	uaio_waiters_collect_locked(&ring->queue, &wakeups);
 	uaio_queue_unlock(&ring->queue);
 	uaio_wakeups_deliver(&wakeups);
+	if (unlikely(uaio_config.is_examined) && tail != old_tail)
+		uaio_hint_overflowed();
 }
 
 bool uaio_uring_may_move_cqes(const struct uaio_uring *ring, uint32_t new_mask)

@@ -12,12 +12,15 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/check.h"
 #include "base/sys.h"
 #include "base/uaddr.h"
+#include "options/config.h"
 #include "options/options.h"
 #include "proc/entry.h"
 #include "proc/thread.h"
 #include "file/file.h"
+#include "check/hint.h"
 #include "life/life.h"
 #include "wq/wq.h"
 #include "uring/abi.h"
@@ -192,6 +195,12 @@ static long unregister(struct uaio_uring *ring, struct uaio_uring_table *table,
 		return -EINVAL;
 	if (!table->nr)
 		return -ENXIO;
+	if (unlikely(uaio_config.is_examined) && table == &ring->buffers)
+		for (uint32_t i = 0; i < table->nr; i++)
+			if (table->entries[i])
+				uaio_hint_unregistered(
+					table->entries[i]->base,
+					table->entries[i]->bytes);
 	uaio_uring_table_free(ring, table);
 	return 0;
 }

@@ -16,6 +16,7 @@
 #include "file/file.h"
 #include "wq/wq.h"
 #include "check/check.h"
+#include "check/hint.h"
 #include "req/req.h"
 #include "req/stats.h"
 #include "ready/waiter.h"
@@ -122,9 +123,24 @@ static uint32_t record_in_flight(struct uaio_group *group)
 	return record;
 }
 
+/* What the program leaves in a ring that no other process has. */
+static __attribute__((noinline)) void look_at_rest(struct uaio_uring *ring)
+{
+	uint32_t nr_sqes, nr_cqes;
+
+	if (uaio_uring_is_shared(ring))
+		return;
+	/* relaxed, all: a guess, if a thread uses the ring still */
+	nr_sqes = load_relaxed(&ring->mem.rings->sq_tail) - ring->sq_head;
+	nr_cqes = uaio_uring_unread(ring);
+	uaio_hint_ring_ends(nr_sqes <= ring->sq_entries ? nr_sqes : 0, nr_cqes);
+}
+
 /* Close the queue, and put the ring where it is freed later. */
 static void end(struct uaio_uring *ring)
 {
+	if (unlikely(uaio_config.is_examined))
+		look_at_rest(ring);
 	if (ring->setup & IORING_SETUP_NO_MMAP) {
 		uaio_queue_lock(&ring->queue);
 		uaio_uring_mem_retire(&ring->mem);

@@ -12,6 +12,7 @@ from harness import Skip, case, expect, main
 AT_ONCE = 4  # some wait for half a second
 FOUND = 99  # the exit status of `uaio check` after a report
 KINDS_MIN = 9
+HINTS_MIN = 8
 # What else checks memory, by the option of the compiler, or the command.
 CHECKERS = {
     "address": ("-fsanitize=address", {"ASAN_OPTIONS": "detect_leaks=0"}, ()),
@@ -55,6 +56,23 @@ class Example:
         return any(os.path.basename(frame["file"] or "") == self.name and
                    frame["line"] == line for frame in frames)
 
+    def check_hints(self, tool):
+        """Runs it with --hints, and without. Returns what is wrong, or None."""
+        path = tool.path(f"{os.path.basename(self.program)}.json")
+        without = tool.exec(tool.uaio, "check", "--", self.program)
+        outcome = tool.exec(tool.uaio, "check", "--hints", "--json", path, "--", self.program)
+        with open(path) as file:
+            reports = [json.loads(line) for line in file]
+        is_found = self.kind != "nothing"
+        is_right = (
+            (without.status, without.err, outcome.status) == (0, "", 0)
+            and [(report["kind"], report["severity"]) for report in reports]
+            == [(self.kind, "hint")] * is_found
+            and ("check: 1 hint at 1 place" in outcome.err) == is_found
+            and all(self.is_at(report["stacks"][stack], line) for report in reports
+                    for stack, line in self.lines.items()))
+        return None if is_right else f"{self.name}: {reports}\n{without.story}\n{outcome.story}"
+
     def check(self, tool, sanitizer=None):
         """Runs it under uaio check, with a sanitizer in it or not. Returns what is wrong
         with the reports, or None."""
@@ -90,14 +108,14 @@ class Example:
         return problem and f"{self.name}: {problem}\n{outcome.story}"
 
 
-def examples(tool):
-    """Those that are built here."""
+def examples(tool, has_hints=False):
+    """Those that are built here: with an error, or with a hint."""
     folder = os.path.join(tool.args.source, "examples", "bugs")
     found = []
     for source in sorted(glob.glob(f"{folder}/**/*.c*", recursive=True)):
         stem = os.path.splitext(os.path.relpath(source, folder))[0]
         program = os.path.join(tool.args.bugs, stem.replace(os.sep, "-"))
-        if os.path.exists(program):
+        if os.path.exists(program) and stem.startswith("hints/") == has_hints:
             found.append(Example(source, program))
     return found
 
@@ -116,6 +134,27 @@ def _(tool):
     kinds = {example.kind for example in gallery} - {"nothing"}
     expect(len(kinds) >= KINDS_MIN, True, f"kinds: {kinds}")
     for_all(lambda example: example.check(tool), gallery)
+
+
+@case("uaio check --hints finds what each program of the hints does, and no error")
+def _(tool):
+    gallery = examples(tool, has_hints=True)
+    expect(len(gallery) >= HINTS_MIN, True, "programs with hints")
+    for_all(lambda example: example.check_hints(tool), gallery)
+
+
+@case("a hint is left out by a suppression")
+def _(tool):
+    [example] = [each for each in examples(tool, has_hints=True)
+                 if each.kind == "user-data-freed"]
+    known = tool.path("known")
+    with open(known, "w") as file:
+        file.write("user-data-freed:main\n")
+    outcome = tool.exec(tool.uaio, "check", "--hints", "--suppressions", known, "--",
+                        example.program)
+    outcome.expect(0, err=None)
+    expect(("HINT" in outcome.err, "suppressed 1 time" in outcome.err), (False, True),
+           outcome.story)
 
 
 def has_uring(tool):

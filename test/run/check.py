@@ -432,18 +432,20 @@ def _(tool):
         tool.exec(tool.uaio, "check", *words).expect_refusal(2, "which command")
 
 
-@case("each kind of error is in the manual and in doc/check.md")
+@case("each kind of error and of hint is in the manual and in doc/check.md")
 def _(tool):
     def text(*path):
         with open(os.path.join(tool.args.source, *path)) as file:
             return file.read()
 
     kinds = re.findall(r'^\t\t"([a-z-]+)",$', text("src/tool/check/kinds.c"), re.M)
-    expect(len(kinds) > 5, True, kinds)
-    told = re.findall(r"^\*([a-z-]+)\*$", text("man/uaio-check.1.scd").partition(
-        "\n# KINDS")[2].partition("\n# ")[0], re.M)
-    expect(told, kinds, "kinds of the manual")
-    expect(re.findall(r"^### ([a-z-]+)$", text("doc/check.md"), re.M), kinds,
+    hints = re.findall(r'^\t\t\.name = "([a-z-]+)",$', text("src/tool/check/kinds.c"), re.M)
+    expect((len(kinds) > 5, len(hints) > 5), (True, True), f"{kinds} {hints}")
+    for section, names in ("KINDS", kinds), ("HINTS", hints):
+        told = re.findall(r"^\*([a-z-]+)\*$", text("man/uaio-check.1.scd").partition(
+            f"\n# {section}")[2].partition("\n# ")[0], re.M)
+        expect(told, names, f"{section} of the manual")
+    expect(re.findall(r"^### ([a-z-]+)$", text("doc/check.md"), re.M), kinds + hints,
            "kinds of doc/check.md")
 
 

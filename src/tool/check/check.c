@@ -28,7 +28,7 @@ static struct {
 	struct uaio_suppressions suppressions;
 	struct uaio_check_places places;
 	struct uaio_check_seeds seeds;
-	uint64_t nr_errors, nr_shown, nr_suppressed;
+	uint64_t nr_errors, nr_shown, nr_suppressed, nr_hints, nr_hints_shown;
 	int exit_status;
 	bool is_verbose;
 } check = {
@@ -67,6 +67,8 @@ static void print_help(void)
 	     "what it needs to fail\n"
 	     "  --seed K             the same for seed K alone\n"
 	     "  --timeout SECONDS    of each such run; then it has failed\n"
+	     "  --hints              report also what is allowed, and seldom "
+	     "meant; no error\n"
 	     "  --verbose            say what was checked, even if there was "
 	     "no error\n"
 	     "  -h, --help           show this\n"
@@ -84,6 +86,7 @@ enum {
 	SEEDS,
 	SEED,
 	TIMEOUT,
+	HINTS,
 };
 
 static int set_status(const char *text)
@@ -191,6 +194,7 @@ static int set_option(int c)
 	case SUPPRESSIONS:
 		return uaio_suppressions_read(&check.suppressions, optarg);
 	case STATUS: return set_status(optarg);
+	case HINTS: check.seeds.has_hints = true; return 0;
 	case VERBOSE: check.is_verbose = true; return 0;
 	default: return EXIT_REFUSED;
 	}
@@ -211,6 +215,7 @@ static int read_flags(int argc, char **argv, int *ret_status)
 		{ "seeds", required_argument, NULL, SEEDS },
 		{ "seed", required_argument, NULL, SEED },
 		{ "timeout", required_argument, NULL, TIMEOUT },
+		{ "hints", no_argument, NULL, HINTS },
 		{ "verbose", no_argument, NULL, VERBOSE },
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
@@ -287,6 +292,13 @@ static void print(struct output *output, const struct uaio_report *report,
 
 /* reports */
 
+static bool is_hint(const struct uaio_report *report)
+{
+	const struct uaio_check_kind *kind = uaio_check_kind_find(report->kind);
+
+	return kind && kind->is_hint;
+}
+
 /* Show a report of a place that is new. */
 static int judge(struct uaio_report *report, uint64_t hash)
 {
@@ -300,7 +312,10 @@ static int judge(struct uaio_report *report, uint64_t hash)
 	if (!uaio_check_places_add(&check.places, hash, verdict) ||
 	    verdict != UAIO_CHECK_SHOWN)
 		return verdict;
-	check.nr_shown++;
+	if (is_hint(report))
+		check.nr_hints_shown++;
+	else
+		check.nr_shown++;
 	print(&check.output, report, uaio_check_print);
 	print(&check.json, report, uaio_check_print_json);
 	return verdict;
@@ -318,7 +333,10 @@ static void take_report(struct uaio_report *report, void *arg)
 	place = uaio_check_places_find(&check.places, hash);
 	verdict = place ? place->verdict : judge(report, hash);
 	if (verdict == UAIO_CHECK_SHOWN) {
-		check.nr_errors++;
+		if (is_hint(report))
+			check.nr_hints++;
+		else
+			check.nr_errors++;
 		return;
 	}
 	check.suppressions.all[verdict].nr++;
@@ -342,6 +360,14 @@ static void say_errors(void)
 			  : "",
 		  check.output.path ? ": see " : "",
 		  check.output.path ? check.output.path : "");
+}
+
+static void say_hints(void)
+{
+	if (check.nr_hints)
+		uaio_diag(0, "check: %" PRIu64 " hint%s at %" PRIu64 " place%s",
+			  check.nr_hints, plural(check.nr_hints),
+			  check.nr_hints_shown, plural(check.nr_hints_shown));
 }
 
 static void say_suppressed(void)
@@ -382,6 +408,7 @@ static void say_end(const struct uaio_check_run *run,
 {
 	if (check.nr_errors)
 		say_errors();
+	say_hints();
 	say_suppressed();
 	if (run->is_refused)
 		return;
@@ -390,7 +417,7 @@ static void say_end(const struct uaio_check_run *run,
 			     "run on, unchecked");
 	if (check.is_verbose)
 		say_sums(sums);
-	else if (!sums->nr_processes && !check.nr_errors &&
+	else if (!sums->nr_processes && !check.nr_errors && !check.nr_hints &&
 		 !check.nr_suppressed)
 		uaio_diag(0, "check: nothing was checked: no process said that "
 			     "it made a request (uaio doctor COMMAND says "
@@ -414,6 +441,7 @@ static int run_once(char **argv, int *ret_status)
 {
 	struct uaio_check_files files = { .report = take_report };
 	const struct uaio_check_how how = { .faults = check.seeds.faults,
+					    .has_hints = check.seeds.has_hints,
 					    .output = -1 };
 	struct uaio_check_run run = { 0 };
 	int status = uaio_check_follow(&run, &files, argv, &how);
@@ -436,6 +464,7 @@ static int run_seeds(char **argv, int *ret_status, bool *ret_has_failed)
 		return status;
 	if (check.nr_errors)
 		say_errors();
+	say_hints();
 	say_suppressed();
 	return 0;
 }

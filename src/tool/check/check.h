@@ -33,6 +33,7 @@ struct uaio_check_kind {
 	const char *submitted; /* of that of the submission; NULL: as of most */
 	const char *rule;      /* what a manual page demands */
 	const char *help;      /* what mends it */
+	bool is_hint;          /* it is no error */
 };
 
 /* Return: NULL if no kind has that name. */
@@ -207,7 +208,8 @@ void uaio_check_print_json(FILE *to, const struct uaio_report *report);
 /* How the command is run. */
 struct uaio_check_how {
 	const char *faults; /* for --fault of `uaio run`; NULL: none */
-	int64_t limit_ns;   /* it is killed after that; 0: never */
+	bool has_hints;
+	int64_t limit_ns; /* it is killed after that; 0: never */
 	/*
 	 * -1: it has our input and output. Else its output goes to that file, its input is
 	 * empty, it has a process group of its own, and what it leaves behind is killed.
@@ -243,6 +245,7 @@ struct uaio_check_seeds {
 	uint64_t first, nr;
 	int64_t limit_ns;   /* of a run; 0: chosen */
 	const char *faults; /* NULL: chosen */
+	bool has_hints;
 };
 
 /*

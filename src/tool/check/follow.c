@@ -150,7 +150,8 @@ static bool reap(struct command *command)
 }
 
 /* Become the command. Return: the exit status, if that fails. */
-static int become(char **argv, const char *dir, const char *faults)
+static int become(char **argv, const char *dir,
+		  const struct uaio_check_how *how)
 {
 	static char run[] = "run", always[] = "--uring=always";
 	static char fault[] = "--fault", end[] = "--";
@@ -160,16 +161,18 @@ static int become(char **argv, const char *dir, const char *faults)
 	while (argv[nr])
 		nr++;
 	args = calloc(nr + 6, sizeof(*args));
-	if (!args || setenv(UAIO_CHECK_VARIABLE, dir, 1))
+	if (!args || setenv(UAIO_CHECK_VARIABLE, dir, 1) ||
+	    (how->has_hints ? setenv(UAIO_CHECK_HINTS_VARIABLE, "1", 1)
+			    : unsetenv(UAIO_CHECK_HINTS_VARIABLE)))
 		return uaio_diag(EXIT_REFUSED, "%s", strerror(ENOMEM));
 	if (uaio_check_tell_valgrind(dir) < 0)
 		(void)uaio_diag(0, "check: cannot write what valgrind is not "
 				   "to report");
 	args[front++] = run;
 	args[front++] = always;
-	if (faults) {
+	if (how->faults) {
 		args[front++] = fault;
-		args[front++] = (char *)faults;
+		args[front++] = (char *)how->faults;
 	}
 	args[front++] = end;
 	memcpy(args + front, argv, nr * sizeof(*args));
@@ -257,7 +260,7 @@ static int start(struct command *command, char **argv, const char *dir,
 		restore_signals(before);
 		if (is_apart(command) && set_apart(command->how->output))
 			_exit(EXIT_REFUSED);
-		status = become(argv, dir, command->how->faults);
+		status = become(argv, dir, command->how);
 		/* relaxed: the parent waits for our end */
 		store_relaxed(refused, 1);
 		_exit(status);

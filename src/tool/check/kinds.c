@@ -19,6 +19,7 @@ static const struct uaio_check_kind kinds[] = {
 		"Free the memory after the completion was taken. To end the "
 		"request early, cancel it, and wait for its completion all the "
 		"same.",
+		false,
 	},
 	{
 		"unmapped-in-flight",
@@ -28,6 +29,7 @@ static const struct uaio_check_kind kinds[] = {
 		NULL,
 		VALID,
 		"Unmap the memory after the completion was taken.",
+		false,
 	},
 	{
 		"stack-in-flight",
@@ -38,6 +40,7 @@ static const struct uaio_check_kind kinds[] = {
 		VALID,
 		"Wait for the completion before the function returns, or put "
 		"the memory on the heap.",
+		false,
 	},
 	{
 		"overlap-in-flight",
@@ -50,6 +53,7 @@ static const struct uaio_check_kind kinds[] = {
 		"execute requests in any order, also at the same time.",
 		"Give each request memory of its own, or submit the second "
 		"after the first has completed.",
+		false,
 	},
 	{
 		"changed-in-flight",
@@ -62,6 +66,7 @@ static const struct uaio_check_kind kinds[] = {
 		"at any time until the completion.",
 		"Fill the buffer before the request is submitted, and use "
 		"another one until the completion was taken.",
+		false,
 	},
 	{
 		"aiocb-in-flight",
@@ -72,6 +77,7 @@ static const struct uaio_check_kind kinds[] = {
 		"(aio_read(3), NOTES).",
 		"Use an aiocb for each request, or wait until aio_error() is "
 		"no longer EINPROGRESS.",
+		false,
 	},
 	{
 		"aio-return-twice",
@@ -81,6 +87,7 @@ static const struct uaio_check_kind kinds[] = {
 		"aio_return() is called once for each request (aio_return(3), "
 		"DESCRIPTION).",
 		"Keep the result of the first call.",
+		false,
 	},
 	{
 		"aio-return-missing",
@@ -93,6 +100,7 @@ static const struct uaio_check_kind kinds[] = {
 		"DESCRIPTION).",
 		"Call aio_return() for each request that completed, also for "
 		"those that failed.",
+		false,
 	},
 	{
 		"ring-closed-in-flight",
@@ -106,6 +114,7 @@ static const struct uaio_check_kind kinds[] = {
 		"may go on.",
 		"Cancel the requests, and take their completions, before the "
 		"ring is closed.",
+		false,
 	},
 	{
 		"provided-freed",
@@ -120,6 +129,7 @@ static const struct uaio_check_kind kinds[] = {
 		"or after the buffers were removed "
 		"(io_uring_prep_remove_buffers(3), "
 		"io_uring_unregister_buf_ring(3)).",
+		false,
 	},
 	{
 		"unaddressable",
@@ -132,6 +142,7 @@ static const struct uaio_check_kind kinds[] = {
 		"lengths).",
 		"Look at the checker's own report above for the memory; "
 		"compare its size with that of the request.",
+		false,
 	},
 	{
 		"uninitialised",
@@ -141,6 +152,7 @@ static const struct uaio_check_kind kinds[] = {
 		"All bytes of the buffer go to the file or the peer "
 		"(write(2), send(2)).",
 		"Initialise the memory, or write fewer bytes.",
+		false,
 	},
 	{
 		"touched-in-flight",
@@ -152,6 +164,7 @@ static const struct uaio_check_kind kinds[] = {
 		"for io_submit(2) and io_uring_enter(2)).",
 		"Look at the checker's own report above for the place; wait "
 		"for the completion before the memory is used.",
+		false,
 	},
 	{
 		"race-in-flight",
@@ -166,6 +179,89 @@ static const struct uaio_check_kind kinds[] = {
 		"Look at the checker's own report above for both places. Take "
 		"the completion before the memory is used, and have threads "
 		"hand it over by a lock or an atomic variable.",
+		false,
+	},
+	/* Hints */
+	{
+		.name = "descriptor-closed-in-flight",
+		.explanation = "A descriptor was closed while a request on it "
+			       "was in flight.",
+		.now = "closed here",
+		.rule = "A request in flight keeps its file open, and close(2) "
+			"does not cancel it (io_uring_enter(2)). The number "
+			"may be another file's before the completion comes.",
+		.help = "Take the completion before the descriptor is closed, "
+			"or cancel the request.",
+		.is_hint = true,
+	},
+	{
+		.name = "buffers-unregistered-in-flight",
+		.explanation = "Registered buffers were unregistered while a "
+			       "request in flight used their memory.",
+		.now = "unregistered here",
+		.rule = "The memory of a request stays valid until its "
+			"completion; io_uring_unregister_buffers(3) does not "
+			"wait for the requests that use the buffers.",
+		.help = "Take the completions before the buffers are "
+			"unregistered.",
+		.is_hint = true,
+	},
+	{
+		.name = "file-ranges-overlap",
+		.explanation = "Two requests in flight have bytes of one file "
+			       "in common, and at least one writes them.",
+		.now = "the request was submitted here",
+		.rule = "Requests that are not linked are executed in any "
+			"order "
+			"(io_uring_enter(2), IOSQE_IO_LINK; io_submit(2)). "
+			"What the file or the reader gets is not defined.",
+		.help = "Link the two, or submit the second after the first "
+			"has completed.",
+		.is_hint = true,
+	},
+	{
+		.name = "user-data-freed",
+		.explanation = "Memory was freed to which the user_data of a "
+			       "request in flight points.",
+		.now = "freed here",
+		.rule = "The completion carries user_data unchanged "
+			"(io_uring_enter(2)). Whoever takes it may use the "
+			"memory.",
+		.help = "Free the memory after the completion was taken, or do "
+			"not use user_data as an address.",
+		.is_hint = true,
+	},
+	{
+		.name = "sqe-not-submitted",
+		.explanation = "A ring ended with submissions that were never "
+			       "taken.",
+		.now = "closed here",
+		.rule = "The kernel takes submissions in io_uring_enter(2), or "
+			"by its thread with IORING_SETUP_SQPOLL.",
+		.help = "Call io_uring_submit(3), and look at how many it has "
+			"submitted.",
+		.is_hint = true,
+	},
+	{
+		.name = "cq-overflow",
+		.explanation = "Completions found no room in their ring.",
+		.now = "put into the ring here",
+		.rule = "What finds no room waits until a call of "
+			"io_uring_enter(2) puts it into the ring (NOTES, "
+			"IORING_FEAT_NODROP), and costs memory until then.",
+		.help = "Make the ring larger (IORING_SETUP_CQSIZE), or take "
+			"completions more often.",
+		.is_hint = true,
+	},
+	{
+		.name = "completion-not-seen",
+		.explanation = "A ring ended with completions that the program "
+			       "has not seen.",
+		.now = "closed here",
+		.rule = "Whether a request has failed, only its completion "
+			"says (io_uring_enter(2)).",
+		.help = "Take all completions, and look at their results.",
+		.is_hint = true,
 	},
 };
 

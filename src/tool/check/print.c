@@ -147,8 +147,9 @@ void uaio_check_print(FILE *to, const struct uaio_report *report)
 
 	fprintf(to,
 		"=============================================================="
-		"===\n==%d==ERROR: uaio check: %s",
-		report->pid, report->kind);
+		"===\n==%d==%s: uaio check: %s",
+		report->pid, kind && kind->is_hint ? "HINT" : "ERROR",
+		report->kind);
 	if (report->thread || report->tid)
 		fprintf(to, " (thread %s%s%s)", report->tid ? report->tid : "?",
 			report->thread ? " " : "",
@@ -256,6 +257,7 @@ void uaio_check_print_json(FILE *to, const struct uaio_report *report)
 
 	fprintf(to, "{\"schema\": 1, \"kind\": \"%s\", \"pid\": %d",
 		report->kind, report->pid);
+	json_member(to, "severity", kind && kind->is_hint ? "hint" : "error");
 	json_member(to, "tid", report->tid);
 	json_member(to, "thread", report->thread);
 	json_member(to, "what", report->what);

@@ -33,6 +33,7 @@ enum { PLACES_MAX = 64 };
 struct runs {
 	char **argv;
 	uaio_check_report_fn *report;
+	bool has_hints;
 
 	/* of the run that goes on */
 	bool wants_stacks;
@@ -128,6 +129,7 @@ static int run(void *arg, const char *faults, int64_t limit_ns,
 	struct uaio_check_files files = { .report = take_report, .arg = runs };
 	const struct uaio_check_how how = {
 		.faults = faults,
+		.has_hints = runs->has_hints,
 		.limit_ns = limit_ns,
 		.output = faults ? runs->output : -1,
 	};
@@ -168,6 +170,7 @@ int uaio_check_run_seeds(const struct uaio_check_seeds *seeds, char **argv,
 	struct runs runs = {
 		.argv = argv,
 		.report = report,
+		.has_hints = seeds->has_hints,
 		.nr_errors = nr_errors,
 	};
 	const struct uaio_seeds search = {

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Has more requests in flight than its ring has room for completions.
+ *
+ * expect: cq-overflow
+ */
+#include <liburing.h>
+#include <unistd.h>
+
+enum { ENTRIES = 2, NR = 4 * ENTRIES };
+
+int main(void)
+{
+	struct io_uring_cqe *cqe;
+	struct io_uring ring;
+
+	/* Right: with IORING_SETUP_CQSIZE and room for NR. */
+	if (io_uring_queue_init(ENTRIES, &ring, 0) < 0)
+		return 1;
+	for (int i = 0; i < NR; i++) {
+		io_uring_prep_nop(io_uring_get_sqe(&ring));
+		io_uring_submit(&ring);
+	}
+	for (int i = 0; i < NR; i++) {
+		if (io_uring_wait_cqe(&ring, &cqe) < 0) /* expect: now */
+			return 1;
+		io_uring_cqe_seen(&ring, cqe);
+	}
+	io_uring_queue_exit(&ring);
+	return 0;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Writes two records to a file, of which the second begins in the first. Which bytes the
+ * file has in the end, nobody knows.
+ *
+ * expect: file-ranges-overlap
+ */
+#include <liburing.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { BYTES = 4096 };
+
+int main(void)
+{
+	static char one[BYTES], other[BYTES];
+	FILE *file = tmpfile();
+	struct io_uring_cqe *cqe;
+	struct io_uring ring;
+
+	if (!file || io_uring_queue_init(8, &ring, 0) < 0)
+		return 1;
+	io_uring_prep_write(io_uring_get_sqe(&ring), fileno(file), one, BYTES,
+			    0);
+	/* Right: at BYTES, or linked to the first. */
+	io_uring_prep_write(io_uring_get_sqe(&ring), fileno(file), other, BYTES,
+			    BYTES - 1);
+	io_uring_submit(&ring); /* expect: submitted */
+	for (int i = 0; i < 2; i++) {
+		if (io_uring_wait_cqe(&ring, &cqe) < 0 || cqe->res != BYTES)
+			return 1;
+		io_uring_cqe_seen(&ring, cqe);
+	}
+	io_uring_queue_exit(&ring);
+	return 0;
+}
