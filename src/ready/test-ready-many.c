@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Ten thousand sockets are waited for in one context, and one of them is ready:
- * that is work for one request.
+ * that is work for one request. Two polls of one socket wait for different events.
  */
 #undef NDEBUG
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -174,6 +175,49 @@ static void one_ready_of_ten_thousand_costs_the_work_of_one(void **state)
 	disperse();
 }
 
+static void park_poll(int fd, short events)
+{
+	struct iocb iocb =
+		unit_iocb(IOCB_CMD_POLL, fd, (void *)(uintptr_t)events, 0, 0);
+
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+}
+
+/* A thread that sleeps has armed the file for what any of its polls waits for. */
+static void each_poll_of_a_file_is_armed(void **state)
+{
+	static const short first[] = { POLLIN, POLLOUT };
+	struct unit_thread waiter;
+	static char bytes[65536];
+	int pair[2];
+
+	(void)state;
+	for (unsigned i = 0; i < NR_ELEMENTS(first); i++) {
+		handle = unit_context(2);
+		assert_int_equal(
+			socketpair(AF_UNIX,
+				   SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
+				   0, pair),
+			0);
+		while (write(pair[0], bytes, sizeof(bytes)) > 0)
+			;
+		park_poll(pair[0], first[i]);
+		park_poll(pair[0], first[!i]);
+		unit_thread_start(&waiter, reap_one, NULL);
+		unit_await_sleep(&waiter);
+		assert_int_equal(write(pair[1], "x", 1), 1);
+		assert_int_equal(unit_thread_join(&waiter), POLLIN);
+		unit_thread_start(&waiter, reap_one, NULL);
+		unit_await_sleep(&waiter);
+		while (read(pair[1], bytes, sizeof(bytes)) > 0)
+			;
+		assert_int_equal(unit_thread_join(&waiter), POLLOUT);
+		unit_destroy(handle);
+		unit_close(pair[0]);
+		unit_close(pair[1]);
+	}
+}
+
 /*
  * What a round costs does not grow with how many wait: it is compared for many
  * and for few.
@@ -182,6 +226,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(one_ready_of_ten_thousand_costs_the_work_of_one),
+		UNIT_TEST(each_poll_of_a_file_is_armed),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);
