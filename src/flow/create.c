@@ -120,23 +120,24 @@ static struct uaio_req *take_locked(struct uaio_group *group)
 	return uaio_slab_get(&slab);
 }
 
-/* Return: the crew that executes what the calling thread submits to the queue. */
-static unsigned enlist(const struct uaio_queue *queue)
+/* Return: the crew that executes what the calling thread submits. */
+static unsigned enlist(const struct uaio_submitter *by)
 {
 	if (likely(!uaio_identities_are_many()))
 		return 0;
-	if (!uaio_queue_is_anothers(queue))
+	if (!by->is_maker)
 		return uaio_wq_enlist();
-	uaio_wq_enlist_in(queue->crew);
-	return queue->crew;
+	uaio_wq_enlist_in(by->queue->crew);
+	return by->queue->crew;
 }
 
 static inline __attribute__((always_inline)) struct uaio_req *
-create(struct uaio_group *group, const struct uaio_sqe *sqe,
+create(const struct uaio_submitter *by, const struct uaio_sqe *sqe,
        struct uaio_file *file, struct uaio_watch *watch)
 {
+	struct uaio_group *group = &by->queue->group;
 	size_t bytes = uaio_sqe_copied_bytes(sqe);
-	unsigned crew = enlist(uaio_queue_of(group));
+	unsigned crew = enlist(by);
 	struct uaio_req *req;
 	void *copy = NULL;
 
@@ -173,17 +174,16 @@ create(struct uaio_group *group, const struct uaio_sqe *sqe,
 	return req;
 }
 
-struct uaio_req *uaio_req_new_held(struct uaio_queue *queue,
+struct uaio_req *uaio_req_new_held(const struct uaio_submitter *by,
 				   const struct uaio_sqe *sqe)
 {
-	return create(&queue->group, sqe, NULL, NULL);
+	return create(by, sqe, NULL, NULL);
 }
 
-int uaio_req_new(struct uaio_queue *queue, struct uaio_file *fixed,
+int uaio_req_new(const struct uaio_submitter *by, struct uaio_file *fixed,
 		 const struct uaio_sqe *sqe, bool parks,
 		 struct uaio_req **ret_req)
 {
-	struct uaio_group *group = &queue->group;
 	struct uaio_watch *watch = NULL;
 	struct uaio_file *file;
 	struct uaio_req *req;
@@ -198,9 +198,9 @@ int uaio_req_new(struct uaio_queue *queue, struct uaio_file *fixed,
 	 */
 	if (parks && likely(file) &&
 	    (!file->inode || uaio_optab[sqe->op].class == UAIO_CLASS_POLL) &&
-	    !(watch = uaio_watch_get(group, file)))
+	    !(watch = uaio_watch_get(&by->queue->group, file)))
 		goto err_file;
-	req = create(group, sqe, file, watch);
+	req = create(by, sqe, file, watch);
 	if (!req)
 		goto err_file;
 	if (uaio_req_uses_number(req))

@@ -27,9 +27,9 @@ struct uaio_device;
 struct uaio_file;
 struct uaio_group;
 struct uaio_handover;
-struct uaio_queue;
 struct uaio_req;
 struct uaio_sqe;
+struct uaio_submitter;
 struct uaio_worker;
 
 /* Called each time the engine starts, also in a child of fork(): resets all. */
@@ -51,7 +51,7 @@ void uaio_group_fini(struct uaio_group *group);
  * Return: 0 with a PREPPED request; -EAGAIN if memory is refused; -EBADF if the
  * descriptor is not open.
  */
-int uaio_req_new(struct uaio_queue *queue, struct uaio_file *fixed,
+int uaio_req_new(const struct uaio_submitter *by, struct uaio_file *fixed,
 		 const struct uaio_sqe *sqe, bool parks,
 		 struct uaio_req **ret_req);
 
@@ -59,7 +59,7 @@ int uaio_req_new(struct uaio_queue *queue, struct uaio_file *fixed,
  * Create a request that has no file yet (link.h).
  * Return: NULL if memory is refused.
  */
-struct uaio_req *uaio_req_new_held(struct uaio_queue *queue,
+struct uaio_req *uaio_req_new_held(const struct uaio_submitter *by,
 				   const struct uaio_sqe *sqe);
 
 /*

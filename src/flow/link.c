@@ -43,10 +43,10 @@ static bool is_linked_timer(const struct uaio_req *req)
 	return req->sqe.op == UAIO_OP_LINK_TIMER;
 }
 
-int uaio_link_new(struct uaio_queue *queue, const struct uaio_sqe *sqe,
+int uaio_link_new(const struct uaio_submitter *by, const struct uaio_sqe *sqe,
 		  struct uaio_req **ret_req)
 {
-	struct uaio_req *req = uaio_req_new_held(queue, sqe);
+	struct uaio_req *req = uaio_req_new_held(by, sqe);
 
 	if (!req)
 		return -EAGAIN;

@@ -46,9 +46,9 @@
 
 struct list;
 struct uaio_handover;
-struct uaio_queue;
 struct uaio_req;
 struct uaio_sqe;
+struct uaio_submitter;
 
 /*
  * Issue a PREPPED request that was held (chain.c). If it parks, it is expected
@@ -64,7 +64,7 @@ void uaio_link_init(uaio_issue_held_fn *issue);
  * Create a request of a chain, PREPPED, without a file.
  * Return: 0; -EAGAIN if memory is refused.
  */
-int uaio_link_new(struct uaio_queue *queue, const struct uaio_sqe *sqe,
+int uaio_link_new(const struct uaio_submitter *by, const struct uaio_sqe *sqe,
 		  struct uaio_req **ret_req);
 /* Put req, which is new, behind the last of a chain. */
 void uaio_link_append(struct uaio_req *last, struct uaio_req *req);

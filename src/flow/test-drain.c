@@ -168,8 +168,8 @@ static void a_drain_waits_until_what_was_before_is_posted(void **state)
 	handle = unit_context(8);
 	assert_true(uaio_enter());
 	assert_int_equal(uaio_submission_begin(&submission, handle, 1), 1);
-	queue = submission.batch.queue;
-	req = uaio_req_new_held(queue, &first);
+	queue = submission.batch.by.queue;
+	req = uaio_req_new_held(&submission.batch.by, &first);
 	assert_non_null(req);
 	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
 	uaio_submission_end(&submission, 1);

@@ -143,7 +143,7 @@ static void make_running(const struct uaio_sqe *sqe)
 	assert_true(uaio_enter());
 	assert_int_equal(uaio_submission_begin(&submission, old, 1), 1);
 	assert_int_equal(
-		uaio_req_new(submission.batch.queue, NULL, sqe, true, &req), 0);
+		uaio_req_new(&submission.batch.by, NULL, sqe, true, &req), 0);
 	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
 	req->next = has_file ? UAIO_NEXT_WAIT_FILE : UAIO_NEXT_WAIT_TIME;
 	uaio_submission_end(&submission, 1);

@@ -261,7 +261,7 @@ static int mistake(const struct uaio_chain *chain, const struct uaio_sqe *sqe)
 	if (op->is_of_socket)
 		return mistake_on_any(sqe);
 	if (sqe->is_fixed)
-		return mistake_on_fixed(chain->batch->queue, sqe);
+		return mistake_on_fixed(chain->batch->by.queue, sqe);
 	if (!op->has_no_file)
 		ret = uaio_look_up(sqe->fd, &file);
 	/* That a ring is no file to work on is a result as well. */
@@ -331,7 +331,7 @@ static struct uaio_req *new_deferred(struct uaio_batch *batch,
 		sqe->is_fixed = true;
 	}
 	sqe->fd = uaio_file_use(file);
-	ret = uaio_req_new(batch->queue, file, sqe, false, &req);
+	ret = uaio_req_new(&batch->by, file, sqe, false, &req);
 	/* A stream's is used until the request is issued, as in attach(). */
 	if (ret < 0 || uaio_req_inode(req))
 		uaio_file_unuse(file);
@@ -393,8 +393,8 @@ static int add(struct uaio_chain *chain, const struct uaio_sqe *sqe, int error,
 	int ret;
 
 	if (unlikely(uaio_config.is_examined) && sqe->op != UAIO_OP_LINK_TIMER)
-		uaio_defer_start_all(chain->batch->queue);
-	ret = uaio_link_new(chain->batch->queue, error ? &refused : sqe, &req);
+		uaio_defer_start_all(chain->batch->by.queue);
+	ret = uaio_link_new(&chain->batch->by, error ? &refused : sqe, &req);
 	chain->is_broken |= ret < 0 || (error && !is_late);
 	chain->is_open = has_next(sqe);
 	UAIO_PROBE(submit, sqe->data, sqe->op, sqe->fd);

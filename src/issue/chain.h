@@ -65,7 +65,7 @@ static inline bool uaio_chain_takes(const struct uaio_chain *chain,
 				    const struct uaio_sqe *sqe)
 {
 	return sqe->links || sqe->op == UAIO_OP_LINK_TIMER || chain->is_open ||
-	       uaio_drain_is_on(&chain->batch->queue->group);
+	       uaio_drain_is_on(&chain->batch->by.queue->group);
 }
 
 /*

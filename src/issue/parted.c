@@ -116,6 +116,6 @@ int uaio_batch_add_parted(struct uaio_batch *batch, struct uaio_file *file,
 	completion.flags = outcome.found.rest == UAIO_REST_THERE
 				   ? UAIO_COMPLETION_LEAVES
 				   : 0;
-	uaio_queue_post_parted(batch->queue, &post);
+	uaio_queue_post_parted(batch->by.queue, &post);
 	return 0;
 }

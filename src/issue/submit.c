@@ -60,7 +60,7 @@ int uaio_look_up_again(int fd, struct uaio_file **ret_file)
 
 void uaio_batch_begin(struct uaio_batch *batch, struct uaio_queue *queue)
 {
-	batch->queue = queue;
+	batch->by = uaio_queue_submitter(queue);
 	batch->nr_completions = 0;
 	batch->words = 0;
 	batch->has_parked = batch->has_multishot = batch->has_size = false;
@@ -85,7 +85,7 @@ static __attribute__((noinline)) void post_all(struct uaio_batch *batch,
 
 	if (!batch->nr_completions)
 		return;
-	uaio_queue_post(batch->queue, &post);
+	uaio_queue_post(batch->by.queue, &post);
 	batch->nr_completions = 0;
 	batch->words = 0;
 }
@@ -150,7 +150,7 @@ void uaio_batch_count(struct uaio_batch *batch, struct uaio_file *file,
 	batch->end = outcome->end;
 	/* Last, so that nothing has to outlive the call of it. */
 	if (uaio_stats_is_traced(stats))
-		uaio_record_inline(stats, batch->queue, file, sqe, outcome);
+		uaio_record_inline(stats, batch->by.queue, file, sqe, outcome);
 }
 
 static void count_handed_over(struct uaio_batch *batch, struct uaio_req *req,
@@ -256,7 +256,7 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 {
 	const struct uaio_op_def *op = &uaio_optab[sqe->op];
 	bool parks = uaio_next_parks(next);
-	struct uaio_queue *queue = batch->queue;
+	struct uaio_queue *queue = batch->by.queue;
 	struct uaio_req *req;
 	int ret = 0;
 
@@ -266,7 +266,7 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 	if (parks)
 		ret = uaio_ready_expect(&queue->group);
 	if (ret == 0) {
-		ret = uaio_req_new(queue, file, sqe, parks, &req);
+		ret = uaio_req_new(&batch->by, file, sqe, parks, &req);
 		if (ret < 0 && parks)
 			uaio_ready_unexpect(&queue->group);
 	}
@@ -547,7 +547,7 @@ static void complete_late(struct uaio_batch *batch, struct uaio_file *file,
 	struct uaio_req *req;
 
 	uaio_gate_pass(&batch->handover);
-	req = uaio_req_new_held(batch->queue, sqe);
+	req = uaio_req_new_held(&batch->by, sqe);
 	if (!req) {
 		uaio_check_complete(plan->record, outcome->res);
 		complete(batch, file, sqe, outcome);
@@ -568,7 +568,7 @@ static void complete_late(struct uaio_batch *batch, struct uaio_file *file,
 static void note_held(struct uaio_batch *batch)
 {
 	if (!batch->has_parked)
-		uaio_ready_pin(&batch->queue->group.ready);
+		uaio_ready_pin(&batch->by.queue->group.ready);
 	batch->has_parked = true;
 }
 
@@ -593,10 +593,10 @@ static __attribute__((noinline)) int add_faulty(struct uaio_batch *batch,
 	if (ret < 0)
 		return ret;
 	if (file && uaio_file_kind(file) == UAIO_KIND_STREAM)
-		uaio_defer_start_all(batch->queue);
+		uaio_defer_start_all(batch->by.queue);
 	uaio_fault_plan(
 		file, &own,
-		uaio_check_submit(sqe, uaio_queue_tail(batch->queue), false),
+		uaio_check_submit(sqe, uaio_queue_tail(batch->by.queue), false),
 		&plan);
 	if (plan.record || plan.defer_ns)
 		note_held(batch);
@@ -667,7 +667,7 @@ static void end_call(struct uaio_queue *queue)
 
 void uaio_batch_end(struct uaio_batch *batch)
 {
-	struct uaio_queue *queue = batch->queue;
+	struct uaio_queue *queue = batch->by.queue;
 
 	/*
 	 * Completions are posted before workers are woken. After that the queue

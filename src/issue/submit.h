@@ -22,10 +22,10 @@
 #include "wq/wq.h"
 #include "file/file.h"
 #include "op/op.h"
+#include "req/queue.h"
 #include "req/sink.h"
 
 struct uaio_outcome;
-struct uaio_queue;
 struct uaio_live_block;
 
 /*
@@ -62,7 +62,7 @@ enum { UAIO_BATCH_COMPLETIONS = 16 };
  * stack; only submit.c uses its members.
  */
 struct uaio_batch {
-	struct uaio_queue *queue; /* borrows */
+	struct uaio_submitter by;
 	uint32_t nr_completions;
 	bool has_parked;
 	bool has_multishot; /* of those parked */

@@ -191,14 +191,29 @@ static inline uintptr_t uaio_queue_tail(const struct uaio_queue *queue)
 	return sink->tail ? sink->tail(queue) : 0;
 }
 
-/* Return: whether the calling thread submits as another, who has made the queue. */
-static inline bool uaio_queue_is_anothers(const struct uaio_queue *queue)
+/*
+ * Where a thread submits, and who makes the calls. A submission decides that once, for all
+ * of its requests. Of a thread with another descriptor table its door has decided before:
+ * it makes them itself (issue/parted.c).
+ */
+struct uaio_submitter {
+	struct uaio_queue *queue; /* borrows */
+	/* The workers of the queue's maker, whose identity is not the thread's. */
+	bool is_maker;
+};
+
+/* Return: what the calling thread is for the queue. */
+static inline struct uaio_submitter
+uaio_queue_submitter(struct uaio_queue *queue)
 {
+	struct uaio_submitter by = { .queue = queue };
+
 	if (likely(!uaio_identities_are_many()) || !queue->is_makers ||
 	    queue->start_nr != uaio_engine_start_nr())
-		return false;
+		return by;
 	uaio_identity_check();
-	return queue->identity != uaio_identity_mine();
+	by.is_maker = queue->identity != uaio_identity_mine();
+	return by;
 }
 
 /* A door may keep data of its own, which its sink uses, under this lock. */

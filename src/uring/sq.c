@@ -27,7 +27,6 @@ struct call {
 	struct uaio_uring *ring;
 	bool is_shared;    /* other processes may submit what this one leaves */
 	bool is_signalled; /* each completion, by a descriptor */
-	bool is_anothers;  /* its requests are made as the ring's maker */
 	uint32_t nr_before; /* completions, as it began (timeout.c, I1) */
 	bool has_later;     /* of what begins_later() */
 	bool was_timeout; /* what was added before is a linked timeout, or was to be */
@@ -120,7 +119,8 @@ static int prepare(const struct call *call, struct uaio_uring_entry *entry)
 		if (ret < 0)
 			return ret;
 	}
-	if (unlikely(call->is_anothers))
+	/* The maker's workers make the calls, and this thread none. */
+	if (unlikely(call->batch.by.is_maker))
 		entry->sqe.is_async = true;
 	entry->sqe.op = entry->row->op;
 	ret = entry->row->prep(entry);
@@ -531,7 +531,6 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 	if (!nr)
 		return 0;
 	call.ring = ring;
-	call.is_anothers = uaio_queue_is_anothers(&ring->queue);
 	/* relaxed: a thread that is to be told of it polls later */
 	call.is_signalled = ring->eventfd || load_relaxed(&ring->bell) >= 0;
 	/* relaxed: what others complete at this moment counts, or not */
