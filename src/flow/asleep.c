@@ -72,7 +72,7 @@ static enum uaio_cancel cancel(struct uaio_req *req,
 	(void)ret_startable;
 	ret = uaio_try_cancel_locked(req, UAIO_REQ_ASLEEP, canceller);
 	/* The worker keeps the copy until it has left the state. */
-	if (ret == UAIO_CANCEL_ASKED)
+	if (ret == UAIO_CANCEL_ASKED || ret == UAIO_CANCEL_MARKED)
 		uaio_sleeper_end(req->sqe.args->sleeper);
 	return ret;
 }

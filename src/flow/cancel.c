@@ -120,7 +120,7 @@ static enum uaio_cancel take_locked(struct uaio_req *req, struct haul *haul)
 		end_call_locked(req);
 	haul->nr_cancelled += ret == UAIO_CANCEL_TAKEN;
 	haul->nr_asked += ret == UAIO_CANCEL_ASKED;
-	haul->nr_others += ret == UAIO_CANCEL_NONE;
+	haul->nr_others += ret == UAIO_CANCEL_NONE || ret == UAIO_CANCEL_MARKED;
 	return ret;
 }
 

@@ -396,7 +396,8 @@ void uaio_link_expire(struct uaio_req *timer)
 			res = 1;
 	}
 	unlock(group);
-	if (what == UAIO_CANCEL_ASKED && !uaio_canceller_await(&canceller))
+	if (what == UAIO_CANCEL_MARKED ||
+	    (what == UAIO_CANCEL_ASKED && !uaio_canceller_await(&canceller)))
 		res = -EALREADY;
 	uaio_req_complete(timer, res);
 	if (what == UAIO_CANCEL_TAKEN)

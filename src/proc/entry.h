@@ -40,6 +40,8 @@ struct uaio_entry {
 	uint32_t identity;   /* identity.c's: whose requests the thread makes */
 	uint32_t domain;     /* identity.c's: what of that cannot be compared */
 	uintptr_t asleep_at; /* is_asleep: the address of the waiting frame */
+	/* ready/run.c's: the request that it tries and posts a result of; or NULL */
+	const void *posted;
 	/* Whether entering and leaving take more than a store. */
 	union {
 		struct {

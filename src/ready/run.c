@@ -176,13 +176,16 @@ static __attribute__((noinline)) enum uaio_next
 post_unlocked(struct run *run, struct uaio_req *req, int64_t res)
 {
 	bool is_poll = uaio_waitq_id_of(req) == UAIO_WAITQ_POLL, is_posted;
+	const void *outer = uaio_entry.posted;
 
 	if (is_poll ? res <= 0 || !run->by_edges || may_be_nested(req)
 		    : !uaio_sqe_has_more(&req->sqe, res))
 		return UAIO_NEXT_DONE;
 	uaio_unlock(&run->file->lock, UAIO_RANK_FILE);
+	uaio_entry.posted = req; /* waits.h, I4 */
 	uaio_done_complete(run->done);
 	is_posted = uaio_flow->post_more(req, res);
+	uaio_entry.posted = outer;
 	uaio_lock(&run->file->lock, UAIO_RANK_FILE);
 	run->nr_done += is_posted;
 	if (is_posted && !is_poll && req->found.rest != UAIO_REST_NONE) {

@@ -53,9 +53,22 @@ void uaio_waits_close_group(struct uaio_group *group)
 			uaio_waits[i]->close_group(group);
 }
 
+static struct uaio_canceller nobody;
+
+enum uaio_cancel uaio_try_mark_locked(struct uaio_req *req,
+				      struct uaio_canceller *canceller)
+{
+	req->canceller = &nobody;
+	if (uaio_entry.posted != req)
+		return UAIO_CANCEL_MARKED;
+	/* This thread ends it as cancelled, once it has posted. */
+	add_relaxed(&canceller->nr_cancelled, 1);
+	return UAIO_CANCEL_ASKED;
+}
+
 void uaio_canceller_tell(struct uaio_canceller *canceller, bool was_cancelled)
 {
-	if (likely(!canceller))
+	if (likely(!canceller) || canceller == &nobody)
 		return;
 	/* relaxed: the release below orders it */
 	if (was_cancelled)

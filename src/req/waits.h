@@ -24,6 +24,10 @@
  *       the lock: if the try was in vain, it completes the request as cancelled,
  *       and the request does not wait on. In either case it tells the canceller
  *       after the event is posted. So a canceller holds up no other thread.
+ *   I4  A thread that tries a multishot request posts results meanwhile. That may
+ *       complete other requests, and start what cancels any. Such a thread waits
+ *       for no request: threads that did might wait for each other, or one for
+ *       itself. It leaves the mark of nobody.
  *
  * Thread-safety: any thread; registering is part of bringing the engine up.
  */
@@ -40,6 +44,8 @@ enum uaio_cancel {
 	UAIO_CANCEL_NONE, /* it does not wait, or another canceller has asked */
 	UAIO_CANCEL_TAKEN, /* it is RUNNING now, and the canceller owns it */
 	UAIO_CANCEL_ASKED, /* it is being tried: the canceller will be told */
+	/* It is being tried, and waits on no more. The canceller is not told (I4). */
+	UAIO_CANCEL_MARKED,
 };
 
 /* A thread that cancels requests, and is told what became of those tried. */
@@ -150,6 +156,10 @@ uaio_try_end_locked(struct uaio_req *req, enum uaio_req_state state)
 	return req->canceller;
 }
 
+/* For the next: the calling thread posts meanwhile (I4). */
+enum uaio_cancel uaio_try_mark_locked(struct uaio_req *req,
+				      struct uaio_canceller *canceller);
+
 /* Cancel req if it is in that state, or is being tried there. */
 static inline enum uaio_cancel
 uaio_try_cancel_locked(struct uaio_req *req, enum uaio_req_state state,
@@ -163,6 +173,8 @@ uaio_try_cancel_locked(struct uaio_req *req, enum uaio_req_state state,
 	}
 	if (now != (state | UAIO_REQ_TRIED) || req->canceller)
 		return UAIO_CANCEL_NONE;
+	if (unlikely(uaio_entry.posted))
+		return uaio_try_mark_locked(req, canceller);
 	req->canceller = canceller;
 	/* relaxed: only a thread that finds it, under the lock, counts down */
 	add_relaxed(&canceller->nr_awaited, 1);

@@ -127,6 +127,35 @@ static void a_timeout_ends_after_so_many_completions(void **state)
 	unit_close(ends[1]);
 }
 
+/*
+ * The thread that posts a completion of the poll ends the timeout, and then makes what
+ * follows in the chain, which cancels the poll. It must not wait for itself.
+ */
+static void a_completion_starts_what_cancels_its_request(void **state)
+{
+	struct io_uring_sqe *sqe;
+	struct io_uring_cqe cqe;
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+	sqe = put(&client, IORING_OP_POLL_ADD, ends[0], 1);
+	sqe->poll32_events = POLLIN;
+	sqe->len = IORING_POLL_ADD_MULTI;
+	put_timeout(&late, 1, 0, 2)->flags = IOSQE_IO_LINK;
+	put(&client, IORING_OP_ASYNC_CANCEL, -1, 3)->addr = 1;
+	submit(&client, 0);
+	assert_none(&client);
+	assert_int_equal(write(ends[1], "x", 1), 1);
+	cqe = get(&client);
+	assert_cqe(&cqe, 1, POLLIN, IORING_CQE_F_MORE);
+	assert_got(&client, 2, 0);
+	assert_got(&client, 3, 0);
+	assert_got(&client, 1, -ECANCELED);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+}
+
 /* It waits for nothing but a poll before it in its chain, and for two others. */
 static void in_a_chain_a_timeout_counts_from_its_start(void **state)
 {
@@ -398,6 +427,7 @@ int main(void)
 		RING_TEST(a_timeout_ends_at_its_time_by_any_clock),
 		RING_TEST(mistakes_have_the_kernels_answers),
 		RING_TEST(a_timeout_ends_after_so_many_completions),
+		RING_TEST(a_completion_starts_what_cancels_its_request),
 		RING_TEST(in_a_chain_a_timeout_counts_from_its_start),
 		RING_TEST(a_timeout_that_is_due_before_it_waits_ends),
 		RING_TEST(a_timeout_may_count_as_a_success),

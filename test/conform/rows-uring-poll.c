@@ -369,6 +369,26 @@ static void two_of_one(void)
 	note_cqes("cqe", &ring, 2);
 }
 
+/* A completion of the poll ends the timeout, which starts the cancel. */
+static void cancelled_by_its_completion(void)
+{
+	struct uring ring = new_uring(8, 0);
+	struct __kernel_timespec never = SPAN_NEVER;
+	struct io_uring_sqe *sqe;
+	uint64_t target;
+	int fds[2];
+
+	new_pipe(fds);
+	target = poll_of(&ring, fds[0], POLLIN, IORING_POLL_ADD_MULTI)
+			 ->user_data;
+	sqe = sqe_rw(&ring, IORING_OP_TIMEOUT, -1, &never, 1, 1);
+	sqe->flags = IOSQE_IO_LINK;
+	sqe_of(&ring, IORING_OP_ASYNC_CANCEL, -1)->addr = target;
+	note_result("submit", uring_submit(&ring));
+	put(fds[1]);
+	note_cqes("cqe", &ring, 4);
+}
+
 const struct row rows_uring_poll[] = {
 	ROW("a poll of what is ready", ready_at_once),
 	ROW("a poll of what gets ready", gets_ready),
@@ -389,5 +409,7 @@ const struct row rows_uring_poll[] = {
 	ROW("an update of a poll that is none", update_of_none),
 	ROW("a poll of what is closed meanwhile", closed_meanwhile),
 	ROW("two polls of one file", two_of_one),
+	ROW("a completion of a poll starts what cancels the poll",
+	    cancelled_by_its_completion),
 	NO_ROW,
 };
