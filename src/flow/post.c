@@ -21,7 +21,28 @@ void uaio_queue_init(struct uaio_queue *queue, const struct uaio_sink *sink)
 	queue->nr_leads = 0;
 	queue->nr_inline = queue->nr_queued = queue->nr_wakeups = 0;
 	queue->wants_act = false;
+	queue->is_makers = false;
 	uaio_queue_unlock(queue);
+}
+
+void uaio_queue_keep_maker(struct uaio_queue *queue)
+{
+	unsigned crew = uaio_wq_enlist();
+
+	/* Then each submits for itself. */
+	if (crew == UAIO_WQ_NO_CREW)
+		return;
+	queue->is_makers = true;
+	queue->crew = (uint16_t)crew;
+	queue->identity = uaio_identity_mine();
+	queue->start_nr = uaio_engine_start_nr();
+}
+
+void uaio_queue_drop_maker(struct uaio_queue *queue)
+{
+	if (queue->is_makers && queue->start_nr == uaio_engine_start_nr())
+		uaio_wq_delist(queue->crew);
+	queue->is_makers = false;
 }
 
 void uaio_queue_fini(struct uaio_queue *queue)

@@ -23,6 +23,14 @@ void uaio_queue_open_locked(struct uaio_queue *queue);
 void uaio_queue_close(struct uaio_queue *queue);
 
 /*
+ * The calling thread, which opens the queue, is its maker: the calls of its requests are
+ * made as that thread makes them, whoever submits (uaio_queue_submitter()). Without memory
+ * each thread submits for itself. The end of that: the queue has no requests any more.
+ */
+void uaio_queue_keep_maker(struct uaio_queue *queue);
+void uaio_queue_drop_maker(struct uaio_queue *queue);
+
+/*
  * Give completions to the sink, of requests that completed when they were
  * submitted, and wake the waiters that they are enough for. If no others are
  * outstanding, the queue may be gone when this returns.

@@ -16,6 +16,7 @@
 #include "req/stats.h"
 #include "wait/order.h"
 #include "flow/post.h"
+#include "issue/count.h"
 #include "issue/fault.h"
 #include "issue/policy.h"
 #include "issue/submit.h"

@@ -9,6 +9,7 @@
 #include "base/cycles.h"
 #include "options/config.h"
 #include "proc/thread.h"
+#include "file/inspect.h"
 #include "req/stats.h"
 #include "wait/page.h"
 #include "wait/trust.h"
@@ -81,6 +82,24 @@ static bool begin_inline(struct uaio_file *file, struct uaio_inode *inode,
 {
 	return !uaio_config.force_worker && inode &&
 	       uaio_begin_inline(file, inode, sqe);
+}
+
+bool uaio_is_misplaced(const struct uaio_file *file, const struct uaio_sqe *sqe)
+{
+	return !sqe->is_fixed && uaio_is_replaced(file, sqe->fd);
+}
+
+enum uaio_next uaio_try_reopened(const struct uaio_sqe *sqe,
+				 struct uaio_outcome *ret)
+{
+	struct uaio_file *file;
+
+	uaio_file_closed(sqe->fd);
+	if (uaio_file_open(sqe->fd, &file) < 0)
+		return UAIO_NEXT_DONE;
+	*ret = (struct uaio_outcome){ .res = 0 };
+	return uaio_policy[uaio_file_kind(file)][uaio_optab[sqe->op].class](
+		file, sqe, ret);
 }
 
 /*

@@ -32,6 +32,7 @@
 #include "flow/gate.h"
 #include "flow/post.h"
 #include "issue/chain.h"
+#include "issue/count.h"
 #include "issue/extent.h"
 #include "issue/fault.h"
 #include "issue/place.h"
@@ -127,89 +128,6 @@ static void add_completion(struct uaio_batch *batch, const struct uaio_sqe *sqe,
 		uaio_batch_post(batch);
 }
 
-void uaio_batch_count(struct uaio_batch *batch, struct uaio_file *file,
-		      const struct uaio_sqe *sqe,
-		      const struct uaio_outcome *outcome)
-{
-	struct uaio_live_block *stats = batch->stats;
-
-	uaio_stats_add(stats, &stats->nr_accepted[sqe->op][UAIO_WAY_INLINE], 1);
-	if (!batch->weight) {
-		batch->nr_inline++;
-		return;
-	}
-	if (!batch->nr_inline && !batch->nr_handed_over)
-		batch->start = outcome->start;
-	if (batch->nr_inline++)
-		uaio_stats_time(stats, UAIO_TIME_SERVICE, outcome->start,
-				outcome->end, batch->weight);
-	else {
-		batch->first_start = outcome->start;
-		batch->first_end = outcome->end;
-	}
-	batch->end = outcome->end;
-	/* Last, so that nothing has to outlive the call of it. */
-	if (uaio_stats_is_traced(stats))
-		uaio_record_inline(stats, batch->by.queue, file, sqe, outcome);
-}
-
-static void count_handed_over(struct uaio_batch *batch, struct uaio_req *req,
-			      enum uaio_next next,
-			      const struct uaio_outcome *outcome)
-{
-	enum uaio_way way = uaio_next_parks(next) && !uaio_req_inode(req)
-				    ? UAIO_WAY_PARKED
-				    : UAIO_WAY_QUEUED;
-
-	if (likely(!batch->stats))
-		return;
-	req->weight = batch->weight;
-	if (batch->weight) {
-		req->handed_over = uaio_cycles();
-		/* If it was tried before it was handed over, the call began then. */
-		if (!batch->nr_inline && !batch->nr_handed_over)
-			batch->start = outcome->start ? outcome->start
-						      : req->handed_over;
-		req->submitted = batch->start;
-		req->started = 0;
-	}
-	batch->nr_handed_over++;
-	uaio_stats_add(batch->stats,
-		       &batch->stats->nr_accepted[req->sqe.op][way], 1);
-	uaio_stats_in_flight();
-	if (uaio_stats_is_traced(batch->stats) && req->file)
-		(void)uaio_record_name(batch->stats, req->file, req->sqe.fd);
-}
-
-/*
- * Each inline request is counted with the time of the whole submission, as their
- * events come at its end. Reading the clock is the dearest part of counting, so an
- * inline request is timed only once, around its system call.
- */
-static void count_call(const struct uaio_batch *batch)
-{
-	struct uaio_live_block *stats = batch->stats;
-	uint64_t end = batch->end, weight = batch->weight;
-
-	uaio_stats_add(stats, &stats->nr_submits, 1);
-	if (!weight)
-		return;
-	if (batch->nr_inline == 1 && !batch->nr_handed_over) {
-		uaio_stats_time(stats, UAIO_TIME_ALONE, batch->start, end,
-				weight);
-		return;
-	}
-	if (batch->nr_handed_over)
-		end = uaio_cycles();
-	uaio_stats_time(stats, UAIO_TIME_SUBMIT, batch->start, end, weight);
-	if (!batch->nr_inline)
-		return;
-	uaio_stats_time(stats, UAIO_TIME_SERVICE, batch->first_start,
-			batch->first_end, weight);
-	uaio_stats_time(stats, UAIO_TIME_TOTAL, batch->start, end,
-			batch->nr_inline * weight);
-}
-
 static inline __attribute__((always_inline)) void
 complete(struct uaio_batch *batch, struct uaio_file *file,
 	 const struct uaio_sqe *sqe, const struct uaio_outcome *outcome)
@@ -280,7 +198,7 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 		return 0;
 	}
 	req->found = outcome->found;
-	count_handed_over(batch, req, next, outcome);
+	uaio_batch_count_handed_over(batch, req, next, outcome);
 	if (unlikely(plan))
 		uaio_fault_keep(req, plan);
 	/* Writes were completed inline: their completions come before the sync's. */
@@ -416,24 +334,6 @@ make_call(const struct uaio_op_def *op, const struct uaio_sqe *sqe,
 	return UAIO_NEXT_DONE;
 }
 
-bool uaio_is_misplaced(const struct uaio_file *file, const struct uaio_sqe *sqe)
-{
-	return !sqe->is_fixed && uaio_is_replaced(file, sqe->fd);
-}
-
-enum uaio_next uaio_try_reopened(const struct uaio_sqe *sqe,
-				 struct uaio_outcome *ret)
-{
-	struct uaio_file *file;
-
-	uaio_file_closed(sqe->fd);
-	if (uaio_file_open(sqe->fd, &file) < 0)
-		return UAIO_NEXT_DONE;
-	*ret = (struct uaio_outcome){ .res = 0 };
-	return uaio_policy[uaio_file_kind(file)][uaio_optab[sqe->op].class](
-		file, sqe, ret);
-}
-
 /*
  * Issue sqe.
  * Return: what became of it, unless *ret_error is not 0: then it is refused.
@@ -554,7 +454,7 @@ static void complete_late(struct uaio_batch *batch, struct uaio_file *file,
 		return;
 	}
 	req->found = outcome->found;
-	count_handed_over(batch, req, UAIO_NEXT_WAIT_TIME, outcome);
+	uaio_batch_count_handed_over(batch, req, UAIO_NEXT_WAIT_TIME, outcome);
 	uaio_fault_keep(req, plan);
 	req->started = outcome->start;
 	req->late.by = UAIO_BY_SUBMITTER;
@@ -684,5 +584,5 @@ void uaio_batch_end(struct uaio_batch *batch)
 		uaio_ready_unpin(&queue->group.ready);
 	}
 	if (unlikely(batch->stats) && batch->nr_inline + batch->nr_handed_over)
-		count_call(batch);
+		uaio_batch_count_call(batch);
 }

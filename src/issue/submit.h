@@ -111,11 +111,6 @@ int uaio_batch_add_fixed(struct uaio_batch *batch, struct uaio_file *file,
 enum uaio_next uaio_issue(struct uaio_file *file, const struct uaio_sqe *sqe,
 			  int *ret_error, struct uaio_outcome *ret);
 
-/* For parted.c, where statistics are on: the submitting thread has executed sqe. */
-void uaio_batch_count(struct uaio_batch *batch, struct uaio_file *file,
-		      const struct uaio_sqe *sqe,
-		      const struct uaio_outcome *outcome);
-
 /*
  * uaio_batch_add() for a thread with another descriptor table (table.h), and a file of
  * uaio_file_open_parted(). The request is executed before this returns; the caller then

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 #include "base/atomic.h"
 #include "base/check.h"
@@ -114,18 +113,6 @@ static void *map(int fd, size_t bytes, int64_t off)
 	return map_by(MAP_POPULATE, fd, bytes, off);
 }
 
-/* Note which file the memory is. Return: 0 or -ENOMEM. */
-static int note_file(struct uaio_uring_mem *mem, int fd)
-{
-	struct stat st;
-
-	if (sys_fstat(fd, &st) < 0)
-		return -ENOMEM;
-	mem->dev = st.st_dev;
-	mem->ino = st.st_ino;
-	return 0;
-}
-
 static int map_all(struct uaio_uring_mem *mem, int fd, int flags)
 {
 	mem->rings = map_by(flags, fd, mem->rings_bytes, IORING_OFF_SQ_RING);
@@ -142,9 +129,8 @@ static int map_all(struct uaio_uring_mem *mem, int fd, int flags)
 /* Map the new file fd, if possible by another open file (witness.h). */
 static int map_apart(struct uaio_uring_mem *mem, int fd, int flags)
 {
-	int other = uaio_uring_witness_lock(fd, mem->dev, mem->ino), ret;
+	int other = uaio_uring_witness_lock(mem, fd), ret;
 
-	mem->is_locked = other >= 0;
 	if (other < 0)
 		return map_all(mem, fd, flags);
 	ret = map_all(mem, other, flags);
@@ -192,7 +178,7 @@ static int make_file(struct uaio_uring_mem *mem,
 		make_room(mem, params);
 		flags = 0;
 	}
-	ret = note_file(mem, fd);
+	ret = uaio_uring_witness_note(mem, fd);
 	if (ret == 0)
 		ret = map_apart(mem, fd, flags);
 	if (ret == 0)
@@ -274,12 +260,11 @@ static int make_empty_file(struct uaio_uring_mem *mem)
 
 	if (fd < 0)
 		return fd;
-	if (sys_seal_all(fd) < 0 || note_file(mem, fd) < 0) {
+	if (sys_seal_all(fd) < 0 || uaio_uring_witness_note(mem, fd) < 0) {
 		(void)sys_close(fd);
 		return -ENOMEM;
 	}
-	other = uaio_uring_witness_lock(fd, mem->dev, mem->ino);
-	mem->is_locked = other >= 0;
+	other = uaio_uring_witness_lock(mem, fd);
 	if (other >= 0)
 		uaio_ownfd_close(other);
 	return fd;

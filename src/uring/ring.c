@@ -218,36 +218,6 @@ static bool is_over(struct uaio_uring *ring)
 	return is_over;
 }
 
-/* In the kernel the thread that polls submits as the one that made the ring. */
-static void have_maker(struct uaio_uring *ring,
-		       const struct io_uring_params *params)
-{
-	struct uaio_queue *queue = &ring->queue;
-	unsigned crew;
-
-	queue->is_makers = false;
-	if (!(params->flags & IORING_SETUP_SQPOLL))
-		return;
-	crew = uaio_wq_enlist();
-	/* Then each submits for itself. */
-	if (crew == UAIO_WQ_NO_CREW)
-		return;
-	queue->is_makers = true;
-	queue->crew = (uint16_t)crew;
-	queue->identity = uaio_identity_mine();
-	queue->start_nr = uaio_engine_start_nr();
-}
-
-/* The ring has no requests any more. */
-static void forget_maker(struct uaio_uring *ring)
-{
-	struct uaio_queue *queue = &ring->queue;
-
-	if (queue->is_makers && queue->start_nr == uaio_engine_start_nr())
-		uaio_wq_delist(queue->crew);
-	queue->is_makers = false;
-}
-
 static void free_ring(struct uaio_uring *ring)
 {
 	lock();
@@ -257,7 +227,7 @@ static void free_ring(struct uaio_uring *ring)
 	rings.nr_open--;
 	ring->is_counted = false;
 	unlock();
-	forget_maker(ring);
+	uaio_queue_drop_maker(&ring->queue);
 	uaio_uring_drop_overflow(ring);
 	/* A request that was under way may have provided buffers. */
 	uaio_uring_groups_fini(ring);
@@ -473,7 +443,9 @@ int uaio_uring_new(struct io_uring_params *params, struct uaio_uring **ret_ring)
 			      : 0);
 	uaio_uring_region_init(&ring->region);
 	fill(ring, params);
-	have_maker(ring, params);
+	/* In the kernel the thread that polls submits as the one that made the ring. */
+	if (params->flags & IORING_SETUP_SQPOLL)
+		uaio_queue_keep_maker(&ring->queue);
 	lock();
 	rings.nr_setups++;
 	add_relaxed(&uaio_stats_gauges->nr_setups, 1);

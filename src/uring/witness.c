@@ -9,6 +9,7 @@
 #include "base/sys.h"
 #include "proc/ownfd.h"
 #include "file/inspect.h"
+#include "uring/memmap.h"
 
 /* fcntl(2), Linux 3.15; older headers lack both. */
 enum { OFD_GETLK = 36, OFD_SETLK = 37 };
@@ -30,14 +31,27 @@ static int open_again(int fd, int flags, uint64_t dev, uint64_t ino)
 	return -ESTALE;
 }
 
-int uaio_uring_witness_lock(int fd, uint64_t dev, uint64_t ino)
+int uaio_uring_witness_note(struct uaio_uring_mem *mem, int fd)
+{
+	struct stat st;
+
+	if (sys_fstat(fd, &st) < 0)
+		return -ENOMEM;
+	mem->dev = st.st_dev;
+	mem->ino = st.st_ino;
+	return 0;
+}
+
+int uaio_uring_witness_lock(struct uaio_uring_mem *mem, int fd)
 {
 	const struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	int ret = open_again(fd, O_RDWR, dev, ino), error;
+	int ret = open_again(fd, O_RDWR, mem->dev, mem->ino), error;
 
+	mem->is_locked = false;
 	if (ret < 0)
 		return ret;
 	error = sys_fcntl(fd, OFD_SETLK, (long)&lock);
+	mem->is_locked = error == 0;
 	if (error == 0)
 		return ret;
 	uaio_ownfd_close(ret);

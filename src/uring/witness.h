@@ -25,12 +25,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct uaio_uring_mem;
+
+/* Note in mem the numbers of the new file fd. Return: 0 or -ENOMEM. */
+int uaio_uring_witness_note(struct uaio_uring_mem *mem, int fd);
+
 /*
- * fd is the only descriptor of a ring's new open file, whose memory has these numbers.
+ * fd is the only descriptor of a ring's new open file, whose numbers are noted. Lock the
+ * open file, and note whether it is locked.
  * Return: a descriptor of another open file of the memory, which is open for reading and
  * writing and which the caller closes; or -errno: the open file has no lock.
  */
-int uaio_uring_witness_lock(int fd, uint64_t dev, uint64_t ino);
+int uaio_uring_witness_lock(struct uaio_uring_mem *mem, int fd);
 
 /* Return: a witness for fd, if that is the memory with these numbers; or -errno. */
 int uaio_uring_witness_open(int fd, uint64_t dev, uint64_t ino);

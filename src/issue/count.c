@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the statistics learn of a submission
+ *
+ * Tested by src/req/test-sample.c and test/run/live.py.
+ */
+#include "issue/count.h"
+
+#include "file/file.h"
+#include "req/call.h"
+#include "req/record.h"
+#include "req/req.h"
+#include "req/sample.h"
+#include "req/stats.h"
+#include "issue/submit.h"
+
+void uaio_batch_count(struct uaio_batch *batch, struct uaio_file *file,
+		      const struct uaio_sqe *sqe,
+		      const struct uaio_outcome *outcome)
+{
+	struct uaio_live_block *stats = batch->stats;
+
+	uaio_stats_add(stats, &stats->nr_accepted[sqe->op][UAIO_WAY_INLINE], 1);
+	if (!batch->weight) {
+		batch->nr_inline++;
+		return;
+	}
+	if (!batch->nr_inline && !batch->nr_handed_over)
+		batch->start = outcome->start;
+	if (batch->nr_inline++)
+		uaio_stats_time(stats, UAIO_TIME_SERVICE, outcome->start,
+				outcome->end, batch->weight);
+	else {
+		batch->first_start = outcome->start;
+		batch->first_end = outcome->end;
+	}
+	batch->end = outcome->end;
+	/* Last, so that nothing has to outlive the call of it. */
+	if (uaio_stats_is_traced(stats))
+		uaio_record_inline(stats, batch->by.queue, file, sqe, outcome);
+}
+
+void uaio_batch_count_handed_over(struct uaio_batch *batch,
+				  struct uaio_req *req, enum uaio_next next,
+				  const struct uaio_outcome *outcome)
+{
+	enum uaio_way way = uaio_next_parks(next) && !uaio_req_inode(req)
+				    ? UAIO_WAY_PARKED
+				    : UAIO_WAY_QUEUED;
+
+	if (likely(!batch->stats))
+		return;
+	req->weight = batch->weight;
+	if (batch->weight) {
+		req->handed_over = uaio_cycles();
+		/* If it was tried before it was handed over, the call began then. */
+		if (!batch->nr_inline && !batch->nr_handed_over)
+			batch->start = outcome->start ? outcome->start
+						      : req->handed_over;
+		req->submitted = batch->start;
+		req->started = 0;
+	}
+	batch->nr_handed_over++;
+	uaio_stats_add(batch->stats,
+		       &batch->stats->nr_accepted[req->sqe.op][way], 1);
+	uaio_stats_in_flight();
+	if (uaio_stats_is_traced(batch->stats) && req->file)
+		(void)uaio_record_name(batch->stats, req->file, req->sqe.fd);
+}
+
+/*
+ * Each inline request is counted with the time of the whole submission, as their
+ * events come at its end. Reading the clock is the dearest part of counting, so an
+ * inline request is timed only once, around its system call.
+ */
+void uaio_batch_count_call(const struct uaio_batch *batch)
+{
+	struct uaio_live_block *stats = batch->stats;
+	uint64_t end = batch->end, weight = batch->weight;
+
+	uaio_stats_add(stats, &stats->nr_submits, 1);
+	if (!weight)
+		return;
+	if (batch->nr_inline == 1 && !batch->nr_handed_over) {
+		uaio_stats_time(stats, UAIO_TIME_ALONE, batch->start, end,
+				weight);
+		return;
+	}
+	if (batch->nr_handed_over)
+		end = uaio_cycles();
+	uaio_stats_time(stats, UAIO_TIME_SUBMIT, batch->start, end, weight);
+	if (!batch->nr_inline)
+		return;
+	uaio_stats_time(stats, UAIO_TIME_SERVICE, batch->first_start,
+			batch->first_end, weight);
+	uaio_stats_time(stats, UAIO_TIME_TOTAL, batch->start, end,
+			batch->nr_inline * weight);
+}

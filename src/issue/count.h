@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* For this room: counting a batch of which batch->stats is not NULL, by its thread */
+#ifndef UAIO_ISSUE_COUNT_H
+#define UAIO_ISSUE_COUNT_H
+
+#include "op/op.h"
+
+struct uaio_batch;
+struct uaio_file;
+struct uaio_outcome;
+struct uaio_req;
+
+/* The submitting thread has executed sqe. file: NULL if the operation has none. */
+void uaio_batch_count(struct uaio_batch *batch, struct uaio_file *file,
+		      const struct uaio_sqe *sqe,
+		      const struct uaio_outcome *outcome);
+
+/* req was created. Nothing if batch->stats is NULL. next: where it goes. */
+void uaio_batch_count_handed_over(struct uaio_batch *batch,
+				  struct uaio_req *req, enum uaio_next next,
+				  const struct uaio_outcome *outcome);
+
+/* The batch has ended. */
+void uaio_batch_count_call(const struct uaio_batch *batch);
+
+#endif /* UAIO_ISSUE_COUNT_H */
