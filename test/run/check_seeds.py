@@ -66,6 +66,25 @@ def _(tool):
     replay(tool, outcome)
 
 
+@case("the seed that fails is a JSON object of the schema, whose command fails again")
+def _(tool):
+    import json
+    import jsonschema
+    path = tool.path("seed.jsonl")
+    check(tool, "--seeds", "20", "--json", path, "--", tool.args.orders,
+          "short").expect(status=99, err=None)
+    with open(tool.args.check_schema) as file:
+        validator = jsonschema.Draft7Validator(json.load(file))
+    with open(path) as file:
+        objects = [json.loads(line) for line in file]
+    expect([found["kind"] for found in objects], ["seed-failed"], str(objects))
+    expect(list(validator.iter_errors(objects[0])), [], str(objects))
+    command = shlex.split(objects[0]["command"])
+    expect(command[0], "uaio", str(command))
+    again = tool.exec(tool.uaio, *command[1:])
+    expect(again.status, 1, again.story)
+
+
 @case("a program without such mistakes fails with no seed")
 def _(tool):
     outcome = check(tool, "--seeds", "9", "--", tool.args.orders)

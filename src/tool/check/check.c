@@ -290,6 +290,21 @@ static void print(struct output *output, const struct uaio_report *report,
 	free(text);
 }
 
+static void print_seed(const char *what, const char *command)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *to;
+
+	if (check.json.fd < 0)
+		return;
+	to = uaio_check_memory(open_memstream(&text, &len));
+	uaio_check_print_seed_json(to, what, command);
+	if (fclose(to) == 0)
+		put(&check.json, text, len);
+	free(text);
+}
+
 /* reports */
 
 static bool is_hint(const struct uaio_report *report)
@@ -456,9 +471,12 @@ static int run_once(char **argv, int *ret_status)
 
 static int run_seeds(char **argv, int *ret_status, bool *ret_has_failed)
 {
-	int status = uaio_check_run_seeds(&check.seeds, argv, take_report,
-					  &check.nr_errors, ret_status,
-					  ret_has_failed);
+	int status;
+
+	check.seeds.tell_failed = print_seed;
+	status = uaio_check_run_seeds(&check.seeds, argv, take_report,
+				      &check.nr_errors, ret_status,
+				      ret_has_failed);
 
 	if (status)
 		return status;

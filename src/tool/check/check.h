@@ -202,6 +202,9 @@ void uaio_check_print_stack(FILE *to, const char *heading,
 
 void uaio_check_print(FILE *to, const struct uaio_report *report);
 void uaio_check_print_json(FILE *to, const struct uaio_report *report);
+/* A seed that fails, as JSON. */
+void uaio_check_print_seed_json(FILE *to, const char *what,
+				const char *command);
 
 /* follow.c: the command, and its processes */
 
@@ -246,6 +249,8 @@ struct uaio_check_seeds {
 	int64_t limit_ns;   /* of a run; 0: chosen */
 	const char *faults; /* NULL: chosen */
 	bool has_hints;
+	/* As in seeds.h */
+	void (*tell_failed)(const char *what, const char *command);
 };
 
 /*

@@ -274,3 +274,19 @@ void uaio_check_print_json(FILE *to, const struct uaio_report *report)
 	json_member(to, "help", kind ? kind->help : NULL);
 	fprintf(to, ", \"complete\": %s}\n", report->is_cut ? "false" : "true");
 }
+
+void uaio_check_print_seed_json(FILE *to, const char *what, const char *command)
+{
+	fputs("{\"schema\": 1, \"kind\": \"seed-failed\", \"pid\": 0", to);
+	json_member(to, "severity", "error");
+	json_member(to, "tid", NULL);
+	json_member(to, "thread", NULL);
+	json_member(to, "what", what);
+	fputs(", \"request\": null, \"other\": null, \"stacks\": "
+	      "{\"now\": [], \"submitted\": [], \"other\": []}",
+	      to);
+	json_member(to, "rule", NULL);
+	json_member(to, "help", "Run the command again.");
+	json_member(to, "command", command);
+	fputs(", \"complete\": true}\n", to);
+}

@@ -183,6 +183,7 @@ int uaio_check_run_seeds(const struct uaio_check_seeds *seeds, char **argv,
 		.shows_progress = isatty(STDERR_FILENO),
 		.run = run,
 		.arg = &runs,
+		.tell_failed = seeds->tell_failed,
 	};
 	int status;
 

@@ -176,18 +176,16 @@ static void print_word(FILE *to, const char *word)
 	putc('\'', to);
 }
 
-static void print_command(const struct search *search, const char *faults)
+static void print_command(FILE *to, const struct search *search,
+			  const char *faults)
 {
-	FILE *to = search->seeds->to;
-
-	fputs("    uaio check --fault ", to);
+	fputs("uaio check --fault ", to);
 	print_word(to, faults);
 	fputs(" --", to);
 	for (char **word = search->seeds->argv; *word; word++) {
 		putc(' ', to);
 		print_word(to, *word);
 	}
-	putc('\n', to);
 }
 
 static void print_outcome(FILE *to, const struct uaio_seeds_outcome *outcome,
@@ -206,6 +204,39 @@ static void print_outcome(FILE *to, const struct uaio_seeds_outcome *outcome,
 	if (outcome->nr_reports)
 		fprintf(to, ", with %" PRIu64 " report%s", outcome->nr_reports,
 			outcome->nr_reports > 1 ? "s" : "");
+}
+
+/* The first sentence of what is told. */
+static void print_failure(FILE *to, const struct search *search,
+			  const struct uaio_seeds_outcome *shown)
+{
+	fprintf(to, "seed %" PRIu64 " fails: ", search->seed);
+	print_outcome(to, shown, search->limit_ns);
+	fputs("; without changes, ", to);
+	print_outcome(to, &search->plain, search->limit_ns);
+}
+
+/* The same for a program that reads it. */
+static void tell_program(const struct search *search, const char *faults,
+			 const struct uaio_seeds_outcome *shown)
+{
+	char *what = NULL, *command = NULL;
+	size_t len;
+	FILE *to = open_memstream(&what, &len);
+
+	if (!to)
+		return;
+	print_failure(to, search, shown);
+	fclose(to);
+	to = open_memstream(&command, &len);
+	if (to) {
+		print_command(to, search, faults);
+		fclose(to);
+	}
+	if (what && command)
+		search->seeds->tell_failed(what, command);
+	free(what);
+	free(command);
 }
 
 /* Write lines, each with four columns before it. */
@@ -302,10 +333,8 @@ static void tell(struct search *search, const char *faults, size_t nr)
 	const struct uaio_seeds_outcome *shown =
 		nr_failed ? &last : &search->failure;
 
-	fprintf(to, "uaio: check: seed %" PRIu64 " fails: ", search->seed);
-	print_outcome(to, shown, search->limit_ns);
-	fputs("; without changes, ", to);
-	print_outcome(to, &search->plain, search->limit_ns);
+	fputs("uaio: check: ", to);
+	print_failure(to, search, shown);
 	putc('\n', to);
 	print_needed(search, nr, nr_failed, nr_runs);
 	print_changes(to, &shown->changes);
@@ -313,8 +342,11 @@ static void tell(struct search *search, const char *faults, size_t nr)
 		fputs("  What it printed:\n", to);
 		print_lines(to, shown->output);
 	}
-	fputs("  To run it again:\n", to);
-	print_command(search, faults);
+	fputs("  To run it again:\n    ", to);
+	print_command(to, search, faults);
+	putc('\n', to);
+	if (search->seeds->tell_failed)
+		tell_program(search, faults, shown);
 	free_outcome(&last);
 }
 

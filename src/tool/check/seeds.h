@@ -50,6 +50,8 @@ struct uaio_seeds {
 	bool shows_progress; /* to is a terminal */
 	uaio_seeds_run_fn *run;
 	void *arg;
+	/* Called for the seed that fails: how, and what runs it again. NULL: nobody asks. */
+	void (*tell_failed)(const char *what, const char *command);
 };
 
 /* Write the faults of a seed, if the user has not asked for others. */
