@@ -115,8 +115,9 @@ struct uaio_sqe {
 	/* Of a socket: poll() calls it ready before the first call, or before an error ends it. */
 	bool polls_first : 1;
 	/*
-	 * The client asked for a worker. On a regular file one executes the request; on a
-	 * stream the operation's first() decides, which may have it tried at once.
+	 * A worker is asked for: by the client, or by the door, whose thread may not make
+	 * the call. On a regular file a worker executes the request; on a stream the
+	 * operation's first() decides, which may have it tried at once.
 	 */
 	bool is_async : 1;
 	/*
