@@ -126,9 +126,11 @@ void uaio_tsan_end(uint32_t fiber, uintptr_t tail, bool reads);
 /* The request that has the fiber was refused; the calling thread has submitted it. */
 void uaio_tsan_refuse(uint32_t fiber);
 
-/* Return: false if the sanitizer's report has no i-th access to memory. */
-bool uaio_tsan_get_access(void *report, unsigned i, uintptr_t *ret_at,
-			  size_t *ret_bytes);
+/*
+ * Return: whether the sanitizer's report is of a race with a request, with a byte that both
+ * accesses have.
+ */
+bool uaio_tsan_get_race(void *report, uintptr_t *ret_at);
 
 /*
  * Of whichever is here: the program must not touch the memory that a request in flight

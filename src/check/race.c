@@ -89,31 +89,30 @@ static bool has_fiber(const void *arg, const struct uaio_check_part *part)
 	return uaio_check_record_of(part)->fiber;
 }
 
-/* Return: the last one that overlaps the memory; or NULL. */
-static const struct past *find_past_locked(uintptr_t at, size_t bytes)
+/* Return: the last one that has the byte; or NULL. */
+static const struct past *find_past_locked(uintptr_t at)
 {
 	for (uint32_t i = 1; i <= PASTS && i <= pasts.nr; i++) {
 		const struct past *past = &pasts.all[(pasts.nr - i) % PASTS];
 
-		if (past->part.at < at + bytes &&
-		    at < past->part.at + past->part.bytes)
+		if (at - past->part.at < past->part.bytes)
 			return past;
 	}
 	return NULL;
 }
 
-/* Return: whether ret is to be reported: a request has the memory, or had it. */
-static bool find(uintptr_t at, size_t bytes, struct uaio_check_report *ret)
+/* Return: whether ret is to be reported: a request has the byte, or had it. */
+static bool find(uintptr_t at, struct uaio_check_report *ret)
 {
 	const struct uaio_check_part *part;
 	const struct past *past = NULL;
 
 	uaio_check_lock();
-	part = uaio_check_index_find(at, bytes, has_fiber, NULL);
+	part = uaio_check_index_find(at, 1, has_fiber, NULL);
 	if (part)
 		*ret = uaio_check_report_of_locked(uaio_check_record_of(part),
 						   part, UAIO_CHECK_KIND_RACE);
-	else if ((past = find_past_locked(at, bytes)))
+	else if ((past = find_past_locked(at)))
 		*ret = uaio_check_report_of_locked(&past->record, &past->part,
 						   UAIO_CHECK_KIND_RACE);
 	uaio_check_unlock();
@@ -125,9 +124,8 @@ void uaio_check_raced(void *sanitizers)
 {
 	struct uaio_check_report report;
 	uintptr_t at;
-	size_t bytes;
 
-	if (!uaio_tsan_get_access(sanitizers, 0, &at, &bytes))
+	if (!uaio_tsan_get_race(sanitizers, &at))
 		return;
 	if (making) {
 		report = *making;
@@ -137,7 +135,7 @@ void uaio_check_raced(void *sanitizers)
 	}
 	if (!uaio_engine_is_up() || !uaio_enter())
 		return;
-	if (find(at, bytes, &report))
+	if (find(at, &report))
 		uaio_check_report(&report);
 	uaio_leave();
 }

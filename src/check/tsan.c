@@ -34,6 +34,7 @@
 
 #include <dlfcn.h>
 #include <signal.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/lock.h"
@@ -42,6 +43,8 @@
 #include "check/checkint.h"
 
 enum { FIBERS = 64, NO_SYNC = 1 };
+
+static const char REQUEST[] = "uaio: a request in flight";
 
 /* What an instrumented library does on a fiber would be the request's. */
 #ifdef __SANITIZE_THREAD__
@@ -74,9 +77,17 @@ static struct {
 	void (*write)(void *at, unsigned long bytes, void *pc);
 	void (*call)(void *pc);
 	void (*leave)(void);
-	int (*get_access)(void *report, unsigned long i, int *tid, void **at,
+	int (*get_report)(void *report, const char **kind, int *nr_reports,
+			  int *nr_stacks, int *nr_accesses, int *nr_locations,
+			  int *nr_mutexes, int *nr_threads, int *nr_thread_ids,
+			  void **sleep_trace, unsigned long trace_len);
+	int (*get_access)(void *report, unsigned long i, int *thread, void **at,
 			  int *bytes, int *is_written, int *is_atomic,
 			  void **trace, unsigned long trace_len);
+	/* os_id: a word of 4 or 8 bytes, by the version of the sanitizer */
+	int (*get_thread)(void *report, unsigned long i, int *thread,
+			  uint64_t *os_id, int *is_running, const char **name,
+			  int *parent, void **trace, unsigned long trace_len);
 } tsan;
 
 static struct {
@@ -105,9 +116,11 @@ void uaio_tsan_load(void)
 		       look_up(&tsan.read, "__tsan_read_range_pc") &&
 		       look_up(&tsan.write, "__tsan_write_range_pc") &&
 		       look_up(&tsan.call, "__tsan_func_entry") &&
-		       look_up(&tsan.leave, "__tsan_func_exit");
+		       look_up(&tsan.leave, "__tsan_func_exit") &&
+		       look_up(&tsan.get_report, "__tsan_get_report_data") &&
+		       look_up(&tsan.get_access, "__tsan_get_report_mop") &&
+		       look_up(&tsan.get_thread, "__tsan_get_report_thread");
 
-	(void)look_up(&tsan.get_access, "__tsan_get_report_mop");
 	if (has_all && !IS_INSTRUMENTED)
 		(void)look_up(&tsan.acquire, "__tsan_acquire");
 }
@@ -238,7 +251,7 @@ uint32_t uaio_tsan_begin(const struct uaio_sqe *sqe, uint32_t number)
 
 	if (!uaio_check_stack_get(number, &stack) || !stack.nr)
 		stack = (struct uaio_check_stack){ .pcs = { 0 } };
-	enter(fiber, "uaio: a request in flight", 0);
+	enter(fiber, REQUEST, 0);
 	access_at(sqe, &stack);
 	leave(fiber, NO_SYNC);
 	return (uint32_t)(fiber - fibers.all) + 1;
@@ -303,17 +316,49 @@ void uaio_check_mapped(void)
 		tsan.acquire(&mappings);
 }
 
-bool uaio_tsan_get_access(void *report, unsigned i, uintptr_t *ret_at,
-			  size_t *ret_bytes)
+/* Return: whether the thread of this number in the report is a fiber of a request. */
+static bool is_request(void *report, int nr_threads, int wanted)
 {
-	int thread, bytes = 0, is_written, is_atomic;
-	void *at = NULL, *trace[1];
+	for (int i = 0; i < nr_threads; i++) {
+		int thread = -1, is_running, parent;
+		const char *name = NULL;
+		uint64_t os_id;
+		void *trace[1];
 
-	if (!tsan.get_access ||
-	    !tsan.get_access(report, i, &thread, &at, &bytes, &is_written,
-			     &is_atomic, trace, 1))
+		if (tsan.get_thread(report, (unsigned long)i, &thread, &os_id,
+				    &is_running, &name, &parent, trace, 1) &&
+		    thread == wanted)
+			return name && !strcmp(name, REQUEST);
+	}
+	return false;
+}
+
+bool uaio_tsan_get_race(void *report, uintptr_t *ret_at)
+{
+	int unused, nr_accesses = 0, nr_threads = 0;
+	bool is_of_request = false;
+	const char *kind;
+	void *trace[1];
+
+	/* The sanitizer ends a process that asks for an access that is not there. */
+	if (!tsan.acquire ||
+	    !tsan.get_report(report, &kind, &unused, &unused, &nr_accesses,
+			     &unused, &unused, &nr_threads, &unused, trace,
+			     1) ||
+	    nr_accesses < 2)
 		return false;
-	*ret_at = (uintptr_t)at;
-	*ret_bytes = (size_t)bytes;
-	return true;
+	*ret_at = 0;
+	for (unsigned i = 0; i < 2; i++) {
+		void *at = NULL;
+		int thread;
+
+		if (!tsan.get_access(report, i, &thread, &at, &unused, &unused,
+				     &unused, trace, 1))
+			return false;
+		/* The accesses overlap, so the later byte is in both. */
+		if ((uintptr_t)at > *ret_at)
+			*ret_at = (uintptr_t)at;
+		is_of_request |= is_request(report, nr_threads, thread);
+	}
+	return is_of_request;
 }

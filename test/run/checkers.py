@@ -231,6 +231,12 @@ def _(tool):
         for text in (theirs, below):
             expect(re.search(rf"races.c:{lines_of[bug, 'submission']}\b", text) is not None,
                    True, outcome.story)
+    # The sanitizer's reports that no request has a part in.
+    for bug, kind in (("unlocked", "unlock of an unlocked mutex"), ("threads", "data race")):
+        outcome = check(tool, program, bug).expect(66, err=None)
+        expect(outcome.err.count(f"WARNING: ThreadSanitizer: {kind}"), 1, outcome.story)
+        for wrong in ("ERROR: uaio check", "CHECK failed"):
+            expect(wrong in outcome.err, False, outcome.story)
     for right in ("waited", "peeked", "handed", "carried", "mapped", "linked", "message",
                   "forked", "callback", "listed", "cancelled"):
         outcome = check(tool, program, right).expect(0, err=None)

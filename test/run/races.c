@@ -16,6 +16,8 @@
  *   callback  a function is called when the request is complete
  *   listed    lio_listio() waits for requests
  *   cancelled aio_cancel() ends the request
+ *   unlocked  a mutex that is not locked is unlocked: no race
+ *   threads   two threads use the memory of a read after its completion is taken
  *
  * The comments of lines say what test/run/checkers.py looks for.
  */
@@ -341,19 +343,44 @@ static void cancelled(void)
 	buffer[5]++;
 }
 
+static void unlocked(void)
+{
+	waited();
+	(void)pthread_mutex_unlock(&lock);
+}
+
+static void *use_buffer(void *arg)
+{
+	buffer[5]++;
+	return arg;
+}
+
+static void threads(void)
+{
+	pthread_t thread;
+
+	start();
+	feed();
+	take_from(&ring, 17);
+	assert(pthread_create(&thread, NULL, use_buffer, NULL) == 0);
+	use_buffer(NULL);
+	assert(pthread_join(thread, NULL) == 0);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*run)(void);
 	} cases[] = {
-		{ "touched", touched }, { "complete", complete },
-		{ "posix", posix },     { "waited", waited },
-		{ "peeked", peeked },   { "handed", handed },
-		{ "carried", carried }, { "mapped", mapped },
-		{ "linked", linked },   { "message", message },
-		{ "forked", forked },   { "callback", callback },
-		{ "listed", listed },   { "cancelled", cancelled },
+		{ "touched", touched },   { "complete", complete },
+		{ "posix", posix },       { "waited", waited },
+		{ "peeked", peeked },     { "handed", handed },
+		{ "carried", carried },   { "mapped", mapped },
+		{ "linked", linked },     { "message", message },
+		{ "forked", forked },     { "callback", callback },
+		{ "listed", listed },     { "cancelled", cancelled },
+		{ "unlocked", unlocked }, { "threads", threads },
 	};
 
 	buffer = calloc(1, BYTES);
