@@ -125,14 +125,22 @@ void uaio_tsan_load(void)
 		(void)look_up(&tsan.acquire, "__tsan_acquire");
 }
 
+/* Free it of threads of a parent, which do not exist here. */
+static void free_fiber(struct fiber *fiber)
+{
+	/* To the sanitizer a thread that was on it is there for ever. */
+	if (fiber->lock.word)
+		fiber->context = NULL;
+	fiber->lock = (struct uaio_lock){ 0 };
+	fiber->users = 0;
+}
+
 void uaio_tsan_init(void)
 {
-	/* Threads of a parent, which may have held some, do not exist here. */
-	fibers.lock = courier.lock = (struct uaio_lock){ 0 };
-	for (unsigned i = 0; i < FIBERS; i++) {
-		fibers.all[i].lock = (struct uaio_lock){ 0 };
-		fibers.all[i].users = 0;
-	}
+	fibers.lock = (struct uaio_lock){ 0 };
+	free_fiber(&courier);
+	for (unsigned i = 0; i < FIBERS; i++)
+		free_fiber(&fibers.all[i]);
 }
 
 bool uaio_tsan_is_here(void)
@@ -179,7 +187,7 @@ static void give_back(struct fiber *fiber)
 }
 
 /* flags: NO_SYNC, or 0: what the thread has done comes before what the fiber does. */
-static void enter(struct fiber *fiber, const char *name, unsigned flags)
+static void enter(struct fiber *fiber, unsigned flags)
 {
 	const uint64_t all = UINT64_MAX;
 	uint64_t signals;
@@ -189,7 +197,9 @@ static void enter(struct fiber *fiber, const char *name, unsigned flags)
 	fiber->signals = signals;
 	if (!fiber->context) {
 		fiber->context = tsan.create(0);
-		tsan.name(fiber->context, name);
+		tsan.name(fiber->context, fiber == &courier
+						  ? "uaio: what requests carry"
+						  : REQUEST);
 	}
 	fiber->from = tsan.current();
 	tsan.switch_to(fiber->context, flags);
@@ -251,7 +261,7 @@ uint32_t uaio_tsan_begin(const struct uaio_sqe *sqe, uint32_t number)
 
 	if (!uaio_check_stack_get(number, &stack) || !stack.nr)
 		stack = (struct uaio_check_stack){ .pcs = { 0 } };
-	enter(fiber, REQUEST, 0);
+	enter(fiber, 0);
 	access_at(sqe, &stack);
 	leave(fiber, NO_SYNC);
 	return (uint32_t)(fiber - fibers.all) + 1;
@@ -260,7 +270,7 @@ uint32_t uaio_tsan_begin(const struct uaio_sqe *sqe, uint32_t number)
 /* What was released at from is acquired by who acquires to. */
 static void carry(void *from, void *to)
 {
-	enter(&courier, "uaio: what requests carry", NO_SYNC);
+	enter(&courier, NO_SYNC);
 	tsan.acquire(from);
 	tsan.release(to);
 	leave(&courier, NO_SYNC);
@@ -286,7 +296,7 @@ void uaio_tsan_end(uint32_t number, uintptr_t tail, bool reads)
 {
 	struct fiber *fiber = &fibers.all[number - 1];
 
-	enter(fiber, NULL, NO_SYNC);
+	enter(fiber, NO_SYNC);
 	tsan.release((void *)tail);
 	tsan.release(&completions);
 	leave(fiber, NO_SYNC);
@@ -299,7 +309,7 @@ void uaio_tsan_refuse(uint32_t number)
 {
 	struct fiber *fiber = &fibers.all[number - 1];
 
-	enter(fiber, NULL, NO_SYNC);
+	enter(fiber, NO_SYNC);
 	leave(fiber, 0);
 	give_back(fiber);
 }

@@ -238,7 +238,7 @@ def _(tool):
         for wrong in ("ERROR: uaio check", "CHECK failed"):
             expect(wrong in outcome.err, False, outcome.story)
     for right in ("waited", "peeked", "handed", "carried", "mapped", "linked", "message",
-                  "forked", "callback", "listed", "cancelled"):
+                  "forked", "beside", "callback", "listed", "cancelled"):
         outcome = check(tool, program, right).expect(0, err=None)
         expect(outcome.err, "", f"{right}: {outcome.story}")
 

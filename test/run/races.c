@@ -13,6 +13,7 @@
  *   linked    two requests that are linked have one buffer
  *   message   a ring gets a message of another one
  *   forked    a child of fork() starts a thread, and has requests
+ *   beside    the same, while a read of another thread of the parent completes
  *   callback  a function is called when the request is complete
  *   listed    lio_listio() waits for requests
  *   cancelled aio_cancel() ends the request
@@ -21,13 +22,16 @@
  *
  * The comments of lines say what test/run/checkers.py looks for.
  */
+#define _GNU_SOURCE
 #undef NDEBUG
 #include <aio.h>
 #include <assert.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <liburing.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -280,6 +284,81 @@ static void forked(void)
 	assert(waitpid(child, &status, 0) == child && status == 0);
 }
 
+/*
+ * uaio check calls two functions of the sanitizer's by the names below: as it makes a
+ * fiber for all requests, and as a completed read is on that fiber.
+ */
+void __tsan_set_fiber_name(void *fiber, const char *name);
+void __tsan_acquire(void *at);
+void *__tsan_get_current_fiber(void);
+
+/* atomic, both. The thread that is on the fiber next is to be held there. */
+static void *courier;
+static enum { NOT_HELD, TO_BE_HELD, HELD } hold;
+
+__attribute__((no_sanitize("thread"))) void
+__tsan_set_fiber_name(void *fiber, const char *name)
+{
+	static void (*next)(void *, const char *);
+
+	if (!next)
+		*(void **)&next = dlsym(RTLD_NEXT, "__tsan_set_fiber_name");
+	next(fiber, name);
+	if (!strcmp(name, "uaio: what requests carry"))
+		__atomic_store_n(&courier, fiber, __ATOMIC_RELEASE);
+}
+
+__attribute__((no_sanitize("thread"))) void __tsan_acquire(void *at)
+{
+	static void (*next)(void *);
+
+	if (!next)
+		*(void **)&next = dlsym(RTLD_NEXT, "__tsan_acquire");
+	next(at);
+	if (__atomic_load_n(&hold, __ATOMIC_ACQUIRE) == NOT_HELD ||
+	    __tsan_get_current_fiber() !=
+		    __atomic_load_n(&courier, __ATOMIC_ACQUIRE))
+		return;
+	__atomic_store_n(&hold, HELD, __ATOMIC_RELEASE);
+	while (__atomic_load_n(&hold, __ATOMIC_ACQUIRE) == HELD)
+		(void)sched_yield();
+}
+
+static void *read_once(void *arg)
+{
+	struct io_uring own;
+	char at[BYTES];
+
+	assert(io_uring_queue_init(4, &own, 0) == 0);
+	feed();
+	io_uring_prep_read(io_uring_get_sqe(&own), ends[0], at, BYTES, 0);
+	assert(io_uring_submit(&own) == 1);
+	take_from(&own, 17);
+	io_uring_queue_exit(&own);
+	return arg;
+}
+
+static void beside(void)
+{
+	pthread_t thread;
+	pid_t child;
+	int status;
+
+	__atomic_store_n(&hold, TO_BE_HELD, __ATOMIC_RELEASE);
+	assert(pthread_create(&thread, NULL, read_once, NULL) == 0);
+	while (__atomic_load_n(&hold, __ATOMIC_ACQUIRE) != HELD)
+		(void)sched_yield();
+	child = fork();
+	if (child == 0) {
+		__atomic_store_n(&hold, NOT_HELD, __ATOMIC_RELEASE);
+		read_once(NULL);
+		_exit(0);
+	}
+	assert(waitpid(child, &status, 0) == child && status == 0);
+	__atomic_store_n(&hold, NOT_HELD, __ATOMIC_RELEASE);
+	assert(pthread_join(thread, NULL) == 0);
+}
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t called = PTHREAD_COND_INITIALIZER;
 static int nr_called;
@@ -373,14 +452,15 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} cases[] = {
-		{ "touched", touched },   { "complete", complete },
-		{ "posix", posix },       { "waited", waited },
-		{ "peeked", peeked },     { "handed", handed },
-		{ "carried", carried },   { "mapped", mapped },
-		{ "linked", linked },     { "message", message },
-		{ "forked", forked },     { "callback", callback },
-		{ "listed", listed },     { "cancelled", cancelled },
-		{ "unlocked", unlocked }, { "threads", threads },
+		{ "touched", touched },     { "complete", complete },
+		{ "posix", posix },         { "waited", waited },
+		{ "peeked", peeked },       { "handed", handed },
+		{ "carried", carried },     { "mapped", mapped },
+		{ "linked", linked },       { "message", message },
+		{ "forked", forked },       { "beside", beside },
+		{ "callback", callback },   { "listed", listed },
+		{ "cancelled", cancelled }, { "unlocked", unlocked },
+		{ "threads", threads },
 	};
 
 	buffer = calloc(1, BYTES);
