@@ -117,11 +117,14 @@ void uaio_tsan_submit(uintptr_t tail, bool writes);
  */
 uint32_t uaio_tsan_begin(const struct uaio_sqe *sqe, uint32_t stack);
 
+/* The completion of the request that has the fiber is about to be posted. */
+void uaio_tsan_end(uint32_t fiber, uintptr_t tail);
+
 /*
- * The completion of the request that has the fiber is about to be posted. reads: the
- * kernel has written to the program's memory.
+ * The completion of a request is about to be posted, which may have read what another
+ * request has written.
  */
-void uaio_tsan_end(uint32_t fiber, uintptr_t tail, bool reads);
+void uaio_tsan_carry(uintptr_t tail);
 
 /* The request that has the fiber was refused; the calling thread has submitted it. */
 void uaio_tsan_refuse(uint32_t fiber);

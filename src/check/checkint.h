@@ -157,7 +157,7 @@ void uaio_check_race_begin(const struct uaio_sqe *sqe,
 /* The request of the record is complete, and its record is dropped next. */
 void uaio_check_race_note_locked(const struct uaio_check_record *record);
 
-/* The completion is about to be posted. record: a copy. */
+/* The completion is about to be posted; the request may have no fiber. record: a copy. */
 void uaio_check_race_end(const struct uaio_check_record *record);
 
 /*

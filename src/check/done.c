@@ -147,6 +147,6 @@ void uaio_check_complete(uint32_t number, int64_t res)
 		uaio_check_race_note_locked(record);
 	uaio_check_record_drop_locked(number);
 	uaio_check_unlock();
-	if (unlikely(past.fiber))
+	if (unlikely(uaio_tsan_is_here()))
 		uaio_check_race_end(&past);
 }

@@ -80,7 +80,10 @@ void uaio_check_race_note_locked(const struct uaio_check_record *record)
 
 void uaio_check_race_end(const struct uaio_check_record *record)
 {
-	uaio_tsan_end(record->fiber, record->tail, reads(record->op));
+	if (record->fiber)
+		uaio_tsan_end(record->fiber, record->tail);
+	if (reads(record->op))
+		uaio_tsan_carry(record->tail);
 }
 
 static bool has_fiber(const void *arg, const struct uaio_check_part *part)

@@ -292,7 +292,7 @@ void uaio_check_notified(void)
 		tsan.acquire(&completions);
 }
 
-void uaio_tsan_end(uint32_t number, uintptr_t tail, bool reads)
+void uaio_tsan_end(uint32_t number, uintptr_t tail)
 {
 	struct fiber *fiber = &fibers.all[number - 1];
 
@@ -301,8 +301,11 @@ void uaio_tsan_end(uint32_t number, uintptr_t tail, bool reads)
 	tsan.release(&completions);
 	leave(fiber, NO_SYNC);
 	give_back(fiber);
-	if (reads)
-		carry(&transfers, (void *)tail);
+}
+
+void uaio_tsan_carry(uintptr_t tail)
+{
+	carry(&transfers, (void *)tail);
 }
 
 void uaio_tsan_refuse(uint32_t number)

@@ -164,9 +164,15 @@ static void *use_carried(void *arg)
 
 	assert(io_uring_queue_init(4, &own, 0) == 0);
 	for (int i = 0; i < ROUNDS; i++) {
+		struct io_uring_sqe *sqe = io_uring_get_sqe(&own);
+
+		/* A request in a chain has no fiber. */
+		io_uring_prep_nop(sqe);
+		sqe->flags |= i % 2 ? IOSQE_IO_LINK : 0;
 		io_uring_prep_read(io_uring_get_sqe(&own), ends[0], &at,
 				   sizeof(at), 0);
-		assert(io_uring_submit(&own) == 1);
+		assert(io_uring_submit(&own) == 2);
+		take_from(&own, 0);
 		take_from(&own, sizeof(at));
 		assert(at[0] == (char)i);
 		free(at);
