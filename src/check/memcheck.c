@@ -9,7 +9,8 @@
  * library fills the memory: `uaio check` has it not report those (tool/check/valgrind.c). It
  * has an allocator of its own, so that memory that was freed is found at the completion: by
  * the byte before it, which ends with the block, the mapping or the stack frame; or by its
- * block, if it is the begin of one.
+ * block, if it is the begin of one. A request in flight that has the byte before makes it no
+ * access as well: then what is known of that request's memory decides.
  * Of each bit memcheck knows whether it is initialised (V bits), which is kept meanwhile:
  * a program may have initialised what a short read leaves as it is.
  *
@@ -126,11 +127,27 @@ static bool is_block(uintptr_t at)
 	return usable_size && usable_size((void *)at);
 }
 
+static bool is_poisoned(const void *arg, const struct uaio_check_part *part)
+{
+	(void)arg;
+	return part->is_poisoned;
+}
+
+/* The lock is held. */
 bool uaio_memcheck_has_ended(const struct uaio_check_part *part)
 {
-	return is_here && part->is_poisoned &&
-	       ((part->has_byte_before && !is_addressable(part->at - 1)) ||
-		(part->is_block && !is_block(part->at)));
+	if (!is_here || !part->is_poisoned)
+		return false;
+	do {
+		if (part->is_block)
+			return !is_block(part->at);
+		if (!part->has_byte_before || is_addressable(part->at - 1))
+			return false;
+		/* A neighbour in flight may have the byte: then the same of that. */
+		part = uaio_check_index_find(part->at - 1, 1, is_poisoned,
+					     NULL);
+	} while (part);
+	return true;
 }
 
 void uaio_memcheck_protect(struct uaio_check_part *part)

@@ -14,6 +14,9 @@
  *   free          memory of a read in flight is freed
  *   right         memory is used before and after requests, which have odd addresses and
  *                 sizes; a child of fork() uses what a request of its parent has
+ *   neighbours    buffers of one block are read into again while those beside them are in
+ *                 flight, and used
+ *   beside        the same, and the block is freed while two are in flight
  *   mapped        other memory is mapped where a request in flight has some, and used
  */
 #undef NDEBUG
@@ -228,6 +231,50 @@ static void right(void)
 	use_in_child();
 }
 
+enum { BUFFER = 1000, BUFFERS = 4 };
+
+static char *buffer(char *pool, size_t i)
+{
+	return pool + BUFFER / 2 + i * BUFFER;
+}
+
+/* Return: a block of buffers, of which the first ones are in flight, the upper one longest. */
+static char *read_downwards(struct aiocb *aiocbs, size_t nr)
+{
+	char *pool = hide(calloc(BUFFERS + 1, BUFFER));
+
+	while (nr-- > 0)
+		read_into(&aiocbs[nr], buffer(pool, nr), BUFFER);
+	return pool;
+}
+
+static void neighbours(void)
+{
+	struct aiocb aiocbs[BUFFERS];
+	char *pool = read_downwards(aiocbs, BUFFERS);
+
+	/* The oldest completes first, and the one beside it is in flight. */
+	for (size_t round = 0; round < 3; round++)
+		for (size_t i = BUFFERS; i-- > 0;) {
+			feed(&aiocbs[i], BUFFER);
+			memset(buffer(pool, i), 5, BUFFER);
+			read_into(&aiocbs[i], buffer(pool, i), BUFFER);
+		}
+	for (size_t i = BUFFERS; i-- > 0;)
+		feed(&aiocbs[i], BUFFER);
+	memset(pool, 6, (BUFFERS + 1) * BUFFER);
+	free(pool);
+}
+
+static void beside(void)
+{
+	struct aiocb aiocbs[2];
+
+	free(read_downwards(aiocbs, 2));
+	feed(&aiocbs[1], BUFFER);
+	feed(&aiocbs[0], BUFFER);
+}
+
 static void map_over(void)
 {
 	enum { BYTES = 4096 };
@@ -255,6 +302,7 @@ int main(int argc, char **argv)
 		{ "kept", kept },       { "touched", touched },
 		{ "cleared", cleared }, { "free", free_in_flight },
 		{ "right", right },     { "mapped", map_over },
+		{ "beside", beside },   { "neighbours", neighbours },
 	};
 
 	assert(argc == 2 && pipe(fds) == 0);

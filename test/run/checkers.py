@@ -113,7 +113,7 @@ def _(tool):
         for text, words in ((theirs, memcheck), (below, ours), (below, f" in {function} ")):
             expect(words in text, True, f"{words}: {outcome.story}")
     # valgrind says that it does not know all calls of the kernel.
-    for name in ("right", "kept"):
+    for name in ("right", "kept", "neighbours"):
         outcome = tool.exec(tool.uaio, "check", "--", "valgrind", "--quiet", program, name)
         expect(re.findall("^==.*", outcome.expect(0, err=None).err, re.M), [],
                outcome.story)
@@ -132,6 +132,7 @@ def _(tool):
         # Behind a short read is what was there, which was not initialised.
         "unfilled": ("depends on uninitialised value", "use_byte (asan.c:", 0),
         "free": ("bytes before a block of size 100 free'd", "freed-in-flight", 99),
+        "beside": ("1,499 bytes inside a block of size 5,000 free'd", "freed-in-flight", 99),
     }
     for name, (*words, status) in wrong.items():
         outcome = tool.exec(tool.uaio, "check", "--", "valgrind", "--quiet", program, name)
