@@ -278,7 +278,7 @@ int listio64(int mode, MEMBER list[], int nr, struct sigevent *event)
 }
 
 /*
- * libaio's: the word is the context.
+ * libaio's: the word is the context. taken.map gives io_getevents its version.
  */
 
 struct event;

@@ -246,6 +246,32 @@ def _(tool):
     outcome.expect_refusal(0, "both/libuaio-check.so is not there")
 
 
+OF_VERSIONS = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+
+int main(void)
+{
+	static const char *const versions[] = { "LIBAIO_0.1", "LIBAIO_0.4" };
+	Dl_info info;
+
+	for (int i = 0; i < 2; i++)
+		if (dladdr(dlvsym(RTLD_DEFAULT, "io_getevents", versions[i]), &info))
+			puts(info.dli_fname);
+	return 0;
+}
+"""
+
+
+@case("a program of libaio 0.1 has that library's io_getevents under uaio check, too")
+def _(tool):
+    outcome = tool.exec(tool.uaio, "check", build(tool, "versions", OF_VERSIONS, "-ldl"))
+    outcome.expect(0, out=None, err=None)
+    expect([os.path.basename(line) for line in outcome.out.split()],
+           ["libuaio.so.0", "libuaio-check.so"], outcome.story)
+
+
 @case("the directory of the reports is gone at the end, whatever is in it")
 def _(tool):
     mess = ("cd \"$UAIO_CHECK\"; mkfifo 5; ln -s /dev/zero 6; echo x >7; "
