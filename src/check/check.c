@@ -264,13 +264,6 @@ static bool find_dead_at_once_locked(const struct submission *submission,
 	return false;
 }
 
-/*
- * The report that the calling thread has the sanitizer make; else NULL. It may end the
- * process, so ours is written when it has.
- */
-static _Thread_local const struct uaio_check_report *making
-	__attribute__((tls_model("initial-exec")));
-
 /* Memory of a request that is submitted is not the program's to use, or to send. */
 static void report_bad(const struct submission *submission,
 		       const struct uaio_check_record *record)
@@ -288,6 +281,7 @@ static void report_bad(const struct submission *submission,
 		.other.op = UAIO_NR_OPS,
 		.now = record->stack,
 	};
+	struct uaio_check_making making;
 	struct uaio_check_stack stack;
 
 	if (!uaio_check_stack_get(record->stack, &stack))
@@ -298,9 +292,9 @@ static void report_bad(const struct submission *submission,
 			uaio_msan_report(bad->at, bad->bytes);
 		return;
 	}
-	making = &report;
+	uaio_check_making_begin(&making, &report);
 	uaio_asan_report(stack.pcs[0], bad->byte, bad->bytes, bad->is_written);
-	making = NULL;
+	uaio_check_making_end(&making);
 }
 
 /* Return: whether ret is to be reported: a request in flight has the byte. */
@@ -326,12 +320,13 @@ void uaio_check_reported(uintptr_t at)
 {
 	struct uaio_check_report report;
 
-	if (making) {
-		uaio_check_report(making);
+	if (!uaio_engine_is_up())
+		return;
+	if (!uaio_enter()) {
+		if (uaio_check_making_mine(&report))
+			uaio_check_report(&report);
 		return;
 	}
-	if (!uaio_engine_is_up() || !uaio_enter())
-		return;
 	if (find_touched(at, &report))
 		uaio_check_report(&report);
 	uaio_leave();

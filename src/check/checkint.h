@@ -91,6 +91,7 @@ struct uaio_check_table {
 	uint32_t nr_records, free_record;
 	uint32_t nr_parts, free_part;
 	struct list in_flight;
+	struct list making;      /* struct uaio_check_making */
 	uint32_t nr_stack_parts; /* atomic: written under the lock */
 	uint64_t nr_requests, nr_checked;
 };
@@ -336,6 +337,23 @@ struct uaio_check_report
 uaio_check_report_of_locked(const struct uaio_check_record *record,
 			    const struct uaio_check_part *part,
 			    enum uaio_check_kind kind);
+
+/*
+ * A report of a sanitizer about a request that a thread submits. The sanitizer may end the
+ * process, so ours is written when it has made its own, and calls back in that thread.
+ */
+struct uaio_check_making {
+	struct list link; /* of all threads; under the lock */
+	uintptr_t thread;
+	const struct uaio_check_report *report; /* borrows */
+};
+
+/* The calling thread has the sanitizer look, and maybe report; it has looked. */
+void uaio_check_making_begin(struct uaio_check_making *making,
+			     const struct uaio_check_report *report);
+void uaio_check_making_end(struct uaio_check_making *making);
+/* Return: whether the calling thread is between the two; then *ret is that report. */
+bool uaio_check_making_mine(struct uaio_check_report *ret);
 
 void uaio_check_reports_init(void);
 

@@ -30,13 +30,6 @@ static struct {
 	struct past all[PASTS];
 } pasts;
 
-/*
- * The report of the request that the calling thread submits just now; else NULL. The
- * sanitizer may end the process, so ours is written when it has made its own.
- */
-static _Thread_local const struct uaio_check_report *making
-	__attribute__((tls_model("initial-exec")));
-
 static bool writes(uint8_t op)
 {
 	return op == UAIO_OP_WRITE || op == UAIO_OP_WRITEV ||
@@ -59,15 +52,16 @@ void uaio_check_race_begin(const struct uaio_sqe *sqe,
 			   struct uaio_check_record *record)
 {
 	struct uaio_check_report report;
+	struct uaio_check_making making;
 
 	uaio_check_lock();
 	report = uaio_check_report_of_locked(
 		record, uaio_check_part(record->parts), UAIO_CHECK_KIND_RACE);
 	uaio_check_unlock();
 	report.now = record->stack;
-	making = &report;
+	uaio_check_making_begin(&making, &report);
 	record->fiber = uaio_tsan_begin(sqe, record->stack);
-	making = NULL;
+	uaio_check_making_end(&making);
 }
 
 void uaio_check_race_note_locked(const struct uaio_check_record *record)
@@ -130,14 +124,15 @@ void uaio_check_raced(void *sanitizers)
 
 	if (!uaio_tsan_get_race(sanitizers, &at))
 		return;
-	if (making) {
-		report = *making;
-		report.at = at;
-		uaio_check_report(&report);
+	if (!uaio_engine_is_up())
+		return;
+	if (!uaio_enter()) {
+		if (uaio_check_making_mine(&report)) {
+			report.at = at;
+			uaio_check_report(&report);
+		}
 		return;
 	}
-	if (!uaio_engine_is_up() || !uaio_enter())
-		return;
 	if (find(at, &report))
 		uaio_check_report(&report);
 	uaio_leave();

@@ -38,6 +38,7 @@ bool uaio_check_records_init(void)
 	uaio_checked.free_record = uaio_checked.free_part = 0;
 	uaio_checked.nr_requests = uaio_checked.nr_checked = 0;
 	list_init(&uaio_checked.in_flight);
+	list_init(&uaio_checked.making);
 	store_relaxed(&uaio_checked.nr_stack_parts, 0);
 	return uaio_checked.records && uaio_checked.parts;
 }
@@ -104,6 +105,41 @@ uaio_check_report_of_locked(const struct uaio_check_record *record,
 		.part = *part,
 		.other.op = UAIO_NR_OPS,
 	};
+}
+
+void uaio_check_making_begin(struct uaio_check_making *making,
+			     const struct uaio_check_report *report)
+{
+	making->thread = uaio_check_me();
+	making->report = report;
+	uaio_check_lock();
+	list_add_tail(&uaio_checked.making, &making->link);
+	uaio_check_unlock();
+}
+
+void uaio_check_making_end(struct uaio_check_making *making)
+{
+	uaio_check_lock();
+	list_remove(&making->link);
+	uaio_check_unlock();
+}
+
+bool uaio_check_making_mine(struct uaio_check_report *ret)
+{
+	bool is_mine = false;
+
+	uaio_check_lock();
+	list_for_each (pos, &uaio_checked.making) {
+		const struct uaio_check_making *making =
+			container_of(pos, struct uaio_check_making, link);
+
+		if (making->thread == uaio_check_me()) {
+			*ret = *making->report;
+			is_mine = true;
+		}
+	}
+	uaio_check_unlock();
+	return is_mine;
 }
 
 void uaio_check_forget(void)

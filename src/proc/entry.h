@@ -25,6 +25,13 @@
 
 struct robust_list_head;
 
+/* What a thread knows while it runs requests whose files may be ready (ready/run.c). */
+struct uaio_entry_run {
+	/* The request that it tries and posts a result of (req/waits.h, I4); or NULL. */
+	const void *posted;
+	uintptr_t writable; /* a page, of uring/kbuf.c; or 0 */
+};
+
 /*
  * Static TLS: reading it must never allocate. There is little of it for a library
  * that is loaded by dlopen(), so all is in this one struct, and it is small.
@@ -40,8 +47,7 @@ struct uaio_entry {
 	uint32_t identity;   /* identity.c's: whose requests the thread makes */
 	uint32_t domain;     /* identity.c's: what of that cannot be compared */
 	uintptr_t asleep_at; /* is_asleep: the address of the waiting frame */
-	/* ready/run.c's: the request that it tries and posts a result of; or NULL */
-	const void *posted;
+	struct uaio_entry_run *run; /* borrows: its run; or NULL */
 	/* Whether entering and leaving take more than a store. */
 	union {
 		struct {
@@ -54,6 +60,12 @@ struct uaio_entry {
 	};
 	uint32_t
 		is_sure; /* identity.c's: its number was compared, or inherited */
+	/* process.c's: of a fork() that it is in */
+	struct {
+		uint16_t depth; /* a handler may fork while its thread does */
+		bool is_quiesced;
+		bool is_other; /* the table that is copied is not the library's */
+	} forking;
 };
 
 extern _Thread_local struct uaio_entry uaio_entry

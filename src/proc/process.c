@@ -154,17 +154,8 @@ void uaio_engine_unlock_state(void)
  * While fork() copies the descriptor table, the library's own descriptors are
  * quiesced, so that the child can close them all. A signal handler that
  * interrupts the library and forks may come just when one is being opened; the
- * child then keeps that one until it executes another program.
- */
-static _Thread_local struct {
-	uint16_t depth; /* a handler may fork while its thread does */
-	bool is_quiesced;
-	bool is_other; /* the table that is copied is not the library's */
-} forking __attribute__((tls_model("initial-exec")));
-
-/*
- * While they are quiesced: the signal mask that the thread which forks had
- * before.
+ * child then keeps that one until it executes another program. Meanwhile this is the
+ * signal mask that the thread which forks had before.
  */
 static uint64_t forking_mask;
 
@@ -177,10 +168,11 @@ static void before_fork(void)
 
 	/* relaxed: the child has it; others learn of it by what the child does */
 	add_relaxed(&uaio_process_nr_forks, 1);
-	if (forking.depth++)
+	if (uaio_entry.forking.depth++)
 		return;
-	forking.is_quiesced = false;
-	forking.is_other = uaio_engine_is_ours() && uaio_table_is_other();
+	uaio_entry.forking.is_quiesced = false;
+	uaio_entry.forking.is_other =
+		uaio_engine_is_ours() && uaio_table_is_other();
 	if (!uaio_engine_is_ours())
 		return;
 	/*
@@ -189,8 +181,8 @@ static void before_fork(void)
 	 * the mask may be that of a deferred handler (handlers.h).
 	 */
 	(void)sys_sigmask(SIG_BLOCK, &all, &mask);
-	forking.is_quiesced = uaio_enter();
-	if (!forking.is_quiesced) {
+	uaio_entry.forking.is_quiesced = uaio_enter();
+	if (!uaio_entry.forking.is_quiesced) {
 		(void)sys_sigmask(SIG_SETMASK, &mask, NULL);
 		return;
 	}
@@ -203,7 +195,7 @@ static void after_fork(void)
 {
 	uint64_t mask;
 
-	if (--forking.depth || !forking.is_quiesced)
+	if (--uaio_entry.forking.depth || !uaio_entry.forking.is_quiesced)
 		return;
 	/* What was made since it was counted the child has, too. relaxed: as above */
 	add_relaxed(&uaio_process_nr_forks, 1);
@@ -219,7 +211,7 @@ static void after_fork(void)
  */
 static void forget_in_child(void)
 {
-	bool is_other = forking.is_other;
+	bool is_other = uaio_entry.forking.is_other;
 
 	uaio_handlers_forget();
 	uaio_identities_forget();

@@ -217,10 +217,6 @@ void uaio_ready_announce(struct uaio_group *group);
  */
 bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by);
 
-/* The number of the calling thread's current run of requests; 0: it is in none. */
-extern _Thread_local uint32_t uaio_ready_run_nr
-	__attribute__((tls_model("initial-exec"), visibility("hidden")));
-
 /*
  * The same, after taking the events that the epoll has; does not wait.
  * Return: as above; also true if the epoll may have more events.

@@ -30,9 +30,6 @@ enum {
 	FRESH_TRIES = 16,
 };
 
-_Thread_local uint32_t uaio_ready_run_nr
-	__attribute__((tls_model("initial-exec"), visibility("hidden")));
-
 /*
  * Note what came of a try: whether the next one pays (wait queue: retry_pays,
  * nr_misses).
@@ -176,16 +173,16 @@ static __attribute__((noinline)) enum uaio_next
 post_unlocked(struct run *run, struct uaio_req *req, int64_t res)
 {
 	bool is_poll = uaio_waitq_id_of(req) == UAIO_WAITQ_POLL, is_posted;
-	const void *outer = uaio_entry.posted;
+	const void *outer = uaio_entry.run->posted;
 
 	if (is_poll ? res <= 0 || !run->by_edges || may_be_nested(req)
 		    : !uaio_sqe_has_more(&req->sqe, res))
 		return UAIO_NEXT_DONE;
 	uaio_unlock(&run->file->lock, UAIO_RANK_FILE);
-	uaio_entry.posted = req; /* waits.h, I4 */
+	uaio_entry.run->posted = req; /* waits.h, I4 */
 	uaio_done_complete(run->done);
 	is_posted = uaio_flow->post_more(req, res);
-	uaio_entry.posted = outer;
+	uaio_entry.run->posted = outer;
 	uaio_lock(&run->file->lock, UAIO_RANK_FILE);
 	run->nr_done += is_posted;
 	if (is_posted && !is_poll && req->found.rest != UAIO_REST_NONE) {
@@ -441,19 +438,6 @@ static bool complete_unlocked(struct uaio_ready *ready, struct uaio_done *done)
 	return true;
 }
 
-/* Give the run a number of its own. Return: that of the run which it is part of; or 0. */
-static uint32_t begin_run(void)
-{
-	static _Thread_local uint32_t nr_runs
-		__attribute__((tls_model("initial-exec")));
-	uint32_t outer = uaio_ready_run_nr;
-
-	if (unlikely(!++nr_runs))
-		nr_runs = 1;
-	uaio_ready_run_nr = nr_runs;
-	return outer;
-}
-
 bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
 {
 	struct uaio_ready *ready = &group->ready;
@@ -464,7 +448,9 @@ bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
 	/* The fallback thread arms instead, which tells it what is ready. */
 	unsigned nr_fresh = by == UAIO_RUN_BY_FALLBACK ? 0 : FRESH_TRIES;
 	struct uaio_file *file;
-	uint32_t waitqs, outer_run;
+	struct uaio_entry_run *outer = uaio_entry.run;
+	struct uaio_entry_run own = { .posted = outer ? outer->posted : NULL };
+	uint32_t waitqs;
 	bool is_left, is_unarmed;
 
 	/*
@@ -482,7 +468,7 @@ bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
 		return false;
 	}
 	done.nr = 0;
-	outer_run = begin_run();
+	uaio_entry.run = &own;
 	do {
 		while (run.budget &&
 		       (file = uaio_watch_pop_locked(ready, nr_fresh, &waitqs,
@@ -494,7 +480,7 @@ bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
 			uaio_lock(&ready->lock, UAIO_RANK_READY);
 		}
 	} while (complete_unlocked(ready, &done));
-	uaio_ready_run_nr = outer_run;
+	uaio_entry.run = outer;
 	/* [step: DRAIN_END] I5 */
 	is_left = !list_is_empty(&ready->kicked);
 	is_unarmed = !list_is_empty(&ready->unarmed);

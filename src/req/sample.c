@@ -6,9 +6,12 @@
 #include "req/stats.h"
 
 static_assert((UAIO_SAMPLE_EVERY & (UAIO_SAMPLE_EVERY - 1)) == 0 &&
+		      UAIO_SAMPLE_EVERY <= 16 &&
 		      UAIO_SAMPLE_FIRST % UAIO_SAMPLE_EVERY == 0 &&
-		      UAIO_SAMPLE_FIRST <= UINT16_MAX,
+		      UAIO_SAMPLE_FIRST / UAIO_SAMPLE_EVERY <= UINT8_MAX,
 	      "runs are cut by a mask, and the first ones are whole");
+
+enum { FIRST_RUNS = UAIO_SAMPLE_FIRST / UAIO_SAMPLE_EVERY };
 
 _Thread_local struct uaio_sampler uaio_sampler
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
@@ -26,7 +29,7 @@ static bool is_asked(void)
 static bool times_all(const struct uaio_live_block *block)
 {
 	return uaio_config.has_report || uaio_stats_is_traced(block) ||
-	       uaio_sampler.nr_first < UAIO_SAMPLE_FIRST || is_asked();
+	       uaio_sampler.nr_first < FIRST_RUNS || is_asked();
 }
 
 /* A linear congruential generator, whose upper bits are used. */
@@ -42,7 +45,7 @@ static void time_this(struct uaio_live_block *block, uint32_t nr_after)
 {
 	uaio_sampler.is_due = false;
 	uaio_sampler.weight = UAIO_SAMPLE_EVERY;
-	uaio_sampler.nr_left = nr_after;
+	uaio_sampler.nr_left = (uint8_t)nr_after;
 	uaio_stats_add(block, &block->nr_sampled, 1);
 }
 
@@ -56,8 +59,8 @@ void uaio_sample_draw(struct uaio_live_block *block)
 		sampler->is_due = false;
 		sampler->weight = sampler->next = 1;
 		sampler->nr_left = UAIO_SAMPLE_EVERY - 1;
-		if (sampler->nr_first < UAIO_SAMPLE_FIRST)
-			sampler->nr_first += UAIO_SAMPLE_EVERY;
+		if (sampler->nr_first < FIRST_RUNS)
+			sampler->nr_first++;
 		return;
 	}
 	sampler->next = 0;
@@ -71,7 +74,8 @@ void uaio_sample_draw(struct uaio_live_block *block)
 		return;
 	}
 	sampler->is_due = true;
-	sampler->nr_after = (uint8_t)(UAIO_SAMPLE_EVERY - 1 - nr_before);
+	sampler->nr_after =
+		(UAIO_SAMPLE_EVERY - 1 - nr_before) & (UAIO_SAMPLE_EVERY - 1);
 	sampler->weight = 0;
-	sampler->nr_left = nr_before - 1;
+	sampler->nr_left = (uint8_t)(nr_before - 1);
 }

@@ -37,15 +37,16 @@ enum {
 	UAIO_SAMPLE_FIRST = 1024,
 };
 
+/* It is small, as all thread-local storage of the library (entry.h). */
 struct uaio_sampler {
-	uint32_t weight;  /* of the current submission */
-	uint32_t nr_left; /* submissions before uaio_sample_draw() is called */
-	uint8_t next;     /* their weight: 0 or 1 */
-	bool is_due;      /* after those, the one of its run that is timed */
-	uint8_t nr_after; /* if is_due: submissions of the run after that one */
-	uint16_t
-		nr_first; /* of the thread's first submissions, that were timed */
-	uint32_t random; /* state of the generator */
+	uint32_t random;  /* state of the generator */
+	uint8_t weight;   /* of the current submission */
+	uint8_t nr_left;  /* submissions before uaio_sample_draw() is called */
+	uint8_t next : 1; /* their weight */
+	bool is_due : 1;  /* after those, the one of its run that is timed */
+	/* If is_due: submissions of the run after that one. */
+	uint8_t nr_after : 4;
+	uint8_t nr_first; /* runs of the thread's first submissions that were timed */
 };
 
 extern _Thread_local struct uaio_sampler uaio_sampler

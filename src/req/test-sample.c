@@ -24,7 +24,8 @@ static void begin_late(struct uaio_live_block *block)
 {
 	memset(block, 0, sizeof(*block));
 	block->owner = 1;
-	uaio_sampler = (struct uaio_sampler){ .nr_first = FIRST };
+	uaio_sampler =
+		(struct uaio_sampler){ .nr_first = FIRST / UAIO_SAMPLE_EVERY };
 }
 
 /* Return: the sum of the weights of so many submissions. */
@@ -175,7 +176,8 @@ static void sampled_times_stand_for_all_requests(void **state)
 	handle = unit_context(NR_OF_CALL);
 	block = uaio_stats_mine();
 	assert_non_null(block);
-	uaio_sampler = (struct uaio_sampler){ .nr_first = FIRST };
+	uaio_sampler =
+		(struct uaio_sampler){ .nr_first = FIRST / UAIO_SAMPLE_EVERY };
 	uaio_stats_sum(&before);
 	for (unsigned i = 0; i < NR_CALLS; i++)
 		submit_no_ops(handle);

@@ -59,7 +59,7 @@ enum uaio_cancel uaio_try_mark_locked(struct uaio_req *req,
 				      struct uaio_canceller *canceller)
 {
 	req->canceller = &nobody;
-	if (uaio_entry.posted != req)
+	if (uaio_entry.run->posted != req)
 		return UAIO_CANCEL_MARKED;
 	/* This thread ends it as cancelled, once it has posted. */
 	add_relaxed(&canceller->nr_cancelled, 1);

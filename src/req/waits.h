@@ -173,7 +173,7 @@ uaio_try_cancel_locked(struct uaio_req *req, enum uaio_req_state state,
 	}
 	if (now != (state | UAIO_REQ_TRIED) || req->canceller)
 		return UAIO_CANCEL_NONE;
-	if (unlikely(uaio_entry.posted))
+	if (unlikely(uaio_entry.run && uaio_entry.run->posted))
 		return uaio_try_mark_locked(req, canceller);
 	req->canceller = canceller;
 	/* relaxed: only a thread that finds it, under the lock, counts down */

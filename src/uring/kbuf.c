@@ -11,10 +11,10 @@
 #include "base/sys.h"
 #include "base/uaddr.h"
 #include "options/config.h"
+#include "proc/entry.h"
 #include "file/file.h"
 #include "op/sock.h"
 #include "check/check.h"
-#include "ready/ready.h"
 #include "uring/calls.h"
 #include "uring/note.h"
 #include "uring/ring.h"
@@ -238,25 +238,21 @@ bool uaio_uring_array_look(struct uaio_uring_group *group, unsigned after,
 
 /*
  * Return: whether an entry of the array may be written. The kernel is asked once for each
- * page and run of requests (ready.h), as a client that unmaps the array meanwhile races
+ * page of a run of requests (entry.h), as a client that unmaps the array meanwhile races
  * with the write anyhow.
  */
 static bool may_write_entry(const struct uaio_uring_group *group,
 			    const struct io_uring_buf *buf)
 {
-	static _Thread_local struct {
-		uintptr_t page;
-		uint32_t run_nr; /* in which it was asked; 0: in none */
-	} asked __attribute__((tls_model("initial-exec")));
+	struct uaio_entry_run *run = uaio_entry.run;
 	uintptr_t page = (uintptr_t)buf & ~(uintptr_t)4095;
 
-	if (group->own_bytes || (asked.run_nr && asked.page == page &&
-				 asked.run_nr == uaio_ready_run_nr))
+	if (group->own_bytes || (run && run->writable == page))
 		return true;
 	if (!uaio_can_write((uintptr_t)buf, sizeof(*buf)))
 		return false;
-	asked.page = page;
-	asked.run_nr = uaio_ready_run_nr;
+	if (run)
+		run->writable = page;
 	return true;
 }
 
