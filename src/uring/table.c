@@ -361,9 +361,13 @@ void uaio_uring_tab_closing(uint32_t fd)
 	struct uaio_uring *ring = look(fd);
 	int witness;
 
-	/* relaxed: it is worth nothing if the ring has other descriptors */
+	/*
+	 * relaxed, both: it is worth nothing if the ring has other descriptors. The number
+	 * may be another file's, if the ring was closed unseen: that is not opened.
+	 */
 	if (!ring || !uaio_engine_is_of_process() ||
 	    !uaio_uring_is_here(ring) || load_relaxed(&ring->nr_holds) != 1 ||
+	    !is_file(fd, load_relaxed(&ring->dev), load_relaxed(&ring->ino)) ||
 	    !uaio_uring_use(ring))
 		return;
 	witness = ring->mem.is_locked

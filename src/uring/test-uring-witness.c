@@ -2,6 +2,8 @@
 /* The last descriptor of a ring is known to be the last, or the others are looked for. */
 #undef NDEBUG
 #include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -247,6 +249,34 @@ static void descriptors_are_looked_at_without_proc_or_locks(void **state)
 	end_without_witness(refuse_lock);
 }
 
+/* The ring was closed unseen. Its number is a FIFO's, whose opening would wait. */
+static void another_file_with_its_number_is_not_opened(void **state)
+{
+	char path[64];
+	struct uring client;
+	int fd, next;
+
+	(void)state;
+	(void)snprintf(path, sizeof(path), "/tmp/uaio-witness-%d", getpid());
+	(void)unlink(path);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	client_open(&client, 4, plain);
+	(void)sys_close(client.fd);
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	assert_int_equal(fd, client.fd);
+	next = dup(fd);
+	unit_close(next);
+	uaio_uring_closing(fd);
+	unit_close(fd);
+	/* Nothing was left open below. */
+	assert_int_equal(open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC), fd);
+	assert_int_equal(dup(fd), next);
+	unit_close(next);
+	unit_close(fd);
+	(void)unlink(path);
+	uring_unmap(&client);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -255,6 +285,7 @@ int main(void)
 		UNIT_TEST(a_duplicate_is_looked_for),
 		UNIT_TEST(a_mapping_does_not_keep_a_ring),
 		UNIT_TEST(a_childs_descriptor_does_not_keep_a_ring),
+		UNIT_TEST(another_file_with_its_number_is_not_opened),
 		UNIT_TEST(a_witness_goes_with_its_call),
 		UNIT_TEST(a_late_witness_goes_with_its_ring),
 		UNIT_TEST(descriptors_are_looked_at_without_proc_or_locks),

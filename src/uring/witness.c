@@ -60,7 +60,8 @@ int uaio_uring_witness_lock(struct uaio_uring_mem *mem, int fd)
 
 int uaio_uring_witness_open(int fd, uint64_t dev, uint64_t ino)
 {
-	return open_again(fd, O_RDONLY, dev, ino);
+	/* If another thread has put another file there, that does not wait either. */
+	return open_again(fd, O_RDONLY | O_NONBLOCK | O_NOCTTY, dev, ino);
 }
 
 bool uaio_uring_witness_close(int witness)
