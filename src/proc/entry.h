@@ -29,7 +29,6 @@ struct robust_list_head;
 struct uaio_entry_run {
 	/* The request that it tries and posts a result of (req/waits.h, I4); or NULL. */
 	const void *posted;
-	uintptr_t writable; /* a page, of uring/kbuf.c; or 0 */
 };
 
 /*

@@ -401,44 +401,6 @@ static void a_ring_ends_with_its_groups_and_what_waits_for_them(void **state)
 	client = outer;
 }
 
-enum { NR_READS = 8, FUTEX_WAKE_OP_PRIVATE = 5 | 128 };
-
-static uint32_t nr_asked; /* atomic: whether the array may be written */
-
-static bool count_asked(long nr, const long args[6], long *ret_res)
-{
-	(void)ret_res;
-	if (nr == SYS_futex && args[1] == FUTEX_WAKE_OP_PRIVATE &&
-	    (uintptr_t)args[4] - (uintptr_t)array < ARRAY_BYTES)
-		add_relaxed(&nr_asked, 1);
-	return false;
-}
-
-/* Reads that are executed together: their thread asks once, and the next time again. */
-static void an_array_is_asked_about_once_for_many_reads(void **state)
-{
-	(void)state;
-	begin(2, IOU_PBUF_RING_INC);
-	unit_hook(count_asked);
-	for (unsigned round = 0; round < 4; round++) {
-		uint32_t before;
-
-		for (unsigned i = 0; i < NR_READS; i++)
-			put_read(ends[0], 1, i);
-		submit(&client, 0);
-		before = load_relaxed(&nr_asked);
-		assert_int_equal(write(ends[1], "abcdefgh", NR_READS),
-				 NR_READS);
-		for (unsigned i = 0; i < NR_READS; i++)
-			assert_int_equal(get(&client).res, 1);
-		assert_int_equal(load_relaxed(&nr_asked) - before, 1);
-	}
-	unit_hook(NULL);
-	assert_memory_equal(memory[0], "abcdefghabcdefgh", BYTES);
-	assert_memory_equal(memory[1], "abcdefghabcdefgh", BYTES);
-	end();
-}
-
 static void a_buffer_is_used_little_by_little(void **state)
 {
 	(void)state;
@@ -617,7 +579,6 @@ int main(void)
 		RING_TEST(a_buffer_with_too_little_left_is_used_up),
 		RING_TEST(an_array_is_in_the_rings_own_memory),
 		RING_TEST(a_ring_ends_with_its_groups_and_what_waits_for_them),
-		RING_TEST(an_array_is_asked_about_once_for_many_reads),
 		RING_TEST(a_buffer_is_used_little_by_little),
 		RING_TEST(a_read_has_a_buffer_for_each_shot),
 		RING_TEST(a_child_has_none_of_its_parents_buffers),
