@@ -98,6 +98,9 @@ void uaio_check_returned(uintptr_t aiocb);
 /* The queue of a request in flight is closed by its client. */
 void uaio_check_say_closed(uint32_t record);
 
+/* Return: whether the kernel writes memory of the request in flight of the record, not 0. */
+bool uaio_check_is_written(uint32_t record);
+
 /* Called in a child of fork(), where no request is in flight. */
 void uaio_check_forget(void);
 

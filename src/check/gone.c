@@ -122,6 +122,18 @@ bool uaio_check_memory_ends(enum uaio_check_end end, uintptr_t at, size_t bytes)
 	}
 }
 
+bool uaio_check_is_written(uint32_t number)
+{
+	const struct uaio_check_record *record = uaio_check_record(number);
+	bool is_written;
+
+	uaio_check_lock();
+	is_written = record->is_in_use && record->parts &&
+		     uaio_check_part(record->parts)->is_written;
+	uaio_check_unlock();
+	return is_written;
+}
+
 void uaio_check_say_closed(uint32_t number)
 {
 	struct uaio_check_record *record = uaio_check_record(number);

@@ -106,7 +106,7 @@ bool uaio_uring_hold_slowly(struct uaio_uring *ring)
 
 static void bury(void);
 
-/* Return: the record of a request that is not executed yet; or 0. */
+/* Return: the record of a request that is yet to write memory; or 0. */
 static uint32_t record_in_flight(struct uaio_group *group)
 {
 	uint32_t record = 0;
@@ -116,7 +116,8 @@ static uint32_t record_in_flight(struct uaio_group *group)
 		const struct uaio_req *req =
 			container_of(pos, struct uaio_req, in_group);
 
-		if (req->fault && !req->late.held && req->late.record)
+		if (req->fault && !req->late.held && req->late.record &&
+		    uaio_check_is_written(req->late.record))
 			record = req->late.record;
 	}
 	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
