@@ -20,6 +20,7 @@
  *   I4  A worker that executes a multishot request cannot be waited for, and the
  *       request would go on after that. It is marked, and ends instead. So is one
  *       that is about to sleep (asleep.h, I2).
+ *       So is one of any kind that is about to be parked, or to begin late.
  *   I5  A worker that waits for the ends of a splice is told to end that, and is
  *       not waited for either. The request has its copy of the arguments until it
  *       is taken from it under the group's lock (uaio_copy_drop()).
@@ -103,6 +104,23 @@ static void end_call_locked(struct uaio_req *req)
 		uaio_endable_end(copy->endable);
 }
 
+/*
+ * A canceller finds the request before it is parked, or its deferred start: it ends instead
+ * of being parked. Return: as of the row, if it has just been parked.
+ */
+static enum uaio_cancel keep_from_parking_locked(struct uaio_req *req,
+						 struct haul *haul)
+{
+	const struct uaio_wait_ops *ops;
+
+	/* [MB:unwanted] seq_cst: set, then looked. Pairs with uaio_ready_park(). */
+	store_seq_cst(&req->is_unwanted, true);
+	ops = uaio_waits[load_seq_cst(&req->state) & ~(uint32_t)UAIO_REQ_TRIED];
+	return ops ? ops->cancel(req, &haul->canceller,
+				 &haul->cancelled.startable)
+		   : UAIO_CANCEL_NONE;
+}
+
 /* The lock of its group is held. */
 static enum uaio_cancel take_locked(struct uaio_req *req, struct haul *haul)
 {
@@ -114,7 +132,12 @@ static enum uaio_cancel take_locked(struct uaio_req *req, struct haul *haul)
 				  &haul->cancelled.startable);
 	if (unlikely(req->sqe.is_multishot || uaio_optab[req->sqe.op].sleeps) &&
 	    ret == UAIO_CANCEL_NONE)
-		req->is_unwanted = true;
+		/* relaxed: read under the lock */
+		store_relaxed(&req->is_unwanted, true);
+	if (ret == UAIO_CANCEL_NONE &&
+	    (uaio_req_state(req) == UAIO_REQ_PREPPED ||
+	     req->late.held == UAIO_REQ_DEFERRED))
+		ret = keep_from_parking_locked(req, haul);
 	if (unlikely(uaio_optab[req->sqe.op].has_ends) &&
 	    ret == UAIO_CANCEL_NONE)
 		end_call_locked(req);
@@ -163,7 +186,9 @@ static void take_all_locked(struct uaio_group *group, const struct aim *aim,
 static void collect(struct uaio_group *group, const struct aim *aim,
 		    struct haul *haul)
 {
-	haul->canceller = (struct uaio_canceller){ 0 };
+	haul->canceller = (struct uaio_canceller){
+		.marks_none = aim->doors && aim->doors->marks_none,
+	};
 	haul->nr_cancelled = haul->nr_asked = haul->nr_others = 0;
 	haul->later = aim->doors ? aim->doors->ret_later : NULL;
 	uaio_cancelled_init(&haul->cancelled);

@@ -61,6 +61,8 @@ struct uaio_cancel_aim {
 	enum uaio_index_by by;
 	uint64_t key;
 	bool is_one; /* only the oldest that can be cancelled */
+	/* What the calling thread may not wait for goes on (waits.h, I4). */
+	bool marks_none;
 	/*
 	 * Borrows; or NULL. What is cancelled is added there, and the caller completes
 	 * it soon, by uaio_cancelled_complete(). Until then it counts as executed by

@@ -385,7 +385,9 @@ void uaio_link_expire(struct uaio_req *timer)
 		splice_out_locked(timer);
 		if (what == UAIO_CANCEL_NONE) {
 			/* Memory for another look was refused: it never sleeps. */
-			req->is_unwanted |= uaio_optab[req->sqe.op].sleeps;
+			if (uaio_optab[req->sqe.op].sleeps)
+				/* relaxed: read under the lock */
+				store_relaxed(&req->is_unwanted, true);
 			res = -EALREADY;
 		}
 		/*

@@ -280,6 +280,9 @@ bool uaio_ready_park(struct uaio_req *req, enum uaio_req_state from)
 	uaio_req_move_seq_cst(req, from, UAIO_REQ_PARKED);
 	/* [step: PARK] */
 	parks = !load_seq_cst(&group->ready.is_closing);
+	/* [MB:unwanted] seq_cst: parked, then looked. Pairs with cancel.c. */
+	if (unlikely(load_seq_cst(&req->is_unwanted)))
+		parks = false;
 	if (parks) {
 		if (id == UAIO_WAITQ_POLL)
 			note_polled_locked(req, waitq);

@@ -199,6 +199,9 @@ bool uaio_timer_park(struct uaio_req *req, enum uaio_req_state from)
 	 */
 	uaio_req_move_seq_cst(req, from, UAIO_REQ_TIMED);
 	parks = !load_seq_cst(&req->group->ready.is_closing);
+	/* [MB:unwanted] seq_cst: as in uaio_ready_park(). */
+	if (unlikely(load_seq_cst(&req->is_unwanted)))
+		parks = false;
 	if (parks)
 		is_first = add_locked(ready, req);
 	else

@@ -177,7 +177,7 @@ struct uaio_req {
 	uint32_t state;        /* atomic: enum uaio_req_state, see above */
 	uint8_t order;         /* enum uaio_order; immutable, but see order.c */
 	uint8_t native;        /* enum uaio_req_native */
-	/* under the group's lock: a canceller has found it RUNNING, a multishot one */
+	/* atomic, set under the group's lock: a canceller could not take it (cancel.c I4) */
 	bool is_unwanted;
 	struct uaio_found found; /* by the calls made for it */
 	int64_t done_bytes; /* done by earlier calls, of a stream request */

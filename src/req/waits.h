@@ -44,7 +44,7 @@ enum uaio_cancel {
 	UAIO_CANCEL_NONE, /* it does not wait, or another canceller has asked */
 	UAIO_CANCEL_TAKEN, /* it is RUNNING now, and the canceller owns it */
 	UAIO_CANCEL_ASKED, /* it is being tried: the canceller will be told */
-	/* It is being tried, and waits on no more. The canceller is not told (I4). */
+	/* It is being tried, and the canceller is not told what becomes of it (I4). */
 	UAIO_CANCEL_MARKED,
 };
 
@@ -52,6 +52,7 @@ enum uaio_cancel {
 struct uaio_canceller {
 	uint32_t nr_awaited;   /* atomic: requests it has yet to be told of */
 	uint32_t nr_cancelled; /* atomic: of those it was told of, cancelled */
+	bool marks_none;       /* it leaves no mark of nobody (I4) */
 };
 
 /* Called under the lock of the state that the request is in. */

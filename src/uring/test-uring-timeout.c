@@ -156,6 +156,41 @@ static void a_completion_starts_what_cancels_its_request(void **state)
 	unit_close(ends[1]);
 }
 
+/* An update that the poll's own completion starts comes too late: the poll goes on. */
+static void a_completion_starts_what_updates_its_request(void **state)
+{
+	struct io_uring_sqe *sqe;
+	struct io_uring_cqe cqe;
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+	sqe = put(&client, IORING_OP_POLL_ADD, ends[0], 1);
+	sqe->poll32_events = POLLIN;
+	sqe->len = IORING_POLL_ADD_MULTI;
+	put_timeout(&late, 1, 0, 2)->flags = IOSQE_IO_LINK;
+	sqe = put(&client, IORING_OP_POLL_REMOVE, -1, 3);
+	sqe->addr = 1;
+	sqe->len = IORING_POLL_UPDATE_EVENTS | IORING_POLL_ADD_MULTI;
+	sqe->poll32_events = POLLIN;
+	submit(&client, 0);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(write(ends[1], "x", 1), 1);
+		cqe = get(&client);
+		assert_cqe(&cqe, 1, POLLIN, IORING_CQE_F_MORE);
+		if (i == 0) {
+			assert_got(&client, 2, 0);
+			assert_got(&client, 3, -EALREADY);
+		}
+	}
+	put(&client, IORING_OP_ASYNC_CANCEL, -1, 4)->addr = 1;
+	submit(&client, 1);
+	assert_got_both(&client, 1, -ECANCELED, 4, 0);
+	assert_none(&client);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+}
+
 /* It waits for nothing but a poll before it in its chain, and for two others. */
 static void in_a_chain_a_timeout_counts_from_its_start(void **state)
 {
@@ -428,6 +463,7 @@ int main(void)
 		RING_TEST(mistakes_have_the_kernels_answers),
 		RING_TEST(a_timeout_ends_after_so_many_completions),
 		RING_TEST(a_completion_starts_what_cancels_its_request),
+		RING_TEST(a_completion_starts_what_updates_its_request),
 		RING_TEST(in_a_chain_a_timeout_counts_from_its_start),
 		RING_TEST(a_timeout_that_is_due_before_it_waits_ends),
 		RING_TEST(a_timeout_may_count_as_a_success),
