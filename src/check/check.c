@@ -32,6 +32,7 @@ void uaio_check_load(void)
 		return;
 	uaio_asan_init();
 	uaio_memcheck_init();
+	uaio_helgrind_init();
 	uaio_msan_init();
 	uaio_tsan_load();
 	uaio_check_stacks_load();
@@ -372,7 +373,7 @@ uint32_t uaio_check_submit(const struct uaio_sqe *sqe, uintptr_t tail,
 	if (!is_on)
 		return 0;
 	tail = tail ? tail : (uintptr_t)sqe->data;
-	if (unlikely(uaio_tsan_is_here()))
+	if (unlikely(uaio_checker_has_threads()))
 		uaio_check_race_submit(sqe->op, tail);
 	wants_hints = uaio_hint_wants(sqe);
 	uaio_check_look_at_stack();
@@ -408,7 +409,8 @@ uint32_t uaio_check_submit(const struct uaio_sqe *sqe, uintptr_t tail,
 		uaio_check_report(&report);
 	if (record && submission.bad.byte)
 		report_bad(&submission, record);
-	if (record && !is_ordered && !is_wrong && unlikely(uaio_tsan_is_here()))
+	if (record && !is_ordered && !is_wrong &&
+	    unlikely(uaio_checker_has_threads()))
 		uaio_check_race_begin(sqe, record);
 	if (record && unlikely(uaio_hint_is_on()))
 		uaio_hint_submit(sqe, adding.number, submission.walk.number,
@@ -488,5 +490,6 @@ void uaio_check_end(void)
 				   : uaio_memcheck_is_here() ? "memcheck"
 				   : uaio_msan_is_here()     ? "MemorySanitizer"
 				   : uaio_tsan_is_here()     ? "ThreadSanitizer"
-							     : "none");
+				   : uaio_helgrind_name() ? uaio_helgrind_name()
+							  : "none");
 }

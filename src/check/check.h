@@ -114,8 +114,8 @@ void uaio_check_say_made(uint32_t record, const char *name);
 void uaio_check_raced(void *report);
 
 /*
- * What follows is for ThreadSanitizer, and does nothing without it: which of the program's
- * threads come after which.
+ * What follows is for ThreadSanitizer, helgrind and drd, and does nothing without one of
+ * them: which of the program's threads come after which.
  */
 
 /* The calling thread is about to unmap memory; it has mapped some. */
@@ -130,6 +130,9 @@ void uaio_check_pass(uintptr_t from, uintptr_t to);
 
 /* The calling thread is about to call the program's function for a completed request. */
 void uaio_check_notified(void);
+
+/* From now on, the program and the library use the memory by atomic accesses. */
+void uaio_check_shared(const void *at, size_t bytes);
 
 /*
  * Provided buffers of io_uring, which requests choose in the order in which they were

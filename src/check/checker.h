@@ -15,7 +15,8 @@
  *   A3  The shadow changes under the lock of rank CHECK. The kernel's calls, and ours,
  *       do not go by it.
  *
- * ThreadSanitizer (tsan.c) is told in which order requests and the program use memory.
+ * ThreadSanitizer (tsan.c), and helgrind and drd of valgrind (helgrind.c), are told in
+ * which order requests and the program use memory.
  *
  * The library is not linked to a sanitizer. It looks for the functions of one when it
  * comes up.
@@ -134,6 +135,40 @@ void uaio_tsan_refuse(uint32_t fiber);
  * accesses have.
  */
 bool uaio_tsan_get_race(void *report, uintptr_t *ret_at);
+
+/* What uaio_check_pass() and uaio_check_notified() tell it. */
+void uaio_tsan_pass(uintptr_t from, uintptr_t to);
+void uaio_tsan_notified(void);
+
+/*
+ * helgrind or drd of valgrind (helgrind.c). Without them, the functions do nothing.
+ */
+
+struct uaio_check_record;
+
+/* Called when the library is loaded. */
+void uaio_helgrind_init(void);
+
+/* Return: which of them is here; or NULL. */
+const char *uaio_helgrind_name(void);
+
+/* As uaio_tsan_submit(). */
+void uaio_helgrind_submit(uintptr_t tail, bool writes);
+/* The request of sqe begins to use its memory. The tool may report a race. */
+void uaio_helgrind_begin(const struct uaio_sqe *sqe);
+/* The completion of the request is about to be posted. As uaio_tsan_end(). */
+void uaio_helgrind_end_locked(const struct uaio_check_record *record,
+			      bool reads);
+void uaio_helgrind_pass(uintptr_t from, uintptr_t to);
+void uaio_helgrind_notified(void);
+/* From now on, the tool reports no race of this memory, until it is freed. */
+void uaio_helgrind_untrack(uintptr_t at, size_t bytes);
+
+/* Return: whether a checker of threads is here. */
+static inline bool uaio_checker_has_threads(void)
+{
+	return uaio_tsan_is_here() || uaio_helgrind_name();
+}
 
 /*
  * Of whichever is here: the program must not touch the memory that a request in flight

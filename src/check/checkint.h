@@ -145,7 +145,7 @@ void uaio_check_record_drop_locked(uint32_t number);
 void uaio_check_reported(uintptr_t at);
 
 /*
- * race.c: the requests that ThreadSanitizer knows of. Only where it is
+ * race.c: the requests that a checker of threads knows of. Only where one is
  */
 
 /* The calling thread submits a request of the operation. tail: see uaio_check_submit(). */

@@ -143,7 +143,7 @@ void uaio_check_complete(uint32_t number, int64_t res)
 		uaio_hint_end(number);
 	uaio_check_lock();
 	past = *record;
-	if (unlikely(past.fiber))
+	if (unlikely(uaio_checker_has_threads()))
 		uaio_check_race_note_locked(record);
 	uaio_check_record_drop_locked(number);
 	uaio_check_unlock();

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * memcheck of valgrind: a program under it asks it by an instruction sequence that does
- * nothing elsewhere (valgrind's manual: The Client Request mechanism). The numbers of the
- * requests are those of <valgrind/valgrind.h> and <valgrind/memcheck.h>.
+ * memcheck of valgrind, which the library asks by client requests (valgrind.h)
  *
  * While a request is in flight, what the kernel may write is no access to memcheck, which
  * then reports a program that touches it. memcheck sees the system calls by which the
@@ -23,18 +21,17 @@
 
 #include "base/sys.h"
 #include "check/checkint.h"
+#include "check/valgrind.h"
 
 enum {
-	RUNNING_ON_VALGRIND = 0x1001,
-	MEMCHECK = 'M' << 24 | 'C' << 16, /* where its own requests begin */
-	MAKE_NO_ACCESS = MEMCHECK | 0,
-	MAKE_UNDEFINED = MEMCHECK | 1,
-	MAKE_DEFINED = MEMCHECK | 2,
-	CHECK_IS_ADDRESSABLE = MEMCHECK | 4,
-	CHECK_IS_DEFINED = MEMCHECK | 5,
-	GET_VBITS = MEMCHECK | 8,
-	SET_VBITS = MEMCHECK | 9,
-	MAKE_DEFINED_IF_ADDRESSABLE = MEMCHECK | 11,
+	MAKE_NO_ACCESS = UAIO_OF_MEMCHECK | 0,
+	MAKE_UNDEFINED = UAIO_OF_MEMCHECK | 1,
+	MAKE_DEFINED = UAIO_OF_MEMCHECK | 2,
+	CHECK_IS_ADDRESSABLE = UAIO_OF_MEMCHECK | 4,
+	CHECK_IS_DEFINED = UAIO_OF_MEMCHECK | 5,
+	GET_VBITS = UAIO_OF_MEMCHECK | 8,
+	SET_VBITS = UAIO_OF_MEMCHECK | 9,
+	MAKE_DEFINED_IF_ADDRESSABLE = UAIO_OF_MEMCHECK | 11,
 };
 
 /* What GET_VBITS and SET_VBITS answer if all of the memory is addressable. */
@@ -43,44 +40,14 @@ enum { ALL_IS_ADDRESSABLE = 1 };
 static bool is_here;
 static size_t (*usable_size)(void *at);
 
-/* Return: what the tool answers; 0: there is none, or it does not know the request. */
-static uintptr_t ask(uintptr_t request, uintptr_t at, uintptr_t bytes,
-		     uintptr_t more)
-{
-	const uintptr_t question[6] = { request, at, bytes, more };
-	uintptr_t answer = 0;
-
-#if defined(__x86_64__)
-	__asm__ volatile("rolq $3, %%rdi; rolq $13, %%rdi\n\t"
-			 "rolq $61, %%rdi; rolq $51, %%rdi\n\t"
-			 "xchgq %%rbx, %%rbx"
-			 : "+d"(answer)
-			 : "a"(question), "m"(question)
-			 : "cc", "memory");
-#elif defined(__aarch64__)
-	register const uintptr_t *asked __asm__("x4") = question;
-	register uintptr_t answered __asm__("x3") = answer;
-
-	__asm__ volatile("ror x12, x12, #3; ror x12, x12, #13\n\t"
-			 "ror x12, x12, #51; ror x12, x12, #61\n\t"
-			 "orr x10, x10, x10"
-			 : "+r"(answered)
-			 : "r"(asked), "m"(question)
-			 : "cc", "memory");
-	answer = answered;
-#else
-	(void)question;
-#endif
-	return answer;
-}
-
 void uaio_memcheck_init(void)
 {
 	char byte = 0, bits;
 
 	/* Other tools do not know what only memcheck knows. */
-	is_here = ask(RUNNING_ON_VALGRIND, 0, 0, 0) &&
-		  ask(GET_VBITS, (uintptr_t)&byte, (uintptr_t)&bits, 1) == 1;
+	is_here = uaio_valgrind_ask(UAIO_RUNNING_ON_VALGRIND, 0, 0, 0) &&
+		  uaio_valgrind_ask(GET_VBITS, (uintptr_t)&byte,
+				    (uintptr_t)&bits, 1) == 1;
 	/* memcheck's own, which finds no block where none begins. */
 	if (is_here)
 		*(void **)&usable_size =
@@ -95,11 +62,11 @@ bool uaio_memcheck_is_here(void)
 enum uaio_memory uaio_memcheck_look(uintptr_t at, size_t bytes, bool is_written,
 				    uintptr_t *ret_byte)
 {
-	*ret_byte = ask(CHECK_IS_ADDRESSABLE, at, bytes, 0);
+	*ret_byte = uaio_valgrind_ask(CHECK_IS_ADDRESSABLE, at, bytes, 0);
 	if (*ret_byte)
 		return UAIO_MEMORY_UNADDRESSABLE;
 	if (!is_written)
-		*ret_byte = ask(CHECK_IS_DEFINED, at, bytes, 0);
+		*ret_byte = uaio_valgrind_ask(CHECK_IS_DEFINED, at, bytes, 0);
 	return *ret_byte ? UAIO_MEMORY_UNINITIALISED : UAIO_MEMORY_GOOD;
 }
 
@@ -118,7 +85,8 @@ static bool is_addressable(uintptr_t at)
 {
 	uint8_t bits;
 
-	return ask(GET_VBITS, at, (uintptr_t)&bits, 1) == ALL_IS_ADDRESSABLE;
+	return uaio_valgrind_ask(GET_VBITS, at, (uintptr_t)&bits, 1) ==
+	       ALL_IS_ADDRESSABLE;
 }
 
 /* Return: whether a block of memcheck's allocator begins there. */
@@ -161,8 +129,9 @@ void uaio_memcheck_protect(struct uaio_check_part *part)
 	if (sys_is_map_error(bits))
 		return;
 	/* Another request in flight may have some of it. */
-	part->is_poisoned = ask(GET_VBITS, part->at, (uintptr_t)bits,
-				part->bytes) == ALL_IS_ADDRESSABLE;
+	part->is_poisoned =
+		uaio_valgrind_ask(GET_VBITS, part->at, (uintptr_t)bits,
+				  part->bytes) == ALL_IS_ADDRESSABLE;
 	part->was_undefined = part->is_poisoned && bits[0] == UINT8_MAX;
 	part->bits = bits;
 	if (!part->is_poisoned || is_uniform(bits, part->bytes)) {
@@ -173,18 +142,19 @@ void uaio_memcheck_protect(struct uaio_check_part *part)
 		return;
 	part->is_block = is_block(part->at);
 	part->has_byte_before = !part->is_block && is_addressable(part->at - 1);
-	ask(MAKE_NO_ACCESS, part->at, part->bytes, 0);
+	uaio_valgrind_ask(MAKE_NO_ACCESS, part->at, part->bytes, 0);
 }
 
 static void restore(const struct uaio_check_part *part)
 {
 	if (!part->bits && part->was_undefined) {
-		ask(MAKE_UNDEFINED, part->at, part->bytes, 0);
+		uaio_valgrind_ask(MAKE_UNDEFINED, part->at, part->bytes, 0);
 		return;
 	}
-	ask(MAKE_DEFINED, part->at, part->bytes, 0);
+	uaio_valgrind_ask(MAKE_DEFINED, part->at, part->bytes, 0);
 	if (part->bits)
-		ask(SET_VBITS, part->at, (uintptr_t)part->bits, part->bytes);
+		uaio_valgrind_ask(SET_VBITS, part->at, (uintptr_t)part->bits,
+				  part->bytes);
 }
 
 void uaio_memcheck_unprotect(struct uaio_check_part *part)
@@ -202,5 +172,5 @@ void uaio_memcheck_unprotect(struct uaio_check_part *part)
 void uaio_memcheck_initialised(uintptr_t at, size_t bytes)
 {
 	if (is_here)
-		ask(MAKE_DEFINED_IF_ADDRESSABLE, at, bytes, 0);
+		uaio_valgrind_ask(MAKE_DEFINED_IF_ADDRESSABLE, at, bytes, 0);
 }

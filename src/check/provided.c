@@ -21,6 +21,7 @@
 #include "base/sys.h"
 #include "base/uaddr.h"
 #include "op/op.h"
+#include "check/checker.h"
 #include "check/checkint.h"
 
 enum { BUFFERS = 65536 }; /* more are not checked */
@@ -180,11 +181,24 @@ static bool add_locked(struct uaio_check_provided *group,
 	return true;
 }
 
+/* A request may write to them at any time, by a call of any thread. */
+static void untrack(unsigned nr, uaio_check_buffer_fn *function,
+		    const void *arg)
+{
+	for (unsigned i = 0; i < nr; i++) {
+		const struct uaio_check_buffer what = function(arg, i);
+
+		uaio_helgrind_untrack(what.at, what.bytes);
+	}
+}
+
 void uaio_check_provide(struct uaio_check_provided *group, unsigned nr,
 			uaio_check_buffer_fn *function, const void *arg)
 {
 	struct place place;
 
+	if (unlikely(uaio_helgrind_name()))
+		untrack(nr, function, arg);
 	if (!uaio_check_is_on() || !nr || group->has_too_many)
 		return;
 	uaio_check_walk_now(&place.walk);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Races between the program and its requests, which ThreadSanitizer finds (tsan.c): which
- * request a report of the sanitizer is about
+ * Races between the program and its requests, which ThreadSanitizer finds (tsan.c), and
+ * helgrind and drd (helgrind.c): which request a report of the sanitizer is about
  *
  * Tested by test/run/checkers.py.
  */
@@ -46,6 +46,7 @@ static bool reads(uint8_t op)
 void uaio_check_race_submit(uint8_t op, uintptr_t tail)
 {
 	uaio_tsan_submit(tail, writes(op));
+	uaio_helgrind_submit(tail, writes(op));
 }
 
 void uaio_check_race_begin(const struct uaio_sqe *sqe,
@@ -54,6 +55,10 @@ void uaio_check_race_begin(const struct uaio_sqe *sqe,
 	struct uaio_check_report report;
 	struct uaio_check_making making;
 
+	if (!uaio_tsan_is_here()) {
+		uaio_helgrind_begin(sqe);
+		return;
+	}
 	uaio_check_lock();
 	report = uaio_check_report_of_locked(
 		record, uaio_check_part(record->parts), UAIO_CHECK_KIND_RACE);
@@ -66,6 +71,10 @@ void uaio_check_race_begin(const struct uaio_sqe *sqe,
 
 void uaio_check_race_note_locked(const struct uaio_check_record *record)
 {
+	if (!record->fiber) {
+		uaio_helgrind_end_locked(record, reads(record->op));
+		return;
+	}
 	for (uint32_t i = record->parts; i; i = uaio_check_part(i)->next)
 		if (!uaio_check_part(i)->is_gone)
 			pasts.all[pasts.nr++ % PASTS] =
@@ -78,6 +87,23 @@ void uaio_check_race_end(const struct uaio_check_record *record)
 		uaio_tsan_end(record->fiber, record->tail);
 	if (reads(record->op))
 		uaio_tsan_carry(record->tail);
+}
+
+void uaio_check_pass(uintptr_t from, uintptr_t to)
+{
+	uaio_tsan_pass(from, to);
+	uaio_helgrind_pass(from, to);
+}
+
+void uaio_check_notified(void)
+{
+	uaio_tsan_notified();
+	uaio_helgrind_notified();
+}
+
+void uaio_check_shared(const void *at, size_t bytes)
+{
+	uaio_helgrind_untrack((uintptr_t)at, bytes);
 }
 
 static bool has_fiber(const void *arg, const struct uaio_check_part *part)

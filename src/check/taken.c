@@ -7,7 +7,9 @@
  * tsan.c has released. A program that takes completions by code of its own, such as
  * liburing's inline functions, acquires the tail of the ring itself.
  *
- * A program that has no such sanitizer pays a call and a comparison.
+ * helgrind and drd of valgrind are told the same by a client request.
+ *
+ * A program that has no such checker pays a call and a comparison.
  *
  * Tested by test/run/checkers.py.
  */
@@ -17,20 +19,41 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>
+
+#include "check/valgrind.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
 /* ThreadSanitizer's; NULL: it is not here. */
 extern void __tsan_acquire(void *at) __attribute__((weak));
 
+static bool has_valgrind; /* immutable after the library is loaded */
+
+__attribute__((constructor)) static void load(void)
+{
+	has_valgrind = uaio_valgrind_ask(UAIO_RUNNING_ON_VALGRIND, 0, 0, 0);
+}
+
 /* The calling thread has taken completions that are seen at this word. */
 static void take(const void *at)
 {
+	if (has_valgrind)
+		uaio_valgrind_ask(UAIO_HAPPENS_AFTER, (uintptr_t)at, 0, 0);
 	if (&__tsan_acquire)
 		__tsan_acquire((void *)(uintptr_t)at);
+}
+
+/* helgrind and drd are not to report this atomic variable. Each knows one of the requests. */
+static void hide(const void *at, size_t bytes)
+{
+	if (!has_valgrind)
+		return;
+	uaio_valgrind_ask(UAIO_HELGRIND_UNTRACK, (uintptr_t)at, bytes, 0);
+	uaio_valgrind_ask(UAIO_DRD_UNTRACK, (uintptr_t)at, bytes, 0);
 }
 
 /* Return: the function of this name that libuaio.so has, in a variable of its type. */
@@ -41,6 +64,7 @@ static void take(const void *at)
 			__atomic_load_n(&next, __ATOMIC_RELAXED);         \
                                                                           \
 		if (!found) {                                             \
+			hide(&next, sizeof(next));                        \
 			*(void **)&found = dlsym(RTLD_NEXT, #name);       \
 			__atomic_store_n(&next, found, __ATOMIC_RELAXED); \
 		}                                                         \

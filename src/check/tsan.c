@@ -276,7 +276,7 @@ static void carry(void *from, void *to)
 	leave(&courier, NO_SYNC);
 }
 
-void uaio_check_pass(uintptr_t from, uintptr_t to)
+void uaio_tsan_pass(uintptr_t from, uintptr_t to)
 {
 	if (!tsan.acquire)
 		return;
@@ -286,7 +286,7 @@ void uaio_check_pass(uintptr_t from, uintptr_t to)
 		tsan.release((void *)to);
 }
 
-void uaio_check_notified(void)
+void uaio_tsan_notified(void)
 {
 	if (tsan.acquire)
 		tsan.acquire(&completions);

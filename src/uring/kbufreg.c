@@ -17,6 +17,7 @@
 #include "file/file.h"
 #include "op/op.h"
 #include "op/sock.h"
+#include "check/check.h"
 #include "uring/calls.h"
 #include "uring/cancel.h"
 #include "uring/kbuf.h"
@@ -280,6 +281,7 @@ static int put_array(struct uaio_uring *ring,
 			(void)sys_munmap(array, array_bytes(reg));
 		return -ENOMEM;
 	}
+	uaio_check_shared(array, array_bytes(reg));
 	group->array = array;
 	group->own_bytes =
 		reg->flags & IOU_PBUF_RING_MMAP ? array_bytes(reg) : 0;

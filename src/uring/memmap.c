@@ -12,6 +12,7 @@
 #include "base/sys.h"
 #include "base/uaddr.h"
 #include "proc/ownfd.h"
+#include "check/check.h"
 #include "uring/calls.h"
 #include "uring/ring.h"
 #include "uring/table.h"
@@ -295,6 +296,8 @@ static int use_given(struct uaio_uring_mem *mem,
 	mem->sqes_off = -1;
 	mem->rings = map_given(rings, mem->rings_bytes, &mem->owns_rings);
 	mem->sqes = map_given(sqes, mem->sqes_bytes, &mem->owns_sqes);
+	uaio_check_shared((void *)(uintptr_t)rings, mem->rings_bytes);
+	uaio_check_shared((void *)(uintptr_t)sqes, mem->sqes_bytes);
 	memset(mem->rings, 0, sizeof(*mem->rings));
 	return fd;
 }

@@ -7,7 +7,7 @@
  *   freed  a read into memory that was freed (AddressSanitizer, memcheck)
  *   raw    a write of memory that was never initialised (MemorySanitizer, memcheck)
  *   race   a thread uses the buffer of a read that another one has submitted, without
- *          taking the completion (ThreadSanitizer)
+ *          taking the completion (ThreadSanitizer, helgrind, drd)
  *
  * What liburing's code and the kernel fill is initialised first: MemorySanitizer sees
  * neither.
@@ -18,6 +18,8 @@
 #include <errno.h>
 #include <liburing.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,6 +181,60 @@ static void *receive(void *arg)
 	return NULL;
 }
 
+/* Take the next completion, and make no call to find it. */
+static void spin(struct io_uring *ring)
+{
+	struct io_uring_cqe *cqe;
+
+	while (!io_uring_cq_ready(ring))
+		sched_yield();
+	assert(io_uring_peek_cqe(ring, &cqe) == 0 && cqe->res >= 0);
+	io_uring_cqe_seen(ring, cqe);
+}
+
+/* Receives into memory of its own, or into a provided buffer, and never waits. */
+static void *never_wait(void *arg)
+{
+	struct io_uring *ring = calloc(1, sizeof(*ring));
+	char *memory = calloc(2, MESSAGE), message[MESSAGE];
+	int pair[2];
+
+	(void)arg;
+	assert(ring && socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) == 0 &&
+	       io_uring_queue_init(4, ring, 0) == 0);
+	for (int i = 0; i < 4; i++) {
+		bool is_provided = i % 2;
+		struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
+		char *at = memory + is_provided * MESSAGE;
+
+		if (is_provided) {
+			io_uring_prep_provide_buffers(sqe, at, MESSAGE, 1, 1,
+						      0);
+			assert(io_uring_submit(ring) == 1);
+			spin(ring);
+			sqe = io_uring_get_sqe(ring);
+		}
+		io_uring_prep_recv(sqe, pair[0], is_provided ? NULL : at,
+				   MESSAGE, 0);
+		if (is_provided) {
+			sqe->flags |= IOSQE_BUFFER_SELECT;
+			sqe->buf_group = 1;
+		}
+		assert(io_uring_submit(ring) == 1);
+		memset(message, i, sizeof(message));
+		assert(send(pair[1], message, MESSAGE, 0) == MESSAGE);
+		spin(ring);
+		assert(at[1] == (char)i);
+		at[1]++;
+	}
+	io_uring_queue_exit(ring);
+	close(pair[0]);
+	close(pair[1]);
+	free(memory);
+	free(ring);
+	return NULL;
+}
+
 static ssize_t await(struct aiocb *aiocb)
 {
 	const struct aiocb *list[1] = { aiocb };
@@ -217,7 +273,8 @@ static void *use_aiocbs(void *arg)
 static void run_all(void)
 {
 	void *(*const mains[])(void *) = { use_file,   use_file, take_all,
-					   submit_all, receive,  use_aiocbs };
+					   submit_all, receive,  never_wait,
+					   use_aiocbs };
 	enum { NR = sizeof(mains) / sizeof(mains[0]) };
 	pthread_t threads[NR];
 

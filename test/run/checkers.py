@@ -166,7 +166,8 @@ def _(tool):
 
 
 # A program of several threads, and its one bug that each checker finds: how it is built, by
-# what it is run, the bug, and what the checker says and uaio check.
+# what it is run, the bug, and what the checker says and uaio check. The last two are of
+# valgrind, and report alone: what another thread does, or the request where it is submitted.
 FOUR = {
     "AddressSanitizer": ("cc -fsanitize=address", (), "freed",
                          "ERROR: AddressSanitizer: heap-use-after-free", "unaddressable"),
@@ -177,6 +178,10 @@ FOUR = {
                         "uninitialised"),
     "memcheck": ("cc", ("valgrind", "--quiet"), "raw", "Uninitialised byte(s) found",
                  "uninitialised"),
+    "helgrind": ("cc", ("valgrind", "--quiet", "--tool=helgrind", "--error-exitcode=88"),
+                 "race", "Possible data race", None),
+    "drd": ("cc", ("valgrind", "--quiet", "--tool=drd", "--error-exitcode=88"),
+            "race", "Conflicting ", None),
 }
 # As in most containers.
 DENIED = "EPERM:io_uring_setup,io_uring_enter,io_uring_register"
@@ -199,17 +204,36 @@ def said_by(outcome):
     return [line for line in outcome.err.split("\n") if line and not line.startswith("--")]
 
 
+def expect_bug_alone(tool, checker):
+    *_, bug, theirs, ours = FOUR[checker]
+    command = built_for(tool, checker)
+    right = tool.exec(*command, "right").expect(0, err=None)
+    expect(said_by(right), [], right.story)
+    wrong = tool.exec(*command, bug).expect(99 if ours else 88, err=None)
+    expect(wrong.err.count(theirs), 1, wrong.story)
+    expect(re.findall("ERROR: uaio check: ([a-z-]+)", wrong.err), [ours] if ours else [],
+           wrong.story)
+    if not ours:
+        expect(re.search(r"by .*: race \(checked.c:|: touch \(checked.c:", wrong.err)
+               is not None, True, wrong.story)
+
+
 for CHECKER in FOUR:
-    @case(f"{CHECKER} finds the bug of a program with threads where io_uring is denied, "
-          "and no other")
-    def _(tool, checker=CHECKER):
-        *_, bug, theirs, ours = FOUR[checker]
-        command = built_for(tool, checker)
-        right = tool.exec(*command, "right").expect(0, err=None)
-        expect(said_by(right), [], right.story)
-        wrong = tool.exec(*command, bug).expect(99, err=None)
-        expect(wrong.err.count(theirs), 1, wrong.story)
-        expect(re.findall("ERROR: uaio check: ([a-z-]+)", wrong.err), [ours], wrong.story)
+    if FOUR[CHECKER][-1]:
+        @case(f"{CHECKER} finds the bug of a program with threads where io_uring is denied, "
+              "and no other")
+        def _(tool, checker=CHECKER):
+            expect_bug_alone(tool, checker)
+
+
+@case("helgrind finds a race with a request of another thread, and no other")
+def _(tool):
+    expect_bug_alone(tool, "helgrind")
+
+
+@case("drd finds a race with a request of another thread, and no other")
+def _(tool):
+    expect_bug_alone(tool, "drd")
 
 
 @case("ThreadSanitizer reports memory that is used before the completion is taken")

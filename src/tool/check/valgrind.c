@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What memcheck of valgrind is not to report under `uaio check`
+ * What tools of valgrind are not to report under `uaio check`
+ *
+ * Of helgrind and drd: races whose second access the library makes. Its own atomic accesses
+ * are none to them. Those of a request are made in libuaio-check.so (check/access.c).
+ *
+ * Of memcheck:
  *
  * The library marks the memory into which a request in flight reads as no access, so that
  * memcheck reports a program that touches the memory. The library's own calls, which fill
@@ -54,6 +59,25 @@ static void print(FILE *to, const char *parameter, const char *number,
 		parameter, number, end);
 }
 
+static const char *const races[] = { "Helgrind:Race", "drd:ConflictingAccess" };
+
+/* Where the library makes an access: by itself, or by functions that it calls. */
+static const char *const accesses[] = {
+	"obj:*/libuaio.so*",
+	"obj:*/vgpreload_*\n   obj:*/libuaio.so*",
+	"obj:*/libc.so*\n   obj:*/libuaio.so*",
+	"obj:*/libgcc_s.so*\n   ...\n   obj:*/libuaio.so*",
+};
+
+static void print_races(FILE *to)
+{
+	for (size_t i = 0; i < sizeof(races) / sizeof(*races); i++)
+		for (size_t j = 0; j < sizeof(accesses) / sizeof(*accesses);
+		     j++)
+			fprintf(to, "{\n   uaio\n   %s\n   %s\n}\n", races[i],
+				accesses[j]);
+}
+
 static int write_file(const char *path)
 {
 	FILE *to = fopen(path, "we");
@@ -61,6 +85,7 @@ static int write_file(const char *path)
 
 	if (!to)
 		return -errno;
+	print_races(to);
 	for (size_t i = 0; i < sizeof(parameters) / sizeof(*parameters); i++)
 		print(to, parameters[i], "", "");
 	for (size_t i = 0; i < sizeof(vectors) / sizeof(*vectors); i++)

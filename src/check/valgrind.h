@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Client requests of valgrind: a program under it asks it by an instruction sequence that
+ * does nothing elsewhere (valgrind's manual: The Client Request mechanism). The numbers of
+ * the requests are those of the headers <valgrind/valgrind.h>, memcheck.h, helgrind.h and
+ * drd.h.
+ */
+#ifndef UAIO_CHECK_VALGRIND_H
+#define UAIO_CHECK_VALGRIND_H
+
+#include <stdint.h>
+
+enum {
+	UAIO_RUNNING_ON_VALGRIND = 0x1001,
+
+	/* Where the requests of each tool begin. */
+	UAIO_OF_MEMCHECK = 'M' << 24 | 'C' << 16,
+	UAIO_OF_HELGRIND = 'H' << 24 | 'G' << 16,
+	UAIO_OF_DRD = 'D' << 24 | 'R' << 16,
+
+	/* Of both: all that came before a BEFORE of an address comes before its AFTER. */
+	UAIO_HAPPENS_BEFORE = UAIO_OF_HELGRIND | (256 + 33),
+	UAIO_HAPPENS_AFTER = UAIO_OF_HELGRIND | (256 + 34),
+
+	/* helgrind's */
+	UAIO_HELGRIND_UNTRACK = UAIO_OF_HELGRIND | (256 + 39),
+	UAIO_HELGRIND_TRACK = UAIO_OF_HELGRIND | (256 + 40),
+	UAIO_HELGRIND_GET_ABITS = UAIO_OF_HELGRIND | (256 + 46),
+
+	/* drd's */
+	UAIO_DRD_FORGET = UAIO_OF_HELGRIND | 0,
+	UAIO_DRD_THREAD_ID = UAIO_OF_DRD | 1,
+	UAIO_DRD_UNTRACK = UAIO_OF_DRD | 2,
+};
+
+/* Return: what the tool answers; 0: there is none, or it does not know the request. */
+static inline uintptr_t uaio_valgrind_ask(uintptr_t request, uintptr_t at,
+					  uintptr_t bytes, uintptr_t more)
+{
+	const uintptr_t question[6] = { request, at, bytes, more };
+	uintptr_t answer = 0;
+
+#if defined(__x86_64__)
+	__asm__ volatile("rolq $3, %%rdi; rolq $13, %%rdi\n\t"
+			 "rolq $61, %%rdi; rolq $51, %%rdi\n\t"
+			 "xchgq %%rbx, %%rbx"
+			 : "+d"(answer)
+			 : "a"(question), "m"(question)
+			 : "cc", "memory");
+#elif defined(__aarch64__)
+	register const uintptr_t *asked __asm__("x4") = question;
+	register uintptr_t answered __asm__("x3") = answer;
+
+	__asm__ volatile("ror x12, x12, #3; ror x12, x12, #13\n\t"
+			 "ror x12, x12, #51; ror x12, x12, #61\n\t"
+			 "orr x10, x10, x10"
+			 : "+r"(answered)
+			 : "r"(asked), "m"(question)
+			 : "cc", "memory");
+	answer = answered;
+#else
+	(void)question;
+#endif
+	return answer;
+}
+
+#endif /* UAIO_CHECK_VALGRIND_H */
