@@ -8,6 +8,8 @@
 #include "base/check.h"
 #include "base/sleep.h"
 #include "base/uaddr.h"
+#include "options/config.h"
+#include "check/check.h"
 #include "wait/page.h"
 #include "ready/waiter.h"
 #include "aio/ctx.h"
@@ -150,8 +152,8 @@ static bool are_too_few(long got, const struct uaio_getevents *call)
 	return got < call->min_nr || (got == 0 && call->nr > 0);
 }
 
-long uaio_ctx_getevents(uint64_t handle, struct uaio_event *ret_events,
-			const struct uaio_getevents *call)
+static long getevents(uint64_t handle, struct uaio_event *ret_events,
+		      const struct uaio_getevents *call)
 {
 	struct uaio_ctx *ctx = uaio_ctx_find(handle);
 	bool is_pinned = false;
@@ -175,4 +177,20 @@ long uaio_ctx_getevents(uint64_t handle, struct uaio_event *ret_events,
 		return get_more(ctx, generation, ret_events, got, is_pinned,
 				call);
 	return unlikely(call->wait.mask) ? let_signals_in(call, got) : got;
+}
+
+long uaio_ctx_getevents(uint64_t handle, struct uaio_event *ret_events,
+			const struct uaio_getevents *call)
+{
+	long ret;
+
+	if (likely(!uaio_config.is_examined))
+		return getevents(handle, ret_events, call);
+	/* Also if the thread does not wait. */
+	uaio_check_look_at_stack();
+	ret = getevents(handle, ret_events, call);
+	if (ret > 0)
+		uaio_check_written((uintptr_t)ret_events,
+				   (size_t)ret * sizeof(*ret_events));
+	return ret;
 }

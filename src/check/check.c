@@ -375,6 +375,8 @@ uint32_t uaio_check_submit(const struct uaio_sqe *sqe, uintptr_t tail,
 	tail = tail ? tail : (uintptr_t)sqe->data;
 	if (unlikely(uaio_checker_has_threads()))
 		uaio_check_race_submit(sqe->op, tail);
+	if (unlikely(uaio_msan_is_here()))
+		uaio_msan_submit(sqe);
 	wants_hints = uaio_hint_wants(sqe);
 	uaio_check_look_at_stack();
 	if (sqe->by_door && uaio_op_door->submitted)

@@ -105,6 +105,12 @@ bool uaio_check_is_written(uint32_t record);
 void uaio_check_forget(void);
 
 /*
+ * The kernel or the library has written memory that the program is about to see. For
+ * MemorySanitizer, which does not see that; nothing without it.
+ */
+void uaio_check_written(uintptr_t at, size_t bytes);
+
+/*
  * The request of the record is changed on purpose: say where it was submitted. Nothing if
  * the record is 0. name: by which `uaio check` knows the change.
  */
@@ -128,7 +134,10 @@ void uaio_check_mapped(void);
  */
 void uaio_check_pass(uintptr_t from, uintptr_t to);
 
-/* The calling thread is about to call the program's function for a completed request. */
+/*
+ * The calling thread is about to call the program's function for a completed request.
+ * MemorySanitizer is told that its argument is initialised.
+ */
 void uaio_check_notified(void);
 
 /* From now on, the program and the library use the memory by atomic accesses. */

@@ -73,8 +73,20 @@ uintptr_t uaio_msan_find(uintptr_t at, size_t bytes);
 /* Have MemorySanitizer report it, which mostly ends the process. */
 void uaio_msan_report(uintptr_t at, size_t bytes);
 
+/*
+ * The sanitizer is here, and the calling thread submits sqe. What the kernel will write
+ * beside the buffers is initialised from now on: addresses, events and the like.
+ */
+void uaio_msan_submit(const struct uaio_sqe *sqe);
+
 /* The kernel has written the memory. Nothing if the sanitizer is not here. */
 void uaio_msan_initialised(uintptr_t at, size_t bytes);
+
+/*
+ * The calling thread is about to call a function of the program with nr arguments, which
+ * are initialised. Nothing if the sanitizer is not here.
+ */
+void uaio_msan_call(size_t nr);
 
 /* Called when the library is loaded. */
 void uaio_asan_init(void);

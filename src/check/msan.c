@@ -8,8 +8,13 @@
 #include "check/checker.h"
 
 #include <dlfcn.h>
+#include <signal.h>
+#include <sys/epoll.h>
 #include <sys/types.h>
 
+#include "base/uaddr.h"
+#include "op/args.h"
+#include "op/op.h"
 #include "check/checkint.h"
 
 /* The sanitizer's functions, of its <msan_interface.h>; NULL: it is not here. */
@@ -19,6 +24,8 @@ static struct {
 	void (*initialised)(const void *at, size_t bytes);
 	/* Report it, if there is one, and mostly end the process. */
 	void (*report)(const void *at, size_t bytes);
+	/* So many arguments of the next call are initialised. NULL: it is older. */
+	void (*arguments)(size_t nr);
 } msan;
 
 void uaio_msan_init(void)
@@ -28,6 +35,8 @@ void uaio_msan_init(void)
 	*(void **)&msan.initialised = dlsym(RTLD_DEFAULT, "__msan_unpoison");
 	*(void **)&msan.report =
 		dlsym(RTLD_DEFAULT, "__msan_check_mem_is_initialized");
+	*(void **)&msan.arguments =
+		dlsym(RTLD_DEFAULT, "__msan_unpoison_param");
 	if (msan.initialised && msan.report)
 		*(void **)&msan.find =
 			dlsym(RTLD_DEFAULT, "__msan_test_shadow");
@@ -54,4 +63,47 @@ void uaio_msan_initialised(uintptr_t at, size_t bytes)
 {
 	if (msan.find)
 		msan.initialised((const void *)at, bytes);
+}
+
+void uaio_msan_call(size_t nr)
+{
+	if (msan.arguments)
+		msan.arguments(nr);
+}
+
+void uaio_check_written(uintptr_t at, size_t bytes)
+{
+	if (at)
+		uaio_msan_initialised(at, bytes);
+}
+
+static void expect(const void *at, size_t bytes)
+{
+	if (uaio_can_write((uintptr_t)at, bytes))
+		uaio_msan_initialised((uintptr_t)at, bytes);
+}
+
+/* The address of a peer has as many bytes as the program says, at most. */
+static void expect_peer(const struct uaio_sqe *sqe)
+{
+	const uint32_t *bytes = (const uint32_t *)(uintptr_t)sqe->len;
+
+	if (sqe->buf && uaio_can_read((uintptr_t)bytes, sizeof(*bytes)))
+		expect(sqe->buf, *bytes);
+}
+
+void uaio_msan_submit(const struct uaio_sqe *sqe)
+{
+	switch (sqe->op) {
+	case UAIO_OP_ACCEPT: expect_peer(sqe); break;
+	case UAIO_OP_PIPE: expect(sqe->buf, 2 * sizeof(int)); break;
+	case UAIO_OP_SOCKET_CMD:
+		expect(sqe->args->out, sqe->args->out_bytes);
+		break;
+	case UAIO_OP_EPOLL_WAIT:
+		expect(sqe->buf, sqe->len * sizeof(struct epoll_event));
+		break;
+	case UAIO_OP_WAITID: expect(sqe->args->out, sizeof(siginfo_t)); break;
+	default: break;
+	}
 }

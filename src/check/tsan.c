@@ -288,6 +288,7 @@ void uaio_tsan_pass(uintptr_t from, uintptr_t to)
 
 void uaio_tsan_notified(void)
 {
+	uaio_msan_call(1);
 	if (tsan.acquire)
 		tsan.acquire(&completions);
 }

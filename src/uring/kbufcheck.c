@@ -8,10 +8,12 @@
  * Tested by test/run/bugs.py and test-check.c.
  */
 #include <errno.h>
+#include <sys/uio.h>
 
 #include "base/atomic.h"
 #include "base/check.h"
 #include "base/uaddr.h"
+#include "op/args.h"
 #include "op/op.h"
 #include "check/check.h"
 #include "uring/kbuf.h"
@@ -145,6 +147,47 @@ static void note_group(const struct uaio_sqe *sqe, int64_t res)
 		uaio_check_say_chosen(&ended, sqe);
 }
 
+/*
+ * MemorySanitizer does not see that the kernel has received res bytes, into memory that was
+ * chosen: into the pieces of that, one after the other.
+ */
+static void note_received(const struct uaio_sqe *sqe, const struct iovec *iov,
+			  unsigned nr, int64_t res)
+{
+	for (unsigned i = 0; i < nr && res > 0 && !uaio_uring_is_send(sqe);
+	     i++) {
+		size_t bytes = iov[i].iov_len < (uint64_t)res ? iov[i].iov_len
+							      : (size_t)res;
+
+		uaio_check_written((uintptr_t)iov[i].iov_base, bytes);
+		res -= (int64_t)bytes;
+	}
+}
+
+/* The same of what is not in the buffer. */
+static void note_message(const struct uaio_args *args)
+{
+	uaio_check_written((uintptr_t)args->control, args->control_bytes);
+	uaio_check_written((uintptr_t)args->sender, args->sender_bytes);
+	uaio_check_written((uintptr_t)args->out, sizeof(struct uaio_msghdr));
+}
+
+/* The same of a buffer, or of what is left to receive of it. */
+static void note_filled(const struct uaio_sqe *sqe, int64_t res)
+{
+	const struct uaio_uring_choice *choice =
+		&uaio_uring_note_of(sqe->word)->choice;
+	const struct iovec iov = { (void *)(uintptr_t)choice->addr,
+				   choice->len };
+
+	if (choice->state == UAIO_URING_NOT_CHOSEN)
+		return;
+	note_received(sqe, &iov, 1, res);
+	/* Of a multishot request all is in the buffer. */
+	if (res >= 0 && sqe->op == UAIO_OP_RECVMSG && !sqe->is_multishot)
+		note_message(sqe->args);
+}
+
 void uaio_uring_checked_submitted(const struct uaio_sqe *sqe)
 {
 	/* Others that have by_door set land a descriptor. */
@@ -167,12 +210,14 @@ int uaio_uring_checked_pick(const struct uaio_sqe *sqe, uint64_t max,
 
 void uaio_uring_checked_picked(const struct uaio_sqe *sqe, int64_t res)
 {
+	note_filled(sqe, res);
 	uaio_uring_picked(sqe, res);
 	note_group(sqe, res);
 }
 
 void uaio_uring_checked_keep_rest(const struct uaio_sqe *sqe, int64_t res)
 {
+	note_filled(sqe, res);
 	uaio_uring_keep_rest(sqe, res);
 	note_group(sqe, 0);
 }
@@ -194,8 +239,10 @@ int64_t uaio_uring_checked_picked_pieces(const struct uaio_sqe *sqe,
 					 const struct uaio_pieces *pieces,
 					 int64_t res, bool keeps)
 {
-	int64_t ret = uaio_uring_picked_pieces(sqe, pieces, res, keeps);
+	int64_t ret;
 
+	note_received(sqe, pieces->iov, pieces->nr, res);
+	ret = uaio_uring_picked_pieces(sqe, pieces, res, keeps);
 	note_group(sqe, res);
 	return ret;
 }

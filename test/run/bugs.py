@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import re
+import shutil
 import subprocess
 
 from harness import Skip, case, expect, main
@@ -13,6 +14,7 @@ AT_ONCE = 4  # some wait for half a second
 FOUND = 99  # the exit status of `uaio check` after a report
 KINDS_MIN = 9
 HINTS_MIN = 8
+RIGHT_MIN = 19
 # What else checks memory, by the option of the compiler, or the command.
 CHECKERS = {
     "address": ("-fsanitize=address", {"ASAN_OPTIONS": "detect_leaks=0"}, ()),
@@ -77,7 +79,7 @@ class Example:
         """Runs it under uaio check, with a sanitizer in it or not. Returns what is wrong
         with the reports, or None."""
         kind = {"address": self.kind_with_address, "thread": self.kind_with_thread,
-                None: self.kind}[sanitizer]
+                "memory": self.kind, None: self.kind}[sanitizer]
         program, env = self.program, {}
         if sanitizer:
             program = sanitized(tool, self, f"-fsanitize={sanitizer}")
@@ -178,6 +180,8 @@ def sanitized(tool, example, option):
     """The program, built with a sanitizer."""
     program = tool.path(os.path.basename(example.program) + option.replace("=", "-"))
     compiler = "c++" if example.name.endswith(".cc") else "cc"
+    if option == "-fsanitize=memory":
+        compiler = "clang"  # gcc has none
     library = {"uring": ["-luring"], "aio": ["-laio"]}
     interface = re.sub("^right-", "", os.path.basename(example.program)).split("-")[0]
     tool.exec(compiler, "-g", option, "-o", program, example.source,
@@ -222,6 +226,17 @@ def _(tool):
     kinds = {example.kind_with_thread for example in gallery}
     expect(kinds, {"race-in-flight", "nothing"}, "kinds")
     for_all(lambda example: example.check(tool, "thread"), gallery)
+
+
+@case("with MemorySanitizer in them, uaio check says nothing of the gallery's right programs",
+      suite="client")
+def _(tool):
+    if not shutil.which("clang"):
+        raise Skip("there is no clang")
+    gallery = [example for example in examples(tool) if example.kind == "nothing"
+               and os.path.basename(example.program).startswith("right-")]
+    expect(len(gallery) >= RIGHT_MIN, True, "right programs")
+    for_all(lambda example: example.check(tool, "memory"), gallery)
 
 
 @case("uaio check finds the bugs of the gallery's programs in Rust", suite="client")

@@ -8,9 +8,6 @@
  *   raw    a write of memory that was never initialised (MemorySanitizer, memcheck)
  *   race   a thread uses the buffer of a read that another one has submitted, without
  *          taking the completion (ThreadSanitizer, helgrind, drd)
- *
- * What liburing's code and the kernel fill is initialised first: MemorySanitizer sees
- * neither.
  */
 #undef NDEBUG
 #include <aio.h>
@@ -34,7 +31,7 @@ static void *volatile hidden;
 /* Return: the result of the ring's next completion. */
 static int take(struct io_uring *ring, unsigned *ret_flags, void **ret_data)
 {
-	struct io_uring_cqe *cqe = NULL;
+	struct io_uring_cqe *cqe;
 	int res;
 
 	assert(io_uring_wait_cqe(ring, &cqe) == 0);
@@ -57,7 +54,7 @@ static int transfer(struct io_uring *ring)
 /* Writes blocks to a file, and reads them again. */
 static void *use_file(void *arg)
 {
-	struct io_uring *ring = calloc(1, sizeof(*ring));
+	struct io_uring *ring = malloc(sizeof(*ring));
 	char name[] = "/tmp/uaio-checked-XXXXXX";
 	int fd = mkstemp(name);
 
@@ -131,9 +128,9 @@ static void *submit_all(void *arg)
 /* Receives by one multishot request, into provided buffers. */
 static void *receive(void *arg)
 {
-	struct io_uring *ring = calloc(1, sizeof(*ring));
+	struct io_uring *ring = malloc(sizeof(*ring));
 	struct io_uring_buf_ring *buffers;
-	char *memory = calloc(NR_BUFFERS, MESSAGE), message[MESSAGE];
+	char *memory = malloc(NR_BUFFERS * MESSAGE), message[MESSAGE];
 	struct io_uring_buf_reg group = { .ring_entries = NR_BUFFERS };
 	int pair[2];
 	struct io_uring_sqe *sqe;

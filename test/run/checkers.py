@@ -165,6 +165,23 @@ def _(tool):
         expect(words in outcome.err, True, f"{words}: {outcome.story}")
 
 
+@case("MemorySanitizer knows what io_uring, kernel AIO and liburing hand to a program")
+def _(tool):
+    program = tool.path("handed")
+    if not shutil.which("clang") or tool.exec(
+            "clang", "-g", "-O1", "-fsanitize=memory", "-o", program,
+            tool.args.source + "/test/run/handed.c", "-luring", "-pthread").status:
+        raise Skip("there is no compiler with MemorySanitizer")
+    for name in ("rings", "events", "provided", "message", "chosen", "peer", "function"):
+        outcome = check(tool, program, name).expect(0, err=None)
+        expect(outcome.err, "", f"{name}: {outcome.story}")
+    # What was not received is not initialised.
+    outcome = check(tool, program, "behind").expect(1, err=None)
+    expect(re.search("MemorySanitizer: use-of-uninitialized-value\n +#0 .* in behind ",
+                     outcome.err) is not None, True, outcome.story)
+    expect("ERROR: uaio check" in outcome.err, False, outcome.story)
+
+
 # A program of several threads, and its one bug that each checker finds: how it is built, by
 # what it is run, the bug, and what the checker says and uaio check. The last two are of
 # valgrind, and report alone: what another thread does, or the request where it is submitted.
