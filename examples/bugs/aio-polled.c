@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The bug: start_read() submits a read into a variable of its own, and returns before the
+ * read's event. main() only looks for events, and never waits for one.
+ * To mend it: keep the buffer where it lives until io_getevents() has returned
+ * the event.
+ * The kernel waits for the socket inside io_submit(), up to the socket's time
+ * limit; on uaio the request is in flight.
+ *
+ * expect: stack-in-flight
+ */
+#include <libaio.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+static const struct timeval limit = { .tv_usec = 500 * 1000 };
+
+static int start_read(io_context_t context, struct iocb *request, int fd)
+{
+	char area[64 << 10];
+
+	/* At its far end, so that this example survives what it does. */
+	io_prep_pread(request, fd, area, 64, 0);
+	return io_submit(context, 1, &request); /* expect: submitted */
+}
+
+int main(void)
+{
+	static struct timespec at_once;
+	struct iocb to_read;
+	io_context_t context = NULL;
+	struct io_event event;
+	int ends[2], nr;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) ||
+	    setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &limit,
+		       sizeof(limit)) ||
+	    io_setup(4, &context) ||
+	    start_read(context, &to_read, ends[0]) != 1)
+		return 1;
+	nr = io_getevents(context, 0, 1, &event, &at_once); /* expect: now */
+	if (nr < 0 || write(ends[1], "late", 4) != 4)
+		return 1;
+	while (nr == 0)
+		nr = io_getevents(context, 1, 1, &event, &at_once);
+	return nr != 1 || io_destroy(context) != 0;
+}
