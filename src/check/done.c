@@ -34,6 +34,17 @@ static unsigned spans_of_locked(const struct uaio_check_record *record,
 	return nr;
 }
 
+/* Return: its first piece that has a hash; or, if there is none, its first. */
+static const struct uaio_check_part *
+first_locked(const struct uaio_check_record *record)
+{
+	const struct uaio_check_part *part = uaio_check_part(record->parts);
+
+	while (part->is_control && part->next)
+		part = uaio_check_part(part->next);
+	return part;
+}
+
 /* Its owner calls this, so the record stays. */
 static void look_for_change(const struct uaio_check_record *record)
 {
@@ -44,8 +55,7 @@ static void look_for_change(const struct uaio_check_record *record)
 
 	uaio_check_lock();
 	nr = spans_of_locked(record, spans);
-	report = uaio_check_report_of_locked(record,
-					     uaio_check_part(record->parts),
+	report = uaio_check_report_of_locked(record, first_locked(record),
 					     UAIO_CHECK_KIND_CHANGED);
 	uaio_check_unlock();
 	for (unsigned i = 0; i < nr; i++)

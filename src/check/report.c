@@ -185,9 +185,24 @@ static void add_request(struct text *text, const char *name,
 	add(text, "user_data=0x%" PRIx64 "\n", record->data);
 }
 
-static const char *uses(const struct uaio_check_part *part)
+/* What a request does with a piece of memory. */
+struct use {
+	char text[80];
+};
+
+static struct use use_of(const struct uaio_check_part *part)
 {
-	return part->is_written ? "writes to" : "reads from";
+	struct use use;
+
+	if (part->is_control)
+		(void)snprintf(use.text, sizeof(use.text),
+			       "has its aiocb at 0x%" PRIxPTR, part->at);
+	else
+		(void)snprintf(use.text, sizeof(use.text),
+			       "%s %zu bytes at 0x%" PRIxPTR,
+			       part->is_written ? "writes to" : "reads from",
+			       part->bytes, part->at);
+	return use;
 }
 
 /* What was found of a request in flight, to the end of the sentence. */
@@ -204,24 +219,20 @@ static void add_what_of(struct text *text,
 	case UAIO_CHECK_KIND_UNMAPPED:
 		add(text,
 		    "%zu bytes at 0x%" PRIxPTR " are given back (%s) while a "
-		    "%s in flight %s %zu bytes at 0x%" PRIxPTR,
-		    report->bytes, report->at, report->did, op, uses(part),
-		    part->bytes, part->at);
+		    "%s in flight %s",
+		    report->bytes, report->at, report->did, op,
+		    use_of(part).text);
 		break;
 	case UAIO_CHECK_KIND_STACK:
 		add(text,
-		    "a %s in flight %s %zu bytes at 0x%" PRIxPTR
-		    ", in the stack frame of a function that has returned",
-		    op, uses(part), part->bytes, part->at);
+		    "a %s in flight %s, in the stack frame of a function that "
+		    "has returned",
+		    op, use_of(part).text);
 		break;
 	case UAIO_CHECK_KIND_OVERLAP:
-		add(text,
-		    "a %s that %s %zu bytes at 0x%" PRIxPTR
-		    " is submitted while a %s in flight %s %zu bytes at "
-		    "0x%" PRIxPTR,
-		    op, uses(part), part->bytes, part->at,
-		    uaio_op_names[report->other.op], uses(&report->other_part),
-		    report->other_part.bytes, report->other_part.at);
+		add(text, "a %s that %s is submitted while a %s in flight %s",
+		    op, use_of(part).text, uaio_op_names[report->other.op],
+		    use_of(&report->other_part).text);
 		break;
 	case UAIO_CHECK_KIND_CHANGED:
 		add(text,
@@ -236,10 +247,8 @@ static void add_what_of(struct text *text,
 		    op, report->bytes, report->at, report->did);
 		break;
 	case UAIO_CHECK_KIND_CLOSED:
-		add(text,
-		    "a ring is closed while a %s in flight there %s %zu bytes "
-		    "at 0x%" PRIxPTR,
-		    op, uses(part), part->bytes, part->at);
+		add(text, "a ring is closed while a %s in flight there %s", op,
+		    use_of(part).text);
 		break;
 	default: break;
 	}
@@ -257,30 +266,27 @@ static void add_what_of_checked(struct text *text,
 	switch (report->kind) {
 	case UAIO_CHECK_KIND_UNADDRESSABLE:
 		add(text,
-		    "a %s that %s %zu bytes at 0x%" PRIxPTR
-		    " is submitted, of which the program may not use the byte "
-		    "at 0x%" PRIxPTR,
-		    op, uses(part), part->bytes, part->at, report->at);
+		    "a %s that %s is submitted, of which the program may not "
+		    "use the byte at 0x%" PRIxPTR,
+		    op, use_of(part).text, report->at);
 		break;
 	case UAIO_CHECK_KIND_UNINITIALISED:
 		add(text,
-		    "a %s that %s %zu bytes at 0x%" PRIxPTR
-		    " is submitted, of which the byte at 0x%" PRIxPTR
-		    " was never initialised",
-		    op, uses(part), part->bytes, part->at, report->at);
+		    "a %s that %s is submitted, of which the byte at "
+		    "0x%" PRIxPTR " was never initialised",
+		    op, use_of(part).text, report->at);
 		break;
 	case UAIO_CHECK_KIND_TOUCHED:
 		add(text,
 		    "the program uses the byte at 0x%" PRIxPTR
-		    " while a %s in flight %s %zu bytes at 0x%" PRIxPTR,
-		    report->at, op, uses(part), part->bytes, part->at);
+		    " while a %s in flight %s",
+		    report->at, op, use_of(part).text);
 		break;
 	case UAIO_CHECK_KIND_RACE:
 		add(text,
-		    "a %s %s %zu bytes at 0x%" PRIxPTR
-		    ", and the program uses the byte at 0x%" PRIxPTR
+		    "a %s %s, and the program uses the byte at 0x%" PRIxPTR
 		    ": nothing orders the two",
-		    op, uses(part), part->bytes, part->at, report->at);
+		    op, use_of(part).text, report->at);
 		break;
 	default: break;
 	}

@@ -173,6 +173,35 @@ static void test_changed(void **state)
 	assert_non_null(strstr(reported(), "report\tchanged-in-flight\n"));
 }
 
+/* Also of POSIX AIO, where the first piece of memory is the aiocb. */
+static void test_changed_of_aiocb(void **state)
+{
+	static struct aiocb aiocb;
+	static char memory[64];
+	const struct uaio_sqe sqe = {
+		.op = UAIO_OP_WRITE,
+		.fd = 1,
+		.door = UAIO_RULES_OF_POSIX,
+		.buf = memory,
+		.len = 63,
+		.data = (uintptr_t)&aiocb,
+	};
+	uint32_t record;
+
+	(void)state;
+	record = uaio_check_submit(&sqe, 0, false);
+	memory[5]++;
+	uaio_check_complete(record, 63);
+	assert_non_null(strstr(reported(), "what\t63 bytes at "));
+	assert_non_null(strstr(report, " bytes=63 fd=1 "));
+	(void)unlink(path());
+	record = uaio_check_submit(&sqe, 0, false);
+	assert_true(uaio_check_memory_ends(UAIO_CHECK_FREED, (uintptr_t)&aiocb,
+					   sizeof(aiocb)));
+	assert_non_null(strstr(reported(), " in flight has its aiocb at 0x"));
+	uaio_check_complete(record, 63);
+}
+
 static uint32_t begin(const struct uaio_sqe *sqe)
 {
 	uaio_check_aiocb(sqe->data);
@@ -370,6 +399,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_overlap, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_changed, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_changed_of_aiocb, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(test_aiocb, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_over, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_index, setup, teardown),

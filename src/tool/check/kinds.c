@@ -4,10 +4,11 @@
 
 #include <string.h>
 
-#define VALID                                                                  \
-	"The memory of a request stays valid until its completion (aio(7), "   \
-	"NOTES). io_uring_enter(2) and io_submit(2) transfer the data at any " \
-	"time until then; of IORING_OP_SEND_ZC, until the notification."
+#define VALID                                                                 \
+	"The memory of a request stays valid until its completion: its data " \
+	"may be transferred at any time until then (aio(7), NOTES; "          \
+	"io_submit(2); io_uring_enter(2), of IORING_OP_SEND_ZC until the "    \
+	"notification)."
 
 static const struct uaio_check_kind kinds[] = {
 	{
@@ -49,8 +50,8 @@ static const struct uaio_check_kind kinds[] = {
 		"the request was submitted here",
 		NULL,
 		"Nothing else accesses the buffer during the operation "
-		"(aio_read(3), NOTES). io_uring_enter(2) and io_submit(2) "
-		"execute requests in any order, also at the same time.",
+		"(aio_read(3), NOTES). Requests are executed in any order, "
+		"also at the same time (io_submit(2), io_uring_enter(2)).",
 		"Give each request memory of its own, or submit the second "
 		"after the first has completed.",
 		false,
@@ -62,8 +63,8 @@ static const struct uaio_check_kind kinds[] = {
 		"found here, at the completion",
 		NULL,
 		"The buffer does not change while the operation is in progress "
-		"(aio(7), NOTES). io_uring_enter(2) and io_submit(2) read it "
-		"at any time until the completion.",
+		"(aio(7), NOTES). It may be read at any time until the "
+		"completion (io_submit(2), io_uring_enter(2)).",
 		"Fill the buffer before the request is submitted, and use "
 		"another one until the completion was taken.",
 		false,
