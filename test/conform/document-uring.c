@@ -331,6 +331,9 @@ static const char *const others[] = {
 	"however fast it does. In the kernel one that has always just ended "
 	"when its client looks, on a ring with IORING_SETUP_DEFER_TASKRUN, "
 	"is not found, and goes on until the ring is full.",
+	"An update of a poll that the poll's own completion starts, behind a "
+	"timeout that counts completions, is answered by EALREADY, and the "
+	"poll goes on as it was. In the kernel it is updated.",
 	"IORING_REGISTER_IOWQ_MAX_WORKERS and IORING_REGISTER_IOWQ_AFF are "
 	"for the workers of all rings of the process, and the second for "
 	"processors that the process had when it was loaded. A worker goes "
