@@ -166,6 +166,8 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+enum { SAMPLED_EVERY = 16 }; /* live/layout.h: nr_sampled */
+
 /* Return: how much a count has grown, which another may have written to. */
 static uint64_t grown(uint64_t before, uint64_t now)
 {
@@ -236,7 +238,10 @@ static void fill_row(const struct uaio_top *top, const struct uaio_page *page,
 	};
 	if (top->seconds == 0)
 		return;
-	ret->is_sampled = page->nr_sampled > before->nr_sampled;
+	/* A few calls at the begin, before the process times all, do not count. */
+	ret->is_sampled = grown(before->nr_sampled, page->nr_sampled) *
+				  (2 * SAMPLED_EVERY) >
+			  grown(before->nr_submits, page->nr_submits);
 	ret->nr_accepted = grown(before->nr_accepted, page->nr_accepted);
 	ret->rate = (double)ret->nr_accepted / top->seconds;
 	ret->nr_inline = nr_of_way(before, page, "inline");
