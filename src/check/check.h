@@ -136,7 +136,7 @@ void uaio_check_pass(uintptr_t from, uintptr_t to);
 
 /*
  * The calling thread is about to call the program's function for a completed request.
- * MemorySanitizer is told that its argument is initialised.
+ * Tell MemorySanitizer that the function's argument is initialised.
  */
 void uaio_check_notified(void);
 
@@ -182,7 +182,7 @@ void uaio_check_provide(struct uaio_check_provided *group, unsigned nr,
 void uaio_check_provided_used(struct uaio_check_provided *group, uint32_t nr,
 			      struct uaio_check_ended *ret);
 
-/* The same of the oldest in part: what remains begins at at. */
+/* Part of the oldest buffer was used: what remains begins at @at. *ret: as above. */
 void uaio_check_provided_begun(struct uaio_check_provided *group, uintptr_t at,
 			       struct uaio_check_ended *ret);
 

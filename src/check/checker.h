@@ -15,8 +15,8 @@
  *   A3  The shadow changes under the lock of rank CHECK. The kernel's calls, and ours,
  *       do not go by it.
  *
- * ThreadSanitizer (tsan.c), and helgrind and drd of valgrind (helgrind.c), are told in
- * which order requests and the program use memory.
+ * tsan.c tells ThreadSanitizer, and helgrind.c tells helgrind and drd of valgrind, in which
+ * order requests and the program use memory.
  *
  * The library is not linked to a sanitizer. It looks for the functions of one when it
  * comes up.

@@ -3,8 +3,8 @@
  * libuaio-check.so: functions of liburing's that write memory of the program, but for those
  * that take completions (taken.c)
  *
- * MemorySanitizer does not see what they write, in code that it has not instrumented, nor
- * what the kernel or the library writes for them. So it is told here.
+ * MemorySanitizer does not see what code writes that it has not instrumented, nor what the
+ * kernel or the library writes. These functions tell it.
  *
  * Tested by test/run/checkers.py.
  */
@@ -110,7 +110,7 @@ int io_uring_queue_init_mem(unsigned nr_entries, struct ring *ring,
 	if (ret >= 0) {
 		hand_ring(ring);
 		uaio_shim_hand(params, PARAMS_BYTES);
-		/* So many bytes of it are the rings. */
+		/* The result is the size of the rings, in bytes. */
 		hand_mapped(memory, (size_t)ret);
 	}
 	return ret;

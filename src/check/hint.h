@@ -55,7 +55,7 @@ void uaio_hint_freed(uintptr_t at, size_t bytes);
 /* Completions of a ring found no room there, and a call puts them into it. */
 void uaio_hint_overflowed(void);
 
-/* A ring ends: so many submissions were not taken, and completions not seen. */
+/* A ring ends with submissions that nobody took, and completions that nobody saw. */
 void uaio_hint_ring_ends(uint32_t nr_sqes, uint32_t nr_cqes);
 
 #endif /* UAIO_CHECK_HINT_H */

@@ -24,7 +24,7 @@ static struct {
 	void (*initialised)(const void *at, size_t bytes);
 	/* Report it, if there is one, and mostly end the process. */
 	void (*report)(const void *at, size_t bytes);
-	/* So many arguments of the next call are initialised. NULL: it is older. */
+	/* The first nr arguments of the next call are initialised. NULL: it is older. */
 	void (*arguments)(size_t nr);
 } msan;
 

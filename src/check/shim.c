@@ -26,7 +26,7 @@
  */
 EXPORT bool (*uaio_check_freed)(const void *at, size_t bytes);
 
-/* The same; the function looks at a report of ThreadSanitizer's. */
+/* libuaio.so writes it, if it is there. The function reads a report of ThreadSanitizer. */
 EXPORT void (*uaio_check_hears)(void *report);
 
 /* ThreadSanitizer calls it, unless the sanitizer is linked into the program. */

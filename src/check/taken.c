@@ -7,8 +7,8 @@
  * tsan.c has released. A program that takes completions by code of its own, such as
  * liburing's inline functions, acquires the tail of the ring itself.
  *
- * helgrind and drd of valgrind are told the same by a client request. MemorySanitizer does
- * not see that these functions have written the address of a completion: it is told.
+ * These functions also tell helgrind and drd of that order, by a client request. They tell
+ * MemorySanitizer that they have written the address of a completion.
  *
  * A program that has no such checker pays a call and two comparisons.
  *

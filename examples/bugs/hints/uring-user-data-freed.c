@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Frees a connection while it is polled, with the connection as user_data: whoever takes
- * the completion uses freed memory.
+ * Frees a connection while it is polled, with the connection as user_data: the thread that
+ * takes the completion uses freed memory.
  *
  * expect: user-data-freed
  */
