@@ -20,7 +20,9 @@
  *   I4  A worker that executes a multishot request cannot be waited for, and the
  *       request would go on after that. It is marked, and ends instead. So is one
  *       that is about to sleep (asleep.h, I2).
- *       So is one of any kind that is about to be parked, or to begin late.
+ *       Where the door's answer allows it, a request of any kind that is about to be
+ *       parked, or to begin late, is marked as well. The others' answer counts each
+ *       request that ends as cancelled.
  *   I5  A worker that waits for the ends of a splice is told to end that, and is
  *       not waited for either. The request has its copy of the arguments until it
  *       is taken from it under the group's lock (uaio_copy_drop()).
@@ -51,8 +53,9 @@ struct haul {
 	struct uaio_cancelled *later; /* borrows: who completes them; or NULL */
 	struct uaio_canceller canceller; /* is told of those tried (I3) */
 	int nr_cancelled;
-	int nr_asked;  /* being tried: the canceller is told of them */
-	int nr_others; /* meant, but owned by other threads */
+	int nr_asked;       /* being tried: the canceller is told of them */
+	int nr_others;      /* meant, but owned by other threads */
+	bool ends_unparked; /* as of the door's aim */
 };
 
 static bool is_any(const struct uaio_req *req, const struct aim *aim)
@@ -134,7 +137,7 @@ static enum uaio_cancel take_locked(struct uaio_req *req, struct haul *haul)
 	    ret == UAIO_CANCEL_NONE)
 		/* relaxed: read under the lock */
 		store_relaxed(&req->is_unwanted, true);
-	if (ret == UAIO_CANCEL_NONE &&
+	if (haul->ends_unparked && ret == UAIO_CANCEL_NONE &&
 	    (uaio_req_state(req) == UAIO_REQ_PREPPED ||
 	     req->late.held == UAIO_REQ_DEFERRED))
 		ret = keep_from_parking_locked(req, haul);
@@ -189,6 +192,7 @@ static void collect(struct uaio_group *group, const struct aim *aim,
 	haul->canceller = (struct uaio_canceller){
 		.marks_none = aim->doors && aim->doors->marks_none,
 	};
+	haul->ends_unparked = aim->doors && aim->doors->ends_unparked;
 	haul->nr_cancelled = haul->nr_asked = haul->nr_others = 0;
 	haul->later = aim->doors ? aim->doors->ret_later : NULL;
 	uaio_cancelled_init(&haul->cancelled);

@@ -64,6 +64,11 @@ struct uaio_cancel_aim {
 	/* What the calling thread may not wait for goes on (waits.h, I4). */
 	bool marks_none;
 	/*
+	 * A request that is about to be parked ends as cancelled instead, after this call
+	 * has counted it as executed by another thread.
+	 */
+	bool ends_unparked;
+	/*
 	 * Borrows; or NULL. What is cancelled is added there, and the caller completes
 	 * it soon, by uaio_cancelled_complete(). Until then it counts as executed by
 	 * another thread.

@@ -13,6 +13,7 @@
 #include "req/req.h"
 #include "ready/ready.h"
 #include "ready/timer.h"
+#include "flow/cancel.h"
 #include "flow/test-chain.h"
 
 enum { FIRST = 1, PARKED = 2, NR_EVENTS = 4 };
@@ -97,6 +98,34 @@ static long cancel_parked(void *arg)
 {
 	(void)arg;
 	return cancel(PARKED);
+}
+
+static bool is_parked_key(const struct uaio_cancel_aim *aim,
+			  const struct uaio_sqe *sqe,
+			  const struct uaio_file *file)
+{
+	(void)aim;
+	(void)file;
+	return sqe->key == PARKED;
+}
+
+/* As a door does whose answer may be EALREADY of what then ends as cancelled. */
+static long end_parked(void *arg)
+{
+	static const struct uaio_cancel_aim aim = {
+		.is_meant = is_parked_key,
+		.is_one = true,
+		.ends_unparked = true,
+	};
+	struct uaio_ctx *ctx;
+	long ret;
+
+	(void)arg;
+	assert_true(uaio_enter());
+	ctx = uaio_ctx_find(handle);
+	ret = uaio_queue_cancel_meant(&ctx->queue, &aim, NULL);
+	uaio_leave();
+	return ret;
 }
 
 /* Another queue comes to the memory. */
@@ -327,8 +356,15 @@ static long feed_and_reap_two(void *arg)
 	return reap_two(NULL);
 }
 
-/* It was there to be cancelled, or was about to be parked and has ended, or is there now. */
+/* It was there to be cancelled, or is now: the answer is true of each. */
 static void check_submit_cancelled(long victims, long intruders)
+{
+	assert_true(intruders >= 0 || cancel(PARKED) >= 0);
+	check_last(victims, -ECANCELED);
+}
+
+/* It was there to be cancelled, or has ended instead of being parked, or is there now. */
+static void check_submit_ended(long victims, long intruders)
 {
 	assert_true(intruders >= 0 || intruders == -EALREADY ||
 		    cancel(PARKED) >= 0);
@@ -415,6 +451,8 @@ static void what_is_cancelled_meanwhile_does_not_wait(void **state)
 	     check_submit_cancelled);
 	step(open_empty_pipe, submit_chain, cancel_parked,
 	     check_submit_cancelled);
+	step(open_empty_pipe, submit_read, end_parked, check_submit_ended);
+	step(open_empty_pipe, submit_chain, end_parked, check_submit_ended);
 	end();
 }
 

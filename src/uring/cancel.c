@@ -201,7 +201,9 @@ static int cancel(struct uaio_uring *ring, const struct uaio_uring_aim *aim,
 		      (IORING_ASYNC_CANCEL_ALL | IORING_ASYNC_CANCEL_ANY);
 	bool sleeps = false;
 	struct by_client client = {
-		.aim = { .is_meant = is_meant, .is_one = !is_all },
+		.aim = { .is_meant = is_meant,
+			 .is_one = !is_all,
+			 .ends_unparked = true },
 		.sleeps = &sleeps,
 		.what = aim,
 		.own_word = own_word,

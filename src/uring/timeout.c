@@ -117,7 +117,10 @@ static bool is_reached(const struct uaio_cancel_aim *aim,
 
 void uaio_uring_end_reached(struct uaio_uring *ring)
 {
-	static const struct uaio_cancel_aim aim = { .is_meant = is_reached };
+	static const struct uaio_cancel_aim aim = {
+		.is_meant = is_reached,
+		.ends_unparked = true,
+	};
 
 	(void)uaio_queue_cancel_meant(&ring->queue, &aim, NULL);
 }
