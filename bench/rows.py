@@ -61,6 +61,19 @@ class Goal:
         return f"{sign} {self.bound:g}{unit}"
 
 
+NOISY = "too noisy here"
+
+
+def _doubt(pairs: int, control: Spread | None) -> str:
+    """Why times of so many rounds allow no verdict."""
+    if pairs < ENOUGH_PAIRS:
+        return "too few pairs"
+    if control is None:
+        return "no control"
+    low, high = CONTROL_BAND
+    return "" if low <= control.median <= high else NOISY
+
+
 def verdict(goal: Goal | None, value: Spread | None, pairs: int,
             control: Spread | None, is_timing: bool, is_proven: bool) -> str:
     """README.md explains each of them."""
@@ -68,16 +81,12 @@ def verdict(goal: Goal | None, value: Spread | None, pairs: int,
         return "not measured"
     if not is_proven:
         return "unproven"
+    doubt = _doubt(pairs, control) if is_timing else ""
     if goal is None:
-        return "no goal"
-    if is_timing:
-        if pairs < ENOUGH_PAIRS:
-            return "too few pairs"
-        if control is None:
-            return "no control"
-        low, high = CONTROL_BAND
-        if not low <= control.median <= high:
-            return "too noisy here"
+        # Few pairs may be shown; a ratio from a noisy machine says nothing.
+        return doubt if doubt == NOISY else "no goal"
+    if doubt:
+        return doubt
     return "met" if goal.is_met(value.median) else "missed"
 
 
@@ -194,6 +203,8 @@ class Table:
     """Of a plot: "x", "y" or "xy"."""
     beside: list[str] = field(default_factory=list)
     """Said below it, above all by those whose idea it is, of theirs."""
+    words: dict[str, str] = field(default_factory=dict)
+    """By variant, what stands at the end of its line."""
     file_system: str = ""
     is_disproved: bool = False
 
@@ -274,12 +285,18 @@ def _print_tables(tables: list[Table]) -> None:
         above += [f"{own}, {table.unit}", *[""] * (len(columns) - 1)]
         head += columns if len(columns) > 1 or not title else [""]
     lines = [above, *([head] if any(head[1:]) else [])]
+    has_words = any(table.words for table in tables)
+    if has_words:
+        above.append("")
+        head.append("")
     for variant in dict.fromkeys(each for table in tables
                                  for each in table.lines):
         lines.append([f"  {variant}", *(
             _cell(values) for table in tables for values in table.lines.get(
-                variant, [[]] * len(table.columns)))])
-    print_table(lines, set(range(1, len(above))))
+                variant, [[]] * len(table.columns))), *(
+            [" ".join(table.words.get(variant, "") for table in tables)]
+            if has_words else [])])
+    print_table(lines, set(range(1, len(above) - has_words)))
     for line in dict.fromkeys(
             line for table in tables
             for line in (*(f"{variant}: {why}"

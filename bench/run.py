@@ -21,6 +21,7 @@ import depth
 import dio
 import echo
 import fio
+import growth
 import indexjobs
 import jobs
 import nop
@@ -58,6 +59,7 @@ PARTS = {
        for job in fio.JOBS},
     "depth": Part(depth.depth_results, 20, 7),
     "scale": Part(scale.scale_results, 10, 3),
+    "growth": Part(growth.growth_results, 40, 12),
     "nop": Part(nop.nop_results, 18, 6),
     "pipe": Part(pipe.pipe_results, 30, 8),
     "dio": Part(dio.dio_results, 90, 12),

@@ -94,6 +94,10 @@ SECTIONS = (
             about="Of our own there are figures only for the processors that "
             "are here. The table of 1 to 32 cores below is of those who posted "
             "it, for the kernel's list and radix tree on their machine."),
+    Section("Growth: an operation among n others", ("growth",),
+            ("growth.exponents",),
+            about="The processor time of an operation where there are so many "
+            "others of its kind, on the kernel and on uaio."),
     Section("Memory of a context, and the cost of being loaded",
             ("memory", "load"), ()),
 )
@@ -122,9 +126,10 @@ def _cell(values: Sequence[float]) -> Markup:
 
 def _numbers(table: ReadTable, caption: str = "") -> Markup:
     head = [f"{table.across}" if len(table.columns) > 1 else "",
-            *map(_name, table.columns)]
+            *map(_name, table.columns), *([""] if table.words else [])]
     return grid(caption, head, [
-        [variant, *(_cell(values) for values in line)]
+        [variant, *(_cell(values) for values in line),
+         *([table.words.get(variant, "")] if table.words else [])]
         for variant, line in table.lines.items()])
 
 

@@ -11,7 +11,7 @@ VERDICTS = ("no goal", "unproven", "too few pairs", "not measured", "met",
             "missed")  # a count has a verdict after one round
 TABLE_KEYS = {"kind", "name", "title", "unit", "across", "columns", "lines",
               "proofs", "notes", "plot", "logarithmic", "beside",
-              "file_system", "is_disproved", "machine"}
+              "file_system", "is_disproved", "machine", "words"}
 KEYS = {"kind", "name", "title", "figure", "unit", "subject", "peer", "pairs",
         "subject_values", "peer_values", "ratio", "control", "goal", "verdict",
         "proofs", "cpu_s_per_io", "note", "file_system", "machine"}

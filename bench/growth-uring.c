@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Of growth.c, operations of io_uring on one of n requests that wait: each is
+ * cancelled, changed or completed.
+ *
+ * Of a row, `fill` is the operation of the n requests, `files` what they wait for, `op`
+ * the operation that is timed, and `order` in which order it comes to the n. An
+ * operation of COMPLETE is a write to the request's file.
+ */
+#include <errno.h>
+#include <linux/io_uring.h>
+#include <linux/time_types.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "growth.h"
+
+enum files { NO_FILES, ONE_PIPE, PIPES, EVENTFDS };
+/* Operations that are no operation code. */
+enum { COMPLETE = 1000, CANCEL_BY_FD, UPDATE };
+
+#define OF_OPERATION (UINT64_C(1) << 40)
+
+struct waiting {
+	struct ring ring;
+	int *in, *out; /* of each request: what it reads, and is completed by */
+	uint64_t *buffers;
+	struct __kernel_timespec hour;
+};
+
+static void make_file(enum files files, int *in, int *out)
+{
+	int ends[2];
+
+	if (files == EVENTFDS) {
+		*in = *out = eventfd(0, EFD_CLOEXEC);
+		if (*in < 0)
+			fail("eventfd", errno);
+		return;
+	}
+	if (pipe(ends) < 0)
+		fail("pipe", errno);
+	*in = ends[0];
+	*out = ends[1];
+}
+
+static void make_files(struct waiting *all, enum files files, size_t n)
+{
+	all->in = room_for(n, sizeof(int));
+	all->out = room_for(n, sizeof(int));
+	for (size_t i = 0; i < n; i++) {
+		if (files == NO_FILES) {
+			all->in[i] = -1;
+		} else if (files == ONE_PIPE && i) {
+			all->in[i] = all->in[0];
+			all->out[i] = all->out[0];
+		} else {
+			make_file(files, &all->in[i], &all->out[i]);
+		}
+	}
+}
+
+static void make_waiting(struct waiting *all, const struct row *row, size_t n)
+{
+	size_t completions = 4096;
+
+	ring_open(&all->ring, RING_ENTRIES, completions);
+	all->buffers = room_for(n, sizeof(*all->buffers));
+	all->hour = (struct __kernel_timespec){ .tv_sec = 3600 };
+	make_files(all, (enum files)row->files, n);
+}
+
+static void submit_waiting(struct waiting *all, const struct row *row, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct io_uring_sqe *sqe =
+			ring_sqe(&all->ring, row->fill, all->in[i], i);
+
+		switch (row->fill) {
+		case IORING_OP_POLL_ADD: sqe->poll32_events = POLLIN; break;
+		case IORING_OP_TIMEOUT:
+			sqe->addr = (uintptr_t)&all->hour;
+			sqe->len = 1;
+			break;
+		default:
+			sqe->addr = (uintptr_t)&all->buffers[i];
+			sqe->len = sizeof(all->buffers[i]);
+		}
+	}
+	ring_enter(&all->ring, 0);
+}
+
+/* Return: how many completions the operation leads to. */
+static unsigned put_operation(struct waiting *all, const struct row *row,
+			      size_t at)
+{
+	int op = row->op == CANCEL_BY_FD ? IORING_OP_ASYNC_CANCEL
+		 : row->op == UPDATE     ? IORING_OP_POLL_REMOVE
+					 : row->op;
+	struct io_uring_sqe *sqe = ring_sqe(&all->ring, op, -1, OF_OPERATION);
+
+	sqe->addr = at;
+	if (row->op == CANCEL_BY_FD) {
+		sqe->fd = all->in[at];
+		sqe->addr = 0;
+		sqe->cancel_flags = IORING_ASYNC_CANCEL_FD;
+	}
+	if (row->op == UPDATE) {
+		sqe->len = IORING_POLL_UPDATE_EVENTS;
+		sqe->poll32_events = POLLIN;
+		return 1;
+	}
+	return 2;
+}
+
+static void complete_one(struct waiting *all, size_t at)
+{
+	uint64_t one = 1;
+	int res;
+
+	/* A byte of a pipe: each completes one of the reads that wait for it. */
+	if (write(all->out[at], &one, all->in[at] == all->out[at] ? 8 : 1) < 0)
+		fail("write", errno);
+	ring_enter(&all->ring, 1);
+	ring_take(&all->ring, &res);
+	if (res < 1)
+		fail("a read", -res);
+}
+
+static void operate(struct waiting *all, const struct row *row, size_t at)
+{
+	unsigned nr;
+
+	if (row->op == COMPLETE) {
+		complete_one(all, at);
+		return;
+	}
+	nr = put_operation(all, row, at);
+	ring_enter(&all->ring, nr);
+	while (nr-- > 0) {
+		int res;
+
+		if (ring_take(&all->ring, &res) == OF_OPERATION && res)
+			fail("the operation", -res);
+	}
+}
+
+static void measure_waiting(const struct row *row, struct meter *meter,
+			    size_t n)
+{
+	struct waiting all;
+	size_t *order = indices(n, (enum order)row->order);
+
+	make_waiting(&all, row, n);
+	/* An update leaves all n as they were; anything else ends one of them. */
+	if (row->op == UPDATE)
+		submit_waiting(&all, row, n);
+	do {
+		size_t nr = 0;
+
+		if (row->op != UPDATE)
+			submit_waiting(&all, row, n);
+		meter_begin(meter);
+		while (nr < n && nr < meter->wanted && !meter_is_late(meter))
+			operate(&all, row, order[nr++]);
+		meter_end(meter, nr);
+	} while (meter_wants(meter));
+}
+
+/* The first READ of each eventfd, which is there to be read. */
+static void measure_first(const struct row *row, struct meter *meter, size_t n)
+{
+	struct waiting all;
+	uint64_t value;
+	int res;
+
+	(void)row;
+	ring_open(&all.ring, RING_ENTRIES, 0);
+	all.in = room_for(n, sizeof(int));
+	do {
+		for (size_t i = 0; i < n; i++) {
+			all.in[i] = eventfd(1, EFD_CLOEXEC);
+			if (all.in[i] < 0)
+				fail("eventfd", errno);
+		}
+		meter_begin(meter);
+		for (size_t i = 0; i < n; i++) {
+			struct io_uring_sqe *sqe = ring_sqe(
+				&all.ring, IORING_OP_READ, all.in[i], 0);
+
+			sqe->addr = (uintptr_t)&value;
+			sqe->len = sizeof(value);
+			ring_enter(&all.ring, 1);
+			ring_take(&all.ring, &res);
+			if (res != sizeof(value))
+				fail("a read", -res);
+		}
+		meter_end(meter, n);
+		for (size_t i = 0; i < n; i++)
+			close(all.in[i]);
+	} while (meter_wants(meter));
+}
+
+#define WAITING(name, fill, files, op, order)                 \
+	{                                                     \
+		name, measure_waiting, fill, files, op, order \
+	}
+
+const struct row uring_rows[] = {
+	WAITING("cancel-newest", IORING_OP_POLL_ADD, ONE_PIPE,
+		IORING_OP_ASYNC_CANCEL, NEWEST_FIRST),
+	WAITING("cancel-random", IORING_OP_POLL_ADD, ONE_PIPE,
+		IORING_OP_ASYNC_CANCEL, AT_RANDOM),
+	WAITING("poll-update", IORING_OP_POLL_ADD, ONE_PIPE, UPDATE, AT_RANDOM),
+	WAITING("poll-remove", IORING_OP_POLL_ADD, ONE_PIPE,
+		IORING_OP_POLL_REMOVE, AT_RANDOM),
+	WAITING("timeout-remove", IORING_OP_TIMEOUT, NO_FILES,
+		IORING_OP_TIMEOUT_REMOVE, AT_RANDOM),
+	WAITING("cancel-fd", IORING_OP_POLL_ADD, EVENTFDS, CANCEL_BY_FD,
+		AT_RANDOM),
+	WAITING("cancel-reads", IORING_OP_READ, ONE_PIPE,
+		IORING_OP_ASYNC_CANCEL, AT_RANDOM),
+	WAITING("one-pipe", IORING_OP_READ, ONE_PIPE, COMPLETE, AT_RANDOM),
+	WAITING("pipes", IORING_OP_READ, PIPES, COMPLETE, AT_RANDOM),
+	WAITING("eventfds", IORING_OP_READ, EVENTFDS, COMPLETE, NEWEST_FIRST),
+	{ .name = "first-read", .measure = measure_first },
+	{ 0 },
+};

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * growth - the processor time of an operation among n others of its kind
+ *
+ *	growth ROW OPERATIONS N...
+ *	growth
+ *
+ * The program is run on the kernel and under `uaio run --uring=always`. For each N a
+ * process of its own makes what the row wants N of, and times OPERATIONS operations,
+ * or those of about two seconds. Without arguments it prints the names of the rows.
+ * It prints a JSON object a line:
+ *
+ *	n		the number of others
+ *	ns, ops		processor time of an operation, and how many were timed
+ *	error		what N is too large for, in the place of both
+ *	has_library	whether libuaio is mapped
+ *	has_kernel_ring	whether the process has a ring of the kernel's
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <linux/io_uring.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "growth.h"
+#include "handles.h"
+
+enum { LATE_NS = 2000 * 1000 * 1000, HUNG_S = 30, MOST_FILES = 250 * 1000 };
+
+_Noreturn void fail(const char *what, int error)
+{
+	printf("\"error\": \"%s: %s\"}\n", what, strerror(error));
+	fflush(stdout);
+	_exit(1);
+}
+
+void *room_for(size_t nr, size_t bytes)
+{
+	void *memory = calloc(nr, bytes);
+
+	if (!memory)
+		fail("memory", ENOMEM);
+	return memory;
+}
+
+size_t random_below(size_t n)
+{
+	static uint64_t state = 1;
+
+	state = state * 6364136223846793005u + 1442695040888963407u;
+	return (size_t)((state >> 33) % n);
+}
+
+size_t *indices(size_t n, enum order order)
+{
+	size_t *all = room_for(n, sizeof(*all));
+
+	for (size_t i = 0; i < n; i++)
+		all[i] = n - 1 - i;
+	for (size_t i = n; order == AT_RANDOM && i > 1; i--) {
+		size_t other = random_below(i), was = all[other];
+
+		all[other] = all[i - 1];
+		all[i - 1] = was;
+	}
+	return all;
+}
+
+int file_in_memory(void)
+{
+	int fd = memfd_create("growth", MFD_CLOEXEC);
+
+	if (fd < 0 || ftruncate(fd, 1 << 16) < 0)
+		fail("memfd_create", errno);
+	return fd;
+}
+
+/*
+ * The meter
+ */
+
+static uint64_t processor_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* Return: what a reading of the clock adds. */
+static uint64_t clock_ns(void)
+{
+	static uint64_t least;
+
+	for (int i = 0; !least || i < 50; i++) {
+		uint64_t start = processor_ns(), took = processor_ns() - start;
+
+		if (took && (!least || took < least))
+			least = took;
+		if (least && i >= 50)
+			break;
+	}
+	return least;
+}
+
+void meter_begin(struct meter *meter)
+{
+	if (!meter->late) {
+		clock_ns();
+		meter->late = now_ns() + LATE_NS;
+	}
+	meter->began = processor_ns();
+}
+
+void meter_end(struct meter *meter, uint64_t ops)
+{
+	static uint64_t own;
+	uint64_t took = processor_ns() - meter->began;
+
+	if (!own)
+		own = clock_ns();
+	meter->ns += took > own ? took - own : 0;
+	meter->ops += ops;
+}
+
+bool meter_is_late(const struct meter *meter)
+{
+	return now_ns() > meter->late;
+}
+
+bool meter_wants(const struct meter *meter)
+{
+	return meter->ops < meter->wanted && !meter_is_late(meter);
+}
+
+/*
+ * A ring
+ */
+
+int ring_make(unsigned entries)
+{
+	struct io_uring_params params = { 0 };
+	int fd = (int)syscall(SYS_io_uring_setup, entries, &params);
+
+	if (fd < 0)
+		fail("io_uring_setup", errno);
+	return fd;
+}
+
+static char *map(int fd, size_t bytes, off_t at)
+{
+	char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_POPULATE, fd, at);
+
+	if (memory == MAP_FAILED)
+		fail("mmap", errno);
+	return memory;
+}
+
+void ring_open(struct ring *ring, unsigned entries, size_t completions)
+{
+	struct io_uring_params params = {
+		.flags = IORING_SETUP_CQSIZE,
+		.cq_entries =
+			(unsigned)(completions < 2 * entries ? 2 * entries
+							     : completions),
+	};
+	const struct io_sqring_offsets *sq = &params.sq_off;
+	const struct io_cqring_offsets *cq = &params.cq_off;
+	size_t sq_bytes, cq_bytes;
+	char *rings;
+
+	ring->fd = (int)syscall(SYS_io_uring_setup, entries, &params);
+	if (ring->fd < 0)
+		fail("io_uring_setup", errno);
+	sq_bytes = sq->array + params.sq_entries * sizeof(unsigned);
+	cq_bytes = cq->cqes + params.cq_entries * sizeof(struct io_uring_cqe);
+	rings = map(ring->fd, sq_bytes > cq_bytes ? sq_bytes : cq_bytes,
+		    IORING_OFF_SQ_RING);
+	ring->sq_tail = (_Atomic unsigned *)(rings + sq->tail);
+	ring->sq_mask = *(unsigned *)(rings + sq->ring_mask);
+	ring->array = (unsigned *)(rings + sq->array);
+	ring->cq_head = (_Atomic unsigned *)(rings + cq->head);
+	ring->cq_tail = (_Atomic unsigned *)(rings + cq->tail);
+	ring->cq_mask = *(unsigned *)(rings + cq->ring_mask);
+	ring->cqes = (struct io_uring_cqe *)(rings + cq->cqes);
+	ring->sqes = (struct io_uring_sqe *)map(
+		ring->fd, params.sq_entries * sizeof(*ring->sqes),
+		IORING_OFF_SQES);
+	ring->nr_queued = 0;
+}
+
+struct io_uring_sqe *ring_sqe(struct ring *ring, int op, int fd, uint64_t id)
+{
+	unsigned tail, place;
+	struct io_uring_sqe *sqe;
+
+	if (ring->nr_queued > ring->sq_mask)
+		ring_enter(ring, 0);
+	tail = atomic_load_explicit(ring->sq_tail, memory_order_relaxed);
+	place = tail & ring->sq_mask;
+	sqe = &ring->sqes[place];
+	*sqe = (struct io_uring_sqe){ .opcode = (uint8_t)op,
+				      .fd = fd,
+				      .user_data = id };
+	ring->array[place] = place;
+	/* The kernel looks at the entry only in a call that comes later. */
+	atomic_store_explicit(ring->sq_tail, tail + 1, memory_order_release);
+	ring->nr_queued++;
+	return sqe;
+}
+
+void ring_enter(struct ring *ring, unsigned nr_wanted)
+{
+	unsigned flags = nr_wanted ? IORING_ENTER_GETEVENTS : 0;
+	long ret;
+
+	do
+		ret = syscall(SYS_io_uring_enter, ring->fd, ring->nr_queued,
+			      nr_wanted, flags, NULL, 0);
+	while (ret < 0 && errno == EINTR);
+	if (ret != (long)ring->nr_queued)
+		fail("io_uring_enter", ret < 0 ? errno : EAGAIN);
+	ring->nr_queued = 0;
+}
+
+uint64_t ring_take(struct ring *ring, int *res)
+{
+	unsigned head =
+		atomic_load_explicit(ring->cq_head, memory_order_relaxed);
+	const struct io_uring_cqe *cqe = &ring->cqes[head & ring->cq_mask];
+	uint64_t id;
+
+	while (atomic_load_explicit(ring->cq_tail, memory_order_acquire) ==
+	       head)
+		ring_enter(ring, 1);
+	id = cqe->user_data;
+	*res = cqe->res;
+	atomic_store_explicit(ring->cq_head, head + 1, memory_order_release);
+	return id;
+}
+
+void ring_register(const struct ring *ring, unsigned op, void *arg, unsigned nr)
+{
+	if (syscall(SYS_io_uring_register, ring->fd, op, arg, nr) < 0)
+		fail("io_uring_register", errno);
+}
+
+/*
+ * The command
+ */
+
+static const struct row *const all_rows[] = { uring_rows, ring_rows, aio_rows };
+enum { NR_GROUPS = sizeof(all_rows) / sizeof(all_rows[0]) };
+
+static const struct row *row_of(const char *name)
+{
+	for (size_t i = 0; i < NR_GROUPS; i++)
+		for (const struct row *row = all_rows[i]; row->name; row++)
+			if (!name)
+				puts(row->name);
+			else if (strcmp(row->name, name) == 0)
+				return row;
+	return NULL;
+}
+
+/* Return: whether a descriptor is a ring of the kernel's, or one is mapped. */
+static bool has_kernel_ring(void)
+{
+	DIR *fds = opendir("/proc/self/fd");
+	const struct dirent *entry;
+	bool has = nr_kernel_rings() != 0;
+
+	while (fds && !has && (entry = readdir(fds))) {
+		char to[64];
+		ssize_t nr = readlinkat(dirfd(fds), entry->d_name, to,
+					sizeof(to) - 1);
+
+		to[nr < 0 ? 0 : nr] = '\0';
+		has = strcmp(to, "anon_inode:[io_uring]") == 0;
+	}
+	if (fds)
+		closedir(fds);
+	return has;
+}
+
+static _Noreturn void measure(const struct row *row, size_t wanted, size_t n)
+{
+	struct meter meter = { .wanted = wanted };
+
+	/* A process that hangs ends by the signal. */
+	alarm(HUNG_S);
+	row->measure(row, &meter, n);
+	printf("\"ns\": %.1f, \"ops\": %llu, \"has_library\": %s, "
+	       "\"has_kernel_ring\": %s}\n",
+	       (double)meter.ns / (double)meter.ops,
+	       (unsigned long long)meter.ops,
+	       nr_mapped("libuaio") ? "true" : "false",
+	       has_kernel_ring() ? "true" : "false");
+	fflush(stdout);
+	_exit(0);
+}
+
+int main(int argc, char **argv)
+{
+	struct rlimit files = { MOST_FILES, MOST_FILES }, had;
+	const struct row *row;
+
+	if (argc == 1)
+		return row_of(NULL) ? 1 : 0;
+	row = row_of(argv[1]);
+	if (argc < 4 || !row) {
+		fputs("usage: growth ROW OPERATIONS N...\n", stderr);
+		return 2;
+	}
+	if (setrlimit(RLIMIT_NOFILE, &files) < 0 &&
+	    getrlimit(RLIMIT_NOFILE, &had) == 0) {
+		had.rlim_cur = had.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &had);
+	}
+	for (int i = 3; i < argc; i++) {
+		size_t n = count_argument(argv[i]);
+		int status = 0;
+		pid_t child;
+
+		printf("{\"n\": %zu, ", n);
+		fflush(stdout);
+		child = fork();
+		if (child == 0)
+			measure(row, count_argument(argv[2]), n);
+		if (child < 0)
+			fail("fork", errno);
+		waitpid(child, &status, 0);
+		if (WIFSIGNALED(status))
+			printf("\"error\": \"ended by signal %d\"}\n",
+			       WTERMSIG(status));
+		if (status)
+			break;
+	}
+	return 0;
+}
