@@ -26,7 +26,7 @@ struct chunk {
 
 	/* immutable once indexed (I2) */
 	char *base;         /* owns: the mapping, for ever (I1) */
-	size_t nr_pages;    /* chunk_pages() if shared; more: one ring's */
+	size_t bytes;       /* CHUNK_BYTES if shared; more: one ring's */
 	struct chunk *next; /* in the same bucket */
 
 	/* under the lock */
@@ -101,11 +101,12 @@ bool uaio_ringmem_contains(uint64_t addr)
 {
 	const struct chunk *chunk;
 
-	if (addr % uaio_page_bytes())
+	/* A page has a power of two: every call asks, and a division takes long. */
+	if (addr & (uaio_page_bytes() - 1))
 		return false;
 	chunk = find_chunk(addr);
-	return chunk && (chunk->nr_pages == chunk_pages() ||
-			 (uintptr_t)chunk->base == addr);
+	return chunk &&
+	       (chunk->bytes == CHUNK_BYTES || (uintptr_t)chunk->base == addr);
 }
 
 static void index_chunk_locked(struct chunk *chunk)
@@ -143,12 +144,12 @@ static struct chunk *new_chunk_locked(size_t nr_pages)
 
 	if (!chunk)
 		return NULL;
-	chunk->base = map_aligned(nr_pages * uaio_page_bytes());
+	chunk->bytes = nr_pages * uaio_page_bytes();
+	chunk->base = map_aligned(chunk->bytes);
 	if (!chunk->base) {
 		uaio_slab_put(&ringmem.chunks, chunk);
 		return NULL;
 	}
-	chunk->nr_pages = nr_pages;
 	chunk->nr_free = nr_pages;
 	list_init(&chunk->usable);
 	memset(chunk->taken, 0, sizeof(chunk->taken));
@@ -236,7 +237,7 @@ static void *get_whole_locked(size_t nr_pages)
 		rounded += whole;
 	list_for_each (pos, &ringmem.whole) {
 		chunk = container_of(pos, struct chunk, usable);
-		if (chunk->nr_pages == rounded) {
+		if (chunk->bytes == rounded * uaio_page_bytes()) {
 			list_remove(&chunk->usable);
 			return chunk->base;
 		}
