@@ -20,7 +20,15 @@
 #include "proc/table.h"
 #include "proc/thread.h"
 
-enum { PAGE_BYTES = 1 << 16 }; /* a page, on any machine */
+/*
+ * The largest page of any such processor. More would give .bss a segment of its own, and
+ * valgrind reads no symbols of such a library.
+ */
+#if defined(__x86_64__)
+enum { PAGE_BYTES = 1 << 12 };
+#else
+enum { PAGE_BYTES = 1 << 16 };
+#endif
 
 /* Not wiped by fork(): a child goes on from its parent's number. */
 static uint32_t nr_starts; /* atomic: constant while the library is up */

@@ -108,6 +108,16 @@ def _(args):
     expect(stack[5], "RW", "rights of the stack")
 
 
+@case("valgrind can read the library's symbols")
+def _(args):
+    # It wants each section in memory that is mapped from the file.
+    segments = re.findall(r"^ +LOAD +(\S+ +\S+ +\S+ +\S+)",
+                          run("readelf", "-Wl", args.library), re.M)
+    assert segments, "no segments"
+    expect([line for line in segments if not int(line.split()[3], 16)], [],
+           "segments of which nothing is in the file")
+
+
 @case("the library has no relocations in its code")
 def _(args):
     assert "TEXTREL" not in dynamic(args), "DT_TEXTREL"
