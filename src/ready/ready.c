@@ -16,17 +16,22 @@
 #include "ready/timer.h"
 #include "ready/waiter.h"
 
+#ifdef UAIO_READY_IS_MEASURED
 struct uaio_ready_tuning uaio_ready_tuning;
 struct uaio_ready_counters uaio_ready_counters;
+
+static void init_measures(void)
+{
+	uaio_ready_tuning = (struct uaio_ready_tuning){
+		.caller_runs = true,
+		.delays_kick = true,
+	};
+	uaio_ready_counters = (struct uaio_ready_counters){ 0 };
+}
 
 void uaio_ready_tune(const struct uaio_ready_tuning *tuning)
 {
 	uaio_ready_tuning = *tuning;
-}
-
-bool uaio_ready_callers_run(void)
-{
-	return uaio_ready_tuning.caller_runs;
 }
 
 void uaio_ready_count(struct uaio_ready_counters *ret)
@@ -37,6 +42,16 @@ void uaio_ready_count(struct uaio_ready_counters *ret)
 	/* relaxed: a snapshot of each */
 	for (unsigned i = 0; i < sizeof(*ret) / sizeof(*to); i++)
 		to[i] = load_relaxed(&from[i]);
+}
+#else
+static void init_measures(void)
+{
+}
+#endif
+
+bool uaio_ready_callers_run(void)
+{
+	return uaio_ready_tuning.caller_runs;
 }
 
 void uaio_ready_count_sleep(void)
@@ -476,11 +491,7 @@ void uaio_ready_init(void)
 		.close_group = close_group,
 	};
 
-	uaio_ready_tuning = (struct uaio_ready_tuning){
-		.caller_runs = true,
-		.delays_kick = true,
-	};
-	uaio_ready_counters = (struct uaio_ready_counters){ 0 };
+	init_measures();
 	uaio_pollers_init();
 	uaio_endables_init();
 	uaio_natives_init();

@@ -313,15 +313,22 @@ void uaio_fallback_nudge(struct uaio_group *group);
 void uaio_fallback_forget(struct uaio_group *group);
 
 /*
- * For measurements: which thread runs what is parked, and when. Set when the
- * engine is up and nothing was parked yet.
+ * Only tests and measurements count what readiness does, and tune it: counters of the
+ * process would be written by all threads that park requests.
+ */
+#if defined(UAIO_TESTING) || defined(UAIO_BENCH)
+#define UAIO_READY_IS_MEASURED
+#endif
+
+/*
+ * Which thread runs what is parked, and when. Set when the engine is up and nothing was
+ * parked yet.
  */
 struct uaio_ready_tuning {
 	bool caller_runs; /* waiting threads do; else the fallback thread */
 	bool delays_kick; /* it comes late, so that callers are first */
 };
 
-void uaio_ready_tune(const struct uaio_ready_tuning *tuning);
 bool uaio_ready_callers_run(void);
 
 struct uaio_ready_counters {
@@ -335,7 +342,10 @@ struct uaio_ready_counters {
 	uint64_t nr_arms;           /* calls of epoll_ctl() for files */
 };
 
+#ifdef UAIO_READY_IS_MEASURED
+void uaio_ready_tune(const struct uaio_ready_tuning *tuning);
 void uaio_ready_count(struct uaio_ready_counters *ret);
+#endif
 void uaio_ready_count_sleep(void);
 
 #endif /* UAIO_READY_READY_H */
