@@ -157,14 +157,18 @@ static void measure_waiting(const struct row *row, struct meter *meter,
 	if (row->op == UPDATE)
 		submit_waiting(&all, row, n);
 	do {
-		size_t nr = 0;
+		size_t nr = 0, nr_before;
 
 		if (row->op != UPDATE)
 			submit_waiting(&all, row, n);
+		/* The library makes its index at the first that is cancelled. */
+		if (!meter->ops && n > 1)
+			operate(&all, row, order[nr++]);
+		nr_before = nr;
 		meter_begin(meter);
 		while (nr < n && nr < meter->wanted && !meter_is_late(meter))
 			operate(&all, row, order[nr++]);
-		meter_end(meter, nr);
+		meter_end(meter, nr - nr_before);
 	} while (meter_wants(meter));
 }
 

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ring.h"
+
 /*
  * A row times operations among n others. It calls meter_begin(), makes some
  * operations and calls meter_end(), again and again while meter_wants() says so.
@@ -41,7 +43,6 @@ extern const struct row uring_rows[], ring_rows[], aio_rows[];
 
 enum order { NEWEST_FIRST, AT_RANDOM };
 
-_Noreturn void fail(const char *what, int error);
 void *room_for(size_t nr, size_t bytes);
 /* Return: the indices below n in that order. */
 size_t *indices(size_t n, enum order order);
@@ -49,33 +50,5 @@ size_t *indices(size_t n, enum order order);
 size_t random_below(size_t n);
 /* Return: a file in memory with some bytes in it. */
 int file_in_memory(void);
-
-/*
- * A ring of io_uring, used by system calls.
- */
-struct ring {
-	int fd;
-	_Atomic unsigned *sq_tail, *cq_head, *cq_tail;
-	unsigned sq_mask, cq_mask, nr_queued;
-	unsigned *array;
-	struct io_uring_sqe *sqes;
-	struct io_uring_cqe *cqes;
-};
-
-enum { RING_ENTRIES = 256 };
-
-/* A ring that is not mapped, or one that is, with room for so many completions. */
-int ring_make(unsigned entries);
-void ring_open(struct ring *ring, unsigned entries, size_t completions);
-struct io_uring_sqe *ring_sqe(struct ring *ring, int op, int fd, uint64_t id);
-/* Submit what is queued and wait until so many completions are there. */
-void ring_enter(struct ring *ring, unsigned nr_wanted);
-/*
- * Take a completion that is there; none may be missing.
- * Return: the request's id.
- */
-uint64_t ring_take(struct ring *ring, int *res);
-void ring_register(const struct ring *ring, unsigned op, void *arg,
-		   unsigned nr);
 
 #endif /* BENCH_GROWTH_H */

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import fio
+import scalerings
 from harness import Sample, Series, alternate
 from machine import file_system_of
 from programs import Programs
@@ -200,7 +201,8 @@ def _unmeasured(work: str, why: str) -> Row:
 
 
 def scale_results(programs: Programs) -> list[Row | Table]:
-    counts: Sequence[int] = thread_counts(len(os.sched_getaffinity(0)))
+    cpus = len(os.sched_getaffinity(0))
+    counts: Sequence[int] = thread_counts(cpus)
     results: list[Row | Table] = []
     for work in TITLES:
         why = _why_not(programs, work)
@@ -211,4 +213,4 @@ def scale_results(programs: Programs) -> list[Row | Table]:
         series = {threads: _series(programs, file, work, threads)
                   for threads in counts}
         results += results_of(work, series, file_system_of(file))
-    return results
+    return results + scalerings.ring_results(programs, counts, cpus)

@@ -90,7 +90,8 @@ SECTIONS = (
             ("depth.hot", "depth.direct"),
             about="An unmodified fio with so many requests under way."),
     Section("Scale: threads, contexts, workers", ("scale",),
-            ("scale.hot", "scale.direct", SCALE),
+            ("scale.hot", "scale.direct", "scale.nop_cpu", "scale.read_cpu",
+             "scale.pipe_cpu", "scale.echo_cpu", SCALE),
             about="Of our own there are figures only for the processors that "
             "are here. The table of 1 to 32 cores below is of those who posted "
             "it, for the kernel's list and radix tree on their machine."),

@@ -111,7 +111,9 @@ def _(tool):
 def _(tool):
     # Whether all the workers there may be are started is the machine's doing.
     tables = expect_honest(tool, "scale", MANY_WORKERS)
-    expect(set(tables), {"scale.hot", "scale.direct"}, "tables")
+    expect(set(tables), {"scale.hot", "scale.direct", *(
+        f"scale.{work}_{figure}" for work in ("nop", "read", "pipe", "echo")
+        for figure in ("rate", "cpu"))}, "tables")
     cpus = len(os.sched_getaffinity(0))
     for table in tables.values():
         expect(table["columns"][:2] + table["columns"][-1:], [1, 2, 2 * cpus],
