@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/xattr.h>
 
+#include "file/file.h"
+#include "issue/submit.h"
 #include "uring/calls.h"
 #include "uring/note.h"
 #include "uring/opdef.h"
@@ -288,7 +290,10 @@ static int prep_ends(struct uaio_uring_entry *entry)
 
 static bool is_ring(int fd)
 {
-	return fd >= 0 && uaio_uring_is_ring(fd);
+	struct uaio_file *file;
+
+	return uaio_look_up(fd, &file) == 0 &&
+	       uaio_file_has(file, UAIO_FILE_F_RING);
 }
 
 int uaio_uring_prep_splice(struct uaio_uring_entry *entry)
