@@ -125,6 +125,8 @@ static enum uaio_next issue_one(struct uaio_req *req, int *ret_error,
 	if (unlikely(!uaio_req_is_mine(req)))
 		return req->file && !uaio_req_inode(req) ? UAIO_NEXT_WAIT_FILE
 							 : UAIO_NEXT_WORKER;
+	if (op->has_ends && !uaio_link_is_here(req))
+		return UAIO_NEXT_WORKER;
 	if (!uaio_req_inode(req) || is_poll)
 		return uaio_issue(req->file, &req->sqe, ret_error, ret);
 	if (!uaio_link_is_here(req) && !uaio_has_odd_flags(op, &req->sqe))

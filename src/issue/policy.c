@@ -172,6 +172,32 @@ static enum uaio_next try_trusted_read(struct uaio_file *file,
 	return UAIO_NEXT_DONE;
 }
 
+bool uaio_is_streaking(const struct uaio_file *file)
+{
+	/* relaxed: advice */
+	return load_relaxed(&file->hit_streak) >= STREAK_HITS &&
+	       !uaio_config.never_block;
+}
+
+void uaio_note_cached(struct uaio_file *file, bool is_hit)
+{
+	/* relaxed: advice */
+	uint32_t nr = load_relaxed(&file->hit_streak);
+
+	if (!is_hit)
+		store_relaxed(&file->hit_streak, 0);
+	/* As long as the cycle counter's rate is unknown, go on asking. */
+	else if (nr < STREAK_HITS - 1 || uaio_cycles_per_us())
+		store_relaxed(&file->hit_streak, nr + 1);
+}
+
+void uaio_judge_read(struct uaio_file *file, uint64_t took)
+{
+	/* relaxed: advice */
+	if (unlikely(took > SLOW_READ_US * uaio_cycles_per_us()))
+		store_relaxed(&file->hit_streak, 0);
+}
+
 static enum uaio_next ask_page_cache(struct uaio_file *file,
 				     const struct uaio_sqe *sqe,
 				     struct uaio_outcome *ret)
@@ -187,14 +213,10 @@ static enum uaio_next ask_page_cache(struct uaio_file *file,
 		return try_trusted_read(file, sqe, ret);
 	}
 	if (res == -EAGAIN) {
-		store_relaxed(&file->hit_streak, 0);
+		uaio_note_cached(file, false);
 		return start_pages(file, sqe);
 	}
-	/* As long as the cycle counter's rate is unknown, go on asking. */
-	if (load_relaxed(&file->hit_streak) < STREAK_HITS - 1 ||
-	    uaio_cycles_per_us())
-		store_relaxed(&file->hit_streak,
-			      load_relaxed(&file->hit_streak) + 1);
+	uaio_note_cached(file, true);
 	ret->res = res;
 	return UAIO_NEXT_DONE;
 }
@@ -214,13 +236,9 @@ static enum uaio_next try_cached_read(struct uaio_file *file,
 		     uaio_is_held_up(file, inode, sqe)) &&
 	    !may_pass(inode, sqe))
 		return UAIO_NEXT_WORKER;
-	if (load_relaxed(&file->hit_streak) < STREAK_HITS ||
-	    uaio_config.never_block)
+	if (!uaio_is_streaking(file))
 		return ask_page_cache(file, sqe, ret);
-
-	if (unlikely(uaio_call_timed(file, sqe, ret) >
-		     SLOW_READ_US * uaio_cycles_per_us()))
-		store_relaxed(&file->hit_streak, 0);
+	uaio_judge_read(file, uaio_call_timed(file, sqe, ret));
 	return UAIO_NEXT_DONE;
 }
 
@@ -237,32 +255,49 @@ static uint64_t slow_write_us(const struct uaio_sqe *sqe)
 	return SLOW_WRITE_US * (1 + (uaio_sqe_bytes(sqe) >> 20));
 }
 
+bool uaio_trial_write_begin(const struct uaio_file *file,
+			    struct uaio_inode *inode,
+			    const struct uaio_sqe *sqe,
+			    struct uaio_trial_write *ret)
+{
+	if (unlikely(is_sync_write(file, sqe) || uaio_inode_is_slow(inode)))
+		return false;
+	ret->is_suspect = load_relaxed(&inode->nr_slow);
+	ret->nr_sleeps =
+		unlikely(ret->is_suspect) ? uaio_thread_nr_sleeps() : 0;
+	return true;
+}
+
+void uaio_trial_write_end(struct uaio_inode *inode, const struct uaio_sqe *sqe,
+			  const struct uaio_trial_write *trial, uint64_t took)
+{
+	uint64_t rate = uaio_cycles_per_us();
+
+	if (unlikely(rate && took > SLOW_WRITE_US * rate) &&
+	    took > slow_write_us(sqe) * rate)
+		uaio_inode_judge_slow(inode, trial->is_suspect &&
+						     uaio_thread_nr_sleeps() !=
+							     trial->nr_sleeps);
+}
+
 /* Buffered writes: executed here while they are fast. */
 static enum uaio_next try_cached_write(struct uaio_file *file,
 				       const struct uaio_sqe *sqe,
 				       struct uaio_outcome *ret)
 {
 	struct uaio_inode *inode = load_relaxed(&file->inode);
-	uint64_t took, rate, sleeps = 0;
-	bool is_suspect;
+	struct uaio_trial_write trial;
+	uint64_t took;
 
 	if (is_elsewhere(file, sqe))
 		return uaio_try_reopened(sqe, ret);
-	if (unlikely(!inode || is_sync_write(file, sqe) ||
-		     uaio_inode_is_slow(inode) ||
+	if (unlikely(!inode ||
+		     !uaio_trial_write_begin(file, inode, sqe, &trial) ||
 		     !begin_inline(file, inode, sqe)))
 		return UAIO_NEXT_WORKER;
-
-	is_suspect = load_relaxed(&inode->nr_slow);
-	if (unlikely(is_suspect))
-		sleeps = uaio_thread_nr_sleeps();
 	took = uaio_call_timed(file, sqe, ret);
 	uaio_inode_end_inline(inode);
-	rate = uaio_cycles_per_us();
-	if (unlikely(rate && took > SLOW_WRITE_US * rate) &&
-	    took > slow_write_us(sqe) * rate)
-		uaio_inode_judge_slow(
-			inode, is_suspect && uaio_thread_nr_sleeps() != sleeps);
+	uaio_trial_write_end(inode, sqe, &trial, took);
 	return UAIO_NEXT_DONE;
 }
 

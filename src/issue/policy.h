@@ -115,4 +115,37 @@ bool uaio_is_misplaced(const struct uaio_file *file,
 enum uaio_next uaio_try_reopened(const struct uaio_sqe *sqe,
 				 struct uaio_outcome *ret);
 
+/*
+ * What the policy of buffered reads and writes knows, for ends.c. All of it is advice.
+ */
+
+/* Return: whether so many reads of the file found their pages that the next is not asked. */
+bool uaio_is_streaking(const struct uaio_file *file);
+/* The page cache was asked for the pages of a read; is_hit: all were there. */
+void uaio_note_cached(struct uaio_file *file, bool is_hit);
+/* A read of the file that was not asked for took so many cycles. */
+void uaio_judge_read(struct uaio_file *file, uint64_t took);
+
+/* A write of an inode that is executed inside the submitting call. */
+struct uaio_trial_write {
+	bool is_suspect;
+	uint64_t nr_sleeps;
+};
+
+/* Return: whether the write may be; if so, the caller calls end after it. */
+bool uaio_trial_write_begin(const struct uaio_file *file,
+			    struct uaio_inode *inode,
+			    const struct uaio_sqe *sqe,
+			    struct uaio_trial_write *ret);
+/* took: cycles. */
+void uaio_trial_write_end(struct uaio_inode *inode, const struct uaio_sqe *sqe,
+			  const struct uaio_trial_write *trial, uint64_t took);
+
+/*
+ * Make the call of sqe, which has two files, if neither makes it wait.
+ * Return: whether it is done, or a worker makes the call.
+ */
+enum uaio_next uaio_try_ends(const struct uaio_sqe *sqe,
+			     struct uaio_outcome *ret);
+
 #endif /* UAIO_ISSUE_POLICY_H */

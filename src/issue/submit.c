@@ -311,6 +311,8 @@ try_call(const struct uaio_op_def *op, const struct uaio_sqe *sqe,
 {
 	if (op->is_closing || uaio_config.force_worker)
 		return UAIO_NEXT_WORKER;
+	if (op->has_ends)
+		return uaio_try_ends(sqe, ret);
 	ret->start = uaio_sample_now();
 	ret->res = op->run(sqe, -1, &ret->found, RWF_NOWAIT);
 	ret->end = uaio_sample_now();

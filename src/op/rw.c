@@ -23,6 +23,7 @@
 #include "file/inspect.h"
 #include "op/args.h"
 #include "op/rows.h"
+#include "op/signals.h"
 #include "op/sock.h"
 
 static bool is_at_position(const struct uaio_sqe *sqe, bool is_stream)
@@ -294,28 +295,17 @@ static int64_t refuse_broken(int fd, uint32_t flags)
 	return -EPIPE;
 }
 
-/*
- * Where the kernel has no RWF_NOSIGNAL: block SIGPIPE, write, and if a signal has
- * come, consume it.
- */
+/* Where the kernel has no RWF_NOSIGNAL. */
 static int64_t write_signal_held(int fd, const struct iovec *iov, int nr,
 				 uint32_t flags)
 {
-	static const struct timespec zero;
-	const uint64_t sigpipe = 1ull << (SIGPIPE - 1);
-	uint64_t old, pending = 0;
+	struct uaio_blocked_signals blocked;
 	int64_t res;
 
-	if (!uaio_may_call(UAIO_CALL_SIGPENDING) ||
-	    !uaio_may_call(UAIO_CALL_SIGTIMEDWAIT))
+	if (!uaio_signals_block(1ull << (SIGPIPE - 1), &blocked))
 		return -EOPNOTSUPP;
-	(void)sys_sigmask(SIG_BLOCK, &sigpipe, &old);
-	(void)sys_sigpending(&pending);
 	res = pwritev_flags(fd, iov, nr, -1, flags);
-	/* A signal that was pending before is not ours to consume. */
-	if (res == -EPIPE && !(pending & sigpipe))
-		(void)sys_sigtimedwait(&sigpipe, &zero);
-	(void)sys_sigmask(SIG_SETMASK, &old, NULL);
+	uaio_signals_unblock(&blocked, res == -EPIPE);
 	return res;
 }
 

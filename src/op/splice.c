@@ -3,9 +3,10 @@
  * SPLICE and TEE: from one file to another, of which at least one is a pipe
  *
  * They may wait for ever, on a pipe that is empty or full or on a socket that
- * ignores SPLICE_F_NONBLOCK, so a worker executes them, as the kernel's does;
- * and a broken pipe sends no signal to the program then. Meanwhile the request
- * has both files itself, so that either descriptor may be closed.
+ * ignores SPLICE_F_NONBLOCK, so a worker executes them, as the kernel's does.
+ * Meanwhile the request has both files itself, so that either descriptor may be
+ * closed. A call that is known not to wait the submitting thread makes (issue/ends.c),
+ * with the signals blocked that the kernel's worker would not pass on to the program.
  *
  *   I1  The call does not wait for a pipe (SPLICE_F_NONBLOCK), and is made when
  *       what ignores that is ready. Where it would have to wait, the worker does,
@@ -22,6 +23,7 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
 
 #include "base/asked.h"
@@ -29,6 +31,7 @@
 #include "file/file.h"
 #include "op/args.h"
 #include "op/rows.h"
+#include "op/signals.h"
 #include "op/sock.h"
 
 int uaio_splice_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
@@ -270,6 +273,20 @@ static int64_t move_patiently(struct transfer *transfer)
 	return call(transfer, transfer->left, 0);
 }
 
+/* Neither file makes the call wait, but for a pipe. Return: its result. */
+static int64_t call_now(struct transfer *transfer)
+{
+	const uint64_t signals = 1ull << (SIGPIPE - 1) | 1ull << (SIGXFSZ - 1);
+	struct uaio_blocked_signals blocked;
+	int64_t res;
+
+	if (!uaio_signals_block(signals, &blocked))
+		return UAIO_OP_BLOCKS;
+	res = call(transfer, transfer->left, SPLICE_F_NONBLOCK);
+	uaio_signals_unblock(&blocked, res == -EPIPE || res == -EFBIG);
+	return res;
+}
+
 static int64_t run(const struct uaio_sqe *sqe, bool is_tee,
 		   uint32_t extra_flags)
 {
@@ -282,9 +299,12 @@ static int64_t run(const struct uaio_sqe *sqe, bool is_tee,
 	};
 	int64_t res;
 
-	if (extra_flags & RWF_NOWAIT)
-		return UAIO_OP_BLOCKS;
 	use(&transfer);
+	if (extra_flags & RWF_NOWAIT) {
+		res = call_now(&transfer);
+		unuse(sqe);
+		return res;
+	}
 	for (unsigned i = 0; i < UAIO_NR_ENDS && sqe->args->endable; i++)
 		look_at(&transfer.ends[i], sqe->args->files[i],
 			sqe->call_flags & SPLICE_F_NONBLOCK);

@@ -459,6 +459,61 @@ static void timeout_fields(void)
 	}
 }
 
+static struct io_uring_sqe *splice_of(struct uring *ring, int in,
+				      int64_t in_off, int out, int64_t out_off,
+				      uint32_t bytes)
+{
+	struct io_uring_sqe *sqe =
+		sqe_rw(ring, IORING_OP_SPLICE, out, NULL, bytes, out_off);
+
+	sqe->splice_fd_in = in;
+	sqe->splice_off_in = (uint64_t)in_off;
+	return sqe;
+}
+
+/* A file is copied through a pipe: bytes of it, from in_off to out_off. */
+static void copy(const char *key, struct uring *ring, const int files[2],
+		 const int ends[2], int64_t in_off, int64_t out_off,
+		 uint32_t bytes)
+{
+	splice_of(ring, files[0], in_off, ends[1], -1, bytes)->flags = LINK;
+	splice_of(ring, ends[0], -1, files[1], out_off, bytes);
+	note_result("submit", uring_submit(ring));
+	note_cqes(key, ring, 2);
+	note("read_at", lseek(files[0], 0, SEEK_CUR));
+	note("written_at", lseek(files[1], 0, SEEK_CUR));
+	note("size", lseek(files[1], 0, SEEK_END));
+	REQUIRE(lseek(files[1], 0, SEEK_SET) == 0);
+	/* What a chain that broke has left. */
+	if (fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0)
+		note("left", read(ends[0], buf, sizeof(buf)));
+	fcntl(ends[0], F_SETFL, 0);
+}
+
+static void copied(void)
+{
+	struct uring ring = new_uring(8, 0);
+	const int files[2] = { file_of("f", 10000, O_RDWR),
+			       file_of("g", 0, O_RDWR) };
+	int ends[2], i;
+
+	REQUIRE(pipe(ends) == 0);
+	for (i = 0; i < 2; i++) {
+		copy("page", &ring, files, ends, 4096, 0, 4096);
+		copy("odd", &ring, files, ends, 1, 5000, 4097);
+		copy("at_position", &ring, files, ends, -1, -1, 3000);
+		copy("short", &ring, files, ends, 9900, 0, 200);
+		copy("at_end", &ring, files, ends, 10000, 0, 200);
+	}
+	REQUIRE(pread(files[1], buf, 2, 5000) == 2);
+	note("copied", buf[0] * 256 + buf[1]);
+	/* Nobody reads the pipe, and no signal says so. */
+	close(ends[0]);
+	splice_of(&ring, files[0], 0, ends[1], -1, 100);
+	note_result("submit", uring_submit(&ring));
+	note_cqes("broken", &ring, 1);
+}
+
 const struct row rows_uring_link[] = {
 	ROW("a chain runs in its order", chain),
 	ROW("a chain breaks where a request fails", chain_breaks),
@@ -469,6 +524,7 @@ const struct row rows_uring_link[] = {
 	ROW("a short read breaks a chain", short_read_breaks),
 	ROW("a write, a sync and a read in a chain", write_then_read),
 	ROW("a close in a chain", open_then_close),
+	ROW("a file is copied by linked splices", copied),
 	ROW("a chain whose first is refused", refused_first),
 	ROW("a chain whose second is refused", refused_second),
 	ROW("a chain that is submitted in part", submitted_in_part),

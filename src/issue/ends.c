@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The policy for SPLICE and TEE, which have two files: of these one is a pipe at least
+ *
+ * The submitting thread makes the call if neither file makes it wait. A pipe is told not
+ * to wait (SPLICE_F_NONBLOCK). A regular file knows no such flag in this call: its pages
+ * are proved to be in the page cache as those of a read are, and a write is executed
+ * here as long as those of its inode are fast (policy.h). A worker makes all other calls,
+ * and repeats a call that has failed, for which a file may have become another one.
+ *
+ * Window: the calls wait for the mutex of a pipe, as reads and writes of it do. A worker
+ * whose splice waits for a disk holds that.
+ *
+ * Tested by test-ends.c.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/cycles.h"
+#include "base/sys.h"
+#include "options/config.h"
+#include "op/args.h"
+#include "wait/order.h"
+#include "wait/page.h"
+#include "issue/policy.h"
+#include "issue/submit.h"
+
+/* One of the files, as the call is about to use it. */
+struct end {
+	struct uaio_file *file; /* borrows: file.h, I2 */
+	struct uaio_inode *inode;
+	struct uaio_sqe sqe; /* the read or write that the call makes of it */
+	uint64_t room;       /* of a pipe, in bytes; 0: it is a regular file */
+};
+
+/* Return: whether it is a pipe, or a regular file or block device on this machine. */
+static bool look_at(const struct uaio_sqe *sqe, enum uaio_end which,
+		    struct end *ret)
+{
+	const struct uaio_args *args = sqe->args;
+	bool is_in = which == UAIO_END_IN;
+	int room;
+
+	ret->sqe = (struct uaio_sqe){
+		.op = is_in ? UAIO_OP_READ : UAIO_OP_WRITE,
+		.door = sqe->door,
+		.fd = is_in ? args->fd : sqe->fd,
+		.off = is_in ? args->off : sqe->off,
+		.len = sqe->len,
+	};
+	ret->room = 0;
+	/* A door's files are found when a request of its own is made. */
+	if (args->files[which] || args->is_place[which] ||
+	    uaio_look_up(ret->sqe.fd, &ret->file) < 0)
+		return false;
+	ret->inode = load_relaxed(&ret->file->inode);
+	if (uaio_file_kind(ret->file) == UAIO_KIND_STREAM) {
+		room = sys_fcntl(ret->sqe.fd, F_GETPIPE_SZ, 0);
+		ret->room = room > 0 ? (uint64_t)room : 0;
+		return room > 0;
+	}
+	return uaio_file_kind(ret->file) <= UAIO_KIND_CACHED && ret->inode &&
+	       !uaio_file_has(ret->file, UAIO_FILE_F_REMOTE);
+}
+
+/* Return: whether requests of the inode may hold its lock for as long as a disk takes. */
+static bool is_busy(const struct uaio_inode *inode)
+{
+	return uaio_inode_is_busy(inode) || uaio_inode_has_direct(inode);
+}
+
+/*
+ * Read what the call would move, into a few bytes of the stack. The pipe takes no more
+ * than it has room for.
+ * Return: whether all of it is in the page cache.
+ */
+static bool is_cached(struct uaio_file *file, const struct uaio_sqe *sqe,
+		      uint64_t bytes)
+{
+	enum { BYTES = 1024, IOVS = 64 };
+	char scratch[BYTES];
+	struct iovec iov[IOVS];
+	struct uaio_outcome outcome;
+	struct uaio_sqe read = *sqe;
+	int64_t res = 1;
+
+	for (unsigned i = 0; i < IOVS; i++)
+		iov[i] = (struct iovec){ scratch, BYTES };
+	read.op = UAIO_OP_READV;
+	read.iov = iov;
+	if (read.off == UAIO_OFF_POSITION)
+		read.off = sys_lseek(read.fd, 0, SEEK_CUR);
+	if (read.off < 0)
+		return false;
+	while (bytes && res > 0) {
+		uint64_t nr = (bytes + BYTES - 1) / BYTES;
+
+		read.len = nr < IOVS ? nr : IOVS;
+		res = uaio_read_cached(file, &read, &outcome);
+		if (res == UAIO_OP_BLOCKS)
+			/* relaxed: advice */
+			store_relaxed(&file->nowait_refused, 1);
+		if (res < 0)
+			return false;
+		read.off += res;
+		bytes -= (uint64_t)res < bytes ? (uint64_t)res : bytes;
+	}
+	return true;
+}
+
+/* Return: whether the file can be spliced from without waiting for its device. */
+static bool may_read(const struct end *in, uint64_t room)
+{
+	struct uaio_file *file = in->file;
+	uint64_t bytes = in->sqe.len < room ? in->sqe.len : room;
+	bool is_hot;
+
+	if (is_busy(in->inode))
+		return false;
+	if (uaio_file_kind(file) == UAIO_KIND_MEMORY || uaio_is_streaking(file))
+		return true;
+	/* relaxed: advice */
+	if (load_relaxed(&file->nowait_refused))
+		return false;
+	is_hot = is_cached(file, &in->sqe, bytes);
+	uaio_note_cached(file, is_hot);
+	return is_hot;
+}
+
+static enum uaio_next make_call(const struct uaio_sqe *sqe,
+				struct uaio_outcome *ret)
+{
+	ret->start = uaio_cycles();
+	ret->res = uaio_optab[sqe->op].run(sqe, -1, &ret->found, RWF_NOWAIT);
+	ret->end = uaio_cycles();
+	if (ret->res >= 0)
+		return UAIO_NEXT_DONE;
+	ret->res = 0;
+	return UAIO_NEXT_WORKER;
+}
+
+static enum uaio_next splice_from(const struct end *in, uint64_t room,
+				  const struct uaio_sqe *sqe,
+				  struct uaio_outcome *ret)
+{
+	enum uaio_next next;
+
+	if (!may_read(in, room))
+		return UAIO_NEXT_WORKER;
+	next = make_call(sqe, ret);
+	uaio_judge_read(in->file, ret->end - ret->start);
+	return next;
+}
+
+static enum uaio_next splice_to(const struct end *out,
+				const struct uaio_sqe *sqe,
+				struct uaio_outcome *ret)
+{
+	struct uaio_trial_write trial;
+	enum uaio_next next;
+
+	if (uaio_file_kind(out->file) == UAIO_KIND_MEMORY)
+		return is_busy(out->inode) ? UAIO_NEXT_WORKER
+					   : make_call(sqe, ret);
+	if (is_busy(out->inode) ||
+	    !uaio_trial_write_begin(out->file, out->inode, &out->sqe, &trial))
+		return UAIO_NEXT_WORKER;
+	next = make_call(sqe, ret);
+	uaio_trial_write_end(out->inode, &out->sqe, &trial,
+			     ret->end - ret->start);
+	return next;
+}
+
+enum uaio_next uaio_try_ends(const struct uaio_sqe *sqe,
+			     struct uaio_outcome *ret)
+{
+	struct end in, out;
+
+	if (!sqe->len || !look_at(sqe, UAIO_END_IN, &in) ||
+	    !look_at(sqe, UAIO_END_OUT, &out))
+		return UAIO_NEXT_WORKER;
+	if (!in.room)
+		return out.room ? splice_from(&in, out.room, sqe, ret)
+				: UAIO_NEXT_WORKER;
+	return out.room ? make_call(sqe, ret) : splice_to(&out, sqe, ret);
+}

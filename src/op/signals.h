@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Calls that would send the calling thread a signal which the program is not to get
+ *
+ * The signals are blocked during the call. If it has sent one, that is consumed.
+ *
+ * Tested by test-splice.c.
+ */
+#ifndef UAIO_OP_SIGNALS_H
+#define UAIO_OP_SIGNALS_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/sys.h"
+
+struct uaio_blocked_signals {
+	uint64_t which; /* a set, as of the kernel */
+	uint64_t old;   /* the thread's mask */
+	uint64_t pending;
+};
+
+/* Return: whether they are blocked; if so, the caller unblocks them. */
+static inline bool uaio_signals_block(uint64_t which,
+				      struct uaio_blocked_signals *ret)
+{
+	if (!uaio_may_call(UAIO_CALL_SIGPENDING) ||
+	    !uaio_may_call(UAIO_CALL_SIGTIMEDWAIT))
+		return false;
+	ret->which = which;
+	ret->pending = 0;
+	(void)sys_sigmask(SIG_BLOCK, &which, &ret->old);
+	/* Only a signal that the program has blocked can be pending. */
+	if (ret->old & which)
+		(void)sys_sigpending(&ret->pending);
+	return true;
+}
+
+/* has_sent: the call has sent one. What was pending before is not consumed. */
+static inline void
+uaio_signals_unblock(const struct uaio_blocked_signals *blocked, bool has_sent)
+{
+	static const struct timespec zero;
+	const uint64_t sent = blocked->which & ~blocked->pending;
+
+	if (has_sent && sent)
+		(void)sys_sigtimedwait(&sent, &zero);
+	(void)sys_sigmask(SIG_SETMASK, &blocked->old, NULL);
+}
+
+#endif /* UAIO_OP_SIGNALS_H */
