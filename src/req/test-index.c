@@ -103,7 +103,8 @@ static uint64_t nr_looked(void)
  * What is searched
  */
 
-static void put_timeout(uint64_t user_data)
+/* A timeout that ends after so many completions, or never. */
+static void put_timeout_after(unsigned nr, uint64_t user_data)
 {
 	static struct __kernel_timespec hour = { .tv_sec = 3600 };
 	struct io_uring_sqe *sqe =
@@ -111,6 +112,12 @@ static void put_timeout(uint64_t user_data)
 
 	sqe->addr = (uintptr_t)&hour;
 	sqe->len = 1;
+	sqe->off = nr;
+}
+
+static void put_timeout(uint64_t user_data)
+{
+	put_timeout_after(0, user_data);
 }
 
 static void search_to_cancel(uint64_t user_data)
@@ -222,6 +229,28 @@ static void a_search_by_descriptor_looks_at_few_of_many(void **state)
 		unit_close(fds[i][0]);
 		unit_close(fds[i][1]);
 	}
+}
+
+/* Timeouts that count completions, of which few are due. */
+static void a_completion_looks_at_no_timeouts_that_still_count(void **state)
+{
+	uint64_t before;
+
+	(void)state;
+	for (unsigned i = 0; i < MANY; i++)
+		put_timeout_after(OTHER, OTHER + i);
+	put_timeout_after(SEARCHES / 2, 1);
+	submit(&client, 0);
+	before = nr_looked();
+	for (unsigned i = 1; i <= SEARCHES; i++) {
+		put(&client, IORING_OP_NOP, -1, ANSWER);
+		submit(&client, 1);
+		assert_got(&client, ANSWER, 0);
+		if (i == SEARCHES / 2)
+			assert_got(&client, 1, 0);
+	}
+	assert_in_range(nr_looked() - before, 1, 8);
+	cancel_all();
 }
 
 static void an_added_request_moves_few(void **state)
@@ -431,6 +460,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		INDEX_TEST(a_search_looks_at_few_of_many),
 		INDEX_TEST(a_search_by_descriptor_looks_at_few_of_many),
+		INDEX_TEST(a_completion_looks_at_no_timeouts_that_still_count),
 		INDEX_TEST(an_added_request_moves_few),
 		INDEX_TEST(the_oldest_is_found_first),
 		INDEX_TEST(all_of_a_descriptor_complete_oldest_first),

@@ -253,8 +253,7 @@ static inline void end_locked(struct uaio_uring *ring,
 		uaio_uring_share_end(ring);
 	/* relaxed: submitters read it without the lock (sq.c) */
 	store_relaxed(&ring->cq_events, ring->cq_events + nr_told);
-	/* relaxed: changes under the lock */
-	if (unlikely(load_relaxed(&ring->nr_counting)))
+	if (unlikely(heap_first(&ring->counting)))
 		uaio_uring_find_reached_locked(ring);
 	/* What overflows is told of when it is in the ring. */
 	if (unlikely(ring->eventfd) && tail != posting->tail)
@@ -323,8 +322,8 @@ int uaio_uring_post_message(struct uaio_uring *ring,
 	uaio_waiters_collect_locked(&ring->queue, &wakeups);
 	uaio_queue_unlock(&ring->queue);
 	uaio_wakeups_deliver(&wakeups);
-	/* relaxed: seen by the next, if another thread counts just now */
-	if (unlikely(load_relaxed(&ring->nr_counting)))
+	/* relaxed: what this thread has marked */
+	if (unlikely(load_relaxed(&ring->nr_reached)))
 		uaio_uring_end_reached(ring);
 	return is_there ? 0 : -EOVERFLOW;
 }

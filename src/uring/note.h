@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/heap.h"
 #include "base/list.h"
 #include "base/slab.h"
 #include "flow/cancel.h"
@@ -50,12 +51,17 @@ struct uaio_uring_timeout {
 	bool counts;
 	bool has_from;  /* it counts from then on, if it is no drain */
 	uint32_t count; /* so many completions, if it counts */
+	uint64_t data;  /* of its request */
 
 	/* under the queue's lock, or immutable */
-	uint32_t from;       /* what cq_events was when it began to count */
+	uint64_t from;       /* what cq_events was when it began to count */
+	uint64_t number;     /* that of the ring's which began before */
 	uint32_t is_reached; /* atomic */
-	bool is_counting;    /* it is in counting */
-	struct list counting;
+	bool is_listed;      /* in the ring's reached, or in its counting */
+	union {
+		struct heap_node in_counting;
+		struct list in_reached;
+	};
 };
 
 /* Of a send that does not copy, in the kernel; immutable. */
@@ -181,7 +187,7 @@ bool uaio_uring_notice_of(const struct uaio_completion *completion,
  * many events; or was refused.
  */
 void uaio_uring_count(struct uaio_uring *ring,
-		      struct uaio_uring_timeout *timeout, uint32_t from);
+		      struct uaio_uring_timeout *timeout, uint64_t from);
 void uaio_uring_uncount(struct uaio_uring *ring,
 			struct uaio_uring_timeout *timeout);
 void uaio_uring_uncount_locked(struct uaio_uring *ring,

@@ -319,8 +319,10 @@ static void fill(struct uaio_uring *ring, const struct io_uring_params *params)
 	ring->sq_head = ring->nr_timeouts = 0;
 	store_relaxed(&ring->cq_events, 0);
 	ring->called.call = uaio_uring_called;
-	list_init(&ring->counting);
-	store_relaxed(&ring->nr_counting, 0);
+	heap_init(&ring->counting);
+	ring->nr_counted = 0;
+	list_init(&ring->reached);
+	store_relaxed(&ring->nr_reached, 0);
 	store_relaxed(&ring->nr_short, 0);
 	ring->updating = NULL;
 	ring->is_updating = ring->was_swallowed = false;

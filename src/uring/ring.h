@@ -37,6 +37,8 @@
 
 #include "base/atomic.h"
 #include "base/check.h"
+#include "base/heap.h"
+#include "base/list.h"
 #include "base/slab.h"
 #include "proc/process.h"
 #include "op/op.h"
@@ -135,9 +137,11 @@ struct uaio_uring {
 	/* under the queue's lock */
 	uint64_t progress;    /* atomic; cq.h: the tail, in its lower half */
 	uint32_t nr_timeouts; /* that have ended, which ends waits */
-	uint32_t cq_events; /* atomic; completions so far, but those of these */
-	struct list counting;         /* timeouts that end by a count */
-	uint32_t nr_counting;         /* atomic */
+	uint64_t cq_events; /* atomic; completions so far, but those of these */
+	struct heap counting;         /* timeouts that end by a count */
+	uint64_t nr_counted;          /* of these, ever */
+	struct list reached;          /* those that are due; timeout.c, I2 */
+	uint32_t nr_reached;          /* atomic */
 	struct uaio_uring_rsrc *owed; /* owns: rsrc.h, I5; or NULL */
 	const struct uaio_uring_note *updating; /* a poll; see cancel.h */
 	bool is_updating;

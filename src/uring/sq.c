@@ -27,7 +27,7 @@ struct call {
 	struct uaio_uring *ring;
 	bool is_shared;    /* other processes may submit what this one leaves */
 	bool is_signalled; /* each completion, by a descriptor */
-	uint32_t nr_before; /* completions, as it began (timeout.c, I1) */
+	uint64_t nr_before; /* completions, as it began (timeout.c, I1) */
 	bool has_later;     /* of what begins_later() */
 	bool was_timeout; /* what was added before is a linked timeout, or was to be */
 	struct uaio_batch batch;
@@ -562,8 +562,8 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 	/* Nobody else writes it, and completions are only compared with it. */
 	ring->nr_taken -= nr - nr_taken;
 	pass(ring);
-	/* relaxed: what this thread has added */
-	if (unlikely(load_relaxed(&ring->nr_counting)))
+	/* relaxed: what this thread has added, and if another has marked it: I2 there */
+	if (unlikely(load_relaxed(&ring->nr_reached)))
 		uaio_uring_end_reached(ring);
 	return nr_taken;
 }

@@ -127,6 +127,24 @@ static void a_timeout_ends_after_so_many_completions(void **state)
 	unit_close(ends[1]);
 }
 
+static void counts_that_end_together_end_in_their_order(void **state)
+{
+	static const unsigned counts[] = { 3, 2, 3, 1 };
+	static const unsigned order[] = { 3, 1, 0, 2 };
+
+	(void)state;
+	for (unsigned i = 0; i < NR_ELEMENTS(counts); i++)
+		put_timeout(&late, counts[i], 0, i);
+	submit(&client, 0);
+	for (unsigned i = 0; i < 3; i++)
+		put(&client, IORING_OP_NOP, -1, 10 + i);
+	submit(&client, 7);
+	for (unsigned i = 0; i < 3; i++)
+		assert_got(&client, 10 + i, 0);
+	for (unsigned i = 0; i < NR_ELEMENTS(order); i++)
+		assert_got(&client, order[i], 0);
+}
+
 /*
  * The thread that posts a completion of the poll ends the timeout, and then makes what
  * follows in the chain, which cancels the poll. It must not wait for itself.
@@ -462,6 +480,7 @@ int main(void)
 		RING_TEST(a_timeout_ends_at_its_time_by_any_clock),
 		RING_TEST(mistakes_have_the_kernels_answers),
 		RING_TEST(a_timeout_ends_after_so_many_completions),
+		RING_TEST(counts_that_end_together_end_in_their_order),
 		RING_TEST(a_completion_starts_what_cancels_its_request),
 		RING_TEST(a_completion_starts_what_updates_its_request),
 		RING_TEST(in_a_chain_a_timeout_counts_from_its_start),

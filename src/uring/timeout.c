@@ -2,8 +2,9 @@
 /*
  * Timeouts, of which some end after so many completions
  *
- *   I1  A timeout that counts is in the ring's list from before it is submitted until
- *       its completion, and so is its note. It counts what completes from the beginning
+ *   I1  A timeout that counts is in the ring's heap from before it is submitted until it
+ *       is due, then in its list of reached ones until its completion, and so is its
+ *       note. It counts what completes from the beginning
  *       of its submission on, as the kernel posts that at the end of it, also if it
  *       is the first of a chain. One behind another in a chain, or behind a drain, is
  *       there from when it starts: what completes before does not count.
@@ -11,6 +12,11 @@
  *       without locks cancels what is marked: after the post (act), or, for inline
  *       completions, at the end of the submission. A timeout that was marked before it
  *       waits is found by its submitter, at that end, or by the thread that starts it.
+ *       (If its request is in the group when the canceller searches there, that takes
+ *       it. If not, the submitter adds it later, under the same lock, and after that
+ *       sees nr_reached.)
+ *   I3  A completion looks at the first of the heap, and a timeout that is due is found
+ *       in the group by its user_data: neither costs more if many others count.
  *
  * Tested by test-uring-timeout.c.
  */
@@ -27,26 +33,45 @@
 #include "uring/ring.h"
 #include "uring/sq.h"
 
+static struct uaio_uring_timeout *counting_at(const struct heap_node *node)
+{
+	return container_of(node, struct uaio_uring_timeout, in_counting);
+}
+
+/* Return: whether a is due before b; of those that are due together, the older. */
+static bool is_before(const struct heap_node *a, const struct heap_node *b)
+{
+	const struct uaio_uring_timeout *one = counting_at(a);
+	const struct uaio_uring_timeout *other = counting_at(b);
+	int64_t diff =
+		(int64_t)(one->from + one->count - other->from - other->count);
+
+	return diff ? diff < 0 : one->number < other->number;
+}
+
 void uaio_uring_uncount_locked(struct uaio_uring *ring,
 			       struct uaio_uring_timeout *timeout)
 {
-	if (!timeout->is_counting)
+	if (!timeout->is_listed)
 		return;
-	timeout->is_counting = false;
-	list_remove(&timeout->counting);
-	/* relaxed: written under the lock */
-	store_relaxed(&ring->nr_counting, ring->nr_counting - 1);
+	timeout->is_listed = false;
+	/* relaxed, all: written under the lock */
+	if (!load_relaxed(&timeout->is_reached)) {
+		heap_remove(&ring->counting, &timeout->in_counting, is_before);
+		return;
+	}
+	list_remove(&timeout->in_reached);
+	store_relaxed(&ring->nr_reached, ring->nr_reached - 1);
 }
 
 void uaio_uring_count(struct uaio_uring *ring,
-		      struct uaio_uring_timeout *timeout, uint32_t from)
+		      struct uaio_uring_timeout *timeout, uint64_t from)
 {
 	uaio_queue_lock(&ring->queue);
 	timeout->from = from;
-	timeout->is_counting = true;
-	list_add_tail(&ring->counting, &timeout->counting);
-	/* relaxed: written under the lock */
-	store_relaxed(&ring->nr_counting, ring->nr_counting + 1);
+	timeout->number = ring->nr_counted++;
+	timeout->is_listed = true;
+	heap_add(&ring->counting, &timeout->in_counting, is_before);
 	/* What it counts may have been posted. */
 	uaio_uring_find_reached_locked(ring);
 	uaio_queue_unlock(&ring->queue);
@@ -78,14 +103,19 @@ void uaio_uring_uncount(struct uaio_uring *ring,
 
 void uaio_uring_find_reached_locked(struct uaio_uring *ring)
 {
-	list_for_each (pos, &ring->counting) {
-		struct uaio_uring_timeout *timeout =
-			container_of(pos, struct uaio_uring_timeout, counting);
+	struct heap_node *first;
 
-		if (ring->cq_events - timeout->from < timeout->count)
-			continue;
-		/* relaxed: a thread that ends it looks under the lock first */
+	while ((first = heap_first(&ring->counting))) {
+		struct uaio_uring_timeout *timeout = counting_at(first);
+
+		if ((int64_t)(ring->cq_events - timeout->from -
+			      timeout->count) < 0)
+			return;
+		heap_remove(&ring->counting, first, is_before);
+		list_add_tail(&ring->reached, &timeout->in_reached);
+		/* relaxed, both: a thread that ends it looks under the lock first */
 		store_relaxed(&timeout->is_reached, 1);
+		store_relaxed(&ring->nr_reached, ring->nr_reached + 1);
 		ring->queue.wants_act = true;
 	}
 }
@@ -110,27 +140,54 @@ int64_t uaio_uring_cancelled(const struct uaio_sqe *sqe)
 static bool is_reached(const struct uaio_cancel_aim *aim,
 		       const struct uaio_sqe *sqe, const struct uaio_file *file)
 {
-	(void)aim;
 	(void)file;
-	return is_reached_timeout(sqe);
+	return sqe->data == aim->key && is_reached_timeout(sqe);
 }
 
+/*
+ * Put the first of those reached behind the others. Return: whether there is one; *ret_data:
+ * its user_data.
+ */
+static bool next_reached(struct uaio_uring *ring, uint64_t *ret_data)
+{
+	struct list *node;
+
+	uaio_queue_lock(&ring->queue);
+	node = list_pop(&ring->reached);
+	if (node) {
+		list_add_tail(&ring->reached, node);
+		*ret_data = container_of(node, struct uaio_uring_timeout,
+					 in_reached)
+				    ->data;
+	}
+	uaio_queue_unlock(&ring->queue);
+	return node;
+}
+
+/*
+ * Each that is reached when this begins is searched for here, or meanwhile by another thread
+ * that does the same.
+ */
 void uaio_uring_end_reached(struct uaio_uring *ring)
 {
-	static const struct uaio_cancel_aim aim = {
+	struct uaio_cancel_aim aim = {
 		.is_meant = is_reached,
+		.by = UAIO_INDEX_DATA,
 		.ends_unparked = true,
 	};
 
-	(void)uaio_queue_cancel_meant(&ring->queue, &aim, NULL);
+	/* relaxed: more of them come with threads that call this */
+	for (uint32_t nr = load_relaxed(&ring->nr_reached);
+	     nr && next_reached(ring, &aim.key); nr--)
+		(void)uaio_queue_cancel_meant(&ring->queue, &aim, NULL);
 }
 
 void uaio_uring_act(struct uaio_queue *queue)
 {
 	struct uaio_uring *ring = container_of(queue, struct uaio_uring, queue);
 
-	/* relaxed: the thread that counts, or marks, has seen it counted */
-	if (load_relaxed(&ring->nr_counting))
+	/* relaxed: the thread that marks sees its mark */
+	if (load_relaxed(&ring->nr_reached))
 		uaio_uring_end_reached(ring);
 }
 
@@ -207,6 +264,7 @@ int uaio_uring_prep_timeout(struct uaio_uring_entry *entry)
 	} else if (count) {
 		entry->note->timeout.counts = true;
 		entry->note->timeout.count = count;
+		entry->note->timeout.data = raw->user_data;
 	}
 	return 0;
 }
@@ -267,7 +325,7 @@ static bool is_timeout(const struct uaio_timer_aim *aim,
 		return false;
 	/* From now on it ends by its time only. */
 	timeout = uaio_uring_timeout_of(uaio_uring_note_of(sqe->word));
-	if (timeout)
+	if (timeout && !load_relaxed(&timeout->is_reached))
 		uaio_uring_uncount_locked(by->ring, timeout);
 	return true;
 }

@@ -161,7 +161,7 @@ static long do_register(uint32_t fd, uint32_t opcode, void *arg,
 	else
 		ret = -EBADF;
 	/* Completions of tags count for timeouts. relaxed: this thread's */
-	if (unlikely(load_relaxed(&ring->nr_counting)))
+	if (unlikely(load_relaxed(&ring->nr_reached)))
 		uaio_uring_end_reached(ring);
 	uaio_uring_release(ring);
 	return ret;

@@ -223,6 +223,23 @@ static void count_of_several(void)
 	note_cqes("cqe", &ring, uring_settle(&ring));
 }
 
+/* Several counts end with one submission: in their order, and by age if they are equal. */
+static void counts_end_together(void)
+{
+	struct uring ring = prepare();
+	int i;
+
+	timeout(&ring, &never, 3, 0);
+	timeout(&ring, &never, 2, 0);
+	timeout(&ring, &never, 3, 0);
+	timeout(&ring, &never, 1, 0);
+	note_result("submit", uring_submit(&ring));
+	for (i = 0; i < 3; i++)
+		sqe_of(&ring, IORING_OP_NOP, -1);
+	note_result("nops", uring_submit(&ring));
+	note_in_order("cqe", &ring, 7);
+}
+
 /* Requests that complete, one submission each. */
 static void complete_some(struct uring *ring, int nr)
 {
@@ -588,6 +605,7 @@ const struct row rows_uring_timeout[] = {
 	ROW("a timeout counts what is refused in its submission",
 	    count_of_refused),
 	ROW("several timeouts count", count_of_several),
+	ROW("several counts end together", counts_end_together),
 	ROW("a timeout in a chain counts from its start", count_in_chain),
 	ROW("a timeout in a chain that breaks", count_in_broken_chain),
 	ROW("a chain goes on after a count", count_goes_on),
