@@ -6,8 +6,10 @@
 #undef NDEBUG
 #define RING_ENTRIES 4096
 #include <fcntl.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 
+#include "base/sys.h"
 #include "req/index.h"
 #include "req/queue.h"
 #include "req/req.h"
@@ -199,6 +201,19 @@ static void a_search_looks_at_few_of_many(void **state)
 		}
 }
 
+static void put_cancel_by(int fd)
+{
+	struct io_uring_sqe *sqe = put_search(IORING_OP_ASYNC_CANCEL, 0);
+
+	sqe->fd = fd;
+	sqe->cancel_flags = IORING_ASYNC_CANCEL_FD;
+}
+
+static void put_cancel_of(int pipe)
+{
+	put_cancel_by(pipes[pipe][0]);
+}
+
 static void a_search_by_descriptor_looks_at_few_of_many(void **state)
 {
 	enum { NR = 200 };
@@ -215,11 +230,7 @@ static void a_search_by_descriptor_looks_at_few_of_many(void **state)
 	submit(&client, 0);
 	before = nr_looked();
 	for (unsigned i = 0; i < SEARCHES; i++) {
-		struct io_uring_sqe *sqe =
-			put_search(IORING_OP_ASYNC_CANCEL, 0);
-
-		sqe->fd = fds[nth_of(i, NR)][0];
-		sqe->cancel_flags = IORING_ASYNC_CANCEL_FD;
+		put_cancel_by(fds[nth_of(i, NR)][0]);
 		assert_found(0, &found);
 		assert_int_equal(found.user_data, OTHER + nth_of(i, NR));
 	}
@@ -251,6 +262,54 @@ static void a_completion_looks_at_no_timeouts_that_still_count(void **state)
 	}
 	assert_in_range(nr_looked() - before, 1, 8);
 	cancel_all();
+}
+
+static uint32_t nr_asked; /* atomic: whether descriptors are duplicates */
+
+static bool count_asked(long nr, const long args[6], long *ret_res)
+{
+	enum { DUPFD_QUERY = 1027 };
+
+	(void)ret_res;
+	if (nr == SYS_fcntl && args[1] == DUPFD_QUERY)
+		add_relaxed(&nr_asked, 1);
+	return false;
+}
+
+/* Eventfds have one inode. */
+static void a_descriptor_with_a_request_is_compared_with_no_other(void **state)
+{
+	enum { NR = 200 };
+	struct io_uring_cqe found;
+	int fds[NR], again;
+
+	(void)state;
+	for (unsigned i = 0; i < NR; i++) {
+		fds[i] = eventfd(0, EFD_CLOEXEC);
+		assert_true(fds[i] >= 0);
+		put(&client, IORING_OP_POLL_ADD, fds[i], OTHER + i)
+			->poll32_events = POLLIN;
+	}
+	submit(&client, 0);
+	unit_hook(count_asked);
+	for (unsigned i = 0; i < NR / 2; i++) {
+		put_cancel_by(fds[i]);
+		assert_found(0, &found);
+		assert_int_equal(found.user_data, OTHER + i);
+	}
+	assert_int_equal(load_relaxed(&nr_asked), 0);
+	again = dup(fds[NR - 1]);
+	if (sys_is_duplicate(again, again) > 0) {
+		put_cancel_by(again);
+		assert_found(0, &found);
+		assert_int_equal(found.user_data, OTHER + NR - 1);
+		assert_in_range(load_relaxed(&nr_asked), 1, NR);
+	}
+	unit_hook(NULL);
+	cancel_all();
+	unit_close(again);
+	for (unsigned i = 0; i < NR; i++)
+		unit_close(fds[i]);
 }
 
 static void an_added_request_moves_few(void **state)
@@ -389,14 +448,6 @@ static void an_empty_group_has_no_index(void **state)
 	}
 }
 
-static void put_cancel_of(int pipe)
-{
-	struct io_uring_sqe *sqe = put_search(IORING_OP_ASYNC_CANCEL, 0);
-
-	sqe->fd = pipes[pipe][0];
-	sqe->cancel_flags = IORING_ASYNC_CANCEL_FD;
-}
-
 /* A request that is linked to another gets its file when it starts. */
 static void what_gets_its_file_later_is_found_by_it(void **state)
 {
@@ -461,6 +512,8 @@ int main(void)
 		INDEX_TEST(a_search_looks_at_few_of_many),
 		INDEX_TEST(a_search_by_descriptor_looks_at_few_of_many),
 		INDEX_TEST(a_completion_looks_at_no_timeouts_that_still_count),
+		INDEX_TEST(
+			a_descriptor_with_a_request_is_compared_with_no_other),
 		INDEX_TEST(an_added_request_moves_few),
 		INDEX_TEST(the_oldest_is_found_first),
 		INDEX_TEST(all_of_a_descriptor_complete_oldest_first),

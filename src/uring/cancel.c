@@ -84,6 +84,7 @@ struct by_client {
 	const struct uaio_file *file; /* borrows: that of FD */
 	uint64_t own_word;            /* of the request that cancels; or 0 */
 	int op;                       /* enum uaio_op; -1: any */
+	bool asks; /* whether requests of other entries are on duplicates of it */
 	bool *sleeps; /* whether the last that was meant does (op.h) */
 };
 
@@ -117,7 +118,7 @@ static bool is_meant(const struct uaio_cancel_aim *aim,
 	/* The last, because it may take a system call. */
 	is_it = !(what->flags & IORING_ASYNC_CANCEL_FD) ||
 		file == client->file ||
-		(file && uaio_is_duplicate(file, client->file));
+		(client->asks && file && uaio_is_duplicate(file, client->file));
 	if (is_it)
 		*client->sleeps = uaio_optab[sqe->op].sleeps;
 	return is_it;
@@ -218,7 +219,17 @@ static int cancel(struct uaio_uring *ring, const struct uaio_uring_aim *aim,
 	client.file = file;
 	find_by(&client);
 	client.aim.ret_later = complete_later(own_word);
+	/*
+	 * All eventfds have one inode, and to ask takes a call for each. So one request
+	 * is looked for on the descriptor itself first.
+	 */
+	client.asks = is_all || !file;
 	ret = uaio_queue_cancel_meant(&ring->queue, &client.aim, &nr_others);
+	if (ret == -ENOENT && !client.asks) {
+		client.asks = true;
+		ret = uaio_queue_cancel_meant(&ring->queue, &client.aim,
+					      &nr_others);
+	}
 	if (file)
 		uaio_file_put(file);
 	/* As the kernel, which counts those even if it is asked for one. */
