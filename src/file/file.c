@@ -130,6 +130,8 @@ static void init_waitqs(struct uaio_file *file)
 {
 	uint32_t nr_edges = load_relaxed(&file->nr_edges) + 1;
 
+	/* A thread may look whether a watch of the file before is there (ready.h, I2). */
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	for (unsigned i = 0; i < UAIO_NR_WAITQS; i++) {
 		list_init(&file->waitqs[i].parked);
 		store_relaxed(&file->waitqs[i].nr, 0);
@@ -148,6 +150,7 @@ static void init_waitqs(struct uaio_file *file)
 	file->told_by_any = UINT32_MAX;
 	file->told_of_by_all = file->told_after = 0;
 	file->is_unpollable = false;
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 }
 
 static struct uaio_file *new_file(int fd, const struct uaio_fd_facts *facts)

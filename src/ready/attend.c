@@ -120,9 +120,8 @@ static void run(const struct uaio_attend *attend)
 	int nr = uaio_poller_collect(&group->ready.poller, attend->generation,
 				     events, NR);
 
-	if (nr > 0)
-		uaio_ready_kick_events(group, events, nr);
-	(void)uaio_ready_run(group, UAIO_RUN_BY_LEADER);
+	(void)uaio_ready_run_events(group, UAIO_RUN_BY_LEADER, events,
+				    nr > 0 ? nr : 0);
 }
 
 void uaio_attend_end(const struct uaio_attend *attend, bool is_ready)

@@ -42,18 +42,31 @@ static void note_rest(struct uaio_req *req, bool has_more)
 	req->found.rest = has_more ? UAIO_REST_THERE : UAIO_REST_UNKNOWN;
 }
 
+/* Return: a bit that stands for file, and for one in 64 of the others. */
+static uint64_t bit_of(const struct uaio_file *file)
+{
+	return UINT64_C(1) << (uintptr_t)file / sizeof(*file) % 64;
+}
+
+bool uaio_done_note(struct uaio_done *done, struct uaio_req *req, int64_t res,
+		    int fd)
+{
+	if (unlikely(!is_plain(req)) || done->nr == UAIO_REQS_TOGETHER)
+		return false;
+	done->reqs[done->nr] = req;
+	done->results[done->nr] = res;
+	done->fds[done->nr] = fd;
+	done->nr++;
+	done->files |= bit_of(req->file);
+	return true;
+}
+
 void uaio_done_add(struct uaio_done *done, struct uaio_req *req, int64_t res,
 		   int fd)
 {
-	if (likely(is_plain(req))) {
-		done->reqs[done->nr] = req;
-		done->results[done->nr] = res;
-		done->fds[done->nr] = fd;
-		if (++done->nr == UAIO_REQS_TOGETHER)
-			uaio_done_complete(done);
-		return;
-	}
 	uaio_done_complete(done);
+	if (uaio_done_note(done, req, res, fd))
+		return;
 	if (asks_rest(req))
 		note_rest(req, uaio_sock_bytes_there(fd));
 	uaio_flow->complete(req, res, NULL);
@@ -83,12 +96,14 @@ void uaio_done_complete(struct uaio_done *done)
 	if (likely(!nr))
 		return;
 	ask_rests(done);
-	done->nr = 0;
+	uaio_done_init(done);
 	uaio_flow->complete_together(done->reqs, done->results, nr, NULL);
 }
 
 bool uaio_done_asks(const struct uaio_done *done, const struct uaio_file *file)
 {
+	if (likely(!(done->files & bit_of(file))))
+		return false;
 	for (unsigned i = 0; i < done->nr; i++)
 		if (done->reqs[i]->file == file && asks_rest(done->reqs[i]))
 			return true;

@@ -63,38 +63,43 @@ static bool is_idle_locked(const struct uaio_file *file)
 	return true;
 }
 
-static void kick_event(struct uaio_group *group,
-		       const struct epoll_event *event)
+struct uaio_file *uaio_edge_note(struct uaio_group *group,
+				 const struct epoll_event *event,
+				 struct uaio_watch **ret_watch,
+				 uint32_t *ret_waitqs)
 {
 	struct uaio_watch *watch = uaio_watch_of_data(event->data.u64);
-	struct uaio_ready *ready = &group->ready;
-	struct uaio_file *file = NULL;
-	uint32_t waitqs;
+	struct uaio_file *file =
+		watch ? uaio_watch_lock_file(watch, group) : NULL;
 
-	if (!watch)
-		return;
-	uaio_lock(&ready->lock, UAIO_RANK_READY);
-	if (load_relaxed(&watch->group) == group &&
-	    uaio_watch_data(watch) == event->data.u64 &&
-	    uaio_file_try_get(watch->file))
-		file = watch->file;
-	uaio_unlock(&ready->lock, UAIO_RANK_READY);
 	if (!file)
-		return;
-	uaio_lock(&file->lock, UAIO_RANK_FILE);
+		return NULL;
 	/* It was armed anew meanwhile: the epoll tells again what is ready. */
-	if (unlikely(uaio_watch_data(watch) != event->data.u64))
-		goto out;
-	waitqs = note_edge_locked(file, watch->armed, event->events);
+	if (unlikely(uaio_watch_data(watch) != event->data.u64)) {
+		uaio_unlock(&file->lock, UAIO_RANK_FILE);
+		return NULL;
+	}
+	*ret_watch = watch;
+	*ret_waitqs = note_edge_locked(file, watch->armed, event->events);
 	watch->nr_told = add_relaxed(&watch->nr_edges, 1) + 1;
 	/* No request waits for it: it is not to wake a thread again. */
 	if (is_idle_locked(file))
 		uaio_watch_disarm_locked(watch, load_relaxed(&file->fd));
+	return file;
+}
+
+static void kick_event(struct uaio_group *group,
+		       const struct epoll_event *event)
+{
+	struct uaio_watch *watch;
+	uint32_t waitqs;
+	struct uaio_file *file = uaio_edge_note(group, event, &watch, &waitqs);
+
+	if (!file)
+		return;
 	if (waitqs)
 		uaio_watch_kick_told(watch, waitqs);
-out:
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
-	uaio_file_put(file);
 }
 
 void uaio_ready_kick_events(struct uaio_group *group,

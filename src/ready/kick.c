@@ -13,7 +13,8 @@ static inline __attribute__((always_inline)) void
 move_locked(struct uaio_ready *ready, struct uaio_watch *watch,
 	    enum uaio_watch_place place)
 {
-	bool was_kicked = watch->place == UAIO_WATCH_KICKED;
+	/* relaxed, here and below: changed under the lock */
+	bool was_kicked = load_relaxed(&watch->place) == UAIO_WATCH_KICKED;
 
 	list_remove(&watch->in_list);
 	if (was_kicked || place == UAIO_WATCH_KICKED)
@@ -21,7 +22,7 @@ move_locked(struct uaio_ready *ready, struct uaio_watch *watch,
 		store_relaxed(&ready->has_kicked,
 			      place == UAIO_WATCH_KICKED ||
 				      !list_is_empty(&ready->kicked));
-	watch->place = place;
+	store_relaxed(&watch->place, place);
 	switch (place) {
 	case UAIO_WATCH_IDLE:
 		watch->waitqs = 0;
@@ -60,6 +61,11 @@ static uint32_t asking(uint32_t waitqs)
 					      : waitqs;
 }
 
+static bool is_kicked_locked(const struct uaio_watch *watch)
+{
+	return load_relaxed(&watch->place) == UAIO_WATCH_KICKED;
+}
+
 static void kick(struct uaio_watch *watch, uint32_t waitqs, bool is_armed)
 {
 	struct uaio_ready *ready = &load_relaxed(&watch->group)->ready;
@@ -67,7 +73,7 @@ static void kick(struct uaio_watch *watch, uint32_t waitqs, bool is_armed)
 	lock(ready);
 	watch->waitqs |= waitqs;
 	watch->is_unarmed |= !is_armed;
-	if (watch->place != UAIO_WATCH_KICKED)
+	if (!is_kicked_locked(watch))
 		move_locked(ready, watch, UAIO_WATCH_KICKED);
 	unlock(ready);
 }
@@ -92,7 +98,7 @@ void uaio_watch_freshen(struct uaio_watch *watch, uint32_t waitqs,
 	watch->is_unarmed = true;
 	watch->is_untried |= is_untried;
 	watch->nr_fresh++;
-	if (watch->place != UAIO_WATCH_KICKED)
+	if (!is_kicked_locked(watch))
 		move_locked(ready, watch, UAIO_WATCH_FRESH);
 	unlock(ready);
 }
@@ -105,7 +111,7 @@ void uaio_watch_doubt(struct uaio_watch *watch, uint32_t waitqs)
 	/* Noted also if a kick moves the watch from this list before. */
 	watch->waitqs |= asking(waitqs);
 	watch->is_untried = true;
-	if (watch->place != UAIO_WATCH_KICKED)
+	if (!is_kicked_locked(watch))
 		move_locked(ready, watch, UAIO_WATCH_REFUSED);
 	unlock(ready);
 }
@@ -117,27 +123,24 @@ static struct uaio_watch *first_of(const struct list *list)
 		       : container_of(list->next, struct uaio_watch, in_list);
 }
 
-struct uaio_file *uaio_watch_pop_locked(struct uaio_ready *ready,
-					bool with_fresh, uint32_t *ret_waitqs,
-					bool *ret_was_fresh)
+struct uaio_watch *uaio_watch_pop_locked(struct uaio_ready *ready,
+					 bool with_fresh, uint32_t *ret_waitqs,
+					 bool *ret_was_fresh)
 {
-	struct uaio_watch *watch;
+	struct uaio_watch *watch = first_of(&ready->kicked);
 
-	while ((watch = first_of(&ready->kicked)) ||
-	       (with_fresh && (watch = first_of(&ready->fresh)))) {
-		/* [step: POP] */
-		*ret_waitqs = watch->waitqs;
-		*ret_was_fresh = watch->place == UAIO_WATCH_FRESH;
-		watch->waitqs = 0;
-		watch->is_untried = false;
-		move_locked(ready, watch,
-			    watch->is_unarmed ? UAIO_WATCH_UNARMED
-					      : UAIO_WATCH_IDLE);
-		if (uaio_file_try_get(watch->file))
-			return watch->file;
-		move_locked(ready, watch, UAIO_WATCH_IDLE);
-	}
-	return NULL;
+	if (!watch && with_fresh)
+		watch = first_of(&ready->fresh);
+	if (!watch)
+		return NULL;
+	/* [step: POP] */
+	*ret_waitqs = watch->waitqs;
+	*ret_was_fresh = load_relaxed(&watch->place) == UAIO_WATCH_FRESH;
+	watch->waitqs = 0;
+	watch->is_untried = false;
+	move_locked(ready, watch,
+		    watch->is_unarmed ? UAIO_WATCH_UNARMED : UAIO_WATCH_IDLE);
+	return watch;
 }
 
 /*
@@ -165,7 +168,7 @@ static bool arm_and_relock(struct uaio_ready *ready, struct uaio_watch *watch)
 	/* [step: ARM_REFUSED] */
 	if (ret < 0) {
 		watch->is_unarmed = true;
-		if (watch->place != UAIO_WATCH_KICKED)
+		if (!is_kicked_locked(watch))
 			move_locked(ready, watch, UAIO_WATCH_REFUSED);
 	}
 	unlock(ready);
@@ -271,7 +274,7 @@ void uaio_ready_kick_all(struct uaio_group *group)
 		/* relaxed: read by threads that find the watch kicked */
 		add_relaxed(&watch->nr_edges, 1);
 		watch->waitqs = ALL_WAITQS;
-		if (watch->place != UAIO_WATCH_KICKED)
+		if (!is_kicked_locked(watch))
 			move_locked(ready, watch, UAIO_WATCH_KICKED);
 	}
 	unlock(ready);

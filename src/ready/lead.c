@@ -14,6 +14,9 @@
 /* How long a leader sleeps that is not told of all. */
 enum { SLICE_NS = 1000000 };
 
+/* The most events that a leader takes at once. */
+enum { EVENTS = 64 };
+
 /*
  * Waiters that came while none led do not look for a leader that is lost. They
  * are told, come back, and do. This is rare, so they are woken here.
@@ -229,13 +232,13 @@ static int sleep_without(const struct uaio_queue *queue,
 /*
  * Sleep in the epoll. The pin is released before, because the handler of a
  * signal may never come back, and taken again after.
- * Return: 0; -EINTR; -EINVAL: the waiter leads no more. With an error it holds
- * no pin. Events may have been kicked in each case.
+ * Return: the number of events, for the caller to run; -EINTR; -EINVAL: the waiter leads no
+ * more. With an error it holds no pin.
  */
 static int sleep_leading(struct uaio_queue *queue, struct uaio_waiter *waiter,
-			 const struct uaio_wait *wait, int64_t until)
+			 const struct uaio_wait *wait, int64_t until,
+			 struct epoll_event events[EVENTS])
 {
-	enum { NR = 64 };
 	struct uaio_poller *poller = &queue->group.ready.poller;
 	const struct uaio_poller_wait poller_wait = {
 		.deadline_ns = until,
@@ -244,7 +247,6 @@ static int sleep_leading(struct uaio_queue *queue, struct uaio_waiter *waiter,
 		.generation = uaio_poller_generation(poller),
 		.is_cancel_point = wait->is_cancel_point,
 	};
-	struct epoll_event events[NR];
 	int nr = 0;
 
 	uaio_ready_count_sleep();
@@ -255,7 +257,7 @@ static int sleep_leading(struct uaio_queue *queue, struct uaio_waiter *waiter,
 	store_seq_cst(&waiter->is_asleep, 1);
 	uaio_ready_unpin(&queue->group.ready);
 	if (!load_seq_cst(&waiter->is_told))
-		nr = uaio_poller_wait(poller, events, NR, &poller_wait);
+		nr = uaio_poller_wait(poller, events, EVENTS, &poller_wait);
 	/* [MB:lead] seq_cst: told before the poller went with its queue. */
 	if (nr == -EBADF && !load_seq_cst(&waiter->is_told))
 		nr = sleep_without(queue, wait, until);
@@ -268,10 +270,8 @@ static int sleep_leading(struct uaio_queue *queue, struct uaio_waiter *waiter,
 		}
 		return nr == -EINTR ? -EINTR : -EINVAL;
 	}
-	if (nr > 0)
-		uaio_ready_kick_events(&queue->group, events, nr);
 	if (nr != -EINTR)
-		return 0;
+		return nr > 0 ? nr : 0;
 	uaio_ready_unpin(&queue->group.ready);
 	return nr;
 }
@@ -280,10 +280,12 @@ int uaio_lead(struct uaio_queue *queue, struct uaio_waiter *waiter,
 	      const struct uaio_wait *wait)
 {
 	struct uaio_group *group = &queue->group;
-	int ret;
+	struct epoll_event events[EVENTS];
+	int ret = 0;
 
 	for (;;) {
-		bool is_left = uaio_ready_run(group, UAIO_RUN_BY_LEADER);
+		bool is_left = uaio_ready_run_events(group, UAIO_RUN_BY_LEADER,
+						     events, ret);
 		int64_t until = wait->deadline_ns, now = uaio_now_ns();
 
 		/* [MB:woken] acquire: pairs with uaio_waiter_tell_locked(). */
@@ -303,7 +305,8 @@ int uaio_lead(struct uaio_queue *queue, struct uaio_waiter *waiter,
 			continue;
 		}
 		ret = sleep_leading(queue, waiter, wait,
-				    uaio_timers_sooner(&group->ready, until));
+				    uaio_timers_sooner(&group->ready, until),
+				    events);
 		if (ret < 0)
 			return ret == -EINVAL ? 0 : ret;
 	}

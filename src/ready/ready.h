@@ -26,7 +26,9 @@
  *   I3  An edge is never lost: it kicks the wait queues, which puts their watch
  *       on the queue's list of what is to be run; a wait queue that is being
  *       run is tried once more; and an edge that came between the try of a
- *       request and its parking shows in the number of edges.
+ *       request and its parking shows in the number of edges. The thread that
+ *       takes an edge, and runs the list, runs these wait queues at once
+ *       instead, unless their watch is on a list.
  *   I4  A thread that sleeps in the epoll has armed all that was parked. What
  *       is parked later is armed by the thread that parks it, if one sleeps. What
  *       was never tried, as its client wanted a worker, is first run: of one that
@@ -216,6 +218,10 @@ void uaio_ready_announce(struct uaio_group *group);
  * Return: whether something kicked is left. A CALLER has passed that on.
  */
 bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by);
+
+/* The same, and first what nr events of the group's epoll are about. */
+bool uaio_ready_run_events(struct uaio_group *group, enum uaio_runner by,
+			   const struct epoll_event *events, int nr);
 
 /*
  * The same, after taking the events that the epoll has; does not wait.

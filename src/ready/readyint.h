@@ -18,6 +18,8 @@
 #include "req/req.h"
 #include "ready/ready.h"
 
+struct epoll_event;
+
 /*
  * A bit beside those of wait queues: polls are run not only for what the epoll has told
  * since they were last run, so they ask their file.
@@ -59,7 +61,7 @@ struct uaio_watch {
 	/* under the lock of the group's struct uaio_ready */
 	struct list in_group;
 	struct list in_list; /* of place; if idle: of personal ones, or none */
-	enum uaio_watch_place place;
+	uint32_t place;      /* atomic: enum uaio_watch_place */
 	uint32_t waitqs;     /* bits: what is to be run; UAIO_WAITQS_ASK */
 	bool is_unarmed;     /* armed may not cover what was parked */
 	bool is_untried;     /* its edge may have come before */
@@ -245,12 +247,38 @@ void uaio_watch_freshen(struct uaio_watch *watch, uint32_t waitqs,
 /*
  * Take the next watch that is to be run. with_fresh: also one on which
  * something was parked since any thread looked; it is then noted as unarmed.
- * Return: its file, with a reference, and the wait queues; NULL if there is
- * none.
+ * Return: the watch, and the wait queues; NULL if there is none. It may be dropped as
+ * soon as the lock of ready is released.
  */
-struct uaio_file *uaio_watch_pop_locked(struct uaio_ready *ready,
-					bool with_fresh, uint32_t *ret_waitqs,
-					bool *ret_was_fresh);
+struct uaio_watch *uaio_watch_pop_locked(struct uaio_ready *ready,
+					 bool with_fresh, uint32_t *ret_waitqs,
+					 bool *ret_was_fresh);
+
+/*
+ * Lock the file of a watch that may have been dropped, and take no reference: while the
+ * lock is held the watch stays, and so does the file. Once the lock is released, only a
+ * request of the file keeps the file.
+ * Return: the file; NULL, without a lock, if group has no such watch any more.
+ */
+struct uaio_file *uaio_watch_lock_file(const struct uaio_watch *watch,
+				       const struct uaio_group *group);
+
+/* Return: whether the watch is on no list, so that nothing but an edge has it run. */
+static inline bool uaio_watch_is_idle(const struct uaio_watch *watch)
+{
+	/* relaxed: on a list, it is run again from there, which finds less to do */
+	return load_relaxed(&watch->place) == UAIO_WATCH_IDLE;
+}
+
+/*
+ * The epoll of group has told of event. Note the edge in its file.
+ * Return: that file, with its lock; the watch, and which wait queues are to be run, which
+ * may be none. NULL, without a lock: the event is void.
+ */
+struct uaio_file *uaio_edge_note(struct uaio_group *group,
+				 const struct epoll_event *event,
+				 struct uaio_watch **ret_watch,
+				 uint32_t *ret_waitqs);
 
 /*
  * Arm a watch for all that is parked on file, whose lock is held.
@@ -345,14 +373,27 @@ enum uaio_care uaio_care_for(struct uaio_ready *ready, bool is_urgent,
 
 struct uaio_done {
 	unsigned nr;
+	uint64_t files; /* a bit for each of their files */
 	struct uaio_req *reqs[UAIO_REQS_TOGETHER];
 	int64_t results[UAIO_REQS_TOGETHER];
 	int fds[UAIO_REQS_TOGETHER]; /* they were executed on */
 };
 
+static inline void uaio_done_init(struct uaio_done *done)
+{
+	done->nr = 0;
+	done->files = 0;
+}
+
 /*
- * The thread, which holds no lock, has executed req on fd, with the result res: note it,
- * or complete it.
+ * The thread has executed req on fd, with the result res. It may hold locks.
+ * Return: whether req is noted; false: uaio_done_add() is to be called.
+ */
+bool uaio_done_note(struct uaio_done *done, struct uaio_req *req, int64_t res,
+		    int fd);
+/*
+ * The same for a thread that holds no lock: complete those that are noted, and note or
+ * complete req.
  */
 void uaio_done_add(struct uaio_done *done, struct uaio_req *req, int64_t res,
 		   int fd);

@@ -55,6 +55,7 @@ struct run {
 	bool ends_turn; /* that request goes on after those of other files */
 	bool by_edges;  /* only edges answer the multishot poll that is tried */
 	bool has_doubts; /* something of the group is in doubt */
+	bool holds_file; /* by a reference, beside those of its requests */
 	struct uaio_told
 		told;      /* of a pass over polls: by the edges before it */
 	unsigned budget;   /* tries that are left */
@@ -197,37 +198,62 @@ post_unlocked(struct run *run, struct uaio_req *req, int64_t res)
 }
 
 /*
- * A try has ended with next, DONE or WORKER: req leaves its wait queue, which is its own if
- * it goes to a worker. The file's lock is released meanwhile. fd, res: of the try.
+ * The lock of the file is about to be released, and requests of the file may be completed
+ * before it is taken again. Keep the file until run_file() is over with it.
  */
-static void end_try_locked(struct run *run, struct uaio_req *req, int fd,
-			   enum uaio_next next, int64_t res, bool is_cancelled)
+static void hold_file_locked(struct run *run)
+{
+	if (!run->holds_file)
+		run->holds_file = uaio_file_try_get(run->file);
+}
+
+/* What is left of end_try_locked() if req could not be noted. */
+static __attribute__((noinline)) void
+end_try_unlocked(struct run *run, struct uaio_req *req, int fd,
+		 enum uaio_next next, int64_t res, bool is_cancelled,
+		 struct uaio_canceller *canceller)
 {
 	struct uaio_file *file = run->file;
-	struct uaio_canceller *canceller;
 
-	canceller = uaio_try_end_locked(req, UAIO_REQ_PARKED);
-	list_remove(&req->link);
-	uaio_timer_remove_locked(req);
-	if (next == UAIO_NEXT_DONE)
-		uaio_waitq_count_out(run->waitq, req);
+	hold_file_locked(run);
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
-	if (likely(next == UAIO_NEXT_DONE)) {
-		/*
-		 * Counted before the event is posted: a thread that sees the event
-		 * finds it counted. Callers count their own later.
-		 */
-		if (run->by == UAIO_RUN_BY_FALLBACK)
-			uaio_ready_add(&uaio_ready_counters.nr_by_fallback, 1);
+	if (likely(next == UAIO_NEXT_DONE))
 		uaio_done_add(run->done, req, res, fd);
-		run->nr_done++;
-	}
 	if (unlikely(next == UAIO_NEXT_WORKER || canceller))
 		uaio_done_complete(run->done);
 	if (next == UAIO_NEXT_WORKER)
 		uaio_ready_hand_to_worker(req);
 	uaio_canceller_tell(canceller, is_cancelled);
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
+}
+
+/*
+ * A try has ended with next, DONE or WORKER: req leaves its wait queue, which is its own if
+ * it goes to a worker. The file's lock may be released meanwhile. fd, res: of the try.
+ */
+static void end_try_locked(struct run *run, struct uaio_req *req, int fd,
+			   enum uaio_next next, int64_t res, bool is_cancelled)
+{
+	struct uaio_canceller *canceller;
+	bool is_done = next == UAIO_NEXT_DONE;
+
+	canceller = uaio_try_end_locked(req, UAIO_REQ_PARKED);
+	list_remove(&req->link);
+	uaio_timer_remove_locked(req);
+	if (likely(is_done)) {
+		uaio_waitq_count_out(run->waitq, req);
+		/*
+		 * Counted before the event is posted: a thread that sees the event
+		 * finds it counted. Callers count their own later.
+		 */
+		if (run->by == UAIO_RUN_BY_FALLBACK)
+			uaio_ready_add(&uaio_ready_counters.nr_by_fallback, 1);
+		run->nr_done++;
+	}
+	if (unlikely(canceller) || !is_done ||
+	    !uaio_done_note(run->done, req, res, fd))
+		end_try_unlocked(run, req, fd, next, res, is_cancelled,
+				 canceller);
 }
 
 /*
@@ -300,6 +326,7 @@ static bool run_stream_locked(struct run *run)
 	while (may_try(run) && !list_is_empty(parked) &&
 	       (next == UAIO_NEXT_DONE || run->waitq->is_kicked)) {
 		if (unlikely(uaio_done_asks(run->done, run->file))) {
+			hold_file_locked(run);
 			uaio_unlock(&run->file->lock, UAIO_RANK_FILE);
 			uaio_done_complete(run->done);
 			uaio_lock(&run->file->lock, UAIO_RANK_FILE);
@@ -372,10 +399,11 @@ static bool run_waitq_locked(struct run *run, enum uaio_waitq_id id)
 	return id != UAIO_WAITQ_POLL || waitq->is_kicked;
 }
 
+/* Run these wait queues of file, whose lock is held, and release the lock. */
 static void run_file(struct uaio_file *file, uint32_t waitqs, struct run *run)
 {
 	run->file = file;
-	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	run->holds_file = false;
 	if (waitqs & UAIO_WAITQS_ASK)
 		file->told_by_any = UINT32_MAX;
 	for (unsigned i = 0; i < UAIO_NR_WAITQS; i++)
@@ -383,17 +411,75 @@ static void run_file(struct uaio_file *file, uint32_t waitqs, struct run *run)
 		    (!run->budget || run_waitq_locked(run, i)))
 			uaio_waitq_kick_locked(file, i, run->group);
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	if (unlikely(run->holds_file))
+		uaio_file_put(file);
 }
 
 /*
- * Begin to run the list of kicked files. Returns with the lock of ready.
+ * Run the wait queues of which the epoll has told, without putting their watches on the
+ * list first; but what is on a list is run from there. The thread holds no lock.
+ */
+static void run_events(struct run *run, const struct epoll_event *events,
+		       int nr)
+{
+	run->is_fresh = false;
+	for (int i = 0; i < nr; i++) {
+		struct uaio_watch *watch;
+		uint32_t waitqs;
+		struct uaio_file *file =
+			uaio_edge_note(run->group, &events[i], &watch, &waitqs);
+
+		if (!file)
+			continue;
+		if (waitqs && (!run->budget || !uaio_watch_is_idle(watch))) {
+			uaio_watch_kick_told(watch, waitqs);
+			waitqs = 0;
+		}
+		run_file(file, waitqs, run);
+	}
+	if (nr > 0)
+		uaio_ready_add(&uaio_ready_counters.nr_events, (uint64_t)nr);
+}
+
+/* Run what is kicked. The lock of ready is held, and released meanwhile. */
+static void run_kicked(struct run *run, struct uaio_ready *ready,
+		       unsigned *nr_fresh)
+{
+	struct uaio_watch *watch;
+	uint32_t waitqs;
+
+	while (run->budget &&
+	       (watch = uaio_watch_pop_locked(ready, *nr_fresh, &waitqs,
+					      &run->is_fresh))) {
+		struct uaio_file *file;
+
+		uaio_unlock(&ready->lock, UAIO_RANK_READY);
+		*nr_fresh -= run->is_fresh;
+		file = uaio_watch_lock_file(watch, run->group);
+		if (file)
+			run_file(file, waitqs, run);
+		uaio_lock(&ready->lock, UAIO_RANK_READY);
+	}
+}
+
+/*
+ * Begin to run the list of kicked files. If another thread runs it, that thread finds there
+ * what the events are about, and *nr is 0. Returns with the lock of ready.
  * Return: whether it is the caller's to run.
  */
-static bool begin_drain(struct uaio_ready *ready)
+static bool begin_drain(struct uaio_group *group,
+			const struct epoll_event *events, int *nr)
 {
+	struct uaio_ready *ready = &group->ready;
 	bool is_free;
 
 	uaio_lock(&ready->lock, UAIO_RANK_READY);
+	if (unlikely(ready->is_draining) && *nr) {
+		uaio_unlock(&ready->lock, UAIO_RANK_READY);
+		uaio_ready_kick_events(group, events, *nr);
+		*nr = 0;
+		uaio_lock(&ready->lock, UAIO_RANK_READY);
+	}
 	/* [step: DRAIN_BEGIN] */
 	is_free = !ready->is_draining;
 	ready->is_draining = true;
@@ -438,49 +524,51 @@ static bool complete_unlocked(struct uaio_ready *ready, struct uaio_done *done)
 	return true;
 }
 
-bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
+/*
+ * Run what events are about, then what is kicked, as the only thread that does. The lock of
+ * ready is held, and released meanwhile.
+ */
+static void drain_locked(struct run *run, const struct epoll_event *events,
+			 int nr)
+{
+	struct uaio_ready *ready = &run->group->ready;
+	/* The fallback thread arms instead, which tells it what is ready. */
+	unsigned nr_fresh = run->by == UAIO_RUN_BY_FALLBACK ? 0 : FRESH_TRIES;
+	struct uaio_entry_run *outer = uaio_entry.run;
+	struct uaio_entry_run own = { .posted = outer ? outer->posted : NULL };
+
+	uaio_entry.run = &own;
+	if (nr) {
+		uaio_unlock(&ready->lock, UAIO_RANK_READY);
+		run_events(run, events, nr);
+		uaio_lock(&ready->lock, UAIO_RANK_READY);
+	}
+	do
+		run_kicked(run, ready, &nr_fresh);
+	while (complete_unlocked(ready, run->done));
+	uaio_entry.run = outer;
+}
+
+bool uaio_ready_run_events(struct uaio_group *group, enum uaio_runner by,
+			   const struct epoll_event *events, int nr)
 {
 	struct uaio_ready *ready = &group->ready;
 	struct uaio_done done;
 	struct run run = {
 		.group = group, .by = by, .budget = RUN_TRIES, .done = &done
 	};
-	/* The fallback thread arms instead, which tells it what is ready. */
-	unsigned nr_fresh = by == UAIO_RUN_BY_FALLBACK ? 0 : FRESH_TRIES;
-	struct uaio_file *file;
-	struct uaio_entry_run *outer = uaio_entry.run;
-	struct uaio_entry_run own = { .posted = outer ? outer->posted : NULL };
-	uint32_t waitqs;
 	bool is_left, is_unarmed;
 
-	/*
-	 * relaxed: others race. A thread that sleeps next looks after others'
-	 * files, too.
-	 */
-	if (!load_relaxed(&ready->nr_parked) && by == UAIO_RUN_BY_CALLER)
-		return false;
 	uaio_timers_end(group);
 	(void)uaio_natives_take(group, &run.nr_done);
 	if (by != UAIO_RUN_BY_FALLBACK)
 		uaio_ready_kick_personal(ready);
-	if (!begin_drain(ready)) {
+	if (!begin_drain(group, events, &nr)) {
 		uaio_unlock(&ready->lock, UAIO_RANK_READY);
 		return false;
 	}
-	done.nr = 0;
-	uaio_entry.run = &own;
-	do {
-		while (run.budget &&
-		       (file = uaio_watch_pop_locked(ready, nr_fresh, &waitqs,
-						     &run.is_fresh))) {
-			uaio_unlock(&ready->lock, UAIO_RANK_READY);
-			nr_fresh -= run.is_fresh;
-			run_file(file, waitqs, &run);
-			uaio_file_put(file);
-			uaio_lock(&ready->lock, UAIO_RANK_READY);
-		}
-	} while (complete_unlocked(ready, &done));
-	uaio_entry.run = outer;
+	uaio_done_init(&done);
+	drain_locked(&run, events, nr);
 	/* [step: DRAIN_END] I5 */
 	is_left = !list_is_empty(&ready->kicked);
 	is_unarmed = !list_is_empty(&ready->unarmed);
@@ -497,6 +585,17 @@ bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
 	return is_left;
 }
 
+bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
+{
+	/*
+	 * relaxed: others race. A thread that sleeps next looks after others'
+	 * files, too.
+	 */
+	if (!load_relaxed(&group->ready.nr_parked) && by == UAIO_RUN_BY_CALLER)
+		return false;
+	return uaio_ready_run_events(group, by, NULL, 0);
+}
+
 bool uaio_ready_look(struct uaio_group *group, enum uaio_runner by)
 {
 	enum { NR = 64 };
@@ -504,7 +603,6 @@ bool uaio_ready_look(struct uaio_group *group, enum uaio_runner by)
 	int nr;
 
 	nr = uaio_poller_take(&group->ready.poller, events, NR);
-	if (nr > 0)
-		uaio_ready_kick_events(group, events, nr);
-	return uaio_ready_run(group, by) || nr == NR;
+	return nr > 0 ? uaio_ready_run_events(group, by, events, nr) || nr == NR
+		      : uaio_ready_run(group, by);
 }

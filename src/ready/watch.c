@@ -85,7 +85,8 @@ static struct uaio_watch *make_locked(struct uaio_group *group,
 	watch->waitqs = 0;
 	watch->is_unarmed = watch->is_untried = false;
 	watch->nr_fresh = watch->seen_fresh = 0;
-	watch->place = UAIO_WATCH_IDLE;
+	/* relaxed: on no list */
+	store_relaxed(&watch->place, UAIO_WATCH_IDLE);
 	list_init(&watch->in_list);
 	list_add_tail(&file->watches, &watch->in_file);
 	uaio_lock(&ready->lock, UAIO_RANK_READY);
@@ -126,6 +127,22 @@ struct uaio_watch *uaio_watch_get(struct uaio_group *group,
 		   load_relaxed(&watch->file) == file))
 		return watch;
 	return find_or_make(home, file);
+}
+
+struct uaio_file *uaio_watch_lock_file(const struct uaio_watch *watch,
+				       const struct uaio_group *group)
+{
+	/*
+	 * relaxed: looked at again under the lock. The memory of files keeps its type
+	 * (file.h, I2), and so does that of watches.
+	 */
+	struct uaio_file *file = load_relaxed(&watch->file);
+
+	uaio_lock(&file->lock, UAIO_RANK_FILE);
+	if (likely(uaio_watch_find_locked(group, file) == watch))
+		return file;
+	uaio_unlock(&file->lock, UAIO_RANK_FILE);
+	return NULL;
 }
 
 /* Drop a watch. The lock of its file is held. */
