@@ -44,13 +44,6 @@ static bool counts_calls(const struct uaio_file *file)
 	return file->kind >= UAIO_KIND_STREAM || load_relaxed(&file->owns_fd);
 }
 
-int uaio_file_use_locked(struct uaio_file *file)
-{
-	if (counts_calls(file))
-		add_relaxed(&file->nr_using, 1);
-	return load_relaxed(&file->fd);
-}
-
 int uaio_file_use(struct uaio_file *file)
 {
 	int fd;
@@ -58,7 +51,8 @@ int uaio_file_use(struct uaio_file *file)
 	if (!counts_calls(file))
 		return load_relaxed(&file->fd);
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	fd = uaio_file_use_locked(file);
+	add_relaxed(&file->nr_using, 1);
+	fd = load_relaxed(&file->fd);
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 	return fd;
 }
@@ -74,6 +68,38 @@ void uaio_file_unuse(struct uaio_file *file)
 	if (sub_seq_cst(&file->nr_using, 1) == 1 &&
 	    unlikely(load_seq_cst(&file->is_awaited)))
 		uaio_wake(&file->nr_using, UINT32_MAX);
+}
+
+int uaio_file_begin_try_locked(struct uaio_file *file)
+{
+	/* relaxed: await_tries() looks under the lock */
+	store_relaxed(&file->nr_tries, load_relaxed(&file->nr_tries) + 1);
+	return load_relaxed(&file->fd);
+}
+
+void uaio_file_end_try_locked(struct uaio_file *file)
+{
+	uint32_t nr = load_relaxed(&file->nr_tries) - 1;
+
+	store_relaxed(&file->nr_tries, nr);
+	/* relaxed: await_tries() has the lock between saying so and looking */
+	if (!nr && unlikely(load_relaxed(&file->is_awaited)))
+		uaio_wake(&file->nr_tries, UINT32_MAX);
+}
+
+/* The caller has said that it waits. */
+static void await_tries(struct uaio_file *file)
+{
+	uint32_t nr;
+
+	for (;;) {
+		uaio_lock(&file->lock, UAIO_RANK_FILE);
+		nr = load_relaxed(&file->nr_tries);
+		uaio_unlock(&file->lock, UAIO_RANK_FILE);
+		if (!nr)
+			return;
+		(void)uaio_sleep(&file->nr_tries, nr, UAIO_FOREVER);
+	}
 }
 
 /*
@@ -92,6 +118,7 @@ static void await_calls(struct uaio_file *file)
 	store_seq_cst(&file->is_awaited, 1);
 	while ((nr = load_seq_cst(&file->nr_using)))
 		(void)uaio_sleep(&file->nr_using, nr, UAIO_FOREVER);
+	await_tries(file);
 }
 
 void uaio_file_note_private(struct uaio_file *file)
@@ -193,8 +220,9 @@ int uaio_file_yield(int fd)
 		return -ENOENT;
 	/* Calls on a duplicate may last for ever; that is what it is for. */
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	has_moved =
-		!load_relaxed(&file->nr_using) && replace_fd_locked(file, fd);
+	has_moved = !load_relaxed(&file->nr_using) &&
+		    !load_relaxed(&file->nr_tries) &&
+		    replace_fd_locked(file, fd);
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 	uaio_file_put(file);
 	return has_moved ? 0 : -EBUSY;

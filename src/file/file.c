@@ -163,6 +163,7 @@ static struct uaio_file *new_file(int fd, const struct uaio_fd_facts *facts)
 	store_relaxed(&file->owns_fd, false);
 	list_init(&file->in_private);
 	store_relaxed(&file->nr_using, 0);
+	store_relaxed(&file->nr_tries, 0);
 	store_relaxed(&file->is_awaited, 0);
 	init_waitqs(file);
 	store_relaxed(&file->hit_streak, 0);

@@ -150,7 +150,8 @@ struct uaio_file {
 	int reopened; /* atomic; owns: see terminal.h; or -1 */
 	struct list in_private; /* duplicate.c's: if it owns either */
 	uint32_t nr_using;      /* atomic: calls on fd that are going on */
-	uint32_t is_awaited;    /* atomic: a thread may wait until they end */
+	uint32_t nr_tries; /* atomic, written under lock: the same, of tries */
+	uint32_t is_awaited; /* atomic: a thread may wait until they end */
 
 	/* ready.c's, under lock */
 	struct uaio_waitq waitqs[UAIO_NR_WAITQS];
@@ -244,8 +245,11 @@ void uaio_file_signal(struct uaio_file *file, uint64_t count);
  * file.
  */
 int uaio_file_use(struct uaio_file *file);
-int uaio_file_use_locked(struct uaio_file *file); /* of a stream or device */
 void uaio_file_unuse(struct uaio_file *file);
+
+/* The same for a thread that holds the file's lock at both ends. */
+int uaio_file_begin_try_locked(struct uaio_file *file);
+void uaio_file_end_try_locked(struct uaio_file *file);
 
 /* What the file is. The caller needs no reference. */
 static inline enum uaio_kind uaio_file_kind(const struct uaio_file *file)

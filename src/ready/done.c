@@ -8,6 +8,7 @@
  *   I1  Requests in the list are RUNNING, and owned by the thread that runs. It completes
  *       them before it lets go of the list of what is kicked (ready.h, I5), and before
  *       it completes any other request: completions come in the order of the tries.
+ *       Until then they are counted as parked.
  *   I2  It completes them before it tries another request on a socket that is yet to
  *       be asked, as that may take what the last has left.
  *   I3  Between noting and completing them the thread makes tries, which do not block,
@@ -58,6 +59,10 @@ bool uaio_done_note(struct uaio_done *done, struct uaio_req *req, int64_t res,
 	done->fds[done->nr] = fd;
 	done->nr++;
 	done->files |= bit_of(req->file);
+	if (likely(uaio_ready_home(&req->group->ready) == done->home))
+		done->nr_of_home++;
+	else
+		uaio_ready_unexpect(req->group);
 	return true;
 }
 
@@ -67,6 +72,7 @@ void uaio_done_add(struct uaio_done *done, struct uaio_req *req, int64_t res,
 	uaio_done_complete(done);
 	if (uaio_done_note(done, req, res, fd))
 		return;
+	uaio_ready_unexpect(req->group);
 	if (asks_rest(req))
 		note_rest(req, uaio_sock_bytes_there(fd));
 	uaio_flow->complete(req, res, NULL);
@@ -95,8 +101,11 @@ void uaio_done_complete(struct uaio_done *done)
 
 	if (likely(!nr))
 		return;
+	if (done->nr_of_home)
+		/* relaxed: as in uaio_ready_unexpect() */
+		sub_relaxed(&done->home->ready.nr_parked, done->nr_of_home);
 	ask_rests(done);
-	uaio_done_init(done);
+	uaio_done_init(done, done->home);
 	uaio_flow->complete_together(done->reqs, done->results, nr, NULL);
 }
 

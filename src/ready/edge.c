@@ -81,7 +81,9 @@ struct uaio_file *uaio_edge_note(struct uaio_group *group,
 	}
 	*ret_watch = watch;
 	*ret_waitqs = note_edge_locked(file, watch->armed, event->events);
-	watch->nr_told = add_relaxed(&watch->nr_edges, 1) + 1;
+	/* relaxed: written under the lock */
+	store_relaxed(&watch->nr_edges, load_relaxed(&watch->nr_edges) + 1);
+	watch->nr_told = uaio_watch_edges(watch);
 	/* No request waits for it: it is not to wake a thread again. */
 	if (is_idle_locked(file))
 		uaio_watch_disarm_locked(watch, load_relaxed(&file->fd));
@@ -121,9 +123,8 @@ static bool has_edge_locked(const struct uaio_file *file,
 {
 	/* relaxed, all: changed under the lock */
 	if (unlikely(uaio_is_multishot_poll(req)))
-		return load_relaxed(&req->watch->nr_edges) != req->edges &&
-		       load_relaxed(&req->watch->nr_edges) ==
-			       req->watch->nr_told;
+		return uaio_watch_edges(req->watch) != req->edges &&
+		       uaio_watch_edges(req->watch) == req->watch->nr_told;
 	/* 0: it was never tried. */
 	return req->edges && req->edges != load_relaxed(&file->nr_edges);
 }

@@ -272,7 +272,8 @@ void uaio_ready_kick_all(struct uaio_group *group)
 	list_for_each (pos, &ready->watches) {
 		watch = container_of(pos, struct uaio_watch, in_group);
 		/* relaxed: read by threads that find the watch kicked */
-		add_relaxed(&watch->nr_edges, 1);
+		store_relaxed(&watch->nr_lost,
+			      load_relaxed(&watch->nr_lost) + 1);
 		watch->waitqs = ALL_WAITQS;
 		if (!is_kicked_locked(watch))
 			move_locked(ready, watch, UAIO_WATCH_KICKED);

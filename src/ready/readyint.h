@@ -51,10 +51,11 @@ struct uaio_watch {
 	/* under the file's lock */
 	struct list in_file;
 	uint32_t armed;    /* EPOLL*: what the epoll tells; 0: not in it */
-	uint32_t nr_edges; /* atomic: how many it has told, or may have */
-	uint32_t nr_told;  /* nr_edges when file->told was written for it */
-	uint32_t nr_adds;  /* how often the epoll has taken the file; never 0 */
-	uint32_t nr_sure;  /* nr_adds when it was certainly this file; or 0 */
+	uint32_t nr_edges; /* atomic: how many it has told */
+	uint32_t
+		nr_told; /* uaio_watch_edges() when file->told was written for it */
+	uint32_t nr_adds; /* how often the epoll has taken the file; never 0 */
+	uint32_t nr_sure; /* nr_adds when it was certainly this file; or 0 */
 	/* uaio_ready_nr_nested when a multishot poll was last parked */
 	uint32_t nr_nested;
 
@@ -65,6 +66,8 @@ struct uaio_watch {
 	uint32_t waitqs;     /* bits: what is to be run; UAIO_WAITQS_ASK */
 	bool is_unarmed;     /* armed may not cover what was parked */
 	bool is_untried;     /* its edge may have come before */
+	uint32_t
+		nr_lost; /* atomic: edges that it may have told beside nr_edges */
 	uint32_t nr_fresh;   /* how often something was parked */
 	uint32_t seen_fresh; /* nr_fresh at the last look for stale ones */
 };
@@ -287,13 +290,26 @@ struct uaio_file *uaio_edge_note(struct uaio_group *group,
  */
 int uaio_watch_arm_locked(struct uaio_watch *watch, struct uaio_file *file);
 
-/* A request that is neither parked nor being tried any more */
+/* A request is neither parked in the wait queue nor being tried any more. */
+static inline void uaio_waitq_leave_locked(struct uaio_waitq *waitq)
+{
+	/* relaxed: submitters peek */
+	store_relaxed(&waitq->nr, load_relaxed(&waitq->nr) - 1);
+}
+
+/* The same, and its home counts it no more. */
 static inline void uaio_waitq_count_out(struct uaio_waitq *waitq,
 					struct uaio_req *req)
 {
-	/* relaxed, both: submitters peek; others look after taking locks */
-	store_relaxed(&waitq->nr, load_relaxed(&waitq->nr) - 1);
-	sub_relaxed(&uaio_ready_home(&req->group->ready)->ready.nr_parked, 1);
+	uaio_waitq_leave_locked(waitq);
+	uaio_ready_unexpect(req->group);
+}
+
+/* Return: a number that changes with each edge that the epoll told, or may have told. */
+static inline uint32_t uaio_watch_edges(const struct uaio_watch *watch)
+{
+	/* relaxed: edges that come from here on kick the wait queue */
+	return load_relaxed(&watch->nr_edges) + load_relaxed(&watch->nr_lost);
 }
 
 /*
@@ -373,15 +389,19 @@ enum uaio_care uaio_care_for(struct uaio_ready *ready, bool is_urgent,
 
 struct uaio_done {
 	unsigned nr;
+	unsigned nr_of_home; /* of them, counted in nr_parked of home */
+	struct uaio_group *home;
 	uint64_t files; /* a bit for each of their files */
 	struct uaio_req *reqs[UAIO_REQS_TOGETHER];
 	int64_t results[UAIO_REQS_TOGETHER];
 	int fds[UAIO_REQS_TOGETHER]; /* they were executed on */
 };
 
-static inline void uaio_done_init(struct uaio_done *done)
+static inline void uaio_done_init(struct uaio_done *done,
+				  struct uaio_group *home)
 {
-	done->nr = 0;
+	done->nr = done->nr_of_home = 0;
+	done->home = home;
 	done->files = 0;
 }
 
@@ -393,7 +413,7 @@ bool uaio_done_note(struct uaio_done *done, struct uaio_req *req, int64_t res,
 		    int fd);
 /*
  * The same for a thread that holds no lock: complete those that are noted, and note or
- * complete req.
+ * complete req. Either way req is counted as parked (nr_parked) before.
  */
 void uaio_done_add(struct uaio_done *done, struct uaio_req *req, int64_t res,
 		   int fd);

@@ -91,7 +91,7 @@ static enum uaio_next try_unlocked(struct run *run, struct uaio_req *req,
 				   int64_t *ret_res)
 {
 	struct uaio_file *file = run->file;
-	int fd = *ret_fd = uaio_file_use_locked(file);
+	int fd = *ret_fd = uaio_file_begin_try_locked(file);
 	bool is_known = run->is_again || !uaio_req_may_lose_file(req, fd);
 	enum uaio_next next;
 	uint32_t nr_adds = 0;
@@ -115,7 +115,7 @@ static enum uaio_next try_unlocked(struct run *run, struct uaio_req *req,
 		*ret_in_doubt = uaio_ready_is_doubtful(req, fd);
 		uaio_lock(&file->lock, UAIO_RANK_FILE);
 	}
-	uaio_file_unuse(file);
+	uaio_file_end_try_locked(file);
 	return next;
 }
 
@@ -148,7 +148,7 @@ begin_multishot_locked(struct run *run, struct uaio_req *req)
 		!(req->file->flags & UAIO_FILE_F_PERSONAL) &&
 		uaio_watch_tells_locked(req->watch, uaio_ready_events_of(req));
 	/* relaxed: edges that come from here on kick the wait queue */
-	req->edges = load_relaxed(&req->watch->nr_edges);
+	req->edges = uaio_watch_edges(req->watch);
 	return !run->by_edges || req->edges != seen;
 }
 
@@ -241,7 +241,7 @@ static void end_try_locked(struct run *run, struct uaio_req *req, int fd,
 	list_remove(&req->link);
 	uaio_timer_remove_locked(req);
 	if (likely(is_done)) {
-		uaio_waitq_count_out(run->waitq, req);
+		uaio_waitq_leave_locked(run->waitq);
 		/*
 		 * Counted before the event is posted: a thread that sees the event
 		 * finds it counted. Callers count their own later.
@@ -567,7 +567,7 @@ bool uaio_ready_run_events(struct uaio_group *group, enum uaio_runner by,
 		uaio_unlock(&ready->lock, UAIO_RANK_READY);
 		return false;
 	}
-	uaio_done_init(&done);
+	uaio_done_init(&done, group);
 	drain_locked(&run, events, nr);
 	/* [step: DRAIN_END] I5 */
 	is_left = !list_is_empty(&ready->kicked);

@@ -79,6 +79,7 @@ static struct uaio_watch *make_locked(struct uaio_group *group,
 	store_relaxed(&watch->file, file);
 	watch->armed = 0;
 	store_relaxed(&watch->nr_edges, 0);
+	store_relaxed(&watch->nr_lost, 0);
 	watch->nr_told = 0;
 	watch->nr_adds = 1;
 	watch->nr_sure = 0;
@@ -338,7 +339,7 @@ void uaio_watch_arm_anew_locked(struct uaio_req *req)
 	struct uaio_ready *ready = &load_relaxed(&watch->group)->ready;
 	uint32_t events = events_wanted_locked(file) | watch->armed;
 
-	req->edges = load_relaxed(&watch->nr_edges);
+	req->edges = uaio_watch_edges(watch);
 	watch->nr_nested = load_relaxed(&uaio_ready_nr_nested);
 	if (file->is_unpollable) {
 		uaio_watch_kick(watch, waitqs, true);

@@ -66,7 +66,8 @@ struct uaio_ready {
 	struct uaio_group *home;
 
 	/* atomic */
-	uint32_t nr_parked;   /* requests parked, about to be, or being tried */
+	/* requests parked, about to be, being tried, or noted (ready/done.c) */
+	uint32_t nr_parked;
 	uint32_t nr_pins;     /* threads that keep it from going away */
 	uint32_t nr_attended; /* how often a client's thread completed some */
 	uint32_t keepers;     /* enum uaio_keeper */
