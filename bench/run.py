@@ -24,6 +24,7 @@ import fio
 import growth
 import indexjobs
 import jobs
+import lines
 import nop
 import pipe
 import posixaio
@@ -59,6 +60,7 @@ PARTS = {
        for job in fio.JOBS},
     "depth": Part(depth.depth_results, 20, 7),
     "scale": Part(scale.scale_results, 10, 3),
+    "lines": Part(lines.lines_results, 5, 30),
     "growth": Part(growth.growth_results, 40, 12),
     "nop": Part(nop.nop_results, 18, 6),
     "pipe": Part(pipe.pipe_results, 30, 8),

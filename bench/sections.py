@@ -89,7 +89,7 @@ SECTIONS = (
     Section("Throughput against depth", ("depth",),
             ("depth.hot", "depth.direct"),
             about="An unmodified fio with so many requests under way."),
-    Section("Scale: threads, contexts, workers", ("scale",),
+    Section("Scale: threads, contexts, workers", ("scale", "lines"),
             ("scale.hot", "scale.direct", "scale.nop_cpu", "scale.read_cpu",
              "scale.pipe_cpu", "scale.echo_cpu", SCALE),
             about="Of our own there are figures only for the processors that "
