@@ -48,6 +48,9 @@ enum { UAIO_P_PIDFD = 3 };
 #ifndef CEPH_SUPER_MAGIC
 #define CEPH_SUPER_MAGIC 0x00c36400
 #endif
+#ifndef XFS_SUPER_MAGIC
+#define XFS_SUPER_MAGIC 0x58465342
+#endif
 
 /* statx(2), Linux 5.8: the mount; 6.1: how direct I/O is to be aligned */
 enum { UAIO_STATX_MNT_ID = 0x1000, UAIO_STATX_DIOALIGN = 0x2000 };

@@ -72,6 +72,13 @@ bool uaio_is_remote(int fd)
 	return is_remote_fs(fs_type(fd));
 }
 
+bool uaio_syncs_later(int fd)
+{
+	uint32_t type = fs_type(fd);
+
+	return type == EXT4_SUPER_MAGIC || type == XFS_SUPER_MAGIC;
+}
+
 /* What is asked of a file for each request, or nearly. */
 struct look {
 	uint32_t mode;

@@ -55,6 +55,12 @@ bool uaio_inspect(int fd, struct uaio_fd_facts *ret_facts);
 bool uaio_is_remote(int fd);
 
 /*
+ * Return: whether a direct write with O_DSYNC is synced after the call that submits it:
+ * ext4 and XFS have a thread of the kernel's do that. btrfs syncs in the call.
+ */
+bool uaio_syncs_later(int fd);
+
+/*
  * Find out the size of a regular file, as far as the kernel knows it: as for a
  * write, no server is asked.
  * Return: 0, -errno.

@@ -41,7 +41,8 @@
  * them so itself, as in the kernel: to find blocks takes less than a switch to a worker
  * and back. It does as long as that is fast; like buffered writes (policy.h), those of an
  * inode are workers' for a while after some that slept. With --never-block they are
- * always workers'.
+ * always workers'. So are writes with O_DSYNC, but on ext4 and XFS, where a thread of the
+ * kernel's syncs the file after the call.
  *
  *   I1  A native request is RUNNING (req.h). It belongs to the kernel from when it
  *       is submitted; the thread that takes its completion completes it.

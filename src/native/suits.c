@@ -129,17 +129,23 @@ static bool is_by_itself(const struct uaio_req *req)
 	       req->file->kind == UAIO_KIND_DIRECT;
 }
 
+static bool is_synchronous(const struct uaio_req *req)
+{
+	return req->sqe.rw_flags & (RWF_DSYNC | RWF_SYNC) ||
+	       uaio_file_has(req->file, UAIO_FILE_F_SYNC);
+}
+
 /*
  * Return: whether the client's thread may wait while the kernel finds blocks for req,
- * as it waits in a buffered write (policy.c): if such writes were fast just before.
+ * as it waits in a buffered write (policy.c): if such writes were fast just before, and
+ * if the kernel does not sync the file in the call.
  */
 static bool may_wait_here(const struct uaio_req *req)
 {
 	return req->order == UAIO_ORDER_WRITE_INPLACE &&
-	       !uaio_config.never_block &&
-	       !(req->sqe.rw_flags & (RWF_DSYNC | RWF_SYNC)) &&
-	       !uaio_file_has(req->file, UAIO_FILE_F_SYNC) &&
-	       uaio_cycles_per_us() && !uaio_inode_is_slow(req->file->inode);
+	       !uaio_config.never_block && uaio_cycles_per_us() &&
+	       !uaio_inode_is_slow(req->file->inode) &&
+	       (likely(!is_synchronous(req)) || uaio_syncs_later(req->sqe.fd));
 }
 
 enum uaio_native_way uaio_native_way(const struct uaio_req *req)
@@ -166,12 +172,6 @@ enum uaio_native_way uaio_native_way(const struct uaio_req *req)
 bool uaio_native_is_final(const struct uaio_file *file)
 {
 	return uaio_file_has(file, UAIO_FILE_F_REMOTE);
-}
-
-static bool is_synchronous(const struct uaio_req *req)
-{
-	return req->sqe.rw_flags & (RWF_DSYNC | RWF_SYNC) ||
-	       uaio_file_has(req->file, UAIO_FILE_F_SYNC);
 }
 
 /* Return: whether a worker submits a request of a file server (native.h). */

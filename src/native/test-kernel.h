@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/atomic.h"
@@ -56,6 +57,7 @@ static struct {
 	uint32_t is_held, is_held_after;
 	uint32_t nr_waits; /* atomic: calls that may wait */
 	bool clients_wait; /* not only workers make them */
+	uint32_t fs_type;  /* atomic: what fstatfs() says; 0: ext4 */
 	uint32_t slow_us;  /* so long such a call of a client sleeps */
 	/* atomic: such calls of clients */
 	uint32_t nr_waits_of_clients;
@@ -215,6 +217,9 @@ static inline bool play(long nr, const long args[6], long *ret_res)
 	}
 	if (nr == SYS_fstatfs) {
 		*ret_res = unit_say_ext4(args);
+		if (load_relaxed(&kernel.fs_type))
+			((struct statfs *)args[1])->f_type =
+				load_relaxed(&kernel.fs_type);
 		return true;
 	}
 	if (nr != SYS_io_setup && nr != SYS_io_submit && nr != SYS_io_destroy)

@@ -4,9 +4,11 @@
  * them: workers submit them, and wait with the kernel.
  */
 #include <errno.h>
+#include <linux/magic.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/newer.h"
 #include "base/sleep.h"
 #include "proc/ownfd.h"
 #include "test-kernel.h"
@@ -170,14 +172,30 @@ static void the_client_submits_it_where_that_is_fast(void **state)
 		execute();
 	reap(NR_BLOCKS);
 	assert_written(0, NR_BLOCKS);
-	/* Those that wait for the disk in any case are a worker's. */
-	test.nr = 0;
-	prepared(IOCB_CMD_PWRITE, 3)->aio_rw_flags = RWF_DSYNC;
-	assert_int_equal(unit_submit(test.handle, &test.iocbs[0]), 1);
-	await_taken(1);
-	assert_int_equal(load_relaxed(&kernel.nr_waits_of_clients), 2);
-	execute();
-	reap(1);
+}
+
+/* Some file systems sync the file in the call that submits the write. */
+static void the_client_submits_it_unless_that_syncs_the_file(void **state)
+{
+	static const uint32_t types[] = { EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,
+					  BTRFS_SUPER_MAGIC };
+
+	(void)state;
+	let_clients_wait();
+	for (unsigned i = 0; i < NR_ELEMENTS(types); i++) {
+		unsigned nr = load_relaxed(&kernel.nr_waits_of_clients);
+
+		store_relaxed(&kernel.fs_type, types[i]);
+		test.nr = 0;
+		prepared(IOCB_CMD_PWRITE, 3)->aio_rw_flags = RWF_DSYNC;
+		assert_int_equal(unit_submit(test.handle, &test.iocbs[0]), 1);
+		await_taken(1);
+		assert_int_equal(load_relaxed(&kernel.nr_waits_of_clients),
+				 nr + (types[i] != BTRFS_SUPER_MAGIC));
+		execute();
+		reap(1);
+	}
+	store_relaxed(&kernel.fs_type, 0);
 }
 
 /* For some time, after more than one that was slow. */
@@ -490,6 +508,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		BLOCKS_TEST(a_worker_submits_it),
 		BLOCKS_TEST(the_client_submits_it_where_that_is_fast),
+		BLOCKS_TEST(the_client_submits_it_unless_that_syncs_the_file),
 		BLOCKS_TEST(workers_submit_it_where_that_was_slow),
 		BLOCKS_TEST(what_the_client_submits_in_vain_is_executed),
 		BLOCKS_TEST(one_that_is_alone_is_executed),
