@@ -49,7 +49,6 @@ static inline struct uaio_live_block *count(unsigned nr)
 	if (likely(!stats))
 		return NULL;
 	uaio_stats_add(stats, &stats->nr_completed, nr);
-	uaio_stats_landed(nr);
 	return stats;
 }
 

@@ -8,6 +8,7 @@
 
 #include "proc/entry.h"
 #include "req/req.h"
+#include "req/stats.h"
 #include "wait/page.h"
 #include "ready/ready.h"
 #include "flow/copy.h"
@@ -28,6 +29,7 @@ void uaio_group_init(struct uaio_group *group)
 	list_init(&group->requests);
 	group->free = NULL;
 	group->index = NULL;
+	group->peak = 0;
 	uaio_drain_init_group(group);
 	uaio_ready_init_group(group);
 	uaio_page_init_group(group);
@@ -39,6 +41,7 @@ void uaio_group_fini(struct uaio_group *group)
 
 	UAIO_CHECK(list_is_empty(&group->requests));
 	uaio_ready_fini_group(group);
+	uaio_stats_queue_ends(group->peak);
 	while ((req = group->free)) {
 		group->free = req->next_free;
 		uaio_slab_put(&slab, req);
@@ -131,6 +134,16 @@ static unsigned enlist(const struct uaio_submitter *by)
 	return by->queue->crew;
 }
 
+static inline void count_locked(struct uaio_group *group)
+{
+	uint32_t nr_posted = (uint32_t)uaio_queue_of(group)->nr_queued;
+
+	if (likely(++group->nr_made - nr_posted <= group->peak))
+		return;
+	group->peak++;
+	uaio_stats_queue_peaks();
+}
+
 static inline __attribute__((always_inline)) struct uaio_req *
 create(const struct uaio_submitter *by, const struct uaio_sqe *sqe,
        struct uaio_file *file, struct uaio_watch *watch)
@@ -161,7 +174,7 @@ create(const struct uaio_submitter *by, const struct uaio_sqe *sqe,
 		list_add_tail(&group->requests, &req->in_group);
 		if (unlikely(group->index))
 			uaio_index_add(req);
-		group->nr_made++;
+		count_locked(group);
 		if (uaio_req_delays_exit(req))
 			uaio_gate_delay();
 	}

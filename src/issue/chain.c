@@ -283,7 +283,6 @@ static void count(struct uaio_batch *batch, struct uaio_req *req)
 	req->started = 0;
 	uaio_stats_add(stats, &stats->nr_accepted[req->sqe.op][UAIO_WAY_QUEUED],
 		       1);
-	uaio_stats_in_flight();
 }
 
 static bool has_next(const struct uaio_sqe *sqe)

@@ -63,7 +63,6 @@ void uaio_batch_count_handed_over(struct uaio_batch *batch,
 	batch->nr_handed_over++;
 	uaio_stats_add(batch->stats,
 		       &batch->stats->nr_accepted[req->sqe.op][way], 1);
-	uaio_stats_in_flight();
 	if (uaio_stats_is_traced(batch->stats) && req->file)
 		(void)uaio_record_name(batch->stats, req->file, req->sqe.fd);
 }

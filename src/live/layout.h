@@ -40,7 +40,7 @@
 #include "base/atomic.h"
 
 #define UAIO_LIVE_MAGIC "uaiolive"
-enum { UAIO_LIVE_VERSION = 5 };
+enum { UAIO_LIVE_VERSION = 6 };
 
 enum {
 	UAIO_LIVE_NAME = 16, /* bytes of a name, with its end */
@@ -121,8 +121,9 @@ struct uaio_live_stays {
 };
 
 struct uaio_live_gauges {
-	uint32_t nr_in_flight; /* requests that were not inline */
-	uint32_t peak_in_flight;
+	/* of requests that were not inline: the peaks of the queues that live, added up */
+	uint32_t queues_peaks;
+	uint32_t peak_in_flight; /* the most that this has been */
 	/* the library's own: alive, ever started, most at a time */
 	uint32_t nr_threads;
 	uint32_t nr_threads_ever;

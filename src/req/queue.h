@@ -136,6 +136,7 @@ struct uaio_group {
 
 	/* under lock */
 	uint32_t nr_made; /* requests, ever: compared with nr_queued */
+	uint32_t peak;    /* the most of them that were in flight at a time */
 	struct list requests;
 	struct uaio_req *free;    /* owns */
 	struct uaio_index *index; /* owns: see index.h; or NULL */

@@ -266,16 +266,22 @@ static void raise_peak(uint32_t *peak, uint32_t nr)
 		;
 }
 
-void uaio_stats_in_flight(void)
+void uaio_stats_queue_peaks(void)
 {
-	uint32_t *nr = &uaio_stats_gauges->nr_in_flight;
+	uint32_t *peaks = &uaio_stats_gauges->queues_peaks;
 
-	raise_peak(&uaio_stats_gauges->peak_in_flight, add_relaxed(nr, 1) + 1);
+	raise_peak(&uaio_stats_gauges->peak_in_flight,
+		   add_relaxed(peaks, 1) + 1);
 }
 
-void uaio_stats_landed(uint32_t nr)
+void uaio_stats_queue_ends(uint32_t peak)
 {
-	sub_relaxed(&uaio_stats_gauges->nr_in_flight, nr);
+	uint32_t *peaks = &uaio_stats_gauges->queues_peaks;
+	uint32_t old = load_relaxed(peaks);
+
+	/* A child of fork() counts from 0, and ends queues of its parent's. */
+	while (!cas_relaxed(peaks, &old, old > peak ? old - peak : 0))
+		;
 }
 
 static void add_anywhere(uint64_t *count, uint64_t nr, bool is_mine)

@@ -169,10 +169,14 @@ static inline bool uaio_stats_is_traced(const struct uaio_live_block *block)
 /* Return: the number of a block; that of a block which threads share is the last. */
 unsigned uaio_stats_place(const struct uaio_live_block *block);
 
-/* Count a request that is not complete when io_submit returns. */
-void uaio_stats_in_flight(void);
-/* So many of these are complete. */
-void uaio_stats_landed(uint32_t nr);
+/*
+ * A queue has one request more in flight than ever before. Each queue counts its own, so
+ * threads that submit to different queues write nothing in common. The peak of a process
+ * is what the peaks of its queues add up to, at most at a time.
+ */
+void uaio_stats_queue_peaks(void);
+/* A queue ends, which had at most so many. */
+void uaio_stats_queue_ends(uint32_t peak);
 
 /*
  * Requests, so many, have moved. It takes no block for the thread, and so may be called

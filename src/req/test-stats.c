@@ -182,6 +182,45 @@ static void a_call_counts_each_request_under_its_way(void **state)
 	unit_destroy(handle);
 }
 
+/* Return: the peaks of the contexts that live, added up, after nr reads have waited. */
+static uint32_t peaks_after(uint64_t handle, const int ends[2], unsigned nr)
+{
+	struct iocb iocbs[8], *list[8];
+	struct io_event events[8];
+	char byte[8];
+
+	for (unsigned i = 0; i < nr; i++) {
+		list[i] = read_of(&iocbs[i], ends[0], &byte[i]);
+		iocbs[i].aio_nbytes = 1;
+	}
+	assert_int_equal(uaio_aio_submit(handle, nr, list), nr);
+	assert_int_equal(write(ends[1], "12345678", nr), nr);
+	assert_int_equal(unit_reap(handle, nr, events), nr);
+	return uaio_stats_gauges->queues_peaks;
+}
+
+/* Each context has a peak of its own, which counts as long as the context lives. */
+static void peaks_of_contexts_are_added_up(void **state)
+{
+	uint64_t first = unit_context(8), second = unit_context(8);
+	uint32_t before = uaio_stats_gauges->queues_peaks;
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(peaks_after(first, ends, 3), before + 3);
+	assert_int_equal(peaks_after(first, ends, 2), before + 3);
+	assert_int_equal(peaks_after(second, ends, 2), before + 5);
+	assert_int_equal(peaks_after(first, ends, 4), before + 6);
+	unit_destroy(first);
+	assert_int_equal(uaio_stats_gauges->queues_peaks, before + 2);
+	assert_true(sum_now().peak_in_flight >= before + 6);
+	unit_destroy(second);
+	assert_int_equal(uaio_stats_gauges->queues_peaks, before);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+}
+
 /* No function of the policy issues a no-op; it is counted all the same. */
 static void a_no_op_is_counted_under_its_way(void **state)
 {
@@ -394,6 +433,7 @@ int main(void)
 		STATS_TEST(quantiles_are_those_of_the_times),
 		STATS_TEST(a_refused_request_is_not_counted),
 		STATS_TEST(a_call_counts_each_request_under_its_way),
+		STATS_TEST(peaks_of_contexts_are_added_up),
 		STATS_TEST(a_no_op_is_counted_under_its_way),
 		STATS_TEST(a_cancelled_request_is_complete_without_service),
 		STATS_TEST(threads_lose_no_count),

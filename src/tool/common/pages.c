@@ -206,7 +206,7 @@ static void find_stays(struct uaio_page *page,
 		nr += page->nr_there[i];
 	}
 	if (page->is_running)
-		page->nr_executing = difference(page->gauges.nr_in_flight, nr);
+		page->nr_executing = difference(page->nr_in_flight, nr);
 }
 
 uint64_t uaio_page_there(const struct uaio_page *page, const char *name)
@@ -252,6 +252,7 @@ static void sum_up(struct uaio_page *page, struct uaio_hist *hists)
 		for (unsigned way = 0; way < identity->nr_ways; way++)
 			page->nr_accepted += page->nr_by_way[op][way];
 	}
+	page->nr_in_flight = difference(page->nr_accepted, page->nr_completed);
 	for (unsigned i = 0; i < identity->nr_times; i++) {
 		struct uaio_page_time *time = &page->times[i];
 

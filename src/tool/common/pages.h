@@ -38,6 +38,7 @@ struct uaio_page {
 	uint64_t nr_by_way[UAIO_LIVE_OPS][UAIO_LIVE_WAYS];
 	uint64_t nr_direct[UAIO_LIVE_DIRECTS];
 	uint64_t nr_faults[UAIO_LIVE_FAULTS];
+	uint64_t nr_in_flight; /* accepted, not inline, and not complete */
 	/* where the requests in flight are */
 	uint64_t nr_there[UAIO_LIVE_STAYS];
 	uint64_t nr_executing; /* in flight, and nowhere of these */

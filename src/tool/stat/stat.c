@@ -132,7 +132,7 @@ static void print_head(const struct uaio_page *page)
 static void print_block(const struct uaio_page *page)
 {
 	print_head(page);
-	printf("  in flight %" PRIu32, page->gauges.nr_in_flight);
+	printf("  in flight %" PRIu64, page->nr_in_flight);
 	print_stays(page);
 	printf(", at most %" PRIu32 "; threads %" PRIu32 ", at most %" PRIu32
 	       "\n",
@@ -203,13 +203,13 @@ static void print_json(const struct uaio_page *page)
 	       "\"state\": \"%s\", \"contexts\": %" PRIu64
 	       ", \"rings\": %" PRIu64 ", \"submits\": %" PRIu64
 	       ", \"accepted\": %" PRIu64 ", \"completed\": %" PRIu64
-	       ", \"wakeups\": %" PRIu64 ", \"in_flight\": %" PRIu32
+	       ", \"wakeups\": %" PRIu64 ", \"in_flight\": %" PRIu64
 	       ", \"peak_in_flight\": %" PRIu32
 	       ", \"now\": {\"executing\": %" PRIu64,
 	       page->pid, page->identity.comm, state_of(page),
 	       nr_contexts(page), nr_rings(page), page->nr_submits,
 	       page->nr_accepted, page->nr_completed, page->gauges.nr_wakeups,
-	       page->gauges.nr_in_flight, page->gauges.peak_in_flight,
+	       page->nr_in_flight, page->gauges.peak_in_flight,
 	       page->nr_executing);
 	for (unsigned i = 0; i < page->identity.nr_stays; i++)
 		printf(", \"%s\": %" PRIu64, page->names.stays[i],
@@ -321,7 +321,7 @@ static void each_sampled(const struct uaio_page *page)
 
 static void each_in_flight(const struct uaio_page *page)
 {
-	one_number(page, "in_flight", page->gauges.nr_in_flight);
+	one_number(page, "in_flight", page->nr_in_flight);
 }
 
 static void one_stay(const struct uaio_page *page, const char *name,

@@ -230,7 +230,7 @@ static void fill_row(const struct uaio_top *top, const struct uaio_page *page,
 		.pid = page->pid,
 		.comm = page->identity.comm,
 		.nr_doors = page->gauges.nr_setups,
-		.nr_in_flight = page->gauges.nr_in_flight,
+		.nr_in_flight = page->nr_in_flight,
 		.nr_threads = page->gauges.nr_threads,
 		.nr_queued = uaio_page_there(page, "queued"),
 		.nr_parked = uaio_page_there(page, "parked"),
@@ -554,7 +554,7 @@ static void line_of_process(const struct uaio_top *top,
 	microseconds(times[0], row->nr_times, row->p50);
 	microseconds(times[1], row->nr_times, row->p99);
 	(void)snprintf(ret_line, UAIO_TOP_LINE,
-		       "%7d %-10.10s %5" PRIu64 " %8s %4s %7s %7s %6" PRIu32
+		       "%7d %-10.10s %5" PRIu64 " %8s %4s %7s %7s %6" PRIu64
 		       " %4" PRIu64 " %4" PRIu64 " %4" PRIu64 " %3" PRIu32,
 		       row->pid, row->comm, row->nr_doors, rate, share_inline,
 		       times[0], times[1], row->nr_in_flight, row->nr_queued,

@@ -98,8 +98,9 @@ struct uaio_top_row {
 	double rate;     /* requests a second */
 	uint64_t nr_times, p50,
 		p99; /* of all the time they took; nanoseconds */
-	uint32_t nr_in_flight, nr_threads;
-	uint64_t nr_queued, nr_parked, nr_kernel; /* of those in flight */
+	uint32_t nr_threads;
+	uint64_t nr_in_flight, nr_queued, nr_parked,
+		nr_kernel; /* of those in flight */
 };
 
 /* What was done with a file or a ring in the interval. */
