@@ -37,15 +37,29 @@ static struct {
 	uint64_t nr_executed; /* atomic: statistics */
 } natives;
 
-void uaio_natives_init(void)
+static void forget_requests(void)
 {
 	store_relaxed(&natives.nr_begun, 0);
 	store_relaxed(&natives.nr_ended, 0);
 	store_relaxed(&natives.again_ns, 0);
 	store_relaxed(&natives.nr_executed, 0);
+}
+
+void uaio_natives_init(void)
+{
+	forget_requests();
 	uaio_native_rings_init();
 	uaio_driver_init();
 }
+
+#ifdef UAIO_TESTING
+void uaio_natives_reset(void)
+{
+	forget_requests();
+	uaio_native_rings_reset();
+	uaio_driver_init();
+}
+#endif
 
 int64_t uaio_natives_again_ns(void)
 {

@@ -68,6 +68,9 @@ int64_t uaio_native_result_of(const struct uaio_req *req, int64_t res);
 int64_t uaio_natives_again_ns(void);
 
 void uaio_native_rings_init(void);
+#ifdef UAIO_TESTING
+void uaio_native_rings_reset(void); /* under the lock */
+#endif
 
 /* Return: the time before which no ring is asked for; 0: at once. */
 int64_t uaio_native_rings_again_ns(void);

@@ -36,15 +36,20 @@ static struct {
 	struct uaio_slab slab;
 } rings;
 
-void uaio_native_rings_init(void)
+static void forget_rings(void)
 {
-	/* A child of fork() has none of its parent's rings. */
 	store_relaxed(&rings.again_ns, 0);
-	rings.lock = (struct uaio_lock){ 0 };
 	list_init(&rings.used);
 	list_init(&rings.idle);
 	rings.nr_idle = rings.nr = 0;
 	uaio_slab_init(&rings.slab, sizeof(struct uaio_native), 4096);
+}
+
+void uaio_native_rings_init(void)
+{
+	/* A child of fork() has none of its parent's rings. */
+	rings.lock = (struct uaio_lock){ 0 };
+	forget_rings();
 }
 
 int64_t uaio_native_rings_again_ns(void)
@@ -73,6 +78,15 @@ static void unlock(void)
 {
 	uaio_unlock(&rings.lock, UAIO_RANK_NATIVES);
 }
+
+#ifdef UAIO_TESTING
+void uaio_native_rings_reset(void)
+{
+	lock();
+	forget_rings();
+	unlock();
+}
+#endif
 
 static void count_out_ring(void)
 {

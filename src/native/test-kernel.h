@@ -294,21 +294,15 @@ static inline void open_direct(void)
 	assert_true(test.direct >= 0);
 }
 
-static inline void pass_by(struct uaio_group *group)
-{
-	(void)group;
-}
-
 static inline int start(void **state)
 {
 	int ret = unit_setup(state);
 
 	/*
-	 * No ring that was kept, nor any refusal that was noted. The thread that stands
-	 * by may have looked for rings since: their lock puts that before this.
+	 * No ring that was kept, nor any refusal that was noted. The fallback thread may
+	 * look for rings meanwhile.
 	 */
-	(void)uaio_natives_each(pass_by);
-	uaio_natives_init();
+	uaio_natives_reset();
 	uaio_config.backend = UAIO_BACKEND_AIO;
 	test.nr = 0;
 	kernel.setup_error = kernel.submit_error = kernel.unwatchable = 0;
