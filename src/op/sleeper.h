@@ -32,9 +32,10 @@ struct uaio_endable;
 struct uaio_file;
 
 enum uaio_sleeper_state {
-	UAIO_SLEEPER_NEW,   /* not tried, or not by its submitter */
-	UAIO_SLEEPER_SENT,  /* it would wait: a worker is to make the call */
-	UAIO_SLEEPER_CALLS, /* a worker makes it */
+	UAIO_SLEEPER_NEW,  /* not tried, or not by its submitter */
+	UAIO_SLEEPER_SENT, /* it would wait: a worker is to make the call */
+	UAIO_SLEEPER_CALLS, /* a worker makes it, on futexes: uaio_sleeper_waits() */
+	UAIO_SLEEPER_LOOKS, /* a worker looks for a child, and can be told to end */
 	UAIO_SLEEPER_OVER,
 };
 

@@ -120,9 +120,13 @@ int64_t uaio_waitid_run(const struct uaio_sqe *sqe, int fd,
 	if (is_nonblocking(&aim))
 		aim.options |= WNOHANG;
 	/* The submitter has found that it is a child of its own; see uring/waitid.c. */
-	if (!(extra_flags & RWF_NOWAIT))
+	if (!(extra_flags & RWF_NOWAIT)) {
 		aim.options &= ~__WNOTHREAD;
+		uaio_sleeper_move(sleeper, UAIO_SLEEPER_LOOKS);
+	}
 	res = look(&aim);
+	if (res == -EAGAIN && extra_flags & RWF_NOWAIT)
+		uaio_sleeper_move(sleeper, UAIO_SLEEPER_SENT);
 	while (res == -EAGAIN && !(extra_flags & RWF_NOWAIT)) {
 		if (uaio_sleeper_is_ended(sleeper)) {
 			res = -ECANCELED;

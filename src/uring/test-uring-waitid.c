@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #define RING_ENTRIES 16
+#include "req/req.h"
 #include "test-uring.h"
 
 enum { CANCELLED = -ECANCELED };
@@ -83,6 +84,40 @@ static void a_cancel_that_meets_the_end(void **state)
 	}
 }
 
+/* Return: the state of the ring's only request. */
+static unsigned state_of_request(void)
+{
+	struct uaio_group *group =
+		&uaio_uring_find((uint32_t)client.fd)->queue.group;
+	unsigned state;
+
+	uaio_lock(&group->lock, UAIO_RANK_GROUP);
+	state = uaio_req_state(
+		container_of(group->requests.next, struct uaio_req, in_group));
+	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
+	return state;
+}
+
+/* So a cancellation that is submitted next ends it, and does not answer EALREADY. */
+static void a_wait_can_be_cancelled_once_it_is_submitted(void **state)
+{
+	pid_t pid = new_child();
+
+	(void)state;
+	for (unsigned i = 0; i < unit_rounds(20); i++) {
+		put_waitid(i % 2 ? P_PID : P_ALL, i % 2 ? pid : 0, NULL, 1);
+		submit(&client, 0);
+		assert_int_equal(state_of_request(),
+				 UAIO_REQ_ASLEEP | UAIO_REQ_TRIED);
+		put(&client, IORING_OP_ASYNC_CANCEL, -1, 2)->addr = 1;
+		submit(&client, 0);
+		/* As the kernel answers for such a request. */
+		assert_got_both(&client, 1, CANCELLED, 2, 1);
+	}
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_true(is_left(pid));
+}
+
 static void a_ring_that_ends_leaves_children(void **state)
 {
 	(void)state;
@@ -109,6 +144,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		RING_TEST(the_end_of_a_child),
 		RING_TEST(a_cancel_that_meets_the_end),
+		RING_TEST(a_wait_can_be_cancelled_once_it_is_submitted),
 		RING_TEST(a_ring_that_ends_leaves_children),
 	};
 
