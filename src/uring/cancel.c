@@ -225,7 +225,7 @@ static int cancel(struct uaio_uring *ring, const struct uaio_uring_aim *aim,
 	 */
 	client.asks = is_all || !file;
 	ret = uaio_queue_cancel_meant(&ring->queue, &client.aim, &nr_others);
-	if (ret == -ENOENT && !client.asks) {
+	if ((ret == -ENOENT || ret == -EALREADY) && !client.asks) {
 		client.asks = true;
 		ret = uaio_queue_cancel_meant(&ring->queue, &client.aim,
 					      &nr_others);
