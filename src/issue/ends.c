@@ -9,13 +9,15 @@
  * and repeats a call that has failed, for which a file may have become another one.
  *
  * Window: the calls wait for the mutex of a pipe, as reads and writes of it do. A worker
- * whose splice waits for a disk holds that.
+ * whose splice waits for a disk or a file server holds that mutex. A pipe that is not
+ * ready is left to a worker, which closes the window for all but pipes with several users.
  *
  * Tested by test-ends.c.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <poll.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -36,13 +38,29 @@ struct end {
 	uint64_t room;       /* of a pipe, in bytes; 0: it is a regular file */
 };
 
-/* Return: whether it is a pipe, or a regular file or block device on this machine. */
+/* Return: the room of a pipe that is ready, in bytes; 0: it is not ready, or no pipe. */
+static uint64_t ask_pipe(int fd, bool is_in)
+{
+	static const struct timespec zero;
+	struct pollfd pfd = { .fd = fd, .events = is_in ? POLLIN : POLLOUT };
+	int room;
+
+	/* To poll takes no mutex of the pipe; the other call waits for it. */
+	if (sys_ppoll(&pfd, 1, &zero, NULL, 0) <= 0)
+		return 0;
+	room = sys_fcntl(fd, F_GETPIPE_SZ, 0);
+	return room > 0 ? (uint64_t)room : 0;
+}
+
+/*
+ * Return: whether it is a pipe that is ready, or a regular file or block device on this
+ * machine.
+ */
 static bool look_at(const struct uaio_sqe *sqe, enum uaio_end which,
 		    struct end *ret)
 {
 	const struct uaio_args *args = sqe->args;
 	bool is_in = which == UAIO_END_IN;
-	int room;
 
 	ret->sqe = (struct uaio_sqe){
 		.op = is_in ? UAIO_OP_READ : UAIO_OP_WRITE,
@@ -58,10 +76,13 @@ static bool look_at(const struct uaio_sqe *sqe, enum uaio_end which,
 		return false;
 	ret->inode = load_relaxed(&ret->file->inode);
 	if (uaio_file_kind(ret->file) == UAIO_KIND_STREAM) {
-		room = sys_fcntl(ret->sqe.fd, F_GETPIPE_SZ, 0);
-		ret->room = room > 0 ? (uint64_t)room : 0;
-		return room > 0;
+		ret->room = ask_pipe(ret->sqe.fd, is_in);
+		return ret->room;
 	}
+	/* With an offset, what is no regular file any more refuses the call. */
+	if (ret->sqe.off == UAIO_OFF_POSITION &&
+	    uaio_is_misplaced(ret->file, &ret->sqe))
+		return false;
 	return uaio_file_kind(ret->file) <= UAIO_KIND_CACHED && ret->inode &&
 	       !uaio_file_has(ret->file, UAIO_FILE_F_REMOTE);
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/atomic.h"
@@ -326,7 +327,7 @@ static void a_write_that_waits_for_the_disk_goes_to_a_worker(void **state)
 	unit_close(fd);
 }
 
-/* A pipe that is not ready: the thread that submits does not wait for it. */
+/* A pipe that is not ready: the thread that submits makes no call that takes its mutex. */
 static void a_worker_waits_for_a_pipe(void **state)
 {
 	struct uaio_args args = { .fd = ends[0], .off = UAIO_OFF_POSITION };
@@ -342,7 +343,7 @@ static void a_worker_waits_for_a_pipe(void **state)
 	unit_assert_no_more(handle);
 	assert_int_equal(write(ends[1], "a", 1), 1);
 	assert_int_equal(unit_reap_one(handle), 1);
-	assert_int_equal(load_relaxed(&file.nr_here), 1);
+	assert_int_equal(load_relaxed(&file.nr_here), 0);
 	assert_true(load_relaxed(&file.nr_elsewhere));
 }
 
@@ -360,14 +361,47 @@ static void no_signal_is_sent(void **state)
 	/* Either signal would end the test. */
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
 	assert_int_equal(to_file(PAGE, PAGE), -EFBIG);
+	assert_int_equal(load_relaxed(&file.nr_here), 1);
+	/* Also where the limit lies in what is to be moved. */
+	assert_int_equal(from_file(0, PAGE), PAGE);
+	reset_counts();
+	assert_int_equal(to_file(PAGE / 2, 2 * PAGE), PAGE / 2);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
 	assert_int_equal(load_relaxed(&file.nr_here), 1);
+	empty(PAGE + PAGE / 2);
 	unit_close(ends[0]);
 	reset_counts();
 	assert_int_equal(from_file(0, PAGE), -EPIPE);
 	assert_int_equal(load_relaxed(&file.nr_here), 1);
 	unit_close(ends[1]);
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+}
+
+/* The library does not see that the file's number is a socket's, which waits. */
+static void a_number_that_is_another_files_is_a_workers(void **state)
+{
+	const char text[PAGE] = { 1 };
+	int sockets[2], fd = load_relaxed(&file.fd), kept;
+
+	(void)state;
+	assert_int_equal(from_file(UAIO_OFF_POSITION, PAGE), PAGE);
+	assert_int_equal(load_relaxed(&file.nr_here), 1);
+	empty(PAGE);
+	kept = dup(fd);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
+	assert_int_equal(write(sockets[1], text, PAGE), PAGE);
+	assert_int_equal(
+		uaio_sys_raw(SYS_dup3, sockets[0], fd, O_CLOEXEC, 0, 0, 0), fd);
+	reset_counts();
+	assert_int_equal(from_file(UAIO_OFF_POSITION, PAGE), PAGE);
+	assert_int_equal(load_relaxed(&file.nr_here), 0);
+	assert_int_equal(load_relaxed(&file.nr_elsewhere), 1);
+	empty(PAGE);
+	unit_close(fd);
+	assert_int_equal(dup2(kept, fd), fd);
+	unit_close(kept);
+	unit_close(sockets[0]);
+	unit_close(sockets[1]);
 }
 
 static void signals_of_the_program_are_kept(void **state)
@@ -405,6 +439,7 @@ int main(void)
 		ENDS_TEST(a_write_that_waits_for_the_disk_goes_to_a_worker),
 		ENDS_TEST(a_worker_waits_for_a_pipe),
 		ENDS_TEST(no_signal_is_sent),
+		ENDS_TEST(a_number_that_is_another_files_is_a_workers),
 		ENDS_TEST(signals_of_the_program_are_kept),
 	};
 

@@ -283,7 +283,8 @@ static int64_t call_now(struct transfer *transfer)
 	if (!uaio_signals_block(signals, &blocked))
 		return UAIO_OP_BLOCKS;
 	res = call(transfer, transfer->left, SPLICE_F_NONBLOCK);
-	uaio_signals_unblock(&blocked, res == -EPIPE || res == -EFBIG);
+	/* A call that met a limit after some bytes has sent a signal, too. */
+	uaio_signals_unblock(&blocked, res < (int64_t)transfer->left);
 	return res;
 }
 
