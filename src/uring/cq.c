@@ -248,11 +248,16 @@ static inline void end_locked(struct uaio_uring *ring,
 {
 	if (unlikely(ring->bell >= 0) && nr_told)
 		uaio_uring_bell_expect_locked(ring);
+	/*
+	 * relaxed: submitters read it without the lock (sq.c). A client that has seen a
+	 * completion, which is published next, submits what does not count it.
+	 */
+	store_relaxed(&ring->cq_events,
+		      ring->cq_events + nr_told - ring->nr_uncounted);
+	ring->nr_uncounted = 0;
 	publish(ring, tail);
 	if (unlikely(posting->is_shared))
 		uaio_uring_share_end(ring);
-	/* relaxed: submitters read it without the lock (sq.c) */
-	store_relaxed(&ring->cq_events, ring->cq_events + nr_told);
 	if (unlikely(heap_first(&ring->counting)))
 		uaio_uring_find_reached_locked(ring);
 	/* What overflows is told of when it is in the ring. */

@@ -126,7 +126,7 @@ bool uaio_uring_is_told(struct uaio_uring *ring,
 		return false;
 	/* It is not counted by others of its kind. */
 	if (has_ended)
-		store_relaxed(&ring->cq_events, ring->cq_events - 1);
+		ring->nr_uncounted++;
 	return true;
 }
 

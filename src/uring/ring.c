@@ -323,6 +323,8 @@ static void fill(struct uaio_uring *ring, const struct io_uring_params *params)
 	ring->nr_counted = 0;
 	list_init(&ring->reached);
 	store_relaxed(&ring->nr_reached, 0);
+	ring->nr_uncounted = 0;
+	ring->is_ending = false;
 	store_relaxed(&ring->nr_short, 0);
 	ring->updating = NULL;
 	ring->is_updating = ring->was_swallowed = false;

@@ -142,6 +142,8 @@ struct uaio_uring {
 	uint64_t nr_counted;          /* of these, ever */
 	struct list reached;          /* those that are due; timeout.c, I2 */
 	uint32_t nr_reached;          /* atomic */
+	uint32_t nr_uncounted;        /* of a post: what cq_events leaves out */
+	bool is_ending;               /* a thread ends those that are due */
 	struct uaio_uring_rsrc *owed; /* owns: rsrc.h, I5; or NULL */
 	const struct uaio_uring_note *updating; /* a poll; see cancel.h */
 	bool is_updating;

@@ -5,11 +5,14 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/check.h"
 #include "base/sys.h"
 #include "proc/entry.h"
 #include "file/file.h"
+#include "ready/ready.h"
 #include "uring/calls.h"
 #include "uring/cq.h"
+#include "uring/note.h"
 #include "uring/ring.h"
 #include "uring/table.h"
 
@@ -432,8 +435,15 @@ void uaio_uring_rsrc_put(struct uaio_uring_rsrc *rsrc)
 	if (rsrc->file)
 		uaio_file_put(rsrc->file);
 	uaio_slab_put(&slab, rsrc);
-	if (tag)
-		uaio_uring_answer(ring, tag, 0);
+	if (!tag)
+		return;
+	/* The ring may be gone once the tag is posted. */
+	uaio_ready_pin(&ring->queue.group.ready);
+	uaio_uring_answer(ring, tag, 0);
+	/* relaxed: what this thread has marked */
+	if (unlikely(load_relaxed(&ring->nr_reached)))
+		uaio_uring_end_reached(ring);
+	uaio_ready_unpin(&ring->queue.group.ready);
 }
 
 /*

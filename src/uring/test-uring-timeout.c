@@ -209,6 +209,72 @@ static void a_completion_starts_what_updates_its_request(void **state)
 	unit_close(ends[1]);
 }
 
+/*
+ * Each timeout starts what the next one counts. The worker that ends the first has less
+ * stack than a call for each would take.
+ */
+static void a_worker_ends_thousands_of_timeouts(void **state)
+{
+	enum { NR = 2000 };
+	struct uring big;
+
+	(void)state;
+	client_open(&big, 4 * NR, (struct io_uring_params){ 0 });
+	for (unsigned i = 0; i < NR; i++) {
+		put_rw(&big, IORING_OP_TIMEOUT, -1, &late, 1, i + 1, i)->flags =
+			IOSQE_IO_LINK;
+		put(&big, IORING_OP_NOP, -1, NR + i);
+	}
+	submit(&big, 0);
+	put(&big, IORING_OP_NOP, -1, 2 * NR)->flags = IOSQE_ASYNC;
+	submit(&big, 0);
+	for (unsigned i = 0; i < 2 * NR + 1; i++)
+		assert_int_equal(get(&big).res, 0);
+	assert_none(&big);
+	client_close(&big);
+}
+
+/* The tag of a file is posted after the completion of the request that had it last. */
+static void a_tag_that_is_posted_late_is_counted(void **state)
+{
+	int ends[2];
+	static char byte;
+	int32_t fd;
+	uint64_t tag = 3;
+	struct io_uring_rsrc_register set = { .nr = 1,
+					      .data = (uintptr_t)&fd,
+					      .tags = (uintptr_t)&tag };
+	struct io_uring_rsrc_update2 update = { .data = (uintptr_t)&fd,
+						.tags = (uintptr_t)&tag,
+						.nr = 1 };
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	fd = ends[0];
+	assert_int_equal(uaio_uring_register((uint32_t)client.fd,
+					     IORING_REGISTER_FILES2, &set,
+					     sizeof(set)),
+			 0);
+	put_rw(&client, IORING_OP_READ, 0, &byte, 1, -1, 1)->flags =
+		IOSQE_FIXED_FILE;
+	submit(&client, 0);
+	fd = -1;
+	tag = 0;
+	assert_int_equal(uaio_uring_register((uint32_t)client.fd,
+					     IORING_REGISTER_FILES_UPDATE2,
+					     &update, sizeof(update)),
+			 1);
+	put_timeout(&late, 2, 0, 2);
+	submit(&client, 0);
+	assert_none(&client);
+	assert_int_equal(write(ends[1], "x", 1), 1);
+	assert_got(&client, 1, 1);
+	assert_got(&client, 3, 0);
+	assert_got(&client, 2, 0);
+	unit_close(ends[0]);
+	unit_close(ends[1]);
+}
+
 /* It waits for nothing but a poll before it in its chain, and for two others. */
 static void in_a_chain_a_timeout_counts_from_its_start(void **state)
 {
@@ -483,6 +549,8 @@ int main(void)
 		RING_TEST(counts_that_end_together_end_in_their_order),
 		RING_TEST(a_completion_starts_what_cancels_its_request),
 		RING_TEST(a_completion_starts_what_updates_its_request),
+		RING_TEST(a_worker_ends_thousands_of_timeouts),
+		RING_TEST(a_tag_that_is_posted_late_is_counted),
 		RING_TEST(in_a_chain_a_timeout_counts_from_its_start),
 		RING_TEST(a_timeout_that_is_due_before_it_waits_ends),
 		RING_TEST(a_timeout_may_count_as_a_success),

@@ -164,11 +164,8 @@ static bool next_reached(struct uaio_uring *ring, uint64_t *ret_data)
 	return node;
 }
 
-/*
- * Each that is reached when this begins is searched for here, or meanwhile by another thread
- * that does the same.
- */
-void uaio_uring_end_reached(struct uaio_uring *ring)
+/* Each that is reached when this begins is searched for. */
+static void end_those(struct uaio_uring *ring)
 {
 	struct uaio_cancel_aim aim = {
 		.is_meant = is_reached,
@@ -176,10 +173,52 @@ void uaio_uring_end_reached(struct uaio_uring *ring)
 		.ends_unparked = true,
 	};
 
-	/* relaxed: more of them come with threads that call this */
+	/* relaxed: more of them come with threads that call uaio_uring_end_reached() */
 	for (uint32_t nr = load_relaxed(&ring->nr_reached);
 	     nr && next_reached(ring, &aim.key); nr--)
 		(void)uaio_queue_cancel_meant(&ring->queue, &aim, NULL);
+}
+
+/*
+ * Return: whether the calling thread is the one that ends those that are reached. Another
+ * one that does so already goes on with what has been reached since.
+ */
+static bool begins_ending(struct uaio_uring *ring)
+{
+	bool begins;
+
+	uaio_queue_lock(&ring->queue);
+	begins = !ring->is_ending;
+	ring->is_ending = true;
+	ring->queue.wants_act = !begins;
+	uaio_queue_unlock(&ring->queue);
+	return begins;
+}
+
+/* Return: whether more have been reached meanwhile. */
+static bool goes_on_ending(struct uaio_uring *ring)
+{
+	bool goes_on;
+
+	uaio_queue_lock(&ring->queue);
+	goes_on = ring->queue.wants_act;
+	ring->queue.wants_act = false;
+	ring->is_ending = goes_on;
+	uaio_queue_unlock(&ring->queue);
+	return goes_on;
+}
+
+/*
+ * What ends may start others, whose completions reach more. So that a thread does not call
+ * this from itself again and again, the outermost call ends them all.
+ */
+void uaio_uring_end_reached(struct uaio_uring *ring)
+{
+	if (!begins_ending(ring))
+		return;
+	do
+		end_those(ring);
+	while (goes_on_ending(ring));
 }
 
 void uaio_uring_act(struct uaio_queue *queue)
