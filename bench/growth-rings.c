@@ -291,7 +291,7 @@ static void *make_nops(void *arg)
 	return NULL;
 }
 
-/* So many no-ops each that switching between the threads is a small part. */
+/* Each thread makes enough no-ops that switching between threads is a small part. */
 static void measure_threads(const struct row *row, struct meter *meter,
 			    size_t n)
 {

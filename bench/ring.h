@@ -23,11 +23,11 @@ struct ring {
 
 enum { RING_ENTRIES = 256 };
 
-/* A ring that is not mapped, or one that is, with room for so many completions. */
+/* A ring that is not mapped; or one that is, with room for `completions` of them. */
 int ring_make(unsigned entries);
 void ring_open(struct ring *ring, unsigned entries, size_t completions);
 struct io_uring_sqe *ring_sqe(struct ring *ring, int op, int fd, uint64_t id);
-/* Submit what is queued and wait until so many completions are there. */
+/* Submit what is queued, and wait until that many completions are there. */
 void ring_enter(struct ring *ring, unsigned nr_wanted);
 /*
  * Take a completion that is there; none may be missing.

@@ -65,7 +65,7 @@ NOISY = "too noisy here"
 
 
 def _doubt(pairs: int, control: Spread | None) -> str:
-    """Why times of so many rounds allow no verdict."""
+    """Why times of `pairs` rounds allow no verdict."""
     if pairs < ENOUGH_PAIRS:
         return "too few pairs"
     if control is None:

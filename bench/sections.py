@@ -97,8 +97,8 @@ SECTIONS = (
             "it, for the kernel's list and radix tree on their machine."),
     Section("Growth: an operation among n others", ("growth",),
             ("growth.exponents",),
-            about="The processor time of an operation where there are so many "
-            "others of its kind, on the kernel and on uaio."),
+            about="The processor time of an operation beside n others of its "
+            "kind, on the kernel and on uaio."),
     Section("Memory of a context, and the cost of being loaded",
             ("memory", "load"), ()),
 )

@@ -247,7 +247,7 @@ void uaio_file_signal(struct uaio_file *file, uint64_t count);
 int uaio_file_use(struct uaio_file *file);
 void uaio_file_unuse(struct uaio_file *file);
 
-/* The same for a thread that holds the file's lock at both ends. */
+/* uaio_file_use() and _unuse() for a thread that holds the file's lock in both calls. */
 int uaio_file_begin_try_locked(struct uaio_file *file);
 void uaio_file_end_try_locked(struct uaio_file *file);
 

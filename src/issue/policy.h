@@ -119,11 +119,11 @@ enum uaio_next uaio_try_reopened(const struct uaio_sqe *sqe,
  * What the policy of buffered reads and writes knows, for ends.c. All of it is advice.
  */
 
-/* Return: whether so many reads of the file found their pages that the next is not asked. */
+/* Return: whether the last 64 reads of the file found their pages, and the next need not ask. */
 bool uaio_is_streaking(const struct uaio_file *file);
 /* The page cache was asked for the pages of a read; is_hit: all were there. */
 void uaio_note_cached(struct uaio_file *file, bool is_hit);
-/* A read of the file that was not asked for took so many cycles. */
+/* A read that did not ask the page cache took that many cycles. */
 void uaio_judge_read(struct uaio_file *file, uint64_t took);
 
 /* A write of an inode that is executed inside the submitting call. */

@@ -91,7 +91,7 @@ struct uaio_worker;
 /* Called each time the engine starts, also in a child of fork(): resets all. */
 void uaio_natives_init(void);
 #ifdef UAIO_TESTING
-/* The same between two tests, when the fallback thread may look for rings. */
+/* uaio_natives_init() between two tests, when the fallback thread may look for rings. */
 void uaio_natives_reset(void);
 #endif
 

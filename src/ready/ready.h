@@ -219,7 +219,7 @@ void uaio_ready_announce(struct uaio_group *group);
  */
 bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by);
 
-/* The same, and first what nr events of the group's epoll are about. */
+/* uaio_ready_run() that begins with the files of nr events of the group's epoll. */
 bool uaio_ready_run_events(struct uaio_group *group, enum uaio_runner by,
 			   const struct epoll_event *events, int nr);
 

@@ -297,7 +297,7 @@ static inline void uaio_waitq_leave_locked(struct uaio_waitq *waitq)
 	store_relaxed(&waitq->nr, load_relaxed(&waitq->nr) - 1);
 }
 
-/* The same, and its home counts it no more. */
+/* A request leaves its wait queue, and its home counts it as parked no more. */
 static inline void uaio_waitq_count_out(struct uaio_waitq *waitq,
 					struct uaio_req *req)
 {
@@ -412,8 +412,8 @@ static inline void uaio_done_init(struct uaio_done *done,
 bool uaio_done_note(struct uaio_done *done, struct uaio_req *req, int64_t res,
 		    int fd);
 /*
- * The same for a thread that holds no lock: complete those that are noted, and note or
- * complete req. Either way req is counted as parked (nr_parked) before.
+ * uaio_done_note() for a thread that holds no lock: complete those that are noted, and
+ * note or complete req. Either way req is counted as parked (nr_parked) before.
  */
 void uaio_done_add(struct uaio_done *done, struct uaio_req *req, int64_t res,
 		   int fd);

@@ -175,7 +175,7 @@ unsigned uaio_stats_place(const struct uaio_live_block *block);
  * is what the peaks of its queues add up to, at most at a time.
  */
 void uaio_stats_queue_peaks(void);
-/* A queue ends, which had at most so many. */
+/* A queue ends, of which at most `peak` requests were in flight at a time. */
 void uaio_stats_queue_ends(uint32_t peak);
 
 /*

@@ -105,7 +105,7 @@ static uint64_t nr_looked(void)
  * What is searched
  */
 
-/* A timeout that ends after so many completions, or never. */
+/* A timeout that ends after nr completions, or never. */
 static void put_timeout_after(unsigned nr, uint64_t user_data)
 {
 	static struct __kernel_timespec hour = { .tv_sec = 3600 };
