@@ -165,6 +165,8 @@ GLOMMIO_LEFT_OUT = re.compile(
     r"|local_executor_unset_when_panic|spawn_\w+"
     r"|executor_(inception|invalid\w+|pool_builder_\w+))$"
     r"|net::udp_socket::tests::udp_unconnected_(peek|recv|send)$"
+    # It gives two executors 100 ms to bind, or they receive nothing and it hangs.
+    r"|net::udp_socket::tests::multi_executor_bind_works$"
     r"|io::dma_file::test::(is_same_file|cancellation_\w+|per_queue_stats)$"  # of time
     r"|net::tcp_socket::tests::tcp_connect_timeout_error$"  # of a host on the Internet
     r"|timer::(?!\w+::test::basic_timer_(works|rearm_(future|pending))))")  # of time
@@ -213,7 +215,7 @@ CRATES = {
         "zero_copy": (1, 1),
     }),
     "glommio": (GLOMMIO_LEFT_OUT, {
-        "glommio": (189, 1000),
+        "glommio": (188, 1000),
     }),
 }
 SERVERS = {"built", "tokio-server"}
