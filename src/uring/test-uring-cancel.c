@@ -172,7 +172,51 @@ static void by_another_descriptor(void **state)
 	ASSERT_CANCELLED(0, 2);
 	put_cancel(0, b[0], IORING_ASYNC_CANCEL_FD);
 	ASSERT_CANCELLED(0, 1);
-	close(again);
+	unit_close(again);
+}
+
+static uint32_t is_in_write; /* atomic */
+
+static bool hold_write(long nr, const long args[6], long *ret_res)
+{
+	(void)args;
+	(void)ret_res;
+	if (nr != SYS_pwrite64 && nr != SYS_pwritev2)
+		return false;
+	store_relaxed(&is_in_write, 1);
+	while (!load_relaxed(&may_go))
+		sched_yield();
+	return false;
+}
+
+/* A write that a worker executes, and one by a duplicate, which waits for that. */
+static void what_waits_behind_what_is_executed(void **state)
+{
+	int fd = unit_numbered_file(true, 1), again = dup(fd);
+
+	(void)state;
+	store_relaxed(&may_go, 0);
+	store_relaxed(&is_in_write, 0);
+	unit_hook(hold_write);
+	put_rw(&client, IORING_OP_WRITE, fd, &byte, 1, 0, 1)->flags =
+		IOSQE_ASYNC;
+	submit(&client, 0);
+	while (!load_relaxed(&is_in_write))
+		sched_yield();
+	put_rw(&client, IORING_OP_WRITE, again, &byte, 1, 0, 2)->flags =
+		IOSQE_ASYNC;
+	submit(&client, 0);
+	if (sys_is_duplicate(again, fd) > 0) {
+		put_cancel(0, fd, IORING_ASYNC_CANCEL_FD);
+		ASSERT_CANCELLED(0, 2);
+		store_relaxed(&may_go, 1);
+		assert_got(&client, 1, 1);
+	} else {
+		store_relaxed(&may_go, 1);
+		assert_got_both(&client, 1, 1, 2, 1);
+	}
+	unit_close(fd);
+	unit_close(again);
 }
 
 static void by_registered_file(void **state)
@@ -455,6 +499,7 @@ int main(void)
 		RING_TEST(what_is_asynchronous),
 		RING_TEST(by_file),
 		RING_TEST(by_another_descriptor),
+		RING_TEST(what_waits_behind_what_is_executed),
 		RING_TEST(by_registered_file),
 		RING_TEST(by_operation),
 		RING_TEST(mistakes_have_the_kernels_answers),
