@@ -12,8 +12,8 @@
  *	cpu_us		processor time of all threads in that time
  *	rings		descriptors of rings of the kernel's
  *
- * A shared ring has a lock. Whoever finds a completion takes it: each thread takes as
- * many as it submits.
+ * A shared ring has a lock. A thread takes completions of other threads' requests, too,
+ * until it has taken as many as it submitted.
  */
 #include <dirent.h>
 #include <errno.h>

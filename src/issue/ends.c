@@ -2,11 +2,11 @@
 /*
  * The policy for SPLICE and TEE, which have two files: of these one is a pipe at least
  *
- * The submitting thread makes the call if neither file makes it wait. A pipe is told not
- * to wait (SPLICE_F_NONBLOCK). A regular file knows no such flag in this call: its pages
- * are proved to be in the page cache as those of a read are, and a write is executed
- * here as long as those of its inode are fast (policy.h). A worker makes all other calls,
- * and repeats a call that has failed, for which a file may have become another one.
+ * The submitting thread makes the call if neither file makes it wait. SPLICE_F_NONBLOCK
+ * keeps a pipe from waiting. A regular file ignores that flag: its pages are proved to be
+ * in the page cache, as those of a read are. A write is executed here as long as the
+ * writes of its inode are fast (policy.h). A worker makes all other calls. It repeats a
+ * call that has failed, as a file may have become another one meanwhile.
  *
  * Window: the calls wait for the mutex of a pipe, as reads and writes of it do. A worker
  * whose splice waits for a disk or a file server holds that mutex. A pipe that is not
