@@ -253,12 +253,12 @@ try_flags(struct uaio_file *file, const struct uaio_sqe *sqe, int *ret_error,
 	struct uaio_inode *inode = load_relaxed(&file->inode);
 
 	*ret_error = 0;
-	if (unlikely(sqe->off == UAIO_OFF_POSITION) &&
-	    uaio_is_misplaced(file, sqe))
-		return uaio_try_reopened(sqe, ret);
 	if (!uaio_has_odd_flags(op, sqe) || may_wait(file, sqe))
 		return uaio_policy[uaio_file_kind(file)][op->class](file, sqe,
 								    ret);
+	if (unlikely(sqe->off == UAIO_OFF_POSITION) &&
+	    uaio_is_misplaced(file, sqe))
+		return uaio_try_reopened(sqe, ret);
 	if (!inode || uaio_begin_inline(file, inode, sqe)) {
 		*ret_error = uaio_try_flags(file, sqe, ret);
 		if (inode)

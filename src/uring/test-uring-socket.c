@@ -612,6 +612,49 @@ static bool count_flags(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
+static bool count_stats(long nr, const long args[6], long *ret_res)
+{
+	(void)args;
+	(void)ret_res;
+	if (nr == SYS_statx || nr == SYS_fstat)
+		add_relaxed(&nr_asked, 1);
+	return false;
+}
+
+/* The kernel looks the number up in the call, as it does for io_uring. */
+static void a_message_with_flags_does_not_ask_which_file_it_is(void **state)
+{
+	char buf[4];
+	struct iovec iov = { buf, sizeof(buf) };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	int fds[2];
+
+	(void)state;
+	pair_of(fds);
+	for (int i = 0; i < 2; i++) {
+		/* The file is new to the library once. */
+		unit_hook(i ? count_stats : NULL);
+		store_relaxed(&nr_asked, 0);
+		put_rw(&client, IORING_OP_SEND, fds[0], "abc", 4, 0, 1)
+			->msg_flags = MSG_NOSIGNAL;
+		put_rw(&client, IORING_OP_SENDMSG, fds[0], &msg, 1, 0, 2)
+			->msg_flags = MSG_NOSIGNAL;
+		submit(&client, 2);
+		assert_got(&client, 1, 4);
+		assert_got(&client, 2, 4);
+		put_rw(&client, IORING_OP_RECV, fds[1], buf, 4, 0, 3)
+			->msg_flags = MSG_TRUNC;
+		put_rw(&client, IORING_OP_RECVMSG, fds[1], &msg, 1, 0, 4)
+			->msg_flags = MSG_WAITALL;
+		submit(&client, 2);
+		assert_int_equal(get(&client).res, 4);
+		assert_int_equal(get(&client).res, 4);
+		unit_hook(NULL);
+		assert_int_equal(load_relaxed(&nr_asked), 0);
+	}
+	close_pair(fds);
+}
+
 /* It waits whether or not the socket is O_NONBLOCK. */
 static void a_read_that_waits_does_not_ask_for_flags(void **state)
 {
@@ -913,6 +956,7 @@ int main(void)
 		RING_TEST(no_shot_is_in_vain),
 		RING_TEST(a_poll_does_not_ask_for_what_the_epoll_did_not_tell),
 		RING_TEST(a_shot_that_ends_at_a_mark_is_not_the_last),
+		RING_TEST(a_message_with_flags_does_not_ask_which_file_it_is),
 		RING_TEST(a_read_that_waits_does_not_ask_for_flags),
 		RING_TEST(a_receive_of_many_shots_begins_with_room),
 		RING_TEST(a_receive_of_many_shots_keeps_its_socket),
