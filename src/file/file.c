@@ -149,7 +149,7 @@ static void init_waitqs(struct uaio_file *file)
 	file->told = file->told_of = 0;
 	file->told_by_any = UINT32_MAX;
 	file->told_of_by_all = file->told_after = 0;
-	file->is_unpollable = false;
+	file->is_unpollable = file->told_of_more = false;
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 }
 

@@ -223,17 +223,35 @@ void uaio_sock_ask_rests(const int *fds, unsigned nr, bool *ret_have_more)
 }
 
 /*
- * Return: whether poll() tells of all that a socket has for a request of many shots: not
- * of fewer bytes than SO_RCVLOWAT, which is asked for once. If it is set later, the
- * request finds bytes that it has left when so many are there.
+ * Return: whether a stream socket is TCP, with nothing above it (TCP_ULP) that returns
+ * less than it has, as TLS does between records.
  */
-static bool is_told_by_poll(struct uaio_found *found, int fd)
+static bool is_plain_tcp(int fd)
 {
-	if (found->lowat == UAIO_LOWAT_UNKNOWN)
-		found->lowat = uaio_sock_option(fd, SO_RCVLOWAT) == 1
-				       ? UAIO_LOWAT_ONE
-				       : UAIO_LOWAT_MORE;
-	return found->lowat == UAIO_LOWAT_ONE;
+	enum { TCP_ULP_ = 31 };
+	char name[16];
+	uint32_t size = sizeof(name);
+
+	return uaio_sock_option(fd, SO_PROTOCOL) == IPPROTO_TCP &&
+	       sys_getsockopt(fd, IPPROTO_TCP, TCP_ULP_, name, &size) == 0 &&
+	       size == 0;
+}
+
+/*
+ * poll() does not tell a request of many shots of fewer bytes than SO_RCVLOWAT. If that is
+ * set later, the request finds bytes that it has left when so many are there.
+ */
+static enum uaio_empty_by empty_by(struct uaio_found *found, int fd)
+{
+	if (unlikely(found->empty_by == UAIO_EMPTY_BY_UNKNOWN)) {
+		if (uaio_sock_option(fd, SO_RCVLOWAT) != 1)
+			found->empty_by = UAIO_EMPTY_BY_TRY;
+		else if (!is_plain_tcp(fd))
+			found->empty_by = UAIO_EMPTY_BY_POLL;
+		else
+			found->empty_by = UAIO_EMPTY_BY_SHORT;
+	}
+	return found->empty_by;
 }
 
 static enum uaio_rest ask_rest(int fd)
@@ -261,6 +279,22 @@ static enum uaio_rest ask_rest_of_shot(int fd)
 }
 
 /*
+ * A call of a request with many shots has received res bytes of a stream. Not inline: most
+ * receives have one shot.
+ */
+static __attribute__((noinline)) enum uaio_rest
+rest_of_shot(int fd, struct uaio_found *found, int64_t res, bool asks)
+{
+	if (asks)
+		return empty_by(found, fd) == UAIO_EMPTY_BY_TRY
+			       ? ask_rest(fd)
+			       : ask_rest_of_shot(fd);
+	return res > 0 && empty_by(found, fd) == UAIO_EMPTY_BY_SHORT
+		       ? UAIO_REST_NO_BYTES
+		       : UAIO_REST_UNKNOWN;
+}
+
+/*
  * A call has received res bytes, where there was so much room: note whether the stream
  * has more, or that it is to be asked. It is asked only if the call may have left some:
  * one that took less than there was room for has left none.
@@ -273,10 +307,10 @@ static inline void note_rest(const struct uaio_sqe *sqe, int fd,
 		    unlikely(sqe->call_flags & MSG_PEEK);
 	enum uaio_rest rest = UAIO_REST_UNKNOWN;
 
-	if (unlikely(asks) && res >= 0 && is_on_stream(extra_flags) &&
-	    !(sqe->call_flags & MSG_ERRQUEUE)) {
-		if (sqe->is_multishot && is_told_by_poll(found, fd))
-			rest = ask_rest_of_shot(fd);
+	if (unlikely(asks || sqe->is_multishot) && res >= 0 &&
+	    is_on_stream(extra_flags) && !(sqe->call_flags & MSG_ERRQUEUE)) {
+		if (sqe->is_multishot)
+			rest = rest_of_shot(fd, found, res, asks);
 		else if (extra_flags & UAIO_RWF_ASKS_LATER)
 			rest = UAIO_REST_TO_ASK;
 		else
@@ -284,7 +318,7 @@ static inline void note_rest(const struct uaio_sqe *sqe, int fd,
 	}
 	/* A call before may have left some. */
 	if (unlikely(rest != found->rest))
-		found->rest = rest & 3; /* two bits */
+		found->rest = rest & 7; /* three bits */
 }
 
 static bool has_nothing(int fd)

@@ -91,13 +91,16 @@ enum uaio_rest {
 	UAIO_REST_TO_ASK, /* whether there are some (UAIO_RWF_ASKS_LATER) */
 	UAIO_REST_THERE,
 	UAIO_REST_NONE, /* Multishot: so no try needs to find EAGAIN. */
+	/* Multishot: NONE, unless an epoll has told of more than bytes. */
+	UAIO_REST_NO_BYTES,
 };
 
-/* What a multishot receive knows of SO_RCVLOWAT of its socket, asked once. */
-enum uaio_lowat {
-	UAIO_LOWAT_UNKNOWN,
-	UAIO_LOWAT_ONE,
-	UAIO_LOWAT_MORE,
+/* What tells a multishot receive that its socket has no more bytes. It is asked once. */
+enum uaio_empty_by {
+	UAIO_EMPTY_BY_UNKNOWN,
+	UAIO_EMPTY_BY_TRY,  /* SO_RCVLOWAT keeps poll() from telling of some */
+	UAIO_EMPTY_BY_POLL, /* poll(), too */
+	UAIO_EMPTY_BY_SHORT, /* poll(), and a receive of less than there was room for */
 };
 
 /*
@@ -105,8 +108,8 @@ enum uaio_lowat {
  * first call of a request.
  */
 struct uaio_found {
-	uint8_t rest : 2;  /* enum uaio_rest */
-	uint8_t lowat : 2; /* enum uaio_lowat */
+	uint8_t rest : 3;     /* enum uaio_rest */
+	uint8_t empty_by : 2; /* enum uaio_empty_by */
 };
 
 struct uaio_sqe {

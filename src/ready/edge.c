@@ -41,6 +41,8 @@ static uint32_t note_edge_locked(struct uaio_file *file, uint32_t armed,
 	file->told_of = armed;
 	file->told_by_any |= events;
 	file->told_of_by_all &= armed;
+	if (unlikely(events & UAIO_EVENTS_OF_MORE))
+		file->told_of_more = true;
 	for (unsigned i = 0; i < UAIO_NR_WAITQS; i++) {
 		struct uaio_waitq *waitq = &file->waitqs[i];
 

@@ -80,6 +80,12 @@
  *       noted until they are, whichever other edge is noted after it: threads note
  *       edges in another order than they take them. Where an edge may be lost, the
  *       poll asks (UAIO_WAITQS_ASK).
+ *   I12 A multishot receive that took less from a plain TCP socket than there was room
+ *       for (UAIO_REST_NO_BYTES) is not tried again before the next edge. Its epoll
+ *       watches for the end of the stream and for urgent data, too, and has told of
+ *       neither, nor may such an edge be lost (told_of_more). So only bytes were there
+ *       when it told of the last edge, the receive took all, and what comes after that
+ *       edge makes another.
  *
  * test/model/ready.pml is a model of I1 to I6. Comments in the code name its
  * steps, as [step: ...]. Where two threads each write first and look then, the

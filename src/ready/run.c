@@ -164,9 +164,21 @@ static bool may_be_nested(const struct uaio_req *req)
 }
 
 /*
+ * Return: whether there is nothing for a multishot request that has just had a result,
+ * until there is another edge (I12).
+ */
+static bool is_empty_locked(const struct uaio_req *req)
+{
+	return req->found.rest == UAIO_REST_NONE ||
+	       (req->found.rest == UAIO_REST_NO_BYTES &&
+		!req->file->told_of_more &&
+		uaio_watch_tells_locked(req->watch, UAIO_EVENTS_OF_STREAM));
+}
+
+/*
  * A multishot request has the result res, and goes on: a poll if edges answer it,
  * another as long as it succeeds, until a try finds nothing, or its socket is known to
- * have nothing more (UAIO_REST_NONE). The file's lock is released meanwhile; an edge that
+ * have nothing more. The file's lock is released meanwhile; an edge that
  * comes then kicks the wait queue, which is being run.
  * Return: WAIT_FILE; or DONE: it ends with that result.
  */
@@ -186,7 +198,7 @@ post_unlocked(struct run *run, struct uaio_req *req, int64_t res)
 	uaio_entry.run->posted = outer;
 	uaio_lock(&run->file->lock, UAIO_RANK_FILE);
 	run->nr_done += is_posted;
-	if (is_posted && !is_poll && req->found.rest != UAIO_REST_NONE) {
+	if (is_posted && !is_poll && !is_empty_locked(req)) {
 		run->waitq->is_kicked = true;
 		run->ends_turn =
 			uaio_sqe_ends_turn(&req->sqe, ++run->nr_shots, res);
@@ -404,8 +416,10 @@ static void run_file(struct uaio_file *file, uint32_t waitqs, struct run *run)
 {
 	run->file = file;
 	run->holds_file = false;
-	if (waitqs & UAIO_WAITQS_ASK)
+	if (waitqs & UAIO_WAITQS_ASK) {
 		file->told_by_any = UINT32_MAX;
+		file->told_of_more = true;
+	}
 	for (unsigned i = 0; i < UAIO_NR_WAITQS; i++)
 		if (waitqs & 1u << i &&
 		    (!run->budget || run_waitq_locked(run, i)))

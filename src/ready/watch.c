@@ -261,7 +261,9 @@ static uint32_t events_wanted_locked(const struct uaio_file *file)
 	uint32_t events = is_polled ? file->polled : 0;
 
 	if (!list_is_empty(&waitqs[UAIO_WAITQ_READ].parked))
-		events |= EPOLLIN;
+		events |= file->flags & UAIO_FILE_F_SOCK_STREAM
+				  ? UAIO_EVENTS_OF_STREAM
+				  : EPOLLIN;
 	if (!list_is_empty(&waitqs[UAIO_WAITQ_WRITE].parked))
 		events |= EPOLLOUT;
 	if (unlikely(!list_is_empty(&waitqs[UAIO_WAITQ_ERRORS].parked)))

@@ -572,18 +572,27 @@ static void sleep_once(void)
 	assert_got(&client, 2, -ETIME);
 }
 
-/* All is there when the epoll tells of it, and it tells but once. */
-static void a_shot_that_ends_at_a_mark_is_not_the_last(void **state)
+/* A connection by TCP: the side that was accepted, and the other. */
+static void connection_of(int fds[2])
 {
-	static const unsigned firsts[] = { BYTES, BYTES / 2 };
 	struct sockaddr_in address;
-	int listening = listener(0, &address), fds[2];
+	int listening = listener(0, &address);
 
-	(void)state;
 	fds[1] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_int_equal(connect(fds[1], (void *)&address, sizeof(address)), 0);
 	fds[0] = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
 	assert_true(fds[0] >= 0);
+	close(listening);
+}
+
+/* All is there when the epoll tells of it, and it tells but once. */
+static void a_shot_that_ends_at_a_mark_is_not_the_last(void **state)
+{
+	static const unsigned firsts[] = { BYTES, BYTES / 2 };
+	int fds[2];
+
+	(void)state;
+	connection_of(fds);
 	provide(&client, 0, BUFFERS);
 	put_receive(&client, fds[0], 1);
 	submit(&client, 0);
@@ -601,7 +610,140 @@ static void a_shot_that_ends_at_a_mark_is_not_the_last(void **state)
 	}
 	unit_close(fds[0]);
 	close(fds[1]);
-	close(listening);
+}
+
+/* The epoll tells of the next bytes. Other sockets end messages where they like. */
+static void a_short_shot_of_tcp_is_not_tried_again(void **state)
+{
+	int fds[2];
+
+	(void)state;
+	provide(&client, 0, BUFFERS);
+	for (unsigned i = 0; i < 2; i++) {
+		(i ? pair_of : connection_of)(fds);
+		put_receive(&client, fds[0], 1);
+		submit(&client, 0);
+		unit_await(is_quiet, NULL);
+		for (uint32_t nr = 0; nr < 3; nr++) {
+			store_relaxed(&nr_asked, 0);
+			unit_hook(count_receives);
+			assert_int_equal(write(fds[1], memory, BYTES / 2),
+					 BYTES / 2);
+			assert_int_equal(get(&client).res, BYTES / 2);
+			unit_await(is_quiet, NULL);
+			unit_hook(NULL);
+			assert_int_equal(load_relaxed(&nr_asked), 1 + i);
+		}
+		cancel_on(fds[0], 1);
+		close_pair(fds);
+	}
+}
+
+/* The end comes in the packet of the bytes, so the epoll tells of both by one edge. */
+static void a_short_shot_before_the_end_is_not_the_last(void **state)
+{
+	int fds[2];
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		connection_of(fds);
+		provide(&client, 0, BUFFERS);
+		put_receive(&client, fds[0], 1);
+		submit(&client, 0);
+		unit_await(is_quiet, NULL);
+		assert_int_equal(send(fds[1], memory, 5, MSG_MORE), 5);
+		assert_int_equal(shutdown(fds[1], SHUT_WR), 0);
+		if (i & 1)
+			await_unread(&client, 2);
+		assert_int_equal(get(&client).res, 5);
+		assert_got(&client, 1, 0);
+		unit_close(fds[0]);
+		close(fds[1]);
+	}
+}
+
+/* What the other side does while the first of its bytes are received. */
+static struct beside {
+	enum { WRITES, SHUTS, RESETS, IS_URGENT, NR_BESIDES } what;
+	bool is_after; /* the call, otherwise just before it */
+	int fd;
+	uint32_t is_due; /* atomic */
+} beside;
+
+static void act_beside(void)
+{
+	const struct sockaddr nobody = { .sa_family = AF_UNSPEC };
+
+	switch (beside.what) {
+	case WRITES: (void)!write(beside.fd, memory, 3); break;
+	case SHUTS: (void)shutdown(beside.fd, SHUT_WR); break;
+	case RESETS: (void)connect(beside.fd, &nobody, sizeof(nobody)); break;
+	default:
+		(void)send(beside.fd, memory, 3, MSG_OOB | MSG_MORE);
+		(void)!write(beside.fd, memory, 1);
+		break;
+	}
+}
+
+static bool receive_beside(long nr, const long args[6], long *ret_res)
+{
+	bool is_due = nr == SYS_recvfrom && xchg_acqrel(&beside.is_due, 0);
+
+	if (is_due && !beside.is_after)
+		act_beside();
+	if (is_due)
+		*ret_res = unit_make_call(nr, args);
+	if (is_due && beside.is_after)
+		act_beside();
+	return is_due;
+}
+
+/* Receive until so many bytes have come, or the end. */
+static void receive_all(int bytes, bool by_caller)
+{
+	int got = 0;
+
+	while (got < bytes) {
+		struct io_uring_cqe cqe;
+
+		if (!by_caller)
+			await_unread(&client, 1);
+		cqe = get(&client);
+		if (cqe.user_data != 1 || cqe.res <= 0)
+			break;
+		got += cqe.res;
+	}
+}
+
+static void what_comes_beside_a_short_shot_is_received(void **state)
+{
+	enum { FIRST = 5, CASES = NR_BESIDES * 4 };
+	int fds[2];
+
+	(void)state;
+	for (unsigned i = 0; i < CASES; i++) {
+		connection_of(fds);
+		provide(&client, 0, BUFFERS);
+		put_receive(&client, fds[0], 1);
+		submit(&client, 0);
+		unit_await(is_quiet, NULL);
+		beside.what = i / 4;
+		beside.is_after = i & 1;
+		beside.fd = fds[1];
+		store_relaxed(&beside.is_due, 1);
+		unit_hook(receive_beside);
+		assert_int_equal(write(fds[1], memory, FIRST), FIRST);
+		/* Two of the three urgent ones are in line. */
+		receive_all(beside.what == SHUTS || beside.what == RESETS
+				    ? INT32_MAX
+				    : FIRST + 3,
+			    i & 2);
+		unit_hook(NULL);
+		close(fds[1]);
+		if (beside.what != SHUTS && beside.what != RESETS)
+			receive_all(INT32_MAX, true);
+		unit_close(fds[0]);
+	}
 }
 
 static bool count_flags(long nr, const long args[6], long *ret_res)
@@ -956,6 +1098,9 @@ int main(void)
 		RING_TEST(no_shot_is_in_vain),
 		RING_TEST(a_poll_does_not_ask_for_what_the_epoll_did_not_tell),
 		RING_TEST(a_shot_that_ends_at_a_mark_is_not_the_last),
+		RING_TEST(a_short_shot_of_tcp_is_not_tried_again),
+		RING_TEST(a_short_shot_before_the_end_is_not_the_last),
+		RING_TEST(what_comes_beside_a_short_shot_is_received),
 		RING_TEST(a_message_with_flags_does_not_ask_which_file_it_is),
 		RING_TEST(a_read_that_waits_does_not_ask_for_flags),
 		RING_TEST(a_receive_of_many_shots_begins_with_room),

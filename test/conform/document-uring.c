@@ -213,7 +213,10 @@ static const char *const others[] = {
 	"bytes than SO_RCVLOWAT do not tell. A receive of many shots polls, "
 	"too, unless SO_RCVLOWAT is set when its first shot fills its "
 	"memory: if it is set later, bytes that a shot leaves wait until "
-	"there are so many. A stream of another kind than "
+	"there are so many. On TCP, a shot that takes less than there was "
+	"room for is the last until more comes: if TLS is put above the "
+	"socket (TCP_ULP) behind the first such shot, a record that a shot "
+	"leaves waits until then. A stream of another kind than "
 	"TCP's and Unix's, of which the kernel does not say whether it has "
 	"more, may do so here. An accept does not tell whether more "
 	"connections wait: that would take a call for each connection.",
