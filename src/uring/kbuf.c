@@ -12,6 +12,7 @@
 #include "base/uaddr.h"
 #include "options/config.h"
 #include "file/file.h"
+#include "proc/entry.h"
 #include "op/sock.h"
 #include "check/check.h"
 #include "uring/calls.h"
@@ -236,6 +237,26 @@ bool uaio_uring_array_look(struct uaio_uring_group *group, unsigned after,
 }
 
 /*
+ * Return: whether an entry of the array may be written. That is asked for once in a run
+ * and page: a message would take a call more.
+ */
+static bool may_write_entry(const struct uaio_uring_group *group,
+			    const struct io_uring_buf *buf)
+{
+	/* As read_ahead(): of larger pages it asks for each 4096 bytes. */
+	const uintptr_t page = (uintptr_t)buf & ~(uintptr_t)4095;
+	struct uaio_entry_run *run = uaio_entry.run;
+
+	if (group->own_bytes || (run && run->writable == page))
+		return true;
+	if (!uaio_can_write((uintptr_t)buf, sizeof(*buf)))
+		return false;
+	if (run)
+		run->writable = page;
+	return true;
+}
+
+/*
  * Show the client what remains of the next buffer, which was that of choice: so many
  * bytes. Nothing is written if the array is not there any more, or has something else
  * at that place, which then may be no array of ours.
@@ -245,7 +266,7 @@ static void show_rest(struct uaio_uring_group *group,
 {
 	struct io_uring_buf *buf = entry_at(group, 0);
 
-	if (!group->own_bytes && !uaio_can_write((uintptr_t)buf, sizeof(*buf)))
+	if (!may_write_entry(group, buf))
 		return;
 	/* relaxed, all: until it is used up the client leaves it to us */
 	if (load_relaxed(&buf->addr) != choice->addr ||

@@ -286,6 +286,40 @@ static void what_remains_is_in_the_array(void **state)
 }
 
 /* Linux 7.1: a buffer of which less than min_left bytes are left is used up. */
+static unsigned nr_probes; /* atomic: whether memory may be written */
+
+static bool count_probes(long nr, const long args[6], long *ret_res)
+{
+	enum { COMMAND = 127, WAKE_OP = 5 };
+
+	(void)ret_res;
+	if (nr == SYS_futex && (args[1] & COMMAND) == WAKE_OP)
+		add_relaxed(&nr_probes, 1);
+	return false;
+}
+
+/* They are executed in one run. */
+static void reads_that_waited_probe_their_array_once(void **state)
+{
+	enum { NR = 6 };
+
+	(void)state;
+	begin(2, IOU_PBUF_RING_INC);
+	for (unsigned i = 0; i < NR; i++)
+		put_read(ends[0], 2, i);
+	submit(&client, 0);
+	store_relaxed(&nr_probes, 0);
+	unit_hook(count_probes);
+	assert_int_equal(write(ends[1], "aabbccddeeff", 2 * NR), 2 * NR);
+	for (unsigned i = 0; i < NR; i++)
+		assert_read(i, 2, flags_of(0) | MORE_OF_IT);
+	unit_hook(NULL);
+	assert_int_equal(load_relaxed(&nr_probes), 1);
+	assert_memory_equal(memory[0], "aabbccddeeff", 2 * NR);
+	assert_int_equal(call_array(IORING_UNREGISTER_PBUF_RING, 0), 0);
+	end();
+}
+
 static void a_buffer_with_too_little_left_is_used_up(void **state)
 {
 	const struct io_uring_buf *buf;
@@ -576,6 +610,7 @@ int main(void)
 		RING_TEST(an_array_that_is_unmapped_is_used_as_it_was),
 		RING_TEST(what_is_in_an_arrays_place_is_left_alone),
 		RING_TEST(what_remains_is_in_the_array),
+		RING_TEST(reads_that_waited_probe_their_array_once),
 		RING_TEST(a_buffer_with_too_little_left_is_used_up),
 		RING_TEST(an_array_is_in_the_rings_own_memory),
 		RING_TEST(a_ring_ends_with_its_groups_and_what_waits_for_them),

@@ -347,7 +347,10 @@ static const char *const others[] = {
 	"loses its record locks on the file (fcntl). With O_PATH: EBADF.",
 	"An array of provided buffers (IORING_REGISTER_PBUF_RING) is looked "
 	"at where the client has it: if it is unmapped, there is no buffer "
-	"in it but what was read before. In the kernel it stays. Up to 16 "
+	"in it but what was read before. In the kernel it stays. Of an "
+	"incremental one the library asks once, for up to 64 requests that "
+	"it executes together, whether it may be written: unregister it "
+	"before it is unmapped. Up to 16 "
 	"of its buffers are read before they are used, and what remains of "
 	"an incremental one is remembered: that a client changes one which "
 	"it has given, or takes it back by its tail, is not seen.",
