@@ -69,6 +69,9 @@ int uaio_place(struct uaio_req *req, enum uaio_next next,
 	if (parks) {
 		req->edges = outcome->edges;
 		req->until_ns = outcome->until_ns;
+		/* A run may have taken, before this, what it is yet to note. */
+		if (uaio_optab[req->sqe.op].class == UAIO_CLASS_POLL)
+			req->looker = uaio_entry.run ? NULL : &uaio_entry;
 	}
 	if (unlikely(req->sqe.links))
 		uaio_link_goes(req);

@@ -119,7 +119,10 @@ void uaio_ready_kick_events(struct uaio_group *group,
  * Polls
  */
 
-/* Return: whether it was told of an edge that came after the request last looked. */
+/*
+ * Return: whether it was told of an edge that came after the request last looked. Another
+ * thread may have taken the event before that, and noted it since.
+ */
 static bool has_edge_locked(const struct uaio_file *file,
 			    const struct uaio_req *req)
 {
@@ -128,7 +131,8 @@ static bool has_edge_locked(const struct uaio_file *file,
 		return uaio_watch_edges(req->watch) != req->edges &&
 		       uaio_watch_edges(req->watch) == req->watch->nr_told;
 	/* 0: it was never tried. */
-	return req->edges && req->edges != load_relaxed(&file->nr_edges);
+	return req->edges && req->edges != load_relaxed(&file->nr_edges) &&
+	       req->looker == &uaio_entry;
 }
 
 int64_t uaio_edge_result_locked(const struct uaio_file *file,
@@ -184,5 +188,7 @@ bool uaio_edge_begin_poll_locked(const struct uaio_told *told,
 
 	/* If it asks, it does that after this. */
 	req->edges = told->nr_edges;
+	if (!waits_on)
+		req->looker = &uaio_entry;
 	return waits_on;
 }

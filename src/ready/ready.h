@@ -79,7 +79,9 @@
  *       thread takes is noted in the file before the polls are run for it, and stays
  *       noted until they are, whichever other edge is noted after it: threads note
  *       edges in another order than they take them. Where an edge may be lost, the
- *       poll asks (UAIO_WAITQS_ASK).
+ *       poll asks (UAIO_WAITQS_ASK). It also asks if the thread that notes the edge is
+ *       not the one that last looked for it: that edge may have been taken before the
+ *       look, and what it was about may have been read in between.
  *   I12 A multishot receive that took less from a plain TCP socket than there was room
  *       for (UAIO_REST_NO_BYTES) is not tried again before the next edge. Its epoll
  *       watches for the end of the stream and for urgent data, too, and has told of

@@ -109,6 +109,53 @@ static void a_poll_is_looked_at_behind_many_that_wait_on(void **state)
 	close_pipe();
 }
 
+/* The fallback thread has taken an event, and is yet to note it. */
+static bool hold_taken(long nr, const long args[6], long *ret_res)
+{
+	if (nr != SYS_epoll_pwait)
+		return false;
+	*ret_res = unit_make_call(nr, args);
+	if (*ret_res > 0)
+		hold();
+	return true;
+}
+
+static bool is_quiet(void *arg)
+{
+	(void)arg;
+	return unit_is_quiet(0) && unit_is_quiet(0);
+}
+
+/* What the event was about was read before the second poll looked. */
+static void an_event_taken_before_a_poll_looks_does_not_answer_it(void **state)
+{
+	struct timespec zero = { 0, 0 };
+	struct iocb iocb;
+	struct uaio_event none;
+	struct io_event events[2];
+	char byte;
+
+	(void)state;
+	open_pipe(4);
+	iocb = poll_of(ends[0], POLLIN);
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+	unit_await(is_quiet, NULL);
+	arm_held(hold_taken);
+	put_text("x");
+	unit_await(unit_is_set, &held.is_held);
+	assert_int_equal(read(ends[0], &byte, 1), 1);
+	assert_int_equal(unit_submit(handle, &iocb), 1);
+	store_release(&held.goes_on, 1);
+	unit_await(is_quiet, NULL);
+	unit_hook(NULL);
+	assert_int_equal(uaio_aio_getevents(handle, 0, 1, &none, &zero), 0);
+	put_text("y");
+	assert_int_equal(unit_reap(handle, 2, events), 2);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(events[i].res, POLLIN);
+	close_pipe();
+}
+
 static bool is_drained(void *arg)
 {
 	struct pollfd slot = { .fd = ends[0], .events = POLLIN };
@@ -488,6 +535,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(a_poll_is_cancelled_while_the_next_is_looked_at),
 		UNIT_TEST(a_poll_is_looked_at_behind_many_that_wait_on),
+		UNIT_TEST(
+			an_event_taken_before_a_poll_looks_does_not_answer_it),
 		UNIT_TEST(a_leader_sleeps_while_requests_of_others_get_ready),
 		UNIT_TEST(a_queue_sees_what_a_run_of_another_leaves_over),
 		UNIT_TEST(

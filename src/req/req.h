@@ -89,6 +89,7 @@
 #include "wq/wq.h"
 #include "file/file.h"
 #include "op/op.h"
+#include "proc/entry.h"
 #include "proc/former.h"
 #include "req/index.h"
 #include "req/place.h"
@@ -228,6 +229,8 @@ struct uaio_req {
 	union {
 		struct uaio_range range;   /* see place.h */
 		struct heap_node in_timed; /* PARKED or TIMED, if until_ns */
+		/* Of a poll: the thread that last looked (ready.h I11), or NULL. */
+		const struct uaio_entry *looker;
 	};
 
 	/* in cycles, the owner's; only if weight is not 0 */
