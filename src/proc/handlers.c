@@ -67,11 +67,14 @@ static struct {
 	uint32_t is_on; /* atomic */
 } handlers;
 
-/* has_deferred: what the thread's mask will be, and what is let in before. */
-static _Thread_local struct {
-	uint64_t mask;
-	uint64_t let_in;
-} deferred __attribute__((tls_model("initial-exec")));
+/*
+ * has_deferred: what the thread's mask will be, and what is let in before. Apart, since gcc
+ * aligns 16 bytes by 16, which may leave a hole in the static TLS.
+ */
+static _Thread_local uint64_t deferred_mask
+	__attribute__((tls_model("initial-exec")));
+static _Thread_local uint64_t deferred_let_in
+	__attribute__((tls_model("initial-exec")));
 
 /*
  * Signals that come
@@ -107,8 +110,8 @@ static bool defer(int sig, const siginfo_t *info, void *context)
 	 * the one before. They run from the last one to the first one, and only
 	 * the first one has the thread's own mask.
 	 */
-	deferred.mask = *mask;
-	deferred.let_in |= BIT(sig);
+	deferred_mask = *mask;
+	deferred_let_in |= BIT(sig);
 	uaio_entry.has_deferred = 1;
 	*mask = ~AT_ONCE;
 	if (!sleeps)
@@ -153,9 +156,9 @@ static void on_plain_signal(int sig, siginfo_t *info, void *context)
 
 void uaio_handlers_run(void)
 {
-	const uint64_t mask = deferred.mask, first = mask & ~deferred.let_in;
+	const uint64_t mask = deferred_mask, first = mask & ~deferred_let_in;
 
-	deferred.let_in = 0;
+	deferred_let_in = 0;
 	uaio_entry.has_deferred = 0;
 	uaio_entry_barrier();
 	(void)sys_sigmask(SIG_SETMASK, &first, NULL);

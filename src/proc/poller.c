@@ -32,9 +32,11 @@ static struct {
 /*
  * What this thread waits on. A handler that jumps out of the wait leaves it
  * behind, and the thread's next wait finds it; serial tells the waits apart.
+ * Apart, since gcc aligns 16 bytes by 16, which may leave a hole in the static TLS.
  */
+static _Thread_local struct uaio_poller_fds *waiting_on /* shares; or NULL */
+	__attribute__((tls_model("initial-exec")));
 static _Thread_local struct {
-	struct uaio_poller_fds *fds; /* shares; or NULL */
 	uint32_t side : 1;
 	uint32_t serial : 31;
 } waiting __attribute__((tls_model("initial-exec")));
@@ -42,7 +44,7 @@ static _Thread_local struct {
 void uaio_pollers_init(void)
 {
 	/* A child of fork() waits on nothing. */
-	waiting.fds = NULL;
+	waiting_on = NULL;
 	uaio_slab_init(&pollers.fds, sizeof(struct uaio_poller_fds), 4096);
 	pollers.lock = (struct uaio_lock){ 0 };
 	list_init(&pollers.open);
@@ -250,9 +252,9 @@ void uaio_poller_wake(struct uaio_poller *poller)
 
 static void end_wait(void)
 {
-	struct uaio_poller_fds *fds = waiting.fds;
+	struct uaio_poller_fds *fds = waiting_on;
 
-	waiting.fds = NULL;
+	waiting_on = NULL;
 	/* [MB:poller] release: the call is over. Pairs with await_waits(). */
 	sub_release(&fds->nr_waiting[waiting.side], 1);
 	put_fds(fds);
@@ -260,7 +262,7 @@ static void end_wait(void)
 
 void uaio_poller_forget(void)
 {
-	if (waiting.fds)
+	if (waiting_on)
 		end_wait();
 }
 
@@ -272,14 +274,14 @@ static uint32_t begin_wait(struct uaio_poller_fds *fds, uint32_t side)
 	 */
 	uaio_poller_forget();
 	waiting.side = side & 1;
-	waiting.fds = fds;
+	waiting_on = fds;
 	return ++waiting.serial;
 }
 
 void uaio_poller_leave(uint32_t serial)
 {
 	/* If a handler waited meanwhile, that has ended our wait. */
-	if (likely(waiting.serial == serial && waiting.fds))
+	if (likely(waiting.serial == serial && waiting_on))
 		end_wait();
 }
 
