@@ -7,6 +7,7 @@
 #ifndef UAIO_BASE_SLEEPCALL_H
 #define UAIO_BASE_SLEEPCALL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/atomic.h"
@@ -51,6 +52,16 @@ static inline const uint8_t *uaio_sleep_stop(void)
 		__asm__("rdgsbase %0" : "=r"(record));
 #endif
 	return unlikely(record != NULL) ? record + uaio_sleep_stop_at : NULL;
+}
+
+/*
+ * Return: whether handlers of the program's signals wait, and end a sleep, but for those
+ * that it has set by a system call of its own.
+ */
+static inline bool uaio_sleep_ends_for_handlers(void)
+{
+	/* relaxed: set before any thread could sleep */
+	return load_relaxed(&uaio_sleep_stop_of) || uaio_sleep_stop_at;
 }
 
 long uaio_sleep_call(const uint8_t *stop, long nr, const long args[6])

@@ -2,9 +2,9 @@
 /*
  * Calls in which a client sleeps until its descriptors are ready
  *
- * A thread that has parked requests with an eventfd attends to their context
- * while it sleeps (ready/attend.h). It first sleeps in ppoll() until either the
- * context or what the client waits for is ready, and then makes the client's
+ * A thread that has parked requests with an eventfd attends to their contexts
+ * while it sleeps (ready/attend.h). It first sleeps in ppoll() until either one of the
+ * contexts or what the client waits for is ready, and then makes the client's
  * call without waiting. So the call has the effects that it always has, also on
  * other threads that wait for the same files. A thread without such requests
  * pays one load.
@@ -195,28 +195,48 @@ enum slept {
 	SLEPT_ERROR /* a signal came: errno is EINTR */
 };
 
-/* Sleep until one of pfds, or our descriptor at pfds[nr], is ready. */
+/* Return: which of the descriptors are ready, as bits; *ret_is_gone: one is closed. */
+static uint32_t ready_of(const struct pollfd *pfds, unsigned nr,
+			 bool *ret_is_gone)
+{
+	uint32_t ready = 0;
+
+	for (unsigned i = 0; i < nr; i++) {
+		ready |= (uint32_t)(pfds[i].revents != 0) << i;
+		*ret_is_gone |= pfds[i].revents & POLLNVAL;
+	}
+	return ready;
+}
+
+/*
+ * Sleep until one of pfds is ready, or one of our descriptors, for which there is room
+ * behind them.
+ */
 static enum slept sleep_attending(struct pollfd *pfds, nfds_t nr,
 				  int64_t deadline_ns, const sigset_t *mask)
 {
 	struct uaio_attend attend;
 	struct timespec left;
+	bool is_gone = false;
 	int ret, type;
 
 	if (!uaio_attend_begin(&attend))
 		return SLEPT_NOT;
-	pfds[nr] = (struct pollfd){ .fd = attend.fd, .events = POLLIN };
+	for (unsigned i = 0; i < attend.nr; i++)
+		pfds[nr + i] = (struct pollfd){ .fd = attend.fds[i],
+						.events = POLLIN };
 	(void)uaio_set_cancel_type(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
-	ret = uaio_sleep_poll(pfds, (unsigned)nr + 1,
+	ret = uaio_sleep_poll(pfds, (unsigned)nr + attend.nr,
 			      uaio_time_until(deadline_ns, &left), mask,
 			      MASK_BYTES);
 	(void)uaio_set_cancel_type(type, NULL);
-	uaio_attend_end(&attend, ret > 0 && pfds[nr].revents);
+	uaio_attend_end(&attend,
+			ret > 0 ? ready_of(&pfds[nr], attend.nr, &is_gone) : 0);
 	if (ret == 0)
 		return SLEPT_LONG;
-	/* POLLNVAL: the host has closed our descriptor. */
+	/* The host has closed a descriptor of ours. */
 	if (ret > 0)
-		return pfds[nr].revents & POLLNVAL ? SLEPT_NOT : SLEPT;
+		return is_gone ? SLEPT_NOT : SLEPT;
 	/* For any error but EINTR, the client's own call gives the error. */
 	if (ret != -EINTR)
 		return SLEPT_NOT;
@@ -264,8 +284,9 @@ static bool wait_attending(int epoll, struct epoll_event *events, int max,
 	enum slept slept;
 
 	do {
-		struct pollfd pfds[2] = { { .fd = epoll, .events = POLLIN } };
+		struct pollfd pfds[1 + UAIO_ATTENDED_MAX];
 
+		pfds[0] = (struct pollfd){ .fd = epoll, .events = POLLIN };
 		slept = sleep_attending(pfds, 1, deadline_ns, mask);
 		if (slept == SLEPT_NOT)
 			return false;
@@ -356,7 +377,7 @@ int epoll_pwait2(int epoll, struct epoll_event *events, int max,
 static bool poll_attending(struct pollfd *pfds, nfds_t nr, int64_t deadline_ns,
 			   const sigset_t *mask, int *ret_nr)
 {
-	struct pollfd copies[SLOTS_MAX + 1];
+	struct pollfd copies[SLOTS_MAX + UAIO_ATTENDED_MAX];
 	enum slept slept;
 
 	if (!uaio_host_can_read(pfds, nr * sizeof(*pfds)))

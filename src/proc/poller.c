@@ -30,8 +30,8 @@ static struct {
 } pollers;
 
 /*
- * What this thread waits on. A handler that jumps out of the wait leaves it
- * behind, and the thread's next wait finds it; serial tells the waits apart.
+ * What this thread waits on in uaio_poller_wait(). A handler that jumps out of the wait
+ * leaves it behind, and the thread's next wait finds it; serial tells the waits apart.
  * Apart, since gcc aligns 16 bytes by 16, which may leave a hole in the static TLS.
  */
 static _Thread_local struct uaio_poller_fds *waiting_on /* shares; or NULL */
@@ -250,14 +250,24 @@ void uaio_poller_wake(struct uaio_poller *poller)
 	unlock(poller);
 }
 
+void uaio_poller_release(struct uaio_poller_hold *hold)
+{
+	struct uaio_poller_fds *fds = hold->fds;
+
+	if (!fds)
+		return;
+	hold->fds = NULL;
+	/* [MB:poller] release: the call is over. Pairs with await_waits(). */
+	sub_release(&fds->nr_waiting[hold->side], 1);
+	put_fds(fds);
+}
+
 static void end_wait(void)
 {
-	struct uaio_poller_fds *fds = waiting_on;
+	struct uaio_poller_hold hold = { waiting_on, waiting.side };
 
 	waiting_on = NULL;
-	/* [MB:poller] release: the call is over. Pairs with await_waits(). */
-	sub_release(&fds->nr_waiting[waiting.side], 1);
-	put_fds(fds);
+	uaio_poller_release(&hold);
 }
 
 void uaio_poller_forget(void)
@@ -266,19 +276,19 @@ void uaio_poller_forget(void)
 		end_wait();
 }
 
-static uint32_t begin_wait(struct uaio_poller_fds *fds, uint32_t side)
+static uint32_t begin_wait(const struct uaio_poller_hold *hold)
 {
 	/*
 	 * A handler jumped out of the last wait, or runs in it: it is over
 	 * either way.
 	 */
 	uaio_poller_forget();
-	waiting.side = side & 1;
-	waiting_on = fds;
+	waiting.side = hold->side & 1;
+	waiting_on = hold->fds;
 	return ++waiting.serial;
 }
 
-void uaio_poller_leave(uint32_t serial)
+static void end_wait_of(uint32_t serial)
 {
 	/* If a handler waited meanwhile, that has ended our wait. */
 	if (likely(waiting.serial == serial && waiting_on))
@@ -340,9 +350,8 @@ static void clear_wake(struct uaio_poller *poller, uint32_t generation,
 	}
 }
 
-/* Return: the epoll of *ret_fds, which is counted as in use; or -EBADF. */
-static int use(struct uaio_poller *poller, uint32_t generation,
-	       struct uaio_poller_fds **ret_fds, uint32_t *ret_side)
+int uaio_poller_hold(struct uaio_poller *poller, uint32_t generation,
+		     struct uaio_poller_hold *ret)
 {
 	struct uaio_poller_fds *fds;
 	int epoll = -EBADF;
@@ -351,8 +360,7 @@ static int use(struct uaio_poller *poller, uint32_t generation,
 	fds = poller->fds;
 	if (fds && uaio_poller_generation(poller) == generation) {
 		epoll = fds->epoll;
-		*ret_fds = fds;
-		*ret_side = fds->side;
+		*ret = (struct uaio_poller_hold){ fds, fds->side };
 		/*
 		 * relaxed, both: under the lock, under which the poller has a
 		 * reference
@@ -378,18 +386,6 @@ int uaio_poller_take(struct uaio_poller *poller, struct epoll_event *ret_events,
 	return ret;
 }
 
-int uaio_poller_enter(struct uaio_poller *poller, uint32_t generation,
-		      uint32_t *ret_serial)
-{
-	struct uaio_poller_fds *fds;
-	uint32_t side;
-	int epoll = use(poller, generation, &fds, &side);
-
-	if (epoll >= 0)
-		*ret_serial = begin_wait(fds, side);
-	return epoll;
-}
-
 int uaio_poller_collect(struct uaio_poller *poller, uint32_t generation,
 			struct epoll_event *ret_events, int max)
 {
@@ -402,16 +398,18 @@ int uaio_poller_collect(struct uaio_poller *poller, uint32_t generation,
 int uaio_poller_wait(struct uaio_poller *poller, struct epoll_event *ret_events,
 		     int max, const struct uaio_poller_wait *wait)
 {
-	uint32_t serial;
-	int epoll = uaio_poller_enter(poller, wait->generation, &serial), ret,
+	struct uaio_poller_hold hold;
+	int epoll = uaio_poller_hold(poller, wait->generation, &hold), ret,
 	    depth;
+	uint32_t serial;
 
 	if (epoll < 0)
 		return epoll;
+	serial = begin_wait(&hold);
 	depth = uaio_step_out_to(wait->is_cancel_point);
 	ret = wait_on(epoll, ret_events, max, wait);
 	uaio_step_in_from(wait->is_cancel_point, depth);
-	uaio_poller_leave(serial);
+	end_wait_of(serial);
 	clear_wake(poller, wait->generation, ret_events, ret);
 	return ret;
 }

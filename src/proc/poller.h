@@ -147,14 +147,21 @@ int uaio_poller_wait(struct uaio_poller *poller, struct epoll_event *ret_events,
 		     int max, const struct uaio_poller_wait *wait);
 
 /*
- * The same for a thread that waits in a call of its own. From enter to leave
- * the descriptor stays, and is readable when there are events or the wait is to
- * end.
- * Return: the descriptor, or -EBADF.
+ * For a thread that polls the poller's descriptor in a call of its own. From hold to
+ * release the descriptor stays, and is readable when there are events or the wait is to
+ * end. The memory of a hold outlives a sleep that the thread never comes back from: the
+ * caller releases it then.
  */
-int uaio_poller_enter(struct uaio_poller *poller, uint32_t generation,
-		      uint32_t *ret_serial);
-void uaio_poller_leave(uint32_t serial);
+struct uaio_poller_hold {
+	struct uaio_poller_fds *fds; /* shares; or NULL */
+	uint32_t side;
+};
+
+/* Return: the descriptor, or -EBADF. */
+int uaio_poller_hold(struct uaio_poller *poller, uint32_t generation,
+		     struct uaio_poller_hold *ret);
+/* Does nothing if it was released already. */
+void uaio_poller_release(struct uaio_poller_hold *hold);
 
 /* As uaio_poller_take(), and clears what ended the wait. */
 int uaio_poller_collect(struct uaio_poller *poller, uint32_t generation,

@@ -2,9 +2,12 @@
 #include "ready/attend.h"
 
 #include "base/check.h"
+#include "base/slab.h"
+#include "base/sleepcall.h"
 #include "proc/entry.h"
 #include "proc/process.h"
 #include "req/queue.h"
+#include "native/native.h"
 #include "ready/lead.h"
 #include "ready/ready.h"
 #include "ready/timer.h"
@@ -16,31 +19,152 @@ _Thread_local uint32_t uaio_attended
 /* Rounds before a sleep; requests still ready then are left to other threads. */
 enum { ROUNDS = 16 };
 
-/*
- * The queue in which this thread last parked such a request. Its memory may belong
- * to another client by now, which does no harm. In a child of fork() it is the
- * parent's, and is not used.
- */
-static _Thread_local struct uaio_queue *attended
+/* A queue that a thread attends to. */
+struct attended {
+	/* Its memory may belong to another client by now, which does no harm. */
+	struct uaio_queue *queue;
+	uint64_t opened; /* the queue's generation when it was noted */
+	/* Another thread's, which noted the queue later, and had one sleep to lead it. */
+	const void *left_to;
+	struct uaio_poller_hold hold;
+	uint32_t generation; /* of the poller */
+	uint32_t nr_vain;    /* sleeps in a row for which it had nothing */
+	bool is_led;
+};
+
+/* What one thread attends to. Slab memory: siglongjmp() may leave a sleep. */
+struct attender {
+	struct uaio_slab_node slab;
+
+	struct uaio_waiter
+		waiter;  /* leads the queues that are led; on no list */
+	uint32_t serial; /* of the last sleep */
+	bool sleeps;     /* leads, and is in a sleep or has left one */
+	bool is_fixed;   /* the thread goes through its queues */
+	unsigned nr;
+	uint32_t chance; /* which queue the next one replaces */
+	uint32_t nr_begun;
+	struct attended queues[UAIO_ATTENDED_MAX];
+};
+
+static struct uaio_slab attenders;
+
+/* In a child of fork() it is the parent's, and is not used. */
+static _Thread_local struct attender *own
 	__attribute__((tls_model("initial-exec")));
+
+void uaio_attend_init(void)
+{
+	uaio_slab_init(&attenders, sizeof(struct attender), 4096);
+}
+
+/* Return: what this thread attends to, or NULL. */
+static inline struct attender *mine(void)
+{
+	return uaio_attended && uaio_attended == uaio_engine_start_nr() ? own
+									: NULL;
+}
+
+/*
+ * What queues a thread attends to
+ */
+
+static __attribute__((noinline)) struct attender *make(void)
+{
+	struct attender *attender =
+		uaio_lost_watch() ? uaio_slab_get(&attenders) : NULL;
+
+	if (!attender)
+		return NULL;
+	attender->waiter = (struct uaio_waiter){ .wake_fd = -1 };
+	attender->sleeps = attender->is_fixed = false;
+	attender->nr = attender->chance = attender->nr_begun = 0;
+	own = attender;
+	uaio_attended = uaio_engine_start_nr();
+	return attender;
+}
+
+/*
+ * Return: how many queues a thread may attend to. A handler that the library cannot defer
+ * may keep the thread in its sleep, or leave the sleep for good: only one queue is to be
+ * without a thread then (I5).
+ */
+static unsigned max_nr(void)
+{
+	return uaio_sleep_ends_for_handlers() ? UAIO_ATTENDED_MAX : 1;
+}
+
+/* Drop queues that have ended; if there is no room, also those in which nothing is parked. */
+static void drop_some(struct attender *attender)
+{
+	bool is_full = attender->nr >= max_nr();
+	unsigned nr = 0;
+
+	for (unsigned i = 0; i < attender->nr; i++) {
+		const struct attended *attended = &attender->queues[i];
+		const struct uaio_queue *queue = attended->queue;
+
+		/* relaxed, both: lead() looks under the lock */
+		if (load_relaxed(&queue->generation) == attended->opened &&
+		    (!is_full || load_relaxed(&queue->group.ready.nr_parked)))
+			attender->queues[nr++] = *attended;
+	}
+	attender->nr = nr;
+}
+
+static struct attended *find(struct attender *attender,
+			     const struct uaio_queue *queue)
+{
+	for (unsigned i = 0; i < attender->nr; i++)
+		if (attender->queues[i].queue == queue)
+			return &attender->queues[i];
+	return NULL;
+}
+
+/*
+ * Return: a place for one more queue, or NULL. If all are taken it is that of another at
+ * random: of more queues than there are places, the busy ones get to be attended to.
+ */
+static struct attended *make_place(struct attender *attender)
+{
+	/* What is led keeps its place. */
+	bool is_fixed = attender->sleeps || attender->is_fixed;
+
+	if (!is_fixed)
+		drop_some(attender);
+	if (attender->nr < max_nr())
+		return &attender->queues[attender->nr++];
+	attender->chance = attender->chance * 1664525 + 1013904223;
+	return is_fixed ? NULL
+			: &attender->queues[(attender->chance >> 16) %
+					    attender->nr];
+}
 
 void uaio_attend_note(struct uaio_queue *queue)
 {
-	attended = queue;
-	uaio_attended = uaio_engine_start_nr();
+	struct attender *attender = mine();
+	struct attended *attended;
+
+	/* A thread of the library's, which starts a linked request, does not attend. */
+	if (uaio_is_own_thread() || (!attender && !(attender = make())))
+		return;
+	attended = find(attender, queue);
+	if (!attended) {
+		attended = make_place(attender);
+		if (!attended)
+			return;
+		*attended = (struct attended){ .queue = queue };
+	}
+	/* relaxed, all: the caller keeps the queue; advice, which thread is to lead it */
+	attended->opened = load_relaxed(&queue->generation);
+	attended->nr_vain = 0;
+	if (load_relaxed(&queue->group.ready.attender) != attender)
+		store_relaxed(&queue->group.ready.attender, attender);
 }
 
-/* Return: whether the waiter leads now; then it has a pin. */
-static bool lead(struct uaio_queue *queue, struct uaio_waiter *waiter)
-{
-	bool leads;
-
-	uaio_queue_lock(queue);
-	leads = uaio_queue_is_open_locked(queue) &&
-		uaio_lead_locked(queue, waiter);
-	uaio_queue_unlock(queue);
-	return leads;
-}
+/*
+ * A sleep begins
+ */
 
 /*
  * Return: whether from here on the epoll tells of all that is to be done. It does
@@ -48,12 +172,23 @@ static bool lead(struct uaio_queue *queue, struct uaio_waiter *waiter)
  */
 static bool prepare(struct uaio_group *group)
 {
+	bool has_retried = false;
+
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		if (uaio_ready_run(group, UAIO_RUN_BY_LEADER))
 			continue;
-		/* Files that the epoll refuses are the fallback thread's. */
-		if (!uaio_ready_arm(group))
-			return false;
+		if (!uaio_ready_arm(group)) {
+			/*
+			 * A file that has got ready after it was tried is in doubt.
+			 * Files that stay so, or that the epoll refuses, are the
+			 * fallback thread's.
+			 */
+			if (has_retried)
+				return false;
+			has_retried = true;
+			uaio_ready_kick_refused(group);
+			continue;
+		}
 		if (!uaio_ready_has_kicked(&group->ready))
 			return uaio_timers_sooner(&group->ready,
 						  UAIO_FOREVER) == UAIO_FOREVER;
@@ -61,49 +196,124 @@ static bool prepare(struct uaio_group *group)
 	return false;
 }
 
-/* Return: whether the thread leads and may sleep. Either way it holds no pin. */
-static bool begin(struct uaio_attend *attend)
+/*
+ * Return: whether the queue is left to the fallback thread this time, since to lead it has
+ * been in vain for long: of many queues most may have nothing to do.
+ */
+static bool is_quiet(const struct attender *attender,
+		     const struct attended *attended)
 {
-	struct uaio_group *group = &attend->queue->group;
-	struct uaio_poller *poller = &group->ready.poller;
-	bool is_ready;
+	enum { PATIENCE = 64, LOOK_EVERY = 16 };
 
-	if (!lead(attend->queue, attend->waiter))
+	return attender->nr > 1 && attended->nr_vain > PATIENCE &&
+	       attender->nr_begun % LOOK_EVERY;
+}
+
+/*
+ * Another thread that has noted the queue since this one did has one sleep of this thread
+ * to become the leader. So of threads that sleep each leads what it has parked in; and a
+ * thread that never sleeps so keeps no queue from being led.
+ */
+static bool is_left_to_another(struct attender *attender,
+			       struct attended *attended)
+{
+	/* relaxed: advice */
+	const void *last = load_relaxed(&attended->queue->group.ready.attender);
+	bool is_left = last != attender && last != attended->left_to;
+
+	attended->left_to = last;
+	return is_left;
+}
+
+/* Return: whether the thread leads; *ret_is_at_rest: and nothing is to be prepared. */
+static bool lead(struct attender *attender, struct attended *attended,
+		 bool *ret_is_at_rest)
+{
+	struct uaio_queue *queue = attended->queue;
+	struct uaio_ready *ready = &queue->group.ready;
+
+	uaio_queue_lock(queue);
+	attended->is_led =
+		!uaio_queue_is_over_locked(queue, attended->opened) &&
+		uaio_queue_is_open_locked(queue) &&
+		uaio_lead_unpinned_locked(queue, &attender->waiter);
+	if (attended->is_led) {
+		store_relaxed(&ready->attender, attender);
+		attended->generation = uaio_poller_generation(&ready->poller);
+		*ret_is_at_rest =
+			uaio_ready_is_at_rest(ready) &&
+			!uaio_native_nr(&queue->group) &&
+			uaio_timers_sooner(ready, UAIO_FOREVER) == UAIO_FOREVER;
+		if (!*ret_is_at_rest)
+			uaio_ready_pin(ready);
+	}
+	uaio_queue_unlock(queue);
+	return attended->is_led;
+}
+
+/* Return: the descriptor to be polled if the thread leads, and may sleep; else -1. */
+static int begin_one(struct attender *attender, struct attended *attended)
+{
+	struct uaio_queue *queue = attended->queue;
+	bool is_ready = false;
+	int fd = -1;
+
+	attended->is_led = false;
+	if (is_quiet(attender, attended))
+		return -1;
+	attended->nr_vain++;
+	/* relaxed: other threads see to what they park, or tell the leader */
+	if (!load_relaxed(&queue->group.ready.nr_parked) ||
+	    uaio_ready_has(&queue->group.ready, UAIO_LEADER) ||
+	    is_left_to_another(attender, attended) ||
+	    !lead(attender, attended, &is_ready))
+		return -1;
+	if (!is_ready) {
+		is_ready = prepare(&queue->group);
+		uaio_ready_unpin(&queue->group.ready);
+	}
+	/* A queue that ends from here on wakes the thread that holds its epoll. */
+	if (is_ready)
+		fd = uaio_poller_hold(&queue->group.ready.poller,
+				      attended->generation, &attended->hold);
+	if (fd >= 0)
+		return fd;
+	attended->is_led = false;
+	uaio_lead_end(queue, &attender->waiter, false);
+	return -1;
+}
+
+static bool begin(struct attender *attender, struct uaio_attend *ret)
+{
+	ret->nr = 0;
+	drop_some(attender);
+	attender->nr_begun++;
+	attender->is_fixed = true;
+	for (unsigned i = 0; i < attender->nr; i++) {
+		int fd = begin_one(attender, &attender->queues[i]);
+
+		if (fd >= 0)
+			ret->fds[ret->nr++] = fd;
+	}
+	attender->is_fixed = false;
+	if (!ret->nr)
 		return false;
-	attend->generation = uaio_poller_generation(poller);
-	is_ready = prepare(group);
-	if (is_ready)
-		uaio_ready_count_sleep();
-	uaio_ready_unpin(&group->ready);
-	/* A queue that ends from here on wakes the waiter that is counted. */
-	if (is_ready)
-		attend->fd = uaio_poller_enter(poller, attend->generation,
-					       &attend->serial);
-	if (is_ready && attend->fd >= 0)
-		return true;
-	uaio_lead_stop(attend->queue, attend->waiter);
-	return false;
+	uaio_ready_count_sleep();
+	ret->serial = ++attender->serial;
+	attender->sleeps = true;
+	return true;
 }
 
 bool uaio_attend_begin(struct uaio_attend *ret)
 {
-	struct uaio_queue *queue;
+	struct attender *attender;
 	bool has_begun;
 
 	if (!uaio_engine_is_here() || !uaio_enter())
 		return false;
 	uaio_lead_forget();
-	queue = uaio_attended == uaio_engine_start_nr() ? attended : NULL;
-	/* relaxed: other threads see to what they park, or tell the leader */
-	has_begun = queue && load_relaxed(&queue->group.ready.nr_parked) &&
-		    !uaio_ready_has(&queue->group.ready, UAIO_LEADER) &&
-		    uaio_lost_watch() && (ret->waiter = uaio_waiter_new(queue));
-	if (has_begun) {
-		ret->queue = queue;
-		has_begun = begin(ret);
-		if (!has_begun)
-			uaio_waiter_put(ret->waiter);
-	}
+	attender = mine();
+	has_begun = attender && begin(attender, ret);
 	if (has_begun)
 		(void)uaio_step_out_to(false);
 	else
@@ -111,37 +321,93 @@ bool uaio_attend_begin(struct uaio_attend *ret)
 	return has_begun;
 }
 
-/* The caller has a pin. */
-static void run(const struct uaio_attend *attend)
+/*
+ * A sleep ends
+ */
+
+/* Execute what the epoll tells of. */
+static void run(const struct attender *attender,
+		const struct attended *attended)
 {
 	enum { NR = 64 };
-	struct uaio_group *group = &attend->queue->group;
+	struct uaio_group *group = &attended->queue->group;
 	struct epoll_event events[NR];
-	int nr = uaio_poller_collect(&group->ready.poller, attend->generation,
-				     events, NR);
+	int nr;
 
+	if (!uaio_lead_pin_again(attended->queue, &attender->waiter))
+		return;
+	nr = uaio_poller_collect(&group->ready.poller, attended->generation,
+				 events, NR);
 	(void)uaio_ready_run_events(group, UAIO_RUN_BY_LEADER, events,
 				    nr > 0 ? nr : 0);
+	uaio_ready_unpin(&group->ready);
 }
 
-void uaio_attend_end(const struct uaio_attend *attend, bool is_ready)
+/* ready: of those that are led, as bits. */
+static void end(struct attender *attender, uint32_t ready, bool is_lost)
 {
-	struct uaio_queue *queue = attend->queue;
+	/* From here on what runs is this thread's: it does not look for a lost sleep. */
+	attender->sleeps = false;
+	attender->is_fixed = true;
+	for (unsigned i = 0; i < attender->nr; i++) {
+		struct attended *attended = &attender->queues[i];
+
+		if (!attended->is_led)
+			continue;
+		attended->is_led = false;
+		uaio_poller_release(&attended->hold);
+		if (ready & 1) {
+			attended->nr_vain = 0;
+			run(attender, attended);
+		}
+		ready >>= 1;
+		uaio_lead_end(attended->queue, &attender->waiter, is_lost);
+	}
+	attender->is_fixed = false;
+}
+
+void uaio_attend_end(const struct uaio_attend *attend, uint32_t ready)
+{
+	struct attender *attender;
 
 	if (!uaio_enter())
 		return;
 	/* A signal handler may have forked: its child has no engine. */
-	if (!uaio_engine_is_here()) {
-		uaio_leave();
-		return;
-	}
-	uaio_poller_leave(attend->serial);
-	if (uaio_lead_pin_again(queue, attend->waiter)) {
-		if (is_ready)
-			run(attend);
-		uaio_ready_unpin(&queue->group.ready);
-		uaio_lead_stop(queue, attend->waiter);
-	}
-	uaio_waiter_put(attend->waiter);
+	attender = uaio_engine_is_here() ? mine() : NULL;
+	if (attender && attender->sleeps && attender->serial == attend->serial)
+		end(attender, ready, false);
 	uaio_leave();
+}
+
+void uaio_attend_awake_slowly(void)
+{
+	const struct attender *attender = mine();
+
+	if (likely(!attender || !attender->sleeps) || !uaio_engine_is_here() ||
+	    !uaio_enter())
+		return;
+	uaio_attend_forget();
+	uaio_leave();
+}
+
+void uaio_attend_forget(void)
+{
+	struct attender *attender = mine();
+
+	if (unlikely(attender && attender->sleeps))
+		end(attender, 0, true);
+}
+
+void uaio_attend_leave(bool keeps)
+{
+	struct attender *attender = mine();
+
+	uaio_attended = 0;
+	own = NULL;
+	/* Queues that it leads have the address of its waiter. */
+	if (!attender || (keeps && attender->sleeps))
+		return;
+	if (attender->sleeps)
+		end(attender, 0, true);
+	uaio_slab_put(&attenders, attender);
 }

@@ -8,6 +8,7 @@
 #include "proc/entry.h"
 #include "req/queue.h"
 #include "native/native.h"
+#include "ready/attend.h"
 #include "ready/ready.h"
 #include "ready/timer.h"
 
@@ -35,7 +36,8 @@ static void tell_leaderless_locked(struct uaio_queue *queue)
 	uaio_wakeups_deliver(&wakeups);
 }
 
-bool uaio_lead_locked(struct uaio_queue *queue, struct uaio_waiter *waiter)
+bool uaio_lead_unpinned_locked(struct uaio_queue *queue,
+			       struct uaio_waiter *waiter)
 {
 	struct uaio_ready *ready = &queue->group.ready;
 
@@ -47,14 +49,21 @@ bool uaio_lead_locked(struct uaio_queue *queue, struct uaio_waiter *waiter)
 	    !uaio_ready_callers_run())
 		return false;
 	queue->leader = waiter;
-	waiter->leads = true;
-	uaio_ready_pin(ready);
-	store_relaxed(&waiter->is_told, 0);
-	store_relaxed(&waiter->is_asleep, 0);
 	/* [MB:led] seq_cst: leading, then looked. Pairs as above. */
 	or_seq_cst(&ready->keepers, UAIO_LEADER);
-	waiter->is_leading = true;
 	tell_leaderless_locked(queue);
+	return true;
+}
+
+bool uaio_lead_locked(struct uaio_queue *queue, struct uaio_waiter *waiter)
+{
+	/* relaxed, both: other threads look at them only if it leads, under the lock */
+	store_relaxed(&waiter->is_told, 0);
+	store_relaxed(&waiter->is_asleep, 0);
+	if (!uaio_lead_unpinned_locked(queue, waiter))
+		return false;
+	waiter->leads = waiter->is_leading = true;
+	uaio_ready_pin(&queue->group.ready);
 	return true;
 }
 
@@ -78,10 +87,24 @@ static bool tell_next_locked(struct uaio_queue *queue,
 }
 
 /*
+ * Return: whether the fallback thread, which had the queue on its list when the leader let
+ * go of it, looks after it by itself, and no waiter is to lead: that thread takes a queue
+ * off its list, then looks whether it is led. The list does not tell it of timers.
+ */
+static bool is_listed(const struct uaio_queue *queue, uint32_t keepers)
+{
+	/* [MB:timer] seq_cst: not led, then looked, as in note_timers_locked(). */
+	int64_t next = load_seq_cst(&queue->group.ready.next_ns);
+
+	return keepers & UAIO_LIST && list_is_empty(&queue->waiters) &&
+	       next == UAIO_FOREVER;
+}
+
+/*
  * No waiter looks after what is parked from here on. is_lost: the leader may
  * have left the epoll, with events.
- * Return: whether something is parked, for others to look after; then with a
- * pin.
+ * Return: whether something is parked, for others to look after, and they do not know;
+ * then with a pin.
  */
 static bool let_go_locked(struct uaio_queue *queue, bool is_lost)
 {
@@ -91,8 +114,10 @@ static bool let_go_locked(struct uaio_queue *queue, bool is_lost)
 	 * [MB:parked] [step: DEPOSED_LOOK] seq_cst: not led, then looked. Pairs
 	 * with uaio_ready_expect().
 	 */
-	and_seq_cst(&ready->keepers, ~(uint32_t)UAIO_LEADER);
-	if (!load_seq_cst(&ready->nr_parked))
+	uint32_t keepers = and_seq_cst(&ready->keepers, ~(uint32_t)UAIO_LEADER),
+		 nr_parked = load_seq_cst(&ready->nr_parked);
+
+	if (!nr_parked || (!is_lost && is_listed(queue, keepers)))
 		return false;
 	uaio_ready_pin(ready);
 	if (is_lost)
@@ -119,16 +144,12 @@ static void leave_to_others(struct uaio_queue *queue,
 	uaio_ready_unpin(&queue->group.ready);
 }
 
-static void stop(struct uaio_queue *queue, struct uaio_waiter *waiter,
-		 bool is_lost)
+void uaio_lead_end(struct uaio_queue *queue, const struct uaio_waiter *waiter,
+		   bool is_lost)
 {
 	struct uaio_wakeups wakeups = { 0 };
 	bool is_left;
 
-	waiter->is_leading = false;
-	/* A handler that runs in its sleep may return: it sleeps no more. */
-	if (is_lost)
-		store_relaxed(&waiter->is_told, 1);
 	uaio_queue_lock(queue);
 	is_left = queue->leader == waiter &&
 		  depose_locked(queue, is_lost, &wakeups);
@@ -139,7 +160,8 @@ static void stop(struct uaio_queue *queue, struct uaio_waiter *waiter,
 
 void uaio_lead_stop(struct uaio_queue *queue, struct uaio_waiter *waiter)
 {
-	stop(queue, waiter, false);
+	waiter->is_leading = false;
+	uaio_lead_end(queue, waiter, false);
 }
 
 /* See to it that the fallback thread looks at the queue. */
@@ -321,8 +343,13 @@ void uaio_lead_forget(void)
 {
 	struct uaio_waiter *waiter = uaio_waiter_leading();
 
-	if (unlikely(waiter))
-		stop(waiter->queue, waiter, true);
+	uaio_attend_forget();
+	if (likely(!waiter))
+		return;
+	waiter->is_leading = false;
+	/* A handler that runs in its sleep may return: it sleeps no more. */
+	store_relaxed(&waiter->is_told, 1);
+	uaio_lead_end(waiter->queue, waiter, true);
 }
 
 void uaio_lead_challenge(struct uaio_queue *queue, struct uaio_waiter *waiter,

@@ -54,6 +54,19 @@ struct uaio_wait;
 bool uaio_lead_locked(struct uaio_queue *queue, struct uaio_waiter *waiter);
 
 /*
+ * The same without a pin, for a thread that may lead several queues by one waiter
+ * (attend.h), which is on no list.
+ */
+bool uaio_lead_unpinned_locked(struct uaio_queue *queue,
+			       struct uaio_waiter *waiter);
+
+/*
+ * The end of that. is_lost: the thread has left its sleep behind, perhaps with events.
+ */
+void uaio_lead_end(struct uaio_queue *queue, const struct uaio_waiter *waiter,
+		   bool is_lost);
+
+/*
  * Execute what gets ready, and sleep, until the waiter is told that there are
  * events enough. Releases the pin.
  * Return: 0 to look again, -EINTR, -ETIMEDOUT.

@@ -77,6 +77,7 @@ void uaio_ready_init_group(struct uaio_group *group)
 	store_relaxed(&ready->has_kicked, 0);
 	store_relaxed(&ready->has_personal, 0);
 	store_relaxed(&ready->is_deceived, 0);
+	store_relaxed(&ready->attender, NULL);
 	store_relaxed(&group->native, NULL);
 	list_init(&ready->watches);
 	list_init(&ready->kicked);
@@ -357,6 +358,19 @@ bool uaio_ready_is_armed(struct uaio_ready *ready)
 	      list_is_empty(&ready->unarmed);
 	uaio_unlock(&ready->lock, UAIO_RANK_READY);
 	return all;
+}
+
+bool uaio_ready_is_at_rest(struct uaio_ready *ready)
+{
+	bool is_so;
+
+	uaio_lock(&ready->lock, UAIO_RANK_READY);
+	is_so = list_is_empty(&ready->kicked) &&
+		list_is_empty(&ready->refused) &&
+		list_is_empty(&ready->fresh) && list_is_empty(&ready->unarmed);
+	uaio_unlock(&ready->lock, UAIO_RANK_READY);
+	/* relaxed: as in uaio_ready_kick_personal() */
+	return is_so && !load_relaxed(&ready->has_personal);
 }
 
 bool uaio_ready_has_kicked(struct uaio_ready *ready)

@@ -259,6 +259,9 @@ void uaio_ready_arm_stale(struct uaio_group *group);
 /* Return: whether all that is parked is armed, and nothing is in doubt. */
 bool uaio_ready_is_armed(struct uaio_ready *ready);
 
+/* Return: whether, beside that, nothing is kicked, and nothing to be kicked for a sleep. */
+bool uaio_ready_is_at_rest(struct uaio_ready *ready);
+
 /* Return: whether something is kicked that no thread is running. */
 bool uaio_ready_has_kicked(struct uaio_ready *ready);
 

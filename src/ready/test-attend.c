@@ -52,9 +52,11 @@ static void sleep_for(int event)
 	struct uaio_attend attend;
 
 	while (uaio_attend_begin(&attend)) {
-		pfds[1] = (struct pollfd){ .fd = attend.fd, .events = POLLIN };
+		assert_int_equal(attend.nr, 1);
+		pfds[1] = (struct pollfd){ .fd = attend.fds[0],
+					   .events = POLLIN };
 		assert_in_range(poll(pfds, 2, -1), 1, 2);
-		uaio_attend_end(&attend, pfds[1].revents);
+		uaio_attend_end(&attend, pfds[1].revents != 0);
 	}
 	/* The eventfd is readable, or another thread is about to write it. */
 	assert_int_equal(poll(pfds, 1, -1), 1);
@@ -79,7 +81,7 @@ static void only_who_has_parked_with_an_eventfd_attends(void **state)
 	assert_true(uaio_attend_may());
 	assert_true(uaio_attend_begin(&attend));
 	/* The thread does not lead any more after this. */
-	uaio_attend_end(&attend, false);
+	uaio_attend_end(&attend, 0);
 	put_text("x");
 	sleep_for(event);
 	assert_int_equal(unit_reap_one(handle), POLLIN);
@@ -100,7 +102,7 @@ static long attend_in_vain(void *arg)
 	uaio_attend_note(&uaio_ctx_find(handle)->queue);
 	if (!uaio_attend_begin(&attend))
 		return 0;
-	uaio_attend_end(&attend, false);
+	uaio_attend_end(&attend, 0);
 	return 1;
 }
 
@@ -119,7 +121,7 @@ static void one_thread_at_a_time_attends(void **state)
 	assert_true(uaio_attend_begin(&attend));
 	unit_thread_start(&thread, attend_in_vain, NULL);
 	assert_int_equal(unit_thread_join(&thread), 0);
-	uaio_attend_end(&attend, false);
+	uaio_attend_end(&attend, 0);
 	unit_thread_start(&thread, attend_in_vain, NULL);
 	assert_int_equal(unit_thread_join(&thread), 1);
 	close_pipe();

@@ -486,9 +486,9 @@ who_sleeps_in_a_call_of_its_own_leaves_timers_to_others(void **state)
 	submit_read_of_byte((char[1]){ 0 });
 	assert_true(uaio_attend_begin(&attend));
 	set(LONG_NS, 2);
-	pfd.fd = attend.fd;
+	pfd.fd = attend.fds[0];
 	assert_int_equal(poll(&pfd, 1, -1), 1);
-	uaio_attend_end(&attend, true);
+	uaio_attend_end(&attend, 1);
 	assert_false(uaio_attend_begin(&attend));
 	set(MS, 3);
 	assert_int_equal(take_from_ring(handle), -ETIME);

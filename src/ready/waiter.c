@@ -16,6 +16,7 @@
 #include "check/check.h"
 #include "req/queue.h"
 #include "wait/page.h"
+#include "ready/attend.h"
 #include "ready/lead.h"
 #include "ready/ready.h"
 
@@ -110,6 +111,7 @@ void uaio_waiters_init(void)
 	/* A child of fork() waits for nothing. */
 	mine = NULL;
 	uaio_lost_init();
+	uaio_attend_init();
 	uaio_slab_init(&waiters, sizeof(struct uaio_waiter), 4096);
 }
 
@@ -285,6 +287,7 @@ void uaio_waiters_forget(bool keeps_fds)
 		leave(waiter->queue, waiter);
 		forget(waiter->queue, waiter->need);
 	}
+	uaio_attend_leave(keeps_fds);
 	if (keeps_fds)
 		return;
 	uaio_lead_forget();

@@ -101,6 +101,8 @@ struct uaio_ready {
 	uint32_t has_kicked;   /* written under lock: a guess without it */
 	uint32_t has_personal; /* likewise */
 	uint32_t is_deceived;  /* its epoll lacked a file: watch.c */
+	const void
+		*attender; /* that of the thread that is to lead (attend.h) */
 };
 
 /* Return: whether any of these keepers looks after it; relaxed. */
