@@ -51,6 +51,12 @@
 #ifndef WAITERS
 #define WAITERS 1 /* threads that call io_getevents */
 #endif
+#ifndef ATTENDERS
+#define ATTENDERS 0 /* a thread that sleeps in its own poll, and leads all contexts */
+#endif
+#ifndef STAYS_AWAY
+#define STAYS_AWAY 0 /* once its sleep has been ended, it does not come back */
+#endif
 #ifndef WITH_FALLBACK
 #define WITH_FALLBACK 1
 #endif
@@ -322,7 +328,6 @@ inline post(c, r)
 		!lock[c] -> lock[c] = true;
 		assert(state[r] == TRIED);
 		state[r] = DONE;
-		r = 0;
 		unread[c]++
 	};
 #if WAITERS > 0
@@ -337,7 +342,7 @@ inline post(c, r)
 	:: else
 	fi;
 #endif
-	lock[c] = false
+	atomic { lock[c] = false; r = 0 }
 }
 
 inline pass_on(c)
@@ -934,12 +939,18 @@ proctype producer()
  * Threads that wait
  */
 
+/* The lock is held, and is released. */
 inline depose(c)
 {
+#ifdef LISTS_LOOKED_AT_BEFORE
+	was_listed = is_listed[c];
 	is_led[c] = false;
+#else
+	atomic { was_listed = is_listed[c]; is_led[c] = false };
+#endif
 	/* [step: DEPOSED_LOOK] */
 	if
-	:: nr_parked[c] > 0 ->
+	:: nr_parked[c] > 0 && !(was_listed && nr_waiters[c] == 0) ->
 #ifndef LEAVER_TELLS_NOBODY
 		tell_next(c, has_told);
 		has_told = false;
@@ -956,7 +967,7 @@ inline depose(c)
 proctype waiter(byte me)
 {
 	byte by;
-	bool is_over, has_seen;
+	bool is_over, has_seen, was_listed;
 	LOCALS;
 
 #if JUMPS
@@ -1197,6 +1208,126 @@ gone:	skip
 #endif
 }
 #undef ctx
+
+/*
+ * A thread that attends (attend.h): one waiter, on no list, leads all contexts. It begins
+ * with one after the other, sleeps until any is ready, or its own descriptor, and ends so.
+ */
+
+#if ATTENDERS
+#define ME (WAITERS + 1)
+#if CTXS == 2
+#define has_any (unread[0] + unread[1] > 0)
+#define is_ready_of_mine \
+	(mine[0] && is_readable(0) || mine[1] && is_readable(1))
+#else
+#define has_any (unread[0] > 0)
+#define is_ready_of_mine (mine[0] && is_readable(0))
+#endif
+proctype attender()
+{
+	byte c;
+	bool mine[CTXS], is_told_of[CTXS], has_retried, was_listed, is_over;
+	LOCALS;
+
+begin:
+	if
+	:: c == CTXS -> c = 0; goto sleep
+	:: c < CTXS && (nr_parked[c] == 0 || is_led[c]) -> goto begun
+	:: else
+	fi;
+	atomic {
+		!lock[c] ->
+		if
+		:: leader[c] == 0 && nr_parked[c] > 0 ->
+			lock[c] = true;
+			leader[c] = ME;
+			mine[c] = true
+		:: else -> goto begun
+		fi
+	};
+	is_led[c] = true;
+	/* Nothing is left to be prepared; or it is prepared. */
+	atomic {
+		lock[c] = false;
+		if
+#ifdef ATTENDS_UNPREPARED
+		:: true -> goto begun
+#else
+		:: place[c] == IDLE -> goto begun
+#endif
+		:: else
+		fi
+	};
+prepare:
+	try_ready(c, LEADER);
+	if
+	:: is_left -> is_left = false; goto prepare
+	:: else
+	fi;
+	arm(c);
+	if
+	:: !is_all && has_retried -> goto give_up
+	:: !is_all && !has_retried ->
+		has_retried = true;
+		kick_refused(c);
+		goto prepare
+	:: is_all && has_kicked(c) -> is_all = false; goto prepare
+	:: else -> goto begun
+	fi;
+give_up:
+	mine[c] = false;
+	atomic { !lock[c] -> lock[c] = true; leader[c] = 0 };
+	depose(c);
+begun:
+	atomic { is_all = false; has_retried = false; was_listed = false; c++ };
+	goto begin;
+sleep:
+	atomic {
+		if
+		:: is_ready_of_mine || has_any
+		:: nr_leaves < LEAVES -> nr_leaves++; is_over = true
+		fi;
+		is_told_of[0] = mine[0] && is_readable(0);
+#if CTXS == 2
+		is_told_of[1] = mine[1] && is_readable(1)
+#endif
+	};
+end:
+	if
+	:: c == CTXS -> goto ended
+	:: c < CTXS && !mine[c] -> c++; goto end
+	:: else
+	fi;
+	if
+	:: is_told_of[c] ->
+		/* [step: AWAKE] */
+		atomic { !lock[c] -> is_led[c] = true };
+		take(c);
+		is_up[c] = false;
+		kick_events(c);
+		try_ready(c, LEADER);
+		atomic { is_left = false; is_told_of[c] = false }
+	:: else
+	fi;
+	atomic { !lock[c] -> lock[c] = true; leader[c] = 0 };
+	depose(c);
+	atomic { mine[c] = false; was_listed = false; c++ };
+	goto end;
+ended:
+	atomic {
+		c = 0;
+		unread[0] = 0;
+#if CTXS == 2
+		unread[1] = 0;
+#endif
+		if
+		:: is_over && STAYS_AWAY
+		:: else -> is_over = false; goto begin
+		fi
+	}
+}
+#endif
 
 /*
  * The fallback thread
@@ -1468,6 +1599,9 @@ init {
 #endif
 #if WAITERS > 1
 		run waiter(2);
+#endif
+#if ATTENDERS
+		run attender();
 #endif
 #if CLOSES
 		run closer();

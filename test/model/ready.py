@@ -22,6 +22,10 @@ CONFIGURATIONS = {
                  " FIRST_PARKED=2 SUBMITTERS=0 GIVEN=2 BUDGET=1",
     "left-in-doubt": "EARLY=0 LATE=2 WAS_ADOPTED=1 WAS_LISTED=1 DOUBT=1"
                      " FIRST_PARKED=1 SUBMITTERS=0 LEAVES=1",
+    "attended": "WITH_FALLBACK=0 WAITERS=0 ATTENDERS=1 CTXS=2 REQS=2"
+                " FIRST_PARKED=2 SUBMITTERS=0 LEAVES=1",
+    "handed-over": "WAITERS=0 ATTENDERS=1 EARLY=1 LATE=2 FIRST_PARKED=1"
+                   " SUBMITTERS=0 LEAVES=1 STAYS_AWAY=1",
 }
 
 # Each in a configuration in which, without it, nothing is wrong.
@@ -41,4 +45,6 @@ FAULTS = {
     "SERVE_FORGETS_TO_ARM": "directions",
     "KICKED_LEFT_BY_THE_LIST": "left-over",
     "DOUBT_LEFT_BY_THE_LIST": "left-in-doubt",
+    "ATTENDS_UNPREPARED": "attended",
+    "LISTS_LOOKED_AT_BEFORE": "handed-over",
 }
