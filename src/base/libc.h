@@ -46,10 +46,12 @@ extern int uaio_other_at_quick_exit(void (*call)(void)) __asm__("at_quick_exit")
 
 /*
  * pthread_cleanup_push() and pthread_cleanup_pop() of musl, for a library that was built
- * for glibc, whose own are macros of functions that only glibc has.
+ * for glibc, whose own are macros of functions that only glibc has. In glibc functions of
+ * these names are what it had before: siglongjmp() calls what they have pushed in the
+ * frames that it leaves, as it does not for the macros.
  */
 struct uaio_other_cleanup {
-	void *musls[3];
+	void *words[4]; /* musl's: 3 */
 };
 extern void uaio_other_cleanup_push(struct uaio_other_cleanup *buffer,
 				    void (*call)(void *),

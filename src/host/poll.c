@@ -28,6 +28,7 @@
 #include <time.h>
 
 #include "base/check.h"
+#include "base/libc.h"
 #include "base/newer.h"
 #include "base/sleep.h"
 #include "base/sleepcall.h"
@@ -208,6 +209,45 @@ static uint32_t ready_of(const struct pollfd *pfds, unsigned nr,
 	return ready;
 }
 
+static int sleep_in_poll(struct pollfd *pfds, unsigned nr, int64_t deadline_ns,
+			 const sigset_t *mask)
+{
+	struct timespec left;
+	int ret, type;
+
+	(void)uaio_set_cancel_type(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+	ret = uaio_sleep_poll(pfds, nr, uaio_time_until(deadline_ns, &left),
+			      mask, MASK_BYTES);
+	(void)uaio_set_cancel_type(type, NULL);
+	return ret;
+}
+
+/* The thread was cancelled in its sleep, or leaves it by siglongjmp(). */
+static void end_sleep(void *arg)
+{
+	(void)arg;
+	uaio_attend_awake();
+}
+
+/*
+ * Sleep as a cancellation point. A thread that is cancelled there ends its sleep before
+ * the program's own handlers of that run, which may wait for what the sleep leads. Where a
+ * handler of a signal may leave the sleep, nothing is pushed that could stay behind.
+ */
+static int sleep_cancellable(struct pollfd *pfds, unsigned nr,
+			     int64_t deadline_ns, const sigset_t *mask)
+{
+	struct uaio_other_cleanup buffer;
+	int ret;
+
+	if (!uaio_sleep_ends_for_handlers() || !uaio_other_cleanup_push)
+		return sleep_in_poll(pfds, nr, deadline_ns, mask);
+	uaio_other_cleanup_push(&buffer, end_sleep, NULL);
+	ret = sleep_in_poll(pfds, nr, deadline_ns, mask);
+	uaio_other_cleanup_pop(&buffer, 0);
+	return ret;
+}
+
 /*
  * Sleep until one of pfds is ready, or one of our descriptors, for which there is room
  * behind them.
@@ -216,20 +256,16 @@ static enum slept sleep_attending(struct pollfd *pfds, nfds_t nr,
 				  int64_t deadline_ns, const sigset_t *mask)
 {
 	struct uaio_attend attend;
-	struct timespec left;
 	bool is_gone = false;
-	int ret, type;
+	int ret;
 
 	if (!uaio_attend_begin(&attend))
 		return SLEPT_NOT;
 	for (unsigned i = 0; i < attend.nr; i++)
 		pfds[nr + i] = (struct pollfd){ .fd = attend.fds[i],
 						.events = POLLIN };
-	(void)uaio_set_cancel_type(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
-	ret = uaio_sleep_poll(pfds, (unsigned)nr + attend.nr,
-			      uaio_time_until(deadline_ns, &left), mask,
-			      MASK_BYTES);
-	(void)uaio_set_cancel_type(type, NULL);
+	ret = sleep_cancellable(pfds, (unsigned)nr + attend.nr, deadline_ns,
+				mask);
 	uaio_attend_end(&attend,
 			ret > 0 ? ready_of(&pfds[nr], attend.nr, &is_gone) : 0);
 	if (ret == 0)
@@ -253,6 +289,17 @@ static int ms_left_of(int64_t deadline_ns)
 		return -1;
 	left = deadline_ns - uaio_now_ns();
 	return left <= 0 ? 0 : (int)((left + MS - 1) / MS);
+}
+
+/*
+ * can: whether the call may sleep, and ppoll() can stand for it.
+ * Return: whether the thread is to attend meanwhile.
+ */
+static bool attends(bool can)
+{
+	if (!can)
+		uaio_attend_awake();
+	return can && uaio_attend_may();
 }
 
 /*
@@ -304,7 +351,7 @@ SLOWLY int epoll_wait_slowly(int epoll, struct epoll_event *events, int max,
 	int nr;
 
 	uaio_uring_bells_settle();
-	if (!uaio_attend_may() || epoll < 0 || max <= 0 || timeout_ms == 0)
+	if (!attends(epoll >= 0 && max > 0 && timeout_ms != 0))
 		return real_epoll_wait(epoll, events, max, timeout_ms);
 	deadline_ns = deadline_of_ms(timeout_ms);
 	if (wait_attending(epoll, events, max, deadline_ns, NULL, &nr))
@@ -326,7 +373,7 @@ SLOWLY int epoll_pwait_slowly(int epoll, struct epoll_event *events, int max,
 	int nr;
 
 	uaio_uring_bells_settle();
-	if (!uaio_attend_may() || epoll < 0 || max <= 0 || timeout_ms == 0)
+	if (!attends(epoll >= 0 && max > 0 && timeout_ms != 0))
 		return real_epoll_pwait(epoll, events, max, timeout_ms, mask);
 	deadline_ns = deadline_of_ms(timeout_ms);
 	if (wait_attending(epoll, events, max, deadline_ns, mask, &nr))
@@ -352,7 +399,8 @@ SLOWLY int epoll_pwait2_slowly(int epoll, struct epoll_event *events, int max,
 	int nr;
 
 	uaio_uring_bells_settle();
-	if (!uaio_attend_may() || epoll < 0 || max <= 0 || !is_worth(timeout))
+	if (!attends(uaio_attend_may() && epoll >= 0 && max > 0 &&
+		     is_worth(timeout)))
 		return real_epoll_pwait2(epoll, events, max, timeout, mask);
 	deadline_ns = deadline_of(timeout);
 	if (wait_attending(epoll, events, max, deadline_ns, mask, &nr))
@@ -398,7 +446,7 @@ static int poll_them(struct pollfd *pfds, nfds_t nr, int timeout_ms)
 	int64_t deadline_ns;
 	int ret;
 
-	if (!uaio_attend_may() || nr == 0 || nr > SLOTS_MAX || timeout_ms == 0)
+	if (!attends(nr > 0 && nr <= SLOTS_MAX && timeout_ms != 0))
 		return real_poll(pfds, nr, timeout_ms);
 	deadline_ns = deadline_of_ms(timeout_ms);
 	if (poll_attending(pfds, nr, deadline_ns, NULL, &ret))
@@ -434,6 +482,7 @@ static int poll_now(struct pollfd *pfds, nfds_t nr)
 	int ret;
 
 	uaio_uring_bells_settle();
+	uaio_attend_awake();
 	ret = real_poll(pfds, nr, 0);
 	return ret > 0 && nr <= UAIO_HOST_POLLED_MAX &&
 			       uaio_host_has_rings(pfds, nr)
@@ -464,8 +513,8 @@ static int ppoll_them(struct pollfd *pfds, nfds_t nr,
 	int64_t deadline_ns;
 	int ret;
 
-	if (!uaio_attend_may() || nr == 0 || nr > SLOTS_MAX ||
-	    !is_worth(timeout))
+	if (!attends(uaio_attend_may() && nr > 0 && nr <= SLOTS_MAX &&
+		     is_worth(timeout)))
 		return real_ppoll(pfds, nr, timeout, mask);
 	deadline_ns = deadline_of(timeout);
 	if (poll_attending(pfds, nr, deadline_ns, mask, &ret))

@@ -17,6 +17,7 @@
 #include "base/check.h"
 #include "base/symver.h"
 #include "base/sys.h"
+#include "ready/attend.h"
 #include "uring/bell.h"
 #include "uring/uring.h"
 #include "host/host.h"
@@ -271,6 +272,7 @@ long uaio_host_raw_select(long nr, const long a[6])
 	struct selected selected = selected_of((int)a[0], (void *)a[1],
 					       (void *)a[2], (void *)a[3]);
 
+	uaio_attend_awake();
 	if (unlikely(uaio_uring_has_rings()) && selects_rings(&selected))
 		return raw_select_rings(&selected, nr, a);
 	return uaio_sys6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
@@ -281,6 +283,7 @@ int select(int nr, fd_set *in, fd_set *out, fd_set *except,
 {
 	struct selected selected = selected_of(nr, in, out, except);
 
+	uaio_attend_awake();
 	if (unlikely(uaio_uring_has_rings()) && selects_rings(&selected))
 		return select_rings(&selected, timeout);
 	return UAIO_HOST_NEXT(select)(nr, in, out, except, timeout);
@@ -291,6 +294,7 @@ int pselect(int nr, fd_set *in, fd_set *out, fd_set *except,
 {
 	struct selected selected = selected_of(nr, in, out, except);
 
+	uaio_attend_awake();
 	if (unlikely(uaio_uring_has_rings()) && selects_rings(&selected))
 		return pselect_rings(&selected, timeout, mask);
 	return UAIO_HOST_NEXT(pselect)(nr, in, out, except, timeout, mask);

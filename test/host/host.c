@@ -466,6 +466,7 @@ static const struct {
 	{ "sleeps-as-it-was", sleeps_as_it_was },
 	{ "sleeps-interrupted", sleeps_interrupted },
 	{ "sleeps-left", sleeps_left },
+	{ "sleeps-left-for-good", sleeps_left_for_good },
 	{ "sleeps-cancelled", sleeps_cancelled },
 	{ "sleeps-together", sleeps_together },
 	{ "sleeps-without-memory", sleeps_without_memory },

@@ -190,6 +190,7 @@ void sleeps_for_a_time(void);
 void sleeps_as_it_was(void);
 void sleeps_interrupted(void);
 void sleeps_left(void);
+void sleeps_left_for_good(void);
 void sleeps_cancelled(void);
 void sleeps_together(void);
 void sleeps_without_memory(void);
