@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <linux/fs.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
@@ -279,6 +280,17 @@ static enum uaio_rest ask_rest_of_shot(int fd)
 }
 
 /*
+ * Return: whether a receive may have stopped at an urgent mark. The epoll does not tell of
+ * one whose byte the client has read.
+ */
+static bool may_be_at_mark(int fd)
+{
+	int is_at_mark = 1;
+
+	return sys_ioctl_socket(fd, SIOCATMARK, &is_at_mark) < 0 || is_at_mark;
+}
+
+/*
  * A call of a request with many shots has received res bytes of a stream. Not inline: most
  * receives have one shot.
  */
@@ -289,7 +301,8 @@ rest_of_shot(int fd, struct uaio_found *found, int64_t res, bool asks)
 		return empty_by(found, fd) == UAIO_EMPTY_BY_TRY
 			       ? ask_rest(fd)
 			       : ask_rest_of_shot(fd);
-	return res > 0 && empty_by(found, fd) == UAIO_EMPTY_BY_SHORT
+	return res > 0 && empty_by(found, fd) == UAIO_EMPTY_BY_SHORT &&
+			       !may_be_at_mark(fd)
 		       ? UAIO_REST_NO_BYTES
 		       : UAIO_REST_UNKNOWN;
 }

@@ -83,11 +83,11 @@
  *       not the one that last looked for it: that edge may have been taken before the
  *       look, and what it was about may have been read in between.
  *   I12 A multishot receive that took less from a plain TCP socket than there was room
- *       for (UAIO_REST_NO_BYTES) is not tried again before the next edge. Its epoll
- *       watches for the end of the stream and for urgent data, too, and has told of
- *       neither, nor may such an edge be lost (told_of_more). So only bytes were there
- *       when it told of the last edge, the receive took all, and what comes after that
- *       edge makes another.
+ *       for (UAIO_REST_NO_BYTES), and did not stop at an urgent mark, is not tried again
+ *       before the next edge. Its epoll watches for the end of the stream, too, and has
+ *       not told of it, nor may such an edge be lost (told_of_more). So only bytes were
+ *       there when it told of the last edge, the receive took all, and what comes after
+ *       that edge makes another.
  *
  * test/model/ready.pml is a model of I1 to I6. Comments in the code name its
  * steps, as [step: ...]. Where two threads each write first and look then, the

@@ -27,9 +27,9 @@ struct epoll_event;
 enum { UAIO_WAITQS_ASK = 1u << UAIO_NR_WAITQS };
 
 /* For which events a stream socket is armed that is read from. */
-#define UAIO_EVENTS_OF_STREAM (EPOLLIN | EPOLLRDHUP | EPOLLPRI)
+#define UAIO_EVENTS_OF_STREAM (EPOLLIN | EPOLLRDHUP)
 /* After which a short receive may have left something. */
-#define UAIO_EVENTS_OF_MORE (EPOLLRDHUP | EPOLLPRI | EPOLLERR | EPOLLHUP)
+#define UAIO_EVENTS_OF_MORE (EPOLLRDHUP | EPOLLERR | EPOLLHUP)
 
 /*
  * So long the fallback thread sleeps if nothing has to be tried; as often it takes what the

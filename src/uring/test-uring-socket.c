@@ -585,10 +585,14 @@ static void connection_of(int fds[2])
 	close(listening);
 }
 
-/* All is there when the epoll tells of it, and it tells but once. */
+/*
+ * All is there when the epoll tells of it, and it tells but once. At last the client has
+ * taken the urgent byte before that.
+ */
 static void a_shot_that_ends_at_a_mark_is_not_the_last(void **state)
 {
-	static const unsigned firsts[] = { BYTES, BYTES / 2 };
+	static const unsigned firsts[] = { BYTES, BYTES / 2, BYTES / 2 };
+	char urgent;
 	int fds[2];
 
 	(void)state;
@@ -596,7 +600,7 @@ static void a_shot_that_ends_at_a_mark_is_not_the_last(void **state)
 	provide(&client, 0, BUFFERS);
 	put_receive(&client, fds[0], 1);
 	submit(&client, 0);
-	for (unsigned i = 0; i < 2; i++) {
+	for (unsigned i = 0; i < NR_ELEMENTS(firsts); i++) {
 		unsigned first = firsts[i];
 
 		sleep_once();
@@ -605,6 +609,8 @@ static void a_shot_that_ends_at_a_mark_is_not_the_last(void **state)
 			send(fds[1], memory, first + 1, MSG_OOB | MSG_MORE),
 			first + 1);
 		assert_int_equal(send(fds[1], memory, BYTES, 0), BYTES);
+		if (i == 2)
+			assert_int_equal(recv(fds[0], &urgent, 1, MSG_OOB), 1);
 		assert_int_equal(get(&client).res, first);
 		assert_int_equal(get(&client).res, BYTES);
 	}
