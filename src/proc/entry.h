@@ -29,6 +29,7 @@ struct robust_list_head;
 struct uaio_entry_run {
 	/* The request that it tries and posts a result of (req/waits.h, I4); or NULL. */
 	const void *posted;
+	bool is_nested; /* in another run, which may be yet to note events */
 	/* uring/kbuf.c's: where a page begins that the run has found may be written; or 0 */
 	uintptr_t writable;
 };

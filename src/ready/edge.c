@@ -189,6 +189,6 @@ bool uaio_edge_begin_poll_locked(const struct uaio_told *told,
 	/* If it asks, it does that after this. */
 	req->edges = told->nr_edges;
 	if (!waits_on)
-		req->looker = &uaio_entry;
+		req->looker = uaio_entry.run->is_nested ? NULL : &uaio_entry;
 	return waits_on;
 }

@@ -548,10 +548,6 @@ static void drain_locked(struct run *run, const struct epoll_event *events,
 	struct uaio_ready *ready = &run->group->ready;
 	/* The fallback thread arms instead, which tells it what is ready. */
 	unsigned nr_fresh = run->by == UAIO_RUN_BY_FALLBACK ? 0 : FRESH_TRIES;
-	struct uaio_entry_run *outer = uaio_entry.run;
-	struct uaio_entry_run own = { .posted = outer ? outer->posted : NULL };
-
-	uaio_entry.run = &own;
 	if (nr) {
 		uaio_unlock(&ready->lock, UAIO_RANK_READY);
 		run_events(run, events, nr);
@@ -560,7 +556,6 @@ static void drain_locked(struct run *run, const struct epoll_event *events,
 	do
 		run_kicked(run, ready, &nr_fresh);
 	while (complete_unlocked(ready, run->done));
-	uaio_entry.run = outer;
 }
 
 bool uaio_ready_run_events(struct uaio_group *group, enum uaio_runner by,
@@ -571,18 +566,26 @@ bool uaio_ready_run_events(struct uaio_group *group, enum uaio_runner by,
 	struct run run = {
 		.group = group, .by = by, .budget = RUN_TRIES, .done = &done
 	};
+	struct uaio_entry_run *outer = uaio_entry.run;
+	struct uaio_entry_run own = {
+		.posted = outer ? outer->posted : NULL,
+		.is_nested = outer,
+	};
 	bool is_left, is_unarmed;
 
+	uaio_entry.run = &own;
 	uaio_timers_end(group);
 	(void)uaio_natives_take(group, &run.nr_done);
 	if (by != UAIO_RUN_BY_FALLBACK)
 		uaio_ready_kick_personal(ready);
 	if (!begin_drain(group, events, &nr)) {
 		uaio_unlock(&ready->lock, UAIO_RANK_READY);
+		uaio_entry.run = outer;
 		return false;
 	}
 	uaio_done_init(&done, group);
 	drain_locked(&run, events, nr);
+	uaio_entry.run = outer;
 	/* [step: DRAIN_END] I5 */
 	is_left = !list_is_empty(&ready->kicked);
 	is_unarmed = !list_is_empty(&ready->unarmed);
