@@ -897,12 +897,12 @@ enum { NR_SOCKETS = 3, ATTEMPTS = 20 };
 /*
  * Take nr completions, and describe whose they are, in order: "0*33 1*33" stands for 33 of
  * the first socket and then 33 of the second.
- * Return: how many of one socket come in a row, at most.
+ * Return: by how many one socket is ahead of another, at most.
  */
 static unsigned describe_turns(struct uring *ring, uint32_t nr, char *ret,
 			       size_t bytes)
 {
-	unsigned longest = 0, in_a_row = 0;
+	unsigned furthest = 0, in_a_row = 0, counts[NR_SOCKETS] = { 0 };
 	uint64_t last = NR_SOCKETS;
 	size_t at = 0;
 
@@ -918,10 +918,15 @@ static unsigned describe_turns(struct uring *ring, uint32_t nr, char *ret,
 			in_a_row = 0;
 		}
 		last = cqe.user_data;
-		if (++in_a_row > longest && i < nr)
-			longest = in_a_row;
+		in_a_row++;
+		if (last == NR_SOCKETS)
+			continue;
+		counts[last]++;
+		for (int other = 0; other < NR_SOCKETS; other++)
+			if (counts[last] > counts[other] + furthest)
+				furthest = counts[last] - counts[other];
 	}
-	return longest;
+	return furthest;
 }
 
 /* Several sockets have messages, of one buffer each, before they are received. */
@@ -930,7 +935,7 @@ static unsigned take_turns(uint32_t how, uint32_t len, unsigned nr_messages,
 {
 	struct uring ring = new_uring(128, 0);
 	int fds[NR_SOCKETS][2];
-	unsigned longest;
+	unsigned furthest;
 
 	set_array(&ring, 0);
 	append(0, (int)nr_messages * NR_SOCKETS);
@@ -943,19 +948,19 @@ static unsigned take_turns(uint32_t how, uint32_t len, unsigned nr_messages,
 			->user_data = (uint64_t)i;
 	}
 	REQUIRE(uring_submit(&ring) == NR_SOCKETS);
-	longest = describe_turns(&ring, nr_completions, ret, bytes);
+	furthest = describe_turns(&ring, nr_completions, ret, bytes);
 	close(ring.fd);
 	uring_unmap(&ring);
 	for (int i = 0; i < NR_SOCKETS; i++) {
 		close(fds[i][0]);
 		close(fds[i][1]);
 	}
-	return longest;
+	return furthest;
 }
 
 /*
- * Where a thread of the library receives from the first socket before the program's
- * thread has submitted the last, the first has two turns in a row: then all is repeated.
+ * Where a thread of the library receives from the first sockets before the program's
+ * thread has submitted the last, these are more than a turn ahead: then all is repeated.
  */
 static void note_turns(const char *key, uint32_t how, uint32_t len,
 		       unsigned nr_messages, uint32_t nr_completions,
