@@ -8,6 +8,7 @@ import shutil
 from harness import case, expect, main
 
 # Late enough that nothing else on a busy machine is as late.
+ATTEMPTS = 8
 LATE = "any:delay=200ms@p=0.1"
 
 
@@ -50,8 +51,13 @@ def _(tool):
 
 @case("a program that counts on the order of completions fails with one late read")
 def _(tool):
-    outcome = check(tool, "--seeds=20", "--fault", LATE, "--",
-                    tool.args.orders, "order")
+    # On a loaded machine two threads may end two reads at once, in either order. Then the
+    # program fails without a change, too, and the command says so.
+    for _ in range(ATTEMPTS):
+        outcome = check(tool, "--seeds=20", "--fault", LATE, "--",
+                        tool.args.orders, "order")
+        if "It depends on chance" not in outcome.err:
+            break
     expect_found(outcome, "delay")
     replay(tool, outcome)
 
