@@ -136,56 +136,6 @@ static void serve(struct desk *desk)
 		assert_true(sleep_once(nr_desks) > 0);
 }
 
-/* The fallback thread, held before it sleeps */
-
-static uint32_t is_held, nr_held; /* atomic */
-
-static bool hold(long nr, const long args[6], long *ret_res)
-{
-	(void)args;
-	(void)ret_res;
-	if (nr == SYS_prctl)
-		unit_let_step();
-	/* No other thread here sleeps in an epoll. */
-	if (nr != SYS_epoll_pwait2)
-		return false;
-	add_seq_cst(&nr_held, 1);
-	while (load_acquire(&is_held))
-		(void)uaio_sleep(&is_held, 1, UAIO_FOREVER);
-	sub_seq_cst(&nr_held, 1);
-	return false;
-}
-
-static bool is_thread_held(void *arg)
-{
-	(void)arg;
-	return load_seq_cst(&nr_held);
-}
-
-static void hold_fallback_thread(uint64_t of)
-{
-	store_release(&is_held, 1);
-	unit_hook(hold);
-	assert_true(uaio_enter());
-	uaio_fallback_nudge(&uaio_ctx_find(of)->queue.group);
-	uaio_leave();
-	unit_await(is_thread_held, NULL);
-}
-
-static bool is_nobody_held(void *arg)
-{
-	(void)arg;
-	return !load_seq_cst(&nr_held);
-}
-
-static void let_fallback_thread_go(void)
-{
-	unit_hook(NULL);
-	store_release(&is_held, 0);
-	uaio_wake(&is_held, INT32_MAX);
-	unit_await(is_nobody_held, NULL);
-}
-
 static bool is_led(const struct desk *desk)
 {
 	struct uaio_queue *queue;

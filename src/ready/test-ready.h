@@ -11,11 +11,16 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/newer.h"
 #include "base/sleep.h"
+#include "proc/entry.h"
+#include "ready/ready.h"
 #include "aio/aio.h"
+#include "aio/ctx.h"
 #include "aio/ring.h"
 #include "unit.h"
 
@@ -144,6 +149,62 @@ static inline int64_t take_from_ring(uint64_t ring)
 	res = map->events[head].res;
 	store_release(&map->head, (head + 1) % map->nr);
 	return res;
+}
+
+/* the fallback thread, held before it sleeps */
+
+/* atomic, all; others_tids: of threads that sleep in an epoll, too, and are not held */
+static uint32_t thread_is_held, nr_held, others_tids[2];
+
+static inline bool hold_thread(long nr, const long args[6], long *ret_res)
+{
+	uint32_t tid = (uint32_t)syscall(SYS_gettid);
+
+	(void)args;
+	(void)ret_res;
+	if (nr == SYS_prctl)
+		unit_let_step();
+	if (nr != SYS_epoll_pwait2 || tid == load_relaxed(&others_tids[0]) ||
+	    tid == load_relaxed(&others_tids[1]))
+		return false;
+	add_seq_cst(&nr_held, 1);
+	while (load_acquire(&thread_is_held))
+		(void)uaio_sleep(&thread_is_held, 1, UAIO_FOREVER);
+	sub_seq_cst(&nr_held, 1);
+	return false;
+}
+
+static inline bool is_thread_held(void *arg)
+{
+	(void)arg;
+	return load_seq_cst(&nr_held);
+}
+
+static inline bool is_no_thread_held(void *arg)
+{
+	(void)arg;
+	return !load_seq_cst(&nr_held);
+}
+
+/* The fallback thread would adopt the queue of the context, or end timers, until then. */
+static inline void hold_fallback_thread(uint64_t of)
+{
+	store_relaxed(&others_tids[0], (uint32_t)syscall(SYS_gettid));
+	store_relaxed(&others_tids[1], 0);
+	store_release(&thread_is_held, 1);
+	unit_hook(hold_thread);
+	assert_true(uaio_enter());
+	uaio_fallback_nudge(&uaio_ctx_find(of)->queue.group);
+	uaio_leave();
+	unit_await(is_thread_held, NULL);
+}
+
+static inline void let_fallback_thread_go(void)
+{
+	unit_hook(NULL);
+	store_release(&thread_is_held, 0);
+	uaio_wake(&thread_is_held, INT32_MAX);
+	unit_await(is_no_thread_held, NULL);
 }
 
 #endif /* TEST_READY_H */

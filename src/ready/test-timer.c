@@ -76,62 +76,6 @@ static void close_queue(void)
 	unit_destroy(handle);
 }
 
-/* The fallback thread, held before it sleeps */
-
-static uint32_t is_held, nr_held;
-static uint32_t own_tids[2]; /* threads that are not */
-
-static bool hold(long nr, const long args[6], long *ret_res)
-{
-	uint32_t tid = (uint32_t)syscall(SYS_gettid);
-
-	(void)args;
-	(void)ret_res;
-	if (nr != SYS_epoll_pwait2 || tid == load_relaxed(&own_tids[0]) ||
-	    tid == load_relaxed(&own_tids[1]))
-		return false;
-	add_seq_cst(&nr_held, 1);
-	while (load_acquire(&is_held))
-		(void)usleep(100);
-	sub_seq_cst(&nr_held, 1);
-	return false;
-}
-
-static bool is_thread_held(void *arg)
-{
-	(void)arg;
-	return load_seq_cst(&nr_held);
-}
-
-/*
- * Nothing waits in the queue yet. The thread would end timers, or adopt the
- * queue, until it is held.
- */
-static void hold_fallback_thread(void)
-{
-	store_relaxed(&own_tids[0], (uint32_t)syscall(SYS_gettid));
-	store_relaxed(&own_tids[1], 0);
-	store_release(&is_held, 1);
-	unit_hook(hold);
-	assert_true(uaio_enter());
-	uaio_fallback_nudge(&uaio_ctx_find(handle)->queue.group);
-	uaio_leave();
-	unit_await(is_thread_held, NULL);
-}
-
-static bool is_nobody_held(void *arg)
-{
-	(void)arg;
-	return !load_seq_cst(&nr_held);
-}
-
-static void let_fallback_thread_go(void)
-{
-	unit_hook(NULL);
-	store_release(&is_held, 0);
-	unit_await(is_nobody_held, NULL);
-}
-
 /* tests */
 
 static void what_can_never_be_is_refused(void **state)
@@ -215,7 +159,7 @@ static void a_thread_that_waits_needs_no_other(void **state)
 {
 	(void)state;
 	handle = unit_context(4);
-	hold_fallback_thread();
+	hold_fallback_thread(handle);
 	for (unsigned i = 0; i < 10; i++) {
 		int64_t since = uaio_now_ns();
 
@@ -314,7 +258,7 @@ static long reap_timer(void *arg)
 	struct io_event event;
 
 	(void)arg;
-	store_relaxed(&own_tids[1], (uint32_t)syscall(SYS_gettid));
+	store_relaxed(&others_tids[1], (uint32_t)syscall(SYS_gettid));
 	assert_int_equal(unit_reap(handle, 1, &event), 1);
 	assert_int_equal((int64_t)event.res, -ETIME);
 	return (long)event.data;
@@ -326,7 +270,7 @@ static void end_while_asleep(uint64_t first)
 	struct unit_thread thread;
 
 	handle = unit_context(4);
-	hold_fallback_thread();
+	hold_fallback_thread(handle);
 	for (unsigned i = 0; i < 5; i++) {
 		if (first)
 			set(LONG_NS, first);
@@ -453,7 +397,7 @@ static void a_limit_and_a_timer_are_of_one_time(void **state)
 				    sizeof(limit)),
 			 0);
 	handle = unit_context(4);
-	hold_fallback_thread();
+	hold_fallback_thread(handle);
 	set(2 * MS, 1);
 	iocb = unit_iocb(IOCB_CMD_PREAD, pair[0], &byte, 1, 0);
 	assert_int_equal(unit_submit(handle, &iocb), 1);
