@@ -4,10 +4,8 @@
  * each operation answers is compared with the kernel in test/conform/.
  */
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 
 #include "flow/cancel.h"
@@ -15,44 +13,10 @@
 #include "uring/ring.h"
 #include "uring/table.h"
 
-#define RING_ENTRIES 64
-#include "test-uring.h"
+#include "uring/test-uring-socket.h"
 #include "streams.h"
 
-enum { GROUP = 3, BUFFERS = 16, BYTES = 64, ROUNDS = 200, CALLERS = 3 };
-
-#define CQE_OF(bid)                                \
-	(IORING_CQE_F_BUFFER | IORING_CQE_F_MORE | \
-	 (uint32_t)(bid) << IORING_CQE_BUFFER_SHIFT)
-
-static char memory[BUFFERS][BYTES];
-
-static void pair_of(int fds[2])
-{
-	assert_int_equal(
-		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
-}
-
-static void close_pair(const int fds[2])
-{
-	unit_close(fds[0]);
-	unit_close(fds[1]);
-}
-
-/* A socket that listens on the loopback device. */
-static int listener(int flags, struct sockaddr_in *ret_address)
-{
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
-	socklen_t len = sizeof(*ret_address);
-
-	assert_true(fd >= 0);
-	*ret_address = (struct sockaddr_in){ .sin_family = AF_INET };
-	ret_address->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	assert_int_equal(bind(fd, (void *)ret_address, len), 0);
-	assert_int_equal(getsockname(fd, (void *)ret_address, &len), 0);
-	assert_int_equal(listen(fd, 128), 0);
-	return fd;
-}
+enum { ROUNDS = 200, CALLERS = 3 };
 
 /*
  * Connect, and wait a while until the other side closes what it has accepted, so that
@@ -81,46 +45,9 @@ static struct io_uring_sqe *put_accept(struct uring *of, int fd,
 	return sqe;
 }
 
-static void put_receive(struct uring *of, int fd, uint64_t user_data)
-{
-	struct io_uring_sqe *sqe = put(of, IORING_OP_RECV, fd, user_data);
-
-	sqe->ioprio = IORING_RECV_MULTISHOT;
-	sqe->flags = IOSQE_BUFFER_SELECT;
-	sqe->buf_group = GROUP;
-}
-
 static void put_cancel(struct uring *of, uint64_t user_data)
 {
 	put(of, IORING_OP_ASYNC_CANCEL, -1, 0)->addr = user_data;
-}
-
-static void provide(struct uring *of, uint32_t bid, int nr)
-{
-	struct io_uring_sqe *sqe = put_rw(of, IORING_OP_PROVIDE_BUFFERS, nr,
-					  memory[bid], BYTES, bid, 0);
-
-	sqe->buf_group = GROUP;
-	submit(of, 1);
-	assert_true(get(of).res >= 0);
-}
-
-/* A pair of which one is received from by a request of many shots, which has buffers. */
-static void pair_that_receives(int fds[2])
-{
-	pair_of(fds);
-	provide(&client, 0, BUFFERS);
-	put_receive(&client, fds[0], 1);
-	submit(&client, 0);
-}
-
-/* Wait until so many completions are in the ring, without a call of io_uring. */
-static void await_unread(const struct uring *of, uint32_t nr)
-{
-	uint32_t word = 0;
-
-	while (unread(of) < nr)
-		(void)uaio_sleep(&word, 0, uaio_now_ns() + 1000000);
 }
 
 /* The fallback thread receives, and sends the rest. */
@@ -159,17 +86,6 @@ static void replace_untold(int fd, int by)
 }
 
 /* Cancel what is submitted on fd: nothing if user_data is 0, else that request. */
-static void cancel_on(int fd, uint64_t user_data)
-{
-	struct io_uring_sqe *sqe = put(&client, IORING_OP_ASYNC_CANCEL, fd, 9);
-
-	sqe->cancel_flags = IORING_ASYNC_CANCEL_FD | IORING_ASYNC_CANCEL_ALL;
-	submit(&client, 1);
-	assert_got(&client, 9, user_data ? 1 : 0);
-	if (user_data)
-		assert_got(&client, user_data, -ECANCELED);
-}
-
 /* As in the kernel, which keeps the file of a request, and no number. */
 static void a_receive_of_many_shots_keeps_its_socket(void **state)
 {
@@ -212,12 +128,6 @@ static void a_receive_of_many_shots_is_cancelled_by_its_number(void **state)
 	cancel_on(fds[0], 2);
 	unit_close(other);
 	close_pair(fds);
-}
-
-static bool is_quiet(void *arg)
-{
-	(void)arg;
-	return unit_is_quiet(0) && unit_is_quiet(0);
 }
 
 /* Then it asks before each shot whether its number is still its socket. */
@@ -462,55 +372,6 @@ static void many_sockets_are_asked_at_once(void **state)
 		close_pair(fds[i]);
 }
 
-static bool count_receives(long nr, const long args[6], long *ret_res)
-{
-	(void)args;
-	(void)ret_res;
-	if (nr == SYS_recvfrom)
-		add_relaxed(&nr_asked, 1);
-	return false;
-}
-
-/* Bytes come to a receive of many shots. Return: how many calls receive. */
-static unsigned count_shots(int from, unsigned bytes, uint32_t bid)
-{
-	store_relaxed(&nr_asked, 0);
-	unit_hook(count_receives);
-	assert_int_equal(write(from, memory, bytes), bytes);
-	for (unsigned nr = 0; nr < bytes; nr += BYTES) {
-		struct io_uring_cqe cqe = get(&client);
-
-		cqe.flags &= ~(uint32_t)IORING_CQE_F_SOCK_NONEMPTY;
-		assert_cqe(&cqe, 1, BYTES, CQE_OF(bid++));
-	}
-	/* A thread that has received may be about to try again. */
-	unit_await(is_quiet, NULL);
-	unit_hook(NULL);
-	return load_relaxed(&nr_asked);
-}
-
-/* But where poll() does not say that a socket has something. */
-static void no_shot_is_in_vain(void **state)
-{
-	int fds[2], two = 2;
-
-	(void)state;
-	pair_that_receives(fds);
-	unit_await(is_quiet, NULL);
-	assert_int_equal(count_shots(fds[1], BYTES, 0), 1);
-	assert_int_equal(count_shots(fds[1], 3 * BYTES, 1), 3);
-	cancel_on(fds[0], 1);
-	assert_int_equal(
-		setsockopt(fds[0], SOL_SOCKET, SO_RCVLOWAT, &two, sizeof(two)),
-		0);
-	put_receive(&client, fds[0], 1);
-	submit(&client, 0);
-	unit_await(is_quiet, NULL);
-	assert_int_equal(count_shots(fds[1], BYTES, 4), 2);
-	cancel_on(fds[0], 1);
-	close_pair(fds);
-}
-
 static bool count_looks(long nr, const long args[6], long *ret_res)
 {
 	const struct pollfd *pfd = (const struct pollfd *)args[0];
@@ -560,255 +421,6 @@ static void a_poll_does_not_ask_for_what_the_epoll_did_not_tell(void **state)
 		assert_int_equal(cqe.flags & IORING_CQE_F_MORE, 0);
 	}
 	close_pair(fds);
-}
-
-/* A thread that waits tells the epoll of what is parked, and sleeps. */
-static void sleep_once(void)
-{
-	struct __kernel_timespec soon = { .tv_nsec = 1000000 };
-
-	put_rw(&client, IORING_OP_TIMEOUT, -1, &soon, 1, 0, 2);
-	submit(&client, 0);
-	assert_got(&client, 2, -ETIME);
-}
-
-/* A connection by TCP: the side that was accepted, and the other. */
-static void connection_of(int fds[2])
-{
-	struct sockaddr_in address;
-	int listening = listener(0, &address);
-
-	fds[1] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(connect(fds[1], (void *)&address, sizeof(address)), 0);
-	fds[0] = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
-	assert_true(fds[0] >= 0);
-	close(listening);
-}
-
-/*
- * All is there when the epoll tells of it, and it tells but once. At last the client has
- * taken the urgent byte before that.
- */
-static void a_shot_that_ends_at_a_mark_is_not_the_last(void **state)
-{
-	static const unsigned firsts[] = { BYTES, BYTES / 2, BYTES / 2 };
-	char urgent;
-	int fds[2];
-
-	(void)state;
-	connection_of(fds);
-	provide(&client, 0, BUFFERS);
-	put_receive(&client, fds[0], 1);
-	submit(&client, 0);
-	for (unsigned i = 0; i < NR_ELEMENTS(firsts); i++) {
-		unsigned first = firsts[i];
-
-		sleep_once();
-		/* The last of these is urgent. All go together. */
-		assert_int_equal(
-			send(fds[1], memory, first + 1, MSG_OOB | MSG_MORE),
-			first + 1);
-		assert_int_equal(send(fds[1], memory, BYTES, 0), BYTES);
-		if (i == 2)
-			assert_int_equal(recv(fds[0], &urgent, 1, MSG_OOB), 1);
-		assert_int_equal(get(&client).res, first);
-		assert_int_equal(get(&client).res, BYTES);
-	}
-	unit_close(fds[0]);
-	close(fds[1]);
-}
-
-/* The epoll tells of the next bytes. Other sockets end messages where they like. */
-static void a_short_shot_of_tcp_is_not_tried_again(void **state)
-{
-	int fds[2];
-
-	(void)state;
-	provide(&client, 0, BUFFERS);
-	for (unsigned i = 0; i < 2; i++) {
-		(i ? pair_of : connection_of)(fds);
-		put_receive(&client, fds[0], 1);
-		submit(&client, 0);
-		unit_await(is_quiet, NULL);
-		for (uint32_t nr = 0; nr < 3; nr++) {
-			store_relaxed(&nr_asked, 0);
-			unit_hook(count_receives);
-			assert_int_equal(write(fds[1], memory, BYTES / 2),
-					 BYTES / 2);
-			assert_int_equal(get(&client).res, BYTES / 2);
-			unit_await(is_quiet, NULL);
-			unit_hook(NULL);
-			assert_int_equal(load_relaxed(&nr_asked), 1 + i);
-		}
-		cancel_on(fds[0], 1);
-		close_pair(fds);
-	}
-}
-
-/* The end comes in the packet of the bytes, so the epoll tells of both by one edge. */
-static void a_short_shot_before_the_end_is_not_the_last(void **state)
-{
-	int fds[2];
-
-	(void)state;
-	for (unsigned i = 0; i < 4; i++) {
-		connection_of(fds);
-		provide(&client, 0, BUFFERS);
-		put_receive(&client, fds[0], 1);
-		submit(&client, 0);
-		unit_await(is_quiet, NULL);
-		assert_int_equal(send(fds[1], memory, 5, MSG_MORE), 5);
-		assert_int_equal(shutdown(fds[1], SHUT_WR), 0);
-		if (i & 1)
-			await_unread(&client, 2);
-		assert_int_equal(get(&client).res, 5);
-		assert_got(&client, 1, 0);
-		unit_close(fds[0]);
-		close(fds[1]);
-	}
-}
-
-static struct {
-	int ends[2];       /* of a pipe */
-	int64_t due_ns;    /* when the timeout is */
-	uint32_t is_armed; /* atomic */
-} taken;
-
-/* A thread takes an event; before it notes that, the byte is read, and time passes. */
-static bool take_and_wait(long nr, const long args[6], long *ret_res)
-{
-	enum { NR_EPOLL_PWAIT2 = 441 };
-	uint32_t word = 0;
-	char byte;
-
-	if ((nr != SYS_epoll_pwait && nr != NR_EPOLL_PWAIT2) ||
-	    !xchg_acqrel(&taken.is_armed, 0))
-		return false;
-	(void)!write(taken.ends[1], "x", 1);
-	*ret_res = unit_make_call(nr, args);
-	(void)!read(taken.ends[0], &byte, 1);
-	while (uaio_now_ns() < taken.due_ns)
-		(void)uaio_sleep(&word, 0, taken.due_ns);
-	return true;
-}
-
-/* A timeout that is over by then starts it, in the call that has taken the event. */
-static void a_linked_poll_is_not_answered_by_what_was_taken_before(void **state)
-{
-	enum { FIRST, TIMEOUT, LINKED, AFTER_NS = 20000000 };
-	struct __kernel_timespec soon = { .tv_nsec = AFTER_NS };
-	struct io_uring_sqe *sqe;
-	uint64_t got;
-
-	(void)state;
-	assert_int_equal(pipe2(taken.ends, O_CLOEXEC), 0);
-	put(&client, IORING_OP_POLL_ADD, taken.ends[0], FIRST)->poll32_events =
-		POLLIN;
-	sqe = put_rw(&client, IORING_OP_TIMEOUT, -1, &soon, 1, 0, TIMEOUT);
-	sqe->timeout_flags = IORING_TIMEOUT_ETIME_SUCCESS;
-	sqe->flags = IOSQE_IO_LINK;
-	put(&client, IORING_OP_POLL_ADD, taken.ends[0], LINKED)->poll32_events =
-		POLLIN;
-	submit(&client, 0);
-	taken.due_ns = uaio_now_ns() + AFTER_NS;
-	store_release(&taken.is_armed, 1);
-	unit_hook(take_and_wait);
-	do {
-		got = get(&client).user_data;
-		assert_int_not_equal(got, LINKED);
-	} while (got != TIMEOUT);
-	unit_await(is_quiet, NULL);
-	unit_hook(NULL);
-	while (unread(&client))
-		assert_int_equal(get(&client).user_data, FIRST);
-	assert_int_equal(write(taken.ends[1], "y", 1), 1);
-	while (get(&client).user_data != LINKED)
-		;
-	close_pair(taken.ends);
-}
-
-/* What the other side does while the first of its bytes are received. */
-static struct beside {
-	enum { WRITES, SHUTS, RESETS, IS_URGENT, NR_BESIDES } what;
-	bool is_after; /* the call, otherwise just before it */
-	int fd;
-	uint32_t is_due; /* atomic */
-} beside;
-
-static void act_beside(void)
-{
-	const struct sockaddr nobody = { .sa_family = AF_UNSPEC };
-
-	switch (beside.what) {
-	case WRITES: (void)!write(beside.fd, memory, 3); break;
-	case SHUTS: (void)shutdown(beside.fd, SHUT_WR); break;
-	case RESETS: (void)connect(beside.fd, &nobody, sizeof(nobody)); break;
-	default:
-		(void)send(beside.fd, memory, 3, MSG_OOB | MSG_MORE);
-		(void)!write(beside.fd, memory, 1);
-		break;
-	}
-}
-
-static bool receive_beside(long nr, const long args[6], long *ret_res)
-{
-	bool is_due = nr == SYS_recvfrom && xchg_acqrel(&beside.is_due, 0);
-
-	if (is_due && !beside.is_after)
-		act_beside();
-	if (is_due)
-		*ret_res = unit_make_call(nr, args);
-	if (is_due && beside.is_after)
-		act_beside();
-	return is_due;
-}
-
-/* Receive until so many bytes have come, or the end. */
-static void receive_all(int bytes, bool by_caller)
-{
-	int got = 0;
-
-	while (got < bytes) {
-		struct io_uring_cqe cqe;
-
-		if (!by_caller)
-			await_unread(&client, 1);
-		cqe = get(&client);
-		if (cqe.user_data != 1 || cqe.res <= 0)
-			break;
-		got += cqe.res;
-	}
-}
-
-static void what_comes_beside_a_short_shot_is_received(void **state)
-{
-	enum { FIRST = 5, CASES = NR_BESIDES * 4 };
-	int fds[2];
-
-	(void)state;
-	for (unsigned i = 0; i < CASES; i++) {
-		connection_of(fds);
-		provide(&client, 0, BUFFERS);
-		put_receive(&client, fds[0], 1);
-		submit(&client, 0);
-		unit_await(is_quiet, NULL);
-		beside.what = i / 4;
-		beside.is_after = i & 1;
-		beside.fd = fds[1];
-		store_relaxed(&beside.is_due, 1);
-		unit_hook(receive_beside);
-		assert_int_equal(write(fds[1], memory, FIRST), FIRST);
-		/* Two of the three urgent ones are in line. */
-		receive_all(beside.what == SHUTS || beside.what == RESETS
-				    ? INT32_MAX
-				    : FIRST + 3,
-			    i & 2);
-		unit_hook(NULL);
-		close(fds[1]);
-		if (beside.what != SHUTS && beside.what != RESETS)
-			receive_all(INT32_MAX, true);
-		unit_close(fds[0]);
-	}
 }
 
 static bool count_flags(long nr, const long args[6], long *ret_res)
@@ -1160,14 +772,7 @@ int main(void)
 		RING_TEST(receives_that_end_as_the_ring_is_full_get_no_numbers),
 		RING_TEST(what_polls_first_waits_for_its_socket),
 		RING_TEST(many_sockets_are_asked_at_once),
-		RING_TEST(no_shot_is_in_vain),
 		RING_TEST(a_poll_does_not_ask_for_what_the_epoll_did_not_tell),
-		RING_TEST(a_shot_that_ends_at_a_mark_is_not_the_last),
-		RING_TEST(
-			a_linked_poll_is_not_answered_by_what_was_taken_before),
-		RING_TEST(a_short_shot_of_tcp_is_not_tried_again),
-		RING_TEST(a_short_shot_before_the_end_is_not_the_last),
-		RING_TEST(what_comes_beside_a_short_shot_is_received),
 		RING_TEST(a_message_with_flags_does_not_ask_which_file_it_is),
 		RING_TEST(a_read_that_waits_does_not_ask_for_flags),
 		RING_TEST(a_receive_of_many_shots_begins_with_room),

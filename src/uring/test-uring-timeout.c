@@ -3,6 +3,7 @@
 #undef NDEBUG
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 #include "uring/cq.h"
@@ -540,6 +541,71 @@ static void a_linked_timeout_cancels_or_is_cancelled(void **state)
 	unit_close(ends[1]);
 }
 
+static bool is_quiet(void *arg)
+{
+	(void)arg;
+	return unit_is_quiet(0) && unit_is_quiet(0);
+}
+
+static struct {
+	int ends[2];       /* of a pipe */
+	int64_t due_ns;    /* when the timeout is */
+	uint32_t is_armed; /* atomic */
+} taken;
+
+/* A thread takes an event; before it notes that, the byte is read, and time passes. */
+static bool take_and_wait(long nr, const long args[6], long *ret_res)
+{
+	enum { NR_EPOLL_PWAIT2 = 441 };
+	uint32_t word = 0;
+	char byte;
+
+	if ((nr != SYS_epoll_pwait && nr != NR_EPOLL_PWAIT2) ||
+	    !xchg_acqrel(&taken.is_armed, 0))
+		return false;
+	(void)!write(taken.ends[1], "x", 1);
+	*ret_res = unit_make_call(nr, args);
+	(void)!read(taken.ends[0], &byte, 1);
+	while (uaio_now_ns() < taken.due_ns)
+		(void)uaio_sleep(&word, 0, taken.due_ns);
+	return true;
+}
+
+/* A timeout that is over by then starts it, in the call that has taken the event. */
+static void a_linked_poll_is_not_answered_by_what_was_taken_before(void **state)
+{
+	enum { FIRST, TIMEOUT, LINKED, AFTER_NS = 20000000 };
+	struct __kernel_timespec at = { .tv_nsec = AFTER_NS };
+	struct io_uring_sqe *sqe;
+	uint64_t got;
+
+	(void)state;
+	assert_int_equal(pipe2(taken.ends, O_CLOEXEC), 0);
+	put(&client, IORING_OP_POLL_ADD, taken.ends[0], FIRST)->poll32_events =
+		POLLIN;
+	sqe = put_timeout(&at, 0, IORING_TIMEOUT_ETIME_SUCCESS, TIMEOUT);
+	sqe->flags = IOSQE_IO_LINK;
+	put(&client, IORING_OP_POLL_ADD, taken.ends[0], LINKED)->poll32_events =
+		POLLIN;
+	submit(&client, 0);
+	taken.due_ns = uaio_now_ns() + AFTER_NS;
+	store_release(&taken.is_armed, 1);
+	unit_hook(take_and_wait);
+	do {
+		got = get(&client).user_data;
+		assert_int_not_equal(got, LINKED);
+	} while (got != TIMEOUT);
+	unit_await(is_quiet, NULL);
+	unit_hook(NULL);
+	while (unread(&client))
+		assert_int_equal(get(&client).user_data, FIRST);
+	assert_int_equal(write(taken.ends[1], "y", 1), 1);
+	while (get(&client).user_data != LINKED)
+		;
+	unit_close(taken.ends[0]);
+	unit_close(taken.ends[1]);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -559,6 +625,8 @@ int main(void)
 		RING_TEST(timeouts_are_removed_and_changed),
 		RING_TEST(a_timeout_that_is_updated_keeps_its_clock),
 		RING_TEST(a_linked_timeout_cancels_or_is_cancelled),
+		RING_TEST(
+			a_linked_poll_is_not_answered_by_what_was_taken_before),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);
