@@ -168,7 +168,7 @@ struct uaio_file {
 	/* EPOLL*: what any poll waits for that was parked since there was none. */
 	uint32_t polled;
 	bool is_unpollable; /* epoll refuses such files */
-	bool told_of_more; /* an edge reported more than that it can be read or written */
+	bool told_of_more; /* an edge reported the end of the stream, or an error */
 };
 
 /* What this room asks of the rooms above, which know of requests. */

@@ -270,7 +270,7 @@ static enum slept sleep_attending(struct pollfd *pfds, nfds_t nr,
 			ret > 0 ? ready_of(&pfds[nr], attend.nr, &is_gone) : 0);
 	if (ret == 0)
 		return SLEPT_LONG;
-	/* The host has closed a descriptor of ours. */
+	/* The program has closed a file descriptor of the library's. */
 	if (ret > 0)
 		return is_gone ? SLEPT_NOT : SLEPT;
 	/* For any error but EINTR, the client's own call gives the error. */

@@ -239,8 +239,8 @@ static bool is_plain_tcp(int fd)
 }
 
 /*
- * poll() does not tell a request of many shots of fewer bytes than SO_RCVLOWAT. If that is
- * set later, the request finds bytes that it has left when so many are there.
+ * poll() does not report fewer bytes than SO_RCVLOWAT. If the client sets that later, a
+ * multishot receive finds what it has left once the socket holds that number of bytes.
  */
 static enum uaio_empty_by empty_by(struct uaio_found *found, int fd)
 {
@@ -280,8 +280,8 @@ static enum uaio_rest ask_rest_of_shot(int fd)
 }
 
 /*
- * Return: whether a receive may have stopped at an urgent mark. The epoll does not tell of
- * one whose byte the client has read.
+ * Return: whether a receive may have stopped at an urgent mark. epoll does not report a
+ * mark whose byte the client has read.
  */
 static bool may_be_at_mark(int fd)
 {
@@ -291,8 +291,8 @@ static bool may_be_at_mark(int fd)
 }
 
 /*
- * A call of a request with many shots has received res bytes of a stream. Not inline: most
- * receives have one shot.
+ * A multishot receive has received res bytes of a stream. asks: the call may have left
+ * some. Not inline: most receives are not multishot.
  */
 static __attribute__((noinline)) enum uaio_rest
 rest_of_shot(int fd, struct uaio_found *found, int64_t res, bool asks)

@@ -91,14 +91,14 @@ enum uaio_rest {
 	UAIO_REST_TO_ASK, /* whether there are some (UAIO_RWF_ASKS_LATER) */
 	UAIO_REST_THERE,
 	UAIO_REST_NONE, /* Multishot: so no try needs to find EAGAIN. */
-	/* Multishot: NONE, unless an epoll has told of more than bytes. */
+	/* Multishot: NONE, unless epoll has reported the end or an error. */
 	UAIO_REST_NO_BYTES,
 };
 
 /* What tells a multishot receive that its socket has no more bytes. It is asked once. */
 enum uaio_empty_by {
 	UAIO_EMPTY_BY_UNKNOWN,
-	UAIO_EMPTY_BY_TRY,  /* SO_RCVLOWAT keeps poll() from telling of some */
+	UAIO_EMPTY_BY_TRY,  /* SO_RCVLOWAT keeps poll() from reporting some */
 	UAIO_EMPTY_BY_POLL, /* poll(), too */
 	UAIO_EMPTY_BY_SHORT, /* poll(), and a receive of less than there was room for */
 };

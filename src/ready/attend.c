@@ -28,7 +28,8 @@ struct attended {
 	const void *left_to;
 	struct uaio_poller_hold hold;
 	uint32_t generation; /* of the poller */
-	uint32_t nr_vain;    /* sleeps in a row for which it had nothing */
+	uint32_t
+		nr_vain; /* sleeps in a row that ended without an event of it */
 	bool is_led;
 };
 
@@ -197,8 +198,8 @@ static bool prepare(struct uaio_group *group)
 }
 
 /*
- * Return: whether the queue is left to the fallback thread this time, since to lead it has
- * been in vain for long: of many queues most may have nothing to do.
+ * Return: whether the thread leaves the queue to the fallback thread this time, since many
+ * sleeps in a row ended without an event of it. Of many queues most may be idle.
  */
 static bool is_quiet(const struct attender *attender,
 		     const struct attended *attended)
@@ -325,7 +326,7 @@ bool uaio_attend_begin(struct uaio_attend *ret)
  * A sleep ends
  */
 
-/* Execute what the epoll tells of. */
+/* Execute the requests whose files the epoll reports. */
 static void run(const struct attender *attender,
 		const struct attended *attended)
 {

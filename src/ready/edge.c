@@ -120,8 +120,8 @@ void uaio_ready_kick_events(struct uaio_group *group,
  */
 
 /*
- * Return: whether it was told of an edge that came after the request last looked. Another
- * thread may have taken the event before that, and noted it since.
+ * Return: whether an edge that was noted came after the request last looked. Another
+ * thread may have taken the event before that look, and have noted it since.
  */
 static bool has_edge_locked(const struct uaio_file *file,
 			    const struct uaio_req *req)

@@ -84,10 +84,10 @@
  *       look, and what it was about may have been read in between.
  *   I12 A multishot receive that took less from a plain TCP socket than there was room
  *       for (UAIO_REST_NO_BYTES), and did not stop at an urgent mark, is not tried again
- *       before the next edge. Its epoll watches for the end of the stream, too, and has
- *       not told of it, nor may such an edge be lost (told_of_more). So only bytes were
- *       there when it told of the last edge, the receive took all, and what comes after
- *       that edge makes another.
+ *       before the next edge. The epoll also watches for the end of the stream. It has
+ *       not reported that, and no edge may be lost (told_of_more). So the socket held
+ *       only bytes when the epoll reported the last edge, and the receive took them all.
+ *       What arrives after that edge makes another.
  *
  * test/model/ready.pml is a model of I1 to I6. Comments in the code name its
  * steps, as [step: ...]. Where two threads each write first and look then, the

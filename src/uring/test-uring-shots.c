@@ -69,8 +69,8 @@ static void sleep_once(void)
 }
 
 /*
- * All is there when the epoll tells of it, and it tells but once. At last the client has
- * taken the urgent byte before that.
+ * All bytes have arrived when the epoll reports them, by one edge. In the last round the
+ * client reads the urgent byte first.
  */
 static void a_shot_that_ends_at_a_mark_is_not_the_last(void **state)
 {
@@ -101,7 +101,7 @@ static void a_shot_that_ends_at_a_mark_is_not_the_last(void **state)
 	close(fds[1]);
 }
 
-/* The epoll tells of the next bytes. Other sockets end messages where they like. */
+/* The epoll reports the next bytes. A Unix socket may stop before all are read. */
 static void a_short_shot_of_tcp_is_not_tried_again(void **state)
 {
 	int fds[2];
@@ -128,7 +128,7 @@ static void a_short_shot_of_tcp_is_not_tried_again(void **state)
 	}
 }
 
-/* The end comes in the packet of the bytes, so the epoll tells of both by one edge. */
+/* The end is in the packet of the bytes, so the epoll reports both by one edge. */
 static void a_short_shot_before_the_end_is_not_the_last(void **state)
 {
 	int fds[2];
