@@ -8,6 +8,7 @@ the kernel, with a plain ring and with one as cheap as the kernel's can be, and 
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 
 from harness import Sample, Series, alternate
@@ -29,15 +30,22 @@ class Talk:
     column: str
     how: str
     options: tuple[str, ...] = ()
+    is_pinned: bool = False
+    """Server and clients share one processor."""
 
 
 TALKS = (
     Talk("1 connection", "ring"),
     Talk("64 connections", "ring", ("-n64",)),
+    Talk("64 connections, 1 processor", "ring", ("-n64",), is_pinned=True),
     Talk("50 of 1050 connections", "ring", ("-n50", "-i1000")),
     Talk("1 connection, multishot", "multishot"),
     Talk("64 connections, multishot", "multishot", ("-n64",)),
 )
+
+
+def _pin() -> list[str]:
+    return ["taskset", "--cpu-list", str(min(os.sched_getaffinity(0)))]
 
 
 def measure(programs: Programs, talk: Talk, variant: str) -> Sample:
@@ -47,8 +55,9 @@ def measure(programs: Programs, talk: Talk, variant: str) -> Sample:
         "echo",
         [how, *talk.options, f"-m{QUICK_MS if programs.is_quick else MS}",
          *(["-t"] if variant == DEFERRED else [])],
-        [str(programs.places.uaio), "run", "--uring=always", "--"]
-        if variant == UAIO else []))
+        [*(_pin() if talk.is_pinned else []),
+         *([str(programs.places.uaio), "run", "--uring=always", "--"]
+           if variant == UAIO else [])]))
     rings = int(variant in (KERNEL, DEFERRED))
     proof = prove([Check(f"{rings} rings of the kernel",
                          said["rings"] == rings),
