@@ -24,12 +24,14 @@
 
 #include "base/symver.h"
 #include "base/sys.h"
+#include "base/threads.h"
 #include "proc/entry.h"
 #include "proc/former.h"
 #include "proc/handlers.h"
 #include "proc/identity.h"
 #include "proc/process.h"
 #include "wq/wq.h"
+#include "patch/patch.h"
 #include "patch/scan.h"
 
 enum {
@@ -64,7 +66,7 @@ static struct {
 enum { NOTHING = -1 };
 
 /* Calls that change what of an identity can be compared. */
-static bool may_change_unseen(void)
+static bool may_change_unseen(bool is_beside_lost_threads)
 {
 	static const struct uaio_numbers numbers[] = {
 		{ SYS_setuid, SYS_setuid },
@@ -79,8 +81,12 @@ static bool may_change_unseen(void)
 		{ SYS_capset, SYS_capset },
 	};
 
-	return uaio_patch_may_call(numbers,
-				   sizeof(numbers) / sizeof(numbers[0]));
+	enum { NR = sizeof(numbers) / sizeof(numbers[0]) };
+
+	if (!is_beside_lost_threads)
+		return uaio_patch_may_call(numbers, NR);
+	return !uaio_has_threads(1) ||
+	       uaio_patch_may_call_alone(uaio_patch_debug(), numbers, NR);
 }
 
 void uaio_host_load_identity(void)

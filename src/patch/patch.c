@@ -309,6 +309,11 @@ static bool hook_loader(void)
 	return false;
 }
 
+const struct r_debug *uaio_patch_debug(void)
+{
+	return patch.debug;
+}
+
 void uaio_patch_load(const struct uaio_patch_ops *ops)
 {
 	patch.ops = ops;

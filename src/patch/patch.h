@@ -32,6 +32,7 @@
 #ifndef UAIO_PATCH_PATCH_H
 #define UAIO_PATCH_PATCH_H
 
+#include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -47,6 +48,9 @@ struct uaio_patch_ops {
 
 /* Called once, when the library is loaded. ops stays where it is. */
 void uaio_patch_load(const struct uaio_patch_ops *ops);
+
+/* Return: the loader's structure for debuggers; NULL before that, or if there is none. */
+const struct r_debug *uaio_patch_debug(void);
 
 /*
  * Return: whether the object that addr is in calls io_uring_enter by an instruction that

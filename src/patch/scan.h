@@ -55,6 +55,19 @@ struct uaio_own_calls {
  */
 bool uaio_patch_may_call(const struct uaio_numbers *numbers, size_t nr);
 
+/*
+ * As uaio_patch_may_call(), for the only thread of a child of fork(). Another thread of the
+ * parent may have held the loader's lock, which nobody releases in the child: so the
+ * loader's list of objects is read without the lock.
+ *
+ * debug: the loader's structure for debuggers (_r_debug); or NULL, then true is returned.
+ * Return: true also if the fork came while the list changed, or if the program headers of
+ * an object are not found.
+ * Context: the process has no other thread.
+ */
+bool uaio_patch_may_call_alone(const struct r_debug *debug,
+			       const struct uaio_numbers *numbers, size_t nr);
+
 /* Add the calls of one object, whichever it is, to calls. */
 void uaio_scan_object(const struct dl_phdr_info *object,
 		      struct uaio_own_calls *calls);

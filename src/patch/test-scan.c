@@ -132,9 +132,46 @@ static void objects_that_are_loaded_later_are_scanned(void **state)
 	assert_true(may_call(106));
 }
 
+static bool may_call_alone(uint32_t nr)
+{
+	const struct uaio_numbers numbers[] = { { nr, nr } };
+
+	return uaio_patch_may_call_alone(dlsym(RTLD_DEFAULT, "_r_debug"),
+					 numbers, NR_ELEMENTS(numbers));
+}
+
+static int ask_alone(void)
+{
+	struct r_debug changing =
+		*(struct r_debug *)dlsym(RTLD_DEFAULT, "_r_debug");
+	const struct uaio_numbers numbers[] = { { 107, 107 } };
+
+	assert_false(may_call_alone(105));
+	(void)load("inside");
+	assert_false(may_call_alone(105));
+	(void)load("adjacent");
+	assert_true(may_call_alone(105));
+	assert_false(may_call_alone(107));
+
+	changing.r_state = RT_ADD;
+	assert_true(uaio_patch_may_call_alone(&changing, numbers, 1));
+	assert_true(uaio_patch_may_call_alone(NULL, numbers, 1));
+	(void)load("argument");
+	assert_true(may_call_alone(107));
+	return 0;
+}
+
+/* Before any other question, so that nothing has been found yet. */
+static void a_child_reads_the_list_of_objects_without_the_lock(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_in_child(ask_alone), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		UNIT_TEST(a_child_reads_the_list_of_objects_without_the_lock),
 		UNIT_TEST(objects_that_are_loaded_later_are_scanned),
 		UNIT_TEST(the_calls_of_an_object_are_those_of_its_instructions),
 	};

@@ -156,7 +156,7 @@ void uaio_identities_become_unproved(void)
 		   UAIO_IDENTITIES_MANY | UAIO_IDENTITIES_UNPROVED);
 }
 
-bool (*uaio_identity_may_change)(void);
+bool (*uaio_identity_may_change)(bool is_beside_lost_threads);
 
 static uint32_t is_answered; /* atomic: the question below was answered once */
 /*
@@ -173,7 +173,7 @@ static bool may_change(void)
 	if (!uaio_attributes_ask(&attributes) ||
 	    !uaio_attributes_may_change(&attributes))
 		return false;
-	return is_beside_lost_threads || uaio_identity_may_change();
+	return uaio_identity_may_change(is_beside_lost_threads);
 }
 
 void uaio_identities_prove(void)

@@ -510,6 +510,7 @@ static const struct {
 	{ "native-without-quota", native_without_quota },
 	{ "native-refused-later", native_refused_later },
 	{ "native-killed-later", native_killed_later },
+	{ "native-ids-in-children", native_ids_in_children },
 	{ "native-slow", native_slow },
 };
 

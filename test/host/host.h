@@ -237,6 +237,7 @@ void native_without_descriptors(void);
 void native_without_quota(void);
 void native_refused_later(void);
 void native_killed_later(void);
+void native_ids_in_children(void);
 void native_slow(void);
 
 #endif /* HOST_H */

@@ -10,6 +10,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
@@ -286,6 +287,42 @@ void native_killed_later(void)
 	if (native_is_possible())
 		REQUIRE(refuse(INLINE, SYS_io_submit, SECCOMP_RET_KILL_PROCESS,
 			       false) == -SIGSYS);
+}
+
+/*
+ * Queries of ids. A child that may change its ids unseen would be queried at each request,
+ * and the filter would end it. On other processors than x86-64 every program is such.
+ */
+
+static int work_without_queries(void *arg)
+{
+	aio_context_t ctx = host_context(NR);
+	int fd = create_direct();
+
+	(void)arg;
+	work(ctx, fd);
+#if defined(__x86_64__)
+	install(INLINE, SYS_capget, SECCOMP_RET_KILL_PROCESS);
+#endif
+	work(ctx, fd);
+	REQUIRE(host_destroy(ctx) == 0);
+	return STATUS;
+}
+
+static void *pause_until_cancelled(void *arg)
+{
+	for (;;)
+		pause();
+	return arg;
+}
+
+void native_ids_in_children(void)
+{
+	pthread_t thread;
+
+	REQUIRE(!pthread_create(&thread, NULL, pause_until_cancelled, NULL));
+	REQUIRE(host_in_child(work_without_queries, NULL) == STATUS);
+	REQUIRE(!pthread_cancel(thread) && !pthread_join(thread, NULL));
 }
 
 /*
