@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Writes two records to a file, of which the second begins in the first. Which bytes the
- * file has in the end, nobody knows.
+ * file has in the end, nobody knows. If a worker executes the first write, that write may
+ * end before the second is submitted.
  *
  * expect: file-ranges-overlap
+ * tries: 20
  */
 #include <liburing.h>
 #include <stdio.h>
