@@ -391,11 +391,12 @@ static const struct difference differs_cold_read = {
 		"`doc/design.md` says under *Order*. But a buffered read that "
 		"is not in the page cache is executed when its pages are "
 		"there, "
-		"and a thread executes an O_DIRECT request. If something else "
-		"changes the file before the event (write(2), a mapping, "
-		"ftruncate(2), another process), such a read may see the "
-		"change, and such a write may come after it. Wait for the "
-		"event first.",
+		"and a thread executes an O_DIRECT request. A buffered write "
+		"waits for such a read of its bytes. Something else may read "
+		"or change the file before the event: read(2), write(2), a "
+		"mapping, ftruncate(2), io_uring, another process. It may see "
+		"the file without the write, and the read may see its change. "
+		"Wait for the event first.",
 };
 
 const struct difference differs_low_water = {
