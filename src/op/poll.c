@@ -90,5 +90,8 @@ int64_t uaio_poll_run(const struct uaio_sqe *sqe, int fd,
 		ret = look_by_select(&pfd);
 	if (ret < 0)
 		return ret == -EINTR ? -EAGAIN : ret;
+	/* Another thread has closed the descriptor since it was looked up. */
+	if (unlikely(ret && pfd.revents & POLLNVAL))
+		return -EBADF;
 	return ret ? (unsigned short)pfd.revents : -EAGAIN;
 }

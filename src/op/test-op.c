@@ -106,6 +106,19 @@ static void a_poll_looks_at_its_events_only(void **state)
 	unit_close(ends[1]);
 }
 
+/* As if another thread closed the descriptor after the request was looked up. */
+static void a_poll_of_a_closed_descriptor_fails(void **state)
+{
+	const struct uaio_op_def *poll_op = &uaio_optab[UAIO_OP_POLL];
+	struct uaio_sqe sqe = { .events = POLLIN };
+	int fd = eventfd(1, EFD_CLOEXEC);
+
+	(void)state;
+	assert_int_equal(poll_op->run(&sqe, fd, NULL, 0), POLLIN);
+	close(fd);
+	assert_int_equal(poll_op->run(&sqe, fd, NULL, 0), -EBADF);
+}
+
 /*
  * A sleeping thread is told by an epoll, for which the other bits have a meaning.
  */
@@ -420,6 +433,7 @@ int main(void)
 		UNIT_TEST(a_range_of_a_file_is_synced_with_the_rest),
 		UNIT_TEST(what_cannot_be_synced_says_so),
 		UNIT_TEST(a_poll_looks_at_its_events_only),
+		UNIT_TEST(a_poll_of_a_closed_descriptor_fails),
 		UNIT_TEST(a_poll_that_waits_is_told_of_each_of_its_events),
 		UNIT_TEST(an_eventfd_is_written),
 		UNIT_TEST(a_full_eventfd_is_written_when_it_is_read),
