@@ -66,27 +66,41 @@ static struct {
 enum { NOTHING = -1 };
 
 /* Calls that change what of an identity can be compared. */
+static const struct uaio_numbers changing[] = {
+	{ SYS_setuid, SYS_setuid },       { SYS_setgid, SYS_setgid },
+	{ SYS_setreuid, SYS_setreuid },   { SYS_setregid, SYS_setregid },
+	{ SYS_setresuid, SYS_setresuid }, { SYS_setresgid, SYS_setresgid },
+	{ SYS_setgroups, SYS_setgroups }, { SYS_setfsuid, SYS_setfsuid },
+	{ SYS_setfsgid, SYS_setfsgid },   { SYS_capset, SYS_capset },
+};
+enum { NR_CHANGING = sizeof(changing) / sizeof(changing[0]) };
+
+/*
+ * A thread that is lost may hold the loader's lock, unless the loader has worked in this
+ * process since. Without the lock the list of objects is read only while the process has
+ * one thread; and not again before the loader has changed the list.
+ */
 static bool may_change_unseen(bool is_beside_lost_threads)
 {
-	static const struct uaio_numbers numbers[] = {
-		{ SYS_setuid, SYS_setuid },
-		{ SYS_setgid, SYS_setgid },
-		{ SYS_setreuid, SYS_setreuid },
-		{ SYS_setregid, SYS_setregid },
-		{ SYS_setresuid, SYS_setresuid },
-		{ SYS_setresgid, SYS_setresgid },
-		{ SYS_setgroups, SYS_setgroups },
-		{ SYS_setfsuid, SYS_setfsuid },
-		{ SYS_setfsgid, SYS_setfsgid },
-		{ SYS_capset, SYS_capset },
-	};
+	static uint32_t
+		proved_at; /* atomic: uaio_patch_loads() at the last proof */
+	const uint32_t loads = uaio_patch_loads();
+	bool may_change;
 
-	enum { NR = sizeof(numbers) / sizeof(numbers[0]) };
-
-	if (!is_beside_lost_threads)
-		return uaio_patch_may_call(numbers, NR);
-	return !uaio_has_threads(1) ||
-	       uaio_patch_may_call_alone(uaio_patch_debug(), numbers, NR);
+	/* relaxed, both: the number stands for itself */
+	if (!is_beside_lost_threads || uaio_patch_has_loaded())
+		may_change = uaio_patch_may_call(changing, NR_CHANGING);
+	else if (!loads)
+		may_change = true;
+	else if (load_relaxed(&proved_at) == loads)
+		may_change = false;
+	else
+		may_change = !uaio_has_threads(1) ||
+			     uaio_patch_may_call_alone(uaio_patch_debug(),
+						       changing, NR_CHANGING);
+	if (!may_change)
+		store_relaxed(&proved_at, loads);
+	return may_change;
 }
 
 void uaio_host_load_identity(void)

@@ -39,6 +39,9 @@ static struct {
 	bool has_loaded; /* what is looked at is being loaded */
 	/* atomic, relaxed: a place may not have been changed; set before its code can run */
 	bool has_left;
+	/* atomic, relaxed: hints of what the loader's lock orders */
+	uint32_t nr_loads; /* from 1; 0: the loader's function is not changed */
+	uint32_t loads_pid; /* of the process of the last load */
 } patch;
 
 /*
@@ -274,8 +277,11 @@ long uaio_patch_call(int nr, const long args[6])
 {
 	if (nr != UAIO_CODE_HOOK)
 		return patch.ops->call(nr, args);
-	if (patch.debug->r_state == RT_CONSISTENT)
+	if (patch.debug->r_state == RT_CONSISTENT) {
+		store_relaxed(&patch.loads_pid, (uint32_t)sys_getpid());
+		add_relaxed(&patch.nr_loads, 1);
 		look_at_all();
+	}
 	return 0;
 }
 
@@ -314,13 +320,25 @@ const struct r_debug *uaio_patch_debug(void)
 	return patch.debug;
 }
 
+uint32_t uaio_patch_loads(void)
+{
+	return load_relaxed(&patch.nr_loads);
+}
+
+bool uaio_patch_has_loaded(void)
+{
+	return load_relaxed(&patch.loads_pid) == (uint32_t)sys_getpid();
+}
+
 void uaio_patch_load(const struct uaio_patch_ops *ops)
 {
 	patch.ops = ops;
 	patch.page = getauxval(AT_PAGESZ);
 	uaio_patch_save_load();
 	/* If nobody tells us of them, objects are looked at when it matters. */
-	if (!hook_loader())
+	if (hook_loader())
+		store_relaxed(&patch.nr_loads, 1);
+	else
 		store_relaxed(&patch.has_left, true);
 	look_at_all();
 	patch.has_loaded = true;

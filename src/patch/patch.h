@@ -35,6 +35,7 @@
 #include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct uaio_patch_ops {
 	/* A call of io_uring: as the system call. */
@@ -51,6 +52,15 @@ void uaio_patch_load(const struct uaio_patch_ops *ops);
 
 /* Return: the loader's structure for debuggers; NULL before that, or if there is none. */
 const struct r_debug *uaio_patch_debug(void);
+
+/*
+ * Return: a number that changes whenever the loader has mapped or unmapped objects; 0 if
+ * the loader does not call us then (I1).
+ */
+uint32_t uaio_patch_loads(void);
+
+/* Return: whether the last such change was made in this process, not before a fork(). */
+bool uaio_patch_has_loaded(void);
 
 /*
  * Return: whether the object that addr is in calls io_uring_enter by an instruction that

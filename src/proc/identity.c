@@ -158,12 +158,7 @@ void uaio_identities_become_unproved(void)
 
 bool (*uaio_identity_may_change)(bool is_beside_lost_threads);
 
-static uint32_t is_answered; /* atomic: the question below was answered once */
-/*
- * This process is a child of fork(), and its parent had other threads. One of them may
- * have held the loader's lock, which nobody releases in the child.
- */
-static bool is_beside_lost_threads;
+static bool is_beside_lost_threads; /* see uaio_identity_may_change */
 
 /* Return: whether code of the program may change this thread's attributes unnoticed. */
 static bool may_change(void)
@@ -178,19 +173,15 @@ static bool may_change(void)
 
 void uaio_identities_prove(void)
 {
-	/* relaxed, both: they are never taken back */
+	/* relaxed: that is never taken back */
 	if (load_relaxed(&uaio_identities) & UAIO_IDENTITIES_UNPROVED ||
 	    !uaio_identity_may_change)
-		return;
-	/* The parent's answer holds for the child, which must not ask. */
-	if (is_beside_lost_threads && load_relaxed(&is_answered))
 		return;
 	if (may_change()) {
 		/* So that this thread's attributes are those of its number. */
 		note_mine();
 		uaio_identities_become_unproved();
 	}
-	store_relaxed(&is_answered, 1);
 }
 
 void uaio_identities_forget(void)

@@ -76,8 +76,7 @@ void uaio_identities_become_unproved(void);
 /*
  * Called before the first request, and when code may have been loaded: ask by may_change
  * whether an instruction of the program's own may change ids, groups or capabilities,
- * unless this thread has none that it could change. In a child of fork() whose parent had
- * other threads it is asked once, and answered only for a process of one thread. Context: inside, by a thread that
+ * unless this thread has none that it could change. Context: inside, by a thread that
  * may take the loader's lock; no lock is held.
  */
 void uaio_identities_prove(void);
@@ -88,7 +87,11 @@ void uaio_identities_prove(void);
  */
 void uaio_identities_forget(void);
 
-/* Set when the library is loaded, for the above; or NULL: nothing is asked. */
+/*
+ * Set when the library is loaded, for the above; or NULL: nothing is asked.
+ * is_beside_lost_threads: the process is a child of fork(), and its parent had other
+ * threads. One of them may have held the loader's lock, which nobody releases in the child.
+ */
 extern bool (*uaio_identity_may_change)(bool is_beside_lost_threads)
 	__attribute__((visibility("hidden")));
 

@@ -5,6 +5,7 @@
  */
 #include "native.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -20,6 +21,7 @@
 #include <unistd.h>
 
 #include "host.h"
+#include "uring-client.h"
 
 enum { NR = 64, STATUS = 42 };
 
@@ -309,6 +311,24 @@ static int work_without_queries(void *arg)
 	return STATUS;
 }
 
+#if defined(__x86_64__)
+/* The object changes ids by an instruction of its own. The library asks at each new ring. */
+static int work_after_loading(void *arg)
+{
+	struct io_uring_params params = { 0 };
+	aio_context_t ctx = host_context(NR);
+	int fd = create_direct();
+
+	(void)arg;
+	work(ctx, fd);
+	REQUIRE(dlopen(CHANGES_IDS, RTLD_NOW));
+	REQUIRE(uring_setup(1, &params) >= 0);
+	install(INLINE, SYS_capget, SECCOMP_RET_KILL_PROCESS);
+	work(ctx, fd);
+	return STATUS;
+}
+#endif
+
 static void *pause_until_cancelled(void *arg)
 {
 	for (;;)
@@ -322,6 +342,9 @@ void native_ids_in_children(void)
 
 	REQUIRE(!pthread_create(&thread, NULL, pause_until_cancelled, NULL));
 	REQUIRE(host_in_child(work_without_queries, NULL) == STATUS);
+#if defined(__x86_64__)
+	REQUIRE(host_in_child(work_after_loading, NULL) == -SIGSYS);
+#endif
 	REQUIRE(!pthread_cancel(thread) && !pthread_join(thread, NULL));
 }
 
