@@ -12,7 +12,7 @@
 #include "ready/ready.h"
 #include "flow/flow.h"
 
-/* A worker that has not come by then never may: the system refuses threads. */
+/* If no worker has started the call after this time, the system may refuse threads. */
 enum { NO_THREAD_NS = 2000000000 };
 
 static void lock(struct uaio_group *group)
@@ -25,7 +25,7 @@ static void unlock(struct uaio_group *group)
 	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
 }
 
-/* Return: whether the request may sleep, and is ASLEEP. */
+/* Make the request ASLEEP and TRIED. Return: false if it may not sleep. */
 static bool begin_locked(struct uaio_req *req)
 {
 	if (req->is_unwanted)
@@ -71,7 +71,7 @@ static enum uaio_cancel cancel(struct uaio_req *req,
 
 	(void)ret_startable;
 	ret = uaio_try_cancel_locked(req, UAIO_REQ_ASLEEP, canceller);
-	/* The worker keeps the copy until it has left the state. */
+	/* The worker frees the copy only after the request has left the state ASLEEP. */
 	if (ret == UAIO_CANCEL_ASKED || ret == UAIO_CANCEL_MARKED)
 		uaio_sleeper_end(req->sqe.args->sleeper);
 	return ret;
@@ -79,11 +79,11 @@ static enum uaio_cancel cancel(struct uaio_req *req,
 
 static void close_group(struct uaio_group *group)
 {
-	/* is_closing is enough (I3). */
+	/* begin_locked() reads is_closing (I3). */
 	(void)group;
 }
 
-/* Wait for a moment, in which the worker may go on even if it has less priority. */
+/* Sleep for a moment, so that the worker can run even if it has less priority. */
 static void pause(void)
 {
 	enum { MOMENT_NS = 20000 };
@@ -96,7 +96,7 @@ void uaio_asleep_settle(struct uaio_sleeper *sleeper)
 {
 	int64_t start = uaio_now_ns();
 
-	/* A request that could not be made was tried, all the same. */
+	/* Ends, too, if the request could not be created. */
 	while (uaio_sleeper_has_request(sleeper) &&
 	       uaio_sleeper_await(sleeper, UAIO_SLEEPER_SENT) ==
 		       UAIO_SLEEPER_SENT &&

@@ -2,30 +2,29 @@
 /*
  * Cancelling
  *
- * Exactly one thread completes a request: the one that moved it to RUNNING. So a
- * canceller first takes the requests that it is to cancel out of wherever they
- * wait, under the lock of that place, and completes only those that it took.
+ * Exactly one thread completes a request: the one that moved it to RUNNING. So a canceller
+ * first removes the requests from where they wait, under the lock of that module, and
+ * completes only those that it removed.
  *
- *   I1  Of several requests the newest are taken first. What they wait behind may
- *       end meanwhile, so that the oldest starts, as if it had started before the
- *       call. But no request is executed if an older one of its file, which had
- *       to be executed before it, is cancelled by the same call.
- *   I2  No request is completed while a lock is held, because a completion wakes
- *       clients and may start other requests. So all requests are taken before
- *       the first is completed.
- *   I3  A request that is being tried cannot be taken, and may wait on after the
- *       try. The canceller marks it, and waits without a lock until it is told
- *       what became of it (waits.h). So the result of a call is true of each
- *       request that it was to cancel, and no other thread is held up.
- *   I4  A worker that executes a multishot request cannot be waited for, and the
- *       request would go on after that. It is marked, and ends instead. So is one
- *       that is about to sleep (asleep.h, I2).
- *       Where the door's answer allows it, a request of any kind that is about to be
- *       parked, or to begin late, is marked as well. The others' answer counts each
- *       request that ends as cancelled.
- *   I5  A worker that waits for the ends of a splice is told to end that, and is
- *       not waited for either. The request has its copy of the arguments until it
- *       is taken from it under the group's lock (uaio_copy_drop()).
+ *   I1  Of several requests the newest are removed first. An older request that they wait
+ *       behind may end meanwhile, so that the oldest of them starts, as if it had started
+ *       before the call. But no request is executed if the same call cancels an older request
+ *       of its file that had to be executed before it.
+ *   I2  No request is completed while a lock is held, because a completion wakes clients and
+ *       may start other requests. So all requests are removed before the first is completed.
+ *   I3  A request that is being tried cannot be removed, and may keep waiting after the try.
+ *       The canceller marks it, and waits without a lock until the trying thread reports what
+ *       became of it (waits.h). So the result of a call is true of each request that it was
+ *       to cancel, and no other thread is held up.
+ *   I4  A canceller cannot wait for a worker that executes a multishot request, after which
+ *       the request would continue. The canceller marks the request unwanted, and it ends
+ *       instead. A request that is about to sleep is marked, too (asleep.h, I2). If the
+ *       door's aim says ends_unparked, the canceller also marks requests of any kind that are
+ *       about to be parked or deferred. They end as cancelled, and count in the result as
+ *       executed by other threads.
+ *   I5  A worker that waits for the files of a splice is notified to end the wait, and the
+ *       canceller does not wait for it. The request keeps its copy of the arguments until
+ *       uaio_copy_drop() removes it under the group's lock.
  */
 #include <errno.h>
 
@@ -40,22 +39,24 @@
 /* Which requests of a group are to be cancelled. */
 struct aim {
 	bool (*is_meant)(const struct uaio_req *req, const struct aim *aim);
-	enum uaio_index_by by; /* what those that are meant have in common */
-	uint64_t key;          /* what that is, unless they have nothing */
+	enum uaio_index_by by;               /* the index in which to search */
+	uint64_t key;                        /* the key in that index */
 	const struct uaio_file *file;        /* borrows */
 	const struct uaio_cancel_aim *doors; /* borrows */
-	bool is_one; /* only the oldest that is pending */
+	bool is_one; /* only the oldest pending request */
 };
 
-/* What came of going through the group. */
+/* The result of searching the group. */
 struct haul {
-	struct uaio_cancelled cancelled; /* taken */
-	struct uaio_cancelled *later; /* borrows: who completes them; or NULL */
-	struct uaio_canceller canceller; /* is told of those tried (I3) */
+	struct uaio_cancelled cancelled; /* removed; RUNNING */
+	/* borrows: where a door wants them instead; or NULL */
+	struct uaio_cancelled *later;
+	/* is notified of requests being tried (I3) */
+	struct uaio_canceller canceller;
 	int nr_cancelled;
-	int nr_asked;       /* being tried: the canceller is told of them */
-	int nr_others;      /* meant, but owned by other threads */
-	bool ends_unparked; /* as of the door's aim */
+	int nr_asked;  /* being tried: the canceller will be notified of them */
+	int nr_others; /* match, but other threads own them */
+	bool ends_unparked; /* copied from the door's aim */
 };
 
 static bool is_any(const struct uaio_req *req, const struct aim *aim)
@@ -74,8 +75,8 @@ static bool is_endless(const struct uaio_req *req, const struct aim *aim)
 	if (unlikely(uaio_optab[req->sqe.op].has_ends))
 		return true;
 	/*
-	 * [MB:closing] [step: CLOSING_LOOK] seq_cst: closed, then looked. Pairs
-	 * with uaio_ready_park().
+	 * [MB:closing] [step: CLOSING_LOOK] seq_cst: set is_closing, then read the state.
+	 * Pairs with uaio_ready_park().
 	 */
 	ops = uaio_waits[load_seq_cst(&req->state) & ~(uint32_t)UAIO_REQ_TRIED];
 	return ops && ops->close_group;
@@ -93,12 +94,12 @@ static bool is_on_file(const struct uaio_req *req, const struct aim *aim)
 
 static bool is_meant_by_door(const struct uaio_req *req, const struct aim *aim)
 {
-	/* One of a chain that has not begun ends with those before it. */
+	/* A request of a chain that has not started ends with the requests before it. */
 	return uaio_req_state(req) != UAIO_REQ_HELD &&
 	       aim->doors->is_meant(aim->doors, &req->sqe, req->file);
 }
 
-/* Tell the call of a request with two ends to end, if it is not over (I5). */
+/* End the wait of a worker's splice, if it is not over (I5). */
 static void end_call_locked(struct uaio_req *req)
 {
 	const struct uaio_args *copy = req->copy;
@@ -108,15 +109,15 @@ static void end_call_locked(struct uaio_req *req)
 }
 
 /*
- * A canceller finds the request before it is parked, or its deferred start: it ends instead
- * of being parked. Return: as of the row, if it has just been parked.
+ * Mark a request that is about to be parked or deferred, so that it ends instead.
+ * Return: if it has just been parked, as the function cancel of its row (waits.h).
  */
 static enum uaio_cancel keep_from_parking_locked(struct uaio_req *req,
 						 struct haul *haul)
 {
 	const struct uaio_wait_ops *ops;
 
-	/* [MB:unwanted] seq_cst: set, then looked. Pairs with uaio_ready_park(). */
+	/* [MB:unwanted] seq_cst: set, then read the state. Pairs with uaio_ready_park(). */
 	store_seq_cst(&req->is_unwanted, true);
 	ops = uaio_waits[load_seq_cst(&req->state) & ~(uint32_t)UAIO_REQ_TRIED];
 	return ops ? ops->cancel(req, &haul->canceller,
@@ -124,7 +125,7 @@ static enum uaio_cancel keep_from_parking_locked(struct uaio_req *req,
 		   : UAIO_CANCEL_NONE;
 }
 
-/* The lock of its group is held. */
+/* Try to take req from where it waits. The lock of its group is held. */
 static enum uaio_cancel take_locked(struct uaio_req *req, struct haul *haul)
 {
 	const struct uaio_wait_ops *ops = uaio_waits_of(req);
@@ -170,7 +171,7 @@ static void take_one_locked(struct uaio_group *group, const struct aim *aim,
 	}
 }
 
-/* Take the newest first (I1); they will be completed oldest first. */
+/* Take the newest first (I1), but list them for completion oldest first. */
 static void take_all_locked(struct uaio_group *group, const struct aim *aim,
 			    struct haul *haul)
 {
@@ -223,7 +224,7 @@ void uaio_cancelled_complete(struct uaio_cancelled *cancelled)
 	uaio_req_start_all(&cancelled->startable);
 }
 
-/* Requests that were tried complete first: others of the file are newer. */
+/* Requests that were tried complete before the others of their file, which are newer. */
 static void complete(struct haul *haul)
 {
 	if (haul->nr_asked)
@@ -239,7 +240,7 @@ static void complete(struct haul *haul)
 	uaio_cancelled_complete(&haul->cancelled);
 }
 
-/* If the try executed the one request, there may be another that is meant. */
+/* If a try executed the only request found, search again: another one may match. */
 static void cancel(struct uaio_group *group, const struct aim *aim,
 		   struct haul *haul)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Cancelling: see cancel.c. */
+/* Cancelling requests, wherever they wait. The invariants are in cancel.c. */
 #ifndef UAIO_FLOW_CANCEL_H
 #define UAIO_FLOW_CANCEL_H
 
@@ -15,77 +15,78 @@ struct uaio_queue;
 struct uaio_sqe;
 
 /*
- * The group is being closed: cancel its requests that may wait for ever, that is,
- * those that wait for their file to be ready, and let no more begin to.
+ * The group is being closed: cancel its requests that may wait for ever, for example until a
+ * file is ready, and prevent further requests from beginning such a wait.
  */
 void uaio_group_close(struct uaio_group *group);
 
 /*
- * Cancel
+ * Cancel, in the order of the declarations,
  *  - the oldest pending request with this key,
  *  - all requests that are pending on the open file that fd refers to now,
  *  - all requests that are pending on file, to which the caller has a reference,
  *  - all pending requests.
- * Each cancelled request has its completion when this returns. The caller sees to
- * it that the queue stays.
- * Return: the first 0, the others how many were cancelled, at least 1; -EALREADY
- * if other threads execute or move on every request that is meant; -ENOENT if
- * there is none.
+ *
+ * Each cancelled request has its completion when the function returns. The caller ensures
+ * that the queue is not freed meanwhile.
+ * Return: uaio_queue_cancel_one(): 0; the others: how many requests were cancelled, at least
+ * 1. -EALREADY if other threads execute or move on every matching request; -ENOENT if no
+ * request matches.
  */
 int uaio_queue_cancel_one(struct uaio_queue *queue, uint64_t key);
 int uaio_queue_cancel_fd(struct uaio_queue *queue, int fd);
 int uaio_queue_cancel_file(struct uaio_queue *queue, struct uaio_file *file);
 int uaio_queue_cancel_all(struct uaio_queue *queue);
 
-/* What a door has cancelled, and is to complete. */
+/* Requests that a door has cancelled and has yet to complete. */
 struct uaio_cancelled {
-	/* of the thread that cancels; its requests are RUNNING */
+	/* RUNNING, and owned by the cancelling thread */
 	struct list requests;
-	struct list startable; /* need not wait any longer */
+	struct list startable; /* requests whose wait is over */
 };
 
 /*
- * Which requests are to be cancelled, where a door has its own idea of that. Those of
- * chains, and behind drains, that have not begun are not asked about, as in io_uring.
- * is_meant is called with the queue's lock held; file is the request's, or NULL. Of
- * sqe it may look at op, data, key and word, which do not change.
+ * Which requests to cancel, if a door has its own criterion. Requests that have not started,
+ * of chains or behind drains, do not match, as in io_uring. is_meant is called with the
+ * queue's lock held; file is the request's, or NULL. Of sqe it may read op, data, key and
+ * word, which do not change.
  */
 struct uaio_cancel_aim {
 	bool (*is_meant)(const struct uaio_cancel_aim *aim,
 			 const struct uaio_sqe *sqe,
 			 const struct uaio_file *file);
 	/*
-	 * By what the requests that are meant can be found, if they have that in common:
-	 * is_meant is not called for all others. UAIO_INDEX_NONE: it is called for all.
+	 * The index in which all matching requests have key; is_meant is called only for
+	 * requests found there. UAIO_INDEX_NONE: is_meant is called for all.
 	 */
 	enum uaio_index_by by;
 	uint64_t key;
-	bool is_one; /* only the oldest that can be cancelled */
-	/* What the calling thread may not wait for goes on (waits.h, I4). */
+	bool is_one; /* cancel only the oldest match that can be cancelled */
+	/* Leave requests alone that the calling thread may not wait for (waits.h, I4). */
 	bool marks_none;
 	/*
-	 * A request that is about to be parked ends as cancelled instead, after this call
-	 * has counted it as executed by another thread.
+	 * A matching request that is about to be parked ends as cancelled instead. The result
+	 * of this call counts it as executed by another thread.
 	 */
 	bool ends_unparked;
 	/*
-	 * Borrows; or NULL. What is cancelled is added there, and the caller completes
-	 * it soon, by uaio_cancelled_complete(). Until then it counts as executed by
-	 * another thread.
+	 * Borrows; or NULL. Cancelled requests are added there, and the caller completes them
+	 * soon by uaio_cancelled_complete(). Until then other cancellers count them as
+	 * executed by another thread.
 	 */
 	struct uaio_cancelled *ret_later;
 };
 
 /*
- * Return: as uaio_queue_cancel_file(). *ret_nr_others, unless NULL: how many are meant
- * that other threads execute or move on.
+ * Return: as uaio_queue_cancel_file(). *ret_nr_others, unless NULL: how many matching
+ * requests other threads execute or move on.
  */
 int uaio_queue_cancel_meant(struct uaio_queue *queue,
 			    const struct uaio_cancel_aim *aim,
 			    int *ret_nr_others);
 
 void uaio_cancelled_init(struct uaio_cancelled *cancelled);
-/* Complete what is there, as cancelled. Context: no lock. */
+/* Complete these requests, and start those whose wait is over. Context: no lock. */
 void uaio_cancelled_complete(struct uaio_cancelled *cancelled);
 
 #endif /* UAIO_FLOW_CANCEL_H */

@@ -18,22 +18,21 @@
 #include "flow/flow.h"
 
 enum {
-	/* A device that works answers soon; then the kernel is not asked. */
+	/* A healthy device answers within this pause; then /proc is not read. */
 	FIRST_PAUSE_NS = 100000,
 	MAX_PAUSE_NS = 10000000,
 	NATIVE_PAUSE_NS = 1000000,
 	/* How long to wait for a worker if there can be no more workers. */
 	PATIENCE_NS = 20000000,
-	/* The same if there can be; but threads may be refused. */
+	/* Likewise if more workers are allowed; but the system may refuse threads. */
 	HOPE_MS = 5000,
-	/* Calls that are looked at; with more in flight the closer waits. */
+	/* The most calls to examine; with more in flight the closer waits. */
 	MAX_CALLS = 512,
-	SUBMITTED = -2, /* no descriptor: the kernel has it from a worker */
+	/* instead of a descriptor: a worker submits to the kernel */
+	SUBMITTED = -2,
 };
 
-/*
- * Asking the kernel what a thread does
- */
+/* Reading in /proc what a thread does */
 
 static char *put_text(char *at, const char *text)
 {
@@ -76,7 +75,7 @@ static bool read_of_thread(uint32_t tid, const char *name, char *ret_text,
 	return got > 0;
 }
 
-/* Return: the next number in text, decimal or hexadecimal; ret_text: the rest. */
+/* Return: the next number in text, decimal or hexadecimal. ret_text: the rest of text. */
 static uint64_t next_number(const char *text, const char **ret_text)
 {
 	uint64_t nr = 0;
@@ -104,8 +103,8 @@ static uint64_t next_number(const char *text, const char **ret_text)
 }
 
 /*
- * Return: whether the thread sleeps in a call on fd, or, if that is SUBMITTED, in
- * io_submit; and has looked the descriptor up.
+ * Return: whether the thread sleeps in a call on fd, past the look-up of the descriptor. If
+ * fd is SUBMITTED, the call is io_submit.
  */
 static bool is_in_call(uint32_t tid, int fd)
 {
@@ -113,7 +112,7 @@ static bool is_in_call(uint32_t tid, int fd)
 	const char *at = text;
 	uint64_t nr, arg;
 
-	/* In no call it is "running", or "-1" and two addresses. */
+	/* Outside a call the file says "running", or "-1" and two addresses. */
 	if (!read_of_thread(tid, "/syscall", text, sizeof(text)) ||
 	    *text < '0' || *text > '9')
 		return false;
@@ -122,18 +121,18 @@ static bool is_in_call(uint32_t tid, int fd)
 	if (fd == SUBMITTED ? !sys_is_io_submit(nr)
 			    : !sys_is_on_file(nr) || arg != (uint64_t)fd)
 		return false;
-	/* It is in the call, or past it, or was stopped before the look-up. */
+	/* The thread is in the call, has left it, or was stopped before the look-up. */
 	return read_of_thread(tid, "/wchan", text, sizeof(text)) &&
 	       *text != '0' && !strstr(text, "ptrace") &&
 	       !strstr(text, "seccomp");
 }
 
 /*
- * Return: whether /proc has threads under the same ids as we. It may be of another
- * pid namespace, in which our thread's id is another thread's, or none's. So this
- * thread reads its own file, which has to show just that read.
+ * Return: whether /proc shows this process's threads by the ids that gettid() returns. If
+ * /proc belongs to another pid namespace, the id may be of another thread, or of none. So
+ * this thread reads its own file, which must show this read() call.
  */
-static bool knows_our_numbers(void)
+static bool has_our_thread_ids(void)
 {
 	char text[256];
 	const char *at = text;
@@ -150,8 +149,9 @@ static bool knows_our_numbers(void)
  */
 
 /*
- * Some of these nr_native requests may be in a worker's call, which has yet to look
- * the descriptor up, or may be refused. Return: whether none of them is.
+ * Some of these nr_native requests may be in a worker's io_submit, which has not looked up
+ * the descriptor yet, or may be refused.
+ * Return: false if there may be any such request.
  */
 static bool submitters_are_in_calls(const struct uaio_file *file,
 				    uint32_t nr_native)
@@ -160,36 +160,36 @@ static bool submitters_are_in_calls(const struct uaio_file *file,
 	unsigned nr =
 		uaio_wq_callers(uaio_native_called_on(file), tids, MAX_CALLS);
 
-	if (nr > MAX_CALLS || (nr && !knows_our_numbers()))
+	if (nr > MAX_CALLS || (nr && !has_our_thread_ids()))
 		return false;
 	for (unsigned i = 0; i < nr; i++)
 		if (!is_in_call(tids[i], SUBMITTED))
 			return false;
-	/* Workers submit no new ones. So none has been refused. */
+	/* Workers submit no more. So if the count is unchanged, none was refused. */
 	return uaio_natives_hold(file, &nr_now) && nr_now == nr_native;
 }
 
 /*
- * Return: whether all references but the closer's belong to requests in their one
- * call. Each such request has one reference. The closer has removed the file from
- * the table, so there are no new references. So if there are as many calls as
- * references were counted before, no request was missed.
+ * Return: whether all references but the closer's belong to requests in their only call. Each
+ * such request has one reference. The closer has removed the file from the table, so there
+ * are no new references. So if there are as many calls as other references counted before, no
+ * request was missed.
  */
 static bool all_are_in_calls(struct uaio_file *file, int64_t waited_ns)
 {
 	uint32_t tids[MAX_CALLS], refs, nr, nr_native;
 
 	/*
-	 * [MB:closing-left] seq_cst: set, then looked which threads are in
-	 * calls. Pairs with uaio_req_execute_part().
+	 * [MB:closing-left] seq_cst: set closer_goes, then look which threads are in calls.
+	 * Pairs with uaio_req_execute_part().
 	 */
 	store_seq_cst(&file->closer_goes, 1);
 	refs = load_seq_cst(&file->refs);
 	nr = uaio_wq_callers(file, tids, MAX_CALLS);
 	if (!uaio_natives_hold(file, &nr_native) ||
-	    nr + nr_native != refs - 1 || (nr && !knows_our_numbers()))
+	    nr + nr_native != refs - 1 || (nr && !has_our_thread_ids()))
 		return false;
-	/* The kernel may give one back that a worker is to execute then. */
+	/* The kernel may return a request, which a worker then has to execute. */
 	if (nr_native &&
 	    ((waited_ns < HOPE_MS * 1000000ll && !uaio_native_is_final(file)) ||
 	     !submitters_are_in_calls(file, nr_native)))
@@ -201,8 +201,8 @@ static bool all_are_in_calls(struct uaio_file *file, int64_t waited_ns)
 }
 
 /*
- * Return: whether the closer waits for req: a request of its file, or one on the
- * same inode, by another descriptor, that such a request may wait for.
+ * Return: whether the closer may wait for req: a request of file, or a request on the same
+ * inode by another descriptor that a request of file may wait for.
  */
 static bool holds_up(const struct uaio_req *req, const void *arg)
 {
@@ -212,7 +212,7 @@ static bool holds_up(const struct uaio_req *req, const void *arg)
 	       (req->file == file || uaio_waits_may_await(req));
 }
 
-/* Execute a request that no worker has taken. Return: whether there was one. */
+/* Execute a request that no worker has dequeued. Return: whether there was one. */
 static bool execute_one(struct uaio_file *file)
 {
 	struct uaio_req *req = uaio_waits_take(holds_up, file);
@@ -223,13 +223,13 @@ static bool execute_one(struct uaio_file *file)
 }
 
 /* Return: whether the closer has waited for workers long enough. */
-static bool is_in_vain(int64_t waited_ns)
+static bool has_waited_enough(int64_t waited_ns)
 {
 	return waited_ns >= HOPE_MS * 1000000ll ||
 	       (waited_ns >= PATIENCE_NS && uaio_wq_is_full(UAIO_BOUNDED));
 }
 
-/* Requests that would be tried on the descriptor go to workers now. */
+/* Send requests that would be tried on the descriptor to workers. */
 static void start_what_is_tried(struct uaio_file *file)
 {
 	struct list startable;
@@ -246,12 +246,12 @@ static void take_native_of(struct uaio_group *group)
 }
 
 /*
- * Complete what the kernel has executed by itself (native.h).
- * Return: whether it may have requests of file.
+ * Complete the requests that the kernel's own AIO has executed (native.h).
+ * Return: whether the kernel may still have requests of file.
  */
 static bool take_native(const struct uaio_file *file)
 {
-	/* relaxed: looked at again and again */
+	/* relaxed: the caller repeats this until no reference is left */
 	if (likely(!load_relaxed(&file->nr_native)))
 		return false;
 	(void)uaio_natives_each(take_native_of);
@@ -264,9 +264,9 @@ void uaio_closing_see_through(struct uaio_file *file)
 	uint32_t refs;
 
 	/*
-	 * [MB:file-ref] seq_cst: flag before count. Pairs with
+	 * [MB:file-ref] seq_cst: set the flag before reading the count. Pairs with
 	 * uaio_file_put().
-	 * [MB:native-closing] seq_cst: flag, then who submits. Pairs with
+	 * [MB:native-closing] seq_cst: set the flag before looking who submits. Pairs with
 	 * uaio_native_submit_blocking().
 	 */
 	store_seq_cst(&file->is_closing, 1);
@@ -274,12 +274,12 @@ void uaio_closing_see_through(struct uaio_file *file)
 	while ((refs = load_seq_cst(&file->refs)) > 1) {
 		if (uaio_file_part_polls(file))
 			return;
-		if (is_in_vain(now - since) && execute_one(file))
+		if (has_waited_enough(now - since) && execute_one(file))
 			continue;
 		if (now > since && all_are_in_calls(file, now - since))
 			break;
 		now = uaio_now_ns();
-		/* No other thread may be looking for what the kernel has done. */
+		/* Perhaps no other thread takes the kernel's completions: look again soon. */
 		if (take_native(file) && pause > NATIVE_PAUSE_NS)
 			pause = NATIVE_PAUSE_NS;
 		(void)uaio_sleep_outside(&file->refs, refs, now + pause);
@@ -287,6 +287,6 @@ void uaio_closing_see_through(struct uaio_file *file)
 			pause *= 2;
 		now = uaio_now_ns();
 	}
-	/* relaxed: no thread is to use it; one that would gets EBADF */
+	/* relaxed: a thread that uses the descriptor from now on gets EBADF */
 	store_relaxed(&file->fd, -1);
 }

@@ -41,7 +41,7 @@ static void count_times(struct uaio_live_block *stats,
 			req->weight);
 }
 
-/* Count nr requests that end. Return: the thread's block; NULL: statistics are off. */
+/* Count nr completions. Return: the thread's block; NULL: statistics are off. */
 static inline struct uaio_live_block *count(unsigned nr)
 {
 	struct uaio_live_block *stats = uaio_stats_mine();
@@ -52,10 +52,10 @@ static inline struct uaio_live_block *count(unsigned nr)
 	return stats;
 }
 
-/* Time and trace what was counted. res: its result; worker: that has executed it. */
-static inline void tell(struct uaio_live_block *stats,
-			const struct uaio_req *req, int64_t res,
-			const struct uaio_worker *worker)
+/* Record the times of a request, and trace it. worker: executed it; or NULL. */
+static inline void record(struct uaio_live_block *stats,
+			  const struct uaio_req *req, int64_t res,
+			  const struct uaio_worker *worker)
 {
 	uint64_t now;
 
@@ -115,7 +115,7 @@ void uaio_req_read_next(struct uaio_device *device, struct uaio_worker *worker,
 		uaio_wq_returned(worker);
 }
 
-/* Return: whether its client asked for a worker, and there is something to execute. */
+/* Return: whether the client asked for a worker, and the operation has one execute it. */
 static bool is_for_worker(const struct uaio_sqe *sqe)
 {
 	return sqe->is_async && uaio_optab[sqe->op].class != UAIO_CLASS_POLL &&
@@ -123,27 +123,29 @@ static bool is_for_worker(const struct uaio_sqe *sqe)
 }
 
 /*
- * The end of requests of one queue, most often of one. A read leaves the order of its
- * inode, then its group, where cancellers find requests, then its file. Then the
- * completions of all are posted together, after which their queue may be gone. A client
- * that sees one finds no write waiting for the read, and a pipe without a reader closed.
+ * Completing requests of one queue, most often a single one. A read leaves the order of its
+ * inode, then its group, where cancellers find requests, then drops its file. Then the
+ * completions of all requests are posted together, after which the queue may be freed. A
+ * client that sees the completion finds no write still waiting for the read, and a pipe
+ * without a reader closed.
  *
- * A write that has returned keeps only syncs waiting. It keeps its place in the order, and
- * its file, until its completion is posted: no client sees a sync complete before a write
- * that the sync waited for. By then the queue of the write may be gone, so the memory of
- * the request goes back to the slab.
+ * After its call, a write keeps only syncs waiting. The write keeps its place in the order,
+ * and its file, until its completion is posted, so that no client sees a sync complete before
+ * a write that the sync waited for. By then the queue of the write may be freed, so the
+ * memory of the request goes back to the slab.
  */
 struct ending {
 	struct uaio_req *req;
-	/* What is needed of it when its memory may be another request's. */
+	/* Copies, for when the memory may already be another request's: */
 	struct uaio_file *file;
-	struct uaio_device *device; /* whose oldest reader it was, or NULL */
-	bool is_write;              /* its memory is its own to the end */
+	/* of which this was the oldest read, or NULL */
+	struct uaio_device *device;
+	bool is_write; /* its memory is not reused before the end */
 	bool delayed_exit;
-	bool breaks; /* its chain */
+	bool breaks; /* the next request of its chain may not start */
 };
 
-/* It is in its group still. */
+/* The first part, while the request is still in its group. */
 static inline __attribute__((always_inline)) void
 begin_end(struct ending *ending, struct uaio_req *req, int64_t res,
 	  struct uaio_live_block *stats, struct uaio_worker *worker,
@@ -159,7 +161,7 @@ begin_end(struct ending *ending, struct uaio_req *req, int64_t res,
 		uaio_ready_returned(req);
 	if (uaio_req_uses_number(req))
 		uaio_file_unuse(req->file);
-	tell(stats, req, res, worker);
+	record(stats, req, res, worker);
 	uaio_copy_drop(req);
 	if (!ending->is_write && req->order != UAIO_ORDER_NONE)
 		uaio_order_return(req, ret_startable);
@@ -174,7 +176,7 @@ leave_locked(const struct ending *ending, struct list *ret_startable)
 	uaio_req_leave_locked(ending->req, !ending->is_write);
 }
 
-/* No canceller finds it any more. */
+/* After the request has left its group, so that no canceller finds it. */
 static inline __attribute__((always_inline)) void
 let_go_of_file(const struct ending *ending, struct list *ret_startable)
 {
@@ -184,7 +186,7 @@ let_go_of_file(const struct ending *ending, struct list *ret_startable)
 		uaio_file_put(ending->file);
 }
 
-/* Its event is posted, and its queue may be gone. */
+/* The last part: the event is posted, and the queue may be freed. */
 static inline __attribute__((always_inline)) void
 end_end(const struct ending *ending, struct uaio_worker *worker,
 	struct list *ret_startable)
@@ -242,8 +244,8 @@ void uaio_req_finish(struct uaio_req *req, int64_t res,
 }
 
 /*
- * Return: how many of the first end together: of one queue, and as far as their client
- * asked the same of them. Some may be late where there are faults.
+ * Return: how many of the first requests are posted together: those of one queue with equal
+ * is_for_worker(). With faults on purpose only one, as some may be late.
  */
 static unsigned nr_together(struct uaio_req *const *reqs, unsigned nr)
 {
@@ -259,10 +261,7 @@ static unsigned nr_together(struct uaio_req *const *reqs, unsigned nr)
 	return together;
 }
 
-/*
- * Start the requests that waited for those that have ended. is_last, worker: as of
- * uaio_req_complete_by().
- */
+/* Start requests that waited. is_last, worker: as for uaio_req_complete_by(). */
 static void start_after(struct list *startable, bool is_last,
 			struct uaio_worker *worker)
 {

@@ -2,8 +2,8 @@
 /*
  * Copies of what a request's arguments point to: vectors, a path, or more (args.h)
  *
- * The client may change these as soon as the submitting call returns. What fits
- * is copied into the request itself, the rest to memory from three slabs.
+ * The client may change its memory as soon as the submitting call returns. Small copies are
+ * in the request itself, others in memory from three slabs.
  *
  * Tested by src/op/test-open.c, src/op/test-args.c and test-ready.c.
  */
@@ -12,23 +12,23 @@
 
 #include "req/req.h"
 
-/* Called each time the engine starts, also in a child of fork(): resets all. */
+/* Called each time the engine starts, also in a child of fork(): resets all slabs. */
 void uaio_copies_init(void);
 
 /*
- * Copy the arguments of sqe, of so many bytes, which do not fit into a request.
+ * Copy the arguments of sqe, which have this many bytes and do not fit into a request.
  * Return: NULL if memory is refused.
  */
 void *uaio_copy_new(const struct uaio_sqe *sqe, size_t bytes);
 void uaio_copy_free(const struct uaio_sqe *sqe, void *copy);
 
-/* From now on the request uses its copy, which the client cannot change. */
+/* From now on the request uses its copy instead of the client's memory. */
 void uaio_copy_use(struct uaio_req *req);
 
-/* For uaio_copy_drop(). */
+/* Only for uaio_copy_drop(): free the copy of a splice, under the lock. */
 void uaio_copy_drop_ends(struct uaio_req *req);
 
-/* The request is complete. */
+/* Free the copy of a request that is complete. */
 static inline void uaio_copy_put(struct uaio_req *req)
 {
 	if (req->copy && req->copy != req->inline_iov)
@@ -37,8 +37,8 @@ static inline void uaio_copy_put(struct uaio_req *req)
 }
 
 /*
- * The same for one that is in its group still: while it has a copy, a canceller may
- * look at that (cancel.c, I5). The group's lock is not held.
+ * Free the copy of a request that is still in its group, where a canceller may read the copy
+ * (cancel.c, I5). The group's lock is not held.
  */
 static inline void uaio_copy_drop(struct uaio_req *req)
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Creating requests, and freeing them. Tested by test-nop.c and all other tests with
- * requests that wait.
- */
+/* Creating and freeing requests. Tested by all tests with requests that wait. */
 #include <errno.h>
 #include <string.h>
 
@@ -68,17 +65,14 @@ static void put_file(struct uaio_file *file)
 		uaio_file_put(file);
 }
 
-/*
- * copy: memory that holds the bytes of arguments already, or NULL: they fit into
- * the request.
- */
+/* copy: memory that already holds the arguments, or NULL if they fit into the request. */
 static inline __attribute__((always_inline)) void
 fill(struct uaio_req *req, const struct uaio_sqe *sqe, size_t bytes, void *copy)
 {
 	bool may_block = !uaio_optab[sqe->op].never_blocks;
 
 	req->sqe = *sqe;
-	/* Neighbours, which are set by one store. */
+	/* The compiler merges the stores to these adjacent members. */
 	req->next = UAIO_NEXT_DONE;
 	req->is_oldest = false;
 	req->owns_waitq = false;
@@ -88,7 +82,7 @@ fill(struct uaio_req *req, const struct uaio_sqe *sqe, size_t bytes, void *copy)
 	req->native = UAIO_KERNEL_HAS_NOT;
 	req->edges = 0;
 	req->until_ns = 0;
-	/* Callers that enter the request in an order set it afterwards. */
+	/* Callers that add the request to an inode's order change this afterwards. */
 	req->order = UAIO_ORDER_NONE;
 	req->is_unwanted = false;
 	req->found = (struct uaio_found){ .rest = UAIO_REST_UNKNOWN };
@@ -123,7 +117,7 @@ static struct uaio_req *take_locked(struct uaio_group *group)
 	return uaio_slab_get(&slab);
 }
 
-/* Return: the crew that executes what the calling thread submits. */
+/* Return: the crew of workers that executes what the calling thread submits. */
 static unsigned enlist(const struct uaio_submitter *by)
 {
 	if (likely(!uaio_identities_are_many()))
@@ -206,8 +200,8 @@ int uaio_req_new(const struct uaio_submitter *by, struct uaio_file *fixed,
 	if (ret < 0)
 		return ret == -ENOMEM ? -EAGAIN : ret;
 	/*
-	 * The file may have become a regular one since it was tried; on that
-	 * only polls park, until they are tried again. A timer has no file.
+	 * The descriptor may have been reopened on a regular file since the first try. On
+	 * such a file only polls park, until they are tried again. A timer has no file.
 	 */
 	if (parks && likely(file) &&
 	    (!file->inode || uaio_optab[sqe->op].class == UAIO_CLASS_POLL) &&

@@ -20,10 +20,11 @@ void uaio_defer_init(void)
 }
 
 /*
- * Its descriptor may be another file's by then: have one of its own, as the request does of
- * a fixed file. Return: false if there is none.
+ * The client's descriptor may refer to another file when the request starts. So let the
+ * request use a descriptor of the library's, as on a fixed file.
+ * Return: false if there is none.
  */
-static bool have_own_number(struct uaio_req *req)
+static bool use_own_descriptor(struct uaio_req *req)
 {
 	struct uaio_file *old = req->file, *own;
 
@@ -45,7 +46,7 @@ bool uaio_defer(struct uaio_req *req, int64_t ns)
 {
 	if (uaio_ready_expect(req->group) < 0)
 		return false;
-	if (!have_own_number(req)) {
+	if (!use_own_descriptor(req)) {
 		uaio_ready_unexpect(req->group);
 		return false;
 	}
@@ -55,7 +56,7 @@ bool uaio_defer(struct uaio_req *req, int64_t ns)
 	req->late.awaits_call = false;
 	req->next = UAIO_NEXT_WAIT_TIME;
 	req->until_ns = uaio_now_ns() + ns;
-	/* relaxed: a guess for threads that submit something else */
+	/* relaxed: other threads may miss it; the submitting thread sees its own count */
 	add_relaxed(&nr_deferred, 1);
 	return true;
 }
@@ -85,7 +86,7 @@ void uaio_defer_start_all(struct uaio_queue *queue)
 	struct uaio_group *group = &queue->group;
 	struct list startable;
 
-	/* relaxed: what this thread has submitted */
+	/* relaxed: sees at least what this thread deferred */
 	if (likely(!load_relaxed(&nr_deferred)))
 		return;
 	list_init(&startable);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Deferred requests: they are not executed yet, for a canceller to find
+ * Deferred requests: their execution is delayed, so that a canceller can find them
  *
- * A fault on purpose (issue/fault.h) may defer a request of io_uring. It is TIMED then, and
- * has its file, on a descriptor of its own, so that the program may close the file. When
- * its time is over, it starts as a request of a chain does (link.h), and is executed.
+ * A fault on purpose (issue/fault.h) may defer a request of io_uring. The request is then
+ * TIMED, and holds its file by a descriptor of the library's, so that the program may close
+ * the file. When its time is over, the request starts as a request of a chain does (link.h),
+ * and is executed.
  *
- *   I1  A deferred request has late.held DEFERRED, under its group's lock. A canceller
- *       takes it, as any other that is TIMED, and it ends without a call.
- *   I2  No request of a stream is submitted to the same queue while one is deferred: all
- *       of the queue start before. So the order of a stream's requests holds.
+ *   I1  A deferred request has late.held DEFERRED, which changes under its group's lock. A
+ *       canceller takes it like any other TIMED request, and it ends without a system call.
+ *   I2  Submitting a request of a stream first starts all deferred requests of the queue. So
+ *       the requests of a stream keep their order.
  *
  * Thread-safety: any thread; the caller owns the request.
  *
@@ -28,12 +29,13 @@ struct uaio_req;
 void uaio_defer_init(void);
 
 /*
- * Have req, PREPPED, wait for so long. The caller has pinned its group, and parks it next.
- * Return: false if it cannot be deferred.
+ * Prepare req, which is PREPPED, to wait for ns nanoseconds. The caller has pinned its group,
+ * and parks req next.
+ * Return: false if req cannot be deferred.
  */
 bool uaio_defer(struct uaio_req *req, int64_t ns);
 
-/* req is deferred no longer: it starts, or was cancelled. */
+/* req is no longer deferred: it starts, or was cancelled. */
 void uaio_defer_is_over(struct uaio_req *req);
 
 /* A deferred request, RUNNING, has waited long enough: start it. */

@@ -33,11 +33,11 @@ void uaio_drain_hold_locked(struct uaio_req *first)
 		drained += UAIO_DRAIN_ONE;
 	}
 	list_add_tail(&group->held, &first->link);
-	/* relaxed: only the submitting thread relies on it, which is this one */
+	/* relaxed: only the submitting thread, which is this one, relies on the value */
 	store_relaxed(&group->drained, drained);
 }
 
-/* The chain at the head may start. */
+/* Release the chain at the head of the list, which may start. */
 static void release_locked(struct uaio_req *first, struct list *ret_startable)
 {
 	list_remove(&first->link);
@@ -52,7 +52,7 @@ void uaio_drain_advance_locked(struct uaio_group *group,
 	uint32_t drained = group->drained;
 	struct uaio_req *first;
 
-	/* Nothing starts beside a drain, so it is complete if nothing runs. */
+	/* A drain runs alone. So it is complete if no request is in flight. */
 	if (drained & UAIO_DRAIN_RUNS && !is_busy(group))
 		/* [MB:drain] release: pairs with uaio_drain_is_on(). */
 		store_release(&group->drained, drained & ~UAIO_DRAIN_RUNS);
@@ -61,7 +61,10 @@ void uaio_drain_advance_locked(struct uaio_group *group,
 		if (is_drain(first)) {
 			if (is_busy(group))
 				return;
-			/* First this: never 0 between. relaxed: as above */
+			/*
+			 * Before the chain is uncounted, so that drained never becomes 0
+			 * between. relaxed: only the submitting thread relies on 0.
+			 */
 			store_relaxed(&group->drained,
 				      group->drained | UAIO_DRAIN_RUNS);
 		}

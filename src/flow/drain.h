@@ -2,33 +2,31 @@
 /*
  * Drains: requests that have their queue to themselves
  *
- * A drain (UAIO_DRAIN) starts when all requests that were submitted to its queue
- * before it are complete, and those that are submitted later start when the drain
- * is complete. A request is complete when its last completion is posted. If one of
- * a chain is a drain, the whole chain is one. Other queues are not concerned.
+ * A drain (UAIO_DRAIN) starts when all requests that were submitted to its queue earlier are
+ * complete. Requests that are submitted later start when the drain is complete. A request is
+ * complete when its last completion is posted. If one request of a chain is a drain, the
+ * whole chain is one. A drain does not affect other queues.
  *
- * What has to wait is HELD, as the rest of a chain is (link.h): it has no file,
- * and can be cancelled. If a drain is cancelled, it holds nothing from then on; if
- * a chain is submitted that is a mistake, its requests do not wait for a drain.
+ * Requests that wait for a drain are HELD, as the later requests of a chain are (link.h):
+ * they have no file, and can be cancelled. A cancelled drain holds nothing from then on. A
+ * chain with a mistake completes at once, without waiting for a drain.
  *
- *   I1  The order is that of submission, so one thread at a time submits to a
- *       queue that is to have drains. If the threads of a door submit side by
- *       side, the door puts them in an order.
- *   I2  A queue's nr_made counts requests when they are created, nr_queued when
- *       their last completion is posted, both under its lock. What is between the
- *       two and is not held by a drain is in flight. So a request counts from when
- *       it is created until its completion is posted, also after it has left its
- *       group.
- *   I3  held has the first request of each chain that waits, in the order of
- *       submission, and drained counts the requests of these chains. They change
- *       under the group's lock. No other HELD request is on a list.
- *   I4  A thread that changes what I2 counts looks, under the same lock, whether
- *       what is held first may start. So the list is never left with a chain that may.
- *   I5  Only the submitting thread makes drained other than 0. If that thread
- *       finds 0, nothing is held and no drain runs: it may issue requests itself.
+ *   I1  Requests are ordered by submission, so one thread at a time submits to a queue with
+ *       drains. If the threads of a door submit concurrently, the door orders them.
+ *   I2  nr_made counts the queue's requests when they are created, nr_queued when their last
+ *       completion is posted, both under the queue's lock. Their difference, less the
+ *       requests that a drain holds, is what is in flight. So a request counts until its
+ *       completion is posted, even after it has left its group.
+ *   I3  group->held lists the first request of each waiting chain in the order of submission,
+ *       and group->drained counts the requests of these chains. Both change under the group's
+ *       lock. No other HELD request is on a list.
+ *   I4  A thread that changes a count of I2 checks under the same lock whether the first held
+ *       chain may start. So no chain that may start stays on the list.
+ *   I5  Only the submitting thread changes drained from 0. If that thread finds 0, nothing is
+ *       held and no drain runs, so the thread may issue requests itself.
  *
- * A thread with a descriptor table of its own (table.h) executes what it submits
- * at once; it has no drains, and does not wait for those of others.
+ * A thread with a descriptor table of its own (table.h) executes what it submits at once; it
+ * has no drains, and does not wait for those of other threads.
  *
  * Context: any thread that has entered (entry.h).
  *
@@ -48,7 +46,7 @@
 enum {
 	/* A flag of links that only drain.c uses: a drain holds the request. */
 	UAIO_DRAIN_HOLDS = 1u << 4,
-	/* In drained: a drain runs. The rest is the number of those held. */
+	/* Bits of drained: a drain runs; the bits above count held requests. */
 	UAIO_DRAIN_RUNS = 1u,
 	UAIO_DRAIN_ONE = 2u,
 };
@@ -64,30 +62,28 @@ static inline void uaio_drain_init_group(struct uaio_group *group)
 static inline bool uaio_drain_is_on(const struct uaio_group *group)
 {
 	/*
-	 * [MB:drain] acquire: what the drain did is seen. Pairs with
-	 * uaio_drain_advance_locked() and uaio_drain_lets_go_locked().
+	 * [MB:drain] acquire: see what the drain did. Pairs with uaio_drain_advance_locked()
+	 * and uaio_drain_lets_go_locked().
 	 */
 	return unlikely(load_acquire(&group->drained));
 }
 
-/* Return: whether the chain of which first is the first is to be held. */
+/* Return: whether a drain is to hold the chain that begins with first. */
 static inline bool uaio_drain_is_due(const struct uaio_req *first)
 {
 	return first->sqe.links & UAIO_DRAIN || uaio_drain_is_on(first->group);
 }
 
-/*
- * These are called with the group's lock.
- */
+/* The caller of these functions holds the group's lock. */
 
-/* Hold a chain, whose requests are HELD. */
+/* Let a drain hold a chain, whose requests are HELD. */
 void uaio_drain_hold_locked(struct uaio_req *first);
 
-/* Append the chains to ret_startable that may start now. */
+/* Append to ret_startable the chains that may start now. */
 void uaio_drain_advance_locked(struct uaio_group *group,
 			       struct list *ret_startable);
 
-/* If a drain holds req, it does not any longer: req is in flight. */
+/* If a drain holds req, release it: req is in flight. */
 static inline void uaio_drain_lets_go_locked(struct uaio_req *req)
 {
 	struct uaio_group *group = req->group;

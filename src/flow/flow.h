@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Flow: the way of a request from its acceptance to its completion
+ * Flow: what happens to a request that does not complete inside the submitting call
  *
- * These functions create a request that does not complete inside the submitting
- * call, send it to where it waits or to a worker, start it again when it need not
- * wait any longer, and complete it. req.h has its states, and which thread may
+ * These functions create the request, send it to where it waits or to a worker, start it
+ * again when its wait is over, and complete it. req.h lists its states, and which thread may
  * move it between them.
  *
- * Completing a request may let others start, and these may complete at once and
- * let others start. There is no recursion: requests that may start go to the end
- * of a list, which the function that was called first works off.
+ * Completing a request may allow other requests to start, and these may complete at once.
+ * There is no recursion: requests that may start are appended to a list, and the outermost
+ * call starts them one after the other.
  *
  * Tested by test-nop.c, test-cancel.c and all other tests with requests that wait.
  */
@@ -32,7 +31,7 @@ struct uaio_sqe;
 struct uaio_submitter;
 struct uaio_worker;
 
-/* Called each time the engine starts, also in a child of fork(): resets all. */
+/* Called each time the engine starts, also in a child of fork(): resets all state. */
 void uaio_flow_init(void);
 
 /*
@@ -44,12 +43,11 @@ void uaio_group_init(struct uaio_group *group);
 void uaio_group_fini(struct uaio_group *group);
 
 /*
- * Create a request from sqe: copy sqe and its vectors or path, and take a
- * reference to its file. fixed: if sqe->is_fixed that file, to which the caller has a
- * reference, and whose descriptor it uses; else ignored. parks: the request will wait
- * until its file is ready.
- * Return: 0 with a PREPPED request; -EAGAIN if memory is refused; -EBADF if the
- * descriptor is not open.
+ * Create a request from sqe: copy sqe and its vectors or path, and take a reference to its
+ * file. fixed: the file if sqe->is_fixed, else ignored; the caller holds a reference, and the
+ * request uses that file's descriptor. parks: the request will wait until its file is ready.
+ * Return: 0 with a PREPPED request; -EAGAIN if memory is refused; -EBADF if the descriptor is
+ * not open.
  */
 int uaio_req_new(const struct uaio_submitter *by, struct uaio_file *fixed,
 		 const struct uaio_sqe *sqe, bool parks,
@@ -63,8 +61,9 @@ struct uaio_req *uaio_req_new_held(const struct uaio_submitter *by,
 				   const struct uaio_sqe *sqe);
 
 /*
- * For complete.c: a RUNNING request leaves its group, whose lock is held. is_reusable: its
- * memory, too, which the group may use again; otherwise the caller frees that.
+ * For complete.c: remove a RUNNING request from its group, whose lock is held. is_reusable:
+ * the group keeps the request's memory for its next request; otherwise the caller frees that
+ * memory by uaio_req_free().
  */
 void uaio_req_leave_locked(struct uaio_req *req, bool is_reusable);
 void uaio_req_free(struct uaio_req *req);
@@ -82,17 +81,17 @@ void uaio_req_init_slab(void);
 void uaio_req_start(struct uaio_req *req, struct uaio_handover *handover);
 
 /*
- * Have a RUNNING request wait again: until its file is ready, or, if it has none, until its
- * time has come.
- * Return: 0; or, with the request still the caller's, -EAGAIN if memory is refused, or
- * -ECANCELED if its queue is being closed, or a canceller has met it on its worker
- * (cancel.c, I4).
+ * Let a RUNNING request wait again: until its file is ready, or, if it has no file, until its
+ * timer expires.
+ * Return: 0; -EAGAIN if memory is refused; -ECANCELED if its queue is being closed, or if a
+ * canceller marked the request while a worker executed it (cancel.c, I4). After an error the
+ * caller still owns the request.
  */
 int uaio_req_park(struct uaio_req *req);
 
 /*
- * Give the work items of handover to the work queue. If there is no thread for
- * one, the calling thread executes or ends the request itself.
+ * Give the work items of handover to the work queue. If no thread can execute an item, the
+ * calling thread executes the request or ends it.
  */
 void uaio_req_hand_over(struct uaio_handover *handover);
 
@@ -100,20 +99,19 @@ void uaio_req_hand_over(struct uaio_handover *handover);
 void uaio_req_wq_init(void);
 
 /*
- * A thread was about to leave the process, and stays: create the workers that were
- * not created meanwhile.
+ * A thread was about to leave the process, but stays, because its exec failed: create the
+ * workers whose creation was put off meanwhile.
  */
 void uaio_req_revive(void);
 
-/* The same for the requests of a list. */
 void uaio_req_start_list(struct list *startable,
 			 struct uaio_handover *handover);
 
-/* The same for the first of a list; those that it lets start go to its end. */
+/* Start the first request of a list. Requests that may start then are appended. */
 void uaio_req_start_first(struct list *startable,
 			  struct uaio_handover *handover);
 
-/* Start the requests of a list, then give the work items of handover to the queue. */
+/* Start the requests of a list, then give the work items of handover to the work queue. */
 void uaio_req_start_and_hand_over(struct list *startable,
 				  struct uaio_handover *handover);
 
@@ -128,10 +126,9 @@ void uaio_req_to_worker(struct uaio_req *req, struct uaio_handover *handover);
  */
 
 /*
- * Complete a RUNNING request: post its event, and start requests that waited for
- * it. is_last: the caller is about to leave the process or its program, so no
- * thread is created. worker: the calling worker, which counts as blocked while it
- * executes others; or NULL.
+ * Complete a RUNNING request: post its event, and start requests that waited for it. is_last:
+ * the caller is about to leave the process or its program, so no thread is created. worker:
+ * the calling worker, which counts as blocked while it executes other requests; or NULL.
  */
 void uaio_req_complete_by(struct uaio_req *req, int64_t res, bool is_last,
 			  struct uaio_worker *worker);
@@ -142,34 +139,35 @@ static inline void uaio_req_complete(struct uaio_req *req, int64_t res)
 }
 
 /*
- * The same, but what it lets start is appended to ret_startable, for the caller to start.
+ * uaio_req_complete_by(), except that requests which may start as a result are appended to
+ * ret_startable, for the caller to start.
  */
 void uaio_req_finish(struct uaio_req *req, int64_t res,
 		     struct uaio_worker *worker, struct list *ret_startable);
 
-/*
- * The same for some RUNNING requests: the events of adjacent ones of one queue are posted
- * together.
- */
+/* Complete RUNNING requests. Those of one queue that are adjacent are posted together. */
 void uaio_req_complete_together(struct uaio_req *const *reqs,
 				const int64_t *results, unsigned nr,
 				struct uaio_worker *worker);
 
-/* Return: who has executed req, which is about to end. worker: as above. */
+/*
+ * Return: which kind of thread, or the kernel, executed req, which is about to complete.
+ * worker: as for uaio_req_complete_by().
+ */
 enum uaio_by uaio_req_by(const struct uaio_req *req,
 			 const struct uaio_worker *worker);
 
 /*
- * The oldest reader of device is complete: let the next read. The worker, or NULL,
- * counts as blocked meanwhile, as it tries other reads, which copies their data.
+ * The oldest read of device is complete: let the next one start. The thread tries other reads
+ * of the device, which copies their data; meanwhile worker, unless NULL, counts as blocked.
  */
 void uaio_req_read_next(struct uaio_device *device, struct uaio_worker *worker,
 			struct list *ret_startable);
 
 /*
- * Post a completion of a request that goes on. The calling thread is its owner
- * and holds no lock.
- * Return: false if the sink has no room: the caller completes the request.
+ * Post a completion with MORE of a multishot request. The calling thread owns the request and
+ * holds no lock.
+ * Return: false if the sink has no room; then the caller completes the request.
  */
 bool uaio_req_post_more(struct uaio_req *req, int64_t res);
 

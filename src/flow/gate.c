@@ -23,17 +23,17 @@ enum {
 	GATE_EXEC,   /* a thread finishes what is pending, then calls exec */
 	GATE_ENDING, /* the process ends as soon as nothing is pending */
 	GATE_ENDED,  /* nothing was pending: the process is about to end */
-	GATE_LONG,   /* as EXEC, and the others have lost patience (I4) */
+	GATE_LONG,   /* as EXEC, but waiting threads have lost patience (I4) */
 	GATE_MASK = 7,
 	GATE_TID_SHIFT = 3,
 };
 
-/* For so long threads wait at the gate while nothing is pending. */
+/* How long threads wait at the gate while nothing is pending. */
 static int64_t patience_ns = 1000000000;
 
-/* How often the thread that leaves looks again for reads in the way (drain()). */
+/* How often the leaving thread looks for reads that writes wait for (drain_here()). */
 enum { LOOK_AGAIN_NS = 10000000 };
-/* The same for what the kernel has completed, if it has requests (native.h). */
+/* How often it looks for completions of the kernel's own AIO (native.h). */
 enum { LOOK_SOON_NS = 100000 };
 
 static uint32_t nr_pending; /* atomic: requests that delay the exit (I1) */
@@ -47,15 +47,15 @@ void uaio_gate_init(void)
 
 void uaio_gate_delay(void)
 {
-	/* relaxed: see drain() */
+	/* relaxed: drain_here() says why no request is missed */
 	add_relaxed(&nr_pending, 1);
 }
 
 void uaio_gate_delay_over(void)
 {
 	/*
-	 * [MB:exit] seq_cst, which releases: the write has returned, and the
-	 * last one sees the closed gate. Pairs with drain().
+	 * [MB:exit] seq_cst, which releases: the write has returned, and the thread that
+	 * completes the last request sees the closed gate. Pairs with drain_here().
 	 */
 	if (sub_seq_cst(&nr_pending, 1) == 1 &&
 	    load_seq_cst(&gate) != GATE_OPEN)
@@ -65,8 +65,8 @@ void uaio_gate_delay_over(void)
 bool uaio_gate_is_closed(void)
 {
 	/*
-	 * relaxed: the thread that leaves closes the gate, and then takes the
-	 * lock of the queue to look through it; callers ask under that lock
+	 * relaxed: callers hold the lock of a list of requests; the leaving thread closes the
+	 * gate before it takes that lock to search the list
 	 */
 	return load_relaxed(&gate) != GATE_OPEN;
 }
@@ -82,12 +82,12 @@ static uint32_t state_of(uint32_t seen)
 }
 
 /*
- * Change the gate, and let the threads that wait there look at it.
- * Return: false if its state is not seen any more: nothing was done.
+ * Change the gate's state from seen, and wake the threads that wait there.
+ * Return: false, having done nothing, if the state is no longer seen.
  */
 static bool change(uint32_t seen, uint32_t state)
 {
-	/* relaxed: the threads at the gate look again */
+	/* relaxed: woken threads read the state again */
 	if (!cas_relaxed(&gate, &seen, state))
 		return false;
 	uaio_wake(&gate, ~0u);
@@ -105,11 +105,10 @@ static void lose_patience(uint32_t seen)
 static void sleep_at_gate(uint32_t seen, int64_t deadline_ns)
 {
 	/*
-	 * At an exec the thread stays inside (entry.h) while it sleeps: it has
-	 * tickets out, so a handler must not leave by siglongjmp from here. If
-	 * the process ends, tickets do not matter any more; there the thread is
-	 * outside, so that a handler which calls _exit() can wait for what is
-	 * pending.
+	 * At an exec the thread sleeps as a thread inside the library (entry.h): it holds
+	 * tickets, so a handler must not leave by siglongjmp from here. If the process ends,
+	 * tickets no longer matter. Then the thread counts as outside, so that a handler
+	 * which calls _exit() can wait for pending requests.
 	 */
 	if (state_of(seen) == GATE_EXEC)
 		(void)uaio_sleep(&gate, seen, deadline_ns);
@@ -117,7 +116,7 @@ static void sleep_at_gate(uint32_t seen, int64_t deadline_ns)
 		(void)uaio_sleep_outside(&gate, seen, deadline_ns);
 }
 
-/* Wait until the exec of another thread has failed, or the process may end. */
+/* Wait until an exec has failed, the process may end, or patience is lost. */
 static void wait_at_gate(void)
 {
 	int64_t lost = uaio_now_ns() + patience_ns;
@@ -140,18 +139,18 @@ static void wait_at_gate(void)
 void uaio_gate_pass(struct uaio_handover *handover)
 {
 	/*
-	 * relaxed: if this thread finds the gate open although it is closed, the
-	 * request is found in the queue
+	 * relaxed: if this thread sees the gate open although it is closed, the leaving
+	 * thread finds the request in the queue
 	 */
 	uint32_t seen = load_relaxed(&gate);
 
-	/* At the last two the request is not queued: its starter executes it. */
+	/* With ENDED and LONG the request is not queued: its starter executes it. */
 	if (likely(seen == GATE_OPEN) || seen == GATE_ENDED ||
 	    state_of(seen) == GATE_LONG)
 		return;
 	/*
-	 * This thread is the one that leaves: it runs a signal handler, or has
-	 * jumped out of the leaving by siglongjmp. It must not wait for itself.
+	 * This thread itself is leaving: it runs a signal handler, or a siglongjmp ended its
+	 * exec or exit. It must not wait for itself.
 	 */
 	if (seen == closed_by_me(state_of(seen)))
 		return;
@@ -159,33 +158,33 @@ void uaio_gate_pass(struct uaio_handover *handover)
 	wait_at_gate();
 }
 
-/* It delays the exit, or a request that does so may wait for it. */
+/* Return: whether req delays the exit, or a request that does so may wait for req. */
 static bool is_wanted(const struct uaio_req *req, const void *arg)
 {
 	(void)arg;
 	return uaio_req_delays_exit(req) || uaio_waits_may_await(req);
 }
 
-/*
- * Finish all requests that delay the exit. The gate is closed. A request that was
- * queued before is found in the queue, under its lock. A request that is queued
- * later is refused by the queue, which finds the gate closed under that lock; its
- * starter executes it before it returns. A request that waits for either in the
- * order of its file was counted before that one was complete.
- *
- * Reads are dropped, except for one that a write waits for. Such a read may be
- * queued after this thread has looked for it, or the write may come to wait for it
- * later. So this thread looks again now and then.
- *
- * No thread is created for requests that may start then, because the caller may be
- * a signal handler that interrupted malloc. If the exec fails,
- * uaio_engine_stay() creates the threads.
- */
 static void take_native(struct uaio_group *group)
 {
 	(void)uaio_ready_take_native(group);
 }
 
+/*
+ * Finish all requests that delay the exit. The gate is closed. A request that was queued
+ * earlier is found in the queue, under its lock. The queue refuses later requests, as it
+ * finds the gate closed under that lock; their starter executes them before it returns. A
+ * request that waits for either in the order of its file was counted before the other
+ * completed.
+ *
+ * Reads are dropped, except for one that a write waits for. Such a read may be queued
+ * after this thread has looked for it, or the write may come to wait later. So this thread
+ * looks again every LOOK_AGAIN_NS.
+ *
+ * No thread is created for requests that may start then, because the caller may be a signal
+ * handler that interrupted malloc. If the exec fails, uaio_engine_stay() creates the
+ * threads.
+ */
 static void drain_here(void)
 {
 	struct uaio_req *req;
@@ -197,7 +196,7 @@ static void drain_here(void)
 			uaio_req_complete_by(req, uaio_req_execute(req), true,
 					     NULL);
 		/*
-		 * [MB:exit] seq_cst, which acquires: after the gate was closed.
+		 * [MB:exit] seq_cst, which acquires: read the count after closing the gate.
 		 * Pairs with uaio_gate_delay_over().
 		 */
 		nr = load_seq_cst(&nr_pending);
@@ -217,7 +216,7 @@ static long drain_for_other(const void *arg)
 	return 0;
 }
 
-/* The descriptors of requests are those of the engine's table (table.h). */
+/* Requests use descriptors of the engine's table (table.h), not of a private one. */
 static void drain(void)
 {
 	if (likely(!uaio_table_is_other()))
@@ -229,8 +228,8 @@ static void drain(void)
 void uaio_gate_end(void)
 {
 	/*
-	 * Other threads may go on submitting until the very end.
-	 * [MB:exit] seq_cst: before drain() counts.
+	 * Other threads may submit until the process has ended.
+	 * [MB:exit] seq_cst: close the gate before drain() reads the count.
 	 */
 	store_seq_cst(&gate, closed_by_me(GATE_ENDING));
 	drain();
@@ -242,11 +241,11 @@ static void close_gate(uint32_t mine)
 {
 	uint32_t seen = GATE_OPEN;
 
-	/* [MB:exit] seq_cst: before drain() counts. */
+	/* [MB:exit] seq_cst: close the gate before drain() reads the count. */
 	while (!cas_seq_cst(&gate, &seen, mine)) {
 		if (state_of(seen) == GATE_LONG)
 			continue;
-		/* The process ends, or this is a handler inside our own exec. */
+		/* The process ends, or this handler interrupted this thread's exec. */
 		if (state_of(seen) != GATE_EXEC || seen == mine)
 			return;
 		wait_at_gate();
@@ -257,7 +256,7 @@ static void close_gate(uint32_t mine)
 bool uaio_gate_leave(void)
 {
 	uint32_t mine = closed_by_me(GATE_EXEC);
-	/* relaxed: only this thread stores its own number, with EXEC */
+	/* relaxed: only this thread stores its own id with EXEC */
 	uint32_t seen = load_relaxed(&gate);
 
 	close_gate(mine);

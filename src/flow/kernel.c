@@ -25,7 +25,7 @@ bool uaio_kernel_add(struct uaio_req *req, struct uaio_handover *handover)
 {
 	enum uaio_native_way way = uaio_native_way(req);
 
-	/* A thread that leaves executes what it can by itself. */
+	/* A thread that leaves the process executes requests itself where it can. */
 	if (likely(way == UAIO_NATIVE_NOT) || handover->is_last ||
 	    !uaio_wq_is_mine(&req->work) || uaio_req_is_former(req) ||
 	    unlikely(uaio_gate_is_closed()) ||
@@ -52,7 +52,7 @@ bool uaio_kernel_line(struct uaio_req *req, struct uaio_handover *handover)
 	return true;
 }
 
-/* The kernel does not take req: a worker does. */
+/* The kernel has refused req: queue it for a worker. */
 static void send_to_worker(struct uaio_req *req, struct uaio_handover *handover)
 {
 	uaio_ready_unexpect(req->group);
@@ -68,7 +68,7 @@ static void send_all_to_workers(struct uaio_req *const *reqs, unsigned nr,
 		send_to_worker(reqs[i], handover);
 }
 
-/* Requests of one group, which is pinned. */
+/* Submit requests of one group, which is pinned. Workers get those refused. */
 static void submit(struct uaio_group *group, struct uaio_req *const *reqs,
 		   unsigned nr, struct uaio_handover *handover)
 {
@@ -92,14 +92,14 @@ static void submit(struct uaio_group *group, struct uaio_req *const *reqs,
 }
 
 /*
- * What the kernel would have to wait for it gives back at once, so that workers
- * begin now.
+ * Submit requests of one group, and take completions at once: the kernel returns requests
+ * that it would have to wait for, so workers can begin with these now.
  */
 static void submit_of_one(struct uaio_group *group,
 			  struct uaio_req *const *reqs, unsigned nr,
 			  bool is_signalled, struct uaio_handover *handover)
 {
-	/* Its requests may be complete, and the queue gone, before we are done. */
+	/* Otherwise the requests may complete, and the queue be freed, meanwhile. */
 	uaio_ready_pin(&group->ready);
 	submit(group, reqs, nr, handover);
 	(void)uaio_ready_take_native(group);
@@ -115,7 +115,7 @@ static bool is_awaited(const struct uaio_req *req)
 	return unlikely(uaio_gate_is_closed()) && uaio_req_delays_exit(req);
 }
 
-/* Line up those of the list that are for the driver, which are PREPPED. */
+/* Give the PREPPED requests of the list to the driver; requests for AIO are RUNNING. */
 static void line_up(struct list *others, struct uaio_handover *handover)
 {
 	struct list lined, refused, *node;
@@ -171,11 +171,12 @@ void uaio_kernel_hand_over(struct uaio_handover *handover)
 	}
 }
 
-/*
- * By workers
- */
+/* Submission by workers */
 
-/* The kernel is not to see former ids: they may have changed by the time it looks. */
+/*
+ * The kernel must not see ids from before a change (proc/former.h), so a request submitted
+ * then is not given to it.
+ */
 static bool submit_blocking(struct uaio_native *native, struct uaio_req *req,
 			    struct uaio_worker *worker)
 {
@@ -196,7 +197,7 @@ bool uaio_kernel_submit(struct uaio_req *req, struct uaio_worker *worker)
 	struct uaio_native *native;
 	bool is_taken = false;
 
-	/* relaxed: of a queue that goes away the fallback thread takes it */
+	/* relaxed: after a close not seen here the fallback thread takes the completion */
 	if (likely(!uaio_native_suits_worker(req)) || uaio_gate_is_closed() ||
 	    load_relaxed(&group->ready.is_closing) ||
 	    uaio_ready_expect(group) < 0)
@@ -205,7 +206,7 @@ bool uaio_kernel_submit(struct uaio_req *req, struct uaio_worker *worker)
 	native = uaio_native_get(group);
 	if (native) {
 		uaio_native_expect_by_worker(native);
-		/* It may be complete long before the call returns. */
+		/* Before the call, as the request may complete long before it returns. */
 		uaio_ready_native_submitted(group, true);
 		is_taken = submit_blocking(native, req, worker);
 		if (unlikely(!is_taken))
@@ -221,14 +222,14 @@ bool uaio_kernel_submit(struct uaio_req *req, struct uaio_worker *worker)
  * Completing
  */
 
-/* Return: whether the kernel has not executed it, so that a worker does. */
+/* Return: whether the kernel has returned req without executing it: a worker has to. */
 static bool is_given_back(const struct uaio_req *req, int64_t res)
 {
 	return (unlikely(res == -EAGAIN) && !uaio_native_is_final(req->file)) ||
 	       unlikely(uaio_may_bounce(req->file, &req->sqe, res));
 }
 
-/* Return: how many of the first are done. */
+/* Return: how many requests, from the first on, the kernel has executed. */
 static unsigned nr_done(struct uaio_req *const *reqs, const int64_t *results,
 			unsigned nr)
 {
@@ -255,7 +256,7 @@ void uaio_req_complete_native(struct uaio_req *const *reqs,
 			uaio_req_complete_together(reqs, results, nr_together,
 						   NULL);
 		} else {
-			/* What is bounced the kernel would refuse again. */
+			/* The kernel would refuse again a request that has to be bounced. */
 			if (results[0] != -EAGAIN)
 				reqs[0]->native = UAIO_KERNEL_MAY_WAIT;
 			uaio_req_move(reqs[0], UAIO_REQ_RUNNING,

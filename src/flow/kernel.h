@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests that the kernel executes by itself (native.h): submitted, and completed
+ * Requests that the kernel executes asynchronously (native.h): submitting and completing
  *
- * They are noted in a handover, as work items are, and submitted with it: those of
- * one queue by one call.
+ * A handover collects these requests beside its work items, and submits them with those: the
+ * requests of one queue by one system call.
  *
  * Tested by src/native/test-native.c.
  */
@@ -20,12 +20,15 @@ struct uaio_sqe;
 struct uaio_worker;
 
 /*
- * Add a PREPPED request to handover, for the kernel. Return: false if it is none
- * for it: nothing was done.
+ * Add a PREPPED request to handover, for the kernel's own AIO.
+ * Return: false, having done nothing, if the kernel is not to execute the request.
  */
 bool uaio_kernel_add(struct uaio_req *req, struct uaio_handover *handover);
 
-/* The same for a request that the driver is to submit (driver.h). */
+/*
+ * Add a PREPPED request to handover, for the driver to submit (driver.h).
+ * Return: false, having done nothing, if the driver is not to submit it.
+ */
 bool uaio_kernel_line(struct uaio_req *req, struct uaio_handover *handover);
 
 /* Return: as uaio_driver_takes(). */
@@ -33,19 +36,23 @@ bool uaio_kernel_takes(const struct uaio_file *file,
 		       const struct uaio_sqe *sqe);
 
 /*
- * Submit those of handover. Those that the kernel refuses are added to it again, for
- * workers.
+ * Submit the requests that handover collected for the kernel. Requests that the kernel
+ * refuses are added to handover again, for workers.
  */
 void uaio_kernel_hand_over(struct uaio_handover *handover);
 
 /*
- * Submit a RUNNING request that a worker is about to execute, if it is one that the
- * kernel is to wait for. Blocks as long as the kernel does, which does not include
- * the device. Return: false: nothing was done; otherwise the request may be complete.
+ * Submit a RUNNING request, which a worker is about to execute, to the kernel's own AIO, if
+ * the kernel is to wait for it. Blocks as long as io_submit does, which does not include the
+ * device.
+ * Return: false: nothing was done; true: the request is submitted, and may be complete.
  */
 bool uaio_kernel_submit(struct uaio_req *req, struct uaio_worker *worker);
 
-/* A function of struct uaio_flow_ops: requests of one group, whose results these are. */
+/*
+ * A function of struct uaio_flow_ops: complete requests of one group that the kernel has
+ * executed with these results.
+ */
 void uaio_req_complete_native(struct uaio_req *const *reqs,
 			      const int64_t *results, unsigned nr);
 

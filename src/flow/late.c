@@ -17,9 +17,9 @@
 #include "flow/gate.h"
 #include "flow/link.h"
 
-/* As at the end of a request, but for its group, which it stays in. */
-static void let_go(struct uaio_req *req, struct uaio_worker *worker,
-		   struct list *ret_startable)
+/* Release all that a completing request releases, except its place in its group. */
+static void release_resources(struct uaio_req *req, struct uaio_worker *worker,
+			      struct list *ret_startable)
 {
 	struct uaio_device *device = req->is_oldest ? req->device : NULL;
 	bool is_write = uaio_order_is_write(req->order);
@@ -46,7 +46,7 @@ static void let_go(struct uaio_req *req, struct uaio_worker *worker,
 		uaio_req_read_next(device, worker, ret_startable);
 }
 
-/* What a client may see of it stays: its key, its word, its place in a chain. */
+/* Turn req into a timer. What clients see stays: key, word, place in a chain. */
 static void become_timer(struct uaio_req *req, int64_t res, bool breaks,
 			 int64_t delay_ns)
 {
@@ -69,9 +69,12 @@ static void become_timer(struct uaio_req *req, int64_t res, bool breaks,
 	uaio_unlock(&req->group->lock, UAIO_RANK_GROUP);
 }
 
-/* For traces; what has been done in parts is not put together again. */
-static void note_what_it_was(struct uaio_req *req,
-			     const struct uaio_worker *worker)
+/*
+ * Save what traces report of req. The length and offset of a request that was executed in
+ * parts are those of its last part.
+ */
+static void record_for_traces(struct uaio_req *req,
+			      const struct uaio_worker *worker)
 {
 	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
 	bool has_place = op->class <= UAIO_CLASS_SYNC && !op->is_of_socket;
@@ -105,9 +108,9 @@ static bool hold(struct uaio_req *req, int64_t res, struct uaio_worker *worker,
 	if (!delay_ns || uaio_gate_is_closed())
 		return false;
 	breaks = req->sqe.links && uaio_link_breaks(req, res);
-	note_what_it_was(req, worker);
+	record_for_traces(req, worker);
 	uaio_ready_pin(&group->ready);
-	let_go(req, worker, ret_startable);
+	release_resources(req, worker, ret_startable);
 	if (req->sqe.is_signalled)
 		uaio_attend_note(uaio_queue_of(group));
 	become_timer(req, res, breaks, delay_ns);
@@ -120,7 +123,7 @@ bool uaio_late_hold(struct uaio_req *req, int64_t *res,
 		    struct uaio_worker *worker, struct list *ret_startable)
 {
 	if (unlikely(req->late.held == UAIO_REQ_DEFERRED)) {
-		/* A canceller has found it. */
+		/* A canceller has taken it. */
 		if (req->file && !uaio_req_inode(req))
 			uaio_file_unuse(req->file);
 		uaio_defer_is_over(req);

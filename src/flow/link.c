@@ -18,12 +18,12 @@
 /* Flags of links that only this file sets. */
 enum {
 	MEMBER = 1u << 5, /* of a chain */
-	HERE = 1u << 6,   /* nothing of its chain has had to wait so far */
+	HERE = 1u << 6,   /* no earlier request of its chain has waited */
 	ISSUE = 1u << 7,  /* the starter issues it */
 	CANCEL = 1u << 8, /* the starter completes it as cancelled */
 };
 
-/* A timer that is due before its request is found looks again so much later. */
+/* When a timer expires before its request can be cancelled, it does so again later. */
 enum { SOON_NS = 50000 };
 
 static uaio_issue_held_fn *issue;
@@ -63,9 +63,9 @@ void uaio_link_append(struct uaio_req *last, struct uaio_req *req)
 }
 
 /*
- * The starter is to issue a PREPPED request, or to complete it as cancelled. Until
- * it has, the exit is delayed. What lets req start is counted still if it is a
- * write, so that the count does not get to 0 between the two.
+ * Let the starter issue a PREPPED request, or complete it as cancelled. Until it has, the
+ * exit is delayed. If the request that req waited for is a write, it is still counted, so the
+ * count does not become 0 in between.
  */
 static void leave_to_starter(struct uaio_req *req, uint16_t what,
 			     struct list *ret_startable)
@@ -80,7 +80,7 @@ void uaio_link_started(void)
 	uaio_gate_delay_over();
 }
 
-/* Move a HELD request on. The group's lock is held. */
+/* Release a HELD request to its starter. The group's lock is held. */
 static void release_locked(struct uaio_req *req, uint16_t what,
 			   struct list *ret_startable)
 {
@@ -104,7 +104,7 @@ void uaio_link_resume_locked(struct uaio_req *req, struct list *ret_startable)
 	leave_to_starter(req, ISSUE, ret_startable);
 }
 
-/* Cancel req and all after it, which are HELD. by: the one that has failed. */
+/* Cancel req and all later requests, which are HELD. by: the request that failed. */
 static void break_locked(struct uaio_req *req, const struct uaio_req *by,
 			 struct list *ret_startable)
 {
@@ -122,8 +122,8 @@ static void break_locked(struct uaio_req *req, const struct uaio_req *by,
 }
 
 /*
- * The request before a linked timer has left: stop the timer. If it is due, its
- * thread completes it (I4).
+ * The request before a linked timer has left: stop the timer. If the timer has expired, the
+ * thread that took it completes it (I4).
  */
 static void stop_timer_locked(struct uaio_req *timer,
 			      struct list *ret_startable)
@@ -169,7 +169,7 @@ bool uaio_link_breaks(const struct uaio_req *req, int64_t res)
 	    !(breaks == UAIO_BREAKS_IF_WHOLE &&
 	      req->sqe.call_flags & MSG_WAITALL))
 		return false;
-	/* Its door has chosen how many that are. */
+	/* The door chose the number of bytes when it selected a provided buffer. */
 	if (req->sqe.by_door)
 		return (uint64_t)res < uaio_op_door->picked_bytes(&req->sqe);
 	if (unlikely(req->fault == UAIO_REQ_SHORTER))
@@ -214,8 +214,8 @@ bool uaio_link_was_held(const struct uaio_req *req)
 }
 
 /*
- * Leave those for the end of the submission. Until then its thread may wait at the gate,
- * so they do not delay the exit.
+ * Put off these requests until the submission ends. Until then its thread may wait at the
+ * gate, so they do not delay the exit.
  */
 static void put_off(struct list *startable, struct list *ret_later)
 {
@@ -243,7 +243,7 @@ void uaio_link_begin(struct uaio_req *first, bool is_broken, bool is_late,
 		uaio_req_move(first, UAIO_REQ_PREPPED, UAIO_REQ_HELD);
 		uaio_drain_hold_locked(first);
 		uaio_drain_advance_locked(group, &startable);
-		/* Others that may start have started before. */
+		/* All earlier chains that may start have started: this is the new one. */
 		if (!list_is_empty(&startable))
 			first->sqe.links |= HERE;
 	} else {
@@ -271,8 +271,9 @@ bool uaio_link_is_here(const struct uaio_req *req)
 }
 
 /*
- * Have a linked timer, which is HELD or RUNNING, wait until until_ns. The group's lock is
- * held. Return: false if memory is refused, or its queue is being closed.
+ * Let a linked timer, which is HELD or RUNNING, wait until until_ns. The group's lock is
+ * held.
+ * Return: false if memory is refused, or its queue is being closed.
  */
 static bool park_timer_locked(struct uaio_req *timer, enum uaio_req_state from,
 			      int64_t until_ns)
@@ -289,10 +290,10 @@ void uaio_link_goes(struct uaio_req *req)
 	bool has_begun = false;
 
 	req->sqe.links &= (uint16_t)~HERE;
-	/* A canceller may take the next, which is gone then. */
+	/* Under the lock, as a canceller may remove the next request. */
 	lock(group);
 	timer = req->after;
-	/* If it cannot begin it stays HELD, and ends with the request. */
+	/* A timer that cannot wait stays HELD, and ends with the request. */
 	if (unlikely(timer) && is_linked_timer(timer) &&
 	    uaio_req_state(timer) == UAIO_REQ_HELD)
 		has_begun = park_timer_locked(
@@ -329,7 +330,7 @@ static enum uaio_cancel cancel(struct uaio_req *req,
 	uaio_req_move(req, UAIO_REQ_HELD, UAIO_REQ_RUNNING);
 	uaio_drain_lets_go_locked(req);
 	if (!is_linked_timer(req)) {
-		/* All that follows is cancelled as well, when this completes. */
+		/* The later requests are cancelled when this one completes. */
 		if (req->before)
 			req->before->after = NULL;
 		else
@@ -342,11 +343,11 @@ static enum uaio_cancel cancel(struct uaio_req *req,
 
 static void close_group(struct uaio_group *group)
 {
-	/* What starts from now on is cancelled where it comes to wait. */
+	/* Requests that start from now on are cancelled where they would wait. */
 	(void)group;
 }
 
-/* Let a timer that is due look again. The group's lock is held. */
+/* Let an expired timer wait for a moment and expire again. The group's lock is held. */
 static bool look_again_locked(struct uaio_req *timer)
 {
 	return park_timer_locked(timer, UAIO_REQ_RUNNING,
@@ -375,7 +376,7 @@ void uaio_link_expire(struct uaio_req *timer)
 		ops = uaio_waits_of(req);
 		if (ops)
 			what = ops->cancel(req, &canceller, &startable);
-		/* A worker has it, and may be about to sleep. */
+		/* A worker has the request, which may be about to sleep. */
 		if (what == UAIO_CANCEL_NONE &&
 		    uaio_optab[req->sqe.op].sleeps &&
 		    look_again_locked(timer)) {
@@ -384,15 +385,18 @@ void uaio_link_expire(struct uaio_req *timer)
 		}
 		splice_out_locked(timer);
 		if (what == UAIO_CANCEL_NONE) {
-			/* Memory for another look was refused: it never sleeps. */
+			/*
+			 * Memory for another wait was refused. The mark keeps req from
+			 * sleeping.
+			 */
 			if (uaio_optab[req->sqe.op].sleeps)
 				/* relaxed: read under the lock */
 				store_relaxed(&req->is_unwanted, true);
 			res = -EALREADY;
 		}
 		/*
-		 * How many were cancelled, as the kernel's says of those, even if
-		 * no worker has come by yet.
+		 * The number of cancelled requests: the kernel's timer reports 1 for such
+		 * requests, even if no worker has ended the call yet.
 		 */
 		else if (uaio_optab[req->sqe.op].sleeps)
 			res = 1;

@@ -29,7 +29,7 @@ void uaio_queue_keep_maker(struct uaio_queue *queue)
 {
 	unsigned crew = uaio_wq_enlist();
 
-	/* Then each submits for itself. */
+	/* Without memory each thread submits with its own identity. */
 	if (crew == UAIO_WQ_NO_CREW)
 		return;
 	queue->is_makers = true;
@@ -57,7 +57,7 @@ void uaio_queue_open_locked(struct uaio_queue *queue)
 	UAIO_CHECK(!uaio_queue_is_open_locked(queue));
 	store_relaxed(&queue->number,
 		      (uint16_t)(add_relaxed(&nr_opened, 1) + 1));
-	/* relaxed: written under the lock; a door may read it without */
+	/* relaxed: written under the lock, but a door may read it without the lock */
 	store_relaxed(&queue->generation, queue->generation + 1);
 }
 
@@ -68,16 +68,16 @@ void uaio_queue_close(struct uaio_queue *queue)
 
 	uaio_waiters_dismiss(queue);
 	uaio_group_close(group);
-	/* The kernel ends these by itself; no waiter is left to take them. */
+	/* Kernel AIO ends its requests by itself; no waiter is left to take them. */
 	while ((nr = uaio_native_nr(group))) {
 		if (!uaio_ready_take_native(group))
 			uaio_native_await(group, nr);
 	}
 }
 
-static void take_in_locked(struct uaio_queue *queue,
-			   const struct uaio_sink *sink,
-			   const struct uaio_post *post)
+static void give_to_sink_locked(struct uaio_queue *queue,
+				const struct uaio_sink *sink,
+				const struct uaio_post *post)
 {
 	sink->post(queue, post);
 	if (post->is_inline)
@@ -86,7 +86,7 @@ static void take_in_locked(struct uaio_queue *queue,
 		queue->nr_queued += post->nr;
 }
 
-/* Return: whether the door is to act; then the queue is pinned. */
+/* Return: whether sink->act() has to be called; if so, the queue is now pinned. */
 static bool begins_act_locked(struct uaio_queue *queue)
 {
 	if (likely(!queue->wants_act))
@@ -102,8 +102,8 @@ static void act(struct uaio_queue *queue, const struct uaio_sink *sink)
 	uaio_ready_unpin(&queue->group.ready);
 }
 
-/* Not inline: most often no thread waits, and then this takes no stack. */
-static __attribute__((noinline)) void unlock_and_tell(struct uaio_queue *queue)
+/* Not inline: when no thread waits, as is usual, its wakeups take no stack. */
+static __attribute__((noinline)) void unlock_and_wake(struct uaio_queue *queue)
 {
 	struct uaio_wakeups wakeups;
 
@@ -113,13 +113,13 @@ static __attribute__((noinline)) void unlock_and_tell(struct uaio_queue *queue)
 	uaio_wakeups_deliver(&wakeups);
 }
 
-/* Unlock the queue, and tell the waiters whose need is met. It may be gone then. */
+/* Unlock the queue, and wake the waiters that have enough. The queue may be freed then. */
 static inline void unlock(struct uaio_queue *queue)
 {
 	if (likely(list_is_empty(&queue->waiters)))
 		uaio_queue_unlock(queue);
 	else
-		unlock_and_tell(queue);
+		unlock_and_wake(queue);
 }
 
 static inline __attribute__((always_inline)) void
@@ -130,7 +130,7 @@ post_all(struct uaio_queue *queue, const struct uaio_post *post,
 	bool acts = false;
 
 	uaio_queue_lock(queue);
-	take_in_locked(queue, sink, post);
+	give_to_sink_locked(queue, sink, post);
 	if (ret_startable)
 		acts = begins_act_locked(queue);
 	/* relaxed: changes under the lock */
@@ -169,7 +169,7 @@ bool uaio_queue_post_more(struct uaio_queue *queue,
 	uaio_queue_lock(queue);
 	has_room = sink->has_room && sink->has_room(queue);
 	if (has_room) {
-		/* The request is counted with its last completion. */
+		/* nr_queued counts a request at its last completion. */
 		sink->post(queue, &post);
 		acts = begins_act_locked(queue);
 		unlock(queue);
@@ -196,13 +196,10 @@ void uaio_queue_post_parted(struct uaio_queue *queue,
 	const struct uaio_sink *sink = queue->sink;
 	bool has_waiters;
 
-	/*
-	 * The pin is for uaio_table_call(): without it the queue might be gone
-	 * as soon as it is unlocked.
-	 */
+	/* Without the pin the queue might be freed before uaio_table_call(). */
 	uaio_ready_pin(&queue->group.ready);
 	uaio_queue_lock(queue);
-	take_in_locked(queue, sink, post);
+	give_to_sink_locked(queue, sink, post);
 	has_waiters = !list_is_empty(&queue->waiters);
 	uaio_queue_unlock(queue);
 	if (has_waiters)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Opening and closing a queue (queue.h), and posting its completions: giving them
- * to its sink, and waking the waiters that they are enough for
+ * Opening and closing a queue (queue.h), and posting its completions: giving them to its
+ * sink, and waking the threads that now have enough completions
  */
 #ifndef UAIO_FLOW_POST_H
 #define UAIO_FLOW_POST_H
@@ -17,45 +17,47 @@ void uaio_queue_fini(struct uaio_queue *queue);
 void uaio_queue_open_locked(struct uaio_queue *queue);
 
 /*
- * End the generation: tell all waiters to look again, and cancel the requests that
- * may wait for ever. Others may still be pending when this returns.
+ * End the generation: wake all waiters, and cancel the requests that may wait for ever. Other
+ * requests may still be pending when this returns.
  */
 void uaio_queue_close(struct uaio_queue *queue);
 
 /*
- * The calling thread, which opens the queue, is its maker: the calls of its requests are
- * made as that thread makes them, whoever submits (uaio_queue_submitter()). Without memory
- * each thread submits for itself. The end of that: the queue has no requests any more.
+ * Make the calling thread the maker of the queue that it opens: workers execute the requests
+ * of the queue with the maker's identity, whichever thread submits (uaio_queue_submitter()).
+ * If memory is refused, each thread submits with its own identity. uaio_queue_drop_maker()
+ * undoes this, when the queue has no more requests.
  */
 void uaio_queue_keep_maker(struct uaio_queue *queue);
 void uaio_queue_drop_maker(struct uaio_queue *queue);
 
 /*
- * Give completions to the sink, of requests that completed when they were
- * submitted, and wake the waiters that they are enough for. If no others are
- * outstanding, the queue may be gone when this returns.
+ * Give the sink the completions of requests that completed inside their submission, and wake
+ * the waiters that now have enough. If no other requests are outstanding, the queue may be
+ * freed when this returns.
  */
 void uaio_queue_post(struct uaio_queue *queue, const struct uaio_post *post);
 
 /*
- * The same for requests that were created (flow.h). What a drain held and may
- * start now is appended to ret_startable (drain.h).
+ * Give the sink the completions of requests that uaio_req_new() created, and wake the waiters
+ * that now have enough. Requests that a drain held and that may start now are appended to
+ * ret_startable (drain.h).
  */
 void uaio_queue_post_late(struct uaio_queue *queue,
 			  const struct uaio_post *post,
 			  struct list *ret_startable);
 
 /*
- * Give the sink a completion with UAIO_COMPLETION_MORE, if it has room (sink.h).
- * The caller owns the request, which keeps the queue.
+ * Give the sink a completion with UAIO_COMPLETION_MORE, if it has room (sink.h). The caller
+ * owns the request, which keeps the queue from being freed.
  * Return: whether it had room.
  */
 bool uaio_queue_post_more(struct uaio_queue *queue,
 			  const struct uaio_completion *completion);
 
 /*
- * uaio_queue_post() for a thread with another descriptor table (table.h): it uses no
- * descriptor itself, except where the sink does.
+ * uaio_queue_post() for a thread with its own descriptor table (table.h): the calling thread
+ * uses no descriptor of the library's, except in the sink.
  */
 void uaio_queue_post_parted(struct uaio_queue *queue,
 			    const struct uaio_post *post);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sending requests on: to where they wait, to a worker, or to their end. Tested by
+ * Starting requests: each goes to where it waits, to a worker, or to its end. Tested by
  * test-nop.c and all other tests with requests that wait.
  */
 #include <errno.h>
@@ -25,7 +25,10 @@ void uaio_req_to_worker(struct uaio_req *req, struct uaio_handover *handover)
 	enum uaio_account account = uaio_req_account(req);
 	const struct uaio_inode *inode = uaio_req_inode(req);
 
-	/* The kernel's numbers of devices have 32 bits. A block device is its own. */
+	/*
+	 * A device number has 32 bits. A block device has dev UINT64_MAX and its number in
+	 * ino.
+	 */
 	req->work.device = account != UAIO_BOUNDED || !inode ? 0
 			   : inode->dev == UINT64_MAX ? (uint32_t)inode->ino
 						      : (uint32_t)inode->dev;
@@ -33,9 +36,9 @@ void uaio_req_to_worker(struct uaio_req *req, struct uaio_handover *handover)
 }
 
 /*
- * Send a PREPPED request where its next says: to its file, its time, its pages, the driver
+ * Send a PREPPED request to where req->next says: its file, its time, its pages, the driver
  * or a worker.
- * Return: whether it went; false: it was to be parked, and its queue goes away.
+ * Return: false if the request was to be parked, but its queue is being closed.
  */
 static inline __attribute__((always_inline)) bool
 route(struct uaio_req *req, struct uaio_handover *handover)
@@ -54,9 +57,9 @@ route(struct uaio_req *req, struct uaio_handover *handover)
 }
 
 /*
- * Park one RUNNING request: count it, get its watch, pin its group, park it, and announce
- * it to the threads that wait for its group. test/model/park.pml is a model of it; test-park-steps.c stops
- * it after each instruction.
+ * Park a RUNNING request: count it, get its watch, pin its group, park it, and announce it to
+ * the threads that wait for its group. test/model/park.pml is a model of this function;
+ * test-park-steps.c stops it after each instruction.
  */
 int uaio_req_park(struct uaio_req *req)
 {
@@ -68,7 +71,7 @@ int uaio_req_park(struct uaio_req *req)
 	/* [step: PIN] */
 	uaio_ready_pin(&group->ready);
 	uaio_lock(&group->lock, UAIO_RANK_GROUP);
-	/* [step: UNWANTED] A canceller before this has set it; one after it finds req parked. */
+	/* [step: UNWANTED] An earlier canceller has set it; a later one finds req parked. */
 	parks = !req->is_unwanted;
 	if (likely(parks))
 		parks = uaio_ready_park(req, UAIO_REQ_RUNNING);
@@ -82,7 +85,7 @@ int uaio_req_park(struct uaio_req *req)
 	return parks ? 0 : -ECANCELED;
 }
 
-/* Execute a request in this thread; a worker counts as blocked meanwhile. */
+/* Execute a request in this thread. Meanwhile worker, unless NULL, counts as blocked. */
 static int64_t execute_here(struct uaio_req *req, struct uaio_worker *worker)
 {
 	bool blocks = worker && uaio_wq_blocks(worker);
@@ -95,10 +98,10 @@ static int64_t execute_here(struct uaio_req *req, struct uaio_worker *worker)
 }
 
 /*
- * End a request that could not be queued or parked. If it was to be parked, its queue goes
- * away, and it is cancelled. Bounded requests end by themselves, so the calling thread
- * executes them. An unbounded one, for which there is no thread, fails with EAGAIN; so
- * does one of another identity, whose crew has none.
+ * End a request that could not be queued or parked. A request that was to be parked is
+ * cancelled, because its queue is being closed. A bounded request ends by itself, so the
+ * calling thread executes it. The others fail with EAGAIN: unbounded requests if there is no
+ * thread for them, and requests of another identity whose crew has no thread.
  */
 static void end_here(struct uaio_req *req, struct uaio_worker *worker,
 		     struct list *ret_startable)
@@ -116,10 +119,7 @@ static void end_here(struct uaio_req *req, struct uaio_worker *worker,
 	uaio_req_finish(req, res, worker, ret_startable);
 }
 
-/*
- * Issue a request that was held. The pin is for when it parks.
- * Return: as route().
- */
+/* Issue a request that was held; pinned, as it may park. Return: as route(). */
 static __attribute__((noinline)) bool start_held(struct uaio_req *req,
 						 struct uaio_handover *handover,
 						 struct list *ret_startable)
@@ -141,7 +141,10 @@ static __attribute__((noinline)) bool start_held(struct uaio_req *req,
 	}
 	if (uaio_next_parks(next))
 		uaio_ready_announce(group);
-	/* The event that ends it may have come before it could be cancelled (sink.h: act). */
+	/*
+	 * The completion that ends this timer may have been posted before the timer could be
+	 * cancelled (sink.h: act).
+	 */
 	if (next == UAIO_NEXT_WAIT_TIME && uaio_queue_of(group)->sink->act)
 		uaio_queue_of(group)->sink->act(uaio_queue_of(group));
 	uaio_ready_unpin(&group->ready);
@@ -149,7 +152,7 @@ static __attribute__((noinline)) bool start_held(struct uaio_req *req,
 	return went;
 }
 
-/* Start a request. Those that it lets start go to the end of the list. */
+/* Start a request. Requests that may start as a result are appended to ret_startable. */
 static void start_one(struct uaio_req *req, struct uaio_handover *handover,
 		      struct list *ret_startable)
 {
@@ -163,10 +166,7 @@ static void start_one(struct uaio_req *req, struct uaio_handover *handover,
 		end_here(req, handover->worker, ret_startable);
 }
 
-/*
- * Start all requests of the list. Requests that they let start go to the end of
- * the same list: no recursion.
- */
+/* Start all requests of a list, and those that may start then, without recursion. */
 static void start_list(struct list *startable, struct uaio_handover *handover)
 {
 	struct list *node;
@@ -184,10 +184,7 @@ static struct uaio_req *refused_req(const struct uaio_work *work)
 	return req;
 }
 
-/*
- * No recursion here either: a request that ends may let others start, which are
- * added to the handover again.
- */
+/* No recursion: requests that may start then are added to the handover again. */
 void uaio_req_hand_over(struct uaio_handover *handover)
 {
 	while (uaio_handover_is_due(handover)) {
@@ -216,7 +213,6 @@ void uaio_req_start_and_hand_over(struct list *startable,
 	uaio_req_hand_over(handover);
 }
 
-/* Not inline, as it is rare. */
 static __attribute__((noinline)) void
 end_and_start(struct uaio_req *req, struct uaio_handover *handover)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Cancelling requests that wait for one another, and while they end. */
+/* Cancelling requests that wait for each other, and requests that are completing. */
 #undef NDEBUG
 #include <assert.h>
 #include <errno.h>
@@ -25,18 +25,21 @@ static int cancel_one(uint64_t handle, const struct iocb *iocb)
 	return uaio_ctx_cancel_one(handle, (uintptr_t)iocb);
 }
 
-/* While the gate is closed all requests are queued, running or behind others. */
+/*
+ * Writes to a file with a gate. While it is closed, requests run, are queued or wait behind
+ * others.
+ */
 struct chain {
 	int fd;
 	uint64_t handle;
 	unsigned nr;
 	struct iocb iocbs[NR];
-	int64_t res[NR]; /* by place, as reaped */
+	int64_t res[NR]; /* results by index, as reaped */
 };
 
 static struct chain chain;
 
-/* Workers, and those of them that one device may have. */
+/* The limit of workers, and the share that one device may use. */
 enum { LIMIT = 32, SHARE = LIMIT * 7 / 8 };
 
 static void chain_begin(void)
@@ -49,7 +52,7 @@ static void chain_begin(void)
 	unit_gate_close(chain.fd);
 }
 
-/* A request's data is its place i, and it writes or reads block i of the file. */
+/* The request at index i writes or reads block i of the file; its data is i. */
 static struct iocb *chain_add(unsigned opcode, int fd)
 {
 	struct iocb *iocb = &chain.iocbs[chain.nr];
@@ -147,7 +150,7 @@ static void the_answer_says_whether_it_was_queued_or_running(void **state)
 	chain_end();
 }
 
-/* A request at each place of a chain in turn, also at its head, which runs. */
+/* Cancel the request at each index in turn, also the first, which runs. */
 static void requests_behind_a_cancelled_one_go_on_in_order(void **state)
 {
 	enum { LENGTH = 5 };
@@ -165,7 +168,7 @@ static void requests_behind_a_cancelled_one_go_on_in_order(void **state)
 	}
 }
 
-/* Every other one, from the middle on. */
+/* Cancel every other request, from the middle on. */
 static void several_of_a_chain_may_be_cancelled(void **state)
 {
 	uint64_t cancelled = 0;
@@ -196,7 +199,7 @@ static void all_requests_behind_the_first_are_cancelled_at_once(void **state)
 	chain_add(IOCB_CMD_PREAD, chain.fd);
 	unit_gate_await_key(0);
 	assert_int_equal(uaio_ctx_cancel_all(chain.handle), 9);
-	/* Their events are there when the call returns. */
+	/* The events are posted when the call returns. */
 	assert_int_equal(uaio_ctx_cancel_all(chain.handle), -EALREADY);
 	chain_reap();
 	assert_int_equal(chain.res[0], SIZE);
@@ -207,7 +210,7 @@ static void all_requests_behind_the_first_are_cancelled_at_once(void **state)
 	}
 	assert_int_equal(unit_gate_began(UNIT_KEY_SYNC), -1);
 
-	/* No cancelled request keeps the file busy. */
+	/* After that, a new write does not wait for a cancelled one. */
 	chain.nr = 0;
 	chain_write(1);
 	chain_reap();
@@ -215,7 +218,7 @@ static void all_requests_behind_the_first_are_cancelled_at_once(void **state)
 	chain_end();
 }
 
-/* The head of the chain is queued: all workers read another file. */
+/* The first write is queued, as all workers read another file. */
 static void a_chain_of_which_none_has_begun_is_cancelled_whole(void **state)
 {
 	int other = unit_numbered_file(true, NR), fd;
@@ -261,7 +264,7 @@ static void of_two_equal_requests_the_older_pending_is_cancelled(void **state)
 		iocb.aio_offset = chain.nr * SIZE;
 		assert_int_equal(unit_submit(chain.handle, &iocb), 1);
 	}
-	/* The first runs. */
+	/* The first request runs. */
 	unit_gate_await_key(0);
 	assert_int_equal(cancel_one(chain.handle, &iocb), 0);
 	assert_int_equal(cancel_one(chain.handle, &iocb), 0);
@@ -271,7 +274,7 @@ static void of_two_equal_requests_the_older_pending_is_cancelled(void **state)
 	chain_end();
 }
 
-/* A duplicate is another descriptor; another context has its own requests. */
+/* Requests on a duplicate, or in another context, are not cancelled. */
 static void a_descriptor_means_the_requests_submitted_by_it(void **state)
 {
 	uint64_t other = unit_context(4);
@@ -331,7 +334,7 @@ static void submit_polls(uint64_t handle, int fd)
 		assert_int_equal(unit_submit(handle, &iocb), 1);
 }
 
-/* The first write is in a context of its own; the gate holds it. */
+/* The first write is in another context; the gate holds it. */
 static void submit_chain(uint64_t first, uint64_t handle, int pipe_fd)
 {
 	static struct iocb iocbs[LENGTH + 1];
@@ -347,7 +350,7 @@ static void submit_chain(uint64_t first, uint64_t handle, int pipe_fd)
 	unit_gate_await_key(0);
 }
 
-/* Of the writes behind the first the newest nr_cancelled are cancelled. */
+/* Check that exactly the newest nr_cancelled writes are cancelled. */
 static void check_beginning(uint64_t handle, int nr_cancelled)
 {
 	static struct io_event events[EVENTS];
@@ -364,9 +367,8 @@ static void check_beginning(uint64_t handle, int nr_cancelled)
 }
 
 /*
- * A chain waits behind a write of another context, which ends while the chain is
- * being cancelled; the polls in between make that take long. If a request of the
- * chain is still executed, no older one of it has been cancelled.
+ * Writes wait behind one of another context, which completes during the cancelling of the
+ * others; many polls make that take long. No write is executed if an older one is cancelled.
  */
 static void of_a_cancelled_chain_its_beginning_is_executed(void **state)
 {
@@ -449,7 +451,7 @@ static long feed(void *arg)
 	return 0;
 }
 
-/* In turn: a write and a read of the file, a read and a poll of the pipe. */
+/* By i % 4: a write and a read of the file, a read and a poll of the pipe. */
 static struct iocb storm_iocb(unsigned i)
 {
 	switch (i % 4) {
@@ -477,7 +479,7 @@ static bool check_event(unsigned place, int64_t res)
 	return res == -ECANCELED;
 }
 
-/* As many requests were cancelled as the cancelling calls have returned. */
+/* The number of cancelled requests equals the sum that the cancelling calls returned. */
 static void check_storm(void)
 {
 	struct io_event events[NR];
@@ -526,7 +528,7 @@ static void each_request_has_one_event_whichever_end_comes_first(void **state)
 		}
 		for (unsigned i = 0; i < NR_ELEMENTS(mains); i++)
 			unit_thread_join(&threads[i]);
-		/* Some were submitted after the threads had cancelled. */
+		/* Some requests were submitted after the threads had ended. */
 		count_cancelled(uaio_ctx_cancel_all(storm.handle));
 		check_storm();
 		unit_destroy(storm.handle);

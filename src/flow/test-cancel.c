@@ -129,7 +129,7 @@ static long cancel_at_once(void *arg)
 	return uaio_aio_cancel(cancelling->handle, cancelling->iocb);
 }
 
-/* A byte comes in while two threads cancel the read that waits for it. */
+/* A byte arrives while two threads cancel the read that waits for it. */
 static void of_all_threads_that_end_a_request_one_does(void **state)
 {
 	(void)state;
@@ -190,7 +190,7 @@ static void a_wrong_context_is_told_from_a_wrong_request(void **state)
 	assert_int_equal(uaio_ctx_cancel_fd(handle, -1), -ENOENT);
 	assert_int_equal(uaio_ctx_cancel_fd(handle, 1 << 20), -ENOENT);
 
-	/* A complete request is not found, whether or not it was reaped. */
+	/* Cancelling does not find a complete request, whether or not it was reaped. */
 	iocb = unit_iocb(IOCB_CMD_PREAD, fd, buffers[0], SIZE, 0);
 	assert_int_equal(unit_submit(handle, &iocb), 1);
 	assert_int_equal(cancel_one(handle, &iocb), -ENOENT);
@@ -229,7 +229,7 @@ static void parked_requests_are_found_by_their_descriptor(void **state)
 	assert_int_equal(cancel_one(handle, &poll), 0);
 	assert_int_equal(unit_reap_one(handle), 0);
 
-	/* The descriptor becomes another pipe; the reads are not on that one. */
+	/* The descriptor now refers to another pipe, which has no requests. */
 	unit_close(fd);
 	assert_int_equal(pipe2(others, O_CLOEXEC), 0);
 	assert_int_equal(others[0], fd);
@@ -278,7 +278,7 @@ static void a_write_that_is_cut_reports_what_was_written(void **state)
 	free(bytes);
 }
 
-/* Reads of the pipe by threads other than the test's stop here. */
+/* A hook that stops other threads when they read the pipe. */
 static struct {
 	int fd;
 	int tid;
@@ -294,7 +294,7 @@ static bool hold_trial(long nr, const long args[6], long *ret_res)
 	store_release(&trial.is_trying, 1);
 	while (!load_acquire(&trial.goes_on))
 		sched_yield();
-	*ret_res = -EAGAIN; /* as if another reader had been faster */
+	*ret_res = -EAGAIN; /* as if another reader had taken the data */
 	return true;
 }
 
@@ -311,7 +311,7 @@ static long cancel_all(void *arg)
 	return uaio_ctx_cancel_all(*handle);
 }
 
-/* If the canceller took it for one that is being executed, it would wait on. */
+/* The canceller must not treat the tried request as executed: the read would keep waiting. */
 static void a_request_being_tried_is_cancelled_if_it_has_to_wait(void **state)
 {
 	uint64_t handle = unit_context(4);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * For tests of chains and drains: requests of the core's, submitted as a door
- * does, in a context; and what they gave.
+ * Helpers for tests of chains and drains: submit requests as a door does, in a context of
+ * kernel AIO, and check their events.
  */
 #ifndef UAIO_FLOW_TEST_CHAIN_H
 #define UAIO_FLOW_TEST_CHAIN_H
@@ -60,7 +60,7 @@ static inline int add(struct uaio_submission *submission,
 	return uaio_batch_add(&submission->batch, file, sqe);
 }
 
-/* Submit all in one call; their tags are first, first + 1, ... */
+/* Submit all requests in one call; their keys are first, first + 1, ... */
 static inline void submit(struct uaio_sqe *sqes, unsigned nr, uint64_t first)
 {
 	struct uaio_submission submission;

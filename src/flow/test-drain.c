@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Drains. The order of completions is that of the kernel's io_uring, but that it
- * holds the cancelling of a held request, too.
+ * Drains. Completions come in the same order as from the kernel's io_uring, except that in
+ * the kernel a drain also delays the cancelling of a held request.
  */
 #undef NDEBUG
 #include "flow/drain.h"
@@ -26,7 +26,7 @@ static void a_drain_waits_for_all_before_and_all_after_for_it(void **state)
 	expect_nothing();
 	put_text("x");
 	EXPECT({ 1, 1 }, { 3, 0 }, { 4, 0 }, { 5, 0 });
-	/* Nothing is drained any more. */
+	/* The drain is over. */
 	SUBMIT(read_pipe(0), nop(0));
 	EXPECT({ 2, 0 });
 	put_text("x");
@@ -93,7 +93,7 @@ static void what_is_held_can_be_cancelled(void **state)
 {
 	(void)state;
 	open_pipe(8);
-	/* What follows the drain does not wait for what was before it. */
+	/* After the drain is cancelled, request 4 does not wait for request 1. */
 	SUBMIT(read_pipe(0), nop(UAIO_DRAIN), nop(0), nop(0));
 	assert_int_equal(cancel(3), 0);
 	EXPECT({ 3, -ECANCELED });
@@ -103,7 +103,10 @@ static void what_is_held_can_be_cancelled(void **state)
 	expect_nothing();
 	put_text("x");
 	EXPECT({ 1, 1 });
-	/* Of a chain, with what follows in that. */
+	/*
+	 * Cancelling request 3 of a chain also cancels request 4, but not the drain before
+	 * them.
+	 */
 	SUBMIT(read_pipe(0), nop(UAIO_LINK | UAIO_DRAIN), nop(UAIO_LINK),
 	       nop(0), nop(0));
 	assert_int_equal(cancel(3), 0);
@@ -150,7 +153,7 @@ static void closing_waits_for_nothing_that_is_held(void **state)
 	close_pipe();
 }
 
-/* The first has left its group, and its completion is yet to be posted. */
+/* The first request has left its group, but its completion is not posted yet. */
 static void a_drain_waits_until_what_was_before_is_posted(void **state)
 {
 	const struct uaio_sqe first = { .op = UAIO_OP_NOP,
@@ -199,7 +202,7 @@ static long write_all(void *arg)
 	return 0;
 }
 
-/* The first completes about when the drain is submitted. */
+/* The first request completes at about the time when the drain is submitted. */
 static void a_drain_may_meet_the_end_of_what_was_before(void **state)
 {
 	unsigned nr = unit_rounds(2000);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Held requests when the process ends, executes another program, or forks: what
- * the writes that are finished first let start is finished, too; nothing waits for
- * the rest.
+ * Held requests when the process exits, executes another program, or forks. Requests that
+ * start after an accepted write are finished, too; the exit waits for no others.
  */
 #undef NDEBUG
 #include "flow/gate.h"
@@ -16,7 +15,9 @@
 static uint32_t leaver_tid; /* atomic */
 static uint32_t has_left;   /* atomic */
 
-/* Whichever thread wakes the one that leaves, that comes to its end or sleeps. */
+/*
+ * Whichever thread wakes the leaving thread waits here until that has left or sleeps again.
+ */
 static bool linger(long nr, const long args[6], long *ret_res)
 {
 	uint32_t tid = load_acquire(&leaver_tid);
@@ -138,7 +139,7 @@ static long submit_chain(void *arg)
 	return 0;
 }
 
-/* The thread that is to call exec would cut the write short. */
+/* A chain that began during an exec would lose its write. */
 static void a_chain_waits_at_the_gate_before_it_begins(void **state)
 {
 	struct unit_thread submitter;
@@ -148,7 +149,7 @@ static void a_chain_waits_at_the_gate_before_it_begins(void **state)
 	handle = unit_context(8);
 	assert_true(uaio_enter());
 	assert_true(uaio_gate_leave());
-	/* While something is pending nobody loses patience. */
+	/* While a request is pending, waiting threads do not lose patience. */
 	uaio_gate_delay();
 	uaio_leave();
 	unit_thread_start(&submitter, submit_chain, &fd);
@@ -170,7 +171,7 @@ static long submit_write(void *arg)
 	return 0;
 }
 
-/* An exec may be on its way still: what is queued would be lost. */
+/* The exec may still happen, and would lose queued writes. */
 static void who_waits_at_the_gate_for_long_executes_its_writes(void **state)
 {
 	struct unit_thread submitter;
@@ -190,7 +191,7 @@ static void who_waits_at_the_gate_for_long_executes_its_writes(void **state)
 	assert_int_equal(found[0], 'w');
 	assert_true(uaio_gate_is_closed());
 	assert_true(uaio_enter());
-	/* As a handler does that interrupts the exec. */
+	/* As a signal handler does that interrupts the exec. */
 	assert_false(uaio_gate_leave());
 	uaio_gate_stay();
 	uaio_leave();
@@ -201,7 +202,7 @@ static void who_waits_at_the_gate_for_long_executes_its_writes(void **state)
 	unit_close(fd);
 }
 
-/* Of its parent's. It has engine, chains and drains of its own. */
+/* In a child of fork(): it has no requests of its parent, but its own engine and chains. */
 static int have_nothing(void)
 {
 	int fd;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Chains. The order and the results of completions are those of the kernel's
- * io_uring, but that it does not find a request that was not started when it is
- * to be cancelled.
+ * Chains. Completions have the same order and results as from the kernel's io_uring, except
+ * that the kernel, when cancelling, does not find requests that have not started.
  */
 #undef NDEBUG
 #include "flow/link.h"
@@ -16,8 +15,8 @@
 static const int64_t LONG_NS = 600000 * 1000000ll;
 
 /*
- * The next three events, but that the first two may come in either order: the
- * request may be completed by a thread that was just trying it.
+ * Expect three events, the first two in either order: a thread that was trying the request
+ * may complete it.
  */
 static void expect_timeout(const struct got gots[3])
 {
@@ -57,7 +56,7 @@ static void a_chain_that_need_not_wait_completes_when_submitted(void **state)
 
 	(void)state;
 	handle = unit_context(8);
-	/* Only requests on files in memory never wait, however long they take. */
+	/* A file in memory, because other requests may wait. */
 	assert_int_equal(uaio_look_up(fd, &file), 0);
 	assert_int_equal(uaio_file_kind(file), UAIO_KIND_MEMORY);
 	SUBMIT(rw(UAIO_OP_READ, fd, SIZE, UAIO_LINK), nop(UAIO_LINK),
@@ -74,7 +73,7 @@ static void what_has_not_succeeded_cancels_what_follows(void **state)
 
 	(void)state;
 	handle = unit_context(8);
-	/* A short read, that is. */
+	/* A short read. */
 	SUBMIT(rw(UAIO_OP_READ, fd, 2 * SIZE, UAIO_LINK), nop(UAIO_LINK_HARD),
 	       nop(0));
 	EXPECT({ 1, SIZE }, { 2, -ECANCELED }, { 3, -ECANCELED });
@@ -132,11 +131,11 @@ static void a_descriptor_is_looked_up_when_its_turn_comes(void **state)
 	EXPECT({ 1, 0 }, { 2, -EBADF }, { 3, -ECANCELED });
 	SUBMIT(rw(UAIO_OP_READ, ends[0], 1, UAIO_LINK),
 	       rw(UAIO_OP_WRITE, fd, 1, UAIO_LINK), nop(0));
-	/* Closing it waits for nothing. */
+	/* Closing the descriptor does not wait. */
 	unit_close(fd);
 	put_text("x");
 	EXPECT({ 1, 1 }, { 2, -EBADF }, { 3, -ECANCELED });
-	/* It need not be open before. */
+	/* The descriptor need not be open when the chain is submitted. */
 	SUBMIT(rw(UAIO_OP_READ, ends[0], 1, UAIO_LINK),
 	       rw(UAIO_OP_READ, fd, SIZE, UAIO_LINK), vector(fd, UAIO_LINK),
 	       poll_of(fd, 0));
@@ -210,14 +209,14 @@ static void a_linked_timer_cancels_what_takes_too_long(void **state)
 	       timer(UAIO_OP_LINK_TIMER, MS, UAIO_LINK), nop(0));
 	expect_timeout(
 		(struct got[]){ { 2, -ETIME }, { 1, -ECANCELED }, { 3, 0 } });
-	/* Of the second in a chain it begins when that does. */
+	/* The timer of the second request starts when that request does. */
 	SUBMIT(timer(UAIO_OP_TIMER, 5 * MS, UAIO_LINK_HARD),
 	       rw(UAIO_OP_READ, ends[0], 1, UAIO_LINK),
 	       timer(UAIO_OP_LINK_TIMER, 2 * MS, UAIO_LINK_HARD), nop(0));
 	EXPECT({ 1, -ETIME });
 	expect_timeout((struct got[]){
 		{ 3, -ETIME }, { 2, -ECANCELED }, { 4, -ECANCELED } });
-	/* Nothing is left to be read by what was cancelled. */
+	/* No cancelled read takes the byte. */
 	put_text("x");
 	SUBMIT(rw(UAIO_OP_READ, ends[0], 1, 0));
 	EXPECT({ 1, 1 });
@@ -235,7 +234,7 @@ static void a_linked_timer_ends_with_its_request(void **state)
 	       timer(UAIO_OP_LINK_TIMER, LONG_NS, UAIO_LINK), nop(0));
 	put_text("x");
 	EXPECT({ 1, 1 }, { 2, -ECANCELED }, { 3, 0 });
-	/* Cancelled by itself, it leaves the request alone. */
+	/* Cancelling only the timer does not affect its request. */
 	SUBMIT(rw(UAIO_OP_READ, ends[0], 1, UAIO_LINK),
 	       timer(UAIO_OP_LINK_TIMER, LONG_NS, UAIO_LINK), nop(0));
 	assert_int_equal(cancel(2), 0);
@@ -291,7 +290,7 @@ static long write_all(void *arg)
 	return 0;
 }
 
-/* Whichever of the two is first, both and what follows end once. */
+/* Whether the timer or its request ends first, each request of the chain completes once. */
 static void a_timer_and_its_request_may_end_together(void **state)
 {
 	unsigned nr = unit_rounds(2000);
@@ -334,8 +333,8 @@ static struct uaio_sqe read_by_worker(int fd, int64_t off, uint8_t links)
 }
 
 /*
- * A linked timer is the first of its queue that is parked, as a worker has the request:
- * the home of the queue is settled under the group's lock.
+ * As a worker has the request, its linked timer is the first request that parks. The queue's
+ * home is then chosen under the group's lock.
  */
 static int settle_for_a_linked_timer(void)
 {
@@ -367,8 +366,8 @@ static void a_linked_timer_may_be_the_first_that_is_parked(void **state)
 }
 
 /*
- * The only worker executes a no-op, and next a read that does not return: what is linked
- * to the no-op is complete before.
+ * The only worker executes a no-op, then a read that does not return. The request linked to
+ * the no-op completes before that read.
  */
 static int block_after_a_chain(void)
 {

@@ -20,7 +20,7 @@
 
 enum { SIZE = UNIT_KEY_BYTES, NR = 1000 };
 
-static const uint64_t OBJ = 0xabcdef0000000000; /* of request 0 */
+static const uint64_t OBJ = 0xabcdef0000000000; /* io_event.obj of request 0 */
 
 static struct uaio_sqe nop(unsigned i, bool is_async)
 {
@@ -44,7 +44,7 @@ static struct uaio_sqe rw(enum uaio_op op, int fd, char *buffer)
 	};
 }
 
-/* Submit all in one call. */
+/* Submit all no-ops in one call. */
 static void submit_nops(uint64_t handle, unsigned nr, bool is_async)
 {
 	struct uaio_submission submission;
@@ -71,7 +71,7 @@ static int cancel(uint64_t handle, unsigned i)
 	return ret;
 }
 
-/* Return: how many events there are without waiting. */
+/* Return: how many events can be reaped without waiting. */
 static long look(uint64_t handle, struct io_event *events, long nr)
 {
 	struct timespec zero = { 0 };
@@ -79,7 +79,7 @@ static long look(uint64_t handle, struct io_event *events, long nr)
 	return uaio_aio_getevents(handle, 0, nr, (void *)events, &zero);
 }
 
-/* There is one correct event for each of the no-ops [0, nr), and no other. */
+/* Check that each of the no-ops [0, nr) has one correct event, and nothing else has. */
 static void assert_one_event_each(uint64_t handle, unsigned nr)
 {
 	static struct io_event events[NR];
@@ -118,7 +118,7 @@ static void workers_execute_each_no_op_once(void **state)
 	(void)state;
 	uaio_counters_read(&before);
 	for (unsigned round = 0; round < unit_rounds(200); round++) {
-		/* Few and many at a time: 1 to 1000. */
+		/* 1 to 1000 at a time. */
 		unsigned nr = 1 + round * 997 % NR;
 
 		submit_nops(handle, nr, true);
@@ -152,7 +152,7 @@ static void a_no_op_signals_its_eventfd(void **state)
 	unit_close(fd);
 }
 
-/* On a file in memory and a ready pipe, where requests are inline otherwise. */
+/* A file in memory and a ready pipe, on which requests are inline otherwise. */
 static void a_request_that_asks_for_a_worker_gets_one(void **state)
 {
 	static const char text[SIZE] = "text";
@@ -233,7 +233,9 @@ static int cancel_some(void)
 	submit_nops(handle, NR_NOPS, true);
 	if (cancel(handle, NR_NOPS) != -EINVAL)
 		return 2;
-	/* The middle one, the first, the last; a second time it is not found. */
+	/*
+	 * Cancel the middle request, the first, the last; a second attempt does not find it.
+	 */
 	for (unsigned i = 0; i < 3; i++) {
 		static const unsigned which[] = { 2, 0, 4 };
 
@@ -265,7 +267,7 @@ static void a_queued_no_op_is_cancelled_once(void **state)
 	assert_int_equal(unit_in_child(cancel_some), 0);
 }
 
-/* A thread that closes a file, or ends the process, looks through the queue. */
+/* A thread that closes a file, or ends the process, searches the queue. */
 static int look_through_no_ops(void)
 {
 	static const char text[SIZE] = "text";

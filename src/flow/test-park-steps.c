@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A request is parked while its file gets ready, is closed, or the request is cancelled
- * or its queue goes away: the thread that parks it is held after each of its instructions
- * in turn, and meanwhile another thread does that.
+ * A thread parks a request and is stopped after each of its instructions in turn. Meanwhile
+ * another thread makes the file ready, closes it, cancels the request or closes its queue.
  */
 #undef NDEBUG
 #include "flow/flow.h"
@@ -20,7 +19,7 @@ enum { FIRST = 1, PARKED = 2, NR_EVENTS = 4 };
 
 static const int64_t LONG_NS = 600000 * 1000000ll;
 
-/* In the background: while it is parked, the fallback thread is there. */
+/* A parked read in another context, so that the fallback thread runs. */
 static struct {
 	int ends[2];
 	uint64_t handle;
@@ -28,9 +27,9 @@ static struct {
 } other;
 
 static struct uaio_req *req; /* RUNNING, before uaio_req_park() */
-static uint64_t old;         /* of which it is */
+static uint64_t old;         /* the context of req */
 
-/* For the fallback thread: it meets breakpoints. */
+/* Let the fallback thread execute instructions with breakpoints. */
 static bool let_step(long nr, const long args[6], long *ret_res)
 {
 	(void)args;
@@ -42,7 +41,7 @@ static bool let_step(long nr, const long args[6], long *ret_res)
 
 static void begin(void)
 {
-	/* A longer ring does not fit in where the old one was, and so has a new handle. */
+	/* Leaves a hole that a longer ring does not fit into, and so has a new handle. */
 	uint64_t first = unit_context(NR_EVENTS);
 	struct iocb iocb;
 
@@ -67,9 +66,7 @@ static void open_empty_pipe(void)
 	old = handle;
 }
 
-/*
- * What happens meanwhile
- */
+/* The intruders: what another thread does meanwhile */
 
 static long feed_and_reap(void *arg)
 {
@@ -78,7 +75,7 @@ static long feed_and_reap(void *arg)
 	return unit_reap_one(handle);
 }
 
-/* The byte is there before. */
+/* Reap only: the byte was written before. */
 static long just_reap(void *arg)
 {
 	(void)arg;
@@ -109,7 +106,7 @@ static bool is_parked_key(const struct uaio_cancel_aim *aim,
 	return sqe->key == PARKED;
 }
 
-/* As a door does whose answer may be EALREADY of what then ends as cancelled. */
+/* Cancel like a door that accepts EALREADY for a request which then ends as cancelled. */
 static long end_parked(void *arg)
 {
 	static const struct uaio_cancel_aim aim = {
@@ -128,7 +125,7 @@ static long end_parked(void *arg)
 	return ret;
 }
 
-/* Another queue comes to the memory. */
+/* Reuse the queue's memory for another queue. */
 static long replace_queue(void *arg)
 {
 	(void)arg;
@@ -137,7 +134,7 @@ static long replace_queue(void *arg)
 	return 0;
 }
 
-/* The queue has no more events, and counts nothing as parked. */
+/* Check that the queue has no more events and no parked requests. */
 static void assert_nothing_left(void)
 {
 	const struct uaio_ready *ready =
@@ -160,9 +157,7 @@ static void finish_closed(void)
 	unit_close(ends[1]);
 }
 
-/*
- * uaio_req_park(): a thread that has executed a request parks it
- */
+/* Victim 1: a thread that has executed a request parks it by uaio_req_park() */
 
 static void make_running(const struct uaio_sqe *sqe)
 {
@@ -176,7 +171,9 @@ static void make_running(const struct uaio_sqe *sqe)
 	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_RUNNING);
 	req->next = has_file ? UAIO_NEXT_WAIT_FILE : UAIO_NEXT_WAIT_TIME;
 	uaio_submission_end(&submission, 1);
-	/* Its home is settled: submissions, below, settle theirs while they park. */
+	/*
+	 * Choose the queue's home now; the submissions of victim 2 choose it while they park.
+	 */
 	assert_int_equal(uaio_ready_expect(req->group), 0);
 	uaio_ready_unexpect(req->group);
 	uaio_leave();
@@ -221,7 +218,7 @@ static void make_running_timer_for_long(void)
 	make_running_timer(LONG_NS);
 }
 
-/* As a worker does. Return: as uaio_req_park(). */
+/* Park as a worker does. Return: as uaio_req_park(). */
 static long park(void *arg)
 {
 	int ret;
@@ -249,7 +246,7 @@ static void check_got_closed(long victims, long intruders)
 	finish_closed();
 }
 
-/* It was either marked, and is not parked, or was parked. */
+/* The request was either marked and not parked, or was parked and cancelled. */
 static void check_cancelled(long victims, long intruders)
 {
 	assert_true((victims == -ECANCELED && intruders < 0) ||
@@ -273,8 +270,8 @@ static void check_timed(long victims, long intruders)
 }
 
 /*
- * A submission parks it, which is the last of its call. The first, if there are two, ends
- * at once, and lets it start.
+ * Victim 2: a submission parks the last of its requests. If it has two, the first completes
+ * at once and starts the last.
  */
 
 static long submit_to_old(struct uaio_sqe *sqes, unsigned nr)
@@ -317,7 +314,7 @@ static long submit_chain(void *arg)
 	return submit_to_old(sqes, 2);
 }
 
-/* The timer is due; the read waits. */
+/* The linked timer has expired; the read waits. */
 static long submit_with_timer(void *arg)
 {
 	struct uaio_sqe sqes[] = {
@@ -329,7 +326,7 @@ static long submit_with_timer(void *arg)
 	return submit_to_old(sqes, 2);
 }
 
-/* All of victims requests are complete; if there are two, the other is the first. */
+/* All requests, victims in number, are complete: PARKED with res, the other with 0. */
 static void check_last(long victims, int64_t res)
 {
 	struct io_event events[2];
@@ -341,7 +338,7 @@ static void check_last(long victims, int64_t res)
 	finish();
 }
 
-/* All have been taken; of one request it is the result, 1, that says so. */
+/* The intruder has reaped all events. With one event it returns that event's result, 1. */
 static void check_submitted(long victims, long intruders)
 {
 	assert_int_equal(intruders, victims);
@@ -356,14 +353,17 @@ static long feed_and_reap_two(void *arg)
 	return reap_two(NULL);
 }
 
-/* It was there to be cancelled, or is now: the answer is true of each. */
+/* The intruder cancelled the request, or did not find it, and it can be cancelled now. */
 static void check_submit_cancelled(long victims, long intruders)
 {
 	assert_true(intruders >= 0 || cancel(PARKED) >= 0);
 	check_last(victims, -ECANCELED);
 }
 
-/* It was there to be cancelled, or has ended instead of being parked, or is there now. */
+/*
+ * The intruder cancelled it, or EALREADY says that it ends unparked, or it can be cancelled
+ * now.
+ */
 static void check_submit_ended(long victims, long intruders)
 {
 	assert_true(intruders >= 0 || intruders == -EALREADY ||
@@ -385,7 +385,7 @@ static long feed(void *arg)
 	return 0;
 }
 
-/* Either has ended the other; or the read has ended as the timer was about to end it. */
+/* One ended the other, or the read ended when the timer was about to cancel it. */
 static void check_one_ended_the_other(long victims, long intruders)
 {
 	struct io_event events[2];
@@ -412,7 +412,7 @@ static void step(void (*prepare)(void), unit_step_fn *victim,
 		.prepare = prepare,
 		.check = check,
 		.nr_min = 100,
-		/* Submissions do much besides. */
+		/* A submission has many more instructions. */
 		.stride = victim == park ? 1 : 11,
 	};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Queues of the test's own, with a sink that counts. */
+/* Posting to a queue whose sink, in this test, counts completions. */
 #undef NDEBUG
 #include "flow/post.h"
 
@@ -13,8 +13,8 @@
 #include "unit.h"
 
 /*
- * A door's object. Like a door's it is never anything else (queue.h, I1): a
- * thread of one test case may look at it in the next.
+ * A client object as doors have. Its memory is never reused for another type (queue.h, I1),
+ * as a thread of one test case may read it in the next.
  */
 static struct {
 	struct uaio_queue queue;
@@ -24,9 +24,9 @@ static struct {
 	uint64_t sum_data;
 	unsigned nr_posts;
 	unsigned nr_unlocked; /* posts without the lock */
-	uint32_t nr_asked;    /* atomic: by is_met() */
-	uint32_t asked_by;    /* atomic: the thread that asked last */
-	uint32_t pins_then;   /* atomic: pins of the queue at that time */
+	uint32_t nr_asked;    /* atomic: calls of is_met() */
+	uint32_t asked_by;    /* atomic: the last thread to call is_met() */
+	uint32_t pins_then;   /* atomic: pins of the queue at that call */
 
 	unsigned nr_drops;
 	unsigned nr_locked; /* drops with the lock held */
@@ -93,7 +93,7 @@ static uint64_t open_queue(void)
 	return generation;
 }
 
-/* Begin with a queue that is open. Return: its generation. */
+/* Open a queue. Return: its generation. */
 static uint64_t begin(void)
 {
 	size_t at = offsetof(typeof(client), nr);
@@ -159,7 +159,7 @@ static long wait_for(void *arg)
 
 	if (!uaio_enter())
 		return -EAGAIN;
-	/* To look again is for the door: 0 may come at any time. */
+	/* uaio_queue_sleep() may return 0 at any time; the door then looks again. */
 	do
 		ret = uaio_queue_sleep(&client.queue, waiting->generation,
 				       waiting->need, &wait);
@@ -189,7 +189,7 @@ static void each_generation_has_a_number_of_its_own(void **state)
 	uaio_queue_unlock(&client.queue);
 	uaio_queue_fini(&client.queue);
 
-	/* The same memory, used again. */
+	/* The memory is reused. */
 	second = begin();
 	assert_true(second > first);
 	uaio_queue_lock(&client.queue);
@@ -205,7 +205,7 @@ static void nobody_waits_in_a_generation_that_is_over(void **state)
 	(void)state;
 	end();
 	assert_int_equal(wait_for(&waiting), -EINVAL);
-	/* Not in a later one either, where the completions are those of others. */
+	/* Nor in a later generation, whose completions are for others. */
 	(void)begin();
 	assert_int_equal(wait_for(&waiting), -EINVAL);
 	post(1);
@@ -225,7 +225,7 @@ static void all_waiters_are_told_that_a_generation_is_over(void **state)
 	for (unsigned i = 0; i < NR; i++)
 		unit_await_sleep(&threads[i]);
 	close_queue();
-	/* Whichever of them looks only now finds another generation. */
+	/* Threads that have not looked before now find another generation. */
 	(void)open_queue();
 	for (unsigned i = 0; i < NR; i++)
 		assert_int_equal(unit_thread_join(&threads[i]), -EINVAL);
@@ -253,7 +253,7 @@ static void the_sink_gets_each_post_under_the_lock(void **state)
 		assert_int_equal(client.nr_unlocked, 0);
 		assert_int_equal(client.queue.nr_queued, 3);
 		assert_int_equal(client.queue.nr_inline, 1 + 2);
-		/* Nobody waits, so nobody asks how many there are. */
+		/* No thread waits, so is_met() is not called. */
 		assert_int_equal(client.nr_asked, 0);
 		assert_int_equal(client.nr_drops, 0);
 		end();
@@ -281,7 +281,7 @@ static void a_waiter_is_woken_by_the_last_completion_it_needs(void **state)
 		struct waiting waiting = { .generation = begin(), .need = 3 };
 		struct unit_thread thread;
 
-		/* An agent, as there is wherever a thread has parted. */
+		/* The agent, which exists where a thread has its own descriptor table. */
 		assert_int_equal(uaio_table_start_agent(), 0);
 		unit_thread_start(&thread, wait_for, &waiting);
 		unit_await_sleep(&thread);
@@ -324,8 +324,8 @@ static void one_post_wakes_all_for_whom_it_is_enough(void **state)
 }
 
 /*
- * The waiter may have to be woken by a descriptor, which means nothing to a
- * thread with a descriptor table of its own.
+ * The waiter may have to be woken by a descriptor, which means nothing in another descriptor
+ * table. So the agent wakes it.
  */
 static void the_agent_wakes_for_a_thread_that_has_parted(void **state)
 {
@@ -338,7 +338,7 @@ static void the_agent_wakes_for_a_thread_that_has_parted(void **state)
 	unit_thread_start(&thread, wait_for, &waiting);
 	unit_await_sleep(&thread);
 	store_relaxed(&client.nr_asked, 0);
-	/* The queue has to stay until the agent has answered. */
+	/* The queue is pinned until the agent has answered. */
 	post_by(uaio_queue_post_parted, 1, false, 0);
 	assert_int_equal(load_relaxed(&client.nr_asked), 1);
 	assert_true(load_relaxed(&client.asked_by) != me);

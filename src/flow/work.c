@@ -24,8 +24,8 @@
 #include "flow/post.h"
 
 /*
- * A worker's read on a file system that refuses RWF_NOWAIT is timed: if such reads
- * are fast, later ones may be executed inside io_submit (trust.h).
+ * Time a worker's read on a file system that refuses RWF_NOWAIT: if such reads are fast,
+ * later ones may be executed inside io_submit (trust.h).
  */
 static int64_t execute(struct uaio_req *req, struct uaio_worker *worker)
 {
@@ -42,7 +42,7 @@ static int64_t execute(struct uaio_req *req, struct uaio_worker *worker)
 	return res;
 }
 
-/* A multishot request, which has its wait queue no more, waits for its file again. */
+/* Park a multishot request again. It no longer owns its wait queue. */
 static void park_again(struct uaio_req *req)
 {
 	int ret;
@@ -58,8 +58,8 @@ static void park_again(struct uaio_req *req)
 }
 
 /*
- * Return: whether a call of a read found its file O_NONBLOCK, with nothing to read:
- * the client asked for a worker at once, and so nobody has waited yet.
+ * Return: whether a read found its O_NONBLOCK file empty, without having waited for it: its
+ * client asked for a worker.
  */
 static bool was_too_early(const struct uaio_req *req, int64_t res)
 {
@@ -67,7 +67,7 @@ static bool was_too_early(const struct uaio_req *req, int64_t res)
 	       !req->file->is_unpollable;
 }
 
-/* Return: whether this worker takes all that is there for a multishot request. */
+/* Return: whether this worker has to empty the file for a multishot request. */
 static __attribute__((noinline)) bool takes_all(const struct uaio_req *req)
 {
 	int fd = uaio_file_use(req->file);
@@ -77,7 +77,7 @@ static __attribute__((noinline)) bool takes_all(const struct uaio_req *req)
 	return takes;
 }
 
-/* Return: whether a canceller has met it on its worker (cancel.c, I4). */
+/* Return: whether a canceller has marked the request (cancel.c, I4). */
 static bool is_unwanted(const struct uaio_req *req)
 {
 	struct uaio_group *group = req->group;
@@ -89,7 +89,11 @@ static bool is_unwanted(const struct uaio_req *req)
 	return ret;
 }
 
-/* Its peer may send for ever. Return: the last result. */
+/*
+ * Post the results of a multishot request until its file is empty or the request is marked;
+ * its peer may send for ever.
+ * Return: the last result.
+ */
 static __attribute__((noinline)) int64_t
 take_all(struct uaio_req *req, struct uaio_worker *worker, int64_t res)
 {
@@ -101,9 +105,9 @@ take_all(struct uaio_req *req, struct uaio_worker *worker, int64_t res)
 }
 
 /*
- * A worker has executed a multishot request, as its file knows no call that does not
- * wait: it goes on waiting, as in run.c.
- * Return: whether it does.
+ * A worker has executed a multishot request, as its file has only blocking calls. Unless the
+ * request is over, post its result and park it again, as run.c does.
+ * Return: whether it was parked.
  */
 static __attribute__((noinline)) bool goes_on(struct uaio_req *req, int64_t res)
 {
@@ -116,7 +120,7 @@ static __attribute__((noinline)) bool goes_on(struct uaio_req *req, int64_t res)
 	return true;
 }
 
-/* Not inline, so that what never blocks saves few registers. */
+/* Not inline, so that run_work() saves few registers for items that never block. */
 static __attribute__((noinline)) void run_blocking(struct uaio_req *req,
 						   struct uaio_worker *worker)
 {
@@ -128,7 +132,7 @@ static __attribute__((noinline)) void run_blocking(struct uaio_req *req,
 		uaio_asleep_run(req, worker);
 		return;
 	}
-	/* What the kernel cuts by itself is not cut before. */
+	/* First, as the kernel splits large requests by itself. */
 	if (uaio_kernel_submit(req, worker)) {
 		uaio_wq_returned(worker);
 		return;
@@ -144,8 +148,8 @@ static __attribute__((noinline)) void run_blocking(struct uaio_req *req,
 	if (unlikely(ioprio))
 		uaio_thread_give_ioprio(old_ioprio);
 	/*
-	 * Before the event: this worker can already serve a client that sees the
-	 * event and submits more.
+	 * Before the event, so that this worker can serve the next request of a client that
+	 * sees it.
 	 */
 	uaio_wq_returned(worker);
 	if (unlikely(req->sqe.is_multishot) && !takes && goes_on(req, res))
@@ -201,7 +205,7 @@ static void refuse_work(struct uaio_work *work)
 
 static bool is_awaited(const struct uaio_work *work)
 {
-	/* A thread that leaves waits for a whole request, not for a part. */
+	/* A thread that leaves waits for whole requests, not for parts. */
 	return !work->is_part && unlikely(uaio_gate_is_closed()) &&
 	       uaio_req_delays_exit(uaio_req_of(work));
 }
