@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the library has of the ABI of io_uring besides base/io_uring.h: limits, and names
- * of its own for what few calls are about
+ * The io_uring ABI beyond base/io_uring.h: limits, structs that old kernel headers
+ * lack, and the flags that the library supports
  */
 #ifndef UAIO_URING_ABI_H
 #define UAIO_URING_ABI_H
@@ -16,19 +16,23 @@ enum {
 	UAIO_URING_ARRAY_ENTRIES_MAX = 32768,
 };
 
-/* Of these a kernel knows, newer than the header: LAST is the header's. */
+/*
+ * One above the newest value that Linux 6.18 knows, which may be newer than the
+ * installed header. Names with LAST are the header's.
+ */
 enum {
 	UAIO_URING_OPS_MAX = 256, /* an opcode is a byte */
-	UAIO_URING_OP_LAST = 63,  /* of 6.18 */
+	UAIO_URING_OP_LAST = 63,  /* in Linux 6.18 */
 	UAIO_URING_SQ_ENTRIES_MAX = 32768,
 	UAIO_URING_CQ_ENTRIES_MAX = 2 * UAIO_URING_SQ_ENTRIES_MAX,
 	UAIO_URING_FILES_MAX = 1 << 20,
 	UAIO_URING_BUFFERS_MAX = 1 << 14,
 	UAIO_URING_RINGFDS_MAX = 16,
-	UAIO_URING_REGISTER_END = 36, /* above those of io_uring_register */
+	/* above all opcodes of io_uring_register() */
+	UAIO_URING_REGISTER_END = 36,
 };
 
-/* struct io_uring_getevents_arg; older headers call its third member pad. */
+/* struct io_uring_getevents_arg. Older headers call its third member pad. */
 struct uaio_uring_wait_arg {
 	uint64_t sigmask;
 	uint32_t sigmask_bytes;
@@ -36,7 +40,7 @@ struct uaio_uring_wait_arg {
 	uint64_t timeout; /* struct __kernel_timespec */
 };
 
-/* What some of these are about. */
+/* Arguments of io_uring_register() opcodes that older headers lack. */
 
 struct uaio_uring_clock {
 	uint32_t id; /* CLOCK_* */
@@ -44,7 +48,7 @@ struct uaio_uring_clock {
 };
 
 struct uaio_uring_query {
-	uint64_t next; /* the address of another, or 0 */
+	uint64_t next; /* the address of the next header, or 0 */
 	uint64_t data;
 	uint32_t about; /* UAIO_URING_QUERY_* */
 	uint32_t bytes; /* of data */
@@ -54,7 +58,7 @@ struct uaio_uring_query {
 
 enum {
 	UAIO_URING_QUERY_OPS = 0,
-	UAIO_URING_QUERY_LAST = 1, /* of 6.18 */
+	UAIO_URING_QUERY_LAST = 1, /* in Linux 6.18 */
 };
 
 struct uaio_uring_query_ops {
@@ -68,7 +72,7 @@ struct uaio_uring_query_ops {
 	uint32_t pad;
 };
 
-/* Where a region is mapped that the client does not give. */
+/* The mmap() offset of a region whose memory the client does not provide. */
 #define UAIO_URING_OFF_REGION 0x20000000ull
 
 enum { UAIO_URING_REGION_GIVEN = 1 }; /* uaio_uring_region_desc.flags */
@@ -79,21 +83,21 @@ struct uaio_uring_region_desc {
 	uint64_t bytes;
 	uint32_t flags;
 	uint32_t id;
-	uint64_t map_offset; /* ours to write */
+	uint64_t map_offset; /* written by the library */
 	uint64_t resv[4];
 };
 
 struct uaio_uring_region_reg {
-	uint64_t desc; /* the address of one */
+	uint64_t desc; /* the address of a struct uaio_uring_region_desc */
 	uint64_t flags;
 	uint64_t resv[2];
 };
 
 enum {
 	UAIO_URING_REG_WAIT_TIMES = 1
-}; /* the next struct's flags: it has a time */
+}; /* for uaio_uring_reg_wait.flags: time is set */
 
-/* What waits have in a region, with IORING_ENTER_EXT_ARG_REG. */
+/* One element of a wait region, which IORING_ENTER_EXT_ARG_REG selects. */
 struct uaio_uring_reg_wait {
 	struct __kernel_timespec time;
 	uint32_t min_wait_us;
@@ -105,8 +109,8 @@ struct uaio_uring_reg_wait {
 };
 
 /*
- * What there is of each kind of flag and number: what a ring tells of itself, and
- * what is asked without one. Whatever is not here is refused.
+ * The flags that the library supports. It reports them to clients, and refuses all
+ * others.
  */
 enum {
 	/* of io_uring_params.features */

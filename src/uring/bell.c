@@ -25,13 +25,13 @@ struct uaio_uring_bells uaio_uring_bells;
 uint32_t uaio_uring_bells_nr_settled;
 #endif
 
-static struct uaio_lock due_lock; /* rank BELLS; of the list's removals */
+static struct uaio_lock due_lock; /* rank BELLS; for removing from the list */
 
 void uaio_uring_bells_init(void)
 {
-	/* The parent's other threads, which may have held it, are not here. */
+	/* Another thread of the parent may have held it. */
 	due_lock = (struct uaio_lock){ 0 };
-	/* relaxed, all: advice; rings of a parent have none */
+	/* relaxed, all: hints; rings of a parent have no bells */
 	store_relaxed(&uaio_uring_bells.nr, 0);
 	store_relaxed(&uaio_uring_bells.first, NULL);
 	store_relaxed(&uaio_uring_bells.nr_forks,
@@ -59,19 +59,20 @@ static void make_due_locked(struct uaio_uring *ring)
 	ring->is_due = true;
 	do
 		ring->next_due = first;
-	/* [MB:uring-due] release: its link. Pairs with first_due(). */
+	/* [MB:uring-due] release: the ring's link. Pairs with first_due(). */
 	while (!cas_release(&uaio_uring_bells.first, &first, ring));
 }
 
 static struct uaio_uring *first_due(void)
 {
-	/* [MB:uring-due] acquire: its link. Pairs with make_due_locked(). */
+	/* [MB:uring-due] acquire: the ring's link. Pairs with make_due_locked(). */
 	return load_acquire(&uaio_uring_bells.first);
 }
 
 /*
- * Remove a ring from the list, whose lock is held, as is the queue's. before: the ring
- * that comes before it there; NULL: it was the first one, but others may have come.
+ * Remove a ring from the list of due rings. Caller holds the list's lock and the
+ * queue's lock. before: the preceding ring; NULL if the ring was first, though others
+ * may have been added since.
  */
 static void remove_due_locked(struct uaio_uring *ring,
 			      struct uaio_uring *before)
@@ -79,7 +80,7 @@ static void remove_due_locked(struct uaio_uring *ring,
 	struct uaio_uring *first = ring;
 
 	ring->is_due = false;
-	/* relaxed: whoever makes a ring due finds that one by its own look */
+	/* relaxed: a polling thread sees its own ring listed by the acquire of uring-cq */
 	if (!before &&
 	    cas_relaxed(&uaio_uring_bells.first, &first, ring->next_due))
 		return;
@@ -102,7 +103,7 @@ static void ring_it_locked(struct uaio_uring *ring)
 	if (ring->is_in_epoll)
 		uaio_ready_note_nested();
 	(void)sys_write(ring->bell, &one, sizeof(one));
-	/* relaxed: changes under the lock; others guess */
+	/* relaxed: changes under the lock; without it, readers guess */
 	store_relaxed(&ring->bell_state, UAIO_URING_BELL_RUNG);
 }
 
@@ -111,25 +112,30 @@ static void hush_locked(struct uaio_uring *ring)
 	uint64_t count;
 
 	(void)sys_read(ring->bell, &count, sizeof(count));
-	/* relaxed: as in ring_it_locked() */
+	/* relaxed: changes under the lock; without it, readers guess */
 	store_relaxed(&ring->bell_state, UAIO_URING_BELL_SILENT);
 }
 
 void uaio_uring_bell_expect_locked(struct uaio_uring *ring)
 {
-	/* relaxed: before the tail, whose release a client that settles has seen */
+	/*
+	 * relaxed: precedes the tail, and a client that settles has acquired the tail
+	 */
 	store_relaxed(&ring->bell_state, UAIO_URING_BELL_UNSURE);
 	make_due_locked(ring);
 }
 
 void uaio_uring_bell_ring_locked(struct uaio_uring *ring)
 {
-	/* relaxed: dead, once and for all; if it dies now, it is silenced soon */
+	/*
+	 * relaxed: DEAD stays set; if the ring dies after this load, it is silenced
+	 * soon
+	 */
 	if (!(load_relaxed(&ring->submit) & UAIO_URING_DEAD))
 		ring_it_locked(ring);
 }
 
-/* Return: whether there is a completion for the client. */
+/* Return: whether there is a completion for the client to consume. */
 static bool has_some(const struct uaio_uring *ring)
 {
 	return uaio_uring_unread(ring) || load_relaxed(&ring->first_over);
@@ -143,19 +149,19 @@ static void settle_locked(struct uaio_uring *ring)
 		hush_locked(ring);
 }
 
-/* Return: whether a ring, which has a bell, is settled. */
+/* Return: whether the ring's bell matches its completions. */
 static bool is_settled(struct uaio_uring *ring)
 {
 	if (uaio_uring_is_shared(ring))
 		uaio_uring_share_look(ring);
 	/*
-	 * relaxed: if it is wrong by now, then because of a post, which rings, or
-	 * because a client takes completions while it polls
+	 * relaxed: if the answer is stale, either a post rings the bell, or a client
+	 * consumes completions while it polls
 	 */
 	return has_some(ring) == load_relaxed(&ring->bell_state);
 }
 
-/* The ring is used, and has a bell. */
+/* Settle a ring that has a bell. The caller uses the ring. */
 static void settle(struct uaio_uring *ring)
 {
 	if (is_settled(ring))
@@ -166,8 +172,8 @@ static void settle(struct uaio_uring *ring)
 }
 
 /*
- * Settle a due ring, while the list's lock is held; before: as of remove_due_locked().
- * Return: whether the ring is due still.
+ * Settle a due ring. Caller holds the list's lock. before: as for
+ * remove_due_locked(). Return: whether the ring is still due.
  */
 static bool settle_due(struct uaio_uring *ring, struct uaio_uring *before)
 {
@@ -177,7 +183,10 @@ static bool settle_due(struct uaio_uring *ring, struct uaio_uring *before)
 	/* relaxed: a count */
 	add_relaxed(&uaio_uring_bells_nr_settled, 1);
 #endif
-	/* relaxed: settled just now; if a completion came since, it is due again */
+	/*
+	 * relaxed: settled just now; a completion that came since makes the ring due
+	 * again
+	 */
 	if (is_settled(ring) &&
 	    (uaio_uring_is_shared(ring) ||
 	     load_relaxed(&ring->bell_state) == UAIO_URING_BELL_RUNG))
@@ -204,10 +213,10 @@ void uaio_uring_bell_fini(struct uaio_uring *ring)
 {
 	int bell;
 
-	/* relaxed, all: nobody uses the ring; a count */
+	/* relaxed, all: no thread uses the ring; a count */
 	if (load_relaxed(&ring->bell) < 0)
 		return;
-	/* Another thread may be moving it, or settle the ring. */
+	/* Another thread may be moving the bell, or settling the ring. */
 	uaio_lock(&due_lock, UAIO_RANK_BELLS);
 	uaio_queue_lock(&ring->queue);
 	bell = ring->bell;
@@ -220,11 +229,9 @@ void uaio_uring_bell_fini(struct uaio_uring *ring)
 	sub_relaxed(&uaio_uring_bells.nr, 1);
 }
 
-/*
- * Finding
- */
+/* Finding the bell of a descriptor */
 
-/* Return: whether the thread has entered, and bells are for it. */
+/* Return: whether the thread has entered, and may use bells. */
 static bool enter(void)
 {
 	return uaio_engine_is_here() && uaio_enter();
@@ -236,7 +243,7 @@ static int bell_of(const struct uaio_uring *ring)
 	return load_acquire(&ring->bell);
 }
 
-/* The process has forked: other processes may post to rings, which are due from now on. */
+/* After a fork other processes may post to rings: make all shared rings due. */
 static void find_shared(void)
 {
 	/* relaxed: see uaio_uring_is_shared() */
@@ -250,7 +257,7 @@ static void find_shared(void)
 		    !uaio_uring_use(ring))
 			continue;
 		uaio_queue_lock(&ring->queue);
-		/* It may have been freed, and be another by now. */
+		/* The struct may have been reused by another ring. */
 		if (ring->bell >= 0 && uaio_uring_is_shared(ring))
 			make_due_locked(ring);
 		uaio_queue_unlock(&ring->queue);
@@ -277,7 +284,7 @@ void uaio_uring_bells_settle_slowly(void)
 	uaio_leave();
 }
 
-/* The ring is used. Return: its bell, made if need be; or -errno. */
+/* Return: the ring's bell, made if needed; or -errno. The caller uses the ring. */
 static int make(struct uaio_uring *ring)
 {
 	int bell = bell_of(ring), made;
@@ -306,7 +313,7 @@ static int make(struct uaio_uring *ring)
 	return bell;
 }
 
-/* Return: the ring of fd, used; NULL if it is none. */
+/* Return: the ring of fd, used; NULL if there is none. */
 static struct uaio_uring *get(uint32_t fd, struct uaio_uring *ring)
 {
 	if (ring && unlikely(!uaio_uring_is_here(ring)))
@@ -319,7 +326,7 @@ static struct uaio_uring *get(uint32_t fd, struct uaio_uring *ring)
 	return NULL;
 }
 
-/* Return: the settled bell of a ring that is used; or -errno. */
+/* Return: the settled bell of a ring that the caller uses; or -errno. */
 static int ready_bell(struct uaio_uring *ring)
 {
 	int bell = make(ring);
@@ -333,7 +340,7 @@ static bool is_full(const struct uaio_uring *ring)
 {
 	const struct uaio_uring_rings *rings = ring->mem.rings;
 
-	/* relaxed, all: the client's guess is no better */
+	/* relaxed, all: the client's own check would be as much a guess */
 	return load_relaxed(&rings->sq_tail) - load_relaxed(&rings->sq_head) >=
 	       load_relaxed(&ring->sq_entries);
 }
@@ -346,7 +353,7 @@ struct uaio_uring_bell uaio_uring_bell_get(int fd)
 
 	if (fd < 0 || !uaio_uring_known((uint32_t)fd) || !enter())
 		return bell;
-	/* It may be another file by now (table.h, I4). */
+	/* fd may be another file by now (table.h, I4). */
 	uaio_uring_tab_closed((unsigned)fd, (unsigned)fd);
 	ring = get((uint32_t)fd, uaio_uring_known((uint32_t)fd));
 	if (ring)
@@ -387,14 +394,14 @@ struct uaio_file *uaio_uring_polled(struct uaio_sqe *sqe)
 
 	if (!file)
 		return NULL;
-	/* What an eventfd does not say of itself. */
+	/* An eventfd does not report these events itself. */
 	sqe->events |= sqe->events & POLLRDNORM ? POLLIN : 0;
 	sqe->events |= sqe->events & POLLWRNORM ? POLLOUT : 0;
 	if (is_full)
 		sqe->events &= ~(uint64_t)(POLLOUT | POLLWRNORM);
 	/*
-	 * As in the kernel, a completion is the last that it tells of. Two rings that
-	 * poll each other would never come to rest.
+	 * As in the kernel, a poll of a ring ends with its first completion; two
+	 * rings that poll each other would otherwise wake each other for ever.
 	 */
 	sqe->is_multishot = false;
 	return file;
@@ -402,14 +409,17 @@ struct uaio_file *uaio_uring_polled(struct uaio_sqe *sqe)
 
 void uaio_uring_bell_put_slowly(struct uaio_uring *ring)
 {
-	/* In a handler that began to poll the thread can enter still. */
+	/* A thread that began to poll in a signal handler may be unable to enter. */
 	if (!uaio_enter())
 		return;
 	uaio_uring_unuse(ring);
 	uaio_leave();
 }
 
-/* The ring is used. Return: as epoll_ctl(), or -ENOMEM. */
+/*
+ * epoll_ctl() on the ring's bell. The caller uses the ring. Return: as epoll_ctl();
+ * -ENOMEM.
+ */
 static int control(struct uaio_uring *ring, int epoll, int op,
 		   struct epoll_event *event)
 {
@@ -417,7 +427,7 @@ static int control(struct uaio_uring *ring, int epoll, int op,
 
 	if (ret < 0)
 		return -ENOMEM;
-	/* It may have moved meanwhile. */
+	/* The bell may have moved since ready_bell(). */
 	uaio_queue_lock(&ring->queue);
 	ring->is_in_epoll |= op == EPOLL_CTL_ADD;
 	ret = sys_epoll_ctl(epoll, op, ring->bell, event);
@@ -432,7 +442,7 @@ int uaio_uring_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
 
 	if (fd < 0 || !uaio_uring_tab_is_used() || !enter())
 		return 1;
-	/* As in uaio_uring_bell_get(). */
+	/* fd may be another file by now (table.h, I4). */
 	uaio_uring_tab_closed((unsigned)fd, (unsigned)fd);
 	ring = get((uint32_t)fd, uaio_uring_find((uint32_t)fd));
 	if (ring) {
@@ -443,9 +453,7 @@ int uaio_uring_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
 	return ret;
 }
 
-/*
- * Moving
- */
+/* Moving a bell */
 
 /* Return: as uaio_uring_bell_yield(). */
 static int move_locked(struct uaio_uring *ring, int fd)
@@ -468,7 +476,7 @@ int uaio_uring_bell_yield(int fd)
 
 	for (struct uaio_uring *ring = uaio_uring_first();
 	     ring && ret == -ENOENT; ring = ring->next) {
-		/* relaxed: looked at again under the lock */
+		/* relaxed: checked again under the lock */
 		if (load_relaxed(&ring->bell) != fd ||
 		    !uaio_uring_is_here(ring))
 			continue;

@@ -1,43 +1,44 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bells: a thread that polls a ring's descriptor learns of completions
+ * Bells: how poll(), select() and epoll on a ring's descriptor notice completions
  *
- * The descriptor is that of a file in memory, which an epoll refuses and poll() calls
- * ready at all times. So calls that poll are made on the ring's bell instead, an
- * eventfd of the library's, which the ring gets when it is first polled.
+ * A ring's descriptor is a memory file: epoll refuses it, and poll() always calls it
+ * ready. So interposed calls poll the ring's bell instead. A bell is an eventfd of
+ * the library, made when the ring is first polled.
  *
- *   I1  The bell is rung, that is, its counter is not 0, by each post, under the
- *       queue's lock; and so it is when what overflowed is put into the ring. So
- *       each is an edge for those that wait for edges.
- *   I2  A client takes completions by memory, and the library is not notified. So
- *       before a thread sleeps in a call that polls, and before a bell is added to an
- *       epoll, bells are settled: each says what is true. A bell changes only under the
- *       queue's lock, so what is posted meanwhile rings it afterwards. Before a
- *       client is shown a completion its bell is unsure, until it is rung: so a
- *       client that takes the completion and settles waits for that, under the lock,
- *       and is told of nothing that it has taken.
- *   I3  A thread that names a bell by its number uses the ring (ring.h, I4) as long as
- *       it does, also while it sleeps in a call that polls: so the number is no other
- *       file's. The bell of a ring that dies is silent; it is closed when the ring is
- *       freed. A thread that leaves such a sleep by siglongjmp(), or is cancelled
- *       there, keeps the ring's memory and its bell.
- *   I4  If the program puts a file of its own at a bell's number, the bell moves. All
- *       that read the number do so under the queue's lock, but for a thread that is
- *       about to poll: if that happens between its look and its call, it polls the
- *       program's file. A sleep that has begun goes on with the bell. An epoll tells of
- *       the bell as before, but knows it by its old number: by the ring's descriptor
- *       it can neither be changed there nor removed.
+ *   I1  Each post rings the bell, under the queue's lock: it makes the eventfd's
+ *       counter nonzero. Moving overflowed completions into the ring rings it too. So
+ *       edge-triggered epolls see an edge for each.
+ *   I2  Clients consume completions by advancing the ring's head in memory; the
+ *       library is not notified. So a thread settles the bells before it sleeps in a
+ *       polling call, and before it adds a bell to an epoll: settling makes each bell
+ *       match its ring. A bell changes only under the queue's lock, so a later post
+ *       rings it again. A poster sets the bell to UNSURE before it shows a
+ *       completion, and to RUNG afterwards. So a client that has consumed the
+ *       completion and settles waits for the lock, and its poll does not report what
+ *       it has consumed.
+ *   I3  A thread that uses a bell's descriptor uses the ring (ring.h, I4), also while
+ *       it sleeps in a polling call. So the descriptor stays the bell's. When a ring
+ *       dies, its bell falls silent; it is closed when the ring is freed. A thread
+ *       that leaves a polling call by siglongjmp(), or is cancelled in it, leaks the
+ *       ring's memory and bell.
+ *   I4  If the program puts its own file at a bell's descriptor (dup2), the bell
+ *       moves to another. Threads read the descriptor under the queue's lock, except
+ *       one that is about to poll. If the bell moves between that read and the call,
+ *       the call polls the program's file. A sleep that has begun continues with the
+ *       bell. An epoll continues to report a moved bell, but knows it by its old
+ *       descriptor: the program can no longer change or remove it there.
  *   I5  A child of fork() has no bells.
- *   I6  Only due rings are settled before a sleep. A ring is put on the list of due
- *       rings under its queue's lock: before a client is shown a completion, and for
- *       good when other processes share the ring, as these do not ring its bell. A
- *       thread that settles removes a ring that is silent and not shared. It holds the
- *       list's lock, and the queue's lock within that one. So a ring that no completion
- *       came to costs a thread that polls nothing. A due ring has a bell, and is freed
- *       only after it was removed.
+ *   I6  Before a sleep only due rings are settled. A poster puts a ring on the list
+ *       of due rings before it shows a completion, under the queue's lock. A shared
+ *       ring (share.h) is always due, because other processes do not ring its bell.
+ *       The settling thread removes a ring that is silent and not shared. It holds
+ *       the list's lock, and inside it the queue's lock. So polling costs nothing for
+ *       rings without completions. A due ring has a bell, and is removed from the
+ *       list before it is freed.
  *
- * Context: any thread, also in a signal handler: in one that interrupted the engine,
- * and in a thread with a descriptor table of its own, no ring has a bell.
+ * Context: any thread, also in a signal handler. In a handler that interrupted the
+ * engine, and in a thread with its own descriptor table, no ring has a bell.
  *
  * Tested by test-uring-bell.c and test/host/bells.c.
  */
@@ -58,36 +59,44 @@ struct uaio_uring;
 struct uaio_uring_bells {
 	/* all atomic */
 	uint32_t nr;
-	uint32_t nr_forks;        /* of which due rings were looked for */
-	struct uaio_uring *first; /* of the due rings (I6) */
+	/* the number of forks at the last search for shared rings */
+	uint32_t nr_forks;
+	struct uaio_uring *first; /* the first due ring (I6) */
 };
 
 extern struct uaio_uring_bells uaio_uring_bells
 	__attribute__((visibility("hidden")));
 
 #ifdef UAIO_TESTING
-/* How many due rings threads have settled; atomic. */
+/* Counts settled due rings, for tests. Atomic. */
 extern uint32_t uaio_uring_bells_nr_settled;
 #endif
 
 /* Called each time the engine starts. */
 void uaio_uring_bells_init(void);
 
-/* For ring.c: a ring is made, or dies, or is freed. */
+/*
+ * For ring.c, which calls these when it makes a ring, when the ring dies, and when it
+ * is freed.
+ */
 void uaio_uring_bell_init(struct uaio_uring *ring);
 void uaio_uring_bell_silence(struct uaio_uring *ring);
 void uaio_uring_bell_fini(struct uaio_uring *ring);
 
-/* What is known of a bell without its queue's lock. */
+/* The state of a bell, which may be read without the queue's lock. */
 enum uaio_uring_bell_state {
-	UAIO_URING_BELL_SILENT, /* must be 0, as RUNG is 1: has_some() */
+	/* must be 0, and RUNG 1: compared with has_some() */
+	UAIO_URING_BELL_SILENT,
 	UAIO_URING_BELL_RUNG,
 	UAIO_URING_BELL_UNSURE,
 };
 
-/* Completions are about to be shown. The queue's lock is held, and there is a bell. */
+/*
+ * A poster is about to show completions. Caller holds the queue's lock; the ring has
+ * a bell.
+ */
 void uaio_uring_bell_expect_locked(struct uaio_uring *ring);
-/* They were. */
+/* The poster has shown the completions. Caller holds the queue's lock. */
 void uaio_uring_bell_ring_locked(struct uaio_uring *ring);
 
 void uaio_uring_bells_settle_slowly(void);
@@ -98,13 +107,13 @@ static inline bool uaio_uring_has_bells(void)
 	return load_relaxed(&uaio_uring_bells.nr);
 }
 
-/* Return: whether a bell may have to be settled. */
+/* Return: whether some bell may have to be settled. */
 static inline bool uaio_uring_has_due_bells(void)
 {
 	/*
-	 * [MB:uring-due] acquire: rings that a fork has made due. Pairs with
-	 * find_shared(). relaxed, the others: a client that takes a completion has
-	 * seen its ring made due
+	 * [MB:uring-due] acquire: rings that became due by a fork. Pairs with
+	 * find_shared(). The other loads are relaxed: a client that has consumed a
+	 * completion has seen its ring become due
 	 */
 	return uaio_uring_has_bells() &&
 	       (load_acquire(&uaio_uring_bells.nr_forks) !=
@@ -112,42 +121,47 @@ static inline bool uaio_uring_has_due_bells(void)
 		load_relaxed(&uaio_uring_bells.first));
 }
 
-/* Settle all bells. A few loads if none is due. Does not change errno. */
+/* Settle all bells. Costs a few loads if no ring is due. Preserves errno. */
 static inline void uaio_uring_bells_settle(void)
 {
 	if (__builtin_expect(uaio_uring_has_due_bells(), 0))
 		uaio_uring_bells_settle_slowly();
 }
 
-/* What is polled in place of a descriptor. */
+/* What to poll in place of a ring's descriptor. */
 struct uaio_uring_bell {
 	struct uaio_uring
-		*ring; /* uses (I3); NULL: the descriptor itself is polled */
+		/* uses the ring (I3); NULL: poll the descriptor itself */
+		*ring;
 	int fd;
-	/* No room for submissions: it is not ready for writing, as a bell always is. */
+	/*
+	 * The submission queue is full, so do not report POLLOUT, which the bell
+	 * always reports.
+	 */
 	bool is_full;
 };
 
 /*
- * Return: the bell to poll in place of fd, settled; or fd itself if it is no ring's
- * that is known, or no bell can be had.
+ * Settle the bell of the ring at fd.
+ * Return: the bell to poll in place of fd; or fd itself, if fd is not a known ring or
+ * the bell cannot be made.
  */
 struct uaio_uring_bell uaio_uring_bell_get(int fd);
 void uaio_uring_bell_put_slowly(struct uaio_uring *ring);
 
 /*
- * The file of the bell of fd, settled, with a reference. A request that polls it keeps
- * it also when the ring has ended, as it would keep the ring in the kernel; it waits
- * then. *ret_is_full: as above.
- * Return: NULL: fd is no ring's that is known, or no bell can be had.
- * Context: the thread has entered.
+ * Return: the file of fd's bell, settled, with a reference; NULL if fd is not a known
+ * ring, or the bell cannot be made. *ret_is_full: see struct uaio_uring_bell.
+ * A request that polls the bell keeps it after the ring has died, and then waits for
+ * ever.
+ * Context: the thread has entered (entry.h).
  */
 struct uaio_file *uaio_uring_bell_file(int fd, bool *ret_is_full);
 
-/* A function of struct uaio_sink. */
+/* The function `polled` of struct uaio_sink. */
 struct uaio_file *uaio_uring_polled(struct uaio_sqe *sqe);
 
-/* It is polled no more. */
+/* Stop using a ring that uaio_uring_bell_get() returned. */
 static inline void uaio_uring_bell_put(struct uaio_uring *ring)
 {
 	if (ring)
@@ -155,12 +169,13 @@ static inline void uaio_uring_bell_put(struct uaio_uring *ring)
 }
 
 /*
- * The program wants the number fd, which is the library's own: have the bell there
- * elsewhere. Return: 0; -ENOENT: there is none; -EBUSY: there is no other number.
+ * The program wants the descriptor fd, which is the library's: move a bell that is
+ * there to another descriptor.
+ * Return: 0; -ENOENT: no bell is at fd; -EBUSY: no other descriptor is available.
  */
 int uaio_uring_bell_yield(int fd);
 
-/* Mirrors epoll_ctl(2). Return: 0 or -errno; 1 if fd is no ring of ours. */
+/* Mirrors epoll_ctl(2). Return: 0 or -errno; 1 if fd is not a ring of the library. */
 int uaio_uring_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event);
 
 #endif /* UAIO_URING_BELL_H */

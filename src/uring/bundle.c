@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bundles: requests that have several provided buffers at once (kbuf.h)
+ * Bundles: requests that use several provided buffers at once (kbuf.h)
  *
- * What is chosen is the kernel's choice. Of a list it is one buffer. Of an array it is as
- * many as hold what the receive may have, or as there are. A receive that knows neither
- * its limit nor what has come has as many as last time, and one at first. If the last of
- * several would be used in part, it is left out, unless the array is of incremental
- * buffers.
+ * The library selects the buffers that the kernel would. From a list, that is one
+ * buffer. From an array, as many as hold the bytes that the receive may have, or all
+ * that there are. If neither a limit nor the available bytes are known, a receive gets
+ * as many buffers as the last time, at first one. If the last of several buffers would
+ * be used in part, it is left out, unless the array is incremental.
  *
- *   I1  A receive whose call does not block has the lock of the groups from pick to
- *       picked, as in kbuf.h, and uses as many buffers as it fills.
- *   I2  A send has used all buffers when it has picked. What its call has not sent it
- *       keeps in a piece of memory of its own (rest), as does a receive that waits for
- *       all (MSG_WAITALL), until it ends.
+ *   I1  A receive whose call does not block holds the lock of the groups from pick to
+ *       picked (kbuf.h, I1), and uses only the buffers that it fills.
+ *   I2  A send uses all its buffers when it picks. What its call did not send is kept
+ *       in memory of its own (`rest`) until the send ends. So is what a receive with
+ *       MSG_WAITALL has not received.
  *
  * Tested by test-uring-bundle.c.
  */
@@ -28,7 +28,7 @@
 #include "uring/ring.h"
 #include "uring/sq.h"
 
-/* What a request has kept of a bundle. */
+/* What remains of a bundle to send or to receive. */
 struct uaio_uring_rest {
 	struct uaio_slab_node node;
 	struct uaio_pieces pieces;
@@ -41,9 +41,7 @@ void uaio_uring_bundles_init(void)
 	uaio_slab_init(&rests, sizeof(struct uaio_uring_rest), 65536);
 }
 
-/*
- * Choosing. The lock is held.
- */
+/* Selecting buffers. The caller holds the lock of the groups. */
 
 static void add_piece(struct uaio_pieces *pieces, uint64_t addr, uint32_t len)
 {
@@ -52,7 +50,7 @@ static void add_piece(struct uaio_pieces *pieces, uint64_t addr, uint32_t len)
 	pieces->bytes += len;
 }
 
-/* The next buffer alone. */
+/* Select only the next buffer. */
 static void choose_one(const struct uaio_sqe *sqe,
 		       struct uaio_uring_choice *choice, uint64_t max,
 		       struct uaio_pieces *ret)
@@ -65,9 +63,9 @@ static void choose_one(const struct uaio_sqe *sqe,
 }
 
 /*
- * Of several buffers the kernel finds one that can be no memory when its turn comes; the
- * call that is made looks at all of them at once. So it is given another address, at which
- * there is nothing either.
+ * The kernel checks each of several buffers when its turn comes, but one system call
+ * checks all vectors at once. So replace an address that cannot be user memory by NULL,
+ * which faults in its turn.
  */
 static void hide_nowhere(struct uaio_pieces *pieces)
 {
@@ -80,7 +78,7 @@ static void hide_nowhere(struct uaio_pieces *pieces)
 	}
 }
 
-/* Return: how many buffers hold so many bytes, if all are as the first. */
+/* Return: how many buffers of len bytes hold so many bytes. */
 static unsigned nr_for(uint64_t bytes, uint32_t len)
 {
 	uint64_t nr = bytes / len + (bytes % len != 0);
@@ -89,8 +87,8 @@ static unsigned nr_for(uint64_t bytes, uint32_t len)
 }
 
 /*
- * Of an array: the next buffers, with max bytes at most; 0: as many as the request had
- * when it knew what there was, at first one.
+ * Select the next buffers of an array, for max bytes. If max is 0: as many as last time
+ * with a known size, at first one.
  * Return: 0 or -ENOBUFS.
  */
 static int choose_some(struct uaio_uring_choice *choice, uint64_t max,
@@ -129,15 +127,12 @@ static int choose_some(struct uaio_uring_choice *choice, uint64_t max,
 		hide_nowhere(ret);
 	if (grows)
 		choice->nr_had = (uint16_t)ret->nr;
-	/* As in the kernel, not if the limit is met exactly by the last. */
+	/* As in the kernel, not if the last buffer meets the limit exactly. */
 	choice->uses_up = i == there;
 	return 0;
 }
 
-/*
- * Choose buffers: one, if only one may be had.
- * Return: 0, -ENOENT or -ENOBUFS.
- */
+/* Select buffers; at most one if is_one. Return: 0, -ENOENT or -ENOBUFS. */
 static int choose_locked(const struct uaio_sqe *sqe,
 			 struct uaio_uring_note *note, uint64_t max,
 			 bool is_one, struct uaio_pieces *ret)
@@ -160,7 +155,7 @@ static int choose_locked(const struct uaio_sqe *sqe,
 		res = choose_some(choice, max, ret);
 	else
 		choose_one(sqe, choice, max, ret);
-	/* The completion names the first of all. */
+	/* The completion names the first buffer of all its parts. */
 	if (choice->is_added)
 		choice->bid = first_bid;
 	if (res == 0 && sqe->call_flags & MSG_WAITALL)
@@ -170,8 +165,9 @@ static int choose_locked(const struct uaio_sqe *sqe,
 }
 
 /*
- * So many bytes of the pieces are used, and the buffers with them. takes_all: also those
- * that have none, but for parts, where the kernel stops at one that has none.
+ * Use up so many bytes of the pieces, and the buffers that held them. takes_all: also
+ * use trailing buffers of length 0, except in an incremental group, where the kernel
+ * stops at one.
  */
 static void use_locked(struct uaio_uring_note *note,
 		       const struct uaio_pieces *pieces, uint64_t bytes,
@@ -187,7 +183,7 @@ static void use_locked(struct uaio_uring_note *note,
 
 		if (!uaio_uring_look(group, &next))
 			break;
-		/* It may be there twice, and used up. */
+		/* An incremental buffer may be listed twice, and be used up. */
 		if (group->is_incremental)
 			part = next.len;
 		if (part > bytes)
@@ -202,9 +198,7 @@ static void use_locked(struct uaio_uring_note *note,
 	note->choice.is_last |= note->choice.uses_up;
 }
 
-/*
- * What is kept
- */
+/* What remains of a bundle */
 
 int uaio_uring_prep_own_bundle(struct uaio_uring_entry *entry)
 {
@@ -243,7 +237,9 @@ static void copy_pieces(struct uaio_pieces *to, const struct uaio_pieces *from,
 	}
 }
 
-/* Keep the pieces without so many bytes. Return: whether memory can be had. */
+/*
+ * Keep the pieces after the first `skipped` bytes. Return: false if memory is refused.
+ */
 static bool keep(struct uaio_uring_choice *choice,
 		 const struct uaio_pieces *pieces, uint64_t skipped)
 {
@@ -251,7 +247,7 @@ static bool keep(struct uaio_uring_choice *choice,
 		choice->rest = uaio_slab_get(&rests);
 	if (!choice->rest)
 		return false;
-	/* They may be the same: what is left moves to the front. */
+	/* from and to may be the same array: the remaining pieces move to the front. */
 	copy_pieces(&choice->rest->pieces, pieces, skipped);
 	choice->state = UAIO_URING_KEPT;
 	return true;
@@ -264,8 +260,8 @@ static void let_go(struct uaio_uring_choice *choice)
 }
 
 /*
- * A call has returned res, and the request tries again with what it has not moved.
- * Return: the result; -ENOMEM if that cannot be kept, and nothing was moved.
+ * A call has returned res; keep what it has not moved for the next try.
+ * Return: res; -ENOMEM if memory is refused and nothing was moved.
  */
 static int64_t keep_rest(struct uaio_uring_choice *choice,
 			 const struct uaio_pieces *pieces, int64_t res)
@@ -281,8 +277,8 @@ static int64_t keep_rest(struct uaio_uring_choice *choice,
  */
 
 /*
- * A bundle of the client's own memory: as in the kernel, behind what it has sent at once
- * it sends nothing, too.
+ * Pick the client's own memory for a bundle. As in the kernel, tries after the first
+ * send nothing.
  */
 static int pick_own(struct uaio_uring_note *note, struct uaio_pieces *ret)
 {
@@ -305,7 +301,7 @@ static int pick_to_send(const struct uaio_sqe *sqe,
 	uint64_t max = sqe->len && !choice->has_begun ? sqe->len : INT_MAX;
 	int res;
 
-	/* Its socket is ready: prep_send_bundle(). */
+	/* The request's socket is ready: see prep_send_bundle(). */
 	if (sqe->is_async)
 		return -ECANCELED;
 	if (choice->is_own)
@@ -327,7 +323,7 @@ static int64_t sent(struct uaio_uring_choice *choice,
 		let_go(choice);
 		return res;
 	}
-	/* As in the kernel, no bundle follows one that has waited. */
+	/* As in the kernel, a send that has waited is the last of its bundle. */
 	choice->is_last = true;
 	return keep_rest(choice, pieces, res);
 }
@@ -336,7 +332,7 @@ static int64_t sent(struct uaio_uring_choice *choice,
  * Receives
  */
 
-/* Return: the lower of two limits, of which one that is 0 is none. */
+/* Return: the lower of two limits, where 0 means no limit. */
 static uint64_t least(uint64_t a, uint64_t b)
 {
 	return !a || (b && b < a) ? b : a;
@@ -358,7 +354,7 @@ static int pick_to_receive(const struct uaio_sqe *sqe,
 	res = choose_locked(sqe, note, max, may_block, ret);
 	choice->is_last |= res < 0 && choice->is_added;
 	if (res == 0 && !may_block) {
-		choice->state = UAIO_URING_TRYING; /* I1 */
+		choice->state = UAIO_URING_TRYING; /* keeps the lock (I1) */
 		return 0;
 	}
 	if (res == 0) {
@@ -377,10 +373,10 @@ static int64_t received(struct uaio_uring_note *note,
 	bool was_trying = choice->state == UAIO_URING_TRYING,
 	     ends = choice->is_added && res <= 0 && res != -EAGAIN;
 
-	/* As in the kernel, behind what could not be added nothing comes. */
+	/* As in the kernel, a failed or empty follow-up receive ends the request. */
 	choice->is_last |= ends;
 	if (was_trying) {
-		/* What is kept is used as a whole. */
+		/* Kept pieces count as used completely. */
 		choice->state = UAIO_URING_NOT_CHOSEN;
 		keeps = keeps && keep(choice, pieces, (uint64_t)res);
 		if (res > 0)

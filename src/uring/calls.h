@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parts of the three calls, below what uring.c checks of their arguments
+ * The parts of the three io_uring calls, after the argument checks of uring.c
  *
  * Context: any thread that has entered (entry.h).
  *
@@ -19,13 +19,13 @@
 struct io_uring_sqe;
 struct uaio_uring;
 
-/* setup.c: check params, a copy of the client's, and choose the sizes. */
+/* setup.c: check params, a copy of the client's, and choose the ring's sizes. */
 int uaio_uring_check_params(uint32_t nr_entries,
 			    struct io_uring_params *params);
-/* Make a ring, and fill in the rest. Return: its descriptor, or -errno. */
+/* Make a ring, and fill in the rest of params. Return: its descriptor, or -errno. */
 int uaio_uring_make(struct io_uring_params *params);
 
-/* How io_uring_enter() was called. */
+/* The arguments of an io_uring_enter() call. */
 struct uaio_uring_enter {
 	uint32_t fd;
 	uint32_t to_submit;
@@ -39,108 +39,122 @@ struct uaio_uring_enter {
 long uaio_uring_do_enter(const struct uaio_uring_enter *call);
 
 /*
- * The ring that a register call names: by descriptor, or by its place among those that
- * the thread has registered.
- * Return: NULL if there is none: then *ret_error says why.
+ * Find the ring of an io_uring_register() call: by descriptor, or by slot among the
+ * rings that the thread has registered.
+ * Return: NULL if there is none; *ret_error says why.
  */
 struct uaio_uring *uaio_uring_named(uint32_t fd, bool is_registered,
 				    long *ret_error);
-/* register.c; the ring is held. */
+/* register.c; the caller holds the ring. */
 long uaio_uring_do_register(struct uaio_uring *ring, uint32_t opcode, void *arg,
 			    uint32_t nr_args);
 
 /*
- * tctx.c: the rings that this thread has registered, each kept by its place.
+ * tctx.c: the slots of rings that this thread has registered. Each slot keeps its
+ * ring alive.
  */
 
-/* Return: the ring in a place; NULL if there is none. */
+/* Return: the ring in a slot; NULL if the slot is empty. */
 struct uaio_uring *uaio_uring_registered(uint32_t place);
 /*
- * The thread makes a ring. Return: whether it ever did, or has registered one. A
- * thread that did not gets another error for a place.
+ * Note that this thread makes a ring.
+ * uaio_uring_knows_thread() returns whether it ever made or registered one: as in the
+ * kernel, other threads get a different error for a bad slot.
  */
 void uaio_uring_meet_thread(void);
 bool uaio_uring_knows_thread(void);
 /*
- * Give a ring, which has no other hold, a place of this thread's. Return: that;
+ * Put a ring, which has no other hold, into a slot of this thread. Return: the slot;
  * -EBUSY, -ENOMEM.
  */
 int uaio_uring_register_new(struct uaio_uring *ring);
-/* Empty a place. */
+/* Empty a slot of this thread. */
 void uaio_uring_unregister_place(uint32_t place);
 long uaio_uring_register_rings(void *arg, uint32_t nr);
 long uaio_uring_unregister_rings(void *arg, uint32_t nr);
-/* Called when the library is loaded; and each time the engine starts. */
+/*
+ * Called when the library is loaded; uaio_uring_regrings_forget() each time the
+ * engine starts.
+ */
 void uaio_uring_regrings_init(void);
 void uaio_uring_regrings_forget(void);
 
-/* tctx.c: Return: whether the process has, or had, a ring of the kernel's. */
+/* tctx.c: Return: whether the process has, or had, a ring of the kernel. */
 bool uaio_uring_has_kernels(void);
-/* Return: whether a ring of the kernel's has this slot of the thread's. */
+/* Return: whether this slot of the thread holds a ring of the kernel. */
 bool uaio_uring_is_kernels_slot(uint32_t slot);
-/* Return: whether fd is a ring of the kernel's. */
+/* Return: whether fd is a ring of the kernel. */
 bool uaio_uring_is_kernels_ring(uint32_t fd);
 
 /*
- * The parts of io_uring_register(); the ring is held, unless said otherwise
+ * The parts of io_uring_register(); the caller holds the ring, unless said otherwise
  */
 
 /*
- * Read one of an array of values of the client's, which may be absent.
- * Return: 0 or -EFAULT.
+ * Copy element i of a client's array, which may be absent (address 0). Return: 0 or
+ * -EFAULT.
  */
 int uaio_uring_read_one(uint64_t array, uint32_t i, void *ret, size_t bytes);
-/* Return: 0; why so many places from first on are not in a table of that size. */
+/*
+ * Return: 0; -errno if the nr slots from `first` on are not all in a table of that
+ * size.
+ */
 int uaio_uring_check_places(uint32_t size, uint32_t first, uint32_t nr);
 
 /* rsrc.c: IORING_REGISTER_CLONE_BUFFERS. */
 long uaio_uring_clone_buffers(struct uaio_uring *ring, const void *arg,
 			      uint32_t nr);
 
-/* IORING_REGISTER_QUERY, which takes no ring. */
+/* IORING_REGISTER_QUERY, which needs no ring. */
 long uaio_uring_query(void *arg, uint32_t nr);
 
 /* setup.c: IORING_REGISTER_RESIZE_RINGS */
 long uaio_uring_resize(struct uaio_uring *ring, void *arg, uint32_t nr);
 
-/* cancel.c: IORING_REGISTER_SYNC_CANCEL: the ring is used, but not held. */
+/*
+ * cancel.c: IORING_REGISTER_SYNC_CANCEL. The caller uses the ring (ring.h, I4), but
+ * does not hold it.
+ */
 long uaio_uring_sync_cancel(struct uaio_uring *ring, const void *arg,
 			    uint32_t nr);
 
-/* msg_ring.c: IORING_REGISTER_SEND_MSG_RING, by a thread that has no ring. */
+/* msg_ring.c: IORING_REGISTER_SEND_MSG_RING, by a thread without a ring. */
 long uaio_uring_send_blindly(const void *arg, uint32_t nr);
 
 /* restrict.c */
 
-/* IORING_REGISTER_RESTRICTIONS, of a ring that is disabled. */
+/* IORING_REGISTER_RESTRICTIONS. The ring is still disabled. */
 long uaio_uring_restrict(struct uaio_uring *ring, const void *arg, uint32_t nr);
 
 /* Return: whether a submission to a restricted ring is allowed. */
 bool uaio_uring_is_allowed(const struct uaio_uring *ring,
 			   const struct io_uring_sqe *raw);
 
-/* Return: whether this opcode of io_uring_register() is. Context: any. */
+/*
+ * Return: whether a restricted ring allows this opcode of io_uring_register().
+ * Context: any.
+ */
 bool uaio_uring_may_register(const struct uaio_uring *ring, uint32_t opcode);
 
-/* IORING_REGISTER_PERSONALITY, and the contrary. */
+/* IORING_REGISTER_PERSONALITY and IORING_UNREGISTER_PERSONALITY. */
 long uaio_uring_register_personality(struct uaio_uring *ring, const void *arg,
 				     uint32_t nr);
 long uaio_uring_unregister_personality(struct uaio_uring *ring, const void *arg,
 				       uint32_t id);
 
 /*
- * Return: 0: a submission may be made as this personality; -EINVAL: there is none;
- * -EACCES: this thread has other credentials.
+ * Return: 0 if this thread may submit with this personality; -EINVAL: no such
+ * personality; -EACCES: the thread's credentials differ from it.
  */
 int uaio_uring_check_personality(const struct uaio_uring *ring, uint32_t id);
 
-/* The ring is freed. */
+/* Called when the ring is freed. */
 void uaio_uring_forget_personalities(struct uaio_uring *ring);
 
-/* uaccess.c: memory of the client. Return: 0 or -EFAULT. */
+/* uaccess.c: access the client's memory. Return: 0 or -EFAULT. */
 int uaio_uring_copy_in(void *to, uint64_t from, size_t bytes);
 int uaio_uring_copy_out(uint64_t to, const void *from, size_t bytes);
-/* Fill it with zeroes, of which there may be none. */
+/* Fill memory of the client with zeroes; bytes may be 0. */
 int uaio_uring_clear(uint64_t to, size_t bytes);
 
 #endif /* UAIO_URING_CALLS_H */

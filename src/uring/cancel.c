@@ -81,11 +81,13 @@ int uaio_uring_prep_async_cancel(struct uaio_uring_entry *entry)
 struct by_client {
 	struct uaio_cancel_aim aim;
 	const struct uaio_uring_aim *what;
-	const struct uaio_file *file; /* borrows: that of FD */
-	uint64_t own_word;            /* of the request that cancels; or 0 */
+	const struct uaio_file *file; /* borrows: of IORING_ASYNC_CANCEL_FD */
+	uint64_t own_word;            /* of the cancelling request; or 0 */
 	int op;                       /* enum uaio_op; -1: any */
-	bool asks; /* whether requests of other entries are on duplicates of it */
-	bool *sleeps; /* whether the last that was meant does (op.h) */
+	/* compare open files: other entries may be duplicates of `file` */
+	bool asks;
+	/* out: whether the last match is an operation that sleeps (op.h) */
+	bool *sleeps;
 };
 
 static bool is_by_data(const struct uaio_uring_aim *what)
@@ -96,7 +98,7 @@ static bool is_by_data(const struct uaio_uring_aim *what)
 		  IORING_ASYNC_CANCEL_ANY));
 }
 
-/* The queue's lock is held. */
+/* Caller holds the queue's lock. */
 static bool is_meant(const struct uaio_cancel_aim *aim,
 		     const struct uaio_sqe *sqe, const struct uaio_file *file)
 {
@@ -105,7 +107,7 @@ static bool is_meant(const struct uaio_cancel_aim *aim,
 	const struct uaio_uring_aim *what = client->what;
 	bool is_it;
 
-	/* A linked timeout ends with its request. */
+	/* A linked timeout ends with its request, not by itself. */
 	if ((sqe->word && sqe->word == client->own_word) ||
 	    sqe->op == UAIO_OP_LINK_TIMER)
 		return false;
@@ -115,7 +117,7 @@ static bool is_meant(const struct uaio_cancel_aim *aim,
 		return false;
 	if (is_by_data(what) && sqe->data != what->user_data)
 		return false;
-	/* The last, because it may take a system call. */
+	/* Last, because it may make a system call. */
 	is_it = !(what->flags & IORING_ASYNC_CANCEL_FD) ||
 		file == client->file ||
 		(client->asks && file && uaio_is_duplicate(file, client->file));
@@ -124,7 +126,9 @@ static bool is_meant(const struct uaio_cancel_aim *aim,
 	return is_it;
 }
 
-/* A ring is polled by its bell (bell.h), and nothing else of it waits. */
+/*
+ * Requests that poll a ring wait for its bell (bell.h); nothing else waits for a ring.
+ */
 static void mean_bell(int fd, struct uaio_file **file)
 {
 	bool is_full;
@@ -137,8 +141,8 @@ static void mean_bell(int fd, struct uaio_file **file)
 }
 
 /*
- * Find the file that is meant by its descriptor, or by its place. The reference keeps
- * its entry from becoming another file's.
+ * Find the file to cancel by, from its descriptor or registered slot. The reference
+ * keeps its entry from being reused.
  * Return: 0; -EBADF.
  */
 static int find_file(struct uaio_uring *ring, const struct uaio_uring_aim *what,
@@ -152,7 +156,7 @@ static int find_file(struct uaio_uring *ring, const struct uaio_uring_aim *what,
 		file = uaio_uring_get_fixed(&ring->queue, what->fd);
 	else if (uaio_file_get(what->fd, &file) < 0)
 		file = NULL;
-	/* The kernel does not count a descriptor that is open for no operation. */
+	/* For the kernel, an O_PATH descriptor is no file here. */
 	if (file && uaio_file_has(file, UAIO_FILE_F_PATH)) {
 		uaio_file_put(file);
 		file = NULL;
@@ -166,8 +170,8 @@ static int find_file(struct uaio_uring *ring, const struct uaio_uring_aim *what,
 }
 
 /*
- * Have what a request cancels completed after its own completion.
- * Return: where that is kept until then; or NULL.
+ * Arrange that requests cancelled by this one are completed after it.
+ * Return: the list that keeps them until then; NULL: complete them at once.
  */
 static struct uaio_cancelled *complete_later(uint64_t own_word)
 {
@@ -180,7 +184,7 @@ static struct uaio_cancelled *complete_later(uint64_t own_word)
 	return &note->change.later;
 }
 
-/* Say by what the requests that the client means can be found. */
+/* Choose the index in which matching requests are found. */
 static void find_by(struct by_client *client)
 {
 	if (is_by_data(client->what)) {
@@ -194,7 +198,7 @@ static void find_by(struct by_client *client)
 	}
 }
 
-/* own_word: of the request that asks; 0: it is a call. */
+/* own_word: of the cancelling request; 0 for a system call. */
 static int cancel(struct uaio_uring *ring, const struct uaio_uring_aim *aim,
 		  uint64_t own_word, int op)
 {
@@ -220,8 +224,8 @@ static int cancel(struct uaio_uring *ring, const struct uaio_uring_aim *aim,
 	find_by(&client);
 	client.aim.ret_later = complete_later(own_word);
 	/*
-	 * All eventfds have one inode, and to ask takes a call for each. So one request
-	 * is looked for on the descriptor itself first.
+	 * All eventfds have one inode, so each comparison takes a system call. So for a
+	 * single match, first look for the descriptor's own entry.
 	 */
 	client.asks = is_all || !file;
 	ret = uaio_queue_cancel_meant(&ring->queue, &client.aim, &nr_others);
@@ -232,7 +236,10 @@ static int cancel(struct uaio_uring *ring, const struct uaio_uring_aim *aim,
 	}
 	if (file)
 		uaio_file_put(file);
-	/* As the kernel, which counts those even if it is asked for one. */
+	/*
+	 * As in the kernel, cancelling a single request returns 1 for operations that
+	 * sleep (futex, waitid), otherwise 0.
+	 */
 	if (!is_all)
 		return ret > 0 ? sleeps : ret;
 	return (ret > 0 ? ret : 0) + nr_others;
@@ -258,7 +265,7 @@ static int remove(struct uaio_uring *ring, const struct uaio_sqe *sqe,
  * IORING_REGISTER_SYNC_CANCEL
  */
 
-/* What the client gives; older headers lack the last members. */
+/* The client's argument; older headers lack the last members. */
 struct sync_cancel {
 	uint64_t addr;
 	int32_t fd;
@@ -277,7 +284,7 @@ static bool is_clean(const struct sync_cancel *what)
 	return !(what->pad2[0] | what->pad2[1] | what->pad2[2]);
 }
 
-/* Return: until when the call waits for what is being executed. */
+/* Return: the time until which the call waits for executing requests. */
 static int64_t deadline_of(const struct __kernel_timespec *ts)
 {
 	int64_t ns;
@@ -291,7 +298,7 @@ static int64_t deadline_of(const struct __kernel_timespec *ts)
 	return ns;
 }
 
-/* What is being executed ends by itself: look again until then. */
+/* Executing requests end by themselves: retry until the deadline. */
 static int cancel_waiting(struct uaio_uring *ring,
 			  const struct uaio_uring_aim *aim, int64_t deadline_ns)
 {
@@ -338,9 +345,7 @@ long uaio_uring_sync_cancel(struct uaio_uring *ring, const void *arg,
 	return ret;
 }
 
-/*
- * Requests that call the door
- */
+/* Operations of requests that call the door */
 
 int64_t uaio_uring_called(struct uaio_called *called,
 			  const struct uaio_sqe *sqe)

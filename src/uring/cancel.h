@@ -2,15 +2,16 @@
 /*
  * Operations on other requests: cancelling, removing and changing them
  *
- * Each is a request of the core that calls the door (op.h), so that it has its place
- * in a chain or behind a drain. What it is about is in its note.
+ * Each such operation is a request of the core that calls the door back (struct
+ * uaio_called in op.h). So it can be linked or drained like any other. Its note says
+ * which requests it is about.
  *
- *   I1  A poll is changed by being cancelled, of which its client does not hear, and
- *       submitted anew. One is changed at a time (updating).
- *   I2  What a request cancels is completed after the request itself, once its
+ *   I1  To change a poll, the door cancels it, hides that completion from the client,
+ *       and submits the poll again. A ring changes one poll at a time (`updating`).
+ *   I2  What a request cancels is completed after the request itself: once its own
  *       completion is posted and its note freed (note.h). So its completion is posted
- *       at once (posts_at_once): what follows in the submission finds none of the
- *       cancelled requests, and waits for none.
+ *       at once (posts_at_once). Later submissions of the call then find none of the
+ *       cancelled requests, and wait for none of them.
  *
  * Tested by test-uring-cancel.c.
  */
@@ -35,7 +36,7 @@ enum uaio_uring_call {
 	UAIO_URING_POLL_UPDATE,
 	UAIO_URING_TIMEOUT_REMOVE,
 	UAIO_URING_TIMEOUT_UPDATE,
-	/* files in the table */
+	/* operations on registered files */
 	UAIO_URING_CLOSE_PLACE,
 	UAIO_URING_UPDATE_PLACES,
 	UAIO_URING_INSTALL,
@@ -52,18 +53,18 @@ enum {
 		IORING_ASYNC_CANCEL_USERDATA | IORING_ASYNC_CANCEL_OP,
 };
 
-/* Fill in entry->sqe and its note. Return: 0 or -ENOMEM. */
+/* Make the entry a request that calls the door, with a note. Return: 0 or -ENOMEM. */
 int uaio_uring_call_for(struct uaio_uring_entry *entry,
 			enum uaio_uring_call call);
-/* The request calls the door. That needs no note. */
+/* Make the entry a request that calls the door, without a note. */
 void uaio_uring_call_door(struct uaio_uring_entry *entry,
 			  enum uaio_uring_call call);
 
-/* A function of struct uaio_called, which is the ring's. */
+/* The function `call` of struct uaio_called, which each ring has. */
 int64_t uaio_uring_called(struct uaio_called *called,
 			  const struct uaio_sqe *sqe);
 
-/* What a call of IORING_REGISTER_SYNC_CANCEL is to cancel. */
+/* Which requests to cancel, as a client describes them. */
 struct uaio_uring_aim {
 	uint64_t user_data;
 	uint32_t flags; /* IORING_ASYNC_CANCEL_* */
@@ -71,17 +72,20 @@ struct uaio_uring_aim {
 	uint8_t opcode;
 };
 
-/* Return: how many were cancelled, or 0 for one; or -errno. */
+/*
+ * Return: how many requests were cancelled (0 if the client asked for one); or
+ * -errno.
+ */
 int uaio_uring_cancel(struct uaio_uring *ring,
 		      const struct uaio_uring_aim *aim);
 
-/* poll.c: what uaio_uring_called() does for POLL_UPDATE. Return: 0 or -errno. */
+/* poll.c: execute POLL_UPDATE for uaio_uring_called(). Return: 0 or -errno. */
 int uaio_uring_update_poll(struct uaio_uring *ring,
 			   const struct uaio_uring_change *change);
 
 /*
- * msg_ring.c: send a message of ring's, which is not held, or is NULL. Return: 0 or
- * -errno.
+ * msg_ring.c: send a message from `ring`, which is not held, or may be NULL. Return:
+ * 0 or -errno.
  */
 int uaio_uring_send(struct uaio_uring *ring, const struct uaio_uring_msg *msg);
 

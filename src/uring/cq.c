@@ -25,17 +25,17 @@ struct uaio_uring_overflow {
 	uint64_t extra[2];
 };
 
-/* What is behind most completions of a ring with IORING_SETUP_CQE32. */
+/* The second half of most completions with IORING_SETUP_CQE32. */
 static const uint64_t no_extra[2];
 
-static struct uaio_slab slab; /* of what has overflowed */
+static struct uaio_slab slab; /* of overflowed completions */
 
 void uaio_uring_cq_init(void)
 {
 	uaio_slab_init(&slab, sizeof(struct uaio_uring_overflow), 16384);
 }
 
-/* Return: how many places a completion takes. */
+/* Return: how many slots of the ring a completion takes. */
 static inline uint32_t nr_places(const struct uaio_uring *ring,
 				 const struct io_uring_cqe *cqe)
 {
@@ -45,12 +45,13 @@ static inline uint32_t nr_places(const struct uaio_uring *ring,
 		       : 1;
 }
 
-/* Return: how many places there are, when the tail is there. Under the queue's lock. */
+/*
+ * Return: how many slots are free if the tail is `tail`. Caller holds the queue's lock.
+ */
 static uint32_t room(const struct uaio_uring *ring, uint32_t tail)
 {
 	/*
-	 * [MB:uring-cq] acquire: the client has read the places. Pairs with the
-	 * client.
+	 * [MB:uring-cq] acquire: the client has read the slots. Pairs with the client.
 	 */
 	uint32_t nr = tail - load_acquire(&ring->mem.rings->cq_head);
 
@@ -59,21 +60,21 @@ static uint32_t room(const struct uaio_uring *ring, uint32_t tail)
 
 static void publish(struct uaio_uring *ring, uint32_t tail)
 {
-	/* relaxed: first (cq.h, I4), which the next line and the lock see to */
+	/* relaxed: before the tail (cq.h, I4); ordered by the next line and the lock */
 	store_relaxed(&ring->progress,
 		      uaio_uring_progress_of(ring->nr_timeouts, tail));
 	/* [MB:uring-cq] release: the completions. Pairs with the client. */
 	store_release(&ring->mem.rings->cq_tail, tail);
 }
 
-/* Return: whether it is not lost. */
+/* Append a completion to the overflow list. Return: false if it is lost. */
 static bool overflow(struct uaio_uring *ring, const struct io_uring_cqe *cqe,
 		     const uint64_t extra[2])
 {
 	struct uaio_uring_rings *rings = ring->mem.rings;
 	struct uaio_uring_overflow *over = uaio_slab_get(&slab);
 
-	/* relaxed, both: advice, and a count */
+	/* relaxed, both: a hint, and a count */
 	if (!over) {
 		add_relaxed(&rings->cq_overflow, 1);
 		return false;
@@ -84,7 +85,7 @@ static bool overflow(struct uaio_uring *ring, const struct io_uring_cqe *cqe,
 	if (ring->last_over) {
 		ring->last_over->next = over;
 	} else {
-		/* relaxed, both: others may peek whether there is one; a count */
+		/* relaxed, both: lets other threads peek at the list; a count */
 		store_relaxed(&ring->first_over, over);
 		add_relaxed(&rings->nr_over, 1);
 	}
@@ -93,7 +94,7 @@ static bool overflow(struct uaio_uring *ring, const struct io_uring_cqe *cqe,
 	return true;
 }
 
-/* Put a completion in its place. Return: the tail after it. */
+/* Write a completion to its slot. Return: the tail after it. */
 static inline uint32_t put_there(struct uaio_uring *ring, uint32_t tail,
 				 const struct io_uring_cqe *cqe,
 				 const uint64_t extra[2])
@@ -110,8 +111,8 @@ static inline uint32_t put_there(struct uaio_uring *ring, uint32_t tail,
 }
 
 /*
- * Find room for one that takes two places, by leaving the last place of the ring, if
- * need be, to one that is none.
+ * Find two adjacent free slots. If they would wrap around, fill the ring's last slot
+ * with a filler (IORING_CQE_F_SKIP).
  */
 static __attribute__((noinline)) bool find_room_for_two(struct uaio_uring *ring,
 							uint32_t *tail)
@@ -126,7 +127,10 @@ static __attribute__((noinline)) bool find_room_for_two(struct uaio_uring *ring,
 	return (*tail & last) != last && room(ring, *tail) > 1;
 }
 
-/* Return: whether there is room for a completion at *tail, which may go on for it. */
+/*
+ * Return: whether there is room for a completion at *tail, which may move past a
+ * filler.
+ */
 static inline bool find_room(struct uaio_uring *ring, uint32_t *tail,
 			     const struct io_uring_cqe *cqe)
 {
@@ -135,7 +139,7 @@ static inline bool find_room(struct uaio_uring *ring, uint32_t *tail,
 		       : find_room_for_two(ring, tail);
 }
 
-/* Put a completion where there is room. Return: whether it is not lost. */
+/* Post a completion to the ring or the overflow list. Return: false if it is lost. */
 static inline bool put(struct uaio_uring *ring, uint32_t *tail,
 		       const struct io_uring_cqe *cqe, const uint64_t extra[2])
 {
@@ -147,7 +151,7 @@ static inline bool put(struct uaio_uring *ring, uint32_t *tail,
 
 static void signal_eventfd(struct uaio_uring *ring, bool by_worker)
 {
-	/* relaxed: as the kernel reads it */
+	/* relaxed: the kernel reads it without order, too */
 	if (load_relaxed(&ring->mem.rings->cq_flags) &
 		    IORING_CQ_EVENTFD_DISABLED ||
 	    (ring->is_eventfd_async && !by_worker))
@@ -156,9 +160,9 @@ static void signal_eventfd(struct uaio_uring *ring, bool by_worker)
 }
 
 /*
- * Put all, for which there is room.
- * Return: whether none has flags: each is the last of its request, and the client
- * is to be told of it. If not, they are put anew.
+ * Write all completions of a post; there is room. Return: false if one of them has
+ * flags, and so may not be its request's last, or not be for the client. Then
+ * put_each() writes them all again.
  */
 static bool put_all(struct uaio_uring *ring, uint32_t tail,
 		    const struct uaio_post *post)
@@ -185,10 +189,7 @@ static const uint64_t *extra_of(const struct uaio_completion *completion)
 	return uaio_uring_note_of(completion->word)->extra;
 }
 
-/*
- * Put each, if the client is to be told of it.
- * Return: the tail after them.
- */
+/* Write each completion that the client is to see. Return: the tail after them. */
 static __attribute__((noinline)) uint32_t
 put_each(struct uaio_uring *ring, uint32_t tail, const struct uaio_post *post,
 	 uint32_t *ret_nr_last, uint32_t *ret_nr_told)
@@ -213,7 +214,7 @@ put_each(struct uaio_uring *ring, uint32_t tail, const struct uaio_post *post,
 						   : no_extra);
 			nr_told++;
 		}
-		/* Also if the chain was cut by one that is not told of. */
+		/* Even if a broken chain hides the first completion. */
 		if (unlikely(uaio_uring_notice_of(completion, &cqe))) {
 			(void)put(ring, &tail, &cqe, no_extra);
 			nr_told++;
@@ -224,14 +225,14 @@ put_each(struct uaio_uring *ring, uint32_t tail, const struct uaio_post *post,
 	return tail;
 }
 
-/* Where a post begins, and what it is of. */
+/* The state of a post. */
 struct posting {
 	bool is_shared;
 	bool by_worker;
-	uint32_t tail; /* before it */
+	uint32_t tail; /* before the post */
 };
 
-/* Begin to post. Return: the tail. The queue's lock is held until the end. */
+/* Begin a post. Return: the tail. Caller holds the queue's lock until end_locked(). */
 static inline uint32_t begin_locked(struct uaio_uring *ring,
 				    struct posting *ret_posting)
 {
@@ -241,7 +242,10 @@ static inline uint32_t begin_locked(struct uaio_uring *ring,
 	return ret_posting->tail = uaio_uring_tail(ring);
 }
 
-/* So many are there, or have overflowed, of which the client is told. */
+/*
+ * Publish the post. nr_told: completions that the client is to see, including
+ * overflowed ones.
+ */
 static inline void end_locked(struct uaio_uring *ring,
 			      const struct posting *posting, uint32_t tail,
 			      uint32_t nr_told)
@@ -250,7 +254,7 @@ static inline void end_locked(struct uaio_uring *ring,
 		uaio_uring_bell_expect_locked(ring);
 	/*
 	 * relaxed: submitters read it without the lock (sq.c). A client that has seen a
-	 * completion, which is published next, submits what does not count it.
+	 * completion, which is published next, submits timeouts that do not count it.
 	 */
 	store_relaxed(&ring->cq_events,
 		      ring->cq_events + nr_told - ring->nr_uncounted);
@@ -260,7 +264,7 @@ static inline void end_locked(struct uaio_uring *ring,
 		uaio_uring_share_end(ring);
 	if (unlikely(heap_first(&ring->counting)))
 		uaio_uring_find_reached_locked(ring);
-	/* What overflows is told of when it is in the ring. */
+	/* Overflowed completions are signalled when they move into the ring. */
 	if (unlikely(ring->eventfd) && tail != posting->tail)
 		signal_eventfd(ring, posting->by_worker);
 	if (unlikely(ring->bell >= 0) && nr_told)
@@ -276,8 +280,9 @@ static bool is_read_or_write(uint64_t opcode)
 }
 
 /*
- * Return: whether a worker of the kernel's would complete any of these that workers have
- * executed: the submitter does what is cut, and reads and writes that fail.
+ * Return: whether in the kernel a worker would complete any of these completions by
+ * workers. There the submitter completes requests of a broken chain, and failed reads
+ * and writes.
  */
 static bool ends_by_worker(const struct uaio_post *post)
 {
@@ -327,7 +332,7 @@ int uaio_uring_post_message(struct uaio_uring *ring,
 	uaio_waiters_collect_locked(&ring->queue, &wakeups);
 	uaio_queue_unlock(&ring->queue);
 	uaio_wakeups_deliver(&wakeups);
-	/* relaxed: what this thread has marked */
+	/* relaxed: marked by this thread */
 	if (unlikely(load_relaxed(&ring->nr_reached)))
 		uaio_uring_end_reached(ring);
 	return is_there ? 0 : -EOVERFLOW;
@@ -337,7 +342,7 @@ static bool has_room(struct uaio_queue *queue)
 {
 	enum { NR_SHORT = 1024 };
 	struct uaio_uring *ring = container_of(queue, struct uaio_uring, queue);
-	/* relaxed: another process may post first, and then it overflows */
+	/* relaxed: another process may post first; then this completion overflows */
 	bool has_some =
 		!ring->first_over &&
 		room(ring, uaio_uring_is_shared(ring)
@@ -350,7 +355,10 @@ static bool has_room(struct uaio_queue *queue)
 	return has_some;
 }
 
-/* A waiter puts what has overflown into the ring, so that is enough for any. */
+/*
+ * Any completion on the overflow list suffices: the waiting thread moves the list into
+ * the ring.
+ */
 static bool is_met(const struct uaio_queue *queue, uint64_t need)
 {
 	const struct uaio_uring *ring =
@@ -393,7 +401,9 @@ const struct uaio_sink uaio_uring_sink = {
 	.polled = uaio_uring_polled,
 };
 
-/* The list is empty: say so, unless other processes have such lists. */
+/*
+ * The overflow list is empty: clear the flag, unless other processes have such lists.
+ */
 static void have_none_over(struct uaio_uring *ring)
 {
 	struct uaio_uring_rings *rings = ring->mem.rings;
@@ -401,7 +411,10 @@ static void have_none_over(struct uaio_uring *ring)
 	if (!ring->last_over)
 		return;
 	ring->last_over = NULL;
-	/* relaxed, both: advice, which changes under the lock, or the word (share.h) */
+	/*
+	 * relaxed, both: a hint, changed under the queue's lock, or under `posting`
+	 * (share.h)
+	 */
 	if (sub_relaxed(&rings->nr_over, 1) == 1)
 		and_relaxed(&rings->sq_flags, ~(uint32_t)IORING_SQ_CQ_OVERFLOW);
 }
@@ -434,7 +447,7 @@ void uaio_uring_flush_overflow(struct uaio_uring *ring)
 		uaio_uring_share_end(ring);
 	if (unlikely(ring->eventfd) && tail != old_tail)
 		signal_eventfd(ring, false);
-	/* An epoll that was told by edge when it overflowed is told again. */
+	/* Give edge-triggered epolls another edge for these completions. */
 	if (unlikely(ring->bell >= 0) && tail != old_tail)
 		uaio_uring_bell_ring_locked(ring);
 	uaio_waiters_collect_locked(&ring->queue, &wakeups);
@@ -448,12 +461,12 @@ bool uaio_uring_may_move_cqes(const struct uaio_uring *ring, uint32_t new_mask)
 {
 	const struct io_uring_cqe *cqes = ring->mem.rings->cqes;
 	const uint32_t end = uaio_uring_tail(ring);
-	/* relaxed: what the client has of it */
+	/* relaxed: the client orders its own head */
 	uint32_t at = load_relaxed(&ring->mem.rings->cq_head);
 
 	if (!(ring->setup & IORING_SETUP_CQE_MIXED))
 		return true;
-	/* The client may have changed it just now, to what leads around the ring. */
+	/* The client may have moved its head beyond the tail just now. */
 	if (end - at > ring->cq_entries)
 		return false;
 	while ((int32_t)(end - at) > 0) {

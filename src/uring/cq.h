@@ -1,36 +1,38 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The sink: completions go into the ring's memory
+ * The sink: posts completions to the ring's memory, and decides when a wait ends
  *
- *   I1  What finds no room there goes to a list, in order, and is put into the ring
- *       by the next call that asks for completions: nothing is lost, unless memory is
- *       refused. While something is on the list, all that comes goes there.
- *   I2  The client may write any head. So the ring may be taken to have room or to be
- *       full at the wrong time, which hurts the client and nobody else.
- *   I3  In a ring with IORING_SETUP_CQE_MIXED a completion may take two places, one
- *       behind the other. One that would go around the end of the ring comes after one
- *       that is none (IORING_CQE_F_SKIP).
+ *   I1  A completion that finds no room in the ring goes to an overflow list, in
+ *       order. The next call that waits for completions moves the list into the ring.
+ *       While the list is not empty, all new completions go there. So none is lost,
+ *       unless memory is refused.
+ *   I2  The client can write any head. So the ring may look full or empty at the
+ *       wrong time, which harms that client only.
+ *   I3  With IORING_SETUP_CQE_MIXED a completion may take two adjacent slots. If the
+ *       two would wrap around the end of the ring, a filler (IORING_CQE_F_SKIP) takes
+ *       the last slot.
  *
- * What a thread that waits for completions needs
+ * What a waiting thread needs
  *
- * As in the kernel, a wait for so many of them ends when the tail is as far as it has
- * to come, which is fixed when the wait begins: what other threads take meanwhile
- * does not matter. It also ends when a timeout ends that is not linked, by its time or
- * by its count.
+ * As in the kernel, a wait for n completions ends when the tail reaches a value that
+ * is fixed when the wait begins. It does not matter what other threads consume
+ * meanwhile. A wait also ends when an unlinked timeout completes, by its time or by
+ * its count.
  *
- * A ring's progress is its tail, and above that, in the same word, how many such
- * timeouts have ended. A need is the same: the tail that is waited for, and above it
- * how many had ended when the wait began.
+ * A ring's progress is one word: its tail, and above it the number of such timeouts
+ * that have completed. A wait's need has the same layout: the tail to reach, and the
+ * number of timeouts when the wait began.
  *
- *   I4  progress changes under the queue's lock, before the client is shown the same
- *       tail. So a timeout whose completion a client has seen ends no wait that this
- *       client begins then.
- *   I5  Without the lock progress may be ahead of what the client is shown. A
- *       thread that waits for no more because of it has the client shown as much
- *       before it returns.
- *   I6  A ring that is full meets every need, whatever its client has written.
+ *   I4  progress changes under the queue's lock, before the client is shown the new
+ *       tail. So a client that has seen a timeout's completion can begin a wait which
+ *       that timeout does not end.
+ *   I5  Without the lock, progress may be ahead of the tail that the client is shown.
+ *       A thread whose wait ends because of that lets the poster finish before it
+ *       returns.
+ *   I6  A full ring meets every need, whatever its client has written.
  *
- * Tested by test-uring.c, test-uring-need.c, test-uring-layout.c and test-uring-resize.c.
+ * Tested by test-uring.c, test-uring-need.c, test-uring-layout.c and
+ * test-uring-resize.c.
  */
 #ifndef UAIO_URING_CQ_H
 #define UAIO_URING_CQ_H
@@ -53,14 +55,16 @@ static inline uint32_t uaio_uring_tail(const struct uaio_uring *ring)
 	return (uint32_t)load_relaxed(&ring->progress);
 }
 
-/* Return: how many completions are not taken, if the client's head is no wrong one. */
+/* Return: how many completions the client has not consumed, if its head is valid. */
 static inline uint32_t uaio_uring_unread_at_most(const struct uaio_uring *ring)
 {
-	/* relaxed: the client orders what it reads; a guess is enough here */
+	/* relaxed: the client orders its own reads; a guess suffices here */
 	return uaio_uring_tail(ring) - load_relaxed(&ring->mem.rings->cq_head);
 }
 
-/* Return: how many completions the client has not taken. */
+/*
+ * Return: how many completions the client has not consumed; at most the ring's size.
+ */
 static inline uint32_t uaio_uring_unread(const struct uaio_uring *ring)
 {
 	uint32_t nr = uaio_uring_unread_at_most(ring);
@@ -70,29 +74,33 @@ static inline uint32_t uaio_uring_unread(const struct uaio_uring *ring)
 	return nr < nr_entries ? nr : nr_entries;
 }
 
-/* Put what has overflowed into the ring, as far as there is room. */
+/* Move overflowed completions into the ring, as far as there is room. */
 void uaio_uring_flush_overflow(struct uaio_uring *ring);
 /*
- * For setup.c, under the queue's lock: whether all completions that are there can be
- * put into a ring of another size, in which none may go around the end.
+ * Return: whether the unread completions can move to a ring of another size without
+ * one that wraps around its end. For setup.c, under the queue's lock.
  */
 bool uaio_uring_may_move_cqes(const struct uaio_uring *ring, uint32_t new_mask);
-/* The ring is freed: drop what has overflowed. */
+/* Drop overflowed completions, because the ring is freed. */
 void uaio_uring_drop_overflow(struct uaio_uring *ring);
 
 /*
- * Post a completion that belongs to no request of the core. It has to be counted in
- * nr_taken.
+ * Post a completion that belongs to no request of the core. The caller has counted it
+ * in nr_taken.
  */
 void uaio_uring_answer(struct uaio_uring *ring, uint64_t user_data,
 		       int32_t res);
-/* The same with what the note says of it, which ends. */
+/*
+ * Post a completion like uaio_uring_answer(), adjusted by what the note says; free
+ * the note.
+ */
 void uaio_uring_answer_by(struct uaio_uring *ring, struct uaio_uring_note *note,
 			  uint64_t user_data, int32_t res);
 
 /*
- * Post a completion that nothing owes: a message. The ring is used (ring.h, I4).
- * Return: 0; -EOVERFLOW: it is lost, as memory is refused.
+ * Post a message, which nr_taken does not count. The caller uses the ring (ring.h,
+ * I4).
+ * Return: 0; -EOVERFLOW: the message is lost, because memory is refused.
  */
 int uaio_uring_post_message(struct uaio_uring *ring,
 			    const struct io_uring_cqe *cqe);
@@ -114,11 +122,11 @@ static inline uint32_t uaio_uring_timeouts_of(uint64_t progress)
 	return (uint32_t)(progress >> UAIO_URING_TIMEOUTS_SHIFT);
 }
 
-/* Return: what a wait needs that begins now, for nr more than are taken. */
+/* Return: the need of a wait that begins now, for nr unread completions. */
 static inline uint64_t uaio_uring_need_of(const struct uaio_uring *ring,
 					  uint32_t nr)
 {
-	/* relaxed, both: ordered by the client's look (I4); its own head */
+	/* relaxed, both: the client orders its own calls (I4), and its own head */
 	uint64_t progress = load_relaxed(&ring->progress);
 	uint32_t head = load_relaxed(&ring->mem.rings->cq_head);
 
@@ -126,7 +134,7 @@ static inline uint64_t uaio_uring_need_of(const struct uaio_uring *ring,
 				      head + nr);
 }
 
-/* Without the queue's lock this is a guess. */
+/* Return: whether a wait's need is met; a guess without the queue's lock. */
 static inline bool uaio_uring_is_met(const struct uaio_uring *ring,
 				     uint64_t need)
 {

@@ -26,7 +26,7 @@ enum {
 	SIGSET_BYTES = 8, /* of the kernel's sigset_t */
 };
 
-/* How a call waits. */
+/* How long and under which signal mask a call waits. */
 struct waiting {
 	int64_t deadline_ns;
 	int64_t min_wait_ns;
@@ -34,7 +34,9 @@ struct waiting {
 	uint32_t mask_bytes;
 };
 
-/* Return: how far the ring's clock is ahead of the one that we sleep by. */
+/*
+ * Return: how far the ring's clock is ahead of CLOCK_MONOTONIC, by which threads sleep.
+ */
 static int64_t lead_of(const struct uaio_uring *ring)
 {
 	/* relaxed: the client orders its own calls */
@@ -59,14 +61,17 @@ static int64_t deadline_of(const struct uaio_uring *ring,
 	return ns > 0 ? ns : 1;
 }
 
-/* The same, of arguments in the ring's region. */
+/* Read the wait's arguments from the ring's region. */
 static int read_registered_arg(const struct uaio_uring *ring,
 			       const struct uaio_uring_enter *call,
 			       struct waiting *ret)
 {
 	struct uaio_uring_reg_wait arg;
 
-	/* With IOPOLL the kernel knows only the other struct, and refuses this size. */
+	/*
+	 * With IOPOLL the kernel expects struct io_uring_getevents_arg here, and
+	 * refuses this size.
+	 */
 	if (ring->setup & IORING_SETUP_IOPOLL || call->arg_bytes != sizeof(arg))
 		return -EINVAL;
 	if (uaio_uring_region_read(&ring->region, (uintptr_t)call->arg, &arg) <
@@ -83,7 +88,7 @@ static int read_registered_arg(const struct uaio_uring *ring,
 	return 0;
 }
 
-/* Return: 0; -EINVAL, -EFAULT. */
+/* Read the wait's arguments. Return: 0; -EINVAL, -EFAULT. */
 static int read_arg(const struct uaio_uring *ring,
 		    const struct uaio_uring_enter *call, struct waiting *ret)
 {
@@ -114,7 +119,7 @@ static int read_arg(const struct uaio_uring *ring,
 	return 0;
 }
 
-/* Look for what other requests' completions have to wait for no more. */
+/* Move overflowed completions into the ring, and try requests that wait. */
 static void freshen(struct uaio_uring *ring, bool waits)
 {
 	if (unlikely(load_relaxed(&ring->first_over)))
@@ -145,8 +150,8 @@ static int await(struct uaio_uring *ring, uint64_t need,
 }
 
 /*
- * First for a time in which all are waited for. Then, if none has come and the whole
- * wait has a deadline, until that or until there is one.
+ * Wait for min_ns until need is met. If then no completion has arrived and the wait has
+ * a deadline, wait until that for a single completion.
  */
 static int await_twice(struct uaio_uring *ring, uint64_t need, int64_t min_ns,
 		       const struct uaio_wait *wait)
@@ -166,14 +171,14 @@ static int await_twice(struct uaio_uring *ring, uint64_t need, int64_t min_ns,
 	return await(ring, need, wait);
 }
 
-/* Return: whether the client is shown all that a wait may end for (cq.h, I5). */
+/* Return: whether the client is shown the tail for which a wait may end (cq.h, I5). */
 static bool is_shown(const struct uaio_uring *ring)
 {
-	/* relaxed: the client acquires what it is shown */
+	/* relaxed: the client acquires the tail that it is shown */
 	return load_relaxed(&ring->mem.rings->cq_tail) == uaio_uring_tail(ring);
 }
 
-/* Let a thread that is just posting come to its end. */
+/* Wait until a thread that is posting has shown the client its tail. */
 static void have_shown(struct uaio_uring *ring)
 {
 	if (likely(is_shown(ring)))
@@ -182,12 +187,15 @@ static void have_shown(struct uaio_uring *ring)
 	uaio_queue_unlock(&ring->queue);
 }
 
-/* Wait for nr completions. The ring is used. Return: 0 or -errno. */
+/* Wait for nr completions. The caller uses the ring. Return: 0 or -errno. */
 static int wait_for(struct uaio_uring *ring, uint32_t nr,
 		    const struct waiting *waiting)
 {
 	struct uaio_wait wait = { .deadline_ns = waiting->deadline_ns };
-	/* As in the kernel, a timeout that has ended by now does not end the wait. */
+	/*
+	 * As in the kernel, timeouts that completed before this point do not end the
+	 * wait.
+	 */
 	const uint64_t need = uaio_uring_need_of(ring, nr);
 	uint64_t mask;
 	int ret;
@@ -211,7 +219,7 @@ static int wait_for(struct uaio_uring *ring, uint32_t nr,
 	return ret == -ETIMEDOUT ? -ETIME : ret == -EINVAL ? -EBADF : ret;
 }
 
-/* Find the ring that a call names. */
+/* Find the ring of a call. */
 static int find(const struct uaio_uring_enter *call,
 		struct uaio_uring **ret_ring)
 {
@@ -239,7 +247,10 @@ static int find(const struct uaio_uring_enter *call,
 	return 0;
 }
 
-/* Return: whether ring is the one that the call names, now that it is kept. */
+/*
+ * Return: whether the call's descriptor still is `ring`, which the caller holds or
+ * uses.
+ */
 static bool is_still(const struct uaio_uring_enter *call,
 		     const struct uaio_uring *ring)
 {
@@ -255,8 +266,8 @@ static bool is_anothers(const struct uaio_uring *ring)
 }
 
 /*
- * In place of the thread that would poll: take all that is there, which a mistake does not
- * end, nor an index of no entry. Another thread may go on adding more.
+ * In place of an SQPOLL thread: submit all entries, also after errors and invalid
+ * indices. Another thread may add more meanwhile.
  */
 static void submit_all(struct uaio_uring *ring)
 {
@@ -270,7 +281,9 @@ static void submit_all(struct uaio_uring *ring)
 		 ring->sq_head - first < ring->sq_entries);
 }
 
-/* Submit. The ring is held. Return: as the call, if it waits for nothing. */
+/*
+ * Submit. The caller holds the ring. Return: the result of a call that does not wait.
+ */
 static long submit(struct uaio_uring *ring, const struct uaio_uring_enter *call)
 {
 	if (uaio_uring_is_shared(ring))
@@ -282,7 +295,7 @@ static long submit(struct uaio_uring *ring, const struct uaio_uring_enter *call)
 	return uaio_uring_submit(ring, call->to_submit);
 }
 
-/* Return: for how many completions a call waits. */
+/* Return: how many completions the call waits for. */
 static uint32_t min_of(const struct uaio_uring *ring,
 		       const struct uaio_uring_enter *call)
 {
@@ -293,7 +306,10 @@ static uint32_t min_of(const struct uaio_uring *ring,
 					       : nr_entries;
 }
 
-/* The ring is used. Return: submitted, or if that is 0, why waiting failed. */
+/*
+ * Wait. The caller uses the ring. Return: submitted; if that is 0, the error of the
+ * wait.
+ */
 static __attribute__((noinline)) long
 get_events(struct uaio_uring *ring, const struct uaio_uring_enter *call,
 	   long submitted)
@@ -313,7 +329,7 @@ get_events(struct uaio_uring *ring, const struct uaio_uring_enter *call,
 	return submitted ? submitted : ret;
 }
 
-/* Return: whether there is nothing to wait or to look for. */
+/* Return: whether there is nothing to wait for, nor anything to try. */
 static bool is_satisfied(const struct uaio_uring *ring,
 			 const struct uaio_uring_enter *call)
 {
@@ -336,12 +352,14 @@ long uaio_uring_do_enter(const struct uaio_uring_enter *call)
 		return ret;
 	if (unlikely(load_relaxed(&ring->is_disabled)))
 		return -EBADFD;
-	/* relaxed: advice */
+	/* relaxed: a hint */
 	if (waits && call->min_complete && !load_relaxed(&ring->has_waited))
 		store_relaxed(&ring->has_waited, 1);
 	submits = call->to_submit || ring->setup & IORING_SETUP_SQPOLL;
 	if (submits) {
-		/* Of a ring with a thread that polls, that one submits. */
+		/*
+		 * For SQPOLL the kernel's thread would submit, so any thread may call.
+		 */
 		if (unlikely(is_anothers(ring)) &&
 		    !(ring->setup & IORING_SETUP_SQPOLL))
 			return -EEXIST;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files that are registered with a ring, by their descriptors
+ * Registering files with a ring by their descriptors
  *
  * Tested by test-uring-register.c and test-uring-direct.c.
  */
@@ -18,14 +18,12 @@
 #include "uring/sq.h"
 #include "uring/table.h"
 
-/*
- * Registered by their descriptors
- */
+/* Registering by descriptor */
 
-/* Return: 0 with a file to register; -EBADF; -EMFILE, -ENOMEM. */
+/* Return: 0 and a file to register; -EBADF; -EMFILE, -ENOMEM. */
 static int fix(int fd, struct uaio_file **ret_file)
 {
-	/* A ring that kept itself would never end. */
+	/* A ring registered with itself would never be freed. */
 	if (fd >= 0 && uaio_uring_is_ring(fd))
 		return -EBADF;
 	return uaio_file_fix(fd, ret_file);
@@ -41,7 +39,7 @@ int uaio_uring_put_file(struct uaio_uring *ring, uint32_t place,
 	return ret;
 }
 
-/* Put the file that fd is in a place. Return: as uaio_uring_table_put_file(). */
+/* Put the file of descriptor fd into a slot. Return: as uaio_uring_table_put_file(). */
 static int put_file(struct uaio_uring *ring, uint32_t place, int fd,
 		    uint64_t tag)
 {
@@ -152,9 +150,7 @@ long uaio_uring_limit_places(struct uaio_uring *ring, const void *arg,
 	return uaio_uring_table_limit(ring, &ring->files, range.off, end);
 }
 
-/*
- * Requests that open nothing
- */
+/* Requests that register files */
 
 int uaio_uring_prep_files_update(struct uaio_uring_entry *entry)
 {
@@ -170,7 +166,7 @@ int uaio_uring_prep_files_update(struct uaio_uring_entry *entry)
 		.ring = entry->ring,
 		.descriptors = raw->addr,
 	};
-	/* An offset has 32 bits. */
+	/* The kernel reads 32 bits of the offset. */
 	entry->sqe.off = (uint32_t)raw->off;
 	entry->sqe.len = raw->len;
 	uaio_uring_set_shares_files(entry->ring);
@@ -178,7 +174,7 @@ int uaio_uring_prep_files_update(struct uaio_uring_entry *entry)
 	return 0;
 }
 
-/* Put a file in a place that is free, and tell the client which that is. */
+/* Put a file into a free slot, and write the slot's number to the client. */
 static int put_anywhere(struct uaio_uring *ring, uint64_t at)
 {
 	int fd, ret;

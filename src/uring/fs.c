@@ -18,9 +18,9 @@
 #include "uring/sq.h"
 #include "uring/table.h"
 
-/* In what follows the order of the checks is the kernel's. */
+/* All checks below are in the kernel's order. */
 
-/* Return: 0; why a call about a path is refused whatever else it says. */
+/* Return: 0; the error of a path operation with fields that must be 0. */
 static int check_path(const struct io_uring_sqe *raw)
 {
 	if (raw->buf_index || raw->splice_fd_in)
@@ -237,8 +237,8 @@ int uaio_uring_prep_setxattr(struct uaio_uring_entry *entry)
  */
 
 /*
- * One of the two is registered: it is found when the request starts. What has a tag
- * now is kept.
+ * One end of a splice is a registered file, looked up when the request starts. Keep a
+ * tagged entry that is there now.
  * Return: 0 or -ENOMEM.
  */
 static int use_fixed(struct uaio_uring_entry *entry, enum uaio_end end, int fd)
@@ -279,7 +279,7 @@ static int prep_ends(struct uaio_uring_entry *entry)
 		ret = use_fixed(entry, UAIO_END_IN, raw->splice_fd_in);
 	if (ret == 0 && raw->flags & IOSQE_FIXED_FILE)
 		ret = use_fixed(entry, UAIO_END_OUT, raw->fd);
-	/* To move less is no success. */
+	/* Moving fewer bytes is a failure. */
 	if (ret == 0 && raw->flags & IOSQE_CQE_SKIP_SUCCESS) {
 		if (!uaio_uring_note_for(entry))
 			return -ENOMEM;
@@ -301,7 +301,7 @@ int uaio_uring_prep_splice(struct uaio_uring_entry *entry)
 	const struct io_uring_sqe *raw = &entry->raw;
 	int ret = prep_ends(entry);
 
-	/* A ring is not registered, so it is named by its descriptor. */
+	/* Rings cannot be registered files, so only descriptors are checked. */
 	if (ret == 0 && raw->len && !entry->late_error &&
 	    ((!(raw->flags & IOSQE_FIXED_FILE) && is_ring(raw->fd)) ||
 	     (!(raw->splice_flags & SPLICE_F_FD_IN_FIXED) &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Futexes
+ * Operations on futexes
  *
  * Tested by test-uring-futex.c.
  */
@@ -14,9 +14,9 @@
 #include "uring/ring.h"
 #include "uring/sq.h"
 
-/* In what follows the order of the checks is the kernel's. */
+/* All checks below are in the kernel's order. */
 
-/* Of newer headers: the flags of a futex, and a mask of all its bits. */
+/* From newer headers: the flags of a futex2 call, and FUTEX_BITSET_MATCH_ANY. */
 enum { SIZE_U32 = 2, NUMA = 4, MPOL = 8, PRIVATE = 128 };
 
 #define ALL_BITS ((uint64_t)UINT32_MAX)
@@ -34,7 +34,7 @@ int uaio_uring_add_sleeper(struct uaio_uring_entry *entry)
 	return 0;
 }
 
-/* Return: 0 or -EINVAL. Kernels that know of no nodes say so when they are asked. */
+/* Return: 0 or -EINVAL. Kernels without NUMA futexes refuse them when called. */
 static int check_futex(uint64_t flags, uint64_t value)
 {
 	const uint64_t others = NUMA | MPOL | PRIVATE;
@@ -71,7 +71,7 @@ int uaio_uring_prep_futex_wait(struct uaio_uring_entry *entry)
 
 	if (ret < 0)
 		return ret;
-	/* A wait by some of the bits cannot be ended: it is not there. */
+	/* Refused: a wait with a bit mask could not be cancelled. */
 	if (raw->addr3 != ALL_BITS)
 		entry->late_error = -EINVAL;
 	args->out = uaio_uring_pointer(raw->addr);

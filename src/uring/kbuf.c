@@ -45,9 +45,7 @@ void uaio_uring_groups_unlock(struct uaio_uring *ring)
 	uaio_unlock(&ring->groups.lock, UAIO_RANK_BUFFERS);
 }
 
-/*
- * Groups. The lock is held.
- */
+/* Groups. The caller holds the lock of the groups. */
 
 struct uaio_uring_group *uaio_uring_group_find(struct uaio_uring *ring,
 					       uint32_t id)
@@ -58,7 +56,7 @@ struct uaio_uring_group *uaio_uring_group_find(struct uaio_uring *ring,
 		link = &group->next;
 	if (!group || link == &ring->groups.first)
 		return group;
-	/* It will be asked for again. */
+	/* Move it to the front: the next search is likely to be for it. */
 	*link = group->next;
 	group->next = ring->groups.first;
 	ring->groups.first = group;
@@ -124,9 +122,7 @@ void uaio_uring_groups_fini(struct uaio_uring *ring)
 	uaio_uring_groups_unlock(ring);
 }
 
-/*
- * Choosing a buffer. The lock is held.
- */
+/* Selecting a buffer. The caller holds the lock of the groups. */
 
 static bool may_read(const struct uaio_uring_group *group, const void *at,
 		     size_t bytes)
@@ -134,26 +130,26 @@ static bool may_read(const struct uaio_uring_group *group, const void *at,
 	return group->own_bytes || uaio_can_read((uintptr_t)at, bytes);
 }
 
-/* An array begins at a page, which has 4096 bytes or more. */
+/* An array is page-aligned, and pages have at least 4096 bytes. */
 static bool is_in_first_page(const struct io_uring_buf_ring *array,
 			     const struct io_uring_buf *buf)
 {
 	return (uintptr_t)buf - (uintptr_t)array < 4096;
 }
 
-/* Return: whether an entry of the array, and its tail, may be read. */
+/* Return: whether an entry of the array, and the tail, can be read. */
 static bool may_read_entry(const struct uaio_uring_group *group,
 			   const struct io_uring_buf *buf)
 {
 	const struct io_uring_buf_ring *array = group->array;
 
-	/* What is in one page is asked about once. */
+	/* The tail is in the first page, so one check may cover both. */
 	return may_read(group, buf, sizeof(*buf)) &&
 	       (is_in_first_page(array, buf) ||
 		may_read(group, &array->tail, sizeof(array->tail)));
 }
 
-/* An array of entries, the first of which has the tail as well. */
+/* The array's first entry also contains the tail. */
 static struct io_uring_buf *entry_at(const struct uaio_uring_group *group,
 				     unsigned after)
 {
@@ -161,7 +157,9 @@ static struct io_uring_buf *entry_at(const struct uaio_uring_group *group,
 	       ((group->head + after) & group->mask);
 }
 
-/* Return: how many buffers there are. It may read the tail. */
+/*
+ * Return: how many buffers there are. The caller has checked that the tail can be read.
+ */
 static unsigned nr_there(const struct uaio_uring_group *group)
 {
 	/* [MB:uring-sq] acquire: the buffers. Pairs with the client. */
@@ -180,8 +178,8 @@ static unsigned min(unsigned a, unsigned b)
 }
 
 /*
- * Read what the array has from the buffer so many after the next one on, as far as it
- * lies in 4096 bytes, which are in one page.
+ * Read entries ahead, from index `after` past the next buffer, up to the end of their
+ * 4096 bytes, which are in one page.
  */
 static void read_ahead(struct uaio_uring_group *group, unsigned after)
 {
@@ -237,13 +235,16 @@ bool uaio_uring_array_look(struct uaio_uring_group *group, unsigned after,
 }
 
 /*
- * Return: whether an entry of the array may be written. That is asked for once in a run
- * and page: a message would take a call more.
+ * Return: whether an entry of the array can be written. Asked once per run and page,
+ * because asking takes a system call per message.
  */
 static bool may_write_entry(const struct uaio_uring_group *group,
 			    const struct io_uring_buf *buf)
 {
-	/* As read_ahead(): of larger pages it asks for each 4096 bytes. */
+	/*
+	 * Pages larger than 4096 bytes are asked about in parts of 4096, as in
+	 * read_ahead().
+	 */
 	const uintptr_t page = (uintptr_t)buf & ~(uintptr_t)4095;
 	struct uaio_entry_run *run = uaio_entry.run;
 
@@ -257,9 +258,9 @@ static bool may_write_entry(const struct uaio_uring_group *group,
 }
 
 /*
- * Show the client what remains of the next buffer, which was that of choice: so many
- * bytes. Nothing is written if the array is not there any more, or has something else
- * at that place, which then may be no array of ours.
+ * Write to the array that len bytes of the next buffer, which was that of choice,
+ * remain. Writes nothing if the array is unmapped, or the entry differs, so that it may
+ * be other memory.
  */
 static void show_rest(struct uaio_uring_group *group,
 		      const struct uaio_uring_choice *choice, uint32_t len)
@@ -268,7 +269,7 @@ static void show_rest(struct uaio_uring_group *group,
 
 	if (!may_write_entry(group, buf))
 		return;
-	/* relaxed, all: until it is used up the client leaves it to us */
+	/* relaxed, all: the client leaves the entry alone until it is used up */
 	if (load_relaxed(&buf->addr) != choice->addr ||
 	    load_relaxed(&buf->len) != choice->room ||
 	    load_relaxed(&buf->bid) != choice->bid)
@@ -278,7 +279,10 @@ static void show_rest(struct uaio_uring_group *group,
 	store_relaxed(&buf->len, len);
 }
 
-/* So many bytes of the next buffer are used. Return: whether it is used up. */
+/*
+ * Use so many bytes of the next buffer, which is incremental. Return: whether it is
+ * used up.
+ */
 static bool use_part(struct uaio_uring_group *group,
 		     const struct uaio_uring_choice *choice, uint32_t bytes)
 {
@@ -330,7 +334,7 @@ void uaio_uring_tell_none(struct uaio_uring_note *note)
 	note->cqe_flags &= UINT16_MAX & ~(uint32_t)BUF_FLAGS;
 }
 
-/* So many bytes of the chosen buffer are used. The completion will say so. */
+/* Use so many bytes of the selected buffer, and have the completion say so. */
 static void use(struct uaio_uring_group *group, struct uaio_uring_note *note,
 		uint32_t bytes)
 {
@@ -338,11 +342,12 @@ static void use(struct uaio_uring_group *group, struct uaio_uring_note *note,
 			       uaio_uring_use_up(group, &note->choice, bytes));
 }
 
-/*
- * Picking
- */
+/* Picking and releasing a buffer */
 
-/* Other requests give back what they do not use, of whatever group. */
+/*
+ * Return: whether it is a read, which keeps some buffers on failure; other requests
+ * return them.
+ */
 static bool is_read(const struct uaio_sqe *sqe)
 {
 	return sqe->key == IORING_OP_READ || sqe->key == IORING_OP_READV;
@@ -350,16 +355,16 @@ static bool is_read(const struct uaio_sqe *sqe)
 
 int uaio_uring_no_group(const struct uaio_sqe *sqe)
 {
-	/* As in the kernel. */
+	/* These are the kernel's errors. */
 	return uaio_uring_is_send(sqe) || sqe->call_flags & UAIO_MSG_PIECES
 		       ? -ENOENT
 		       : -ENOBUFS;
 }
 
 /*
- * Return: whether it has its buffer from its first try on, however that ends, and not
- * only from the call that succeeds, as in the kernel: a send; a read one of a list; and
- * with IOSQE_ASYNC any other one of an array.
+ * Return: whether the request keeps its buffer from the first try on, whatever the
+ * result, as in the kernel. That holds for sends; for reads with a buffer of a list;
+ * and with IOSQE_ASYNC for others with a buffer of an array.
  */
 static bool keeps_from_first(const struct uaio_sqe *sqe,
 			     const struct uaio_uring_choice *choice)
@@ -371,8 +376,8 @@ static bool keeps_from_first(const struct uaio_sqe *sqe,
 }
 
 /*
- * Find the group of a request, with its next buffer.
- * Return: 0; -ENOBUFS, -ENOENT: there is none.
+ * Select the next buffer of the request's group. Return: 0; -ENOBUFS, -ENOENT: there is
+ * none.
  */
 static int choose_locked(const struct uaio_sqe *sqe,
 			 struct uaio_uring_note *note, uint64_t max)
@@ -381,23 +386,28 @@ static int choose_locked(const struct uaio_sqe *sqe,
 	struct uaio_uring_group *group =
 		uaio_uring_group_find(choice->ring, choice->group);
 
-	/* A shot before it may have had one. */
+	/* Clear what an earlier shot has said. */
 	uaio_uring_tell_none(note);
 	if (!group)
 		return uaio_uring_no_group(sqe);
 	if (!uaio_uring_look(group, choice))
 		return -ENOBUFS;
-	/* As in the kernel, to receive into one at NULL is to have none, ... */
+	/*
+	 * As in the kernel, a receive into a buffer at NULL fails like an empty group.
+	 */
 	if (!choice->addr && !uaio_uring_is_send(sqe))
 		return -ENOBUFS;
-	/* ... and so is to send one of an array that is empty. */
+	/*
+	 * As in the kernel, a send of an empty buffer of an array fails like an empty
+	 * group.
+	 */
 	if (!choice->len && group->array && uaio_uring_is_send(sqe))
 		return -ENOBUFS;
 	choice->room = choice->len;
-	/* As in the kernel, an int holds what a send has of one of an array. */
+	/* As in the kernel, a send from an array is limited to INT_MAX bytes. */
 	if (!max && group->array && uaio_uring_is_send(sqe))
 		max = INT_MAX;
-	/* A send has all of one from a list. */
+	/* A send uses a buffer of a list completely. */
 	if (max && choice->len > max &&
 	    (group->array || !uaio_uring_is_send(sqe)))
 		choice->len = (uint32_t)max;
@@ -407,10 +417,7 @@ static int choose_locked(const struct uaio_sqe *sqe,
 	return 0;
 }
 
-/*
- * A read looks at its buffer before it is made. Return: -EFAULT if that cannot be memory,
- * and so is not used; 0.
- */
+/* Return: 0; -EFAULT if a read's buffer cannot be user memory: then it is not used. */
 static int check_locked(const struct uaio_sqe *sqe,
 			const struct uaio_uring_choice *choice)
 {
@@ -456,7 +463,7 @@ void uaio_uring_picked(const struct uaio_sqe *sqe, int64_t res)
 	struct uaio_uring_choice *choice = &note->choice;
 
 	if (choice->state == UAIO_URING_KEPT) {
-		/* What failed may be tried again, with the same. */
+		/* After a failure the request may try again with this buffer. */
 		if (res >= 0)
 			choice->state = UAIO_URING_NOT_CHOSEN;
 		uaio_uring_count_bytes(choice, res);
@@ -465,7 +472,7 @@ void uaio_uring_picked(const struct uaio_sqe *sqe, int64_t res)
 	if (choice->state == UAIO_URING_NOT_CHOSEN)
 		return;
 	choice->state = UAIO_URING_NOT_CHOSEN;
-	/* A read that finds the end uses its buffer. */
+	/* A read at the end of a file uses its buffer. */
 	if (res > 0 || (res == 0 && is_read(sqe)))
 		use(choice->of, note, (uint32_t)res);
 	else
@@ -512,7 +519,7 @@ uint64_t uaio_uring_picked_bytes(const struct uaio_sqe *sqe)
  * Lists
  */
 
-/* Return: how many were added; *ret_error is why not all were, or 0. */
+/* Return: how many buffers were added; *ret_error: why not all were, or 0. */
 static uint32_t add_all(struct uaio_uring_group *group,
 			const struct uaio_uring_choice *what, int *ret_error)
 {

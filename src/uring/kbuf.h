@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Provided buffers: memory of the client's that is chosen when a request is executed
+ * Provided buffers: memory of the client, selected when a request is executed
  *
  * A ring has groups of buffers, each with a number. A group is a list, to which
  * requests add buffers (PROVIDE_BUFFERS), or an array, which the client fills in
  * memory that it has registered (REGISTER_PBUF_RING). A request that selects a buffer
- * names its group, and its completion names the buffer.
+ * names the group, and its completion names the buffer.
  *
- *   I1  Groups and their buffers are under a lock of the ring's. A request that tries
- *       a call which does not block holds it from pick() to picked(): in the kernel as
- *       well a ring's requests are executed one at a time. So a buffer that is not
- *       used stays the first one, and nobody finds its group empty meanwhile.
- *   I2  A request whose call may block has its buffer for good once it has picked,
- *       whatever becomes of the call, and whatever thread makes it.
- *   I3  Each word of an array is read once for each use, and says nothing but which
- *       memory of the client's is used. The place of the next buffer is ours. Up to
- *       16 buffers are read before they are used, since the client leaves what
- *       it has given alone. What remains of an incremental one is ours as well; the
- *       client is shown it in the array, while that has what we have left there.
- *   I4  A group ends under the lock, with its ring or before. After that no memory of
- *       the client's is touched for it; requests that wait find no buffer.
+ *   I1  A lock of the ring protects groups and buffers. A request that tries a call
+ *       without blocking holds the lock from pick() to picked(). The kernel, too,
+ *       executes a ring's requests one at a time. So an unused buffer stays the first
+ *       of its group, and no other request finds the group empty meanwhile.
+ *   I2  A request whose call may block owns its buffer from pick() on, whatever the
+ *       call returns and whichever thread makes it.
+ *   I3  Each word of an array is read once per use, and decides only which memory of
+ *       the client is used. The library keeps the index of the next buffer where the
+ *       client cannot write. It reads up to 16 buffers ahead, because clients do not
+ *       change entries that they have published. It also keeps what remains of an
+ *       incremental buffer, and writes that to the array for the client, unless the
+ *       client has changed the entry.
+ *   I4  A group is freed under the lock, with its ring or earlier. After that nothing
+ *       touches the client's memory for it, and waiting requests find no buffer.
  *
- * A child of fork() that takes over its parent's ring (share.h) has none of its
- * groups.
+ * A child of fork() that takes over its parent's ring (share.h) has no groups.
  *
  * Tested by test-uring-pbuf.c.
  */
@@ -50,59 +50,68 @@ struct uaio_uring_group;
 struct uaio_uring_note;
 struct uaio_uring_rest;
 
-/* Of a ring. */
+/* The groups of a ring. */
 struct uaio_uring_groups {
 	struct uaio_lock lock;
 	/* under lock */
-	struct uaio_uring_group *first; /* owns; the one that was used last */
+	struct uaio_uring_group *first; /* owns; the most recently used group */
 };
 
 enum uaio_uring_choice_state {
 	UAIO_URING_NOT_CHOSEN,
-	UAIO_URING_TRYING, /* its thread holds the lock (I1) */
-	UAIO_URING_KEPT,   /* I2 */
+	UAIO_URING_TRYING, /* the executing thread holds the lock (I1) */
+	UAIO_URING_KEPT,   /* the request owns its buffer (I2) */
 };
 
-/* Of a request that selects, or one that provides or removes: in its note. */
+/*
+ * The buffer that a request selects; or the buffers that a request provides or
+ * removes. Part of its note.
+ */
 struct uaio_uring_choice {
 	/* immutable */
-	struct uaio_uring *ring; /* borrows: the request owes it a completion */
+	/* borrows: lives until the request has completed */
+	struct uaio_uring *ring;
 	uint16_t group;
-	bool is_own; /* a bundle of no buffers: len bytes of the client's at addr */
+	/* a bundle without provided buffers: len bytes of the client at addr */
+	bool is_own;
 
 	/*
-	 * Of the thread that executes it: a buffer, or what is chosen of it. Of one
-	 * that provides or removes they are immutable, and the first of nr.
+	 * The selected buffer, or the part of it that is used; written by the
+	 * executing thread. For a request that provides or removes: the first of nr
+	 * buffers, immutable.
 	 */
 	uint16_t bid;
 	uint8_t state; /* enum uaio_uring_choice_state */
 	uint32_t len;
-	uint32_t room; /* the whole buffer's, of which len is chosen */
+	/* size of the whole buffer, of which len bytes are selected */
+	uint32_t room;
 	uint32_t nr;
 	uint64_t addr;
-	struct uaio_uring_group *of; /* while TRYING */
+	struct uaio_uring_group *of; /* the group, while TRYING */
 
-	/* A multishot request ends when it has received so many bytes; 0: it does not. */
+	/* How many bytes a multishot request may still receive; 0: no limit. */
 	uint32_t left;
-	bool is_last;   /* it ends with this shot, though that has succeeded */
-	bool has_begun; /* it has had a shot */
+	bool is_last; /* the request ends with this shot, even if it succeeds */
+	bool has_begun; /* the request has had a shot */
 
 	/*
-	 * Of a bundle (bundle.c), which has several buffers: from the next of the group
-	 * on, of which the last may be used in part.
+	 * For a bundle (bundle.c), which selects several buffers of the group. The
+	 * last may be used in part.
 	 */
-	bool is_cut; /* and is, so that nothing may be added behind it */
-	bool is_added; /* this is what a completion has behind what it had first */
-	bool uses_up; /* no buffer would be left, were all of these used */
+	bool is_cut; /* the last buffer is used in part, so none may follow */
+	/* these buffers are appended to those that the completion names */
+	bool is_added;
+	bool uses_up; /* using all of these would empty the group */
 	uint16_t
-		nr_had; /* so many at once, when it knew of as much; at first 1 */
-	uint32_t known; /* so many bytes are known to be there, after a shot */
+		/* how many buffers the last shot with a known size had; at first 1 */
+		nr_had;
+	uint32_t known; /* bytes known to be readable after a shot */
 	struct uaio_uring_rest *rest; /* owns; in state KEPT, or NULL */
 };
 
 /* Called each time the engine starts. */
 void uaio_uring_kbufs_init(void);
-/* Around each life of a ring. */
+/* Called when a ring is made, and when it ends. */
 void uaio_uring_groups_init(struct uaio_uring *ring);
 void uaio_uring_groups_fini(struct uaio_uring *ring);
 
@@ -116,7 +125,10 @@ bool uaio_uring_has_rest(const struct uaio_sqe *sqe);
 bool uaio_uring_is_last(const struct uaio_sqe *sqe);
 bool uaio_uring_has_begun(const struct uaio_sqe *sqe);
 
-/* The same in pieces: bundles (bundle.c). */
+/*
+ * Functions of struct uaio_op_door for bundles, whose buffers are several pieces
+ * (bundle.c).
+ */
 int uaio_uring_pick_pieces(const struct uaio_sqe *sqe, uint64_t known,
 			   bool may_block, struct uaio_pieces *ret_pieces);
 int64_t uaio_uring_picked_pieces(const struct uaio_sqe *sqe,
@@ -125,40 +137,45 @@ int64_t uaio_uring_picked_pieces(const struct uaio_sqe *sqe,
 bool uaio_uring_bundle_goes_on(const struct uaio_sqe *sqe, uint64_t bytes,
 			       uint64_t known);
 void uaio_uring_bundles_init(void);
-/* A request ends: drop what it has kept of a bundle. */
+/* A request ends: free what its bundle has kept. */
 void uaio_uring_bundle_drop(struct uaio_uring_choice *choice);
 
 /*
- * A submission selects a buffer (IOSQE_BUFFER_SELECT): make its note, and set by_door.
- * Return: 0 or -ENOMEM.
+ * For a submission with IOSQE_BUFFER_SELECT: make its note, and set by_door. Return:
+ * 0 or -ENOMEM.
  */
 int uaio_uring_prep_select(struct uaio_uring_entry *entry);
-/* The same of a bundle of sends that selects none. */
+/*
+ * For a bundle of sends without provided buffers: make its note, and set by_door.
+ * Return: 0 or -ENOMEM.
+ */
 int uaio_uring_prep_own_bundle(struct uaio_uring_entry *entry);
 
 /*
- * A read that selects is about to be submitted, and is in no chain. The kernel tries it
- * at once, unless it polls first, so that it is told now if there is no buffer. Reads of
- * regular files have theirs from now on, and so have those from a list.
+ * Select the buffer of a read that is about to be submitted outside a chain. The
+ * kernel tries the read at once, unless it polls first, and so reports an empty group
+ * at once. Reads of regular files, and reads from a list group, own their buffer from
+ * now on.
  * Return: 0 or -errno.
  */
 int uaio_uring_select_first(struct uaio_uring_entry *entry,
 			    struct uaio_file *file);
 
 /*
- * The same of a receive with many shots, which is first tried when a thread waits, or
- * its socket is ready, though the kernel finds at once that there is no room. One that a
- * worker is to begin, that must not wait, or that polls first, looks for room when it
- * receives.
+ * Check that a multishot receive finds a buffer. The library first tries the receive
+ * when a thread waits or the socket is ready, but the kernel reports an empty group
+ * at once. Not checked here: receives that a worker begins, that must not wait, or
+ * that poll first.
+ * Return: 0 or -errno.
  */
 int uaio_uring_room_first(const struct uaio_sqe *sqe,
 			  const struct uaio_file *file);
 
-/* Provide or remove buffers. Return: the result. */
+/* Execute a request that provides or removes buffers. Return: its result. */
 int64_t uaio_uring_provide(const struct uaio_uring_choice *buffers);
 int64_t uaio_uring_remove(const struct uaio_uring_choice *buffers);
 
-/* Of io_uring_register(); the ring is held. */
+/* Parts of io_uring_register(); the caller holds the ring. */
 long uaio_uring_register_array(struct uaio_uring *ring, const void *arg,
 			       uint32_t nr);
 long uaio_uring_unregister_array(struct uaio_uring *ring, const void *arg,
@@ -179,7 +196,7 @@ struct uaio_uring_buffer {
 	uint16_t bid;
 };
 
-/* A buffer of an array that was read before it is used. */
+/* A buffer of an array, read ahead of its use. */
 struct uaio_uring_ahead {
 	uint64_t addr;
 	uint32_t len;
@@ -188,60 +205,70 @@ struct uaio_uring_ahead {
 
 enum { UAIO_URING_NR_AHEAD = 16 };
 
-/* Under the lock of its ring's groups, as are all functions below. */
+/*
+ * A group of buffers. The lock of the ring's groups protects it; callers of the
+ * functions below hold that lock.
+ */
 struct uaio_uring_group {
 	struct uaio_slab_node node;
 	struct uaio_uring_group *next;
 	uint16_t id;
 
-	/* a list; or, with none on it, an array */
+	/* A list; an array if `array` is set. An empty list has no buffers. */
 	uint32_t nr;
 	struct uaio_uring_buffer *first, *last; /* owns */
 
-	/* NULL: a list. The client can write it. */
+	/* The array; NULL: the group is a list. The client can write the array. */
 	struct io_uring_buf_ring *array;
-	size_t own_bytes; /* 0: the client's memory, which it may unmap */
+	size_t own_bytes; /* 0: memory of the client, which it may unmap */
 	uint16_t mask;
-	uint16_t head; /* of the next buffer: counts on beyond mask */
+	uint16_t head; /* index of the next buffer; counts on beyond mask */
 	bool is_incremental;
 	uint32_t
-		min_left; /* an incremental buffer with less is used up; or 0 */
+		/* an incremental buffer with fewer bytes left is used up; or 0 */
+		min_left;
 
 	/*
-	 * Of an array: what was read ahead, for before each reading the kernel is asked
-	 * whether the memory is there. The first of them has place ahead_of, counted
-	 * as head.
+	 * Buffers of an array that were read ahead, because before each read the
+	 * kernel is asked whether the memory is mapped. The first has index ahead_of,
+	 * which counts like head.
 	 */
 	uint16_t ahead_of, nr_ahead;
 	struct uaio_uring_ahead ahead[UAIO_URING_NR_AHEAD];
-	/* Of an incremental one: what remains of the next buffer, if it is begun. */
+	/* What remains of the next buffer, if it is incremental and begun. */
 	bool is_begun;
 	struct uaio_uring_ahead rest;
 
-	struct uaio_check_provided provided; /* of kbufcheck.c */
+	struct uaio_check_provided provided; /* for kbufcheck.c */
 };
 
 void uaio_uring_groups_lock(struct uaio_uring *ring);
 void uaio_uring_groups_unlock(struct uaio_uring *ring);
 
-/* Return: the group with that number; NULL: there is none. */
+/* Return: the group with that number; NULL if there is none. */
 struct uaio_uring_group *uaio_uring_group_find(struct uaio_uring *ring,
 					       uint32_t id);
-/* Return: a new one, an empty list; NULL if memory is refused. */
+/* Return: a new group, an empty list; NULL if memory is refused. */
 struct uaio_uring_group *uaio_uring_group_new(struct uaio_uring *ring,
 					      uint16_t id);
 void uaio_uring_group_free(struct uaio_uring *ring,
 			   struct uaio_uring_group *group);
 
 /*
- * Return: how many buffers an array has. Its memory may have been unmapped: then none, but
- * for one that is begun.
+ * Return: how many buffers an array has. If the client has unmapped it: 0, or 1 if a
+ * buffer is begun.
  */
 unsigned uaio_uring_array_nr(const struct uaio_uring_group *group);
-/* Return: whether it has a buffer so many after the next one, which is looked at. */
+/*
+ * Look at the buffer `after` positions behind the next one. Return: whether there is
+ * one; *ret describes it.
+ */
 bool uaio_uring_array_look(struct uaio_uring_group *group, unsigned after,
 			   struct uaio_uring_choice *ret);
-/* Return: whether any group has a next buffer, which is looked at. */
+/*
+ * Look at the next buffer of a list or an array. Return: whether there is one; *ret
+ * describes it.
+ */
 static inline bool uaio_uring_look(struct uaio_uring_group *group,
 				   struct uaio_uring_choice *ret)
 {
@@ -263,15 +290,15 @@ static inline bool uaio_uring_is_send(const struct uaio_sqe *sqe)
 }
 
 /*
- * So many bytes of the next buffer, which is that of choice, are used.
- * Return: whether it is used up, and so not the next any more.
+ * Use so many bytes of the group's next buffer, which `choice` describes.
+ * Return: whether the buffer is used up, so that the next one follows.
  */
 bool uaio_uring_use_up(struct uaio_uring_group *group,
 		       const struct uaio_uring_choice *choice, uint32_t bytes);
-/* The completion says which buffer was used, and whether there is more of it. */
+/* Have the completion name the used buffer, and say whether some of it is left. */
 void uaio_uring_tell_buffer(struct uaio_uring_note *note, bool is_used_up);
 void uaio_uring_tell_none(struct uaio_uring_note *note);
-/* A shot has had the result res: count it among the bytes that it may receive. */
+/* Count the result of a shot among the bytes that the request may receive. */
 static inline void uaio_uring_count_bytes(struct uaio_uring_choice *choice,
 					  int64_t res)
 {
@@ -280,20 +307,21 @@ static inline void uaio_uring_count_bytes(struct uaio_uring_choice *choice,
 	choice->has_begun = true;
 	if (likely(!choice->left))
 		return;
-	/* As in the kernel, one that is no int ends with its first shot. */
+	/*
+	 * As in the kernel, a limit beyond INT_MAX ends the request after its first
+	 * shot.
+	 */
 	choice->left =
 		res < (int32_t)choice->left ? choice->left - (uint32_t)res : 0;
 	choice->is_last |= !choice->left;
 }
 
-/* Return: the error of a request whose group there is not, or is empty. */
+/* Return: the error for a request whose group does not exist or is empty. */
 int uaio_uring_no_group(const struct uaio_sqe *sqe);
 
-/*
- * Where requests are checked (kbufcheck.c)
- */
+/* Versions of the functions above under uaio check (kbufcheck.c) */
 
-/* The same functions of struct uaio_op_door. */
+/* Functions of struct uaio_op_door. */
 int uaio_uring_checked_pick(const struct uaio_sqe *sqe, uint64_t max,
 			    bool may_block, struct iovec *ret_iov);
 void uaio_uring_checked_picked(const struct uaio_sqe *sqe, int64_t res);
@@ -306,7 +334,7 @@ int64_t uaio_uring_checked_picked_pieces(const struct uaio_sqe *sqe,
 					 int64_t res, bool keeps);
 void uaio_uring_checked_submitted(const struct uaio_sqe *sqe);
 
-/* nr buffers were added to a list; or some were removed. */
+/* nr buffers were added to a list; or some were removed from it. */
 void uaio_uring_check_provided(struct uaio_uring_group *group,
 			       const struct uaio_uring_choice *what,
 			       uint32_t nr);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * For uaio-check(1): which provided buffers a ring has, and which of them requests choose
+ * For uaio-check(1): which provided buffers a ring has, and which of them requests
+ * select
  *
- * Where requests are not checked, none of this is called: the door's table has the
- * functions of kbuf.c and bundle.c themselves.
+ * Only called under uaio check: otherwise the door's table has the functions of kbuf.c
+ * and bundle.c.
  *
  * Tested by test/run/bugs.py and test-check.c.
  */
@@ -21,11 +22,9 @@
 #include "uring/ring.h"
 #include "uring/sq.h"
 
-/*
- * What a group has. The lock of the ring's groups is held.
- */
+/* The buffers of a group. The caller holds the lock of the groups. */
 
-/* Buffers of a list that are next to each other, all as large. */
+/* Buffers of a list that are adjacent and of equal length. */
 struct row {
 	uint64_t addr;
 	uint32_t len;
@@ -41,7 +40,7 @@ static struct uaio_check_buffer of_row(const void *arg, unsigned i)
 	};
 }
 
-/* Entries of an array that are next to each other, or go on at its begin. */
+/* Consecutive entries of an array, which may wrap around its end. */
 struct entries {
 	const struct uaio_uring_group *group;
 	unsigned first;
@@ -67,7 +66,7 @@ static bool may_read(const struct uaio_uring_group *group, size_t bytes)
 	       uaio_can_read((uintptr_t)group->array, bytes);
 }
 
-/* Note what the client has put into an array since the last time. */
+/* Note which buffers the client has added to an array since the last look. */
 static void note_new(struct uaio_uring_group *group)
 {
 	struct uaio_check_provided *provided = &group->provided;
@@ -84,7 +83,7 @@ static void note_new(struct uaio_uring_group *group)
 		uaio_check_provide(provided, nr, of_entries, &entries);
 }
 
-/* Note which buffers were used since the last time. */
+/* Note which buffers were used since the last look. */
 static void note_used(struct uaio_uring_group *group,
 		      struct uaio_check_ended *ret_ended)
 {
@@ -114,15 +113,16 @@ void uaio_uring_check_removed(struct uaio_uring_group *group)
 {
 	struct uaio_check_ended ended;
 
-	/* Nothing is said of what was removed: no request has chosen it. */
+	/* Removed buffers need no report: no request has selected them. */
 	note_used(group, &ended);
 }
 
 /*
- * Requests that choose. The lock is not held, unless their state says so.
+ * Requests that select buffers. The caller does not hold the lock, unless the choice's
+ * state is TRYING.
  */
 
-/* res: of a call that was to fill what was chosen; or 0. */
+/* res: of the call that was to fill the selected buffers; or 0. */
 static void note_group(const struct uaio_sqe *sqe, int64_t res)
 {
 	const struct uaio_uring_choice *choice =
@@ -130,7 +130,7 @@ static void note_group(const struct uaio_sqe *sqe, int64_t res)
 	struct uaio_check_ended ended = { .bytes = 0 };
 	struct uaio_uring_group *group;
 
-	/* This thread has the lock: nothing is used yet. */
+	/* This thread holds the lock; no buffer is used yet. */
 	if (choice->state == UAIO_URING_TRYING || choice->is_own)
 		return;
 	uaio_uring_groups_lock(choice->ring);
@@ -139,7 +139,10 @@ static void note_group(const struct uaio_sqe *sqe, int64_t res)
 		note_new(group);
 	if (group)
 		note_used(group, &ended);
-	/* As there is no memory, it is not used: it stays the next one. */
+	/*
+	 * The buffer's memory is not mapped, so the buffer is not used and stays the
+	 * next one.
+	 */
 	if (group && res == -EFAULT)
 		uaio_check_provided_failed(&group->provided, &ended);
 	uaio_uring_groups_unlock(choice->ring);
@@ -148,8 +151,8 @@ static void note_group(const struct uaio_sqe *sqe, int64_t res)
 }
 
 /*
- * MemorySanitizer does not see that the kernel has received res bytes, into memory that was
- * chosen: into the pieces of that, one after the other.
+ * Tell MemorySanitizer that the kernel has written res bytes to these vectors, one
+ * after the other.
  */
 static void note_received(const struct uaio_sqe *sqe, const struct iovec *iov,
 			  unsigned nr, int64_t res)
@@ -164,7 +167,7 @@ static void note_received(const struct uaio_sqe *sqe, const struct iovec *iov,
 	}
 }
 
-/* The same of what is not in the buffer. */
+/* Tell MemorySanitizer of the control data and the address of a message. */
 static void note_message(const struct uaio_args *args)
 {
 	uaio_check_written((uintptr_t)args->control, args->control_bytes);
@@ -172,7 +175,9 @@ static void note_message(const struct uaio_args *args)
 	uaio_check_written((uintptr_t)args->out, sizeof(struct uaio_msghdr));
 }
 
-/* The same of a buffer, or of what is left to receive of it. */
+/*
+ * Tell MemorySanitizer of a received buffer, or of the part that this call has filled.
+ */
 static void note_filled(const struct uaio_sqe *sqe, int64_t res)
 {
 	const struct uaio_uring_choice *choice =
@@ -183,14 +188,14 @@ static void note_filled(const struct uaio_sqe *sqe, int64_t res)
 	if (choice->state == UAIO_URING_NOT_CHOSEN)
 		return;
 	note_received(sqe, &iov, 1, res);
-	/* Of a multishot request all is in the buffer. */
+	/* A multishot receive stores all of a message in the buffer. */
 	if (res >= 0 && sqe->op == UAIO_OP_RECVMSG && !sqe->is_multishot)
 		note_message(sqe->args);
 }
 
 void uaio_uring_checked_submitted(const struct uaio_sqe *sqe)
 {
-	/* Others that have by_door set land a descriptor. */
+	/* Otherwise by_door is for a request that opens a file into the table. */
 	if (sqe->word &&
 	    uaio_uring_note_of(sqe->word)->kind == UAIO_URING_NOTE_CHOICE)
 		note_group(sqe, 0);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What clients ask about provided buffers: a request that selects one, requests that
- * make lists of them, and io_uring_register(), which makes arrays. Errors are the
- * kernel's, in its order.
+ * The client's operations on provided buffers, with the kernel's errors in the kernel's
+ * order
+ *
+ * Requests select a buffer, or fill lists of buffers; io_uring_register() makes arrays.
  *
  * Tested by test-uring-pbuf.c.
  */
@@ -28,8 +29,8 @@
 #include "uring/table.h"
 
 enum {
-	NR_MAX = 65536,  /* of buffers with an identifier of 16 bits */
-	NR_RESERVED = 5, /* words of uaio_uring_buf_reg */
+	NR_MAX = 65536,  /* of buffers: identifiers have 16 bits */
+	NR_RESERVED = 5, /* reserved words in struct io_uring_buf_reg */
 };
 
 /*
@@ -53,7 +54,7 @@ int uaio_uring_prep_select(struct uaio_uring_entry *entry)
 	return 0;
 }
 
-/* Return: whether the file has no reads with many shots. */
+/* Return: whether the file does not support multishot reads. */
 static bool has_no_shots(const struct uaio_uring_entry *entry,
 			 struct uaio_file *file)
 {
@@ -68,7 +69,7 @@ static bool has_no_shots(const struct uaio_uring_entry *entry,
 	return has_none;
 }
 
-/* Return: whether there is a buffer now: 0 or -errno. */
+/* Return: 0 if there is a buffer now; -errno. */
 static int look_for_room(const struct uaio_sqe *sqe)
 {
 	struct iovec iov;
@@ -79,7 +80,10 @@ static int look_for_room(const struct uaio_sqe *sqe)
 	return ret;
 }
 
-/* The same of a bundle. Not inline, for the stack that pieces take. */
+/*
+ * Return: 0 if there is a buffer for a bundle now; -errno. noinline, because pieces
+ * take much stack.
+ */
 static __attribute__((noinline)) int look_for_pieces(const struct uaio_sqe *sqe)
 {
 	struct uaio_pieces pieces;
@@ -206,7 +210,7 @@ static size_t array_bytes(const struct io_uring_buf_reg *reg)
 	       page * page;
 }
 
-/* Return: 0, or why memory of the client's cannot be an array of so many bytes. */
+/* Return: 0, or the error for an array of so many bytes at addr. */
 static int check_memory(uint64_t addr, uint64_t bytes)
 {
 	uint64_t end;
@@ -223,8 +227,8 @@ static int check_memory(uint64_t addr, uint64_t bytes)
 }
 
 /*
- * Return: whether the group's array, of which a client maps so many bytes, shares
- * memory with that of another group. In the kernel no two do.
+ * Return: whether an array of so many bytes, which the client maps, would overlap that
+ * of another group. In the kernel none do.
  */
 static bool is_in_the_way(const struct uaio_uring *ring, uint16_t id,
 			  size_t bytes)
@@ -240,7 +244,7 @@ static bool is_in_the_way(const struct uaio_uring *ring, uint16_t id,
 	return false;
 }
 
-/* Find the memory of an array. Return: 0 or -errno. */
+/* Find or map the memory of an array. Return: 0 or -errno. */
 static int find_memory(struct uaio_uring *ring,
 		       const struct io_uring_buf_reg *reg,
 		       struct io_uring_buf_ring **ret_array)
@@ -259,7 +263,7 @@ static int find_memory(struct uaio_uring *ring,
 	return *ret_array ? 0 : -ENOMEM;
 }
 
-/* Make the array, unless there are other buffers by that number. */
+/* Make the array, unless the group already has buffers. */
 static int put_array(struct uaio_uring *ring,
 		     const struct io_uring_buf_reg *reg)
 {
@@ -269,7 +273,7 @@ static int put_array(struct uaio_uring *ring,
 
 	if (group && (group->array || group->first))
 		return -EEXIST;
-	/* An empty list. The kernel, too, drops it first. */
+	/* An empty list: the kernel, too, drops it first. */
 	if (group)
 		uaio_uring_group_free(ring, group);
 	ret = find_memory(ring, reg, &array);
@@ -292,7 +296,10 @@ static int put_array(struct uaio_uring *ring,
 	return 0;
 }
 
-/* Those of newer kernels, and that for which the file is not large enough. */
+/*
+ * Flags of newer kernels; and IOU_PBUF_RING_MMAP if the ring's file is too small for
+ * arrays.
+ */
 static bool has_bad_flags(const struct uaio_uring *ring,
 			  const struct io_uring_buf_reg *reg)
 {
@@ -323,7 +330,7 @@ long uaio_uring_register_array(struct uaio_uring *ring, const void *arg,
 	return ret;
 }
 
-/* Return: 0 with the array; -ENOENT; -EINVAL: it is a list. */
+/* Return: 0 with the array's group; -ENOENT; -EINVAL: the group is a list. */
 static int find_array(struct uaio_uring *ring, uint32_t id,
 		      struct uaio_uring_group **ret_group)
 {
@@ -344,7 +351,7 @@ long uaio_uring_unregister_array(struct uaio_uring *ring, const void *arg,
 		return -EINVAL;
 	if (uaio_uring_copy_in(&reg, (uintptr_t)arg, sizeof(reg)) < 0)
 		return -EFAULT;
-	/* The kernel does not look at min_left and the first reserved word here. */
+	/* Here the kernel ignores min_left and the first reserved word. */
 	if (has_reserved(&reg, NR_RESERVED - 1) || reg.flags)
 		return -EINVAL;
 	uaio_uring_groups_lock(ring);

@@ -43,7 +43,7 @@ static void choose_layout(struct uaio_uring_mem *mem,
 	mem->rings_bytes = bytes_of_rings(params);
 }
 
-/* A file of more than the limit would be answered with SIGXFSZ. */
+/* Growing a file beyond RLIMIT_FSIZE raises SIGXFSZ. */
 static bool may_be_large(int64_t bytes)
 {
 	struct rlimit limit;
@@ -69,7 +69,10 @@ static int64_t bytes_of(const struct uaio_uring_mem *mem)
 		       : mem->sqes_off + (int64_t)mem->sqes_bytes;
 }
 
-/* Return: whether there is a place for the submissions in a file. */
+/*
+ * Choose the offset of the submission entries. Return: false if the file may not be
+ * that large.
+ */
 static bool place_sqes(struct uaio_uring_mem *mem)
 {
 	enum { PAGE_MAX = 65536 }; /* of any machine */
@@ -87,8 +90,8 @@ static bool place_sqes(struct uaio_uring_mem *mem)
 }
 
 /*
- * Make our mappings of a ring that can be resized as large as it can become: only
- * pages that are used are there.
+ * Give the mappings of a resizable ring their maximum size. Unused pages take no
+ * memory.
  */
 static void make_room(struct uaio_uring_mem *mem,
 		      const struct io_uring_params *params)
@@ -139,7 +142,7 @@ static int map_apart(struct uaio_uring_mem *mem, int fd, int flags)
 	return ret;
 }
 
-/* Find the array of a ring with so many completions. */
+/* Find the array of indices, which follows the completions. */
 static void find_array(struct uaio_uring_mem *mem,
 		       const struct io_uring_params *params)
 {
@@ -149,20 +152,20 @@ static void find_array(struct uaio_uring_mem *mem,
 				->cqes[params->cq_entries << mem->cqe_shift];
 }
 
-/* Fill in the words that tell the sizes. */
+/* Write the words that tell clients the sizes. */
 static void fill(struct uaio_uring_mem *mem,
 		 const struct io_uring_params *params)
 {
 	struct uaio_uring_rings *rings = mem->rings;
 
-	/* relaxed, all: the client is told by the call's return */
+	/* relaxed, all: the return of the call orders them for the client */
 	store_relaxed(&rings->sq_mask, params->sq_entries - 1);
 	store_relaxed(&rings->sq_entries, params->sq_entries);
 	store_relaxed(&rings->cq_mask, params->cq_entries - 1);
 	store_relaxed(&rings->cq_entries, params->cq_entries);
 }
 
-/* Return: the descriptor of a new file with the memory, which is mapped; or -errno. */
+/* Return: the descriptor of a new memory file, which is mapped; or -errno. */
 static int make_file(struct uaio_uring_mem *mem,
 		     const struct io_uring_params *params)
 {
@@ -189,11 +192,12 @@ err_fd:
 	return ret;
 }
 
-/*
- * In memory of the client's
- */
+/* Rings in memory of the client */
 
-/* Return: 0, or why this cannot be the memory of a ring, in the kernel's order. */
+/*
+ * Return: 0; the kernel's error if the client's memory cannot hold a ring. Checks are
+ * in the kernel's order.
+ */
 static int check_given(uint64_t addr, size_t bytes)
 {
 	const size_t page = uaio_page_bytes();
@@ -208,10 +212,10 @@ static int check_given(uint64_t addr, size_t bytes)
 		       : -EFAULT;
 }
 
-/* Return: whether two words are one: the second shows what the first has. */
+/* Return: whether two addresses are the same word: a write to *a is visible in *b. */
 static bool is_same(uint32_t *a, const uint32_t *b)
 {
-	/* relaxed, all: the same thread */
+	/* relaxed, all: only this thread */
 	uint32_t old = load_relaxed(a);
 	bool is_same = load_relaxed(b) == old;
 
@@ -221,10 +225,10 @@ static bool is_same(uint32_t *a, const uint32_t *b)
 	return is_same;
 }
 
-/* Return: whether all pages of one range are those of the other. */
+/* Return: whether two ranges map the same pages. */
 static bool are_same(char *a, const char *b, size_t bytes)
 {
-	/* Behind the end of a file there is nothing, which a read would not survive. */
+	/* Reading beyond the end of a mapped file would raise SIGBUS. */
 	if (!uaio_can_write((uintptr_t)b, bytes))
 		return false;
 	for (size_t at = 0; at < bytes; at += uaio_page_bytes())
@@ -235,9 +239,9 @@ static bool are_same(char *a, const char *b, size_t bytes)
 }
 
 /*
- * Map memory of the client's a second time. Of nothing at its address the kernel
- * makes another mapping, if it is shared.
- * Return: where it is; *ret_owns: whether that is a mapping of ours.
+ * Map memory of the client a second time. mremap() with an old size of 0 duplicates a
+ * shared mapping.
+ * Return: its address; *ret_owns: whether that is a new mapping.
  */
 static void *map_given(uint64_t addr, size_t bytes, bool *ret_owns)
 {
@@ -254,7 +258,7 @@ static void *map_given(uint64_t addr, size_t bytes, bool *ret_owns)
 	return given;
 }
 
-/* Return: an empty file, which nobody can map to write into it; or -errno. */
+/* Return: an empty file, sealed so that nobody can map it for writing; or -errno. */
 static int make_empty_file(struct uaio_uring_mem *mem)
 {
 	int fd = sys_memfd("[io_uring]"), other;
@@ -271,7 +275,7 @@ static int make_empty_file(struct uaio_uring_mem *mem)
 	return fd;
 }
 
-/* Return: as uaio_uring_mem_init(). */
+/* Make a ring in the client's memory. Return: as uaio_uring_mem_init(). */
 static int use_given(struct uaio_uring_mem *mem,
 		     const struct io_uring_params *params)
 {
@@ -286,13 +290,13 @@ static int use_given(struct uaio_uring_mem *mem,
 	if (ret < 0)
 		return ret;
 	if (params->flags & IORING_SETUP_REGISTERED_FD_ONLY)
-		/* relaxed: only a number */
+		/* relaxed: only a unique number */
 		mem->ino = add_relaxed(&nr_nameless, 1) + 1;
 	else
 		fd = make_empty_file(mem);
 	if (fd < 0)
 		return fd;
-	/* No page is there, so that mmap() fails. */
+	/* Beyond the end of the file, so that mmap() fails. */
 	mem->sqes_off = -1;
 	mem->rings = map_given(rings, mem->rings_bytes, &mem->owns_rings);
 	mem->sqes = map_given(sqes, mem->sqes_bytes, &mem->owns_sqes);
@@ -329,7 +333,7 @@ void uaio_uring_mem_retire(struct uaio_uring_mem *mem)
 	memcpy(ours, mem->rings, sizeof(*mem->rings));
 	mem->retired = mem->owns_rings ? mem->rings : NULL;
 	mem->owns_rings = true;
-	/* relaxed: who still waits looks at one or the other */
+	/* relaxed: a thread that still waits may see either */
 	store_relaxed(&mem->rings, ours);
 }
 
@@ -344,7 +348,10 @@ void uaio_uring_mem_fini(struct uaio_uring_mem *mem)
 	*mem = (struct uaio_uring_mem){ 0 };
 }
 
-/* Map a part of the file, of which fd was just now. Return: where it is, or NULL. */
+/*
+ * Map a part of the ring's file, whose descriptor fd was a moment ago. Return: its
+ * address, or NULL.
+ */
 static void *map_part(const struct uaio_uring_mem *mem, int fd, size_t bytes,
 		      int64_t off)
 {
@@ -353,7 +360,7 @@ static void *map_part(const struct uaio_uring_mem *mem, int fd, size_t bytes,
 
 	if (!at)
 		return NULL;
-	/* Another thread may have closed it meanwhile. */
+	/* Another thread may have closed fd and reused it. */
 	if (sys_fstat(fd, &st) == 0 && st.st_dev == mem->dev &&
 	    st.st_ino == mem->ino)
 		return at;
@@ -370,8 +377,8 @@ void *uaio_uring_mem_map_array(const struct uaio_uring_mem *mem, int fd,
 }
 
 /*
- * Map the region that a client maps; fd was the ring's descriptor just now.
- * Return: where it is, all zero at first; NULL if it cannot be had.
+ * Map the region that the client will map; fd was the ring's descriptor a moment ago.
+ * Return: its address, all zero at first; NULL on failure.
  */
 static void *map_clients_region(const struct uaio_uring_mem *mem, int fd,
 				uint64_t bytes)
@@ -469,7 +476,9 @@ void uaio_uring_region_fini(struct uaio_uring_region *region)
 	uaio_uring_region_init(region);
 }
 
-/* Return: 0, or why this cannot be a region, in the kernel's order. */
+/*
+ * Return: 0, or the first error that the kernel finds in the description of a region.
+ */
 static int check_region(const struct uaio_uring_region_desc *desc)
 {
 	const size_t page = uaio_page_bytes();
@@ -499,7 +508,7 @@ static int check_region(const struct uaio_uring_region_desc *desc)
 		       : -EFAULT;
 }
 
-/* Map what the client is to map. Return: 0 or -ENOMEM. */
+/* Map the part of the ring's file that the client will map. Return: 0 or -ENOMEM. */
 static int map_region(struct uaio_uring *ring,
 		      struct uaio_uring_region_desc *desc)
 {
@@ -516,20 +525,20 @@ static int map_region(struct uaio_uring *ring,
 	return 0;
 }
 
-/* Let waits find it. */
+/* Let waits find the region. */
 static void publish(struct uaio_uring_region *region,
 		    const struct uaio_uring_region_desc *desc)
 {
 	/*
-	 * relaxed, both: the client orders its own calls, and who sees only one of
-	 * them finds no memory
+	 * relaxed, both: the client orders its own calls; a thread that sees only one
+	 * of the stores finds no region
 	 */
 	store_relaxed(&region->wait_at,
 		      region->map ? (uintptr_t)region->map : desc->addr);
 	store_relaxed(&region->wait_bytes, desc->bytes);
 }
 
-/* Read what the client gives. Return: 0 or -errno. */
+/* Read the client's arguments. Return: 0 or -errno. */
 static int read_args(const struct uaio_uring *ring, const void *arg,
 		     struct uaio_uring_region_reg *ret_reg,
 		     struct uaio_uring_region_desc *ret_desc)

@@ -2,15 +2,15 @@
 /*
  * Messages from one ring to another
  *
- * A request (IORING_OP_MSG_RING) has a completion of its client's choice posted to
- * another ring of the process, or to its own; or a registered file of its ring put in
- * a place of another ring's table.
+ * IORING_OP_MSG_RING posts a completion of the client's choice to another ring of the
+ * process, or to the sender's own. Or it puts a registered file of the sender's ring
+ * into a slot of the target ring's table.
  *
- *   I1  The sender finds the other ring by its descriptor and uses it (ring.h, I4). It
- *       does not hold it: two rings may send to each other at once, and the thread that
- *       holds the other may sleep. So what the holder counts stays as it is: nobody
- *       owes a message, and the ring may end as soon as the sender has posted it.
- *   I2  A ring that dies meanwhile takes the message, and nobody sees it.
+ *   I1  The sender finds the target by descriptor and uses it (ring.h, I4) without
+ *       holding it: two rings may send to each other at once, and the thread that holds
+ *       the target may sleep. So the sender does not change nr_taken, which belongs to
+ *       the holder. The target may end as soon as the message is posted.
+ *   I2  A target that dies meanwhile gets the message, which nobody reads.
  *
  * Tested by test-uring-msg.c.
  */
@@ -63,7 +63,7 @@ int uaio_uring_prep_msg(struct uaio_uring_entry *entry)
 		return -ENOMEM;
 	entry->note->kind = UAIO_URING_NOTE_MSG;
 	entry->note->msg = msg;
-	/* No ring is ever registered as a file. */
+	/* Rings cannot be registered files. */
 	if (raw->flags & IOSQE_FIXED_FILE)
 		entry->late_error =
 			uaio_uring_has_fixed(entry->ring, (uint32_t)raw->fd)
@@ -74,8 +74,8 @@ int uaio_uring_prep_msg(struct uaio_uring_entry *entry)
 }
 
 /*
- * Use the ring of a descriptor.
- * Return: 0; -EBADF; -EBADFD: it is none of this process.
+ * Use the ring of a descriptor. Return: 0; -EBADF; -EBADFD: fd is not a ring of this
+ * process.
  */
 static int use_target(int fd, struct uaio_uring **ret_ring)
 {
@@ -114,7 +114,10 @@ static int send_data(struct uaio_uring *target,
 	return uaio_uring_post_message(target, &cqe);
 }
 
-/* Return: as uaio_uring_table_give_file(), which is what the other ring is told. */
+/*
+ * Return: as uaio_uring_table_give_file(); this becomes the result in the target's
+ * completion.
+ */
 static int give_file(struct uaio_uring *ring, struct uaio_uring *target,
 		     const struct uaio_uring_msg *msg)
 {
@@ -127,7 +130,7 @@ static int give_file(struct uaio_uring *ring, struct uaio_uring *target,
 
 	if (!file)
 		return ret;
-	/* A place of 0 is none. */
+	/* cqe_flags is the target's slot plus 1; 0 names none. */
 	ret = msg->cqe_flags ? uaio_uring_table_give_file(target, place, file)
 	      : uaio_uring_table_size(target, &target->files) ? -EINVAL
 							      : -ENXIO;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The operations of sockets
+ * Operations on sockets
  *
  * Tested by test-uring-socket.c.
  */
@@ -18,7 +18,7 @@
 #include "uring/rsrc.h"
 #include "uring/sq.h"
 
-/* In what follows the order of the checks is the kernel's. */
+/* All checks below are in the kernel's order. */
 
 enum {
 	SEND_FLAGS = IORING_RECVSEND_POLL_FIRST | IORING_RECVSEND_BUNDLE |
@@ -32,7 +32,7 @@ enum {
 		       IORING_ACCEPT_POLL_FIRST,
 };
 
-/* Take the address of a socket. Return: 0; -EINVAL; -EFAULT. */
+/* Copy a socket address. Return: 0; -EINVAL; -EFAULT. */
 static int take_address(struct uaio_args *args, uint64_t addr, int64_t bytes)
 {
 	if (bytes < 0 || bytes > UAIO_ADDRESS_BYTES_MAX)
@@ -51,21 +51,21 @@ static bool receives(const struct uaio_uring_entry *entry)
 }
 
 /*
- * The socket is to be polled before the first try; one that must not wait has none, but
- * if it has many shots that a thread of the kernel's would begin (take_shots()).
+ * Poll the socket before the first try. A request with MSG_DONTWAIT fails with EAGAIN
+ * instead; except a multishot request that a kernel worker would begin (take_shots()).
  */
 static void poll_first(struct uaio_uring_entry *entry)
 {
 	if (entry->sqe.call_flags & MSG_DONTWAIT && !entry->sqe.polls_first)
 		entry->late_error = -EAGAIN;
-	/* A poll for data does not tell of urgent data. */
+	/* A poll for data does not report urgent data. */
 	entry->sqe.polls_first =
 		!(entry->sqe.call_flags & MSG_OOB) || !receives(entry);
 }
 
 /*
- * It has many shots. If a thread of the kernel's begins it, that polls first, whatever
- * the flags say of waiting.
+ * Make the request a multishot one. If a kernel worker would begin it, that worker
+ * polls first, even with MSG_DONTWAIT.
  */
 static void take_shots(struct uaio_uring_entry *entry)
 {
@@ -74,9 +74,7 @@ static void take_shots(struct uaio_uring_entry *entry)
 		entry->sqe.is_async = entry->sqe.polls_first = true;
 }
 
-/*
- * What moves bytes
- */
+/* Sends and receives */
 
 static void begin(struct uaio_uring_entry *entry)
 {
@@ -86,7 +84,7 @@ static void begin(struct uaio_uring_entry *entry)
 		poll_first(entry);
 }
 
-/* Remember what a request has to move for its success to be skipped. */
+/* Note how many bytes are a success, for IOSQE_CQE_SKIP_SUCCESS. */
 static int expect(struct uaio_uring_entry *entry, uint64_t bytes)
 {
 	if (!(entry->raw.flags & IOSQE_CQE_SKIP_SUCCESS))
@@ -108,7 +106,7 @@ static int prep_bytes(struct uaio_uring_entry *entry)
 	return expect(entry, raw->len);
 }
 
-/* The sum of the vectors, which a message asks for. */
+/* Return: the sum of the vectors' lengths, which a message has to move. */
 static uint64_t sum_of(const struct iovec *iov, uint64_t nr)
 {
 	uint64_t bytes = 0;
@@ -121,7 +119,7 @@ static uint64_t sum_of(const struct iovec *iov, uint64_t nr)
 	return bytes;
 }
 
-/* A send with an address is a message with one vector. */
+/* A send with an address becomes a message with one vector. */
 static int prep_send_to(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
@@ -135,7 +133,7 @@ static int prep_send_to(struct uaio_uring_entry *entry)
 	return take_address(args, raw->addr2, raw->addr_len);
 }
 
-/* Take the vectors of a message. Return: 0; -EFAULT, -EINVAL. */
+/* Copy the vectors of a message. Return: 0; -EFAULT, -EINVAL. */
 static int take_iovs(struct uaio_uring_entry *entry, const struct iovec *iov,
 		     uint64_t nr)
 {
@@ -154,7 +152,7 @@ static int take_iovs(struct uaio_uring_entry *entry, const struct iovec *iov,
 	return expect(entry, entry->sqe.len);
 }
 
-/* So is one of vectors, with an address or without. */
+/* A send of vectors becomes a message, with an address or without. */
 static int prep_send_vectors(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
@@ -179,14 +177,16 @@ static int prep_send_bytes(struct uaio_uring_entry *entry)
 	return ret < 0 || !raw->addr2 ? ret : prep_send_to(entry);
 }
 
-/* Return: whether it has vectors. Of a buffer that is selected they say nothing. */
+/*
+ * Return: whether the submission has vectors; they are ignored if it selects a buffer.
+ */
 static bool has_vectors(const struct io_uring_sqe *raw)
 {
 	return raw->ioprio & IORING_SEND_VECTORIZED &&
 	       !(raw->flags & IOSQE_BUFFER_SELECT);
 }
 
-/* The client's own memory, or a buffer that is chosen when the request begins. */
+/* Use the client's own memory, or select a buffer when the request begins. */
 static int take_memory(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
@@ -197,9 +197,9 @@ static int take_memory(struct uaio_uring_entry *entry)
 }
 
 /*
- * A bundle of sends: one after the other, until the buffers are used up, each of which
- * waits for all of it to be sent. With IOSQE_ASYNC it fails when its socket is ready, as
- * in the kernel, whose threads have none (bundle.c).
+ * A bundle of sends: sends one after another, each of all its buffers, until the group
+ * is empty. With IOSQE_ASYNC it fails once the socket is ready, as in the kernel, whose
+ * workers find no buffers (bundle.c).
  */
 static int prep_send_bundle(struct uaio_uring_entry *entry)
 {
@@ -217,13 +217,13 @@ static int prep_send_bundle(struct uaio_uring_entry *entry)
 		ret = uaio_uring_check_range(raw->addr, raw->len);
 	if (ret == 0 && !(raw->flags & IOSQE_BUFFER_SELECT))
 		ret = uaio_uring_prep_own_bundle(entry);
-	/* No bundle follows one that has waited. */
+	/* A send that has waited is the last of its bundle. */
 	if (ret == 0 && entry->sqe.polls_first)
 		entry->note->choice.is_last = true;
 	return ret;
 }
 
-/* What few sends ask for. */
+/* Prepare a send with rarely used options. */
 static __attribute__((noinline)) int
 prep_rare_send(struct uaio_uring_entry *entry)
 {
@@ -254,7 +254,7 @@ int uaio_uring_prep_send(struct uaio_uring_entry *entry)
 	return ret < 0 ? ret : take_memory(entry);
 }
 
-/* Take a header of the client's. Return: 0; -EFAULT, -EMSGSIZE, -EINVAL. */
+/* Copy the client's message header. Return: 0; -EFAULT, -EMSGSIZE, -EINVAL. */
 static int take_header(struct uaio_uring_entry *entry,
 		       struct uaio_msghdr *ret_msg)
 {
@@ -263,7 +263,7 @@ static int take_header(struct uaio_uring_entry *entry,
 	begin(entry);
 	if (uaio_uring_copy_in(ret_msg, raw->addr, sizeof(*ret_msg)) < 0)
 		return -EFAULT;
-	/* With many shots, there is room for a name in each of the buffers. */
+	/* A multishot receive stores the address in each buffer. */
 	if (!ret_msg->msg_name && !entry->sqe.is_multishot)
 		ret_msg->msg_namelen = 0;
 	if ((int32_t)ret_msg->msg_namelen < 0)
@@ -307,9 +307,7 @@ int uaio_uring_prep_sendmsg(struct uaio_uring_entry *entry)
 	return prep_any_sendmsg(entry);
 }
 
-/*
- * Sends that do not copy, in the kernel. Here they do, and say so at once.
- */
+/* Zero-copy sends. The library copies, and reports so at once. */
 
 static int prep_zc(struct uaio_uring_entry *entry)
 {
@@ -319,7 +317,7 @@ static int prep_zc(struct uaio_uring_entry *entry)
 		return -EINVAL;
 	if (!uaio_uring_note_for(entry))
 		return -ENOMEM;
-	/* From here on a mistake has two completions, too. */
+	/* From here on errors have two completions, too. */
 	entry->note->kind = UAIO_URING_NOTE_NOTICE;
 	entry->note->notice = (struct uaio_uring_notice){ .res = 0 };
 	entry->note->cqe_flags = IORING_CQE_F_MORE;
@@ -331,23 +329,26 @@ static int prep_zc(struct uaio_uring_entry *entry)
 }
 
 /*
- * A send of registered memory that is not in the buffer, and polls first: in the kernel
- * that shows when its socket is ready. So it is a send of what is nobody's memory.
+ * A zero-copy send that polls first and lies outside its registered buffer: the kernel
+ * reports that once the socket is ready. So send from an address that faults.
  */
 static void fail_polled(struct uaio_uring_entry *entry)
 {
 	void *nowhere = uaio_uring_pointer(UINT64_MAX);
 
-	/* One that must not wait is not tried. */
+	/* With MSG_DONTWAIT the send is not tried. */
 	entry->late_error = entry->sqe.call_flags & MSG_DONTWAIT ? -EAGAIN : 0;
 	entry->iov = (struct iovec){ nowhere, 1 };
 	if (entry->sqe.op != UAIO_OP_SEND_ZC)
-		return; /* it has an address, and that vector */
+		return; /* a message: uses the vector */
 	entry->sqe.buf = nowhere;
 	entry->sqe.len = 1;
 }
 
-/* The rest of one is right: what its call does not find the kernel has not copied. */
+/*
+ * Finish preparing a zero-copy send. If it fails with EFAULT, the kernel has copied
+ * nothing, so the second completion has 0.
+ */
 static int end_zc(struct uaio_uring_entry *entry, int ret)
 {
 	if (ret == 0)
@@ -374,7 +375,7 @@ int uaio_uring_prep_send_zc(struct uaio_uring_entry *entry)
 		IORING_SEND_VECTORIZED | IORING_RECVSEND_FIXED_BUF;
 	int ret = prep_zc(entry);
 
-	/* The kernel has them of a message only. */
+	/* Only messages may have vectors in a registered buffer. */
 	if (ret == 0 &&
 	    (entry->raw.ioprio & vectors_of_buffer) == vectors_of_buffer)
 		ret = -EINVAL;
@@ -414,13 +415,13 @@ static int prep_any_recv(struct uaio_uring_entry *entry, unsigned flags)
 
 	if (raw->addr2 || (int32_t)raw->len < 0 || raw->ioprio & ~flags)
 		return -EINVAL;
-	/* What is a limit of many shots of a RECV. */
+	/* A limit, which only a multishot RECV may have. */
 	if (raw->file_index && !(raw->ioprio & IORING_RECV_MULTISHOT &&
 				 raw->opcode == IORING_OP_RECV))
 		return -EINVAL;
 	if (!(raw->ioprio & IORING_RECV_MULTISHOT))
 		return 0;
-	/* Each shot has a buffer of its own. */
+	/* Each shot selects a buffer. */
 	if (!(raw->flags & IOSQE_BUFFER_SELECT) || raw->msg_flags & MSG_WAITALL)
 		return -EINVAL;
 	take_shots(entry);
@@ -444,7 +445,7 @@ int uaio_uring_prep_recv(struct uaio_uring_entry *entry)
 	return 0;
 }
 
-/* The one vector of a message that selects its buffer says how long that may be. */
+/* The only vector of a message that selects a buffer limits the buffer's length. */
 static int take_limit(struct uaio_uring_entry *entry,
 		      const struct uaio_msghdr *msg)
 {
@@ -482,9 +483,9 @@ int uaio_uring_prep_recvmsg(struct uaio_uring_entry *entry)
 	args->sender = msg.msg_name;
 	args->sender_bytes = msg.msg_namelen;
 	/*
-	 * As in the kernel, one call is all of a receive with room for control data: a
-	 * second call would write over the control data of the first. A call that does
-	 * not wait makes nothing of the flag.
+	 * As in the kernel, a receive with room for control data is a single call,
+	 * because a second call would overwrite the control data. Without waiting the
+	 * flag has no effect.
 	 */
 	if (msg.msg_controllen)
 		entry->sqe.call_flags &= ~(uint32_t)MSG_WAITALL;

@@ -71,8 +71,8 @@ static bool is_success(const struct uaio_uring_note *note,
 }
 
 /*
- * Return: whether it is a timeout that has come to its end, by its time or its count,
- * and so ends waits (cq.h). One that is linked has another purpose.
+ * Return: whether an unlinked timeout has completed, by its time or its count, and so
+ * ends waits (cq.h).
  */
 static bool is_ended(const struct uaio_uring_note *note, int32_t res)
 {
@@ -80,13 +80,13 @@ static bool is_ended(const struct uaio_uring_note *note, int32_t res)
 	       !note->timeout.is_linked && (res == -ETIME || res == 0);
 }
 
-/* Return: whether the client does not want to hear of it. */
+/* Return: whether IOSQE_CQE_SKIP_SUCCESS hides the completion from the client. */
 static bool is_skipped(const struct uaio_uring_note *note,
 		       const struct uaio_completion *completion, int32_t res)
 {
 	if (unlikely(completion->flags & UAIO_COMPLETION_CUT))
 		return completion->flags & UAIO_COMPLETION_QUIET;
-	/* What it says the client cannot do without. */
+	/* A completion with MORE has data that the client needs. */
 	if (completion->flags & UAIO_COMPLETION_MORE)
 		return false;
 	return note->skips && is_success(note, completion, res);
@@ -105,7 +105,7 @@ bool uaio_uring_is_told(struct uaio_uring *ring,
 	if (unlikely(!note))
 		return !(completion->flags & UAIO_COMPLETION_QUIET);
 	if (note == ring->updating && !has_more) {
-		/* It is freed now, and may be another request's next. */
+		/* The note is freed now, and may be reused by another request. */
 		ring->updating = NULL;
 		ring->was_swallowed = cqe->res == -ECANCELED;
 		if (ring->was_swallowed) {
@@ -113,7 +113,7 @@ bool uaio_uring_is_told(struct uaio_uring *ring,
 			return false;
 		}
 	}
-	/* One that its chain has cut has never begun. */
+	/* A request cancelled by its chain has never begun. */
 	if (!(completion->flags & UAIO_COMPLETION_CUT))
 		cqe->flags |= note->cqe_flags;
 	if (has_more)
@@ -124,7 +124,7 @@ bool uaio_uring_is_told(struct uaio_uring *ring,
 	ring->nr_timeouts += has_ended;
 	if (is_skipped(note, completion, cqe->res))
 		return false;
-	/* It is not counted by others of its kind. */
+	/* Other timeouts do not count this completion. */
 	if (has_ended)
 		ring->nr_uncounted++;
 	return true;

@@ -2,10 +2,10 @@
 /*
  * What the door remembers of a request
  *
- * Most requests need nothing: their word (sink.h) is 0. The word of any other is the
- * address of a note, which is made when the request is submitted and freed when its
- * last completion has been posted. What only requests of one kind need is in a union:
- * prep, which translates the submission, makes the note one of a kind, once.
+ * Most requests need nothing, and their `word` (sink.h) is 0. Otherwise it is the
+ * address of a note. The note is made at submission and freed when the last
+ * completion has been posted. A union has what only one kind of request needs. The
+ * function that translates the submission (prep) sets the kind, once.
  *
  * Tested by test-uring.c and test-uring-timeout.c.
  */
@@ -31,53 +31,59 @@ struct uaio_sqe;
 struct uaio_uring;
 struct uaio_uring_rsrc;
 
-/* Of a message to a ring (msg_ring.c): what is sent, and where. */
+/* A message to another ring (msg_ring.c). */
 struct uaio_uring_msg {
-	uint64_t user_data; /* of the completion, as is res */
+	uint64_t user_data; /* of the completion to post, as is res */
 	uint32_t res;
 	uint32_t command; /* IORING_MSG_* */
 	uint32_t flags;   /* IORING_MSG_RING_* */
 	uint32_t
-		cqe_flags; /* of the completion; or a place for a file, and 1 */
-	uint32_t place;    /* of a registered file */
-	int fd;            /* of the other ring */
+		/* flags of the completion; or the target's slot for a file, plus 1 */
+		cqe_flags;
+	uint32_t place; /* the sender's slot of a registered file */
+	int fd;         /* of the target ring */
 };
 
-/* Of a timeout, which may end after a number of completions (timeout.c). */
+/* A timeout, which may complete after a number of completions (timeout.c). */
 struct uaio_uring_timeout {
 	/* immutable */
-	bool is_linked; /* to the request before it */
-	bool succeeds;  /* by coming to its end */
+	bool is_linked; /* to the previous request */
+	bool succeeds;  /* completes with 0 when it expires */
 	bool counts;
-	bool has_from;  /* it counts from then on, if it is no drain */
-	uint32_t count; /* so many completions, if it counts */
-	uint64_t data;  /* of its request */
+	bool has_from;  /* counts from `from` on, unless drained */
+	uint32_t count; /* how many completions to wait for, if it counts */
+	uint64_t data;  /* the client's user_data */
 
-	/* under the queue's lock, or immutable */
-	uint64_t from;       /* what cq_events was when it began to count */
-	uint64_t number;     /* that of the ring's which began before */
+	/* Under the queue's lock, or immutable. */
+	uint64_t from;       /* cq_events when it began to count */
+	uint64_t number;     /* its rank among the ring's counting timeouts */
 	uint32_t is_reached; /* atomic */
-	bool is_listed;      /* in the ring's reached, or in its counting */
+	/* in the ring's list `reached`, or its heap `counting` */
+	bool is_listed;
 	union {
 		struct heap_node in_counting;
 		struct list in_reached;
 	};
 };
 
-/* Of a send that does not copy, in the kernel; immutable. */
+/* A zero-copy send, which has a second completion; immutable. */
 struct uaio_uring_notice {
-	int32_t res; /* of its second completion, which says that its memory is free */
-	bool is_0_on_fault; /* if its call finds no memory */
+	/* of the second completion, which says that the memory is free */
+	int32_t res;
+	bool is_0_on_fault; /* res is 0 if the call fails with EFAULT */
 };
 
-/* Of a request that puts files in a table (openclose.c, filetable.c); immutable. */
+/*
+ * A request that puts files into the table of registered files (openclose.c,
+ * filetable.c); immutable.
+ */
 struct uaio_uring_landing {
-	struct uaio_uring *ring; /* borrows: it stays until the completion */
-	uint64_t descriptors;    /* the client's: an array; or 0 */
+	struct uaio_uring *ring; /* borrows: lives until the completion */
+	uint64_t descriptors;    /* address of the client's array; or 0 */
 	uint32_t place;          /* or UAIO_URING_ANY_PLACE */
 };
 
-/* Of a request that cancels, removes or changes others (cancel.h). */
+/* A request that cancels, removes or changes other requests (cancel.h). */
 struct uaio_uring_change {
 	/* immutable */
 	struct uaio_uring_aim aim;
@@ -86,21 +92,21 @@ struct uaio_uring_change {
 	int64_t time_ns;
 
 	/*
-	 * What it has cancelled is completed after it, as in the kernel: when its note is
-	 * freed. Of the thread that executes it.
+	 * The requests that it has cancelled. They are completed after it, as in the
+	 * kernel, when its note is freed. Belongs to the executing thread.
 	 */
 	bool has_later;
 	struct uaio_cancelled later; /* if has_later */
 };
 
-/* What a note says that requests of one kind only need. */
+/* The kind of request that a note belongs to. */
 enum uaio_uring_note_kind {
-	UAIO_URING_NOTE_PLAIN, /* nothing */
+	UAIO_URING_NOTE_PLAIN, /* no member of the union */
 	UAIO_URING_NOTE_TIMEOUT,
 	UAIO_URING_NOTE_NOTICE,
 	UAIO_URING_NOTE_LANDING,
-	UAIO_URING_NOTE_CHOICE,  /* it selects a buffer */
-	UAIO_URING_NOTE_BUFFERS, /* it provides buffers, or removes some */
+	UAIO_URING_NOTE_CHOICE,  /* selects a buffer */
+	UAIO_URING_NOTE_BUFFERS, /* provides or removes buffers */
 	UAIO_URING_NOTE_CHANGE,
 	UAIO_URING_NOTE_MSG,
 };
@@ -109,22 +115,29 @@ struct uaio_uring_note {
 	struct uaio_slab_node node;
 
 	/* immutable */
-	uint8_t kind; /* enum uaio_uring_note_kind; it tells which member is used */
-	bool skips;    /* no completion if it succeeds */
-	bool forgives; /* and an error of its call is no failure */
+	/* enum uaio_uring_note_kind; selects the union's member */
+	uint8_t kind;
+	bool skips;    /* posts no completion on success */
+	bool forgives; /* with skips: a failed call counts as success */
 	/*
-	 * A result below that is no success. Immutable, but for a request that selects
-	 * a buffer: then its length, written as cqe_flags.
+	 * Results below this are failures. Immutable, except if the request selects a
+	 * buffer: then the length, written like cqe_flags.
 	 */
 	uint32_t expected;
 	/*
-	 * IORING_CQE_F_* of its next completion, beside MORE. Written by the thread
-	 * that executes the request.
+	 * IORING_CQE_F_* of the next completion, without MORE. Written by the
+	 * executing thread.
 	 */
 	uint32_t cqe_flags;
-	/* what it uses that has a tag: a file and a buffer, or two files; or NULL */
+	/*
+	 * The tagged resources that the request uses: a file and a buffer, or two
+	 * files; or NULL.
+	 */
 	struct uaio_uring_rsrc *used[2]; /* shares (ref) */
-	/* What is behind its completions, in a ring with such room; immutable. */
+	/*
+	 * The second half of its completions, in a ring with 32-byte completions;
+	 * immutable.
+	 */
 	uint64_t extra[2];
 
 	union {
@@ -139,9 +152,9 @@ struct uaio_uring_note {
 
 void uaio_uring_notes_init(void);
 
-/* Return: a note that says nothing; NULL if memory is refused. */
+/* Return: a new note of the kind PLAIN; NULL if memory is refused. */
 struct uaio_uring_note *uaio_uring_note_new(void);
-/* Its request uses something with a tag; it uses two such things at most. */
+/* The request uses a tagged resource. It can use two. */
 void uaio_uring_note_use(struct uaio_uring_note *note,
 			 struct uaio_uring_rsrc *rsrc);
 void uaio_uring_note_free(struct uaio_uring_note *note);
@@ -151,7 +164,7 @@ static inline struct uaio_uring_note *uaio_uring_note_of(uint64_t word)
 	return (struct uaio_uring_note *)(uintptr_t)word;
 }
 
-/* Return: what a note, or NULL, says of a timeout; NULL: it is of no timeout. */
+/* Return: the timeout in a note; NULL if there is no note, or no timeout. */
 static inline struct uaio_uring_timeout *
 uaio_uring_timeout_of(struct uaio_uring_note *note)
 {
@@ -159,32 +172,30 @@ uaio_uring_timeout_of(struct uaio_uring_note *note)
 							     : NULL;
 }
 
-/* A function of struct uaio_sink. */
+/* The function `drop` of struct uaio_sink. */
 void uaio_uring_notes_drop(const struct uaio_post *post);
 
 /*
- * For the sink, about a completion with a note or with flags: correct cqe, which is
- * filled in, or the number of last completions in a post.
- * Return: whether the client is told of it.
+ * For the sink, about a completion with a note or with flags: complete what cqe says,
+ * and count last completions in *nr_last. Return: whether to post the completion to
+ * the client.
  */
 bool uaio_uring_is_told(struct uaio_uring *ring,
 			const struct uaio_completion *completion,
 			struct io_uring_cqe *cqe, uint32_t *nr_last);
 
 /*
- * Return: whether the request whose completion cqe is has a second one; if so, cqe
- * becomes that.
+ * Return: whether the request has a second completion after this one; if so, *cqe
+ * becomes the second.
  */
 bool uaio_uring_notice_of(const struct uaio_completion *completion,
 			  struct io_uring_cqe *cqe);
 
-/*
- * timeout.c: timeouts, of which some end after so many completions
- */
+/* timeout.c: timeouts, some of which complete after a number of completions */
 
 /*
- * A timeout with a count is about to be submitted, and counts from when there were so
- * many events; or was refused.
+ * A timeout with a count is about to be submitted, and counts from the event number
+ * `from`. uaio_uring_uncount(): the submission was refused.
  */
 void uaio_uring_count(struct uaio_uring *ring,
 		      struct uaio_uring_timeout *timeout, uint64_t from);
@@ -193,16 +204,16 @@ void uaio_uring_uncount(struct uaio_uring *ring,
 void uaio_uring_uncount_locked(struct uaio_uring *ring,
 			       struct uaio_uring_timeout *timeout);
 
-/* Mark what is due. The queue's lock is held. */
+/* Mark the timeouts whose count is reached. Caller holds the queue's lock. */
 void uaio_uring_find_reached_locked(struct uaio_uring *ring);
-/* End what is marked. */
+/* Complete the marked timeouts. */
 void uaio_uring_end_reached(struct uaio_uring *ring);
 /* Functions of struct uaio_sink. */
 int64_t uaio_uring_cancelled(const struct uaio_sqe *sqe);
 void uaio_uring_starts(struct uaio_queue *queue, const struct uaio_sqe *sqe);
 void uaio_uring_act(struct uaio_queue *queue);
 
-/* What uaio_uring_called() does for TIMEOUT_UPDATE. Return: 0 or -errno. */
+/* Execute TIMEOUT_UPDATE for uaio_uring_called(). Return: 0 or -errno. */
 int uaio_uring_update_timeout(struct uaio_uring *ring,
 			      const struct uaio_uring_change *change);
 

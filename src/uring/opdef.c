@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Operations: each submission translated for the core, and refused where the kernel
- * refuses it, in its order
+ * The table of operations, and the translation of no-ops
+ *
+ * Checks are in the kernel's order.
  *
  * Tested by test-uring-ops.c.
  */
@@ -14,7 +15,10 @@
 #include "uring/ring.h"
 #include "uring/sq.h"
 
-/* Return: the result of a no-op that asks for one, or looks for something. */
+/*
+ * Return: the result of a no-op with flags, which may inject a result or name a file or
+ * a buffer.
+ */
 static __attribute__((noinline)) int
 result_of_nop(const struct uaio_uring_entry *entry)
 {
@@ -55,7 +59,7 @@ static int prep_nop(struct uaio_uring_entry *entry)
 		entry->note->extra[0] = raw->off;
 		entry->note->extra[1] = raw->addr;
 	}
-	/* Where it completes (TW) is for us to say. */
+	/* IORING_NOP_TW only affects where the kernel completes it. */
 	entry->sqe.len = (uint32_t)result_of_nop(entry);
 	return 0;
 }

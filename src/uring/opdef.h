@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The operations of io_uring: a row for each opcode, and who translates it
+ * The operations of io_uring: a row for each opcode, and the functions that translate
+ * submissions
  *
  * Tested by test-uring-ops.c.
  */
@@ -14,25 +15,25 @@ struct uaio_uring_entry;
 
 typedef int uaio_uring_prep_fn(struct uaio_uring_entry *entry);
 
-/* An operation of io_uring. */
+/* The row of an opcode. */
 struct uaio_uring_row {
 	/*
-	 * Translate the submission.
-	 * Return: 0, or the mistake that the kernel finds first, as -errno. NULL:
-	 * there is no such operation.
+	 * Translate the submission. NULL: the opcode is not supported. Return: 0, or
+	 * the error that the kernel finds first, as -errno.
 	 */
 	uaio_uring_prep_fn *prep;
 	uint8_t op; /* enum uaio_op */
 	bool has_file;
 	bool has_ioprio;
 	bool has_iopoll;
-	bool selects_buffer; /* of those provided, if it asks for that */
+	/* may select a provided buffer (IOSQE_BUFFER_SELECT) */
+	bool selects_buffer;
 };
 
-/* Return: the row of an opcode; NULL if there is none. */
+/* Return: the row of an opcode; NULL if it is not supported. */
 const struct uaio_uring_row *uaio_uring_row_of(unsigned opcode);
 
-/* opdef.c has the rows; each of these files the operations of one kind. */
+/* The table is in opdef.c. The translating functions, by file: */
 
 /* cancel.c */
 uaio_uring_prep_fn uaio_uring_prep_async_cancel;

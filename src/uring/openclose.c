@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Opening and closing: descriptors, and places in the table of files
+ * Opening and closing: descriptors, and slots in the table of registered files
  *
- * What a request opens has the number that the kernel gave it for a moment, until the
- * library has a duplicate of its own (uaio_file_fix()); then that is what the table
- * has, and the number is free again.
+ * A request that opens into the table first gets a descriptor from the kernel. The
+ * library makes a duplicate of its own (uaio_file_fix()), puts that into the table, and
+ * closes the descriptor.
  *
  * Tested by test-uring-calls.c and test-uring-direct.c.
  */
@@ -25,13 +25,11 @@
 #include "uring/sq.h"
 #include "uring/table.h"
 
-/* In what follows the order of the checks is the kernel's. */
+/* All checks below are in the kernel's order. */
 
-/*
- * Opened straight into the table
- */
+/* Opening into the table */
 
-/* Note which place the submission names. Return: 0, -EINVAL, -ENOMEM. */
+/* Note the slot that the submission names. Return: 0, -EINVAL, -ENOMEM. */
 static int note_place(struct uaio_uring_entry *entry, uint64_t open_flags)
 {
 	struct uaio_uring_note *note;
@@ -58,7 +56,7 @@ int uaio_uring_prep_land(struct uaio_uring_entry *entry, uint64_t open_flags)
 	return entry->raw.file_index ? note_place(entry, open_flags) : 0;
 }
 
-/* The same as put_file(), of what was opened just now: nothing is noted of fd. */
+/* Put the file of the just opened descriptor fd into a slot. */
 static int put_opened(struct uaio_uring *ring, uint32_t place, int fd)
 {
 	struct uaio_file *file;
@@ -66,7 +64,7 @@ static int put_opened(struct uaio_uring *ring, uint32_t place, int fd)
 
 	if (ret < 0)
 		return ret;
-	/* By its name in /proc. */
+	/* A ring, opened by its path in /proc. */
 	if (!uaio_file_has(file, UAIO_FILE_F_RING))
 		return uaio_uring_put_file(ring, place, file, 0);
 	uaio_file_put(file);
@@ -79,7 +77,10 @@ int64_t uaio_uring_land(const struct uaio_sqe *sqe, int fd)
 		&uaio_uring_note_of(sqe->word)->landing;
 	int ret = put_opened(landing->ring, landing->place, fd);
 
-	/* Nobody knows of it, so there is nothing to wait for. */
+	/*
+	 * The program does not know this descriptor, so no request on it needs waiting
+	 * for.
+	 */
 	(void)uaio_op_close(fd, true);
 	return ret;
 }
@@ -107,7 +108,7 @@ int uaio_uring_prep_openat(struct uaio_uring_entry *entry)
 	return ret < 0 ? ret : uaio_uring_prep_land(entry, raw->open_flags);
 }
 
-/* Return: as uaio_uring_prep_land(), but mistakes in the memory come first. */
+/* Return: as uaio_uring_prep_land(), but errors in the client's memory come first. */
 static int prep_land2(struct uaio_uring_entry *entry)
 {
 	struct uaio_args *args = &entry->args;
@@ -158,15 +159,13 @@ int uaio_uring_prep_close(struct uaio_uring_entry *entry)
 		return -EBADF;
 	if (raw->file_index)
 		return raw->fd ? -EINVAL : prep_close_place(entry);
-	/* A ring is closed by a call of its own. */
+	/* Rings must be closed by close(). */
 	if (raw->fd >= 0 && uaio_uring_is_ring(raw->fd))
 		entry->late_error = -EBADF;
 	return 0;
 }
 
-/*
- * A file of the table gets a descriptor
- */
+/* Installing a registered file as a descriptor */
 
 int uaio_uring_prep_install(struct uaio_uring_entry *entry)
 {
@@ -179,7 +178,7 @@ int uaio_uring_prep_install(struct uaio_uring_entry *entry)
 		return -EBADF;
 	if (raw->rw_flags & ~(int)IORING_FIXED_FD_NO_CLOEXEC)
 		return -EINVAL;
-	/* A descriptor is the process's, and never another identity's. */
+	/* A descriptor belongs to the process, not to a personality. */
 	if (raw->personality)
 		return -EPERM;
 	entry->sqe.len = (uint32_t)raw->fd;
@@ -190,7 +189,7 @@ int uaio_uring_prep_install(struct uaio_uring_entry *entry)
 	return 0;
 }
 
-/* Give a file of the table a number of the program's. */
+/* Give a registered file a descriptor of the program. */
 int64_t uaio_uring_install(struct uaio_uring *ring, const struct uaio_sqe *sqe)
 {
 	struct uaio_file *file =
@@ -239,8 +238,8 @@ int uaio_uring_prep_pipe(struct uaio_uring_entry *entry)
 }
 
 /*
- * Put both ends of a pipe in places, of which the second is the next one, unless they
- * are chosen. Return: 0, and the number of those that are there; or -errno.
+ * Put both ends of a pipe into slots: `place` and the next one, or two free ones.
+ * Return: 0; -errno. *ret_nr: how many ends are in slots.
  */
 static int put_ends(struct uaio_uring *ring, uint32_t place, const int ends[2],
 		    uint32_t ret_places[2], unsigned *ret_nr)

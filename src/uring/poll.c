@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Polls, and the calls about epolls: added, removed and changed
+ * Polls and epoll operations: adding, removing and changing
  *
  * Tested by test-uring-ops.c, test-uring-cancel.c and test-uring-calls.c.
  */
@@ -18,9 +18,12 @@
 #include "uring/ring.h"
 #include "uring/sq.h"
 
-/* In what follows the order of the checks is the kernel's. */
+/* All checks below are in the kernel's order. */
 
-/* Return: the events of poll(2); other bits say how to wait, which we decide. */
+/*
+ * Return: the events of poll(2). The other bits say how to wait, which is the library's
+ * choice.
+ */
 static uint64_t events_of(const struct io_uring_sqe *raw)
 {
 	return raw->poll32_events & 0xffff;
@@ -39,7 +42,7 @@ int uaio_uring_prep_poll_add(struct uaio_uring_entry *entry)
 	if (!uaio_uring_note_for(entry))
 		return -ENOMEM;
 	entry->sqe.events = events_of(raw);
-	/* What is to be told of once is, also with many shots. */
+	/* EPOLLONESHOT makes even a multishot poll report once. */
 	entry->sqe.is_multishot = raw->len & IORING_POLL_ADD_MULTI &&
 				  !(raw->poll32_events & EPOLLONESHOT);
 	return 0;
@@ -79,7 +82,10 @@ struct by_update {
 	} * found;
 };
 
-/* The queue's lock is held. The last one that is asked about is taken, if any is. */
+/*
+ * Return: whether sqe is the poll to change; the last match stays in `update`. Caller
+ * holds the queue's lock.
+ */
 static bool is_poll(const struct uaio_cancel_aim *aim,
 		    const struct uaio_sqe *sqe, const struct uaio_file *file)
 {
@@ -97,7 +103,7 @@ static bool is_poll(const struct uaio_cancel_aim *aim,
 	return true;
 }
 
-/* Return: whether this is the only thread that changes a poll. */
+/* Return: whether this thread may change a poll; only one thread at a time may. */
 static bool begin_update(struct uaio_uring *ring)
 {
 	bool is_free;
@@ -109,7 +115,7 @@ static bool begin_update(struct uaio_uring *ring)
 	return is_free;
 }
 
-/* Return: whether the completion of the poll was swallowed. */
+/* Return: whether the poll's completion was hidden from the client. */
 static bool end_update(struct uaio_uring *ring)
 {
 	bool was_swallowed;
@@ -165,7 +171,7 @@ int uaio_uring_update_poll(struct uaio_uring *ring,
 	ret = uaio_queue_cancel_meant(&ring->queue, &update.aim, NULL);
 	was_swallowed = end_update(ring);
 	if (ret < 0 && was_swallowed)
-		/* Another thread has cancelled it just then. */
+		/* Another thread has cancelled the poll meanwhile. */
 		uaio_uring_answer(ring, found.sqe.data, -ECANCELED);
 	if (ret >= 0) {
 		if (change->aim.flags & IORING_POLL_UPDATE_EVENTS)

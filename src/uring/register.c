@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * io_uring_register: what is registered with a ring, and what is asked of it
+ * io_uring_register: registering resources with a ring, and queries
  *
- * Each function checks its arguments in the kernel's order. Arguments are read from
- * the client's memory one by one, as the kernel does.
+ * Each function checks its arguments in the kernel's order, and reads them from the
+ * client's memory one by one, as the kernel does.
  *
  * Tested by test-uring-register.c.
  */
@@ -51,7 +51,7 @@ int uaio_uring_check_places(uint32_t size, uint32_t first, uint32_t nr)
  * Buffers
  */
 
-/* Check what can be seen without a look at the memory. */
+/* Check a vector without touching its memory. */
 static int check_vector(const struct iovec *iov)
 {
 	const uint64_t max = 1ull << 30;
@@ -68,8 +68,8 @@ static int check_vector(const struct iovec *iov)
 }
 
 /*
- * Check that the memory is there. A caller does so before it allocates anything for
- * the buffer, as the library's own memory may be mapped where the client has none.
+ * Check that the memory is mapped. Called before anything is allocated for the buffer,
+ * because the library's own memory might be mapped at that address.
  */
 static int check_buffer(const struct iovec *iov)
 {
@@ -82,7 +82,9 @@ static int check_buffer(const struct iovec *iov)
 		       : -EFAULT;
 }
 
-/* Put a buffer that was checked, but may have been changed since by the client. */
+/*
+ * Put a buffer into a slot. It was checked, but the client may have changed it since.
+ */
 static int put_buffer(struct uaio_uring *ring, uint32_t place,
 		      const struct iovec *iov, uint64_t tag)
 {
@@ -96,7 +98,7 @@ static int put_buffer(struct uaio_uring *ring, uint32_t place,
 		ring, place, (uintptr_t)iov->iov_base, iov->iov_len, tag);
 }
 
-/* A buffer that is registered, as the client describes it. */
+/* A buffer to register, as the client describes it. */
 struct described {
 	struct iovec iov;
 	uint64_t tag;
@@ -114,7 +116,7 @@ static int read_described(uint64_t iovs, uint64_t tags, uint32_t i,
 					     sizeof(ret->tag));
 }
 
-/* Check all buffers of a table before the table has any memory. */
+/* Check all buffers of a table before the table is allocated. */
 static int check_buffers(uint64_t iovs, uint32_t nr, uint64_t tags)
 {
 	struct described buffer;
@@ -131,8 +133,9 @@ static int check_buffers(uint64_t iovs, uint32_t nr, uint64_t tags)
 }
 
 /*
- * Addresses are the client's; that of the tags may be 0: there are none. If the other
- * is 0, all places are empty. Return: as the call.
+ * Register a table of buffers. Addresses are the client's. If that of the tags is 0,
+ * entries have no tags; if iovs is 0, all slots are empty.
+ * Return: as io_uring_register().
  */
 static long register_buffers(struct uaio_uring *ring, uint64_t iovs,
 			     uint32_t nr, uint64_t tags)
@@ -205,9 +208,7 @@ static long unregister(struct uaio_uring *ring, struct uaio_uring_table *table,
 	return 0;
 }
 
-/*
- * The forms of the calls
- */
+/* Variants of the call */
 
 static long register_rsrc(struct uaio_uring *ring, const void *arg,
 			  uint32_t bytes, bool is_file)
@@ -318,7 +319,7 @@ static long enable(struct uaio_uring *ring, const void *arg, uint32_t nr)
 	return 0;
 }
 
-/* By which clock the ring's waits are. */
+/* Set the clock of the ring's waits. */
 static long register_clock(struct uaio_uring *ring, const void *arg,
 			   uint32_t nr)
 {
@@ -336,11 +337,9 @@ static long register_clock(struct uaio_uring *ring, const void *arg,
 	return 0;
 }
 
-/*
- * Workers
- */
+/* Limits of workers */
 
-/* IORING_REGISTER_IOWQ_MAX_WORKERS: the work queue's limits, for all rings. */
+/* IORING_REGISTER_IOWQ_MAX_WORKERS: limits of the work queue, for all rings. */
 static long limit_workers(void *arg, uint32_t nr)
 {
 	uint32_t asked[2];
@@ -353,7 +352,7 @@ static long limit_workers(void *arg, uint32_t nr)
 	for (unsigned i = 0; i < 2; i++) {
 		if (asked[i] > INT_MAX)
 			return -EINVAL;
-		/* The kernel's 0 leaves a limit as it is. */
+		/* As in the kernel, 0 leaves a limit unchanged. */
 		limits[i] = !asked[i] ? -1
 			    : asked[i] > UAIO_WQ_WORKERS_MAX
 				    ? UAIO_WQ_WORKERS_MAX
@@ -368,8 +367,8 @@ static long limit_workers(void *arg, uint32_t nr)
 }
 
 /*
- * IORING_REGISTER_IOWQ_AFF: the processors of the workers, for all rings. What is behind
- * the kernel's own sets is not looked at, as there.
+ * IORING_REGISTER_IOWQ_AFF: the processors of workers, for all rings. As in the kernel,
+ * bits beyond the size of the kernel's CPU masks are ignored.
  */
 static long bind_workers(const void *arg, uint32_t bytes)
 {
@@ -384,7 +383,7 @@ static long bind_workers(const void *arg, uint32_t bytes)
 	return uaio_threads_bind(&cpus);
 }
 
-/* The contrary. */
+/* IORING_UNREGISTER_IOWQ_AFF. */
 static long unbind_workers(const void *arg, uint32_t bytes)
 {
 	static const struct uaio_cpus none;
@@ -393,13 +392,13 @@ static long unbind_workers(const void *arg, uint32_t bytes)
 }
 
 /*
- * What there is: the two ways to ask
+ * Reporting what the library supports: IORING_REGISTER_PROBE and IORING_REGISTER_QUERY
  */
 
-/* Return: how many opcodes of submissions there are, up to the last that is served. */
+/* Return: one more than the highest supported opcode of a submission. */
 static uint32_t nr_ops(void)
 {
-	enum { NR_OPS = 64 }; /* above all opcodes that are served */
+	enum { NR_OPS = 64 }; /* above all supported opcodes */
 	uint32_t nr = NR_OPS;
 
 	while (nr && !uaio_uring_row_of(nr - 1))
@@ -407,7 +406,7 @@ static uint32_t nr_ops(void)
 	return nr;
 }
 
-/* Say which operations there are, and no others. */
+/* IORING_REGISTER_PROBE: report the supported opcodes. */
 static long probe(void *arg, uint32_t nr)
 {
 	union {
@@ -464,9 +463,8 @@ static int check_query(const struct uaio_uring_query *query)
 }
 
 /*
- * Answer one query. A client that knows more members than there are finds zeroes in
- * the others.
- * Return: 0, also if the answer is an error; -EFAULT. *ret_next: the next one.
+ * Answer one query. Members that only newer kernels know are set to zero.
+ * Return: 0, also if the answer is an error; -EFAULT. *ret_next: the next query.
  */
 static int answer(uint64_t at, uint64_t *ret_next)
 {
@@ -478,7 +476,7 @@ static int answer(uint64_t at, uint64_t *ret_next)
 		return -EFAULT;
 	query.result = check_query(&query);
 	bytes = query.bytes < sizeof(ops) ? query.bytes : sizeof(ops);
-	/* What it had there does not matter, but is read all the same. */
+	/* The kernel, too, reads the memory first, and ignores what it finds. */
 	if (query.result == 0 && !uaio_uring_may_read(query.data, bytes))
 		return -EFAULT;
 	if (query.result < 0)
@@ -495,7 +493,7 @@ long uaio_uring_query(void *arg, uint32_t nr)
 {
 	enum {
 		QUERIES_MAX = 1000
-	}; /* as in the kernel: they may be a circle */
+	}; /* as in the kernel, because queries may form a cycle */
 	uint64_t at = (uintptr_t)arg;
 
 	if (nr)
@@ -509,14 +507,14 @@ long uaio_uring_query(void *arg, uint32_t nr)
 	return 0;
 }
 
-/* Which opcodes take an argument. */
+/* Return: whether the opcode takes an argument. */
 static bool has_arg(uint32_t opcode)
 {
 	return opcode == IORING_REGISTER_BUFFERS ||
 	       opcode == IORING_REGISTER_FILES;
 }
 
-/* The opcodes that do not concern registered buffers or files. */
+/* Opcodes that do not concern registered buffers or files. */
 static long register_other(struct uaio_uring *ring, uint32_t opcode, void *arg,
 			   uint32_t nr)
 {

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a ring may be used for, and for whom
+ * Restrictions and personalities: which operations a ring allows, and with whose
+ * credentials
  *
- * Restrictions: a ring that was made disabled can be given a list of what is allowed:
- * opcodes of submissions and of io_uring_register(), and flags of submissions. It
- * holds from when the ring is enabled, and for ever, also in a child of fork() that
- * takes the ring over.
+ * Restrictions: a ring that was made disabled can get a list of allowed opcodes of
+ * submissions and of io_uring_register(), and of allowed flags of submissions. The list
+ * holds for ever from when the ring is enabled, also in a child of fork() that takes
+ * the ring over.
  *
- * Personalities: a number stands for the credentials that a thread had when it asked
- * for the number. In the kernel a request is executed with those. Here it is executed
- * with those of the process, so a submission that names a personality is taken only if
- * the thread that submits has the same credentials, and refused otherwise.
+ * Personalities: a number stands for the credentials that a thread had when it
+ * registered them. The kernel executes a request with these credentials. The library
+ * executes it with those of the process, so it accepts a personality only from a thread
+ * that has the same credentials now.
  *
- *   I1  Users, groups and capabilities are compared, by a hash of them. All that a
- *       mistake could do is to execute a request as the thread could do it anyway.
+ *   I1  Users, groups and capabilities are compared by a hash. A collision can only
+ *       make a request run with the credentials that the thread has anyway.
  *
  * Context: the thread holds the ring, unless said otherwise.
  *
@@ -33,7 +34,7 @@
  */
 
 enum {
-	/* As many as there are things to allow, in the kernel. */
+	/* The kernel's limit: one for each thing to allow. */
 	RESTRICTIONS_MAX = IORING_RESTRICTION_LAST + UAIO_URING_REGISTER_END +
 			   UAIO_URING_OP_LAST,
 };
@@ -100,7 +101,7 @@ bool uaio_uring_is_allowed(const struct uaio_uring *ring,
 
 bool uaio_uring_may_register(const struct uaio_uring *ring, uint32_t opcode)
 {
-	/* relaxed: the client orders its own calls; they do not change then */
+	/* relaxed: the client orders its own calls; restrictions are immutable then */
 	return likely(!load_relaxed(&ring->is_restricted)) ||
 	       ring->restrictions.register_ops >> opcode & 1;
 }
@@ -114,7 +115,7 @@ enum {
 	GROUPS_MAX = 1 << 16, /* the kernel's NGROUPS_MAX */
 };
 
-/* Add memory to a hash, FNV-1a. */
+/* Add memory to an FNV-1a hash. */
 static void add_to(uint64_t *hash, const void *memory, size_t bytes)
 {
 	const uint64_t prime = 0x100000001b3;
@@ -123,7 +124,7 @@ static void add_to(uint64_t *hash, const void *memory, size_t bytes)
 		*hash = (*hash ^ ((const uint8_t *)memory)[i]) * prime;
 }
 
-/* Return: 0; or -errno, if they cannot be found out. */
+/* Hash the thread's supplementary groups. Return: 0; -errno if they cannot be read. */
 static int add_groups(uint64_t *hash)
 {
 	size_t bytes = GROUPS_MAX * sizeof(uint32_t);
@@ -140,7 +141,7 @@ static int add_groups(uint64_t *hash)
 	return nr < 0 ? nr : 0;
 }
 
-/* The same. */
+/* Hash the thread's capabilities. Return: 0; -errno if they cannot be read. */
 static int add_capabilities(uint64_t *hash)
 {
 	struct {
@@ -155,10 +156,7 @@ static int add_capabilities(uint64_t *hash)
 	return ret;
 }
 
-/*
- * Find out what stands for this thread's credentials, which is not 0.
- * Return: 0 or -errno.
- */
+/* Hash this thread's credentials; the hash is not 0. Return: 0 or -errno. */
 static int credentials(uint64_t *ret)
 {
 	uint64_t hash = 0xcbf29ce484222325;
@@ -210,8 +208,8 @@ long uaio_uring_register_personality(struct uaio_uring *ring, const void *arg,
 	if (make_room(ring) < 0)
 		return -ENOMEM;
 	/*
-	 * Numbers are given in turn, so that an old one is not soon another's; 0 says
-	 * that a submission has none.
+	 * Numbers are given in turn, so that a freed one is not reused soon. 0 means no
+	 * personality.
 	 */
 	for (uint32_t i = 0; i < NR_IDS; i++) {
 		uint32_t id = (ring->next_personality + i) % NR_IDS;

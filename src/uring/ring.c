@@ -34,15 +34,17 @@
 static struct {
 	struct uaio_slab slab;
 
-	/* atomic; not reset in a child of fork(): it has its parent's numbers */
+	/*
+	 * Atomic. Not reset in a child of fork(), which has its parent's descriptors.
+	 */
 	struct uaio_uring *all;
 
-	/* under lock */
+	/* Under lock. */
 	struct uaio_lock lock; /* rank TABLE */
 	struct uaio_uring *dead;
 	uint64_t nr_setups;
 	uint64_t nr_open;
-	/* statistics of rings that were freed */
+	/* Statistics of freed rings. */
 	uint64_t nr_inline;
 	uint64_t nr_queued;
 	uint64_t nr_wakeups;
@@ -70,16 +72,14 @@ void uaio_urings_init(void)
 bool uaio_uring_is_here(const struct uaio_uring *ring)
 {
 	/*
-	 * [MB:uring-epoch] acquire: its members, if it was taken over. Pairs with
-	 * uaio_uring_tab_adopt().
+	 * [MB:uring-epoch] acquire: the ring's members, if it was taken over. Pairs
+	 * with uaio_uring_tab_adopt().
 	 */
 	return uaio_engine_is_up() &&
 	       load_acquire(&ring->epoch) == uaio_engine_start_nr();
 }
 
-/*
- * The word
- */
+/* The word `submit` */
 
 bool uaio_uring_hold_slowly(struct uaio_uring *ring)
 {
@@ -96,7 +96,7 @@ bool uaio_uring_hold_slowly(struct uaio_uring *ring)
 			continue;
 		}
 		next = word | UAIO_URING_WAITED;
-		/* relaxed: only a mark */
+		/* relaxed: the release of the word orders */
 		if (word != next && !cas_relaxed(&ring->submit, &word, next))
 			continue;
 		(void)uaio_sleep_outside(&ring->submit, next, UAIO_FOREVER);
@@ -106,7 +106,7 @@ bool uaio_uring_hold_slowly(struct uaio_uring *ring)
 
 static void bury(void);
 
-/* Return: the record of a request that is yet to write memory; or 0. */
+/* Return: the check/ record of a request in flight that will write memory; or 0. */
 static uint32_t record_in_flight(struct uaio_group *group)
 {
 	uint32_t record = 0;
@@ -124,20 +124,20 @@ static uint32_t record_in_flight(struct uaio_group *group)
 	return record;
 }
 
-/* What the program leaves in a ring that no other process has. */
+/* For uaio check: report entries that the program leaves in a ring of its own. */
 static __attribute__((noinline)) void look_at_rest(struct uaio_uring *ring)
 {
 	uint32_t nr_sqes, nr_cqes;
 
 	if (uaio_uring_is_shared(ring))
 		return;
-	/* relaxed, all: a guess, if a thread uses the ring still */
+	/* relaxed, all: a guess if a thread still uses the ring */
 	nr_sqes = load_relaxed(&ring->mem.rings->sq_tail) - ring->sq_head;
 	nr_cqes = uaio_uring_unread(ring);
 	uaio_hint_ring_ends(nr_sqes <= ring->sq_entries ? nr_sqes : 0, nr_cqes);
 }
 
-/* Close the queue, and put the ring where it is freed later. */
+/* Close the queue, and add the ring to the list of dead rings. */
 static void end(struct uaio_uring *ring)
 {
 	if (unlikely(uaio_config.is_examined))
@@ -163,7 +163,7 @@ static void end(struct uaio_uring *ring)
 void uaio_uring_release_slowly(struct uaio_uring *ring, uint32_t word)
 {
 	do
-		/* relaxed: what is owed is under a lock */
+		/* relaxed: the queue's lock protects what is owed */
 		while (word & UAIO_URING_OWES)
 			if (cas_relaxed(&ring->submit, &word,
 					word & ~UAIO_URING_OWES)) {
@@ -183,7 +183,7 @@ void uaio_uring_release_slowly(struct uaio_uring *ring, uint32_t word)
 bool uaio_uring_use(struct uaio_uring *ring)
 {
 	/*
-	 * [MB:uring-users] seq_cst: counted, then looked. Pairs with
+	 * [MB:uring-users] seq_cst: count, then check DEAD. Pairs with
 	 * uaio_uring_die() and is_over().
 	 */
 	add_seq_cst(&ring->nr_users, 1);
@@ -195,22 +195,29 @@ bool uaio_uring_use(struct uaio_uring *ring)
 
 void uaio_uring_unuse(struct uaio_uring *ring)
 {
-	/* [MB:uring-users] seq_cst: after our last touch; as above. */
+	/*
+	 * [MB:uring-users] seq_cst: after this thread's last access to the ring.
+	 * Pairs with uaio_uring_die() and is_over().
+	 */
 	sub_seq_cst(&ring->nr_users, 1);
-	/* relaxed: if it dies now, the thread that ends it finds no user */
+	/*
+	 * relaxed: if the ring dies after this load, the thread that sets DEAD finds
+	 * no user
+	 */
 	if (unlikely(load_relaxed(&ring->submit) & UAIO_URING_DEAD))
 		bury();
 }
 
-/*
- * The end
- */
+/* How a ring ends */
 
 static bool is_over(struct uaio_uring *ring)
 {
 	bool is_over;
 
-	/* [MB:uring-users] seq_cst: DEAD is set. Pairs with uaio_uring_use(). */
+	/*
+	 * [MB:uring-users] seq_cst: check users after DEAD is set. Pairs with
+	 * uaio_uring_use().
+	 */
 	if (load_seq_cst(&ring->nr_users))
 		return false;
 	uaio_queue_lock(&ring->queue);
@@ -230,7 +237,7 @@ static void free_ring(struct uaio_uring *ring)
 	unlock();
 	uaio_queue_drop_maker(&ring->queue);
 	uaio_uring_drop_overflow(ring);
-	/* A request that was under way may have provided buffers. */
+	/* Requests executed after end() may have provided buffers. */
 	uaio_uring_groups_fini(ring);
 	if (ring->eventfd)
 		uaio_file_put(ring->eventfd);
@@ -241,7 +248,7 @@ static void free_ring(struct uaio_uring *ring)
 	uaio_uring_region_fini(&ring->region);
 	uaio_queue_fini(&ring->queue);
 	uaio_uring_mem_fini(&ring->mem);
-	/* Memory of a parent's stays unused. */
+	/* Never reuse the struct of a parent's ring. */
 	if (!ring->is_inherited)
 		uaio_slab_put(&rings.slab, ring);
 }
@@ -271,23 +278,24 @@ static void bury(void)
 void uaio_uring_die(struct uaio_uring *ring)
 {
 	/*
-	 * [MB:uring-users] seq_cst: dead, then looked at the users. Pairs with
+	 * [MB:uring-users] seq_cst: set DEAD, then check users. Pairs with
 	 * uaio_uring_use().
 	 */
 	uint32_t word = add_seq_cst(&ring->submit, UAIO_URING_DEAD);
 
 	UAIO_CHECK(!(word & UAIO_URING_DEAD));
-	/* Those that sleep for the word are woken when it is released. */
+	/*
+	 * Threads that sleep until the ring is released are woken by the thread that
+	 * holds it.
+	 */
 	if (!(word & UAIO_URING_HELD))
 		end(ring);
 	bury();
 }
 
-/*
- * The beginning
- */
+/* How a ring begins */
 
-/* Put a ring that is used for the first time on the list of all. */
+/* Add a ring, used for the first time, to the list of all rings. */
 static void enlist(struct uaio_uring *ring)
 {
 	struct uaio_uring *first = load_relaxed(&rings.all);
@@ -348,7 +356,7 @@ static void fill(struct uaio_uring *ring, const struct io_uring_params *params)
 	uaio_queue_unlock(&ring->queue);
 }
 
-/* What is registered is by address, so it is there in the child, too. */
+/* Registered buffers are addresses, which are valid in the child, too. */
 static void take_over_buffers(struct uaio_uring *ring,
 			      const struct uaio_uring_table *old)
 {
@@ -375,7 +383,7 @@ void uaio_uring_take_over(struct uaio_uring *ring)
 	bool is_disabled = load_relaxed(&ring->is_disabled);
 	bool is_owned = load_relaxed(&ring->owner);
 
-	/* Threads that do not exist here may have been at it. */
+	/* Threads of the parent may have been changing the queue. */
 	memset(&ring->queue, 0, sizeof(ring->queue));
 	fill(ring, &params);
 	/* relaxed, all: published by the epoch */
@@ -384,11 +392,11 @@ void uaio_uring_take_over(struct uaio_uring *ring)
 	store_relaxed(&ring->nr_users, 0);
 	store_relaxed(&ring->submit, 0);
 	ring->is_inherited = true;
-	ring->nr_forks--; /* it is shared from the beginning */
+	ring->nr_forks--; /* makes the ring shared from the start */
 	take_over_buffers(ring, &buffers);
 }
 
-/* It is one of this process. */
+/* Count a ring of this process. */
 static void count_in(struct uaio_uring *ring)
 {
 	lock();
@@ -398,8 +406,8 @@ static void count_in(struct uaio_uring *ring)
 }
 
 /*
- * Make a new ring known by its descriptor, or by a number of this thread's.
- * Return: that; or -errno: the ring has ended.
+ * Add a new ring to the table, or to a slot of this thread.
+ * Return: its descriptor or slot; or -errno, and the ring has ended.
  */
 static int make_known(struct uaio_uring *ring, int fd)
 {
@@ -435,7 +443,7 @@ int uaio_uring_new(struct io_uring_params *params, struct uaio_uring **ret_ring)
 		uaio_slab_put(&rings.slab, ring);
 		return fd;
 	}
-	/* A ring that was one before is on the list. */
+	/* A reused struct is already on the list. */
 	if (!load_relaxed(&ring->epoch))
 		enlist(ring);
 	store_relaxed(&ring->epoch, uaio_engine_start_nr());
@@ -448,7 +456,10 @@ int uaio_uring_new(struct io_uring_params *params, struct uaio_uring **ret_ring)
 			      : 0);
 	uaio_uring_region_init(&ring->region);
 	fill(ring, params);
-	/* In the kernel the thread that polls submits as the one that made the ring. */
+	/*
+	 * In the kernel, the SQPOLL thread submits with the identity of the ring's
+	 * maker.
+	 */
 	if (params->flags & IORING_SETUP_SQPOLL)
 		uaio_queue_keep_maker(&ring->queue);
 	lock();
@@ -459,13 +470,13 @@ int uaio_uring_new(struct io_uring_params *params, struct uaio_uring **ret_ring)
 	ring->is_counted = true;
 	unlock();
 	/*
-	 * [MB:uring-users] release: it is another ring now. Pairs with
-	 * uaio_uring_use(), by a thread that knew the one before.
+	 * [MB:uring-users] release: the struct is another ring now. Pairs with
+	 * uaio_uring_use(), by a thread that found the earlier ring.
 	 */
 	store_release(&ring->submit, 0);
-	/* Told before any thread can close it. */
+	/* Before any thread can close the ring. */
 	uaio_uring_mem_tell(&ring->mem, params);
-	/* As no thread polls, each submission takes a call. */
+	/* No thread polls, so each submission takes a system call. */
 	if (params->flags & IORING_SETUP_SQPOLL)
 		store_relaxed(&ring->mem.rings->sq_flags,
 			      IORING_SQ_NEED_WAKEUP);
@@ -475,13 +486,16 @@ int uaio_uring_new(struct io_uring_params *params, struct uaio_uring **ret_ring)
 
 struct uaio_uring *uaio_uring_first(void)
 {
-	/* [MB:uring-all] acquire: its members. Pairs with enlist(). */
+	/* [MB:uring-all] acquire: the ring's members. Pairs with enlist(). */
 	return load_acquire(&rings.all);
 }
 
 void uaio_urings_fork(void)
 {
-	/* Who posts next knows that others may; who posts now comes to its end. */
+	/*
+	 * Locking waits for posters that have not seen the fork counted; later ones
+	 * see it.
+	 */
 	for (struct uaio_uring *ring = uaio_uring_first(); ring;
 	     ring = ring->next)
 		if (uaio_uring_is_here(ring)) {
@@ -526,15 +540,15 @@ struct uaio_uring *uaio_uring_adopt(uint32_t fd, struct uaio_uring *ring)
 		return NULL;
 	if (uaio_uring_tab_adopt(fd, ring))
 		count_in(ring);
-	/* Another thread may have been faster, by another number. */
+	/* Another thread may have taken the ring over by another descriptor. */
 	ring = uaio_uring_find(fd);
 	return ring && uaio_uring_is_here(ring) ? ring : NULL;
 }
 
-/* The tail is that of the memory: others may have posted. */
+/* Take the tail from the ring's memory: other processes may have posted. */
 static void catch_up_locked(struct uaio_uring *ring)
 {
-	/* relaxed, both: ordered by the word, or a look that comes again */
+	/* relaxed, both: ordered by `posting`; or a guess that is repeated */
 	uint32_t tail = load_relaxed(&ring->mem.rings->cq_tail);
 
 	store_relaxed(&ring->progress,
@@ -549,12 +563,12 @@ void uaio_uring_share_look(struct uaio_uring *ring)
 }
 
 /*
- * The process that owns it may have resized the ring, whose memory stays where it is: a
- * child of that one looks how large it is. Its client may have written anything there.
+ * The parent, which owns the ring, may have resized it in place: read the new size.
+ * The client may have overwritten it, so check it.
  */
 static void look_at_size_locked(struct uaio_uring *ring)
 {
-	/* relaxed: ordered by the word */
+	/* relaxed: ordered by `posting` */
 	uint32_t nr = load_relaxed(&ring->mem.rings->cq_entries);
 
 	if (likely(nr == ring->cq_entries) || !ring->is_inherited ||

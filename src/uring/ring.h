@@ -1,31 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rings
+ * Rings: what io_uring_setup() makes
  *
- * A ring is what io_uring_setup makes: a queue (queue.h), with memory from which a
- * client's submissions are taken and into which completions are put (memmap.h). Its
- * descriptor is that of the memory; table.h leads from descriptors to rings.
+ * A ring is a queue (queue.h) with memory that it shares with the client, for
+ * submissions and completions (memmap.h). The ring's descriptor is that memory's.
+ * table.h finds the ring of a descriptor.
  *
- *   I1  A ring is never unmapped (slab.h), and stays on the list of all rings.
- *   I2  One thread at a time submits, or changes what is registered: it holds the
- *       ring by the word `submit`. That may last as long as a request that is
- *       executed at once, so the thread holds none of the core's locks meanwhile.
- *   I3  nr_holds counts the descriptors of a ring that are known, and the places
- *       among the rings that threads have registered. When there is none left, the
- *       ring dies: DEAD is set once, and never again until the ring is made anew.
- *       From then on nobody gets to hold the ring or to use it, and the thread that
- *       has set DEAD, or the one that holds the ring just then, closes the queue and
- *       cancels what can be cancelled. Nobody waits.
- *   I4  A thread that waits for completions, or that sends a message to a ring, uses
- *       the ring (nr_users), so that its memory stays. It counts first and looks
- *       for DEAD then; the thread that sets DEAD looks at the count after that.
- *   I5  nr_taken counts completions that are owed, nr_done those that came. A ring
- *       that is dead is freed when both are the same and nobody uses it, by the next
- *       thread that makes a ring or that closes one.
- *   I6  A child of fork() has its parent's rings by number and memory, but no queue:
- *       epoch tells (uaio_uring_is_here()). It may take them over (share.h).
+ *   I1  A ring's struct is never unmapped (slab.h), and stays on the list of all
+ *       rings.
+ *   I2  One thread at a time submits, or changes what is registered: the thread that
+ *       holds the ring, by the word `submit`. It may execute requests meanwhile, so
+ *       it holds none of the core's locks.
+ *   I3  nr_holds counts the known descriptors of a ring, and the slots of threads
+ *       that have registered it. When it drops to 0, the ring dies: DEAD is set once,
+ *       until the struct is reused. From then on no thread can hold or use the ring.
+ *       The thread that sets DEAD closes the queue and cancels requests; if another
+ *       thread holds the ring, that thread does so when it releases the ring. No
+ *       thread waits for this.
+ *   I4  A thread that waits for completions, or sends a message to a ring, uses the
+ *       ring (nr_users), which keeps its memory. The thread increments nr_users, then
+ *       checks DEAD. The thread that sets DEAD checks nr_users afterwards.
+ *   I5  nr_taken counts completions that are owed, nr_done those that were posted. A
+ *       dead ring is freed when the two are equal and no thread uses it, by the next
+ *       thread that makes or closes a ring.
+ *   I6  A child of fork() has its parent's ring structs, but not their queues:
+ *       `epoch` tells such rings apart (uaio_uring_is_here()). The child may take a
+ *       ring over (share.h).
  *
- * Lock order: the table's lock, the ring's word, the queue's lock.
+ * Lock order: the table's lock, the word `submit`, the queue's lock.
  *
  * Tested by test-uring.c, test-uring-setup.c and test-uring-races.c.
  */
@@ -50,83 +52,89 @@
 struct uaio_uring_note;
 struct uaio_uring_overflow;
 
-/* submit */
+/* Bits of the word `submit`. */
 enum {
 	UAIO_URING_HELD = 1,
-	UAIO_URING_WAITED = 2, /* threads sleep until it is not held */
+	UAIO_URING_WAITED = 2, /* threads sleep until the ring is released */
 	UAIO_URING_DEAD = 4,
 	UAIO_URING_OWES = 8, /* rsrc.h, I5; only with HELD */
 };
 
-/* restrict.c */
+/* What a ring allows (restrict.c). */
 struct uaio_uring_restrictions {
 	bool is_registered;
 	uint8_t sqe_flags_allowed; /* IOSQE_* */
 	uint8_t sqe_flags_required;
-	/* A bit for each opcode that is allowed. */
+	/* One bit for each opcode that is allowed. */
 	uint64_t register_ops;
 	uint64_t sqe_ops;
 };
 
 struct uaio_uring {
 	struct uaio_slab_node node;
-	struct uaio_uring *next; /* of all, immutable */
+	struct uaio_uring *next; /* in the list of all rings; immutable */
 
-	/* atomic, written under the table's lock */
-	uint64_t dev, ino; /* of its memory; ino is 0 if it is not open */
+	/* Atomic, written under the table's lock. */
+	/* of its memory file; ino is 0 if the ring is not open */
+	uint64_t dev, ino;
 	uint32_t nr_holds;
-	int32_t witness; /* owns: witness.h; or -1 */
-	uint32_t epoch;  /* of the engine that it belongs to */
+	int32_t witness; /* owns: a descriptor (witness.h); or -1 */
+	uint32_t epoch;  /* the start of the engine to which it belongs */
 
-	/* immutable while open */
-	uint32_t setup;            /* IORING_SETUP_* */
-	uint32_t nr_forks;         /* when it was made: see share.h */
-	bool is_inherited;         /* it was its parent's */
+	/* Immutable while the ring is open. */
+	uint32_t setup; /* IORING_SETUP_* */
+	/* uaio_process_nr_forks when the ring was made: share.h */
+	uint32_t nr_forks;
+	bool is_inherited;         /* taken over from the parent process */
 	uint64_t generation;       /* of the queue */
-	struct uaio_uring_mem mem; /* but for its array: setup.c */
+	struct uaio_uring_mem mem; /* except its layout: setup.c */
 
 	struct uaio_called called; /* immutable: how the core calls the ring */
 
 	/*
-	 * atomic; they change when it is resized (setup.c), by the thread that holds
-	 * it and under the queue's lock
+	 * Atomic. A resize (setup.c) changes these, in the thread that holds the ring
+	 * and under the queue's lock.
 	 */
 	uint32_t sq_entries, cq_entries;
 
-	/* atomic */
+	/* Atomic. */
 	uint32_t submit;
 	uint32_t nr_users;
-	uint32_t shares_files; /* rsrc.h, I4; never taken back */
+	uint32_t shares_files; /* rsrc.h, I4; never cleared */
 	/*
-	 * So many of the next receives with many shots have few, as others have ended
-	 * for want of room for their completions: a guess.
+	 * How many of the next multishot receives will probably end after few shots,
+	 * because earlier ones ended for want of room in the ring. A guess.
 	 */
 	uint32_t nr_short;
 	uint32_t is_disabled; /* until IORING_REGISTER_ENABLE_RINGS */
 	uint32_t is_restricted;
-	uint32_t clock; /* CLOCK_*, by which its waits are */
+	uint32_t clock; /* CLOCK_*, for waits */
 	/*
-	 * Where a client has mapped the rings last, as far as that is known; 0:
-	 * nowhere. For sanitizers of threads.
+	 * Where the client last mapped the rings, if known; or 0. For
+	 * ThreadSanitizer.
 	 */
 	uintptr_t seen_at;
-	const void *owner; /* the thread that submits; NULL: any may */
+	/* the only thread that may submit; NULL: any thread */
+	const void *owner;
 
-	/* of the thread that holds the ring */
+	/* Of the thread that holds the ring. */
 	uint32_t sq_head;
-	bool is_without_drains; /* CQE_SKIP_SUCCESS was used */
-	bool was_drained; /* and the next request behind that is yet to come */
-	bool is_picky;    /* each submission needs a closer look */
+	/* CQE_SKIP_SUCCESS was used, so drains are refused */
+	bool is_without_drains;
+	/* a drain was submitted, and the request after it was not */
+	bool was_drained;
+	bool is_picky; /* each submission needs extra checks */
 	uint64_t nr_taken;
-	/* shares (ref): those of the requests that this call submits */
+	/* shares (ref): sleepers of the requests that this call submits */
 	struct uaio_sleeper *sleepers;
-	/* written under the queue's lock as well */
+	/* Also written under the queue's lock. */
 	struct uaio_uring_table files;
 	struct uaio_uring_table buffers;
 	uint32_t max_workers[2];
 	struct uaio_uring_restrictions
-		restrictions;    /* immutable once enabled */
-	uint64_t *personalities; /* owns; by number, 0: none; or NULL */
+		restrictions; /* immutable once enabled */
+	/* owns: an array by number, 0 for none; or NULL */
+	uint64_t *personalities;
 	uint32_t next_personality;
 
 	struct uaio_uring_groups groups; /* kbuf.h */
@@ -134,32 +142,40 @@ struct uaio_uring {
 
 	struct uaio_queue queue __attribute__((aligned(64)));
 
-	/* under the queue's lock */
-	uint64_t progress;    /* atomic; cq.h: the tail, in its lower half */
-	uint32_t nr_timeouts; /* that have ended, which ends waits */
-	uint64_t cq_events; /* atomic; completions so far, but those of these */
-	struct heap counting;         /* timeouts that end by a count */
-	uint64_t nr_counted;          /* of these, ever */
-	struct list reached;          /* those that are due; timeout.c, I2 */
-	uint32_t nr_reached;          /* atomic */
-	uint32_t nr_uncounted;        /* of a post: what cq_events leaves out */
-	bool is_ending;               /* a thread ends those that are due */
+	/* Under the queue's lock. */
+	uint64_t progress; /* atomic; cq.h: the lower half is the tail */
+	/* unlinked timeouts that have completed, each of which ends waits */
+	uint32_t nr_timeouts;
+	/* atomic; completions so far, except of unlinked timeouts */
+	uint64_t cq_events;
+	struct heap counting; /* timeouts that complete after a count */
+	uint64_t nr_counted;  /* how many timeouts ever counted */
+	/* timeouts whose count is reached: timeout.c, I2 */
+	struct list reached;
+	uint32_t nr_reached; /* atomic */
+	/* completions of the current post that cq_events omits */
+	uint32_t nr_uncounted;
+	bool is_ending; /* a thread is completing the timeouts in `reached` */
 	struct uaio_uring_rsrc *owed; /* owns: rsrc.h, I5; or NULL */
-	const struct uaio_uring_note *updating; /* a poll; see cancel.h */
+	/* the note of a poll that is being changed: cancel.h */
+	const struct uaio_uring_note *updating;
 	bool is_updating;
-	bool was_swallowed; /* the completion of that poll */
+	/* the completion of that poll was hidden from the client */
+	bool was_swallowed;
 	uint64_t nr_done;
 	struct uaio_uring_overflow *first_over, *last_over; /* owns */
 	struct uaio_file *eventfd; /* shares (ref); or NULL */
-	bool is_eventfd_async;     /* only what workers execute is signalled */
+	bool is_eventfd_async;     /* signal only completions by workers */
 	int32_t bell;              /* atomic; bell.h: a descriptor, or -1 */
 	uint32_t bell_state;       /* atomic: bell.h */
-	uint32_t has_waited;       /* atomic: uaio_uring_may_complete() */
-	bool is_in_epoll; /* the bell is, or was; under the queue's lock */
-	bool is_due;      /* it is on the list of bell.c */
-	struct uaio_uring *next_due; /* while it is on that list */
+	/* atomic; a thread has waited: uaio_uring_may_complete() */
+	uint32_t has_waited;
+	/* the bell is, or was, in an epoll; under the queue's lock */
+	bool is_in_epoll;
+	bool is_due;                 /* on the list of due rings (bell.c) */
+	struct uaio_uring *next_due; /* next on that list of due rings */
 
-	/* under the lock of ring.c */
+	/* Under the lock of ring.c. */
 	struct uaio_uring *next_dead;
 	bool is_counted;
 };
@@ -167,48 +183,57 @@ struct uaio_uring {
 /* Return: whether other processes may use the ring (share.h). */
 static inline bool uaio_uring_is_shared(const struct uaio_uring *ring)
 {
-	/* relaxed: a process counts its fork before the child is there */
+	/* relaxed: fork() counts in the parent before the child exists */
 	return unlikely(load_relaxed(&uaio_process_nr_forks) != ring->nr_forks);
 }
 
-/* Return: whether places of files may change meanwhile (rsrc.h, I4). */
+/*
+ * Return: whether other threads may change the slots of registered files (rsrc.h,
+ * I4).
+ */
 static inline bool uaio_uring_shares_files(const struct uaio_uring *ring)
 {
-	/* relaxed: the thread's own, or another's that leaves what it may have */
+	/*
+	 * relaxed: set by this thread; or by another that leaves replaced files to
+	 * this one
+	 */
 	return load_relaxed(&ring->shares_files);
 }
 
-/* A request that changes places is about to be given to the core (rsrc.h, I4). */
+/*
+ * A request that changes slots of files is about to be given to the core (rsrc.h,
+ * I4).
+ */
 static inline void uaio_uring_set_shares_files(struct uaio_uring *ring)
 {
-	/* relaxed: it is this thread that looks */
+	/* relaxed: only this thread, which holds the ring, depends on it */
 	store_relaxed(&ring->shares_files, 1);
 }
 
 /* Called each time the engine starts. */
 void uaio_urings_init(void);
-/* The process forks: see to I1 of share.h. */
+/* Called in fork(), before the child exists: see I1 of share.h. */
 void uaio_urings_fork(void);
 
 /*
- * Make a ring. params is the client's, checked, with the sizes.
- * Return: its descriptor, or with IORING_SETUP_REGISTERED_FD_ONLY its place among those
- * of this thread; or -errno.
+ * Make a ring from the client's params, which are checked and have the sizes.
+ * Return: its descriptor, or with IORING_SETUP_REGISTERED_FD_ONLY its slot in this
+ * thread; or -errno.
  */
 int uaio_uring_new(struct io_uring_params *params,
 		   struct uaio_uring **ret_ring);
 
-/* Return: whether the ring is of this process and not of one that it is a child of */
+/* Return: whether the ring belongs to this process, rather than to a parent */
 bool uaio_uring_is_here(const struct uaio_uring *ring);
 
 /*
- * For table.c, under its lock: make a ring of a parent's one of this process, but for
- * its epoch. Another thread may not know it yet.
+ * For table.c, under its lock: make a parent's ring one of this process. The caller
+ * sets its epoch afterwards, by which other threads see the ring.
  */
 void uaio_uring_take_over(struct uaio_uring *ring);
 
 /*
- * Hold a ring, for the caller that finds it by fd (or by its registered number).
+ * Hold a ring (I2), which the caller has found by descriptor or registered slot.
  * Return: false if it is dead.
  */
 bool uaio_uring_hold_slowly(struct uaio_uring *ring);
@@ -236,13 +261,13 @@ static inline void uaio_uring_release(struct uaio_uring *ring)
 bool uaio_uring_use(struct uaio_uring *ring);
 void uaio_uring_unuse(struct uaio_uring *ring);
 
-/* The ring has lost its last hold; the caller holds no lock. */
+/* The ring has lost its last hold (I3). Caller holds no lock. */
 void uaio_uring_die(struct uaio_uring *ring);
 
-/* Return: the first of all rings, open or not. */
+/* Return: the first ring of the list of all rings, open or not. */
 struct uaio_uring *uaio_uring_first(void);
 
-/* Add what the rings have counted. */
+/* Add the statistics of all rings. */
 struct uaio_counters;
 void uaio_urings_count(struct uaio_counters *counters);
 

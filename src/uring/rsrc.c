@@ -48,7 +48,7 @@ static size_t table_bytes(uint32_t nr)
 	return nr * sizeof(struct uaio_uring_rsrc *) + bits_bytes(nr);
 }
 
-/* Return: 0 with an empty table; or -ENOMEM. */
+/* Allocate an empty table. Return: 0 or -ENOMEM. */
 static int map_table(struct uaio_uring_table *ret_table, uint32_t nr)
 {
 	struct uaio_uring_rsrc **entries =
@@ -86,7 +86,7 @@ int uaio_uring_table_new(struct uaio_uring *ring,
 	return 0;
 }
 
-/* Make a table longer; the new places are empty. Return: 0 or -ENOMEM. */
+/* Make a table longer; the new slots are empty. Return: 0 or -ENOMEM. */
 static int grow(struct uaio_uring *ring, struct uaio_uring_table *table,
 		uint32_t nr)
 {
@@ -110,7 +110,7 @@ void uaio_uring_table_free(struct uaio_uring *ring,
 {
 	struct uaio_uring_table old;
 
-	/* From here on no other thread finds it. */
+	/* Other threads cannot find the table from here on. */
 	uaio_queue_lock(&ring->queue);
 	old = *table;
 	*table = (struct uaio_uring_table){ 0 };
@@ -124,7 +124,7 @@ void uaio_uring_table_free(struct uaio_uring *ring,
 void uaio_uring_table_abandon(struct uaio_uring *ring,
 			      struct uaio_uring_table *table)
 {
-	/* No request has had an entry with a tag: only this thread finds those (I1). */
+	/* Tagged entries had no request: only this thread could find them (I1). */
 	for (uint32_t i = 0; i < table->nr; i++) {
 		struct uaio_uring_rsrc *rsrc = table->entries[i];
 
@@ -185,11 +185,9 @@ uint32_t uaio_uring_table_size(struct uaio_uring *ring,
 	return nr;
 }
 
-/*
- * Places
- */
+/* Slots */
 
-/* Return: the first place in [first, end) that is free; end: there is none. */
+/* Return: the first free slot in [first, end); `end` if there is none. */
 static uint32_t find_free(const struct uaio_uring_table *table, uint32_t first,
 			  uint32_t end)
 {
@@ -205,7 +203,7 @@ static uint32_t find_free(const struct uaio_uring_table *table, uint32_t first,
 	return end;
 }
 
-/* Return: a free place, as the kernel chooses it; or -ENFILE. */
+/* Return: the free slot that the kernel would choose; or -ENFILE. */
 static int choose_locked(const struct uaio_uring_table *table)
 {
 	uint32_t hint = table->hint, place;
@@ -227,7 +225,7 @@ static int check_place_locked(const struct uaio_uring_table *table,
 	return place < table->nr ? 0 : -EINVAL;
 }
 
-/* Return: what was in the place; or NULL. rsrc: what is there now; or NULL. */
+/* Put rsrc, or NULL, into a slot. Return: what was there; or NULL. */
 static struct uaio_uring_rsrc *exchange_locked(struct uaio_uring_table *table,
 					       uint32_t place,
 					       struct uaio_uring_rsrc *rsrc)
@@ -236,7 +234,7 @@ static struct uaio_uring_rsrc *exchange_locked(struct uaio_uring_table *table,
 	uint64_t bit = 1ull << place % 64;
 
 	/*
-	 * [MB:uring-place] release: what the entry says. Pairs with
+	 * [MB:uring-place] release: the entry's members. Pairs with
 	 * uaio_uring_table_at().
 	 */
 	store_release(&table->entries[place], rsrc);
@@ -244,7 +242,7 @@ static struct uaio_uring_rsrc *exchange_locked(struct uaio_uring_table *table,
 		table->taken[place / 64] |= bit;
 	else
 		table->taken[place / 64] &= ~bit;
-	/* Where a file is replaced, the kernel's hint stays. */
+	/* As in the kernel, replacing a file leaves the hint unchanged. */
 	if (!rsrc)
 		table->hint = place;
 	else if (!old)
@@ -269,7 +267,10 @@ static struct uaio_uring_rsrc *new_rsrc(struct uaio_uring *ring,
 	return rsrc;
 }
 
-/* Return: 0 or the place, with what was there; or why rsrc cannot be put. */
+/*
+ * Put an entry into a slot; *ret_old: the old one. Return: 0 or the chosen slot;
+ * -errno.
+ */
 static int put_locked(struct uaio_uring_table *table, uint32_t place,
 		      struct uaio_uring_rsrc *rsrc,
 		      struct uaio_uring_rsrc **ret_old)
@@ -292,7 +293,9 @@ static int put(struct uaio_uring *ring, struct uaio_uring_table *table,
 
 	if (!rsrc)
 		return -ENOMEM;
-	/* If not, the caller may be any thread. */
+	/*
+	 * Without a tag the caller may be any thread, so nr_taken must not be touched.
+	 */
 	if (what->tag)
 		ring->nr_taken++;
 	uaio_queue_lock(&ring->queue);
@@ -308,14 +311,17 @@ static int put(struct uaio_uring *ring, struct uaio_uring_table *table,
 	return ret;
 }
 
-/* Return: whether a thread holds the ring; then it drops old, or NULL. */
+/*
+ * Leave `old`, which may be NULL, to the thread that holds the ring, which drops it.
+ * Return: false if no thread holds the ring.
+ */
 static bool owe_locked(struct uaio_uring *ring, struct uaio_uring_rsrc *old)
 {
 	uint32_t word = load_relaxed(&ring->submit), next;
 
 	/*
-	 * [MB:uring-submit] seq_cst: who holds the ring next knows that files are
-	 * shared, and who held it last has no entry any more.
+	 * [MB:uring-submit] seq_cst: the next thread that holds the ring sees
+	 * shares_files, and the last one that held it uses no entry any more.
 	 */
 	do
 		next = word & UAIO_URING_HELD ? word | UAIO_URING_OWES : word;
@@ -418,7 +424,7 @@ int uaio_uring_table_limit(struct uaio_uring *ring,
 
 void uaio_uring_rsrc_get(struct uaio_uring_rsrc *rsrc)
 {
-	/* relaxed: the table's reference is there */
+	/* relaxed: the table's reference keeps it */
 	add_relaxed(&rsrc->refs, 1);
 }
 
@@ -427,37 +433,43 @@ void uaio_uring_rsrc_put(struct uaio_uring_rsrc *rsrc)
 	struct uaio_uring *ring = rsrc->ring;
 	uint64_t tag = rsrc->tag;
 
-	/* [MB:uring-rsrc] release: after our last use. Pairs with the last. */
+	/*
+	 * [MB:uring-rsrc] release: after this thread's last use. Pairs with the load
+	 * below.
+	 */
 	if (sub_release(&rsrc->refs, 1) != 1)
 		return;
-	/* [MB:uring-rsrc] acquire: the last one comes after all uses. */
+	/*
+	 * [MB:uring-rsrc] acquire: all uses precede the free. Pairs with the
+	 * subtraction above.
+	 */
 	(void)load_acquire(&rsrc->refs);
 	if (rsrc->file)
 		uaio_file_put(rsrc->file);
 	uaio_slab_put(&slab, rsrc);
 	if (!tag)
 		return;
-	/* The ring may be gone once the tag is posted. */
+	/* The ring may be freed once the tag is posted. */
 	uaio_ready_pin(&ring->queue.group.ready);
 	uaio_uring_answer(ring, tag, 0);
-	/* relaxed: what this thread has marked */
+	/* relaxed: marked by this thread */
 	if (unlikely(load_relaxed(&ring->nr_reached)))
 		uaio_uring_end_reached(ring);
 	uaio_ready_unpin(&ring->queue.group.ready);
 }
 
 /*
- * IORING_REGISTER_CLONE_BUFFERS: buffers of one ring registered with another
+ * IORING_REGISTER_CLONE_BUFFERS: register buffers of one ring with another
  *
- * A buffer is an address and a length, so a clone is one more entry for the same
- * memory. Tags stay with the ring that has them.
+ * A buffer is an address and a length, so a clone is another entry for the same memory.
+ * Tags stay with the source ring.
  *
- * The ring that gets the buffers is held. The other one is used (ring.h, I4), and its
- * table is read under its queue's lock: two threads that clone from each other's ring
- * wait for nothing.
+ * The thread holds the target ring. It uses the source ring (ring.h, I4), and reads
+ * that table under its queue's lock: so two threads that clone from each other's ring
+ * do not deadlock.
  */
 
-/* What the client gives; older headers lack it. */
+/* The client's argument, which older headers lack. */
 struct clone {
 	uint32_t src_fd;
 	uint32_t flags;
@@ -467,7 +479,7 @@ struct clone {
 	uint32_t pad[3];
 };
 
-/* A copy of an entry; bytes is 0 if the place is empty. */
+/* A copy of an entry; bytes is 0 if the slot is empty. */
 struct buffer {
 	uint64_t base, bytes;
 };
@@ -488,7 +500,7 @@ static int check_ends(const struct clone *what, uint32_t nr_there)
 	return end > UAIO_URING_BUFFERS_MAX ? -EINVAL : 0;
 }
 
-/* Copy what is to be cloned, with nr filled in. Return: 0; why that cannot be. */
+/* Copy the entries to clone, and fill in nr. Return: 0 or -errno. */
 static int copy_buffers(struct uaio_uring *from, struct clone *what,
 			struct buffer *ret_buffers)
 {
@@ -511,7 +523,7 @@ static int copy_buffers(struct uaio_uring *from, struct clone *what,
 	return ret;
 }
 
-/* If memory is refused, some of them are there. */
+/* If memory is refused, some of the buffers stay registered. */
 static int put_buffers(struct uaio_uring *ring, const struct clone *what,
 		       const struct buffer *buffers)
 {

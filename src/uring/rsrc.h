@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is registered with a ring: files and buffers
+ * Resources that a client registers with a ring: files and buffers
  *
- * A table of a ring has an entry in each place that is not empty. An entry may have a
- * tag: when it has left its table, and no request uses it any more, a completion with
- * the tag as user_data says so.
+ * A table of a ring has an entry in each slot that is not empty. An entry may have a
+ * tag: once it has left the table and no request uses it, a completion with the tag
+ * as user_data is posted.
  *
- *   I1  The table has a reference to each of its entries, and a request has one to
- *       each entry with a tag that it uses, until its last completion is posted.
- *   I2  An entry with a tag owes a completion: it counts in nr_taken of its ring
- *       (ring.h), so that the ring stays. Only the thread that holds the ring makes
- *       such entries.
- *   I3  Tables and their places change under the queue's lock. A table as a whole is
- *       changed by the thread that holds the ring, and so are the places of buffers.
- *       The places of files are changed by any thread that executes a request which
- *       does so: it finds the table as it is then, under the lock.
- *   I4  The thread that holds the ring reads the tables without the lock, and an entry
- *       that it finds is there for as long as it holds the ring: but not those of files
- *       once it has set shares_files. It does so before it gives the core the first
- *       request that changes places, and that is never taken back. From then on it
- *       takes a reference under the lock to what it finds (uaio_uring_table_get()), and
- *       so does any other thread at any time.
- *   I5  A thread that puts a file in the table of a ring of which it has no request
- *       sets shares_files as well, but the thread that holds the ring just then may
- *       have what was in that place: so it is that thread which drops it, when it
- *       releases the ring (UAIO_URING_OWES).
- *   I6  A request that changes places does so when it is executed, on any thread (I3): so
- *       it finds the table as it is then, or none.
- *   I7  What a place had stays open until no request uses it.
+ *   I1  The table has a reference to each entry. A request has a reference to each
+ *       tagged entry that it uses, until its last completion is posted.
+ *   I2  A tagged entry owes a completion: it counts in its ring's nr_taken (ring.h),
+ *       which keeps the ring. Only the thread that holds the ring makes tagged
+ *       entries.
+ *   I3  Tables and their slots change under the queue's lock. Only the thread that
+ *       holds the ring replaces a whole table, or changes slots of buffers. Any
+ *       thread that executes a request may change slots of files: it finds the
+ *       current table, under the lock.
+ *   I4  The thread that holds the ring reads tables without the lock, and entries
+ *       that it finds stay while it holds the ring. This does not hold for files once
+ *       it has set shares_files, which it does before it gives the core the first
+ *       request that changes slots. shares_files is never cleared. From then on the
+ *       thread that holds the ring must take references under the lock
+ *       (uaio_uring_table_get()), as all other threads must at all times.
+ *   I5  A thread without a request of the ring, which puts a file into its table
+ *       (msg_ring.c), also sets shares_files. But the thread that holds the ring at
+ *       that moment may be using the replaced entry. So the replaced entry is dropped
+ *       by that thread, when it releases the ring (UAIO_URING_OWES).
+ *   I6  A request that changes slots finds, when it is executed on any thread (I3),
+ *       the table of that moment, or none.
+ *   I7  A replaced file stays open until no request uses it.
  *
  * Tested by test-uring-register.c, test-uring-direct.c, test-uring-places.c and
  * test-uring-regbuf.c.
@@ -51,34 +51,37 @@ struct uaio_uring_entry;
 struct uaio_uring_rsrc {
 	struct uaio_slab_node node;
 
-	/* immutable, but for the tag until the table is registered */
+	/* Immutable; but the tag only once the table is registered. */
 	struct uaio_uring *ring; /* borrows (I2) */
 	uint64_t tag;
-	struct uaio_file *file; /* shares (ref): of a file */
-	uint64_t base, bytes;   /* of a buffer: the client's memory */
+	struct uaio_file *file; /* shares (ref): for a file */
+	uint64_t base, bytes;   /* for a buffer: the client's memory */
 
-	struct uaio_uring_rsrc *next; /* under the queue's lock: owed (I5) */
+	/* under the queue's lock: next owed entry (I5) */
+	struct uaio_uring_rsrc *next;
 
 	uint32_t refs; /* atomic */
 };
 
 struct uaio_uring_table {
-	/* owns; each atomic, or NULL; NULL: none is registered */
+	/*
+	 * owns: an array of atomic pointers, each of which may be NULL; NULL: no
+	 * table is registered
+	 */
 	struct uaio_uring_rsrc **entries;
 	uint32_t nr;
 
-	/* under the queue's lock: which places are free to be chosen */
-	uint32_t first,
-		end;     /* within these: IORING_REGISTER_FILE_ALLOC_RANGE */
-	uint32_t hint;   /* from there on */
-	uint64_t *taken; /* a bit for each place, in the memory of entries */
+	/* Under the queue's lock: which free slot to choose. */
+	uint32_t first, end; /* limits: IORING_REGISTER_FILE_ALLOC_RANGE */
+	uint32_t hint;       /* where to begin to search */
+	uint64_t *taken; /* a bit for each slot, behind the array of entries */
 };
 
-/* As a place: one that is free. */
+/* In place of a slot: choose a free one. */
 #define UAIO_URING_ANY_PLACE UINT32_MAX
 
 void uaio_uring_rsrcs_init(void);
-/* Around each life of a ring. */
+/* Called when a ring is made, and when it ends. */
 void uaio_uring_rsrc_init(struct uaio_uring *ring);
 void uaio_uring_rsrc_fini(struct uaio_uring *ring);
 
@@ -89,76 +92,90 @@ int uaio_uring_table_new(struct uaio_uring *ring,
 void uaio_uring_table_free(struct uaio_uring *ring,
 			   struct uaio_uring_table *table);
 /*
- * The same of a table that could not be filled, by the thread that holds the ring:
- * its tags post no completion.
+ * Empty and free a table that could not be filled, without completions for its tags.
+ * The caller holds the ring.
  */
 void uaio_uring_table_abandon(struct uaio_uring *ring,
 			      struct uaio_uring_table *table);
 
 /*
- * Put an entry in a place, instead of what is there. file is given to the entry.
- * Return: 0, or the place that was chosen; -ENXIO: there is no table; -EINVAL: no such
- * place; -ENFILE: none that is free; -ENOMEM. Then the caller keeps the file.
- * Context: any thread, without locks; with a tag, or a buffer, that which holds the
- * ring.
+ * Put an entry into a slot, and drop the one that is there. The entry takes over the
+ * reference to file.
+ * Return: 0, or the chosen slot; -ENXIO: there is no table; -EINVAL: no such slot;
+ * -ENFILE: no free slot; -ENOMEM. On error the caller keeps the file.
+ * Context: any thread, without locks; for a tagged entry or a buffer, the thread that
+ * holds the ring.
  */
 int uaio_uring_table_put_file(struct uaio_uring *ring, uint32_t place,
 			      struct uaio_file *file, uint64_t tag);
 int uaio_uring_table_put_buffer(struct uaio_uring *ring, uint32_t place,
 				uint64_t base, uint64_t bytes, uint64_t tag);
-/* The same, for a thread with no request of the ring (I5), which it uses. */
+/*
+ * Put a file into a slot like uaio_uring_table_put_file(), for a thread that has no
+ * request of the ring (I5) but uses it.
+ */
 int uaio_uring_table_give_file(struct uaio_uring *ring, uint32_t place,
 			       struct uaio_file *file);
-/* The thread that holds the ring lets go of what others have replaced (I5). */
+/*
+ * Drop entries that other threads have replaced (I5). Called by the thread that
+ * releases the ring.
+ */
 void uaio_uring_rsrc_drop_owed(struct uaio_uring *ring);
-/* Empty a place. Return: 0; -ENXIO, -EINVAL: as above; -EBADF: it is empty. */
+/*
+ * Empty a slot. Return: 0; -ENXIO: there is no table; -EINVAL: no such slot; -EBADF:
+ * it is empty.
+ */
 int uaio_uring_table_empty(struct uaio_uring *ring,
 			   struct uaio_uring_table *table, uint32_t place);
 /*
- * Choose free places from here to there.
- * Return: 0; -EINVAL: the table is shorter.
+ * Limit the choice of free slots to [first, end). Return: 0; -EINVAL: the table is
+ * shorter.
  */
 int uaio_uring_table_limit(struct uaio_uring *ring,
 			   struct uaio_uring_table *table, uint32_t first,
 			   uint32_t end);
-/* Return: how many places the table has. Context: any thread. */
+/* Return: how many slots the table has. Context: any thread. */
 uint32_t uaio_uring_table_size(struct uaio_uring *ring,
 			       const struct uaio_uring_table *table);
 
 /*
- * Return: what is in a place, with a reference; NULL: nothing, or there is no such
- * place. Context: any thread, without locks.
+ * Return: the entry in a slot, with a reference; NULL: the slot is empty or does not
+ * exist. Context: any thread, without locks.
  */
 struct uaio_uring_rsrc *
 uaio_uring_table_get(struct uaio_uring *ring,
 		     const struct uaio_uring_table *table, uint32_t place);
-/* The same without one, for the thread that holds the ring (I4), or the lock. */
+/*
+ * Return: the entry in a slot, without a reference; NULL: as above. The caller holds
+ * the ring (I4), or the queue's lock.
+ */
 static inline struct uaio_uring_rsrc *
 uaio_uring_table_at(const struct uaio_uring_table *table, uint32_t place)
 {
 	/*
-	 * [MB:uring-place] acquire: what the entry says. Pairs with
+	 * [MB:uring-place] acquire: the entry's members. Pairs with
 	 * exchange_locked().
 	 */
 	return place < table->nr ? load_acquire(&table->entries[place]) : NULL;
 }
 
-/* Return: whether there is a file in a place. Context: as uaio_uring_table_get(). */
+/* Return: whether there is a file in a slot. Context: as uaio_uring_table_get(). */
 bool uaio_uring_has_fixed(struct uaio_uring *ring, uint32_t place);
-/* A function of struct uaio_sink. */
+/* The function `get_fixed` of struct uaio_sink. */
 struct uaio_file *uaio_uring_get_fixed(struct uaio_queue *queue, int place);
 
 void uaio_uring_rsrc_get(struct uaio_uring_rsrc *rsrc);
 void uaio_uring_rsrc_put(struct uaio_uring_rsrc *rsrc);
 
 /*
- * filetable.c, openclose.c: files in the table: registered; opened straight into it, closed
+ * filetable.c, openclose.c: registered files, and files that are opened into the
+ * table
  */
 
 /*
- * io_uring_register(). Addresses are the client's; that of the tags may be 0: there
- * are none. If that of the descriptors is 0, all places are empty.
- * Return: as the call. Context: the ring is held.
+ * Parts of io_uring_register(). Addresses are the client's. If that of the tags is 0,
+ * entries have no tags; if that of the descriptors is 0, all slots are empty.
+ * Return: as io_uring_register(). Context: the thread holds the ring.
  */
 long uaio_uring_register_files(struct uaio_uring *ring, uint64_t fds,
 			       uint32_t nr, uint64_t tags);
@@ -169,25 +186,25 @@ long uaio_uring_limit_places(struct uaio_uring *ring, const void *arg,
 			     uint32_t nr);
 
 /*
- * Put a file in a place of the table; it is given away, also if that fails.
- * Return: as uaio_uring_table_put_file().
+ * Put a file into a slot of the table. Consumes the reference, also on error. Return:
+ * as uaio_uring_table_put_file().
  */
 int uaio_uring_put_file(struct uaio_uring *ring, uint32_t place,
 			struct uaio_file *file, uint64_t tag);
 
 /*
- * openclose.c: for an operation that opens something. If the submission says so, that
- * goes to a place in the table. open_flags: O_* of what is opened, as far as they
- * matter here.
- * Return: 0; -EINVAL: O_CLOEXEC is for descriptors; -ENOMEM.
+ * openclose.c: prepare an operation that opens a file. If the submission asks for it,
+ * the file goes to a slot of the table instead of a descriptor. open_flags: O_* flags
+ * of the open that matter here.
+ * Return: 0; -EINVAL: O_CLOEXEC without a descriptor; -ENOMEM.
  */
 int uaio_uring_prep_land(struct uaio_uring_entry *entry, uint64_t open_flags);
-/* A function of struct uaio_op_door. */
+/* The function `land` of struct uaio_op_door. */
 int64_t uaio_uring_land(const struct uaio_sqe *sqe, int fd);
 
 /*
- * What uaio_uring_called() does for requests that change the table, or use it, and
- * look for no path. They cannot block. Return: the result.
+ * Parts of uaio_uring_called(): requests that change or use the table, and resolve no
+ * path. They cannot block. Return: the result.
  */
 int64_t uaio_uring_update_places(struct uaio_uring *ring,
 				 const struct uaio_sqe *sqe);

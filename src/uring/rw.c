@@ -17,21 +17,24 @@
 #include "uring/ring.h"
 #include "uring/sq.h"
 
-/* Those of Linux 6.18, of which headers lack some; not ATOMIC, which a file minds. */
+/*
+ * RWF_* of Linux 6.18, some of which headers lack. Not RWF_ATOMIC, which depends on the
+ * file.
+ */
 enum { KNOWN_FLAGS = 0x1ff & ~0x40 };
 
-/* What is allocated at once has up to 4 MiB. */
+/* The kernel allocates at most 4 MiB at once. */
 enum { VECTORS_ALLOCATED_MAX = (4 << 20) / sizeof(struct iovec) };
 
-/* In what follows the order of the checks is the kernel's. */
+/* All checks below are in the kernel's order. */
 
-/* What reads and writes have in common, whatever their memory. */
+/* Common to all reads and writes. */
 static int prep_any(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
 	struct uaio_sqe *sqe = &entry->sqe;
 
-	/* What newer kernels know as attributes, of which none is served. */
+	/* Attributes of newer kernels, of which the library supports none. */
 	if (unlikely(raw->__pad2[0]))
 		return -EINVAL;
 	sqe->buf = (void *)(uintptr_t)raw->addr;
@@ -51,7 +54,7 @@ static int prep_any(struct uaio_uring_entry *entry)
 		if (uaio_uring_prep_select(entry) < 0)
 			return -ENOMEM;
 	}
-	/* Only where completions are polled for. */
+	/* RWF_HIPRI is valid only in rings with IORING_SETUP_IOPOLL. */
 	if (unlikely(raw->rw_flags & RWF_HIPRI) &&
 	    !(raw->rw_flags & ~KNOWN_FLAGS) &&
 	    !(entry->ring->setup & IORING_SETUP_IOPOLL))
@@ -62,7 +65,7 @@ static int prep_any(struct uaio_uring_entry *entry)
 	return 0;
 }
 
-/* What cannot be memory of a client's is found before the file is looked for. */
+/* An address that cannot be user memory is refused before the file is looked up. */
 int uaio_uring_prep_rw(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
@@ -73,7 +76,7 @@ int uaio_uring_prep_rw(struct uaio_uring_entry *entry)
 		       : uaio_uring_check_range(raw->addr, raw->len);
 }
 
-/* Each time there is something to read, into a buffer of its own. */
+/* READ_MULTISHOT: read whenever there is data, each time into another buffer. */
 int uaio_uring_prep_read_multishot(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
@@ -82,7 +85,7 @@ int uaio_uring_prep_read_multishot(struct uaio_uring_entry *entry)
 	if (ret == 0 && (raw->addr || raw->len))
 		return -EINVAL;
 	entry->sqe.is_multishot = true;
-	/* In the kernel a thread that is to begin it polls first. */
+	/* A kernel worker that begins the request polls first. */
 	if (unlikely(uaio_uring_begins_aside(entry)))
 		entry->sqe.is_async = entry->sqe.polls_first = true;
 	return ret;
@@ -99,7 +102,7 @@ static int prep_any_rwv(struct uaio_uring_entry *entry)
 
 	if (ret == 0 && selects) {
 		ret = uaio_uring_copy_in(&iov, raw->addr, sizeof(iov));
-		/* As many bits as the kernel takes. */
+		/* The kernel takes 32 bits of the length. */
 		if (ret == 0)
 			entry->sqe.len = (uint32_t)iov.iov_len;
 		return ret;
@@ -122,7 +125,7 @@ int uaio_uring_prep_rwv(struct uaio_uring_entry *entry)
 		       : uaio_uring_check_vectors(entry->sqe.iov, raw->len);
 }
 
-/* Return: 0 or -EFAULT: the memory is not in the buffer. */
+/* Return: 0; -EFAULT: the memory is not in the registered buffer. */
 static int check_buffer(const struct uaio_uring_rsrc *buffer, uint64_t addr,
 			uint64_t bytes)
 {
@@ -136,8 +139,8 @@ static int check_buffer(const struct uaio_uring_rsrc *buffer, uint64_t addr,
 }
 
 /*
- * Have the request use its registered buffer. error: why it cannot, or 0; of two
- * mistakes the kernel finds this first.
+ * Let the request use its registered buffer. error: why it cannot, or 0. The kernel
+ * reports this error before any other late one.
  */
 static int use_buffer(struct uaio_uring_entry *entry,
 		      struct uaio_uring_rsrc *buffer, int error)
@@ -169,7 +172,10 @@ int uaio_uring_prep_rw_fixed(struct uaio_uring_entry *entry)
 	return ret < 0 ? ret : uaio_uring_use_buffer(entry);
 }
 
-/* Return: 0 or -EINVAL. *ret_error: -EFAULT, if they are not in the buffer. */
+/*
+ * Return: 0 or -EINVAL. *ret_error: -EFAULT if the vectors are not in the registered
+ * buffer, else 0.
+ */
 static int check_vectors(const struct iovec *iovs, uint64_t nr,
 			 const struct uaio_uring_rsrc *buffer, int *ret_error)
 {
@@ -177,7 +183,7 @@ static int check_vectors(const struct iovec *iovs, uint64_t nr,
 	for (uint64_t i = 0; i < nr; i++) {
 		struct iovec iov;
 
-		/* A client may have put them at any address. */
+		/* The client's vectors may be unaligned. */
 		memcpy(&iov, (const char *)iovs + i * sizeof(iov), sizeof(iov));
 		if (iov.iov_len > SSIZE_MAX)
 			return -EINVAL;
@@ -203,7 +209,9 @@ int uaio_uring_prep_rwv_fixed(struct uaio_uring_entry *entry)
 {
 	int ret;
 
-	/* The kernel has no memory for so many, before it finds them too many. */
+	/*
+	 * The kernel fails to allocate so many vectors before it refuses their number.
+	 */
 	if (entry->raw.len > VECTORS_ALLOCATED_MAX) {
 		ret = prep_any(entry);
 		return ret < 0 ? ret : -ENOMEM;

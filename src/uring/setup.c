@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * io_uring_setup: checks, in the kernel's order; and the sizes of a ring, which may change
+ * io_uring_setup: checks in the kernel's order; and the sizes of a ring, which may
+ * change
  *
  * Tested by test-uring-setup.c and test-uring-resize.c.
  */
@@ -52,7 +53,7 @@ static uint32_t power_from(uint32_t n)
 	return n <= 1 ? 1 : 1u << (32 - __builtin_clz(n - 1));
 }
 
-/* Return: 0; -EOVERFLOW: one of two places has no room in it. */
+/* Return: 0; -EOVERFLOW: a 32-byte completion does not fit. */
 static int check_cq_entries(const struct io_uring_params *params)
 {
 	return params->flags & IORING_SETUP_CQE_MIXED && params->cq_entries < 2
@@ -60,7 +61,7 @@ static int check_cq_entries(const struct io_uring_params *params)
 		       : 0;
 }
 
-/* Cut nr, where that is allowed. Return: 0 or -EINVAL. */
+/* Limit *nr to max if IORING_SETUP_CLAMP allows it. Return: 0 or -EINVAL. */
 static int limit(uint32_t *nr, uint32_t max, uint32_t flags)
 {
 	if (!*nr)
@@ -72,8 +73,8 @@ static int limit(uint32_t *nr, uint32_t max, uint32_t flags)
 }
 
 /*
- * Choose sizes by what params has of them.
- * Return: 0; -EINVAL; -EOVERFLOW: too few for completions of either size.
+ * Choose the ring's sizes from params. Return: 0; -EINVAL; -EOVERFLOW: too few
+ * completions for either size of them.
  */
 static int choose_sizes(struct io_uring_params *params, uint32_t nr_entries)
 {
@@ -107,7 +108,10 @@ static bool is_processor(uint32_t nr)
 	return nr < 64 * sizeof(mask) / 8 && mask[nr / 64] >> nr % 64 & 1;
 }
 
-/* The thread that polls, which there is none of, and the rings that share one. */
+/*
+ * Check flags about the SQPOLL thread, which the library does not have, and about rings
+ * that share one.
+ */
 static int check_offload(const struct io_uring_params *params)
 {
 	const uint32_t flags = params->flags;
@@ -115,7 +119,7 @@ static int check_offload(const struct io_uring_params *params)
 	if (flags & IORING_SETUP_ATTACH_WQ) {
 		struct uaio_uring *other = uaio_uring_ask(params->wq_fd);
 
-		/* The library's rings share workers anyway. */
+		/* All rings of the library share workers anyway. */
 		if (!other && !uaio_uring_is_kernels_ring(params->wq_fd))
 			return sys_fcntl((int)params->wq_fd, F_GETFD, 0) < 0
 				       ? -ENXIO
@@ -161,26 +165,27 @@ int uaio_uring_make(struct io_uring_params *params)
 }
 
 /*
- * Other sizes for a ring that there is (IORING_REGISTER_RESIZE_RINGS)
+ * Resizing a ring (IORING_REGISTER_RESIZE_RINGS)
  *
- * As in the kernel the ring keeps its descriptor, its requests and what it has not
- * handed on, and its client maps it again. Its memory stays where it is (memmap.h, I6):
- * what is in the rings is taken out and put in anew, in the places of the new sizes.
+ * As in the kernel, the ring keeps its descriptor, its requests and its unread entries,
+ * and the client maps it again. The memory stays in place (memmap.h, I6): entries are
+ * copied out, and written to their slots in the new sizes.
  *
- *   I1  The thread holds the ring, so nobody submits meanwhile; and it has the queue's
- *       lock while it changes anything, so nobody posts. Waits are the thread's own: the
- *       ring is one with IORING_SETUP_DEFER_TASKRUN.
- *   I2  Either all of it is done or nothing, but that the client is told the sizes.
+ *   I1  The thread holds the ring, so no thread submits meanwhile. It holds the queue's
+ *       lock for each change, so no thread posts. Only this thread waits for the ring,
+ *       which has IORING_SETUP_DEFER_TASKRUN.
+ *   I2  The resize is done completely or not at all; but on failure the client's params
+ *       may already have the new sizes.
  */
 
 enum {
 	ASKED = IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP,
-	/* what stays of a ring's flags */
+	/* flags that the ring keeps */
 	KEPT = IORING_SETUP_NO_SQARRAY | IORING_SETUP_SQE128 |
 	       IORING_SETUP_CQE32 | IORING_SETUP_CQE_MIXED,
 };
 
-/* One of the two rings: entries from first to end, so many bytes each. */
+/* One of the two rings: entries first to end - 1, of so many bytes each. */
 struct entries {
 	char *at;
 	size_t bytes;
@@ -188,7 +193,7 @@ struct entries {
 	uint32_t first, end;
 };
 
-/* Put all entries in their new places, by way of a copy. */
+/* Move all entries to their slots in the new size, by way of a copy. */
 static void move(const struct entries *entries, char *copy)
 {
 	const uint32_t nr = entries->end - entries->first;
@@ -244,7 +249,10 @@ static struct entries completions(const struct uaio_uring *ring,
 	};
 }
 
-/* Under the queue's lock. Return: 0; -EOVERFLOW: the new rings are too small. */
+/*
+ * Resize the ring. Caller holds the queue's lock. Return: 0; -EOVERFLOW: the new sizes
+ * are too small.
+ */
 static int resize_locked(struct uaio_uring *ring,
 			 const struct io_uring_params *params, char *copy)
 {
@@ -292,11 +300,11 @@ static int resize(struct uaio_uring *ring, const struct io_uring_params *params)
 	return ret;
 }
 
-/* Read what the client asks for, and choose the sizes. Return: 0 or -errno. */
+/* Read the client's params, and choose the sizes. Return: 0 or -errno. */
 static int read_params(const struct uaio_uring *ring, const void *arg,
 		       struct io_uring_params *ret_params)
 {
-	/* Memory of the client's would have to be let go while it is looked at. */
+	/* Memory of the client could be unmapped while it is examined. */
 	if (!(ring->setup & IORING_SETUP_DEFER_TASKRUN) ||
 	    ring->setup & IORING_SETUP_NO_MMAP)
 		return -EINVAL;
@@ -307,8 +315,9 @@ static int read_params(const struct uaio_uring *ring, const void *arg,
 		return -EINVAL;
 	ret_params->flags |= ring->setup & KEPT;
 	/*
-	 * A client goes by this when it maps the new rings: without the feature it would
-	 * map the completions at IORING_OFF_CQ_RING, where our file has none (mmap.c).
+	 * Clients map the new rings according to this feature. Without it they would
+	 * map the completions at IORING_OFF_CQ_RING, where the library's file has none
+	 * (mmap.c).
 	 */
 	ret_params->features |= IORING_FEAT_SINGLE_MMAP;
 	return choose_sizes(ret_params, ret_params->sq_entries);

@@ -22,14 +22,16 @@
 
 enum { LINKS = IOSQE_IO_LINK | IOSQE_IO_HARDLINK };
 
-/* One call: what a submission may be added to. */
+/* One io_uring_enter() call that submits. */
 struct call {
 	struct uaio_uring *ring;
-	bool is_shared;    /* other processes may submit what this one leaves */
-	bool is_signalled; /* each completion, by a descriptor */
-	uint64_t nr_before; /* completions, as it began (timeout.c, I1) */
-	bool has_later;     /* of what begins_later() */
-	bool was_timeout; /* what was added before is a linked timeout, or was to be */
+	bool is_shared; /* other processes may submit what this one leaves */
+	/* post each completion at once, because an eventfd or a bell reports it */
+	bool is_signalled;
+	uint64_t nr_before; /* completions before this call (timeout.c, I1) */
+	bool has_later;     /* some request is one of begins_later() */
+	/* the previous submission was a linked timeout, or a refused one */
+	bool was_timeout;
 	struct uaio_batch batch;
 	struct uaio_chain chain;
 };
@@ -41,7 +43,7 @@ struct uaio_uring_note *uaio_uring_note_for(struct uaio_uring_entry *entry)
 	return entry->note;
 }
 
-/* Return: 0, or why flags are refused; the order is the kernel's. */
+/* Return: 0; the error of a submission's flags. Checks are in the kernel's order. */
 static int check_flags(struct uaio_uring *ring,
 		       const struct uaio_uring_row *row,
 		       const struct io_uring_sqe *raw)
@@ -72,7 +74,7 @@ static uint16_t links_of(const struct io_uring_sqe *raw)
 				   : 0));
 }
 
-/* What few submissions have. Return: 0, or why it is refused. */
+/* Check the rarely used members of a submission. Return: 0 or -errno. */
 static __attribute__((noinline)) int
 prepare_rare(struct uaio_uring_entry *entry)
 {
@@ -96,7 +98,7 @@ prepare_rare(struct uaio_uring_entry *entry)
 				: 0;
 }
 
-/* Translate a submission. Return: 0 or the mistake. */
+/* Translate a submission. Return: 0 or -errno. */
 static int prepare(const struct call *call, struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
@@ -119,7 +121,7 @@ static int prepare(const struct call *call, struct uaio_uring_entry *entry)
 		if (ret < 0)
 			return ret;
 	}
-	/* The maker's workers make the calls, and this thread none. */
+	/* SQPOLL: workers with the maker's identity make the calls, not this thread. */
 	if (unlikely(call->batch.by.is_maker))
 		entry->sqe.is_async = true;
 	entry->sqe.op = entry->row->op;
@@ -136,13 +138,16 @@ static int prepare(const struct call *call, struct uaio_uring_entry *entry)
 	return 0;
 }
 
-/* Answer a submission in its place among the others. Its note ends. */
+/* Post a submission's error in order with the other completions. Frees the note. */
 static void answer(struct call *call, const struct uaio_uring_entry *entry,
 		   int error)
 {
 	struct uaio_uring_note *note = entry->note;
 
-	/* Its completion has flags: it names a buffer, is wide, or another follows. */
+	/*
+	 * The completion has flags: it names a buffer, has 32 bytes, or another
+	 * follows.
+	 */
 	if (unlikely(note) && note->cqe_flags) {
 		uaio_batch_post(&call->batch);
 		uaio_uring_answer_by(call->ring, note, entry->raw.user_data,
@@ -155,7 +160,10 @@ static void answer(struct call *call, const struct uaio_uring_entry *entry,
 	uaio_uring_answer(call->ring, entry->raw.user_data, error);
 }
 
-/* Return: what an entry's file is registered as, while it is added; or NULL. */
+/*
+ * Return: the registered entry of the submission's file, kept during submission; or
+ * NULL.
+ */
 static struct uaio_uring_rsrc *find_fixed(struct uaio_uring_entry *entry)
 {
 	struct uaio_uring *ring = entry->ring;
@@ -167,7 +175,7 @@ static struct uaio_uring_rsrc *find_fixed(struct uaio_uring_entry *entry)
 	return entry->held;
 }
 
-/* Return: the fixed file of an entry, or NULL. */
+/* Return: the registered file of a submission, or NULL. */
 static struct uaio_file *fixed_of(struct uaio_uring_entry *entry)
 {
 	struct uaio_uring_rsrc *rsrc = find_fixed(entry);
@@ -186,7 +194,7 @@ static bool receives_much(const struct uaio_uring_entry *entry)
 					   entry->sqe.op == UAIO_OP_RECVMSG);
 }
 
-/* Return: whether a receive with many shots will have few of them, as far as is known. */
+/* Return: whether a multishot receive will probably have few shots. */
 static bool is_short(struct uaio_uring *ring)
 {
 	/* relaxed, both: a guess */
@@ -199,10 +207,10 @@ static bool is_short(struct uaio_uring *ring)
 }
 
 /*
- * Before each try of a request that waits, the kernel is asked whether its number is
- * still its file. One with many shots has a descriptor of its own instead, if it can
- * have one: asking costs a tenth of what a message does. But making that and closing
- * it costs seven calls, which does not pay for one or two shots.
+ * Before each try of a waiting request, the kernel is asked whether the descriptor
+ * still is its file. A multishot receive gets a duplicate of its own instead, because
+ * asking costs a tenth of a message. Making and closing the duplicate costs seven
+ * system calls, which does not pay for one or two shots.
  */
 static struct uaio_file *file_of_shots(const struct uaio_uring_entry *entry,
 				       const struct uaio_file *file)
@@ -216,7 +224,7 @@ static struct uaio_file *file_of_shots(const struct uaio_uring_entry *entry,
 	return own;
 }
 
-/* Return: a file for this request only, to be put; or NULL: file is its. */
+/* Return: a file for this request only, with a reference; NULL: use `file`. */
 static struct uaio_file *own_file_of(struct uaio_uring_entry *entry,
 				     const struct uaio_file *file)
 {
@@ -233,7 +241,7 @@ bool uaio_uring_begins_aside(const struct uaio_uring_entry *entry)
 	       uaio_drain_is_on(&entry->ring->queue.group);
 }
 
-/* Return: whether it changes what buffers are provided. */
+/* Return: whether the request provides or removes buffers. */
 static bool is_of_buffers(const struct uaio_uring_entry *entry)
 {
 	return entry->raw.opcode == IORING_OP_PROVIDE_BUFFERS ||
@@ -241,9 +249,9 @@ static bool is_of_buffers(const struct uaio_uring_entry *entry)
 }
 
 /*
- * Return: whether it begins when its submission ends, as in the kernel: a send that polls
- * first; and what a thread of the kernel's is to begin, and needs the ring for, which the
- * thread that submits has until then.
+ * Return: whether the request begins only when the submitting call ends, as in the
+ * kernel: a send that polls first; or a request for a kernel worker that needs the
+ * ring, which the submitting thread holds until then.
  */
 static bool begins_later(const struct uaio_uring_entry *entry)
 {
@@ -261,9 +269,9 @@ static bool begins_later(const struct uaio_uring_entry *entry)
 }
 
 /*
- * A request that is linked, comes after a drain, or begins later. The first that is
- * submitted behind a drain starts when its submission ends, also if the drain is over, as
- * in the kernel.
+ * Add a request that is linked, follows a drain, or begins later. As in the kernel, the
+ * first request submitted after a drain starts when its call ends, even if the drain is
+ * over.
  */
 static __attribute__((noinline)) int add_linked(struct call *call,
 						struct uaio_uring_entry *entry,
@@ -284,7 +292,7 @@ static __attribute__((noinline)) int add_linked(struct call *call,
 		timeout->has_from = true;
 		timeout->from = call->nr_before;
 	}
-	/* That is told, as of any other. */
+	/* Report the error to the client, as for any unlinked request. */
 	if (error && timeout)
 		timeout->is_linked = false;
 	if (error)
@@ -294,7 +302,7 @@ static __attribute__((noinline)) int add_linked(struct call *call,
 			: uaio_chain_add(&call->chain, &entry->sqe);
 }
 
-/* A timeout that counts is about to be given to the core. */
+/* A counting timeout is about to be given to the core. */
 static void count_from(const struct call *call, struct uaio_uring_entry *entry)
 {
 	struct uaio_uring_timeout *timeout = uaio_uring_timeout_of(entry->note);
@@ -303,7 +311,10 @@ static void count_from(const struct call *call, struct uaio_uring_entry *entry)
 		uaio_uring_count(call->ring, timeout, call->nr_before);
 }
 
-/* Return: 0: it has its completion, or will have it; or the answer to it. */
+/*
+ * Add a request. Return: 0: it has been or will be completed; otherwise the result to
+ * post.
+ */
 static __attribute__((noinline)) int
 add(struct call *call, struct uaio_uring_entry *entry, int error)
 {
@@ -324,13 +335,13 @@ add(struct call *call, struct uaio_uring_entry *entry, int error)
 				  is_later);
 	if (unlikely(is_fixed && !file))
 		return -EBADF;
-	/* The kernel finds the file before it finds such a mistake. */
+	/* The kernel looks up the file before it finds this error. */
 	if (unlikely(error) && has_file && !is_fixed)
 		ret = uaio_look_up(entry->sqe.fd, &file);
 	if (unlikely(error))
 		return ret < 0 ? ret : error;
 	if (unlikely(entry->looks_up)) {
-		/* Earlier requests have to be where they are found. */
+		/* This request may look for earlier ones, so these have to begin. */
 		if (unlikely(call->has_later) && !is_of_buffers(entry)) {
 			uaio_chain_end(&call->chain);
 			call->has_later = false;
@@ -359,7 +370,7 @@ add(struct call *call, struct uaio_uring_entry *entry, int error)
 	return ret;
 }
 
-/* Return: whether the next submission may be taken. error: this one's mistake. */
+/* Return: whether the next submission may be accepted. error: of this submission. */
 static bool goes_on(const struct call *call,
 		    const struct uaio_uring_entry *entry, int error)
 {
@@ -368,8 +379,8 @@ static bool goes_on(const struct call *call,
 }
 
 /*
- * Return: whether the kernel finds such a mistake before it begins, as it looks at
- * memory, paths, and names and sizes of attributes then.
+ * Return: whether the kernel finds this error before the request begins, when it reads
+ * memory, paths, and names and sizes of attributes.
  */
 static bool is_early(const struct uaio_uring_entry *entry, int error)
 {
@@ -380,7 +391,10 @@ static bool is_early(const struct uaio_uring_entry *entry, int error)
 	       !(entry->raw.flags & IOSQE_BUFFER_SELECT);
 }
 
-/* The same, for one that was not added, to which res is the answer. */
+/*
+ * Post res for a request that was not added. Return: whether the next submission may be
+ * accepted.
+ */
 static __attribute__((noinline)) bool
 refuse(struct call *call, struct uaio_uring_entry *entry, int error, int res)
 {
@@ -395,8 +409,8 @@ refuse(struct call *call, struct uaio_uring_entry *entry, int error, int res)
 }
 
 /*
- * Return: whether there is nothing about the submission but its operation, and
- * perhaps that it is asynchronous.
+ * Return: whether the submission has nothing special: only its operation, and perhaps
+ * IOSQE_ASYNC.
  */
 static bool is_bare(const struct call *call,
 		    const struct uaio_uring_entry *entry)
@@ -408,7 +422,7 @@ static bool is_bare(const struct call *call,
 	       !uaio_chain_takes(&call->chain, &entry->sqe);
 }
 
-/* The same as add(), for these. */
+/* Add a request for which is_bare() holds. Return: as add(). */
 static int add_bare(struct call *call, struct uaio_uring_entry *entry)
 {
 	struct uaio_file *file = NULL;
@@ -420,8 +434,8 @@ static int add_bare(struct call *call, struct uaio_uring_entry *entry)
 }
 
 /*
- * Take in what is not bare, or was refused.
- * Return: whether the next submission may be taken.
+ * Accept a submission that is not bare, or has an error. Return: whether the next
+ * submission may be accepted.
  */
 static __attribute__((noinline)) bool
 take_in_rare(struct call *call, struct uaio_uring_entry *entry, int error)
@@ -440,13 +454,15 @@ take_in_rare(struct call *call, struct uaio_uring_entry *entry, int error)
 		uaio_uring_rsrc_put(entry->held);
 	if (ret < 0)
 		return refuse(call, entry, error, ret);
-	/* Behind a drain its answer waits, but not that it is one. */
+	/*
+	 * Behind a drain the error's completion waits, but the error ends the call now.
+	 */
 	if (!error && is_early(entry, call->chain.mistake))
 		error = call->chain.mistake;
 	return goes_on(call, entry, error);
 }
 
-/* Return: whether the next submission may be taken. */
+/* Accept a submission. Return: whether the next one may be accepted. */
 static inline bool take_in(struct call *call, struct uaio_uring_entry *entry)
 {
 	int error = prepare(call, entry), ret;
@@ -458,8 +474,8 @@ static inline bool take_in(struct call *call, struct uaio_uring_entry *entry)
 }
 
 /*
- * Copy the next submission.
- * Return: false if the client gave an index that there is not: it is dropped.
+ * Copy the next submission. Return: false if the client's index is invalid; the entry
+ * is dropped.
  */
 static bool copy_next(struct uaio_uring *ring, struct io_uring_sqe *ret_raw)
 {
@@ -477,17 +493,18 @@ static bool copy_next(struct uaio_uring *ring, struct io_uring_sqe *ret_raw)
 	return true;
 }
 
-/* What is copied is the client's again. */
+/* Return the copied entries to the client. */
 static inline void pass(struct uaio_uring *ring)
 {
-	/* [MB:uring-sq] release: the copies. Pairs with the client. */
+	/* [MB:uring-sq] release: after the copies. Pairs with the client. */
 	store_release(&ring->mem.rings->sq_head, ring->sq_head);
 }
 
 /*
- * What the client asks for next finds that its requests so far wait, as in the kernel:
- * another request that wakes a futex, waits for it too, or cancels; and whatever it does
- * after the call. A chain that is not complete does not begin yet.
+ * Wait until requests that sleep (futexes, waitid) are asleep, as in the kernel. So the
+ * client's next operation finds them waiting, whether that is a request to wake or
+ * cancel them, or comes after this call. An incomplete chain has not begun, so nothing
+ * is done yet.
  */
 static __attribute__((noinline)) void settle(struct call *call)
 {
@@ -499,7 +516,7 @@ static __attribute__((noinline)) void settle(struct call *call)
 	uaio_batch_end(&call->batch);
 	uaio_batch_begin(&call->batch, &ring->queue);
 	while ((sleeper = *link)) {
-		/* One that starts at the end is left for then: it is awaited once. */
+		/* A request that starts when the call ends is awaited then, once. */
 		if (call->chain.has_later &&
 		    uaio_sleeper_state(sleeper) == UAIO_SLEEPER_NEW) {
 			link = &sleeper->next;
@@ -519,7 +536,7 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 	struct call call;
 
 	call.is_shared = uaio_uring_is_shared(ring);
-	/* relaxed: processes take turns, in an order of their clients' */
+	/* relaxed: processes submit in turn, ordered by their clients */
 	if (call.is_shared)
 		ring->sq_head = load_relaxed(&ring->mem.rings->sq_head);
 	/* [MB:uring-sq] acquire: the submissions. Pairs with the client. */
@@ -531,9 +548,9 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 	if (!nr)
 		return 0;
 	call.ring = ring;
-	/* relaxed: a thread that is to be told of it polls later */
+	/* relaxed: a thread that will poll a new bell settles it first */
 	call.is_signalled = ring->eventfd || load_relaxed(&ring->bell) >= 0;
-	/* relaxed: what others complete at this moment counts, or not */
+	/* relaxed: completions of this moment may count or not */
 	call.nr_before = load_relaxed(&ring->cq_events);
 	call.has_later = call.was_timeout = false;
 	ring->nr_taken += nr;
@@ -543,7 +560,7 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 	while (nr_taken < nr && may_go_on) {
 		if (!copy_next(ring, &entry.raw))
 			break;
-		/* If this process is killed now, no other one takes it again. */
+		/* If this process is killed now, none repeats the submission. */
 		if (unlikely(call.is_shared))
 			pass(ring);
 		entry.row = uaio_uring_row_of(entry.raw.opcode);
@@ -559,10 +576,10 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 	if (unlikely(ring->sleepers))
 		settle(&call);
 	uaio_batch_end(&call.batch);
-	/* Nobody else writes it, and completions are only compared with it. */
+	/* Only this thread writes nr_taken; completions are compared with it. */
 	ring->nr_taken -= nr - nr_taken;
 	pass(ring);
-	/* relaxed: what this thread has added, and if another has marked it: I2 there */
+	/* relaxed: marks of timeouts that this call added; see I2 of timeout.c */
 	if (unlikely(load_relaxed(&ring->nr_reached)))
 		uaio_uring_end_reached(ring);
 	return nr_taken;

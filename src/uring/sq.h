@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Submissions: taken from the ring, checked, and given to the core
+ * Submissions: copied from the ring, checked, translated, and given to the core
  *
- *   I1  A submission is copied once, as the client may write there.
- *   I2  Each that is taken has one last completion. A mistake that the kernel finds
- *       before it begins with a request ends the call after that submission, unless
- *       the ring was made with SUBMIT_ALL or the submission is linked to the next.
+ *   I1  A submission is copied once, because the client may overwrite it.
+ *   I2  Each accepted submission has one last completion. If a submission has an
+ *       error that the kernel finds before it starts the request, the call ends after
+ *       it. It continues if the ring was made with SUBMIT_ALL, or the submission is
+ *       linked to the next.
  *
  * Context: the thread holds the ring.
  *
@@ -26,20 +27,22 @@ struct uaio_uring_note;
 struct uaio_uring_row; /* opdef.h */
 struct uaio_uring_rsrc;
 
-/* A submission, and what becomes of it. */
+/* A submission on its way to the core. */
 struct uaio_uring_entry {
 	struct uaio_uring *ring;
-	const struct uaio_uring_row *row; /* NULL: there is no such operation */
-	struct io_uring_sqe raw;          /* our copy */
-	struct uaio_args args;            /* sqe's, if it has such */
-	struct uaio_sqe sqe;              /* for the core */
-	struct iovec iov;                 /* args', of a message */
-	struct uaio_uring_note *note;     /* or NULL */
-	/* Its registered file, while it is added; shares (ref); or NULL. */
+	/* NULL: the opcode is not supported */
+	const struct uaio_uring_row *row;
+	struct io_uring_sqe raw;      /* copy of the client's submission */
+	struct uaio_args args;        /* for sqe, if it needs any */
+	struct uaio_sqe sqe;          /* the translated submission */
+	struct iovec iov;             /* for a message in args */
+	struct uaio_uring_note *note; /* or NULL */
+	/* shares (ref): its registered file, during submission; or NULL. */
 	struct uaio_uring_rsrc *held;
-	/* A mistake that shows when the request begins: its result. */
+	/* An error that the client sees as the request's result. */
 	int late_error;
-	bool looks_up; /* other requests: what was submitted comes first */
+	/* searches other requests, so earlier submissions must be posted first */
+	bool looks_up;
 };
 
 static inline void *uaio_uring_pointer(uint64_t addr)
@@ -47,7 +50,7 @@ static inline void *uaio_uring_pointer(uint64_t addr)
 	return (void *)(uintptr_t)addr;
 }
 
-/* Return: the arguments of an entry, all 0, which it has from now on. */
+/* Return: the entry's arguments, all zero; the entry's sqe uses them from now on. */
 static inline struct uaio_args *
 uaio_uring_args_of(struct uaio_uring_entry *entry)
 {
@@ -56,51 +59,52 @@ uaio_uring_args_of(struct uaio_uring_entry *entry)
 	return &entry->args;
 }
 
-/* Return: whether memory of the client can be read. */
+/* Return: whether the client's memory is readable. */
 bool uaio_uring_may_read(uint64_t addr, size_t bytes);
 
 /*
- * Whether memory can be a client's at all, which the kernel asks before it begins with a
- * request; what is mapped there shows later. Return: 0; -EFAULT; -EINVAL: a vector
- * has too many bytes. The vectors themselves can be read.
+ * Check that an address range, or vectors, can be user memory, as the kernel does
+ * before it starts a request. Whether it is mapped shows later. The vectors
+ * themselves must be readable.
+ * Return: 0; -EFAULT; -EINVAL: the vectors have too many bytes.
  */
 int uaio_uring_check_range(uint64_t addr, uint64_t bytes);
 int uaio_uring_check_vectors(const struct iovec *iov, uint64_t nr);
 
-/* Return: whether a request can be on fd. */
+/* Return: whether a request may use fd. */
 bool uaio_uring_may_use(int fd);
 
-/* Return: the note of an entry, which is made if there is none; or NULL. */
+/* Return: the entry's note, made if there is none; NULL if memory is refused. */
 struct uaio_uring_note *uaio_uring_note_for(struct uaio_uring_entry *entry);
 
 /*
- * Return: whether a thread of the kernel's would begin it: with IOSQE_ASYNC, and behind a
- * drain.
+ * Return: whether in the kernel a worker would start the request: with IOSQE_ASYNC,
+ * and behind a drain.
  */
 bool uaio_uring_begins_aside(const struct uaio_uring_entry *entry);
 
-/* Take the only path of an operation. Return: 0 or why it is refused. */
+/* Take the path of an operation that has one path. Return: 0 or -errno. */
 int uaio_uring_take_path(struct uaio_uring_entry *entry);
 
 /*
- * The request has a sleeper, by which this call finds it asleep.
- * Return: 0 or -ENOMEM.
+ * Give the request a sleeper (op/sleeper.h), by which this call can tell that it
+ * sleeps. Return: 0 or -ENOMEM.
  */
 int uaio_uring_add_sleeper(struct uaio_uring_entry *entry);
 
 /*
- * The memory of an entry is in the registered buffer that it names: use that.
- * Return: 0, also if it is not there, which is a late error; -ENOMEM.
+ * Use the registered buffer that the submission names. Return: 0, also if there is
+ * none, which becomes a late error; -ENOMEM.
  */
 int uaio_uring_use_buffer(struct uaio_uring_entry *entry);
-/* The same of vectors, which the caller has seen. Return: besides, -EINVAL. */
+/*
+ * Use a registered buffer with vectors, which the caller has checked. Return: as
+ * uaio_uring_use_buffer(); -EINVAL.
+ */
 int uaio_uring_use_buffer_by(struct uaio_uring_entry *entry,
 			     const struct iovec *iovs, uint64_t nr);
 
-/*
- * Take up to nr submissions.
- * Return: how many were taken.
- */
+/* Accept up to nr submissions. Return: how many were accepted. */
 uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr);
 
 #endif /* UAIO_URING_SQ_H */

@@ -16,8 +16,11 @@
 enum {
 	FDS_MAX = 1 << 20,
 	LEAF_FDS =
-		1 << 12, /* a table of all would be charged to RLIMIT_MEMLOCK */
-	SEARCHED_MAX = 4096, /* descriptors, for one that is not known */
+		/*
+		 * a single table for all descriptors would be charged to RLIMIT_MEMLOCK
+		 */
+	1 << 12,
+	SEARCHED_MAX = 4096, /* descriptors to search for an unknown one */
 	NONE = -1,
 	NOT_SOUGHT = -2,
 };
@@ -25,7 +28,7 @@ enum {
 #define NO_FD UAIO_URING_TAB_NO_FD
 
 static struct {
-	/* atomic; the slots as well, written under lock */
+	/* Atomic, as are the slots, which are written under lock. */
 	struct uaio_uring **leaves[FDS_MAX / LEAF_FDS]; /* owns; or NULL */
 	uint32_t is_used;
 	uint32_t end;   /* above all slots that were ever filled */
@@ -46,17 +49,17 @@ static void unlock(void)
 
 void uaio_uring_tab_init(void)
 {
-	/* The parent's other threads, which may have held it, are not here. */
+	/* Another thread of the parent may have held it. */
 	tab.lock = (struct uaio_lock){ 0 };
 }
 
 bool uaio_uring_tab_is_used(void)
 {
-	/* relaxed: a thread that knows a ring has seen it made */
+	/* relaxed: a thread that knows a ring has seen this set */
 	return load_relaxed(&tab.is_used);
 }
 
-/* Return: whether fd is the memory of a file with these numbers. */
+/* Return: whether fd is the file with this device and inode number. */
 static bool is_file(uint32_t fd, uint64_t dev, uint64_t ino)
 {
 	struct stat st;
@@ -65,7 +68,7 @@ static bool is_file(uint32_t fd, uint64_t dev, uint64_t ino)
 	       st.st_ino == ino;
 }
 
-/* Return: the slot of fd, if it is there; fd is below FDS_MAX. */
+/* Return: the slot of fd, which is below FDS_MAX; NULL if its leaf does not exist. */
 static struct uaio_uring **slot_of(uint32_t fd)
 {
 	/* [MB:uring-tab] acquire: the slots are zero. Pairs with make_slot(). */
@@ -106,7 +109,7 @@ static struct uaio_uring *peek_locked(uint32_t fd)
 	return slot ? load_relaxed(slot) : NULL;
 }
 
-/* Without a slot nothing is noted: a ring with that hold stays until the end. */
+/* Without a slot nothing is noted, and the hold of fd stays until the process ends. */
 static void set_locked(uint32_t fd, struct uaio_uring *ring)
 {
 	struct uaio_uring **slot = slot_of(fd);
@@ -132,24 +135,25 @@ static int find_other(const struct uaio_uring *ring);
 
 int uaio_uring_tab_number(const struct uaio_uring *ring)
 {
-	/* relaxed, all: where the ring is was noted before this thread found it */
+	/* relaxed, all: these were written before this thread found the ring */
 	uint32_t end = load_relaxed(&tab.end);
 
 	for (uint32_t fd = 0; fd < end; fd++)
 		if (look(fd) == ring && is_file(fd, load_relaxed(&ring->dev),
 						load_relaxed(&ring->ino)))
 			return (int)fd;
-	/* The client has closed those that are known, by calls of its own. */
+	/* The client has closed the known descriptors by its own instructions. */
 	return find_other(ring);
 }
 
 /*
- * Note that fd is a ring's. Another thread may have closed fd before it was noted.
- * Return: whether that ring is open still, and fd a descriptor of it.
+ * Add fd, a descriptor of the ring, to the table. Another thread may have closed fd
+ * before.
+ * Return: whether the ring is still open, and fd its descriptor.
  */
 static bool note(uint32_t fd, struct uaio_uring *ring, uint64_t ino)
 {
-	enum { TRIES = 2 }; /* closed() may empty a slot that is outdated */
+	enum { TRIES = 2 }; /* closed() may have to empty a stale slot */
 	bool is_open = make_slot(fd) == 0, is_noted = false;
 
 	for (unsigned i = 0; i < TRIES && is_open && !is_noted; i++) {
@@ -179,7 +183,7 @@ static struct uaio_uring *find_by_file(uint32_t fd)
 		if (load_relaxed(&ring->ino) != st.st_ino ||
 		    load_relaxed(&ring->dev) != st.st_dev)
 			continue;
-		/* A child of fork() notes nothing of its parent's rings. */
+		/* A child of fork() does not add its parent's rings. */
 		if (!uaio_uring_is_here(ring) || note(fd, ring, st.st_ino))
 			return ring;
 	}
@@ -213,7 +217,7 @@ bool uaio_uring_is_ring(int fd)
 
 bool uaio_uring_tab_has(uint64_t dev, uint64_t ino)
 {
-	/* relaxed: a thread that has its descriptor has seen it made */
+	/* relaxed: a thread that has the ring's descriptor has seen the ring made */
 	for (struct uaio_uring *ring = uaio_uring_first(); ring;
 	     ring = ring->next)
 		if (load_relaxed(&ring->ino) == ino &&
@@ -225,7 +229,9 @@ bool uaio_uring_tab_has(uint64_t dev, uint64_t ino)
 static __attribute__((noinline)) struct uaio_uring *
 find_slowly(uint32_t fd, struct uaio_uring *ring)
 {
-	/* What a child of fork() closes is not noted until it has a ring. */
+	/*
+	 * A child of fork() that has no ring does not empty slots, so ask the kernel.
+	 */
 	if (ring)
 		return is_file(fd, load_relaxed(&ring->dev),
 			       load_relaxed(&ring->ino))
@@ -247,7 +253,7 @@ bool uaio_uring_is_still(uint32_t fd, const struct uaio_uring *ring)
 {
 	struct uaio_uring **slot = slot_of(fd);
 
-	/* relaxed: the ring is held, or used */
+	/* relaxed: the caller holds or uses the ring */
 	return slot && load_relaxed(slot) == ring;
 }
 
@@ -267,7 +273,7 @@ int uaio_uring_tab_add(uint32_t fd, struct uaio_uring *ring)
 	if (fd != NO_FD)
 		set_locked(fd, ring);
 	unlock();
-	/* It was closed by a call that is not interposed. */
+	/* The previous ring's descriptor was closed unnoticed. */
 	if (old && uaio_uring_is_here(old))
 		uaio_uring_let_go(old);
 	return 0;
@@ -283,7 +289,10 @@ bool uaio_uring_tab_adopt(uint32_t fd, struct uaio_uring *ring)
 	is_new = !uaio_uring_is_here(ring);
 	if (is_new) {
 		uaio_uring_take_over(ring);
-		/* What was closed is not noted; others are found when used. */
+		/*
+		 * Closed descriptors may still be noted; open ones are found again when
+		 * used.
+		 */
 		for (uint32_t i = 0; i < load_relaxed(&tab.end); i++)
 			if (peek_locked(i) == ring)
 				set_locked(i, NULL);
@@ -313,39 +322,43 @@ bool uaio_uring_keep(struct uaio_uring *ring)
 }
 
 /*
- * Return: whether fd is not the library's own. A request that names a ring may have a
- * duplicate of its own, which does not keep the ring: nobody is told when it is closed.
+ * Return: whether fd is the client's, and not the library's own. A request on a ring
+ * may have the library's duplicate, which must not keep the ring: its close is not
+ * noticed.
  */
 static bool is_clients(uint32_t fd, uint64_t dev, uint64_t ino)
 {
 	bool is_own;
 
-	/* None is being opened or closed meanwhile, and looks like a client's. */
+	/*
+	 * Meanwhile no descriptor of the library is opened or closed, which would look
+	 * like a client's.
+	 */
 	uaio_ownfds_quiesce();
 	is_own = uaio_ownfd_has((int)fd) || !is_file(fd, dev, ino);
 	uaio_ownfds_resume();
 	return !is_own;
 }
 
-/* Give the ring a witness, or -1. Return: the one that it had, or -1. */
+/* Set the ring's witness; -1 for none. Return: the previous one, or -1. */
 static int swap_witness(struct uaio_uring *ring, int witness)
 {
 	int old;
 
 	lock();
-	/* relaxed, both: changes under the lock, others guess */
+	/* relaxed, both: changes under the lock; without it, readers guess */
 	old = load_relaxed(&ring->witness);
 	store_relaxed(&ring->witness, witness);
 	unlock();
 	return old;
 }
 
-/* Return: whether the ring's witness, which is closed, says that no descriptor is left. */
+/* Close the ring's witness. Return: whether it says that no descriptor is left. */
 static bool testifies(struct uaio_uring *ring)
 {
 	int witness = -1;
 
-	/* relaxed: the thread that closes the descriptor has opened it */
+	/* relaxed: this thread opened the witness before the close */
 	if (load_relaxed(&ring->witness) >= 0)
 		witness = swap_witness(ring, -1);
 	return witness >= 0 && uaio_uring_witness_close(witness);
@@ -362,8 +375,9 @@ void uaio_uring_tab_closing(uint32_t fd)
 	int witness;
 
 	/*
-	 * relaxed, both: it is worth nothing if the ring has other descriptors. The number
-	 * may be another file's, if the ring was closed unseen: that is not opened.
+	 * relaxed, both: a wrong guess costs a search. A witness is useless if the ring
+	 * has other descriptors. fd may be another file if the ring's descriptor was
+	 * closed unnoticed, so check it.
 	 */
 	if (!ring || !uaio_engine_is_of_process() ||
 	    !uaio_uring_is_here(ring) || load_relaxed(&ring->nr_holds) != 1 ||
@@ -395,7 +409,9 @@ static int find_other(const struct uaio_uring *ring)
 
 	if (sys_getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < end)
 		end = (uint32_t)limit.rlim_cur;
-	/* No file is on device 0 (memmap.h). */
+	/*
+	 * No file is on device 0, which marks a ring without a descriptor (memmap.h).
+	 */
 	for (uint32_t fd = 0; dev && ino && fd < end; fd++) {
 #ifdef UAIO_TESTING
 		/* relaxed: a count */
@@ -407,18 +423,19 @@ static int find_other(const struct uaio_uring *ring)
 	return NONE;
 }
 
-/* What came of dropping a hold. */
+/* The result of dropping a hold. */
 enum drop {
 	DROP_DONE,
-	DROP_LAST, /* the ring has none left */
-	DROP_WAIT, /* it would have none: others are to be looked for first */
+	DROP_LAST, /* it was the last hold */
+	/* it would be the last: search for another descriptor first */
+	DROP_WAIT,
 };
 
 /*
- * Drop a hold of the ring: that of fd, or NO_FD: one without a descriptor. If it is
- * the last, other has it from now on, unless that is NONE. A ring that had other's
- * slot, as its descriptor was closed by a call that is not interposed, has lost it:
- * *ret_old. ino: of the ring when fd was found closed; it may be another by now.
+ * Drop the hold of fd, or with NO_FD one without a descriptor. If it is the last one,
+ * it passes to the descriptor `other`, unless that is NONE. *ret_old: a ring that loses
+ * the slot of `other`, because its descriptor was closed unnoticed. ino: of the ring
+ * when fd was found closed; the struct may be another ring by now.
  */
 static enum drop drop_locked(struct uaio_uring *ring, uint64_t ino, uint32_t fd,
 			     int other, struct uaio_uring **ret_old)
@@ -449,9 +466,9 @@ static enum drop drop_locked(struct uaio_uring *ring, uint64_t ino, uint32_t fd,
 }
 
 /*
- * No lock is held while others are looked for. What is found is true if the hold was
- * the only one before: then no thread can have dropped another meanwhile, after it
- * had made a descriptor that was not found.
+ * Search for another descriptor without a lock. A finding is valid if the hold was the
+ * only one before the search: then no thread can have dropped another hold meanwhile,
+ * after making a descriptor that the search missed.
  */
 static void drop(struct uaio_uring *ring, uint64_t ino, uint32_t fd)
 {
@@ -472,7 +489,7 @@ static void drop(struct uaio_uring *ring, uint64_t ino, uint32_t fd)
 	if (ret == DROP_LAST)
 		uaio_uring_die(ring);
 	else if (other >= 0)
-		/* Another thread may have closed that before it was noted. */
+		/* Another thread may have closed `other` before it was noted. */
 		closed((uint32_t)other);
 	if (old && uaio_uring_is_here(old))
 		uaio_uring_let_go(old);
@@ -483,32 +500,32 @@ void uaio_uring_let_go(struct uaio_uring *ring)
 	drop(ring, load_relaxed(&ring->ino), NO_FD);
 }
 
-/* The process has its own engine. */
+/* fd was closed in a process with its own engine. */
 static void closed_here(uint32_t fd)
 {
 	struct uaio_uring *ring = look(fd);
 	uint64_t ino;
 
-	/* Another thread may have made a ring there meanwhile. */
+	/* Another thread may have made a ring at fd meanwhile. */
 	if (likely(!ring))
 		return;
 	ino = load_relaxed(&ring->ino);
 	if (!is_file(fd, load_relaxed(&ring->dev), ino))
 		drop(ring, ino, fd);
-	/* The descriptor is open still, or another one is known by now. */
+	/* The descriptor is still open, or another one is known by now. */
 	(void)testifies(ring);
 }
 
 static void closed(uint32_t fd)
 {
-	/* A child of vfork() has closed its own descriptor. */
+	/* In a child of vfork() only the child's own descriptor was closed. */
 	if (unlikely(look(fd)) && uaio_engine_is_of_process())
 		closed_here(fd);
 }
 
 void uaio_uring_tab_closed(unsigned first, unsigned last)
 {
-	/* relaxed: a thread that closes a ring's descriptor knows it */
+	/* relaxed: a thread that closes a ring's descriptor has seen it noted */
 	uint32_t end = load_relaxed(&tab.end);
 
 	for (uint32_t fd = first; fd <= last && fd < end; fd++)
@@ -518,7 +535,7 @@ void uaio_uring_tab_closed(unsigned first, unsigned last)
 void uaio_uring_tab_sweep(void)
 {
 	enum { LOOKED_AT_MAX = 4096, ASKED_MAX = 8 };
-	/* relaxed, both: which slots are swept by which thread does not matter */
+	/* relaxed, both: it does not matter which thread sweeps which slots */
 	uint32_t end = load_relaxed(&tab.end), fd = load_relaxed(&tab.swept);
 	unsigned nr_asked = 0;
 

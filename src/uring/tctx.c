@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The 16 slots of a thread for registered rings: rings of the library's, and rings of
- * the kernel's beside them
+ * The 16 slots of a thread for registered rings, of the library and of the kernel
  *
- * The kernel may refuse one ring of a process and not another: it charges each to
- * RLIMIT_MEMLOCK. A call goes to the owner of its descriptor. A registered ring has no
- * descriptor, but one of 16 slots of the thread. The kernel knows nothing of the
- * library's rings in these slots, so this file keeps the two kinds apart:
+ * One process may have rings of both kinds, because the kernel charges each ring to
+ * RLIMIT_MEMLOCK and may refuse only some. A call goes to the owner of its descriptor.
+ * But a registered ring is named by one of 16 slots of the thread, and the kernel does
+ * not know which slots have rings of the library. So this file keeps the two kinds
+ * apart:
  *
  *   I1  A slot of a thread holds a ring of one kind only. The library notes the slots
- *       that the kernel has filled, and passes no registration on for a slot that holds
- *       a ring of the library's.
- *   I2  A child of fork() has none of its parent's slots, in the kernel and here.
+ *       that the kernel has filled. It does not pass on a registration for a slot that
+ *       holds a ring of the library.
+ *   I2  A child of fork() has none of its parent's slots, neither in the kernel nor
+ *       here.
  *
  * Tested by test-uring-register.c, test-uring-kernels.c and test/uring/uring.py.
  */
@@ -32,19 +33,19 @@
 
 struct places {
 	struct uaio_slab_node node;
-	uint32_t start_nr; /* of the engine: a child of fork() has none */
+	uint32_t start_nr; /* of the engine: a child of fork() has no slots */
 	struct uaio_uring *rings[UAIO_URING_RINGFDS_MAX]; /* hold (ring.h) */
 };
 
 static struct {
 	struct uaio_slab slab;
-	uint32_t start_nr;     /* of the engine that the slab is of */
+	uint32_t start_nr;     /* of the engine that made the slab */
 	struct uaio_lock lock; /* rank TABLE */
 	pthread_key_t key;
 	bool has_key;
 } regrings;
 
-/* Return: the places of this thread, or NULL. */
+/* Return: the slots of this thread, or NULL. */
 static struct places *mine(void)
 {
 	return regrings.has_key ? pthread_getspecific(regrings.key) : NULL;
@@ -55,7 +56,7 @@ static bool is_current(const struct places *places)
 	return places && places->start_nr == uaio_engine_start_nr();
 }
 
-/* The thread ends. */
+/* Called when a thread ends. */
 static void forget(void *value)
 {
 	struct places *places = value;
@@ -71,7 +72,7 @@ static void forget(void *value)
 
 void uaio_uring_regrings_forget(void)
 {
-	/* The parent's other threads, which may have held it, are not here. */
+	/* Another thread of the parent may have held it. */
 	regrings.lock = (struct uaio_lock){ 0 };
 }
 
@@ -81,7 +82,7 @@ void uaio_uring_regrings_init(void)
 		regrings.has_key = !pthread_key_create(&regrings.key, forget);
 }
 
-/* Return: the places of this thread; NULL if memory is refused. */
+/* Return: the slots of this thread; NULL if memory is refused. */
 static struct places *places_of_mine(void)
 {
 	struct places *places = mine();
@@ -116,7 +117,7 @@ struct uaio_uring *uaio_uring_registered(uint32_t place)
 
 void uaio_uring_meet_thread(void)
 {
-	/* Without memory it is not known, and gets another error. */
+	/* Without memory the thread counts as unknown, and gets another error. */
 	(void)places_of_mine();
 }
 
@@ -125,7 +126,7 @@ bool uaio_uring_knows_thread(void)
 	return mine() != NULL;
 }
 
-/* Put a ring where the client wants it, or where there is room. */
+/* Put a ring into the slot that the client names, or a free one. */
 static int add(struct places *places, struct uaio_uring *ring, uint32_t *offset)
 {
 	uint32_t first = *offset, end = *offset + 1;
@@ -211,7 +212,7 @@ static int unregister_one(struct places *places, uint64_t at)
 {
 	struct io_uring_rsrc_update update;
 
-	(void)places; /* this thread's */
+	(void)places; /* only this thread uses its slots */
 	if (uaio_uring_copy_in(&update, at, sizeof(update)) < 0)
 		return -EFAULT;
 	if (update.resv || update.data ||
@@ -252,13 +253,13 @@ long uaio_uring_unregister_rings(void *arg, uint32_t nr)
 	return for_all(arg, nr, unregister_one);
 }
 
-/*
- * Those of the kernel
- */
+/* Rings of the kernel */
 
 static bool has_kernels; /* atomic, relaxed: the client orders its own calls */
 
-/* The slots that the kernel has filled for this thread (I2). */
+/*
+ * The slots that the kernel has filled for this thread; void in a child of fork() (I2).
+ */
 static _Thread_local struct {
 	int pid;
 	uint32_t slots; /* a bit for each */
@@ -296,7 +297,7 @@ bool uaio_uring_is_kernels_ring(uint32_t fd)
 
 	if (!uaio_uring_has_kernels())
 		return false;
-	/* Without requests and without a wait, only the descriptor is checked. */
+	/* With nothing to submit and no wait the kernel only checks the descriptor. */
 	ret = sys_uring_enter((int)fd, 0, 0, 0);
 	return ret != -EOPNOTSUPP && ret != -EBADF && ret != -ENOSYS;
 }
@@ -313,11 +314,11 @@ bool uaio_uring_note_kernels(long ret, const struct io_uring_params *params)
 	struct io_uring_params made;
 
 	store_relaxed(&has_kernels, true);
-	/* The kernel has just written there. */
+	/* Cannot fail: the kernel has just written there. */
 	if (uaio_uring_copy_in(&made, (uintptr_t)params, sizeof(made)) < 0)
 		return true;
 	if (!(made.flags & IORING_SETUP_REGISTERED_FD_ONLY)) {
-		/* A ring of the library's may have had the descriptor before. */
+		/* A ring of the library may have had this descriptor before. */
 		if (uaio_uring_tab_is_used() && uaio_enter()) {
 			uaio_uring_tab_closed((unsigned)ret, (unsigned)ret);
 			uaio_leave();
@@ -347,7 +348,10 @@ bool uaio_uring_attaches_to_ours(const struct io_uring_params *params)
 	       uaio_uring_ask(asked.wq_fd);
 }
 
-/* Fill the slot that the client names, or the first free one. Return: as ask(). */
+/*
+ * Fill the slot that the client names, or the first free one. Return: the kernel's
+ * result; -EBUSY.
+ */
 static long fill(const long a[4], struct io_uring_rsrc_update *update)
 {
 	const bool is_any = update->offset == UINT32_MAX;
@@ -362,13 +366,13 @@ static long fill(const long a[4], struct io_uring_rsrc_update *update)
 		ret = ask(a, update);
 		if (ret != -EBUSY || !is_any)
 			return ret;
-		/* It was filled by a call that did not come here. */
+		/* The program has filled the slot by its own instruction. */
 		note_slot(slot, true);
 	}
 	return -EBUSY;
 }
 
-/* Fill or empty one slot. Return: 0 or a negative error number. */
+/* Fill or empty one slot. Return: 0 or -errno. */
 static long do_one(const long a[4], uint64_t at, bool fills)
 {
 	struct io_uring_rsrc_update update;

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Timeouts, of which some end after so many completions
+ * Timeouts, some of which complete after a number of completions
  *
- *   I1  A timeout that counts is in the ring's heap from before it is submitted until it
- *       is due, then in its list of reached ones until its completion, and so is its
- *       note. It counts what completes from the beginning
- *       of its submission on, as the kernel posts that at the end of it, also if it
- *       is the first of a chain. One behind another in a chain, or behind a drain, is
- *       there from when it starts: what completes before does not count.
- *   I2  The post that makes a timeout due marks it, under the queue's lock. A thread
- *       without locks cancels what is marked: after the post (act), or, for inline
- *       completions, at the end of the submission. A timeout that was marked before it
- *       waits is found by its submitter, at that end, or by the thread that starts it.
- *       (If its request is in the group when the canceller searches there, that takes
- *       it. If not, the submitter adds it later, under the same lock, and after that
- *       sees nr_reached.)
- *   I3  A completion looks at the first of the heap, and a timeout that is due is found
- *       in the group by its user_data: neither costs more if many others count.
+ *   I1  A counting timeout is in the ring's heap `counting` until its count is reached,
+ *       then in the list `reached` until it completes; its note lives as long. It
+ *       enters the heap before it is submitted, and counts completions from the
+ *       beginning of the submitting call, because the kernel posts those at the end of
+ *       the call. That holds for the first request of a chain, too. Behind another
+ *       request of a chain, or behind a drain, a timeout enters the heap when it
+ *       starts: earlier completions do not count.
+ *   I2  The post that reaches a timeout's count marks the timeout, under the queue's
+ *       lock. A thread without locks then cancels marked timeouts: after the post
+ *       (act), or for inline completions at the end of the submitting call. A timeout
+ *       that is marked before it waits is found by its submitter at that end, or by the
+ *       thread that starts it. (If its request is in the group when the canceller
+ *       searches there, the canceller takes it. If not, the submitter adds the request
+ *       later under the group's lock, and after that sees nr_reached.)
+ *   I3  A completion only checks the first of the heap. A timeout whose count is
+ *       reached is found in the group by its user_data. So neither costs more if many
+ *       other timeouts count.
  *
  * Tested by test-uring-timeout.c.
  */
@@ -38,7 +40,7 @@ static struct uaio_uring_timeout *counting_at(const struct heap_node *node)
 	return container_of(node, struct uaio_uring_timeout, in_counting);
 }
 
-/* Return: whether a is due before b; of those that are due together, the older. */
+/* Return: whether a is due before b; of two due together, the older one. */
 static bool is_before(const struct heap_node *a, const struct heap_node *b)
 {
 	const struct uaio_uring_timeout *one = counting_at(a);
@@ -72,7 +74,7 @@ void uaio_uring_count(struct uaio_uring *ring,
 	timeout->number = ring->nr_counted++;
 	timeout->is_listed = true;
 	heap_add(&ring->counting, &timeout->in_counting, is_before);
-	/* What it counts may have been posted. */
+	/* Completions that it counts may already be posted. */
 	uaio_uring_find_reached_locked(ring);
 	uaio_queue_unlock(&ring->queue);
 }
@@ -87,7 +89,7 @@ void uaio_uring_starts(struct uaio_queue *queue, const struct uaio_sqe *sqe)
 	if (!timeout || !timeout->counts)
 		return;
 	has_from = timeout->has_from && !(sqe->links & UAIO_DRAIN);
-	/* relaxed: what others complete at this moment counts, or not */
+	/* relaxed: completions of this moment may count or not */
 	uaio_uring_count(ring, timeout,
 			 has_from ? timeout->from
 				  : load_relaxed(&ring->cq_events));
@@ -113,7 +115,10 @@ void uaio_uring_find_reached_locked(struct uaio_uring *ring)
 			return;
 		heap_remove(&ring->counting, first, is_before);
 		list_add_tail(&ring->reached, &timeout->in_reached);
-		/* relaxed, both: a thread that ends it looks under the lock first */
+		/*
+		 * relaxed, both: a thread that completes the timeout checks under the
+		 * lock first
+		 */
 		store_relaxed(&timeout->is_reached, 1);
 		store_relaxed(&ring->nr_reached, ring->nr_reached + 1);
 		ring->queue.wants_act = true;
@@ -132,11 +137,11 @@ static bool is_reached_timeout(const struct uaio_sqe *sqe)
 
 int64_t uaio_uring_cancelled(const struct uaio_sqe *sqe)
 {
-	/* It is no failure: what is linked to it goes on. */
+	/* Reaching the count is no failure: linked requests continue. */
 	return is_reached_timeout(sqe) ? 0 : -ECANCELED;
 }
 
-/* The queue's lock is held. */
+/* Caller holds the queue's lock. */
 static bool is_reached(const struct uaio_cancel_aim *aim,
 		       const struct uaio_sqe *sqe, const struct uaio_file *file)
 {
@@ -145,8 +150,8 @@ static bool is_reached(const struct uaio_cancel_aim *aim,
 }
 
 /*
- * Put the first of those reached behind the others. Return: whether there is one; *ret_data:
- * its user_data.
+ * Rotate the list of reached timeouts. Return: whether it has any; *ret_data: user_data
+ * of the first.
  */
 static bool next_reached(struct uaio_uring *ring, uint64_t *ret_data)
 {
@@ -164,7 +169,7 @@ static bool next_reached(struct uaio_uring *ring, uint64_t *ret_data)
 	return node;
 }
 
-/* Each that is reached when this begins is searched for. */
+/* Complete each timeout that was reached before this began. */
 static void end_those(struct uaio_uring *ring)
 {
 	struct uaio_cancel_aim aim = {
@@ -173,15 +178,18 @@ static void end_those(struct uaio_uring *ring)
 		.ends_unparked = true,
 	};
 
-	/* relaxed: more of them come with threads that call uaio_uring_end_reached() */
+	/*
+	 * relaxed: threads that reach more of them call uaio_uring_end_reached()
+	 * themselves
+	 */
 	for (uint32_t nr = load_relaxed(&ring->nr_reached);
 	     nr && next_reached(ring, &aim.key); nr--)
 		(void)uaio_queue_cancel_meant(&ring->queue, &aim, NULL);
 }
 
 /*
- * Return: whether the calling thread is the one that ends those that are reached. Another
- * one that does so already goes on with what has been reached since.
+ * Return: whether this thread is to complete the reached timeouts. If another one is
+ * already doing so, it also completes those reached since.
  */
 static bool begins_ending(struct uaio_uring *ring)
 {
@@ -195,7 +203,7 @@ static bool begins_ending(struct uaio_uring *ring)
 	return begins;
 }
 
-/* Return: whether more have been reached meanwhile. */
+/* Return: whether more timeouts have been reached meanwhile. */
 static bool goes_on_ending(struct uaio_uring *ring)
 {
 	bool goes_on;
@@ -209,8 +217,8 @@ static bool goes_on_ending(struct uaio_uring *ring)
 }
 
 /*
- * What ends may start others, whose completions reach more. So that a thread does not call
- * this from itself again and again, the outermost call ends them all.
+ * A completed timeout may start requests whose completions reach further timeouts. Only
+ * the outermost call completes them, so that this does not recurse.
  */
 void uaio_uring_end_reached(struct uaio_uring *ring)
 {
@@ -225,7 +233,7 @@ void uaio_uring_act(struct uaio_queue *queue)
 {
 	struct uaio_uring *ring = container_of(queue, struct uaio_uring, queue);
 
-	/* relaxed: the thread that marks sees its mark */
+	/* relaxed: the thread that marks a timeout sees its own mark */
 	if (load_relaxed(&ring->nr_reached))
 		uaio_uring_end_reached(ring);
 }
@@ -234,7 +242,7 @@ void uaio_uring_act(struct uaio_queue *queue)
  * Submissions
  */
 
-/* In what follows the order of the checks is the kernel's. */
+/* All checks below are in the kernel's order. */
 
 static int read_time(uint64_t addr, int64_t *ret_ns)
 {
@@ -272,7 +280,10 @@ static int prep_any_timeout(struct uaio_uring_entry *entry, bool is_linked)
 		return -EINVAL;
 	if ((flags & IORING_TIMEOUT_CLOCK_MASK) == IORING_TIMEOUT_CLOCK_MASK)
 		return -EINVAL;
-	/* Relative ones only are repeated; one that is linked may ask for that, too. */
+	/*
+	 * Only relative timeouts can repeat; for linked ones the kernel ignores the
+	 * flag.
+	 */
 	if (flags & IORING_TIMEOUT_MULTISHOT && flags & IORING_TIMEOUT_ABS)
 		return -EINVAL;
 	ret = read_time(raw->addr, &entry->sqe.time_ns);
@@ -292,14 +303,15 @@ static int prep_any_timeout(struct uaio_uring_entry *entry, bool is_linked)
 int uaio_uring_prep_timeout(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
-	const uint32_t count = (uint32_t)raw->off; /* no more of it counts */
+	/* 32 bits, as in the kernel */
+	const uint32_t count = (uint32_t)raw->off;
 	int ret = prep_any_timeout(entry, false);
 
 	if (ret < 0)
 		return ret;
 	if (raw->timeout_flags & IORING_TIMEOUT_MULTISHOT) {
 		entry->sqe.is_multishot = true;
-		entry->sqe.len = count; /* how often; 0: for ever */
+		entry->sqe.len = count; /* how often to repeat; 0: for ever */
 	} else if (count) {
 		entry->note->timeout.counts = true;
 		entry->note->timeout.count = count;
@@ -327,13 +339,16 @@ int uaio_uring_prep_timeout_remove(struct uaio_uring_entry *entry)
 		return flags ? -EINVAL
 			     : uaio_uring_call_for(entry,
 						   UAIO_URING_TIMEOUT_REMOVE);
-	/* Its clock stays. */
+	/* The timeout keeps its clock. */
 	if (flags & ~(IORING_TIMEOUT_UPDATE_MASK | IORING_TIMEOUT_ABS))
 		return -EINVAL;
 	ret = read_time(raw->addr2, &time_ns);
 	if (ret < 0)
 		return ret;
-	/* The flag of linked ones alone removes an unlinked one, as there. */
+	/*
+	 * As in the kernel, IORING_LINK_TIMEOUT_UPDATE alone removes an unlinked
+	 * timeout.
+	 */
 	ret = uaio_uring_call_for(entry, flags & IORING_TIMEOUT_UPDATE
 						 ? UAIO_URING_TIMEOUT_UPDATE
 						 : UAIO_URING_TIMEOUT_REMOVE);
@@ -352,7 +367,7 @@ struct by_time {
 	bool is_linked;
 };
 
-/* The queue's lock is held. */
+/* Caller holds the queue's lock. */
 static bool is_timeout(const struct uaio_timer_aim *aim,
 		       const struct uaio_sqe *sqe)
 {
@@ -362,7 +377,7 @@ static bool is_timeout(const struct uaio_timer_aim *aim,
 	if (sqe->data != aim->data ||
 	    (sqe->op == UAIO_OP_LINK_TIMER) != by->is_linked)
 		return false;
-	/* From now on it ends by its time only. */
+	/* An updated timeout no longer counts. */
 	timeout = uaio_uring_timeout_of(uaio_uring_note_of(sqe->word));
 	if (timeout && !load_relaxed(&timeout->is_reached))
 		uaio_uring_uncount_locked(by->ring, timeout);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory of the client, where the kernel would answer EFAULT
+ * Access to the client's memory, for which the kernel would return EFAULT
  *
- * It is always probed: in the kernel no address of a client's does more harm than
- * that its request fails. (What reads and writes move is for the kernel to touch.)
+ * Addresses are always probed: as in the kernel, a bad address only makes the request
+ * fail. (The memory of reads and writes is accessed by the kernel.)
  *
  * Tested by test-uring-setup.c and test-uring-register.c.
  */
@@ -30,7 +30,9 @@ int uaio_uring_check_range(uint64_t addr, uint64_t bytes)
 
 int uaio_uring_check_vectors(const struct iovec *iov, uint64_t nr)
 {
-	/* The kernel cuts a single vector before it checks its range. */
+	/*
+	 * The kernel limits the length of a single vector before it checks its range.
+	 */
 	if (nr == 1)
 		return (int64_t)iov->iov_len < 0
 			       ? -EINVAL

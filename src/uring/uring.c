@@ -26,7 +26,7 @@
 #include "uring/share.h"
 #include "uring/table.h"
 
-/* Undo uaio_uring_make(), which has returned this. */
+/* Undo uaio_uring_make(), which returned fd. */
 static void unmake(uint32_t fd, const struct io_uring_params *params)
 {
 	if (params->flags & IORING_SETUP_REGISTERED_FD_ONLY) {
@@ -43,7 +43,7 @@ static long make(struct io_uring_params *params)
 
 	uaio_uring_tab_sweep();
 	ret = uaio_uring_make(params);
-	/* The program may have no descriptor left when a request first waits. */
+	/* When a request first waits, the program may have no descriptor left. */
 	if (ret >= 0)
 		uaio_fallback_reserve();
 	return ret;
@@ -119,7 +119,7 @@ struct uaio_uring *uaio_uring_named(uint32_t fd, bool is_registered,
 	return is_registered ? NULL : uaio_uring_adopt(fd, ring);
 }
 
-/* Without a ring. */
+/* io_uring_register() without a ring. */
 static long do_register_blindly(uint32_t opcode, void *arg, uint32_t nr_args)
 {
 	switch (opcode) {
@@ -160,7 +160,7 @@ static long do_register(uint32_t fd, uint32_t opcode, void *arg,
 		ret = uaio_uring_do_register(ring, opcode, arg, nr_args);
 	else
 		ret = -EBADF;
-	/* Completions of tags count for timeouts. relaxed: this thread's */
+	/* relaxed: only this thread's marks; posted tags count for timeouts, too */
 	if (unlikely(load_relaxed(&ring->nr_reached)))
 		uaio_uring_end_reached(ring);
 	uaio_uring_release(ring);
@@ -190,7 +190,10 @@ bool uaio_uring_owns(uint32_t fd, bool is_registered)
 		return false;
 	if (!is_registered)
 		return uaio_uring_find(fd) != NULL;
-	/* Beside rings of the kernel's, an empty slot is the kernel's (tctx.c). */
+	/*
+	 * If the process has rings of the kernel, an empty slot is the kernel's
+	 * (tctx.c).
+	 */
 	return uaio_uring_knows_thread() &&
 	       (likely(!uaio_uring_has_kernels()) || uaio_uring_registered(fd));
 }
@@ -205,7 +208,7 @@ bool uaio_uring_may_complete(uint32_t fd, bool is_registered)
 		ring = uaio_uring_find(fd);
 	else if (uaio_uring_knows_thread() && fd < UAIO_URING_RINGFDS_MAX)
 		ring = uaio_uring_registered(fd);
-	/* relaxed, all: advice; what this thread has submitted is seen */
+	/* relaxed, all: a hint; a thread sees its own submissions */
 	if (!ring || !uaio_uring_is_here(ring) ||
 	    !load_relaxed(&uaio_ready_home(&ring->queue.group.ready)
 				   ->ready.nr_parked))
@@ -272,9 +275,7 @@ void uaio_uring_note_mapped(int fd, const void *at, int64_t offset)
 		store_relaxed(&ring->seen_at, (uintptr_t)at);
 }
 
-/*
- * The door
- */
+/* The tables of this door */
 
 static const struct uaio_op_door op_door = {
 	.pick = uaio_uring_pick,
@@ -290,7 +291,7 @@ static const struct uaio_op_door op_door = {
 	.land = uaio_uring_land,
 };
 
-/* The same, where requests are checked. */
+/* The table under uaio check. */
 static const struct uaio_op_door checked_op_door = {
 	.pick = uaio_uring_checked_pick,
 	.picked = uaio_uring_checked_picked,

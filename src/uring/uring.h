@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The three io_uring calls
+ * The three io_uring system calls
  *
- * They have the kernel's arguments, and return the result or a negative error
- * number. syscall(2), liburing's functions and patched call sites all come here.
+ * They take the kernel's arguments, and return the result or -errno. The interposed
+ * syscall(2), liburing's functions and patched call sites all call these functions.
  *
- * Context: any thread. In a signal handler that interrupted the engine they
- * return -EAGAIN. errno is not touched.
+ * Context: any thread. In a signal handler that interrupted the engine they return
+ * -EAGAIN. They preserve errno.
  */
 #ifndef UAIO_URING_URING_H
 #define UAIO_URING_URING_H
@@ -29,68 +29,73 @@ long uaio_uring_register(uint32_t fd, uint32_t opcode, void *arg,
 			 uint32_t nr_args);
 
 /*
- * Return: whether calls on fd are answered here: it is one of our rings' (or, with
- * IORING_ENTER_REGISTERED_RING, the number of one that this thread registered).
- * A relaxed load and no more while the process has no ring.
+ * Return: whether the library answers calls on fd: fd is the descriptor of one of its
+ * rings or, with is_registered, the slot of one in this thread. Costs one relaxed
+ * load while the process has no ring.
  */
 bool uaio_uring_owns(uint32_t fd, bool is_registered);
 
 /*
- * Return: whether a call of io_uring_register() without a ring, which sends a message,
- * is answered here: it goes to one of our rings.
+ * Return: whether the library answers an io_uring_register() call without a ring,
+ * which sends a message: the target is one of its rings.
  */
 bool uaio_uring_owns_message(uint32_t fd, uint32_t opcode, const void *arg);
 
 /*
- * The program has found its CQ empty. Return: whether the ring is ours, and requests in it
- * wait for files, of which a call may complete some. That call takes 0.4 us. So the answer
- * is false for the first time after the program has waited: it has then only seen the end
- * of what it has waited for.
+ * The program has found its completion queue empty. Return: whether the ring is the
+ * library's and has requests that wait for files, some of which a call may complete.
+ * That call takes 0.4 us. So the first answer after a wait of the program is false:
+ * the program has then only consumed what it waited for.
  */
 bool uaio_uring_may_complete(uint32_t fd, bool is_registered);
 
-/* Return: whether this process, or one it was forked from, made a ring of ours. */
+/*
+ * Return: whether this process, or one it was forked from, made a ring of the
+ * library.
+ */
 bool uaio_uring_has_rings(void);
 
-/* Return: whether fd is known to be a ring's. */
+/* Return: whether fd is known to be a ring. */
 bool uaio_uring_is_known(int fd);
 
-/* fd is about to be closed: two loads if it is not known to be a ring's. */
+/* fd is about to be closed. Costs two loads if fd is not known to be a ring. */
 void uaio_uring_closing(int fd);
 
 /*
- * Return: the offset at which an mmap() of fd has to map what a client asks for at
- * offset; offset itself if fd is no ring of ours.
+ * Return: the offset to pass to mmap() of fd for a client that asks for `offset`;
+ * `offset` itself if fd is not a ring of the library.
  */
 int64_t uaio_uring_map_offset(int fd, int64_t offset);
 
 /*
- * A client has mapped what fd has at this offset, as is of interest to sanitizers of
- * threads. Nothing if that is no ring of ours.
+ * A client has mapped `offset` of fd at this address. Noted for ThreadSanitizer;
+ * ignored if fd is not a ring of the library.
  */
 void uaio_uring_note_mapped(int fd, const void *at, int64_t offset);
 
 /*
- * Rings of the kernel's in a process that may have rings of the library's as well
- * (tctx.c). Both kinds share the 16 slots that a thread has for registered rings.
+ * Rings of the kernel in a process that may also have rings of the library (tctx.c).
+ * Both share the 16 slots that a thread has for registered rings.
  *
  * Context: any thread, for calls that the kernel answers. In a signal handler that
- * interrupted the engine they do what they can without it.
+ * interrupted the engine they work without it, as far as possible.
  */
 
 /*
  * The kernel has made a ring: ret is what io_uring_setup() returned.
- * Return: false if its slot already belongs to a ring of the library's; the kernel's
- * ring is gone then.
+ * Return: false if its slot belongs to a ring of the library; then the kernel's ring
+ * is closed.
  */
 bool uaio_uring_note_kernels(long ret, const struct io_uring_params *params);
 
-/* Return: whether the new ring is to share workers with a ring of the library's. */
+/*
+ * Return: whether IORING_SETUP_ATTACH_WQ of a new ring names a ring of the library.
+ */
 bool uaio_uring_attaches_to_ours(const struct io_uring_params *params);
 
 /*
- * io_uring_register() of a ring of the kernel's, with IORING_REGISTER_RING_FDS or
- * IORING_UNREGISTER_RING_FDS. A slot of one of the library's rings is in use.
+ * IORING_REGISTER_RING_FDS or IORING_UNREGISTER_RING_FDS of a kernel ring, while a
+ * ring of the library uses a slot of the thread.
  */
 long uaio_uring_register_kernels(const long a[4]);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The commands of sockets. Other files have none here.
+ * IORING_OP_URING_CMD for sockets, the only files for which the library supports it
  *
  * Tested by test-uring-socket.c.
  */
@@ -18,7 +18,7 @@ static int prep_get(struct uaio_args *args, uint64_t value, uint32_t bytes)
 	return 0;
 }
 
-/* Return: so many of the bytes at value can be read: all, or those of its first page. */
+/* Return: how many bytes at `value` can be read: all, or those in the first page. */
 static uint32_t readable_of(uint64_t value, uint32_t bytes)
 {
 	const uint32_t page = (uint32_t)uaio_page_bytes();
@@ -29,7 +29,7 @@ static uint32_t readable_of(uint64_t value, uint32_t bytes)
 	return first < bytes && uaio_uring_may_read(value, first) ? first : 0;
 }
 
-/* The kernel reads no more of a value than the option has. */
+/* The kernel reads no more of a value than the option needs. */
 static int prep_set(struct uaio_args *args, uint64_t value, uint32_t bytes)
 {
 	if (bytes > UAIO_VALUE_BYTES_MAX)
@@ -45,12 +45,16 @@ int uaio_uring_prep_cmd(struct uaio_uring_entry *entry)
 	struct uaio_args *args = uaio_uring_args_of(entry);
 	int ret = 0;
 
-	/* That a command uses a registered buffer; none of these does. */
+	/*
+	 * IORING_URING_CMD_FIXED is accepted, but no socket command uses a registered
+	 * buffer.
+	 */
 	if (raw->__pad1 || raw->flags & IOSQE_BUFFER_SELECT ||
 	    raw->uring_cmd_flags & ~IORING_URING_CMD_FIXED)
 		return -EINVAL;
 	args->what = raw->cmd_op;
-	args->off = (int64_t)raw->addr; /* the level, and above it the name */
+	/* the level; the option's name is in the upper half */
+	args->off = (int64_t)raw->addr;
 	if (raw->cmd_op == UAIO_SOCKET_CMD_GETSOCKOPT)
 		ret = prep_get(args, raw->addr3, raw->file_index);
 	else if (raw->cmd_op == UAIO_SOCKET_CMD_SETSOCKOPT)

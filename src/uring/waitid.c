@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waiting for children
+ * Waiting for child processes
  *
  * Tested by test-uring-waitid.c.
  */
@@ -16,9 +16,12 @@
 #include "uring/ring.h"
 #include "uring/sq.h"
 
-/* In what follows the order of the checks is the kernel's. */
+/* All checks below are in the kernel's order. */
 
-/* Of one child, by its number or a descriptor of it: a file that tells of its end. */
+/*
+ * Return: a file that reports the end of the one child which the submission names, by
+ * pid or pidfd; or NULL.
+ */
 static struct uaio_file *file_of_child(const struct io_uring_sqe *raw)
 {
 	struct uaio_file *file = NULL;
@@ -51,8 +54,9 @@ int uaio_uring_prep_waitid(struct uaio_uring_entry *entry)
 	if (raw->addr || raw->buf_index || raw->addr3 || raw->rw_flags)
 		return -EINVAL;
 	/*
-	 * A worker has no children: it waits for those of all threads. Of options that
-	 * are none the call tells, too, and not before.
+	 * Refuse __WNOTHREAD for other than a single child: a worker has no children of
+	 * its own, and waits for those of all threads. Invalid options, too, are
+	 * reported as the request's result.
 	 */
 	if (raw->file_index & __WNOTHREAD && !is_of_one(raw))
 		entry->late_error = -EINVAL;

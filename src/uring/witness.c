@@ -11,7 +11,7 @@
 #include "file/inspect.h"
 #include "uring/memmap.h"
 
-/* fcntl(2), Linux 3.15; older headers lack both. */
+/* fcntl(2) of Linux 3.15; older headers lack both. */
 enum { OFD_GETLK = 36, OFD_SETLK = 37 };
 
 static int open_again(int fd, int flags, uint64_t dev, uint64_t ino)
@@ -24,7 +24,7 @@ static int open_again(int fd, int flags, uint64_t dev, uint64_t ino)
 	again = uaio_ownfd_open_briefly(path, flags);
 	if (again < 0)
 		return again;
-	/* Another thread may have closed fd meanwhile. */
+	/* Another thread may have closed fd and reused it. */
 	if (sys_fstat(again, &st) == 0 && st.st_dev == dev && st.st_ino == ino)
 		return again;
 	uaio_ownfd_close(again);
@@ -60,7 +60,10 @@ int uaio_uring_witness_lock(struct uaio_uring_mem *mem, int fd)
 
 int uaio_uring_witness_open(int fd, uint64_t dev, uint64_t ino)
 {
-	/* If another thread has put another file there, that does not wait either. */
+	/*
+	 * O_NONBLOCK: if another thread has put another file there, opening that must
+	 * not wait.
+	 */
 	return open_again(fd, O_RDONLY | O_NONBLOCK | O_NOCTTY, dev, ino);
 }
 

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whether a descriptor that was closed was the last one of its ring
+ * Whether a closed descriptor was the last one of its ring
  *
- * The kernel keeps a lock of an open file (F_OFD_SETLK) until the last descriptor of
- * the open file is closed, in all processes, and the last mapping by one of them has
- * ended. So each ring's open file has such a lock, and the library maps the ring by
- * another open file, to which /proc leads. Before the program closes the last descriptor
- * that is known, the closing thread opens a witness: a descriptor of the same memory,
- * and again of another open file. If the lock is gone after the program's call, the
- * ring has no other descriptor. Otherwise the descriptors are looked at one by one
- * (table.h, I3): there may be another, or a child of fork() has one, or the program has
- * not ended its mapping.
+ * The kernel keeps the lock of an open file (F_OFD_SETLK) until no process has a
+ * descriptor or a mapping of it. So the library locks each ring's open file, and maps
+ * the ring by a second open file, which it opens through /proc. Before the program
+ * closes the last known descriptor, the closing thread opens a witness: a descriptor
+ * of a third open file of the same memory. If the lock is gone after the close, the
+ * ring has no other descriptor. Otherwise the library searches the descriptors one by
+ * one (table.h, I3): there may be another, or a child of fork() has one, or the
+ * program still maps the ring.
  *
- *   I1  Without /proc, without such locks, and in a thread with a descriptor table of
- *       its own there is no witness.
- *   I2  A witness is the ring's, which has one at most (ring->witness, under the table's
- *       lock), from before the program's call until after it.
+ *   I1  There is no witness without /proc, without such locks, and in a thread with
+ *       its own descriptor table.
+ *   I2  A ring has at most one witness (ring->witness, under the table's lock), from
+ *       before the program's close until after it.
  *
  * Tested by test-uring-witness.c.
  */
@@ -27,21 +26,26 @@
 
 struct uaio_uring_mem;
 
-/* Note in mem the numbers of the new file fd. Return: 0 or -ENOMEM. */
+/*
+ * Note in mem the device and inode number of the new file fd. Return: 0 or -ENOMEM.
+ */
 int uaio_uring_witness_note(struct uaio_uring_mem *mem, int fd);
 
 /*
- * fd is the only descriptor of a ring's new open file, whose numbers are noted. Lock the
- * open file, and note whether it is locked.
- * Return: a descriptor of another open file of the memory, which is open for reading and
- * writing and which the caller closes; or -errno: the open file has no lock.
+ * Lock the open file of a new ring, and note in mem whether it is locked. fd is its
+ * only descriptor; its inode number is noted.
+ * Return: a descriptor of another open file of the memory, for reading and writing,
+ * which the caller closes; or -errno: the open file has no lock.
  */
 int uaio_uring_witness_lock(struct uaio_uring_mem *mem, int fd);
 
-/* Return: a witness for fd, if that is the memory with these numbers; or -errno. */
+/*
+ * Return: a witness for fd, if fd is the memory with this device and inode number; or
+ * -errno.
+ */
 int uaio_uring_witness_open(int fd, uint64_t dev, uint64_t ino);
 
-/* Close a witness. Return: whether the lock was gone. */
+/* Close a witness. Return: whether the ring's lock was gone. */
 bool uaio_uring_witness_close(int witness);
 
 #endif /* UAIO_URING_WITNESS_H */
