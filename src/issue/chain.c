@@ -29,7 +29,7 @@
  * Starting a request that was held
  */
 
-/* Return: 0, with a reference to the file that is fixed at place; or -EBADF. */
+/* Return: 0, with a reference to the file registered at index place; or -EBADF. */
 static int get_fixed(struct uaio_queue *queue, int place,
 		     struct uaio_file **ret_file)
 {
@@ -37,8 +37,8 @@ static int get_fixed(struct uaio_queue *queue, int place,
 	return *ret_file ? 0 : -EBADF;
 }
 
-/* For tracers. */
-static void name(const struct uaio_req *req)
+/* Name the request's file, for tracers. */
+static void name_file(const struct uaio_req *req)
 {
 	struct uaio_live_block *stats = uaio_stats_mine();
 
@@ -46,9 +46,9 @@ static void name(const struct uaio_req *req)
 		(void)uaio_record_name(stats, req->file, req->sqe.fd);
 }
 
-/* A poll of a door's own file: it may have another polled. */
-static __attribute__((noinline)) void replace(struct uaio_req *req,
-					      struct uaio_file **file)
+/* For a poll of a door's own file (a ring): the door may substitute another file. */
+static __attribute__((noinline)) void replace_polled(struct uaio_req *req,
+						     struct uaio_file **file)
 {
 	const struct uaio_sink *sink = uaio_queue_of(req->group)->sink;
 	struct uaio_file *other = sink->polled ? sink->polled(&req->sqe) : NULL;
@@ -61,8 +61,8 @@ static __attribute__((noinline)) void replace(struct uaio_req *req,
 }
 
 /*
- * As uaio_file_get(). An entry that says that fd is no file to work on may be outdated, as
- * in uaio_look_up_again().
+ * uaio_file_get(), except that an entry whose file requests cannot use may be outdated, as in
+ * uaio_look_up_again().
  */
 static int get_current(int fd, struct uaio_file **ret_file)
 {
@@ -78,7 +78,7 @@ static int get_current(int fd, struct uaio_file **ret_file)
 	return uaio_file_get(fd, ret_file);
 }
 
-/* Look its file up. Return: 0, or -errno. */
+/* Look up the request's file. Return: 0, or -errno. */
 static int attach(struct uaio_req *req)
 {
 	struct uaio_file *file;
@@ -90,20 +90,22 @@ static int attach(struct uaio_req *req)
 		return ret == -ENOMEM ? -EAGAIN : ret;
 	if (unlikely(uaio_file_has(file, UAIO_FILE_F_RING)) &&
 	    req->sqe.op == UAIO_OP_POLL)
-		replace(req, &file);
-	/* The number stays: until unuse(), or as long as it is used (create.c). */
+		replace_polled(req, &file);
+	/*
+	 * The descriptor stays open until unuse_stream() or, for a regular file, completion.
+	 */
 	if (req->sqe.is_fixed)
 		req->sqe.fd = uaio_file_use(file);
 	uaio_lock(&req->group->lock, UAIO_RANK_GROUP);
 	uaio_index_change_file(req, file);
 	uaio_unlock(&req->group->lock, UAIO_RANK_GROUP);
-	name(req);
+	name_file(req);
 	if (uaio_req_delays_exit(req))
 		uaio_gate_delay();
 	return uaio_file_has(file, UAIO_FILE_F_PATH) ? -EBADF : 0;
 }
 
-/* It was issued. A request on a fixed stream goes on by the file, not by a number. */
+/* After issuing: a request on a registered stream needs only the file, not a descriptor. */
 static void unuse_stream(struct uaio_req *req)
 {
 	if (req->sqe.is_fixed && req->file && !req->file->inode)
@@ -111,8 +113,8 @@ static void unuse_stream(struct uaio_req *req)
 }
 
 /*
- * Only the thread that submits executes requests of regular files: others have
- * more to do, and the calls may take long.
+ * Only the submitting thread executes requests of regular files here: the calls may take
+ * long, which other threads have no time for.
  */
 static enum uaio_next issue_one(struct uaio_req *req, int *ret_error,
 				struct uaio_outcome *ret)
@@ -121,7 +123,7 @@ static enum uaio_next issue_one(struct uaio_req *req, int *ret_error,
 	bool is_poll = op->class == UAIO_CLASS_POLL;
 	enum uaio_next next;
 
-	/* Another identity's threads make its calls. */
+	/* Threads of another identity have to make its calls. */
 	if (unlikely(!uaio_req_is_mine(req)))
 		return req->file && !uaio_req_inode(req) ? UAIO_NEXT_WAIT_FILE
 							 : UAIO_NEXT_WORKER;
@@ -135,7 +137,7 @@ static enum uaio_next issue_one(struct uaio_req *req, int *ret_error,
 	return next == UAIO_NEXT_DONE ? next : UAIO_NEXT_WORKER;
 }
 
-static void tell_start(struct uaio_req *req)
+static void notify_start(struct uaio_req *req)
 {
 	struct uaio_queue *queue = uaio_queue_of(req->group);
 
@@ -143,7 +145,9 @@ static void tell_start(struct uaio_req *req)
 		queue->sink->starts(queue, &req->sqe);
 }
 
-/* Return: 0; or the error that it has on purpose. It may be deferred. */
+/*
+ * Plan the request's faults, and defer it if they say so. Return: 0, or an error on purpose.
+ */
 static __attribute__((noinline)) int have_fault(struct uaio_req *req)
 {
 	struct uaio_fault_plan plan;
@@ -156,7 +160,7 @@ static __attribute__((noinline)) int have_fault(struct uaio_req *req)
 	return plan.error;
 }
 
-/* Return: 0; or why it is refused, or the error that it has on purpose. */
+/* Return: 0; or the -errno with which req is refused or fails on purpose. */
 static int prepare(struct uaio_req *req)
 {
 	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
@@ -166,8 +170,8 @@ static int prepare(struct uaio_req *req)
 	if (ret == 0)
 		ret = op->prep(&req->sqe, req->file);
 	if (ret == 0 && op->class == UAIO_CLASS_TIMER)
-		tell_start(req);
-	/* As the kernel, which does not wait for regular files either. */
+		notify_start(req);
+	/* As in the kernel, which selects a buffer for a regular file without waiting. */
 	if (ret == 0 && req->sqe.op == UAIO_OP_READ_SELECT &&
 	    uaio_req_inode(req))
 		ret = uaio_rw_select(&req->sqe);
@@ -218,7 +222,7 @@ void uaio_chain_init(void)
  * Building a chain
  */
 
-/* Check sqe, whose file is not there: it may be when the request starts. */
+/* Check sqe without its file, which may be there when the request starts. */
 static int mistake_on_any(const struct uaio_sqe *sqe)
 {
 	static const struct uaio_file any = {
@@ -227,7 +231,7 @@ static int mistake_on_any(const struct uaio_sqe *sqe)
 	};
 	const struct uaio_op_def *op = &uaio_optab[sqe->op];
 
-	/* What is wrong with a poll, or with any request of a socket, its file knows. */
+	/* Polls and requests of sockets can only be checked with their file. */
 	return op->class == UAIO_CLASS_POLL || op->is_of_socket
 		       ? 0
 		       : op->prep(sqe, &any);
@@ -259,14 +263,14 @@ static int mistake(const struct uaio_chain *chain, const struct uaio_sqe *sqe)
 	if (sqe->op == UAIO_OP_LINK_TIMER &&
 	    (!chain->last || chain->last->sqe.op == UAIO_OP_LINK_TIMER))
 		return -EINVAL;
-	/* Those before it may make the socket. */
+	/* Earlier requests of the chain may create the socket. */
 	if (op->is_of_socket)
 		return mistake_on_any(sqe);
 	if (sqe->is_fixed)
 		return mistake_on_fixed(chain->batch->by.queue, sqe);
 	if (!op->has_no_file)
 		ret = uaio_look_up(sqe->fd, &file);
-	/* That a ring is no file to work on is a result as well. */
+	/* A request on a ring fails when it starts; that is no mistake. */
 	if (ret == -EBADF || (file && uaio_file_has(file, UAIO_FILE_F_RING)))
 		return mistake_on_any(sqe);
 	return ret < 0 ? ret : op->prep(sqe, file);
@@ -293,11 +297,11 @@ static bool has_next(const struct uaio_sqe *sqe)
 static void pass(struct uaio_batch *batch)
 {
 	uaio_gate_pass(&batch->handover);
-	/* What completed before comes first. */
+	/* Post earlier completions first. */
 	uaio_batch_post(batch);
 }
 
-/* The chain is complete. */
+/* All requests of the chain are added: begin it. */
 static void begin(struct uaio_chain *chain)
 {
 	struct uaio_batch *batch = chain->batch;
@@ -315,8 +319,9 @@ static void begin(struct uaio_chain *chain)
 }
 
 /*
- * Create a request that begins later, on a descriptor that stays. *sqe becomes the
- * request's. Return: NULL if it cannot be had.
+ * Create a request that starts later, on a descriptor that stays open. *sqe is changed to
+ * what the request uses.
+ * Return: NULL if that is not possible.
  */
 static struct uaio_req *new_deferred(struct uaio_batch *batch,
 				     struct uaio_file *file,
@@ -333,7 +338,7 @@ static struct uaio_req *new_deferred(struct uaio_batch *batch,
 	}
 	sqe->fd = uaio_file_use(file);
 	ret = uaio_req_new(&batch->by, file, sqe, false, &req);
-	/* A stream's is used until the request is issued, as in attach(). */
+	/* The descriptor of a stream is used until the request is issued, as in attach(). */
 	if (ret < 0 || uaio_req_inode(req))
 		uaio_file_unuse(file);
 	if (!is_shared)
@@ -365,7 +370,7 @@ bool uaio_chain_defer(struct uaio_batch *batch, struct uaio_file *file,
 	return true;
 }
 
-/* It is checked from now on, also if it never starts. */
+/* Check the request's memory from now on, even if the request never starts. */
 static __attribute__((noinline)) void check(struct uaio_req *req)
 {
 	const uintptr_t tail = uaio_queue_tail(uaio_queue_of(req->group));
@@ -376,7 +381,7 @@ static __attribute__((noinline)) void check(struct uaio_req *req)
 	uaio_fault_keep(req, &plan);
 }
 
-/* error: why it is refused, or 0; is_late: that shows when it starts. */
+/* error: the -errno with which sqe is refused, or 0; is_late: only when it starts. */
 static int add(struct uaio_chain *chain, const struct uaio_sqe *sqe, int error,
 	       bool is_late)
 {
@@ -385,7 +390,7 @@ static int add(struct uaio_chain *chain, const struct uaio_sqe *sqe, int error,
 		.links = sqe->links,
 		.fd = -1,
 		.word = sqe->word,
-		/* What shows when it starts is a no-op's result. */
+		/* A no-op returns the late error when it starts. */
 		.len = is_late ? (uint32_t)error : 0,
 		.data = sqe->data,
 		.key = sqe->key,
@@ -411,7 +416,7 @@ static int add(struct uaio_chain *chain, const struct uaio_sqe *sqe, int error,
 		else
 			chain->first = req;
 		chain->last = req;
-		/* Any of them makes the chain a drain. */
+		/* A drain anywhere makes the whole chain a drain. */
 		if (sqe->links & UAIO_DRAIN)
 			chain->first->sqe.links |= UAIO_DRAIN;
 	}
@@ -421,8 +426,8 @@ static int add(struct uaio_chain *chain, const struct uaio_sqe *sqe, int error,
 }
 
 /*
- * Return: whether a mistake is a result, when its turn comes: it is one for this file,
- * which is not open for that, does not know a flag or has no such place.
+ * Return: whether the request fails with this error only when its turn comes, because the
+ * error depends on the file: it is not open for that, or does not know a flag or offset.
  */
 static bool is_result(const struct uaio_sqe *sqe, int error)
 {

@@ -2,20 +2,20 @@
 /*
  * Chains: submitting requests that are linked (link.h)
  *
- * A door begins a chain beside its batch, and adds to it each request that has a
- * flag in sqe.links, and each that comes while a chain is open or a drain is on
- * (drain.h); all others it adds to the batch. The first request without a flag
- * ends the chain, and so does the end of the submission. Only then does the first
- * request start, so that a mistake in any of them cancels all. What is behind the first,
- * and what a drain lets go, starts when the submission ends, as in the kernel: what is
- * submitted with it and is in no chain comes before.
+ * Beside its batch a door begins a chain. It adds to the chain each request that has a flag
+ * in sqe.links, or that is submitted while the chain is open or a drain is pending (drain.h);
+ * all others go to the batch. The first request without a link flag, or the end of the
+ * submission, completes the chain. Only then does its first request start, so that a mistake
+ * in any request cancels all. The other requests, and those that a drain releases, start when
+ * the submission ends, as in the kernel: requests of the submission that are in no chain
+ * start before them.
  *
- * The door does not look up the file of a request in a chain. That is done when the
- * request starts, as in the kernel: until then the descriptor may be opened, or
- * another file fixed at its place. If there is no file then, that is the result.
- * A mistake is found by the file that is there when the request is added.
+ * The file of a request in a chain is looked up when the request starts, as in the kernel:
+ * until then the descriptor may be opened, or another file registered at its index. If there
+ * is no file then, the request fails with EBADF. Mistakes are found by checking against the
+ * file at the time when the request is added.
  *
- * Context: as submit.h. A chain is its thread's.
+ * Context: as in submit.h. A chain belongs to its thread.
  *
  * Tested by test-link.c.
  */
@@ -35,12 +35,13 @@ struct uaio_chain {
 	struct uaio_batch *batch;      /* borrows */
 	struct uaio_req *first, *last; /* or NULL */
 	bool is_open;
-	bool is_broken; /* it is to be cancelled */
-	bool is_late; /* its first request starts when the submission ends, too */
-	int mistake; /* of the last that was added, as -errno; or 0 */
+	bool is_broken; /* the whole chain has to be cancelled */
+	/* even its first request starts only when the submission ends */
+	bool is_late;
+	int mistake; /* -errno of the last request added; or 0 */
 	bool has_later;
-	struct list
-		later; /* PREPPED requests that start then; nothing without it */
+	/* PREPPED, to start when the submission ends; unset unless has_later */
+	struct list later;
 };
 
 /* Called each time the engine starts. */
@@ -58,8 +59,8 @@ static inline bool uaio_chain_is_open(const struct uaio_chain *chain)
 }
 
 /*
- * Return: whether sqe is to be added to the chain, and not to the batch: it is
- * linked, or a drain, or would overtake a drain (drain.h).
+ * Return: whether sqe has to be added to the chain, not to the batch: it is linked, or a
+ * drain, or would overtake a drain (drain.h).
  */
 static inline bool uaio_chain_takes(const struct uaio_chain *chain,
 				    const struct uaio_sqe *sqe)
@@ -69,29 +70,29 @@ static inline bool uaio_chain_takes(const struct uaio_chain *chain,
 }
 
 /*
- * Add a request to the chain, which it opens if there is none.
- * Return: 0: it will have its completion; -EAGAIN: it is refused, as there is no
- * memory, and what was linked before it is cancelled.
+ * Add a request to the chain; without an open chain, begin one.
+ * Return: 0: the request will have its completion; -EAGAIN: memory is refused, so the request
+ * is refused and the earlier ones of its chain are cancelled.
  */
 int uaio_chain_add(struct uaio_chain *chain, const struct uaio_sqe *sqe);
 
 /*
- * The same for a request on a fixed file. sqe->fd is the file's place, which the
- * sink looks up (get_fixed).
+ * uaio_chain_add() for a request on a registered file. sqe->fd is the file's index, which
+ * sink->get_fixed() looks up.
  */
 int uaio_chain_add_fixed(struct uaio_chain *chain, const struct uaio_sqe *sqe);
 
 /*
- * The same for a request that the door refuses itself: error is its result. If
- * is_late, that is so when its turn comes; otherwise all of the chain is cancelled.
+ * Add a request that the door refuses: it completes with error. If is_late, it fails when its
+ * turn comes; otherwise the whole chain is cancelled.
  */
 int uaio_chain_refuse(struct uaio_chain *chain, const struct uaio_sqe *sqe,
 		      int error, bool is_late);
 
 /*
- * For submit.c: defer a request of the batch by its plan (defer.h), which is then as one
- * of a chain of its own. The caller has pinned the queue.
- * Return: false if it cannot be deferred, and is the caller's still.
+ * For submit.c: defer a request of the batch as plan says (defer.h). The request is then a
+ * chain of its own. The caller has pinned the queue.
+ * Return: false if the request cannot be deferred; the caller still has to issue it.
  */
 struct uaio_fault_plan;
 bool uaio_chain_defer(struct uaio_batch *batch, struct uaio_file *file,
@@ -100,10 +101,7 @@ bool uaio_chain_defer(struct uaio_batch *batch, struct uaio_file *file,
 
 void uaio_chain_end_slowly(struct uaio_chain *chain);
 
-/*
- * The submission ends: start the chain that is open, if any, and what was left until
- * now.
- */
+/* The submission ends: start the open chain, if any, and all requests put off until now. */
 static inline void uaio_chain_end(struct uaio_chain *chain)
 {
 	if (unlikely(chain->first || chain->is_open || chain->is_broken ||

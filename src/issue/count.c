@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the statistics learn of a submission
+ * Counting and timing the requests of a submission, for statistics
  *
  * Tested by src/req/test-sample.c and test/run/live.py.
  */
@@ -35,7 +35,7 @@ void uaio_batch_count(struct uaio_batch *batch, struct uaio_file *file,
 		batch->first_end = outcome->end;
 	}
 	batch->end = outcome->end;
-	/* Last, so that nothing has to outlive the call of it. */
+	/* Last, so that no value has to be kept across this call. */
 	if (uaio_stats_is_traced(stats))
 		uaio_record_inline(stats, batch->by.queue, file, sqe, outcome);
 }
@@ -53,7 +53,7 @@ void uaio_batch_count_handed_over(struct uaio_batch *batch,
 	req->weight = batch->weight;
 	if (batch->weight) {
 		req->handed_over = uaio_cycles();
-		/* If it was tried before it was handed over, the call began then. */
+		/* If the request was tried first, the submission began with that try. */
 		if (!batch->nr_inline && !batch->nr_handed_over)
 			batch->start = outcome->start ? outcome->start
 						      : req->handed_over;
@@ -68,9 +68,9 @@ void uaio_batch_count_handed_over(struct uaio_batch *batch,
 }
 
 /*
- * Each inline request is counted with the time of the whole submission, as their
- * events come at its end. Reading the clock is the dearest part of counting, so an
- * inline request is timed only once, around its system call.
+ * Each inline request is counted with the time of the whole submission, as its event is
+ * posted at the end. Reading the clock is the most expensive part of counting, so an inline
+ * request is timed only once, around its system call.
  */
 void uaio_batch_count_call(const struct uaio_batch *batch)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* For this room: counting a batch of which batch->stats is not NULL, by its thread */
+/* For this room: counting a batch whose stats is not NULL. Context: the batch's thread. */
 #ifndef UAIO_ISSUE_COUNT_H
 #define UAIO_ISSUE_COUNT_H
 
@@ -15,12 +15,12 @@ void uaio_batch_count(struct uaio_batch *batch, struct uaio_file *file,
 		      const struct uaio_sqe *sqe,
 		      const struct uaio_outcome *outcome);
 
-/* req was created. Nothing if batch->stats is NULL. next: where it goes. */
+/* Count a created request. next: where it goes. Does nothing if batch->stats is NULL. */
 void uaio_batch_count_handed_over(struct uaio_batch *batch,
 				  struct uaio_req *req, enum uaio_next next,
 				  const struct uaio_outcome *outcome);
 
-/* The batch has ended. */
+/* Count a batch that has ended. */
 void uaio_batch_count_call(const struct uaio_batch *batch);
 
 #endif /* UAIO_ISSUE_COUNT_H */

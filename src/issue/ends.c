@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The policy for SPLICE and TEE, which have two files: of these one is a pipe at least
+ * The policy for SPLICE and TEE, which have two files, at least one of them a pipe
  *
- * The submitting thread makes the call if neither file makes it wait. SPLICE_F_NONBLOCK
- * keeps a pipe from waiting. A regular file ignores that flag: its pages are proved to be
- * in the page cache, as those of a read are. A write is executed here as long as the
- * writes of its inode are fast (policy.h). A worker makes all other calls. It repeats a
- * call that has failed, as a file may have become another one meanwhile.
+ * The submitting thread makes the call if neither file makes it wait. SPLICE_F_NONBLOCK keeps
+ * a pipe from waiting. A regular file ignores that flag, so the library first checks, as for
+ * a read, that the pages are in the page cache. A write is executed here as long as the
+ * writes of its inode are fast (policy.h). A worker makes all other calls. The worker also
+ * repeats a call that has failed here, as the descriptor may refer to another file by now.
  *
- * Window: the calls wait for the mutex of a pipe, as reads and writes of it do. A worker
- * whose splice waits for a disk or a file server holds that mutex. A pipe that is not
- * ready is left to a worker, which closes the window for all but pipes with several users.
+ * Window: the calls wait for the mutex of a pipe, as its reads and writes do. A worker whose
+ * splice waits for a disk or a file server holds that mutex. A pipe that is not ready is left
+ * to a worker, which closes the window except for pipes with several users.
  *
  * Tested by test-ends.c.
  */
@@ -35,17 +35,17 @@ struct end {
 	struct uaio_file *file; /* borrows: file.h, I2 */
 	struct uaio_inode *inode;
 	struct uaio_sqe sqe; /* the read or write that the call makes of it */
-	uint64_t room;       /* of a pipe, in bytes; 0: it is a regular file */
+	uint64_t room; /* capacity of a pipe, in bytes; 0: a regular file */
 };
 
-/* Return: the room of a pipe that is ready, in bytes; 0: it is not ready, or no pipe. */
+/* Return: the capacity in bytes if fd is a ready pipe; else 0. */
 static uint64_t ask_pipe(int fd, bool is_in)
 {
 	static const struct timespec zero;
 	struct pollfd pfd = { .fd = fd, .events = is_in ? POLLIN : POLLOUT };
 	int room;
 
-	/* To poll takes no mutex of the pipe; the other call waits for it. */
+	/* Polling takes no mutex of the pipe; F_GETPIPE_SZ waits for the mutex. */
 	if (sys_ppoll(&pfd, 1, &zero, NULL, 0) <= 0)
 		return 0;
 	room = sys_fcntl(fd, F_GETPIPE_SZ, 0);
@@ -53,8 +53,7 @@ static uint64_t ask_pipe(int fd, bool is_in)
 }
 
 /*
- * Return: whether it is a pipe that is ready, or a regular file or block device on this
- * machine.
+ * Return: whether this file of sqe is a ready pipe, or a local regular file or block device.
  */
 static bool look_at(const struct uaio_sqe *sqe, enum uaio_end which,
 		    struct end *ret)
@@ -70,7 +69,7 @@ static bool look_at(const struct uaio_sqe *sqe, enum uaio_end which,
 		.len = sqe->len,
 	};
 	ret->room = 0;
-	/* A door's files are found when a request of its own is made. */
+	/* Registered files are looked up only when a request is created. */
 	if (args->files[which] || args->is_place[which] ||
 	    uaio_look_up(ret->sqe.fd, &ret->file) < 0)
 		return false;
@@ -79,7 +78,7 @@ static bool look_at(const struct uaio_sqe *sqe, enum uaio_end which,
 		ret->room = ask_pipe(ret->sqe.fd, is_in);
 		return ret->room;
 	}
-	/* With an offset, what is no regular file any more refuses the call. */
+	/* With an offset, a file that is no longer regular refuses the call. */
 	if (ret->sqe.off == UAIO_OFF_POSITION &&
 	    uaio_is_misplaced(ret->file, &ret->sqe))
 		return false;
@@ -87,15 +86,14 @@ static bool look_at(const struct uaio_sqe *sqe, enum uaio_end which,
 	       !uaio_file_has(ret->file, UAIO_FILE_F_REMOTE);
 }
 
-/* Return: whether requests of the inode may hold its lock for as long as a disk takes. */
+/* Return: whether requests of the inode may hold its lock as long as a disk takes. */
 static bool is_busy(const struct uaio_inode *inode)
 {
 	return uaio_inode_is_busy(inode) || uaio_inode_has_direct(inode);
 }
 
 /*
- * Read what the call would move, into a few bytes of the stack. The pipe takes no more
- * than it has room for.
+ * Read what the call would move into a small buffer, at most as much as the pipe holds.
  * Return: whether all of it is in the page cache.
  */
 static bool is_cached(struct uaio_file *file, const struct uaio_sqe *sqe,

@@ -7,7 +7,7 @@
 #include "file/inspect.h"
 #include "split/bounce.h"
 
-/* Return: whether *end is known; see uaio_is_extending(). */
+/* Query the size into *end, unless it is known. Return: whether it is known now. */
 static bool find_end(const struct uaio_file *file, const struct uaio_sqe *sqe,
 		     uint64_t *end)
 {
@@ -49,9 +49,8 @@ bool uaio_is_extending(const struct uaio_file *file, const struct uaio_sqe *sqe,
 }
 
 /*
- * A request at the file's position moves it for the next one, so that a read there
- * has to be in order like a write. A change of the size may change what any read
- * finds.
+ * A request at the file position moves the position for the next one, so even a read has to
+ * be in order like a write. A resize may change what any read finds.
  */
 static enum uaio_order order_as_write(struct uaio_range *ret_range)
 {
@@ -60,9 +59,8 @@ static enum uaio_order order_as_write(struct uaio_range *ret_range)
 }
 
 /*
- * In the kernel the device executes an O_DIRECT read at a time of its own, so a
- * later O_DIRECT write may come first; all other reads are executed inside
- * io_submit.
+ * In the kernel the device may execute an O_DIRECT read late, so a later O_DIRECT write may
+ * come first; all other reads are executed inside io_submit.
  */
 static enum uaio_order order_of_read(const struct uaio_file *file,
 				     const struct uaio_sqe *sqe,
@@ -78,7 +76,7 @@ static enum uaio_order order_of_read(const struct uaio_file *file,
 					      : UAIO_ORDER_READ;
 }
 
-/* The size of the file is asked for only where another request depends on it. */
+/* Query the file's size only if another request depends on it. */
 static enum uaio_order order_of_write(struct uaio_file *file,
 				      const struct uaio_sqe *sqe, uint64_t end,
 				      struct uaio_range *ret_range)
@@ -104,9 +102,9 @@ enum uaio_order uaio_order_of(struct uaio_file *file,
 	enum uaio_op_class class = uaio_optab[sqe->op].class;
 
 	/*
-	 * Writes that are handed over stay one after the other, as each would wait
-	 * for the inode's lock, and so does what changes the file's length, for those
-	 * that are exclusive; and what is at the file's position, for the position.
+	 * In has_no_order, too, some requests are ordered: writes that are handed over run
+	 * one after the other, as each would wait for the inode's lock; changes of the size,
+	 * for exclusive writes; and requests at the file position, for the position.
 	 */
 	if (uaio_sqe_rules(sqe)->has_no_order && class != UAIO_CLASS_WRITE &&
 	    class != UAIO_CLASS_RESIZE && sqe->off != UAIO_OFF_POSITION)
@@ -114,24 +112,21 @@ enum uaio_order uaio_order_of(struct uaio_file *file,
 	switch (class) {
 	case UAIO_CLASS_SYNC: return UAIO_ORDER_SYNC;
 	case UAIO_CLASS_RESIZE: return order_as_write(ret_range);
-	/* It waits for ordered writes, and nothing for it. */
+	/* Such a request waits for ordered writes, but no request waits for it. */
 	case UAIO_CLASS_ABOUT: return UAIO_ORDER_NONE;
 	case UAIO_CLASS_WRITE: return order_of_write(file, sqe, end, ret_range);
 	default: return order_of_read(file, sqe, ret_range);
 	}
 }
 
-/*
- * Return: whether a request that was accepted before, and has not returned, has to
- * come before this one.
- */
+/* Return: whether an earlier request, which has not returned, has to come before this one. */
 static bool is_awaited(struct uaio_file *file, const struct uaio_sqe *sqe)
 {
 	struct uaio_range range;
 	enum uaio_order order;
 	bool is_awaited = false;
 
-	/* Without a reference the inode might go with the entry. */
+	/* Without a reference the inode might be freed with the entry. */
 	if (!uaio_file_try_get(file))
 		return false;
 	if (file->inode) {

@@ -24,7 +24,7 @@
 #include "req/stats.h"
 #include "split/align.h"
 
-enum { RWF_ATOMIC_ = 0x40 }; /* newer than the headers of many a machine */
+enum { RWF_ATOMIC_ = 0x40 }; /* newer than many machines' headers */
 enum { VALUE_MAX = 48, NAMED_MAX = 16 };
 
 static struct {
@@ -41,9 +41,8 @@ void uaio_fault_init(void)
 }
 
 /*
- * Return: a number that looks like chance, of seed, n and which use is made of it.
- * (The finaliser of SplitMix64, whose output for consecutive numbers is independent
- * enough for statistics.)
+ * Return: a pseudo-random number from seed, n and use. (This is the finaliser of SplitMix64,
+ * whose outputs for consecutive numbers are independent enough for statistics.)
  */
 static uint64_t hash(uint64_t seed, uint64_t n, uint64_t use)
 {
@@ -55,7 +54,7 @@ static uint64_t hash(uint64_t seed, uint64_t n, uint64_t use)
 	return x ^ x >> 31;
 }
 
-/* Return: less than bound, each as likely as the others. */
+/* Return: a number below bound, each with equal probability. */
 static uint64_t scaled(uint64_t random, uint64_t bound)
 {
 	return (uint64_t)((unsigned __int128)random * bound >> 64);
@@ -63,9 +62,9 @@ static uint64_t scaled(uint64_t random, uint64_t bound)
 
 enum use { WHETHER, HOW_SHORT, HOW_LATE };
 
-/* Which request is meant */
+/* Which requests a fault is for */
 
-/* Return: how many bytes a read or write, or its like, is to move; else 0. */
+/* Return: how many bytes a read, write, send or receive is to move; for others 0. */
 static uint64_t bytes_of(const struct uaio_sqe *sqe)
 {
 	switch (sqe->op) {
@@ -122,7 +121,7 @@ static bool is_among(const struct uaio_fault *fault, uint64_t n)
 	return !fault->nr_only;
 }
 
-/* The lock is held. Return: whether the n-th request that fault is for has it. */
+/* Return: whether the n-th request that fault is for has it. The lock is held. */
 static bool has_locked(const struct uaio_fault *fault, uint64_t n,
 		       uint64_t nr_made)
 {
@@ -133,7 +132,7 @@ static bool has_locked(const struct uaio_fault *fault, uint64_t n,
 		       fault->chance;
 }
 
-/* Return: the number of the request, which has the fault; 0: it does not. */
+/* Count a request that fault i is for. Return: its number if it has the fault; else 0. */
 static uint64_t draw(unsigned i)
 {
 	const struct uaio_fault *fault = &uaio_faults.faults[i];
@@ -150,7 +149,7 @@ static uint64_t draw(unsigned i)
 
 /* Short transfers */
 
-/* Return: whether the interface lets a stream move less than it could. */
+/* Return: whether a stream may move fewer bytes than it could. */
 static bool may_stream_be_short(const struct uaio_file *file,
 				const struct uaio_sqe *sqe, uint64_t bytes)
 {
@@ -158,7 +157,7 @@ static bool may_stream_be_short(const struct uaio_file *file,
 
 	if (uaio_file_has(file, UAIO_FILE_F_SOCKET))
 		return uaio_file_has(file, UAIO_FILE_F_SOCK_STREAM);
-	/* What fits into PIPE_BUF a pipe takes as a whole. */
+	/* A pipe writes at most PIPE_BUF bytes as a whole. */
 	return sys_fstat(sqe->fd, &st) == 0 && S_ISFIFO(st.st_mode) &&
 	       (uaio_optab[sqe->op].class == UAIO_CLASS_READ ||
 		bytes > PIPE_BUF);
@@ -172,7 +171,7 @@ static bool may_be_short(const struct uaio_file *file,
 	case UAIO_OP_READV:
 	case UAIO_OP_WRITE:
 	case UAIO_OP_WRITEV:
-		/* Such a write is whole or not at all. */
+		/* An atomic write is never short. */
 		if (sqe->rw_flags & RWF_ATOMIC_)
 			return false;
 		break;
@@ -189,7 +188,7 @@ static bool may_be_short(const struct uaio_file *file,
 	       may_stream_be_short(file, sqe, bytes);
 }
 
-/* Return: of what the number of bytes has to be a multiple; 0: that is not known. */
+/* Return: the unit of which the number of bytes must be a multiple; 0: not known. */
 static uint64_t unit_of(struct uaio_file *file, const struct uaio_sqe *sqe)
 {
 	struct uaio_alignment alignment;
@@ -204,8 +203,8 @@ static uint64_t unit_of(struct uaio_file *file, const struct uaio_sqe *sqe)
 }
 
 /*
- * The vectors are the client's, and stay as they are: leave the last ones out; or if
- * the first has more bytes than there are to be, read or write part of that.
+ * The vectors belong to the client and must not change: leave out the last ones, or, if even
+ * the first has more bytes, read or write part of that.
  */
 static bool cut_vectors(struct uaio_sqe *sqe, uint64_t bytes)
 {
@@ -228,7 +227,7 @@ static bool cut_vectors(struct uaio_sqe *sqe, uint64_t bytes)
 	return true;
 }
 
-/* Cut sqe to part of its bytes. Return: whether it could be. */
+/* Cut sqe to a part of its bytes. Return: false if that is not possible. */
 static bool cut(struct uaio_file *file, struct uaio_sqe *sqe, uint64_t random)
 {
 	uint64_t bytes = bytes_of(sqe), unit, nr_units;
@@ -249,8 +248,8 @@ static bool cut(struct uaio_file *file, struct uaio_sqe *sqe, uint64_t random)
 /* Deferring */
 
 /*
- * Return: whether the kernel may begin the request later, in whatever order with those of
- * its file: one that a worker of the kernel's may execute, or that may wait for a stream.
+ * Return: whether the kernel may start the request later, in any order with others of its
+ * file: a worker of the kernel's may execute it, or it may wait for a stream.
  */
 static bool may_begin_later(struct uaio_file *file, const struct uaio_sqe *sqe)
 {
@@ -309,9 +308,9 @@ static void count(enum uaio_fault_kind kind)
 		uaio_stats_add(stats, &stats->nr_faults[kind], 1);
 }
 
-/* Telling of changes */
+/* Logging changes */
 
-/* Names of the program's stay in their field of a line. */
+/* Replace control characters, which would split the line into other fields. */
 static void clean(char *text)
 {
 	for (; *text; text++)
@@ -319,9 +318,10 @@ static void clean(char *text)
 			*text = '?';
 }
 
-static void say_value(const struct uaio_fault *fault,
-		      const struct uaio_sqe *asked, const struct uaio_sqe *sqe,
-		      int64_t late_ns, char ret_text[VALUE_MAX])
+static void format_value(const struct uaio_fault *fault,
+			 const struct uaio_sqe *asked,
+			 const struct uaio_sqe *sqe, int64_t late_ns,
+			 char ret_text[VALUE_MAX])
 {
 	const char *name = uaio_error_name(fault->error);
 
@@ -335,13 +335,13 @@ static void say_value(const struct uaio_fault *fault,
 }
 
 /*
- * For `uaio check`: append a line (fault.h I3) for what fault i has made of number n, which
- * was asked for and has become sqe. A change that cannot be told of is made all the same.
+ * For `uaio check`: append a line (fault.h I3) that fault i has changed request n from asked
+ * to sqe. If the line cannot be written, the change is made all the same.
  */
-static __attribute__((noinline)) void tell(unsigned i, uint64_t n,
-					   const struct uaio_sqe *asked,
-					   const struct uaio_sqe *sqe,
-					   int64_t late_ns)
+static __attribute__((noinline)) void log_change(unsigned i, uint64_t n,
+						 const struct uaio_sqe *asked,
+						 const struct uaio_sqe *sqe,
+						 int64_t late_ns)
 {
 	const struct uaio_fault *fault = &uaio_faults.faults[i];
 	bool has_file = !uaio_optab[asked->op].has_no_file;
@@ -351,7 +351,7 @@ static __attribute__((noinline)) void tell(unsigned i, uint64_t n,
 
 	if (has_file && !asked->is_fixed)
 		(void)snprintf(fd, sizeof(fd), "%d", asked->fd);
-	say_value(fault, asked, sqe, late_ns, value);
+	format_value(fault, asked, sqe, late_ns, value);
 	len = (size_t)snprintf(line, sizeof(line) - PATH_MAX,
 			       "change\t%u\t%" PRIu64 "\t%s\t%s\t%s\t%s\t",
 			       i + 1, n, uaio_fault_names[fault->kind], value,
@@ -366,7 +366,7 @@ static __attribute__((noinline)) void tell(unsigned i, uint64_t n,
 	(void)uaio_append(to, line, len + 1);
 }
 
-/* Whether the user has named number n, alone or among a few. */
+/* Return: whether only= names n, alone or in a short range. */
 static bool is_named(const struct uaio_fault *fault, uint64_t n)
 {
 	const struct uaio_fault_range *ranges =
@@ -379,7 +379,7 @@ static bool is_named(const struct uaio_fault *fault, uint64_t n)
 	return false;
 }
 
-static void tell_place(unsigned i, uint64_t n, uint32_t record)
+static void report_place(unsigned i, uint64_t n, uint32_t record)
 {
 	char name[VALUE_MAX];
 
@@ -390,7 +390,7 @@ static void tell_place(unsigned i, uint64_t n, uint32_t record)
 void uaio_fault_plan(struct uaio_file *file, struct uaio_sqe *sqe,
 		     uint32_t record, struct uaio_fault_plan *ret)
 {
-	/* What it was, whatever is cut meanwhile. */
+	/* The original, as a fault may cut sqe. */
 	const struct uaio_sqe asked = *sqe;
 
 	*ret = (struct uaio_fault_plan){ .record = record };
@@ -404,10 +404,10 @@ void uaio_fault_plan(struct uaio_file *file, struct uaio_sqe *sqe,
 		count(fault->kind);
 		if (likely(!uaio_check_directory[0]))
 			continue;
-		tell(i, n, &asked, sqe,
-		     ret->delay_ns + ret->defer_ns - late_ns);
+		log_change(i, n, &asked, sqe,
+			   ret->delay_ns + ret->defer_ns - late_ns);
 		if (is_named(fault, n))
-			tell_place(i, n, record);
+			report_place(i, n, record);
 	}
 }
 

@@ -1,29 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Faults on purpose: which requests have one
+ * Faults on purpose: deciding which requests have a fault
  *
- * A user asks for faults by --fault (options/faults.h). When a request is issued for
- * the first time, and was not refused, each of them that is for its operation, file
- * and length is asked in turn. An error takes the place of the system call; short
- * changes what the call is asked for; a delay holds back the completion (late.h), and
- * so does reorder, by a time that chance decides. A request that is deferred begins
- * later, so that a cancellation finds it (defer.h). Nothing else of a request's way
- * changes, so links, drains and the order of a file's writes hold.
+ * A user chooses faults by --fault (options/faults.h). When an accepted request is issued for
+ * the first time, each fault for its operation, file and length decides in turn whether the
+ * request has it. An error replaces the system call; short reduces the bytes that the call
+ * requests; a delay holds back the completion (late.h), and so does reorder, by a random
+ * time. A deferred request starts later, so that a cancellation can find it (defer.h). Faults
+ * change nothing else, so links, drains and the order of a file's writes hold.
  *
- *   I1  Each fault numbers the requests that it is for, from 1, under the lock.
- *       Whether number n has it is a function of the fault, its seed and n alone.
- *       What chance there is comes from a hash of the seed and n. So it does not
- *       depend on time, threads or other faults, but which request gets which
- *       number is for the threads that submit.
- *   I2  A child of fork() begins with 1.
- *   I3  Under `uaio check` (uaio_check_directory) each change is told in a line of
- *       the file PID.changes there, before the request is executed. Its fields, with
- *       tabs between them, are: change; which fault, from 1; the request's number;
- *       the kind of fault; what it is (an error's name, "BYTES of BYTES" that are
- *       moved, or nanoseconds); the operation; the descriptor; its path. A field
- *       that does not apply is "-", as is the descriptor of a registered file. Where
- *       the request was submitted is reported as well (check.h), by "FAULT NUMBER", if
- *       only= has named it, alone or among a few.
+ *   I1  Each fault numbers the requests that it is for, from 1, under the lock. Whether
+ *       request number n has the fault is a function of the fault, its seed and n alone.
+ *       Random decisions use a hash of the seed and n. So they do not depend on time, threads
+ *       or other faults; but the submitting threads decide which request gets which number.
+ *   I2  In a child of fork() the numbers begin with 1.
+ *   I3  Under `uaio check` (uaio_check_directory) each change is logged as a line of the file
+ *       PID.changes there, before the request is executed. Its fields, separated by tabs,
+ *       are: "change"; the number of the fault, from 1; the request's number; the kind of
+ *       fault; its value (an error's name, "BYTES of BYTES" that are moved, or nanoseconds);
+ *       the operation; the descriptor; its path. A field that does not apply is "-", as is
+ *       the descriptor of a registered file. If only= names the request's number, alone or in
+ *       a short range, check.h also reports where the request was submitted, under the name
+ *       "FAULT NUMBER".
  *
  * Context: any thread that has entered (entry.h), without locks; only where
  * uaio_config.is_examined.
@@ -40,26 +38,27 @@ struct uaio_file;
 struct uaio_req;
 struct uaio_sqe;
 
-/* What is to become of a request. */
+/* What faults do to a request. */
 struct uaio_fault_plan {
-	int error;        /* -errno: its result, without a call; 0: none */
-	int64_t delay_ns; /* its completion is held back; 0: not */
-	int64_t defer_ns; /* it begins only then; 0: at once */
+	int error; /* -errno: its result, without a call; 0: none */
+	/* how long its completion is held back; 0: not at all */
+	int64_t delay_ns;
+	int64_t defer_ns; /* how long its start is deferred; 0: not at all */
 	bool is_short;    /* it was cut */
-	uint32_t record;  /* of its memory, for check.h; 0: none */
+	uint32_t record;  /* the record of its memory in check.h; 0: none */
 };
 
 /* Called each time the engine starts, also in a child of fork(). */
 void uaio_fault_init(void);
 
 /*
- * Decide on a request that is about to be issued, and count it; sqe may be cut. record: of
- * its memory, for check.h; 0: none.
+ * Decide which faults a request has that is about to be issued, and count it. A short fault
+ * cuts sqe. record: of its memory, for check.h; 0: none.
  */
 void uaio_fault_plan(struct uaio_file *file, struct uaio_sqe *sqe,
 		     uint32_t record, struct uaio_fault_plan *ret);
 
-/* req, which is PREPPED, is what has become of the request. */
+/* Store the plan in req, the PREPPED request that was created for it. */
 void uaio_fault_keep(struct uaio_req *req, const struct uaio_fault_plan *plan);
 
 #endif /* UAIO_ISSUE_FAULT_H */

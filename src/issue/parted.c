@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads with a descriptor table of their own (table.h): they execute what they submit
- * themselves, by plain calls, however long these take, and post it at once. Tested by
- * src/aio/test-resfd.c and test/host/tables.c.
+ * Threads with a descriptor table of their own (table.h): they execute their requests
+ * themselves by plain calls, however long these take, and post each completion at once.
+ * Tested by src/aio/test-resfd.c and test/host/tables.c.
  */
 #include <poll.h>
 
@@ -35,7 +35,7 @@ static int64_t execute_to_end(const struct uaio_op_def *op,
 	return res;
 }
 
-/* Wait until requests on the inode that were accepted earlier have returned. */
+/* Wait until no request blocks the inode: earlier requests have returned (order.h, I2). */
 static void await_inode(const struct uaio_file *file)
 {
 	enum { SOON_NS = 50000 };
@@ -45,10 +45,6 @@ static void await_inode(const struct uaio_file *file)
 		(void)uaio_sleep(&word, 0, uaio_now_ns() + SOON_NS);
 }
 
-/*
- * Execute the request of a thread with another descriptor table, which does that
- * itself, however long it takes (table.h).
- */
 static int execute_parted(struct uaio_file *file, const struct uaio_sqe *sqe,
 			  struct uaio_outcome *ret)
 {
@@ -66,7 +62,7 @@ static int execute_parted(struct uaio_file *file, const struct uaio_sqe *sqe,
 	return 0;
 }
 
-/* The thread waits for its own requests, so one that is late keeps it. */
+/* The thread executes its requests itself, so a delay makes the thread sleep. */
 static int execute_parted_faulty(struct uaio_file *file,
 				 const struct uaio_sqe *sqe,
 				 struct uaio_outcome *ret)

@@ -9,14 +9,14 @@
 #include "flow/link.h"
 #include "issue/extent.h"
 
-/* Polls have no place in the order, nor has what is on no inode. */
+/* Polls, and requests without an inode, are not in an order. */
 static bool is_in_order(const struct uaio_req *req)
 {
 	return uaio_req_inode(req) &&
 	       uaio_optab[req->sqe.op].class != UAIO_CLASS_POLL;
 }
 
-/* Return: 0 or -errno. */
+/* Take references to the files of a splice. Return: 0 or -errno. */
 static __attribute__((noinline)) int fix_ends(struct uaio_req *req)
 {
 	struct uaio_queue *queue = uaio_queue_of(req->group);
@@ -25,15 +25,15 @@ static __attribute__((noinline)) int fix_ends(struct uaio_req *req)
 			     queue->sink->get_fixed);
 }
 
-/* A request that is in no order. */
+/* Place a request that is in no order. */
 static enum uaio_next place_by_itself(const struct uaio_req *req,
 				      enum uaio_next next)
 {
 	if (uaio_next_parks(next))
 		return next;
 	/*
-	 * A blocking call on a stream may last for ever, and closing the descriptor
-	 * must not wait for it.
+	 * A blocking call on a stream may last for ever, and must not delay closing the
+	 * descriptor.
 	 */
 	if (req->file)
 		(void)uaio_file_make_private(req->file);
@@ -43,10 +43,10 @@ static enum uaio_next place_by_itself(const struct uaio_req *req,
 static enum uaio_next place_in_order(struct uaio_req *req, enum uaio_next next,
 				     uint64_t end)
 {
-	/* It was a stream when it was tried, and is not any more. */
+	/* The descriptor was a stream when tried, and no longer is. */
 	if (uaio_next_parks(next))
 		uaio_ready_unexpect(req->group);
-	/* If it enters, others may start it from then on. */
+	/* Set before the request enters the order, as other threads may then start it. */
 	req->next = UAIO_NEXT_WORKER;
 	req->order =
 		(uint8_t)uaio_order_of(req->file, &req->sqe, end, &req->range);
@@ -69,7 +69,10 @@ int uaio_place(struct uaio_req *req, enum uaio_next next,
 	if (parks) {
 		req->edges = outcome->edges;
 		req->until_ns = outcome->until_ns;
-		/* A run may have taken, before this, what it is yet to note. */
+		/*
+		 * If this thread is inside a run (ready/run.c), it may have taken an edge
+		 * that it has yet to note.
+		 */
 		if (uaio_optab[req->sqe.op].class == UAIO_CLASS_POLL)
 			req->looker = uaio_entry.run ? NULL : &uaio_entry;
 	}

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The place of a request that goes on: in the order of its inode, and where it waits
+ * Where a request goes that was tried and is not complete
  *
- * A submission and a chain have tried a request, and it is not complete. What the try
- * says does not decide alone: the request may have to wait behind others of its inode
- * first, and its descriptor may have become another kind of file meanwhile.
+ * A submission or a chain has tried the request. The result of the try alone does not decide:
+ * the request may have to wait for older ones of its inode first, and its descriptor may by
+ * now refer to another kind of file.
  *
  * Context: any thread that has entered (entry.h), the owner of the request.
  *
@@ -21,11 +21,12 @@
 struct uaio_req;
 
 /*
- * req is PREPPED, and has been tried: next is what that said, and is not DONE, outcome what
- * it found out. If it parks, it is expected (ready.h). Note what is done, let its linked
- * timer begin, and decide where it goes on; req keeps the decision for its starter.
- * Return: 0, with that decision; WAIT_ORDER: it waits already, and is not the caller's any
- * more. Or -errno, with which req is to end: one of its two files is gone.
+ * Decide where req goes, which is PREPPED and has been tried. next: what the try returned,
+ * not DONE; outcome: what it found out. If req parks, it is expected (ready.h). Also notes
+ * the bytes done, and starts a linked timer.
+ * Return: 0, with the decision in *ret_next and req->next. After WAIT_ORDER, req already
+ * waits, and no longer belongs to the caller. -errno: req has to complete with that, as one
+ * of its two files is gone.
  */
 int uaio_place(struct uaio_req *req, enum uaio_next next,
 	       const struct uaio_outcome *outcome, enum uaio_next *ret_next);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where a request is executed: see policy.h. */
+/* The table of the policy and its functions for regular files. */
 #include "issue/policy.h"
 
 #include <errno.h>
@@ -19,10 +19,9 @@
 
 enum {
 	/*
-	 * To ask the page cache takes 100 of the 480 ns of a 1 KiB read. So
-	 * after this many reads in a row that did not wait, reads are made
-	 * without asking. At 64 the cost of asking is lost in the noise, even
-	 * if a file is cold now and then.
+	 * Asking the page cache takes 100 of the 480 ns of a 1 KiB read. So after this many
+	 * reads in a row that did not wait, reads are made without asking. At 64 the cost of
+	 * asking is lost in the noise, even if a file is cold now and then.
 	 */
 	STREAK_HITS = 64,
 	/*
@@ -37,8 +36,8 @@ enum {
 	 */
 	PAGED_BYTES_MAX = 128 << 10,
 	/*
-	 * A buffered write that took this long, and as much again for each MiB
-	 * of it, waited for writeback: a MiB takes 0.3 to 0.7 ms here.
+	 * A buffered write that took longer than this, and again this for each MiB, waited
+	 * for writeback: a MiB takes 0.3 to 0.7 ms here.
 	 */
 	SLOW_WRITE_US = 1000,
 };
@@ -59,7 +58,7 @@ static bool is_busy(const struct uaio_inode *inode)
 	return uaio_config.force_worker || !inode || uaio_inode_is_busy(inode);
 }
 
-/* Return: whether a request need not mind that its inode is busy. */
+/* Return: whether a request may be executed although its inode is busy. */
 static bool may_pass(const struct uaio_inode *inode, const struct uaio_sqe *sqe)
 {
 	return uaio_sqe_rules(sqe)->has_no_order &&
@@ -103,12 +102,12 @@ enum uaio_next uaio_try_reopened(const struct uaio_sqe *sqe,
 }
 
 /*
- * A stream refuses an offset (ESPIPE), but not a request at the position: where the
- * descriptor has become a pipe unseen, its call would wait, with the client's ring held.
- * Return: whether the kernel says that it has become another file.
+ * A stream refuses an offset (ESPIPE), but not a request at the file position. If the
+ * descriptor has become a pipe unseen, the call would wait while it holds the client's ring.
+ * Return: whether the kernel says that the descriptor now refers to another file.
  */
-static inline bool is_elsewhere(const struct uaio_file *file,
-				const struct uaio_sqe *sqe)
+static inline bool is_replaced_at_position(const struct uaio_file *file,
+					   const struct uaio_sqe *sqe)
 {
 	return unlikely(sqe->off == UAIO_OFF_POSITION) &&
 	       unlikely(uaio_is_misplaced(file, sqe));
@@ -118,7 +117,7 @@ static enum uaio_next try_memory_read(struct uaio_file *file,
 				      const struct uaio_sqe *sqe,
 				      struct uaio_outcome *ret)
 {
-	if (is_elsewhere(file, sqe))
+	if (is_replaced_at_position(file, sqe))
 		return uaio_try_reopened(sqe, ret);
 	if (is_kept(load_relaxed(&file->inode), sqe))
 		return UAIO_NEXT_WORKER;
@@ -131,7 +130,7 @@ static enum uaio_next try_memory_write(struct uaio_file *file,
 {
 	struct uaio_inode *inode = load_relaxed(&file->inode);
 
-	if (is_elsewhere(file, sqe))
+	if (is_replaced_at_position(file, sqe))
 		return uaio_try_reopened(sqe, ret);
 	if (unlikely(!begin_inline(file, inode, sqe)))
 		return UAIO_NEXT_WORKER;
@@ -140,7 +139,7 @@ static enum uaio_next try_memory_write(struct uaio_file *file,
 	return UAIO_NEXT_DONE;
 }
 
-/* The data are not cached: start reading the pages, or leave it to a worker. */
+/* The data is not cached: start reading the pages, or leave the request to a worker. */
 static enum uaio_next start_pages(const struct uaio_file *file,
 				  const struct uaio_sqe *sqe)
 {
@@ -153,7 +152,7 @@ static enum uaio_next start_pages(const struct uaio_file *file,
 	return UAIO_NEXT_WAIT_PAGES;
 }
 
-/* The file refuses RWF_NOWAIT, so the page cache cannot be asked (trust.h). */
+/* The file refuses RWF_NOWAIT, so the page cache cannot be asked: read on trust (trust.h). */
 static enum uaio_next try_trusted_read(struct uaio_file *file,
 				       const struct uaio_sqe *sqe,
 				       struct uaio_outcome *ret)
@@ -186,7 +185,7 @@ void uaio_note_cached(struct uaio_file *file, bool is_hit)
 
 	if (!is_hit)
 		store_relaxed(&file->hit_streak, 0);
-	/* As long as the cycle counter's rate is unknown, go on asking. */
+	/* While the cycle counter's rate is unknown, keep asking the page cache. */
 	else if (nr < STREAK_HITS - 1 || uaio_cycles_per_us())
 		store_relaxed(&file->hit_streak, nr + 1);
 }
@@ -222,8 +221,7 @@ static enum uaio_next ask_page_cache(struct uaio_file *file,
 }
 
 /*
- * Buffered reads: first the page cache is asked; after a streak of hits it is not,
- * as long as the reads are fast.
+ * Buffered reads ask the page cache first; after a streak of hits not, while they are fast.
  */
 static enum uaio_next try_cached_read(struct uaio_file *file,
 				      const struct uaio_sqe *sqe,
@@ -280,7 +278,7 @@ void uaio_trial_write_end(struct uaio_inode *inode, const struct uaio_sqe *sqe,
 							     trial->nr_sleeps);
 }
 
-/* Buffered writes: executed here while they are fast. */
+/* Buffered writes are executed here while they are fast. */
 static enum uaio_next try_cached_write(struct uaio_file *file,
 				       const struct uaio_sqe *sqe,
 				       struct uaio_outcome *ret)
@@ -289,7 +287,7 @@ static enum uaio_next try_cached_write(struct uaio_file *file,
 	struct uaio_trial_write trial;
 	uint64_t took;
 
-	if (is_elsewhere(file, sqe))
+	if (is_replaced_at_position(file, sqe))
 		return uaio_try_reopened(sqe, ret);
 	if (unlikely(!inode ||
 		     !uaio_trial_write_begin(file, inode, sqe, &trial) ||
@@ -312,9 +310,9 @@ enum uaio_next uaio_done_unless_bounced(const struct uaio_file *file,
 }
 
 /*
- * O_DIRECT writes wait for the device, so they go to workers. Those that surely
- * extend the file are executed here, because the kernel completes them before
- * io_submit returns, and clients count on that.
+ * O_DIRECT writes wait for the device, so they go to workers. Writes that surely extend the
+ * file are executed here, because the kernel completes them before io_submit returns, and
+ * clients rely on that.
  */
 static enum uaio_next try_direct_write(struct uaio_file *file,
 				       const struct uaio_sqe *sqe,
@@ -332,7 +330,7 @@ static enum uaio_next try_direct_write(struct uaio_file *file,
 	return uaio_done_unless_bounced(file, sqe, ret);
 }
 
-/* Quick questions and advice are answered here. */
+/* Queries and advice are executed here if they do not block. */
 static enum uaio_next try_about(struct uaio_file *file,
 				const struct uaio_sqe *sqe,
 				struct uaio_outcome *ret)
@@ -362,9 +360,9 @@ int uaio_try_flags(struct uaio_file *file, const struct uaio_sqe *sqe,
 	if (!unlikely(uaio_refuses_offset(file, sqe, ret)))
 		ret->res = uaio_call(file, sqe, 0, ret);
 	/*
-	 * If the file cannot honour a flag, the submission is refused. Disk file
-	 * systems can honour RWF_NOWAIT in general; where they refuse it for one
-	 * write, the kernel says so in the event.
+	 * If the file cannot honour a flag, the submission is refused. Disk file systems can
+	 * honour RWF_NOWAIT in general; if they refuse it for one write, the kernel reports
+	 * that in the event.
 	 */
 	if (ret->res != -EOPNOTSUPP)
 		return 0;

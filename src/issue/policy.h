@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Policy: whether a request is executed at once, parks, waits for its pages, or goes
- * to a worker
+ * Policy: whether a request is executed at once, parks, waits for its pages, or goes to a
+ * worker
  *
- * One table, kind of file by class of operation. Each entry is a function that
- * issues a request inside the submitting call, and returns what is to become of it
- * next (enum uaio_next). The measurement for each constant stands beside it in policy.c.
+ * One table maps the kind of file and the class of operation to a function. The function
+ * issues a request inside the submitting call, and returns what becomes of it next (enum
+ * uaio_next). policy.c gives the measurement for each constant.
  *
- * For requests that are to be asynchronous in any case, operations without a file,
- * and flags that have to be honoured at once, issue_one() in submit.c decides. After
- * that, a request may still have to wait for older ones of its inode (order.h).
+ * issue_one() in submit.c decides for operations without a file, for requests whose client
+ * wants a worker, and for flags that have to be honoured at once. After that, a request may
+ * still have to wait for older ones of its inode (order.h).
  */
 #ifndef UAIO_ISSUE_POLICY_H
 #define UAIO_ISSUE_POLICY_H
@@ -21,15 +21,12 @@
 #include "op/op.h"
 #include "req/call.h"
 
-/*
- * Issue sqe on file. The caller need not have a reference to the file: it may
- * borrow it under I2 of file.h.
- */
+/* Issue sqe on file, which the caller may only borrow (file.h, I2). */
 typedef enum uaio_next uaio_try_fn(struct uaio_file *file,
 				   const struct uaio_sqe *sqe,
 				   struct uaio_outcome *ret);
 
-enum { UAIO_POLICY_COLUMNS = 8 }; /* a row is found by a shift */
+enum { UAIO_POLICY_COLUMNS = 8 }; /* a power of two, to find a row by a shift */
 static_assert((int)UAIO_NR_CLASSES <= (int)UAIO_POLICY_COLUMNS,
 	      "a column for each class");
 
@@ -42,19 +39,19 @@ extern uaio_try_fn *const uaio_policy[UAIO_NR_KINDS][UAIO_POLICY_COLUMNS];
  */
 enum { UAIO_RWF_DEFERRABLE = 0x2 | 0x4 | 0x10 }; /* DSYNC, SYNC, APPEND */
 
-/* Those with which a request on a stream may wait, too: HIPRI, NOAPPEND, NOSIGNAL. */
+/* The flags with which a request on a stream may also wait: HIPRI, NOAPPEND, NOSIGNAL. */
 enum { UAIO_RWF_PATIENT = UAIO_RWF_DEFERRABLE | 0x1 | 0x20 | 0x100 };
 
-/* Return: whether sqe, of an operation with a file, is such a request. */
+/* Return: whether sqe, of an operation with a file, has flags that are not deferrable. */
 static inline bool uaio_has_odd_flags(const struct uaio_op_def *op,
 				      const struct uaio_sqe *sqe)
 {
-	/* Others than reads and writes have flags of their own there. */
+	/* Other operations use rw_flags for other flags. */
 	return unlikely(sqe->rw_flags & ~(uint32_t)UAIO_RWF_DEFERRABLE) &&
 	       op->class <= UAIO_CLASS_WRITE && !op->is_of_socket;
 }
 
-/* Execute it here, however long it takes: it does not wait for a device. */
+/* Execute sqe in this thread: it does not wait for a device. */
 static inline enum uaio_next uaio_try_here(struct uaio_file *file,
 					   const struct uaio_sqe *sqe,
 					   struct uaio_outcome *ret)
@@ -63,76 +60,76 @@ static inline enum uaio_next uaio_try_here(struct uaio_file *file,
 	return UAIO_NEXT_DONE;
 }
 
-/* stream.c's functions of the table. */
+/* Functions of the table, in stream.c. */
 enum uaio_next uaio_try_stream(struct uaio_file *file,
 			       const struct uaio_sqe *sqe,
 			       struct uaio_outcome *ret);
 enum uaio_next uaio_try_poll(struct uaio_file *file, const struct uaio_sqe *sqe,
 			     struct uaio_outcome *ret);
 
-/* Return: whether sqe has an offset on a socket, which ret says then (ESPIPE). */
+/* Return: whether sqe has an offset on a socket; if so, ret has the result ESPIPE. */
 bool uaio_refuses_offset(const struct uaio_file *file,
 			 const struct uaio_sqe *sqe, struct uaio_outcome *ret);
 
 /*
- * Execute sqe, which has such flags, here.
- * Return: 0 with the result; -EOPNOTSUPP if the file cannot honour a flag, so that
- * the request is refused.
+ * Execute sqe, which has flags that are not deferrable, in this thread.
+ * Return: 0 with the result in ret; -EOPNOTSUPP if the file cannot honour a flag, so that the
+ * request is refused.
  */
 int uaio_try_flags(struct uaio_file *file, const struct uaio_sqe *sqe,
 		   struct uaio_outcome *ret);
 
 /*
- * Return: what becomes of a request that was executed inline: it is done, or if
- * the kernel refused it as misaligned, a worker executes it through a copy
- * (bounce.h).
+ * Return: what becomes of a request that was executed inline: DONE; or WORKER if the kernel
+ * refused it as misaligned, so that a worker executes it through a copy (bounce.h).
  */
 enum uaio_next uaio_done_unless_bounced(const struct uaio_file *file,
 					const struct uaio_sqe *sqe,
 					struct uaio_outcome *ret);
 
 /*
- * Return: what becomes next of a request that its client wants executed asynchronously
- * (is_async). On a stream its operation says how it begins: most park until the file is
- * ready, as nothing could interrupt a worker that waits. Elsewhere a worker executes it.
+ * Return: where to send a request whose client wants it asynchronous (is_async). On a stream
+ * its row in the operation table decides: most requests park until the file is ready, as
+ * nothing could interrupt a worker that waits. On other files a worker executes the request.
  */
 enum uaio_next uaio_send_untried(struct uaio_file *file,
 				 const struct uaio_sqe *sqe,
 				 struct uaio_outcome *ret);
 
 /*
- * Return: whether the descriptor is surely another file than the entry by now, because
- * of a call that was not interposed. Asked for a request with an offset on a stream, which
- * has none, so its client may mean another file; and for one without on a regular file.
+ * Return: whether the descriptor surely refers to another file than the entry, because of a
+ * call that was not interposed. Checked where the client may mean another file: for an offset
+ * on a stream, and for no offset on a regular file.
  */
 bool uaio_is_misplaced(const struct uaio_file *file,
 		       const struct uaio_sqe *sqe);
 
 /*
- * Forget the entry of the descriptor, look the descriptor up again, and issue the
- * request on the file that it is now.
+ * Forget the entry of the descriptor, look up the descriptor again, and issue the request on
+ * the file that is found.
  */
 enum uaio_next uaio_try_reopened(const struct uaio_sqe *sqe,
 				 struct uaio_outcome *ret);
 
-/*
- * What the policy of buffered reads and writes knows, for ends.c. All of it is advice.
- */
+/* State of the policy for buffered reads and writes, for ends.c. All of it is a guess. */
 
-/* Return: whether the last 64 reads of the file found their pages, and the next need not ask. */
+/* Return: whether the last 64 reads hit the page cache, so the next need not ask it. */
 bool uaio_is_streaking(const struct uaio_file *file);
-/* The page cache was asked for the pages of a read; is_hit: all were there. */
+/* Note whether all pages of a read were in the page cache. */
 void uaio_note_cached(struct uaio_file *file, bool is_hit);
-/* A read that did not ask the page cache took that many cycles. */
+/* Judge by its cycles whether a read that did not ask the page cache waited for a disk. */
 void uaio_judge_read(struct uaio_file *file, uint64_t took);
 
-/* A write of an inode that is executed inside the submitting call. */
+/* A trial: a write that is executed inside the submitting call, and timed. */
 struct uaio_trial_write {
 	bool is_suspect;
 	uint64_t nr_sleeps;
 };
 
-/* Return: whether the write may be; if so, the caller calls end after it. */
+/*
+ * Return: whether the write may be executed in this call; if so, the caller calls
+ * uaio_trial_write_end() after it.
+ */
 bool uaio_trial_write_begin(const struct uaio_file *file,
 			    struct uaio_inode *inode,
 			    const struct uaio_sqe *sqe,
@@ -142,8 +139,8 @@ void uaio_trial_write_end(struct uaio_inode *inode, const struct uaio_sqe *sqe,
 			  const struct uaio_trial_write *trial, uint64_t took);
 
 /*
- * Make the call of sqe, which has two files, if neither makes it wait.
- * Return: whether it is done, or a worker makes the call.
+ * Make the call of sqe, which has two files, unless one of them would make it wait.
+ * Return: DONE, or WORKER if a worker has to make the call.
  */
 enum uaio_next uaio_try_ends(const struct uaio_sqe *sqe,
 			     struct uaio_outcome *ret);

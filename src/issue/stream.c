@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The policy's functions for streams and devices: what is possible is executed at once,
- * and the rest when the file is ready. What is particular about an operation its row says
- * (struct uaio_op_tries). Tested by test-policy.c, src/ready/test-ready.c and its like.
+ * The policy's functions for streams and devices: execute what is possible at once, and the
+ * rest when the file is ready. Each operation's row says what is particular about it (struct
+ * uaio_op_tries). Tested by test-policy.c and src/ready/test-ready*.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,14 +30,13 @@ bool uaio_refuses_offset(const struct uaio_file *file,
 }
 
 /*
- * Some clients submit reads that find nothing yet, but that complete when the
- * client asks for events a moment later. After MISSES of these in a row, reads are
- * not tried at submission, except for one now and then. run.c resets the count
- * where that does not pay.
+ * Some clients submit reads that find nothing yet, but complete when the client waits for
+ * events a moment later. After MISSES of these in a row, only one read in TRY_EVERY is tried
+ * at submission. run.c resets the count if that does not pay.
  */
 enum { MISSES = 16, TRY_EVERY = 16 };
 
-static bool is_in_vain(struct uaio_waitq *waitq)
+static bool is_try_skipped(struct uaio_waitq *waitq)
 {
 	/* relaxed: advice */
 	uint32_t nr = load_relaxed(&waitq->nr_misses);
@@ -49,21 +48,21 @@ static bool is_in_vain(struct uaio_waitq *waitq)
 	return nr != MISSES;
 }
 
-static void note_try(struct uaio_waitq *waitq, bool was_in_vain)
+static void note_try(struct uaio_waitq *waitq, bool found_nothing)
 {
 	/* relaxed: advice */
 	uint32_t nr = load_relaxed(&waitq->nr_misses);
 
-	if (!was_in_vain && nr)
+	if (!found_nothing && nr)
 		store_relaxed(&waitq->nr_misses, 0);
-	else if (was_in_vain && nr < MISSES)
+	else if (found_nothing && nr < MISSES)
 		store_relaxed(&waitq->nr_misses, nr + 1);
 }
 
 /*
- * Return: whether the file is O_NONBLOCK, so that the request must not wait. Other
- * processes that share the open file may change that, and so may ioctl(). So it is
- * not remembered, but asked for each request that would have to wait.
+ * Return: whether the file is O_NONBLOCK, so that the request must not wait. Other processes
+ * that share the open file may change that, and so may ioctl(). So the flag is not cached,
+ * but queried for each request that would have to wait.
  */
 static bool may_not_wait(const struct uaio_file *file, int fd)
 {
@@ -75,8 +74,8 @@ static bool may_not_wait(const struct uaio_file *file, int fd)
 }
 
 /* Return: whether a request waits for its file even if that is O_NONBLOCK. */
-static bool can_be_patient(const struct uaio_file *file,
-			   const struct uaio_sqe *sqe)
+static bool waits_despite_nonblock(const struct uaio_file *file,
+				   const struct uaio_sqe *sqe)
 {
 	uint32_t old = uaio_optab[sqe->op].class == UAIO_CLASS_READ
 			       ? UAIO_FILE_F_OLD_READ
@@ -88,8 +87,8 @@ static bool can_be_patient(const struct uaio_file *file,
 }
 
 /*
- * Return: when the request stops waiting; 0: never. A socket may have a timeout
- * for its reads or writes, which any process that shares it may set.
+ * Return: when the request stops waiting; 0: never. A socket may have a timeout for reads or
+ * writes, which any process that shares the socket may set.
  */
 static __attribute__((noinline)) int64_t
 time_limit_of_socket(const struct uaio_sqe *sqe)
@@ -103,7 +102,7 @@ time_limit_of_socket(const struct uaio_sqe *sqe)
 			   &size) < 0 ||
 	    (!limit.tv_sec && !limit.tv_usec))
 		return 0;
-	/* Decades are for ever. */
+	/* Such a timeout of decades counts as none. */
 	if (limit.tv_sec > INT32_MAX)
 		return 0;
 	return uaio_now_ns() + limit.tv_sec * 1000000000ll +
@@ -113,14 +112,14 @@ time_limit_of_socket(const struct uaio_sqe *sqe)
 static int64_t time_limit(const struct uaio_file *file,
 			  const struct uaio_sqe *sqe)
 {
-	/* A door that ignores timeouts leaves the end to its client. */
+	/* Where a door ignores timeouts, its client ends requests. */
 	return uaio_file_has(file, UAIO_FILE_F_SOCKET) &&
 			       !uaio_sqe_rules(sqe)->ignores_timeouts
 		       ? time_limit_of_socket(sqe)
 		       : 0;
 }
 
-/* Return: whether a request is tried whatever waits before it, as it fails at once. */
+/* Return: whether a request is tried although earlier ones wait, as it fails at once. */
 static __attribute__((noinline)) bool passes(struct uaio_file *file,
 					     const struct uaio_waitq *waitq,
 					     const struct uaio_sqe *sqe)
@@ -131,7 +130,7 @@ static __attribute__((noinline)) bool passes(struct uaio_file *file,
 	if (!uaio_file_has(file, UAIO_FILE_F_SOCKET))
 		return false;
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	/* One that is being tried is its thread's. */
+	/* A thread that tries requests owns them, so they must not be read here. */
 	is_tried = waitq->is_running;
 	waits = !is_tried && !list_is_empty(&waitq->parked);
 	if (waits)
@@ -146,8 +145,8 @@ static __attribute__((noinline)) bool passes(struct uaio_file *file,
 
 /*
  * Execute as much of a stream request as is possible without waiting.
- * Return: whether it was tried. If so, and ret->res is -EAGAIN or a short count,
- * there is more to do.
+ * Return: whether it was tried. If so, and ret->res is -EAGAIN or a short count, the rest
+ * remains to be done.
  */
 static bool try_at_once(struct uaio_file *file, struct uaio_waitq *waitq,
 			const struct uaio_sqe *sqe, bool passes_all,
@@ -156,14 +155,14 @@ static bool try_at_once(struct uaio_file *file, struct uaio_waitq *waitq,
 	bool is_read = uaio_optab[sqe->op].class == UAIO_CLASS_READ;
 
 	/*
-	 * relaxed: this thread sees the requests that it has parked itself, and
-	 * those of other threads have no order with this one
+	 * relaxed: this thread sees the requests that it has parked, and those of other
+	 * threads have no order relative to this one
 	 */
 	if (uaio_config.force_worker)
 		return false;
 	if (likely(!passes_all) &&
 	    (load_relaxed(&waitq->nr) ? !passes(file, waitq, sqe)
-				      : is_read && is_in_vain(waitq)))
+				      : is_read && is_try_skipped(waitq)))
 		return false;
 	ret->edges = uaio_file_edges(file);
 	ret->res = uaio_call(file, sqe, RWF_NOWAIT, ret);
@@ -175,7 +174,7 @@ static bool try_at_once(struct uaio_file *file, struct uaio_waitq *waitq,
 	return false;
 }
 
-/* It must not wait for its file; a worker makes a call that cannot be told so. */
+/* Issue a request that must not wait. A worker makes calls that have no such mode. */
 static enum uaio_next try_now(struct uaio_file *file,
 			      const struct uaio_sqe *sqe,
 			      struct uaio_outcome *ret)
@@ -190,9 +189,8 @@ static enum uaio_next try_now(struct uaio_file *file,
 }
 
 /*
- * Execute what is possible now, and leave the rest for when the file is ready. Operations
- * of sockets wait whatever the socket is, and however long its own timeouts are, as
- * io_uring's do.
+ * Execute what is possible now, and the rest when the file is ready. As in io_uring,
+ * operations of sockets wait even if the socket is O_NONBLOCK or has a timeout.
  */
 static enum uaio_next try_or_wait(struct uaio_file *file,
 				  struct uaio_waitq *waitq,
@@ -207,8 +205,8 @@ static enum uaio_next try_or_wait(struct uaio_file *file,
 	if (unlikely(ret->res == UAIO_OP_BLOCKS) &&
 	    op->tries->fails_at_once(sqe, sqe->fd))
 		return uaio_try_here(file, sqe, ret);
-	/* Whether it is O_NONBLOCK is asked only if that matters: it is a system call. */
-	if (!op->is_of_socket && !can_be_patient(file, sqe) &&
+	/* O_NONBLOCK is queried last: that is a system call. */
+	if (!op->is_of_socket && !waits_despite_nonblock(file, sqe) &&
 	    unlikely(may_not_wait(file, sqe->fd)))
 		return was_tried ? UAIO_NEXT_DONE
 				 : uaio_try_here(file, sqe, ret);
@@ -220,8 +218,8 @@ static enum uaio_next try_or_wait(struct uaio_file *file,
 }
 
 /*
- * Return: whether the file of a request that is not to be tried is polled before a thread
- * makes the call. The kernel polls each file but one that is O_NONBLOCK.
+ * Return: whether a request that is not tried first waits until its file polls ready. The
+ * kernel polls every file that is not O_NONBLOCK.
  */
 static bool can_wait_first(const struct uaio_file *file,
 			   const struct uaio_sqe *sqe)
@@ -229,9 +227,10 @@ static bool can_wait_first(const struct uaio_file *file,
 	if (sqe->rw_flags & ~(uint32_t)UAIO_RWF_PATIENT ||
 	    uaio_config.force_worker)
 		return false;
-	/* A worker makes the call on other files that it may block on. */
-	return can_be_patient(file, sqe) || (uaio_rw_can_only_poll(sqe, file) &&
-					     !may_not_wait(file, sqe->fd));
+	/* On other files that may block, a worker makes the call. */
+	return waits_despite_nonblock(file, sqe) ||
+	       (uaio_rw_can_only_poll(sqe, file) &&
+		!may_not_wait(file, sqe->fd));
 }
 
 static struct uaio_waitq *waitq_of(struct uaio_file *file,
@@ -244,7 +243,7 @@ static struct uaio_waitq *waitq_of(struct uaio_file *file,
 		       : &file->waitqs[UAIO_WAITQ_READ];
 }
 
-/* Begin it as its operation says. */
+/* Begin a request as its row in the operation table says. */
 static enum uaio_next begin_on_stream(struct uaio_file *file,
 				      const struct uaio_sqe *sqe,
 				      uint32_t edges, struct uaio_outcome *ret)
@@ -272,7 +271,6 @@ static enum uaio_next begin_on_stream(struct uaio_file *file,
 			   first == UAIO_FIRST_PASS, ret);
 }
 
-/* Streams: execute what is possible now, and the rest when the file is ready. */
 enum uaio_next uaio_try_stream(struct uaio_file *file,
 			       const struct uaio_sqe *sqe,
 			       struct uaio_outcome *ret)
@@ -293,7 +291,7 @@ enum uaio_next uaio_try_stream(struct uaio_file *file,
 	    likely(!op->tries->waits_to_end(sqe, file, sqe->fd, false,
 					    ret->res)))
 		return next;
-	/* poll() has said that the file is not ready. */
+	/* poll() has reported that the file is not ready. */
 	*ret = (struct uaio_outcome){ .edges = edges };
 	return UAIO_NEXT_WAIT_FILE;
 }
@@ -301,7 +299,7 @@ enum uaio_next uaio_try_stream(struct uaio_file *file,
 enum uaio_next uaio_try_poll(struct uaio_file *file, const struct uaio_sqe *sqe,
 			     struct uaio_outcome *ret)
 {
-	/* The epoll says what is ready now: ready.h I10. */
+	/* The epoll reports what is ready now: ready.h I10. */
 	if (unlikely(sqe->is_multishot))
 		return UAIO_NEXT_WAIT_FILE;
 	ret->edges = uaio_file_edges(file);

@@ -2,11 +2,11 @@
 /*
  * Submission: from a door to the system call
  *
- * issue_one() chooses the function that issues a request, most often the policy's, which
- * may make the system call at once. If that completes the request, its completion goes to
- * an array in the batch. The batch posts that at its end, or earlier if it is full. So a
- * request that completes inline allocates nothing, and seldom takes a lock. Any other
- * request is handed over (flow.h).
+ * issue_one() chooses the function that issues a request, most often the policy's, which may
+ * make the system call at once. If that completes the request, its completion goes to an
+ * array in the batch, which is posted when it is full and when the batch ends. So a request
+ * that completes inline allocates nothing, and seldom takes a lock. Any other request is
+ * created and started (flow.h).
  */
 #include "issue/submit.h"
 
@@ -40,8 +40,8 @@
 
 enum {
 	/*
-	 * Work items that never block go to the work queue so many at a time,
-	 * so that a worker that is awake begins while others are submitted.
+	 * How many work items that never block go to the work queue together, so that an
+	 * awake worker begins while others are submitted.
 	 */
 	SHORT_TOGETHER = 16,
 };
@@ -98,12 +98,12 @@ void uaio_batch_post(struct uaio_batch *batch)
 
 /*
  * sqe is complete. Post the batch now if later requests may look for its completion, or if
- * its client asked for a worker: an eventfd may be signalled for those alone (sink.h).
+ * its client asked for a worker: an eventfd may be notified only of those (sink.h).
  */
 static inline void post_if_due(struct uaio_batch *batch,
 			       const struct uaio_sqe *sqe)
 {
-	/* Nobody executes a timer. */
+	/* No thread executes a timer. */
 	if (unlikely(sqe->posts_at_once || sqe->is_async))
 		post_all(batch, sqe->is_async && uaio_optab[sqe->op].class !=
 							 UAIO_CLASS_TIMER);
@@ -138,10 +138,9 @@ complete(struct uaio_batch *batch, struct uaio_file *file,
 }
 
 /*
- * Close a descriptor, if nothing is on it. That may wait for requests which other
- * threads have just submitted, and these for what is in this batch, which is
- * therefore sent first.
- * Return: whether it is done.
+ * Close a descriptor without requests. The close may wait for requests that other threads
+ * have just submitted, and these for requests of this batch, which is therefore sent first.
+ * Return: whether the descriptor is closed.
  */
 static __attribute__((noinline)) bool close_here(struct uaio_batch *batch,
 						 const struct uaio_sqe *sqe)
@@ -163,8 +162,8 @@ static __attribute__((noinline)) bool close_here(struct uaio_batch *batch,
 }
 
 /*
- * Create a request of its own, which goes on after the submission. Part of it may
- * be done. plan: of one with a fault; or NULL.
+ * Create and start a request that outlives the submission. Part of it may be done. plan: its
+ * faults; or NULL.
  * Return: 0; or -errno if it is refused.
  */
 static __attribute__((noinline)) int
@@ -201,10 +200,10 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 	uaio_batch_count_handed_over(batch, req, next, outcome);
 	if (unlikely(plan))
 		uaio_fault_keep(req, plan);
-	/* Writes were completed inline: their completions come before the sync's. */
+	/* Post first the completions of writes that were executed inline before this sync. */
 	if (op->class == UAIO_CLASS_SYNC && !uaio_sqe_rules(sqe)->has_no_order)
 		uaio_batch_post(batch);
-	/* The number may be another file's by now. */
+	/* The descriptor may by now refer to another file. */
 	if (!parks && req->file != file)
 		outcome->file_end = 0;
 	ret = uaio_place(req, next, outcome, &next);
@@ -231,8 +230,9 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 }
 
 /*
- * Return: whether a request with such flags may wait for its stream; a call by the
- * submitting thread might block that. If the kernel refuses a flag, that is its result.
+ * Return: whether a request with flags that are not deferrable may wait for its stream; a
+ * call by the submitting thread might block it. If the kernel refuses a flag, the request
+ * fails.
  */
 static bool may_wait(const struct uaio_file *file, const struct uaio_sqe *sqe)
 {
@@ -242,8 +242,8 @@ static bool may_wait(const struct uaio_file *file, const struct uaio_sqe *sqe)
 }
 
 /*
- * Issue a request with flags. Those of reads and writes are RWF_*: if the kernel refuses
- * one, the submission is refused. Those of sockets are MSG_*, for the policy.
+ * Issue a request with flags. Reads and writes have RWF_*: if the kernel refuses one, the
+ * submission is refused. Sockets have MSG_*, for which the policy decides.
  */
 static __attribute__((noinline)) enum uaio_next
 try_flags(struct uaio_file *file, const struct uaio_sqe *sqe, int *ret_error,
@@ -265,7 +265,7 @@ try_flags(struct uaio_file *file, const struct uaio_sqe *sqe, int *ret_error,
 			uaio_inode_end_inline(inode);
 		return uaio_done_unless_bounced(file, sqe, ret);
 	}
-	/* It must not overtake requests that are queued. */
+	/* The request must not overtake queued requests. */
 	if (!(sqe->rw_flags & RWF_NOWAIT))
 		return UAIO_NEXT_WORKER;
 	ret->res = -EAGAIN;
@@ -273,7 +273,7 @@ try_flags(struct uaio_file *file, const struct uaio_sqe *sqe, int *ret_error,
 	return UAIO_NEXT_DONE;
 }
 
-/* A timer waits, unless it is due and ends but once. */
+/* A timer waits, unless it has expired and is not multishot. */
 static __attribute__((noinline)) enum uaio_next
 set_timer(const struct uaio_sqe *sqe, struct uaio_outcome *ret)
 {
@@ -288,8 +288,8 @@ set_timer(const struct uaio_sqe *sqe, struct uaio_outcome *ret)
 }
 
 /*
- * The client asked for a worker (is_async). A poll is parked, and a request of a stream
- * begins as its row says, even by a try. All others go to a worker.
+ * The client asked for a worker (is_async). A poll parks, a request of a stream begins as its
+ * row in the operation table says, perhaps by a try. All others go to a worker.
  */
 static __attribute__((noinline)) enum uaio_next
 send_away(struct uaio_file *file, const struct uaio_sqe *sqe,
@@ -304,7 +304,7 @@ send_away(struct uaio_file *file, const struct uaio_sqe *sqe,
 	return file ? uaio_send_untried(file, sqe, ret) : UAIO_NEXT_WORKER;
 }
 
-/* Make a call that may block, if it need not now. */
+/* Make a call that may block, if it would not block now. */
 static __attribute__((noinline)) enum uaio_next
 try_call(const struct uaio_op_def *op, const struct uaio_sqe *sqe,
 	 struct uaio_outcome *ret)
@@ -322,7 +322,7 @@ try_call(const struct uaio_op_def *op, const struct uaio_sqe *sqe,
 	return UAIO_NEXT_WORKER;
 }
 
-/* The operation has no file, so there is no policy to ask. */
+/* Make the call of an operation without a file, which has no policy. */
 static inline __attribute__((always_inline)) enum uaio_next
 make_call(const struct uaio_op_def *op, const struct uaio_sqe *sqe,
 	  struct uaio_outcome *ret)
@@ -336,10 +336,7 @@ make_call(const struct uaio_op_def *op, const struct uaio_sqe *sqe,
 	return UAIO_NEXT_DONE;
 }
 
-/*
- * Issue sqe.
- * Return: what became of it, unless *ret_error is not 0: then it is refused.
- */
+/* Issue sqe. Return: what became of it; if *ret_error is not 0, it is refused instead. */
 static inline __attribute__((always_inline)) enum uaio_next
 issue_one(struct uaio_file *file, const struct uaio_sqe *sqe, int *ret_error,
 	  struct uaio_outcome *ret)
@@ -362,10 +359,7 @@ issue_one(struct uaio_file *file, const struct uaio_sqe *sqe, int *ret_error,
 		return next;
 	if (unlikely(ret->res == -ESPIPE) && next == UAIO_NEXT_DONE && file &&
 	    uaio_file_kind(file) < UAIO_KIND_STREAM && !sqe->is_fixed)
-		/*
-		 * Regular files never give ESPIPE: the descriptor must have
-		 * become a stream.
-		 */
+		/* Regular files never fail with ESPIPE: the descriptor now is a stream. */
 		next = uaio_try_reopened(sqe, ret);
 	return next;
 }
@@ -377,9 +371,8 @@ enum uaio_next uaio_issue(struct uaio_file *file, const struct uaio_sqe *sqe,
 }
 
 /*
- * A batch asks for the size of a file once for all direct writes inside of the file that
- * come one after the other. Another process may change the size meanwhile, as it may
- * between a question and the write.
+ * A batch queries the size of a file only once for adjacent direct writes within the file.
+ * Another process may change the size meanwhile, as it may between a query and its write.
  */
 static __attribute__((noinline)) void use_size(const struct uaio_batch *batch,
 					       const struct uaio_file *file,
@@ -393,7 +386,7 @@ static __attribute__((noinline)) void use_size(const struct uaio_batch *batch,
 		ret->file_end = batch->sized_end;
 }
 
-/* sqe is about to be handed over, with what was found of its file's size. */
+/* sqe is about to be handed over: keep the file size that was found for the next write. */
 static void note_size(struct uaio_batch *batch, const struct uaio_file *file,
 		      const struct uaio_sqe *sqe,
 		      const struct uaio_outcome *outcome)
@@ -439,7 +432,7 @@ static __attribute__((noinline)) int add_by_policy(struct uaio_batch *batch,
 }
 
 /*
- * The call of sqe, whose file may be gone, is over: create a request that ends later.
+ * The call of sqe is over, and its file may be closed: create a request that completes later.
  */
 static void complete_late(struct uaio_batch *batch, struct uaio_file *file,
 			  const struct uaio_sqe *sqe,
@@ -466,7 +459,7 @@ static void complete_late(struct uaio_batch *batch, struct uaio_file *file,
 	uaio_req_complete(req, outcome->res);
 }
 
-/* The call ends what is held back until then. The queue stays for that. */
+/* Pin the queue, for the end of this call to complete the requests that it holds back. */
 static void note_held(struct uaio_batch *batch)
 {
 	if (!batch->has_parked)
@@ -474,13 +467,13 @@ static void note_held(struct uaio_batch *batch)
 	batch->has_parked = true;
 }
 
-/* Return: whether a request is not as it would be without. */
+/* Return: whether the plan changes the request or its completion. */
 static bool changes(const struct uaio_fault_plan *plan)
 {
 	return plan->is_short || plan->delay_ns || plan->record;
 }
 
-/* The same as add_by_policy(), where faults are made, or memory is checked. */
+/* add_by_policy() for where faults are made, or memory is checked. */
 static __attribute__((noinline)) int add_faulty(struct uaio_batch *batch,
 						struct uaio_file *file,
 						const struct uaio_sqe *sqe)
@@ -524,7 +517,7 @@ static __attribute__((noinline)) int add_faulty(struct uaio_batch *batch,
 	return 0;
 }
 
-/* No call is made, and no time measured. */
+/* A no-op that needs no system call and is not timed. */
 static __attribute__((noinline)) int add_empty(struct uaio_batch *batch,
 					       const struct uaio_sqe *sqe)
 {
@@ -553,14 +546,14 @@ int uaio_batch_add_fixed(struct uaio_batch *batch, struct uaio_file *file,
 	int ret;
 
 	own.is_fixed = true;
-	/* The descriptor stays until uaio_file_unuse() (file.h I5). */
+	/* The descriptor stays open until uaio_file_unuse() (file.h I5). */
 	own.fd = uaio_file_use(file);
 	ret = uaio_batch_add(batch, file, &own);
 	uaio_file_unuse(file);
 	return ret;
 }
 
-/* A thread that sleeps may take what was held back until now. */
+/* The call is over: let a sleeping thread complete the requests that it held back. */
 static void end_call(struct uaio_queue *queue)
 {
 	uaio_check_call_is_over();
@@ -572,8 +565,8 @@ void uaio_batch_end(struct uaio_batch *batch)
 	struct uaio_queue *queue = batch->by.queue;
 
 	/*
-	 * Completions are posted before workers are woken. After that the queue
-	 * may be gone, unless a request was parked: then it is pinned.
+	 * Completions are posted before workers are woken. After that the queue may be freed,
+	 * unless a request was parked: then the queue is pinned.
 	 */
 	if (batch->nr_completions)
 		uaio_batch_post(batch);

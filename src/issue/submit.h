@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Submission: what a door does with the requests of its clients
+ * Submission: how a door passes on the requests of its clients
  *
- * A door begins a batch, adds requests to it, and ends it. A request that can be
- * executed at once is, inside uaio_batch_add(); others are sent on their way
- * (flow.h). All calls return what the kernel's would, as a negative errno, and
- * touch no errno.
+ * A door begins a batch, adds requests to it, and ends it. uaio_batch_add() executes a
+ * request that need not wait, and creates and starts any other (flow.h). All functions return
+ * what the kernel's calls would, as a negative errno, and leave errno unchanged.
  *
- * Context: any thread that has entered (entry.h). A batch is its thread's.
+ * Context: any thread that has entered (entry.h). A batch belongs to its thread.
  *
  * Tested by test-policy.c and all other tests that submit requests.
  */
@@ -29,8 +28,8 @@ struct uaio_outcome;
 struct uaio_live_block;
 
 /*
- * For uaio_look_up(): an entry says that fd is no file to work on. The program may have
- * closed fd, and opened it again, by calls that the library does not see: look again.
+ * For uaio_look_up(): fd's entry says that requests cannot use its file. The program may have
+ * closed and reopened fd by calls that the library does not see, so look again.
  * Return: as uaio_look_up().
  */
 int uaio_look_up_again(int fd, struct uaio_file **ret_file);
@@ -57,21 +56,22 @@ uaio_look_up(int fd, struct uaio_file **ret_file)
 enum { UAIO_BATCH_COMPLETIONS = 16 };
 
 /*
- * One submission: the completions of inline requests, which are posted together,
- * and the work items, which go to the work queue together. It is on the caller's
- * stack; only submit.c uses its members.
+ * One submission. It collects the completions of inline requests, and work items, to post or
+ * queue them together. It is on the caller's stack; only this room uses its members.
  */
 struct uaio_batch {
 	struct uaio_submitter by;
 	uint32_t nr_completions;
 	bool has_parked;
-	bool has_multishot; /* of those parked */
-	bool has_size;      /* the last request was a write inside of `sized` */
-	const struct uaio_file *sized; /* whose size is sized_end - 1 */
+	bool has_multishot; /* one of the parked requests is multishot */
+	/* the last request was a write within the size of `sized` */
+	bool has_size;
+	const struct uaio_file *sized; /* of size sized_end - 1 */
 	uint64_t sized_end;
-	uint64_t words;                /* of the completions, ORed */
-	struct uaio_live_block *stats; /* NULL: off, and the rest is not set */
-	uint32_t weight;               /* of its times: sample.h */
+	uint64_t words; /* words of all completions, ORed */
+	/* NULL: statistics are off, and the members below are not set */
+	struct uaio_live_block *stats;
+	uint32_t weight; /* weight of its times: sample.h */
 	uint32_t nr_inline;
 	uint32_t nr_handed_over;
 	uint64_t start;                  /* of the first request, in cycles */
@@ -82,30 +82,28 @@ struct uaio_batch {
 };
 
 /*
- * Begin a submission to a queue. The door has to keep the queue until its sink has
- * received the completions of all requests that are added.
+ * Begin a submission to a queue. The door must not free the queue until its sink has received
+ * the completions of all added requests.
  */
 void uaio_batch_begin(struct uaio_batch *batch, struct uaio_queue *queue);
 
 /*
- * Submit one request. file is from uaio_look_up(), or NULL if the operation has no
- * file.
- * Return: 0 if it is accepted: it will have its completion, or has had it; or the
- * -errno with which it is refused.
+ * Submit one request. file is from uaio_look_up(), or NULL if the operation has no file.
+ * Return: 0 if the request is accepted: its completion is posted or will be; or the -errno
+ * with which it is refused.
  */
 int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
 		   const struct uaio_sqe *sqe);
 
 /*
- * The same for a file that the door has fixed, by uaio_file_fix() (file.h), and to
- * which it has a reference. sqe->fd is not looked at. The calling thread has the
- * library's descriptor table.
+ * uaio_batch_add() for a registered file, of uaio_file_fix() (file.h), to which the door has
+ * a reference. sqe->fd is ignored. The calling thread has the library's descriptor table.
  */
 int uaio_batch_add_fixed(struct uaio_batch *batch, struct uaio_file *file,
 			 const struct uaio_sqe *sqe);
 
 /*
- * For chain.c: issue sqe, which was checked, here, as uaio_batch_add() does.
+ * For chain.c: issue sqe, which was checked, in this thread, as uaio_batch_add() does.
  * Return: what became of it; *ret_error: 0, or the -errno with which it is refused.
  */
 enum uaio_next uaio_issue(struct uaio_file *file, const struct uaio_sqe *sqe,
@@ -119,7 +117,7 @@ enum uaio_next uaio_issue(struct uaio_file *file, const struct uaio_sqe *sqe,
 int uaio_batch_add_parted(struct uaio_batch *batch, struct uaio_file *file,
 			  const struct uaio_sqe *sqe);
 
-/* Post the completions collected so far; uaio_batch_end() does so, too. */
+/* Post the completions collected so far. uaio_batch_end() does so as well. */
 void uaio_batch_post(struct uaio_batch *batch);
 
 /* Post the completions, queue the work items, and wake workers as needed. */

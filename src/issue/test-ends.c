@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Which thread makes the call of a splice follows from how its files answer. */
+/*
+ * The submitting thread makes the call of a splice if neither file makes it wait; otherwise a
+ * worker does.
+ */
 #undef NDEBUG
 #include <errno.h>
 #include <fcntl.h>
@@ -18,20 +21,20 @@
 #include "unit.h"
 
 /*
- * A hook says how the file answers. The file is in memory, and looks as if it was on a
- * disk; a real disk might be busy with other work.
+ * A hook simulates the file's answers. The file is in memory, but pretends to be on a disk; a
+ * real disk might be busy with other work.
  */
 enum { PAGE = 4096, NR_PAGES = 16, SIZE = PAGE * NR_PAGES };
 
 static struct {
 	int fd; /* atomic */
-	/* atomic: how it answers */
-	uint32_t nowait_error; /* what RWF_NOWAIT gets */
+	/* atomic: what the hook simulates */
+	uint32_t nowait_error; /* error for RWF_NOWAIT; 0: none */
 	uint32_t cold_page;    /* 1 + a page that is not cached; 0: all are */
-	uint32_t slow_us;      /* what a splice takes at least */
-	/* atomic: what it was asked */
+	uint32_t slow_us;      /* the shortest time of a splice */
+	/* atomic: counts of calls */
 	uint32_t nr_nowait;
-	uint32_t nr_here; /* splices by the thread of the test */
+	uint32_t nr_here; /* splices by the test's thread */
 	uint32_t nr_elsewhere;
 } file;
 
@@ -39,7 +42,7 @@ static int ends[2];
 static uint64_t handle;
 static int self;
 
-/* Return: whether a read of the file meets the page that is not cached. */
+/* Return: whether a read includes the page that is not cached. */
 static bool meets_cold_page(const long args[6])
 {
 	const struct iovec *iov = (const struct iovec *)args[1];
@@ -148,7 +151,7 @@ static int64_t to_file(int64_t off, uint64_t len)
 	return do_splice(ends[0], UAIO_OFF_POSITION, file.fd, off, len);
 }
 
-/* Take out of the pipe what was put there. */
+/* Empty the pipe. */
 static void empty(size_t bytes)
 {
 	char got[SIZE];
@@ -177,7 +180,7 @@ static void cached_pages_are_spliced_here(void **state)
 	assert_memory_equal(got, there, PAGE);
 }
 
-/* The pipe has room for no more than 64 KiB: later pages need not be there. */
+/* The pipe holds 64 KiB, so later pages need not be cached. */
 static void no_more_is_asked_for_than_the_pipe_takes(void **state)
 {
 	(void)state;
@@ -206,7 +209,7 @@ static void the_position_moves_once(void **state)
 	assert_int_equal(to_file(UAIO_OFF_POSITION, PAGE), PAGE);
 	assert_was_here(true);
 	assert_int_equal(lseek(file.fd, 0, SEEK_CUR), 3 * PAGE);
-	/* It is the page at the position that has to be there. */
+	/* The page at the file position has to be cached. */
 	store_relaxed(&file.cold_page, 1 + 3);
 	assert_int_equal(from_file(UAIO_OFF_POSITION, PAGE), PAGE);
 	assert_was_here(false);
@@ -235,7 +238,7 @@ static void a_file_that_refuses_nowait_is_asked_once(void **state)
 	}
 }
 
-/* Splice until the file is not asked any more: a thread that is preempted delays that. */
+/* Splice until the page cache is not asked any more. A preempted thread delays that. */
 static void become_trusted(void)
 {
 	do {
@@ -254,7 +257,7 @@ static void a_file_whose_pages_are_always_there_is_not_asked(void **state)
 	(void)state;
 	assert_int_equal(from_file(0, PAGE), PAGE);
 	assert_true(load_relaxed(&file.nr_nowait));
-	/* One splice that is slow ends that. */
+	/* One slow splice ends the streak. */
 	do {
 		become_trusted();
 		store_relaxed(&file.slow_us, 300);
@@ -279,7 +282,7 @@ static void never_block_always_asks(void **state)
 	assert_int_equal(load_relaxed(&file.nr_here), 100);
 }
 
-/* Other requests of its inode may hold its lock. */
+/* Other requests of the inode may hold its lock. */
 static void a_file_with_a_write_at_a_worker_is_left_to_workers(void **state)
 {
 	char byte = 'x';
@@ -327,7 +330,7 @@ static void a_write_that_waits_for_the_disk_goes_to_a_worker(void **state)
 	unit_close(fd);
 }
 
-/* A pipe that is not ready: the thread that submits makes no call that takes its mutex. */
+/* If a pipe is not ready, the submitting thread makes no call that takes the pipe's mutex. */
 static void a_worker_waits_for_a_pipe(void **state)
 {
 	struct uaio_args args = { .fd = ends[0], .off = UAIO_OFF_POSITION };
@@ -347,7 +350,7 @@ static void a_worker_waits_for_a_pipe(void **state)
 	assert_true(load_relaxed(&file.nr_elsewhere));
 }
 
-/* What a worker's call does not send to the program, this one does not either. */
+/* A splice by the submitting thread sends no signal, as one by a worker sends none. */
 static void no_signal_is_sent(void **state)
 {
 	const struct rlimit small = { .rlim_cur = PAGE,
@@ -362,7 +365,7 @@ static void no_signal_is_sent(void **state)
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
 	assert_int_equal(to_file(PAGE, PAGE), -EFBIG);
 	assert_int_equal(load_relaxed(&file.nr_here), 1);
-	/* Also where the limit lies in what is to be moved. */
+	/* Likewise if the limit lies inside the range to be moved. */
 	assert_int_equal(from_file(0, PAGE), PAGE);
 	reset_counts();
 	assert_int_equal(to_file(PAGE / 2, 2 * PAGE), PAGE / 2);
@@ -377,7 +380,10 @@ static void no_signal_is_sent(void **state)
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 }
 
-/* The library does not see that the file's number is a socket's, which waits. */
+/*
+ * The library does not see that the descriptor now refers to a socket, which makes calls
+ * wait.
+ */
 static void a_number_that_is_another_files_is_a_workers(void **state)
 {
 	const char text[PAGE] = { 1 };

@@ -18,7 +18,7 @@
 
 enum { NR = 64 };
 
-/* What no test waits for. */
+/* A delay that no test waits for. */
 #define FOR_EVER "3600s"
 
 static void have(const char *text)
@@ -69,9 +69,9 @@ static struct uaio_sqe write_of(int fd, char *buffer, uint64_t len)
 	};
 }
 
-/* which requests */
+/* Which requests have a fault */
 
-/* Which of the first NR no-ops have the fault: a bit for each. */
+/* Return: which of the first NR no-ops have the fault, one bit each. */
 static uint64_t pattern_of(const char *text)
 {
 	uint64_t bits = 0;
@@ -102,7 +102,7 @@ static void conditions_choose_requests_by_their_number(void **state)
 	assert_true(pattern_of("nop:eio@min=1") == 0);
 	assert_true(pattern_of("nop:eio@path=*") == 0);
 	assert_true(pattern_of("read:eio;fsync:eio") == 0);
-	/* The first of several that apply. */
+	/* Of several errors the first applies. */
 	assert_true(pattern_of("nop:eio@count=1 nop:eio@after=1,count=1") == 3);
 }
 
@@ -116,16 +116,16 @@ static void the_seed_decides_and_nothing_else(void **state)
 	assert_true(pattern_of("nop:eio@p=0.5,seed=1") == first);
 	other = pattern_of("nop:eio@p=0.5,seed=2");
 	assert_true(other != first);
-	/* Seeds are fixed, so these are no matter of chance. */
+	/* Seeds are fixed, so the results are always equal. */
 	nr = (unsigned)__builtin_popcountll(first);
 	assert_true(nr > NR / 4 && nr < NR * 3 / 4);
 	assert_true(pattern_of("nop:eio@p=0.5") != first);
 	assert_true(pattern_of("nop:eio@p=0.000000001,seed=1") == 0);
 	assert_true(pattern_of("nop:eio@p=1,seed=1") == UINT64_MAX);
-	/* A number that is named needs its chance, too. */
+	/* p= also applies to numbers that only= names. */
 	assert_true(pattern_of("nop:eio@p=0.5,seed=1,only=1-32") ==
 		    (first & UINT32_MAX));
-	/* A limit lets through the first of those that chance chose. */
+	/* count= keeps the first of the requests that p= selects. */
 	assert_true(pattern_of("nop:eio@p=0.5,seed=1,count=1") ==
 		    (first & -first));
 }
@@ -151,7 +151,7 @@ static void a_file_is_known_by_its_path(void **state)
 	unit_close(other);
 }
 
-/* telling of changes */
+/* The log of changes */
 
 static void changes_are_told_only_to_who_checks(void **state)
 {
@@ -188,7 +188,7 @@ static void changes_are_told_only_to_who_checks(void **state)
 	unit_close(fd);
 }
 
-/* errors */
+/* Errors */
 
 static void an_error_takes_the_place_of_the_call(void **state)
 {
@@ -248,9 +248,9 @@ static void what_is_refused_is_not_counted(void **state)
 	unit_close(fd);
 }
 
-/* short */
+/* Short transfers */
 
-/* A short result: what it says was moved is there, and no more was. */
+/* Check a short read: the bytes that its result counts are in memory, and no others. */
 static void assert_short_read(struct uaio_sqe sqe, uint64_t unit)
 {
 	const char *memory = sqe.buf;
@@ -277,7 +277,7 @@ static void a_short_read_is_part_of_the_read(void **state)
 		sqe.is_async = i & 1;
 		assert_short_read(sqe, 1);
 	}
-	/* A byte has no parts. */
+	/* A read of one byte cannot be short. */
 	assert_int_equal(result_of(read_of(fd, buffer, 1)), 1);
 	unit_close(fd);
 }
@@ -308,7 +308,7 @@ static void vectors_are_cut_where_the_client_sees_no_change(void **state)
 		seen[res == SIZE] = true;
 		assert_memory_equal(iov, was, sizeof(iov));
 	}
-	/* Both within the first and behind it. */
+	/* Cuts occurred both inside the first vector and after it. */
 	assert_true(seen[0] && seen[1]);
 	unit_close(fd);
 }
@@ -368,7 +368,7 @@ static void only_streams_of_bytes_are_cut(void **state)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, seqs), 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, socks), 0);
 	have("any:short");
-	/* A pipe takes what fits as a whole, and a message has no parts. */
+	/* Writes that fit into a pipe, and messages, are never short. */
 	assert_int_equal(result_of(write_of(pipes[1], buffer, SIZE)), SIZE);
 	res = result_of(read_of(pipes[0], buffer, SIZE));
 	assert_true(res > 0 && res < SIZE);
@@ -383,7 +383,7 @@ static void only_streams_of_bytes_are_cut(void **state)
 	}
 }
 
-/* late */
+/* Late completions */
 
 static void a_delayed_request_ends_no_sooner(void **state)
 {
@@ -413,7 +413,7 @@ static void a_delayed_request_ends_no_sooner(void **state)
 	unit_close(pipes[1]);
 }
 
-/* Nothing of it is left but its completion: no file, no thread. */
+/* A late request has neither its file nor a thread. */
 static void a_late_request_keeps_only_its_completion(void **state)
 {
 	int fd = unit_numbered_file(true, 1);
@@ -426,13 +426,13 @@ static void a_late_request_keeps_only_its_completion(void **state)
 
 		sqe.data = sqe.key = (uint64_t)i + 1;
 		assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
-		/* It is over, so it cannot be cancelled. */
+		/* Its call is over, so the request cannot be cancelled. */
 		assert_int_equal(cancel((uint64_t)i + 1), -EALREADY);
 	}
 	have("");
 	assert_int_equal(result_of(write_of(fd, buffer, SIZE)), SIZE);
 	expect_nothing();
-	/* Closing waits for nobody; ending the context neither. */
+	/* Neither closing the file nor destroying the context waits. */
 	unit_close(fd);
 }
 
@@ -450,7 +450,7 @@ static void a_late_write_has_been_made(void **state)
 		ws[0] = (char)is_async;
 		sqe.is_async = is_async;
 		assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
-		/* A read waits for the write, and not for its completion. */
+		/* A read waits for the write's call, not for its completion. */
 		assert_int_equal(result_of(read_of(fd, buffer, SIZE)), SIZE);
 		assert_memory_equal(buffer, ws, SIZE);
 	}
@@ -480,7 +480,7 @@ static void completions_come_in_another_order(void **state)
 
 	(void)state;
 	have("nop:reorder");
-	/* That a thread is kept from submitting may keep the order, now and then. */
+	/* A preempted submitter may happen to keep the order: repeat. */
 	while (!nr_moved) {
 		uint64_t seen = 0;
 
@@ -526,7 +526,7 @@ static void a_fault_breaks_a_chain_as_its_result_would(void **state)
 	EXPECT({ 1, -EIO }, { 2, -ECANCELED });
 	SUBMIT(rw(UAIO_OP_READ, fd, SIZE, UAIO_LINK), nop(0));
 	EXPECT({ 1, SIZE }, { 2, 0 });
-	/* A read of two bytes, of which one is left. */
+	/* A read of two bytes becomes one of a single byte. */
 	have("read:short");
 	SUBMIT(rw(UAIO_OP_READ, fd, 2, UAIO_LINK), nop(0));
 	EXPECT({ 1, 1 }, { 2, -ECANCELED });
@@ -538,7 +538,7 @@ static void a_fault_breaks_a_chain_as_its_result_would(void **state)
 	unit_close(fd);
 }
 
-/* all at once */
+/* All faults together */
 
 static long submit_many(void *arg)
 {

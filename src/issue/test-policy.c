@@ -16,24 +16,24 @@
 #include "unit.h"
 
 /*
- * A hook decides how the file answers: slowly, in part, or not without waiting.
- * The test counts the calls that the engine makes. The file is in memory, and
- * looks as if it was on a disk; a real disk might be busy with other work.
+ * A hook simulates the file's answers: slow, partial, or EAGAIN. The test counts the calls
+ * that the library makes. The file is in memory, but pretends to be on a disk; a real disk
+ * might be busy with other work.
  */
 enum { SIZE = 4096, NR_BLOCKS = 4, NR_CACHESTAT = 451 };
 
-/* What policy.c takes for slow. A read and its reaping take longer than it. */
+/* What policy.c considers slow. A read with its reaping takes longer than its call. */
 enum { SLOW_READ_NS = 20000 };
 
 static struct {
 	int fd; /* atomic */
-	/* atomic: how it answers */
-	uint32_t nowait_error; /* what RWF_NOWAIT gets; 0: what it asks for */
-	uint32_t nowait_bytes; /* as much of it at most; 0: all */
-	uint64_t nr_cached;    /* pages it says are cached, of any range */
-	uint32_t slow_us;      /* what every plain call takes at least */
-	uint32_t sleeps;       /* and whether it sleeps meanwhile */
-	/* atomic: what it was asked */
+	/* atomic: what the hook simulates */
+	uint32_t nowait_error; /* error for RWF_NOWAIT; 0: none */
+	uint32_t nowait_bytes; /* the most bytes of RWF_NOWAIT; 0: all */
+	uint64_t nr_cached;    /* cached pages, of any range */
+	uint32_t slow_us;      /* the shortest time of a plain call */
+	uint32_t sleeps;       /* whether plain calls sleep */
+	/* atomic: counts of calls */
 	uint32_t nr_nowait;
 	uint32_t nr_plain;
 } file;
@@ -58,7 +58,7 @@ static bool answer_nowait(long nr, const long args[6], long *ret_res)
 					args[4], args[5] & ~RWF_NOWAIT);
 		return true;
 	}
-	/* Beyond the bytes that are cached a read would have to wait. */
+	/* A read after the cached bytes would have to wait. */
 	if (args[3] % SIZE >= bytes)
 		*ret_res = -EAGAIN;
 	else
@@ -97,7 +97,7 @@ static int start(void **state)
 	int ret = unit_setup(state);
 	static const char block[SIZE];
 
-	/* A worker may still be on its way out of the last test's hook. */
+	/* A worker may still be leaving the hook of the last test. */
 	store_relaxed(&file.nowait_error, 0);
 	store_relaxed(&file.nowait_bytes, 0);
 	store_relaxed(&file.nr_cached, 0);
@@ -126,7 +126,7 @@ static int stop(void **state)
 #define POLICY_TEST(function) \
 	cmocka_unit_test_setup_teardown(function, start, stop)
 
-/* Return: its result; ret_inline is whether it was executed inline. */
+/* Return: the request's result. ret_inline: whether it was executed inline. */
 static int64_t execute_iocb(struct iocb *iocb, bool *ret_inline)
 {
 	uint64_t before = unit_nr_inline();
@@ -181,9 +181,9 @@ static void let_clock_settle(void)
 }
 
 /*
- * Have reads trusted. A read that is slow, because its thread had no processor,
- * ends the streak: then as many are needed again.
- * Return: whether the last one may have ended it.
+ * Read until the page cache is no longer asked. A read that is slow, because its thread was
+ * preempted, ends the streak: then it takes as many reads again.
+ * Return: whether the last read may have ended it.
  */
 static bool become_trusted(void)
 {
@@ -203,7 +203,7 @@ static bool become_trusted(void)
 
 static void reads_ask_the_cache_until_they_are_trusted(void **state)
 {
-	/* The streak may have ended since the 64 reads. */
+	/* A slow read after the 64 may have ended the streak. */
 	bool may_have_ended = false;
 
 	(void)state;
@@ -266,7 +266,7 @@ static void an_uncached_read_goes_to_a_worker(void **state)
 	store_relaxed(&file.nowait_error, EAGAIN);
 	for (unsigned i = 0; i < 5; i++)
 		assert_in_worker(IOCB_CMD_PREAD);
-	/* A worker that has read one may try the next as well. */
+	/* A worker that has executed a read may also try the next one. */
 	assert_true(load_relaxed(&file.nr_nowait) >= 5);
 	assert_int_equal(load_relaxed(&file.nr_plain), 5);
 }
@@ -291,7 +291,7 @@ static void a_read_cut_by_the_cache_is_executed_in_full(void **state)
 	assert_false(is_inline);
 }
 
-/* Otherwise a worker would have to read all of it again. */
+/* If it did not wait, a worker would have to read all of it again. */
 static void a_long_read_waits_for_the_page_it_lacks(void **state)
 {
 	enum { LONG = 1 << 20 };
@@ -344,7 +344,7 @@ static void a_read_cut_by_the_end_of_the_file_is_complete(void **state)
 	assert_true(is_inline);
 }
 
-/* RWF_NOWAIT of the client's own: the file's answer is the result, inline. */
+/* If the client sets RWF_NOWAIT, the file's answer is the result, inline. */
 static void a_client_that_will_not_wait_is_told_at_once(void **state)
 {
 	struct iocb iocb = unit_iocb(IOCB_CMD_PREAD, file.fd, buffer, SIZE, 0);
@@ -361,7 +361,7 @@ static void a_client_that_will_not_wait_is_told_at_once(void **state)
 	assert_true(is_inline);
 	store_relaxed(&file.nowait_error, EOPNOTSUPP);
 	iocb.aio_rw_flags = RWF_NOWAIT;
-	/* A disk file system supports the flag, though not for this request. */
+	/* A disk file system that supports the flag, but not for this request. */
 	assert_int_equal(unit_submit(handle, &iocb), 1);
 	assert_int_equal(unit_reap_one(handle), -EOPNOTSUPP);
 	assert_int_equal(load_relaxed(&file.nr_plain), 0);
@@ -379,7 +379,7 @@ static void one_slow_write_is_forgiven(void **state)
 		assert_inline(IOCB_CMD_PWRITE);
 }
 
-/* Write until one is inline. Return: whether a worker executed one before. */
+/* Write until one is inline. Return: whether a worker executed an earlier one. */
 static bool write_until_inline(void)
 {
 	bool is_inline = false, was_in_worker = false;
@@ -399,7 +399,7 @@ static void slow_writes_go_to_workers_for_a_while(void **state)
 	(void)state;
 	let_clock_settle();
 	store_relaxed(&file.sleeps, 1);
-	/* If this thread is preempted for long, the while is over: repeat. */
+	/* If this thread was preempted for long, the time has passed: repeat. */
 	while (!was_in_worker) {
 		int64_t start_ns;
 
@@ -414,7 +414,7 @@ static void slow_writes_go_to_workers_for_a_while(void **state)
 	assert_inline(IOCB_CMD_PWRITE);
 }
 
-/* The thread was slow because it had no processor; the file is not to blame. */
+/* The thread was preempted; the file is not slow. */
 static void a_write_that_did_not_sleep_is_not_slow(void **state)
 {
 	(void)state;
