@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls that a handler of the program's makes on its alternate stack (sigaltstack)
+ * System calls that a signal handler makes on the alternate stack (sigaltstack)
  *
- * The kernel tells by the stack pointer whether a thread is on that stack. While the
- * library is executed the thread is on another, so the next handler with SA_ONSTACK
- * would be given the alternate stack from its top, and overwrite the one that has made
- * the call. So the thread has no alternate stack meanwhile:
+ * The kernel decides by the stack pointer whether a thread is on its alternate stack. A
+ * thread inside the library is on another stack. So the next handler with SA_ONSTACK
+ * would start at the top of the alternate stack, and overwrite the handler that made
+ * the call. Therefore the thread has no alternate stack meanwhile:
  *
- *   I1  While the library is executed for a thread that was on its alternate stack, the
- *       kernel has none for it (record->is_off_alternate), and a signal that comes is
- *       noted on the library's stack (signal.h).
+ *   I1  While the library runs for a thread that was on its alternate stack, the kernel
+ *       has none for it (record->is_off_alternate). A signal that arrives then is noted
+ *       on the library's stack (signal.h).
  *   I2  All signals are blocked from before the thread leaves the alternate stack until
- *       the kernel has none, and from before the kernel has it until the thread is on
- *       it again: entry.S, and uaio_trap_deliver.
+ *       the kernel has none; and from before the kernel gets it back until the thread
+ *       is on it again. entry.S and uaio_trap_deliver do this.
  *
- * Where that stack is, each handler is told when it is called (entry.S notes it in the
- * record). If it is another by now, what is done here is done in vain, and undone.
+ * entry.S notes in the record where the alternate stack is, each time it calls a
+ * handler. If the program has changed its alternate stack since, the removal is undone
+ * without effect.
  *
- * A thread may have no stack when it makes its last call: a detached thread of musl
- * unmaps its own and calls exit, a thread of Go leaves its own to others. The signal of
- * the trap, if the place of that call is new, needs memory for its frame:
+ * A thread may have no stack at its last call: a detached thread of musl unmaps its
+ * stack and calls exit; a thread of Go leaves its stack to others. If the site of that
+ * call is new, SIGSYS still needs memory for its frame:
  *
- *   I3  A thread that unmaps the stack it is on, or gives up its alternate stack while
- *       all its signals are blocked, is lent an alternate stack, the far end of the
- *       library's. It is taken back before the thread unblocks a signal, and the
- *       program does not see it.
+ *   I3  A thread gets a lent alternate stack, the far end of the library's stack, when
+ *       it unmaps the stack that it runs on, or gives up its alternate stack with all
+ *       signals blocked. The stack is taken back before the thread unblocks a signal,
+ *       and the program does not see it.
  *
  * Tested by test/trap.
  */
@@ -41,8 +42,10 @@ enum {
 	MASK_BYTES = 8,
 	PAGE = 4096,
 	RED_ZONE = 128,
-	LENT_BYTES = 32 << 10, /* a frame with all registers, and on_trap() */
-	LENT_BELOW = UAIO_TRAP_STACK_BYTES - (64 << 10), /* thread.c has more */
+	/* for a signal frame with all registers, and on_trap() */
+	LENT_BYTES = 32 << 10,
+	/* below the part that thread.c uses */
+	LENT_BELOW = UAIO_TRAP_STACK_BYTES - (64 << 10),
 };
 
 void uaio_trap_leave_alternate(struct uaio_trap_thread *self)
@@ -54,7 +57,7 @@ void uaio_trap_leave_alternate(struct uaio_trap_thread *self)
 	(void)sys_sigmask(SIG_SETMASK, &self->entry_mask, NULL);
 }
 
-/* The mask is the thread's again when it is on that stack. */
+/* uaio_trap_deliver restores the mask once the thread is on that stack. */
 void uaio_trap_return_alternate(struct uaio_trap_thread *self)
 {
 	uaio_trap_block(self);
@@ -112,7 +115,7 @@ void uaio_trap_take_back(struct uaio_trap_thread *self)
 
 	if (likely(!self->is_lent) || self->is_off_alternate)
 		return;
-	/* The return from a handler may have changed it. */
+	/* Returning from a handler may have restored another stack. */
 	if ((uintptr_t)ask_kernel().ss_sp == self->top - LENT_BELOW)
 		set(self, &none);
 	self->is_lent = false;
@@ -159,7 +162,10 @@ FOREIGN static uint64_t set_mask(uint64_t mask)
 	return old;
 }
 
-/* On the alternate stack, and with the program's selector and fs but in between. */
+/*
+ * Call the handler on the alternate stack. The handler has the program's selector and
+ * fs.
+ */
 FOREIGN static void call_unblocked(struct uaio_trap_thread *self,
 				   const struct uaio_trap_call *call)
 {

@@ -24,7 +24,7 @@
 #include "trap/thread.h"
 
 enum {
-	HAS_FSGSBASE = 1 << 1, /* of AT_HWCAP2 */
+	HAS_FSGSBASE = 1 << 1, /* in AT_HWCAP2 */
 	SET_DISPATCH = 59,     /* PR_SET_SYSCALL_USER_DISPATCH */
 	SET_NAME = 15,         /* PR_SET_NAME */
 	LOADER_DISTANCE = 64 << 20,
@@ -73,7 +73,7 @@ static const char *map_files(const char *path)
 		       : "there is no memory to execute near it";
 }
 
-/* gcc has a function for it from its version 11 on. */
+/* Older gcc than 11 lacks __builtin_thread_pointer(). */
 static long thread_pointer(void)
 {
 	long pointer;
@@ -82,7 +82,7 @@ static long thread_pointer(void)
 	return pointer;
 }
 
-/* The kernel writes there no more: the program may have one of its own. */
+/* Unregister glibc's rseq area, because the program may register its own. */
 static void leave_rseq(void)
 {
 	/* glibc 2.35 and newer. */
@@ -102,11 +102,9 @@ static void take_name(const char *path)
 			0, 0, 0, 0);
 }
 
-/*
- * The stack as the kernel makes it
- */
+/* The initial stack, as the kernel makes it */
 
-/* The vectors behind argv: the environment that the kernel gave, and these. */
+/* Return: the auxiliary vector, which follows argv and the kernel's environment. */
 static const Elf64_auxv_t *auxv_behind(char **argv)
 {
 	char **at = argv;
@@ -126,7 +124,9 @@ static uint64_t value_of(const Elf64_auxv_t *aux, const char *path)
 	case AT_ENTRY: return program.entry;
 	case AT_BASE: return loader.low;
 	case AT_EXECFN: return (uintptr_t)path;
-	/* The register gs is ours. */
+	/*
+	 * The library uses the register gs, so hide the instructions from the program.
+	 */
 	case AT_HWCAP2: return aux->a_un.a_val & ~(uint64_t)HAS_FSGSBASE;
 	default: return aux->a_un.a_val;
 	}
@@ -172,7 +172,10 @@ static void fill_stack(uint64_t *at, const struct uaio_trap_start *start)
 	}
 }
 
-/* Another C library's loader would load the library once more. */
+/*
+ * Remove the library from LD_PRELOAD and similar variables: another C library's loader
+ * would load it again.
+ */
 static void hide_library(char **envp)
 {
 	static const char *const variables[] = { "LD_PRELOAD=",
@@ -185,7 +188,7 @@ static void hide_library(char **envp)
 
 			if (strncmp(*envp, variables[i], length))
 				continue;
-			/* It is the first of them. */
+			/* The library is the first in the list. */
 			rest = value + strcspn(value, ":");
 			memmove(value, rest + (*rest == ':'),
 				strlen(rest) + (*rest != ':'));
@@ -222,7 +225,7 @@ static const char *begin(const struct uaio_trap_start *start)
 	if (uaio_sys6(SYS_prctl, SET_DISPATCH, 1, (long)self->offset,
 		      (long)self->length, (long)&self->selector, 0) < 0)
 		return "syscall user dispatch is refused";
-	/* With the mask that it has now, but for SIGSYS. */
+	/* The program starts with this thread's current mask, without SIGSYS. */
 	uaio_trap_block(self);
 	self->is_inside = 1;
 	uaio_trap_begin((uintptr_t)stack,

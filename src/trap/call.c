@@ -111,7 +111,7 @@ static struct {
 	const char *exe;
 } calls;
 
-/* The program's thread makes the call as it is. */
+/* Let the program's thread make the call unchanged. */
 static long pass(struct uaio_trap_thread *self)
 {
 	self->target = self->pass;
@@ -119,8 +119,8 @@ static long pass(struct uaio_trap_thread *self)
 }
 
 /*
- * Polling, where the library has a part in it: with all signals blocked up to the
- * sleep, which has the mask that the program gives, or else its own.
+ * Polling calls that concern the library. All signals are blocked until the sleep,
+ * which uses the mask in the call, or the thread's own.
  */
 
 struct masked {
@@ -128,7 +128,7 @@ struct masked {
 	size_t bytes;
 };
 
-/* Return: false if the mask cannot be read; that is for the kernel to say. */
+/* Return: false if the mask cannot be read; the kernel then reports the error. */
 static bool read_mask(const void *mask, size_t bytes, uint64_t *ret_mask)
 {
 	if (bytes != MASK_BYTES || !uaio_can_read((uintptr_t)mask, MASK_BYTES))
@@ -187,7 +187,7 @@ static long select_masked(struct uaio_trap_thread *self, const long a[6])
 		(const long[6]){ a[0], a[1], a[2], a[3], a[4], (long)&masked });
 }
 
-/* The time that is left is written back, as the kernel does it. */
+/* Like the kernel, write back the remaining time. */
 static long select_old(struct uaio_trap_thread *self, const long a[6])
 {
 	struct timeval *left = (struct timeval *)a[4];
@@ -210,8 +210,8 @@ static long select_old(struct uaio_trap_thread *self, const long a[6])
 }
 
 /*
- * Return: whether the mask that the call gives has SIGSYS. A handler that comes in the
- * call would have it blocked, and its own calls would end the process.
+ * Return: whether the call's signal mask has SIGSYS. A handler during the call would
+ * run with SIGSYS blocked, and its own calls would kill the process.
  */
 static bool blocks_sigsys(long nr, const long a[6])
 {
@@ -258,7 +258,7 @@ static long suspend(struct uaio_trap_thread *self, const long a[6])
 	if (!read_mask((const void *)a[0], (size_t)a[1], &mask))
 		return pass(self);
 	uaio_trap_block(self);
-	/* No handler comes before it sleeps: all signals are blocked. */
+	/* All signals are blocked, so no handler runs before the sleep. */
 	return uaio_sys6(SYS_rt_sigsuspend, (long)&mask, MASK_BYTES, 0, 0, 0,
 			 0);
 }
@@ -309,14 +309,19 @@ static long clone_new(struct uaio_trap_thread *self, const long a[6])
 	return uaio_trap_clone(self, flags, stack);
 }
 
-/* Return: nr, if the call is still to be made, at self->target. */
+/*
+ * Make a child process or thread. Return: nr, if the call is still to be made, at
+ * self->target.
+ */
 static long start_child(struct uaio_trap_thread *self, long nr, const long a[6])
 {
 	const long fork_args[6] = { SIGCHLD };
 	const uint64_t usual = self->target;
 	long ret;
 
-	/* All signals are blocked from now on; the child has that stack, too. */
+	/*
+	 * All signals are blocked from now on. The child has the alternate stack, too.
+	 */
 	if (self->is_off_alternate)
 		uaio_trap_return_alternate(self);
 	switch (nr) {
@@ -339,9 +344,7 @@ static long end_thread(struct uaio_trap_thread *self, const long a[6])
 	return uaio_sys6(SYS_exit, a[0], 0, 0, 0, 0, 0);
 }
 
-/*
- * The thread itself
- */
+/* The calling thread */
 
 static long registers(struct uaio_trap_thread *self, const long a[6])
 {
@@ -357,7 +360,8 @@ static long registers(struct uaio_trap_thread *self, const long a[6])
 		*(uint64_t *)a[1] = self->fs;
 		return 0;
 	case GET_GS: return uaio_store_zero((uint64_t)a[1]) ? 0 : -EFAULT;
-	case SET_GS: return -EINVAL; /* it is ours: thread.h */
+	/* the register belongs to the library: thread.h */
+	case SET_GS: return -EINVAL;
 	default: return pass(self);
 	}
 }
@@ -371,7 +375,7 @@ static long filter(long nr, const long a[6])
 static long control(struct uaio_trap_thread *self, const long a[6])
 {
 	switch (a[0]) {
-	case SET_DISPATCH: return -EINVAL; /* as a kernel without it */
+	case SET_DISPATCH: return -EINVAL; /* as on a kernel without it */
 	case PR_SET_SECCOMP: return filter(SYS_prctl, a);
 	case PR_SET_SECUREBITS: return calls.ops->call(SYS_prctl, a);
 	default: return pass(self);
@@ -379,9 +383,9 @@ static long control(struct uaio_trap_thread *self, const long a[6])
 }
 
 /*
- * The kernel changes one thread. If that is the program's only thread, the C library
- * changes it and the library's threads, as setuid() would. Of several threads the others
- * stay as they are, and so do the library's: the thread has another identity.
+ * The kernel changes the credentials of one thread. If it is the program's only one,
+ * call the C library, which changes the library's threads, too, like setuid().
+ * Otherwise only this thread changes, and so gets another identity.
  */
 static long change_ids(long nr, const long a[6])
 {
@@ -405,7 +409,7 @@ static long change_ids(long nr, const long a[6])
 	return ret < 0 ? -errno : 0;
 }
 
-/* Return: whether it is the link to what this process executes. */
+/* Return: whether addr is a path of /proc/self/exe, which names the own file. */
 static bool is_own_exe(uintptr_t addr)
 {
 	char path[PATH_BYTES], own[PATH_BYTES];
@@ -435,11 +439,11 @@ static long read_link(struct uaio_trap_thread *self, const long a[6],
 	return (long)bytes;
 }
 
-/*
- * Memory: which of it is code that may be changed
- */
+/* Memory mappings: which code may be changed */
 
-/* Return: how many bytes of the mapping the file has; a page behind it is a fault. */
+/*
+ * Return: how many bytes of the mapping are in the file. Pages beyond it raise SIGBUS.
+ */
 static uint64_t file_bytes(const long a[6])
 {
 	const uint64_t bytes = (uint64_t)a[1], offset = (uint64_t)a[5];
@@ -493,7 +497,7 @@ static long change_memory(struct uaio_trap_thread *self, long nr,
 	return nr == SYS_mremap ? calls.ops->call(nr, a) : pass(self);
 }
 
-/* Return: whether it is a call of kernel AIO or of io_uring. */
+/* Return: whether it is a system call of kernel AIO or io_uring. */
 static bool is_aio(long nr)
 {
 	return (nr >= SYS_io_setup && nr <= SYS_io_cancel) ||
@@ -541,10 +545,13 @@ static long answer_call(struct uaio_trap_thread *self, long nr, const long a[6])
 	case SYS_setresgid:
 	case SYS_setgroups: return change_ids(nr, a);
 	default:
-		/* A number whose lower bits are one of ours. */
+		/* Only the lower 16 bits of the number match a call of the library. */
 		if (nr < 0 || nr >= UAIO_TRAP_SERVED_BYTES)
 			return pass(self);
-		/* Its descriptors may be others than the library knows. */
+		/*
+		 * A process that shares the memory may have other descriptors than the
+		 * library knows.
+		 */
 		if (unlikely(self->is_process) && is_aio(nr))
 			return -EAGAIN;
 		return calls.ops->call(nr, a);
@@ -558,7 +565,10 @@ static long answer(int low, const long a[6])
 
 	(void)low;
 	uaio_trap_look(self);
-	/* From the next call on. */
+	/*
+	 * The handler of a fault has ended: use the library's whole stack from the next
+	 * call on.
+	 */
 	if (unlikely(self->nested_below) && !uaio_trap_is_nested(self)) {
 		self->stack = self->top;
 		self->nested_below = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls of the program's that come to the library, brk among them
+ * System calls of the program that the library answers, including brk
  *
- * What the library has to know of is answered by the operations (trap.h), as
- * syscall(2) is in a program of our C library. The rest is what the trap itself has
- * to know of: signals, threads, the registers gs and fs, and the path of the program.
+ * Calls that concern the library go to the operations of trap.h, as syscall(2) does in
+ * a program of the library's C library. The others concern the trap itself: signals,
+ * threads, the registers gs and fs, and the path of the program.
  *
  * Tested by test/trap.
  */
@@ -15,12 +15,15 @@
 
 #include "trap/trap.h"
 
-/* exe: the path of the program; NULL if it is not known. Both stay where they are. */
+/* exe: the path of the program; NULL if unknown. Neither argument may move. */
 void uaio_trap_calls_begin(const struct uaio_trap_ops *ops, const char *exe);
 
 /* heap.c: the program's heap (brk) */
 
-/* Set memory aside. Without any, no heap grows, and malloc does without. */
+/*
+ * Reserve memory for the heap. Without memory brk() never grows the heap, and malloc()
+ * uses mmap().
+ */
 void uaio_trap_heap_begin(void);
 
 /* In a child of fork(). */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ways between a program's code and the library
+ * Transitions between the program's code and the library
  *
- * A system call of the program's comes to a slot, with all registers as it made the
- * call: rax is the number; rcx and r11 are free, as the kernel would overwrite them;
- * nothing else may change, not the flags either. What is between uaio_trap_code and
- * uaio_trap_code_end is copied to where the program's code can reach it, and nothing
- * else of us makes system calls while the selector says TRAP.
+ * A system call of the program arrives at a slot with its registers unchanged. rax is
+ * the number; rcx and r11 are free, as the kernel would overwrite them. All others, and
+ * the flags, must be preserved. The code from uaio_trap_code to uaio_trap_code_end is
+ * copied to where the program's code can reach it. While the selector is TRAP, only
+ * that copy makes system calls for the library.
  */
 #if defined(__x86_64__)
 #include "trap/state.h"
@@ -33,15 +33,17 @@
 
 	.balign	16
 uaio_trap_code:
-	/* As debuggers know it: where handlers of signals return to. */
+	/*
+	 * The return address of signal handlers, in the form that debuggers recognise.
+	 */
 uaio_trap_restorer:
 	movq	$15, %rax		/* rt_sigreturn */
 	syscall
 	.balign	16
 
 	/*
-	 * All signals are blocked, because one came while the library could not be
-	 * interrupted. Let it in, and then have the thread's own mask, and go to r11.
+	 * All signals are blocked, because one arrived while the thread was inside the
+	 * library. Let that signal in, restore the thread's mask, and jump to r11.
 	 */
 uaio_trap_deliver:
 	leaq	-128(%rsp), %rsp	/* the red zone */
@@ -77,8 +79,8 @@ uaio_trap_deliver:
 	jmp	*%r11
 
 	/*
-	 * clone, with all signals blocked. The child finds its record below the top of
-	 * the stack that it was given.
+	 * clone() of a thread, with all signals blocked. The child finds its record's
+	 * address below the top of its stack.
 	 */
 uaio_trap_clone_thread:
 	syscall
@@ -89,7 +91,10 @@ uaio_trap_clone_thread:
 	wrgsbase %rcx
 	jmp	2f
 
-	/* The child has a copy of the record, or its parent sleeps meanwhile. */
+	/*
+	 * clone() of a process: the child has a copy of the record, or its parent
+	 * sleeps meanwhile.
+	 */
 uaio_trap_clone_same:
 	syscall
 	movq	%rax, %rcx
@@ -114,7 +119,10 @@ uaio_trap_clone_same:
 	movq	%gs:T_SAVED+24, %r10
 	movq	%gs:T_SAVED+32, %r8
 	movl	$0, %eax
-	/* A child of vfork() that has executed a program was in the library then. */
+	/*
+	 * The parent; clear T_IS_INSIDE, which a child of vfork() may have set by
+	 * execve().
+	 */
 3:	movb	$DISPATCH_TRAP, %gs:T_SELECTOR
 	movb	$0, %gs:T_IS_INSIDE
 	movq	%gs:T_CHILD_MASK, %rcx
@@ -125,7 +133,7 @@ uaio_trap_clone_same:
 	.balign	64
 uaio_trap_code_end:
 
-	/* What each slot has; the distances are written into it. */
+	/* The code of a slot, a template; distances are filled in for each copy. */
 uaio_trap_slot:
 	movzwl	%ax, %ecx
 	movq	%gs:T_SERVED, %r11
@@ -169,7 +177,7 @@ uaio_trap_entry:
 	wrfsbase %rcx
 	movq	%gs:T_RSP, %rsp
 	movq	%gs:T_TARGET, %r11
-	/* To the program, at r11, with its registers. */
+	/* Leave for the program at r11, with the program's registers. */
 .Lleave:
 	movb	$0, %gs:T_IS_INSIDE
 	movzbl	%gs:T_IS_PENDING, %ecx
@@ -178,7 +186,10 @@ uaio_trap_entry:
 	jmp	*%rcx
 1:	jmp	*%r11
 
-	/* Is it on the alternate stack? With the flags in rax, of which T_NR has all. */
+	/*
+	 * Is the thread on its alternate stack? Keeps the flags in rax; T_NR has the
+	 * original rax.
+	 */
 .Lmay_be_alternate:
 	lahf
 	seto	%al
@@ -186,7 +197,10 @@ uaio_trap_entry:
 	subq	%gs:T_ALTERNATE_LOW, %rcx
 	cmpq	%gs:T_ALTERNATE_BYTES, %rcx
 	ja	2f
-	/* Block all signals while the kernel still sees it there: see signal.h. */
+	/*
+	 * Block all signals while the kernel still sees the thread on that stack: see
+	 * alternate.c, I2.
+	 */
 	movb	$DISPATCH_PASS, %gs:T_SELECTOR
 	movq	%rax, %gs:T_SAVED
 	movq	%rdi, %gs:T_SAVED+8
@@ -213,14 +227,16 @@ uaio_trap_entry:
 	.cfi_endproc
 	.size	uaio_trap_entry, . - uaio_trap_entry
 
-	/* In place of each handler of the program's: (signal, info, context) */
+	/*
+	 * Called instead of each signal handler of the program: (signal, info, context)
+	 */
 	.type	uaio_trap_signal, %function
 	.balign	16
 uaio_trap_signal:
 	.cfi_startproc
 	cmpb	$0, %gs:T_IS_INSIDE
 	jne	1f
-	/* uc_stack */
+	/* uc_stack of the context */
 	movq	16(%rdx), %rax
 	movq	%rax, %gs:T_ALTERNATE_LOW
 	movq	32(%rdx), %rax
@@ -232,7 +248,7 @@ uaio_trap_signal:
 	.cfi_endproc
 	.size	uaio_trap_signal, . - uaio_trap_signal
 
-	/* (record, call, stack, function): see alternate.c */
+	/* uaio_trap_call_on(record, call, stack, function): see alternate.c */
 	.type	uaio_trap_call_on, %function
 	.balign	16
 uaio_trap_call_on:
@@ -252,13 +268,13 @@ uaio_trap_call_on:
 	.cfi_endproc
 	.size	uaio_trap_call_on, . - uaio_trap_call_on
 
-	/* (stack, entry, record): leave for the program; nothing comes back. */
+	/* uaio_trap_begin(stack, entry, record): start the program; does not return. */
 	.type	uaio_trap_begin, %function
 uaio_trap_begin:
 	.cfi_startproc
 	.cfi_undefined %rip
 	wrgsbase %rdx
-	/* As the kernel begins a program: nothing in the vector registers. */
+	/* Clear the vector registers, as the kernel does for a new program. */
 	cmpl	$0, uaio_patch_save+4(%rip)
 	je	1f
 	subq	$640, %rsp

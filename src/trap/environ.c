@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The environment of what the program executes
+ * The environment of programs that the program executes
  *
- * The variables of the loader's that this process was given make the library come. In a
- * program that a loader of another C library started they were hidden (become.c). The
- * memory is the program's: what cannot be read is for the kernel to say.
+ * The variables of the dynamic loader (LD_PRELOAD and others) that this process got
+ * make the new program load the library. If another C library's loader started this
+ * program, become.c hid them. The environment is in the program's memory: if it cannot
+ * be read, the kernel reports the error.
  *
- * Context: async-signal-safe, also in a child of vfork(), but for the beginning.
+ * Context: async-signal-safe, also in a child of vfork(), except
+ * uaio_trap_environ_begin().
  *
  * Tested by test/trap.
  */
@@ -22,27 +24,26 @@
 
 enum {
 	PAGE = 4096,
-	VARIABLES_MAX = 32, /* of the loader's */
+	VARIABLES_MAX = 32, /* of the loader */
 };
 
 static const uintptr_t NOWHERE = UINTPTR_MAX;
 
-/* Constant once the program has begun, and so are the texts. */
+/* Constant once the program has begun, as are the strings. */
 static struct {
 	bool is_complete;
 	bool has_hidden;
-	const char *switched; /* UAIO_TRAP, as this process was given it */
+	const char *switched; /* UAIO_TRAP, as this process got it */
 	unsigned nr;
 	struct {
-		char *given, *shown; /* to this process, to the program */
+		/* the text this process got, and that shown to the program */
+		char *given, *shown;
 	} variables[VARIABLES_MAX];
 } loaders;
 
-/*
- * What is so at the beginning
- */
+/* At the start */
 
-/* Return: whether the C library or its loader acts upon the variable. */
+/* Return: whether the C library or its loader reads the variable. */
 static bool is_loaders(const char *entry)
 {
 	return uaio_has_prefix(entry, "LD_") ||
@@ -99,13 +100,11 @@ void uaio_trap_environ_hidden(char **envp)
 	}
 }
 
-/*
- * The program's memory: what cannot be read is for the kernel to say
- */
+/* Reading the program's memory; the kernel reports errors */
 
 /*
- * Return: whether memory can be read. *page: what was found readable last, so that
- * texts behind one another cost one call.
+ * Return: whether memory can be read. *page: the last readable page, so that adjacent
+ * strings take one call.
  */
 static bool can_reach(uintptr_t addr, size_t bytes, uintptr_t *page)
 {
@@ -154,7 +153,10 @@ static bool begins(const char *text, const char *prefix, uintptr_t *page)
 	return true;
 }
 
-/* Return: which of the loader's variables the entry is, as it was shown; or -1. */
+/*
+ * Return: the index of the loader's variable that equals entry, as the program saw it;
+ * or -1.
+ */
 static int variable_of(const char *entry, uintptr_t *page)
 {
 	for (unsigned i = 0; i < loaders.nr; i++)
@@ -163,10 +165,11 @@ static int variable_of(const char *entry, uintptr_t *page)
 	return -1;
 }
 
-/* What the entries say together. */
+/* A summary of all entries. */
 struct said {
-	bool names_us;   /* LD_PRELOAD is this process' */
-	bool is_strange; /* a variable of the loader's is not this process' */
+	bool names_us; /* LD_PRELOAD is that of this process */
+	/* a variable of the loader differs from this process's */
+	bool is_strange;
 	bool wants_trap;
 };
 

@@ -25,7 +25,8 @@ static const char child_variable[] = "UAIO_TRAP_CHILD=";
 
 static struct {
 	const struct uaio_trap_ops *ops;
-	uint32_t is_filtered; /* atomic: the program has installed a filter */
+	/* atomic: the program has installed a seccomp filter */
+	uint32_t is_filtered;
 } execs;
 
 void uaio_trap_exec_begin(const struct uaio_trap_ops *ops, char **envp)
@@ -37,7 +38,7 @@ void uaio_trap_exec_begin(const struct uaio_trap_ops *ops, char **envp)
 
 void uaio_trap_exec_filtered(void)
 {
-	/* relaxed: who has the filter has also this */
+	/* relaxed: a thread that has the filter also has this store */
 	store_relaxed(&execs.is_filtered, 1);
 }
 
@@ -49,9 +50,9 @@ static char *put_hex(char *to, uint64_t value)
 }
 
 /*
- * Execute our own file, which becomes the program, with all signals blocked: what comes
- * from now on comes to the program, which has its mask from the variable.
- * Return: the error; then they are blocked until the library has been left.
+ * Execute the own file, which becomes the program. All signals stay blocked, so that
+ * they go to the new program, which gets its mask from the variable.
+ * Return: -errno; then signals stay blocked until the thread leaves the library.
  */
 static long execute_ours(struct uaio_trap_thread *self, const char *path,
 			 long argv, const struct uaio_trap_environ *env)
@@ -65,7 +66,7 @@ static long execute_ours(struct uaio_trap_thread *self, const char *path,
 	*to++ = ':';
 	(void)strcpy(to, path);
 	uaio_trap_environ_fill(envp, env, variable);
-	/* Not that there is a handler to be called first: none can come. */
+	/* No handler is pending: all signals are blocked. */
 	self->is_pending = 0;
 	ret = execs.ops->call(SYS_execve, (const long[6]){ (long)own_file, argv,
 							   (long)envp });
@@ -85,7 +86,7 @@ static long execute_as_it_is(long nr, const long a[6], unsigned which,
 	return execs.ops->call(nr, b);
 }
 
-/* Return: whether it is execve, or the same by execveat. */
+/* Return: whether the call is execve, or an equivalent execveat. */
 static bool is_by_path(long nr, const long a[6], const char **ret_path)
 {
 	*ret_path = (const char *)a[nr == SYS_execve ? 0 : 1];
@@ -93,9 +94,8 @@ static bool is_by_path(long nr, const long a[6], const char **ret_path)
 }
 
 /*
- * Let handlers of signals run, which are blocked, and go to the instruction once more.
- * Then it is known that the program is executed as it is. So what takes its time is done
- * once, however many signals come.
+ * Let pending signal handlers run, then make the call again, this time directly. So the
+ * expensive checks are done once, however many signals arrive.
  */
 static long once_more(struct uaio_trap_thread *self, const long a[6])
 {
@@ -104,7 +104,7 @@ static long once_more(struct uaio_trap_thread *self, const long a[6])
 	return (long)self->nr;
 }
 
-/* Return: whether once_more() has said so of this call. */
+/* Return: whether once_more() has prepared this call. */
 static bool is_once_more(struct uaio_trap_thread *self, const long a[6])
 {
 	bool is_it = !memcmp(self->executed, a, sizeof(self->executed));
@@ -113,7 +113,7 @@ static bool is_once_more(struct uaio_trap_thread *self, const long a[6])
 	return is_it;
 }
 
-/* Return: the error. */
+/* Execute a program. Return: -errno. */
 static long execute(struct uaio_trap_thread *self, long nr, const long a[6],
 		    bool is_again)
 {
@@ -126,7 +126,7 @@ static long execute(struct uaio_trap_thread *self, long nr, const long a[6],
 	uaio_trap_environ_look((char **)a[which], &env);
 	if (!env.is_readable || env.nr > ENTRIES_MAX)
 		return execs.ops->call(nr, a);
-	/* Behind a filter of the program's no call is made to find out. */
+	/* With a seccomp filter of the program, make no calls to find out more. */
 	if (!is_again && env.is_served && !load_relaxed(&execs.is_filtered) &&
 	    is_by_path(nr, a, &path) &&
 	    uaio_trap_length_of(path, PATH_MAX) > 0 && uaio_trap_fits(path)) {
@@ -141,7 +141,7 @@ long uaio_trap_exec(struct uaio_trap_thread *self, long nr, const long a[6])
 {
 	long ret = execute(self, nr, a, is_once_more(self, a));
 
-	/* A handler has to be called first: in what is executed it could not be. */
+	/* A pending handler must run first; it cannot run in the new program. */
 	return ret == -EINTR && self->is_pending ? once_more(self, a) : ret;
 }
 #endif

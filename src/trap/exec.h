@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Programs that the program executes: whether they can be served, and their environment
+ * execve() by the program: which new programs get the trap, and their environment
  *
- * One that no library can be loaded into is executed as `uaio run --trap` does it: in its
- * place this process' own file, which becomes it. What cannot have the library is executed
- * as it is, and so is what is in doubt. It, and the caller, see what they would without
- * us:
+ * For a new program into which no library can be loaded, the process executes its own
+ * file (`uaio run --trap`), which then becomes the program. A program that cannot have
+ * the library is executed directly, and so is one in doubt. The program and the caller
+ * see what they would without the library:
  *
- *   I1  Our own file is executed only if the program itself could be, as far as can be
- *       known; if it fails all the same, the program is executed as it is.
- *   I2  It is executed only if its loader will find what it found for this process: the
- *       same variables, the same files, memory, and no filter of the program's own.
- *   I3  A signal that comes meanwhile comes to the program that is executed, or its handler
- *       is called before; in no case is it blocked there.
- *   I4  If the process can then not become the program, it executes it as it is
+ *   I1  The own file is executed only if the program itself could be, as far as can be
+ *       known. If its execution fails all the same, the program is executed directly.
+ *   I2  The own file is executed only if its loader will find what it found for this
+ *       process: the same variables, files and memory, and no seccomp filter of the
+ *       program.
+ *   I3  A signal during execve() goes to the new program, or its handler is called
+ *       before. The new program does not find it blocked.
+ *   I4  If the new process cannot become the program, it executes the program directly
  *       (UAIO_TRAP_CHILD).
  *
  * Tested by test/trap.
@@ -27,67 +28,73 @@
 #include "trap/thread.h"
 #include "trap/trap.h"
 
-/* envp: the environment as the process was given it. */
+/* envp: the environment that the process got at its start. */
 void uaio_trap_exec_begin(const struct uaio_trap_ops *ops, char **envp);
 
-/* The program is about to install a filter of system calls. */
+/* The program is about to install a seccomp filter. */
 void uaio_trap_exec_filtered(void);
 
 /*
  * The system calls execve and execveat.
- * Return: the error; or the number of the call, which is then made once more, when
- * handlers of signals have been called.
+ * Return: -errno; or the call's number: the thread first runs pending signal handlers,
+ * then makes the call again.
  */
 long uaio_trap_exec(struct uaio_trap_thread *self, long nr, const long a[6]);
 
 /*
- * environ.c: the environment of what the program executes. Context: async-signal-safe, also
- * in a child of vfork(), but for the beginning.
+ * environ.c: the environment of executed programs. Context: async-signal-safe, also in
+ * a child of vfork(), except uaio_trap_environ_begin().
  */
 
 struct uaio_trap_environ {
 	char **entries;
 	size_t nr;
 	bool is_readable;
-	bool has_hidden; /* variables that were hidden from the program */
-	bool is_served; /* the loader finds what it found for this process, and UAIO_TRAP */
+	bool has_hidden; /* variables that were hidden from this program */
+	/* the loader will find what it found for this process, and UAIO_TRAP */
+	bool is_served;
 };
 
-/* envp: as the process was given it. */
+/* envp: the environment that the process got at its start. */
 void uaio_trap_environ_begin(char **envp);
 
-/* Return: whether programs are to have the trap that a library can be loaded into. */
+/* Return: whether programs into which a library can be loaded get the trap, too. */
 bool uaio_trap_environ_wants_all(void);
 
-/* The loader's variables are as they are in envp now. */
+/* The loader's variables in envp are now as the program is to see them. */
 void uaio_trap_environ_hidden(char **envp);
 
-/* Return: whether any was hidden. */
+/* Return: whether a variable was hidden. */
 bool uaio_trap_environ_has_hidden(void);
 
-/* Return: the length of a text of the program's, or -1 if it has no room, or cannot be read. */
+/*
+ * Return: the length of a string in the program's memory; -1 if it is longer than room,
+ * or cannot be read.
+ */
 long uaio_trap_length_of(const char *text, size_t room);
 
 void uaio_trap_environ_look(char **envp, struct uaio_trap_environ *ret_env);
 
 /*
- * What was hidden is there again, and there is one more entry, if it is not NULL. There is
- * room at `to` for so many entries, for one more and for the NULL.
+ * Copy an environment with the hidden variables restored, and with `more`, if not NULL,
+ * added. `to` has room for env->nr entries, one more, and the NULL.
  */
 void uaio_trap_environ_fill(char **to, const struct uaio_trap_environ *env,
 			    char *more);
 
 /*
- * fit.c: which programs can be served that the program executes. Context: as environ.c.
+ * fit.c: which executed programs can get the trap. Context: async-signal-safe, also in
+ * a child of vfork(), except uaio_trap_fit_begin().
  */
 
-/* Note what this process was loaded from. */
+/* Note the files that this process was loaded from. */
 void uaio_trap_fit_begin(void);
 
 /*
- * Return: whether no library can be loaded into the file, or all programs are to have the
- * trap; the process may execute it, it gains no privilege, and our own file would be
- * loaded as it was. In doubt, false.
+ * Return: whether to execute the file with the trap. Then no library can be loaded into
+ * the file, or all programs are to have the trap. Also, the process may execute the
+ * file, gains no privilege by it, and could load its own file as before. In doubt,
+ * false.
  */
 bool uaio_trap_fits(const char *path);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which programs can be served that the program executes (exec.h)
+ * Which executed programs can get the trap (exec.h)
  *
- * Context: async-signal-safe, also in a child of vfork(), but for the beginning.
+ * Context: async-signal-safe, also in a child of vfork(), except uaio_trap_fit_begin().
  *
  * Tested by test/trap.
  */
@@ -39,7 +39,7 @@ struct object {
 	ino_t ino;
 };
 
-/* Constant once the program has begun, and so are the texts. */
+/* Constant once the program has begun, as are the strings. */
 static struct {
 	bool is_complete;
 	unsigned nr;
@@ -54,7 +54,10 @@ static bool is_same(const struct object *object, int fd)
 	       st.st_ino == object->ino;
 }
 
-/* Not sys_openat(): the loader makes the call, too. */
+/*
+ * Unlike sys_openat(), does not check that no seccomp filter kills for the call: the
+ * loader has made it, too.
+ */
 static int open_to_read(const char *path)
 {
 	return (int)uaio_sys6(SYS_openat, AT_FDCWD, (long)path,
@@ -80,7 +83,7 @@ static int note_loaded(struct dl_phdr_info *info, size_t bytes, void *arg)
 	bool *is_complete = arg;
 
 	(void)bytes;
-	/* The program has no name here; the kernel's object is no file. */
+	/* The program's own entry has no name, and the vDSO is not a file. */
 	if (info->dlpi_name && strchr(info->dlpi_name, '/') &&
 	    !note_object(info->dlpi_name))
 		*is_complete = false;
@@ -93,11 +96,9 @@ void uaio_trap_fit_begin(void)
 	(void)dl_iterate_phdr(note_loaded, &loaded.is_complete);
 }
 
-/*
- * The file
- */
+/* The program's file */
 
-/* Return: whether it gains privilege, or may. */
+/* Return: whether executing the file gains privileges, or may. */
 static bool may_gain(int fd, const struct stat *st)
 {
 	static const char name[] = "security.capability";
@@ -110,7 +111,7 @@ static bool may_gain(int fd, const struct stat *st)
 	return ret != -ENODATA && ret != -EOPNOTSUPP;
 }
 
-/* As itself, a process may execute what it may by access(2). */
+/* access(2) decides by the real user, which must equal the effective one. */
 static bool may_execute(const char *path)
 {
 	return uaio_sys6(SYS_getuid, 0, 0, 0, 0, 0, 0) ==
@@ -120,7 +121,10 @@ static bool may_execute(const char *path)
 	       uaio_sys6(SYS_access, (long)path, X_OK, 0, 0, 0, 0) == 0;
 }
 
-/* Return: whether it is one of our own files, of which one is a loader. */
+/*
+ * Return: whether it is one of the files this process was loaded from, which include a
+ * loader.
+ */
 static bool is_known(int fd)
 {
 	for (unsigned i = 0; i < loaded.nr; i++)
@@ -130,8 +134,8 @@ static bool is_known(int fd)
 }
 
 /*
- * Return: whether no library can be loaded into a program, or all are to have the trap;
- * and its loader is there.
+ * Return: whether no library can be loaded into the program, or all programs are to
+ * have the trap. Its loader must exist.
  */
 static bool needs_trap(int fd, const char *path)
 {
@@ -162,7 +166,7 @@ static bool is_file_for_us(const char *path)
 	bool is_it;
 	int fd;
 
-	/* What is no file is not opened: that may have effects. */
+	/* Opening anything but a regular file may have side effects. */
 	if (sys_fstatat(AT_FDCWD, path, &st) < 0 || !S_ISREG(st.st_mode))
 		return false;
 	fd = open_to_read(path);
@@ -175,9 +179,7 @@ static bool is_file_for_us(const char *path)
 	return is_it;
 }
 
-/*
- * The process
- */
+/* The process */
 
 static bool has_room(int resource, uint64_t bytes)
 {
@@ -200,7 +202,7 @@ static bool finds_objects(void)
 	return true;
 }
 
-/* Return: whether what this process was loaded from can be loaded as it was. */
+/* Return: whether the files that this process was loaded from can be loaded again. */
 static bool can_load(void)
 {
 	return has_room(RLIMIT_AS, MEMORY_MIN) &&

@@ -2,8 +2,9 @@
 /*
  * The program's heap (brk)
  *
- * The process has one heap, and our C library's malloc uses it. Two would each cut
- * what the other has. So the program has one of its own, in memory that is set aside.
+ * A process has one kernel heap, which the C library's malloc() uses. Two users would
+ * truncate each other's memory. So the program gets a heap of its own, in reserved
+ * memory.
  *
  * Tested by test/trap.
  */
@@ -48,7 +49,10 @@ static uint64_t page_behind(uint64_t addr)
 	return (addr + PAGE - 1) & ~(PAGE - 1ull);
 }
 
-/* Return: whether what is from one page to another can be used, or is gone. */
+/*
+ * Make the pages from one address to another usable, or give them up. Return: whether
+ * that succeeded.
+ */
 static bool set_use(uint64_t from, uint64_t to, bool is_used)
 {
 	void *memory;

@@ -57,7 +57,7 @@ static const char *read_headers(struct file *file)
 	return NULL;
 }
 
-/* What all segments take, in the file's addresses. */
+/* Find the range and the alignment of all segments, in the file's addresses. */
 static const char *measure(const struct file *file, uint64_t *ret_low,
 			   uint64_t *ret_high, uint64_t *ret_align)
 {
@@ -86,7 +86,7 @@ static const char *measure(const struct file *file, uint64_t *ret_low,
 	return *ret_high ? NULL : "it has no segments";
 }
 
-/* Take the addresses, with nothing there yet. */
+/* Reserve the address range. */
 static const char *reserve(const struct file *file, uint64_t hint,
 			   struct uaio_trap_image *image)
 {
@@ -128,10 +128,10 @@ static int protection(uint32_t flags)
 	       (flags & PF_W ? PROT_WRITE : 0) | (flags & PF_X ? PROT_EXEC : 0);
 }
 
-/* Return: whether the part of the segment without a file was mapped. */
+/* Map the part of a segment beyond its file data. Return: whether that succeeded. */
 static bool map_zeros(const Elf64_Phdr *ph, uint64_t start, uint64_t end)
 {
-	/* Without a part of the file, the first page is not there either. */
+	/* A segment without file data needs its first page, too. */
 	uint64_t behind = ph->p_filesz ? page_behind(start) : page_of(start);
 
 	if (end > behind &&
@@ -140,8 +140,8 @@ static bool map_zeros(const Elf64_Phdr *ph, uint64_t start, uint64_t end)
 				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED)))
 		return false;
 	/*
-	 * As in the kernel, to the end of the page, of which glibc's loader knows, and a
-	 * page that cannot be written has what is there.
+	 * As in the kernel, clear up to the end of the page, on which glibc's loader
+	 * relies. A read-only page keeps the file's bytes.
 	 */
 	if (start < behind && ph->p_flags & PF_W)
 		memset((void *)start, 0, behind - start);

@@ -11,24 +11,24 @@
 #include <stdint.h>
 
 struct uaio_trap_image {
-	uint64_t low, high; /* all that is mapped */
-	uint64_t bias;      /* what addresses in the file are added to */
+	uint64_t low, high; /* the range of all mappings */
+	uint64_t bias;      /* added to addresses in the file */
 	uint64_t entry;
-	uint64_t headers; /* where the program headers are in memory */
+	uint64_t headers; /* address of the program headers in memory */
 	uint16_t nr_headers;
 	uint64_t code_low, code_high;
-	char loader[PATH_MAX]; /* PT_INTERP; empty if there is none */
+	char loader[PATH_MAX]; /* path in PT_INTERP; empty if there is none */
 };
 
 /*
- * hint: where it is mapped, if it may be anywhere.
- * Return: NULL, or why it cannot be mapped; then parts of it may be.
+ * Map a program. hint: the address for position-independent files.
+ * Return: NULL; the cause of a failure, after which parts may be mapped.
  */
 const char *uaio_trap_image_map(const char *path, uint64_t hint,
 				struct uaio_trap_image *ret_image);
 
 /*
- * What of that can be known of an open file beforehand. Nothing is mapped.
+ * Check an open file like uaio_trap_image_map(), as far as possible without mapping it.
  * Context: async-signal-safe.
  */
 const char *uaio_trap_image_check(int fd);

@@ -23,12 +23,13 @@ enum {
 	RESTORER = 0x04000000,
 	MASK_BYTES = 8,
 	RED_ZONE = 128,
-	FRAMES_BYTES = 4096, /* of call_at_once() and what it calls, at most */
+	/* upper limit for call_at_once() and the functions it calls */
+	FRAMES_BYTES = 4096,
 };
 
 typedef void handler_fn(int sig, siginfo_t *info, void *context);
 
-/* The kernel's. */
+/* The kernel's struct sigaction. */
 struct action {
 	handler_fn *handler;
 	uint64_t flags;
@@ -36,7 +37,7 @@ struct action {
 	uint64_t mask;
 };
 
-/* What the kernel calls in the end; the assembly reads it. */
+/* The handlers that uaio_trap_signal calls; read by the assembly. */
 handler_fn *uaio_trap_actions[NR_SIGNALS] __attribute__((visibility("hidden")));
 
 void uaio_trap_signal(int sig, siginfo_t *info, void *context)
@@ -45,8 +46,9 @@ void uaio_trap_defer(int sig, siginfo_t *info, void *context)
 	__attribute__((visibility("hidden")));
 
 static struct {
-	struct uaio_lock lock;           /* rank TRAP */
-	struct action given[NR_SIGNALS]; /* under lock: by the program */
+	struct uaio_lock lock; /* rank TRAP */
+	/* under lock: what the program has set */
+	struct action given[NR_SIGNALS];
 } signals;
 
 void uaio_trap_forget_lock(void)
@@ -59,9 +61,7 @@ static bool is_default(const struct action *action)
 	return (uintptr_t)action->handler <= 1;
 }
 
-/*
- * Signals that come
- */
+/* Arriving signals */
 
 FOREIGN static inline void set_fs(uint64_t fs)
 {
@@ -76,7 +76,10 @@ FOREIGN static inline uint64_t get_fs(void)
 	return fs;
 }
 
-/* Return: whether the instruction itself has raised it, which would go on to. */
+/*
+ * Return: whether the interrupted instruction raised the signal, and would raise it
+ * again.
+ */
 FOREIGN static bool is_fault(int sig, const siginfo_t *info)
 {
 	return info->si_code > 0 &&
@@ -84,7 +87,10 @@ FOREIGN static bool is_fault(int sig, const siginfo_t *info)
 		sig == SIGILL || sig == SIGTRAP);
 }
 
-/* What a call of the handler's overwrites of the one that the library is in. */
+/*
+ * The record's members that a system call of a handler overwrites, while the thread is
+ * inside the library.
+ */
 struct outer {
 	uint64_t rsp, fs, stack, target, nr, pass, ret, child_mask;
 	uint64_t nested_below;
@@ -138,10 +144,10 @@ FOREIGN static void call_there(struct uaio_trap_thread *self,
 }
 
 /*
- * The library has used memory of the program's that is not there. The handler is
- * called as if the program itself had, on the stack that the kernel would have chosen,
- * and most likely does not return. Calls that it makes have the library's stack below
- * what is in use of it.
+ * The library has accessed memory of the program that is not mapped. Call the handler
+ * as if the program had done so, on the stack that the kernel would have chosen. Most
+ * handlers do not return. System calls of the handler use the library's stack below the
+ * part in use.
  */
 FOREIGN static void call_at_once(struct uaio_trap_thread *self, int sig,
 				 siginfo_t *info, void *context)
@@ -156,7 +162,10 @@ FOREIGN static void call_at_once(struct uaio_trap_thread *self, int sig,
 	const uint64_t here = (uintptr_t)__builtin_frame_address(0);
 	const uint8_t selector = self->selector;
 	const uint64_t fs = get_fs();
-	/* The kernel has called us on the library's stack, or on the alternate one. */
+	/*
+	 * The kernel has called this function on the library's stack, or on the
+	 * alternate one.
+	 */
 	const bool is_on_ours = self->top - here < UAIO_TRAP_STACK_BYTES;
 	const struct outer outer = begin_nested(
 		self, is_on_ours ? here - FRAMES_BYTES
@@ -208,13 +217,13 @@ FOREIGN void uaio_trap_defer(int sig, siginfo_t *info, void *context)
 	self->first_mask = self->mask & ~(1ull << (sig - 1));
 	self->is_pending = 1;
 	*mask = UINT64_MAX;
-	/* If it is just about to sleep, it must not. */
+	/* If the thread is about to sleep, make the sleep return at once. */
 	if (at >= (uintptr_t)uaio_sleep_call_begin &&
 	    at < (uintptr_t)uaio_sleep_call_end)
 		uc->uc_mcontext.gregs[REG_RIP] = (long)uaio_sleep_call_stopped;
 }
 
-/* A handler that is called once (SA_RESETHAND). */
+/* Call a handler with SA_RESETHAND. */
 FOREIGN static void call_once(int sig, siginfo_t *info, void *context)
 {
 	struct uaio_trap_thread *self = uaio_trap_self();
@@ -228,7 +237,10 @@ FOREIGN static void call_once(int sig, siginfo_t *info, void *context)
 	handler(sig, info, context);
 }
 
-/* SIGSYS that is not the trap's: somebody has sent it, or another filter. */
+/*
+ * Handle a SIGSYS that is not the trap's: some process sent it, or a seccomp filter
+ * raised it.
+ */
 FOREIGN static void call_for_sigsys(int sig, siginfo_t *info, void *context)
 {
 	struct uaio_trap_thread *self = uaio_trap_self();
@@ -253,7 +265,10 @@ FOREIGN static void call_for_sigsys(int sig, siginfo_t *info, void *context)
 			   MASK_BYTES, 0, 0);
 }
 
-/* All signals are blocked. The call was not made; rax has its number. */
+/*
+ * The SIGSYS handler. All signals are blocked. The system call was not made; rax has
+ * its number.
+ */
 FOREIGN static void on_trap(int sig, siginfo_t *info, void *context)
 {
 	struct uaio_trap_thread *self = uaio_trap_self();
@@ -269,7 +284,10 @@ FOREIGN static void on_trap(int sig, siginfo_t *info, void *context)
 	if (info->si_arch == AUDIT_ARCH_X86_64)
 		slot = uaio_trap_slot_of(
 			(uint64_t)uc->uc_mcontext.gregs[REG_RIP]);
-	/* If not, it is made as it is, and what follows, up to the next. */
+	/*
+	 * Without a slot the call is made in place, and calls are not trapped until the
+	 * thread next leaves the library.
+	 */
 	if (!slot)
 		return;
 	uc->uc_mcontext.gregs[REG_RIP] = (long)slot;
@@ -290,9 +308,7 @@ long uaio_trap_signals_begin(void)
 			 (long)&signals.given[SIGSYS], MASK_BYTES, 0, 0);
 }
 
-/*
- * Calls
- */
+/* System calls */
 
 void uaio_trap_block(struct uaio_trap_thread *self)
 {
@@ -300,14 +316,17 @@ void uaio_trap_block(struct uaio_trap_thread *self)
 	uint64_t old;
 
 	(void)sys_sigmask(SIG_SETMASK, &all, &old);
-	/* If a signal came just before, the mask is noted, and old is not it. */
+	/*
+	 * If a signal has just arrived, uaio_trap_defer() has noted the mask, and `old`
+	 * is another one.
+	 */
 	if (!self->is_pending)
 		self->mask = self->first_mask = old & ~UAIO_TRAP_SIGSYS_BIT;
 	self->is_pending = 1;
 	self->child_mask = self->mask;
 }
 
-/* Show the program what it has given, if it is what the kernel has. */
+/* Report the program's own action if the kernel has the library's handler. */
 static void show(int sig, const struct action *kernels, struct action *ret_old)
 {
 	*ret_old = kernels->handler == uaio_trap_signal ? signals.given[sig]
@@ -356,7 +375,7 @@ static long change_locked(int sig, const struct action *action,
 			signals.given[SIGSYS] = *action;
 		return 0;
 	}
-	/* A child of vfork() has its own actions, and our table is its parent's. */
+	/* A child of vfork() has its own actions, but shares its parent's table. */
 	if (action && !is_default(action) && sys_getpid() == uaio_trap_pid())
 		return install(sig, action, ret_old);
 	ret = uaio_sys6(SYS_rt_sigaction, sig, (long)action, (long)&kernels,
@@ -398,7 +417,7 @@ long uaio_trap_sigprocmask(struct uaio_trap_thread *self, const long a[6])
 	    uaio_can_read((uintptr_t)set, MASK_BYTES) &&
 	    !((int)a[0] == SIG_SETMASK && uaio_trap_is_all(*set)))
 		uaio_trap_take_back(self);
-	/* Most do not name SIGSYS, and are the kernel's. */
+	/* Most calls do not block SIGSYS, so the kernel answers them. */
 	if (a[3] != MASK_BYTES || !set ||
 	    !uaio_can_read((uintptr_t)set, MASK_BYTES) ||
 	    (given = *set, !(given & UAIO_TRAP_SIGSYS_BIT)) ||

@@ -15,49 +15,54 @@ enum {
 	SLOTS = 4096, /* a power of two */
 	PROBES = 64,
 	PAGE = 4096,
-	NEAR = 127, /* bytes that a short jump reaches */
+	NEAR = 127, /* reach of a short jump in bytes */
 	SHORT_BYTES = 2,
-	FAR = 2 * (NEAR + SHORT_BYTES), /* what two of them reach */
+	FAR = 2 * (NEAR + SHORT_BYTES), /* reach of two short jumps */
 	JUMP_BYTES = 5,
-	CODE_BYTES = PAGE, /* for what is copied once */
+	CODE_BYTES = PAGE, /* for the shared code */
 	HOP_BYTES = 16,
 	CODES_MAX = 512, /* mappings of code that may be changed */
-	HOPS_MAX = 8,    /* memory with hops */
+	HOPS_MAX = 8,    /* mappings that hold hops */
 	STEP = 1 << 24,
 	HINTS = 96,
 	REACH = 0x7ff00000,
-	SYNC_CORE = 1 << 5, /* membarrier's PRIVATE_EXPEDITED_SYNC_CORE */
+	SYNC_CORE = 1 << 5, /* MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE */
 	REGISTER_SYNC_CORE = 1 << 6,
 };
 
-/* Data of a slot, which are at another place. */
+/* Data of a slot, apart from its code. */
 struct slot {
-	uint64_t ret;      /* where the program goes on */
-	uint64_t pass;     /* the slot's own instruction */
-	uint64_t site;     /* atomic: 0 if it is free */
-	uint32_t is_tried; /* atomic: the place was changed, or cannot be */
+	uint64_t ret;  /* where the program continues */
+	uint64_t pass; /* address of the slot's own syscall instruction */
+	uint64_t site; /* atomic: address of the site; 0 if the slot is free */
+	uint32_t is_tried; /* atomic: the site was changed, or cannot be */
 };
 
 uint8_t uaio_trap_served[UAIO_TRAP_SERVED_BYTES];
 
 /*
- * What is copied once, and then the slots. It is executed, and part of the library, so
- * that the kernel lets calls through from there and from the library's own code.
+ * The shared code, copied here once, followed by the slots' code. It is executable and
+ * part of the library, because the kernel exempts one range from the trap, which must
+ * also cover the library's own code.
  */
 static uint8_t slot_code[CODE_BYTES + SLOTS * SLOT_BYTES]
 	__attribute__((aligned(PAGE)));
 static struct slot slots[SLOTS];
 
-/* The linker's: where the library begins in memory. */
+/* From the linker: the start of the library in memory. */
 extern const uint8_t __ehdr_start[] __attribute__((visibility("hidden")));
 
 extern uint64_t uaio_trap_deliver_at __attribute__((visibility("hidden")));
 
-/* Below is_changing, an atomic that one thread at a time holds. */
+/*
+ * is_changing is a lock, an atomic word that one thread at a time sets. It protects the
+ * members below it.
+ */
 static struct {
 	uint32_t is_changing;
 	unsigned nr_hops, nr_codes;
-	uint8_t *hops[HOPS_MAX]; /* near code: a jump to each slot */
+	/* near the program's code: a jump to each slot */
+	uint8_t *hops[HOPS_MAX];
 	struct {
 		uint64_t low, high;
 	} codes[CODES_MAX];
@@ -83,7 +88,9 @@ static uint8_t *code_of(unsigned i)
  * Making slots
  */
 
-/* Write the distance to `to` in front of the address that it is relative to. */
+/*
+ * Write the distance to `to` into the four bytes before next, to which it is relative.
+ */
 static void put_distance(uint8_t *next, const void *to)
 {
 	int32_t distance = (int32_t)((const uint8_t *)to - next);
@@ -106,7 +113,7 @@ static void make_slot(unsigned i)
 
 static void make_hop(uint8_t *hops, unsigned i)
 {
-	/* jmp *2(%rip): the address is behind two bytes of nothing. */
+	/* jmp *2(%rip): the address follows two bytes of padding. */
 	static const uint8_t hop[] = { 0xff, 0x25, 2, 0, 0, 0, 0xcc, 0xcc };
 	const uint8_t *code = code_of(i);
 
@@ -124,7 +131,7 @@ static bool is_within_reach(uint64_t start, uint64_t end, uint64_t low,
 	return last - first < REACH;
 }
 
-/* Return: memory that is near [low, high), or NULL. */
+/* Return: memory within reach of [low, high), or NULL. */
 static uint8_t *near_memory(size_t bytes, uint64_t low, uint64_t high)
 {
 	uint64_t above = (high + STEP) & ~(uint64_t)(STEP - 1);
@@ -149,7 +156,7 @@ static uint8_t *near_memory(size_t bytes, uint64_t low, uint64_t high)
 	return NULL;
 }
 
-/* Return: memory with a hop to each slot, near [low, high), or NULL. */
+/* Return: memory with a hop to each slot, within reach of [low, high), or NULL. */
 static uint8_t *make_hops(uint64_t low, uint64_t high)
 {
 	const size_t bytes = SLOTS * HOP_BYTES;
@@ -181,18 +188,19 @@ bool uaio_trap_slots_make(uint64_t low, uint64_t high)
 				 PROT_READ | PROT_EXEC) == 0;
 }
 
-/*
- * Code that may be changed
- */
+/* Registering code that may be changed */
 
-/* Return: whether the caller may; a process with the program's memory may not (I4). */
+/*
+ * Lock the lists of code. Return: whether the caller may; a process that shares the
+ * program's memory may not (I4).
+ */
 static bool begin_codes(void)
 {
 	uint32_t free = 0;
 
 	if (sys_getpid() != uaio_trap_pid())
 		return false;
-	/* Who has it, has it for one change. */
+	/* The owner holds the lock for a single change. */
 	/* [MB:place] acquire: pairs with the release in end_codes(). */
 	while (!cas_acquire(&sites.is_changing, &free, 1)) {
 		free = 0;
@@ -261,9 +269,7 @@ void uaio_trap_forget_changing(void)
 	store_relaxed(&sites.is_changing, 0);
 }
 
-/*
- * Changing places
- */
+/* Changing sites */
 
 FOREIGN static bool may_change(uint64_t site)
 {
@@ -274,7 +280,7 @@ FOREIGN static bool may_change(uint64_t site)
 	return false;
 }
 
-/* Return: the hop to the slot that a jump in the padding reaches, or NULL. */
+/* Return: the slot's hop within reach of a jump in the padding, or NULL. */
 FOREIGN static const uint8_t *hop_near(const uint8_t *padding, unsigned slot)
 {
 	for (unsigned i = 0; i < sites.nr_hops; i++) {
@@ -287,7 +293,7 @@ FOREIGN static const uint8_t *hop_near(const uint8_t *padding, unsigned slot)
 	return NULL;
 }
 
-/* Return: whether the instruction never goes on to the next. */
+/* Return: whether the instruction never falls through to the next. */
 FOREIGN static bool is_last(const uint8_t *code, size_t length)
 {
 	if (*code == 0xf3 || *code == 0xf2) {
@@ -302,7 +308,7 @@ FOREIGN static bool is_last(const uint8_t *code, size_t length)
 	       (length > 1 && *code == 0xff && (code[1] & 0x38) == 0x20);
 }
 
-/* Return: whether the instruction is one of those that compilers fill with. */
+/* Return: whether the instruction is one with which compilers pad code. */
 FOREIGN static bool is_filling(const uint8_t *code, size_t length)
 {
 	size_t i = 0;
@@ -315,8 +321,8 @@ FOREIGN static bool is_filling(const uint8_t *code, size_t length)
 }
 
 /*
- * Return: how many bytes of padding there are at code, up to where the next function
- * may be aligned: no-operations, or int3.
+ * Return: how many bytes of padding (nops or int3) begin at code and end where the next
+ * function may be aligned.
  */
 FOREIGN static size_t padding_at(const uint8_t *code, size_t room)
 {
@@ -340,11 +346,14 @@ FOREIGN static size_t padding_at(const uint8_t *code, size_t room)
 	return 0;
 }
 
-/* Padding behind a place: where the jump to the hop may be, and a jump to that one. */
+/*
+ * A way from a site to a hop: padding for the long jump, and perhaps smaller padding
+ * for a relay.
+ */
 struct way {
 	uint8_t *padding;
-	size_t bytes;   /* of padding */
-	uint8_t *relay; /* padding that is too small, in between; or NULL */
+	size_t bytes;   /* size of padding */
+	uint8_t *relay; /* smaller padding in between; or NULL */
 	size_t relay_bytes;
 };
 
@@ -354,7 +363,7 @@ FOREIGN static bool is_near(const uint8_t *from, const uint8_t *to)
 	return to - from <= NEAR;
 }
 
-/* Return: whether there is a way from the place to a hop. */
+/* Find padding for jumps from the site to a hop. Return: whether there is some. */
 FOREIGN static bool find_way(uint8_t *site, struct way *way)
 {
 	uint8_t *at = site + SHORT_BYTES, *end = at + FAR;
@@ -395,14 +404,14 @@ FOREIGN static bool find_way(uint8_t *site, struct way *way)
 	return false;
 }
 
-/* What is left of padding is padding, too. Atomic: no memset(), which may be bound late. */
+/* Refill unused padding. Not memset(), whose symbol may be bound lazily. */
 FOREIGN static void fill(uint8_t *from, const uint8_t *end)
 {
 	while (from < end)
 		store_relaxed(from++, 0xcc);
 }
 
-/* A short jump, as the kernel's two bytes of `syscall` have room for. */
+/* Return: a short jump, which fits into the two bytes of `syscall`. */
 FOREIGN static uint16_t short_jump(const uint8_t *from, const uint8_t *to)
 {
 	return (uint16_t)(0xeb | (unsigned)(to - (from + SHORT_BYTES)) << 8);
@@ -427,11 +436,11 @@ FOREIGN static void write_jumps(uint8_t *site, const struct way *way,
 		fill(way->relay + SHORT_BYTES, way->relay + way->relay_bytes);
 	}
 	__asm__ volatile("" ::: "memory");
-	/* The other processors are to have nothing of the padding's old bytes. */
+	/* Other processors must not have cached the padding's old bytes. */
 	if (!uaio_trap_is_alone() &&
 	    uaio_sys_raw(SYS_membarrier, SYNC_CORE, 0, 0, 0, 0, 0) < 0)
 		return;
-	/* Both bytes at once, if another thread may find them. */
+	/* One store, as another thread may execute the instruction. */
 	__asm__ volatile("movw %1, %0"
 			 : "=m"(*(uint16_t *)site)
 			 : "r"(jump)
@@ -447,7 +456,10 @@ FOREIGN static void change(uint8_t *site, unsigned slot)
 
 	if (site[0] != 0x0f || site[1] != 0x05)
 		return;
-	/* Of two words another thread may find one changed. */
+	/*
+	 * If the instruction crosses two words, another thread might see half of it
+	 * changed.
+	 */
 	if (((uintptr_t)site & 7) == 7 && !uaio_trap_is_alone())
 		return;
 	if (!find_way(site, &way))
@@ -471,10 +483,10 @@ FOREIGN static void try_to_change(unsigned at)
 
 	if (load_relaxed(&slot->is_tried))
 		return;
-	/* I4; a child of fork() comes to be the records' process with its first call. */
+	/* I4. A child of fork() becomes the records' process with its first call. */
 	if (uaio_sys_raw(SYS_getpid, 0, 0, 0, 0, 0, 0) != uaio_trap_pid())
 		return;
-	/* Another thread is at it: the next trap may try again. */
+	/* If another thread is changing a site, the next trap may try again. */
 	/* [MB:place] acquire: pairs with the releases below and in end_codes(). */
 	if (!cas_acquire(&sites.is_changing, &free, 1))
 		return;
@@ -496,7 +508,7 @@ FOREIGN uint64_t uaio_trap_slot_of(uint64_t site)
 		struct slot *slot = &slots[at];
 		uint64_t found = 0;
 
-		/* relaxed, both: all write the same (I1) */
+		/* relaxed, both: all threads write the same values (I1) */
 		if (!cas_relaxed(&slot->site, &found, site) && found != site)
 			continue;
 		store_relaxed(&slot->ret, site + 2);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the assembly of this room knows of a thread; included there, too
+ * The layout of a thread's record, for entry.S, which includes this file
  *
- * The register gs of each of the program's threads has the address of its record.
+ * The register gs of each program thread holds the address of its record.
  */
 #ifndef UAIO_TRAP_STATE_H
 #define UAIO_TRAP_STATE_H
@@ -33,10 +33,10 @@
 #define T_ALTERNATE_BYTES 192
 #define T_ENTRY_MASK 200
 
-/* Of the code of a slot. */
+/* Size of a slot's code. */
 #define SLOT_BYTES 64
 
-/* What the kernel calls PR_SYS_DISPATCH_ON, and the values of the selector. */
+/* PR_SYS_DISPATCH_ON, and the values of the selector. */
 #define DISPATCH_PASS 0
 #define DISPATCH_TRAP 1
 

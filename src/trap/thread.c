@@ -24,12 +24,12 @@
 #include "trap/site.h"
 
 enum {
-	DONOR_BYTES = 16 << 10, /* of the stack, for the donor itself */
+	DONOR_BYTES = 16 << 10, /* for the donor's own use of its stack */
 	SET_DISPATCH = 59,      /* PR_SET_SYSCALL_USER_DISPATCH */
 };
 
 static const uint32_t TAKEN = UINT32_MAX;
-static const uint64_t CLEAR_SIGHAND = 1ull << 32; /* newer than some headers */
+static const uint64_t CLEAR_SIGHAND = 1ull << 32; /* missing in some headers */
 
 #define AT(member, offset)                                                   \
 	static_assert(offsetof(struct uaio_trap_thread, member) == (offset), \
@@ -63,11 +63,12 @@ AT(entry_mask, T_ENTRY_MASK);
 void uaio_trap_entry(void) __attribute__((visibility("hidden")));
 
 static struct {
-	struct uaio_lock lock;          /* rank TRAP */
-	struct uaio_trap_thread *first; /* under lock: of all records */
-	uint32_t nr;                    /* atomic: the program's threads */
+	struct uaio_lock lock; /* rank TRAP */
+	/* under lock: the list of all records */
+	struct uaio_trap_thread *first;
+	uint32_t nr; /* atomic: number of the program's threads */
 	int pid;
-	int leader_code; /* what the main thread ended with */
+	int leader_code; /* exit code of the main thread */
 } threads;
 
 bool uaio_trap_is_alone(void)
@@ -81,7 +82,7 @@ int uaio_trap_pid(void)
 	return threads.pid;
 }
 
-/* Thread-local of whoever calls: of the donor. */
+/* Fill a record with thread-local values of the calling thread, the donor. */
 static void fill(struct uaio_trap_thread *thread, uintptr_t stack)
 {
 	thread->self = thread;
@@ -162,7 +163,7 @@ static bool is_gone(uint32_t tid)
 				  0) == -ESRCH);
 }
 
-/* Return: a record that is taken now, or NULL. */
+/* Return: a record for a new thread, marked TAKEN; or NULL. */
 static struct uaio_trap_thread *take_thread(void)
 {
 	struct uaio_trap_thread *thread;
@@ -196,15 +197,18 @@ bool uaio_trap_exit(struct uaio_trap_thread *self, long *code)
 {
 	bool is_last;
 
-	/* Its record stays its own: nobody is told of its end if it is killed. */
+	/*
+	 * Such a process keeps its record, because its end may go unnoticed if it is
+	 * killed.
+	 */
 	if (self->is_process)
 		return false;
 	if (load_relaxed(&self->tid) == (uint32_t)threads.pid)
 		store_relaxed(&threads.leader_code, (int)*code);
 	store_relaxed(&self->tid, (uint32_t)sys_gettid());
-	/* [MB:last-thread] release: the code. Pairs with the load below. */
+	/* [MB:last-thread] release: the exit code. Pairs with the load below. */
 	is_last = sub_release(&threads.nr, 1) == 1;
-	/* [MB:last-thread] acquire: the main thread's code. */
+	/* [MB:last-thread] acquire: the main thread's exit code. */
 	if (is_last && !load_acquire(&threads.nr))
 		*code = load_relaxed(&threads.leader_code);
 	return is_last;
@@ -214,20 +218,23 @@ bool uaio_trap_exit(struct uaio_trap_thread *self, long *code)
  * Children
  */
 
-/* What of clone3 is not among the flags is in its own member. */
+/* clone3 has the exit signal in its own member, not in flags. */
 static bool is_thread(uint64_t flags)
 {
 	return flags & CLONE_VM && !(flags & CLONE_VFORK);
 }
 
-/* All signals are blocked until parent and child are behind the call. */
+/* Block all signals until parent and child have returned from the call. */
 static void block(struct uaio_trap_thread *self)
 {
 	uaio_trap_block(self);
 	self->is_pending = 0;
 }
 
-/* A process with the program's memory is no thread of it, and ends like others. */
+/*
+ * Prepare the record of a new thread, or of a process that shares the program's memory.
+ * Such a process does not count as a thread of the program.
+ */
 static long make_thread(struct uaio_trap_thread *self, uint64_t stack_end,
 			bool is_process)
 {
@@ -236,7 +243,10 @@ static long make_thread(struct uaio_trap_thread *self, uint64_t stack_end,
 
 	if (!stack_end)
 		return -EINVAL;
-	/* Its donor would be of that process, which may end while it lives. */
+	/*
+	 * The new thread's donor would belong to this process, which may end before the
+	 * thread.
+	 */
 	if (self->is_process)
 		return -EAGAIN;
 	child = take_thread();
@@ -259,7 +269,7 @@ static long make_thread(struct uaio_trap_thread *self, uint64_t stack_end,
 	child->ret = self->ret;
 	child->child_mask = self->child_mask;
 	top[-1] = (uintptr_t)child;
-	/* relaxed: the child has nothing of the others */
+	/* relaxed: the child depends on no other thread's stores */
 	if (!is_process)
 		add_relaxed(&threads.nr, 1);
 	self->target = uaio_trap_code_at(uaio_trap_clone_thread);
@@ -269,7 +279,10 @@ static long make_thread(struct uaio_trap_thread *self, uint64_t stack_end,
 long uaio_trap_clone(struct uaio_trap_thread *self, uint64_t flags,
 		     uint64_t stack_end)
 {
-	/* Of two children of vfork(), one in the other, there is no record. */
+	/*
+	 * Refused: a vfork() in a child of vfork(), because the two would need two
+	 * records.
+	 */
 	if (self->vforking_pid && sys_getpid() == self->vforking_pid)
 		self->vforking_pid = 0;
 	if (self->vforking_pid)
@@ -285,7 +298,7 @@ long uaio_trap_clone(struct uaio_trap_thread *self, uint64_t flags,
 	return 0;
 }
 
-/* In the child: there is one thread, and its donor is itself. */
+/* Called in a child of fork(), whose only thread is its own donor. */
 static void become_child(struct uaio_trap_thread *self)
 {
 	memset(&threads.lock, 0, sizeof(threads.lock));
