@@ -1,33 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * liburing's functions, for rings of the kernel's and of ours
+ * liburing's functions, for rings of the kernel and of the library
  *
- * liburing makes system calls by its own instruction, where they cannot be
- * interposed. So its functions are: each that makes one of io_uring's calls is
- * here, under its name and without a version, so that it stands in for every
- * version of liburing. A program gets all of them or none, so a struct that one
- * has filled is read by the others.
+ * liburing makes system calls by its own instructions, which cannot be interposed. So
+ * its functions are interposed: each function that makes an io_uring call is here,
+ * under its name and without a version, so that it replaces any version of liburing. A
+ * program gets all of them or none, so a struct that one has filled is only read by the
+ * others.
  *
- *   I1  struct uaio_liburing has the layout of struct io_uring, which is the same
- *       from liburing 2.0 on. Programs read and write it by functions that were
- *       compiled into them: both sqe_tail, the pointers to the rings' words,
- *       sqes, cqes, the masks and numbers of entries, flags, features and ring_fd
- *       are theirs to use.
- *   I2  The place in the submission array is the place of the SQE: the array is
- *       filled when the ring is set up, and does not change.
- *   I3  sqe_head is what has been shown to the other side, and sqe_tail what the
- *       program has prepared.
- *   I4  int_flags has bits of this header only, and is read here only.
+ *   I1  struct uaio_liburing has the layout of struct io_uring, which is unchanged
+ *       since liburing 2.0. liburing's inline functions, compiled into programs, access
+ *       it: sqe_tail, sqe_head, the pointers to the rings' words, sqes, cqes, the masks
+ *       and numbers of entries, flags, features and ring_fd.
+ *   I2  Entry i of the submission array is always i: the array is filled when the ring
+ *       is set up.
+ *   I3  sqe_head is the tail that the ring has been shown, sqe_tail what the program
+ *       has prepared.
+ *   I4  Only these functions use int_flags, whose bits are defined here.
  *
- * All functions return a negative error number and leave errno alone. What they
- * do on a ring of the kernel's is what liburing 2.3 does, and for functions that
- * came later what the manual of 2.14 says.
+ * All functions return -errno and preserve errno. On a kernel ring they do what
+ * liburing 2.3 does; later functions do what the manual of 2.14 says.
  *
- * Not here, as they make no call, or none that a ring of ours answers: the
- * numbers of the version, io_uring_get_sqe, io_uring_memory_size, zero-copy
- * receiving, BPF. These stay liburing's.
+ * Not here are functions that make no system call, or none that a ring of the library
+ * supports: version numbers, io_uring_get_sqe, io_uring_memory_size, zero-copy receive,
+ * BPF. Programs use liburing's own.
  *
- * Context: as for the system calls; a ring is used by one thread at a time.
+ * Context: as for the system calls; only one thread at a time uses a ring.
  *
  * Tested by test/uring/library.c.
  */
@@ -50,7 +48,7 @@ struct uaio_liburing_sq {
 	uint32_t *kring_entries;
 	uint32_t *kflags;
 	uint32_t *kdropped;
-	uint32_t *array; /* NULL: the ring has none */
+	uint32_t *array; /* NULL: IORING_SETUP_NO_SQARRAY */
 	struct io_uring_sqe *sqes;
 	uint32_t sqe_head;
 	uint32_t sqe_tail;
@@ -71,7 +69,7 @@ struct uaio_liburing_cq {
 	uint32_t *koverflow;
 	struct io_uring_cqe *cqes;
 	size_t ring_bytes;
-	void *ring; /* may be the same as the other's */
+	void *ring; /* may be the same mapping as the other queue's */
 	uint32_t mask;
 	uint32_t nr_entries;
 	uint32_t unused[2];
@@ -81,9 +79,9 @@ struct uaio_liburing {
 	struct uaio_liburing_sq sq;
 	struct uaio_liburing_cq cq;
 	uint32_t flags;
-	int ring_fd; /* -1: there is none, only a registered one */
+	int ring_fd; /* -1: only a registered ring */
 	uint32_t features;
-	int enter_fd; /* what enter is called with: ring_fd, or an index */
+	int enter_fd; /* argument of io_uring_enter(): ring_fd, or an index */
 	uint8_t int_flags;
 	uint8_t unused[3];
 	uint32_t unused2;
@@ -95,7 +93,9 @@ static_assert(offsetof(struct uaio_liburing, flags) == 192, "as liburing's");
 static_assert(offsetof(struct uaio_liburing, int_flags) == 208,
 	      "as liburing's");
 
-/* int_flags; those of enter have its bits. */
+/*
+ * Bits of int_flags. Bits that are also flags of io_uring_enter() have the same value.
+ */
 enum {
 	UAIO_LIBURING_REGISTERS_BY_INDEX = 1,
 	UAIO_LIBURING_HAS_CLIENTS_MEMORY = 2,
@@ -105,7 +105,7 @@ enum {
 		UAIO_LIBURING_ENTERS_BY_INDEX | UAIO_LIBURING_NO_IOWAIT,
 };
 
-/* Newer than some headers, with the prefix U_ in place of IORING_. */
+/* Flags that some headers lack, with the prefix U_ instead of IORING_. */
 enum {
 	U_SETUP_NO_MMAP = 1 << 14,
 	U_SETUP_REGISTERED_FD_ONLY = 1 << 15,
@@ -118,7 +118,7 @@ enum {
 	U_ENTER_EXT_ARG_REG = 1 << 6,
 };
 
-/* The three calls. Return: as the system call, with a negative error number. */
+/* The three system calls. Return: their result, or -errno. */
 int uaio_liburing_enter(const struct uaio_liburing *ring, uint32_t to_submit,
 			uint32_t min_complete, uint32_t flags, const void *arg,
 			size_t arg_bytes);

@@ -11,7 +11,7 @@
 
 enum { SIGSET_BYTES = 8 }; /* of the kernel's sigset_t */
 
-/* The user_data of the timeouts that we submit ourselves. */
+/* user_data of the timeouts that this file submits. */
 static const uint64_t OUR_TIMEOUT = UINT64_MAX;
 
 struct __kernel_timespec;
@@ -89,10 +89,7 @@ int uaio_liburing_enter(const struct uaio_liburing *ring, uint32_t to_submit,
  * The submission queue
  */
 
-/*
- * Show the SQEs that are prepared to the other side.
- * Return: how many it has not taken yet.
- */
+/* Publish the prepared SQEs. Return: how many have not been consumed yet. */
 static uint32_t show(struct uaio_liburing *ring)
 {
 	struct uaio_liburing_sq *sq = &ring->sq;
@@ -101,19 +98,23 @@ static uint32_t show(struct uaio_liburing *ring)
 	if (sq->sqe_head != tail) {
 		sq->sqe_head = tail;
 		if (ring->flags & IORING_SETUP_SQPOLL)
-			/* [MB:liburing-wakeup] seq_cst: the SQEs, and before
-			 * the flag is read. Pairs with needs_call(). */
+			/*
+			 * [MB:liburing-wakeup] seq_cst: after the SQEs, and before the
+			 * flag is read. Pairs with needs_call().
+			 */
 			store_seq_cst(sq->ktail, tail);
 		else
-			/* [MB:liburing-sq] release: the SQEs. The other side
-			 * takes them with an acquire. */
+			/*
+			 * [MB:liburing-sq] release: the SQEs. The kernel, or the
+			 * library, acquires them.
+			 */
 			store_release(sq->ktail, tail);
 	}
-	/* relaxed: with a polling thread it is only how many there were */
+	/* relaxed: an SQPOLL thread may consume more at any time */
 	return tail - load_relaxed(sq->khead);
 }
 
-/* Return: whether nr SQEs are submitted by a call; *flags gets what it needs. */
+/* Return: whether submitting nr SQEs needs a call; *flags gets the call's flags. */
 static bool needs_call(const struct uaio_liburing *ring, uint32_t nr,
 		       uint32_t *flags)
 {
@@ -128,13 +129,13 @@ static bool needs_call(const struct uaio_liburing *ring, uint32_t nr,
 	return true;
 }
 
-/* Return: whether completions may be had by a call that are not in the ring. */
+/* Return: whether a call may fetch completions that are not in the ring. */
 static bool hides_cqes(const struct uaio_liburing *ring)
 {
 	const uint32_t hidden = IORING_SQ_CQ_OVERFLOW | IORING_SQ_TASKRUN;
 
 	return ring->flags & IORING_SETUP_IOPOLL ||
-	       /* relaxed: a call looks again */
+	       /* relaxed: the call checks again */
 	       load_relaxed(ring->sq.kflags) & hidden;
 }
 
@@ -196,12 +197,14 @@ int io_uring_set_iowait(struct uaio_liburing *ring, bool is_on)
 
 static uint32_t nr_ready(const struct uaio_liburing_cq *cq)
 {
-	/* [MB:liburing-cq] acquire: the CQEs before the tail. Pairs with who
-	 * posts them, the kernel or our sink. */
+	/*
+	 * [MB:liburing-cq] acquire: the CQEs before the tail. Pairs with the poster,
+	 * the kernel or the library.
+	 */
 	return load_acquire(cq->ktail) - load_relaxed(cq->khead);
 }
 
-/* Return: the CQE that is nth behind the head. */
+/* Return: the CQE n positions behind the head. */
 static struct io_uring_cqe *cqe_at(const struct uaio_liburing *ring, uint32_t n)
 {
 	uint32_t at = (load_relaxed(ring->cq.khead) + n) & ring->cq.mask;
@@ -209,7 +212,7 @@ static struct io_uring_cqe *cqe_at(const struct uaio_liburing *ring, uint32_t n)
 	return &ring->cq.cqes[ring->flags & IORING_SETUP_CQE32 ? 2 * at : at];
 }
 
-/* Return: how many slots of the ring a CQE takes: some take two in CQE_MIXED rings. */
+/* Return: how many slots a CQE takes: 2 for some in CQE_MIXED rings. */
 static uint32_t nr_slots(const struct io_uring_cqe *cqe)
 {
 	return cqe->flags & U_CQE_F_32 ? 2 : 1;
@@ -217,17 +220,17 @@ static uint32_t nr_slots(const struct io_uring_cqe *cqe)
 
 static void advance(struct uaio_liburing_cq *cq, uint32_t nr)
 {
-	/* [MB:liburing-cq] release: the CQE has been read. Pairs with who
-	 * posts the next into its place. */
+	/*
+	 * [MB:liburing-cq] release: the CQE has been read. Pairs with the poster that
+	 * reuses the slot.
+	 */
 	store_release(cq->khead, load_relaxed(cq->khead) + nr);
 }
 
 /*
- * Find the first CQE of the program's, and count the slots that are ready with it.
- * Our own timeouts are taken out on the way, and so are CQEs that only fill the last
- * slot of a CQE_MIXED ring.
- * Return: 0 with *ret_cqe, which is NULL if there is none; or the error of a
- * timeout.
+ * Find the program's first CQE, and count the ready slots from it on. Consumes CQEs of
+ * this file's timeouts, and fillers of CQE_MIXED rings, that precede it.
+ * Return: 0 with *ret_cqe, which may be NULL; or the error of a timeout.
  */
 static int peek(struct uaio_liburing *ring, struct io_uring_cqe **ret_cqe,
 		uint32_t *ret_nr)
@@ -259,10 +262,11 @@ static int peek(struct uaio_liburing *ring, struct io_uring_cqe **ret_cqe,
 }
 
 /*
- * The program looks at an empty CQ, and does not wait. In the kernel the program's last
- * system call, as a write to a pipe, has completed what waited for that. The library's
- * threads would complete it later, so the program's thread does it now. Rings with
- * DEFER_TASKRUN complete nothing before the program makes a call.
+ * Called when the program finds its CQ empty and does not wait. In the kernel the
+ * program's last system call, for example a write to a pipe, has already completed the
+ * request that waited for it. A thread of the library would complete it later, so the
+ * program's thread does it now. Rings with DEFER_TASKRUN complete nothing before the
+ * program makes a call.
  */
 static void complete_what_is_ready(const struct uaio_liburing *ring)
 {
@@ -274,19 +278,19 @@ static void complete_what_is_ready(const struct uaio_liburing *ring)
 					  NULL, SIGSET_BYTES);
 }
 
-/* A wait for completions, with a submission. */
+/* Arguments of a call that submits and waits. */
 struct wait {
 	uint32_t nr_submit;
 	uint32_t nr_wait;
-	uint32_t flags; /* of enter */
-	bool has_time;  /* it may end without any */
+	uint32_t flags; /* of io_uring_enter() */
+	bool has_time;  /* the wait may time out */
 	const void *arg;
 	size_t arg_bytes;
 };
 
 /*
- * Return: whether a call is to be made, with these flags: to submit, to wait for
- * completions that are not there, or to fetch what does not fit in the ring.
+ * Return: whether a call is needed, with *ret_flags: to submit, to wait for
+ * completions, or to fetch overflowed ones.
  */
 static bool is_call_due(const struct uaio_liburing *ring,
 			const struct wait *wait, uint32_t nr, bool fetches,
@@ -299,9 +303,8 @@ static bool is_call_due(const struct uaio_liburing *ring,
 }
 
 /*
- * Return: what the first call returned, that is how many were submitted; 0
- * without a call; or a negative error number. *ret_cqe is NULL then, or if the
- * time is over.
+ * Submit, and get a CQE. Return: how many SQEs the first call submitted; 0 without a
+ * call; or -errno. On an error or a timeout *ret_cqe is NULL.
  */
 static int get_cqe(struct uaio_liburing *ring, struct io_uring_cqe **ret_cqe,
 		   struct wait wait)
@@ -362,8 +365,8 @@ int __io_uring_get_cqe(struct uaio_liburing *ring,
 }
 
 /*
- * A CQE of two slots is one of the batch. CQEs that only fill a slot are in the batch,
- * as the program advances the head by the slots of all CQEs of the batch.
+ * A CQE of two slots counts as one. Fillers count, too, because the program advances
+ * the head by the slots of all CQEs of the batch.
  */
 unsigned io_uring_peek_batch_cqe(struct uaio_liburing *ring,
 				 struct io_uring_cqe **ret_cqes, unsigned nr)
@@ -384,11 +387,9 @@ unsigned io_uring_peek_batch_cqe(struct uaio_liburing *ring,
 	return i;
 }
 
-/*
- * Waiting for a time
- */
+/* Waiting with a timeout */
 
-/* On kernels that take a timeout with the call. */
+/* Pass the timeout to io_uring_enter() (IORING_FEAT_EXT_ARG). */
 static int wait_with_arg(struct uaio_liburing *ring,
 			 struct io_uring_cqe **ret_cqe, struct wait wait,
 			 const struct __kernel_timespec *timeout,
@@ -410,14 +411,17 @@ static int wait_with_arg(struct uaio_liburing *ring,
 
 static bool has_room(const struct uaio_liburing_sq *sq)
 {
-	/* [MB:liburing-sq] acquire: the SQEs have been read. Pairs with who
-	 * takes them. */
+	/*
+	 * [MB:liburing-sq] acquire: the SQEs have been read. Pairs with the kernel or
+	 * the library, which consumes them.
+	 */
 	return sq->sqe_tail - load_acquire(sq->khead) < sq->nr_entries;
 }
 
 /*
- * On others: submit a timeout, which also ends when nr completions are there.
- * Return: how many SQEs are to be submitted with it, or a negative error number.
+ * On older kernels: prepare a timeout request, which also completes after nr
+ * completions.
+ * Return: how many SQEs to submit with it; or -errno.
  */
 static int prepare_timeout(struct uaio_liburing *ring, uint32_t nr,
 			   const struct __kernel_timespec *timeout)
@@ -519,7 +523,7 @@ int io_uring_submit_and_wait_min_timeout(struct uaio_liburing *ring,
 		timeout, min_us, mask);
 }
 
-/* The argument is one that the program has registered. */
+/* Wait with an argument in a registered region. */
 int io_uring_submit_and_wait_reg(struct uaio_liburing *ring,
 				 struct io_uring_cqe **ret_cqe, unsigned nr,
 				 int reg_index)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a ring has registered with it. Tested by test/uring/library.c. */
+/* Registering resources with a ring. Tested by test/uring/library.c. */
 #include "liburing/liburing.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "base/sys.h"
 #include "host/host.h"
 
-/* Newer than some headers. */
+/* Opcodes that some headers lack. */
 enum {
 	PBUF_STATUS = 26,
 	REGISTER_NAPI = 27,
@@ -23,7 +23,7 @@ enum {
 	SRC_REGISTERED = 1,
 };
 
-enum { BUF_BYTES = 16 }; /* of a buffer in a ring of buffers */
+enum { BUF_BYTES = 16 }; /* size of a buffer in a buffer ring */
 
 struct io_uring_napi;
 struct io_uring_clock_register;
@@ -134,15 +134,13 @@ int uaio_liburing_register(const struct uaio_liburing *ring, uint32_t opcode,
 		       : call((uint32_t)ring->ring_fd, opcode, arg, nr_args);
 }
 
-/* Without an argument. */
+/* Make a call without an argument. */
 static int tell(RING, uint32_t opcode)
 {
 	return uaio_liburing_register(ring, opcode, NULL, 0);
 }
 
-/*
- * Buffers and files, each with a tag
- */
+/* Buffers and files, with tags */
 
 static int set_up(RING, uint32_t opcode, uint32_t nr, uint32_t flags,
 		  const void *data, const __u64 *tags)
@@ -153,7 +151,7 @@ static int set_up(RING, uint32_t opcode, uint32_t nr, uint32_t flags,
 		.tags = (uintptr_t)tags,
 	};
 
-	/* Older headers have reserved words in the place of flags. */
+	/* Older headers have reserved words instead of flags. */
 	memcpy((char *)&reg + 4, &flags, 4);
 	return uaio_liburing_register(ring, opcode, &reg, sizeof(reg));
 }
@@ -203,9 +201,8 @@ int io_uring_unregister_buffers(RING)
 }
 
 /*
- * The kernel counts registered files in the limit of descriptors, which is
- * raised by their number if it is what was in the way.
- * Return: whether it is worth to try again.
+ * The kernel limits registered files by RLIMIT_NOFILE. If that was the error, raise the
+ * limit by their number. Return: whether to try again.
  */
 static bool raise_limit(int error, uint32_t nr)
 {
@@ -285,14 +282,12 @@ int io_uring_register_file_alloc_range(RING, unsigned first, unsigned nr)
 				      &range, 0);
 }
 
-/*
- * Rings of buffers
- */
+/* Buffer rings */
 
 int io_uring_register_buf_ring(RING, struct io_uring_buf_reg *reg,
 			       unsigned flags)
 {
-	/* Older headers have a reserved word in the place of flags. */
+	/* Older headers have a reserved word instead of flags. */
 	uint16_t word;
 
 	memcpy(&word, (char *)reg + 14, 2);
@@ -352,7 +347,7 @@ int io_uring_free_buf_ring(RING, struct io_uring_buf_ring *bufs, unsigned nr,
 	return ret;
 }
 
-/* Return: the descriptor by which the other ring is named, with its flags. */
+/* Clone buffers from one ring to another, which is named by descriptor or index. */
 static int clone_from(struct uaio_liburing *to,
 		      const struct uaio_liburing *from, bool by_index,
 		      const unsigned counts[3], uint32_t flags)
@@ -398,9 +393,7 @@ int __io_uring_clone_buffers(struct uaio_liburing *to,
 	return __io_uring_clone_buffers_offset(to, from, 0, 0, 0, 0);
 }
 
-/*
- * The ring's own number
- */
+/* Registering the ring's own descriptor */
 
 int io_uring_register_ring_fd(RING)
 {
@@ -451,9 +444,7 @@ int io_uring_close_ring_fd(RING)
 	return 1;
 }
 
-/*
- * The rest, whose arguments are the system call's
- */
+/* Other calls, whose arguments are those of the system call */
 
 int io_uring_register_eventfd(RING, int fd)
 {
@@ -524,7 +515,7 @@ int io_uring_register_sync_cancel(RING, struct io_uring_sync_cancel_reg *reg)
 				      1);
 }
 
-/* To a ring that the SQE names; the calling thread needs none of its own. */
+/* Send a message to the ring that the SQE names; the calling thread needs no ring. */
 int io_uring_register_sync_msg(struct io_uring_sqe *sqe)
 {
 	return call(~0u, SEND_MSG_RING, sqe, 1);
@@ -550,7 +541,7 @@ int io_uring_register_region(RING, struct io_uring_mem_region_reg *reg)
 	return uaio_liburing_register(ring, MEM_REGION, reg, 1);
 }
 
-/* Withdrawn by liburing: regions have taken its place. */
+/* Withdrawn by liburing: regions have replaced it. */
 int io_uring_register_wait_reg(RING, struct io_uring_reg_wait *reg, int nr)
 {
 	(void)ring;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Setting a ring up, mapping it and taking it down. Tested by test/uring/library.c. */
+/* Setting up, mapping and tearing down a ring. Tested by test/uring/library.c. */
 #include "liburing/liburing.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ enum {
 	ANONYMOUS = 0x8021, /* shared and populated, too */
 	HUGETLB = 0x40000,
 	DONTFORK = 10,
-	RINGS_BYTES = 64, /* of the words in front of the CQEs */
+	RINGS_BYTES = 64, /* of the ring's words before the CQEs */
 	SQ_ENTRIES_MAX = 32768,
 	CQ_ENTRIES_MAX = 2 * SQ_ENTRIES_MAX,
 	NR_PROBED = 256,
@@ -78,9 +78,7 @@ static size_t cqe_bytes(const struct io_uring_params *p)
 	return p->flags & IORING_SETUP_CQE32 ? 32 : 16;
 }
 
-/*
- * Where the rings are
- */
+/* Addresses of the rings */
 
 static uint32_t *word(void *ring, uint32_t offset)
 {
@@ -88,8 +86,8 @@ static uint32_t *word(void *ring, uint32_t offset)
 }
 
 /*
- * Point to the words of the rings. The sizes are those of the call, as others may write
- * to the rings, and an array as long as a ring says would lead beyond its memory.
+ * Set the pointers to the rings' words. The sizes come from the call's params: other
+ * processes may write to the rings, and a wrong size would lead beyond the memory.
  */
 static void point(const struct io_uring_params *p, struct uaio_liburing *ring)
 {
@@ -118,7 +116,7 @@ static void point(const struct io_uring_params *p, struct uaio_liburing *ring)
 	cq->nr_entries = p->cq_entries;
 }
 
-/* I2. The other side reads it with the tail of the first submission. */
+/* See I2. The ring acquires the array with the tail of the first submission. */
 static void fill_array(struct uaio_liburing_sq *sq)
 {
 	for (uint32_t i = 0; sq->array && i < sq->nr_entries; i++)
@@ -133,7 +131,7 @@ static void unmap_rings(struct uaio_liburing *ring)
 		unmap(ring->cq.ring, ring->cq.ring_bytes);
 }
 
-/* Return: 0 with *ret_addr, or a negative error number. */
+/* Return: 0 with *ret_addr; or -errno. */
 static int map_part(size_t bytes, int fd, uint64_t offset, void *ret_addr)
 {
 	void *addr = map(bytes, SHARED_POPULATED, fd, offset);
@@ -190,9 +188,7 @@ int io_uring_queue_mmap(int fd, struct io_uring_params *p,
 	return 0;
 }
 
-/*
- * Rings in memory of the client's (IORING_SETUP_NO_MMAP)
- */
+/* Rings in the client's memory (IORING_SETUP_NO_MMAP) */
 
 static uint32_t power_of_two(uint32_t n)
 {
@@ -203,7 +199,7 @@ static uint32_t power_of_two(uint32_t n)
 	return power;
 }
 
-/* What the other side makes of the numbers asked for; or -EINVAL. */
+/* Compute the numbers of entries that the kernel will choose. Return: 0 or -EINVAL. */
 static int count_entries(uint32_t nr, const struct io_uring_params *p,
 			 uint32_t *ret_sq, uint32_t *ret_cq)
 {
@@ -228,7 +224,10 @@ static size_t whole_pages(size_t bytes)
 	return (bytes + page - 1) & ~(page - 1);
 }
 
-/* Where the other side has the array: behind the CQEs, on a cache line. */
+/*
+ * Return: the offset at which the kernel puts the array: behind the CQEs, on a cache
+ * line.
+ */
 static size_t array_offset(const struct io_uring_params *p, uint32_t nr_cq)
 {
 	const size_t line = 64;
@@ -238,7 +237,7 @@ static size_t array_offset(const struct io_uring_params *p, uint32_t nr_cq)
 }
 
 struct sizes {
-	size_t sqes, rings; /* whole pages */
+	size_t sqes, rings; /* multiples of the page size */
 };
 
 static int measure(uint32_t nr_entries, const struct io_uring_params *p,
@@ -258,7 +257,7 @@ static int measure(uint32_t nr_entries, const struct io_uring_params *p,
 	return 0;
 }
 
-/* As the kernel takes them: together a page, or of a huge page. */
+/* Map memory that the kernel accepts for a ring: one page, or a huge page. */
 static void *map_clients(size_t *bytes)
 {
 	bool is_small = *bytes <= getauxval(AT_PAGESZ);
@@ -269,7 +268,8 @@ static void *map_clients(size_t *bytes)
 
 struct memory {
 	char *sqes, *rings;
-	size_t sqes_bytes, rings_bytes; /* of what we mapped; 0: not ours */
+	/* sizes to unmap; 0: memory of the caller */
+	size_t sqes_bytes, rings_bytes;
 	size_t used;
 };
 
@@ -312,7 +312,7 @@ static int get_memory(const struct sizes *sizes, void *buf, size_t bytes,
 	return 0;
 }
 
-/* With user_addr, for which older headers have a reserved word. */
+/* Set user_addr, for which older headers have a reserved word. */
 static void name_memory(struct io_uring_params *p, const struct memory *memory)
 {
 	uint64_t rings = (uintptr_t)memory->rings;
@@ -324,7 +324,10 @@ static void name_memory(struct io_uring_params *p, const struct memory *memory)
 	memcpy((char *)&p->sq_off + 32, &sqes, 8);
 }
 
-/* The rings are in memory, which is ours to unmap if sqes_bytes is not 0. */
+/*
+ * Set the pointers for rings in memory. If sqes_bytes is not 0, io_uring_queue_exit()
+ * unmaps it.
+ */
 static void place(const struct io_uring_params *p, const struct memory *memory,
 		  struct uaio_liburing *ring)
 {
@@ -342,7 +345,7 @@ static void place(const struct io_uring_params *p, const struct memory *memory,
  * Setting up
  */
 
-/* The ring is there: what the other functions need to know. */
+/* Fill in the members that other functions need, once the ring exists. */
 static void finish(int fd, const struct io_uring_params *p,
 		   struct uaio_liburing *ring)
 {
@@ -374,7 +377,7 @@ static int init_mapped(unsigned nr_entries, struct uaio_liburing *ring,
 	return 0;
 }
 
-/* Return: the bytes used; or a negative error number. */
+/* Return: how many bytes were used; or -errno. */
 static int init_in_memory(unsigned nr_entries, struct uaio_liburing *ring,
 			  struct io_uring_params *p, void *buf, size_t bytes)
 {
@@ -401,7 +404,7 @@ int io_uring_queue_init_mem(unsigned nr_entries, struct uaio_liburing *ring,
 			    struct io_uring_params *p, void *buf, size_t bytes)
 {
 	memset(ring, 0, sizeof(*ring));
-	/* The rings are the caller's, so it gets them nowhere else. */
+	/* The memory is the caller's, so this must be a NO_MMAP ring. */
 	p->flags |= U_SETUP_NO_MMAP;
 	return init_in_memory(nr_entries, ring, p, buf, bytes);
 }
@@ -471,7 +474,7 @@ int io_uring_ring_dontfork(struct uaio_liburing *ring)
 	return ret;
 }
 
-/* What is prepared and not submitted stays, and so does what is not reaped. */
+/* Prepared SQEs and unread CQEs are kept. */
 int io_uring_resize_rings(struct uaio_liburing *ring, struct io_uring_params *p)
 {
 	enum { RESIZE_RINGS = 33 };
@@ -487,11 +490,11 @@ int io_uring_resize_rings(struct uaio_liburing *ring, struct io_uring_params *p)
 	unmap_rings(ring);
 	memset(&ring->sq, 0, sizeof(ring->sq));
 	memset(&ring->cq, 0, sizeof(ring->cq));
-	/* The call leaves out flags that say how the memory is laid out. */
+	/* The call does not return the flags that describe the memory's layout. */
 	p->flags |= ring->flags & (IORING_SETUP_SQE128 | IORING_SETUP_CQE32 |
 				   U_SETUP_NO_SQARRAY);
 	p->features |= ring->features & IORING_FEAT_SINGLE_MMAP;
-	/* Nor does it say where the array is. */
+	/* Nor does it return the array's offset. */
 	if (!p->sq_off.array && !(p->flags & U_SETUP_NO_SQARRAY))
 		p->sq_off.array = (uint32_t)array_offset(p, p->cq_entries);
 	ret = map_rings(ring->ring_fd, p, ring);
@@ -503,9 +506,7 @@ int io_uring_resize_rings(struct uaio_liburing *ring, struct io_uring_params *p)
 	return 0;
 }
 
-/*
- * What a ring can do, and what it locks
- */
+/* Querying a ring's features, and its locked memory */
 
 struct io_uring_probe *io_uring_get_probe_ring(struct uaio_liburing *ring)
 {
@@ -539,7 +540,7 @@ void io_uring_free_probe(struct io_uring_probe *probe)
 	free(probe);
 }
 
-/* Newer kernels count a ring's memory elsewhere: then it is 0. */
+/* Newer kernels do not charge RLIMIT_MEMLOCK: then it is 0. */
 ssize_t io_uring_mlock_size_params(unsigned nr_entries,
 				   struct io_uring_params *p)
 {
