@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Doors: the functions of a door that the core calls
+ * Doors: the functions of a front-end that the core calls
  *
- * A door translates the ABI of its clients into calls of the core
- * (life.h has the list). UAIO_DOOR registers a row of functions of the door. The linker collects
- * the rows of all doors in one section, so the core names none of them, and they
- * are there before any code runs: a program may call us before constructors run.
+ * A door translates the ABI of its clients into calls of the core (life.h lists them), and
+ * registers a row of functions by UAIO_DOOR. The linker collects the rows of all doors in one
+ * section. So the core names no door, and the rows exist before any code runs: a program may
+ * call the library before constructors run.
  */
 #ifndef UAIO_LIFE_DOOR_H
 #define UAIO_LIFE_DOOR_H
@@ -16,18 +16,17 @@
 struct uaio_counters;
 
 struct uaio_door {
-	/* By which a client begins to use the door: "io_setup", for example. */
+	/* The call by which a client begins to use the door, for example "io_setup". */
 	const char *first_call;
 
 	/* The library is loaded. Creates no thread and allocates no memory. */
 	void (*load)(void);
 
 	/*
-	 * The engine comes up. Called under the lock that brings it up, also in
-	 * a child of fork(): resets all that was inherited. Calls no part of the
-	 * core.
-	 * Return: 0; or -ENOMEM: the engine stays down, and this is called again
-	 * the next time it is to come up.
+	 * The engine comes up. Called under the lock that brings the engine up, also in a
+	 * child of fork(): resets all inherited state. Calls no part of the core.
+	 * Return: 0; or -ENOMEM: the engine stays down, and start() is called again when the
+	 * engine next comes up.
 	 */
 	int (*start)(void);
 
@@ -35,49 +34,49 @@ struct uaio_door {
 	void (*count)(struct uaio_counters *counters);
 
 	/*
-	 * Descriptors [first, last] were closed or replaced; by now another thread
-	 * may have opened them again. The engine is up, and holds no lock. NULL: the
-	 * door knows no descriptors.
+	 * Descriptors [first, last] were closed or replaced; another thread may already have
+	 * opened them again. The engine is up, and no lock is held. NULL: the door keeps no
+	 * descriptors.
 	 */
 	void (*closed)(unsigned first, unsigned last);
 
 	/*
-	 * The process is about to fork, which is counted by now: wait until what
-	 * threads began before they could know that is over. The engine is up, and
-	 * holds no lock. NULL: they begin nothing that a child could be in the way of.
+	 * The process is about to fork, and has counted the fork: wait for operations that
+	 * threads began before they could see the count. The engine is up, and no lock is
+	 * held. NULL: the door has no operation that a fork could disturb.
 	 */
 	void (*forks)(void);
 
 	/*
-	 * The client is about to put a file of its own at fd, which is one of the
-	 * library's own descriptors: if it is used by the door, use a duplicate.
-	 * Return: 0; -ENOENT: the door does not; -EBUSY: there is no duplicate. NULL:
-	 * the door has no descriptors.
+	 * The client is about to open its own file at fd, which is one of the library's
+	 * descriptors: if the door uses fd, use a duplicate instead.
+	 * Return: 0; -ENOENT: the door does not use fd; -EBUSY: no duplicate can be made.
+	 * NULL: the door has no descriptors.
 	 */
 	int (*yield)(int fd);
 
 	/*
-	 * Return: whether the file with these numbers is a ring of the door's.
+	 * Return: whether the file with this device and inode number is a ring of the door's.
 	 * Called without a lock, by any thread. NULL: the door has no such files.
 	 */
 	bool (*has_ring)(uint64_t dev, uint64_t ino);
 };
 
-/* Register a row, once, in any of the door's sources that is linked in. */
+/* Register a row, once, in one of the door's source files that is linked in. */
 #define UAIO_DOOR(row)                                        \
 	static const struct uaio_door *const row##_registered \
 		__attribute__((section("uaio_doors"), used)) = &(row)
 
-/* Call the function of that name of each door; start stops at the first error. */
+/* Call the function of this name of each door; start stops at the first error. */
 void uaio_doors_load(void);
 int uaio_doors_start(void);
 void uaio_doors_count(struct uaio_counters *counters);
 void uaio_doors_closed(unsigned first, unsigned last);
 void uaio_doors_fork(void);
-/* Return: of the first that does not say -ENOENT. */
+/* Return: the first result that is not -ENOENT; or -ENOENT. */
 int uaio_doors_yield(int fd);
 
-/* Return: whether one of the doors says so. */
+/* Return: whether the file is a ring of any door. */
 bool uaio_doors_have_ring(uint64_t dev, uint64_t ino);
 
 /* Return: the first call of the nth door, from 0; NULL if there are no more. */

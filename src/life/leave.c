@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The end of the process, and of the program it runs: what was accepted is
- * finished (gate.h), and what there is to say is said (report.h)
+ * The end of the process, and of the program that it runs: finish accepted requests (gate.h),
+ * and report (report.h)
  *
- * Tested by test/host/leaving.c and its like, where there is a process to end.
+ * Tested by test/host/leaving*.c, where there is a process to end.
  */
 #include "proc/process.h"
 #include "live/live.h"
@@ -25,7 +25,7 @@ bool uaio_engine_leave(void)
 	if (!uaio_engine_is_ours() || !uaio_gate_leave())
 		return false;
 	uaio_report(true);
-	/* That may have taken long. */
+	/* Reporting may take so long that threads lose patience at the gate. */
 	uaio_gate_leave_again();
 	uaio_live_set_state(UAIO_LIVE_LEAVING);
 	return true;

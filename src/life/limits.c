@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Limits of the work queue, as they were asked for
+ * Limits of the work queue
  *
- * First the options ask for limits, then callers of uaio.h do. The limits are kept
- * here, so that they can be set before the engine is up, and still hold after a
- * fork. While the engine is up, a change is given to the work queue at once.
+ * The options set the limits first, callers of uaio.h change them later. The limits are
+ * stored here, so that they can be set before the engine is up, and still hold after a fork.
+ * While the engine is up, each change is applied to the work queue at once.
  *
- *   I1  The limits that are kept are consistent: no account has more fixed workers
- *       than workers. A change that would make them inconsistent is refused as a
- *       whole, for both accounts.
- *   I2  While the engine is up, the work queue has the limits that are kept.
+ *   I1  The stored limits are consistent: no account has more fixed workers than workers. A
+ *       change that would make them inconsistent is refused as a whole, for both accounts.
+ *   I2  While the engine is up, the work queue has the stored limits.
  *
  * Thread-safety: any thread; the lock is the one that brings the engine up.
  */
@@ -36,12 +35,13 @@ struct limits {
 	struct uaio_wq_fixed_limits fixed;
 };
 
-static const struct limits leave = { -1, { -1, -1 } };
+static const struct limits no_change = { -1, { -1, -1 } };
 
 /* under the lock that brings the engine up */
 static struct {
 	struct limits now[UAIO_NR_ACCOUNTS];
-	bool is_set; /* by a caller of uaio.h; otherwise the options hold */
+	/* a caller of uaio.h has set limits; otherwise those of the options hold */
+	bool is_set;
 } kept;
 
 static struct limits *current(void)
@@ -92,8 +92,8 @@ static bool merge(const struct limits *now, const struct limits *asked,
 	return ret_next->fixed.nr_workers <= ret_next->max_workers;
 }
 
-/* Give changed limits to the work queue. */
-static int tell(int account, const struct limits *asked)
+/* Apply changed limits to the work queue. */
+static int give_to_queue(int account, const struct limits *asked)
 {
 	enum uaio_account id = (enum uaio_account)account;
 	struct uaio_wq_fixed_limits old;
@@ -107,7 +107,7 @@ void uaio_limits_apply(void)
 	const struct limits *now = current();
 
 	for (int i = 0; i < UAIO_NR_ACCOUNTS; i++)
-		(void)tell(i, &now[i]);
+		(void)give_to_queue(i, &now[i]);
 }
 
 static int set_locked(const struct limits asked[], bool is_up,
@@ -120,16 +120,17 @@ static int set_locked(const struct limits asked[], bool is_up,
 		if (!merge(&now[i], &asked[i], &next[i]))
 			return -EINVAL;
 	for (int i = 0; i < UAIO_NR_ACCOUNTS && is_up && ret == 0; i++)
-		ret = tell(i, &asked[i]);
+		ret = give_to_queue(i, &asked[i]);
 	if (ret < 0) {
-		/* UNTESTED: the queue accepts all limits that are consistent. */
+		/* UNTESTED: the work queue accepts all consistent limits. */
 		uaio_limits_apply();
 		return ret;
 	}
 	for (int i = 0; i < UAIO_NR_ACCOUNTS; i++) {
 		ret_old[i] = now[i];
 		now[i] = next[i];
-		kept.is_set |= memcmp(&asked[i], &leave, sizeof(leave)) != 0;
+		kept.is_set |=
+			memcmp(&asked[i], &no_change, sizeof(no_change)) != 0;
 	}
 	return 0;
 }
@@ -152,7 +153,7 @@ int uaio_limits_set_workers(int max_workers[])
 	int ret;
 
 	for (int i = 0; i < UAIO_NR_ACCOUNTS; i++) {
-		asked[i] = leave;
+		asked[i] = no_change;
 		asked[i].max_workers = max_workers[i];
 	}
 	ret = set(asked, old);
@@ -167,7 +168,7 @@ int uaio_limits_set_fixed(struct uaio_wq_fixed fixed[])
 	int ret;
 
 	for (int i = 0; i < UAIO_NR_ACCOUNTS; i++) {
-		asked[i] = leave;
+		asked[i] = no_change;
 		asked[i].fixed.nr_workers = fixed[i].nr_workers;
 		asked[i].fixed.max_items = fixed[i].max_items;
 	}

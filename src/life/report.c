@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * When a process reports, and where to: reportprint.c makes the text
- */
+/* When and where a process reports. reportprint.c makes the text. */
 #include "life/report.h"
 
 #include <errno.h>
@@ -26,21 +24,21 @@
 #include "life/reportint.h"
 #include "uaio.h"
 
-/* Only glibc has it: see base/libc.h. */
+/* Only glibc has this function: see base/libc.h. */
 #pragma weak strerrordesc_np
 
 enum { PATIENCE_NS = 1000000000 };
 
-/* atomic: the thread that reports, 0 if none does, or REPORTED */
+/* atomic: the id of the reporting thread, 0 if there is none, or REPORTED */
 static uint32_t reporter;
-static const uint32_t REPORTED = UINT32_MAX; /* no more reports */
+static const uint32_t REPORTED = UINT32_MAX; /* the last report is written */
 
 static struct output {
 	enum uaio_option_id option;
 	uaio_print_fn *print;
-	/* immutable after load; empty: not wanted */
+	/* immutable after load; empty: no report */
 	char path[UAIO_OPTION_PATH_MAX];
-	bool has_failed; /* and the user has been told */
+	bool has_failed; /* an error was written to the standard error */
 } outputs[] = {
 	{ .option = UAIO_OPTION_STATS, .print = uaio_print_block },
 	{ .option = UAIO_OPTION_STATS_JSON, .print = uaio_print_json },
@@ -50,15 +48,15 @@ enum { NR_OUTPUTS = sizeof(outputs) / sizeof(outputs[0]) };
 /* immutable after load */
 static struct {
 	int pid;
-	dev_t err_dev; /* the file that the standard error was */
+	dev_t err_dev; /* the file of the standard error at load */
 	ino_t err_ino;
 	bool has_err;
 	bool is_started; /* `uaio run` has become this process */
 } load;
 
-/* destinations */
+/* Destinations */
 
-/* Return: false if the host has put another file in the place of ours. */
+/* Return: false if the program has replaced the file of the standard error since load. */
 static bool is_our_stderr(void)
 {
 	struct stat st;
@@ -96,8 +94,8 @@ static int append(const char *path, const struct uaio_text *text)
 					     : -ENOSPC;
 }
 
-static void put_out(struct output *output, const struct uaio_text *text,
-		    int pid)
+static void write_report(struct output *output, const struct uaio_text *text,
+			 int pid)
 {
 	static char path[UAIO_OPTION_PATH_MAX];
 	static struct uaio_text complaint;
@@ -114,14 +112,14 @@ static void put_out(struct output *output, const struct uaio_text *text,
 		return;
 	output->has_failed = true;
 	complaint.len = 0;
-	/* Not strerror(): it may translate, and so allocate. */
+	/* Not strerror(), which may translate, and so allocate. */
 	uaio_text_add(&complaint, "uaio: cannot write statistics to %s: %s\n",
 		      path,
 		      strerrordesc_np ? strerrordesc_np(-ret) : "an error");
 	say_to_stderr(&complaint);
 }
 
-/* the process */
+/* The process */
 
 static void read_comm(char comm[UAIO_COMM_MAX])
 {
@@ -130,8 +128,8 @@ static void read_comm(char comm[UAIO_COMM_MAX])
 	ssize_t got = fd < 0 ? 0 : sys_read(fd, comm, UAIO_COMM_MAX);
 
 	if (got > 0)
-		comm[got - 1] = '\0'; /* it ends in a newline */
-	else /* there is no /proc: the name by which it was started */
+		comm[got - 1] = '\0'; /* replaces the newline */
+	else /* Without /proc, the name by which the process was started. */
 		(void)snprintf(comm, UAIO_COMM_MAX, "%s",
 			       program_invocation_short_name);
 	if (fd >= 0)
@@ -155,8 +153,8 @@ static void read_subject(struct uaio_subject *subject)
 }
 
 /*
- * No report of a child that has not used the library, of a child of vfork(), or
- * before an exec of a process that has not used it.
+ * Return: whether to report. A process that has not used the library reports only at its end,
+ * and not if it is a child of fork(). A child of vfork() never reports.
  */
 static bool is_wanted(const char *counters_path, bool may_go_on)
 {
@@ -167,17 +165,17 @@ static bool is_wanted(const char *counters_path, bool may_go_on)
 }
 
 /*
- * Return: whether this thread may report: one at a time may, and none after the
- * end has reported. A thread that comes while another reports waits, because it
- * would end the process otherwise; but not for ever, and not if it is a signal
- * handler that interrupted the report.
+ * Return: whether this thread may report: only one thread at a time may, and none after the
+ * last report. While another thread reports, this one waits, because it might end the
+ * process. It does not wait longer than PATIENCE_NS, nor if it is a signal handler that
+ * interrupted the report.
  */
 static bool begin(void)
 {
 	int64_t patience = uaio_now_ns() + PATIENCE_NS;
 	uint32_t me = (uint32_t)sys_gettid(), seen = 0;
 
-	/* [MB:report] acquire: the buffers. Pairs with end(). */
+	/* [MB:report] acquire: see the last reporter's buffers. Pairs with end(). */
 	while (!cas_acquire(&reporter, &seen, me)) {
 		if (seen == REPORTED || seen == me || uaio_now_ns() >= patience)
 			return false;
@@ -189,7 +187,7 @@ static bool begin(void)
 
 static void end(bool may_go_on)
 {
-	/* [MB:report] release: the buffers. Pairs with begin(). */
+	/* [MB:report] release: the buffers are written. Pairs with begin(). */
 	store_release(&reporter, may_go_on ? 0 : REPORTED);
 	uaio_wake(&reporter, ~0u);
 }
@@ -199,7 +197,7 @@ void uaio_report_init(void)
 	store_relaxed(&reporter, 0);
 }
 
-/* of the thread that reports */
+/* the reporting thread's */
 static struct uaio_subject subject;
 static struct uaio_text text;
 
@@ -208,7 +206,7 @@ static void print_to(struct output *output)
 	text.len = 0;
 	output->print(&text, &subject);
 	if (text.len)
-		put_out(output, &text, subject.pid);
+		write_report(output, &text, subject.pid);
 }
 
 void uaio_report(bool may_go_on)
@@ -235,11 +233,11 @@ void uaio_report(bool may_go_on)
 
 void uaio_report_before_close(void)
 {
-	bool is_for_it = false;
+	bool goes_to_stderr = false;
 
 	for (unsigned i = 0; i < NR_OUTPUTS; i++)
-		is_for_it |= !strcmp(outputs[i].path, "-");
-	if (!is_for_it || !is_our_stderr() || !is_wanted(NULL, false) ||
+		goes_to_stderr |= !strcmp(outputs[i].path, "-");
+	if (!goes_to_stderr || !is_our_stderr() || !is_wanted(NULL, false) ||
 	    !begin())
 		return;
 	read_subject(&subject);
@@ -256,7 +254,7 @@ void uaio_report_load(void)
 	char pid[16];
 
 	load.pid = sys_getpid();
-	/* Not by strtol(): newer headers call it by a name that only glibc has. */
+	/* Not strtol(), which newer headers rename to a function that only glibc has. */
 	(void)snprintf(pid, sizeof(pid), "%d", load.pid);
 	load.is_started = started && !strcmp(started, pid);
 	load.has_err = sys_fstat(STDERR_FILENO, &st) == 0;
@@ -270,7 +268,7 @@ void uaio_report_load(void)
 		const char *value = secure_getenv(option->variable);
 		uint64_t is_set = 0;
 
-		/* The host may change its directory and its environment. */
+		/* Absolute, as the program may change its directory. */
 		if (value && uaio_option_parse(option, value, &is_set) == 0 &&
 		    is_set)
 			uaio_option_absolute(option, value, outputs[i].path);

@@ -17,8 +17,8 @@
 #include <stdbool.h>
 
 /*
- * Called when the library is loaded, before the host changes its directory or
- * environment: note where reports go.
+ * Called when the library is loaded, before the program changes its directory or environment:
+ * store where reports go.
  */
 void uaio_report_load(void);
 
@@ -26,40 +26,37 @@ void uaio_report_load(void);
 void uaio_report_init(void);
 
 /*
- * Write the report. may_go_on: the process is about to exec, which may fail. Then
- * it reports only if the engine is up, and may report again. The report at the end
- * of the process is the last one.
+ * Write the report. may_go_on: the process is about to exec, which may fail. Then it reports
+ * only if the engine is up, and may report again. No report follows the one at the end of the
+ * process.
  */
 void uaio_report(bool may_go_on);
 
 /*
- * The program is about to close the stream of its standard error, as many do at their
- * end: write there now what nobody would see later.
+ * The program is about to close its standard error, as many programs do at their end: write
+ * the report there now, if it goes there.
  */
 void uaio_report_before_close(void);
 
 /*
- * Write a line, which ends in a newline, to the standard error; or not, if the
- * program has put another file in its place.
+ * Write a line, which ends in a newline, to the standard error, unless the program has
+ * replaced that by another file.
  */
 void uaio_report_say(const char *line);
 
 /*
- * A client has begun to use an interface that is served elsewhere, or not at all:
- * why is a constant text. The first of a process is reported, and with --verbose
- * or --stats it is said at once.
+ * A client has begun to use an interface that the kernel serves, or nobody. why is a constant
+ * text. The first such text of a process is reported; with --verbose or --stats it is also
+ * written at once.
  */
 void uaio_report_unserved(const char *why);
 
-/*
- * The kernel has made a ring of io_uring for the client. why: as above, if this is the
- * first one.
- */
+/* The kernel has made a ring for the client. why: reported for the first such ring. */
 void uaio_report_kernels_ring(const char *why);
 
 /*
- * The kernel has refused a ring because of a limit, and the library made it. The first
- * refusal of a process is reported. limit is a constant text that names the limit.
+ * The kernel has refused a ring because of a limit, so the library made it. The report names
+ * the limit of the first refusal. limit is a constant text.
  */
 void uaio_report_limited_ring(const char *limit);
 

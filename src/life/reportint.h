@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The report, inside: what report.c (when, and where to), reportprint.c (the text) and
- * unserved.c (who was not served) share
+ * Internals of the report, shared by report.c (when and where), reportprint.c (the text) and
+ * unserved.c (clients that were not served)
  *
  * Tested by test/run/stats.py.
  */
@@ -33,7 +33,7 @@ struct uaio_text {
 
 /* reportprint.c */
 
-/* Append to the text; what has no room is left out. */
+/* Append to the text, which is cut if the buffer is full. */
 __attribute__((format(printf, 2, 3))) void
 uaio_text_add(struct uaio_text *text, const char *format, ...);
 
@@ -46,7 +46,7 @@ uaio_print_fn uaio_print_counters; /* a line for the benchmark */
 
 /* unserved.c */
 
-/* Return: why a client was not served; or NULL. */
+/* Return: why the first client that was not served was not; or NULL. */
 const char *uaio_unserved_why(void);
 
 /*

@@ -30,7 +30,7 @@ void uaio_text_add(struct uaio_text *text, const char *format, ...)
 		text->len += (size_t)len < room ? (size_t)len : room - 1;
 }
 
-/* the block */
+/* The block of text */
 
 static void add_us(struct uaio_text *text, uint64_t ns)
 {
@@ -85,7 +85,7 @@ static void add_direct(struct uaio_text *text, const uint64_t *nr)
 			      nr[UAIO_DIRECT_URING]);
 }
 
-/* What chance or the user has made fail is not what the program would see. */
+/* Warn that faults on purpose have changed results and times. */
 static void add_faults(struct uaio_text *text, const uint64_t *nr)
 {
 	if (!uaio_config.has_faults)
@@ -97,7 +97,7 @@ static void add_faults(struct uaio_text *text, const uint64_t *nr)
 	uaio_text_add(text, "; results and times are not the files' own\n");
 }
 
-/* No door was used: "made no io_setup call", or "a, b or c call". */
+/* No door was used: add "made no io_setup call", or "a, b or c call". */
 static void add_unused(struct uaio_text *text)
 {
 	const char *call;
@@ -114,7 +114,7 @@ static void add_unused(struct uaio_text *text)
 		      "one\n");
 }
 
-/* "33 by the kernel, 967 by uaio: RLIMIT_MEMLOCK" */
+/* For example "33 by the kernel, 967 by uaio: RLIMIT_MEMLOCK". */
 static void add_rings(struct uaio_text *text, uint64_t nr_ours)
 {
 	uint64_t nr;
@@ -135,7 +135,7 @@ static void add_unserved(struct uaio_text *text)
 		uaio_text_add(text, "  not served: %s\n", why);
 }
 
-/* Add a number and what it counts: what has an s unless it is one. */
+/* Add a number and a noun, which gets an s unless the number is 1. */
 static void add_number(struct uaio_text *text, uint64_t nr, const char *noun,
 		       const char *after)
 {
@@ -148,7 +148,7 @@ static uint64_t nr_contexts(const struct uaio_subject *s)
 	return s->counters.nr_setups - s->stats.nr_rings;
 }
 
-/* What was set up; a program without rings is told that it has no context. */
+/* Add the contexts and rings that were set up; "0 contexts" if there were none. */
 static void add_setups(struct uaio_text *text, const struct uaio_subject *s)
 {
 	const uint64_t nr = nr_contexts(s), nr_rings = s->stats.nr_rings;
@@ -162,10 +162,10 @@ static void add_setups(struct uaio_text *text, const struct uaio_subject *s)
 void uaio_print_block(struct uaio_text *text, const struct uaio_subject *s)
 {
 	const struct uaio_stats_sum *stats = &s->stats;
-	/* POSIX AIO has requests, and nothing that is set up. */
+	/* POSIX AIO has requests without setting anything up. */
 	bool is_used = s->counters.nr_setups || stats->nr_accepted;
 
-	/* With LD_PRELOAD a container has hundreds that use nothing: no word. */
+	/* With LD_PRELOAD, hundreds of processes of a container may use nothing. */
 	if (!is_used && !s->is_started && !uaio_unserved_why())
 		return;
 	uaio_text_add(text, "uaio: %s[%d]: ", s->comm, s->pid);
@@ -196,7 +196,7 @@ void uaio_print_block(struct uaio_text *text, const struct uaio_subject *s)
 	add_unserved(text);
 }
 
-/* the line of JSON */
+/* The line of JSON */
 
 static void add_json_times(struct uaio_text *text,
 			   const struct uaio_time_sum *time)
@@ -256,7 +256,7 @@ void uaio_print_json(struct uaio_text *text, const struct uaio_subject *s)
 	uaio_text_add(text, "}}\n");
 }
 
-/* the counters */
+/* The line of counters */
 
 void uaio_print_counters(struct uaio_text *text, const struct uaio_subject *s)
 {

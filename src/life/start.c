@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bringing up the parts of the engine in their order, and changes of the host's
- * descriptors, which concern several of the parts
+ * Starting the parts of the engine in their order, and changes of the program's descriptors,
+ * which concern several parts
  *
  * Tested by test-door.c and test/host/children.c.
  */
@@ -52,7 +52,7 @@
 #include "life/report.h"
 #include "uaio.h"
 
-/* Under the lock that brings the library up. */
+/* Start all parts, under the lock that brings the library up. */
 static int start_parts(void)
 {
 	static const struct uaio_file_ops file_ops = {
@@ -98,7 +98,7 @@ int uaio_engine_start(void)
 	return uaio_process_start(start_parts);
 }
 
-/* A program that calls before constructors run has an engine without options. */
+/* Apply the options to an engine that the program brought up before constructors ran. */
 static void load_limits(void)
 {
 	bool is_up;
@@ -110,7 +110,7 @@ static void load_limits(void)
 	uaio_engine_unlock_state();
 }
 
-/* Traced requests are timed. A tracer that is gone is no matter. */
+/* Map the ring of a tracer that started this process. An exited tracer is no error. */
 static void load_trace(void)
 {
 	int ret = uaio_trace_load();
@@ -151,9 +151,9 @@ static int yield_once(int fd)
 }
 
 /*
- * If yield_once() does not know a descriptor of ours, a thread is about to use it
- * for the first time, or to close it, as soon as it has a processor: look again.
- * But a call on a descriptor (-EBUSY) may last for ever.
+ * If yield_once() does not know a descriptor of the library's, a thread is about to use it
+ * for the first time, or to close it: try again until that has happened. But a call on a
+ * descriptor (-EBUSY) may last for ever.
  */
 int uaio_own_fd_yield(int fd)
 {
@@ -165,7 +165,9 @@ int uaio_own_fd_yield(int fd)
 	int ret;
 
 	while ((ret = yield_once(fd)) < 0) {
-		/* Closed since, and maybe reopened. */
+		/*
+		 * The library has closed fd meanwhile, and the program may have reopened it.
+		 */
 		if (!uaio_ownfd_has(fd))
 			return -EAGAIN;
 		now = uaio_now_ns();
@@ -179,8 +181,8 @@ int uaio_own_fd_yield(int fd)
 }
 
 /*
- * Return: whether the engine may know some of these descriptors, and they are this
- * process's: a child of vfork() runs in our memory, with descriptors of its own.
+ * Return: whether the engine may have entries of these descriptors, and they are this
+ * process's: a child of vfork() runs in the same memory, but has its own descriptors.
  */
 static bool are_known(unsigned first, unsigned last)
 {
@@ -214,14 +216,14 @@ void uaio_fds_closed(unsigned first, unsigned last)
 		uaio_file_closed_range(first, last);
 }
 
-/* Close fd, which is not the engine's own, as close() does. */
-static int close_told(int fd)
+/* Close fd, which is the client's, as the interposed close() does. */
+static int close_and_forget(int fd)
 {
 	int ret;
 
 	uaio_fds_closing((unsigned)fd, (unsigned)fd);
 	ret = sys_close(fd);
-	/* Requests that came on fd meanwhile must not outlive its file. */
+	/* End requests that were submitted on fd meanwhile. */
 	uaio_fds_closed((unsigned)fd, (unsigned)fd);
 	return ret;
 }
@@ -230,14 +232,14 @@ int uaio_fd_close(int fd, bool may_wait)
 {
 	unsigned own;
 
-	/* A thread with a table of its own: nothing is known of it. */
+	/* The engine has no entries for a thread with its own descriptor table. */
 	if (!uaio_engine_is_here())
 		return sys_close(fd);
 	if (uaio_own_fd((unsigned)fd, (unsigned)fd, &own))
 		return -EBADF;
 	if (!may_wait && !uaio_file_forget_idle(fd))
 		return -EOPNOTSUPP;
-	return close_told(fd);
+	return close_and_forget(fd);
 }
 
 void uaio_counters_read(struct uaio_counters *ret_counters)

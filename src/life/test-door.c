@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A second door beside kernel AIO's, whose functions count their calls. */
+/* A second door beside kernel AIO, with functions that count their calls. */
 #undef NDEBUG
 #include <errno.h>
 #include <stdio.h>
@@ -20,11 +20,11 @@ enum { COUNTED = 1000000 };
 static struct {
 	unsigned nr_loads;
 	unsigned nr_starts;
-	bool was_loaded;      /* at its last start: load had been called */
-	bool was_up;          /* at its last start: the engine was up */
-	unsigned first, last; /* descriptors that were closed */
-	int own;              /* a descriptor that it uses */
-	uint64_t dev, ino;    /* its ring's */
+	bool was_loaded;      /* at the last start: load had been called */
+	bool was_up;          /* at the last start: the engine was up */
+	unsigned first, last; /* closed descriptors */
+	int own;              /* a descriptor that the door uses */
+	uint64_t dev, ino;    /* numbers of the door's ring */
 	int ret;              /* what start returns */
 } called;
 
@@ -133,7 +133,7 @@ static void where_a_door_cannot_start_the_engine_stays_down(void **state)
 
 static void what_all_doors_have_counted_is_added_up(void **state)
 {
-	uint64_t handle = unit_context(1); /* by the other door */
+	uint64_t handle = unit_context(1); /* a context of kernel AIO */
 	struct uaio_counters counters;
 
 	(void)state;
@@ -206,7 +206,7 @@ static int report_nothing(void)
 	int fds[2];
 	ssize_t got;
 
-	/* As the library loads in the program that `uaio run` executes: no door is used. */
+	/* As in a program of `uaio run` that uses no door. */
 	(void)snprintf(pid, sizeof(pid), "%d", (int)getpid());
 	if (pipe(fds) < 0 || dup2(fds[1], STDERR_FILENO) < 0 ||
 	    setenv("UAIO_STATS", "-", 1) < 0 ||

@@ -19,7 +19,7 @@ static void assert_workers(int bounded, int unbounded)
 	assert_int_equal(uaio_limits_set_workers(now), 0);
 	assert_int_equal(now[UAIO_WQ_BOUNDED], bounded);
 	assert_int_equal(now[UAIO_WQ_UNBOUNDED], unbounded);
-	/* The work queue has the same. */
+	/* The work queue has the same limits. */
 	assert_int_equal(uaio_wq_limit_workers(UAIO_BOUNDED, -1), bounded);
 	assert_int_equal(uaio_wq_limit_workers(UAIO_UNBOUNDED, -1), unbounded);
 }
@@ -61,7 +61,7 @@ static void set_fixed(struct uaio_wq_fixed bounded,
 #define FIXED(nr_workers, max_items) \
 	((struct uaio_wq_fixed){ nr_workers, max_items })
 
-/* Set the limits that hold if nothing is asked for. */
+/* Set the default limits. */
 static void set_usual(void)
 {
 	set_fixed(FIXED(0, 64), FIXED(0, 64));
@@ -112,7 +112,7 @@ static void setting_returns_old_limits_and_minus_one_keeps_one(void **state)
 	assert_fixed(FIXED(0, 64), FIXED(0, 64));
 }
 
-/* In each pair the other entry is valid, and would change a limit. */
+/* One entry of each pair is invalid; the other one is valid and would change a limit. */
 static void limits_that_are_refused_change_nothing(void **state)
 {
 	static const int workers[][2] = {
@@ -179,7 +179,7 @@ static void limits_set_early_hold_once_the_engine_is_up(void **state)
 {
 	(void)state;
 	assert_int_equal(unit_in_child(set_before_the_engine_is_up), 0);
-	/* The limits that a child sets are its own. */
+	/* Limits set by a child do not affect this process. */
 	assert_workers(292, 256);
 }
 
@@ -192,7 +192,7 @@ static void limits_outlast_a_fork(void **state)
 	set_usual();
 }
 
-/* In this process no limits have been set yet, so the options hold. */
+/* No limits have been set in this process yet, so those of the options hold. */
 static int take_the_options(void)
 {
 	static const struct {
@@ -224,7 +224,7 @@ static void until_limits_are_set_the_options_hold(void **state)
 
 static pthread_barrier_t barrier;
 
-/* Both accounts have the same limits: those of the thread that set them last. */
+/* Both accounts get equal limits, those of one of the threads. */
 static long set_pairs(void *arg)
 {
 	const int *first = arg;
@@ -264,7 +264,7 @@ static void threads_that_set_limits_see_no_half_set_ones(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		/* first: nothing is set yet */
+		/* first, while no limits are set */
 		UNIT_TEST(until_limits_are_set_the_options_hold),
 		UNIT_TEST(the_limits_are_the_defaults_at_first),
 		UNIT_TEST(limits_set_early_hold_once_the_engine_is_up),

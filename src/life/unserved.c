@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Clients that the library does not serve, and rings that the kernel makes for them
+ * Clients that the library does not serve, and rings that the kernel makes for clients
  *
  * Tested by test/run/lost.py and test/uring/uring.py.
  */
@@ -17,21 +17,23 @@
 /* atomic: why a client was not served, or NULL */
 static const char *unserved;
 
-/* Rings of the kernel's, beside those of the library. All atomic, relaxed. */
+/* Rings that the kernel made. All members are atomic, relaxed. */
 static struct {
-	int pid; /* whose rings they are: a child of fork() has made none */
+	/* the process that made these rings; a child of fork() made none */
+	int pid;
 	uint64_t nr;
-	const char *why;   /* the kernel and not the library makes them */
-	const char *limit; /* that made the kernel refuse one, or NULL */
+	const char *why; /* why the kernel, not the library, makes rings */
+	/* the limit that made the kernel refuse a ring, or NULL */
+	const char *limit;
 } kernels;
 
-/* Return: whether this process, and not one that it was forked from, made the rings. */
+/* Return: whether this process, not an ancestor that forked it, made the rings. */
 static bool is_maker_of_rings(void)
 {
 	return load_relaxed(&kernels.pid) == sys_getpid();
 }
 
-/* This process makes a ring: forget those of the process that it was forked from. */
+/* This process makes a ring: forget rings that belong to the process that forked it. */
 static void begin_rings(void)
 {
 	if (likely(is_maker_of_rings()))
@@ -45,7 +47,7 @@ const char *uaio_unserved_why(void)
 {
 	const char *why = load_relaxed(&unserved);
 
-	/* Of a process with rings of both kinds, the report says more. */
+	/* If the process has rings of both kinds, the report's line of rings says more. */
 	return why || load_relaxed(&kernels.limit) ? why
 						   : load_relaxed(&kernels.why);
 }
@@ -56,7 +58,7 @@ const char *uaio_unserved_limit(uint64_t *ret_nr)
 	return is_maker_of_rings() ? load_relaxed(&kernels.limit) : NULL;
 }
 
-/* Store the constant text *why unless one is there. Return: whether it was stored. */
+/* Store the constant text why, unless there is one. Return: whether it was stored. */
 static bool note_once(const char **reason, const char *why)
 {
 	const char *none = NULL;
