@@ -37,7 +37,7 @@ long uaio_aio_setup(uint32_t nr_events, uint64_t *handlep)
 	uint64_t handle;
 	long ret;
 
-	/* This call is rare, so the memory is always probed. */
+	/* As setup is rare, the memory is always probed. */
 	if (!uaio_is_accessible((uintptr_t)handlep, sizeof(*handlep)) ||
 	    !uaio_can_read((uintptr_t)handlep, sizeof(*handlep)))
 		return -EFAULT;
@@ -76,7 +76,7 @@ long uaio_aio_destroy(uint64_t handle)
 	return uaio_engine_is_up() ? uaio_table_do(destroy, &handle) : -EINVAL;
 }
 
-/* What io_cancel(2) is called with. */
+/* The arguments of io_cancel(2). */
 struct target {
 	uint64_t handle;
 	uint64_t obj;
@@ -103,7 +103,7 @@ long uaio_aio_cancel(uint64_t handle, struct iocb *iocb)
 static inline int translate_writable(struct iocb *iocb,
 				     struct uaio_sqe *ret_sqe)
 {
-	/* Before the request is accepted: then the client may reuse the iocb. */
+	/* Written before the request is accepted, as the client may then reuse the iocb. */
 	iocb->aio_key = UAIO_IOCB_KEY;
 	return uaio_iocb_translate(iocb, ret_sqe);
 }
@@ -123,7 +123,7 @@ static int translate(struct iocb *iocb, struct uaio_sqe *ret_sqe)
 		       : translate_writable(iocb, ret_sqe);
 }
 
-/* Submit a request with IOCB_FLAG_RESFD: its word stands for the eventfd. */
+/* Submit a request with IOCB_FLAG_RESFD. Its word refers to the eventfd. */
 static __attribute__((noinline)) int submit_with_resfd(struct uaio_batch *batch,
 						       struct uaio_file *file,
 						       struct iocb *iocb)
@@ -167,7 +167,7 @@ static int submit_one(struct uaio_batch *batch, struct iocb *iocb)
 	return uaio_batch_add(batch, file, &sqe);
 }
 
-/* The same for a thread with another descriptor table (table.h). */
+/* Submit one request of a thread with its own descriptor table (table.h). */
 static int submit_one_parted(struct uaio_batch *batch, struct iocb *iocb)
 {
 	struct uaio_file *file;
@@ -214,7 +214,7 @@ submit_batch(uint64_t handle, long nr, struct iocb **iocbs, submit_fn *submit)
 		      : uaio_submission_begin(&submission, handle, nr);
 	if (room < 0 || nr == 0)
 		return room;
-	/* Even if there is no room, mistakes of the first iocb come first. */
+	/* Without room, report mistakes of the first iocb rather than EAGAIN. */
 	for (; i < room || i == 0; i++) {
 		struct iocb *iocb;
 
@@ -270,8 +270,8 @@ long uaio_aio_submit(uint64_t handle, long nr, struct iocb **iocbs)
 }
 
 /*
- * Like the kernel, add seconds and nanoseconds whatever their values, and take
- * a negative sum as no timeout at all.
+ * As in the kernel, seconds and nanoseconds may have any value; a negative sum means no
+ * timeout.
  */
 static int64_t deadline_of(const struct timespec *timeout)
 {
@@ -304,7 +304,7 @@ static long getevents(uint64_t handle, long min_nr, long nr,
 	}
 	if (unlikely(min_nr > nr || min_nr < 0 || !uaio_engine_is_up()))
 		return -EINVAL;
-	/* The call fails for it only if there are events to store. */
+	/* A wrong address is an error only if there are events to store. */
 	if (unlikely(!uaio_is_accessible((uintptr_t)events, sizeof(*events))))
 		events = NULL;
 	call.is_strict = uaio_config.is_strict;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The six kernel AIO calls
+ * The six system calls of kernel AIO
  *
- * They have the kernel's arguments, and return the result or a negative error
- * number. The functions of libaio and syscall(2) both call them.
+ * They have the kernel's arguments, and return the result or a negative error number.
+ * libaio's functions and the interposed syscall(2) call them.
  *
- * Context: any thread. In a signal handler that interrupted the engine they
- * return -EAGAIN. errno is not touched.
+ * Context: any thread. In a signal handler that interrupted the library they return -EAGAIN.
+ * errno is unchanged.
  *
  * Tested by src/ready/test-waiter.c, test-ctx.c and test/conform/.
  */
@@ -33,8 +33,8 @@ long uaio_aio_setup(uint32_t nr_events, uint64_t *handlep);
 long uaio_aio_destroy(uint64_t handle);
 
 /*
- * Mirrors io_submit(2): how many requests were accepted, or EINVAL, EFAULT,
- * EBADF, EAGAIN and whatever else refuses the first.
+ * Mirrors io_submit(2). Return: how many requests were accepted; or EINVAL, EFAULT, EBADF,
+ * EAGAIN and any other error that refuses the first request.
  */
 long uaio_aio_submit(uint64_t handle, long nr, struct iocb **iocbs);
 
@@ -42,7 +42,7 @@ long uaio_aio_submit(uint64_t handle, long nr, struct iocb **iocbs);
 long uaio_aio_cancel(uint64_t handle, struct iocb *iocb);
 
 /*
- * Mirror io_getevents(2) and io_pgetevents(2): how many events were stored, or
+ * Mirror io_getevents(2) and io_pgetevents(2). Return: how many events were stored; or
  * EINVAL, EFAULT, EINTR.
  */
 long uaio_aio_getevents(uint64_t handle, long min_nr, long nr,
@@ -54,9 +54,9 @@ long uaio_aio_pgetevents(uint64_t handle, long min_nr, long nr,
 			 const struct uaio_aio_sigset *sigset);
 
 /*
- * What a client would read in /proc/sys/fs: how many events the contexts of this process
- * have, and how many they may have; *ret_max is 0 if there is no limit.
- * Return: false in a signal handler that interrupted the engine.
+ * Read what the kernel shows in /proc/sys/fs: aio-nr and aio-max-nr of this process. *ret_max
+ * is 0 if there is no limit.
+ * Return: false in a signal handler that interrupted the library.
  */
 bool uaio_aio_read_quota(uint64_t *ret_nr, uint64_t *ret_max);
 

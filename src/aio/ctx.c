@@ -43,7 +43,7 @@ void uaio_ctxs_unlock(void)
 	uaio_unlock(&ctxs.lock, UAIO_RANK_TABLE);
 }
 
-/* flatten: each call finds its context here, and ringmem.h has other callers. */
+/* flatten: inline all calls, as every system call finds its context here. */
 __attribute__((flatten)) struct uaio_ctx *uaio_ctx_find(uint64_t handle)
 {
 	const struct uaio_ring_map *map =
@@ -51,8 +51,8 @@ __attribute__((flatten)) struct uaio_ctx *uaio_ctx_find(uint64_t handle)
 
 	if (likely(uaio_ringmem_contains(handle)))
 		/*
-		 * The id may be any value: the client can write it, and behind
-		 * an outdated handle may be the middle of another ring.
+		 * The id may be any value: the client can write it, and an outdated handle
+		 * may point into the middle of another ring.
 		 */
 		return uaio_ctxtab_find(&ctxs.table, load_hint(&map->id));
 	return uaio_moved_find(handle);
@@ -70,13 +70,13 @@ static void take_in(struct uaio_queue *queue, const struct uaio_post *post)
 	/* [MB:done] release: tail before count. Pairs with uaio_ctx_room(). */
 	store_release(&ctx->nr_done, load_relaxed(&ctx->nr_done) + post->nr);
 	/*
-	 * A thread that reads the eventfd must find the events, so the signal
-	 * comes after the push; a thread that is woken for the events must find
-	 * the eventfd signalled, so it comes before the wake-up.
+	 * The eventfd is signalled after the push, as a thread that reads it must find the
+	 * events; and before the wake-up, as a thread woken for the events must find the
+	 * eventfd signalled.
 	 */
 	if (unlikely(post->words))
 		uaio_resfd_signal(post);
-	/* relaxed: ordered by the lock, see is_drained() */
+	/* relaxed: ordered by the queue's lock, see is_drained() */
 	if (unlikely(load_relaxed(&ctx->tickets) & UAIO_TICKETS_DEAD))
 		uaio_ctx_wake_destroyer(ctx);
 }
@@ -87,7 +87,7 @@ static inline uint32_t nr_unread(const struct uaio_queue *queue)
 		&container_of(queue, struct uaio_ctx, queue)->ring);
 }
 
-/* A need is a number of events, which never exceeds what the ring can hold. */
+/* need: a number of events, at most what the ring can hold. */
 static bool is_met(const struct uaio_queue *queue, uint64_t need)
 {
 	return nr_unread(queue) >= need;
@@ -122,9 +122,9 @@ static const struct uaio_sink ring_sink = {
 static uint32_t capacity_of(uint32_t nr)
 {
 	/*
-	 * The kernel gives slots to processors in batches, and slots that do
-	 * not fill a batch stay unused. Clients can count the slots, so we
-	 * leave the same number unused.
+	 * The kernel assigns slots to processors in batches, and leaves slots that fill no
+	 * batch unused. Clients can count the slots, so the library leaves the same number
+	 * unused.
 	 */
 	uint32_t batch = (nr - 1) / uaio_ring_events_per_cpus();
 
@@ -216,8 +216,8 @@ int uaio_ctx_setup(uint32_t nr_events, uint64_t *ret_handle)
 	int ret;
 
 	/*
-	 * Doubled in 32 bits, as in the kernel, such a number may wrap around
-	 * and pass as a small one; the kernel then refuses it by its quota.
+	 * When doubled in 32 bits, as in the kernel, such a number may wrap around to a small
+	 * one. The kernel then refuses it by its quota.
 	 */
 	if (nr_pages && nr_events > INT32_MAX)
 		return -EAGAIN;
@@ -240,7 +240,7 @@ int uaio_ctx_setup(uint32_t nr_events, uint64_t *ret_handle)
 
 /*
  * Make the context unreachable and return its quota.
- * Return: the context, to the one caller that must destroy it; NULL to others.
+ * Return: the context, to the only caller that may destroy it; NULL to others.
  */
 static struct uaio_ctx *claim(uint64_t handle, struct uaio_moved **ret_moved)
 {
@@ -251,15 +251,15 @@ static struct uaio_ctx *claim(uint64_t handle, struct uaio_moved **ret_moved)
 	if (!ctx && uaio_ringmem_contains(handle)) {
 		ctx = uaio_ctx_find(handle);
 		/*
-		 * relaxed: a handle is set under this lock too, and before it
-		 * is cleared the context has left the table
+		 * relaxed: a handle is set under the table's lock too, and it is cleared only
+		 * after the context has left the table
 		 */
 		if (ctx && (load_relaxed(&ctx->handle) != handle ||
 			    uaio_ctxtab_find(&ctxs.table, ctx->id) != ctx))
 			ctx = NULL;
 	}
 	if (ctx) {
-		/* [MB:tickets] acq_rel: later CASes fail, earlier ones count. */
+		/* [MB:tickets] acq_rel: later CASes fail, earlier ones are counted. */
 		or_acqrel(&ctx->tickets, UAIO_TICKETS_DEAD);
 		uaio_ctxtab_set_locked(&ctxs.table, ctx->id, NULL);
 		ctxs.quota_used -= ctx->max_reqs;
@@ -275,8 +275,8 @@ static bool is_drained(struct uaio_ctx *ctx)
 	bool drained;
 
 	/*
-	 * Each number is read under the lock under which it changes: a thread
-	 * that changes it after our look finds DEAD set, and wakes us.
+	 * Each number is read under the lock under which it changes. A thread that changes it
+	 * afterwards finds DEAD set, and wakes the destroying thread.
 	 */
 	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
 	drained = ctx->nr_users == 0;
@@ -355,7 +355,7 @@ void uaio_submission_end(struct uaio_submission *submission,
 {
 	uint32_t nr_unused = submission->nr_tickets - nr_accepted;
 
-	/* First: ending the batch may take long if no thread can be created. */
+	/* First, as ending the batch may take long if no thread can be created. */
 	if (unlikely(nr_unused)) {
 		uaio_batch_post(&submission->batch);
 		uaio_ctx_return_tickets(submission->ctx, nr_unused);
@@ -393,7 +393,7 @@ void uaio_ctx_unuse(struct uaio_ctx *ctx)
 	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
 	ctx->nr_users--;
 	uaio_unlock(&ctx->reap_lock, UAIO_RANK_REAP);
-	/* relaxed: ordered by the lock, see is_drained() */
+	/* relaxed: ordered by reap_lock, see is_drained() */
 	if (load_relaxed(&ctx->tickets) & UAIO_TICKETS_DEAD)
 		uaio_ctx_wake_destroyer(ctx);
 }
@@ -416,7 +416,7 @@ bool uaio_ctx_is_empty(uint64_t handle)
 
 static void load(void)
 {
-	/* Asked for now, because the C library opens a file to find it. */
+	/* Computed now, because the C library opens a file for this. */
 	(void)uaio_ring_events_per_cpus();
 }
 

@@ -2,30 +2,25 @@
 /*
  * Contexts
  *
- * A context is what io_setup creates: a queue (queue.h) whose completions
- * become events in a ring.
+ * io_setup creates a context: a queue (queue.h) whose completions become events in a ring.
  *
- *   I1  A request owns a slot of the ring from its submission until its event
- *       is reaped. Its ticket stands for the slot: tickets taken, less tickets
- *       given back unused, less events reaped, never exceed capacity. So a
- *       completion always finds room in the ring.
- *   I2  Every ticket that is taken ends exactly once, counted in nr_done. A
- *       context is not freed before all its tickets have ended, so io_submit
- *       needs no reference but its tickets.
- *   I3  Contexts are never unmapped (slab.h). A thread that finds a context
- *       through the table first takes a ticket, a lock or a use, and then
- *       compares the handle; so it never works on another context than the one
- *       it was given.
- *   I4  handle changes only under reap_lock. Destroy sets it to 0 after it has
- *       claimed the context, and it stays 0 until a setup publishes the context
- *       again.
- *   I5  Nothing that the client can write (which is the whole ring) decides how
- *       long a context lives; only tickets, nr_done and nr_users do.
+ *   I1  A request owns a slot of the ring from its submission until its event is reaped. A
+ *       ticket represents that slot: tickets taken, less tickets returned unused, less events
+ *       reaped, never exceed capacity. So a completion always finds room in the ring.
+ *   I2  Each ticket ends exactly once, which nr_done counts. A context is not freed before
+ *       all its tickets have ended, so io_submit needs no other reference.
+ *   I3  Contexts are never unmapped (slab.h). A thread that finds a context through the table
+ *       first takes a ticket, a lock or a use, and then compares the handle. So it never uses
+ *       a context with another handle.
+ *   I4  handle changes only under reap_lock. Destroy sets it to 0 after it has claimed the
+ *       context. handle stays 0 until a setup publishes the context again.
+ *   I5  The client can write the whole ring, so nothing in it decides how long a context
+ *       lives; only tickets, nr_done and nr_users do.
  *
- * Life cycle: setup publishes the context as its last step. Destroy claims it
- * under the table's lock (sets DEAD and empties the table's slot, so one thread
- * wins), returns its quota, clears the handle, closes the queue, waits for
- * nr_done and nr_users, and then frees it.
+ * Life cycle: setup publishes the context as its last step. Destroy claims the context under
+ * the table's lock: it sets DEAD and empties the table's slot, so only one thread succeeds.
+ * Destroy then returns the quota, clears the handle, closes the queue, waits for nr_done and
+ * nr_users, and frees the context.
  *
  * Lock order: the table's lock, reap_lock, the queue's lock.
  */
@@ -55,25 +50,25 @@ struct uaio_ctx {
 	/* immutable while published */
 	uint32_t id;       /* slot in the table */
 	uint32_t max_reqs; /* nr_events of io_setup: charged to the quota */
-	uint32_t
-		capacity; /* atomic: limit of requests in flight + unread events */
+	/* atomic: the most requests in flight plus unread events */
+	uint32_t capacity;
 
 	/* atomic, written under reap_lock (I4) */
 	uint64_t handle;
 
-	struct uaio_ring ring; /* its own rules: ring.h */
+	struct uaio_ring ring; /* see ring.h */
 
 	/*
-	 * What the client's threads write: nearly always one thread submits and
-	 * reaps, so both have one line.
+	 * Written by the client's threads. Usually one thread submits and reaps: both share a
+	 * line.
 	 */
 	uint64_t tickets __attribute__((aligned(UAIO_CACHE_LINE)));
 	struct uaio_lock reap_lock;
 	uint32_t nr_users; /* calls that keep the context without a ticket */
 	uint32_t drain;    /* atomic: destroy sleeps on it */
-	struct uaio_vain vain; /* its own rules: vain.c */
+	struct uaio_vain vain; /* see vain.c */
 
-	/* its generations begin under reap_lock too */
+	/* its generations begin under reap_lock as well */
 	struct uaio_queue queue __attribute__((aligned(UAIO_CACHE_LINE)));
 	/* atomic, written under the queue's lock: tickets that have ended */
 	uint64_t nr_done;
@@ -99,13 +94,17 @@ void uaio_moved_init(void);
 struct uaio_ctx *uaio_moved_find(uint64_t handle);
 
 /*
- * The table's lock is held. Return: the context whose ring was moved to handle, which is
- * found there no more; or NULL. *ret_moved: for uaio_moved_bring_home(), or NULL.
+ * Remove the context whose ring was moved to handle from the list of moved rings. The table's
+ * lock is held.
+ * Return: the context, or NULL. *ret_moved: for uaio_moved_bring_home(), or NULL.
  */
 struct uaio_ctx *uaio_moved_take_locked(uint64_t handle,
 					struct uaio_moved **ret_moved);
 
-/* Put a moved ring back. Where it was moved to stays mapped, but empty. */
+/*
+ * Give ctx its original ring memory again. Where the ring was moved to stays mapped, but
+ * empty.
+ */
 void uaio_moved_bring_home(struct uaio_ctx *ctx, struct uaio_moved *moved);
 
 /* ctx.c */
@@ -118,8 +117,8 @@ static inline long uaio_ctx_take_tickets(struct uaio_ctx *ctx, uint64_t handle,
 					 long nr);
 
 /*
- * Find a context and keep it from being freed, for a call that takes no ticket
- * and does not sleep.
+ * Find a context and keep it from being freed, for a function that takes no ticket and does
+ * not sleep.
  * Return: the context, verified, or NULL.
  */
 struct uaio_ctx *uaio_ctx_use(uint64_t handle);
@@ -141,9 +140,9 @@ long uaio_submission_begin(struct uaio_submission *submission, uint64_t handle,
 			   long nr);
 
 /*
- * End the batch, to which nr_accepted requests were added, and give back the
- * tickets that were not used. Until then the unused tickets keep the context;
- * the used ones keep it only until their events are posted.
+ * End the batch, to which nr_accepted requests were added, and return the unused tickets.
+ * Until then the unused tickets keep the context; each used ticket keeps it only until its
+ * event is posted.
  */
 void uaio_submission_end(struct uaio_submission *submission,
 			 uint32_t nr_accepted);
@@ -151,23 +150,19 @@ void uaio_submission_end(struct uaio_submission *submission,
 /* Give back nr tickets that were not used for a request. */
 void uaio_ctx_return_tickets(struct uaio_ctx *ctx, unsigned nr);
 
-/* Make destroy, if it waits for the context to drain, look again. */
+/* Wake a thread in destroy that waits for the context to drain, to check again. */
 void uaio_ctx_wake_destroyer(struct uaio_ctx *ctx);
 
 /*
- * Return: how many more requests there is room for. tickets was read before.
- * The result may be too low; it is not too high if tickets is still the same
- * when the result is used. This is so because of the order of the reads:
- * nr_done comes first, so a request that completes after it counts as in
- * flight; head comes before tail, so an event that is reaped in between counts
+ * Return: how many more requests there is room for. tickets was read earlier. The result may
+ * be too low; it is not too high if tickets is unchanged when the result is used, because of
+ * the order of the reads. nr_done is read first, so a request that completes afterwards
+ * counts as in flight. head is read before tail, so an event that is reaped in between counts
  * as unread.
  */
 static inline long uaio_ctx_room(const struct uaio_ctx *ctx, uint64_t tickets)
 {
-	/*
-	 * [MB:done] acquire: the tail that goes with it. Pairs with take_in()
-	 * of ctx.c.
-	 */
+	/* [MB:done] acquire: see the tail written before. Pairs with take_in() of ctx.c. */
 	uint64_t done = load_acquire(&ctx->nr_done);
 	uint64_t in_flight = tickets / UAIO_TICKET - done;
 
@@ -179,9 +174,8 @@ static inline long uaio_ctx_take_tickets(struct uaio_ctx *ctx, uint64_t handle,
 					 long nr)
 {
 	/*
-	 * [MB:tickets] acquire: the members of the generation that the number
-	 * belongs to, since each generation begins with a new number. Pairs
-	 * with the release in publish() of ctx.c.
+	 * [MB:tickets] acquire: see the members of this generation, as each generation begins
+	 * with a new value. Pairs with the release in publish() of ctx.c.
 	 */
 	uint64_t tickets = load_acquire(&ctx->tickets);
 	long take;
@@ -195,9 +189,9 @@ static inline long uaio_ctx_take_tickets(struct uaio_ctx *ctx, uint64_t handle,
 		room = uaio_ctx_room(ctx, tickets);
 		if (unlikely(room <= 0)) {
 			/*
-			 * A request that completed between the reads was
-			 * counted twice, so look again if one did. [MB:tickets]
-			 * acquire: as above.
+			 * A request that completed between the reads was counted twice, so
+			 * retry if one did.
+			 * [MB:tickets] acquire: as at the first load of tickets.
 			 */
 			tickets = load_acquire(&ctx->tickets);
 			if (tickets != seen ||
@@ -208,16 +202,16 @@ static inline long uaio_ctx_take_tickets(struct uaio_ctx *ctx, uint64_t handle,
 		}
 		take = nr < room ? nr : room;
 		/*
-		 * [MB:tickets] acquire: as above. Success also means that no
-		 * ticket was taken since the room was computed, because the
-		 * number only grows.
+		 * [MB:tickets] acquire: as at the first load of tickets. Success also means
+		 * that no ticket was taken since the room was computed, because tickets only
+		 * grows.
 		 */
 		if (likely(cas_acquire(&ctx->tickets, &tickets,
 				       tickets + (uint64_t)take * UAIO_TICKET)))
 			break;
 	}
 
-	/* relaxed: stable now, as the ticket keeps the context (I2) */
+	/* relaxed: stable, as the ticket keeps the context (I2) */
 	if (unlikely(load_relaxed(&ctx->handle) != handle)) {
 		uaio_ctx_return_tickets(ctx, (unsigned)take);
 		return -EINVAL;

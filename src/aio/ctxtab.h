@@ -1,24 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Context table: from the id in a ring's header to the context
+ * Context table: finds the context by the id in a ring's header
  *
- * A directory of segments with 4, 12, 48, 192, ... slots, so that the table has
- * 4, 16, 64, 256, ... slots in all. Segments never move and are never freed, so
- * readers need not care when the table grows. A slot takes 8 bytes, whatever
- * the handles are.
+ * A directory of segments with 4, 12, 48, 192, ... slots, so that the table has 4, 16, 64,
+ * 256, ... slots in all. Segments never move and are never freed, so readers may run while
+ * the table grows. A slot takes 8 bytes, whatever the handles are.
  *
- *   I1  A slot holds NULL or a context. Contexts are never unmapped (slab.h),
- *       so a context that was once in a slot may always be read.
- *   I2  Setup fills the slot as one of its last steps; destroy empties it
- *   first.
+ *   I1  A slot holds NULL or a context. Contexts are never unmapped (slab.h), so a context
+ *       that was once in a slot may always be read.
+ *   I2  Setup fills the slot as one of its last steps; destroy empties it first.
  *   I3  Setup uses the lowest free id.
  *
- * The table needs no grace period: a reader that comes late finds a context
- * that is dead or has another handle, and notices that once it has taken a
- * reference (ctx.h, I3).
+ * The table needs no grace period: a late reader finds a context that is dead or has another
+ * handle, and notices that once it has taken a reference (ctx.h, I3).
  *
  * Exclusion        find  add  remove	X: under the table's lock
- *         find      -     -     -	-: free to run at the same time
+ *         find      -     -     -	-: may run concurrently
  *         add       -     X     X
  *         remove    -     X     X
  */
@@ -47,8 +44,7 @@ struct uaio_ctxtab {
 void uaio_ctxtab_init(struct uaio_ctxtab *tab);
 
 /*
- * Find the lowest free id, and grow the table if it has none. The id stays
- * free.
+ * Find the lowest free id, and grow the table if it has none. The id is not reserved.
  * Return: 0, or -ENOMEM.
  */
 int uaio_ctxtab_free_id_locked(struct uaio_ctxtab *tab, uint32_t *ret_id);
@@ -63,7 +59,7 @@ void uaio_ctxtab_set_locked(struct uaio_ctxtab *tab, uint32_t id,
  */
 struct uaio_ctx *uaio_ctxtab_find(const struct uaio_ctxtab *tab, uint32_t id);
 
-/* Return: the memory of all segments. */
+/* Return: the bytes of all segments. */
 size_t uaio_ctxtab_bytes(const struct uaio_ctxtab *tab);
 
 #endif /* UAIO_AIO_CTXTAB_H */

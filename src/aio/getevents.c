@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * io_getevents: events go from the ring to the client (ctx.h, ring.h). Tested
- * by test-ring.c, src/ready/test-waiter.c and test/conform/rows-getevents.c.
+ * io_getevents: moving events from the ring to the client (ctx.h, ring.h). Tested by
+ * test-ring.c, src/ready/test-waiter.c and test/conform/rows-getevents.c.
  */
 #include <errno.h>
 
@@ -15,7 +15,7 @@
 #include "aio/ctx.h"
 #include "aio/handle.h"
 
-/* Under reap_lock, under which events are reaped and generations begin. */
+/* Return: whether the generation is over. The caller holds reap_lock. */
 static bool is_over_locked(const struct uaio_ctx *ctx, uint64_t generation)
 {
 	/* relaxed: DEAD is set before destroy takes the lock to clear handle */
@@ -23,10 +23,7 @@ static bool is_over_locked(const struct uaio_ctx *ctx, uint64_t generation)
 	       load_relaxed(&ctx->tickets) & UAIO_TICKETS_DEAD;
 }
 
-/*
- * If events cannot be stored (NULL), the call fails only if there are any, and
- * they stay in the ring.
- */
+/* If events cannot be stored, fail only if there are any, and leave them in the ring. */
 static long pop_locked(struct uaio_ctx *ctx, struct uaio_event *events,
 		       long got, const struct uaio_getevents *call)
 {
@@ -59,7 +56,7 @@ static long pop(struct uaio_ctx *ctx, uint64_t generation,
 	return ret;
 }
 
-/* Wait for more events: got of them, fewer than min_nr, are stored already. */
+/* Wait for more events. got events, fewer than min_nr, are stored already. */
 static long wait_more(struct uaio_ctx *ctx, uint64_t generation,
 		      struct uaio_event *events, long got,
 		      const struct uaio_getevents *call)
@@ -86,9 +83,9 @@ static long wait_more(struct uaio_ctx *ctx, uint64_t generation,
 }
 
 /*
- * Let in the signals that the call's mask unblocks, as the kernel does even if
- * it does not wait.
- * Return: got; -EINTR if that is 0 and there was a signal.
+ * Admit the signals that the call's mask unblocks, as the kernel does even if it does not
+ * wait.
+ * Return: got; -EINTR if got is 0 and a signal handler ran.
  */
 static long let_signals_in(const struct uaio_getevents *call, long got)
 {
@@ -97,15 +94,12 @@ static long let_signals_in(const struct uaio_getevents *call, long got)
 
 static bool is_in_flight(const struct uaio_ctx *ctx)
 {
-	/* relaxed: a request that comes or completes meanwhile may be missed */
+	/* relaxed: a request that is submitted or completes now may be missed */
 	return load_relaxed(&ctx->tickets) / UAIO_TICKET !=
 	       load_relaxed(&ctx->nr_done);
 }
 
-/*
- * Sleep for a moment: the client has looked in vain for too long (vain.c).
- * Return: as pop().
- */
+/* Sleep: the client has polled an empty ring for too long (vain.c). Return: as pop(). */
 static long doze(struct uaio_ctx *ctx, uint64_t generation,
 		 struct uaio_event *events, const struct uaio_getevents *call)
 {
@@ -120,8 +114,8 @@ static long doze(struct uaio_ctx *ctx, uint64_t generation,
 }
 
 /*
- * Too few events are there: execute requests that have become ready, look
- * again, and then wait if the call is to wait.
+ * There are too few events: execute requests that have become ready, pop again, and then wait
+ * if the call may wait.
  */
 static long get_more(struct uaio_ctx *ctx, uint64_t generation,
 		     struct uaio_event *events, long got, bool is_pinned,
@@ -146,7 +140,7 @@ static long get_more(struct uaio_ctx *ctx, uint64_t generation,
 	return wait_more(ctx, generation, events, got, call);
 }
 
-/* Even with min_nr 0, a parked request may be ready to give an event. */
+/* Even with min_nr 0, look for events: a parked request may be ready. */
 static bool are_too_few(long got, const struct uaio_getevents *call)
 {
 	return got < call->min_nr || (got == 0 && call->nr > 0);
@@ -186,7 +180,7 @@ long uaio_ctx_getevents(uint64_t handle, struct uaio_event *ret_events,
 
 	if (likely(!uaio_config.is_examined))
 		return getevents(handle, ret_events, call);
-	/* Also if the thread does not wait. */
+	/* Called even if the thread does not wait. */
 	uaio_check_look_at_stack();
 	ret = getevents(handle, ret_events, call);
 	if (ret > 0)

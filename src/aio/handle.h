@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls that name a context by its handle
+ * Functions that take a context's handle
  *
- * A handle may be any value. The calls return what the kernel's would, as a
- * negative error number, and do not touch errno.
+ * A handle may be any value. The functions return what the kernel's calls would, as a
+ * negative error number, and leave errno unchanged.
  *
  * Context: any thread that has entered (entry.h), while the engine is up.
  */
@@ -18,7 +18,7 @@
 
 struct uaio_event;
 
-/* Return: how many events the contexts of this process were made for, together. */
+/* Return: the sum of nr_events of all contexts of this process. */
 uint64_t uaio_ctx_nr_events(void);
 
 /*
@@ -29,29 +29,27 @@ uint64_t uaio_ctx_nr_events(void);
 int uaio_ctx_setup(uint32_t nr_events, uint64_t *ret_handle);
 
 /*
- * Destroy a context: cancel what is parked, and wait until no request is in
- * flight. Mirrors io_destroy(2).
+ * Destroy a context: cancel parked requests, and wait until no request is in flight. Mirrors
+ * io_destroy(2).
  * Return: 0, or -EINVAL if handle names no context.
  */
 int uaio_ctx_destroy(uint64_t handle);
 
 /*
- * Cancel the request that was submitted with the iocb at obj. Mirrors
- * io_cancel(2).
- * Return: -EINPROGRESS if it completes as cancelled; -EINVAL if there is no
- * such request, or it cannot be stopped.
+ * Cancel the request that was submitted with the iocb at obj. Mirrors io_cancel(2).
+ * Return: -EINPROGRESS if the request completes as cancelled; -EINVAL if there is none, or it
+ * cannot be stopped.
  */
 int uaio_ctx_cancel(uint64_t handle, uint64_t obj);
 
 /*
- * Cancel the oldest pending request that was submitted with the iocb at obj;
- * all pending requests that were submitted with fd on the open file that it
- * refers to now; all pending requests. Each cancelled request has its event
- * when this returns.
- * Return: 0 from the first, from the others the number of cancelled requests,
- * at least 1; -EALREADY if no such request is pending but other threads are
- * executing or submitting some; -ENOENT if there is none; -EINVAL if handle
- * names no context.
+ * Cancel, in the order of the declarations, the oldest pending request that was submitted
+ * with the iocb at obj; all pending requests that were submitted by fd on the open file to
+ * which it refers now; all pending requests. Each cancelled request has its event when the
+ * function returns.
+ * Return: uaio_ctx_cancel_one(): 0; the others: the number of cancelled requests, at least 1.
+ * -EALREADY if other threads are executing or submitting all matching requests; -ENOENT if
+ * none matches; -EINVAL if handle names no context.
  */
 int uaio_ctx_cancel_one(uint64_t handle, uint64_t obj);
 int uaio_ctx_cancel_fd(uint64_t handle, int fd);
@@ -75,11 +73,9 @@ long uaio_ctx_getevents(uint64_t handle, struct uaio_event *ret_events,
 			const struct uaio_getevents *call);
 
 /*
- * The client calls mremap(2), perhaps on a ring. The ring moves if that is what
- * the arguments ask for.
- * Return: false if there is no ring at old: nothing was done. Otherwise true,
- * with the result of mremap(2), an address or a negative error number, in
- * ret_addr.
+ * The client calls mremap(2), perhaps on a ring. A ring moves if the arguments ask for that.
+ * Return: false if there is no ring at old: nothing was done. Otherwise true, with the result
+ * of mremap(2), an address or a negative error number, in ret_addr.
  */
 bool uaio_ctx_mremap(uint64_t old, size_t old_bytes, size_t new_bytes,
 		     int flags, uint64_t new_addr, int64_t *ret_addr);

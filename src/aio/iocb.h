@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Checking the kernel's iocb, translating it for the engine, and refusing it. Tested by
- * test/conform/rows-submit.c.
+ * Checking an iocb, translating it for the core, and refusing what kernel AIO refuses. Tested
+ * by test/conform/rows-submit.c.
  */
 #ifndef UAIO_AIO_IOCB_H
 #define UAIO_AIO_IOCB_H
@@ -21,28 +21,26 @@ enum { UAIO_IOCB_KEY = 0 }; /* what the kernel writes to aio_key */
 int uaio_iocb_check_address(const struct iocb *iocb);
 
 /*
- * Check what is the same for all operations.
- * Return: 0, -EFAULT if the iocb cannot be read, or -EINVAL if a reserved field
- * is set or the length is negative.
+ * Check the fields whose rules do not depend on the operation.
+ * Return: 0, -EFAULT if the iocb cannot be read, or -EINVAL if a reserved field is set or the
+ * length is negative.
  */
 int uaio_iocb_check(const struct iocb *iocb);
 
 /* Return: 0, or -EINVAL if the operation is unknown. */
 int uaio_iocb_translate(const struct iocb *iocb, struct uaio_sqe *ret_sqe);
 
-/* Return: the result of a request that was cancelled. A poll has no events. */
+/* Return: the result of a cancelled request: 0, for no events, if it is a poll. */
 int64_t uaio_iocb_cancelled(const struct uaio_sqe *sqe);
 
-/*
- * refuse.c: what kernel AIO refuses and the core does not
- */
+/* refuse.c: requests that kernel AIO refuses and the core would accept */
 
 /* uaio_refuse() without its shortcut. */
 int uaio_refuse_rare(const struct uaio_sqe *sqe, const struct uaio_file *file);
 
 /*
- * Return: the negative error number with which kernel AIO refuses the request,
- * or 0; the core's own check then follows.
+ * Return: the negative error number with which kernel AIO refuses the request, or 0; then the
+ * core's own check follows.
  */
 static inline int uaio_refuse(const struct uaio_sqe *sqe,
 			      const struct uaio_file *file)
@@ -60,7 +58,7 @@ static inline int uaio_refuse(const struct uaio_sqe *sqe,
  */
 
 /*
- * Make the word for the eventfd fd. It holds a reference until it is dropped.
+ * Make a word (sink.h) for the eventfd fd. The word holds a reference until it is dropped.
  * Return: 0; -EBADF; -EINVAL if fd is no eventfd; -ENOMEM.
  */
 int uaio_resfd_get(int fd, uint64_t *ret_word);
@@ -69,7 +67,7 @@ int uaio_resfd_get_parted(int fd, uint64_t *ret_word);
 /* Drop the word of a request that was refused. */
 void uaio_resfd_put(uint64_t word);
 
-/* Signal the eventfds of a post's completions; drop the words of these. */
+/* Signal the eventfds of a post's completions; and drop their words. */
 void uaio_resfd_signal(const struct uaio_post *post);
 void uaio_resfd_drop(const struct uaio_post *post);
 

@@ -2,8 +2,8 @@
 /*
  * The functions of libaio 0.3.113, with their symbol versions
  *
- * They return a negative error number and do not touch errno. Three functions
- * have an older version too (@LIBAIO_0.1); two of these have other arguments.
+ * They return a negative error number and leave errno unchanged. Three functions also have an
+ * older version (@LIBAIO_0.1), two of these with other arguments.
  *
  * Tested by test/abi/, and by libaio's own tests (test/oracle/harness.py).
  */
@@ -74,7 +74,7 @@ int uaio_io_submit(uint64_t ctx, long nr, struct iocb **iocbs)
 
 int uaio_io_cancel(uint64_t ctx, struct iocb *iocb, struct uaio_event *event)
 {
-	(void)event; /* the kernel does not touch it either */
+	(void)event; /* as in the kernel, event is unused */
 	return (int)uaio_aio_cancel(ctx, iocb);
 }
 
@@ -84,8 +84,8 @@ int uaio_io_cancel_0_1(uint64_t ctx, struct iocb *iocb)
 }
 
 /*
- * With a timeout of 0 libaio looks at the ring before it calls the kernel: if
- * the ring is empty it returns 0, without checking any argument.
+ * With a timeout of 0, libaio reads the ring before it calls the kernel. If the ring is
+ * empty, it returns 0 without checking any argument.
  */
 static long or_empty(long ret, uint64_t ctx, const struct timespec *timeout)
 {

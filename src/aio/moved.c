@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rings that their client has moved elsewhere with mremap(), which are found by a list
+ * A list of the rings that clients have moved by mremap()
  *
  * Tested by test/conform/rows-ring.c and test/abi/passthrough.c.
  */
@@ -17,13 +17,13 @@ struct uaio_moved {
 	struct uaio_slab_node node;
 	struct uaio_moved *next;
 	struct uaio_ctx *ctx;
-	uint64_t handle; /* where it is now */
-	void *home;      /* owns: its place in our memory, unused meanwhile */
+	uint64_t handle; /* the ring's present address */
+	void *home; /* owns: the ring's original memory, unused meanwhile */
 };
 
 static struct {
 	struct uaio_slab slab;
-	uint32_t nr; /* atomic: on the list */
+	uint32_t nr; /* atomic: length of the list */
 
 	/* under the table's lock */
 	struct uaio_moved *first;
@@ -54,10 +54,10 @@ __attribute__((noinline)) struct uaio_ctx *uaio_moved_find(uint64_t handle)
 		return NULL;
 	uaio_ctxs_lock();
 	moved = *find_locked(handle);
-	/* Read under the lock: after it the note may be reused. */
+	/* Read under the lock, as moved may be reused afterwards. */
 	ctx = moved ? moved->ctx : NULL;
 	uaio_ctxs_unlock();
-	/* The context's memory stays (slab.h), and the caller verifies (I3). */
+	/* Contexts are never unmapped, and the caller compares the handle (ctx.h, I3). */
 	return ctx;
 }
 
@@ -84,9 +84,9 @@ void uaio_moved_bring_home(struct uaio_ctx *ctx, struct uaio_moved *moved)
 }
 
 /*
- * The ring is copied rather than moved: a submitter may still read the head at
- * the old address, without a lock, and must find a head that is not ahead of
- * the real one. The old memory stays mapped, with an id that no lookup accepts.
+ * Move a ring by copying it. A submitter may still read the head at the old address without a
+ * lock, and must find a head that is not ahead of the real one. The old memory stays mapped,
+ * with an id that no lookup accepts.
  */
 static int64_t move_ring_locked(struct uaio_ctx *ctx, uint64_t new_addr)
 {
@@ -111,8 +111,8 @@ static int64_t move_ring_locked(struct uaio_ctx *ctx, uint64_t new_addr)
 }
 
 /*
- * Return: the context whose ring is at old and has old_bytes, if new_bytes are
- * as many; or NULL, with the error in ret_error.
+ * Return: the context whose ring is at old, if the ring has old_bytes and new_bytes are equal
+ * to that; or NULL, with the error in ret_error.
  */
 static struct uaio_ctx *movable_locked(uint64_t old, size_t old_bytes,
 				       size_t new_bytes, int64_t *ret_error)
@@ -134,7 +134,7 @@ static struct uaio_ctx *movable_locked(uint64_t old, size_t old_bytes,
 	return ctx;
 }
 
-/* Note the ring's new address. Return: its note, which may be unused. */
+/* Store the ring's new address. Return: the ring's entry, which may be unused. */
 static struct uaio_moved *note_move_locked(struct uaio_moved *unused,
 					   struct uaio_ctx *ctx, uint64_t old,
 					   uint64_t addr)
@@ -150,12 +150,12 @@ static struct uaio_moved *note_move_locked(struct uaio_moved *unused,
 	unused->home = (void *)(uintptr_t)old;
 	unused->next = list.first;
 	list.first = unused;
-	/* relaxed: the client learns the address later */
+	/* relaxed: the client gets the address later */
 	store_relaxed(&list.nr, load_relaxed(&list.nr) + 1);
 	return unused;
 }
 
-/* As the kernel rounds the sizes of mremap(): to whole pages, or to 0 from the last. */
+/* Round up to whole pages, as mremap() does; sizes near 2^64 become 0. */
 static size_t whole_pages(size_t bytes)
 {
 	const size_t page = uaio_page_bytes();
@@ -181,7 +181,7 @@ bool uaio_ctx_mremap(uint64_t old, size_t old_bytes, size_t new_bytes,
 	if (!moved)
 		*ret_addr = -ENOMEM;
 	else if (ctx && !(flags & MREMAP_FIXED))
-		*ret_addr = (int64_t)old; /* it moves only if told to */
+		*ret_addr = (int64_t)old; /* it moves only with MREMAP_FIXED */
 	else if (ctx)
 		*ret_addr = move_ring_locked(ctx, new_addr);
 	if (moved && ctx && *ret_addr > 0 && (uint64_t)*ret_addr != old)
@@ -201,7 +201,7 @@ bool uaio_ctx_munmap(uint64_t addr)
 		return false;
 	uaio_ctxs_lock();
 	is_ring = uaio_ringmem_contains(addr) || *find_locked(addr);
-	/* The memory stays (ringmem.h), but the handle becomes invalid. */
+	/* The memory stays mapped (ringmem.h), but the handle becomes invalid. */
 	if (is_ring)
 		store_relaxed(&((struct uaio_ring_map *)(uintptr_t)addr)->id,
 			      UINT32_MAX);

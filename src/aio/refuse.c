@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What kernel AIO refuses and the core does not
+ * Refusing requests that kernel AIO refuses and the core would accept
  *
- * The core refuses what it could execute for no client. Kernel AIO has further
- * rules: some fields have to be 0, offset -1 is invalid, a file that cannot be
- * synced is refused at once, and so is a file with only the older read and
- * write functions (no read_iter, write_iter). Mistakes of both sorts are
- * reported in the kernel's order.
+ * The core refuses requests that it could execute for no door. Kernel AIO has further rules:
+ * some fields have to be 0, and offset -1 is invalid. A file that cannot be synced is refused
+ * at once, and so is a file without the functions read_iter or write_iter. Mistakes of both
+ * sorts are reported in the kernel's order.
  */
 #include <assert.h>
 #include <errno.h>
@@ -17,7 +16,7 @@ static_assert(UAIO_OP_READ < UAIO_OP_WRITEV && UAIO_OP_READV < UAIO_OP_WRITEV &&
 		      UAIO_OP_WRITE < UAIO_OP_WRITEV,
 	      "uaio_refuse() takes reads and writes for the first operations");
 
-/* Refuse the request, but with the core's error if the core finds a mistake. */
+/* Refuse the request, with the core's error if the core finds a mistake. */
 static int refuse_last(const struct uaio_sqe *sqe, const struct uaio_file *file)
 {
 	int ret = uaio_optab[sqe->op].prep(sqe, file);
@@ -26,8 +25,8 @@ static int refuse_last(const struct uaio_sqe *sqe, const struct uaio_file *file)
 }
 
 /*
- * The kernel looks at the request and at how the file was opened, then at how
- * the file is read or written, and only then at the memory and the offset.
+ * The kernel checks the request and how the file was opened, then whether the file has
+ * read_iter or write_iter, and only then the memory and the offset.
  */
 static int refuse_older_way(const struct uaio_sqe *sqe,
 			    const struct uaio_file *file)

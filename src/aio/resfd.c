@@ -2,10 +2,10 @@
 /*
  * IOCB_FLAG_RESFD: the eventfd to which each completion adds 1
  *
- * The word of such a request (sink.h) is a reference to the eventfd's open
- * file. If a thread with another descriptor table has submitted the request,
- * the word is the descriptor itself: such requests are complete when io_submit
- * returns. Pointers to files are even, so the lowest bit tells the two apart.
+ * The word of such a request (sink.h) is a reference to the eventfd's open file. If a thread
+ * with its own descriptor table submits the request, the word is the descriptor itself, as
+ * the request completes before io_submit returns. Pointers to files are even, so the lowest
+ * bit of the word distinguishes the two.
  */
 #include <errno.h>
 
@@ -61,7 +61,7 @@ __attribute__((noinline)) void uaio_resfd_signal(const struct uaio_post *post)
 {
 	unsigned count;
 
-	/* One write for neighbours that have the same eventfd. */
+	/* One write for adjacent completions with the same eventfd. */
 	for (unsigned i = 0; i < post->nr; i += count) {
 		uint64_t word = post->completions[i].word;
 

@@ -18,7 +18,7 @@ enum {
 
 uint32_t uaio_ring_events_per_cpus(void)
 {
-	static uint32_t nr; /* atomic: 0 until it is known */
+	static uint32_t nr; /* atomic: 0 until known */
 	uint32_t events = load_relaxed(&nr);
 
 	if (!events) {
@@ -33,8 +33,8 @@ uint32_t uaio_ring_events_per_cpus(void)
 uint32_t uaio_ring_pages(uint32_t nr_events)
 {
 	/*
-	 * The kernel's arithmetic, in 32 bits as there: clients can see how
-	 * many requests fit beyond nr_events, and some rely on it.
+	 * The kernel's 32-bit arithmetic: clients can see how many requests fit beyond
+	 * nr_events, and some rely on that.
 	 */
 	uint32_t nr = nr_events < uaio_ring_events_per_cpus()
 			      ? uaio_ring_events_per_cpus()
@@ -59,8 +59,8 @@ int uaio_ring_init(struct uaio_ring *ring, uint32_t nr_pages)
 	nr = (uint32_t)((nr_pages * (size_t)uaio_page_bytes() - sizeof(*map)) /
 			sizeof(struct uaio_event));
 	/*
-	 * relaxed: not published yet, but late readers of the ring that was
-	 * here before may still look at head and id.
+	 * relaxed: not published yet, but late readers of the ring that was here before may
+	 * still read head and id.
 	 */
 	store_relaxed(&map->id, UINT32_MAX);
 	store_relaxed(&map->head, 0);
@@ -97,9 +97,8 @@ void uaio_ring_push(struct uaio_ring *ring,
 		tail = tail + 1 == ring->nr ? 0 : tail + 1;
 	}
 	/*
-	 * [MB:ring-tail] release, three times: events before index, and I5.
-	 * Pairs with uaio_ring_look(), and with clients that reap by
-	 * themselves.
+	 * [MB:ring-tail] release, three times: events before index, and I5. Pairs with
+	 * uaio_ring_look(), and with clients that reap from the map.
 	 */
 	store_release(&ring->tail,
 		      (uint64_t)nr << UAIO_RING_HIDDEN_SHIFT | tail);

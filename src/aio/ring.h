@@ -2,28 +2,25 @@
 /*
  * Completion ring
  *
- * The ring of one context, in the kernel's layout: clients read it, test its
- * magic, and may reap from it without calling us. They can write all of the
- * map, so nothing in it is trusted; what we rely on is kept in struct
- * uaio_ring.
+ * The ring of one context, in the kernel's layout. Clients read it, test its magic, and may
+ * reap from it without a call. They can write all of the map, so the library trusts nothing
+ * there; its own state is in struct uaio_ring.
  *
  *   I1  head and tail are slot numbers in [0, nr), not free-running counters.
  *   I2  head == tail means empty, so the ring holds at most nr - 1 events.
  *   I3  Slots [head, tail) belong to the reader, all others to the writer.
- *   I4  The caller of push owns a slot for each event (by its tickets, ctx.h),
- *       so a push always finds room. If the client has written nonsense to
- *       head, it loses events of its own, and nothing else happens.
- *   I5  Our tail moves before the map's, so a client that reaps from the map
- *       never gets ahead of our tail. Pop returns only events before the map's
- *       tail, so a call never returns an event that the client does not find in
- *       the map yet.
+ *   I4  The caller of push owns a slot for each event (by its tickets, ctx.h), so a push
+ *       always finds room. A client that writes a wrong head only loses events of its own.
+ *   I5  The tail of struct uaio_ring moves before the map's, so a client that reaps from the
+ *       map never gets ahead of it. Pop returns only events before the map's tail, so no call
+ *       returns an event that the client does not find in the map yet.
  *
  * Exclusion        push  pop  unread	X: the caller must serialise the pair
- *         push      X     -     -	-: free to run at the same time
+ *         push      X     -     -	-: may run concurrently
  *         pop       -     X     -
  *
- * Progress: no thread loops waiting for another. Window: during a push, unread
- * counts events that pop does not return yet.
+ * Progress: no thread loops waiting for another. Window: during a push, unread counts events
+ * that pop does not return yet.
  */
 #ifndef UAIO_AIO_RING_H
 #define UAIO_AIO_RING_H
@@ -36,7 +33,7 @@
 #include "base/check.h"
 #include "req/sink.h"
 
-/* The event of one request, as the client reads it: struct io_event. */
+/* The event of one request, with the layout of struct io_event. */
 struct uaio_event {
 	uint64_t data;
 	uint64_t obj;
@@ -63,38 +60,31 @@ static_assert(offsetof(struct uaio_ring_map, events) == 32, "kernel ABI");
 
 struct uaio_ring {
 	/*
-	 * Immutable while the context lives, except that map changes when the
-	 * client moves the ring. After that time map still points to readable
-	 * memory, as a late reader may look.
+	 * Immutable while the context lives, except that map changes when the client moves
+	 * the ring. After the context's life map still points to readable memory, for late
+	 * readers.
 	 */
 	struct uaio_ring_map *map; /* atomic; owns */
 	uint32_t nr;               /* atomic: trusted copy of map->nr */
 	uint32_t nr_pages;
 
 	/*
-	 * Atomic, written by push, read by any thread. Low half: the trusted
-	 * copy of the map's tail. High half: how many of the events before it
-	 * the map's tail does not cover yet. In one word, so that a reader gets
-	 * both of the same moment.
+	 * Atomic, written by push, read by any thread. Low half: the trusted copy of the
+	 * map's tail. High half: how many of the last events the map's tail does not cover
+	 * yet. Both in one word, so that a reader gets a consistent pair.
 	 */
 	uint64_t tail;
 };
 
 enum { UAIO_RING_HIDDEN_SHIFT = 32 };
 
-/*
- * Return: the pages of the ring that the kernel would create for nr_events; 0
- * if they are too many for it.
- */
+/* Return: the pages that the kernel would allocate for nr_events; 0 if it refuses so many. */
 uint32_t uaio_ring_pages(uint32_t nr_events);
 
-/* Return: four slots for each processor, the least that the kernel gives. */
+/* Return: the kernel's minimum of slots: four for each processor. */
 uint32_t uaio_ring_events_per_cpus(void);
 
-/*
- * Give the ring its memory. The id in the map is ~0, which no lookup accepts.
- * Return: 0 or -ENOMEM.
- */
+/* Allocate a ring, with an id that no lookup accepts. Return: 0 or -ENOMEM. */
 int uaio_ring_init(struct uaio_ring *ring, uint32_t nr_pages);
 void uaio_ring_fini(struct uaio_ring *ring);
 
@@ -108,12 +98,12 @@ void uaio_ring_push(struct uaio_ring *ring,
 long uaio_ring_pop(struct uaio_ring *ring, struct uaio_event *ret_events,
 		   long nr);
 
-/* Return: the map's head, brought into [0, nr) whatever the client wrote. */
+/* Return: the map's head, reduced to [0, nr) as the client may write any value. */
 static inline uint32_t uaio_ring_head(const struct uaio_ring *ring)
 {
 	/*
-	 * [MB:ring-head] acquire: the reader is done with the slots before it
-	 * (I3). Pairs with uaio_ring_pop() and with clients that reap.
+	 * [MB:ring-head] acquire: the reader has read the slots before head (I3). Pairs with
+	 * uaio_ring_pop() and with clients that reap.
 	 */
 	uint32_t head = load_acquire(&load_relaxed(&ring->map)->head);
 	uint32_t nr = load_relaxed(&ring->nr);
@@ -122,18 +112,17 @@ static inline uint32_t uaio_ring_head(const struct uaio_ring *ring)
 }
 
 /*
- * Count the events from head to our tail: ret_unread is how many there are, and
- * ret_hidden how many, the last of them, the map's tail does not cover yet. If
- * a client reaps events of a push that has written the map's tail but not yet
- * cleared the hidden count, ret_hidden may be more than ret_unread.
+ * Count the events from head to the trusted tail. ret_unread: all of them; ret_hidden: how
+ * many, the last of them, the map's tail does not cover yet. If a client reaps events of a
+ * push that has written the map's tail but not yet cleared the hidden count, ret_hidden may
+ * be more than ret_unread.
  */
 static inline void uaio_ring_look(const struct uaio_ring *ring, uint32_t head,
 				  uint32_t *ret_unread, uint32_t *ret_hidden)
 {
 	/*
-	 * [MB:ring-tail] acquire: events before index. Pairs with
-	 * uaio_ring_push(). Read after head, which is then not ahead of it
-	 * (I5).
+	 * [MB:ring-tail] acquire: events before index. Pairs with uaio_ring_push(). Read
+	 * after head, which therefore is not ahead of tail (I5).
 	 */
 	uint64_t word = load_acquire(&ring->tail);
 	uint32_t tail = (uint32_t)word;
@@ -152,7 +141,7 @@ static inline uint32_t uaio_ring_unread(const struct uaio_ring *ring)
 	return unread;
 }
 
-/* Return: how many of them pop would return. */
+/* Return: how many events pop would return. */
 static inline uint32_t uaio_ring_poppable(const struct uaio_ring *ring,
 					  uint32_t head)
 {

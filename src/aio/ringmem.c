@@ -15,7 +15,7 @@
 enum {
 	CHUNK_BYTES = 1 << 20,
 	CHUNK_PAGES_MAX = CHUNK_BYTES / 4096,
-	/* From this size on returning memory to the system is worth a call. */
+	/* From this size on, returning memory to the system is worth a system call. */
 	TRIM_BYTES = 5 * 4096,
 	/* One bucket per chunk up to a million contexts of one page. */
 	NR_BUCKETS = 4096,
@@ -25,12 +25,12 @@ struct chunk {
 	struct uaio_slab_node node;
 
 	/* immutable once indexed (I2) */
-	char *base;         /* owns: the mapping, for ever (I1) */
-	size_t bytes;       /* CHUNK_BYTES if shared; more: one ring's */
+	char *base;         /* owns: the mapping, never unmapped (I1) */
+	size_t bytes;       /* CHUNK_BYTES: shared; more: for one ring */
 	struct chunk *next; /* in the same bucket */
 
 	/* under the lock */
-	struct list usable; /* on a list while it can be used */
+	struct list usable; /* on shared or whole while it has free pages */
 	size_t nr_free;     /* pages */
 	uint64_t taken[CHUNK_PAGES_MAX / 64]; /* bit: page is in use */
 };
@@ -52,7 +52,7 @@ static size_t chunk_pages(void)
 	return CHUNK_BYTES / uaio_page_bytes();
 }
 
-/* A longer ring has its own mapping: it would waste a chunk's rest. */
+/* Longer rings have their own mapping, as they would waste the rest of a chunk. */
 static size_t shared_pages_max(void)
 {
 	return chunk_pages() / 2;
@@ -78,7 +78,7 @@ int uaio_ringmem_init(void)
 
 static struct chunk **bucket_of(uint64_t base)
 {
-	/* Neighbouring chunks have neighbouring buckets. */
+	/* Adjacent chunks have adjacent buckets. */
 	return &ringmem.buckets[base / CHUNK_BYTES % NR_BUCKETS];
 }
 
@@ -87,10 +87,7 @@ static struct chunk *find_chunk(uint64_t addr)
 	uint64_t base = addr & ~(uint64_t)(CHUNK_BYTES - 1);
 	struct chunk *chunk;
 
-	/*
-	 * [MB:chunk] acquire: the chunk's members. Pairs with
-	 * index_chunk_locked().
-	 */
+	/* [MB:chunk] acquire: see the chunk's members. Pairs with index_chunk_locked(). */
 	chunk = load_acquire(bucket_of(base));
 	while (chunk && (uintptr_t)chunk->base != base)
 		chunk = chunk->next;
@@ -101,7 +98,9 @@ bool uaio_ringmem_contains(uint64_t addr)
 {
 	const struct chunk *chunk;
 
-	/* A page has a power of two: every call asks, and a division takes long. */
+	/*
+	 * A page is a power of two. Every system call checks this, and dividing takes long.
+	 */
 	if (addr & (uaio_page_bytes() - 1))
 		return false;
 	chunk = find_chunk(addr);
@@ -229,10 +228,7 @@ static void *get_whole_locked(size_t nr_pages)
 	size_t rounded = (nr_pages + whole - 1) / whole * whole;
 	struct chunk *chunk;
 
-	/*
-	 * The index would take a mapping of exactly one chunk for a shared
-	 * chunk.
-	 */
+	/* The index would treat a mapping of exactly one chunk as shared. */
 	if (rounded == whole)
 		rounded += whole;
 	list_for_each (pos, &ringmem.whole) {

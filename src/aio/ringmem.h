@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ring memory: the memory that completion rings lie in, and an index of it
+ * Ring memory: allocates memory for completion rings, and tells whether an address is in it
  *
- * A handle is the address of a ring, and a lookup reads the ring's id from
- * there. A client may pass any value as a handle, so before that read the
- * address is checked against the index of the memory that rings lie in.
+ * A handle is the address of a ring, and a lookup reads the ring's id at that address. A
+ * client may pass any value as a handle. So before the read, the address is looked up in an
+ * index of all ring memory.
  *
- *   I1  Memory that is in the index is readable for ever: it is never unmapped,
- *       only reused.
- *   I2  Index entries are only added, never changed or removed, so readers need
- *       no lock.
+ *   I1  Memory in the index is readable for ever: it is reused, but never unmapped.
+ *   I2  Index entries are only added, never changed or removed, so readers need no lock.
  *
- * A ring has whole pages of memory (base/uaddr.h). Small rings share chunks of 1 MiB;
- * a ring of more than half a chunk gets a mapping of its own. Chunks are mapped when they are needed: with one huge
- * reservation, programs that lock their memory or limit their address space
- * would fail.
+ * A ring has whole pages (base/uaddr.h). Small rings share chunks of 1 MiB; a ring of more
+ * than half a chunk has its own mapping. Chunks are mapped when needed: one huge reservation
+ * would fail in programs that lock their memory or limit their address space.
  */
 #ifndef UAIO_AIO_RINGMEM_H
 #define UAIO_AIO_RINGMEM_H
@@ -23,29 +20,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/*
- * Set up an empty index, whatever was there before: a forked child calls it
- * again.
- * Return: 0 or -ENOMEM.
- */
+/* Set up an empty index. A child of fork() calls this again. Return: 0 or -ENOMEM. */
 int uaio_ringmem_init(void);
 
 /*
- * Take and give back memory for a ring. It holds what earlier rings have left
- * there, and late readers of those may still look at it.
+ * Allocate and free memory for a ring. The memory still has the contents of earlier rings,
+ * whose late readers may still read it.
  * Return: nr_pages of memory, or NULL if there is none.
  */
 void *uaio_ringmem_get(size_t nr_pages);
 void uaio_ringmem_put(void *ring, size_t nr_pages);
 
 /*
- * Return: whether addr may be read as a ring's header. It need not be the start
- * of a live ring; the caller verifies that by comparing handles.
+ * Return: whether addr may be read as a ring's header. There need not be a ring; the caller
+ * finds that out by comparing handles.
  * Context: any thread, wait-free.
  */
 bool uaio_ringmem_contains(uint64_t addr);
 
-/* Return: pages that are in use; memory of the index. */
+/* Return: the pages in use; the bytes of the index. */
 size_t uaio_ringmem_nr_pages(void);
 size_t uaio_ringmem_index_bytes(void);
 

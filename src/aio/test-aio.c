@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls of a thread with a descriptor table of its own, which the agent makes. */
+/* Calls of a thread with its own descriptor table, which the agent makes for it. */
 #undef NDEBUG
 #include <errno.h>
 #include <poll.h>
@@ -12,14 +12,14 @@
 
 enum { NR_POLLS = 4 };
 
-/* What both threads know. */
+/* Shared by both threads. */
 static struct {
 	uint64_t handle;
-	struct iocb polls[NR_POLLS]; /* of a pipe that never gets ready */
+	struct iocb polls[NR_POLLS]; /* polls of a pipe that never gets ready */
 	long rets[NR_POLLS + 1];
 } shared;
 
-/* Cancel one, and destroy, which cancels all others; then nothing is left. */
+/* Cancel one request, then destroy the context, which cancels all others. */
 static long cancel_and_destroy(void *arg)
 {
 	const long args[3] = { CLONE_FILES };

@@ -73,7 +73,7 @@ static void values_that_are_no_handle_are_refused(void **state)
 	};
 
 	(void)state;
-	/* A page that looks like a ring, and that is unmapped later. */
+	/* A copy of a ring in another page, which is unmapped later. */
 	memcpy(page, ring_of(handle), 64);
 	for (unsigned i = 0; i < NR_ELEMENTS(values); i++)
 		assert_misses(values[i]);
@@ -150,7 +150,7 @@ static void the_lowest_free_id_is_used_again(void **state)
 	unit_destroy(again);
 }
 
-/* A new ring has the address of the old one: only the new context is found. */
+/* A new ring gets the address of the old one. The handle must find only the new context. */
 static void an_old_handle_is_never_served_by_a_new_context(void **state)
 {
 	uint64_t small = unit_context(1), large;
@@ -194,8 +194,8 @@ static void the_quota_is_charged_as_asked_and_given_back(void **state)
 }
 
 /*
- * Each call that setup makes fails once: for the first context of all, and for
- * one with a large ring.
+ * Each system call of io_setup fails once: for the first context, and for one with a large
+ * ring.
  */
 static int setups_with_failures(void)
 {
@@ -299,7 +299,7 @@ static void a_sleeper_is_woken_by_destroy(void **state)
 
 		for (unsigned j = 0; j < 3; j++)
 			unit_thread_start(&threads[j], wait_for_one, &handle);
-		/* In every second round some are not asleep yet. */
+		/* In every second round some threads are not asleep yet. */
 		if (i % 2)
 			for (unsigned j = 0; j < 3; j++)
 				unit_await_sleep(&threads[j]);
@@ -340,7 +340,7 @@ static void destroy_returns_after_the_last_request_in_flight(void **state)
 		unit_gate_pass(i);
 	}
 	assert_int_equal(unit_thread_join(&thread), 0);
-	/* The library must not write to these any more. */
+	/* The library must no longer write to the buffers. */
 	for (unsigned i = 0; i < NR; i++)
 		assert_int_equal(buffers[i][0], i);
 	memset(buffers, 'p', sizeof(buffers));
@@ -405,7 +405,7 @@ static void requests_queued_at_destroy_are_not_lost(void **state)
 	uaio_config.force_worker = false;
 }
 
-/* Fewer where a lookup is a search of a list. */
+/* Fewer contexts in a build where a lookup searches a list. */
 #ifndef MANY_CONTEXTS
 #define MANY_CONTEXTS 65536
 #endif
@@ -447,7 +447,7 @@ static uint64_t resident_bytes(void)
 	return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* In each cycle the table grows to 256 slots, and is then emptied again. */
+/* In each cycle the table grows to 256 slots, and is emptied. */
 static void growing_again_and_again_takes_no_more_memory(void **state)
 {
 	enum { NR = 65 };
@@ -470,11 +470,11 @@ static void growing_again_and_again_takes_no_more_memory(void **state)
 	assert_int_equal(last.table_bytes, first.table_bytes);
 	assert_int_equal(last.index_bytes, first.index_bytes);
 	assert_int_equal(last.ring_bytes, first.ring_bytes);
-	/* Finds a page lost for each hundred contexts; stacks are less. */
+	/* Detects one lost page for each hundred contexts; stacks take less. */
 	assert_true(resident_bytes() < resident + (1 << 20));
 }
 
-/* A request that is submitted during destroy is refused, or completes. */
+/* A request that is submitted during io_destroy is refused or completes. */
 static uint32_t stop; /* atomic */
 
 struct parking {
@@ -532,7 +532,7 @@ static long feed_bytes(void *arg)
 	return 0;
 }
 
-/* While destroy runs, the fallback thread tries the reads, mostly in vain. */
+/* While io_destroy runs, the fallback thread tries the reads; most fail with EAGAIN. */
 static void destroy_ends_while_reads_of_a_pipe_are_being_tried(void **state)
 {
 	(void)state;
@@ -557,7 +557,7 @@ static void destroy_ends_while_reads_of_a_pipe_are_being_tried(void **state)
 			sched_yield();
 		unit_destroy(handle);
 		store_relaxed(&stop, 1);
-		/* The pipe may be full: without a reader the writer returns. */
+		/* The pipe may be full. Closing its reading end makes the writer return. */
 		unit_close(ends[0]);
 		assert_int_equal(unit_thread_join(&thread), 0);
 		unit_close(ends[1]);
@@ -585,10 +585,10 @@ int main(int argc, char **argv)
 	};
 	int nr_failed;
 
-	/* For a build in which contexts are found without ids in their rings. */
+	/* For a build that finds contexts without ids in their rings. */
 	if (argc == 2)
 		cmocka_set_skip_filter(argv[1]);
-	/* Before the engine is up here: the test's child needs it down. */
+	/* First, as the test's child needs an engine that is not up. */
 	const struct CMUnitTest fresh[] = {
 		UNIT_TEST(a_setup_that_fails_anywhere_leaves_nothing),
 	};

@@ -70,7 +70,6 @@ static void the_table_grows_fourfold_when_it_is_full(void **state)
 	}
 }
 
-/* The table's size depends on the number of contexts only. */
 static void the_tables_size_does_not_depend_on_addresses(void **state)
 {
 	(void)state;
@@ -150,7 +149,7 @@ static long look_up_all(void *arg)
 		for (uint32_t id = 0; id < published; id++)
 			if (uaio_ctxtab_find(&table, id) != context(id))
 				return -1;
-		/* Ids that are not published yet give NULL or the right one. */
+		/* An id that is not published yet finds NULL or its context. */
 		for (uint32_t id = published; id < published + 8; id++) {
 			struct uaio_ctx *ctx = uaio_ctxtab_find(&table, id);
 

@@ -14,11 +14,11 @@
 #include "unit.h"
 
 enum {
-	IS_FILE,      /* in memory, for reading and writing */
+	IS_FILE,      /* a file in memory, for reading and writing */
 	IS_READ_ONLY, /* the same file */
-	IS_PIPE,      /* its end for writing */
-	IS_EVENTFD,   /* written in the older way only */
-	IS_INOTIFY,   /* read in the older way only, and never written */
+	IS_PIPE,      /* a pipe's end for writing */
+	IS_EVENTFD,   /* has write, but no write_iter */
+	IS_INOTIFY,   /* has read, but no read_iter, and cannot be written */
 	NR_FDS,
 };
 
@@ -53,7 +53,7 @@ static int close_all(void **state)
 static char buffer[1];
 static const struct iovec backwards = { buffer, SIZE_MAX };
 
-/* front: the error of kernel AIO, or 0; core: the error of the core, or 0. */
+/* front: the error of kernel AIO, or 0; core: the core's error, or 0. */
 static void check(const struct uaio_sqe *given, int is, int front, int core)
 {
 	struct uaio_sqe sqe = *given;
@@ -98,7 +98,7 @@ static void the_offset_is_checked_last(void **state)
 	check(&sqe, IS_FILE, 0, 0);
 }
 
-/* After the flags and the mode, and before the memory. */
+/* Refused after checking flags and mode, and before checking the memory. */
 static void files_without_vectored_calls_are_refused(void **state)
 {
 	struct uaio_sqe sqe = rw(UAIO_OP_READ, buffer, 0);

@@ -17,7 +17,9 @@ static const uint64_t FULL = UINT64_MAX - 1;
 
 typedef int get_fn(int fd, uint64_t *ret_word);
 
-/* The words of threads with the library's descriptor table, and of others. */
+/*
+ * The functions that make words, for threads with the library's descriptor table and others.
+ */
 static get_fn *const gets[] = { uaio_resfd_get, uaio_resfd_get_parted };
 
 static int event_fd(uint64_t count, int flags)
@@ -31,7 +33,7 @@ static int event_fd(uint64_t count, int flags)
 	return fd;
 }
 
-/* Return: the count of an eventfd that is readable; that is 0 afterwards. */
+/* Read an eventfd, which resets it. Return: its count. */
 static uint64_t take_count(int fd)
 {
 	uint64_t count = 0;
@@ -110,7 +112,7 @@ static void each_completion_adds_one_to_its_own_eventfd(void **state)
 			post(words, NR_ELEMENTS(words));
 			unit_hook(NULL);
 		}
-		/* Neighbours are added together. */
+		/* Adjacent words of one eventfd are added by one write. */
 		assert_int_equal(load_relaxed(&counted.nr_calls), 4);
 		assert_int_equal(take_count(fds[0]), 4);
 		assert_int_equal(take_count(fds[1]), i == 0 ? 5 + 2 : 2);
@@ -187,7 +189,7 @@ static void an_eventfd_closed_meanwhile_is_signalled_all_the_same(void **state)
 	(void)state;
 	assert_int_equal(uaio_resfd_get(fd, &words[0]), 0);
 	assert_int_equal(uaio_resfd_get(fd, &words[1]), 0);
-	/* Its descriptor becomes a file, to which nothing may be written. */
+	/* The descriptor now refers to a file, to which nothing may be written. */
 	unit_dup2(file, fd);
 	post(words, 1);
 	assert_int_equal(take_count(copy), 1);
@@ -212,21 +214,19 @@ static void a_word_that_is_put_signals_nothing(void **state)
 	}
 	uaio_resfd_put(0);
 	assert_int_equal(take_count(fd), 1);
-	/* It keeps no reference either, for which fd would be duplicated. */
+	/* The word keeps no reference, for which fd would be duplicated. */
 	count(SYS_fcntl);
 	unit_close(fd);
 	unit_hook(NULL);
 	assert_int_equal(load_relaxed(&counted.nr_calls), 0);
 }
 
-/*
- * A thread with a descriptor table of its own
- */
+/* A thread with its own descriptor table */
 
 struct parting {
 	uint64_t handle;
-	int number; /* the eventfd's, which is a file in the other table */
-	uint64_t counts[2]; /* without and with a filter */
+	int number;         /* the eventfd; in the other table a file */
+	uint64_t counts[2]; /* counts without and with a seccomp filter */
 };
 
 static int submit_with_eventfd(uint64_t handle, int fd, int resfd)
@@ -257,7 +257,7 @@ static long part_and_submit(void *arg)
 		unit_hook(NULL);
 		(void)!read(own, &parting->counts[i], sizeof(uint64_t));
 	}
-	/* Its own table is closed with the thread; these are the main one's. */
+	/* These two belong to the main table; the thread's own ends with it. */
 	return (long)fd << 32 | own;
 }
 
@@ -292,7 +292,7 @@ int main(void)
 		UNIT_TEST(
 			an_eventfd_closed_meanwhile_is_signalled_all_the_same),
 		UNIT_TEST(a_word_that_is_put_signals_nothing),
-		/* The last: from then on each thread is asked for its table. */
+		/* Last, as from then on each thread's table is checked. */
 		UNIT_TEST(
 			a_thread_with_its_own_descriptors_has_its_own_eventfd),
 	};

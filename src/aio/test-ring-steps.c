@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A client that looks for events both by a call and in its ring, while they are
- * posted: the completing thread is stopped after each of its instructions in
- * turn.
+ * A client that looks for events both by io_getevents and in its ring while they are posted.
+ * The posting thread is stopped after each of its instructions in turn.
  */
 #undef NDEBUG
 #include "base/atomic.h"
@@ -11,9 +10,8 @@
 #include "unit.h"
 
 /*
- * Some clients look for events by turns by a call and in the ring that they
- * map. An event that the client has taken in one way it must not find in the
- * other, and it must never find more events than there are.
+ * Some clients alternate between io_getevents and the ring that they map. An event that was
+ * taken in one way must not be found in the other, nor more events than were posted.
  */
 enum { POSTED = 3, FEW = 8, SIZE = UNIT_KEY_BYTES };
 
@@ -21,7 +19,7 @@ static struct {
 	uint64_t handle;
 	int fd;
 	uint32_t first_slot; /* head and tail when the events come */
-	long taken;          /* events, in either way */
+	long taken;          /* events taken in both ways */
 	long room;           /* what one more io_submit returned */
 } looking;
 
@@ -100,7 +98,7 @@ static void check_taken(long victims, long intruders)
 	assert_int_equal(victims, POSTED);
 	assert_int_equal(intruders, 0);
 	assert_in_range(looking.taken, 0, POSTED);
-	/* No event that was taken is counted as unread. */
+	/* No taken event is counted as unread. */
 	assert_int_equal(looking.room, 1);
 	looking.taken += take_by_call();
 	assert_int_equal(looking.taken, POSTED + 1);
@@ -131,7 +129,7 @@ static void an_event_is_found_once_by_call_or_in_the_ring(void **state)
 	looking.handle = unit_context(1);
 	nr = looked_at()->nr;
 	unit_destroy(looking.handle);
-	/* Also where the slots of a post are partly at the ring's end. */
+	/* Also where the slots of a post wrap around at the ring's end. */
 	for (uint32_t at = 0; at < nr; at += nr - 2) {
 		look_at_ring_during(call_then_look, at);
 		look_at_ring_during(look_then_call, at);

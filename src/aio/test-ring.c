@@ -19,7 +19,7 @@ static struct uaio_ring_map *ring_of(uint64_t handle)
 	return (struct uaio_ring_map *)(uintptr_t)handle;
 }
 
-/* Reap as clients do that read the ring themselves. */
+/* Reap like clients that read the ring themselves. */
 static long reap_from_ring(uint64_t handle, long nr, uint64_t *ret_data)
 {
 	struct uaio_ring_map *ring = ring_of(handle);
@@ -29,7 +29,7 @@ static long reap_from_ring(uint64_t handle, long nr, uint64_t *ret_data)
 	while (head != tail && got < nr) {
 		ret_data[got++] = ring->events[head].data;
 		head = (head + 1) % ring->nr;
-		/* Pairs with the engine's load of head. */
+		/* Pairs with the library's load of head. */
 		store_release(&ring->head, head);
 	}
 	return got;
@@ -61,8 +61,8 @@ static bool are_complete(void *arg)
 }
 
 /*
- * Submit until a request is refused. A request that is just completing may
- * count twice, so a refusal counts only when all requests are complete.
+ * Submit until a request is refused. A request that is completing may count twice, so a
+ * refusal counts only when all requests are complete.
  * Return: how many were accepted.
  */
 static long fill(uint64_t handle, int fd, uint64_t *data)
@@ -158,7 +158,7 @@ static void a_full_ring_refuses_and_loses_nothing(void **state)
 		}
 }
 
-/* Of a batch larger than the room, as many requests are accepted as fit. */
+/* A batch larger than the room is accepted as far as it fits. */
 static void a_batch_is_cut_to_the_room_there_is(void **state)
 {
 	enum { NR = 128, EVENTS = 32 };
@@ -206,7 +206,7 @@ static void a_refused_request_takes_no_room(void **state)
 	unit_close(fd);
 }
 
-/* This client knows of events only by the tail in the ring. */
+/* This client finds events only by the tail in the ring. */
 static void a_client_that_only_looks_finds_whole_events(void **state)
 {
 	enum { NR = 64, ROUNDS = 20 };
@@ -283,9 +283,8 @@ static void a_slot_is_not_used_again_before_it_is_read(void **state)
 }
 
 /*
- * A thread writes nonsense to the ring's header while requests come and go. The
- * client may lose events of its own; nothing may crash, be freed, or reach
- * another context.
+ * A thread writes nonsense to the ring's header while others submit and reap. The client may
+ * lose events of its own; nothing may crash, be freed, or affect another context.
  */
 struct scribbling {
 	uint64_t handle;

@@ -61,7 +61,7 @@ static void rings_do_not_overlap(void **state)
 	for (unsigned i = 0; i < NR; i++)
 		for (size_t at = 0; at < (1 + i % 9) * PAGE; at += 64)
 			assert_int_equal((unsigned char)rings[i][at], i % 251);
-	/* Holes of all sizes, which are then filled by other sizes. */
+	/* Make holes of all sizes, then fill them with other sizes. */
 	for (unsigned i = 0; i < NR; i += 2)
 		uaio_ringmem_put(rings[i], 1 + i % 9);
 	for (unsigned i = 0; i < NR; i += 2) {
@@ -115,7 +115,7 @@ static void the_index_knows_what_may_be_read(void **state)
 			if (uaio_ringmem_contains(at))
 				assert_true(sys_can_read8((void *)at));
 		uaio_ringmem_put((void *)ring, sizes[i]);
-		/* It stays mapped, so that late readers do not fault. */
+		/* The memory stays mapped, so that late readers do not fault. */
 		assert_true(uaio_ringmem_contains(ring));
 		assert_true(sys_can_read8((void *)ring));
 	}
