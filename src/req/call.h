@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Issuing a request: its system call, made by the submitting thread, and the
- * outcome
- */
+/* Make the system call of a request in the submitting thread, and return its outcome */
 #ifndef UAIO_REQ_CALL_H
 #define UAIO_REQ_CALL_H
 
@@ -15,19 +12,25 @@
 #include "op/op.h"
 #include "req/stats.h"
 
-/* What a try has found out, beside what becomes of the request next. */
+/* What one attempt to execute a request found out, besides its enum uaio_next. */
 struct uaio_outcome {
-	int64_t res; /* if DONE the result; else the bytes that are done */
-	/* if WAIT_FILE: edges of its file before the try; 0: not tried */
+	/* DONE: the result; otherwise: the bytes transferred so far */
+	int64_t res;
+	/*
+	 * WAIT_FILE: the file's count of edges before the attempt; 0: no attempt was
+	 * made
+	 */
 	uint32_t edges;
 	struct uaio_found found;
 	union {
-		/* if WAIT_FILE or WAIT_TIME: when it stops waiting; 0: never */
+		/* WAIT_FILE or WAIT_TIME: when the request stops waiting; 0: never */
 		int64_t until_ns;
-		/* otherwise: 1 more than the size of its file; 0: not known */
+		/* Otherwise: the size of its file plus 1; 0: not known. */
 		uint64_t file_end;
 	};
-	/* of the last system call, in cycles; 0: not timed (sample.h) */
+	/*
+	 * Cycles at the start and end of the last system call; 0: not timed (sample.h).
+	 */
 	uint64_t start;
 	uint64_t end;
 };
@@ -36,16 +39,16 @@ static_assert((uint32_t)UAIO_RWF_ON_STREAM == UAIO_FILE_F_STREAM &&
 		      (uint32_t)UAIO_RWF_ON_SOCKET == UAIO_FILE_F_SOCK_STREAM,
 	      "one is made of the other without a branch");
 
-/* Return: the extra flags of each call on file. */
+/* Return: the flags that describe file, for each call of an operation's run. */
 static inline uint32_t uaio_call_flags(const struct uaio_file *file)
 {
 	return load_relaxed(&file->flags) & UAIO_RWF_ON;
 }
 
 /*
- * Make the system call of sqe, with extra_flags added to the client's, and note
- * its times, and what it finds out, in ret. file is borrowed under I2 of file.h.
- * Return: the call's result, which is not stored in ret.
+ * Make the system call of sqe with extra_flags added to the client's. Store its times and
+ * what it finds out in ret, but not its result. file is borrowed under I2 of file.h.
+ * Return: the result.
  */
 static inline int64_t uaio_call(const struct uaio_file *file,
 				const struct uaio_sqe *sqe,
@@ -62,7 +65,7 @@ static inline int64_t uaio_call(const struct uaio_file *file,
 }
 
 /*
- * The same without extra flags; stores the result in ret.
+ * Like uaio_call() without extra flags, but always timed, and stores the result in ret.
  * Return: how long the call took, in cycles.
  */
 static inline uint64_t uaio_call_timed(const struct uaio_file *file,

@@ -13,7 +13,10 @@
 #include "req/req.h"
 
 enum {
-	/* Of the first segment; each further one doubles what there is. */
+	/*
+	 * Buckets in the first segment. Each further segment doubles the number of
+	 * buckets.
+	 */
 	FIRST_BUCKETS = 256,
 	NR_SEGMENTS = 20,
 };
@@ -22,8 +25,8 @@ struct table {
 	uint32_t by;         /* enum uaio_index_by */
 	uint32_t nr_buckets; /* 0: the table does not exist */
 	uint32_t nr;         /* requests */
-	uint32_t
-		half; /* the greatest power of two that is not greater than nr_buckets */
+	/* the greatest power of two that is at most nr_buckets */
+	uint32_t half;
 	struct list *segments[NR_SEGMENTS]; /* owns */
 };
 
@@ -41,7 +44,7 @@ uint64_t uaio_index_nr_looked, uaio_index_nr_moved;
 static inline void count_looked(void)
 {
 #ifdef UAIO_TESTING
-	/* relaxed: a count */
+	/* relaxed: a statistic of tests */
 	add_relaxed(&uaio_index_nr_looked, 1);
 #endif
 }
@@ -49,7 +52,7 @@ static inline void count_looked(void)
 static inline void count_moved(void)
 {
 #ifdef UAIO_TESTING
-	/* relaxed: a count */
+	/* relaxed: a statistic of tests */
 	add_relaxed(&uaio_index_nr_moved, 1);
 #endif
 }
@@ -65,14 +68,14 @@ void uaio_indexes_init(void)
 
 static uint32_t hash(uint64_t key)
 {
-	/* Keys that differ in low bits, or in high ones, differ in the upper half. */
+	/* Spread keys that differ only in low bits, or only in high bits. */
 	key ^= key >> 32;
 	return (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32);
 }
 
 uint64_t uaio_index_key_of(const struct uaio_file *file)
 {
-	/* relaxed: a file that has a reference does not become another */
+	/* relaxed: the caller's reference keeps the file from becoming another */
 	return load_relaxed(&file->ino) + load_relaxed(&file->dev) * 31;
 }
 
@@ -94,7 +97,10 @@ static struct list *node_in(const struct table *table, struct uaio_req *req)
  * Buckets
  */
 
-/* Return: the number of the segment that has a bucket; it has as many as are before it. */
+/*
+ * Return: the segment of a bucket. From 1 on, a segment has as many buckets as all before
+ * it.
+ */
 static unsigned segment_of(uint32_t bucket)
 {
 	unsigned segment = 0;
@@ -131,7 +137,7 @@ static struct list *bucket_of(const struct table *table, uint32_t hash)
 					: bucket - table->half);
 }
 
-/* Return: whether there is memory for a bucket. */
+/* Return: whether memory for the bucket exists, or could be mapped. */
 static bool has_memory(struct table *table, uint32_t bucket)
 {
 	unsigned segment = segment_of(bucket);
@@ -149,7 +155,7 @@ static bool has_memory(struct table *table, uint32_t bucket)
 	return true;
 }
 
-/* Make the next bucket, and move to it what belongs there (I4). */
+/* Add the next bucket, and move to it the requests that now hash there (I4). */
 static void grow(struct table *table)
 {
 	uint32_t next = table->nr_buckets, half = table->half;
@@ -219,12 +225,12 @@ static void remove_from(struct table *table, struct uaio_req *req)
 	table->nr--;
 }
 
-/* Make a table with all requests of group, of which there are nr. */
+/* Fill a table with the nr requests of group. */
 static void make(struct table *table, struct uaio_group *group, uint32_t nr)
 {
 	uint32_t bucket = 0;
 
-	/* As many as are needed, or as there is memory for. */
+	/* One bucket for each request, or fewer if memory is refused (I5). */
 	while (bucket < nr && has_memory(table, bucket)) {
 		for (uint32_t end = bucket ? 2 * bucket : FIRST_BUCKETS;
 		     bucket < end; bucket++)
@@ -237,7 +243,7 @@ static void make(struct table *table, struct uaio_group *group, uint32_t nr)
 		add(table, container_of(pos, struct uaio_req, in_group));
 }
 
-/* Return: how many requests the group has; 0 if they are few. */
+/* Return: the number of requests of the group; 0 if it is at most UAIO_INDEX_MIN. */
 static uint32_t nr_if_many(const struct uaio_group *group)
 {
 	const struct list *head = &group->requests, *pos = head->next;
@@ -262,7 +268,7 @@ static struct uaio_index *new_index(void)
 	return index;
 }
 
-/* Return: the table, which is made if it does not exist and should; or NULL. */
+/* Return: the group's table, created if the group is large enough; or NULL. */
 static struct table *table_of(struct uaio_group *group, enum uaio_index_by by)
 {
 	struct table *table;
@@ -309,9 +315,7 @@ struct uaio_req *uaio_search_at(const struct uaio_search *search,
 	return (struct uaio_req *)(void *)((char *)pos - search->node);
 }
 
-/*
- * Requests that come and go
- */
+/* Requests that are added, removed, or get a file */
 
 void uaio_index_add(struct uaio_req *req)
 {

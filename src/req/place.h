@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The place of a request in the order of its inode's requests (order.h)
- */
+/* How a request is ordered among the requests of its inode (order.h) */
 #ifndef UAIO_REQ_PLACE_H
 #define UAIO_REQ_PLACE_H
 
@@ -9,20 +7,22 @@
 #include <stdint.h>
 
 enum uaio_order {
-	UAIO_ORDER_NONE,        /* no place: neither waits nor is waited for */
-	UAIO_ORDER_READ_DIRECT, /* O_DIRECT; waits for ordered writes */
-	UAIO_ORDER_READ,        /* through the page cache */
-	UAIO_ORDER_WRITE_INPLACE,   /* O_DIRECT, inside the file */
-	UAIO_ORDER_WRITE,           /* an ordered write, or at the position */
-	UAIO_ORDER_WRITE_EXCLUSIVE, /* an ordered write that waits for all */
-	UAIO_ORDER_WRITE_RETURNED,  /* only syncs still wait for this write */
-	UAIO_ORDER_SYNC,            /* waits for all writes; not waited for */
+	UAIO_ORDER_NONE, /* waits for no request, and none waits for it */
+	UAIO_ORDER_READ_DIRECT,   /* O_DIRECT; waits for ordered writes */
+	UAIO_ORDER_READ,          /* a read through the page cache */
+	UAIO_ORDER_WRITE_INPLACE, /* O_DIRECT, does not extend the file */
+	/* an ordered write, or a request at the file position */
+	UAIO_ORDER_WRITE,
+	/* an ordered write that waits for all requests */
+	UAIO_ORDER_WRITE_EXCLUSIVE,
+	/* a write that has returned: only syncs wait for it */
+	UAIO_ORDER_WRITE_RETURNED,
+	UAIO_ORDER_SYNC, /* waits for all writes; none waits for it */
 };
 
 /*
- * A range of bytes in a file: of a read, the bytes that it reads; of a write,
- * the bytes whose earlier readers it has to wait for (empty if there is no such
- * reader).
+ * A range of bytes of a file. For a read: the bytes to read. For a write: the bytes whose
+ * earlier readers it must wait for; empty if there is no such reader.
  */
 struct uaio_range {
 	uint64_t begin;
@@ -35,7 +35,7 @@ static inline bool uaio_ranges_meet(const struct uaio_range *a,
 	return a->begin < b->end && b->begin < a->end;
 }
 
-/* Return: whether every later request on the inode waits for such a request. */
+/* Return: whether every later request on the inode waits for requests of this order. */
 static inline bool uaio_order_is_ordered(enum uaio_order order)
 {
 	return order == UAIO_ORDER_WRITE || order == UAIO_ORDER_WRITE_EXCLUSIVE;
@@ -48,7 +48,7 @@ static inline bool uaio_order_is_write(enum uaio_order order)
 	       order == UAIO_ORDER_WRITE_RETURNED;
 }
 
-/* Return: whether the device executes it, at a time of its own (I5). */
+/* Return: whether the device executes it, so that its time is not known (order.h I5). */
 static inline bool uaio_order_is_direct(enum uaio_order order)
 {
 	return order == UAIO_ORDER_READ_DIRECT ||

@@ -1,26 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Queue: how the core sees a client
+ * Queue: what the core knows of a client's context, ring or POSIX AIO
  *
- * A queue consists of a group of requests (req.h), the threads that wait for
- * their completions (waiter.h), one of which may be the leader (lead.h), and the
- * sink that receives the completions (sink.h). A door embeds a queue in each
- * object that its clients submit to (a context of kernel AIO, for example); the
- * core does not know what that object is.
+ * A queue consists of a group of requests (req.h), the threads that wait for completions
+ * (waiter.h), one of which may be the leader (lead.h), and the sink that receives the
+ * completions (sink.h). A door embeds a queue in each object that clients submit to, for
+ * example a context of kernel AIO. The core does not know that object.
  *
- *   I1  The memory of a queue remains a queue for ever (slab.h). So a thread that
- *       slept may look at the queue even if it was closed meanwhile.
- *   I2  A queue is open from uaio_queue_open_locked() until uaio_queue_close().
- *       That period is one generation, which has a number of its own. The number
- *       changes under the queue's lock at both ends: a thread that compares it
- *       under that lock never waits, and never leads, in another generation than
- *       the one it was called for.
- *   I3  The queue's lock is its group's lock. The sink is called with this lock
- *       held, so it receives one post at a time, and no completion comes between
- *       the moment when a waiter looks at the sink and the moment when the waiter
- *       is registered to sleep.
- *   I4  A door closes a queue after it has submitted the last request to it, and
- *       frees it after each of these requests has had its last completion.
+ *   I1  The memory of a queue is never used for anything else (slab.h). So a thread that
+ *       slept may read the queue even if it was closed meanwhile.
+ *   I2  A queue is open from uaio_queue_open_locked() until uaio_queue_close(). This
+ *       period is one generation, with its own number. The number changes under the
+ *       queue's lock at both ends. A thread that compares the number under the lock never
+ *       waits or leads in a later generation than it was called for.
+ *   I3  The queue's lock is its group's lock. The core calls post() of the sink with this
+ *       lock held, so posts do not overlap. No completion is posted between a waiter's
+ *       look at the sink and its registration as a sleeper.
+ *   I4  A door closes a queue after it has submitted the last request to it. The door
+ *       frees the queue after the last completion of each of these requests.
  */
 #ifndef UAIO_REQ_QUEUE_H
 #define UAIO_REQ_QUEUE_H
@@ -44,68 +41,80 @@ struct uaio_req;
 struct uaio_waiter;
 
 /*
- * What looks after the requests that are parked in a queue, as bits: a thread
- * that parks looks at all of them at once (ready.h, I6).
+ * Who tries the parked requests of a queue, as bits: a thread that parks a request tests
+ * all of them in one load (ready.h, I6).
  */
 enum uaio_keeper {
-	/* A leader sleeps in the epoll, or is about to. Under the group's lock. */
+	/*
+	 * A leader sleeps in the queue's epoll, or is about to. Under the group's lock.
+	 */
 	UAIO_LEADER = 1,
-	/* The fallback thread, which has it on its list. Under that one's lock. */
+	/*
+	 * The fallback thread has the queue on its list. Under the fallback thread's
+	 * lock.
+	 */
 	UAIO_LIST = 2,
-	/* The same, which watches its epoll. Under that lock, too. */
+	/*
+	 * The fallback thread watches the queue's epoll. Under the fallback thread's
+	 * lock.
+	 */
 	UAIO_ADOPTER = 4,
 };
 
-/*
- * The state that readiness (ready.h) keeps for each queue. Only readiness uses
- * its members.
- */
+/* The state that readiness (ready.h) keeps for each queue. No other room uses it. */
 struct uaio_ready {
 	struct uaio_poller poller;
-	/* atomic; borrows: it outlives this, see commons.c */
+	/* atomic; borrows: the home outlives this queue, see commons.c */
 	struct uaio_group *home;
 
 	/* atomic */
-	/* requests parked, about to be, being tried, or noted (ready/done.c) */
+	/*
+	 * Requests parked, about to be, being tried, or executed but not completed
+	 * (ready/done.c).
+	 */
 	uint32_t nr_parked;
-	uint32_t nr_pins;     /* threads that keep it from going away */
-	uint32_t nr_attended; /* how often a client's thread completed some */
-	uint32_t keepers;     /* enum uaio_keeper */
-	uint32_t nr_waiters;  /* threads that sleep for events in any way */
-	uint32_t is_closing;  /* no more requests may be parked */
-	int64_t next_ns; /* when the first of timed ends; written under lock */
+	uint32_t nr_pins; /* threads that keep the queue from being freed */
+	/* times that a thread of the program completed parked requests */
+	uint32_t nr_attended;
+	uint32_t keepers;    /* bits of enum uaio_keeper */
+	uint32_t nr_waiters; /* threads of the program that sleep for events */
+	uint32_t is_closing; /* no more requests may be parked */
+	/* when the first of timed expires; written under lock */
+	int64_t next_ns;
 
 	struct uaio_lock lock; /* rank READY */
 
 	/* under lock: lists of struct uaio_watch */
 	struct list watches;
-	struct list kicked;   /* their wait queues are to be tried */
-	struct list fresh;    /* parked on since the last look; newest first */
-	struct list unarmed;  /* looked at, but not yet in the epoll */
-	struct list refused;  /* refused by the epoll now, or in doubt */
-	struct list personal; /* idle ones whose file is PERSONAL */
-	bool is_draining;     /* a thread tries the kicked ones */
-	struct heap timed;    /* requests with a time, by that: timer.h */
+	struct list kicked; /* watches whose wait queues must be tried */
+	/* watches parked on since the last look; newest first */
+	struct list fresh;
+	struct list unarmed; /* watches looked at, but not yet in the epoll */
+	/* watches that the epoll refuses now, or in doubt */
+	struct list refused;
+	struct list personal; /* idle watches whose file is PERSONAL */
+	bool is_draining;     /* a thread tries the kicked watches */
+	struct heap timed;    /* requests that expire, soonest first: timer.h */
 
 	/* under the fallback thread's lock */
 	struct list in_listed;
 	struct list in_adopted;
-	uint32_t nr_served; /* the fallback thread is using it */
-	bool is_urgent;     /* the fallback thread is to serve it at once */
-	/* the fallback thread's */
+	uint32_t nr_served; /* uses of the queue by the fallback thread */
+	bool is_urgent; /* the fallback thread must serve the queue at once */
+	/* only for the fallback thread */
 	uint32_t seen_attended;
 	uint32_t seen_parks;
 
 	/* atomic */
 	uint32_t nr_parks;     /* changes with each request that is parked */
-	uint32_t has_kicked;   /* written under lock: a guess without it */
-	uint32_t has_personal; /* likewise */
-	uint32_t is_deceived;  /* its epoll lacked a file: watch.c */
-	const void
-		*attender; /* that of the thread that is to lead (attend.h) */
+	uint32_t has_kicked;   /* written under lock; only a hint without it */
+	uint32_t has_personal; /* written under lock; only a hint without it */
+	uint32_t is_deceived;  /* the queue's epoll lacked a file: watch.c */
+	/* the thread that last noted the queue for its next sleep (attend.h) */
+	const void *attender;
 };
 
-/* Return: whether any of these keepers looks after it; relaxed. */
+/* Return: whether any of these keepers serves the queue; relaxed. */
 static inline bool uaio_ready_has(const struct uaio_ready *ready,
 				  uint32_t keepers)
 {
@@ -113,71 +122,73 @@ static inline bool uaio_ready_has(const struct uaio_ready *ready,
 }
 
 /*
- * Keep the group from going away. The caller has something that keeps it until
- * the pin is taken: a ticket, a lock. A thread that holds a pin does not sleep, but
- * where it waits for the kernel to take a request, or for threads that do (native.h).
+ * Keep the queue from being freed. The caller holds something else that keeps the queue
+ * until the pin is taken: a ticket or a lock. A thread with a pin does not sleep, except
+ * while it waits for the kernel to accept a request, or for threads that do (native.h).
  */
 static inline void uaio_ready_pin(struct uaio_ready *ready)
 {
-	/* relaxed: what keeps the group meanwhile is given up later */
+	/* relaxed: the caller gives up what keeps the queue only later */
 	add_relaxed(&ready->nr_pins, 1);
 }
 
 static inline void uaio_ready_unpin(struct uaio_ready *ready)
 {
-	/* [MB:pin] release: after our last touch. Pairs with await_pins(). */
+	/* [MB:pin] release: after our last access. Pairs with await_pins(). */
 	sub_release(&ready->nr_pins, 1);
 }
 
 /*
- * The requests of one queue. Cancelling and closing the queue go through them;
- * free requests are kept for reuse.
+ * The requests of one queue. Cancelling requests and closing the queue walk this list.
+ * Free requests are kept for reuse.
  */
 struct uaio_group {
 	struct uaio_lock lock; /* rank GROUP */
 
 	/* under lock */
-	uint32_t nr_made; /* requests, ever: compared with nr_queued */
-	uint32_t peak;    /* the most of them that were in flight at a time */
+	uint32_t nr_made; /* requests ever created: compared with nr_queued */
+	uint32_t peak;    /* the most that were in flight at a time */
 	struct list requests;
 	struct uaio_req *free;    /* owns */
-	struct uaio_index *index; /* owns: see index.h; or NULL */
-	uint32_t drained;         /* atomic; drain.c: 0 if nothing is drained */
+	struct uaio_index *index; /* owns; NULL: none (index.h) */
+	uint32_t drained;         /* atomic; 0: nothing is drained (drain.c) */
 	struct list held; /* by link: chains that a drain holds, in order */
 
 	struct uaio_ready ready;
-	struct uaio_native *native; /* atomic; owns: see native.h; or NULL */
+	struct uaio_native *native; /* atomic; owns; NULL: none (native.h) */
 
 	/* under page.c's lock */
 	struct list paged;
-	uint32_t nr_paged; /* atomic: requests PAGED, or being tried there */
+	uint32_t nr_paged; /* atomic: requests PAGED, or tried while PAGED */
 };
 
 struct uaio_queue {
-	/* atomic: immutable while open */
+	/* atomic: immutable while the queue is open */
 	const struct uaio_sink *sink;
 
 	struct uaio_group group;
 
 	/* under group.lock */
 	struct list waiters;        /* struct uaio_waiter */
-	struct uaio_waiter *leader; /* borrows: or NULL (lead.h) */
-	uint64_t nr_leads;          /* how often a leader was awake */
+	struct uaio_waiter *leader; /* borrows; NULL: none (lead.h) */
+	uint64_t nr_leads;          /* how often a leader woke */
 	uint64_t generation;        /* atomic: odd while the queue is open */
-	uint64_t nr_inline;         /* statistics: completed when submitted */
+	uint64_t nr_inline;         /* statistics: completed while submitted */
 	uint64_t nr_queued;         /* statistics: completed later */
 	uint64_t nr_wakeups;        /* statistics: waiters woken */
-	bool wants_act;             /* the door's: see sink.h */
-	uint16_t number; /* atomic: for traces, from when it is opened */
+	bool wants_act;             /* set by the door: see sink.h */
+	uint16_t number; /* atomic: for traces, while the queue is open */
 
 	/*
-	 * The door's, immutable while open: its requests are made as the thread
-	 * that made the queue, whose crew is kept; or as the thread that submits them.
+	 * Set by the door, immutable while the queue is open. is_makers: requests
+	 * execute with the credentials of the thread that made the queue, by that crew;
+	 * otherwise with those of the thread that submits.
 	 */
 	bool is_makers;
 	uint16_t crew;
 	uint32_t identity;
-	uint32_t start_nr; /* of the process in which that thread is */
+	/* of the process of the thread that made the queue */
+	uint32_t start_nr;
 };
 
 /* Return: the queue that the group belongs to; each group belongs to one. */
@@ -186,27 +197,31 @@ static inline struct uaio_queue *uaio_queue_of(struct uaio_group *group)
 	return container_of(group, struct uaio_queue, group);
 }
 
-/* Return: the address of what the client sees completions at; 0: the sink has none. */
+/* Return: the address from which the client reads that completions exist; 0: none. */
 static inline uintptr_t uaio_queue_tail(const struct uaio_queue *queue)
 {
-	/* relaxed: a queue that goes away keeps a sink */
+	/* relaxed: a closed queue keeps its sink */
 	const struct uaio_sink *sink = load_relaxed(&queue->sink);
 
 	return sink->tail ? sink->tail(queue) : 0;
 }
 
 /*
- * Where a thread submits, and who makes the calls. A submission decides that once, for all
- * of its requests. Of a thread with another descriptor table its door has decided before:
- * it makes them itself (issue/parted.c).
+ * The queue to which a thread submits, and whether it makes the calls itself. A
+ * submission decides this once, for all of its requests. For a thread with another
+ * descriptor table the door has decided before: the thread makes the calls itself
+ * (issue/parted.c).
  */
 struct uaio_submitter {
 	struct uaio_queue *queue; /* borrows */
-	/* The workers of the queue's maker, whose identity is not the thread's. */
+	/*
+	 * Workers of the queue's maker make the calls, as the thread has another
+	 * identity.
+	 */
 	bool is_maker;
 };
 
-/* Return: what the calling thread is for the queue. */
+/* Return: queue, and whether the calling thread needs workers of the queue's maker. */
 static inline struct uaio_submitter
 uaio_queue_submitter(struct uaio_queue *queue)
 {
@@ -220,7 +235,7 @@ uaio_queue_submitter(struct uaio_queue *queue)
 	return by;
 }
 
-/* A door may keep data of its own, which its sink uses, under this lock. */
+/* The lock also protects data of the door that its sink uses. */
 static inline void uaio_queue_lock(struct uaio_queue *queue)
 {
 	uaio_lock(&queue->group.lock, UAIO_RANK_GROUP);
@@ -231,7 +246,7 @@ static inline void uaio_queue_unlock(struct uaio_queue *queue)
 	uaio_unlock(&queue->group.lock, UAIO_RANK_GROUP);
 }
 
-/* Return: whether that generation of the queue has ended. */
+/* Return: whether the queue's generation with this number has ended. */
 static inline bool uaio_queue_is_over_locked(const struct uaio_queue *queue,
 					     uint64_t generation)
 {

@@ -17,11 +17,10 @@
 #include "req/stats.h"
 
 /*
- * What a record tells of a request. It is written as a whole, without looking at what
- * was there: the tracer has read that last, and a thread that reads it waits for the
- * other processor.
+ * What a record says of a request. Each record is written whole, without reading the old
+ * one: the tracer read that last, so a load would miss the cache.
  */
-struct told {
+struct summary {
 	const struct uaio_queue *queue;
 	const struct uaio_sqe *sqe;
 	uint64_t submitted, started, ended;
@@ -33,64 +32,67 @@ struct told {
 };
 
 static inline __attribute__((always_inline)) void
-fill(struct uaio_trace_record *record, const struct told *told)
+fill(struct uaio_trace_record *record, const struct summary *summary)
 {
-	const struct uaio_sqe *sqe = told->sqe;
+	const struct uaio_sqe *sqe = summary->sqe;
 	const struct uaio_op_def *op = &uaio_optab[sqe->op];
 	bool is_of_bytes = op->class <= UAIO_CLASS_SYNC;
 	bool has_place = is_of_bytes && !op->is_of_socket && sqe->off >= 0;
-	/* 0: that is not known, or it has none. */
+	/* 0: the length is not known, or the operation has none. */
 	uint64_t len = is_of_bytes && !op->copies ? uaio_sqe_bytes(sqe) : 0;
 
 	*record = (struct uaio_trace_record){
-		.submitted = told->submitted,
-		.started = told->started,
-		.ended = told->ended,
+		.submitted = summary->submitted,
+		.started = summary->started,
+		.ended = summary->ended,
 		.off = has_place ? sqe->off : -1,
 		.len = len,
-		.file = told->file,
-		.res = (int32_t)told->res,
+		.file = summary->file,
+		.res = (int32_t)summary->res,
 		.fd = op->has_no_file ? -1 : sqe->fd,
 		.op = sqe->op,
 		/* relaxed, both: immutable while the queue is open */
-		.door = load_relaxed(&told->queue->sink)->door & 7u,
-		.by = told->by & 15u,
-		.is_late = told->is_late,
-		.queue = load_relaxed(&told->queue->number),
-		.tid = told->tid,
+		.door = load_relaxed(&summary->queue->sink)->door & 7u,
+		.by = summary->by & 15u,
+		.is_late = summary->is_late,
+		.queue = load_relaxed(&summary->queue->number),
+		.tid = summary->tid,
 	};
 }
 
 static uint32_t thread_of(const struct uaio_live_block *stats)
 {
-	/* relaxed: of a thread's own block, or of the one that many share */
+	/*
+	 * relaxed: the block is this thread's, or the shared one, whose owner is
+	 * constant
+	 */
 	int owner = load_relaxed(&stats->owner);
 
 	return (uint32_t)(likely(owner > 0) ? owner : sys_gettid());
 }
 
-/* Return: whether there may be rings of tools that came later. */
-static inline bool is_asked(struct uaio_live_block *stats, uint64_t now)
+/* Return: whether tools that attached after the start may have rings. */
+static inline bool has_listeners(struct uaio_live_block *stats, uint64_t now)
 {
 	bool is = uaio_listen(now);
 
 	if (!is && !uaio_trace_is_on())
-		/* relaxed: a tool that has just set it does so again */
+		/* relaxed: a tool that sets it at this moment sets it again */
 		store_relaxed(&stats->is_traced, 0);
 	return is;
 }
 
-/* Return: 0 if there is no room. */
+/* Write the file's name for all tracers. Return: the file's number; 0: no room. */
 static __attribute__((noinline)) uint64_t
-tell_name(struct uaio_live_block *stats, struct uaio_file *file, int fd)
+write_name(struct uaio_live_block *stats, struct uaio_file *file, int fd)
 {
 	struct uaio_trace_name name = { .number = uaio_trace_new_number(),
 					.fd = fd };
 	char link[UAIO_FD_PATH_BYTES], path[PATH_MAX];
-	bool is_told = true;
+	bool is_written = true;
 	int len, shown;
 
-	if (!is_asked(stats, name.number) && !uaio_trace_is_on())
+	if (!has_listeners(stats, name.number) && !uaio_trace_is_on())
 		return 0;
 	uaio_fd_path(fd, link);
 	len = sys_readlinkat(AT_FDCWD, link, path, sizeof(path));
@@ -100,12 +102,12 @@ tell_name(struct uaio_live_block *stats, struct uaio_file *file, int fd)
 		name.len = (uint32_t)shown;
 		memcpy(name.text, path + len - shown, name.len);
 		if (uaio_trace_is_on())
-			is_told = uaio_trace_put_name(&name);
-		if (is_asked(stats, name.number))
-			is_told &= uaio_listen_write_name(
+			is_written = uaio_trace_put_name(&name);
+		if (has_listeners(stats, name.number))
+			is_written &= uaio_listen_write_name(
 				&name, uaio_stats_place(stats));
 	}
-	if (!is_told)
+	if (!is_written)
 		return 0;
 	/* [MB:trace-number] release: its name. Pairs with uaio_record_file(). */
 	store_release(&file->trace_number, name.number);
@@ -119,7 +121,7 @@ uint64_t uaio_record_name(struct uaio_live_block *stats, struct uaio_file *file,
 
 	if (likely(!file || uaio_trace_is_named(number)))
 		return number;
-	return tell_name(stats, file, fd);
+	return write_name(stats, file, fd);
 }
 
 void uaio_record_inline(struct uaio_live_block *stats,
@@ -127,7 +129,7 @@ void uaio_record_inline(struct uaio_live_block *stats,
 			const struct uaio_sqe *sqe,
 			const struct uaio_outcome *outcome)
 {
-	const struct told told = {
+	const struct summary summary = {
 		.queue = queue,
 		.sqe = sqe,
 		.submitted = outcome->start,
@@ -142,18 +144,18 @@ void uaio_record_inline(struct uaio_live_block *stats,
 		uaio_trace_is_on() ? uaio_trace_next() : NULL;
 
 	if (likely(own)) {
-		fill(own, &told);
+		fill(own, &summary);
 		uaio_trace_put();
 	}
-	if (unlikely(is_asked(stats, outcome->end))) {
+	if (unlikely(has_listeners(stats, outcome->end))) {
 		struct uaio_trace_record copy;
 
-		fill(&copy, &told);
+		fill(&copy, &summary);
 		uaio_listen_write(&copy, uaio_stats_place(stats));
 	}
 }
 
-/* What it was asked for, before parts of it were done or it was held back. */
+/* Show the request as submitted, before it advanced or was held back. */
 static void fill_in_whole(struct uaio_trace_record *record,
 			  const struct uaio_req *req)
 {
@@ -175,10 +177,10 @@ static void fill_in_whole(struct uaio_trace_record *record,
 void uaio_record(struct uaio_live_block *stats, const struct uaio_req *req,
 		 int64_t res, enum uaio_by by, uint64_t now)
 {
-	const struct told told = {
+	const struct summary summary = {
 		.queue = uaio_queue_of(req->group),
 		.sqe = &req->sqe,
-		/* What was submitted before anybody traced may not be timed. */
+		/* 0: a request submitted before a tracer attached may not be timed. */
 		.submitted = req->weight ? req->submitted : 0,
 		.started = req->weight ? req->started : 0,
 		.ended = now,
@@ -190,13 +192,13 @@ void uaio_record(struct uaio_live_block *stats, const struct uaio_req *req,
 	};
 	struct uaio_trace_record record, *own;
 
-	fill(&record, &told);
+	fill(&record, &summary);
 	fill_in_whole(&record, req);
 	own = uaio_trace_is_on() ? uaio_trace_next() : NULL;
 	if (own) {
 		*own = record;
 		uaio_trace_put();
 	}
-	if (is_asked(stats, now))
+	if (has_listeners(stats, now))
 		uaio_listen_write(&record, uaio_stats_place(stats));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The system calls of requests: tries on streams, and calls that may block. For
- * requests on regular files whole.h and split.h build on the latter.
+ * System calls of requests: attempts on streams, and calls that may block. For regular
+ * files whole.h and split.h build on uaio_req_execute_part().
  *
  * Tested by test-ready.c and test-segments.c.
  */
@@ -19,20 +19,20 @@
 
 const struct uaio_flow_ops *uaio_flow;
 
-/* How often a call that is interrupted is made in all. */
+/* Calls in all, if each is interrupted. */
 enum { MAX_TRIES = 16 };
 
 /*
- * A call has ended. A thread that closes the descriptor may have seen this thread
- * in the call, and have closed it without waiting. Then this thread makes no other
- * call on the descriptor, and EINTR is the result, as it is in the kernel.
+ * Return: whether this thread, whose call has ended, must not make another call on the
+ * descriptor. A closer that finds this thread inside the call closes the descriptor
+ * without waiting. EINTR is then the result, as in the kernel.
  */
 static bool is_left(const struct uaio_req *req)
 {
 	/*
-	 * [MB:closing-left] seq_cst: the call is over, then looked. Pairs with
-	 * all_are_in_calls(): either this thread sees that the other has left,
-	 * or the other sees the next call.
+	 * [MB:closing-left] seq_cst: end the call, then look. Pairs with
+	 * all_are_in_calls(): either this thread sees that the closer has left, or the
+	 * closer sees the next call.
 	 */
 	return req->is_one_call && load_seq_cst(&req->file->closer_goes);
 }
@@ -61,11 +61,10 @@ int64_t uaio_req_execute_part(struct uaio_req *req, const struct uaio_sqe *sqe)
 	if (uaio_req_has_lost_file(req, fd))
 		goto out;
 	/*
-	 * Workers block all signals but the C library's. Other threads that
-	 * execute queued requests do not, and a signal that interrupts them (on
-	 * FUSE the call then ends with EINTR) must not fail the request. If the
-	 * answer is EINTR every time, the file itself gives it, as a FUSE server
-	 * may.
+	 * A signal may interrupt a thread of the program that executes a queued
+	 * request. On FUSE the call then fails with EINTR, which must not fail the
+	 * request. (Workers block all signals except the C library's.) If every call
+	 * returns EINTR, the file itself does, as a FUSE server may.
 	 */
 	do
 		res = op->run(sqe, fd, &req->found, uaio_call_flags(req->file));
@@ -82,7 +81,7 @@ void uaio_req_advance(struct uaio_req *req, uint64_t bytes)
 	uaio_sqe_advance(&req->sqe, req->iov, bytes);
 }
 
-/* Try a request on a stream for which it waited, by a call that does not block. */
+/* Try a request that has waited for its stream, by a call that does not block. */
 static int64_t run_again(struct uaio_req *req, int fd)
 {
 	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
@@ -100,7 +99,7 @@ static int64_t run_again(struct uaio_req *req, int fd)
 		       flags | uaio_call_flags(req->file));
 }
 
-/* A call has ended with an error. */
+/* Return: what becomes of a request whose call has failed. */
 static enum uaio_next fail(const struct uaio_req *req, int64_t res,
 			   int64_t *ret_res)
 {
@@ -154,7 +153,10 @@ bool uaio_req_is_neutral(const struct uaio_req *req)
 	case UAIO_CLASS_POLL:
 	case UAIO_CLASS_TIMER: return true;
 	case UAIO_CLASS_READ: return op->ids == UAIO_OP_IDS_OF_FILE;
-	/* A socket may tell who has sent, and files lose their set-user-ID bit. */
+	/*
+	 * A socket may report the sender's credentials; a write to a file clears
+	 * set-user-ID.
+	 */
 	case UAIO_CLASS_WRITE:
 		return req->file && !req->file->inode && !op->is_of_socket &&
 		       !uaio_file_has(req->file, UAIO_FILE_F_SOCKET);
@@ -166,7 +168,7 @@ enum uaio_former_need uaio_req_need(const struct uaio_req *req)
 {
 	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
 
-	/* A file server sees who reads. */
+	/* A file server sees the reader's credentials. */
 	if (uaio_req_inode(req) &&
 	    uaio_file_has(req->file, UAIO_FILE_F_REMOTE) &&
 	    op->class != UAIO_CLASS_POLL)

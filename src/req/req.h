@@ -2,76 +2,85 @@
 /*
  * Requests that were not completed inside the submitting call
  *
- * The states of a request, and the thread that may move it from one to the next.
- * (The starter is the thread that sends a request on its way, in send.c.)
+ * The table says which thread moves a request from one state to the next, and under
+ * which lock. (The starter is the thread that sends a request on, in send.c.)
  *
  *   FREE -> PREPPED	 the submitter, under the group's lock
+ *   RUNNING -> FREE	 the thread that made it RUNNING, by completing it
+ *
  *   PREPPED -> ORDERED	 the submitter, under the inode's lock
- *   ORDERED -> PREPPED	 the thread that removes what the request waited for,
- *			 under that lock
+ *   ORDERED -> PREPPED	 the thread that removes the older request that it waits
+ *			 for, under the inode's lock
+ *   ORDERED -> RUNNING	 a canceller, under the inode's lock
+ *
  *   PREPPED -> QUEUED	 the starter, before it adds it to a handover
- *   QUEUED -> PREPPED	 the starter, if the work queue gives it back
- *   PREPPED -> PARKED	 the starter, under its file's lock
- *   PREPPED -> PAGED	 the starter, under page.c's lock
- *   PREPPED -> TIMED	 the starter, under the lock of its home (timer.h)
- *   PAGED -> PREPPED	 the thread that makes it the oldest of its device, or
- *			 that closes its file, under that lock
- *   PREPPED -> RUNNING	 the starter, if there is no thread to execute it, or if
- *			 its queue goes away
+ *   QUEUED -> PREPPED	 the starter, if the work queue does not accept it
  *   QUEUED -> RUNNING	 the thread that got it from the work queue: a worker, a
  *			 canceller, a thread that closes its file or leaves the
  *			 process
- *   PARKED -> RUNNING	 a canceller, or the thread that ends it when its time
- *			 is over, under its file's lock
+ *
+ *   PREPPED -> PARKED	 the starter, under its file's lock
+ *   RUNNING -> PARKED	 a worker that has executed a shot of a multishot request
+ *			 (flow.h)
+ *   PARKED -> RUNNING	 a canceller, or the thread that expires it, under its
+ *			 file's lock
+ *
+ *   PREPPED -> PAGED	 the starter, under page.c's lock
+ *   PAGED -> PREPPED	 the thread that makes it the oldest of its device, or
+ *			 that closes its file, under page.c's lock
  *   PAGED -> RUNNING	 a canceller, under page.c's lock
- *   TIMED -> RUNNING	 a canceller, or the thread that ends it when its time
- *			 has come, under the lock of its home
- *   ORDERED -> RUNNING	 a canceller, under the inode's lock
- *   RUNNING -> PREPPED	 the thread that tried it, or that took it back from the
- *			 kernel (native.h), to hand it to a worker
- *   RUNNING -> PARKED	 a worker that has executed one that goes on (flow.h)
- *   RUNNING -> TIMED	 the thread that ended a timer that goes on, or that holds
+ *
+ *   PREPPED -> TIMED	 the starter, under the lock of its home (timer.h)
+ *   RUNNING -> TIMED	 the thread that expires a repeating timer, or that holds
  *			 a completion back (late.h)
- *   PREPPED -> RUNNING	 the starter, before the kernel has it (native.h): the
- *			 thread that takes its completion completes it
- *   RUNNING -> FREE	 the thread that made it RUNNING, by completing it
+ *   TIMED -> RUNNING	 a canceller, or the thread that expires it, under the
+ *			 lock of its home
+ *
+ *   PREPPED -> HELD	 the submitter, under the group's lock
+ *   HELD -> PREPPED	 the thread that completes the previous request of its
+ *			 chain, or the last that its queue's drain waits for,
+ *			 under the group's lock
+ *   HELD -> TIMED	 the starter of the request to which a timer is linked
+ *			 (link.h)
+ *   HELD -> RUNNING	 a canceller, under the group's lock
  *
  *   PREPPED -> LINED	 the starter, under the driver's lock (driver.h)
  *   LINED -> RUNNING	 the driver, a canceller, or a thread that closes its file
- *			 or leaves the process, under that lock
- *   LINED -> PREPPED	 a starter that finds the driver held up, under that lock
+ *			 or leaves the process, under the driver's lock
+ *   LINED -> PREPPED	 a starter that finds the driver delayed, under the
+ *			 driver's lock
  *
+ *   PREPPED -> RUNNING	 the starter, before the kernel has it (native.h): the
+ *			 thread that takes the kernel's completion completes it;
+ *			 or if no worker can be had, or its queue is being closed
+ *   RUNNING -> PREPPED	 the thread that tried it, or that took it back from the
+ *			 kernel (native.h), to hand it to a worker
  *   RUNNING -> ASLEEP	 its worker, under the group's lock, and at once to TRIED
- *			 (asleep.h); to RUNNING again if it may not sleep
+ *			 (asleep.h); to RUNNING again if its queue is being closed
  *
- *   PREPPED -> HELD	 the submitter, under the group's lock
- *   HELD -> PREPPED	 the thread that completes the one before it, or what its
- *			 queue's drain waits for, under the group's lock
- *   HELD -> TIMED	 the starter of the one before a linked timer (link.h)
- *   HELD -> RUNNING	 a canceller, under the group's lock
- *
- * A request waits in the states ORDERED, QUEUED, PARKED, PAGED, TIMED, HELD,
- * ASLEEP and LINED; each of them has a row of functions (waits.h). A thread may try a request
- * that is PARKED or PAGED, and one that is ASLEEP is being tried. While it does, the request has the bit TRIED, and that
- * thread is its only owner. The thread moves it under the lock of the state:
+ * A request waits in the states ORDERED, QUEUED, PARKED, PAGED, TIMED, HELD, ASLEEP and
+ * LINED. Each of them has a row of functions (waits.h). A thread may try a PARKED or PAGED
+ * request; an ASLEEP request is always being tried. Meanwhile the request has the bit
+ * TRIED, and that thread is its only owner. The thread moves it under the state's lock:
  *
  *   waits -> TRIED	 the try begins
- *   TRIED -> waits	 the try was in vain, and no canceller has asked for it
+ *   TRIED -> waits	 the try would have blocked, and no canceller has marked it
  *   TRIED -> RUNNING	 it was executed, or needs a worker, or is cancelled
  *
- *   I1  In each state a request has one owner. The thread that made a request
- *       RUNNING completes it, once.
- *   I2  A request is on its group's list from PREPPED until just before its event
- *       is posted, so a canceller that holds the group's lock may look at it.
- *   I3  In each state it is on exactly one other list: a startable list, that of
- *       its wait queue, of its device or of the driver (all by link), or one of the
- *       work queue's (by work). An ORDERED one is only on its inode's list (in_order), a TIMED
- *       one only in its heap (in_timed), a HELD one on none, or, if it is the
- *       first of a chain, on its group's (held, by link). While it is being
- *       tried it stays where it is.
+ *   I1  In each state a request has one owner. The thread that made a request RUNNING
+ *       completes it, once.
+ *   I2  A request is on its group's list from PREPPED until just before its event is
+ *       posted. So a canceller that holds the group's lock may read it.
+ *   I3  In each state a request is on exactly one other list:
+ *       - by link: a startable list, its wait queue's, its device's or the driver's;
+ *       - by work: one of the work queue's;
+ *       - ORDERED: only its inode's list (in_order);
+ *       - TIMED: only its heap (in_timed);
+ *       - HELD: none; but the first request of a chain is on its group's (held, by link).
+ *       A request that is being tried stays on its list.
  *
- * Memory comes from a slab, and the group keeps it for reuse until the group
- * ends: there is no malloc on the way in.
+ * Memory comes from a slab. The group keeps it for reuse until the group ends, so
+ * submitting calls no malloc().
  */
 #ifndef UAIO_REQ_REQ_H
 #define UAIO_REQ_REQ_H
@@ -104,15 +113,17 @@ enum uaio_req_state {
 	UAIO_REQ_FREE,
 	UAIO_REQ_PREPPED,
 	UAIO_REQ_RUNNING,
-	/* It waits; each of these has a row of functions (waits.h). */
-	UAIO_REQ_ORDERED, /* behind others of its inode */
-	UAIO_REQ_QUEUED,  /* on an account of the work queue */
-	UAIO_REQ_PARKED,  /* for its file to be ready */
-	UAIO_REQ_PAGED,   /* for its pages to be read in */
-	UAIO_REQ_TIMED,   /* for its time to come */
-	UAIO_REQ_HELD,    /* for the one before it in its chain, or a drain */
-	UAIO_REQ_ASLEEP,  /* TRIED: for a worker's call to end (asleep.h) */
-	UAIO_REQ_LINED,   /* for the driver to submit it (driver.h) */
+	/* The request waits. Each state from here on has a row of functions (waits.h). */
+	UAIO_REQ_ORDERED, /* for older requests on its inode */
+	UAIO_REQ_QUEUED,  /* for a worker, on an account of the work queue */
+	UAIO_REQ_PARKED,  /* until its file is ready */
+	UAIO_REQ_PAGED,   /* until its pages are read in */
+	UAIO_REQ_TIMED,   /* until its time comes */
+	/* for the previous request of its chain, or for a drain */
+	UAIO_REQ_HELD,
+	/* only with TRIED: a canceller can end the worker's call (asleep.h) */
+	UAIO_REQ_ASLEEP,
+	UAIO_REQ_LINED, /* for the driver to submit it (driver.h) */
 	UAIO_REQ_NR_STATES,
 	/* A bit beside PARKED, PAGED or ASLEEP: a thread is trying the request. */
 	UAIO_REQ_TRIED = 16,
@@ -122,46 +133,48 @@ static_assert((int)UAIO_REQ_NR_STATES <= (int)UAIO_REQ_TRIED,
 	      "a bit of its own");
 
 /*
- * What the kernel's own asynchronous I/O has to do with a request (native.h, driver.h). Once
- * it may wait for one, and that comes back, a worker executes it.
+ * Whether the kernel's AIO (native.h) or io_uring (driver.h) executes a request. If the
+ * kernel may have waited for a request and gives it back, a worker executes it.
  */
 enum uaio_req_native {
 	UAIO_KERNEL_HAS_NOT,
-	UAIO_KERNEL_MAY_WAIT,     /* it has the request, or has had it */
-	UAIO_KERNEL_BY_WORKER,    /* the same, and a worker has submitted it */
-	UAIO_KERNEL_HAS_EXECUTED, /* it is about to be completed */
+	UAIO_KERNEL_MAY_WAIT,     /* the kernel has or had the request */
+	UAIO_KERNEL_BY_WORKER,    /* the kernel has or had it from a worker */
+	UAIO_KERNEL_HAS_EXECUTED, /* the request is about to be completed */
 };
 
-/* What a fault on purpose (fault.h) does to a request. */
+/* What an injected fault (fault.h) does to a request. */
 enum uaio_req_fault {
 	UAIO_REQ_SOUND,
-	UAIO_REQ_LATER, /* its completion is to be held back, or is checked */
-	UAIO_REQ_SHORTER, /* it was cut, and so is not whole; it may be later, too */
+	UAIO_REQ_LATER, /* its completion is held back or checked */
+	/* it was shortened; its completion may be held back, too */
+	UAIO_REQ_SHORTER,
 };
 
-/* What its chain, or a drain, has made of a request. */
+/* What happened to a request of a chain, or behind a drain. */
 enum uaio_in_chain {
 	UAIO_CHAIN_BEGINS,
-	UAIO_CHAIN_UNBEGUN, /* it was refused at its start, or had no file to work on */
-	UAIO_CHAIN_CUT,         /* one before it has failed */
-	UAIO_CHAIN_CUT_QUIETLY, /* the same, and that one has UAIO_LINK_QUIET */
+	/* refused at its start, or has no file to work on */
+	UAIO_CHAIN_UNBEGUN,
+	UAIO_CHAIN_CUT, /* an earlier request of the chain failed */
+	/* an earlier request with UAIO_LINK_QUIET failed */
+	UAIO_CHAIN_CUT_QUIETLY,
 };
 
-/* Whether its completion is held back (late.h), or its execution. */
+/* Whether the completion of a request is held back (late.h), or its execution. */
 enum uaio_req_held {
 	UAIO_REQ_NOT_HELD,
 	UAIO_REQ_IS_HELD,
-	UAIO_REQ_HOLDS_BREAK, /* and what is linked to it may not start */
-	UAIO_REQ_DEFERRED,    /* it is not executed yet (defer.h) */
+	UAIO_REQ_HOLDS_BREAK, /* held back; its failure must break its chain */
+	UAIO_REQ_DEFERRED,    /* not executed yet (defer.h) */
 };
 
 enum { UAIO_REQ_INLINE_IOVS = 4 };
 
 struct uaio_req {
 	/*
-	 * The members that every request which goes through a worker needs on
-	 * both sides come first: three cache lines move between processors, and
-	 * no more.
+	 * First come the members that submitter and worker both need. So three cache
+	 * lines move between processors, and no more.
 	 */
 	alignas(64) struct uaio_slab_node node;
 
@@ -173,70 +186,88 @@ struct uaio_req {
 	struct uaio_group *group; /* borrows: it outlives its requests */
 	struct uaio_file *file; /* shares (ref); NULL: the operation has none */
 
-	/* the owner's, see the states */
-	struct uaio_work work; /* QUEUED: the work queue's */
-	uint32_t state;        /* atomic: enum uaio_req_state, see above */
-	uint8_t order;         /* enum uaio_order; immutable, but see order.c */
+	/* the owner's, by the table of states above */
+	struct uaio_work work; /* QUEUED: belongs to the work queue */
+	uint32_t state;        /* atomic: enum uaio_req_state */
+	uint8_t order;         /* enum uaio_order; only order.c changes it */
 	uint8_t native;        /* enum uaio_req_native */
-	/* atomic, set under the group's lock: a canceller could not take it (cancel.c I4) */
+	/*
+	 * atomic, set under the group's lock: a canceller wanted it, but could not take
+	 * it (cancel.c I4)
+	 */
 	bool is_unwanted;
-	struct uaio_found found; /* by the calls made for it */
-	int64_t done_bytes; /* done by earlier calls, of a stream request */
+	struct uaio_found found; /* what its system calls found out */
+	int64_t done_bytes; /* bytes done by earlier calls, if on a stream */
 	union {
-		void *copy;        /* owns: a copy of its arguments, or NULL */
-		struct iovec *iov; /* the same, if it is vectored */
+		void *copy;        /* owns: a copy of its arguments; or NULL */
+		struct iovec *iov; /* owns: a copy of its vectors */
 	};
-	struct uaio_sqe sqe; /* advanced as parts of it are done */
-	uint8_t next;        /* enum uaio_next: where its starter sends it */
-	bool is_oldest;      /* of its device: a worker reads it, see page.h */
-	bool owns_waitq;     /* on a worker; the rest of its wait queue waits */
-	bool is_one_call : 1; /* its file may be closed during the call */
-	bool was_paged : 1;   /* it has waited for its pages: page.h */
-	uint8_t fault : 2;    /* enum uaio_req_fault */
-	uint8_t in_chain : 2; /* enum uaio_in_chain; chain.c and link.c write it */
-	uint32_t edges;   /* of its file before it was tried; 0: not tried */
+	struct uaio_sqe sqe; /* advanced as parts of the request are done */
+	uint8_t next;        /* enum uaio_next: where the starter sends it */
+	bool is_oldest;      /* a worker reads it for its device: page.h */
+	/* a worker executes it; the rest of its wait queue waits */
+	bool owns_waitq;
+	/* one call executes it: its file may be closed during that call */
+	bool is_one_call : 1;
+	bool was_paged : 1; /* it has waited for its pages: page.h */
+	uint8_t fault : 2;  /* enum uaio_req_fault */
+	/* enum uaio_in_chain; written by chain.c and link.c */
+	uint8_t in_chain : 2;
+	/* its file's count of edges before the try; 0: not tried */
+	uint32_t edges;
 	int64_t until_ns; /* when it stops waiting; 0: never */
 
 	/* Members that only some requests need. */
 	struct list link;
-	/* late.c's and fault.c's; set if fault is, but for held */
+	/* For late.c and fault.c. Valid if fault is not 0; held is always valid. */
 	struct {
 		uint8_t held; /* enum uaio_req_held; under the group's lock */
-		bool awaits_call; /* held until the submitting call is over */
-		/* What it was, for traces: */
+		bool awaits_call; /* held until the submitting call returns */
+		/* The request as submitted, for traces: */
 		uint8_t op;
 		uint8_t by; /* enum uaio_by; UAIO_NR_BYS: not known yet */
 		int fd;
-		uint32_t record;  /* of its memory, for check.h; 0: none */
-		int64_t delay_ns; /* for so long it is to be held back */
+		/* the record of its memory, for check.h; 0: none */
+		uint32_t record;
+		int64_t delay_ns; /* how long its completion is held back */
 		int64_t off;      /* -1: none */
 		uint64_t len;
-		uint64_t file; /* its number in traces; 0: not known */
+		uint64_t file; /* the file's number in traces; 0: not known */
 	} late;
-	struct uaio_canceller *canceller; /* TRIED: borrows, or NULL */
+	struct uaio_canceller *canceller; /* TRIED: borrows; NULL: none */
 	union {
-		struct uaio_watch *watch; /* borrows: its queue's on its file */
-		struct uaio_req *before;  /* HELD, or a linked timer: link.h */
+		/* borrows: joins its queue and its file */
+		struct uaio_watch *watch;
+		/* HELD, or a linked timer: the previous request (link.h) */
+		struct uaio_req *before;
 	};
-	struct uaio_req *after; /* if sqe.links: of its chain, or NULL */
-	uint32_t since;         /* of its submission: see proc/former.h */
-	uint32_t
-		weight; /* of its times: sample.h; only where statistics are on */
-	struct uaio_device *device; /* the one it reads pages of, or NULL */
-	struct list in_paged;       /* of its group, under page.c's lock */
-	struct list in_order;       /* under the inode's lock */
-	struct list in_index[UAIO_NR_INDEXES]; /* index.h; under the group's */
+	/* if sqe.links: the next request of its chain, or NULL */
+	struct uaio_req *after;
+	/* the number of the last change of ids when it was submitted: proc/former.h */
+	uint32_t since;
+	/* weight of its times (sample.h); set only if statistics are on */
+	uint32_t weight;
+	/* the device that it reads pages of, or NULL */
+	struct uaio_device *device;
+	/* node in the group's list, under page.c's lock */
+	struct list in_paged;
+	struct list in_order; /* under the inode's lock */
+	/* under the group's lock: index.h */
+	struct list in_index[UAIO_NR_INDEXES];
 	union {
-		struct uaio_range range;   /* see place.h */
-		struct heap_node in_timed; /* PARKED or TIMED, if until_ns */
-		/* Of a poll: the thread that last looked (ready.h I11), or NULL. */
+		struct uaio_range range; /* its bytes: place.h */
+		/* PARKED or TIMED, if until_ns is not 0 */
+		struct heap_node in_timed;
+		/* A poll: the thread that last looked (ready.h I11), or NULL. */
 		const struct uaio_entry *looker;
 	};
 
-	/* in cycles, the owner's; only if weight is not 0 */
-	uint64_t submitted;   /* when the call of io_submit began */
-	uint64_t handed_over; /* when it turned out not to complete inline */
-	uint64_t started;     /* when its last system call began; 0: none did */
+	/* in cycles, the owner's; valid only if weight is not 0 */
+	uint64_t submitted; /* when the submitting call began */
+	/* when the submitting call could not complete it */
+	uint64_t handed_over;
+	/* when its last system call began; 0: none was made */
+	uint64_t started;
 
 	struct iovec inline_iov[UAIO_REQ_INLINE_IOVS];
 };
@@ -245,9 +276,8 @@ static_assert(offsetof(struct uaio_req, link) == (size_t)3 * 64,
 	      "what both sides need is three lines");
 
 /*
- * Return: whether the process has to wait for such a request before it ends: it
- * does for writes, changes of the size and syncs of regular files and block devices
- * (gate.h).
+ * Return: whether the process must wait for such a request before it ends (gate.h): a
+ * write, a change of the size or a sync, of a regular file or a block device.
  */
 static inline bool uaio_delays_exit(const struct uaio_file *file,
 				    const struct uaio_sqe *sqe)
@@ -263,8 +293,8 @@ static inline bool uaio_delays_exit(const struct uaio_file *file,
 }
 
 /*
- * Return: whether req, on a fixed regular file, uses its descriptor until it is
- * complete (file.h I5): what reads and writes in parts, or tries, goes by the number.
+ * Return: whether req, on a fixed regular file, uses its descriptor until it is complete
+ * (file.h I5). Reads and writes in parts, and attempts, use the number of the descriptor.
  */
 static inline bool uaio_req_uses_number(const struct uaio_req *req)
 {
@@ -273,41 +303,41 @@ static inline bool uaio_req_uses_number(const struct uaio_req *req)
 
 static inline bool uaio_req_delays_exit(const struct uaio_req *req)
 {
-	/* A request that was held and has not started has no file. */
+	/* A held request that has not started has no file. */
 	return likely(req->file) && uaio_delays_exit(req->file, &req->sqe);
 }
 
 /*
- * Execute sqe, which is part of a RUNNING request or all of it, on the request's
- * file. Blocks as long as the call takes.
+ * Execute sqe, which is all or part of a RUNNING request, on the request's file. Blocks
+ * as long as the call takes.
  * Return: the result of the call.
  */
 int64_t uaio_req_execute_part(struct uaio_req *req, const struct uaio_sqe *sqe);
 
 /*
- * Return: whether fd, on which req would be executed, is another file by now. The
- * request waited meanwhile, and if the program closed fd by a system call of its own,
- * nobody told us; the request must not read from the new file or write to it. A
- * descriptor that the engine owns does not change.
+ * Return: whether fd, the descriptor of req, refers to another file by now. If the
+ * program closed fd by a direct system call, the library does not notice. req must not
+ * read or write the new file. A descriptor that the engine owns cannot change.
  */
 bool uaio_req_has_lost_file(const struct uaio_req *req, int fd);
-/* Return: whether that has to be asked of the kernel. */
+/* Return: whether only the kernel knows if fd still refers to req's file. */
 bool uaio_req_may_lose_file(const struct uaio_req *req, int fd);
 
 /*
- * Try a stream request, on fd: execute as much of it as is possible without
- * blocking. The calling thread is its owner. is_known: it has just found that fd is the
- * request's file. Whether a socket has more to receive is left to it (UAIO_REST_TO_ASK).
+ * Try a stream request on fd: execute as much of it as is possible without blocking. The
+ * calling thread is its owner. is_known: the thread has just checked that fd is the
+ * request's file. The caller checks whether a socket has more to receive
+ * (UAIO_REST_TO_ASK).
  * Return: DONE, with the result in ret_res; WAIT_FILE, for the rest, as part of it may be
- * done; WORKER: only a call that may block serves.
+ * done; WORKER: only a call that may block can execute it.
  */
 enum uaio_next uaio_req_try(struct uaio_req *req, int fd, bool is_known,
 			    int64_t *ret_res);
 
-/* Note that bytes of a write are written; the rest remains to be done. */
+/* Skip bytes of req that are done; the rest remains to be done. */
 void uaio_req_advance(struct uaio_req *req, uint64_t bytes);
 
-/* Return: the result of a request that was cancelled. */
+/* Return: the result of a cancelled request. */
 int64_t uaio_req_cancelled_res(const struct uaio_req *req);
 
 /* The most requests that are completed together. */
@@ -315,7 +345,7 @@ enum { UAIO_REQS_TOGETHER = 16 };
 
 /*
  * The functions of flow.h that lower rooms, where requests wait, may call. send.c
- * registers them in uaio_flow before there is any request.
+ * registers them in uaio_flow before any request exists.
  */
 struct uaio_flow_ops {
 	/* uaio_req_complete_by(); worker: the calling worker, or NULL */
@@ -348,7 +378,7 @@ static inline struct uaio_req *uaio_req_of(const struct uaio_work *work)
 
 static inline enum uaio_req_state uaio_req_state(const struct uaio_req *req)
 {
-	/* relaxed: reliable only under the lock of an edge */
+	/* relaxed: reliable only under the lock that the table of states names */
 	return load_relaxed(&req->state);
 }
 
@@ -359,9 +389,9 @@ static inline struct uaio_inode *uaio_req_inode(const struct uaio_req *req)
 }
 
 /*
- * Return: the account of the work queue that a request goes to when it is
- * queued. Bounded requests end by themselves: those on files that have an inode,
- * and calls that never block.
+ * Return: the account of the work queue for a request that becomes QUEUED. Bounded
+ * requests end by themselves: those on regular files and block devices, and calls that
+ * never block.
  */
 static inline enum uaio_account uaio_req_account(const struct uaio_req *req)
 {
@@ -373,18 +403,19 @@ static inline enum uaio_account uaio_req_account(const struct uaio_req *req)
 }
 
 /*
- * Return: whether any thread may execute req: its file was opened as somebody before,
- * or it makes no call. Security modules may differ all the same.
+ * Return: whether threads of any identity may execute req: the opener's credentials
+ * decide, or req makes no call. Security modules may decide by the caller's all the same.
  */
 bool uaio_req_is_neutral(const struct uaio_req *req);
 
 /*
- * The same for ids that the program changes after the submission (proc/former.h). What
- * may wait for ever needs none: nobody could change ids meanwhile.
+ * Return: which ids a thread must have to execute req after the program has changed its
+ * ids (proc/former.h). A request that may wait for ever needs none: otherwise the program
+ * could not change ids meanwhile.
  */
 enum uaio_former_need uaio_req_need(const struct uaio_req *req);
 
-/* Return: whether req is to be executed with ids that the program had before. */
+/* Return: whether req must execute with ids that the program had before. */
 bool uaio_req_is_former_slowly(const struct uaio_req *req);
 
 static inline bool uaio_req_is_former(const struct uaio_req *req)
@@ -395,8 +426,8 @@ static inline bool uaio_req_is_former(const struct uaio_req *req)
 }
 
 /*
- * A call of req, with its ids.
- * Return: 0; or -ECANCELED: it is not to be made, and not to be ended.
+ * Begin a system call of req, with the ids that it needs.
+ * Return: 0; or -ECANCELED: make no call, and do not end it.
  */
 static inline int uaio_req_begin_call(const struct uaio_req *req,
 				      struct uaio_former_call *call)
@@ -415,14 +446,14 @@ static inline bool uaio_req_is_mine(const struct uaio_req *req)
 		uaio_wq_is_of_my_domain(&req->work));
 }
 
-/* The system call of req begins. */
+/* Note when the next system call of req begins. */
 static inline void uaio_req_note_start(struct uaio_req *req)
 {
 	if (unlikely(req->weight))
 		req->started = uaio_cycles();
 }
 
-/* Return: what the statistics make of a state. */
+/* Return: under what the statistics count a request in this state. */
 static inline enum uaio_stay uaio_req_stay(uint32_t state)
 {
 	switch (state & ~(uint32_t)UAIO_REQ_TRIED) {
@@ -437,26 +468,28 @@ static inline enum uaio_stay uaio_req_stay(uint32_t state)
 	}
 }
 
-/* Move a request between states; the caller has to be its owner (see above). */
+/*
+ * Move a request between states. The caller is its owner, by the table of states above.
+ */
 static inline void uaio_req_move(struct uaio_req *req, enum uaio_req_state from,
 				 enum uaio_req_state to)
 {
-	/* relaxed: the lock of the edge orders it; others only peek */
+	/* relaxed: the lock that the table names orders it; others only peek */
 	UAIO_CHECK(load_relaxed(&req->state) == from);
 	store_relaxed(&req->state, to);
 	uaio_stats_move(uaio_req_stay(from), uaio_req_stay(to), 1);
 }
 
 /*
- * The same, for a thread that next reads something that another thread writes
- * before it reads the state.
+ * Like uaio_req_move(), for a thread that next reads what another thread writes before
+ * that thread reads the state.
  */
 static inline void uaio_req_move_seq_cst(struct uaio_req *req,
 					 enum uaio_req_state from,
 					 enum uaio_req_state to)
 {
 	UAIO_CHECK(load_relaxed(&req->state) == from);
-	/* [MB:closing] seq_cst: see the caller. */
+	/* [MB:closing] seq_cst: the state, then what the caller reads. */
 	store_seq_cst(&req->state, to);
 	uaio_stats_move(uaio_req_stay(from), uaio_req_stay(to), 1);
 }

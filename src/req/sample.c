@@ -16,11 +16,11 @@ enum { FIRST_RUNS = UAIO_SAMPLE_FIRST / UAIO_SAMPLE_EVERY };
 _Thread_local struct uaio_sampler uaio_sampler
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* Return: whether a tool asks for the times of all submissions. */
-static bool is_asked(void)
+/* Return: whether a tool wants the times of all submissions. */
+static bool wants_all(void)
 {
 	const struct uaio_live_page *page = uaio_live_page();
-	/* relaxed: a tool writes it, and nothing else goes with it */
+	/* relaxed: a tool writes it, and publishes nothing else by it */
 	uint64_t until = page ? load_relaxed(&page->control.timed_until) : 0;
 
 	return unlikely(until) && uaio_cycles() < until;
@@ -29,10 +29,10 @@ static bool is_asked(void)
 static bool times_all(const struct uaio_live_block *block)
 {
 	return uaio_config.has_report || uaio_stats_is_traced(block) ||
-	       uaio_sampler.nr_first < FIRST_RUNS || is_asked();
+	       uaio_sampler.nr_first < FIRST_RUNS || wants_all();
 }
 
-/* A linear congruential generator, whose upper bits are used. */
+/* A linear congruential generator; only the upper bits are random enough. */
 static uint32_t draw(struct uaio_sampler *sampler)
 {
 	if (!sampler->random)
@@ -49,7 +49,10 @@ static void time_this(struct uaio_live_block *block, uint32_t nr_after)
 	uaio_stats_add(block, &block->nr_sampled, 1);
 }
 
-/* The current submission is the first of a run, or the one of its run to be timed. */
+/*
+ * Decide about the current submission and those after it. The current one begins a run,
+ * or was drawn to be timed in its run.
+ */
 void uaio_sample_draw(struct uaio_live_block *block)
 {
 	struct uaio_sampler *sampler = &uaio_sampler;

@@ -3,19 +3,19 @@
  * Which submissions are timed
  *
  * Every request is counted. Reading the clock and adding to the histograms costs as much
- * as the rest of a short request, so times are taken of all submissions only where
- * somebody looks: with --stats or --stats-json, while a thread is traced, and while a tool
- * asks for it (`timed_until` of live/layout.h). Each thread also times its first
- * UAIO_SAMPLE_FIRST submissions, so a short program has all of its times.
+ * as the rest of a short request. So all submissions are timed only with --stats or
+ * --stats-json, while a thread is traced, and while a tool asks for it (`timed_until` of
+ * live/layout.h). Each thread also times its first UAIO_SAMPLE_FIRST submissions, so a
+ * short program has all of its times.
  *
- *   I1  Otherwise a thread divides its submissions into runs of UAIO_SAMPLE_EVERY. It times
- *       one of each run, which it chooses at random, and adds that one UAIO_SAMPLE_EVERY
- *       times to the histograms. So the expectation of each bucket is what timing all
- *       would give, whatever period the program's submissions have.
+ *   I1  Otherwise a thread divides its submissions into runs of UAIO_SAMPLE_EVERY. It
+ *       times one of each run, chosen at random, and adds its times UAIO_SAMPLE_EVERY
+ *       times to the histograms. So each bucket is expected to hold what timing all
+ *       submissions would give, whatever period the program's submissions have.
  *   I2  A request has the weight of its submission: how many times it is added to a
  *       histogram; 0: it is not timed.
- *   I3  A thread looks at whether somebody looks when a run begins. A thread that is
- *       traced times its next submission.
+ *   I3  A thread checks at the begin of each run whether a tool wants all times. A thread
+ *       that becomes traced times its next submission.
  *
  * Context: the submitting thread, which has entered (entry.h).
  *
@@ -37,16 +37,17 @@ enum {
 	UAIO_SAMPLE_FIRST = 1024,
 };
 
-/* It is small, as all thread-local storage of the library (entry.h). */
+/* Small: a library loaded by dlopen() gets little thread-local storage (entry.h). */
 struct uaio_sampler {
 	uint32_t random;  /* state of the generator */
 	uint8_t weight;   /* of the current submission */
-	uint8_t nr_left;  /* submissions before uaio_sample_draw() is called */
-	uint8_t next : 1; /* their weight */
-	bool is_due : 1;  /* after those, the one of its run that is timed */
-	/* If is_due: submissions of the run after that one. */
+	uint8_t nr_left;  /* submissions until the next uaio_sample_draw() */
+	uint8_t next : 1; /* the weight of the nr_left submissions */
+	/* after nr_left submissions, the timed one of the run comes */
+	bool is_due : 1;
+	/* If is_due: submissions of the run after the timed one. */
 	uint8_t nr_after : 4;
-	uint8_t nr_first; /* runs of the thread's first submissions that were timed */
+	uint8_t nr_first; /* timed runs of the thread's first submissions */
 };
 
 extern _Thread_local struct uaio_sampler uaio_sampler
@@ -55,14 +56,14 @@ extern _Thread_local struct uaio_sampler uaio_sampler
 void uaio_sample_draw(struct uaio_live_block *block);
 
 /*
- * A submission of the calling thread begins; block: the thread's own, or the shared one.
+ * Begin a submission of the calling thread; block: the thread's own, or the shared one.
  * Return: the weight of the submission.
  */
 static inline uint32_t uaio_sample_begin(struct uaio_live_block *block)
 {
 	struct uaio_sampler *sampler = &uaio_sampler;
 
-	/* relaxed: a tool has set it, or this process */
+	/* relaxed: only a hint, set by a tool or by this process */
 	if (unlikely(!sampler->nr_left || load_relaxed(&block->is_traced))) {
 		uaio_sample_draw(block);
 	} else {

@@ -1,26 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Completion sink: where completions go
+ * Completion sink: the functions by which a door receives a queue's completions
  *
- * A table of functions by which a door receives the completions of a queue
- * (queue.h), and tells whether they are what a waiter needs. Every completion goes through the
- * sink, including those of requests that complete inside the submitting call:
- * flow/post.c calls post() under the queue's lock, and wakes waiters after that. Kernel
- * AIO's post() (aio/ctx.c) puts events into the ring from which the client takes them.
- * After the sink has received the last completion of a request, the core touches
- * no memory of that request's client.
+ * Every completion goes through the sink, also if the request completes inside the
+ * submitting call. flow/post.c calls post() under the queue's lock, then wakes waiters.
+ * Kernel AIO's post() (aio/ctx.c) puts events into the ring from which the client takes
+ * them. After the last completion of a request, the core touches no memory of the
+ * request's client.
  *
- * A request may carry a word that belongs to its door. The core gives it back
- * with each completion, and does not interpret it, except that 0 means no word.
+ * A request may carry a word of its door. The core returns the word with each completion;
+ * 0 means no word.
  *
- *   I1  A request has exactly one last completion. Before that it may have any
- *       number with the flag MORE, each posted by the thread that owns the
- *       request (req.h), so they come in order.
- *   I2  The door has room for the last completion of each request that it has
- *       submitted. For one with MORE the core asks first (has_room). If there is
- *       none, the request ends: what it had to say is its last completion. So
- *       nothing is dropped, nothing waits for a client that does not reap, and the
- *       client sees by the missing flag that it has to submit the request anew.
+ *   I1  A request has exactly one last completion. Before it the request may have any
+ *       number with the flag MORE, which the request's owner (req.h) posts in order.
+ *   I2  The door has room for the last completion of each request that it has submitted.
+ *       Before one with MORE the core calls has_room(). If there is no room, the request
+ *       ends, and this result is its last completion. So no completion is dropped, and
+ *       none waits for a client that does not reap. The client sees by the missing flag
+ *       that it must submit the request again.
  */
 #ifndef UAIO_REQ_SINK_H
 #define UAIO_REQ_SINK_H
@@ -34,21 +31,26 @@ struct uaio_file;
 struct uaio_queue;
 struct uaio_sqe;
 
-/* Of uaio_completion.flags. */
+/* Bits of uaio_completion.flags. */
 enum {
-	UAIO_COMPLETION_MORE = 1u << 0, /* the request has others to come */
-	/* The request did not start, as another has broken its chain. */
+	/* more completions of the request follow */
+	UAIO_COMPLETION_MORE = 1u << 0,
+	/* The request did not start, as an earlier one broke its chain. */
 	UAIO_COMPLETION_CUT = 1u << 1,
 	UAIO_COMPLETION_QUIET = 1u
-				<< 2, /* the same, and by a UAIO_LINK_QUIET */
-	/* It has received, and its socket has more. */
+				/* that earlier request has UAIO_LINK_QUIET */
+				<< 2,
+	/* The request received data, and its socket has more. */
 	UAIO_COMPLETION_LEAVES = 1u << 3,
-	/* Of a chain, or behind a drain: it had a mistake, or no file to work on. */
+	/*
+	 * A request of a chain or behind a drain was refused at its start, or had no
+	 * file.
+	 */
 	UAIO_COMPLETION_UNBEGUN = 1u << 4,
 };
 
 struct uaio_completion {
-	uint64_t data; /* copied from the request, as is key */
+	uint64_t data; /* data and key are copied from the request */
 	uint64_t key;
 	int32_t res;
 	uint32_t flags; /* UAIO_COMPLETION_* */
@@ -60,7 +62,8 @@ struct uaio_post {
 	const struct uaio_completion *completions;
 	unsigned nr;
 	bool is_inline; /* the requests completed inside the submitting call */
-	bool by_worker; /* workers executed them, or their client had asked for that */
+	/* workers executed them, or their client wanted workers */
+	bool by_worker;
 	uint64_t words; /* the words of all, ORed: 0 if none has one */
 };
 
@@ -68,84 +71,85 @@ struct uaio_sink {
 	uint8_t door; /* enum uaio_door_id, for traces */
 
 	/*
-	 * Receive completions: make them visible to the client, then notify it
-	 * by whatever means the door has (the core itself wakes the queue's
-	 * waiters). Called by any thread, with the queue's lock held.
+	 * Receive completions: make them visible to the client, then notify it as the
+	 * door does, for example by an eventfd. The core wakes the queue's waiters.
+	 * Called by any thread, with the queue's lock held.
 	 */
 	void (*post)(struct uaio_queue *queue, const struct uaio_post *post);
 
 	/*
-	 * Return: whether the door can receive a completion with MORE now. Called
-	 * just before post(), under the same lock. NULL: the door submits no
-	 * request that has such completions.
+	 * Return: whether the door can receive a completion with MORE now. Called just
+	 * before post(), under the queue's lock. NULL: no request of the door has such
+	 * completions.
 	 */
 	bool (*has_room)(struct uaio_queue *queue);
 
 	/*
-	 * Release what the words of posted completions refer to. Called after
-	 * post(), if post->words is not 0, without locks; the queue may be gone
-	 * by then. Not called for completions with MORE.
+	 * Release what the words of posted completions refer to. Called after post() if
+	 * post->words is not 0, without locks; the queue may be freed by then. Not
+	 * called for completions with MORE.
 	 */
 	void (*drop_words)(const struct uaio_post *post);
 
 	/*
-	 * What the door has to do because of completions that it was given, and
-	 * cannot do under the lock: cancel, for example. Called after a post during
-	 * which it has set queue->wants_act; not after one of inline completions.
-	 * The queue is pinned. NULL: it never sets that.
+	 * Do what completions require, but the lock forbids, for example cancel. Called
+	 * after a post that has set queue->wants_act, except a post of inline
+	 * completions. The queue is pinned. NULL: the door never sets wants_act.
 	 */
 	void (*act)(struct uaio_queue *queue);
 
 	/*
-	 * A timer starts that was held in a chain or by a drain, and has a word:
-	 * what the door counts for it counts from now on. Called without locks; act()
-	 * is called once the timer waits. NULL: the door counts nothing.
+	 * A timer that was held in a chain or by a drain starts, and has a word. From
+	 * now on the door counts completions for it. Called without locks; the core
+	 * calls act() once the timer waits. NULL: the door counts nothing.
 	 */
 	void (*starts)(struct uaio_queue *queue, const struct uaio_sqe *sqe);
 
 	/*
-	 * Return: whether a waiter with this need has enough. What the number
-	 * says is for the door to choose: how many completions have to be unreaped,
-	 * for example. Without the queue's lock this is a guess.
+	 * Return: whether a waiter with this need has enough. The door defines the
+	 * number, for example how many completions must be unreaped. Without the
+	 * queue's lock the answer is a guess.
 	 */
 	bool (*is_met)(const struct uaio_queue *queue, uint64_t need);
 
 	/*
-	 * A thread that waited with this need does not come back: it has ended, in
-	 * the wait or after a handler had left it. Called without locks. NULL: the
-	 * door keeps nothing for a need.
+	 * Drop what the door keeps for a need. The thread that waited with the need has
+	 * ended in the wait, or a signal handler left the wait and the thread has
+	 * ended. Called without locks. NULL: the door keeps nothing for a need.
 	 */
 	void (*forget)(struct uaio_queue *queue, uint64_t need);
 
 	/*
-	 * Return: the address of what the client sees completions at, for sanitizers of
-	 * threads. NULL: that is the data of each request.
+	 * Return: the address from which the client reads that completions exist, for
+	 * thread sanitizers. NULL: the data of each request is this address.
 	 */
 	uintptr_t (*tail)(const struct uaio_queue *queue);
 
-	/* Return: whether the client has completions to reap; a guess, as above. */
+	/*
+	 * Return: whether the client has completions to reap; a guess without the lock.
+	 */
 	bool (*has_unreaped)(const struct uaio_queue *queue);
 
 	/*
-	 * Return: the result of a request that was cancelled before anything of
-	 * it was done. NULL: -ECANCELED.
+	 * Return: the result of a request that was cancelled before anything of it was
+	 * done. NULL: -ECANCELED.
 	 */
 	int64_t (*cancelled)(const struct uaio_sqe *sqe);
 
 	/*
-	 * Return: the file that the door has fixed at place, with a reference;
-	 * NULL: none is. Called for requests of chains (chain.h), when they are
-	 * submitted and again when they start, and for those with two ends (args.h),
-	 * when they start; by any thread, without locks. NULL: the door adds no such
-	 * request.
+	 * Return: the file that the door has registered in slot place, with a
+	 * reference; NULL: none. Called by any thread, without locks: for requests of
+	 * chains (chain.h) when submitted and when started; for those with two ends
+	 * (args.h) when started. NULL: the door adds no such request.
 	 */
 	struct uaio_file *(*get_fixed)(struct uaio_queue *queue, int place);
 
 	/*
-	 * A poll of a chain starts, of a file that is a door's own (UAIO_FILE_F_RING).
-	 * Return: the file to poll in its place, with a reference, for which sqe has
-	 * been changed; NULL: there is none. Called by any thread, without locks. NULL:
-	 * the door has none such.
+	 * Replace the file of a poll that starts in a chain and polls a file of the
+	 * door's own (UAIO_FILE_F_RING). Called by any thread, without locks. NULL: the
+	 * door has no such files.
+	 * Return: the file to poll instead, with a reference, for which sqe was
+	 * changed; NULL: there is none.
 	 */
 	struct uaio_file *(*polled)(struct uaio_sqe *sqe);
 };

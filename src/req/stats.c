@@ -13,12 +13,12 @@
 #include "proc/thread.h"
 
 /*
- * We are not told when a thread dies. Instead a thread that needs a block looks at
- * so many existing ones for one whose owner has died.
+ * The library is not notified when a thread ends. Instead a thread that needs a block
+ * checks this many existing ones for a dead owner.
  */
 enum { NR_LOOKED_AT = 8 };
 
-/* The last block is the one that threads share. */
+/* Threads without a block of their own share the last one. */
 enum { SHARED = UAIO_LIVE_BLOCKS - 1, ANY_THREAD = -1 };
 static_assert(SHARED == 64, "a bit for each of the others");
 static_assert((int)SHARED == (int)UAIO_TRACE_OWN_LANES,
@@ -29,9 +29,9 @@ static_assert(sizeof(struct uaio_trace_ask) <=
 
 static struct {
 	/* atomic */
-	char *area;     /* laid out as a page; NULL: none yet */
+	char *area; /* laid out like a page (live/layout.h); NULL: none yet */
 	uint64_t taken; /* a bit for each block that has, or had, a thread */
-	uint32_t nr_asked_for; /* of these, and those that could not be had */
+	uint32_t nr_asked_for; /* blocks taken, or refused for lack of memory */
 	uint32_t cursor;       /* where to look next for a dead owner */
 	uint32_t shares;       /* enum sharing */
 } all;
@@ -39,7 +39,7 @@ static struct {
 /* What is known of the shared block. */
 enum sharing { UNKNOWN, SHARED_HERE, SHARED_NOWHERE };
 
-/* For threads where there is no memory, and gauges where there is no page. */
+/* The block of threads without memory for one; the gauges if there is no page. */
 static struct uaio_live_block spare;
 static struct uaio_live_gauges own_gauges;
 
@@ -129,7 +129,7 @@ void uaio_stats_init(void)
 	uaio_threads_tell(page ? (struct uaio_thread_counts *)(void *)&page
 					  ->gauges.nr_threads
 			       : NULL);
-	/* Without --stats there is no use in counting where nobody can read. */
+	/* Without a report, a page and a trace, nobody could read the counts. */
 	if (uaio_config.has_live || uaio_trace_is_on())
 		uaio_config.has_stats =
 			uaio_config.has_report || page || uaio_trace_is_on();
@@ -137,10 +137,10 @@ void uaio_stats_init(void)
 
 /* blocks */
 
-/* Return: where blocks are, laid out as in a page; NULL: there is no memory. */
+/* Return: the memory of the blocks, laid out like a page; NULL: there is no memory. */
 static char *area(void)
 {
-	/* relaxed: what it points to is the kernel's */
+	/* relaxed: the kernel has cleared the memory that it points to */
 	char *here = load_relaxed(&all.area), *mine;
 
 	if (here)
@@ -198,7 +198,7 @@ static struct uaio_live_block *steal(int me)
 	return NULL;
 }
 
-/* Make it count: from now on it is added up. */
+/* Give the block to owner: from now on its counts are added up. */
 static struct uaio_live_block *take(struct uaio_live_block *block, int owner)
 {
 	store_relaxed(&block->owner, owner);
@@ -218,7 +218,7 @@ static struct uaio_live_block *take_free(int me)
 			return NULL;
 	while (!cas_relaxed(&all.nr_asked_for, &place, place + 1));
 	if (uaio_live_page() && !uaio_live_block(place)) {
-		/* The others could not be had either. */
+		/* Allocating the blocks after it would fail as well. */
 		store_relaxed(&all.nr_asked_for, SHARED);
 		return NULL;
 	}
@@ -279,7 +279,7 @@ void uaio_stats_queue_ends(uint32_t peak)
 	uint32_t *peaks = &uaio_stats_gauges->queues_peaks;
 	uint32_t old = load_relaxed(peaks);
 
-	/* A child of fork() counts from 0, and ends queues of its parent's. */
+	/* A child of fork() counts from 0, and ends queues of its parent. */
 	while (!cas_relaxed(peaks, &old, old > peak ? old - peak : 0))
 		;
 }
@@ -314,7 +314,7 @@ static uint64_t ns_of(uint64_t cycles)
 {
 	uint64_t rate;
 
-	/* It is known a millisecond after the engine has started. */
+	/* The rate is known a millisecond after the engine has started. */
 	while (!(rate = uaio_cycles_per_us()))
 		;
 	return cycles / rate * 1000 + cycles % rate * 1000 / rate;
@@ -382,7 +382,7 @@ void uaio_stats_sum(struct uaio_stats_sum *ret_sum)
 	for (unsigned op = 0; op < UAIO_NR_OPS; op++)
 		for (unsigned way = 0; way < UAIO_NR_WAYS; way++)
 			ret_sum->nr_accepted += ret_sum->nr_by_way[op][way];
-	/* Inline requests are counted only once, when they are accepted. */
+	/* Inline requests are counted only when accepted, not again when complete. */
 	for (unsigned op = 0; op < UAIO_NR_OPS; op++)
 		ret_sum->nr_completed +=
 			ret_sum->nr_by_way[op][UAIO_WAY_INLINE];

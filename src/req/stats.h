@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Statistics: how many requests went which way, and how long they took
+ * Statistics: where requests were executed, and how long they took
  *
- * On where there is a page that others may read (live/live.h), and where a report is
- * asked for (--stats, --stats-json). Each thread counts in a block of its own with
- * plain additions; who reports, or reads the page, adds the blocks up. The blocks lie
- * in the page, or in memory laid out like it.
+ * On if the process has a page that others may read (live/live.h), or a report is asked
+ * for (--stats, --stats-json). Each thread counts in its own block by plain additions. A
+ * reader of the report or of the page adds the blocks up. The blocks lie in the page, or
+ * in memory laid out like it.
  *
- *   I1  Only its owner writes a block, so no addition is lost. The accesses are
- *       atomic and relaxed for the sake of those that read, which may miss what
- *       happens meanwhile. Threads for which there is no block share one, by locked
- *       additions.
- *   I2  Blocks are never freed. If the owner of a block has died, the block with
- *       its counts goes to a thread that needs one.
- *   I3  A block counts for the process whose id it has. A child of fork() finds
- *       the block of its thread stale, and takes one of its own.
- *   I4  A request is counted as accepted before it can complete, and as
- *       complete before its event can be seen.
+ *   I1  Only its owner writes a block, so no addition is lost. The accesses are atomic
+ *       and relaxed; a reader may miss the latest ones. Threads for which there is no
+ *       block share one, by locked additions.
+ *   I2  Blocks are never freed. If the owner of a block has died, a thread that needs a
+ *       block gets it with its counts.
+ *   I3  A block counts for the process whose id it has. A child of fork() finds that its
+ *       thread's block has the parent's id, and takes another block.
+ *   I4  A request is counted as accepted before it can complete, and as complete before
+ *       its event can be seen.
  *
- * Times are taken of some requests only (sample.h), counts are of all. Times are in
- * cycles of uaio_cycles(). The counters of two processors may differ
- * a little; a negative difference is taken as 0.
+ * All requests are counted, but only some are timed (sample.h). Times are in cycles of
+ * uaio_cycles(). The counters of two processors may differ a little; a negative
+ * difference is counted as 0.
  *
  * Context: any thread that has entered (entry.h).
  */
@@ -41,7 +40,7 @@
 #include "op/op.h"
 #include "req/sample.h"
 
-/* Which way a request went. */
+/* How a request was executed. */
 enum uaio_way {
 	UAIO_WAY_INLINE, /* executed inside io_submit */
 	UAIO_WAY_PARKED, /* waited until its file was ready */
@@ -50,45 +49,50 @@ enum uaio_way {
 };
 
 enum uaio_time {
-	UAIO_TIME_SUBMIT, /* all requests of one call of io_submit */
-	UAIO_TIME_WAIT,   /* of a request not inline, until it is executed */
-	UAIO_TIME_PAGES, /* the same of one that waited for its pages: page.h */
+	/* of all requests of one io_submit or io_uring_enter */
+	UAIO_TIME_SUBMIT,
+	UAIO_TIME_WAIT, /* from submission to execution, unless inline */
+	/* like UAIO_TIME_WAIT, if it waited for its pages: page.h */
+	UAIO_TIME_PAGES,
 	UAIO_TIME_SERVICE, /* of the system call that executes a request */
-	UAIO_TIME_TOTAL,   /* from the first request of the call to the event */
+	/* from the begin of the submitting call to the event */
+	UAIO_TIME_TOTAL,
 	UAIO_NR_TIMES,
 	/*
-	 * Of an inline request that was the only one of its call: counts as
-	 * each of these times but the waits.
+	 * Of an inline request that was alone in its call: its one time counts as
+	 * SUBMIT, SERVICE and TOTAL.
 	 */
 	UAIO_TIME_ALONE = UAIO_NR_TIMES,
 	UAIO_NR_HISTS,
 };
 
-/* Counts of O_DIRECT requests, in addition to their way. */
+/* Counts of O_DIRECT requests, besides enum uaio_way. */
 enum uaio_direct_count {
 	UAIO_DIRECT_CUT,      /* requests executed in segments */
-	UAIO_DIRECT_SEGMENTS, /* segments of those */
+	UAIO_DIRECT_SEGMENTS, /* segments of those requests */
 	UAIO_DIRECT_BOUNCED,  /* requests executed through a copy */
 	UAIO_DIRECT_KERNEL,   /* requests that kernel AIO executed: native.h */
-	UAIO_DIRECT_URING, /* the same of io_uring, not O_DIRECT only: driver.h */
+	/* requests, also buffered ones, that io_uring executed: driver.h */
+	UAIO_DIRECT_URING,
 	UAIO_NR_DIRECT_COUNTS,
 };
 
 /*
- * Where a request that is in flight waits. One that is nowhere of these is being
- * executed, or is on its way from one to another.
+ * Where a request in flight waits. UAIO_STAY_NONE: it is being executed, or moves from
+ * one state to another.
  */
 enum uaio_stay {
 	UAIO_STAY_QUEUED,  /* for a worker */
 	UAIO_STAY_PARKED,  /* for its file to be ready */
-	UAIO_STAY_TIMED,   /* for its time to come */
+	UAIO_STAY_TIMED,   /* until its time comes */
 	UAIO_STAY_WAITING, /* for other requests, or its pages */
-	UAIO_STAY_KERNEL, /* with the kernel's AIO or io_uring, or lined up for it */
+	/* in the kernel's AIO or io_uring, or queued for it */
+	UAIO_STAY_KERNEL,
 	UAIO_NR_STAYS,
 	UAIO_STAY_NONE = UAIO_NR_STAYS,
 };
 
-/* Called each time the engine starts, also in a child of fork(): resets all. */
+/* Called each time the engine starts, also in a child of fork(): resets all counts. */
 void uaio_stats_init(void);
 
 static_assert((int)UAIO_NR_OPS <= (int)UAIO_LIVE_OPS &&
@@ -99,7 +103,7 @@ static_assert((int)UAIO_NR_OPS <= (int)UAIO_LIVE_OPS &&
 		      (int)UAIO_NR_HISTS <= (int)UAIO_LIVE_TIMES + 1,
 	      "they fit into the page");
 
-/* As the line of JSON and tools call them. */
+/* The names in JSON and in the output of tools. */
 extern const char *const uaio_way_names[UAIO_NR_WAYS];
 extern const char *const uaio_time_names[UAIO_NR_TIMES];
 extern const char *const uaio_direct_names[UAIO_NR_DIRECT_COUNTS];
@@ -109,12 +113,12 @@ extern _Thread_local struct uaio_live_block *uaio_stats_of_thread
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 extern int uaio_stats_pid; /* immutable while the engine is up */
 
-/* Of the process, for others to read; constant while the engine is up. */
+/* Gauges of the process, in its page if it has one; constant while the engine is up. */
 extern struct uaio_live_gauges *uaio_stats_gauges;
 
 struct uaio_live_block *uaio_stats_get(void);
 
-/* Return: the calling thread's block; NULL where statistics are off. */
+/* Return: the calling thread's block; NULL if statistics are off. */
 static inline struct uaio_live_block *uaio_stats_mine(void)
 {
 	struct uaio_live_block *mine;
@@ -122,13 +126,13 @@ static inline struct uaio_live_block *uaio_stats_mine(void)
 	if (likely(!uaio_config.has_stats))
 		return NULL;
 	mine = uaio_stats_of_thread;
-	/* relaxed: written once, before this thread had it */
+	/* relaxed: constant since the thread got the block */
 	return likely(mine && load_relaxed(&mine->pid) == uaio_stats_pid)
 		       ? mine
 		       : uaio_stats_get();
 }
 
-/* A locked instruction is needed only where others count there, too (I1). */
+/* Add to a count; a locked instruction is needed only in the shared block (I1). */
 static inline void uaio_stats_add(struct uaio_live_block *block,
 				  uint64_t *count, uint64_t nr)
 {
@@ -138,7 +142,7 @@ static inline void uaio_stats_add(struct uaio_live_block *block,
 		store_relaxed(count, load_relaxed(count) + nr);
 }
 
-/* Count nr times, all from start to end. */
+/* Count nr times, each from start to end. */
 static inline void uaio_stats_time(struct uaio_live_block *stats,
 				   enum uaio_time time, uint64_t start,
 				   uint64_t end, uint64_t nr)
@@ -159,28 +163,28 @@ static inline void uaio_stats_direct(enum uaio_direct_count what, uint64_t nr)
 		uaio_stats_add(stats, &stats->nr_direct[what], nr);
 }
 
-/* Return: whether somebody may want records of what the thread does. */
+/* Return: whether a tool may want records of the thread's requests. */
 static inline bool uaio_stats_is_traced(const struct uaio_live_block *block)
 {
-	/* relaxed: a tool has set it, or this process */
+	/* relaxed: only a hint, set by a tool or by this process */
 	return unlikely(load_relaxed(&block->is_traced));
 }
 
-/* Return: the number of a block; that of a block which threads share is the last. */
+/* Return: the index of a block; the shared block has the last one. */
 unsigned uaio_stats_place(const struct uaio_live_block *block);
 
 /*
- * A queue has one request more in flight than ever before. Each queue counts its own, so
- * threads that submit to different queues write nothing in common. The peak of a process
- * is what the peaks of its queues add up to, at most at a time.
+ * A queue has more requests in flight than ever before. Each queue counts its own, so
+ * threads that submit to different queues write no common memory. The peak of the process
+ * is the greatest sum of its queues' peaks.
  */
 void uaio_stats_queue_peaks(void);
-/* A queue ends, of which at most `peak` requests were in flight at a time. */
+/* A queue ends, of which at most peak requests were in flight at a time. */
 void uaio_stats_queue_ends(uint32_t peak);
 
 /*
- * Requests, so many, have moved. It takes no block for the thread, and so may be called
- * under any lock.
+ * Count that nr requests have moved. It takes no block for the thread, so it may be
+ * called under any lock.
  */
 void uaio_stats_moved(enum uaio_stay from, enum uaio_stay to, uint64_t nr);
 
@@ -196,14 +200,15 @@ struct uaio_stats_sum {
 	uint64_t nr_submits;
 	uint64_t nr_accepted;
 	uint64_t nr_completed;
-	uint64_t nr_rings; /* set up, ever */
+	uint64_t nr_rings; /* rings ever set up */
 	uint64_t nr_by_way[UAIO_NR_OPS][UAIO_NR_WAYS];
 	uint64_t nr_direct[UAIO_NR_DIRECT_COUNTS];
 	uint64_t nr_faults[UAIO_NR_FAULT_KINDS];
-	int64_t nr_there[UAIO_NR_STAYS]; /* now; right when nothing goes on */
-	uint32_t peak_in_flight;         /* of requests that were not inline */
-	uint32_t nr_threads;   /* threads that the engine has created */
-	uint32_t peak_threads; /* most of them at a time */
+	/* waiting now; exact only while no request moves */
+	int64_t nr_there[UAIO_NR_STAYS];
+	uint32_t peak_in_flight; /* of requests that were not executed inline */
+	uint32_t nr_threads;     /* threads that the engine has created */
+	uint32_t peak_threads;   /* the most threads at a time */
 	struct uaio_time_sum {
 		uint64_t nr;
 		uint64_t p50, p99, p999, max;

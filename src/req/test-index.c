@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests are found among thousands by looking at a few, and those are found that would
- * be without an index.
+ * A search among thousands of requests compares only a few, and finds the request that a
+ * search without an index would find.
  */
 #undef NDEBUG
 #define RING_ENTRIES 4096
@@ -51,7 +51,7 @@ static void put_poll(int pipe, uint64_t user_data)
 		->poll32_events = POLLIN;
 }
 
-/* Polls of the third pipe: from OTHER on. */
+/* Add nr polls of the third pipe, with user_data from OTHER on. */
 static void add_others(unsigned nr)
 {
 	for (unsigned i = 0; i < nr; i++)
@@ -77,7 +77,10 @@ static void cancel_all(void)
 	assert_true(list_is_empty(&group()->requests));
 }
 
-/* Submit a search, which has this result; *ret: what it has cancelled, if that is one. */
+/*
+ * Submit a search that must have this result. *ret: the completion of the request that
+ * the search cancels, if any.
+ */
 static void assert_found(int32_t res, struct io_uring_cqe *ret)
 {
 	bool is_answered = false;
@@ -101,11 +104,9 @@ static uint64_t nr_looked(void)
 	return load_relaxed(&uaio_index_nr_looked);
 }
 
-/*
- * What is searched
- */
+/* How many requests a search compares */
 
-/* A timeout that ends after nr completions, or never. */
+/* A timeout that expires after nr completions; 0: only after an hour. */
 static void put_timeout_after(unsigned nr, uint64_t user_data)
 {
 	static struct __kernel_timespec hour = { .tv_sec = 3600 };
@@ -164,7 +165,7 @@ static const struct {
 	{ search_to_change_timeout, true },
 };
 
-/* Return: which of nr requests is searched next: new ones, old ones, and others. */
+/* Return: which of nr requests to search next: a new one, an old one, or one between. */
 static unsigned nth_of(unsigned i, unsigned nr)
 {
 	switch (i % 3) {
@@ -174,7 +175,7 @@ static unsigned nth_of(unsigned i, unsigned nr)
 	}
 }
 
-static void a_search_looks_at_few_of_many(void **state)
+static void a_search_compares_few_of_many_requests(void **state)
 {
 	static const unsigned sizes[] = { 200, MANY };
 	struct io_uring_cqe found;
@@ -214,7 +215,7 @@ static void put_cancel_of(int pipe)
 	put_cancel_by(pipes[pipe][0]);
 }
 
-static void a_search_by_descriptor_looks_at_few_of_many(void **state)
+static void a_search_by_descriptor_compares_few_of_many(void **state)
 {
 	enum { NR = 200 };
 	struct io_uring_cqe found;
@@ -242,8 +243,8 @@ static void a_search_by_descriptor_looks_at_few_of_many(void **state)
 	}
 }
 
-/* Timeouts that count completions, of which few are due. */
-static void a_completion_looks_at_no_timeouts_that_still_count(void **state)
+/* Each timeout counts completions, and only one expires. */
+static void a_completion_visits_no_timeouts_that_still_count(void **state)
 {
 	uint64_t before;
 
@@ -264,7 +265,8 @@ static void a_completion_looks_at_no_timeouts_that_still_count(void **state)
 	cancel_all();
 }
 
-static uint32_t nr_asked; /* atomic: whether descriptors are duplicates */
+/* atomic: calls that ask whether two descriptors are duplicates */
+static uint32_t nr_asked;
 
 static bool count_asked(long nr, const long args[6], long *ret_res)
 {
@@ -276,7 +278,7 @@ static bool count_asked(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-/* Eventfds have one inode. */
+/* All eventfds share one inode, so the index cannot tell them apart. */
 static void a_descriptor_with_a_request_is_compared_with_no_other(void **state)
 {
 	enum { NR = 200 };
@@ -328,7 +330,7 @@ static void an_added_request_moves_few(void **state)
 		assert_in_range(load_relaxed(&uaio_index_nr_moved) - before, 0,
 				16);
 	}
-	/* It was needed. */
+	/* Growing the table did move requests. */
 	assert_true(load_relaxed(&uaio_index_nr_moved) > 1000);
 }
 
@@ -352,7 +354,7 @@ static void empty(int pipe)
 
 enum { PAIRS = 8 };
 
-/* Polls with the same user_data, of which those of the first pipe are older. */
+/* Add pairs of polls with the same user_data; the poll of the first pipe is older. */
 static void add_pairs(void)
 {
 	for (unsigned i = 0; i < 2 * PAIRS; i++)
@@ -395,7 +397,7 @@ static void the_oldest_is_found_first(void **state)
 		add_others(nr);
 		add_pairs();
 		assert_older_are_found();
-		/* Again, and buckets are split meanwhile. */
+		/* Again, while added requests split buckets. */
 		add_pairs();
 		add_others(5 * nr);
 		assert_older_are_found();
@@ -432,7 +434,7 @@ static void memory_is_refused(void **state)
 	unit_hook(unit_refuse_memory);
 	assert_older_are_cancelled();
 	unit_hook(NULL);
-	/* A thread that sleeps needs memory. */
+	/* A thread needs memory to sleep. */
 	assert_younger_wait();
 	cancel_all();
 }
@@ -453,8 +455,8 @@ static void an_empty_group_has_no_index(void **state)
 	}
 }
 
-/* A request that is linked to another gets its file when it starts. */
-static void what_gets_its_file_later_is_found_by_it(void **state)
+/* A linked request gets its file when it starts. */
+static void a_request_that_gets_its_file_later_is_found_by_it(void **state)
 {
 	struct io_uring_cqe found;
 
@@ -489,7 +491,7 @@ static unsigned nr_found_on(const struct uaio_file *file)
 	return nr;
 }
 
-static void what_has_lost_its_file_is_not_found_by_it(void **state)
+static void a_request_without_its_file_is_not_found_by_it(void **state)
 {
 	struct uaio_queue *queue = uaio_queue_of(group());
 	struct uaio_file *file;
@@ -514,9 +516,9 @@ static void what_has_lost_its_file_is_not_found_by_it(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		INDEX_TEST(a_search_looks_at_few_of_many),
-		INDEX_TEST(a_search_by_descriptor_looks_at_few_of_many),
-		INDEX_TEST(a_completion_looks_at_no_timeouts_that_still_count),
+		INDEX_TEST(a_search_compares_few_of_many_requests),
+		INDEX_TEST(a_search_by_descriptor_compares_few_of_many),
+		INDEX_TEST(a_completion_visits_no_timeouts_that_still_count),
 		INDEX_TEST(
 			a_descriptor_with_a_request_is_compared_with_no_other),
 		INDEX_TEST(an_added_request_moves_few),
@@ -524,8 +526,8 @@ int main(void)
 		INDEX_TEST(all_of_a_descriptor_complete_oldest_first),
 		INDEX_TEST(memory_is_refused),
 		INDEX_TEST(an_empty_group_has_no_index),
-		INDEX_TEST(what_gets_its_file_later_is_found_by_it),
-		INDEX_TEST(what_has_lost_its_file_is_not_found_by_it),
+		INDEX_TEST(a_request_that_gets_its_file_later_is_found_by_it),
+		INDEX_TEST(a_request_without_its_file_is_not_found_by_it),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

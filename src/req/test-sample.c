@@ -16,10 +16,13 @@ enum {
 	EVERY = UAIO_SAMPLE_EVERY,
 	FIRST = UAIO_SAMPLE_FIRST,
 	NR_RUNS = 4096,
-	SHARE = NR_RUNS / EVERY, /* of each place of a run */
+	/* submissions timed at each position in a run, on average */
+	SHARE = NR_RUNS / EVERY,
 };
 
-/* A thread that has made its first submissions, and a block that nobody looks at. */
+/*
+ * Begin as a thread that has made its first submissions, with a block that no tool reads.
+ */
 static void begin_late(struct uaio_live_block *block)
 {
 	memset(block, 0, sizeof(*block));
@@ -28,7 +31,7 @@ static void begin_late(struct uaio_live_block *block)
 		(struct uaio_sampler){ .nr_first = FIRST / UAIO_SAMPLE_EVERY };
 }
 
-/* Return: the sum of the weights of so many submissions. */
+/* Return: the sum of the weights of nr submissions. */
 static uint64_t weigh(struct uaio_live_block *block, unsigned nr)
 {
 	uint64_t sum = 0;
@@ -54,7 +57,9 @@ static void the_first_submissions_of_a_thread_are_all_timed(void **state)
 	assert_int_equal(block.nr_sampled, 1);
 }
 
-/* The weights add up, and each place of a run is timed about as often as each other. */
+/*
+ * The weights add up, and submissions at each position in a run are timed equally often.
+ */
 static void one_submission_of_each_run_is_timed_at_random(void **state)
 {
 	static struct uaio_live_block block;
@@ -76,7 +81,7 @@ static void one_submission_of_each_run_is_timed_at_random(void **state)
 		assert_int_equal(nr, 1);
 	}
 	assert_int_equal(block.nr_sampled, NR_RUNS);
-	/* Six standard deviations, which are 15.5. */
+	/* Six standard deviations of 15.5 each. */
 	for (unsigned i = 0; i < EVERY; i++)
 		assert_in_range(nr_at[i], SHARE - 93, SHARE + 93);
 }
@@ -92,7 +97,7 @@ static void all_submissions_of_a_traced_thread_are_timed(void **state)
 		block.is_traced = 1;
 		assert_int_equal(weigh(&block, 3), 3);
 		block.is_traced = 0;
-		/* It looks again when the run is over. */
+		/* The thread checks for tools when the next run begins. */
 		assert_int_equal(weigh(&block, EVERY - 1), EVERY - 1);
 	}
 }
@@ -128,7 +133,7 @@ static int times_all_while_a_tool_asks(void)
 	store_relaxed(&page->control.timed_until, UINT64_MAX);
 	if (weigh(&block, 3 * EVERY) != 3ul * EVERY || block.nr_sampled != 1)
 		return 4;
-	/* It has asked for no longer than until now. */
+	/* The tool's time ends now. */
 	store_relaxed(&page->control.timed_until, uaio_cycles());
 	if (weigh(&block, 3 * EVERY) != 3ul * EVERY || block.nr_sampled != 4)
 		return 5;
@@ -144,7 +149,7 @@ static void all_submissions_are_timed_while_a_tool_asks(void **state)
 
 enum { NR_CALLS = 10 * EVERY, NR_OF_CALL = 3 };
 
-/* Three no-ops, of which a worker executes the second. */
+/* Submit three no-ops, of which a worker executes the second. */
 static void submit_no_ops(uint64_t handle)
 {
 	struct uaio_submission submission;
@@ -164,7 +169,7 @@ static void submit_no_ops(uint64_t handle)
 	assert_int_equal(unit_reap(handle, NR_OF_CALL, events), NR_OF_CALL);
 }
 
-/* Counts are exact, and the times stand for all requests. */
+/* Counts are exact, and each timed request stands for UAIO_SAMPLE_EVERY. */
 static void sampled_times_stand_for_all_requests(void **state)
 {
 	static struct uaio_stats_sum before, after;
@@ -197,7 +202,7 @@ static void sampled_times_stand_for_all_requests(void **state)
 		assert_int_equal(after.times[time].nr - before.times[time].nr,
 				 nr);
 	}
-	/* No time was taken of a request as if it had begun when the clock did. */
+	/* A request without a start time would seem to have begun at 0. */
 	assert_true(after.times[UAIO_TIME_TOTAL].max < 3600ull * 1000000000);
 	unit_destroy(handle);
 	uaio_config.has_stats = false;

@@ -40,7 +40,7 @@ static int stop(void **state)
 #define STATS_TEST(function) \
 	cmocka_unit_test_setup_teardown(function, start, stop)
 
-/* buckets */
+/* histogram buckets */
 
 static void a_greater_value_has_no_lower_bucket(void **state)
 {
@@ -59,7 +59,7 @@ static void a_greater_value_has_no_lower_bucket(void **state)
 	assert_int_equal(uaio_hist_bucket(UINT64_MAX), UAIO_NR_BUCKETS - 1);
 }
 
-/* The values 1 to 1000 microseconds, each once, not in ascending order. */
+/* Time 1 to 1000 microseconds, each once, in mixed order. */
 static int quantiles_of_known_times(void)
 {
 	struct uaio_stats_sum sum;
@@ -74,7 +74,7 @@ static int quantiles_of_known_times(void)
 	for (uint64_t i = 0; i < 1000; i++)
 		uaio_stats_time(uaio_stats_mine(), UAIO_TIME_WAIT, 5,
 				5 + (i * 389 % 1000 + 1) * rate, 1);
-	/* A clock that went backwards. */
+	/* The clock went backwards. */
 	uaio_stats_time(uaio_stats_mine(), UAIO_TIME_SUBMIT, 7, 6, 1);
 	sum = sum_now();
 	if (time->nr != 1000 || time->max != 1000000)
@@ -105,7 +105,7 @@ static struct iocb *read_of(struct iocb *iocb, int fd, char *buffer)
 	return iocb;
 }
 
-/* A batch of two requests, of which the second is refused. */
+/* The second of two requests in one call is refused. */
 static void a_refused_request_is_not_counted(void **state)
 {
 	char buffer[SIZE];
@@ -131,7 +131,7 @@ static void a_refused_request_is_not_counted(void **state)
 	unit_destroy(handle);
 }
 
-/* Inline, queued and parked requests in one call. */
+/* One call submits inline, queued and parked requests. */
 static void a_call_counts_each_request_under_its_way(void **state)
 {
 	char buffers[4][SIZE];
@@ -182,7 +182,7 @@ static void a_call_counts_each_request_under_its_way(void **state)
 	unit_destroy(handle);
 }
 
-/* Return: the peaks of the contexts that live, added up, after nr reads have waited. */
+/* Return: the sum of the peaks of all contexts, after nr reads have waited. */
 static uint32_t peaks_after(uint64_t handle, const int ends[2], unsigned nr)
 {
 	struct iocb iocbs[8], *list[8];
@@ -199,7 +199,7 @@ static uint32_t peaks_after(uint64_t handle, const int ends[2], unsigned nr)
 	return uaio_stats_gauges->queues_peaks;
 }
 
-/* Each context has a peak of its own, which counts as long as the context lives. */
+/* Each context's peak is counted as long as the context exists. */
 static void peaks_of_contexts_are_added_up(void **state)
 {
 	uint64_t first = unit_context(8), second = unit_context(8);
@@ -221,7 +221,7 @@ static void peaks_of_contexts_are_added_up(void **state)
 	unit_close(ends[1]);
 }
 
-/* No function of the policy issues a no-op; it is counted all the same. */
+/* A no-op is counted, although no function of the policy issues one. */
 static void a_no_op_is_counted_under_its_way(void **state)
 {
 	uint64_t handle = unit_context(3);
@@ -255,7 +255,9 @@ static void a_no_op_is_counted_under_its_way(void **state)
 	unit_destroy(handle);
 }
 
-/* The request is cancelled before it is executed: it waits, without service. */
+/*
+ * A request that is cancelled before it is executed has a wait time, but no service time.
+ */
 static void a_cancelled_request_is_complete_without_service(void **state)
 {
 	char buffer[SIZE];
@@ -301,7 +303,7 @@ static long many_requests(void *arg)
 	return 0;
 }
 
-/* Threads count, and end, and others take over their blocks: no count is lost. */
+/* No count is lost when threads count, end, and others take over their blocks. */
 static void threads_lose_no_count(void **state)
 {
 	struct unit_thread threads[NR_THREADS];
@@ -326,7 +328,7 @@ static void threads_lose_no_count(void **state)
 	unit_close(shared_fd);
 }
 
-/* Each of several threads, one after another, finds the block of a dead one. */
+/* Threads that run one after another use the blocks of dead threads. */
 static void blocks_of_dead_threads_are_used_again(void **state)
 {
 	enum { NR = 100 };
@@ -379,8 +381,8 @@ enum { NR_MET_REQUESTS = 200 };
 static uint32_t nr_met; /* atomic */
 
 /*
- * Count only when all of them are there, so that no block is given up before.
- * Return: whether the thread has no block of its own.
+ * Count only once all threads have a block, so that no block is freed before.
+ * Return: whether the thread shares its block.
  */
 static long meet_and_count(void *arg)
 {
@@ -396,7 +398,7 @@ static long meet_and_count(void *arg)
 	return load_relaxed(&mine->owner) < 0;
 }
 
-/* More threads at a time than there are blocks share one, and lose no count. */
+/* More threads than there are blocks share one, and lose no count. */
 static void threads_without_a_block_lose_no_count(void **state)
 {
 	enum { NR = UAIO_LIVE_BLOCKS + 7 };
@@ -413,7 +415,7 @@ static void threads_without_a_block_lose_no_count(void **state)
 	for (unsigned i = 0; i < NR; i++)
 		nr_shared += unit_thread_join(&threads[i]) == 1;
 	after = sum_now();
-	/* The threads of other tests, and workers, have blocks as well. */
+	/* Workers and threads of earlier tests own blocks as well. */
 	assert_in_range(nr_shared, 8, NR);
 	assert_int_equal(after.nr_accepted - before.nr_accepted,
 			 NR * NR_MET_REQUESTS);

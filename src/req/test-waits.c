@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A request is cancelled while it is being tried: the canceller learns what became
- * of it, and no other thread waits for that.
+ * A request is cancelled while a thread tries it: the canceller learns the outcome, and
+ * no other thread waits for the try.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -23,9 +23,9 @@ static void each_state_that_waits_has_a_row_and_no_other_has(void **state)
 			assert_non_null(uaio_waits[i]->cancel);
 }
 
-/* One read of the pipe, a try, is stopped before the kernel's answer returns. */
+/* Stops one read of the pipe, made by a try, before the read returns. */
 static struct {
-	int64_t answer;    /* 0: the kernel's */
+	int64_t answer;    /* what the read returns; 0: the kernel's result */
 	uint32_t is_armed; /* atomic */
 	uint32_t is_held;  /* atomic */
 	uint32_t goes_on;  /* atomic */
@@ -67,7 +67,7 @@ static long reap(void *arg)
 	return unit_reap(all->handle, all->nr, all->events);
 }
 
-/* The oldest read of the pipe is being tried when this returns. */
+/* Return while a thread is trying the oldest read of the pipe. */
 static void begin_trial(long nr_awaited, int64_t answer)
 {
 	reaping = (struct reaping){ .handle = handle, .nr = nr_awaited };
@@ -114,7 +114,7 @@ static long cancel_all(void *arg)
 	return uaio_ctx_cancel_all(handle);
 }
 
-/* The pipe has the one byte. */
+/* No request has read the byte from the pipe. */
 static void assert_unread(void)
 {
 	char byte;
@@ -123,8 +123,8 @@ static void assert_unread(void)
 	assert_int_equal(byte, 'x');
 }
 
-/* By each call that cancels, in this context or another, and by io_destroy. */
-static void a_try_holds_up_no_cancelling_of_other_requests(void **state)
+/* Cancel by each call, in this context and in another, and by io_destroy. */
+static void a_try_delays_no_cancelling_of_other_requests(void **state)
 {
 	char tried, bytes[8];
 	struct iocb iocb = { 0 }, others[8];
@@ -170,7 +170,7 @@ static void a_try_holds_up_no_cancelling_of_other_requests(void **state)
 	close_pipe();
 }
 
-/* Have a thread cancel iocb, in one of two ways; return once it waits. */
+/* Start a thread that cancels iocb, in one of two ways; return once the thread waits. */
 static void start_canceller(struct unit_thread *canceller, bool by_engine,
 			    struct iocb *iocb)
 {
@@ -185,7 +185,7 @@ static void await_canceller(struct unit_thread *canceller, bool by_engine)
 			 by_engine ? 0 : -EINPROGRESS);
 }
 
-static void of_two_that_cancel_a_request_being_tried_one_is_told(void **state)
+static void only_the_first_of_two_cancellers_is_notified(void **state)
 {
 	struct unit_thread canceller;
 	struct iocb iocb;
@@ -211,7 +211,7 @@ static void of_two_that_cancel_a_request_being_tried_one_is_told(void **state)
 	close_pipe();
 }
 
-/* The iocb was submitted twice; the try executes the first request. */
+/* The iocb is submitted twice; the try executes the first request. */
 static void a_request_executed_leaves_the_next_to_be_cancelled(void **state)
 {
 	struct unit_thread canceller;
@@ -261,7 +261,7 @@ static void requests_behind_one_being_tried_are_cancelled_too(void **state)
 	let_trial();
 	assert_int_equal(unit_thread_join(&canceller), NR);
 	end_trial();
-	/* The oldest first. */
+	/* Cancelled requests complete oldest first. */
 	for (unsigned i = 0; i < NR; i++) {
 		assert_int_equal(reaping.events[i].data, i);
 		assert_int_equal((int64_t)reaping.events[i].res, -ECANCELED);
@@ -271,7 +271,7 @@ static void requests_behind_one_being_tried_are_cancelled_too(void **state)
 	close_pipe();
 }
 
-/* In the try the file answers that it supports no call without waiting. */
+/* The tried read returns EOPNOTSUPP: only a worker could execute the request. */
 static void a_request_for_a_worker_is_cancelled_instead(void **state)
 {
 	struct unit_thread canceller;
@@ -303,8 +303,8 @@ static long destroy(void *arg)
 	return 0;
 }
 
-/* The canceller is inside, and comes first. */
-static void a_context_may_go_while_its_canceller_waits(void **state)
+/* Destroying a context waits for a canceller that is inside the library. */
+static void destroying_a_context_waits_for_its_canceller(void **state)
 {
 	struct unit_thread canceller, destroyer;
 	uint64_t ctx;
@@ -316,7 +316,10 @@ static void a_context_may_go_while_its_canceller_waits(void **state)
 	ctx = handle;
 	iocb = read_of_byte(&byte);
 	assert_int_equal(unit_submit(handle, &iocb), 1);
-	/* There is no waiter, as it would leave: the fallback thread tries. */
+	/*
+	 * A waiting thread would leave the context. Without one the fallback thread
+	 * tries.
+	 */
 	trial.answer = -EAGAIN;
 	store_relaxed(&trial.is_held, 0);
 	store_relaxed(&trial.goes_on, 0);
@@ -339,7 +342,7 @@ static void a_context_may_go_while_its_canceller_waits(void **state)
 	unit_close(ends[1]);
 }
 
-/* A cold read: only a try can tell whether its page has come. */
+/* Cancel a cold read during a try, which alone can tell whether its page has arrived. */
 static void cancel_cold(bool has_come)
 {
 	static char pages[2][PAGE];
@@ -354,7 +357,7 @@ static void cancel_cold(bool has_come)
 				     (int64_t)i * PAGE);
 		iocbs[i].aio_data = i;
 		assert_int_equal(unit_submit(handle, &iocbs[i]), 1);
-		/* A worker reads the first, so that the second waits. */
+		/* A worker reads the first page, so that the second read waits. */
 		cold_await_blocked(1);
 	}
 	cold_hold_try(1);
@@ -380,13 +383,13 @@ static void cancel_cold(bool has_come)
 	unit_destroy(handle);
 }
 
-static void a_cold_read_that_is_tried_in_vain_is_cancelled(void **state)
+static void a_cold_read_whose_try_would_block_is_cancelled(void **state)
 {
 	(void)state;
 	cancel_cold(false);
 }
 
-static void a_cold_read_that_is_executed_by_the_try_is_not(void **state)
+static void a_cold_read_that_the_try_executes_is_not_cancelled(void **state)
 {
 	(void)state;
 	cancel_cold(true);
@@ -396,17 +399,17 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(each_state_that_waits_has_a_row_and_no_other_has),
-		UNIT_TEST(a_try_holds_up_no_cancelling_of_other_requests),
-		UNIT_TEST(of_two_that_cancel_a_request_being_tried_one_is_told),
+		UNIT_TEST(a_try_delays_no_cancelling_of_other_requests),
+		UNIT_TEST(only_the_first_of_two_cancellers_is_notified),
 		UNIT_TEST(a_request_executed_leaves_the_next_to_be_cancelled),
 		UNIT_TEST(requests_behind_one_being_tried_are_cancelled_too),
 		UNIT_TEST(a_request_for_a_worker_is_cancelled_instead),
-		UNIT_TEST(a_context_may_go_while_its_canceller_waits),
+		UNIT_TEST(destroying_a_context_waits_for_its_canceller),
 		cmocka_unit_test_setup_teardown(
-			a_cold_read_that_is_tried_in_vain_is_cancelled,
+			a_cold_read_whose_try_would_block_is_cancelled,
 			cold_start, cold_stop),
 		cmocka_unit_test_setup_teardown(
-			a_cold_read_that_is_executed_by_the_try_is_not,
+			a_cold_read_that_the_try_executes_is_not_cancelled,
 			cold_start, cold_stop),
 	};
 

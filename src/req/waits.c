@@ -10,7 +10,7 @@ struct wanted {
 	const void *arg;
 };
 
-/* The caller executes what it takes, and so takes what is of its own identity. */
+/* The caller executes the request itself, so the request must be of its own identity. */
 static bool may_take(const struct uaio_req *req, const void *arg)
 {
 	const struct wanted *wanted = arg;
@@ -63,7 +63,7 @@ enum uaio_cancel uaio_try_mark_locked(struct uaio_req *req,
 	req->canceller = &nobody;
 	if (uaio_entry.run->posted != req)
 		return UAIO_CANCEL_MARKED;
-	/* This thread ends it as cancelled, once it has posted. */
+	/* This thread completes it as cancelled after it has posted the result. */
 	add_relaxed(&canceller->nr_cancelled, 1);
 	return UAIO_CANCEL_ASKED;
 }
@@ -76,8 +76,8 @@ void uaio_canceller_tell(struct uaio_canceller *canceller, bool was_cancelled)
 	if (was_cancelled)
 		add_relaxed(&canceller->nr_cancelled, 1);
 	/*
-	 * [MB:told] release: the event is posted. Pairs with
-	 * uaio_canceller_await(), which may return at once.
+	 * [MB:told] release: the event is posted. Pairs with uaio_canceller_await(),
+	 * which may return at once.
 	 */
 	if (sub_release(&canceller->nr_awaited, 1) == 1)
 		uaio_wake(&canceller->nr_awaited, 1);
@@ -90,6 +90,6 @@ uint32_t uaio_canceller_await(struct uaio_canceller *canceller)
 	/* [MB:told] acquire: pairs with uaio_canceller_tell(). */
 	while ((nr = load_acquire(&canceller->nr_awaited)))
 		(void)uaio_sleep(&canceller->nr_awaited, nr, UAIO_FOREVER);
-	/* relaxed: nobody counts any more, and the acquire above orders it */
+	/* relaxed: no thread counts any more, and the acquire above orders it */
 	return load_relaxed(&canceller->nr_cancelled);
 }

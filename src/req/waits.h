@@ -1,35 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a request may wait for
+ * What a request may wait for, and how other threads take it out
  *
- * A request may wait behind others of its inode (order.h), for a worker (wq.h),
- * until its file is ready (ready.h), for its pages (page.h), for a time
- * (timer.h), for the one before it in its chain (link.h), or a drain (drain.h), or
- * for the driver (driver.h). Each of these modules keeps its requests on lists of its
- * own, under locks of its own, and registers one row of functions for the state that
- * its requests are in (req.h).
- * Some threads deal with requests whatever they wait for: a canceller, a thread
- * that closes a queue or a descriptor (closing.h), and one that leaves the
- * process (gate.h). These go through the rows, and need not know the modules.
+ * A request may wait for others of its inode (order.h), a worker (wq.h), its file
+ * (ready.h), its pages (page.h), a time (timer.h), the previous request of its chain
+ * (link.h), a drain (drain.h), or the driver (driver.h). Each module keeps its requests
+ * on its own lists, under its own locks. It registers one row of functions for the state
+ * of its requests (req.h). A canceller, a thread that closes a queue or a descriptor
+ * (closing.h), and a thread that leaves the process (gate.h) call the functions of the
+ * rows. So they need not know the modules.
  *
- *   I1  A row is registered before any request can be in its state, and stays.
- *   I2  Only the module of a row moves requests out of its state, under a lock of
- *       its own. A thread that calls a function of the row has only peeked at the
- *       state; the function looks again under that lock.
- *   I3  A request that waits may be tried: a thread executes it without blocking,
- *       to find out whether it has to wait on. Meanwhile the request has the bit
- *       TRIED in its state, and that thread is its owner. A canceller leaves a
- *       mark on the request (only the first canceller does) and waits for this
- *       request. When the try is over, the thread that tried finds the mark under
- *       the lock: if the try was in vain, it completes the request as cancelled,
- *       and the request does not wait on. In either case it tells the canceller
- *       after the event is posted. So a canceller holds up no other thread.
- *   I4  A thread that tries a multishot request posts results meanwhile. That may
- *       complete other requests, and start what cancels any. Such a thread waits
- *       for no request: threads that did might wait for each other, or one for
- *       itself. It leaves the mark of nobody.
+ *   I1  A row is registered before any request can be in its state, and stays registered.
+ *   I2  Only the module of a row moves requests out of its state, under a lock of its
+ *       own. A thread that calls a function of the row has read the state without that
+ *       lock. The function checks the state again under the lock.
+ *   I3  A waiting request may be tried: a thread executes it without blocking, and so
+ *       finds out whether it must wait longer. Meanwhile the request has the bit TRIED,
+ *       and that thread is its owner. A canceller marks the request, which only the first
+ *       canceller does, and waits for this request. When the try is over, the trying
+ *       thread finds the mark under the lock. If the try would block, the thread
+ *       completes the request as cancelled. It notifies the canceller after posting the
+ *       event. So a canceller delays no other thread.
+ *   I4  A thread that tries a multishot request posts results meanwhile. A post may
+ *       complete other requests, and start requests that cancel. The thread must not wait
+ *       for a request that is being tried: two such threads might wait for each other, or
+ *       one for itself. It marks the request with `nobody`, and is not notified.
  *
- * Thread-safety: any thread; registering is part of bringing the engine up.
+ * Thread-safety: any thread; rows are registered while the engine starts.
  */
 #ifndef UAIO_REQ_WAITS_H
 #define UAIO_REQ_WAITS_H
@@ -39,64 +36,66 @@
 
 #include "req/req.h"
 
-/* What came of cancelling a request. */
+/* The outcome of cancelling a request. */
 enum uaio_cancel {
-	UAIO_CANCEL_NONE, /* it does not wait, or another canceller has asked */
+	/* it does not wait, or another canceller has marked it */
+	UAIO_CANCEL_NONE,
 	UAIO_CANCEL_TAKEN, /* it is RUNNING now, and the canceller owns it */
-	UAIO_CANCEL_ASKED, /* it is being tried: the canceller will be told */
-	/* It is being tried, and the canceller is not told what becomes of it (I4). */
+	/* it is being tried; the canceller will be notified */
+	UAIO_CANCEL_ASKED,
+	/* It is being tried, and nobody will be notified (I4). */
 	UAIO_CANCEL_MARKED,
 };
 
-/* A thread that cancels requests, and is told what became of those tried. */
+/* A thread that cancels requests; trying threads notify it of requests they tried. */
 struct uaio_canceller {
-	uint32_t nr_awaited;   /* atomic: requests it has yet to be told of */
-	uint32_t nr_cancelled; /* atomic: of those it was told of, cancelled */
-	bool marks_none;       /* it leaves no mark of nobody (I4) */
+	uint32_t nr_awaited; /* atomic: marked requests that are not complete */
+	uint32_t nr_cancelled; /* atomic: marked requests that were cancelled */
+	bool marks_none; /* it does not mark requests with `nobody` (I4) */
 };
 
-/* Called under the lock of the state that the request is in. */
+/* Called under the lock of the state of req. */
 typedef bool uaio_is_wanted_fn(const struct uaio_req *req, const void *arg);
 
 struct uaio_wait_ops {
 	/*
-	 * Cancel req. The caller holds the lock of its group. Requests that
-	 * waited for req, and need not any longer, are appended to
-	 * ret_startable. If req was TAKEN, the caller completes it with
-	 * uaio_req_cancelled_res() after it has released the lock.
+	 * Cancel req. The caller holds the lock of req's group. Requests that waited
+	 * for req become startable, and are appended to ret_startable. If req was
+	 * TAKEN, the caller releases the lock, then completes req with
+	 * uaio_req_cancelled_res().
 	 */
 	enum uaio_cancel (*cancel)(struct uaio_req *req,
 				   struct uaio_canceller *canceller,
 				   struct list *ret_startable);
 
 	/*
-	 * The group is being closed: no request of it begins to wait here from
-	 * now on. The caller then cancels those that wait here. NULL where
-	 * requests end by themselves, so that the caller waits for them instead.
+	 * The group is being closed: from now on none of its requests begins to wait
+	 * here. The caller then cancels those that wait here. NULL: the requests end by
+	 * themselves, and the caller waits for them.
 	 */
 	void (*close_group)(struct uaio_group *group);
 
 	/*
-	 * Take a request on a regular file that waits here and is wanted, which is
-	 * one of the calling thread's identity. NULL
-	 * where requests that wait must not be executed yet.
-	 * Return: the request, RUNNING, for the caller to execute and complete;
-	 * NULL if there is none.
+	 * Take a request that is on a regular file, waits here, and is wanted.
+	 * is_wanted checks the calling thread's identity. NULL: requests that wait here
+	 * must not be executed yet.
+	 * Return: the request, RUNNING, for the caller to execute and complete; NULL if
+	 * there is none.
 	 */
 	struct uaio_req *(*take)(uaio_is_wanted_fn *is_wanted, const void *arg);
 
 	/*
-	 * Return: whether a request that waits here may wait for req, which has
-	 * not been executed, to be over. NULL: none ever does.
+	 * Return: whether a request that waits here may wait for req, which has not
+	 * been executed. NULL: none ever does.
 	 */
 	bool (*may_await)(const struct uaio_req *req);
 
 	/*
-	 * The descriptor of file, a regular one, is being closed, and the file
-	 * is marked as such: make sure that none of its requests waits here, or
-	 * is being tried on that descriptor. Requests that are to start are
-	 * appended to ret_startable, oldest first. May sleep. NULL where the
-	 * closing thread deals with the requests in another way.
+	 * The descriptor of file, a regular one, is being closed, and the file is
+	 * marked. Make sure that none of its requests waits here, or is being tried on
+	 * the descriptor. Startable requests are appended to ret_startable, oldest
+	 * first. May sleep. NULL: the closing thread treats these requests in another
+	 * way.
 	 */
 	void (*give_up)(struct uaio_file *file, struct list *ret_startable);
 };
@@ -104,31 +103,29 @@ struct uaio_wait_ops {
 /* The row of each state; NULL: a request in that state does not wait. */
 extern const struct uaio_wait_ops *uaio_waits[UAIO_REQ_NR_STATES];
 
-/* Called by the init function of the module. */
+/* Register the row of a state. Called by the init function of its module. */
 static inline void uaio_waits_register(enum uaio_req_state state,
 				       const struct uaio_wait_ops *ops)
 {
 	uaio_waits[state] = ops;
 }
 
-/* Return: the row of what req waits for, or NULL. */
+/* Return: the row of the state in which req waits, or NULL. */
 static inline const struct uaio_wait_ops *
 uaio_waits_of(const struct uaio_req *req)
 {
 	return uaio_waits[uaio_req_state(req) & ~UAIO_REQ_TRIED];
 }
 
-/* Call the function of that name in each row that has one. */
+/* Call the member of this name in each row that has one. */
 struct uaio_req *uaio_waits_take(uaio_is_wanted_fn *is_wanted, const void *arg);
 bool uaio_waits_may_await(const struct uaio_req *req);
 void uaio_waits_give_up(struct uaio_file *file, struct list *ret_startable);
 void uaio_waits_close_group(struct uaio_group *group);
 
-/*
- * Being tried (I3). These are called under the lock of the state.
- */
+/* Tries (I3). These functions are called under the lock of the state. */
 
-/* The caller begins to try req, which waits in that state. */
+/* Begin to try req, which waits in that state. */
 static inline void uaio_try_begin_locked(struct uaio_req *req,
 					 enum uaio_req_state state)
 {
@@ -136,7 +133,7 @@ static inline void uaio_try_begin_locked(struct uaio_req *req,
 	req->canceller = NULL;
 }
 
-/* The try was in vain, and no canceller has asked for req meanwhile. */
+/* End a try that would have blocked, if no canceller has marked req. */
 static inline void uaio_try_resume_locked(struct uaio_req *req,
 					  enum uaio_req_state state)
 {
@@ -145,10 +142,8 @@ static inline void uaio_try_resume_locked(struct uaio_req *req,
 }
 
 /*
- * The caller has executed req, or hands it to a worker, or completes it as
- * cancelled.
- * Return: the canceller that the caller has to tell after completing req, or
- * NULL.
+ * End the try of req, which was executed, needs a worker, or is cancelled.
+ * Return: the canceller that the caller must notify after it has completed req; or NULL.
  */
 static inline struct uaio_canceller *
 uaio_try_end_locked(struct uaio_req *req, enum uaio_req_state state)
@@ -157,11 +152,11 @@ uaio_try_end_locked(struct uaio_req *req, enum uaio_req_state state)
 	return req->canceller;
 }
 
-/* For the next: the calling thread posts meanwhile (I4). */
+/* Cancel a request that is being tried, from a thread that posts meanwhile (I4). */
 enum uaio_cancel uaio_try_mark_locked(struct uaio_req *req,
 				      struct uaio_canceller *canceller);
 
-/* Cancel req if it is in that state, or is being tried there. */
+/* Cancel req if it waits in that state, or is being tried there. */
 static inline enum uaio_cancel
 uaio_try_cancel_locked(struct uaio_req *req, enum uaio_req_state state,
 		       struct uaio_canceller *canceller)
@@ -177,20 +172,20 @@ uaio_try_cancel_locked(struct uaio_req *req, enum uaio_req_state state,
 	if (unlikely(uaio_entry.run && uaio_entry.run->posted))
 		return uaio_try_mark_locked(req, canceller);
 	req->canceller = canceller;
-	/* relaxed: only a thread that finds it, under the lock, counts down */
+	/* relaxed: only a thread that finds the mark, under the lock, counts down */
 	add_relaxed(&canceller->nr_awaited, 1);
 	return UAIO_CANCEL_ASKED;
 }
 
 /*
- * Tell the canceller that a request which it has asked for is complete. Does
- * nothing if canceller is NULL; otherwise this is the last access to it.
+ * Notify the canceller that a request which it marked is complete. This is the last
+ * access to canceller. canceller: may be NULL.
  */
 void uaio_canceller_tell(struct uaio_canceller *canceller, bool was_cancelled);
 
 /*
- * Wait until all requests that the canceller has asked for are complete. That is
- * soon, as tries do not block.
+ * Wait until all requests that the canceller has marked are complete. The wait is short,
+ * as tries do not block.
  * Return: how many of them were cancelled.
  */
 uint32_t uaio_canceller_await(struct uaio_canceller *canceller);
