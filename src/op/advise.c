@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * FADVISE and MADVISE: what the program will do with a file, or with memory
+ * FADVISE and MADVISE: announce how the program will use a file, or memory
  *
  * Tested by test-call.c.
  */
@@ -11,7 +11,10 @@
 #include "base/sys.h"
 #include "op/rows.h"
 
-/* The other advice starts or ends something, which may take long. */
+/*
+ * Return: whether the kernel only stores the advice; other advice starts or ends work,
+ * which may take long.
+ */
 static bool is_only_noted(uint32_t advice)
 {
 	return advice == POSIX_FADV_NORMAL || advice == POSIX_FADV_RANDOM ||

@@ -22,13 +22,13 @@ bool uaio_args_can_read(const void *memory, uint64_t bytes)
 }
 
 /*
- * Measure a text of at most max bytes, including its 0. The kernel is asked about
- * each page that it reaches into: that is little beside the call.
- * Return: its length, including the 0; max + 1: it is longer; 0: there is none.
+ * Measure a string of at most max bytes, including its 0. Each page that it reaches into
+ * is checked by a system call, which costs little beside the request's own call.
+ * Return: its length, including the 0; max + 1: it is longer; 0: it is not readable.
  */
 static uint32_t measure(const char *text, uint32_t max)
 {
-	enum { PAGE = 4096 }; /* the smallest of any machine */
+	enum { PAGE = 4096 }; /* the smallest page size of any machine */
 	uint32_t bytes = 0;
 
 	while (bytes < max) {
@@ -84,7 +84,7 @@ size_t uaio_args_bytes(const struct uaio_sqe *sqe)
 				 args->path_bytes + args->name_bytes;
 }
 
-/* Return: the end of what was copied. */
+/* Return: the end of the copied string. */
 static char *copy_text(char *to, const char *text, uint32_t bytes,
 		       const char **ret_text)
 {
@@ -144,7 +144,7 @@ int uaio_args_fix(struct uaio_args *copy, int out, struct uaio_queue *queue,
 
 void uaio_args_advance(struct uaio_sqe *sqe, uint64_t bytes)
 {
-	/* It is a copy's own memory. */
+	/* The vectors are in the copy's own memory. */
 	struct iovec *iov = (struct iovec *)(uintptr_t)sqe->args->in;
 	uint64_t nr = sqe->args->in_bytes / sizeof(*iov);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * CLOSE, EPOLL_CTL and EPOLL_WAIT
+ * CLOSE, EPOLL_CTL, EPOLL_WAIT and PIPE
  *
- * The library knows what is on a descriptor, so CLOSE does what close() does. An
- * epoll is told of a file at once.
+ * CLOSE does what close() does, because the library knows the descriptor's requests.
+ * EPOLL_CTL takes effect at once.
  *
  * Tested by test-call.c.
  */
@@ -48,12 +48,12 @@ int64_t uaio_epoll_ctl_run(const struct uaio_sqe *sqe, int fd,
 	(void)fd;
 	(void)found;
 	(void)extra_flags;
-	/* It is only read. */
+	/* The call only reads the event. */
 	return sys_epoll_ctl(sqe->fd, (int)sqe->args->what, sqe->args->fd,
 			     (struct epoll_event *)sqe->args->in);
 }
 
-/* buf and len: room for so many events. */
+/* buf has room for len events. */
 int64_t uaio_epoll_wait_run(const struct uaio_sqe *sqe, int fd,
 			    struct uaio_found *found, uint32_t extra_flags)
 {
@@ -71,6 +71,6 @@ int64_t uaio_pipe_run(const struct uaio_sqe *sqe, int fd,
 	(void)fd;
 	(void)found;
 	(void)extra_flags;
-	/* It checks the memory itself, and opens nothing if that is not there. */
+	/* pipe2() checks the memory itself, and opens nothing if it is not writable. */
 	return sys_pipe2(sqe->buf, (int)sqe->call_flags);
 }

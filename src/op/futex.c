@@ -2,9 +2,8 @@
 /*
  * FUTEX_WAKE, FUTEX_WAIT and FUTEX_WAITV
  *
- * Whether a wait ends at once, and what is wrong with it, the kernel says: it is
- * asked to wait until a time that is long over. A wake-up that comes just then counts,
- * as any other.
+ * The kernel decides whether a wait ends at once or fails: it is called with a timeout in
+ * the past. A wake-up during this call counts like any other.
  *
  * Tested by uring/test-uring-futex.c.
  */
@@ -20,10 +19,10 @@
 #include "op/rows.h"
 #include "op/sleeper.h"
 
-/* The flags of newer headers: a futex may belong to a node of memory. */
+/* Flags of newer headers; NUMA and MPOL: the futex belongs to a NUMA node. */
 enum { SIZE_U32 = 2, NUMA = 4, MPOL = 8, PRIVATE = 128 };
 
-/* The sleeper's own: end before the client's, and last behind them. */
+/* The sleeper's two futexes: end, before the client's, and last, after them. */
 enum { NR_OWN = 2, NR_MAX = UAIO_FUTEXES_MAX + NR_OWN };
 
 static struct uaio_futex_waitv own_of(uint32_t *word)
@@ -34,7 +33,7 @@ static struct uaio_futex_waitv own_of(uint32_t *word)
 	};
 }
 
-/* Return: as futex_waitv(), but UAIO_OP_BLOCKS if the call would wait. */
+/* Return: as futex_waitv(); UAIO_OP_BLOCKS: the call would wait. */
 static int64_t try(const struct uaio_args *args, const void *futexes,
 		   uint32_t nr)
 {
@@ -48,8 +47,8 @@ static int64_t try(const struct uaio_args *args, const void *futexes,
 }
 
 /*
- * Wait on a worker. all has room for the sleeper's own, where they belong.
- * Return: which of the client's woke it; -ECANCELED; another error.
+ * Wait on a worker. all[0] and all[nr + 1] are left for the sleeper's futexes.
+ * Return: the index of the client's futex that woke it; -ECANCELED; another error.
  */
 static int64_t sleep_on(struct uaio_sleeper *sleeper,
 			struct uaio_futex_waitv *all, uint32_t nr)
@@ -78,7 +77,7 @@ static int64_t wait_for(const struct uaio_args *args, const void *futexes,
 	return sleep_on(args->sleeper, all, nr);
 }
 
-/* out: the futex; off: its value; what: the flags of a struct uaio_futex_waitv. */
+/* out: the futex; off: its expected value; what: flags of a struct uaio_futex_waitv. */
 int64_t uaio_futex_wait_run(const struct uaio_sqe *sqe, int fd,
 			    struct uaio_found *found, uint32_t extra_flags)
 {
@@ -108,7 +107,9 @@ int64_t uaio_futex_waitv_run(const struct uaio_sqe *sqe, int fd,
 		extra_flags);
 }
 
-/* buf: the futex; len: how many; call_flags: the mask; mode: flags, as above. */
+/*
+ * buf: the futex; len: how many to wake; call_flags: the mask; mode: flags of the futex.
+ */
 int64_t uaio_futex_wake_run(const struct uaio_sqe *sqe, int fd,
 			    struct uaio_found *found, uint32_t extra_flags)
 {

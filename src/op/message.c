@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * SEND, RECV and their like with messages
+ * SEND, RECV, SENDMSG and RECVMSG
  *
- * A flag says that a call is not to wait, so none of them needs a socket that is
- * O_NONBLOCK. A call that sends raises no SIGPIPE.
+ * MSG_DONTWAIT keeps a call from blocking, so the socket need not be O_NONBLOCK. A send
+ * raises no SIGPIPE.
  *
  * Tested by uring/test-uring-socket.c.
  */
@@ -66,7 +66,7 @@ bool uaio_sock_keeps(const struct uaio_sqe *sqe, int fd, int64_t res,
 	return res > 0 && (uint64_t)res < bytes && waits_for_all(sqe, fd);
 }
 
-/* A call has returned res, with what the door has picked. */
+/* Report res, the result of a call, to the door that has chosen its memory. */
 static inline void tell_door(const struct uaio_sqe *sqe, int fd, int64_t res,
 			     const struct iovec *iov)
 {
@@ -82,7 +82,7 @@ static bool is_send(const struct uaio_sqe *sqe)
 	return uaio_optab[sqe->op].class == UAIO_CLASS_WRITE;
 }
 
-/* Return: whether the kernel has such sends for a socket: for those of TCP and UDP. */
+/* Return: whether the kernel has zero-copy sends for the socket: only TCP and UDP do. */
 static bool has_zc(int fd)
 {
 	int domain = uaio_sock_option(fd, SO_DOMAIN), protocol;
@@ -150,7 +150,7 @@ int64_t uaio_send_run(const struct uaio_sqe *sqe, int fd,
 	return res;
 }
 
-/* A message as the arguments say; what a call reads, or where it writes. */
+/* Return: the message that the arguments describe, without addresses. */
 static struct uaio_msghdr message_of(const struct uaio_args *args)
 {
 	return (struct uaio_msghdr){
@@ -217,15 +217,18 @@ void uaio_sock_ask_rests(const int *fds, unsigned nr, bool *ret_have_more)
 					   .events = POLLIN | POLLRDHUP };
 	is_polled = is_polled && sys_ppoll(pfds, nr, &zero, NULL, 0) >= 0;
 	for (unsigned i = 0; i < nr; i++)
-		/* At its end, and with an error, it is ready as well. */
+		/*
+		 * At the end, and after an error, poll() reports the socket ready as
+		 * well.
+		 */
 		ret_have_more[i] = is_polled && !(pfds[i].revents & ~POLLIN)
 					   ? pfds[i].revents
 					   : uaio_sock_bytes_there(fds[i]) > 0;
 }
 
 /*
- * Return: whether a stream socket is TCP, with nothing above it (TCP_ULP) that returns
- * less than it has, as TLS does between records.
+ * Return: whether a stream socket is TCP without an upper layer protocol (TCP_ULP). TLS,
+ * for example, returns less than it has between records.
  */
 static bool is_plain_tcp(int fd)
 {
@@ -239,8 +242,8 @@ static bool is_plain_tcp(int fd)
 }
 
 /*
- * poll() does not report fewer bytes than SO_RCVLOWAT. If the client sets that later, a
- * multishot receive finds what it has left once the socket holds that number of bytes.
+ * poll() does not report fewer bytes than SO_RCVLOWAT. If the client sets the option
+ * later, a multishot receive finds the bytes left once the socket holds that many.
  */
 static enum uaio_empty_by empty_by(struct uaio_found *found, int fd)
 {
@@ -261,9 +264,9 @@ static enum uaio_rest ask_rest(int fd)
 }
 
 /*
- * A shot has filled its memory. If poll() says that there is nothing more, there is not,
- * also behind an urgent mark, where SIOCINQ does not look: then no try in vain has to say
- * so, and the next bytes make an edge.
+ * A shot has filled its buffer. If poll() reports nothing, the socket is empty, also
+ * behind an urgent mark, which SIOCINQ does not look past. Then skip the receive that
+ * would return EAGAIN: the next bytes cause an edge.
  */
 static enum uaio_rest ask_rest_of_shot(int fd)
 {
@@ -273,7 +276,7 @@ static enum uaio_rest ask_rest_of_shot(int fd)
 
 	if (nr == 0)
 		return UAIO_REST_NONE;
-	/* At its end, and with an error, it is ready as well. */
+	/* At the end, and after an error, poll() reports the socket ready as well. */
 	if (nr > 0 && pfd.revents == POLLIN)
 		return UAIO_REST_THERE;
 	return ask_rest(fd);
@@ -291,8 +294,8 @@ static bool may_be_at_mark(int fd)
 }
 
 /*
- * A multishot receive has received res bytes of a stream. asks: the call may have left
- * some. Not inline: most receives are not multishot.
+ * Return: whether a shot that received res bytes of a stream left some. asks: the call
+ * may have left some. Not inline: most receives are not multishot.
  */
 static __attribute__((noinline)) enum uaio_rest
 rest_of_shot(int fd, struct uaio_found *found, int64_t res, bool asks)
@@ -308,9 +311,9 @@ rest_of_shot(int fd, struct uaio_found *found, int64_t res, bool asks)
 }
 
 /*
- * A call has received res bytes, where there was so much room: note whether the stream
- * has more, or that it is to be asked. It is asked only if the call may have left some:
- * one that took less than there was room for has left none.
+ * Note whether a stream has more after a call that received res bytes into room bytes, or
+ * that the caller must query it. A call that did not fill its buffer has emptied the
+ * socket, so only a full buffer needs the query.
  */
 static inline void note_rest(const struct uaio_sqe *sqe, int fd,
 			     struct uaio_found *found, int64_t res,
@@ -329,7 +332,7 @@ static inline void note_rest(const struct uaio_sqe *sqe, int fd,
 		else
 			rest = ask_rest(fd);
 	}
-	/* A call before may have left some. */
+	/* An earlier call may have noted something else. */
 	if (unlikely(rest != found->rest))
 		found->rest = rest & 7; /* three bits */
 }
@@ -343,9 +346,9 @@ static bool has_nothing(int fd)
 }
 
 /*
- * Return: whether a multishot receive looks for room only if there is something to
- * receive, as in the kernel: one that a worker begins; and of a stream, which says
- * whether there is more behind what was received, one that goes on.
+ * Return: whether a multishot receive without room waits until there is something to
+ * receive, as in the kernel. Such are its first shot, if on a worker, and later shots on
+ * a stream.
  */
 static bool waits_first(const struct uaio_sqe *sqe, bool is_stream)
 {
@@ -362,9 +365,9 @@ int64_t uaio_sock_no_room(const struct uaio_sqe *sqe, int fd, bool is_stream,
 }
 
 /*
- * One with many shots begins with room, also if there is nothing to receive, unless its
- * client asked for a worker. If it must not wait, a worker's call does not either, and what
- * it does not use is not kept.
+ * A multishot receive chooses its buffer first, even if there is nothing to receive,
+ * unless its client wanted a worker. With MSG_DONTWAIT the worker's call does not block
+ * either, and buffers that it does not use are not kept.
  */
 static inline int pick_room(const struct uaio_sqe *sqe, int fd,
 			    uint32_t extra_flags, struct iovec *ret_iov)
@@ -417,8 +420,8 @@ static bool may_write(const void *at, size_t bytes)
 }
 
 /*
- * Tell the client, in its own header, what has come beside the data, of res bytes.
- * Return: res; -EFAULT: it has taken the header away. The data are lost then.
+ * Write what came besides the data of res bytes to the client's own header.
+ * Return: res; -EFAULT: the client has unmapped the header. The data are lost then.
  */
 static int64_t write_back(const struct uaio_args *args,
 			  const struct uaio_msghdr *msg, int64_t res)
@@ -443,9 +446,9 @@ uint64_t uaio_sock_head_bytes(const struct uaio_args *args)
 }
 
 /*
- * Receive a message into a buffer of a multishot request: a header, the sender's
- * address and the control data, each with the room that the request says, and the
- * data.
+ * Receive a message into a buffer of a multishot request. The buffer gets a header, the
+ * sender's address and the control data, each in the room that the request gives, then
+ * the data.
  */
 static int64_t receive_shot(const struct uaio_sqe *sqe, int fd,
 			    struct uaio_found *found, uint32_t extra_flags,
@@ -486,7 +489,7 @@ bool uaio_sqe_has_more(const struct uaio_sqe *sqe, int64_t res)
 {
 	if (res < 0)
 		return false;
-	/* A descriptor, or a place, may be 0. */
+	/* The result is a descriptor or a slot, which may be 0. */
 	if (sqe->op == UAIO_OP_ACCEPT)
 		return true;
 	/* An empty message is the last. */

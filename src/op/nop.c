@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* NOP: does nothing, and has no file. Tested by src/flow/test-nop.c. */
+/* NOP: makes no system call, and has no file. Tested by src/flow/test-nop.c. */
 #include "op/rows.h"
 
 int uaio_nop_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
@@ -15,6 +15,6 @@ int64_t uaio_nop_run(const struct uaio_sqe *sqe, int fd,
 	(void)fd;
 	(void)found;
 	(void)extra_flags;
-	/* What the client asked for, to test itself. */
+	/* The result that the client asked for (IORING_NOP_INJECT_RESULT). */
 	return (int32_t)sqe->len;
 }

@@ -2,8 +2,8 @@
 /*
  * OPENAT and OPENAT2: may block for ever, for example on a device
  *
- * A name that the kernel has in its caches is opened at once: with its close, that
- * takes 2.1 us, and 8.5 us if a worker opens it.
+ * A path that the kernel has in its caches is opened at once. With the close that takes
+ * 2.1 us; through a worker 8.5 us.
  *
  * Tested by test-open.c.
  */
@@ -45,24 +45,24 @@ struct how {
 enum {
 	RESOLVE_CACHED_ = 0x20,
 	KERNEL_LARGEFILE = 0100000,
-	/* What an open file keeps of them, and F_SETFL would change. */
+	/* Flags that an open file keeps, and that F_SETFL would change. */
 	KEPT_FLAGS = O_APPEND | O_ASYNC | O_DIRECT | O_NOATIME,
-	/* With others the kernel has more to do than to look up a name. */
+	/* Only these flags: with others the kernel has to do more than look up a path. */
 	SIMPLE_FLAGS = O_ACCMODE | O_NOCTTY | O_APPEND | O_NONBLOCK | O_SYNC |
 		       O_DIRECT | O_LARGEFILE | KERNEL_LARGEFILE | O_DIRECTORY |
 		       O_NOFOLLOW | O_NOATIME | O_CLOEXEC,
 };
 
-/* What a door takes has a number for a moment only, which no child is to have. */
+/* A door has the new descriptor only for a moment; a child must not inherit it. */
 static uint64_t flags_of(const struct uaio_sqe *sqe, uint64_t flags)
 {
 	return flags | (sqe->by_door ? O_CLOEXEC : 0);
 }
 
 /*
- * Open what the kernel can find without waiting, as io_uring does: a FIFO without
- * another end does not wait either, as if O_NONBLOCK had been given.
- * Return: the descriptor, or -errno; UAIO_OP_BLOCKS: it would have to wait.
+ * Open what the kernel can find without blocking, as io_uring does. A FIFO without
+ * another end does not block either, as if O_NONBLOCK had been given.
+ * Return: the descriptor, or -errno; UAIO_OP_BLOCKS: the call would block.
  */
 static int64_t open_cached(int dir, const char *path, const struct how *client)
 {
@@ -78,7 +78,10 @@ static int64_t open_cached(int dir, const char *path, const struct how *client)
 		(void)sys_fcntl(fd, F_SETFL, (long)how.flags & KEPT_FLAGS);
 	if (fd == -EAGAIN && client->resolve & RESOLVE_CACHED_)
 		return fd;
-	/* EINVAL: from kernels before 5.12, too; another try tells why. */
+	/*
+	 * EINVAL may come from a kernel before 5.12; the worker's call finds the real
+	 * error.
+	 */
 	return fd == -EAGAIN || fd == -EINVAL || fd == -ENOSYS ? UAIO_OP_BLOCKS
 							       : fd;
 }
@@ -95,14 +98,14 @@ int64_t uaio_openat_run(const struct uaio_sqe *sqe, int fd,
 		ret = sys_openat(sqe->fd, sqe->path, (int)how.flags,
 				 (int)sqe->mode);
 	else
-		/* A copy has a 0 at its end. */
+		/* Only a waiting request's copy must end with 0. */
 		ret = sqe->path[sqe->len - 1]
 			      ? UAIO_OP_BLOCKS
 			      : open_cached(sqe->fd, sqe->path, &how);
 	return uaio_sqe_land(sqe, ret);
 }
 
-/* Return: whether how, beyond what is known of it, asks for nothing. */
+/* Return: whether the bytes beyond struct how are 0. */
 static bool is_known(const struct uaio_args *args)
 {
 	const char *how = args->in;
@@ -141,7 +144,7 @@ int64_t uaio_openat2_run(const struct uaio_sqe *sqe, int fd,
 	memcpy(&how, args->in, sizeof(how));
 	how.flags = flags_of(sqe, how.flags);
 	if (!(extra_flags & RWF_NOWAIT))
-		/* What else there is of it asks for nothing. */
+		/* The bytes beyond struct how are 0. */
 		ret = sys_openat2(sqe->fd, args->path, &how, sizeof(how));
 	else
 		ret = how.mode ? UAIO_OP_BLOCKS

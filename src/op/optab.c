@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of operations, a row for each. To add an operation:
+ * The table of operations, one row each. To add an operation:
  *
  *   operations  name it in enum uaio_op (options/names.h)
- *   optab.c     add its row: name, class, which arguments are copied; prep, which
- *               refuses it, run, which makes the system call, and tries, if it waits
+ *   optab.c     add its row: name; class; which arguments are copied; prep, which
+ *               refuses it; run, which makes the system call; and tries, if it waits
  *               for a stream
- *   rows.h      declare prep and run; define them in a file of op/, and add that
+ *   rows.h      declare prep and run; define them in a file of op/, and add the file
  *               to src/meson.build
  *   a door      translate the client's number (kernel AIO's: aio/iocb.c)
  *   statistics  its name: options/operations.c and include/stats.schema.json

@@ -2,8 +2,8 @@
 /*
  * STATX, RENAMEAT, UNLINKAT, MKDIRAT, SYMLINKAT, LINKAT: calls about paths
  *
- * The directory may have to be read from the disk, or asked for of a server, so
- * workers execute them, as the kernel's do.
+ * The directory may have to be read from the disk or from a server, so workers execute
+ * these calls, as in the kernel.
  *
  * Tested by test-call.c.
  */
@@ -36,7 +36,7 @@ int64_t uaio_statx_run(const struct uaio_sqe *sqe, int fd,
 			      sqe->args->what, sqe->args->out);
 }
 
-/* Of two paths, the first may be empty where linkat() says so. */
+/* Measure two paths. The first may be empty if linkat() allows that. */
 int uaio_paths_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 {
 	struct uaio_args *args = sqe->args;

@@ -2,9 +2,9 @@
 /*
  * SEND and RECV with memory in pieces, which their door chooses
  *
- * A receive first takes what its door gives it when nothing is known of how much there
- * is. Only if it fills that, the socket is asked, and the door for more: so what is
- * smaller costs one call.
+ * A receive first takes the memory that its door gives when the size is not known. Only
+ * if data fill that, it queries the socket, and the door for more. So a small receive
+ * costs one call.
  *
  * Tested by uring/test-uring-bundle.c.
  */
@@ -31,7 +31,7 @@ static struct uaio_msghdr message_of(struct uaio_pieces *pieces)
 				     .msg_iovlen = pieces->nr };
 }
 
-/* Return: the result of one call. ret_is_full: it has filled what was picked. */
+/* Return: the result of one call. ret_is_full: the call has filled the chosen memory. */
 static int64_t receive(const struct uaio_sqe *sqe, int fd, bool is_stream,
 		       int flags, bool may_block, uint64_t known,
 		       bool *ret_is_full)
@@ -63,12 +63,12 @@ int64_t uaio_sock_recv_pieces(const struct uaio_sqe *sqe, int fd,
 	bool is_full;
 	int64_t res;
 
-	/* A worker's call does not wait then either (pick_room()). */
+	/* With MSG_DONTWAIT a worker's call does not block either (pick_room()). */
 	if (sqe->is_multishot && sqe->call_flags & MSG_DONTWAIT)
 		may_block = false;
 	do {
 		is_full = false;
-		/* What is known to be there is not waited for. */
+		/* If bytes are known to be there, do not block. */
 		res = receive(sqe, fd, is_stream,
 			      known ? flags | MSG_DONTWAIT : flags, may_block,
 			      known, &is_full);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * POLL: one-shot; issued by the submitting thread, then parked (ready.h).
+ * POLL: the submitting thread polls once, then the request is parked (ready.h)
+ *
  * Tested by test-op.c.
  */
 #include <errno.h>
@@ -28,7 +29,7 @@ bool uaio_poll_is_possible(int fd)
 
 int uaio_poll_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 {
-	/* The events that are always there on files without poll support. */
+	/* Files without poll support always report these events. */
 	const uint64_t always = POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM;
 
 	/* On such a file, a poll for other events only would wait for ever. */
@@ -41,8 +42,8 @@ int uaio_poll_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 }
 
 /*
- * poll() refuses even a single file where RLIMIT_NOFILE is 0; select() does not
- * look at the limit. But it tells less, and takes low descriptors only.
+ * poll() fails even for a single file if RLIMIT_NOFILE is 0. select() ignores the limit,
+ * but reports fewer events, and takes only descriptors below FD_SETSIZE.
  */
 static int look_by_select(struct pollfd *pfd)
 {
@@ -72,7 +73,7 @@ static int look_by_select(struct pollfd *pfd)
 	return ret;
 }
 
-/* Return: what is ready now, or -EAGAIN: nothing; or -EBADF. */
+/* Return: the events that are ready now; -EAGAIN: none; or -EBADF. */
 int64_t uaio_poll_run(const struct uaio_sqe *sqe, int fd,
 		      struct uaio_found *found, uint32_t extra_flags)
 {
@@ -82,7 +83,7 @@ int64_t uaio_poll_run(const struct uaio_sqe *sqe, int fd,
 
 	(void)found;
 	(void)extra_flags;
-	/* The file was closed, and could not be duplicated; poll() ignores -1. */
+	/* The file was closed, and could not be duplicated; poll() would ignore -1. */
 	if (unlikely(fd < 0))
 		return -EBADF;
 	ret = sys_ppoll(&pfd, 1, &zero, NULL, 0);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The functions of the operations: one pair for each row of optab.c
+ * The functions of the operations: prep and run for each row of optab.c
  *
- * op.h says what prep and run do. They know nothing of contexts, queues or
- * threads, nor of the interface that a request came by.
+ * op.h says what prep and run do. They know nothing of contexts, queues or threads, nor
+ * of the interface by which a request came.
  */
 #ifndef UAIO_OP_ROWS_H
 #define UAIO_OP_ROWS_H
@@ -15,9 +15,10 @@ int uaio_rw_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
 int64_t uaio_rw_run_read(const struct uaio_sqe *sqe, int fd,
 			 struct uaio_found *found, uint32_t extra_flags);
 /*
- * For a run that reads len bytes at most, from a stream: pick memory of its door's.
- * Return: 0, and the caller makes the call, and tells the door of its result; or the
- * result. A request that was tried in vain waits on, even if there is no memory.
+ * Have the door choose memory for a run that reads at most sqe->len bytes from a stream.
+ * Return: 0: the caller makes the call, and reports its result to the door; else the
+ * request's result. If a retried request has neither memory nor bytes to read, this is
+ * -EAGAIN, so that it waits again.
  */
 int uaio_rw_pick(const struct uaio_sqe *sqe, int fd, bool may_block,
 		 uint32_t extra_flags, struct iovec *ret_iov);
@@ -36,7 +37,7 @@ extern const struct uaio_op_tries uaio_rw_select_tries;
 extern const struct uaio_op_tries uaio_plain_tries;
 extern const struct uaio_op_tries uaio_sock_tries;
 extern const struct uaio_op_tries uaio_accept_tries;
-/* Return: whether poll() says that a file is ready; true if it cannot be asked. */
+/* Return: whether poll() reports the file ready, or fails. */
 bool uaio_may_be_ready(int fd, short events);
 
 /* sync.c */
@@ -179,7 +180,7 @@ int64_t uaio_socket_cmd_run(const struct uaio_sqe *sqe, int fd,
 int64_t uaio_socket_run(const struct uaio_sqe *sqe, int fd,
 			struct uaio_found *found, uint32_t extra_flags);
 
-/* nop.c; what the call itself refuses */
+/* nop.c */
 int uaio_nop_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
 int64_t uaio_nop_run(const struct uaio_sqe *sqe, int fd,
 		     struct uaio_found *found, uint32_t extra_flags);

@@ -2,9 +2,9 @@
 /*
  * READ, WRITE and their vectored forms
  *
- * A request without flags uses the simplest call that serves: the vectored calls
- * take 90 ns more than pread and pwrite. On a socket they take 0.2 us more than recv and
- * send, which are told not to wait as well.
+ * A request without flags uses the simplest call that serves: the vectored calls take 90
+ * ns more than pread and pwrite. On a socket the vectored calls take 0.2 us more than
+ * recv and send, which also accept MSG_DONTWAIT.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,16 +32,16 @@ static bool is_at_position(const struct uaio_sqe *sqe, bool is_stream)
 }
 
 /*
- * Return: whether the request is a read or write of 0 bytes on a stream. The
- * vectored calls would not ask the file then. But an eventfd refuses such a call,
- * and a datagram socket sends an empty datagram.
+ * Return: whether the request reads or writes 0 bytes on a stream. The vectored calls
+ * would not reach the file then. But an eventfd refuses such a call, and a datagram
+ * socket sends an empty datagram.
  */
 static bool is_nothing(const struct uaio_sqe *sqe, bool is_stream)
 {
 	return unlikely(is_stream) && !uaio_sqe_bytes(sqe);
 }
 
-/* Return: the name that /proc has for the file. */
+/* Return: the name of the file in /proc/self/fd. */
 static const char *name_of(int fd, char ret_name[32])
 {
 	char path[UAIO_FD_PATH_BYTES];
@@ -67,10 +67,10 @@ static int64_t write_nothing(const struct uaio_sqe *sqe, int fd)
 		MSG_DONTWAIT |
 			(uaio_sqe_rules(sqe)->no_sigpipe ? MSG_NOSIGNAL : 0));
 
-	/* A write of 0 bytes can wait only on a socket. */
+	/* A write of 0 bytes can block only on a socket. */
 	if (res == -ENOTSOCK || res == -ENOSYS)
 		res = sys_write(fd, NULL, 0);
-	/* The kernel's io_uring does not ask for that. */
+	/* The kernel's io_uring does not call an eventfd for 0 bytes. */
 	return res == -EINVAL && uaio_sqe_rules(sqe)->skips_empty &&
 			       is_eventfd(fd)
 		       ? 0
@@ -78,10 +78,9 @@ static int64_t write_nothing(const struct uaio_sqe *sqe, int fd)
 }
 
 /*
- * Return: whether a pipe that refuses RWF_NOWAIT is a FIFO, opened by its path.
- * (Otherwise it is a pipe that was spliced from. Such a pipe may be in packet
- * mode, and its reader cannot find out. A FIFO is hardly ever in packet mode,
- * because that takes an fcntl().)
+ * Return: whether a pipe that refuses RWF_NOWAIT is a FIFO, opened by its path. If not,
+ * the pipe was spliced from. Such a pipe may be in packet mode, which its reader cannot
+ * find out. A FIFO is hardly ever in packet mode, which needs a call of fcntl().
  */
 static bool may_be_fifo(int fd)
 {
@@ -91,9 +90,9 @@ static bool may_be_fifo(int fd)
 }
 
 /*
- * Read from a FIFO by vmsplice(). It copies the data as a read does, except for
- * packets, and takes a flag not to wait. On a descriptor that is open for writing
- * it would write, so this serves read-only ones.
+ * Read from a FIFO by vmsplice(). It copies the data like a read, except for packets, and
+ * SPLICE_F_NONBLOCK keeps it from blocking. On a descriptor open for writing it would
+ * write, so only read-only ones are read in this way.
  */
 static int64_t read_fifo_nowait(int fd, const struct iovec *iov, int nr)
 {
@@ -111,8 +110,8 @@ static int64_t read_fifo_nowait(int fd, const struct iovec *iov, int nr)
 }
 
 /*
- * The other end is gone. In the kernel a write that was waiting gets the error by
- * which it went, and one that begins later EPIPE. This request has waited.
+ * Return: the error of a write that has waited when the other end closes. In the kernel
+ * such a write gets the error with which the other end closed; a later write gets EPIPE.
  */
 static int64_t reason_of_end(int fd)
 {
@@ -123,15 +122,15 @@ static int64_t reason_of_end(int fd)
 	return error == ECONNRESET ? -ECONNRESET : -EPIPE;
 }
 
-/* Return: whether the number has become another file's, or the call is refused. */
+/* Return: whether fd has become another file's, or the kernel refuses the call. */
 static bool is_no_socket(int64_t res)
 {
 	return res == -ENOTSOCK || res == -ENOSYS;
 }
 
 /*
- * Return: whether a try that the kernel refuses may be made by a call that takes none of the
- * client's flags: on a stream these have no effect.
+ * Return: whether a try that the kernel refuses may use a call without the client's
+ * flags: on a stream these flags have no effect.
  */
 static bool may_try_otherwise(const struct uaio_sqe *sqe, bool is_stream,
 			      uint32_t flags)
@@ -144,8 +143,8 @@ static bool may_try_otherwise(const struct uaio_sqe *sqe, bool is_stream,
 }
 
 /*
- * Linux before 6.5 knows no RWF_NOWAIT for sockets, whose own calls have a flag for that.
- * Return: as of recvmsg(); UAIO_OP_BLOCKS: fd is no socket, or the call is refused.
+ * Linux before 6.5 refuses RWF_NOWAIT on sockets, but recvmsg() accepts MSG_DONTWAIT.
+ * Return: as recvmsg(); UAIO_OP_BLOCKS: fd is no socket, or the call is refused.
  */
 static int64_t read_message(int fd, const struct iovec *iov, int nr)
 {
@@ -158,7 +157,7 @@ static int64_t read_message(int fd, const struct iovec *iov, int nr)
 	return is_no_socket(res) ? UAIO_OP_BLOCKS : res;
 }
 
-/* As read_message(). A write to a socket of records ends one. */
+/* Like read_message(). A write to a SOCK_SEQPACKET socket ends a record. */
 static int64_t write_message(int fd, const struct iovec *iov, int nr,
 			     bool no_sigpipe)
 {
@@ -180,8 +179,8 @@ static int64_t write_message(int fd, const struct iovec *iov, int nr,
 }
 
 /*
- * Linux before 6.10 knows no RWF_NOWAIT for a timerfd or signalfd. It refuses a read that
- * is too short before it waits. Return: whether it would.
+ * Return: whether fd is a timerfd or signalfd, and refuses the read as too short before
+ * it would block. Linux before 6.10 refuses RWF_NOWAIT on such files.
  */
 static bool is_too_short(int fd, const struct iovec *iov)
 {
@@ -196,7 +195,7 @@ static bool is_too_short(int fd, const struct iovec *iov)
 		!strcmp(name, "anon_inode:[timerfd]"));
 }
 
-/* Try a read that is refused RWF_NOWAIT in another way that does not wait. */
+/* Try a read on a file that refuses RWF_NOWAIT by another call that does not block. */
 static int64_t read_otherwise(int fd, const struct iovec *iov, int nr)
 {
 	int64_t res = read_fifo_nowait(fd, iov, nr);
@@ -207,9 +206,9 @@ static int64_t read_otherwise(int fd, const struct iovec *iov, int nr)
 }
 
 /*
- * The result of a call that takes flags. Some emulators do not know these calls,
- * and some sandboxes refuse them; then no file can honour a flag. EPERM may be the
- * answer of a sandbox, or of the file (if it is sealed).
+ * Return: the result of a call that takes flags. Emulators and sandboxes may refuse such
+ * calls; then no file can honour a flag: EOPNOTSUPP. EPERM may also come from the file,
+ * if it is sealed.
  */
 static int64_t answer(enum uaio_call call, int64_t res)
 {
@@ -219,10 +218,10 @@ static int64_t answer(enum uaio_call call, int64_t res)
 }
 
 /*
- * Linux 5.9 and 5.10 answer a read with RWF_NOWAIT by 0 or by a part where it meets a
- * page that a read ahead has marked, as if the file ended there.
- * Return: whether the file goes on, or may. Of a device only a read that may wait knows;
- * a client that forbids it gets the kernel's answer.
+ * Linux 5.9 and 5.10 may end a read with RWF_NOWAIT early, or return 0, at a page that
+ * read ahead has marked, as if the file ended there.
+ * Return: whether the file continues, or may. Only a read that may block knows a device's
+ * end; a client that forbids blocking gets the kernel's answer.
  */
 static bool may_go_on(const struct uaio_sqe *sqe, int fd)
 {
@@ -238,7 +237,7 @@ static bool may_go_on(const struct uaio_sqe *sqe, int fd)
 	return S_ISREG(st.st_mode) && off < st.st_size;
 }
 
-/* Return: whether the file refuses the flag not to wait, which is not the client's. */
+/* Return: whether the file refuses RWF_NOWAIT, which the client did not set. */
 static bool is_without_way(const struct uaio_sqe *sqe, uint32_t flags,
 			   int64_t res)
 {
@@ -271,8 +270,8 @@ static int64_t pwritev_flags(int fd, const struct iovec *iov, int nr,
 }
 
 /*
- * Return: whether fd is a pipe without a reader, to which a write fails at once.
- * Asked if the kernel cannot try the write without waiting.
+ * Return: whether fd is a pipe without a reader, so that a write fails at once. Called if
+ * the kernel cannot try the write without blocking.
  */
 static bool has_no_reader(int fd)
 {
@@ -289,13 +288,13 @@ static int64_t refuse_broken(int fd, uint32_t flags)
 {
 	if (!has_no_reader(fd))
 		return UAIO_OP_BLOCKS;
-	/* As RWF_NOSIGNAL, the bit may also come from the client. */
+	/* The bit equals RWF_NOSIGNAL, so it may also come from the client. */
 	if (!(flags & UAIO_RWF_HAS_WAITED))
 		(void)sys_tgkill(sys_getpid(), sys_gettid(), SIGPIPE);
 	return -EPIPE;
 }
 
-/* Where the kernel has no RWF_NOSIGNAL. */
+/* Write without SIGPIPE where the kernel has no RWF_NOSIGNAL. */
 static int64_t write_signal_held(int fd, const struct iovec *iov, int nr,
 				 uint32_t flags)
 {
@@ -309,7 +308,7 @@ static int64_t write_signal_held(int fd, const struct iovec *iov, int nr,
 	return res;
 }
 
-/* Try a write to a stream that has waited, without SIGPIPE. */
+/* Write to a stream without SIGPIPE. */
 static int64_t write_again(int fd, const struct iovec *iov, int nr,
 			   uint32_t flags)
 {
@@ -328,7 +327,7 @@ static int64_t write_again(int fd, const struct iovec *iov, int nr,
 	return res == -EPIPE ? reason_of_end(fd) : res;
 }
 
-/* The flags of a write: on a stream, also that which keeps SIGPIPE away. */
+/* Return: the flags of a write; on a stream also the flag against SIGPIPE if needed. */
 static uint32_t write_flags(const struct uaio_sqe *sqe, bool is_stream,
 			    uint32_t extra_flags)
 {
@@ -369,8 +368,8 @@ static uint32_t read_flags(const struct uaio_sqe *sqe, uint32_t extra_flags)
 }
 
 /*
- * Return: whether a call that does not wait, with no flags of the client's, may be made by
- * the socket's own.
+ * Return: whether a call that must not block, without flags of the client's, may be the
+ * socket's own recv() or send().
  */
 static bool is_for_socket(const struct uaio_sqe *sqe, uint32_t extra_flags)
 {
@@ -397,9 +396,9 @@ int64_t uaio_rw_run_readv(const struct uaio_sqe *sqe, int fd,
 }
 
 /*
- * A write has moved res bytes. As in the kernel's io_uring, which tries the rest by itself
- * and fails, one that has moved a part leaves the file's position where it was. What that
- * was is lost if the file is appended to.
+ * Restore the position of a file after a short write of res bytes. The kernel's io_uring
+ * retries the rest by itself, fails, and leaves the position unchanged. A file that is
+ * appended to loses its position.
  */
 static int64_t stay(const struct uaio_sqe *sqe, int fd, bool is_stream,
 		    int64_t res)
@@ -436,8 +435,8 @@ int64_t uaio_rw_run_writev(const struct uaio_sqe *sqe, int fd,
 }
 
 /*
- * Return: the result of a read of a folder, which fails. The kernel's io_uring does not
- * ask it for no bytes.
+ * Return: the result of reading a directory, which fails. The kernel's io_uring does not
+ * call the file for 0 bytes.
  */
 static int64_t read_folder(const struct uaio_sqe *sqe)
 {
@@ -473,7 +472,7 @@ int uaio_rw_select(struct uaio_sqe *sqe)
 	struct iovec iov;
 	int ret = -EBADFD;
 
-	/* Which has many shots only if it can wait. */
+	/* A request that chooses memory at once cannot be multishot. */
 	if (!sqe->is_multishot)
 		ret = uaio_op_door->pick(sqe, sqe->len, true, &iov);
 	if (ret < 0)
@@ -490,7 +489,9 @@ int uaio_rw_pick(const struct uaio_sqe *sqe, int fd, bool may_block,
 {
 	int ret = uaio_op_door->pick(sqe, sqe->len, may_block, ret_iov);
 
-	/* In the kernel it is tried again if there is something to read. */
+	/*
+	 * In the kernel such a request is retried only when there is something to read.
+	 */
 	return ret == -ENOBUFS && extra_flags & UAIO_RWF_HAS_WAITED &&
 			       !may_block && !uaio_may_be_ready(fd, POLLIN)
 		       ? -EAGAIN
@@ -518,7 +519,7 @@ int64_t uaio_rw_run_select(const struct uaio_sqe *sqe, int fd,
 	return res;
 }
 
-/* Write to a socket, by its own call. flags: as of writev_flags(). */
+/* Write to a socket by send(). flags: as of writev_flags(). */
 static int64_t write_socket(const struct uaio_sqe *sqe, int fd, uint32_t flags)
 {
 	bool no_sigpipe = flags & UAIO_RWF_HAS_WAITED;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Reads and writes: what is refused before a call. Tested by test-rw.c and test-op.c.
- */
+/* What reads and writes are refused before a call. Tested by test-rw.c and test-op.c. */
 #include <errno.h>
 #include <linux/fs.h>
 
@@ -14,9 +12,9 @@
 
 enum {
 	IOVS_MAX = 1024,        /* UIO_MAXIOV */
-	RWF_KNOWN_END = 1 << 9, /* no kernel knows a flag from here on */
+	RWF_KNOWN_END = 1 << 9, /* no kernel knows this flag or higher ones */
 	RWF_APPEND_EITHER = 0x10 | 0x20, /* APPEND, NOAPPEND */
-	RWF_ATOMIC_ = 0x40, /* newer than the headers of many a machine */
+	RWF_ATOMIC_ = 0x40, /* missing in headers of older systems */
 	RWF_DONTCACHE_ = 0x80,
 	IOPRIO_CLASS_SHIFT = 13,
 	IOPRIO_LEVEL_MASK = 7,
@@ -53,7 +51,7 @@ int uaio_rw_check_ioprio(uint16_t ioprio)
 	}
 }
 
-/* Return: the sum of the vectors' bytes, cut to what one call moves; or -errno. */
+/* Return: the sum of the vectors' bytes, limited to what one call moves; or -errno. */
 static int64_t check_iovs(const struct uaio_sqe *sqe)
 {
 	uint64_t bytes = 0;
@@ -73,7 +71,7 @@ static int64_t check_iovs(const struct uaio_sqe *sqe)
 		const struct iovec iov = uaio_sqe_iov(sqe, i);
 		uint64_t part = iov.iov_len;
 
-		/* The kernel cuts a single vector before it checks its range. */
+		/* The kernel limits a single vector before it checks its range. */
 		if (sqe->len == 1 && part > UAIO_RW_BYTES_MAX)
 			part = UAIO_RW_BYTES_MAX;
 		if (!uaio_is_user_range((uintptr_t)iov.iov_base, part))
@@ -95,10 +93,9 @@ static int64_t check_buffer(const struct uaio_sqe *sqe)
 }
 
 /*
- * The kernel refuses flags that the file cannot honour before any other mistake.
- * Only the kernel knows which flags those are, and it can only be asked by a
- * request without mistakes. So this refuses the flags that no file of this kind
- * honours.
+ * Refuse flags that no file of this kind honours. The kernel refuses flags that the file
+ * cannot honour before any other mistake. But it tells which flags these are only in
+ * reply to a request without mistakes.
  */
 static int check_flags(const struct uaio_sqe *sqe, const struct uaio_file *file,
 		       bool is_right_way)
@@ -120,7 +117,7 @@ static int check_flags(const struct uaio_sqe *sqe, const struct uaio_file *file,
 	return sqe->rw_flags & never ? -EOPNOTSUPP : 0;
 }
 
-/* Check the memory, of so many bytes or -errno, and the offset. */
+/* Check the memory and the offset. bytes: the size of the memory, or -errno. */
 static int check_place(const struct uaio_sqe *sqe, int64_t bytes)
 {
 	if (unlikely(bytes < 0))
@@ -131,7 +128,7 @@ static int check_place(const struct uaio_sqe *sqe, int64_t bytes)
 	return 0;
 }
 
-/* All checks. Not inline, so that uaio_rw_prep() saves no registers. */
+/* Not inline, so that uaio_rw_prep() saves no registers. */
 static __attribute__((noinline)) int check_all(const struct uaio_sqe *sqe,
 					       const struct uaio_file *file,
 					       uint32_t mode)

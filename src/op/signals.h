@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls that would send the calling thread a signal which the program is not to get
+ * Keep a signal that a call sends to the calling thread from the program
  *
- * The signals are blocked during the call. If it has sent one, that is consumed.
+ * The signals are blocked during the call. A signal that the call has sent is consumed.
  *
  * Tested by test-splice.c.
  */
@@ -16,12 +16,12 @@
 #include "base/sys.h"
 
 struct uaio_blocked_signals {
-	uint64_t which; /* a set, as of the kernel */
+	uint64_t which; /* a signal set of the kernel */
 	uint64_t old;   /* the thread's mask */
 	uint64_t pending;
 };
 
-/* Return: whether they are blocked; if so, the caller unblocks them. */
+/* Return: whether the signals are blocked; if so, the caller unblocks them. */
 static inline bool uaio_signals_block(uint64_t which,
 				      struct uaio_blocked_signals *ret)
 {
@@ -37,7 +37,9 @@ static inline bool uaio_signals_block(uint64_t which,
 	return true;
 }
 
-/* has_sent: the call may have sent one. What was pending before is not consumed. */
+/*
+ * has_sent: the call may have sent one. A signal that was pending before is not consumed.
+ */
 static inline void
 uaio_signals_unblock(const struct uaio_blocked_signals *blocked, bool has_sent)
 {

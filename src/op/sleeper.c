@@ -7,7 +7,7 @@
 #include "proc/endable.h"
 #include "file/file.h"
 
-/* How long a thread waits for another state before it looks around. */
+/* How long a thread waits for a change of the state before it checks again. */
 enum { WHILE_NS = 10000000 };
 
 static struct uaio_slab slab;
@@ -23,7 +23,7 @@ struct uaio_sleeper *uaio_sleeper_new(void)
 
 	if (!sleeper)
 		return NULL;
-	/* relaxed, all: nobody else has it yet */
+	/* relaxed, all: no other thread has it yet */
 	store_relaxed(&sleeper->state, UAIO_SLEEPER_NEW);
 	store_relaxed(&sleeper->nr_refs, 1);
 	store_relaxed(&sleeper->end, 0);
@@ -41,10 +41,10 @@ void uaio_sleeper_get(struct uaio_sleeper *sleeper)
 
 void uaio_sleeper_put(struct uaio_sleeper *sleeper)
 {
-	/* [MB:sleeper] release: what was done with it. Pairs below. */
+	/* [MB:sleeper] release: this thread's accesses to it. Pairs below. */
 	if (sub_release(&sleeper->nr_refs, 1) != 1)
 		return;
-	/* [MB:sleeper] acquire: what others have done with it. Pairs above. */
+	/* [MB:sleeper] acquire: other threads' accesses to it. Pairs above. */
 	(void)load_acquire(&sleeper->nr_refs);
 	if (sleeper->file)
 		uaio_file_put(sleeper->file);
@@ -55,7 +55,7 @@ void uaio_sleeper_put(struct uaio_sleeper *sleeper)
 
 void uaio_sleeper_end(struct uaio_sleeper *sleeper)
 {
-	/* relaxed: the kernel orders it before the wake-up, and each wait after */
+	/* relaxed: the kernel orders it before the wake-up, and each wait after it */
 	store_relaxed(&sleeper->end, 1);
 	uaio_wake(&sleeper->end, 1);
 	if (sleeper->endable)
@@ -64,7 +64,7 @@ void uaio_sleeper_end(struct uaio_sleeper *sleeper)
 
 bool uaio_sleeper_is_ended(const struct uaio_sleeper *sleeper)
 {
-	/* relaxed: a hint; who waits has the kernel compare it */
+	/* relaxed: a hint; the kernel compares it for a thread that waits */
 	return load_relaxed(&sleeper->end);
 }
 
@@ -84,7 +84,7 @@ void uaio_sleeper_let_go(struct uaio_sleeper *sleeper)
 
 enum uaio_sleeper_state uaio_sleeper_state(const struct uaio_sleeper *sleeper)
 {
-	/* relaxed: as above */
+	/* relaxed: it publishes nothing */
 	return load_relaxed(&sleeper->state);
 }
 
@@ -99,12 +99,12 @@ enum uaio_sleeper_state uaio_sleeper_await(struct uaio_sleeper *sleeper,
 
 bool uaio_sleeper_has_request(const struct uaio_sleeper *sleeper)
 {
-	/* relaxed: nothing is done with what it says */
+	/* relaxed: no access depends on it */
 	return load_relaxed(&sleeper->nr_refs) > 1;
 }
 
 bool uaio_sleeper_waits(struct uaio_sleeper *sleeper)
 {
-	/* Where the call is refused, that cannot be known. */
+	/* If the kernel refuses the call, assume that it waits. */
 	return sys_futex_requeue(&sleeper->last, &sleeper->found) != 0;
 }

@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sleepers: calls that wait for ever, and are told to end
+ * Sleepers: end a call that may wait for ever
  *
- * The call of a request may wait for what only another thread or process does, and
- * which no file tells of: a wake-up of a futex, the end of a child. A worker makes
- * it. By the request's sleeper it is told to end, and the thread that submitted the
- * request finds out whether the call waits yet.
+ * A request may wait for an event that no file signals: a wake-up of a futex, the end of
+ * a child. A worker makes its call. The sleeper of the request ends the call early, and
+ * lets the submitting thread find out whether the call waits yet.
  *
- *   I1  A call that is told to end returns soon: with -ECANCELED, or with what came
- *       first.
- *   I2  A call on futexes waits on three kinds, and the kernel queues it on them in
- *       this order: end, those of the client, last. Whoever finds it queued on last
- *       knows that no wake-up of a client's is missed from then on. Of those that
- *       woke it, the kernel names the one that is last in that order. So a wake-up
- *       of a client's that was counted is the result, even if the call was told to
- *       end meanwhile.
- *   I3  References: its submitter's, and that of the arguments that a request has a
- *       copy of. Without the latter the request is over, or was never made.
+ *   I1  uaio_sleeper_end() makes the call return soon: with -ECANCELED, or with an
+ *       earlier result.
+ *   I2  A call on futexes waits on three kinds. The kernel queues it in this order: on
+ *       `end`, on the client's futexes, on `last`. A thread that finds it queued on
+ *       `last` knows that the call misses no wake-up of a client's futex from then on. If
+ *       several futexes woke it, the kernel reports the last in that order. So a counted
+ *       wake-up of a client's futex is the result, even if the call was ended meanwhile.
+ *   I3  The submitter has one reference, a waiting request's copy of the arguments the
+ *       other. Without the copy's the request is complete, or was never made.
  *
  * Thread-safety: any thread. Tested by uring/test-uring-futex.c.
  */
@@ -32,26 +30,27 @@ struct uaio_endable;
 struct uaio_file;
 
 enum uaio_sleeper_state {
-	UAIO_SLEEPER_NEW,  /* not tried, or not by its submitter */
-	UAIO_SLEEPER_SENT, /* it would wait: a worker is to make the call */
-	UAIO_SLEEPER_CALLS, /* a worker makes it, on futexes: uaio_sleeper_waits() */
-	UAIO_SLEEPER_LOOKS, /* a worker looks for a child, and can be told to end */
+	UAIO_SLEEPER_NEW,  /* not tried yet, or not by its submitter */
+	UAIO_SLEEPER_SENT, /* it would wait: a worker will make the call */
+	/* a worker waits on futexes: uaio_sleeper_waits() */
+	UAIO_SLEEPER_CALLS,
+	UAIO_SLEEPER_LOOKS, /* a worker looks for a child, and can be ended */
 	UAIO_SLEEPER_OVER,
 };
 
 struct uaio_sleeper {
 	struct uaio_slab_node node;
-	struct uaio_sleeper *next; /* the submitter's */
+	struct uaio_sleeper *next; /* belongs to the submitter */
 
-	/* immutable once a request has it; both may be NULL: waitid.c */
+	/* immutable once a request has it; NULL: not needed (waitid.c) */
 	struct uaio_file *file;       /* shares (ref) */
 	struct uaio_endable *endable; /* owns */
 
 	uint32_t state;   /* atomic, futex: enum uaio_sleeper_state */
 	uint32_t nr_refs; /* atomic */
-	uint32_t end;     /* atomic, futex: 1: the call is to end */
+	uint32_t end;     /* atomic, futex: 1: the call must end */
 	uint32_t last;    /* a futex: 0 */
-	uint32_t found;   /* the same: where what was found on last goes */
+	uint32_t found;   /* a futex: 0; uaio_sleeper_waits() requeues to it */
 };
 
 void uaio_sleepers_init(void);
@@ -61,30 +60,30 @@ struct uaio_sleeper *uaio_sleeper_new(void);
 void uaio_sleeper_get(struct uaio_sleeper *sleeper);
 void uaio_sleeper_put(struct uaio_sleeper *sleeper);
 
-/* Tell the call to end. */
+/* Make the call end. */
 void uaio_sleeper_end(struct uaio_sleeper *sleeper);
 bool uaio_sleeper_is_ended(const struct uaio_sleeper *sleeper);
 
-/* The request's copy of its arguments ends, and with it the reference. */
+/* The request's copy of its arguments is freed: drop its reference. */
 void uaio_sleeper_let_go(struct uaio_sleeper *sleeper);
 
-/* What becomes of the call; seen by who waits for that. */
+/* Set the state of the call, and wake the thread that waits for a change. */
 void uaio_sleeper_move(struct uaio_sleeper *sleeper,
 		       enum uaio_sleeper_state state);
 
 enum uaio_sleeper_state uaio_sleeper_state(const struct uaio_sleeper *sleeper);
 
 /*
- * Wait until the state is another one, or a while has passed.
+ * Wait until the state is not `state` any more, or 10 ms have passed.
  * Return: the state.
  */
 enum uaio_sleeper_state uaio_sleeper_await(struct uaio_sleeper *sleeper,
 					   enum uaio_sleeper_state state);
 
-/* For the submitter: return whether there is a request, which is not over. */
+/* For the submitter. Return: whether there is a request that is not complete. */
 bool uaio_sleeper_has_request(const struct uaio_sleeper *sleeper);
 
-/* Return: whether the call, on futexes, waits. Only the submitter asks, I2. */
+/* For the submitter. Return: whether the call waits on its futexes (I2). */
 bool uaio_sleeper_waits(struct uaio_sleeper *sleeper);
 
 #endif /* UAIO_OP_SLEEPER_H */

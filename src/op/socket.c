@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ACCEPT, CONNECT, and calls of sockets that do not wait
+ * ACCEPT, CONNECT, and calls of sockets that do not block
  *
- * accept4() and connect() have no flag not to wait. A connection is made with
- * O_NONBLOCK set meanwhile if the socket has it not: nobody else does anything with a
- * socket that is not connected yet. A socket that listens may be shared with other
- * processes, which would see that flag; so if it has it not, a worker accepts when
- * the socket is ready.
+ * accept4() and connect() have no flag against blocking. CONNECT sets O_NONBLOCK on the
+ * socket during the call: no other thread uses a socket before it is connected. A
+ * listening socket may be shared with other processes, which would see the flag. So if it
+ * is not O_NONBLOCK, a worker accepts when the socket is ready.
  *
  * Tested by uring/test-uring-socket.c.
  */
@@ -26,7 +25,7 @@
 #include "op/rows.h"
 #include "op/sock.h"
 
-/* Return: whether accept4() would wait, but for what other threads do meanwhile. */
+/* Return: whether accept4() would block now. */
 static bool would_wait(int fd)
 {
 	static const struct timespec zero;
@@ -36,14 +35,14 @@ static bool would_wait(int fd)
 	       sys_ppoll(&pfd, 1, &zero, NULL, 0) == 0;
 }
 
-/* Its buf and len are the client's address and the pointer to its length. */
+/* buf is the client's memory for the address, len the address of its length. */
 int64_t uaio_accept_run(const struct uaio_sqe *sqe, int fd,
 			struct uaio_found *found, uint32_t extra_flags)
 {
 	int flags = (int)(sqe->call_flags & ~(uint32_t)MSG_DONTWAIT);
 
 	(void)found;
-	/* What the door takes is no child's. */
+	/* A child must not inherit the door's descriptor. */
 	if (sqe->by_door)
 		flags |= SOCK_CLOEXEC;
 	if (extra_flags & RWF_NOWAIT) {
@@ -51,7 +50,10 @@ int64_t uaio_accept_run(const struct uaio_sqe *sqe, int fd,
 
 		if (open_flags < 0)
 			return open_flags;
-		/* What is not to wait is a worker's, once it has waited for its socket. */
+		/*
+		 * A worker makes a call that must not block, once the request has
+		 * waited.
+		 */
 		if (!(open_flags & O_NONBLOCK) ||
 		    (sqe->is_multishot && sqe->call_flags & MSG_DONTWAIT))
 			return UAIO_OP_BLOCKS;
@@ -63,7 +65,7 @@ int64_t uaio_accept_run(const struct uaio_sqe *sqe, int fd,
 		sys_accept4(fd, sqe->buf, (void *)(uintptr_t)sqe->len, flags));
 }
 
-/* Return: the result of connect(), which does not wait. */
+/* Return: the result of connect(), made so that it does not block. */
 static int connect_nowait(int fd, const struct uaio_args *args)
 {
 	int open_flags = sys_fcntl(fd, F_GETFL, 0), ret;
@@ -92,7 +94,7 @@ int64_t uaio_connect_run(const struct uaio_sqe *sqe, int fd,
 	case -EINPROGRESS: return -EAGAIN;
 	case -EALREADY: return has_waited ? -EAGAIN : ret;
 	case -EISCONN: return has_waited ? 0 : ret;
-	/* The backlog of a Unix socket is full, and no event tells of room there. */
+	/* The backlog of a Unix socket is full, and no event reports room in it. */
 	case -EAGAIN: return UAIO_OP_BLOCKS;
 	default: return ret;
 	}
@@ -126,7 +128,7 @@ static int64_t bytes_queued(int fd, unsigned long request)
 {
 	int nr = 0, domain = uaio_sock_option(fd, SO_DOMAIN), ret;
 
-	/* The kernel asks the protocol, and theirs has nothing to say. */
+	/* The protocol of AF_UNIX does not implement the command. */
 	if (domain == AF_UNIX)
 		return -EOPNOTSUPP;
 	ret = sys_ioctl_socket(fd, request, &nr);
@@ -148,7 +150,7 @@ int uaio_socket_cmd_prep(const struct uaio_sqe *sqe,
 		       : 0;
 }
 
-/* what: the command; off: its level and its option's name; out and out_bytes. */
+/* what: the command; off: its level and the option's name; out, out_bytes: the value. */
 int64_t uaio_socket_cmd_run(const struct uaio_sqe *sqe, int fd,
 			    struct uaio_found *found, uint32_t extra_flags)
 {
@@ -170,7 +172,7 @@ int64_t uaio_socket_cmd_run(const struct uaio_sqe *sqe, int fd,
 	}
 }
 
-/* fd is the domain; mode and len the type, with its flags, and the protocol. */
+/* fd is the domain, mode the type with its flags, len the protocol. */
 int64_t uaio_socket_run(const struct uaio_sqe *sqe, int fd,
 			struct uaio_found *found, uint32_t extra_flags)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * FALLOCATE and FTRUNCATE: what a file occupies, and where it ends
+ * FALLOCATE and FTRUNCATE: the allocated space and the size of a file
  *
  * Tested by test-call.c.
  */

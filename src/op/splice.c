@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * SPLICE and TEE: from one file to another, of which at least one is a pipe
+ * SPLICE and TEE: move bytes between two files, of which at least one is a pipe
  *
- * They may wait for ever, on a pipe that is empty or full or on a socket that
- * ignores SPLICE_F_NONBLOCK, so a worker executes them, as the kernel's does.
- * Meanwhile the request has both files itself, so that either descriptor may be
- * closed. A call that is known not to wait the submitting thread makes (issue/ends.c),
- * with the signals blocked that the kernel's worker would not pass on to the program.
+ * They may block for ever, on an empty or full pipe, or on a socket, which may ignore
+ * SPLICE_F_NONBLOCK. So a worker executes them, as in the kernel. The request holds both
+ * files, so that the program may close the descriptors meanwhile. If a call is known not
+ * to block, the submitting thread makes it (issue/ends.c), with SIGPIPE and SIGXFSZ
+ * blocked, as the kernel's worker does not deliver these to the program.
  *
- *   I1  The call does not wait for a pipe (SPLICE_F_NONBLOCK), and is made when
- *       what ignores that is ready. Where it would have to wait, the worker does,
- *       and can be told to end that (endable.h).
- *   I2  A socket of a stream that is ready has room for a quarter of its buffer:
- *       one call sends no more, and another the rest.
+ *   I1  The call does not wait for a pipe (SPLICE_F_NONBLOCK). It is made once a file
+ *       that ignores this flag is ready. If it would block, the worker waits instead, and
+ *       the wait can be ended (endable.h).
+ *   I2  A stream socket that is ready has room for a quarter of its buffer. So each call
+ *       sends at most a quarter.
  *
- * Window: if another thread takes the bytes of a socket after it was found ready,
- * the call waits, and cannot be ended. So it does if there is no endable.
+ * Window: if another thread takes the bytes of a socket after it was found ready, the
+ * call blocks, and cannot be ended. Without an endable every call may block so.
  *
  * Tested by test-splice.c.
  */
@@ -43,16 +43,17 @@ int uaio_splice_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 	return sqe->call_flags & ~known ? -EINVAL : 0;
 }
 
-/* What the kernel's io_uring makes of a call that a signal has ended. */
+/* The kernel's io_uring returns this if a signal has ended the call. */
 enum { ERESTARTSYS_ = 512 };
 
-/* One of the ends, as it is now. */
+/* One of the two files. */
 struct end {
 	int fd;
-	uint32_t events;     /* that say it is ready */
-	bool is_pipe;        /* waits, unless it is told not to */
-	bool is_nonblocking; /* waits, but for O_NONBLOCK, or if it is told to */
-	bool is_stubborn;    /* waits, whatever it is told */
+	uint32_t events; /* the events that make it ready */
+	bool is_pipe;    /* it blocks, unless SPLICE_F_NONBLOCK is set */
+	/* it does not block: O_NONBLOCK, or it respects SPLICE_F_NONBLOCK */
+	bool is_nonblocking;
+	bool is_stubborn; /* it blocks even with SPLICE_F_NONBLOCK */
 };
 
 struct transfer {
@@ -113,7 +114,7 @@ static int64_t call(struct transfer *transfer, uint64_t bytes, uint32_t flags)
  * Waiting
  */
 
-/* Return: whether it is a socket that minds SPLICE_F_NONBLOCK when it is read. */
+/* Return: whether it is a socket whose reads respect SPLICE_F_NONBLOCK. */
 static bool is_obedient(const struct end *end, const struct uaio_file *file)
 {
 	return end->events == POLLIN &&
@@ -132,7 +133,7 @@ static void look_at(struct end *end, const struct uaio_file *file,
 	end->is_nonblocking =
 		flags & O_NONBLOCK ||
 		(is_impatient && !end->is_pipe && is_obedient(end, file));
-	/* What cannot be spliced is refused by the call, as is a socket that listens. */
+	/* The call refuses a file that cannot be spliced, and a listening socket. */
 	end->is_stubborn =
 		!end->is_pipe && !end->is_nonblocking &&
 		uaio_sock_option(end->fd, SO_ACCEPTCONN) != 1 &&
@@ -141,7 +142,7 @@ static void look_at(struct end *end, const struct uaio_file *file,
 					     : UAIO_FILE_F_OLD_WRITE);
 }
 
-/* Return: whether the kernel refuses the call before it would wait for a file. */
+/* Return: whether the kernel refuses the call before it would block on a file. */
 static bool is_refused(const struct transfer *transfer)
 {
 	const struct uaio_sqe *sqe = transfer->sqe;
@@ -162,7 +163,7 @@ static bool is_refused(const struct transfer *transfer)
 	       !uaio_file_has(files[UAIO_END_OUT], UAIO_FILE_F_WRITE);
 }
 
-/* Return: whether a call would not wait for it; true if that cannot be asked. */
+/* Return: whether a call would not wait for the file; true if poll() fails. */
 static bool is_ready(const struct end *end)
 {
 	static const struct timespec zero;
@@ -179,14 +180,20 @@ static const struct end *unready_pipe(const struct transfer *transfer)
 	return NULL;
 }
 
-/* Return: 0; -EINTR: it is to end; or another error: it cannot be waited for. */
+/*
+ * Return: 0; -EINTR: the request must end; another error: poll() cannot wait for the
+ * file.
+ */
 static int await(const struct transfer *transfer, const struct end *end)
 {
 	return uaio_endable_wait(transfer->sqe->args->endable, end->fd,
 				 end->events);
 }
 
-/* The pipes are ready: wait for what is stubborn. Return: as await(). */
+/*
+ * Wait for the file that ignores SPLICE_F_NONBLOCK. The pipes are ready. Return: as
+ * await().
+ */
 static int await_stubborn(const struct transfer *transfer)
 {
 	int ret = 0;
@@ -199,8 +206,8 @@ static int await_stubborn(const struct transfer *transfer)
 }
 
 /*
- * The call has returned EAGAIN.
- * Return: as await(); -EAGAIN: that is the result.
+ * Wait for a pipe after the call has returned EAGAIN.
+ * Return: as await(); -EAGAIN: this is the request's result.
  */
 static int await_pipe(const struct transfer *transfer)
 {
@@ -213,7 +220,7 @@ static int await_pipe(const struct transfer *transfer)
 		if (!end->is_nonblocking)
 			continue;
 		is_impatient |= end->is_pipe;
-		/* It was the other end that would have waited. */
+		/* The pipe is ready, so the other file would have blocked. */
 		if (!pipe && !end->is_pipe)
 			return -EAGAIN;
 	}
@@ -222,7 +229,7 @@ static int await_pipe(const struct transfer *transfer)
 	return is_impatient ? -EAGAIN : await(transfer, pipe);
 }
 
-/* Return: how much one call moves (I2). */
+/* Return: the bytes of the next call (I2). */
 static uint64_t portion(struct transfer *transfer)
 {
 	const struct uaio_file *file = transfer->sqe->args->files[UAIO_END_OUT];
@@ -239,7 +246,7 @@ static uint64_t portion(struct transfer *transfer)
 							   : transfer->left;
 }
 
-/* Return: the result. */
+/* Move bytes until the request is complete. Return: its result. */
 static int64_t move_patiently(struct transfer *transfer)
 {
 	int64_t res;
@@ -273,7 +280,7 @@ static int64_t move_patiently(struct transfer *transfer)
 	return call(transfer, transfer->left, 0);
 }
 
-/* Neither file makes the call wait, but for a pipe. Return: its result. */
+/* Make the call if neither file can block it, except a pipe. Return: the result. */
 static int64_t call_now(struct transfer *transfer)
 {
 	const uint64_t signals = 1ull << (SIGPIPE - 1) | 1ull << (SIGXFSZ - 1);

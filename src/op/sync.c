@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * FSYNC, FDSYNC, SYNC_FILE_RANGE: they wait for the disk, so a worker executes them
+ * FSYNC, FDSYNC, SYNC_FILE_RANGE: wait for the disk, so a worker executes them
  *
- * To the first two a range in the request is only a hint: the whole file is synced.
+ * FSYNC and FDSYNC ignore a range in the request, and sync the whole file.
  *
  * Tested by test-op.c and test-call.c.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Arguments are measured as the kernel does, and outlive the submission. */
+/* Strings are measured as by the kernel, and copies outlive the submitting call. */
 #undef NDEBUG
 #include <errno.h>
 #include <limits.h>
@@ -13,7 +13,7 @@
 
 #define PAGE uaio_page_bytes()
 
-/* Return: the end of memory behind which nothing can be read. */
+/* Return: the end of readable memory; the next page cannot be read. */
 static char *edge(void)
 {
 	char *memory = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE,
@@ -30,7 +30,7 @@ static void drop_edge(char *end)
 	assert_int_equal(munmap(end - 2 * PAGE, 3 * PAGE), 0);
 }
 
-static void nothing_is_read_behind_the_end_of_a_text(void **state)
+static void no_byte_after_the_end_of_a_string_is_read(void **state)
 {
 	char *end = edge();
 	uint32_t bytes;
@@ -54,7 +54,7 @@ static void nothing_is_read_behind_the_end_of_a_text(void **state)
 	drop_edge(end);
 }
 
-static void what_cannot_be_read_is_refused(void **state)
+static void unreadable_memory_is_refused(void **state)
 {
 	const char *const kernels = (const char *)(UINTPTR_MAX / 4 * 3);
 	char *end = edge();
@@ -72,8 +72,8 @@ static void what_cannot_be_read_is_refused(void **state)
 	drop_edge(end);
 }
 
-/* Its client writes there between the measuring and the copying. */
-static void a_text_has_an_end_whatever_its_client_does(void **state)
+/* The client overwrites the 0 between the measuring and the copying. */
+static void a_copied_string_ends_even_if_its_client_changes_it(void **state)
 {
 	char path[] = "path", name[] = "name";
 	struct uaio_args args = { .path = path,
@@ -98,7 +98,7 @@ static void a_text_has_an_end_whatever_its_client_does(void **state)
 	free(copy);
 }
 
-/* Return: a path of that length, an even one, to a name of two letters. */
+/* Return: a path of even length to the file with a name of two letters. */
 static char *path_to(const char *name, unsigned length)
 {
 	char *path = malloc(length + 1);
@@ -110,8 +110,8 @@ static char *path_to(const char *name, unsigned length)
 	return path;
 }
 
-/* The copies of two paths are in each of the sizes that there are. */
-static void paths_outlive_the_call_that_submits_them(void **state)
+/* The lengths are chosen so that the copies are of each size of slab. */
+static void paths_outlive_the_submitting_call(void **state)
 {
 	static const unsigned lengths[] = { 2, 400, 1000, 4094 };
 	uint64_t handle = unit_context(NR_ELEMENTS(lengths));
@@ -151,8 +151,8 @@ static void paths_outlive_the_call_that_submits_them(void **state)
 	unit_destroy(handle);
 }
 
-/* What becomes of the largest value is the file system's matter. */
-static void a_value_outlives_the_call_that_submits_it(void **state)
+/* The file system may refuse the largest value; compare with its own answer. */
+static void a_value_outlives_the_submitting_call(void **state)
 {
 	static const uint32_t sizes[] = { 0, 1, 900, 2000, 65536, 65537 };
 	static char value[65537], got[65537];
@@ -195,13 +195,13 @@ static void a_value_outlives_the_call_that_submits_it(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		UNIT_TEST(nothing_is_read_behind_the_end_of_a_text),
-		UNIT_TEST(what_cannot_be_read_is_refused),
-		UNIT_TEST(a_text_has_an_end_whatever_its_client_does),
-		UNIT_TEST(paths_outlive_the_call_that_submits_them),
-		UNIT_TEST(a_value_outlives_the_call_that_submits_it),
+		UNIT_TEST(no_byte_after_the_end_of_a_string_is_read),
+		UNIT_TEST(unreadable_memory_is_refused),
+		UNIT_TEST(a_copied_string_ends_even_if_its_client_changes_it),
+		UNIT_TEST(paths_outlive_the_submitting_call),
+		UNIT_TEST(a_value_outlives_the_submitting_call),
 	};
 
-	return cmocka_run_group_tests_name("args", tests, make_folder,
-					   remove_folder);
+	return cmocka_run_group_tests_name("args", tests, make_directory,
+					   remove_directory);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls about files, paths, attributes and descriptors: what each of them does. */
+/* Requests on files, paths, attributes and descriptors do what their system calls do. */
 #undef NDEBUG
 #include <errno.h>
 #include <limits.h>
@@ -22,9 +22,7 @@ static int64_t size_of(int fd)
 	return st.st_size;
 }
 
-/*
- * Of open files
- */
+/* Open files */
 
 static struct uaio_sqe on_file(enum uaio_op op, int fd, int64_t off,
 			       uint64_t len, uint32_t flags)
@@ -156,9 +154,7 @@ static void memory_is_advised_on(void **state)
 	assert_int_equal(make(sqe, NO_ARGS, AS_IT_LIKES), -ENOMEM);
 }
 
-/*
- * Of paths
- */
+/* Paths */
 
 static struct uaio_sqe on_dir(enum uaio_op op, uint32_t flags)
 {
@@ -232,7 +228,7 @@ static void names_are_made_and_removed(void **state)
 	}
 }
 
-static void what_a_path_leads_to_is_told(void **state)
+static void statx_reports_the_file_of_a_path(void **state)
 {
 	int fd = named_file("name");
 
@@ -268,7 +264,7 @@ static void what_a_path_leads_to_is_told(void **state)
 	unit_close(fd);
 }
 
-static void a_file_is_opened_as_it_is_asked_for(void **state)
+static void a_file_is_opened_as_requested(void **state)
 {
 	(void)state;
 	for (enum way way = 0; way < NR_WAYS; way++) {
@@ -286,7 +282,7 @@ static void a_file_is_opened_as_it_is_asked_for(void **state)
 		fd = make(sqe, args, way);
 		assert_true(fd >= 0);
 		unit_close((int)fd);
-		/* The client itself asked for what need not be waited for. */
+		/* The client itself set RESOLVE_CACHED. */
 		how.flags = O_RDWR | O_CREAT;
 		how.resolve = RESOLVE_CACHED;
 		assert_int_equal(make(sqe, args, way), -EAGAIN);
@@ -303,9 +299,7 @@ static void a_file_is_opened_as_it_is_asked_for(void **state)
 	}
 }
 
-/*
- * Of attributes
- */
+/* Attributes */
 
 static struct uaio_args attribute(const char *name, const char *value)
 {
@@ -323,7 +317,7 @@ static void a_file_has_attributes(void **state)
 	char path[PATH_MAX], got[16];
 
 	(void)state;
-	snprintf(path, sizeof(path), "%s/name", folder);
+	snprintf(path, sizeof(path), "%s/name", directory);
 	for (unsigned i = 0; i < 2 * NR_WAYS; i++) {
 		enum way way = i % NR_WAYS;
 		bool by_path = i / NR_WAYS;
@@ -364,11 +358,9 @@ static void a_file_has_attributes(void **state)
 	unit_close(fd);
 }
 
-/*
- * Of descriptors
- */
+/* Descriptors */
 
-static void an_epoll_is_told_of_a_file_at_once(void **state)
+static void a_file_is_added_to_an_epoll_at_once(void **state)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.u32 = 7 }, got;
 	struct uaio_sqe sqe = { .op = UAIO_OP_EPOLL_CTL };
@@ -408,12 +400,12 @@ int main(void)
 		UNIT_TEST(a_pipe_has_neither_size_nor_ranges),
 		UNIT_TEST(memory_is_advised_on),
 		UNIT_TEST(names_are_made_and_removed),
-		UNIT_TEST(what_a_path_leads_to_is_told),
-		UNIT_TEST(a_file_is_opened_as_it_is_asked_for),
+		UNIT_TEST(statx_reports_the_file_of_a_path),
+		UNIT_TEST(a_file_is_opened_as_requested),
 		UNIT_TEST(a_file_has_attributes),
-		UNIT_TEST(an_epoll_is_told_of_a_file_at_once),
+		UNIT_TEST(a_file_is_added_to_an_epoll_at_once),
 	};
 
-	return cmocka_run_group_tests_name("call", tests, make_folder,
-					   remove_folder);
+	return cmocka_run_group_tests_name("call", tests, make_directory,
+					   remove_directory);
 }

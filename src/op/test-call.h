@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What tests of calls have in common: a folder of their own, and its requests. */
+/* Shared by tests of calls: a directory, and requests on files in it */
 #ifndef UAIO_OP_TEST_CALL_H
 #define UAIO_OP_TEST_CALL_H
 
@@ -12,25 +12,26 @@
 #include "op/op.h"
 #include "unit.h"
 
-static char folder[] = "./uaio-call-XXXXXX"; /* on a disk, with attributes */
+/* on a disk, with attributes */
+static char directory[] = "./uaio-call-XXXXXX";
 static int dir;
 
-static inline int make_folder(void **state)
+static inline int make_directory(void **state)
 {
-	assert_non_null(mkdtemp(folder));
-	dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_non_null(mkdtemp(directory));
+	dir = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_true(dir >= 0);
 	return unit_engine(state);
 }
 
-static inline int remove_folder(void **state)
+static inline int remove_directory(void **state)
 {
 	(void)state;
 	close(dir);
-	return rmdir(folder);
+	return rmdir(directory);
 }
 
-/* A file in the folder, with a name, as long as it is open. */
+/* Return: a descriptor of a new file with this name in the directory. */
 static inline int named_file(const char *name)
 {
 	int fd = openat(dir, name, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
@@ -39,12 +40,12 @@ static inline int named_file(const char *name)
 	return fd;
 }
 
-/* How a request is to be executed. */
+/* Who executes a request: the library decides, or a worker must. */
 enum way { AS_IT_LIKES, BY_WORKER, NR_WAYS };
 
 /*
- * Return: the result of sqe, or the error with which it is refused. The client
- * does not look at its arguments after it has submitted them.
+ * Submit sqe, and overwrite its arguments afterwards.
+ * Return: its result, or the error with which it is refused.
  */
 static inline int64_t make(struct uaio_sqe sqe, struct uaio_args args,
 			   enum way way)
@@ -65,7 +66,7 @@ static inline int64_t make(struct uaio_sqe sqe, struct uaio_args args,
 
 #define NO_ARGS ((struct uaio_args){ .fd = 0 })
 
-/* A request of an operation with one path. */
+/* Return: a request of an operation with one path. */
 static inline struct uaio_sqe on_path(enum uaio_op op, const char *path,
 				      uint32_t flags)
 {

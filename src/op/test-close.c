@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* CLOSE: what is on the descriptor is seen to, as close() does. */
+/* CLOSE treats the requests on its descriptor as close() does. */
 #undef NDEBUG
 #include <errno.h>
 #include <sys/eventfd.h>
@@ -19,7 +19,7 @@ static bool is_open(int fd)
 	return fcntl(fd, F_GETFD) >= 0;
 }
 
-/* Return: whether it was closed inside the call that submits. */
+/* Return: whether CLOSE executed inside the submitting call. */
 static bool close_at_once(int fd)
 {
 	uint64_t nr_inline = unit_nr_inline();
@@ -53,7 +53,7 @@ static void a_descriptor_is_closed(void **state)
 		assert_false(is_open(fd));
 	}
 	assert_true(close_at_once(eventfd(0, EFD_CLOEXEC)));
-	/* These may take long. */
+	/* Closing a device, or a socket with SO_LINGER, may take long. */
 	assert_false(close_at_once(open("/dev/null", O_RDONLY | O_CLOEXEC)));
 	assert_int_equal(setsockopt(socket_fd, SOL_SOCKET, SO_LINGER, &linger,
 				    sizeof(linger)),
@@ -62,7 +62,7 @@ static void a_descriptor_is_closed(void **state)
 	assert_true(close_at_once(open("/", O_PATH | O_CLOEXEC)));
 }
 
-static void what_is_not_open_cannot_be_closed(void **state)
+static void a_closed_descriptor_cannot_be_closed(void **state)
 {
 	int ends[2];
 	unsigned own;
@@ -72,7 +72,7 @@ static void what_is_not_open_cannot_be_closed(void **state)
 		assert_int_equal(make(closing(-1), NO_ARGS, way), -EBADF);
 		assert_int_equal(make(closing(999), NO_ARGS, way), -EBADF);
 	}
-	/* Nor can what the library has opened for itself. */
+	/* CLOSE cannot close a descriptor of the library's own. */
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 	assert_true(uaio_enter());
 	assert_int_equal(uaio_ownfd_dup(ends[0]) < 0, 0);
@@ -96,8 +96,8 @@ static struct uaio_sqe reading(int fd, char *byte)
 	};
 }
 
-/* Another file gets the number, and the request does not read that one. */
-static void what_is_parked_stays_with_its_file(void **state)
+/* Another file gets the descriptor's number; the parked request does not read it. */
+static void a_parked_request_stays_with_its_file(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < NR_WAYS; i++) {
@@ -134,8 +134,8 @@ static bool all_sleep(void *arg)
 	return unit_is_quiet(0);
 }
 
-/* Two of them are held by the gate, so that they have not begun. */
-static void what_has_not_begun_is_made_before(void **state)
+/* The test stops workers before the write and the sync begin. */
+static void closing_waits_for_requests_that_have_not_begun(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < NR_WAYS; i++) {
@@ -175,11 +175,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(a_descriptor_is_closed),
-		UNIT_TEST(what_is_not_open_cannot_be_closed),
-		UNIT_TEST(what_is_parked_stays_with_its_file),
-		UNIT_TEST(what_has_not_begun_is_made_before),
+		UNIT_TEST(a_closed_descriptor_cannot_be_closed),
+		UNIT_TEST(a_parked_request_stays_with_its_file),
+		UNIT_TEST(closing_waits_for_requests_that_have_not_begun),
 	};
 
-	return cmocka_run_group_tests_name("close", tests, make_folder,
-					   remove_folder);
+	return cmocka_run_group_tests_name("close", tests, make_directory,
+					   remove_directory);
 }

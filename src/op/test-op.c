@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests that the core accepts from any front-end, but that kernel AIO refuses
+ * Requests that the core accepts, but that kernel AIO refuses
  *
- * They are submitted to the core directly, as the front-end for kernel AIO would
- * refuse them.
+ * The tests submit them to the core directly, because kernel AIO's front-end refuses
+ * them.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -74,7 +74,7 @@ static void a_range_of_a_file_is_synced_with_the_rest(void **state)
 	unit_close(fd);
 }
 
-static void what_cannot_be_synced_says_so(void **state)
+static void syncing_an_unsupported_file_fails(void **state)
 {
 	struct uaio_sqe sqe = { .op = UAIO_OP_FSYNC };
 	int ends[2];
@@ -87,8 +87,8 @@ static void what_cannot_be_synced_says_so(void **state)
 	unit_close(ends[1]);
 }
 
-/* Only the low 16 bits are events; a front-end may use the others. */
-static void a_poll_looks_at_its_events_only(void **state)
+/* A poll uses only the low 16 bits of events; a front-end may use the others. */
+static void a_poll_uses_only_its_low_bits(void **state)
 {
 	struct uaio_sqe sqe = {
 		.op = UAIO_OP_POLL,
@@ -119,10 +119,8 @@ static void a_poll_of_a_closed_descriptor_fails(void **state)
 	assert_int_equal(poll_op->run(&sqe, fd, NULL, 0), -EBADF);
 }
 
-/*
- * A sleeping thread is told by an epoll, for which the other bits have a meaning.
- */
-static void a_poll_that_waits_is_told_of_each_of_its_events(void **state)
+/* An epoll wakes the sleeping thread; to the epoll the other bits have a meaning. */
+static void a_waiting_poll_reports_each_of_its_events(void **state)
 {
 	const struct uaio_sqe sqe = {
 		.op = UAIO_OP_POLL,
@@ -136,7 +134,7 @@ static void a_poll_that_waits_is_told_of_each_of_its_events(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
 		assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
-		/* A thread that looks and finds nothing adds it to the epoll. */
+		/* A thread that finds nothing adds the file to the epoll. */
 		assert_int_equal(
 			uaio_aio_getevents(handle, 0, 1, &event, &zero), 0);
 		assert_int_equal(write(sqe.fd, &one, sizeof(one)), sizeof(one));
@@ -147,7 +145,7 @@ static void a_poll_that_waits_is_told_of_each_of_its_events(void **state)
 	unit_close(sqe.fd);
 }
 
-/* A worker writes when poll() says that the file is ready. */
+/* A worker writes when poll() reports the file ready. */
 static void an_eventfd_is_written(void **state)
 {
 	uint64_t count = 5;
@@ -179,7 +177,9 @@ static void a_full_eventfd_is_written_when_it_is_read(void **state)
 	unit_close(fd);
 }
 
-/* It has no read that does not block; a worker reads when poll() says so. */
+/*
+ * inotify has no read that does not block; a worker reads when poll() reports it ready.
+ */
 static void an_inotify_file_is_read_when_something_happens(void **state)
 {
 	char dir[] = "/tmp/uaio-op-XXXXXX", path[64];
@@ -207,7 +207,7 @@ static void an_inotify_file_is_read_when_something_happens(void **state)
 	unit_close(fd);
 }
 
-static void what_has_no_read_says_so(void **state)
+static void reading_an_unsupported_file_fails(void **state)
 {
 	char buffer[1];
 	int fd = epoll_create1(EPOLL_CLOEXEC);
@@ -222,8 +222,8 @@ static void what_has_no_read_says_so(void **state)
 	unit_close(folder);
 }
 
-/* One of them may wait for ever, so workers read all of them. */
-static void a_file_of_the_kernels_is_read_in_the_older_way(void **state)
+/* A read of a file in /proc may block for ever, so workers execute all of them. */
+static void a_file_in_proc_is_read_by_a_worker(void **state)
 {
 	enum { NR = 200 }; /* enough for other files to be trusted */
 	int fd = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
@@ -247,7 +247,7 @@ static void a_file_of_the_kernels_is_read_in_the_older_way(void **state)
 	unit_close(fd);
 }
 
-/* On a disk or in memory; through the page cache or with O_DIRECT. */
+/* Return: a file on a disk or in memory, for buffered or direct I/O. */
 static int numbered_file(bool in_memory, bool is_direct, unsigned nr)
 {
 	int fd = unit_numbered_file(in_memory, nr);
@@ -262,7 +262,7 @@ enum { BLOCK = 4096, NR_BLOCKS = 64 };
 
 static char blocks[NR_BLOCKS][BLOCK] __attribute__((aligned(BLOCK)));
 
-/* Reads at the position, in flight together: each begins where the last ended. */
+/* Reads at the position, in flight together: each begins where the previous one ended. */
 static void read_at_position(bool in_memory, bool is_direct, bool is_cold)
 {
 	static const unsigned nr_keys = NR_BLOCKS * BLOCK / UNIT_KEY_BYTES;
@@ -304,7 +304,7 @@ static void reads_at_the_position_follow_one_another(void **state)
 	read_at_position(false, true, false);
 }
 
-/* Reads and writes in turn: every other block is read, the rest is written. */
+/* Reads and writes alternate: every other block is read, the others are written. */
 static void writes_and_reads_share_the_position(void **state)
 {
 	uint64_t handle = unit_context(NR_BLOCKS);
@@ -344,7 +344,7 @@ static void writes_and_reads_share_the_position(void **state)
 	unit_destroy(handle);
 }
 
-static void vectors_and_flags_go_by_the_position(void **state)
+static void vectors_and_flags_use_the_position(void **state)
 {
 	static const char text[] = "0123";
 	struct iovec iov[2] = { { (void *)text, 1 },
@@ -369,7 +369,7 @@ static void vectors_and_flags_go_by_the_position(void **state)
 	unit_close(fd);
 }
 
-/* On a stream UAIO_OFF_POSITION has no effect: there is no other place. */
+/* UAIO_OFF_POSITION has no effect on a stream, which has no offsets. */
 static void a_stream_is_at_its_position(void **state)
 {
 	char byte = 'x';
@@ -393,7 +393,7 @@ static void a_stream_is_at_its_position(void **state)
 	}
 }
 
-/* These can never succeed, or are not safe to execute, whatever the interface. */
+/* These requests are unsafe or cannot succeed, whatever the interface. */
 static void the_core_refuses_what_no_door_may_accept(void **state)
 {
 	const void *kernels = (const void *)(UINTPTR_MAX / 4 * 3);
@@ -418,7 +418,7 @@ static void the_core_refuses_what_no_door_may_accept(void **state)
 	assert_int_equal(refusal(&sqe), -EINVAL);
 	sqe.off = UAIO_OFF_POSITION - 1;
 	assert_int_equal(refusal(&sqe), -EINVAL);
-	/* The file is never ready for POLLPRI, and cannot be waited for. */
+	/* The file is never ready for POLLPRI, and does not support polls. */
 	sqe = (struct uaio_sqe){ .op = UAIO_OP_POLL,
 				 .fd = fd,
 				 .events = POLLPRI };
@@ -431,18 +431,18 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(a_range_of_a_file_is_synced_with_the_rest),
-		UNIT_TEST(what_cannot_be_synced_says_so),
-		UNIT_TEST(a_poll_looks_at_its_events_only),
+		UNIT_TEST(syncing_an_unsupported_file_fails),
+		UNIT_TEST(a_poll_uses_only_its_low_bits),
 		UNIT_TEST(a_poll_of_a_closed_descriptor_fails),
-		UNIT_TEST(a_poll_that_waits_is_told_of_each_of_its_events),
+		UNIT_TEST(a_waiting_poll_reports_each_of_its_events),
 		UNIT_TEST(an_eventfd_is_written),
 		UNIT_TEST(a_full_eventfd_is_written_when_it_is_read),
 		UNIT_TEST(an_inotify_file_is_read_when_something_happens),
-		UNIT_TEST(what_has_no_read_says_so),
-		UNIT_TEST(a_file_of_the_kernels_is_read_in_the_older_way),
+		UNIT_TEST(reading_an_unsupported_file_fails),
+		UNIT_TEST(a_file_in_proc_is_read_by_a_worker),
 		UNIT_TEST(reads_at_the_position_follow_one_another),
 		UNIT_TEST(writes_and_reads_share_the_position),
-		UNIT_TEST(vectors_and_flags_go_by_the_position),
+		UNIT_TEST(vectors_and_flags_use_the_position),
 		UNIT_TEST(a_stream_is_at_its_position),
 		UNIT_TEST(the_core_refuses_what_no_door_may_accept),
 	};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A call without a file, which may block, and whose path has to be copied. */
+/* OPENAT: a call without a file, which may block, and whose path must be copied. */
 #undef NDEBUG
 #include <errno.h>
 #include <fcntl.h>
@@ -14,22 +14,22 @@
 #include "aio/aio.h"
 #include "unit.h"
 
-static char folder[] = "/tmp/uaio-open-XXXXXX";
+static char directory[] = "/tmp/uaio-open-XXXXXX";
 static int folder_fd;
 
-static int make_folder(void **state)
+static int make_directory(void **state)
 {
-	assert_non_null(mkdtemp(folder));
-	folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_non_null(mkdtemp(directory));
+	folder_fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_true(folder_fd >= 0);
 	return unit_engine(state);
 }
 
-static int remove_folder(void **state)
+static int remove_directory(void **state)
 {
 	(void)state;
 	close(folder_fd);
-	return rmdir(folder);
+	return rmdir(directory);
 }
 
 static struct uaio_sqe open_sqe(const char *path, uint32_t flags)
@@ -72,10 +72,10 @@ static void a_call_is_executed_by_a_worker(void **state)
 	unit_destroy(handle);
 }
 
-/* Two or more lengths for each place of a copy: the request, and two slabs. */
+/* At least two lengths for each kind of copy: in the request, and in two slabs. */
 static const unsigned lengths[] = { 1, 63, 64, 65, 1023, 1024, 1025, 4095 };
 
-/* Return: a path of that length, which leads to the file "x". */
+/* Return: a path of this length to the file "x". */
 static char *path_to_x(unsigned length)
 {
 	char *path = malloc(length + 1);
@@ -92,7 +92,7 @@ static char *path_to_x(unsigned length)
 	return path;
 }
 
-static void a_path_outlives_the_call_that_submits_it(void **state)
+static void a_path_outlives_the_submitting_call(void **state)
 {
 	uint64_t handle = unit_context(NR_ELEMENTS(lengths));
 	struct uaio_sqe sqe = open_sqe("x", O_CREAT | O_RDWR);
@@ -122,8 +122,8 @@ static void a_path_outlives_the_call_that_submits_it(void **state)
 	unit_destroy(handle);
 }
 
-/* The path ends where its client said, even if there is no 0 at that place. */
-static void a_path_without_an_end_has_one(void **state)
+/* The path ends at its length, even if no 0 stands there. */
+static void a_path_without_a_0_ends_at_its_length(void **state)
 {
 	uint64_t handle = unit_context(1);
 	struct uaio_sqe sqe = open_sqe("name", O_RDONLY);
@@ -139,7 +139,7 @@ static void a_path_without_an_end_has_one(void **state)
 	unit_destroy(handle);
 }
 
-/* Return: the result; how: many requests were executed inline, and by workers. */
+/* Return: the result, and in ret_counters how many requests ran inline and on workers. */
 static int64_t open_counted(const char *path, uint32_t flags,
 			    struct uaio_counters *ret_counters)
 {
@@ -159,8 +159,8 @@ static int64_t open_counted(const char *path, uint32_t flags,
 	return fd;
 }
 
-/* The name was looked up just before, so the kernel has it. */
-static void a_name_that_is_cached_is_opened_at_once(void **state)
+/* The path was looked up just before, so the kernel has it in its caches. */
+static void a_cached_path_is_opened_at_once(void **state)
 {
 	static const uint32_t flags[] = { O_RDONLY, O_RDWR | O_APPEND,
 					  O_WRONLY | O_NONBLOCK };
@@ -190,7 +190,7 @@ static void a_name_that_is_cached_is_opened_at_once(void **state)
 }
 
 /* As in io_uring, which opens a FIFO as if O_NONBLOCK had been given. */
-static void a_fifo_is_not_waited_for(void **state)
+static void opening_a_fifo_does_not_wait(void **state)
 {
 	struct uaio_counters counters;
 	int64_t fd;
@@ -205,8 +205,8 @@ static void a_fifo_is_not_waited_for(void **state)
 	assert_int_equal(unlinkat(folder_fd, "fifo", 0), 0);
 }
 
-/* More calls than either account has workers at first; each blocks a worker. */
-static void calls_that_block_do_not_wait_for_one_another(void **state)
+/* More calls than each account has workers at first; each call blocks a worker. */
+static void blocking_calls_do_not_delay_each_other(void **state)
 {
 	enum { NR = 4 };
 	uint64_t handle = unit_context(2 * NR);
@@ -218,7 +218,7 @@ static void calls_that_block_do_not_wait_for_one_another(void **state)
 		snprintf(names[i], sizeof(names[i]), "fifo%u", i);
 		assert_int_equal(mkfifoat(folder_fd, names[i], 0600), 0);
 	}
-	/* Each of the first NR returns when the other end is being opened. */
+	/* Each of the first NR opens returns when the other end is opened. */
 	for (unsigned i = 0; i < 2 * NR; i++) {
 		struct uaio_sqe sqe =
 			open_sqe(names[i % NR], i < NR ? O_RDONLY : O_WRONLY);
@@ -246,7 +246,7 @@ static void assert_refused(const void *path, uint64_t len, long error)
 	unit_destroy(handle);
 }
 
-static void a_path_that_cannot_be_one_is_refused(void **state)
+static void an_invalid_path_is_refused(void **state)
 {
 	static const char path[PATH_MAX + 1];
 
@@ -262,14 +262,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(a_call_is_executed_by_a_worker),
-		UNIT_TEST(a_path_outlives_the_call_that_submits_it),
-		UNIT_TEST(a_path_without_an_end_has_one),
-		UNIT_TEST(a_name_that_is_cached_is_opened_at_once),
-		UNIT_TEST(a_fifo_is_not_waited_for),
-		UNIT_TEST(calls_that_block_do_not_wait_for_one_another),
-		UNIT_TEST(a_path_that_cannot_be_one_is_refused),
+		UNIT_TEST(a_path_outlives_the_submitting_call),
+		UNIT_TEST(a_path_without_a_0_ends_at_its_length),
+		UNIT_TEST(a_cached_path_is_opened_at_once),
+		UNIT_TEST(opening_a_fifo_does_not_wait),
+		UNIT_TEST(blocking_calls_do_not_delay_each_other),
+		UNIT_TEST(an_invalid_path_is_refused),
 	};
 
-	return cmocka_run_group_tests_name("open", tests, make_folder,
-					   remove_folder);
+	return cmocka_run_group_tests_name("open", tests, make_directory,
+					   remove_directory);
 }

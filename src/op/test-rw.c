@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads and writes on streams that must not wait: how they are executed. */
+/* Reads and writes on streams that must not block: which calls execute them. */
 #undef NDEBUG
 #include <errno.h>
 #include <fcntl.h>
@@ -21,11 +21,12 @@
 #include "unit.h"
 
 static char buffer[256];
-static uint32_t nr_interrupted; /* calls of vmsplice yet to be interrupted */
-static bool has_nosignal;       /* of the kernel's */
-static bool refuses_sockets;    /* the calls of sockets: a filter does */
-static bool refuses_nowait;     /* of these files: an old kernel does */
-static uint32_t nr_of_socket;   /* how many of these were made */
+static uint32_t nr_interrupted; /* calls of vmsplice() yet to be interrupted */
+static bool has_nosignal;       /* the kernel knows RWF_NOSIGNAL */
+static bool refuses_sockets;    /* a filter refuses calls of sockets */
+/* an old kernel refuses RWF_NOWAIT on these files */
+static bool refuses_nowait;
+static uint32_t nr_of_socket; /* calls of sockets that were made */
 static uint32_t nr_vectored;
 
 static bool answer(long nr, const long args[6], long *ret_res)
@@ -99,7 +100,7 @@ static int64_t write_again(int fd)
 	return run(UAIO_OP_WRITE, fd, 1, RWF_NOWAIT | UAIO_RWF_HAS_WAITED);
 }
 
-/* Both ends of a FIFO, or one descriptor that is both. */
+/* Open both ends of a FIFO, or one descriptor for both. */
 static void open_fifo(int fds[2], bool is_both)
 {
 	char dir[] = "/tmp/uaio-rw-XXXXXX";
@@ -184,7 +185,7 @@ static void a_fifo_open_for_both_is_left_alone(void **state)
 	close_both(fds);
 }
 
-/* The pipe may be in packet mode; vmsplice() would not stop at a packet's end. */
+/* The pipe may be in packet mode, and vmsplice() would not stop at a packet's end. */
 static void spliced_pipe_is_left_alone(void **state)
 {
 	struct iovec iov = { buffer, 1 };
@@ -195,7 +196,7 @@ static void spliced_pipe_is_left_alone(void **state)
 	assert_int_equal(write(fds[1], "012", 3), 3);
 	assert_int_equal(write(fds[1], "345", 3), 3);
 	assert_int_equal(read_now(fds[0], 10), 3);
-	/* From now on the kernel has no RWF_NOWAIT for it. */
+	/* From now on the kernel refuses RWF_NOWAIT for this pipe. */
 	assert_int_equal(vmsplice(fds[0], &iov, 1, 0), 1);
 	assert_int_equal(read_now(fds[0], 10), UAIO_OP_BLOCKS);
 	assert_int_equal(held(fds[0]), 2);
@@ -250,7 +251,7 @@ static void break_pipes(bool knows_nosignal)
 	close(fds[0]);
 	assert_int_equal(write_again(fds[1]), -EPIPE);
 	assert_int_equal(nr_sigpipe, 0);
-	/* No signal is left pending, and the mask does not change. */
+	/* No signal is left pending, and the signal mask is unchanged. */
 	hold_sigpipe(SIG_BLOCK);
 	assert_int_equal(write_again(fds[1]), -EPIPE);
 	assert_false(is_pending());
@@ -265,7 +266,7 @@ static void break_pipes(bool knows_nosignal)
 	close(fds[1]);
 }
 
-/* On a FIFO any write gets this error without a call that writes. */
+/* On a FIFO without a reader any write fails before a call that writes. */
 static void fifo_without_reader_is_broken(void **state)
 {
 	int fds[2];
@@ -290,13 +291,13 @@ static void waiting_write_raises_nothing(void **state)
 	break_pipes(true);
 }
 
-static void waiting_write_takes_its_signal_back(void **state)
+static void waiting_write_consumes_its_signal(void **state)
 {
 	(void)state;
 	break_pipes(false);
 }
 
-static void waiting_write_learns_of_a_reset(void **state)
+static void waiting_write_returns_a_reset(void **state)
 {
 	int fds[2];
 
@@ -309,7 +310,7 @@ static void waiting_write_learns_of_a_reset(void **state)
 	close(fds[1]);
 }
 
-/* The flags of a try on a socket; and of a new one. */
+/* The flags of a retry on a socket, and of a first try. */
 enum {
 	ON_SOCKET = RWF_NOWAIT | UAIO_RWF_ON_SOCKET,
 	AGAIN_ON_SOCKET = ON_SOCKET | UAIO_RWF_HAS_WAITED,
@@ -355,8 +356,8 @@ static void sockets_whose_calls_are_refused_are_used_by_others(void **state)
 	close_both(fds);
 }
 
-/* What was a socket may have become another file. */
-static void what_is_no_socket_is_used_by_other_calls(void **state)
+/* A descriptor that was a socket's may be another file's now. */
+static void other_files_are_used_by_other_calls(void **state)
 {
 	int fds[2];
 
@@ -367,7 +368,7 @@ static void what_is_no_socket_is_used_by_other_calls(void **state)
 	close_both(fds);
 }
 
-static void what_a_client_says_of_its_call_is_kept(void **state)
+static void flags_of_the_client_are_kept(void **state)
 {
 	const struct uaio_sqe sqe = {
 		.op = UAIO_OP_WRITE,
@@ -385,7 +386,7 @@ static void what_a_client_says_of_its_call_is_kept(void **state)
 	close_both(fds);
 }
 
-static void a_socket_that_breaks_raises_what_it_has_to(void **state)
+static void a_broken_socket_raises_sigpipe_if_it_must(void **state)
 {
 	int fds[2];
 
@@ -406,11 +407,9 @@ static void a_socket_that_breaks_raises_what_it_has_to(void **state)
 	close(fds[1]);
 }
 
-/*
- * Linux 6.1
- */
+/* Linux before 6.5 */
 
-static void sockets_that_refuse_nowait_are_used_by_messages(void **state)
+static void sockets_that_refuse_nowait_get_messages(void **state)
 {
 	int fds[2];
 
@@ -487,7 +486,7 @@ static void reads_that_are_too_short_are_refused_at_once(void **state)
 
 int main(void)
 {
-	/* The last: after it the library takes the kernel for an old one. */
+	/* The last test makes the library believe that the kernel is old. */
 	const struct CMUnitTest tests[] = {
 		RW_TEST(fifo_is_read),
 		RW_TEST(fifo_is_read_in_pieces),
@@ -496,17 +495,17 @@ int main(void)
 		RW_TEST(terminals_are_left_alone),
 		RW_TEST(fifo_without_reader_is_broken),
 		RW_TEST(waiting_write_raises_nothing),
-		RW_TEST(waiting_write_learns_of_a_reset),
+		RW_TEST(waiting_write_returns_a_reset),
 		RW_TEST(sockets_are_used_by_their_own_calls),
 		RW_TEST(sockets_whose_calls_are_refused_are_used_by_others),
-		RW_TEST(what_is_no_socket_is_used_by_other_calls),
-		RW_TEST(what_a_client_says_of_its_call_is_kept),
-		RW_TEST(a_socket_that_breaks_raises_what_it_has_to),
-		RW_TEST(sockets_that_refuse_nowait_are_used_by_messages),
+		RW_TEST(other_files_are_used_by_other_calls),
+		RW_TEST(flags_of_the_client_are_kept),
+		RW_TEST(a_broken_socket_raises_sigpipe_if_it_must),
+		RW_TEST(sockets_that_refuse_nowait_get_messages),
 		RW_TEST(records_that_are_too_large_are_refused_at_once),
 		RW_TEST(a_flag_that_the_kernel_does_not_know_stays_refused),
 		RW_TEST(reads_that_are_too_short_are_refused_at_once),
-		RW_TEST(waiting_write_takes_its_signal_back),
+		RW_TEST(waiting_write_consumes_its_signal),
 	};
 
 	uaio_calls_load("all");

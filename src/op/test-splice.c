@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* SPLICE and TEE: they may wait for ever, and have two files. */
+/* SPLICE and TEE: they may block for ever, and have two files. */
 #undef NDEBUG
 #include <errno.h>
 #include <poll.h>
@@ -79,7 +79,7 @@ static void bytes_go_from_one_file_to_another(void **state)
 	assert_reads(p.out[0], "ef");
 	assert_int_equal(splice_now(fd, 11, p.out[1], -1, 2, 0), 2);
 	assert_reads(p.out[0], "bc");
-	/* At the position, which moves. */
+	/* Splice at the file position, which moves. */
 	assert_int_equal(lseek(fd, 12, SEEK_SET), 12);
 	assert_int_equal(splice_now(fd, -1, p.out[1], -1, 2, 0), 2);
 	assert_reads(p.out[0], "cd");
@@ -88,7 +88,7 @@ static void bytes_go_from_one_file_to_another(void **state)
 	close_pipes(&p);
 }
 
-static void what_cannot_be_spliced_is_refused(void **state)
+static void splicing_unsupported_files_is_refused(void **state)
 {
 	struct pipes p = make_pipes();
 	int fd = unit_file(true), other = unit_file(true);
@@ -114,8 +114,8 @@ static void what_cannot_be_spliced_is_refused(void **state)
 	close_pipes(&p);
 }
 
-/* The request has both files, whatever becomes of the descriptors. */
-static void it_waits_on_the_files_it_was_submitted_on(void **state)
+/* The request holds both files after the descriptors are closed. */
+static void a_splice_holds_the_files_it_was_submitted_on(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
@@ -150,7 +150,7 @@ static void it_waits_on_the_files_it_was_submitted_on(void **state)
 	}
 }
 
-/* A door may have fixed either. */
+/* A door may have fixed either file. */
 static void fixed_files_are_spliced(void **state)
 {
 	struct pipes p = make_pipes();
@@ -174,7 +174,7 @@ static void fixed_files_are_spliced(void **state)
 	assert_int_equal(write(p.in[1], "abc", 3), 3);
 	assert_int_equal(unit_reap_one(handle), 3);
 	assert_reads(p.out[0], "abc");
-	/* The request has let go of its files. */
+	/* The request has dropped its files. */
 	assert_int_equal(read(p.out[0], &handle, 1), 0);
 	unit_close(p.in[1]);
 	unit_close(p.out[0]);
@@ -188,7 +188,7 @@ static void a_broken_pipe_sends_no_signal(void **state)
 	(void)state;
 	assert_int_equal(write(p.in[1], "a", 1), 1);
 	unit_close(p.out[0]);
-	/* The signal would end the test. */
+	/* SIGPIPE would end the test. */
 	assert_int_equal(splice_now(p.in[0], -1, p.out[1], -1, 1, 0), -EPIPE);
 	unit_close(p.in[0]);
 	unit_close(p.in[1]);
@@ -199,12 +199,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		UNIT_TEST(bytes_go_from_one_file_to_another),
-		UNIT_TEST(what_cannot_be_spliced_is_refused),
-		UNIT_TEST(it_waits_on_the_files_it_was_submitted_on),
+		UNIT_TEST(splicing_unsupported_files_is_refused),
+		UNIT_TEST(a_splice_holds_the_files_it_was_submitted_on),
 		UNIT_TEST(fixed_files_are_spliced),
 		UNIT_TEST(a_broken_pipe_sends_no_signal),
 	};
 
-	return cmocka_run_group_tests_name("splice", tests, make_folder,
-					   remove_folder);
+	return cmocka_run_group_tests_name("splice", tests, make_directory,
+					   remove_directory);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * TIMER: makes no call, and has no file. ready/timer.h ends it.
+ * TIMER: makes no call, and has no file. ready/timer.h expires it.
  *
  * Tested by ready/test-timer.c.
  */
@@ -20,7 +20,9 @@ int uaio_timer_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 	return 0;
 }
 
-/* A thread with another descriptor table would have to sleep meanwhile. */
+/*
+ * Refuse a thread with another descriptor table: it would have to sleep until the time.
+ */
 int64_t uaio_timer_run(const struct uaio_sqe *sqe, int fd,
 		       struct uaio_found *found, uint32_t extra_flags)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How requests of a stream begin and wait, by operation: what is particular about them
- * (struct uaio_op_tries)
+ * How requests on a stream begin and wait, for each operation (struct uaio_op_tries)
  *
  * Tested by src/ready/test-ready.c, src/uring/test-uring-socket.c and the rows of
  * test/conform/ about sockets.
@@ -42,9 +41,9 @@ static bool never(const struct uaio_sqe *sqe, int fd)
 }
 
 /*
- * Return: whether the result of a request that polls first is a mistake that waits until
- * its file is ready. Other errors are the file's, which is ready for them, and tells them
- * but once.
+ * Return: whether a request with polls_first waits until its file is ready before it
+ * fails with res. Only mistakes of the client wait. Other errors are the socket's own:
+ * poll() reports it ready for them, and it returns them only once.
  */
 static bool waits_with_mistake(const struct uaio_sqe *sqe, int fd,
 			       bool has_begun, int64_t res)
@@ -57,14 +56,14 @@ static bool waits_with_mistake(const struct uaio_sqe *sqe, int fd,
 	       !uaio_may_be_ready(fd, uaio_sock_reads_errors(sqe) ? 0 : POLLIN);
 }
 
-/* Return: whether a request fails at once if its socket listens: accepts do not. */
+/* Return: whether a request other than an accept fails at once if its socket listens. */
 static bool fails_where_it_listens(const struct uaio_sqe *sqe)
 {
 	return uaio_optab[sqe->op].tries != &uaio_accept_tries &&
 	       !sqe->polls_first;
 }
 
-/* Most often no system call has to tell. */
+/* The checks in this order need a system call only rarely. */
 static bool passes_where_it_listens(const struct uaio_sqe *sqe,
 				    const struct uaio_sqe *waiting, int fd)
 {
@@ -82,17 +81,17 @@ static enum uaio_first rw_first(const struct uaio_sqe *sqe, int fd)
 	(void)fd;
 	if (unlikely(sqe->is_async))
 		return UAIO_FIRST_ASIDE;
-	/* The first try is the first of many: ready/run.c's. */
+	/* ready/run.c makes the first try, as for all shots. */
 	if (unlikely(sqe->is_multishot))
 		return UAIO_FIRST_WAIT;
-	/* A read of no bytes waits for nothing, as in the kernel's io_uring. */
+	/* A read of 0 bytes waits for nothing, as in the kernel's io_uring. */
 	if (uaio_sqe_rules(sqe)->skips_empty && !sqe->by_door &&
 	    !is_write(sqe) && !uaio_sqe_bytes(sqe))
 		return UAIO_FIRST_PASS;
 	return UAIO_FIRST_TRY;
 }
 
-/* That it has no memory to choose shows at once. */
+/* If the door has no memory to choose, the request fails at once. */
 static enum uaio_first select_first(const struct uaio_sqe *sqe, int fd)
 {
 	return unlikely(sqe->is_async) && !sqe->is_multishot
@@ -116,8 +115,9 @@ bool uaio_rw_can_only_poll(const struct uaio_sqe *sqe,
 }
 
 /*
- * A call that said EINVAL waits to say so on a file that can only be polled, as in the
- * kernel's io_uring, which polls a file that it cannot try. Most files say so of a mistake.
+ * On a file that supports only polls, EINVAL ends a request only when the file is ready,
+ * as in the kernel's io_uring, which polls a file that it cannot try. Most files return
+ * EINVAL for a mistake.
  */
 static bool rw_waits_to_end(const struct uaio_sqe *sqe,
 			    const struct uaio_file *file, int fd,
@@ -130,7 +130,7 @@ static bool rw_waits_to_end(const struct uaio_sqe *sqe,
 	if (likely(res != -EINVAL) || sqe->rw_flags & RWF_NOWAIT ||
 	    !uaio_rw_can_only_poll(sqe, file))
 		return false;
-	/* The kernel tries what is O_NONBLOCK. */
+	/* The kernel tries a file that is O_NONBLOCK. */
 	open_flags = sys_fcntl(fd, F_GETFL, 0);
 	return open_flags >= 0 && !(open_flags & O_NONBLOCK) &&
 	       !uaio_may_be_ready(fd, is_write(sqe) ? POLLOUT : POLLIN);
@@ -155,9 +155,8 @@ const struct uaio_op_tries uaio_rw_select_tries = {
 };
 
 /*
- * Polls, and waits for the events of an epoll. An epoll is not read, and nothing could
- * interrupt a worker that waits for its events: so it is tried even if the client asked
- * for a worker.
+ * Polls and EPOLL_WAIT. Nothing could interrupt a worker that waits for an epoll's
+ * events, so a request is tried even if the client wanted a worker.
  */
 
 static enum uaio_first plain_first(const struct uaio_sqe *sqe, int fd)
@@ -191,13 +190,11 @@ const struct uaio_op_tries uaio_plain_tries = {
 	.passes = passes_where_it_listens,
 };
 
-/*
- * Operations of sockets: they wait whatever the socket is
- */
+/* Operations of sockets: they wait even if the socket is O_NONBLOCK. */
 
 /*
- * Return: whether it is a send whose door chooses its memory when the whole submission is
- * there, of which a later request may provide it.
+ * Return: whether the door of a send chooses the memory only after the whole submission,
+ * because a later request of the submission may provide it.
  */
 static bool chooses_late(const struct uaio_sqe *sqe)
 {
@@ -215,13 +212,13 @@ static enum uaio_first sock_first(const struct uaio_sqe *sqe, int fd)
 			       : UAIO_FIRST_TRY;
 	if (sqe->is_async && (sqe->is_multishot || chooses_late(sqe)))
 		return UAIO_FIRST_WAIT;
-	/* The first try is the first of many: ready/run.c's. */
+	/* ready/run.c makes the first try, as for all shots. */
 	if (sqe->is_multishot) {
 		if (sqe->polls_first)
 			return UAIO_FIRST_WAIT;
 		if (tries->fails_at_once(sqe, fd))
 			return UAIO_FIRST_HERE;
-		/* A worker tells of each of many. */
+		/* A worker posts a completion for each call. */
 		return sqe->call_flags & MSG_DONTWAIT ? UAIO_FIRST_WORKER
 						      : UAIO_FIRST_WAIT;
 	}
@@ -231,8 +228,8 @@ static enum uaio_first sock_first(const struct uaio_sqe *sqe, int fd)
 }
 
 /*
- * A bundle of sends fails at once where its socket listens. Where others wait they are
- * tried first, and that tells.
+ * Return: whether a multishot send fails at once: its socket listens. If other requests
+ * wait, they are tried first, and find that.
  */
 static bool bundle_fails_at_once(const struct uaio_sqe *sqe, int fd)
 {
@@ -251,9 +248,9 @@ static bool sock_waits_to_end(const struct uaio_sqe *sqe,
 {
 	(void)file;
 	/*
-	 * A send of all, of which some is sent, meets memory that is not there when
-	 * there is room, as io_uring's does. Of one whose door has chosen it, message.c
-	 * knows.
+	 * A send with MSG_WAITALL that has sent a part reports invalid memory only when
+	 * there is room, as io_uring's does. message.c handles memory that the door has
+	 * chosen.
 	 */
 	if (unlikely(res == -EFAULT) && has_begun && !sqe->by_door)
 		return uaio_sock_waits_to_send(sqe, fd);
@@ -262,8 +259,8 @@ static bool sock_waits_to_end(const struct uaio_sqe *sqe,
 }
 
 /*
- * It is to take what is there, and not to wait (MSG_DONTWAIT). In the kernel one that has
- * waited for its socket waits again.
+ * Return: whether a worker takes all that is there without blocking (MSG_DONTWAIT). In
+ * the kernel a request that has waited for its socket waits again after each call.
  */
 static bool sock_takes_all(const struct uaio_sqe *sqe, int fd)
 {
@@ -291,8 +288,9 @@ static bool accept_fails_at_once(const struct uaio_sqe *sqe, int fd)
 }
 
 /*
- * Sockets of TCP say with each connection whether there are more, so that the kernel need
- * not look once too often; others do not.
+ * Return: whether a worker accepts until there is no connection. A TCP socket reports
+ * with each connection whether there are more, so the kernel need not call again; other
+ * sockets do not.
  */
 static bool accept_takes_all(const struct uaio_sqe *sqe, int fd)
 {

@@ -2,13 +2,13 @@
 /*
  * WAITID
  *
- * A worker looks whether a child has changed, without waiting. Where only the end of
- * one child is asked for, the sleeper has a descriptor of its process: the worker
- * waits until that is ready. Of many children, and of a child that is stopped or goes
- * on, no file tells: the worker looks again and again, less often as time passes.
+ * A worker calls waitid() with WNOHANG until a child has changed. If the request is for
+ * the end of one child, the sleeper has a pidfd: the worker waits until it is ready. No
+ * file reports changes of several children, or that a child stops or continues. Then the
+ * worker calls again and again, less often as time passes.
  *
- * A child that is named by a descriptor is that of the submission, even if the
- * descriptor is closed then: the sleeper has the file.
+ * If a pidfd names the child, the sleeper holds its file, so the program may close the
+ * pidfd after the submission.
  *
  * Tested by uring/test-uring-waitid.c.
  */
@@ -28,16 +28,16 @@
 #include "op/sleeper.h"
 #include "proc/endable.h"
 
-/* How long the worker waits before it looks again: twice as long each time. */
+/* The pause before the next call; it doubles each time. */
 enum { PAUSE_NS = 1000000, PAUSE_MAX_NS = 50000000 };
 
-/* Return: whether the call has found one, of which it has told there. */
+/* Return: whether waitid() has reported a child in info. */
 static bool has_found(const siginfo_t *info)
 {
 	return uaio_args_can_read(info, sizeof(*info)) && info->si_signo;
 }
 
-/* The children that are meant, and what is to be known of them. */
+/* The children to wait for, and the changes to report. */
 struct aim {
 	int which;
 	int id;
@@ -46,8 +46,8 @@ struct aim {
 };
 
 /*
- * Look, and have the kernel tell the client of what was found.
- * Return: 0; -EAGAIN: there is nothing yet; another error.
+ * Call waitid(), which reports a change to the client.
+ * Return: 0; -EAGAIN: nothing has changed yet; another error.
  */
 static int64_t look(const struct aim *aim)
 {
@@ -56,8 +56,8 @@ static int64_t look(const struct aim *aim)
 	int ret;
 
 	/*
-	 * Nothing is written to the client's before there is something; that it has no
-	 * such child is told there as well, but no mistake.
+	 * First look without writing to the client's memory, which must stay unchanged
+	 * until a child has changed, or there is no such child.
 	 */
 	ret = sys_waitid(aim->which, aim->id, &own,
 			 aim->options | WNOHANG | WNOWAIT);
@@ -68,11 +68,11 @@ static int64_t look(const struct aim *aim)
 	if (waits && !out)
 		out = &own;
 	ret = sys_waitid(aim->which, aim->id, out, aim->options | WNOHANG);
-	/* Another thread may have taken it meanwhile. */
+	/* Another thread may have reaped the child meanwhile. */
 	return ret == 0 && waits && !has_found(out) ? -EAGAIN : ret;
 }
 
-/* Return: whether a descriptor says that nothing is to be waited for. */
+/* Return: whether the pidfd is O_NONBLOCK, so that the request must not wait. */
 static bool is_nonblocking(const struct aim *aim)
 {
 	int flags =
@@ -81,14 +81,20 @@ static bool is_nonblocking(const struct aim *aim)
 	return flags > 0 && flags & O_NONBLOCK;
 }
 
-/* Wait until it may be worth looking. pause_ns is that of the next time. */
+/*
+ * Wait until it may be worth calling again. pause_ns: the next pause; 0: this is the
+ * first.
+ */
 static void wait_a_while(struct uaio_sleeper *sleeper, int64_t *pause_ns)
 {
 	if (*pause_ns == 0 && sleeper->file && sleeper->endable) {
 		(void)uaio_endable_wait(sleeper->endable,
 					uaio_file_use(sleeper->file), POLLIN);
 		uaio_file_unuse(sleeper->file);
-		/* It has ended; if another thread waits for it too, that may take. */
+		/*
+		 * The child has ended. If another thread waits for it too, reaping may
+		 * take a while.
+		 */
 		*pause_ns = PAUSE_NS;
 		return;
 	}
@@ -119,7 +125,7 @@ int64_t uaio_waitid_run(const struct uaio_sqe *sqe, int fd,
 		aim.id = uaio_file_use(sleeper->file);
 	if (is_nonblocking(&aim))
 		aim.options |= WNOHANG;
-	/* The submitter has found that it is a child of its own; see uring/waitid.c. */
+	/* uring/waitid.c has checked that the child is one of the submitting thread. */
 	if (!(extra_flags & RWF_NOWAIT)) {
 		aim.options &= ~__WNOTHREAD;
 		uaio_sleeper_move(sleeper, UAIO_SLEEPER_LOOKS);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * GETXATTR, SETXATTR, FGETXATTR, FSETXATTR: attributes, of a path or of an open
- * file
+ * GETXATTR, SETXATTR, FGETXATTR, FSETXATTR: attributes of a path or of an open file
  *
- * A value that is set is copied, as its client may change it; one that is asked
- * for is written to the client's memory.
+ * A waiting request has a copy of the value that it sets; the value that it reads goes to
+ * the client's memory.
  *
  * Tested by test-call.c.
  */
