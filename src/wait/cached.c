@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads out of the page cache, without waiting for the device
+ * Reads from the page cache that do not wait for the device
  *
- * Two threads ask whether a read can be answered from the page cache: the one
- * that submits it, and the one that looks whether the pages of a cold read have
- * come (page.h).
+ * The submitting thread tries a read in this way, and later each thread that checks
+ * whether the pages of a cold read have arrived (page.h).
  *
- * Tested by test-policy.c and test-page.c.
+ * Tested by test-policy.c, test-page.c and test-cached.c.
  */
 #include <errno.h>
 #include <linux/fs.h>
@@ -21,16 +20,15 @@
 
 enum {
 	/*
-	 * A read of at least this size is not given up for a page that is being
-	 * read in just now: to read all of it again on a worker costs more (200
-	 * us) than to wait for that page.
+	 * A read of at least this size may wait for a page that is being read in: that
+	 * costs less than a worker's read of all bytes (200 us).
 	 */
 	LONG_READ_BYTES = 1 << 20,
 };
 
 /*
- * Return: whether nearly all of the range is in the page cache. False on
- * kernels older than 6.5, which cannot tell.
+ * Return: whether nearly all of the range is in the page cache. False on kernels before
+ * 6.5, which lack cachestat().
  */
 static bool is_mostly_cached(const struct uaio_sqe *sqe)
 {
@@ -51,11 +49,10 @@ static bool may_wait(const struct uaio_sqe *sqe, int64_t got)
 }
 
 /*
- * Continue a read that got less than was asked. It may have stopped at the end
- * of the file, at a page that was evicted, or at a page that only a read which
- * may wait can use (a large page written in parts: seen on ext4). A long read
- * of which nearly all is cached, or of which much is done, continues by a call
- * that may wait, as in the kernel: a worker would have to read all of it again.
+ * Continue a short read. It may have stopped at the end of the file, at a page that was
+ * evicted, or at a page that only a read without RWF_NOWAIT can use (a large page written
+ * in parts: seen on ext4). A long read that is nearly all cached, or half done, continues
+ * by a call that may block, as in the kernel: a worker would read all bytes again.
  * Return: the whole result, or -EAGAIN if not all of it is cached.
  */
 static int64_t read_on(const struct uaio_file *file, const struct uaio_sqe *sqe,
@@ -83,7 +80,7 @@ static int64_t read_on(const struct uaio_file *file, const struct uaio_sqe *sqe,
 		if (res > 0)
 			got += res;
 	}
-	/* An error after some bytes is not reported: the next read meets it. */
+	/* An error after some bytes is not reported: the next read will get it. */
 	return res == -EAGAIN ? -EAGAIN : got;
 }
 

@@ -8,14 +8,14 @@
 #include "req/req.h"
 #include "req/waits.h"
 
-static uint32_t nr_held_up; /* atomic: requests that wait, of all inodes */
+static uint32_t nr_held_up; /* atomic: waiting requests of all inodes */
 
 bool uaio_inode_note_inline(struct uaio_inode *inode)
 {
 	/*
-	 * [MB:inline] seq_cst: counted, then looked. Pairs with
-	 * count_in_locked() and uaio_inode_await_inline(): either we see the
-	 * exclusive write, or it waits for us.
+	 * [MB:inline] seq_cst: count this write, then look. Pairs with
+	 * count_in_locked() and uaio_inode_await_inline(): either this thread sees the
+	 * exclusive write, or the exclusive write waits for this one.
 	 */
 	add_seq_cst(&inode->nr_inline, 1);
 	if (likely(!(uint32_t)load_seq_cst(&inode->in_way)))
@@ -26,7 +26,7 @@ bool uaio_inode_note_inline(struct uaio_inode *inode)
 
 void uaio_inode_unnote_inline(struct uaio_inode *inode)
 {
-	/* [MB:inline] seq_cst: as above; the write comes before it. */
+	/* [MB:inline] seq_cst: after the write. Pairs with uaio_inode_await_inline(). */
 	if (sub_seq_cst(&inode->nr_inline, 1) == 1 &&
 	    (uint32_t)load_seq_cst(&inode->in_way))
 		uaio_wake(&inode->nr_inline, INT_MAX);
@@ -36,7 +36,10 @@ void uaio_inode_await_inline(struct uaio_inode *inode)
 {
 	uint32_t nr;
 
-	/* [MB:inline] seq_cst: after the count of ordered ones was raised. */
+	/*
+	 * [MB:inline] seq_cst: after the exclusive write was counted. Pairs with
+	 * uaio_inode_note_inline().
+	 */
 	while ((nr = load_seq_cst(&inode->nr_inline)))
 		(void)uaio_sleep(&inode->nr_inline, nr, UAIO_FOREVER);
 }
@@ -58,27 +61,30 @@ static void count_in_locked(struct uaio_inode *inode, enum uaio_order order)
 	uint64_t sum = load_relaxed(&inode->in_way) + in_way(order);
 
 	inode->nr_writes += uaio_order_is_write(order);
-	/* relaxed: as below */
+	/* relaxed: other threads read it as a hint until the submitting call returns */
 	if (uaio_order_is_direct(order))
 		store_relaxed(&inode->nr_direct,
 			      load_relaxed(&inode->nr_direct) + 1);
 	else if (order == UAIO_ORDER_WRITE_EXCLUSIVE)
 		/*
-		 * [MB:inline] seq_cst: counted before the count of inline
-		 * requests is read. Pairs with uaio_inode_note_inline().
+		 * [MB:inline] seq_cst: count this write before reading the count of
+		 * inline writes. Pairs with uaio_inode_note_inline().
 		 */
 		store_seq_cst(&inode->in_way, sum);
 	else
-		/* relaxed: advice to others until we return to our client */
+		/*
+		 * relaxed: other threads read it as a hint until the submitting call
+		 * returns
+		 */
 		store_relaxed(&inode->in_way, sum);
 }
 
-/* A request of this order has returned, or will not be executed. */
+/* Note that a request of this order has returned, or will not be executed. */
 static void count_out_locked(struct uaio_inode *inode, enum uaio_order order)
 {
 	/*
-	 * [MB:ordered] release, both: the write, or the read, has returned.
-	 * Pairs with uaio_inode_in_way() and uaio_inode_has_direct().
+	 * [MB:ordered] release, both: the read or write has returned. Pairs with
+	 * uaio_inode_in_way() and uaio_inode_has_direct().
 	 */
 	if (uaio_order_is_direct(order))
 		store_release(&inode->nr_direct,
@@ -88,9 +94,7 @@ static void count_out_locked(struct uaio_inode *inode, enum uaio_order order)
 			      load_relaxed(&inode->in_way) - in_way(order));
 }
 
-/*
- * relaxed, both: a thread that leaves or closes, and reads these, looks again
- */
+/* relaxed, both counts: a thread that leaves or closes looks again under the lock */
 static void hold_up_locked(struct uaio_inode *inode, struct uaio_req *req)
 {
 	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_ORDERED);
@@ -106,9 +110,7 @@ static void let_go_locked(struct uaio_inode *inode, struct uaio_req *req,
 	sub_relaxed(&nr_held_up, 1);
 }
 
-/*
- * What waits
- */
+/* Which requests wait */
 
 static struct uaio_req *req_at(struct list *node)
 {
@@ -116,8 +118,8 @@ static struct uaio_req *req_at(struct list *node)
 }
 
 /*
- * Return: whether a request of one order has to wait for an older one of the
- * other order whose range meets its own (I4, I5).
+ * Return: whether a request of one order waits for an older request of the other order if
+ * their ranges overlap (I4, I5).
  */
 static bool is_after(enum uaio_order order, enum uaio_order before)
 {
@@ -130,9 +132,7 @@ static bool is_after(enum uaio_order order, enum uaio_order before)
 	}
 }
 
-/*
- * Return: whether the inode may have an older one for which is_after() holds.
- */
+/* Return: whether the inode may have a request for which is_after() is true. */
 static bool may_be_after_locked(const struct uaio_inode *inode,
 				enum uaio_order order)
 {
@@ -143,7 +143,10 @@ static bool may_be_after_locked(const struct uaio_inode *inode,
 		is_after(order, UAIO_ORDER_WRITE_INPLACE));
 }
 
-/* Return: whether one for which is_after() holds is on the list before end. */
+/*
+ * Return: whether a request for which is_after() is true, and whose range overlaps, is on
+ * the list before end.
+ */
 static bool is_range_awaited_locked(struct uaio_inode *inode,
 				    enum uaio_order order,
 				    const struct uaio_range *range,
@@ -173,9 +176,8 @@ bool uaio_inode_is_range_awaited(struct uaio_inode *inode,
 }
 
 /*
- * Return: whether req has to wait (I1-I6) for what is before it on the list.
- * end is its place there. after_ordered, after_write: whether an ordered write,
- * or any write, is before it.
+ * Return: whether req must wait (I1-I6) for requests before end, its place in the list.
+ * after_ordered, after_write: whether an ordered write, or any write, is before end.
  */
 static bool must_wait_locked(struct uaio_inode *inode,
 			     const struct uaio_req *req, const struct list *end,
@@ -218,8 +220,8 @@ bool uaio_order_enter(struct uaio_req *req)
 }
 
 /*
- * Start the requests that have nothing to wait for any more. Behind the first
- * ordered write none can start, so the walk ends there.
+ * Start the requests that have nothing to wait for any more. No request after the first
+ * ordered write can start, so the walk ends there.
  */
 static void start_locked(struct uaio_inode *inode, struct list *ret_startable)
 {
@@ -245,7 +247,7 @@ static void start_locked(struct uaio_inode *inode, struct list *ret_startable)
 }
 
 /*
- * A write has returned, or will not be executed: only syncs still wait for it.
+ * Note that a write has returned, or will not be executed: only syncs still wait for it.
  */
 static void release_locked(struct uaio_inode *inode, struct uaio_req *req,
 			   struct list *ret_startable)
@@ -258,8 +260,8 @@ static void release_locked(struct uaio_inode *inode, struct uaio_req *req,
 }
 
 /*
- * Return: whether an older write is on the list: syncs behind req, a write,
- * wait for that one as well.
+ * Return: whether a write older than req, a write, is on the list: later syncs wait for
+ * it, too.
  */
 static bool is_behind_write(const struct uaio_inode *inode,
 			    const struct uaio_req *req)
@@ -271,7 +273,7 @@ static bool is_behind_write(const struct uaio_inode *inode,
 	return false;
 }
 
-/* Take req off the list: a read, a sync, or a write that has returned. */
+/* Remove req from the list: a read, a sync, or a write that has returned. */
 static void remove_locked(struct uaio_inode *inode, struct uaio_req *req,
 			  struct list *ret_startable)
 {
@@ -314,8 +316,8 @@ void uaio_order_leave(struct uaio_req *req, struct list *ret_startable)
 static bool may_await(const struct uaio_req *req)
 {
 	/*
-	 * The oldest read of a device keeps all cold reads of that device
-	 * waiting, whatever files they are on.
+	 * All cold reads of a device wait for its oldest read, whatever files they are
+	 * on.
 	 */
 	return uaio_order_is_write(req->order) ||
 	       (is_read(req->order) &&

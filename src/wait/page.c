@@ -15,36 +15,32 @@
 #include "req/waits.h"
 
 enum {
-	/*
-	 * So many file systems are told apart; on any others each read goes to
-	 * a worker.
-	 */
+	/* The number of devices with a list; reads of further ones go to workers. */
 	NR_DEVICES = 64,
 	/*
-	 * A disk's own queue holds about as many. Starting more would wait for
-	 * it, inside io_submit. With this limit a workload at depth 256 makes
-	 * 0.03 context switches a read; with half of the reads given to
-	 * workers, 0.38.
+	 * About the length of a disk's own queue. Starting more pages would wait inside
+	 * io_submit. With this limit a workload at depth 256 makes 0.03 context
+	 * switches a read; with half of the reads given to workers, 0.38.
 	 */
 	MAX_PENDING = 256,
 	/*
-	 * How many requests are taken together to be tried, and how many times.
-	 * A worker takes fewer, to leave some to the waiter that it has just
-	 * woken: when it took 16, the waiter found none and slept once more,
-	 * which made 0.14 context switches a read instead of 0.10 at depth 32.
+	 * How many requests a thread tries together, and how often in a row. A worker
+	 * tries fewer, to leave some to the waiter that it has just woken. When a
+	 * worker tried 16, the waiter found none and slept again, which made 0.14
+	 * context switches a read instead of 0.10 at depth 32.
 	 */
 	WAITER_TRIES = UAIO_REQS_TOGETHER,
 	WAITER_ROUNDS = 4,
 	WORKER_TRIES = 4,
 	WORKER_ROUNDS = 16,
 	/*
-	 * A disk serves in about the order of submission: after so many misses
+	 * A disk serves reads in about the order of submission: after this many misses
 	 * the rest of the batch is not tried.
 	 */
 	MISSES = 4,
 	/*
-	 * After so many oldest reads in a row beside which no try found
-	 * anything, starting pages does not help (I5).
+	 * After this many oldest reads in a row without a successful try, starting
+	 * pages does not help (I5).
 	 */
 	MAX_FUTILE = 16,
 	FIRST_SKIPS = 1 << 10,
@@ -52,19 +48,19 @@ enum {
 };
 
 struct uaio_device {
-	/* immutable once it is counted */
+	/* immutable once nr_devices counts it */
 	uint64_t dev; /* UINT64_MAX: a block device, which rdev names */
 	uint64_t rdev;
 	bool is_remote; /* a server answers, late or never */
 
-	/* atomic, advice */
-	uint32_t nr_skips; /* so many reads go to a worker each (I5) */
+	/* atomic, a hint */
+	uint32_t nr_skips; /* reads that still go to a worker each (I5) */
 
-	/* under lock; nr_pending is atomic: submitters peek */
+	/* under lock; nr_pending is atomic, as submitters read it without */
 	struct list pending;
 	uint32_t nr_pending;
 	bool has_oldest; /* one of its requests is queued or being read */
-	bool has_found;  /* a try has, since the oldest began */
+	bool has_found;  /* a try has succeeded since the oldest began */
 	uint32_t nr_futile;
 	uint32_t next_skips;
 };
@@ -80,8 +76,7 @@ static struct {
 void uaio_page_init_group(struct uaio_group *group)
 {
 	/*
-	 * A thread that waited in the last generation of this queue may be
-	 * reading it.
+	 * A thread that waited in an earlier generation of the queue may be reading it.
 	 */
 	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
 	list_init(&group->paged);
@@ -124,15 +119,12 @@ static struct uaio_device *add_device_locked(uint64_t dev, uint64_t rdev,
 
 static struct uaio_device *new_device(uint64_t dev, uint64_t rdev, int fd)
 {
-	/* Requests to a server that does not answer must not hold up others. */
+	/* A request to a server that does not answer must not delay others. */
 	bool is_remote = uaio_is_remote(fd);
 	struct uaio_device *device;
 	struct stat st;
 
-	/*
-	 * The descriptor may be another file's by now: then so is what
-	 * fstatfs() said.
-	 */
+	/* If the descriptor is another file's by now, is_remote may be wrong, too. */
 	if (sys_fstat(fd, &st) < 0 ||
 	    (dev == UINT64_MAX ? st.st_rdev != rdev : st.st_dev != dev))
 		return NULL;
@@ -144,10 +136,10 @@ static struct uaio_device *new_device(uint64_t dev, uint64_t rdev, int fd)
 	return device;
 }
 
-/* Return: the device that an inode is on, or NULL. */
+/* Return: the device of an inode, or NULL. */
 static struct uaio_device *device_of(const struct uaio_inode *inode, int fd)
 {
-	/* relaxed: the entry may be another inode's by now: advice then */
+	/* relaxed: if the entry is another inode's by now, the result is only a hint */
 	uint64_t dev = load_relaxed(&inode->dev);
 	uint64_t rdev = dev == UINT64_MAX ? load_relaxed(&inode->ino) : 0;
 	struct uaio_device *device = find_device(dev, rdev);
@@ -155,10 +147,7 @@ static struct uaio_device *device_of(const struct uaio_inode *inode, int fd)
 	return device ? device : new_device(dev, rdev, fd);
 }
 
-/*
- * Return: whether this read goes to a worker because tries found nothing
- * lately.
- */
+/* Return: whether this read goes to a worker because recent tries found nothing. */
 static bool skip(struct uaio_device *device)
 {
 	/* relaxed: a lost update is one skip more or less */
@@ -172,7 +161,7 @@ static bool skip(struct uaio_device *device)
 
 static void give_up_locked(struct uaio_device *device)
 {
-	/* relaxed: advice */
+	/* relaxed: a hint */
 	store_relaxed(&device->nr_skips, device->next_skips);
 	if (device->next_skips < MAX_SKIPS)
 		device->next_skips *= 2;
@@ -197,7 +186,9 @@ bool uaio_page_start(const struct uaio_inode *inode, const struct uaio_sqe *sqe,
 	return false;
 }
 
-/* relaxed throughout: the counts are written under the lock, and peeked at */
+/*
+ * relaxed throughout: the counts are written under the lock, and read as a hint without
+ */
 static void enter_locked(struct uaio_req *req)
 {
 	struct uaio_device *device = req->device;
@@ -219,7 +210,7 @@ static void leave_locked(struct uaio_req *req)
 	store_relaxed(&req->group->nr_paged, req->group->nr_paged - 1);
 }
 
-/* Return: whether req is neither being tried nor the closing thread's. */
+/* Return: whether req is neither being tried nor left to the closing thread. */
 static bool is_free_locked(const struct uaio_req *req)
 {
 	/* relaxed: set before the closing thread looks under the lock */
@@ -235,7 +226,7 @@ static void start_locked(struct uaio_req *req, struct list *ret_startable)
 	list_add_tail(ret_startable, &req->link);
 }
 
-/* Have a worker read the oldest request of the device, if none does (I2). */
+/* Have a worker read the oldest request of the device, unless one does (I2). */
 static void start_oldest_locked(struct uaio_device *device,
 				struct list *ret_startable)
 {
@@ -253,7 +244,7 @@ static void start_oldest_locked(struct uaio_device *device,
 	}
 }
 
-/* Starting pages does not help: each waiting request gets a worker (I5). */
+/* Give each waiting request to a worker (I5). */
 static void start_all_locked(struct uaio_device *device,
 			     struct list *ret_startable)
 {
@@ -292,7 +283,7 @@ bool uaio_page_park(struct uaio_req *req)
 	return parks;
 }
 
-/* Requests taken to be tried. */
+/* Requests that this thread tries. */
 struct tries {
 	struct uaio_req *reqs[UAIO_REQS_TOGETHER];
 	unsigned nr;
@@ -306,7 +297,7 @@ static void take_locked(struct uaio_req *req, struct tries *tries)
 	tries->reqs[tries->nr++] = req;
 }
 
-/* Return: its result, or -EAGAIN: its pages are not there. */
+/* Return: the result of req, or -EAGAIN: its pages have not arrived. */
 static int64_t try(struct uaio_req *req)
 {
 	uint64_t start = req->weight ? uaio_cycles() : 0;
@@ -320,9 +311,9 @@ static int64_t try(struct uaio_req *req)
 }
 
 /*
- * A try of req came to res. req waits on, or it leaves the lists, executed or
- * cancelled.
- * Return: whether it waits on: then it may be gone once the lock is released.
+ * End the try of req with the result res. req waits again, or it leaves the lists,
+ * executed or cancelled.
+ * Return: whether req waits again; then it may be freed once the lock is released.
  */
 static bool settle_locked(struct uaio_req *req, int64_t res,
 			  struct uaio_canceller **ret_canceller,
@@ -338,7 +329,7 @@ static bool settle_locked(struct uaio_req *req, int64_t res,
 		req->device->has_found |= res != -EAGAIN;
 		*ret_canceller = uaio_try_end_locked(req, UAIO_REQ_PAGED);
 	}
-	/* relaxed: under the lock under which the closing thread looks */
+	/* relaxed: the closing thread looks under the same lock */
 	if (sub_relaxed(&file->nr_using, 1) == 1 &&
 	    load_relaxed(&file->is_closing))
 		uaio_wake(&file->nr_using, 1);
@@ -346,14 +337,14 @@ static bool settle_locked(struct uaio_req *req, int64_t res,
 	return waits;
 }
 
-/* Return: whether all pages were there. */
+/* Return: whether the pages of all requests had arrived. */
 static bool try_all(const struct tries *tries)
 {
 	struct uaio_canceller *cancellers[UAIO_REQS_TOGETHER];
 	struct uaio_req *ended[UAIO_REQS_TOGETHER];
 	int64_t results[UAIO_REQS_TOGETHER];
 	unsigned nr_ended = 0, nr_misses = 0;
-	uint32_t cancelled = 0; /* bits */
+	uint32_t cancelled = 0; /* a bit for each of ended */
 	struct list startable;
 
 	list_init(&startable);
@@ -420,7 +411,7 @@ void uaio_page_try_group(struct uaio_group *group)
 	struct tries tries;
 	unsigned nr_rounds = 0;
 
-	/* relaxed: this thread's own requests are counted; others race */
+	/* relaxed: this thread has counted its own requests; others race */
 	if (!load_relaxed(&group->nr_paged))
 		return;
 	do
@@ -428,9 +419,7 @@ void uaio_page_try_group(struct uaio_group *group)
 	while (tries.nr && try_all(&tries) && ++nr_rounds < WAITER_ROUNDS);
 }
 
-/*
- * The oldest has been read and others were tried: note whether that helps (I5).
- */
+/* After the oldest was read and others were tried, note whether trying helps (I5). */
 static void judge_locked(struct uaio_device *device, bool has_tried,
 			 struct list *ret_startable)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A file with a block at which reads with RWF_NOWAIT end, as at pages that a read ahead
- * has marked in Linux 5.9 and 5.10. A hook makes these reads, whatever the kernel can.
+ * The test file has a block at which reads with RWF_NOWAIT end, as at pages that a read
+ * ahead has marked in Linux 5.9 and 5.10. A hook makes these reads.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -22,7 +22,7 @@ enum {
 };
 
 static struct {
-	uint32_t is_device; /* atomic: what fstat says */
+	uint32_t is_device; /* atomic: fstat() reports a device */
 	uint32_t nr_nowait; /* atomic: reads that the hook made */
 } fs;
 
@@ -30,7 +30,7 @@ static int fd;
 static uint64_t handle;
 static char buffer[NR_BLOCKS * BLOCK];
 
-/* A read up to the marked block, or nothing if it begins there. */
+/* Read up to the marked block, or nothing from the block itself. */
 static long read_up_to_mark(const long args[6])
 {
 	struct iovec iov = *(const struct iovec *)args[1];
@@ -90,7 +90,7 @@ static int stop(void **state)
 #define CACHED_TEST(function) \
 	cmocka_unit_test_setup_teardown(function, start, stop)
 
-/* The result of a read of nr blocks. */
+/* Return: the result of a read of nr blocks. */
 static int64_t read_blocks(unsigned first, unsigned nr, int flags)
 {
 	struct iocb iocb =
@@ -139,7 +139,7 @@ static void a_read_at_the_end_of_its_file_gets_nothing_at_once(void **state)
 	assert_int_equal(unit_nr_inline(), before + 2);
 }
 
-static void a_client_that_will_not_wait_is_told_to_try_again(void **state)
+static void a_client_with_nowait_gets_eagain(void **state)
 {
 	(void)state;
 	assert_int_equal(read_blocks(MARKED, 1, RWF_NOWAIT), -EAGAIN);
@@ -161,7 +161,7 @@ static int64_t read_now(int64_t off, uint64_t bytes, uint32_t flags)
 	return uaio_optab[sqe.op].run(&sqe, fd, &found, RWF_NOWAIT);
 }
 
-static void a_read_at_the_position_is_asked_of_that(void **state)
+static void a_read_at_the_position_uses_the_position(void **state)
 {
 	(void)state;
 	assert_int_equal(lseek(fd, MARKED * BLOCK, SEEK_SET), MARKED * BLOCK);
@@ -171,14 +171,14 @@ static void a_read_at_the_position_is_asked_of_that(void **state)
 	assert_int_equal(read_now(-1, BLOCK, 0), 0);
 }
 
-static void a_read_of_nothing_gets_nothing_anywhere(void **state)
+static void a_read_of_0_bytes_returns_0_anywhere(void **state)
 {
 	(void)state;
 	assert_int_equal(read_now(MARKED * BLOCK, 0, 0), 0);
 }
 
-/* Its size is not known here. */
-static void the_end_of_a_device_is_found_by_a_read_that_may_wait(void **state)
+/* Without a size from fstat(), only a read that may block finds the end. */
+static void a_read_that_may_block_finds_the_end_of_a_device(void **state)
 {
 	(void)state;
 	store_relaxed(&fs.is_device, 1);
@@ -193,11 +193,10 @@ int main(void)
 		CACHED_TEST(a_read_that_begins_at_a_mark_gets_its_data),
 		CACHED_TEST(a_read_across_a_mark_is_whole),
 		CACHED_TEST(a_read_at_the_end_of_its_file_gets_nothing_at_once),
-		CACHED_TEST(a_client_that_will_not_wait_is_told_to_try_again),
-		CACHED_TEST(a_read_at_the_position_is_asked_of_that),
-		CACHED_TEST(a_read_of_nothing_gets_nothing_anywhere),
-		CACHED_TEST(
-			the_end_of_a_device_is_found_by_a_read_that_may_wait),
+		CACHED_TEST(a_client_with_nowait_gets_eagain),
+		CACHED_TEST(a_read_at_the_position_uses_the_position),
+		CACHED_TEST(a_read_of_0_bytes_returns_0_anywhere),
+		CACHED_TEST(a_read_that_may_block_finds_the_end_of_a_device),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Buffered requests, and writes that make a file longer, wait for older direct
- * requests of the same bytes; requests of other bytes do not wait for them.
+ * Buffered requests, and writes that extend a file, wait for older direct requests on the
+ * same bytes. Requests on other bytes do not.
  *
- * The gate holds calls of workers, so workers execute the direct requests whatever
- * UAIO_BACKEND says. test/host/native-order.c is about those that the kernel has.
+ * A gate holds the workers' calls, so workers execute the direct requests whatever
+ * UAIO_BACKEND says. test/host/native-order.c tests those that the kernel executes.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -20,10 +20,10 @@
 
 enum { NR_BLOCKS = 16, SIZE = UNIT_KEY_BYTES, LONG = 4 * SIZE };
 
-/* A request is known by the block it begins at: its key. */
+/* The key of a request is the block at which it begins. */
 static struct {
 	int fd;
-	int direct; /* of the same file, as if opened with O_DIRECT */
+	int direct; /* on the same file, as if opened with O_DIRECT */
 	uint64_t handle;
 	struct iocb iocbs[32];
 	char buffers[32][LONG];
@@ -78,7 +78,7 @@ static int stop(void **state)
 #define DIRECT_TEST(function) \
 	cmocka_unit_test_setup_teardown(function, start, stop)
 
-/* Each write has a letter of its own. Return: its buffer. */
+/* Submit a request; each write writes its own letter. Return: its buffer. */
 static char *submit(int fd, unsigned opcode, unsigned block, unsigned bytes)
 {
 	struct iocb *iocb = &test.iocbs[test.nr];
@@ -90,7 +90,7 @@ static char *submit(int fd, unsigned opcode, unsigned block, unsigned bytes)
 	return buffer;
 }
 
-/* A worker has the request, and the gate holds its call. Return: its buffer. */
+/* Submit a request that a worker begins, and that the gate holds. Return: its buffer. */
 static char *held(unsigned opcode, unsigned block)
 {
 	char *buffer = submit(test.direct, opcode, block, LONG);
@@ -163,8 +163,8 @@ static void a_direct_read_sees_no_write_that_came_after_it(void **state)
 	assert_memory_equal(read, was, LONG);
 }
 
-/* The write makes the file longer, which the read must not see. */
-static void what_extends_a_file_comes_after_a_read_over_its_end(void **state)
+/* The write extends the file, which the read must not see. */
+static void an_extending_write_waits_for_a_read_over_the_end(void **state)
 {
 	struct io_event events[2];
 	uint64_t before = unit_nr_inline();
@@ -180,10 +180,10 @@ static void what_extends_a_file_comes_after_a_read_over_its_end(void **state)
 }
 
 /*
- * These are executed while the others are held: one that waited for them would
- * wait for ever.
+ * These requests are executed while direct ones are held: if one waited for them, it
+ * would wait for ever.
  */
-static void nothing_else_waits_for_direct_requests(void **state)
+static void other_requests_do_not_wait_for_direct_ones(void **state)
 {
 	(void)state;
 	held(IOCB_CMD_PWRITE, 4);
@@ -194,7 +194,7 @@ static void nothing_else_waits_for_direct_requests(void **state)
 	submit(test.fd, IOCB_CMD_PREAD, 9, LONG);
 	submit(test.direct, IOCB_CMD_PWRITE, NR_BLOCKS, SIZE);
 	reap(2);
-	/* Nor do they wait for each other. */
+	/* Direct requests do not wait for each other either. */
 	submit(test.direct, IOCB_CMD_PWRITE, 4, LONG);
 	submit(test.direct, IOCB_CMD_PREAD, 4, LONG);
 	submit(test.direct, IOCB_CMD_PWRITE, 8, LONG);
@@ -203,8 +203,7 @@ static void nothing_else_waits_for_direct_requests(void **state)
 	reap(5);
 }
 
-static void
-who_has_seen_the_event_of_a_direct_request_waits_no_more(void **state)
+static void no_request_waits_after_the_direct_event_was_seen(void **state)
 {
 	enum { ROUNDS = 500 };
 
@@ -224,8 +223,7 @@ who_has_seen_the_event_of_a_direct_request_waits_no_more(void **state)
 	}
 }
 
-static void
-what_waits_goes_on_when_the_direct_request_is_cancelled(void **state)
+static void cancelling_a_direct_request_starts_what_waits_for_it(void **state)
 {
 	struct io_event events[3];
 
@@ -244,9 +242,7 @@ what_waits_goes_on_when_the_direct_request_is_cancelled(void **state)
 	uaio_wq_limit_workers(UAIO_BOUNDED, 32);
 }
 
-/*
- * The only worker is held, so the thread that leaves executes what is queued.
- */
+/* The gate holds the only worker, so the thread that leaves executes queued requests. */
 static int engine_and_leave(void)
 {
 	char *written;
@@ -255,7 +251,7 @@ static int engine_and_leave(void)
 	begin();
 	uaio_wq_limit_workers(UAIO_BOUNDED, 1);
 	held(IOCB_CMD_PREAD, 0);
-	/* The gate holds calls on another file. */
+	/* From now on the gate holds calls on another file. */
 	unit_hook(NULL);
 	test.fd = unit_numbered_file(false, NR_BLOCKS);
 	test.direct = unit_numbered_file(false, NR_BLOCKS);
@@ -280,13 +276,11 @@ int main(void)
 		DIRECT_TEST(a_write_comes_after_a_direct_one_of_its_bytes),
 		DIRECT_TEST(a_read_comes_after_a_direct_write_of_its_bytes),
 		DIRECT_TEST(a_direct_read_sees_no_write_that_came_after_it),
+		DIRECT_TEST(an_extending_write_waits_for_a_read_over_the_end),
+		DIRECT_TEST(other_requests_do_not_wait_for_direct_ones),
+		DIRECT_TEST(no_request_waits_after_the_direct_event_was_seen),
 		DIRECT_TEST(
-			what_extends_a_file_comes_after_a_read_over_its_end),
-		DIRECT_TEST(nothing_else_waits_for_direct_requests),
-		DIRECT_TEST(
-			who_has_seen_the_event_of_a_direct_request_waits_no_more),
-		DIRECT_TEST(
-			what_waits_goes_on_when_the_direct_request_is_cancelled),
+			cancelling_a_direct_request_starts_what_waits_for_it),
 		UNIT_TEST(leaving_executes_the_direct_read_a_write_waits_for),
 	};
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A read does not see a write that was submitted after it, wherever the read
- * waits; and a write that changes nothing the read looks at does not wait for
- * it.
+ * A read sees no write that was submitted after it, wherever the read waits. A write that
+ * changes no byte of the read does not wait for it.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -21,10 +20,10 @@
 
 enum { NR_BLOCKS = 16, SIZE = UNIT_KEY_BYTES, LONG = 4 * SIZE };
 
-/* A request is known by the block it begins at: its key. */
+/* The key of a request is the block at which it begins. */
 static struct {
 	int fd;
-	int other; /* of the same file */
+	int other; /* another descriptor of the same file */
 	uint64_t handle;
 	uint64_t other_handle;
 	struct iocb iocbs[32];
@@ -75,7 +74,7 @@ static struct iocb *submit_to(uint64_t handle, unsigned opcode, int fd,
 	return iocb;
 }
 
-/* A worker has the request, and the gate holds its call. Return: its buffer. */
+/* Submit a read that a worker begins, and that the gate holds. Return: its buffer. */
 static char *read_held(unsigned block, unsigned bytes)
 {
 	char *buffer = test.buffers[test.nr];
@@ -87,7 +86,7 @@ static char *read_held(unsigned block, unsigned bytes)
 	return buffer;
 }
 
-/* Return: whether it was executed inline. */
+/* Return: whether the write was executed inline. */
 static bool is_written(unsigned block, unsigned bytes)
 {
 	uint64_t before = unit_nr_inline();
@@ -150,7 +149,7 @@ static void a_write_waits_through_other_descriptors_and_contexts(void **state)
 	assert_is_old(buffer, 4, LONG);
 }
 
-/* Both go to workers: the write begins when the read is over. */
+/* Both are executed by workers: the write begins after the read has returned. */
 static void only_writes_of_the_bytes_of_a_read_wait(void **state)
 {
 	(void)state;
@@ -171,11 +170,8 @@ static void only_writes_of_the_bytes_of_a_read_wait(void **state)
 	assert_true(unit_gate_began(9) > unit_gate_ended(6));
 }
 
-/*
- * A read that goes past the end keeps a write waiting that makes the file
- * longer.
- */
-static void what_makes_a_file_longer_waits_for_a_read_over_its_end(void **state)
+/* A write that extends the file waits for a read that reaches past the end. */
+static void an_extending_write_waits_for_a_read_over_the_end(void **state)
 {
 	static const unsigned blocks[] = { NR_BLOCKS, NR_BLOCKS + 9 };
 
@@ -216,9 +212,9 @@ static void an_append_waits_for_a_read_over_the_end_only(void **state)
 }
 
 /*
- * Chains: a read is held, a request waits for it, and others wait for that one.
+ * The gate holds a read; a request waits for the read, and others wait for that request.
  */
-static void what_waits_for_a_read_is_waited_for(void **state)
+static void requests_wait_for_a_write_that_waits_for_a_read(void **state)
 {
 	(void)state;
 	read_held(4, LONG);
@@ -248,7 +244,7 @@ static unsigned nr_begun(unsigned key)
 	return nr_begun;
 }
 
-/* The first write waits for one read, the second for another: in order. */
+/* The first write waits for one read, the second for another: they run in order. */
 static void writes_that_wait_for_reads_keep_their_order(void **state)
 {
 	(void)state;
@@ -265,8 +261,8 @@ static void writes_that_wait_for_reads_keep_their_order(void **state)
 	assert_int_equal(nr_begun(0), 2);
 }
 
-/* All workers execute reads of another file, so this one is queued. */
-static void a_write_goes_on_when_the_read_is_cancelled(void **state)
+/* Workers are busy with reads of another file, so the read stays queued. */
+static void cancelling_a_read_starts_the_write_that_waits(void **state)
 {
 	struct iocb *read;
 	struct io_event events[4];
@@ -287,8 +283,8 @@ static void a_write_goes_on_when_the_read_is_cancelled(void **state)
 	uaio_wq_limit_workers(UAIO_BOUNDED, 32);
 }
 
-/* The descriptor of the write is closed; the read is on another. */
-static void closing_the_writers_number_makes_the_read_first(void **state)
+/* The descriptor of the write is closed; the read uses another. */
+static void closing_the_writers_descriptor_makes_the_read_first(void **state)
 {
 	char *buffer;
 
@@ -309,7 +305,7 @@ static void closing_the_writers_number_makes_the_read_first(void **state)
 	uaio_wq_limit_workers(UAIO_BOUNDED, 32);
 }
 
-/* Every worker is held, so the thread that leaves executes what is queued. */
+/* Every worker is held, so the thread that leaves executes queued requests. */
 static int leave_with_a_write_behind_a_read(void)
 {
 	int fd = unit_numbered_file(false, NR_BLOCKS);
@@ -357,8 +353,8 @@ static bool count_statx(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-/* A filter may end the process for this call, or refuse fstatfs() as well. */
-static void the_length_of_a_servers_file_needs_no_optional_call(void **state)
+/* A filter may kill the process for statfs(), or refuse fstatfs() as well. */
+static void the_size_of_a_remote_file_needs_no_optional_call(void **state)
 {
 	const struct uaio_call_set all = uaio_calls;
 	struct uaio_file file = { .flags = UAIO_FILE_F_REMOTE };
@@ -383,15 +379,14 @@ int main(void)
 		READ_TEST(a_write_over_a_read_waits_for_its_data),
 		READ_TEST(a_write_waits_through_other_descriptors_and_contexts),
 		READ_TEST(only_writes_of_the_bytes_of_a_read_wait),
-		READ_TEST(
-			what_makes_a_file_longer_waits_for_a_read_over_its_end),
+		READ_TEST(an_extending_write_waits_for_a_read_over_the_end),
 		READ_TEST(an_append_waits_for_a_read_over_the_end_only),
-		READ_TEST(what_waits_for_a_read_is_waited_for),
+		READ_TEST(requests_wait_for_a_write_that_waits_for_a_read),
 		READ_TEST(writes_that_wait_for_reads_keep_their_order),
-		READ_TEST(a_write_goes_on_when_the_read_is_cancelled),
-		READ_TEST(closing_the_writers_number_makes_the_read_first),
+		READ_TEST(cancelling_a_read_starts_the_write_that_waits),
+		READ_TEST(closing_the_writers_descriptor_makes_the_read_first),
 		UNIT_TEST(leaving_executes_the_read_that_a_write_waits_for),
-		UNIT_TEST(the_length_of_a_servers_file_needs_no_optional_call),
+		UNIT_TEST(the_size_of_a_remote_file_needs_no_optional_call),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

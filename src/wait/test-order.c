@@ -14,8 +14,8 @@
 #include "unit.h"
 
 /*
- * All requests go to workers here, where a gate holds their system calls. The
- * key of a request is its place in the file, in blocks.
+ * Workers execute all requests, and a gate holds their system calls. The key of a request
+ * is its block in the file.
  */
 enum { NR_BLOCKS = 32, SIZE = UNIT_KEY_BYTES };
 
@@ -28,7 +28,7 @@ static struct {
 } test;
 
 static bool is_direct;  /* make the file look as if opened with O_DIRECT */
-static bool is_on_disk; /* and as if on a disk */
+static bool is_on_disk; /* make the file look as if on a disk */
 
 static bool pretend_direct(long nr, const long args[6], long *ret_res)
 {
@@ -105,14 +105,14 @@ static void end(void)
 	is_direct = is_on_disk = false;
 }
 
-/* Both have run: the first returned before the second began. */
+/* Both have run, and the first returned before the second began. */
 static void assert_before(unsigned first, unsigned second)
 {
 	assert_true(unit_gate_ended(first) >= 0);
 	assert_true(unit_gate_began(second) > unit_gate_ended(first));
 }
 
-/* A request of another file completes: workers had their chance. */
+/* Complete requests on another file, so that workers had time to run. */
 static void let_others_run(void)
 {
 	int fd = unit_numbered_file(true, 1);
@@ -256,7 +256,7 @@ static void a_sync_waits_for_direct_writes_in_any_order(void **state)
 	}
 }
 
-static void an_extending_direct_write_holds_up_what_follows(void **state)
+static void later_requests_wait_for_an_extending_direct_write(void **state)
 {
 	(void)state;
 	is_direct = true;
@@ -294,10 +294,7 @@ static void a_direct_write_in_place_waits_behind_an_ordered_one(void **state)
 	assert_before(0, UNIT_KEY_SYNC);
 }
 
-/*
- * Assert that nothing of the file is queued or running: a read is executed
- * inline.
- */
+/* Assert that no request of the file is queued or running: a read is executed inline. */
 static void assert_idle(void)
 {
 	struct iocb iocb =
@@ -311,10 +308,7 @@ static void assert_idle(void)
 	uaio_config.force_worker = true;
 }
 
-/*
- * In turn a write, a read and a sync wait; the request in each place is
- * cancelled.
- */
+/* A write, a read and a sync wait in turn; each of them is cancelled once. */
 static void cancelling_a_request_that_waits_stalls_no_other(void **state)
 {
 	enum { NR = 7 };
@@ -349,9 +343,7 @@ static void cancelling_a_request_that_waits_stalls_no_other(void **state)
 	}
 }
 
-/*
- * Requests of a file are executed inline again once none is queued or running.
- */
+/* Requests on a file are executed inline again once none is queued or running. */
 static void
 requests_are_executed_inline_again_when_the_file_is_idle(void **state)
 {
@@ -377,8 +369,8 @@ requests_are_executed_inline_again_when_the_file_is_idle(void **state)
 }
 
 /*
- * The worker is stopped right after its event is in the ring, at the signal
- * that comes next: a client that looks at the ring sees the event at once.
+ * The hook stops the worker after its event is in the ring, before it signals the
+ * eventfd. A client that reads the ring sees the event at once.
  */
 static struct {
 	int resfd;
@@ -430,7 +422,8 @@ static void a_file_is_idle_when_the_event_of_its_write_is_seen(void **state)
 	unit_await(is_signalled, NULL);
 
 	/*
-	 * The policy decides where it runs before it takes the worker's lock.
+	 * The policy decides inline or not before it takes a lock that the worker
+	 * holds.
 	 */
 	uaio_config.force_worker = false;
 	iocbs[1] = unit_iocb(IOCB_CMD_PREAD, test.fd, test.buffers[1], SIZE, 0);
@@ -445,7 +438,7 @@ static void a_file_is_idle_when_the_event_of_its_write_is_seen(void **state)
 	end();
 }
 
-/* A read that may not wait must not overtake a write: it sees it, or fails. */
+/* A read with RWF_NOWAIT must not overtake a write: it sees the write, or fails. */
 static void a_read_that_may_not_wait_does_not_overtake(void **state)
 {
 	struct io_event events[2];
@@ -481,7 +474,7 @@ int main(void)
 		UNIT_TEST(a_sync_waits_for_all_writes_before_it),
 		UNIT_TEST(direct_writes_in_place_and_reads_run_together),
 		UNIT_TEST(a_sync_waits_for_direct_writes_in_any_order),
-		UNIT_TEST(an_extending_direct_write_holds_up_what_follows),
+		UNIT_TEST(later_requests_wait_for_an_extending_direct_write),
 		UNIT_TEST(a_direct_write_in_place_waits_behind_an_ordered_one),
 		UNIT_TEST(cancelling_a_request_that_waits_stalls_no_other),
 		UNIT_TEST(

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes that come after cold reads of the same file; what the statistics say */
+/* Writes after cold reads of the same file; statistics of cold reads */
 #undef NDEBUG
 #include <errno.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static void read_cold(unsigned nr)
 	cold_await_blocked(1);
 }
 
-/* Return: whether it was executed inline. */
+/* Return: whether the write was executed inline. */
 static bool is_written(unsigned page, struct iocb *iocb)
 {
 	struct uaio_counters before, after;
@@ -65,7 +65,7 @@ static void assert_old(unsigned nr)
 }
 
 /*
- * Over the page that a worker reads, over one that waits behind it, over none.
+ * Write over the page that a worker reads, over one that waits behind it, and over none.
  */
 static void a_write_over_a_cold_read_waits_for_its_page(void **state)
 {
@@ -80,14 +80,14 @@ static void a_write_over_a_cold_read_waits_for_its_page(void **state)
 		cold_hold(cold_bits(NR));
 		read_cold(NR);
 		assert_int_equal(is_written(page, &write), page == NR);
-		/* The pages of all but the oldest are there. */
+		/* All pages except the oldest have arrived. */
 		cold_come(cold_bits(NR));
 		cold_let(cold_bits(NR));
 		assert_int_equal(unit_reap(handle, NR + 1, events), NR + 1);
 		assert_old(NR);
 		for (unsigned i = 0; i <= NR; i++)
 			assert_int_equal(events[i].res, PAGE);
-		/* As it was, for the next round. */
+		/* Restore the file for the next round. */
 		memset(written, (int)page + 1, PAGE);
 		assert_int_equal(
 			pwrite(cold.fd, written, PAGE, (int64_t)page * PAGE),
@@ -95,7 +95,7 @@ static void a_write_over_a_cold_read_waits_for_its_page(void **state)
 	}
 }
 
-static void a_cold_read_that_is_cancelled_lets_the_write_go(void **state)
+static void cancelling_a_cold_read_starts_the_write_that_waits(void **state)
 {
 	struct io_event events[3];
 	struct iocb write;
@@ -113,7 +113,7 @@ static void a_cold_read_that_is_cancelled_lets_the_write_go(void **state)
 	assert_int_equal(unit_reap(handle, 1, events), 1);
 }
 
-/* Only the oldest, which a worker reads, waits in a queue. */
+/* Only the oldest read, which a worker executes, waits in a queue. */
 static void waiting_for_pages_is_not_waiting_in_a_queue(void **state)
 {
 	enum { NR = 4 };
@@ -142,7 +142,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		COLD_TEST(a_write_over_a_cold_read_waits_for_its_page),
-		COLD_TEST(a_cold_read_that_is_cancelled_lets_the_write_go),
+		COLD_TEST(cancelling_a_cold_read_starts_the_write_that_waits),
 		COLD_TEST(waiting_for_pages_is_not_waiting_in_a_queue),
 	};
 

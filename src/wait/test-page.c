@@ -44,7 +44,7 @@ static void submit(unsigned page)
 	assert_int_equal(unit_submit(handle, &iocbs[page]), 1);
 }
 
-/* Submit nr reads. When this returns a worker is reading the first. */
+/* Submit nr reads, and return when a worker is reading the first. */
 static void submit_some(unsigned nr)
 {
 	for (unsigned i = 0; i < nr; i++)
@@ -65,7 +65,7 @@ static void assert_read(const struct io_event *event, unsigned page)
 	assert_data(page);
 }
 
-/* Return: how many events there are; does not wait. */
+/* Return: the number of events that are there, without waiting. */
 static long look(struct io_event *ret_events, long nr)
 {
 	struct timespec zero = { 0, 0 };
@@ -73,7 +73,7 @@ static long look(struct io_event *ret_events, long nr)
 	return uaio_aio_getevents(handle, 0, nr, (void *)ret_events, &zero);
 }
 
-/* The events are of the first nr pages, each once, in any order. */
+/* The events are those of pages, each once, in any order. */
 static void assert_reaped(unsigned nr, uint64_t pages)
 {
 	struct io_event events[NR_PAGES];
@@ -134,7 +134,7 @@ static long reap_one(void *arg)
 	return unit_reap(handle, 1, arg);
 }
 
-/* A page may be there long before an older one. */
+/* A page may arrive long before an older one. */
 static void a_sleeping_waiter_looks_again(void **state)
 {
 	struct unit_thread thread;
@@ -161,7 +161,7 @@ static bool has_counted(void *arg)
 	return !*left;
 }
 
-/* The client never calls: the worker finds the pages that have come. */
+/* The client makes no call: the worker finds the pages that have arrived. */
 static void a_client_that_only_watches_its_ring_is_served(void **state)
 {
 	enum { NR = 40 };
@@ -188,7 +188,7 @@ static void a_client_that_only_watches_its_ring_is_served(void **state)
 	unit_close(fd);
 }
 
-static void pages_that_never_come_are_read_all_the_same(void **state)
+static void reads_whose_pages_never_arrive_are_executed(void **state)
 {
 	enum { NR = 12 };
 
@@ -200,8 +200,7 @@ static void pages_that_never_come_are_read_all_the_same(void **state)
 	assert_int_equal(cold_count(&cold.nr_plain), NR);
 }
 
-static void
-where_starting_pages_helps_nobody_each_read_has_a_worker(void **state)
+static void if_starting_pages_does_not_help_each_read_has_a_worker(void **state)
 {
 	enum { MAX_FUTILE = 16, NR = MAX_FUTILE + 8, SKIPS = 1024 };
 	unsigned nr_advised;
@@ -209,7 +208,7 @@ where_starting_pages_helps_nobody_each_read_has_a_worker(void **state)
 	(void)state;
 	cold_hold(cold_bits(NR_PAGES));
 	submit_some(NR);
-	/* One by one, until so many have been futile in a row. */
+	/* One by one, until MAX_FUTILE in a row have been futile. */
 	cold_let(cold_bits(MAX_FUTILE));
 	cold_await_blocked(NR - MAX_FUTILE);
 	cold_let(cold_bits(NR));
@@ -222,14 +221,14 @@ where_starting_pages_helps_nobody_each_read_has_a_worker(void **state)
 		assert_reaped(1, cold_bit(i % NR_PAGES));
 	}
 	assert_int_equal(cold_count(&cold.nr_advised), nr_advised);
-	/* Then starting pages is tried again. */
+	/* After the skipped reads, starting pages is tried again. */
 	submit(0);
 	assert_reaped(1, cold_bit(0));
 	assert_int_equal(cold_count(&cold.nr_advised), nr_advised + 1);
 }
 
-/* As long as some pages come the others may take their time. */
-static void a_page_found_now_and_then_is_help_enough(void **state)
+/* As long as some pages arrive in time, reads keep waiting for pages. */
+static void reads_keep_waiting_while_some_pages_arrive(void **state)
 {
 	enum { ROUNDS = 20, NR = 3 };
 	struct io_event events[NR];
@@ -262,7 +261,7 @@ static void assert_a_worker_each(unsigned nr_advised)
 	assert_reaped(NR, cold_bits(NR));
 }
 
-static void a_file_system_that_refuses_is_asked_once(void **state)
+static void a_file_system_that_refuses_advice_is_tried_once(void **state)
 {
 	(void)state;
 	cold.advice_error = EINVAL;
@@ -289,16 +288,16 @@ static void a_cancelled_read_has_one_event(void **state)
 	assert_int_equal(unit_reap(handle, 1, &event), 1);
 	assert_int_equal(event.data, 2);
 	assert_int_equal(event.res, -ECANCELED);
-	/* The request is gone: nobody waits for its page any more. */
+	/* The request is cancelled: no thread waits for its page. */
 	cold_come(cold_bit(2));
 	assert_int_equal(look(&event, 1), 0);
-	/* A read that a worker executes is not interrupted. */
+	/* A read that a worker executes is not cancelled. */
 	assert_int_equal(uaio_aio_cancel(handle, &iocbs[0]), -EINVAL);
 	cold_let(cold_bits(NR_PAGES));
 	assert_reaped(3, cold_bit(0) | cold_bit(1) | cold_bit(3));
 }
 
-/* All workers are held by other requests, so the oldest is still queued. */
+/* Other requests hold all workers, so the oldest read is still queued. */
 static void a_cancelled_oldest_leaves_its_place_to_the_next(void **state)
 {
 	enum { NR_BUSY = 40 };
@@ -337,7 +336,7 @@ static long close_cold(void *arg)
 }
 
 /* The closing thread executes the reads of its descriptor, and no others. */
-static void closing_sees_reads_through(void **state)
+static void closing_executes_cold_reads(void **state)
 {
 	enum { NR = 6 };
 	struct unit_thread thread;
@@ -355,8 +354,8 @@ static void closing_sees_reads_through(void **state)
 	store_relaxed(&cold.fd, -1);
 }
 
-/* A read that is tried in vain is the closing thread's afterwards. */
-static void closing_waits_for_what_is_being_tried(void **state)
+/* After a try that would block, the closing thread executes the read. */
+static void closing_waits_for_a_read_being_tried(void **state)
 {
 	struct unit_thread waiter, closer;
 	struct io_event event;
@@ -386,7 +385,9 @@ static bool is_reader_asleep(void *arg)
 	return unit_is_asleep(cold_count(&cold.reader));
 }
 
-/* The oldest is read while the only other is tried; that thread has it read. */
+/*
+ * A worker reads the oldest while a thread tries the only other; that thread queues it.
+ */
 static void the_last_read_may_be_tried_when_its_turn_comes(void **state)
 {
 	struct unit_thread waiter;
@@ -445,10 +446,10 @@ static void a_read_that_fails_has_the_kernels_error(void **state)
 	cold_hold(cold_bit(0));
 	submit(0);
 	cold_await_blocked(1);
-	/* A buffer that is not mapped. */
+	/* The buffer is not mapped. */
 	iocbs[1] = unit_iocb(IOCB_CMD_PREAD, cold.fd, gone, PAGE, PAGE);
 	assert_int_equal(unit_submit(handle, &iocbs[1]), 1);
-	/* The end of the file. */
+	/* The read reaches past the end of the file. */
 	iocbs[2] = unit_iocb(IOCB_CMD_PREAD, cold.fd, buffers[2], 2 * PAGE,
 			     (NR_PAGES - 1) * PAGE + 100);
 	assert_int_equal(unit_submit(handle, &iocbs[2]), 1);
@@ -457,15 +458,15 @@ static void a_read_that_fails_has_the_kernels_error(void **state)
 	assert_int_equal(event.res, -EFAULT);
 	assert_int_equal(unit_reap(handle, 1, &event), 1);
 	assert_int_equal(event.res, PAGE - 100);
-	/* The disk. */
+	/* The disk fails. */
 	cold.read_error = EIO;
 	cold_let(cold_bit(0));
 	assert_int_equal(unit_reap_one(handle), -EIO);
 	assert_int_equal(munmap(gone, PAGE), 0);
 }
 
-/* Half of its data is there: it waits on for the other half. */
-static void a_read_of_which_part_has_come_waits_on(void **state)
+/* One of two pages has arrived: the read waits for the other. */
+static void a_read_with_part_of_its_pages_waits(void **state)
 {
 	struct iovec iov[2] = { { buffers[1], PAGE }, { buffers[2], PAGE } };
 	struct io_event event;
@@ -476,7 +477,7 @@ static void a_read_of_which_part_has_come_waits_on(void **state)
 	cold_await_blocked(1);
 	iocbs[1] = unit_iocb(IOCB_CMD_PREADV, cold.fd, iov, 2, PAGE);
 	assert_int_equal(unit_submit(handle, &iocbs[1]), 1);
-	iov[0].iov_base = iov[1].iov_base = NULL; /* they were copied */
+	iov[0].iov_base = iov[1].iov_base = NULL; /* the request has a copy */
 	cold_come(cold_bit(1));
 	assert_int_equal(look(&event, 1), 0);
 	cold_come(cold_bit(2));
@@ -504,7 +505,7 @@ static void a_caller_tries_a_bounded_number_of_reads(void **state)
 	assert_reaped(NR_PAGES, UINT64_MAX);
 }
 
-static void no_page_is_waited_for_where_all_is_done_by_workers(void **state)
+static void no_read_waits_for_pages_with_force_worker(void **state)
 {
 	(void)state;
 	uaio_config.force_worker = true;
@@ -512,8 +513,8 @@ static void no_page_is_waited_for_where_all_is_done_by_workers(void **state)
 	uaio_config.force_worker = false;
 }
 
-/* A file on a disk, if the folder is on one, and no hook. */
-static void a_cold_file_is_read_as_it_is(void **state)
+/* Without a hook, on a disk if the directory is on one. */
+static void a_cold_file_on_a_disk_is_read(void **state)
 {
 	enum { NR = 2048, DEPTH = 32 };
 	static uint32_t block[PAGE / 4], area[DEPTH][PAGE / 4];
@@ -577,23 +578,23 @@ int main(void)
 		COLD_TEST(a_caller_finds_the_pages_that_have_come),
 		COLD_TEST(a_sleeping_waiter_looks_again),
 		COLD_TEST(a_client_that_only_watches_its_ring_is_served),
-		COLD_TEST(pages_that_never_come_are_read_all_the_same),
+		COLD_TEST(reads_whose_pages_never_arrive_are_executed),
 		COLD_TEST(
-			where_starting_pages_helps_nobody_each_read_has_a_worker),
-		COLD_TEST(a_page_found_now_and_then_is_help_enough),
-		COLD_TEST(a_file_system_that_refuses_is_asked_once),
+			if_starting_pages_does_not_help_each_read_has_a_worker),
+		COLD_TEST(reads_keep_waiting_while_some_pages_arrive),
+		COLD_TEST(a_file_system_that_refuses_advice_is_tried_once),
 		COLD_TEST(reads_from_a_server_have_a_worker_each),
 		COLD_TEST(a_cancelled_read_has_one_event),
 		COLD_TEST(a_cancelled_oldest_leaves_its_place_to_the_next),
-		COLD_TEST(closing_sees_reads_through),
-		COLD_TEST(closing_waits_for_what_is_being_tried),
+		COLD_TEST(closing_executes_cold_reads),
+		COLD_TEST(closing_waits_for_a_read_being_tried),
 		COLD_TEST(the_last_read_may_be_tried_when_its_turn_comes),
 		COLD_TEST(destroying_waits_for_cold_reads),
 		COLD_TEST(a_read_that_fails_has_the_kernels_error),
-		COLD_TEST(a_read_of_which_part_has_come_waits_on),
+		COLD_TEST(a_read_with_part_of_its_pages_waits),
 		COLD_TEST(a_caller_tries_a_bounded_number_of_reads),
-		COLD_TEST(no_page_is_waited_for_where_all_is_done_by_workers),
-		COLD_TEST(a_cold_file_is_read_as_it_is),
+		COLD_TEST(no_read_waits_for_pages_with_force_worker),
+		COLD_TEST(a_cold_file_on_a_disk_is_read),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A file on a device that refuses RWF_NOWAIT, as a hook answers for it. Each
- * test has a device of its own, since what is learnt of one is remembered.
+ * Reads of a file on a device that refuses RWF_NOWAIT, which a hook simulates. Each test
+ * has its own device, since the library remembers what it learnt about one.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 enum {
 	SIZE = 512,
-	FIRST = 64, /* fast reads in a row that are needed at first */
+	FIRST = 64, /* fast reads in a row that trust needs at first */
 	OVERLAYFS = 0x794c7630,
 	FUSE = 0x65735546,
 	EXT4 = 0xef53,
@@ -24,10 +24,10 @@ enum {
 static struct {
 	uint32_t fs_type;   /* atomic */
 	uint64_t device;    /* atomic */
-	uint32_t refuses;   /* atomic: RWF_NOWAIT */
-	uint32_t slow_us;   /* atomic: what a plain read takes at least */
-	uint32_t sleeps;    /* atomic: and whether it sleeps meanwhile */
-	uint32_t nr_nowait; /* atomic: how often it was asked for */
+	uint32_t refuses;   /* atomic: the file refuses RWF_NOWAIT */
+	uint32_t slow_us;   /* atomic: the least time of a plain read */
+	uint32_t sleeps;    /* atomic: a plain read sleeps this time */
+	uint32_t nr_nowait; /* atomic: reads with RWF_NOWAIT */
 } fs;
 
 static int fd;
@@ -89,7 +89,7 @@ static int stop(void **state)
 #define TRUST_TEST(function) \
 	cmocka_unit_test_setup_teardown(function, start, stop)
 
-/* Return: whether it was executed inside io_submit. */
+/* Return: whether a read was executed inside io_submit. */
 static bool is_read_here(void)
 {
 	uint64_t before = unit_nr_inline();
@@ -102,8 +102,8 @@ static bool is_read_here(void)
 }
 
 /*
- * Read until one read is executed inside io_submit. A read in which its worker is
- * preempted does not count, so it may take more reads than are needed.
+ * Read until a read is executed inside io_submit. A worker's read that is preempted does
+ * not count, so more reads than needed may be made.
  * Return: how many reads workers executed.
  */
 static unsigned nr_until_here(void)
@@ -115,7 +115,7 @@ static unsigned nr_until_here(void)
 	return nr;
 }
 
-/* What a plain read takes if all of it is in the page cache. */
+/* Each read makes one plain call inside io_submit. */
 static void assert_here(unsigned nr)
 {
 	for (unsigned i = 0; i < nr; i++)
@@ -126,11 +126,11 @@ static void fast_reads_are_executed_here_after_some_by_workers(void **state)
 {
 	(void)state;
 	assert_true(nr_until_here() >= FIRST);
-	/* It is asked once for this open file, and then known. */
+	/* RWF_NOWAIT is tried once for this open file. */
 	assert_int_equal(load_relaxed(&fs.nr_nowait), 1);
 }
 
-static void slow_reads_are_always_a_workers(void **state)
+static void workers_execute_slow_reads(void **state)
 {
 	(void)state;
 	store_relaxed(&fs.slow_us, 100);
@@ -147,8 +147,8 @@ static void with_never_block_reads_are_left_to_workers(void **state)
 		assert_false(is_read_here());
 }
 
-/* A thread that is preempted has not slept. */
-static void reads_that_took_long_and_did_not_sleep_change_nothing(void **state)
+/* A preempted thread has not slept. */
+static void slow_reads_that_did_not_sleep_do_not_end_trust(void **state)
 {
 	(void)state;
 	nr_until_here();
@@ -158,7 +158,7 @@ static void reads_that_took_long_and_did_not_sleep_change_nothing(void **state)
 	assert_here(1);
 }
 
-/* Have reads sleep until trust ends. Return: how many it took. */
+/* Make reads sleep until trust ends. Return: how many reads it took. */
 static unsigned nr_waits(void)
 {
 	unsigned nr = 0;
@@ -182,7 +182,7 @@ static void each_time_trust_ends_twice_as_many_are_needed(void **state)
 	}
 }
 
-/* As nr_until_here(); one read of 16 takes long. No more reads than max. */
+/* As nr_until_here(), but one read of 16 is slow, and at most max reads are made. */
 static unsigned nr_until_here_with_slow(unsigned max)
 {
 	unsigned nr = 0;
@@ -196,7 +196,7 @@ static unsigned nr_until_here_with_slow(unsigned max)
 	return nr;
 }
 
-static void workers_that_are_preempted_do_not_keep_trust_away(void **state)
+static void preempted_workers_do_not_prevent_trust(void **state)
 {
 	(void)state;
 	nr_until_here();
@@ -204,21 +204,21 @@ static void workers_that_are_preempted_do_not_keep_trust_away(void **state)
 	assert_true(nr_until_here_with_slow(64 * FIRST) < 64 * FIRST);
 }
 
-static void workers_that_wait_now_and_then_keep_trust_away(void **state)
+static void workers_that_sometimes_wait_prevent_trust(void **state)
 {
 	(void)state;
 	store_relaxed(&fs.sleeps, 1);
 	assert_int_equal(nr_until_here_with_slow(16 * FIRST), 16 * FIRST);
 }
 
-/* Another file of the device, of which nothing is known. */
+/* Open another file of the device, of which nothing is known. */
 static void open_another(void)
 {
 	unit_close(fd);
 	fd = unit_numbered_file(true, 1);
 }
 
-static void of_a_new_file_its_device_is_trusted(void **state)
+static void a_new_file_uses_the_trust_in_its_device(void **state)
 {
 	(void)state;
 	nr_until_here();
@@ -226,14 +226,13 @@ static void of_a_new_file_its_device_is_trusted(void **state)
 		open_another();
 		assert_here(1);
 	}
-	/* And it ends when one of the device's files was found to wait. */
+	/* Trust ends when a read of one of the device's files has waited. */
 	assert_in_range(nr_waits(), 1, 2);
 	open_another();
 	assert_false(is_read_here());
 }
 
-static void
-where_an_answer_may_never_come_each_file_has_to_earn_it(void **state)
+static void each_file_of_a_server_must_earn_trust(void **state)
 {
 	(void)state;
 	store_relaxed(&fs.fs_type, FUSE);
@@ -247,16 +246,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TRUST_TEST(fast_reads_are_executed_here_after_some_by_workers),
-		TRUST_TEST(slow_reads_are_always_a_workers),
+		TRUST_TEST(workers_execute_slow_reads),
 		TRUST_TEST(with_never_block_reads_are_left_to_workers),
-		TRUST_TEST(
-			reads_that_took_long_and_did_not_sleep_change_nothing),
+		TRUST_TEST(slow_reads_that_did_not_sleep_do_not_end_trust),
 		TRUST_TEST(each_time_trust_ends_twice_as_many_are_needed),
-		TRUST_TEST(workers_that_are_preempted_do_not_keep_trust_away),
-		TRUST_TEST(workers_that_wait_now_and_then_keep_trust_away),
-		TRUST_TEST(of_a_new_file_its_device_is_trusted),
-		TRUST_TEST(
-			where_an_answer_may_never_come_each_file_has_to_earn_it),
+		TRUST_TEST(preempted_workers_do_not_prevent_trust),
+		TRUST_TEST(workers_that_sometimes_wait_prevent_trust),
+		TRUST_TEST(a_new_file_uses_the_trust_in_its_device),
+		TRUST_TEST(each_file_of_a_server_must_earn_trust),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

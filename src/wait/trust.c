@@ -9,37 +9,31 @@
 #include "op/op.h"
 
 enum {
-	/*
-	 * Devices that are told apart; two that share a place replace each
-	 * other.
-	 */
+	/* Devices that are told apart; two that share a slot replace each other. */
 	NR_DEVICES = 64,
 	/*
-	 * Fast reads in a row that are needed at first; and how often that is
-	 * doubled.
+	 * Fast reads in a row that trust needs at first, and how often this number
+	 * doubles.
 	 */
 	FAST_READS = 64,
 	MAX_ENDED = 10,
 	/*
-	 * A cached read of 64 KiB takes 10 us here, a read of the fastest disk
-	 * 50 us: a read that takes this long, plus as much again for each 64
-	 * KiB, has waited.
+	 * A cached read of 64 KiB takes 10 us on the development machine, a read of the
+	 * fastest disk 50 us. So a read has waited if it takes this long, plus as much
+	 * again for each 64 KiB.
 	 */
 	SLOW_READ_US = 20,
 	SLOW_READ_SHIFT = 16,
-	/*
-	 * After so many times the fast reads that are needed, one end of trust
-	 * is forgiven.
-	 */
+	/* After this many times the needed fast reads, one end of trust is forgiven. */
 	FORGIVE_AFTER = 32,
 };
 
 static struct device {
-	uint64_t dev; /* atomic: the device that trust is about */
+	uint64_t dev; /* atomic: the device number; 0: none */
 	struct uaio_trust trust;
 } devices[NR_DEVICES];
 
-/* relaxed throughout: advice (I4) */
+/* relaxed throughout: hints (I4) */
 void uaio_trust_init(void)
 {
 	for (unsigned i = 0; i < NR_DEVICES; i++) {
@@ -58,7 +52,7 @@ static bool is_given(const struct uaio_trust *trust)
 	return load_relaxed(&trust->nr_fast) >= nr_needed(trust);
 }
 
-/* Return: what is known of the device; NULL if it is not to count (I1). */
+/* Return: the trust in the device; NULL if it does not count (I1). */
 static struct uaio_trust *device_of(const struct uaio_file *file,
 				    const struct uaio_inode *inode)
 {
@@ -66,10 +60,7 @@ static struct uaio_trust *device_of(const struct uaio_file *file,
 	struct device *device =
 		&devices[(dev * 0x9e3779b97f4a7c15 >> 32) % NR_DEVICES];
 
-	/*
-	 * Block devices know RWF_NOWAIT, and have no device number in their
-	 * inode.
-	 */
+	/* Block devices support RWF_NOWAIT, and have no device number in their inode. */
 	if (uaio_file_has(file, UAIO_FILE_F_REMOTE) || dev == UINT64_MAX)
 		return NULL;
 	if (load_relaxed(&device->dev) != dev) {
@@ -103,8 +94,7 @@ void uaio_trust_begin(const struct uaio_trust *trust,
 }
 
 /*
- * Return: how many times as long as a copy takes at most it took; 0 if it was
- * fast.
+ * Return: the time of the read, in multiples of the time of a slow copy; 0: it was fast.
  */
 static uint32_t slowness(const struct uaio_sqe *sqe, uint64_t cycles)
 {
@@ -126,9 +116,7 @@ static void end_trust(struct uaio_trust *trust)
 		store_relaxed(&trust->nr_ended, nr_ended + 1);
 }
 
-/*
- * Where trust has never ended and enough is counted, nothing more is counted.
- */
+/* Count a fast read. If trust has never ended, stop at FAST_READS. */
 static void count_fast(struct uaio_trust *trust)
 {
 	uint32_t nr_fast = load_relaxed(&trust->nr_fast) + 1;
@@ -143,7 +131,7 @@ static void count_fast(struct uaio_trust *trust)
 	store_relaxed(&trust->nr_fast, nr_fast);
 }
 
-/* Other threads may have counted the last ones meanwhile. */
+/* Count down the reads to check closely. Other threads may have reached 0 meanwhile. */
 static void count_close(struct uaio_trust *trust)
 {
 	uint32_t nr_close = load_relaxed(&trust->nr_close);
@@ -153,8 +141,8 @@ static void count_close(struct uaio_trust *trust)
 }
 
 /*
- * A read was slow (I2).
- * Return: whether it is known to have waited, and not only to have been preempted.
+ * Judge a slow read (I2).
+ * Return: whether it is known to have waited, and was not only preempted.
  */
 static bool has_waited(struct uaio_trust *trust,
 		       const struct uaio_trial_read *read, uint32_t times)
@@ -209,12 +197,12 @@ void uaio_trust_tell(struct uaio_file *file, const struct uaio_trial_read *read,
 	struct uaio_trust *device = device_of(file, file->inode);
 	uint32_t times = uaio_cycles_per_us() ? slowness(sqe, cycles) : 0;
 
-	/* As long as the cycle counter's rate is unknown, no read is known to be fast. */
+	/* While the rate of the cycle counter is unknown, no read is known to be fast. */
 	if (!uaio_cycles_per_us() || (times && !has_waited(trust, read, times)))
 		return;
 	if (!times && read->is_close)
 		count_close(trust);
-	/* Reads of an inode that is known do not count for its device. */
+	/* Reads of an inode that has earned trust do not count for its device. */
 	if (device && load_relaxed(&trust->nr_fast) < FAST_READS)
 		tell(device, !times);
 	tell(trust, !times);

@@ -1,31 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Trust: plain reads inside io_submit where the page cache cannot be asked
+ * Trust: plain reads inside io_submit where RWF_NOWAIT is refused
  *
- * Some file systems refuse RWF_NOWAIT (overlayfs, FUSE, network file systems),
- * so there is no way to ask whether a read would wait. There workers execute
- * the reads, and time them. After enough reads in a row that took no longer
- * than a copy does, the file is trusted: its reads are executed by the
- * submitting thread, as plain calls, and are timed as well.
+ * Some file systems refuse RWF_NOWAIT (overlayfs, FUSE, network file systems), so the
+ * library cannot know whether a read would block. There workers execute and time the
+ * reads. After enough reads in a row that took no longer than a copy, the file is
+ * trusted: the submitting thread executes its reads by plain calls, and times them, too.
  *
- *   I1  Where nothing is known of an inode yet, the reads of its device count,
- *       so that a small file need not earn trust each time it is opened; but
- *       not on file systems that may never answer.
- *   I2  One read that took longer than a copy proves nothing: its thread may
- *       have been preempted. It has the next 64 reads, and as many again for
- *       each 20 us that it took, looked at closely: the first of those that
- *       takes long, and in which the thread sleeps, ends the trust. A worker's
- *       read that does so has the count of fast reads start again. A slow read
- *       in which no thread slept is not counted: on a busy machine one of some
- *       hundred reads is preempted, and trust would never come back.
- *   I3  Each time trust ends, twice as many fast reads are needed to get it
- *       back. So a file that is cold in part makes its submitter wait twice for
- *       64 reads by workers, then twice for 128, and so on up to 2^16. Waiting
- *       so rare that it is never noticed takes at most a quarter of the
- *       submitter's time: for 20 us of waiting there are 64 reads of a
- *       microsecond.
- *   I4  All of it is advice: counts that are lost or mixed up cost time, and
- *       nothing else.
+ *   I1  For an inode without trust of its own, the reads of its device count, so that a
+ *       small file need not earn trust each time it is opened. File systems whose server
+ *       may never answer are excepted.
+ *   I2  One slow read proves nothing: its thread may have been preempted. After it the
+ *       next 64 reads, and 64 more for each 20 us that it took, are checked closely. The
+ *       first of those that is slow, and in which the thread sleeps, ends the trust. If a
+ *       worker executed it, the count of fast reads starts again. A slow read in which
+ *       the thread did not sleep is not counted: on a busy machine one of some hundred
+ *       reads is preempted, and trust would never return.
+ *   I3  Each time trust ends, twice as many fast reads are needed to regain it. So a file
+ *       that is cold in part makes its submitter wait twice for 64 reads by workers, then
+ *       twice for 128, and so on up to 2^16. Waits too rare to be noticed take at most a
+ *       quarter of the submitter's time: 20 us of waiting for 64 reads of 1 us.
+ *   I4  All counts are hints: lost or mixed up counts cost time, and nothing else.
  *
  * Thread-safety: any thread.
  */
@@ -44,17 +39,17 @@ struct uaio_sqe;
 void uaio_trust_init(void);
 
 /*
- * Return: the trust that allows the submitter a plain read of the inode, of the
- * inode or of its device; NULL if a worker is to execute the read. file and
- * inode are borrowed under I2 of file.h.
+ * Return: the trust, of the inode or of its device, that allows the submitter a plain
+ * read; NULL if a worker must execute the read. file and inode are borrowed under I2 of
+ * file.h.
  */
 struct uaio_trust *uaio_trust_find(const struct uaio_file *file,
 				   struct uaio_inode *inode);
 
 /*
- * A plain read by the submitter. Call begin before it and end after it, with
- * the trust that was found and the cycles the read took. Before a worker's read
- * call begin with the trust of the inode, and after it tell.
+ * A timed read. The submitter calls begin before a plain read, with the trust that was
+ * found, and end after it, with the cycles that it took. A worker calls begin with the
+ * trust of the inode, and tell after its read.
  */
 struct uaio_trial_read {
 	bool is_close;
@@ -67,11 +62,11 @@ void uaio_trust_end(struct uaio_trust *trust, struct uaio_inode *inode,
 		    const struct uaio_trial_read *read,
 		    const struct uaio_sqe *sqe, uint64_t cycles);
 
-/* Return: whether a read of the file that a worker executes is to be timed. */
+/* Return: whether a worker must time its read of the file. */
 bool uaio_trust_is_sought(const struct uaio_file *file,
 			  const struct uaio_sqe *sqe);
 /*
- * The worker's read took so many cycles. The caller has a reference to the
+ * Count a worker's read that took this many cycles. The caller has a reference to the
  * file.
  */
 void uaio_trust_tell(struct uaio_file *file, const struct uaio_trial_read *read,
