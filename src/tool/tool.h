@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files of the `uaio` command share: one main function for each
- * subcommand, the exit statuses, the one way to report an error, and to take flags.
+ * Shared by the files of the `uaio` command: a main function for each subcommand, exit
+ * statuses, error messages, and parsing of flags.
  */
 #ifndef UAIO_TOOL_TOOL_H
 #define UAIO_TOOL_TOOL_H
@@ -9,10 +9,10 @@
 #include <getopt.h>
 #include <stddef.h>
 
-/* The exit statuses of env(1) and nohup(1), and 2 for our own errors. */
+/* Exit statuses as of env(1) and nohup(1), and 2 for errors of `uaio` itself. */
 enum {
-	EXIT_REFUSED = 2,      /* wrong usage, or the library cannot do it */
-	EXIT_CANNOT_RUN = 126, /* the command exists and cannot be run */
+	EXIT_REFUSED = 2, /* wrong usage, or not supported by the library */
+	EXIT_CANNOT_RUN = 126, /* the command exists, but cannot be executed */
 	EXIT_NOT_FOUND = 127,  /* no such command */
 };
 
@@ -28,7 +28,10 @@ int uaio_doctor_main(int argc, char **argv);
 int uaio_stat_main(int argc, char **argv);
 int uaio_top_main(int argc, char **argv);
 
-/* What this is, a line; for which C library; and, of a release, from which commit. */
+/*
+ * Print the version in one line, the C library that it was built for, and for a release
+ * the commit.
+ */
 void uaio_version_print(void);
 
 /*
@@ -46,7 +49,7 @@ int uaio_diag(int status, const char *format, ...)
  */
 void uaio_diag_into(char *buf, size_t len);
 
-/* common/flags.c: getopt_long() with a message of one line for a flag that is refused */
+/* common/flags.c: getopt_long() with a one-line message for a refused flag */
 
 /*
  * @argv[0] is the subcommand. @letters are as for getopt_long(), without the leading ':'.

@@ -404,7 +404,10 @@ FOREIGN static bool find_way(uint8_t *site, struct way *way)
 	return false;
 }
 
-/* Refill unused padding. Not memset(), whose symbol may be bound lazily. */
+/*
+ * Refill unused padding. The stores are atomic, so that the compiler does not call
+ * memset(), which may be bound lazily.
+ */
 FOREIGN static void fill(uint8_t *from, const uint8_t *end)
 {
 	while (from < end)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uaio bench: executes the benchmark's script in place of itself, and tells it
- * where `uaio` and the benchmark's programs are. The options are passed on: the
- * script interprets them.
+ * uaio bench: executes the benchmark's script, and tells it where `uaio` and the
+ * benchmark's programs are. The script interprets the options.
  *
  * Tested by test/run/bench.py.
  */
@@ -41,7 +40,7 @@ static void print_help(void)
 	     "  -h, --help   show this");
 }
 
-/* Looks in the build tree first, then in the installed tree. */
+/* Find the script in the build tree, or else in the installed tree. */
 static int find(struct bench *bench)
 {
 	char own[PATH_MAX], built[PATH_MAX];

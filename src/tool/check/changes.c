@@ -9,12 +9,12 @@
 
 #include "options/faults.h"
 
-/* What stands between faults, as in uaio_faults_parse(). */
+/* Separators of faults, as in uaio_faults_parse(). */
 #define SEPARATORS "; \t\n"
 
 static const char suffix[] = ".changes";
 
-/* reading */
+/* Reading */
 
 /* Return: whether text is a number from 1 to max. */
 static bool read_number(const char *text, uint64_t max, uint64_t *ret)
@@ -28,7 +28,7 @@ static bool read_number(const char *text, uint64_t max, uint64_t *ret)
 	return !errno && !*end && *ret && *ret <= max;
 }
 
-/* Split line at its tabs. Return: whether it is a change. */
+/* Split the line at its tabs. Return: whether it is a change. */
 static bool split(char *line, struct uaio_change *ret)
 {
 	const char *first = strsep(&line, "\t");
@@ -59,7 +59,7 @@ int uaio_changes_add(struct uaio_changes *changes, int pid, const char *line)
 		return -EINVAL;
 	}
 	if (change.line && changes->nr % CHUNK == 0) {
-		/* Their lines are larger in memory: it cannot overflow. */
+		/* Cannot overflow: the lines themselves take more memory. */
 		void *all =
 			realloc(changes->all,
 				(changes->nr + CHUNK) * sizeof(*changes->all));
@@ -86,7 +86,7 @@ static int read_file(const char *path, int pid, struct uaio_changes *changes)
 
 	while (ret != -ENOMEM && file &&
 	       (len = getline(&line, &room, file)) > 0) {
-		/* A line without an end was cut. */
+		/* A last line without newline is incomplete. */
 		if (line[len - 1] != '\n')
 			break;
 		line[len - 1] = '\0';
@@ -177,7 +177,7 @@ void uaio_changes_unite(struct uaio_changes *changes)
 	changes->nr = nr;
 }
 
-/* sentences */
+/* Sentences */
 
 void uaio_change_print(FILE *to, const struct uaio_change *change)
 {
@@ -199,9 +199,9 @@ void uaio_change_print(FILE *to, const struct uaio_change *change)
 			strtod(change->value, NULL) / 1e6);
 }
 
-/* text for --fault */
+/* Texts for --fault */
 
-/* Take one fault, its length in *ret_len, off *text. Return: where it is, or NULL. */
+/* Split the first fault off *text; *ret_len: its length. Return: its start, or NULL. */
 static const char *take_fault(const char **text, size_t *ret_len)
 {
 	const char *at = *text + strspn(*text, SEPARATORS);
@@ -211,7 +211,7 @@ static const char *take_fault(const char **text, size_t *ret_len)
 	return *ret_len ? at : NULL;
 }
 
-/* Whether a key chooses among numbers, besides only. */
+/* Return: whether a key other than `only` chooses among numbers. */
 static bool does_choose(const char *key)
 {
 	static const char *const keys[] = { "p=", "after=", "every=",
@@ -223,10 +223,10 @@ static bool does_choose(const char *key)
 	return false;
 }
 
-/* How much of a fault is made. */
+/* Which of a fault's changes to make. */
 enum extent { ALL, CHOSEN, EXACT };
 
-/* Whether a key is written: later ones would take the place of some. */
+/* Return: whether to copy a key; others are replaced by later ones. */
 static bool is_kept(const char *key, enum extent extent)
 {
 	if (!strncmp(key, "seed=", strlen("seed=")))
@@ -236,7 +236,7 @@ static bool is_kept(const char *key, enum extent extent)
 	return extent != EXACT || !does_choose(key);
 }
 
-/* Write a fault with its keys, the seed at their end. */
+/* Write a fault with its keys, and the seed last. */
 static void write_fault(FILE *to, const char *fault, size_t len, uint64_t seed,
 			enum extent extent)
 {
@@ -268,22 +268,19 @@ int uaio_faults_seeded(const char *text, uint64_t seed, char **ret)
 	return to && !fclose(to) ? 0 : -ENOMEM;
 }
 
-/* Whether the change beside a chosen one continues its range. */
+/* Return: whether change `next` continues the range that ends with `before`. */
 static bool continues(const struct uaio_changes *changes, size_t before,
 		      size_t next, bool joins_next)
 {
 	const struct uaio_change *first = &changes->all[before],
 				 *second = &changes->all[next];
 
-	/* Between two that stand side by side there is none to be left out. */
+	/* No change between adjacent ones could have been left out. */
 	return next == before + 1 && first->fault == second->fault &&
 	       (!joins_next || second->number == first->number + 1);
 }
 
-/*
- * Write the numbers of those items that are of the fault.
- * Return: how many numbers and ranges they are.
- */
+/* Write the numbers of the items of a fault. Return: how many numbers and ranges. */
 static size_t write_only(FILE *to, unsigned fault,
 			 const struct uaio_changes *changes,
 			 const size_t *items, size_t nr, bool joins_next)
@@ -323,7 +320,10 @@ int uaio_faults_chosen(const char *text, uint64_t seed,
 	size_t room, len, nr_ranges = 0;
 	FILE *to = open_memstream(ret, &room);
 	const char *fault;
-	/* Numbers that were not named before are not to be named now. */
+	/*
+	 * Then a range has only adjacent numbers, so that it names no number that was
+	 * not named before.
+	 */
 	bool joins_next = is_exact || strstr(text, "only=");
 
 	for (unsigned i = 0; to && (fault = take_fault(&text, &len)); i++) {

@@ -16,9 +16,9 @@
 
 enum { ERROR_STATUS = 99 };
 
-/* A file that the user has named; closed: fd is -1. */
+/* A file that the user has named. fd is -1 while it is closed. */
 struct output {
-	const char *path; /* NULL: the standard error */
+	const char *path; /* NULL: standard error */
 	int fd;
 	bool has_failed;
 };
@@ -37,7 +37,7 @@ static struct {
 	.exit_status = ERROR_STATUS,
 };
 
-/* options */
+/* Options */
 
 static void print_help(void)
 {
@@ -142,7 +142,7 @@ static int set_timeout(const char *text)
 	return 0;
 }
 
-/* Faults of several options are made side by side. */
+/* Combine the faults of several options. */
 static int add_faults(const char *given_as, const char *text)
 {
 	const struct uaio_option *option = &uaio_options[UAIO_OPTION_FAULT];
@@ -156,7 +156,7 @@ static int add_faults(const char *given_as, const char *text)
 		return EXIT_REFUSED;
 	}
 	if (value && check.seeds.faults) {
-		/* To the end of the command. */
+		/* Not freed before the command ends. */
 		if (asprintf(&both, "%s %s", check.seeds.faults, text) < 0)
 			return uaio_diag(EXIT_REFUSED, "%s", strerror(ENOMEM));
 		text = both;
@@ -169,7 +169,10 @@ static int add_faults(const char *given_as, const char *text)
 	return 0;
 }
 
-/* For seeds, the variable stands for the option: the run without changes is without it. */
+/*
+ * For seeds the variable acts as the option, so that the run without changes does not
+ * have it.
+ */
 static int take_variable(void)
 {
 	const char *variable = uaio_options[UAIO_OPTION_FAULT].variable;
@@ -201,7 +204,7 @@ static int set_option(int c)
 }
 
 /*
- * Return: 0 with the command at argv[optind]; -1 if there is nothing left to do, with the
+ * Return: 0 with the command at argv[optind]; -1 if there is nothing to do, with the
  * exit status in *ret_status.
  */
 static int read_flags(int argc, char **argv, int *ret_status)
@@ -240,7 +243,7 @@ static int read_flags(int argc, char **argv, int *ret_status)
 	return -1;
 }
 
-/* output */
+/* Output */
 
 static int open_output(struct output *output)
 {
@@ -254,7 +257,7 @@ static int open_output(struct output *output)
 	return 0;
 }
 
-/* In one piece, where it can be: the command may write to the same terminal. */
+/* In a single write if possible, because the command may write to the same terminal. */
 static void put(struct output *output, const char *text, size_t len)
 {
 	while (len && !output->has_failed) {
@@ -305,7 +308,7 @@ static void print_seed(const char *what, const char *command)
 	free(text);
 }
 
-/* reports */
+/* Reports */
 
 static bool is_hint(const struct uaio_report *report)
 {
@@ -314,12 +317,12 @@ static bool is_hint(const struct uaio_report *report)
 	return kind && kind->is_hint;
 }
 
-/* Show a report of a place that is new. */
+/* Show a report at a new place. */
 static int judge(struct uaio_report *report, uint64_t hash)
 {
 	int verdict = UAIO_CHECK_SHOWN;
 
-	/* A report that is only counted needs no names, which take long. */
+	/* A report that is only counted needs no symbols, which are slow. */
 	if (check.places.nr < UAIO_CHECK_PLACES_MAX || check.suppressions.nr) {
 		uaio_check_symbolize(report);
 		verdict = uaio_suppressions_find(&check.suppressions, report);
@@ -358,7 +361,7 @@ static void take_report(struct uaio_report *report, void *arg)
 	check.nr_suppressed++;
 }
 
-/* the end */
+/* The end */
 
 static const char *plural(uint64_t nr)
 {
@@ -451,7 +454,9 @@ static void say_missing(const char *dir)
 			  path);
 }
 
-/* Run the command once. Return: 0 with its status; or the exit status after a message. */
+/*
+ * Run the command once. Return: 0 with its status; or the exit status after a message.
+ */
 static int run_once(char **argv, int *ret_status)
 {
 	struct uaio_check_files files = { .report = take_report };

@@ -15,16 +15,17 @@
 enum {
 	NR_BUCKETS = 1024,
 	CHUNK = 1 << 16,
-	FILE_MAX = 1 << 28, /* bytes; a program may write what it likes there */
+	/* bytes; limits what a program can make the tool read */
+	FILE_MAX = 1 << 28,
 	LINE_MAX_SUMMARY = 256,
 };
 
 struct uaio_check_file {
-	struct uaio_check_file *next; /* of its bucket */
+	struct uaio_check_file *next; /* in its bucket */
 	int pid;
-	off_t at;         /* up to where it was read */
-	bool is_too_long; /* the user was told */
-	/* what was read, from the beginning of a report or line that has no end yet */
+	off_t at;         /* how far it was read */
+	bool is_too_long; /* the user was told that the file is too long */
+	/* Read, from the start of a report or line whose end has not been read. */
 	char *pending;
 	size_t nr_pending;
 };
@@ -53,7 +54,7 @@ static struct uaio_check_file *find(struct uaio_check_files *files, int pid)
 	return *bucket = file;
 }
 
-/* Processes that a signal or an exec has ended have begun, and say nothing more. */
+/* Processes ended by a signal or an exec have begun, but print no summary. */
 static void add_summary(struct uaio_check_sums *sums, const char *text,
 			size_t len)
 {
@@ -103,15 +104,15 @@ static bool begins(const char *line, size_t len, const char *word)
 }
 
 /*
- * Hand over the reports in what is pending, and keep the rest. A report that was cut is
- * followed by another one, or is the last.
+ * Pass on the complete reports in `pending`, and keep the rest. An incomplete report is
+ * followed by another, or is the last.
  */
 static void take_reports(struct uaio_check_files *files,
 			 struct uaio_check_file *file, bool is_last)
 {
 	char *text = file->pending, *newline;
 	size_t begin = 0, at = 0, nr = file->nr_pending;
-	bool is_open = false; /* a report, which began at begin */
+	bool is_open = false; /* inside a report, which started at `begin` */
 
 	while ((newline = memchr(text + at, '\n', nr - at))) {
 		const size_t len = (size_t)(newline - (text + at));
@@ -173,7 +174,7 @@ static void read_open(struct uaio_check_files *files,
 	}
 }
 
-/* The program can put there what it likes: a pipe or a link is no report. */
+/* The program can create anything there: ignore pipes and links. */
 static void read_file(struct uaio_check_files *files, const char *name,
 		      bool is_last)
 {
@@ -197,7 +198,7 @@ static bool is_process(const char *name)
 {
 	size_t len = strlen(name);
 
-	/* All of them fit in an int. */
+	/* Such numbers fit in an int. */
 	return len && len < 10 && strspn(name, "0123456789") == len;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The command runs in a child process, as under `uaio run`. Signals that are sent to us go
- * on to it, so that who sends one need not know which of the two processes is which.
+ * Runs the command in a child process, like `uaio run`. Signals sent to the tool are
+ * forwarded to it, so that the sender need not distinguish the two processes.
  *
  * Tested by test/run/check.py.
  */
@@ -26,16 +26,17 @@
 #include "tool/tool.h"
 
 enum {
-	PERIOD_NS = 100000000, /* between two looks at the files */
-	NR_PERIODS_AFTER = 10, /* for what the command leaves behind */
+	PERIOD_NS = 100000000, /* between two reads of the files */
+	/* time for processes that the command leaves behind */
+	NR_PERIODS_AFTER = 10,
 };
 
 struct command {
 	const struct uaio_check_how *how;
 	pid_t pid;
-	int64_t end_ns; /* when it is killed */
+	int64_t end_ns; /* when to kill the command */
 	bool has_ended;
-	int status; /* as waitpid() has it */
+	int status; /* from waitpid() */
 };
 
 static bool is_apart(const struct command *command)
@@ -51,15 +52,16 @@ static int64_t now_ns(void)
 	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/* How signals were before, which the command inherits. */
+/* The signal state before, which the command inherits. */
 struct before {
 	sigset_t mask;
 	struct sigaction child;
 };
 
 /*
- * Block all signals that we can pass on; they are taken one by one. Not those that stop
- * and continue: the terminal sends them to the command as well. Not those of a fault.
+ * Block all signals that can be forwarded; they are taken one by one. Not stop and
+ * continue signals, which the terminal also sends to the command; nor signals of
+ * faults.
  */
 static void block_signals(struct before *ret_before)
 {
@@ -74,7 +76,7 @@ static void block_signals(struct before *ret_before)
 	for (unsigned i = 0; i < sizeof(left) / sizeof(left[0]); i++)
 		(void)sigdelset(&blocked, left[i]);
 	(void)sigprocmask(SIG_BLOCK, &blocked, &ret_before->mask);
-	/* Children are waited for, even if our parent ignores its own. */
+	/* Wait for children, even if the tool was started with SIGCHLD ignored. */
 	(void)sigaction(SIGCHLD, &wait, &ret_before->child);
 }
 
@@ -84,7 +86,7 @@ static void restore_signals(const struct before *before)
 	(void)sigprocmask(SIG_SETMASK, &before->mask, NULL);
 }
 
-/* Wait for a signal, for so long. Return: its number, or 0. */
+/* Wait a period for a signal. Return: its number, or 0. */
 static int next_signal(siginfo_t *ret_info)
 {
 	const struct timespec period = { .tv_nsec = PERIOD_NS };
@@ -92,15 +94,15 @@ static int next_signal(siginfo_t *ret_info)
 	int signal_number;
 
 	(void)sigprocmask(SIG_BLOCK, NULL, &taken);
-	/* Who reads our output has gone: writing says so as well. */
+	/* SIGPIPE needs no handling: the write fails, too. */
 	(void)sigdelset(&taken, SIGPIPE);
 	signal_number = sigtimedwait(&taken, ret_info, &period);
 	return signal_number > 0 ? signal_number : 0;
 }
 
 /*
- * A terminal sends its signals to all processes of its group, and so to the command, unless
- * that is apart.
+ * Return: whether the terminal sent the signal, and so to all processes of the
+ * foreground group, including the command unless it has its own group.
  */
 static bool is_of_terminal(const struct command *command, int signal_number,
 			   const siginfo_t *info)
@@ -125,7 +127,7 @@ static bool is_ending(int signal_number)
 	       signal_number == SIGHUP || signal_number == SIGQUIT;
 }
 
-/* Kill the command, and what it has started, if it has had its time. */
+/* Kill the command and its descendants if its time is over. */
 static void limit(const struct command *command, struct uaio_check_run *run)
 {
 	if (!command->how->limit_ns || run->is_late || command->has_ended ||
@@ -135,7 +137,7 @@ static void limit(const struct command *command, struct uaio_check_run *run)
 	(void)kill(is_apart(command) ? -command->pid : command->pid, SIGKILL);
 }
 
-/* Take the status of those that have ended. Return: whether there are others. */
+/* Collect the status of ended children. Return: whether there are others. */
 static bool reap(struct command *command)
 {
 	pid_t pid;
@@ -149,7 +151,7 @@ static bool reap(struct command *command)
 	return pid == 0;
 }
 
-/* Become the command. Return: the exit status, if that fails. */
+/* Become the command. Return: the exit status, only on failure. */
 static int become(char **argv, const char *dir,
 		  const struct uaio_check_how *how)
 {
@@ -176,13 +178,13 @@ static int become(char **argv, const char *dir,
 	}
 	args[front++] = end;
 	memcpy(args + front, argv, nr * sizeof(*args));
-	optind = 0; /* getopt begins anew */
+	optind = 0; /* makes getopt start again */
 	return uaio_run_main((int)(front + nr), args);
 }
 
 /*
- * Read what the command's processes write, until it has ended. What it leaves behind may be
- * about to end, too, as a server that its test has killed.
+ * Read the processes' reports until the command has ended. Processes that it leaves
+ * behind may be about to end, too, for example a server that its test has killed.
  */
 static void follow(struct command *command, struct uaio_check_files *files,
 		   struct uaio_check_run *run)
@@ -233,12 +235,15 @@ void uaio_check_remove(const char *dir)
 	(void)rmdir(dir);
 }
 
-/* Return: 0 or -errno. */
+/*
+ * Give the process empty input, its own process group, and this output. Return: 0 or
+ * -errno.
+ */
 static int set_apart(int output)
 {
 	int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
-	/* Before the exec, so that nobody minds if the parent has done it, too. */
+	/* The parent does this, too; whoever comes first. */
 	(void)setpgid(0, 0);
 	return input < 0 || dup2(input, STDIN_FILENO) < 0 ||
 			       dup2(output, STDOUT_FILENO) < 0 ||
@@ -261,7 +266,7 @@ static int start(struct command *command, char **argv, const char *dir,
 		if (is_apart(command) && set_apart(command->how->output))
 			_exit(EXIT_REFUSED);
 		status = become(argv, dir, command->how);
-		/* relaxed: the parent waits for our end */
+		/* relaxed: the parent waits for this process to end */
 		store_relaxed(refused, 1);
 		_exit(status);
 	}
@@ -310,7 +315,7 @@ int uaio_check_end_as(int status)
 
 	if (WIFEXITED(status))
 		return WEXITSTATUS(status);
-	/* The core file is the command's. */
+	/* Only the command itself may leave a core file. */
 	(void)setrlimit(RLIMIT_CORE, &none);
 	(void)sigemptyset(&one);
 	(void)sigaddset(&one, signal_number);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tested by test-reports.c; that doc/check.md has each of them, by test/run/check.py. */
+/*
+ * Tested by test-reports.c. test/run/check.py tests that doc/check.md describes each
+ * kind.
+ */
 #include "tool/check/check.h"
 
 #include <string.h>

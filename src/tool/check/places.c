@@ -6,8 +6,9 @@
 #include <string.h>
 
 /*
- * So many frames of each stack tell a place. With one, all errors of a program that
- * submits by liburing would be one place, as its innermost function is always the same.
+ * A place is defined by so many frames of each stack. With one, all errors of a program
+ * that submits by liburing would be at one place, because the innermost function is the
+ * same.
  */
 enum { FRAMES = 4 };
 
@@ -19,7 +20,10 @@ static uint64_t add(uint64_t hash, const void *bytes, size_t nr)
 	return hash;
 }
 
-/* Modules lie elsewhere in each process: the offset in one is the same in all. */
+/*
+ * Modules have different addresses in each process, but the offset within a module is
+ * constant.
+ */
 static uint64_t add_frame(uint64_t hash, const struct uaio_check_frame *frame)
 {
 	if (!frame->module)
@@ -33,7 +37,7 @@ uint64_t uaio_check_place_of(const struct uaio_report *report)
 	uint64_t hash =
 		add(0xcbf29ce484222325, report->kind, strlen(report->kind) + 1);
 
-	/* There may be no stack: of a static program it is not known. */
+	/* Stacks of static programs are unknown. */
 	if (report->request.operation)
 		hash = add(hash, report->request.operation,
 			   strlen(report->request.operation));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A report for people, and as JSON. Tested by test/run/check.py. */
+/* Prints a report for people, and as JSON. Tested by test/run/check.py. */
 #include "tool/check/check.h"
 
 #include <ctype.h>
@@ -9,11 +9,11 @@
 
 #include "tool/common/json.h"
 
-/* for people */
+/* Output for people */
 
 enum { COLUMNS = 80, LABEL = 9 };
 
-/* Print words from that column on, and break lines between them. */
+/* Print words from column `indent` on, with line breaks between them. */
 static void print_words(FILE *to, size_t indent, const char *text)
 {
 	size_t column = indent;
@@ -77,7 +77,7 @@ static void print_frame(FILE *to, const struct uaio_check_frame *frame,
 	putc('\n', to);
 }
 
-/* What calls main() is no part of the program. */
+/* Frames that call main() are not the program's. */
 static bool is_main(const struct uaio_check_frame *frame)
 {
 	return frame->nr_lines &&
@@ -117,7 +117,7 @@ static void print_stacks(FILE *to, const struct uaio_report *report,
 
 	uaio_check_print_stack(to, kind ? kind->now : "found here",
 			       &stacks[UAIO_CHECK_NOW]);
-	/* Some errors are found when the request is submitted. */
+	/* Some errors are found during submission, so both stacks are the same. */
 	if (!is_same(&stacks[UAIO_CHECK_NOW], &stacks[UAIO_CHECK_SUBMITTED]))
 		uaio_check_print_stack(
 			to,
@@ -171,7 +171,7 @@ void uaio_check_print(FILE *to, const struct uaio_report *report)
 			   "which is not complete.");
 }
 
-/* as JSON: an object of check.schema.json, in a line */
+/* JSON: an object of check.schema.json in a line */
 
 static void json_member(FILE *to, const char *name, const char *text)
 {
@@ -179,7 +179,7 @@ static void json_member(FILE *to, const char *name, const char *text)
 	uaio_json_text(to, text);
 }
 
-/* Digits are a number if each reader can hold it. */
+/* Return: whether the digits are a number that every JSON parser can represent. */
 static bool is_number(const char *text)
 {
 	size_t len = strlen(text);

@@ -14,7 +14,9 @@ void *uaio_check_memory(void *memory)
 	return memory;
 }
 
-/* What a terminal would obey; it ends no line, and separates nothing. */
+/*
+ * Replace control characters, which a terminal would obey; none of them is a separator.
+ */
 static void make_plain(char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
@@ -32,13 +34,16 @@ static bool is_kind_name(const char *name)
 	       strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == len;
 }
 
-/* Return: the part, which may be empty; NULL: the line has no further part. */
+/* Return: the next part of the line, possibly empty; NULL if there is none. */
 static const char *take(char **line)
 {
 	return *line ? strsep(line, "\t") : NULL;
 }
 
-/* The same, where "-" and "" mean that it is not known. */
+/*
+ * Return: the next part of the line; NULL if there is none, or if it is "-" or empty,
+ * which means unknown.
+ */
 static const char *take_known(char **line)
 {
 	const char *part = take(line);
@@ -94,7 +99,7 @@ static void take_request(struct uaio_check_request *request, char **line)
 	request->fields = fields ? fields : "";
 }
 
-/* A field that is not known is of a later library, and left out. */
+/* Ignores unknown fields, which a newer library may write. */
 static void take_line(struct uaio_report *report, char *line,
 		      struct uaio_check_stack **stack)
 {

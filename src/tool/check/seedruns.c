@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The runs of `uaio check --seeds`. The user sees what the command prints without changes;
- * of a run with changes its end is kept, to be shown if it has failed.
+ * The runs of `uaio check --seeds`. The user sees the command's output in the run
+ * without changes. In the other runs only its end is kept, and shown if the run fails.
  *
  * Tested by test/run/check_seeds.py.
  */
@@ -20,9 +20,9 @@
 
 enum { OUTPUT_MAX = 4096 };
 
-/* Where a request was submitted that was changed. */
+/* Where a changed request was submitted. */
 struct place {
-	unsigned fault; /* which, from 1 */
+	unsigned fault; /* index of the fault, from 1 */
 	uint64_t number;
 	int pid;
 	char *stack; /* owns */
@@ -35,12 +35,12 @@ struct runs {
 	uaio_check_report_fn *report;
 	bool has_hints;
 
-	/* of the run that goes on */
+	/* Of the current run. */
 	bool wants_stacks;
 	unsigned nr_places;
 	struct place places[PLACES_MAX];
 	const uint64_t *nr_errors;
-	int output; /* owns: a file without a name, for what is printed */
+	int output; /* owns: an unnamed file for the output */
 };
 
 static int64_t now_ns(void)
@@ -51,7 +51,7 @@ static int64_t now_ns(void)
 	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/* Return: the last lines that were printed; the caller frees them. NULL: none. */
+/* Return: the last lines of the output, which the caller frees; NULL: none. */
 static char *read_output(int fd)
 {
 	off_t end = lseek(fd, 0, SEEK_END), at = 0;
@@ -100,7 +100,7 @@ static void take_report(struct uaio_report *report, void *arg)
 		runs->report(report, NULL);
 }
 
-/* Give changes the places that are known. */
+/* Add the known submission stacks to the changes. */
 static void put_places(struct runs *runs, struct uaio_changes *changes)
 {
 	for (unsigned i = 0; i < runs->nr_places; i++) {
@@ -157,7 +157,7 @@ static int run(void *arg, const char *faults, int64_t limit_ns,
 		return uaio_diag(EXIT_REFUSED, "check: %s", strerror(-status));
 	if (faults)
 		ret->output = read_output(runs->output);
-	/* It was not executed, and has said why. */
+	/* The command was not executed, after a message. */
 	return done.is_refused ? WEXITSTATUS(done.status) : 0;
 }
 

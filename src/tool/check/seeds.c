@@ -15,10 +15,13 @@
 enum {
 	SHRINK_RUNS_MAX = 400,
 	CONFIRM_RUNS = 3,
-	SHOWN_MAX = 20, /* changes */
+	SHOWN_MAX = 20, /* how many changes to show */
 };
 
-/* A run that is as slow as this makes it has not stopped. */
+/*
+ * A run may take at least this long, and LIMIT_TIMES the run without changes, before it
+ * counts as stuck.
+ */
 static const int64_t LIMIT_LEAST_NS = INT64_C(60000000000);
 enum { LIMIT_TIMES = 20 };
 
@@ -26,19 +29,19 @@ struct search {
 	const struct uaio_seeds *seeds;
 	struct uaio_seeds_outcome plain;
 	int64_t limit_ns;
-	uint64_t nr_changes; /* that were made so far */
+	uint64_t nr_changes; /* changes made so far */
 
-	/* of the seed that has failed */
+	/* Of the failing seed. */
 	const char *text; /* its faults */
 	uint64_t seed;
-	struct uaio_seeds_outcome failure; /* its changes are united */
-	unsigned nr_runs;                  /* in which fewer were tried */
-	bool is_cut;    /* fewer changes might do, and were not tried */
+	struct uaio_seeds_outcome failure; /* with united changes */
+	unsigned nr_runs;                  /* runs with fewer changes */
+	bool is_cut;    /* fewer changes might suffice, but were not tried */
 	int stopped_by; /* a signal; 0: none */
 	int error;      /* the exit status, after a message; 0: none */
 };
 
-/* progress */
+/* Progress */
 
 static __attribute__((format(printf, 2, 3))) void
 show(const struct search *search, const char *format, ...)
@@ -60,7 +63,7 @@ static void show_nothing(const struct search *search)
 	show(search, "%s", "");
 }
 
-/* running */
+/* Running */
 
 static void free_outcome(struct uaio_seeds_outcome *outcome)
 {
@@ -69,7 +72,7 @@ static void free_outcome(struct uaio_seeds_outcome *outcome)
 	*outcome = (struct uaio_seeds_outcome){ .status = 0 };
 }
 
-/* Return: whether the run is otherwise than the one without changes. */
+/* Return: whether the run's outcome differs from that of the run without changes. */
 static bool has_failed(const struct search *search,
 		       const struct uaio_seeds_outcome *outcome)
 {
@@ -77,7 +80,10 @@ static bool has_failed(const struct search *search,
 	       outcome->status != search->plain.status;
 }
 
-/* Return: whether it has run to its end, or to its limit. The caller frees the changes. */
+/*
+ * Run the command. Return: whether it ended or reached its limit. The caller frees the
+ * changes.
+ */
 static bool run(struct search *search, const char *faults, bool wants_stacks,
 		struct uaio_seeds_outcome *ret)
 {
@@ -91,10 +97,10 @@ static bool run(struct search *search, const char *faults, bool wants_stacks,
 	return !search->error && !ret->stopped_by;
 }
 
-/* The faults of a seed: the sort, how many and how late are different from one to the next. */
+/* The default faults of a seed. Kind, frequency and delay differ from seed to seed. */
 void uaio_seeds_mix(uint64_t seed, char ret_text[UAIO_SEEDS_MIX_MAX])
 {
-	/* Descriptors and such have no file, so that "any" is none of them. */
+	/* The operations after "any" have no file, and "any" does not include them. */
 	static const char *const reordered[] = { "any", "nop", "openat",
 						 "close", "statx" };
 	static const char *const chances[] = { "0.5", "0.1", "0.02" };
@@ -118,9 +124,9 @@ void uaio_seeds_mix(uint64_t seed, char ret_text[UAIO_SEEDS_MIX_MAX])
 		       has_shorts ? chance : "");
 }
 
-/* shrinking */
+/* Shrinking */
 
-/* Return: 0 with the text for these of the changes; or as uaio_faults_chosen(). */
+/* Write the text for these changes. Return: as uaio_faults_chosen(). */
 static int choose(const struct search *search, const size_t *items, size_t nr,
 		  bool is_exact, char **ret)
 {
@@ -139,7 +145,7 @@ static enum uaio_shrink_answer ask(void *arg, const size_t *items, size_t nr)
 	search->is_cut = search->nr_runs == SHRINK_RUNS_MAX;
 	if (search->is_cut)
 		return UAIO_SHRINK_STOP;
-	/* More numbers than the library can be told of are not tried. */
+	/* Not tried: more numbers than --fault can hold. */
 	if (choose(search, items, nr, false, &text))
 		return UAIO_SHRINK_PASSES;
 	search->nr_runs++;
@@ -156,7 +162,7 @@ static enum uaio_shrink_answer ask(void *arg, const size_t *items, size_t nr)
 	return answer;
 }
 
-/* Words for the shell. */
+/* Print a word, quoted for the shell. */
 static void print_word(FILE *to, const char *word)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
@@ -206,7 +212,7 @@ static void print_outcome(FILE *to, const struct uaio_seeds_outcome *outcome,
 			outcome->nr_reports > 1 ? "s" : "");
 }
 
-/* The first sentence of what is told. */
+/* Print the first sentence about a failure. */
 static void print_failure(FILE *to, const struct search *search,
 			  const struct uaio_seeds_outcome *shown)
 {
@@ -216,7 +222,7 @@ static void print_failure(FILE *to, const struct search *search,
 	print_outcome(to, &search->plain, search->limit_ns);
 }
 
-/* The same for a program that reads it. */
+/* Report a failure to the program that asked for it (tell_failed). */
 static void tell_program(const struct search *search, const char *faults,
 			 const struct uaio_seeds_outcome *shown)
 {
@@ -239,7 +245,7 @@ static void tell_program(const struct search *search, const char *faults,
 	free(command);
 }
 
-/* Write lines, each with four columns before it. */
+/* Print lines, indented by four columns. */
 static void print_lines(FILE *to, const char *text)
 {
 	for (const char *end; *text; text = end) {
@@ -269,8 +275,8 @@ static void print_changes(FILE *to, const struct uaio_changes *changes)
 }
 
 /*
- * Run the same a few times.
- * Return: how often it has failed; *ret_nr: of so many; *ret: the last failure.
+ * Repeat a run a few times. Return: how often it failed; *ret_nr: of how many; *ret:
+ * the last failure.
  */
 static unsigned confirm(struct search *search, const char *faults,
 			unsigned *ret_nr, struct uaio_seeds_outcome *ret)
@@ -300,7 +306,7 @@ static unsigned confirm(struct search *search, const char *faults,
 	return nr_failed;
 }
 
-/* How many of the changes a failure needs; nr: 0: that could not be found. */
+/* Print how many of the changes a failure needs. nr is 0 if that could not be found. */
 static void print_needed(const struct search *search, size_t nr,
 			 unsigned nr_failed, unsigned nr_runs)
 {
@@ -324,7 +330,7 @@ static void print_needed(const struct search *search, size_t nr,
 			nr_failed, nr_runs);
 }
 
-/* Say which changes a failure needs, and how to have it again. */
+/* Report which changes a failure needs, and how to repeat it. */
 static void tell(struct search *search, const char *faults, size_t nr)
 {
 	FILE *to = search->seeds->to;
@@ -351,8 +357,8 @@ static void tell(struct search *search, const char *faults, size_t nr)
 }
 
 /*
- * Return: how many of the changes are needed, 0 if they did not fail once more; *ret: their
- * indices, the caller's.
+ * Return: how many of the changes are needed, 0 if they did not fail again; *ret: their
+ * indices, which the caller frees.
  */
 static size_t shrink(struct search *search, size_t **ret)
 {
@@ -370,7 +376,7 @@ static size_t shrink(struct search *search, size_t **ret)
 	return nr;
 }
 
-/* The faults in text have failed with the seed. */
+/* Examine a failure with the faults in text and the seed. */
 static void examine(struct search *search, const char *text, uint64_t seed)
 {
 	size_t *items, nr;
@@ -379,7 +385,9 @@ static void examine(struct search *search, const char *text, uint64_t seed)
 	search->text = text;
 	search->seed = seed;
 	nr = shrink(search, &items);
-	/* If there are none, or too many to be named, the seed itself will do. */
+	/*
+	 * Without such changes, or with too many to name, fall back to the seed itself.
+	 */
 	if ((!nr || choose(search, items, nr, true, &faults)) &&
 	    uaio_faults_seeded(text, seed, &faults))
 		faults = NULL;
@@ -389,7 +397,7 @@ static void examine(struct search *search, const char *text, uint64_t seed)
 	free(items);
 }
 
-/* seeds */
+/* Seeds */
 
 /* Return: whether the search goes on. */
 static bool try_seed(struct search *search, uint64_t seed, bool *ret_has_failed)
@@ -426,7 +434,7 @@ static void set_limit(struct search *search)
 			LIMIT_LEAST_NS + LIMIT_TIMES * search->plain.time_ns;
 }
 
-/* No seed has failed. */
+/* Report that no seed has failed. */
 static void tell_none(const struct search *search, uint64_t nr_tried)
 {
 	if (search->stopped_by)
@@ -454,7 +462,7 @@ int uaio_check_seeds(const struct uaio_seeds *seeds, int *ret_status,
 	*ret_has_failed = false;
 	goes_on = run(&search, NULL, false, &search.plain);
 	*ret_status = search.plain.status;
-	/* With a report, there is something to be mended first. */
+	/* If the run without changes has a report, that must be fixed first. */
 	if (!goes_on || search.plain.nr_reports) {
 		*ret_has_failed = search.plain.nr_reports;
 		free_outcome(&search.plain);

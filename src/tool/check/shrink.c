@@ -7,13 +7,16 @@
 
 struct shrinking {
 	size_t *items, nr;
-	size_t *tried; /* owns: room for all of items */
+	size_t *tried; /* owns; has room for all items */
 	uaio_shrink_fn *ask;
 	void *arg;
 	bool is_stopped;
 };
 
-/* Return: whether the nr items in tried fail; then they are the new items. */
+/*
+ * Return: whether a run with the nr items in `tried` fails; then they replace the
+ * items.
+ */
 static bool try(struct shrinking *shrinking, size_t nr)
 {
 	enum uaio_shrink_answer answer =
@@ -28,7 +31,7 @@ static bool try(struct shrinking *shrinking, size_t nr)
 	return true;
 }
 
-/* Return: whether one of so many equal parts fails by itself. */
+/* Return: whether one of `parts` equal parts fails by itself. */
 static bool keep_part(struct shrinking *shrinking, size_t parts)
 {
 	size_t nr = shrinking->nr;
@@ -44,7 +47,7 @@ static bool keep_part(struct shrinking *shrinking, size_t parts)
 	return false;
 }
 
-/* Leave out each chunk that is not needed. Return: whether there was one. */
+/* Omit each chunk that is not needed. Return: whether there was one. */
 static bool drop_chunks(struct shrinking *shrinking, size_t chunk)
 {
 	size_t first = 0;
@@ -90,7 +93,7 @@ size_t uaio_shrink(size_t *items, size_t nr, uaio_shrink_fn *ask, void *arg)
 			parts = 2;
 			continue;
 		}
-		/* Of two parts, to leave out one is to keep the other. */
+		/* With two parts, omitting one is keeping the other. */
 		is_least = !(parts > 2 && drop_chunks(&shrinking, chunk)) &&
 			   chunk == 1;
 		parts = 2 * ((shrinking.nr + chunk - 1) / chunk);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Delta debugging: which of many changes are needed for a failure
- * (Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input, 2002)
+ * Delta debugging: finds which of many changes a failure needs (Zeller and Hildebrandt,
+ * Simplifying and Isolating Failure-Inducing Input, 2002)
  *
  * Tested by test-seeds.c.
  */
@@ -13,18 +13,18 @@
 enum uaio_shrink_answer {
 	UAIO_SHRINK_PASSES,
 	UAIO_SHRINK_FAILS,
-	UAIO_SHRINK_STOP, /* ask no more */
+	UAIO_SHRINK_STOP, /* stop the search */
 };
 
-/* Ask whether a run with these items alone fails. They are in rising order. */
+/* Run with only these items, which are in rising order. Return: whether it fails. */
 typedef enum uaio_shrink_answer uaio_shrink_fn(void *arg, const size_t *items,
 					       size_t nr);
 
 /*
- * A run with items, nr of them in rising order, has failed. Reduce items until no part of
- * them could be left out, or until @ask stops it. What is left has failed when it was
- * asked for, or is all of items.
- * Return: how many are left, at least one if there was one.
+ * Reduce items, nr in rising order with which a run has failed, until no part can be
+ * omitted, or @ask stops the search. A run with the remaining items has failed, unless
+ * these are all items.
+ * Return: how many items remain; at least one if there was one.
  */
 size_t uaio_shrink(size_t *items, size_t nr, uaio_shrink_fn *ask, void *arg);
 

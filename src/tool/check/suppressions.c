@@ -28,7 +28,7 @@ static void add(struct uaio_suppressions *to, const char *kind,
 	};
 }
 
-/* Take KIND:PATTERN, without what is before and behind it. */
+/* Parse a line KIND:PATTERN, and ignore blanks around it. */
 static int take_line(struct uaio_suppressions *to, char *text, const char *path,
 		     unsigned line)
 {
@@ -77,14 +77,14 @@ int uaio_suppressions_read(struct uaio_suppressions *to, const char *path)
 	return status;
 }
 
-/* Return: whether the name matches; of a path, all of it or what is behind its last slash. */
+/* Return: whether the pattern matches the name, or its part after the last slash. */
 static bool is_like(const char *pattern, const char *name)
 {
 	return name && (!fnmatch(pattern, name, 0) ||
 			!fnmatch(pattern, uaio_base_name(name), 0));
 }
 
-/* A symbol is matched without the offset behind it. */
+/* Match a symbol without its offset. */
 static bool is_symbol_like(const char *pattern, const char *symbol)
 {
 	const char *plus = symbol ? strrchr(symbol, '+') : NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Functions, files and lines: what a sanitizer in the program has found out, or else
- * addr2line, if it is installed
+ * Functions, files and lines of frames: from a sanitizer in the program, or otherwise
+ * from addr2line, if it is installed
  *
  * Tested by test/run/check.py.
  */
@@ -44,7 +44,7 @@ static void add_line(struct uaio_check_frame *frame, const char *function,
 	*line = (struct uaio_check_line){
 		.function = uaio_check_memory(strndup(function, function_len)),
 	};
-	/* Not known; or a sanitizer has the module in its place. */
+	/* Unknown; or a sanitizer prints the module instead. */
 	if (!place || strchr("?(", *place))
 		return;
 	line->file = uaio_check_memory(strdup(place));
@@ -59,7 +59,7 @@ static void add_line(struct uaio_check_frame *frame, const char *function,
 	}
 }
 
-/* The text of a sanitizer's symbolizer: "in FUNCTION FILE:LINE:COLUMN". */
+/* Parse what a sanitizer's symbolizer printed: "in FUNCTION FILE:LINE:COLUMN". */
 static void take_text(struct uaio_check_frame *frame)
 {
 	const char *function = frame->text, *place;
@@ -72,7 +72,7 @@ static void take_text(struct uaio_check_frame *frame)
 		 place ? place + 1 : NULL);
 }
 
-/* Return: whether the addresses of a module are the same in its file and in memory. */
+/* Return: whether a module has the same addresses in its file and in memory. */
 static bool is_at_fixed_address(const char *module)
 {
 	int fd = open(module, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -81,7 +81,7 @@ static bool is_at_fixed_address(const char *module)
 
 	if (fd < 0)
 		return false;
-	/* e_type is in the same place in both classes. */
+	/* e_type is at the same offset in both classes. */
 	is = pread(fd, &header, sizeof(header), 0) == sizeof(header) &&
 	     !memcmp(header.e_ident, ELFMAG, SELFMAG) &&
 	     header.e_type == ET_EXEC;
@@ -89,7 +89,7 @@ static bool is_at_fixed_address(const char *module)
 	return is;
 }
 
-/* Return: what addr2line writes, to be freed; NULL: it did not end well. */
+/* Return: the output of addr2line, which the caller frees; NULL if it failed. */
 static char *read_all(int fd)
 {
 	char *text = uaio_check_memory(malloc(OUTPUT_MAX));
@@ -133,7 +133,7 @@ static pid_t start(const char *path, char **args, int to)
 	return error ? -1 : pid;
 }
 
-/* Return: what the command writes, to be freed, or NULL. */
+/* Return: the output of a command, which the caller frees; or NULL. */
 static char *output_of(const char *path, char **args)
 {
 	int ends[2], status;
@@ -156,8 +156,8 @@ static char *output_of(const char *path, char **args)
 }
 
 /*
- * The answer has, for each address, a line with the address, and then two for each function,
- * the innermost first: its name, and FILE:LINE.
+ * The output has for each address a line with the address, then two lines for each
+ * function, innermost first: its name, and FILE:LINE.
  */
 static void take_answer(struct uaio_check_frame **frames, unsigned nr,
 			char *answer)
@@ -188,7 +188,7 @@ static const char *addr2line(void)
 	return is_there ? path : NULL;
 }
 
-/* All frames are of one module. */
+/* Symbolize frames of one module. */
 static void ask(const char *module, struct uaio_check_frame **frames,
 		unsigned nr)
 {
@@ -202,7 +202,7 @@ static void ask(const char *module, struct uaio_check_frame **frames,
 	for (unsigned i = 0; i < nr; i++) {
 		uint64_t at = is_fixed ? frames[i]->pc : frames[i]->offset;
 
-		/* A return address is behind the call, maybe on another line. */
+		/* A return address follows the call, and may be on another line. */
 		(void)snprintf(addresses[i], ADDRESS_MAX, "0x%" PRIx64, at - 1);
 		args[OWN_ARGUMENTS + i] = addresses[i];
 	}
@@ -220,7 +220,7 @@ static bool is_readable(const char *module)
 	       S_ISREG(st.st_mode);
 }
 
-/* Its own free(), and what that calls, are no place of the program. */
+/* Return: whether the frame is the sanitizer's own, such as its free(). */
 static bool is_of_sanitizer(const struct uaio_check_frame *frame)
 {
 	static const char *const beginnings[] = {

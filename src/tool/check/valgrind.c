@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What tools of valgrind are not to report under `uaio check`
+ * Suppressions for valgrind's tools under `uaio check`
  *
- * Of helgrind and drd: races whose second access the library makes. Its own atomic accesses
- * are none to them. Those of a request are made in libuaio-check.so (check/access.c).
+ * For helgrind and drd: races whose second access is the library's. These tools do not
+ * see the library's own atomic accesses. Accesses of requests are made in
+ * libuaio-check.so (check/access.c).
  *
- * Of memcheck:
- *
- * The library marks the memory into which a request in flight reads as no access, so that
- * memcheck reports a program that touches the memory. The library's own calls, which fill
- * it, and those that probe memory, are no errors. (The library has had memcheck look at the
- * memory when the request was submitted.) VALGRIND_OPTS names a file that says so.
+ * For memcheck: the library marks the memory that a request in flight reads into as
+ * inaccessible, so that memcheck reports a program that touches it. The library's own
+ * system calls that fill the memory, and those that probe memory, are not errors. (The
+ * library has memcheck check the memory at submission.) VALGRIND_OPTS names the file of
+ * suppressions.
  *
  * Tested by test/run/checkers.py.
  */
@@ -21,9 +21,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VECTORS = 1024 }; /* as many as a call can have */
+enum { VECTORS = 1024 }; /* a call's maximum */
 
-/* Parameters of system calls, as versions of valgrind name them. */
+/* Parameters of system calls, as valgrind's versions name them. */
 static const char *const parameters[] = {
 	"read(buf)",
 	"pread64(buf)",
@@ -35,14 +35,14 @@ static const char *const parameters[] = {
 	"statx(buf)",
 	"getxattr(value)",
 	"fgetxattr(value)",
-	/* Probes: base/uaddr.c. */
+	/* Calls that probe memory: base/uaddr.c. */
 	"futex(futex2)",
 	"futex(uaddr2)",
 	"rt_sigprocmask(set)",
 	"rt_sigprocmask(oset)",
 };
 
-/* These have a number, and a parenthesis, behind them. */
+/* Followed by a number and a parenthesis. */
 static const char *const vectors[] = {
 	"readv(vector[",
 	"preadv(vector[",
@@ -61,7 +61,7 @@ static void print(FILE *to, const char *parameter, const char *number,
 
 static const char *const races[] = { "Helgrind:Race", "drd:ConflictingAccess" };
 
-/* Where the library makes an access: by itself, or by functions that it calls. */
+/* Where the library accesses memory: itself, or in functions that it calls. */
 static const char *const accesses[] = {
 	"obj:*/libuaio.so*",
 	"obj:*/vgpreload_*\n   obj:*/libuaio.so*",
@@ -104,7 +104,7 @@ int uaio_check_tell_valgrind(const char *dir)
 	int r;
 
 	(void)snprintf(path, sizeof(path), "%s/valgrind", dir);
-	/* It takes apart at spaces what the variable says. */
+	/* valgrind splits the variable at spaces. */
 	if (strpbrk(path, " \t\n"))
 		return 0;
 	r = write_file(path);

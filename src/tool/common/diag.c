@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* Where messages go in place of stderr, or NULL. */
+/* Where messages go instead of stderr, or NULL. */
 static char *into;
 static size_t into_len;
 

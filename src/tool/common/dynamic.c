@@ -10,7 +10,7 @@
 
 #include "base/loader.h"
 
-/* No loader has loaded us. */
+/* A static program has no loader. */
 bool uaio_is_static(void)
 {
 	return !getauxval(AT_BASE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Flags, and those that are refused. Tested by test/run/typed.py. */
+/* Flags, and messages for refused ones. Tested by test/run/typed.py. */
 #include "tool/tool.h"
 
 #include <stdbool.h>
@@ -31,7 +31,7 @@ static bool is_of_run(const char *word)
 	return false;
 }
 
-/* Return: the long flag that is most like @word, or NULL. */
+/* Return: the long flag most similar to @word, or NULL. */
 static const char *like_of(const char *word, const struct option *flags)
 {
 	char name[WORD_MAX];
@@ -73,7 +73,10 @@ static void say_unknown(const char *command, const char *word,
 				command, word, command);
 }
 
-/* @word is the one before that at optind: the flag, or, of letters, maybe not. */
+/*
+ * Report a refused flag. @word precedes optind: the flag, or a word with several
+ * letters.
+ */
 static void say_refused(int c, const char *command, const char *word,
 			const struct option *flags)
 {
@@ -98,7 +101,9 @@ static void say_refused(int c, const char *command, const char *word,
 int uaio_flags_next(int argc, char **argv, const char *letters,
 		    const struct option *flags)
 {
-	/* The colon has getopt tell a missing value from a flag that is none. */
+	/*
+	 * With the colon getopt() distinguishes a missing value from an unknown flag.
+	 */
 	char all[WORD_MAX];
 	int c;
 

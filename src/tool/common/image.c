@@ -32,7 +32,7 @@ static bool is_in_file(const struct source *source, uint64_t at, uint64_t bytes)
 	return at <= source->bytes && bytes <= source->bytes - at;
 }
 
-/* What is like us can be read. */
+/* Only files of the tool's own class and machine can be read. */
 static bool is_like_us(const ElfW(Ehdr) * header)
 {
 	return !memcmp(header->e_ident, ELFMAG, SELFMAG) &&
@@ -61,7 +61,7 @@ static size_t page_bytes(void)
 	return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Find what the segments take. Return: false if there is something wrong. */
+/* Find the range of all segments. Return: false if the file is damaged. */
 static bool measure(const struct source *source, const ElfW(Phdr) * headers,
 		    struct uaio_image *image)
 {
@@ -81,14 +81,14 @@ static bool measure(const struct source *source, const ElfW(Phdr) * headers,
 			      ? ph->p_vaddr + ph->p_memsz
 			      : end;
 	}
-	/* In memory, too, an address is then where it is in a page. */
+	/* Page offsets are then the same in the file and in memory. */
 	image->start = start & ~(ElfW(Addr))(page_bytes() - 1);
 	image->bytes =
 		(end - image->start + page_bytes() - 1) & ~(page_bytes() - 1);
 	return end > start && end - start <= BYTES_MAX;
 }
 
-/* Return: whether all of a segment lies in the image. */
+/* Return: whether a segment lies within the image. */
 static bool is_within(const struct uaio_image *image, const ElfW(Phdr) * ph)
 {
 	ElfW(Addr) at = ph->p_vaddr - image->start;
@@ -114,9 +114,9 @@ static bool copy_part(const struct source *source,
 }
 
 /*
- * Place what a segment has in the file. Its whole pages are mapped, as most of a large
- * program is not looked at; what it shares a page with others is copied, and all of it if
- * it lies in the file as no mapping can have it.
+ * Place a segment's file data. Whole pages are mapped, because most of a large program
+ * is never read. Pages shared with other segments are copied, and so are segments whose
+ * offset does not allow a mapping.
  */
 static bool place(const struct source *source, const struct uaio_image *image,
 		  const ElfW(Phdr) * ph)
@@ -135,7 +135,7 @@ static bool place(const struct source *source, const struct uaio_image *image,
 	       copy_part(source, image, ph, to, ph->p_filesz);
 }
 
-/* Place the segments; and behind them the headers, without those that point elsewhere. */
+/* Place the segments, and behind them the program headers that point into them. */
 static int place_all(const struct source *source, const ElfW(Phdr) * headers,
 		     struct uaio_image *image)
 {
@@ -164,7 +164,10 @@ static int place_all(const struct source *source, const ElfW(Phdr) * headers,
 	return 0;
 }
 
-/* Return: what lies at an address of the file, if all of it does; or NULL. */
+/*
+ * Return: the bytes at an address of the file; NULL if they are not all within the
+ * image.
+ */
 static const void *look_at(const struct uaio_image *image, ElfW(Addr) addr,
 			   size_t bytes)
 {
@@ -174,7 +177,10 @@ static const void *look_at(const struct uaio_image *image, ElfW(Addr) addr,
 	return image->memory + (addr - image->start);
 }
 
-/* The same for a table of words. */
+/*
+ * Return: a table of words at an address of the file; NULL if it is not within the
+ * image, or not aligned.
+ */
 static const void *look_at_words(const struct uaio_image *image,
 				 ElfW(Addr) addr, size_t bytes)
 {
@@ -240,7 +246,7 @@ static uint64_t entry(const struct uaio_image *image, int64_t tag)
 
 struct names {
 	const ElfW(Sym) * symbols;
-	size_t nr; /* symbols up to the end of the image */
+	size_t nr; /* symbols, up to the end of the image */
 	const char *strings;
 	size_t bytes;
 };
@@ -260,7 +266,7 @@ static bool find_names(const struct uaio_image *image, struct names *ret)
 	return true;
 }
 
-/* What is imported is relocated. */
+/* Imported symbols have relocations. */
 static void see_relocated(const struct uaio_image *image,
 			  const struct names *names, int64_t table_tag,
 			  int64_t bytes_tag,

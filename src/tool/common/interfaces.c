@@ -13,7 +13,7 @@
 
 enum { SITES_MAX = 256 };
 
-/* Functions by which a use is known; an asterisk stands for any end. */
+/* Functions that show a use; an asterisk matches any ending. */
 static const struct {
 	enum uaio_use use;
 	const char *name;
@@ -36,13 +36,13 @@ static const struct {
 	{ UAIO_USE_SANITIZER, "__hwasan_init" },
 };
 
-/* Libraries of which the functions are looked at where they are called. */
+/* Libraries whose functions are noticed in their callers. */
 static const char *const passed_over[] = {
 	"ld-linux",    "libc.so.",    "libaio.so.",   "liburing.so.",
 	"libasan.so.", "libtsan.so.", "libubsan.so.", "liblsan.so.",
 };
 
-/* An object that is looked at. */
+/* An object to examine. */
 struct object {
 	struct uaio_uses *uses;
 	const char *name;
@@ -56,7 +56,7 @@ static void add_user(struct uaio_uses *uses, enum uaio_use use,
 	size_t len = strlen(list);
 	const char *last = strrchr(list, ' ');
 
-	/* Its functions come one after the other. */
+	/* Functions of one object are adjacent, so it is the last in the list. */
 	if (!strcmp(last ? last + 1 : list, name))
 		return;
 	(void)snprintf(list + len, UAIO_USERS_MAX - len, "%s%s",
@@ -77,7 +77,7 @@ static void see_import(void *arg, const char *name)
 	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
 		enum uaio_use use = functions[i].use;
 
-		/* Nearly all libraries could: it says nothing of them. */
+		/* Nearly all libraries do this, so it shows nothing. */
 		if (object->is_library &&
 		    (use == UAIO_USE_SYSCALL || use == UAIO_USE_DLOPEN))
 			continue;

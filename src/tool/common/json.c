@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tool/common/json.h"
 
-/* Return: how many bytes at text are a character of UTF-8; 0: they are none. */
+/* Return: the length of the UTF-8 character at text; 0 if it is not valid. */
 static size_t utf8_length(const unsigned char *text)
 {
 	size_t nr = *text < 0x80   ? 1

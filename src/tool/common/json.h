@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Text as JSON has it
+ * Writing strings as JSON
  *
  * Tested by test/run/doctor.py and test/run/check.py.
  */
@@ -10,8 +10,8 @@
 #include <stdio.h>
 
 /*
- * Write the text as a string, or null if it is NULL. Bytes that are no UTF-8, as names of
- * files may have, become '?'.
+ * Write the text as a JSON string, or null if it is NULL. Bytes that are not UTF-8, as
+ * in file names, become '?'.
  */
 void uaio_json_text(FILE *to, const char *text);
 

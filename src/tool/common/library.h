@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finding what is installed: the library, and programs beside it. The first of these
- * directories that contains the library is taken:
+ * Finding the installed library, and programs beside it. Uses the first of these
+ * directories that contains the library:
  *
- *   1. the directory of the running `uaio`, which has it in a build tree;
- *   2. the directory of installed libraries, found by its path relative to the
- *      running `uaio`, so that an installed tree can be moved or staged as a
- *      whole;
- *   3. the directory of installed libraries, by its configured absolute path:
- *      for a `uaio` that was copied on its own, and where there is no /proc.
+ *   1. the directory of the running `uaio`, which is a build tree's;
+ *   2. the directory of installed libraries, by its path relative to the running
+ *      `uaio`, so that an installed tree can be moved or staged as a whole;
+ *   3. the directory of installed libraries, by its configured absolute path: for a
+ *      `uaio` that was copied alone, and where there is no /proc.
  *
  * Tested by test/run/environment.py.
  */
@@ -20,27 +19,29 @@
 
 #define UAIO_LIBRARY "libuaio.so.0"
 
-/* Beside it, and in front of it: has the library see what memory the program frees. */
+/*
+ * Lies beside the library and is preloaded before it: reports to it which memory the
+ * program frees.
+ */
 #define UAIO_CHECK_LIBRARY "libuaio-check.so"
 
 /*
- * Finds the library's directory and writes its canonical path to @ret_dir. A
- * path that LD_PRELOAD or LD_LIBRARY_PATH could not hold is refused.
+ * Find the library's directory and write its canonical path to @ret_dir. Refuses a path
+ * that LD_PRELOAD or LD_LIBRARY_PATH cannot hold.
  *
  * Return: 0, or the exit status after a message.
  */
 int uaio_library_find(char ret_dir[PATH_MAX]);
 
 /*
- * Return: whether the library was built for musl, and only programs for musl can load
- * it. A command that was built for glibc has one for glibc.
+ * Return: whether the library was built for musl, so that only musl programs can load
+ * it. A command built for glibc has a library for glibc.
  */
 bool uaio_library_is_for_musl(void);
 
 /*
- * Find the program of that name that is installed with the library, or stands beside
- * the command in its build tree.
- * Return: whether it is there.
+ * Find a program that is installed with the library, or that lies beside the command in
+ * its build tree. Return: whether it exists.
  */
 bool uaio_library_find_program(const char *name, char ret_path[PATH_MAX]);
 
@@ -65,10 +66,9 @@ bool uaio_locate(const char *dir, const char *relative,
 /* preload.c */
 
 /*
- * Puts the library in @dir first in LD_PRELOAD, and @dir first in
- * LD_LIBRARY_PATH: it has the links that bear libaio's names. Lets programs with
- * AddressSanitizer start in spite of that. In the environment of `uaio check`
- * (UAIO_CHECK_VARIABLE) libuaio-check.so comes before the library, if it is there.
+ * Put the library in @dir first in LD_PRELOAD, and @dir first in LD_LIBRARY_PATH: it
+ * has the links with libaio's names. Also lets programs with AddressSanitizer start. If
+ * UAIO_CHECK_VARIABLE is set, libuaio-check.so comes before the library, if it exists.
  *
  * Return: 0, or -ENOMEM.
  */
@@ -77,23 +77,23 @@ int uaio_preload_set(const char *dir);
 /*
  * dynamic.c: the dynamic build of the command
  *
- * In a release the command is static, so that it starts whatever C library an image has.
- * A static program cannot have the library preloaded. So a dynamic build of the command,
- * uaio-dynamic, is installed beside the library. It does what needs the library inside
- * the command: the requests that `uaio doctor` makes, and becoming a program for --trap.
+ * A release has a static command, which starts with any C library. But no library can
+ * be preloaded into a static program. So a dynamic build of the command, uaio-dynamic,
+ * is installed beside the library. It does what needs the library inside the command:
+ * requests of `uaio doctor`, and becoming a program for --trap.
  */
 
 bool uaio_is_static(void);
 
 /*
- * Find a dynamic build whose loader this system has.
- * Return: whether there is one, with its path, and that of its loader.
+ * Find a dynamic build whose loader exists on this system. Return: whether there is
+ * one, with its path and its loader's.
  */
 bool uaio_dynamic_find(char ret_path[PATH_MAX], char ret_loader[PATH_MAX]);
 
 /*
- * Find the file to execute so that this command has a library preloaded.
- * Return: false if the command is static, and there is no dynamic build.
+ * Find the file to execute to get this command with a library preloaded. Return: false
+ * if the command is static and there is no dynamic build.
  */
 bool uaio_dynamic_own(char ret_path[PATH_MAX]);
 

@@ -2,9 +2,9 @@
 /*
  * The libraries that a program would be loaded with
  *
- * The loader that this tool was itself loaded by lists them, or for a program for musl
- * its loader in /lib, which runs nothing of the program's. A static
- * tool has the loader of its dynamic build.
+ * The loader lists them without running the program: the tool's own loader, or for a
+ * musl program the musl loader in /lib. A static tool uses the loader of its dynamic
+ * build.
  *
  * Tested by test/run/doctor_programs.py.
  */
@@ -27,7 +27,7 @@
 
 enum { LINE_MAX_BYTES = 2 * PATH_MAX };
 
-/* Return: the loader that loaded us, or would load our dynamic build; or NULL. */
+/* Return: the loader of this process, or of its dynamic build; or NULL. */
 static const char *own_loader(char dynamics[PATH_MAX])
 {
 	char dynamic[PATH_MAX];
@@ -47,7 +47,7 @@ static const char *own_loader(char dynamics[PATH_MAX])
 }
 
 /*
- * A program for musl is listed by its own loader, if that is where the system has it.
+ * A musl program is listed by its own loader, if that is where the system has it.
  * Return: the loader, or NULL.
  */
 static const char *loader_of(const char *program, char own[PATH_MAX])
@@ -67,7 +67,7 @@ static const char *loader_of(const char *program, char own[PATH_MAX])
 	return is_musls ? own : own_loader(own);
 }
 
-/* In the child. */
+/* Execute the loader. Called in the child. */
 static void list(const char *loader, const char *program, int out)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -75,8 +75,11 @@ static void list(const char *loader, const char *program, int out)
 	(void)dup2(out, STDOUT_FILENO);
 	(void)dup2(null, STDERR_FILENO);
 	(void)unsetenv("LD_PRELOAD");
-	(void)unsetenv("LD_AUDIT"); /* code of libraries that audit runs */
-	/* As ldd(1) has it, the loader lists, and runs nothing. */
+	(void)unsetenv("LD_AUDIT"); /* would run code of audit libraries */
+	/*
+	 * With this variable, which ldd(1) uses, the loader lists libraries and runs
+	 * nothing.
+	 */
 	(void)setenv("LD_TRACE_LOADED_OBJECTS", "1", 1);
 	if (!uaio_has_prefix(uaio_base_name(loader), "ld-musl-"))
 		execl(loader, loader, program, NULL);
@@ -101,7 +104,7 @@ static void see_line(char *line,
 		*path = '\0';
 		path += strlen(" => ");
 		see(arg, name, strcmp(path, "not found") ? path : NULL);
-	} else if (*name == '/') { /* else it is in the kernel */
+	} else if (*name == '/') { /* otherwise the vDSO */
 		see(arg, strrchr(name, '/') + 1, name);
 	}
 }

@@ -19,7 +19,7 @@
 
 enum {
 	NS_PER_S = 1000000000,
-	/* The number of the first namespace of process ids: all are seen from it. */
+	/* Inode number of the initial PID namespace, which sees all processes. */
 	INIT_NAMESPACE = 0xeffffffc & INT_MAX,
 };
 
@@ -31,7 +31,7 @@ static uint64_t now_ns(int clock)
 	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-/* Return: cycles of uaio_cycles() in a millisecond; asked for once. */
+/* Return: cycles of uaio_cycles() in a millisecond, measured once. */
 static uint64_t cycles_per_ms(void)
 {
 	static const struct timespec while_ = { .tv_nsec = 5000000 };
@@ -54,7 +54,7 @@ uint64_t uaio_pages_ns(uint64_t cycles)
 	return (uint64_t)((double)cycles * 1e6 / (double)cycles_per_ms());
 }
 
-/* which process it is */
+/* Identifying processes */
 
 static uint64_t namespace_of(const char *process)
 {
@@ -65,7 +65,7 @@ static uint64_t namespace_of(const char *process)
 	return stat(path, &st) == 0 ? st.st_ino : 0;
 }
 
-/* Return: what follows name in the file of a process; NULL: it is not there. */
+/* Return: the text after `name` in a file of /proc/PID; NULL if it is not there. */
 static char *find_line(const char *process, const char *file, const char *name,
 		       char *buf, size_t len)
 {
@@ -84,10 +84,12 @@ static char *find_line(const char *process, const char *file, const char *name,
 	return found;
 }
 
-/* Return: what is before that field of a line of `stat`; NULL: it is not there. */
+/*
+ * Return: the text before a field of a line of /proc/PID/stat; NULL if it is not there.
+ */
 static const char *before_field(const char *line, unsigned number)
 {
-	/* The name, of field 2, may have blanks and brackets. */
+	/* Field 2, the name, may contain blanks and brackets. */
 	line = strrchr(line, ')');
 	for (unsigned field = 2; line && field < number; field++)
 		line = strchr(line + 1, ' ');
@@ -95,9 +97,8 @@ static const char *before_field(const char *line, unsigned number)
 }
 
 /*
- * Return: whether the process runs, and began before that moment, of CLOCK_BOOTTIME.
- * One that its parent has not waited for is there, and has ended, but where it is only
- * the first thread that has.
+ * Return: whether the process runs, and began before born_ns of CLOCK_BOOTTIME. A
+ * zombie has ended, unless only its first thread has.
  */
 static bool is_running_since(const char *process, uint64_t born_ns)
 {
@@ -117,7 +118,10 @@ static bool is_running_since(const char *process, uint64_t born_ns)
 	       born_ns;
 }
 
-/* Return: whether the process has that id in its own namespace, which is that. */
+/*
+ * Return: whether the process has that pid in its own PID namespace, which must be
+ * `namespace`.
+ */
 static bool is_inside(const char *process, int pid, uint64_t namespace)
 {
 	char buf[256], *at, *last;
@@ -129,7 +133,10 @@ static bool is_inside(const char *process, int pid, uint64_t namespace)
 	return last && atoi(last) == pid;
 }
 
-/* Return: the id of the page's process as it is seen from here; 0: there is none. */
+/*
+ * Return: the pid of the page's process in this process's namespace; 0 if there is
+ * none.
+ */
 static int find_elsewhere(const struct uaio_live_identity *identity)
 {
 	DIR *dir = opendir("/proc");
@@ -147,7 +154,7 @@ static int find_elsewhere(const struct uaio_live_identity *identity)
 	return pid;
 }
 
-/* Return: whether the process may run where it cannot be seen from here. */
+/* Return: whether the process may be running where this process cannot see it. */
 static bool is_out_of_sight(const struct uaio_live_identity *identity)
 {
 	uint64_t mine = namespace_of("self");
@@ -175,7 +182,7 @@ static void find_process(struct uaio_page *page)
 		page->pid = identity->pid;
 }
 
-/* what it says */
+/* Reading counts */
 
 static void add_stays(struct uaio_live_stays *sum,
 		      const struct uaio_live_stays *stays)
@@ -186,10 +193,10 @@ static void add_stays(struct uaio_live_stays *sum,
 	}
 }
 
-/* Return: left - right; 0 if what goes on meanwhile has made it less. */
+/* Return: left - right; 0 if concurrent updates have made it negative. */
 static uint64_t difference(uint64_t left, uint64_t right)
 {
-	/* The sums may wrap: what another process has written is no matter. */
+	/* The sums may wrap: another process may write anything. */
 	return (int64_t)(left - right) > 0 ? left - right : 0;
 }
 
@@ -198,7 +205,7 @@ static void find_stays(struct uaio_page *page,
 {
 	uint64_t nr = 0;
 
-	/* Of one that has ended nothing is anywhere. */
+	/* An ended process has no requests anywhere. */
 	for (unsigned i = 0; page->is_running && i < page->identity.nr_stays;
 	     i++) {
 		page->nr_there[i] =
@@ -236,7 +243,7 @@ static void add_block(struct uaio_page *page, struct uaio_hist *hists,
 		uaio_hist_add(&hists[i], &block->hists[i]);
 }
 
-/* Return: whether the time is one that requests wait, which no inline one does. */
+/* Return: whether the time is one of waiting, which inline requests do not have. */
 static bool is_wait(const char *name)
 {
 	return strstr(name, "wait");
@@ -247,7 +254,7 @@ static void sum_up(struct uaio_page *page, struct uaio_hist *hists)
 	const struct uaio_live_identity *identity = &page->identity;
 
 	for (unsigned op = 0; op < identity->nr_ops; op++) {
-		/* Inline requests are counted only once, when they are accepted. */
+		/* Inline requests are counted only once, as accepted. */
 		page->nr_completed += page->nr_by_way[op][0];
 		for (unsigned way = 0; way < identity->nr_ways; way++)
 			page->nr_accepted += page->nr_by_way[op][way];
@@ -295,7 +302,7 @@ static void read_blocks(struct uaio_page *page, int fd)
 	find_stays(page, &stays);
 }
 
-/* The names come from a file that any process of the user may write. */
+/* Any process of the user may have written the names. */
 static void clean_names(struct uaio_page *page)
 {
 	char *names = (char *)&page->names;
@@ -327,7 +334,7 @@ static bool is_known(const struct uaio_live_identity *identity)
 	       identity->nr_stays <= UAIO_LIVE_STAYS;
 }
 
-/* Return: whether the page is whole, and wanted; then *page has what it says. */
+/* Return: whether the page is complete and wanted; then its contents are in *page. */
 static bool read_page(struct uaio_page *page, int fd, bool is_of_running,
 		      bool *ret_is_foreign)
 {
@@ -355,7 +362,7 @@ static bool read_page(struct uaio_page *page, int fd, bool is_of_running,
 	return true;
 }
 
-/* where they are */
+/* Finding pages */
 
 static struct uaio_page *add_page(struct uaio_pages *pages)
 {
@@ -423,7 +430,7 @@ static int read_folder(struct uaio_pages *pages, const char *path, uid_t uid)
 	return ret;
 }
 
-/* The memory of one root: a folder for each user. */
+/* Read one /dev/shm, which has a directory for each user. */
 static int read_memory(struct uaio_pages *pages, const char *path)
 {
 	char folder[PATH_MAX];
@@ -444,7 +451,7 @@ static int read_memory(struct uaio_pages *pages, const char *path)
 	return ret;
 }
 
-/* The devices that were read already. */
+/* Devices that were already read. */
 struct seen {
 	unsigned nr;
 	dev_t devs[256];
@@ -465,7 +472,7 @@ static bool is_new(struct seen *seen, const char *path)
 	return true;
 }
 
-/* Those that run first, and of both the newest last. */
+/* Running processes first; each group with the newest last. */
 static int compare(const void *a, const void *b)
 {
 	const struct uaio_page *pages[] = { a, b };

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Setting LD_PRELOAD and LD_LIBRARY_PATH. What the user has in them is kept,
- * after our part. What an outer `uaio run` put there is replaced, so that
- * nested calls neither make the variables grow nor load two engines into one
- * process.
+ * Setting LD_PRELOAD and LD_LIBRARY_PATH. The user's entries are kept after the
+ * library's. Entries of an outer `uaio run` are replaced, so that nested calls neither
+ * lengthen the variables nor load two engines into one process.
  *
  * Tested by test/run/environment.py.
  */
@@ -27,8 +26,8 @@ static bool is_name(const char *name, const char *text, size_t len)
 }
 
 /*
- * Drops the library of any build: with two engines in a process, each would
- * miss the calls that the other one interposes.
+ * Drop the library of any build: two engines in a process would each miss the calls
+ * that the other interposes.
  */
 static bool is_other_library(const char *item, size_t len, const char *first)
 {
@@ -41,7 +40,7 @@ static bool is_other_library(const char *item, size_t len, const char *first)
 	       !is_name(UAIO_CHECK_LIBRARY, name, name_len);
 }
 
-/* Keeps empty items, which mean the working directory. */
+/* Keep empty items, which mean the working directory. */
 static bool is_other_directory(const char *item, size_t len, const char *first)
 {
 	return len != strlen(first) || memcmp(item, first, len);
@@ -61,7 +60,7 @@ static int prepend(const char *variable, const char *separators,
 		return -ENOMEM;
 	end = stpcpy(list, first);
 
-	/* An empty variable has no item at all, rather than one empty item. */
+	/* An empty variable has no items, rather than one empty item. */
 	for (const char *item = *old ? old : NULL; item;) {
 		size_t len = strcspn(item, separators);
 
@@ -97,10 +96,10 @@ static int switch_off(const char *variable, const char *option)
 }
 
 /*
- * AddressSanitizer refuses to start a program in which it is not the first library.
- * In front of it ours does no harm, as it calls the next function of each name.
- * ThreadSanitizer ends a child of fork() that starts a thread, if the library has
- * threads, or requests have fibers.
+ * AddressSanitizer refuses to start if it is not the first library; the library may
+ * precede it, because it calls the next function of each name. ThreadSanitizer ends a
+ * child of fork() that starts a thread, if the library has threads, or requests have
+ * fibers.
  */
 static int allow_sanitizers(void)
 {
@@ -109,7 +108,7 @@ static int allow_sanitizers(void)
 	return r < 0 ? r : switch_off("TSAN_OPTIONS", "die_after_fork");
 }
 
-/* What stands in front in LD_PRELOAD. */
+/* List the libraries that go first in LD_PRELOAD. */
 static void list_libraries(const char *dir, char *list, size_t room)
 {
 	char shim[PATH_MAX];

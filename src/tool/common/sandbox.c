@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Trying system calls behind filters. Tested by test/sandbox/filters.py. */
+/* Trying system calls under seccomp filters. Tested by test/sandbox/filters.py. */
 #include "tool/common/children.h"
 
 #include <errno.h>

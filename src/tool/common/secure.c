@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Secure execution: the kernel sets AT_SECURE (getauxval(3)) for a program that
- * gains privilege by being executed, and the loader then ignores LD_PRELOAD.
- * This predicts, before the exec, whether the kernel will set it. It does not
- * know of security modules, which may set it too (SELinux does when the domain
- * changes).
+ * Predicts secure execution: whether the kernel will set AT_SECURE (getauxval(3)),
+ * after which the loader ignores LD_PRELOAD. The kernel sets it for a program that
+ * gains privilege by its execution. Security modules may set it, too, which is not
+ * predicted (SELinux does when the domain changes).
  *
- * The rules are those of the kernel's bprm_fill_uid() in fs/exec.c and
+ * The rules are those of bprm_fill_uid() in the kernel's fs/exec.c and
  * cap_bprm_creds_from_file() in security/commoncap.c. An execution is secure
  *
- *   - if the effective user or group after it differs from the real one of the
- *     caller (a program that is setuid to the very user who runs it is not
- *     secure); or
+ *   - if the effective user or group after it differs from the caller's real one (so a
+ *     program that is setuid to the calling user is not secure); or
  *   - if the real user is not root and the file gives capabilities.
  *
- * Setuid and setgid bits have no effect on a nosuid mount or with no_new_privs,
- * file capabilities none on a nosuid mount.
+ * Setuid and setgid bits have no effect on a nosuid mount or with no_new_privs; file
+ * capabilities have none on a nosuid mount.
  *
  * Tested by test/run/targets.py.
  */
@@ -56,8 +54,8 @@ static uint64_t inheritable_set(void)
 }
 
 /*
- * Revision 3 need not be looked at: in the user namespace that it belongs to,
- * the kernel shows it as revision 2, and in all others it has no effect.
+ * Revision 3 needs no check: the kernel shows it as revision 2 in the user namespace
+ * that it belongs to, and ignores it in all others.
  */
 static bool gives_capabilities(const char *path)
 {
@@ -110,7 +108,7 @@ const struct uaio_secure *uaio_secure_if_executed(const char *path)
 	struct stat st;
 	bool is_setuid = false, is_setgid = false;
 
-	/* Only if the bits are set: a filter might kill us for the calls. */
+	/* Only if the bits are set: a filter might kill this process for the calls. */
 	if (stat(path, &st) == 0 && st.st_mode & (S_ISUID | S_ISGID) &&
 	    is_on_suid_mount(path) &&
 	    prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 0) {

@@ -16,7 +16,7 @@
 #include "tool/common/library.h"
 #include "tool/tool.h"
 
-/* The kernel's: BINPRM_BUF_SIZE, and the scripts that exec_binprm() follows. */
+/* The kernel's BINPRM_BUF_SIZE, and its limit of nested scripts in exec_binprm(). */
 enum {
 	HEAD_BYTES = 256,
 	MAX_SCRIPTS = 5,
@@ -30,16 +30,16 @@ enum { NEEDS_TRAP = -1 };
 #define OR_TRAP
 #endif
 
-/* The first bytes of a file, from which its format is known. */
+/* The first bytes of a file, which tell its format. */
 struct head {
 	size_t len;
 	union {
-		char text[HEAD_BYTES + 1]; /* ends in a NUL */
+		char text[HEAD_BYTES + 1]; /* NUL-terminated */
 		ElfW(Ehdr) elf;
 	};
 };
 
-/* A loader with any other name is most likely glibc's at an unusual path. */
+/* Any other loader is most likely glibc's at an unusual path. */
 static bool is_musls(const char *path)
 {
 	return uaio_has_prefix(uaio_base_name(path), "ld-musl-");
@@ -52,7 +52,7 @@ static bool is_androids(const char *path)
 	return !strcmp(name, "linker") || !strcmp(name, "linker64");
 }
 
-/* Return: whether a loader is of that kind, by its path or by the file's name. */
+/* Return: whether a loader is of that kind, by its path or by the name of its file. */
 static bool is_of(const char *loader, bool (*is_kind)(const char *path))
 {
 	char real[PATH_MAX];
@@ -61,8 +61,8 @@ static bool is_of(const char *loader, bool (*is_kind)(const char *path))
 }
 
 /*
- * Refuses a program without PT_INTERP as static, unless it is the loader
- * itself, run as a command.
+ * Refuse a program without PT_INTERP as static, unless it is the loader itself, run as
+ * a command.
  */
 static int check_static(const char *who, const char *path,
 			enum uaio_trap_when when)
@@ -91,7 +91,7 @@ static int diag_other_library(const char *who, const char *loader,
 			 who, loader, wanted);
 }
 
-/* glibc's build of the library serves programs for musl, too: base/libc.h. */
+/* The library's build for glibc serves musl programs, too: base/libc.h. */
 static int check_loader(const char *who, const char *loader,
 			enum uaio_trap_when when)
 {
@@ -110,16 +110,15 @@ static int check_loader(const char *who, const char *loader,
 }
 
 /*
- * The class, the byte order and the machine are at the same place in every ELF
- * header. The rest is read only if these three are ours, since the layout of
- * the rest depends on them.
+ * Class, byte order and machine are at the same offsets in every ELF header. The layout
+ * of the rest depends on them, so it is read only if they match.
  */
 static int check_elf(const char *who, const char *path, int fd,
 		     const ElfW(Ehdr) * elf, enum uaio_trap_when when)
 {
 	char loader[PATH_MAX];
 
-	/* The tool is built like the library. */
+	/* The tool has the library's class. */
 	if (!uaio_elf_has_our_class(elf))
 		return uaio_diag(EXIT_REFUSED,
 				 "%s is not a %d-bit program as the "
@@ -165,8 +164,8 @@ static bool is_elf(const struct head *head)
 }
 
 /*
- * Finds what runs a file that is not ELF: the program on its #! line or, as
- * execvp() has it, the shell if there is no such line.
+ * Find the interpreter of a file that is not ELF: the program on its #! line or, as in
+ * execvp(), the shell if there is no such line.
  */
 static const char *interpreter_of(struct head *head, char word[PATH_MAX])
 {
@@ -186,14 +185,14 @@ static const char *interpreter_of(struct head *head, char word[PATH_MAX])
 	return name;
 }
 
-/* Return: 0, NEEDS_TRAP, -ENOEXEC if it is a script, or the exit status after a message. */
+/* Return: 0; NEEDS_TRAP; -ENOEXEC: a script; or the exit status after a message. */
 static int check_file(const char *who, const char *path, struct head *head,
 		      enum uaio_trap_when when)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	int r;
 
-	if (fd < 0) /* a file may be executable and not readable */
+	if (fd < 0) /* a file may be executable but not readable */
 		return check_secure(who, path);
 	read_head(fd, head);
 	r = -ENOEXEC;
@@ -206,7 +205,10 @@ static int check_file(const char *who, const char *path, struct head *head,
 	return r;
 }
 
-/* A program that needs the trap is executed by us, and so is its first script only. */
+/*
+ * Under the trap, this command runs the program, and so only a script's own
+ * interpreter.
+ */
 static int check_depth(const char *who, int nr_scripts)
 {
 	if (nr_scripts <= 1)
@@ -245,7 +247,8 @@ int uaio_target_check(const char *path, enum uaio_trap_when when,
 		if (r < 0)
 			return uaio_search_diag(who, r);
 	}
-	return 0; /* deeper than the kernel follows: the exec reports it */
+	/* nested deeper than the kernel follows: the exec reports it */
+	return 0;
 }
 
 void uaio_target_program(const char *path, char ret_file[PATH_MAX])

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The program that is to be run: finding its file, and checking that it can be run with
- * the library. The loader silently ignores LD_PRELOAD for a privileged program, and a
- * static program has no loader. We refuse these with a message, so that nobody takes the
- * kernel's AIO for ours.
+ * The program to run: finding its file, and checking that it can run with the library
+ *
+ * The loader ignores LD_PRELOAD for a privileged program, and a static program has no
+ * loader. Such programs are refused with a message, so that nobody takes the kernel's
+ * AIO for the library's.
  *
  * Tested by test/run/targets.py.
  */
@@ -16,12 +17,12 @@
 #include "options/options.h"
 
 /*
- * search.c: finding a command as execvp() does, but before the exec, so that its file can
- * be examined first
+ * search.c: finding a command like execvp(), but before the exec, so that its file can
+ * be examined
  */
 
 /*
- * Finds @name along PATH. The path in @ret_path always contains a slash.
+ * Find @name along PATH. The path in @ret_path always contains a slash.
  *
  * Return: 0, or the exit status after a message.
  */
@@ -39,13 +40,13 @@ int uaio_search_hinted(const char *name, const char *hint,
 int uaio_search(const char *name, char ret_path[PATH_MAX]);
 
 /*
- * Return: 0 if the type and the permissions of @path allow it to be executed,
- * else -errno; a directory gives -EISDIR, where execve() would give EACCES.
+ * Return: 0 if the type and the permissions of @path allow its execution, else -errno;
+ * -EISDIR for a directory, where execve() returns EACCES.
  */
 int uaio_search_probe(const char *path);
 
 /*
- * Reports that @who cannot be executed.
+ * Report that @who cannot be executed.
  *
  * Return: the exit status for @error, a -errno.
  */
@@ -53,28 +54,27 @@ int uaio_search_diag(const char *who, int error);
 
 /* target.c */
 
-/* How a program is to be run. */
+/* How to run a program. */
 struct uaio_target {
-	/* It is to have the trap: the library cannot be loaded into it, as a rule. */
+	/* Needs the trap, usually because the library cannot be loaded into it. */
 	bool needs_trap;
-	char file[PATH_MAX]; /* what is executed: a script's interpreter */
-	char word
-		[PATH_MAX]; /* the argument on the script's #! line, or empty */
-	int nr_scripts;     /* 0: the program is no script */
+	/* the file to execute; for a script, its interpreter */
+	char file[PATH_MAX];
+	char word[PATH_MAX]; /* the argument on a script's #! line, or empty */
+	int nr_scripts;      /* 0: the program is not a script */
 };
 
 /*
- * Examines @path or, if it is a script, its interpreter. A file that cannot be
- * read passes, unless it is set to run with privilege. What needs the trap passes
- * unless @when is off; with "always", all of this processor's programs need it.
+ * Examine @path or, if it is a script, its interpreter. Accepts unreadable files unless
+ * they would run with privilege. Accepts programs that need the trap unless @when is
+ * off; with "always", all programs of this machine need it.
  *
  * Return: 0, or the exit status after a message.
  */
 int uaio_target_check(const char *path, enum uaio_trap_when when,
 		      struct uaio_target *ret_target);
 
-/* The file that is executed for @path: itself or, if it is a script, what
- * interprets it. */
+/* Find the file to execute for @path: itself or, for a script, the interpreter. */
 void uaio_target_program(const char *path, char ret_file[PATH_MAX]);
 
 /* secure.c */
@@ -84,7 +84,7 @@ struct uaio_secure {
 	const char *advice; /* what to do instead */
 };
 
-/* Return: why executing @path would be secure, or NULL if it would not be. */
+/* Return: the reason why executing @path would be secure (AT_SECURE), or NULL. */
 const struct uaio_secure *uaio_secure_if_executed(const char *path);
 
 #endif /* UAIO_TOOL_COMMON_TARGET_H */

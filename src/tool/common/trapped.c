@@ -22,7 +22,7 @@
 int uaio_trapped_try(void)
 {
 	enum {
-		HAS_FSGSBASE = 1 << 1, /* of AT_HWCAP2 */
+		HAS_FSGSBASE = 1 << 1, /* in AT_HWCAP2 */
 		SET_DISPATCH = 59,     /* PR_SET_SYSCALL_USER_DISPATCH */
 	};
 
@@ -44,7 +44,7 @@ int uaio_trapped_exec(const char *path, char **argv)
 {
 	char ours[PATH_MAX];
 
-	/* The library is preloaded. */
+	/* Execute this command again; the caller has set LD_PRELOAD. */
 	if (!uaio_dynamic_own(ours))
 		return -ELIBACC;
 	if (setenv(UAIO_TRAP_PROGRAM, path, 1) == 0)
@@ -57,7 +57,7 @@ bool uaio_trapped_is_asked(void)
 	return getenv(UAIO_TRAP_PROGRAM) || getenv(UAIO_TRAP_CHILD);
 }
 
-/* Return: the value, or NULL; the variable is not in the environment from now on. */
+/* Remove a variable from the environment. Return: its value, or NULL. */
 static const char *take_variable(char **envp, const char *name)
 {
 	const size_t len = strlen(name);
@@ -93,13 +93,13 @@ static const char *become(const char *path, char **argv, char **envp)
 		       : "the library was not loaded";
 }
 
-/* Have the mask that stands before the path. Return: the path. */
+/* Set the signal mask that precedes the path. Return: the path. */
 static const char *take_mask(const char *text)
 {
 	char *end;
 	uint64_t mask = strtoull(text, &end, 16);
 
-	/* Not sigprocmask(), which leaves out signals that are the C library's. */
+	/* Not sigprocmask(), which ignores the C library's own signals. */
 	(void)sys_sigmask(SIG_SETMASK, &mask, NULL);
 	return end + (*end == ':');
 }

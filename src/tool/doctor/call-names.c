@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The names of the system calls that the library can do without (base/calls.h)
+ * Names of the system calls that the library can do without (base/calls.h)
  *
  * Tested by test/run/doctor.py.
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The limits of the control groups that this process is in
+ * The limits of this process's control groups
  *
- * A group is under the limits of all groups above it. Both versions of control
- * groups are read where they are mounted by custom, /sys/fs/cgroup.
+ * A group is subject to the limits of all its ancestors. Both versions of control
+ * groups are read at their usual mount point, /sys/fs/cgroup.
  *
  * Tested by test/run/doctor.py.
  */
@@ -16,7 +16,7 @@
 
 #define MOUNTED "/sys/fs/cgroup"
 
-/* A number above this stands for no limit in the first version. */
+/* In version 1 a higher number means no limit. */
 static const long long UNLIMITED = LLONG_MAX / 2;
 
 /* Return: whether the comma-separated list has the word. */
@@ -70,7 +70,7 @@ static void look_at(struct least *least, const char *dir)
 	}
 }
 
-/* The group at path below root, and all that it is in. */
+/* Check the group at path below root, and all its ancestors. */
 static void climb(struct least *least, const char *root, char *path)
 {
 	char dir[2 * PATH_MAX];
@@ -86,8 +86,8 @@ static void climb(struct least *least, const char *root, char *path)
 }
 
 /*
- * A line of /proc/self/cgroup has a number, a list of controllers and a path. The
- * list of the second version is empty.
+ * A line of /proc/self/cgroup has a number, a list of controllers and a path. In
+ * version 2 the list is empty.
  */
 static void read_line(struct least *least, const char *controller, char *line)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uaio doctor: says what works here, what does not, and why
+ * uaio doctor: reports what works on this machine, what does not, and why
  *
- * It changes nothing and risks nothing: what may end a process is tried by
- * children.
+ * It changes nothing. Child processes make the attempts that might kill a process.
  *
  * Tested by test/run/doctor.py.
  */
@@ -47,8 +46,8 @@ struct orders {
 };
 
 /*
- * Return: 0 with the arguments from argv[optind] on; -1 if all is done, with the
- * exit status in *ret_status.
+ * Return: 0 with the arguments from argv[optind] on; -1 if there is nothing to do, with
+ * the exit status in *ret_status.
  */
 static int read_flags(int argc, char **argv, struct orders *orders,
 		      int *ret_status)
@@ -74,8 +73,8 @@ static int read_flags(int argc, char **argv, struct orders *orders,
 }
 
 /*
- * What is no command, and exists, is a path: a directory, or a file that may not be
- * executed.
+ * Return: whether the argument is a path rather than a command: it exists, and is a
+ * directory or a file that may not be executed.
  */
 static bool is_path(const char *argument)
 {
@@ -115,7 +114,7 @@ int uaio_doctor_main(int argc, char **argv)
 	if (!orders.paths)
 		return uaio_diag(EXIT_REFUSED, "%s", strerror(ENOMEM));
 	if (read_flags(argc, argv, &orders, &status) == 0) {
-		(void)signal(SIGCHLD, SIG_DFL); /* children are waited for */
+		(void)signal(SIGCHLD, SIG_DFL); /* to wait for children */
 		uaio_machine_read(&machine);
 		judge_all(&orders, argv + optind, &machine, &findings);
 		if (orders.is_json)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the doctor finds of a file or directory: its file system, direct I/O, and what
- * a sync costs
+ * Examines the file system of a file or directory: its type, direct I/O, and the cost
+ * of a sync
  *
  * Tested by test/run/doctor_programs.py.
  */
@@ -35,18 +35,18 @@ enum {
 	NS_PER_US = 1000,
 };
 
-/* What is looked at. */
+/* The path to examine. */
 struct place {
 	struct uaio_findings *findings;
-	char dir[PATH_MAX]; /* the directory, or the file's */
-	int fd;             /* of the file, or of the one that is made; or -1 */
-	int made;           /* the one that is made, or -1 */
-	int made_error;     /* an errno: none can be made; or 0 */
+	char dir[PATH_MAX]; /* the directory, or that of the file */
+	int fd;             /* the file, or a temporary one; or -1 */
+	int made;           /* the temporary file, or -1 */
+	int made_error; /* an errno if no temporary file can be made; or 0 */
 };
 
 /*
- * Return: a new file that has no name, or -1. Where the file system has no files
- * without a name, it loses its own at once.
+ * Return: a new unnamed file, or -1. Where the file system has no O_TMPFILE, the file
+ * is unlinked at once.
  */
 static int make_file(const char *dir)
 {
@@ -63,7 +63,10 @@ static int make_file(const char *dir)
 	return fd;
 }
 
-/* Return: the type behind " - " of the line of a mount, in *line; or NULL. */
+/*
+ * Return: the type in a line of /proc/self/mountinfo, after " - ", if it is of that
+ * mount; or NULL.
+ */
 static char *type_of(char *line, unsigned long long mount)
 {
 	unsigned long long number;
@@ -80,8 +83,8 @@ static char *type_of(char *line, unsigned long long mount)
 }
 
 /*
- * statx(2), which not every C library has. Not sys_statx(): the library knows which calls
- * may be made (base/calls.h), and the command does not.
+ * statx(2), which some C libraries lack. Not sys_statx(), which relies on the library's
+ * knowledge of seccomp filters (base/calls.h).
  */
 static int ask(int dir, const char *path, int flags, unsigned mask,
 	       struct uaio_statx *ret)
@@ -161,7 +164,10 @@ static void judge_direct(const struct place *place)
 			 "use the page cache");
 }
 
-/* The library executes requests of such files at once. */
+/*
+ * Return: whether the file system is in memory, so that the library executes requests
+ * inline.
+ */
 static bool is_in_memory(int fd)
 {
 	struct statfs fs;
@@ -214,7 +220,7 @@ static int64_t now_ns(void)
 	return now.tv_sec * 1000000000ll + now.tv_nsec;
 }
 
-/* Return: an errno, or 0 with the median time of writing a block and its sync. */
+/* Measure the median time of writing a block and its sync. Return: 0 or an errno. */
 static int time_sync(int fd, int64_t *ret_ns)
 {
 	static const char block[BLOCK];
@@ -257,7 +263,7 @@ static void judge_sync(const struct place *place)
 			 "name another directory");
 }
 
-/* The directory of a file, or the directory itself. */
+/* Find the directory of a file, or the directory itself. */
 static void find_dir(struct place *place, const char *path, bool is_dir)
 {
 	char *slash;

@@ -98,9 +98,7 @@ enum uaio_level uaio_findings_worst(const struct uaio_findings *findings)
 	return worst;
 }
 
-/*
- * For people
- */
+/* Output for people */
 
 static bool has_colours(void)
 {
@@ -110,7 +108,7 @@ static bool has_colours(void)
 	       strcmp(terminal, "dumb");
 }
 
-/* Names of files may have characters that a terminal would obey. */
+/* Print text without control characters, which a terminal would obey. */
 static void put_plain(const char *text)
 {
 	for (; *text; text++)
@@ -138,7 +136,7 @@ static bool is_argument(const char *section)
 	return section != UAIO_SECTION_MACHINE && section != UAIO_SECTION_UAIO;
 }
 
-/* A line above the findings of a section. */
+/* Print a section's headline. */
 static void print_head(const char *section, bool is_first)
 {
 	if (!is_first)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the doctor finds: a list of findings, each with its level, the ways in which it is
- * printed, and the files that add to it what they find
+ * The doctor's findings: a list with a level for each, how it is printed, and the files
+ * that add findings
  *
- * judge.c and limits.c, which add what they find of the machine, are in machine.h.
+ * judge.c and limits.c, which add findings about the machine, are declared in
+ * machine.h.
  *
  * Tested by test/run/doctor.py and test/run/doctor_programs.py.
  */
@@ -17,76 +18,80 @@ struct uaio_machine;
 
 /* findings.c */
 
-/* The numbers are the exit statuses of the doctor. */
+/* The levels of findings; also the doctor's exit statuses. */
 enum uaio_level {
 	UAIO_PASS,
-	UAIO_WARN, /* something does not work, or not as well, without the fix */
-	UAIO_FAIL, /* uaio cannot do its work here, or for this program */
+	/* something does not work, or works worse, without the fix */
+	UAIO_WARN,
+	UAIO_FAIL, /* uaio cannot work here, or for this program */
 };
 
-/* Findings that are not about an argument. */
+/* Sections of findings that are not about an argument. */
 extern const char UAIO_SECTION_MACHINE[], UAIO_SECTION_UAIO[];
 
 struct uaio_finding {
 	enum uaio_level level;
 	const char *section; /* borrows: UAIO_SECTION_...; or an argument */
-	const char *subject; /* borrows: what was looked at */
-	const char *cause;   /* a word for scripts, a constant; or NULL */
+	const char *subject; /* borrows: what was examined */
+	const char *cause;   /* a constant word for scripts; or NULL */
 	int error;           /* an errno; 0: none */
 	char *text;          /* owns */
-	char *fix;           /* owns; NULL if it passed */
+	char *fix;           /* owns; NULL for UAIO_PASS */
 };
 
 struct uaio_findings {
 	struct uaio_finding *all; /* owns */
 	size_t nr, room;
-	const char *section; /* of the findings that are added now */
+	const char *section; /* of the findings being added */
 };
 
 /*
- * Add a finding. The pointer is valid until the next one is added. Ends the process
- * if there is no memory.
+ * Add a finding. The pointer is valid until the next call. Ends the process if memory
+ * is refused.
  */
 struct uaio_finding *uaio_find(struct uaio_findings *findings,
 			       enum uaio_level level, const char *subject,
 			       const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* Say what causes the finding, and what the user can do about it. */
+/* Set the cause of a finding, and what the user can do about it. */
 void uaio_finding_fix(struct uaio_finding *finding, const char *cause,
 		      const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
 void uaio_findings_free(struct uaio_findings *findings);
 
-/* Return: the worst level there is. */
+/* Return: the worst level of all findings. */
 enum uaio_level uaio_findings_worst(const struct uaio_findings *findings);
 
 /*
- * Print lines for people. is_brief: leave out findings about the machine and about uaio
- * that passed.
+ * Print the findings for people. is_brief: omit passed findings about the machine and
+ * uaio.
  */
 void uaio_findings_print(const struct uaio_findings *findings, bool is_brief);
 
-/* Print one object, as include/doctor.schema.json has it. */
+/* Print the findings as one object of include/doctor.schema.json. */
 void uaio_findings_print_json(const struct uaio_findings *findings);
 
 /* settings.c */
 
-/* Add a finding for each option that the environment sets, in the current section. */
+/* Add a finding for each option set in the environment, to the current section. */
 void uaio_settings_judge(struct uaio_findings *findings);
 
 /* filesystem.c */
 
 /*
- * Add findings about the file system of path, which is their section. To try direct I/O,
- * a file of one block is made there. It has no name, or is unlinked at once.
+ * Add findings about the file system of a path, which is their section. To try direct
+ * I/O, it makes a file of one block there, which is unnamed or unlinked at once.
  */
 void uaio_filesystem_judge(const char *path, struct uaio_findings *findings);
 
 /* program.c */
 
-/* Add findings about a command. argument: its name or path, and the findings' section. */
+/*
+ * Add findings about a command. argument: the command's name or path, which is their
+ * section.
+ */
 void uaio_program_judge(const char *argument,
 			const struct uaio_machine *machine,
 			struct uaio_findings *findings);

@@ -7,11 +7,11 @@
 #include "options/names.h"
 #include "tool/doctor/machine.h"
 
-enum { NAME_MAX_BYTES = 40 }; /* of a call, with a comma */
+enum { NAME_MAX_BYTES = 40 }; /* of a call's name, with a comma */
 
 #define RUN_IT "start programs that use it by uaio run, which serves it"
 
-/* What a machine may be that is not a Linux kernel, seen by its name. */
+/* Systems that are not a Linux kernel, recognised by their name. */
 enum kind { LINUX, GVISOR, WSL1, EMULATED };
 
 static const char *const kind_names[] = {
@@ -27,9 +27,8 @@ static const char *const kind_causes[] = {
 };
 
 /*
- * gVisor names a build of 2016 as its version; WSL 1 has "-Microsoft" in its release
- * where WSL 2 has "-microsoft"; and an emulator changes the machine in uname(2) but
- * not in /proc.
+ * gVisor reports a build of 2016 as its version. WSL 1 has "-Microsoft" in its release,
+ * WSL 2 "-microsoft". An emulator changes the machine in uname(2), but not in /proc.
  */
 static enum kind kind_of(const struct uaio_machine *machine)
 {
@@ -63,16 +62,14 @@ static void judge_name(const struct uaio_machine *machine,
 			 "asynchronous I/O");
 }
 
-/*
- * Filters
- */
+/* Seccomp filters */
 
 static bool has_call(const struct uaio_call_set *set, unsigned call)
 {
 	return set->words[call / 64] >> call % 64 & 1;
 }
 
-/* The calls of kernel AIO and io_uring have lines of their own. */
+/* Calls of kernel AIO and io_uring have separate findings. */
 static bool has_own_line(unsigned call)
 {
 	return call == UAIO_CALL_IO_SETUP || call == UAIO_CALL_IO_DESTROY ||
@@ -81,7 +78,7 @@ static bool has_own_line(unsigned call)
 	       call == UAIO_CALL_URING_REGISTER;
 }
 
-/* Write the names of those that are not allowed. Return: how many there are. */
+/* Write the names of calls that are not allowed. Return: how many there are. */
 static unsigned list_refused(const struct uaio_call_set *allowed,
 			     char *ret_list, size_t len)
 {
@@ -140,9 +137,7 @@ static void judge_filters(const struct uaio_machine *machine,
 			 nr_refused == 1 ? "it" : "them");
 }
 
-/*
- * Calls
- */
+/* System calls */
 
 static bool is_uring(enum uaio_answer_id id)
 {
@@ -164,7 +159,7 @@ int uaio_machine_version(const struct uaio_machine *machine)
 		       : 0;
 }
 
-/* Why a call failed: a word for scripts, and the rest of a sentence. */
+/* Why a call failed: a word for scripts, and the end of a sentence. */
 struct reason {
 	const char *cause;
 	char text[160];
@@ -279,7 +274,7 @@ static void judge_untried(const struct uaio_machine *machine,
 			 "pids.max");
 }
 
-/* Return: whether the kernel may be asked, and has not refused. */
+/* Return: whether the call could be tried, and was not refused. */
 static bool is_allowed(const struct uaio_machine *machine,
 		       enum uaio_answer_id id)
 {
@@ -290,7 +285,7 @@ bool uaio_machine_has_uring(const struct uaio_machine *machine)
 {
 	int error = machine->answers.uring_error;
 
-	/* What a limit refuses, uaio serves. */
+	/* If a limit refuses a ring, uaio serves it. */
 	return is_allowed(machine, UAIO_ANSWER_URING_SETUP) &&
 	       error != ENOMEM && error != EAGAIN;
 }
@@ -305,9 +300,7 @@ uaio_machine_ring_server(const struct uaio_machine *machine)
 	return when == UAIO_URING_NEVER ? UAIO_RINGS_NOBODYS : UAIO_RINGS_OURS;
 }
 
-/*
- * What uaio does here
- */
+/* How uaio works here */
 
 static void judge_library(const struct uaio_machine *machine,
 			  struct uaio_findings *findings)
@@ -409,7 +402,7 @@ static void judge_doors(const struct uaio_machine *machine,
 			   "uaio run serves aio_read and its like", findings);
 }
 
-/* A backend that the environment sets, and that is there or not. */
+/* Judge a backend that the environment sets, which may not be available. */
 static void judge_set_backend(const struct uaio_machine *machine, bool is_there,
 			      struct uaio_findings *findings)
 {
@@ -435,7 +428,7 @@ static void judge_set_backend(const struct uaio_machine *machine, bool is_there,
 	uaio_finding_fix(finding, "option", "unset %s", option->variable);
 }
 
-/* The order is the library's, with --backend=auto. */
+/* Choose in the library's order, as with --backend=auto. */
 static void judge_backend(const struct uaio_machine *machine,
 			  struct uaio_findings *findings)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the kernel answers. Tested by test/run/doctor.py. */
+/* The kernel's answers to system calls. Tested by test/run/doctor.py. */
 #include "tool/doctor/machine.h"
 
 #include <errno.h>
@@ -12,13 +12,13 @@
 #include "tool/common/children.h"
 
 enum {
-	PATIENCE_S = 30, /* for a filter that asks another process */
+	PATIENCE_S = 30, /* how long a filter may ask another process */
 	TRY_AIO = UAIO_NR_ANSWERS,
 	TRY_URING,
 	NR_TRIES,
 };
 
-/* A call, arguments with which it has no effect, and what the kernel says then. */
+/* Calls, with arguments that have no effect, and the kernel's usual error for them. */
 static const struct {
 	const char *name;
 	int since;

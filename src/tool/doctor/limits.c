@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What limits mean. Tested by test-judge.c. */
+/* Judges limits. Tested by test-judge.c. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -8,7 +8,7 @@
 
 enum {
 	NUMBER_MAX = 32,
-	/* The library's own, and a few for the program beside. */
+	/* For the library's own descriptors, and a few for the program. */
 	FREE_FILES_MIN = 32,
 	/* What Linux 6.18 charges for a ring of a usual size. */
 	RING_ENTRIES = 128,
@@ -45,7 +45,7 @@ static const char *limit_text(const struct rlimit *limit, bool is_bytes,
 	return text;
 }
 
-/* If io_setup itself is refused, its own line says why. */
+/* If io_setup() itself fails, a separate finding says why. */
 static void judge_quota(const struct uaio_machine *machine,
 			struct uaio_findings *findings)
 {
@@ -139,7 +139,7 @@ static void judge_nofile(const struct uaio_machine *machine,
 	uaio_finding_fix(finding, "limit", "raise it: ulimit -n 1024");
 }
 
-/* Too few threads may be had for all calls that could be slow at once. */
+/* Warn that fewer threads are available than calls could block at once. */
 static void warn_of_threads(struct uaio_findings *findings, const char *subject,
 			    const char *cause, long long nr)
 {

@@ -43,7 +43,7 @@ static bool has_capability(unsigned capability)
 	return set >> capability & 1;
 }
 
-/* Return: whether this process is in the group with that number. */
+/* Return: whether this process is in the group with that id. */
 static bool is_in_group(long long group)
 {
 	gid_t groups[1024];
@@ -58,7 +58,8 @@ static bool is_in_group(long long group)
 static long long count_open_files(void)
 {
 	DIR *dir = opendir("/proc/self/fd");
-	long long nr = -3; /* ".", ".." and this directory's own */
+	/* do not count ".", ".." and this directory's descriptor */
+	long long nr = -3;
 
 	if (!dir)
 		return UAIO_UNKNOWN;
@@ -89,7 +90,10 @@ static void read_calls(struct uaio_machine *machine)
 
 static void read_sysctl(struct uaio_machine *machine)
 {
-	/* A library that is preloaded knows these files by their usual path. */
+	/*
+	 * The unusual paths prevent a preloaded library from answering instead of the
+	 * kernel.
+	 */
 	machine->aio_nr = read_number("/proc/sys//fs/aio-nr");
 	machine->aio_max_nr = read_number("/proc/sys//fs/aio-max-nr");
 	machine->uring_disabled =
@@ -111,7 +115,7 @@ static void read_limits(struct uaio_machine *machine)
 	machine->nr_open_files = count_open_files();
 	uaio_cgroups_least("pids", "pids.max", "pids.current",
 			   &machine->pids_max, &machine->pids_current);
-	/* The first version of control groups has other names. */
+	/* Version 1 of control groups has other names. */
 	if (!uaio_cgroups_least("memory", "memory.max", "memory.current",
 				&machine->memory_max, &machine->memory_current))
 		(void)uaio_cgroups_least("memory", "memory.limit_in_bytes",
@@ -128,7 +132,8 @@ static void read_library(struct uaio_machine *machine)
 	uaio_diag_into(NULL, 0);
 	if (!machine->library[0])
 		return;
-	(void)uaio_sandbox_set_variable(); /* the library is told what it may call */
+	/* tells the library which calls it may make */
+	(void)uaio_sandbox_set_variable();
 	(void)uaio_served_read(machine->library, &machine->served);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the doctor finds of a command: whether the library can be loaded into it, which
- * asynchronous interfaces it uses, and how each would be served
+ * Examines a command: whether the library can be loaded into it, which asynchronous
+ * interfaces it uses, and how each would be served
  *
  * Tested by test/run/doctor_programs.py.
  */
@@ -22,7 +22,10 @@
 
 enum { MESSAGE_MAX = 3 * PATH_MAX };
 
-/* Return: what is to be typed behind "uaio run " for the trap. */
+/*
+ * Return: the flag to type after "uaio run " for the trap; empty if the environment
+ * sets it.
+ */
 static const char *trap_flag(const struct uaio_machine *machine)
 {
 	return machine->options[UAIO_OPTION_TRAP] ? "" : "--trap ";
@@ -30,18 +33,21 @@ static const char *trap_flag(const struct uaio_machine *machine)
 
 #define RUN_TRAPPED "start it by uaio run --trap, or "
 
-/* A program that is looked at. */
+/* The program to examine. */
 struct program {
 	const struct uaio_machine *machine;
 	struct uaio_findings *findings;
-	char path[PATH_MAX]; /* of the file: of a script, the interpreter's */
+	char path[PATH_MAX]; /* its file; for a script, the interpreter's */
 	bool can_be_loaded;
-	/* The trap serves it: it cannot be loaded, or the environment sets UAIO_TRAP. */
+	/*
+	 * The trap serves it: the library cannot be loaded into it, or the environment
+	 * sets UAIO_TRAP.
+	 */
 	bool can_be_trapped;
 	struct uaio_uses uses;
 };
 
-/* A message ends with what helps, behind its last colon. */
+/* Add a message as a finding; the part after its last colon is the fix. */
 static void add_message(const struct program *program, bool needs_trap,
 			char *message)
 {
@@ -109,7 +115,10 @@ static int find_file(struct program *program, const char *argument)
 	return status;
 }
 
-/* Of an interface that is used: it is served, or the library cannot be there. */
+/*
+ * Add a finding about a used interface: how it is served, or that the library cannot be
+ * loaded.
+ */
 static void add_use(const struct program *program, const char *subject,
 		    const char *users, const char *served_how)
 {
@@ -152,14 +161,16 @@ static void judge_aio(const struct program *program)
 	}
 }
 
-/* Return: whether the trap can be had here, for a program that the library is loaded into. */
+/*
+ * Return: whether the trap is available for a program into which the library is loaded.
+ */
 static bool may_trap(const struct program *program)
 {
 	return program->can_be_loaded &&
 	       program->machine->served.doors[UAIO_SERVED_TRAP].is_served;
 }
 
-/* Of these, no call is changed. */
+/* Instructions that make kernel AIO calls are never patched. */
 static void judge_aio_sites(const struct program *program)
 {
 	const struct uaio_uses *uses = &program->uses;
@@ -213,8 +224,8 @@ static void judge_left_sites(const struct program *program)
 }
 
 /*
- * Return: whether a process here may have code that it also may write. It is tried, but
- * where a filter of system calls may end the process for it.
+ * Return: whether a process may have code that is writable. Not tried if a seccomp
+ * filter might kill the process for it.
  */
 static bool may_change_code(const struct uaio_machine *machine)
 {
@@ -236,7 +247,7 @@ static bool may_change_code(const struct uaio_machine *machine)
 	return may_change;
 }
 
-/* Why no instruction of a program is changed. */
+/* Return: why no instruction of a program is patched. */
 static const char *why_fixed(const struct program *program)
 {
 	return program->machine->options[UAIO_OPTION_NO_PATCH]
@@ -244,7 +255,7 @@ static const char *why_fixed(const struct program *program)
 		       : "code must not be changed here";
 }
 
-/* Instructions of the program that uaio run would change, and cannot. */
+/* Warn about instructions that `uaio run` would patch, but cannot. */
 static void warn_of_sites(const struct program *program, const char *users)
 {
 	const bool is_asked_for =
@@ -266,7 +277,7 @@ static void warn_of_sites(const struct program *program, const char *users)
 				  : "");
 }
 
-/* Write how the program's calls of io_uring are served. */
+/* Write how the program's io_uring calls are served. */
 static void tell_how(const struct program *program, char *how, size_t bytes)
 {
 	const uint64_t when = program->machine->options[UAIO_OPTION_URING];
@@ -343,7 +354,7 @@ static void judge_uring(const struct program *program)
 	judge_left_sites(program);
 }
 
-/* Nothing says which calls they will make. */
+/* Judge programs whose calls cannot be foreseen. */
 static void judge_unknown(const struct program *program)
 {
 	const struct uaio_uses *uses = &program->uses;
@@ -403,7 +414,10 @@ static void judge_missing(const struct program *program)
 			 "set LD_LIBRARY_PATH");
 }
 
-/* Where the environment sets UAIO_TRAP, uaio run traps what it could load, too. */
+/*
+ * If the environment sets UAIO_TRAP, uaio run also traps programs that could load the
+ * library.
+ */
 static void apply_trap(struct program *program)
 {
 	const uint64_t when = program->machine->options[UAIO_OPTION_TRAP];
@@ -426,7 +440,7 @@ void uaio_program_judge(const char *argument,
 	findings->section = argument;
 	if (find_file(&program, argument))
 		return;
-	/* The library bears the names of libaio. */
+	/* Lets the library be found under libaio's names. */
 	if (machine->library[0])
 		(void)uaio_preload_set(machine->library);
 	ret = uaio_uses_read(program.path, program.can_be_loaded,

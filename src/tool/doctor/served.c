@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Whether the library serves requests. Tested by test/run/doctor.py and musl.py. */
+/*
+ * Tries whether the library serves requests. Tested by test/run/doctor.py and musl.py.
+ */
 #include "tool/doctor/machine.h"
 
 #include <aio.h>
@@ -26,19 +28,17 @@
 enum {
 	PATIENCE_S = 30,
 	NOT_EXECUTED =
-		255, /* exit status of a try; the others are an errno, or 0 */
+		255, /* exit status of a try; others are an errno, or 0 */
 };
 
 struct memory {
 	struct uaio_served served;
-	char dir[]; /* of the library */
+	char dir[]; /* the library's directory */
 };
 
-/*
- * The try: this command, executed with the library preloaded
- */
+/* The try: this command, executed again with the library preloaded */
 
-/* dlsym() gives a pointer to data; POSIX has it hold a function's. */
+/* POSIX lets the data pointer that dlsym() returns hold a function's address. */
 static void find(const char *name, void *ret_function)
 {
 	void *found = dlsym(RTLD_DEFAULT, name);
@@ -46,7 +46,7 @@ static void find(const char *name, void *ret_function)
 	memcpy(ret_function, &found, sizeof(found));
 }
 
-/* A read of one byte of ourselves. */
+/* Read one byte of the own file. */
 static int try_aio(int fd)
 {
 	int (*setup)(int, aio_context_t *);
@@ -123,7 +123,7 @@ int uaio_served_try_main(char *const *argv)
 {
 	int fd;
 
-	/* It has this function, which is in no other library. */
+	/* Only this library has this function. */
 	if (!dlsym(RTLD_DEFAULT, "uaio_cancel_all"))
 		return ENOEXEC;
 	switch (*argv[1] - '0') {
@@ -138,31 +138,32 @@ int uaio_served_try_main(char *const *argv)
 	return *argv[1] - '0' == UAIO_SERVED_AIO ? try_aio(fd) : try_posix(fd);
 }
 
-/*
- * Making a try
- */
+/* Starting a try */
 
 /*
- * The try asks what can be served, whatever the environment asks for: no faults, no
- * statistics. No counts either, which others could see.
+ * Override options in the environment: no faults, no statistics, and no counts that
+ * other processes could see.
  */
 static void set_options(void)
 {
 	for (int id = 0; id < UAIO_NR_OPTIONS; id++)
 		(void)unsetenv(uaio_options[id].variable);
-	/* Rings are the library's even where the kernel has some. */
+	/* The library serves all rings, even if the kernel has io_uring. */
 	(void)setenv(uaio_options[UAIO_OPTION_URING].variable, "always", 1);
 	(void)setenv(uaio_options[UAIO_OPTION_LIVE].variable, "off", 1);
 }
 
-/* In the process that becomes the try. err: for what the loader says. */
+/*
+ * Called in the process that becomes the try. err: a descriptor for the loader's
+ * messages.
+ */
 static _Noreturn void execute(const struct memory *memory, unsigned id, int err)
 {
 	char digit[] = { (char)('0' + id), '\0' }, file[PATH_MAX];
 	char *argv[] = { UAIO_SERVED_TRY, digit, file, NULL };
 
 	(void)dup2(err, STDERR_FILENO);
-	(void)alarm(PATIENCE_S); /* of the process that it executes, too */
+	(void)alarm(PATIENCE_S); /* survives the exec */
 	set_options();
 	if (!uaio_dynamic_own(file))
 		dprintf(STDERR_FILENO,
@@ -173,7 +174,7 @@ static _Noreturn void execute(const struct memory *memory, unsigned id, int err)
 	_exit(NOT_EXECUTED);
 }
 
-/* Read what the loader says, up to the end of the line. */
+/* Read the loader's message up to the end of the line. */
 static void read_why(int from, char why[UAIO_SERVED_WHY_MAX])
 {
 	FILE *file = fdopen(from, "r");
@@ -207,7 +208,7 @@ static int make_try(struct memory *memory, unsigned id)
 	return waitpid(pid, &status, 0) < 0 ? -errno : status;
 }
 
-/* In a child, which has no core files. */
+/* Called in a child, which leaves no core files. */
 static void try_one(void *memory, unsigned i)
 {
 	struct uaio_served *served = &((struct memory *)memory)->served;

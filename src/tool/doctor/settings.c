@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the doctor finds of options that the environment sets
+ * Findings about options set in the environment
  *
  * Tested by test/run/doctor.py.
  */
@@ -12,7 +12,7 @@
 
 #include "options/options.h"
 
-/* What a program would be surprised by, or NULL. */
+/* Return: how the option would surprise a program, or NULL. */
 static const char *surprise_of(int id, uint64_t value)
 {
 	if (id == UAIO_OPTION_FAULT)

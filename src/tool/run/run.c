@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uaio run: executes the command in place of itself, and preloads the library.
+ * uaio run: preloads the library, and executes the command in place of itself
  *
- * After the exec nothing of the tool is left but environment variables. So the
- * process id, the exit status, signals and job control are the command's own.
+ * After the exec only environment variables remain of the tool. So the process id, the
+ * exit status, signals and job control are the command's own.
  *
  * Tested by test/run/options.py and status.py.
  */
@@ -27,18 +27,21 @@
 #include "tool/run/suggest.h"
 #include "tool/tool.h"
 
-/* uaio_flags_next() returns this and up for long options, characters for short. */
+/*
+ * uaio_flags_next() returns numbers from this on for long options, characters for short
+ * ones.
+ */
 enum { FIRST_LONG = 256 };
 
-/* The value of each option, from its flag or else from its variable. */
+/* The value of each option, from its flag or otherwise its variable. */
 struct settings {
 	const char *texts[UAIO_NR_OPTIONS]; /* borrows; NULL: not given */
 	uint64_t values[UAIO_NR_OPTIONS];
-	/* the option right before the command if it has no value, or NULL */
+	/* The option directly before the command, if it has no value; or NULL. */
 	const struct uaio_option *before;
 };
 
-/* help */
+/* Help */
 
 static void print_option(const struct uaio_option *opt)
 {
@@ -69,7 +72,7 @@ static void print_help(void)
 	     "the same as its option, where that is not given.");
 }
 
-/* options */
+/* Options */
 
 static int diag_value(int id, const char *given_as, const char *text)
 {
@@ -92,8 +95,8 @@ static int diag_forgotten(int id, const char *word)
 }
 
 /*
- * A word of its own that looks like an option, or ends the options, is no value:
- * the value has been forgotten, and what follows would be taken for the command.
+ * A word that looks like an option, or is "--", is not a value: the value is missing,
+ * and the next word would be taken for the command.
  */
 static bool is_forgotten(const char *text, const char *word)
 {
@@ -101,8 +104,8 @@ static bool is_forgotten(const char *text, const char *word)
 }
 
 /*
- * Return: whether id is of faults, and some were given before: those in text, which is
- * right, are made as well.
+ * Return: whether id is --fault, and an earlier one was given: valid faults in text are
+ * added to it.
  */
 static bool adds_faults(const struct settings *settings, int id,
 			const char *text)
@@ -114,12 +117,12 @@ static bool adds_faults(const struct settings *settings, int id,
 	       !uaio_option_parse(&uaio_options[id], text, &value) && value;
 }
 
-/* Return: both texts, behind each other. */
+/* Return: both texts, separated by a blank. */
 static const char *join(const char *before, const char *text)
 {
 	char *both;
 
-	/* To the end of the command. */
+	/* Not freed before the command is executed. */
 	return asprintf(&both, "%s %s", before, text) < 0 ? text : both;
 }
 
@@ -129,7 +132,7 @@ static int set_from_flag(struct settings *settings, int id, const char *text)
 
 	if (!text)
 		text = uaio_options[id].bare;
-	/* If it is wrong, the message shows it alone. */
+	/* A message about a wrong value shows only the new text. */
 	if (adds_faults(settings, id, text))
 		text = join(settings->texts[id], text);
 	settings->texts[id] = text;
@@ -141,8 +144,8 @@ static int set_from_flag(struct settings *settings, int id, const char *text)
 }
 
 /*
- * Reads the variables of options that were given no flag. For a wrong value the
- * library would only print a message and use the default; the tool refuses it.
+ * Read the variables of options without a flag. The library would only print a message
+ * about a wrong value and use the default; the tool refuses it.
  */
 static int set_from_environment(struct settings *settings)
 {
@@ -161,9 +164,8 @@ static int set_from_environment(struct settings *settings)
 }
 
 /*
- * Tells of variables that nothing reads, once: what the command starts would say
- * the same in each process.
- * Return: 0 or -errno.
+ * Report variables that nothing reads, once: otherwise each process of the command
+ * would. Return: 0 or -errno.
  */
 static int check_names(void)
 {
@@ -201,8 +203,8 @@ static void fill_flags(struct option flags[UAIO_NR_OPTIONS + 3])
 		flags[i] = (struct option){
 			.name = uaio_options[i].name,
 			/*
-			 * An option whose value may be left out takes one only
-			 * after '=', as the next word may be the command.
+			 * An optional value must follow '=', because the next word may
+			 * be the command.
 			 */
 			.has_arg = uaio_options[i].bare ? optional_argument
 							: required_argument,
@@ -223,10 +225,10 @@ static int diag_v(void)
 }
 
 /*
- * Reads the flags, and obeys --help and --version.
+ * Read the flags, and execute --help and --version.
  *
- * Return: 0 with the command at argv[optind]; -1 if there is nothing left to
- * run, with the exit status in *ret_status.
+ * Return: 0 with the command at argv[optind]; -1 if there is nothing to run, with the
+ * exit status in *ret_status.
  */
 static int read_flags(int argc, char **argv, struct settings *settings,
 		      int *ret_status)
@@ -262,11 +264,11 @@ static int read_flags(int argc, char **argv, struct settings *settings,
 	return -1;
 }
 
-/* running */
+/* Running */
 
 /*
- * Makes the path of a file option absolute, since the command and its children
- * may change their working directory, and checks that the file can be written.
+ * Make the path of a file option absolute, since the command and its children may
+ * change their working directory, and check that the file can be written.
  */
 static int settle_file(struct settings *settings, int id)
 {
@@ -310,8 +312,8 @@ static bool has_cpu(const struct uaio_cpus *cpus, size_t cpu)
 }
 
 /*
- * Refuses --cpus if it names no CPU that we may use: the command inherits our
- * mask. Names the first of those that are left out.
+ * Refuse --cpus without a CPU that this process may use, because the command inherits
+ * its mask. Report the first CPU that it may not use.
  */
 static int check_cpus(const struct settings *settings)
 {
@@ -365,7 +367,7 @@ static int check_fixed(const struct settings *settings)
 	return EXIT_REFUSED;
 }
 
-/* The process id stays as it is when the command is executed. */
+/* Executing the command preserves the process id. */
 static int set_pid(void)
 {
 	char text[16];
@@ -394,7 +396,7 @@ static int set_environment(const struct settings *settings, const char *dir)
 
 #if defined(__x86_64__)
 
-/* Run a script as the kernel does: its interpreter, with its path. */
+/* Run a script like the kernel: its interpreter, with the script's path. */
 static int run_script(const struct uaio_target *target, const char *path,
 		      char **argv)
 {
@@ -406,7 +408,7 @@ static int run_script(const struct uaio_target *target, const char *path,
 	front[nr_front++] = (char *)path;
 	while (argv[nr])
 		nr++;
-	/* In place of argv[0]; and the last NULL. */
+	/* In place of argv[0]; and for the final NULL. */
 	args = malloc((nr_front + nr) * sizeof(*args));
 	if (!args)
 		return -ENOMEM;
@@ -440,14 +442,17 @@ static int run_trapped(const struct uaio_target *target, const char *path,
 #endif
 
 /*
- * Have the program have the trap, if its file, or those of its libraries, show calls that
- * a library in front of it does not serve, and there is a trap.
+ * Use the trap if the files of the program or its libraries show calls that a preloaded
+ * library does not serve, and the trap is supported.
  */
 static void choose_trap(const char *dir, struct uaio_target *target)
 {
 	static struct uaio_uses uses;
 
-	/* The file of a script's script is not known, and libaio's names are the library's. */
+	/*
+	 * A script of a script is not examined. uaio_preload_set() lets the check find
+	 * the library under libaio's names.
+	 */
 	if (target->needs_trap || target->nr_scripts > 1 ||
 	    uaio_trapped_try() || uaio_preload_set(dir))
 		return;
@@ -500,6 +505,6 @@ int uaio_run_main(int argc, char **argv)
 			path, dir);
 	if (target.needs_trap)
 		return run_trapped(&target, path, argv);
-	execvp(path, argv); /* unlike execv(), starts scripts without #! */
+	execvp(path, argv); /* unlike execv(), runs scripts without #! */
 	return uaio_search_diag(argv[0], -errno);
 }

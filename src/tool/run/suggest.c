@@ -8,7 +8,10 @@
 
 #include "options/options.h"
 
-/* The next word after such an option is the command, and never its value. */
+/*
+ * Return: whether the word could be the option's value. The word after an option with
+ * an optional value is always the command.
+ */
 static bool is_value_of(const struct uaio_option *option, const char *word)
 {
 	uint64_t value;

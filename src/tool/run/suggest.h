@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a user may have meant who typed a command that cannot be found
+ * Suggestions for a command that cannot be found
  *
  * Tested by test/run/typed.py.
  */
@@ -14,9 +14,9 @@ struct uaio_option;
 enum { UAIO_SUGGESTION_MAX = PATH_MAX };
 
 /*
- * Write what to type into @ret_suggestion, as " (if that is ...)"; or nothing.
- * @name is the command. @before is the option directly before it if that was
- * given without a value and can have one, else NULL.
+ * Write what to type instead into @ret_suggestion, as " (if that is ...)"; or nothing.
+ * @name is the command. @before is the option directly before it, if that has an
+ * optional value and none was given; else NULL.
  */
 void uaio_suggest(const char *name, const struct uaio_option *before,
 		  char ret_suggestion[UAIO_SUGGESTION_MAX]);

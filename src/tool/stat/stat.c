@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uaio stat: what processes have done so far, read from their pages
+ * uaio stat: prints the counts of processes, which it reads from their pages
  *
  * Tested by test/run/live.py.
  */
@@ -19,7 +19,7 @@ static const char *state_of(const struct uaio_page *page)
 	return page->is_running ? "running" : "ended";
 }
 
-/* for people */
+/* Output for people */
 
 static void print_us(uint64_t ns)
 {
@@ -46,7 +46,7 @@ static void print_ops(const struct uaio_page *page)
 	}
 }
 
-/* As in the report at the end, which people read as well. */
+/* Print a time's name as the report at the program's end does. */
 static void print_time_name(const char *name)
 {
 	char shown[UAIO_LIVE_NAME];
@@ -77,7 +77,7 @@ static void print_times(const struct uaio_page *page)
 		puts("  times: sampled 1 in 16");
 }
 
-/* Where those in flight are, if there are any. */
+/* Print where requests in flight are, if there are any. */
 static void print_stays(const struct uaio_page *page)
 {
 	const char *separator = " (";
@@ -95,13 +95,13 @@ static void print_stays(const struct uaio_page *page)
 		putchar(')');
 }
 
-/* Print a number and what it counts: what has an s unless it is one. */
+/* Print a number and a noun, in the plural unless the number is 1. */
 static void print_number(const char *before, uint64_t nr, const char *noun)
 {
 	printf("%s%" PRIu64 " %s%s", before, nr, noun, nr == 1 ? "" : "s");
 }
 
-/* A process may write what it likes there. */
+/* A process may write anything there. */
 static uint64_t nr_rings(const struct uaio_page *page)
 {
 	const struct uaio_live_gauges *gauges = &page->gauges;
@@ -153,7 +153,7 @@ static void print_moment(const char *what, uint64_t real_ns)
 		printf(", %s %s", what, text);
 }
 
-/* Nobody has noted when it ended: when it began, and when that was first noticed. */
+/* Its end was not recorded: print when it began, and when its end was first noticed. */
 static void print_ended(const struct uaio_page *page)
 {
 	printf("%s[%d]: ended", page->identity.comm, page->pid);
@@ -165,8 +165,8 @@ static void print_ended(const struct uaio_page *page)
 }
 
 /*
- * Unless they were asked for, those that have ended get a line each, and only the last
- * few: a program that is killed again and again leaves many.
+ * Ended processes get a line each, and only the last few, unless the user asked for
+ * them: a program that is killed repeatedly leaves many.
  */
 static void print_overview(const struct uaio_pages *pages)
 {
@@ -187,7 +187,7 @@ static void print_overview(const struct uaio_pages *pages)
 		printf("and %u more: uaio stat --ended\n", first - nr_running);
 }
 
-/* for programs: an object of stats.schema.json a line */
+/* JSON output: an object of stats.schema.json per line */
 
 static void json_numbers(const char (*names)[UAIO_LIVE_NAME],
 			 const uint64_t *numbers, unsigned nr)
@@ -243,7 +243,7 @@ static void print_json(const struct uaio_page *page)
 	printf("}, \"sampled\": %" PRIu64 "}\n", page->nr_sampled);
 }
 
-/* for scrapers: OpenMetrics 1.0 */
+/* OpenMetrics 1.0 output */
 
 static void print_labels(const struct uaio_page *page)
 {
@@ -383,13 +383,13 @@ static void print_metrics(const struct uaio_page *pages, unsigned nr,
 	puts("# EOF");
 }
 
-/* the command */
+/* The command */
 
 enum format { FOR_PEOPLE, AS_JSON, AS_METRICS };
 
 struct wish {
 	enum format format;
-	bool has_ended; /* in full */
+	bool has_ended; /* print ended processes in full */
 	bool has_pids;
 };
 
@@ -433,7 +433,7 @@ static int read_flags(int argc, char **argv, struct wish *ret)
 	return -1;
 }
 
-/* Mark the pages of that process. Return: how many these are. */
+/* Mark the pages of a process. Return: how many there are. */
 static unsigned mark(const struct uaio_pages *pages, int pid, bool *is_wanted)
 {
 	unsigned nr = 0;
@@ -514,7 +514,7 @@ int uaio_stat_main(int argc, char **argv)
 	status = mark_all(&pages, argc, argv, is_wanted);
 	if (status != EXIT_REFUSED)
 		print_wanted(&pages, is_wanted, &wish);
-	/* Those that were asked for and not found may be among them. */
+	/* Processes that the user named and that were not found may be among these. */
 	if (pages.nr_foreign && (!wish.has_pids || status == EXIT_FAILURE))
 		(void)uaio_diag(0, "stat: %u of another version of uaio",
 				pages.nr_foreign);

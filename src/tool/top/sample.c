@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uaio top: the options, the rows and the lines
+ * uaio top: options, rows and lines
  *
  * Tested by test/run/top.py.
  */
@@ -27,7 +27,7 @@ const char *const uaio_top_views[UAIO_TOP_NR_VIEWS] = {
 	[UAIO_TOP_FILES] = "file",
 };
 
-/* the options */
+/* Options */
 
 static void print_help(void)
 {
@@ -156,7 +156,7 @@ int uaio_top_options(int argc, char **argv, struct uaio_top *ret)
 			   : read_pids(argc - optind, argv + optind, ret);
 }
 
-/* the difference of two pages */
+/* The difference of two pages */
 
 static uint64_t now_ns(void)
 {
@@ -168,13 +168,13 @@ static uint64_t now_ns(void)
 
 enum { SAMPLED_EVERY = 16 }; /* live/layout.h: nr_sampled */
 
-/* Return: how much a count has grown, which another may have written to. */
+/* Return: the growth of a count, which another process may have overwritten. */
 static uint64_t grown(uint64_t before, uint64_t now)
 {
 	return now > before ? now - before : 0;
 }
 
-/* Return: the page of the same process in the last sample; zeros: it had none. */
+/* Return: the same process's page in the last sample; zeros if it had none. */
 static const struct uaio_page *find_before(const struct uaio_top *top,
 					   const struct uaio_page *page)
 {
@@ -190,7 +190,7 @@ static const struct uaio_page *find_before(const struct uaio_top *top,
 	return &none;
 }
 
-/* Return: how many requests went that way in the interval. */
+/* Return: how many requests were executed in this way in the interval. */
 static uint64_t nr_of_way(const struct uaio_page *before,
 			  const struct uaio_page *now, const char *name)
 {
@@ -238,7 +238,7 @@ static void fill_row(const struct uaio_top *top, const struct uaio_page *page,
 	};
 	if (top->seconds == 0)
 		return;
-	/* A few calls at the begin, before the process times all, do not count. */
+	/* Ignore the few calls at the start, before the process times all of them. */
 	ret->is_sampled = grown(before->nr_sampled, page->nr_sampled) *
 				  (2 * SAMPLED_EVERY) >
 			  grown(before->nr_submits, page->nr_submits);
@@ -258,7 +258,7 @@ static bool is_wanted(const struct uaio_top *top, int pid)
 
 static enum uaio_top_sort sorted_by;
 
-/* Busy ones first; where they are the same, by the process id. */
+/* Sort by load; if equal, by process id. */
 static int compare(const void *a, const void *b)
 {
 	const struct uaio_top_row *left = a, *right = b;
@@ -286,7 +286,7 @@ static int compare(const void *a, const void *b)
 		     : (left->pid > right->pid) - (left->pid < right->pid);
 }
 
-/* files and rings */
+/* Files and rings */
 
 static int compare_things(const void *a, const void *b)
 {
@@ -387,7 +387,7 @@ static int watch(struct uaio_top *top)
 
 int uaio_top_patience(const struct uaio_top *top)
 {
-	/* A million requests a second fill a ring in 16 milliseconds. */
+	/* At a million requests a second, a ring is full after 16 ms. */
 	return top->watch ? 5 : -1;
 }
 
@@ -419,7 +419,7 @@ int uaio_top_sample(struct uaio_top *top)
 		if (!is_wanted(top, pages.pages[i].pid))
 			continue;
 		fill_row(top, &pages.pages[i], &top->rows[top->nr_rows++]);
-		/* Until the interval ends, even if that takes twice the time. */
+		/* Ask for twice the interval, in case it takes longer. */
 		uaio_page_time_all(&pages.pages[i],
 				   (uint64_t)(2e9 * top->delay_s));
 	}
@@ -458,7 +458,7 @@ void uaio_top_free(struct uaio_top *top)
 	free(top->pids);
 }
 
-/* the lines */
+/* Lines */
 
 void uaio_top_head(const struct uaio_top *top, char ret_line[UAIO_TOP_LINE])
 {

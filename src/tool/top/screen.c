@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The program uaio-top: the live view of `uaio top` (top.h), which executes it
+ * The program uaio-top: the live view that `uaio top` (top.h) executes
  *
- * Signals that end it are blocked but while it waits in ppoll(). So it always ends
- * between two steps, and gives the terminal back as it was.
+ * Terminating signals are blocked except in ppoll(). So the program ends between two
+ * steps, and restores the terminal.
  *
  * Tested by test/run/top.py.
  */
@@ -22,7 +22,7 @@
 #include "tool/top/top.h"
 
 enum {
-	FIRST_ROW = 2, /* below the head and the columns */
+	FIRST_ROW = 2, /* below the header and the column titles */
 	NS_PER_S = 1000000000,
 };
 
@@ -33,11 +33,11 @@ static int ended_by; /* the signal; 0: none yet */
 
 struct view {
 	struct uaio_top *top;
-	unsigned first; /* row that is shown */
+	unsigned first; /* the first row shown */
 	unsigned nr_samples;
 	bool is_paused, is_over;
-	bool is_new;      /* what lines are of */
-	sigset_t waiting; /* the mask of signals in ppoll() */
+	bool is_new;      /* the lines belong to a new sample */
+	sigset_t waiting; /* the signal mask for ppoll() */
 };
 
 static void note_end(int sig)
@@ -45,7 +45,7 @@ static void note_end(int sig)
 	store_relaxed(&ended_by, sig); /* only this thread reads it */
 }
 
-/* Must be called before curses is, which leaves handlers that are set as they are. */
+/* Must be called before curses starts, which keeps existing handlers. */
 static void catch_signals(struct view *view)
 {
 	const struct sigaction action = { .sa_handler = note_end };
@@ -63,7 +63,7 @@ static void catch_signals(struct view *view)
 		(void)sigdelset(&view->waiting, ending[i]);
 }
 
-/* End as the signal would have, now that the terminal is as it was. */
+/* End by the same signal, once the terminal is restored. */
 static void end_by(int sig, const sigset_t *mask)
 {
 	(void)signal(sig, SIG_DFL);
@@ -71,7 +71,7 @@ static void end_by(int sig, const sigset_t *mask)
 	(void)sigprocmask(SIG_SETMASK, mask, NULL);
 }
 
-/* what is shown */
+/* Display */
 
 static const char *name_of_sort(enum uaio_top_sort sort)
 {
@@ -124,7 +124,7 @@ static void draw(struct view *view)
 	(void)refresh();
 }
 
-/* what is done */
+/* Actions */
 
 static uint64_t now_ns(void)
 {
@@ -168,7 +168,7 @@ static uint64_t due_ns(const struct view *view)
 	return view->top->now_ns + (uint64_t)(view->top->delay_s * NS_PER_S);
 }
 
-/* Return: how long to wait, in ns; < 0: for ever. */
+/* Return: how long to wait in ns; < 0: for ever. */
 static int64_t wait_ns(const struct view *view)
 {
 	const uint64_t now = now_ns(), due = due_ns(view);
@@ -183,7 +183,7 @@ static int64_t wait_ns(const struct view *view)
 	return left;
 }
 
-/* Return: whether a key was pressed, a signal has come or the terminal is gone. */
+/* Return: whether a key was pressed, a signal arrived, or the terminal is gone. */
 static bool wait_once(struct view *view)
 {
 	struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
@@ -199,7 +199,10 @@ static bool wait_once(struct view *view)
 	return ret;
 }
 
-/* Until the next sample is due, a key is pressed, or a signal comes; counting. */
+/*
+ * Wait until the next sample is due, a key is pressed, or a signal arrives; count
+ * meanwhile.
+ */
 static void wait_for_something(struct view *view)
 {
 	bool is_something;
@@ -214,7 +217,7 @@ static void wait_for_something(struct view *view)
 static int sample_if_due(struct view *view)
 {
 	if (view->is_new) {
-		/* The interval ends early. */
+		/* A key has ended the interval early. */
 		view->is_new = false;
 		return uaio_top_sample(view->top);
 	}
@@ -234,7 +237,7 @@ static int go_on(struct view *view)
 	while (!error && !view->is_over && !load_relaxed(&ended_by)) {
 		draw(view);
 		wait_for_something(view);
-		/* Also if the terminal's size has changed. */
+		/* getch() also handles a changed terminal size. */
 		while ((key = getch()) != ERR)
 			press(view, key);
 		error = sample_if_due(view);

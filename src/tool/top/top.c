@@ -33,7 +33,7 @@ static void sleep_for(double seconds)
 		;
 }
 
-/* Until the interval is over, counting meanwhile. */
+/* Wait until the interval is over; count meanwhile. */
 static void wait_for_end(struct uaio_top *top)
 {
 	const int patience_ms = uaio_top_patience(top);
@@ -53,7 +53,7 @@ static void wait_for_end(struct uaio_top *top)
 	}
 }
 
-/* Each table is of an interval, so the first one comes after one. */
+/* A table describes an interval, so the first is printed after one. */
 static int print_tables(struct uaio_top *top)
 {
 	int status = uaio_top_begin(top);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uaio top: what processes do in an interval, as the difference of their pages
- * (pages.h) at its ends
+ * uaio top: shows what processes do in an interval, by the difference of their pages
+ * (pages.h)
  *
  * `uaio top --batch` prints tables (top.c). Without --batch the command executes the
- * program uaio-top, which shows them on the terminal (screen.c). Both read the same
- * options, and get the same lines (sample.c).
+ * program uaio-top, which shows them on the terminal (screen.c). Both use the same
+ * options and lines (sample.c).
  *
  * Tested by test/run/top.py.
  */
@@ -18,7 +18,7 @@
 #include "tool/common/pages.h"
 
 /*
- * watch.c: what processes do by file, or by context or ring: counted from traces of them
+ * watch.c: counts requests by file, or by context or ring, from traces of the processes
  */
 
 enum {
@@ -31,8 +31,9 @@ struct uaio_watch_row {
 	int pid;
 	char what[UAIO_WATCH_WHAT]; /* the file, or the context or ring */
 	uint64_t nr, nr_errors;
-	uint64_t bytes;        /* read and written */
-	struct uaio_hist hist; /* of ns from submission to end */
+	uint64_t bytes; /* bytes read and written */
+	/* of the time from submission to completion in ns */
+	struct uaio_hist hist;
 };
 
 struct uaio_watch;
@@ -42,14 +43,14 @@ struct uaio_watch *uaio_watch_new(bool is_by_file);
 void uaio_watch_free(struct uaio_watch *watch);
 
 /*
- * Attach to each process of @pages that is_wanted() accepts and that is new. Free what is
- * held for processes that have ended.
+ * Attach to each new process of @pages for which is_wanted() returns true. Free what is
+ * held for ended processes.
  */
 void uaio_watch_attach(struct uaio_watch *watch, const struct uaio_pages *pages,
 		       bool (*is_wanted)(const void *arg, int pid),
 		       const void *arg);
 
-/* Count the records that processes have written. Call this every few milliseconds. */
+/* Count the records that processes have written. Call every few milliseconds. */
 void uaio_watch_count(struct uaio_watch *watch);
 
 /* Return: the rows of the interval, unsorted, with their number in *ret_nr. */
@@ -65,7 +66,7 @@ uint64_t uaio_watch_lost(const struct uaio_watch *watch);
 unsigned uaio_watch_refused(const struct uaio_watch *watch);
 
 enum {
-	UAIO_TOP_LINE = 512, /* bytes of a line, with its end */
+	UAIO_TOP_LINE = 512, /* bytes, including the NUL */
 };
 
 enum uaio_top_sort {
@@ -78,79 +79,85 @@ enum uaio_top_sort {
 	UAIO_TOP_NR_SORTS,
 };
 
-/* What a line is of. */
+/* What a line describes. */
 enum uaio_top_view {
 	UAIO_TOP_PROCESSES,
-	UAIO_TOP_RINGS, /* contexts of kernel AIO as well, and POSIX AIO as one */
+	UAIO_TOP_RINGS, /* also contexts of kernel AIO, and POSIX AIO as one */
 	UAIO_TOP_FILES,
 	UAIO_TOP_NR_VIEWS,
 };
 
 extern const char *const uaio_top_views[UAIO_TOP_NR_VIEWS];
 
-/* What a process has done in the interval. */
+/* A process's activity in the interval. */
 struct uaio_top_row {
 	int pid;
-	const char *comm; /* of the page */
+	const char *comm; /* in the page */
 	uint64_t nr_doors, nr_accepted;
 	uint64_t nr_inline;
-	bool is_sampled; /* the times are those of 1 call in 16 */
-	double rate;     /* requests a second */
+	bool is_sampled; /* only 1 call in 16 was timed */
+	double rate;     /* requests per second */
 	uint64_t nr_times, p50,
-		p99; /* of all the time they took; nanoseconds */
+		p99; /* of the requests' total time, in nanoseconds */
 	uint32_t nr_threads;
 	uint64_t nr_in_flight, nr_queued, nr_parked,
-		nr_kernel; /* of those in flight */
+		nr_kernel; /* of the requests in flight */
 };
 
-/* What was done with a file or a ring in the interval. */
+/* Activity on a file or a ring in the interval. */
 struct uaio_top_thing {
-	int pid;          /* 0: several */
-	const char *comm; /* of a page; "": it is several, or gone */
+	int pid; /* 0: several processes */
+	/* in a page; "": several processes, or an ended one */
+	const char *comm;
 	char what[UAIO_WATCH_WHAT];
-	double rate, megabytes;           /* a second */
-	uint64_t nr, nr_errors, p50, p99; /* nanoseconds */
+	double rate, megabytes;           /* per second */
+	uint64_t nr, nr_errors, p50, p99; /* p50 and p99 in nanoseconds */
 };
 
 struct uaio_top {
-	/* the options */
+	/* Options. */
 	enum uaio_top_view view;
 	double delay_s;
-	unsigned nr_tables; /* 0: without end */
+	unsigned nr_tables; /* 0: no limit */
 	bool is_batch;
 	enum uaio_top_sort sort;
-	unsigned nr_pids; /* 0: all */
+	unsigned nr_pids; /* 0: all processes */
 	int *pids;        /* owns */
 
-	/* the interval: from the page before to this one */
+	/* The interval: from the earlier pages to the present ones. */
 	struct uaio_pages before, now; /* owns */
-	uint64_t now_ns;               /* CLOCK_MONOTONIC: those were read */
-	double seconds;                /* 0: they were read only once */
+	uint64_t now_ns; /* CLOCK_MONOTONIC, when the pages were read */
+	double seconds;  /* 0: the pages were read only once */
 	unsigned nr_rows;
 	struct uaio_top_row *rows; /* owns; sorted */
 
-	/* of files or rings: what is traced now */
-	struct uaio_watch *watch;   /* owns; NULL: nothing */
-	enum uaio_top_view watched; /* by what it is counted */
+	/* For files or rings: what is being traced. */
+	struct uaio_watch *watch;   /* owns; NULL: none */
+	enum uaio_top_view watched; /* how `watch` counts: files or rings */
 	uint64_t nr_lost,
-		nr_lost_now; /* records: before, and in the interval */
+		nr_lost_now; /* lost records: earlier, and in the interval */
 	unsigned nr_things;
 	struct uaio_top_thing *things; /* owns; sorted */
 };
 
-/* Return: -1 to go on, or the exit status. Then the caller frees what there is. */
+/*
+ * Read the options. Return: -1 to continue, or the exit status. On -1 the caller frees
+ * *ret.
+ */
 int uaio_top_options(int argc, char **argv, struct uaio_top *ret);
 
 /*
- * Read the pages a first time, and look for each process that was asked for.
- * Return: 0, or the exit status after a message.
+ * Read the pages for the first time, and check that each process the user named has
+ * one. Return: 0, or the exit status after a message.
  */
 int uaio_top_begin(struct uaio_top *top);
 
-/* The interval ends, and the next one begins. Return: 0, or -ENOMEM. */
+/* End the interval, and begin the next. Return: 0, or -ENOMEM. */
 int uaio_top_sample(struct uaio_top *top);
 
-/* Return: how many milliseconds may pass until uaio_top_count() is to be called; -1: any. */
+/*
+ * Return: within how many milliseconds uaio_top_count() must be called; -1: no limit.
+ */
 int uaio_top_patience(const struct uaio_top *top);
 void uaio_top_count(struct uaio_top *top);
 
@@ -159,7 +166,7 @@ void uaio_top_sort(struct uaio_top *top);
 
 void uaio_top_free(struct uaio_top *top);
 
-/* The lines of a table, without newlines. With usual numbers they have 80 columns. */
+/* The lines of a table, without newlines. Usual numbers fit into 80 columns. */
 void uaio_top_head(const struct uaio_top *top, char ret_line[UAIO_TOP_LINE]);
 const char *uaio_top_columns(const struct uaio_top *top);
 unsigned uaio_top_nr_lines(const struct uaio_top *top);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What processes do by file, or by context or ring: counted from traces of them
+ * Counts requests by file, or by context or ring, from traces of the processes
  *
- * No process keeps such counts. So `uaio top` attaches to the processes (attach.h) as
- * `uaio trace` does, and counts their records. The processes write records only as long
- * as `uaio top` runs.
+ * Pages do not have such counts. So `uaio top` attaches to the processes (attach.h)
+ * like `uaio trace`, and counts their records. The processes write records only while
+ * `uaio top` runs.
  *
- * Memory is bounded: each interval has at most UAIO_WATCH_ROWS rows. The last row counts
- * the requests of all files or rings that have no row of their own.
+ * Memory is bounded: an interval has at most UAIO_WATCH_ROWS rows. The last row counts
+ * the requests of all files or rings without a row of their own.
  *
  * Tested by test/run/top.py.
  */
@@ -32,14 +32,14 @@ struct watched {
 
 struct uaio_watch {
 	bool is_by_file;
-	uint64_t nr_lost; /* of processes that are left */
+	uint64_t nr_lost; /* of processes that are no longer traced */
 
 	unsigned nr;
 	struct watched watched[UAIO_WATCH_PROCESSES];
 
 	unsigned nr_rows;
 	struct uaio_watch_row rows[UAIO_WATCH_ROWS];
-	/* by a hash: 1 more than the number of the row; 0: none */
+	/* Hash table: a row's index plus 1; 0: empty. */
 	uint16_t slots[NR_SLOTS];
 };
 
@@ -52,7 +52,7 @@ struct uaio_watch *uaio_watch_new(bool is_by_file)
 	return watch;
 }
 
-/* records */
+/* Records */
 
 static void name(const struct uaio_watch *watch,
 		 const struct uaio_traced *traced, char ret[UAIO_WATCH_WHAT])
@@ -80,7 +80,9 @@ static unsigned hash(int pid, const char *what)
 	return hash % NR_SLOTS;
 }
 
-/* Return: the row of that; the last one if there is no room. */
+/*
+ * Return: the row of this process and file or ring; the last row if there is no room.
+ */
 static struct uaio_watch_row *find(struct uaio_watch *watch, int pid,
 				   const char *what)
 {
@@ -135,7 +137,7 @@ static void count(const struct uaio_traced *traced, void *arg)
 		row->hist.max = took;
 }
 
-/* processes */
+/* Processes */
 
 static void leave(struct uaio_watch *watch, unsigned at)
 {
@@ -143,7 +145,7 @@ static void leave(struct uaio_watch *watch, unsigned at)
 
 	if (!watched->is_refused) {
 		uaio_attach_end(&watched->attached);
-		/* What it has written last. */
+		/* Count the last records that it has written. */
 		(void)uaio_records_take(watched->attached.ring, count, watch);
 		watch->nr_lost += uaio_records_lost(watched->attached.ring);
 		uaio_attach_free(&watched->attached);

@@ -32,9 +32,9 @@ static bool has_our_namespace(const struct uaio_page *page)
 	       page->identity.pid_namespace == st.st_ino;
 }
 
-/* the descriptor */
+/* The descriptor */
 
-/* Return: the group that the process has for the kernel's checks; -1: not known. */
+/* Return: the group that the kernel checks for the process; -1 if unknown. */
 static gid_t gid_of(int pid)
 {
 	char path[64], line[256];
@@ -51,7 +51,7 @@ static gid_t gid_of(int pid)
 	return is_found ? (gid_t)gid : (gid_t)-1;
 }
 
-/* Hold the descriptor until the parent ends, as somebody else. */
+/* Keep the descriptor open, with another identity, until the parent ends. */
 static void hold(uid_t uid, gid_t gid, pid_t parent, int ready)
 {
 	if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 ||
@@ -99,7 +99,7 @@ static int make_ring(struct uaio_attached *attached)
 	return geteuid() == attached->uid ? 0 : start_holder(attached);
 }
 
-/* the page */
+/* The page */
 
 static void close_page(struct uaio_attached *attached)
 {
@@ -131,12 +131,15 @@ static int open_page(struct uaio_attached *attached,
 		return -errno;
 	attached->page = map;
 	attached->born_ns = page->identity.born_ns;
-	/* It may have been replaced since it was read. */
+	/* The page may have been replaced since it was read. */
 	return attached->page->identity.born_ns == attached->born_ns ? 0
 								     : -ESRCH;
 }
 
-/* Have all threads look. Those that are new are told by the process, or next time. */
+/*
+ * Make all threads check the request. New threads learn it from the process, or from
+ * the next call.
+ */
 static void tell_threads(const struct uaio_attached *attached)
 {
 	const uint32_t one = 1;
@@ -157,14 +160,14 @@ static void tell_threads(const struct uaio_attached *attached)
 	}
 }
 
-/* asking */
+/* Asking */
 
 static bool is_dead(uint32_t pid)
 {
 	return kill((pid_t)pid, 0) < 0 && errno == ESRCH;
 }
 
-/* Return: whether the process has found the tool gone, whose number was the last. */
+/* Return: whether the process has found the tool that last used this slot gone. */
 static bool is_given_up(const struct uaio_trace_asker *asker)
 {
 	/* [MB:trace-ask] acquire: the error. Pairs with look_at(). */
@@ -172,7 +175,7 @@ static bool is_given_up(const struct uaio_trace_asker *asker)
 	       load_relaxed(&asker->error) == -ESRCH;
 }
 
-/* Return: whether the place is ours. */
+/* Take a slot of the page's askers. Return: whether it was free. */
 static bool take_place(struct uaio_attached *attached, unsigned place)
 {
 	struct uaio_trace_asker *asker = &ask_of(attached)->askers[place];
@@ -180,7 +183,7 @@ static bool take_place(struct uaio_attached *attached, unsigned place)
 
 	if (was && !is_dead(was) && !is_given_up(asker))
 		return false;
-	/* [MB:trace-asker] acquire: its last user's number. Pairs with withdraw(). */
+	/* [MB:trace-asker] acquire: the last user's number. Pairs with withdraw(). */
 	return cas_acquire(&asker->pid, &was, (uint32_t)attached->holder);
 }
 
@@ -216,7 +219,7 @@ static void withdraw(const struct uaio_attached *attached)
 
 	/* [MB:trace-asker] release: the number. Pairs with take_place(). */
 	(void)cas_release(&ask->askers[attached->place].pid, &mine, 0);
-	/* [MB:trace-ask] release: that. Pairs with look(). */
+	/* [MB:trace-ask] release: the freed slot. Pairs with look(). */
 	add_release(&ask->nr_changes, 1);
 	tell_threads(attached);
 }
@@ -244,7 +247,7 @@ int uaio_attach(struct uaio_attached *ret, const struct uaio_page *page)
 	return error;
 }
 
-/* what becomes of it */
+/* The process's answer */
 
 static bool is_over(const struct uaio_attached *attached)
 {
@@ -267,7 +270,7 @@ static enum uaio_attach_state answer(struct uaio_attached *attached)
 	return attached->error ? UAIO_ATTACH_REFUSED : UAIO_ATTACH_TRACED;
 }
 
-/* The process has left its program: ask it again if it has a page of the next one. */
+/* The process has executed another program: ask again once that has a page. */
 static void ask_again(struct uaio_attached *attached)
 {
 	struct uaio_pages pages;
@@ -300,7 +303,7 @@ enum uaio_attach_state uaio_attach_look(struct uaio_attached *attached)
 	if (attached->state == UAIO_ATTACH_OVER ||
 	    attached->state == UAIO_ATTACH_REFUSED)
 		return attached->state;
-	/* relaxed: advice of the process's */
+	/* relaxed: a hint from the process */
 	has_left = load_relaxed(&attached->page->identity.state) ==
 		   UAIO_LIVE_LEAVING;
 	if (is_over(attached)) {
@@ -315,7 +318,7 @@ enum uaio_attach_state uaio_attach_look(struct uaio_attached *attached)
 	return attached->state;
 }
 
-/* the end */
+/* The end */
 
 void uaio_attach_end(struct uaio_attached *attached)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Asking a running process for a trace (trace/ask.h): the tool's side
+ * Asking a running process for a trace (trace/ask.h), in the tool
  *
- * The tool gives each process a ring of its own. When a process executes another program,
- * the tool asks it again as soon as the new program has a page.
+ * The tool gives each process a ring of its own. When a process executes another
+ * program, the tool asks again as soon as the new program has a page.
  *
- * The superuser may trace a process of another user. That process may not open the
- * superuser's file descriptors, so a child of the tool with the user's identity holds the
+ * The superuser may trace another user's process. That process may not open the
+ * superuser's descriptors, so a child of the tool with the user's identity holds the
  * ring open for it.
  *
  * Tested by src/trace/test-listen.c and test/run/attach.py.
@@ -33,7 +33,7 @@ enum uaio_attach_state {
 struct uaio_attached {
 	int pid;
 	uint32_t uid;
-	uint64_t born_ns; /* when its page was made */
+	uint64_t born_ns; /* the time when its page was made */
 	enum uaio_attach_state state;
 	int error; /* -errno, in UAIO_ATTACH_REFUSED */
 	int pidfd; /* or -1 */
@@ -42,18 +42,19 @@ struct uaio_attached {
 	int ring_fd;
 	pid_t holder; /* the process that has ring_fd open */
 
-	/* while the state is ASKED, TRACED or REFUSED */
+	/* Valid in the states ASKED, TRACED and REFUSED. */
 	int page_fd;
-	struct uaio_live_page *page; /* owns: the page without its blocks */
+	/* owns: the page's head, without the threads' blocks */
+	struct uaio_live_page *page;
 	unsigned place; /* the tool's index among the page's askers */
 	uint32_t number;
 };
 
 /*
- * Ask the running process of that page for a trace.
+ * Ask a running process for a trace, by its page.
  *
- * Return: 0, or -errno. -EXDEV: the process is in another PID namespace. -EBUSY: too many
- * tools trace it. After an error there is nothing to free.
+ * Return: 0 or -errno; -EXDEV: the process is in another PID namespace; -EBUSY: too
+ * many tools trace it. On error there is nothing to free.
  */
 int uaio_attach(struct uaio_attached *ret, const struct uaio_page *page);
 
@@ -63,7 +64,7 @@ int uaio_attach(struct uaio_attached *ret, const struct uaio_page *page);
  */
 enum uaio_attach_state uaio_attach_look(struct uaio_attached *attached);
 
-/* Tell the process to stop writing. The records in the ring can still be read. */
+/* Tell the process to stop writing. The records in the ring remain readable. */
 void uaio_attach_end(struct uaio_attached *attached);
 
 /* Free all members, the ring too. */

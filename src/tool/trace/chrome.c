@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The format of Chrome's trace viewer, which Perfetto reads as well: an object with an
- * array of events, times in microseconds.
+ * The format of Chrome's trace viewer, which Perfetto reads, too: an object with an
+ * array of events, and times in microseconds
  *
- * Each request is a pair of asynchronous events ("b", "e") with a number of its own,
- * from its submission to its end. Its execution by a thread is a slice ("X") of that
- * thread. A thread that executes several before it completes the first has each begin
- * where the last ended, so that slices do not overlap. What the
- * kernel executes by itself has none. A completion that was held back (uaio-fault(7))
- * has none either, as it does not say when the call ended.
+ * Each request is a pair of asynchronous events ("b", "e") with a number, from its
+ * submission to its end. Its execution by a thread is a slice ("X") of that thread. If
+ * a thread executes several requests before it completes the first, each slice begins
+ * where the last one ended, so that slices do not overlap. Requests that the kernel
+ * executes have no slice. Nor have completions that were held back (uaio-fault(7)),
+ * because the end of their calls is unknown.
  *
  * Tested by test/run/trace.py.
  */
@@ -21,7 +21,9 @@ enum { NR_THREADS = 4096 };
 
 static uint64_t nr_requests;
 
-/* When the last slice of a thread ended; by its id, or of another beside it. */
+/*
+ * The end of each thread's last slice, hashed by thread id; threads may share an entry.
+ */
 static int64_t slice_ends[NR_THREADS];
 
 static void put_us(FILE *to, const char *key, int64_t ns)
@@ -30,7 +32,10 @@ static void put_us(FILE *to, const char *key, int64_t ns)
 		(ns < 0 ? -ns : ns) / 1000, (ns < 0 ? -ns : ns) % 1000);
 }
 
-/* What JSON does not allow in a string, and bytes that are no UTF-8, become ?. */
+/*
+ * Write a string; characters that JSON does not allow, and bytes that are not UTF-8,
+ * become ?.
+ */
 static void put_string(FILE *to, const char *text)
 {
 	putc('"', to);

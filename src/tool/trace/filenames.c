@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A process tells the name of a file before its first request (trace/ring.h I6). Where it
- * could not, as it has no /proc or its lane was full, the descriptor is looked up: when it
- * is first seen, and again when the last answer is old. One that was closed by then has
- * no name, and one that was closed and used again in between that of what it is now.
+ * Names of the files in a trace
+ *
+ * A process writes the name of a file before its first request (trace/ring.h I6). If it
+ * could not, without /proc or with a full lane, the tool looks up the descriptor: at
+ * its first request, and again when the last answer is old. So a descriptor that is
+ * closed by then has no name, and a reused one has its present file's.
  *
  * Tested by test/run/trace.py.
  */
@@ -16,8 +18,8 @@
 
 enum {
 	NR_SLOTS = 4096,
-	SHOWN_MAX = 256, /* of a longer path the end is shown */
-	/* Of more files than that some are looked up by their descriptors. */
+	SHOWN_MAX = 256, /* of a longer path only the end is shown */
+	/* With more files, some names fall back to the descriptor. */
 	NR_TOLD = 1 << 16,
 };
 
@@ -30,7 +32,7 @@ static struct {
 	char name[SHOWN_MAX];
 } slots[NR_SLOTS];
 
-/* Names that were told; of two that fall together the later. */
+/* Names from traces, in a hash table; of two in one entry the later is kept. */
 static struct {
 	uint64_t number; /* 0: none */
 	uint32_t pid;
@@ -39,7 +41,7 @@ static struct {
 
 static unsigned place_of(uint32_t pid, uint64_t number)
 {
-	/* Numbers are times in cycles. */
+	/* The numbers are times in cycles. */
 	return (unsigned)((number ^ number >> 16 ^ pid * 31) % NR_TOLD);
 }
 
@@ -81,7 +83,7 @@ static void ask(uint32_t pid, int fd, char *name)
 
 	snprintf(link, sizeof(link), "/proc/%u/fd/%d", pid, fd);
 	len = readlink(link, path, sizeof(path) - 1);
-	/* What is closed keeps the name that it had. */
+	/* A closed descriptor keeps its last name. */
 	if (len < 0)
 		return;
 	path[len] = '\0';

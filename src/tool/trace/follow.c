@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uaio trace --pid: processes that run already
+ * uaio trace --pid: traces running processes
  *
  * Tested by test/run/attach.py.
  */
@@ -15,8 +15,8 @@ static const int64_t LOOK_NS = 50000000, IDLE_NS = 1000000000;
 
 struct followed {
 	struct uaio_attached attached;
-	int64_t asked_ns; /* since when it has not answered */
-	bool is_told;     /* the user: that it does nothing */
+	int64_t asked_ns; /* the time since when the process has not answered */
+	bool is_told; /* the user was told that the process does not answer */
 };
 
 static int attach(struct followed *to, const struct uaio_pages *pages, int pid)
@@ -40,7 +40,10 @@ static int attach(struct followed *to, const struct uaio_pages *pages, int pid)
 			 pid);
 }
 
-/* Return: whether there may be more of it; *ret_status: 1 if it cannot be traced. */
+/*
+ * Return: whether more records may come; *ret_status: 1 if the process cannot be
+ * traced.
+ */
 static bool look(struct followed *followed, int *ret_status)
 {
 	struct uaio_attached *attached = &followed->attached;
@@ -53,7 +56,7 @@ static bool look(struct followed *followed, int *ret_status)
 		uaio_attach_end(attached);
 		return false;
 	case UAIO_ATTACH_LEFT:
-		/* It is asked again in its next program. */
+		/* The tool asks the process again in its next program. */
 		followed->asked_ns = uaio_trace_now_ns();
 		return true;
 	case UAIO_ATTACH_ASKED:
@@ -84,7 +87,10 @@ static uint64_t take(const struct followed *all, unsigned nr,
 	return nr_taken;
 }
 
-/* Return: 0; or 1 if one could not be traced. */
+/*
+ * Write records until all processes have ended. Return: 0; 1 if one could not be
+ * traced.
+ */
 static int go_on(struct followed *all, unsigned nr, uint64_t *ret_lost)
 {
 	int64_t looked_ns = 0;
@@ -99,7 +105,10 @@ static int go_on(struct followed *all, unsigned nr, uint64_t *ret_lost)
 			looked_ns = uaio_trace_now_ns();
 			is_running = false;
 		}
-		/* What is found ended has written all that it did by then. */
+		/*
+		 * Look before taking records: a process that has ended by now has
+		 * written all of them.
+		 */
 		for (unsigned i = 0; is_due && i < nr; i++)
 			is_running |= look(&all[i], &status);
 		nr_taken = take(all, nr, ret_lost);

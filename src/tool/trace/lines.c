@@ -8,10 +8,13 @@
 #include "tool/trace/tracing.h"
 
 enum {
-	DIGITS_MAX = 20, /* of 64 bits */
-	US_WIDTH = 11,   /* of a time in microseconds, with a blank before it */
+	DIGITS_MAX = 20, /* of a 64-bit number */
+	US_WIDTH = 11,   /* of a time in microseconds, with a leading blank */
 	NAME_MAX_BYTES = UAIO_TRACE_NAME_BYTES,
-	/* Nine numbers, four names of ours, which are shorter than 32, and the file. */
+	/*
+	 * Nine numbers, four of the tool's own names, each shorter than 32, and the
+	 * file.
+	 */
 	LINE_MAX_BYTES = 9 * DIGITS_MAX + 4 * 32 + NAME_MAX_BYTES,
 };
 
@@ -28,12 +31,11 @@ static const char *op_name(unsigned op)
 }
 
 /*
- * The fields, as printf() would write them, which takes seven times as long: the
- * tracer has no more time than the program takes to make the request. Each returns
- * where the next one goes.
+ * Formats fields as printf() would, but seven times as fast: the tool must keep up with
+ * the program. Each function returns where the next field begins.
  */
 
-/* %-*s, of a text that is a name of ours */
+/* %-*s, for one of the tool's own names */
 static char *put_name(char *at, const char *text, size_t width)
 {
 	const size_t len = strlen(text);
@@ -53,7 +55,7 @@ static char *put_right(char *at, const char *text, size_t width)
 	return at + before + len;
 }
 
-/* %*u, of a number with more digits than that */
+/* %*u, for a number with more digits than the width */
 static __attribute__((noinline)) char *put_long(char *at, uint64_t number)
 {
 	char text[DIGITS_MAX + 1];
@@ -62,7 +64,10 @@ static __attribute__((noinline)) char *put_long(char *at, uint64_t number)
 	return put_name(at, text, 0);
 }
 
-/* %*u, filled with blanks or zeros; the width is a constant, so that memset() is a store */
+/*
+ * %*u, filled with blanks or zeros. The width is constant, so that memset() becomes a
+ * store.
+ */
 static inline __attribute__((always_inline)) char *
 put_digits(char *at, uint64_t number, unsigned width, char filling)
 {
@@ -92,7 +97,7 @@ static char *put_us(char *at, int64_t ns)
 	return at;
 }
 
-/* What a thread writes of a clock of its own may be before the beginning. */
+/* A thread's clock may be slightly behind: show times before the trace began as 0. */
 static char *put_moment(char *at, int64_t ns)
 {
 	const uint64_t us = ns > 0 ? (uint64_t)ns / 1000 : 0;
@@ -116,7 +121,7 @@ static char *put_result(char *at, int32_t result)
 	return put_right(at, text, 10);
 }
 
-/* All but the file. */
+/* Write all fields except the file. */
 static char *put_request(char *at, const struct uaio_traced *traced)
 {
 	const struct uaio_trace_record *record = traced->record;

@@ -29,7 +29,7 @@ const char *const uaio_by_names[UAIO_NR_BYS] = {
 	[UAIO_BY_KERNEL] = "kernel",
 };
 
-/* Of the cheap clock, by which records are dated. */
+/* The cycle counter, by which records are dated. */
 static struct {
 	uint64_t begin; /* when the trace began */
 	double ns_per_cycle;
@@ -43,7 +43,7 @@ int64_t uaio_trace_now_ns(void)
 	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/* The rate is measured once, so that what came later is never dated earlier. */
+/* Measure the rate only once, so that times never go backwards. */
 static void start_clocks(void)
 {
 	static bool is_done;
@@ -60,7 +60,7 @@ static void start_clocks(void)
 		(double)ns / (double)(uaio_cycles() - clocks.begin);
 }
 
-/* Return: in ns since the trace began. */
+/* Return: ns since the trace began. */
 static int64_t date(uint64_t cycles)
 {
 	return (int64_t)((double)(int64_t)(cycles - clocks.begin) *
@@ -102,15 +102,15 @@ static bool is_gone(uint32_t pid, uint32_t tid)
 	return sys_tgkill((int)pid, (int)tid, 0) == -ESRCH;
 }
 
-/* All of its records are taken. */
+/* Free a lane whose records are all taken. */
 static void release_lane(struct uaio_trace_lane *lane)
 {
 	store_relaxed(&lane->pid, 0);
-	/* [MB:trace-lane] release: all of it. Pairs with take_lane(). */
+	/* [MB:trace-lane] release: the lane's members. Pairs with take_lane(). */
 	store_release(&lane->owner, 0);
 }
 
-/* Return: where the tracer goes on; a program may write anything there. */
+/* Return: the first record to take. A program may have written anything there. */
 static uint64_t begin_of(const struct uaio_trace_lane *lane, uint64_t head)
 {
 	uint64_t tail = load_relaxed(&lane->tail);
@@ -120,8 +120,8 @@ static uint64_t begin_of(const struct uaio_trace_lane *lane, uint64_t head)
 }
 
 /*
- * Return: how many records, of so many that are there, the one with this number takes;
- * a name takes more than one.
+ * Return: how many of the nr available records the given one occupies; a name takes
+ * several.
  */
 static uint64_t extent_of(const struct uaio_trace_record *record, uint64_t nr)
 {
@@ -152,11 +152,11 @@ static void keep_name(struct uaio_trace_ring *ring, unsigned place,
 			 text);
 }
 
-/* Learn the names that were written to a lane since it was last looked at. */
+/* Note the names written to a lane since the last call. */
 static void learn(struct uaio_trace_ring *ring, unsigned place)
 {
 	struct uaio_trace_lane *lane = &ring->lanes[place];
-	/* [MB:trace-head] acquire: the names. Pairs with the thread's. */
+	/* [MB:trace-head] acquire: the names. Pairs with the writing thread. */
 	uint64_t head = load_acquire(&lane->head), nr;
 	uint64_t nr_names = load_relaxed(&lane->nr_names);
 
@@ -211,14 +211,17 @@ static uint64_t take(struct uaio_trace_ring *ring, unsigned place,
 		each(&traced, arg);
 		nr_taken++;
 	}
-	/* [MB:trace-tail] release: was read. Pairs with uaio_trace_next(). */
+	/*
+	 * [MB:trace-tail] release: the records were read. Pairs with uaio_trace_next().
+	 */
 	store_release(&lane->tail, head);
 	return nr_taken;
 }
 
 /*
- * A name may be in another lane than the records of its file, but it was written before
- * them. So all heads are read first, then names beyond these, and then records up to them.
+ * A name may be in another lane than the file's records, but is written before them. So
+ * read all heads first, then names even beyond these heads, then the records up to the
+ * heads.
  */
 uint64_t uaio_records_take(struct uaio_trace_ring *ring, uaio_traced_fn *each,
 			   void *arg)
@@ -231,9 +234,14 @@ uint64_t uaio_records_take(struct uaio_trace_ring *ring, uaio_traced_fn *each,
 		uint32_t owner = load_relaxed(&lane->owner);
 		uint32_t pid = load_relaxed(&lane->pid);
 
-		/* If it is, it has written nothing since. */
+		/*
+		 * A thread that is gone by now has written nothing after the head read
+		 * below.
+		 */
 		was_gone[i] = owner && pid && is_gone(pid, owner);
-		/* [MB:trace-head] acquire: the records. Pairs with the thread's. */
+		/*
+		 * [MB:trace-head] acquire: the records. Pairs with the writing thread.
+		 */
 		heads[i] = load_acquire(&lane->head);
 	}
 	for (unsigned i = 0; i < UAIO_TRACE_LANES; i++)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uaio trace: a line for each request of a command, as it ends
+ * uaio trace: writes a line for each request of a command, when it completes
  *
- * The command runs as under `uaio run`, with the ring of the trace (trace/ring.h) in a
- * variable. It has no part in what is written: it goes on whatever becomes of the
- * tracer. The tracer becomes the parent of what the command leaves behind, and so
- * knows when all of it is over.
+ * The command runs as under `uaio run`, and finds the ring (trace/ring.h) by a
+ * variable. The command does not depend on the tracer, and continues if the tracer
+ * ends. The tracer adopts processes that the command leaves behind, so it knows when
+ * all have ended.
  *
  * Tested by test/run/trace.py.
  */
@@ -27,9 +27,9 @@
 
 enum {
 	/*
-	 * While a program makes a million requests a second, a lane is a third full after
-	 * the longest nap. Each look at a lane takes its head from the cache of the
-	 * thread that writes there, so there are no more than that needs.
+	 * The longest nap fills a third of a lane, at a million requests a second. Each
+	 * read of a lane's head takes its cache line from the writing thread, so the
+	 * tracer reads no more often than needed.
 	 */
 	NAP_MAX_US = 5000,
 	NAP_MIN_US = NAP_MAX_US / 32,
@@ -41,13 +41,13 @@ enum {
 
 static struct {
 	struct uaio_trace_filter filter;
-	const char *output, *chrome; /* NULL: not asked for */
-	FILE *lines, *viewer;        /* NULL: not written, or not any more */
+	const char *output, *chrome; /* NULL: the user did not ask for it */
+	FILE *lines, *viewer; /* NULL: not written, or writing has failed */
 	bool has_begun;
-	bool has_failed;  /* to write */
-	uint64_t nr_lost; /* that were told of */
+	bool has_failed;  /* a write has failed */
+	uint64_t nr_lost; /* lost records that were reported */
 	unsigned nr_pids;
-	int pids[UAIO_FOLLOWED_MAX]; /* processes that run already */
+	int pids[UAIO_FOLLOWED_MAX]; /* running processes to trace */
 } trace;
 
 static uint32_t is_stopped; /* atomic */
@@ -55,11 +55,11 @@ static uint32_t is_stopped; /* atomic */
 static void stop(int signal_number)
 {
 	(void)signal_number;
-	/* relaxed: the same thread reads it */
+	/* relaxed: read by the same thread */
 	store_relaxed(&is_stopped, 1);
 }
 
-/* options */
+/* Options */
 
 static void print_help(void)
 {
@@ -170,9 +170,9 @@ static int read_flags(int argc, char **argv, int *ret_status)
 	return -1;
 }
 
-/* output */
+/* Output */
 
-/* Return: the file, opened, or what stderr is if path is NULL. */
+/* Return: the opened file; a stream for stderr if path is NULL. */
 static FILE *open_file(const char *path)
 {
 	FILE *file =
@@ -204,7 +204,7 @@ void uaio_trace_begin(void)
 		uaio_lines_begin(trace.lines);
 	if (trace.viewer)
 		uaio_chrome_begin(trace.viewer);
-	/* Else a child would write it as well. */
+	/* Otherwise the child would write the buffered lines, too. */
 	(void)uaio_trace_flush(0);
 }
 
@@ -219,7 +219,7 @@ static void put(const struct uaio_traced *traced, void *arg)
 		uaio_chrome(trace.viewer, traced);
 }
 
-/* What cannot be written ends, and the command goes on. */
+/* Close a file that cannot be written; the command continues. */
 static void check_file(FILE **file)
 {
 	if (!*file || (fflush(*file) == 0 && !ferror(*file)))
@@ -272,7 +272,7 @@ bool uaio_trace_flush(uint64_t nr_taken)
 
 bool uaio_trace_is_stopped(void)
 {
-	/* relaxed: a handler of this thread writes it */
+	/* relaxed: written by a handler of this thread */
 	return load_relaxed(&is_stopped);
 }
 
@@ -303,9 +303,9 @@ static int follow_processes(void)
 	return !status && trace.has_failed ? EXIT_FAILURE : status;
 }
 
-/* the command */
+/* The command */
 
-/* Become the command. It finds the ring by the tracer's descriptor. */
+/* Become the command, which finds the ring by the tracer's descriptor. */
 static int run(char **command, int nr, int fd)
 {
 	char path[64], **argv = calloc((size_t)nr + 3, sizeof(*argv));
@@ -319,7 +319,7 @@ static int run(char **command, int nr, int fd)
 	argv[0] = (char[]){ "run" };
 	argv[1] = (char[]){ "--" };
 	memcpy(argv + 2, command, (size_t)nr * sizeof(*argv));
-	optind = 0; /* getopt begins anew */
+	optind = 0; /* makes getopt start again */
 	return uaio_run_main(nr + 2, argv);
 }
 
@@ -329,8 +329,8 @@ static int status_of(int status)
 }
 
 /*
- * Take the exit status of children that have ended.
- * Return: whether there are others; *ret_status: of the command, if it has ended.
+ * Collect the status of ended children. Return: whether there are others; *ret_status:
+ * the command's, if it has ended.
  */
 static bool reap(pid_t command, int *ret_status)
 {
@@ -343,7 +343,7 @@ static bool reap(pid_t command, int *ret_status)
 	return pid == 0;
 }
 
-/* Write until all processes have ended. Return: the exit status. */
+/* Write records until all processes have ended. Return: the exit status. */
 static int follow(struct uaio_trace_ring *ring, pid_t command)
 {
 	int status = 0;
@@ -374,7 +374,7 @@ static int follow_command(int argc, char **argv)
 				 strerror(-fd));
 	uaio_trace_begin();
 	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-	/* The command's terminal is ours; it decides what an interrupt does. */
+	/* The command shares the terminal, and decides what an interrupt does. */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGQUIT, SIG_IGN);
 	signal(SIGTERM, stop);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uaio trace: what its files share
+ * uaio trace: shared by its files
  *
- *   trace.c      options, the command that is traced, and the end
- *   follow.c     processes that run already (attach.h)
- *   records.c    the ring (trace/ring.h): taking records out of it
+ *   trace.c      options, the traced command, and the end
+ *   follow.c     running processes (attach.h)
+ *   records.c    taking records from the ring (trace/ring.h)
  *   filenames.c  the names of descriptors
  *   filter.c     which records the options select
- *   lines.c      a line for each record
- *   chrome.c     a file for trace viewers
+ *   lines.c      output: a line per record
+ *   chrome.c     output: a file for trace viewers
  *
  * Tested by test/run/trace.py.
  */
@@ -24,15 +24,18 @@
 extern const char *const uaio_door_names[UAIO_NR_DOORS];
 extern const char *const uaio_by_names[UAIO_NR_BYS];
 
-/* A record, its process and the name of its file. Times are ns since the trace began. */
+/*
+ * A record with its process and the name of its file. Times are in ns since the trace
+ * began.
+ */
 struct uaio_traced {
 	const struct uaio_trace_record *record;
 	uint32_t pid, tid;
 	int64_t submitted_ns, started_ns, ended_ns;
-	const char *file; /* its name; "" if it is not known */
+	const char *file; /* the file's name; "" if unknown */
 };
 
-/* How long the request waited until its system call; how long the system call took. */
+/* How long the request waited for its system call, and how long the call took. */
 static inline int64_t uaio_traced_wait(const struct uaio_traced *traced)
 {
 	int64_t until =
@@ -56,8 +59,8 @@ int uaio_records_open(struct uaio_trace_ring **ret_ring);
 typedef void uaio_traced_fn(const struct uaio_traced *traced, void *arg);
 
 /*
- * Take all records out of the ring, and call @each for every record. Records of one lane
- * come in their order. Lanes whose threads have ended are freed.
+ * Take all records from the ring, and call @each for every one. Records of one lane
+ * come in order. Frees lanes whose threads have ended.
  *
  * Return: the number of records.
  */
@@ -67,32 +70,34 @@ uint64_t uaio_records_take(struct uaio_trace_ring *ring, uaio_traced_fn *each,
 /* Return: the time of CLOCK_MONOTONIC. */
 int64_t uaio_trace_now_ns(void);
 
-/* Return: the number of records lost so far because a lane was full or none was free. */
+/*
+ * Return: how many records were lost so far, because a lane was full or none was free.
+ */
 uint64_t uaio_records_lost(struct uaio_trace_ring *ring);
 
 /* trace.c */
 
-/* Write what comes before the first record. */
+/* Write the output's beginning. */
 void uaio_trace_begin(void);
 
 /* Write all records of the ring. Return: the number of records. */
 uint64_t uaio_trace_write(struct uaio_trace_ring *ring);
 
-/* Write a line if @nr_lost is more than at the last call. */
+/* Write a line if @nr_lost has grown since the last call. */
 void uaio_trace_tell_lost(uint64_t nr_lost);
 
 /*
- * Flush the output after @nr_taken records were written: at once if that is 0, otherwise
- * at most once in a while.
+ * Flush the output after @nr_taken records were written: at once if that is 0,
+ * otherwise only periodically.
  *
- * Return: false if no output is left, because each could not be written.
+ * Return: false if no output is left, because writing has failed.
  */
 bool uaio_trace_flush(uint64_t nr_taken);
 
 /* Return: whether a signal has asked the trace to end. */
 bool uaio_trace_is_stopped(void);
 
-/* Sleep until the ring is read again: for less time if many records were taken. */
+/* Sleep until the ring is to be read again; shorter if many records were taken. */
 void uaio_trace_nap(uint64_t nr_taken);
 
 /* follow.c */
@@ -100,21 +105,24 @@ void uaio_trace_nap(uint64_t nr_taken);
 enum { UAIO_FOLLOWED_MAX = 64 };
 
 /*
- * Trace the processes until all have ended, or a signal asks the trace to end.
+ * Trace the processes until all have ended, or a signal stops the trace.
  *
- * Return: the exit status, with the number of lost records in *ret_lost.
+ * Return: the exit status; *ret_lost: the number of lost records.
  */
 int uaio_follow(const int *pids, unsigned nr, uint64_t *ret_lost);
 
 /* filenames.c */
 
-/* Note the name that a process has given in its trace for a number. */
+/* Note the name that a process has written to its trace for a file's number. */
 void uaio_filename_is(uint32_t pid, uint64_t number, const char *name);
 
 /* Return: the name noted for this number, or NULL. */
 const char *uaio_filename_of(uint32_t pid, uint64_t number);
 
-/* Return: the name of the file that fd refers to in the process, or last did; or "". */
+/*
+ * Return: the name of the file of descriptor fd in the process, or of its last one; or
+ * "".
+ */
 const char *uaio_filename(uint32_t pid, int fd, int64_t now_ns);
 
 /* filter.c */
@@ -123,7 +131,8 @@ struct uaio_trace_filter {
 	uint64_t ops;     /* a bit for each operation; 0: any operation */
 	const char *file; /* a pattern for the name; NULL: any file */
 	bool is_errors_only;
-	int64_t slower_ns; /* only requests that took longer, from submission to end */
+	/* only requests that took longer from submission to completion */
+	int64_t slower_ns;
 };
 
 bool uaio_trace_filter_passes(const struct uaio_trace_filter *filter,
