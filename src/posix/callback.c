@@ -19,12 +19,12 @@
 #include "proc/thread.h"
 #include "check/check.h"
 
-/* Only glibc has them: see base/libc.h. */
+/* Only glibc has these functions: see base/libc.h. */
 #pragma weak __pthread_register_cancel
 #pragma weak __pthread_unregister_cancel
 #pragma weak __pthread_unwind_next
 
-/* After which a thread ends. Tests wait until all have. */
+/* An idle thread ends after this. Tests wait until all have ended. */
 #ifdef UAIO_TESTING
 static const int64_t IDLE_NS = 20000000;
 #else
@@ -32,35 +32,36 @@ static const int64_t IDLE_NS = 5000000000;
 #endif
 static const int64_t MOMENT_NS = 1000000; /* see I1 */
 /*
- * I6. Where the other processor has to be woken by an interrupt, as in a virtual
- * machine, a thread wakes 25 to 50 us after it is told to; a short function is called
- * and has returned 2 us after the spinning thread sees it.
+ * I6. In a virtual machine, where an interrupt has to wake the other processor, a thread runs
+ * 25 to 50 us after it was woken. A spinning thread calls a short function, which returns,
+ * within 2 us.
  */
 static const int64_t SPIN_MAX_NS = 100000;
 static const int64_t TURN_NS = 5000;
 
-/* What does not always pay: after each time in vain it is left out longer. */
-struct gamble {
-	uint32_t nr_vain;    /* atomic: in a row */
+/* An attempt that may fail: after each failure in a row, more attempts are skipped. */
+struct attempts {
+	uint32_t nr_failed;  /* atomic: failures in a row */
 	uint32_t nr_to_skip; /* atomic */
 };
 
 static struct {
 	struct uaio_lock lock; /* rank CALLBACK */
 	uint32_t word;         /* atomic: idle threads sleep on it */
-	uint32_t nr_returned;  /* atomic: functions that have */
-	struct gamble spinning, waiting_for_return;
+	uint32_t nr_returned;  /* atomic: counts functions that returned */
+	struct attempts spinning, waiting_for_return;
 
 	/* under lock */
 	struct list waiting; /* struct uaio_callback, oldest first */
-	uint32_t nr_idle;    /* threads that sleep, the standby among them */
+	uint32_t nr_idle; /* threads that sleep or spin, the standby included */
 	uint32_t nr_calling;
-	uint32_t nr_starting;  /* threads that have not looked yet */
-	bool has_standby;      /* one sleeps until the oldest call is overdue */
-	bool has_spinner;      /* an idle one spins; it needs no waking */
-	int64_t idle_since_ns; /* when the last call had been made */
-	int64_t gap_ns;        /* from then to the next one */
-	int64_t wake_ns;       /* what a thread takes to wake; an average */
+	/* created threads that have not taken the lock yet */
+	uint32_t nr_starting;
+	bool has_standby; /* a thread sleeps until the oldest call is overdue */
+	bool has_spinner; /* an idle thread spins, and need not be woken */
+	int64_t idle_since_ns; /* when the last call ended */
+	int64_t gap_ns;        /* from idle_since_ns to the next call */
+	int64_t wake_ns;       /* average time until a woken thread runs */
 } pool;
 
 uint32_t uaio_callbacks_nr_stuck; /* written under lock */
@@ -75,29 +76,30 @@ void uaio_callbacks_init(void)
 	pool.has_standby = pool.has_spinner = false;
 	pool.idle_since_ns = pool.wake_ns = 0;
 	pool.gap_ns = SPIN_MAX_NS;
-	pool.spinning = pool.waiting_for_return = (struct gamble){ 0 };
+	pool.spinning = pool.waiting_for_return = (struct attempts){ 0 };
 	store_relaxed(&uaio_callbacks_nr_stuck, 0);
 }
 
-/* In both, relaxed: two threads that come at once skip one more or less. */
-static bool may_try(struct gamble *gamble)
+/* relaxed, as in end_attempt(): concurrent threads may skip one attempt more or less */
+static bool may_try(struct attempts *attempts)
 {
-	uint32_t nr_to_skip = load_relaxed(&gamble->nr_to_skip);
+	uint32_t nr_to_skip = load_relaxed(&attempts->nr_to_skip);
 
 	if (nr_to_skip)
-		store_relaxed(&gamble->nr_to_skip, nr_to_skip - 1);
+		store_relaxed(&attempts->nr_to_skip, nr_to_skip - 1);
 	return !nr_to_skip;
 }
 
-static void has_tried(struct gamble *gamble, bool has_paid)
+static void end_attempt(struct attempts *attempts, bool succeeded)
 {
-	enum { VAIN_MAX = 6 };
-	uint32_t nr_vain = has_paid ? 0 : load_relaxed(&gamble->nr_vain) + 1;
+	enum { FAILED_MAX = 6 };
+	uint32_t nr_failed =
+		succeeded ? 0 : load_relaxed(&attempts->nr_failed) + 1;
 
-	if (nr_vain > VAIN_MAX)
-		nr_vain = VAIN_MAX;
-	store_relaxed(&gamble->nr_vain, nr_vain);
-	store_relaxed(&gamble->nr_to_skip, nr_vain ? 1u << nr_vain : 0);
+	if (nr_failed > FAILED_MAX)
+		nr_failed = FAILED_MAX;
+	store_relaxed(&attempts->nr_failed, nr_failed);
+	store_relaxed(&attempts->nr_to_skip, nr_failed ? 1u << nr_failed : 0);
 }
 
 static struct uaio_callback *oldest_locked(void)
@@ -108,14 +110,14 @@ static struct uaio_callback *oldest_locked(void)
 				      node);
 }
 
-/* Return: whether a call may be made by one thread more. */
+/* Return: whether one more thread may make a call. */
 static bool may_call_locked(const struct uaio_callback *call, int64_t now)
 {
 	return pool.nr_calling < (uaio_cpus_are_many() ? 2 : 1) ||
 	       now - call->since_ns >= MOMENT_NS;
 }
 
-/* What there is to do, after the lock is released, so that calls are made. */
+/* Return: what meet() has to do after the unlock, so that waiting calls are made. */
 static enum need need_locked(void)
 {
 	if (!oldest_locked())
@@ -124,7 +126,7 @@ static enum need need_locked(void)
 	    !may_call_locked(oldest_locked(), uaio_now_ns()))
 		return NOTHING;
 	if (pool.nr_idle) {
-		/* relaxed: changes under the lock; the futex looks at it */
+		/* relaxed: changes under the lock; the futex reads it */
 		store_relaxed(&pool.word, pool.word + 1);
 		return pool.has_spinner ? NOTHING : WAKE;
 	}
@@ -146,7 +148,7 @@ static void meet(enum need need)
 			   0) {
 		uaio_lock(&pool.lock, UAIO_RANK_CALLBACK);
 		pool.nr_starting--;
-		/* relaxed: a thread that calls the door looks again and again */
+		/* relaxed: each call of the door reads it */
 		store_relaxed(&uaio_callbacks_nr_stuck, 1);
 		uaio_unlock(&pool.lock, UAIO_RANK_CALLBACK);
 	}
@@ -157,8 +159,8 @@ void uaio_callbacks_retry_slowly(void)
 	enum need need;
 
 	/*
-	 * A handler that interrupted a holder of the lock leaves it alone, and a
-	 * child of fork() what its parent has.
+	 * A signal handler that interrupted the library must not take the lock, and a child
+	 * of fork() must not use its parent's calls.
 	 */
 	if (!uaio_engine_is_up() || !uaio_enter())
 		return;
@@ -170,8 +172,8 @@ void uaio_callbacks_retry_slowly(void)
 	uaio_leave();
 }
 
-/* A client's function runs with no signal blocked, as glibc's do. */
-static void let_signals(int how)
+/* Block or unblock all signals: a client's function runs with none blocked, as in glibc. */
+static void mask_all_signals(int how)
 {
 	sigset_t all;
 
@@ -180,16 +182,16 @@ static void let_signals(int how)
 }
 
 /*
- * Return: whether the pool is still that of when the library had come up for the nth
- * time. A function may fork, and its child return from it, or end its thread: what is
- * in the pool then is the parent's.
+ * Return: whether the pool still belongs to the nth start of the engine. A function may fork,
+ * and its child return from the function or end its thread: then the pool's contents are the
+ * parent's.
  */
 static bool is_pool_of(uint32_t n)
 {
 	return uaio_engine_is_up() && uaio_engine_start_nr() == n;
 }
 
-/* When the function has ended its thread. */
+/* The cleanup handler, when a function ends its thread. */
 static void has_called(void *arg)
 {
 	const uint32_t *start_nr = arg;
@@ -197,7 +199,7 @@ static void has_called(void *arg)
 
 	if (!is_pool_of(*start_nr))
 		return;
-	let_signals(SIG_BLOCK);
+	mask_all_signals(SIG_BLOCK);
 	uaio_lock(&pool.lock, UAIO_RANK_CALLBACK);
 	pool.nr_calling--;
 	need = need_locked();
@@ -206,47 +208,47 @@ static void has_called(void *arg)
 }
 
 static void make_and_return(uaio_callback_fn *function, union sigval value,
-			    bool is_own)
+			    bool blocks_signals)
 {
-	if (!is_own)
-		let_signals(SIG_UNBLOCK);
+	if (!blocks_signals)
+		mask_all_signals(SIG_UNBLOCK);
 	if (unlikely(uaio_config.is_examined))
 		uaio_check_notified();
 	function(value);
-	/* relaxed: says nothing of what the function did */
+	/* relaxed: orders nothing that the function did */
 	add_relaxed(&pool.nr_returned, 1);
-	if (!is_own)
-		let_signals(SIG_BLOCK);
+	if (!blocks_signals)
+		mask_all_signals(SIG_BLOCK);
 	(void)pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL);
 	(void)pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
 }
 
-/* Return: whether the thread belongs to the pool as before. */
+/* Make the call. Return: whether the thread still belongs to the pool. */
 static bool make(struct uaio_callback *call)
 {
 	uaio_callback_fn *function = call->function;
 	uint32_t start_nr = uaio_engine_start_nr();
 	union sigval value = call->value;
-	bool is_own = call->is_own;
+	bool blocks_signals = call->blocks_signals;
 	struct uaio_other_cleanup buffer;
 
 	call->begins(call);
 	if (likely(uaio_libc_is_ours())) {
 		pthread_cleanup_push(has_called, &start_nr);
-		make_and_return(function, value, is_own);
+		make_and_return(function, value, blocks_signals);
 		pthread_cleanup_pop(0);
 	} else {
 		uaio_other_cleanup_push(&buffer, has_called, &start_nr);
-		make_and_return(function, value, is_own);
+		make_and_return(function, value, blocks_signals);
 		uaio_other_cleanup_pop(&buffer, 0);
 	}
 	return is_pool_of(start_nr);
 }
 
-/* Return: whether the word has changed before the clock shows until_ns. */
+/* Spin until the word changes. Return: false if the clock shows until_ns first. */
 static bool spin(const uint32_t *word, uint32_t seen, int64_t until_ns)
 {
-	enum { SPINS_PER_LOOK = 16 }; /* at the clock */
+	enum { SPINS_PER_LOOK = 16 }; /* spins per reading of the clock */
 
 	do {
 		for (unsigned i = 0; i < SPINS_PER_LOOK; i++) {
@@ -259,12 +261,12 @@ static bool spin(const uint32_t *word, uint32_t seen, int64_t until_ns)
 	return false;
 }
 
-/* Spin for a call, if the last one came that soon (I6). */
+/* Spin for a call, if the last one followed soon enough (I6). */
 static void spin_locked(void)
 {
 	int64_t spin_ns = 2 * pool.wake_ns;
 	uint32_t seen = pool.word;
-	bool has_paid;
+	bool succeeded;
 
 	if (pool.gap_ns >= spin_ns || pool.has_spinner ||
 	    !uaio_cpus_are_many() || !may_try(&pool.spinning))
@@ -272,14 +274,14 @@ static void spin_locked(void)
 	pool.has_spinner = true;
 	pool.nr_idle++;
 	uaio_unlock(&pool.lock, UAIO_RANK_CALLBACK);
-	has_paid = spin(&pool.word, seen, uaio_now_ns() + spin_ns);
+	succeeded = spin(&pool.word, seen, uaio_now_ns() + spin_ns);
 	uaio_lock(&pool.lock, UAIO_RANK_CALLBACK);
 	pool.nr_idle--;
 	pool.has_spinner = false;
-	has_tried(&pool.spinning, has_paid);
+	end_attempt(&pool.spinning, succeeded);
 }
 
-/* A thread has been woken: note what that took. */
+/* A thread was woken: update the average of how long that takes. */
 static void note_wake_locked(void)
 {
 	const struct uaio_callback *call = oldest_locked();
@@ -290,10 +292,7 @@ static void note_wake_locked(void)
 	pool.wake_ns += (took_ns - pool.wake_ns) / 8;
 }
 
-/*
- * Sleep until there may be a call to make.
- * Return: whether the thread is of use no longer.
- */
+/* Sleep until there may be a call to make. Return: whether the thread should end. */
 static bool sleep_locked(const struct uaio_callback *waiting)
 {
 	bool is_standby = waiting && !pool.has_standby;
@@ -316,7 +315,7 @@ static bool sleep_locked(const struct uaio_callback *waiting)
 	       (!oldest_locked() || pool.has_standby);
 }
 
-/* arg: not NULL: a thread of the library's has created this one. */
+/* A thread of the pool. arg: not NULL if a thread of the library's created this one. */
 static void *serve(void *arg)
 {
 	if (arg)
@@ -351,32 +350,32 @@ static void *serve(void *arg)
 	return NULL;
 }
 
-/* A thread that makes one call. */
+/* A thread with attributes, which makes one call. */
 static void *make_one(void *arg)
 {
 	struct uaio_callback *call = arg;
 	uaio_callback_fn *function = call->function;
 	union sigval value = call->value;
 
-	if (call->is_late)
+	if (call->by_library)
 		uaio_thread_become_clients(true);
 	call->begins(call);
-	let_signals(SIG_UNBLOCK);
+	mask_all_signals(SIG_UNBLOCK);
 	function(value);
 	return NULL;
 }
 
 /*
- * Return: whether the client's thread that has just given this call, and is about to
- * leave the library, is to wait for its return (I6).
+ * Return: whether the client's thread, which submits this call and leaves the library next,
+ * waits until the function returns (I6).
  */
 static bool may_wait_locked(const struct uaio_callback *callback)
 {
-	return pool.has_spinner && !pool.nr_calling && !callback->is_late &&
+	return pool.has_spinner && !pool.nr_calling && !callback->by_library &&
 	       may_try(&pool.waiting_for_return);
 }
 
-/* Return: as above; then the call is one of those after that number. */
+/* Add a call. Return: as may_wait_locked(). *ret_nr_returned: nr_returned before it. */
 static bool give_to_pool(struct uaio_callback *callback,
 			 uint32_t *ret_nr_returned)
 {
@@ -391,7 +390,7 @@ static bool give_to_pool(struct uaio_callback *callback,
 	list_add_tail(&pool.waiting, &callback->node);
 	need = need_locked();
 	may_wait = may_wait_locked(callback);
-	/* relaxed: under the lock, so before the call can be taken */
+	/* relaxed: read under the lock, so before a thread can take the call */
 	*ret_nr_returned = load_relaxed(&pool.nr_returned);
 	uaio_unlock(&pool.lock, UAIO_RANK_CALLBACK);
 	meet(need);
@@ -400,19 +399,19 @@ static bool give_to_pool(struct uaio_callback *callback,
 
 static void wait_for_return(uint32_t nr_returned)
 {
-	bool has_paid =
+	bool succeeded =
 		spin(&pool.nr_returned, nr_returned, uaio_now_ns() + TURN_NS);
 
-	has_tried(&pool.waiting_for_return, has_paid);
+	end_attempt(&pool.waiting_for_return, succeeded);
 }
 
-/* The caller may be outside the library, where a handler may call it. */
+/* The caller may be outside the library, so that its signal handler may call the library. */
 void uaio_callback(struct uaio_callback *callback, const pthread_attr_t *attr)
 {
 	bool was_outside = uaio_enter(), may_wait = false;
 	uint32_t nr_returned;
 
-	callback->is_late = uaio_is_own_thread();
+	callback->by_library = uaio_is_own_thread();
 	if (!(attr || uaio_table_is_other()) ||
 	    uaio_thread_start_for_client(make_one, callback, attr) < 0)
 		may_wait = give_to_pool(callback, &nr_returned);

@@ -16,7 +16,7 @@
 #include "op/op.h"
 #include "posix/door.h"
 
-/* What is to be cancelled: one request, or all of a file. */
+/* What to cancel: one request, or all of a file. */
 struct target {
 	struct uaio_cancel_aim aim;
 	const struct aiocb *aiocb;
@@ -43,7 +43,7 @@ static long cancel(const void *arg)
 		return AIO_NOTCANCELED;
 	if (ret > 0)
 		return AIO_CANCELED;
-	/* One that is about to wait, or just complete, is on no list. */
+	/* A request that is about to wait, or is completing, is on no list. */
 	return target->aiocb && uaio_posix_error(target->aiocb) == EINPROGRESS
 		       ? AIO_NOTCANCELED
 		       : AIO_ALLDONE;
@@ -85,7 +85,7 @@ int uaio_posix_cancel(int fd, struct aiocb *aiocb)
 		return AIO_ALLDONE;
 	if (aiocb)
 		return (int)uaio_table_do(cancel, &target);
-	/* Such a thread has executed its requests when it submitted them (table.h). */
+	/* A thread with its own descriptor table executes requests when it submits them. */
 	if (uaio_table_is_other())
 		return AIO_ALLDONE;
 	if (!uaio_enter())

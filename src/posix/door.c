@@ -23,7 +23,7 @@
 #include "posix/posix.h"
 #include "posix/wait.h"
 
-/* The C libraries that may load the library, glibc and musl, have the same layout. */
+/* glibc and musl have this layout, so one library serves both. */
 #define AT(member, offset)                                        \
 	static_assert(offsetof(struct aiocb, member) == (offset), \
 		      "programs have it there")
@@ -53,7 +53,7 @@ static struct {
  * The sink
  */
 
-/* The last access to the client's memory (I2 of posix.h). */
+/* Write the result; this is the last access to the client's memory (posix.h, I2). */
 static void answer(struct aiocb *aiocb, int64_t res)
 {
 	aiocb->UAIO_AIOCB_RESULT = res < 0 ? -1 : res;
@@ -82,13 +82,13 @@ static void post(struct uaio_queue *queue, const struct uaio_post *post)
 			res = error < 0 ? error : res;
 		}
 		answer(aiocb_of(completion), res);
-		uaio_posix_waits_tell_locked(aiocb_of(completion));
+		uaio_posix_waits_notify_locked(aiocb_of(completion));
 		if (list)
 			uaio_posix_list_leave_locked(list);
 	}
 }
 
-/* A client finds its results by itself. */
+/* Clients read results from their aiocbs, which the library does not see. */
 static bool has_unreaped(const struct uaio_queue *queue)
 {
 	(void)queue;
@@ -131,7 +131,7 @@ void uaio_posix_answer(struct aiocb *aiocb, uint64_t word, int error,
 
 bool uaio_posix_is_open(void)
 {
-	/* [MB:posix-open] acquire: the queue. Pairs with open_queue(). */
+	/* [MB:posix-open] acquire: see the queue. Pairs with open_queue(). */
 	return uaio_engine_is_up() && load_acquire(&door_state.is_open);
 }
 
@@ -151,7 +151,7 @@ static bool is_size_limited(void)
 static __attribute__((noinline)) void open_queue(void)
 {
 	uaio_lock(&door_state.lock, UAIO_RANK_TABLE);
-	/* relaxed: set under this lock */
+	/* relaxed: set under the lock held */
 	if (!load_relaxed(&door_state.is_open)) {
 		door_state.has_size_limit = is_size_limited();
 		uaio_queue_init(&uaio_posix_queue, &sink);
@@ -195,7 +195,7 @@ static void load(void)
 {
 }
 
-/* Of a parent's queue nothing is used but the memory. */
+/* In a child of fork(), reset the parent's queue. */
 static int start(void)
 {
 	store_relaxed(&door_state.is_open, 0);

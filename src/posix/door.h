@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The queue of all requests, and entering it: see posix.h. */
+/* The queue of all POSIX AIO requests, and entering the library: see posix.h. */
 #ifndef UAIO_POSIX_DOOR_H
 #define UAIO_POSIX_DOOR_H
 
@@ -9,29 +9,28 @@
 
 #include "req/queue.h"
 
-/* The process's; closed until the first request. */
+/* The only queue of the process; closed until the first request. */
 extern struct uaio_queue uaio_posix_queue __attribute__((visibility("hidden")));
 
 /*
- * Enter the library, for a call that may submit: the queue is open afterwards.
- * *ret_executes: the thread has another descriptor table (table.h), so it executes its
- * requests itself.
- * Return: 0, then the caller leaves (entry.h); -EAGAIN.
+ * Enter the library for a call that may submit, and open the queue. *ret_executes: the thread
+ * has another descriptor table (table.h), so it executes its requests itself.
+ * Return: 0, and the caller has to leave (entry.h); or -EAGAIN.
  */
 int uaio_posix_enter(bool *ret_executes);
 
 /*
- * Return: whether files had a largest size (RLIMIT_FSIZE) when the queue was opened.
- * A write that goes beyond raises SIGXFSZ in the thread that makes it.
+ * Return: whether RLIMIT_FSIZE was set when the queue was opened. A write beyond that limit
+ * raises SIGXFSZ in the thread that makes it.
  */
 bool uaio_posix_has_size_limit(void);
 
-/* Return: whether the queue is open in this process; if not, nothing is pending. */
+/* Return: whether the queue is open in this process. If not, no request is pending. */
 bool uaio_posix_is_open(void);
 
 /*
- * Complete a request that the door answers itself, with a negative error number.
- * executes: as of uaio_posix_enter().
+ * Complete a refused request with a negative error number. executes: as of
+ * uaio_posix_enter().
  */
 void uaio_posix_answer(struct aiocb *aiocb, uint64_t word, int error,
 		       bool executes);

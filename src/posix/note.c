@@ -10,7 +10,7 @@
 #include "proc/entry.h"
 #include "req/sink.h"
 
-/* A word is the address of a note, or that of a list and this bit. */
+/* A word is the address of a note, or the address of a list with this bit. */
 static const uint64_t IS_LIST = 1;
 
 static struct uaio_slab notes, lists;
@@ -21,18 +21,18 @@ void uaio_posix_notes_init(void)
 	uaio_slab_init(&lists, sizeof(struct uaio_posix_list), 4096);
 }
 
-/* Return: whether that was the last one. */
+/* Drop a reference. Return: whether it was the last one. */
 static bool drop(uint32_t *nr_refs)
 {
-	/* [MB:posix-refs] release: what this thread did with it. */
+	/* [MB:posix-refs] release: this thread's accesses to the object. */
 	if (sub_release(nr_refs, 1) != 1)
 		return false;
-	/* [MB:posix-refs] acquire: what the others did, before it is reused. */
+	/* [MB:posix-refs] acquire: other threads' accesses come before reuse. */
 	(void)load_acquire(nr_refs);
 	return true;
 }
 
-/* The caller may be outside the library, where a handler may call it. */
+/* The caller may be outside the library, so that its signal handler may call the library. */
 static void put_back(struct uaio_slab *slab, void *object)
 {
 	bool was_outside = uaio_enter();
@@ -42,8 +42,8 @@ static void put_back(struct uaio_slab *slab, void *object)
 		uaio_leave();
 }
 
-/* The client is told of the end of a list, which is used no longer. */
-static void list_is_told(struct uaio_posix_notice *notice)
+/* The client was notified of a list: free the list. */
+static void release_list(struct uaio_posix_notice *notice)
 {
 	put_back(&lists, container_of(notice, struct uaio_posix_list, notice));
 }
@@ -59,8 +59,8 @@ struct uaio_posix_list *uaio_posix_list_new(const struct sigevent *event,
 		uaio_slab_put(&lists, list);
 		return NULL;
 	}
-	list->notice.is_told = list_is_told;
-	/* relaxed: nobody else knows it; a lost waiter may look (wait.h) */
+	list->notice.release = release_list;
+	/* relaxed: the list is not shared yet; a left waiter may read it (wait.h, I3) */
 	store_relaxed(&list->is_done, 0);
 	store_relaxed(&list->nr_refs, 1);
 	list->nr_left = 1 + nr_members;
@@ -76,7 +76,7 @@ void uaio_posix_list_put(struct uaio_posix_list *list)
 void uaio_posix_list_leave_locked(struct uaio_posix_list *list)
 {
 	if (--list->nr_left == 0)
-		/* relaxed: a waiter looks again under the lock */
+		/* relaxed: a waiter reads it again under the lock */
 		store_relaxed(&list->is_done, 1);
 }
 
@@ -86,8 +86,8 @@ static void put(struct uaio_posix_note *note)
 		put_back(&notes, note);
 }
 
-/* The client is told of the end of a request; or the call that tells it begins. */
-static void note_is_told(struct uaio_posix_notice *notice)
+/* The client was notified of a request, or that call begins: drop the note's reference. */
+static void release_note(struct uaio_posix_notice *notice)
 {
 	put(container_of(notice, struct uaio_posix_note, notice));
 }
@@ -125,7 +125,7 @@ int uaio_posix_word_new(const struct sigevent *event,
 			uaio_slab_put(&notes, note);
 			return ret;
 		}
-		note->notice.is_told = note_is_told;
+		note->notice.release = release_note;
 		note->list = list;
 		note->is_inline = false;
 		store_relaxed(&note->nr_refs, 2);
@@ -158,7 +158,7 @@ int uaio_posix_word_error(uint64_t word)
 		       : 0;
 }
 
-/* Notify, and drop the reference of the completion. */
+/* Notify the client, and drop the completion's references. */
 static void finish(struct uaio_posix_note *note)
 {
 	struct uaio_posix_list *list = note->list;
@@ -177,7 +177,7 @@ void uaio_posix_note_end(struct uaio_posix_note *note)
 
 static void drop_note(struct uaio_posix_note *note, bool is_inline)
 {
-	/* The reference of the completion goes to the submitter. */
+	/* The submitting call takes over the completion's reference. */
 	if (is_inline)
 		note->is_inline = true;
 	else

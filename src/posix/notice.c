@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Telling a client that a request is complete: a signal, or a call of a function
+ * Notifying a client that a request is complete: by a signal, or a call of a function
  *
- * A signal is queued for the process, as glibc does: SI_ASYNCIO, with the client's
- * value. If it cannot be queued because too many are pending, it is sent without the
- * value. A function is called by a thread that has no other purpose (callback.h).
+ * As in glibc, a signal is queued for the process: SI_ASYNCIO, with the client's value. If
+ * too many signals are pending to queue it, it is sent without the value. A function is
+ * called by a thread that has no other purpose (callback.h).
  *
  * Tested by test-posix.c and test/posix/.
  */
@@ -19,7 +19,7 @@
 #include "posix/callback.h"
 #include "posix/note.h"
 
-/* Only glibc has them: see base/libc.h. */
+/* Only glibc has these functions: see base/libc.h. */
 extern int pthread_attr_getaffinity_np(const pthread_attr_t *attr, size_t bytes,
 				       cpu_set_t *cpus) __attribute__((weak));
 extern int pthread_attr_setaffinity_np(pthread_attr_t *attr, size_t bytes,
@@ -35,7 +35,7 @@ enum uaio_posix_notice_kind uaio_posix_notice_kind(const struct sigevent *event)
 	switch (event->sigev_notify) {
 	case SIGEV_THREAD: return UAIO_POSIX_CALLBACK;
 	case SIGEV_SIGNAL:
-		/* The kernel takes signal 0 for a question. */
+		/* Signal 0 only tests for permission. */
 		if (event->sigev_signo == 0)
 			return UAIO_POSIX_SILENT;
 		return event->sigev_signo < 0 ||
@@ -46,9 +46,7 @@ enum uaio_posix_notice_kind uaio_posix_notice_kind(const struct sigevent *event)
 	}
 }
 
-/*
- * The client may destroy its attributes as soon as it has submitted.
- */
+/* Copy the attributes, which the client may destroy after submitting. */
 static int copy_attr(pthread_attr_t *to, const pthread_attr_t *from)
 {
 	struct sched_param param;
@@ -60,7 +58,7 @@ static int copy_attr(pthread_attr_t *to, const pthread_attr_t *from)
 	if (pthread_attr_init(to))
 		return -EAGAIN;
 	(void)pthread_attr_setdetachstate(to, PTHREAD_CREATE_DETACHED);
-	/* Without one the C library subtracts the size from no address. */
+	/* Without a stack the address is 0 minus the size. */
 	if (pthread_attr_getstack(from, &stack, &bytes) == 0 &&
 	    (uintptr_t)stack + bytes != 0)
 		(void)pthread_attr_setstack(to, stack, bytes);
@@ -124,22 +122,22 @@ static void queue_signal(int signo, union sigval value)
 		(void)sys_kill(pid, signo);
 }
 
-/* The notice is forgotten first: a handler may leave this thread for good. */
-static void send_and_forget(struct uaio_posix_notice *notice)
+/* Release the notice first, as a handler may leave by siglongjmp. */
+static void release_and_send(struct uaio_posix_notice *notice)
 {
 	int signo = notice->signo;
 	union sigval value = notice->value;
 
-	notice->is_told(notice);
+	notice->release(notice);
 	queue_signal(signo, value);
 }
 
 static void send_by_pool(union sigval arg)
 {
-	send_and_forget(arg.sival_ptr);
+	release_and_send(arg.sival_ptr);
 }
 
-/* As a function of the pool, of a call that is needed until it is made. */
+/* The call needs its memory until send_by_pool() has read it. */
 static void keep(struct uaio_callback *callback)
 {
 	(void)callback;
@@ -147,26 +145,26 @@ static void keep(struct uaio_callback *callback)
 
 static void notify_by_signal(struct uaio_posix_notice *notice)
 {
-	/* A thread of the library's blocks all signals: another one gets it. */
+	/* A thread of the library's blocks all signals, so another thread gets this one. */
 	if (!uaio_is_inside() || uaio_is_own_thread()) {
-		send_and_forget(notice);
+		release_and_send(notice);
 		return;
 	}
 	notice->callback = (struct uaio_callback){
 		.function = send_by_pool,
 		.value.sival_ptr = notice,
 		.begins = keep,
-		.is_own = true,
+		.blocks_signals = true,
 	};
 	uaio_callback(&notice->callback, NULL);
 }
 
-static void has_begun(struct uaio_callback *callback)
+static void release_notice(struct uaio_callback *callback)
 {
 	struct uaio_posix_notice *notice =
 		container_of(callback, struct uaio_posix_notice, callback);
 
-	notice->is_told(notice);
+	notice->release(notice);
 }
 
 static void notify_by_call(struct uaio_posix_notice *notice)
@@ -176,13 +174,13 @@ static void notify_by_call(struct uaio_posix_notice *notice)
 	notice->callback = (struct uaio_callback){
 		.function = notice->function,
 		.value = notice->value,
-		.begins = has_begun,
+		.begins = release_notice,
 	};
 	if (!notice->has_attr) {
 		uaio_callback(&notice->callback, NULL);
 		return;
 	}
-	/* As soon as the call begins, the notice may be gone. */
+	/* Copied, as the notice may be freed once the call begins. */
 	attr = notice->attr;
 	notice->has_attr = false;
 	uaio_callback(&notice->callback, &attr);
@@ -196,5 +194,5 @@ void uaio_posix_notify(struct uaio_posix_notice *notice)
 	else if (notice->kind == UAIO_POSIX_SIGNAL)
 		notify_by_signal(notice);
 	else
-		notice->is_told(notice);
+		notice->release(notice);
 }

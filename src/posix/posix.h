@@ -1,26 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * POSIX AIO: aio_read(3) and its like on this engine
+ * POSIX AIO: aio_read(3) and its like
  *
- * These are the functions of <aio.h>, without errno: they return what the
- * function returns, or a negative error number. An error of the request itself
- * (a descriptor that is not open, a bad offset) is its result, as in glibc, and
- * not an error of the call.
+ * These are the functions of <aio.h>, without errno: they return what the C function returns,
+ * or a negative error number. As in glibc, an error of the request itself (a descriptor that
+ * is not open, a bad offset) is the request's result, not an error of the call.
  *
- *   I1  All requests of a process are in one queue (door.c), which is opened when
- *       the first one comes, and never closed. A child of fork() opens one of its
- *       own.
- *   I2  What is read of an aiocb is read when it is submitted. Afterwards it is
- *       written once: the result, and then, by a release store, the error code.
- *       Nothing of it is touched after that, so the thread that sees the error
- *       code may free it.
- *   I3  aio_error() and aio_return() read the aiocb, and nothing else.
- *   I4  The client is notified after the error code is there, by a thread that
- *       holds no lock; of requests that complete inside the submitting call, after
- *       that has left the library. So a handler may make any call.
+ *   I1  All requests of a process are in one queue (door.c). It is opened for the first
+ *       request, and never closed. A child of fork() opens its own.
+ *   I2  The library reads an aiocb only when it is submitted. Later it writes the result, and
+ *       then, by a release store, the error code. This is the last access, so a thread that
+ *       sees the error code may free the aiocb.
+ *   I3  aio_error() and aio_return() read only the aiocb.
+ *   I4  The client is notified after the error code is written, by a thread that holds no
+ *       lock. If the request completes inside the submitting call, the client is notified
+ *       after that call has left the library. So a handler may make any call.
  *
- * Context: any thread. A signal handler that interrupted the library gets
- * -EAGAIN, except from uaio_posix_suspend() and for what only reads.
+ * Context: any thread. In a signal handler that interrupted the library the functions return
+ * -EAGAIN, except uaio_posix_suspend() and those that only read an aiocb.
  *
  * Tested by test-posix.c and test/posix/.
  */
@@ -29,7 +26,7 @@
 
 #include <aio.h>
 
-/* The members that only the C library names. */
+/* Members whose names differ between C libraries. */
 #ifdef __GLIBC__
 #define UAIO_AIOCB_ERROR __error_code
 #define UAIO_AIOCB_RESULT __return_value
@@ -57,24 +54,24 @@ int uaio_posix_cancel(int fd, struct aiocb *aiocb);
 
 /*
  * Mirrors aio_suspend(3): a cancellation point, and async-signal-safe.
- * Return: 0; -EAGAIN: the time is over; -EINTR; -EINVAL.
+ * Return: 0; -EAGAIN: the timeout has expired; -EINTR; -EINVAL.
  */
 int uaio_posix_suspend(const struct aiocb *const list[], int nr,
 		       const struct timespec *timeout);
 
 /*
  * Mirrors lio_listio(3).
- * Return: 0; -EINVAL: no such mode; -EIO: with LIO_WAIT, some have failed or were
- * refused; with LIO_NOWAIT, or if all were refused, the error with which the last one
- * was; -EINTR.
+ * Return: 0; -EINVAL: no such mode; -EINTR; -EIO: with LIO_WAIT, some requests have failed or
+ * were refused. With LIO_NOWAIT, or if all were refused: the error with which the last one
+ * was refused.
  */
 int uaio_posix_listio(int mode, struct aiocb *const list[], int nr,
 		      const struct sigevent *event);
 
-/* The error code, or EINPROGRESS. */
+/* Return: the error code, or EINPROGRESS. */
 static inline int uaio_posix_error(const struct aiocb *aiocb)
 {
-	/* [MB:aiocb] acquire: the result and the data. Pairs with answer(). */
+	/* [MB:aiocb] acquire: see the result and the data. Pairs with answer(). */
 	return __atomic_load_n(&aiocb->UAIO_AIOCB_ERROR, __ATOMIC_ACQUIRE);
 }
 

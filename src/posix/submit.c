@@ -24,11 +24,11 @@
 
 enum { PRIORITY_MAX = 20 }; /* AIO_PRIO_DELTA_MAX */
 
-/* One call of a client's. */
+/* One call of a submitting function. */
 struct call {
 	struct uaio_batch batch;
-	bool executes;                /* the calling thread does, itself */
-	bool has_submitted;           /* a member of the list */
+	bool executes; /* the calling thread executes its requests itself */
+	bool has_submitted;           /* a member of the list was submitted */
 	struct uaio_posix_list *list; /* borrows; or NULL */
 };
 
@@ -43,7 +43,8 @@ static int refuse(struct aiocb *aiocb, int error)
 }
 
 /*
- * A request for nothing asks its file all the same: the vectored calls would not.
+ * Execute a request of 0 bytes by a plain call, which checks the file; vectored calls would
+ * not.
  * Return: the result.
  */
 static int try_nothing(const struct uaio_sqe *sqe)
@@ -58,20 +59,20 @@ static bool is_of_bytes(const struct uaio_sqe *sqe)
 	return sqe->op == UAIO_OP_READ || sqe->op == UAIO_OP_WRITE;
 }
 
-/* One call moves so much; but the kernel looks at the whole buffer. */
+/* Cut a request to what one call moves. The kernel checks the address of the whole buffer. */
 static void cut_bytes(struct uaio_sqe *sqe)
 {
 	if (likely(sqe->len <= UAIO_RW_BYTES_MAX))
 		return;
 	if (!uaio_is_user_range((uintptr_t)sqe->buf, sqe->len))
-		sqe->buf = (void *)UINTPTR_MAX; /* where no memory is */
+		sqe->buf = (void *)UINTPTR_MAX; /* fails with EFAULT */
 	sqe->len = UAIO_RW_BYTES_MAX;
 }
 
 /*
  * Submit a request for a file.
- * Return: IS_SUBMITTED; or the result with which the request is complete, or, if it
- * is -EAGAIN, refused.
+ * Return: IS_SUBMITTED; -EAGAIN: the request is refused; otherwise the result with which the
+ * request is complete.
  */
 enum { IS_SUBMITTED = 1 };
 
@@ -84,13 +85,13 @@ add_to(struct uaio_batch *batch, struct uaio_file *file, struct uaio_sqe *sqe,
 {
 	int ret;
 
-	/* A stream has no offset, whatever the client says. */
+	/* A stream has no offset: ignore the client's. */
 	if (uaio_file_has(file, UAIO_FILE_F_STREAM))
 		sqe->off = 0;
 	else if (unlikely(!sqe->len) && is_of_bytes(sqe))
 		return try_nothing(sqe);
 	else if (sqe->op == UAIO_OP_WRITE)
-		/* A worker blocks signals, as glibc's threads do. */
+		/* By a worker, which blocks SIGXFSZ as glibc's threads do. */
 		sqe->is_async = unlikely(uaio_posix_has_size_limit());
 	cut_bytes(sqe);
 	ret = add(batch, file, sqe);
@@ -106,7 +107,10 @@ static int look_up_and_add(struct uaio_batch *batch, struct uaio_sqe *sqe)
 	return ret < 0 ? ret : add_to(batch, file, sqe, uaio_batch_add);
 }
 
-/* The same, by a thread with another descriptor table (table.h). */
+/*
+ * Open the file and execute the request, in a thread with its own descriptor table (table.h).
+ * Return: as add_to().
+ */
 static __attribute__((noinline)) int execute(struct uaio_batch *batch,
 					     struct uaio_sqe *sqe)
 {
@@ -125,7 +129,7 @@ static int add(struct call *call, struct uaio_sqe *sqe)
 {
 	int ret;
 
-	/* The kernel looks at the offset before the descriptor. */
+	/* The kernel checks the offset before the descriptor. */
 	if (unlikely(sqe->op == UAIO_NR_OPS || sqe->off < 0))
 		return -EINVAL;
 	ret = unlikely(call->executes) ? execute(&call->batch, sqe)
@@ -150,9 +154,9 @@ static bool has_bad_priority(const struct aiocb *aiocb,
 }
 
 /*
- * Submit one request. The aiocb says EINPROGRESS before others can see it.
- * *ret_note: has to be ended when the call has left the library; or NULL.
- * Return: 0; -EAGAIN: it is refused; -EINVAL: its priority is.
+ * Submit one request. Before other threads can see the aiocb, its error code is EINPROGRESS.
+ * *ret_note: to be ended after the call has left the library; or NULL.
+ * Return: 0; -EAGAIN: the request is refused; -EINVAL: its priority is invalid.
  */
 static int submit(struct call *call, struct aiocb *aiocb, struct uaio_sqe *sqe,
 		  struct uaio_posix_note **ret_note)
@@ -172,7 +176,9 @@ static int submit(struct call *call, struct aiocb *aiocb, struct uaio_sqe *sqe,
 		return refuse(aiocb, ret);
 	sqe->data = sqe->key = (uintptr_t)aiocb;
 	sqe->word = word;
-	/* relaxed: the door's lock, or a worker's, comes before the answer */
+	/*
+	 * relaxed: a lock of the door's or of a worker's orders the store before the answer
+	 */
 	store_relaxed(&aiocb->UAIO_AIOCB_ERROR, EINPROGRESS);
 	ret = add(call, sqe);
 	if (likely(ret == IS_SUBMITTED))
@@ -253,13 +259,13 @@ int uaio_posix_fsync(int op, struct aiocb *aiocb)
 
 enum { NOTES_MAX = 16 };
 
-/* The notes of requests of this call; all its requests are submitted by it. */
+/* Notes of the requests that this call has submitted. */
 struct notes {
 	struct uaio_posix_note *notes[NOTES_MAX];
 	unsigned nr;
 };
 
-/* With the batch posted: of these requests none completes inline any more. */
+/* The batch is posted, so none of these requests can still complete inline. */
 static void end_notes(struct notes *notes)
 {
 	for (unsigned i = 0; i < notes->nr; i++)
@@ -267,7 +273,7 @@ static void end_notes(struct notes *notes)
 	notes->nr = 0;
 }
 
-/* Leave the library for a moment, in which handlers may run. */
+/* Leave the library, as handlers may run, to notify of inline completions; enter again. */
 static void notify_inline(struct call *call, struct notes *notes)
 {
 	uaio_batch_end(&call->batch);
@@ -282,7 +288,7 @@ static bool is_member(const struct aiocb *aiocb)
 	return aiocb && aiocb->aio_lio_opcode != LIO_NOP;
 }
 
-/* Return: UAIO_NR_OPS: there is no such opcode. */
+/* Return: the operation; UAIO_NR_OPS: there is no such opcode. */
 static enum uaio_op op_of(const struct aiocb *aiocb)
 {
 	return aiocb->aio_lio_opcode == LIO_READ    ? UAIO_OP_READ
@@ -309,7 +315,7 @@ static int submit_member(struct call *call, struct aiocb *aiocb,
 	return ret;
 }
 
-/* Return: 0; or why the last one that was refused was. */
+/* Return: 0; or the error with which the last refused member was refused. */
 static int submit_members(struct call *call, struct aiocb *const members[],
 			  int nr, struct notes *notes)
 {
@@ -344,7 +350,7 @@ static bool has_failed(struct aiocb *const members[], int nr)
 	return false;
 }
 
-/* Wait for the members, and drop the reference. */
+/* Wait for all members, and drop the call's reference to the list. */
 static int wait_for_list(struct uaio_posix_list *list, bool sleeps_only)
 {
 	const struct uaio_wait wait = {
@@ -355,7 +361,9 @@ static int wait_for_list(struct uaio_posix_list *list, bool sleeps_only)
 
 	(void)uaio_enter();
 	ret = uaio_posix_wait_need((uintptr_t)&list->is_done, &wait);
-	/* The list may have been seen done without the lock; now the results are. */
+	/*
+	 * is_done may have been read without the lock; taking it makes the results visible.
+	 */
 	uaio_queue_lock(&uaio_posix_queue);
 	uaio_queue_unlock(&uaio_posix_queue);
 	uaio_leave();
@@ -363,13 +371,13 @@ static int wait_for_list(struct uaio_posix_list *list, bool sleeps_only)
 	return ret;
 }
 
-/* Submit all, and notify of those that are complete. */
+/* Submit all members, and notify the client of those that are complete. */
 static int begin_list(struct call *call, struct aiocb *const members[], int nr)
 {
 	struct notes notes = { .nr = 0 };
 	int ret = submit_members(call, members, nr, &notes);
 
-	/* The call has submitted all: it is no more among those that are left. */
+	/* The call has submitted all members, so it no longer counts in nr_left. */
 	if (call->list)
 		leave_list(call->list);
 	uaio_leave();

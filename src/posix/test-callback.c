@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls of the client's functions, and the threads that make them. */
+/* Calls of the client's functions (SIGEV_THREAD), and the threads that make them. */
 #undef NDEBUG
 #include <errno.h>
 #include <pthread.h>
@@ -32,7 +32,7 @@ static void call_with(uaio_callback_fn *function, uint32_t value,
 	callback->function = function;
 	callback->value.sival_int = (int)value;
 	callback->begins = free_call;
-	callback->is_own = false;
+	callback->blocks_signals = false;
 	uaio_callback(callback, attr);
 }
 
@@ -104,7 +104,7 @@ static void block(union sigval value)
 		(void)uaio_sleep(&may_go, 0, UAIO_FOREVER);
 }
 
-/* All of them are called though none returns. */
+/* All functions are called though none returns. */
 static void a_function_that_blocks_holds_up_no_other(void **state)
 {
 	enum { NR = 20 };
@@ -119,7 +119,7 @@ static void a_function_that_blocks_holds_up_no_other(void **state)
 	uaio_wake(&may_go, NR);
 }
 
-static uint32_t turn; /* atomic: that of the call with this value */
+static uint32_t turn; /* atomic: the value of the next call */
 
 static void await_turn(union sigval value)
 {
@@ -146,16 +146,16 @@ static void call_in_turn(uint32_t nr, bool is_given_before)
 	if (!is_given_before)
 		give_turn(nr);
 	await_calls(nr);
-	/* The thread becomes idle, and spins. */
+	/* Time for the thread to become idle and spin. */
 	for (unsigned i = 0; i < NR_RELAXES; i++)
 		uaio_cpu_relax();
 }
 
-/* The calls before such a one were short, so a thread spins for it. */
+/* The earlier calls were short, so a thread spins for this one. */
 static void a_function_may_wait_for_the_thread_that_gave_its_call(void **state)
 {
 	const uint32_t nr = unit_rounds(5000);
-	enum { SHORT = 16 }; /* calls between two that wait */
+	enum { SHORT = 16 }; /* short calls between two that wait */
 
 	(void)state;
 	store_relaxed(&turn, 0);
@@ -164,7 +164,7 @@ static void a_function_may_wait_for_the_thread_that_gave_its_call(void **state)
 }
 
 static struct {
-	uint32_t child;    /* atomic: the process; 0: none yet */
+	uint32_t child;    /* atomic: process id of the child; 0: none yet */
 	uint32_t nr_calls; /* atomic: made by the child */
 } * shared;
 static int parent;
@@ -208,8 +208,7 @@ static void a_child_that_returns_from_a_function_ends(void **state)
 	assert_int_equal(waitpid((pid_t)shared->child, &status, 0),
 			 shared->child);
 	/*
-	 * A sanitizer has it that the child leaks what its parent has, and may be
-	 * told to abort then.
+	 * A sanitizer considers the parent's memory leaked in the child, and may abort there.
 	 */
 	assert_true(UNIT_IS_SANITIZED || status == 0);
 	await_calls(NR);
@@ -239,7 +238,7 @@ a_call_without_a_thread_is_made_as_soon_as_there_is_one(void **state)
 
 	(void)state;
 	assert_int_equal(pthread_attr_init(&attr), 0);
-	/* The threads of other cases are gone. */
+	/* The threads of earlier cases have ended. */
 	store_relaxed(&refuses_threads, 1);
 	call(count, NULL);
 	call(count, &attr);
@@ -275,7 +274,7 @@ static void a_thread_has_the_attributes_that_were_asked_for(void **state)
 	pthread_attr_t attr;
 
 	(void)state;
-	/* More than any stack has that the C library might use again. */
+	/* Larger than any stack that the C library might reuse. */
 	assert_int_equal(pthread_attr_init(&attr), 0);
 	assert_int_equal(
 		pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED), 0);
@@ -300,7 +299,7 @@ int main(void)
 		CALLBACK_TEST(a_thread_has_the_attributes_that_were_asked_for),
 	};
 
-	/* The door, which would do that, is not linked in. */
+	/* The door, which would call this, is not linked in. */
 	uaio_callbacks_init();
 	return cmocka_run_group_tests(tests, unit_engine, NULL);
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The same requests of POSIX AIO again and again, each time with another system call
- * of the engine failing, until none is left to fail. Whatever fails: each request
- * that was accepted ends, each function is called once, and the next time all is as
- * before.
+ * Repeat a set of POSIX AIO requests. In the nth round the nth system call of the library
+ * fails, until a round has fewer calls. In each round every accepted request completes, and
+ * every function is called once; the next round works again.
  */
 #undef NDEBUG
 #include <aio.h>
@@ -50,7 +49,7 @@ static struct aiocb *add(int opcode, int fd, off_t off)
 	return aiocb;
 }
 
-/* Note whether it is accepted. */
+/* Note whether the request was accepted. */
 static void note(const struct aiocb *aiocb, int ret)
 {
 	assert_true(ret == 0 || ret == -EAGAIN || ret == -EBADF);
@@ -78,7 +77,7 @@ static void sync_one(int fd)
 	note(aiocb, uaio_posix_fsync(O_SYNC, aiocb));
 }
 
-/* Return: whether its function has to be called. */
+/* Return: whether the request's function has to be called. */
 static bool read_with_call(int fd)
 {
 	struct aiocb *aiocb = add(LIO_READ, fd, 0);
@@ -114,13 +113,13 @@ static void list_some(void)
 	for (unsigned i = 0; i < NR_MEMBERS; i++) {
 		bool is_pending = uaio_posix_error(members[i]) == EINPROGRESS;
 
-		/* It waits for all, unless its sleep fails. */
+		/* lio_listio() waits for all members, unless its sleep fails. */
 		assert_true(!is_pending || ret == -EINTR || ret == -EAGAIN);
 		work.accepted[members[i] - work.aiocbs] = is_pending;
 	}
 }
 
-/* What waits for a pipe may find nothing if a call failed: it gets something. */
+/* Write to the pipe, for reads that found it empty because a call failed. */
 static void await_all(void)
 {
 	static const char bytes[SIZE];
@@ -225,7 +224,7 @@ static void any_call_may_fail_in_workers(void **state)
 	sweep(true);
 }
 
-/* The first time of everything: memory, tables, threads, descriptors. */
+/* Fail the first use of everything: memory, tables, threads, descriptors. */
 static unsigned nth;
 static bool in_workers;
 

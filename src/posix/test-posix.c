@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * POSIX AIO inside the library: requests, waiting for them, lists, cancelling, and
- * telling the client. What programs see of it is tested in test/posix/.
+ * POSIX AIO inside the library: requests, waiting, lists, cancelling, and notifying the
+ * client. test/posix/ tests what programs see.
  */
 #undef NDEBUG
 #include <aio.h>
@@ -36,7 +36,7 @@ static int start(void **state)
 	return ret;
 }
 
-/* The error code is there before the waits for it are taken off the list. */
+/* The error code is written before waits are removed from the list. */
 static bool are_waits(void *nr)
 {
 	return load_relaxed(&uaio_posix_nr_waits) == *(const uint32_t *)nr;
@@ -151,7 +151,7 @@ static void a_write_without_a_reader_raises_no_signal(void **state)
 	assert_int_equal(wait_for(&aiocb), 0);
 	assert_int_equal(uaio_posix_error(&aiocb), EPIPE);
 	unit_close(fds[1]);
-	/* Nor does a write of nothing. */
+	/* Nor does a write of 0 bytes send SIGPIPE. */
 	assert_int_equal(
 		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
 	assert_int_equal(close(fds[0]), 0);
@@ -179,7 +179,7 @@ static void a_wait_ends_with_the_first_of_its_requests(void **state)
 	assert_int_equal(uaio_posix_read(&aiocbs[1]), 0);
 	unit_thread_start(&thread, wait_in_thread, &aiocbs[1]);
 	unit_await_sleep(&thread);
-	/* This one nobody waits for. */
+	/* No thread waits for this request. */
 	write_byte('a');
 	assert_int_equal(wait_for(&aiocbs[0]), 0);
 	assert_int_equal(aiocbs[0].__return_value, 1);
@@ -204,7 +204,7 @@ static void a_wait_for_many_requests_ends_with_any(void **state)
 	char byte;
 
 	(void)state;
-	/* They are executed in order; what is waited for is reversed. */
+	/* The requests are executed in order; the list that is waited for is reversed. */
 	for (int i = 0; i < MANY; i++) {
 		aiocbs[i] = aiocb_of(ends[0], &byte, 1);
 		list[MANY - 1 - i] = &aiocbs[i];
@@ -295,15 +295,15 @@ static void a_handler_may_leave_the_wait_for_good(void **state)
 	unit_await_sleep(&thread);
 	assert_int_equal(pthread_kill((pthread_t)thread.id, SIGUSR1), 0);
 	assert_int_equal(unit_thread_join(&thread), false);
-	/* The wait has gone with its thread. */
+	/* The wait is removed when its thread ends. */
 	await_waits(0);
 	write_byte('a');
 	assert_int_equal(wait_for(&aiocb), 0);
 }
 
 /*
- * The address sanitizer does not see that a thread that is cancelled leaves its
- * frames, and takes what comes there for an overflow.
+ * AddressSanitizer does not see that a cancelled thread leaves its frames, and takes later
+ * use of that stack for an overflow.
  */
 #ifndef __SANITIZE_ADDRESS__
 
@@ -315,7 +315,7 @@ static void *wait_to_be_cancelled(void *arg)
 	return NULL;
 }
 
-/* A thread that leads, or one that follows it. */
+/* Cancel a thread that waits, as the leader or after it. */
 static void cancel_in_wait(const struct aiocb *aiocb)
 {
 	struct unit_thread thread = { .arg = (void *)(uintptr_t)aiocb };
@@ -398,14 +398,12 @@ static void what_is_being_executed_is_not_cancelled(void **state)
 	unit_close(fd);
 }
 
-/*
- * Telling the client
- */
+/* Notifying the client */
 
 static uint32_t nr_told; /* atomic */
 static uint32_t nr_told_inside;
 static int told_value;            /* atomic */
-static struct aiocb *resubmitted; /* by the handler; or NULL */
+static struct aiocb *resubmitted; /* submitted by the handler; or NULL */
 
 static void be_told(int signo, siginfo_t *info, void *context)
 {
@@ -470,7 +468,7 @@ static void a_handler_finds_the_result_and_may_submit(void **state)
 	expect_signals();
 	aiocb.aio_sigevent = signal_of(17);
 	next.aio_sigevent = signal_of(18);
-	/* The thread sanitizer runs handlers later, wherever the thread is then. */
+	/* ThreadSanitizer delays handlers, until the thread may be inside the library. */
 	if (!UNIT_IS_SANITIZED)
 		resubmitted = &next;
 	assert_int_equal(uaio_posix_read(&aiocb), 0);
@@ -527,7 +525,7 @@ static void a_signal_that_there_is_not_is_the_requests_error(void **state)
 						.sigev_signo = 65 };
 	assert_int_equal(uaio_posix_read(&aiocb), 0);
 	assert_int_equal(uaio_posix_error(&aiocb), EINVAL);
-	/* A cleared sigevent asks for signal 0, which is none. */
+	/* A zeroed sigevent requests signal 0, which does not exist. */
 	aiocb.aio_sigevent = (struct sigevent){ 0 };
 	assert_int_equal(uaio_posix_read(&aiocb), 0);
 	assert_int_equal(uaio_posix_error(&aiocb), 0);
@@ -560,7 +558,7 @@ static void a_list_is_waited_for(void **state)
 	assert_int_equal(uaio_posix_listio(LIO_WAIT, list, NR, NULL), -EIO);
 	assert_int_equal(uaio_posix_error(&aiocbs[3]), EINVAL);
 	assert_int_equal(uaio_posix_listio(5, list, NR, NULL), -EINVAL);
-	/* A member that is refused is not waited for. */
+	/* A refused member is not waited for. */
 	aiocbs[3].aio_lio_opcode = LIO_READ;
 	aiocbs[3].aio_reqprio = -1;
 	assert_int_equal(uaio_posix_listio(LIO_WAIT, list, NR, NULL), -EIO);
@@ -618,7 +616,7 @@ static void the_end_of_a_list_is_told_once(void **state)
 	await_told(1);
 	for (int i = 0; i < 3; i++)
 		aiocbs[i].aio_lio_opcode = LIO_READ;
-	/* One member is told of by itself. */
+	/* One member has its own notification. */
 	aiocbs[0].aio_sigevent = signal_of(31);
 	assert_int_equal(uaio_posix_listio(LIO_NOWAIT, list, 3, &event), 0);
 	await_told(2);
@@ -630,15 +628,13 @@ static void the_end_of_a_list_is_told_once(void **state)
 	unit_close(fd);
 }
 
-/*
- * Threads that meet
- */
+/* Concurrent threads */
 
 enum { MEETING_THREADS = 4, MEETING_DEPTH = 8 };
 
 /*
- * Each thread has requests of its own in sockets of its own, waits for any of them,
- * cancels some, and frees each aiocb as soon as its error code is there.
+ * Each thread has its own requests on its own sockets. It waits for any of them, cancels
+ * some, and frees each aiocb as soon as its error code is written.
  */
 static long meet(void *arg)
 {
@@ -696,16 +692,14 @@ static void threads_that_meet_lose_no_completion(void **state)
 		assert_int_equal(unit_thread_join(&threads[i]), 0);
 }
 
-/*
- * A thread with a descriptor table of its own
- */
+/* A thread with its own descriptor table */
 
 struct wakers {
 	int epoll;
 	int wake;
 };
 
-/* Find the descriptors that wake the leader, once there is one. */
+/* Find the descriptors that wake the leader. Return: false if there is no leader yet. */
 static bool is_led(void *arg)
 {
 	struct uaio_ready *ready =
@@ -723,7 +717,7 @@ static bool is_led(void *arg)
 	return is_open && uaio_ready_has(ready, UAIO_LEADER);
 }
 
-/* In its table these descriptors are a file of the thread's. Return: its size. */
+/* In the thread's own table these descriptors refer to its file. Return: that file's size. */
 static long write_nothing_apart(void *arg)
 {
 	const struct wakers *wakers = arg;
@@ -742,7 +736,7 @@ static long write_nothing_apart(void *arg)
 	return lseek(own, 0, SEEK_END);
 }
 
-/* The door answers a write of nothing itself, and so wakes a wait for any completion. */
+/* The door completes a write of 0 bytes itself, which wakes a wait for any completion. */
 static void a_thread_apart_writes_to_no_descriptor_of_the_library(void **state)
 {
 	static struct aiocb aiocbs[MANY];
@@ -796,7 +790,7 @@ int main(void)
 		POSIX_TEST(a_list_ends_with_its_last_member),
 		POSIX_TEST(the_end_of_a_list_is_told_once),
 		POSIX_TEST(threads_that_meet_lose_no_completion),
-		/* The last: from then on threads may have tables of their own. */
+		/* Last, as from then on threads may have their own descriptor tables. */
 		POSIX_TEST(
 			a_thread_apart_writes_to_no_descriptor_of_the_library),
 	};

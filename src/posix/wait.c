@@ -37,8 +37,9 @@ struct wait {
 };
 
 static struct uaio_slab slab;
-static struct list waits;     /* under the queue's lock */
-uint32_t uaio_posix_nr_waits; /* on the list; written under that lock */
+static struct list waits; /* under the queue's lock */
+/* under that lock, too: length of the list */
+uint32_t uaio_posix_nr_waits;
 
 void uaio_posix_waits_init(void)
 {
@@ -50,7 +51,7 @@ void uaio_posix_waits_init(void)
 static void add_locked(struct wait *wait)
 {
 	list_add_tail(&waits, &wait->node);
-	/* relaxed, here and below: changes under the lock */
+	/* relaxed, also in remove_locked(): changes under the lock */
 	store_relaxed(&uaio_posix_nr_waits, uaio_posix_nr_waits + 1);
 }
 
@@ -70,20 +71,20 @@ static bool has(const struct wait *wait, const struct aiocb *aiocb)
 	return wait->is_any;
 }
 
-void uaio_posix_waits_tell_slowly_locked(const struct aiocb *aiocb)
+void uaio_posix_waits_notify_slowly_locked(const struct aiocb *aiocb)
 {
 	list_for_each_safe (pos, &waits) {
 		struct wait *wait = container_of(pos, struct wait, node);
 
 		if (!has(wait, aiocb))
 			continue;
-		/* relaxed: a waiter looks again under the lock */
+		/* relaxed: a waiter reads it again under the lock */
 		store_relaxed(&wait->is_met, 1);
 		remove_locked(wait);
 	}
 }
 
-/* Return: whether one is complete, or there is none to wait for. */
+/* Return: whether a request is complete, or the list is empty. */
 static bool is_one_done(const struct aiocb *const list[], int nr)
 {
 	bool is_empty = true;
@@ -106,7 +107,7 @@ static uint32_t *word_of(uint64_t need)
 bool uaio_posix_is_met(const struct uaio_queue *queue, uint64_t need)
 {
 	(void)queue;
-	/* relaxed: a thread that sleeps asks under the lock */
+	/* relaxed: a thread that goes to sleep calls this under the lock */
 	return load_relaxed(word_of(need));
 }
 
@@ -126,7 +127,7 @@ void uaio_posix_forget(struct uaio_queue *queue, uint64_t need)
 int uaio_posix_wait_need(uint64_t need, const struct uaio_wait *wait)
 {
 	struct uaio_queue *queue = &uaio_posix_queue;
-	/* relaxed: it does not change in this process */
+	/* relaxed: the generation does not change in this process */
 	uint64_t generation = load_relaxed(&queue->generation);
 	int ret = 0;
 
@@ -156,7 +157,7 @@ static void fill(struct wait *wait, const struct aiocb *const list[], int nr)
 	}
 }
 
-/* Return: false: one is complete, and the wait is not on the list. */
+/* Add the wait to the list. Return: false, having done nothing, if a request is complete. */
 static bool begin(struct wait *wait, const struct aiocb *const list[], int nr)
 {
 	bool is_done;
@@ -178,8 +179,8 @@ static void end(struct wait *wait)
 }
 
 /*
- * Wait for one of the aiocbs. The caller has entered. If it is cancelled in its sleep,
- * uaio_posix_forget() is called when the thread ends.
+ * Wait for one of the aiocbs. The caller has entered. If the thread is cancelled while it
+ * sleeps, uaio_posix_forget() is called when it ends.
  */
 static int wait_for_one(const struct aiocb *const list[], int nr,
 			const struct uaio_wait *how)
@@ -197,13 +198,13 @@ static int wait_for_one(const struct aiocb *const list[], int nr,
 		end(wait);
 	}
 	uaio_slab_put(&slab, wait);
-	/* The signal may be the one that says so. */
+	/* The signal may be the notification of one of these requests. */
 	return ret == -EINTR && is_one_done(list, nr) ? 0 : ret;
 }
 
 /*
- * In a signal handler that interrupted the library, or where nothing can be
- * pending (a child of fork() that waits for its parent's): look now and then.
+ * Poll the aiocbs: in a signal handler that interrupted the library, or where no request can
+ * be pending (a child of fork() that waits for its parent's).
  */
 static int wait_outside(const struct aiocb *const list[], int nr,
 			int64_t deadline_ns)
@@ -276,7 +277,7 @@ int uaio_posix_suspend(const struct aiocb *const list[], int nr,
 	uaio_callbacks_retry();
 	if (is_one_done(list, nr))
 		return 0;
-	/* In a handler that interrupted a holder of a lock the thread must not end. */
+	/* A handler must not end a thread that may hold a lock of the library's. */
 	if (!uaio_is_inside())
 		pthread_testcancel();
 	ret = deadline_of(timeout, &deadline_ns);
