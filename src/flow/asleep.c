@@ -96,7 +96,7 @@ void uaio_asleep_settle(struct uaio_sleeper *sleeper)
 {
 	int64_t start = uaio_now_ns();
 
-	/* Ends, too, if the request could not be created. */
+	/* The loop also ends if the request could not be created. */
 	while (uaio_sleeper_has_request(sleeper) &&
 	       uaio_sleeper_await(sleeper, UAIO_SLEEPER_SENT) ==
 		       UAIO_SLEEPER_SENT &&

@@ -6,7 +6,7 @@
  *       it. A canceller marks the request and ends the call; the worker then notifies the
  *       canceller whether the request was cancelled (waits.h, I3).
  *   I2  A canceller that finds the request on a worker, but not yet asleep, marks the request
- *       unwanted, so that it never sleeps. A linked timeout that finds the request in this
+ *       unwanted, so that it never sleeps. A linked timer that finds the request in this
  *       state expires again later (link.c).
  *   I3  No request begins to sleep once its queue is being closed.
  *

@@ -45,7 +45,7 @@ void uaio_group_fini(struct uaio_group *group)
 	}
 }
 
-/* Take a reference to the file of sqe; NULL if its operation has none. */
+/* Get the file of sqe, with a reference; NULL if the operation has no file. */
 static int get_file(const struct uaio_sqe *sqe, struct uaio_file *fixed,
 		    struct uaio_file **ret_file)
 {

@@ -70,9 +70,7 @@ void uaio_req_free(struct uaio_req *req);
 /* For uaio_flow_init(). */
 void uaio_req_init_slab(void);
 
-/*
- * Sending on (send.c), and what the work queue calls (work.c)
- */
+/* Starting (send.c), and functions for the work queue (work.c) */
 
 /*
  * Start a PREPPED request: add it to handover, for a worker, or let it wait until
@@ -115,7 +113,7 @@ void uaio_req_start_first(struct list *startable,
 void uaio_req_start_and_hand_over(struct list *startable,
 				  struct uaio_handover *handover);
 
-/* Start the PREPPED requests of a list, with a handover of their own. */
+/* Start the PREPPED requests of a list, and hand over their work items. */
 void uaio_req_start_all(struct list *startable);
 
 /* Add a QUEUED request to handover, as a work item. */

@@ -20,15 +20,15 @@
  */
 enum {
 	GATE_OPEN,
-	GATE_EXEC,   /* a thread finishes what is pending, then calls exec */
-	GATE_ENDING, /* the process ends as soon as nothing is pending */
-	GATE_ENDED,  /* nothing was pending: the process is about to end */
-	GATE_LONG,   /* as EXEC, but waiting threads have lost patience (I4) */
+	GATE_EXEC,   /* a thread finishes pending requests, then calls exec */
+	GATE_ENDING, /* the process ends as soon as no request is pending */
+	GATE_ENDED,  /* no request was pending: the process is about to end */
+	GATE_LONG,   /* as EXEC, but waiting threads have timed out (I4) */
 	GATE_MASK = 7,
 	GATE_TID_SHIFT = 3,
 };
 
-/* How long threads wait at the gate while nothing is pending. */
+/* How long threads wait at the gate while no request is pending. */
 static int64_t patience_ns = 1000000000;
 
 /* How often the leaving thread looks for reads that writes wait for (drain_here()). */
@@ -116,7 +116,7 @@ static void sleep_at_gate(uint32_t seen, int64_t deadline_ns)
 		(void)uaio_sleep_outside(&gate, seen, deadline_ns);
 }
 
-/* Wait until an exec has failed, the process may end, or patience is lost. */
+/* Wait until an exec has failed, the process may end, or the wait times out. */
 static void wait_at_gate(void)
 {
 	int64_t lost = uaio_now_ns() + patience_ns;

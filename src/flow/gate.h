@@ -64,24 +64,24 @@ void uaio_gate_delay_over(void);
 /* Return: whether a thread leaves: requests that delay the exit must not be queued. */
 bool uaio_gate_is_closed(void);
 
-/* The process ends: finish what was accepted. The gate stays closed. */
+/* The process ends: close the gate for good, and finish accepted requests. */
 void uaio_gate_end(void);
 
 /*
- * Close the gate for an exec by this thread, and finish what was accepted.
+ * Close the gate for an exec by this thread, and finish accepted requests.
  * Return: false if this thread had closed the gate already: a signal handler inside its exec
  * calls exec again.
  */
 bool uaio_gate_leave(void);
 /*
- * For the thread that has closed the gate: if waiting threads have meanwhile lost patience
- * (I4), close the gate and finish what was accepted again.
+ * For the thread that has closed the gate: if waiting threads have timed out meanwhile (I4),
+ * close the gate and finish accepted requests again.
  */
 void uaio_gate_leave_again(void);
 /* The exec has failed: open the gate. */
 void uaio_gate_stay(void);
 
-/* For tests: how long a thread waits at the gate while nothing is pending. */
+/* For tests: how long a thread waits at the gate while no request is pending. */
 void uaio_gate_have_patience(int64_t ns);
 
 #endif /* UAIO_FLOW_GATE_H */

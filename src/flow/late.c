@@ -123,7 +123,7 @@ bool uaio_late_hold(struct uaio_req *req, int64_t *res,
 		    struct uaio_worker *worker, struct list *ret_startable)
 {
 	if (unlikely(req->late.held == UAIO_REQ_DEFERRED)) {
-		/* A canceller has taken it. */
+		/* A canceller has taken the deferred request. */
 		if (req->file && !uaio_req_inode(req))
 			uaio_file_unuse(req->file);
 		uaio_defer_is_over(req);

@@ -17,10 +17,10 @@
 
 /* Flags of links that only this file sets. */
 enum {
-	MEMBER = 1u << 5, /* of a chain */
+	MEMBER = 1u << 5, /* the request is in a chain */
 	HERE = 1u << 6,   /* no earlier request of its chain has waited */
-	ISSUE = 1u << 7,  /* the starter issues it */
-	CANCEL = 1u << 8, /* the starter completes it as cancelled */
+	ISSUE = 1u << 7,  /* the starter has to issue the request */
+	CANCEL = 1u << 8, /* the starter has to complete it as cancelled */
 };
 
 /* When a timer expires before its request can be cancelled, it does so again later. */
