@@ -201,7 +201,7 @@ static enum uaio_next start(struct uaio_req *req, int64_t *ret_res)
 	unuse_stream(req);
 	if (ret == 0 && uaio_next_parks(next)) {
 		ret = uaio_ready_expect_req(req);
-		/* Part of it may be done. */
+		/* Part of the request may be done: that is its result then. */
 		if (ret < 0 && outcome.res)
 			ret = (int)outcome.res;
 	}

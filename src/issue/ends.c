@@ -30,11 +30,11 @@
 #include "issue/policy.h"
 #include "issue/submit.h"
 
-/* One of the files, as the call is about to use it. */
+/* One of the two files, and how the call uses it. */
 struct end {
 	struct uaio_file *file; /* borrows: file.h, I2 */
 	struct uaio_inode *inode;
-	struct uaio_sqe sqe; /* the read or write that the call makes of it */
+	struct uaio_sqe sqe; /* as a read or write of this file */
 	uint64_t room; /* capacity of a pipe, in bytes; 0: a regular file */
 };
 
@@ -120,7 +120,7 @@ static bool is_cached(struct uaio_file *file, const struct uaio_sqe *sqe,
 		read.len = nr < IOVS ? nr : IOVS;
 		res = uaio_read_cached(file, &read, &outcome);
 		if (res == UAIO_OP_BLOCKS)
-			/* relaxed: advice */
+			/* relaxed: a heuristic */
 			store_relaxed(&file->nowait_refused, 1);
 		if (res < 0)
 			return false;
@@ -141,7 +141,7 @@ static bool may_read(const struct end *in, uint64_t room)
 		return false;
 	if (uaio_file_kind(file) == UAIO_KIND_MEMORY || uaio_is_streaking(file))
 		return true;
-	/* relaxed: advice */
+	/* relaxed: a heuristic */
 	if (load_relaxed(&file->nowait_refused))
 		return false;
 	is_hot = is_cached(file, &in->sqe, bytes);

@@ -109,7 +109,7 @@ static bool is_for(const struct uaio_fault *fault, const struct uaio_sqe *sqe)
 	       (!fault->path[0] || is_at_path(fault->path, sqe));
 }
 
-/* Return: whether number n may have the fault. */
+/* Return: whether only= permits the fault for request number n. */
 static bool is_among(const struct uaio_fault *fault, uint64_t n)
 {
 	const struct uaio_fault_range *ranges =

@@ -44,7 +44,7 @@ struct uaio_fault_plan {
 	/* how long its completion is held back; 0: not at all */
 	int64_t delay_ns;
 	int64_t defer_ns; /* how long its start is deferred; 0: not at all */
-	bool is_short;    /* it was cut */
+	bool is_short;    /* the request was cut */
 	uint32_t record;  /* the record of its memory in check.h; 0: none */
 };
 

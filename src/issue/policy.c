@@ -162,7 +162,7 @@ static enum uaio_next try_trusted_read(struct uaio_file *file,
 	struct uaio_trial_read trial;
 	uint64_t took;
 
-	/* A driver with the older read function may wait for ever. */
+	/* A driver without read_iter may wait for ever. */
 	if (!trust || sqe->ioprio || uaio_file_has(file, UAIO_FILE_F_OLD_READ))
 		return UAIO_NEXT_WORKER;
 	uaio_trust_begin(trust, &trial);
@@ -173,14 +173,14 @@ static enum uaio_next try_trusted_read(struct uaio_file *file,
 
 bool uaio_is_streaking(const struct uaio_file *file)
 {
-	/* relaxed: advice */
+	/* relaxed: a heuristic */
 	return load_relaxed(&file->hit_streak) >= STREAK_HITS &&
 	       !uaio_config.never_block;
 }
 
 void uaio_note_cached(struct uaio_file *file, bool is_hit)
 {
-	/* relaxed: advice */
+	/* relaxed: a heuristic */
 	uint32_t nr = load_relaxed(&file->hit_streak);
 
 	if (!is_hit)
@@ -192,7 +192,7 @@ void uaio_note_cached(struct uaio_file *file, bool is_hit)
 
 void uaio_judge_read(struct uaio_file *file, uint64_t took)
 {
-	/* relaxed: advice */
+	/* relaxed: a heuristic */
 	if (unlikely(took > SLOW_READ_US * uaio_cycles_per_us()))
 		store_relaxed(&file->hit_streak, 0);
 }
@@ -203,7 +203,7 @@ static enum uaio_next ask_page_cache(struct uaio_file *file,
 {
 	int64_t res;
 
-	/* relaxed throughout: advice */
+	/* relaxed throughout: a heuristic */
 	if (load_relaxed(&file->nowait_refused))
 		return try_trusted_read(file, sqe, ret);
 	res = uaio_read_cached(file, sqe, ret);

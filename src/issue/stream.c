@@ -38,7 +38,7 @@ enum { MISSES = 16, TRY_EVERY = 16 };
 
 static bool is_try_skipped(struct uaio_waitq *waitq)
 {
-	/* relaxed: advice */
+	/* relaxed: a heuristic */
 	uint32_t nr = load_relaxed(&waitq->nr_misses);
 
 	if (likely(nr < MISSES))
@@ -50,7 +50,7 @@ static bool is_try_skipped(struct uaio_waitq *waitq)
 
 static void note_try(struct uaio_waitq *waitq, bool found_nothing)
 {
-	/* relaxed: advice */
+	/* relaxed: a heuristic */
 	uint32_t nr = load_relaxed(&waitq->nr_misses);
 
 	if (!found_nothing && nr)
@@ -170,7 +170,7 @@ static bool try_at_once(struct uaio_file *file, struct uaio_waitq *waitq,
 		note_try(waitq, ret->res == -EAGAIN);
 	if (ret->res != UAIO_OP_BLOCKS)
 		return true;
-	ret->edges = 0; /* not tried: it may be ready */
+	ret->edges = 0; /* not tried, so the file may be ready */
 	return false;
 }
 

@@ -192,7 +192,7 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 			uaio_check_drop(plan->record);
 		if (!outcome->res)
 			return ret;
-		/* Part of it is done: that part is the result. */
+		/* The part of the request that is done is its result. */
 		complete(batch, file, sqe, outcome);
 		return 0;
 	}

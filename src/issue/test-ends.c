@@ -361,7 +361,7 @@ static void no_signal_is_sent(void **state)
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
 	assert_int_equal(from_file(0, PAGE), PAGE);
 	reset_counts();
-	/* Either signal would end the test. */
+	/* SIGXFSZ or SIGPIPE would end the test. */
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
 	assert_int_equal(to_file(PAGE, PAGE), -EFBIG);
 	assert_int_equal(load_relaxed(&file.nr_here), 1);
