@@ -51,7 +51,7 @@ static struct {
 	dev_t err_dev; /* the file of the standard error at load */
 	ino_t err_ino;
 	bool has_err;
-	bool is_started; /* `uaio run` has become this process */
+	bool is_started; /* `uaio run` executed this program */
 } load;
 
 /* Destinations */

@@ -20,7 +20,7 @@ enum { UAIO_COMM_MAX = 16 };
 /* The data of a report. */
 struct uaio_subject {
 	int pid;
-	bool is_started; /* `uaio run` has become this process */
+	bool is_started; /* `uaio run` executed this program */
 	char comm[UAIO_COMM_MAX];
 	struct uaio_counters counters;
 	struct uaio_stats_sum stats;
@@ -46,7 +46,7 @@ uaio_print_fn uaio_print_counters; /* a line for the benchmark */
 
 /* unserved.c */
 
-/* Return: why the first client that was not served was not; or NULL. */
+/* Return: why the first unserved client was not served; or NULL. */
 const char *uaio_unserved_why(void);
 
 /*
