@@ -43,7 +43,7 @@ void uaio_ctxs_unlock(void)
 	uaio_unlock(&ctxs.lock, UAIO_RANK_TABLE);
 }
 
-/* flatten: inline all calls, as every system call finds its context here. */
+/* flatten: also inlines uaio_ringmem_contains(), as each system call finds its context here. */
 __attribute__((flatten)) struct uaio_ctx *uaio_ctx_find(uint64_t handle)
 {
 	const struct uaio_ring_map *map =

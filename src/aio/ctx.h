@@ -84,7 +84,7 @@ struct uaio_ctx *uaio_ctx_find(uint64_t handle);
 void uaio_ctxs_lock(void);
 void uaio_ctxs_unlock(void);
 
-/* moved.c: rings that their client has moved elsewhere with mremap() */
+/* moved.c: rings that a client has moved by mremap() */
 
 struct uaio_moved;
 
@@ -133,8 +133,8 @@ struct uaio_submission {
 
 /*
  * Begin a submission of up to nr requests.
- * Return: the number of requests that there is room for, 0 if there is none, or
- * -EINVAL. Only if it is positive must the submission be ended.
+ * Return: how many of them there is room for, or -EINVAL. The submission has to be ended only
+ * if the result is positive.
  */
 long uaio_submission_begin(struct uaio_submission *submission, uint64_t handle,
 			   long nr);
@@ -147,7 +147,7 @@ long uaio_submission_begin(struct uaio_submission *submission, uint64_t handle,
 void uaio_submission_end(struct uaio_submission *submission,
 			 uint32_t nr_accepted);
 
-/* Give back nr tickets that were not used for a request. */
+/* Return nr unused tickets. */
 void uaio_ctx_return_tickets(struct uaio_ctx *ctx, unsigned nr);
 
 /* Wake a thread in destroy that waits for the context to drain, to check again. */

@@ -88,9 +88,7 @@ uint32_t uaio_ring_events_per_cpus(void);
 int uaio_ring_init(struct uaio_ring *ring, uint32_t nr_pages);
 void uaio_ring_fini(struct uaio_ring *ring);
 
-/*
- * Add an event for each of nr completions. The caller owns as many slots (I4).
- */
+/* Add an event for each of nr completions. The caller owns nr slots (I4). */
 void uaio_ring_push(struct uaio_ring *ring,
 		    const struct uaio_completion *completions, unsigned nr);
 
@@ -132,7 +130,7 @@ static inline void uaio_ring_look(const struct uaio_ring *ring, uint32_t head,
 	*ret_hidden = (uint32_t)(word >> UAIO_RING_HIDDEN_SHIFT);
 }
 
-/* Return: events that take up slots, those of a push under way included. */
+/* Return: how many events occupy slots, including those of a push under way. */
 static inline uint32_t uaio_ring_unread(const struct uaio_ring *ring)
 {
 	uint32_t unread, hidden;

@@ -260,7 +260,7 @@ void uaio_ringmem_put(void *ring, size_t nr_pages)
 	struct chunk *chunk = find_chunk((uintptr_t)ring);
 
 	UAIO_CHECK(chunk);
-	/* Return a long ring's memory to the system; fails if it is locked. */
+	/* Return a long ring's memory to the system; fails if the memory is locked. */
 	if (nr_pages * uaio_page_bytes() >= TRIM_BYTES)
 		(void)sys_madvise(ring, nr_pages * uaio_page_bytes(),
 				  MADV_DONTNEED);

@@ -15,7 +15,7 @@
 
 enum {
 	IS_FILE,      /* a file in memory, for reading and writing */
-	IS_READ_ONLY, /* the same file */
+	IS_READ_ONLY, /* the file in memory, opened read-only */
 	IS_PIPE,      /* a pipe's end for writing */
 	IS_EVENTFD,   /* has write, but no write_iter */
 	IS_INOTIFY,   /* has read, but no read_iter, and cannot be written */

@@ -18,7 +18,7 @@ enum { POSTED = 3, FEW = 8, SIZE = UNIT_KEY_BYTES };
 static struct {
 	uint64_t handle;
 	int fd;
-	uint32_t first_slot; /* head and tail when the events come */
+	uint32_t first_slot; /* head and tail before the events are posted */
 	long taken;          /* events taken in both ways */
 	long room;           /* what one more io_submit returned */
 } looking;
