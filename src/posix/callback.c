@@ -350,7 +350,7 @@ static void *serve(void *arg)
 	return NULL;
 }
 
-/* A thread with attributes, which makes one call. */
+/* A thread for one call, which has attributes or another descriptor table. */
 static void *make_one(void *arg)
 {
 	struct uaio_callback *call = arg;

@@ -137,7 +137,7 @@ static int add(struct call *call, struct uaio_sqe *sqe)
 	return ret == -ENOMEM ? -EAGAIN : ret;
 }
 
-/* The submission of a member of a list has failed. */
+/* Count down nr_left for a refused member, or for the call itself. */
 static void leave_list(struct uaio_posix_list *list)
 {
 	uaio_queue_lock(&uaio_posix_queue);
