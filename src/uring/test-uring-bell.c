@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A ring's bell says whether there are completions, and rings for each post. */
+/* A ring's bell reports whether there are completions, and each post rings it. */
 #undef NDEBUG
 #include <fcntl.h>
 #include <sched.h>
@@ -14,7 +14,7 @@ static const struct io_uring_params plain;
 
 static struct uring client;
 
-/* Return: the bell's number, which nothing keeps. */
+/* Return: the bell's descriptor, without keeping the bell. */
 static int bell_of(int fd)
 {
 	struct uaio_uring_bell bell = uaio_uring_bell_get(fd);
@@ -46,8 +46,8 @@ static int add(int epoll, int fd, uint32_t events)
 }
 
 /*
- * For a thread that has slept since before the bell was rung.
- * Return: the events of the one that is ready; 0 if none is.
+ * Poll like a thread that was asleep before the bell was rung. Return: the events of
+ * the one ready descriptor; 0 if none is ready.
  */
 static uint32_t told_asleep(int epoll, int timeout_ms)
 {
@@ -62,7 +62,10 @@ static uint32_t told_asleep(int epoll, int timeout_ms)
 	return events[0].events;
 }
 
-/* The same, for one that only now begins to sleep. */
+/*
+ * Poll like a thread that begins to sleep now. Return: the events of the one ready
+ * descriptor; 0 if none is ready.
+ */
 static uint32_t told(int epoll, int timeout_ms)
 {
 	uaio_uring_bells_settle();
@@ -179,7 +182,7 @@ static void a_client_that_moves_its_head_back_is_told(void **state)
 
 enum { NR_IDLE = 64 };
 
-/* Return: how many rings a thread that polls looks at now. */
+/* Return: how many rings a polling thread settles now. */
 static uint32_t nr_settled(void)
 {
 	uint32_t nr = load_relaxed(&uaio_uring_bells_nr_settled);
@@ -188,7 +191,7 @@ static uint32_t nr_settled(void)
 	return load_relaxed(&uaio_uring_bells_nr_settled) - nr;
 }
 
-/* Three among many complete something; the first that is read was the second to come. */
+/* Three of many rings get a completion. The test reads the second of them first. */
 static void only_rings_with_completions_are_settled(void **state)
 {
 	static const int order[] = { 5, 9, 7 };
@@ -212,7 +215,7 @@ static void only_rings_with_completions_are_settled(void **state)
 	assert_int_equal(nr_settled(), 2);
 	assert_true(is_rung(bells[5]) && is_rung(bells[7]));
 	assert_got(&rings[5], 1, 0);
-	/* A ring that ends is not looked at again. */
+	/* A closed ring is not settled again. */
 	client_close(&rings[7]);
 	assert_int_equal(nr_settled(), 1);
 	assert_int_equal(nr_settled(), 0);
@@ -229,7 +232,10 @@ static int post_to_the_parents_ring(void)
 	return 0;
 }
 
-/* Other processes do not ring it, so it is settled before each sleep. */
+/*
+ * Other processes do not ring the bell of a shared ring, so it is settled before each
+ * sleep.
+ */
 static void a_shared_ring_is_always_settled(void **state)
 {
 	static struct uring later;
@@ -322,7 +328,7 @@ static void a_bell_goes_with_its_ring(void **state)
 	unit_close(epoll);
 }
 
-/* Its number is not another file's, and it is silent, until nothing polls it. */
+/* The bell keeps its descriptor and is silent, until no thread polls it. */
 static void a_bell_that_is_polled_stays_when_its_ring_goes(void **state)
 {
 	struct uaio_uring_bell bell;
@@ -333,7 +339,7 @@ static void a_bell_that_is_polled_stays_when_its_ring_goes(void **state)
 	nop();
 	assert_true(is_rung(bell.fd));
 	client_close(&client);
-	/* A ring that is made now frees those that nothing uses. */
+	/* Making a ring frees the rings that no thread uses. */
 	client_open(&client, 4, plain);
 	assert_true(uaio_ownfd_has(bell.fd));
 	assert_false(is_rung(bell.fd));
@@ -379,7 +385,7 @@ static void what_is_no_ring_has_no_bell(void **state)
 	assert_int_equal(bell_of(-1), -1);
 	assert_int_equal(add(epoll, ends[0], EPOLLIN), 1);
 	assert_int_equal(add(epoll, -1, EPOLLIN), 1);
-	/* What is wrong with the rest, the kernel says. */
+	/* The kernel reports all other errors. */
 	assert_int_equal(add(ends[0], client.fd, EPOLLIN), -EINVAL);
 	assert_int_equal(add(9999, client.fd, EPOLLIN), -EBADF);
 	client_close(&client);
@@ -388,15 +394,13 @@ static void what_is_no_ring_has_no_bell(void **state)
 	unit_close(epoll);
 }
 
-/*
- * A child
- */
+/* A child of fork() */
 
 static int parents_epoll;
 
 static int in_child(void)
 {
-	/* The memory is shared. */
+	/* The child's completion is in the shared memory. */
 	assert_got(&client, 1, 0);
 	uaio_uring_bells_settle();
 	if (bell_of(client.fd) != client.fd ||
@@ -432,7 +436,7 @@ static void a_child_leaves_its_parents_bell_alone(void **state)
 }
 
 /*
- * Threads: no completion is slept through, while bells are settled all the time
+ * Threads take completions while others settle bells: none sleeps through a completion
  */
 
 enum { NR_TAKERS = 3 };
@@ -489,7 +493,7 @@ static void no_completion_is_slept_through(uint32_t events)
 		put(&client, IORING_OP_NOP, -1, 1)->flags =
 			i % 2 ? IOSQE_ASYNC : 0;
 		submit(&client, 0);
-		/* Before the next there is nobody who would wake the taker. */
+		/* Until then no thread would wake the taker of the next completion. */
 		while (load_relaxed(&nr_got) <= i)
 			sched_yield();
 		if (i % 64 == 0)
@@ -540,7 +544,7 @@ static void rings_go_while_they_are_polled(void **state)
 		unit_thread_start(&threads[i], poll_whatever_is_there, &number);
 	for (unsigned i = 0; i < unit_rounds(500); i++) {
 		client_open(&client, 4, plain);
-		/* A bell that is being made may have the number for a moment. */
+		/* A bell that is being made may have the descriptor for a moment. */
 		store_relaxed(&number, client.fd);
 		put(&client, IORING_OP_NOP, -1, 1)->flags = IOSQE_ASYNC;
 		submit(&client, 1);
@@ -550,7 +554,7 @@ static void rings_go_while_they_are_polled(void **state)
 	store_relaxed(&is_over, 1);
 	for (int i = 0; i < NR_TAKERS; i++)
 		assert_int_equal(unit_thread_join(&threads[i]), 0);
-	/* The last rings may have been kept by a thread that settled. */
+	/* A thread that settled bells may have kept the last rings. */
 	client_open(&client, 4, plain);
 	client_close(&client);
 	assert_int_equal(load_relaxed(&uaio_uring_bells.nr), 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bundles. What is conserved: each byte comes once, in its place, whatever buffers it
- * takes. What a bundle is in the kernel is compared in test/conform/.
+ * Bundles: each byte arrives once, in order, whichever buffers it takes. test/conform/
+ * compares bundles with the kernel's.
  */
 #undef NDEBUG
 #include "uring/kbuf.h"
@@ -21,7 +21,7 @@ enum {
 	BYTES = 48,
 	ARRAY_BYTES = 4096,
 	STREAM_BYTES = 300000,
-	PRIME = 251, /* of the pattern of a stream */
+	PRIME = 251, /* period of the bytes in a stream */
 };
 
 static char memory[NR_BUFS][BYTES];
@@ -69,7 +69,7 @@ static void end(void)
 {
 	struct io_uring_buf_reg reg = { .bgid = GROUP };
 
-	/* One that was closed has taken its group along. */
+	/* Fails if an earlier ring, now closed, had the group. */
 	(void)uaio_uring_register((uint32_t)client.fd,
 				  IORING_UNREGISTER_PBUF_RING, &reg, 1);
 	unit_close(fds[0]);
@@ -89,7 +89,7 @@ static struct io_uring_sqe *put_bundle(uint8_t opcode, unsigned how,
 	return sqe;
 }
 
-/* The other side of a stream, whose bytes are those of the pattern. */
+/* The other end of a stream, which sends the pattern. */
 static void *send_stream(void *arg)
 {
 	char part[1000];
@@ -123,7 +123,7 @@ static void *receive_stream(void *arg)
 	return NULL;
 }
 
-/* Each buffer is read as far as the client's completion says, and given back. */
+/* Check each buffer as far as the completion says, and return it to the ring. */
 static size_t take_bytes(const struct io_uring_cqe *cqe, size_t at)
 {
 	unsigned bid = cqe->flags >> IORING_CQE_BUFFER_SHIFT;
@@ -174,7 +174,10 @@ static void a_stream_comes_in_its_order(void **state)
 	}
 }
 
-/* Fill so many buffers with the next bytes of the pattern. Return: what follows. */
+/*
+ * Fill so many buffers with the next bytes of the pattern. Return: the position after
+ * them.
+ */
 static size_t fill_buffers(unsigned first, unsigned nr, size_t at)
 {
 	for (unsigned k = 0; k < nr; k++) {
@@ -187,7 +190,7 @@ static size_t fill_buffers(unsigned first, unsigned nr, size_t at)
 	return at;
 }
 
-/* All that was there to be sent has been sent when the last completion comes. */
+/* With the last completion all queued buffers have been sent. */
 static void a_stream_is_sent_in_its_order(void **state)
 {
 	const int small = 1;
@@ -213,7 +216,7 @@ static void a_stream_is_sent_in_its_order(void **state)
 		submit(&client, 0);
 		do {
 			cqe = get(&client);
-			/* One that has waited has no other after it. */
+			/* A send that has waited is the last of its bundle. */
 			if (cqe.res == -ENOBUFS)
 				break;
 			assert_true(cqe.res > 0);
@@ -261,7 +264,7 @@ static void what_waits_ends_with_its_ring(void **state)
 	end();
 }
 
-/* Return: whether so few objects are in use. */
+/* Return: whether at most so many objects are in use. */
 static bool are_back(void *arg)
 {
 	return load_relaxed(&uaio_slabs_nr_out) <= *(uint64_t *)arg;
@@ -288,7 +291,7 @@ static void what_is_cancelled_keeps_no_rest(void **state)
 		} else {
 			assert_got(&client, 3, 0);
 		}
-		/* The buffers are gone, as in the kernel. */
+		/* As in the kernel, the buffers are used. */
 		assert_cqe(&cqe, 2, -ECANCELED,
 			   IORING_CQE_F_BUFFER |
 				   i * 2 << IORING_CQE_BUFFER_SHIFT);
@@ -299,7 +302,10 @@ static void what_is_cancelled_keeps_no_rest(void **state)
 	end();
 }
 
-/* Give one bundle an array whose first buffers are said to be so. Return: its result. */
+/*
+ * Let a bundle use an array whose first buffer has this address and length. Return: the
+ * bundle's result.
+ */
 static int32_t result_of(uint8_t opcode, uint64_t addr, uint32_t first_len,
 			 uint32_t other_len)
 {
@@ -320,7 +326,7 @@ static int32_t result_of(uint8_t opcode, uint64_t addr, uint32_t first_len,
 	return res;
 }
 
-/* What the client writes into its array harms nobody else. */
+/* Whatever the client writes to its array harms no other client. */
 static void an_array_may_say_anything(void **state)
 {
 	uint64_t addr = (uintptr_t)memory[0];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls about files, paths and descriptors, as operations of a ring. */
+/* System calls about files, paths and descriptors, as operations of a ring. */
 #undef NDEBUG
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -140,7 +140,7 @@ static void paths_are_made_moved_and_removed(void **state)
 	assert_int_equal(made(&client), -EBADF);
 }
 
-/* In the kernel no address does more harm than that. */
+/* As in the kernel, a bad address only fails the request. */
 static void addresses_where_nothing_is_fail_the_request(void **state)
 {
 	const size_t bytes = 4096;
@@ -199,7 +199,7 @@ static void addresses_where_nothing_is_fail_the_request(void **state)
 	assert_int_equal(munmap(nowhere, bytes), 0);
 }
 
-/* Its memory is a file, but not for clients to work on. */
+/* A ring's memory is a file, but operations on it are refused. */
 static void nothing_is_done_to_a_ring(void **state)
 {
 	static const struct {
@@ -242,7 +242,7 @@ static void nothing_is_done_to_a_ring(void **state)
 	put_rw(&client, IORING_OP_FSETXATTR, client.fd, "user.a", 1, 0, 1)
 		->addr2 = (uintptr_t) "v";
 	assert_int_equal(made(&client), -EPERM);
-	/* It is a result, which comes when its turn does. */
+	/* The error is a result in order, not an early one. */
 	put(&client, IORING_OP_NOP, -1, 2)->flags = IOSQE_IO_LINK;
 	put_rw(&client, IORING_OP_WRITE, client.fd, memory, 1, 0, 3)->flags =
 		IOSQE_IO_LINK;
@@ -318,7 +318,7 @@ static void data_are_spliced(void **state)
 	}
 }
 
-/* Both ends are registered; the splice waits for data in a worker. */
+/* Both ends are registered files; the splice waits for data on a worker. */
 static void files_that_are_spliced_are_in_use(void **state)
 {
 	uint64_t tags[2] = { 71, 72 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Cancelling by whatever is the same in the requests that are meant. */
+/* Cancelling requests by each criterion that IORING_ASYNC_CANCEL_* offers. */
 #undef NDEBUG
 #include <fcntl.h>
 #include <poll.h>
@@ -60,7 +60,7 @@ static struct io_uring_sqe *put_cancel(uint64_t target, int fd, uint32_t flags)
 	return sqe;
 }
 
-/* The call has this result, and so many others are cancelled. */
+/* The cancel has this result, and these requests complete as cancelled. */
 static void assert_cancelled(int32_t res, unsigned nr, const uint64_t *targets)
 {
 	bool is_told = false;
@@ -117,12 +117,12 @@ static void what_has_not_begun_is_not_found(void **state)
 	assert_cancelled(-ENOENT, 0, NULL);
 	put_cancel(2, -1, IORING_ASYNC_CANCEL_ALL);
 	assert_cancelled(0, 0, NULL);
-	/* It ends with the one before it, which is the only one that counts. */
+	/* A linked timeout ends with its request, and only the request counts. */
 	put_cancel(0, -1, IORING_ASYNC_CANCEL_ANY);
 	ASSERT_CANCELLED(1, 1, 2);
 }
 
-/* No worker waits in a read, for it could not be cancelled. */
+/* No worker reads from a pipe, because that read could not be cancelled. */
 static void what_is_asynchronous(void **state)
 {
 	(void)state;
@@ -156,7 +156,7 @@ static void by_file(void **state)
 	assert_cancelled(-EBADF, 0, NULL);
 }
 
-/* Before Linux 6.10 nothing tells that two numbers have one open file. */
+/* Before Linux 6.10 no call tells whether two descriptors share an open file. */
 static void by_another_descriptor(void **state)
 {
 	bool is_known = sys_is_duplicate(a[0], a[0]) > 0;
@@ -189,7 +189,7 @@ static bool hold_write(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-/* A write that a worker executes, and one by a duplicate, which waits for that. */
+/* One write is executed by a worker, and another, on a duplicate, waits behind it. */
 static void what_waits_behind_what_is_executed(void **state)
 {
 	int fd = unit_numbered_file(true, 1), again = dup(fd);
@@ -284,7 +284,7 @@ static void at_once_by_a_call(void **state)
 		-EINVAL);
 }
 
-/* Say of the only request that it is being updated, and cancel nothing. */
+/* Pretend that the only request is being updated; cancel nothing. */
 static bool note_as_updating(const struct uaio_cancel_aim *aim,
 			     const struct uaio_sqe *sqe,
 			     const struct uaio_file *file)
@@ -296,7 +296,7 @@ static bool note_as_updating(const struct uaio_cancel_aim *aim,
 	return false;
 }
 
-/* Other threads write it under the lock. */
+/* Read under the lock, because other threads write it. */
 static bool is_updated(struct uaio_uring *ring)
 {
 	bool ret;
@@ -308,8 +308,8 @@ static bool is_updated(struct uaio_uring *ring)
 }
 
 /*
- * The note of a poll that ends while another thread updates it may be another's by
- * the time that thread is done: that one's completion is not taken for the poll's.
+ * A poll ends while a thread updates it. Its note may be reused before that thread is
+ * done: the new owner's completion must not be taken for the poll's.
  */
 static void a_poll_that_ends_while_it_is_updated(void **state)
 {
@@ -341,7 +341,7 @@ static void put_splice(int in, int out, uint32_t bytes)
 	sqe->splice_off_in = ~0ull;
 }
 
-/* What fits into a socket is moved; the worker waits before it moves the rest. */
+/* The splice moves what fits into a socket, then its worker waits to move the rest. */
 static void a_splice_has_moved_a_part(void **state)
 {
 	enum { BYTES = 32768 };
@@ -375,7 +375,7 @@ static void a_splice_has_moved_a_part(void **state)
 	unit_close(pair[1]);
 }
 
-/* Nothing holds its files then: the pipe that it waited for is broken. */
+/* Afterwards the splice keeps no files: writing to the pipe fails. */
 static void a_splice_ends_with_its_ring(void **state)
 {
 	(void)state;
@@ -409,8 +409,8 @@ static long keep_cancelling(void *arg)
 }
 
 /*
- * A splice that just ends is told to end, and what its memory is used for next is not:
- * another splice, which waits.
+ * A splice is cancelled just as it completes. The cancel must not end another splice,
+ * which waits and reuses its memory.
  */
 static void a_splice_that_just_ends_is_cancelled(void **state)
 {
@@ -454,7 +454,7 @@ static void a_splice_that_just_ends_is_cancelled(void **state)
 	}
 }
 
-/* It is asked of a worker, whose call would wait; and then there is one to take. */
+/* First a worker would wait in accept4(); later there is a connection to accept. */
 static void an_accept_that_must_not_wait_does_not(void **state)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };

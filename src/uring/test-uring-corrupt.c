@@ -2,18 +2,17 @@
 /*
  * Rings that are overwritten at random while they are used
  *
- * A client puts submissions of any opcode, with any flags, lengths, descriptors and
- * addresses, and overwrites its ring; meanwhile another thread overwrites the ring,
- * the submissions, and what they point to: vectors, times, structures and paths.
- * Another ring in the process, the witness, has to go on with the right data all the
- * time. In the end each ring is freed, with all that belonged to it.
+ * A client submits random opcodes, flags, lengths, descriptors and addresses, and
+ * overwrites its own ring. Meanwhile another thread overwrites the ring, the
+ * submissions, and the vectors, times, structures and paths to which they point.
+ * Another ring of the process, the witness, must read the right data all the time. In
+ * the end each ring is freed with all that it owned.
  *
- * What may do harm to the machine is kept from it: descriptors are from a list, and
- * a hook refuses calls about paths with a '/', and such as take much space. Addresses
- * are any that are not mapped, or of memory that the test gives to its client.
+ * To protect the machine, descriptors come from a list, and a hook refuses calls about
+ * paths with a '/', and calls that would take much space. Addresses are unmapped, or in
+ * memory that the test gives to its client.
  *
- *   test-uring-corrupt [TIMES]: so many times as long, and from a seed of its own,
- *   which it prints
+ *   test-uring-corrupt [TIMES]: TIMES as long, with a random seed, which it prints
  */
 #undef NDEBUG
 #include <fcntl.h>
@@ -37,9 +36,12 @@ enum {
 	PAGE = 4096,
 	ENTRIES = 16,
 	EPOCHS = 24,
-	ROUNDS = 300, /* of an epoch, which is the life of a ring */
-	PLACES = 8,   /* registered */
-	/* Those that are named, as each number may be taken for a descriptor. */
+	ROUNDS = 300, /* of an epoch, the life of a ring */
+	PLACES = 8,   /* slots of registered files and buffers */
+	/*
+	 * Low descriptors that submissions name, because any small number may be taken
+	 * for one.
+	 */
 	NAMED = 2,
 	SLACK = 2 * PAGE,
 };
@@ -47,7 +49,7 @@ enum {
 static unsigned times = 1;
 static uint64_t first_seed = 1;
 
-/* A generator; each thread has one. */
+/* A random number generator; each thread has one. */
 struct dice {
 	uint64_t state;
 };
@@ -59,9 +61,9 @@ static uint32_t any(struct dice *dice, uint32_t n)
 }
 
 /*
- * The memory of the client: parts that the submissions point to. It is mapped twice,
- * and the thread that overwrites it uses the other mapping, for it is not our
- * program that writes there, as sanitizers would think.
+ * The client's memory: parts to which submissions point. It is mapped twice. The
+ * overwriting thread uses the second mapping, as another process would, so that
+ * sanitizers do not report races of the program.
  */
 
 enum {
@@ -73,11 +75,11 @@ enum {
 	TEXT = TEXT_BYTES / NR_TEXTS,
 };
 
-/* Longer than any length of 32 bits reaches. */
+/* Longer than any 32-bit length. */
 #define GUARD_BYTES (UINT64_C(1) << 33)
 
-static char *arena, *alias; /* the same memory */
-static char *no_access;     /* behind arena: GUARD_BYTES of it */
+static char *arena, *alias; /* two mappings of one memory */
+static char *no_access;     /* behind arena: GUARD_BYTES without access */
 static char *read_only;     /* a page */
 
 static uint64_t *word_at(char *memory, uint32_t i)
@@ -111,12 +113,10 @@ static void make_arena(void)
 	assert_int_equal(close(fd), 0);
 }
 
-/*
- * What is in a submission
- */
+/* What a submission contains */
 
 enum {
-	/* places among them */
+	/* indices of files */
 	PIPE = 0,
 	EPOLL = 4,
 	DIRECTORY,
@@ -126,25 +126,26 @@ enum {
 	NR_FDS = NR_FILES + 6,
 };
 
-/* Files, and the descriptors of them that submissions name, and may close. */
+/* Files, and the descriptors that submissions name and may close. */
 static int files[NR_FILES];
 static int fds[NR_FDS];
 static unsigned nr_files, nr_fds;
 static int pipes[2][2], sockets[2], counter, epoll;
-static int stirs[3][2]; /* the same pipes and the counter, O_NONBLOCK */
-/* The client that is overwritten, and its ring mapped another time: see arena. */
+static int stirs[3][2]; /* the same pipes and the eventfd, O_NONBLOCK */
+/* The client whose ring is overwritten, and a second mapping of the ring: see arena. */
 static struct uring *victim;
 static struct uring aside;
-/* Another ring, which may be sent anything. */
+/* A ring that may receive any message. */
 static struct uring bystander;
-static uint32_t nr_pipes; /* atomic: made in an epoch, that are to be closed */
+/* atomic: pipes made in an epoch, which must be closed */
+static uint32_t nr_pipes;
 
 static int any_fd(struct dice *dice)
 {
 	return fds[any(dice, nr_fds)];
 }
 
-/* What is no address of mapped memory, whether it is taken for one or not. */
+/* Return: a number that is no address of mapped memory. */
 static uint64_t any_number(struct dice *dice)
 {
 	static const uint64_t odd[] = {
@@ -212,15 +213,17 @@ static uint32_t any_bits(struct dice *dice)
 
 static uint8_t any_opcode(struct dice *dice)
 {
-	/* Those that are served, and now and then another one. */
+	/* Mostly supported opcodes, sometimes another. */
 	uint8_t opcode = (uint8_t)(any(dice, 16) ? any(dice, IORING_OP_PIPE + 1)
 						 : any(dice, 256));
 
-	/* Its buffers reach as far as any length times any number. */
+	/*
+	 * Provided buffers would reach beyond the guard: any length times any number.
+	 */
 	return opcode == IORING_OP_PROVIDE_BUFFERS ? IORING_OP_NOP : opcode;
 }
 
-/* Words of memory that is taken for vectors, times and other structures. */
+/* Return: a word for memory that may be read as vectors, times or other structures. */
 static uint64_t any_word(struct dice *dice)
 {
 	switch (any(dice, 4)) {
@@ -261,7 +264,7 @@ static void overwrite_sqe(struct dice *dice, struct io_uring_sqe *sqe)
 	}
 }
 
-/* Overwrite a word of the ring: one of the first, or any. */
+/* Overwrite a word of the ring: often one of the first, or any. */
 static void overwrite_ring(struct dice *dice, const struct uring *client)
 {
 	static const uint32_t odd[] = { 0,          1,         15, 16,
@@ -276,11 +279,9 @@ static void overwrite_ring(struct dice *dice, const struct uring *client)
 	store_relaxed(sq_word(client, 0) + any(dice, nr), value);
 }
 
-/*
- * The hook
- */
+/* The hook of system calls */
 
-/* Return: the places of the paths among the arguments of a call, as bits. */
+/* Return: a bit for each argument of the call that is a path. */
 static unsigned paths_of(long nr)
 {
 	enum { OPENAT2 = 437 };
@@ -324,7 +325,7 @@ static enum path copy_path(long at, char ret_copy[PATH_MAX])
 	return REFUSED;
 }
 
-/* Make a call about paths, by copies of them, if they are allowed. */
+/* Make a call with copies of its paths, if these are allowed. */
 static bool call_with_paths(long nr, const long args[6], unsigned paths,
 			    long *ret_res)
 {
@@ -352,7 +353,7 @@ static bool call_with_paths(long nr, const long args[6], unsigned paths,
 	return true;
 }
 
-/* The memory of a ring gets pages around it that nobody may touch. */
+/* Surround a ring's memory with inaccessible pages. */
 static long map_guarded(const long args[6])
 {
 	size_t bytes = ((size_t)args[1] + PAGE - 1) & ~(size_t)(PAGE - 1);
@@ -364,7 +365,7 @@ static long map_guarded(const long args[6])
 			    args[3] | MAP_FIXED, args[4], args[5]);
 }
 
-/* Nothing comes to addresses that were mapped: see spaces. */
+/* Never reuse addresses that were mapped: see spaces. */
 static long retire(long at, long bytes)
 {
 	const long flags =
@@ -411,9 +412,7 @@ static bool jail(long nr, const long args[6], long *ret_res)
 	}
 }
 
-/*
- * The thread that overwrites
- */
+/* The overwriting thread */
 
 static uint32_t is_over; /* atomic */
 
@@ -449,7 +448,7 @@ static struct uring witness;
 
 static void put_witnesses(struct uring *client, uint64_t i, char *to)
 {
-	/* the blocks of the file; what was written before; a pipe */
+	/* Read blocks of the file, what was written before, and a pipe. */
 	put_rw(client, IORING_OP_READ, numbered, to, SIZE,
 	       (int64_t)(i % 4) * SIZE, 1);
 	memset(to + SIZE, (int)i, SIZE);
@@ -493,11 +492,9 @@ static long bear_witness(void *arg)
 	return 0;
 }
 
-/*
- * The client of the ring that is overwritten
- */
+/* The client of the overwritten ring */
 
-/* Write to words of the client what can be taken for a structure. Return: where. */
+/* Write a plausible structure to words of the client. Return: its address. */
 static uint64_t a_structure(struct dice *dice, const void *from, size_t bytes)
 {
 	uint32_t at = 8 * any(dice, 100);
@@ -527,7 +524,7 @@ static uint64_t some_vectors(struct dice *dice)
 	return a_structure(dice, iovs, sizeof(iovs));
 }
 
-/* A name that is likely to be one, unless it is overwritten. */
+/* Write a valid name, which may be overwritten later. Return: its address. */
 static uint64_t a_text(struct dice *dice, bool is_attribute)
 {
 	uint32_t i = any(dice, NR_TEXTS);
@@ -540,7 +537,7 @@ static uint64_t a_text(struct dice *dice, bool is_attribute)
 	return (uintptr_t)text_at(arena, i);
 }
 
-/* Fill in what the opcode wants, so that it gets far. */
+/* Fill in the submission correctly, so that it gets far. */
 static void put_rightly(struct dice *dice, struct io_uring_sqe *sqe)
 {
 	const uint64_t data = (uintptr_t)arena + any(dice, 64) * UINT64_C(512);
@@ -692,7 +689,7 @@ static void put_one(struct dice *dice, struct uring *client)
 		overwrite_sqe(dice, sqe);
 }
 
-/* The client takes all there is, and begins again with what it may put. */
+/* Consume all completions, and reset the ring's words so that the client can submit. */
 static void resume(struct uring *client)
 {
 	uint32_t *array = sq_word(client, client->params.sq_off.array);
@@ -704,7 +701,7 @@ static void resume(struct uring *client)
 	store_relaxed(client->sq_tail, client->prepared);
 }
 
-/* No wait is longer than 20 us, unless it is ended by a mistake. */
+/* No wait takes more than 20 us, unless an error ends it. */
 static void enter_anyhow(struct dice *dice, const struct uring *client)
 {
 	static const struct __kernel_timespec soon = { .tv_nsec = 20000 };
@@ -729,7 +726,7 @@ static void enter_anyhow(struct dice *dice, const struct uring *client)
 			       any(dice, 32) ? sizeof(arg) : any(dice, 64));
 }
 
-/* What files are registered by, of those that may be named. */
+/* The client's arguments for registering files, from the allowed descriptors. */
 struct naming {
 	int some[PLACES];
 	struct io_uring_rsrc_update update;
@@ -779,7 +776,7 @@ static void register_anything(struct dice *dice, const struct uring *client)
 
 	name_files(dice, &naming);
 	switch (opcode) {
-	/* Not by memory in which any number may be, which would be a descriptor. */
+	/* Not from memory with random numbers, which would be descriptors. */
 	case IORING_REGISTER_FILES: at = (uintptr_t)naming.some; break;
 	case IORING_REGISTER_EVENTFD:
 	case IORING_REGISTER_EVENTFD_ASYNC:
@@ -797,7 +794,7 @@ static void register_anything(struct dice *dice, const struct uring *client)
 		at = (uintptr_t)&naming.update2;
 		nr = sizeof(naming.update2);
 		break;
-	/* By a wait without an end, or for limits that are too low to go on. */
+	/* Not with a wait without end, or limits too low to continue. */
 	case IORING_REGISTER_SYNC_CANCEL: at = (uintptr_t)&cancel; break;
 	case IORING_REGISTER_IOWQ_MAX_WORKERS: return;
 	default:
@@ -811,9 +808,8 @@ static void register_anything(struct dice *dice, const struct uring *client)
 }
 
 /*
- * Let what waits for streams go on: in turn something is put into each, and all taken
- * out. Between the two a splice, in a thread of the library's, finds something, or
- * room.
+ * Let requests that wait for streams continue: write to each stream, and read all from
+ * it, in turn. In between a splice on a thread of the library finds data, or room.
  */
 static void stir(void)
 {
@@ -839,7 +835,10 @@ static uint64_t nr_rings(void)
 	return counters.nr_contexts;
 }
 
-/* Return: whether fd is open, and not the library's, which may just be making it. */
+/*
+ * Return: whether fd is open, and not the library's own, which another thread may be
+ * opening now.
+ */
 static bool is_ours(int fd)
 {
 	bool is_ours;
@@ -850,7 +849,7 @@ static bool is_ours(int fd)
 	return is_ours;
 }
 
-/* Close what the ring's client has opened by its submissions. */
+/* Close the descriptors that the client's submissions have opened. */
 static void close_opened(const bool was_open[FIRST_FD])
 {
 	store_relaxed(&nr_pipes, 0);
@@ -859,7 +858,7 @@ static void close_opened(const bool was_open[FIRST_FD])
 			unit_close(fd);
 }
 
-/* Open again what was closed. Another thread may just be opening a file there. */
+/* Reopen closed descriptors. Another thread may be opening a file there now. */
 static void fill(void)
 {
 	for (unsigned i = 0; i < nr_files; i++) {
@@ -878,9 +877,9 @@ static void fill(void)
 }
 
 /*
- * A ring is mapped in space of its own: behind it is nothing, as far as any length
- * reaches, and nothing comes to its addresses when it has gone, which ThreadSanitizer
- * would take for the same memory.
+ * A ring is mapped in reserved space: the memory behind it is unmapped as far as any
+ * length reaches. The space is not reused after the ring, because ThreadSanitizer would
+ * take it for the same memory.
  */
 static char *spaces[2];
 
@@ -902,7 +901,7 @@ static void *map_at(char *at, size_t bytes, int fd, int64_t off)
 	return map;
 }
 
-/* The array of the SQ ring is resume()'s to write: what is overwritten stays so. */
+/* Only resume() writes the array of submission indices, so overwritten entries stay. */
 static void map_in(struct uring *client, char *space)
 {
 	const struct io_uring_params params = client->params;
@@ -930,7 +929,7 @@ static void forget(char *space)
 			 space);
 }
 
-/* Return: a ring of which the submissions name registered files and buffers. */
+/* Return: a ring whose submissions name registered files and buffers. */
 static void open_victim(struct dice *dice, struct uring *client)
 {
 	static const uint32_t flags[] = { 0, IORING_SETUP_SUBMIT_ALL,
@@ -939,7 +938,7 @@ static void open_victim(struct dice *dice, struct uring *client)
 	struct iovec iovs[2] = { { arena, PAGE }, { arena + PAGE, 512 } };
 	uint32_t chosen = flags[any(dice, NR_ELEMENTS(flags))];
 
-	/* Most rings have those flags with which most is done. */
+	/* Most rings have the flags that allow most operations. */
 	if (any(dice, 4))
 		chosen = IORING_SETUP_SUBMIT_ALL;
 	client->params = (struct io_uring_params){ .flags = chosen };
@@ -952,7 +951,7 @@ static void open_victim(struct dice *dice, struct uring *client)
 			 0);
 	(void)uaio_uring_register((uint32_t)client->fd, IORING_REGISTER_FILES,
 				  fds, 4);
-	/* Their words are overwritten as others are, and now and then are buffers. */
+	/* The arrays' words are overwritten, too, and sometimes are buffers. */
 	for (uint16_t i = 0; i < 2; i++) {
 		const struct io_uring_buf_reg reg = {
 			.ring_addr = (uintptr_t)word_at(arena, 0) + i * PAGE,
@@ -992,7 +991,7 @@ static void live_an_epoch(struct dice *dice, struct uring *client)
 	}
 }
 
-/* The ring ends, and is freed with all requests, as they can go on. */
+/* Close the ring; it is freed with all requests, which are allowed to complete. */
 static void end_victim(struct uring *client)
 {
 	for (uint32_t i = 0; i < UAIO_URING_RINGFDS_MAX; i++) {
@@ -1005,14 +1004,14 @@ static void end_victim(struct uring *client)
 	forget(client->rings);
 	forget(aside.rings);
 	unit_close(client->fd);
-	/* But for the witness, and the bystander. */
+	/* Two rings remain: the witness and the bystander. */
 	while (nr_rings() > 2) {
 		struct io_uring_params params = { 0 };
 		int fd;
 
 		stir();
 		usleep(200);
-		/* It frees those that are through. */
+		/* Making a ring frees the rings that have ended. */
 		fd = (int)uaio_uring_setup(1, &params);
 		assert_true(fd >= 0);
 		unit_close(fd);
@@ -1039,7 +1038,7 @@ static void add_fd(int fd)
 	fds[nr_fds++] = fd;
 }
 
-/* Open a pipe another time, not to block. */
+/* Open a pipe's end again, with O_NONBLOCK. */
 static int open_again(int end, int flags)
 {
 	char path[64];
@@ -1060,7 +1059,7 @@ static void open_all(void)
 	epoll = epoll_create1(EPOLL_CLOEXEC);
 	assert_int_equal(pipe2(pipes[0], O_CLOEXEC), 0);
 	assert_int_equal(pipe2(pipes[1], O_CLOEXEC | O_NONBLOCK), 0);
-	/* A splice that waits for a socket would keep its pipe from being stirred. */
+	/* A splice that waits for a socket would keep stir() from its pipe. */
 	assert_int_equal(socketpair(AF_UNIX,
 				    SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
 				    0, sockets),
@@ -1080,7 +1079,7 @@ static void open_all(void)
 	add_file(pipes[1][1]);
 	add_file(epoll);
 	add_file(open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-	/* and others */
+	/* other files */
 	add_file(unit_file(true));
 	add_file(open_in("data", O_RDWR));
 	add_file(unit_numbered_file(false, 16));
@@ -1105,7 +1104,7 @@ static void open_all(void)
 	add_fd(INT_MAX);
 	client_open(&bystander, ENTRIES, (struct io_uring_params){ 0 });
 	add_fd(bystander.fd);
-	add_fd(-1); /* the victim's */
+	add_fd(-1); /* the overwritten ring's descriptor */
 }
 
 static void note_open(bool ret_was_open[FIRST_FD])
@@ -1119,7 +1118,7 @@ static void close_all(void)
 	fill();
 	client_close(&bystander);
 	for (unsigned i = 0; i < nr_files; i++) {
-		/* No file is to come to a number that is named. */
+		/* Close these numbers, which submissions do not name. */
 		if (fds[i] >= NAMED)
 			unit_close(fds[i]);
 		unit_close(files[i]);
@@ -1156,7 +1155,7 @@ static void run_epochs(struct dice *dice, unsigned nr)
 	close_all();
 }
 
-/* Return: whether so few objects are in use. */
+/* Return: whether at most so many objects are in use. */
 static bool are_back(void *arg)
 {
 	return load_relaxed(&uaio_slabs_nr_out) <= *(uint64_t *)arg;
@@ -1164,7 +1163,7 @@ static bool are_back(void *arg)
 
 static int overwrite_in_jail(void)
 {
-	/* What the witness has made use of since, and what stays for good. */
+	/* Objects that the witness has used since, and permanent ones. */
 	enum { FEW = 32 };
 	struct dice dice = { first_seed };
 	struct unit_footprint before;
@@ -1173,7 +1172,7 @@ static int overwrite_in_jail(void)
 	uint64_t nr_out;
 
 	(void)signal(SIGPIPE, SIG_IGN);
-	/* Where a place is taken for a number, there is nothing. */
+	/* A slot number taken for a descriptor finds /dev/null. */
 	for (int fd = 0; fd < NAMED; fd++)
 		assert_int_equal(dup2(open("/dev/null", O_RDWR), fd), fd);
 	assert_int_equal(unit_engine(NULL), 0);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A child of fork() that uses its parent's ring is killed after each instruction of
- * what it does there in turn. Then the ring works for its parent and for another child:
- * nothing of theirs is lost or told twice, nor waits for the dead, and of what the dead
- * has submitted nothing is told twice.
+ * A child of fork() that uses its parent's ring is killed at each instruction.
+ * Afterwards the ring works for the parent and for another child: none of their
+ * completions is lost or posted twice, none waits for the dead child, and none of the
+ * dead child's is posted twice.
  *
- * A child is traced. The first of an act is stepped through, and each instruction noted;
- * each later one runs until it comes to such an instruction for such a time, and is
- * killed there.
+ * The child is traced. In the first run of an act the tracer steps through all
+ * instructions and notes them. In each later run the child continues to one of these
+ * instructions, for the nth time, and is killed there.
  */
 #undef NDEBUG
 #include "uring/share.h"
@@ -30,8 +30,8 @@
 
 enum {
 	ENTRIES = 16,
-	NR_WORDS = 256, /* of user_data */
-	/* whose completion it is: the dead child's are below */
+	NR_WORDS = 256, /* indexed by user_data */
+	/* Owners of completions; lower numbers are the dead child's. */
 	OF_PARENT = 100,
 	OF_PARENTS_READ,
 	OF_OTHER,
@@ -43,17 +43,17 @@ enum {
 
 static struct uring client;
 static int file;
-static int mine[2], others[2]; /* what the parent and the other child read of */
-static int told[2], done[2];   /* the other child's turns */
+/* pipes from which the parent and the other child read */
+static int mine[2], others[2];
+static int told[2], done[2]; /* pipes that give the other child its turns */
 static int pipe_of_dead[2];
 static pid_t other;
-static uint32_t *nr_told; /* for each user_data; shared by all processes */
+/* completions by user_data; shared by all processes */
+static uint32_t *nr_told;
 static unsigned nr_between =
-	97; /* instructions of which all but one are left out */
+	97; /* only every 97th instruction is tried by default */
 
-/*
- * What is in between is stepped through.
- */
+/* The code between these labels is stepped through. */
 
 extern const char death_begins[], death_ends[];
 static _Thread_local bool is_within;
@@ -70,9 +70,7 @@ static __attribute__((noinline)) void end_steps(void)
 	__asm__ volatile(".globl death_ends\ndeath_ends:\n\tint3" ::: "memory");
 }
 
-/*
- * The acts
- */
+/* Acts of the child */
 
 static void put_nops(unsigned nr, uint64_t first, uint8_t flags)
 {
@@ -93,7 +91,7 @@ static void take_the_ring_over(void)
 	submit_nops();
 }
 
-/* The ring is known, and no other thread does what this one is to do. */
+/* Take the ring over first. Nothing in the process does this thread's work for it. */
 static void become_user(void)
 {
 	unit_allow_threads(0);
@@ -159,7 +157,7 @@ static void end_a_timeout(void)
 {
 	static struct __kernel_timespec ts = {
 		0, 1000
-	}; /* the parent has it, too */
+	}; /* also valid in the parent */
 
 	become_user();
 	put_rw(&client, IORING_OP_TIMEOUT, -1, &ts, 1, 0, 0);
@@ -214,7 +212,7 @@ static void close_the_ring(void)
 	const struct rlimit few = { 64, 64 };
 
 	become_user();
-	/* Among so many it is looked for others. */
+	/* Few descriptors are searched for others of the ring. */
 	(void)setrlimit(RLIMIT_NOFILE, &few);
 	begin_steps();
 	unit_close(client.fd);
@@ -222,7 +220,7 @@ static void close_the_ring(void)
 }
 
 /*
- * The steps are the worker's, from when it gets its name, after the manager, until it
+ * Step through a worker: from when it gets its name, after the manager, until it first
  * sleeps idly.
  */
 static bool step_the_worker(long nr, const long args[6], long *ret_res)
@@ -248,13 +246,11 @@ static void have_a_worker_post(void)
 		pause();
 }
 
-/*
- * The tracer
- */
+/* The tracer */
 
 static struct step {
 	unsigned long ip;
-	uint32_t nr; /* for which time, from 1 */
+	uint32_t nr; /* the nth execution of that address, from 1 */
 	bool is_posting;
 } * steps;
 static unsigned nr_steps;
@@ -271,7 +267,7 @@ static void go(pid_t tid, enum __ptrace_request how)
 	assert_int_equal(ptrace(how, tid, 0, 0), 0);
 }
 
-/* Return: the thread of which there is something to tell; only is 0: any. */
+/* Return: a thread with an event; `only`, if that is not 0. */
 static pid_t await(pid_t only, int *ret_status)
 {
 	pid_t tid;
@@ -284,7 +280,7 @@ static pid_t await(pid_t only, int *ret_status)
 	return tid;
 }
 
-/* Let all threads run until one traps. Return: it; 0: the child has ended. */
+/* Continue all threads until one traps. Return: that thread; 0: the child has ended. */
 static pid_t run_until_trap(pid_t child)
 {
 	int status;
@@ -299,7 +295,7 @@ static pid_t run_until_trap(pid_t child)
 		}
 		if (WSTOPSIG(status) == SIGTRAP && !(status >> 16))
 			return tid;
-		/* A new thread, or one that has made one. */
+		/* A new thread, or the one that has created it. */
 		go(tid, PTRACE_CONT);
 	}
 }
@@ -322,7 +318,10 @@ static void kill_it(pid_t child)
 	assert_int_equal(WTERMSIG(status), SIGKILL);
 }
 
-/* Begin an act. Return: the child, of which *ret_tid is at the first instruction. */
+/*
+ * Begin an act. Return: the child; *ret_tid: its thread, which is at the first
+ * instruction.
+ */
 static pid_t begin(void (*act)(void), pid_t *ret_tid)
 {
 	pid_t child;
@@ -350,7 +349,7 @@ static pid_t begin(void (*act)(void), pid_t *ret_tid)
 	return child;
 }
 
-/* Step the thread to its next instruction, and let others run meanwhile. */
+/* Step the thread to its next instruction; other threads run meanwhile. */
 static void step_once(pid_t tid)
 {
 	go(tid, PTRACE_SINGLESTEP);
@@ -366,7 +365,7 @@ static void step_once(pid_t tid)
 	}
 }
 
-/* The same for an instruction that repeats itself, which counts once. */
+/* Step the thread over a repeated instruction (rep), which counts once. */
 static void step_over(pid_t tid, unsigned long ip)
 {
 	do
@@ -384,7 +383,7 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Number those of each address. */
+/* Number the executions of each address. */
 static void count_times(void)
 {
 	struct step **sorted = calloc(nr_steps, sizeof(struct step *));
@@ -418,7 +417,7 @@ static void note_steps(void (*act)(void))
 	kill_it(child);
 }
 
-/* Stop the thread before it executes what is there: by a register of the processor. */
+/* Stop the thread at this address, by a debug register. */
 static void set_breakpoint(pid_t tid, unsigned long ip)
 {
 	const size_t at = offsetof(struct user, u_debugreg[0]);
@@ -428,7 +427,7 @@ static void set_breakpoint(pid_t tid, unsigned long ip)
 	assert_int_equal(ptrace(PTRACE_POKEUSER, tid, control, 1), 0);
 }
 
-/* Run the thread to a step. Return: whether it has come there. */
+/* Run the thread to a step. Return: whether it got there. */
 static bool run_to(pid_t child, pid_t tid, const struct step *step)
 {
 	uint32_t nr = 0;
@@ -448,9 +447,7 @@ static bool run_to(pid_t child, pid_t tid, const struct step *step)
 	}
 }
 
-/*
- * What holds afterwards
- */
+/* Checks after the death */
 
 static void take_one(void)
 {
@@ -473,7 +470,7 @@ static void put_read(const int ends[2], uint64_t user_data)
 	put_rw(&client, IORING_OP_READ, ends[0], &byte, 1, -1, user_data);
 }
 
-/* A request that waits, and one that does not. */
+/* Submit a request that waits, and one that does not. */
 static void use_the_ring(const int ends[2], uint64_t user_data)
 {
 	uint32_t nr;
@@ -506,7 +503,7 @@ static int take_turns(void)
 	return 0;
 }
 
-/* Submit what the dead has left. Each of it is told once. */
+/* Submit the entries that the dead child has left. Each completes once. */
 static void submit_what_is_left(void)
 {
 	uint32_t head = load_acquire(client.sq_head);
@@ -557,7 +554,7 @@ static void is_killed_during(void (*act)(void), unsigned nr_min)
 {
 	unsigned nr = 0, nr_posting = 0, nr_missed = 0;
 
-	/* In the first time the C library finds functions, for all later children. */
+	/* In the first run the C library resolves functions, for all later children. */
 	for (unsigned i = 0; i < 2; i++) {
 		note_steps(act);
 		check_others();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests that a fault on purpose has begin later: flow/defer.h. */
+/* Requests that an injected fault starts late: flow/defer.h. */
 #undef NDEBUG
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "issue/fault.h"
 #include "test-uring.h"
 
-/* What no test waits for. */
+/* Longer than any test. */
 #define FOR_EVER "3600s"
 
 static struct uring client;
@@ -96,12 +96,12 @@ static void a_cancellation_finds_it_before_it_begins(void **state)
 		put_cancel(1, -1, 0);
 		submit(&client, 2);
 		assert_results(0, -ECANCELED);
-		/* In one call, too. */
+		/* Cancelled by ANY, in one call. */
 		put_read(i ? file : ends[0], 1);
 		put_cancel(0, -1, IORING_ASYNC_CANCEL_ANY);
 		submit(&client, 2);
 		assert_results(1, -ECANCELED);
-		/* By its descriptor. */
+		/* Cancelled by descriptor. */
 		put_read(i ? file : ends[0], 1);
 		submit(&client, 0);
 		put_cancel(0, i ? file : ends[0], IORING_ASYNC_CANCEL_FD);

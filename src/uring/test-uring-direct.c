@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Files that are opened into a ring's table, and closed there. */
+/* Files opened into a ring's table, and closed there. */
 #undef NDEBUG
 #include <fcntl.h>
 #include <stdio.h>
@@ -58,7 +58,7 @@ static void what_is_opened_has_a_place_and_no_number(void **state)
 	assert_int_equal(closed(0), 0);
 	assert_int_equal(closed(0), -EBADF);
 	assert_int_equal(read_at(0), -EBADF);
-	/* A ring that kept itself would never end. */
+	/* A ring registered with itself would never be freed. */
 	snprintf(self, sizeof(self), "/proc/self/fd/%d", client.fd);
 	assert_int_equal(opened(self, 0), -EBADF);
 	put_close(1, 1)->fd = 3;
@@ -87,7 +87,7 @@ static void a_worker_or_a_chain_opens_as_well(void **state)
 	assert_got(&client, 3, 0);
 	assert_int_equal(byte, 0);
 	assert_int_equal(closed(3), -EBADF);
-	/* Of what does not succeed nothing stays. */
+	/* A failed open leaves the slot empty. */
 	put_open("/dev/none", O_RDONLY, ANY, 1)->flags = IOSQE_IO_LINK;
 	put_read(0, &byte, 2);
 	submit(&client, 2);
@@ -127,7 +127,7 @@ static void free_places_are_chosen_as_the_kernel_does(void **state)
 	assert_int_equal(opened(zero, ANY), -ENFILE);
 	assert_int_equal(closed(127), 0);
 	assert_int_equal(closed(64), 0);
-	/* What is beyond them is not looked at. */
+	/* Slots outside the range are not chosen. */
 	assert_int_equal(opened(zero, 130), 0);
 	assert_int_equal(opened(zero, ANY), 64);
 	assert_int_equal(opened(zero, ANY), 127);
@@ -246,7 +246,7 @@ static void a_pipe_has_two_places(void **state)
 	assert_int_equal(ends[1], 5);
 }
 
-/* Put a pipe's end at place 0, with a tag, and have a request read of it. */
+/* Put a pipe's end into slot 0, with a tag, and submit a read from it. */
 static int read_of_tagged_pipe(char *byte)
 {
 	uint64_t tag = 71;
@@ -285,17 +285,16 @@ static void a_file_stays_open_until_nothing_uses_it(void **state)
 	assert_int_equal(read_at(0), -EBADF);
 	assert_none(&client);
 	unit_close(end);
-	/* Its end is found when nobody else has it. */
+	/* The read sees the end of the pipe once no descriptor of it remains. */
 	assert_got(&client, 2, 0);
 	assert_got(&client, 71, 0);
 }
 
-/*
- * A FIFO: to open it takes until somebody opens its other end.
- */
+/* Opening a FIFO blocks until another thread opens its other end. */
 
 static char fifo[64];
-static uint32_t is_opening; /* atomic: a worker opens it, or is about to */
+/* atomic: a worker opens the FIFO, or is about to */
+static uint32_t is_opening;
 
 static bool note_open(long nr, const long args[6], long *ret_res)
 {
@@ -342,7 +341,7 @@ static void a_table_may_go_while_its_file_is_being_opened(void **state)
 	assert_int_equal(reg(IORING_UNREGISTER_FILES, NULL, 0), 0);
 	open_other_end();
 	assert_got(&client, 5, -ENXIO);
-	/* Or another may come. */
+	/* The ring may be replaced by another one. */
 	make_table(NR_PLACES);
 	make_fifo();
 	assert_int_equal(reg(IORING_UNREGISTER_FILES, NULL, 0), 0);
@@ -351,14 +350,14 @@ static void a_table_may_go_while_its_file_is_being_opened(void **state)
 	assert_got(&client, 5, -EINVAL);
 }
 
-/* Who makes a ring, or closes one, frees those that are over. */
+/* The next thread that makes or closes a ring frees those that have ended. */
 static void a_ring_may_go_while_its_file_is_being_opened(void **state)
 {
 	(void)state;
 	make_table(NR_PLACES);
 	make_fifo();
 	client_close(&client);
-	/* The test finds what is left open. */
+	/* The test's teardown finds descriptors that remain open. */
 	open_other_end();
 	unit_await(rings_are_freed, NULL);
 	client_open(&client, RING_ENTRIES, (struct io_uring_params){ 0 });

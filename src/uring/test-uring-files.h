@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What tests of a ring's table of files have in common: a client that opens files into it.
+ * Shared by tests of registered files: a client that opens files into its ring's table.
  */
 #ifndef TEST_URING_FILES_H
 #define TEST_URING_FILES_H
@@ -21,7 +21,7 @@ static inline void make_table(uint32_t nr)
 	assert_int_equal(reg(IORING_REGISTER_FILES2, &what, sizeof(what)), 0);
 }
 
-/* place: ANY for one that is chosen. */
+/* place: the slot, or ANY for a free one. */
 static inline struct io_uring_sqe *put_open(const char *path, uint32_t flags,
 					    int place, uint64_t user_data)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waits for futexes: each ends once, by a wake-up that counted it, or cancelled, and
- * nothing else; whatever else happens just then.
+ * Waits for futexes: each ends once, by a wake-up that counts it or by a cancel,
+ * whatever happens at the same time.
  */
 #undef NDEBUG
 #include <linux/futex.h>
@@ -60,9 +60,7 @@ static void a_wait_is_there_when_its_submission_returns(void **state)
 	}
 }
 
-/*
- * Wakes and cancels meet
- */
+/* Wakes and cancels at the same time */
 
 static uint32_t nr_woken; /* atomic */
 static uint32_t is_over;
@@ -76,10 +74,10 @@ static long keep_waking(void *arg)
 	return 0;
 }
 
-/* Return: whether the wait that this completion is of was woken. */
+/* Return: whether the completed wait was woken. */
 static bool check(const struct io_uring_cqe *cqe, uint32_t *ret_cancels)
 {
-	/* Of a cancel: found, not found any more, or just ending. */
+	/* A cancel has found the wait, missed it, or met it as it ended. */
 	if (cqe->user_data >= NR_WAITS) {
 		assert_true(cqe->res == 1 || cqe->res == 0 ||
 			    cqe->res == -ENOENT || cqe->res == -EALREADY);
@@ -92,8 +90,8 @@ static bool check(const struct io_uring_cqe *cqe, uint32_t *ret_cancels)
 }
 
 /*
- * As many waits are woken as the calls say that they have woken: none is lost to a
- * cancel that comes at the same time. As many are cancelled as the cancels say.
+ * Exactly as many waits are woken as the calls report, and as many cancelled as the
+ * cancels report. No wake-up is lost to a simultaneous cancel.
  */
 static void what_is_woken_is_never_cancelled(void **state)
 {
@@ -125,7 +123,7 @@ static void what_is_woken_is_never_cancelled(void **state)
 	store_relaxed(&is_over, 1);
 	(void)unit_thread_join(&thread);
 	assert_int_equal(nr, load_relaxed(&nr_woken));
-	/* One that was found before it slept says EALREADY, and ends all the same. */
+	/* A wait found before it slept reports EALREADY, but ends all the same. */
 	assert_true((int32_t)cancels <= 0);
 }
 
@@ -155,7 +153,7 @@ static void timeouts_end_waits(void **state)
 	}
 }
 
-/* All of them end, those included that no worker has come to yet. */
+/* All waits end, also those that no worker has started. */
 static void rings_end_beside_waits(void **state)
 {
 	(void)state;
@@ -170,7 +168,7 @@ static void rings_end_beside_waits(void **state)
 	}
 }
 
-/* As many as there are: ours have room beside them. */
+/* The waits of other rings leave room for these. */
 static void one_of_many(void **state)
 {
 	static struct uaio_futex_waitv all[UAIO_FUTEXES_MAX];
@@ -191,18 +189,19 @@ static void one_of_many(void **state)
 }
 
 /*
- * With no more workers than that, what does not get one is not waited for, and gets it
- * when another ends.
+ * With fewer workers than waits, submission does not wait for a wait without a worker.
+ * That wait gets one when another ends.
  */
 static void few_workers(void **state)
 {
 	uint32_t limits[2] = { 0, 2 };
 
 	(void)state;
-	assert_int_equal(uaio_uring_register((uint32_t)client.fd,
-					     19 /* IOWQ_MAX_WORKERS */, limits,
-					     2),
-			 0);
+	assert_int_equal(
+		uaio_uring_register((uint32_t)client.fd,
+				    19 /* IORING_REGISTER_IOWQ_MAX_WORKERS */,
+				    limits, 2),
+		0);
 	for (unsigned k = 0; k < 4; k++)
 		put_wait(&words[k], k);
 	submit(&client, 0);
@@ -222,8 +221,8 @@ static void few_workers(void **state)
 }
 
 /*
- * A wait that gets no thread holds its submission up for a moment, and not for as long
- * as a thread may be in coming: that would be a minute in all.
+ * A wait without a thread delays its submission only briefly. If it delayed it until a
+ * thread were available, all would take a minute.
  */
 static int wait_without_threads(void)
 {
@@ -240,11 +239,11 @@ static int wait_without_threads(void)
 	assert_true(unit_nr_refused_threads() > 0);
 	assert_int_equal(wake(&words[0], 9), 1);
 	assert_got(&client, 0, 0);
-	/* The thread that is free now takes the next. */
+	/* The freed thread takes the next wait. */
 	while (!wake(&words[1], 1))
 		;
 	assert_got(&client, 1, 0);
-	/* There is room for all again, and each waits when it is submitted. */
+	/* There are threads for all again, so each wait sleeps when it is submitted. */
 	unit_allow_threads(UINT32_MAX);
 	for (unsigned k = 2; k < NR; k++) {
 		while (!wake(&words[k % NR_WAITS], 1))
@@ -266,7 +265,7 @@ static void threads_are_refused(void **state)
 	assert_int_equal(unit_in_child(wait_without_threads), 0);
 }
 
-/* Each finds those before it, in one submission. */
+/* Within one submission each request finds the earlier ones. */
 static void what_is_submitted_together(void **state)
 {
 	(void)state;

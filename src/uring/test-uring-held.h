@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A call that is held while a ring goes away, and how that is waited for. */
+/* Shared by tests that hold a system call while a ring is closed. */
 #ifndef TEST_URING_HELD_H
 #define TEST_URING_HELD_H
 
@@ -8,7 +8,7 @@
 #include "life/life.h"
 #include "test-uring.h"
 
-/* A call that a request makes is held. */
+/* Hold a system call that a request makes. */
 static uint32_t is_in_tee, may_go; /* atomic */
 
 static inline bool hold_tee(long nr, const long args[6], long *ret_res)
@@ -28,7 +28,7 @@ static inline bool is_true(void *arg)
 	return load_relaxed((uint32_t *)arg);
 }
 
-/* Whoever makes a ring frees those that are through. */
+/* Making a ring frees the rings that have ended. */
 static inline bool is_freed(void *arg)
 {
 	struct uaio_counters counters = { 0 };

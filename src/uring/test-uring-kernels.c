@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The kernel's registered rings are a table of the hook's. */
+/*
+ * Rings of the kernel beside the library's. A hook plays the kernel, with a table of
+ * registered rings.
+ */
 #undef NDEBUG
 #include "test-uring.h"
 
@@ -12,10 +15,11 @@
 enum { KERNELS_FD = 1001 };
 
 static struct uring client;
-static bool is_filled[UAIO_URING_RINGFDS_MAX]; /* slots of the kernel's */
+/* slots with rings of the kernel */
+static bool is_filled[UAIO_URING_RINGFDS_MAX];
 static unsigned nr_asked;
 
-/* io_uring_register() of one slot, and io_uring_enter() that submits nothing. */
+/* Answer io_uring_register() of one slot, and io_uring_enter() that submits nothing. */
 static bool answer(long nr, const long args[6], long *ret_res)
 {
 	const bool fills = (uint32_t)args[1] == IORING_REGISTER_RING_FDS;
@@ -112,7 +116,7 @@ static void a_slot_holds_a_ring_of_one_kind(void **state)
 	assert_int_equal(register_ours(1), -EBUSY);
 	assert_int_equal(register_kernels(1), -EBUSY);
 	assert_int_equal(register_kernels(16), -EINVAL);
-	/* An empty slot may be filled with the other kind. */
+	/* An empty slot may be filled with a ring of the other kind. */
 	unregister_ours(0);
 	assert_int_equal(register_kernels(~0u), 0);
 	for (uint32_t i = 4; i < 16; i++)

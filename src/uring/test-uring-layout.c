@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Rings of which the memory is laid out otherwise, or is the client's. */
+/* Rings with other entry sizes, and rings in the client's memory. */
 #undef NDEBUG
 #include <fcntl.h>
 #include <sys/syscall.h>
@@ -17,7 +17,7 @@ static const uint32_t sizes[] = {
 
 #define NR_SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
-/* Write and read blocks of a file, more often than the ring has places. */
+/* Write and read blocks of a file, more than the ring has entries. */
 static void work(struct uring *client)
 {
 	int fd = unit_file(true);
@@ -49,7 +49,7 @@ static void entries_of_each_size(void **state)
 	}
 }
 
-/* What is behind the oldest completion; it stays there. */
+/* Return: the second half of the oldest completion, which is not consumed. */
 static const uint64_t *behind(const struct uring *client)
 {
 	uint32_t head = load_relaxed(client->cq_head);
@@ -75,7 +75,7 @@ static void completions_have_something_behind_them(void **state)
 		}
 		submit(&client, 0);
 	}
-	/* Most of them have overflowed. */
+	/* Most completions have overflowed. */
 	for (uint64_t i = 1; i < 20; i++) {
 		while (!unread(&client))
 			assert_int_equal(enter(&client, 0, 1), 0);
@@ -86,9 +86,7 @@ static void completions_have_something_behind_them(void **state)
 	client_close(&client);
 }
 
-/*
- * Memory of the client's
- */
+/* The client's memory */
 
 #define PAGE uaio_page_bytes()
 #define GIVEN_BYTES (4 * PAGE)
@@ -103,7 +101,7 @@ static void *given(int flags)
 	return at;
 }
 
-/* Make a ring in this memory: submissions, and behind them the rest. */
+/* Make a ring in this memory: submission entries first, then the rings. */
 static long try_in(struct uring *client, char *memory, uint32_t cq_entries,
 		   uint32_t flags)
 {
@@ -167,7 +165,7 @@ static void shared_memory_may_be_unmapped(void **state)
 	unit_close(ends[1]);
 }
 
-/* Two mappings side by side, of which only the first could be mapped again. */
+/* Two adjacent mappings, of which only the first can be duplicated. */
 static void memory_of_two_mappings(void **state)
 {
 	const uint32_t nr = (uint32_t)(PAGE / sizeof(struct io_uring_cqe));
@@ -188,7 +186,10 @@ static void memory_of_two_mappings(void **state)
 	assert_int_equal(munmap(memory, GIVEN_BYTES), 0);
 }
 
-/* What is left of a ring writes no more to memory that may be another's by now. */
+/*
+ * After its ring has died, a request does not write to the client's memory, which may
+ * have been reused.
+ */
 static void close_with_a_request(void *memory)
 {
 	struct uring client;
@@ -201,7 +202,7 @@ static void close_with_a_request(void *memory)
 	open_in(&client, memory, 0);
 	put(&client, IORING_OP_TEE, to[1], 1)->splice_fd_in = from[0];
 	client.sqes[0].len = 1;
-	/* A worker makes the call, so that this thread is not the one held. */
+	/* A worker makes the call, so that this thread is not held. */
 	client.sqes[0].flags = IOSQE_ASYNC;
 	assert_int_equal(write(from[1], "a", 1), 1);
 	submit(&client, 0);
@@ -264,7 +265,7 @@ static void a_ring_without_a_descriptor(void **state)
 	assert_int_equal(tell(&client), 1);
 	assert_int_equal(uaio_uring_enter(0, 1, 1, flags, NULL, 0), 1);
 	assert_int_equal(unread(&client), 1);
-	/* Nothing else is told of it: it ends with its place. */
+	/* The ring has no descriptor: it ends when its slot is emptied. */
 	assert_int_equal(
 		uaio_uring_register(0,
 				    IORING_UNREGISTER_RING_FDS |

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages between rings: every one comes, whatever the other ring does meanwhile. */
+/* Messages between rings: each arrives, whatever the target ring does meanwhile. */
 #undef NDEBUG
 #define RING_ENTRIES 8
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 
 #include "test-uring.h"
 
-/* A message to fd, which has the given flags. */
+/* Put a message to the ring fd, with these flags. */
 static struct io_uring_sqe *put_msg(struct uring *from, int fd, uint32_t res,
 				    uint64_t told, uint64_t user_data)
 {
@@ -160,7 +160,7 @@ static void a_thread_without_a_ring_sends(void **state)
 	assert_none(&client);
 }
 
-/* A message ends a wait, and a timeout that waits for so many completions. */
+/* A message ends a wait, and completes a timeout that counts. */
 static void a_message_counts_as_a_completion(void **state)
 {
 	struct __kernel_timespec hour = { .tv_sec = 3600 };
@@ -178,9 +178,7 @@ static void a_message_counts_as_a_completion(void **state)
 	client_close(&other);
 }
 
-/*
- * Threads that send to each other's rings, and to one that comes and goes
- */
+/* Threads send to each other's rings, and to one that is repeatedly closed and made */
 
 enum { NR_SENDERS = 3, NR_ROUNDS = 400 };
 
@@ -193,9 +191,9 @@ static struct sender {
 } senders[NR_SENDERS];
 
 static uint32_t has_failed, nr_running;
-static int fickle; /* atomic: the number of a ring that may be gone */
+static int fickle; /* atomic: the descriptor of a ring that may be closed */
 
-/* Count what has come, of which a message has 0 as its result. */
+/* Count completions; a message has the result 0. */
 static void reap(struct sender *sender)
 {
 	while (unread(&sender->own)) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What ends a wait for completions: so many of them, or a timeout. */
+/* What ends a wait for completions: their number, or a timeout. */
 #undef NDEBUG
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 static const struct __kernel_timespec late = { .tv_sec = 1000 };
 static const struct __kernel_timespec past = { .tv_nsec = 1 };
 
-/* The kinds of rings, of which one thread waits while another submits. */
+/* Kinds of rings; one thread waits while another submits. */
 static const struct {
 	const char *name;
 	uint32_t flags;
@@ -23,11 +23,11 @@ static const struct {
 /* A thread that waits for completions. */
 struct waiting {
 	struct unit_thread thread;
-	uint32_t nr; /* how many it waits for */
+	uint32_t nr; /* completions to wait for */
 	enum { PLAINLY, WITH_A_MASK, FIRST_FOR_A_TIME } how;
 };
 
-/* Return: how many are there when the wait has ended, or why it failed. */
+/* Return: the number of unread completions at the end of the wait; or -errno. */
 static long wait_for_some(void *arg)
 {
 	const struct waiting *waiting = arg;
@@ -57,7 +57,7 @@ static void start_waiting(struct waiting *waiting)
 	unit_await_sleep(&waiting->thread);
 }
 
-/* A wait ends now, and not before, with nr completions. */
+/* The wait ends now, not earlier, with nr completions. */
 static void assert_ends(struct waiting *waiting, long nr)
 {
 	assert_int_equal(unit_thread_join(&waiting->thread), nr);
@@ -74,8 +74,8 @@ static struct io_uring_sqe *put_timeout(uint64_t count, uint32_t flags,
 }
 
 /*
- * Have a timeout end by its time, now, with no completion but its own. flags say of
- * which kind it is.
+ * Let a timeout expire now; its own completion is the only one. flags: the kind of
+ * timeout.
  */
 static void end_timeout(uint64_t target, uint32_t flags)
 {
@@ -99,7 +99,7 @@ static void a_timeout_ends_every_wait(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < NR_ELEMENTS(kinds); i++) {
-		/* The first one leads, and the others do not. */
+		/* The first thread leads, the others do not. */
 		struct waiting all[] = { { .nr = 9 },
 					 { .nr = 20 },
 					 { .nr = 9, .how = WITH_A_MASK } };
@@ -116,7 +116,7 @@ static void a_timeout_ends_every_wait(void **state)
 		for (unsigned k = 0; k < NR_ELEMENTS(all); k++)
 			assert_ends(&all[k], 1);
 		assert_got(&client, 1, -ETIME);
-		/* One that has ended ends no later wait. */
+		/* A timeout that completed earlier does not end a later wait. */
 		all[0].nr = 2;
 		start_waiting(&all[0]);
 		put(&client, IORING_OP_NOP, -1, 3);
@@ -170,7 +170,7 @@ static void each_time_of_a_timeout_ends_a_wait(void **state)
 
 	(void)state;
 	client_close(&client);
-	/* Room for as many as come while a thread does not get to run. */
+	/* Room for the completions posted while this thread does not run. */
 	client_open(&client, 16,
 		    (struct io_uring_params){ .flags = IORING_SETUP_CQSIZE,
 					      .cq_entries = 32768 });
@@ -289,9 +289,7 @@ static void a_wait_for_a_time_only_ends_at_that_time(void **state)
 		-ETIME);
 }
 
-/*
- * A thread that waits while another posts: held at each of its instructions
- */
+/* A waiting thread is stopped at each of its instructions while another one posts */
 
 static long post_one(void *arg)
 {

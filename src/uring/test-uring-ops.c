@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Operations on files and polls, alone and linked. */
+/* Operations on files, and polls, alone and linked. */
 #undef NDEBUG
 #include <fcntl.h>
 #include <limits.h>
@@ -114,7 +114,7 @@ static void what_waits_completes_when_it_can(void **state)
 	assert_int_equal(write(ends[1], "a", 1), 1);
 	assert_got(&client, 1, 1);
 	assert_int_equal(byte, 'a');
-	/* A pipe is waited for even if it is not to block, unless that is asked. */
+	/* A read of a pipe waits even with O_NONBLOCK, unless RWF_NOWAIT is set. */
 	assert_int_equal(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
 	put_rw(&client, IORING_OP_READ, ends[0], &byte, 1, -1, 2);
 	submit(&client, 0);
@@ -125,7 +125,7 @@ static void what_waits_completes_when_it_can(void **state)
 		RWF_NOWAIT;
 	submit(&client, 1);
 	assert_got(&client, 3, -EAGAIN);
-	/* With a flag that not all kernels know, the submission waits no more. */
+	/* With a flag that some kernels do not know, submission still does not wait. */
 	assert_int_equal(fcntl(ends[0], F_SETFL, 0), 0);
 	put_rw(&client, IORING_OP_READ, ends[0], &byte, 1, -1, 4)->rw_flags =
 		RWF_NOSIGNAL_;
@@ -149,7 +149,7 @@ static void what_no_ring_can_do_is_refused_behind_the_file(void **state)
 		RWF_HIPRI;
 	submit(&client, 1);
 	assert_got(&client, 1, -EINVAL);
-	/* There are no buffers to select. */
+	/* The ring has no buffers to select. */
 	put_rw(&client, IORING_OP_READ, ends[0], NULL, 1, -1, 2)->flags =
 		IOSQE_BUFFER_SELECT;
 	put_rw(&client, IORING_OP_READ, -1, NULL, 1, -1, 3)->flags =
@@ -240,7 +240,7 @@ static void linked_requests_run_in_order_or_not_at_all(void **state)
 
 	(void)state;
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-	/* A read that waits, and what is linked to it. */
+	/* A waiting read, and requests linked to it. */
 	put_rw(&client, IORING_OP_READ, ends[0], &in, 1, -1, 1)->flags =
 		IOSQE_IO_LINK;
 	put_rw(&client, IORING_OP_WRITE, fd, &in, 1, 0, 2)->flags =
@@ -253,7 +253,7 @@ static void linked_requests_run_in_order_or_not_at_all(void **state)
 	assert_got(&client, 2, 1);
 	assert_got(&client, 3, 1);
 	assert_int_equal(out, 'q');
-	/* A short read breaks the chain, but not a hard one. */
+	/* A short read breaks a chain, but not a hard link. */
 	put_rw(&client, IORING_OP_READ, fd, &in, 1, 100, 1)->flags =
 		IOSQE_IO_LINK;
 	put(&client, IORING_OP_NOP, -1, 2);
@@ -266,7 +266,7 @@ static void linked_requests_run_in_order_or_not_at_all(void **state)
 	submit(&client, 2);
 	assert_got(&client, 1, 0);
 	assert_got(&client, 2, 0);
-	/* A mistake in any of them cancels all. */
+	/* An invalid request cancels the whole chain. */
 	put(&client, IORING_OP_NOP, -1, 1)->flags = IOSQE_IO_LINK;
 	put(&client, 200, -1, 2)->flags = IOSQE_IO_LINK;
 	put(&client, IORING_OP_NOP, -1, 3);
@@ -315,14 +315,14 @@ static void successes_may_be_skipped(void **state)
 	submit(&client, 2);
 	assert_got_both(&client, 3, SIZE, 4, -EBADF);
 	assert_none(&client);
-	/* Drains count completions, so the two exclude each other. */
+	/* Drains count completions, so they exclude CQE_SKIP_SUCCESS. */
 	put(&client, IORING_OP_NOP, -1, 1)->flags = IOSQE_IO_DRAIN;
 	submit(&client, 1);
 	assert_got(&client, 1, -EOPNOTSUPP);
 	unit_close(fd);
 }
 
-/* A chain of a request that fails, two no-ops and a timeout. */
+/* Put a chain: a failing request, two no-ops and a timeout. */
 static void put_broken_chain(uint8_t first_flags, uint8_t flags)
 {
 	static const struct __kernel_timespec ts = { .tv_sec = 600 };
@@ -365,7 +365,7 @@ static void asynchronous_requests_are_executed_elsewhere(void **state)
 	unit_close(fd);
 }
 
-/* A worker that read from it would wait, and could not be interrupted. */
+/* A worker that read from the socket would wait, and could not be interrupted. */
 static void a_socket_has_no_offset_though_it_is_not_tried(void **state)
 {
 	char block[SIZE];
@@ -433,7 +433,7 @@ static void a_read_need_not_wait_for_a_write_before_it(void **state)
 	put_rw(&client, IORING_OP_READ, fd, out, SIZE, SIZE, 3)->flags =
 		IOSQE_ASYNC;
 	submit(&client, 0);
-	/* All three are executed side by side. */
+	/* All three are executed concurrently. */
 	unit_gate_await_key(1);
 	unit_gate_open();
 	for (int i = 0; i < 3; i++)
@@ -442,7 +442,7 @@ static void a_read_need_not_wait_for_a_write_before_it(void **state)
 	unit_close(fd);
 }
 
-/* As ext4 says it of buffered writes. */
+/* As ext4 refuses RWF_NOWAIT for buffered writes. */
 static bool refuse_nowait(long nr, const long args[6], long *ret_res)
 {
 	if (nr == SYS_fstatfs)
@@ -473,7 +473,7 @@ static void a_write_that_may_not_wait_is_to_be_made_again(void **state)
 	unit_close(fd);
 }
 
-/* What is written into one end of a pipe in the table comes out of the other. */
+/* Bytes written to one end of a registered pipe arrive at the other. */
 static void pass_a_byte(int from, int to)
 {
 	char byte = 'a', got = 0;
@@ -513,7 +513,7 @@ static void pipes_have_numbers_or_places(void **state)
 	assert_int_equal(ends[0], 1);
 	assert_int_equal(ends[1], 2);
 	pass_a_byte(1, 2);
-	/* The second has no place, so the first goes, too. */
+	/* The second end finds no slot, so the first is closed, too. */
 	put_rw(&client, IORING_OP_PIPE, 0, ends, 0, 0, 1)->file_index = 3;
 	submit(&client, 1);
 	assert_got(&client, 1, -EINVAL);

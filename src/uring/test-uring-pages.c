@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where pages have 64 KiB: lengths and alignments are those of that machine's kernel. */
+/* With 64-KiB pages, lengths and alignments are those of such a machine's kernel. */
 #undef NDEBUG
 #include <sys/mman.h>
 
@@ -9,7 +9,7 @@
 
 enum { PAGE = 65536, SMALL = 4096, NR_BUFS = 8 };
 
-static char *memory; /* PAGE bytes at a page, and as much again */
+static char *memory; /* PAGE bytes, page-aligned, and PAGE more */
 
 static int load(void **state)
 {
@@ -88,7 +88,10 @@ static void the_memory_of_a_ring_begins_at_a_page(void **state)
 	unit_close((int)fd);
 }
 
-/* The kernel's arithmetic: a page, less the header of 32 bytes, of events of 32 bytes. */
+/*
+ * As in the kernel: a page, minus the header of 32 bytes, divided by 32 bytes per
+ * event.
+ */
 static void a_context_has_as_many_events_as_fit_into_its_pages(void **state)
 {
 	const uint64_t context = unit_context(1);

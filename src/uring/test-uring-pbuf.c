@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Provided buffers. What is conserved: a buffer is one request's at a time, and none
- * is lost.
- */
+/* Provided buffers: only one request at a time has a buffer, and none is lost. */
 #undef NDEBUG
 #include "uring/kbuf.h"
 
@@ -63,7 +60,7 @@ static void append(unsigned bid)
 	store_release(&array->tail, (uint16_t)(tail + 1));
 }
 
-/* An array of so many buffers, and a pipe. */
+/* Make an array of so many buffers, and a pipe. */
 static void begin(unsigned nr, uint16_t flags)
 {
 	array = mmap(NULL, ARRAY_BYTES, PROT_READ | PROT_WRITE,
@@ -187,8 +184,8 @@ static void what_has_no_buffers_any_more_ends(void **state)
 }
 
 /*
- * Memory of an array that is taken away, or becomes something else. In the kernel the
- * array goes on.
+ * An array's memory is unmapped, or becomes something else. In the kernel the array
+ * continues.
  */
 
 static void read_one(uint64_t user_data, int32_t res, uint32_t flags)
@@ -219,7 +216,7 @@ static void an_array_that_was_unmapped_is_empty(void **state)
 	}
 }
 
-/* Of what was read before, all is used, and nothing else is touched. */
+/* Entries that were read ahead are used, and no others. */
 static void an_array_that_is_unmapped_is_used_as_it_was(void **state)
 {
 	static const int prots[] = { PROT_READ, PROT_NONE };
@@ -245,7 +242,7 @@ static void an_array_that_is_unmapped_is_used_as_it_was(void **state)
 	}
 }
 
-/* What is mapped there now is the program's, and is not written. */
+/* The memory mapped there now is the program's, so it is not written. */
 static void what_is_in_an_arrays_place_is_left_alone(void **state)
 {
 	static char expected[ARRAY_BYTES];
@@ -266,7 +263,10 @@ static void what_is_in_an_arrays_place_is_left_alone(void **state)
 	end();
 }
 
-/* The client sees in its array what remains, and another use goes on from there. */
+/*
+ * The client sees in its array what remains of a buffer, and the next use continues
+ * there.
+ */
 static void what_remains_is_in_the_array(void **state)
 {
 	const struct io_uring_buf *buf;
@@ -285,8 +285,8 @@ static void what_remains_is_in_the_array(void **state)
 	end();
 }
 
-/* Linux 7.1: a buffer of which less than min_left bytes are left is used up. */
-static unsigned nr_probes; /* atomic: whether memory may be written */
+/* Linux 7.1: a buffer with fewer than min_left bytes left is used up. */
+static unsigned nr_probes; /* atomic: checks whether memory is writable */
 
 static bool count_probes(long nr, const long args[6], long *ret_res)
 {
@@ -298,7 +298,7 @@ static bool count_probes(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-/* They are executed in one run. */
+/* The reads are executed in one run. */
 static void reads_that_waited_probe_their_array_once(void **state)
 {
 	enum { NR = 6 };
@@ -336,7 +336,7 @@ static void a_buffer_with_too_little_left_is_used_up(void **state)
 	assert_int_equal(load_relaxed(&buf->len), 0);
 	assert_int_equal(head(), 1);
 	read_one(4, 5, flags_of(1) | MORE_OF_IT);
-	/* Nothing of the limit stays for another use of the group. */
+	/* The limit does not affect a later use of the group number. */
 	assert_int_equal(call_array(IORING_UNREGISTER_PBUF_RING, 0), 0);
 	min_left_of_array = 0;
 	store_relaxed(&array->tail, (uint16_t)0);
@@ -357,7 +357,7 @@ static void a_buffer_with_too_little_left_is_used_up(void **state)
 	end();
 }
 
-/* What is read ahead is used once, also where the array begins anew. */
+/* Entries read ahead are used once, also where the array wraps around. */
 static void an_array_is_used_in_its_order(void **state)
 {
 	unsigned bid;
@@ -396,7 +396,7 @@ static void an_array_is_in_the_rings_own_memory(void **state)
 	submit(&client, 0);
 	assert_int_equal(write(ends[1], "x", 1), 1);
 	assert_read(1, 1, flags_of(3));
-	/* A ring that may have no such file has no such arrays. */
+	/* If RLIMIT_FSIZE is too low for the file, the ring has no arrays to map. */
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
 	low = limit;
 	low.rlim_cur = 1u << 30;
@@ -421,7 +421,7 @@ static void a_ring_ends_with_its_groups_and_what_waits_for_them(void **state)
 		begin(2, 0);
 		put_rw(&client, IORING_OP_PROVIDE_BUFFERS, NR_BUFS, memory,
 		       BYTES, 0, 2);
-		/* Some are provided when the ring has ended already. */
+		/* Some buffers are provided after the ring has ended. */
 		for (unsigned j = 0; j < 4; j++)
 			put_rw(&client, IORING_OP_PROVIDE_BUFFERS, NR_BUFS,
 			       memory, BYTES, 0, 3)
@@ -465,7 +465,7 @@ static void a_read_has_a_buffer_for_each_shot(void **state)
 		assert_read(1, 3, flags_of(i) | IORING_CQE_F_MORE);
 		assert_int_equal(memory[i][2], 'c');
 	}
-	/* Without a buffer it waits until it needs one. */
+	/* Without a buffer the read waits until it needs one. */
 	assert_none(&client);
 	append(5);
 	assert_int_equal(write(ends[1], "x", 1), 1);
@@ -520,8 +520,8 @@ static void a_child_has_none_of_its_parents_buffers(void **state)
 }
 
 /*
- * Reads of many pipes share an array that has fewer buffers than there are reads,
- * while other threads look at what is ready.
+ * Reads of many pipes share an array with fewer buffers than reads, while other threads
+ * try ready requests.
  */
 
 enum { NR_PIPES = 6, NR_ROUNDS = 2000 };
@@ -562,8 +562,8 @@ static void threads_share_an_array(void **state)
 	for (unsigned i = 0; i < 2; i++)
 		unit_thread_start(&lookers[i], look, NULL);
 	/*
-	 * As many are said as there are buffers: none is missing. A pipe's next one
-	 * waits until its last has been heard.
+	 * Write as many bytes as there are buffers, so that none is missing. A pipe
+	 * gets its next byte after its last has been read.
 	 */
 	while (nr_heard < NR_ROUNDS) {
 		while (nr_said < nr_heard + 2 && nr_said < NR_ROUNDS &&

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Places of a ring's table that change while they are used. */
+/* Slots of registered files that change while requests use them. */
 #undef NDEBUG
 #include <fcntl.h>
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 #include "test-uring-files.h"
 
 /*
- * All at once: places are filled and emptied by workers, by a thread that submits and
- * by one that registers, and used meanwhile.
+ * Workers, a submitting thread and a registering thread fill and empty slots, while
+ * requests use them.
  */
 
 static uint32_t is_over; /* atomic */
@@ -71,7 +71,7 @@ static long register_all_the_time(void *arg)
 	return 0;
 }
 
-/* Return: how many were put. */
+/* Return: how many requests were put. */
 static unsigned put_some(unsigned *seed, int *zero, char *byte)
 {
 	int place = rand_r(seed) % NR_PLACES;
@@ -93,7 +93,9 @@ static unsigned put_some(unsigned *seed, int *zero, char *byte)
 	return 8;
 }
 
-/* Take a completion, or all that are there. Return: how many but those of tags. */
+/*
+ * Consume one completion, or all. Return: how many of requests, without those of tags.
+ */
 static unsigned take_some(void)
 {
 	unsigned nr = 0;
@@ -130,10 +132,10 @@ static void places_change_while_they_are_used(void **state)
 	unit_close(zero);
 }
 
-/* Another ring sends files to places that are used, and replaced, meanwhile. */
+/* Another ring sends files to slots that are in use, and replaced, meanwhile. */
 
 static struct uring sender;
-static int target; /* atomic: a descriptor that is a ring's now and then */
+static int target; /* atomic: a descriptor that is sometimes a ring */
 
 static long send_all_the_time(void *arg)
 {
@@ -156,7 +158,7 @@ static long send_all_the_time(void *arg)
 	return 0;
 }
 
-/* Read of each place. None of these requests says that places will change. */
+/* Read from each slot. None of these requests announces that slots will change. */
 static void read_all(void)
 {
 	char byte;
@@ -186,7 +188,7 @@ static void files_are_sent_to_places_that_are_used(void **state)
 	store_relaxed(&is_over, 0);
 	store_relaxed(&target, client.fd);
 	unit_thread_start(&thread, send_all_the_time, NULL);
-	/* What counts is when the first one comes. */
+	/* The first file that is sent matters: the table is new in each round. */
 	for (unsigned i = unit_rounds(1000); i; i--) {
 		assert_int_equal(reg(IORING_REGISTER_FILES, fds, NR_PLACES), 0);
 		for (unsigned k = 0; k < 8; k++)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A client that sleeps in one ring, which polls another, hears of what ends there. */
+/*
+ * A client that sleeps in one ring, which polls a second one, is woken by completions
+ * of the second.
+ */
 #undef NDEBUG
 #include <fcntl.h>
 #include <linux/time_types.h>
@@ -10,7 +13,7 @@ enum { POLL = 1, MINE = 7, LINKED = 8, CANCELS = 9 };
 
 static const struct io_uring_params plain;
 
-/* The first polls the second. */
+/* `client` polls `polled`. */
 static struct uring client, polled;
 
 static struct io_uring_sqe *put_poll(void)
@@ -47,8 +50,8 @@ static void assert_told(void)
 }
 
 /*
- * Whatever ends there: by a thread of the library or of the client, before the client
- * sleeps or afterwards
+ * Completions of all kinds: by a thread of the library or of the client, before or
+ * while the client sleeps
  */
 
 enum kind { BY_TIME, BY_PIPE, BY_WORKER, BY_OTHER, NR_KINDS };
@@ -56,7 +59,7 @@ enum kind { BY_TIME, BY_PIPE, BY_WORKER, BY_OTHER, NR_KINDS };
 static int ends[2], null;
 static uint32_t nr_asked, nr_helped, is_over; /* atomic */
 
-/* What the other thread does of the round. */
+/* The other thread's part of a round. */
 static void help(enum kind kind)
 {
 	if (kind == BY_PIPE)
@@ -89,7 +92,10 @@ static void ask_for_help(void)
 	uaio_wake(&nr_asked, 1);
 }
 
-/* The other thread has left the ring, which is one client's. */
+/*
+ * Wait until the other thread has left the ring, which only one thread at a time may
+ * use.
+ */
 static void await_help(void)
 {
 	uint32_t nr;
@@ -98,7 +104,7 @@ static void await_help(void)
 		(void)uaio_sleep(&nr_helped, nr, UAIO_FOREVER);
 }
 
-/* Return: the result that it will have. */
+/* Return: the expected result. */
 static int begin(enum kind kind, uint32_t round)
 {
 	static struct __kernel_timespec span;
@@ -141,7 +147,7 @@ static void a_sleeper_hears_of_whatever_ends_in_another_ring(void **state)
 		if (!is_early)
 			ask_for_help();
 		assert_got(&client, POLL, POLLIN);
-		/* It is there, and not only told of. */
+		/* The completion is in the ring, not only announced. */
 		assert_int_equal(unread(&polled), 1);
 		assert_got(&polled, MINE, res);
 		await_help();
@@ -157,9 +163,7 @@ static void a_sleeper_hears_of_whatever_ends_in_another_ring(void **state)
 	close_both();
 }
 
-/*
- * Polls of all kinds
- */
+/* Polls of all kinds */
 
 static void rings_that_poll_each_other_come_to_rest(void **state)
 {

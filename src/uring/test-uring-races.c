@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads that meet at a ring: submitting, waiting, closing, looking it up
+ * Threads that use one ring at the same time: submitting, waiting, closing, and looking
+ * it up
  *
- * What is conserved: each submission has one completion, and each ring that is
- * closed is freed.
+ * Each submission completes once, and each closed ring is freed.
  */
 #undef NDEBUG
 #include <fcntl.h>
@@ -14,10 +14,7 @@
 
 enum { NR_THREADS = 4 };
 
-/*
- * Many threads submit to one ring, each under the client's own lock, while others
- * wait.
- */
+/* Many threads submit to one ring, under the client's own lock, while others wait. */
 
 static struct uring shared;
 static struct uaio_lock client_lock;
@@ -36,7 +33,7 @@ static void put_some(unsigned i)
 	uaio_unlock(&client_lock, UAIO_RANK_TABLE);
 }
 
-/* Take all completions that are there. */
+/* Consume all completions. */
 static void take_all(void)
 {
 	uaio_lock(&client_lock, UAIO_RANK_TABLE);
@@ -55,7 +52,7 @@ static long submit_and_take(void *arg)
 
 		put_some(i);
 		assert_int_equal(write(ends[1], "x", 1), 1);
-		/* Another thread may take ours, and this one its. */
+		/* Threads may consume each other's completions. */
 		while (nr) {
 			long ret = enter(&shared, nr, 0);
 
@@ -95,11 +92,9 @@ static void what_threads_submit_side_by_side_completes(void **state)
 	unit_close(ends[1]);
 }
 
-/*
- * Rings are made and closed while other threads name their descriptors
- */
+/* Rings are made and closed while other threads use their descriptors */
 
-static int named; /* atomic: a descriptor that is a ring's now and then */
+static int named; /* atomic: a descriptor that is sometimes a ring */
 static uint32_t is_over;
 
 static long name_it(void *arg)
@@ -153,8 +148,8 @@ static void a_ring_may_go_while_it_is_named(void **state)
 }
 
 /*
- * A ring has three descriptors, of which one has never been seen, and two are closed
- * by two threads
+ * A ring has three descriptors. The library has never seen one; two threads close the
+ * other two.
  */
 
 static struct {
@@ -165,7 +160,7 @@ static struct {
 static void open_three(void)
 {
 	client_open(&three.client, 8, (struct io_uring_params){ 0 });
-	/* It is looked for from the low numbers on. */
+	/* The library searches from the lowest descriptor on. */
 	three.unseen = dup(three.client.fd);
 	three.known = dup(three.client.fd);
 	assert_true(three.unseen >= 0 && three.known >= 0);
@@ -211,7 +206,7 @@ static void a_ring_lives_on_by_a_descriptor_that_was_not_seen(void **state)
 	unit_step_through(&stepping);
 }
 
-/* A number is another ring's by now, as was not seen either. */
+/* A descriptor became another ring's, unnoticed by the library. */
 static void a_ring_lives_on_by_a_number_that_was_anothers(void **state)
 {
 	struct uring other, client;

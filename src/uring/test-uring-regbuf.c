@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Registered buffers: those of another ring, and vectors. */
+/* Registered buffers: cloned from another ring, and used by vectors. */
 #undef NDEBUG
 #include <sys/uio.h>
 
@@ -38,7 +38,7 @@ static void buffers_of_another_ring_are_registered(void **state)
 	assert_int_equal(cloned(&other, what), 0);
 	assert_int_equal(cloned(&other, what), -EBUSY);
 	assert_int_equal(reg(IORING_UNREGISTER_BUFFERS, NULL, 0), 0);
-	/* And back, to another place. */
+	/* Clone back, to another slot. */
 	what.src_fd = (uint32_t)other.fd;
 	what.src_off = what.nr = 1;
 	what.dst_off = 5;
@@ -62,7 +62,7 @@ static void buffers_of_another_ring_are_registered(void **state)
 	unit_close(fd);
 }
 
-/* Two rings, each of which gets the other's buffers while that one changes them. */
+/* Two rings clone each other's buffers while these change. */
 static struct uring pair[2];
 static char piece[SIZE];
 

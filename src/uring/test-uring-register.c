@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is registered with a ring, and what is asked of it. */
+/* Registering resources with a ring, and queries. */
 #undef NDEBUG
 #include <fcntl.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static void files_are_known_by_their_place(void **state)
 	fds[2] = fd;
 	assert_int_equal(reg(IORING_REGISTER_FILES, fds, 3), 0);
 	assert_int_equal(reg(IORING_REGISTER_FILES, fds, 3), -EBUSY);
-	/* The client's own descriptor is not needed any more. */
+	/* The client's own descriptor may be closed. */
 	unit_close(fd);
 	assert_int_equal(read_fixed_file(0, &byte), 1);
 	assert_int_equal(byte, 0);
@@ -86,7 +86,7 @@ static void a_request_keeps_its_registered_file(void **state)
 	unit_close(ends[1]);
 }
 
-/* A linked request finds its file when it starts, and not before. */
+/* A linked request looks up its file when it starts, not before. */
 static void a_registered_file_is_looked_up_when_its_request_starts(void **state)
 {
 	int fd = unit_numbered_file(true, 2), ends[2], none = -1;
@@ -104,7 +104,7 @@ static void a_registered_file_is_looked_up_when_its_request_starts(void **state)
 	put_rw(&client, IORING_OP_READ, 1, block + 1, 1, 0, 3)->flags =
 		IOSQE_FIXED_FILE;
 	submit(&client, 0);
-	/* The first gets a file, the second loses its own. */
+	/* The first slot gets a file, the second is emptied. */
 	assert_int_equal(reg(IORING_REGISTER_FILES_UPDATE, &update, 1), 1);
 	update.offset = 1;
 	update.data = (uintptr_t)&none;
@@ -171,7 +171,7 @@ static void buffers_are_checked_for_their_range(void **state)
 			 -EFAULT);
 	assert_int_equal(rw_fixed(IORING_OP_READ_FIXED, fd, block, 1, 2),
 			 -EFAULT);
-	/* Flags are looked at when the buffer is known. */
+	/* Flags are checked after the buffer. */
 	put_rw(&client, IORING_OP_READ_FIXED, fd, block, 1, 0, 1)->rw_flags =
 		RWF_HIPRI;
 	submit(&client, 1);
@@ -230,7 +230,7 @@ static void tags_come_back_when_nothing_uses_them(void **state)
 	assert_got(&client, 71, 0);
 	assert_int_equal(reg(IORING_UNREGISTER_BUFFERS, NULL, 0), 0);
 	assert_got(&client, 73, 0);
-	/* Empty places may be registered, and filled later. */
+	/* Empty slots may be registered, and filled later. */
 	what = (struct io_uring_rsrc_register){
 		.nr = 4, .flags = IORING_RSRC_REGISTER_SPARSE
 	};
@@ -239,7 +239,7 @@ static void tags_come_back_when_nothing_uses_them(void **state)
 	assert_int_equal(
 		reg(IORING_REGISTER_BUFFERS_UPDATE, &update, sizeof(update)),
 		1);
-	/* A ring that is closed has no use for its tags. */
+	/* A closed ring posts no tags. */
 	unit_close(ends[0]);
 	unit_close(ends[1]);
 }
@@ -281,7 +281,10 @@ static void an_eventfd_is_told_of_completions(void **state)
 	put(&client, IORING_OP_NOP, -1, 1)->flags = IOSQE_ASYNC;
 	submit(&client, 4);
 	assert_true(count_of(fd) > 0);
-	/* What ends as its file got ready, no worker has executed. */
+	/*
+	 * A request that completes when its file gets ready was not executed by a
+	 * worker.
+	 */
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 	put(&client, IORING_OP_POLL_ADD, ends[0], 2)->poll32_events = POLLIN;
 	submit(&client, 0);
@@ -295,7 +298,10 @@ static void an_eventfd_is_told_of_completions(void **state)
 	unit_close(fd);
 }
 
-/* As in the kernel: what a call completes is signalled once, whatever is between. */
+/*
+ * As in the kernel, the completions of one call are signalled once, whatever comes
+ * between them.
+ */
 static void an_eventfd_is_signalled_once_around_a_sync(void **state)
 {
 	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), file = unit_file(true);
@@ -335,7 +341,7 @@ an_eventfd_is_told_of_what_has_overflown_when_it_is_there(void **state)
 	assert_int_equal(unread(&client), nr - 1);
 	assert_int_equal(count_of(fd), 0);
 	assert_got(&client, 0, 0);
-	/* Flushed by a call that asks for completions. */
+	/* A call with GETEVENTS flushes the overflow. */
 	assert_int_equal(uaio_uring_enter((uint32_t)client.fd, 0, 0,
 					  IORING_ENTER_GETEVENTS, NULL, 0),
 			 0);
@@ -365,14 +371,14 @@ static void a_probe_lists_what_works(void **state)
 		struct io_uring_cqe cqe;
 
 		assert_int_equal(probe.ops[i].op, i);
-		/* Refused for its opcode, or for another reason. */
+		/* Refused for the opcode, or for another reason. */
 		sqe = put(&client, (uint8_t)i, -1, i);
 		sqe->flags = IOSQE_BUFFER_SELECT;
 		sqe->len = i != IORING_OP_READ_MULTISHOT;
 		submit(&client, 1);
 		cqe = get(&client);
 		assert_true(cqe.res < 0);
-		/* A command selects no buffer: EINVAL, too. */
+		/* IORING_OP_URING_CMD selects no buffer, and fails with EINVAL, too. */
 		if (i != IORING_OP_URING_CMD)
 			assert_int_equal(cqe.res == -EINVAL, !is_there);
 	}
@@ -403,7 +409,7 @@ static void a_thread_may_name_rings_by_places_of_its_own(void **state)
 			 -EBADF);
 	assert_int_equal(uaio_uring_enter(16, 0, 0, by_place, NULL, 0),
 			 -EINVAL);
-	/* The place keeps the ring, whatever becomes of the descriptor. */
+	/* The slot keeps the ring, even after its descriptor is closed. */
 	unit_close(client.fd);
 	put(&client, IORING_OP_NOP, -1, 2);
 	(void)tell(&client);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Rings that are resized: nothing is lost, whoever posts meanwhile. */
+/* Resizing rings loses nothing, while other threads post. */
 #undef NDEBUG
 #include <pthread.h>
 #include <sched.h>
@@ -28,7 +28,7 @@ static long ask_for(const struct uring *owned, uint32_t sq_entries,
 				   IORING_REGISTER_RESIZE_RINGS, ret_params, 1);
 }
 
-/* Map the ring anew, if it is resized. Return: as the call. */
+/* Resize the ring and, on success, map it again. Return: as the system call. */
 static long resize(struct uring *owned, uint32_t sq_entries,
 		   uint32_t cq_entries)
 {
@@ -68,7 +68,7 @@ static void what_is_in_the_rings_stays(void **state)
 			for (unsigned n = 0; n < 5; n++)
 				put(&owned, IORING_OP_NOP, -1, nr_put++);
 			submit(&owned, 0);
-			/* Two stay, and two are prepared. */
+			/* Two completions stay unread, and two submissions prepared. */
 			while (nr_got + 2 < nr_put)
 				assert_got(&owned, nr_got++, 0);
 			put(&owned, IORING_OP_NOP, -1, nr_put++);
@@ -107,7 +107,10 @@ static void rings_that_are_too_small_are_not_made(void **state)
 	client_close(&owned);
 }
 
-/* It would go around the end of the ring, where the client would read on behind. */
+/*
+ * The 32-byte completion would wrap around, where the client would read beyond the
+ * ring.
+ */
 static void a_completion_of_two_places_is_not_torn(void **state)
 {
 	struct io_uring_sqe *sqe;
@@ -133,7 +136,7 @@ static void a_completion_of_two_places_is_not_torn(void **state)
 	client_close(&owned);
 }
 
-/* Without a file that is large enough a ring may only become smaller. */
+/* If the ring's file is too small, the ring can only shrink. */
 static void a_ring_that_has_no_room_does_not_grow(void **state)
 {
 	struct rlimit before, low;
@@ -155,9 +158,7 @@ static void a_ring_that_has_no_room_does_not_grow(void **state)
 	client_close(&owned);
 }
 
-/*
- * Threads send messages to a ring that is resized all the time
- */
+/* Threads send messages to a ring that is resized repeatedly */
 
 enum { NR_SENDERS = 2, NR_MESSAGES = 2000 };
 
@@ -214,7 +215,7 @@ static void messages_come_while_a_ring_is_resized(void **state)
 		long ret = resize(&owned, size, 2 * size);
 		struct io_uring_cqe cqe;
 
-		/* Too much may have come. */
+		/* Too many completions may be unread. */
 		assert_true(ret == 0 || ret == -EOVERFLOW);
 		do {
 			cqe = get(&owned);
@@ -233,7 +234,7 @@ static void messages_come_while_a_ring_is_resized(void **state)
 	client_close(&owned);
 }
 
-/* A child sends to its parent's ring, which was resized after it was forked. */
+/* A child sends to its parent's ring, which was resized after the fork. */
 static void a_child_finds_the_size_of_its_parents_ring(void **state)
 {
 	enum { NR = 20 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Rings that do only what is allowed, and submissions as somebody. */
+/* Restricted rings, and submissions with a personality. */
 #undef NDEBUG
 #define RING_ENTRIES 8
 #include <sys/syscall.h>
@@ -37,7 +37,7 @@ static long register_of(const struct uring *of, uint32_t opcode,
 				   (void *)(uintptr_t)arg, nr);
 }
 
-/* Allow no-ops, perhaps asynchronous ones, and the call that enables the ring. */
+/* Allow no-ops, also with IOSQE_ASYNC, and the call that enables the ring. */
 static void allow_nops(void)
 {
 	const struct io_uring_restriction only[] = {
@@ -116,7 +116,7 @@ static void restrictions_come_once_and_before_the_ring_is_enabled(void **state)
 		-EBUSY);
 }
 
-/* Run in a child of fork(), which takes the ring over. Return: whether it ends so. */
+/* Call is_so() in a child of fork(), which takes the ring over. Return: its result. */
 static bool is_so_in_child(bool (*is_so)(void))
 {
 	int status, pid = fork();
@@ -190,7 +190,7 @@ static bool is_somebody_else(void)
 {
 	const uint32_t nobody = 65534;
 
-	/* What files are opened as, and what decides of nothing else. */
+	/* The fsuid, by which files are opened, also distinguishes personalities. */
 	syscall(SYS_setfsuid, nobody);
 	if (nop_as(1) != -EACCES)
 		return false;
@@ -219,7 +219,7 @@ static void numbers_are_given_in_turn(void **state)
 		id = register_of(&client, IORING_REGISTER_PERSONALITY, NULL, 0);
 		assert_int_equal(id, i);
 	}
-	/* 0 is none, however often the numbers are given. */
+	/* 0 is never given as a number, however many are registered. */
 	assert_int_equal(
 		register_of(&client, IORING_REGISTER_PERSONALITY, NULL, 0),
 		-EBUSY);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* io_uring_setup: what it refuses, what it makes, and what becomes of that. */
+/* io_uring_setup(): what it refuses, what it makes, and how a ring ends. */
 #undef NDEBUG
 #include <fcntl.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static void arguments_are_checked_as_the_kernel_does(void **state)
 	static const struct {
 		uint32_t entries;
 		struct io_uring_params params;
-		long error; /* or 0: a ring is made */
+		long error; /* 0: a ring is made */
 	} rows[] = {
 		{ 0, P(.flags = 0), -EINVAL },
 		{ 1, P(.flags = 0), 0 },
@@ -65,7 +65,7 @@ static void arguments_are_checked_as_the_kernel_does(void **state)
 		long real =
 			syscall(SYS_io_uring_setup, rows[i].entries, &kernels);
 
-		/* A machine may deny io_uring; then the table alone counts. */
+		/* If the machine denies io_uring, only the table is checked. */
 		if (real >= 0) {
 			assert_int_equal(kernels.sq_entries, params.sq_entries);
 			assert_int_equal(kernels.cq_entries, params.cq_entries);
@@ -101,7 +101,7 @@ static void a_ring_is_known_by_any_of_its_descriptors(void **state)
 			 IORING_OFF_CQ_RING);
 	copy = dup(client.fd);
 	unit_close(client.fd);
-	/* The ring goes on by the number that was never seen. */
+	/* The ring lives on by the descriptor that the library has never seen. */
 	put(&client, IORING_OP_NOP, -1, 1);
 	assert_int_equal(tell(&client), 1);
 	assert_int_equal(uaio_uring_enter((uint32_t)copy, 1, 1,
@@ -194,7 +194,7 @@ static void a_closed_ring_waits_for_nobody_and_lets_all_go(void **state)
 	submit(&client, 0);
 	client_close(&client);
 	unit_close(ends[0]);
-	/* Nobody holds the other end any more. */
+	/* No process holds the other end any more. */
 	assert_int_equal(poll(&(struct pollfd){ .fd = ends[1] }, 1, 20000), 1);
 	unit_close(ends[1]);
 }
@@ -240,7 +240,10 @@ static void a_request_that_names_its_ring_does_not_keep_it(void **state)
 	unit_await(is_true, &is_in_tee);
 	client_close(&client);
 	unit_close(read[0]);
-	/* What waits is cancelled already: nobody holds the other end any more. */
+	/*
+	 * Waiting requests are already cancelled: no process holds the other end any
+	 * more.
+	 */
 	assert_int_equal(poll(&(struct pollfd){ .fd = read[1] }, 1, 20000), 1);
 	store_relaxed(&may_go, 1);
 	unit_await(is_freed, NULL);
@@ -249,7 +252,7 @@ static void a_request_that_names_its_ring_does_not_keep_it(void **state)
 	unit_close(ends[1]);
 }
 
-/* In a child, where the library is not up: a number that its parent's ring had. */
+/* In a child without the library's engine, reuse the descriptor of a parent's ring. */
 static int uses_the_number_again(void)
 {
 	const int64_t offset = (int64_t)IORING_OFF_CQ_RING;

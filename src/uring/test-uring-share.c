@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Rings that a child of fork() has from its parent.
- */
+/* Rings that a child of fork() shares with its parent. */
 #undef NDEBUG
 #include "uring/share.h"
 
@@ -53,7 +51,10 @@ static void end(pid_t pid)
 	assert_int_equal(status, 0);
 }
 
-/* For children, which have no tests: return: whether the next is this one. */
+/*
+ * Return: whether the next completion is this one. For children, where assertions do
+ * not work.
+ */
 static bool is_next(uint64_t user_data, int32_t res)
 {
 	struct io_uring_cqe cqe = get(&client);
@@ -61,9 +62,7 @@ static bool is_next(uint64_t user_data, int32_t res)
 	return cqe.user_data == user_data && cqe.res == res;
 }
 
-/*
- * A child submits, and has none of its parent's requests.
- */
+/* A child submits, and does not have its parent's requests. */
 
 static int ends[2], file;
 
@@ -76,7 +75,7 @@ static int submit_in_child(void)
 	if (enter(&client, tell(&client), 2) != 2 || !is_next(2, 0) ||
 	    !is_next(3, 0))
 		return 1;
-	/* Buffers are there, files are not. */
+	/* The child has registered buffers, but no registered files. */
 	sqe = put_rw(&client, IORING_OP_READ_FIXED, file, buffer, SIZE, SIZE,
 		     4);
 	sqe->buf_index = 0;
@@ -119,9 +118,7 @@ static void a_child_submits_for_itself(void **state)
 	unit_close(file);
 }
 
-/*
- * A child goes on when its parent has ended.
- */
+/* A child continues after its parent has ended. */
 
 static int orphaned[2], result[2];
 
@@ -129,7 +126,7 @@ static int go_on(void)
 {
 	char byte;
 
-	/* Its end is closed by the end of the parent. */
+	/* The parent's end closes the pipe. */
 	close(orphaned[1]);
 	if (read(orphaned[0], &byte, 1) != 0)
 		return 1;
@@ -171,7 +168,8 @@ static void a_child_goes_on_without_its_parent(void **state)
 }
 
 /*
- * Both post at the same time, from their workers; each completion is there once.
+ * Parent and child post at the same time, from their workers; each completion arrives
+ * once.
  */
 
 static uint32_t nr_rounds;
@@ -197,7 +195,7 @@ static int submit_each_round(void)
 		if (write(back[1], &byte, 1) != 1)
 			return 3;
 	}
-	/* Its requests are its own, and end with it. */
+	/* The child's requests are its own, and end with it. */
 	return read(there[0], &byte, 1) != 1;
 }
 
@@ -235,9 +233,7 @@ static void processes_post_side_by_side(void **state)
 	}
 }
 
-/*
- * While this process waits for its turn to post, the other one does.
- */
+/* While this process waits for its turn to post, the other posts. */
 
 static uint32_t *posting(void)
 {
@@ -282,7 +278,10 @@ static void processes_take_turns_to_post(void **state)
 	assert_got(&client, 1, 0);
 }
 
-/* What a client has spoilt, or a killed process held, keeps nobody for ever. */
+/*
+ * A lock that a client has overwritten, or that a killed process held, blocks no
+ * process for ever.
+ */
 static void a_process_that_was_killed_keeps_no_other_from_posting(void **state)
 {
 	(void)state;
@@ -296,9 +295,9 @@ static void a_process_that_was_killed_keeps_no_other_from_posting(void **state)
 	assert_got(&client, 2, 0);
 }
 
-static unsigned nr_kills = 200; /* or as the argument says */
+static unsigned nr_kills = 200; /* or the argument */
 
-/* What the dead process has published, and not submitted, is submitted as well. */
+/* Submit also what the killed process has published but not submitted. */
 static void submit_all(void)
 {
 	uint32_t nr;
@@ -308,7 +307,7 @@ static void submit_all(void)
 	assert_int_equal(enter(&client, nr, 1), nr);
 }
 
-/* Submits for ever, and tells by a byte that it has begun. */
+/* Submit for ever; a byte tells the parent that the child has begun. */
 static int submit_until_killed(void)
 {
 	bool has_told = false;
@@ -327,8 +326,8 @@ static int submit_until_killed(void)
 }
 
 /*
- * Whatever a child was about when it was killed, the ring works for its parent, and
- * for the next child. What the dead have submitted or posted may be there or not.
+ * A child is killed at any moment; the ring works for its parent and for the next
+ * child. What the dead child has submitted or posted may be missing.
  */
 static void children_are_killed_at_any_instant(void **state)
 {
@@ -342,7 +341,7 @@ static void children_are_killed_at_any_instant(void **state)
 		int status;
 
 		assert_int_equal(read(ends[0], &byte, 1), 1);
-		/* Somewhere in a few turns of its loop. */
+		/* A random time within a few turns of the child's loop. */
 		until = (uint64_t)uaio_now_ns() + i * 7919 % 200000;
 		while ((uint64_t)uaio_now_ns() < until)
 			;
@@ -362,8 +361,8 @@ static void children_are_killed_at_any_instant(void **state)
 }
 
 /*
- * Each has more completions than there is room for. That one process has put its own
- * into the ring does not hide what the other one has.
+ * Each process has more completions than fit. When one process has moved its own into
+ * the ring, the overflow flag remains for the other's.
  */
 
 static bool tells_of_overflow(void)
@@ -416,8 +415,8 @@ static void one_overflow_does_not_hide_another(void **state)
 }
 
 /*
- * A process forks while its workers post: what they began before, the child does not
- * post over.
+ * A process forks while its workers post. The child does not overwrite what they began
+ * before.
  */
 static int post_at_once(void)
 {
@@ -445,7 +444,7 @@ static void a_process_forks_while_it_posts(void **state)
 		}
 		assert_int_equal(seen, all);
 		assert_int_equal(nr_of_child, 1);
-		/* From now on the old one is shared. */
+		/* After the fork the old ring is shared. */
 		client_close(&client);
 		client_open(&client, 64, (struct io_uring_params){ 0 });
 	}

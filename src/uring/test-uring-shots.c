@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Multishot receives: how many calls receive what arrives, and that none leaves bytes, or
- * the end of the stream, in its socket.
+ * Multishot receives: how many system calls receive what arrives, and that none leaves
+ * bytes, or the end of the stream, in its socket.
  */
 #include <sys/syscall.h>
 
 #include "uring/test-uring-socket.h"
 
-static unsigned nr_calls; /* atomic: that receive */
+static unsigned nr_calls; /* atomic: calls that receive */
 
 static bool count_receives(long nr, const long args[6], long *ret_res)
 {
@@ -18,7 +18,7 @@ static bool count_receives(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-/* Bytes come to a receive of many shots. Return: how many calls receive. */
+/* Send bytes to a multishot receive. Return: how many calls receive them. */
 static unsigned count_shots(int from, unsigned bytes, uint32_t bid)
 {
 	store_relaxed(&nr_calls, 0);
@@ -36,7 +36,7 @@ static unsigned count_shots(int from, unsigned bytes, uint32_t bid)
 	return load_relaxed(&nr_calls);
 }
 
-/* But where poll() does not say that a socket has something. */
+/* Unless poll() does not report that a socket has data. */
 static void no_shot_is_in_vain(void **state)
 {
 	int fds[2], two = 2;
@@ -58,7 +58,7 @@ static void no_shot_is_in_vain(void **state)
 	close_pair(fds);
 }
 
-/* A thread that waits tells the epoll of what is parked, and sleeps. */
+/* A waiting thread adds parked requests to the epoll, and sleeps. */
 static void sleep_once(void)
 {
 	struct __kernel_timespec soon = { .tv_nsec = 1000000 };
@@ -68,7 +68,7 @@ static void sleep_once(void)
 	assert_got(&client, 2, -ETIME);
 }
 
-/* The socket whose urgent byte is read before the next receive, by whichever thread. */
+/* The urgent byte of this socket is read before the next receive, by any thread. */
 static struct {
 	int fd;
 	uint32_t is_due; /* atomic */
@@ -87,8 +87,8 @@ static bool read_urgent_first(long nr, const long args[6], long *ret_res)
 }
 
 /*
- * All bytes have arrived when the epoll reports them, by one edge. In the last round the
- * client reads the urgent byte first.
+ * When the epoll reports the bytes, by one edge, all have arrived. In the last round
+ * the client first reads the urgent byte.
  */
 static void a_shot_that_ends_at_a_mark_is_not_the_last(void **state)
 {
@@ -107,7 +107,7 @@ static void a_shot_that_ends_at_a_mark_is_not_the_last(void **state)
 
 		sleep_once();
 		store_relaxed(&urgent.is_due, i == 2);
-		/* The last of these is urgent. All go together. */
+		/* The last byte is urgent. All are sent together. */
 		assert_int_equal(
 			send(fds[1], memory, first + 1, MSG_OOB | MSG_MORE),
 			first + 1);
@@ -121,7 +121,10 @@ static void a_shot_that_ends_at_a_mark_is_not_the_last(void **state)
 	close(fds[1]);
 }
 
-/* The epoll reports the next bytes. A Unix socket may stop before all are read. */
+/*
+ * The epoll reports later bytes by another edge. Only a Unix socket may return fewer
+ * bytes than it has.
+ */
 static void a_short_shot_of_tcp_is_not_tried_again(void **state)
 {
 	int fds[2];
@@ -148,7 +151,7 @@ static void a_short_shot_of_tcp_is_not_tried_again(void **state)
 	}
 }
 
-/* The end is in the packet of the bytes, so the epoll reports both by one edge. */
+/* The FIN is in the same packet as the bytes, so the epoll reports both by one edge. */
 static void a_short_shot_before_the_end_is_not_the_last(void **state)
 {
 	int fds[2];
@@ -171,10 +174,10 @@ static void a_short_shot_before_the_end_is_not_the_last(void **state)
 	}
 }
 
-/* What the other side does while the first of its bytes are received. */
+/* What the other side does while its first bytes are received. */
 static struct beside {
 	enum { WRITES, SHUTS, RESETS, IS_URGENT, NR_BESIDES } what;
-	bool is_after; /* the call, otherwise just before it */
+	bool is_after; /* after the call; false: just before the call */
 	int fd;
 	uint32_t is_due; /* atomic */
 } beside;
@@ -207,7 +210,7 @@ static bool receive_beside(long nr, const long args[6], long *ret_res)
 	return is_due;
 }
 
-/* Receive until so many bytes have come, or the end. */
+/* Receive until so many bytes, or the end, have arrived. */
 static void receive_all(int bytes, bool by_caller)
 {
 	int got = 0;
@@ -242,7 +245,7 @@ static void what_comes_beside_a_short_shot_is_received(void **state)
 		store_relaxed(&beside.is_due, 1);
 		unit_hook(receive_beside);
 		assert_int_equal(write(fds[1], memory, FIRST), FIRST);
-		/* Two of the three urgent ones are in line. */
+		/* Of the three urgent bytes, two are delivered in line. */
 		receive_all(beside.what == SHUTS || beside.what == RESETS
 				    ? INT32_MAX
 				    : FIRST + 3,

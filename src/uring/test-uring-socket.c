@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sockets: who goes on with a request that waits, and what ends one that goes on. What
- * each operation answers is compared with the kernel in test/conform/.
+ * Sockets: which thread continues a waiting request, and what ends a multishot one.
+ * test/conform/ compares the results of operations with the kernel.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -19,8 +19,8 @@
 enum { ROUNDS = 200, CALLERS = 3 };
 
 /*
- * Connect, and wait a while until the other side closes what it has accepted, so that
- * few connections wait at a time: a ring has room for them, and a queue of the kernel.
+ * Connect, and wait a while until the other side closes the accepted socket. So only
+ * few connections are pending, for which a ring and the listen queue have room.
  */
 static void call_once(const struct sockaddr_in *address)
 {
@@ -79,14 +79,14 @@ static void nobody_has_to_call_in(void **state)
 	close_pair(fds);
 }
 
-/* Another socket gets the number, of which the library is not told. */
+/* Let another socket take over the descriptor, unnoticed by the library. */
 static void replace_untold(int fd, int by)
 {
 	assert_int_equal(dup2(by, fd), fd);
 }
 
-/* Cancel what is submitted on fd: nothing if user_data is 0, else that request. */
-/* As in the kernel, which keeps the file of a request, and no number. */
+/* Cancel what is submitted on fd: the request user_data; nothing if that is 0. */
+/* As in the kernel, the request keeps its file, not the descriptor. */
 static void a_receive_of_many_shots_keeps_its_socket(void **state)
 {
 	struct io_uring_cqe cqe;
@@ -130,7 +130,10 @@ static void a_receive_of_many_shots_is_cancelled_by_its_number(void **state)
 	close_pair(fds);
 }
 
-/* Then it asks before each shot whether its number is still its socket. */
+/*
+ * Without a duplicate the receive checks before each shot that the descriptor still is
+ * its socket.
+ */
 static void
 a_receive_of_many_shots_without_a_number_of_its_own_asks(void **state)
 {
@@ -152,9 +155,9 @@ a_receive_of_many_shots_without_a_number_of_its_own_asks(void **state)
 	assert_int_equal(write(fds[1], "a", 1), 1);
 	cqe = get(&client);
 	assert_cqe(&cqe, 1, 1, CQE_OF(0));
-	/* A thread that has asked may be about to try again. */
+	/* A thread that has checked may be about to try again. */
 	unit_await(is_quiet, NULL);
-	/* A copy keeps it in the epoll. */
+	/* A duplicate keeps the socket in the epoll. */
 	cqe.res = dup(fds[0]);
 	replace_untold(fds[0], other[0]);
 	assert_int_equal(write(other[1], "other", 5), 5);
@@ -180,7 +183,10 @@ static bool has_so_many_fds(void *arg)
 	return nr_own_fds() == *(unsigned *)arg;
 }
 
-/* It would be made and closed for each message of a client that is slow to take them. */
+/*
+ * Otherwise a client that consumes messages slowly would have a descriptor made and
+ * closed for each.
+ */
 static void receives_that_end_as_the_ring_is_full_get_no_numbers(void **state)
 {
 	const uint32_t room = client.params.cq_entries;
@@ -202,7 +208,7 @@ static void receives_that_end_as_the_ring_is_full_get_no_numbers(void **state)
 		assert_got(&client, 2, 0);
 	cqe = get(&client);
 	assert_cqe(&cqe, 1, 1, CQE_OF(0) & ~(uint32_t)IORING_CQE_F_MORE);
-	/* Whoever completed it closes its number afterwards. */
+	/* The thread that completed the receive closes the duplicate afterwards. */
 	unit_await(has_so_many_fds, &nr_without);
 	put_receive(&client, fds[0], 3);
 	submit(&client, 0);
@@ -216,7 +222,10 @@ static void receives_that_end_as_the_ring_is_full_get_no_numbers(void **state)
 	close_pair(fds);
 }
 
-/* The fallback thread, and a thread that waits; and a number that is closed meanwhile. */
+/*
+ * By the fallback thread, and by a waiting thread; and with a descriptor that is closed
+ * meanwhile.
+ */
 static void what_polls_first_waits_for_its_socket(void **state)
 {
 	static char part[4096];
@@ -237,7 +246,7 @@ static void what_polls_first_waits_for_its_socket(void **state)
 	}
 	fill_stream(fds[0], sizeof(part));
 	assert_int_equal(read(fds[1], part, sizeof(part)), sizeof(part));
-	/* There is room, but poll() does not say so. */
+	/* The socket has some room, but poll() does not report it. */
 	put_rw(&client, IORING_OP_SEND, fds[0], part, 100, 0, 2)->ioprio =
 		IORING_RECVSEND_POLL_FIRST;
 	submit(&client, 0);
@@ -249,7 +258,7 @@ static void what_polls_first_waits_for_its_socket(void **state)
 	close(fds[1]);
 }
 
-/* Nobody waits, so nobody would try it until there is something. */
+/* No thread waits, so none would try the receive before there is data. */
 static void a_receive_of_many_shots_begins_with_room(void **state)
 {
 	int fds[2];
@@ -263,7 +272,7 @@ static void a_receive_of_many_shots_begins_with_room(void **state)
 	close_pair(fds);
 }
 
-/* More than a run of what is ready tries at once. */
+/* More than the number of tries in one run. */
 static void a_receive_goes_on_beyond_one_run(void **state)
 {
 	uint32_t nr_got = 0, nr_bytes = 0;
@@ -290,14 +299,12 @@ static void a_receive_goes_on_beyond_one_run(void **state)
 	}
 	assert_true(nr_got > BUFFERS);
 	close(fds[1]);
-	/* The end, or no buffer for it. */
+	/* The end of the stream, or no buffer for it. */
 	assert_false(get(&client).flags & IORING_CQE_F_MORE);
 	unit_close(fds[0]);
 }
 
-/*
- * Many that wait get as much as they have memory for
- */
+/* Many waiting receives each get as much as their buffers hold */
 
 enum { MANY = 8, FULL = 4, AGAIN = 20 };
 
@@ -309,18 +316,18 @@ static bool count_asked(long nr, const long args[6], long *ret_res)
 
 	(void)args;
 	(void)ret_res;
-	/* By poll(), several at once. */
+	/* ppoll() asks about several sockets at once. */
 	if (nr == SYS_ioctl || nr == SYS_ppoll)
 		add_relaxed(&nr_asked, 1);
-	/* The fallback thread is not to receive from one after another. */
+	/* Keep the fallback thread from receiving from one socket after another. */
 	while (nr == SYS_recvfrom && load_relaxed(&nr_written) < MANY)
 		(void)uaio_sleep(&word, 0, uaio_now_ns() + 100000);
 	return false;
 }
 
 /*
- * Every second has more. is_last: the others get no more, which is none.
- * Return: by how many calls they were asked whether they have more.
+ * Write more to every second socket. is_last: the others get no more data. Return: how
+ * many calls ask whether sockets have more.
  */
 static unsigned ask_many(int fds[MANY][2], bool is_last)
 {
@@ -363,7 +370,7 @@ static void many_sockets_are_asked_at_once(void **state)
 	(void)state;
 	for (int i = 0; i < MANY; i++)
 		pair_of(fds[i]);
-	/* One thread may tell another of one after another. */
+	/* A thread may be woken for one socket after another. */
 	for (unsigned i = 0; i < AGAIN && nr >= MANY; i++)
 		nr = ask_many(fds, false);
 	assert_in_range(nr, 1, MANY - 1);
@@ -384,8 +391,8 @@ static bool count_looks(long nr, const long args[6], long *ret_res)
 }
 
 /*
- * A socket has a receive and a poll for its end, as Netty's have. The receive has no
- * descriptor of its own, so both are requests on the same.
+ * A socket has a receive and a poll for its end, as Netty uses them. The receive has no
+ * duplicate, so both requests are on one open file.
  */
 static void a_poll_does_not_ask_for_what_the_epoll_did_not_tell(void **state)
 {
@@ -402,7 +409,7 @@ static void a_poll_does_not_ask_for_what_the_epoll_did_not_tell(void **state)
 	submit(&client, 0);
 	for (uint32_t i = 0; i < NR; i++) {
 		unit_await(is_quiet, NULL);
-		/* By the first the epoll may tell of what was parked just then. */
+		/* The first edge may report requests that were parked just then. */
 		if (i == 1) {
 			store_relaxed(&nr_asked, 0);
 			unit_hook(count_looks);
@@ -440,7 +447,7 @@ static bool count_stats(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-/* The kernel looks the number up in the call, as it does for io_uring. */
+/* The kernel resolves the descriptor in the call, as for io_uring. */
 static void a_message_with_flags_does_not_ask_which_file_it_is(void **state)
 {
 	char buf[4];
@@ -451,7 +458,7 @@ static void a_message_with_flags_does_not_ask_which_file_it_is(void **state)
 	(void)state;
 	pair_of(fds);
 	for (int i = 0; i < 2; i++) {
-		/* The file is new to the library once. */
+		/* Only in the first round the file is new to the library. */
 		unit_hook(i ? count_stats : NULL);
 		store_relaxed(&nr_asked, 0);
 		put_rw(&client, IORING_OP_SEND, fds[0], "abc", 4, 0, 1)
@@ -474,7 +481,7 @@ static void a_message_with_flags_does_not_ask_which_file_it_is(void **state)
 	close_pair(fds);
 }
 
-/* It waits whether or not the socket is O_NONBLOCK. */
+/* The read waits whether or not the socket is O_NONBLOCK. */
 static void a_read_that_waits_does_not_ask_for_flags(void **state)
 {
 	char buf[16];
@@ -486,7 +493,7 @@ static void a_read_that_waits_does_not_ask_for_flags(void **state)
 		if (i)
 			assert_int_equal(fcntl(fds[0], F_SETFL, O_NONBLOCK), 0);
 		put_rw(&client, IORING_OP_READ, fds[0], buf, sizeof(buf), 0, 1);
-		/* The file is new to the library once. */
+		/* Only in the first round the file is new to the library. */
 		store_relaxed(&nr_asked, 0);
 		unit_hook(i ? count_flags : NULL);
 		submit(&client, 0);
@@ -499,9 +506,7 @@ static void a_read_that_waits_does_not_ask_for_flags(void **state)
 	close_pair(fds);
 }
 
-/*
- * Many call while one request accepts, and another is cancelled meanwhile
- */
+/* Many clients connect while one request accepts, and another is cancelled meanwhile */
 
 struct crowd {
 	struct sockaddr_in address;
@@ -517,7 +522,7 @@ static void *call_again(void *arg)
 	return NULL;
 }
 
-/* Close what was accepted. Return: whether the request goes on. */
+/* Close an accepted socket. Return: whether the request continues. */
 static bool take_one(struct uring *of, uint64_t *ret_user_data)
 {
 	struct io_uring_cqe cqe = get(of);
@@ -538,18 +543,18 @@ static void accept_and_cancel(int fd)
 		assert_true(take_one(&client, &user_data));
 	put_cancel(&client, 1);
 	submit(&client, 0);
-	/* A worker may have it, so that it is asked for again. */
+	/* A worker may be executing the accept, so cancel again. */
 	while (take_one(&client, &user_data) || user_data != 1)
 		if (user_data == 0) {
 			put_cancel(&client, 1);
 			submit(&client, 0);
 		}
-	/* The last answers of those that cancel. */
+	/* The remaining completions of cancels. */
 	while (unread(&client))
 		(void)take_one(&client, &user_data);
 }
 
-/* What a ring accepted whose end its client did not wait for is nobody's. */
+/* Close sockets that a ring accepted after its client had stopped waiting. */
 static void close_accepted(const struct sockaddr_in *listener)
 {
 	for (int fd = 0; fd < 1024; fd++) {
@@ -596,7 +601,7 @@ static void workers_accepting_are_cancelled_in_a_crowd(void **state)
 	with_a_crowd(0, accept_and_cancel);
 }
 
-/* The ring is closed at any time. */
+/* The ring is closed at a random time. */
 static void accept_and_close(int fd)
 {
 	struct uring other;
@@ -616,9 +621,7 @@ static void a_ring_ends_while_it_accepts(void **state)
 	with_a_crowd(SOCK_NONBLOCK, accept_and_close);
 }
 
-/*
- * A worker accepts, and is held up in its call
- */
+/* A worker is held in its accept4() call */
 
 static struct {
 	uint32_t is_there, may_go; /* atomic */
@@ -637,7 +640,7 @@ static bool hold_accept(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-/* The client asks once, and the request does not go on after that. */
+/* The client cancels once, and the request does not continue after that. */
 static void what_a_worker_accepts_by_ends_as_well(void **state)
 {
 	struct sockaddr_in address;
@@ -662,9 +665,7 @@ static void what_a_worker_accepts_by_ends_as_well(void **state)
 	unit_close(fd);
 }
 
-/*
- * Two threads talk, each through its own ring
- */
+/* Two threads exchange messages, each through its own ring */
 
 enum { HEARS_ONE = 8, SHOTS = 8 };
 
@@ -672,8 +673,9 @@ struct talk {
 	int fd;
 	bool begins;
 	uint32_t
-		bytes; /* of each buffer: more than are said at a time, or as many */
-	bool by_shots; /* each receives by one request, which ends now and then */
+		/* size of each buffer: more than, or equal to, a message */
+		bytes;
+	bool by_shots; /* by a multishot receive, which ends now and then */
 	char own[SHOTS * BYTES];
 };
 
@@ -697,7 +699,7 @@ static void listen_to(struct uring *of, struct talk *talk, bool has_room)
 	submit(of, 0);
 }
 
-/* Return: the next number. */
+/* Return: the next number received. */
 static uint32_t hear(struct uring *of, struct talk *talk)
 {
 	for (;;) {
@@ -780,7 +782,10 @@ int main(void)
 		RING_TEST(a_receive_of_many_shots_is_cancelled_by_its_number),
 		RING_TEST(
 			a_receive_of_many_shots_without_a_number_of_its_own_asks),
-		/* Before close_accepted() closes what may be the library's. */
+		/*
+		 * Must precede close_accepted(), which may close descriptors of the
+		 * library.
+		 */
 		RING_TEST(what_a_worker_accepts_by_ends_as_well),
 		RING_TEST(accepting_is_cancelled_in_a_crowd),
 		RING_TEST(workers_accepting_are_cancelled_in_a_crowd),

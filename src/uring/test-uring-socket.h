@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of requests on sockets share: pairs, connections and provided buffers. */
+/* Shared by tests of requests on sockets: pairs, connections and provided buffers. */
 #ifndef TEST_URING_SOCKET_H
 #define TEST_URING_SOCKET_H
 
@@ -29,7 +29,7 @@ static inline void close_pair(const int fds[2])
 	unit_close(fds[1]);
 }
 
-/* A socket that listens on the loopback device. */
+/* Return: a socket that listens on the loopback interface. */
 static inline int listener(int flags, struct sockaddr_in *ret_address)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
@@ -44,7 +44,7 @@ static inline int listener(int flags, struct sockaddr_in *ret_address)
 	return fd;
 }
 
-/* A connection by TCP: the side that was accepted, and the other. */
+/* Make a TCP connection: fds[0] is the accepted side. */
 static inline void connection_of(int fds[2])
 {
 	struct sockaddr_in address;
@@ -76,7 +76,7 @@ static inline void provide(struct uring *of, uint32_t bid, int nr)
 	assert_true(get(of).res >= 0);
 }
 
-/* A pair of which one is received from by a request of many shots, which has buffers. */
+/* Make a pair; a multishot receive with provided buffers receives from fds[0]. */
 static inline void pair_that_receives(int fds[2])
 {
 	pair_of(fds);
@@ -85,7 +85,7 @@ static inline void pair_that_receives(int fds[2])
 	submit(&client, 0);
 }
 
-/* Wait until so many completions are in the ring, without a call of io_uring. */
+/* Wait until so many completions are in the ring, without a system call of io_uring. */
 static inline void await_unread(const struct uring *of, uint32_t nr)
 {
 	uint32_t word = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A client that looks at its ring while a call works on it: the thread that makes the
- * call is stopped after each of its instructions in turn.
+ * A client reads its ring while a call works on it: the calling thread is stopped after
+ * each of its instructions.
  */
 #undef NDEBUG
 #include <fcntl.h>
@@ -28,8 +28,8 @@ static long enter_once(void *arg)
 }
 
 /*
- * A submission is the client's again as soon as the head has passed it: then the
- * library has all of it.
+ * Once the head has passed a submission, the library has copied it and the client may
+ * overwrite it.
  */
 
 static long put_another_if_there_is_room(void *arg)
@@ -63,7 +63,7 @@ static void a_submission_is_copied_before_its_place_is_free(void **state)
 	unit_step_through(&stepping);
 }
 
-/* A completion is there as soon as the tail says so. */
+/* Once the tail has passed a completion, the client can read it. */
 
 static uint64_t seen; /* or 0 */
 
@@ -97,7 +97,7 @@ static void a_completion_is_there_before_it_is_told(void **state)
 	unit_step_through(&stepping);
 }
 
-/* The same of what has overflowed; the flag says whether there is more of it. */
+/* Overflowed completions: the flag says whether there are more of them. */
 
 static void open_with_an_overflow(void)
 {
@@ -121,7 +121,7 @@ static long flush(void *arg)
 				IORING_ENTER_GETEVENTS, NULL, 0);
 }
 
-/* Return: whether neither the ring nor the flag says that there is one. */
+/* Return: whether neither the ring nor the flag shows a completion. */
 static long look_for_overflow(void *arg)
 {
 	uint32_t flags = load_relaxed(client.sq_flags);
@@ -153,15 +153,15 @@ static void what_has_overflowed_is_told_of_all_the_time(void **state)
 }
 
 /*
- * While a call looks its ring up, the ring goes, and another one comes to its memory,
- * with another descriptor. The call must not take that one's submissions.
+ * While a call looks up its ring, the ring is closed, and another ring reuses its
+ * memory with another descriptor. The call must not take that ring's submissions.
  */
 
 static long make_another_of_it(void *arg)
 {
 	(void)arg;
 	uring_unmap(&client);
-	/* It is closed, and the number stays in use. */
+	/* The ring is closed, but its descriptor stays in use. */
 	unit_dup2(null, client.fd);
 	client_open(&other, 1, (struct io_uring_params){ 0 });
 	put(&other, IORING_OP_NOP, -1, OTHER);
@@ -198,8 +198,8 @@ static void a_ring_is_not_mistaken_for_the_one_before(void **state)
 }
 
 /*
- * A bell says that there is a completion while there is one, and, once it is settled,
- * not that there is one which its client has taken.
+ * A bell is readable while there is a completion; once settled, it does not report one
+ * that the client has consumed.
  */
 
 static int bell;
@@ -222,7 +222,7 @@ static bool is_rung(void)
 	return poll(&pfd, 1, 0) == 1;
 }
 
-/* Return: whether it says so of what is there. */
+/* Return: whether the bell matches the ring's completions. */
 static long look_at_bell(void *arg)
 {
 	const bool is_there = unread(&client);
@@ -253,7 +253,7 @@ static void a_bell_is_rung_when_a_completion_is_seen(void **state)
 	unit_step_through(&stepping);
 }
 
-/* Return: whether there was one. */
+/* Return: whether there was a completion. */
 static long take_and_settle(void *arg)
 {
 	const bool is_there = unread(&client);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Timeouts: by time, by a number of completions, again and again, of a link. */
+/* Timeouts: by time, by a number of completions, repeated, and linked. */
 #undef NDEBUG
 #include <fcntl.h>
 #include <stdlib.h>
@@ -82,7 +82,7 @@ static void mistakes_have_the_kernels_answers(void **state)
 		submit(&client, 1);
 		assert_got(&client, i, rows[i].res);
 	}
-	/* Linked to nothing. */
+	/* A linked timeout without a previous request. */
 	put_rw(&client, IORING_OP_LINK_TIMEOUT, -1, &soon, 1, 0, 9);
 	submit(&client, 1);
 	assert_got(&client, 9, -EINVAL);
@@ -104,7 +104,7 @@ static void a_timeout_ends_after_so_many_completions(void **state)
 	submit(&client, 2);
 	assert_got(&client, 3, 0);
 	assert_got(&client, 1, 0);
-	/* Timeouts do not count one another. */
+	/* Timeouts do not count each other. */
 	put_timeout(&late, 1, 0, 1);
 	put_timeout(&soon, 0, 0, 2);
 	submit(&client, 1);
@@ -114,7 +114,7 @@ static void a_timeout_ends_after_so_many_completions(void **state)
 	submit(&client, 2);
 	assert_got(&client, 3, 0);
 	assert_got(&client, 1, 0);
-	/* Also if it is another thread that completes what is counted. */
+	/* Also if another thread completes the counted requests. */
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 	put_timeout(&late, 1, 0, 4);
 	put_rw(&client, IORING_OP_READ, ends[0], &byte, 1, -1, 5)->flags =
@@ -147,8 +147,8 @@ static void counts_that_end_together_end_in_their_order(void **state)
 }
 
 /*
- * The thread that posts a completion of the poll ends the timeout, and then makes what
- * follows in the chain, which cancels the poll. It must not wait for itself.
+ * The thread that posts a poll's completion completes the timeout, and then executes
+ * the rest of the chain, which cancels the poll. It must not deadlock with itself.
  */
 static void a_completion_starts_what_cancels_its_request(void **state)
 {
@@ -175,7 +175,7 @@ static void a_completion_starts_what_cancels_its_request(void **state)
 	unit_close(ends[1]);
 }
 
-/* An update that the poll's own completion starts comes too late: the poll goes on. */
+/* An update that the poll's own completion starts finds the poll already ended. */
 static void a_completion_starts_what_updates_its_request(void **state)
 {
 	struct io_uring_sqe *sqe;
@@ -211,8 +211,8 @@ static void a_completion_starts_what_updates_its_request(void **state)
 }
 
 /*
- * Each timeout starts what the next one counts. The worker that ends the first has less
- * stack than a call for each would take.
+ * Each timeout starts the request that the next one counts. The first worker's stack is
+ * too small for a nested call for each.
  */
 static void a_worker_ends_thousands_of_timeouts(void **state)
 {
@@ -235,7 +235,9 @@ static void a_worker_ends_thousands_of_timeouts(void **state)
 	client_close(&big);
 }
 
-/* The tag of a file is posted after the completion of the request that had it last. */
+/*
+ * The tag of a file is posted after the last request that used the file has completed.
+ */
 static void a_tag_that_is_posted_late_is_counted(void **state)
 {
 	int ends[2];
@@ -276,7 +278,7 @@ static void a_tag_that_is_posted_late_is_counted(void **state)
 	unit_close(ends[1]);
 }
 
-/* It waits for nothing but a poll before it in its chain, and for two others. */
+/* It waits only for the previous poll of its chain, and for two other completions. */
 static void in_a_chain_a_timeout_counts_from_its_start(void **state)
 {
 	int ends[2];
@@ -323,7 +325,7 @@ static void in_a_chain_a_timeout_counts_from_its_start(void **state)
 
 static struct uaio_sink sink;
 
-/* What the timeout counts completes at once, before it can be cancelled. */
+/* The requests that the timeout counts complete at once, before it can be cancelled. */
 static void start_and_complete(struct uaio_queue *queue,
 			       const struct uaio_sqe *sqe)
 {
@@ -352,7 +354,10 @@ static void a_timeout_that_is_due_before_it_waits_ends(void **state)
 	sqe->flags = IOSQE_IO_LINK;
 	put_timeout(&late, 1, 0, 2);
 	submit(&client, 0);
-	/* The thread that the pipe wakes is after this one: a sanitizer knows no pipe. */
+	/*
+	 * Order this thread before the thread that the pipe wakes: ThreadSanitizer does
+	 * not know pipes.
+	 */
 	uaio_queue_lock(&ring->queue);
 	uaio_queue_unlock(&ring->queue);
 	assert_int_equal(write(ends[1], "x", 1), 1);
@@ -360,7 +365,10 @@ static void a_timeout_that_is_due_before_it_waits_ends(void **state)
 	assert_got(&client, 3, 0);
 	assert_int_equal(unread(&client), 1);
 	assert_got(&client, 2, 0);
-	/* The ring keeps this sink: other threads may look at it until it ends. */
+	/*
+	 * The ring keeps this sink, because other threads may use it until the ring
+	 * ends.
+	 */
 	unit_close(ends[0]);
 	unit_close(ends[1]);
 }
@@ -401,7 +409,7 @@ static void a_timeout_may_come_again_and_again(void **state)
 	}
 	assert_none(&client);
 	client_close(&client);
-	/* Room for as many as come while this thread does not get to run. */
+	/* Room for the completions posted while this thread does not run. */
 	client_open(&client, 16,
 		    (struct io_uring_params){ .flags = IORING_SETUP_CQSIZE,
 					      .cq_entries = 32768 });
@@ -528,7 +536,7 @@ static void a_linked_timeout_cancels_or_is_cancelled(void **state)
 	sqe->addr2 = (uintptr_t)&soon;
 	sqe->timeout_flags = IORING_LINK_TIMEOUT_UPDATE | IORING_TIMEOUT_UPDATE;
 	submit(&client, 3);
-	/* The timeout may end before the change to it is told. */
+	/* The timeout may complete before the update does. */
 	for (int i = 0; i < 3; i++) {
 		struct io_uring_cqe cqe = get(&client);
 
@@ -549,11 +557,14 @@ static bool is_quiet(void *arg)
 
 static struct {
 	int ends[2];       /* of a pipe */
-	int64_t due_ns;    /* when the timeout is */
+	int64_t due_ns;    /* the timeout's deadline */
 	uint32_t is_armed; /* atomic */
 } taken;
 
-/* A thread takes an event; before it notes that, the byte is read, and time passes. */
+/*
+ * Between a thread's epoll_wait() and its handling of the event, the byte is read, and
+ * time passes.
+ */
 static bool take_and_wait(long nr, const long args[6], long *ret_res)
 {
 	enum { NR_EPOLL_PWAIT2 = 441 };
@@ -571,7 +582,10 @@ static bool take_and_wait(long nr, const long args[6], long *ret_res)
 	return true;
 }
 
-/* A timeout that is over by then starts it, in the call that has taken the event. */
+/*
+ * A timeout that expires by then starts the poll, in the call that has fetched the
+ * event.
+ */
 static void a_linked_poll_is_not_answered_by_what_was_taken_before(void **state)
 {
 	enum { FIRST, TIMEOUT, LINKED, AFTER_NS = 20000000 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Receives that one thread executes, and completes together (ready/done.c): the thread
- * is stopped at many of its instructions, and so also between the two, and meanwhile
- * another does what might harm them.
+ * Receives that one thread executes and completes together (ready/done.c). The thread
+ * is stopped at many of its instructions, also between execution and completion.
+ * Meanwhile another thread does what might harm the receives.
  */
 #undef NDEBUG
 #include <signal.h>
@@ -17,12 +17,12 @@
 #include "test-uring.h"
 
 /*
- * Two of them receive from one socket, of which the first leaves what the second takes;
- * the others each from a socket of its own, of which the first has more.
+ * Two receives are from one socket, where the first leaves data for the second. The
+ * others are from a socket each, the first of which has more data.
  */
 enum { NR = 4, FULL = 4, CANCEL = 9, PER_FORK = 8, SOCKETS = 3 };
 
-/* Instructions that the thread executes; and of these it is held after every seventeenth. */
+/* How many instructions the thread may execute; it is held after every seventeenth. */
 enum { MANY = 1000, STRIDE = 17 };
 
 enum { EPOLL_PWAIT2 = 441 };
@@ -32,11 +32,9 @@ static const char *const sent[SOCKETS] = { "abcdef", "ghijklmn", "opqr" };
 static int fds[SOCKETS][2];
 static char memory[NR + 1][FULL];
 static struct uring client;
-static uint64_t cancelled; /* which the intruder is to cancel */
+static uint64_t cancelled; /* the request that the other thread cancels */
 
-/*
- * The thread of the library's that would execute them as well is held
- */
+/* The library's thread that would execute the receives, too, is held */
 
 static struct {
 	uint32_t is_kept, is_there; /* atomic */
@@ -48,7 +46,7 @@ static void __attribute__((noinline)) stay_away(void)
 {
 	const struct timespec while_ns = { .tv_nsec = 100000 };
 
-	/* It may meet the breakpoint when it has come back. */
+	/* On its return the thread may meet the breakpoint. */
 	unit_let_step();
 	store_relaxed(&away.is_there, 1);
 	while (load_relaxed(&away.is_kept))
@@ -61,7 +59,7 @@ static bool keep_away(long nr, const long args[6], long *ret_res)
 {
 	(void)args;
 	(void)ret_res;
-	/* Before it sleeps, when it has no lock. */
+	/* Before it sleeps, when it holds no lock. */
 	if (!is_clients && load_relaxed(&away.is_kept) && nr == EPOLL_PWAIT2)
 		stay_away();
 	return false;
@@ -93,9 +91,7 @@ static void bring_back(void)
 	unit_hook(NULL);
 }
 
-/*
- * The victim, which executes them
- */
+/* The stopped thread, which executes the receives */
 
 static struct {
 	uint32_t tid, is_over; /* atomic */
@@ -138,7 +134,7 @@ static long receive_all(void *arg)
 	return ret;
 }
 
-/* Where no thread can be held: both begin at once. */
+/* Without breakpoints: both threads begin at once. */
 static void race(const struct unit_stepping *stepping)
 {
 	for (unsigned i = 0; i < unit_rounds(2000); i++) {
@@ -155,7 +151,7 @@ static void race(const struct unit_stepping *stepping)
 	}
 }
 
-/* which: the one that is cancelled, or 0 */
+/* which: the request to cancel, or 0 */
 static void step_receives(uint64_t which, unit_step_fn *intruder,
 			  void (*check)(long victims, long intruders))
 {
@@ -175,14 +171,13 @@ static void step_receives(uint64_t which, unit_step_fn *intruder,
 		race(&stepping);
 }
 
-/*
- * What has come of them
- */
+/* Results of the receives */
 
 struct outcome {
 	unsigned nr;
 	struct io_uring_cqe cqes[NR + 2];
-	unsigned place[CANCEL + 1]; /* of each, from 1; 0: it has none */
+	/* order of each completion, from 1; 0: none */
+	unsigned place[CANCEL + 1];
 };
 
 static void collect(struct outcome *ret, unsigned nr)
@@ -206,7 +201,10 @@ static const struct io_uring_cqe *of(const struct outcome *outcome,
 	return &outcome->cqes[outcome->place[user_data] - 1];
 }
 
-/* It has received all that there was room for, which begins *next; or was cancelled. */
+/*
+ * The receive has got as many bytes as its buffer holds, starting with *next; or was
+ * cancelled.
+ */
 static void assert_received(const struct outcome *outcome, uint64_t user_data,
 			    const char **next)
 {
@@ -223,7 +221,7 @@ static void assert_received(const struct outcome *outcome, uint64_t user_data,
 	*next += nr;
 }
 
-/* Each has received once, in their order, and nothing is lost. */
+/* Each receive has completed once, in order, and no byte is lost. */
 static void assert_all_received(const struct outcome *outcome)
 {
 	const char *next[SOCKETS];
@@ -263,9 +261,7 @@ static void check_all(long victims, long intruders)
 	close_sockets();
 }
 
-/*
- * The intruders
- */
+/* What the other thread does */
 
 static long cancel_one(void *arg)
 {
@@ -275,7 +271,7 @@ static long cancel_one(void *arg)
 	return enter(&client, tell(&client), 0);
 }
 
-/* What the one that cancels says is true. */
+/* The cancel's result is true. */
 static void check_cancelled(long victims, long intruders)
 {
 	struct outcome outcome;
@@ -303,7 +299,7 @@ static void one_is_cancelled(void **state)
 	step_receives(3, cancel_one, check_cancelled);
 }
 
-static char seen[FULL]; /* in its memory */
+static char seen[FULL]; /* contents of the receive's memory */
 
 static long cancel_and_wait(void *arg)
 {
@@ -319,7 +315,7 @@ static long cancel_and_wait(void *arg)
 	return ret == -ENOENT ? 0 : ret;
 }
 
-/* Its memory is its client's again when that returns. */
+/* When the cancel returns, the memory belongs to the client again. */
 static void check_it_was_over(long victims, long intruders)
 {
 	assert_memory_equal(seen, memory[cancelled], FULL);
@@ -357,7 +353,7 @@ static long close_ring(void *arg)
 	return 0;
 }
 
-/* Whoever makes a ring frees those that are through. */
+/* Making a ring frees the rings that have ended. */
 static bool is_freed(void *arg)
 {
 	struct uaio_counters counters;
@@ -385,7 +381,7 @@ static void their_ring_is_closed(void **state)
 	step_receives(0, close_ring, check_it_is_freed);
 }
 
-/* Their sockets are, whose numbers are other files' then. */
+/* Close the sockets and reuse their descriptors for other files. */
 static long replace_sockets(void *arg)
 {
 	(void)arg;
@@ -421,7 +417,7 @@ static void their_sockets_are_closed(void **state)
 	step_receives(0, replace_sockets, check_without_sockets);
 }
 
-/* A child has none of them, and a ring of its own works. */
+/* A child has none of the receives, and its own ring works. */
 static int work_in_child(void)
 {
 	struct uring own;
@@ -454,7 +450,7 @@ static void the_process_forks(void **state)
 	step_receives(0, fork_now_and_then, check_all);
 }
 
-/* A handler of the victim's. */
+/* A signal handler in the stopped thread. */
 
 static struct {
 	uint32_t is_over; /* atomic */
@@ -492,7 +488,7 @@ static void check_interrupted(long victims, long intruders)
 {
 	struct outcome outcome;
 
-	/* A sleep may have been interrupted. */
+	/* The signal may have interrupted a sleep. */
 	assert_true(victims == 0 || victims == -EINTR);
 	assert_int_equal(intruders, 0);
 	bring_back();
@@ -512,11 +508,9 @@ static void a_signal_handler_enters_their_ring(void **state)
 	assert_int_equal(sigaction(SIGUSR1, &old, NULL), 0);
 }
 
-/*
- * The process ends while the victim is held before a call of its run
- */
+/* The process ends while the thread is held before a system call of its run */
 
-static uint32_t nr_before; /* atomic: calls until then */
+static uint32_t nr_before; /* atomic: calls before that */
 static uint32_t is_held;   /* atomic */
 
 static bool hold_at_call(long nr, const long args[6], long *ret_res)
@@ -556,7 +550,7 @@ static void the_process_ends(void **state)
 	(void)state;
 	for (held_at = 1; ret == 0; held_at++)
 		ret = unit_in_child(end_while_it_is_held);
-	/* It makes no more such calls. */
+	/* The run makes no more such calls. */
 	assert_int_equal(ret, 2);
 	assert_in_range(held_at, 5, 20);
 }

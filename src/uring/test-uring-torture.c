@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Operations of all kinds at random, linked, drained and cancelled at random
+ * Random operations of all kinds, linked, drained and cancelled at random
  *
- * What is conserved: each submission has one last completion, with its own user_data,
- * whatever becomes of it. The seed is printed if the test fails.
+ * Each submission has one last completion, with its own user_data, whatever happens. A
+ * failing test prints its seed.
  */
 #undef NDEBUG
 #include <fcntl.h>
@@ -18,7 +18,7 @@ static struct uring client;
 static int ends[2], file;
 static char bytes[64];
 static uint64_t seed;
-static uint8_t state_of[NR_IDS]; /* by user_data: 1: submitted; 2: complete */
+static uint8_t state_of[NR_IDS]; /* by user_data; 1: submitted; 2: completed */
 static uint32_t next_id, nr_pending;
 
 static const struct __kernel_timespec soon = { .tv_nsec = 50000 };
@@ -45,7 +45,7 @@ static void put_file_op(void)
 	uint8_t op = ops[any(NR_ELEMENTS(ops))];
 	bool is_fixed = any(2);
 	bool is_write = op == IORING_OP_WRITE || op == IORING_OP_WRITE_FIXED;
-	uint32_t which = any(2); /* the file, or a pipe's end */
+	uint32_t which = any(2); /* the file, or an end of the pipe */
 	int fd = which ? ends[is_write] : file;
 
 	if (is_fixed)
@@ -115,7 +115,7 @@ static void put_any(bool is_last)
 		sqe->flags |= flags[any(NR_ELEMENTS(flags))];
 	if (any(200) == 0)
 		sqe->opcode = 250;
-	/* The end of a call ends a chain; that is tested too, but now and then. */
+	/* A chain ends with its call; this is tested only sometimes. */
 	if (is_last && any(8))
 		sqe->flags &= (uint8_t) ~(IOSQE_IO_LINK | IOSQE_IO_HARDLINK);
 	state_of[next_id++] = 1;
@@ -136,7 +136,7 @@ static void take_all(void)
 	}
 }
 
-/* By a call, as a submission might be held by a drain. */
+/* By a system call, because a drain might hold a submission. */
 static void cancel_all(void)
 {
 	struct io_uring_sync_cancel_reg what = {
@@ -148,7 +148,7 @@ static void cancel_all(void)
 				  IORING_REGISTER_SYNC_CANCEL, &what, 1);
 }
 
-/* Make the pipe readable, or empty; whoever else reads or writes it. */
+/* Make the pipe readable or empty; requests may be reading and writing it. */
 static void stir(void)
 {
 	char block[256];
@@ -164,7 +164,7 @@ static void drain_all(void)
 	for (unsigned i = 0; nr_pending; i++) {
 		char block[4096];
 
-		/* What is held behind others is started, and cancelled later. */
+		/* Held requests are started, and cancelled later. */
 		if (i % 16 == 0)
 			cancel_all();
 		(void)!read(ends[0], block, sizeof(block));

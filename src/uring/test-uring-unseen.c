@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A client closes a ring by a call that the library does not see, as liburing does that is
- * linked statically. What gets the descriptor next is no ring. Here close() and dup2() are
- * such calls.
+ * A client closes a ring by its own instruction, which the library does not see, as a
+ * statically linked liburing does. The next file at that descriptor is not a ring. In
+ * this test close() and dup2() are such calls.
  */
 #undef NDEBUG
 #include <fcntl.h>
@@ -16,10 +16,10 @@
 
 enum { NR_BUFS = 8 };
 
-static int ends[2]; /* of a pipe; [0] is where a ring was */
+static int ends[2]; /* a pipe; a ring had the descriptor ends[0] before */
 static char buffer[8];
 
-/* Return: the descriptor of a ring that is known, and mapped by nobody. */
+/* Return: the descriptor of a known ring that nobody maps. */
 static int new_ring(void)
 {
 	struct io_uring_params params = { 0 };
@@ -94,7 +94,7 @@ static void a_file_at_its_descriptor_is_polled_itself(void **state)
 	unit_close(epoll);
 }
 
-/* Return: the descriptor of a ring that a request has looked at. */
+/* Return: the descriptor of a ring that a request has polled. */
 static int polled_ring(void)
 {
 	int fd = new_ring();
@@ -122,7 +122,7 @@ static void what_was_looked_up_as_a_ring_is_looked_up_again(void **state)
 	close_pipe();
 }
 
-/* A request behind a drain looks its file up when it starts. */
+/* A request behind a drain looks up its file when it starts. */
 static void what_starts_later_is_looked_up_again(void **state)
 {
 	int fd = polled_ring(), others[2];
@@ -202,7 +202,10 @@ static void rings_that_are_closed_are_freed(void **state)
 	assert_int_equal(nr_rings(), before + NR);
 	for (unsigned i = 0; i < NR; i++)
 		assert_int_equal(close(fds[i]), 0);
-	/* Each new ring takes the descriptor of one, and more are looked at. */
+	/*
+	 * Each new ring takes the descriptor of a closed one, and the sweep checks
+	 * more.
+	 */
 	for (unsigned i = 0; i < NR / 4; i++)
 		fds[i] = new_ring();
 	assert_int_equal(nr_rings(), before + NR / 4);
@@ -221,7 +224,7 @@ static void a_ring_that_is_open_survives_the_sweeps(void **state)
 	assert_got(&client, 1, 0);
 }
 
-/* The library maps memory by a descriptor that it knows; that is a file by now. */
+/* The library maps memory by a descriptor that it knows, which now is another file. */
 static void what_a_client_maps_is_not_mapped_from_another_file(void **state)
 {
 	static const char text[] = "the client's";

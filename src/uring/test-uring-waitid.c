@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waits for children: each child is taken once, by the request or, if that was
- * cancelled or its ring has ended, by who waits for it next.
+ * Waits for children: each child is reaped once, by the request or, if that was
+ * cancelled or its ring has ended, by the next wait.
  */
 #undef NDEBUG
 #include <signal.h>
@@ -14,7 +14,7 @@
 
 enum { CANCELLED = -ECANCELED };
 
-/* A child that waits until it is killed. */
+/* Return: a child that sleeps until it is killed. */
 static pid_t new_child(void)
 {
 	pid_t pid = fork();
@@ -98,7 +98,7 @@ static unsigned state_of_request(void)
 	return state;
 }
 
-/* So a cancellation that is submitted next ends it, and does not answer EALREADY. */
+/* So a cancel that is submitted next ends the wait, and does not return EALREADY. */
 static void a_wait_can_be_cancelled_once_it_is_submitted(void **state)
 {
 	pid_t pid = new_child();
@@ -111,7 +111,7 @@ static void a_wait_can_be_cancelled_once_it_is_submitted(void **state)
 				 UAIO_REQ_ASLEEP | UAIO_REQ_TRIED);
 		put(&client, IORING_OP_ASYNC_CANCEL, -1, 2)->addr = 1;
 		submit(&client, 0);
-		/* As the kernel answers for such a request. */
+		/* The kernel's result for such a request. */
 		assert_got_both(&client, 1, CANCELLED, 2, 1);
 	}
 	assert_int_equal(kill(pid, SIGKILL), 0);
@@ -134,7 +134,7 @@ static void a_ring_that_ends_leaves_children(void **state)
 		assert_int_equal(kill(pid, SIGKILL), 0);
 		assert_true(is_left(pid));
 	}
-	/* A worker may have had a request yet. */
+	/* A worker may still be executing a request. */
 	unit_await(rings_are_freed, NULL);
 	client_open(&client, RING_ENTRIES, (struct io_uring_params){ 0 });
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The last descriptor of a ring is known to be the last, or the others are looked for. */
+/* The library knows the last descriptor of a ring, or searches for others. */
 #undef NDEBUG
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 static const struct io_uring_params plain;
 
-/* Close a descriptor of a ring, as the host's close() does. */
+/* Close a descriptor of a ring like host's close(). */
 static void close_told(int fd)
 {
 	uaio_uring_closing(fd);
@@ -25,7 +25,7 @@ static void end(struct uring *client)
 	close_told(client->fd);
 }
 
-/* Return: how many descriptors were looked at since the last call. */
+/* Return: how many descriptors were searched since the last call. */
 static uint32_t nr_looked_at(void)
 {
 	static uint32_t before;
@@ -36,7 +36,7 @@ static uint32_t nr_looked_at(void)
 	return nr;
 }
 
-/* Return: whether the ring is alive: its descriptor takes a submission. */
+/* Return: whether the ring is alive: its descriptor accepts a submission. */
 static bool is_alive(int fd)
 {
 	return uaio_uring_enter((uint32_t)fd, 0, 0, 0, NULL, 0) == 0 &&
@@ -79,7 +79,7 @@ static void the_number_of_rings_costs_no_calls(void **state)
 	unsigned first, last;
 
 	(void)state;
-	/* The first one maps what the next ones use. */
+	/* The first ring maps memory that the next ones reuse. */
 	make_and_close(NULL);
 	first = unit_count_calls(make_and_close, NULL);
 	assert_in_range(first, 1, CALLS_MAX);
@@ -88,7 +88,7 @@ static void the_number_of_rings_costs_no_calls(void **state)
 	last = unit_count_calls(make_and_close, NULL);
 	for (int i = 0; i < NR; i++)
 		end(&rings[i]);
-	/* Making a ring asks whether some others are open still (table.h, I4). */
+	/* Making a ring checks some slots of the table (table.h, I4). */
 	assert_in_range(last, 1, first + SWEEP_MAX);
 }
 
@@ -155,7 +155,7 @@ static void a_childs_descriptor_does_not_keep_a_ring(void **state)
 	assert_int_equal(close(ends[0]), 0);
 }
 
-/* Return: the lowest descriptor that is free. */
+/* Return: the lowest free descriptor. */
 static int lowest(void)
 {
 	int fd = dup(STDERR_FILENO);
@@ -164,7 +164,7 @@ static int lowest(void)
 	return fd;
 }
 
-/* A close() that fails, or of which the thread is cancelled, closes nothing. */
+/* A close() that fails, or whose thread is cancelled, closes nothing. */
 static void a_witness_goes_with_its_call(void **state)
 {
 	struct uring client;
@@ -188,7 +188,7 @@ static void a_witness_goes_with_its_call(void **state)
 	assert_int_equal(nr_rings(), 0);
 }
 
-/* Two threads close one descriptor: the second one is late. */
+/* Two threads close one descriptor; the second is late. */
 static void a_late_witness_goes_with_its_ring(void **state)
 {
 	struct uring client, later;
@@ -249,7 +249,10 @@ static void descriptors_are_looked_at_without_proc_or_locks(void **state)
 	end_without_witness(refuse_lock);
 }
 
-/* The ring was closed unseen. Its number is a FIFO's, whose opening would wait. */
+/*
+ * The ring was closed unnoticed. Its descriptor is now a FIFO, whose opening would
+ * block.
+ */
 static void another_file_with_its_number_is_not_opened(void **state)
 {
 	char path[64];
@@ -268,7 +271,7 @@ static void another_file_with_its_number_is_not_opened(void **state)
 	unit_close(next);
 	uaio_uring_closing(fd);
 	unit_close(fd);
-	/* Nothing was left open below. */
+	/* No lower descriptor was left open. */
 	assert_int_equal(open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC), fd);
 	assert_int_equal(dup(fd), next);
 	unit_close(next);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Submissions and completions through the memory of a ring, and waiting for them. */
+/* Submissions and completions through a ring's memory, and waits. */
 #undef NDEBUG
 #include <fcntl.h>
 #include <pthread.h>
@@ -86,7 +86,7 @@ static void an_index_out_of_range_is_dropped(void **state)
 	assert_got(&client, 2, 0);
 }
 
-/* The client may overwrite the words that are the library's to write. */
+/* The client may overwrite the words that the library writes. */
 static void what_is_not_the_clients_to_write_is_not_read(void **state)
 {
 	const struct io_sqring_offsets *sq = &client.params.sq_off;
@@ -98,7 +98,7 @@ static void what_is_not_the_clients_to_write_is_not_read(void **state)
 	for (uint64_t i = 0; i < 20; i++) {
 		for (unsigned j = 0; j < NR_ELEMENTS(ours); j++)
 			store_relaxed(sq_word(&client, ours[j]), 0xdeadbeef);
-		/* It is told the right one with the next completion. */
+		/* The next completion corrects the tail. */
 		store_relaxed(sq_word(&client, cq->tail), 12345);
 		put(&client, IORING_OP_NOP, -1, i);
 		store_release(sq_word(&client, sq->tail), client.prepared);
@@ -140,7 +140,7 @@ static void what_overflows_is_kept_and_handed_on(void **state)
 	assert_int_equal(unread(&client), 16);
 	assert_true(load_relaxed(flags) & IORING_SQ_CQ_OVERFLOW);
 	assert_got(&client, 0, 0);
-	/* What comes now comes after what has overflowed. */
+	/* New completions come after the overflowed ones. */
 	put(&client, IORING_OP_NOP, -1, nr++);
 	submit(&client, 0);
 	assert_int_equal(unread(&client), 15);
@@ -151,9 +151,7 @@ static void what_overflows_is_kept_and_handed_on(void **state)
 	assert_int_equal(load_relaxed(client.cq_overflow), 0);
 }
 
-/*
- * Waiting
- */
+/* Waits */
 
 static long wait_with(struct uaio_uring_wait_arg *arg, uint32_t nr)
 {
@@ -171,7 +169,7 @@ static void a_wait_ends_at_its_time(void **state)
 	(void)state;
 	assert_int_equal(wait_with(&arg, 1), -ETIME);
 	assert_true(uaio_now_ns() - start >= 2000000);
-	/* One is there, which is better than none. */
+	/* One completion is there, so the wait does not fail. */
 	put(&client, IORING_OP_NOP, -1, 1);
 	submit(&client, 0);
 	assert_int_equal(wait_with(&arg, 2), 0);
@@ -204,7 +202,7 @@ static void the_arguments_of_a_wait_are_checked(void **state)
 	arg.sigmask = 0x1000;
 	arg.sigmask_bytes = 8;
 	assert_int_equal(wait_with(&arg, 1), -EFAULT);
-	/* Nothing of it is looked at if nothing is waited for. */
+	/* Without a wait the arguments are not checked. */
 	assert_int_equal(wait_with(&arg, 0), 0);
 }
 
@@ -238,7 +236,7 @@ static long wait_for_two_but_briefly(void *arg)
 	return wait_with(&wait, 2);
 }
 
-/* Return: whether it is over, unless the thread gets no processor. */
+/* Return: whether the wait is over, unless the thread did not get to run. */
 static bool is_brief_wait_over(void *arg)
 {
 	int64_t since = load_relaxed(&waiting_since);
@@ -291,7 +289,7 @@ static void a_signal_ends_a_wait(void **state)
 	sigemptyset(&blocked);
 	sigaddset(&blocked, SIGUSR1);
 	assert_int_equal(sigaction(SIGUSR1, &action, &old), 0);
-	/* It is blocked, but for the wait, whose mask is empty. */
+	/* The signal is blocked, except in the wait, whose mask is empty. */
 	assert_int_equal(pthread_sigmask(SIG_BLOCK, &blocked, NULL), 0);
 	unit_thread_start(&thread, wait_for_one, NULL);
 	unit_await_sleep(&thread);
@@ -340,9 +338,7 @@ static void closing_ends_a_wait(void **state)
 	client_open(&client, 8, (struct io_uring_params){ 0 });
 }
 
-/*
- * Whatever the client writes
- */
+/* Random writes of the client */
 
 static uint64_t seed = 1;
 
@@ -377,7 +373,7 @@ static void a_ring_that_is_overwritten_hurts_nobody(void **state)
 			any() % 2 ? any() % (head_bytes / 4) : any() % nr_words;
 		struct io_uring_sqe *sqe;
 
-		/* NOPs with anything around: no other memory is named. */
+		/* No-ops with random other members: none names other memory. */
 		sqe = put(&client,
 			  any() % 8 ? IORING_OP_NOP : IORING_OP_ASYNC_CANCEL,
 			  (int)any_value(), any());
@@ -391,7 +387,7 @@ static void a_ring_that_is_overwritten_hurts_nobody(void **state)
 				       IORING_ENTER_GETEVENTS, NULL, 0);
 		if (i % 64)
 			continue;
-		/* The other ring is as it was. */
+		/* The other ring is unaffected. */
 		put(&other, IORING_OP_NOP, -1, i);
 		submit(&other, 1);
 		assert_got(&other, i, 0);

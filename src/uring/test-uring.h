@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What tests of rings have in common: the client of them all, with assertions. */
+/* Shared by tests of rings: a client with assertions. */
 #ifndef TEST_URING_H
 #define TEST_URING_H
 
@@ -22,7 +22,7 @@ enum { SIZE = UNIT_KEY_BYTES };
 
 #define SECONDS INT64_C(1000000000)
 
-/* Return: a word of the rings. */
+/* Return: a word of the ring at this offset. */
 static inline uint32_t *sq_word(const struct uring *client, uint32_t off)
 {
 	return (uint32_t *)(void *)((char *)client->rings + off);
@@ -41,14 +41,14 @@ static inline void client_close(struct uring *client)
 	unit_close(client->fd);
 }
 
-/* From here on the array of the SQ ring is the test's to write. */
+/* From now on the test writes the array of submission indices. */
 static inline void client_own_array(struct uring *client)
 {
 	uring_fill_array(client);
 	client->sq_array = NULL;
 }
 
-/* Return: the next submission, all zero but for these. */
+/* Return: the next submission entry, with these members, otherwise zero. */
 static inline struct io_uring_sqe *put(struct uring *client, uint8_t opcode,
 				       int fd, uint64_t user_data)
 {
@@ -64,13 +64,13 @@ static inline struct io_uring_sqe *put_rw(struct uring *client, uint8_t opcode,
 			    (uint64_t)off, user_data);
 }
 
-/* Another process has submitted to the ring: go on where it stopped. */
+/* Another process has submitted to the ring: continue where it stopped. */
 static inline void catch_up(struct uring *client)
 {
 	client->prepared = load_acquire(client->sq_tail);
 }
 
-/* Publish what was put. Return: how many that is. */
+/* Publish the prepared entries. Return: how many. */
 static inline uint32_t tell(struct uring *client)
 {
 	const uint32_t nr = client->prepared - load_relaxed(client->sq_tail);
@@ -86,7 +86,10 @@ static inline long enter(const struct uring *client, uint32_t to_submit,
 			   min_complete ? IORING_ENTER_GETEVENTS : 0, NULL, 0);
 }
 
-/* Submit what was put, all of which is taken, and wait for so many. */
+/*
+ * Submit the prepared entries, all of which are accepted, and wait for min_complete
+ * completions.
+ */
 static inline void submit(struct uring *client, uint32_t min_complete)
 {
 	uint32_t nr = tell(client);
@@ -95,8 +98,8 @@ static inline void submit(struct uring *client, uint32_t min_complete)
 }
 
 /*
- * The client maps the rings at another address than the library: ThreadSanitizer does not
- * see that what is posted happens before the client reads the tail. Here it does.
+ * Tell ThreadSanitizer that posting happens before the client reads the tail. It cannot
+ * know, because client and library map the rings at different addresses.
  */
 static inline void show_order(const struct uring *client)
 {
@@ -121,7 +124,7 @@ static inline uint32_t unread(const struct uring *client)
 	return nr;
 }
 
-/* Wait for the next completion. Return: it, which is taken. */
+/* Wait for the next completion, and consume it. */
 static inline struct io_uring_cqe get(const struct uring *client)
 {
 	struct io_uring_cqe cqe;
@@ -149,7 +152,7 @@ static inline void assert_got(const struct uring *client, uint64_t user_data,
 	assert_cqe(&cqe, user_data, res, 0);
 }
 
-/* The next two are these, in either order. */
+/* The next two completions are these, in either order. */
 static inline void assert_got_both(const struct uring *client, uint64_t a,
 				   int32_t a_res, uint64_t b, int32_t b_res)
 {
@@ -172,7 +175,7 @@ static inline void assert_none(const struct uring *client)
 	assert_int_equal(unread(client), 0);
 }
 
-/* Submit what was put. Return: the result of the first that completes. */
+/* Submit the prepared entries. Return: the result of the first completion. */
 static inline int32_t made(struct uring *client)
 {
 	submit(client, 1);
@@ -180,8 +183,8 @@ static inline int32_t made(struct uring *client)
 }
 
 /*
- * A test that defines RING_ENTRIES, before it includes this, has a plain ring with so
- * many of them in each of its cases.
+ * A test that defines RING_ENTRIES before it includes this file gets a plain ring of
+ * that size in each case.
  */
 #ifdef RING_ENTRIES
 
@@ -202,7 +205,7 @@ static int start(void **state)
 	return ret;
 }
 
-/* The client has closed its ring. Return: whether that, and all before it, is freed. */
+/* Return: whether all closed rings are freed. */
 static inline bool rings_are_freed(void *arg)
 {
 	struct uaio_counters counters;
@@ -215,8 +218,8 @@ static inline bool rings_are_freed(void *arg)
 }
 
 /*
- * The client's ring is closed. If a thread of the library was in a request of it then,
- * the next ring frees it: there is one.
+ * Close the client's ring. If a thread of the library was executing one of its
+ * requests, the next ring that is made frees it; so make one.
  */
 static int stop(void **state)
 {

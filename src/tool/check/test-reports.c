@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reports that are right, cut, overwritten and repeated, as their files are read
+ * Reports that are complete, cut, overwritten and repeated, as they are read from files
  */
 #undef NDEBUG
 #include "tool/check/check.h"
@@ -34,13 +34,13 @@
 
 #define SUMMARY "begun\nsummary\trequests 7\tchecked 5\tby asan\n"
 
-/* Files of processes in a directory, and what is found there. */
+/* Files of processes in a directory, and the reports found there. */
 struct place {
 	char dir[32];
 	struct uaio_check_files files;
 	unsigned nr, nr_cut;
-	char kinds[256]; /* of all reports, each with a blank behind it */
-	int pid;         /* of the last */
+	char kinds[256]; /* kinds of all reports, each followed by a blank */
+	int pid;         /* of the last report */
 };
 
 static void note(struct uaio_report *report, void *arg)
@@ -105,7 +105,7 @@ static struct uaio_report parsed(const char *text)
 	return report;
 }
 
-/* reports */
+/* Reports */
 
 static void each_field_of_a_report_is_taken(void **state)
 {
@@ -210,7 +210,7 @@ static void a_stack_has_a_limit(void **state)
 	free(text);
 }
 
-/* files */
+/* Files */
 
 static void each_process_has_its_own_file(void **state)
 {
@@ -220,7 +220,7 @@ static void each_process_has_its_own_file(void **state)
 	open_place(&place);
 	uaio_check_files_read(&place.files, false);
 	append(&place, "17", REPORT);
-	append(&place, "1041", REPORT REPORT); /* of the same bucket */
+	append(&place, "1041", REPORT REPORT); /* in the same bucket */
 	append(&place, "17.changes", REPORT);
 	append(&place, "x17", REPORT);
 	append(&place, "99999999999", REPORT);
@@ -298,7 +298,7 @@ static void a_program_may_write_what_it_likes(void **state)
 	free(zeros);
 }
 
-/* places */
+/* Places */
 
 static void a_place_is_its_kind_and_the_innermost_frames(void **state)
 {
@@ -320,7 +320,7 @@ static void a_place_is_its_kind_and_the_innermost_frames(void **state)
 	struct uaio_report first = parsed("report\tfreed-in-flight\nwhat\tx\n"
 					  "stack\tnow\n"
 					  "frame\t0x1\t/a\t0x1\t-\t-\nend\n");
-	/* Elsewhere in memory. */
+	/* The same place at other addresses. */
 	struct uaio_report same = parsed("report\tfreed-in-flight\nwhat\ty\n"
 					 "stack\tnow\n"
 					 "frame\t0x9\t/a\t0x1\t-\t-\nend\n");
@@ -349,7 +349,7 @@ static void a_place_is_its_kind_and_the_innermost_frames(void **state)
 	free(places.all);
 }
 
-/* suppressions */
+/* Suppressions */
 
 static int read_suppressions(struct uaio_suppressions *to, const char *text,
 			     char message[PATH_MAX])
@@ -441,7 +441,8 @@ static void each_kind_says_what_helps(void **state)
 	for (; (kind = uaio_check_kind_at(nr)); nr++) {
 		assert_true(strlen(kind->name) <= UAIO_CHECK_KIND_MAX);
 		assert_ptr_equal(uaio_check_kind_find(kind->name), kind);
-		assert_non_null(strchr(kind->rule, ')')); /* names a page */
+		/* names a manual page */
+		assert_non_null(strchr(kind->rule, ')'));
 		assert_true(*kind->explanation && *kind->now && *kind->help);
 	}
 	assert_true(nr > 5);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The search for a seed, with a command that is made up: of its changes some make it fail
- */
+/* The search for a seed, with a made-up command that some changes make fail */
 #undef NDEBUG
 #include "tool/check/seeds.h"
 
@@ -19,7 +17,7 @@
 
 #define NR_ELEMENTS(array) (sizeof(array) / sizeof((array)[0]))
 
-/* shrinking */
+/* Shrinking */
 
 struct needed {
 	const size_t *items;
@@ -70,7 +68,7 @@ static void what_is_needed_is_left(void **state)
 
 		assert_int_equal(shrink(&needed, items), nr);
 		assert_memory_equal(items, all, nr * sizeof(*items));
-		/* One is found by halves. */
+		/* A single one is found by bisection. */
 		assert_true(nr > 1 ? needed.nr_asked < 200
 				   : needed.nr_asked <= 20);
 	}
@@ -91,7 +89,7 @@ static void what_has_failed_is_left_when_it_is_stopped(void **state)
 	assert_true(nr < NR_ITEMS && has(items, nr, 17) && has(items, nr, 999));
 }
 
-/* changes and their text */
+/* Changes and their text */
 
 static void add(struct uaio_changes *changes, int pid, const char *line)
 {
@@ -190,7 +188,7 @@ static void the_text_names_what_is_chosen(void **state)
 	add(&changes, 1, "change\t2\t5\tdelay\t1\tnop\t-\t-");
 	uaio_changes_sort(&changes);
 	uaio_changes_unite(&changes);
-	/* 3, 4, 8 and 11 of the first; 5 of the second. */
+	/* Numbers 3, 4, 8 and 11 of the first fault; 5 of the second. */
 	assert_int_equal(changes.nr, 5);
 	assert_int_equal(changes.all[1].pid, 2);
 	assert_chosen(text, &changes, (size_t[]){ 0, 1, 2 }, 3, false,
@@ -257,18 +255,18 @@ static void each_seed_has_faults_that_can_be_asked_for(void **state)
 	}
 }
 
-/* the search */
+/* The search */
 
-/* A command with so many requests; it fails if all that it needs are changed. */
+/* A command with so many requests; it fails if all requests in `needs` are changed. */
 struct made_up {
 	unsigned nr_requests;
-	uint64_t needs[2];               /* numbers of its requests; 0: none */
-	struct uaio_seeds_outcome fails; /* how */
+	uint64_t needs[2];               /* numbers of requests; 0: none */
+	struct uaio_seeds_outcome fails; /* how it fails */
 	uint64_t plain_reports;
-	unsigned only_once; /* it fails in this run alone; 0: in each */
-	unsigned stopped;   /* a signal comes in this run; 0: none */
+	unsigned only_once; /* it fails only in this run; 0: in each */
+	unsigned stopped;   /* a signal arrives in this run; 0: none */
 
-	/* what was done */
+	/* What the search did. */
 	unsigned nr_runs;
 	char *last; /* owns: faults */
 };
@@ -285,7 +283,9 @@ static bool is_changed(const struct uaio_faults *faults, unsigned i, uint64_t n)
 	return is_among && chance * (UAIO_FAULT_CERTAIN / 1000) < fault->chance;
 }
 
-/* Return: whether it fails. The kind of each fault is what it was in the first text. */
+/*
+ * Return: whether the command fails. The kind of each fault is that of the first text.
+ */
 static bool make_changes(const struct made_up *command,
 			 const struct uaio_faults *faults,
 			 struct uaio_changes *changes)
@@ -348,7 +348,7 @@ static int run_made_up(void *arg, const char *text, int64_t limit_ns,
 	return 0;
 }
 
-/* Return: what was said; the caller frees it. */
+/* Return: the messages, which the caller frees. */
 static char *search(struct made_up *command, const char *faults, uint64_t nr,
 		    bool *ret_has_failed)
 {
@@ -453,7 +453,7 @@ static void a_signal_ends_the_search(void **state)
 	assert_non_null(strstr(said, "stopped after 2 seeds"));
 	free(said);
 	free(command.last);
-	/* While fewer changes are tried, what is known is told. */
+	/* A signal during shrinking: the findings so far are reported. */
 	command = (struct made_up){
 		.nr_requests = 500,
 		.needs = { 7, 300 },
@@ -487,7 +487,7 @@ static void it_is_told_that_none_has_failed(void **state)
 	assert_non_null(strstr(said, "nothing was changed"));
 	free(said);
 	free(command.last);
-	/* What is wrong without changes comes first. */
+	/* A report without changes must be fixed first. */
 	command = (struct made_up){ .plain_reports = 1 };
 	said = search(&command, NULL, 12, &has_failed);
 	assert_true(has_failed);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The judgement of machines that are not at hand, by their facts
- */
+/* Findings about other machines, judged by their facts */
 #undef NDEBUG
 #include "tool/doctor/machine.h"
 
@@ -15,7 +13,7 @@
 
 #include <cmocka.h>
 
-/* A machine on which all is well. */
+/* Return: a machine on which all works. */
 static struct uaio_machine good(void)
 {
 	struct uaio_machine machine = {
@@ -43,7 +41,7 @@ static struct uaio_machine good(void)
 	return machine;
 }
 
-/* Judge, and find the one finding of a subject. */
+/* Judge, and return the only finding about a subject. */
 static struct uaio_finding judged(const struct uaio_machine *machine,
 				  struct uaio_findings *findings,
 				  const char *subject)
@@ -118,7 +116,8 @@ static void test_a_kernel_that_is_too_old(void **state)
 	struct uaio_machine machine = good();
 
 	(void)state;
-	machine.nr_filters = 1; /* which cannot refuse what is not there */
+	/* a filter cannot refuse a call that does not exist */
+	machine.nr_filters = 1;
 	machine.answers.errors[UAIO_ANSWER_URING_SETUP] = ENOSYS;
 	strcpy(machine.name.release, "4.19.0");
 	expect(&machine, "io_uring_setup", UAIO_WARN, "kernel", "since 5.1");
@@ -154,10 +153,10 @@ static void test_quota(void **state)
 	(void)state;
 	machine.aio_nr = 65535;
 	expect(&machine, "fs.aio-max-nr", UAIO_PASS, NULL, "65535");
-	/* Somebody else took the last one just then. */
+	/* Another process took the last event just then. */
 	machine.answers.aio_error = EAGAIN;
 	expect(&machine, "fs.aio-max-nr", UAIO_WARN, "quota", "used up");
-	/* It is a filter that says so, on its own line. */
+	/* A filter returned the error, which a separate finding reports. */
 	machine.nr_filters = 1;
 	machine.answers.errors[UAIO_ANSWER_IO_SETUP] = EAGAIN;
 	expect(&machine, "fs.aio-max-nr", UAIO_PASS, NULL, "65535");
@@ -173,7 +172,7 @@ static void test_limits(void **state)
 	(void)state;
 	machine.memlock.rlim_cur = 65536;
 	expect(&machine, "memlock", UAIO_PASS, NULL, "64 KiB");
-	/* Linux 6.14 and later charge rings, and others did before 5.12. */
+	/* Linux 6.14 and later charge rings, and so did versions before 5.12. */
 	strcpy(machine.name.release, "6.14.0");
 	expect(&machine, "memlock", UAIO_PASS, NULL, "about 4 rings of 128");
 	machine.is_memlock_exempt = true;
