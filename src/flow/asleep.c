@@ -30,7 +30,9 @@ static bool begin_locked(struct uaio_req *req)
 {
 	if (req->is_unwanted)
 		return false;
-	/* [MB:closing] seq_cst: as in uaio_ready_park(). */
+	/*
+	 * [MB:closing] seq_cst: set the state, then read is_closing. Pairs with is_endless().
+	 */
 	uaio_req_move_seq_cst(req, UAIO_REQ_RUNNING, UAIO_REQ_ASLEEP);
 	if (load_seq_cst(&req->group->ready.is_closing)) {
 		uaio_req_move(req, UAIO_REQ_ASLEEP, UAIO_REQ_RUNNING);

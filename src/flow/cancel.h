@@ -62,7 +62,10 @@ struct uaio_cancel_aim {
 	enum uaio_index_by by;
 	uint64_t key;
 	bool is_one; /* cancel only the oldest match that can be cancelled */
-	/* Leave requests alone that the calling thread may not wait for (waits.h, I4). */
+	/*
+	 * Do not mark requests that the calling thread may not wait for: they continue
+	 * (waits.h, I4).
+	 */
 	bool marks_none;
 	/*
 	 * A matching request that is about to be parked ends as cancelled instead. The result

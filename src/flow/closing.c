@@ -22,13 +22,13 @@ enum {
 	FIRST_PAUSE_NS = 100000,
 	MAX_PAUSE_NS = 10000000,
 	NATIVE_PAUSE_NS = 1000000,
-	/* How long to wait for a worker if there can be no more workers. */
+	/* How long to wait for a worker if no more workers are allowed. */
 	PATIENCE_NS = 20000000,
 	/* Likewise if more workers are allowed; but the system may refuse threads. */
 	HOPE_MS = 5000,
 	/* The most calls to examine; with more in flight the closer waits. */
 	MAX_CALLS = 512,
-	/* instead of a descriptor: a worker submits to the kernel */
+	/* not a descriptor: match a worker's io_submit */
 	SUBMITTED = -2,
 };
 

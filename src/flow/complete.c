@@ -115,7 +115,7 @@ void uaio_req_read_next(struct uaio_device *device, struct uaio_worker *worker,
 		uaio_wq_returned(worker);
 }
 
-/* Return: whether the client asked for a worker, and the operation has one execute it. */
+/* Return: whether the client asked for a worker, and workers execute the operation. */
 static bool is_for_worker(const struct uaio_sqe *sqe)
 {
 	return sqe->is_async && uaio_optab[sqe->op].class != UAIO_CLASS_POLL &&
@@ -138,9 +138,9 @@ struct ending {
 	struct uaio_req *req;
 	/* Copies, for when the memory may already be another request's: */
 	struct uaio_file *file;
-	/* of which this was the oldest read, or NULL */
+	/* the device whose oldest read this was, or NULL */
 	struct uaio_device *device;
-	bool is_write; /* its memory is not reused before the end */
+	bool is_write; /* keep the request's memory to the end */
 	bool delayed_exit;
 	bool breaks; /* the next request of its chain may not start */
 };
@@ -186,7 +186,7 @@ let_go_of_file(const struct ending *ending, struct list *ret_startable)
 		uaio_file_put(ending->file);
 }
 
-/* The last part: the event is posted, and the queue may be freed. */
+/* The last part, after posting, when the queue may be freed. */
 static inline __attribute__((always_inline)) void
 end_end(const struct ending *ending, struct uaio_worker *worker,
 	struct list *ret_startable)

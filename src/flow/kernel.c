@@ -197,7 +197,7 @@ bool uaio_kernel_submit(struct uaio_req *req, struct uaio_worker *worker)
 	struct uaio_native *native;
 	bool is_taken = false;
 
-	/* relaxed: after a close not seen here the fallback thread takes the completion */
+	/* relaxed: if a close is missed here, the fallback thread takes the completion */
 	if (likely(!uaio_native_suits_worker(req)) || uaio_gate_is_closed() ||
 	    load_relaxed(&group->ready.is_closing) ||
 	    uaio_ready_expect(group) < 0)

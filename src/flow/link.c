@@ -23,7 +23,7 @@ enum {
 	CANCEL = 1u << 8, /* the starter has to complete it as cancelled */
 };
 
-/* When a timer expires before its request can be cancelled, it does so again later. */
+/* If a linked timer cannot cancel its request yet, it expires again after this time. */
 enum { SOON_NS = 50000 };
 
 static uaio_issue_held_fn *issue;

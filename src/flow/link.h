@@ -74,7 +74,7 @@ void uaio_link_begin(struct uaio_req *first, bool is_broken, bool is_late,
 /* Let a RUNNING request that was not executed be issued (defer.h). Its group is locked. */
 void uaio_link_resume_locked(struct uaio_req *req, struct list *ret_startable);
 
-/* The submission ends: start the requests of later. */
+/* The submission ends: start the requests that were put off (later). */
 void uaio_link_start_later(struct list *later, struct uaio_handover *handover);
 
 /*

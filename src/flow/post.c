@@ -68,7 +68,9 @@ void uaio_queue_close(struct uaio_queue *queue)
 
 	uaio_waiters_dismiss(queue);
 	uaio_group_close(group);
-	/* Kernel AIO ends its requests by itself; no waiter is left to take them. */
+	/*
+	 * Kernel AIO ends its requests by itself; no waiter is left to take the completions.
+	 */
 	while ((nr = uaio_native_nr(group))) {
 		if (!uaio_ready_take_native(group))
 			uaio_native_await(group, nr);

@@ -149,7 +149,7 @@ static void a_chain_waits_at_the_gate_before_it_begins(void **state)
 	handle = unit_context(8);
 	assert_true(uaio_enter());
 	assert_true(uaio_gate_leave());
-	/* While a request is pending, waiting threads do not lose patience. */
+	/* While a request is pending, waiting threads do not time out. */
 	uaio_gate_delay();
 	uaio_leave();
 	unit_thread_start(&submitter, submit_chain, &fd);

@@ -41,7 +41,10 @@ static bool let_step(long nr, const long args[6], long *ret_res)
 
 static void begin(void)
 {
-	/* Leaves a hole that a longer ring does not fit into, and so has a new handle. */
+	/*
+	 * Leaves a hole in ring memory. A longer ring does not fit there, so its handle is
+	 * new.
+	 */
 	uint64_t first = unit_context(NR_EVENTS);
 	struct iocb iocb;
 

@@ -120,7 +120,7 @@ static __attribute__((noinline)) bool goes_on(struct uaio_req *req, int64_t res)
 	return true;
 }
 
-/* Not inline, so that run_work() saves few registers for items that never block. */
+/* Not inline, so that run_work() need not save many registers for items that never block. */
 static __attribute__((noinline)) void run_blocking(struct uaio_req *req,
 						   struct uaio_worker *worker)
 {
