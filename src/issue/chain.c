@@ -113,8 +113,8 @@ static void unuse_stream(struct uaio_req *req)
 }
 
 /*
- * Only the submitting thread executes requests of regular files here: the calls may take
- * long, which other threads have no time for.
+ * Only the submitting thread executes requests of regular files here. The calls may take
+ * long, and would delay the work of other threads.
  */
 static enum uaio_next issue_one(struct uaio_req *req, int *ret_error,
 				struct uaio_outcome *ret)

@@ -102,7 +102,7 @@ enum uaio_order uaio_order_of(struct uaio_file *file,
 	enum uaio_op_class class = uaio_optab[sqe->op].class;
 
 	/*
-	 * In has_no_order, too, some requests are ordered: writes that are handed over run
+	 * Even with has_no_order some requests are ordered: writes that are handed over run
 	 * one after the other, as each would wait for the inode's lock; changes of the size,
 	 * for exclusive writes; and requests at the file position, for the position.
 	 */

@@ -221,7 +221,8 @@ static enum uaio_next ask_page_cache(struct uaio_file *file,
 }
 
 /*
- * Buffered reads ask the page cache first; after a streak of hits not, while they are fast.
+ * Buffered reads ask the page cache first. After a streak of hits, while reads are fast, they
+ * do not.
  */
 static enum uaio_next try_cached_read(struct uaio_file *file,
 				      const struct uaio_sqe *sqe,

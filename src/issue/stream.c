@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The policy's functions for streams and devices: execute what is possible at once, and the
- * rest when the file is ready. Each operation's row says what is particular about it (struct
+ * rest when the file is ready. Each operation's row says how to try it (struct
  * uaio_op_tries). Tested by test-policy.c and src/ready/test-ready*.c.
  */
 #include <errno.h>
@@ -205,7 +205,7 @@ static enum uaio_next try_or_wait(struct uaio_file *file,
 	if (unlikely(ret->res == UAIO_OP_BLOCKS) &&
 	    op->tries->fails_at_once(sqe, sqe->fd))
 		return uaio_try_here(file, sqe, ret);
-	/* O_NONBLOCK is queried last: that is a system call. */
+	/* Query O_NONBLOCK last, as this takes a system call. */
 	if (!op->is_of_socket && !waits_despite_nonblock(file, sqe) &&
 	    unlikely(may_not_wait(file, sqe->fd)))
 		return was_tried ? UAIO_NEXT_DONE

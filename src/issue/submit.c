@@ -459,7 +459,7 @@ static void complete_late(struct uaio_batch *batch, struct uaio_file *file,
 	uaio_req_complete(req, outcome->res);
 }
 
-/* Pin the queue, for the end of this call to complete the requests that it holds back. */
+/* Pin the queue: at its end this call completes the requests that it holds back. */
 static void note_held(struct uaio_batch *batch)
 {
 	if (!batch->has_parked)
@@ -473,7 +473,7 @@ static bool changes(const struct uaio_fault_plan *plan)
 	return plan->is_short || plan->delay_ns || plan->record;
 }
 
-/* add_by_policy() for where faults are made, or memory is checked. */
+/* add_by_policy() for a process with faults on purpose, or whose memory is checked. */
 static __attribute__((noinline)) int add_faulty(struct uaio_batch *batch,
 						struct uaio_file *file,
 						const struct uaio_sqe *sqe)
