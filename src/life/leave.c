@@ -25,7 +25,7 @@ bool uaio_engine_leave(void)
 	if (!uaio_engine_is_ours() || !uaio_gate_leave())
 		return false;
 	uaio_report(true);
-	/* Reporting may take so long that threads lose patience at the gate. */
+	/* Reporting may take so long that threads time out at the gate (gate.h, I4). */
 	uaio_gate_leave_again();
 	uaio_live_set_state(UAIO_LIVE_LEAVING);
 	return true;

@@ -165,7 +165,7 @@ void uaio_print_block(struct uaio_text *text, const struct uaio_subject *s)
 	/* POSIX AIO has requests without setting anything up. */
 	bool is_used = s->counters.nr_setups || stats->nr_accepted;
 
-	/* With LD_PRELOAD, hundreds of processes of a container may use nothing. */
+	/* Not of the hundreds of processes that LD_PRELOAD may reach and that use nothing. */
 	if (!is_used && !s->is_started && !uaio_unserved_why())
 		return;
 	uaio_text_add(text, "uaio: %s[%d]: ", s->comm, s->pid);

@@ -223,7 +223,7 @@ static int close_and_forget(int fd)
 
 	uaio_fds_closing((unsigned)fd, (unsigned)fd);
 	ret = sys_close(fd);
-	/* End requests that were submitted on fd meanwhile. */
+	/* Requests that were submitted on fd meanwhile must not outlive its file. */
 	uaio_fds_closed((unsigned)fd, (unsigned)fd);
 	return ret;
 }
