@@ -366,7 +366,7 @@ void uaio_submission_end(struct uaio_submission *submission,
 void uaio_ctx_return_tickets(struct uaio_ctx *ctx, unsigned nr)
 {
 	uaio_queue_lock(&ctx->queue);
-	/* [MB:done] release: as in take_in(). */
+	/* [MB:done] release: pairs with uaio_ctx_room(). */
 	store_release(&ctx->nr_done, load_relaxed(&ctx->nr_done) + nr);
 	uaio_queue_unlock(&ctx->queue);
 	if (load_relaxed(&ctx->tickets) & UAIO_TICKETS_DEAD)

@@ -150,7 +150,7 @@ void uaio_submission_end(struct uaio_submission *submission,
 /* Return nr unused tickets. */
 void uaio_ctx_return_tickets(struct uaio_ctx *ctx, unsigned nr);
 
-/* Wake a thread in destroy that waits for the context to drain, to check again. */
+/* Wake a destroying thread that waits for the context to drain; it checks again. */
 void uaio_ctx_wake_destroyer(struct uaio_ctx *ctx);
 
 /*

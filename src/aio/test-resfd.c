@@ -257,7 +257,9 @@ static long part_and_submit(void *arg)
 		unit_hook(NULL);
 		(void)!read(own, &parting->counts[i], sizeof(uint64_t));
 	}
-	/* These two belong to the main table; the thread's own ends with it. */
+	/*
+	 * Both are open in the main table, too; the thread's own table ends with the thread.
+	 */
 	return (long)fd << 32 | own;
 }
 
