@@ -33,8 +33,8 @@ static const int64_t IDLE_NS = 5000000000;
 static const int64_t MOMENT_NS = 1000000; /* see I1 */
 /*
  * I6. In a virtual machine, where an interrupt has to wake the other processor, a thread runs
- * 25 to 50 us after it was woken. A spinning thread calls a short function, which returns,
- * within 2 us.
+ * 25 to 50 us after it was woken. If a thread spins, a short function has returned after 2
+ * us.
  */
 static const int64_t SPIN_MAX_NS = 100000;
 static const int64_t TURN_NS = 5000;
@@ -405,7 +405,9 @@ static void wait_for_return(uint32_t nr_returned)
 	end_attempt(&pool.waiting_for_return, succeeded);
 }
 
-/* The caller may be outside the library, so that its signal handler may call the library. */
+/*
+ * If the caller is outside the library, enter it, as a signal handler may call the library.
+ */
 void uaio_callback(struct uaio_callback *callback, const pthread_attr_t *attr)
 {
 	bool was_outside = uaio_enter(), may_wait = false;

@@ -32,7 +32,9 @@ static bool drop(uint32_t *nr_refs)
 	return true;
 }
 
-/* The caller may be outside the library, so that its signal handler may call the library. */
+/*
+ * If the caller is outside the library, enter it, as a signal handler may call the library.
+ */
 static void put_back(struct uaio_slab *slab, void *object)
 {
 	bool was_outside = uaio_enter();
@@ -60,7 +62,10 @@ struct uaio_posix_list *uaio_posix_list_new(const struct sigevent *event,
 		return NULL;
 	}
 	list->notice.release = release_list;
-	/* relaxed: the list is not shared yet; a left waiter may read it (wait.h, I3) */
+	/*
+	 * relaxed: not shared yet, except with a waiter that left by siglongjmp() (wait.h,
+	 * I3)
+	 */
 	store_relaxed(&list->is_done, 0);
 	store_relaxed(&list->nr_refs, 1);
 	list->nr_left = 1 + nr_members;
@@ -86,7 +91,7 @@ static void put(struct uaio_posix_note *note)
 		put_back(&notes, note);
 }
 
-/* The client was notified of a request, or that call begins: drop the note's reference. */
+/* The client was notified of a request, or the notifying call begins: drop a reference. */
 static void release_note(struct uaio_posix_notice *notice)
 {
 	put(container_of(notice, struct uaio_posix_note, notice));

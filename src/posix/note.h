@@ -50,7 +50,7 @@ struct uaio_posix_notice {
 	pthread_attr_t attr; /* owns, if has_attr: a copy of the client's */
 };
 
-/* Return: how the event is notified. Reads only the event. */
+/* Return: the kind of notification that event requests. Reads only event. */
 enum uaio_posix_notice_kind
 uaio_posix_notice_kind(const struct sigevent *event);
 
