@@ -63,8 +63,7 @@ struct uaio_cancel_aim {
 	uint64_t key;
 	bool is_one; /* cancel only the oldest match that can be cancelled */
 	/*
-	 * Do not mark requests that the calling thread may not wait for: they continue
-	 * (waits.h, I4).
+	 * Do not mark requests that the caller may not wait for; they continue (waits.h, I4).
 	 */
 	bool marks_none;
 	/*

@@ -53,10 +53,7 @@ int uaio_req_new(const struct uaio_submitter *by, struct uaio_file *fixed,
 		 const struct uaio_sqe *sqe, bool parks,
 		 struct uaio_req **ret_req);
 
-/*
- * Create a request that has no file yet (link.h).
- * Return: NULL if memory is refused.
- */
+/* Create a request that has no file yet (link.h). Return: NULL if memory is refused. */
 struct uaio_req *uaio_req_new_held(const struct uaio_submitter *by,
 				   const struct uaio_sqe *sqe);
 

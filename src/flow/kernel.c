@@ -173,10 +173,7 @@ void uaio_kernel_hand_over(struct uaio_handover *handover)
 
 /* Submission by workers */
 
-/*
- * The kernel must not see ids from before a change (proc/former.h), so a request submitted
- * then is not given to it.
- */
+/* Do not give the kernel a request with ids from before a change (proc/former.h). */
 static bool submit_blocking(struct uaio_native *native, struct uaio_req *req,
 			    struct uaio_worker *worker)
 {

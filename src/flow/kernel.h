@@ -49,10 +49,7 @@ void uaio_kernel_hand_over(struct uaio_handover *handover);
  */
 bool uaio_kernel_submit(struct uaio_req *req, struct uaio_worker *worker);
 
-/*
- * A function of struct uaio_flow_ops: complete requests of one group that the kernel has
- * executed with these results.
- */
+/* Of struct uaio_flow_ops: complete requests of one group that the kernel has executed. */
 void uaio_req_complete_native(struct uaio_req *const *reqs,
 			      const int64_t *results, unsigned nr);
 

@@ -385,10 +385,7 @@ void uaio_link_expire(struct uaio_req *timer)
 		}
 		splice_out_locked(timer);
 		if (what == UAIO_CANCEL_NONE) {
-			/*
-			 * Memory for another wait was refused. The mark keeps req from
-			 * sleeping.
-			 */
+			/* Memory for another wait was refused. See that req never sleeps. */
 			if (uaio_optab[req->sqe.op].sleeps)
 				/* relaxed: read under the lock */
 				store_relaxed(&req->is_unwanted, true);

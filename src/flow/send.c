@@ -25,10 +25,7 @@ void uaio_req_to_worker(struct uaio_req *req, struct uaio_handover *handover)
 	enum uaio_account account = uaio_req_account(req);
 	const struct uaio_inode *inode = uaio_req_inode(req);
 
-	/*
-	 * A device number has 32 bits. A block device has dev UINT64_MAX and its number in
-	 * ino.
-	 */
+	/* A device number has 32 bits. A block device (dev UINT64_MAX) has it in ino. */
 	req->work.device = account != UAIO_BOUNDED || !inode ? 0
 			   : inode->dev == UINT64_MAX ? (uint32_t)inode->ino
 						      : (uint32_t)inode->dev;
@@ -142,8 +139,8 @@ static __attribute__((noinline)) bool start_held(struct uaio_req *req,
 	if (uaio_next_parks(next))
 		uaio_ready_announce(group);
 	/*
-	 * The completion that ends this timer may have been posted before the timer could be
-	 * cancelled (sink.h: act).
+	 * The completion that ends this timer may already be posted: let the door act
+	 * (sink.h).
 	 */
 	if (next == UAIO_NEXT_WAIT_TIME && uaio_queue_of(group)->sink->act)
 		uaio_queue_of(group)->sink->act(uaio_queue_of(group));

@@ -25,10 +25,7 @@ static int cancel_one(uint64_t handle, const struct iocb *iocb)
 	return uaio_ctx_cancel_one(handle, (uintptr_t)iocb);
 }
 
-/*
- * Writes to a file with a gate. While it is closed, requests run, are queued or wait behind
- * others.
- */
+/* Writes. While the file's gate is closed, they run, are queued, or wait behind others. */
 struct chain {
 	int fd;
 	uint64_t handle;

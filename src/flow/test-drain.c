@@ -104,8 +104,7 @@ static void what_is_held_can_be_cancelled(void **state)
 	put_text("x");
 	EXPECT({ 1, 1 });
 	/*
-	 * Cancelling request 3 of a chain also cancels request 4, but not the drain before
-	 * them.
+	 * Cancelling request 3 of a chain also cancels request 4, but not the drain before.
 	 */
 	SUBMIT(read_pipe(0), nop(UAIO_LINK | UAIO_DRAIN), nop(UAIO_LINK),
 	       nop(0), nop(0));

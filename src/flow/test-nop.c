@@ -202,8 +202,7 @@ static void a_request_that_asks_for_a_worker_gets_one(void **state)
 }
 
 /*
- * Hold the only worker in a read, so that later requests stay queued.
- * Return: the file that it reads.
+ * Hold the only worker in a read; later requests stay queued. Return: the file of the read.
  */
 static int hold_the_worker(uint64_t handle, char *buffer)
 {

@@ -41,10 +41,7 @@ static bool let_step(long nr, const long args[6], long *ret_res)
 
 static void begin(void)
 {
-	/*
-	 * Leaves a hole in ring memory. A longer ring does not fit there, so its handle is
-	 * new.
-	 */
+	/* Leaves a hole in ring memory. A longer ring does not fit, so its handle is new. */
 	uint64_t first = unit_context(NR_EVENTS);
 	struct iocb iocb;
 
@@ -363,10 +360,7 @@ static void check_submit_cancelled(long victims, long intruders)
 	check_last(victims, -ECANCELED);
 }
 
-/*
- * The intruder cancelled it, or EALREADY says that it ends unparked, or it can be cancelled
- * now.
- */
+/* The intruder cancelled it, or EALREADY: it ends unparked, or it can be cancelled now. */
 static void check_submit_ended(long victims, long intruders)
 {
 	assert_true(intruders >= 0 || intruders == -EALREADY ||

@@ -147,10 +147,7 @@ static __attribute__((noinline)) void run_blocking(struct uaio_req *req,
 		res = take_all(req, worker, res);
 	if (unlikely(ioprio))
 		uaio_thread_give_ioprio(old_ioprio);
-	/*
-	 * Before the event, so that this worker can serve the next request of a client that
-	 * sees it.
-	 */
+	/* Before the event, so that this worker can serve the client's next request. */
 	uaio_wq_returned(worker);
 	if (unlikely(req->sqe.is_multishot) && !takes && goes_on(req, res))
 		return;
