@@ -78,10 +78,7 @@ static bool look_at(const struct uaio_sqe *sqe, enum uaio_end which,
 		ret->room = ask_pipe(ret->sqe.fd, is_in);
 		return ret->room;
 	}
-	/*
-	 * Only without an offset: with one, the kernel refuses a file that is no longer
-	 * regular.
-	 */
+	/* With an offset the kernel refuses a file that is no longer regular. */
 	if (ret->sqe.off == UAIO_OFF_POSITION &&
 	    uaio_is_misplaced(ret->file, &ret->sqe))
 		return false;

@@ -31,10 +31,7 @@ static enum uaio_next place_by_itself(const struct uaio_req *req,
 {
 	if (uaio_next_parks(next))
 		return next;
-	/*
-	 * A blocking call on a stream may last for ever, and must not delay closing the
-	 * descriptor.
-	 */
+	/* A blocking call on a stream may last for ever, but must not delay a close. */
 	if (req->file)
 		(void)uaio_file_make_private(req->file);
 	return UAIO_NEXT_WORKER;

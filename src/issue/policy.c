@@ -72,10 +72,7 @@ static bool is_kept(const struct uaio_inode *inode, const struct uaio_sqe *sqe)
 	return unlikely(is_busy(inode)) && !may_pass(inode, sqe);
 }
 
-/*
- * Return: whether a write may be executed inline. If so, the caller ends it with
- * uaio_inode_end_inline().
- */
+/* Return: whether a write may be inline. Then the caller calls uaio_inode_end_inline(). */
 static bool begin_inline(struct uaio_file *file, struct uaio_inode *inode,
 			 const struct uaio_sqe *sqe)
 {
@@ -220,10 +217,7 @@ static enum uaio_next ask_page_cache(struct uaio_file *file,
 	return UAIO_NEXT_DONE;
 }
 
-/*
- * Buffered reads ask the page cache first. After a streak of hits, while reads are fast, they
- * do not.
- */
+/* Buffered reads ask the page cache first, but not after a streak of fast hits. */
 static enum uaio_next try_cached_read(struct uaio_file *file,
 				      const struct uaio_sqe *sqe,
 				      struct uaio_outcome *ret)

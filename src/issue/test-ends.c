@@ -380,10 +380,7 @@ static void no_signal_is_sent(void **state)
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 }
 
-/*
- * The library does not see that the descriptor now refers to a socket, which makes calls
- * wait.
- */
+/* The library does not see that the descriptor now refers to a socket, which may wait. */
 static void a_number_that_is_another_files_is_a_workers(void **state)
 {
 	const char text[PAGE] = { 1 };
