@@ -269,10 +269,7 @@ long uaio_aio_submit(uint64_t handle, long nr, struct iocb **iocbs)
 	return ret;
 }
 
-/*
- * As in the kernel, seconds and nanoseconds may have any value; a negative sum means no
- * timeout.
- */
+/* As in the kernel, both members may have any value; a negative sum is no timeout. */
 static int64_t deadline_of(const struct timespec *timeout)
 {
 	int64_t ns, deadline;

@@ -58,10 +58,7 @@ struct uaio_ctx {
 
 	struct uaio_ring ring; /* see ring.h */
 
-	/*
-	 * Written by the client's threads. Usually one thread submits and reaps: both share a
-	 * line.
-	 */
+	/* Written by the client's threads; usually one submits and reaps, so in one line. */
 	uint64_t tickets __attribute__((aligned(UAIO_CACHE_LINE)));
 	struct uaio_lock reap_lock;
 	uint32_t nr_users; /* calls that keep the context without a ticket */
@@ -101,10 +98,7 @@ struct uaio_ctx *uaio_moved_find(uint64_t handle);
 struct uaio_ctx *uaio_moved_take_locked(uint64_t handle,
 					struct uaio_moved **ret_moved);
 
-/*
- * Give ctx its original ring memory again. Where the ring was moved to stays mapped, but
- * empty.
- */
+/* Give ctx its original ring memory again. The other memory stays mapped, but empty. */
 void uaio_moved_bring_home(struct uaio_ctx *ctx, struct uaio_moved *moved);
 
 /* ctx.c */

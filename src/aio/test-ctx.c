@@ -193,10 +193,7 @@ static void the_quota_is_charged_as_asked_and_given_back(void **state)
 	uaio_config.max_nr = 0;
 }
 
-/*
- * Each system call of io_setup fails once: for the first context, and for one with a large
- * ring.
- */
+/* Each system call of io_setup fails once: for the first context, and for a large ring. */
 static int setups_with_failures(void)
 {
 	static const uint32_t sizes[] = { 1, 1, 100, 20000, 200000 };
