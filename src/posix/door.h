@@ -28,10 +28,7 @@ bool uaio_posix_has_size_limit(void);
 /* Return: whether the queue is open in this process. If not, no request is pending. */
 bool uaio_posix_is_open(void);
 
-/*
- * Complete a refused request with a negative error number. executes: as of
- * uaio_posix_enter().
- */
+/* Complete a refused request with -errno. executes: as of uaio_posix_enter(). */
 void uaio_posix_answer(struct aiocb *aiocb, uint64_t word, int error,
 		       bool executes);
 

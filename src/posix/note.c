@@ -63,7 +63,7 @@ struct uaio_posix_list *uaio_posix_list_new(const struct sigevent *event,
 	}
 	list->notice.release = release_list;
 	/*
-	 * relaxed: not shared yet, except with a waiter that left by siglongjmp() (wait.h,
+	 * relaxed: not shared yet; only a waiter left by siglongjmp() may read it (wait.h,
 	 * I3)
 	 */
 	store_relaxed(&list->is_done, 0);
