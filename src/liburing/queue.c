@@ -105,8 +105,8 @@ static uint32_t show(struct uaio_liburing *ring)
 			store_seq_cst(sq->ktail, tail);
 		else
 			/*
-			 * [MB:liburing-sq] release: the SQEs. The kernel, or the
-			 * library, acquires them.
+			 * [MB:liburing-sq] release: the SQEs. Pairs with the acquire of
+			 * the kernel, or of uaio_uring_submit().
 			 */
 			store_release(sq->ktail, tail);
 	}
@@ -220,10 +220,7 @@ static uint32_t nr_slots(const struct io_uring_cqe *cqe)
 
 static void advance(struct uaio_liburing_cq *cq, uint32_t nr)
 {
-	/*
-	 * [MB:liburing-cq] release: the CQE has been read. Pairs with the poster that
-	 * reuses the slot.
-	 */
+	/* [MB:liburing-cq] release: it was read. Pairs with the next poster. */
 	store_release(cq->khead, load_relaxed(cq->khead) + nr);
 }
 

@@ -224,10 +224,7 @@ static size_t whole_pages(size_t bytes)
 	return (bytes + page - 1) & ~(page - 1);
 }
 
-/*
- * Return: the offset at which the kernel puts the array: behind the CQEs, on a cache
- * line.
- */
+/* Return: where the kernel puts the array: after the CQEs, on a cache line. */
 static size_t array_offset(const struct io_uring_params *p, uint32_t nr_cq)
 {
 	const size_t line = 64;
@@ -324,10 +321,7 @@ static void name_memory(struct io_uring_params *p, const struct memory *memory)
 	memcpy((char *)&p->sq_off + 32, &sqes, 8);
 }
 
-/*
- * Set the pointers for rings in memory. If sqes_bytes is not 0, io_uring_queue_exit()
- * unmaps it.
- */
+/* Set pointers into memory, to unmap at exit if sqes_bytes is not 0. */
 static void place(const struct io_uring_params *p, const struct memory *memory,
 		  struct uaio_liburing *ring)
 {

@@ -28,10 +28,7 @@ int uaio_doctor_main(int argc, char **argv);
 int uaio_stat_main(int argc, char **argv);
 int uaio_top_main(int argc, char **argv);
 
-/*
- * Print the version in one line, the C library that it was built for, and for a release
- * the commit.
- */
+/* Print the version, the C library that it is for, and for a release the commit. */
 void uaio_version_print(void);
 
 /*

@@ -162,10 +162,7 @@ FOREIGN static uint64_t set_mask(uint64_t mask)
 	return old;
 }
 
-/*
- * Call the handler on the alternate stack. The handler has the program's selector and
- * fs.
- */
+/* Call the handler on the alternate stack, with the program's selector. */
 FOREIGN static void call_unblocked(struct uaio_trap_thread *self,
 				   const struct uaio_trap_call *call)
 {

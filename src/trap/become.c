@@ -124,9 +124,7 @@ static uint64_t value_of(const Elf64_auxv_t *aux, const char *path)
 	case AT_ENTRY: return program.entry;
 	case AT_BASE: return loader.low;
 	case AT_EXECFN: return (uintptr_t)path;
-	/*
-	 * The library uses the register gs, so hide the instructions from the program.
-	 */
+	/* The library uses gs, so hide the instructions from the program. */
 	case AT_HWCAP2: return aux->a_un.a_val & ~(uint64_t)HAS_FSGSBASE;
 	default: return aux->a_un.a_val;
 	}

@@ -309,19 +309,14 @@ static long clone_new(struct uaio_trap_thread *self, const long a[6])
 	return uaio_trap_clone(self, flags, stack);
 }
 
-/*
- * Make a child process or thread. Return: nr, if the call is still to be made, at
- * self->target.
- */
+/* Make a process or thread. Return: nr, if self->target is to make the call. */
 static long start_child(struct uaio_trap_thread *self, long nr, const long a[6])
 {
 	const long fork_args[6] = { SIGCHLD };
 	const uint64_t usual = self->target;
 	long ret;
 
-	/*
-	 * All signals are blocked from now on. The child has the alternate stack, too.
-	 */
+	/* All signals are blocked from now on. The child has that stack, too. */
 	if (self->is_off_alternate)
 		uaio_trap_return_alternate(self);
 	switch (nr) {
@@ -441,9 +436,7 @@ static long read_link(struct uaio_trap_thread *self, const long a[6],
 
 /* Memory mappings: which code may be changed */
 
-/*
- * Return: how many bytes of the mapping are in the file. Pages beyond it raise SIGBUS.
- */
+/* Return: how many bytes are in the file. Pages beyond it raise SIGBUS. */
 static uint64_t file_bytes(const long a[6])
 {
 	const uint64_t bytes = (uint64_t)a[1], offset = (uint64_t)a[5];
@@ -548,10 +541,7 @@ static long answer_call(struct uaio_trap_thread *self, long nr, const long a[6])
 		/* Only the lower 16 bits of the number match a call of the library. */
 		if (nr < 0 || nr >= UAIO_TRAP_SERVED_BYTES)
 			return pass(self);
-		/*
-		 * A process that shares the memory may have other descriptors than the
-		 * library knows.
-		 */
+		/* A process that shares the memory may have other descriptors. */
 		if (unlikely(self->is_process) && is_aio(nr))
 			return -EAGAIN;
 		return calls.ops->call(nr, a);
@@ -565,10 +555,7 @@ static long answer(int low, const long a[6])
 
 	(void)low;
 	uaio_trap_look(self);
-	/*
-	 * The handler of a fault has ended: use the library's whole stack from the next
-	 * call on.
-	 */
+	/* The handler of a fault has ended: use the whole stack next time. */
 	if (unlikely(self->nested_below) && !uaio_trap_is_nested(self)) {
 		self->stack = self->top;
 		self->nested_below = 0;

@@ -20,10 +20,7 @@ void uaio_trap_calls_begin(const struct uaio_trap_ops *ops, const char *exe);
 
 /* heap.c: the program's heap (brk) */
 
-/*
- * Reserve memory for the heap. Without memory brk() never grows the heap, and malloc()
- * uses mmap().
- */
+/* Reserve memory for the heap. Without it brk() fails, and malloc() uses mmap(). */
 void uaio_trap_heap_begin(void);
 
 /* In a child of fork(). */

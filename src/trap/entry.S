@@ -33,9 +33,7 @@
 
 	.balign	16
 uaio_trap_code:
-	/*
-	 * The return address of signal handlers, in the form that debuggers recognise.
-	 */
+	/* The return address of handlers, in the form that debuggers recognise. */
 uaio_trap_restorer:
 	movq	$15, %rax		/* rt_sigreturn */
 	syscall
@@ -91,10 +89,7 @@ uaio_trap_clone_thread:
 	wrgsbase %rcx
 	jmp	2f
 
-	/*
-	 * clone() of a process: the child has a copy of the record, or its parent
-	 * sleeps meanwhile.
-	 */
+	/* clone() of a process: the child copies the record, or its parent sleeps. */
 uaio_trap_clone_same:
 	syscall
 	movq	%rax, %rcx
@@ -119,10 +114,7 @@ uaio_trap_clone_same:
 	movq	%gs:T_SAVED+24, %r10
 	movq	%gs:T_SAVED+32, %r8
 	movl	$0, %eax
-	/*
-	 * The parent; clear T_IS_INSIDE, which a child of vfork() may have set by
-	 * execve().
-	 */
+	/* In the parent. A child of vfork() may have set T_IS_INSIDE by execve(). */
 3:	movb	$DISPATCH_TRAP, %gs:T_SELECTOR
 	movb	$0, %gs:T_IS_INSIDE
 	movq	%gs:T_CHILD_MASK, %rcx
@@ -186,10 +178,7 @@ uaio_trap_entry:
 	jmp	*%rcx
 1:	jmp	*%r11
 
-	/*
-	 * Is the thread on its alternate stack? Keeps the flags in rax; T_NR has the
-	 * original rax.
-	 */
+	/* On the alternate stack? The flags are in rax, and T_NR has its value. */
 .Lmay_be_alternate:
 	lahf
 	seto	%al
@@ -197,10 +186,7 @@ uaio_trap_entry:
 	subq	%gs:T_ALTERNATE_LOW, %rcx
 	cmpq	%gs:T_ALTERNATE_BYTES, %rcx
 	ja	2f
-	/*
-	 * Block all signals while the kernel still sees the thread on that stack: see
-	 * alternate.c, I2.
-	 */
+	/* Block all signals while the kernel sees the thread there: alternate.c, I2. */
 	movb	$DISPATCH_PASS, %gs:T_SELECTOR
 	movq	%rax, %gs:T_SAVED
 	movq	%rdi, %gs:T_SAVED+8
@@ -227,9 +213,7 @@ uaio_trap_entry:
 	.cfi_endproc
 	.size	uaio_trap_entry, . - uaio_trap_entry
 
-	/*
-	 * Called instead of each signal handler of the program: (signal, info, context)
-	 */
+	/* In place of each handler of the program: (signal, info, context) */
 	.type	uaio_trap_signal, %function
 	.balign	16
 uaio_trap_signal:

@@ -153,10 +153,7 @@ static bool begins(const char *text, const char *prefix, uintptr_t *page)
 	return true;
 }
 
-/*
- * Return: the index of the loader's variable that equals entry, as the program saw it;
- * or -1.
- */
+/* Return: which of the loader's variables, as shown, entry is; or -1. */
 static int variable_of(const char *entry, uintptr_t *page)
 {
 	for (unsigned i = 0; i < loaders.nr; i++)

@@ -67,10 +67,7 @@ void uaio_trap_environ_hidden(char **envp);
 /* Return: whether a variable was hidden. */
 bool uaio_trap_environ_has_hidden(void);
 
-/*
- * Return: the length of a string in the program's memory; -1 if it is longer than room,
- * or cannot be read.
- */
+/* Return: the length of a string of the program; -1 if too long, or unreadable. */
 long uaio_trap_length_of(const char *text, size_t room);
 
 void uaio_trap_environ_look(char **envp, struct uaio_trap_environ *ret_env);

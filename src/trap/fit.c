@@ -121,10 +121,7 @@ static bool may_execute(const char *path)
 	       uaio_sys6(SYS_access, (long)path, X_OK, 0, 0, 0, 0) == 0;
 }
 
-/*
- * Return: whether it is one of the files this process was loaded from, which include a
- * loader.
- */
+/* Return: whether this process was loaded from the file, as from its loader. */
 static bool is_known(int fd)
 {
 	for (unsigned i = 0; i < loaded.nr; i++)

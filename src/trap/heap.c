@@ -49,10 +49,7 @@ static uint64_t page_behind(uint64_t addr)
 	return (addr + PAGE - 1) & ~(PAGE - 1ull);
 }
 
-/*
- * Make the pages from one address to another usable, or give them up. Return: whether
- * that succeeded.
- */
+/* Make a range of pages usable, or give it up. Return: whether that succeeded. */
 static bool set_use(uint64_t from, uint64_t to, bool is_used)
 {
 	void *memory;

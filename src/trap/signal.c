@@ -76,10 +76,7 @@ FOREIGN static inline uint64_t get_fs(void)
 	return fs;
 }
 
-/*
- * Return: whether the interrupted instruction raised the signal, and would raise it
- * again.
- */
+/* Return: whether the instruction raised the signal, and would do so again. */
 FOREIGN static bool is_fault(int sig, const siginfo_t *info)
 {
 	return info->si_code > 0 &&
@@ -87,10 +84,7 @@ FOREIGN static bool is_fault(int sig, const siginfo_t *info)
 		sig == SIGILL || sig == SIGTRAP);
 }
 
-/*
- * The record's members that a system call of a handler overwrites, while the thread is
- * inside the library.
- */
+/* What a handler's system call overwrites while the thread is in the library. */
 struct outer {
 	uint64_t rsp, fs, stack, target, nr, pass, ret, child_mask;
 	uint64_t nested_below;
@@ -162,10 +156,7 @@ FOREIGN static void call_at_once(struct uaio_trap_thread *self, int sig,
 	const uint64_t here = (uintptr_t)__builtin_frame_address(0);
 	const uint8_t selector = self->selector;
 	const uint64_t fs = get_fs();
-	/*
-	 * The kernel has called this function on the library's stack, or on the
-	 * alternate one.
-	 */
+	/* The kernel has called this on the library's stack, or the alternate one. */
 	const bool is_on_ours = self->top - here < UAIO_TRAP_STACK_BYTES;
 	const struct outer outer = begin_nested(
 		self, is_on_ours ? here - FRAMES_BYTES
@@ -237,10 +228,7 @@ FOREIGN static void call_once(int sig, siginfo_t *info, void *context)
 	handler(sig, info, context);
 }
 
-/*
- * Handle a SIGSYS that is not the trap's: some process sent it, or a seccomp filter
- * raised it.
- */
+/* SIGSYS from a process or a seccomp filter, rather than from the trap. */
 FOREIGN static void call_for_sigsys(int sig, siginfo_t *info, void *context)
 {
 	struct uaio_trap_thread *self = uaio_trap_self();
@@ -265,10 +253,7 @@ FOREIGN static void call_for_sigsys(int sig, siginfo_t *info, void *context)
 			   MASK_BYTES, 0, 0);
 }
 
-/*
- * The SIGSYS handler. All signals are blocked. The system call was not made; rax has
- * its number.
- */
+/* Handles SIGSYS. All signals are blocked. The call was not made; rax is its number. */
 FOREIGN static void on_trap(int sig, siginfo_t *info, void *context)
 {
 	struct uaio_trap_thread *self = uaio_trap_self();
@@ -316,10 +301,7 @@ void uaio_trap_block(struct uaio_trap_thread *self)
 	uint64_t old;
 
 	(void)sys_sigmask(SIG_SETMASK, &all, &old);
-	/*
-	 * If a signal has just arrived, uaio_trap_defer() has noted the mask, and `old`
-	 * is another one.
-	 */
+	/* If a signal has just arrived, the mask is noted, and `old` differs. */
 	if (!self->is_pending)
 		self->mask = self->first_mask = old & ~UAIO_TRAP_SIGSYS_BIT;
 	self->is_pending = 1;

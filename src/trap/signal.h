@@ -72,9 +72,7 @@ long uaio_trap_sigprocmask(struct uaio_trap_thread *self, const long a[6]);
 /* In a child of fork(). */
 void uaio_trap_forget_lock(void);
 
-/*
- * alternate.c: calls that a handler makes on its alternate stack; stacks that are lent
- */
+/* alternate.c: calls of handlers on the alternate stack; stacks that are lent */
 
 typedef void uaio_trap_handler_fn(int sig, siginfo_t *info, void *context);
 
@@ -95,10 +93,7 @@ void uaio_trap_call_on(struct uaio_trap_thread *self,
 		       uaio_trap_on_stack_fn *function)
 	__attribute__((visibility("hidden")));
 
-/*
- * Remove the alternate stack from the kernel, and restore it. Called inside the
- * library.
- */
+/* Inside the library: take the alternate stack from the kernel, and return it. */
 void uaio_trap_leave_alternate(struct uaio_trap_thread *self);
 void uaio_trap_return_alternate(struct uaio_trap_thread *self);
 
@@ -113,10 +108,7 @@ bool uaio_trap_sigaltstack(struct uaio_trap_thread *self, const long a[6],
 /* Take back a lent stack, because the thread is about to unblock signals. */
 void uaio_trap_take_back(struct uaio_trap_thread *self);
 
-/*
- * Note the alternate stack for a handler that is not called through entry.S. Context:
- * any fs.
- */
+/* Note the alternate stack for a handler not called by entry.S. Context: any fs. */
 void uaio_trap_note_alternate(struct uaio_trap_thread *self,
 			      const void *context);
 

@@ -54,10 +54,7 @@ extern const uint8_t __ehdr_start[] __attribute__((visibility("hidden")));
 
 extern uint64_t uaio_trap_deliver_at __attribute__((visibility("hidden")));
 
-/*
- * is_changing is a lock, an atomic word that one thread at a time sets. It protects the
- * members below it.
- */
+/* is_changing is an atomic lock for the members below. */
 static struct {
 	uint32_t is_changing;
 	unsigned nr_hops, nr_codes;
@@ -88,9 +85,7 @@ static uint8_t *code_of(unsigned i)
  * Making slots
  */
 
-/*
- * Write the distance to `to` into the four bytes before next, to which it is relative.
- */
+/* Write the distance to `to` before next, to which it is relative. */
 static void put_distance(uint8_t *next, const void *to)
 {
 	int32_t distance = (int32_t)((const uint8_t *)to - next);
@@ -346,10 +341,7 @@ FOREIGN static size_t padding_at(const uint8_t *code, size_t room)
 	return 0;
 }
 
-/*
- * A way from a site to a hop: padding for the long jump, and perhaps smaller padding
- * for a relay.
- */
+/* Padding behind a site for the long jump, and perhaps more for a relay. */
 struct way {
 	uint8_t *padding;
 	size_t bytes;   /* size of padding */
@@ -459,10 +451,7 @@ FOREIGN static void change(uint8_t *site, unsigned slot)
 
 	if (site[0] != 0x0f || site[1] != 0x05)
 		return;
-	/*
-	 * If the instruction crosses two words, another thread might see half of it
-	 * changed.
-	 */
+	/* Another thread might see half of a change that crosses two words. */
 	if (((uintptr_t)site & 7) == 7 && !uaio_trap_is_alone())
 		return;
 	if (!find_way(site, &way))

@@ -66,9 +66,7 @@ uint64_t uaio_trap_code_at(const uint8_t *part);
  */
 void uaio_trap_may_change(uint64_t low, uint64_t high);
 
-/*
- * Memory in [low, high) is about to be remapped: code in it may no longer be changed.
- */
+/* [low, high) is about to be remapped: code there may no longer be changed. */
 void uaio_trap_may_not_change(uint64_t low, uint64_t high);
 
 /* In a child of fork(). */

@@ -197,10 +197,7 @@ bool uaio_trap_exit(struct uaio_trap_thread *self, long *code)
 {
 	bool is_last;
 
-	/*
-	 * Such a process keeps its record, because its end may go unnoticed if it is
-	 * killed.
-	 */
+	/* Such a process keeps its record: if killed, nobody is notified. */
 	if (self->is_process)
 		return false;
 	if (load_relaxed(&self->tid) == (uint32_t)threads.pid)
@@ -243,10 +240,7 @@ static long make_thread(struct uaio_trap_thread *self, uint64_t stack_end,
 
 	if (!stack_end)
 		return -EINVAL;
-	/*
-	 * The new thread's donor would belong to this process, which may end before the
-	 * thread.
-	 */
+	/* The donor would belong to this process, which may end before the thread. */
 	if (self->is_process)
 		return -EAGAIN;
 	child = take_thread();
@@ -279,10 +273,7 @@ static long make_thread(struct uaio_trap_thread *self, uint64_t stack_end,
 long uaio_trap_clone(struct uaio_trap_thread *self, uint64_t flags,
 		     uint64_t stack_end)
 {
-	/*
-	 * Refused: a vfork() in a child of vfork(), because the two would need two
-	 * records.
-	 */
+	/* Refused: two nested vfork() would need two records. */
 	if (self->vforking_pid && sys_getpid() == self->vforking_pid)
 		self->vforking_pid = 0;
 	if (self->vforking_pid)

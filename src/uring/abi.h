@@ -108,10 +108,7 @@ struct uaio_uring_reg_wait {
 	uint64_t pad2[2];
 };
 
-/*
- * The flags that the library supports. It reports them to clients, and refuses all
- * others.
- */
+/* The supported flags, which the library reports to clients. It refuses all others. */
 enum {
 	/* of io_uring_params.features */
 	UAIO_URING_FEATURES =

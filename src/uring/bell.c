@@ -118,19 +118,14 @@ static void hush_locked(struct uaio_uring *ring)
 
 void uaio_uring_bell_expect_locked(struct uaio_uring *ring)
 {
-	/*
-	 * relaxed: precedes the tail, and a client that settles has acquired the tail
-	 */
+	/* relaxed: precedes the tail, which a client that settles has acquired */
 	store_relaxed(&ring->bell_state, UAIO_URING_BELL_UNSURE);
 	make_due_locked(ring);
 }
 
 void uaio_uring_bell_ring_locked(struct uaio_uring *ring)
 {
-	/*
-	 * relaxed: DEAD stays set; if the ring dies after this load, it is silenced
-	 * soon
-	 */
+	/* relaxed: DEAD stays set; a ring that dies now is silenced soon */
 	if (!(load_relaxed(&ring->submit) & UAIO_URING_DEAD))
 		ring_it_locked(ring);
 }
@@ -183,10 +178,7 @@ static bool settle_due(struct uaio_uring *ring, struct uaio_uring *before)
 	/* relaxed: a count */
 	add_relaxed(&uaio_uring_bells_nr_settled, 1);
 #endif
-	/*
-	 * relaxed: settled just now; a completion that came since makes the ring due
-	 * again
-	 */
+	/* relaxed: settled just now; a later completion makes the ring due again */
 	if (is_settled(ring) &&
 	    (uaio_uring_is_shared(ring) ||
 	     load_relaxed(&ring->bell_state) == UAIO_URING_BELL_RUNG))
@@ -416,10 +408,7 @@ void uaio_uring_bell_put_slowly(struct uaio_uring *ring)
 	uaio_leave();
 }
 
-/*
- * epoll_ctl() on the ring's bell. The caller uses the ring. Return: as epoll_ctl();
- * -ENOMEM.
- */
+/* Mirrors epoll_ctl(2) on the ring's bell; -ENOMEM. The caller uses the ring. */
 static int control(struct uaio_uring *ring, int epoll, int op,
 		   struct epoll_event *event)
 {

@@ -75,10 +75,7 @@ extern uint32_t uaio_uring_bells_nr_settled;
 /* Called each time the engine starts. */
 void uaio_uring_bells_init(void);
 
-/*
- * For ring.c, which calls these when it makes a ring, when the ring dies, and when it
- * is freed.
- */
+/* For ring.c: a ring is made, dies, and is freed. */
 void uaio_uring_bell_init(struct uaio_uring *ring);
 void uaio_uring_bell_silence(struct uaio_uring *ring);
 void uaio_uring_bell_fini(struct uaio_uring *ring);
@@ -91,10 +88,7 @@ enum uaio_uring_bell_state {
 	UAIO_URING_BELL_UNSURE,
 };
 
-/*
- * A poster is about to show completions. Caller holds the queue's lock; the ring has
- * a bell.
- */
+/* A poster will show completions. Caller holds the queue's lock; the bell exists. */
 void uaio_uring_bell_expect_locked(struct uaio_uring *ring);
 /* The poster has shown the completions. Caller holds the queue's lock. */
 void uaio_uring_bell_ring_locked(struct uaio_uring *ring);
@@ -134,10 +128,7 @@ struct uaio_uring_bell {
 		/* uses the ring (I3); NULL: poll the descriptor itself */
 		*ring;
 	int fd;
-	/*
-	 * The submission queue is full, so do not report POLLOUT, which the bell
-	 * always reports.
-	 */
+	/* The submission queue is full: do not report POLLOUT, as the bell would. */
 	bool is_full;
 };
 

@@ -237,9 +237,7 @@ static void copy_pieces(struct uaio_pieces *to, const struct uaio_pieces *from,
 	}
 }
 
-/*
- * Keep the pieces after the first `skipped` bytes. Return: false if memory is refused.
- */
+/* Keep the pieces after `skipped` bytes. Return: false if memory is refused. */
 static bool keep(struct uaio_uring_choice *choice,
 		 const struct uaio_pieces *pieces, uint64_t skipped)
 {
@@ -276,10 +274,7 @@ static int64_t keep_rest(struct uaio_uring_choice *choice,
  * Sends
  */
 
-/*
- * Pick the client's own memory for a bundle. As in the kernel, tries after the first
- * send nothing.
- */
+/* Pick the client's own memory. As in the kernel, only the first try sends any. */
 static int pick_own(struct uaio_uring_note *note, struct uaio_pieces *ret)
 {
 	struct uaio_uring_choice *choice = &note->choice;

@@ -49,10 +49,7 @@ struct uaio_uring *uaio_uring_named(uint32_t fd, bool is_registered,
 long uaio_uring_do_register(struct uaio_uring *ring, uint32_t opcode, void *arg,
 			    uint32_t nr_args);
 
-/*
- * tctx.c: the slots of rings that this thread has registered. Each slot keeps its
- * ring alive.
- */
+/* tctx.c: the slots of rings that this thread has registered, which keep the rings. */
 
 /* Return: the ring in a slot; NULL if the slot is empty. */
 struct uaio_uring *uaio_uring_registered(uint32_t place);
@@ -63,19 +60,13 @@ struct uaio_uring *uaio_uring_registered(uint32_t place);
  */
 void uaio_uring_meet_thread(void);
 bool uaio_uring_knows_thread(void);
-/*
- * Put a ring, which has no other hold, into a slot of this thread. Return: the slot;
- * -EBUSY, -ENOMEM.
- */
+/* Put a ring that has no hold into a slot. Return: the slot; -EBUSY, -ENOMEM. */
 int uaio_uring_register_new(struct uaio_uring *ring);
 /* Empty a slot of this thread. */
 void uaio_uring_unregister_place(uint32_t place);
 long uaio_uring_register_rings(void *arg, uint32_t nr);
 long uaio_uring_unregister_rings(void *arg, uint32_t nr);
-/*
- * Called when the library is loaded; uaio_uring_regrings_forget() each time the
- * engine starts.
- */
+/* Called at load time; uaio_uring_regrings_forget() at each start of the engine. */
 void uaio_uring_regrings_init(void);
 void uaio_uring_regrings_forget(void);
 
@@ -90,15 +81,9 @@ bool uaio_uring_is_kernels_ring(uint32_t fd);
  * The parts of io_uring_register(); the caller holds the ring, unless said otherwise
  */
 
-/*
- * Copy element i of a client's array, which may be absent (address 0). Return: 0 or
- * -EFAULT.
- */
+/* Copy element i of a client's array; 0: no array. Return: 0 or -EFAULT. */
 int uaio_uring_read_one(uint64_t array, uint32_t i, void *ret, size_t bytes);
-/*
- * Return: 0; -errno if the nr slots from `first` on are not all in a table of that
- * size.
- */
+/* Return: 0; -errno if [first, first + nr) is not within a table of that size. */
 int uaio_uring_check_places(uint32_t size, uint32_t first, uint32_t nr);
 
 /* rsrc.c: IORING_REGISTER_CLONE_BUFFERS. */
@@ -111,10 +96,7 @@ long uaio_uring_query(void *arg, uint32_t nr);
 /* setup.c: IORING_REGISTER_RESIZE_RINGS */
 long uaio_uring_resize(struct uaio_uring *ring, void *arg, uint32_t nr);
 
-/*
- * cancel.c: IORING_REGISTER_SYNC_CANCEL. The caller uses the ring (ring.h, I4), but
- * does not hold it.
- */
+/* cancel.c: IORING_REGISTER_SYNC_CANCEL. The caller uses the ring, without a hold. */
 long uaio_uring_sync_cancel(struct uaio_uring *ring, const void *arg,
 			    uint32_t nr);
 
@@ -130,10 +112,7 @@ long uaio_uring_restrict(struct uaio_uring *ring, const void *arg, uint32_t nr);
 bool uaio_uring_is_allowed(const struct uaio_uring *ring,
 			   const struct io_uring_sqe *raw);
 
-/*
- * Return: whether a restricted ring allows this opcode of io_uring_register().
- * Context: any.
- */
+/* Return: whether a ring allows this opcode of io_uring_register(). Context: any. */
 bool uaio_uring_may_register(const struct uaio_uring *ring, uint32_t opcode);
 
 /* IORING_REGISTER_PERSONALITY and IORING_UNREGISTER_PERSONALITY. */

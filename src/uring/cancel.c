@@ -126,9 +126,7 @@ static bool is_meant(const struct uaio_cancel_aim *aim,
 	return is_it;
 }
 
-/*
- * Requests that poll a ring wait for its bell (bell.h); nothing else waits for a ring.
- */
+/* Requests that poll a ring wait for its bell (bell.h), and no others for a ring. */
 static void mean_bell(int fd, struct uaio_file **file)
 {
 	bool is_full;

@@ -72,10 +72,7 @@ struct uaio_uring_aim {
 	uint8_t opcode;
 };
 
-/*
- * Return: how many requests were cancelled (0 if the client asked for one); or
- * -errno.
- */
+/* Return: how many were cancelled (0 if the client asked for one); or -errno. */
 int uaio_uring_cancel(struct uaio_uring *ring,
 		      const struct uaio_uring_aim *aim);
 
@@ -83,10 +80,7 @@ int uaio_uring_cancel(struct uaio_uring *ring,
 int uaio_uring_update_poll(struct uaio_uring *ring,
 			   const struct uaio_uring_change *change);
 
-/*
- * msg_ring.c: send a message from `ring`, which is not held, or may be NULL. Return:
- * 0 or -errno.
- */
+/* msg_ring.c: send a message. ring: not held, or NULL. Return: 0 or -errno. */
 int uaio_uring_send(struct uaio_uring *ring, const struct uaio_uring_msg *msg);
 
 #endif /* UAIO_URING_CANCEL_H */

@@ -45,14 +45,10 @@ static inline uint32_t nr_places(const struct uaio_uring *ring,
 		       : 1;
 }
 
-/*
- * Return: how many slots are free if the tail is `tail`. Caller holds the queue's lock.
- */
+/* Return: how many slots are free at that tail. Caller holds the queue's lock. */
 static uint32_t room(const struct uaio_uring *ring, uint32_t tail)
 {
-	/*
-	 * [MB:uring-cq] acquire: the client has read the slots. Pairs with the client.
-	 */
+	/* [MB:uring-cq] acquire: the client has read them. Pairs with the client. */
 	uint32_t nr = tail - load_acquire(&ring->mem.rings->cq_head);
 
 	return nr < ring->cq_entries ? ring->cq_entries - nr : 0;
@@ -127,10 +123,7 @@ static __attribute__((noinline)) bool find_room_for_two(struct uaio_uring *ring,
 	return (*tail & last) != last && room(ring, *tail) > 1;
 }
 
-/*
- * Return: whether there is room for a completion at *tail, which may move past a
- * filler.
- */
+/* Return: whether there is room for a completion at *tail, or past a filler. */
 static inline bool find_room(struct uaio_uring *ring, uint32_t *tail,
 			     const struct io_uring_cqe *cqe)
 {
@@ -242,10 +235,7 @@ static inline uint32_t begin_locked(struct uaio_uring *ring,
 	return ret_posting->tail = uaio_uring_tail(ring);
 }
 
-/*
- * Publish the post. nr_told: completions that the client is to see, including
- * overflowed ones.
- */
+/* Publish the post. nr_told: completions for the client, with overflowed ones. */
 static inline void end_locked(struct uaio_uring *ring,
 			      const struct posting *posting, uint32_t tail,
 			      uint32_t nr_told)
@@ -355,10 +345,7 @@ static bool has_room(struct uaio_queue *queue)
 	return has_some;
 }
 
-/*
- * Any completion on the overflow list suffices: the waiting thread moves the list into
- * the ring.
- */
+/* An overflowed completion suffices: the waiting thread moves it to the ring. */
 static bool is_met(const struct uaio_queue *queue, uint64_t need)
 {
 	const struct uaio_uring *ring =
@@ -401,9 +388,7 @@ const struct uaio_sink uaio_uring_sink = {
 	.polled = uaio_uring_polled,
 };
 
-/*
- * The overflow list is empty: clear the flag, unless other processes have such lists.
- */
+/* The overflow list is empty: clear the flag, unless other processes overflowed. */
 static void have_none_over(struct uaio_uring *ring)
 {
 	struct uaio_uring_rings *rings = ring->mem.rings;
@@ -411,10 +396,7 @@ static void have_none_over(struct uaio_uring *ring)
 	if (!ring->last_over)
 		return;
 	ring->last_over = NULL;
-	/*
-	 * relaxed, both: a hint, changed under the queue's lock, or under `posting`
-	 * (share.h)
-	 */
+	/* relaxed, both: a hint; changed under the queue's lock, or `posting` */
 	if (sub_relaxed(&rings->nr_over, 1) == 1)
 		and_relaxed(&rings->sq_flags, ~(uint32_t)IORING_SQ_CQ_OVERFLOW);
 }

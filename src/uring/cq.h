@@ -84,16 +84,10 @@ bool uaio_uring_may_move_cqes(const struct uaio_uring *ring, uint32_t new_mask);
 /* Drop overflowed completions, because the ring is freed. */
 void uaio_uring_drop_overflow(struct uaio_uring *ring);
 
-/*
- * Post a completion that belongs to no request of the core. The caller has counted it
- * in nr_taken.
- */
+/* Post a completion without a request of the core, which nr_taken counts. */
 void uaio_uring_answer(struct uaio_uring *ring, uint64_t user_data,
 		       int32_t res);
-/*
- * Post a completion like uaio_uring_answer(), adjusted by what the note says; free
- * the note.
- */
+/* Post a completion as the note says, and free the note. */
 void uaio_uring_answer_by(struct uaio_uring *ring, struct uaio_uring_note *note,
 			  uint64_t user_data, int32_t res);
 

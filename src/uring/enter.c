@@ -34,9 +34,7 @@ struct waiting {
 	uint32_t mask_bytes;
 };
 
-/*
- * Return: how far the ring's clock is ahead of CLOCK_MONOTONIC, by which threads sleep.
- */
+/* Return: how far the ring's clock is ahead of CLOCK_MONOTONIC, as threads sleep. */
 static int64_t lead_of(const struct uaio_uring *ring)
 {
 	/* relaxed: the client orders its own calls */
@@ -68,10 +66,7 @@ static int read_registered_arg(const struct uaio_uring *ring,
 {
 	struct uaio_uring_reg_wait arg;
 
-	/*
-	 * With IOPOLL the kernel expects struct io_uring_getevents_arg here, and
-	 * refuses this size.
-	 */
+	/* With IOPOLL the kernel expects uaio_uring_wait_arg, and refuses this size. */
 	if (ring->setup & IORING_SETUP_IOPOLL || call->arg_bytes != sizeof(arg))
 		return -EINVAL;
 	if (uaio_uring_region_read(&ring->region, (uintptr_t)call->arg, &arg) <
@@ -192,10 +187,7 @@ static int wait_for(struct uaio_uring *ring, uint32_t nr,
 		    const struct waiting *waiting)
 {
 	struct uaio_wait wait = { .deadline_ns = waiting->deadline_ns };
-	/*
-	 * As in the kernel, timeouts that completed before this point do not end the
-	 * wait.
-	 */
+	/* As in the kernel, timeouts that completed before do not end the wait. */
 	const uint64_t need = uaio_uring_need_of(ring, nr);
 	uint64_t mask;
 	int ret;
@@ -247,10 +239,7 @@ static int find(const struct uaio_uring_enter *call,
 	return 0;
 }
 
-/*
- * Return: whether the call's descriptor still is `ring`, which the caller holds or
- * uses.
- */
+/* Return: whether the call's descriptor still is `ring`, held or used. */
 static bool is_still(const struct uaio_uring_enter *call,
 		     const struct uaio_uring *ring)
 {
@@ -281,9 +270,7 @@ static void submit_all(struct uaio_uring *ring)
 		 ring->sq_head - first < ring->sq_entries);
 }
 
-/*
- * Submit. The caller holds the ring. Return: the result of a call that does not wait.
- */
+/* Submit. The caller holds the ring. Return: the result of a call without a wait. */
 static long submit(struct uaio_uring *ring, const struct uaio_uring_enter *call)
 {
 	if (uaio_uring_is_shared(ring))
@@ -306,10 +293,7 @@ static uint32_t min_of(const struct uaio_uring *ring,
 					       : nr_entries;
 }
 
-/*
- * Wait. The caller uses the ring. Return: submitted; if that is 0, the error of the
- * wait.
- */
+/* Wait. The caller uses the ring. Return: submitted; if 0, the wait's error. */
 static __attribute__((noinline)) long
 get_events(struct uaio_uring *ring, const struct uaio_uring_enter *call,
 	   long submitted)
@@ -357,9 +341,7 @@ long uaio_uring_do_enter(const struct uaio_uring_enter *call)
 		store_relaxed(&ring->has_waited, 1);
 	submits = call->to_submit || ring->setup & IORING_SETUP_SQPOLL;
 	if (submits) {
-		/*
-		 * For SQPOLL the kernel's thread would submit, so any thread may call.
-		 */
+		/* For SQPOLL any thread may call: the kernel's thread would submit. */
 		if (unlikely(is_anothers(ring)) &&
 		    !(ring->setup & IORING_SETUP_SQPOLL))
 			return -EEXIST;

@@ -157,9 +157,7 @@ static struct io_uring_buf *entry_at(const struct uaio_uring_group *group,
 	       ((group->head + after) & group->mask);
 }
 
-/*
- * Return: how many buffers there are. The caller has checked that the tail can be read.
- */
+/* Return: how many buffers there are. The caller has checked the tail's memory. */
 static unsigned nr_there(const struct uaio_uring_group *group)
 {
 	/* [MB:uring-sq] acquire: the buffers. Pairs with the client. */
@@ -241,10 +239,7 @@ bool uaio_uring_array_look(struct uaio_uring_group *group, unsigned after,
 static bool may_write_entry(const struct uaio_uring_group *group,
 			    const struct io_uring_buf *buf)
 {
-	/*
-	 * Pages larger than 4096 bytes are asked about in parts of 4096, as in
-	 * read_ahead().
-	 */
+	/* As in read_ahead(), larger pages are asked about in parts of 4096 bytes. */
 	const uintptr_t page = (uintptr_t)buf & ~(uintptr_t)4095;
 	struct uaio_entry_run *run = uaio_entry.run;
 
@@ -279,10 +274,7 @@ static void show_rest(struct uaio_uring_group *group,
 	store_relaxed(&buf->len, len);
 }
 
-/*
- * Use so many bytes of the next buffer, which is incremental. Return: whether it is
- * used up.
- */
+/* Use so many bytes of the next, incremental buffer. Return: whether it is used up. */
 static bool use_part(struct uaio_uring_group *group,
 		     const struct uaio_uring_choice *choice, uint32_t bytes)
 {
@@ -344,10 +336,7 @@ static void use(struct uaio_uring_group *group, struct uaio_uring_note *note,
 
 /* Picking and releasing a buffer */
 
-/*
- * Return: whether it is a read, which keeps some buffers on failure; other requests
- * return them.
- */
+/* Return: whether it is a read; other requests return unused buffers. */
 static bool is_read(const struct uaio_sqe *sqe)
 {
 	return sqe->key == IORING_OP_READ || sqe->key == IORING_OP_READV;
@@ -375,10 +364,7 @@ static bool keeps_from_first(const struct uaio_sqe *sqe,
 				 : is_read(sqe);
 }
 
-/*
- * Select the next buffer of the request's group. Return: 0; -ENOBUFS, -ENOENT: there is
- * none.
- */
+/* Select the group's next buffer. Return: 0; -ENOBUFS, -ENOENT: there is none. */
 static int choose_locked(const struct uaio_sqe *sqe,
 			 struct uaio_uring_note *note, uint64_t max)
 {
@@ -392,15 +378,10 @@ static int choose_locked(const struct uaio_sqe *sqe,
 		return uaio_uring_no_group(sqe);
 	if (!uaio_uring_look(group, choice))
 		return -ENOBUFS;
-	/*
-	 * As in the kernel, a receive into a buffer at NULL fails like an empty group.
-	 */
+	/* As in the kernel, a receive into NULL fails like an empty group. */
 	if (!choice->addr && !uaio_uring_is_send(sqe))
 		return -ENOBUFS;
-	/*
-	 * As in the kernel, a send of an empty buffer of an array fails like an empty
-	 * group.
-	 */
+	/* As in the kernel, a send of an empty buffer fails like an empty group. */
 	if (!choice->len && group->array && uaio_uring_is_send(sqe))
 		return -ENOBUFS;
 	choice->room = choice->len;

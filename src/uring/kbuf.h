@@ -63,10 +63,7 @@ enum uaio_uring_choice_state {
 	UAIO_URING_KEPT,   /* the request owns its buffer (I2) */
 };
 
-/*
- * The buffer that a request selects; or the buffers that a request provides or
- * removes. Part of its note.
- */
+/* In a note: the buffer to select; or the buffers to provide or to remove. */
 struct uaio_uring_choice {
 	/* immutable */
 	/* borrows: lives until the request has completed */
@@ -125,10 +122,7 @@ bool uaio_uring_has_rest(const struct uaio_sqe *sqe);
 bool uaio_uring_is_last(const struct uaio_sqe *sqe);
 bool uaio_uring_has_begun(const struct uaio_sqe *sqe);
 
-/*
- * Functions of struct uaio_op_door for bundles, whose buffers are several pieces
- * (bundle.c).
- */
+/* Functions of struct uaio_op_door for bundles, in several pieces (bundle.c). */
 int uaio_uring_pick_pieces(const struct uaio_sqe *sqe, uint64_t known,
 			   bool may_block, struct uaio_pieces *ret_pieces);
 int64_t uaio_uring_picked_pieces(const struct uaio_sqe *sqe,
@@ -140,14 +134,10 @@ void uaio_uring_bundles_init(void);
 /* A request ends: free what its bundle has kept. */
 void uaio_uring_bundle_drop(struct uaio_uring_choice *choice);
 
-/*
- * For a submission with IOSQE_BUFFER_SELECT: make its note, and set by_door. Return:
- * 0 or -ENOMEM.
- */
+/* For IOSQE_BUFFER_SELECT: make the note, and set by_door. Return: 0 or -ENOMEM. */
 int uaio_uring_prep_select(struct uaio_uring_entry *entry);
 /*
- * For a bundle of sends without provided buffers: make its note, and set by_door.
- * Return: 0 or -ENOMEM.
+ * For a send bundle without buffers: make the note, set by_door. Return: 0 or -ENOMEM.
  */
 int uaio_uring_prep_own_bundle(struct uaio_uring_entry *entry);
 
@@ -254,10 +244,7 @@ struct uaio_uring_group *uaio_uring_group_new(struct uaio_uring *ring,
 void uaio_uring_group_free(struct uaio_uring *ring,
 			   struct uaio_uring_group *group);
 
-/*
- * Return: how many buffers an array has. If the client has unmapped it: 0, or 1 if a
- * buffer is begun.
- */
+/* Return: how many buffers an array has; if unmapped, 0, or 1 that is begun. */
 unsigned uaio_uring_array_nr(const struct uaio_uring_group *group);
 /*
  * Look at the buffer `after` positions behind the next one. Return: whether there is
@@ -265,10 +252,7 @@ unsigned uaio_uring_array_nr(const struct uaio_uring_group *group);
  */
 bool uaio_uring_array_look(struct uaio_uring_group *group, unsigned after,
 			   struct uaio_uring_choice *ret);
-/*
- * Look at the next buffer of a list or an array. Return: whether there is one; *ret
- * describes it.
- */
+/* Return: whether there is a next buffer, in a list or an array; *ret: the buffer. */
 static inline bool uaio_uring_look(struct uaio_uring_group *group,
 				   struct uaio_uring_choice *ret)
 {
@@ -307,10 +291,7 @@ static inline void uaio_uring_count_bytes(struct uaio_uring_choice *choice,
 	choice->has_begun = true;
 	if (likely(!choice->left))
 		return;
-	/*
-	 * As in the kernel, a limit beyond INT_MAX ends the request after its first
-	 * shot.
-	 */
+	/* As in the kernel, a limit beyond INT_MAX ends it after the first shot. */
 	choice->left =
 		res < (int32_t)choice->left ? choice->left - (uint32_t)res : 0;
 	choice->is_last |= !choice->left;

@@ -117,10 +117,7 @@ void uaio_uring_check_removed(struct uaio_uring_group *group)
 	note_used(group, &ended);
 }
 
-/*
- * Requests that select buffers. The caller does not hold the lock, unless the choice's
- * state is TRYING.
- */
+/* Requests that select buffers. The lock is held only in the state TRYING. */
 
 /* res: of the call that was to fill the selected buffers; or 0. */
 static void note_group(const struct uaio_sqe *sqe, int64_t res)
@@ -139,10 +136,7 @@ static void note_group(const struct uaio_sqe *sqe, int64_t res)
 		note_new(group);
 	if (group)
 		note_used(group, &ended);
-	/*
-	 * The buffer's memory is not mapped, so the buffer is not used and stays the
-	 * next one.
-	 */
+	/* The buffer's memory is not mapped, so the buffer stays the next one. */
 	if (group && res == -EFAULT)
 		uaio_check_provided_failed(&group->provided, &ended);
 	uaio_uring_groups_unlock(choice->ring);
@@ -150,10 +144,7 @@ static void note_group(const struct uaio_sqe *sqe, int64_t res)
 		uaio_check_say_chosen(&ended, sqe);
 }
 
-/*
- * Tell MemorySanitizer that the kernel has written res bytes to these vectors, one
- * after the other.
- */
+/* Tell MemorySanitizer that the kernel has written res bytes to these vectors. */
 static void note_received(const struct uaio_sqe *sqe, const struct iovec *iov,
 			  unsigned nr, int64_t res)
 {
@@ -175,9 +166,7 @@ static void note_message(const struct uaio_args *args)
 	uaio_check_written((uintptr_t)args->out, sizeof(struct uaio_msghdr));
 }
 
-/*
- * Tell MemorySanitizer of a received buffer, or of the part that this call has filled.
- */
+/* Tell MemorySanitizer of a received buffer, or of this call's part of it. */
 static void note_filled(const struct uaio_sqe *sqe, int64_t res)
 {
 	const struct uaio_uring_choice *choice =

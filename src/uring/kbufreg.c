@@ -80,10 +80,7 @@ static int look_for_room(const struct uaio_sqe *sqe)
 	return ret;
 }
 
-/*
- * Return: 0 if there is a buffer for a bundle now; -errno. noinline, because pieces
- * take much stack.
- */
+/* Return: 0 if there are buffers for a bundle now; -errno. Takes much stack. */
 static __attribute__((noinline)) int look_for_pieces(const struct uaio_sqe *sqe)
 {
 	struct uaio_pieces pieces;
@@ -296,10 +293,7 @@ static int put_array(struct uaio_uring *ring,
 	return 0;
 }
 
-/*
- * Flags of newer kernels; and IOU_PBUF_RING_MMAP if the ring's file is too small for
- * arrays.
- */
+/* Flags of newer kernels; IOU_PBUF_RING_MMAP if the file is too small. */
 static bool has_bad_flags(const struct uaio_uring *ring,
 			  const struct io_uring_buf_reg *reg)
 {

@@ -69,10 +69,7 @@ static int64_t bytes_of(const struct uaio_uring_mem *mem)
 		       : mem->sqes_off + (int64_t)mem->sqes_bytes;
 }
 
-/*
- * Choose the offset of the submission entries. Return: false if the file may not be
- * that large.
- */
+/* Choose where submission entries begin. Return: false if that exceeds a limit. */
 static bool place_sqes(struct uaio_uring_mem *mem)
 {
 	enum { PAGE_MAX = 65536 }; /* of any machine */
@@ -89,10 +86,7 @@ static bool place_sqes(struct uaio_uring_mem *mem)
 	return may_be_large(bytes_of(mem));
 }
 
-/*
- * Give the mappings of a resizable ring their maximum size. Unused pages take no
- * memory.
- */
+/* Map a resizable ring with its maximum size. Unused pages take no memory. */
 static void make_room(struct uaio_uring_mem *mem,
 		      const struct io_uring_params *params)
 {
@@ -348,10 +342,7 @@ void uaio_uring_mem_fini(struct uaio_uring_mem *mem)
 	*mem = (struct uaio_uring_mem){ 0 };
 }
 
-/*
- * Map a part of the ring's file, whose descriptor fd was a moment ago. Return: its
- * address, or NULL.
- */
+/* Map a part of the ring's file; fd was its descriptor. Return: where, or NULL. */
 static void *map_part(const struct uaio_uring_mem *mem, int fd, size_t bytes,
 		      int64_t off)
 {
@@ -476,9 +467,7 @@ void uaio_uring_region_fini(struct uaio_uring_region *region)
 	uaio_uring_region_init(region);
 }
 
-/*
- * Return: 0, or the first error that the kernel finds in the description of a region.
- */
+/* Return: 0, or the kernel's first error for a region's description. */
 static int check_region(const struct uaio_uring_region_desc *desc)
 {
 	const size_t page = uaio_page_bytes();

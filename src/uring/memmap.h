@@ -78,9 +78,7 @@ struct uaio_uring_rings {
 	uint32_t cq_entries;
 
 	struct io_uring_cqe cqes[] __attribute__((aligned(64)));
-	/*
-	 * followed by the array of submission indices, unless IORING_SETUP_NO_SQARRAY
-	 */
+	/* followed by the array of submission indices, unless NO_SQARRAY */
 };
 
 struct uaio_uring_mem {
@@ -101,10 +99,7 @@ struct uaio_uring_mem {
 	size_t sqes_bytes;
 	int64_t sqes_off; /* offset in the file */
 	bool has_arrays;  /* the file is large enough for arrays of buffers */
-	/*
-	 * identity of the file; for a ring without a descriptor a serial number, and
-	 * dev is 0
-	 */
+	/* of the file; without a descriptor ino is a serial number, and dev 0 */
 	uint64_t dev;
 	uint64_t ino;
 	bool is_locked; /* the open file has a lock: witness.h */

@@ -73,10 +73,7 @@ int uaio_uring_prep_msg(struct uaio_uring_entry *entry)
 	return 0;
 }
 
-/*
- * Use the ring of a descriptor. Return: 0; -EBADF; -EBADFD: fd is not a ring of this
- * process.
- */
+/* Use the ring of fd. Return: 0; -EBADF; -EBADFD: not a ring of this process. */
 static int use_target(int fd, struct uaio_uring **ret_ring)
 {
 	struct uaio_uring *ring = uaio_uring_find((uint32_t)fd);
@@ -114,10 +111,7 @@ static int send_data(struct uaio_uring *target,
 	return uaio_uring_post_message(target, &cqe);
 }
 
-/*
- * Return: as uaio_uring_table_give_file(); this becomes the result in the target's
- * completion.
- */
+/* Return: as uaio_uring_table_give_file(): the result for the target's completion. */
 static int give_file(struct uaio_uring *ring, struct uaio_uring *target,
 		     const struct uaio_uring_msg *msg)
 {

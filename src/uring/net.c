@@ -177,9 +177,7 @@ static int prep_send_bytes(struct uaio_uring_entry *entry)
 	return ret < 0 || !raw->addr2 ? ret : prep_send_to(entry);
 }
 
-/*
- * Return: whether the submission has vectors; they are ignored if it selects a buffer.
- */
+/* Return: whether the submission has vectors, and does not select a buffer. */
 static bool has_vectors(const struct io_uring_sqe *raw)
 {
 	return raw->ioprio & IORING_SEND_VECTORIZED &&

@@ -70,10 +70,7 @@ static bool is_success(const struct uaio_uring_note *note,
 	return res >= 0 && (uint32_t)res >= note->expected;
 }
 
-/*
- * Return: whether an unlinked timeout has completed, by its time or its count, and so
- * ends waits (cq.h).
- */
+/* Return: whether an unlinked timeout has completed, which ends waits (cq.h). */
 static bool is_ended(const struct uaio_uring_note *note, int32_t res)
 {
 	return note->kind == UAIO_URING_NOTE_TIMEOUT &&

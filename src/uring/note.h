@@ -73,10 +73,7 @@ struct uaio_uring_notice {
 	bool is_0_on_fault; /* res is 0 if the call fails with EFAULT */
 };
 
-/*
- * A request that puts files into the table of registered files (openclose.c,
- * filetable.c); immutable.
- */
+/* A request that puts files into the table (openclose.c, filetable.c); immutable. */
 struct uaio_uring_landing {
 	struct uaio_uring *ring; /* borrows: lives until the completion */
 	uint64_t descriptors;    /* address of the client's array; or 0 */
@@ -125,19 +122,12 @@ struct uaio_uring_note {
 	 */
 	uint32_t expected;
 	/*
-	 * IORING_CQE_F_* of the next completion, without MORE. Written by the
-	 * executing thread.
+	 * IORING_CQE_F_* of the next completion, without MORE. Of the executing thread.
 	 */
 	uint32_t cqe_flags;
-	/*
-	 * The tagged resources that the request uses: a file and a buffer, or two
-	 * files; or NULL.
-	 */
+	/* tagged resources in use: a file and a buffer, or two files; or NULL */
 	struct uaio_uring_rsrc *used[2]; /* shares (ref) */
-	/*
-	 * The second half of its completions, in a ring with 32-byte completions;
-	 * immutable.
-	 */
+	/* The second half of 32-byte completions; immutable. */
 	uint64_t extra[2];
 
 	union {
@@ -184,10 +174,7 @@ bool uaio_uring_is_told(struct uaio_uring *ring,
 			const struct uaio_completion *completion,
 			struct io_uring_cqe *cqe, uint32_t *nr_last);
 
-/*
- * Return: whether the request has a second completion after this one; if so, *cqe
- * becomes the second.
- */
+/* Return: whether a second completion follows; if so, *cqe becomes that one. */
 bool uaio_uring_notice_of(const struct uaio_completion *completion,
 			  struct io_uring_cqe *cqe);
 

@@ -15,10 +15,7 @@
 #include "uring/ring.h"
 #include "uring/sq.h"
 
-/*
- * Return: the result of a no-op with flags, which may inject a result or name a file or
- * a buffer.
- */
+/* Return: the result of a no-op that injects one, or names a file or a buffer. */
 static __attribute__((noinline)) int
 result_of_nop(const struct uaio_uring_entry *entry)
 {

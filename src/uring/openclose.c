@@ -77,10 +77,7 @@ int64_t uaio_uring_land(const struct uaio_sqe *sqe, int fd)
 		&uaio_uring_note_of(sqe->word)->landing;
 	int ret = put_opened(landing->ring, landing->place, fd);
 
-	/*
-	 * The program does not know this descriptor, so no request on it needs waiting
-	 * for.
-	 */
+	/* The program never knew this descriptor, so no request uses it. */
 	(void)uaio_op_close(fd, true);
 	return ret;
 }

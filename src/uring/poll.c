@@ -20,10 +20,7 @@
 
 /* All checks below are in the kernel's order. */
 
-/*
- * Return: the events of poll(2). The other bits say how to wait, which is the library's
- * choice.
- */
+/* Return: the events of poll(2). The other bits say how the kernel should wait. */
 static uint64_t events_of(const struct io_uring_sqe *raw)
 {
 	return raw->poll32_events & 0xffff;

@@ -82,9 +82,7 @@ static int check_buffer(const struct iovec *iov)
 		       : -EFAULT;
 }
 
-/*
- * Put a buffer into a slot. It was checked, but the client may have changed it since.
- */
+/* Put a buffer into a slot. The client may have changed it since it was checked. */
 static int put_buffer(struct uaio_uring *ring, uint32_t place,
 		      const struct iovec *iov, uint64_t tag)
 {
@@ -391,9 +389,7 @@ static long unbind_workers(const void *arg, uint32_t bytes)
 	return arg || bytes ? -EINVAL : uaio_threads_bind(&none);
 }
 
-/*
- * Reporting what the library supports: IORING_REGISTER_PROBE and IORING_REGISTER_QUERY
- */
+/* IORING_REGISTER_PROBE and IORING_REGISTER_QUERY: what the library supports */
 
 /* Return: one more than the highest supported opcode of a submission. */
 static uint32_t nr_ops(void)

@@ -207,10 +207,7 @@ long uaio_uring_register_personality(struct uaio_uring *ring, const void *arg,
 		return -EINVAL;
 	if (make_room(ring) < 0)
 		return -ENOMEM;
-	/*
-	 * Numbers are given in turn, so that a freed one is not reused soon. 0 means no
-	 * personality.
-	 */
+	/* Numbers are given in turn, so that none is reused soon. 0: no personality. */
 	for (uint32_t i = 0; i < NR_IDS; i++) {
 		uint32_t id = (ring->next_personality + i) % NR_IDS;
 

@@ -34,9 +34,7 @@
 static struct {
 	struct uaio_slab slab;
 
-	/*
-	 * Atomic. Not reset in a child of fork(), which has its parent's descriptors.
-	 */
+	/* Atomic. Not reset in a child of fork(), which has the same descriptors. */
 	struct uaio_uring *all;
 
 	/* Under lock. */
@@ -182,10 +180,7 @@ void uaio_uring_release_slowly(struct uaio_uring *ring, uint32_t word)
 
 bool uaio_uring_use(struct uaio_uring *ring)
 {
-	/*
-	 * [MB:uring-users] seq_cst: count, then check DEAD. Pairs with
-	 * uaio_uring_die() and is_over().
-	 */
+	/* [MB:uring-users] seq_cst: count, then check. Pairs with uaio_uring_die(). */
 	add_seq_cst(&ring->nr_users, 1);
 	if (likely(!(load_seq_cst(&ring->submit) & UAIO_URING_DEAD)))
 		return true;
@@ -200,10 +195,7 @@ void uaio_uring_unuse(struct uaio_uring *ring)
 	 * Pairs with uaio_uring_die() and is_over().
 	 */
 	sub_seq_cst(&ring->nr_users, 1);
-	/*
-	 * relaxed: if the ring dies after this load, the thread that sets DEAD finds
-	 * no user
-	 */
+	/* relaxed: if the ring dies now, the thread that sets DEAD finds no user */
 	if (unlikely(load_relaxed(&ring->submit) & UAIO_URING_DEAD))
 		bury();
 }
@@ -214,10 +206,7 @@ static bool is_over(struct uaio_uring *ring)
 {
 	bool is_over;
 
-	/*
-	 * [MB:uring-users] seq_cst: check users after DEAD is set. Pairs with
-	 * uaio_uring_use().
-	 */
+	/* [MB:uring-users] seq_cst: after DEAD. Pairs with uaio_uring_use(). */
 	if (load_seq_cst(&ring->nr_users))
 		return false;
 	uaio_queue_lock(&ring->queue);
@@ -277,17 +266,11 @@ static void bury(void)
 
 void uaio_uring_die(struct uaio_uring *ring)
 {
-	/*
-	 * [MB:uring-users] seq_cst: set DEAD, then check users. Pairs with
-	 * uaio_uring_use().
-	 */
+	/* [MB:uring-users] seq_cst: set, then check. Pairs with uaio_uring_use(). */
 	uint32_t word = add_seq_cst(&ring->submit, UAIO_URING_DEAD);
 
 	UAIO_CHECK(!(word & UAIO_URING_DEAD));
-	/*
-	 * Threads that sleep until the ring is released are woken by the thread that
-	 * holds it.
-	 */
+	/* The thread that holds the ring wakes those that wait for its release. */
 	if (!(word & UAIO_URING_HELD))
 		end(ring);
 	bury();
@@ -456,10 +439,7 @@ int uaio_uring_new(struct io_uring_params *params, struct uaio_uring **ret_ring)
 			      : 0);
 	uaio_uring_region_init(&ring->region);
 	fill(ring, params);
-	/*
-	 * In the kernel, the SQPOLL thread submits with the identity of the ring's
-	 * maker.
-	 */
+	/* In the kernel, the SQPOLL thread submits with the maker's identity. */
 	if (params->flags & IORING_SETUP_SQPOLL)
 		uaio_queue_keep_maker(&ring->queue);
 	lock();
@@ -492,10 +472,7 @@ struct uaio_uring *uaio_uring_first(void)
 
 void uaio_urings_fork(void)
 {
-	/*
-	 * Locking waits for posters that have not seen the fork counted; later ones
-	 * see it.
-	 */
+	/* Locking waits for posters that began before the fork was counted. */
 	for (struct uaio_uring *ring = uaio_uring_first(); ring;
 	     ring = ring->next)
 		if (uaio_uring_is_here(ring)) {

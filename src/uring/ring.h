@@ -109,10 +109,7 @@ struct uaio_uring {
 	uint32_t is_disabled; /* until IORING_REGISTER_ENABLE_RINGS */
 	uint32_t is_restricted;
 	uint32_t clock; /* CLOCK_*, for waits */
-	/*
-	 * Where the client last mapped the rings, if known; or 0. For
-	 * ThreadSanitizer.
-	 */
+	/* Where the client last mapped the rings; 0: unknown. For ThreadSanitizer. */
 	uintptr_t seen_at;
 	/* the only thread that may submit; NULL: any thread */
 	const void *owner;
@@ -187,23 +184,14 @@ static inline bool uaio_uring_is_shared(const struct uaio_uring *ring)
 	return unlikely(load_relaxed(&uaio_process_nr_forks) != ring->nr_forks);
 }
 
-/*
- * Return: whether other threads may change the slots of registered files (rsrc.h,
- * I4).
- */
+/* Return: whether other threads may change slots of files (rsrc.h, I4). */
 static inline bool uaio_uring_shares_files(const struct uaio_uring *ring)
 {
-	/*
-	 * relaxed: set by this thread; or by another that leaves replaced files to
-	 * this one
-	 */
+	/* relaxed: set by this thread, or by one that leaves it the replaced file */
 	return load_relaxed(&ring->shares_files);
 }
 
-/*
- * A request that changes slots of files is about to be given to the core (rsrc.h,
- * I4).
- */
+/* The core is about to get a request that changes slots of files (rsrc.h, I4). */
 static inline void uaio_uring_set_shares_files(struct uaio_uring *ring)
 {
 	/* relaxed: only this thread, which holds the ring, depends on it */

@@ -233,10 +233,7 @@ static struct uaio_uring_rsrc *exchange_locked(struct uaio_uring_table *table,
 	struct uaio_uring_rsrc *old = load_relaxed(&table->entries[place]);
 	uint64_t bit = 1ull << place % 64;
 
-	/*
-	 * [MB:uring-place] release: the entry's members. Pairs with
-	 * uaio_uring_table_at().
-	 */
+	/* [MB:uring-place] release: its members. Pairs with uaio_uring_table_at(). */
 	store_release(&table->entries[place], rsrc);
 	if (rsrc)
 		table->taken[place / 64] |= bit;
@@ -267,10 +264,7 @@ static struct uaio_uring_rsrc *new_rsrc(struct uaio_uring *ring,
 	return rsrc;
 }
 
-/*
- * Put an entry into a slot; *ret_old: the old one. Return: 0 or the chosen slot;
- * -errno.
- */
+/* Put an entry into a slot; *ret_old: the old one. Return: 0, the slot; -errno. */
 static int put_locked(struct uaio_uring_table *table, uint32_t place,
 		      struct uaio_uring_rsrc *rsrc,
 		      struct uaio_uring_rsrc **ret_old)
@@ -293,9 +287,7 @@ static int put(struct uaio_uring *ring, struct uaio_uring_table *table,
 
 	if (!rsrc)
 		return -ENOMEM;
-	/*
-	 * Without a tag the caller may be any thread, so nr_taken must not be touched.
-	 */
+	/* Without a tag the caller may be any thread: leave nr_taken alone. */
 	if (what->tag)
 		ring->nr_taken++;
 	uaio_queue_lock(&ring->queue);
@@ -433,16 +425,10 @@ void uaio_uring_rsrc_put(struct uaio_uring_rsrc *rsrc)
 	struct uaio_uring *ring = rsrc->ring;
 	uint64_t tag = rsrc->tag;
 
-	/*
-	 * [MB:uring-rsrc] release: after this thread's last use. Pairs with the load
-	 * below.
-	 */
+	/* [MB:uring-rsrc] release: after the last use. Pairs with the load below. */
 	if (sub_release(&rsrc->refs, 1) != 1)
 		return;
-	/*
-	 * [MB:uring-rsrc] acquire: all uses precede the free. Pairs with the
-	 * subtraction above.
-	 */
+	/* [MB:uring-rsrc] acquire: all uses. Pairs with the subtraction above. */
 	(void)load_acquire(&rsrc->refs);
 	if (rsrc->file)
 		uaio_file_put(rsrc->file);

@@ -64,10 +64,7 @@ struct uaio_uring_rsrc {
 };
 
 struct uaio_uring_table {
-	/*
-	 * owns: an array of atomic pointers, each of which may be NULL; NULL: no
-	 * table is registered
-	 */
+	/* owns: an array of atomic pointers, some of them NULL; NULL: no table */
 	struct uaio_uring_rsrc **entries;
 	uint32_t nr;
 
@@ -116,21 +113,12 @@ int uaio_uring_table_put_buffer(struct uaio_uring *ring, uint32_t place,
  */
 int uaio_uring_table_give_file(struct uaio_uring *ring, uint32_t place,
 			       struct uaio_file *file);
-/*
- * Drop entries that other threads have replaced (I5). Called by the thread that
- * releases the ring.
- */
+/* Drop entries that other threads replaced (I5), as the ring is released. */
 void uaio_uring_rsrc_drop_owed(struct uaio_uring *ring);
-/*
- * Empty a slot. Return: 0; -ENXIO: there is no table; -EINVAL: no such slot; -EBADF:
- * it is empty.
- */
+/* Empty a slot. Return: 0; -ENXIO: no table; -EINVAL: no such slot; -EBADF: empty. */
 int uaio_uring_table_empty(struct uaio_uring *ring,
 			   struct uaio_uring_table *table, uint32_t place);
-/*
- * Limit the choice of free slots to [first, end). Return: 0; -EINVAL: the table is
- * shorter.
- */
+/* Choose free slots in [first, end) only. Return: 0; -EINVAL: the table is shorter. */
 int uaio_uring_table_limit(struct uaio_uring *ring,
 			   struct uaio_uring_table *table, uint32_t first,
 			   uint32_t end);
@@ -152,10 +140,7 @@ uaio_uring_table_get(struct uaio_uring *ring,
 static inline struct uaio_uring_rsrc *
 uaio_uring_table_at(const struct uaio_uring_table *table, uint32_t place)
 {
-	/*
-	 * [MB:uring-place] acquire: the entry's members. Pairs with
-	 * exchange_locked().
-	 */
+	/* [MB:uring-place] acquire: its members. Pairs with exchange_locked(). */
 	return place < table->nr ? load_acquire(&table->entries[place]) : NULL;
 }
 
@@ -167,10 +152,7 @@ struct uaio_file *uaio_uring_get_fixed(struct uaio_queue *queue, int place);
 void uaio_uring_rsrc_get(struct uaio_uring_rsrc *rsrc);
 void uaio_uring_rsrc_put(struct uaio_uring_rsrc *rsrc);
 
-/*
- * filetable.c, openclose.c: registered files, and files that are opened into the
- * table
- */
+/* filetable.c, openclose.c: registered files, and files opened into the table */
 
 /*
  * Parts of io_uring_register(). Addresses are the client's. If that of the tags is 0,

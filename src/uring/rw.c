@@ -17,10 +17,7 @@
 #include "uring/ring.h"
 #include "uring/sq.h"
 
-/*
- * RWF_* of Linux 6.18, some of which headers lack. Not RWF_ATOMIC, which depends on the
- * file.
- */
+/* RWF_* of Linux 6.18, without RWF_ATOMIC, which depends on the file. */
 enum { KNOWN_FLAGS = 0x1ff & ~0x40 };
 
 /* The kernel allocates at most 4 MiB at once. */
@@ -172,10 +169,7 @@ int uaio_uring_prep_rw_fixed(struct uaio_uring_entry *entry)
 	return ret < 0 ? ret : uaio_uring_use_buffer(entry);
 }
 
-/*
- * Return: 0 or -EINVAL. *ret_error: -EFAULT if the vectors are not in the registered
- * buffer, else 0.
- */
+/* Return: 0 or -EINVAL. *ret_error: -EFAULT if vectors are outside the buffer. */
 static int check_vectors(const struct iovec *iovs, uint64_t nr,
 			 const struct uaio_uring_rsrc *buffer, int *ret_error)
 {
@@ -209,9 +203,7 @@ int uaio_uring_prep_rwv_fixed(struct uaio_uring_entry *entry)
 {
 	int ret;
 
-	/*
-	 * The kernel fails to allocate so many vectors before it refuses their number.
-	 */
+	/* The kernel fails to allocate so many, before it refuses their number. */
 	if (entry->raw.len > VECTORS_ALLOCATED_MAX) {
 		ret = prep_any(entry);
 		return ret < 0 ? ret : -ENOMEM;

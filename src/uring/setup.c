@@ -108,10 +108,7 @@ static bool is_processor(uint32_t nr)
 	return nr < 64 * sizeof(mask) / 8 && mask[nr / 64] >> nr % 64 & 1;
 }
 
-/*
- * Check flags about the SQPOLL thread, which the library does not have, and about rings
- * that share one.
- */
+/* Check flags about SQPOLL, which the library emulates, and about shared workers. */
 static int check_offload(const struct io_uring_params *params)
 {
 	const uint32_t flags = params->flags;
@@ -249,10 +246,7 @@ static struct entries completions(const struct uaio_uring *ring,
 	};
 }
 
-/*
- * Resize the ring. Caller holds the queue's lock. Return: 0; -EOVERFLOW: the new sizes
- * are too small.
- */
+/* Resize. Caller holds the queue's lock. Return: 0; -EOVERFLOW: sizes too small. */
 static int resize_locked(struct uaio_uring *ring,
 			 const struct io_uring_params *params, char *copy)
 {

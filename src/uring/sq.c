@@ -144,10 +144,7 @@ static void answer(struct call *call, const struct uaio_uring_entry *entry,
 {
 	struct uaio_uring_note *note = entry->note;
 
-	/*
-	 * The completion has flags: it names a buffer, has 32 bytes, or another
-	 * follows.
-	 */
+	/* The completion names a buffer, has 32 bytes, or is followed by another. */
 	if (unlikely(note) && note->cqe_flags) {
 		uaio_batch_post(&call->batch);
 		uaio_uring_answer_by(call->ring, note, entry->raw.user_data,
@@ -160,10 +157,7 @@ static void answer(struct call *call, const struct uaio_uring_entry *entry,
 	uaio_uring_answer(call->ring, entry->raw.user_data, error);
 }
 
-/*
- * Return: the registered entry of the submission's file, kept during submission; or
- * NULL.
- */
+/* Return: the registered entry of the file, kept while submitting; or NULL. */
 static struct uaio_uring_rsrc *find_fixed(struct uaio_uring_entry *entry)
 {
 	struct uaio_uring *ring = entry->ring;
@@ -311,10 +305,7 @@ static void count_from(const struct call *call, struct uaio_uring_entry *entry)
 		uaio_uring_count(call->ring, timeout, call->nr_before);
 }
 
-/*
- * Add a request. Return: 0: it has been or will be completed; otherwise the result to
- * post.
- */
+/* Add a request. Return: 0: it completes itself; otherwise the result to post. */
 static __attribute__((noinline)) int
 add(struct call *call, struct uaio_uring_entry *entry, int error)
 {
@@ -391,10 +382,7 @@ static bool is_early(const struct uaio_uring_entry *entry, int error)
 	       !(entry->raw.flags & IOSQE_BUFFER_SELECT);
 }
 
-/*
- * Post res for a request that was not added. Return: whether the next submission may be
- * accepted.
- */
+/* Post res for a request that was not added. Return: whether to continue. */
 static __attribute__((noinline)) bool
 refuse(struct call *call, struct uaio_uring_entry *entry, int error, int res)
 {
@@ -408,10 +396,7 @@ refuse(struct call *call, struct uaio_uring_entry *entry, int error, int res)
 	return goes_on(call, entry, error);
 }
 
-/*
- * Return: whether the submission has nothing special: only its operation, and perhaps
- * IOSQE_ASYNC.
- */
+/* Return: whether the submission is only an operation, perhaps with IOSQE_ASYNC. */
 static bool is_bare(const struct call *call,
 		    const struct uaio_uring_entry *entry)
 {
@@ -454,9 +439,7 @@ take_in_rare(struct call *call, struct uaio_uring_entry *entry, int error)
 		uaio_uring_rsrc_put(entry->held);
 	if (ret < 0)
 		return refuse(call, entry, error, ret);
-	/*
-	 * Behind a drain the error's completion waits, but the error ends the call now.
-	 */
+	/* Behind a drain the completion waits, but the error ends the call now. */
 	if (!error && is_early(entry, call->chain.mistake))
 		error = call->chain.mistake;
 	return goes_on(call, entry, error);
@@ -473,10 +456,7 @@ static inline bool take_in(struct call *call, struct uaio_uring_entry *entry)
 	return likely(ret == 0) || refuse(call, entry, 0, ret);
 }
 
-/*
- * Copy the next submission. Return: false if the client's index is invalid; the entry
- * is dropped.
- */
+/* Copy the next entry. Return: false if its index is invalid; it is dropped. */
 static bool copy_next(struct uaio_uring *ring, struct io_uring_sqe *ret_raw)
 {
 	uint32_t place = ring->sq_head++ & (ring->sq_entries - 1);

@@ -77,10 +77,7 @@ bool uaio_uring_may_use(int fd);
 /* Return: the entry's note, made if there is none; NULL if memory is refused. */
 struct uaio_uring_note *uaio_uring_note_for(struct uaio_uring_entry *entry);
 
-/*
- * Return: whether in the kernel a worker would start the request: with IOSQE_ASYNC,
- * and behind a drain.
- */
+/* Return: whether a kernel worker would start it: IOSQE_ASYNC, or after a drain. */
 bool uaio_uring_begins_aside(const struct uaio_uring_entry *entry);
 
 /* Take the path of an operation that has one path. Return: 0 or -errno. */

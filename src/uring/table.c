@@ -16,9 +16,7 @@
 enum {
 	FDS_MAX = 1 << 20,
 	LEAF_FDS =
-		/*
-		 * a single table for all descriptors would be charged to RLIMIT_MEMLOCK
-		 */
+		/* one table for all would be charged to RLIMIT_MEMLOCK */
 	1 << 12,
 	SEARCHED_MAX = 4096, /* descriptors to search for an unknown one */
 	NONE = -1,
@@ -229,9 +227,7 @@ bool uaio_uring_tab_has(uint64_t dev, uint64_t ino)
 static __attribute__((noinline)) struct uaio_uring *
 find_slowly(uint32_t fd, struct uaio_uring *ring)
 {
-	/*
-	 * A child of fork() that has no ring does not empty slots, so ask the kernel.
-	 */
+	/* A child of fork() without rings does not empty slots: ask the kernel. */
 	if (ring)
 		return is_file(fd, load_relaxed(&ring->dev),
 			       load_relaxed(&ring->ino))
@@ -289,18 +285,14 @@ bool uaio_uring_tab_adopt(uint32_t fd, struct uaio_uring *ring)
 	is_new = !uaio_uring_is_here(ring);
 	if (is_new) {
 		uaio_uring_take_over(ring);
-		/*
-		 * Closed descriptors may still be noted; open ones are found again when
-		 * used.
-		 */
+		/* Closed descriptors may be noted; open ones are found when used. */
 		for (uint32_t i = 0; i < load_relaxed(&tab.end); i++)
 			if (peek_locked(i) == ring)
 				set_locked(i, NULL);
 		store_relaxed(&ring->nr_holds, 1);
 		set_locked(fd, ring);
 		/*
-		 * [MB:uring-epoch] release: the ring's members. Pairs with
-		 * uaio_uring_is_here().
+		 * [MB:uring-epoch] release: members. Pairs with uaio_uring_is_here().
 		 */
 		store_release(&ring->epoch, uaio_engine_start_nr());
 	}
@@ -330,10 +322,7 @@ static bool is_clients(uint32_t fd, uint64_t dev, uint64_t ino)
 {
 	bool is_own;
 
-	/*
-	 * Meanwhile no descriptor of the library is opened or closed, which would look
-	 * like a client's.
-	 */
+	/* Meanwhile the library opens and closes none that looks like a client's. */
 	uaio_ownfds_quiesce();
 	is_own = uaio_ownfd_has((int)fd) || !is_file(fd, dev, ino);
 	uaio_ownfds_resume();
@@ -409,9 +398,7 @@ static int find_other(const struct uaio_uring *ring)
 
 	if (sys_getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < end)
 		end = (uint32_t)limit.rlim_cur;
-	/*
-	 * No file is on device 0, which marks a ring without a descriptor (memmap.h).
-	 */
+	/* Device 0 marks a ring without a descriptor (memmap.h). */
 	for (uint32_t fd = 0; dev && ino && fd < end; fd++) {
 #ifdef UAIO_TESTING
 		/* relaxed: a count */

@@ -53,10 +53,7 @@ struct uaio_uring *uaio_uring_known(uint32_t fd);
 int uaio_uring_tab_number(const struct uaio_uring *ring);
 bool uaio_uring_is_still(uint32_t fd, const struct uaio_uring *ring);
 
-/*
- * Return: whether the file with this device and inode number is the memory of an open
- * ring.
- */
+/* Return: whether the file with this identity is the memory of an open ring. */
 bool uaio_uring_tab_has(uint64_t dev, uint64_t ino);
 
 /* In place of fd: the ring has no descriptor. */
@@ -67,22 +64,13 @@ bool uaio_uring_tab_has(uint64_t dev, uint64_t ino);
  */
 int uaio_uring_tab_add(uint32_t fd, struct uaio_uring *ring);
 
-/*
- * Make a parent's ring, which fd belongs to, one of this process. Return: true;
- * false: it already was.
- */
+/* Make a parent's ring, at fd, one of this process. Return: false: it already was. */
 bool uaio_uring_tab_adopt(uint32_t fd, struct uaio_uring *ring);
 
-/*
- * fd is about to be closed; uaio_uring_tab_closed() follows. Opens a witness if
- * needed.
- */
+/* fd is about to be closed: open a witness. uaio_uring_tab_closed() follows. */
 void uaio_uring_tab_closing(uint32_t fd);
 
-/*
- * The ring is freed. Close its witness: a second close() of its descriptor may have
- * opened one.
- */
+/* The ring is freed: close a witness that a second close() may have opened. */
 void uaio_uring_tab_forget(struct uaio_uring *ring);
 
 #ifdef UAIO_TESTING
@@ -90,10 +78,7 @@ void uaio_uring_tab_forget(struct uaio_uring *ring);
 extern uint32_t uaio_uring_tab_nr_looked_at;
 #endif
 
-/*
- * Descriptors `first` to `last` were closed, or may have been: ask the kernel, and
- * empty their slots.
- */
+/* Ask the kernel which descriptors from `first` to `last` are closed; empty slots. */
 void uaio_uring_tab_closed(unsigned first, unsigned last);
 
 /* Empty some of the stale slots (I4). Caller holds no ring. */

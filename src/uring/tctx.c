@@ -257,9 +257,7 @@ long uaio_uring_unregister_rings(void *arg, uint32_t nr)
 
 static bool has_kernels; /* atomic, relaxed: the client orders its own calls */
 
-/*
- * The slots that the kernel has filled for this thread; void in a child of fork() (I2).
- */
+/* The slots that the kernel has filled for this thread; see I2 for pid. */
 static _Thread_local struct {
 	int pid;
 	uint32_t slots; /* a bit for each */
@@ -348,10 +346,7 @@ bool uaio_uring_attaches_to_ours(const struct io_uring_params *params)
 	       uaio_uring_ask(asked.wq_fd);
 }
 
-/*
- * Fill the slot that the client names, or the first free one. Return: the kernel's
- * result; -EBUSY.
- */
+/* Fill the client's slot, or the first free one. Return: the kernel's result. */
 static long fill(const long a[4], struct io_uring_rsrc_update *update)
 {
 	const bool is_any = update->offset == UINT32_MAX;

@@ -232,10 +232,7 @@ static int post_to_the_parents_ring(void)
 	return 0;
 }
 
-/*
- * Other processes do not ring the bell of a shared ring, so it is settled before each
- * sleep.
- */
+/* Other processes do not ring a shared ring's bell, so each sleep settles it. */
 static void a_shared_ring_is_always_settled(void **state)
 {
 	static struct uring later;
@@ -435,9 +432,7 @@ static void a_child_leaves_its_parents_bell_alone(void **state)
 	unit_close(parents_epoll);
 }
 
-/*
- * Threads take completions while others settle bells: none sleeps through a completion
- */
+/* Threads take completions while others settle bells: none sleeps through one */
 
 enum { NR_TAKERS = 3 };
 

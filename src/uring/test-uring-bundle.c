@@ -174,10 +174,7 @@ static void a_stream_comes_in_its_order(void **state)
 	}
 }
 
-/*
- * Fill so many buffers with the next bytes of the pattern. Return: the position after
- * them.
- */
+/* Fill so many buffers with the pattern from `at` on. Return: the next position. */
 static size_t fill_buffers(unsigned first, unsigned nr, size_t at)
 {
 	for (unsigned k = 0; k < nr; k++) {
@@ -302,10 +299,7 @@ static void what_is_cancelled_keeps_no_rest(void **state)
 	end();
 }
 
-/*
- * Let a bundle use an array whose first buffer has this address and length. Return: the
- * bundle's result.
- */
+/* Let a bundle use an array whose first buffer is this. Return: its result. */
 static int32_t result_of(uint8_t opcode, uint64_t addr, uint32_t first_len,
 			 uint32_t other_len)
 {

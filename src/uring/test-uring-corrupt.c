@@ -39,8 +39,7 @@ enum {
 	ROUNDS = 300, /* of an epoch, the life of a ring */
 	PLACES = 8,   /* slots of registered files and buffers */
 	/*
-	 * Low descriptors that submissions name, because any small number may be taken
-	 * for one.
+	 * Low descriptors that submissions name: small numbers are often taken for one.
 	 */
 	NAMED = 2,
 	SLACK = 2 * PAGE,
@@ -217,9 +216,7 @@ static uint8_t any_opcode(struct dice *dice)
 	uint8_t opcode = (uint8_t)(any(dice, 16) ? any(dice, IORING_OP_PIPE + 1)
 						 : any(dice, 256));
 
-	/*
-	 * Provided buffers would reach beyond the guard: any length times any number.
-	 */
+	/* Provided buffers would reach beyond the guard: any length times any count. */
 	return opcode == IORING_OP_PROVIDE_BUFFERS ? IORING_OP_NOP : opcode;
 }
 
@@ -835,10 +832,7 @@ static uint64_t nr_rings(void)
 	return counters.nr_contexts;
 }
 
-/*
- * Return: whether fd is open, and not the library's own, which another thread may be
- * opening now.
- */
+/* Return: whether fd is open, and not the library's own, perhaps just opened. */
 static bool is_ours(int fd)
 {
 	bool is_ours;

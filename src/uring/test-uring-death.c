@@ -220,8 +220,7 @@ static void close_the_ring(void)
 }
 
 /*
- * Step through a worker: from when it gets its name, after the manager, until it first
- * sleeps idly.
+ * Step through a worker, from when it is named, after the manager, to its idle sleep.
  */
 static bool step_the_worker(long nr, const long args[6], long *ret_res)
 {
@@ -318,10 +317,7 @@ static void kill_it(pid_t child)
 	assert_int_equal(WTERMSIG(status), SIGKILL);
 }
 
-/*
- * Begin an act. Return: the child; *ret_tid: its thread, which is at the first
- * instruction.
- */
+/* Begin an act. Return: the child; *ret_tid: its thread, at the first instruction. */
 static pid_t begin(void (*act)(void), pid_t *ret_tid)
 {
 	pid_t child;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Shared by tests of registered files: a client that opens files into its ring's table.
- */
+/* Shared by tests of registered files: a client that opens files into the table. */
 #ifndef TEST_URING_FILES_H
 #define TEST_URING_FILES_H
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Rings of the kernel beside the library's. A hook plays the kernel, with a table of
- * registered rings.
- */
+/* Rings of the kernel, played by a hook with a table, beside the library's. */
 #undef NDEBUG
 #include "test-uring.h"
 

@@ -186,10 +186,7 @@ static void memory_of_two_mappings(void **state)
 	assert_int_equal(munmap(memory, GIVEN_BYTES), 0);
 }
 
-/*
- * After its ring has died, a request does not write to the client's memory, which may
- * have been reused.
- */
+/* A request whose ring has died does not write to the client's memory. */
 static void close_with_a_request(void *memory)
 {
 	struct uring client;

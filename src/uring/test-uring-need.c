@@ -73,10 +73,7 @@ static struct io_uring_sqe *put_timeout(uint64_t count, uint32_t flags,
 	return sqe;
 }
 
-/*
- * Let a timeout expire now; its own completion is the only one. flags: the kind of
- * timeout.
- */
+/* Let a timeout of this kind expire now, with no completion but its own. */
 static void end_timeout(uint64_t target, uint32_t flags)
 {
 	struct io_uring_sqe *sqe =

@@ -88,10 +88,7 @@ static void the_memory_of_a_ring_begins_at_a_page(void **state)
 	unit_close((int)fd);
 }
 
-/*
- * As in the kernel: a page, minus the header of 32 bytes, divided by 32 bytes per
- * event.
- */
+/* As in the kernel: a page less the header of 32 bytes, in events of 32 bytes. */
 static void a_context_has_as_many_events_as_fit_into_its_pages(void **state)
 {
 	const uint64_t context = unit_context(1);

@@ -183,10 +183,7 @@ static void what_has_no_buffers_any_more_ends(void **state)
 	end();
 }
 
-/*
- * An array's memory is unmapped, or becomes something else. In the kernel the array
- * continues.
- */
+/* An array's memory is unmapped or reused. In the kernel the array continues. */
 
 static void read_one(uint64_t user_data, int32_t res, uint32_t flags)
 {
@@ -263,10 +260,7 @@ static void what_is_in_an_arrays_place_is_left_alone(void **state)
 	end();
 }
 
-/*
- * The client sees in its array what remains of a buffer, and the next use continues
- * there.
- */
+/* The array shows what remains of a buffer, and the next use continues there. */
 static void what_remains_is_in_the_array(void **state)
 {
 	const struct io_uring_buf *buf;

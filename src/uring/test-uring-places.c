@@ -6,10 +6,7 @@
 
 #include "test-uring-files.h"
 
-/*
- * Workers, a submitting thread and a registering thread fill and empty slots, while
- * requests use them.
- */
+/* Workers, a submitter and a registering thread change slots that are in use. */
 
 static uint32_t is_over; /* atomic */
 
@@ -93,9 +90,7 @@ static unsigned put_some(unsigned *seed, int *zero, char *byte)
 	return 8;
 }
 
-/*
- * Consume one completion, or all. Return: how many of requests, without those of tags.
- */
+/* Consume one completion, or all. Return: how many belong to requests. */
 static unsigned take_some(void)
 {
 	unsigned nr = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A client that sleeps in one ring, which polls a second one, is woken by completions
- * of the second.
+ * A client that sleeps in a ring, which polls another, is woken by the other's
+ * completions.
  */
 #undef NDEBUG
 #include <fcntl.h>
@@ -49,10 +49,7 @@ static void assert_told(void)
 	assert_got(&polled, MINE, 0);
 }
 
-/*
- * Completions of all kinds: by a thread of the library or of the client, before or
- * while the client sleeps
- */
+/* Completions by the library or the client, before or while the client sleeps */
 
 enum kind { BY_TIME, BY_PIPE, BY_WORKER, BY_OTHER, NR_KINDS };
 
@@ -92,10 +89,7 @@ static void ask_for_help(void)
 	uaio_wake(&nr_asked, 1);
 }
 
-/*
- * Wait until the other thread has left the ring, which only one thread at a time may
- * use.
- */
+/* Wait until the other thread has left the ring, which has one user at a time. */
 static void await_help(void)
 {
 	uint32_t nr;

@@ -147,10 +147,7 @@ static void a_ring_may_go_while_it_is_named(void **state)
 	unit_close(ends[1]);
 }
 
-/*
- * A ring has three descriptors. The library has never seen one; two threads close the
- * other two.
- */
+/* A ring has three descriptors, one never seen by the library; threads close two. */
 
 static struct {
 	struct uring client;

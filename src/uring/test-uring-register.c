@@ -281,10 +281,7 @@ static void an_eventfd_is_told_of_completions(void **state)
 	put(&client, IORING_OP_NOP, -1, 1)->flags = IOSQE_ASYNC;
 	submit(&client, 4);
 	assert_true(count_of(fd) > 0);
-	/*
-	 * A request that completes when its file gets ready was not executed by a
-	 * worker.
-	 */
+	/* A request that completes when its file gets ready needed no worker. */
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 	put(&client, IORING_OP_POLL_ADD, ends[0], 2)->poll32_events = POLLIN;
 	submit(&client, 0);
@@ -298,10 +295,7 @@ static void an_eventfd_is_told_of_completions(void **state)
 	unit_close(fd);
 }
 
-/*
- * As in the kernel, the completions of one call are signalled once, whatever comes
- * between them.
- */
+/* As in the kernel, a call signals its completions once. */
 static void an_eventfd_is_signalled_once_around_a_sync(void **state)
 {
 	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), file = unit_file(true);

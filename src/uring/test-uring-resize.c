@@ -107,10 +107,7 @@ static void rings_that_are_too_small_are_not_made(void **state)
 	client_close(&owned);
 }
 
-/*
- * The 32-byte completion would wrap around, where the client would read beyond the
- * ring.
- */
+/* The 32-byte completion would wrap around, beyond what the client reads. */
 static void a_completion_of_two_places_is_not_torn(void **state)
 {
 	struct io_uring_sqe *sqe;

@@ -240,10 +240,7 @@ static void a_request_that_names_its_ring_does_not_keep_it(void **state)
 	unit_await(is_true, &is_in_tee);
 	client_close(&client);
 	unit_close(read[0]);
-	/*
-	 * Waiting requests are already cancelled: no process holds the other end any
-	 * more.
-	 */
+	/* Waiting requests are cancelled already: nobody holds the other end. */
 	assert_int_equal(poll(&(struct pollfd){ .fd = read[1] }, 1, 20000), 1);
 	store_relaxed(&may_go, 1);
 	unit_await(is_freed, NULL);

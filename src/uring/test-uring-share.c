@@ -51,10 +51,7 @@ static void end(pid_t pid)
 	assert_int_equal(status, 0);
 }
 
-/*
- * Return: whether the next completion is this one. For children, where assertions do
- * not work.
- */
+/* Return: whether the next completion is this one; for children, without asserts. */
 static bool is_next(uint64_t user_data, int32_t res)
 {
 	struct io_uring_cqe cqe = get(&client);
@@ -167,10 +164,7 @@ static void a_child_goes_on_without_its_parent(void **state)
 	}
 }
 
-/*
- * Parent and child post at the same time, from their workers; each completion arrives
- * once.
- */
+/* Parent and child post at once, from workers; each completion arrives once. */
 
 static uint32_t nr_rounds;
 static int there[2], back[2];
@@ -278,10 +272,7 @@ static void processes_take_turns_to_post(void **state)
 	assert_got(&client, 1, 0);
 }
 
-/*
- * A lock that a client has overwritten, or that a killed process held, blocks no
- * process for ever.
- */
+/* An overwritten lock, or one of a killed process, blocks nobody for ever. */
 static void a_process_that_was_killed_keeps_no_other_from_posting(void **state)
 {
 	(void)state;
@@ -414,10 +405,7 @@ static void one_overflow_does_not_hide_another(void **state)
 	}
 }
 
-/*
- * A process forks while its workers post. The child does not overwrite what they began
- * before.
- */
+/* A process forks while its workers post. The child does not overwrite their posts. */
 static int post_at_once(void)
 {
 	catch_up(&client);

@@ -121,10 +121,7 @@ static void a_shot_that_ends_at_a_mark_is_not_the_last(void **state)
 	close(fds[1]);
 }
 
-/*
- * The epoll reports later bytes by another edge. Only a Unix socket may return fewer
- * bytes than it has.
- */
+/* The epoll reports later bytes again. Only Unix sockets return less than they have. */
 static void a_short_shot_of_tcp_is_not_tried_again(void **state)
 {
 	int fds[2];

@@ -130,10 +130,7 @@ static void a_receive_of_many_shots_is_cancelled_by_its_number(void **state)
 	close_pair(fds);
 }
 
-/*
- * Without a duplicate the receive checks before each shot that the descriptor still is
- * its socket.
- */
+/* Without a duplicate, each shot checks that the descriptor is still its socket. */
 static void
 a_receive_of_many_shots_without_a_number_of_its_own_asks(void **state)
 {
@@ -183,10 +180,7 @@ static bool has_so_many_fds(void *arg)
 	return nr_own_fds() == *(unsigned *)arg;
 }
 
-/*
- * Otherwise a client that consumes messages slowly would have a descriptor made and
- * closed for each.
- */
+/* Otherwise each message to a slow client would make and close a descriptor. */
 static void receives_that_end_as_the_ring_is_full_get_no_numbers(void **state)
 {
 	const uint32_t room = client.params.cq_entries;
@@ -222,10 +216,7 @@ static void receives_that_end_as_the_ring_is_full_get_no_numbers(void **state)
 	close_pair(fds);
 }
 
-/*
- * By the fallback thread, and by a waiting thread; and with a descriptor that is closed
- * meanwhile.
- */
+/* By the fallback thread, by a waiting thread, and after a close. */
 static void what_polls_first_waits_for_its_socket(void **state)
 {
 	static char part[4096];
@@ -783,8 +774,7 @@ int main(void)
 		RING_TEST(
 			a_receive_of_many_shots_without_a_number_of_its_own_asks),
 		/*
-		 * Must precede close_accepted(), which may close descriptors of the
-		 * library.
+		 * Before close_accepted(), which may close the library's descriptors.
 		 */
 		RING_TEST(what_a_worker_accepts_by_ends_as_well),
 		RING_TEST(accepting_is_cancelled_in_a_crowd),

@@ -27,10 +27,7 @@ static long enter_once(void *arg)
 	return enter(&client, 1, 0);
 }
 
-/*
- * Once the head has passed a submission, the library has copied it and the client may
- * overwrite it.
- */
+/* Once the head has passed a submission, the client may overwrite it. */
 
 static long put_another_if_there_is_room(void *arg)
 {

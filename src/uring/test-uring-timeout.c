@@ -235,9 +235,7 @@ static void a_worker_ends_thousands_of_timeouts(void **state)
 	client_close(&big);
 }
 
-/*
- * The tag of a file is posted after the last request that used the file has completed.
- */
+/* A file's tag is posted after the completion of its last request. */
 static void a_tag_that_is_posted_late_is_counted(void **state)
 {
 	int ends[2];
@@ -354,10 +352,7 @@ static void a_timeout_that_is_due_before_it_waits_ends(void **state)
 	sqe->flags = IOSQE_IO_LINK;
 	put_timeout(&late, 1, 0, 2);
 	submit(&client, 0);
-	/*
-	 * Order this thread before the thread that the pipe wakes: ThreadSanitizer does
-	 * not know pipes.
-	 */
+	/* ThreadSanitizer does not know that the pipe orders the two threads. */
 	uaio_queue_lock(&ring->queue);
 	uaio_queue_unlock(&ring->queue);
 	assert_int_equal(write(ends[1], "x", 1), 1);
@@ -365,10 +360,7 @@ static void a_timeout_that_is_due_before_it_waits_ends(void **state)
 	assert_got(&client, 3, 0);
 	assert_int_equal(unread(&client), 1);
 	assert_got(&client, 2, 0);
-	/*
-	 * The ring keeps this sink, because other threads may use it until the ring
-	 * ends.
-	 */
+	/* The ring keeps this sink: other threads may use it until the ring ends. */
 	unit_close(ends[0]);
 	unit_close(ends[1]);
 }
@@ -561,10 +553,7 @@ static struct {
 	uint32_t is_armed; /* atomic */
 } taken;
 
-/*
- * Between a thread's epoll_wait() and its handling of the event, the byte is read, and
- * time passes.
- */
+/* Between epoll_wait() and the event's handling, read the byte and let time pass. */
 static bool take_and_wait(long nr, const long args[6], long *ret_res)
 {
 	enum { NR_EPOLL_PWAIT2 = 441 };
@@ -582,10 +571,7 @@ static bool take_and_wait(long nr, const long args[6], long *ret_res)
 	return true;
 }
 
-/*
- * A timeout that expires by then starts the poll, in the call that has fetched the
- * event.
- */
+/* A timeout that has expired starts the poll, in the call that has the event. */
 static void a_linked_poll_is_not_answered_by_what_was_taken_before(void **state)
 {
 	enum { FIRST, TIMEOUT, LINKED, AFTER_NS = 20000000 };

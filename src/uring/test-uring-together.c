@@ -201,10 +201,7 @@ static const struct io_uring_cqe *of(const struct outcome *outcome,
 	return &outcome->cqes[outcome->place[user_data] - 1];
 }
 
-/*
- * The receive has got as many bytes as its buffer holds, starting with *next; or was
- * cancelled.
- */
+/* The receive has filled its buffer, starting with *next; or was cancelled. */
 static void assert_received(const struct outcome *outcome, uint64_t user_data,
 			    const char **next)
 {

@@ -202,10 +202,7 @@ static void rings_that_are_closed_are_freed(void **state)
 	assert_int_equal(nr_rings(), before + NR);
 	for (unsigned i = 0; i < NR; i++)
 		assert_int_equal(close(fds[i]), 0);
-	/*
-	 * Each new ring takes the descriptor of a closed one, and the sweep checks
-	 * more.
-	 */
+	/* Each new ring reuses one descriptor, and its sweep checks others. */
 	for (unsigned i = 0; i < NR / 4; i++)
 		fds[i] = new_ring();
 	assert_int_equal(nr_rings(), before + NR / 4);

@@ -249,10 +249,7 @@ static void descriptors_are_looked_at_without_proc_or_locks(void **state)
 	end_without_witness(refuse_lock);
 }
 
-/*
- * The ring was closed unnoticed. Its descriptor is now a FIFO, whose opening would
- * block.
- */
+/* The ring was closed unnoticed, and its descriptor is a FIFO now. */
 static void another_file_with_its_number_is_not_opened(void **state)
 {
 	char path[64];

@@ -86,10 +86,7 @@ static inline long enter(const struct uring *client, uint32_t to_submit,
 			   min_complete ? IORING_ENTER_GETEVENTS : 0, NULL, 0);
 }
 
-/*
- * Submit the prepared entries, all of which are accepted, and wait for min_complete
- * completions.
- */
+/* Submit the prepared entries, all accepted, and wait for min_complete completions. */
 static inline void submit(struct uring *client, uint32_t min_complete)
 {
 	uint32_t nr = tell(client);

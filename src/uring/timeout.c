@@ -115,10 +115,7 @@ void uaio_uring_find_reached_locked(struct uaio_uring *ring)
 			return;
 		heap_remove(&ring->counting, first, is_before);
 		list_add_tail(&ring->reached, &timeout->in_reached);
-		/*
-		 * relaxed, both: a thread that completes the timeout checks under the
-		 * lock first
-		 */
+		/* relaxed, both: checked again under the lock */
 		store_relaxed(&timeout->is_reached, 1);
 		store_relaxed(&ring->nr_reached, ring->nr_reached + 1);
 		ring->queue.wants_act = true;
@@ -149,10 +146,7 @@ static bool is_reached(const struct uaio_cancel_aim *aim,
 	return sqe->data == aim->key && is_reached_timeout(sqe);
 }
 
-/*
- * Rotate the list of reached timeouts. Return: whether it has any; *ret_data: user_data
- * of the first.
- */
+/* Rotate the list. Return: whether it has any; *ret_data: the first's user_data. */
 static bool next_reached(struct uaio_uring *ring, uint64_t *ret_data)
 {
 	struct list *node;
@@ -178,10 +172,7 @@ static void end_those(struct uaio_uring *ring)
 		.ends_unparked = true,
 	};
 
-	/*
-	 * relaxed: threads that reach more of them call uaio_uring_end_reached()
-	 * themselves
-	 */
+	/* relaxed: threads that reach more call uaio_uring_end_reached() */
 	for (uint32_t nr = load_relaxed(&ring->nr_reached);
 	     nr && next_reached(ring, &aim.key); nr--)
 		(void)uaio_queue_cancel_meant(&ring->queue, &aim, NULL);
@@ -280,10 +271,7 @@ static int prep_any_timeout(struct uaio_uring_entry *entry, bool is_linked)
 		return -EINVAL;
 	if ((flags & IORING_TIMEOUT_CLOCK_MASK) == IORING_TIMEOUT_CLOCK_MASK)
 		return -EINVAL;
-	/*
-	 * Only relative timeouts can repeat; for linked ones the kernel ignores the
-	 * flag.
-	 */
+	/* Only relative timeouts repeat; the kernel ignores the flag in linked ones. */
 	if (flags & IORING_TIMEOUT_MULTISHOT && flags & IORING_TIMEOUT_ABS)
 		return -EINVAL;
 	ret = read_time(raw->addr, &entry->sqe.time_ns);
@@ -345,10 +333,7 @@ int uaio_uring_prep_timeout_remove(struct uaio_uring_entry *entry)
 	ret = read_time(raw->addr2, &time_ns);
 	if (ret < 0)
 		return ret;
-	/*
-	 * As in the kernel, IORING_LINK_TIMEOUT_UPDATE alone removes an unlinked
-	 * timeout.
-	 */
+	/* As in the kernel, LINK_TIMEOUT_UPDATE alone removes an unlinked one. */
 	ret = uaio_uring_call_for(entry, flags & IORING_TIMEOUT_UPDATE
 						 ? UAIO_URING_TIMEOUT_UPDATE
 						 : UAIO_URING_TIMEOUT_REMOVE);

@@ -30,9 +30,7 @@ int uaio_uring_check_range(uint64_t addr, uint64_t bytes)
 
 int uaio_uring_check_vectors(const struct iovec *iov, uint64_t nr)
 {
-	/*
-	 * The kernel limits the length of a single vector before it checks its range.
-	 */
+	/* The kernel limits a single vector's length before it checks its range. */
 	if (nr == 1)
 		return (int64_t)iov->iov_len < 0
 			       ? -EINVAL

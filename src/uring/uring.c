@@ -190,10 +190,7 @@ bool uaio_uring_owns(uint32_t fd, bool is_registered)
 		return false;
 	if (!is_registered)
 		return uaio_uring_find(fd) != NULL;
-	/*
-	 * If the process has rings of the kernel, an empty slot is the kernel's
-	 * (tctx.c).
-	 */
+	/* If the process has kernel rings, an empty slot is the kernel's (tctx.c). */
 	return uaio_uring_knows_thread() &&
 	       (likely(!uaio_uring_has_kernels()) || uaio_uring_registered(fd));
 }

@@ -49,10 +49,7 @@ bool uaio_uring_owns_message(uint32_t fd, uint32_t opcode, const void *arg);
  */
 bool uaio_uring_may_complete(uint32_t fd, bool is_registered);
 
-/*
- * Return: whether this process, or one it was forked from, made a ring of the
- * library.
- */
+/* Return: whether this process, or one it forked from, made a ring of the library. */
 bool uaio_uring_has_rings(void);
 
 /* Return: whether fd is known to be a ring. */

@@ -39,10 +39,7 @@ int uaio_uring_witness_note(struct uaio_uring_mem *mem, int fd);
  */
 int uaio_uring_witness_lock(struct uaio_uring_mem *mem, int fd);
 
-/*
- * Return: a witness for fd, if fd is the memory with this device and inode number; or
- * -errno.
- */
+/* Return: a witness for fd, if fd is the memory with this identity; or -errno. */
 int uaio_uring_witness_open(int fd, uint64_t dev, uint64_t ino);
 
 /* Close a witness. Return: whether the ring's lock was gone. */

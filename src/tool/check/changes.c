@@ -320,10 +320,7 @@ int uaio_faults_chosen(const char *text, uint64_t seed,
 	size_t room, len, nr_ranges = 0;
 	FILE *to = open_memstream(ret, &room);
 	const char *fault;
-	/*
-	 * Then a range has only adjacent numbers, so that it names no number that was
-	 * not named before.
-	 */
+	/* Then ranges join only adjacent numbers, and name no new ones. */
 	bool joins_next = is_exact || strstr(text, "only=");
 
 	for (unsigned i = 0; to && (fault = take_fault(&text, &len)); i++) {

@@ -47,10 +47,7 @@ void uaio_changes_unite(struct uaio_changes *changes);
 /* Write a sentence about a change, without the full stop. */
 void uaio_change_print(FILE *to, const struct uaio_change *change);
 
-/*
- * Write to *ret the faults of text, each with the seed. Return: 0 or -ENOMEM; the
- * caller frees *ret.
- */
+/* Write to *ret, for the caller to free, text with the seed. Return: 0 or -ENOMEM. */
 int uaio_faults_seeded(const char *text, uint64_t seed, char **ret);
 
 /*

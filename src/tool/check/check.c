@@ -169,10 +169,7 @@ static int add_faults(const char *given_as, const char *text)
 	return 0;
 }
 
-/*
- * For seeds the variable acts as the option, so that the run without changes does not
- * have it.
- */
+/* For seeds the variable acts as the option: one run must be without it. */
 static int take_variable(void)
 {
 	const char *variable = uaio_options[UAIO_OPTION_FAULT].variable;
@@ -454,9 +451,7 @@ static void say_missing(const char *dir)
 			  path);
 }
 
-/*
- * Run the command once. Return: 0 with its status; or the exit status after a message.
- */
+/* Run the command once. Return: 0 with its status; an exit status after a message. */
 static int run_once(char **argv, int *ret_status)
 {
 	struct uaio_check_files files = { .report = take_report };

@@ -152,10 +152,7 @@ struct uaio_suppressions {
 /* Add the suppressions of a file. Return: 0, or the exit status after a message. */
 int uaio_suppressions_read(struct uaio_suppressions *to, const char *path);
 
-/*
- * Return: the index of the first suppression that matches the report, whose frames have
- * lines; or -1.
- */
+/* Return: the first suppression of the report, whose frames have lines; or -1. */
 int uaio_suppressions_find(const struct uaio_suppressions *suppressions,
 			   const struct uaio_report *report);
 void uaio_suppressions_free(struct uaio_suppressions *suppressions);
@@ -188,10 +185,7 @@ uaio_check_places_find(const struct uaio_check_places *places, uint64_t hash);
 bool uaio_check_places_add(struct uaio_check_places *places, uint64_t hash,
 			   int verdict);
 
-/*
- * symbols.c: find the source lines of the frames. Removes innermost frames of a
- * sanitizer.
- */
+/* symbols.c: find the frames' source lines. Removes a sanitizer's innermost frames. */
 
 void uaio_check_symbolize(struct uaio_report *report);
 

@@ -235,10 +235,7 @@ void uaio_check_remove(const char *dir)
 	(void)rmdir(dir);
 }
 
-/*
- * Give the process empty input, its own process group, and this output. Return: 0 or
- * -errno.
- */
+/* Set an empty input, this output, and a process group. Return: 0 or -errno. */
 static int set_apart(int output)
 {
 	int input = open("/dev/null", O_RDONLY | O_CLOEXEC);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Tested by test-reports.c. test/run/check.py tests that doc/check.md describes each
- * kind.
- */
+/* Tested by test-reports.c; against doc/check.md by test/run/check.py. */
 #include "tool/check/check.h"
 
 #include <string.h>

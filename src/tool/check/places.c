@@ -20,10 +20,7 @@ static uint64_t add(uint64_t hash, const void *bytes, size_t nr)
 	return hash;
 }
 
-/*
- * Modules have different addresses in each process, but the offset within a module is
- * constant.
- */
+/* Only the offset in a module is the same in all processes. */
 static uint64_t add_frame(uint64_t hash, const struct uaio_check_frame *frame)
 {
 	if (!frame->module)

@@ -14,9 +14,7 @@ void *uaio_check_memory(void *memory)
 	return memory;
 }
 
-/*
- * Replace control characters, which a terminal would obey; none of them is a separator.
- */
+/* Replace control characters, which terminals obey; no separator is left. */
 static void make_plain(char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
@@ -40,10 +38,7 @@ static const char *take(char **line)
 	return *line ? strsep(line, "\t") : NULL;
 }
 
-/*
- * Return: the next part of the line; NULL if there is none, or if it is "-" or empty,
- * which means unknown.
- */
+/* Return: the next part; NULL if there is none, or it is "-" or "": unknown. */
 static const char *take_known(char **line)
 {
 	const char *part = take(line);

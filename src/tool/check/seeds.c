@@ -18,10 +18,7 @@ enum {
 	SHOWN_MAX = 20, /* how many changes to show */
 };
 
-/*
- * A run may take at least this long, and LIMIT_TIMES the run without changes, before it
- * counts as stuck.
- */
+/* A run is stuck after this time, and LIMIT_TIMES that of the run without changes. */
 static const int64_t LIMIT_LEAST_NS = INT64_C(60000000000);
 enum { LIMIT_TIMES = 20 };
 
@@ -80,10 +77,7 @@ static bool has_failed(const struct search *search,
 	       outcome->status != search->plain.status;
 }
 
-/*
- * Run the command. Return: whether it ended or reached its limit. The caller frees the
- * changes.
- */
+/* Return: whether the run ended, or reached its limit. The caller frees the changes. */
 static bool run(struct search *search, const char *faults, bool wants_stacks,
 		struct uaio_seeds_outcome *ret)
 {
@@ -274,10 +268,7 @@ static void print_changes(FILE *to, const struct uaio_changes *changes)
 		fprintf(to, "    and %zu more\n", changes->nr - SHOWN_MAX);
 }
 
-/*
- * Repeat a run a few times. Return: how often it failed; *ret_nr: of how many; *ret:
- * the last failure.
- */
+/* Repeat a run. Return: how often it failed; *ret_nr: of how many; *ret: the last. */
 static unsigned confirm(struct search *search, const char *faults,
 			unsigned *ret_nr, struct uaio_seeds_outcome *ret)
 {
@@ -385,9 +376,7 @@ static void examine(struct search *search, const char *text, uint64_t seed)
 	search->text = text;
 	search->seed = seed;
 	nr = shrink(search, &items);
-	/*
-	 * Without such changes, or with too many to name, fall back to the seed itself.
-	 */
+	/* Without them, or with too many to name, fall back to the seed itself. */
 	if ((!nr || choose(search, items, nr, true, &faults)) &&
 	    uaio_faults_seeded(text, seed, &faults))
 		faults = NULL;

@@ -54,7 +54,7 @@ struct uaio_seeds {
 	uaio_seeds_run_fn *run;
 	void *arg;
 	/*
-	 * Called for the failing seed: what failed, and how to repeat it. May be NULL.
+	 * Called for the failing seed: the failure, and how to repeat it. May be NULL.
 	 */
 	void (*tell_failed)(const char *what, const char *command);
 };

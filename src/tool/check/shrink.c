@@ -13,10 +13,7 @@ struct shrinking {
 	bool is_stopped;
 };
 
-/*
- * Return: whether a run with the nr items in `tried` fails; then they replace the
- * items.
- */
+/* Return: whether a run with `tried` fails; then they replace the items. */
 static bool try(struct shrinking *shrinking, size_t nr)
 {
 	enum uaio_shrink_answer answer =

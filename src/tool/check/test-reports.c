@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Reports that are complete, cut, overwritten and repeated, as they are read from files
- */
+/* Reports that are complete, cut, overwritten and repeated */
 #undef NDEBUG
 #include "tool/check/check.h"
 

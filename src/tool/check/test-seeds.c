@@ -283,9 +283,7 @@ static bool is_changed(const struct uaio_faults *faults, unsigned i, uint64_t n)
 	return is_among && chance * (UAIO_FAULT_CERTAIN / 1000) < fault->chance;
 }
 
-/*
- * Return: whether the command fails. The kind of each fault is that of the first text.
- */
+/* Return: whether the command fails. Faults keep the kinds of the first text. */
 static bool make_changes(const struct made_up *command,
 			 const struct uaio_faults *faults,
 			 struct uaio_changes *changes)

@@ -73,10 +73,7 @@ static void say_unknown(const char *command, const char *word,
 				command, word, command);
 }
 
-/*
- * Report a refused flag. @word precedes optind: the flag, or a word with several
- * letters.
- */
+/* Report a refused flag. @word precedes optind: a flag, or several letters. */
 static void say_refused(int c, const char *command, const char *word,
 			const struct option *flags)
 {
@@ -101,9 +98,7 @@ static void say_refused(int c, const char *command, const char *word,
 int uaio_flags_next(int argc, char **argv, const char *letters,
 		    const struct option *flags)
 {
-	/*
-	 * With the colon getopt() distinguishes a missing value from an unknown flag.
-	 */
+	/* The colon lets getopt() tell missing values from unknown flags. */
 	char all[WORD_MAX];
 	int c;
 

@@ -164,10 +164,7 @@ static int place_all(const struct source *source, const ElfW(Phdr) * headers,
 	return 0;
 }
 
-/*
- * Return: the bytes at an address of the file; NULL if they are not all within the
- * image.
- */
+/* Return: the bytes at an address; NULL if they are not all in the image. */
 static const void *look_at(const struct uaio_image *image, ElfW(Addr) addr,
 			   size_t bytes)
 {
@@ -177,10 +174,7 @@ static const void *look_at(const struct uaio_image *image, ElfW(Addr) addr,
 	return image->memory + (addr - image->start);
 }
 
-/*
- * Return: a table of words at an address of the file; NULL if it is not within the
- * image, or not aligned.
- */
+/* Return: the table at an address; NULL if it is unaligned or not in the image. */
 static const void *look_at_words(const struct uaio_image *image,
 				 ElfW(Addr) addr, size_t bytes)
 {

@@ -53,10 +53,7 @@ int uaio_needed_list(const char *program,
 		     void (*see)(void *arg, const char *name, const char *path),
 		     void *arg);
 
-/*
- * interfaces.c: which asynchronous interfaces a program and its libraries use, judging
- * by their files
- */
+/* interfaces.c: the asynchronous interfaces that a program's files show */
 
 enum uaio_use {
 	UAIO_USE_LIBAIO,    /* functions of libaio */

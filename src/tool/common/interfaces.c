@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which asynchronous interfaces a program and its libraries use. Tested by
- * test/run/doctor_programs.py.
+ * Asynchronous interfaces in a program's files. Tested by test/run/doctor_programs.py.
  */
 #include "tool/common/image.h"
 

@@ -19,10 +19,7 @@
 
 #define UAIO_LIBRARY "libuaio.so.0"
 
-/*
- * Lies beside the library and is preloaded before it: reports to it which memory the
- * program frees.
- */
+/* Preloaded before the library: reports to it which memory the program frees. */
 #define UAIO_CHECK_LIBRARY "libuaio-check.so"
 
 /*

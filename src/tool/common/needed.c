@@ -76,10 +76,7 @@ static void list(const char *loader, const char *program, int out)
 	(void)dup2(null, STDERR_FILENO);
 	(void)unsetenv("LD_PRELOAD");
 	(void)unsetenv("LD_AUDIT"); /* would run code of audit libraries */
-	/*
-	 * With this variable, which ldd(1) uses, the loader lists libraries and runs
-	 * nothing.
-	 */
+	/* Set, as by ldd(1), it makes the loader list libraries and run nothing. */
 	(void)setenv("LD_TRACE_LOADED_OBJECTS", "1", 1);
 	if (!uaio_has_prefix(uaio_base_name(loader), "ld-musl-"))
 		execl(loader, loader, program, NULL);

@@ -84,9 +84,7 @@ static char *find_line(const char *process, const char *file, const char *name,
 	return found;
 }
 
-/*
- * Return: the text before a field of a line of /proc/PID/stat; NULL if it is not there.
- */
+/* Return: the text before a field of /proc/PID/stat; NULL if it is not there. */
 static const char *before_field(const char *line, unsigned number)
 {
 	/* Field 2, the name, may contain blanks and brackets. */
@@ -118,10 +116,7 @@ static bool is_running_since(const char *process, uint64_t born_ns)
 	       born_ns;
 }
 
-/*
- * Return: whether the process has that pid in its own PID namespace, which must be
- * `namespace`.
- */
+/* Return: whether the process has that pid in that PID namespace, its own. */
 static bool is_inside(const char *process, int pid, uint64_t namespace)
 {
 	char buf[256], *at, *last;
@@ -133,10 +128,7 @@ static bool is_inside(const char *process, int pid, uint64_t namespace)
 	return last && atoi(last) == pid;
 }
 
-/*
- * Return: the pid of the page's process in this process's namespace; 0 if there is
- * none.
- */
+/* Return: the pid of the page's process as seen from here; 0 if there is none. */
 static int find_elsewhere(const struct uaio_live_identity *identity)
 {
 	DIR *dir = opendir("/proc");

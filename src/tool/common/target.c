@@ -60,10 +60,7 @@ static bool is_of(const char *loader, bool (*is_kind)(const char *path))
 	return is_kind(loader) || (realpath(loader, real) && is_kind(real));
 }
 
-/*
- * Refuse a program without PT_INTERP as static, unless it is the loader itself, run as
- * a command.
- */
+/* Refuse a program without PT_INTERP as static, but not the loader itself. */
 static int check_static(const char *who, const char *path,
 			enum uaio_trap_when when)
 {
@@ -205,10 +202,7 @@ static int check_file(const char *who, const char *path, struct head *head,
 	return r;
 }
 
-/*
- * Under the trap, this command runs the program, and so only a script's own
- * interpreter.
- */
+/* Under the trap this command runs the program: only one script is followed. */
 static int check_depth(const char *who, int nr_scripts)
 {
 	if (nr_scripts <= 1)

@@ -16,10 +16,7 @@
 
 #include "options/options.h"
 
-/*
- * search.c: finding a command like execvp(), but before the exec, so that its file can
- * be examined
- */
+/* search.c: finding a command like execvp(), but before the exec */
 
 /*
  * Find @name along PATH. The path in @ret_path always contains a slash.

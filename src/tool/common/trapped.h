@@ -25,10 +25,7 @@
  */
 #define UAIO_TRAP_CHILD "UAIO_TRAP_CHILD"
 
-/*
- * Return: 0; an errno if the processor or the kernel does not support the trap, or a
- * filter refuses it.
- */
+/* Return: 0; an errno if the machine has no trap, or a filter refuses it. */
 int uaio_trapped_try(void);
 
 /* Execute this command again, to become the program. Return: -errno. */

@@ -44,10 +44,7 @@ struct place {
 	int made_error; /* an errno if no temporary file can be made; or 0 */
 };
 
-/*
- * Return: a new unnamed file, or -1. Where the file system has no O_TMPFILE, the file
- * is unlinked at once.
- */
+/* Return: a new file, unnamed or unlinked at once; -1 on failure. */
 static int make_file(const char *dir)
 {
 	char name[PATH_MAX + 32];
@@ -63,10 +60,7 @@ static int make_file(const char *dir)
 	return fd;
 }
 
-/*
- * Return: the type in a line of /proc/self/mountinfo, after " - ", if it is of that
- * mount; or NULL.
- */
+/* Return: the type in the mountinfo line of that mount, after " - "; or NULL. */
 static char *type_of(char *line, unsigned long long mount)
 {
 	unsigned long long number;
@@ -164,10 +158,7 @@ static void judge_direct(const struct place *place)
 			 "use the page cache");
 }
 
-/*
- * Return: whether the file system is in memory, so that the library executes requests
- * inline.
- */
+/* Return: whether the file system is in memory, so that requests run inline. */
 static bool is_in_memory(int fd)
 {
 	struct statfs fs;

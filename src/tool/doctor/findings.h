@@ -45,10 +45,7 @@ struct uaio_findings {
 	const char *section; /* of the findings being added */
 };
 
-/*
- * Add a finding. The pointer is valid until the next call. Ends the process if memory
- * is refused.
- */
+/* Add a finding; the pointer is valid until the next one. Exits without memory. */
 struct uaio_finding *uaio_find(struct uaio_findings *findings,
 			       enum uaio_level level, const char *subject,
 			       const char *format, ...)
@@ -64,10 +61,7 @@ void uaio_findings_free(struct uaio_findings *findings);
 /* Return: the worst level of all findings. */
 enum uaio_level uaio_findings_worst(const struct uaio_findings *findings);
 
-/*
- * Print the findings for people. is_brief: omit passed findings about the machine and
- * uaio.
- */
+/* Print the findings. is_brief: omit passed ones about the machine and uaio. */
 void uaio_findings_print(const struct uaio_findings *findings, bool is_brief);
 
 /* Print the findings as one object of include/doctor.schema.json. */
@@ -88,10 +82,7 @@ void uaio_filesystem_judge(const char *path, struct uaio_findings *findings);
 
 /* program.c */
 
-/*
- * Add findings about a command. argument: the command's name or path, which is their
- * section.
- */
+/* Add findings about a command. argument: its name or path, and their section. */
 void uaio_program_judge(const char *argument,
 			const struct uaio_machine *machine,
 			struct uaio_findings *findings);

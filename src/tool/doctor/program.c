@@ -23,8 +23,7 @@
 enum { MESSAGE_MAX = 3 * PATH_MAX };
 
 /*
- * Return: the flag to type after "uaio run " for the trap; empty if the environment
- * sets it.
+ * Return: the flag that `uaio run` needs for the trap; "" if the environment sets it.
  */
 static const char *trap_flag(const struct uaio_machine *machine)
 {
@@ -40,8 +39,8 @@ struct program {
 	char path[PATH_MAX]; /* its file; for a script, the interpreter's */
 	bool can_be_loaded;
 	/*
-	 * The trap serves it: the library cannot be loaded into it, or the environment
-	 * sets UAIO_TRAP.
+	 * The trap serves it: it cannot load the library, or the environment sets
+	 * UAIO_TRAP.
 	 */
 	bool can_be_trapped;
 	struct uaio_uses uses;
@@ -115,10 +114,7 @@ static int find_file(struct program *program, const char *argument)
 	return status;
 }
 
-/*
- * Add a finding about a used interface: how it is served, or that the library cannot be
- * loaded.
- */
+/* Add a finding about an interface: how it is served, or why not. */
 static void add_use(const struct program *program, const char *subject,
 		    const char *users, const char *served_how)
 {
@@ -161,9 +157,7 @@ static void judge_aio(const struct program *program)
 	}
 }
 
-/*
- * Return: whether the trap is available for a program into which the library is loaded.
- */
+/* Return: whether the trap is available for a program that can load the library. */
 static bool may_trap(const struct program *program)
 {
 	return program->can_be_loaded &&
@@ -414,10 +408,7 @@ static void judge_missing(const struct program *program)
 			 "set LD_LIBRARY_PATH");
 }
 
-/*
- * If the environment sets UAIO_TRAP, uaio run also traps programs that could load the
- * library.
- */
+/* If UAIO_TRAP is set, uaio run also traps programs that can load the library. */
 static void apply_trap(struct program *program)
 {
 	const uint64_t when = program->machine->options[UAIO_OPTION_TRAP];

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Tries whether the library serves requests. Tested by test/run/doctor.py and musl.py.
- */
+/* Tries the library's interfaces. Tested by test/run/doctor.py and musl.py. */
 #include "tool/doctor/machine.h"
 
 #include <aio.h>
@@ -153,10 +151,7 @@ static void set_options(void)
 	(void)setenv(uaio_options[UAIO_OPTION_LIVE].variable, "off", 1);
 }
 
-/*
- * Called in the process that becomes the try. err: a descriptor for the loader's
- * messages.
- */
+/* Called in the process that becomes the try. err: for the loader's messages. */
 static _Noreturn void execute(const struct memory *memory, unsigned id, int err)
 {
 	char digit[] = { (char)('0' + id), '\0' }, file[PATH_MAX];

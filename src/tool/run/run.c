@@ -27,10 +27,7 @@
 #include "tool/run/suggest.h"
 #include "tool/tool.h"
 
-/*
- * uaio_flags_next() returns numbers from this on for long options, characters for short
- * ones.
- */
+/* Numbers of long options from uaio_flags_next(); short ones are characters. */
 enum { FIRST_LONG = 256 };
 
 /* The value of each option, from its flag or otherwise its variable. */
@@ -103,10 +100,7 @@ static bool is_forgotten(const char *text, const char *word)
 	return text == word && !strncmp(text, "--", 2);
 }
 
-/*
- * Return: whether id is --fault, and an earlier one was given: valid faults in text are
- * added to it.
- */
+/* Return: whether id is --fault, given before: valid faults in text are added. */
 static bool adds_faults(const struct settings *settings, int id,
 			const char *text)
 {
@@ -203,8 +197,8 @@ static void fill_flags(struct option flags[UAIO_NR_OPTIONS + 3])
 		flags[i] = (struct option){
 			.name = uaio_options[i].name,
 			/*
-			 * An optional value must follow '=', because the next word may
-			 * be the command.
+			 * An optional value must follow '=': the next word may be the
+			 * command.
 			 */
 			.has_arg = uaio_options[i].bare ? optional_argument
 							: required_argument,

@@ -199,10 +199,7 @@ static bool wait_once(struct view *view)
 	return ret;
 }
 
-/*
- * Wait until the next sample is due, a key is pressed, or a signal arrives; count
- * meanwhile.
- */
+/* Wait for the next sample, a key or a signal; count meanwhile. */
 static void wait_for_something(struct view *view)
 {
 	bool is_something;

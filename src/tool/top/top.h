@@ -17,9 +17,7 @@
 
 #include "tool/common/pages.h"
 
-/*
- * watch.c: counts requests by file, or by context or ring, from traces of the processes
- */
+/* watch.c: counts requests by file, or by context or ring, from traces */
 
 enum {
 	UAIO_WATCH_ROWS = 1024,
@@ -140,10 +138,7 @@ struct uaio_top {
 	struct uaio_top_thing *things; /* owns; sorted */
 };
 
-/*
- * Read the options. Return: -1 to continue, or the exit status. On -1 the caller frees
- * *ret.
- */
+/* Return: -1 to continue; then the caller frees *ret. Or the exit status. */
 int uaio_top_options(int argc, char **argv, struct uaio_top *ret);
 
 /*
@@ -155,9 +150,7 @@ int uaio_top_begin(struct uaio_top *top);
 /* End the interval, and begin the next. Return: 0, or -ENOMEM. */
 int uaio_top_sample(struct uaio_top *top);
 
-/*
- * Return: within how many milliseconds uaio_top_count() must be called; -1: no limit.
- */
+/* Return: milliseconds within which to call uaio_top_count(); -1: no limit. */
 int uaio_top_patience(const struct uaio_top *top);
 void uaio_top_count(struct uaio_top *top);
 

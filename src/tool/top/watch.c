@@ -80,9 +80,7 @@ static unsigned hash(int pid, const char *what)
 	return hash % NR_SLOTS;
 }
 
-/*
- * Return: the row of this process and file or ring; the last row if there is no room.
- */
+/* Return: the row of this process and file or ring; the last row if it is full. */
 static struct uaio_watch_row *find(struct uaio_watch *watch, int pid,
 				   const char *what)
 {

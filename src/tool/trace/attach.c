@@ -136,10 +136,7 @@ static int open_page(struct uaio_attached *attached,
 								     : -ESRCH;
 }
 
-/*
- * Make all threads check the request. New threads learn it from the process, or from
- * the next call.
- */
+/* Make all threads check. The process, or the next call, tells new ones. */
 static void tell_threads(const struct uaio_attached *attached)
 {
 	const uint32_t one = 1;

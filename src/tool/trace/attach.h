@@ -58,10 +58,7 @@ struct uaio_attached {
  */
 int uaio_attach(struct uaio_attached *ret, const struct uaio_page *page);
 
-/*
- * Update the state, and ask new threads of the process. Call this every few
- * milliseconds.
- */
+/* Update the state, and ask new threads. Call every few milliseconds. */
 enum uaio_attach_state uaio_attach_look(struct uaio_attached *attached);
 
 /* Tell the process to stop writing. The records in the ring remain readable. */

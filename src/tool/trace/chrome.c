@@ -21,9 +21,7 @@ enum { NR_THREADS = 4096 };
 
 static uint64_t nr_requests;
 
-/*
- * The end of each thread's last slice, hashed by thread id; threads may share an entry.
- */
+/* The end of each thread's last slice, hashed by thread id; entries may be shared. */
 static int64_t slice_ends[NR_THREADS];
 
 static void put_us(FILE *to, const char *key, int64_t ns)
@@ -32,10 +30,7 @@ static void put_us(FILE *to, const char *key, int64_t ns)
 		(ns < 0 ? -ns : ns) / 1000, (ns < 0 ? -ns : ns) % 1000);
 }
 
-/*
- * Write a string; characters that JSON does not allow, and bytes that are not UTF-8,
- * become ?.
- */
+/* Write a string. Invalid UTF-8, and what JSON does not allow, becomes ?. */
 static void put_string(FILE *to, const char *text)
 {
 	putc('"', to);

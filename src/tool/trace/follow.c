@@ -40,10 +40,7 @@ static int attach(struct followed *to, const struct uaio_pages *pages, int pid)
 			 pid);
 }
 
-/*
- * Return: whether more records may come; *ret_status: 1 if the process cannot be
- * traced.
- */
+/* Return: whether more records may come; *ret_status: 1 if it cannot be traced. */
 static bool look(struct followed *followed, int *ret_status)
 {
 	struct uaio_attached *attached = &followed->attached;
@@ -87,10 +84,7 @@ static uint64_t take(const struct followed *all, unsigned nr,
 	return nr_taken;
 }
 
-/*
- * Write records until all processes have ended. Return: 0; 1 if one could not be
- * traced.
- */
+/* Write until all processes have ended. Return: 0; 1 if one cannot be traced. */
 static int go_on(struct followed *all, unsigned nr, uint64_t *ret_lost)
 {
 	int64_t looked_ns = 0;
@@ -106,8 +100,7 @@ static int go_on(struct followed *all, unsigned nr, uint64_t *ret_lost)
 			is_running = false;
 		}
 		/*
-		 * Look before taking records: a process that has ended by now has
-		 * written all of them.
+		 * Look first: a process that has ended by now has written all records.
 		 */
 		for (unsigned i = 0; is_due && i < nr; i++)
 			is_running |= look(&all[i], &status);

@@ -11,10 +11,7 @@ enum {
 	DIGITS_MAX = 20, /* of a 64-bit number */
 	US_WIDTH = 11,   /* of a time in microseconds, with a leading blank */
 	NAME_MAX_BYTES = UAIO_TRACE_NAME_BYTES,
-	/*
-	 * Nine numbers, four of the tool's own names, each shorter than 32, and the
-	 * file.
-	 */
+	/* Nine numbers, four of the tool's names (each below 32), and the file. */
 	LINE_MAX_BYTES = 9 * DIGITS_MAX + 4 * 32 + NAME_MAX_BYTES,
 };
 
@@ -64,10 +61,7 @@ static __attribute__((noinline)) char *put_long(char *at, uint64_t number)
 	return put_name(at, text, 0);
 }
 
-/*
- * %*u, filled with blanks or zeros. The width is constant, so that memset() becomes a
- * store.
- */
+/* %*u, filled with blanks or zeros. A constant width makes memset() a store. */
 static inline __attribute__((always_inline)) char *
 put_digits(char *at, uint64_t number, unsigned width, char filling)
 {

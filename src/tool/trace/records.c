@@ -119,10 +119,7 @@ static uint64_t begin_of(const struct uaio_trace_lane *lane, uint64_t head)
 						: tail;
 }
 
-/*
- * Return: how many of the nr available records the given one occupies; a name takes
- * several.
- */
+/* Return: how many of nr records the given one occupies; a name takes several. */
 static uint64_t extent_of(const struct uaio_trace_record *record, uint64_t nr)
 {
 	uint64_t is = record->op != UAIO_TRACE_NAME ||
@@ -211,9 +208,7 @@ static uint64_t take(struct uaio_trace_ring *ring, unsigned place,
 		each(&traced, arg);
 		nr_taken++;
 	}
-	/*
-	 * [MB:trace-tail] release: the records were read. Pairs with uaio_trace_next().
-	 */
+	/* [MB:trace-tail] release: they were read. Pairs with uaio_trace_next(). */
 	store_release(&lane->tail, head);
 	return nr_taken;
 }
@@ -234,14 +229,9 @@ uint64_t uaio_records_take(struct uaio_trace_ring *ring, uaio_traced_fn *each,
 		uint32_t owner = load_relaxed(&lane->owner);
 		uint32_t pid = load_relaxed(&lane->pid);
 
-		/*
-		 * A thread that is gone by now has written nothing after the head read
-		 * below.
-		 */
+		/* A thread that is gone by now writes nothing after this head. */
 		was_gone[i] = owner && pid && is_gone(pid, owner);
-		/*
-		 * [MB:trace-head] acquire: the records. Pairs with the writing thread.
-		 */
+		/* [MB:trace-head] acquire: the records. Pairs with the thread's. */
 		heads[i] = load_acquire(&lane->head);
 	}
 	for (unsigned i = 0; i < UAIO_TRACE_LANES; i++)

@@ -24,10 +24,7 @@
 extern const char *const uaio_door_names[UAIO_NR_DOORS];
 extern const char *const uaio_by_names[UAIO_NR_BYS];
 
-/*
- * A record with its process and the name of its file. Times are in ns since the trace
- * began.
- */
+/* A record, its process and its file's name. Times are in ns since the trace began. */
 struct uaio_traced {
 	const struct uaio_trace_record *record;
 	uint32_t pid, tid;
@@ -70,9 +67,7 @@ uint64_t uaio_records_take(struct uaio_trace_ring *ring, uaio_traced_fn *each,
 /* Return: the time of CLOCK_MONOTONIC. */
 int64_t uaio_trace_now_ns(void);
 
-/*
- * Return: how many records were lost so far, because a lane was full or none was free.
- */
+/* Return: records lost so far, because a lane was full or none was free. */
 uint64_t uaio_records_lost(struct uaio_trace_ring *ring);
 
 /* trace.c */
@@ -119,10 +114,7 @@ void uaio_filename_is(uint32_t pid, uint64_t number, const char *name);
 /* Return: the name noted for this number, or NULL. */
 const char *uaio_filename_of(uint32_t pid, uint64_t number);
 
-/*
- * Return: the name of the file of descriptor fd in the process, or of its last one; or
- * "".
- */
+/* Return: the name of the file that fd is, or last was, in the process; or "". */
 const char *uaio_filename(uint32_t pid, int fd, int64_t now_ns);
 
 /* filter.c */
