@@ -12,7 +12,7 @@
 #include "op/op.h"
 
 enum {
-	/* For files whose st_blksize is larger than any block can be. */
+	/* Assumed for files whose st_blksize is no valid block size. */
 	USUAL_BLOCK = 4096,
 
 	/* file->alignment: two powers of two as exponents, and a flag. */
@@ -27,10 +27,10 @@ static bool is_block(uint32_t bytes)
 }
 
 /*
- * Return: whether the kernel tells. Two zeros tell nothing: the file system may do no
- * direct I/O on the file, or an emulator has not passed the answer on.
+ * Return: whether the kernel reports an alignment. Two zeros are no answer: the file
+ * system does no direct I/O on the file, or an emulator does not implement it.
  */
-static bool ask_kernel(int fd, struct uaio_alignment *ret_alignment)
+static bool query_kernel(int fd, struct uaio_alignment *ret_alignment)
 {
 	struct uaio_statx answer = { .mask = 0 };
 
@@ -62,12 +62,12 @@ static uint32_t bits_of(uint32_t power_of_two)
 	return (uint32_t)__builtin_ctz(power_of_two);
 }
 
-static uint32_t ask(const struct uaio_file *file, int fd)
+static uint32_t query(const struct uaio_file *file, int fd)
 {
 	struct uaio_alignment alignment = { 1, 1 };
 
 	if (uaio_file_kind(file) == UAIO_KIND_DIRECT &&
-	    !ask_kernel(fd, &alignment))
+	    !query_kernel(fd, &alignment))
 		alignment.memory = alignment.offset = block_of(file, fd);
 	return IS_KNOWN | bits_of(alignment.offset) << OFFSET_SHIFT |
 	       bits_of(alignment.memory);
@@ -76,11 +76,14 @@ static uint32_t ask(const struct uaio_file *file, int fd)
 void uaio_alignment_of(struct uaio_file *file, int fd,
 		       struct uaio_alignment *ret_alignment)
 {
-	/* relaxed: a thread that does not see it yet asks, and is told the same */
+	/*
+	 * relaxed: a thread that reads 0 too late queries the kernel, with the same
+	 * result
+	 */
 	uint32_t word = load_relaxed(&file->alignment);
 
 	if (unlikely(!word)) {
-		word = ask(file, fd);
+		word = query(file, fd);
 		store_relaxed(&file->alignment, word);
 	}
 	ret_alignment->memory = 1u << (word & BITS_MASK);

@@ -2,12 +2,11 @@
 /*
  * The alignment that a file opened with O_DIRECT needs
  *
- * Since Linux 6.1 the kernel tells it for file systems that know it
- * (STATX_DIOALIGN). For all others we take the block size: the logical one of a
- * block device, the preferred one of a file. That may be more than the file
- * needs, never less.
+ * Since Linux 6.1 the kernel reports it for file systems that know it (STATX_DIOALIGN).
+ * For others the library uses the block size: the logical one of a block device,
+ * st_blksize of a file. This may be more than the file needs, never less.
  *
- * The kernel is asked once for each open file, when the answer is first needed.
+ * The kernel is queried once for each open file, when the alignment is first needed.
  *
  * Thread-safety: any thread.
  */
@@ -21,26 +20,29 @@ struct uaio_file;
 struct uaio_sqe;
 
 /*
- * In bytes, powers of two. Both are 1 if the file takes any alignment, because it is not
- * open for direct I/O.
+ * In bytes, powers of two. Both are 1 if the file accepts any alignment, because it is
+ * not open for direct I/O.
  */
 struct uaio_alignment {
 	uint32_t memory; /* for the address of each buffer */
 	uint32_t offset; /* for the offset and each length */
 };
 
-/* No file needs more; a larger answer is not believed. */
+/* No file needs more; larger values are ignored. */
 enum { UAIO_ALIGNMENT_MAX = 64 << 10 };
 
 /* fd is a descriptor of file, to which the caller has a reference. */
 void uaio_alignment_of(struct uaio_file *file, int fd,
 		       struct uaio_alignment *ret_alignment);
 
-/* Return: whether the range in the file is aligned; memory is not looked at. */
+/* Return: whether the range in the file is aligned, whatever the memory's alignment. */
 bool uaio_is_range_aligned(const struct uaio_alignment *alignment,
 			   const struct uaio_sqe *sqe);
 
-/* Return: whether a read or write is aligned, range and memory of each vector. */
+/*
+ * Return: whether a read or write is aligned, in the file and in the memory of each
+ * vector.
+ */
 bool uaio_is_aligned(const struct uaio_alignment *alignment,
 		     const struct uaio_sqe *sqe);
 

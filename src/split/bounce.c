@@ -11,10 +11,10 @@
 #include "wait/order.h"
 #include "split/align.h"
 
-/* The most that one call moves (MAX_RW_COUNT), and so the most a request does. */
+/* The most that one call moves (MAX_RW_COUNT), and so the most for a request. */
 static const uint64_t RW_BYTES_MAX = 0x7ffff000;
 
-/* Aligned memory. The slab keeps free ones with their memory still mapped. */
+/* Aligned memory. Free ones in the slab keep their memory mapped. */
 struct room {
 	struct uaio_slab_node node;
 	char *mapped; /* owns; NULL: not yet */
@@ -58,15 +58,15 @@ struct bounce {
 	int fd;
 	char *memory;   /* UAIO_BOUNCE_BYTES, for one chunk */
 	int64_t block;  /* bytes */
-	int64_t pos;    /* begin of what is left of the request */
+	int64_t pos;    /* where the rest of the request begins */
 	int64_t end;    /* end of the request */
 	int64_t done;   /* bytes of the request that were moved */
-	int64_t length; /* to truncate to at least; INT64_MAX: never truncate */
+	int64_t length; /* truncate to no less; INT64_MAX: never truncate */
 
-	/* the chunk: whole blocks, from the one that pos is in */
+	/* the chunk: whole blocks, from the block of pos on */
 	int64_t begin;
 	int64_t stop;
-	int64_t part; /* bytes of the request in it, from pos on */
+	int64_t part; /* bytes of the request in the chunk, from pos on */
 };
 
 static void next_chunk(struct bounce *bounce)
@@ -80,7 +80,7 @@ static void next_chunk(struct bounce *bounce)
 		bounce->pos;
 }
 
-/* Where the request's bytes lie in the chunk's memory. */
+/* Return: where the request's bytes lie in the chunk's memory. */
 static char *part_of(const struct bounce *bounce)
 {
 	return bounce->memory + (bounce->pos - bounce->begin);
@@ -95,7 +95,7 @@ static void advance(struct bounce *bounce, int64_t bytes)
 	bounce->done += bytes;
 }
 
-/* The bytes that were moved are the result, unless there are none. */
+/* Return: the bytes that were moved; if none, the error. */
 static int64_t result(const struct bounce *bounce, int64_t error)
 {
 	return bounce->done ? bounce->done : error;
@@ -122,9 +122,9 @@ static int64_t call(const struct bounce *bounce, enum uaio_op op,
 }
 
 /*
- * Copy between the chunk's memory and the client's. If a filter refuses the
- * system call, no other way is safe from a fault, and the kernel's answer to the
- * request stays.
+ * Copy between the chunk's memory and the client's by process_vm_readv or
+ * process_vm_writev. If a filter refuses them, no other copy is safe from a fault: return
+ * -EINVAL, the kernel's answer to the request.
  */
 static int64_t copy(const struct bounce *bounce, sys_process_vm_fn *move)
 {
@@ -154,7 +154,7 @@ static int64_t execute_read(struct bounce *bounce)
 		got = call(bounce, UAIO_OP_READ, flags, bounce->begin, bytes);
 		if (got < 0)
 			return result(bounce, got);
-		/* The file may end before the request does, or in the chunk. */
+		/* The file may end before the request, or in the chunk. */
 		if (bounce->part > got - (bounce->pos - bounce->begin))
 			bounce->part = got - (bounce->pos - bounce->begin);
 		if (bounce->part <= 0)
@@ -169,7 +169,7 @@ static int64_t execute_read(struct bounce *bounce)
 	return bounce->done;
 }
 
-/* Return: in bytes, or -errno. */
+/* Return: the size of the file or device in bytes, or -errno. */
 static int64_t length_of(const struct bounce *bounce)
 {
 	uint64_t bytes;
@@ -184,7 +184,7 @@ static int64_t length_of(const struct bounce *bounce)
 	return ret < 0 ? ret : st.st_size;
 }
 
-/* Read a block into the chunk's memory, with zeros for what is past the end. */
+/* Read a block into the chunk's memory, with zeros after the end of the file. */
 static int64_t read_block(const struct bounce *bounce, int64_t off)
 {
 	uint32_t flags = bounce->req->sqe.rw_flags & RWF_HIPRI;
@@ -192,7 +192,7 @@ static int64_t read_block(const struct bounce *bounce, int64_t off)
 
 	if (got < 0)
 		return got;
-	/* After a read that is short for another reason, we would zero data. */
+	/* If a read were short for another reason, the zeros would overwrite data. */
 	if (got < bounce->block && off + got < length_of(bounce))
 		return -EIO;
 	memset(bounce->memory + (off - bounce->begin) + got, 0,
@@ -200,7 +200,7 @@ static int64_t read_block(const struct bounce *bounce, int64_t off)
 	return 0;
 }
 
-/* Read the chunk's first and last block, if they are not all the request's. */
+/* Read the chunk's first and last block, unless the request covers them. */
 static int64_t read_edges(const struct bounce *bounce)
 {
 	int64_t last = bounce->stop - bounce->block;
@@ -222,9 +222,8 @@ static bool is_sync(const struct uaio_req *req)
 }
 
 /*
- * The chunk was written up to the position written: truncate what is neither the
- * request's nor was there before. If somebody has made the file longer or shorter
- * since, it is left as it is (I3).
+ * Truncate zeros that a write up to position `written` has added after the request's end.
+ * If another process has changed the file's size since, leave the file as it is (I3).
  */
 static int64_t cut_back(struct bounce *bounce, int64_t written)
 {
@@ -239,7 +238,7 @@ static int64_t cut_back(struct bounce *bounce, int64_t written)
 	do
 		ret = sys_ftruncate(bounce->fd, keep);
 	while (ret == -EINTR);
-	/* A synchronous write includes the new length. */
+	/* A synchronous write includes the new size. */
 	return ret == 0 && is_sync(bounce->req) ? sys_fsync(bounce->fd) : ret;
 }
 
@@ -280,7 +279,7 @@ static int64_t execute_write(struct bounce *bounce)
 	return bounce->done;
 }
 
-/* A write with part of a block in it; no other write runs meanwhile (I2). */
+/* Write part of a block; no other write to the inode runs meanwhile (I2). */
 static int64_t execute_write_exclusively(struct bounce *bounce)
 {
 	uaio_inode_await_inline(bounce->req->file->inode);
@@ -315,7 +314,7 @@ bool uaio_bounces_exclusively(struct uaio_file *file,
 	return !uaio_is_range_aligned(&alignment, sqe);
 }
 
-/* Return: its result; -EINVAL: the kernel's answer stays. */
+/* Return: the request's result; -EINVAL: the kernel's answer stays. */
 static int64_t execute(struct bounce *bounce, bool is_range_aligned)
 {
 	struct uaio_req *req = bounce->req;
@@ -341,7 +340,7 @@ int64_t uaio_bounce(struct uaio_req *req)
 
 	if (class != UAIO_CLASS_READ && class != UAIO_CLASS_WRITE)
 		return -EINVAL;
-	/* The descriptor of a regular file, which stays valid after unuse. */
+	/* The descriptor of a regular file stays valid after unuse. */
 	bounce.fd = uaio_file_use(req->file);
 	uaio_file_unuse(req->file);
 	uaio_alignment_of(req->file, bounce.fd, &alignment);

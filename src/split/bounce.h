@@ -2,29 +2,27 @@
 /*
  * Misaligned direct requests, executed through a copy
  *
- * Only with --bounce. If the kernel refuses a request on a file opened with
- * O_DIRECT, and the request does not have the alignment that the file needs
- * (align.h), it is executed once more: in whole blocks, from or into aligned
- * memory of the engine's, 64 pages at a time.
+ * Only with --bounce. If the kernel refuses a misaligned request on a file opened with
+ * O_DIRECT (align.h), the library executes it again: in whole blocks, from or into
+ * aligned memory of its own, 64 pages at a time.
  *
- *   I1  Only requests that the kernel has refused (-EINVAL) come here.
- *   I2  A write that begins or ends inside a block reads the block and writes
- *       it back. It is an UAIO_ORDER_WRITE_EXCLUSIVE: meanwhile no other write
- *       of this process to the inode runs, neither from a queue nor inline.
- *   I3  A file is truncated only to its old length or to the end of the
- *       request's data, whichever is larger, and only if its length is still
- *       what this write has made it.
- *   I4  Only system calls touch the client's memory: where it is not mapped the
- *       result is -EFAULT, as for any other request.
+ *   I1  Only requests that the kernel has refused (-EINVAL) are executed here.
+ *   I2  A write that begins or ends inside a block reads the block and writes it back. It
+ *       is an UAIO_ORDER_WRITE_EXCLUSIVE: meanwhile no other write of this process to the
+ *       inode runs, neither on a worker nor inline.
+ *   I3  A file is truncated only to its old size or to the end of the request's data,
+ *       whichever is larger. It is truncated only if its size is still what this write
+ *       has made it.
+ *   I4  Only system calls touch the client's memory: if it is not mapped, the result is
+ *       -EFAULT, as for any other request.
  *
- * Appending and atomic writes, requests with RWF_NOWAIT, and writes of a
- * misaligned range by a descriptor that is not open for reading keep the
- * kernel's answer.
+ * Some requests keep the kernel's answer: appending and atomic writes, requests with
+ * RWF_NOWAIT, and writes of a misaligned range by a descriptor that is not open for
+ * reading.
  *
- * Window: a write that extends the file makes it longer, for a moment, than it
- * will be, by less than a block of zeros. Requests that this process submits
- * later do not see that. Other processes, mappings and plain calls do; and what
- * they write meanwhile to the same blocks is lost.
+ * Window: a write that extends the file first makes it too long, by less than a block of
+ * zeros. Later requests of this process do not see these zeros. Other processes, mappings
+ * and plain calls do, and bytes that they write meanwhile to the same blocks are lost.
  *
  * Thread-safety: any thread.
  */
@@ -45,11 +43,11 @@ struct uaio_req;
 
 enum {
 	UAIO_BOUNCE_BYTES = 64 * 4096,
-	/* RWF_NOWAIT, and RWF_ATOMIC, which not all systems' headers have. */
+	/* RWF_NOWAIT and RWF_ATOMIC; older headers lack the latter. */
 	UAIO_RWF_UNBOUNCED = 0x8 | 0x40,
 };
 
-/* Set up, whatever was there before: a forked child calls it again. */
+/* Called each time the engine starts, also in a child of fork(): resets all. */
 void uaio_bounce_init(void);
 
 /* Return: whether a request with the result res may succeed through a copy. */
@@ -63,16 +61,16 @@ static inline bool uaio_may_bounce(const struct uaio_file *file,
 }
 
 /*
- * Return: whether sqe, a write on a file to which the caller has a reference,
- * would have to be exclusive if it came here (I2).
+ * Return: whether a copy would have to execute sqe, a write, exclusively (I2). The caller
+ * has a reference to file.
  */
 bool uaio_bounces_exclusively(struct uaio_file *file,
 			      const struct uaio_sqe *sqe);
 
 /*
  * Execute a RUNNING request for which uaio_may_bounce() was true.
- * Return: its result; -EINVAL if the kernel's answer stays, in which case the
- * request's sqe is unchanged.
+ * Return: its result; -EINVAL if the kernel's answer stays, and the request's sqe is
+ * unchanged.
  */
 int64_t uaio_bounce(struct uaio_req *req);
 

@@ -15,11 +15,11 @@
 #include "split/tune.h"
 
 enum {
-	IOVS_MAX = 1024, /* as many as a request may have */
+	IOVS_MAX = 1024, /* the most that a request may have */
 
-	RWF_NOAPPEND_ = 0x20, /* not in all systems' headers yet */
+	RWF_NOAPPEND_ = 0x20, /* older headers lack it */
 
-	/* split->stop: the segment plus 1, and in the low half its result. */
+	/* split->stop: the index of a segment plus 1, and in the low half its result. */
 	STOP_SHIFT = 32,
 	STOP_IS_ERROR = 1u << 31,
 };
@@ -109,22 +109,23 @@ static unsigned cut_iovs(const struct uaio_sqe *sqe, uint64_t begin,
  */
 
 /*
- * RWF_NOAPPEND, from Linux 6.9 on, makes the data go to its offset even if
- * O_APPEND was set since submission, through a duplicate or by another process.
+ * Write with RWF_NOAPPEND (from Linux 6.9 on). The data then go to their offset even if a
+ * duplicate descriptor or another process has set O_APPEND since the submission.
  */
 static int64_t execute_write(struct uaio_req *req, struct uaio_sqe *part)
 {
-	static uint32_t is_unknown; /* atomic: the kernel knows no NOAPPEND */
+	/* atomic: the kernel does not know RWF_NOAPPEND */
+	static uint32_t is_unknown;
 	int64_t res;
 
-	/* relaxed: a thread that does not see it yet finds out by itself */
+	/* relaxed: a thread that reads 0 too late finds out by itself */
 	if (unlikely(load_relaxed(&is_unknown)))
 		return uaio_req_execute_part(req, part);
 	part->rw_flags = RWF_NOAPPEND_;
 	res = uaio_req_execute_part(req, part);
 	if (likely(res != -EOPNOTSUPP))
 		return res;
-	part->rw_flags = 0; /* a request that has flags is not cut */
+	part->rw_flags = 0; /* a request with flags of its own is not cut */
 	res = uaio_req_execute_part(req, part);
 	if (res != -EOPNOTSUPP)
 		store_relaxed(&is_unknown, 1);
@@ -134,7 +135,7 @@ static int64_t execute_write(struct uaio_req *req, struct uaio_sqe *part)
 static int64_t execute_segment(const struct uaio_segment_runner *runner)
 {
 	struct uaio_req *req = runner->split->req;
-	struct iovec iov[IOVS_MAX]; /* not cleared: 16 KiB */
+	struct iovec iov[IOVS_MAX]; /* not initialised, as it has 16 KiB */
 	struct uaio_sqe part = req->sqe;
 	struct uaio_former_call call;
 	int64_t res;
@@ -157,7 +158,7 @@ static int64_t execute_segment(const struct uaio_segment_runner *runner)
 	return res;
 }
 
-/* Of several such segments the first in the file counts. */
+/* Note a short or failed segment. The first one in the file determines the result. */
 static void note_stop(struct uaio_split *split, uint32_t segment, int64_t res)
 {
 	uint64_t seen = 0;
@@ -165,19 +166,19 @@ static void note_stop(struct uaio_split *split, uint32_t segment, int64_t res)
 		(uint64_t)(segment + 1) << STOP_SHIFT |
 		(res < 0 ? STOP_IS_ERROR | (uint32_t)-res : (uint32_t)res);
 
-	/* relaxed: the release of the reference orders it */
+	/* relaxed: dropping the reference publishes it */
 	while (!cas_relaxed(&split->stop, &seen, stop))
 		if (seen && seen < stop)
 			return;
 }
 
-/* Return: whether a segment was left, which the runner has taken. */
+/* Return: whether a segment was left; the runner executes it. */
 static bool take_segment(struct uaio_segment_runner *runner,
 			 uint32_t *ret_segment)
 {
 	struct uaio_split *split = runner->split;
 
-	/* relaxed, both: runners share nothing that these would order */
+	/* relaxed, both: runners exchange no data by these */
 	if (load_relaxed(&split->stop))
 		return false;
 	*ret_segment = add_relaxed(&split->next, 1);
@@ -210,7 +211,7 @@ static void execute_segments(struct uaio_segment_runner *runner)
 
 static int64_t result_of(const struct uaio_split *split)
 {
-	/* relaxed: ordered by the drop of the last reference */
+	/* relaxed: the acquire of the last reference orders it */
 	uint64_t stop = load_relaxed(&split->stop);
 	uint32_t res = (uint32_t)stop;
 	uint64_t begin;
@@ -234,8 +235,8 @@ static void count(const struct uaio_split *split)
 }
 
 /*
- * Drop a runner's reference; the last one completes the request.
- * worker: the one that ran the runner, or NULL.
+ * Drop a runner's reference; the last drop completes the request. worker: the worker that
+ * executed the runner, or NULL.
  */
 static void put(struct uaio_split *split, struct uaio_worker *worker)
 {
@@ -245,7 +246,7 @@ static void put(struct uaio_split *split, struct uaio_worker *worker)
 	/* [MB:split] release: results and stop. Pairs with the load. */
 	if (sub_release(&split->refs, 1) != 1)
 		return;
-	/* [MB:split] acquire: those of all runners. */
+	/* [MB:split] acquire: results and stop of all runners. */
 	UAIO_CHECK(load_acquire(&split->refs) == 0);
 	res = result_of(split);
 	count(split);
@@ -307,11 +308,11 @@ static void queue_runners(struct uaio_split *split)
 	uaio_flow->handover(&handover);
 }
 
-/* Take back the runners that no worker has begun: no segment is left (I4). */
+/* Take back queued runners that no worker has begun: no segment is left (I4). */
 static void take_back(struct uaio_split *split)
 {
 	for (uint32_t i = 1; i < split->nr_runners; i++) {
-		/* relaxed: a hint; cancelling finds none that has begun */
+		/* relaxed: a hint; uaio_wq_cancel() finds none that has begun */
 		if (load_relaxed(&split->nr_begun) == split->nr_runners - 1)
 			return;
 		if (uaio_wq_cancel(UAIO_BOUNDED, &split->runners[i].work))
@@ -319,7 +320,7 @@ static void take_back(struct uaio_split *split)
 	}
 }
 
-/* The starter's part. When it returns, the request may be complete and gone. */
+/* Execute the starter's share. Afterwards the request may be complete and freed. */
 static void execute_cut(struct uaio_split *split, struct uaio_worker *worker)
 {
 	queue_runners(split);
@@ -345,7 +346,9 @@ static void execute_whole(struct uaio_req *req, const struct uaio_trial *trial,
 	uaio_flow->complete(req, res, worker);
 }
 
-/* Ask again whether the write is in place: the file may have shrunk since. */
+/*
+ * Return: whether the write is still in place: the file may have shrunk since submission.
+ */
 static bool is_in_place(const struct uaio_file *file, int fd, uint64_t end)
 {
 	struct stat st;
@@ -354,11 +357,11 @@ static bool is_in_place(const struct uaio_file *file, int fd, uint64_t end)
 	       (sys_fstat(fd, &st) == 0 && end <= (uint64_t)st.st_size);
 }
 
-/* A border of segments in the file is one in memory too, so both must align. */
+/* A border between segments lies in the file and in memory, so both alignments apply. */
 static bool is_aligned(struct uaio_alignment alignment,
 		       const struct uaio_sqe *sqe, uint64_t bytes)
 {
-	/* A file that takes any alignment does no direct I/O with the request. */
+	/* Alignment 1 means that the file does no direct I/O with the request. */
 	if (alignment.offset == 1)
 		return false;
 	if (alignment.offset < alignment.memory)

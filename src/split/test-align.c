@@ -11,7 +11,7 @@
 #include "split/align.h"
 #include "unit.h"
 
-/* What the kernel answers for the test's file. */
+/* What the kernel reports for the test's file. */
 static struct {
 	int fd;
 	bool has_statx, is_told;
@@ -65,8 +65,8 @@ static bool answer(long nr, const long args[6], long *ret_res)
 	}
 }
 
-static void assert_asked(struct uaio_file *file, uint32_t memory,
-			 uint32_t offset)
+static void assert_queried(struct uaio_file *file, uint32_t memory,
+			   uint32_t offset)
 {
 	struct uaio_alignment alignment;
 
@@ -78,7 +78,7 @@ static void assert_asked(struct uaio_file *file, uint32_t memory,
 	assert_int_equal(is.nr_asked, 1);
 }
 
-/* Assert that for a file that is opened now; each call is another file. */
+/* Assert the alignment of a file that is opened now; each call is a new file. */
 static void assert_alignment(uint32_t memory, uint32_t offset)
 {
 	struct uaio_file *file;
@@ -87,13 +87,13 @@ static void assert_alignment(uint32_t memory, uint32_t offset)
 	is.nr_asked = 0;
 	unit_hook(answer);
 	assert_int_equal(uaio_file_get(is.fd, &file), 0);
-	assert_asked(file, memory, offset);
+	assert_queried(file, memory, offset);
 	uaio_file_put(file);
 	unit_hook(NULL);
 	unit_close(is.fd);
 }
 
-static void the_alignment_that_the_kernel_tells_holds(void **state)
+static void the_alignment_that_the_kernel_reports_is_used(void **state)
 {
 	(void)state;
 	is.has_statx = is.is_told = true;
@@ -109,7 +109,7 @@ static void the_alignment_that_the_kernel_tells_holds(void **state)
 	assert_alignment(65536, 65536);
 }
 
-static void zeros_tell_no_alignment(void **state)
+static void zeros_report_no_alignment(void **state)
 {
 	(void)state;
 	is.has_statx = is.is_told = true;
@@ -119,7 +119,7 @@ static void zeros_tell_no_alignment(void **state)
 	assert_alignment(1024, 1024);
 }
 
-static void an_impossible_answer_is_not_believed(void **state)
+static void an_impossible_alignment_is_ignored(void **state)
 {
 	(void)state;
 	is.has_statx = is.is_told = true;
@@ -133,7 +133,7 @@ static void an_impossible_answer_is_not_believed(void **state)
 	assert_alignment(1024, 1024);
 }
 
-static void where_no_alignment_is_told_it_is_the_block(void **state)
+static void without_a_report_the_block_size_is_used(void **state)
 {
 	static const struct {
 		mode_t mode;
@@ -160,7 +160,7 @@ static void where_no_alignment_is_told_it_is_the_block(void **state)
 	}
 }
 
-static void a_buffered_file_is_not_asked(void **state)
+static void a_buffered_file_is_not_queried(void **state)
 {
 	struct uaio_alignment alignment;
 	struct uaio_file *file;
@@ -175,8 +175,8 @@ static void a_buffered_file_is_not_asked(void **state)
 	unit_close(fd);
 }
 
-/* On this file the kernel accepts just what we find to be aligned. */
-static void the_kernel_takes_what_is_aligned(void **state)
+/* The kernel accepts exactly the requests that the library finds aligned. */
+static void the_kernel_accepts_aligned_requests(void **state)
 {
 	struct uaio_alignment alignment;
 	struct uaio_file *file;
@@ -203,7 +203,7 @@ static void the_kernel_takes_what_is_aligned(void **state)
 	unit_close(fd);
 }
 
-static void all_of_a_request_has_to_be_aligned(void **state)
+static void each_part_of_a_request_must_be_aligned(void **state)
 {
 	const struct uaio_alignment alignment = { 8, 512 };
 	static char memory[4096] __attribute__((aligned(4096)));
@@ -242,7 +242,7 @@ static void all_of_a_request_has_to_be_aligned(void **state)
 	assert_false(uaio_is_range_aligned(&alignment, &sqe));
 }
 
-static void a_file_that_takes_anything_finds_all_aligned(void **state)
+static void a_file_that_accepts_anything_finds_all_aligned(void **state)
 {
 	const struct uaio_alignment alignment = { 1, 1 };
 	const struct uaio_sqe sqe = {
@@ -257,14 +257,14 @@ static void a_file_that_takes_anything_finds_all_aligned(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		UNIT_TEST(the_alignment_that_the_kernel_tells_holds),
-		UNIT_TEST(zeros_tell_no_alignment),
-		UNIT_TEST(an_impossible_answer_is_not_believed),
-		UNIT_TEST(where_no_alignment_is_told_it_is_the_block),
-		UNIT_TEST(a_buffered_file_is_not_asked),
-		UNIT_TEST(the_kernel_takes_what_is_aligned),
-		UNIT_TEST(all_of_a_request_has_to_be_aligned),
-		UNIT_TEST(a_file_that_takes_anything_finds_all_aligned),
+		UNIT_TEST(the_alignment_that_the_kernel_reports_is_used),
+		UNIT_TEST(zeros_report_no_alignment),
+		UNIT_TEST(an_impossible_alignment_is_ignored),
+		UNIT_TEST(without_a_report_the_block_size_is_used),
+		UNIT_TEST(a_buffered_file_is_not_queried),
+		UNIT_TEST(the_kernel_accepts_aligned_requests),
+		UNIT_TEST(each_part_of_a_request_must_be_aligned),
+		UNIT_TEST(a_file_that_accepts_anything_finds_all_aligned),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

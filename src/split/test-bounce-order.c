@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Misaligned requests: their order among other requests, and their failures.
- * The file is in memory; hooks make it look as if opened with O_DIRECT, needing
- * blocks of UNIT_KEY_BYTES and refusing everything else.
+ *
+ * The file is in memory. Hooks make it look as if opened with O_DIRECT, with blocks of
+ * UNIT_KEY_BYTES, and refuse misaligned calls.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -34,11 +35,12 @@ static struct {
 
 /* How the file behaves; atomic, set before there are requests. */
 static struct {
-	int64_t device_bytes; /* not 0: it is a block device of that size */
-	int64_t short_from;   /* writes from there on write one block */
-	int64_t error_from;   /* writes from there on fail; -1: none */
-	int64_t short_reads;  /* reads there give half; -1: none */
-	int64_t grows_to;     /* another process extends it to that; or 0 */
+	int64_t device_bytes; /* not 0: it is a block device of this size */
+	int64_t short_from;   /* writes from here on write one block */
+	int64_t error_from;   /* writes from here on fail; -1: none */
+	int64_t short_reads;  /* reads from here return half; -1: none */
+	/* another process extends the file to this size; 0: none does */
+	int64_t grows_to;
 	int truncate_error;
 	uint32_t nr_cuts, nr_syncs, syncs_after_cut;
 	uint32_t nr_seen; /* aligned calls on the file */
@@ -94,7 +96,7 @@ static bool answer_data(long nr, const long args[6], long *ret_res)
 				 : answer_write(args, ret_res);
 }
 
-/* A call with flags, which has one vector. */
+/* Answer a call with flags and one vector. */
 static bool answer_vector(long nr, const long args[6], long *ret_res)
 {
 	const struct iovec *iov = (void *)args[1];
@@ -148,7 +150,7 @@ static bool is_of_file(long nr, const long args[6])
 
 static bool answer(long nr, const long args[6], long *ret_res)
 {
-	/* The file system of a disk. */
+	/* Report the file system of a disk. */
 	if (nr == SYS_fstatfs && (args[0] == load_relaxed(&test.fd) ||
 				  args[0] == load_relaxed(&test.other))) {
 		*ret_res = unit_say_ext4(args);
@@ -266,7 +268,7 @@ static void assert_content(void)
 	assert_memory_equal(test.is, test.expected, sizeof(test.is));
 }
 
-/* Execute a request of another file, so that workers have time to run. */
+/* Execute requests on another file, so that workers have time to run. */
 static void let_others_run(void)
 {
 	int fd = unit_numbered_file(true, 1);
@@ -286,7 +288,7 @@ static void let_others_run(void)
 
 /* order */
 
-static void a_write_of_a_part_waits_for_all_writes_before_it(void **state)
+static void a_misaligned_write_waits_for_all_older_writes(void **state)
 {
 	static const unsigned orders[][2] = { { 4, 5 }, { 5, 4 } };
 
@@ -312,7 +314,7 @@ static void a_write_of_a_part_waits_for_all_writes_before_it(void **state)
 	}
 }
 
-static void all_that_comes_later_waits_for_a_write_of_a_part(void **state)
+static void later_requests_wait_for_a_misaligned_write(void **state)
 {
 	(void)state;
 	begin();
@@ -331,8 +333,8 @@ static void all_that_comes_later_waits_for_a_write_of_a_part(void **state)
 	end();
 }
 
-/* The first write is stopped, and the one that waits for it is cancelled. */
-static void one_that_waits_is_cancelled_and_holds_nobody_up(void **state)
+/* The hook stops the first write; the test cancels the one that waits for it. */
+static void cancelling_a_waiting_write_starts_later_requests(void **state)
 {
 	struct io_event events[3];
 	struct iocb *victim;
@@ -405,7 +407,7 @@ a_write_of_a_part_waits_for_one_that_is_executed_inline(void **state)
 	end();
 }
 
-static void nothing_is_written_inline_beside_a_write_of_a_part(void **state)
+static void no_write_runs_inline_beside_a_misaligned_write(void **state)
 {
 	uint64_t before;
 
@@ -426,7 +428,7 @@ static void nothing_is_written_inline_beside_a_write_of_a_part(void **state)
 	assert_int_equal(unit_reap_one(inliner.handle), sizeof(inliner.data));
 	reap_all();
 	assert_content();
-	/* Afterwards writes are inline again. */
+	/* From now on writes are executed inline again. */
 	before = unit_nr_inline();
 	assert_int_equal(unit_submit(inliner.handle, &inliner.iocb), 1);
 	assert_int_equal(unit_nr_inline(), before + 1);
@@ -459,7 +461,7 @@ static void a_file_ends_where_its_last_byte_was_written(void **state)
 	assert_int_equal(write_and_reap(1000, NR_BLOCKS * SIZE + 3, 0), 1000);
 	assert_int_equal(size_of_file(), NR_BLOCKS * SIZE + 1003);
 	assert_int_equal(load_relaxed(&is.nr_cuts), 1);
-	/* In the file's last block, before the end. */
+	/* The write lies in the file's last block, before the end. */
 	assert_int_equal(write_and_reap(5, NR_BLOCKS * SIZE + 990, 0), 5);
 	assert_int_equal(size_of_file(), NR_BLOCKS * SIZE + 1003);
 	assert_int_equal(load_relaxed(&is.nr_cuts), 2);
@@ -469,7 +471,7 @@ static void a_file_ends_where_its_last_byte_was_written(void **state)
 	end();
 }
 
-static void what_somebody_else_has_added_is_not_cut_off(void **state)
+static void bytes_added_by_another_process_are_not_truncated(void **state)
 {
 	(void)state;
 	begin();
@@ -509,7 +511,7 @@ static void a_truncate_that_fails_is_reported(void **state)
 
 /* what fails in part */
 
-static void what_was_written_before_an_error_counts(void **state)
+static void bytes_written_before_an_error_are_the_result(void **state)
 {
 	enum { FIRST = 64 * 4096 - 100 }; /* with the 100 bytes before it */
 
@@ -533,14 +535,14 @@ static void a_write_cut_short_counts_what_is_there(void **state)
 	assert_int_equal(write_and_reap(1000, 100, 0), SIZE - 100);
 	memcpy(test.expected + 100, test.data, SIZE - 100);
 	assert_content();
-	/* It truncates nothing that was there before. */
+	/* The write truncates no data. */
 	assert_int_equal(write_and_reap(1000, NR_BLOCKS * SIZE + 2, 0),
 			 SIZE - 2);
 	assert_int_equal(size_of_file(), (NR_BLOCKS + 1) * SIZE);
 	end();
 }
 
-static void half_a_block_is_not_taken_for_all_of_it(void **state)
+static void a_short_read_of_a_block_fails_the_write(void **state)
 {
 	(void)state;
 	begin();
@@ -573,19 +575,19 @@ static void a_device_is_written_to_its_end_and_no_further(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		UNIT_TEST(a_write_of_a_part_waits_for_all_writes_before_it),
-		UNIT_TEST(all_that_comes_later_waits_for_a_write_of_a_part),
-		UNIT_TEST(one_that_waits_is_cancelled_and_holds_nobody_up),
+		UNIT_TEST(a_misaligned_write_waits_for_all_older_writes),
+		UNIT_TEST(later_requests_wait_for_a_misaligned_write),
+		UNIT_TEST(cancelling_a_waiting_write_starts_later_requests),
 		UNIT_TEST(
 			a_write_of_a_part_waits_for_one_that_is_executed_inline),
-		UNIT_TEST(nothing_is_written_inline_beside_a_write_of_a_part),
+		UNIT_TEST(no_write_runs_inline_beside_a_misaligned_write),
 		UNIT_TEST(a_file_ends_where_its_last_byte_was_written),
-		UNIT_TEST(what_somebody_else_has_added_is_not_cut_off),
+		UNIT_TEST(bytes_added_by_another_process_are_not_truncated),
 		UNIT_TEST(truncating_is_as_synchronous_as_the_write),
 		UNIT_TEST(a_truncate_that_fails_is_reported),
-		UNIT_TEST(what_was_written_before_an_error_counts),
+		UNIT_TEST(bytes_written_before_an_error_are_the_result),
 		UNIT_TEST(a_write_cut_short_counts_what_is_there),
-		UNIT_TEST(half_a_block_is_not_taken_for_all_of_it),
+		UNIT_TEST(a_short_read_of_a_block_fails_the_write),
 		UNIT_TEST(a_device_is_written_to_its_end_and_no_further),
 	};
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Misaligned requests on a file in the current folder that is opened with
- * O_DIRECT, compared with plain calls on a file in memory. If the file system
- * accepts misaligned requests, the test compares the file system's own answers.
+ * Misaligned requests on a file in the current directory that is opened with O_DIRECT
+ * give the results of plain calls on a file in memory. If the file system accepts
+ * misaligned requests, the test compares its own answers.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -27,14 +27,14 @@ enum {
 
 static struct {
 	int direct;
-	int buffered; /* the same file */
+	int buffered; /* the same file, without O_DIRECT */
 	int reference;
 	uint64_t handle;
 	bool is_refused; /* the file system refuses misaligned requests */
 	char *memory, *other, *whole[2];
 } test;
 
-/* Return: whether the file system has direct I/O. */
+/* Open the files. Return: whether the file system has direct I/O. */
 static bool begin(int flags)
 {
 	char path[32];
@@ -136,14 +136,14 @@ static int64_t execute_plain(unsigned opcode, char *memory, size_t bytes,
 	return execute_flags(opcode, memory, bytes, off, 0);
 }
 
-/* every combination */
+/* all combinations */
 
 static const unsigned shifts[] = { 0, 1, 516 };
 static const unsigned offsets[] = { 0, 1, 512, 4095, 5000, 266000 };
 static const unsigned lengths[] = { 1, 511, 512, 4096, 9001, 262144 + 777 };
 static const unsigned sizes[] = { 0, 300, 4096 + 77, 400000 };
 
-/* Four vectors, one of them empty, that are neighbours in memory. */
+/* Cut memory into four vectors, one of them empty, that are adjacent in memory. */
 static unsigned cut(struct iovec iov[4], char *memory, size_t bytes)
 {
 	size_t first = bytes / 3, second = bytes / 2;
@@ -180,7 +180,7 @@ static void assert_reads(const struct row *row)
 	size_t bytes = row->shift + row->bytes;
 	int64_t expected;
 
-	/* The kernel may write beyond what it has read, within a sector. */
+	/* Within a sector the kernel may write beyond what it has read. */
 	memset(test.other, CANARY, bytes + 512);
 	memset(test.whole[0], CANARY, bytes + 512);
 	expected = pread(test.reference, test.whole[0] + row->shift, row->bytes,
@@ -231,14 +231,14 @@ static void reads_are_as_from_any_file(void **state)
 	for_rows(false, 2);
 }
 
-/* The ways come one after the other, as a disk takes a while for each. */
+/* The tests of each way are separate, because a disk takes a while for each. */
 static void writes_are_as_to_any_file(void **state)
 {
 	(void)state;
 	for_rows(true, 1);
 }
 
-/* what stays the kernel's */
+/* requests that keep the kernel's answer */
 
 static int64_t call(unsigned opcode, char *memory, size_t bytes, int64_t off,
 		    int flags)
@@ -251,7 +251,7 @@ static int64_t call(unsigned opcode, char *memory, size_t bytes, int64_t off,
 	return ret < 0 ? -errno : ret;
 }
 
-/* Assert that each has the kernel's result, refused or not. */
+/* Assert that the request has the kernel's result, refused or not. */
 static void assert_the_kernels(unsigned opcode, unsigned shift, size_t bytes,
 			       int64_t off, int flags)
 {
@@ -296,7 +296,7 @@ static void without_the_option_the_kernels_answer_stays(void **state)
 	end();
 }
 
-static void what_must_not_wait_or_be_torn_stays_the_kernels(void **state)
+static void nowait_and_atomic_keep_the_kernels_answer(void **state)
 {
 	(void)state;
 	if (!begin(O_RDWR))
@@ -311,7 +311,7 @@ static void what_must_not_wait_or_be_torn_stays_the_kernels(void **state)
 	end();
 }
 
-static void appending_stays_the_kernels(void **state)
+static void appending_keeps_the_kernels_answer(void **state)
 {
 	(void)state;
 	if (!begin(O_RDWR | O_APPEND))
@@ -322,7 +322,7 @@ static void appending_stays_the_kernels(void **state)
 	end();
 }
 
-static void what_cannot_be_read_is_not_written_in_part(void **state)
+static void a_write_only_file_is_not_written_in_part(void **state)
 {
 	struct row row = { .shift = 1, .bytes = 8192, .off = 512 };
 
@@ -335,14 +335,14 @@ static void what_cannot_be_read_is_not_written_in_part(void **state)
 		assert_the_kernels(IOCB_CMD_PWRITE, 0, 512, 7, 0);
 		assert_same_files();
 	}
-	/* But whole blocks are, whatever their memory. */
+	/* Whole blocks are executed, whatever the alignment of their memory. */
 	assert_writes(&row);
 	end();
 }
 
 /* flags and ways */
 
-static void flags_that_any_file_takes_are_honoured(void **state)
+static void flags_that_any_file_accepts_are_honoured(void **state)
 {
 	static const int flags[] = { RWF_DSYNC, RWF_SYNC, RWF_HIPRI,
 				     RWF_DSYNC | RWF_HIPRI };
@@ -416,7 +416,7 @@ what_was_submitted_is_executed_before_its_number_is_closed(void **state)
 
 /* memory */
 
-static void memory_that_is_not_there_is_a_fault(void **state)
+static void unmapped_memory_fails_with_efault(void **state)
 {
 	char *gone = mmap(NULL, 8192, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -486,7 +486,7 @@ static bool refuse_memory(long nr, const long args[6], long *ret_res)
 	return true;
 }
 
-/* In a child, because here there is memory left from earlier tests. */
+/* In a child, as memory of earlier tests would remain here. */
 static int without_memory(void)
 {
 	int64_t res;
@@ -552,14 +552,14 @@ int main(void)
 		UNIT_TEST(reads_are_as_from_any_file),
 		UNIT_TEST(writes_are_as_to_any_file),
 		UNIT_TEST(without_the_option_the_kernels_answer_stays),
-		UNIT_TEST(what_must_not_wait_or_be_torn_stays_the_kernels),
-		UNIT_TEST(appending_stays_the_kernels),
-		UNIT_TEST(what_cannot_be_read_is_not_written_in_part),
-		UNIT_TEST(flags_that_any_file_takes_are_honoured),
+		UNIT_TEST(nowait_and_atomic_keep_the_kernels_answer),
+		UNIT_TEST(appending_keeps_the_kernels_answer),
+		UNIT_TEST(a_write_only_file_is_not_written_in_part),
+		UNIT_TEST(flags_that_any_file_accepts_are_honoured),
 		UNIT_TEST(copies_are_the_same_without_workers),
 		UNIT_TEST(
 			what_was_submitted_is_executed_before_its_number_is_closed),
-		UNIT_TEST(memory_that_is_not_there_is_a_fault),
+		UNIT_TEST(unmapped_memory_fails_with_efault),
 		UNIT_TEST(where_copies_are_refused_the_kernels_answer_stays),
 		UNIT_TEST(without_memory_for_the_copy_the_request_fails),
 		UNIT_TEST(each_request_copied_is_counted_once),

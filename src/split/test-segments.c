@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which direct requests are cut, and into how many segments at once, on unusual
- * files: with blocks that are smaller than the memory's alignment, or large for
- * the request, or on which requests are short or fail.
+ * Which direct requests are cut, and into how many segments, on unusual files: whose
+ * blocks are smaller than the memory's alignment, or large for the request, or on which
+ * requests are short or fail.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -22,7 +22,7 @@ enum {
 	DIOALIGN = 0x2000,
 };
 
-/* What the test's kernel answers, and counts of its calls; it reads nothing. */
+/* What the test's kernel reports, and counts of its calls; it moves no bytes. */
 static struct {
 	uint32_t memory, offset;
 	/* atomic */
@@ -100,7 +100,7 @@ static unsigned nr_calls_for(struct iocb iocb, uint64_t bytes)
 
 static char buffer[4 * SEGMENT] __attribute__((aligned(65536)));
 
-static void no_piece_is_less_aligned_than_its_request(void **state)
+static void segments_are_as_aligned_as_their_request(void **state)
 {
 	struct iovec iovs[] = {
 		{ buffer, 4096 + 512 },
@@ -127,8 +127,8 @@ static void no_piece_is_less_aligned_than_its_request(void **state)
 	assert_int_equal(is.nr_misaligned, 0);
 }
 
-/* The kernel shortens it to whole pages, and refuses that in larger blocks. */
-static void of_a_huge_request_whole_blocks_are_executed(void **state)
+/* The kernel shortens the request to whole pages, which larger blocks make misaligned. */
+static void a_huge_request_is_shortened_to_whole_blocks(void **state)
 {
 	enum { HALF = 1 << 30 };
 	const uint64_t bytes = 2ull * HALF;
@@ -150,7 +150,7 @@ static void of_a_huge_request_whole_blocks_are_executed(void **state)
 
 enum { BYTES = 1 << 20, TOOK_NS = 1 << 26 };
 
-/* Here a cut request takes longer. Return: whether it was cut. */
+/* Execute a request; if it is cut, it takes longer. Return: whether it was cut. */
 static bool execute_once(struct uaio_file *file, int64_t res, int64_t cut_res)
 {
 	struct uaio_trial trial;
@@ -178,8 +178,8 @@ static unsigned nr_cut_in(struct uaio_file *file, unsigned rounds, unsigned nr)
 }
 
 /*
- * A client reads a file from start to end, again and again. The best way is
- * found, and another is tried at most once in 32 requests.
+ * A client reads a file from start to end, again and again. The best way is found, and
+ * another way is tried at most once in 32 requests.
  */
 static void rounds_of_any_length_are_measured(void **state)
 {
@@ -195,7 +195,7 @@ static void rounds_of_any_length_are_measured(void **state)
 	}
 }
 
-static void requests_that_always_fail_in_pieces_go_whole(void **state)
+static void requests_that_fail_in_segments_are_not_cut(void **state)
 {
 	enum { NR = 100 };
 	struct uaio_file file = { .tuning = NULL };
@@ -213,10 +213,10 @@ static void requests_that_always_fail_in_pieces_go_whole(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		UNIT_TEST(no_piece_is_less_aligned_than_its_request),
-		UNIT_TEST(of_a_huge_request_whole_blocks_are_executed),
+		UNIT_TEST(segments_are_as_aligned_as_their_request),
+		UNIT_TEST(a_huge_request_is_shortened_to_whole_blocks),
 		UNIT_TEST(rounds_of_any_length_are_measured),
-		UNIT_TEST(requests_that_always_fail_in_pieces_go_whole),
+		UNIT_TEST(requests_that_fail_in_segments_are_not_cut),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Descriptors of direct requests in segments, in memory that the test has
- * filled with nonsense: what is not cleared must not be read before it is
- * written. Under memcheck the test marks that memory as undefined, so that a
- * read of it is found even if the result happens to be right.
+ * Descriptors of direct requests in segments, in memory that the test has poisoned:
+ * memory that is not cleared must be written before it is read. Under memcheck the test
+ * marks this memory as undefined, so that memcheck reports each read of it.
  *
- * The file is in memory and looks as if opened with O_DIRECT on a disk.
+ * The file is in memory, and looks as if opened with O_DIRECT on a disk.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -57,8 +56,8 @@ static char buffer[FILE_BYTES] __attribute__((aligned(PAGE)));
 
 static struct {
 	/* atomic */
-	uint32_t gives_batch; /* when the next one is asked for */
-	uint32_t nr_refused;  /* of batches */
+	uint32_t gives_batch; /* the next request for a batch succeeds */
+	uint32_t nr_refused;  /* refused requests for a batch */
 	uint32_t is_refusing;
 	uint32_t is_skipping; /* reads are answered without a call */
 
@@ -70,9 +69,7 @@ static struct {
 	unsigned nr_calls;
 } hook = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/*
- * The memory
- */
+/* Memory */
 
 static void poison(void *at, size_t bytes)
 {
@@ -80,7 +77,7 @@ static void poison(void *at, size_t bytes)
 	VALGRIND_MAKE_MEM_UNDEFINED(at, bytes);
 }
 
-/* Poison all but the node, which links it to other free ones. */
+/* Poison all but the node, by which the slab links free descriptors. */
 static void poison_free(struct uaio_split *split)
 {
 	poison((char *)split + sizeof(split->node),
@@ -105,7 +102,7 @@ static bool is_untouched_from(const struct uaio_split *split, unsigned nr)
 			 (UAIO_SPLIT_RUNNERS - nr) * sizeof(split->runners[0]));
 }
 
-/* After this the first descriptor that is taken is objects[0]. */
+/* From now on the first descriptor taken from the slab is objects[0]. */
 static void use_batch(void)
 {
 	uaio_split_init();
@@ -113,9 +110,7 @@ static void use_batch(void)
 	store_release(&hook.gives_batch, 1);
 }
 
-/*
- * The kernel
- */
+/* The kernel */
 
 static bool answer_mmap(const long args[6], long *ret_res)
 {
@@ -190,9 +185,7 @@ static bool answer(long nr, const long args[6], long *ret_res)
 	}
 }
 
-/*
- * Requests
- */
+/* Requests */
 
 static const unsigned opcodes[] = { IOCB_CMD_PREAD, IOCB_CMD_PREADV,
 				    IOCB_CMD_PWRITE, IOCB_CMD_PWRITEV };
@@ -253,11 +246,9 @@ static unsigned nr_segments(uint64_t off, uint64_t bytes)
 	return (unsigned)((off + bytes - 1) / SEGMENT - off / SEGMENT + 1);
 }
 
-/*
- * Tests
- */
+/* Tests */
 
-static void only_what_is_in_front_of_the_runners_is_cleared(void **state)
+static void only_members_before_the_runners_are_cleared(void **state)
 {
 	struct uaio_req *req = (struct uaio_req *)(void *)buffer;
 
@@ -306,7 +297,7 @@ static void there_are_no_more_runners_than_segments(void **state)
 	}
 }
 
-/* Each request finds its descriptor poisoned, whatever was there before. */
+/* Each request finds its descriptor poisoned, whatever an earlier request has left. */
 static void setting_a_request_up_touches_only_its_runners(void **state)
 {
 	static const unsigned counts[] = { 2, 64, 3, 16, 4, 33, 5 };
@@ -324,7 +315,7 @@ static void setting_a_request_up_touches_only_its_runners(void **state)
 		assert_int_equal(hook.nr_calls, nr);
 		assert_true(is_untouched_from(&batch.objects[0],
 					      nr < at_once ? nr : at_once));
-		/* It was given back, so the next request gets the same. */
+		/* The descriptor was freed, so the next request gets the same one. */
 		assert_true(
 			is_poison(&batch.objects[1],
 				  sizeof(batch) - sizeof(batch.objects[0])));
@@ -332,7 +323,7 @@ static void setting_a_request_up_touches_only_its_runners(void **state)
 	}
 }
 
-static void a_request_goes_whole_where_memory_is_refused(void **state)
+static void a_request_is_not_cut_if_memory_is_refused(void **state)
 {
 	(void)state;
 	uaio_config.segments = 16;
@@ -356,7 +347,7 @@ static int compare_calls(const void *a, const void *b)
 	return (x->off > y->off) - (x->off < y->off);
 }
 
-/* Assert that the calls cover the request, and meet at segment borders. */
+/* Assert that the calls cover the request, and meet at borders of segments. */
 static void assert_cut(uint64_t off, uint64_t bytes)
 {
 	uint64_t at = off;
@@ -387,7 +378,7 @@ static void borders_are_those_of_the_file(void **state)
 	for (unsigned i = 0; i < NR_ELEMENTS(pages); i++)
 		for (unsigned j = 0; j < nr_offs; j++)
 			for (unsigned k = 0; k < 4; k++) {
-				/* The last page is only partly there. */
+				/* The last page is used only in part. */
 				size_t bytes = pages[i] * (size_t)PAGE +
 					       (k & 1) * BLOCK;
 
@@ -400,7 +391,7 @@ static void borders_are_those_of_the_file(void **state)
 }
 
 /* Requests that in segments would fail or have another effect. */
-static void what_is_misaligned_or_extends_the_file_goes_whole(void **state)
+static void misaligned_and_extending_requests_are_not_cut(void **state)
 {
 	enum { BYTES = 4 * SEGMENT };
 	struct iovec iovs[] = { { buffer, SEGMENT + 8 },
@@ -461,7 +452,7 @@ static void references_are_dropped_at_the_same_time(void **state)
 		shared = uaio_split_new(NULL, 3 * SEGMENT, 0, 3);
 		nr = unit_interleave(n, drop_second, drop_third, NULL, rets);
 		assert_int_equal(load_relaxed(&shared->nr_begun), 2);
-		/* The starter's reference is left: it is not complete. */
+		/* The starter's reference is left, so the request is not complete. */
 		assert_int_equal(load_relaxed(&shared->refs), 1);
 	}
 	if (UNIT_CAN_STEP)
@@ -506,9 +497,7 @@ static void each_request_in_segments_is_completed_once(void **state)
 			  sizeof(batch) - DEPTH * sizeof(batch.objects[0])));
 }
 
-/*
- * Around them
- */
+/* Setup */
 
 static int start(void **state)
 {
@@ -521,7 +510,7 @@ static int start(void **state)
 	unit_hook(answer);
 	uaio_config.force_worker = true;
 	handle = unit_context(16);
-	/* Warm up: all else that needs memory for a request has it then. */
+	/* Warm up, so that everything else that needs memory for a request has it. */
 	uaio_config.segments = 1;
 	for (unsigned i = 0; i < NR_ELEMENTS(opcodes); i++)
 		execute(opcodes[i], 0, 2 * SEGMENT);
@@ -544,12 +533,12 @@ static int stop(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		DIRECT_TEST(only_what_is_in_front_of_the_runners_is_cleared),
+		DIRECT_TEST(only_members_before_the_runners_are_cleared),
 		DIRECT_TEST(there_are_no_more_runners_than_segments),
 		DIRECT_TEST(setting_a_request_up_touches_only_its_runners),
-		DIRECT_TEST(a_request_goes_whole_where_memory_is_refused),
+		DIRECT_TEST(a_request_is_not_cut_if_memory_is_refused),
 		DIRECT_TEST(borders_are_those_of_the_file),
-		DIRECT_TEST(what_is_misaligned_or_extends_the_file_goes_whole),
+		DIRECT_TEST(misaligned_and_extending_requests_are_not_cut),
 		DIRECT_TEST(references_are_dropped_at_the_same_time),
 		DIRECT_TEST(each_request_in_segments_is_completed_once),
 	};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How many segments at once are chosen, for files with made-up timings. */
+/* How many segments at once are chosen, for files with invented timings. */
 #undef NDEBUG
 #include "options/config.h"
 #include "file/file.h"
@@ -41,7 +41,7 @@ static unsigned execute(bool is_write, uint64_t bytes,
 	return at_once;
 }
 
-/* Return: how many of nr requests had so many segments at once. */
+/* Return: how many of nr requests had this number of segments at once. */
 static unsigned count(bool is_write, uint64_t bytes, const struct speed *speed,
 		      unsigned nr, unsigned at_once)
 {
@@ -133,7 +133,7 @@ static void a_change_is_noticed(void **state)
 	assert_in_range(count(READ, 4 * MIB, &fast_whole, 100, 1), 98, 100);
 }
 
-static void reads_writes_and_sizes_are_told_apart(void **state)
+static void reads_writes_and_sizes_are_measured_separately(void **state)
 {
 	const struct speed cut = { 1000, 100, 1000 };
 	const struct speed whole = { 100, 1000, 1000 };
@@ -150,7 +150,7 @@ static void reads_writes_and_sizes_are_told_apart(void **state)
 	assert_in_range(count(WRITE, MIB, &whole, 30, 1), 29, 30);
 }
 
-/* For example a request that is still being executed. */
+/* Such is a request that is still being executed. */
 static void a_trial_that_never_ends_does_not_count(void **state)
 {
 	const struct speed speed = { 1000, 100, 1000 };
@@ -164,7 +164,7 @@ static void a_trial_that_never_ends_does_not_count(void **state)
 	assert_in_range(count(READ, MIB, &speed, 30, 4), 29, 30);
 }
 
-static void a_number_set_by_the_option_is_taken(void **state)
+static void a_number_set_by_the_option_is_used(void **state)
 {
 	const struct speed speed = { 1, 1000, 1000 };
 
@@ -186,9 +186,9 @@ int main(void)
 		UNIT_TEST(one_mib_has_few_segments_only),
 		UNIT_TEST(other_ways_are_tried_ever_more_rarely),
 		UNIT_TEST(a_change_is_noticed),
-		UNIT_TEST(reads_writes_and_sizes_are_told_apart),
+		UNIT_TEST(reads_writes_and_sizes_are_measured_separately),
 		UNIT_TEST(a_trial_that_never_ends_does_not_count),
-		UNIT_TEST(a_number_set_by_the_option_is_taken),
+		UNIT_TEST(a_number_set_by_the_option_is_used),
 	};
 
 	uaio_tuning_init();

@@ -20,7 +20,7 @@ enum way {
 static const unsigned at_once_of_ways[NR_WAYS] = {
 	[WHOLE] = 1,
 	[FEW] = 4,
-	/* Leaves some of the 32 workers that are started readily to others. */
+	/* Leaves some of the 32 workers that start without delay to other requests. */
 	[MANY] = 24,
 };
 
@@ -29,29 +29,34 @@ enum {
 	NR_CLASSES = 4,
 	CLASS_BITS = 2,
 	FIRST_CLASS_BITS = 20,
-	/* Samples of which the best counts; one alone may have been unlucky. */
+	/* The best of this many samples counts; a single one may have met other work. */
 	SAMPLES = 4,
-	/* Requests that each file begins with and that are not cut. */
+	/* The first requests of each file, which are not cut. */
 	NR_UNTOUCHED = 4,
 	/* Requests between two trials of a way that is not the best. */
 	PAUSE_MIN = 32,
 	PAUSE_MAX = 4096,
-	/* Percent: a way is better if its time times this is below 100. */
+	/*
+	 * Percent: a way is better if its time times this is less than the other's
+	 * times 100.
+	 */
 	WORTH = 110,
 };
 
 struct samples {
 	/* atomic, relaxed */
-	uint32_t best;   /* ns a page, of the last (up to) SAMPLES samples */
-	uint32_t before; /* the same of the SAMPLES before those; 0: none */
-	uint32_t nr;     /* of all samples */
+	/* ns a page: the best of the last (up to) SAMPLES samples */
+	uint32_t best;
+	uint32_t before; /* the best of the SAMPLES samples before; 0: none */
+	uint32_t nr;     /* number of all samples */
 };
 
 struct choice {
 	struct samples ways[NR_WAYS];
 	/* atomic, relaxed */
 	uint32_t nr_executed;
-	uint32_t next_trial; /* when nr_executed has this value */
+	/* value of nr_executed at which to try another way */
+	uint32_t next_trial;
 	uint32_t pause;
 	uint32_t last_best;
 	uint32_t last_tried;
@@ -79,10 +84,13 @@ static unsigned class_of(uint64_t bytes)
 	return i;
 }
 
-/* The measurements of a file, allocated at its first large request. */
+/*
+ * Return: the measurements of a file, allocated at its first large request; NULL: no
+ * memory.
+ */
 static struct uaio_tuning *tuning_of(struct uaio_file *file)
 {
-	/* [MB:tuning] acquire: empty. Pairs with the exchange below. */
+	/* [MB:tuning] acquire: its zeros. Pairs with the exchange below. */
 	struct uaio_tuning *tuning = load_acquire(&file->tuning);
 	struct uaio_tuning *fresh, *none = NULL;
 
@@ -92,11 +100,11 @@ static struct uaio_tuning *tuning_of(struct uaio_file *file)
 	if (!fresh)
 		return NULL;
 	memset(fresh->choices, 0, sizeof(fresh->choices));
-	/* [MB:tuning] release: empty. Pairs with the loads. */
+	/* [MB:tuning] release: its zeros. Pairs with the loads. */
 	if (cas_release(&file->tuning, &none, fresh))
 		return fresh;
 	uaio_slab_put(&slab, fresh);
-	/* [MB:tuning] acquire: as above, for what the first thread has set. */
+	/* [MB:tuning] acquire: the zeros that another thread has set. */
 	return load_acquire(&file->tuning);
 }
 
@@ -114,7 +122,7 @@ static uint32_t figure_of(const struct samples *samples)
 	return !best || (before && before < best) ? before : best;
 }
 
-/* A request of up to 1 MiB has no more than few segments. */
+/* A request of up to 1 MiB has no more segments than FEW. */
 static unsigned nr_ways_of(unsigned size_class)
 {
 	return size_class ? NR_WAYS : MANY;
@@ -132,9 +140,8 @@ static enum way best_of(const struct choice *choice, unsigned nr_ways)
 }
 
 /*
- * Return: a way that still has too few samples; NR_WAYS if there is none. The
- * ways take turns, and each round starts one way later, so that no way is always
- * the first of a round.
+ * Return: a way with too few samples; NR_WAYS if there is none. The ways take turns, and
+ * each round starts one way later, so that no way is always the first of a round.
  */
 static enum way unmeasured_of(const struct choice *choice, unsigned nr_ways,
 			      uint32_t nr)
@@ -147,7 +154,7 @@ static enum way unmeasured_of(const struct choice *choice, unsigned nr_ways,
 	return NR_WAYS;
 }
 
-/* Set when to try another way: ever later, as long as the best stays the same. */
+/* Set when to try another way: ever later while the best way stays the same. */
 static void plan_trial(struct choice *choice, uint32_t nr, enum way best)
 {
 	uint32_t pause = load_relaxed(&choice->pause) * 2;
@@ -161,7 +168,7 @@ static void plan_trial(struct choice *choice, uint32_t nr, enum way best)
 	store_relaxed(&choice->next_trial, nr + pause);
 }
 
-/* The ways that are not the best take turns. */
+/* Return: the next of the ways that are not the best. */
 static enum way next_other(struct choice *choice, enum way best,
 			   unsigned nr_ways)
 {
@@ -179,7 +186,7 @@ static enum way choose(struct choice *choice, unsigned nr_ways)
 	enum way best, way;
 
 	store_relaxed(&choice->nr_executed, nr);
-	/* A file of few requests is not experimented with. */
+	/* Do not experiment with a file of few requests. */
 	if (unlikely(nr <= NR_UNTOUCHED))
 		return WHOLE;
 	way = unmeasured_of(choice, nr_ways, nr);
