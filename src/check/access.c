@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libuaio-check.so: an access to memory that helgrind or drd takes for one of a request
- * (helgrind.c). It is not in libuaio.so, of which they report nothing (tool/check/valgrind.c).
+ * libuaio-check.so: makes an access that helgrind or drd attributes to a request
+ * (helgrind.c). The function is not in libuaio.so, in which they report no races
+ * (tool/check/valgrind.c).
  *
  * Tested by test/run/checkers.py.
  */
@@ -14,14 +15,14 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* libuaio.so looks it up by its name. */
+/* libuaio.so looks the function up by its name. */
 EXPORT void uaio_check_access(const void *at, size_t bytes, bool is_written,
 			      bool is_helgrind);
 
 /*
- * To helgrind a system call uses its memory, also if it fails: these do so before the kernel
- * looks at the memory, as no file has such an offset. A function of the C library would be
- * the place of the access, and those helgrind leaves out.
+ * helgrind checks the memory of a system call even if the call fails. No file has such an
+ * offset, so these calls fail before the kernel uses the memory. The library makes them
+ * itself, as helgrind reports no race inside a function of the C library.
  */
 static void access_by_call(const void *at, size_t bytes, bool is_written)
 {
@@ -32,8 +33,8 @@ static void access_by_call(const void *at, size_t bytes, bool is_written)
 }
 
 /*
- * drd does not see the memory of system calls. What is written is read all the same.
- * valgrind drops loads whose value is not used.
+ * drd does not check the memory of system calls. So read the memory, even if the request
+ * writes it. The asm keeps valgrind from dropping loads whose value is not used.
  */
 static void access_by_loads(const char *at, size_t bytes)
 {

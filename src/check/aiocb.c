@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whether the result of an aiocb's last request was asked for: once, as aio_return(3) says
+ * Check that a program calls aio_return(3) exactly once for each request
  *
  * Tested by test-check.c.
  */
@@ -17,8 +17,11 @@ struct state {
 };
 
 static struct {
-	struct uaio_lock lock; /* rank STACKS: none is taken under it */
-	/* Under the lock. One may take the place of another, which is forgotten. */
+	struct uaio_lock lock; /* rank STACKS: no lock is taken under it */
+	/*
+	 * Under the lock. An aiocb may overwrite another one's state, which is
+	 * forgotten.
+	 */
 	struct state states[AIOCBS];
 } aiocbs;
 

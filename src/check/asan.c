@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tested by test/run/checkers.py. */
+/*
+ * AddressSanitizer: poison memory of requests (checker.h). Tested by
+ * test/run/checkers.py.
+ */
 #include "check/checker.h"
 
 #include <dlfcn.h>
@@ -10,16 +13,18 @@
 
 enum {
 	GRANULE = 8,
-	POISONED = 0xf7, /* as __asan_poison_memory_region() has it */
+	POISONED = 0xf7, /* the value that __asan_poison_memory_region() sets */
 };
 
-/* The sanitizer's functions, of its <asan_interface.h>; NULL: it is not here. */
+/*
+ * The sanitizer's functions, of its <asan_interface.h>; NULL: it is not in the process.
+ */
 static struct {
 	void *(*find)(void *at, size_t bytes);
 	void (*report)(void *pc, void *bp, void *sp, void *at, int is_write,
 		       size_t bytes, unsigned experiment);
 	void *(*reported_at)(void);
-	uintptr_t offset; /* of the shadow of 0 */
+	uintptr_t offset; /* address of the shadow of address 0 */
 } asan;
 
 static void *look_up(const char *name)
@@ -84,18 +89,21 @@ static uintptr_t last_of(const struct uaio_check_part *part)
 	return (part->at + part->bytes - 1) / GRANULE * GRANULE;
 }
 
-/* What the shadow of the granule is while the part, which begins at, is in flight. */
+/* Return: the shadow of a granule while a part that begins at `at` is in flight. */
 static uint8_t poisoned_from(uintptr_t at, uintptr_t granule)
 {
 	return at > granule ? (uint8_t)(at - granule) : POISONED;
 }
 
-/* Its functions here do not look at the shadow of the shadow, in a library that has it. */
+/*
+ * In a library built with the sanitizer, these functions must not be checked themselves:
+ * they access the shadow.
+ */
 #define NO_ASAN __attribute__((no_sanitize_address))
 
 /*
- * Return: whether the program may use bytes of the part in the granule, and none that are
- * behind it.
+ * Return: whether the program may use bytes of the part in the granule, and none after
+ * them.
  */
 static NO_ASAN bool ends_in(const struct uaio_check_part *part,
 			    uintptr_t granule)
@@ -107,16 +115,16 @@ static NO_ASAN bool ends_in(const struct uaio_check_part *part,
 	       usable <= part->at + part->bytes;
 }
 
-/* Eight bytes of the shadow at once: most granules are in the middle of a part. */
+/* Eight bytes of the shadow: most granules are in the middle of a part. */
 typedef uint64_t __attribute__((may_alias, aligned(1))) eight;
 
 enum { EIGHT = 8 * GRANULE };
 static const uint64_t EIGHT_POISONED = UINT64_C(0xf7f7f7f7f7f7f7f7);
 
 /*
- * Make eight granules that begin at granule, and of which last is none, from the one to the
- * other, if all are in the part and as expected.
- * Return: whether they were.
+ * Set the shadow of the eight granules from granule on to `to`, if all are in the part,
+ * none is the last, and their shadow is `from`.
+ * Return: whether this was so.
  */
 static NO_ASAN bool turn_eight(const struct uaio_check_part *part,
 			       uintptr_t granule, uintptr_t last, uint64_t from,

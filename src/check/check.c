@@ -13,16 +13,16 @@
 #include "check/hint.h"
 
 enum {
-	CALLS = 1024, /* calls_of() */
-	/* Bytes of a request. If it has more, its memory has no hash. */
+	CALLS = 1024, /* slots for counts of calls: calls_of() */
+	/* A request with more bytes has no hash. */
 	HASHED_MAX = 1 << 20,
 };
 
 static bool is_on; /* immutable after init */
 
 /*
- * atomic, by thread: how many submitting calls have ended. Two threads may share one: then
- * a completion may be posted while its call goes on.
+ * atomic, by thread: submitting calls that have ended. Two threads may share a slot; then
+ * a completion may be posted before its submitting call ends.
  */
 static uint32_t calls[CALLS];
 
@@ -60,7 +60,7 @@ bool uaio_check_is_on(void)
  * Submission
  */
 
-/* A piece of memory, and a byte of it that the program may not use; or 0. */
+/* A piece of memory, and its first byte that the program must not use; 0: none. */
 struct bad {
 	enum uaio_memory what;
 	uintptr_t byte, at;
@@ -72,12 +72,12 @@ struct bad {
 struct submission {
 	const struct uaio_sqe *sqe;
 	struct uaio_check_walk walk;
-	struct uaio_check_span stack; /* the thread's, if it is on that */
+	struct uaio_check_span stack; /* the thread's stack, if it runs on it */
 	uint32_t nr;
 	bool reads_all; /* the kernel only reads its memory, which has a hash */
 	uint64_t hash;
 	size_t hashed;
-	struct bad bad; /* the first, if there is one */
+	struct bad bad; /* the first bad piece, if there is one */
 };
 
 static bool is_poisoned(const void *arg, const struct uaio_check_part *part)
@@ -87,8 +87,8 @@ static bool is_poisoned(const void *arg, const struct uaio_check_part *part)
 }
 
 /*
- * Return: the first byte that the program may not use, or 0. What is poisoned because a
- * request in flight has it, is not meant: that two have it is an error of another kind.
+ * Return: the first byte that the program may not use, or 0. Skip bytes poisoned for a
+ * request in flight: two requests with the same memory are another kind of error.
  */
 static uintptr_t find_bad(uintptr_t at, size_t bytes)
 {
@@ -107,8 +107,8 @@ static uintptr_t find_bad(uintptr_t at, size_t bytes)
 }
 
 /*
- * Have memcheck look at a piece of memory, unless a request in flight has some of it: then
- * memcheck would report that, and that we compute a hash of it.
+ * Have memcheck check a piece of memory, unless a request in flight has some of it.
+ * Otherwise memcheck would report this memory, and the computation of its hash.
  */
 static void have_memcheck_look(struct submission *submission)
 {
@@ -125,7 +125,7 @@ static void have_memcheck_look(struct submission *submission)
 					       bad->is_written, &bad->byte);
 }
 
-/* Look at a piece of memory, unless there is a bad one already. */
+/* Check a piece of memory, unless a bad one was found already. */
 static void find_wrong(struct submission *submission, uintptr_t at,
 		       size_t bytes, bool is_written)
 {
@@ -151,11 +151,14 @@ static void look(void *arg, uintptr_t at, size_t bytes, bool is_written)
 
 	submission->nr++;
 	find_wrong(submission, at, bytes, is_written);
-	/* The kernel answers there, and the program only asks. */
+	/*
+	 * The kernel writes its answer there; the request neither reads nor writes
+	 * data.
+	 */
 	if (uaio_check_is_control(submission->sqe, at))
 		return;
 	submission->hashed += bytes;
-	/* memcheck would report that we read it, and what we make of it. */
+	/* If memcheck has reported a byte, it would report reading it, too. */
 	submission->reads_all = submission->reads_all && !is_written &&
 				!submission->bad.byte &&
 				submission->hashed <= HASHED_MAX &&
@@ -165,7 +168,7 @@ static void look(void *arg, uintptr_t at, size_t bytes, bool is_written)
 struct adding {
 	const struct submission *submission;
 	uint32_t number;  /* of the record */
-	uint32_t *end;    /* where the next part is to be noted */
+	uint32_t *end;    /* where to store the number of the next part */
 	bool may_overlap; /* other pieces are near */
 };
 
@@ -194,13 +197,15 @@ static void add_part_locked(void *arg, uintptr_t at, size_t bytes,
 	adding->may_overlap |= uaio_check_index_may_have(at, bytes);
 	add_relaxed(&uaio_checked.nr_stack_parts, part->is_on_stack);
 	uaio_check_index_add(part);
-	/* The program may read these meanwhile. */
+	/* The program may read an aiocb or a msghdr meanwhile. */
 	if (!adding->submission->bad.byte && !part->is_control &&
 	    !uaio_check_is_header(adding->submission->sqe, at))
 		uaio_checker_take(part);
 }
 
-/* Return: whether another request must not have the memory at the same time. */
+/*
+ * Return: whether part's request and the other request must not use the memory at once.
+ */
 static bool is_in_the_way(const void *arg, const struct uaio_check_part *other)
 {
 	const struct uaio_check_part *part = arg;
@@ -210,7 +215,7 @@ static bool is_in_the_way(const void *arg, const struct uaio_check_part *other)
 	       !uaio_check_record_of(other)->is_ordered;
 }
 
-/* Return: whether ret is to be reported: the memory of a request is another's. */
+/* Return: whether another request has memory of this one, which ret then reports. */
 static bool find_overlap_locked(const struct uaio_check_record *record,
 				struct uaio_check_report *ret)
 {
@@ -221,7 +226,10 @@ static bool find_overlap_locked(const struct uaio_check_record *record,
 					      is_in_the_way, part);
 		if (!other)
 			continue;
-		/* What is read changes now. */
+		/*
+		 * The hashes are invalid from now on: a request changes bytes that
+		 * another reads.
+		 */
 		store_relaxed(&uaio_check_record_of(part)->has_hash, false);
 		store_relaxed(&uaio_check_record_of(other)->has_hash, false);
 		*ret = (struct uaio_check_report){
@@ -240,12 +248,17 @@ static bool find_overlap_locked(const struct uaio_check_record *record,
 	return false;
 }
 
-/* Return: whether ret is to be reported: the memory is where no frame is any more. */
+/*
+ * Return: whether memory of the request is below the stack pointer, which ret then
+ * reports.
+ */
 static bool find_dead_at_once_locked(const struct submission *submission,
 				     const struct uaio_check_record *record,
 				     struct uaio_check_report *ret)
 {
-	/* What is far below may be no stack: there may be no guard page. */
+	/*
+	 * Memory far below may belong to something else, as there may be no guard page.
+	 */
 	enum { NEAR = 16384 };
 	uintptr_t sp = uaio_check_sp(&submission->walk);
 
@@ -255,7 +268,7 @@ static bool find_dead_at_once_locked(const struct submission *submission,
 		if (part->at < submission->stack.begin || part->at >= sp ||
 		    sp - part->at > NEAR || !submission->stack.end)
 			continue;
-		/* What is there now is somebody else's. */
+		/* Other functions change this memory, so its hash is invalid. */
 		store_relaxed(&uaio_check_record_of(part)->has_hash, false);
 		*ret = uaio_check_report_of_locked(record, part,
 						   UAIO_CHECK_KIND_STACK);
@@ -265,7 +278,7 @@ static bool find_dead_at_once_locked(const struct submission *submission,
 	return false;
 }
 
-/* Memory of a request that is submitted is not the program's to use, or to send. */
+/* Report submitted memory that the program must not use, or has not initialised. */
 static void report_bad(const struct submission *submission,
 		       const struct uaio_check_record *record)
 {
@@ -298,7 +311,7 @@ static void report_bad(const struct submission *submission,
 	uaio_check_making_end(&making);
 }
 
-/* Return: whether ret is to be reported: a request in flight has the byte. */
+/* Return: whether a request in flight has the byte, which ret then reports. */
 static bool find_touched(uintptr_t at, struct uaio_check_report *ret)
 {
 	const struct uaio_check_part *part;
@@ -357,7 +370,7 @@ static void fill(struct uaio_check_record *record,
 		.data = sqe->data,
 		.hash = submission->hash,
 	};
-	/* relaxed: the thread's own */
+	/* relaxed: the thread's own count */
 	record->call = load_relaxed(calls_of(record->thread));
 }
 
@@ -456,7 +469,7 @@ void uaio_check_drop(uint32_t record)
 
 void uaio_check_call_is_over(void)
 {
-	/* relaxed: a thread that looks too early holds a completion back for longer */
+	/* relaxed: a thread that reads too early holds a completion back longer */
 	add_relaxed(calls_of(uaio_check_me()), 1);
 }
 
@@ -464,7 +477,7 @@ bool uaio_check_is_over(uint32_t number)
 {
 	const struct uaio_check_record *record = uaio_check_record(number);
 
-	/* relaxed: as above */
+	/* relaxed: a thread that reads too early holds a completion back longer */
 	return load_relaxed(calls_of(record->thread)) != record->call;
 }
 

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Checking what a program does with the memory of its requests (uaio-check(1))
+ * Checks what a program does with the memory of its requests (uaio-check(1))
  *
- * While a request is in flight, its memory is the kernel's: the program must keep it, and
- * must not change what a write is to read. This room notes the memory of each request
- * from its submission to its completion, finds where the program breaks that rule, and
- * appends a report to a file (report.c). The program goes on.
+ * While a request is in flight, its memory belongs to the kernel. The program must keep
+ * it, and must not change memory that a write is to read. This room records the memory of
+ * each request from submission to completion, and finds where the program breaks this
+ * rule. It appends a report to a file (report.c), and the program continues.
  *
- * It is on where the variable UAIO_CHECK names a directory. Then the completion of a
- * request with a record is held back (flow/late.h) until the call that submitted it has
- * ended. So the program has the time to make its mistake also where a transfer is short.
+ * It is on if the variable UAIO_CHECK names a directory. Then the completion of a
+ * recorded request is held back (flow/late.h) until the submitting call has ended. So an
+ * error is found even if the transfer is short.
  *
  *   I1  A record is in use from uaio_check_submit() to uaio_check_complete() or
  *       uaio_check_drop(), each called once by the owner of the request.
- *   I2  Records and their memory change under the lock, of rank CHECK. Under it no
- *       memory of the program's is read, and no other lock is taken.
+ *   I2  Records and their parts change under the lock, of rank CHECK. Under the lock no
+ *       thread reads memory of the program, or takes another lock.
  *   I3  A thread that finds an error writes the report without the lock.
  *
  * Thread-safety: any thread.
@@ -34,127 +34,132 @@ struct uaio_sqe;
 enum { UAIO_CHECK_HOLD_NS = 1000000 };
 
 /*
- * Called when the library is loaded: a child of fork() cannot load another, nor look for
- * functions, if another thread did so at the fork.
+ * Called when the library is loaded. A child of fork() may not be able to load a library
+ * or look up functions, if another thread was doing so at the fork.
  */
 void uaio_check_load(void);
 
 /* Called each time the engine starts, also in a child of fork(). */
 void uaio_check_init(void);
 
-/* Return: whether requests are checked; it does not change while the engine is up. */
+/* Return: whether requests are checked; constant while the engine is up. */
 bool uaio_check_is_on(void);
 
 /*
- * The calling thread submits sqe. tail: the address of what its client sees completions
- * at; 0: the data of sqe is. is_ordered: it waits for others, by a link or a drain.
- * Return: its record; or 0: nothing of it is checked.
+ * Record a request that the calling thread submits. tail: the address from which its
+ * client reads that completions exist; 0: sqe->data is this address. is_ordered: the
+ * request waits for others, by a link or a drain.
+ * Return: the number of its record; 0: none.
  */
 uint32_t uaio_check_submit(const struct uaio_sqe *sqe, uintptr_t tail,
 			   bool is_ordered);
 
-/* The request of the record was refused, and has no completion. Nothing if that is 0. */
+/* Drop the record of a request that was refused, and has no completion. 0: do nothing. */
 void uaio_check_drop(uint32_t record);
 
-/* The completion of the request, with res, is about to be posted. Nothing if that is 0. */
+/* Check a request whose completion, with res, is about to be posted. 0: do nothing. */
 void uaio_check_complete(uint32_t record, int64_t res);
 
-/* The calling thread is about to leave a call that has submitted requests. */
+/* The calling thread is about to return from a call that has submitted requests. */
 void uaio_check_call_is_over(void);
 
-/* Return: whether the call that submitted the request of the record, not 0, is over. */
+/* Return: whether the call that submitted the request has ended. record is not 0. */
 bool uaio_check_is_over(uint32_t record);
 
-/* The calling thread has come to wait, or is going to sleep: look at its stack. */
+/* Check the calling thread's stack. Called when the thread waits or is about to sleep. */
 void uaio_check_look_at_stack(void);
 
-/* What the program does with memory that has been its own. */
+/* How the program ends memory that was its own. */
 enum uaio_check_end {
 	UAIO_CHECK_FREED,
 	UAIO_CHECK_UNMAPPED,
-	UAIO_CHECK_RETURNED, /* from the function that has it in its frame */
+	/* by returning from the function whose frame has it */
+	UAIO_CHECK_RETURNED,
 };
 
 /* Return: false if certainly no request in flight has some of the memory. */
 bool uaio_check_may_have(uintptr_t at, size_t bytes);
 
 /*
- * The program gives memory back, in the calling thread.
- * Return: whether a request in flight has some of it, which is reported.
+ * The calling thread is about to free memory of the program.
+ * Return: whether a request in flight has some of it, which was reported.
  */
 bool uaio_check_memory_ends(enum uaio_check_end end, uintptr_t at,
 			    size_t bytes);
 
 /*
- * A request of the aiocb is about to be submitted; or was refused: then nobody asks for a
- * result.
+ * A request of the aiocb is about to be submitted; or was refused, so that no result of
+ * it is expected.
  */
 void uaio_check_aiocb(uintptr_t aiocb);
 void uaio_check_aiocb_refused(uintptr_t aiocb);
 
-/* The program asks for the result of the last request of an aiocb, which is complete. */
+/* The program calls aio_return() for the last request of an aiocb, which is complete. */
 void uaio_check_returned(uintptr_t aiocb);
 
-/* The queue of a request in flight is closed by its client. */
+/* Report that the client closes the queue of a request in flight. */
 void uaio_check_say_closed(uint32_t record);
 
-/* Return: whether the kernel writes memory of the request in flight of the record, not 0. */
+/* Return: whether the kernel writes memory of the request in flight. record is not 0. */
 bool uaio_check_is_written(uint32_t record);
 
-/* Called in a child of fork(), where no request is in flight. */
+/* Forget all requests. Called in a child of fork(), where none is in flight. */
 void uaio_check_forget(void);
 
 /*
- * The kernel or the library has written memory that the program is about to see. For
- * MemorySanitizer, which does not see that; nothing without it.
+ * The kernel or the library has written memory that the program will read. Tells
+ * MemorySanitizer, which cannot see these writes; does nothing without it.
  */
 void uaio_check_written(uintptr_t at, size_t bytes);
 
 /*
- * The request of the record is changed on purpose: say where it was submitted. Nothing if
- * the record is 0. name: by which `uaio check` knows the change.
+ * Report where a request was submitted that an injected fault changes; 0: do nothing.
+ * name: of the change, as `uaio check` knows it.
  */
 void uaio_check_say_made(uint32_t record, const char *name);
 
-/* ThreadSanitizer has just made this report, in this thread; perhaps of a request. */
+/*
+ * ThreadSanitizer has just made this report in the calling thread, perhaps about a
+ * request.
+ */
 void uaio_check_raced(void *report);
 
 /*
- * What follows is for ThreadSanitizer, helgrind and drd, and does nothing without one of
- * them: which of the program's threads come after which.
+ * The next functions tell ThreadSanitizer, helgrind and drd in which order threads of the
+ * program run. They do nothing without one of these.
  */
 
-/* The calling thread is about to unmap memory; it has mapped some. */
+/* The calling thread is about to unmap memory; or has mapped memory. */
 void uaio_check_unmapped(void);
 void uaio_check_mapped(void);
 
 /*
- * A request of the queue whose tail is from posts a completion to the one whose tail is
- * to. from: 0: the calling thread does.
+ * A request of the queue with the tail `from` posts a completion to the queue with the
+ * tail `to`. from: 0: the calling thread posts it.
  */
 void uaio_check_pass(uintptr_t from, uintptr_t to);
 
 /*
- * The calling thread is about to call the program's function for a completed request.
- * Tell MemorySanitizer that the function's argument is initialised.
+ * The calling thread is about to call a function of the program for a completed request.
+ * Also tells MemorySanitizer that the function's argument is initialised.
  */
 void uaio_check_notified(void);
 
-/* From now on, the program and the library use the memory by atomic accesses. */
+/* From now on the program and the library use the memory by atomic accesses. */
 void uaio_check_shared(const void *at, size_t bytes);
 
 /*
  * Provided buffers of io_uring, which requests choose in the order in which they were
- * provided (provided.c). The functions of a group are called under a lock of its own.
+ * provided (provided.c). The functions for a group are called under a lock of the group.
  */
 
-/* Of a group; zeros: it has none. */
+/* The buffers of a group; zeros: none. */
 struct uaio_check_provided {
-	uint64_t life; /* for provided.c, as first and last */
+	uint64_t life; /* life, first and last belong to provided.c */
 	uint32_t first, last;
-	uint32_t nr;   /* of buffers */
-	uint16_t from; /* the caller's: the place of the first in an array */
-	bool has_too_many; /* they are not checked */
+	uint32_t nr;   /* number of buffers */
+	uint16_t from; /* the caller's: the index of the first in an array */
+	bool has_too_many; /* more than can be checked */
 };
 
 struct uaio_check_buffer {
@@ -162,42 +167,48 @@ struct uaio_check_buffer {
 	size_t bytes;
 };
 
-/* A buffer that was chosen after its memory had ended; no bytes: there is none. */
+/* A buffer that a request chose after its memory had ended; bytes is 0: there is none. */
 struct uaio_check_ended {
 	uintptr_t at;
 	size_t bytes;
 	enum uaio_check_end end;
-	uint32_t provided_at, ended_at; /* stacks */
+	uint32_t provided_at, ended_at; /* numbers of stacks */
 };
 
-/* Return: the buffer i. */
+/* Return: buffer i. */
 typedef struct uaio_check_buffer uaio_check_buffer_fn(const void *arg,
 						      unsigned i);
 
-/* The calling thread provides nr buffers, of which function says where they are. */
+/* The calling thread provides nr buffers; function returns each of them. */
 void uaio_check_provide(struct uaio_check_provided *group, unsigned nr,
 			uaio_check_buffer_fn *function, const void *arg);
 
-/* The nr oldest buffers were used. Set *ret if the memory of one has ended. */
+/* Requests have used the nr oldest buffers. Set *ret if the memory of one has ended. */
 void uaio_check_provided_used(struct uaio_check_provided *group, uint32_t nr,
 			      struct uaio_check_ended *ret);
 
-/* Part of the oldest buffer was used: what remains begins at @at. *ret: as above. */
+/*
+ * A request has used part of the oldest buffer: the rest begins at `at`. Set *ret if its
+ * memory has ended.
+ */
 void uaio_check_provided_begun(struct uaio_check_provided *group, uintptr_t at,
 			       struct uaio_check_ended *ret);
 
-/* A request has chosen the oldest, and failed, as there is no memory. As above. */
+/*
+ * A request has chosen the oldest buffer, and failed, as its memory does not exist. Set *ret if its memory
+ * has ended.
+ */
 void uaio_check_provided_failed(const struct uaio_check_provided *group,
 				struct uaio_check_ended *ret);
 
 /* The group ends. */
 void uaio_check_provided_end(struct uaio_check_provided *group);
 
-/* Report a buffer that sqe has chosen after its memory had ended. No lock is held. */
+/* Report a buffer that sqe chose after its memory had ended. No lock is held. */
 void uaio_check_say_chosen(const struct uaio_check_ended *ended,
 			   const struct uaio_sqe *sqe);
 
-/* The process ends: say how much was checked. */
+/* The process ends: write a summary of what was checked. */
 void uaio_check_end(void);
 
 #endif /* UAIO_CHECK_CHECK_H */

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Checkers of memory that the program has: AddressSanitizer (asan.c), MemorySanitizer
- * (msan.c), or memcheck of valgrind (memcheck.c). What they know of memory, and what they are
- * told of requests
+ * Checkers in the process: AddressSanitizer (asan.c), MemorySanitizer (msan.c), or
+ * memcheck of valgrind (memcheck.c): what they know of memory, and what they learn of
+ * requests
  *
- * AddressSanitizer has a shadow: a byte for each 8 bytes of memory, a granule. 0 says that the
- * program may use all of them, 1 to 7 so many of the first, and another value none.
+ * AddressSanitizer has a shadow: one byte for each granule, 8 bytes of memory. 0 says
+ * that the program may use all 8 bytes, 1 to 7 that it may use only this number of first
+ * bytes, another value that it may use none.
  *
- *   A1  While a request is in flight, what the kernel may write is poisoned, so that the
- *       sanitizer reports a program that touches it, where it does. A granule of which the
- *       program may use other bytes stays as it is.
- *   A2  Only what is as we have set it becomes again what it was: the program may have
- *       given the memory back meanwhile.
- *   A3  The shadow changes under the lock of rank CHECK. The kernel's calls, and ours,
- *       do not go by it.
+ *   A1  While a request is in flight, memory that the kernel may write is poisoned, so
+ *       the sanitizer reports each access of the program. A granule that also has bytes
+ *       of the program's is not poisoned.
+ *   A2  At the end only granules that still have this poison are restored: the program
+ *       may have freed the memory meanwhile.
+ *   A3  The shadow changes under the lock of rank CHECK. System calls of the library and
+ *       accesses of the kernel do not depend on it.
  *
- * tsan.c tells ThreadSanitizer, and helgrind.c tells helgrind and drd of valgrind, in which
- * order requests and the program use memory.
+ * tsan.c tells ThreadSanitizer, and helgrind.c tells helgrind and drd of valgrind, in
+ * which order requests and the program use memory.
  *
- * The library is not linked to a sanitizer. It looks for the functions of one when it
- * comes up.
+ * The library is not linked to a sanitizer. It looks up a sanitizer's functions when
+ * loaded.
  *
  * Tested by test/run/checkers.py.
  */
@@ -36,7 +37,7 @@ struct uaio_sqe;
 /* What is wrong with a piece of memory. */
 enum uaio_memory {
 	UAIO_MEMORY_GOOD,
-	UAIO_MEMORY_UNADDRESSABLE, /* a byte is not the program's to use */
+	UAIO_MEMORY_UNADDRESSABLE, /* the program must not use a byte */
 	UAIO_MEMORY_UNINITIALISED, /* a byte was never written */
 };
 
@@ -46,20 +47,23 @@ void uaio_memcheck_init(void);
 bool uaio_memcheck_is_here(void);
 
 /*
- * Have memcheck look at a piece of memory, which the kernel writes or reads. It reports what
- * is wrong, and goes on.
- * Return: what is wrong, with its first byte.
+ * Have memcheck check a piece of memory that the kernel writes or reads. memcheck reports
+ * an error, and continues.
+ * Return: what is wrong, and its first byte.
  */
 enum uaio_memory uaio_memcheck_look(uintptr_t at, size_t bytes, bool is_written,
 				    uintptr_t *ret_byte);
 
-/* A request in flight has it. Nothing if the kernel only reads it. */
+/*
+ * Forbid the program's accesses to part while a request is in flight, if the kernel
+ * writes it.
+ */
 void uaio_memcheck_protect(struct uaio_check_part *part);
-/* Return: whether the program has given back its memory since then. */
+/* Return: whether the program has freed the memory since it was protected. */
 bool uaio_memcheck_has_ended(const struct uaio_check_part *part);
-/* It is the program's again, as it was. */
+/* Allow accesses to part again, with the V bits that it had. */
 void uaio_memcheck_unprotect(struct uaio_check_part *part);
-/* The kernel has written the memory. Nothing if memcheck is not here. */
+/* The kernel has written the memory. Does nothing without memcheck. */
 void uaio_memcheck_initialised(uintptr_t at, size_t bytes);
 
 /* Called when the library is loaded. */
@@ -67,24 +71,25 @@ void uaio_msan_init(void);
 
 bool uaio_msan_is_here(void);
 
-/* Return: the first byte that was not initialised, in a piece of memory; or 0. */
+/* Return: the first byte of a piece of memory that is not initialised; or 0. */
 uintptr_t uaio_msan_find(uintptr_t at, size_t bytes);
 
-/* Have MemorySanitizer report it, which mostly ends the process. */
+/* Have MemorySanitizer report the memory, which usually ends the process. */
 void uaio_msan_report(uintptr_t at, size_t bytes);
 
 /*
- * The sanitizer is here, and the calling thread submits sqe. What the kernel will write
- * beside the buffers is initialised from now on: addresses, events and the like.
+ * The calling thread submits sqe. Memory besides the buffers that the kernel will write
+ * is initialised from now on: addresses, events and the like. Only called with the
+ * sanitizer.
  */
 void uaio_msan_submit(const struct uaio_sqe *sqe);
 
-/* The kernel has written the memory. Nothing if the sanitizer is not here. */
+/* The kernel has written the memory. Does nothing without the sanitizer. */
 void uaio_msan_initialised(uintptr_t at, size_t bytes);
 
 /*
  * The calling thread is about to call a function of the program with nr arguments, which
- * are initialised. Nothing if the sanitizer is not here.
+ * are initialised. Does nothing without the sanitizer.
  */
 void uaio_msan_call(size_t nr);
 
@@ -93,19 +98,19 @@ void uaio_asan_init(void);
 
 bool uaio_asan_is_here(void);
 
-/* Return: where a function of its own is; or 0. */
+/* Return: the address of a function of the sanitizer; or 0. */
 uintptr_t uaio_asan_function(void);
 
-/* Return: the first byte that the program may not use, in a piece of memory; or 0. */
+/* Return: the first byte of a piece of memory that the program must not use; or 0. */
 uintptr_t uaio_asan_find(uintptr_t at, size_t bytes);
 
-/* A request in flight has it. Nothing if the kernel only reads it. */
+/* Poison the memory of a request in flight, if the kernel writes it. */
 void uaio_asan_poison(struct uaio_check_part *part);
 void uaio_asan_unpoison(struct uaio_check_part *part);
 
 /*
- * Have the sanitizer report that the caller, whose call is at pc, has the kernel read or
- * write a piece of memory of which the program may not use at. It may end the process.
+ * Have the sanitizer report the byte at `at`, which the program must not use. The call at
+ * pc submits a request that reads or writes this memory. The report may end the process.
  */
 void uaio_asan_report(uintptr_t pc, uintptr_t at, size_t bytes,
 		      bool is_written);
@@ -117,74 +122,71 @@ void uaio_tsan_init(void);
 bool uaio_tsan_is_here(void);
 
 /*
- * The calling thread submits a request. tail: the address of what its client sees
- * completions at; writes: the kernel reads the program's memory. Nothing if the sanitizer
- * is not here.
+ * The calling thread submits a request. tail: as for uaio_check_submit(); writes: the
+ * kernel reads memory of the program. Does nothing without the sanitizer.
  */
 void uaio_tsan_submit(uintptr_t tail, bool writes);
 
 /*
- * The request of sqe begins to use its memory. stack: the number of the stack of calls that
- * submits it. The sanitizer may report a race, and end the process.
- * Return: the number of its fiber.
+ * The request of sqe begins to use its memory. stack: the number of the submitting stack.
+ * The sanitizer may report a race, and end the process.
+ * Return: the number of the request's fiber.
  */
 uint32_t uaio_tsan_begin(const struct uaio_sqe *sqe, uint32_t stack);
 
-/* The completion of the request that has the fiber is about to be posted. */
+/* The completion of the request on the fiber is about to be posted. */
 void uaio_tsan_end(uint32_t fiber, uintptr_t tail);
 
 /*
- * The completion of a request is about to be posted, which may have read what another
- * request has written.
+ * The completion of a request that has read is about to be posted: the request may have
+ * read bytes that another request has written.
  */
 void uaio_tsan_carry(uintptr_t tail);
 
-/* The request that has the fiber was refused; the calling thread has submitted it. */
+/* The request on the fiber, submitted by the calling thread, was refused. */
 void uaio_tsan_refuse(uint32_t fiber);
 
 /*
- * Return: whether the sanitizer's report is of a race with a request, with a byte that both
- * accesses have.
+ * Return: whether the report is about a race with a request. *ret_at: a byte that both
+ * accesses have in common.
  */
 bool uaio_tsan_get_race(void *report, uintptr_t *ret_at);
 
-/* What uaio_check_pass() and uaio_check_notified() tell it. */
+/* uaio_check_pass() and uaio_check_notified() for the sanitizer. */
 void uaio_tsan_pass(uintptr_t from, uintptr_t to);
 void uaio_tsan_notified(void);
 
-/*
- * helgrind or drd of valgrind (helgrind.c). Without them, the functions do nothing.
- */
+/* helgrind or drd of valgrind (helgrind.c). Without them the functions do nothing. */
 
 struct uaio_check_record;
 
 /* Called when the library is loaded. */
 void uaio_helgrind_init(void);
 
-/* Return: which of them is here; or NULL. */
+/* Return: the name of the tool in the process; or NULL. */
 const char *uaio_helgrind_name(void);
 
-/* As uaio_tsan_submit(). */
+/* Like uaio_tsan_submit(). */
 void uaio_helgrind_submit(uintptr_t tail, bool writes);
 /* The request of sqe begins to use its memory. The tool may report a race. */
 void uaio_helgrind_begin(const struct uaio_sqe *sqe);
-/* The completion of the request is about to be posted. As uaio_tsan_end(). */
+/* The completion of the request is about to be posted. Like uaio_tsan_end(). */
 void uaio_helgrind_end_locked(const struct uaio_check_record *record,
 			      bool reads);
 void uaio_helgrind_pass(uintptr_t from, uintptr_t to);
 void uaio_helgrind_notified(void);
-/* From now on, the tool reports no race of this memory, until it is freed. */
+/* From now on the tool reports no race on this memory, until the memory is freed. */
 void uaio_helgrind_untrack(uintptr_t at, size_t bytes);
 
-/* Return: whether a checker of threads is here. */
+/* Return: whether a checker of threads is in the process. */
 static inline bool uaio_checker_has_threads(void)
 {
 	return uaio_tsan_is_here() || uaio_helgrind_name();
 }
 
 /*
- * Of whichever is here: the program must not touch the memory that a request in flight
- * writes to; and may again.
+ * Have the checker in the process forbid the program's accesses to memory that a request
+ * in flight writes; and allow them again.
  */
 static inline void uaio_checker_take(struct uaio_check_part *part)
 {

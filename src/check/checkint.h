@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of this room share; the invariants are in check.h. */
+/* Shared by the files of this room; the invariants are in check.h. */
 #ifndef UAIO_CHECK_CHECKINT_H
 #define UAIO_CHECK_CHECKINT_H
 
@@ -15,16 +15,16 @@
 struct uaio_sqe;
 
 enum {
-	UAIO_CHECK_RECORDS =
-		65536, /* further requests in flight are not checked */
-	UAIO_CHECK_PARTS_MAX = 1024, /* vectors of one request that are noted */
+	/* further requests in flight are not checked */
+	UAIO_CHECK_RECORDS = 65536,
+	UAIO_CHECK_PARTS_MAX = 1024, /* recorded vectors of one request */
 	UAIO_CHECK_FRAMES_MAX = 24,
-	UAIO_CHECK_DEPTH = 48, /* with our own frames */
+	UAIO_CHECK_DEPTH = 48, /* including the library's own frames */
 };
 
 /*
- * A return address, and the stack pointer behind it, where the frame of the function that
- * returns there ends.
+ * A return address, and the stack pointer after the return: the end of the frame of the
+ * called function.
  */
 struct uaio_check_frame {
 	uintptr_t pc, sp;
@@ -33,65 +33,65 @@ struct uaio_check_frame {
 /* A piece of memory of a request. */
 struct uaio_check_part {
 	struct list in_index;
-	uint32_t next; /* of its record, or free; 0: the last */
+	uint32_t next; /* the next of its record or of the free ones; 0: none */
 	uint32_t record;
 	uintptr_t at;
 	size_t bytes;
-	bool is_written; /* the kernel writes there, rather than reads */
-	bool is_control; /* an aiocb, which the program may read all the same */
-	bool is_gone;    /* the program has given it back, and was told */
-	bool is_provided; /* provided.c's: no request has it yet */
+	bool is_written;  /* the kernel writes it; otherwise reads it */
+	bool is_control;  /* an aiocb, which the program may read meanwhile */
+	bool is_gone;     /* the program has freed it, which was reported */
+	bool is_provided; /* provided.c's: no request has chosen it yet */
 	/* For asan.c and memcheck.c. */
 	bool is_poisoned;
-	uint8_t last_shadow; /* of its last granule, before it was submitted */
-	bool was_undefined;  /* all of it, if there are no bits */
-	bool has_byte_before, is_block; /* what has_ended() looks at */
-	uint8_t *bits; /* owns: V bits, if they differ; or NULL */
-	/* Of the stack of the thread that has submitted the request. */
+	uint8_t last_shadow; /* of its last granule, before the submission */
+	bool was_undefined;  /* if bits is NULL: all bits were undefined */
+	/* how to see that the memory was freed: memcheck.c */
+	bool has_byte_before, is_block;
+	uint8_t *bits; /* owns: V bits that are not all equal; or NULL */
+	/* For memory on the stack of the submitting thread. */
 	bool is_on_stack;
-	struct uaio_check_frame holder; /* where the frame that has it ends */
+	/* the end of the frame that contains it */
+	struct uaio_check_frame holder;
 };
 
 /* A request in flight. */
 struct uaio_check_record {
-	struct list in_flight; /* of all */
+	struct list in_flight; /* node in the list of all */
 	uint32_t next_free;
 	uint32_t parts;
-	uint32_t stack;   /* where it was submitted: stack.c's number, or 0 */
-	uintptr_t thread; /* by which: uaio_check_me() */
-	uint32_t call;    /* what calls[] was then */
+	uint32_t stack;   /* number of the submitting stack, or 0 (stack.c) */
+	uintptr_t thread; /* the submitting thread: uaio_check_me() */
+	uint32_t call;    /* calls_of() that thread at submission */
 	uint8_t op;
 	bool is_in_use;
 	bool is_ordered;
-	bool has_hash; /* atomic: others clear it under the lock */
+	bool has_hash; /* atomic: other threads clear it under the lock */
 	int fd;        /* -1: none */
 	int64_t off;
-	uint64_t data; /* as its client sees it */
-	uint64_t hash; /* of what is to be written */
-	/* ThreadSanitizer's, for tsan.c. */
+	uint64_t data; /* user_data of its client */
+	uint64_t hash; /* of the memory that the kernel reads */
+	/* For checkers of threads. */
 	uintptr_t tail;
-	uint32_t fiber; /* 0: none */
+	uint32_t fiber; /* of tsan.c; 0: none */
 };
 
-/* A stack of calls: return addresses of the program's, the innermost first. */
+/* A stack: return addresses in the program, the innermost first. */
 struct uaio_check_stack {
 	uint32_t nr;
 	uintptr_t pcs[UAIO_CHECK_FRAMES_MAX];
 };
 
-/*
- * record.c: the records of requests in flight, and the pieces of memory that they have
- */
+/* record.c: the records of requests in flight, and the pieces of memory that they have */
 
 struct uaio_check_table {
 	struct uaio_lock lock; /* rank CHECK */
 	/* Under the lock. The arrays are mapped once, and never unmapped. */
-	struct uaio_check_record *records; /* 0 is none */
-	struct uaio_check_part *parts;     /* 0 is none */
+	struct uaio_check_record *records; /* index 0 is not used */
+	struct uaio_check_part *parts;     /* index 0 is not used */
 	uint32_t nr_records, free_record;
 	uint32_t nr_parts, free_part;
 	struct list in_flight;
-	struct list making;      /* struct uaio_check_making */
+	struct list making;      /* list of struct uaio_check_making */
 	uint32_t nr_stack_parts; /* atomic: written under the lock */
 	uint64_t nr_requests, nr_checked;
 };
@@ -101,7 +101,7 @@ extern struct uaio_check_table uaio_checked;
 /* Return: memory that is never unmapped; or NULL. */
 void *uaio_check_map(size_t bytes);
 
-/* Return: false without memory. */
+/* Return: false if memory is refused. */
 bool uaio_check_records_init(void);
 
 static inline void uaio_check_lock(void)
@@ -130,63 +130,61 @@ uaio_check_record_of(const struct uaio_check_part *part)
 	return uaio_check_record(part->record);
 }
 
-/* Return: a new record or part, whose members are not set; or, without one, NULL or 0. */
+/* Return: a new record or part with undefined members; if there is none, NULL or 0. */
 struct uaio_check_record *uaio_check_record_new_locked(uint32_t *ret_number);
 uint32_t uaio_check_part_new_locked(void);
 
-/* The record and its parts end. */
+/* Free the record and its parts. */
 void uaio_check_record_drop_locked(uint32_t number);
 
 /*
  * check.c
  */
 
-/* The sanitizer is about to have reported an error at this address, in this thread. */
+/* A sanitizer is about to report an error at this address, in the calling thread. */
 void uaio_check_reported(uintptr_t at);
 
-/*
- * race.c: the requests that a checker of threads knows of. Only where one is
- */
+/* race.c: requests as a checker of threads sees them. Only called if there is one. */
 
-/* The calling thread submits a request of the operation. tail: see uaio_check_submit(). */
+/*
+ * The calling thread submits a request of this operation. tail: see uaio_check_submit().
+ */
 void uaio_check_race_submit(uint8_t op, uintptr_t tail);
 
-/* The request of the record, of which sqe is known, begins. */
+/* The request of sqe, which has this record, begins to use its memory. */
 void uaio_check_race_begin(const struct uaio_sqe *sqe,
 			   struct uaio_check_record *record);
 
-/* The request of the record is complete, and its record is dropped next. */
+/* The request is complete; its record is dropped next. */
 void uaio_check_race_note_locked(const struct uaio_check_record *record);
 
-/* The completion is about to be posted; the request may have no fiber. record: a copy. */
+/* The completion is about to be posted. record: a copy; the request may have no fiber. */
 void uaio_check_race_end(const struct uaio_check_record *record);
 
-/*
- * memory.c: which memory a request has
- */
+/* memory.c: which memory a request has */
 
 typedef void uaio_check_memory_fn(void *arg, uintptr_t at, size_t bytes,
 				  bool is_written);
 
-/* Call function for each piece that is in use until the request is complete. */
+/* Call function for each piece of memory that is in use until the request is complete. */
 void uaio_check_memory_of(const struct uaio_sqe *sqe,
 			  uaio_check_memory_fn *function, void *arg);
 
 /* Return: whether at is an aiocb that is in use until the request is complete. */
 bool uaio_check_is_control(const struct uaio_sqe *sqe, uintptr_t at);
 
-/* Return: whether at is the msghdr of a RECVMSG: the kernel writes some of it. */
+/*
+ * Return: whether at is the msghdr of a RECVMSG, of which the kernel writes some members.
+ */
 bool uaio_check_is_header(const struct uaio_sqe *sqe, uintptr_t at);
 
 /*
- * Compute a hash of memory, beginning with seed.
- * Return: false if it cannot be read.
+ * Compute a hash of memory. seed: the initial value, then the hash.
+ * Return: false if the memory cannot be read.
  */
 bool uaio_check_hash(uintptr_t at, size_t bytes, uint64_t *seed);
 
-/*
- * index.c: which pieces are where. The lock is held.
- */
+/* index.c: finds pieces of memory by address. Called with the lock held. */
 
 void uaio_check_index_init(void);
 void uaio_check_index_add(struct uaio_check_part *part);
@@ -200,97 +198,91 @@ struct uaio_check_part *uaio_check_index_find(uintptr_t at, size_t bytes,
 					      uaio_check_found_fn *function,
 					      const void *arg);
 
-/* Without the lock. Return: false if certainly no piece overlaps the memory. */
+/* Return: false if certainly no piece overlaps the memory. Called without the lock. */
 bool uaio_check_index_may_have(uintptr_t at, size_t bytes);
 
-/*
- * stack.c: where a thread is
- */
+/* stack.c: where in the program a thread is */
 
 void uaio_check_stacks_load(void);
 void uaio_check_stacks_init(void);
 
-/* Where a thread is: its frames, the innermost first. */
+/* The frames of a thread, the innermost first. */
 struct uaio_check_walk {
-	uint32_t number;    /* for its stack of calls; or 0 */
-	uint32_t nr, first; /* frames; the first that is the program's */
-	bool is_mixed; /* of several stacks: a handler has one of its own */
+	uint32_t number; /* of its struct uaio_check_stack; or 0 */
+	/* number of frames; index of the first frame of the program */
+	uint32_t nr, first;
+	bool is_mixed; /* it spans several stacks, such as a handler's own */
 	struct uaio_check_frame frames[UAIO_CHECK_DEPTH];
 };
 
-/* Note where the calling thread is. */
+/* Walk the calling thread's stack. */
 void uaio_check_walk_now(struct uaio_check_walk *ret);
-/* Return: the number alone. */
+/* Return: the number of the calling thread's stack. */
 uint32_t uaio_check_here(void);
 
 /*
- * Return: the stack pointer of the program when it called the library, on the only stack
- * that the thread is on; or 0.
+ * Return: the program's stack pointer when it called the library; 0 if the thread runs on
+ * several stacks.
  */
 static inline uintptr_t uaio_check_sp(const struct uaio_check_walk *walk)
 {
 	return walk->nr && !walk->is_mixed ? walk->frames[walk->first].sp : 0;
 }
 
-/* Return: whether at is in a frame of the program's; then *ret is where that ends. */
+/* Return: whether at is in a frame of the program; *ret: the end of this frame. */
 bool uaio_check_find_holder(const struct uaio_check_walk *walk, uintptr_t at,
 			    struct uaio_check_frame *ret);
 
-/* Return: whether the frame that ended there is certainly not among those of the walk. */
+/* Return: whether the frame with this end is certainly not among those of the walk. */
 bool uaio_check_has_returned(const struct uaio_check_walk *walk,
 			     const struct uaio_check_frame *holder);
 
-/* Return: false if there is none with this number. */
+/* Return: false if no stack has this number. */
 bool uaio_check_stack_get(uint32_t number, struct uaio_check_stack *ret);
 
 struct uaio_check_span {
 	uintptr_t begin, end;
 };
 
-/* Return: what tells the calling thread from others that live. */
+/* Return: a value that identifies the calling thread among the living ones. */
 static inline uintptr_t uaio_check_me(void)
 {
-	return (uintptr_t)&uaio_entry; /* in its thread-local storage */
+	/* an address in its thread-local storage */
+	return (uintptr_t)&uaio_entry;
 }
 
 /*
- * Return: the stack of the calling thread, if that has sp; else an empty one. A stack that
- * is not a thread's own, such as a coroutine's, is none.
+ * Return: the stack of the calling thread, if sp is in it; else an empty one. A stack
+ * that the program made itself, such as a coroutine's, does not count.
  */
 struct uaio_check_span uaio_check_my_stack(uintptr_t sp);
 
-/*
- * provided.c: buffers that requests may choose. The lock is not held.
- */
+/* provided.c: buffers that requests may choose. Called without the lock. */
 
 void uaio_check_provided_init(void);
 
-/* The program gives memory back, in the calling thread. */
+/* The calling thread frees memory of the program. */
 void uaio_check_provided_memory_ends(enum uaio_check_end end, uintptr_t at,
 				     size_t bytes);
 
-/* Return: whether a buffer is on a stack. */
+/* Return: whether a provided buffer is on a stack. */
 bool uaio_check_provided_has_stack(void);
 
-/* The calling thread is there, on the stack. */
+/* Check provided buffers on the calling thread's stack. */
 void uaio_check_provided_look_at_stack(const struct uaio_check_walk *walk,
 				       const struct uaio_check_span *stack);
 
-/*
- * aiocb.c: results that POSIX AIO has for a program
- */
+/* aiocb.c: results that a program must take by aio_return() */
 
 void uaio_check_aiocbs_init(void);
 
 /*
- * A request of the aiocb is submitted. is_in_flight: while its last one is in flight.
- * The result of that is reported as missing if it was not asked for.
+ * A request of the aiocb is submitted. is_in_flight: its last request is still in flight.
+ * If the program has not taken the result of the last request, it is reported as missing.
  */
 void uaio_check_aiocb_submitted(uintptr_t aiocb, bool is_in_flight);
 
-/*
- * report.c: saying what was found
- */
+/* report.c: writes reports */
 
 enum uaio_check_kind {
 	UAIO_CHECK_KIND_FREED,
@@ -303,12 +295,12 @@ enum uaio_check_kind {
 	UAIO_CHECK_KIND_AIOCB,
 	UAIO_CHECK_KIND_RETURN_TWICE,
 	UAIO_CHECK_KIND_RETURN_MISSING,
-	/* A checker in the process reports these, in its own form, as well. */
+	/* A checker in the process reports these, too, in its own form. */
 	UAIO_CHECK_KIND_UNADDRESSABLE,
 	UAIO_CHECK_KIND_UNINITIALISED,
 	UAIO_CHECK_KIND_TOUCHED,
 	UAIO_CHECK_KIND_RACE,
-	/* No errors: hint.c gives these, with their sentence in did. */
+	/* Hints, not errors: hint.c reports them, with a sentence in did. */
 	UAIO_CHECK_KIND_HINT_CLOSED,
 	UAIO_CHECK_KIND_HINT_UNREGISTERED,
 	UAIO_CHECK_KIND_HINT_RANGES,
@@ -316,20 +308,24 @@ enum uaio_check_kind {
 	UAIO_CHECK_KIND_HINT_UNSUBMITTED,
 	UAIO_CHECK_KIND_HINT_OVERFLOW,
 	UAIO_CHECK_KIND_HINT_UNSEEN,
-	UAIO_CHECK_KIND_MADE, /* no error: a change that is made on purpose */
+	/* no error: an injected fault changes a request */
+	UAIO_CHECK_KIND_MADE,
 };
 
 struct uaio_check_report {
 	enum uaio_check_kind kind;
-	/* The memory that it is about. */
+	/* The memory in question. */
 	uintptr_t at;
 	size_t bytes;
-	/* Of FREED and such: what the program called; of PROVIDED: did; or NULL. */
+	/*
+	 * FREED, UNMAPPED: the function that the program called; PROVIDED, hints: part
+	 * of the sentence; otherwise NULL.
+	 */
 	const char *did;
-	/* Copies; op of other: UAIO_NR_OPS if there is none. */
+	/* Copies; other.op is UAIO_NR_OPS if there is no other request. */
 	struct uaio_check_record record, other;
 	struct uaio_check_part part, other_part;
-	uint32_t now; /* where it was found: a stack's number, or 0 */
+	uint32_t now; /* number of the stack where it was found, or 0 */
 };
 
 /* Return: a report about a part of a record. */
@@ -339,31 +335,32 @@ uaio_check_report_of_locked(const struct uaio_check_record *record,
 			    enum uaio_check_kind kind);
 
 /*
- * A report of a sanitizer about a request that a thread submits. The sanitizer may end the
- * process, so ours is written when it has made its own, and calls back in that thread.
+ * A sanitizer's report about a request that a thread submits. The sanitizer may end the
+ * process. So this room writes its report when the sanitizer calls back, in that thread,
+ * after writing its own.
  */
 struct uaio_check_making {
-	struct list link; /* of all threads; under the lock */
+	struct list link; /* list of all threads; under the lock */
 	uintptr_t thread;
 	const struct uaio_check_report *report; /* borrows */
 };
 
-/* The calling thread has the sanitizer look, and maybe report; it has looked. */
+/* The calling thread is about to have the sanitizer check memory; or has done so. */
 void uaio_check_making_begin(struct uaio_check_making *making,
 			     const struct uaio_check_report *report);
 void uaio_check_making_end(struct uaio_check_making *making);
-/* Return: whether the calling thread is between the two; then *ret is that report. */
+/* Return: whether the calling thread is between begin and end; *ret: its report. */
 bool uaio_check_making_mine(struct uaio_check_report *ret);
 
 void uaio_check_reports_init(void);
 
-/* Write it, unless one of the same kind and place was written before. */
+/* Write the report, unless one of the same kind and place was written before. */
 void uaio_check_report(const struct uaio_check_report *report);
 
-/* by: the checker in the process, or "none" */
 /* The process makes its first request. */
 void uaio_check_begun(void);
 
+/* Write the summary when the process ends. by: the checker in the process, or "none". */
 void uaio_check_summary(uint64_t nr_requests, uint64_t nr_checked,
 			const char *by);
 

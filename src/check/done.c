@@ -16,7 +16,7 @@ struct span {
 
 enum { SPANS_MAX = 64 };
 
-/* Return: how many pieces were hashed; 0: it has no hash, or too many. */
+/* Return: the number of hashed pieces; 0: the request has no hash, or too many pieces. */
 static unsigned spans_of_locked(const struct uaio_check_record *record,
 				struct span *ret)
 {
@@ -34,7 +34,7 @@ static unsigned spans_of_locked(const struct uaio_check_record *record,
 	return nr;
 }
 
-/* Return: its first piece that has a hash; or, if there is none, its first. */
+/* Return: the first piece that is not an aiocb; if there is none, the first. */
 static const struct uaio_check_part *
 first_locked(const struct uaio_check_record *record)
 {
@@ -45,7 +45,7 @@ first_locked(const struct uaio_check_record *record)
 	return part;
 }
 
-/* Its owner calls this, so the record stays. */
+/* Compare the hash. The calling thread owns the request, so the record stays. */
 static void look_for_change(const struct uaio_check_record *record)
 {
 	struct uaio_check_report report;
@@ -59,7 +59,10 @@ static void look_for_change(const struct uaio_check_record *record)
 					     UAIO_CHECK_KIND_CHANGED);
 	uaio_check_unlock();
 	for (unsigned i = 0; i < nr; i++)
-		/* The program has unmapped it: uaio_check_memory_ends(). */
+		/*
+		 * The program has unmapped the memory, which uaio_check_memory_ends()
+		 * reports.
+		 */
 		if (!uaio_check_hash(spans[i].at, spans[i].bytes, &hash))
 			return;
 	if (nr && hash != report.record.hash)
@@ -67,8 +70,8 @@ static void look_for_change(const struct uaio_check_record *record)
 }
 
 /*
- * Under valgrind: report memory that was freed meanwhile. memcheck says first where that
- * was.
+ * Report memory that was freed meanwhile, if under valgrind. memcheck reports first where
+ * it was freed.
  */
 static void look_for_freed(const struct uaio_check_record *record)
 {
@@ -94,25 +97,30 @@ static void look_for_freed(const struct uaio_check_record *record)
 	report.at = report.part.at;
 	report.bytes = report.part.bytes;
 	report.did = "free, or the end of a stack frame";
-	/* What is there by now may be addressable: the kernel has written it. */
+	/*
+	 * Check the byte before: the memory itself may be addressable, as the kernel
+	 * wrote it.
+	 */
 	(void)uaio_memcheck_look(report.at - 1, 1, true, &byte);
 	uaio_check_report(&report);
 }
 
-/* Return: the bytes that a request with this result has at most written to memory. */
+/* Return: the most bytes that a request with this result has written to memory. */
 static uint64_t written_bytes(const struct uaio_check_record *record,
 			      int64_t res)
 {
 	if (res < 0)
 		return 0;
-	/* Of others the result is a 0, or not of all that they write. */
+	/* The result of other operations is 0, or does not count all bytes written. */
 	if (record->op != UAIO_OP_READ && record->op != UAIO_OP_READV &&
 	    record->op != UAIO_OP_RECV)
 		return UINT64_MAX;
 	return (uint64_t)res;
 }
 
-/* The kernel has written memory of the request. The program sees that only after this. */
+/*
+ * Mark memory that the kernel has written as initialised, before the program can read it.
+ */
 static void note_written(const struct uaio_check_record *record, int64_t res)
 {
 	uint64_t left = written_bytes(record, res);
@@ -146,7 +154,7 @@ void uaio_check_complete(uint32_t number, int64_t res)
 		note_written(record, res);
 	if (record->thread == uaio_check_me())
 		uaio_check_look_at_stack();
-	/* relaxed: looked at again under the lock */
+	/* relaxed: read again under the lock */
 	if (load_relaxed(&record->has_hash))
 		look_for_change(record);
 	if (unlikely(uaio_hint_is_on()))

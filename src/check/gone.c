@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that the program gives back, or leaves, while a request in flight has it
+ * Memory that the program frees, or whose function returns, while a request in flight has
+ * it
  *
  * Tested by test-check.c.
  */
@@ -12,7 +13,7 @@
 #include "check/checkint.h"
 #include "check/hint.h"
 
-/* Return: a part in a frame of a thread that has returned; or NULL. */
+/* Return: a part in the frame of a function of the thread that has returned; or NULL. */
 static struct uaio_check_part *
 find_dead_locked(uintptr_t thread, const struct uaio_check_walk *walk)
 {
@@ -39,7 +40,7 @@ void uaio_check_look_at_stack(void)
 	struct uaio_check_walk walk;
 	struct uaio_check_span stack;
 
-	/* relaxed: a thread has submitted its own */
+	/* relaxed: a thread has counted its own requests */
 	if (!uaio_check_is_on() ||
 	    (!load_relaxed(&uaio_checked.nr_stack_parts) &&
 	     !uaio_check_provided_has_stack()))
@@ -59,7 +60,7 @@ void uaio_check_look_at_stack(void)
 		part->is_on_stack = false;
 		uaio_checker_give_back(part);
 		sub_relaxed(&uaio_checked.nr_stack_parts, 1);
-		/* What is there now is somebody else's. */
+		/* Other functions change this memory, so its hash is invalid. */
 		store_relaxed(&uaio_check_record_of(part)->has_hash, false);
 		uaio_check_unlock();
 		uaio_check_report(&report);
@@ -104,7 +105,7 @@ bool uaio_check_memory_ends(enum uaio_check_end end, uintptr_t at, size_t bytes)
 			report = uaio_check_report_of_locked(
 				uaio_check_record_of(part), part,
 				says[end].kind);
-			/* What comes there next is another's. */
+			/* Later memory at this address is not the request's. */
 			uaio_checker_give_back(part);
 			uaio_check_index_remove(part);
 			part->is_gone = true;
@@ -148,8 +149,8 @@ void uaio_check_say_closed(uint32_t number)
 		record, uaio_check_part(record->parts), UAIO_CHECK_KIND_CLOSED);
 	uaio_check_unlock();
 	/*
-	 * It may have been completed meanwhile. What the kernel only reads harms nobody
-	 * while it is cancelled.
+	 * The request may have completed meanwhile. Memory that the kernel only reads
+	 * is not harmed while the request is cancelled.
 	 */
 	if (!is_in_use || !report.part.is_written)
 		return;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libuaio-check.so: functions of liburing's that write memory of the program, but for those
- * that take completions (taken.c)
+ * libuaio-check.so: functions of liburing that write memory of the program. Functions that take
+ * completions are in taken.c.
  *
- * MemorySanitizer does not see what code writes that it has not instrumented, nor what the
- * kernel or the library writes. These functions tell it.
+ * MemorySanitizer does not see writes by code that it has not instrumented, nor by the
+ * kernel or the library. These functions tell it that the memory is initialised.
  *
  * Tested by test/run/checkers.py.
  */
@@ -18,7 +18,7 @@ static_assert(offsetof(struct ring, flags) == 192, "as liburing's");
 
 enum {
 	PARAMS_BYTES = 120,
-	PROBE_BYTES = 16, /* of the head, and 8 of each operation */
+	PROBE_BYTES = 16, /* of the head; each operation has 8 */
 	PROBED_BYTES = 8,
 	SQE128 = 1 << 10, /* IORING_SETUP_SQE128 */
 	BUFFER_BYTES = 16,
@@ -45,7 +45,7 @@ EXPORT void *io_uring_setup_buf_ring(struct ring *ring, unsigned nr_entries,
 EXPORT int io_uring_buf_ring_head(struct ring *ring, int group,
 				  uint16_t *ret_head);
 
-/* The memory may have been another's before, which the sanitizer remembers. */
+/* The sanitizer may remember the mapping that was at this address before. */
 static void hand_mapped(const void *at, size_t bytes)
 {
 	if (at)

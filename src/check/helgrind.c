@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * helgrind and drd of valgrind: which of the program's threads come after which, and which
- * memory requests use. The library tells them by client requests (valgrind.h)
+ * helgrind and drd of valgrind: the order of the program's threads, and the memory of
+ * requests, reported to them by client requests (valgrind.h)
  *
- * Both take the library's threads for threads of the program, and know neither its atomic
- * accesses nor those of the program. `uaio check` has them not report what the library does
- * (tool/check/valgrind.c).
+ * Both see the library's threads as threads of the program, and no order by atomic
+ * accesses, neither the library's nor the program's. `uaio check` has them not report
+ * accesses of the library (tool/check/valgrind.c).
  *
- *   V1  What a thread does before it submits comes before what another thread does after a
- *       call that takes completions of the queue: at the address of tsan.c's tail. So does
- *       what a function does that the program has called for a completion.
- *   V2  A request uses its memory where it is submitted, in the thread that submits it: a
- *       thread that uses the memory too, in no order with that, has a race. The function
- *       that makes the access is in libuaio-check.so, of which races are reported.
- *   V3  When the request is complete, the tools forget the transfer: a program learns of
- *       the completion by an access to the ring that they do not know as an order.
- *       helgrind has no request for that, and looks away from the memory until the program
- *       frees it, or submits it again.
- *   V4  They look away from memory that the program and the library use by atomic accesses:
- *       control blocks, arrays of provided buffers, rings that the program has mapped. From
- *       provided buffers too: a transfer may go to each of them at any time.
+ *   V1  What a thread does before it submits comes before what another thread does after
+ *       a call that takes completions of the queue. The order uses the address of the
+ *       tail, as in tsan.c. Functions that the program has called for a completion come
+ *       after it, too.
+ *   V2  A request uses its memory at its submission, in the submitting thread. So there
+ *       is a race with a thread that uses the memory without an order to the submission.
+ *       The function that makes the access is in libuaio-check.so, whose races are
+ *       reported.
+ *   V3  When the request is complete, the tools must forget the access: a program may
+ *       learn of the completion by reading the ring, which is no order to them. helgrind
+ *       cannot forget an access. So it ignores the memory until the program frees it, or
+ *       submits it again.
+ *   V4  The tools ignore memory that the program and the library use by atomic accesses:
+ *       control blocks, arrays of provided buffers, mapped rings. They also ignore
+ *       provided buffers, as a request may write them at any time.
  *
  * Tested by test/run/checkers.py.
  */
@@ -40,11 +42,11 @@ enum tool {
 
 static enum tool tool; /* immutable after init */
 
-/* In libuaio-check.so; NULL: it is not there. */
+/* In libuaio-check.so; NULL: it is not loaded. */
 static void (*make_access)(const void *at, size_t bytes, bool is_written,
 			   bool is_helgrind);
 
-/* T4 of tsan.c, and V1: their addresses stand for all. */
+/* Addresses that stand for all transfers (T4 of tsan.c) and for all completions (V1). */
 static char transfers, completions;
 
 void uaio_helgrind_init(void)
@@ -53,7 +55,7 @@ void uaio_helgrind_init(void)
 
 	if (!uaio_valgrind_ask(UAIO_RUNNING_ON_VALGRIND, 0, 0, 0))
 		return;
-	/* Each knows its own requests alone. */
+	/* Each tool answers only its own requests. */
 	if (uaio_valgrind_ask(UAIO_DRD_THREAD_ID, 0, 0, 0))
 		tool = DRD;
 	else if (uaio_valgrind_ask(UAIO_HELGRIND_GET_ABITS, byte, 0, 1) == 1)
@@ -86,7 +88,7 @@ void uaio_helgrind_untrack(uintptr_t at, size_t bytes)
 				  at, bytes, 0);
 }
 
-/* V3. Return: whether helgrind looks away from some of the memory. */
+/* Return: whether helgrind ignores some of the memory (V3). */
 static bool is_untracked(uintptr_t at, size_t bytes)
 {
 	return tool == HELGRIND && uaio_valgrind_ask(UAIO_HELGRIND_GET_ABITS,
@@ -101,7 +103,7 @@ static void use(void *arg, uintptr_t at, size_t bytes, bool is_written)
 		uaio_helgrind_untrack(at, bytes);
 		return;
 	}
-	/* The program may read it meanwhile. */
+	/* The program may read a msghdr meanwhile. */
 	if (uaio_check_is_header(sqe, at))
 		return;
 	if (is_untracked(at, bytes))

@@ -17,7 +17,7 @@
 #include "op/op.h"
 #include "check/checkint.h"
 
-enum { RWF_APPEND_ = 0x10 }; /* newer than some C libraries */
+enum { RWF_APPEND_ = 0x10 }; /* missing in older C libraries */
 enum {
 	TEXT_MAX = 256,
 	PAGE_BITS = 12,
@@ -31,22 +31,22 @@ struct note {
 	uint32_t stack;
 	uint8_t op;
 	bool is_in_use;
-	bool is_fixed; /* fd is none of the program's */
+	bool is_fixed; /* fd is no descriptor of the program */
 	bool is_ordered;
 	bool is_write;
 	bool is_appended;
 	bool has_data; /* user_data may be an address */
 	int fd;        /* -1: none */
 	int64_t off;
-	uint64_t bytes; /* 0: not of a file's range */
+	uint64_t bytes; /* 0: it has no range of a file */
 	uint64_t data;
-	uintptr_t at; /* its memory, if that is in one piece */
+	uintptr_t at; /* its memory, if that is one piece */
 	size_t size;
 };
 
 static struct {
 	bool is_on; /* immutable after init */
-	/* atomic: notes whose user_data is in a page of this number */
+	/* atomic: notes whose user_data points to a page in this slot */
 	uint32_t nr_near[PAGES];
 
 	/* under the lock */
@@ -74,7 +74,7 @@ bool uaio_hint_init(uint32_t nr_records)
 	list_init(&hints.in_flight);
 	for (unsigned i = 0; i < PAGES; i++)
 		store_relaxed(&hints.nr_near[i], 0);
-	/* A child of fork() has its parent's, in which nothing is in flight. */
+	/* A child of fork() has its parent's notes, but no request in flight. */
 	if (hints.notes)
 		(void)sys_munmap(hints.notes,
 				 nr_records * sizeof(*hints.notes));
@@ -107,7 +107,7 @@ static uint32_t *nr_near(uintptr_t at)
 	return &hints.nr_near[(at >> PAGE_BITS) % PAGES];
 }
 
-/* Return: whether its memory is in one piece, at sqe->buf. */
+/* Return: whether its memory is one piece, at sqe->buf. */
 static bool has_one_piece(const struct uaio_sqe *sqe)
 {
 	switch (sqe->op) {
@@ -120,7 +120,7 @@ static bool has_one_piece(const struct uaio_sqe *sqe)
 	}
 }
 
-/* Return: how many bytes of a file it reads or writes at its offset; or 0. */
+/* Return: the bytes of a file that it reads or writes at its offset; or 0. */
 static uint64_t bytes_of(const struct uaio_sqe *sqe)
 {
 	switch (sqe->op) {
@@ -149,7 +149,7 @@ static struct note note_of(const struct uaio_sqe *sqe, uint32_t stack,
 		.is_ordered = is_ordered,
 		.is_write = uaio_optab[sqe->op].class == UAIO_CLASS_WRITE,
 		.is_appended = bytes && sqe->rw_flags & RWF_APPEND_,
-		/* That of POSIX AIO is the aiocb, for which there is an error. */
+		/* user_data of POSIX AIO is the aiocb, which aiocb.c checks. */
 		.has_data = sqe->door != UAIO_RULES_OF_POSIX &&
 			    sqe->data >= 1u << PAGE_BITS,
 		.fd = uaio_optab[sqe->op].has_no_file ? -1 : sqe->fd,
@@ -159,7 +159,7 @@ static struct note note_of(const struct uaio_sqe *sqe, uint32_t stack,
 	};
 }
 
-/* Return: a report of a note, without its sentence. */
+/* Return: a report about a note, without its sentence. */
 static struct uaio_check_report report_of(const struct note *note,
 					  enum uaio_check_kind kind)
 {
@@ -179,7 +179,7 @@ static struct uaio_check_report report_of(const struct note *note,
 	};
 }
 
-/* Return: a report that is of no request. */
+/* Return: a report about no request. */
 static struct uaio_check_report report_of_none(enum uaio_check_kind kind)
 {
 	return (struct uaio_check_report){
@@ -208,7 +208,9 @@ static bool do_meet(const struct note *one, const struct note *other)
 	       (uint64_t)other->off < (uint64_t)one->off + one->bytes;
 }
 
-/* Return: whether *ret is a request in flight whose range of the file is the same. */
+/*
+ * Return: whether the range of a request in flight overlaps note's; *ret is that request.
+ */
 static bool find_range_locked(const struct note *note, struct note *ret)
 {
 	list_for_each (pos, &hints.in_flight) {
@@ -223,7 +225,7 @@ static bool find_range_locked(const struct note *note, struct note *ret)
 	return false;
 }
 
-/* Return: whether offsets are places in the file. */
+/* Return: whether offsets are positions in the file. */
 static bool has_ranges(int fd)
 {
 	int flags = sys_fcntl(fd, F_GETFL, 0);
@@ -303,7 +305,7 @@ static bool points_into(const struct note *note, uintptr_t first,
 	return note->has_data && note->data >= first && note->data <= last;
 }
 
-/* Return: whether *ret is a request in flight that is meant. */
+/* Return: whether is_meant accepts a request in flight; *ret is this request. */
 static bool find(is_meant_fn *is_meant, uintptr_t first, uintptr_t last,
 		 struct note *ret)
 {
@@ -373,7 +375,10 @@ bool uaio_hint_may_have(uintptr_t at, size_t bytes)
 		return false;
 	if ((last >> PAGE_BITS) - (at >> PAGE_BITS) >= MANY_PAGES)
 		return true;
-	/* relaxed: who frees in another thread orders that with the submission */
+	/*
+	 * relaxed: a thread that frees memory of another's request must order itself
+	 * after it
+	 */
 	for (uintptr_t page = at >> PAGE_BITS; page <= last >> PAGE_BITS;
 	     page++)
 		if (load_relaxed(nr_near(page << PAGE_BITS)))

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which pieces of memory are where
+ * Index: finds pieces of memory by address
  *
- * A small piece is in the bucket of its first page, so memory is looked up in the buckets of
- * its own pages and of the few before them. Large pieces are in a list of their own. A
- * table of counters says without the lock that no piece is near a page: most calls of
- * free() are answered by that.
+ * A small piece is in the bucket of its first page. So a search visits the buckets of the
+ * searched pages and of a few pages before. Large pieces are in a list of their own.
+ * Counters tell without the lock that no piece is near a page; they answer most calls of
+ * free().
  *
  * Tested by test-check.c.
  */
@@ -16,15 +16,15 @@
 enum {
 	PAGE_BITS = 12,
 	BUCKETS = 4096,
-	SMALL_PAGES = 16, /* a small piece spans no more */
-	MANY_PAGES = 256, /* in more, the whole index is searched */
+	SMALL_PAGES = 16, /* the most pages of a small piece */
+	MANY_PAGES = 256, /* from here on a search visits all buckets */
 };
 
 static struct {
 	struct list buckets[BUCKETS];
 	struct list large;
 	uint32_t nr_large; /* atomic */
-	/* atomic: pieces that reach into pages of this number */
+	/* atomic: pieces with a page in this slot */
 	uint32_t nr_near[BUCKETS];
 } pieces;
 
@@ -54,7 +54,7 @@ static bool is_large(const struct uaio_check_part *part)
 	       SMALL_PAGES;
 }
 
-/* relaxed: who frees memory in another thread has to order that with the submission. */
+/* relaxed: a thread that frees memory of another's request must order itself after it */
 static void count(const struct uaio_check_part *part, uint32_t by)
 {
 	if (is_large(part)) {

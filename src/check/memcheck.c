@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * memcheck of valgrind, which the library asks by client requests (valgrind.h)
+ * memcheck of valgrind: protect memory of requests by client requests (valgrind.h)
  *
- * While a request is in flight, what the kernel may write is no access to memcheck, which
- * then reports a program that touches it. memcheck sees the system calls by which the
- * library fills the memory: `uaio check` has it not report those (tool/check/valgrind.c). It
- * has an allocator of its own, so that memory that was freed is found at the completion: by
- * the byte before it, which ends with the block, the mapping or the stack frame; or by its
- * block, if it is the begin of one. A request in flight that has the byte before makes it no
- * access as well: then what is known of that request's memory decides.
- * Of each bit memcheck knows whether it is initialised (V bits), which is kept meanwhile:
- * a program may have initialised what a short read leaves as it is.
+ * While a request is in flight, memory that the kernel may write is inaccessible to
+ * memcheck, which then reports accesses of the program. memcheck also sees the system
+ * calls by which the library fills the memory; `uaio check` has it not report them
+ * (tool/check/valgrind.c).
+ *
+ * memcheck has its own allocator, so freed memory is found only at the completion. If a
+ * block begins at the memory, the block must still exist. Otherwise the byte before the
+ * memory must still be accessible: it belongs to the block, mapping or frame of the memory.
+ * If another request in flight has made this byte inaccessible, the memory of this other
+ * request is checked instead.
+ *
+ * memcheck knows of each bit whether it is initialised (V bits). These are saved and
+ * restored: the program may have initialised bytes that a short read does not write.
  *
  * Tested by test/run/checkers.py.
  */
@@ -34,7 +38,7 @@ enum {
 	MAKE_DEFINED_IF_ADDRESSABLE = UAIO_OF_MEMCHECK | 11,
 };
 
-/* What GET_VBITS and SET_VBITS answer if all of the memory is addressable. */
+/* The result of GET_VBITS and SET_VBITS if all of the memory is addressable. */
 enum { ALL_IS_ADDRESSABLE = 1 };
 
 static bool is_here;
@@ -44,11 +48,11 @@ void uaio_memcheck_init(void)
 {
 	char byte = 0, bits;
 
-	/* Other tools do not know what only memcheck knows. */
+	/* Other tools do not answer a request of memcheck. */
 	is_here = uaio_valgrind_ask(UAIO_RUNNING_ON_VALGRIND, 0, 0, 0) &&
 		  uaio_valgrind_ask(GET_VBITS, (uintptr_t)&byte,
 				    (uintptr_t)&bits, 1) == 1;
-	/* memcheck's own, which finds no block where none begins. */
+	/* memcheck's own function returns 0 where no block begins. */
 	if (is_here)
 		*(void **)&usable_size =
 			dlsym(RTLD_DEFAULT, "malloc_usable_size");
@@ -70,7 +74,7 @@ enum uaio_memory uaio_memcheck_look(uintptr_t at, size_t bytes, bool is_written,
 	return *ret_byte ? UAIO_MEMORY_UNINITIALISED : UAIO_MEMORY_GOOD;
 }
 
-/* Return: whether all bits are as those of the first byte, and those are equal. */
+/* Return: whether all bits are equal. */
 static bool is_uniform(const uint8_t *bits, size_t bytes)
 {
 	if (bits[0] && bits[0] != UINT8_MAX)
@@ -101,7 +105,7 @@ static bool is_poisoned(const void *arg, const struct uaio_check_part *part)
 	return part->is_poisoned;
 }
 
-/* The lock is held. */
+/* Called with the lock held. */
 bool uaio_memcheck_has_ended(const struct uaio_check_part *part)
 {
 	if (!is_here || !part->is_poisoned)
@@ -111,7 +115,10 @@ bool uaio_memcheck_has_ended(const struct uaio_check_part *part)
 			return !is_block(part->at);
 		if (!part->has_byte_before || is_addressable(part->at - 1))
 			return false;
-		/* A neighbour in flight may have the byte: then the same of that. */
+		/*
+		 * If a request in flight has the byte before, check that request's
+		 * memory.
+		 */
 		part = uaio_check_index_find(part->at - 1, 1, is_poisoned,
 					     NULL);
 	} while (part);
@@ -128,7 +135,7 @@ void uaio_memcheck_protect(struct uaio_check_part *part)
 			MAP_PRIVATE | MAP_ANONYMOUS);
 	if (sys_is_map_error(bits))
 		return;
-	/* Another request in flight may have some of it. */
+	/* Another request in flight may have some of the memory. */
 	part->is_poisoned =
 		uaio_valgrind_ask(GET_VBITS, part->at, (uintptr_t)bits,
 				  part->bytes) == ALL_IS_ADDRESSABLE;

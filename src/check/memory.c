@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which memory of the program's a request has until it is complete: what its call reads
- * or writes. What the library copies when a request is submitted (vectors, paths,
- * addresses) is the program's again at once.
+ * The memory of the program that a request has until it is complete: what its call reads
+ * or writes. Arguments that the library copies at the submission (vectors, paths,
+ * addresses) are the program's again at once.
  *
  * Tested by test-check.c.
  */
@@ -17,7 +17,8 @@
 
 enum {
 	STATX_BYTES = 256
-}; /* of the kernel's struct statx, which musl may not have */
+	/* of the kernel's struct statx, which musl may lack */
+};
 
 struct each {
 	uaio_check_memory_fn *function;
@@ -40,7 +41,7 @@ static void add_written(const struct each *each, const void *at, size_t bytes)
 	add(&other, at, bytes);
 }
 
-/* Vectors that follow each other in memory are one piece. */
+/* Vectors that are adjacent in memory are one piece. */
 static void add_vectors(const struct each *each, const void *iovs, uint64_t nr)
 {
 	struct iovec sum = { .iov_len = 0 }, iov;
@@ -57,7 +58,7 @@ static void add_vectors(const struct each *each, const void *iovs, uint64_t nr)
 	add(each, sum.iov_base, sum.iov_len);
 }
 
-/* The control data of a message is read or written as its bytes are. */
+/* The control data of a message are read or written like its bytes. */
 static void add_message(const struct each *each, const struct uaio_args *args)
 {
 	add_vectors(each, args->in, args->in_bytes / sizeof(struct iovec));
@@ -74,11 +75,11 @@ void uaio_check_memory_of(const struct uaio_sqe *sqe,
 	struct each reads = { function, arg, .is_written = false };
 	struct each writes = { function, arg, .is_written = true };
 
-	/* The answer goes there. */
+	/* The result is written there. */
 	if (sqe->door == UAIO_RULES_OF_POSIX)
 		add(&writes, (const void *)(uintptr_t)sqe->data,
 		    sizeof(struct aiocb));
-	/* Its door chooses the memory when it is executed. */
+	/* Its door chooses the memory when the request is executed. */
 	if (sqe->by_door)
 		return;
 	switch (sqe->op) {

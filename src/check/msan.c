@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * MemorySanitizer: it does not see what the kernel writes, which it would take for
- * uninitialised, nor that the kernel reads what is. It has to be told of each transfer.
+ * MemorySanitizer: tells it of each transfer. It does not see that the kernel writes
+ * memory, which it would report as uninitialised, nor that the kernel reads uninitialised
+ * memory.
  *
  * Tested by test/run/checkers.py.
  */
@@ -17,14 +18,19 @@
 #include "op/op.h"
 #include "check/checkint.h"
 
-/* The sanitizer's functions, of its <msan_interface.h>; NULL: it is not here. */
+/*
+ * The sanitizer's functions, of its <msan_interface.h>; NULL: it is not in the process.
+ */
 static struct {
-	/* Return: where the first byte is that was not initialised, or -1. */
+	/* Return: the offset of the first byte that is not initialised, or -1. */
 	ssize_t (*find)(const void *at, size_t bytes);
 	void (*initialised)(const void *at, size_t bytes);
-	/* Report it, if there is one, and mostly end the process. */
+	/* Report such a byte, if there is one, and usually end the process. */
 	void (*report)(const void *at, size_t bytes);
-	/* The first nr arguments of the next call are initialised. NULL: it is older. */
+	/*
+	 * The first nr arguments of the next call are initialised. NULL: missing in
+	 * older ones.
+	 */
 	void (*arguments)(size_t nr);
 } msan;
 
@@ -83,7 +89,7 @@ static void expect(const void *at, size_t bytes)
 		uaio_msan_initialised((uintptr_t)at, bytes);
 }
 
-/* The address of a peer has as many bytes as the program says, at most. */
+/* The program limits the size of a peer's address. */
 static void expect_peer(const struct uaio_sqe *sqe)
 {
 	const uint32_t *bytes = (const uint32_t *)(uintptr_t)sqe->len;

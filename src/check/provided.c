@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Provided buffers of io_uring: memory that requests which select a buffer may choose
+ * Provided buffers of io_uring, which requests with IOSQE_BUFFER_SELECT choose
  *
- * The program may read and write such a buffer: no manual page forbids it. But it must not
- * free the memory, unmap it, or return from the function whose variable it is, before a
- * request has used the buffer. An error is reported when a request chooses a buffer whose
- * memory has ended. A program that frees its buffers and closes its ring is right.
+ * The program may read and write such a buffer, as no manual page forbids this. But until
+ * a request has used the buffer, the program must not free or unmap its memory, or return
+ * from the function whose variable it is. An error is reported when a request chooses a
+ * buffer whose memory has ended. A program that frees its buffers and closes its ring is
+ * correct.
  *
- *   V1  The buffers of a group are in a queue, the one that is chosen next in front.
+ *   V1  The buffers of a group are in a queue; the next one to be chosen is first.
  *   V2  A buffer is in the index until its memory has ended, or a request has chosen it.
  *   V3  The queue of a group changes under the lock of its door's groups, which is taken
  *       before this room's lock.
@@ -24,15 +25,16 @@
 #include "check/checker.h"
 #include "check/checkint.h"
 
-enum { BUFFERS = 65536 }; /* more are not checked */
+enum { BUFFERS = 65536 }; /* further buffers are not checked */
 
 struct buffer {
-	struct uaio_check_part part; /* if it is in the index, or has ended */
-	uint32_t next;               /* of its group, or free; 0: the last */
-	uint32_t stack;              /* where it was provided */
+	/* valid if it is in the index, or has ended */
+	struct uaio_check_part part;
+	uint32_t next;  /* of its group or of the free ones; 0: none */
+	uint32_t stack; /* number of the stack that provided it */
 	uint32_t end_stack;
 	bool is_in_index;
-	bool has_ended; /* its memory, in this way */
+	bool has_ended; /* its memory has ended, as `end` says */
 	enum uaio_check_end end;
 };
 
@@ -40,7 +42,7 @@ static struct {
 	uint64_t life; /* changes when the engine starts */
 
 	/* under the lock; mapped once, and never unmapped */
-	struct buffer *buffers; /* 0 is none */
+	struct buffer *buffers; /* index 0 is not used */
 	uint32_t nr_buffers, free_buffer;
 	uint32_t nr_on_stack; /* atomic: written under the lock */
 } provided;
@@ -56,9 +58,7 @@ void uaio_check_provided_init(void)
 	store_relaxed(&provided.nr_on_stack, 0);
 }
 
-/*
- * The lock is held.
- */
+/* Called with the lock held */
 
 static struct buffer *buffer_of(struct uaio_check_part *part)
 {
@@ -105,7 +105,7 @@ static void end_locked(struct buffer *buffer, enum uaio_check_end end,
 	buffer->end_stack = stack;
 }
 
-/* A request has chosen the buffer. */
+/* A request has chosen the buffer: report in ret if its memory has ended. */
 static void note_chosen_locked(const struct buffer *buffer,
 			       struct uaio_check_ended *ret)
 {
@@ -131,7 +131,7 @@ static void drop_first_locked(struct uaio_check_provided *group)
 	provided.free_buffer = number;
 }
 
-/* Return: whether the group's buffers are known. Those of a parent of fork() are not. */
+/* Return: whether the group's buffers are known; a parent's of fork() are not. */
 static bool is_alive(const struct uaio_check_provided *group)
 {
 	return group->nr && group->life == provided.life;
@@ -147,13 +147,13 @@ static void drop_all_locked(struct uaio_check_provided *group)
 		drop_first_locked(group);
 }
 
-/* Where the thread is that provides buffers. */
+/* Where the thread that provides buffers is. */
 struct place {
 	struct uaio_check_walk walk;
 	struct uaio_check_span stack;
 };
 
-/* Return: whether there is room for it. */
+/* Return: false if too many buffers are recorded. */
 static bool add_locked(struct uaio_check_provided *group,
 		       const struct uaio_check_buffer *what,
 		       const struct place *place)
@@ -181,7 +181,7 @@ static bool add_locked(struct uaio_check_provided *group,
 	return true;
 }
 
-/* A request may write to them at any time, by a call of any thread. */
+/* A request may write a buffer at any time, by a call of any thread. */
 static void untrack(unsigned nr, uaio_check_buffer_fn *function,
 		    const void *arg)
 {
@@ -304,7 +304,7 @@ void uaio_check_provided_memory_ends(enum uaio_check_end end, uintptr_t at,
 
 bool uaio_check_provided_has_stack(void)
 {
-	/* relaxed: a thread has provided its own */
+	/* relaxed: a thread has counted its own buffers */
 	return load_relaxed(&provided.nr_on_stack);
 }
 
@@ -343,7 +343,8 @@ void uaio_check_say_chosen(const struct uaio_check_ended *ended,
 		.did = did[ended->end],
 		.record = { .stack = ended->provided_at,
 			    .op = sqe->op,
-			    .fd = -1, /* it may be the library's */
+			    /* it may be a descriptor of the library */
+			    .fd = -1,
 			    .off = -1,
 			    .data = sqe->data },
 		.part = { .at = ended->at, .bytes = ended->bytes },

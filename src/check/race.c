@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Races between the program and its requests, which ThreadSanitizer finds (tsan.c), and
- * helgrind and drd (helgrind.c): which request a report of the sanitizer is about
+ * Finds the request that a race reported by ThreadSanitizer (tsan.c) is about; and passes
+ * requests on to tsan.c and helgrind.c
  *
  * Tested by test/run/checkers.py.
  */
@@ -15,7 +15,7 @@
 #include "check/checkint.h"
 
 /*
- * Memory of requests that are complete, the last ones: the program may use it before it
+ * The last pieces of memory of completed requests: the program may use memory before it
  * has taken the completion.
  */
 enum { PASTS = 256 };
@@ -26,7 +26,7 @@ struct past {
 };
 
 static struct {
-	uint32_t nr; /* ever; under the lock, as they are */
+	uint32_t nr; /* ever noted; nr and all are under the lock */
 	struct past all[PASTS];
 } pasts;
 
@@ -112,7 +112,7 @@ static bool has_fiber(const void *arg, const struct uaio_check_part *part)
 	return uaio_check_record_of(part)->fiber;
 }
 
-/* Return: the last one that has the byte; or NULL. */
+/* Return: the latest piece that has the byte; or NULL. */
 static const struct past *find_past_locked(uintptr_t at)
 {
 	for (uint32_t i = 1; i <= PASTS && i <= pasts.nr; i++) {
@@ -124,7 +124,7 @@ static const struct past *find_past_locked(uintptr_t at)
 	return NULL;
 }
 
-/* Return: whether ret is to be reported: a request has the byte, or had it. */
+/* Return: whether a request has or had the byte, which ret then reports. */
 static bool find(uintptr_t at, struct uaio_check_report *ret)
 {
 	const struct uaio_check_part *part;

@@ -2,11 +2,12 @@
 /*
  * Reports: a few lines of text each, appended to DIR/PID by one write
  *
- * A line has fields with a tab between them: report, what, thread, request, other, stack,
- * frame, end; begun with the first request; and summary when the process ends. `uaio check` reads them and makes of them
- * what its user sees. tool/check/reports.c has what each means.
+ * The fields of a line are separated by tabs. The first field is: report, what, thread,
+ * request, other, stack, frame, end; begun for the first request; summary when the
+ * process ends. `uaio check` reads the file, and shows it to its user.
+ * tool/check/reports.c explains the fields.
  *
- * An error at one place is reported once by a process.
+ * A process reports an error of one kind at one place once.
  *
  * Tested by test-check.c.
  */
@@ -58,9 +59,9 @@ static const char *const kinds[] = {
 };
 
 static struct {
-	struct uaio_lock lock; /* rank STACKS: none is taken under it */
+	struct uaio_lock lock; /* rank STACKS: no lock is taken under it */
 
-	/* under the lock: reported so far */
+	/* under the lock: places reported so far */
 	uint64_t places[PLACES];
 	unsigned nr_places;
 } reports;
@@ -92,7 +93,7 @@ static __attribute__((format(printf, 2, 3))) void add(struct text *text,
 		text->len = sizeof(text->buf) - 1;
 }
 
-/* What is behind the last slash of the file of an object; the program has no name. */
+/* The loaded object that contains pc, and its file. */
 struct object {
 	uintptr_t pc;
 	uintptr_t base;
@@ -128,7 +129,7 @@ static int find_object(struct dl_phdr_info *info, size_t bytes, void *arg)
 	return 1;
 }
 
-/* Return: whether it is one of our two libraries. */
+/* Return: whether it is one of the library's two shared objects. */
 static bool is_ours(const struct object *object)
 {
 	const char *name = uaio_base_name(object->path);
@@ -142,7 +143,7 @@ static void add_frame(struct text *text, uintptr_t pc)
 	struct object object = { .pc = pc - 1 };
 	Dl_info info;
 
-	/* MemorySanitizer looks at what is given to functions of the C library. */
+	/* MemorySanitizer checks the arguments of functions of the C library. */
 	uaio_msan_initialised((uintptr_t)&object, sizeof(object));
 	(void)dl_iterate_phdr(find_object, &object);
 	uaio_msan_initialised((uintptr_t)&object, sizeof(object));
@@ -185,7 +186,7 @@ static void add_request(struct text *text, const char *name,
 	add(text, "user_data=0x%" PRIx64 "\n", record->data);
 }
 
-/* What a request does with a piece of memory. */
+/* The text of what a request does with a piece of memory. */
 struct use {
 	char text[80];
 };
@@ -205,7 +206,7 @@ static struct use use_of(const struct uaio_check_part *part)
 	return use;
 }
 
-/* What was found of a request in flight, to the end of the sentence. */
+/* Add what was found about a request in flight, up to the end of the sentence. */
 static void add_what_of(struct text *text,
 			const struct uaio_check_report *report)
 {
@@ -254,7 +255,7 @@ static void add_what_of(struct text *text,
 	}
 }
 
-/* The same of what a checker in the process has reported. */
+/* Add what a checker in the process has reported, up to the end of the sentence. */
 static void add_what_of_checked(struct text *text,
 				const struct uaio_check_report *report)
 {
@@ -339,7 +340,7 @@ static void add_thread(struct text *text)
 
 	uaio_msan_initialised((uintptr_t)name, sizeof(name));
 	if (got > 0)
-		name[got - 1] = '\0'; /* it ends in a newline */
+		name[got - 1] = '\0'; /* replaces the newline */
 	for (char *at = name; *at; at++)
 		if (*at == '\t' || *at == '\n')
 			*at = '?';
@@ -357,7 +358,7 @@ static void append(const struct text *text)
 	(void)uaio_append(path, text->buf, text->len);
 }
 
-/* Return: whether this is the first report of a kind at its place. */
+/* Return: whether this is the first report of its kind at its place. */
 static bool is_new(const struct uaio_check_report *report)
 {
 	uint64_t place = (uint64_t)report->kind << 56 ^

@@ -2,11 +2,12 @@
 /*
  * libuaio-check.so: `uaio check` loads it before libuaio.so
  *
- * It interposes the functions by which a program gives memory back, and tells libuaio.so
- * before the memory is the allocator's. What a request in flight has is not freed, so that
- * the program goes on as if it had not made the mistake. This is a library of its own, as no other program is
- * to pay for that. A program whose allocator is linked into it does not come here, and one
- * that runs a sanitizer has that tell instead (host/memory.c).
+ * It interposes the functions that free memory, and notifies libuaio.so before the
+ * allocator gets the memory. Memory of a request in flight is not freed, so the program
+ * continues as without the error. It is a library of its own, so that other programs do
+ * not pay for it. A program that is linked to its own allocator does not call it. If a
+ * program runs with a sanitizer, the sanitizer notifies libuaio.so instead
+ * (host/memory.c).
  *
  * Tested by test-check.c.
  */
@@ -21,12 +22,12 @@
 #define EXPORT __attribute__((visibility("default")))
 
 /*
- * libuaio.so writes it, if it is there; atomic. The function returns whether a request in
- * flight has some of the memory, after it has reported that.
+ * libuaio.so sets it, if loaded; atomic. The function returns whether a request in flight
+ * has some of the memory, which it has reported.
  */
 EXPORT bool (*uaio_check_freed)(const void *at, size_t bytes);
 
-/* libuaio.so writes it, if it is there. The function reads a report of ThreadSanitizer. */
+/* libuaio.so sets it, if loaded. The function gets a report of ThreadSanitizer. */
 EXPORT void (*uaio_check_hears)(void *report);
 
 /* ThreadSanitizer calls it, unless the sanitizer is linked into the program. */
@@ -44,16 +45,17 @@ void __tsan_on_report(void *report)
 static struct {
 	void (*free)(void *);
 	void *(*realloc)(void *, size_t);
-	size_t (*usable_size)(void *); /* NULL: free() is another library's */
+	/* NULL: free() is from another library */
+	size_t (*usable_size)(void *);
 } next;
 
 /*
- * The loader's own memory may be freed while it looks. atomic: dlsym() is declared to call
- * nothing in this file, so that the compiler would leave a plain store out.
+ * Set during dlsym(), which may free memory of the loader. Atomic accesses, because the
+ * compiler would drop plain stores: it knows that dlsym() calls no function of this file.
  */
 static _Thread_local bool is_looking __attribute__((tls_model("initial-exec")));
 
-/* Return: whether two functions are of one library. */
+/* Return: whether two functions are in one library. */
 static bool are_together(void *one, void *other)
 {
 	Dl_info its, others;
@@ -80,13 +82,13 @@ __attribute__((constructor)) static void load(void)
 	find_next();
 }
 
-/* Return: how many bytes the program has at least. */
+/* Return: the size of a block, or less. */
 static size_t bytes_of(void *at)
 {
 	return next.usable_size ? next.usable_size(at) : 1;
 }
 
-/* Return: whether the memory is the kernel's still. It is kept then, for good. */
+/* Return: whether a request in flight has the memory. Then it is never freed. */
 static bool is_in_flight(void *at)
 {
 	bool (*freed)(const void *, size_t) =

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of libuaio-check.so share that interpose functions by which requests are made. */
+/*
+ * Shared by the files of libuaio-check.so that interpose functions of the I/O interfaces
+ */
 #ifndef UAIO_CHECK_SHIM_H
 #define UAIO_CHECK_SHIM_H
 
@@ -12,9 +14,11 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-extern bool uaio_shim_has_valgrind; /* of taken.c */
+extern bool uaio_shim_has_valgrind; /* defined in taken.c */
 
-/* helgrind and drd are not to report this atomic variable. Each knows one of the requests. */
+/*
+ * Have helgrind and drd ignore this atomic variable. Each knows one of the two requests.
+ */
 static inline void uaio_shim_hide(const void *at, size_t bytes)
 {
 	if (!uaio_shim_has_valgrind)
@@ -23,7 +27,7 @@ static inline void uaio_shim_hide(const void *at, size_t bytes)
 	uaio_valgrind_ask(UAIO_DRD_UNTRACK, (uintptr_t)at, bytes, 0);
 }
 
-/* Return: the function of this name that libuaio.so has, in a variable of its type. */
+/* Return: the function of this name in libuaio.so. It is kept in a static variable. */
 #define NEXT(name)                                                        \
 	({                                                                \
 		static __typeof__(&(name)) next;                          \
@@ -38,7 +42,7 @@ static inline void uaio_shim_hide(const void *at, size_t bytes)
 		found;                                                    \
 	})
 
-/* The beginning of a struct io_uring, as libuaio.so fills it in. */
+/* The beginning of struct io_uring, as libuaio.so fills it in. */
 struct ring {
 	struct {
 		void *words[7], *sqes;
@@ -59,10 +63,10 @@ struct ring {
 	uint32_t unused[3];
 };
 
-/* MemorySanitizer's; NULL: it is not here. */
+/* MemorySanitizer's; NULL: it is not in the process. */
 extern void __msan_unpoison(const void *at, size_t bytes) __attribute__((weak));
 
-/* A function has written memory of the program's: it is initialised. */
+/* A function has written memory of the program: it is initialised. */
 static inline void uaio_shim_hand(const void *at, size_t bytes)
 {
 	if (&__msan_unpoison)

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where a thread is
+ * Stacks: where in the program a thread is
  *
- * The unwinder of the C compiler walks a stack. That takes microseconds, so what it found
- * is kept: for a place in the library and a stack pointer, where on the stack each return
- * address was. A later call from the same place is the same as long as all of these are
- * there. (On x86-64. Elsewhere a return address is not at a place that is known.)
+ * The unwinder of the C compiler walks a stack, which takes microseconds. So its result
+ * is kept, by the place in the library and the stack pointer, with the position of each
+ * return address. A later walk from the same place has the same result if all these
+ * return addresses are still there. (Only on x86-64: elsewhere the position of a return
+ * address is not known.)
  *
- * Equal stacks have one number. Numbers and their stacks stay to the end of the process.
+ * Equal stacks have one number. Numbers and their stacks are kept until the process ends.
  *
- *   S1  What is kept is compared from the innermost frame outwards, up to the first
+ *   S1  A kept stack is compared from the innermost frame outwards, up to the first
  *       difference. So only memory of the calling thread's stack is read.
  *
- * The unwinder is in a library of the compiler's, which is loaded for it. Without that a
- * report has no stacks.
+ * The unwinder is in libgcc_s, which is loaded for it. Without it reports have no stacks.
  *
  * Tested by test-check.c.
  */
@@ -37,12 +37,12 @@ enum {
 	KEPT = 4096,
 	OWNERS = 1024,
 	TRIES = 16,
-	STACKS = 16384, /* more have no number */
+	STACKS = 16384, /* further ones have no number */
 };
 
 struct kept {
 	uintptr_t place, sp;
-	struct uaio_check_walk walk; /* its number is 0: it is empty */
+	struct uaio_check_walk walk; /* walk.number is 0: empty */
 };
 
 struct known {
@@ -53,15 +53,17 @@ struct known {
 /* What is known of a thread's stack. */
 struct owner {
 	uintptr_t thread;
-	uint32_t nr_tries; /* to find it, on what may be another stack */
-	struct uaio_check_span stack; /* its end is 0: it is not known */
+	uint32_t nr_tries; /* searches for it, perhaps from another stack */
+	struct uaio_check_span stack; /* end is 0: not known */
 };
 
 static struct {
 	struct uaio_lock lock; /* rank STACKS */
 
 	/* immutable after init */
-	/* This library; and that of a sanitizer, which calls us when memory is freed. */
+	/*
+	 * This library, and a sanitizer, which calls this library when memory is freed.
+	 */
 	struct uaio_check_span ours[2];
 	/* The unwinder's functions, or NULL. */
 	_Unwind_Reason_Code (*backtrace)(_Unwind_Trace_Fn, void *);
@@ -70,15 +72,15 @@ static struct {
 
 	/* under the lock; mapped once, and never unmapped */
 	struct kept *kept;
-	struct known *known; /* by their number, of which 0 is none */
+	struct known *known; /* by number; 0 is not used */
 	uint32_t nr_known;
-	struct owner owners[OWNERS]; /* by the thread */
+	struct owner owners[OWNERS]; /* by thread */
 } stacks;
 
 struct search {
 	uintptr_t at;
-	struct uaio_check_span
-		found; /* the library that has it; end is 0: none */
+	/* the library that contains `at`; end is 0: none */
+	struct uaio_check_span found;
 };
 
 static int find_library(struct dl_phdr_info *object, size_t bytes, void *arg)
@@ -172,7 +174,7 @@ static bool is_ours(uintptr_t pc)
 	return is_in(&stacks.ours[0], pc) || is_in(&stacks.ours[1], pc);
 }
 
-/* Return: the program's part of the stack. */
+/* Return: the frames of the program. */
 static struct uaio_check_stack programs_part(const struct uaio_check_walk *walk)
 {
 	struct uaio_check_stack stack = { .nr = 0 };
@@ -194,7 +196,7 @@ static uint64_t hash_of(const struct uaio_check_stack *stack)
 	return hash;
 }
 
-/* The lock is held. Return: its number; 0: there are too many. */
+/* Called with the lock held. Return: the stack's number; 0: there are too many stacks. */
 static uint32_t number_locked(const struct uaio_check_stack *stack)
 {
 	uint64_t hash = hash_of(stack);
@@ -222,7 +224,9 @@ static uint32_t number_locked(const struct uaio_check_stack *stack)
 	return 0;
 }
 
-/* The lock is held. Return: whether the stack is the one that is kept (S1). */
+/*
+ * Called with the lock held. Return: whether the current stack equals the kept one (S1).
+ */
 static bool is_same(const struct kept *kept, uintptr_t place, uintptr_t sp)
 {
 #if defined(__x86_64__)
@@ -251,8 +255,8 @@ static struct kept *kept_for(uintptr_t place, uintptr_t sp)
 }
 
 /*
- * Leave out this file's own frames, below sp, which other calls overwrite; and what is not
- * a frame, at the end.
+ * Remove this file's own frames, below sp, which other calls overwrite. Also remove
+ * entries at the end that are no frames.
  */
 static void tidy(struct uaio_check_walk *walk, uintptr_t sp)
 {
@@ -292,7 +296,7 @@ static void walk_slowly(uintptr_t place, uintptr_t sp,
 	uaio_unlock(&stacks.lock, UAIO_RANK_STACKS);
 }
 
-/* Not inline: it is a place on the stack. */
+/* Not inline, as its frame address is used. */
 __attribute__((noinline)) void uaio_check_walk_now(struct uaio_check_walk *ret)
 {
 	uintptr_t sp = (uintptr_t)__builtin_frame_address(0);
@@ -348,7 +352,7 @@ bool uaio_check_has_returned(const struct uaio_check_walk *walk,
 		if (walk->frames[i].sp == holder->sp)
 			return walk->frames[i].pc != holder->pc;
 	}
-	/* Perhaps the walk did not come so far. */
+	/* The walk may have ended before it reached the frame. */
 	return false;
 }
 
@@ -362,20 +366,21 @@ bool uaio_check_stack_get(uint32_t number, struct uaio_check_stack *ret)
 	return ret->nr;
 }
 
-/*
- * The stack of the calling thread
- */
+/* The stack of the calling thread */
 
 /*
- * A line of /proc/self/maps. The first thread's stack has a name. That of another is
- * known by what the C library keeps of the thread, which is behind the stack.
+ * Return: whether a line of /proc/self/maps is the thread's stack. The first thread's has
+ * a name. Another thread's has the thread's own data, which the C library keeps after the
+ * stack.
  */
 static bool is_stack(const char *line, const struct uaio_check_span *span)
 {
 	return strstr(line, "[stack]") || is_in(span, uaio_check_me());
 }
 
-/* A thread's stack need not be all of its line: the program may have chosen it. */
+/*
+ * Limit span to the thread's stack, as the program may have placed it in larger memory.
+ */
 static void cut_to_own(struct uaio_check_span *span)
 {
 	pthread_attr_t attr;
@@ -432,12 +437,12 @@ static void find_span(uintptr_t sp, struct uaio_check_span *ret)
 			break;
 	}
 	(void)sys_close(fd);
-	/* The first thread's has a line of its own. */
+	/* The first thread's stack has a line of its own. */
 	if (is_in(ret, uaio_check_me()))
 		cut_to_own(ret);
 }
 
-/* Return: whether sp may be in the stack of the first thread, which has grown. */
+/* Return: whether sp may be in the first thread's stack, which has grown since. */
 static bool is_below(const struct uaio_check_span *span, uintptr_t sp)
 {
 	enum { NEAR = 1 << 23 };
@@ -445,7 +450,7 @@ static bool is_below(const struct uaio_check_span *span, uintptr_t sp)
 	return sp < span->begin && span->begin - sp < NEAR;
 }
 
-/* Look the calling thread up. Another that had its entry is forgotten. */
+/* Return: the entry of the calling thread, which may replace another thread's. */
 static struct owner *owner_locked(void)
 {
 	uintptr_t me = uaio_check_me();
@@ -482,7 +487,7 @@ struct uaio_check_span uaio_check_my_stack(uintptr_t sp)
 		owner_locked()->stack = span;
 		uaio_unlock(&stacks.lock, UAIO_RANK_STACKS);
 	}
-	/* A handler's stack may be in memory of the thread's. */
+	/* The stack of a signal handler may lie within the thread's own. */
 	return is_in(&span, sp) && !is_on_alternate()
 		       ? span
 		       : (struct uaio_check_span){ .end = 0 };

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libuaio-check.so: the functions by which a program takes completions
+ * libuaio-check.so: interposes the functions by which a program takes completions
  *
- * Their code is no part of the program that a sanitizer of threads sees. So what the
- * program does after such a call is ordered here after the request: at the word that
- * tsan.c has released. A program that takes completions by code of its own, such as
- * liburing's inline functions, acquires the tail of the ring itself.
+ * A sanitizer of threads does not see inside these functions. So they order what the
+ * program does after such a call after the request: they acquire the word that tsan.c has
+ * released. A program that takes completions by its own code, such as liburing's inline
+ * functions, acquires the tail of the ring itself.
  *
- * These functions also tell helgrind and drd of that order, by a client request. They tell
- * MemorySanitizer that they have written the address of a completion.
+ * The functions also report this order to helgrind and drd, by a client request. They
+ * tell MemorySanitizer that they have written the address of a completion.
  *
- * A program that has no such checker pays a call and two comparisons.
+ * A program without such a checker pays for a call and two comparisons.
  *
  * Tested by test/run/checkers.py.
  */
-/* The names without LFS, whatever size off_t has. */
+/* Declare the names without LFS, whatever the size of off_t. */
 #undef _FILE_OFFSET_BITS
 #include <aio.h>
 #include <errno.h>
@@ -26,7 +26,7 @@
 
 #include "check/shim.h"
 
-/* ThreadSanitizer's; NULL: it is not here. */
+/* ThreadSanitizer's; NULL: it is not in the process. */
 extern void __tsan_acquire(void *at) __attribute__((weak));
 
 bool uaio_shim_has_valgrind; /* immutable after the library is loaded */
@@ -37,7 +37,7 @@ __attribute__((constructor)) static void load(void)
 		uaio_valgrind_ask(UAIO_RUNNING_ON_VALGRIND, 0, 0, 0);
 }
 
-/* The calling thread has taken completions that are seen at this word. */
+/* The calling thread has taken completions that it saw by this word. */
 static void take(const void *at)
 {
 	if (uaio_shim_has_valgrind)
@@ -46,9 +46,7 @@ static void take(const void *at)
 		__tsan_acquire((void *)(uintptr_t)at);
 }
 
-/*
- * liburing's
- */
+/* liburing */
 
 struct cqe;
 struct time;
@@ -77,7 +75,7 @@ io_uring_submit_and_wait_min_timeout(struct ring *ring, struct cqe **ret_cqe,
 EXPORT int io_uring_submit_and_wait_reg(struct ring *ring, struct cqe **ret_cqe,
 					unsigned nr, int reg_index);
 
-/* A function has written which completion is the next, or that there is none. */
+/* A function has written the address of the next completion, or NULL. */
 static void take_cqe(const struct ring *ring, struct cqe **ret_cqe)
 {
 	take(ring->cq.tail);
@@ -166,9 +164,7 @@ int io_uring_submit_and_wait_reg(struct ring *ring, struct cqe **ret_cqe,
 	return ret;
 }
 
-/*
- * POSIX AIO: the word is the aiocb. That of LFS has the same layout.
- */
+/* POSIX AIO: the word is the aiocb. The aiocb of LFS has the same layout. */
 
 #ifdef __GLIBC__
 #define MEMBER struct aiocb *const
@@ -200,7 +196,7 @@ ssize_t aio_return(struct aiocb *aiocb)
 	return ret;
 }
 
-/* Those of a list that are complete. */
+/* Take the completed requests of a list. */
 static void take_list(const struct aiocb *const list[], int nr)
 {
 	for (int i = 0; i < nr; i++)
@@ -236,7 +232,7 @@ int lio_listio(int mode, MEMBER list[], int nr, struct sigevent *event)
 	return ret;
 }
 
-/* The assembler has these names: <aio.h> may declare them with another type. */
+/* Names for the assembler: <aio.h> may declare them with another type. */
 EXPORT int error64(const struct aiocb *aiocb) __asm__("aio_error64");
 EXPORT ssize_t return64(struct aiocb *aiocb) __asm__("aio_return64");
 EXPORT int suspend64(const struct aiocb *const list[], int nr,
@@ -271,9 +267,7 @@ int listio64(int mode, MEMBER list[], int nr, struct sigevent *event)
 	return lio_listio(mode, list, nr, event);
 }
 
-/*
- * libaio's: the word is the context. taken.map gives io_getevents its version.
- */
+/* libaio: the word is the context. taken.map gives io_getevents its version. */
 
 struct event;
 
@@ -303,7 +297,7 @@ int io_pgetevents(void *ctx, long min_nr, long nr, struct event *events,
 	return ret;
 }
 
-/* It waits for what is in flight. */
+/* io_destroy() waits for requests in flight. */
 int io_destroy(void *ctx)
 {
 	int ret = NEXT(io_destroy)(ctx);

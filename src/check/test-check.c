@@ -16,7 +16,7 @@
 #include "unit.h"
 
 static char dir[] = "/tmp/uaio-test-check-XXXXXX";
-static char report[65536]; /* what was written since the last case began */
+static char report[65536]; /* text reported since the current case began */
 
 static const char *path(void)
 {
@@ -26,7 +26,7 @@ static const char *path(void)
 	return text;
 }
 
-/* But for what is said with the first request. */
+/* Return: the text without the line of the first request. */
 static const char *reported(void)
 {
 	static const char begun[] = "begun\n";
@@ -83,7 +83,7 @@ static uint32_t submit(enum uaio_op op, void *at, uint64_t bytes)
 	return uaio_check_submit(&sqe, 0, false);
 }
 
-/* What is reported of memory that ends depends on whether a request has it then. */
+/* Freeing memory is reported only while a request has it. */
 static void test_freed(void **state)
 {
 	static char memory[8192];
@@ -120,7 +120,7 @@ static void test_once(void **state)
 					   (uintptr_t)memory, 64));
 	len = strlen(reported());
 	assert_non_null(strstr(report, "report\tunmapped-in-flight\n"));
-	/* What comes there next is not the request's. */
+	/* Memory that is mapped there later is not the request's. */
 	assert_false(uaio_check_memory_ends(UAIO_CHECK_UNMAPPED,
 					    (uintptr_t)memory, 64));
 	assert_int_equal(strlen(reported()), len);
@@ -136,7 +136,7 @@ static void test_overlap(void **state)
 	uint32_t first, second, third;
 
 	(void)state;
-	/* It has an order, whichever is submitted first. */
+	/* It has an order, whichever of the two is submitted first. */
 	first = uaio_check_submit(&linked, 0, true);
 	uaio_check_drop(submit(UAIO_OP_WRITE, memory, 8));
 	uaio_check_drop(first);
@@ -173,7 +173,7 @@ static void test_changed(void **state)
 	assert_non_null(strstr(reported(), "report\tchanged-in-flight\n"));
 }
 
-/* Also of POSIX AIO, where the first piece of memory is the aiocb. */
+/* For POSIX AIO, too, whose first piece of memory is the aiocb. */
 static void test_changed_of_aiocb(void **state)
 {
 	static struct aiocb aiocb;
@@ -239,18 +239,18 @@ static void test_aiocb(void **state)
 	record = begin(&sqe);
 	assert_non_null(strstr(reported(), "report\taio-return-missing\n"));
 	uaio_check_drop(record);
-	/* Nobody asks for the result of what was refused. */
+	/* A refused request has no result to take. */
 	uaio_check_aiocb_refused((uintptr_t)&aiocb);
 	(void)unlink(path());
 	uaio_check_drop(begin(&sqe));
 	assert_string_equal(reported(), "");
-	/* Nor for those of its parent, in a child of fork(). */
+	/* A child of fork() has no results of its parent's requests to take. */
 	uaio_check_init();
 	uaio_check_drop(begin(&sqe));
 	assert_string_equal(reported(), "");
 }
 
-/* A held completion is let go when the call that submitted the request is over. */
+/* A held completion is posted when the submitting call has ended. */
 static void test_over(void **state)
 {
 	static char memory[64];
@@ -273,7 +273,7 @@ static bool is_any(const void *arg, const struct uaio_check_part *part)
 	return true;
 }
 
-/* The index finds what overlaps, as looking at all of them does. */
+/* The index finds the same overlaps as a search of all pieces. */
 static void test_index(void **state)
 {
 	enum { PARTS = 200, LOOKS = 20000, ROOM = 1 << 22 };
@@ -313,7 +313,7 @@ static struct uaio_check_buffer piece(const void *arg, unsigned i)
 	return (struct uaio_check_buffer){ (uintptr_t)arg + 100 * i, 100 };
 }
 
-/* Whether the memory of a provided buffer has ended counts when a request chooses it. */
+/* A buffer whose memory has ended is reported when a request chooses it. */
 static void test_provided(void **state)
 {
 	static char memory[1000];
@@ -325,7 +325,7 @@ static void test_provided(void **state)
 	(void)state;
 	uaio_check_provide(&group, 6, piece, memory);
 	assert_int_equal(group.nr, 6);
-	/* It is no request's: the second and fourth are freed, the third is moved. */
+	/* No request has them: the second and fourth are freed, the third is moved. */
 	assert_false(uaio_check_memory_ends(UAIO_CHECK_FREED, at + 199, 1));
 	assert_true(uaio_check_may_have(at + 399, 1));
 	assert_false(
@@ -341,7 +341,7 @@ static void test_provided(void **state)
 	assert_non_null(strstr(reported(), "report\tprovided-freed\n"));
 	assert_non_null(strstr(report, "has selected a provided buffer of 100 "
 				       "bytes"));
-	/* The third is chosen in part, and there is memory there. */
+	/* Part of the third is chosen, and its memory exists. */
 	ended.bytes = 0;
 	uaio_check_provided_begun(&group, at + 250, &ended);
 	assert_int_equal(ended.bytes, 100);
@@ -349,7 +349,7 @@ static void test_provided(void **state)
 	(void)unlink(path());
 	uaio_check_say_chosen(&ended, &sqe);
 	assert_string_equal(reported(), "");
-	/* What remains of a buffer is provided, and what was used is the program's. */
+	/* The rest of a buffer is provided; the used part is the program's. */
 	ended.bytes = 0;
 	uaio_check_provided_used(&group, 2, &ended);
 	ended.bytes = 0;
@@ -361,7 +361,7 @@ static void test_provided(void **state)
 	uaio_check_provided_failed(&group, &ended);
 	assert_int_equal(ended.bytes, 40);
 	assert_int_equal(group.nr, 2);
-	/* A request of the program's own may use one. */
+	/* A request of the program may use a provided buffer directly. */
 	uaio_check_complete(submit(UAIO_OP_READ, memory + 500, 100), 100);
 	assert_string_equal(reported(), "");
 	uaio_check_provided_end(&group);
@@ -369,7 +369,7 @@ static void test_provided(void **state)
 	assert_false(uaio_check_may_have(at, sizeof(memory)));
 }
 
-/* More buffers than are noted are not checked, rather than checked wrongly. */
+/* If there are more buffers than can be recorded, none is checked. */
 static void test_many_provided(void **state)
 {
 	enum { MANY = 66000 };
@@ -384,7 +384,7 @@ static void test_many_provided(void **state)
 	uaio_check_provide(&many, 1, piece, memory);
 	assert_int_equal(many.nr, 0);
 	assert_int_equal(few.nr, 1);
-	/* After fork() a child has none of its parent's. */
+	/* After fork() a child has no buffers of its parent's. */
 	uaio_check_init();
 	uaio_check_provide(&few, 1, piece, memory);
 	assert_int_equal(few.nr, 1);

@@ -1,32 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ThreadSanitizer: it does not see what the kernel reads and writes, nor that whoever
- * takes a completion comes after it. So each request is shown to it as what other threads
- * of the program would do, on fibers: its contexts beside threads.
+ * ThreadSanitizer: shows it each request as accesses of another thread of the program
  *
- *   T1  A request begins after its submission: on a fiber it reads and writes its memory
- *       at once, in the place of the program's that submits. An access of the program is
- *       a race unless it is ordered before the submission, or after the completion has
- *       been taken.
+ * The sanitizer does not see what the kernel reads and writes, nor that a thread which
+ * takes a completion comes after the request. So the library makes the accesses of each
+ * request on a fiber, which is to the sanitizer like another thread.
+ *
+ *   T1  A request begins after its submission. On a fiber it reads and writes its memory
+ *       at once, attributed to the place in the program that submits. An access of the
+ *       program is a race unless it is ordered before the submission, or after the
+ *       completion was taken.
  *   T2  What a thread does before it submits comes before what follows any later
- *       completion of the queue, as its client sees it at one word: the tail.
+ *       completion of the queue. The client sees completions at one word: the tail.
  *   T3  What a request does comes before what follows its completion: its fiber releases
- *       the tail. The thread that completes the request learns nothing of it.
- *   T4  What requests write comes before what others read later: a file, a pipe or a
- *       socket may carry it. The sanitizer takes all sockets for one, too.
- *   T5  A thread is on a fiber only under the fiber's lock, and with all signals blocked:
- *       the sanitizer would keep a signal for the fiber.
+ *       the tail. The thread that completes the request is not ordered after it.
+ *   T4  What requests write comes before what later requests read: a file, a pipe or a
+ *       socket may transport the bytes. (The sanitizer, too, treats all sockets as one.)
+ *   T5  A thread switches to a fiber only under the fiber's lock, and with all signals
+ *       blocked: the sanitizer would deliver a signal to the fiber.
+ *   T6  A mapping comes after all earlier unmappings: memory of a new ring may lie where
+ *       an old ring was, and the sanitizer sees neither.
+ *   T7  A function that the program has called for a completion comes after all completed
+ *       requests.
  *
- *   T6  What is mapped comes after what was unmapped before: memory of a ring may come
- *       where that of an old one was, and the sanitizer sees neither.
- *
- *   T7  A function that the program has called for a completion comes after all requests
- *       that are complete.
- *
- * A fiber costs milliseconds and most of a MiB, so there are few. One is used again by
- * the thread that has made it; where there are not enough, requests share one. Then an
- * order is assumed that may not be there, and a race may be missed; none is reported that
- * is none.
+ * A fiber costs milliseconds and most of a MiB, so there are few. The thread that made a
+ * fiber uses it again. If there are not enough, requests share one. Then the sanitizer
+ * may assume an order that does not exist, and miss a race; it reports no false one.
  *
  * Tested by test/run/checkers.py.
  */
@@ -46,7 +45,7 @@ enum { FIBERS = 64, NO_SYNC = 1 };
 
 static const char REQUEST[] = "uaio: a request in flight";
 
-/* What an instrumented library does on a fiber would be the request's. */
+/* An instrumented library would make accesses of its own on a fiber. */
 #ifdef __SANITIZE_THREAD__
 enum { IS_INSTRUMENTED = true };
 #else
@@ -56,16 +55,16 @@ enum { IS_INSTRUMENTED = false };
 struct fiber {
 	struct uaio_lock lock; /* rank FIBER */
 	void *context; /* the sanitizer's; NULL: none; changes under the lock */
-	/* Of the thread that is on it. */
+	/* For the thread that is on the fiber. */
 	void *from;
 	uint64_t signals;
 
 	/* under fibers.lock */
-	uintptr_t owner; /* uaio_check_me() of the thread that has made it */
+	uintptr_t owner; /* uaio_check_me() of the thread that made it */
 	uint32_t users;  /* requests in flight */
 };
 
-/* The sanitizer's functions; acquire: NULL: it is not here. */
+/* The sanitizer's functions; acquire is NULL: it is not in the process. */
 static struct {
 	void (*acquire)(void *at);
 	void (*release)(void *at);
@@ -84,7 +83,7 @@ static struct {
 	int (*get_access)(void *report, unsigned long i, int *thread, void **at,
 			  int *bytes, int *is_written, int *is_atomic,
 			  void **trace, unsigned long trace_len);
-	/* os_id: a word of 4 or 8 bytes, by the version of the sanitizer */
+	/* os_id has 4 or 8 bytes, depending on the sanitizer's version */
 	int (*get_thread)(void *report, unsigned long i, int *thread,
 			  uint64_t *os_id, int *is_running, const char **name,
 			  int *parent, void **trace, unsigned long trace_len);
@@ -97,7 +96,7 @@ static struct {
 } fibers;
 
 static struct fiber courier;
-/* T4, T6, T7: their addresses stand for all. */
+/* Addresses that stand for all transfers (T4), mappings (T6) and completions (T7). */
 static char transfers, mappings, completions;
 
 static bool look_up(void *function, const char *name)
@@ -125,10 +124,10 @@ void uaio_tsan_load(void)
 		(void)look_up(&tsan.acquire, "__tsan_acquire");
 }
 
-/* Free it of threads of a parent, which do not exist here. */
+/* Free a fiber that a thread of the parent of fork() may have used. */
 static void free_fiber(struct fiber *fiber)
 {
-	/* To the sanitizer a thread that was on it is there for ever. */
+	/* To the sanitizer the parent's thread stays on the fiber for ever. */
 	if (fiber->lock.word)
 		fiber->context = NULL;
 	fiber->lock = (struct uaio_lock){ 0 };
@@ -148,7 +147,7 @@ bool uaio_tsan_is_here(void)
 	return tsan.acquire;
 }
 
-/* Return: one that no request is on, if there is. The lock is held. */
+/* Return: a fiber without a request if there is one. Called with the lock held. */
 static struct fiber *choose_locked(uintptr_t owner)
 {
 	struct fiber *least = NULL;
@@ -186,7 +185,7 @@ static void give_back(struct fiber *fiber)
 	uaio_unlock(&fibers.lock, UAIO_RANK_FIBERS);
 }
 
-/* flags: NO_SYNC, or 0: what the thread has done comes before what the fiber does. */
+/* flags: NO_SYNC; or 0: what the thread has done comes before what the fiber does. */
 static void enter(struct fiber *fiber, unsigned flags)
 {
 	const uint64_t all = UINT64_MAX;
@@ -205,7 +204,7 @@ static void enter(struct fiber *fiber, unsigned flags)
 	tsan.switch_to(fiber->context, flags);
 }
 
-/* flags: NO_SYNC, or 0: what the fiber has done comes before what the thread does. */
+/* flags: NO_SYNC; or 0: what the fiber has done comes before what the thread does. */
 static void leave(struct fiber *fiber, unsigned flags)
 {
 	const uint64_t signals = fiber->signals;
@@ -225,14 +224,14 @@ static void access_memory(void *arg, uintptr_t at, size_t bytes,
 {
 	const struct access *access = arg;
 
-	/* The program may read these meanwhile. */
+	/* The program may read an aiocb or a msghdr meanwhile. */
 	if (uaio_check_is_control(access->sqe, at) ||
 	    uaio_check_is_header(access->sqe, at))
 		return;
 	(is_written ? tsan.write : tsan.read)((void *)at, bytes, access->pc);
 }
 
-/* Make the accesses where the program is: at the end of this stack of calls. */
+/* Make the accesses at the program's place: at the end of this stack. */
 static void access_at(const struct uaio_sqe *sqe,
 		      const struct uaio_check_stack *stack)
 {
@@ -267,7 +266,7 @@ uint32_t uaio_tsan_begin(const struct uaio_sqe *sqe, uint32_t number)
 	return (uint32_t)(fiber - fibers.all) + 1;
 }
 
-/* What was released at from is acquired by who acquires to. */
+/* Order what was released at `from` before what acquires `to`. */
 static void carry(void *from, void *to)
 {
 	enter(&courier, NO_SYNC);
@@ -330,7 +329,7 @@ void uaio_check_mapped(void)
 		tsan.acquire(&mappings);
 }
 
-/* Return: whether the thread of this number in the report is a fiber of a request. */
+/* Return: whether the thread with this number in the report is the fiber of a request. */
 static bool is_request(void *report, int nr_threads, int wanted)
 {
 	for (int i = 0; i < nr_threads; i++) {
@@ -354,7 +353,7 @@ bool uaio_tsan_get_race(void *report, uintptr_t *ret_at)
 	const char *kind;
 	void *trace[1];
 
-	/* The sanitizer ends a process that asks for an access that is not there. */
+	/* The sanitizer ends a process that queries an access which does not exist. */
 	if (!tsan.acquire ||
 	    !tsan.get_report(report, &kind, &unused, &unused, &nr_accesses,
 			     &unused, &unused, &nr_threads, &unused, trace,
@@ -369,7 +368,7 @@ bool uaio_tsan_get_race(void *report, uintptr_t *ret_at)
 		if (!tsan.get_access(report, i, &thread, &at, &unused, &unused,
 				     &unused, trace, 1))
 			return false;
-		/* The accesses overlap, so the later byte is in both. */
+		/* The accesses overlap, so the higher address is in both. */
 		if ((uintptr_t)at > *ret_at)
 			*ret_at = (uintptr_t)at;
 		is_of_request |= is_request(report, nr_threads, thread);

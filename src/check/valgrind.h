@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Client requests of valgrind: a program under it asks it by an instruction sequence that
- * does nothing elsewhere (valgrind's manual: The Client Request mechanism). The numbers of
- * the requests are those of the headers <valgrind/valgrind.h>, memcheck.h, helgrind.h and
- * drd.h.
+ * Client requests of valgrind: a program calls valgrind by an instruction sequence that
+ * has no effect elsewhere (valgrind's manual: The Client Request mechanism). The numbers
+ * of the requests are those of <valgrind/valgrind.h>, memcheck.h, helgrind.h and drd.h.
  */
 #ifndef UAIO_CHECK_VALGRIND_H
 #define UAIO_CHECK_VALGRIND_H
@@ -18,7 +17,10 @@ enum {
 	UAIO_OF_HELGRIND = 'H' << 24 | 'G' << 16,
 	UAIO_OF_DRD = 'D' << 24 | 'R' << 16,
 
-	/* Of both: all that came before a BEFORE of an address comes before its AFTER. */
+	/*
+	 * For both: what comes before a BEFORE of an address comes before a later AFTER
+	 * of it.
+	 */
 	UAIO_HAPPENS_BEFORE = UAIO_OF_HELGRIND | (256 + 33),
 	UAIO_HAPPENS_AFTER = UAIO_OF_HELGRIND | (256 + 34),
 
@@ -33,7 +35,7 @@ enum {
 	UAIO_DRD_UNTRACK = UAIO_OF_DRD | 2,
 };
 
-/* Return: what the tool answers; 0: there is none, or it does not know the request. */
+/* Return: the tool's answer; 0: there is no tool, or it does not know the request. */
 static inline uintptr_t uaio_valgrind_ask(uintptr_t request, uintptr_t at,
 					  uintptr_t bytes, uintptr_t more)
 {
