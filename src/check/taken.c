@@ -2,9 +2,8 @@
 /*
  * libuaio-check.so: interposes the functions by which a program takes completions
  *
- * A sanitizer of threads does not see inside these functions. So they order what the
- * program does after such a call after the request: they acquire the word that tsan.c has
- * released. A program that takes completions by its own code, such as liburing's inline
+ * A sanitizer of threads does not see inside these functions. So they acquire the word that tsan.c has
+ * released: what the program does after such a call then comes after the request. A program that takes completions by its own code, such as liburing's inline
  * functions, acquires the tail of the ring itself.
  *
  * The functions also report this order to helgrind and drd, by a client request. They

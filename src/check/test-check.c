@@ -136,7 +136,7 @@ static void test_overlap(void **state)
 	uint32_t first, second, third;
 
 	(void)state;
-	/* It has an order, whichever of the two is submitted first. */
+	/* A linked request is ordered, so its memory may overlap another request's. */
 	first = uaio_check_submit(&linked, 0, true);
 	uaio_check_drop(submit(UAIO_OP_WRITE, memory, 8));
 	uaio_check_drop(first);

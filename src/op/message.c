@@ -67,8 +67,8 @@ bool uaio_sock_keeps(const struct uaio_sqe *sqe, int fd, int64_t res,
 }
 
 /* Report res, the result of a call, to the door that has chosen its memory. */
-static inline void tell_door(const struct uaio_sqe *sqe, int fd, int64_t res,
-			     const struct iovec *iov)
+static inline void report_to_door(const struct uaio_sqe *sqe, int fd,
+				  int64_t res, const struct iovec *iov)
 {
 	if (unlikely(sqe->call_flags & MSG_WAITALL) &&
 	    uaio_sock_keeps(sqe, fd, res, iov->iov_len))
@@ -146,7 +146,7 @@ int64_t uaio_send_run(const struct uaio_sqe *sqe, int fd,
 		return res;
 	res = sys_send(fd, iov.iov_base, iov.iov_len, flags);
 	res = uaio_sock_sent(sqe, fd, is_rest, res);
-	tell_door(sqe, fd, res, &iov);
+	report_to_door(sqe, fd, res, &iov);
 	return res;
 }
 
@@ -187,7 +187,7 @@ int64_t uaio_sendmsg_run(const struct uaio_sqe *sqe, int fd,
 	msg.msg_iovlen = 1;
 	res = sys_sendmsg(fd, &msg, flags);
 	res = uaio_sock_sent(sqe, fd, is_rest, res);
-	tell_door(sqe, fd, res, &iov);
+	report_to_door(sqe, fd, res, &iov);
 	return res;
 }
 
@@ -409,7 +409,7 @@ int64_t uaio_recv_run(const struct uaio_sqe *sqe, int fd,
 		res = uaio_sock_no_room(sqe, fd, is_on_stream(extra_flags),
 					res);
 	note_rest(sqe, fd, found, res, iov.iov_len, extra_flags);
-	tell_door(sqe, fd, res, &iov);
+	report_to_door(sqe, fd, res, &iov);
 	return res;
 }
 

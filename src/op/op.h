@@ -469,7 +469,7 @@ struct uaio_op_door {
 	/* Return: the number of bytes that the request chose last. */
 	uint64_t (*picked_bytes)(const struct uaio_sqe *sqe);
 	/*
-	 * Take fd, which the request has opened. It belongs to the door from now on.
+	 * Receive fd, which the request has opened. It belongs to the door from now on.
 	 * Return: the request's result.
 	 */
 	int64_t (*land)(const struct uaio_sqe *sqe, int fd);

@@ -98,7 +98,7 @@ int64_t uaio_openat_run(const struct uaio_sqe *sqe, int fd,
 		ret = sys_openat(sqe->fd, sqe->path, (int)how.flags,
 				 (int)sqe->mode);
 	else
-		/* Only a waiting request's copy must end with 0. */
+		/* A path without a 0 at its end needs the copy that a waiting request gets. */
 		ret = sqe->path[sqe->len - 1]
 			      ? UAIO_OP_BLOCKS
 			      : open_cached(sqe->fd, sqe->path, &how);

@@ -180,7 +180,7 @@ int64_t uaio_socket_cmd_run(const struct uaio_sqe *sqe, int fd,
 int64_t uaio_socket_run(const struct uaio_sqe *sqe, int fd,
 			struct uaio_found *found, uint32_t extra_flags);
 
-/* nop.c */
+/* nop.c; the prep serves all operations whose call checks its arguments itself */
 int uaio_nop_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
 int64_t uaio_nop_run(const struct uaio_sqe *sqe, int fd,
 		     struct uaio_found *found, uint32_t extra_flags);

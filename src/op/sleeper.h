@@ -13,8 +13,8 @@
  *       `last` knows that the call misses no wake-up of a client's futex from then on. If
  *       several futexes woke it, the kernel reports the last in that order. So a counted
  *       wake-up of a client's futex is the result, even if the call was ended meanwhile.
- *   I3  The submitter has one reference, a waiting request's copy of the arguments the
- *       other. Without the copy's the request is complete, or was never made.
+ *   I3  The submitter has one reference, and a request's copy of the arguments has another.
+ *       Without a copy the request is complete, or was never created.
  *
  * Thread-safety: any thread. Tested by uring/test-uring-futex.c.
  */
@@ -49,8 +49,9 @@ struct uaio_sleeper {
 	uint32_t state;   /* atomic, futex: enum uaio_sleeper_state */
 	uint32_t nr_refs; /* atomic */
 	uint32_t end;     /* atomic, futex: 1: the call must end */
-	uint32_t last;    /* a futex: 0 */
-	uint32_t found;   /* a futex: 0; uaio_sleeper_waits() requeues to it */
+	/* a futex, always 0: the call waits if it is queued there (I2) */
+	uint32_t last;
+	uint32_t found; /* a futex: 0; uaio_sleeper_waits() requeues to it */
 };
 
 void uaio_sleepers_init(void);

@@ -51,8 +51,8 @@ bool uaio_sock_waits_to_send(const struct uaio_sqe *sqe, int fd);
 
 /*
  * Return: the result of a send on fd that returned res, from memory that its door has
- * chosen; -EAGAIN: the kept rest (is_rest) is not readable, and the request waits until
- * the socket is ready, as in the kernel's io_uring.
+ * chosen. is_rest: the memory is the kept rest of an earlier choice. -EAGAIN: the rest is
+ * not readable; as in the kernel's io_uring, the request waits until the socket is ready.
  */
 int64_t uaio_sock_sent(const struct uaio_sqe *sqe, int fd, bool is_rest,
 		       int64_t res);

@@ -4,9 +4,8 @@
  *
  * They may block for ever, on an empty or full pipe, or on a socket, which may ignore
  * SPLICE_F_NONBLOCK. So a worker executes them, as in the kernel. The request holds both
- * files, so that the program may close the descriptors meanwhile. If a call is known not
- * to block, the submitting thread makes it (issue/ends.c), with SIGPIPE and SIGXFSZ
- * blocked, as the kernel's worker does not deliver these to the program.
+ * files, so that the program may close the descriptors meanwhile. If a call is known not to block, the submitting thread makes it (issue/ends.c). It
+ * blocks SIGPIPE and SIGXFSZ, as signals of the kernel's worker do not reach the program.
  *
  *   I1  The call does not wait for a pipe (SPLICE_F_NONBLOCK). It is made once a file
  *       that ignores this flag is ready. If it would block, the worker waits instead, and

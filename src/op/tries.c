@@ -115,8 +115,8 @@ bool uaio_rw_can_only_poll(const struct uaio_sqe *sqe,
 }
 
 /*
- * On a file that supports only polls, EINVAL ends a request only when the file is ready,
- * as in the kernel's io_uring, which polls a file that it cannot try. Most files return
+ * On a file that supports only polls, EINVAL ends a request only when the file is ready.
+ * The kernel's io_uring, too, polls a file that it cannot try. Most files return
  * EINVAL for a mistake.
  */
 static bool rw_waits_to_end(const struct uaio_sqe *sqe,

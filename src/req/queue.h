@@ -180,9 +180,8 @@ struct uaio_queue {
 	uint16_t number; /* atomic: for traces, while the queue is open */
 
 	/*
-	 * Set by the door, immutable while the queue is open. is_makers: requests
-	 * execute with the credentials of the thread that made the queue, by that crew;
-	 * otherwise with those of the thread that submits.
+	 * Set by the door, immutable while the queue is open. is_makers: requests execute with the credentials of the thread that made the
+	 * queue, on workers of crew; otherwise with the credentials of the submitter.
 	 */
 	bool is_makers;
 	uint16_t crew;

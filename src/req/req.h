@@ -403,8 +403,9 @@ static inline enum uaio_account uaio_req_account(const struct uaio_req *req)
 }
 
 /*
- * Return: whether threads of any identity may execute req: the opener's credentials
- * decide, or req makes no call. Security modules may decide by the caller's all the same.
+ * Return: whether threads of any identity may execute req: the kernel checks the
+ * credentials of the file's opener, or req makes no call. But a security module may check
+ * those of the caller.
  */
 bool uaio_req_is_neutral(const struct uaio_req *req);
 

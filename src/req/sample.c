@@ -50,7 +50,7 @@ static void time_this(struct uaio_live_block *block, uint32_t nr_after)
 }
 
 /*
- * Decide about the current submission and those after it. The current one begins a run,
+ * Decide whether to time the current submission and the next ones. The current one begins a run,
  * or was drawn to be timed in its run.
  */
 void uaio_sample_draw(struct uaio_live_block *block)

@@ -43,7 +43,7 @@ struct uaio_sampler {
 	uint8_t weight;   /* of the current submission */
 	uint8_t nr_left;  /* submissions until the next uaio_sample_draw() */
 	uint8_t next : 1; /* the weight of the nr_left submissions */
-	/* after nr_left submissions, the timed one of the run comes */
+	/* after nr_left submissions comes the timed one of the run */
 	bool is_due : 1;
 	/* If is_due: submissions of the run after the timed one. */
 	uint8_t nr_after : 4;

@@ -138,9 +138,8 @@ struct uaio_sink {
 
 	/*
 	 * Return: the file that the door has registered in slot place, with a
-	 * reference; NULL: none. Called by any thread, without locks: for requests of
-	 * chains (chain.h) when submitted and when started; for those with two ends
-	 * (args.h) when started. NULL: the door adds no such request.
+	 * reference; NULL: none. Called by any thread, without locks: for requests of chains (chain.h) when submitted and when started; for requests
+	 * with two files (args.h) when started. NULL: the door adds no such request.
 	 */
 	struct uaio_file *(*get_fixed)(struct uaio_queue *queue, int place);
 

@@ -2,8 +2,8 @@
 /*
  * Statistics: where requests were executed, and how long they took
  *
- * On if the process has a page that others may read (live/live.h), or a report is asked
- * for (--stats, --stats-json). Each thread counts in its own block by plain additions. A
+ * On if the process has a page that others may read (live/live.h), or will write a report
+ * (--stats, --stats-json). Each thread counts in its own block by plain additions. A
  * reader of the report or of the page adds the blocks up. The blocks lie in the page, or
  * in memory laid out like it.
  *
@@ -69,7 +69,7 @@ enum uaio_time {
 /* Counts of O_DIRECT requests, besides enum uaio_way. */
 enum uaio_direct_count {
 	UAIO_DIRECT_CUT,      /* requests executed in segments */
-	UAIO_DIRECT_SEGMENTS, /* segments of those requests */
+	UAIO_DIRECT_SEGMENTS, /* segments of cut requests */
 	UAIO_DIRECT_BOUNCED,  /* requests executed through a copy */
 	UAIO_DIRECT_KERNEL,   /* requests that kernel AIO executed: native.h */
 	/* requests, also buffered ones, that io_uring executed: driver.h */

@@ -63,7 +63,7 @@ enum uaio_cancel uaio_try_mark_locked(struct uaio_req *req,
 	req->canceller = &nobody;
 	if (uaio_entry.run->posted != req)
 		return UAIO_CANCEL_MARKED;
-	/* This thread completes it as cancelled after it has posted the result. */
+	/* This thread completes the request as cancelled after posting its result. */
 	add_relaxed(&canceller->nr_cancelled, 1);
 	return UAIO_CANCEL_ASKED;
 }

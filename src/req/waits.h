@@ -22,9 +22,9 @@
  *       completes the request as cancelled. It notifies the canceller after posting the
  *       event. So a canceller delays no other thread.
  *   I4  A thread that tries a multishot request posts results meanwhile. A post may
- *       complete other requests, and start requests that cancel. The thread must not wait
- *       for a request that is being tried: two such threads might wait for each other, or
- *       one for itself. It marks the request with `nobody`, and is not notified.
+ *       complete other requests, and start requests that cancel. If such a thread cancels, it must not wait for a request that is being tried: two such
+ *       threads might wait for each other, or one for itself. So it marks the request with
+ *       `nobody`, and is not notified.
  *
  * Thread-safety: any thread; rows are registered while the engine starts.
  */
@@ -70,7 +70,7 @@ struct uaio_wait_ops {
 
 	/*
 	 * The group is being closed: from now on none of its requests begins to wait
-	 * here. The caller then cancels those that wait here. NULL: the requests end by
+	 * here. The caller then cancels the requests that wait here. NULL: the requests end by
 	 * themselves, and the caller waits for them.
 	 */
 	void (*close_group)(struct uaio_group *group);

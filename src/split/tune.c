@@ -37,8 +37,7 @@ enum {
 	PAUSE_MIN = 32,
 	PAUSE_MAX = 4096,
 	/*
-	 * Percent: a way is better if its time times this is less than the other's
-	 * times 100.
+	 * Percent: a way is better if its time * WORTH is below the best time * 100.
 	 */
 	WORTH = 110,
 };

@@ -2,9 +2,8 @@
 /*
  * Choose how many segments of a direct request are executed at once
  *
- * Whether cutting is faster depends on the device. A disk's driver gets all pieces of a
- * request at once anyway, and gains nothing; a file server that gets one piece after the
- * other does. So the library times requests on each open file, separately for reads,
+ * Whether cutting is faster depends on the device. A disk's driver gets all pieces of a request at once anyway, so cutting gains nothing. A
+ * file server gets one piece after the other, so cutting gains much. So the library times requests on each open file, separately for reads,
  * writes and size classes. There are three ways: the whole request, few segments at once,
  * many segments at once. The library tries them in turn; the best time of each counts. A
  * way with more segments must be a tenth faster to be preferred. Later the other ways are

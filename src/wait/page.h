@@ -16,8 +16,8 @@
  *   I1  A PAGED request is on the list of its device and on the list of its group. While
  *       a thread tries it, it also has the bit TRIED, and keeps its places. Both lists
  *       are under the lock, in the order of submission.
- *   I2  While requests of a device are PAGED, a worker reads one of the device, or one is
- *       queued for a worker, or a thread tries some and will then queue one. So each
+ *   I2  While requests of a device are PAGED, a worker reads a request of the device, or one
+ *       is queued. Or a thread tries some of them, and will then queue one. So each
  *       request is read in the end, even if its pages never arrive, or are evicted.
  *   I3  A try uses only calls that do not block. A thread tries a bounded number of
  *       requests at a time.
@@ -58,9 +58,8 @@ bool uaio_page_start(const struct uaio_inode *inode, const struct uaio_sqe *sqe,
 
 /*
  * Park a PREPPED request whose pages were started.
- * Return: false if the caller must queue it: it is the oldest of its device, its
- * descriptor is another kind of file by now or is being closed, or its device cannot be
- * added.
+ * Return: false if the caller must queue it: it is the oldest of its device, its device
+ * cannot be added, or its descriptor is being closed or belongs to another kind of file.
  */
 bool uaio_page_park(struct uaio_req *req);
 

@@ -9,7 +9,7 @@
 #include "op/op.h"
 
 enum {
-	/* Devices that are told apart; two that share a slot replace each other. */
+	/* Devices with an entry; two that share a slot replace each other. */
 	NR_DEVICES = 64,
 	/*
 	 * Fast reads in a row that trust needs at first, and how often this number
@@ -182,7 +182,7 @@ bool uaio_trust_is_sought(const struct uaio_file *file,
 	       file->kind == UAIO_KIND_CACHED;
 }
 
-static void tell(struct uaio_trust *trust, bool is_fast)
+static void count_worker_read(struct uaio_trust *trust, bool is_fast)
 {
 	if (is_fast)
 		count_fast(trust);
@@ -204,6 +204,6 @@ void uaio_trust_tell(struct uaio_file *file, const struct uaio_trial_read *read,
 		count_close(trust);
 	/* Reads of an inode that has earned trust do not count for its device. */
 	if (device && load_relaxed(&trust->nr_fast) < FAST_READS)
-		tell(device, !times);
-	tell(trust, !times);
+		count_worker_read(device, !times);
+	count_worker_read(trust, !times);
 }

@@ -11,8 +11,8 @@
  *       small file need not earn trust each time it is opened. File systems whose server
  *       may never answer are excepted.
  *   I2  One slow read proves nothing: its thread may have been preempted. After it the
- *       next 64 reads, and 64 more for each 20 us that it took, are checked closely. The
- *       first of those that is slow, and in which the thread sleeps, ends the trust. If a
+ *       next 64 reads, and 64 more for each 20 us that it took, are checked closely. The first of these reads that is slow, and in
+ *       which the thread sleeps, ends the trust. If a
  *       worker executed it, the count of fast reads starts again. A slow read in which
  *       the thread did not sleep is not counted: on a busy machine one of some hundred
  *       reads is preempted, and trust would never return.
