@@ -121,7 +121,7 @@ static bool may_execute(const char *path)
 	       uaio_sys6(SYS_access, (long)path, X_OK, 0, 0, 0, 0) == 0;
 }
 
-/* Return: whether this process was loaded from the file, as from its loader. */
+/* Return: whether the file is one from which this process was loaded. */
 static bool is_known(int fd)
 {
 	for (unsigned i = 0; i < loaded.nr; i++)

@@ -3,7 +3,7 @@
  * The system-call trap, for programs into which no library can be loaded: static ones,
  * those of another C library, and any whose own instructions make system calls
  *
- * A program of ours, with the library loaded, becomes the other program: it maps that
+ * `uaio`, with the library loaded, becomes the program: it maps that
  * program and its loader as the kernel would (image.h), and jumps to the entry point.
  * So a dynamic glibc program gets a C library of its own beside the library's. From
  * then on each system call of the program raises SIGSYS (syscall user dispatch). The

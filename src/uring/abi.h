@@ -17,8 +17,8 @@ enum {
 };
 
 /*
- * One above the newest value that Linux 6.18 knows, which may be newer than the
- * installed header. Names with LAST are the header's.
+ * Limits of Linux 6.18. The installed header may be older, so its IORING_OP_LAST may be
+ * lower.
  */
 enum {
 	UAIO_URING_OPS_MAX = 256, /* an opcode is a byte */

@@ -454,7 +454,7 @@ static int move_locked(struct uaio_uring *ring, int fd)
 	to = uaio_ownfd_dup(fd);
 	if (to < 0)
 		return -EBUSY;
-	/* [MB:uring-bell] release: as in make(). */
+	/* [MB:uring-bell] release: pairs with bell_of(). */
 	store_release(&ring->bell, to);
 	return 0;
 }

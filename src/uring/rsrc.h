@@ -134,8 +134,8 @@ struct uaio_uring_rsrc *
 uaio_uring_table_get(struct uaio_uring *ring,
 		     const struct uaio_uring_table *table, uint32_t place);
 /*
- * Return: the entry in a slot, without a reference; NULL: as above. The caller holds
- * the ring (I4), or the queue's lock.
+ * Return: the entry in a slot, without a reference; NULL if the slot is empty or does
+ * not exist. The caller holds the ring (I4), or the queue's lock.
  */
 static inline struct uaio_uring_rsrc *
 uaio_uring_table_at(const struct uaio_uring_table *table, uint32_t place)

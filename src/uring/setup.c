@@ -182,7 +182,7 @@ enum {
 	       IORING_SETUP_CQE32 | IORING_SETUP_CQE_MIXED,
 };
 
-/* One of the two rings: entries first to end - 1, of so many bytes each. */
+/* The entries of the SQ or CQ ring, from first to end - 1, of so many bytes each. */
 struct entries {
 	char *at;
 	size_t bytes;

@@ -332,7 +332,7 @@ add(struct call *call, struct uaio_uring_entry *entry, int error)
 	if (unlikely(error))
 		return ret < 0 ? ret : error;
 	if (unlikely(entry->looks_up)) {
-		/* This request may look for earlier ones, so these have to begin. */
+		/* The request may look for earlier requests, so these have to begin. */
 		if (unlikely(call->has_later) && !is_of_buffers(entry)) {
 			uaio_chain_end(&call->chain);
 			call->has_later = false;

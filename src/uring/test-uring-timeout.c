@@ -276,7 +276,9 @@ static void a_tag_that_is_posted_late_is_counted(void **state)
 	unit_close(ends[1]);
 }
 
-/* It waits only for the previous poll of its chain, and for two other completions. */
+/*
+ * The timeout waits only for the previous poll of its chain, and for two completions.
+ */
 static void in_a_chain_a_timeout_counts_from_its_start(void **state)
 {
 	int ends[2];

@@ -98,7 +98,7 @@ static unsigned state_of_request(void)
 	return state;
 }
 
-/* So a cancel that is submitted next ends the wait, and does not return EALREADY. */
+/* Once submitted, the wait is asleep: the next cancel ends it without EALREADY. */
 static void a_wait_can_be_cancelled_once_it_is_submitted(void **state)
 {
 	pid_t pid = new_child();

@@ -240,7 +240,7 @@ static int set_apart(int output)
 {
 	int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
-	/* The parent does this, too; whoever comes first. */
+	/* The parent does this, too: either of the two comes first. */
 	(void)setpgid(0, 0);
 	return input < 0 || dup2(input, STDIN_FILENO) < 0 ||
 			       dup2(output, STDOUT_FILENO) < 0 ||

@@ -388,7 +388,7 @@ static void examine(struct search *search, const char *text, uint64_t seed)
 
 /* Seeds */
 
-/* Return: whether the search goes on. */
+/* Return: whether the search continues. */
 static bool try_seed(struct search *search, uint64_t seed, bool *ret_has_failed)
 {
 	const struct uaio_seeds *seeds = search->seeds;

@@ -2,9 +2,9 @@
 /*
  * Attempts that may kill the process that makes them, made in child processes
  *
- * A seccomp filter may kill the caller of a system call, and a library may crash when it
- * is loaded for the first time. So a child makes the attempts in their order. If one kills
- * the child, another child goes on with the next attempt.
+ * A seccomp filter may kill the caller of a system call, and a library may crash when
+ * it is first loaded. So a child makes the attempts in order. If one kills the child,
+ * another child continues with the next attempt.
  *
  * Tested by test/sandbox/filters.py and test/run/doctor.py.
  */

@@ -90,7 +90,10 @@ static void read_calls(struct uaio_machine *machine)
 
 static void read_sysctl(struct uaio_machine *machine)
 {
-	/* These paths hide the files from a preloaded library, which would answer. */
+	/*
+	 * The doubled slash hides the files from a preloaded library, which would
+	 * answer.
+	 */
 	machine->aio_nr = read_number("/proc/sys//fs/aio-nr");
 	machine->aio_max_nr = read_number("/proc/sys//fs/aio-max-nr");
 	machine->uring_disabled =

@@ -153,7 +153,9 @@ static void print_moment(const char *what, uint64_t real_ns)
 		printf(", %s %s", what, text);
 }
 
-/* Its end was not recorded: print when it began, and when its end was first noticed. */
+/*
+ * The end was not recorded: print when the process began, and when its end was noticed.
+ */
 static void print_ended(const struct uaio_page *page)
 {
 	printf("%s[%d]: ended", page->identity.comm, page->pid);
