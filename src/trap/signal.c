@@ -23,7 +23,7 @@ enum {
 	RESTORER = 0x04000000,
 	MASK_BYTES = 8,
 	RED_ZONE = 128,
-	/* upper limit for call_at_once() and the functions it calls */
+	/* stack that call_at_once() and its callees use, at most */
 	FRAMES_BYTES = 4096,
 };
 

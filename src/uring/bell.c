@@ -408,7 +408,9 @@ void uaio_uring_bell_put_slowly(struct uaio_uring *ring)
 	uaio_leave();
 }
 
-/* Mirrors epoll_ctl(2) on the ring's bell; -ENOMEM. The caller uses the ring. */
+/*
+ * Call epoll_ctl(2) on the ring's bell. The caller uses the ring. May return -ENOMEM.
+ */
 static int control(struct uaio_uring *ring, int epoll, int op,
 		   struct epoll_event *event)
 {

@@ -204,7 +204,7 @@ struct uaio_uring_group {
 	struct uaio_uring_group *next;
 	uint16_t id;
 
-	/* A list; an array if `array` is set. An empty list has no buffers. */
+	/* The list of buffers; empty if the group is an array. */
 	uint32_t nr;
 	struct uaio_uring_buffer *first, *last; /* owns */
 

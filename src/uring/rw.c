@@ -203,7 +203,7 @@ int uaio_uring_prep_rwv_fixed(struct uaio_uring_entry *entry)
 {
 	int ret;
 
-	/* The kernel fails to allocate so many, before it refuses their number. */
+	/* ENOMEM: the kernel allocates the vectors before it checks their number. */
 	if (entry->raw.len > VECTORS_ALLOCATED_MAX) {
 		ret = prep_any(entry);
 		return ret < 0 ? ret : -ENOMEM;

@@ -298,7 +298,10 @@ static int resize(struct uaio_uring *ring, const struct io_uring_params *params)
 static int read_params(const struct uaio_uring *ring, const void *arg,
 		       struct io_uring_params *ret_params)
 {
-	/* Memory of the client could be unmapped while it is examined. */
+	/*
+	 * With NO_MMAP a resize would release memory of the client that is still in
+	 * use.
+	 */
 	if (!(ring->setup & IORING_SETUP_DEFER_TASKRUN) ||
 	    ring->setup & IORING_SETUP_NO_MMAP)
 		return -EINVAL;

@@ -985,7 +985,7 @@ static void live_an_epoch(struct dice *dice, struct uring *client)
 	}
 }
 
-/* Close the ring; it is freed with all requests, which are allowed to complete. */
+/* Close the ring. It is freed with its requests, which stir() lets complete. */
 static void end_victim(struct uring *client)
 {
 	for (uint32_t i = 0; i < UAIO_URING_RINGFDS_MAX; i++) {
