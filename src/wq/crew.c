@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Crews (wq.h): the workers that execute what threads of one identity submit, and the
- * state of all of them. Tested by src/proc/test-identity.c and test-wq.c.
+ * state of all crews. Tested by src/proc/test-identity.c and test-wq.c.
  */
 #include "base/check.h"
 #include "wq/wqint.h"
 
 enum {
 	/*
-	 * Of these one device may have 256 (device.c). More requests are rarely
+	 * One device may occupy 256 of these (device.c). More requests are rarely
 	 * outstanding on files that answer late.
 	 */
 	MAX_BOUNDED = 292,
 	MAX_UNBOUNDED = 256,
 	MAX_ITEMS = 64,
-	/* A first guess; each wake-up that is timed corrects it. */
+	/* A first estimate; time_wake_locked() corrects it. */
 	WAKE_NS = 10000,
 };
 
@@ -74,7 +74,7 @@ void uaio_wq_tune(const struct uaio_wq_tuning *tuning)
 	uaio_wq_tuning = *tuning;
 }
 
-/* Return: whether nothing is left of what the crew was formed for (C2). */
+/* Return: whether the crew has no request, manager or worker left (C2). */
 static bool is_over_locked(struct uaio_wq_crew *crew)
 {
 	unsigned nr = 0;
@@ -90,7 +90,7 @@ static bool is_over_locked(struct uaio_wq_crew *crew)
 	return !nr;
 }
 
-/* A crew that is over is used again: other threads may be looking at it. */
+/* Set the limits of a crew that is reused; other threads may still look at it. */
 static void limit(struct uaio_wq_crew *crew, const unsigned *max_workers)
 {
 	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS; i++) {
@@ -100,7 +100,7 @@ static void limit(struct uaio_wq_crew *crew, const unsigned *max_workers)
 	}
 }
 
-/* Form a crew of the calling thread's identity. Return: NULL if all are used. */
+/* Form a crew of the calling thread's identity. Return: NULL if all crews are in use. */
 static struct uaio_wq_crew *form_locked(void)
 {
 	uint32_t nr = uaio_wq_nr_crews, i = 1;
@@ -116,7 +116,7 @@ static struct uaio_wq_crew *form_locked(void)
 		struct uaio_wq_account *account = &uaio_wq_crews[0].accounts[k];
 
 		uaio_wq_lock(account);
-		/* Only a thread of this crew can execute what waits. */
+		/* At least one: only threads of this crew may execute its items. */
 		max_workers[k] =
 			account->max_workers ? account->max_workers : 1;
 		uaio_wq_unlock(account);
@@ -125,10 +125,10 @@ static struct uaio_wq_crew *form_locked(void)
 		init_crew(crew, max_workers);
 	else
 		limit(crew, max_workers);
-	/* relaxed: who looks has a request of this crew, or finds another identity */
+	/* relaxed: a reader has a request of this crew, or finds another identity */
 	store_relaxed(&crew->identity, uaio_identity_mine());
 	store_relaxed(&crew->domain, uaio_identity_domain());
-	/* [MB:crews] release: the crew is there. Pairs with uaio_wq_count_crews(). */
+	/* [MB:crews] release: the crew is complete. Pairs with uaio_wq_count_crews(). */
 	if (i == nr)
 		store_release(&uaio_wq_nr_crews, nr + 1);
 	return crew;
@@ -136,13 +136,13 @@ static struct uaio_wq_crew *form_locked(void)
 
 uint32_t uaio_wq_count_crews(void)
 {
-	/* [MB:crews] acquire: the crews that are counted are there. */
+	/* [MB:crews] acquire: the counted crews are initialised. */
 	return load_acquire(&uaio_wq_nr_crews);
 }
 
 static struct uaio_wq_crew *find_locked(void)
 {
-	/* relaxed, both: written under the lock */
+	/* relaxed, both: written under crews_lock, which the caller holds */
 	uint32_t nr = load_relaxed(&uaio_wq_nr_crews);
 
 	for (uint32_t i = 1; i < nr; i++)
@@ -158,7 +158,7 @@ unsigned uaio_wq_enlist_slowly(void)
 
 	uaio_identity_check();
 	if (uaio_identity_mine() == UAIO_IDENTITY_OF_PROCESS) {
-		/* If no thread can be had, the submitter executes it. */
+		/* If there is no thread, such a submitter executes the request itself. */
 		uaio_wq_hold();
 		return 0;
 	}
@@ -195,21 +195,21 @@ void uaio_wq_delist_slowly(unsigned crew)
 
 void uaio_wq_hold(void)
 {
-	/* relaxed: the manager looks under its lock, which is taken next */
+	/* relaxed: the manager reads it under its lock, which is acquired next */
 	store_relaxed(&uaio_wq_crews[0].nr_enlisted, 1);
 	(void)uaio_manager_keep(&uaio_wq_crews[0]);
 }
 
 bool uaio_wq_is_of_my_domain(const struct uaio_work *work)
 {
-	/* relaxed: it stays as it is while the item's request is enlisted */
+	/* relaxed: the domain does not change while the item's request is enlisted */
 	return load_relaxed(&uaio_wq_crews[work->crew].domain) ==
 	       uaio_identity_domain();
 }
 
 bool uaio_wq_is_of(const struct uaio_work *work, uint32_t identity)
 {
-	/* relaxed: as above */
+	/* relaxed: the identity does not change while the item's request is enlisted */
 	return load_relaxed(&uaio_wq_crews[work->crew].identity) == identity;
 }
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What one device may occupy, so that work for others finds a worker (I7 of wq.h)
+ * How many workers one device may occupy, so that items of other devices find a worker
+ * (I7 of wq.h)
  *
- * While there are few workers nothing is counted. When most of those that may be had
- * are there, the workers are looked through. A device may have seven for each one that
- * is free or may still be created: the first that answers nothing gets 7/8 of the limit,
- * the second 7/8 of what is left, and so on. A device that occupies none may always
- * have one.
+ * While there are few workers, nothing is counted. Once 7/8 of the allowed workers exist,
+ * each item's device is checked by counting its busy workers. A device may have seven
+ * workers for each one that is free or may still be created: the first device that hangs
+ * gets 7/8 of the limit, the second 7/8 of the rest, and so on. A device that occupies no
+ * worker may always have one.
  *
  * Tested by test-queue-devices.c.
  */
@@ -33,9 +34,8 @@ static unsigned count_busy_locked(const struct uaio_wq_account *account,
 			container_of(pos, struct uaio_worker, node);
 
 		/*
-		 * relaxed, both: a worker that has just returned looks for work
-		 * itself, and its device is written by the worker under the lock
-		 * that it takes to say that it is busy
+		 * relaxed, both: a worker that has just returned looks for work itself. A
+		 * worker writes its device before it sets busy_since_ns under the lock.
 		 */
 		if (!load_relaxed(&worker->busy_since_ns))
 			continue;
@@ -60,14 +60,14 @@ has_share_locked(const struct uaio_wq_account *account, uint32_t device)
 bool uaio_wq_may_start_locked(const struct uaio_wq_account *account,
 			      const struct uaio_work *work)
 {
-	/* No device occupies more workers than there are. */
+	/* Short cut: even a device with all workers would be within its share. */
 	return likely(account->nr_workers * (WORKERS_PER_FREE + 1) <
 		      account->max_workers * WORKERS_PER_FREE) ||
 	       !work->may_block || !work->device ||
 	       has_share_locked(account, work->device);
 }
 
-/* Return: the device's list, which has items; or NULL. */
+/* Return: the device's list if it has items; or NULL. */
 static struct uaio_wq_device *find_locked(struct uaio_wq_account *account,
 					  uint32_t number)
 {
@@ -80,7 +80,6 @@ static struct uaio_wq_device *find_locked(struct uaio_wq_account *account,
 	return NULL;
 }
 
-/* Return: a list without items, or NULL. */
 static struct uaio_wq_device *
 find_unused_locked(struct uaio_wq_account *account)
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Limits of the work queue, and what is counted of it. Tested by test-queue-limits.c and
- * test-wq.c.
- */
+/* Limits and counters of the work queue. Tested by test-queue-limits.c and test-wq.c. */
 #include <errno.h>
 #include <sys/mman.h>
 
@@ -10,7 +7,7 @@
 #include "base/sys.h"
 #include "wq/wqint.h"
 
-/* Add to nr the callers that are workers of account. Return: the sum. */
+/* Add to nr the workers of account that uaio_wq_callers() counts. Return: the sum. */
 static unsigned add_callers(struct uaio_wq_account *account, const void *on,
 			    uint32_t *ret_tids, unsigned max, unsigned nr)
 {
@@ -20,8 +17,8 @@ static unsigned add_callers(struct uaio_wq_account *account, const void *on,
 			container_of(pos, struct uaio_worker, node);
 
 		/*
-		 * [MB:called-on] pairs with uaio_wq_calls().
-		 * [MB:native-closing] seq_cst: with uaio_wq_calls_seq_cst().
+		 * [MB:called-on] pairs with uaio_wq_calls(). [MB:native-closing]
+		 * seq_cst: pairs with uaio_wq_calls_seq_cst().
 		 */
 		if (load_seq_cst(&worker->called_on) != on)
 			continue;
@@ -44,21 +41,21 @@ unsigned uaio_wq_callers(const void *on, uint32_t *ret_tids, unsigned max)
 	return nr;
 }
 
-/* Wake all workers, since their roles may have changed. */
+/* Wake all workers, since a worker may have to become fixed, or to end. */
 static void apply_and_unlock(struct uaio_wq_account *account)
 {
 	struct uaio_wq_calls calls = { 0 };
 
 	uaio_wq_grant_locked(account, account->nr_idle, &calls);
-	/* Fixed workers are created when the first item is queued. */
+	/* Fixed workers that are missing are created when the first item is queued. */
 	if (load_relaxed(&account->nr_public) || uaio_wq_need_locked(account))
 		uaio_wq_ensure_locked(account, &calls);
 	uaio_wq_unlock(account);
-	/* If the manager has to be called, there are workers. */
+	/* If the manager must be called, the account has workers. */
 	uaio_wq_deliver_from_worker(account, &calls);
 }
 
-/* The limits of the process's crew apply to each of the others. */
+/* Apply the limits of crew 0 to all other crews. */
 static void limit_others(enum uaio_account id, unsigned nr)
 {
 	uint32_t nr_all = uaio_wq_count_crews();
@@ -92,7 +89,7 @@ int uaio_wq_limit_workers(enum uaio_account id, int nr)
 	return old;
 }
 
-/* Under the lock, as it happens once per account and process and is short. */
+/* Maps under the lock, since it is short and happens once per account. */
 static bool map_lists_locked(struct uaio_wq_account *account)
 {
 	void *lists;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The manager: a thread that adds workers to the queue's accounts
+ * The manager: a thread that adds workers to the accounts of a crew
  *
- * It sleeps until a thread that queues work, or a worker that is about to
- * block, finds that no worker is left which would come to what is queued. Then
- * it looks every 100 us until there is one, and creates workers if that takes
- * too long. Once there are as many as a fast disk has work for, it looks every
- * millisecond, and creates one more for each that has been blocked for long. So
- * neither a client's thread nor a worker ever creates a thread, except the
- * manager itself.
+ * The manager sleeps until it is called: by a thread that queues work, or by a worker
+ * about to block, that finds no worker left which would reach the queued items. Then the
+ * manager checks every 100 us whether there is one, and creates workers if it takes too
+ * long. Once there are enough for a fast disk (UAIO_WQ_ENOUGH), it checks every
+ * millisecond, and adds one worker for each that has been blocked for long. So client
+ * threads and workers create no thread except the manager.
  *
  * Tested by test-queue-threads.c.
  */
@@ -19,19 +18,19 @@
 #include "wq/wqint.h"
 
 enum {
-	/* The manager ends when it has had nothing to do for so long. */
+	/* The manager of crew 0 ends after this time without work. */
 	IDLE_MS = 5000,
-	/* One that has to stay looks so often whether the program has ended. */
+	/*
+	 * How often a manager that must stay (C2) checks whether the program has ended.
+	 */
 	STAY_MS = 1000,
-	/* After so long it tries again to create a thread that was refused. */
+	/* The pause after the system refused to create a thread. */
 	REFUSED_NS = 10000000,
-	/* After so long it looks again whether calls have become slow. */
+	/* The pause while there are UAIO_WQ_ENOUGH workers. */
 	ENOUGH_NS = 2 * UAIO_WQ_SLOW_NS,
 };
 
-/*
- * Return: whether all are blocked. *ret_nr_slow: how many have been for long.
- */
+/* Return: whether all workers are blocked; *ret_nr_slow: how many for long. */
 static bool all_are_blocked_locked(struct uaio_wq_account *account, int64_t now,
 				   unsigned *ret_nr_slow)
 {
@@ -59,8 +58,8 @@ static int64_t waiting_since_locked(const struct uaio_wq_account *account)
 }
 
 /*
- * Return: how many workers to add if there are some and work waits: at most as
- * many as there are, since some of these may come free.
+ * Return: how many workers to add to an account that has some: at most as many as it has,
+ * since blocked workers may become free.
  */
 static unsigned nr_missing_locked(struct uaio_wq_account *account,
 				  unsigned need, int64_t now)
@@ -78,7 +77,6 @@ static unsigned nr_missing_locked(struct uaio_wq_account *account,
 	return nr < need ? nr : need;
 }
 
-/* Return: how many workers to add now. */
 static unsigned nr_to_add_locked(struct uaio_wq_account *account, unsigned need)
 {
 	unsigned room = account->max_workers - account->nr_workers;
@@ -93,7 +91,7 @@ static unsigned nr_to_add_locked(struct uaio_wq_account *account, unsigned need)
 	return nr < room ? nr : room;
 }
 
-/* Return: how many could not be created. */
+/* Return: how many of nr workers could not be created. */
 static unsigned add_workers(struct uaio_wq_account *account, unsigned nr)
 {
 	while (nr && uaio_thread_start(uaio_worker_main, account) == 0)
@@ -102,8 +100,8 @@ static unsigned add_workers(struct uaio_wq_account *account, unsigned nr)
 }
 
 /*
- * There are no workers, and none can be created: the manager runs one item
- * itself. Return: whether there was one.
+ * Run one item in the manager, since there are no workers and none can be created.
+ * Return: whether there was an item.
  */
 static bool help(struct uaio_wq_account *account)
 {
@@ -136,8 +134,8 @@ static bool help(struct uaio_wq_account *account)
 }
 
 /*
- * Some workers that were counted could not be created, and other threads may
- * have relied on them. Return: as look_after().
+ * Correct the counts: nr workers were counted but could not be created, and other threads
+ * may have relied on them. Return: like look_after().
  */
 static int64_t were_refused(struct uaio_wq_account *account, unsigned nr)
 {
@@ -152,9 +150,9 @@ static int64_t were_refused(struct uaio_wq_account *account, unsigned nr)
 	uaio_wq_ensure_locked(account, &calls);
 	nr_left = account->nr_workers;
 	/*
-	 * Nobody has reset is_manager_told, since the manager is there. So
-	 * without workers help() goes on until nothing is queued, even if the
-	 * limit is 0 by now.
+	 * No other thread resets is_manager_told while the manager exists. So without
+	 * workers, help() goes on until nothing is queued, even if the limit has become
+	 * 0.
 	 */
 	uaio_wq_unlock(account);
 	(void)uaio_wq_deliver(account, &calls);
@@ -163,7 +161,7 @@ static int64_t were_refused(struct uaio_wq_account *account, unsigned nr)
 	return help(account) ? 1 : 0;
 }
 
-/* The system has threads again. */
+/* The system creates threads again. */
 static void are_created(struct uaio_wq_account *account)
 {
 	uaio_wq_lock(account);
@@ -171,7 +169,7 @@ static void are_created(struct uaio_wq_account *account)
 	uaio_wq_unlock(account);
 }
 
-/* Return: after how many ns to look again; 0 if that is not necessary. */
+/* Return: after how many ns to look again; 0: not until the manager is called. */
 static int64_t look_after(struct uaio_wq_account *account)
 {
 	unsigned need, nr, nr_refused;
@@ -182,7 +180,7 @@ static int64_t look_after(struct uaio_wq_account *account)
 	need = uaio_wq_need_locked(account);
 	if (account->is_manager_told && !account->max_workers &&
 	    !account->nr_workers) {
-		/* The limit has become 0 before what is queued had a worker. */
+		/* The limit has become 0 before the queued items had a worker. */
 		uaio_wq_unlock(account);
 		return help(account) ? 1 : 0;
 	}
@@ -193,7 +191,7 @@ static int64_t look_after(struct uaio_wq_account *account)
 		uaio_wq_unlock(account);
 		return 0;
 	}
-	/* [step: MANAGER_ADD] They are counted before they are created. */
+	/* [step: MANAGER_ADD] The workers are counted before they are created. */
 	nr = nr_to_add_locked(account, need);
 	account->nr_workers += nr;
 	pause = account->nr_workers < UAIO_WQ_ENOUGH ? UAIO_WQ_PATIENCE_NS
@@ -210,14 +208,14 @@ static int64_t look_after(struct uaio_wq_account *account)
 	return pause;
 }
 
-/* How long the manager of a crew, and its workers, stay without work. */
+/* Return: how long the manager of a crew stays without work. */
 static int64_t idle_ns(const struct uaio_wq_crew *crew)
 {
 	return (crew == uaio_wq_crews ? IDLE_MS : UAIO_WQ_IDLE_OTHER_MS) *
 	       1000000ll;
 }
 
-/* Return: true when the manager is called; false when it has to end. */
+/* Wait until the manager is called. Return: false if the manager has to end. */
 static bool await_call(struct uaio_wq_crew *crew)
 {
 	struct uaio_wq_manager *manager = &crew->manager;
@@ -226,14 +224,14 @@ static bool await_call(struct uaio_wq_crew *crew)
 
 	for (;;) {
 		uint32_t key = uaio_ec_prepare(&manager->calls);
-		/* It keeps no process from ending. */
+		/* The manager does not keep the process from ending. */
 		bool may_stay = is_late && !uaio_threads_are_last();
 		bool was_called;
 
 		uaio_lock(&manager->lock, UAIO_RANK_MANAGER);
 		was_called = manager->is_called;
 		manager->is_called = false;
-		/* relaxed: who enlists takes this lock next (C2) */
+		/* relaxed: a thread that enlists acquires this lock afterwards (C2) */
 		if (may_stay && load_relaxed(&crew->nr_enlisted)) {
 			deadline = uaio_now_ns() + STAY_MS * 1000000ll;
 			is_late = false;
@@ -250,7 +248,7 @@ static bool await_call(struct uaio_wq_crew *crew)
 	}
 }
 
-/* Threads that queue work meanwhile see that they need not call the manager. */
+/* Meanwhile is_manager_told is set, so no thread calls the manager needlessly. */
 static void pause_ns(int64_t ns)
 {
 	uint32_t word = 0;
@@ -282,13 +280,13 @@ static void *manage(void *arg)
 }
 
 /*
- * [step: MANAGER_CALL] The manager is created under the lock, so that no thread relies
- * on a manager that does not come into being. Only a thread of the crew's identity
- * creates it (C1).
+ * [step: MANAGER_CALL] Create the manager under the lock, so that no thread relies on a
+ * manager whose creation then fails. Only a thread of the crew's identity may create it
+ * (C1).
  */
 static bool create_locked(struct uaio_wq_crew *crew)
 {
-	/* relaxed: it changes only while the crew has neither requests nor threads */
+	/* relaxed: the identity changes only while the crew has no requests or threads */
 	if (!crew->manager.is_there &&
 	    load_relaxed(&crew->identity) == uaio_identity_mine())
 		crew->manager.is_there = uaio_thread_start(manage, crew) == 0;
@@ -345,8 +343,8 @@ bool uaio_manager_is_there(struct uaio_wq_crew *crew)
 }
 
 /*
- * Private lists are not looked at: their owner comes to them as soon as it is
- * awake.
+ * Private lists are not checked: an awake owner serves its list at once, and other
+ * threads are woken for the list of one that is not.
  */
 static bool is_starved_locked(const struct uaio_wq_account *account,
 			      int64_t now)
@@ -356,7 +354,7 @@ static bool is_starved_locked(const struct uaio_wq_account *account,
 	if (list_is_empty(&account->public))
 		return false;
 	oldest = container_of(account->public.next, struct uaio_work, link);
-	/* relaxed: if there is none, the manager should be creating one */
+	/* relaxed: if there is no worker, the manager should be creating one */
 	return now - oldest->queued_ns > UAIO_WQ_STARVED_NS &&
 	       (load_relaxed(&account->nr_searching) || !account->nr_workers);
 }
@@ -365,7 +363,7 @@ static bool account_is_starved(struct uaio_wq_account *account, int64_t now)
 {
 	bool is_starved;
 
-	/* relaxed: an item that is put there now is not old */
+	/* relaxed: an item that is queued meanwhile has not waited for long */
 	if (!load_relaxed(&account->nr_public))
 		return false;
 	uaio_wq_lock(account);
@@ -376,7 +374,7 @@ static bool account_is_starved(struct uaio_wq_account *account, int64_t now)
 
 bool uaio_wq_is_starved(int64_t now)
 {
-	/* relaxed: advice */
+	/* relaxed: the result is only advice */
 	uint32_t nr_crews = load_relaxed(&uaio_wq_nr_crews);
 
 	for (uint32_t i = 0; i < nr_crews; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Workers in calls that do not return: everything else is run by the other
- * workers, as long as there is one, or one more may be created.
+ * Workers are in calls that do not return. The other workers run everything else, as long
+ * as there is one or one more may be created.
  */
 #undef NDEBUG
 #include <sched.h>
@@ -24,7 +24,7 @@ static void prepare(unsigned nr, bool may_block)
 		items[i] = (struct item){ .work.may_block = may_block };
 }
 
-/* Run short items and others, queued one by one or several together. */
+/* Run short items and items that may block, queued one by one or several together. */
 static void run_mixed(enum uaio_account account)
 {
 	prepare(NR, false);
@@ -40,8 +40,8 @@ static void run_mixed(enum uaio_account account)
 }
 
 /*
- * Queue nr more items that are held while they run; return once all of them
- * are.
+ * Queue nr more items that wait at the gate while they run; return once all of them wait
+ * there.
  */
 static void block(enum uaio_account account, unsigned from, unsigned nr)
 {
@@ -86,7 +86,7 @@ static int block_most(void)
 	start();
 	block(UAIO_BOUNDED, 0, 24);
 	run_mixed(UAIO_BOUNDED);
-	/* All workers that are allowed but one. */
+	/* Block all but one of the allowed workers. */
 	block(UAIO_BOUNDED, 24, 7);
 	run_mixed(UAIO_BOUNDED);
 	assert_in_range(items_count(UAIO_BOUNDED).nr_workers, 32, 32);
@@ -100,9 +100,7 @@ static void all_other_items_run_as_long_as_a_worker_is_free(void **state)
 	for_each_way(block_most);
 }
 
-/*
- * The only worker, a fixed one, blocks. One more is created and runs its list.
- */
+/* The only worker, a fixed one, blocks. A new worker runs its list. */
 static int block_an_owner(void)
 {
 	enum { BEHIND = 10 };
@@ -132,10 +130,7 @@ static void a_blocked_owner_strands_nothing(void **state)
 	assert_int_equal(unit_in_child(block_an_owner), 0);
 }
 
-/*
- * An item waits for one that is queued behind it, as a pipe's reader for its
- * writer.
- */
+/* An item waits for one that is queued after it, like a pipe's reader for its writer. */
 static void open_gate(struct item *item, struct uaio_worker *worker)
 {
 	(void)item;
@@ -164,7 +159,7 @@ static int wait_for_one_behind(void)
 		items_await_end(items, 2);
 		assert_true(items_ran_once(items, 2));
 		/*
-		 * Both when workers are asleep and when they are still awake.
+		 * Half of the rounds begin with workers asleep, half with workers awake.
 		 */
 		if (round % 8 < 4)
 			items_await_rest();
@@ -182,10 +177,10 @@ static void an_item_may_wait_for_one_behind_it(void **state)
 }
 
 /*
- * Two items are put on the list of an owner that is awake, so nobody else is
- * called for them. When the owner comes to the first one, which blocks, another
- * thread has to be called for the second: in the first round the manager, and
- * later the worker that it has added, if that sleeps.
+ * Two items are put on the list of an owner that is awake, so no other thread is woken
+ * for them. The first item blocks the owner, which must have another thread called for
+ * the second: in the first round the manager, later the worker that the manager has
+ * added, if it sleeps.
  */
 static int wait_on_the_list_of_one_awake(void)
 {
@@ -220,9 +215,7 @@ static void a_worker_that_blocks_leaves_its_list_to_a_woken_one(void **state)
 	assert_int_equal(unit_in_child(wait_on_the_list_of_one_awake), 0);
 }
 
-/*
- * How many items of a full private list are run before the one that is public.
- */
+/* How many items of a full private list run before the one public item. */
 static uint32_t nr_before; /* atomic */
 static uint32_t position;  /* atomic */
 
@@ -254,7 +247,7 @@ static int saturate(void)
 	for (unsigned i = 0; i < CAPACITY; i++)
 		items[i].act = count_before;
 	items[CAPACITY].act = note_position;
-	/* There is no room on the list for the last one. */
+	/* The last item finds no room on the list, and becomes public. */
 	items_queue(items, NR);
 	let_go(1);
 	items_await_end(items, NR);
@@ -273,8 +266,8 @@ static void full_private_lists_do_not_starve_the_public_one(void **state)
 }
 
 /*
- * All workers of an account are blocked, and items wait behind them: the other
- * account runs its items all the same.
+ * All workers of an account are blocked, and more items wait. The other account still
+ * runs its items.
  */
 static int block_an_account(enum uaio_account account)
 {
@@ -317,11 +310,11 @@ static void a_saturated_account_does_not_delay_the_other(void **state)
 }
 
 /*
- * A worker completes a short item, and that makes a call that may block: it counts as
- * blocked once, also if the item that it runs next may block.
+ * The completion of a short item makes a call that may block. The worker counts as
+ * blocked once, even if the next item that it runs may block.
  */
-static bool has_counted;   /* it did not count as blocked before the call */
-static const char *breach; /* what the account looks like during the call */
+static bool has_counted;   /* whether uaio_wq_blocks() returned true */
+static const char *breach; /* an invariant broken during the call */
 
 static void block_at_the_end(struct item *item, struct uaio_worker *worker)
 {
@@ -360,7 +353,7 @@ static void a_worker_counts_as_blocked_once(void **state)
 	assert_int_equal(unit_in_child(block_in_a_flush), 0);
 }
 
-/* A worker whose call is over, and which makes another that may block. */
+/* run() makes a second call that may block, after the first has returned. */
 static struct item_gate second_gate;
 
 static void block_twice(struct item *item, struct uaio_worker *worker)

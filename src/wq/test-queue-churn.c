@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test-queue-churn [TIMES]: every work item ends exactly once, whatever goes on
+ * test-queue-churn [TIMES]: every work item ends exactly once under all operations
  *
- * Producers, workers and a canceller queue work items of both accounts, short
- * ones and others that may block. The canceller also takes items, as a thread
- * that closes a file does. Another thread changes the limits, and an observer
- * looks all the time whether the accounts keep their promises. TIMES multiplies
- * the number of items, which is a million without it.
+ * Producers, workers and a canceller queue short items and items that may block, of both
+ * accounts. The canceller also removes items by uaio_wq_take(), as a thread that closes a
+ * file does. Another thread changes the limits, and an observer checks the accounts'
+ * invariants all the time. TIMES multiplies the number of items, a million by default.
  */
 #undef NDEBUG
 #include <sched.h>
@@ -20,9 +19,9 @@
 enum {
 	NR_PLACEMENTS = 3,
 	NR_SETTINGS = 13,
-	/* In each setting; that makes a million in all. */
+	/* In each setting, so that there are a million in all. */
 	NR_ITEMS = 1000000 / (NR_PLACEMENTS * NR_SETTINGS) / 4 * 4 + 4,
-	/* After this time a busy machine queues no more. */
+	/* After this time, on a busy machine, no more items are queued. */
 	SETTING_NS = 400000000,
 	NR_PRODUCERS = 3,
 	BATCH = 64,
@@ -41,19 +40,19 @@ static uint32_t is_over;    /* atomic: all items of the setting have ended */
 
 struct setting {
 	int nr_fixed, max_items;
-	bool varies; /* both are changed all the time */
+	bool varies; /* both values are changed all the time */
 };
 
 static uint32_t draw(uint64_t *state, uint32_t below)
 {
-	/* A linear congruential generator; its upper bits are the good ones. */
+	/* A linear congruential generator; its upper bits are the random ones. */
 	*state = *state * 6364136223846793005 + 1442695040888963407;
 	return (uint32_t)(*state >> 33) % below;
 }
 
 /*
- * Work items: of each group of four the last is queued by the thread that ends
- * the third.
+ * Work items form groups of four. The thread that ends the third item of a group queues
+ * the fourth.
  */
 
 static bool leads(const struct item *item)
@@ -68,8 +67,8 @@ static void follow(struct item *item, struct uaio_worker *worker)
 }
 
 /*
- * Let others come in between. The usleep() is not a wait: now and then an item
- * takes so long that workers are added.
+ * Let other threads run. The usleep() waits for nothing: it makes some items so slow that
+ * workers are added.
  */
 static void linger(struct item *item, struct uaio_worker *worker)
 {
@@ -102,7 +101,7 @@ static long produce(void *arg)
 	uint64_t state = seed + (uintptr_t)arg;
 
 	while (uaio_now_ns() < end_ns) {
-		/* Of each group of four, follow() queues the last. */
+		/* follow() queues the last of each group of four. */
 		unsigned nr = 4 * (1 + draw(&state, BATCH / 4));
 		unsigned first = add_relaxed(&nr_claimed, nr);
 
@@ -185,7 +184,7 @@ static long change_limits(void *arg)
 			limits.nr_workers = (int)draw(&state, 9);
 			limits.max_items = (int)draw(&state, 100);
 		}
-		/* It is refused if more fixed ones are asked for just now. */
+		/* The limit is refused if more fixed workers are set just now. */
 		if (uaio_wq_limit_workers(UAIO_BOUNDED, nr) < 0 &&
 		    !setting->varies)
 			return 1;
@@ -213,7 +212,7 @@ static long observe(void *arg)
 	return 0;
 }
 
-/* Return: 0, or a number that tells which promise was broken. */
+/* Return: 0, or a number that identifies the broken invariant. */
 static int look_back(unsigned nr, const struct uaio_wq_counters *before,
 		     const struct setting *setting, long nr_cancelled)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls on a device that answers nothing: they occupy as many workers as one device
- * may have, the rest of its items wait in a list of their own, and items of other
- * devices are run.
+ * A device hangs. Its calls occupy as many workers as one device may have, and its other
+ * items wait in a list of their own. Items of other devices run.
  */
 #undef NDEBUG
 #include "wq/wqint.h"
@@ -11,10 +10,10 @@
 enum {
 	NR = 100,
 	LIMIT = 32,
-	/* Seven for each one that is free: the others are four. */
+	/* Seven for each free worker: four remain for other devices. */
 	SHARE = 28,
 	REST = LIMIT - SHARE,
-	HUNG = 1, /* the device */
+	HUNG = 1, /* the number of the device */
 };
 
 static struct item hung[NR], others[NR];
@@ -39,7 +38,7 @@ static void await_held(unsigned nr)
 	unit_await(are_held, &nr);
 }
 
-/* Return once nr items are in calls that do not return, or held. */
+/* Return once nr items are in calls that do not return, or in the device's list. */
 static void hang(unsigned nr)
 {
 	assert_int_equal(items_start(), 0);
@@ -87,7 +86,7 @@ static void items_of_other_devices_run(void **state)
 	assert_int_equal(unit_in_child(other_devices), 0);
 }
 
-/* What is queued later waits behind what waits, and wakes no worker. */
+/* Items queued later wait after those in the device's list, and wake no worker. */
 static int later_items(void)
 {
 	hang(SHARE + 1);
@@ -107,7 +106,7 @@ static void later_items_of_the_device_wait_behind(void **state)
 	assert_int_equal(unit_in_child(later_items), 0);
 }
 
-/* The first device has 28 of 32 workers, so the second gets the rest. */
+/* The first device occupies 28 of 32 workers, so the second gets the other four. */
 static int second_device(void)
 {
 	static struct item_gate second;
@@ -118,7 +117,7 @@ static int second_device(void)
 	items_queue(others, NR);
 	item_gate_await(&second, REST);
 	assert_int_equal(items_count(UAIO_BOUNDED).nr_queued, 2 * NR - LIMIT);
-	/* Once it answers, all of its own are run. */
+	/* Once the second device answers, all its items run. */
 	item_gate_open(&second);
 	items_await_end(others, NR);
 	assert_true(items_ran_once(others, NR));
@@ -143,7 +142,7 @@ static int taken_out(void)
 	struct uaio_work *last = &hung[NR - 1].work;
 
 	hang(NR);
-	/* The oldest that waits, and one in the middle. */
+	/* Remove the device's oldest waiting item, and one in the middle. */
 	assert_true(items_cancel(&hung[NR - 2]));
 	assert_false(items_cancel(&hung[NR - 2]));
 	assert_ptr_equal(uaio_wq_take(is_last, last), last);
@@ -166,7 +165,7 @@ static int limits(void)
 	uaio_wq_limit_workers(UAIO_BOUNDED, 2 * LIMIT);
 	item_gate_await(&gate, 2 * SHARE);
 	await_held(NR - 2 * SHARE);
-	/* Those in calls stay, and the last worker runs what waits. */
+	/* Items in calls stay there, and the last worker runs the waiting ones. */
 	uaio_wq_limit_workers(UAIO_BOUNDED, 0);
 	let_go(NR);
 	return 0;
@@ -178,7 +177,7 @@ static void a_change_of_the_limit_is_kept(void **state)
 	assert_int_equal(unit_in_child(limits), 0);
 }
 
-/* Items that cannot block are never kept back, nor those of no known device. */
+/* Items that cannot block, or whose device is unknown, never wait in a device's list. */
 static int unlimited(void)
 {
 	hang(NR);
@@ -199,7 +198,7 @@ static void items_that_cannot_block_are_run(void **state)
 	assert_int_equal(unit_in_child(unlimited), 0);
 }
 
-/* More devices hang than there are lists: what has none is run all the same. */
+/* More devices hang than there are lists: items without a list still run. */
 static int many_devices(void)
 {
 	static struct item many[2 * UAIO_WQ_DEVICES_MAX][2];

@@ -30,9 +30,7 @@ static bool all_are_gone(void *arg)
 	return uaio_wq_nr_threads() == 0;
 }
 
-/*
- * The limit becomes 0 after the first item is queued, before there is a worker.
- */
+/* The limit becomes 0 after the first item is queued, before there is a worker. */
 static int no_worker_yet(void)
 {
 	static struct item item = { .work.may_block = true };
@@ -55,11 +53,10 @@ static void work_queued_before_the_limit_was_0_is_run(void **state)
 }
 
 /*
- * A thread that queues two items finds the manager running an item itself, for
- * want of workers, and is about to take back what nobody would come to. Just
- * then a worker is created after all. One worker is not enough, so the manager
- * has to be told of the rest; and not by that worker, which is held before it
- * can do so.
+ * A thread queues two items and finds that the manager, for lack of workers, runs an item
+ * itself. The thread is about to take its items back. At that moment a worker is created
+ * after all. One worker is not enough, so the thread must call the manager for the rest;
+ * the new worker is held before it can do so.
  */
 static struct {
 	struct item_gate gate;
@@ -108,7 +105,7 @@ static bool has_nobody_and_nothing(void *arg)
 	       items_manager_rests(NULL) && has_worker_or_nothing_to_do(arg);
 }
 
-/* Return: how many instructions the thread that queues takes. */
+/* Return: how many instructions the queueing thread executes. */
 static unsigned meet_the_helper(unsigned n)
 {
 	unsigned nr;
@@ -120,7 +117,7 @@ static unsigned meet_the_helper(unsigned n)
 	helped.held.work.may_block = true;
 	for (unsigned i = 0; i < NR_ELEMENTS(helped.items); i++)
 		helped.items[i].work.may_block = true;
-	unit_allow_threads(n == 0); /* the first time: the manager */
+	unit_allow_threads(n == 0); /* in the first round: the manager */
 	items_queue(&helped.held, 1);
 	item_gate_await(&helped.gate, 1);
 	unit_allow_threads(UINT32_MAX);
@@ -141,7 +138,7 @@ static unsigned meet_the_helper(unsigned n)
 
 static int queue_as_the_helper_gets_a_worker(void)
 {
-	/* No step that matters is shorter than that. */
+	/* No relevant step is shorter than this. */
 	enum { STRIDE = 5 };
 	unsigned nr = 0;
 
@@ -160,7 +157,7 @@ static void the_manager_is_told_of_items_that_are_not_given_back(void **state)
 	assert_int_equal(unit_in_child(queue_as_the_helper_gets_a_worker), 0);
 }
 
-/* A worker cannot have the manager created; later, another thread can. */
+/* A worker's attempt to create the manager fails; later another thread succeeds. */
 static int watcher_refused_to_a_worker(void)
 {
 	static struct item_gate gates[2];
@@ -173,13 +170,13 @@ static int watcher_refused_to_a_worker(void)
 
 	if (items_start() < 0)
 		return 1;
-	/* There is one worker, and no manager any more. */
+	/* There is one worker, and the manager has ended. */
 	items_queue(&items[0], 1);
 	item_gate_await(&gates[0], 1);
 	unit_hook(items_hurry);
 	items_hurry_manager();
 	unit_hook(items_stay);
-	/* The submitter cannot create it, nor the worker when it blocks. */
+	/* Neither the submitter nor the blocking worker can create the manager. */
 	unit_allow_threads(0);
 	items_queue(&items[1], 2);
 	item_gate_open(&gates[0]);
@@ -249,9 +246,7 @@ static void a_limit_raised_helps_a_private_list_at_once(void **state)
 	assert_int_equal(unit_in_child(raise_limit_round_robin), 0);
 }
 
-/*
- * Binding
- */
+/* Binding to processors */
 
 static struct uaio_cpus where;
 
@@ -263,7 +258,7 @@ static void note_processors(struct item *item, struct uaio_worker *worker)
 	(void)sched_getaffinity(0, sizeof(where), (cpu_set_t *)(void *)&where);
 }
 
-/* Return: whether a worker that takes an item then may run on these. */
+/* Return: whether a worker that takes an item now may run on exactly cpus. */
 static bool runs_on(const struct uaio_cpus *cpus)
 {
 	struct item item = { .work.may_block = true, .act = note_processors };
@@ -273,7 +268,6 @@ static bool runs_on(const struct uaio_cpus *cpus)
 	return memcmp(&where, cpus, sizeof(where)) == 0;
 }
 
-/* Return: the last processor of a set. */
 static unsigned last_of(const struct uaio_cpus *cpus)
 {
 	const unsigned bits = 8 * sizeof(cpus->words[0]);
@@ -297,7 +291,7 @@ static int bind_workers(void)
 	last = last_of(&all);
 	one.words[last / bits] |= 1ul << last % bits;
 	other.words[(last + 1) / bits] |= 1ul << (last + 1) % bits;
-	/* One that is created later, and one that is there. */
+	/* A worker created later, and an existing one. */
 	if (uaio_threads_bind(&one) < 0 || !runs_on(&one))
 		return 2;
 	if (uaio_threads_bind(&all) < 0 || !runs_on(&all))
@@ -359,7 +353,7 @@ static int set_limits(void)
 	assert_int_equal(old.max_items, 64);
 	assert_limits(7, 3, 5);
 
-	/* If one of the two values is invalid, nothing is changed. */
+	/* If one of the two values is invalid, neither is changed. */
 	for (size_t i = 0; i < NR_ELEMENTS(wrong); i++) {
 		assert_int_equal(set_fixed(wrong[i].nr_workers,
 					   wrong[i].max_items, &old),
@@ -395,7 +389,7 @@ static void limits_tell_what_they_were_and_refuse_what_is_wrong(void **state)
 	assert_int_equal(unit_in_child(set_limits), 0);
 }
 
-/* Items are queued and run all the time; some of them take a while. */
+/* Two threads queue items all the time; some items take a while. */
 enum { NR_LOADS = 2, NR_ITEMS = 60 };
 
 static uint32_t is_over;             /* atomic */
@@ -459,7 +453,7 @@ static void await_rounds(void)
 
 static enum uaio_wq_placement placement;
 
-/* Limits to be set one after the other; under each of them items are run. */
+/* Limits to set one after another; items run under each. */
 static const struct step {
 	int nr_fixed, nr_workers;
 } steps[] = {
@@ -477,7 +471,7 @@ static void take_step(const struct step *step, const struct step *last)
 	assert_int_equal(set_workers(step->nr_workers), last->nr_workers);
 	unit_await(are_at_most, &(unsigned){ (unsigned)step->nr_workers });
 	await_rounds();
-	/* If a fixed worker has ended, another one takes over its role. */
+	/* If a fixed worker has ended, another worker takes its list. */
 	unit_await(are_fixed, &(unsigned){ (unsigned)step->nr_fixed });
 }
 

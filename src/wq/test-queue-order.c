@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes keep their order even if workers have private lists: only the first
- * write of each file is in the queue, whichever list it is on.
+ * Writes keep their order even if workers have private lists: only the first write of
+ * each file is in the queue, on whichever list.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -21,7 +21,7 @@ static unsigned nr_fixed;
 static struct file {
 	int fd;
 	uint32_t nr_inside; /* atomic: writes that are being executed */
-	uint32_t next;      /* atomic: the block that comes next */
+	uint32_t next;      /* atomic: the next block to write */
 } files[FILES];
 static unsigned nr_files;
 
@@ -52,7 +52,7 @@ static bool watch_writes(long nr, const long args[6], long *ret_res)
 		return false;
 	if (add_seq_cst(&file->nr_inside, 1) != 0)
 		add_seq_cst(&nr_breaches, 1);
-	/* Blocks may be missing, of writes that were cancelled. */
+	/* Blocks of cancelled writes are missing. */
 	turn = (uint32_t)(args[3] / SIZE);
 	if (turn < load_seq_cst(&file->next))
 		add_seq_cst(&nr_breaches, 1);
@@ -127,13 +127,11 @@ writes_of_a_file_are_executed_in_turn_and_never_together(void **state)
 	for_each_way(write_in_order);
 }
 
-/*
- * One file is held in its first write; the others have many writes to execute.
- */
+/* One file's first write is held; the other files have many writes to execute. */
 static int write_beside(void)
 {
 	start(FILES);
-	nr_files--; /* the last has a gate instead */
+	nr_files--; /* the last file has a gate instead */
 	unit_gate_close(files[FILES - 1].fd);
 	for (unsigned j = 0; j < EACH; j++)
 		submit_write(FILES - 1, j);
@@ -155,8 +153,8 @@ static void writes_of_other_files_are_executed_meanwhile(void **state)
 }
 
 /*
- * Hold all workers, so that the whole chain of writes waits: the first on a
- * list of the queue, the others behind it.
+ * Hold all workers, so that a whole chain of writes waits: the first in the queue, the
+ * others after it.
  */
 static void hold_workers(struct iocb *reads, unsigned nr, int fd)
 {
@@ -170,7 +168,7 @@ static void hold_workers(struct iocb *reads, unsigned nr, int fd)
 	unit_gate_await(nr);
 }
 
-/* Cancel two writes of the chain, or one if both are the same. */
+/* Cancel two writes of the chain, or one if both numbers are equal. */
 static void cancel_two(unsigned first, unsigned second)
 {
 	unsigned nr_cancelled = first == second ? 1 : 2;

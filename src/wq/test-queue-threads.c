@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How many threads there are: as many as are needed, never more than are
- * allowed, and otherwise as many as can be created.
+ * How many threads the queue has: as many as it needs, never more than the limit, and
+ * otherwise as many as the system allows.
  */
 #undef NDEBUG
 #include <sched.h>
@@ -33,7 +33,7 @@ static void run_mixed(void)
 	assert_true(items_ran_once(items, NR));
 }
 
-/* Queue nr work items that are held once they run. */
+/* Queue nr items that wait at the gate once they run. */
 static void queue_blocked(enum uaio_account account, unsigned nr)
 {
 	gate = (struct item_gate){ 0 };
@@ -71,8 +71,8 @@ static void await_settled(enum uaio_account account)
 }
 
 /*
- * Return: whether the manager runs no item itself. (While it does, and there
- * are no workers, the submitter gets back what it queues.)
+ * Return: whether the manager runs no item itself. While it runs one and there are no
+ * workers, submitters get back what they queue.
  */
 static bool helps_nobody(void *arg)
 {
@@ -91,9 +91,7 @@ static bool helps_nobody(void *arg)
 
 static unsigned nr_fixed;
 
-/*
- * One worker runs them, however many they are, or as many workers as are fixed.
- */
+/* Any number of short items is run by one worker, or by the fixed workers. */
 static int run_short_items(void)
 {
 	assert_int_equal(items_start(), 0);
@@ -122,7 +120,7 @@ static void short_items_add_no_worker(void **state)
 
 static unsigned limit;
 
-/* Some limits are reached by doubling the workers; others would be exceeded. */
+/* Doubling the workers reaches some limits exactly, and would exceed others. */
 static int grow(enum uaio_account account)
 {
 	unsigned nr = limit * 2 + 8;
@@ -140,7 +138,7 @@ static int grow(enum uaio_account account)
 	let_go(nr);
 	items_await_rest();
 	assert_int_equal(items_count(account).nr_workers, limit);
-	/* Nor were there more that have ended at once. */
+	/* Nor were there more workers that ended at once. */
 	assert_int_equal(unit_nr_started_threads(), limit + 1);
 	return 0;
 }
@@ -170,8 +168,8 @@ static void there_are_never_more_workers_than_allowed(void **state)
 }
 
 /*
- * More workers than a fast disk needs: only for slow calls, and only as long as
- * there are any
+ * More workers than a fast disk needs are added only for slow calls, and stay only as
+ * long as there are such calls
  */
 
 enum { MANY = 120, ENOUGH = UAIO_WQ_ENOUGH };
@@ -193,7 +191,7 @@ static bool are_few(void *unused)
 	return items_count(UAIO_BOUNDED).nr_workers <= ENOUGH;
 }
 
-/* The workers beyond ENOUGH end soon, the others do not. */
+/* Workers beyond ENOUGH end soon, the others do not. */
 static int rest_after_many(void)
 {
 	hold_many();
@@ -209,10 +207,7 @@ static void as_many_are_added_as_are_held_for_long_and_leave_soon(void **state)
 	assert_int_equal(unit_in_child(rest_after_many), 0);
 }
 
-/*
- * One item at a time wakes one worker after the other, so none is idle for
- * long.
- */
+/* One item at a time wakes one worker after another, so no worker is idle for long. */
 static int trickle_after_many(void)
 {
 	hold_many();
@@ -231,15 +226,11 @@ static void workers_not_needed_leave_though_work_comes_in(void **state)
 	assert_int_equal(unit_in_child(trickle_after_many), 0);
 }
 
-/*
- * Threads that cannot be created: the manager, which is the first, or workers
- */
+/* Threads that cannot be created: the manager, which is the first, or workers */
 
 static uint32_t nr_threads; /* how many can be created */
 
-/*
- * For unit_await(), as threads that are being created are counted for a moment.
- */
+/* For unit_await(): threads that are being created are counted for a moment. */
 static bool counts_are_right(void *arg)
 {
 	const struct uaio_wq_counters counters = items_count(UAIO_BOUNDED);
@@ -250,7 +241,7 @@ static bool counts_are_right(void *arg)
 	       uaio_wq_nr_threads() <= nr_threads;
 }
 
-/* Run items with so few threads, also while all workers but one are blocked. */
+/* Run items with nr_threads threads, also while all workers but one are blocked. */
 static int be_refused(void)
 {
 	struct uaio_wq_account *account =
@@ -272,7 +263,7 @@ static int be_refused(void)
 		let_go(nr_workers - 1);
 	} else if (nr_threads == 1) {
 		/*
-		 * The manager runs items until it blocks; then the submitter.
+		 * The manager runs items until it blocks; then the submitter runs them.
 		 */
 		unit_await(helps_nobody, account);
 		queue_blocked(UAIO_BOUNDED, 1);
@@ -284,9 +275,7 @@ static int be_refused(void)
 	unit_await(counts_are_right, &nr_workers);
 	assert_true(nr_threads > 1 || unit_nr_refused_threads() > 0);
 
-	/*
-	 * No thread was counted that is not there: so all can be created now.
-	 */
+	/* Every counted thread exists: so all workers can be created now. */
 	unit_await(helps_nobody, account);
 	unit_allow_threads(UINT32_MAX);
 	queue_blocked(UAIO_BOUNDED, 40);
@@ -309,7 +298,7 @@ static void all_items_are_run_with_any_number_of_threads(void **state)
 			assert_int_equal(unit_in_child(be_refused), 0);
 }
 
-/* Each unbounded item is run or refused, never both; and none stays queued. */
+/* Each unbounded item is either run or refused, and none stays queued. */
 static int be_refused_unbounded(void)
 {
 	unsigned nr_run = 0;
@@ -342,11 +331,9 @@ static void unbounded_items_are_run_or_given_back(void **state)
 		assert_int_equal(unit_in_child(be_refused_unbounded), 0);
 }
 
-/*
- * Leaving
- */
+/* Ending */
 
-/* Have all threads end but the fixed workers; the manager ends, too. */
+/* Have all threads end except the fixed workers. */
 static void hurry_away(void)
 {
 	struct uaio_wq_fixed_limits none = { -1, -1 }, old;
@@ -415,8 +402,8 @@ static void workers_that_leave_all_the_time_lose_nothing(void **state)
 }
 
 /*
- * The manager has ended, and no thread can be created: the workers that are
- * left run everything, or the submitter does.
+ * The manager has ended, and no thread can be created. The remaining workers run
+ * everything, or the submitter does.
  */
 static int be_refused_later(void)
 {
@@ -431,7 +418,7 @@ static int be_refused_later(void)
 	items_hurry_manager();
 	unit_hook(items_stay);
 	unit_allow_threads(0);
-	/* More items than there are workers, all of which are blocked. */
+	/* More items than workers, and all workers are blocked. */
 	prepare(10, true);
 	items_queue(items, 10);
 	let_go(4);

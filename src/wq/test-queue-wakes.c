@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Which workers are woken for a work item, which are not, and that threads with
- * nothing to do sleep.
- */
+/* Which threads are woken for a work item; threads with nothing to do sleep. */
 #undef NDEBUG
 #include <dirent.h>
 #include <linux/futex.h>
@@ -49,7 +46,7 @@ static void start(unsigned nr)
 static _Thread_local bool is_submitter;
 static struct {
 	unsigned nr;
-	unsigned nr_to_wake; /* how many the last one was asked to wake */
+	unsigned nr_to_wake; /* by the last call */
 } calls;
 
 static bool count_wakes(long nr, const long args[6], long *ret_res)
@@ -57,9 +54,7 @@ static bool count_wakes(long nr, const long args[6], long *ret_res)
 	struct uaio_wq_account *account =
 		&uaio_wq_crews[0].accounts[UAIO_BOUNDED];
 
-	/*
-	 * A call that wakes a thread which waits for the lock does not count.
-	 */
+	/* A call that wakes a thread waiting for the lock does not count. */
 	if (is_submitter && nr == SYS_futex &&
 	    (args[1] & FUTEX_CMD_MASK) == FUTEX_WAKE &&
 	    (uint32_t *)args[0] != &account->lock.word) {
@@ -69,7 +64,7 @@ static bool count_wakes(long nr, const long args[6], long *ret_res)
 	return items_stay(nr, args, ret_res);
 }
 
-/* Return: how many such calls it took to queue n work items. */
+/* Return: how many calls that wake threads it took to queue n work items. */
 static unsigned calls_to_queue(unsigned from, unsigned n)
 {
 	calls.nr = calls.nr_to_wake = 0;
@@ -100,7 +95,7 @@ static int wake_sleepers(void)
 		items_await_end(items, nr);
 		items_await_rest();
 	}
-	/* Short items need one worker, however many they are. */
+	/* Any number of short items needs one worker. */
 	prepare(NR, false);
 	assert_int_equal(calls_to_queue(0, NR), 1);
 	assert_int_equal(calls.nr_to_wake, 1);
@@ -114,10 +109,7 @@ static void one_call_wakes_as_many_as_are_needed(void **state)
 	assert_int_equal(unit_in_child(wake_sleepers), 0);
 }
 
-/*
- * A worker is held in a short item: it is awake, and will come to all the
- * others.
- */
+/* A worker is held in a short item: it is awake, and will run all other items. */
 static int wake_nobody(void)
 {
 	start(WORKERS);
@@ -147,9 +139,7 @@ static void a_worker_awake_already_is_not_woken(void **state)
 	assert_int_equal(unit_in_child(wake_nobody), 0);
 }
 
-/*
- * While workers fall asleep and wake, no submission makes more than one call.
- */
+/* While workers fall asleep and wake, no submission makes more than one waking call. */
 static int wake_under_load(void)
 {
 	start(WORKERS);
@@ -176,8 +166,8 @@ static void a_submission_makes_one_call_at_most(void **state)
 }
 
 /*
- * An observer looks all the time, under the lock, whether the account keeps its
- * promises, and not only when all items are done.
+ * An observer checks the account's invariants all the time, under the lock, not only when
+ * all items are done.
  */
 static uint32_t is_over; /* atomic */
 
@@ -201,7 +191,7 @@ static int look_on(void)
 	for (unsigned i = 0; i < unit_rounds(1000); i++) {
 		unsigned nr = 1 + i % 12;
 
-		/* Some items are held; others are queued behind them. */
+		/* Some items are held; others are queued after them. */
 		prepare(nr, true);
 		for (unsigned j = 0; j < nr; j++)
 			if ((i + j) % 3)
@@ -224,7 +214,7 @@ static void nobody_sleeps_while_work_waits_at_any_moment(void **state)
 	assert_int_equal(unit_in_child(look_on), 0);
 }
 
-/* Work that waits because there are no more workers does not count as late. */
+/* An item that waits because there are no more workers does not count as late. */
 static int wait_for_the_only_worker(void)
 {
 	int64_t since;
@@ -252,13 +242,13 @@ static void only_items_that_wait_beside_a_sleeper_are_late(void **state)
  * Nothing to do
  */
 
-/* What the library's threads do, as the kernel counts it. */
+/* What the kernel counts of the library's threads. */
 struct activity {
 	unsigned nr_awake;
 	uint64_t nr_switches; /* how often they have gone to sleep */
 };
 
-/* Add what the thread does, unless it has just ended. */
+/* Add the counts of the thread, unless it has just ended. */
 static void add_thread(struct activity *activity, const char *tid)
 {
 	char path[300], line[128], state = 'S';
@@ -298,9 +288,8 @@ static struct activity look_at_threads(void)
 }
 
 /*
- * A thread that spins is awake; a thread that looks again and again goes to
- * sleep as often. Their processor time is not used: on a virtual machine it may
- * include that of other machines.
+ * A thread that spins is awake; a thread that polls goes to sleep often. Processor time
+ * is not used: on a virtual machine it may include that of other machines.
  */
 static bool all_sleep_for_a_while(void)
 {
@@ -314,7 +303,7 @@ static bool all_sleep_for_a_while(void)
 	       after.nr_switches - before.nr_switches <= MAX_SWITCHES;
 }
 
-/* Some may still be about to sleep, or one ends just now. */
+/* Wait: a thread may be about to sleep or to end. */
 static void assert_all_sleep(void)
 {
 	int64_t deadline = uaio_now_ns() + 10000000000;
@@ -339,7 +328,7 @@ static int rest_after_quick_items(void)
 	return 0;
 }
 
-/* As many workers are blocked as are needed, or as many as are allowed. */
+/* As many workers are blocked as there are items, or as the limit allows. */
 static int rest_while_blocked(void)
 {
 	assert_int_equal(items_start(), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which list a work item is put on, and how it is taken back from there. */
+/* On which list a work item is put, and how it is removed from there. */
 #undef NDEBUG
 #include <sched.h>
 
@@ -20,8 +20,8 @@ static void prepare(unsigned nr, bool may_block)
 }
 
 /*
- * One of the sleeping workers takes this item, and is held while it runs it. If
- * the item cannot block, the worker counts as awake meanwhile.
+ * An item at whose gate a worker is held. If the item cannot block, the worker counts as
+ * awake meanwhile.
  */
 static struct item held;
 
@@ -43,7 +43,7 @@ static void let_go(void)
 	assert_true(items_ran_once(&held, 1));
 }
 
-/* Have all nr workers block at the same time, and return when they are idle. */
+/* Have all nr workers block at the same time; return when they are idle. */
 static void block_all(unsigned nr)
 {
 	gate = (struct item_gate){ 0 };
@@ -144,9 +144,9 @@ static void items_that_full_lists_refuse_are_public_not_dropped(void **state)
 }
 
 /*
- * One of two workers is held in a short item, the other sleeps. It is not woken
- * for short items, nor for one that may block, since the first worker will come
- * to these; but it is woken for a second one that may block.
+ * One of two workers is held in a short item, the other sleeps. Short items and one item
+ * that may block do not wake the sleeper, since the first worker will run them. A second
+ * item that may block does.
  */
 static int place_packed(void)
 {
@@ -155,7 +155,7 @@ static int place_packed(void)
 	assert_int_equal(items_start(), 0);
 	items_set_placement(UAIO_PLACE_PACKED);
 	items_start_fixed(2, UAIO_WQ_ITEMS_MAX);
-	/* Both have blocked before, and are back. */
+	/* Both workers have blocked before, and have returned. */
 	block_all(2);
 	hold_one(false);
 	before = items_count(UAIO_BOUNDED);
@@ -165,7 +165,7 @@ static int place_packed(void)
 	items_queue(items, 10);
 	after = items_count(UAIO_BOUNDED);
 	assert_int_equal(after.nr_private - before.nr_private, 10);
-	/* All of them are on one list. */
+	/* All items are on one list. */
 	assert_true(after.nr_placed[0] - before.nr_placed[0] == 10 ||
 		    after.nr_placed[1] - before.nr_placed[1] == 10);
 	assert_int_equal(after.nr_wakes, before.nr_wakes);
@@ -189,10 +189,7 @@ static void short_items_go_to_an_awake_worker_others_to_all(void **state)
 	assert_int_equal(unit_in_child(place_packed), 0);
 }
 
-/*
- * The list's owner does not get on: a worker that sleeps is woken for what is
- * there.
- */
+/* The list's owner is stuck: a sleeping worker is woken for the items on the list. */
 static int leave_on_a_list(void)
 {
 	int64_t since;
@@ -224,12 +221,12 @@ static void items_behind_an_owner_that_is_stuck_are_run(void **state)
 }
 
 /*
- * Capacity: in each round the list takes as many items as in the first, though
- * some of them, or all, were cancelled.
+ * Capacity: in each round the list takes as many items as in the first, though some or
+ * all were cancelled.
  */
 static int fill_and_cancel(void)
 {
-	/* More than a worker runs of its own list before it looks elsewhere. */
+	/* More items than STREAK in worker.c. */
 	enum { MORE = 40 };
 	static const unsigned capacities[] = { 1, 2, 64, UAIO_WQ_ITEMS_MAX };
 
@@ -264,13 +261,11 @@ static void nothing_cancelled_or_run_takes_up_room_for_good(void **state)
 	assert_int_equal(unit_in_child(fill_and_cancel), 0);
 }
 
-/*
- * Cancelling, wherever a work item is
- */
+/* Cancelling a work item on each list */
 
 enum { SOME = 7 };
 
-/* Cancel the first, the last and one between; the others are run. */
+/* Cancel the first, the last and a middle item; the others run. */
 static void cancel_some_and_let_go(void)
 {
 	static const unsigned some[] = { 0, 3, SOME - 1 };
@@ -311,9 +306,7 @@ static int cancel_private(void)
 	assert_int_equal(items_start(), 0);
 	items_set_placement(UAIO_PLACE_ROUND_ROBIN);
 	items_start_fixed(1, SOME);
-	/*
-	 * From an owner that is awake, and from one that others may steal from.
-	 */
+	/* The owner is awake, or blocked so that others may take from its list. */
 	for (unsigned i = 0; i < 4; i++) {
 		uint64_t before = items_count(UAIO_BOUNDED).nr_private;
 
@@ -397,7 +390,7 @@ static void an_item_queued_anywhere_is_cancelled_once(void **state)
 	assert_int_equal(unit_in_child(cancel_unbounded), 0);
 }
 
-/* An item that is not queued yet, is noted for a handover, runs, is done. */
+/* An item is not queued yet, is collected for a handover, runs, or has ended. */
 static int cancel_what_is_not_queued(void)
 {
 	static struct item item;
@@ -463,7 +456,7 @@ static void a_cancelled_item_may_be_queued_again(void **state)
 }
 
 /*
- * Two threads cancel what has just been queued, while workers take and run it.
+ * Two threads cancel items that have just been queued, while workers take and run them.
  */
 static struct item crowd[20000];
 static uint32_t nr_queued; /* atomic */
@@ -486,7 +479,7 @@ static long cancel_the_latest(void *arg)
 
 static enum uaio_wq_placement placement;
 
-/* Return: how many are queued: fewer on a machine that is busy. */
+/* Return: how many items were queued: fewer on a busy machine. */
 static unsigned queue_crowd(void)
 {
 	int64_t end = uaio_now_ns() + 1000000000;

@@ -14,8 +14,8 @@ static struct uaio_worklist list;
 
 static struct thing {
 	struct uaio_work work;
-	uint64_t payload; /* plain: written before it is put */
-	uint32_t nr_got;  /* atomic: takers and cancellers that have it */
+	uint64_t payload; /* not atomic: written before the thing is put in */
+	uint32_t nr_got;  /* atomic: how many threads got the thing */
 } things[NR];
 
 static struct thing *thing_of(struct uaio_work *work)
@@ -49,7 +49,7 @@ static bool cancel(unsigned i)
 	return is_ours;
 }
 
-/* Put nr things in, from thing 0 on, after turn rounds of all slots. */
+/* Put in nr things from thing 0 on, into a list whose slots were used turn times. */
 static void start_with(unsigned nr, unsigned turn)
 {
 	uaio_worklist_init(&list);
@@ -60,7 +60,7 @@ static void start_with(unsigned nr, unsigned turn)
 		put(i);
 }
 
-/* Take what is left. Then each of the first nr things has been got once. */
+/* Take what is left, and check that each of the first nr things was got once. */
 static void assert_each_got_once(unsigned nr)
 {
 	while (take() >= 0)
@@ -97,7 +97,7 @@ static void there_is_room_up_to_the_limit_and_again(void **state)
 		put(i);
 	}
 	assert_false(uaio_worklist_has_room(&list, SLOTS));
-	/* The same in the next round, slot by slot. */
+	/* Each slot is used again in the next round. */
 	for (unsigned i = 0; i < SLOTS; i++) {
 		assert_int_equal(take(), i);
 		assert_true(uaio_worklist_has_room(&list, SLOTS));
@@ -107,7 +107,7 @@ static void there_is_room_up_to_the_limit_and_again(void **state)
 	assert_each_got_once(2 * SLOTS);
 }
 
-/* Cancelled items count until a taker passes them. */
+/* Cancelled items count until a taker passes their slots. */
 static void a_full_list_of_cancelled_items_is_empty_once_passed(void **state)
 {
 	(void)state;
@@ -142,8 +142,8 @@ static void cancelling_leaves_the_others(void **state)
 }
 
 /*
- * A thread, the victim, is held after each of its instructions in turn, while
- * another one, the intruder, does everything that it has to do.
+ * A thread, the victim, is stopped after each of its instructions in turn. Meanwhile
+ * another thread, the intruder, executes all its instructions.
  */
 
 static long take_one(void *arg)
@@ -230,14 +230,14 @@ static void each_item_goes_to_one_of_the_threads_that_meet(void **state)
 }
 
 /*
- * All at the same time: a thread that puts items in, takers, and a canceller,
- * on a list so short that its slots are soon used again. Whoever takes an item
- * also sees its contents.
+ * All at the same time: a thread that puts items in, takers and a canceller, on a list so
+ * short that its slots are soon reused. A thread that takes an item also sees its
+ * contents.
  */
 enum {
 	NR_TAKERS = 3,
 	NR_PUT = 400000,
-	/* After this time a busy machine puts no more in. */
+	/* After this time, on a busy machine, no more items are put in. */
 	PUT_NS = 2000000000,
 };
 
@@ -250,7 +250,7 @@ static long take_all(void *arg)
 
 	(void)arg;
 	for (;;) {
-		/* Read before it looks, so that nothing is put in later. */
+		/* Read is_over first, so that nothing is put in after the last look. */
 		bool is_last = load_acquire(&is_over);
 		struct uaio_work *work = uaio_worklist_take(&list);
 
@@ -261,7 +261,7 @@ static long take_all(void *arg)
 				return -1;
 			thing->payload = 0;
 			nr++;
-			/* It may be put again. */
+			/* The thing may be put in again. */
 			store_release(&thing->nr_got, 1);
 		} else if (is_last) {
 			return nr;
@@ -271,7 +271,7 @@ static long take_all(void *arg)
 	}
 }
 
-/* A thing is always put in the slot with its index, modulo the slots. */
+/* A thing is always put in the slot with its index, modulo SLOTS. */
 static long cancel_some(void *arg)
 {
 	long nr = 0;
@@ -310,7 +310,7 @@ static void all_threads_at_once_get_each_item_once(void **state)
 	     i++) {
 		struct thing *thing = &things[i % SLOTS];
 
-		/* Wait until some thread has got it since it was put last. */
+		/* Wait until a thread has got the thing since it was last put in. */
 		while (!uaio_worklist_has_room(&list, 1 + i % 7) ||
 		       (i >= SLOTS && !load_acquire(&thing->nr_got)))
 			sched_yield();

@@ -19,7 +19,7 @@
 
 enum { SIZE = UNIT_KEY_BYTES };
 
-/* Reads, writes in order and syncs: each ends once, with the right result. */
+/* Reads, ordered writes and syncs: each ends once, with the right result. */
 static int mixed_work(unsigned nr)
 {
 	static char buffers[64][SIZE];
@@ -133,7 +133,7 @@ static void submitters_that_are_all_refused_help_themselves(void **state)
 
 static void no_more_workers_for_files_than_allowed(void **state)
 {
-	/* Of so many, one device may occupy 7 of 8. */
+	/* Of 32 workers one device may occupy 7/8. */
 	enum { NR = 60, LIMIT = 32, SHARE = 28 };
 	int fd = unit_numbered_file(true, NR);
 	uint64_t handle = unit_context(NR);
@@ -161,7 +161,7 @@ static void no_more_workers_for_files_than_allowed(void **state)
 	unit_close(fd);
 }
 
-/* One request after the other: one worker is enough. */
+/* One request after another needs only one worker. */
 static int a_chain_of_requests(void)
 {
 	int fd;
@@ -203,7 +203,7 @@ static bool count_open_signals(long nr, const long args[6], long *ret_res)
 		return false;
 	pthread_sigmask(SIG_SETMASK, NULL, &set);
 	for (int signal = 1; signal < NSIG; signal++)
-		/* Two cannot be blocked, and some are the C library's own. */
+		/* Two signals cannot be blocked, and some are the C library's own. */
 		if (signal != SIGKILL && signal != SIGSTOP &&
 		    (signal < 32 || signal >= SIGRTMIN) &&
 		    !sigismember(&set, signal))

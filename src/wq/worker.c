@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tested by test-queue-blocked.c and all other test-queue*.c. */
+/*
+ * Workers: what they take, when they sleep, spin and end (wq.h). Tested by test-queue*.c.
+ */
 #include <errno.h>
 
 #include "base/check.h"
@@ -9,22 +11,22 @@
 #include "wq/wqint.h"
 
 enum {
-	/* A worker ends when it has been idle for so long. */
+	/* A worker ends after this time idle. */
 	IDLE_MS = 5000,
-	/* How often it is counted how many idle workers were not needed. */
+	/* The period over which least_idle is determined. */
 	LEAST_NS = 100000000,
 	/*
-	 * How many items of its own list a fixed worker runs before it looks at
-	 * the public list (I6).
+	 * How many items of its own list a fixed worker runs before it looks at the
+	 * public list (I6).
 	 */
 	STREAK = 16,
-	/* After so many spins in vain there is none until one would pay. */
+	/* After this many failed spins, none until one would have found work. */
 	FRUITLESS_MAX = 8,
 	WAKE_NS_MIN = 2000,
 	WAKE_NS_MAX = 50000,
-	/* After so many sleeps spinning is tried again all the same. */
+	/* After this many sleeps a worker tries spinning again in any case. */
 	SLEEPS_PER_TRY = 64,
-	SPINS_PER_LOOK = 16, /* at the clock */
+	SPINS_PER_LOOK = 16, /* spins between two looks at the clock */
 };
 
 /*
@@ -56,9 +58,9 @@ static void take_up_list_locked(struct uaio_worker *self)
 }
 
 /*
- * The first max_fixed private lists have owners, the fixed workers; max_fixed
- * may have changed. Take up a list, or give one up.
- * Return: whether items have been moved to the public list.
+ * Give up or take a private list, if max_fixed has changed: the first max_fixed lists
+ * have owners, the fixed workers.
+ * Return: whether items have moved to the public list.
  */
 static bool take_role_locked(struct uaio_worker *self)
 {
@@ -76,9 +78,7 @@ static bool take_role_locked(struct uaio_worker *self)
  * Taking
  */
 
-/*
- * Count what should not happen: that work waits for long while a worker sleeps.
- */
+/* Count a case that should not happen: an item waited for long while a worker slept. */
 static void count_late_locked(struct uaio_wq_account *account,
 			      const struct uaio_work *work)
 {
@@ -112,7 +112,7 @@ static struct uaio_work *take_locked(struct uaio_worker *self)
 {
 	struct uaio_work *work = uaio_wq_pop_locked(self->account);
 
-	/* [step: SLEEP_RECHECK] The lock keeps others from putting items in. */
+	/* [step: SLEEP_RECHECK] The lock keeps other threads from putting items in. */
 	if (!work && self->list)
 		work = uaio_worklist_take(self->list);
 	if (!work)
@@ -122,7 +122,7 @@ static struct uaio_work *take_locked(struct uaio_worker *self)
 	return work;
 }
 
-/* [step: HAND_OFF] From here on others must not rely on this worker (I4). */
+/* [step: HAND_OFF] From here on other threads must not rely on this worker (I4). */
 static void block_locked(struct uaio_worker *self, struct uaio_wq_calls *calls)
 {
 	/* relaxed, both: under the lock */
@@ -135,7 +135,7 @@ bool uaio_wq_blocks(struct uaio_worker *self)
 {
 	struct uaio_wq_calls calls = { 0 };
 
-	/* relaxed: its own */
+	/* relaxed: only this thread writes it */
 	if (self->is_helper || load_relaxed(&self->busy_since_ns))
 		return false;
 	uaio_wq_lock(self->account);
@@ -149,7 +149,7 @@ void uaio_wq_returned(struct uaio_worker *self)
 {
 	if (self->is_helper)
 		return;
-	/* [step: RETURNED] relaxed, both: others may see it late (wqint.h) */
+	/* [step: RETURNED] relaxed, both: other threads may see it late (wqint.h) */
 	add_relaxed(&self->account->nr_searching, 1);
 	store_relaxed(&self->busy_since_ns, 0);
 }
@@ -160,15 +160,12 @@ void uaio_worker_flush(struct uaio_worker *self)
 		uaio_wq_ops->flush(self);
 }
 
-/*
- * Take the next item of the worker's own list; if it is short, without the
- * lock.
- */
+/* Take the next item of the worker's own list; a short item without the lock. */
 static struct uaio_work *take_own(struct uaio_worker *self)
 {
 	struct uaio_work *work;
 
-	/* relaxed: the worker looks again before it sleeps */
+	/* relaxed: the worker looks again under the lock before it sleeps */
 	if (self->streak >= STREAK && load_relaxed(&self->account->nr_public))
 		return NULL;
 	work = uaio_worklist_take(self->list);
@@ -176,7 +173,7 @@ static struct uaio_work *take_own(struct uaio_worker *self)
 		return NULL;
 	self->streak++;
 	if (work->may_block) {
-		/* relaxed: it says that it is busy under the lock */
+		/* relaxed: uaio_wq_blocks() publishes it under the lock */
 		store_relaxed(&self->device, work->device);
 		uaio_worker_flush(self);
 		(void)uaio_wq_blocks(self);
@@ -196,9 +193,8 @@ static bool has_work(const struct uaio_worker *self)
 }
 
 /*
- * Spin until there is work, for as long as it would take to wake this worker.
- * One worker does so at a time, and without the lock, which threads that queue
- * work need.
+ * Spin until there is work, for at most the time that waking this worker would take. One
+ * worker spins at a time, and without the lock, which threads that queue work need.
  */
 static void spin(struct uaio_worker *self)
 {
@@ -207,7 +203,7 @@ static void spin(struct uaio_worker *self)
 	bool is_worth_it = false;
 	int64_t until;
 
-	/* relaxed throughout: guesses */
+	/* relaxed throughout: estimates */
 	if (account != &uaio_wq_crews[0].accounts[UAIO_BOUNDED] ||
 	    !uaio_wq_may_spin() || !uaio_wq_spin_ns() ||
 	    !cas_relaxed(&account->has_spinner, &none, 1))
@@ -223,24 +219,24 @@ static void spin(struct uaio_worker *self)
 	store_relaxed(&account->has_spinner, 0);
 }
 
-/* Measure what it costs to wake a worker: spinning may cost as much. */
+/* Measure what waking a worker costs, which is how long a worker may spin. */
 static void time_wake_locked(struct uaio_wq_account *account)
 {
 	int64_t cost = uaio_now_ns() - account->granted_ns;
 	int64_t wake = load_relaxed(&account->wake_ns);
 
-	/* A high cost counts for more than a low one. */
+	/* A cost above the average has more weight than one below it. */
 	wake += (cost - wake) / (cost > wake ? 2 : 16);
 	wake = wake < WAKE_NS_MIN ? WAKE_NS_MIN : wake;
 	wake = wake > WAKE_NS_MAX ? WAKE_NS_MAX : wake;
-	/* relaxed, both: guesses */
+	/* relaxed, both: an estimate */
 	store_relaxed(&account->wake_ns, wake);
 }
 
 /*
- * A client with a request now and then wakes one worker after the other, so
- * none of many is ever idle for long. So the least number that were asleep at
- * the same time is noted over a while: so many workers were not needed.
+ * A client that now and then submits a request wakes one worker after another, so none of
+ * many is idle for long. Hence the least number of workers asleep during LEAST_NS is
+ * determined: that many were not needed.
  * Return: whether this worker, which is about to sleep, is not needed.
  */
 static bool is_surplus_locked(const struct uaio_worker *self, int64_t now)
@@ -273,7 +269,7 @@ static int64_t idle_until_locked(const struct uaio_worker *self, int64_t since)
 	       (is_usual ? IDLE_MS : (int)UAIO_WQ_IDLE_OTHER_MS) * 1000000ll;
 }
 
-/* Return: whether it has been idle for long enough to leave. */
+/* Return: whether the worker has been idle long enough to end. */
 static bool sleep_once_locked(struct uaio_worker *self, int64_t since)
 {
 	struct uaio_wq_account *account = self->account;
@@ -284,14 +280,14 @@ static bool sleep_once_locked(struct uaio_worker *self, int64_t since)
 	uaio_wq_unlock(account);
 	ret = uaio_ec_wait(&account->sleepers, key, until);
 	uaio_wq_lock(account);
-	/* If others have ended meanwhile, this one may stay for longer. */
+	/* If other workers have ended meanwhile, this one may stay longer. */
 	return ret == -ETIMEDOUT && until >= idle_until_locked(self, since);
 }
 
 /*
  * Sleep until there may be work.
- * Return: false when the worker has been idle for too long; then it is not
- * counted any more.
+ * Return: false if the worker has to end, since it was idle for too long. Then it is no
+ * longer counted.
  */
 static bool sleep_locked(struct uaio_worker *self)
 {
@@ -317,7 +313,7 @@ static bool sleep_locked(struct uaio_worker *self)
 		list_remove(&self->node);
 		return false;
 	}
-	/* [step: SLEEP_CREDIT] The waker has counted it as searching. */
+	/* [step: SLEEP_CREDIT] The waking thread has counted this worker as searching. */
 	account->nr_credits--;
 	if (has_slept)
 		time_wake_locked(account);
@@ -347,9 +343,8 @@ static void leave_locked(struct uaio_worker *self, struct uaio_wq_calls *calls)
 }
 
 /*
- * Move short items from the public list to the worker's own, up to a batch.
- * From there it takes them without the lock, and other threads can still take
- * them.
+ * Move short items from the public list to the worker's own list, up to a batch. The
+ * worker takes them from there without the lock, and other threads can still take them.
  */
 static void take_share_locked(struct uaio_worker *self)
 {
@@ -367,8 +362,8 @@ static void take_share_locked(struct uaio_worker *self)
 }
 
 /*
- * Return: an item of any list; or NULL if the worker has to end (*ret_leaves),
- * or to complete first what it has run.
+ * Return: an item of any list. NULL if the worker has to end (*ret_leaves), or first to
+ * complete what it has run.
  */
 static struct uaio_work *take_any(struct uaio_worker *self, bool *ret_leaves)
 {
@@ -406,7 +401,7 @@ static struct uaio_work *take_any(struct uaio_worker *self, bool *ret_leaves)
 	return work;
 }
 
-/* Return: the next item, or NULL if the worker has to end. */
+/* Return: the next item; NULL if the worker has to end. */
 static struct uaio_work *next_work(struct uaio_worker *self)
 {
 	struct uaio_work *work = NULL;
@@ -433,7 +428,7 @@ static struct uaio_work *next_work(struct uaio_worker *self)
 		if (!work || work->may_block)
 			uaio_worker_flush(self);
 	}
-	/* relaxed: a guess, for threads that might spin */
+	/* relaxed: an estimate, for threads that might spin */
 	if (work)
 		store_relaxed(&self->account->is_quick, !work->may_block);
 	return work;
@@ -458,16 +453,14 @@ void *uaio_worker_main(void *arg)
 	return NULL;
 }
 
-/*
- * Spinning until a worker has completed something
- */
+/* Spinning of threads that wait for a worker to complete a request */
 
 int64_t uaio_wq_spin_ns(void)
 {
 	const struct uaio_wq_account *account =
 		&uaio_wq_crews[0].accounts[UAIO_BOUNDED];
 
-	/* relaxed throughout: guesses */
+	/* relaxed throughout: estimates */
 	if (likely(!load_relaxed(&account->is_quick)) ||
 	    !uaio_wq_tuning.may_spin || !uaio_cpus_are_many())
 		return 0;
@@ -476,7 +469,7 @@ int64_t uaio_wq_spin_ns(void)
 
 bool uaio_wq_may_spin(void)
 {
-	/* relaxed: a guess */
+	/* relaxed: an estimate */
 	return load_relaxed(
 		       &uaio_wq_crews[0].accounts[UAIO_BOUNDED].nr_fruitless) <
 	       FRUITLESS_MAX;
@@ -488,7 +481,7 @@ void uaio_wq_has_spun(bool was_worth_it)
 		&uaio_wq_crews[0].accounts[UAIO_BOUNDED];
 	uint32_t nr = load_relaxed(&account->nr_fruitless);
 
-	/* relaxed: a guess */
+	/* relaxed: an estimate */
 	if (!was_worth_it)
 		store_relaxed(&account->nr_fruitless, nr + 1);
 	else if (nr)

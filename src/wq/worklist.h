@@ -2,22 +2,21 @@
 /*
  * Private list: the work items that one fixed worker runs before any others
  *
- * It is a ring of slots. A thread that puts items in holds the account's lock;
- * a thread that takes them out, the owner or a thief, holds none. An item stays
- * within reach of all threads until it is taken. So a worker that runs the
- * whole list as one batch does not hide the items that it has not started.
+ * The list is a ring of slots. A thread that puts items in holds the account's lock; a
+ * thread that takes items out (the owner or a thief) holds no lock. Every thread can take
+ * an item until one has done so. So a worker that runs the whole list as one batch does
+ * not hide the items that it has not started.
  *
- *   I1  A slot is emptied by an exchange or a compare-and-swap. The thread that
- *       gets the item by it owns the item, and no other thread does.
- *   I2  head <= tail <= head + limit. All slots outside of [head, tail) are
- *       empty: head passes a slot only after an exchange has left it empty,
- *       and tail passes it only after an item was put there.
- *   I3  A taker that was delayed may exchange a slot when it belongs to a later
- *       turn of the ring. Then it takes a later item than it meant to; that is
- *       as good as any other.
+ *   I1  A slot is emptied by an exchange or a compare-and-swap. The thread that succeeds
+ *       is the item's only owner.
+ *   I2  head <= tail <= head + limit. All slots outside of [head, tail) are empty: head
+ *       passes a slot only after an exchange has left it empty, and tail passes it only
+ *       after an item was put there.
+ *   I3  A delayed taker may exchange a slot that already belongs to a later turn of the
+ *       ring. The taker then gets a younger item, which does no harm.
  *
- * Order: the oldest item is taken first, but nobody relies on that: items that
- * have to be in order are never in the queue at the same time (wq.h).
+ * Order: the oldest item is taken first, but no caller relies on it. Items that must run
+ * in order are never in the queue at the same time (wq.h).
  */
 #ifndef UAIO_WQ_WORKLIST_H
 #define UAIO_WQ_WORKLIST_H
@@ -40,8 +39,8 @@ struct uaio_worklist {
 	alignas(64) uint64_t tail;
 
 	/* under the account's lock */
-	uint64_t seen_head; /* the oldest item when the list was looked at, */
-	int64_t seen_ns;    /* and since when it has been the oldest */
+	uint64_t seen_head; /* head, when the list was last inspected */
+	int64_t seen_ns;    /* since when head has had this value */
 
 	alignas(64) struct uaio_work *slots[UAIO_WORKLIST_SLOTS]; /* atomic */
 };
@@ -52,27 +51,24 @@ static inline struct uaio_work **uaio_worklist_slot(struct uaio_worklist *list,
 	return &list->slots[index % UAIO_WORKLIST_SLOTS];
 }
 
-/* Make the list empty, whatever was in it; no other thread may use it. */
+/* Empty the list, whatever it held. Context: no other thread uses the list. */
 static inline void uaio_worklist_init(struct uaio_worklist *list)
 {
 	memset(list, 0, sizeof(*list));
 }
 
-/*
- * Return: how many items are in it at most: cancelled ones count, until passed.
- */
+/* Return: at most how many items are in the list; cancelled ones count until passed. */
 static inline uint64_t uaio_worklist_count(const struct uaio_worklist *list)
 {
-	/* relaxed: exact under the lock, as long as no thread takes an item */
+	/* relaxed: under the lock the count is exact unless a thread takes an item */
 	uint64_t head = load_relaxed(&list->head);
 
 	return load_relaxed(&list->tail) - head;
 }
 
 /*
- * Put work in. Context: under the account's lock; there is room. *ret_slot is
- * where it can be found; that is set first, since the item may be taken as soon
- * as it is there.
+ * Put work in; the list has room. *ret_slot is set first, since a taker may get the item
+ * as soon as it is in the slot. Context: the account's lock is held.
  */
 static inline void uaio_worklist_put(struct uaio_worklist *list,
 				     struct uaio_work *work,
@@ -82,8 +78,8 @@ static inline void uaio_worklist_put(struct uaio_worklist *list,
 	struct uaio_work **slot = uaio_worklist_slot(list, tail);
 
 	/*
-	 * [MB:worklist] release, both: the item's contents. A delayed taker may
-	 * find the item before tail has passed it (I3). Pairs with
+	 * [MB:worklist] release, both stores: publish the item's contents. A delayed
+	 * taker may find the item before tail has passed its slot (I3). Pairs with
 	 * uaio_worklist_take(). [step: ADD_PUT]
 	 */
 	*ret_slot = slot;
@@ -91,13 +87,13 @@ static inline void uaio_worklist_put(struct uaio_worklist *list,
 	store_release(&list->tail, tail + 1);
 }
 
-/* Return: the oldest item, which now belongs to the caller; or NULL. */
+/* Return: the oldest item, now owned by the caller; or NULL. */
 static inline struct uaio_work *uaio_worklist_take(struct uaio_worklist *list)
 {
 	for (;;) {
 		/*
-		 * [MB:worklist] acquire: this thread, too, finds the slots
-		 * outside of [head, tail) empty. Pairs with the release below.
+		 * [MB:worklist] acquire: this thread also sees the slots outside of
+		 * [head, tail) empty. Pairs with the compare-and-swap below.
 		 */
 		uint64_t head = load_acquire(&list->head);
 		struct uaio_work *work;
@@ -108,9 +104,9 @@ static inline struct uaio_work *uaio_worklist_take(struct uaio_worklist *list)
 		/* [step: TAKE_EXCHANGE] */
 		work = xchg_acqrel(uaio_worklist_slot(list, head), NULL);
 		/*
-		 * [step: TAKE_PASS] If it fails, another taker has passed it.
+		 * [step: TAKE_PASS] If the swap fails, another taker has advanced head.
 		 * [MB:worklist] release: the slot is empty. Pairs with
-		 * uaio_worklist_has_room() and the acquire above.
+		 * uaio_worklist_has_room() and with the acquire of head above.
 		 */
 		(void)cas_release(&list->head, &head, head + 1);
 		if (work)
@@ -118,7 +114,7 @@ static inline struct uaio_work *uaio_worklist_take(struct uaio_worklist *list)
 	}
 }
 
-/* Return: whether there is room for one more. Context: the account's lock. */
+/* Return: whether the list has room. Context: the account's lock is held. */
 static inline bool uaio_worklist_has_room(const struct uaio_worklist *list,
 					  uint64_t limit)
 {
@@ -130,13 +126,13 @@ static inline bool uaio_worklist_has_room(const struct uaio_worklist *list,
 }
 
 /*
- * Return: true if work was still in slot; then it has been taken out, and
- * belongs to the caller now.
+ * Return: true if work was still in slot. Then it has been removed, and the caller owns
+ * it.
  */
 static inline bool uaio_worklist_remove(struct uaio_work **slot,
 					struct uaio_work *work)
 {
-	/* [step: CANCEL_SLOT] relaxed: it only tells whose work is */
+	/* [step: CANCEL_SLOT] relaxed: the swap only decides who owns the item */
 	return cas_relaxed(slot, &work, NULL);
 }
 

@@ -20,7 +20,7 @@ void uaio_wq_unlock(struct uaio_wq_account *account)
 
 static bool is_of_my_crew(const struct uaio_wq_account *account)
 {
-	/* relaxed: as above */
+	/* relaxed: the identity does not change while the crew has requests */
 	return load_relaxed(&account->crew->identity) == uaio_identity_mine();
 }
 
@@ -76,7 +76,7 @@ struct uaio_work *uaio_wq_pop_locked(struct uaio_wq_account *account)
 		work = uaio_wq_held_locked(account);
 		if (work) {
 			uaio_wq_unhold_locked(account, work);
-			/* It has not waited for a worker until now. */
+			/* Until now the item waited for its device, not for a worker. */
 			work->queued_ns = uaio_now_ns();
 			return work;
 		}
@@ -119,7 +119,7 @@ bool uaio_wq_is_open_locked(const struct uaio_wq_account *account,
 {
 	const struct uaio_worker *owner = account->owners[index];
 
-	/* relaxed: a worker that has just returned takes from it, too */
+	/* relaxed: an owner that has just returned takes from its list, too */
 	return owner &&
 	       (owner->is_asleep || load_relaxed(&owner->busy_since_ns));
 }
@@ -145,12 +145,12 @@ void uaio_wq_grant_locked(struct uaio_wq_account *account, unsigned nr,
  */
 
 /*
- * Return: whether the oldest item of the list has been there for so long that
- * the list's owner must have lost its processor.
+ * Return: whether the oldest item of the list has waited for so long that the scheduler
+ * must have preempted the list's owner.
  */
 static bool is_stale_locked(struct uaio_worklist *list, int64_t now)
 {
-	/* relaxed: a guess */
+	/* relaxed: an estimate */
 	uint64_t head = load_relaxed(&list->head);
 
 	if (head == load_relaxed(&list->tail) || head != list->seen_head) {
@@ -162,8 +162,8 @@ static bool is_stale_locked(struct uaio_worklist *list, int64_t now)
 }
 
 /*
- * Round robin over all private lists, once all their owners are there. If the
- * list whose turn it is has no room, no other is tried.
+ * Select the private lists in turn, once all have owners. If the selected list has no
+ * room, the item becomes public.
  */
 static unsigned in_turn_locked(struct uaio_wq_account *account)
 {
@@ -179,8 +179,7 @@ static unsigned in_turn_locked(struct uaio_wq_account *account)
 }
 
 /*
- * A short item goes to the first private list whose owner is awake and gets on
- * with what it has.
+ * Select for a short item the first private list whose owner is awake and not preempted.
  */
 static unsigned first_awake_locked(struct uaio_wq_account *account, int64_t now,
 				   struct uaio_wq_calls *calls)
@@ -189,7 +188,7 @@ static unsigned first_awake_locked(struct uaio_wq_account *account, int64_t now,
 		if (!account->owners[i] || uaio_wq_is_open_locked(account, i))
 			continue;
 		if (is_stale_locked(&account->lists[i], now)) {
-			/* Its owner counts as searching, but does not run. */
+			/* The owner counts as searching, but does not run. */
 			account->counters.nr_late += account->nr_idle > 0;
 			uaio_wq_spill_locked(account, i);
 			uaio_wq_grant_locked(account, account->nr_idle > 0,
@@ -240,7 +239,7 @@ unsigned uaio_wq_need_locked(struct uaio_wq_account *account)
 	unsigned nr_public = load_relaxed(&account->nr_public);
 	unsigned need =
 		account->nr_blocking + (nr_public > account->nr_blocking);
-	/* relaxed: each worker that it counts will take this lock to look */
+	/* relaxed: each worker that is counted acquires this lock and looks */
 	unsigned nr_searching = load_relaxed(&account->nr_searching);
 
 	if (account->nr_fixed)
@@ -248,7 +247,7 @@ unsigned uaio_wq_need_locked(struct uaio_wq_account *account)
 			if (uaio_wq_is_open_locked(account, i))
 				need += (unsigned)uaio_worklist_count(
 					&account->lists[i]);
-	/* Who takes that one looks for the next. */
+	/* One worker suffices: when it takes this item, it looks for the next. */
 	if (unlikely(account->nr_held) && uaio_wq_held_locked(account))
 		need++;
 	return need > nr_searching ? need - nr_searching : 0;
@@ -291,7 +290,9 @@ void uaio_wq_deliver_from_worker(struct uaio_wq_account *account,
 {
 	if (uaio_wq_deliver(account, calls))
 		return;
-	/* [step: MANAGER_UNDONE] Without workers, the submitter sees to it. */
+	/*
+	 * [step: MANAGER_UNDONE] Without workers, the next submitter calls the manager.
+	 */
 	uaio_wq_lock(account);
 	if (account->nr_workers)
 		account->is_manager_told &=
@@ -300,10 +301,10 @@ void uaio_wq_deliver_from_worker(struct uaio_wq_account *account,
 }
 
 /*
- * [step: GIVE_BACK] If there are no workers, take all items out of the queue
- * for the caller. If there is a worker by now, and a manager, whichever
- * thread called it, the manager looks after the rest. A caller of another identity may
- * not execute them (I8): it leaves them to the manager, if there is one.
+ * [step: GIVE_BACK] If there are no workers, remove all items and return them to the
+ * caller. If there is a worker and a manager by now, no matter which thread called the
+ * manager, the manager serves the rest. A caller of another identity may not execute the
+ * items (I8): it leaves them to the manager, if there is one.
  */
 static void give_back(struct uaio_wq_account *account, struct list *ret_refused)
 {
@@ -341,7 +342,7 @@ static void queue_locked(struct uaio_wq_account *account, struct list *items,
 	}
 	if (unlikely(!account->max_workers &&
 		     load_relaxed(&account->nr_public))) {
-		/* They are another identity's: the manager executes them. */
+		/* The items belong to another identity: the manager executes them. */
 		account->is_manager_told = calls->wakes_manager = true;
 	}
 }
@@ -354,16 +355,16 @@ static void queue(struct uaio_wq_account *account, struct list *items,
 
 	uaio_wq_lock(account);
 	queue_locked(account, items, &calls, ret_refused);
-	/* If the manager is the only thread, what it runs may take long. */
+	/* If the manager is the only thread, the item that it runs may take long. */
 	has_only_helper = account->is_helped && !account->nr_workers;
 	uaio_wq_ensure_locked(account, &calls);
 	if (is_last && calls.wakes_manager) {
-		/* uaio_wq_revive() makes up for it if the program goes on. */
+		/* If the program goes on, uaio_wq_revive() calls the manager. */
 		calls.wakes_manager = false;
 		account->is_manager_told = false;
 	} else if (!is_last && account->is_manager_told &&
 		   !account->nr_workers) {
-		/* Perhaps another thread has called it in vain just now. */
+		/* Another thread's call of the manager may just have failed. */
 		calls.wakes_manager = true;
 	}
 	uaio_wq_unlock(account);
@@ -371,7 +372,7 @@ static void queue(struct uaio_wq_account *account, struct list *items,
 		give_back(account, ret_refused);
 }
 
-/* Queue the items, which may be of several crews. */
+/* Queue items that may belong to several crews. */
 static __attribute__((noinline)) void queue_by_crew(enum uaio_account id,
 						    struct list *items,
 						    bool is_last,
@@ -425,9 +426,7 @@ void uaio_wq_revive(struct list *ret_refused)
 		}
 }
 
-/*
- * Taking out
- */
+/* Removing items */
 
 static struct uaio_work *
 find_wanted(const struct list *items,
@@ -459,8 +458,8 @@ struct uaio_work *uaio_wq_take(bool (*is_wanted)(const struct uaio_work *work,
 	account = &crew->accounts[UAIO_BOUNDED];
 	uaio_wq_lock(account);
 	/*
-	 * An item of a private list may be taken, completed and freed while
-	 * is_wanted() looks at it; in the public list it stays under the lock.
+	 * Move private items to the public list, where the lock keeps them: a private
+	 * item may be taken, completed and freed while is_wanted() reads it.
 	 */
 	spill_all_locked(account);
 	found = find_wanted(&account->public, is_wanted, arg);
@@ -473,8 +472,8 @@ struct uaio_work *uaio_wq_take(bool (*is_wanted)(const struct uaio_work *work,
 	}
 	uaio_wq_ensure_locked(account, &calls);
 	/*
-	 * What was spilled belonged to a worker that is awake. If there is no
-	 * manager, that worker calls it before it blocks (I4).
+	 * The items moved belonged to a worker that is awake. If there is no manager,
+	 * that worker creates it before it blocks (I4).
 	 */
 	if (calls.wakes_manager && !uaio_manager_tell(crew))
 		account->is_manager_told = false;

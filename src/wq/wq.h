@@ -1,71 +1,71 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Work queue: threads for what would block the caller
+ * Work queue: threads for system calls that would block their caller
  *
- * There are two accounts, each with its own lists, lock, workers and limits:
- * bounded work ends by itself in finite time; unbounded work may wait for ever,
- * and must not delay the other.
+ * The queue has two accounts, each with its own lists, lock, workers and limits. Bounded
+ * work ends by itself in finite time. Unbounded work may wait for ever, and must not
+ * delay bounded work.
  *
- * An account has a public list, which every worker serves. It may have fixed
- * workers, each of which has a private list (worklist.h) that it serves first.
- * wq.c decides which list a work item is put on (placement) and whom to wake;
- * worker.c what a worker runs, when it sleeps and when it ends.
+ * An account has a public list, which all its workers serve. It may have fixed workers,
+ * each of which has a private list (worklist.h) that it serves first. wq.c decides on
+ * which list to put a work item (placement) and which thread to wake. worker.c decides
+ * what a worker runs, when it sleeps and when it ends.
  *
- *   I1  A work item is in one list, or one thread has taken it out of the list
- *       and runs it or completes it otherwise: a worker, or the caller of
- *       uaio_wq_take() or uaio_wq_cancel().
- *   I2  While a work item is queued that no awake worker will come to, no
- *       worker of its account is asleep; and if one more may be created, the
- *       manager has been told. An awake worker is one that will look at all
- *       lists before it sleeps and before it makes a call that may block.
- *   I3  A worker sleeps only after it has found all lists empty, under the lock
- *       under which they are filled.
- *   I4  Before a worker makes a call that may block, it sees to it that I2
- *       holds for what it leaves behind, its own list included: other threads
- *       may take from that list as long as the worker is asleep or in such a
- *       call.
- *   I5  A worker decides under the lock that it ends, because there is nothing
- *       for it to do or because there are more workers than the limit, and is
- *       not counted from then on. The last one ends only if nothing is queued.
- *   I6  A fixed worker that has run STREAK work items of its own list in a row
- *       looks at the public list next.
- *   I7  A device may occupy at most seven workers for each one that may still be
- *       had. A public item beyond that is moved to a list of its device. It is
- *       taken from there, before public items, once the device occupies fewer.
- *   I8  An item is run by a thread of its crew, or by a thread of the same
- *       identity (proc/identity.h): never by any other thread.
+ *   I1  A work item is in one list, or one thread has removed it and runs it or completes
+ *       it otherwise. That thread is a worker, or the caller of uaio_wq_take() or
+ *       uaio_wq_cancel().
+ *   I2  While a work item is queued that no awake worker will reach, no worker of its
+ *       account is asleep; and if the limit allows one more worker, the manager has been
+ *       called. An awake worker is one that will look at all lists before it sleeps and
+ *       before it makes a call that may block.
+ *   I3  A worker sleeps only after it has found all lists empty, under the lock that
+ *       protects filling them.
+ *   I4  Before a worker makes a call that may block, it establishes I2 for the items that
+ *       it leaves, including those of its own list. While the worker is asleep or in such
+ *       a call, other threads may take items from its list.
+ *   I5  A worker decides under the lock to end: when it has nothing to do, or when there
+ *       are more workers than the limit. From then on it is not counted. The last worker
+ *       ends only if nothing is queued.
+ *   I6  A fixed worker that has run STREAK work items of its own list in a row looks at
+ *       the public list next.
+ *   I7  A device may occupy at most seven workers for each worker that is free or may
+ *       still be created. A public item beyond that moves to a list of its device.
+ *       Workers take it from there, before public items, once the device occupies fewer
+ *       workers.
+ *   I8  A thread runs an item only if it belongs to the item's crew or has the same
+ *       identity (proc/identity.h).
  *
- * Work items that depend on one another are not in the queue at the same time:
- * if several have to follow each other, only the first is queued, and the
- * thread that completes it queues the next one. So no worker ever waits for
- * another worker's item, and a list may be taken from in any order.
+ * Work items that depend on one another are not in the queue at the same time. If several
+ * must follow each other, only the first is queued, and the thread that completes it
+ * queues the next. So no worker ever waits for another worker's item, and a thread may
+ * take the items of a list in any order.
  *
- * A worker is added when there is none, or when a work item has waited 100 us
- * while all workers are blocked. From 32 workers on, one is added only for each
- * worker whose call has taken 500 us. So slow or hung calls get as many workers
- * as they occupy, and fast calls few. A normal worker ends after 5 s idle, one
- * beyond 32 sooner; fixed workers stay. Workers are created by one thread of
- * the queue, the manager, which is created by the first thread that needs it.
- * If the manager cannot be created, the thread that has queued something gets
- * it back and executes it. If the manager exists and can create no worker, it
- * runs bounded work itself.
+ * The manager, one thread of each crew, creates the workers. It adds one when there is
+ * none, or when a work item has waited 100 us while all workers are blocked. From 32
+ * workers on, it adds one only for each worker whose call has taken 500 us. So slow or
+ * hung calls get as many workers as they occupy, and fast calls few. A normal worker ends
+ * after 5 s idle, and sooner while there are more than 32; fixed workers stay.
  *
- * A crew is two accounts and a manager, whose threads all have one identity.
- * Crew 0 is the process's. Others are formed for threads that have changed their
- * own credentials: the thread that submits a request enlists, and creates the
- * crew's manager, if there is none, so that the crew's threads inherit the
+ * The first thread that needs the manager creates it. If that fails, the thread that
+ * queued an item gets the item back and executes it. If the manager exists but can create
+ * no worker, it runs bounded work itself.
+ *
+ * A crew is two accounts and a manager, whose threads all have one identity. Crew 0
+ * belongs to the process. Other crews are formed for threads that have changed their own
+ * credentials. A thread that submits a request enlists it in the crew. If the crew has no
+ * manager, the submitter creates it, so that all threads of the crew inherit the
  * submitter's identity.
  *
- *   C1  A crew's manager is created by a thread of the crew's identity, and its
- *       workers by its manager.
- *   C2  While a request is enlisted, the crew's manager does not end, and the
- *       crew serves no other identity.
+ *   C1  A thread of the crew's identity creates the crew's manager, and the manager
+ *       creates the workers.
+ *   C2  While a request is enlisted, the crew's manager does not end, and the crew serves
+ *       no other identity.
  *   C3  Once identities may differ, crew 0's manager does not end.
  *
- * test/model/wq.pml is a model of the lists, of sleeping and of waking. The
- * code names its steps: [step: ...].
+ * test/model/wq.pml is a model of the lists, of sleeping and of waking. [step: ...] in a
+ * comment names a step of the model.
  *
- * Thread-safety: any thread.
+ * Context: any thread.
  */
 #ifndef UAIO_WQ_WQ_H
 #define UAIO_WQ_WQ_H
@@ -86,34 +86,34 @@ enum uaio_account {
 	UAIO_NR_ACCOUNTS,
 };
 
-/* A work item; embedded in what has to be run. */
+/* A work item, embedded in the object that a worker has to run. */
 struct uaio_work {
-	struct list link; /* for whoever has taken it, while it is in no list */
-	bool may_block : 1; /* set by the thread that queues it */
-	bool is_part : 1;   /* the owner's: one of several of one object */
-	uint8_t crew;       /* the owner's: the crew that executes it */
+	struct list link;   /* in no list: for the thread that removed it */
+	bool may_block : 1; /* set by the thread that queues the item */
+	bool is_part : 1;   /* owner's: one of several parts of one object */
+	uint8_t crew; /* set by the owner: the crew that executes the item */
 
 	/* under the account's lock */
 	bool is_public;
-	bool is_held; /* in a list of its device (I7) */
+	bool is_held; /* in the list of its device (I7) */
 
 	/*
-	 * Set by the thread that queues it. Calls with the same number wait for the same
-	 * device, so that all of them may be slow together; 0: no device is known.
+	 * Set by the thread that queues the item. Items with the same number wait for the
+	 * same device, so they may all be slow together. 0: no known device.
 	 */
 	uint32_t device;
 
 	/* under the account's lock */
-	struct uaio_work **slot; /* where it was put last, if not public */
+	struct uaio_work **slot; /* where it was last put, if not public */
 	int64_t queued_ns;
 };
 
-/* What the queue asks of the owner of the work items. */
+/* Functions that the owner of the work items provides to the queue. */
 struct uaio_wq_ops {
 	/*
-	 * Run work, and complete it. If it may block, the worker calls
-	 * uaio_wq_returned() when its call is over, before anybody can see the
-	 * completion. Called without a lock.
+	 * Run work, and complete it. If work may block, run() calls uaio_wq_returned()
+	 * after its system call, before any thread can see the completion. Context: a
+	 * worker or the manager, without locks.
 	 */
 	void (*run)(struct uaio_work *work, struct uaio_worker *worker);
 
@@ -123,28 +123,28 @@ struct uaio_wq_ops {
 	 */
 	void (*flush)(struct uaio_worker *worker);
 
-	/* Complete unbounded work for which no thread can be had. */
+	/* Complete unbounded work for which no thread can be created. */
 	void (*refuse)(struct uaio_work *work);
 
 	/*
-	 * Return: whether work must not be queued, because a thread waits for
-	 * it that has looked through the queue, or will, and cannot wait for a
-	 * worker. Called under the account's lock.
+	 * Return: whether the submitter must execute work itself instead of queueing it.
+	 * This is so if another thread waits for work, has searched the queue or is about
+	 * to, and cannot wait for a worker. Context: the account's lock is held.
 	 */
 	bool (*is_awaited)(const struct uaio_work *work);
 };
 
 /*
- * Work items that are noted during a submission and queued together at its end,
- * with one wake-up for all of them.
+ * Work items that are collected during a submission and queued together at its end, with
+ * one wake-up for all of them.
  */
 struct uaio_handover {
 	uint32_t nr[UAIO_NR_ACCOUNTS];
-	bool is_last; /* the program is about to end: create no thread for it */
-	struct uaio_worker *worker;          /* that submits; or NULL */
-	struct list items[UAIO_NR_ACCOUNTS]; /* nothing if nr is 0 */
-	uint32_t nr_others; /* what goes elsewhere with them: flow's */
-	struct list others; /* nothing if nr_others is 0 */
+	bool is_last; /* the program may be about to end: create no threads */
+	struct uaio_worker *worker;          /* submitting worker, or NULL */
+	struct list items[UAIO_NR_ACCOUNTS]; /* uninitialised if nr is 0 */
+	uint32_t nr_others; /* the owner's: other requests to hand over */
+	struct list others; /* uninitialised if nr_others is 0 */
 };
 
 static inline void uaio_handover_init(struct uaio_handover *handover)
@@ -163,36 +163,37 @@ static inline bool uaio_handover_is_due(const struct uaio_handover *handover)
 }
 
 struct uaio_worker {
-	/* the owner's: work items that were run and are not completed yet */
+	/* used by the owner: work items that were run and are not completed yet */
 	struct list done;
 	uint32_t nr_done;
 
-	/* the queue's */
+	/* used by the queue */
 	struct uaio_wq_account *account;
-	struct uaio_worklist *list; /* borrows: a fixed worker's; or NULL */
-	unsigned index;             /* of the list */
-	unsigned streak;            /* work items run in a row from it */
-	bool is_helper;             /* the manager, not counted as a worker */
-	bool is_asleep;             /* under the lock */
-	int64_t busy_since_ns;      /* atomic: in a call that may block; or 0 */
-	uint32_t device;       /* atomic: of its last item that may block */
+	struct uaio_worklist *list; /* borrows: of a fixed worker; or NULL */
+	unsigned index;             /* of the private list */
+	unsigned streak; /* work items run in a row from the private list */
+	bool is_helper;  /* this is the manager, not counted as a worker */
+	bool is_asleep;  /* under the lock */
+	int64_t busy_since_ns; /* atomic: in a call that may block; or 0 */
+	uint32_t device;       /* atomic: of the last item that may block */
 	const void *called_on; /* atomic: see uaio_wq_calls(); or NULL */
 	uint32_t tid;          /* the thread's id */
 	uint32_t nr_binds;     /* the thread's: see uaio_thread_follow() */
-	struct list node;      /* under the lock: in the account */
+	struct list node;      /* under the lock: in the account's workers */
 };
 
-/* How many identities may have requests at the same time. */
+/* The largest number of identities that may have requests at the same time. */
 enum { UAIO_WQ_CREWS = 256, UAIO_WQ_NO_CREW = UAIO_WQ_CREWS };
 
 /*
- * The calling thread submits a request that may be queued: form the crew of its
- * identity, or keep it. Each request is delisted when it is complete.
- * Return: the crew; UAIO_WQ_NO_CREW if UAIO_WQ_CREWS other identities have requests.
+ * Enlist a request that may be queued in the crew of the calling thread's identity, and
+ * form that crew if it does not exist. The thread that completes the request delists it.
+ * Return: the crew; UAIO_WQ_NO_CREW if all crews belong to other identities that have
+ * requests.
  * Context: no lock is held.
  */
 unsigned uaio_wq_enlist_slowly(void);
-/* The same in a crew in which something else is enlisted; any thread. */
+/* Enlist one more request in a crew that has one enlisted. Context: any thread. */
 void uaio_wq_enlist_in(unsigned crew);
 void uaio_wq_delist_slowly(unsigned crew);
 
@@ -208,13 +209,13 @@ static inline void uaio_wq_delist(unsigned crew)
 		uaio_wq_delist_slowly(crew);
 }
 
-/* Return: whether identity is that of the crew that work belongs to. */
+/* Return: whether identity is the identity of the crew of work. */
 bool uaio_wq_is_of(const struct uaio_work *work, uint32_t identity);
 
-/* Return: whether this thread has the domain of that crew (identity.h I2). */
+/* Return: whether this thread's domain is that of the crew of work (identity.h I2). */
 bool uaio_wq_is_of_my_domain(const struct uaio_work *work);
 
-/* Return: whether this thread has the identity of that crew. */
+/* Return: whether this thread's identity is that of the crew of work. */
 static inline bool uaio_wq_is_mine(const struct uaio_work *work)
 {
 	return likely(!uaio_identities_are_many()) ||
@@ -222,18 +223,18 @@ static inline bool uaio_wq_is_mine(const struct uaio_work *work)
 }
 
 /*
- * Called by a thread of the process's identity before identities may differ: from
- * now on crew 0 has a manager for good.
+ * Give crew 0 a manager that does not end (C3). Context: a thread of the process's
+ * identity, before identities may differ.
  */
 void uaio_wq_hold(void);
 
 /*
- * Called when the library comes up in a process: there are no threads, as those
- * of a parent do not exist here.
+ * Initialise the queue without threads. Called when the library starts, and in a child
+ * after fork(), where the parent's threads do not exist.
  */
 void uaio_wq_init(const struct uaio_wq_ops *ops);
 
-/* Note work for the handover. From now on it belongs to the queue. */
+/* Collect work for the handover. From now on the queue owns it. */
 static inline void uaio_wq_add(enum uaio_account account,
 			       struct uaio_work *work,
 			       struct uaio_handover *handover)
@@ -244,18 +245,16 @@ static inline void uaio_wq_add(enum uaio_account account,
 }
 
 /*
- * Queue what is noted, and wake or create workers for it. To ret_refused are
- * appended the items that the caller has to execute itself: those that are
- * awaited (is_awaited()), and, if there are no threads and none can be created,
- * all that are queued.
+ * Queue the collected items, and wake or create workers for them. Items that the caller
+ * has to execute itself are appended to ret_refused: those for which is_awaited() returns
+ * true, and all queued items if there are no threads and none can be created.
  */
 void uaio_wq_hand_over(struct uaio_handover *handover,
 		       struct list *ret_refused);
 
 /*
- * Take a bounded work item of this thread's crew out of the queue for which is_wanted()
- * returns true: of those in the public list the oldest. is_wanted() is called under the
- * account's lock.
+ * Remove a bounded work item of this thread's crew for which is_wanted() returns true: of
+ * the public list the oldest one. is_wanted() is called with the account's lock held.
  * Return: the item, which the caller has to run and complete; or NULL.
  */
 struct uaio_work *uaio_wq_take(bool (*is_wanted)(const struct uaio_work *work,
@@ -263,73 +262,74 @@ struct uaio_work *uaio_wq_take(bool (*is_wanted)(const struct uaio_work *work,
 			       const void *arg);
 
 /*
- * Take work out of the queue. The caller sees to it that its memory stays
- * valid. Return: true if it was queued; then it belongs to the caller now.
+ * Remove work from the queue. The caller ensures that the memory of work stays valid.
+ * Return: true if work was queued; then the caller owns it.
  */
 bool uaio_wq_cancel(enum uaio_account account, struct uaio_work *work);
 
-/* Create the workers that were not created because of is_last (above). */
+/* Create the workers that uaio_wq_hand_over() did not create because is_last was set. */
 void uaio_wq_revive(struct list *ret_refused);
 
-/* Called by run(): the call that might have blocked is over. */
+/* Called by run(): the system call that might have blocked has returned. */
 void uaio_wq_returned(struct uaio_worker *worker);
 /*
- * Called by run() after that, and by flush(): another such call begins.
- * Return: true: uaio_wq_returned() is to follow; false: the worker counts as blocked
- * already, as it has taken an item that may block, and flushes before it runs that.
+ * Called by run() after uaio_wq_returned(), or by flush(): the worker is about to make
+ * another system call that may block.
+ * Return: true if the caller has to call uaio_wq_returned() afterwards. False if the
+ * worker already counts as blocked, because it flushes before it runs an item that may
+ * block.
  */
 bool uaio_wq_blocks(struct uaio_worker *worker);
 
 /*
- * Called by run(): from here on the worker makes one system call on the object
- * that on identifies, and no more than one, until it calls this again; NULL: it
- * makes none.
+ * Called by run(): until the next call of this function, the worker makes at most one
+ * system call on the object that on identifies; none if on is NULL.
  */
 static inline void uaio_wq_calls(struct uaio_worker *worker, const void *on)
 {
 	/*
-	 * [MB:called-on] release: what the worker did before is over. Pairs
-	 * with uaio_wq_callers().
+	 * [MB:called-on] release: all that the worker did before is complete. Pairs with
+	 * uaio_wq_callers().
 	 */
 	store_release(&worker->called_on, on);
 }
 
 /*
- * The same, for a worker that next reads something that another thread writes before
- * it calls uaio_wq_callers(): seq_cst, also against what that thread reads later.
- * Return: false for one that is not among those; nothing was done.
+ * Like uaio_wq_calls(), but sequentially consistent: for a worker that next reads what
+ * another thread writes before it calls uaio_wq_callers().
+ * Return: false, without effect, if the worker is the manager, which uaio_wq_callers()
+ * does not see.
  */
 static inline bool uaio_wq_calls_seq_cst(struct uaio_worker *worker,
 					 const void *on)
 {
 	if (worker->is_helper)
 		return false;
-	/* [MB:native-closing] seq_cst: see the caller. */
+	/* [MB:native-closing] seq_cst: the caller explains why. */
 	store_seq_cst(&worker->called_on, on);
 	return true;
 }
 
 /*
- * Return: how many workers of the bounded account have last called
- * uaio_wq_calls() with on; ret_tids: the thread ids of at most max of them.
+ * Return: how many workers of the bounded accounts last called uaio_wq_calls() with on.
+ * ret_tids receives the thread ids of at most max of them.
  */
 unsigned uaio_wq_callers(const void *on, uint32_t *ret_tids, unsigned max);
 
 /*
- * Return: whether the account, of the calling thread's crew, has all the workers that
- * it may, or can, have now.
+ * Return: whether the account of the calling thread's crew has all workers that its
+ * limit, or the system, allows now.
  */
 bool uaio_wq_is_full(enum uaio_account account);
 
 /*
- * Limits may be changed at any time, under load. The new values apply at once
- * to what is queued from then on, and to each worker when it next takes an
- * item.
+ * Limits may be changed at any time, under load. The new values apply to items queued
+ * from then on, and to each worker when it next takes an item.
  */
 enum {
 	UAIO_WQ_WORKERS_MAX = 4096,
 	UAIO_WQ_FIXED_MAX = 16,
-	UAIO_WQ_ITEMS_MAX = 1024, /* more is taken as this */
+	UAIO_WQ_ITEMS_MAX = 1024, /* larger values mean this */
 };
 
 struct uaio_wq_fixed_limits {
@@ -338,57 +338,58 @@ struct uaio_wq_fixed_limits {
 };
 
 /*
- * Set how many workers an account may have; -1 changes nothing. With 0, bounded
- * work is executed by the thread that submits it, and unbounded work is
- * refused. Return: the old value; -EINVAL if nr is out of range, or less than
- * the number of fixed workers that was asked for.
+ * Set how many workers an account may have; -1 changes nothing. With 0, the submitting
+ * thread executes bounded work, and unbounded work is refused.
+ * Return: the old value; -EINVAL if nr is out of range or less than the number of fixed
+ * workers set.
  */
 int uaio_wq_limit_workers(enum uaio_account account, int nr);
 
 /*
- * The same for fixed workers and their lists; each value may be -1.
- * Return: 0; -EINVAL if a value is out of range or more than the account may
- * have, and -ENOMEM: then nothing has changed.
+ * Set how many fixed workers an account has, and the length of their lists; -1 leaves a
+ * value unchanged.
+ * Return: 0; -EINVAL if a value is out of range or exceeds the limit of workers; -ENOMEM.
+ * After an error nothing has changed.
  */
 int uaio_wq_limit_fixed(enum uaio_account account,
 			const struct uaio_wq_fixed_limits *limits,
 			struct uaio_wq_fixed_limits *ret_old);
 
-/* What benchmarks and tests vary. */
+/* Parameters that benchmarks and tests vary. */
 enum uaio_wq_placement {
 	UAIO_PLACE_PUBLIC,      /* no private lists */
-	UAIO_PLACE_ROUND_ROBIN, /* each item to the next fixed worker */
+	UAIO_PLACE_ROUND_ROBIN, /* each item to the next fixed worker in turn */
 	UAIO_PLACE_PACKED,      /* short items to an awake fixed worker */
 };
 
 struct uaio_wq_tuning {
 	enum uaio_wq_placement placement;
-	unsigned batch; /* short items completed together at most, >= 1 */
+	unsigned batch; /* most short items completed together, >= 1 */
 	bool may_spin;
 };
 
-/* Call it before anything is queued. */
+/* Context: nothing has been queued yet. */
 void uaio_wq_tune(const struct uaio_wq_tuning *tuning);
 
 struct uaio_wq_counters {
 	uint64_t nr_private;  /* work items put on private lists */
-	uint64_t nr_switches; /* of these, on another list than the last one */
+	uint64_t nr_switches; /* of nr_private: not on the last item's list */
 	uint64_t nr_public;   /* work items put on the public list */
-	uint64_t nr_shared;   /* moved from there to the taker's private list */
+	uint64_t nr_shared;   /* of nr_public, moved to a private list */
 	uint64_t nr_stolen;   /* taken from another worker's private list */
-	uint64_t nr_late;     /* taken after 50 us while a worker slept */
-	uint64_t nr_locked;   /* acquisitions of the account's lock */
-	uint64_t nr_contended; /* of these, those that found it taken */
+	uint64_t nr_late; /* taken after more than 50 us while a worker slept */
+	uint64_t nr_locked;    /* acquisitions of the account's lock */
+	uint64_t nr_contended; /* of nr_locked, those that had to wait */
 	uint64_t nr_wakes;     /* sleeping workers woken */
 	uint64_t nr_placed[UAIO_WQ_FIXED_MAX]; /* on each private list */
 	unsigned nr_workers;
 	unsigned nr_fixed;
 	unsigned nr_idle;
-	unsigned nr_held;   /* of nr_queued, those in lists of devices */
-	unsigned nr_queued; /* cancelled items count until passed */
+	unsigned nr_held;   /* of nr_queued, items in lists of devices */
+	unsigned nr_queued; /* cancelled private items count until passed */
 };
 
-/* Count of the process's crew. */
+/* Return in *ret the counters of crew 0. */
 void uaio_wq_count(enum uaio_account account, struct uaio_wq_counters *ret);
 
 /* Return: how many workers the account has, in all crews. */
@@ -398,25 +399,23 @@ unsigned uaio_wq_nr_workers(enum uaio_account account);
 unsigned uaio_wq_nr_threads(void);
 
 /*
- * Return: whether work has been queued for long although a worker is awake, or
- * is about to be, that should have come to it: the scheduler gives our threads
- * no processor.
+ * Return: whether an item has been queued for long although a worker is awake, or about
+ * to wake, that should have taken it. Then the scheduler gives the library's threads no
+ * processor.
  */
 bool uaio_wq_is_starved(int64_t now);
 
-/*
- * Unless the machine is overloaded, a thread that is runnable runs within this.
- */
+/* On a machine that is not overloaded, a runnable thread runs within this time. */
 enum { UAIO_WQ_STARVED_NS = 10000000 };
 
 /*
- * Return: if work items are short, so that spinning for their completion may
- * cost less than sleeping: what it costs to wake a thread, in ns. Otherwise 0.
+ * Return: what waking a thread costs, in ns, if work items are short, so that spinning
+ * for their completion may cost less than sleeping. Otherwise 0.
  */
 int64_t uaio_wq_spin_ns(void);
-/* Return: whether spinning has not been in vain too often recently. */
+/* Return: whether recent spins have found work often enough to spin again. */
 bool uaio_wq_may_spin(void);
-/* Note whether spinning has paid, or would have. */
+/* Record whether a spin has found work, or would have found it. */
 void uaio_wq_has_spun(bool was_worth_it);
 
 #endif /* UAIO_WQ_WQ_H */
