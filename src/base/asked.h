@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * System calls that the library makes only if a request is that call
+ * System calls that the library makes only to execute a request for that call
  *
- * They are part of the seam (sys.h), and are in calls.h: where they may not be
- * made, -ENOSYS is the result of the request.
+ * They are part of the system call seam (sys.h) and listed in calls.h. Where a sandbox
+ * forbids one, the request fails with ENOSYS.
  *
  * Context: any thread, async-signal-safe.
  */
@@ -21,7 +21,7 @@ static inline int sys_sync_file_range(int fd, int64_t off, int64_t len,
 				fd, off, len, flags, 0, 0);
 }
 
-/* NULL instead of an offset: at the position, or a pipe. */
+/* An offset is NULL for a pipe, and to use the file's own position. */
 static inline ssize_t sys_splice(int in, int64_t *in_off, int out,
 				 int64_t *out_off, size_t len, int flags)
 {
@@ -41,9 +41,9 @@ static inline int sys_pipe2(int *ret_ends, int flags)
 				flags, 0, 0, 0, 0);
 }
 
-/* futexes of a program's */
+/* futexes of the program */
 
-/* Return: which of them woke the caller. Until: by CLOCK_MONOTONIC; or NULL. */
+/* Return: index of the futex that woke the caller. until: CLOCK_MONOTONIC, or NULL. */
 static inline int sys_futex_waitv(const void *futexes, uint32_t nr,
 				  const struct timespec *until)
 {
@@ -54,7 +54,7 @@ static inline int sys_futex_waitv(const void *futexes, uint32_t nr,
 				CLOCK_MONOTONIC, 0);
 }
 
-/* Wake as many as futex_wake(2) would, by FUTEX_WAKE_BITSET; nr is not 0. */
+/* Wake like futex_wake(2), by FUTEX_WAKE_BITSET; nr is not 0. */
 static inline int sys_futex_wake(void *word, bool is_private, uint32_t nr,
 				 uint32_t mask)
 {
@@ -63,8 +63,9 @@ static inline int sys_futex_wake(void *word, bool is_private, uint32_t nr,
 }
 
 /*
- * Wake none, by FUTEX_REQUEUE of none to the same futex, as FUTEX_WAKE_BITSET of 0
- * wakes one. Return: 0; or as FUTEX_WAKE_BITSET, what is wrong with the address.
+ * Validate the address like FUTEX_WAKE_BITSET, but wake no thread, by a FUTEX_REQUEUE of
+ * no waiters to the same futex. FUTEX_WAKE_BITSET with nr 0 would wake one.
+ * Return: 0; or the error of FUTEX_WAKE_BITSET for this address.
  */
 static inline int sys_futex_wake_none(void *word, bool is_private)
 {
@@ -72,7 +73,7 @@ static inline int sys_futex_wake_none(void *word, bool is_private)
 			      0, 0, (long)word, 0);
 }
 
-/* As FUTEX_WAKE_BITSET, by futex_wake(2) itself, with the flags of a struct futex_waitv. */
+/* Wake by futex_wake(2) itself; flags are those of struct futex_waitv. */
 static inline int sys_futex_wake_by(void *word, uint32_t flags, uint32_t nr,
 				    uint32_t mask)
 {
@@ -83,9 +84,9 @@ static inline int sys_futex_wake_by(void *word, uint32_t flags, uint32_t nr,
 }
 
 /*
- * Have one that waits on from wait on to instead, by FUTEX_CMP_REQUEUE. Both are 0 and
- * this process's.
- * Return: how many there were.
+ * Move one waiter of futex from to futex to, by FUTEX_CMP_REQUEUE. Both words are 0 and
+ * private to this process.
+ * Return: how many were moved.
  */
 static inline int sys_futex_requeue(uint32_t *from, uint32_t *to)
 {
@@ -109,9 +110,9 @@ static inline int sys_pidfd_open(int pid)
 				0, 0, 0);
 }
 
-/* who asks */
+/* credentials */
 
-/* Of the calling thread: real, effective and saved. */
+/* The calling thread's ids: real, effective and saved. */
 static inline int sys_getresgid(uint32_t ret_ids[3])
 {
 	return (int)uaio_sys_if(UAIO_CALL_GETRESGID, SYS_getresgid,
@@ -125,7 +126,7 @@ static inline int sys_getgroups(int nr, uint32_t *ret_ids)
 				(long)ret_ids, 0, 0, 0, 0);
 }
 
-/* What files are opened as; -1 is nobody, so that nothing changes. */
+/* The id for access to files; setfsuid(-1) changes nothing and returns it. */
 static inline long sys_getfsuid(void)
 {
 	return uaio_sys_if(UAIO_CALL_SETFSUID, SYS_setfsuid, -1, 0, 0, 0, 0, 0);
@@ -136,7 +137,7 @@ static inline long sys_getfsgid(void)
 	return uaio_sys_if(UAIO_CALL_SETFSGID, SYS_setfsgid, -1, 0, 0, 0, 0, 0);
 }
 
-/* Each sets an id of the calling thread only. It does not report whether it did. */
+/* Set an id of the calling thread only; success is not reported. */
 static inline void sys_setfsuid(uint32_t id)
 {
 	(void)uaio_sys_if(UAIO_CALL_SETFSUID, SYS_setfsuid, id, 0, 0, 0, 0, 0);
@@ -147,7 +148,7 @@ static inline void sys_setfsgid(uint32_t id)
 	(void)uaio_sys_if(UAIO_CALL_SETFSGID, SYS_setfsgid, id, 0, 0, 0, 0, 0);
 }
 
-/* Of the calling thread. */
+/* The groups of the calling thread. */
 static inline int sys_setgroups(uint32_t nr, const uint32_t *ids)
 {
 	return (int)uaio_sys_if(UAIO_CALL_SETGROUPS, SYS_setgroups, nr,
@@ -162,7 +163,7 @@ static inline int sys_capset(const void *header, const void *data)
 
 /* paths */
 
-/* how is the kernel's struct open_how, of so many bytes. */
+/* how: the kernel's struct open_how, of that many bytes. */
 static inline int sys_openat2(int dir, const char *path, const void *how,
 			      size_t bytes)
 {
@@ -215,7 +216,7 @@ static inline ssize_t sys_recvmsg(int fd, struct uaio_msghdr *msg, int flags)
 			   0, 0, 0);
 }
 
-/* addr and len are the client's, and written to; or NULL. */
+/* addr and len are the client's memory, which the kernel writes; or NULL. */
 static inline int sys_accept4(int fd, void *addr, void *len, int flags)
 {
 	return (int)uaio_sys_if(UAIO_CALL_ACCEPT, SYS_accept4, fd, (long)addr,
@@ -259,7 +260,7 @@ static inline int sys_setsockopt(int fd, int level, int name, const void *value,
 				name, (long)value, size, 0);
 }
 
-/* SIOCINQ and SIOCOUTQ: how many bytes there are to receive, or to be sent. */
+/* request: SIOCINQ or SIOCOUTQ. *ret: how many bytes are queued to receive or to send. */
 static inline int sys_ioctl_socket(int fd, unsigned long request, int *ret)
 {
 	return (int)uaio_sys_if(UAIO_CALL_IOCTL_SOCKET, SYS_ioctl, fd,

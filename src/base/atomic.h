@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Atomic accesses, the order in their name
+ * Atomic accesses with the memory order in their name
  *
- * Once two threads may touch an integer or a pointer, it is accessed through
- * these and nothing else. There is no default order and no volatile: each
- * access says which order the code relies on. The compiler's builtins are used
- * rather than _Atomic types because the completion ring is memory that clients
- * see as plain integers.
+ * An integer or pointer that two threads may access is accessed only by these macros.
+ * There is no default order and no volatile: each access names the order that the code
+ * relies on. They use the compiler's builtins instead of _Atomic types, because clients
+ * see the completion ring as plain integers.
  *
- * An access that is not relaxed carries a tag in the comment above it,
- * [MB:name], and names its partner; the tags are listed in
- * doc/memory-model.md and checked by tools/lint.
+ * The comment above an access that is not relaxed has a tag, [MB:name], and names the
+ * access that it pairs with. doc/memory-model.md lists the tags, and tools/lint checks
+ * them.
  */
 #ifndef UAIO_BASE_ATOMIC_H
 #define UAIO_BASE_ATOMIC_H
@@ -43,7 +42,7 @@
 #define or_acqrel(p, v) __atomic_fetch_or((p), (v), __ATOMIC_ACQ_REL)
 #define or_relaxed(p, v) __atomic_fetch_or((p), (v), __ATOMIC_RELAXED)
 
-/* On failure the current value is stored to *expected. */
+/* On failure *expected receives the current value. */
 #define cas_acquire(p, expected, v)                              \
 	__atomic_compare_exchange_n((p), (expected), (v), false, \
 				    __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)
@@ -58,10 +57,9 @@
 				    __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)
 
 /*
- * A relaxed load of memory that may by now have another use, in which others
- * write it by plain stores. The value is only a hint: the caller has to verify
- * what it leads to. The thread sanitizer would call that a race, so the load is
- * hidden from it.
+ * Load, relaxed, from memory that may have been reused meanwhile, so that other threads
+ * write it by plain stores. The value is only a hint: the caller must verify the object
+ * that it leads to. The load is hidden from ThreadSanitizer, which would report a race.
  */
 #ifdef __SANITIZE_THREAD__
 __attribute__((no_sanitize_thread, noinline, unused)) static uint32_t

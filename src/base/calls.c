@@ -24,8 +24,8 @@ enum {
 	NR_PIDFD_OPEN = 434,
 	RWF_NOWAIT_ = 8,
 	PROBE = 8,           /* IORING_REGISTER_PROBE */
-	NOBODY = 0x7fffffff, /* no process has this number */
-	ANY = 1,             /* an answer that is no error */
+	NOBODY = 0x7fffffff, /* no process has this id */
+	ANY = 1,             /* any result that is no error */
 };
 
 #define BIT(call) (1ull << (UAIO_CALL_##call) % 64)
@@ -35,11 +35,11 @@ uaio_sys_hook_fn *uaio_sys_hook;
 #endif
 
 struct uaio_call_set uaio_calls;
-static uint64_t unused;                      /* where the kernel writes */
-static const char attribute[] = "user.uaio"; /* of no file */
+static uint64_t unused; /* memory for the kernel to write */
+static const char attribute[] = "user.uaio"; /* the name of no attribute */
 static bool is_loaded;
 
-/* Calls that any program which waits for files makes. */
+/* The calls of an ordinary program that waits for files. */
 static const struct uaio_call_set usual = {
 	.words = { BIT(LSEEK) | BIT(EVENTFD) | BIT(EPOLL_CREATE) |
 		   BIT(EPOLL_CTL) | BIT(EPOLL_PWAIT) | BIT(PRLIMIT) },
@@ -48,10 +48,9 @@ static_assert(UAIO_CALL_LSEEK < 64 && UAIO_CALL_PRLIMIT < 64,
 	      "all of them in one word");
 
 /*
- * Each call in a form that has no effect, as similar as possible to the real
- * one (a filter may look at the arguments), and the kernel's answer to it. A
- * kernel that does not know the call answers something else, which counts as a
- * refusal.
+ * Each call in a form that has no effect, and the kernel's answer to it. The form
+ * resembles the real call, since a filter may check the arguments. A kernel without the
+ * call gives another answer, which counts as a refusal.
  */
 static const struct {
 	long nr;
@@ -209,7 +208,7 @@ bool uaio_call_try(enum uaio_call call)
 	long answer =
 		uaio_sys6(calls[call].nr, a[0], a[1], a[2], a[3], a[4], a[5]);
 
-	/* The kernel's answer without the capability: nothing depends on the call then. */
+	/* Without CAP_SETGID the kernel answers so; the library then needs no setgroups. */
 	if (call == UAIO_CALL_SETGROUPS && answer == -EPERM)
 		return true;
 	return answer == calls[call].answer ||
@@ -226,9 +225,7 @@ bool uaio_call_is_answered(enum uaio_call call)
 	return false;
 }
 
-/*
- * How many filters there are
- */
+/* The number of seccomp filters */
 
 /* The beginning of a line of /proc/thread-self/status. */
 struct line {
@@ -236,7 +233,7 @@ struct line {
 	size_t len;
 };
 
-/* Return: the number behind the name, or -1 if the line has another name. */
+/* Return: the number after name; -1 if the line has another name. */
 static int number_of(const struct line *line, const char *name)
 {
 	size_t at = strlen(name);
@@ -250,7 +247,7 @@ static int number_of(const struct line *line, const char *name)
 }
 
 struct filters {
-	int mode; /* -1: not seen */
+	int mode; /* -1: the line is missing */
 	int nr;
 };
 
@@ -287,7 +284,7 @@ static void read_lines(int fd, struct filters *filters)
 int uaio_calls_nr_filters(void)
 {
 	struct filters filters = { -1, -1 };
-	/* Not sys_openat(): whether that may be called is not known yet. */
+	/* Not sys_openat(), since uaio_calls is not set yet. */
 	int fd = (int)uaio_sys6(SYS_openat, AT_FDCWD,
 				(long)"/proc/thread-self/status",
 				O_RDONLY | O_CLOEXEC, 0, 0, 0);
@@ -296,13 +293,11 @@ int uaio_calls_nr_filters(void)
 		return -1;
 	read_lines(fd, &filters);
 	(void)sys_close(fd);
-	/* Linux before 5.9 does not count the filters. */
+	/* Linux before 5.9 does not report the number of filters. */
 	return filters.mode == 0 ? 0 : filters.mode == 2 ? filters.nr : -1;
 }
 
-/*
- * The variable's value
- */
+/* The value of UAIO_CALLS */
 
 static char *put(char *at, uint64_t value, unsigned base)
 {
@@ -317,7 +312,7 @@ static char *put(char *at, uint64_t value, unsigned base)
 	return at;
 }
 
-/* The words of a set in base 16, the higher one first, each whole but for that. */
+/* Write the set in hexadecimal, without leading zeros. */
 static char *put_set(char *at, const struct uaio_call_set *set)
 {
 	enum { DIGITS = 16 };
@@ -359,7 +354,7 @@ bool uaio_calls_word_is_valid(const char *word)
 	return *word && !word[strspn(word, "0123456789abcdef")];
 }
 
-/* Return: the calls that may be made behind so many filters. */
+/* Return: the calls that word allows if it was written for nr_filters filters. */
 static struct uaio_call_set calls_of(const char *word, int nr_filters)
 {
 	char begin[UAIO_CALLS_WORD_MAX];
@@ -418,10 +413,7 @@ void uaio_calls_load(const char *word)
 	if (is_loaded)
 		return;
 	is_loaded = true;
-	/*
-	 * The calls that this takes are harmless: the loader has just made
-	 * them.
-	 */
+	/* The calls made here are safe: the loader has just made the same ones. */
 	nr_filters = uaio_calls_nr_filters();
 	if (nr_filters == 0)
 		some = all();

@@ -2,30 +2,26 @@
 /*
  * System calls that the library can do without
  *
- * A sandbox may answer any call with an error, or end the process for it, and
- * its rules were written for the host, not for us. The calls that any program
- * with files and threads makes are made without asking. All others are listed
- * here, and are made only where it is known that they do not end the process.
- * Where that is not known, or where the call is refused, sys_*() returns
- * -ENOSYS, as a kernel without the call would, and the caller falls back on
- * another way. doc/sandboxes.md says for each call what is lost then.
+ * A sandbox may make any call fail, or kill the process for it, and its rules were
+ * written for the program, not for the library. The library makes the calls that every
+ * program with files and threads makes. All other calls are listed here, and made only
+ * where they are known not to kill the process. Elsewhere, sys_*() returns -ENOSYS, as a
+ * kernel without the call would, and the caller uses a fallback. doc/sandboxes.md says
+ * what each fallback costs.
  *
- *   I1  If there is no filter (seccomp) when the library is loaded, all of them
- *       may be made.
- *   I2  If there is one, those may be made that UAIO_CALLS names: `uaio run`
- *       has tried each of them in a child process, behind the same filters. The
- *       number of filters tells whether they are the same. Without the
- *       variable, only those may be made that any program which waits for files
- *       makes.
- *   I3  When the host is about to install another filter, the filter's program
- *       is run on each call first (filter.c), to learn what it would answer.
- *   I4  A call that may not be made at one time may not be made later.
+ *   I1  If there is no seccomp filter when the library is loaded, all calls may be made.
+ *   I2  If there is a filter, the calls that the variable UAIO_CALLS names may be made:
+ *       `uaio run` has tried each call in a child process under the same filters. The
+ *       library recognises the filters by their number. Without the variable, only the
+ *       calls of an ordinary program that waits for files may be made.
+ *   I3  When the program is about to install another filter, the library first runs the
+ *       filter's BPF program for each call (filter.c), to learn its answer.
+ *   I4  A call that is forbidden once stays forbidden.
  *
- * Window: when a filter is installed for all threads at once, a thread that has
- * looked just before makes its call just after.
+ * Window: a filter may be installed for all threads at once. A thread that checked
+ * uaio_may_call() just before then makes its call under the new filter.
  *
- * Tested by test/sandbox/, and by test/unit/test-faults.c, where any call may
- * fail.
+ * Tested by test/sandbox/, and by test/unit/test-faults.c, where any call may fail.
  */
 #ifndef UAIO_BASE_CALLS_H
 #define UAIO_BASE_CALLS_H
@@ -62,7 +58,7 @@ enum uaio_call {
 	UAIO_CALL_LISTEN,
 	UAIO_CALL_SETSOCKOPT,
 	UAIO_CALL_IOCTL_SOCKET,
-	/* what else clients ask for */
+	/* other operations that clients request */
 	UAIO_CALL_OPENAT2,
 	UAIO_CALL_RENAMEAT2,
 	UAIO_CALL_UNLINKAT,
@@ -80,7 +76,7 @@ enum uaio_call {
 	UAIO_CALL_FUTEX_WAKE,
 	UAIO_CALL_WAITID,
 	UAIO_CALL_PIDFD_OPEN,
-	/* what a file is, what is cached of it */
+	/* properties of a file, and how much of it is cached */
 	UAIO_CALL_CACHESTAT,
 	UAIO_CALL_FADVISE,
 	UAIO_CALL_FSTATFS,
@@ -132,12 +128,12 @@ enum uaio_call {
 	UAIO_CALL_IO_SETUP,
 	UAIO_CALL_IO_DESTROY,
 	UAIO_CALL_IO_SUBMIT,
-	/* memory to execute */
+	/* executable memory */
 	UAIO_CALL_MPROTECT_EXEC,
 	UAIO_NR_CALLS,
 };
 
-/* A bit for each call. */
+/* A set of calls: one bit for each. */
 struct uaio_call_set {
 	uint64_t words[2];
 };
@@ -147,7 +143,8 @@ static inline void uaio_call_set_add(struct uaio_call_set *set, unsigned call)
 	set->words[call / 64] |= 1ull << call % 64;
 }
 
-extern struct uaio_call_set uaio_calls; /* atomic words: what may be made */
+/* atomic words: calls that may be made */
+extern struct uaio_call_set uaio_calls;
 
 static inline bool uaio_may_call(enum uaio_call call)
 {
@@ -155,7 +152,7 @@ static inline bool uaio_may_call(enum uaio_call call)
 	return load_relaxed(&uaio_calls.words[call / 64]) >> call % 64 & 1;
 }
 
-/* The call is not made from now on. */
+/* Forbid the call from now on. */
 static inline void uaio_call_forbid(enum uaio_call call)
 {
 	/* relaxed: the bit publishes nothing */
@@ -163,63 +160,61 @@ static inline void uaio_call_forbid(enum uaio_call call)
 }
 
 /*
- * The variable by which `uaio run` tells the library: "filters:calls:bits",
- * that is how many filters there are, how many calls are listed, and which of
- * them may be made. A user who knows that no filter ends a process may set it
- * to "all"; then the library tries each call itself.
+ * The environment variable that `uaio run` sets for the library: "filters:calls:bits",
+ * the number of filters, the number of listed calls, and which of them may be made, in
+ * hexadecimal. A user who knows that no filter kills a process may set it to "all"; then
+ * the library tries each call itself.
  */
 #define UAIO_CALLS_VARIABLE "UAIO_CALLS"
 enum { UAIO_CALLS_WORD_MAX = 64 };
 
 /*
- * Called once, before anything else when the library is loaded. word: the value
- * of the variable, or NULL.
+ * Determine which calls may be made. Called once, first of all, when the library is
+ * loaded. word: the value of UAIO_CALLS, or NULL.
  */
 void uaio_calls_load(const char *word);
 
 /*
- * Return: how many filters this thread has; -1 if that cannot be found out.
- * Context: where openat, read and close are known to be harmless.
+ * Return: how many seccomp filters this thread has; -1 if unknown.
+ * Context: openat, read and close must be known to be allowed.
  */
 int uaio_calls_nr_filters(void);
 
 /*
- * Make a call in a form that has no effect. It does not return where a filter
- * ends the process.
- * Return: whether the kernel answered, and not a filter.
+ * Make a call in a form that has no effect. It does not return if a filter kills the
+ * process.
+ * Return: whether the kernel answered, rather than a filter.
  */
 bool uaio_call_try(enum uaio_call call);
 
 /*
- * Return: whether a value of the variable is one that can have an effect: "all", or what
- * uaio_calls_word() writes. An empty one is as none.
+ * Return: whether a value of UAIO_CALLS is well-formed: "all", empty (like unset), or
+ * written by uaio_calls_word().
  */
 bool uaio_calls_word_is_valid(const char *word);
 
-/* Write the value of the variable for these filters and calls. */
+/* Write the value of UAIO_CALLS for these filters and calls. */
 void uaio_calls_word(int nr_filters, const struct uaio_call_set *calls,
 		     char ret_word[UAIO_CALLS_WORD_MAX]);
 
 /*
- * A call has failed with an error that may be the kernel's or a filter's. Find
- * out which.
- * Return: whether the kernel answers the call; if not, it is not made any more.
+ * Find out whether an error of a call came from the kernel or from a filter, and forbid
+ * the call if from a filter.
+ * Return: whether the kernel answers the call.
  */
 bool uaio_call_is_answered(enum uaio_call call);
 
 /*
- * The host is about to install a filter: program is a struct sock_fprog, or
- * NULL for a filter that cannot be read.
+ * Forbid the calls that a filter forbids which the program is about to install. program:
+ * a struct sock_fprog, or NULL for an unreadable filter.
  */
 void uaio_calls_filter(const void *program);
 
-/*
- * filter.c: what a filter of system calls would answer
- */
+/* filter.c: what a seccomp filter would answer */
 
 /*
- * Return: whether the filter lets the call through. False if its program cannot
- * be read, or if the kernel would refuse to install it.
+ * Return: whether the filter allows the call; false if its program is unreadable, or if
+ * the kernel would refuse to install it.
  */
 bool uaio_filter_allows(const struct sock_fprog *program, long nr,
 			const long args[6]);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * UAIO_CHECK: assertions that stay alive in release builds
+ * UAIO_CHECK: assertions that stay in release builds, for invariants of memory safety
  *
- * For invariants on which memory safety rests. If one fails, that is our own
- * bug, and going on could corrupt the host's data. So the process is stopped at
- * once and prints nothing; the core file shows the line.
+ * If one fails, the library has a bug, and going on could corrupt the program's data. So
+ * the process is killed at once, without a message; the core file shows the line.
  */
 #ifndef UAIO_BASE_CHECK_H
 #define UAIO_BASE_CHECK_H

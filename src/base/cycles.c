@@ -5,13 +5,13 @@
 #include "base/sleep.h"
 
 enum {
-	/* The two samples are taken at least this long apart. */
+	/* The least time between the two samples. */
 	MIN_BASELINE_NS = 1000000,
 	/* How often both clocks are read for one sample. */
 	LOOKS = 3,
 };
 
-/* What the two clocks show at the same time. */
+/* The values of both clocks at the same time. */
 struct sample {
 	uint64_t cycles;
 	int64_t ns;
@@ -21,8 +21,8 @@ static struct sample start;
 static uint64_t per_us; /* atomic: 0 until known */
 
 /*
- * The thread may be preempted between reading one clock and the other. So both
- * are read several times, and the quickest reading is used.
+ * The thread may be preempted between reading one clock and the other. So both are read
+ * several times, and the fastest reading is used.
  */
 static struct sample look(void)
 {
@@ -49,7 +49,7 @@ void uaio_cycles_start(void)
 
 uint64_t uaio_cycles_per_us(void)
 {
-	/* relaxed: all threads that compute it get nearly the same */
+	/* relaxed: all threads compute nearly the same rate */
 	uint64_t rate = load_relaxed(&per_us);
 	struct sample now;
 

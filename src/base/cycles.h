@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The processor's cheap clock, for timing single system calls
+ * The processor's cycle counter, for timing single system calls
  *
- * Reading it costs a few nanoseconds, where clock_gettime() costs over twenty.
- * Two readings are never compared if the thread has slept in between. A wrong
- * value harms no data: it makes the policy choose another of two correct ways
- * of reading a file, and makes the statistics inexact.
+ * Reading it costs a few nanoseconds; clock_gettime() costs over twenty. Two values are
+ * compared only if the thread has not slept in between. A wrong value harms no data: the
+ * policy then chooses the slower of two correct ways to read a file, and statistics are
+ * inexact.
  */
 #ifndef UAIO_BASE_CYCLES_H
 #define UAIO_BASE_CYCLES_H
@@ -24,7 +24,7 @@ static inline uint64_t uaio_cycles(void)
 #endif
 }
 
-/* In a loop that spins: let the other hardware thread of the core run. */
+/* For a loop that spins: let the core's other hardware thread run. */
 static inline void uaio_cpu_relax(void)
 {
 #if defined(__x86_64__)
@@ -35,11 +35,10 @@ static inline void uaio_cpu_relax(void)
 }
 
 /*
- * Measure the clock's rate. uaio_cycles_start() is called once, when the engine
- * comes up; uaio_cycles_per_us() whenever the rate is needed.
- *
- * Return: cycles per microsecond, or 0 during the first millisecond, while the
- * rate is not known yet.
+ * Measure the counter's rate. uaio_cycles_start() is called once, when the library
+ * starts.
+ * Return: cycles per microsecond; 0 during the first millisecond, while the rate is
+ * unknown.
  */
 void uaio_cycles_start(void);
 uint64_t uaio_cycles_per_us(void);

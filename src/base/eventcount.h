@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Event count: sleep until something may have changed, without losing a wake
+ * Event count: a thread sleeps until a state may have changed, without losing a wake-up
  *
  *	waiter					notifier
  *	key = uaio_ec_prepare(ec)		change the state
@@ -9,18 +9,18 @@
  *	else
  *		uaio_ec_wait(ec, key, ...)
  *
- *   I1  The sequence is advanced by every notify that may find a waiter.
- *   I2  A waiter sleeps only while the sequence is the one it read before it
- *       looked at the state.
+ *   I1  Every notify that may find a waiter advances the sequence.
+ *   I2  A waiter sleeps only while the sequence has the value that the waiter read before
+ *       it looked at the state.
  *
- * So a change made before the waiter looks is seen by it, and a change made
- * after that either advances the sequence before the waiter sleeps, or wakes
- * it. One race remains: each side writes and then reads what the other writes,
- * the notifier the state and nr_waiters, the waiter nr_waiters and the state.
- * Either all these accesses are sequentially consistent read-modify-writes, or
- * the state is written and read under one lock; all users here do the latter.
+ * So a waiter sees a change made before it looks. A later change either advances the
+ * sequence before the waiter sleeps, or wakes the waiter. One race remains: each side
+ * writes one variable and then reads the other's. The notifier writes the state and reads
+ * nr_waiters; the waiter writes nr_waiters and reads the state. So either all these
+ * accesses are sequentially consistent read-modify-writes, or the state is accessed under
+ * one lock; all users do the latter.
  *
- * Progress: notify costs one load if nobody waits.
+ * Progress: notify costs one load if no thread waits.
  */
 #ifndef UAIO_BASE_EVENTCOUNT_H
 #define UAIO_BASE_EVENTCOUNT_H
@@ -45,11 +45,11 @@ static inline uint32_t uaio_ec_prepare(struct uaio_eventcount *ec)
 
 static inline void uaio_ec_cancel(struct uaio_eventcount *ec)
 {
-	/* relaxed: a notifier that still counts us makes a needless call */
+	/* relaxed: a notifier that still counts this thread makes a needless call */
 	sub_relaxed(&ec->nr_waiters, 1);
 }
 
-/* Return: as uaio_sleep(). */
+/* Return: like uaio_sleep(). */
 static inline int uaio_ec_wait(struct uaio_eventcount *ec, uint32_t key,
 			       int64_t deadline_ns)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a filter of system calls would answer
+ * Simulation of a seccomp filter
  *
- * A filter (seccomp) is a classic BPF program which sees the number and the
- * arguments of a call and nothing else. So we can run it ourselves to learn its
- * answer, without making the call.
+ * A filter is a classic BPF program that sees only the number and the arguments of a
+ * system call. So the library can run the program to learn its answer, without making the
+ * call.
  *
  * Tested by test/sandbox/filters.py.
  */
@@ -24,12 +24,12 @@ static const uint32_t arch = AUDIT_ARCH_X86_64;
 static const uint32_t arch = AUDIT_ARCH_AARCH64;
 #endif
 
-/* The state of a filter's program while it runs. */
+/* The state of a filter's BPF program while it runs. */
 struct machine {
 	struct seccomp_data data;
 	uint32_t a, x;
 	uint32_t memory[BPF_MEMWORDS];
-	uint32_t pc; /* of the next instruction */
+	uint32_t pc; /* index of the next instruction */
 };
 
 static bool load(struct machine *m, const struct sock_filter *insn)

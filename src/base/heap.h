@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Heap: which of many comes first
+ * Heap: finds the first of many objects in an order that the user defines
  *
- * A pairing heap whose nodes lie in the objects of its user. Adding a node takes
- * constant time; removing one, the first or any other, takes logarithmic time on
- * average over many. Nothing is allocated, and nothing recurses.
+ * It is a pairing heap whose nodes are embedded in the user's objects. Adding a node
+ * takes constant time; removing any node takes logarithmic time on average. Nothing is
+ * allocated, and nothing recurses.
  *
  *   I1  No node comes before its parent.
- *   I2  prev is the sibling before a node; of a first child, the parent; of the
+ *   I2  prev of a node is the sibling before it; of a first child, the parent; of the
  *       root, NULL.
  *
- * Nodes of which neither comes before the other may leave in any order.
+ * Nodes that compare equal leave the heap in any order.
  *
- * Thread-safety: none. The user has a lock.
+ * Context: the user holds a lock.
  */
 #ifndef UAIO_BASE_HEAP_H
 #define UAIO_BASE_HEAP_H
@@ -21,8 +21,8 @@
 #include <stddef.h>
 
 struct heap_node {
-	struct heap_node *child; /* the first */
-	struct heap_node *next;  /* sibling */
+	struct heap_node *child; /* first child */
+	struct heap_node *next;  /* next sibling */
 	struct heap_node *prev;  /* I2 */
 };
 
@@ -30,7 +30,7 @@ struct heap {
 	struct heap_node *root;
 };
 
-/* Return: whether a has to leave before b. */
+/* Return: whether a comes before b. */
 typedef bool heap_is_before_fn(const struct heap_node *a,
 			       const struct heap_node *b);
 
@@ -45,7 +45,7 @@ static inline struct heap_node *heap_first(const struct heap *heap)
 	return heap->root;
 }
 
-/* Make the later of two roots the first child of the other. */
+/* Make the root that comes later the first child of the other root. */
 static inline struct heap_node *heap_meld(struct heap_node *a,
 					  struct heap_node *b,
 					  heap_is_before_fn *is_before)
@@ -62,9 +62,9 @@ static inline struct heap_node *heap_meld(struct heap_node *a,
 }
 
 /*
- * Make one tree of siblings: meld each with its neighbour, then all of these
- * together, from the last to the first.
- * Return: its root; NULL if there is none.
+ * Merge siblings into one tree: merge each two neighbours, then all resulting trees, from
+ * the last to the first.
+ * Return: the root; NULL if there are no siblings.
  */
 static inline struct heap_node *heap_meld_all(struct heap_node *sibling,
 					      heap_is_before_fn *is_before)
@@ -98,7 +98,7 @@ static inline void heap_add(struct heap *heap, struct heap_node *node,
 	heap->root = heap->root ? heap_meld(heap->root, node, is_before) : node;
 }
 
-/* Remove a node, which is in the heap. */
+/* Remove node, which must be in the heap. */
 static inline void heap_remove(struct heap *heap, struct heap_node *node,
 			       heap_is_before_fn *is_before)
 {

@@ -2,12 +2,12 @@
 /*
  * The kernel's ABI of io_uring, up to Linux 6.18
  *
- * Names and values are the kernel's, io_uring_enter(2) and its like document them. The
- * header of the C library's kernel may be older or newer: members and constants come and
- * change their names there. So nothing of the library includes that one; where it is
- * included behind this one, it adds nothing.
+ * Names and values are the kernel's; io_uring_enter(2), io_uring_setup(2) and
+ * io_uring_register(2) document them. The installed <linux/io_uring.h> may be older or
+ * newer, and has renamed members and constants over time. So no file of the library
+ * includes it; if a file includes it after this header, it adds nothing.
  *
- * test/abi/uring-abi.py compares this with the header that is installed.
+ * test/abi/uring-abi.py compares this file with the installed header.
  */
 #ifndef UAIO_BASE_IO_URING_H
 #define UAIO_BASE_IO_URING_H
@@ -170,14 +170,14 @@ enum {
 	IORING_OP_PIPE = 62,
 };
 
-/* Of single operations: rw_flags and its like, but where it says otherwise */
+/* Flags of single operations, in rw_flags or its union unless another member is named */
 
 #define IORING_FSYNC_DATASYNC (1u << 0)
-/* besides those of splice(2) */
+/* in addition to the flags of splice(2) */
 #define SPLICE_F_FD_IN_FIXED (1u << 31)
 #define IORING_URING_CMD_FIXED (1u << 0)
 #define IORING_FIXED_FD_NO_CLOEXEC (1u << 0)
-/* file_index */
+/* in file_index */
 #define IORING_FILE_INDEX_ALLOC (~0u)
 
 #define IORING_TIMEOUT_ABS (1u << 0)
@@ -192,7 +192,7 @@ enum {
 #define IORING_TIMEOUT_UPDATE_MASK \
 	(IORING_TIMEOUT_UPDATE | IORING_LINK_TIMEOUT_UPDATE)
 
-/* len */
+/* in len */
 #define IORING_POLL_ADD_MULTI (1u << 0)
 #define IORING_POLL_UPDATE_EVENTS (1u << 1)
 #define IORING_POLL_UPDATE_USER_DATA (1u << 2)
@@ -205,7 +205,7 @@ enum {
 #define IORING_ASYNC_CANCEL_USERDATA (1u << 4)
 #define IORING_ASYNC_CANCEL_OP (1u << 5)
 
-/* ioprio */
+/* in ioprio */
 #define IORING_RECVSEND_POLL_FIRST (1u << 0)
 #define IORING_RECV_MULTISHOT (1u << 1)
 #define IORING_RECVSEND_FIXED_BUF (1u << 2)
@@ -225,7 +225,7 @@ enum {
 
 #define IORING_MSG_RING_CQE_SKIP (1u << 0)
 #define IORING_MSG_RING_FLAGS_PASS (1u << 1)
-/* addr */
+/* in addr */
 enum { IORING_MSG_DATA = 0, IORING_MSG_SEND_FD = 1 };
 
 /*
@@ -340,7 +340,7 @@ _Static_assert(sizeof(struct io_uring_params) == 120, "as the kernel's");
 #define IORING_OFF_PBUF_RING 0x80000000ull
 #define IORING_OFF_PBUF_SHIFT 16
 
-/* in the rings: of the SQ, and of the CQ */
+/* flags in the submission ring, and in the completion ring */
 #define IORING_SQ_NEED_WAKEUP (1u << 0)
 #define IORING_SQ_CQ_OVERFLOW (1u << 1)
 #define IORING_SQ_TASKRUN (1u << 2)
@@ -408,7 +408,7 @@ enum {
 	IORING_REGISTER_MEM_REGION = 34,
 	IORING_REGISTER_QUERY = 35,
 };
-/* a flag of the opcode */
+/* ORed into the opcode */
 #define IORING_REGISTER_USE_REGISTERED_RING (1u << 31)
 
 struct io_uring_rsrc_register {
@@ -434,7 +434,7 @@ struct io_uring_rsrc_update2 {
 	uint32_t nr;
 	uint32_t resv2;
 };
-/* a descriptor: the place stays as it is */
+/* as a descriptor of an update: leave the slot as it is */
 #define IORING_REGISTER_FILES_SKIP (-2)
 
 struct io_uring_probe_op {
@@ -478,7 +478,7 @@ struct io_uring_buf {
 	uint16_t resv;
 };
 
-/* The tail takes the place of the first buffer's last member. */
+/* The tail overlays the last member of the first buffer. */
 struct io_uring_buf_ring {
 	union {
 		struct {
@@ -501,7 +501,7 @@ struct io_uring_buf_reg {
 	uint32_t ring_entries;
 	uint16_t bgid;
 	uint16_t flags;    /* IOU_PBUF_RING_* */
-	uint32_t min_left; /* of Linux 7.1 */
+	uint32_t min_left; /* since Linux 7.1 */
 	uint32_t resv[5];
 };
 _Static_assert(sizeof(struct io_uring_buf_reg) == 40, "as the kernel's");
@@ -540,7 +540,7 @@ struct io_uring_clone_buffers {
 #define IORING_REGISTER_SRC_REGISTERED (1u << 0)
 #define IORING_REGISTER_DST_REPLACE (1u << 1)
 
-/* The head of what a multishot RECVMSG leaves in a buffer. */
+/* The header that a multishot RECVMSG writes at the start of a buffer. */
 struct io_uring_recvmsg_out {
 	uint32_t namelen;
 	uint32_t controllen;

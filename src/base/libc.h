@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The C library that the library is loaded with
+ * Support for a C library other than the one that the library was built for
  *
- * LD_PRELOAD is inherited by programs of all kinds, and one that is built for musl
- * would not start if a function were missing that the library imports. So what only
- * glibc has is imported weakly; where it is missing, its address is NULL.
+ * Programs of all kinds inherit LD_PRELOAD. A program built for musl would not start if a
+ * function that the library imports were missing. So functions that only glibc has are
+ * imported weakly; where one is missing, its address is NULL.
  *
  * Tested by test/run/strangers.py.
  */
@@ -14,10 +14,10 @@
 #include <features.h> /* __GLIBC__ */
 #include <stdbool.h>
 
-/* Only glibc has it. */
+/* only in glibc */
 extern const char *gnu_get_libc_version(void) __attribute__((weak));
 
-/* Return: whether it is the C library that this was built for. */
+/* Return: whether the process runs the C library that the library was built for. */
 static inline bool uaio_libc_is_ours(void)
 {
 #ifdef __GLIBC__
@@ -28,9 +28,9 @@ static inline bool uaio_libc_is_ours(void)
 }
 
 /*
- * pthread_atfork() and at_quick_exit(). In glibc these are in a part that is linked
- * into each object and imports what they call strongly; so that is called here. Other
- * C libraries have them like any function.
+ * pthread_atfork() and at_quick_exit(). In glibc, a static part of them is linked into
+ * each object, and strongly imports the two functions below. So the library calls these
+ * directly. Other C libraries export the two functions normally.
  */
 extern void *__dso_handle __attribute__((visibility("hidden")));
 extern int __register_atfork(void (*before)(void), void (*after)(void),
@@ -46,9 +46,9 @@ extern int uaio_other_at_quick_exit(void (*call)(void)) __asm__("at_quick_exit")
 
 /*
  * pthread_cleanup_push() and pthread_cleanup_pop() of musl, for a library that was built
- * for glibc, whose own are macros of functions that only glibc has. In glibc functions of
- * these names are what it had before: siglongjmp() calls what they have pushed in the
- * frames that it leaves, as it does not for the macros.
+ * for glibc. glibc's are macros whose functions only glibc has. glibc also has functions
+ * of musl's names, from older versions, but with one difference: siglongjmp() calls the
+ * handlers that they have pushed in the frames that it leaves.
  */
 struct uaio_other_cleanup {
 	void *words[4]; /* musl's: 3 */
@@ -73,7 +73,7 @@ static inline void uaio_libc_atfork(void (*before)(void), void (*after)(void),
 
 static inline void uaio_libc_at_quick_exit(void (*call)(void))
 {
-	/* It is given an argument, which is in a register and not looked at. */
+	/* The call passes an argument, in a register, which the function ignores. */
 	if (__cxa_at_quick_exit)
 		(void)__cxa_at_quick_exit((void (*)(void *))call, __dso_handle);
 	else if (uaio_other_at_quick_exit)

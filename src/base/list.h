@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A circular list, with a head, of objects that embed their own links
+ * A circular list with a head; objects embed their links
  *
- * A node that is on no list is linked to itself. So a node may be removed
- * twice, and can be asked whether it is on a list. The caller does the locking.
+ * A node that is on no list is linked to itself. So a node may be removed twice, and
+ * list_is_linked() works for any node. Context: the caller locks.
  */
 #ifndef UAIO_BASE_LIST_H
 #define UAIO_BASE_LIST_H
@@ -22,7 +22,7 @@ struct list {
 #define list_for_each(pos, head) \
 	for (struct list *pos = (head)->next; pos != (head); pos = pos->next)
 
-/* pos may be removed in the body */
+/* The body may remove pos. */
 #define list_for_each_safe(pos, head)                                  \
 	for (struct list *pos = (head)->next, *pos##_next = pos->next; \
 	     pos != (head); pos = pos##_next, pos##_next = pos->next)

@@ -6,7 +6,7 @@
 
 #include "base/sys.h"
 
-/* Our own header, where the linker puts it: what can load us is like it. */
+/* The library's own ELF header; the linker defines the symbol. */
 extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
 
 bool uaio_elf_has_our_class(const ElfW(Ehdr) * elf)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The loader that a program names
+ * The program interpreter (loader) that an ELF file names, such as ld-linux.so
  *
  * Context: async-signal-safe.
  *
@@ -19,7 +19,7 @@ static inline bool uaio_has_prefix(const char *text, const char *prefix)
 	return !strncmp(text, prefix, strlen(prefix));
 }
 
-/* Return: what stands behind the last slash of a path. */
+/* Return: the part of a path after its last slash. */
 static inline const char *uaio_base_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -28,16 +28,17 @@ static inline const char *uaio_base_name(const char *path)
 }
 
 /*
- * Return: whether a program is of the class that the caller is of; and whether it is
- * for the same processor: if not, it cannot load the library.
+ * Return: whether an ELF file has the class (32 or 64 bits) of the caller; and whether it
+ * is also for the same processor. If not, it cannot load the library.
  */
 bool uaio_elf_has_our_class(const ElfW(Ehdr) * elf);
 bool uaio_elf_is_ours(const ElfW(Ehdr) * elf);
 
 /*
- * elf: the header of the open file, of our own class and processor.
- * Return: 0 with a path in @loader; -ENOENT if the program is static; -ENOEXEC if the
- * file is malformed or the path has no room.
+ * Read the path of the program interpreter. elf: the header of the open file, of the
+ * caller's class and processor.
+ * Return: 0 with the path in loader; -ENOENT if the program is static; -ENOEXEC if the
+ * file is malformed or the path does not fit.
  */
 int uaio_loader_read(int fd, const ElfW(Ehdr) * elf, char *loader, size_t room);
 

@@ -6,14 +6,14 @@
 
 enum {
 	/*
-	 * Locks are held for about 100 ns; to sleep and be woken takes 5 to
-	 * 50 us. So many tries take about 1.5 us. With them, 1.6 to 3 times as
-	 * many no-ops a second go through workers as without spinning.
+	 * A lock is held for about 100 ns; sleeping and waking takes 5 to 50 us. This
+	 * many tries take about 1.5 us. Workers execute 1.6 to 3 times as many no-ops a
+	 * second as without spinning.
 	 */
 	SPINS = 100,
 };
 
-/* Try for a short time only: the holder may have lost its processor. */
+/* Spin only for a short time, since the holder may have been preempted. */
 static bool spin(struct uaio_lock *lock)
 {
 	for (unsigned i = 0; i < SPINS; i++) {
@@ -33,8 +33,8 @@ __attribute__((noinline)) void uaio_lock_contended(struct uaio_lock *lock)
 	if (spin(lock))
 		return;
 	/*
-	 * Once a thread has slept, the word stays 2 until the lock is released.
-	 * So there may be a needless wake-up, but never a missing one.
+	 * Once a thread has slept, the word stays 2 until the lock is released. So a
+	 * wake-up may be needless, but is never missing.
 	 *
 	 * [MB:lock] acquire: pairs with uaio_unlock().
 	 */
@@ -50,7 +50,7 @@ __attribute__((noinline)) void uaio_unlock_contended(struct uaio_lock *lock)
 #ifdef UAIO_TESTING
 #include "base/check.h"
 
-static _Thread_local uint64_t held; /* bit: a lock of that rank is held */
+static _Thread_local uint64_t held; /* bits: ranks of the locks held */
 
 void uaio_rank_push(enum uaio_lock_rank rank)
 {

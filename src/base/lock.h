@@ -2,16 +2,16 @@
 /*
  * Locks with a rank
  *
- * A mutex of four bytes. A thread that finds it taken spins for a microsecond
- * or two, which is longer than it is held as a rule, and then sleeps, since the
- * holder may have been preempted. Zero bytes are a free lock, so static and
- * freshly mapped memory needs no initialiser.
+ * A lock is a mutex of four bytes. A thread that finds it held spins for 1 to 2 us, which
+ * is longer than locks are usually held. Then the thread sleeps, since the holder may
+ * have been preempted. Zero bytes are a free lock, so static and newly mapped memory needs no
+ * initialiser.
  *
- * The enum below is the lock order: a thread takes locks only in rising rank.
- * Builds with UAIO_TESTING check it at every acquisition.
+ * The enum below is the lock order: a thread acquires locks only in rising rank. Builds
+ * with UAIO_TESTING check this at every acquisition.
  *
- * Context: any thread. Not recursive: a signal handler that interrupts a
- * holder must not come here (proc/entry.h sees to it).
+ * Context: any thread. Locks are not recursive: a signal handler that interrupts a holder
+ * must not acquire one, so uaio_enter() fails there (proc/entry.h).
  */
 #ifndef UAIO_BASE_LOCK_H
 #define UAIO_BASE_LOCK_H
@@ -20,50 +20,49 @@
 #include "base/check.h"
 
 enum uaio_lock_rank {
-	UAIO_RANK_START, /* bringing the engine up */
-	UAIO_RANK_AGENT, /* calls for threads with another descriptor table */
-	UAIO_RANK_IDENTITY, /* which identities threads have */
-	UAIO_RANK_TABLE,    /* context table, quota */
-	UAIO_RANK_BELLS,    /* which bells are to be settled */
+	UAIO_RANK_START,    /* starting the library */
+	UAIO_RANK_AGENT,    /* calls for threads with another table */
+	UAIO_RANK_IDENTITY, /* the identities of threads */
+	UAIO_RANK_TABLE,    /* tables of contexts and rings, quota */
+	UAIO_RANK_BELLS,    /* bells (uring/bell.h) to be settled */
 	UAIO_RANK_REAP,     /* a context's head */
 	UAIO_RANK_GROUP,    /* a queue's requests and completions */
 	UAIO_RANK_FILES,    /* the descriptor table */
 	UAIO_RANK_FILE,     /* one open file */
 	UAIO_RANK_INODES,   /* the table of ordering keys */
 	UAIO_RANK_INODE,    /* order of one inode's requests */
-	UAIO_RANK_READY,    /* what in a queue waits for its files */
-	UAIO_RANK_FALLBACK, /* which queues the fallback thread looks after */
-	UAIO_RANK_NATIVES,  /* which rings of the kernel's there are */
-	UAIO_RANK_DRIVER, /* what is to be submitted to the kernel's io_uring */
-	UAIO_RANK_POLLERS,      /* which pollers there are */
-	UAIO_RANK_POLLER,       /* one of them */
+	UAIO_RANK_READY, /* requests of a queue that wait for files or a time */
+	UAIO_RANK_FALLBACK,     /* queues that the fallback thread serves */
+	UAIO_RANK_NATIVES,      /* contexts of the kernel's AIO */
+	UAIO_RANK_DRIVER,       /* submissions to the kernel's io_uring */
+	UAIO_RANK_POLLERS,      /* the set of pollers */
+	UAIO_RANK_POLLER,       /* one poller */
 	UAIO_RANK_POLLER_INNER, /* a poller that another one watches */
-	UAIO_RANK_ENDABLES,     /* waits that can be ended, and are idle */
-	UAIO_RANK_NATIVE,       /* taking from one of the kernel's rings */
-	UAIO_RANK_PAGE,         /* cold reads */
-	UAIO_RANK_CREWS,        /* which crews there are */
-	UAIO_RANK_ACCOUNT,      /* one account of the work queue */
-	UAIO_RANK_MANAGER,      /* calling the thread that adds workers */
-	UAIO_RANK_BOUND,        /* to which processors workers are bound */
-	UAIO_RANK_RINGMEM,      /* ring chunks */
-	UAIO_RANK_CALLBACK,     /* calls of functions of the client's */
-	UAIO_RANK_BUFFERS,      /* from which requests choose their memory */
-	UAIO_RANK_HANDLERS,     /* handlers of signals, of the program's */
-	UAIO_RANK_TRAP,         /* the threads and signals of a program
-				 * under the trap */
-	UAIO_RANK_SLAB,         /* object caches */
-	UAIO_RANK_FAULT,        /* how many requests each fault has seen */
-	UAIO_RANK_OWNFD,        /* descriptors of our own */
-	UAIO_RANK_CHECK,        /* which memory requests in flight have */
-	UAIO_RANK_FIBERS,       /* which fibers requests have in a sanitizer */
-	UAIO_RANK_FIBER,        /* one of these */
-	UAIO_RANK_STACKS,       /* where threads have submitted them */
-	UAIO_RANK_SCAN, /* scanning the program's code for system calls */
-	UAIO_NR_RANKS,  /* at most 64 */
+	UAIO_RANK_ENDABLES,     /* waits (proc/endable.h) that are idle */
+	UAIO_RANK_NATIVE,   /* reaping from one of the kernel's AIO contexts */
+	UAIO_RANK_PAGE,     /* cold reads */
+	UAIO_RANK_CREWS,    /* the set of crews (wq/wq.h) */
+	UAIO_RANK_ACCOUNT,  /* one account of the work queue */
+	UAIO_RANK_MANAGER,  /* the manager of a crew */
+	UAIO_RANK_BOUND,    /* the processors that workers are bound to */
+	UAIO_RANK_RINGMEM,  /* ring chunks */
+	UAIO_RANK_CALLBACK, /* calls of the client's functions */
+	UAIO_RANK_BUFFERS,  /* provided buffers */
+	UAIO_RANK_HANDLERS, /* deferred signal handlers of the program */
+	UAIO_RANK_TRAP,     /* programs under the trap */
+	UAIO_RANK_SLAB,     /* object caches */
+	UAIO_RANK_FAULT,    /* counters of injected faults */
+	UAIO_RANK_OWNFD,    /* descriptors of the library */
+	UAIO_RANK_CHECK,    /* memory of requests in flight */
+	UAIO_RANK_FIBERS,   /* sanitizer fibers of requests */
+	UAIO_RANK_FIBER,    /* one sanitizer fiber */
+	UAIO_RANK_STACKS,   /* stack traces of submissions */
+	UAIO_RANK_SCAN,     /* scan of the program's code for system calls */
+	UAIO_NR_RANKS,      /* at most 64 */
 };
 
 struct uaio_lock {
-	uint32_t word; /* 0 free, 1 held, 2 held and somebody sleeps */
+	uint32_t word; /* 0: free; 1: held; 2: held, and a thread may sleep */
 };
 
 #ifdef UAIO_TESTING
@@ -81,7 +80,7 @@ static inline void uaio_rank_pop(enum uaio_lock_rank rank)
 }
 #endif
 
-/* What is rare. Not inline, so that the callers of the others stay small. */
+/* Slow paths, not inline, so that uaio_lock() and uaio_unlock() stay small. */
 void uaio_lock_contended(struct uaio_lock *lock);
 void uaio_unlock_contended(struct uaio_lock *lock);
 
@@ -95,7 +94,7 @@ static inline void uaio_lock(struct uaio_lock *lock, enum uaio_lock_rank rank)
 		uaio_lock_contended(lock);
 }
 
-/* Return: whether the lock was free; then the caller holds it now. */
+/* Return: true if the lock was free; the caller holds it now. */
 static inline bool uaio_trylock(struct uaio_lock *lock,
 				enum uaio_lock_rank rank)
 {

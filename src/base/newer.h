@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the headers of older kernels and C libraries lack
+ * Declarations that headers of older kernels and C libraries lack
  *
- * The oldest are those of Linux 5.10 and of glibc 2.31, as in Debian 11. io_uring.h has all
- * of io_uring.
+ * The oldest supported headers are those of Linux 5.10 and glibc 2.31, as in Debian 11.
+ * io_uring.h has everything for io_uring.
  */
 #ifndef UAIO_BASE_NEWER_H
 #define UAIO_BASE_NEWER_H
@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-/* Linux 5.9 and 5.11. These numbers are the same on all processors. */
+/* Linux 5.9 and 5.11; these numbers are the same on all processors. */
 #ifndef SYS_close_range
 #define SYS_close_range 436
 #endif
@@ -38,7 +38,7 @@
 /* waitid(2), Linux 5.4: an enumerator of the C library's idtype_t */
 enum { UAIO_P_PIDFD = 3 };
 
-/* statfs(2): Linux has these types longer than its headers do. */
+/* statfs(2): Linux had these types before its headers did. */
 #ifndef CIFS_SUPER_MAGIC
 #define CIFS_SUPER_MAGIC 0xff534d42
 #endif
@@ -52,7 +52,7 @@ enum { UAIO_P_PIDFD = 3 };
 #define XFS_SUPER_MAGIC 0x58465342
 #endif
 
-/* statx(2), Linux 5.8: the mount; 6.1: how direct I/O is to be aligned */
+/* statx(2): the mount id (Linux 5.8), the alignment for direct I/O (6.1) */
 enum { UAIO_STATX_MNT_ID = 0x1000, UAIO_STATX_DIOALIGN = 0x2000 };
 
 struct uaio_statx {
@@ -75,7 +75,7 @@ struct uaio_futex_waitv {
 	uint32_t reserved;
 };
 
-/* glibc 2.32, weak: another C library may load the library (libc.h). */
+/* glibc 2.32; weak, since another C library may load the library (libc.h). */
 extern char __libc_single_threaded __attribute__((weak));
 const char *strerrordesc_np(int error) __attribute__((weak));
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Points for tracers of the system (perf, bpftrace, SystemTap), where the library was
- * built with <sys/sdt.h>: a no-op instruction each, and a note in the object of where
- * it is and where its arguments are. examples/uaio.bt uses them.
+ * Static probes for system tracers (perf, bpftrace, SystemTap)
+ *
+ * If <sys/sdt.h> was available, each probe is a no-op instruction, and a note in the
+ * object says where it and its arguments are. examples/uaio.bt uses them.
  *
  *   uaio:submit    data, operation, descriptor    a request is submitted
- *   uaio:issue     the same                       it is tried, or sent to a worker
- *   uaio:complete  data, operation, result        it is complete, and told of next
+ *   uaio:issue     data, operation, descriptor    the request is tried, or sent to a worker
+ *   uaio:complete  data, operation, result        the request is complete, and posted next
  *
- * data is the client's; the operation is a number of options/names.h. While nobody
- * traces, the three cost a request 4 of some 1085 instructions (callgrind; one cached
- * read by io_submit and io_getevents, GCC 12, with and without <sys/sdt.h>).
+ * data is the client's user data; operation is a number of options/names.h. Without a
+ * tracer, the three probes cost a request 4 of some 1085 instructions (callgrind; a
+ * cached read by io_submit and io_getevents, GCC 12, with and without <sys/sdt.h>).
  *
  * Tested by test/run/probes.py.
  */

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Slabs: objects of one type, whose memory keeps that type for ever
+ * Slabs: objects of one type, in memory that keeps this type for ever
  *
- * Memory is mapped in batches and never unmapped, so a pointer to an object
- * that was put back still points to an object of the same type. This lets a
- * lookup read an object first, and find out afterwards that it is not the one
- * it wanted. The first member of an object must be a struct uaio_slab_node; all
- * others have the values that they had when the object was put back. An object
- * that is used for the first time is all zero.
+ * Memory is mapped in batches and never unmapped. So a pointer to an object that was put
+ * back still points to an object of the same type. A lookup may read an object first, and
+ * find out afterwards that it is the wrong one. The first member of an object must be a
+ * struct uaio_slab_node. All other members keep their values while the object is free; a
+ * new object is all zero.
  *
- * Thread-safety: any thread, one lock per slab.
+ * Context: any thread; each slab has a lock.
  */
 #ifndef UAIO_BASE_SLAB_H
 #define UAIO_BASE_SLAB_H
@@ -20,7 +19,7 @@
 #include "base/lock.h"
 
 struct uaio_slab_node {
-	struct uaio_slab_node *next; /* atomic: only while on the free list */
+	struct uaio_slab_node *next; /* atomic: valid on the free list only */
 };
 
 struct uaio_slab {
@@ -31,22 +30,22 @@ struct uaio_slab {
 	/* under lock */
 	struct uaio_lock lock;
 	struct uaio_slab_node *free;
-	char *fresh; /* the rest of the newest batch, never used yet */
+	char *fresh; /* the unused rest of the newest batch */
 	char *fresh_end;
-	size_t nr_out;       /* objects got and not put back */
-	size_t mapped_bytes; /* in all */
+	size_t nr_out;       /* objects in use */
+	size_t mapped_bytes; /* total */
 };
 
-/* Whatever was in the struct before is forgotten. */
+/* Initialise slab; its previous contents are ignored. */
 void uaio_slab_init(struct uaio_slab *slab, size_t object_bytes,
 		    size_t batch_bytes);
 
-/* Return: an object, or NULL if memory is refused. */
+/* Return: an object, or NULL if mapping memory fails. */
 void *uaio_slab_get(struct uaio_slab *slab);
 void uaio_slab_put(struct uaio_slab *slab, void *object);
 
 #ifdef UAIO_TESTING
-/* How many objects of all slabs are out; atomic. */
+/* atomic: how many objects of all slabs are in use */
 extern uint64_t uaio_slabs_nr_out;
 #endif
 

@@ -27,8 +27,8 @@ typedef int clock_fn(int clock, struct timespec *ret_time);
 static clock_fn *read_clock; /* atomic: constant once known */
 
 /*
- * The C library's clock_gettime() is not used: another library may be
- * interposed there that shows a different time.
+ * The C library's clock_gettime() is not used, since another library may interpose it and
+ * return a different time.
  */
 static clock_fn *find_clock(void)
 {
@@ -37,7 +37,7 @@ static clock_fn *find_clock(void)
 
 	if (!found)
 		found = sys_clock_gettime;
-	/* relaxed: all threads find the same */
+	/* relaxed: all threads find the same function */
 	store_relaxed(&read_clock, found);
 	return found;
 }
@@ -81,7 +81,7 @@ int uaio_sleep(uint32_t *word, uint32_t expected, int64_t deadline_ns)
 	};
 	int ret;
 
-	/* Unlike FUTEX_WAIT, this takes a point in time, not an interval. */
+	/* FUTEX_WAIT takes an interval; FUTEX_WAIT_BITSET takes an absolute time. */
 	ret = (int)uaio_sys_sleeping(
 		SYS_futex, (long)word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG,
 		expected, (long)&until, 0, (long)FUTEX_BITSET_MATCH_ANY);

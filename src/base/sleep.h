@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sleeping and waking: the only code that does either, and the clock
+ * Sleeping, waking and the clock: the only code that makes the library sleep or wakes it
  *
- * Every sleep has a deadline; UAIO_FOREVER is one that is centuries away. For a
- * futex wait without a deadline would be restarted by the kernel after a signal
- * handler that was installed with SA_RESTART, and we must return -EINTR there.
+ * Every sleep has a deadline; UAIO_FOREVER is centuries away. A futex wait without a
+ * deadline would be restarted by the kernel after a signal handler with SA_RESTART, and
+ * must return -EINTR instead.
  *
  * Context: any thread.
  */
@@ -18,37 +18,36 @@
 
 /* Return: nanoseconds of CLOCK_MONOTONIC. */
 int64_t uaio_now_ns(void);
-/* Return: nanoseconds of that clock. */
+/* Return: nanoseconds of the given clock. */
 int64_t uaio_now_of(int clock);
 
 /*
- * Return: ret_left, how long it is until the deadline, 0 if it is over; NULL if it is
- * UAIO_FOREVER, for calls that a signal handler always ends: a timer that is centuries
- * away costs a sleep 0.2 us all the same.
+ * Return: ret_left, set to the time until the deadline, or 0 if it has passed. NULL for
+ * UAIO_FOREVER, for calls that a signal handler always ends: a timer, even centuries
+ * away, costs each sleep 0.2 us.
  */
 const struct timespec *uaio_time_until(int64_t deadline_ns,
 				       struct timespec *ret_left);
 
 /*
- * Sleep while *word has the value expected, until woken or until the clock
- * shows deadline_ns. It may return without a cause, so callers look again.
+ * Sleep while *word has the value expected, until woken or until CLOCK_MONOTONIC shows
+ * deadline_ns. The function may return spuriously, so callers check again.
  *
- * Return: 0 if woken or *word had changed, -EINTR if a signal handler ran,
- * -ETIMEDOUT.
+ * Return: 0 if woken or if *word differs; -EINTR if a signal handler ran; -ETIMEDOUT.
  */
 int uaio_sleep(uint32_t *word, uint32_t expected, int64_t deadline_ns);
 
 /*
- * Wake up to nr threads that sleep on word. The address is not read: it may
- * belong to a thread that has gone on already.
+ * Wake up to nr threads that sleep on word. The address is not read: it may belong to a
+ * thread that has already left.
  */
 void uaio_wake(uint32_t *word, unsigned nr);
 
-/* vdso.c: what reads the clock without a system call */
+/* vdso.c: finds the function that reads the clock without a system call */
 
 /*
- * image: where an object begins that the kernel has mapped; or NULL.
- * Return: the function of that name, or NULL if the object has none.
+ * Return: the function of that name in an object that the kernel has mapped at image;
+ * NULL if image is NULL or has none.
  */
 void *uaio_vdso_find(const void *image, const char *name);
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uaio_sleep_call(stop, number, arguments): a system call that sleeps, or -EINTR
+ * uaio_sleep_call(stop, number, arguments): make a system call that sleeps, unless *stop
+ * is set
  *
- * Where a handler of a signal has to wait until the library has been left (trap/signal.h),
- * it sets *stop, and it is not known whether the thread sleeps already. If it is
- * still before the call, it goes on at uaio_sleep_call_stopped.
+ * A signal that is deferred until the thread leaves the library (trap/signal.h) sets
+ * *stop. It may arrive after the check of *stop, before the call. If its handler finds
+ * the thread between begin and end, it makes the thread go on at uaio_sleep_call_stopped,
+ * which returns -EINTR.
  */
 	.text
 #if defined(__x86_64__)

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * System calls in which a thread sleeps, and handlers of signals that wait meanwhile
+ * System calls in which a thread sleeps, in a library that defers signal handlers
+ *
+ * A deferred handler must end the sleep. So the thread checks a byte, the stop byte,
+ * which says that a handler waits, immediately before the call.
  *
  * Tested by test/trap.
  */
@@ -15,21 +18,20 @@
 #include "base/sys.h"
 
 /*
- * In a program under the trap (trap/trap.h), handlers of signals wait until the library
- * has been left. The register gs of such a thread points to its record, in which the byte
- * at this offset says that one is waiting, so that the thread must not sleep. 0: there
- * is no trap. Constant while there are threads.
+ * Under the trap (trap/trap.h), signal handlers wait until the thread leaves the library.
+ * The thread's register gs points to its record, whose stop byte has this offset. 0: no
+ * trap. Constant while there are threads.
  */
 extern uint32_t uaio_sleep_stop_at __attribute__((visibility("hidden")));
 
 /*
- * Elsewhere (proc/handlers.h): returns the byte of the calling thread, or NULL if
- * no signal ends the sleep. NULL: no handler waits. Set once.
+ * Without the trap (proc/handlers.h): returns the stop byte of the calling thread; NULL
+ * if no signal ends the sleep. The pointer is NULL if no handler is deferred. Set once.
  */
 extern const uint8_t *(*uaio_sleep_stop_of)(void)
 	__attribute__((visibility("hidden")));
 
-/* What a thread of the library's calls first: it has the register of its creator. */
+/* For a new thread of the library: register gs still has the value of its creator. */
 static inline void uaio_sleep_own(void)
 {
 #if defined(__x86_64__)
@@ -38,13 +40,13 @@ static inline void uaio_sleep_own(void)
 #endif
 }
 
-/* Return: the byte, or NULL. */
+/* Return: the stop byte of the calling thread, or NULL. */
 static inline const uint8_t *uaio_sleep_stop(void)
 {
 	const uint8_t *(*stop_of)(void) = load_relaxed(&uaio_sleep_stop_of);
 	const uint8_t *record = NULL;
 
-	/* relaxed: a thread that has a deferred handler knows it */
+	/* relaxed: a thread with a deferred handler has seen the pointer set */
 	if (unlikely(stop_of != NULL))
 		return stop_of();
 #if defined(__x86_64__)
@@ -55,8 +57,8 @@ static inline const uint8_t *uaio_sleep_stop(void)
 }
 
 /*
- * Return: whether handlers of the program's signals wait, and end a sleep, but for those
- * that it has set by a system call of its own.
+ * Return: whether deferred signal handlers end a sleep. Handlers that the program has set
+ * by its own system call are never deferred.
  */
 static inline bool uaio_sleep_ends_for_handlers(void)
 {
@@ -66,7 +68,7 @@ static inline bool uaio_sleep_ends_for_handlers(void)
 
 long uaio_sleep_call(const uint8_t *stop, long nr, const long args[6])
 	__attribute__((visibility("hidden")));
-/* Instructions of it: from begin to end it has not slept yet. */
+/* Labels in uaio_sleep_call(): between begin and end the thread has not slept yet. */
 extern const uint8_t uaio_sleep_call_begin[]
 	__attribute__((visibility("hidden")));
 extern const uint8_t uaio_sleep_call_end[]
@@ -74,7 +76,7 @@ extern const uint8_t uaio_sleep_call_end[]
 extern const uint8_t uaio_sleep_call_stopped[]
 	__attribute__((visibility("hidden")));
 
-/* A system call in which the thread may sleep until a signal comes. */
+/* Make a system call in which the thread may sleep until a signal comes. */
 static inline long uaio_sys_sleeping(long nr, long a, long b, long c, long d,
 				     long e, long f)
 {
@@ -96,7 +98,7 @@ static inline long uaio_sys_sleeping(long nr, long a, long b, long c, long d,
 	return uaio_sys6(nr, a, b, c, d, e, f);
 }
 
-/* sys_epoll_pwait2() and sys_ppoll(), of a thread that sleeps there. */
+/* sys_epoll_pwait2() and sys_ppoll() for a thread that may sleep in them. */
 static inline int uaio_sleep_epoll(int epoll, struct epoll_event *ret_events,
 				   int max, const struct timespec *timeout,
 				   const void *mask, size_t mask_bytes)

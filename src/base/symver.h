@@ -2,9 +2,9 @@
 /*
  * Symbol versions
  *
- * UAIO_SYMVER(function, "name@NODE") gives an exported function its versioned
- * name; "@@" makes it the default version. gcc has an attribute for that, which
- * works with -flto, too; clang ignores it and needs the assembler's directive.
+ * UAIO_SYMVER(function, "name@NODE") gives an exported function a versioned name; "@@"
+ * makes it the default version. GCC has an attribute that also works with -flto; clang
+ * ignores the attribute and needs the assembler's directive.
  */
 #ifndef UAIO_BASE_SYMVER_H
 #define UAIO_BASE_SYMVER_H

@@ -2,14 +2,13 @@
 /*
  * The system call seam
  *
- * Every system call of the library is made here, by our own instruction: no
- * errno, no cancellation point, no symbol anybody could interpose. All
- * functions return the kernel's own result, a negative errno on failure.
+ * The library makes every system call here, by its own instruction: without errno,
+ * cancellation point or interposable symbol. All functions return the kernel's result, a
+ * negative errno on failure. A call that calls.h lists is made only if allowed, and
+ * otherwise returns -ENOSYS.
  *
- * What calls.h lists is made only if it may be, and is -ENOSYS otherwise.
- *
- * In builds with UAIO_TESTING a hook is asked before each call and may answer
- * in the kernel's place; so each failure can be produced in a test.
+ * Builds with UAIO_TESTING call a hook before each system call, which may answer in the
+ * kernel's place; so a test can produce each failure.
  *
  * Context: any thread, async-signal-safe.
  */
@@ -33,9 +32,7 @@
 #include "base/instruction.h"
 
 #ifdef UAIO_TESTING
-/*
- * Return: true if the hook answers the call, with its result in ret_res.
- */
+/* Return: true if the hook answers the call, with the result in *ret_res. */
 typedef bool uaio_sys_hook_fn(long nr, const long args[6], long *ret_res);
 extern uaio_sys_hook_fn *uaio_sys_hook;
 #endif
@@ -53,7 +50,7 @@ static inline long uaio_sys6(long nr, long a, long b, long c, long d, long e,
 	return uaio_sys_raw(nr, a, b, c, d, e, f);
 }
 
-/* One of the calls that a sandbox may refuse (calls.h). */
+/* Make a call that a sandbox may forbid (calls.h). */
 static inline long uaio_sys_if(enum uaio_call call, long nr, long a, long b,
 			       long c, long d, long e, long f)
 {
@@ -75,7 +72,7 @@ static inline ssize_t sys_pwrite(int fd, const void *buf, size_t len,
 	return uaio_sys6(SYS_pwrite64, fd, (long)buf, (long)len, off, 0, 0);
 }
 
-/* The high half of the offset is unused where long has 64 bits. */
+/* The kernel ignores the high half of the offset where long has 64 bits. */
 static inline ssize_t sys_preadv2(int fd, const struct iovec *iov, int nr,
 				  int64_t off, int flags)
 {
@@ -135,7 +132,7 @@ static inline ssize_t sys_send(int fd, const void *buf, size_t len, int flags)
 			   (long)len, flags, 0, 0);
 }
 
-/* Copy between the caller's memory, mine, and that of a process, its. */
+/* Copy between the caller's memory (mine) and another process's memory (its). */
 typedef ssize_t sys_process_vm_fn(int pid, const struct iovec *mine,
 				  const struct iovec *its, int nr_its);
 
@@ -177,7 +174,7 @@ static inline int sys_fdatasync(int fd)
 
 /* descriptors */
 
-/* Return: the number of bytes, including the null byte at the end. */
+/* Return: the number of bytes, including the terminating null byte. */
 static inline long sys_getcwd(char *buf, size_t len)
 {
 	return uaio_sys_if(UAIO_CALL_GETCWD, SYS_getcwd, (long)buf, (long)len,
@@ -200,14 +197,14 @@ static inline int sys_fstatat(int dir, const char *path, struct stat *ret_st)
 			      0, 0);
 }
 
-/* The same, but a link is not followed. */
+/* Like sys_fstatat(), but does not follow a symbolic link. */
 static inline int sys_lstatat(int dir, const char *path, struct stat *ret_st)
 {
 	return (int)uaio_sys6(SYS_newfstatat, dir, (long)path, (long)ret_st,
 			      0x100 /* AT_SYMLINK_NOFOLLOW */, 0, 0);
 }
 
-/* ret_answer is the kernel's struct statx, which older headers have in part. */
+/* ret_answer: the kernel's struct statx, of which older headers lack members. */
 static inline int sys_statx_path(int dir, const char *path, int flags,
 				 unsigned mask, void *ret_answer)
 {
@@ -244,10 +241,7 @@ static inline int sys_ioctl_block(int fd, unsigned long request, void *arg)
 				(long)request, (long)arg, 0, 0, 0);
 }
 
-/*
- * ret_nr: counts of pages in the range; the first is of those in the page
- * cache.
- */
+/* ret_nr: numbers of pages in the range; the first counts those in the page cache. */
 static inline int sys_cachestat(int fd, const uint64_t range[2],
 				uint64_t ret_nr[5])
 {
@@ -257,7 +251,7 @@ static inline int sys_cachestat(int fd, const uint64_t range[2],
 				(long)range, (long)ret_nr, 0, 0, 0);
 }
 
-/* Neither machine splits 64-bit offsets over two registers. */
+/* x86-64 and aarch64 do not split 64-bit offsets over two registers. */
 static inline int sys_fadvise(int fd, int64_t off, int64_t len, int advice)
 {
 	return (int)uaio_sys_if(UAIO_CALL_FADVISE, SYS_fadvise64, fd, off, len,
@@ -300,7 +294,7 @@ static inline int sys_readlinkat(int dir, const char *path, char *ret_buf,
 				(long)path, (long)ret_buf, (long)len, 0, 0);
 }
 
-/* A file in memory, which can be sealed; it is closed by exec. */
+/* Create a sealable file in memory, with close-on-exec. */
 static inline int sys_memfd(const char *name)
 {
 	const long cloexec_and_sealing = 1 | 2;
@@ -310,8 +304,7 @@ static inline int sys_memfd(const char *name)
 }
 
 /*
- * Return: 1 if both numbers are descriptors of one open file, 0 if not; -EINVAL
- * before Linux 6.10.
+ * Return: 1 if both descriptors share one open file, 0 if not; -EINVAL before Linux 6.10.
  */
 static inline int sys_is_duplicate(int fd, int other)
 {
@@ -320,7 +313,7 @@ static inline int sys_is_duplicate(int fd, int other)
 	return sys_fcntl(fd, DUPFD_QUERY, other);
 }
 
-/* From now on neither the size of such a file nor its seals change. */
+/* Seal the size of a file of sys_memfd(), and its seals. */
 static inline int sys_seal_size(int fd)
 {
 	enum { ADD_SEALS = 1033, SEAL_SHRINK_GROW = 1 | 2 | 4 };
@@ -328,7 +321,7 @@ static inline int sys_seal_size(int fd)
 	return sys_fcntl(fd, ADD_SEALS, SEAL_SHRINK_GROW);
 }
 
-/* The same, and nobody can write to it, or map it to write there. */
+/* Like sys_seal_size(), and forbid writing and writable mappings. */
 static inline int sys_seal_all(int fd)
 {
 	enum { ADD_SEALS = 1033, SEAL_ALL = 1 | 2 | 4 | 8 };
@@ -355,7 +348,7 @@ static inline int sys_epoll_ctl(int epoll, int op, int fd,
 				fd, (long)event, 0, 0);
 }
 
-/* With the caller's signal mask. timeout_ms -1: for ever. */
+/* Keeps the caller's signal mask. timeout_ms -1: no timeout. */
 static inline int sys_epoll_pwait(int epoll, struct epoll_event *ret_events,
 				  int max, int timeout_ms)
 {
@@ -380,7 +373,7 @@ static inline int sys_ppoll(struct pollfd *fds, unsigned nr,
 {
 	struct timespec rest;
 
-	/* The kernel writes the time left into what it is given. */
+	/* Copied, since the kernel writes the remaining time there. */
 	if (timeout)
 		rest = *timeout;
 	return (int)uaio_sys6(SYS_ppoll, (long)fds, nr,
@@ -445,8 +438,8 @@ static inline int sys_uring_register(int fd, unsigned op, void *arg,
 /* memory */
 
 /*
- * munmap() of memory happens before mmap() of the same address by another thread.
- * ThreadSanitizer does not see these system calls.
+ * Order munmap() before a later mmap() of the same address by another thread, for
+ * ThreadSanitizer, which does not see these system calls.
  */
 #ifdef __SANITIZE_THREAD__
 void __tsan_acquire(void *addr);
@@ -467,13 +460,13 @@ static inline void *sys_mmap(void *addr, size_t len, int prot, int flags)
 	return memory;
 }
 
-/* Return: true if what sys_mmap() or sys_mremap() gave is an errno. */
+/* Return: whether the result of sys_mmap() or sys_mremap() is an error number. */
 static inline bool sys_is_map_error(const void *p)
 {
 	return (uintptr_t)p >= (uintptr_t)-4095;
 }
 
-/* Anywhere; off is a multiple of any page's size. */
+/* Maps at any address; off is a multiple of every page size. */
 static inline void *sys_mmap_file(size_t len, int prot, int flags, int fd,
 				  int64_t off)
 {
@@ -505,7 +498,7 @@ static inline int sys_mprotect_exec(void *addr, size_t len, int prot)
 				(long)addr, (long)len, prot, 0, 0, 0);
 }
 
-/* From Linux 4.14 on: a child of fork() finds the memory all zero. */
+/* Since Linux 4.14: a child of fork() finds the memory zeroed. */
 static inline int sys_wipe_on_fork(void *addr, size_t len)
 {
 	return (int)uaio_sys_if(UAIO_CALL_WIPEONFORK, SYS_madvise, (long)addr,
@@ -556,28 +549,28 @@ static inline int sys_rt_sigqueueinfo(int pid, int signal,
 			      0, 0);
 }
 
-/* Of the calling thread, as its creator had it. */
+/* The I/O priority of the calling thread, initially its creator's. */
 static inline int sys_ioprio_get(void)
 {
 	return (int)uaio_sys_if(UAIO_CALL_IOPRIO_GET, SYS_ioprio_get,
 				1 /* of a thread */, 0, 0, 0, 0, 0);
 }
 
-/* Of the calling thread. */
+/* Set the I/O priority of the calling thread. */
 static inline int sys_ioprio_set(int ioprio)
 {
 	return (int)uaio_sys_if(UAIO_CALL_IOPRIO_SET, SYS_ioprio_set,
 				1 /* of a thread */, 0, ioprio, 0, 0, 0);
 }
 
-/* The nice value of the calling thread. */
+/* Set the nice value of the calling thread. */
 static inline int sys_setpriority(int nice)
 {
 	return (int)uaio_sys_if(UAIO_CALL_SETPRIORITY, SYS_setpriority,
 				0 /* of a thread */, 0, nice, 0, 0, 0);
 }
 
-/* The name of the calling thread: 15 characters are kept. */
+/* Set the name of the calling thread; the kernel keeps 15 characters. */
 static inline int sys_set_name(const char *name)
 {
 	return (int)uaio_sys_if(UAIO_CALL_PRCTL_NAME, SYS_prctl,
@@ -607,7 +600,7 @@ static inline int sys_capget(void *header, void *ret_data)
 				(long)ret_data, 0, 0, 0, 0);
 }
 
-/* Of the calling thread. */
+/* Resource usage of the calling thread. */
 static inline int sys_getrusage(struct rusage *ret_usage)
 {
 	return (int)uaio_sys_if(UAIO_CALL_GETRUSAGE, SYS_getrusage,
@@ -626,7 +619,7 @@ static inline int sys_gettid(void)
 	return (int)uaio_sys6(SYS_gettid, 0, 0, 0, 0, 0, 0);
 }
 
-/* Of the calling thread. */
+/* The robust futex list of the calling thread. */
 struct robust_list_head;
 static inline int sys_get_robust_list(struct robust_list_head **ret_head,
 				      size_t *ret_bytes)
@@ -641,7 +634,7 @@ static inline int sys_tgkill(int pid, int tid, int signal)
 				0, 0, 0);
 }
 
-/* info: a siginfo_t, also of a kind that the kernel lets nobody else queue. */
+/* info: a siginfo_t, even of a kind that other processes may not queue. */
 static inline int sys_tgsigqueueinfo(int pid, int tid, int signal,
 				     const void *info)
 {
@@ -649,7 +642,7 @@ static inline int sys_tgsigqueueinfo(int pid, int tid, int signal,
 				pid, tid, signal, (long)info, 0, 0);
 }
 
-/* Actions and masks of signals have the kernel's format. */
+/* Actions and masks of signals have the kernel's layout. */
 static inline int sys_sigaction(int signal, const void *action, void *ret_old)
 {
 	enum { MASK_BYTES = 8 };
@@ -712,10 +705,8 @@ static inline int sys_sched_setaffinity(int tid, size_t len, const void *mask)
 }
 
 /*
- * Have the kernel read eight bytes at addr, and do nothing else:
- * rt_sigprocmask() refuses this "how", but only after it has read the set.
- *
- * Return: true if the eight bytes can be read.
+ * Return: whether the eight bytes at addr are readable. rt_sigprocmask() reads the set
+ * before it refuses the invalid "how", and has no other effect.
  */
 static inline bool sys_can_read8(const void *addr)
 {
@@ -724,10 +715,10 @@ static inline bool sys_can_read8(const void *addr)
 }
 
 /*
- * Have the kernel write eight bytes at addr: the calling thread's signal mask.
- * (Any program that starts threads makes this call.)
+ * Have the kernel write the calling thread's signal mask to the eight bytes at addr.
+ * Every program that starts threads makes this call.
  *
- * Return: true if they can be written; what was there is lost.
+ * Return: whether the bytes were writable; their old contents are lost.
  */
 static inline bool sys_overwrite8(void *addr)
 {
@@ -736,12 +727,10 @@ static inline bool sys_overwrite8(void *addr)
 }
 
 /*
- * Have the kernel atomically OR zero into the word at addr: that changes
- * nothing, but needs write access. Of a futex of the process's alone, the kernel
- * does not look up the page. A thread that waits there would be woken if the word
- * were -2047, and wakes at times for nothing anyway.
- *
- * Return: true if the four bytes, aligned, can be written.
+ * Return: whether the four aligned bytes at addr are writable. The kernel atomically ORs
+ * zero into the word, which changes nothing but needs write access. For a private futex
+ * it does not look up the page. If the word is -2047, a thread that waits on it wakes
+ * spuriously.
  */
 static inline bool sys_can_write4(void *addr)
 {
@@ -758,7 +747,7 @@ static inline bool sys_can_write4(void *addr)
 			 OR_ZERO | IF_MINUS_2047) != -14 /* EFAULT */;
 }
 
-/* Return: whether nr is the system call that sys_read() makes. */
+/* Return: whether nr is the number of the system call of sys_read(). */
 static inline bool sys_is_read(uint64_t nr)
 {
 	return nr == SYS_read;
@@ -769,7 +758,7 @@ static inline bool sys_is_io_submit(uint64_t nr)
 	return nr == SYS_io_submit;
 }
 
-/* Return: whether a request on a regular file may make that system call on it. */
+/* Return: whether a request on a regular file may make system call nr on that file. */
 static inline bool sys_is_on_file(uint64_t nr)
 {
 	switch (nr) {

@@ -7,7 +7,7 @@
 
 enum {
 	HELD_NS = 1500000,
-	/* A little more than it takes until the rate is known. */
+	/* Slightly longer than until the rate is known. */
 	BASELINE_NS = 1100000,
 	TRUTH_NS = 30000000,
 };
@@ -32,7 +32,7 @@ static long let_time_pass(void *arg)
 	return 0;
 }
 
-/* Over such a long time it does not matter when this thread is interrupted. */
+/* Over such a long time an interruption of this thread does not matter. */
 static uint64_t true_rate(void)
 {
 	int64_t ns = uaio_now_ns();
@@ -58,8 +58,8 @@ static int start_and_be_held(void)
 }
 
 /*
- * The rate is measured once in the life of a process: a thread that is
- * preempted while it reads the two clocks must not get it wrong.
+ * A process measures the rate once: a thread that is preempted between reading the two
+ * clocks must not get it wrong.
  */
 static void preemption_between_both_clocks_leaves_the_rate_right(void **state)
 {

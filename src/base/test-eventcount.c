@@ -7,7 +7,7 @@
 #include "base/lock.h"
 #include "unit.h"
 
-/* Two threads pass a ball to and fro; they would hang if a wake-up was lost. */
+/* Two threads pass a ball to each other; a lost wake-up would hang them. */
 static struct {
 	struct uaio_eventcount sides[2];
 	struct uaio_lock lock;

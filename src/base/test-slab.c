@@ -50,9 +50,7 @@ static void an_object_comes_back_as_it_was(void **state)
 	memcpy(object->bytes, bytes, sizeof(bytes));
 	uaio_slab_put(&slab, object);
 	assert_int_equal(slab.nr_out, 0);
-	/*
-	 * The bytes stay while nobody uses it, since late readers look at it.
-	 */
+	/* The contents stay while the object is free, since late readers look at it. */
 	assert_memory_equal(object->bytes, bytes, sizeof(bytes));
 	again = uaio_slab_get(&slab);
 	assert_ptr_equal(again, object);
@@ -70,7 +68,7 @@ static void without_memory_there_is_no_object(void **state)
 	unit_hook(NULL);
 	object = uaio_slab_get(&slab);
 	assert_non_null(object);
-	/* The rest of the batch is used up before more is asked for. */
+	/* The rest of the batch is used up before more memory is mapped. */
 	unit_hook(unit_refuse_memory);
 	for (unsigned i = 1; i < PER_BATCH; i++)
 		assert_non_null(uaio_slab_get(&slab));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How many threads the process has, as the kernel counts them
+ * The number of threads of the process, as counted by the kernel
  *
  * Tested by test/run/strangers.py and test/host.
  */
@@ -14,8 +14,8 @@
 #include "base/sys.h"
 
 /*
- * A directory has two links, and one more for each directory in it.
- * Return: whether the process has nr threads; false also if /proc does not tell.
+ * A directory has two links, and one more for each subdirectory.
+ * Return: whether the process has nr threads; false also if /proc is unavailable.
  */
 static inline bool uaio_has_threads(unsigned nr)
 {

@@ -7,7 +7,7 @@
 #include "base/sys.h"
 
 enum {
-	PAGE = 4096, /* the smallest of any machine: probing more words does no harm */
+	PAGE = 4096, /* of any machine; probing more words is harmless */
 	WORD = 8,
 };
 
@@ -21,7 +21,7 @@ size_t uaio_page_find(void)
 	return load_relaxed(&uaio_page_known);
 }
 
-/* Probe one word in each page that the range reaches into. */
+/* Probe one word in each page of the range. */
 static bool each_page(uint64_t addr, uint64_t bytes, bool (*probe)(uint64_t))
 {
 	uint64_t last = (addr + bytes - 1) & ~(uint64_t)(WORD - 1);

@@ -2,8 +2,8 @@
 /*
  * User addresses: the kernel's range check
  *
- * It tells addresses that can be a user's from those that cannot. Whether
- * anything is mapped there shows only when the address is used.
+ * The check excludes addresses outside of user space. Whether memory is mapped there
+ * shows only on access.
  *
  * Tested by test/conform/rows-memory.c and test/host/addresses.c.
  */
@@ -17,21 +17,21 @@
 #include "base/atomic.h"
 #include "base/check.h"
 
-/* In bytes; 0 until it is known. Only tests set it. */
+/* The size of a page; 0: not known yet. Only tests set it directly. */
 extern size_t uaio_page_known __attribute__((visibility("hidden")));
 size_t uaio_page_find(void);
 
-/* Return: the bytes of a page of memory: 4096, on some machines 16384 or 65536. */
+/* Return: the size of a page: 4096; on some aarch64 machines 16384 or 65536. */
 static inline size_t uaio_page_bytes(void)
 {
-	/* relaxed: all find the same */
+	/* relaxed: all threads find the same value */
 	const size_t known = load_relaxed(&uaio_page_known);
 
 	return likely(known) ? known : uaio_page_find();
 }
 
 #if defined(__x86_64__)
-/* One page below the end of the lower half, as the kernel has it. */
+/* The kernel leaves out the last page of the lower half. */
 #define UAIO_USER_END 0x7ffffffff000ull
 #else
 #define UAIO_USER_END 0x1000000000000ull
@@ -43,8 +43,8 @@ static inline bool uaio_is_user_range(uint64_t addr, uint64_t bytes)
 }
 
 /*
- * The same for memory that we read or write ourselves: in addition, nothing is
- * mapped at NULL.
+ * Like uaio_is_user_range(), for memory that the library itself accesses: address NULL is
+ * never mapped.
  */
 static inline bool uaio_is_accessible(uint64_t addr, uint64_t bytes)
 {
@@ -52,15 +52,15 @@ static inline bool uaio_is_accessible(uint64_t addr, uint64_t bytes)
 }
 
 /*
- * Return: whether all of the memory can be read, or written. The kernel is
- * asked about each page, so this is only for callers that must not fault.
+ * Return: whether all of the memory is readable, or writable. This costs a system call
+ * for each page, so it is only for callers that must not fault.
  */
 bool uaio_can_read(uint64_t addr, uint64_t bytes);
 bool uaio_can_write(uint64_t addr, uint64_t bytes);
 
 /*
- * Store 0 at addr, eight bytes of any alignment.
- * Return: false if it cannot be written.
+ * Store 0 in the eight bytes at addr, of any alignment.
+ * Return: false if they are not writable.
  */
 bool uaio_store_zero(uint64_t addr);
 

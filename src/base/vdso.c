@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The vDSO: the kernel's shared object, whose functions read the clock without
- * a system call
+ * The vDSO: the kernel's shared object, whose functions read the clock without a system
+ * call
  *
- * The C library's clock_gettime() uses it, too. But that is a symbol which
- * other libraries interpose: libfaketime and its like show a program another
- * time than the one by which the kernel wakes sleepers.
+ * The C library's clock_gettime() uses it, too. But other libraries, such as libfaketime,
+ * interpose that symbol. Then the program sees another time than the clock by which the
+ * kernel wakes sleepers.
  */
 #include "base/sleep.h"
 
@@ -15,16 +15,17 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The parts of an object that are used; pointers are to where it is mapped. */
+/* The parts of an ELF object that are used; pointers are valid in this process. */
 struct object {
-	uintptr_t bias; /* to be added to an address in the object */
+	uintptr_t bias; /* added to addresses in the object */
 	const Elf64_Sym *symbols;
 	const char *names;
-	const uint32_t *hash;     /* NULL or a table by which symbols are */
-	const uint32_t *gnu_hash; /* counted; either is enough */
+	/* either tells the number of symbols; NULL: the object lacks it */
+	const uint32_t *hash;
+	const uint32_t *gnu_hash;
 };
 
-/* Return: the object's table of dynamic entries, or NULL. */
+/* Return: the object's dynamic section, or NULL. */
 static const Elf64_Dyn *find_dynamic(const void *image, struct object *object)
 {
 	const Elf64_Ehdr *header = image;
@@ -65,8 +66,8 @@ static bool read_dynamic(const Elf64_Dyn *entry, struct object *object)
 }
 
 /*
- * A table in the GNU form has no count of symbols: the last symbol is the end
- * of the chain that begins last.
+ * A GNU hash table does not count the symbols: the last symbol is the end of the chain
+ * that begins last.
  */
 static uint32_t count_by_gnu_hash(const uint32_t *table)
 {
