@@ -24,7 +24,7 @@ static void say(char *line)
 	(void)sys_write(STDERR_FILENO, line, len + 1);
 }
 
-/* An invalid value is reported once, and the default is used instead. */
+/* Report an invalid value once, and use the default. */
 static uint64_t value_of(enum uaio_option_id id)
 {
 	const struct uaio_option *option = &uaio_options[id];
@@ -40,7 +40,7 @@ static uint64_t value_of(enum uaio_option_id id)
 	return value;
 }
 
-/* A program that gains privilege ignores all of them: its user has not set them. */
+/* A program that gains privileges ignores all variables: its user did not set them. */
 static void check_names(void)
 {
 	const char *ignored = secure_getenv(UAIO_IGNORED_VARIABLE);
@@ -58,7 +58,7 @@ static void check_names(void)
 	}
 }
 
-/* If more fixed workers than workers are asked for, there are no fixed ones. */
+/* If the options ask for more fixed workers than workers, there are no fixed ones. */
 static void check_fixed(void)
 {
 	const char *variable = uaio_options[UAIO_OPTION_FIXED].variable;
@@ -73,7 +73,7 @@ static void check_fixed(void)
 	uaio_config.fixed = 0;
 }
 
-/* A value that is none is as no value: the library makes the usual calls. */
+/* An invalid value counts as unset: the library then makes the usual calls only. */
 static void check_calls(void)
 {
 	const char *word = secure_getenv(UAIO_CALLS_VARIABLE);
@@ -100,7 +100,7 @@ static void load_threads(void)
 		&uaio_config.nice);
 }
 
-/* The text was checked by value_of(). */
+/* value_of() has checked the text. */
 static void load_faults(void)
 {
 	const char *variable = uaio_options[UAIO_OPTION_FAULT].variable;
@@ -112,7 +112,7 @@ static void load_faults(void)
 		uaio_config.has_faults || *uaio_check_directory;
 }
 
-/* Only `uaio check` sets it, to a path that is not too long. */
+/* Only `uaio check` sets the variable, to a path that fits. */
 static void load_check(void)
 {
 	const char *directory = secure_getenv(UAIO_CHECK_VARIABLE);
@@ -139,7 +139,7 @@ void uaio_config_load(void)
 		.is_verbose = value_of(UAIO_OPTION_VERBOSE),
 		.has_report = value_of(UAIO_OPTION_STATS) |
 			      value_of(UAIO_OPTION_STATS_JSON),
-		/* A report for a program to read is no wish to be told. */
+		/* A JSON report is for a program: it does not ask for messages. */
 		.says_lost = value_of(UAIO_OPTION_VERBOSE) |
 			     value_of(UAIO_OPTION_STATS),
 		.has_live = value_of(UAIO_OPTION_LIVE) == UAIO_LIVE_YES,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Errors by their names. The C library has none of this that every version and every C
- * library has. Tested by test/run/faults.py.
+ * Names of errors. The C library's functions for this are missing in some C libraries and
+ * versions. Tested by test/run/faults.py.
  */
 #include "options/names.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tested by test-fault.c and test/run/faults.py. */
+/* The parser of --fault. Tested by test-fault.c and test/run/faults.py. */
 #include "options/faults.h"
 
 #include <assert.h>
@@ -14,9 +14,9 @@
 
 static_assert(UAIO_NR_OPS <= 64, "a bit for each operation");
 
-/* How long a completion that is to come in another order is held back at most. */
+/* The longest delay of a completion for REORDER. */
 static const int64_t REORDER_NS = 1000000;
-/* Longer than this is a mistake. */
+/* A longer time is a mistake of the user. */
 static const uint64_t TIME_MAX_NS = UINT64_C(3600) * 1000000000;
 
 const char *const uaio_fault_names[UAIO_NR_FAULT_KINDS] = {
@@ -25,13 +25,13 @@ const char *const uaio_fault_names[UAIO_NR_FAULT_KINDS] = {
 	[UAIO_FAULT_DEFER] = "defer",
 };
 
-/* Part of the text. */
+/* A part of the text. */
 struct part {
 	const char *at;
 	size_t len;
 };
 
-/* Where the complaint goes. */
+/* The buffer for the message. */
 struct expected {
 	char *text;
 	size_t len;
@@ -43,8 +43,8 @@ static bool is_word(const struct part *part, const char *word)
 }
 
 /*
- * Take what is before the first of these characters off *from, and the character as
- * well. Return: whether there was one; otherwise all is taken.
+ * Remove from *from the text before the first of the separators, and the separator.
+ * Return: whether there was a separator; if not, all text is removed.
  */
 static bool take(struct part *from, const char *separators,
 		 struct part *ret_part)
@@ -77,7 +77,7 @@ static int expect(const struct expected *expected, const char *what,
 	return -EINVAL;
 }
 
-/* Return: 0 or -EINVAL; digits only. */
+/* Parse decimal digits. Return: 0 or -EINVAL. */
 static int read_number(const struct part *part, uint64_t max, uint64_t *ret)
 {
 	uint64_t number = 0;
@@ -95,7 +95,7 @@ static int read_number(const struct part *part, uint64_t max, uint64_t *ret)
 	return 0;
 }
 
-/* As 0.01 or 1: more than 0, at most 1, to nine places. */
+/* Parse a chance such as 0.01: above 0, at most 1, with up to nine places. */
 static int read_chance(struct part part, uint32_t *ret)
 {
 	uint64_t whole, places = 0;
@@ -115,7 +115,7 @@ static int read_chance(struct part part, uint32_t *ret)
 	return 0;
 }
 
-/* As 5ms. */
+/* Parse a time such as 5ms. */
 static int read_time(const struct part *part, int64_t *ret)
 {
 	static const struct {
@@ -148,10 +148,7 @@ static int read_time(const struct part *part, int64_t *ret)
 	return -EINVAL;
 }
 
-/*
- * Those without a file are not among any: a test of files means none of them, and to
- * refuse to close one would lose it. Nor are those that a door calls for itself.
- */
+/* Operations that no fault may name: the door's own calls. */
 static const uint64_t UNNAMED = BIT(UAIO_OP_CALLED);
 static const uint64_t TIMERS = BIT(UAIO_OP_TIMER) | BIT(UAIO_OP_LINK_TIMER);
 
@@ -164,13 +161,13 @@ static const struct {
 	{ "write", BIT(UAIO_OP_WRITE) | BIT(UAIO_OP_WRITEV) },
 	{ "sync", BIT(UAIO_OP_FSYNC) | BIT(UAIO_OP_FDSYNC) |
 			  BIT(UAIO_OP_SYNC_FILE_RANGE) },
-	/* An open file's, a socket's, and no others: see names.h. */
+	/* "any": only on open files and sockets. Refusing a close would leak the file. */
 	{ "any", (BIT(UAIO_OP_NOP) - 1) | BIT(UAIO_OP_READ_SELECT) |
 			 (BIT(UAIO_OP_MADVISE) - BIT(UAIO_OP_FALLOCATE)) },
 };
 enum { NR_GROUPS = sizeof(groups) / sizeof(groups[0]) };
 
-/* Return: the operations of that name, a bit for each; 0: there are none. */
+/* Return: the operations of that name or group, a bit for each; 0: none. */
 static uint64_t ops_of(const struct part *part)
 {
 	for (int i = 0; i < NR_GROUPS; i++)
@@ -202,7 +199,7 @@ static bool is_transfer(uint64_t ops)
 		BIT(UAIO_OP_WRITEV) | BIT(UAIO_OP_SEND) | BIT(UAIO_OP_RECV));
 }
 
-/* The kind of fault, and its own value. */
+/* Parse the kind of fault and its value. */
 static int read_kind(struct part part, struct uaio_fault *fault,
 		     const struct expected *expected)
 {
@@ -252,7 +249,7 @@ static int read_path(const struct part *value, struct uaio_fault *fault)
 	return 0;
 }
 
-/* As 3+17-20: the numbers 3 and 17 to 20. */
+/* Parse ranges such as 3+17-20: numbers 3 and 17 to 20. */
 static int read_only(struct part part, struct uaio_faults *faults,
 		     struct uaio_fault *fault)
 {
@@ -283,7 +280,7 @@ static int read_only(struct part part, struct uaio_faults *faults,
 	return 0;
 }
 
-/* The numbers among the keys. Return: where that of the key belongs, or NULL. */
+/* Return: the member for a key with a number; or NULL. */
 static uint64_t *number_of(struct uaio_fault *fault, const struct part *key)
 {
 	return is_word(key, "seed")    ? &fault->seed
@@ -327,7 +324,7 @@ static int read_key(struct part part, struct uaio_faults *faults,
 			      "p=, seed=, after=, every=, count=, only=, min= "
 			      "or path= behind the @",
 			      &all);
-	/* None of every 0, or 0 in all, is none at all. */
+	/* every=0 and count=0 would mean no fault at all. */
 	if (read_number(&part, UINT64_MAX, number) < 0 ||
 	    (!*number && (number == &fault->every || number == &fault->count)))
 		return expect(expected,
@@ -336,7 +333,7 @@ static int read_key(struct part part, struct uaio_faults *faults,
 	return 0;
 }
 
-/* Read the fault that comes next in *faults. */
+/* Parse the next fault in *faults. */
 static int read_fault(struct part part, struct uaio_faults *faults,
 		      const struct expected *expected)
 {
@@ -421,7 +418,7 @@ bool uaio_fault_matches(const char *pattern, const char *text)
 			pattern++;
 			text++;
 		} else if (star) {
-			/* The last star stands for one character more. */
+			/* Let the last star match one more character. */
 			pattern = star + 1;
 			text = ++tried;
 		} else {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The known name that is most like a mistyped one. Tested by test-options.c. */
+/* Suggestions for a mistyped name. Tested by test-options.c. */
 #include "options/names.h"
 
 #include <stddef.h>
 #include <string.h>
 
 enum {
-	KNOWN_MAX = 40, /* characters; no known name has more */
+	KNOWN_MAX = 40, /* the longest known name */
 	FEW_MISTAKES = 2,
 };
 
@@ -16,8 +16,8 @@ static unsigned least(unsigned a, unsigned b)
 }
 
 /*
- * Return: how many characters have to be put in, left out or changed to make
- * one name of the other; b has no more than KNOWN_MAX.
+ * Return: how many characters must be inserted, removed or changed to turn a into b,
+ * which has at most KNOWN_MAX characters.
  */
 static unsigned distance(const char *a, const char *b)
 {
@@ -45,7 +45,7 @@ void uaio_like_compare(struct uaio_like *like, const char *known)
 	size_t len = strlen(like->name), known_len = strlen(known);
 	unsigned mistakes;
 
-	/* A longer name differs by more mistakes than are few. */
+	/* A longer name has more than FEW_MISTAKES mistakes. */
 	if (len > KNOWN_MAX + FEW_MISTAKES || known_len > KNOWN_MAX)
 		return;
 	mistakes = distance(like->name, known);

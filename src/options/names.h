@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names that users read and type: of operations, which a request may be of, and of errors
+ * Names of operations and errors that users read and type
  *
- * The names are those of the statistics, of faults (faults.h) and of traces; the
- * command knows them as well. What an operation does is in op/op.h.
+ * Statistics, faults (faults.h), traces and the command uaio use them. op/op.h says what
+ * an operation does.
  */
 #ifndef UAIO_OPTIONS_NAMES_H
 #define UAIO_OPTIONS_NAMES_H
@@ -21,10 +21,10 @@ enum uaio_op {
 	UAIO_OP_NOP,
 	UAIO_OP_OPENAT,
 	UAIO_OP_TIMER,
-	UAIO_OP_LINK_TIMER, /* of the request before it in a chain */
-	UAIO_OP_READ_SELECT, /* to where its door says: len bytes at most, if not 0 */
+	UAIO_OP_LINK_TIMER,  /* the timeout of the previous linked request */
+	UAIO_OP_READ_SELECT, /* to provided buffers; len 0: no limit */
 
-	/* of an open file */
+	/* on an open file */
 	UAIO_OP_FALLOCATE,
 	UAIO_OP_FTRUNCATE,
 	UAIO_OP_SYNC_FILE_RANGE,
@@ -32,10 +32,10 @@ enum uaio_op {
 	UAIO_OP_FGETXATTR,
 	UAIO_OP_FSETXATTR,
 
-	/* of a socket */
+	/* on a socket */
 	UAIO_OP_SEND,
 	UAIO_OP_SENDMSG,
-	UAIO_OP_SEND_ZC, /* io_uring's: as SEND, where the kernel need not copy */
+	UAIO_OP_SEND_ZC, /* SEND of io_uring that may be zero-copy */
 	UAIO_OP_SENDMSG_ZC,
 	UAIO_OP_RECV,
 	UAIO_OP_RECVMSG,
@@ -67,33 +67,33 @@ enum uaio_op {
 	UAIO_OP_FUTEX_WAIT,
 	UAIO_OP_FUTEX_WAITV,
 	UAIO_OP_WAITID,
-	UAIO_OP_EPOLL_WAIT, /* of an open file: an epoll */
-	UAIO_OP_CALLED,     /* a function of the door's, which never blocks */
+	UAIO_OP_EPOLL_WAIT, /* on an open file: an epoll */
+	UAIO_OP_CALLED,     /* a function of the door, which never blocks */
 	UAIO_NR_OPS,
 };
 
 extern const char *const uaio_op_names[UAIO_NR_OPS];
 
-/* errors.c: errors by their names */
+/* errors.c: names of errors */
 
-/* Return: the error number of that name, in either case, as EIO or eio; or 0. */
+/* Return: the error number for a name in upper or lower case; 0 if unknown. */
 int uaio_error_of(const char *name, size_t len);
 
-/* Return: "EIO" for 5; NULL if no error has the number. */
+/* Return: the name, such as "EIO" for 5; NULL if no error has this number. */
 const char *uaio_error_name(int error);
 
-/* like.c: the known name that is most like a mistyped one */
+/* like.c: suggestions for mistyped names */
 
 struct uaio_like {
-	const char *name;  /* what was typed */
-	const char *best;  /* the known name that is most like it, or NULL */
-	unsigned mistakes; /* by which the two differ */
+	const char *name;  /* the typed name */
+	const char *best;  /* the most similar known name so far; or NULL */
+	unsigned mistakes; /* the distance of the two */
 };
 
 /*
- * Compare @like->name with a known name. It becomes the best if it differs by fewer
- * mistakes than the best before, by no more than two, and by no more than half of what
- * was typed. A mistake is a character that was put in, left out or changed.
+ * Compare @like->name with a known name, which becomes the best if it has fewer mistakes
+ * than the best so far. It must have at most two, and at most one for each two characters
+ * typed. A mistake is a character inserted, omitted or changed.
  */
 void uaio_like_compare(struct uaio_like *like, const char *known);
 

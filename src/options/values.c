@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Values of options: read from text, and what is said of one that is refused
+ * Values of options: parsing, and the message about an invalid value
  *
  * Tested by test-options.c.
  */
@@ -39,8 +39,8 @@ static int parse_switch(const char *text)
 }
 
 /*
- * Not by strtoull(): that accepts signs, blanks and, in some locales,
- * separators, and reports errors in errno, which belongs to the host.
+ * strtoull() would accept signs, blanks and, in some locales, separators, and would set
+ * errno, which belongs to the program.
  */
 static int parse_count(const char *text, uint64_t max, uint64_t *ret_value)
 {
@@ -60,9 +60,8 @@ static int parse_count(const char *text, uint64_t max, uint64_t *ret_value)
 }
 
 /*
- * Copy the part of *text before @end, or all of it if there is no @end, to
- * @part, which has PART_MAX bytes. Set *text to what follows, or to NULL after
- * the last part.
+ * Copy the part of *text before @end, or all of it if there is no @end, to @part, of
+ * PART_MAX bytes. Set *text to the rest, or to NULL after the last part.
  * Return: 0; -EINVAL if the part does not fit, and so is no valid number.
  */
 static int next_part(const char **text, char end, char *part)
@@ -78,7 +77,7 @@ static int next_part(const char **text, char end, char *part)
 	return 0;
 }
 
-/* A count is stored plus one; 0 stands for a count that is not given. */
+/* A count is stored plus one; 0 means that the count is not given. */
 static int parse_counts(const struct uaio_option *opt, const char *text,
 			uint64_t *ret_value)
 {
@@ -102,7 +101,7 @@ int uaio_option_count(enum uaio_option_id id, uint64_t value, int which)
 	return count ? (int)count - 1 : uaio_options[id].usual[which];
 }
 
-/* A number is stored as its distance from the least, plus one. */
+/* A number is stored as its distance from the minimum, plus one. */
 static int parse_number(const struct uaio_option *opt, const char *text,
 			uint64_t *ret_value)
 {
@@ -128,7 +127,7 @@ bool uaio_option_number(const struct uaio_option *opt, uint64_t value,
 	return value;
 }
 
-/* One processor, or a range of them. */
+/* Parse one processor, or a range. */
 static int parse_range(const char *text, uint64_t *ret_first,
 		       uint64_t *ret_last)
 {
@@ -200,7 +199,7 @@ static int parse_file(const char *text)
 
 /*
  * Write the working directory and a slash.
- * Return: how many bytes that are; 0 if it is not known or does not fit.
+ * Return: the number of bytes; 0 if the directory is unknown or does not fit.
  */
 static size_t put_directory(char *buf)
 {
@@ -277,7 +276,7 @@ static int parse_cpus(const char *text)
 	return r < 0 ? r : 1;
 }
 
-/* Return: the word's place, or -EINVAL. */
+/* Return: the index of the word, or -EINVAL. */
 static int parse_word(const struct uaio_option *opt, const char *text)
 {
 	int value = opt->bare ? parse_switch(text) : -EINVAL;
@@ -292,7 +291,7 @@ static int parse_word(const struct uaio_option *opt, const char *text)
 	return -EINVAL;
 }
 
-/* Return: 0 or 1, or -EINVAL with what is expected. */
+/* Return: 0 or 1; -EINVAL with the valid syntax in expected. */
 static int parse_faults(const char *text, char *expected, size_t len)
 {
 	struct uaio_faults faults = { .nr = 0 };
@@ -325,8 +324,8 @@ int uaio_option_parse(const struct uaio_option *opt, const char *text,
 }
 
 /*
- * Copy a value so that it can be shown in a message of one line: control
- * characters become '?', and what is too long is cut.
+ * Copy a value for a message of one line: control characters become '?', and an overlong
+ * value is cut.
  */
 static void copy_printable(char *to, size_t len, const char *text)
 {
@@ -352,7 +351,7 @@ void uaio_option_complaint_of(const char *given_as, const char *text,
 		 expected);
 }
 
-/* As in "one, two or three". */
+/* Join words as in "one, two or three". */
 static void put_words(const char *const *words, char *buf, size_t len)
 {
 	size_t used = 0;
@@ -366,7 +365,7 @@ static void put_words(const char *const *words, char *buf, size_t len)
 	}
 }
 
-/* Describe the values that the option accepts, of which text is none. */
+/* Describe the values that the option accepts, for a user who gave text. */
 static void put_expected(const struct uaio_option *opt, const char *text,
 			 char *buf, size_t len)
 {
