@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Text that the library appends to a file
+ * Appending the library's text to a file
  *
- * Thread-safety: any thread that has entered (entry.h), without locks from rank OWNFD up.
+ * Context: any thread that has entered the library (entry.h); no lock of rank OWNFD or
+ * higher is held.
  */
 #ifndef UAIO_PROC_APPEND_H
 #define UAIO_PROC_APPEND_H
@@ -11,15 +12,15 @@
 #include <stddef.h>
 
 /*
- * Append text to the file by one write, so that texts of several threads and processes
- * never mix. The file is created if it is not there, for this user alone.
+ * Append text by one write(2), so that texts of several threads and processes never mix.
+ * The file is created if missing, with access for this user only.
  * Return: 0 or -errno.
  */
 int uaio_append(const char *path, const char *text, size_t len);
 
 /*
- * Return: whether the regular file fd would exceed RLIMIT_FSIZE with len bytes more, so
- * that the write would raise SIGXFSZ.
+ * Return: whether regular file fd would exceed RLIMIT_FSIZE with len more bytes, so that
+ * the write would raise SIGXFSZ.
  */
 bool uaio_append_exceeds(int fd, size_t len);
 

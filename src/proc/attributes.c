@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What of a thread's identity can be asked of the kernel, and compared. Tested by
+ * The attributes of a thread's identity that can be queried and compared. Tested by
  * test-identity.c.
  */
 #include "proc/identity.h"
@@ -11,7 +11,7 @@
 #include "base/asked.h"
 #include "base/sys.h"
 
-/* What capabilities a thread has: as the system calls name them. */
+/* The header of capget(2) and capset(2). */
 struct header {
 	uint32_t version;
 	int pid;
@@ -19,7 +19,7 @@ struct header {
 
 static const struct header of_this_thread = { 0x20080522, 0 };
 
-/* Their members in caps; those of capabilities from 32 on have HIGH added. */
+/* Indexes in caps; plus HIGH for capabilities from 32 on. */
 enum { EFFECTIVE, PERMITTED, INHERITABLE, HIGH };
 
 bool uaio_attributes_ask(struct uaio_attributes *ret)
@@ -38,7 +38,7 @@ bool uaio_attributes_ask(struct uaio_attributes *ret)
 	ret->uids[3] = (uid_t)fsuid;
 	ret->gids[3] = (gid_t)fsgid;
 	ret->nr_groups = (uint32_t)nr_groups;
-	/* Where it is refused, no thread can have changed it. */
+	/* Where the query is refused, no thread can have changed it. */
 	ret->ioprio = sys_ioprio_get();
 	return true;
 }
@@ -46,7 +46,7 @@ bool uaio_attributes_ask(struct uaio_attributes *ret)
 bool uaio_attributes_are_equal(const struct uaio_attributes *a,
 			       const struct uaio_attributes *b)
 {
-	/* All of both was set to 0 first. */
+	/* Unused bytes of both are 0. */
 	return memcmp(a, b, sizeof(*a)) == 0;
 }
 
@@ -89,7 +89,7 @@ bool uaio_attributes_are_within(const struct uaio_attributes *a,
 	       !(a->caps[EFFECTIVE + HIGH] & ~b->caps[EFFECTIVE + HIGH]);
 }
 
-/* Make those of wanted effective which are permitted. */
+/* Make effective those of the wanted capabilities that are permitted. */
 static void take_capabilities(const uint32_t wanted[2])
 {
 	struct header header = of_this_thread;
@@ -108,7 +108,7 @@ void uaio_attributes_take(const struct uaio_attributes *wanted)
 	const uint32_t effective[2] = { wanted->caps[EFFECTIVE],
 					wanted->caps[EFFECTIVE + HIGH] };
 
-	/* With these the thread may take any ids. */
+	/* With all permitted capabilities the thread may set any ids. */
 	take_capabilities(all);
 	(void)sys_setgroups(wanted->nr_groups, wanted->groups);
 	sys_setfsgid(wanted->gids[3]);

@@ -6,13 +6,13 @@
 
 #include "proc/poller.h"
 
-/* Each that is idle has two descriptors. */
+/* Each idle endable keeps two descriptors open. */
 enum { NR_IDLE_MAX = 8, NR_EVENTS = 2, OF_FILE = 1 };
 
 struct uaio_endable {
 	struct uaio_slab_node slab;
 	struct uaio_poller poller;
-	struct uaio_endable *next_idle; /* under the lock of all */
+	struct uaio_endable *next_idle; /* under endables.lock */
 	uint32_t is_ended;              /* atomic */
 };
 
@@ -45,7 +45,7 @@ static struct uaio_endable *take_idle(void)
 	return endable;
 }
 
-/* Return: whether it is kept. */
+/* Return: whether the endable is kept for reuse. */
 static bool keep_idle(struct uaio_endable *endable)
 {
 	bool is_kept;
@@ -75,7 +75,7 @@ struct uaio_endable *uaio_endable_get(void)
 			return NULL;
 		}
 	}
-	/* relaxed: no other thread knows it yet */
+	/* relaxed: no other thread knows the endable yet */
 	store_relaxed(&endable->is_ended, 0);
 	return endable;
 }
@@ -124,7 +124,7 @@ int uaio_endable_wait(struct uaio_endable *endable, int fd, uint32_t events)
 
 void uaio_endable_end(struct uaio_endable *endable)
 {
-	/* relaxed: the wake-up is a system call, on a lock that the wait takes */
+	/* relaxed: the wake-up takes a lock that the waiting thread takes, too */
 	store_relaxed(&endable->is_ended, 1);
 	uaio_poller_wake(&endable->poller);
 }

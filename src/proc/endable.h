@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Endables: a worker waits until a file is ready, and another thread may end that
+ * Endables: waits of a worker for a file, which another thread can end
  *
- * A call of a worker's that waits for a file cannot be interrupted: a signal would
- * be the program's. So where a call may wait for ever, a worker makes it only when
- * the file is ready, and waits for that here.
+ * The system call of a worker that waits for a file cannot be interrupted: a signal could
+ * be one of the program's. So where a call may wait for ever, the worker first waits here
+ * until the file is ready, and only then makes the call.
  *
- *   I1  An endable is got in a call of the host's, as that opens descriptors
- *       (ownfd.h, I1). A few that were put back stay open for the next.
- *   I2  It is ended once, and stays so until it is put back. The thread that ends it
- *       knows that it is not put back meanwhile.
+ *   I1  An endable is created during a call of the program, since that opens descriptors
+ *       (ownfd.h, I1). A few endables that were put back stay open for reuse.
+ *   I2  An endable that is ended stays so until it is put back. The thread that ends it
+ *       must know that it is not put back meanwhile.
  *
- * Thread-safety: any thread; one at a time waits on an endable, holding no lock.
+ * Context: any thread. One thread at a time waits on an endable, and holds no lock.
  *
  * Tested by src/op/test-splice.c and src/uring/test-uring-cancel.c.
  */
@@ -22,17 +22,17 @@
 
 struct uaio_endable;
 
-/* Called each time the engine starts, after uaio_pollers_init(). */
+/* Called each time the library starts, after uaio_pollers_init(). */
 void uaio_endables_init(void);
 
-/* Return: an endable, or NULL if no descriptors or no memory can be had. */
+/* Return: an endable; NULL if there are no descriptors or no memory. */
 struct uaio_endable *uaio_endable_get(void);
 void uaio_endable_put(struct uaio_endable *endable);
 
 /*
- * Wait until one of events (POLL*) is so on fd, which stays open.
- * Return: 0; -EINTR: it was ended; -errno if it cannot be waited for: a file that is
- * always ready, for example.
+ * Wait until an event of events (POLL*) occurs on fd, which stays open meanwhile.
+ * Return: 0; -EINTR if the endable was ended; -errno if epoll does not support the file,
+ * for example a regular file, which is always ready.
  */
 int uaio_endable_wait(struct uaio_endable *endable, int fd, uint32_t events);
 

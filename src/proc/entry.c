@@ -12,7 +12,7 @@ void uaio_enter_unusually(void)
 {
 	if (uaio_entry.is_async)
 		(void)uaio_set_cancel_type(PTHREAD_CANCEL_DEFERRED, NULL);
-	/* A handler that was not deferred runs in a wait, or has left one. */
+	/* A handler that was not deferred may run in a wait, or have left one. */
 	uaio_entry.depth = 1;
 	uaio_entry_barrier();
 	uaio_entry.is_asleep = 0;
@@ -21,7 +21,7 @@ void uaio_enter_unusually(void)
 
 void uaio_leave_unusually(void)
 {
-	/* First: a handler may not return. It then has the client's type. */
+	/* First, since a handler may not return; it then has the client's type. */
 	if (uaio_entry.is_async)
 		(void)uaio_set_cancel_type(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
 	if (uaio_entry.has_deferred)

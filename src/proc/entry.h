@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Entering the library
+ * Entering and leaving the library
  *
- * Every exported call enters first and leaves last. A signal handler may call
- * the library on a thread that is inside already, and perhaps holds one of its
- * locks. Then uaio_enter() fails, and the call must not go further: AIO calls
- * return -EAGAIN, and calls that close go straight to the kernel.
+ * Every exported function enters first and leaves last. A signal handler may call the
+ * library on a thread that is already inside, and that may hold one of the library's
+ * locks. Then uaio_enter() fails, and the call must go no further: AIO calls return
+ * -EAGAIN, and calls that close descriptors go straight to the kernel.
  *
- * Where handlers.h can defer the program's handlers, they run when the thread
- * leaves the library, and meet no such failure. A thread whose cancellation type
- * is asynchronous has the deferred type while it is inside, except in a wait.
+ * Where handlers.h can defer the program's handlers, these run when the thread leaves the
+ * library, and this failure does not occur. A thread with the asynchronous cancellation
+ * type has the deferred type while inside, except in a wait.
  *
  * Tested by test/host/signals.c and jumps.c.
  */
@@ -25,69 +25,75 @@
 
 struct robust_list_head;
 
-/* What a thread knows while it runs requests whose files may be ready (ready/run.c). */
+/* State of a thread that executes requests whose files may be ready (ready/run.c). */
 struct uaio_entry_run {
-	/* The request that it tries and posts a result of (req/waits.h, I4); or NULL. */
+	/*
+	 * The request that is tried and whose result is posted (req/waits.h, I4); or
+	 * NULL.
+	 */
 	const void *posted;
-	bool is_nested; /* in another run, which may be yet to note events */
-	/* uring/kbuf.c's: where a page begins that the run has found may be written; or 0 */
+	/* inside another run, which may not have noted its events yet */
+	bool is_nested;
+	/* for uring/kbuf.c: start of a page that the run has found writable; or 0 */
 	uintptr_t writable;
 };
 
 /*
- * Static TLS: reading it must never allocate. There is little of it for a library
- * that is loaded by dlopen(), so all is in this one struct, and it is small.
+ * State of a thread, in static TLS: reading it must never allocate. A library loaded by
+ * dlopen() gets little static TLS, so everything is in this one small struct.
  */
 struct uaio_entry {
-	int16_t depth; /* 1 while the thread is inside the library, else 0; or 2 */
-	uint16_t lane; /* trace.c's: 1 more than the number of its lane; or 0 */
-	uint32_t table; /* table.c's: what is known of its descriptor table */
-	/* robust.c's: what is known since the library came up for this time, or 0 */
+	int16_t depth;  /* 0: outside; 1: inside; 2: the library's thread */
+	uint16_t lane;  /* for trace.c: number of the thread's lane + 1; or 0 */
+	uint32_t table; /* for table.c: which descriptor table the thread has */
+	/* for robust.c: the start of the library that this state is from; or 0 */
 	uint32_t robust_since;
 	uint32_t tid;
-	struct robust_list_head *robust; /* borrows; or NULL */
-	uint32_t identity;   /* identity.c's: whose requests the thread makes */
-	uint32_t domain;     /* identity.c's: what of that cannot be compared */
-	uintptr_t asleep_at; /* is_asleep: the address of the waiting frame */
-	struct uaio_entry_run *run; /* borrows: its run; or NULL */
-	/* Whether entering and leaving take more than a store. */
+	struct robust_list_head
+		*robust;   /* borrows: of its C library; or NULL */
+	uint32_t identity; /* for identity.c: of the thread's requests */
+	uint32_t domain; /* for identity.c: the part that cannot be compared */
+	uintptr_t asleep_at;        /* if is_asleep: the waiting frame */
+	struct uaio_entry_run *run; /* borrows: the current run; or NULL */
+	/* If is_unusual, entering and leaving the library take more than a store. */
 	union {
 		struct {
-			uint8_t has_deferred; /* handlers are to run (handlers.h) */
-			uint8_t is_asleep; /* in a wait, which a handler ends */
+			/* handlers are pending (handlers.h) */
+			uint8_t has_deferred;
+			uint8_t is_asleep; /* in a wait that a handler ends */
 			uint8_t must_wake; /* the wait must not sleep again */
 			uint8_t is_async;  /* PTHREAD_CANCEL_ASYNCHRONOUS */
 		};
 		uint32_t is_unusual;
 	};
-	uint32_t
-		is_sure; /* identity.c's: its number was compared, or inherited */
-	/* process.c's: of a fork() that it is in */
+	/* for identity.c: the number was compared, or inherited */
+	uint32_t is_sure;
+	/* for process.c: the fork() that the thread is making */
 	struct {
-		uint16_t depth; /* a handler may fork while its thread does */
+		uint16_t depth; /* a handler may fork during a fork() */
 		bool is_quiesced;
-		bool is_other; /* the table that is copied is not the library's */
+		bool is_other; /* this table is not the library's */
 	} forking;
 };
 
 extern _Thread_local struct uaio_entry uaio_entry
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* pthread_setcanceltype() of the C library, which host interposes. */
+/* pthread_setcanceltype() of the C library, which src/host interposes. */
 extern int (*uaio_set_cancel_type)(int type, int *ret_old)
 	__attribute__((visibility("hidden")));
 
-/* The rest of entering and leaving, for a thread that is_unusual. */
+/* Slow paths of entering and leaving, for a thread with is_unusual. */
 void uaio_enter_unusually(void);
 void uaio_leave_unusually(void);
 
-/* The order is for handlers of this thread only. */
+/* Compiler barrier: it orders accesses for signal handlers of this thread. */
 static inline void uaio_entry_barrier(void)
 {
 	__asm__ volatile("" ::: "memory");
 }
 
-/* Return: false if this thread is inside already; then it must not leave. */
+/* Return: false if this thread is already inside; then it must not call uaio_leave(). */
 static inline bool uaio_enter(void)
 {
 	if (uaio_entry.depth)
@@ -99,7 +105,7 @@ static inline bool uaio_enter(void)
 	return true;
 }
 
-/* Deferred handlers run here: the caller holds nothing. */
+/* Deferred handlers run here. Context: the caller holds nothing. */
 static inline void uaio_leave(void)
 {
 	uaio_entry_barrier();
@@ -109,7 +115,7 @@ static inline void uaio_leave(void)
 		uaio_leave_unusually();
 }
 
-/* The depth of the library's own threads, which are always inside. */
+/* depth of the library's own threads, which are always inside */
 enum { UAIO_DEPTH_OWN = 2 };
 
 static inline bool uaio_is_inside(void)
@@ -117,16 +123,15 @@ static inline bool uaio_is_inside(void)
 	return uaio_entry.depth;
 }
 
-/* Return: whether this is a thread of the library's; it blocks all signals. */
+/* Return: whether this is a thread of the library, which blocks all signals. */
 static inline bool uaio_is_own_thread(void)
 {
 	return uaio_entry.depth == UAIO_DEPTH_OWN;
 }
 
 /*
- * A thread that sleeps, and holds no lock, steps out: a handler that runs then
- * may make any call, end the process, or never return (siglongjmp). Deferred
- * handlers run here, too.
+ * Leave the library for a sleep. Meanwhile a handler may make any call, end the process,
+ * or never return (siglongjmp). Deferred handlers run here. Context: no lock is held.
  */
 static inline int uaio_step_out(void)
 {
@@ -147,12 +152,12 @@ static inline void uaio_step_in(int depth)
 }
 
 /*
- * The same for a wait that a signal ends with EINTR: a deferred handler ends the
- * wait, or keeps it from beginning, and runs when the thread leaves the library.
- * Handlers that cannot be deferred run in the sleep, as above.
+ * Leave the library for a wait that a signal ends with EINTR. A deferred handler ends the
+ * wait, or keeps it from beginning, and runs when the thread finally leaves the library.
+ * A handler that cannot be deferred runs during the sleep.
  *
- * The thread may be cancelled in the wait, if the call is a cancellation point or
- * the client's cancellation type is asynchronous.
+ * The thread can be cancelled in the wait if the call is a cancellation point, or if the
+ * client's cancellation type is asynchronous.
  */
 static inline __attribute__((always_inline)) int
 uaio_step_out_to(bool is_cancel_point)
@@ -180,7 +185,7 @@ static inline void uaio_step_in_from(bool is_cancel_point, int depth)
 	uaio_entry.must_wake = 0;
 }
 
-/* uaio_sleep() for a thread that holds no lock: it steps out meanwhile. */
+/* uaio_sleep() outside the library. Context: no lock is held. */
 static inline int uaio_sleep_outside(uint32_t *word, uint32_t expected,
 				     int64_t deadline_ns)
 {

@@ -7,13 +7,13 @@
 #include "base/sleep.h"
 
 enum {
-	/* The library remembers the ids after each of the latest changes. */
+	/* The number of changes whose ids the library remembers. */
 	NR_KNOWN = 64,
 };
 
 /*
- * How long a change waits for calls that do not end. If it can give no rights, the change
- * may interrupt them.
+ * How long a change waits for calls that do not end. A change that cannot give rights may
+ * then interrupt them.
  */
 #define PATIENCE_NS INT64_C(5000000000)
 #define PATIENCE_OF_ALL_NS INT64_C(1000000000)
@@ -23,19 +23,19 @@ uint32_t uaio_former_is_watched;
 uint32_t uaio_former_nr;
 
 /*
- * Calls that are counted (F2). A thread that makes one with former ids counts as
- * GOES_BACK: the C library ends the process if a change succeeds for some threads only.
+ * Calls that are counted (F2). A thread that has taken former ids counts as GOES_BACK:
+ * the C library kills the process if a change succeeds for some threads only.
  */
 enum { PLAIN = 1, GOES_BACK = 1 << 16 };
 static uint32_t nr_calls;    /* atomic, futex */
 static uint32_t is_changing; /* atomic, futex */
-/* under is_changing: a thread without all rights has made a change */
+/* under is_changing: a thread without all rights has changed the ids */
 static bool was_without;
 
 static struct {
 	struct uaio_lock lock; /* rank IDENTITY */
 
-	/* under lock: the ids of the process after the change of that number */
+	/* under lock: the ids of the process after change nr */
 	struct known {
 		bool is_known;
 		uint32_t nr;
@@ -43,7 +43,7 @@ static struct {
 	} known[NR_KNOWN];
 } table;
 
-/* atomic: 1 more than the number of a change that left all rights on files */
+/* atomic: the number + 1 of a change after which the process had all rights on files */
 static uint32_t had_all[NR_KNOWN];
 
 static void lock(void)
@@ -56,7 +56,7 @@ static void unlock(void)
 	uaio_unlock(&table.lock, UAIO_RANK_IDENTITY);
 }
 
-/* Note the calling thread's ids as those after the latest change. */
+/* Record the calling thread's ids as those after the latest change. */
 static void note(bool is_of_process)
 {
 	uint32_t nr = uaio_former_now();
@@ -76,7 +76,7 @@ static void note(bool is_of_process)
 	unlock();
 }
 
-/* Return: whether the ids after the change of that number are known. */
+/* Return: whether the ids after change nr are known. */
 static bool look_up(uint32_t nr, struct uaio_attributes *ret)
 {
 	const struct known *known = &table.known[nr % NR_KNOWN];
@@ -110,8 +110,9 @@ static void uncount(uint32_t as)
 }
 
 /*
- * No change is made from here on until uncount().
- * Return: as what a call of a request that noted since is counted.
+ * Count a call of a request that recorded number since. No change is made until
+ * uncount().
+ * Return: the argument for uncount().
  */
 static uint32_t count(uint32_t since)
 {
@@ -119,7 +120,7 @@ static uint32_t count(uint32_t since)
 		uint32_t now = uaio_former_now();
 		uint32_t as = since == now ? PLAIN : GOES_BACK;
 
-		/* [MB:former] seq_cst: counted, then looked. Pairs with await(). */
+		/* [MB:former] seq_cst: count, then look. Pairs with await(). */
 		add_seq_cst(&nr_calls, as);
 		if (likely(!load_seq_cst(&is_changing) &&
 			   now == uaio_former_now()))
@@ -129,7 +130,7 @@ static uint32_t count(uint32_t since)
 	}
 }
 
-/* Return: whether the ids that cannot be taken are those that a call needs. */
+/* Return: whether a and b agree in the ids that need names and that cannot be taken. */
 static bool has_fixed_ids(const struct uaio_attributes *a,
 			  const struct uaio_attributes *b,
 			  enum uaio_former_need need)
@@ -143,7 +144,7 @@ static bool has_fixed_ids(const struct uaio_attributes *a,
 }
 
 /*
- * Take the ids of before. If that cannot be done, the thread is as it was.
+ * Take the former ids; on failure, restore the thread's own.
  * Return: 0 or -ECANCELED.
  */
 static int take(const struct uaio_attributes *wanted,
@@ -166,7 +167,7 @@ static int take(const struct uaio_attributes *wanted,
 	return -ECANCELED;
 }
 
-/* The ids have changed since the request was submitted. Return: 0 or -ECANCELED. */
+/* Prepare a call of a request whose ids have changed since. Return: 0 or -ECANCELED. */
 static int go_back(uint32_t since, enum uaio_former_need need,
 		   bool is_of_process, struct uaio_former_call *call)
 {
@@ -188,7 +189,7 @@ int uaio_former_begin_slowly(uint32_t since, enum uaio_former_need need,
 {
 	int ret = 0;
 
-	/* What only sends may wait for long, and has no path to look up again. */
+	/* A call that only sends may wait for long, and looks up no path if restarted. */
 	if (need != UAIO_NEEDS_REAL_IDS)
 		call->counted_as = count(since);
 	if (unlikely(since != uaio_former_now()))
@@ -215,7 +216,7 @@ static void become_only_one(void)
 {
 	uint32_t none = 0;
 
-	/* [MB:former] seq_cst: before await() looks. */
+	/* [MB:former] seq_cst: set before await() looks. */
 	while (!cas_seq_cst(&is_changing, &none, 1)) {
 		(void)uaio_sleep(&is_changing, 1, UAIO_FOREVER);
 		none = 0;
@@ -224,12 +225,12 @@ static void become_only_one(void)
 
 static void let_others(void)
 {
-	/* [MB:former] release: the number and the ids of the change are noted. */
+	/* [MB:former] release: the number and the ids of the change are recorded. */
 	store_release(&is_changing, 0);
 	uaio_wake(&is_changing, ~0u);
 }
 
-/* Wait until no call is made. Return: how many are, after the deadline. */
+/* Wait until no call is counted. Return: the count at the deadline. */
 static uint32_t await(int64_t deadline_ns)
 {
 	uint32_t nr;
@@ -256,7 +257,7 @@ int uaio_former_change_begin(bool is_of_process,
 	}
 	nr = await(uaio_now_ns() +
 		   (change->had_all ? PATIENCE_OF_ALL_NS : patience_ns));
-	/* What has all rights may be interrupted, and made again with others. */
+	/* A call with all rights may be interrupted, and restarted with the new ids. */
 	if (likely(!nr || (change->had_all && nr < GOES_BACK)))
 		return 0;
 	let_others();
@@ -272,7 +273,10 @@ void uaio_former_change_end(bool is_of_process, bool has_changed,
 		/* relaxed: under is_changing */
 		store_relaxed(&uaio_former_nr, uaio_former_now() + 1);
 		note(is_of_process);
-		/* From all rights to ids that stay: no request can gain any. */
+		/*
+		 * The process went from all rights to ids that it cannot change. So no
+		 * request can gain rights.
+		 */
 		was_without |= !change->had_all;
 		if (!was_without && uaio_attributes_ask(&attributes) &&
 		    !uaio_attributes_may_change(&attributes))
@@ -285,7 +289,7 @@ void uaio_former_start(void)
 {
 	struct uaio_attributes attributes;
 
-	/* relaxed: the program changes its ids itself, or creates who does */
+	/* relaxed: this thread changes the ids itself, or creates the thread that does */
 	if (load_relaxed(&uaio_former_is_watched) ||
 	    !uaio_attributes_ask(&attributes) ||
 	    uaio_attributes_have_all(&attributes) ||

@@ -2,22 +2,23 @@
 /*
  * Former ids: requests that the program submitted before it changed its ids
  *
- * setuid() and its like of the C library change all threads, the library's, too. The
- * kernel makes a request with the ids at its submission. So a worker takes these ids
- * for the call of an earlier request: the ids of the file system, the supplementary
- * groups and the effective capabilities. If the worker may not take them, the call is
- * made with the new ids if the former ones had all rights on files; else the request
- * fails with ECANCELED, so that no request gains rights.
+ * setuid() and similar functions of the C library change all threads, including the
+ * library's. The kernel executes a request with the ids at its submission. So a worker
+ * takes the former ids for the system call of an earlier request: file system ids,
+ * supplementary groups and effective capabilities. If the worker may not take them, but
+ * the former ids had all rights on files, it makes the call with the new ids. Else the
+ * request fails with ECANCELED, so that no request gains rights.
  *
- *   F1  Each change has a number. A request notes the number of the latest change.
+ *   F1  Each change has a number. A request records the number of the latest change.
  *   F2  A call that depends on ids is counted while a worker makes it. A change waits
- *       until none is made: the C library's signal would interrupt the call, and the
- *       kernel would make it again with the new ids. A call that does not end makes
- *       a change fail with EAGAIN if the change may give rights.
+ *       until the count is 0: the C library's signal would interrupt the call, and the
+ *       kernel would restart it with the new ids. If a call does not end, the change
+ *       fails with EAGAIN if it may give rights.
  *   F3  No such call begins during a change.
  *
- * Calls are counted once the program has changed the ids of all threads, or may do so
- * without all rights; and no longer if it has given them up for good.
+ * Calls are counted from when the program has changed the ids of all threads, or can do
+ * so without having all rights. They are no longer counted once it has given up its
+ * rights for good.
  *
  * Tested by test/identity and test-former.c.
  */
@@ -31,30 +32,30 @@
 #include "base/check.h"
 #include "proc/identity.h"
 
-/* atomic: calls are counted */
+/* atomic: whether calls are counted */
 extern uint32_t uaio_former_is_watched __attribute__((visibility("hidden")));
 /* atomic: the number of the latest change */
 extern uint32_t uaio_former_nr __attribute__((visibility("hidden")));
 
-/* Which ids a call depends on. */
+/* The ids that a system call depends on. */
 enum uaio_former_need {
 	UAIO_NEEDS_NO_IDS,
-	UAIO_NEEDS_REAL_IDS, /* those that a message names, which nobody can take */
-	UAIO_NEEDS_ALL_IDS,  /* likewise, real and effective ones */
-	UAIO_NEEDS_FILE_IDS, /* those that can be taken */
+	UAIO_NEEDS_REAL_IDS, /* real ids, as in messages; cannot be taken */
+	UAIO_NEEDS_ALL_IDS,  /* real and effective ids; they cannot be taken */
+	UAIO_NEEDS_FILE_IDS, /* the ids that can be taken */
 };
 
-/* Return: the number of the latest change, for a request that is submitted. */
+/* Return: the number of the latest change, for a request that is being submitted. */
 static inline uint32_t uaio_former_now(void)
 {
-	/* relaxed: a thread that submits sees its own changes */
+	/* relaxed: a submitting thread sees its own changes */
 	return load_relaxed(&uaio_former_nr);
 }
 
 /*
- * Return: the number for a request that noted since, and begins now, behind another of
- * its chain: such a request has neither a right that its submitter has lost nor one that
- * its submitter has gained.
+ * Return: the number for a request that recorded number since, and starts now after an
+ * earlier request of its chain. Such a request has no right that its submitter has lost,
+ * and none that its submitter has gained.
  */
 uint32_t uaio_former_at_start_slowly(uint32_t since);
 
@@ -65,18 +66,18 @@ static inline uint32_t uaio_former_at_start(uint32_t since)
 		       : uaio_former_at_start_slowly(since);
 }
 
-/* A call, between begin and end. */
+/* State of a system call, between begin and end. */
 struct uaio_former_call {
-	uint32_t counted_as; /* 0: it is not counted */
+	uint32_t counted_as; /* 0: not counted */
 	bool has_taken;
-	struct uaio_attributes own; /* if has_taken */
+	struct uaio_attributes own; /* the thread's own ids, if has_taken */
 };
 
 /*
- * The calling thread makes a call of a request that noted since. is_of_process: the
- * submitter had the process's identity.
- * Return: 0; -ECANCELED: the call is not to be made, and end is not called. May wait for
- * a change to be over. Context: no lock is held.
+ * Prepare the calling thread for the system call of a request that recorded number since.
+ * is_of_process: the submitter had the process's identity. May wait for a change to end.
+ * Return: 0; -ECANCELED: the call must not be made, and uaio_former_end() not be called.
+ * Context: no lock is held.
  */
 int uaio_former_begin_slowly(uint32_t since, enum uaio_former_need need,
 			     bool is_of_process, struct uaio_former_call *call);
@@ -88,7 +89,7 @@ static inline int uaio_former_begin(uint32_t since, enum uaio_former_need need,
 {
 	call->counted_as = 0;
 	call->has_taken = false;
-	/* relaxed: a change that begins to watch waits for no call */
+	/* relaxed: a change that starts the counting does not wait for this call */
 	if (likely(!load_relaxed(&uaio_former_is_watched)) || !need)
 		return 0;
 	return uaio_former_begin_slowly(since, need, is_of_process, call);
@@ -100,31 +101,31 @@ static inline void uaio_former_end(struct uaio_former_call *call)
 		uaio_former_end_slowly(call);
 }
 
-/* A change of all threads, between begin and end. */
+/* State of a change of all threads' ids, between begin and end. */
 struct uaio_former_change {
-	bool had_all; /* the calling thread had all rights on files */
+	bool had_all; /* the changing thread had all rights on files */
 };
 
 /*
- * The calling thread is about to change the ids of all threads, and has the process's
- * identity if is_of_process.
- * Return: 0; -EAGAIN: it must not, and end is not called. Context: inside; no lock
- * is held.
+ * Called before the calling thread changes the ids of all threads. is_of_process: this
+ * thread has the process's identity.
+ * Return: 0; -EAGAIN: the thread must not change them, nor call uaio_former_change_end().
+ * Context: inside the library; no lock is held.
  */
 int uaio_former_change_begin(bool is_of_process,
 			     struct uaio_former_change *change);
-/* has_changed: whether the change has succeeded. */
+/* has_changed: the change has succeeded. */
 void uaio_former_change_end(bool is_of_process, bool has_changed,
 			    const struct uaio_former_change *change);
 
-/* Called before the first request: is there anything to watch? */
+/* Called before the first request: find out whether calls must be counted. */
 void uaio_former_start(void);
 
-/* Called in a child of fork(): no other thread makes a call or a change. */
+/* Called in a child of fork(), where no other thread makes a call or a change. */
 void uaio_former_forget(void);
 
 #ifdef UAIO_TESTING
-/* How long a change waits for calls that do not end. */
+/* How long a change waits for calls that do not end; for tests. */
 void uaio_former_have_patience(int64_t ns);
 #endif
 

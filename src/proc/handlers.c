@@ -16,7 +16,7 @@
 #include "proc/process.h"
 
 enum {
-	/* The C library's own: cancelling threads, setuid() of all of them. */
+	/* The C library's signals: cancelling threads, and setuid() in all threads. */
 	SIG_CANCEL = 32,
 	SIG_SETXID = 33,
 };
@@ -38,14 +38,14 @@ uint64_t uaio_handlers_deferrable(void)
 
 enum {
 	NR_SIGNALS = 65,
-	/* How far a sleep is below the frame that waits, and may be above it. */
+	/* How far a sleeping frame may be below, or above, the frame that waits. */
 	FRAMES_BELOW = 8192,
 	FRAMES_ABOVE = 512,
 };
 
 typedef void handler_fn(int sig, siginfo_t *info, void *context);
 
-/* The kernel's. */
+/* The kernel's struct sigaction. */
 struct action {
 	handler_fn *handler;
 	uint64_t flags;
@@ -53,10 +53,10 @@ struct action {
 	uint64_t mask;
 };
 
-/* What the program has set. */
+/* A handler that the program has set. */
 struct given {
 	handler_fn *handler; /* atomic: a signal may come at any time */
-	uint32_t flags;      /* atomic: those that the kernel is not given */
+	uint32_t flags; /* atomic: flags that are not passed to the kernel */
 };
 
 enum { FLAGS_KEPT = SA_SIGINFO | (int)SA_RESETHAND };
@@ -68,19 +68,17 @@ static struct {
 } handlers;
 
 /*
- * has_deferred: what the thread's mask will be, and what is let in before. Apart, since gcc
- * aligns 16 bytes by 16, which may leave a hole in the static TLS.
+ * If has_deferred: the signal mask to restore, and the signals to let in before. Two
+ * variables, since GCC aligns 16 bytes by 16, which may leave a hole in the static TLS.
  */
 static _Thread_local uint64_t deferred_mask
 	__attribute__((tls_model("initial-exec")));
 static _Thread_local uint64_t deferred_let_in
 	__attribute__((tls_model("initial-exec")));
 
-/*
- * Signals that come
- */
+/* Arriving signals */
 
-/* A handler that left a wait for good leaves is_asleep set: see where the stack is. */
+/* Check the stack, since a handler that left a wait for good leaves is_asleep set. */
 static bool is_asleep(uintptr_t stack)
 {
 	if (!uaio_entry.is_asleep)
@@ -106,9 +104,9 @@ static bool defer(int sig, const siginfo_t *info, void *context)
 	if (sys_tgsigqueueinfo(sys_getpid(), sys_gettid(), sig, info) < 0)
 		return false;
 	/*
-	 * Handlers of several signals may have been begun at once, each on top of
-	 * the one before. They run from the last one to the first one, and only
-	 * the first one has the thread's own mask.
+	 * Several signals may arrive at once, each handler interrupting the previous one.
+	 * They run from the last to the first, and only the first has the thread's own
+	 * mask.
 	 */
 	deferred_mask = *mask;
 	deferred_let_in |= BIT(sig);
@@ -127,7 +125,7 @@ static void run(int sig, siginfo_t *info, void *context)
 {
 	const struct given *given = &handlers.given[sig];
 	const struct action none = { 0 };
-	/* relaxed: the signal came before or after they were set */
+	/* relaxed: the signal arrived before or after the handler was set */
 	handler_fn *handler = load_relaxed(&given->handler);
 
 	if (load_relaxed(&given->flags) & (uint32_t)SA_RESETHAND)
@@ -141,7 +139,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 		run(sig, info, context);
 }
 
-/* Without SA_SIGINFO the kernel passes a context, and no information. */
+/* Without SA_SIGINFO the kernel passes a context, but no siginfo_t. */
 static void on_plain_signal(int sig, siginfo_t *info, void *context)
 {
 	siginfo_t plain;
@@ -162,7 +160,7 @@ void uaio_handlers_run(void)
 	uaio_entry.has_deferred = 0;
 	uaio_entry_barrier();
 	(void)sys_sigmask(SIG_SETMASK, &first, NULL);
-	/* A wait with a mask of its own lets in what the thread blocks. */
+	/* A wait with its own mask lets in signals that the thread otherwise blocks. */
 	if (first != mask)
 		(void)sys_sigmask(SIG_SETMASK, &mask, NULL);
 }
@@ -172,9 +170,7 @@ static const uint8_t *stop_of(void)
 	return uaio_entry.is_asleep ? &uaio_entry.must_wake : NULL;
 }
 
-/*
- * Calls
- */
+/* Calls of the program */
 
 static bool is_ours(const void *handler)
 {
@@ -182,7 +178,7 @@ static bool is_ours(const void *handler)
 	       handler == (const void *)(uintptr_t)on_plain_signal;
 }
 
-/* Return: whether the library's handler is to stand for this handler of the signal. */
+/* Return: whether to replace this handler of the signal by the library's. */
 static bool is_deferrable(int sig, const void *handler)
 {
 	/* SIG_DFL, SIG_IGN, SIG_HOLD, SIG_ERR */
@@ -195,7 +191,7 @@ static struct given given_of(int sig)
 {
 	struct given given = { 0 };
 
-	/* relaxed, both: as in run() */
+	/* relaxed, both: a signal arrives before or after the handler is set */
 	if (sig > 0 && sig < NR_SIGNALS) {
 		given.handler = load_relaxed(&handlers.given[sig].handler);
 		given.flags = load_relaxed(&handlers.given[sig].flags);
@@ -205,14 +201,14 @@ static struct given given_of(int sig)
 
 static void give(int sig, const struct given *given)
 {
-	/* relaxed: as in run() */
+	/* relaxed, both: a signal arrives before or after the handler is set */
 	store_relaxed(&handlers.given[sig].handler, given->handler);
 	store_relaxed(&handlers.given[sig].flags, given->flags);
 }
 
 /*
- * Return: whether the lock was taken. Otherwise a handler that was not deferred has
- * interrupted the library, and perhaps a holder of the lock.
+ * Return: whether the lock was acquired. If not, a handler that was not deferred has
+ * interrupted the library, perhaps while it held the lock.
  */
 static bool lock(void)
 {
@@ -231,7 +227,7 @@ static void unlock(bool has_lock)
 	uaio_leave();
 }
 
-/* Show the program what it had given (I5). */
+/* Return to the program what it had set (I5). */
 static void show(const struct given *given, struct sigaction *action)
 {
 	if (!is_ours((const void *)(uintptr_t)action->sa_sigaction))
@@ -326,11 +322,11 @@ void uaio_handlers_start(void)
 {
 	if (uaio_sleep_stop_at || !uaio_may_call(UAIO_CALL_TGSIGQUEUEINFO))
 		return;
-	/* A child of fork() has its parent's, and may be behind another filter. */
+	/* A child of fork() inherits the handlers, and may have another filter. */
 	if (load_relaxed(&handlers.is_on))
 		return;
 	uaio_lock(&handlers.lock, UAIO_RANK_HANDLERS);
-	/* relaxed, both: handlers that are set meanwhile may not be deferred */
+	/* relaxed, both: handlers set meanwhile need not be deferred */
 	store_relaxed(&uaio_sleep_stop_of, stop_of);
 	store_relaxed(&handlers.is_on, 1);
 	for (int sig = 1; sig < NR_SIGNALS; sig++)

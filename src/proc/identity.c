@@ -10,15 +10,15 @@
 
 enum {
 	/*
-	 * The library remembers the latest identities. A thread with an older one
-	 * that changes gets a new number instead of a former one.
+	 * The library remembers this many identities, the latest. A thread with an older
+	 * one gets a new number when it changes.
 	 */
 	NR_KNOWN = 256,
 };
 
 uint32_t uaio_identities;
 
-/* The latest numbers that were given; atomic. */
+/* atomic: the latest numbers assigned */
 static uint32_t last_identity, last_domain;
 
 static struct {
@@ -26,7 +26,7 @@ static struct {
 
 	/* under lock */
 	uint32_t nr_process_changes;
-	unsigned next; /* the one that is replaced next */
+	unsigned next; /* index of the entry to replace next */
 	struct known {
 		bool is_known;
 		uint32_t identity, domain;
@@ -62,11 +62,11 @@ static bool is_mine(const struct known *known)
 
 static void take_new_number(void)
 {
-	/* relaxed: only the number counts */
+	/* relaxed: only the number matters */
 	uaio_entry.identity = add_relaxed(&last_identity, 1) + 1;
 }
 
-/* Take the number of those that have these attributes, or a new one. */
+/* Take the number of threads with the same attributes, or a new number. */
 static void take_number_locked(const struct uaio_attributes *attributes)
 {
 	for (unsigned i = 0; i < NR_KNOWN; i++) {
@@ -92,7 +92,7 @@ static uint32_t nr_process_changes(void)
 	return nr;
 }
 
-/* The calling thread is inside. */
+/* Give the calling thread the number of its attributes. Context: inside the library. */
 static void compare(void)
 {
 	struct uaio_attributes attributes;
@@ -100,7 +100,7 @@ static void compare(void)
 	bool is_whole = uaio_attributes_ask(&attributes);
 
 	lock();
-	/* What was asked while all threads changed may be of before and after. */
+	/* Attributes queried during a change of all threads may be a mixture. */
 	if (is_whole && nr == table.nr_process_changes) {
 		take_number_locked(&attributes);
 		unlock();
@@ -110,7 +110,7 @@ static void compare(void)
 	take_new_number();
 }
 
-/* Return: whether the attributes are known that the calling thread's number stands for. */
+/* Return: whether the attributes of the calling thread's number are known. */
 static bool is_known(uint32_t *ret_nr_process_changes)
 {
 	bool ret = false;
@@ -123,7 +123,7 @@ static bool is_known(uint32_t *ret_nr_process_changes)
 	return ret;
 }
 
-/* What the calling thread is before it changes, it may be again. */
+/* Record the calling thread's attributes before a change, since it may change back. */
 static void note_mine(void)
 {
 	struct uaio_attributes attributes;
@@ -160,7 +160,7 @@ bool (*uaio_identity_may_change)(bool is_beside_lost_threads);
 
 static bool is_beside_lost_threads; /* see uaio_identity_may_change */
 
-/* Return: whether code of the program may change this thread's attributes unnoticed. */
+/* Return: whether the program's code may change this thread's attributes unnoticed. */
 static bool may_change(void)
 {
 	struct uaio_attributes attributes;
@@ -173,12 +173,12 @@ static bool may_change(void)
 
 void uaio_identities_prove(void)
 {
-	/* relaxed: that is never taken back */
+	/* relaxed: the flag is never cleared */
 	if (load_relaxed(&uaio_identities) & UAIO_IDENTITIES_UNPROVED ||
 	    !uaio_identity_may_change)
 		return;
 	if (may_change()) {
-		/* So that this thread's attributes are those of its number. */
+		/* Record the attributes that belong to this thread's number. */
 		note_mine();
 		uaio_identities_become_unproved();
 	}
@@ -205,7 +205,7 @@ static void forget_all(void)
 void uaio_identity_changed(enum uaio_identity_change change)
 {
 	uaio_entry.is_sure = 1;
-	/* relaxed: only the number counts */
+	/* relaxed: only the number matters */
 	if (change == UAIO_CHANGED_DOMAIN)
 		uaio_entry.domain = add_relaxed(&last_domain, 1) + 1;
 	/* A handler inside the library must not wait for its locks. */
@@ -243,9 +243,7 @@ void uaio_identity_check(void)
 	unlock();
 }
 
-/*
- * Inheriting
- */
+/* Inheriting */
 
 struct inheritance {
 	uaio_thread_main_fn *main;

@@ -24,9 +24,9 @@ enum {
 };
 
 static struct {
-	uint64_t *words; /* owns; atomic: a bit for each of our descriptors */
+	uint64_t *words; /* owns; atomic: bits: our descriptors */
 	uint32_t nr;     /* atomic: how many bits are set */
-	/* atomic, written under lock: one that is open is not noted yet */
+	/* atomic, written under lock: a descriptor is open and not noted yet */
 	uint32_t is_making;
 
 	/* held while an open descriptor is not noted, and during fork() */
@@ -42,7 +42,7 @@ int uaio_ownfd_init(void)
 	if (sys_is_map_error(words))
 		return -ENOMEM;
 	own.lock = (struct uaio_lock){ 0 };
-	/* relaxed: the engine is not up yet */
+	/* relaxed: the library is not started yet */
 	store_relaxed(&own.nr, 0);
 	store_relaxed(&own.words, words);
 	return 0;
@@ -50,7 +50,7 @@ int uaio_ownfd_init(void)
 
 static int note_locked(int fd)
 {
-	/* relaxed: it is noted before anybody can know its number */
+	/* relaxed: the bit is set before another thread can know the descriptor */
 	if (fd >= 0 && fd < FDS_MAX) {
 		or_relaxed(&own.words[fd / 64], 1ull << fd % 64);
 		add_relaxed(&own.nr, 1);
@@ -60,14 +60,14 @@ static int note_locked(int fd)
 
 static void unnote_locked(int fd)
 {
-	/* relaxed: as in note_locked() */
+	/* relaxed: like note_locked() */
 	if (fd >= 0 && fd < FDS_MAX) {
 		and_relaxed(&own.words[fd / 64], ~(1ull << fd % 64));
 		sub_relaxed(&own.nr, 1);
 	}
 }
 
-/* Duplicate fd to a high number if there is room, and never to below 3. */
+/* Duplicate fd to a high number if possible, and never below 3. */
 static int dup_locked(int fd)
 {
 	int dup = sys_fcntl(fd, F_DUPFD_CLOEXEC, OWN_FD_MIN);
@@ -87,26 +87,22 @@ int uaio_ownfd_dup(int fd)
 	return dup;
 }
 
-/*
- * Return: whether the host has closed fd, or has put a file of another type there than
- * was opened.
- */
+/* Return: whether the program has closed fd, or replaced it by a file of another type. */
 static bool is_taken(int fd, mode_t type)
 {
 	struct stat st;
 	int ret = sys_fstat(fd, &st);
 
-	/* A filter may answer fstat with that, too. */
+	/* A filter may answer fstat with EBADF, too. */
 	if (ret == -EBADF)
 		return sys_fcntl(fd, F_GETFD, 0) == -EBADF;
 	return ret == 0 && (st.st_mode & S_IFMT) != type;
 }
 
 /*
- * fd is new: move it to a high number, unless it is closed soon. A host that makes its system calls
- * inline may have put a file of its own there meanwhile.
- * Return: the descriptor, which is noted; -errno; -ESTALE if the host has put a
- * file there.
+ * Move the new descriptor fd to a high number, unless is_brief. A program that makes its
+ * system calls inline may have replaced the file meanwhile.
+ * Return: the descriptor, noted; -errno; -ESTALE if the program has replaced the file.
  */
 static int keep_locked(int fd, mode_t type, bool is_brief)
 {
@@ -128,7 +124,7 @@ static int keep_locked(int fd, mode_t type, bool is_brief)
 	return note_locked(high);
 }
 
-/* arg: a path, or what else the call needs. */
+/* arg: a path, or another argument of the call. */
 typedef int make_fn(void *arg, int flags);
 
 static int make_event(void *arg, int flags)
@@ -149,7 +145,7 @@ static int make_open(void *path, int flags)
 	return sys_openat(AT_FDCWD, path, flags | O_CLOEXEC, 0600);
 }
 
-/* The kernel marks it O_CLOEXEC by itself. */
+/* The kernel sets O_CLOEXEC by itself. */
 static int make_uring(void *params, int nr)
 {
 	return sys_uring_setup((unsigned)nr, params);
@@ -161,11 +157,11 @@ static int keep_new(make_fn *make, mode_t type, void *arg, int flags,
 	enum { TRIES = 4 };
 	int fd = -ESTALE;
 
-	/* All of our descriptors are in the library's table. */
+	/* All descriptors of the library are in the library's table. */
 	if (unlikely(uaio_table_is_other()))
 		return -EMFILE;
 	uaio_lock(&own.lock, UAIO_RANK_OWNFD);
-	/* relaxed: only a host that closes what is not open may race with it */
+	/* relaxed: only a program that closes descriptors it has not opened may race */
 	store_relaxed(&own.is_making, 1);
 	for (unsigned i = 0; i < TRIES && fd == -ESTALE; i++)
 		fd = keep_locked(make(arg, flags), type, is_brief);
@@ -225,8 +221,8 @@ void uaio_ownfd_close(int fd)
 }
 
 /*
- * Close the file without holding the lock: another one is put in its place
- * first, so that the number stays ours meanwhile.
+ * Close the file without the lock: an eventfd replaces it first, so that the library
+ * keeps the number meanwhile.
  */
 void uaio_ownfd_close_file(int fd)
 {
@@ -247,7 +243,7 @@ static void *close_apart(void *arg)
 	return NULL;
 }
 
-/* This is rare, so a thread is created for it. */
+/* This is rare, so a thread is created for each call. */
 void uaio_ownfd_close_slow(int fd)
 {
 	if (uaio_thread_start(close_apart, (void *)(intptr_t)fd) < 0)
@@ -261,14 +257,14 @@ void uaio_ownfd_give_up(int fd)
 	uaio_unlock(&own.lock, UAIO_RANK_OWNFD);
 }
 
-/* Return: how many may be ours. */
+/* Return: how many descriptors the library may have. */
 static uint64_t share_of_limit(void)
 {
 	enum { SHARE = 8, SHARE_MIN = 8, USUAL_LIMIT = 1024 };
 	struct rlimit limit;
 	uint64_t share;
 
-	/* Asked for each time, since another process may change it, too. */
+	/* Queried each time, since another process may change it. */
 	if (sys_getrlimit(RLIMIT_NOFILE, &limit) != 0)
 		limit.rlim_cur = USUAL_LIMIT;
 	share = limit.rlim_cur / SHARE;
@@ -277,13 +273,13 @@ static uint64_t share_of_limit(void)
 
 bool uaio_ownfds_have_room(unsigned nr)
 {
-	/* relaxed: those who open many do so under a lock of their own */
+	/* relaxed: threads that open many hold a lock of their own */
 	return load_relaxed(&own.nr) + (uint64_t)nr <= share_of_limit();
 }
 
 bool uaio_ownfds_are_few(void)
 {
-	/* relaxed: one more or less is as good */
+	/* relaxed: one more or less does not matter */
 	return load_relaxed(&own.nr) < share_of_limit() / 2;
 }
 
@@ -291,7 +287,7 @@ bool uaio_ownfd_find(unsigned first, unsigned last, unsigned *ret_fd)
 {
 	uint64_t bits, *words = load_relaxed(&own.words);
 
-	/* relaxed: as in note_locked() */
+	/* relaxed: like note_locked() */
 	if (!load_relaxed(&own.nr))
 		return false;
 	if (last >= FDS_MAX)

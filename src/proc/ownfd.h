@@ -2,25 +2,24 @@
 /*
  * The library's own descriptors
  *
- * Hosts close descriptors that they never opened: all from 3 up, when they
- * start or before they execute a program. The library's own are noted here, so
- * that the interposed calls can leave them open. For if the host got the number
- * of one of them for a file of its own, the library would write to that file.
+ * Programs close descriptors that they never opened: all from 3 up, at start or before
+ * they execute another program. The library notes its own descriptors here, so that the
+ * interposed calls leave them open. If a file of the program got the number of one, the
+ * library would write to that file.
  *
- *   I1  The kernel gives a new descriptor the lowest free number, and hosts
- *       count on that. So the library opens descriptors only within a call of
- *       the host's, and at once moves each to a high number, by duplicating it
- *       there, or closes it within the same call.
- *   I2  While a new descriptor still has its low number, the interposed calls
- *       that close wait (uaio_ownfds_settle()). A thread that has asked just
- *       before, or that makes its system calls inline, may close it all the
- *       same, and open another file there. So if the number is now a file of
- *       another type than was opened, that file is the host's, and is neither
- *       kept nor closed.
- *   I3  The lock is held while a descriptor is opened, moved or closed, and
- *       never across a call that may block.
+ *   I1  The kernel gives a new descriptor the lowest free number, and programs rely on
+ *       that. So the library opens descriptors only during a call of the program. It
+ *       moves each to a high number at once, by duplicating it, or closes it within the
+ *       same call.
+ *   I2  While a new descriptor has its low number, the interposed calls that close
+ *       descriptors wait (uaio_ownfds_settle()). A thread may still close it, if it
+ *       checked just before or makes its system calls inline, and then open another file
+ *       there. So if the number now has a file of another type, the library treats that
+ *       file as the program's: it neither keeps nor closes it.
+ *   I3  The lock is held while a descriptor is opened, moved or closed, and never across
+ *       a call that may block.
  *
- * Thread-safety: any thread; the functions that only ask are wait-free.
+ * Context: any thread; uaio_ownfd_has() and uaio_ownfd_find() are wait-free.
  */
 #ifndef UAIO_PROC_OWNFD_H
 #define UAIO_PROC_OWNFD_H
@@ -28,103 +27,103 @@
 #include <stdbool.h>
 
 /*
- * Called when the library comes up: it has no descriptors yet.
+ * Called when the library starts and has no descriptors yet.
  * Return: 0 or -ENOMEM.
  */
 int uaio_ownfd_init(void);
 
 /*
- * Open an eventfd, away from the low numbers if there is room.
- * Return: its descriptor, or -errno.
+ * Open an eventfd, with a high number if possible.
+ * Return: the descriptor, or -errno.
  */
 int uaio_ownfd_event(int flags);
 
-/* The same for an epoll. */
+/* Like uaio_ownfd_event(), for an epoll. */
 int uaio_ownfd_epoll(void);
 
 struct io_uring_params;
 
-/* The same for a ring of the kernel's io_uring, of nr requests. */
+/* Like uaio_ownfd_event(), for a ring of the kernel's io_uring with nr entries. */
 int uaio_ownfd_uring(unsigned nr, struct io_uring_params *params);
 
-/* The same for path, which is a character device; flags as of open(). */
+/* Like uaio_ownfd_event(), for a character device; flags of open(2). */
 int uaio_ownfd_open(const char *path, int flags);
-/* The same for a regular file. */
+/* Like uaio_ownfd_event(), for a regular file. */
 int uaio_ownfd_open_file(const char *path, int flags);
 /*
- * Open a regular file that is closed again within the same call of the host's, so it
- * keeps its number: a high one would have the kernel enlarge the process's table. With
- * O_CREAT the file is one that only the user may open.
+ * Open a regular file that is closed within the same call of the program. It keeps its
+ * low number, since a high one would make the kernel enlarge the descriptor table. With
+ * O_CREAT only the user may open the file.
  */
 int uaio_ownfd_open_briefly(const char *path, int flags);
 
-/* The same for a duplicate of fd. */
+/* Like uaio_ownfd_event(), for a duplicate of fd. */
 int uaio_ownfd_dup(int fd);
 
-/* Close one of the library's own descriptors. */
+/* Close a descriptor of the library. */
 void uaio_ownfd_close(int fd);
 
 /*
- * The same for a duplicate of one of the host's. No lock is held while its file is
- * closed, which may take a while if the host has closed it, too.
+ * Close a duplicate of a descriptor of the program. No lock is held while the file is
+ * closed, which may take long if the program has closed its descriptor, too.
  */
 void uaio_ownfd_close_file(int fd);
 
 /*
- * The same if closing it may take long.
- * The caller does not wait for that unless no thread can be had.
- * Context: as of uaio_thread_start().
+ * Like uaio_ownfd_close_file(), but do not wait for the file to be closed, unless no
+ * thread can be created.
+ * Context: like uaio_thread_start().
  */
 void uaio_ownfd_close_slow(int fd);
 
-/* From now on fd is the host's, which has put a file of its own there. */
+/* From now on fd belongs to the program, which has replaced the file there. */
 void uaio_ownfd_give_up(int fd);
 
 /*
- * For a moment a new descriptor has a low number and is not noted yet. A thread
- * that is about to close or replace a descriptor, and holds no lock of ours,
- * calls this to wait until there is none such: then what is there is the
- * host's.
+ * Wait until no new descriptor of the library has a low number without being noted.
+ * Called by a thread that is about to close or replace a descriptor: afterwards, every
+ * descriptor that is not noted belongs to the program.
+ * Context: no lock is held.
  */
 void uaio_ownfds_settle(void);
 
 /*
- * For what the library could do without, it must not use up the host's
- * descriptors: all of its own may be an eighth of the limit, or a few if the
- * limit is small.
- * Return: whether nr more would be within that.
+ * Return: whether the library may open nr more descriptors for a purpose that it can do
+ * without. All its descriptors may be an eighth of RLIMIT_NOFILE, or eight if that is
+ * more.
  */
 bool uaio_ownfds_have_room(unsigned nr);
 
 /*
- * Return: whether half of those are left, so that what only makes the library faster may
- * have one.
+ * Return: whether the library has less than half of its share of descriptors, so that
+ * even a mere optimisation may open one.
  */
 bool uaio_ownfds_are_few(void);
 
-/* Return: whether fd is the library's own. */
+/* Return: whether fd is a descriptor of the library. */
 bool uaio_ownfd_has(int fd);
 
 /*
- * Return: whether a descriptor in [first, last] is the library's own; *ret_fd:
- * the lowest of these.
+ * Return: whether a descriptor in [first, last] is the library's; *ret_fd: the lowest
+ * one.
  */
 bool uaio_ownfd_find(unsigned first, unsigned last, unsigned *ret_fd);
 
-/* Between these two calls none is opened or closed. */
+/* Between these two calls no descriptor of the library is opened or closed. */
 void uaio_ownfds_quiesce(void);
 void uaio_ownfds_resume(void);
 
 /*
- * Close the library's descriptors in the table of this thread, which has just
- * got a copy of the library's. Context: between the two calls above.
+ * Close the library's descriptors in this thread's table, a new copy of the library's
+ * table.
+ * Context: between quiesce and resume.
  */
 void uaio_ownfds_close_copies(void);
 
 /*
- * Called in a child of fork(): close the descriptors of the parent's library.
- * If not is_ours, the child's table is a copy of another one, in which these
- * numbers are other files: then only forget them.
+ * Called in a child of fork(): close the descriptors of the parent's library. If not
+ * is_ours, the child has a copy of another table, in which these numbers are other files:
+ * only forget them.
  */
 void uaio_ownfd_drop(bool is_ours);
 

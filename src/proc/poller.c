@@ -13,12 +13,10 @@
 #include "proc/ownfd.h"
 
 enum {
-	/*
-	 * A thread that was woken is back by then, unless it never comes back.
-	 */
+	/* A woken thread is back after this time, unless it is lost. */
 	LOST_NS = 1000000000,
 	LOOK_NS = 1000000,
-	/* Of each: an epoll and an eventfd. */
+	/* an epoll and an eventfd of each poller */
 	NR_FDS = 2,
 };
 
@@ -26,13 +24,13 @@ static struct {
 	struct uaio_slab fds;   /* struct uaio_poller_fds */
 	struct uaio_lock lock;  /* rank POLLERS */
 	struct list open;       /* under lock */
-	uint32_t has_no_pwait2; /* atomic: the kernel or a sandbox refuses it */
+	uint32_t has_no_pwait2; /* atomic: epoll_pwait2() is refused */
 } pollers;
 
 /*
  * What this thread waits on in uaio_poller_wait(). A handler that jumps out of the wait
- * leaves it behind, and the thread's next wait finds it; serial tells the waits apart.
- * Apart, since gcc aligns 16 bytes by 16, which may leave a hole in the static TLS.
+ * leaves it set, and the thread's next wait finds it; serial distinguishes the waits. Two
+ * variables, since GCC aligns 16 bytes by 16, which may leave a hole in the static TLS.
  */
 static _Thread_local struct uaio_poller_fds *waiting_on /* shares; or NULL */
 	__attribute__((tls_model("initial-exec")));
@@ -43,7 +41,7 @@ static _Thread_local struct {
 
 void uaio_pollers_init(void)
 {
-	/* A child of fork() waits on nothing. */
+	/* A child of fork() has no wait. */
 	waiting_on = NULL;
 	uaio_slab_init(&pollers.fds, sizeof(struct uaio_poller_fds), 4096);
 	pollers.lock = (struct uaio_lock){ 0 };
@@ -64,16 +62,13 @@ static void unlock(struct uaio_poller *poller)
 void uaio_poller_init(struct uaio_poller *poller)
 {
 	/*
-	 * Under the lock as it is: a thread of the generation before may be
-	 * about to look.
+	 * Acquire the existing lock: a thread of the previous generation may be about to
+	 * use it.
 	 */
 	lock(poller);
 	poller->fds = NULL;
 	store_relaxed(&poller->is_open, 0);
-	/*
-	 * relaxed: a thread that has been told of a generation reads it in that
-	 * generation
-	 */
+	/* relaxed: a thread that was given a generation reads it in that generation */
 	store_relaxed(&poller->generation,
 		      load_relaxed(&poller->generation) + 1);
 	list_init(&poller->node);
@@ -88,7 +83,7 @@ static int ctl(int epoll, int op, int fd, uint32_t events, uint64_t data)
 	return sys_epoll_ctl(epoll, op, fd, &event);
 }
 
-/* Return: what is ready now, as epoll_wait(2). */
+/* Return: the pending events, like epoll_wait(2). */
 static int look(int epoll, struct epoll_event *ret_events, int max)
 {
 	static const struct timespec zero;
@@ -107,7 +102,7 @@ static int open_fds(struct uaio_poller_fds *fds)
 	fds->epoll = uaio_ownfd_epoll();
 	if (fds->epoll < 0)
 		return fds->epoll;
-	/* A sandbox may allow creating it, and not asking it. */
+	/* A sandbox may allow creating an epoll, but not waiting on it. */
 	ret = look(fds->epoll, &nothing, 1);
 	if (ret < 0)
 		goto err_epoll;
@@ -115,8 +110,8 @@ static int open_fds(struct uaio_poller_fds *fds)
 	if (ret < 0)
 		goto err_epoll;
 	/*
-	 * Level-triggered: a thread that only takes events does not take this
-	 * one from the threads that wait.
+	 * Level-triggered, so that a thread that only takes events does not take this one
+	 * from waiting threads.
 	 */
 	ret = ctl(fds->epoll, EPOLL_CTL_ADD, fds->wake, EPOLLIN, 0);
 	if (ret == 0)
@@ -143,7 +138,7 @@ static int open_locked(struct uaio_poller *poller)
 		return ret;
 	}
 	fds->side = 0;
-	/* relaxed, all: no other thread knows it yet */
+	/* relaxed, all: no other thread knows the descriptors yet */
 	store_relaxed(&fds->nr_waiting[0], 0);
 	store_relaxed(&fds->nr_waiting[1], 0);
 	store_relaxed(&fds->nr_refs, 1);
@@ -153,10 +148,10 @@ static int open_locked(struct uaio_poller *poller)
 
 static void put_fds(struct uaio_poller_fds *fds)
 {
-	/* [MB:poller-fds] release: our use of them is over. */
+	/* [MB:poller-fds] release: this thread no longer uses the descriptors. */
 	if (sub_release(&fds->nr_refs, 1) != 1)
 		return;
-	/* [MB:poller-fds] acquire: so is that of the others. */
+	/* [MB:poller-fds] acquire: the other threads no longer use them either. */
 	(void)load_acquire(&fds->nr_refs);
 	uaio_ownfd_close(fds->wake);
 	uaio_ownfd_close(fds->epoll);
@@ -210,7 +205,7 @@ bool uaio_poller_has(struct uaio_poller *poller, int fd)
 	int ret = -EBADF;
 
 	lock(poller);
-	/* It refuses to take what it has. Events with data 0 are of no file. */
+	/* EPOLL_CTL_ADD refuses an existing entry. Data 0 belongs to no file. */
 	if (poller->fds)
 		ret = ctl(poller->fds->epoll, EPOLL_CTL_ADD, fd, EPOLLET, 0);
 	if (unlikely(ret == 0))
@@ -278,10 +273,7 @@ void uaio_poller_forget(void)
 
 static uint32_t begin_wait(const struct uaio_poller_hold *hold)
 {
-	/*
-	 * A handler jumped out of the last wait, or runs in it: it is over
-	 * either way.
-	 */
+	/* A handler jumped out of the last wait, or runs in it: that wait is over. */
 	uaio_poller_forget();
 	waiting.side = hold->side & 1;
 	waiting_on = hold->fds;
@@ -290,12 +282,12 @@ static uint32_t begin_wait(const struct uaio_poller_hold *hold)
 
 static void end_wait_of(uint32_t serial)
 {
-	/* If a handler waited meanwhile, that has ended our wait. */
+	/* If a handler waited meanwhile, its wait has ended this one. */
 	if (likely(waiting.serial == serial && waiting_on))
 		end_wait();
 }
 
-/* Where epoll_pwait2() cannot be had: poll() takes nanoseconds, too. */
+/* Used where epoll_pwait2() is missing: ppoll() takes nanoseconds, too. */
 static int wait_by_poll(int epoll, struct epoll_event *ret_events, int max,
 			const struct timespec *timeout, const void *mask,
 			size_t mask_bytes)
@@ -303,7 +295,7 @@ static int wait_by_poll(int epoll, struct epoll_event *ret_events, int max,
 	struct pollfd pfd = { .fd = epoll, .events = POLLIN };
 	int ret = uaio_sleep_poll(&pfd, 1, timeout, mask, mask_bytes);
 
-	/* With a limit of no descriptors it is not even looked at. */
+	/* If RLIMIT_NOFILE is 0, ppoll() fails without looking. */
 	if (ret < 0 && ret != -EINVAL)
 		return ret;
 	return look(epoll, ret_events, max);
@@ -317,7 +309,7 @@ static int wait_on(int epoll, struct epoll_event *ret_events, int max,
 		uaio_time_until(wait->deadline_ns, &time);
 	int ret;
 
-	/* relaxed: a thread that does not know it yet finds out */
+	/* relaxed: a thread that does not see it yet finds out itself */
 	if (!load_relaxed(&pollers.has_no_pwait2)) {
 		ret = uaio_sleep_epoll(epoll, ret_events, max, timeout,
 				       wait->mask, wait->mask_bytes);
@@ -330,9 +322,8 @@ static int wait_on(int epoll, struct epoll_event *ret_events, int max,
 }
 
 /*
- * The wake-up has been seen; one that comes from here on is another. The wait
- * is not counted any more, so the poller may be in another generation, with
- * waits of its own.
+ * Reset the eventfd, since its wake-up has been seen. The wait is no longer counted, so
+ * the poller may be in another generation with new waits.
  */
 static void clear_wake(struct uaio_poller *poller, uint32_t generation,
 		       const struct epoll_event *events, int nr)
@@ -361,10 +352,7 @@ int uaio_poller_hold(struct uaio_poller *poller, uint32_t generation,
 	if (fds && uaio_poller_generation(poller) == generation) {
 		epoll = fds->epoll;
 		*ret = (struct uaio_poller_hold){ fds, fds->side };
-		/*
-		 * relaxed, both: under the lock, under which the poller has a
-		 * reference
-		 */
+		/* relaxed, both: under the lock, and the poller has a reference */
 		add_relaxed(&fds->nr_waiting[fds->side], 1);
 		add_relaxed(&fds->nr_refs, 1);
 	}
@@ -377,7 +365,7 @@ int uaio_poller_take(struct uaio_poller *poller, struct epoll_event *ret_events,
 {
 	int ret = -EBADF;
 
-	/* It does not sleep, so it may be under the lock. */
+	/* The call does not sleep, so it may be made under the lock. */
 	lock(poller);
 	if (poller->fds)
 		/* [step: TAKE] */
@@ -415,7 +403,8 @@ int uaio_poller_wait(struct uaio_poller *poller, struct epoll_event *ret_events,
 }
 
 /*
- * Wait until no wait is counted on this side, on which no new ones are counted.
+ * Wait until no wait is counted on side, to which no new waits are added.
+ * Return: false if a thread is lost.
  */
 static bool await_waits(struct uaio_poller_fds *fds, uint32_t side)
 {
@@ -426,7 +415,7 @@ static bool await_waits(struct uaio_poller_fds *fds, uint32_t side)
 	while ((nr = load_acquire(&fds->nr_waiting[side]))) {
 		if (uaio_now_ns() >= lost)
 			return false;
-		/* Rare, and soon over: no thread is asked to wake us. */
+		/* Rare and short: polling, so that no thread has to wake this one. */
 		(void)uaio_sleep(&fds->nr_waiting[side], nr,
 				 uaio_now_ns() + LOOK_NS);
 	}
@@ -437,15 +426,9 @@ void uaio_poller_fini(struct uaio_poller *poller)
 {
 	struct uaio_poller_fds *fds;
 
-	/*
-	 * The thread that ends it may be a handler in a wait, or have left a
-	 * wait behind.
-	 */
+	/* The calling thread may be a handler in a wait, or have left a wait behind. */
 	uaio_poller_forget();
-	/*
-	 * Both locks, so that it can be told at any time whose the descriptors
-	 * are.
-	 */
+	/* With both locks, the owner of the descriptors is known at any time. */
 	uaio_lock(&pollers.lock, UAIO_RANK_POLLERS);
 	lock(poller);
 	wake_locked(poller);
@@ -459,16 +442,16 @@ void uaio_poller_fini(struct uaio_poller *poller)
 		put_fds(fds);
 }
 
-/* A descriptor that was moved */
+/* A descriptor that moves to another number. */
 struct move {
 	struct uaio_poller *poller;
 	struct uaio_poller_fds *fds; /* shares */
-	uint32_t side;               /* where waits on the old one count */
+	uint32_t side;               /* where waits on the old number count */
 	int from;
 	int to;
 };
 
-/* Return: 0; -ENOENT: the descriptor is none of the poller's; -EBUSY. */
+/* Return: 0; -ENOENT: the poller does not use the descriptor; -EBUSY. */
 static int move_locked(struct uaio_poller *poller, struct move *move)
 {
 	struct uaio_poller_fds *fds = poller->fds;
@@ -485,13 +468,10 @@ static int move_locked(struct uaio_poller *poller, struct move *move)
 	move->poller = poller;
 	move->fds = fds;
 	move->side = fds->side;
-	/*
-	 * Waits until now are on the old number, waits from now on on the new
-	 * one.
-	 */
+	/* Existing waits are on the old number, later waits on the new one. */
 	fds->side = !fds->side;
 	wake_locked(poller);
-	/* relaxed: under the lock, under which the poller has a reference */
+	/* relaxed: under the lock, and the poller has a reference */
 	add_relaxed(&fds->nr_refs, 1);
 	return 0;
 }
@@ -516,8 +496,8 @@ static int move_any(struct move *move)
 }
 
 /*
- * A thread is lost on the old number. That stays ours, and is given back to the
- * poller if that is still open, so that it can be told whose it is.
+ * Undo a move, since a thread is lost on the old number. The library keeps that number
+ * and returns it to the poller if still open, so that the number has a known owner.
  */
 static void move_back(const struct move *move)
 {
@@ -544,7 +524,7 @@ int uaio_pollers_yield(int fd)
 
 	if (ret < 0)
 		return ret;
-	/* On the number before that one a thread may have been lost. */
+	/* The count may include a thread that was lost on an earlier number. */
 	is_free = await_waits(move.fds, move.side);
 	if (!is_free)
 		move_back(&move);

@@ -21,7 +21,7 @@
 #include "proc/thread.h"
 
 /*
- * The largest page of any such processor. More would give .bss a segment of its own, and
+ * The largest page of such processors. With more, .bss gets a segment of its own, and
  * valgrind reads no symbols of such a library.
  */
 #if defined(__x86_64__)
@@ -30,16 +30,16 @@ enum { PAGE_BYTES = 1 << 12 };
 enum { PAGE_BYTES = 1 << 16 };
 #endif
 
-/* Not wiped by fork(): a child goes on from its parent's number. */
+/* Not wiped by fork(): a child continues its parent's number. */
 static uint32_t nr_starts; /* atomic: constant while the library is up */
 
-uint32_t uaio_process_nr_forks; /* not wiped either */
+uint32_t uaio_process_nr_forks; /* not wiped by fork(), either */
 
 static union {
 	struct {
-		uint32_t state;        /* atomic, written under lock */
-		bool are_tables_many;  /* under lock: there may be several */
-		int pid;               /* the process this is about */
+		uint32_t state;       /* atomic, written under lock */
+		bool are_tables_many; /* under lock: several tables may exist */
+		int pid;              /* the process that this state is about */
 		struct uaio_lock lock; /* rank START */
 	};
 	char page[PAGE_BYTES];
@@ -47,7 +47,7 @@ static union {
 
 bool uaio_engine_is_up(void)
 {
-	/* [MB:up] acquire: the whole engine. Pairs with start_locked(). */
+	/* [MB:up] acquire: all parts of the library. Pairs with start_locked(). */
 	return load_acquire(&process.state) != UAIO_ENGINE_DOWN;
 }
 
@@ -59,8 +59,7 @@ enum uaio_engine_state uaio_engine_state(void)
 
 bool uaio_engine_has_many_tables(void)
 {
-	/* [MB:up] acquire: the agent, too. Pairs with
-	 * uaio_engine_part_tables(). */
+	/* [MB:up] acquire: also the agent. Pairs with uaio_engine_part_tables(). */
 	return load_acquire(&process.state) == UAIO_ENGINE_SPLIT;
 }
 
@@ -95,7 +94,7 @@ static int start_locked(int (*start_parts)(void))
 
 	if (!process.pid)
 		process.pid = sys_getpid();
-	/* A child of vfork() cannot bring up its parent's library. */
+	/* A child of vfork() cannot start its parent's library. */
 	if (process.pid != sys_getpid())
 		return -EAGAIN;
 	uaio_threads_forget();
@@ -159,22 +158,23 @@ void uaio_engine_unlock_state(void)
 }
 
 /*
- * While fork() copies the descriptor table, the library's own descriptors are
- * quiesced, so that the child can close them all. A signal handler that
- * interrupts the library and forks may come just when one is being opened; the
- * child then keeps that one until it executes another program. Meanwhile this is the
- * signal mask that the thread which forks had before.
+ * The signal mask that the forking thread had before. While fork() copies the descriptor
+ * table, the library's descriptors are quiesced, so that the child can close them all. A
+ * handler may interrupt the library while it opens one, and fork; then the child keeps
+ * that descriptor until it executes another program.
  */
 static uint64_t forking_mask;
 
-static void (*tell_fork)(void); /* set when the library is loaded */
+static void (*tell_fork)(void); /* immutable after load */
 
 static void before_fork(void)
 {
 	static const uint64_t all = UINT64_MAX;
 	uint64_t mask;
 
-	/* relaxed: the child has it; others learn of it by what the child does */
+	/*
+	 * relaxed: the child inherits it; others learn of the fork by what the child does
+	 */
 	add_relaxed(&uaio_process_nr_forks, 1);
 	if (uaio_entry.forking.depth++)
 		return;
@@ -184,9 +184,9 @@ static void before_fork(void)
 	if (!uaio_engine_is_ours())
 		return;
 	/*
-	 * This thread is inside the library from here on, so what a handler
-	 * closed now would not be noticed. The signals are blocked first: inside,
-	 * the mask may be that of a deferred handler (handlers.h).
+	 * From here on the thread is inside the library, so the library would not notice
+	 * what a handler closes. Signals are blocked before, since inside, the mask may
+	 * be that of a deferred handler (handlers.h).
 	 */
 	(void)sys_sigmask(SIG_BLOCK, &all, &mask);
 	uaio_entry.forking.is_quiesced = uaio_enter();
@@ -205,7 +205,7 @@ static void after_fork(void)
 
 	if (--uaio_entry.forking.depth || !uaio_entry.forking.is_quiesced)
 		return;
-	/* What was made since it was counted the child has, too. relaxed: as above */
+	/* Count again: the child has what was made since. relaxed: as in before_fork() */
 	add_relaxed(&uaio_process_nr_forks, 1);
 	mask = forking_mask;
 	uaio_ownfds_resume();
@@ -214,7 +214,7 @@ static void after_fork(void)
 }
 
 /*
- * Called in a child of fork(). A child made in another way keeps the library's
+ * Called in a child of fork(). A child created in another way keeps the library's
  * descriptors.
  */
 static void forget_in_child(void)
@@ -226,7 +226,7 @@ static void forget_in_child(void)
 	uaio_former_forget();
 	after_fork();
 	uaio_ownfd_drop(!is_other);
-	/* An emulator may say that it wipes memory, and not do it. */
+	/* An emulator may claim to wipe the memory without doing it. */
 	if (process.pid)
 		memset(&process, 0, sizeof(process));
 	process.pid = sys_getpid();
@@ -235,7 +235,7 @@ static void forget_in_child(void)
 void uaio_process_load(void (*forks)(void))
 {
 	tell_fork = forks;
-	/* Linux before 4.14 and some sandboxes refuse this. */
+	/* Linux before 4.14 and some sandboxes refuse MADV_WIPEONFORK. */
 	(void)sys_wipe_on_fork(&process, sizeof(process));
 	process.pid = sys_getpid();
 	uaio_libc_atfork(before_fork, after_fork, forget_in_child);
@@ -248,7 +248,7 @@ bool uaio_own_fd(unsigned first, unsigned last, unsigned *ret_fd)
 	/* A handler must not wait: it may have interrupted the opening. */
 	if (!uaio_entry.depth)
 		uaio_ownfds_settle();
-	/* A child of vfork() may do with the descriptor as it likes. */
+	/* A child of vfork() may close the descriptor. */
 	return uaio_ownfd_find(first, last, ret_fd) && uaio_engine_is_ours() &&
 	       !uaio_table_is_other();
 }

@@ -16,7 +16,7 @@ enum {
 	PATIENCE_NS = 1000000000,
 };
 
-/* A child of fork() has a copy of what its parent knew of the thread. */
+/* Find the robust list. A child of fork() repeats it: it has its parent's state. */
 static __attribute__((noinline)) void learn(uint32_t start_nr)
 {
 	struct robust_list_head *head;
@@ -30,7 +30,7 @@ static __attribute__((noinline)) void learn(uint32_t start_nr)
 	uaio_entry.robust_since = start_nr;
 }
 
-/* What is in the place while the word is there. */
+/* Return: the value of the slot that stands for word. */
 static struct robust_list *place_of(const struct robust_list_head *head,
 				    uint32_t *word)
 {
@@ -38,7 +38,7 @@ static struct robust_list *place_of(const struct robust_list_head *head,
 					      head->futex_offset);
 }
 
-/* The order is for the kernel, which looks when this thread has ended. */
+/* Compiler barriers suffice: the kernel looks after this thread has ended. */
 static inline void set_place(struct robust_list_head *head,
 			     struct robust_list *place)
 {
@@ -47,12 +47,12 @@ static inline void set_place(struct robust_list_head *head,
 	__asm__ volatile("" ::: "memory");
 }
 
-/* Return: whether the word is the caller's; *ret_holder: else whose it is. */
+/* Return: whether this thread has locked the word; *ret_holder: else its holder. */
 static bool try_lock(uint32_t *word, uint32_t *ret_holder)
 {
 	uint32_t was = load_relaxed(word);
 
-	/* A holder has ended: the kernel leaves a bit that says so. */
+	/* If a holder has ended, the kernel leaves a flag bit in the word. */
 	while (!(was & FUTEX_TID_MASK))
 		/* [MB:robust] acquire: pairs with uaio_robust_unlock(). */
 		if (cas_acquire(word, &was, uaio_entry.tid))
@@ -74,7 +74,7 @@ static __attribute__((noinline)) void lock_slowly(uint32_t *word,
 		now = uaio_now_ns();
 		if (holder != seen)
 			until = now + PATIENCE_NS;
-		/* [MB:robust] acquire: of what the holder has done so far. */
+		/* [MB:robust] acquire: sees what the holder has done so far. */
 		else if (now >= until &&
 			 cas_acquire(word, &holder, uaio_entry.tid))
 			return;

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Locks in memory that processes share, each of which may be killed while it holds one
+ * Locks in memory shared by processes, each of which may be killed while it holds one
  *
- * A lock is a word: the thread id of its holder, or 0. The kernel looks at the word when
- * the holder ends, and frees it (robust futexes): a thread has one list of such words
- * registered, most often by its C library, and one place for a word that it is about to
- * take or to let go. Only that place is used, for as long as the lock is held. So
- * there is nothing in the shared memory that the library relies on, which may be a
- * client's to write.
+ * A lock is a word: its holder's thread id, or 0. When the holder ends, the kernel looks
+ * at the word and frees it (robust futexes). A thread has one registered list of such
+ * words, usually its C library's. The list has a slot, list_op_pending, for a word that
+ * the thread is about to lock or unlock. The library uses only this slot, for as long as it holds the
+ * lock. So it relies on nothing in the shared memory, which a client may be able to
+ * write.
  *
- *   I1  The place is set before the word is, and cleared after it. So a holder that ends,
- *       at whatever instruction, leaves a word that is free.
- *   I2  The place is the C library's. If it has a word there, it was interrupted, and
- *       ours is not put there; if a signal handler takes one of the C library's locks,
- *       ours goes. Then, and where the kernel does not tell where the place is, a
- *       holder that ends leaves the word as it is.
- *   I3  Who finds the same holder there for PATIENCE_NS goes on, and has the lock. So a
- *       word that is spoilt keeps nobody for ever; a holder that was only slow then posts
- *       beside it.
+ *   I1  The slot is set before the word, and cleared after it. So a holder that ends at
+ *       any instruction leaves a free word.
+ *   I2  The slot belongs to the C library. If it is in use, the C library was
+ *       interrupted, and the library does not set it. If a signal handler takes a lock of
+ *       the C library, that replaces the library's entry. In these cases, and where the
+ *       kernel does not report the list, a holder that ends leaves the word locked.
+ *   I3  A thread that sees the same holder for PATIENCE_NS takes the lock. So a corrupted
+ *       word blocks no thread for ever; but a holder that was only slow then posts at the
+ *       same time.
  *
  * Tested by test-uring-share.c and test-uring-death.c.
  */
@@ -26,7 +26,7 @@
 
 #include <stdint.h>
 
-/* The thread holds no other such lock, and does not sleep for long while it has one. */
+/* Context: the thread holds no other such lock, and does not sleep for long meanwhile. */
 void uaio_robust_lock(uint32_t *word);
 void uaio_robust_unlock(uint32_t *word);
 

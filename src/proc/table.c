@@ -43,10 +43,9 @@ void uaio_table_init(void)
 }
 
 /*
- * What is known of this thread: its thread id, and in the lowest bit whether it
- * has another table. The id is needed because a thread created by a bare
- * clone() may share this memory with its creator, and a child of fork() has a
- * copy of it.
+ * Record this thread's id, and in the lowest bit whether it has another table. The id
+ * detects a thread of a bare clone(), which may share this memory with its creator, and a
+ * child of fork(), which has a copy.
  */
 static void note(bool is_other)
 {
@@ -110,7 +109,7 @@ static void *serve(void *arg)
 	(void)arg;
 	uaio_thread_begin("uaio-agent");
 	/*
-	 * It ends once no thread is left that could ask: it must not keep the
+	 * The agent ends once no program thread is left, since it must not keep the
 	 * process from ending.
 	 */
 	while (!is_idle || !uaio_threads_are_last()) {
@@ -169,9 +168,7 @@ long uaio_table_call(uaio_table_act *act, const void *arg, bool may_wait)
 	return call.ret;
 }
 
-/*
- * Asking
- */
+/* Testing which table a thread has */
 
 static long open_one(const void *arg)
 {
@@ -199,10 +196,7 @@ static long close_one(const void *arg)
 	return 0;
 }
 
-/*
- * Return: whether fd is open in this thread's table, and is readable if and
- * only if is_full.
- */
+/* Return: whether fd is open in this thread's table, and readable exactly if is_full. */
 static bool looks(int fd, bool is_full)
 {
 	static const struct timespec zero;
@@ -215,9 +209,8 @@ static bool looks(int fd, bool is_full)
 enum answer { IS_ENGINES, IS_OTHER, IS_UNKNOWN };
 
 /*
- * The agent has an eventfd, and fills and empties it. If the same descriptor in
- * this thread's table shows the same changes, it is that eventfd, and the table
- * is the library's.
+ * The agent opens an eventfd, fills and empties it. If the same number in this thread's
+ * table shows these changes, it is that eventfd, and the table is the library's.
  */
 static enum answer look(void)
 {
@@ -237,7 +230,7 @@ static bool ask(void)
 {
 	enum answer answer = look();
 
-	/* If no descriptor can be had, the thread is asked again next time. */
+	/* If the agent gets no descriptor, the thread is tested again next time. */
 	if (answer != IS_UNKNOWN)
 		note(answer == IS_OTHER);
 	return answer != IS_ENGINES;
@@ -250,10 +243,10 @@ static __attribute__((noinline)) bool is_other_of_many(void)
 
 	if (uaio_entry.table >> 1 == (uint32_t)sys_gettid())
 		return uaio_entry.table & 1;
-	/* A thread that is inside entered before any had parted. */
+	/* A thread that is inside entered before there was a second table. */
 	if (!uaio_enter())
 		return false;
-	/* No handler leaves while the agent knows of this thread's stack. */
+	/* Inside, no handler leaves the stack frame that the agent uses. */
 	is_other = ask();
 	uaio_leave();
 	return is_other;
@@ -276,15 +269,13 @@ long uaio_table_do(uaio_table_act *act, const void *arg)
 	return ret;
 }
 
-/*
- * Parting
- */
+/* Getting a table of its own */
 
 static unsigned nr_own_threads(void)
 {
 	struct uaio_thread_counts counts;
 
-	/* In a child of fork() the count is its parent's while it is down. */
+	/* In a child of fork(), before the start, the count is still the parent's. */
 	if (!uaio_engine_is_up())
 		return 0;
 	uaio_threads_count(&counts);
@@ -306,9 +297,7 @@ bool uaio_table_is_only_mine(void)
 	if (!uaio_engine_is_of_process() || uaio_table_is_other() ||
 	    !is_only_thread())
 		return false;
-	/*
-	 * One of ours may have ended and another begun in between: look again.
-	 */
+	/* A thread of the library may have ended and another begun: check again. */
 	(void)uaio_sleep(&word, 0, uaio_now_ns() + SOON_NS);
 	return is_only_thread();
 }

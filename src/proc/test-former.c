@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* With which ids the calls of earlier requests are made, and what a change waits for. */
+/* With which ids requests run that precede a change of ids; what a change waits for. */
 #undef NDEBUG
 #include "proc/former.h"
 
@@ -18,7 +18,7 @@ enum { SOMEBODY = 65534, OTHER = 65533, NR_KNOWN = 64 };
 #define PATIENCE_NS INT64_C(5000000000)
 #define NO_PATIENCE_NS INT64_C(1000000)
 
-/* Take effective ids in all threads, as the program does. */
+/* Set the effective ids of all threads, like the program. */
 static void become(uid_t id)
 {
 	struct uaio_former_change change;
@@ -46,7 +46,7 @@ static int begin(uint32_t since, enum uaio_former_need need,
 	return uaio_former_begin(since, need, true, call);
 }
 
-/* In a child: what it gives up it cannot have again. */
+/* In a child, since the rights that it gives up cannot be restored. */
 static void who_gives_up_all_for_good_is_not_watched(void **state)
 {
 	int status;
@@ -103,7 +103,7 @@ static long try_without_rights(void *arg)
 	const uint32_t *since = arg;
 	struct uaio_former_call call;
 
-	/* Of this thread only, which may not have other ids again. */
+	/* Change the ids of this thread only, for good. */
 	if (syscall(SYS_setresgid, OTHER, OTHER, OTHER) < 0 ||
 	    syscall(SYS_setresuid, OTHER, OTHER, OTHER) < 0)
 		return -1;
@@ -130,11 +130,11 @@ static void a_call_gains_no_rights(void **state)
 	become(0);
 	unit_thread_start(&thread, try_without_rights, since);
 	assert_int_equal(unit_thread_join(&thread), 0);
-	/* Ids of others than the process's are not known. */
+	/* Only the ids of the process's identity are recorded. */
 	assert_int_equal(
 		uaio_former_begin(since[1], UAIO_NEEDS_FILE_IDS, false, &call),
 		-ECANCELED);
-	/* Effective ids cannot be taken, and real ones are the same. */
+	/* Effective ids cannot be taken; the real ids have not changed. */
 	assert_int_equal(begin(since[1], UAIO_NEEDS_ALL_IDS, &call),
 			 -ECANCELED);
 	assert_int_equal(begin(since[1], UAIO_NEEDS_REAL_IDS, &call), 0);
@@ -145,7 +145,7 @@ static void a_call_gains_no_rights(void **state)
 		become(0);
 	assert_int_equal(begin(since[1], UAIO_NEEDS_FILE_IDS, &call),
 			 -ECANCELED);
-	/* None of these was left counted. */
+	/* None of these calls was left counted. */
 	become(0);
 }
 
@@ -177,7 +177,7 @@ static void a_change_that_gives_rights_waits_for_calls(void **state)
 	uaio_former_have_patience(PATIENCE_NS);
 	uaio_former_end(&call);
 	become(0);
-	/* One that gives none goes on after a while. */
+	/* A change that gives no rights goes on after a while. */
 	assert_int_equal(begin(uaio_former_now(), UAIO_NEEDS_FILE_IDS, &call),
 			 0);
 	assert_int_equal(uaio_former_change_begin(true, &change), 0);

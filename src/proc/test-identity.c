@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which threads have the same identity, as they change and create others. */
+/* Which threads share an identity, as they change it and create other threads. */
 #undef NDEBUG
 #include "proc/identity.h"
 
@@ -21,7 +21,7 @@ static void become(uid_t id)
 	uaio_identity_changed(UAIO_CHANGED_ATTRIBUTES);
 }
 
-/* A thread that begins with the process's identity, and ends with it. */
+/* The test's thread begins and ends with the process's identity. */
 static int set_up(void **state)
 {
 	(void)state;
@@ -56,7 +56,7 @@ static long change_domain(void *arg)
 	first = uaio_identity_mine();
 	assert_int_not_equal(first, UAIO_IDENTITY_OF_PROCESS);
 	assert_int_not_equal(uaio_identity_domain(), 0);
-	/* With the same attributes: what cannot be compared is never the same. */
+	/* Equal attributes do not matter: a domain always differs. */
 	uaio_identity_changed(UAIO_CHANGED_DOMAIN);
 	assert_int_not_equal(uaio_identity_mine(), first);
 	return 0;
@@ -90,7 +90,7 @@ static void after_a_change_of_all_threads_nothing_is_compared(void **state)
 	assert_int_equal(uaio_identity_mine(), UAIO_IDENTITY_OF_PROCESS);
 }
 
-/* atomic: 1 more than the identity of a thread that was created */
+/* atomic: the identity of the created thread + 1 */
 static uint32_t of_heir;
 
 static void *tell(void *arg)
@@ -123,7 +123,7 @@ static void a_thread_has_the_identity_of_its_creator(void **state)
 	assert_int_equal(load_relaxed(&of_heir), mine + 1);
 }
 
-/* The C library creates some by itself, for timers for example. */
+/* The C library creates some threads by itself, for example for timers. */
 static void *enlist(void *crew)
 {
 	*(unsigned *)crew = uaio_wq_enlist();
@@ -145,7 +145,7 @@ static void a_thread_that_nobody_has_told_of_is_compared(void **state)
 	become(0);
 }
 
-/* As if by an instruction of the program's own. */
+/* As if an instruction of the program itself did it. */
 static void what_nobody_has_told_is_found_if_it_may_happen(void **state)
 {
 	(void)state;

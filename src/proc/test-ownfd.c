@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The library's own descriptors, if the host opens files at their numbers by
- * system calls that the library does not see, just while they are new and low.
+ * The program replaces a new descriptor of the library while it still has its low number,
+ * by system calls that the library does not see.
  */
 #undef NDEBUG
 #include "proc/ownfd.h"
@@ -17,10 +17,10 @@
 #include "base/sys.h"
 #include "unit.h"
 
-static int host_file; /* the file that the host opens there */
+static int host_file; /* the file that the program opens there */
 static int new_fd;    /* the new descriptor that it replaces */
 static bool is_before;
-static unsigned nr_left; /* how often the host will still do so */
+static unsigned nr_left; /* how often the program will still do so */
 
 static int nameless(void)
 {
@@ -41,9 +41,7 @@ static void take(int number)
 			 number);
 }
 
-/*
- * The host opens its file there before the descriptor is moved away, or after.
- */
+/* The program opens its file there before, or after, the descriptor is moved. */
 static bool take_the_number(long nr, const long args[6], long *ret_res)
 {
 	if (nr != SYS_fcntl || args[1] != F_DUPFD_CLOEXEC || !nr_left)
@@ -92,9 +90,7 @@ static void take_while_opened(open_fn *open_own)
 	nr_left = 1;
 	fd = open_own();
 	assert_int_equal(nr_left, 0);
-	/*
-	 * The library has a descriptor of its own, or none; never the host's.
-	 */
+	/* The library has its own descriptor or none, but never the program's. */
 	if (fd >= 0) {
 		assert_false(is_of_host(fd));
 		(void)!write(fd, &one, sizeof(one));
@@ -118,7 +114,7 @@ static void a_number_that_the_host_takes_is_the_hosts(void **state)
 	unit_hook(NULL);
 }
 
-/* A program that closes a whole range closes the new descriptor, too. */
+/* A program that closes a range of descriptors closes the new one, too. */
 static bool close_the_number(long nr, const long args[6], long *ret_res)
 {
 	(void)ret_res;
@@ -157,9 +153,7 @@ static long quiesce_and_resume(void *arg)
 	return 0;
 }
 
-/*
- * The call that closes the socket may take long: others must not wait for it.
- */
+/* The call that closes the socket may take long: other threads must not wait for it. */
 static bool go_on_meanwhile(long nr, const long args[6], long *ret_res)
 {
 	struct unit_thread thread;
@@ -203,7 +197,7 @@ static void a_socket_that_lingers_is_closed_with_no_lock_held(void **state)
 	unit_hook(go_on_meanwhile);
 	assert_int_equal(write(ends[1], "x", 1), 1);
 	assert_int_equal(unit_reap(handle, 1, &event), 1);
-	/* The thread that executed it may put the file after the event. */
+	/* The thread that executed the request may close the file after the event. */
 	unit_await(is_closed, NULL);
 	unit_hook(NULL);
 	assert_int_equal(load_relaxed(&nr_closed), 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Children of fork() where the kernel says that it wipes memory, and does not. */
+/* Children of fork() where the kernel claims to wipe memory, but does not. */
 #undef NDEBUG
 #include <sys/mman.h>
 
@@ -7,7 +7,7 @@
 
 static unsigned nr_promised;
 
-/* As some emulators do. */
+/* like some emulators */
 static bool promise(long nr, const long args[6], long *ret_res)
 {
 	if (nr != SYS_madvise || args[2] != MADV_WIPEONFORK)
@@ -27,7 +27,7 @@ static int load(void **state)
 	return ret;
 }
 
-/* Return: 0, or which of them is wrong. */
+/* Return: 0, or the number of the failed step. */
 static int start_again(void)
 {
 	if (uaio_engine_is_up())

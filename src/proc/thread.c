@@ -24,9 +24,9 @@
 
 enum {
 	/*
-	 * Our deepest call chain, for a segment of many vectors, needs 20 KiB.
-	 * But the host's thread-local storage is on the stack, too, and the C
-	 * library's setuid() runs a handler on it.
+	 * The library's deepest call chain, for a segment of many vectors, needs 20 KiB.
+	 * But the program's thread-local storage is on the stack, too, and the C
+	 * library's setuid() runs a handler there.
 	 */
 	STACK_BYTES = 256 << 10,
 	NR_WORDS = UAIO_CPUS_MAX / (8 * sizeof(unsigned long)),
@@ -36,11 +36,11 @@ static struct uaio_cpus load_mask; /* immutable after load */
 static int load_mask_bytes;
 static bool are_many;
 
-/* The processors of the program then; immutable after load. */
+/* The program's processors at load; immutable after load. */
 static struct uaio_cpus load_cpus;
 static int load_cpus_bytes;
 
-/* Where threads that follow are bound to. */
+/* The processors that workers are bound to. */
 static struct {
 	struct uaio_lock lock; /* rank BOUND */
 	struct uaio_cpus cpus; /* under lock */
@@ -48,33 +48,31 @@ static struct {
 uint32_t uaio_threads_nr_binds; /* written under its lock */
 
 /*
- * The C library's count of threads, by which it knows when the last one ends;
- * or NULL if it has no such symbol. A main thread that has ended is not
- * counted. Debuggers use the symbol, too. Reading it takes no call and no
- * descriptor.
+ * The C library's count of threads, by which it detects the end of the last one; NULL if
+ * it has no such symbol. A main thread that has ended is not counted. Debuggers use the
+ * symbol, too. Reading it takes no system call and no descriptor.
  */
 static const unsigned *nr_threads; /* immutable after load */
 
 /*
- * Atomic, relaxed but where a comment says so. A thread is counted by its creator
- * once it exists, and stops being counted before it is gone. So no more are counted
- * than there are; and if there are as many threads in the process as are
- * counted, none of them is the host's.
+ * Atomic, relaxed unless a comment says otherwise. A thread is counted by its creator
+ * once it exists, and uncounted before it has ended. So the count never exceeds the
+ * number of threads. If the process has exactly so many threads, none is the program's.
  */
 static struct uaio_thread_counts counts;
-/* The same, for others to read, who may write there, too; or NULL. */
+/* The counts for other processes, which may write there, too; or NULL. */
 static struct uaio_thread_counts *told;
 
 void uaio_threads_forget(void)
 {
 	/*
-	 * [MB:ended] acquire: what the parent's threads did comes before what this
-	 * child makes of it. Pairs with count_out().
+	 * [MB:ended] acquire: this child sees all that the parent's threads did. Pairs
+	 * with count_out().
 	 */
 	(void)load_acquire(&counts.nr);
 	counts = (struct uaio_thread_counts){ 0 };
 	told = NULL;
-	/* The parent's other threads, which may have held it, are not here. */
+	/* The parent's threads, which may have held the lock, do not exist here. */
 	bound.lock = (struct uaio_lock){ 0 };
 	store_relaxed(&uaio_threads_nr_binds, 0);
 }
@@ -97,7 +95,7 @@ static void count_in_at(struct uaio_thread_counts *where)
 	uint32_t peak = load_relaxed(&where->peak);
 
 	add_relaxed(&where->nr_ever, 1);
-	/* If it ends before it is counted, the count is -1 for a moment. */
+	/* If the thread ends before it is counted, the count is -1 for a moment. */
 	while ((int32_t)nr > (int32_t)peak &&
 	       !cas_relaxed(&where->peak, &peak, nr))
 		;
@@ -128,15 +126,13 @@ void uaio_threads_init(void)
 		sys_sched_getaffinity(0, sizeof(load_mask), &load_mask);
 	load_cpus = load_mask;
 	load_cpus_bytes = load_mask_bytes;
-	/*
-	 * Of those asked for, those that are allowed; if none is, all that are.
-	 */
+	/* Use the requested processors that are allowed; if none is, all allowed ones. */
 	if (load_mask_bytes > 0 && uaio_config.has_cpus &&
 	    uaio_cpus_cut(&asked, &load_mask))
 		load_mask = asked;
 	for (size_t i = 0; i < NR_WORDS; i++)
 		nr += (unsigned)__builtin_popcountl(load_mask.words[i]);
-	/* If they are not known (nr is 0), there are most likely several. */
+	/* If the processors are unknown (nr is 0), there are most likely several. */
 	are_many = nr != 1;
 }
 
@@ -162,7 +158,7 @@ int uaio_threads_bind(const struct uaio_cpus *cpus)
 	}
 	uaio_lock(&bound.lock, UAIO_RANK_BOUND);
 	bound.cpus = is_any ? *cpus : load_mask;
-	/* relaxed: others guess; the set is read under the lock */
+	/* relaxed: other threads only compare it; the set is read under the lock */
 	store_relaxed(&uaio_threads_nr_binds, uaio_threads_nr_binds + 1);
 	uaio_unlock(&bound.lock, UAIO_RANK_BOUND);
 	return 0;
@@ -176,7 +172,7 @@ void uaio_thread_follow_slowly(uint32_t *seen)
 	cpus = bound.cpus;
 	*seen = load_relaxed(&uaio_threads_nr_binds);
 	uaio_unlock(&bound.lock, UAIO_RANK_BOUND);
-	/* If it fails (EPERM, or a smaller cpuset), the thread stays. */
+	/* If this fails (EPERM, or a smaller cpuset), the thread stays where it is. */
 	(void)sys_sched_setaffinity(0, uaio_cpus_bytes(), &cpus);
 }
 
@@ -200,14 +196,14 @@ int uaio_thread_start(void *(*main)(void *), void *arg)
 	(void)pthread_attr_setstacksize(&attr, stack);
 
 	/*
-	 * By the C library's function, not by the system call: it leaves the
-	 * signals of the C library itself unblocked; else setuid() would hang.
+	 * The C library's function instead of the system call: it keeps the C library's
+	 * own signals unblocked, without which setuid() would hang.
 	 */
 	sigfillset(&all);
 	(void)pthread_sigmask(SIG_BLOCK, &all, &old);
 	ret = pthread_create(&thread, &attr, main, arg);
 	if (ret == EINVAL) {
-		/* The host's TLS does not fit that stack: take the default. */
+		/* The program's TLS does not fit on that stack: use the default size. */
 		(void)pthread_attr_destroy(&attr);
 		(void)pthread_attr_init(&attr);
 		(void)pthread_attr_setdetachstate(&attr,
@@ -227,7 +223,7 @@ int uaio_thread_start(void *(*main)(void *), void *arg)
 
 void uaio_thread_become_clients(bool keeps_cpus)
 {
-	/* If it fails (EPERM, or a smaller cpuset), they stay the creator's. */
+	/* If this fails (EPERM, or a smaller cpuset), the creator's processors remain. */
 	if (!keeps_cpus && load_cpus_bytes > 0)
 		(void)sys_sched_setaffinity(0, (size_t)load_cpus_bytes,
 					    &load_cpus);
@@ -263,9 +259,9 @@ int uaio_thread_start_for_client(void *(*main)(void *), void *arg,
 }
 
 /*
- * A thread inherits the real-time class of its creator. The C library's
- * attributes could prevent that; but where a class may not be set, no thread
- * would be created.
+ * Leave the real-time class that a thread inherits from its creator. Thread attributes
+ * could avoid inheriting it; but where setting a class is forbidden, pthread_create()
+ * would fail.
  */
 static void become_ordinary(void)
 {
@@ -280,12 +276,10 @@ int uaio_thread_take_ioprio(int ioprio)
 	enum { CLASS_SHIFT = 13 };
 	int old = sys_ioprio_get();
 
-	/* It is only changed if it can be restored later. */
+	/* Change the priority only if it can be restored later. */
 	if (old < 0 || sys_ioprio_set(ioprio) < 0)
 		return -1;
-	/*
-	 * Old kernels return a level without a class, but do not accept that.
-	 */
+	/* Old kernels return a level without a class, but do not accept that. */
 	return old >> CLASS_SHIFT ? old : 0;
 }
 
@@ -308,18 +302,18 @@ void uaio_thread_begin(const char *name)
 {
 	uaio_sleep_own();
 	uaio_entry.depth = UAIO_DEPTH_OWN;
-	/* It has its creator's identity, whatever setuid() makes of all threads. */
+	/* The thread has its creator's identity, even if setuid() changes all threads. */
 	uaio_entry.is_sure = 1;
 	uaio_table_is_mine();
 	become_ordinary();
-	/* If it fails (EPERM, or a smaller cpuset), they stay the creator's. */
+	/* If this fails (EPERM, or a smaller cpuset), the creator's processors remain. */
 	if (load_mask_bytes > 0)
 		(void)sys_sched_setaffinity(0, (size_t)load_mask_bytes,
 					    &load_mask);
-	/* If it fails (EACCES), the nice value stays the creator's. */
+	/* If this fails (EACCES), the creator's nice value remains. */
 	if (uaio_config.has_nice)
 		(void)sys_setpriority(uaio_config.nice);
-	/* Last of all, for those who know the thread by its name. */
+	/* Last, since the name tells observers that the thread is ready. */
 	(void)sys_set_name(name);
 }
 
@@ -329,7 +323,7 @@ void uaio_thread_end(void)
 	uaio_leave();
 }
 
-/* A main thread that has ended has no memory any more, and so no program. */
+/* A main thread that has ended has no memory, and so no executable. */
 static bool has_main_ended(void)
 {
 	char path[1];
@@ -345,6 +339,6 @@ bool uaio_threads_are_last(void)
 	/* relaxed, both: the caller asks again and again */
 	if (nr_threads)
 		return load_relaxed(nr_threads) == nr_own;
-	/* The folder has the main thread, too, though that has ended. */
+	/* The directory lists the main thread, even if it has ended. */
 	return has_main_ended() && uaio_has_threads(nr_own + 1);
 }
