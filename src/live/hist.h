@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Histograms (layout.h): which bucket a value has, and which value a share of them
- * does not exceed
+ * Histograms (layout.h): the bucket of a value, and quantiles
  *
  * Tested by src/req/test-stats.c.
  */
@@ -26,7 +25,7 @@ static inline unsigned uaio_hist_bucket(uint64_t value)
 	       (unsigned)(value >> (bit - UAIO_HIST_SUB_BITS));
 }
 
-/* Return: the value in the middle of the bucket. */
+/* Return: the middle value of the bucket. */
 static inline uint64_t uaio_hist_value(unsigned bucket)
 {
 	unsigned octave = bucket >> UAIO_HIST_SUB_BITS, shift;
@@ -38,7 +37,7 @@ static inline uint64_t uaio_hist_value(unsigned bucket)
 	return ((uint64_t)bucket << shift) + (1ull << shift >> 1);
 }
 
-/* Return: how many values there are. */
+/* Return: the number of values. */
 static inline uint64_t uaio_hist_nr(const struct uaio_hist *hist)
 {
 	uint64_t nr = 0;
@@ -52,7 +51,7 @@ static inline uint64_t uaio_hist_nr(const struct uaio_hist *hist)
 static inline uint64_t uaio_hist_quantile(const struct uaio_hist *hist,
 					  uint64_t nr, unsigned permille)
 {
-	/* Rounded up, so at least 1; in two parts, so without overflow. */
+	/* Rounded up, so at least 1; in two parts, to avoid overflow. */
 	uint64_t rank =
 		nr / 1000 * permille + (nr % 1000 * permille + 999) / 1000;
 	uint64_t below = 0, value;
@@ -67,7 +66,7 @@ static inline uint64_t uaio_hist_quantile(const struct uaio_hist *hist,
 	return value < hist->max ? value : hist->max;
 }
 
-/* Add what others may be adding to meanwhile. */
+/* Add the counts of a histogram to which other threads may be adding. */
 static inline void uaio_hist_add(struct uaio_hist *to,
 				 const struct uaio_hist *from)
 {

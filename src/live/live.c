@@ -18,9 +18,9 @@
 #include "proc/ownfd.h"
 
 enum {
-	FOLDER_BYTES = 32,
+	DIRECTORY_BYTES = 32,
 	PATH_BYTES = 48,
-	/* So many names are looked at for one that can be had. */
+	/* How many names are tried. */
 	TRIES = 8,
 	TMPFS_MAGIC = 0x01021994,
 };
@@ -37,10 +37,10 @@ struct uaio_live_page *uaio_live_page(void)
 	return live.page;
 }
 
-/* the folder */
+/* the directory */
 
-/* Return: whether path is a folder that is uid's alone. */
-static bool is_own_folder(const char *path, unsigned uid, int *ret_error)
+/* Return: whether path is a directory that only uid can access. */
+static bool is_own_directory(const char *path, unsigned uid, int *ret_error)
 {
 	struct stat st;
 
@@ -49,8 +49,8 @@ static bool is_own_folder(const char *path, unsigned uid, int *ret_error)
 	       !(st.st_mode & 077);
 }
 
-/* Return: whether there is a folder for the files of this user; *ret_uid: who that is. */
-static bool make_folder(char path[FOLDER_BYTES], unsigned *ret_uid)
+/* Return: whether the user's directory exists now; *ret_uid: the user. */
+static bool make_directory(char path[DIRECTORY_BYTES], unsigned *ret_uid)
 {
 	uint32_t ids[3]; /* real, effective, saved */
 	int error;
@@ -58,16 +58,17 @@ static bool make_folder(char path[FOLDER_BYTES], unsigned *ret_uid)
 	if (sys_getresuid(ids) < 0)
 		return false;
 	*ret_uid = ids[1];
-	(void)snprintf(path, FOLDER_BYTES, UAIO_LIVE_FOLDER "%u", *ret_uid);
-	if (is_own_folder(path, *ret_uid, &error))
+	(void)snprintf(path, DIRECTORY_BYTES, UAIO_LIVE_DIRECTORY "%u",
+		       *ret_uid);
+	if (is_own_directory(path, *ret_uid, &error))
 		return true;
 	return error == -ENOENT && sys_mkdirat(AT_FDCWD, path, 0700) == 0 &&
-	       is_own_folder(path, *ret_uid, &error);
+	       is_own_directory(path, *ret_uid, &error);
 }
 
-/* room */
+/* free space */
 
-/* Return: whether a file of so many bytes may be made without raising SIGXFSZ. */
+/* Return: whether a file of this many bytes may exist without raising SIGXFSZ. */
 static bool is_within_limit(int64_t bytes)
 {
 	struct rlimit limit;
@@ -77,7 +78,7 @@ static bool is_within_limit(int64_t bytes)
 		limit.rlim_cur >= (uint64_t)bytes);
 }
 
-/* Return: whether the file is in memory, and half of that is free beside bytes. */
+/* Return: whether the file is in a tmpfs of which half stays free after bytes more. */
 static bool has_room(int fd, int64_t bytes)
 {
 	struct statfs st;
@@ -88,12 +89,12 @@ static bool has_room(int fd, int64_t bytes)
 		return false;
 	nr = ((uint64_t)bytes + (uint64_t)st.f_bsize - 1) /
 	     (uint64_t)st.f_bsize;
-	/* A file system without a limit says that it has no blocks. */
+	/* A tmpfs without a limit reports 0 blocks. */
 	return !st.f_blocks ||
 	       (uint64_t)st.f_bavail >= (uint64_t)st.f_blocks / 2 + nr;
 }
 
-/* Allocate the bytes of the file from at on, which others may do as well. */
+/* Allocate bytes of the file from offset at; another process may do so, too. */
 static bool allocate(int fd, int64_t at, int64_t bytes)
 {
 	return is_within_limit(at + bytes) && has_room(fd, bytes) &&
@@ -110,18 +111,18 @@ static uint64_t pid_namespace(void)
 								    : 0;
 }
 
-/* Whose the file at live.path is, as far as this process can see. */
+/* The state of the process whose file is at live.path, as far as this one can see. */
 enum maker {
 	LIVES,
 	IS_GONE,
 	/*
-	 * Out of sight in a namespace of process ids of its own, or not done with
-	 * the file: it may be gone as well.
+	 * In another pid namespace, or without a complete identity: the process may be
+	 * gone.
 	 */
 	UNKNOWN,
 };
 
-/* *ret_since: when the file was last made larger, of CLOCK_REALTIME. */
+/* *ret_since: CLOCK_REALTIME when the file was last extended. */
 static enum maker who_made(struct timespec *ret_since)
 {
 	struct uaio_live_identity identity;
@@ -141,9 +142,9 @@ static enum maker who_made(struct timespec *ret_since)
 	    identity.pid <= 0)
 		return UNKNOWN;
 	if (identity.pid_namespace != pid_namespace())
-		/* If one that leaves is to stay after all, it does without. */
+		/* A process that was leaving and stays after all does without a page. */
 		return identity.state == UAIO_LIVE_LEAVING ? IS_GONE : UNKNOWN;
-	/* This process has not made it, or had another program then. */
+	/* This process has not created it, or ran another program then. */
 	return identity.pid == sys_getpid() ||
 			       sys_tgkill(identity.pid, identity.pid, 0) ==
 				       -ESRCH
@@ -163,9 +164,9 @@ static int replace(void)
 	return create();
 }
 
-static void set_path(const char *folder, unsigned number)
+static void set_path(const char *directory, unsigned number)
 {
-	(void)snprintf(live.path, sizeof(live.path), "%s/%u", folder,
+	(void)snprintf(live.path, sizeof(live.path), "%s/%u", directory,
 		       number % UAIO_LIVE_SLOTS);
 }
 
@@ -175,8 +176,8 @@ static bool is_before(const struct timespec *a, const struct timespec *b)
 	       (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
 }
 
-/* Return: a file in one of the places for this process; or < 0. */
-static int create_somewhere(const char *folder)
+/* Return: a new file under one of the names for this process; or < 0. */
+static int create_somewhere(const char *directory)
 {
 	unsigned pid = (unsigned)sys_getpid(), oldest = 0;
 	struct timespec since, first = { 0 };
@@ -186,7 +187,7 @@ static int create_somewhere(const char *folder)
 	for (unsigned i = 0; i < TRIES && fd == -EEXIST; i++) {
 		enum maker maker;
 
-		set_path(folder, pid + i);
+		set_path(directory, pid + i);
 		fd = create();
 		if (fd != -EEXIST)
 			break;
@@ -201,7 +202,7 @@ static int create_somewhere(const char *folder)
 		first = since;
 	}
 	if (fd == -EEXIST && has_oldest) {
-		set_path(folder, oldest);
+		set_path(directory, oldest);
 		fd = replace();
 	}
 	return fd;
@@ -221,7 +222,7 @@ static void identify(struct uaio_live_identity *identity, unsigned uid)
 		       program_invocation_short_name);
 }
 
-/* Map the file, of which the beginning is allocated. */
+/* Allocate the beginning of the file, and map it. */
 static struct uaio_live_page *map(int fd, unsigned uid)
 {
 	const int64_t first = UAIO_LIVE_BLOCKS_AT + UAIO_LIVE_BLOCK_BYTES;
@@ -240,14 +241,14 @@ static struct uaio_live_page *map(int fd, unsigned uid)
 
 struct uaio_live_page *uaio_live_open(void)
 {
-	char folder[FOLDER_BYTES];
+	char directory[DIRECTORY_BYTES];
 	unsigned uid;
 	int fd;
 
 	live.page = NULL;
-	if (!make_folder(folder, &uid))
+	if (!make_directory(directory, &uid))
 		return NULL;
-	fd = create_somewhere(folder);
+	fd = create_somewhere(directory);
 	if (fd < 0)
 		return NULL;
 	live.page = map(fd, uid);
@@ -262,7 +263,7 @@ struct uaio_live_page *uaio_live_open(void)
 void uaio_live_publish(struct uaio_live_page *page)
 {
 	/*
-	 * [MB:live-ready] release: the identity. Pairs with
+	 * [MB:live-ready] release: publishes the identity. Pairs with
 	 * uaio_live_is_ready().
 	 */
 	store_release(&page->identity.is_ready, 1);
@@ -278,7 +279,7 @@ static bool extend(int64_t at)
 
 	if (fd < 0)
 		return false;
-	/* The program may have other rights by now, or another root. */
+	/* The program may have lost rights since, or changed its root. */
 	is_done = sys_fstat(fd, &st) == 0 && st.st_dev == live.dev &&
 		  st.st_ino == live.ino &&
 		  allocate(fd, at, UAIO_LIVE_BLOCK_BYTES);
@@ -301,7 +302,7 @@ struct uaio_live_block *uaio_live_block(unsigned place)
 void uaio_live_set_state(enum uaio_live_state state)
 {
 	if (live.page)
-		/* relaxed: advice for those who read the page */
+		/* relaxed: only a hint for readers of the page */
 		store_relaxed(&live.page->identity.state, state);
 }
 
@@ -312,7 +313,7 @@ void uaio_live_remove(void)
 	if (!live.page)
 		return;
 	uaio_live_set_state(UAIO_LIVE_LEAVING);
-	/* Another process may have replaced it, if this one was taken for gone. */
+	/* Another process may have replaced the file, if it took this one for gone. */
 	if (sys_lstatat(AT_FDCWD, live.path, &st) == 0 &&
 	    st.st_dev == live.dev && st.st_ino == live.ino)
 		(void)sys_unlinkat(AT_FDCWD, live.path, 0);

@@ -21,21 +21,21 @@
 #include "req/stats.h"
 #include "unit.h"
 
-/* What a test does runs in a child, since a process has one page. */
+/* Each test runs in a child, since a process has one page: return a failed line. */
 #define CHECK(condition)                 \
 	do                               \
 		if (!(condition))        \
 			return __LINE__; \
 	while (0)
 
-/* Only the superuser may mount. */
+/* Only root may mount. */
 static void need_root(void)
 {
 	if (geteuid())
 		skip();
 }
 
-/* A folder of memory of this test's own in the place of /dev/shm. */
+/* Mount a tmpfs of this test at /dev/shm. */
 static int enter_own_memory(const char *options)
 {
 	CHECK(unshare(CLONE_NEWNS) == 0);
@@ -49,8 +49,8 @@ static const char *path_of(unsigned number)
 {
 	static char path[64];
 
-	(void)snprintf(path, sizeof(path), UAIO_LIVE_FOLDER "%u/%u", getuid(),
-		       number % UAIO_LIVE_SLOTS);
+	(void)snprintf(path, sizeof(path), UAIO_LIVE_DIRECTORY "%u/%u",
+		       getuid(), number % UAIO_LIVE_SLOTS);
 	return path;
 }
 
@@ -64,7 +64,7 @@ static bool is_there(const char *path)
 	return access(path, F_OK) == 0;
 }
 
-/* Return: what others see of a page; NULL: nothing. */
+/* Return: the page as another process sees it; NULL: none. */
 static const struct uaio_live_page *look(const char *path)
 {
 	int fd = open(path, O_RDONLY);
@@ -112,7 +112,7 @@ static void a_page_shows_what_is_counted(void **state)
 	assert_int_equal(unit_in_child(shows_what_is_counted), 0);
 }
 
-/* Of a child that was killed, at the place of number. */
+/* Leave the page of a killed child, under its own number. */
 static int leave_a_page(pid_t *ret_pid)
 {
 	int status;
@@ -137,7 +137,7 @@ static int survives_its_process(void)
 	CHECK(leave_a_page(&pid) == 0);
 	seen = look(path_of((unsigned)pid));
 	CHECK(seen && seen->identity.pid == pid);
-	/* It is in the place of this process: who is gone gives way. */
+	/* The page has this process's name: it is replaced, since its process is gone. */
 	CHECK(rename(path_of((unsigned)pid), "/dev/shm/left") == 0);
 	CHECK(rename("/dev/shm/left", own_path()) == 0);
 	CHECK(uaio_live_open());
@@ -153,7 +153,7 @@ static void a_page_outlives_a_process_until_its_place_is_needed(void **state)
 	assert_int_equal(unit_in_child(survives_its_process), 0);
 }
 
-/* A child that lives has the place: its parent takes the next one. */
+/* A living child has the name: its parent takes the next one. */
 static int respects_the_living(void)
 {
 	const struct uaio_live_page *parents, *childs;
@@ -206,7 +206,7 @@ static int change(const char *path, size_t at, const void *value, size_t bytes)
 	CHECK(change(path, offsetof(struct uaio_live_identity, member), \
 		     &(value), sizeof(value)) == 0)
 
-/* A file at each number where this process looks, of a process out of sight. */
+/* Create a file of a process out of sight under each number that this process tries. */
 static int fill_places(unsigned nr)
 {
 	const uint64_t elsewhere = 1;
@@ -236,7 +236,7 @@ static int replaces_the_oldest(void)
 
 	CHECK(enter_own_memory("") == 0);
 	CHECK(fill_places(8) == 0);
-	/* Of one there is no more than the name: it died as it made the file. */
+	/* One has no contents: its process died while creating it. */
 	CHECK(truncate(path_of((unsigned)getpid() + 3), 0) == 0);
 	CHECK(utimensat(AT_FDCWD, path_of((unsigned)getpid() + 3), times, 0) ==
 	      0);
@@ -255,7 +255,7 @@ static void files_of_processes_out_of_sight_are_not_in_the_way(void **state)
 	assert_int_equal(unit_in_child(replaces_the_oldest), 0);
 }
 
-/* They are left alone while there is another number. */
+/* Such files are left alone while another number is free. */
 static int passes_over(void)
 {
 	const struct uaio_live_page *seen;
@@ -267,7 +267,7 @@ static int passes_over(void)
 	seen = look(path_of((unsigned)getpid() + 7));
 	CHECK(seen && seen->identity.pid == getpid());
 	uaio_live_remove();
-	/* Who was about to end, or to execute another program, is gone. */
+	/* A process that was about to end or to exec counts as gone. */
 	CHANGE(path_of((unsigned)getpid() + 5), state, leaving);
 	CHECK(uaio_live_open());
 	seen = look(path_of((unsigned)getpid() + 5));
@@ -282,7 +282,7 @@ static void files_of_processes_that_leave_are_replaced(void **state)
 	assert_int_equal(unit_in_child(passes_over), 0);
 }
 
-/* A child counts in a page of its own, and not in its parent's. */
+/* A child counts in its own page, not in its parent's. */
 static int is_not_inherited(void)
 {
 	const struct uaio_live_page *parents;
@@ -320,10 +320,10 @@ static void a_child_has_a_page_of_its_own(void **state)
 	assert_int_equal(unit_in_child(is_not_inherited), 0);
 }
 
-/* What fails */
+/* Failures */
 
-static long refused;       /* the call that is answered, */
-static long refused_error; /* with that */
+static long refused;       /* the system call that fails */
+static long refused_error; /* the error it fails with */
 
 static bool refuse(long nr, const long args[6], long *ret_res)
 {
@@ -375,7 +375,7 @@ static int leaves_half_free(void)
 	unsigned nr = 0;
 
 	CHECK(enter_own_memory("size=640k") == 0);
-	/* What others leave behind stays below half of it. */
+	/* Pages that other processes left use less than half of the tmpfs. */
 	while (nr < 100 && leave_a_page(&pid) == 0 &&
 	       is_there(path_of((unsigned)pid)))
 		nr++;
@@ -409,35 +409,37 @@ static void a_limit_of_files_sizes_raises_no_signal(void **state)
 	assert_int_equal(unit_in_child(raises_no_signal), 0);
 }
 
-/* Another user may have made the folder first, or a link with that name. */
+/* Another user may have created the directory first, or a link of that name. */
 static int trusts_nobody(void)
 {
-	char folder[64];
+	char directory[64];
 
-	(void)snprintf(folder, sizeof(folder), UAIO_LIVE_FOLDER "%u", getuid());
+	(void)snprintf(directory, sizeof(directory), UAIO_LIVE_DIRECTORY "%u",
+		       getuid());
 	CHECK(enter_own_memory("") == 0);
-	CHECK(mkdir(folder, 0700) == 0 && chown(folder, 65534, 65534) == 0);
+	CHECK(mkdir(directory, 0700) == 0 &&
+	      chown(directory, 65534, 65534) == 0);
 	CHECK(!uaio_live_open());
-	CHECK(chown(folder, getuid(), getgid()) == 0 &&
-	      chmod(folder, 0755) == 0);
+	CHECK(chown(directory, getuid(), getgid()) == 0 &&
+	      chmod(directory, 0755) == 0);
 	CHECK(!uaio_live_open());
-	CHECK(rmdir(folder) == 0 && mkdir("/dev/shm/other", 0700) == 0);
-	CHECK(symlink("/dev/shm/other", folder) == 0);
+	CHECK(rmdir(directory) == 0 && mkdir("/dev/shm/other", 0700) == 0);
+	CHECK(symlink("/dev/shm/other", directory) == 0);
 	CHECK(!uaio_live_open());
-	CHECK(unlink(folder) == 0 && mkdir(folder, 0700) == 0);
+	CHECK(unlink(directory) == 0 && mkdir(directory, 0700) == 0);
 	CHECK(symlink("/dev/shm/target", own_path()) == 0);
 	CHECK(uaio_live_open() && !is_there("/dev/shm/target"));
 	return 0;
 }
 
-static void a_folder_of_others_is_not_used(void **state)
+static void a_directory_of_others_is_not_used(void **state)
 {
 	(void)state;
 	need_root();
 	assert_int_equal(unit_in_child(trusts_nobody), 0);
 }
 
-/* Threads count in blocks beyond the first, which the file grows by. */
+/* More threads count in further blocks, by which the file grows. */
 static int grows(void)
 {
 	const char *seen;
@@ -457,7 +459,7 @@ static int grows(void)
 	}
 	CHECK(stat(own_path(), &st) == 0 &&
 	      st.st_size == UAIO_LIVE_BLOCKS_AT + 4 * UAIO_LIVE_BLOCK_BYTES);
-	/* Where it cannot grow, there is no block. */
+	/* If the file cannot grow, there is no block. */
 	refused = SYS_fallocate;
 	refused_error = -ENOSPC;
 	unit_hook(refuse);
@@ -487,7 +489,7 @@ int main(void)
 		UNIT_TEST(no_page_is_made_where_a_call_is_refused),
 		UNIT_TEST(pages_leave_half_of_the_memory_free),
 		UNIT_TEST(a_limit_of_files_sizes_raises_no_signal),
-		UNIT_TEST(a_folder_of_others_is_not_used),
+		UNIT_TEST(a_directory_of_others_is_not_used),
 		UNIT_TEST(a_page_grows_by_blocks),
 	};
 
