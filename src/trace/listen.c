@@ -27,27 +27,27 @@ static_assert((int)NR_WRITERS <= (int)UAIO_TRACE_LANES, "a lane for each");
 struct tracer {
 	struct uaio_trace_ring *ring; /* atomic; NULL: none */
 
-	/* who has is_looking */
+	/* used by the thread that holds is_looking */
 	struct uaio_trace_ring *withdrawn; /* owns: to be unmapped; or NULL */
-	uint32_t pid, fd;                  /* whose ring it is */
-	uint32_t number;                   /* that was answered last */
+	uint32_t pid, fd; /* the tool, and its descriptor of the ring */
+	uint32_t number;  /* the number answered last */
 	uint64_t dev, ino;
 };
 
 struct uaio_listening uaio_listening;
 
 static struct {
-	uint32_t pid; /* constant while the engine is up: of this process */
+	uint32_t pid; /* this process; constant while the library is up */
 
 	/* atomic */
 	uint32_t is_looking;
-	uint64_t looked;       /* when, in cycles */
-	uint64_t nr_unwritten; /* records for which no lane was free */
+	uint64_t looked;       /* time of the last look, in cycles */
+	uint64_t nr_unwritten; /* records dropped since no lane was free */
 
 	struct tracer tracers[UAIO_TRACE_ASKERS];
 } listening;
 
-/* A line each, so that threads do not disturb each other. */
+/* A cache line each, to avoid false sharing. */
 static struct {
 	alignas(64) uint32_t is_writing; /* atomic */
 } writers[NR_WRITERS];
@@ -62,7 +62,7 @@ void uaio_listen_init(void)
 {
 	uint32_t pid = (uint32_t)sys_getpid();
 
-	/* In a child they are not mapped (I4). */
+	/* In a child of fork() the rings are not mapped (I4). */
 	for (unsigned i = 0; pid == listening.pid && i < UAIO_TRACE_ASKERS;
 	     i++) {
 		unmap(listening.tracers[i].ring);
@@ -82,20 +82,20 @@ void uaio_listen_to(struct uaio_trace_ask *ask)
 bool uaio_listen_is_asked(void)
 {
 	for (unsigned i = 0; uaio_listening.ask && i < UAIO_TRACE_ASKERS; i++)
-		/* relaxed: a tool that has just come looks again itself */
+		/* relaxed: a tool that has just arrived looks again itself */
 		if (load_relaxed(&uaio_listening.ask->askers[i].pid))
 			return true;
 	return false;
 }
 
-/* tools that begin and end */
+/* tools that start and stop asking */
 
 static void path_of(char path[PATH_BYTES], uint32_t pid, uint32_t fd)
 {
 	(void)snprintf(path, PATH_BYTES, "/proc/%u/fd/%u", pid, fd);
 }
 
-/* Return: whether the tool is gone: whether its descriptor is not the ring's. */
+/* Return: whether the tool is gone, or its descriptor is no longer the ring. */
 static bool is_gone(const struct tracer *tracer)
 {
 	char path[PATH_BYTES];
@@ -105,12 +105,12 @@ static bool is_gone(const struct tracer *tracer)
 	path_of(path, tracer->pid, tracer->fd);
 	ret = sys_fstatat(AT_FDCWD, path, &st);
 	if (ret < 0)
-		/* Of anything else we do not know. */
+		/* Another error says nothing about the tool. */
 		return ret == -ENOENT || ret == -ESRCH;
 	return st.st_dev != tracer->dev || st.st_ino != tracer->ino;
 }
 
-/* Return: 0, or why the ring is not to be had. */
+/* Return: 0, or why the ring cannot be used. */
 static int attach(struct tracer *tracer, uint32_t pid, uint32_t fd)
 {
 	struct uaio_trace_ring *ring;
@@ -146,14 +146,14 @@ static void withdraw(struct tracer *tracer)
 	store_seq_cst(&tracer->ring, NULL);
 }
 
-/* Return: whether nothing is left of a ring that was withdrawn. */
+/* Return: whether no withdrawn ring remains to be unmapped. */
 static bool forget(struct tracer *tracer)
 {
 	if (!tracer->withdrawn)
 		return true;
 	for (unsigned i = 0; i < NR_WRITERS; i++)
 		/*
-		 * [MB:trace-writer] seq_cst: who writes later finds the ring
+		 * [MB:trace-writer] seq_cst: a thread that writes later finds the ring
 		 * withdrawn. Pairs with uaio_listen_write().
 		 */
 		if (load_seq_cst(&writers[i].is_writing))
@@ -163,10 +163,10 @@ static bool forget(struct tracer *tracer)
 	return true;
 }
 
-/* Return: whether it need not be looked at again before there is a change. */
+/* Return: whether the asker needs no further look before it changes. */
 static bool look_at(struct tracer *tracer, struct uaio_trace_asker *asker)
 {
-	/* [MB:trace-ask] acquire: the descriptor. Pairs with the tool's ask(). */
+	/* [MB:trace-ask] acquire: pid and fd. Pairs with the tool's ask(). */
 	uint32_t number = load_acquire(&asker->number);
 	uint32_t pid = load_relaxed(&asker->pid);
 
@@ -188,15 +188,15 @@ static bool look_at(struct tracer *tracer, struct uaio_trace_asker *asker)
 	return true;
 }
 
-/* Return: as uaio_listen(). */
+/* Return: like uaio_listen(). */
 static __attribute__((noinline)) bool look(uint64_t now)
 {
 	uint32_t nr_seen, nr = 0;
 
-	/* [MB:trace-look] acquire: what the last one did. Pairs with the release. */
+	/* [MB:trace-look] acquire: the last look's changes. Pairs with the release. */
 	if (xchg_acquire(&listening.is_looking, 1))
 		return true;
-	/* [MB:trace-ask] acquire: the changes. Pairs with the tool's ask(). */
+	/* [MB:trace-ask] acquire: the askers' changes. Pairs with the tool's ask(). */
 	nr_seen = load_acquire(&uaio_listening.ask->nr_changes);
 	for (unsigned i = 0; i < UAIO_TRACE_ASKERS; i++) {
 		struct tracer *tracer = &listening.tracers[i];
@@ -206,7 +206,7 @@ static __attribute__((noinline)) bool look(uint64_t now)
 		else if (tracer->ring)
 			nr++;
 	}
-	/* relaxed, all: whoever misses it looks as well, or passes by */
+	/* relaxed, all: a thread that misses these looks again, or skips this record */
 	store_relaxed(&uaio_listening.nr_rings, nr);
 	store_relaxed(&listening.looked, now);
 	store_relaxed(&uaio_listening.nr_seen, nr_seen);
@@ -229,7 +229,7 @@ bool uaio_listen_look(uint64_t now)
 
 /* records */
 
-/* Return: a number that no other thread has; NR_WRITERS: there is none. */
+/* Claim a number for this thread. Return: the number; NR_WRITERS: none is free. */
 static unsigned begin(unsigned writer)
 {
 	uint32_t tid;
@@ -246,8 +246,8 @@ static unsigned begin(unsigned writer)
 		uint32_t nobody = 0;
 
 		/*
-		 * [MB:trace-writer] seq_cst: what the last one wrote; and as
-		 * above. Pairs with end().
+		 * [MB:trace-writer] seq_cst: sees what the last writer wrote, and like
+		 * the store above pairs with forget(). Pairs with end().
 		 */
 		if (cas_seq_cst(&writers[place].is_writing, &nobody, 1))
 			return place;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tools that ask for a trace while the process runs (ask.h): how it finds them, and
- * writes to their rings
+ * Tools that ask a running process for a trace (ask.h): finding them, writing their rings
  *
- *   I1  A thread writes to a ring only while its `is_writing` is set, and looks for
- *       rings after it has set it. A ring is unmapped when it has been withdrawn, and
- *       then each thread was seen not to write.
- *   I2  Only who has `is_looking` attaches and withdraws rings. Nobody waits for it.
- *   I3  A tool that was killed is found so within a second of the next requests, by its
- *       descriptor, which is gone or another file's.
+ *   I1  A thread sets its `is_writing`, then looks for rings, and writes only while
+ *       `is_writing` is set. A ring is unmapped after it was withdrawn, and after each
+ *       thread was then seen not to write.
+ *   I2  Only the thread that holds `is_looking` attaches and withdraws rings. No thread
+ *       waits for it.
+ *   I3  A killed tool is detected when the process next has requests, after at most a
+ *       second: its descriptor is gone or another file.
  *   I4  A child of fork() is not traced: the rings are not mapped there.
  *
- * Context: any thread that has entered (entry.h), but uaio_listen_init().
+ * Context: any thread that has entered the library (entry.h), except uaio_listen_init().
  *
  * Tested by test-listen.c and test/run/attach.py.
  */
@@ -27,38 +27,38 @@
 #include "trace/trace.h"
 #include "trace/ring.h"
 
-/* What is looked at for each record; a line that hardly ever changes. */
+/* Read for each record, and rarely written. */
 struct uaio_listening {
 	_Alignas(64) struct uaio_trace_ask
-		*ask; /* constant while the engine is up; or NULL */
+		*ask; /* constant while the library is up; or NULL */
 	/* atomic */
-	uint32_t nr_seen;  /* changes that were looked at */
-	uint32_t nr_rings; /* and tools that are to be looked for again */
+	uint32_t nr_seen;  /* value of nr_changes that was processed last */
+	uint32_t nr_rings; /* rings, and tools that must be checked again */
 };
 
 extern struct uaio_listening uaio_listening
 	__attribute__((visibility("hidden")));
 
-/* Called each time the engine starts, also in a child of fork(): nobody asks. */
+/* Called each time the library starts, also in a child of fork(): no tool asks. */
 void uaio_listen_init(void);
 
 /* From now on tools ask here; NULL: nowhere. */
 void uaio_listen_to(struct uaio_trace_ask *ask);
 
-/* Return: whether there may be a tool that asks. */
+/* Return: whether a tool may be asking. */
 bool uaio_listen_is_asked(void);
 
 bool uaio_listen_look(uint64_t now);
 
 /*
- * Look whether a tool begins or ends; now: in cycles.
- * Return: whether there is a ring to write to, or a tool that is to be looked for again.
+ * Check whether a tool starts or stops asking; now: in cycles.
+ * Return: whether there is a ring to write to, or a tool that must be checked again.
  */
 static inline bool uaio_listen(uint64_t now)
 {
 	struct uaio_trace_ask *ask = uaio_listening.ask;
 
-	/* relaxed, all: a change that is missed is seen next time */
+	/* relaxed, all: a missed change is seen next time */
 	if (likely(!ask || (load_relaxed(&ask->nr_changes) ==
 				    load_relaxed(&uaio_listening.nr_seen) &&
 			    !load_relaxed(&uaio_listening.nr_rings))))
@@ -67,14 +67,14 @@ static inline bool uaio_listen(uint64_t now)
 }
 
 /*
- * Write a record to all rings. writer: below UAIO_TRACE_OWN_LANES a number that is the
- * thread's alone, or that number; its process id and thread id are filled in.
+ * Write a record to all rings, and fill in its process id and thread id. writer: a number
+ * of this thread alone, below UAIO_TRACE_OWN_LANES; or UAIO_TRACE_OWN_LANES.
  */
 void uaio_listen_write(struct uaio_trace_record *record, unsigned writer);
 
 /*
- * The same of the name of a file.
- * Return: false if a ring, or the writer, had no room for it.
+ * Write the name of a file to all rings.
+ * Return: false if a ring, or the writer, had no room.
  */
 bool uaio_listen_write_name(const struct uaio_trace_name *name,
 			    unsigned writer);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names of files, which the traced side tells (ring.h I6): so a tracer has them even if
- * the program has closed the descriptor, or has ended, before it looks
+ * Names of files, which the traced process writes (ring.h I6). So a tracer knows them
+ * even if the program has closed the descriptor, or has ended.
  *
- *   I1  A number is a time: that at which the name was asked for. So one that is not
- *       later than when the last ring was attached may be unknown to its tracer, and the
- *       file gets another.
+ *   I1  A number is the time at which the name was looked up. If that is not later than
+ *       when the last ring was attached, the ring's tracer may not know the name, and the
+ *       file gets a new number.
  *
  * Tested by test-trace.c, test-listen.c and test/run/trace.py.
  */

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ring of a trace: what traced processes and `uaio trace` share
+ * The ring of a trace: memory shared by traced processes and `uaio trace`
  *
- * A file in memory, of the tracer's, that all traced processes map. It has lanes, each
- * of which is one thread's, and in each lane room for a number of records, one for
- * each request that has ended. Pages of lanes that nobody takes are never allocated.
+ * The ring is a file in memory that belongs to the tracer; all traced processes map it.
+ * It has lanes, each used by one thread. A lane has room for a number of records, one for
+ * each completed request. Pages of unused lanes are never allocated.
  *
- *   I1  A lane is its thread's from when the thread writes its id into `owner`, which
- *       was 0, until the tracer writes 0 there, after it has found the thread gone.
- *       A program that becomes another by exec has the lane of its thread again.
- *   I2  Only its thread writes the records, `head` and `nr_lost` of a lane, and only
- *       the tracer `tail`. Records [tail, head), by their numbers, are the tracer's;
- *       the thread writes the next one, and then moves head. So a thread that dies at
- *       any instruction leaves only whole records.
- *   I3  Nobody waits. A thread that finds its lane full drops the record and counts
- *       it. So the program goes on as it was when the tracer is slow, or gone.
- *   I4  Neither side relies on what the other can write: numbers are cut to what
- *       there is room for. The file cannot be made shorter (F_SEAL_SHRINK).
+ *   I1  A thread claims a lane by writing its id to `owner`, which was 0. The lane is its
+ *       own until the tracer finds the thread gone and writes 0. A program that executes
+ *       another keeps its thread's lane.
+ *   I2  Only the lane's thread writes its records, `head` and `nr_lost`; only the tracer
+ *       writes `tail`. Records [tail, head), by their numbers, belong to the tracer. The
+ *       thread writes the next record and then advances head. So a thread that dies at
+ *       any instruction leaves only complete records.
+ *   I3  Neither side waits. A thread that finds its lane full drops the record and counts
+ *       it. So a slow or ended tracer does not delay the program.
+ *   I4  Neither side relies on data that the other can write: numbers are masked to the
+ *       size of the lane. The file cannot shrink (F_SEAL_SHRINK).
  *   I5  Times are of uaio_cycles(), which is one clock for all processes of a machine.
- *   I6  A file has a number in records, which is never another file's of the process: a
- *       time. Before the first of these records is put, in whatever lane, some lane has
- *       its name (UAIO_TRACE_NAME): a record with the number in `file` and the length in
- *       `len`, and the text in those behind it, which are put together, and not counted
- *       as lost where there is no room. A file may get another number.
+ *   I6  In records a file has a number, a time, that no other file of the process ever
+ *       has. Before its first record is written to any lane, some lane has its name: a
+ *       record with UAIO_TRACE_NAME, the number in `file` and the length in `len`,
+ *       followed by records with the text. These are written together; if they find no
+ *       room, they do not count as lost. A file may get another number later.
  *
- *              thread  tracer	X: one of them at a time, by I1
- *   put           X       -
- *   take          -       X
+ *             thread  tracer   X: at most one at a time, by I1
+ *    put        X       -
+ *    take       -       X
  */
 #ifndef UAIO_TRACE_RING_H
 #define UAIO_TRACE_RING_H
@@ -38,16 +38,16 @@
 #define UAIO_TRACE_MAGIC "uaiotrac"
 enum { UAIO_TRACE_VERSION = 4 };
 
-/* The path of the file, as traced processes find it. */
+/* Environment variable: the path of the file, for traced processes. */
 #define UAIO_TRACE_VARIABLE "UAIO_TRACE"
 
 enum {
 	UAIO_TRACE_LANES = 256,
-	/* A million requests a second fill it in 16 milliseconds. */
+	/* A million requests a second fill a lane in 16 ms. */
 	UAIO_TRACE_RECORDS = 16384,
 };
 
-/* Which interface a request came by. */
+/* The interface by which a request was submitted. */
 enum uaio_door_id {
 	UAIO_DOOR_OTHER,
 	UAIO_DOOR_AIO,
@@ -59,50 +59,49 @@ enum uaio_door_id {
 /* Who executed a request. */
 enum uaio_by {
 	UAIO_BY_SUBMITTER, /* inside the submitting call */
-	UAIO_BY_WAITER,    /* a thread of the program's, later */
+	UAIO_BY_WAITER,    /* a thread of the program, later */
 	UAIO_BY_WORKER,
-	UAIO_BY_READY,  /* the fallback thread, or another of ours */
-	UAIO_BY_KERNEL, /* its AIO or io_uring, by itself */
+	UAIO_BY_READY,  /* the fallback thread, or another one of the library */
+	UAIO_BY_KERNEL, /* the kernel's AIO or io_uring */
 	UAIO_NR_BYS,
 };
 
-/* Instead of an operation: a name (I6), of so many bytes at most. */
+/* The op of a record with a file's name (I6), and the longest name. */
 enum { UAIO_TRACE_NAME = 255, UAIO_TRACE_NAME_BYTES = 256 };
 
 struct uaio_trace_record {
-	uint64_t
-		submitted; /* inline: as started; 0: not known, nor when it started */
-	uint64_t started; /* its last system call; 0: none was made */
+	uint64_t submitted; /* inline: as started; 0: unknown, like started */
+	uint64_t started;   /* last system call; 0: none was made */
 	uint64_t ended;
 	int64_t off; /* -1: none, or the file's own position */
 	uint64_t len;
-	uint64_t file; /* its number (I6); 0: none, or its name is not known */
+	uint64_t file; /* of the file (I6); 0: none, or no name is known */
 	int32_t res;
 	int32_t fd; /* -1: none */
 	uint8_t op; /* enum uaio_op */
 	uint8_t door : 3;
 	uint8_t by : 4;
-	uint8_t is_late : 1; /* its completion was held back: its service time, too */
+	uint8_t is_late : 1; /* held back by a fault: times too long */
 	uint16_t
-		queue; /* the number of its context or ring, as they were set up */
-	uint32_t tid; /* 0: the owner of its lane (ask.h) */
+		queue; /* number of the context or ring, in order of creation */
+	uint32_t tid;  /* 0: the owner of the lane (ask.h) */
 };
 
 struct uaio_trace_lane {
-	_Alignas(64) uint32_t owner; /* atomic: thread id; 0: nobody's */
-	uint32_t pid;                /* atomic: its process */
+	_Alignas(64) uint32_t owner; /* atomic: thread id; 0: free */
+	uint32_t pid;                /* atomic: the thread's process */
 	uint64_t head;               /* atomic: records ever written */
-	uint64_t nr_lost;            /* atomic: records that found no room */
-	uint64_t nr_names;           /* atomic: names that were written */
-	_Alignas(64) uint64_t tail;  /* atomic: records that were taken */
-	uint64_t nr_names_taken;     /* the tracer's */
+	uint64_t nr_lost;  /* atomic: records dropped for lack of room */
+	uint64_t nr_names; /* atomic: names written */
+	_Alignas(64) uint64_t tail; /* atomic: records taken */
+	uint64_t nr_names_taken;    /* used by the tracer */
 };
 
 struct uaio_trace_ring {
 	char magic[8];
 	uint32_t version;
-	uint32_t tracer;                   /* its process id */
-	uint64_t pid_namespace;            /* its inode, in which all ids are */
+	uint32_t tracer;        /* process id */
+	uint64_t pid_namespace; /* inode of the namespace of all ids */
 	_Alignas(64) uint64_t nr_homeless; /* atomic: records without a lane */
 	struct uaio_trace_lane lanes[UAIO_TRACE_LANES];
 	_Alignas(4096) struct uaio_trace_record
@@ -116,7 +115,7 @@ static_assert(UAIO_NR_DOORS <= 8 && UAIO_NR_BYS <= 16, "they fit");
 static_assert((UAIO_TRACE_RECORDS & (UAIO_TRACE_RECORDS - 1)) == 0,
 	      "a number is cut by a mask");
 
-/* Return: how many records a name of so many bytes takes. */
+/* Return: how many records a name of len bytes takes. */
 static inline uint64_t uaio_trace_name_records(uint64_t len)
 {
 	return 1 + (len + sizeof(struct uaio_trace_record) - 1) /

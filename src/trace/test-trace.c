@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The tracer's side is src/tool/trace/records.c, which is linked here as well. */
+/* The tracer's side is src/tool/trace/records.c, which is linked here, too. */
 #undef NDEBUG
 #include "trace/trace.h"
 
@@ -43,7 +43,7 @@ static int teardown(void **state)
 	return unit_teardown(state);
 }
 
-/* What was taken. */
+/* The records taken. */
 static struct {
 	uint64_t nr;
 	struct uaio_trace_record last;
@@ -126,7 +126,7 @@ static void the_lane_of_a_thread_that_is_gone_is_free_again(void **state)
 	unit_thread_start(&thread, put_once, NULL);
 	assert_true(unit_thread_join(&thread));
 	assert_int_equal(nr_lanes_taken(), 1);
-	/* It is joined a moment before the kernel forgets its id. */
+	/* The thread is joined a moment before the kernel forgets its id. */
 	unit_await(is_free, NULL);
 }
 
@@ -156,7 +156,7 @@ static void a_child_has_a_lane_of_its_own(void **state)
 	(void)state;
 	assert_true(put(0));
 	assert_int_equal(unit_in_child(put_in_child), 0);
-	/* What a process wrote is there, though it is gone. */
+	/* The records of a process remain after its end. */
 	assert_int_equal(take(), 3);
 	assert_int_equal(nr_lanes_taken(), 1);
 }
@@ -165,7 +165,7 @@ static void a_program_takes_the_lane_again_that_its_thread_had(void **state)
 {
 	(void)state;
 	assert_true(put(0));
-	/* As after an exec: the process has forgotten it. */
+	/* As after exec: the process has forgotten its lane. */
 	uaio_trace_to(ring);
 	assert_true(put(1));
 	assert_int_equal(nr_lanes_taken(), 1);
@@ -226,7 +226,7 @@ static const struct uaio_trace_record *record_of(struct uaio_sqe sqe)
 	assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
 	(void)unit_reap_one(handle);
 	unit_destroy(handle);
-	/* It is written before its event is posted. */
+	/* The record is written before the event is posted. */
 	assert_int_equal(take(), 1);
 	assert_int_equal(got.last.door, UAIO_DOOR_AIO);
 	assert_true(got.last.submitted <= got.last.ended);
@@ -320,7 +320,7 @@ static void a_file_has_a_name_though_it_was_closed(void **state)
 	for (int is_async = 0; is_async < 2; is_async++) {
 		for (int i = 0; i < 2; i++) {
 			sqe.fd = unit_numbered_file(true, 4);
-			/* The second has the number of the first. */
+			/* The second file has the first one's descriptor. */
 			assert_true(!i || sqe.fd == fd);
 			fd = sqe.fd;
 			name_of(fd, names[i]);
@@ -360,7 +360,7 @@ static void a_file_is_named_once(void **state)
 		number = got.last.file;
 	}
 	assert_int_equal(ring->lanes[0].nr_names, 1);
-	/* Another tracer came. */
+	/* Another tracer has attached. */
 	uaio_trace_name_again();
 	assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
 	(void)unit_reap_one(handle);
@@ -392,7 +392,7 @@ static void a_name_is_told_when_there_is_room(void **state)
 	assert_null(uaio_filename_of((uint32_t)getpid(), 8));
 }
 
-/* all at once */
+/* all threads at once */
 
 enum { NR_THREADS = 3, NR_PUT = 200000 };
 
@@ -409,7 +409,7 @@ static long put_many(void *arg)
 
 		if (!record)
 			continue;
-		/* Its numbers belong together. */
+		/* The members have related values. */
 		*record = (struct uaio_trace_record){
 			.file = i, .len = ~(uint64_t)i, .fd = -1, .res = (int)i
 		};
@@ -420,7 +420,7 @@ static long put_many(void *arg)
 	return nr_put;
 }
 
-/* By lane: the last number; they grow. */
+/* For each lane, the last number; the numbers grow. */
 struct seen {
 	uint32_t tids[NR_THREADS + 1];
 	uint64_t last[NR_THREADS + 1];

@@ -17,7 +17,7 @@ uint32_t uaio_trace_on;
 /* immutable while tracing is on */
 static struct {
 	struct uaio_trace_ring *ring;
-	uint32_t pid; /* the process's id, since the engine started */
+	uint32_t pid; /* process id since the library started */
 } trace;
 
 static uint64_t pid_namespace(void)
@@ -28,7 +28,7 @@ static uint64_t pid_namespace(void)
 								    : 0;
 }
 
-/* Return: whether fd is a ring that nobody can make shorter. */
+/* Return: whether fd is a ring that cannot shrink. */
 static bool is_ring(int fd)
 {
 	struct stat st;
@@ -72,7 +72,7 @@ int uaio_trace_load(void)
 
 	if (!path)
 		return -ENOENT;
-	/* If the tracer is gone, the path may be anything. */
+	/* If the tracer is gone, the path may be any file. */
 	fd = sys_openat(AT_FDCWD, path, O_RDWR | O_NONBLOCK | O_CLOEXEC, 0);
 	if (fd < 0)
 		return fd;
@@ -92,7 +92,7 @@ void uaio_trace_init(void)
 	uaio_listen_init();
 }
 
-/* Return: the lane that this thread took last; NULL: it has taken none. */
+/* Return: the lane that this thread took last; or NULL. */
 static struct uaio_trace_lane *lane_of_thread(void)
 {
 	return uaio_entry.lane ? &trace.ring->lanes[uaio_entry.lane - 1] : NULL;
@@ -103,13 +103,13 @@ static unsigned place_of(const struct uaio_trace_lane *lane)
 	return (unsigned)(lane - trace.ring->lanes);
 }
 
-/* Return: the lane that this thread had before an exec; NULL: it had none. */
+/* Return: the lane that this thread had before exec; or NULL. */
 static struct uaio_trace_lane *find_own(uint32_t me)
 {
 	for (unsigned i = 0; i < UAIO_TRACE_LANES; i++) {
 		struct uaio_trace_lane *lane = &trace.ring->lanes[i];
 
-		/* relaxed: this thread has written them, or others never will */
+		/* relaxed: this thread has written both, or no other thread will */
 		if (load_relaxed(&lane->owner) == me &&
 		    load_relaxed(&lane->pid) == trace.pid)
 			return lane;
@@ -135,12 +135,12 @@ static __attribute__((noinline)) struct uaio_trace_lane *take_lane(void)
 	return lane;
 }
 
-/* A thread finds its lane lost if the tracer, wrongly, took it for gone. */
+/* Return: the thread's lane; a new one if the tracer wrongly took the thread for gone. */
 static struct uaio_trace_lane *my_lane(void)
 {
 	struct uaio_trace_lane *lane = lane_of_thread();
 
-	/* relaxed: written by this thread, and by the tracer when it is gone */
+	/* relaxed: written by this thread, or by the tracer that took it for gone */
 	if (likely(lane && load_relaxed(&lane->pid) == trace.pid))
 		return lane;
 	return take_lane();
@@ -157,7 +157,7 @@ struct uaio_trace_record *uaio_trace_next(void)
 	}
 	head = load_relaxed(&lane->head);
 	/*
-	 * [MB:trace-tail] acquire: the tracer has read what was in the place. Pairs
+	 * [MB:trace-tail] acquire: the tracer has read the old record in the slot. Pairs
 	 * with the tracer's take().
 	 */
 	if (unlikely(head - load_acquire(&lane->tail) >= UAIO_TRACE_RECORDS)) {
