@@ -93,7 +93,7 @@ static_assert(offsetof(struct uaio_liburing, flags) == 192, "as liburing's");
 static_assert(offsetof(struct uaio_liburing, int_flags) == 208,
 	      "as liburing's");
 
-/* Bits of int_flags. Flags of io_uring_enter() have their own values. */
+/* Bits of int_flags; flags of io_uring_enter() have the values that it defines. */
 enum {
 	UAIO_LIBURING_REGISTERS_BY_INDEX = 1,
 	UAIO_LIBURING_HAS_CLIENTS_MEMORY = 2,

@@ -66,8 +66,8 @@ struct uaio_trap_thread {
 	uint32_t tid;     /* atomic: the owner; 0: none; or TAKEN */
 	uint32_t is_born; /* atomic: the donor exists */
 	/*
-	 * Nonzero if the next call may come from a child of this process, made by
-	 * vfork(), or in another way.
+	 * The process whose child may make the next call: a child by vfork(), or
+	 * another one; 0: none.
 	 */
 	int vforking_pid, forking_pid;
 	/* made by clone() as a process that shares the program's memory */

@@ -482,8 +482,8 @@ int uaio_uring_prep_recvmsg(struct uaio_uring_entry *entry)
 	args->sender_bytes = msg.msg_namelen;
 	/*
 	 * As in the kernel, a receive with room for control data is a single call,
-	 * because a second call would overwrite the control data. Without waiting the
-	 * flag has no effect.
+	 * because a second call would overwrite the control data. MSG_WAITALL does not
+	 * affect a nonblocking call.
 	 */
 	if (msg.msg_controllen)
 		entry->sqe.call_flags &= ~(uint32_t)MSG_WAITALL;

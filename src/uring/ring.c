@@ -180,7 +180,10 @@ void uaio_uring_release_slowly(struct uaio_uring *ring, uint32_t word)
 
 bool uaio_uring_use(struct uaio_uring *ring)
 {
-	/* [MB:uring-users] seq_cst: count, then check. Pairs with uaio_uring_die(). */
+	/*
+	 * [MB:uring-users] seq_cst: count, then check DEAD. Pairs with uaio_uring_die()
+	 * and is_over().
+	 */
 	add_seq_cst(&ring->nr_users, 1);
 	if (likely(!(load_seq_cst(&ring->submit) & UAIO_URING_DEAD)))
 		return true;

@@ -3,9 +3,9 @@
  * Rings that several processes use: a child of fork() shares its parent's
  *
  * Processes share only the memory of a ring. A child takes a ring over when it first
- * calls io_uring, or epoll_ctl, on the descriptor; from then on it submits for
- * itself. The child has neither its parent's requests nor the registered files and
- * eventfd. It has the registered buffers, without tags.
+ * calls io_uring, or epoll_ctl, on the descriptor; from then on it submits for itself.
+ * The child has neither its parent's requests nor the registered files and eventfd. It
+ * has the registered buffers, without tags.
  *
  *   I1  A ring is shared in a process that has forked since the ring was made, and in
  *       one that has taken it over. There the head and the tail in the ring's memory
@@ -14,30 +14,30 @@
  *       post that began before is under way when the child exists. (Exceptions: a
  *       signal handler that interrupted the library, and forks, does not wait. A ring
  *       that another thread makes during fork() is shared once fork() has returned.)
- *   I2  Each process posts the completions of its own requests. Processes that post
- *       to a shared ring exclude each other by `posting`, a lock in its memory, which
- *       the kernel frees if its owner is killed (robust.h). What the killed owner was
- *       about to post is lost. No process sees half of a post, because a single store
- *       of the tail publishes it. A process that has waited a second for one owner
- *       proceeds without the lock; then completions may be lost. This takes a stopped
- *       owner, or a client that overwrites the lock.
+ *   I2  Each process posts the completions of its own requests. Processes that post to
+ *       a shared ring exclude each other by `posting`, a lock in its memory, which the
+ *       kernel frees if its owner is killed (robust.h). What the killed owner was about
+ *       to post is lost. No process sees half of a post, because a single store of the
+ *       tail publishes it. A process that has waited a second for one owner proceeds
+ *       without the lock. If the owner was only slow, completions may be lost; if a
+ *       client had overwritten the lock, none are.
  *   I3  No process wakes a thread of another, or rings its bells. A thread that waits
  *       in a shared ring checks for completions periodically, at least every
  *       LOOK_NS_MAX. A wait that began before its process forked does not check.
  *   I4  One process at a time may submit. The library does not enforce this. The head
  *       passes each submission as it is copied: if a process is killed while it
  *       submits, the next one continues after the last copied submission. So no
- *       submission is executed twice, but only the end of a chain may be.
- *   I5  Overflowed completions stay with their process. The flag
- *       IORING_SQ_CQ_OVERFLOW in sq_flags is set while any process has some; nr_over
- *       counts these processes. A killed process stays counted, so the flag stays set
- *       and clients make needless calls.
- *   I6  Only the thread that made a ring with IORING_SETUP_DEFER_TASKRUN resizes it.
- *       If it is killed meanwhile, completions that its children have not consumed
- *       may be lost.
+ *       submission is executed twice; of a chain, only the end may be executed.
+ *   I5  Overflowed completions stay with their process. The flag IORING_SQ_CQ_OVERFLOW
+ *       in sq_flags is set while any process has some; nr_over counts these processes.
+ *       A killed process stays counted, so the flag stays set and clients make needless
+ *       calls.
+ *   I6  Only the thread that made a ring with IORING_SETUP_DEFER_TASKRUN resizes it. If
+ *       it is killed meanwhile, completions that its children have not consumed may be
+ *       lost.
  *
- * Tested by test-uring-share.c, and by test-uring-death.c, which kills a process
- * after each instruction.
+ * Tested by test-uring-share.c, and by test-uring-death.c, which kills a process after
+ * each instruction.
  */
 #ifndef UAIO_URING_SHARE_H
 #define UAIO_URING_SHARE_H

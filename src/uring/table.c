@@ -322,7 +322,9 @@ static bool is_clients(uint32_t fd, uint64_t dev, uint64_t ino)
 {
 	bool is_own;
 
-	/* Meanwhile the library opens and closes none that looks like a client's. */
+	/*
+	 * Quiesce: a library descriptor being opened or closed looks like a client's.
+	 */
 	uaio_ownfds_quiesce();
 	is_own = uaio_ownfd_has((int)fd) || !is_file(fd, dev, ino);
 	uaio_ownfds_resume();

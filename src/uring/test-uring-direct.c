@@ -341,7 +341,7 @@ static void a_table_may_go_while_its_file_is_being_opened(void **state)
 	assert_int_equal(reg(IORING_UNREGISTER_FILES, NULL, 0), 0);
 	open_other_end();
 	assert_got(&client, 5, -ENXIO);
-	/* The ring may be replaced by another one. */
+	/* Another table may have replaced the first meanwhile. */
 	make_table(NR_PLACES);
 	make_fifo();
 	assert_int_equal(reg(IORING_UNREGISTER_FILES, NULL, 0), 0);

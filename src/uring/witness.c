@@ -60,7 +60,7 @@ int uaio_uring_witness_lock(struct uaio_uring_mem *mem, int fd)
 
 int uaio_uring_witness_open(int fd, uint64_t dev, uint64_t ino)
 {
-	/* O_NONBLOCK: opening another file, put there by a thread, must not wait. */
+	/* O_NONBLOCK: fd may have become a FIFO, whose opening would wait. */
 	return open_again(fd, O_RDONLY | O_NONBLOCK | O_NOCTTY, dev, ino);
 }
 
