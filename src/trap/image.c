@@ -86,7 +86,6 @@ static const char *measure(const struct file *file, uint64_t *ret_low,
 	return *ret_high ? NULL : "it has no segments";
 }
 
-/* Reserve the address range. */
 static const char *reserve(const struct file *file, uint64_t hint,
 			   struct uaio_trap_image *image)
 {

@@ -211,7 +211,6 @@ static int wait_for(struct uaio_uring *ring, uint32_t nr,
 	return ret == -ETIMEDOUT ? -ETIME : ret == -EINVAL ? -EBADF : ret;
 }
 
-/* Find the ring of a call. */
 static int find(const struct uaio_uring_enter *call,
 		struct uaio_uring **ret_ring)
 {

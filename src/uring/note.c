@@ -23,7 +23,7 @@ struct uaio_uring_note *uaio_uring_note_new(void)
 	if (!note)
 		return NULL;
 	note->kind = UAIO_URING_NOTE_PLAIN;
-	note->skips = note->forgives = false;
+	note->skips = note->errors_succeed = false;
 	note->expected = note->cqe_flags = 0;
 	note->used[0] = note->used[1] = NULL;
 	note->extra[0] = note->extra[1] = 0;
@@ -62,7 +62,7 @@ static bool is_success(const struct uaio_uring_note *note,
 {
 	if (unlikely(completion->flags & UAIO_COMPLETION_UNBEGUN))
 		return false;
-	if (note->forgives && res < 0)
+	if (note->errors_succeed && res < 0)
 		return res != -ECANCELED;
 	if (note->kind == UAIO_URING_NOTE_TIMEOUT)
 		return res >= 0 || note->timeout.is_linked ||
@@ -104,8 +104,8 @@ bool uaio_uring_is_told(struct uaio_uring *ring,
 	if (note == ring->updating && !has_more) {
 		/* The note is freed now, and may be reused by another request. */
 		ring->updating = NULL;
-		ring->was_swallowed = cqe->res == -ECANCELED;
-		if (ring->was_swallowed) {
+		ring->was_hidden = cqe->res == -ECANCELED;
+		if (ring->was_hidden) {
 			(*nr_last)--;
 			return false;
 		}

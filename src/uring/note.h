@@ -114,8 +114,8 @@ struct uaio_uring_note {
 	/* immutable */
 	/* enum uaio_uring_note_kind; selects the union's member */
 	uint8_t kind;
-	bool skips;    /* posts no completion on success */
-	bool forgives; /* with skips: a failed call counts as success */
+	bool skips;          /* posts no completion on success */
+	bool errors_succeed; /* with skips: a failed call counts as success */
 	/*
 	 * Results below this are failures. Immutable, except if the request selects a
 	 * buffer: then the length, written like cqe_flags.

@@ -115,14 +115,14 @@ static bool begin_update(struct uaio_uring *ring)
 /* Return: whether the poll's completion was hidden from the client. */
 static bool end_update(struct uaio_uring *ring)
 {
-	bool was_swallowed;
+	bool was_hidden;
 
 	uaio_queue_lock(&ring->queue);
-	was_swallowed = ring->was_swallowed;
-	ring->was_swallowed = ring->is_updating = false;
+	was_hidden = ring->was_hidden;
+	ring->was_hidden = ring->is_updating = false;
 	ring->updating = NULL;
 	uaio_queue_unlock(&ring->queue);
-	return was_swallowed;
+	return was_hidden;
 }
 
 static void submit_again(struct uaio_uring *ring, const struct found *found)
@@ -160,14 +160,14 @@ int uaio_uring_update_poll(struct uaio_uring *ring,
 		.user_data = change->aim.user_data,
 		.found = &found,
 	};
-	bool was_swallowed;
+	bool was_hidden;
 	int ret;
 
 	if (!begin_update(ring))
 		return -EALREADY;
 	ret = uaio_queue_cancel_meant(&ring->queue, &update.aim, NULL);
-	was_swallowed = end_update(ring);
-	if (ret < 0 && was_swallowed)
+	was_hidden = end_update(ring);
+	if (ret < 0 && was_hidden)
 		/* Another thread has cancelled the poll meanwhile. */
 		uaio_uring_answer(ring, found.sqe.data, -ECANCELED);
 	if (ret >= 0) {

@@ -312,7 +312,7 @@ static long enable(struct uaio_uring *ring, const void *arg, uint32_t nr)
 	if (ring->setup & IORING_SETUP_SINGLE_ISSUER)
 		store_relaxed(&ring->owner, &uaio_entry);
 	store_relaxed(&ring->is_restricted, ring->restrictions.is_registered);
-	ring->is_picky |= ring->restrictions.is_registered;
+	ring->checks_each_sqe |= ring->restrictions.is_registered;
 	store_relaxed(&ring->is_disabled, 0);
 	return 0;
 }

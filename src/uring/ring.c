@@ -321,12 +321,12 @@ static void fill(struct uaio_uring *ring, const struct io_uring_params *params)
 	ring->is_ending = false;
 	store_relaxed(&ring->nr_short, 0);
 	ring->updating = NULL;
-	ring->is_updating = ring->was_swallowed = false;
+	ring->is_updating = ring->was_hidden = false;
 	ring->nr_taken = ring->nr_done = 0;
 	ring->sleepers = NULL;
 	ring->is_without_drains = ring->was_drained = false;
-	ring->is_picky = ring->setup & IORING_SETUP_IOPOLL ||
-			 load_relaxed(&ring->is_restricted);
+	ring->checks_each_sqe = ring->setup & IORING_SETUP_IOPOLL ||
+				load_relaxed(&ring->is_restricted);
 	ring->max_workers[0] = ring->max_workers[1] = 0;
 	ring->first_over = ring->last_over = NULL;
 	ring->eventfd = NULL;

@@ -120,7 +120,7 @@ struct uaio_uring {
 	bool is_without_drains;
 	/* a drain was submitted, and the request after it was not */
 	bool was_drained;
-	bool is_picky; /* each submission needs extra checks */
+	bool checks_each_sqe; /* each submission needs extra checks */
 	uint64_t nr_taken;
 	/* shares (ref): sleepers of the requests that this call submits */
 	struct uaio_sleeper *sleepers;
@@ -158,7 +158,7 @@ struct uaio_uring {
 	const struct uaio_uring_note *updating;
 	bool is_updating;
 	/* the completion of that poll was hidden from the client */
-	bool was_swallowed;
+	bool was_hidden;
 	uint64_t nr_done;
 	struct uaio_uring_overflow *first_over, *last_over; /* owns */
 	struct uaio_file *eventfd; /* shares (ref); or NULL */

@@ -116,7 +116,7 @@ static int prepare(const struct call *call, struct uaio_uring_entry *entry)
 		return -EINVAL;
 	}
 	if (unlikely(raw->flags | raw->ioprio | raw->personality |
-		     entry->ring->is_picky)) {
+		     entry->ring->checks_each_sqe)) {
 		ret = prepare_rare(entry);
 		if (ret < 0)
 			return ret;
@@ -133,7 +133,7 @@ static int prepare(const struct call *call, struct uaio_uring_entry *entry)
 	if (ret < 0)
 		return ret;
 	entry->note->skips = true;
-	entry->note->forgives =
+	entry->note->errors_succeed =
 		uaio_optab[entry->sqe.op].breaks == UAIO_BREAKS_NEVER;
 	return 0;
 }
