@@ -31,7 +31,7 @@ static inline size_t uaio_page_bytes(void)
 }
 
 #if defined(__x86_64__)
-/* The kernel leaves out the last page of the lower half. */
+/* The kernel excludes the last page of the lower half of all addresses. */
 #define UAIO_USER_END 0x7ffffffff000ull
 #else
 #define UAIO_USER_END 0x1000000000000ull

@@ -139,7 +139,7 @@ void uaio_config_load(void)
 		.is_verbose = value_of(UAIO_OPTION_VERBOSE),
 		.has_report = value_of(UAIO_OPTION_STATS) |
 			      value_of(UAIO_OPTION_STATS_JSON),
-		/* A JSON report is for a program: it does not ask for messages. */
+		/* --stats-json is for programs, so it enables no messages. */
 		.says_lost = value_of(UAIO_OPTION_VERBOSE) |
 			     value_of(UAIO_OPTION_STATS),
 		.has_live = value_of(UAIO_OPTION_LIVE) == UAIO_LIVE_YES,

@@ -50,8 +50,8 @@ enum uaio_option_kind {
 	 */
 	UAIO_OPTION_FAULTS,
 	/*
-	 * A path, in which %p means the process id; or yes, if the option may be given
-	 * without a value: value 1. 0, no, off: value 0.
+	 * A path, in which %p stands for the process id: value 1. So has yes, if the
+	 * option may be given without a value. 0, no, off: value 0.
 	 */
 	UAIO_OPTION_FILE,
 	/* One count, or two separated by a comma: see uaio_option_count(). */
@@ -95,7 +95,7 @@ enum uaio_trap_when {
 
 /* The values of the option --backend. */
 enum uaio_backend {
-	UAIO_BACKEND_AUTO,    /* the fastest that is known to be allowed */
+	UAIO_BACKEND_AUTO,    /* the fastest backend known to be allowed */
 	UAIO_BACKEND_THREADS, /* only workers */
 	UAIO_BACKEND_AIO,     /* kernel AIO; workers if it is refused */
 	UAIO_BACKEND_URING,   /* io_uring; workers if it is refused */

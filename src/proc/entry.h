@@ -46,11 +46,11 @@ struct uaio_entry {
 	int16_t depth;  /* 0: outside; 1: inside; 2: the library's thread */
 	uint16_t lane;  /* for trace.c: number of the thread's lane + 1; or 0 */
 	uint32_t table; /* for table.c: which descriptor table the thread has */
-	/* for robust.c: the start of the library that this state is from; or 0 */
+	/* for robust.c: the library's start since which tid and robust are valid */
 	uint32_t robust_since;
 	uint32_t tid;
 	struct robust_list_head
-		*robust;   /* borrows: of its C library; or NULL */
+		*robust;   /* borrows: the thread's list; or NULL */
 	uint32_t identity; /* for identity.c: of the thread's requests */
 	uint32_t domain; /* for identity.c: the part that cannot be compared */
 	uintptr_t asleep_at;        /* if is_asleep: the waiting frame */
@@ -72,7 +72,7 @@ struct uaio_entry {
 	struct {
 		uint16_t depth; /* a handler may fork during a fork() */
 		bool is_quiesced;
-		bool is_other; /* this table is not the library's */
+		bool is_other; /* its table is not the library's */
 	} forking;
 };
 

@@ -42,7 +42,7 @@ enum uaio_former_need {
 	UAIO_NEEDS_NO_IDS,
 	UAIO_NEEDS_REAL_IDS, /* real ids, as in messages; cannot be taken */
 	UAIO_NEEDS_ALL_IDS,  /* real and effective ids; they cannot be taken */
-	UAIO_NEEDS_FILE_IDS, /* the ids that can be taken */
+	UAIO_NEEDS_FILE_IDS, /* ids and rights for files; they can be taken */
 };
 
 /* Return: the number of the latest change, for a request that is being submitted. */

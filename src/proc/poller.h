@@ -3,7 +3,7 @@
  * Pollers: an epoll, with an eventfd in it that ends a wait
  *
  * Both descriptors belong to the library (ownfd.h), and the program may claim their
- * numbers. So they are used under the lock, except in a wait, which is counted instead.
+ * numbers. So they are used under the lock. Only waits are without it, and are counted instead.
  *
  *   I1  The descriptors change under the lock. A call on one is made under the lock; or
  *       it is counted in nr_waiting before the thread that has read the descriptor

@@ -59,7 +59,7 @@ enum uaio_engine_state uaio_engine_state(void)
 
 bool uaio_engine_has_many_tables(void)
 {
-	/* [MB:up] acquire: also the agent. Pairs with uaio_engine_part_tables(). */
+	/* [MB:up] acquire: the agent is there, too. Pairs with uaio_engine_part_tables(). */
 	return load_acquire(&process.state) == UAIO_ENGINE_SPLIT;
 }
 

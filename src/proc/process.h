@@ -55,7 +55,7 @@ void uaio_engine_unlock_state(void);
  */
 bool uaio_engine_is_of_process(void);
 
-/* Return: whether uaio_engine_is_of_process() and the library is started. */
+/* Return: whether uaio_engine_is_of_process() is true and the library is started. */
 bool uaio_engine_is_ours(void);
 
 /*
@@ -95,7 +95,7 @@ bool uaio_engine_is_here(void);
 
 /* Return: whether threads may have tables of their own; takes one load. */
 bool uaio_engine_has_many_tables(void);
-/* Threads may have tables of their own now. Return: 0; -EAGAIN without an agent. */
+/* From now on threads may have tables of their own. Return: 0; -EAGAIN: no agent. */
 int uaio_engine_part_tables(void);
 
 /*

@@ -20,7 +20,7 @@
 static int host_file; /* the file that the program opens there */
 static int new_fd;    /* the new descriptor that it replaces */
 static bool is_before;
-static unsigned nr_left; /* how often the program will still do so */
+static unsigned nr_left; /* how often the program will still interfere */
 
 static int nameless(void)
 {

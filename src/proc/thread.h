@@ -31,9 +31,9 @@ void uaio_threads_init(void);
 
 /*
  * Start a thread that runs main(arg).
- * Return: 0; -EAGAIN if the thread cannot be created. So in a child of vfork(), whose
- * thread would outlive it in the parent's memory; and if this thread, and so the new one,
- * has another descriptor table than the library.
+ * Return: 0; -EAGAIN if the thread cannot be created; in a child of vfork(), whose thread
+ * would outlive it in the parent's memory; and if this thread, and so the new one, has
+ * another descriptor table than the library.
  * Context: any thread. It may hold only a lock under which it records that the thread
  * exists.
  */

@@ -42,7 +42,7 @@ extern struct uaio_listening uaio_listening
 /* Called each time the library starts, also in a child of fork(): no tool asks. */
 void uaio_listen_init(void);
 
-/* From now on tools ask here; NULL: nowhere. */
+/* Set where tools ask for a trace; NULL: they cannot. */
 void uaio_listen_to(struct uaio_trace_ask *ask);
 
 /* Return: whether a tool may be asking. */

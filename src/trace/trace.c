@@ -109,7 +109,7 @@ static struct uaio_trace_lane *find_own(uint32_t me)
 	for (unsigned i = 0; i < UAIO_TRACE_LANES; i++) {
 		struct uaio_trace_lane *lane = &trace.ring->lanes[i];
 
-		/* relaxed: this thread has written both, or no other thread will */
+		/* relaxed: only this thread writes these two values */
 		if (load_relaxed(&lane->owner) == me &&
 		    load_relaxed(&lane->pid) == trace.pid)
 			return lane;

@@ -158,7 +158,7 @@ unsigned uaio_wq_enlist_slowly(void)
 
 	uaio_identity_check();
 	if (uaio_identity_mine() == UAIO_IDENTITY_OF_PROCESS) {
-		/* If there is no thread, such a submitter executes the request itself. */
+		/* Without a manager, the submitter executes the request itself. */
 		uaio_wq_hold();
 		return 0;
 	}

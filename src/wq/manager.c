@@ -248,7 +248,7 @@ static bool await_call(struct uaio_wq_crew *crew)
 	}
 }
 
-/* Meanwhile is_manager_told is set, so no thread calls the manager needlessly. */
+/* Sleep. Since is_manager_told is set, other threads do not call the manager. */
 static void pause_ns(int64_t ns)
 {
 	uint32_t word = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Workers are in calls that do not return. The other workers run everything else, as long
- * as there is one or one more may be created.
+ * Workers are blocked in calls that do not return. Other workers run all other items, as
+ * long as one is free or may be created.
  */
 #undef NDEBUG
 #include <sched.h>
