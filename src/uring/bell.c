@@ -401,7 +401,10 @@ struct uaio_file *uaio_uring_polled(struct uaio_sqe *sqe)
 
 void uaio_uring_bell_put_slowly(struct uaio_uring *ring)
 {
-	/* A thread that began to poll in a signal handler may be unable to enter. */
+	/*
+	 * Succeeds: a thread that could enter before its poll still can, in a handler,
+	 * too.
+	 */
 	if (!uaio_enter())
 		return;
 	uaio_uring_unuse(ring);

@@ -168,7 +168,7 @@ static void rings_end_beside_waits(void **state)
 	}
 }
 
-/* The waits of other rings leave room for these. */
+/* A wait for as many futexes as one call takes; the library's own still fits. */
 static void one_of_many(void **state)
 {
 	static struct uaio_futex_waitv all[UAIO_FUTEXES_MAX];
