@@ -185,6 +185,9 @@ static uint64_t hash_memory(unsigned from)
 {
 	uint64_t value;
 
+	/* A trace would be of little else. */
+	if (kind == KIND_TRACED)
+		return 0;
 	for (unsigned i = from; i < world.nr_requests; i++)
 		if (is_of_system(&world.requests[i].sqe))
 			memset(arena, 0, ARENA);
@@ -212,8 +215,11 @@ static bool step(struct ring *ring, unsigned number, uint64_t patience_us)
 	bool has_ended;
 
 	noted.nr = 0;
-	submit(ring, any(3) ? 1 : 1 + any(nr_max));
+	submit(ring, any(3) || kind == KIND_TRACED ? 1 : 1 + any(nr_max));
 	has_ended = await(ring, patience_us);
+	if (kind == KIND_TRACED)
+		finish(ring);
+	make_mark(MARK_END);
 	if (has_ended && kind == KIND_SKIP)
 		has_ended = await_silent(ring, from, patience_us);
 	printf("%llu.%u", (unsigned long long)world.number, number);
@@ -228,7 +234,7 @@ static bool step(struct ring *ring, unsigned number, uint64_t patience_us)
 	for (unsigned i = from; i < world.nr_requests; i++)
 		print_sqe(&world.requests[i].sqe);
 	putchar('\n');
-	return has_ended;
+	return has_ended || kind == KIND_TRACED;
 }
 
 /*
@@ -318,6 +324,9 @@ void live_alone(uint64_t patience_us)
 		failed("no ring", ring->uring.fd);
 	if (kind == KIND_DISABLED)
 		live_disabled(ring);
+	if (kind == KIND_TRACED)
+		print_traced(ring);
+	make_mark(MARK_WORLD);
 	for (unsigned i = 0; i < STEPS && goes_on; i++) {
 		if (any(8) == 0)
 			make_arguments();

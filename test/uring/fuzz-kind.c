@@ -16,6 +16,7 @@ bool parse_seed(const char *text, uint64_t *ret_seed)
 		[KIND_PLAIN] = "plain",
 		[KIND_SKIP] = "skip",
 		[KIND_DISABLED] = "disabled",
+		[KIND_TRACED] = "traced",
 	};
 	size_t length = strcspn(text, ":");
 	char *end;
@@ -117,4 +118,54 @@ void live_disabled(struct ring *ring)
 	ret = uring_register(ring->uring.fd, IORING_REGISTER_ENABLE_RINGS, NULL,
 			     0);
 	tell("enable", nr, ret, IORING_REGISTER_ENABLE_RINGS);
+}
+
+/*
+ * Traces
+ */
+
+static volatile uint64_t marks[NR_MARKS];
+
+void make_mark(enum mark mark)
+{
+	if (kind == KIND_TRACED)
+		marks[mark] = 1;
+}
+
+static void print_range(const char *name, const void *start, size_t bytes)
+{
+	printf("%llu.traced %s %#lx %#zx\n", (unsigned long long)world.number,
+	       name, (unsigned long)(uintptr_t)start, bytes);
+}
+
+/* The library has mapped the ring, too. */
+static void print_map(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char line[512];
+
+	if (!maps)
+		failed("/proc/self/maps", errno);
+	while (fgets(line, sizeof(line), maps))
+		printf("%llu.map %s", (unsigned long long)world.number, line);
+	fclose(maps);
+}
+
+void print_traced(const struct ring *ring)
+{
+	const struct uring *uring = &ring->uring;
+	size_t bytes;
+	const void *start = arguments(&bytes);
+
+	print_range("marks", (const void *)marks, sizeof(marks));
+	print_range("arguments", start, bytes);
+	start = vectors(&bytes);
+	print_range("vectors", start, bytes);
+	print_range("arena", arena, ARENA);
+	print_range("arrays", arrays, (size_t)NR_ARRAYS * ARRAY);
+	print_range("submissions", uring->sqes, uring->sqes_bytes);
+	if (uring->sq_array)
+		print_range("array of submissions", uring->sq_array,
+			    uring->params.sq_entries * sizeof(uint32_t));
+	print_map();
 }

@@ -157,6 +157,18 @@ static uint32_t futex_flags(void)
 	return any(4) ? 2 | 128 : few_bits();
 }
 
+const void *arguments(size_t *ret_bytes)
+{
+	*ret_bytes = sizeof(args) - offsetof(typeof(args), sends);
+	return args.sends;
+}
+
+const void *vectors(size_t *ret_bytes)
+{
+	*ret_bytes = offsetof(typeof(args), sends);
+	return &args;
+}
+
 void make_arguments(void)
 {
 	struct sockaddr_in loop = { .sin_family = AF_INET };

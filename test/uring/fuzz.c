@@ -206,6 +206,7 @@ void submit(struct ring *ring, uint32_t nr)
 		ring->nr_pending += !world.requests[places[i]].is_silent;
 	}
 	(void)uring_publish(&ring->uring);
+	make_mark(MARK_BEGIN);
 	ret = enter_some(ring, nr);
 	/* A thread of the kernel's takes them when it likes. */
 	for (unsigned i = 0;

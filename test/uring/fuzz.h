@@ -31,6 +31,7 @@ enum kind {
 	KIND_PLAIN,
 	KIND_SKIP,     /* requests that are not told of if they succeed */
 	KIND_DISABLED, /* a ring that is disabled at first, and restrictions */
+	KIND_TRACED, /* one request at a time; marks for a trace of memory accesses */
 	NR_KINDS,
 };
 
@@ -107,6 +108,16 @@ bool parse_seed(const char *text, uint64_t *ret_seed);
  */
 bool await_silent(struct ring *ring, unsigned from, uint64_t patience_us);
 
+/*
+ * KIND_TRACED. A trace of the program's accesses has a store to one of these: before a world,
+ * before each submission, and after its completions. What one world submits lies in the
+ * memory that print_traced() names.
+ */
+enum mark { MARK_WORLD, MARK_BEGIN, MARK_END, NR_MARKS };
+
+void make_mark(enum mark mark);
+void print_traced(const struct ring *ring);
+
 /* fuzz-world.c: what the world has. */
 void close_fd(int fd);
 void make_memory(void);
@@ -129,6 +140,9 @@ void make_sqe(struct ring *ring, struct io_uring_sqe *sqe,
 	      struct request *request);
 /* Fill in the arguments that requests point to. */
 void make_arguments(void);
+/* Those that are no vectors, and the vectors. */
+const void *arguments(size_t *ret_bytes);
+const void *vectors(size_t *ret_bytes);
 
 /* fuzz-register.c. Return: what the call returned. */
 long make_register(struct ring *ring, uint32_t *ret_opcode);

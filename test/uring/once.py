@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""once.py --fuzz PROGRAM --uaio COMMAND [--worlds N] [--seed S]
+
+The library reads each byte of a submission once.
+
+Another thread of the program may change a submission while the library reads it. If the
+library checked a field and read that field again to use it, the check would be worth
+nothing. So it may read each byte of an SQE, and of what an SQE points to, once a request:
+message headers, names, times, buffer rings.
+
+The program fuzz makes random requests, one at a time, under valgrind's tool lackey, which
+prints each access to memory. A store to one of the program's marks comes before and after
+each request. Whatever is loaded twice between them is printed, with the requests. The
+kernel's own accesses are not in the trace: what the library passes on by its address is
+read by the kernel later. So vectors of reads and writes are exempt. The kernel checks
+those again, and whatever the library read of them binds nobody.
+"""
+from __future__ import annotations
+
+import argparse
+import bisect
+import collections
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+WORLDS_TOGETHER = 4  # of one process, whose trace lies on disk
+PATIENCE_US = 20000
+WORLD, BEGIN, END = range(3)
+TRACED = re.compile(r"(\d+)\.traced (.*) (0x[0-9a-f]+) (0x[0-9a-f]+)")
+STEP = re.compile(r"(\d+)\.(\d+) ")
+MAP = re.compile(r"(\d+)\.map ([0-9a-f]+)-([0-9a-f]+) (\S+) ([0-9a-f]+) \S+ "
+                 r"(\d+) *(.*)")
+COPY_BYTES = 2048  # of the code of memcpy()
+
+
+@dataclass
+class Mapping:
+    start: int
+    end: int
+    may: str
+    offset: int
+    inode: int
+    path: str
+
+
+@dataclass
+class World:
+    """What one world says of itself."""
+
+    ranges: list[tuple[int, int, str]] = field(default_factory=list)
+    maps: list[Mapping] = field(default_factory=list)
+    marks: int = 0
+    steps: list[str] = field(default_factory=list)
+
+    def object_at(self, address: int) -> Mapping | None:
+        return next((each for each in self.maps
+                     if each.start <= address < each.end), None)
+
+    def add_other_mappings(self) -> None:
+        """The library has mapped the ring elsewhere."""
+        for start, end, name in list(self.ranges):
+            here = self.object_at(start)
+            for each in self.maps:
+                if here and each is not here and each.inode and (
+                        each.inode, each.offset) == (here.inode, here.offset):
+                    moved = each.start - here.start
+                    self.ranges.append((start + moved, end + moved, name))
+        self.ranges.sort()
+
+
+def worlds_of(lines: Iterable[str]) -> list[World]:
+    worlds: dict[int, World] = collections.defaultdict(World)
+    for line in lines:
+        if said := TRACED.match(line):
+            world, start = worlds[int(said[1])], int(said[3], 16)
+            if said[2] == "marks":
+                world.marks = start
+            else:
+                world.ranges.append((start, start + int(said[4], 16), said[2]))
+        elif said := STEP.match(line):
+            worlds[int(said[1])].steps.append(line.rstrip())
+        elif said := MAP.match(line):
+            worlds[int(said[1])].maps.append(
+                Mapping(int(said[2], 16), int(said[3], 16), said[4],
+                        int(said[5], 16), int(said[6]), said[7]))
+    for world in worlds.values():
+        world.add_other_mappings()
+    return [worlds[number] for number in sorted(worlds)]
+
+
+@dataclass
+class Count:
+    """Of a trace."""
+
+    reads: int = 0
+    by_range: collections.Counter[str] = field(
+        default_factory=collections.Counter)
+    twice: list[str] = field(default_factory=list)
+
+
+def range_of(world: World, address: int) -> tuple[str, int] | None:
+    place = bisect.bisect_right(world.ranges, (address, sys.maxsize, "")) - 1
+    if place < 0 or address >= world.ranges[place][1]:
+        return None
+    start, _, name = world.ranges[place]
+    return name, address - start
+
+
+def is_one_copy(world: World, first: int, second: int) -> bool:
+    """memcpy() loads the middle of a block twice, by two instructions, and stores one of
+    the values over the other."""
+    here = world.object_at(first)
+    return (first != second and abs(first - second) < COPY_BYTES and
+            here is not None and "/libc.so" in here.path)
+
+
+def name_of(world: World, address: int) -> str:
+    """The function of the library that has the instruction."""
+    here = world.object_at(address)
+    if not here or not here.path.startswith("/"):
+        return f"{address:#x}"
+    offset = address - here.start + here.offset
+    done = subprocess.run(["addr2line", "-f", "-e", here.path, f"{offset:#x}"],
+                          capture_output=True, text=True, check=False)
+    return " ".join(done.stdout.split()) + f" ({offset:#x})"
+
+
+def check(trace: Iterable[str], worlds: list[World]) -> Count:
+    """Each load between two marks is of bytes that were not loaded since the first."""
+    count, number, step = Count(), -1, -1
+    world, loaded, told, code = worlds[0], None, False, ""
+    marks = world.marks
+    for text in trace:
+        kind = text[:2]
+        if kind == "I ":
+            code = text
+            continue
+        if kind not in (" L", " S", " M"):
+            continue
+        digits, _, size = text[3:].partition(",")
+        address = int(digits, 16)
+        if kind == " S" and marks <= address < marks + 24:
+            mark = (address - marks) // 8
+            if mark == WORLD:
+                number, step = number + 1, -1
+                world = worlds[number]
+            elif mark == BEGIN:
+                step, loaded, told = step + 1, {}, False
+            else:
+                loaded = None
+            continue
+        if kind == " S" or loaded is None:
+            continue
+        found = range_of(world, address)
+        if not found:
+            continue
+        count.reads += 1
+        count.by_range[found[0]] += 1
+        if found[0] == "vectors":
+            continue
+        for each in range(address, address + int(size)):
+            first = loaded.setdefault(each, code)
+            if first is code or told:
+                continue
+            by = [int(one[3:].partition(",")[0], 16) for one in (first, code)]
+            if not is_one_copy(world, *by):
+                told = True
+                count.twice.append(
+                    f"{found[0]}+{found[1]:#x}, by {name_of(world, by[0])} "
+                    f"and by {name_of(world, by[1])}: {world.steps[step]}")
+    return count
+
+
+def run(args: argparse.Namespace, first: int, last: int) -> Count:
+    with tempfile.TemporaryDirectory(prefix="uaio-once-") as directory:
+        log = Path(directory) / "accesses"
+        done = subprocess.run(
+            [args.uaio, "run", "--uring=always", "--", "valgrind",
+             "--tool=lackey", "--trace-mem=yes", f"--log-file={log}",
+             args.fuzz, f"traced:{args.seed}", str(PATIENCE_US),
+             f"{first}-{last}"],
+            cwd=directory, stdout=subprocess.PIPE, text=True, check=False,
+            errors="replace")
+        if done.returncode:
+            sys.exit(f"failed: the program ended with {done.returncode}")
+        worlds = worlds_of(done.stdout.splitlines())
+        with log.open(errors="replace") as trace:
+            return check(trace, worlds)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[1])
+    parser.add_argument("--fuzz", type=os.path.abspath, required=True)
+    parser.add_argument("--uaio", type=os.path.abspath, required=True)
+    parser.add_argument("--worlds", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    total = Count()
+    for first in range(1, args.worlds + 1, WORLDS_TOGETHER):
+        count = run(args, first,
+                    min(first + WORLDS_TOGETHER - 1, args.worlds))
+        total.reads += count.reads
+        total.by_range += count.by_range
+        total.twice += count.twice
+        for text in count.twice:
+            print(f"read twice: {text}", file=sys.stderr, flush=True)
+    for name, nr in sorted(total.by_range.items()):
+        print(f"{nr:8} of {name}")
+    print(f"counted {total.reads} reads: {len(total.twice)} lost")
+    sys.exit(bool(total.twice) or not total.by_range["submissions"])
+
+
+main()
