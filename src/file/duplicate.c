@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The descriptor on which calls on an open file are made (file.h). At first it is the client's. If the client closes
- * it while requests wait, a duplicate of the library's takes its place, or none
- * does. A terminal has a second one, for calls that must not block
- * (terminal.h).
+ * The descriptor on which the library makes system calls for an open file (file.h). At
+ * first this is the client's descriptor. If the client closes it while requests wait, the
+ * library replaces it by a private duplicate, or by -1 if no duplicate can be had. A
+ * terminal may have a second descriptor, for calls that must not block (terminal.h).
  *
  * Tested by src/ready/test-ready-file.c.
  */
@@ -34,9 +34,8 @@ void uaio_file_duplicates_init(const struct uaio_file_ops *file_ops)
 }
 
 /*
- * Return: whether calls on the file are counted in nr_using. In a regular file
- * that counts cold reads (page.h I4); none of these is left once the file owns
- * a duplicate.
+ * Return: whether nr_using counts the calls on the file. For a regular file nr_using counts
+ * cold reads instead (page.h I4), until the file owns a duplicate: no cold read is left then.
  */
 static bool counts_calls(const struct uaio_file *file)
 {
@@ -62,8 +61,8 @@ void uaio_file_unuse(struct uaio_file *file)
 	if (!counts_calls(file))
 		return;
 	/*
-	 * [MB:file-use] seq_cst: the call is over before this thread looks
-	 * whether another one waits for that. Pairs with await_calls().
+	 * [MB:file-use] seq_cst: this thread ends its call before it reads is_awaited.
+	 * Pairs with await_calls().
 	 */
 	if (sub_seq_cst(&file->nr_using, 1) == 1 &&
 	    unlikely(load_seq_cst(&file->is_awaited)))
@@ -72,7 +71,7 @@ void uaio_file_unuse(struct uaio_file *file)
 
 int uaio_file_begin_try_locked(struct uaio_file *file)
 {
-	/* relaxed: await_tries() looks under the lock */
+	/* relaxed: await_tries() reads nr_tries under the lock */
 	store_relaxed(&file->nr_tries, load_relaxed(&file->nr_tries) + 1);
 	return load_relaxed(&file->fd);
 }
@@ -82,12 +81,12 @@ void uaio_file_end_try_locked(struct uaio_file *file)
 	uint32_t nr = load_relaxed(&file->nr_tries) - 1;
 
 	store_relaxed(&file->nr_tries, nr);
-	/* relaxed: await_tries() has the lock between saying so and looking */
+	/* relaxed: await_tries() takes the lock after is_awaited is set, before it reads nr_tries */
 	if (!nr && unlikely(load_relaxed(&file->is_awaited)))
 		uaio_wake(&file->nr_tries, UINT32_MAX);
 }
 
-/* The caller has said that it waits. */
+/* Wait until no thread tries a request on the file. The caller has set is_awaited. */
 static void await_tries(struct uaio_file *file)
 {
 	uint32_t nr;
@@ -103,17 +102,17 @@ static void await_tries(struct uaio_file *file)
 }
 
 /*
- * Calls on a descriptor of the client's do not block, so this is short. The
- * thread does not step out (entry.h): it may be trying parked requests, and
- * handlers must not jump out of that.
+ * Wait until no call on the client's descriptor is in progress. Such calls do not block, so
+ * the wait is short. No signal handler may run meanwhile (entry.h): this thread may be
+ * trying parked requests, and a handler must not jump out of that.
  */
 static void await_calls(struct uaio_file *file)
 {
 	uint32_t nr;
 
 	/*
-	 * [MB:file-use] seq_cst: this thread says that it waits before it
-	 * looks. Pairs with uaio_file_unuse().
+	 * [MB:file-use] seq_cst: this thread sets is_awaited before it reads nr_using.
+	 * Pairs with uaio_file_unuse().
 	 */
 	store_seq_cst(&file->is_awaited, 1);
 	while ((nr = load_seq_cst(&file->nr_using)))
@@ -129,7 +128,7 @@ void uaio_file_note_private(struct uaio_file *file)
 	uaio_unlock(&private.lock, UAIO_RANK_FILES);
 }
 
-/* Return: whether a duplicate has taken the place of old. */
+/* Return: whether the file now has a duplicate instead of its descriptor old. */
 static bool replace_fd_locked(struct uaio_file *file, int old)
 {
 	bool is_reopened = file->reopened == old;
@@ -137,7 +136,7 @@ static bool replace_fd_locked(struct uaio_file *file, int old)
 
 	if (own < 0)
 		return false;
-	/* relaxed, both: others read it under the lock, or while they use it */
+	/* relaxed, both: other threads read it under the lock, or between use and unuse */
 	if (is_reopened) {
 		store_relaxed(&file->reopened, own);
 		return true;
@@ -170,7 +169,7 @@ static struct uaio_file *find_private_locked(int fd)
 		struct uaio_file *file =
 			container_of(pos, struct uaio_file, in_private);
 
-		/* relaxed, both: replace_fd_locked() looks again */
+		/* relaxed, both: replace_fd_locked() reads both again under the lock */
 		if ((load_relaxed(&file->fd) == fd ||
 		     load_relaxed(&file->reopened) == fd) &&
 		    uaio_file_try_get(file))
@@ -196,7 +195,7 @@ bool uaio_file_part_polls(struct uaio_file *file)
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	list_for_each (pos, &waitq->parked)
 		nr++;
-	/* relaxed: no new request comes, as the caller has made sure */
+	/* relaxed: the caller has made sure that no new request takes a reference */
 	parts = nr && !waitq->is_running && load_relaxed(&file->refs) == nr + 1;
 	if (parts && !replace_fd_locked(file, load_relaxed(&file->fd)))
 		lose_fd_locked(file);
@@ -218,7 +217,7 @@ int uaio_file_yield(int fd)
 	uaio_unlock(&private.lock, UAIO_RANK_FILES);
 	if (!file)
 		return -ENOENT;
-	/* Calls on a duplicate may last for ever; that is what it is for. */
+	/* Do not wait for calls on the duplicate: they may block for ever. */
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	has_moved = !load_relaxed(&file->nr_using) &&
 		    !load_relaxed(&file->nr_tries) &&
@@ -231,7 +230,7 @@ int uaio_file_yield(int fd)
 void uaio_file_lose_fd(struct uaio_file *file)
 {
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	/* It may have a duplicate by now. */
+	/* Another thread may have made a duplicate meanwhile. */
 	if (!file->owns_fd)
 		lose_fd_locked(file);
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
@@ -250,7 +249,6 @@ void uaio_file_forget_fd(struct uaio_file *file)
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 }
 
-/* Close the duplicate. */
 static void close_fd(const struct uaio_file *file)
 {
 	bool is_socket = file->flags & UAIO_FILE_F_SOCKET;

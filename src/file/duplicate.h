@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The library's own descriptors of the program's files: duplicates on which calls are
- * made, and those that are not closed because of record locks
+ * The library's own descriptors of the program's files
+ *
+ * These are the duplicates on which the library makes system calls (duplicate.c), and the
+ * descriptors that it keeps open so that the program loses no record lock (locks.c).
  */
 #ifndef UAIO_FILE_DUPLICATE_H
 #define UAIO_FILE_DUPLICATE_H
@@ -11,29 +13,30 @@
 struct uaio_file;
 struct uaio_file_ops;
 
-/* duplicate.c: the descriptor on which calls on an open file are made */
+/* duplicate.c: the descriptor on which the library makes calls for an open file */
 
-/* Called when the library comes up: there are no duplicates. */
+/* Called when the library starts: no file has a duplicate. */
 void uaio_file_duplicates_init(const struct uaio_file_ops *ops);
 
-/* Note that the file owns a descriptor now. */
+/* Add file, which now owns a descriptor, to the list that uaio_file_yield() searches. */
 void uaio_file_note_private(struct uaio_file *file);
 
 /*
- * The descriptor is closed, and no other takes its place: requests get -EBADF.
+ * The program closes the descriptor, and no duplicate could be made: the file's requests
+ * fail with -EBADF from now on.
  */
 void uaio_file_lose_fd(struct uaio_file *file);
 
 /*
- * The descriptor was closed, and may be another file now. So nothing may be
- * done on it any more; it is not even taken out of an epoll.
+ * The program has closed the descriptor, which may be another file now. So the library makes
+ * no further call on this number, and does not even remove it from an epoll.
  */
 void uaio_file_forget_fd(struct uaio_file *file);
 
-/* The entry is freed: close the descriptors that it owns. */
+/* Close the descriptors that the file owns; its entry is about to be freed. */
 void uaio_file_close_fds(struct uaio_file *file);
 
-/* locks.c: descriptors that are kept, as the program has record locks on their files */
+/* locks.c: descriptors that are kept open because the program has record locks on the file */
 
 enum { UAIO_KEPT_MAX = 64 };
 
@@ -41,30 +44,37 @@ enum { UAIO_KEPT_MAX = 64 };
 void uaio_kept_init(void);
 
 /*
- * Return: whether this process has record locks on the file of fd. If that cannot be found
- * out and another process has some: true. Of a file of a server, the server may be asked.
+ * Return: whether this or another process has record locks on the file of fd. On a network
+ * file system this call may wait for the server.
  */
 bool uaio_fd_is_locked(int fd);
 
 /*
- * fd, which is the library's own, is not needed any more.
- * Return: whether it is kept; false: the caller closes it.
+ * Keep fd, a descriptor of the library that it no longer needs, if closing fd could drop a
+ * record lock.
+ * Return: whether fd is kept; if false, the caller must close it.
  */
 bool uaio_kept_keep(int fd);
 
 /*
- * Return: a kept descriptor of the same open file as fd, which is the caller's from now on;
- * -1 if there is none.
+ * Return: a kept descriptor of the same open file as fd, now owned by the caller; -1 if
+ * none is kept.
  */
 int uaio_kept_take(int fd);
 
-/* The program gets fd. Return: whether that was kept, and is not any more. */
+/*
+ * Forget the kept descriptor fd: the program is about to open another file there.
+ * Return: whether fd was kept.
+ */
 bool uaio_kept_forget(int fd);
 
 /* Return: whether any descriptor is kept. It costs one load. */
 bool uaio_kept_any(void);
 
-/* Close what is kept and need not be. Context: a call of the host's (ownfd.h, I1). */
+/*
+ * Close the kept descriptors on whose files the program has no record locks any more.
+ * Context: a call of the program into the library (ownfd.h, I1).
+ */
 void uaio_kept_close(void);
 
 #endif /* UAIO_FILE_DUPLICATE_H */

@@ -20,16 +20,17 @@ enum {
 };
 
 static struct {
-	/* both levels atomic: filled under the lock, never freed */
+	/* atomic, both levels: filled under the lock, never freed */
 	struct uaio_file ***leaves; /* owns */
-	uint32_t nr_leaves;         /* above all leaves that exist */
+	uint32_t nr_leaves; /* one more than the highest leaf that exists */
 
 	const struct uaio_file_ops *ops; /* borrows */
-	uint32_t nr_opening; /* atomic: threads that are making an entry */
+	uint32_t nr_opening; /* atomic: threads that make an entry now */
 
 	/* under lock */
 	struct uaio_lock lock; /* rank FILES */
-	uint64_t nr_closings;  /* of any descriptor that may be known */
+	uint64_t
+		nr_closings; /* how often a descriptor that may have an entry was closed */
 	struct uaio_slab slab;
 } files;
 
@@ -61,7 +62,8 @@ static struct uaio_file **slot_of(int fd)
 	if (unlikely(leaf >= ROOT_LEAVES))
 		return NULL;
 	/*
-	 * [MB:leaf] acquire: the slots are zero. Pairs with make_slot_locked().
+	 * [MB:leaf] acquire: read the leaf's slots after its address. Pairs with
+	 * make_slot_locked().
 	 */
 	slots = load_acquire(&files.leaves[leaf]);
 	return slots ? &slots[(unsigned)fd % LEAF_FDS] : NULL;
@@ -71,7 +73,7 @@ struct uaio_file *uaio_file_find(int fd)
 {
 	struct uaio_file **slot = slot_of(fd);
 
-	/* [MB:file] acquire: the entry's members. Pairs with publish(). */
+	/* [MB:file] acquire: read the entry's members after its address. Pairs with publish(). */
 	return slot ? load_acquire(slot) : NULL;
 }
 
@@ -89,7 +91,7 @@ static struct uaio_file **make_slot_locked(int fd)
 				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
 		if (sys_is_map_error(slots))
 			return NULL;
-		/* [MB:leaf] release: pairs with slot_of(). */
+		/* [MB:leaf] release: the slots are mapped before this. Pairs with slot_of(). */
 		store_release(&files.leaves[leaf], slots);
 		if (leaf >= load_relaxed(&files.nr_leaves))
 			store_relaxed(&files.nr_leaves, leaf + 1);
@@ -105,7 +107,7 @@ static uint32_t flags_of(const struct uaio_fd_facts *facts)
 		       : facts->flags;
 }
 
-/* Fill in what the file is. Return: 0 or -ENOMEM. */
+/* Fill in the members that describe the file. Return: 0 or -ENOMEM. */
 static int classify(struct uaio_file *file, int fd,
 		    const struct uaio_fd_facts *facts)
 {
@@ -116,7 +118,7 @@ static int classify(struct uaio_file *file, int fd,
 		if (!inode)
 			return -ENOMEM;
 	}
-	/* relaxed: published by the slot; see file.h about stale readers */
+	/* relaxed: publish() releases them; a reader without a reference takes advice (I2) */
 	store_relaxed(&file->fd, fd);
 	store_relaxed(&file->kind, facts->kind);
 	store_relaxed(&file->flags, flags_of(facts));
@@ -130,7 +132,7 @@ static void init_waitqs(struct uaio_file *file)
 {
 	uint32_t nr_edges = load_relaxed(&file->nr_edges) + 1;
 
-	/* A thread may look whether a watch of the file before is there (ready.h, I2). */
+	/* The lock: a thread may still search the watches of the entry's former file (ready.h, I2). */
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	for (unsigned i = 0; i < UAIO_NR_WAITQS; i++) {
 		list_init(&file->waitqs[i].parked);
@@ -142,9 +144,7 @@ static void init_waitqs(struct uaio_file *file)
 	}
 	list_init(&file->watches);
 	store_relaxed(&file->last_watch, NULL);
-	/*
-	 * Edges that were seen of the file that had the entry before are void.
-	 */
+	/* A changed count voids the edges that threads have seen of the entry's former file. */
 	store_relaxed(&file->nr_edges, nr_edges ? nr_edges : 1);
 	file->told = file->told_of = 0;
 	file->told_by_any = UINT32_MAX;
@@ -159,7 +159,7 @@ static struct uaio_file *new_file(int fd, const struct uaio_fd_facts *facts)
 
 	if (!file)
 		return NULL;
-	/* relaxed: a reader of a stale entry may take any advice */
+	/* relaxed, all: a thread with a stale entry uses it only as advice (I2) */
 	store_relaxed(&file->owns_fd, false);
 	list_init(&file->in_private);
 	store_relaxed(&file->nr_using, 0);
@@ -181,7 +181,6 @@ static struct uaio_file *new_file(int fd, const struct uaio_fd_facts *facts)
 		uaio_slab_put(&files.slab, file);
 		return NULL;
 	}
-	/* relaxed: as above */
 	store_relaxed(&file->reopened, uaio_terminal_open(fd, facts->flags));
 	if (file->reopened >= 0)
 		uaio_file_note_private(file);
@@ -201,11 +200,10 @@ static void free_file(struct uaio_file *file)
 }
 
 /*
- * Put file in the slot of fd, unless there is an entry already, or a descriptor
- * was closed since nr_closings was read, so that what file says may not be true
- * any more.
- * Return: 0, with the entry that is there now in *ret_file; -EAGAIN if a
- * descriptor was closed; -ENOMEM.
+ * Put file in the slot of fd, unless the slot has an entry already, or a descriptor was closed
+ * since nr_closings was read, so that file may describe the old file of fd. Frees file if
+ * it is not put there.
+ * Return: 0, with the slot's entry in *ret_file; -EAGAIN if a descriptor was closed; -ENOMEM.
  */
 static int publish(int fd, struct uaio_file *file, uint64_t nr_closings,
 		   struct uaio_file **ret_file)
@@ -259,15 +257,15 @@ int uaio_file_open(int fd, struct uaio_file **ret_file)
 	if (fd < 0)
 		return -EBADF;
 	/*
-	 * [MB:opening] seq_cst: this thread is counted before it looks at the
-	 * descriptor. Pairs with uaio_file_may_know(): a thread that closes the
-	 * descriptor after that sees the count, or finds the entry.
+	 * [MB:opening] seq_cst: this thread counts itself before it inspects the descriptor.
+	 * Pairs with uaio_file_may_know(): a thread that closes the descriptor later sees the
+	 * count, or finds the entry.
 	 */
 	add_seq_cst(&files.nr_opening, 1);
 	do
 		ret = open_once(fd, ret_file);
 	while (ret == -EAGAIN);
-	/* [MB:opening] seq_cst: the entry is there before this, as above. */
+	/* [MB:opening] seq_cst: this thread publishes the entry before it decrements the count. */
 	add_seq_cst(&files.nr_opening, (uint32_t)-1);
 	return ret;
 }
@@ -280,9 +278,7 @@ int uaio_file_open_parted(int fd, struct uaio_file **ret_file)
 	if (fd < 0 || !uaio_inspect(fd, &facts) ||
 	    facts.flags & UAIO_FILE_F_PATH)
 		return -EBADF;
-	/*
-	 * It is not reopened, for our own descriptors are in the other table.
-	 */
+	/* Do not reopen a terminal: the library's descriptors are in another descriptor table. */
 	facts.flags &= ~(uint32_t)UAIO_FILE_F_TERMINAL;
 	file = new_file(fd, &facts);
 	if (!file)
@@ -322,7 +318,7 @@ int uaio_file_fix(int fd, struct uaio_file **ret_file)
 bool uaio_file_may_know(int fd)
 {
 	/*
-	 * [MB:opening] seq_cst: the count is read before the entry. Pairs with
+	 * [MB:opening] seq_cst: this thread reads the count before the slot. Pairs with
 	 * uaio_file_open().
 	 */
 	return load_seq_cst(&files.nr_opening) || uaio_file_find(fd);
@@ -335,25 +331,25 @@ bool uaio_file_try_get(struct uaio_file *file)
 	do {
 		if (!refs)
 			return false;
-		/* [MB:file-ref] seq_cst: see uaio_file_get(). */
+		/* [MB:file-ref] seq_cst: the slot is read after this, see is_in_slot(). */
 	} while (!__atomic_compare_exchange_n(&file->refs, &refs, refs + 1,
 					      false, __ATOMIC_SEQ_CST,
 					      __ATOMIC_RELAXED));
 	return true;
 }
 
-/* Return: whether file, to which the caller has a reference, is still what fd is. */
+/* Return: whether file, to which the caller has a reference, is still the entry of fd. */
 static inline bool is_in_slot(const struct uaio_file *file, int fd)
 {
 	/*
-	 * [MB:file-ref] seq_cst: the reference is taken before the slot is read.
-	 * Pairs with uaio_file_closing(), which empties the slot before it reads
-	 * the references: one of the two threads sees the other.
+	 * [MB:file-ref] seq_cst: this thread took its reference before it reads the slot.
+	 * Pairs with uaio_file_closing(), whose thread empties the slot before it reads the
+	 * references. So at least one of the two threads sees what the other wrote.
 	 */
 	return load_seq_cst(slot_of(fd)) == file;
 }
 
-/* Not inline, so that uaio_file_get() saves few registers. */
+/* The slow path of uaio_file_get(); noinline, so that the fast path saves few registers. */
 static __attribute__((noinline)) int get_after_all(int fd,
 						   struct uaio_file **ret_file)
 {
@@ -395,17 +391,15 @@ int uaio_file_get(int fd, struct uaio_file **ret_file)
 void uaio_file_put(struct uaio_file *file)
 {
 	/*
-	 * [MB:file-ref] seq_cst: the reference is dropped before the flag is
-	 * read. Pairs with uaio_closing_see_through().
+	 * [MB:file-ref] seq_cst: this thread drops its reference before it reads is_closing.
+	 * Pairs with uaio_closing_see_through().
 	 */
 	uint32_t refs = __atomic_fetch_sub(&file->refs, 1, __ATOMIC_SEQ_CST);
 
 	UAIO_CHECK(refs > 0);
 	if (refs == 1)
 		free_file(file);
-	/*
-	 * [MB:file-ref] seq_cst: the flag is read after the count, see above.
-	 */
+	/* [MB:file-ref] seq_cst: is_closing is read after the reference was dropped. */
 	else if (refs == 2 && load_seq_cst(&file->is_closing))
 		uaio_wake(&file->refs, 1);
 }
@@ -416,8 +410,8 @@ void uaio_eventfd_add(int fd, uint64_t count)
 	struct pollfd pfd = { .fd = fd, .events = POLLOUT };
 
 	/*
-	 * If the counter is full it stays full, since nobody may wait here. If
-	 * poll() fails, it is assumed to have room.
+	 * A full counter stays as it is: a write would block. If ppoll() fails, the
+	 * counter is assumed to have room.
 	 */
 	if (sys_ppoll(&pfd, 1, &zero, NULL, 0) != 0)
 		(void)sys_write(fd, &count, sizeof(count));
@@ -434,7 +428,7 @@ void uaio_file_signal(struct uaio_file *file, uint64_t count)
 	uaio_file_unuse(file);
 }
 
-/* Under the table's lock, under which slots are written. */
+/* Return: the entry of fd, or NULL. The caller holds the lock under which slots are written. */
 static struct uaio_file *peek_locked(int fd)
 {
 	struct uaio_file **slot = slot_of(fd);
@@ -447,15 +441,15 @@ static struct uaio_file *take_out_locked(int fd)
 	struct uaio_file *file = peek_locked(fd);
 
 	if (file)
-		/* [MB:file-ref] seq_cst: pairs with uaio_file_get(). */
+		/* [MB:file-ref] seq_cst: empty the slot, then read refs. Pairs with is_in_slot(). */
 		store_seq_cst(slot_of(fd), NULL);
 	return file;
 }
 
-/* Drop the table's reference; the entry is in no slot any more. */
+/* Drop the table's reference to an entry that the caller has removed from its slot. */
 static void let_go(struct uaio_file *file)
 {
-	/* [MB:file-ref] seq_cst: the slot is empty, see uaio_file_get(). */
+	/* [MB:file-ref] seq_cst: the slot was emptied before this. Pairs with is_in_slot(). */
 	if (load_seq_cst(&file->refs) > 1) {
 		if (file->kind < UAIO_KIND_STREAM)
 			files.ops->see_through(file);
@@ -479,7 +473,10 @@ void uaio_file_closing(int fd)
 		let_go(file);
 }
 
-/* Take out the entry of fd if only the table has a reference. */
+/*
+ * Remove the entry of fd from its slot, if only the table has a reference.
+ * Return: false if the entry has others.
+ */
 static bool take_out_idle(int fd)
 {
 	struct uaio_file *file;
@@ -491,8 +488,8 @@ static bool take_out_idle(int fd)
 		uint32_t refs = 1;
 
 		/*
-		 * [MB:file-ref] seq_cst: from now on no thread gets a
-		 * reference. Pairs with uaio_file_try_get().
+		 * [MB:file-ref] seq_cst: once refs is 0, no thread gets a reference. Pairs
+		 * with uaio_file_try_get().
 		 */
 		is_idle = __atomic_compare_exchange_n(&file->refs, &refs, 0,
 						      false, __ATOMIC_SEQ_CST,
@@ -516,7 +513,7 @@ bool uaio_file_forget_idle(int fd)
 	       (!uaio_file_may_know(fd) || take_out_idle(fd));
 }
 
-/* Return: whether the entry (no reference) still says what fd is. */
+/* Return: whether the entry still describes fd. The caller needs no reference. */
 static bool is_entry_of(const struct uaio_file *file, int fd)
 {
 	struct uaio_inode *inode = NULL;
@@ -527,7 +524,7 @@ static bool is_entry_of(const struct uaio_file *file, int fd)
 		return false;
 	if (facts.has_inode && !(inode = uaio_inode_get(facts.dev, facts.ino)))
 		return false;
-	/* relaxed: it may become another file's; then the caller finds out */
+	/* relaxed: if the entry is reused meanwhile, the caller notices by nr_closings */
 	is_same = load_relaxed(&file->kind) == facts.kind &&
 		  (load_relaxed(&file->flags) | UAIO_FILE_F_NONBLOCK) ==
 			  (facts.flags | UAIO_FILE_F_NONBLOCK) &&
@@ -539,9 +536,8 @@ static bool is_entry_of(const struct uaio_file *file, int fd)
 }
 
 /*
- * An entry that is true stays in the table. The thread that has the descriptor
- * now has to find the entry when it closes it, to wait for the entry's
- * requests.
+ * An entry that describes fd correctly stays in the table: the thread that has opened fd again
+ * must find the entry when it closes fd, to wait for the entry's requests.
  */
 void uaio_file_closed(int fd)
 {
@@ -558,7 +554,7 @@ void uaio_file_closed(int fd)
 		uaio_unlock(&files.lock, UAIO_RANK_FILES);
 		if (!file || is_entry_of(file, fd))
 			return;
-		/* If a descriptor was closed since, it may be another entry. */
+		/* If a descriptor was closed since, the slot may have another entry by now. */
 		uaio_lock(&files.lock, UAIO_RANK_FILES);
 		is_out = files.nr_closings == nr_closings;
 		if (is_out)
@@ -569,11 +565,9 @@ void uaio_file_closed(int fd)
 	let_go(file);
 }
 
-static void for_range(unsigned first, unsigned last, void (*tell)(int fd))
+static void for_range(unsigned first, unsigned last, void (*report)(int fd))
 {
-	/*
-	 * relaxed: what another thread submits meanwhile has no order to this
-	 */
+	/* relaxed: entries that other threads make meanwhile have no order to this call */
 	uint32_t nr_leaves = files.leaves ? load_relaxed(&files.nr_leaves) : 0;
 	uint64_t end = (uint64_t)nr_leaves << LEAF_BITS;
 
@@ -584,7 +578,7 @@ static void for_range(unsigned first, unsigned last, void (*tell)(int fd))
 		if (!load_relaxed(&files.leaves[fd >> LEAF_BITS]))
 			fd |= LEAF_FDS - 1;
 		else
-			tell((int)fd);
+			report((int)fd);
 	}
 }
 

@@ -43,12 +43,12 @@ struct uaio_inode *uaio_inode_get(uint64_t dev, uint64_t ino)
 		inode = uaio_slab_get(&inodes.slab);
 		if (!inode)
 			goto out;
-		/* relaxed: readers without a reference may take any advice */
+		/* relaxed: readers without a reference use these only as advice (I2) */
 		store_relaxed(&inode->dev, dev);
 		store_relaxed(&inode->ino, ino);
 		inode->refs = 0;
 		list_init(&inode->requests);
-		/* relaxed: no other thread has it yet */
+		/* relaxed: no other thread has a reference yet */
 		store_relaxed(&inode->in_way, 0);
 		store_relaxed(&inode->nr_direct, 0);
 		store_relaxed(&inode->nr_held_up, 0);
@@ -84,15 +84,11 @@ void uaio_inode_put(struct uaio_inode *inode)
 		uaio_slab_put(&inodes.slab, inode);
 }
 
-/*
- * Slow writes
- */
-
 enum {
 	/*
-	 * One slow write may have been preempted. After this many in a row, of
-	 * which all but the first are known to have slept, the file's writes
-	 * go to workers for a while.
+	 * After this many slow writes in a row, workers execute the file's writes for a
+	 * while. The first may only have been preempted; in each later one the thread is
+	 * known to have slept.
 	 */
 	SLOW_WRITES = 2,
 	SLOW_WRITES_NS = 100000000,

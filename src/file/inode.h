@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Inodes: one object for each open file, however often that is open
+ * Inodes: one object for each file, however often it is open
  *
- * If a file is opened twice, both have the same inode here. It has what is
- * known of the file, and the order of its requests. A heading above its members
- * says which part of the library keeps them.
+ * Two descriptors of one file share one struct uaio_inode. It holds what the library has
+ * learnt about the file, and the order of its requests. A comment above each group of
+ * members names the module that owns them.
  *
- *   I1  There is at most one for a device and inode number, and it exists as
+ *   I1  There is at most one inode for each pair of device and inode number. It exists as
  *       long as it has a reference.
- *   I2  Inodes are never unmapped (slab.h): a thread that reads one without a
- *       reference reads an inode, though perhaps another file's by now.
+ *   I2  The memory of an inode is never unmapped (slab.h). A thread that reads an inode
+ *       without a reference reads valid memory, but perhaps another file's inode.
  *
- * Thread-safety: any thread; one lock for the table.
+ * Thread-safety: any thread; one lock protects the table.
  *
  * Tested by src/wait/test-order.c.
  */
@@ -25,12 +25,13 @@
 #include "base/lock.h"
 #include "base/slab.h"
 
-/* How fast the file's reads are: trust.h's. Zero: nothing is known. */
+/* How fast the file's reads are; owned by trust.h. All zero: nothing is known. */
 struct uaio_trust {
 	/* atomic, relaxed throughout */
 	uint32_t nr_fast;  /* fast reads in a row */
-	uint32_t nr_ended; /* how often trust has ended */
-	uint32_t nr_close; /* how many more reads are watched closely */
+	uint32_t nr_ended; /* how often a slow read has ended the trust */
+	uint32_t
+		nr_close; /* how many more reads are checked closely (trust.h, I2) */
 };
 
 struct uaio_inode {
@@ -45,49 +46,49 @@ struct uaio_inode {
 	uint32_t refs;
 
 	/*
-	 * order.h's, atomic, written under lock: what in the list keeps other
-	 * requests from being executed inline. Both counts are in one word,
-	 * because a write needs both.
+	 * owned by order.h; atomic, written under lock: the requests on the list that keep
+	 * other requests from being executed inline. in_way has two counts in one word, so
+	 * that a write reads both at once.
 	 */
-	uint64_t in_way;     /* ordered writes; reads, UAIO_A_READ each */
+	uint64_t
+		in_way; /* 1 for each ordered write, UAIO_A_READ for each read */
 	uint32_t nr_direct;  /* requests that the device is executing */
-	uint32_t nr_held_up; /* requests that wait */
+	uint32_t nr_held_up; /* requests that wait for older ones */
 
 	/* atomic */
 	uint32_t nr_slow;        /* writes in a row that were seen to block */
 	int64_t slow_until_ns;   /* writes go to workers until then */
-	struct uaio_trust trust; /* of its plain reads */
+	struct uaio_trust trust; /* in plain reads (no O_DIRECT) */
 	/*
-	 * How many requests are being executed inline; counted where a request
-	 * may have to be exclusive. It is never reset, since a slow thread may
-	 * still have counted a request of the inode that was here before.
+	 * How many requests are being executed inline; only counted for files whose
+	 * requests may have to be exclusive. Never reset: when this memory is reused for
+	 * another inode, a slow thread may still have a request of the old one counted.
 	 */
 	uint32_t nr_inline;
 
-	/* order.h's, under lock */
+	/* owned by order.h, under lock */
 	struct uaio_lock lock; /* rank INODE */
 	struct list requests;
-	uint32_t nr_writes; /* on the list, of either sort */
+	uint32_t nr_writes; /* on the list, ordered or not */
 };
 
-/* Called when the library comes up: there are no inodes. */
+/* Called when the library starts: there are no inodes. */
 void uaio_inodes_init(void);
 
-/* Return: the inode, with a reference; NULL if memory is refused. */
+/* Return: the inode, with a reference for the caller; NULL if memory is refused. */
 struct uaio_inode *uaio_inode_get(uint64_t dev, uint64_t ino);
 void uaio_inode_put(struct uaio_inode *inode);
 
 /*
- * A write inside the submitting call took long. The clock cannot tell whether it slept
- * or was preempted; so after the first slow write, the caller counts how often its
- * thread sleeps in each.
+ * Note that a write inside the submitting call took long. A clock cannot tell whether the
+ * thread slept or was preempted. So after the first slow write, the caller counts its
+ * thread's sleeps in each write, and reports them by has_slept.
  */
 void uaio_inode_judge_slow(struct uaio_inode *inode, bool has_slept);
 
-/* Return: whether writes are left to workers for a while, as some were slow. */
+/* Return: whether recent writes were slow, so that workers execute writes for a while. */
 bool uaio_inode_is_slow(struct uaio_inode *inode);
 
-/* Forget what was known. */
 static inline void uaio_trust_forget(struct uaio_trust *trust)
 {
 	/* relaxed: advice */

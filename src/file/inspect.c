@@ -18,12 +18,12 @@
 #include "file/file.h"
 #include "file/terminal.h"
 
-/* Not in all versions of the headers. */
+/* Older headers lack these two. */
 enum { CONFIGFS_MAGIC_ = 0x62656570, MQUEUE_MAGIC_ = 0x19800202 };
 
 /*
- * Numbers of devices, as Linux and the C libraries encode them. Without optimization
- * the C library's macros call functions of glibc that musl does not have.
+ * Encode a device number as makedev(3) does. Without optimization that macro calls a
+ * function of glibc, which musl does not have.
  */
 static uint64_t device_of(uint32_t major, uint32_t minor)
 {
@@ -36,7 +36,7 @@ static bool has_major(uint64_t device)
 	return device & ~device_of(0, UINT32_MAX);
 }
 
-/* Return: the type of its file system; 0 if the kernel does not tell. */
+/* Return: the magic number of the file system of fd (statfs(2)); 0 if fstatfs() fails. */
 static uint32_t fs_type(int fd)
 {
 	struct statfs fs;
@@ -50,9 +50,7 @@ static bool is_memory_fs(uint32_t type)
 	       type == HUGETLBFS_MAGIC;
 }
 
-/*
- * Return: whether its files may be on a server; also if the type is not known.
- */
+/* Return: whether files of this file system may be on a server; true if type is 0 (unknown). */
 static bool is_remote_fs(uint32_t type)
 {
 	static const uint32_t types[] = {
@@ -79,17 +77,16 @@ bool uaio_syncs_later(int fd)
 	return type == EXT4_SUPER_MAGIC || type == XFS_SUPER_MAGIC;
 }
 
-/* What is asked of a file for each request, or nearly. */
+/* What nearly every request queries of its file. */
 struct look {
 	uint32_t mode;
 	uint64_t dev, rdev, ino, size;
 };
 
 /*
- * fstat() tells the times of the file, too. Since Linux 6.13 the next write then has to
- * take a new time and to write it to the inode, which costs more than the write itself.
- * So only what is needed is asked for. With no_server the kernel tells what it knows, and
- * asks no server.
+ * Query fd by statx(), without the file's times. fstat() would read the times, too; since
+ * Linux 6.13 the next write must then store a new time in the inode, which costs more than
+ * the write itself. With no_server the kernel answers from its cache, without a server.
  */
 static bool look_without_times(int fd, bool no_server, struct look *ret)
 {
@@ -147,9 +144,8 @@ static int look_at(int fd, bool no_server, struct look *ret)
 }
 
 /*
- * fstat() would ask the server, once for each write, while the submitter waits.
- * The size that the kernel knows may be wrong, but it is what the kernel itself
- * uses for a write.
+ * A remote file is not queried by fstat(): for each write the submitter would wait for the
+ * server. The size in the kernel's cache may be wrong, but the kernel's own writes use it.
  */
 int uaio_size_of(const struct uaio_file *file, int fd, uint64_t *ret_size)
 {
@@ -160,7 +156,7 @@ int uaio_size_of(const struct uaio_file *file, int fd, uint64_t *ret_size)
 	return ret;
 }
 
-/* Return: whether the kernel generates the contents of its regular files. */
+/* Return: whether the kernel generates the contents of this file system's regular files. */
 static bool is_kernel_fs(uint32_t type)
 {
 	return type == PROC_SUPER_MAGIC || type == TRACEFS_MAGIC ||
@@ -169,10 +165,10 @@ static bool is_kernel_fs(uint32_t type)
 }
 
 /*
- * Read or write with two flags that exclude each other. There are two
- * interfaces by which a driver may offer reading and writing. With the newer
- * one the flags are a mistake (EINVAL); the older one takes no flags at all
- * (EOPNOTSUPP). Nothing is read or written.
+ * Find out whether fd accepts RWF_* flags, by a read or write with two flags that exclude
+ * each other. If the driver has read_iter or write_iter, the call fails with EINVAL. If it
+ * has only the older read or write, which take no flags, the call fails with EOPNOTSUPP.
+ * In both cases no byte is read or written.
  */
 static int64_t try_contradiction_at(int fd, bool is_write, int64_t off)
 {
@@ -189,18 +185,18 @@ static int64_t try_contradiction(int fd, bool is_write)
 {
 	int64_t res = try_contradiction_at(fd, is_write, 0);
 
-	/* Offset -1 only for a stream: it would wait for the file's position. */
+	/* Offset -1 only for a stream: on other files the call would lock the file position. */
 	return res == -ESPIPE ? try_contradiction_at(fd, is_write, -1) : res;
 }
 
-/* Linux before 6.9 does not know one of the flags: EOPNOTSUPP for any file. */
+/* Linux before 6.9 lacks RWF_NOAPPEND, and fails with EOPNOTSUPP for every file. */
 static bool knows_contradiction(void)
 {
 	enum { UNASKED, YES, NO };
 	static uint32_t answer; /* atomic */
 	int fd;
 
-	/* relaxed: all threads find the same answer */
+	/* relaxed: all threads compute the same answer */
 	if (load_relaxed(&answer) == UNASKED) {
 		fd = uaio_ownfd_open("/dev/null", O_RDONLY);
 		if (fd < 0)
@@ -214,8 +210,9 @@ static bool knows_contradiction(void)
 }
 
 /*
- * Files that are read or written by the older interface take no flags. Some of
- * them have reads that never end (/proc/kmsg, trace_pipe).
+ * Return: UAIO_FILE_F_OLD_* for the directions in which the driver of fd has no read_iter or
+ * write_iter, so that calls take no RWF_* flags. Reads of some such files block for ever
+ * (/proc/kmsg, trace_pipe).
  */
 static uint32_t old_fashion_flags(int fd, uint32_t flags)
 {
@@ -257,10 +254,10 @@ void uaio_fdinfo_path(int fd, char ret_path[UAIO_FD_PATH_BYTES])
 }
 
 /*
- * Return: whether an anonymous inode is certainly an eventfd, by two calls that take a
- * tenth of the time that its name in /proc takes. An eventfd polls writable by POLLOUT
- * alone; all other files that are read by the newer interface add POLLWRNORM. One that
- * is full, and any before Linux 6.9, is found by its name.
+ * Return: whether an anonymous inode is certainly an eventfd. The two calls take a tenth of
+ * the time of reading its name in /proc. A writable eventfd polls POLLOUT alone; all other
+ * files with read_iter add POLLWRNORM. A full eventfd, and any eventfd before Linux 6.9,
+ * is not recognized here; anonymous_flags() finds it by name.
  */
 static bool is_surely_eventfd(int fd)
 {
@@ -273,10 +270,9 @@ static bool is_surely_eventfd(int fd)
 }
 
 /*
- * Anonymous inodes have no type; only their name in /proc tells what they are.
- * Those listed by name are read by the newer interface, all others by the older
- * one, if they can be read. Without /proc each may be an eventfd, and counts as
- * newer.
+ * Anonymous inodes have no type; only their link name in /proc/self/fd tells what they are.
+ * The table lists epolls and the files with read_iter; all others have only the older read,
+ * if they can be read at all. Without /proc every anonymous inode counts as an eventfd.
  */
 static uint32_t anonymous_flags(int fd)
 {
@@ -350,7 +346,7 @@ static uint32_t stream_flags(int fd, mode_t mode)
 {
 	uint32_t flags = 0;
 
-	/* If lseek() is refused: most devices that matter are streams. */
+	/* A character device that can seek is no stream; most are streams, such as terminals. */
 	if (!S_ISCHR(mode) || sys_lseek(fd, 0, SEEK_CUR) < 0)
 		flags |= UAIO_FILE_F_STREAM;
 	if (S_ISSOCK(mode))
@@ -379,9 +375,9 @@ static void inspect_stream(int fd, const struct stat *st,
 }
 
 /*
- * File systems whose type makes a difference (in memory, remote, generated by
- * the kernel) have no block device, but an anonymous device number. Others are
- * not asked for their type, which saves a call when a small file is opened.
+ * Return: whether the file system is on a block device. File systems in memory, remote ones
+ * and those that the kernel generates have an anonymous device number (major 0). So fstatfs()
+ * is needed only for these, which saves a system call for each small file that is opened.
  * (FUSE on a block device, fuseblk, is on the local disk.)
  */
 static bool has_device(const struct stat *st)
@@ -397,7 +393,7 @@ static void inspect_regular(int fd, const struct stat *st, bool is_direct,
 	uint32_t type = is_on_disk ? 0 : fs_type(fd);
 
 	ret_facts->kind = is_direct ? UAIO_KIND_DIRECT : UAIO_KIND_CACHED;
-	/* A message queue can be read, but only as text about itself. */
+	/* read() of a message queue returns text about its state, by the driver's older read. */
 	if (S_ISDIR(st->st_mode) || type == MQUEUE_MAGIC_)
 		ret_facts->flags |=
 			UAIO_FILE_F_OLD_READ | UAIO_FILE_F_OLD_WRITE;
@@ -469,13 +465,13 @@ bool uaio_is_replaced(const struct uaio_file *file, int fd)
 bool uaio_is_duplicate(const struct uaio_file *file,
 		       const struct uaio_file *other)
 {
-	/* relaxed: a number that is moved just now has no certain answer */
+	/* relaxed: while another thread replaces a descriptor, either result is right */
 	int fd = load_relaxed(&file->fd), other_fd = load_relaxed(&other->fd);
 
 	if (load_relaxed(&file->dev) != load_relaxed(&other->dev) ||
 	    load_relaxed(&file->ino) != load_relaxed(&other->ino))
 		return false;
-	/* A socket is open once. */
+	/* A socket has exactly one open file: open() on its inode fails. */
 	return uaio_file_has(file, UAIO_FILE_F_SOCKET) ||
 	       (fd >= 0 && other_fd >= 0 && sys_is_duplicate(fd, other_fd) > 0);
 }

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Record locks of the program (fcntl), and the library's descriptors
+ * Descriptors that the library keeps open, so that the program loses no record lock (fcntl)
  *
  * When a process closes any descriptor of a file, the kernel drops all record locks that
- * the process has on that file. So the library neither opens a file once more that the
- * process has locked, nor closes a descriptor of its own for such a file: the descriptor
- * is kept until the locks are gone. They are gone when the program has unlocked the file,
- * or has closed a descriptor of the file, which every process with a lock has.
+ * the process has on that file (fcntl(2)). So for a file that the process has locked, the
+ * library opens no descriptor, and closes none of its own: it keeps the descriptor until
+ * the locks are gone. The program ends its locks by unlocking the file, or by closing its
+ * own descriptor of the file.
  *
- *   I1  A kept descriptor is in no entry. It is used again for the next duplicate of the
- *       same open file, so that a program which locks a file and registers it again and
- *       again has one descriptor kept.
- *   I2  UAIO_KEPT_MAX descriptors are kept. Another is closed, and the locks are lost.
+ *   I1  A kept descriptor is in no entry (file.h). The next duplicate of the same open file
+ *       takes it over. So a program that repeatedly registers a locked file has only one
+ *       descriptor kept.
+ *   I2  At most UAIO_KEPT_MAX descriptors are kept. Any further descriptor is closed, and
+ *       the program's locks on its file are lost.
  *
- * Window: a lock that another thread takes while the library is closing the descriptor is
- * lost.
+ * Window: if another thread locks the file while the library is closing its descriptor,
+ * that lock is lost.
  *
  * Thread-safety: any thread. Tested by test-locks.c.
  */
@@ -33,11 +34,11 @@
 
 static struct {
 	/*
-	 * atomic: a descriptor and 1, or 0. All accesses are relaxed: a slot says
-	 * nothing of other memory. The thread that empties a slot owns its descriptor.
+	 * atomic: descriptor + 1, or 0 for an empty slot. All accesses are relaxed: a slot
+	 * publishes no other memory. The thread that empties a slot owns its descriptor.
 	 */
 	uint32_t slots[UAIO_KEPT_MAX];
-	uint32_t nr; /* atomic: how many are not 0 */
+	uint32_t nr; /* atomic: number of slots that are not 0 */
 } kept;
 
 void uaio_kept_init(void)
@@ -62,7 +63,7 @@ static bool put(int fd)
 	return false;
 }
 
-/* Empty a slot. Return: the descriptor, which is the caller's now; or -1. */
+/* Empty a slot. Return: its descriptor, now owned by the caller; -1 if the slot was empty. */
 static int claim(unsigned i)
 {
 	uint32_t value = load_relaxed(&kept.slots[i]);
@@ -76,8 +77,9 @@ static int claim(unsigned i)
 enum locked { LOCKED_BY_NOBODY, LOCKED_BY_US, LOCKED_BY_OTHERS };
 
 /*
- * The question is that of the open file, so that locks of this process stand in its way.
- * One lock is reported; locks of this process may stand behind another process's.
+ * Return: who holds a record lock on the file of fd. F_OFD_GETLK asks for the open file, so
+ * that it also reports locks of this process. It reports one lock only: if another process
+ * holds that lock, this process may hold a further one.
  */
 static enum locked who_locks(int fd)
 {
@@ -94,7 +96,10 @@ bool uaio_fd_is_locked(int fd)
 	return who_locks(fd) != LOCKED_BY_NOBODY;
 }
 
-/* Return: whether the kernel lists record locks of this process; true if in doubt. */
+/*
+ * Return: whether /proc/thread-self/fdinfo lists a record lock of this process on fd; true
+ * if the file cannot be read whole.
+ */
 static bool lists_locks(int fd)
 {
 	char path[UAIO_FD_PATH_BYTES], text[4096];
@@ -151,7 +156,7 @@ bool uaio_kept_forget(int fd)
 	return false;
 }
 
-/* Return: whether the program may lose a lock if fd is closed. */
+/* Return: whether closing fd may drop a lock of the program. */
 static bool is_needed(int fd)
 {
 	enum locked by = who_locks(fd);

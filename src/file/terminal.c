@@ -17,7 +17,7 @@ bool uaio_terminal_is(int fd)
 	struct termios mode;
 	unsigned unused;
 
-	/* Only a master has the number of a pseudoterminal. */
+	/* TIOCGPTN succeeds only on a pseudoterminal master. */
 	return sys_ioctl_terminal(fd, TCGETS, &mode) == 0 &&
 	       sys_ioctl_terminal(fd, TIOCGPTN, &unused) < 0;
 }
@@ -45,7 +45,7 @@ int uaio_terminal_open(int fd, uint32_t file_flags)
 	unsigned unused;
 	int reopened;
 
-	/* If it has modem lines, it is a serial line. */
+	/* TIOCMGET succeeds only on a serial line. */
 	if (!(file_flags & UAIO_FILE_F_TERMINAL) ||
 	    file_flags & UAIO_FILE_F_NONBLOCK ||
 	    sys_ioctl_terminal(fd, TIOCMGET, &unused) == 0 ||
@@ -57,9 +57,8 @@ int uaio_terminal_open(int fd, uint32_t file_flags)
 	if (reopened < 0)
 		return -1;
 	/*
-	 * This is asked afterwards. If the terminal was hung up before it was
-	 * reopened, ours would be another one; if it is hung up later, ours is,
-	 * too.
+	 * Compare after the open. If the terminal was hung up before the open, reopened may
+	 * be another terminal. A later hang-up also hangs up reopened.
 	 */
 	if (is_same(fd, reopened))
 		return reopened;
@@ -70,7 +69,7 @@ int uaio_terminal_open(int fd, uint32_t file_flags)
 
 bool uaio_terminal_is_still(const struct uaio_file *file, int fd)
 {
-	/* relaxed: it may become another file's; then the caller finds out */
+	/* relaxed: if the entry is reused meanwhile, the caller notices (uaio_file_closed()) */
 	int reopened = load_relaxed(&file->reopened);
 
 	return reopened < 0 || is_same(fd, reopened);
@@ -78,7 +77,7 @@ bool uaio_terminal_is_still(const struct uaio_file *file, int fd)
 
 int uaio_terminal_fd(const struct uaio_file *file, int fd, uint32_t *ret_flags)
 {
-	/* relaxed: it does not change while fd is in use */
+	/* relaxed: reopened does not change while fd is in use (uaio_file_use()) */
 	int reopened = load_relaxed(&file->reopened);
 
 	if (reopened < 0 || fd < 0)

@@ -24,9 +24,7 @@ static long close_descriptor(void *arg)
 	return 0;
 }
 
-/*
- * Return: whether the closing thread has looked at the requests several times.
- */
+/* Return: whether the closing thread has slept, and looked at the requests, several times. */
 static bool has_looked_often(void *arg)
 {
 	return unit_thread_sleeps(arg) > 6;
@@ -116,7 +114,7 @@ static void closing_what_nobody_uses_makes_no_calls(void **state)
 }
 
 /*
- * Requests on a file must never reach the next file with the same descriptor.
+ * Requests on a file must never reach the file that is opened next at this descriptor.
  */
 static void a_descriptor_used_again_is_another_file(void **state)
 {
@@ -157,8 +155,8 @@ static void a_descriptor_used_again_is_another_file(void **state)
 }
 
 /*
- * A descriptor becomes another file while the library inspects it: after each
- * of the system calls that this takes, in turn.
+ * A descriptor becomes another file (dup2) while the library inspects it. Inspection takes
+ * several system calls; successive runs replace the file after the first, the second, ….
  */
 static struct {
 	/* atomic: idle workers make system calls, too, and call the hook */
@@ -194,7 +192,7 @@ struct changing {
 	int fd; /* the end that becomes the file */
 };
 
-/* Read from an end of a pipe that becomes a file after n system calls on it. */
+/* Submit a read of a pipe's end, which becomes a file after n system calls on the end. */
 static void read_changing(struct changing *it, unsigned end, unsigned n)
 {
 	char text[4];
@@ -210,7 +208,7 @@ static void read_changing(struct changing *it, unsigned end, unsigned n)
 	store_relaxed(&switching.to, it->file);
 	store_relaxed(&switching.countdown, n);
 	unit_hook(switch_file);
-	/* This read may go to either. */
+	/* This read may go to the pipe or to the file. */
 	iocb = unit_iocb(IOCB_CMD_PREAD, it->fd, text, 4, 2 * SIZE);
 	ret = unit_submit(it->handle, &iocb);
 	unit_hook(NULL);
@@ -218,7 +216,7 @@ static void read_changing(struct changing *it, unsigned end, unsigned n)
 		unit_reap_one(it->handle);
 }
 
-/* From now on each read has to go to the file. */
+/* Assert that a read of the descriptor goes to the file, not to the pipe. */
 static void assert_changed(const struct changing *it)
 {
 	char block[SIZE];
@@ -253,9 +251,9 @@ static void a_file_closed_while_it_is_looked_up_leaves_no_trace(void **state)
 }
 
 /*
- * Here nobody closes it before the second read, so the entry has to be right. That
- * its file is another one shows by the inode when a read is issued; that it may be
- * read, which the end for writing may not, does not.
+ * No thread closes the descriptor before the second read, so the entry must be right. When
+ * a read is issued, the inode shows that the file is another one. But nothing shows then
+ * that the file may be read, which the write end of the pipe may not.
  */
 static bool stale_entry_is_not_kept(unsigned end, unsigned n)
 {
@@ -283,7 +281,7 @@ static void a_stale_entry_is_not_kept(void **state)
 }
 
 /*
- * The entry is made after closing has begun, before the descriptor is replaced.
+ * The entry is made between uaio_fds_closing() and the dup2() that replaces the descriptor.
  */
 static void an_entry_of_the_file_before_is_not_kept(void **state)
 {
@@ -304,9 +302,10 @@ static void an_entry_of_the_file_before_is_not_kept(void **state)
 }
 
 /*
- * A descriptor has been closed, and the closing thread has not reported that
- * yet. Meanwhile another thread may open the same descriptor, submit, and close
- * it: it still has to wait for its requests then. Return: the descriptor.
+ * Close number, and open the file of from there, before uaio_fds_closed() reports the close.
+ * In this window another thread may open the descriptor, submit requests, and close it;
+ * that close must still wait for these requests.
+ * Return: the descriptor.
  */
 static int taken_by_another(int number, int from)
 {
@@ -377,9 +376,9 @@ static void closing_a_used_number_waits_for_its_requests(void **state)
 /* The RESFD becomes another file while the request is executed. */
 static struct {
 	uint32_t is_armed; /* atomic */
-	int read;          /* on a read of this descriptor */
-	int resfd;
-	int to;
+	int read;          /* when this descriptor is read, */
+	int resfd;         /* this one becomes */
+	int to;            /* a duplicate of this one */
 } resfd_switch;
 
 static bool switch_resfd(long nr, const long args[6], long *ret_res)
@@ -420,7 +419,7 @@ static void a_signal_never_lands_in_a_file(void **state)
 		iocb.aio_resfd = (uint32_t)resfd;
 		assert_int_equal(unit_submit(handle, &iocb), 1);
 		assert_int_equal(unit_reap_one(handle), SIZE);
-		/* A request keeps the eventfd that it was given. */
+		/* The request signals the eventfd that was its RESFD at submission. */
 		assert_int_equal(read(watcher, &count, 8), 8);
 		unit_destroy(handle);
 		unit_hook(NULL);
@@ -456,12 +455,12 @@ static void a_full_eventfd_holds_up_nobody(void **state)
 	uaio_config.force_worker = false;
 }
 
-/* A thread that the signal wakes will look for the event at once. */
+/* The event must be in the ring before the RESFD is signalled: the signal wakes a reader. */
 static struct {
 	/* atomic: idle workers make system calls, too, and call the hook */
 	uint64_t handle;
 	int resfd;
-	uint32_t nr_early; /* signals without an event */
+	uint32_t nr_early; /* signals sent before their event was in the ring */
 } signalling;
 
 static bool look_for_event(long nr, const long args[6], long *ret_res)
@@ -493,7 +492,7 @@ static void a_signal_comes_after_its_event(void **state)
 		iocb.aio_flags = IOCB_FLAG_RESFD;
 		iocb.aio_resfd = (uint32_t)signalling.resfd;
 		assert_int_equal(unit_submit(signalling.handle, &iocb), 1);
-		/* Once the context is destroyed, nothing goes on any more. */
+		/* Once the context is destroyed, no thread calls the hook for it. */
 		unit_destroy(signalling.handle);
 		unit_hook(NULL);
 		assert_int_equal(load_relaxed(&signalling.nr_early), 0);
@@ -537,8 +536,7 @@ static void an_eventfd_counts_each_completion(void **state)
 }
 
 /*
- * As for close_range(): descriptors are closed together, some of them with
- * requests.
+ * Closes a range of descriptors, as close_range() does. Some of them have requests.
  */
 static void closing_a_range_waits_for_all_in_it(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Anonymous inodes are told apart, and eventfds without looking for their name. */
+/* Tests that the kinds of anonymous inodes are recognized; eventfds without readlink(). */
 #undef NDEBUG
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 #include "file/inspect.h"
 #include "unit.h"
 
-static uint32_t nr_names; /* atomic: how often a name was looked for */
+static uint32_t nr_names; /* atomic: number of readlinkat() calls */
 
 static bool count_names(long nr, const long args[6], long *ret_res)
 {
@@ -30,7 +30,7 @@ static bool count_names(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-/* Return: the flags of fd, but those of how it was opened; fd is closed. */
+/* Return: the flags of fd without those of its access mode; closes fd. */
 static uint32_t flags_of(int fd)
 {
 	struct uaio_fd_facts facts = { 0 };
@@ -53,7 +53,7 @@ enum {
 	OLD = UAIO_FILE_F_OLD_READ | UAIO_FILE_F_OLD_WRITE,
 };
 
-/* Return: whether the kernel refuses the two flags that exclude each other (6.9). */
+/* Return: whether the kernel refuses RWF_APPEND with RWF_NOAPPEND (since Linux 6.9). */
 static bool kernel_refuses_contradictions(void)
 {
 	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -124,7 +124,7 @@ static void what_is_no_eventfd_is_not_taken_for_one(void **state)
 	assert_int_equal(flags_of(epoll_create1(EPOLL_CLOEXEC)),
 			 OLD | UAIO_FILE_F_EPOLL);
 	assert_int_equal(flags_of(inotify_init1(IN_CLOEXEC)), OLD);
-	/* The kernel's own, where it grants one, polls writable. */
+	/* A ring of the kernel's io_uring polls writable, as an eventfd does. */
 	ring = (int)syscall(SYS_io_uring_setup, 1, &params);
 	if (ring >= 0)
 		assert_int_equal(flags_of(ring), OLD);

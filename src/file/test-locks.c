@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Record locks of the program on files of which the library closes descriptors */
+/* Tests that the library drops no record lock (fcntl) of the program when it closes descriptors. */
 #undef NDEBUG
 #include "file/duplicate.h"
 
@@ -34,14 +34,14 @@ static int is_locked_by_another(void)
 	return fcntl(tested, F_GETLK, &all) == 0 && all.l_type != F_UNLCK;
 }
 
-/* Asked by a child, since a process does not see its own. */
+/* Return: whether this process has a lock on fd. A child queries it: F_GETLK hides own locks. */
 static bool holds_lock(int fd)
 {
 	tested = fd;
 	return unit_in_child(is_locked_by_another);
 }
 
-/* Return: how many of the library's own descriptors have the file of fd. */
+/* Return: how many of the library's own descriptors refer to the file of fd. */
 static unsigned nr_own(int fd)
 {
 	struct stat own, file;
@@ -54,7 +54,7 @@ static unsigned nr_own(int fd)
 	return nr;
 }
 
-/* For unit_await(): a thread of the library may still have the entry. */
+/* For unit_await(): a thread of the library may hold the entry a moment longer. */
 static bool has_no_own(void *arg)
 {
 	return nr_own(*(int *)arg) == 0;
@@ -84,7 +84,7 @@ static void a_terminal_that_is_read_stays_locked(void **state)
 	assert_true(holds_lock(terminal));
 }
 
-/* The lock comes after the terminal was reopened, on another descriptor of it. */
+/* The program locks the terminal after the library has reopened it, by another descriptor. */
 static void a_terminal_that_is_closed_late_stays_locked(void **state)
 {
 	char path[64];
@@ -139,7 +139,7 @@ static void closing_the_locked_file_closes_what_was_kept(void **state)
 	unit_close(fd);
 }
 
-/* Before Linux 6.10 the kernel does not tell which are duplicates. */
+/* Before Linux 6.10 the kernel does not report whether two descriptors share an open file. */
 static void what_is_kept_is_used_again(void **state)
 {
 	int fd = unit_file(true);
@@ -154,7 +154,7 @@ static void what_is_kept_is_used_again(void **state)
 	unit_close(fd);
 }
 
-/* Another process's lock keeps nothing for long. */
+/* A lock of another process delays the close only until the next uaio_kept_close(). */
 static void what_another_process_locks_is_closed(void **state)
 {
 	int fd = unit_file(true), ends[2], go[2], null;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Descriptors that are closed, and opened again, by system calls that the
- * library does not see: what it has noted of them is wrong, and does no harm.
+ * Tests descriptors that the program closes and opens again by system calls that the library
+ * does not see. The library's entry is then wrong, and must do no harm.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -21,7 +21,7 @@
 
 enum { BYTES = UNIT_KEY_BYTES };
 
-/* As in a program that makes its system calls inline. */
+/* Replace number by a direct system call, which the library does not see. */
 static void replace_unseen(int number, int by)
 {
 	assert_int_equal(uaio_sys_raw(SYS_dup3, by, number, 0, 0, 0, 0),
@@ -40,8 +40,8 @@ static int64_t execute(uint64_t handle, int opcode, int fd, void *buf,
 }
 
 /*
- * It waits for another write, which is held, on the same file by another
- * descriptor.
+ * The write waits for an older one on the same file, by another descriptor. A gate stops
+ * the older write.
  */
 static void a_write_that_waited_goes_to_no_other_file(void **state)
 {
@@ -85,7 +85,7 @@ static bool interrupt(long nr, const long args[6], long *ret_res)
 	return true;
 }
 
-/* A file server may answer EINTR, though no signal has interrupted the call. */
+/* A FUSE server may answer EINTR although no signal has interrupted the call. */
 static void an_answer_of_eintr_is_an_answer(void **state)
 {
 	int fd = unit_numbered_file(true, 1);
@@ -106,8 +106,7 @@ static void an_answer_of_eintr_is_an_answer(void **state)
 }
 
 /*
- * A read that waits for a pipe takes nothing from the pipe with its descriptor
- * now.
+ * A parked read of a pipe reads nothing from another pipe that now has its descriptor.
  */
 static void a_read_that_is_parked_reads_no_other_pipe(void **state)
 {
@@ -138,18 +137,18 @@ static void a_read_that_is_parked_reads_no_other_pipe(void **state)
 	(void)close(others[1]);
 }
 
-static unsigned nr_asked; /* atomic */
+static unsigned nr_statx; /* atomic */
 
-static bool count_asked(long nr, const long args[6], long *ret_res)
+static bool count_statx(long nr, const long args[6], long *ret_res)
 {
 	(void)args;
 	(void)ret_res;
 	if (nr == SYS_statx)
-		add_relaxed(&nr_asked, 1);
+		add_relaxed(&nr_statx, 1);
 	return false;
 }
 
-/* The thread sleeps for the read, and so arms it, if it comes to that in time. */
+/* Submit a read, and sleep for 1 ms for its event: if time allows, that arms fd in the epoll. */
 static void park(uint64_t handle, int fd, char *byte)
 {
 	struct timespec soon = { .tv_nsec = 1000000 };
@@ -171,7 +170,7 @@ static void park_and_read(uint64_t handle, const int ends[2])
 	assert_int_equal(event.res, 1);
 }
 
-/* The file that has a byte keeps it. */
+/* Assert that the read fails with EBADF, and that the byte in the other pipe stays there. */
 static void assert_is_lost(uint64_t handle, const int others[2])
 {
 	struct io_event event;
@@ -183,7 +182,10 @@ static void assert_is_lost(uint64_t handle, const int others[2])
 	assert_int_equal(byte, 'o');
 }
 
-/* The epoll says whether a number is the file, once the file has said so. */
+/*
+ * Once statx() has shown that fd is the file, the library relies on the epoll for that. The
+ * program then replaces fd unseen; the read must not take a byte from the other pipe.
+ */
 static void a_read_that_is_armed_reads_no_other_pipe(void **state)
 {
 	uint64_t handle = unit_context(4);
@@ -195,12 +197,12 @@ static void a_read_that_is_armed_reads_no_other_pipe(void **state)
 	assert_int_equal(pipe(others), 0);
 	copy = dup(ends[0]);
 	park_and_read(handle, ends);
-	unit_hook(count_asked);
-	/* It is armed before long. */
+	unit_hook(count_statx);
+	/* Repeat until fd is armed: then a read makes no statx() call. */
 	do {
-		store_relaxed(&nr_asked, 0);
+		store_relaxed(&nr_statx, 0);
 		park_and_read(handle, ends);
-	} while (load_relaxed(&nr_asked));
+	} while (load_relaxed(&nr_statx));
 	unit_hook(NULL);
 	park(handle, ends[0], &byte);
 	replace_unseen(ends[0], others[0]);
@@ -223,7 +225,7 @@ static bool has_armed(void *arg)
 	return counters.nr_arms > *(uint64_t *)arg;
 }
 
-/* What the epoll has taken may have been another pipe by then. */
+/* The program replaces fd unseen before the library adds fd to the epoll. */
 static void a_read_that_was_armed_late_reads_no_other_pipe(void **state)
 {
 	uint64_t handle = unit_context(4);
@@ -240,7 +242,7 @@ static void a_read_that_was_armed_late_reads_no_other_pipe(void **state)
 	uaio_ready_count(&counters);
 	assert_int_equal(unit_submit(handle, &iocb), 1);
 	replace_unseen(ends[0], others[0]);
-	/* By the fallback thread, which tries nothing before. */
+	/* The fallback thread arms fd, and tries no read before. */
 	unit_await(has_armed, &counters.nr_arms);
 	assert_int_equal(write(others[1], "o", 1), 1);
 	assert_is_lost(handle, others);
@@ -252,7 +254,7 @@ static void a_read_that_was_armed_late_reads_no_other_pipe(void **state)
 	(void)close(others[1]);
 }
 
-/* The epoll still has the first pipe, by its number. */
+/* fd is the first pipe, another pipe, and the first again; the epoll still has the first. */
 static void a_number_that_is_its_first_pipe_again_is_not_read(void **state)
 {
 	uint64_t handle = unit_context(4);
@@ -340,7 +342,7 @@ static struct uaio_sqe at_position(enum uaio_op op, int fd, void *byte,
 	};
 }
 
-/* Return: the end of a pipe on which op would wait; *ret_other: the other end. */
+/* Return: an end of a new pipe on which op would block; *ret_other: the pipe's second end. */
 static int pipe_that_waits(enum uaio_op op, int *ret_other)
 {
 	int ends[2];
@@ -355,8 +357,8 @@ static int pipe_that_waits(enum uaio_op op, int *ret_other)
 }
 
 /*
- * A request at the position of what was a file does not wait in its submission: the thread
- * that submits has the ring meanwhile.
+ * A file becomes a pipe unseen. A request at its file position must not wait inside the
+ * submission, because the submitting thread owns the ring meanwhile.
  */
 static void wait_aside(bool in_memory, enum uaio_op op, uint32_t flags)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A terminal that is reopened: no thread blocks on it. */
+/* Tests that no thread blocks on a terminal that the library has reopened. */
 #undef NDEBUG
 #include "file/terminal.h"
 
@@ -52,7 +52,7 @@ static void a_read_that_lost_its_line_is_cancelled(void **state)
 	assert_int_equal(read(terminal, buffer, sizeof(buffer)), 7);
 }
 
-/* A full terminal is like a full pipe: a write there can be cancelled. */
+/* A write to a terminal whose output is full can be cancelled, as on a full pipe. */
 static void a_write_that_waits_for_room_is_cancelled(void **state)
 {
 	static char out[100000];
@@ -63,12 +63,12 @@ static void a_write_that_waits_for_room_is_cancelled(void **state)
 	submit_write(terminal, out, sizeof(out));
 	assert_nothing_yet();
 	assert_int_equal(uaio_aio_cancel(handle, &request), -EINPROGRESS);
-	/* A part has been written. */
+	/* The cancelled write returns the part that it has written. */
 	res = unit_reap_one(handle);
 	assert_true(res > 0 && res < (int64_t)sizeof(out));
 }
 
-/* As by ^S, which may last for ever. */
+/* ^S stops the output of a terminal, perhaps for ever; TCOOFF does so here. */
 static void what_is_written_to_a_stopped_terminal_waits(void **state)
 {
 	(void)state;
@@ -79,7 +79,7 @@ static void what_is_written_to_a_stopped_terminal_waits(void **state)
 	assert_int_equal(tcflow(terminal, TCOON), 0);
 	assert_int_equal(unit_reap_one(handle), 3);
 	assert_int_equal(read(master, buffer, sizeof(buffer)), 3);
-	/* Destroying the context does not wait for that either. */
+	/* Destroying the context does not wait for a write to the stopped terminal either. */
 	assert_int_equal(tcflow(terminal, TCOOFF), 0);
 	submit_write(terminal, "out", 3);
 	assert_nothing_yet();
@@ -102,8 +102,8 @@ static void a_terminal_that_cannot_be_reopened_is_served(void **state)
 }
 
 /*
- * Private duplicates do not have O_NONBLOCK, as the client's descriptor has
- * not.
+ * Return: whether fd is a reopened terminal: only that has O_NONBLOCK. The client's
+ * descriptor and its private duplicates do not.
  */
 static bool is_reopened(int fd)
 {
@@ -120,8 +120,7 @@ static int nr_reopened(void)
 }
 
 /*
- * For unit_await(): a thread of the library may still have a reference to the
- * file.
+ * For unit_await(): a thread of the library may hold the file's entry a moment longer.
  */
 static bool none_is_reopened(void *arg)
 {
@@ -137,8 +136,8 @@ static bool is_hung_up(void *arg)
 }
 
 /*
- * A master that is opened once more is another one; a terminal that was hung up
- * may belong to another master.
+ * Opening a master again creates another pseudoterminal; the path of a terminal that was
+ * hung up may belong to another master by now.
  */
 static void masters_and_hung_up_terminals_are_not_reopened(void **state)
 {
@@ -155,7 +154,7 @@ static void masters_and_hung_up_terminals_are_not_reopened(void **state)
 	assert_int_equal(unit_reap_one(handle), 0);
 }
 
-/* Otherwise the master would not notice that the terminal was closed. */
+/* While the reopened descriptor is open, the master gets no hang-up. */
 static void closing_a_terminal_closes_what_was_reopened(void **state)
 {
 	(void)state;
@@ -174,7 +173,7 @@ static bool refuse_duplicates(long nr, const long args[6], long *ret_res)
 	return nr == SYS_fcntl && args[1] == F_DUPFD_CLOEXEC;
 }
 
-/* As on any file: a read must not wait for what no epoll watches any more. */
+/* A read must not wait for a file that no epoll watches any more; it fails with EBADF. */
 static void closing_without_a_duplicate_ends_the_read(void **state)
 {
 	(void)state;
@@ -190,8 +189,8 @@ static void closing_without_a_duplicate_ends_the_read(void **state)
 }
 
 /*
- * /dev/tty is the terminal of the session that opens it; here that is another
- * one.
+ * A descriptor of /dev/tty that the parent opened, in another session, and that terminal's
+ * master. In the child's session /dev/tty is the child's terminal.
  */
 static int of_another_session, its_master;
 
@@ -226,8 +225,8 @@ static void the_terminal_of_another_session_is_not_reopened(void **state)
 }
 
 /*
- * A thread submits a read after closing has begun, before the descriptor
- * becomes another terminal.
+ * A thread submits a read between uaio_fds_closing() and the dup2() that makes the descriptor
+ * another terminal.
  */
 static void a_descriptor_that_becomes_another_terminal_reads_it(void **state)
 {
@@ -277,7 +276,7 @@ static void the_program_can_have_the_descriptor_of_the_reopened(void **state)
 	assert_int_equal(dup2(zero, reopened), reopened);
 	put(master, "line\n");
 	assert_reads("line\n");
-	/* The library does not close that descriptor any more. */
+	/* The library has moved its terminal, and must not close the program's descriptor here. */
 	close_pty();
 	assert_int_equal(read(reopened, &byte, 1), 1);
 	unit_close(reopened);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of terminals share: a pseudoterminal, a context, and another
- * reader that is faster, the thief
+ * Helpers for tests of terminals: a pseudoterminal, a context, and the thief, a second reader
+ * that takes the input before the library can
  */
 #ifndef TEST_TTY_H
 #define TEST_TTY_H
@@ -21,7 +21,7 @@
 
 static int terminal, master;
 static uint64_t handle;
-static char buffer[16]; /* for most reads */
+static char buffer[16]; /* submit_read() reads into it */
 
 static inline void set_mode(tcflag_t local, cc_t min, cc_t time)
 {
@@ -91,7 +91,7 @@ static inline void put(int fd, const char *text)
 	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
 }
 
-static struct iocb request; /* the last */
+static struct iocb request; /* the last submitted */
 
 static inline void submit_read_into(int fd, void *bytes, size_t nr)
 {
@@ -118,7 +118,7 @@ static inline void assert_nothing_yet(void)
 	assert_int_equal(uaio_aio_getevents(handle, 1, 1, &event, &moment), 0);
 }
 
-/* Ask for events, though there are none: a caller tries what is parked. */
+/* Call io_getevents without waiting: the call tries the parked requests. */
 static inline void pass_by(void)
 {
 	struct timespec zero = { 0 };
@@ -127,7 +127,7 @@ static inline void pass_by(void)
 	assert_int_equal(uaio_aio_getevents(handle, 0, 1, &event, &zero), 0);
 }
 
-/* The next event is of a read that got this text. */
+/* Assert that the next event is of a read that read text into bytes. */
 static inline void assert_read_into(const char *bytes, const char *text)
 {
 	assert_int_equal(unit_reap_one(handle), strlen(text));
@@ -146,7 +146,7 @@ static inline void read_line(const char *text)
 	assert_reads(text);
 }
 
-/* Cancel the last request, which waits. */
+/* Cancel the last request, which is waiting. */
 static inline void cancel_read(void)
 {
 	assert_int_equal(uaio_aio_cancel(handle, &request), -EINPROGRESS);
@@ -154,8 +154,8 @@ static inline void cancel_read(void)
 }
 
 /*
- * Another reader takes what is there after the library has seen it, and just
- * before the library's own call.
+ * The thief reads the input just before the library's read(), when poll() has already
+ * reported it to the library.
  */
 static struct {
 	uint32_t is_armed;   /* atomic */
@@ -165,9 +165,8 @@ static struct {
 } thief;
 
 /*
- * Return: whether both descriptors are the same end of a pseudoterminal. The
- * library may have another descriptor for it. All masters have the same device
- * number.
+ * Return: whether both descriptors are the same end of a pseudoterminal; one may be the
+ * library's. All masters have one device number, so TIOCGPTN tells them apart.
  */
 static inline bool is_same_end(int fd, int other)
 {
@@ -198,7 +197,7 @@ static inline bool steal(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-/* Submit a read that loses the race for the first line. */
+/* Submit a read whose input, the first line, the thief takes. */
 static inline void lose_the_race(bool of_master)
 {
 	int fd = of_master ? master : terminal;
