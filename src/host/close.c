@@ -2,8 +2,7 @@
 /*
  * Calls that close or replace descriptors, and fcntl(2)
  *
- * Both freopen and freopen64 are defined here, under their own names, hence the
- * #undef.
+ * The #undef keeps the headers from renaming freopen to freopen64: both are defined here.
  *
  * Tested by test/host/numbers.c, ways.c and lingering.c.
  */
@@ -30,10 +29,10 @@
 #include "life/report.h"
 #include "uring/uring.h"
 
-/* The last: it undefines macros. */
+/* Included last: it undefines macros. */
 #include "host/lfs.h"
 
-/* The next definitions, usually the C library's; NULL until loaded. */
+/* The next definitions, usually the C library's; NULL until the library is loaded. */
 static struct {
 	int (*close)(int);
 	int (*dup2)(int, int);
@@ -96,7 +95,7 @@ long uaio_host_raw_close(int fd)
 	uaio_host_closing((unsigned)fd, (unsigned)fd);
 	uaio_uring_closing(fd);
 	ret = sys_close(fd);
-	/* Requests that came on fd meanwhile must not outlive its file. */
+	/* Another thread may have submitted requests on fd since uaio_host_closing(). */
 	uaio_host_closed((unsigned)fd, (unsigned)fd);
 	return ret;
 }
@@ -123,13 +122,13 @@ static long dup_raw(int from, int to, const int *flags)
 }
 
 /*
- * A dup2() or dup3() by the next function, or by the system call.
+ * A dup2() or dup3() by the next definition, or by the system call
  *
- * If `to` is open, the call closes a file of the host's, which may take long: a
- * socket may linger, a file server may be slow. So no lock is held then; none
- * is needed, since no thread of ours can get a descriptor that is in use. If
- * `to` is free, a thread of ours might get it, so own descriptors are quiesced;
- * the call then closes nothing and is quick.
+ * If `to` is open, the call closes the program's file, which may take long: a socket may
+ * linger, a file server may be slow. So no lock is held then. None is needed, since no
+ * thread of the library can get a descriptor in use. If `to` is free, a thread of the
+ * library might get it, so uaio_own_fds_quiesce() stops such threads. The call then closes
+ * no file, and is fast.
  */
 struct replacing {
 	int (*dup2)(int, int); /* or NULL */
@@ -152,7 +151,7 @@ static long call_dup(const struct replacing *how)
 	return ret < 0 ? -errno : ret;
 }
 
-/* Wait until a descriptor that a thread of ours is opening is there. */
+/* Wait until no thread of the library is opening a descriptor. */
 static void let_appear(void)
 {
 	enum { SOON_NS = 20000 };
@@ -161,16 +160,16 @@ static void let_appear(void)
 	if (uaio_own_fds_quiesce())
 		uaio_own_fds_resume();
 	else
-		/* In a handler, which may have interrupted the opening thread. */
+		/* This handler may have interrupted the thread that opens, so only nap. */
 		(void)uaio_sleep(&word, 0, uaio_now_ns() + SOON_NS);
 }
 
 /*
- * The kernel answers EBUSY if another thread's open() has taken the descriptor
- * but has no file for it yet. If that thread is ours, let_appear() waits for
- * it. If it is the host's, and its open() blocks, EBUSY is what the caller
- * gets.
- * Return: -EAGAIN, with nothing done, if the descriptor is the engine's now.
+ * dup2() fails with EBUSY if another thread's open() has reserved the descriptor, but has no
+ * file for it yet. If that is a thread of the library, let_appear() waits for it. If it is a
+ * thread of the program whose open() blocks, the caller gets EBUSY.
+ * Return: the call's result; -EAGAIN, with nothing done, if the descriptor is now the
+ * library's own.
  */
 static long replace_unheld(const struct replacing *how)
 {
@@ -184,7 +183,7 @@ static long replace_unheld(const struct replacing *how)
 	return ret;
 }
 
-/* Return: as replace_unheld(). */
+/* Return: the call's result; -EAGAIN, with nothing done, if `to` is the library's own. */
 static long replace(const struct replacing *how)
 {
 	bool is_quiesced = uaio_own_fds_quiesce(), is_free;
@@ -201,8 +200,8 @@ static long replace(const struct replacing *how)
 }
 
 /*
- * Replace a descriptor that is the engine's, of which the client does not know:
- * the engine moves its file elsewhere first.
+ * Replace `to`, a descriptor of the library's that the program takes for free. The library
+ * first moves its own file to another descriptor.
  */
 static long dup_onto_ours(int from, int to, const int *flags)
 {
@@ -257,9 +256,9 @@ static long close_some(unsigned first, unsigned last, int flags)
 }
 
 /*
- * Close the open descriptors in [first, LAST_EACH], each as close() does. No lock is
- * held: a close may take long, and no other thread should wait for it.
- * Return: the first descriptor that was not looked at. Few programs have descriptors
+ * Close the open descriptors in [first, last] up to LAST_EACH, each as close() does. No lock
+ * is held: a close may take long, and no other thread should wait for it.
+ * Return: the first descriptor that remains to be closed. Few programs have descriptors
  * above LAST_EACH; close_rest() closes those.
  */
 static uint64_t close_each(unsigned first, unsigned last)
@@ -271,16 +270,16 @@ static uint64_t close_each(unsigned first, unsigned last)
 		return first;
 	for (; fd <= last && fd <= LAST_EACH; fd++)
 		/*
-		 * is_ours() comes first: it waits until no descriptor of ours is
-		 * at a low number for a moment (ownfd.h), so one that is open
-		 * after that is the host's.
+		 * is_ours() comes first: it waits until no new descriptor of the library
+		 * has a low number any more (ownfd.h I2). So a low descriptor that is open
+		 * after that is the program's.
 		 */
 		if (!is_ours((int)fd) && sys_fcntl((int)fd, F_GETFD, 0) >= 0)
 			(void)uaio_host_raw_close((int)fd);
 	return fd;
 }
 
-/* Close all but our own descriptors, while no thread of ours opens one. */
+/* Close all descriptors but the library's own, while no thread of the library opens one. */
 static long close_rest(unsigned first, unsigned last, int flags)
 {
 	bool is_quiesced = uaio_own_fds_quiesce();
@@ -316,8 +315,8 @@ long uaio_host_raw_close_range(unsigned first, unsigned last, int flags)
 	if (flags & CLOSE_RANGE_CLOEXEC)
 		return close_some(first, last, flags);
 	/*
-	 * Each descriptor is closed once: another thread may have opened a file at
-	 * one that has been closed.
+	 * Close each descriptor only once: another thread may already have opened a new file
+	 * there.
 	 */
 	rest = close_each(first, last);
 	if (rest > last)
@@ -356,11 +355,11 @@ int close(int fd)
 {
 	int ret;
 
-	/* While the library is down there is nothing to tell it. */
+	/* Before the engine has started, fd has no requests. */
 	if (uaio_engine_is_up() || unlikely(!next.close))
 		return close_told(fd);
 	ret = next.close(fd);
-	/* Another thread may have brought it up, and submitted on fd. */
+	/* Another thread may have started the engine meanwhile, and submitted on fd. */
 	uaio_host_closed((unsigned)fd, (unsigned)fd);
 	return ret;
 }
@@ -391,7 +390,7 @@ void closefrom(int first)
 	errno = saved;
 }
 
-/* Needed because fclose() closes the descriptor inside the C library. */
+/* fclose() closes the descriptor inside the C library, where close() is not interposed. */
 static unsigned fd_of(FILE *file)
 {
 	int saved = errno;
@@ -429,7 +428,7 @@ static FILE *reopen(reopen_fn *real, const char *path, const char *mode,
 
 int fclose(FILE *file)
 {
-	/* Programs of coreutils close it at their end, before we are told of that. */
+	/* coreutils close stderr in an exit handler, before the library's destructor reports. */
 	if (fd_of(file) == STDERR_FILENO && uaio_enter()) {
 		uaio_report_before_close();
 		uaio_leave();
@@ -449,7 +448,7 @@ FILE *freopen(const char *path, const char *mode, FILE *file)
 
 FILE *freopen64(const char *path, const char *mode, FILE *file)
 {
-	/* Not every C library has this name. */
+	/* Not every C library has freopen64(). */
 	FILE *(*real)(const char *, const char *, FILE *) =
 		UAIO_HOST_NEXT(freopen64);
 
@@ -457,13 +456,11 @@ FILE *freopen64(const char *path, const char *mode, FILE *file)
 }
 
 /*
- * fcntl(2): F_SETFL changes flags that the engine remembers of a file
- * (O_DIRECT, O_NONBLOCK, O_APPEND), so the engine forgets them. The third
- * argument, whatever its type, fits a pointer; the C library reads it as one
- * too.
+ * F_SETFL changes flags that the descriptor's entry holds (O_DIRECT, O_NONBLOCK, O_APPEND),
+ * so fcntl() removes the entry. Once O_APPEND is set, pending writes would go to the end of
+ * the file instead of their offset; so fcntl() first waits for them.
  *
- * Pending writes have an offset, but once O_APPEND is set they would go to the
- * end of the file. So the engine finishes them before.
+ * The third argument, whatever its type, is read as a pointer, as the C library does.
  */
 UAIO_EXPORT int fcntl(int fd, int cmd, ...);
 UAIO_EXPORT int fcntl64(int fd, int cmd, ...);

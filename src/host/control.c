@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Functions of uaio.h: the limits of the work queue, and cancelling. Tested by
- * test/host/control.c.
+ * Functions of uaio.h: the limits of the work queue, and cancellation
+ *
+ * Context: any thread; uaio_cancel() and its like fail with EAGAIN in a child of vfork() or
+ * in a signal handler that interrupted the library.
+ *
+ * Tested by test/host/control.c.
  */
 #include <errno.h>
 
@@ -73,7 +77,7 @@ UAIO_EXPORT int uaio_wq_get_fixed(struct uaio_wq_fixed ret_fixed[2])
 	return ret;
 }
 
-/* What is to be cancelled. */
+/* The request, descriptor or context to cancel. */
 struct target {
 	uint64_t ctx;
 	uint64_t obj;
@@ -81,8 +85,8 @@ struct target {
 };
 
 /*
- * Return: what act returns; -EINVAL if there is no context; -EAGAIN in a child of
- * vfork() or a signal handler that interrupted the engine.
+ * Return: the result of act; -EINVAL if the process has made no context; -EAGAIN in a child
+ * of vfork(), or in a signal handler that interrupted the library.
  */
 static int cancel(uaio_table_act *act, const struct target *target)
 {
@@ -124,7 +128,7 @@ UAIO_EXPORT int uaio_cancel_fd(uint64_t ctx, int fd)
 {
 	const struct target target = { ctx, 0, fd };
 
-	/* This thread's requests are executed when they are submitted. */
+	/* A thread with its own descriptor table executes its requests when it submits them. */
 	if (uaio_table_is_other())
 		return -ENOENT;
 	return cancel(cancel_fd, &target);

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The exec family, and daemon(3), whose parent ends inside the C library
+ * The exec family, and daemon(3)
  *
- * Accepted writes are finished before the program is replaced. If the exec
- * fails, the engine's work goes on; no request was refused meanwhile. A child
- * of vfork() runs in our memory but is not the process that owns the engine, so
- * its calls go straight on. The C library's exec functions call one another
- * internally, where they cannot be interposed, so each of them is interposed by
- * itself.
+ * The library finishes accepted writes before the program is replaced, or before the parent
+ * of daemon(3) ends. If the exec fails, the library's work continues; it has refused no
+ * request meanwhile. A child of vfork() shares the parent's memory, but does not own the
+ * engine, so its calls go to the C library only. The exec functions call one another inside
+ * the C library, where they cannot be interposed. So each of them is interposed here.
  *
- * <unistd.h> is not included: it promises the compiler that no argument is
- * NULL, but programs do call execl(path, NULL).
+ * <unistd.h> is not included: it promises the compiler that no argument is NULL, but
+ * programs do call execl(path, NULL).
  *
- * Context: async-signal-safe, as the functions themselves are. A function that
- * is called before the library is loaded looks up the next one first.
+ * Context: async-signal-safe, as the functions themselves are; also before the library is
+ * loaded.
  *
  * Tested by test/host/leaving.c.
  */
@@ -34,10 +33,10 @@
 #include "proc/table.h"
 #include "life/life.h"
 
-/* <unistd.h>'s. */
+/* Declared by <unistd.h>, which is not included. */
 extern char **environ;
 
-/* The next in line, usually the C library's; NULL until loaded. */
+/* The next definitions, usually the C library's; NULL until the library is loaded. */
 static struct {
 	int (*execve)(const char *, char *const *, char *const *);
 	int (*execveat)(int, const char *, char *const *, char *const *, int);
@@ -60,10 +59,9 @@ void uaio_host_load_exec(void)
 }
 
 /*
- * Finish what was accepted, with all signals blocked, so that no handler leaves
- * in the middle by siglongjmp(). The kernel, too, finishes I/O in an exec
- * without letting signals in.
- * Return: whether stay() has to undo it if the process goes on.
+ * Finish the accepted requests. All signals are blocked meanwhile, so that no handler leaves
+ * this function by siglongjmp(). The kernel's exec waits for I/O uninterruptibly, too.
+ * Return: whether stay() must undo this if the process continues.
  */
 static bool leave(void)
 {
@@ -73,19 +71,19 @@ static bool leave(void)
 	if (!uaio_engine_is_up())
 		return false;
 	(void)uaio_table_is_other();
-	/* First: inside, the mask may be that of a deferred handler (handlers.h). */
+	/* Block before uaio_enter(): inside, the mask may be a deferred handler's (handlers.h). */
 	(void)sigfillset(&all);
 	(void)pthread_sigmask(SIG_BLOCK, &all, &old);
 	if (uaio_enter()) {
 		has_left = uaio_engine_is_ours() && uaio_engine_leave();
 		uaio_leave();
 	}
-	/* The signals come now, when we hold nothing. */
+	/* Pending signals are delivered here, where this thread holds no lock. */
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return has_left;
 }
 
-/* The exec has failed with ret, so the engine goes on. Return: ret. */
+/* The exec has failed with ret, so the engine continues. Return: ret. */
 static int stay(bool has_left, int ret)
 {
 	if (has_left)
@@ -104,7 +102,7 @@ long uaio_host_raw_exec(long nr, const long a[5])
 		uaio_host_tell_lost((int)a[0], (const char *)a[1],
 				    (char *const *)a[3]);
 	has_left = leave();
-	/* Under the trap, a handler that is yet to be called comes first. */
+	/* Under `uaio run --trap`, a deferred handler runs before the exec. */
 	return stay(has_left, (int)uaio_sys_sleeping(nr, a[0], a[1], a[2], a[3],
 						     a[4], 0));
 }
@@ -177,7 +175,7 @@ int execvpe(const char *file, char *const *argv, char *const *envp)
 	return stay(has_left, UAIO_HOST_NEXT(execvpe)(file, argv, envp));
 }
 
-/* Return: the size of an array of the arguments and the final NULL. */
+/* Return: the size in bytes of an array of first, args and the final NULL. */
 static size_t bytes_of(const char *first, va_list args)
 {
 	size_t nr = 1;
@@ -195,8 +193,8 @@ static void gather(char **argv, const char *first, va_list *args)
 }
 
 /*
- * The array of arguments is on the stack, because the caller may be a child of
- * vfork() or a signal handler, where memory cannot be allocated.
+ * execl() and its like build argv on the stack: a child of vfork(), or a signal handler, must
+ * not allocate memory.
  */
 int execl(const char *path, const char *arg, ...)
 {
@@ -243,7 +241,7 @@ int execle(const char *path, const char *arg, ...)
 
 int daemon(int no_chdir, int no_close)
 {
-	/* The parent ends inside the C library, by a call that we do not see. */
+	/* The parent ends inside the C library, where _exit() is not interposed. */
 	bool has_left = leave();
 
 	return stay(has_left, UAIO_HOST_NEXT(daemon)(no_chdir, no_close));

@@ -19,7 +19,7 @@
 void uaio_host_exiting(void)
 {
 	(void)uaio_table_is_other();
-	/* In a signal handler that interrupted the engine we leave at once. */
+	/* A signal handler that interrupted the library ends the process at once. */
 	if (!uaio_enter())
 		return;
 	uaio_engine_exiting();

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Filters of system calls that the host installs. The engine must no longer
- * make the calls that such a filter refuses or kills for. It is told before the
- * filter is installed, and does without those calls even if installing fails.
+ * prctl(2) and seccomp(2), by which the program installs a filter of system calls
+ *
+ * The filter may refuse some of the library's system calls, or kill the process for them.
+ * So this file reports the filter to the library before it is installed. From then on the
+ * library does without those calls, even if installing the filter fails.
  *
  * Tested by test/sandbox/filters.py.
  */
@@ -26,12 +28,12 @@ void uaio_host_load_filter(void)
 	uaio_host_find("prctl", &next_prctl);
 }
 
-/* Tell the engine; but the filter of a child of vfork() is not ours. */
+/* Report a filter to the library. A child of vfork() installs its filter for itself only. */
 static void tell(bool has_program, const void *program)
 {
 	if (!uaio_engine_is_owner())
 		return;
-	/* A program that only probes for seccomp passes a NULL filter. */
+	/* A program that passes a NULL filter only tests whether seccomp exists. */
 	if (!has_program || program)
 		uaio_calls_filter(program);
 }
@@ -42,7 +44,7 @@ static void look_at_prctl(long option, long mode, long program)
 		tell(mode == SECCOMP_MODE_FILTER, (const void *)program);
 }
 
-/* Strict mode takes no flags and no program: a call with either only probes. */
+/* Strict mode takes no flags and no filter; with either the call fails, and changes nothing. */
 static void look_at_seccomp(const long a[6])
 {
 	if (a[0] == SECCOMP_SET_MODE_FILTER)
@@ -64,7 +66,7 @@ long uaio_host_raw_filter(long nr, const long a[6])
 
 UAIO_EXPORT int prctl(int option, ...);
 
-/* Every argument, whatever its type, is passed in the width of a pointer. */
+/* Each argument of prctl(2), whatever its type, is read as an unsigned long. */
 int prctl(int option, ...)
 {
 	unsigned long a[4];

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The host's calls that we interpose
+ * The functions of the C library that this library interposes
  *
- * They close descriptors, move rings, install filters, leave the program and so
- * on. The engine is told, then the C library's own function does the work. If
- * the engine knows nothing of the descriptor, telling it costs two loads. In a
- * signal handler that interrupted the engine, the call goes straight to the C
- * library.
+ * The host is the program into which the library is loaded. Its interposed calls close
+ * descriptors, move rings, install filters, replace the program, and so on. Each function
+ * here first notifies the engine, the library without its front-ends. Then it calls the
+ * next definition of the same name, usually the C library's. For a descriptor without
+ * requests, notifying costs two loads. In a signal handler that interrupted the library,
+ * the call goes to the C library only.
+ *
+ * uaio_host_raw_X() is the system call X as the program makes it by syscall(2). It returns a
+ * negative error number, and does not touch errno.
  */
 #ifndef UAIO_HOST_HOST_H
 #define UAIO_HOST_HOST_H
@@ -23,13 +27,16 @@ struct uaio_uring;
  */
 long uaio_host_error(long res);
 
-/* The calls that syscall(2) does not execute itself (syscall.S). */
+/* syscall(2) for the numbers in uaio_host_numbers; sets errno. Called by syscall.S. */
 long uaio_host_syscall(long nr, long a, long b, long c, long d, long e, long f);
 
-/* Any system call; those of them are answered that syscall(2) answers. */
+/*
+ * Any system call: the library executes those in uaio_host_numbers, the kernel all others.
+ * Return: the result, or a negative error number.
+ */
 long uaio_host_answer(long nr, const long a[6]);
 
-/* Find the functions that we interpose; once, when the library is loaded. */
+/* Look up the next definitions of the interposed functions; once, when the library is loaded. */
 void uaio_host_load(void);
 void uaio_host_load_exec(void);
 void uaio_host_load_spawn(void);
@@ -43,81 +50,83 @@ void uaio_host_load_sigaction(void);
 
 void uaio_host_load_memory(void);
 
-/* Find the next definition of a function; ret_function: the pointer to set. */
+/* Set *ret_function, a pointer to a function, to the next definition of name (RTLD_NEXT). */
 void uaio_host_find(const char *name, void *ret_function);
 
 /*
- * A member of the file's struct next, which is found first if the library has
- * not been loaded yet.
+ * The member function of the file's struct next. It is looked up here if the program calls
+ * before the library's constructor has run.
  */
 #define UAIO_HOST_NEXT(function) \
 	(next.function           \
 		 ? next.function \
 		 : (uaio_host_find(#function, &next.function), next.function))
 
-/* The process is about to end: finish what was accepted, and report. */
+/* The process is about to end: finish the accepted requests, and write the report. */
 void uaio_host_exiting(void);
 
-/* Tell the engine before and after descriptors [first, last] are closed or
- * replaced. */
+/* Notify the engine before and after the descriptors [first, last] are closed or replaced. */
 void uaio_host_closing(unsigned first, unsigned last);
 void uaio_host_closed(unsigned first, unsigned last);
 
-/* The system calls close, dup2, dup3 and close_range; they tell the engine. */
+/* The system calls close, dup2, dup3 and close_range; they notify the engine. */
 long uaio_host_raw_close(int fd);
 long uaio_host_raw_dup(int from, int to, const int *flags); /* NULL: dup2 */
 long uaio_host_raw_close_range(unsigned first, unsigned last, int flags);
 
-/* The system call unshare; it leaves the engine's threads their table. */
+/* The system call unshare. The library's threads keep their descriptor table. */
 long uaio_host_raw_unshare(int flags);
 /*
- * Give this thread a descriptor table of its own and close nothing: the first
- * half of close_range() with CLOSE_RANGE_UNSHARE.
+ * Give this thread its own descriptor table, as close_range() with CLOSE_RANGE_UNSHARE does
+ * before it closes descriptors. Closes none.
  * Return: 0 or a negative error number.
  */
 long uaio_host_part(void);
 
-/* The system calls execve and execveat; what was accepted is finished first. */
+/* The system calls execve and execveat. The accepted requests are finished first. */
 long uaio_host_raw_exec(long nr, const long a[5]);
 
-/* Return: whether the call changes as whom the calling thread makes its calls. */
+/* Return: whether the call changes the identity of the calling thread (proc/identity.h). */
 bool uaio_host_changes_identity(long nr, const long a[6]);
 void uaio_host_load_identity(void);
-/* Code may have been loaded since: see uaio_identities_prove(). */
+/* Check again whether loaded code may change identities unseen (uaio_identities_prove()). */
 void uaio_host_prove_identity(void);
-/* Make such a system call, and note the change; of unshare, also the one of the table. */
+/*
+ * Make a system call that changes an identity, and note the change. For unshare, also do what
+ * uaio_host_raw_unshare() does.
+ */
 long uaio_host_raw_identity(long nr, const long a[6]);
 
 /* The system calls prctl and seccomp, which may install a filter. */
 long uaio_host_raw_filter(long nr, const long a[6]);
 
 /*
- * The system calls of io_uring: on the kernel's rings, or ours. The arguments are
- * the system call's; errno is not touched.
+ * The system calls of io_uring, on rings of the kernel or of the library. The arguments are
+ * those of the system call; errno is not touched.
  */
 long uaio_host_uring_setup(long nr_entries, long params);
-/* The same by syscall(2), from the code at caller. */
+/* uaio_host_uring_setup() for a call of syscall(2) by the code at caller. */
 long uaio_host_uring_setup_from(const void *caller, long nr_entries,
 				long params);
 long uaio_host_uring_enter(const long a[6]);
 long uaio_host_uring_register(const long a[4]);
-/* As uaio_uring_may_complete(). */
+/* See uaio_uring_may_complete(). */
 bool uaio_host_uring_may_complete(int fd, bool is_registered);
 
-/* Return: whether a ring that is set up now would be ours. Asks the kernel. */
+/* Return: whether io_uring_setup() would now make a ring of the library. Queries the kernel. */
 bool uaio_host_uring_is_ours(void);
 
 /*
- * Have the program's own instructions call us, where a ring would be ours. After
- * all else has been loaded.
+ * Patch the program's own io_uring system calls to call the library (patch.h), unless an
+ * option or a filter forbids it. Called last, when all next definitions are known.
  */
 void uaio_host_load_uring(void);
 
 /*
- * Rings of io_uring among the descriptors that a client polls (uring/bell.h). Their
- * bells are polled in their place, in a copy of what the client gave. A poll() of
- * more descriptors, or a select() of higher ones, is passed on as it is, and more
- * rings in a select() are selected as they are.
+ * Limits for rings of the library among the descriptors that a client polls. In a copy of
+ * the client's arguments, each ring's descriptor is replaced by that of its bell
+ * (uring/bell.h). A poll() of more descriptors, or a select() of higher ones, is passed on
+ * unchanged; so are further rings in a select().
  */
 enum {
 	UAIO_HOST_POLLED_MAX = 1024,
@@ -125,22 +134,22 @@ enum {
 	UAIO_HOST_SELECTED_RINGS_MAX = 256,
 };
 
-/* What is polled in place of what a client gave. */
+/* A copy of a client's array, with bells in place of rings. */
 struct uaio_host_polled {
 	struct pollfd pfds[UAIO_HOST_POLLED_MAX];
-	struct uaio_uring *rings[UAIO_HOST_POLLED_MAX]; /* use; or NULL */
+	struct uaio_uring *rings[UAIO_HOST_POLLED_MAX]; /* in use; or NULL */
 };
 
 /*
- * Settle all bells.
- * Return: whether there are rings among pfds, which then are to be copied.
+ * Settle all bells (uaio_uring_bells_settle()).
+ * Return: whether rings are among pfds; then the caller polls a copy.
  */
 bool uaio_host_polls_rings(const struct pollfd *pfds, unsigned long nr);
-/* Return: whether there are rings among pfds, which can be read. */
+/* Return: whether rings are among pfds. The caller knows that pfds can be read. */
 bool uaio_host_has_rings(const struct pollfd *pfds, unsigned long nr);
 void uaio_host_copy_polled(const struct pollfd *pfds, unsigned long nr,
 			   struct uaio_host_polled *ret_polled);
-/* The copy was polled, with the result ret: tell the client. */
+/* The copy was polled, with the result ret: write the events to the client's pfds. */
 void uaio_host_answer_polled(struct pollfd *pfds, unsigned long nr, long ret,
 			     const struct uaio_host_polled *polled);
 
@@ -151,40 +160,36 @@ long uaio_host_raw_poll(long nr, const long a[5]);
 long uaio_host_raw_select(long nr, const long a[6]);
 
 /*
- * Return: whether a client's memory can be read. If not, the call that was given it
- * has the error.
+ * Return: whether a client's memory can be read. If not, the caller passes it on, and the
+ * system call fails with EFAULT.
  */
 bool uaio_host_can_read(const void *addr, unsigned long bytes);
 
-/* The system call mmap; a ring is mapped as the kernel maps its own. */
+/* The system call mmap; a ring of the library can be mapped as one of the kernel's. */
 long uaio_host_raw_mmap(const long a[6]);
 
-/* The system calls munmap and mremap; a ring is treated as the kernel's is. */
+/* The system calls munmap and mremap; a context's ring is treated as kernel AIO's is. */
 long uaio_host_raw_munmap(void *addr, unsigned long bytes);
 long uaio_host_raw_mremap(void *old, unsigned long old_bytes,
 			  unsigned long new_bytes, int flags, void *new_addr);
 
-/*
- * numbers.c: which system calls syscall(2) leaves to uaio_host_syscall()
- */
-
 enum { UAIO_HOST_NUMBERS = 512 };
 
-/* 1 for each of those, read by syscall.S; higher numbers are none of them. */
+/*
+ * 1 for each system call that syscall(2) passes to uaio_host_syscall(). syscall.S reads the
+ * table, and executes higher numbers itself.
+ */
 extern const uint8_t uaio_host_numbers[UAIO_HOST_NUMBERS]
 	__attribute__((visibility("hidden")));
 
 /*
- * lost.c: telling the user where the library gets lost
- */
-
-/*
- * The file at path, relative to the directory dir, is about to be executed with this
- * environment. An empty path is the open file dir itself.
+ * Report the program at path, relative to the directory dir, if the library will not be
+ * loaded into it (lost.c). It is about to be executed with the environment envp. An empty
+ * path means the open file dir itself.
  */
 void uaio_host_tell_lost(int dir, const char *path, char *const *envp);
 
-/* The same for a name that is looked for along PATH. */
+/* uaio_host_tell_lost() for a name that execvp() searches along PATH. */
 void uaio_host_tell_lost_named(const char *name, char *const *envp);
 
 #endif /* UAIO_HOST_HOST_H */

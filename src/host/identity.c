@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls that change as whom the calling thread makes its system calls
+ * Calls that change the identity of threads: credentials, namespaces and the like
  *
- * These functions note the change after the system call (proc/identity.h). setuid() and
- * its like of the C library change all threads, the library's too. The same system calls
- * by syscall(2) change the calling thread only.
+ * Each function here makes the call, then notes the change (proc/identity.h). The C library's
+ * setuid() and its like change all threads of the process, including the library's. The
+ * system call setuid, made by syscall(2), changes the calling thread only.
  *
  * Tested by test/identity/identity.c.
  */
@@ -38,7 +38,7 @@ enum {
 	NR_LANDLOCK_RESTRICT_SELF = 446,
 	NR_LSM_SET_SELF_ATTR = 460,
 	IOPRIO_WHO_THREAD = 1,
-	/* of <threads.h>, which the tests have a file of the name of */
+	/* from <threads.h>; that name includes a file of the tests instead */
 	THRD_SUCCESS = 0,
 	THRD_NOMEM = 3,
 };
@@ -62,10 +62,10 @@ static struct {
 	int (*thrd_create)(pthread_t *, thrd_main_fn *, void *);
 } next;
 
-/* Instead of an enum uaio_identity_change: the call changes no identity. */
+/* In place of an enum uaio_identity_change: the call changes no identity. */
 enum { NOTHING = -1 };
 
-/* Calls that change what of an identity can be compared. */
+/* Calls that change an identity's attributes (UAIO_CHANGED_ATTRIBUTES). */
 static const struct uaio_numbers changing[] = {
 	{ SYS_setuid, SYS_setuid },       { SYS_setgid, SYS_setgid },
 	{ SYS_setreuid, SYS_setreuid },   { SYS_setregid, SYS_setregid },
@@ -76,18 +76,22 @@ static const struct uaio_numbers changing[] = {
 enum { NR_CHANGING = sizeof(changing) / sizeof(changing[0]) };
 
 /*
- * A thread that is lost may hold the loader's lock, unless the loader has worked in this
- * process since. Without the lock the list of objects is read only while the process has
- * one thread; and not again before the loader has changed the list.
+ * Return: whether code in the process may make the calls in changing without the library's
+ * functions.
+ *
+ * After fork(), a thread that the child has lost may have held the dynamic loader's lock,
+ * unless the loader has worked in the child since. Without that lock this function reads the
+ * list of loaded objects only while the process has one thread, and once per change of the
+ * list.
  */
 static bool may_change_unseen(bool is_beside_lost_threads)
 {
-	static uint32_t
-		proved_at; /* atomic: uaio_patch_loads() at the last proof */
+	/* atomic: uaio_patch_loads() when the result was last false */
+	static uint32_t proved_at;
 	const uint32_t loads = uaio_patch_loads();
 	bool may_change;
 
-	/* relaxed, both: the number stands for itself */
+	/* relaxed, both: the count publishes no other memory */
 	if (!is_beside_lost_threads || uaio_patch_has_loaded())
 		may_change = uaio_patch_may_call(changing, NR_CHANGING);
 	else if (!loads)
@@ -108,7 +112,7 @@ void uaio_host_load_identity(void)
 	uaio_identity_may_change = may_change_unseen;
 }
 
-/* Crew 0 has its manager before a thread can have another identity. */
+/* Create the manager of crew 0 before any thread can have another identity. */
 static void hold(void)
 {
 	if (!uaio_engine_is_ours() || !uaio_enter())
@@ -122,7 +126,7 @@ void uaio_host_prove_identity(void)
 {
 	bool were_many = uaio_identities_are_many();
 
-	/* Else it is done as the library comes up. */
+	/* Before the engine has started: its start does this. */
 	if (!uaio_engine_is_up() || !uaio_enter())
 		return;
 	uaio_identities_prove();
@@ -134,7 +138,7 @@ void uaio_host_prove_identity(void)
 /* Return: whether the caller notes the change after the system call. */
 static bool begin(int change)
 {
-	/* A child of vfork() has our memory, and is another process. */
+	/* A child of vfork() shares this memory, but is another process. */
 	if (change == NOTHING || !uaio_engine_is_owner())
 		return false;
 	if (change == UAIO_CHANGED_PROCESS)
@@ -156,7 +160,7 @@ static long change(long nr, const long a[6], enum uaio_identity_change what)
 	return ret;
 }
 
-/* Return: what the call changes. */
+/* Return: which kind of identity the keyctl() changes, or NOTHING. */
 static int change_of_keyctl(const long a[6])
 {
 	switch (a[0]) {
@@ -169,7 +173,7 @@ static int change_of_keyctl(const long a[6])
 	}
 }
 
-/* A thread keyring is made when it is first named. */
+/* The kernel creates the thread's keyring when the thread first names it. */
 static int change_of_key(long keyring)
 {
 	return keyring == KEY_SPEC_THREAD_KEYRING ? (int)UAIO_CHANGED_DOMAIN
@@ -229,7 +233,7 @@ long uaio_host_raw_identity(long nr, const long a[6])
 }
 
 /*
- * Of the calling thread
+ * Calls that change the calling thread only
  */
 
 UAIO_EXPORT int setfsuid(uid_t id);
@@ -273,7 +277,7 @@ int unshare(int flags)
 }
 
 /*
- * Of all threads
+ * Calls that change all threads of the process
  */
 
 UAIO_EXPORT int setuid(uid_t id);
@@ -288,8 +292,9 @@ UAIO_EXPORT int setgroups(size_t nr, const gid_t *ids);
 UAIO_EXPORT int initgroups(const char *user, gid_t group);
 
 /*
- * Requests that are queued keep their ids (proc/former.h). A handler that left the C
- * library's call for good would leave the change begun, and workers would wait for it.
+ * A change of all threads. Requests that are queued keep their former ids (proc/former.h).
+ * Signals are blocked during the change: workers wait until it ends, and a handler could
+ * leave the C library's call by siglongjmp() before it has ended.
  */
 struct change_of_all {
 	bool tells, is_of_process, is_begun;
@@ -297,7 +302,7 @@ struct change_of_all {
 	struct uaio_former_change former;
 };
 
-/* Return: 0, or -EAGAIN. */
+/* Return: 0; -EAGAIN if the change must not be made: a call with the former ids does not end. */
 static int begin_all(struct change_of_all *change)
 {
 	const uint64_t deferred = uaio_handlers_deferrable();
@@ -400,8 +405,9 @@ int initgroups(const char *user, gid_t group)
 }
 
 /*
- * Threads of the program inherit. A sanitizer has to see their creation, and stands in
- * front itself; what a thread has inherited is compared then (uaio_identity_check()).
+ * A new thread inherits the identity of the thread that creates it. A sanitizer interposes
+ * these functions itself, so they are left to it; uaio_identity_check() then compares the
+ * identity of each thread.
  */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
@@ -426,8 +432,8 @@ int pthread_create(pthread_t *ret_thread, const pthread_attr_t *attr,
 }
 
 /*
- * As the two kinds of main function return their results in the same register, one
- * function begins both.
+ * The main functions of thrd_create() and of pthread_create() return their results in the same
+ * register. So uaio_identity_inherit() can start either.
  */
 int thrd_create(pthread_t *ret_thread, thrd_main_fn *main, void *arg)
 {

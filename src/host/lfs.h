@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Functions for large files have names of their own, with 64
+ * Lets files of host/ define the functions for large files, whose names end in 64
  *
- * In musl these names are macros, for functions that are the usual ones, and its loader
- * binds references of older programs to the C library alone. The library defines each
- * such name everywhere.
+ * glibc has functions of these names. In musl the names are macros for the functions without
+ * 64, and its loader binds older programs' references to musl only. The library defines the
+ * functions with either C library, so this header undefines the macros.
  *
- * Included after all other headers, by files of host/ that define such a name.
+ * Include it after all other headers.
  */
 #ifndef UAIO_HOST_LFS_H
 #define UAIO_HOST_LFS_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Loading and unloading the library, and reading its counters. Loading starts
- * no thread and takes no memory: that waits for the first io_setup.
+ * Loading and unloading the library, and reading its counters (uaio.h)
+ *
+ * Loading creates no thread and allocates no memory; the first context or ring does.
  *
  * Tested by test/abi/links.c and test/host/leaving.c.
  */
@@ -20,8 +21,8 @@
 #if defined(__aarch64__)
 
 /*
- * What libgcc adds for atomic accesses imports this name from glibc, which musl has only
- * without the underscores.
+ * libgcc's code for atomic accesses on aarch64 calls __getauxval(), which glibc exports. musl
+ * has the function only as getauxval().
  */
 unsigned long __getauxval(unsigned long type)
 	__attribute__((visibility("hidden"), used));

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Telling the user where the library gets lost
+ * Reports programs that are executed without the library
  *
- * A program that is executed may be one that the library cannot be loaded into, or be
- * given an environment that does not name it. With --verbose or --stats the user is
- * told at that moment, and how to keep it. Callers: exec.c, spawn.c.
+ * The library cannot be loaded into some programs, such as statically linked ones. Others
+ * get an environment whose LD_PRELOAD does not name the library. With --verbose or --stats,
+ * this file writes a line about such a program before it is executed, with what the user
+ * can do. exec.c and spawn.c call it.
  *
  * Context: async-signal-safe, also in a child of vfork().
  *
@@ -28,14 +29,14 @@
 #include "options/config.h"
 #include "host/host.h"
 
-/* Where the C library looks in an environment without PATH. */
+/* Where execvp() searches if the environment has no PATH. */
 #define DEFAULT_PATH "/bin:/usr/bin"
 
 enum {
-	SCRIPTS_MAX = 5, /* as many as the kernel follows */
+	SCRIPTS_MAX = 5, /* nested scripts; the kernel allows no more */
 	HEAD_BYTES = 256,
 	PATH_BYTES =
-		1024, /* a longer one is not told of: stacks may be small */
+		1024, /* longer paths are not reported: stacks may be small */
 	LINE_BYTES = PATH_BYTES + 256,
 };
 
@@ -63,7 +64,7 @@ static bool names_us(char *const *envp)
 	return false;
 }
 
-/* Only glibc and musl can load us; Android's C library cannot. */
+/* Only the loaders of glibc and musl can load the library; Android's cannot. */
 static const char *why_of_loader(int fd, const ElfW(Ehdr) * elf,
 				 const char *path)
 {
@@ -81,7 +82,7 @@ static const char *why_of_loader(int fd, const ElfW(Ehdr) * elf,
 			       ? "which is built for another C library: use a "
 				 "build for glibc or musl"
 			       : NULL;
-	default: return NULL; /* the exec will say what is wrong */
+	default: return NULL; /* the exec itself will fail */
 	}
 }
 
@@ -102,9 +103,9 @@ static bool gains_privilege(const struct stat *st)
 }
 
 /*
- * Look at an open file.
- * Return: why it is lost, or NULL. If it is a script, *ret_interpreter is its
- * interpreter, in the head.
+ * Read the beginning of an open file into head.
+ * Return: why the library cannot be loaded into it, or NULL. For a script, *ret_interpreter
+ * is the name of its interpreter, inside head; else NULL.
  */
 static const char *why_of_file(int fd, const char *path, union head *head,
 			       char **ret_interpreter)
@@ -133,14 +134,14 @@ static const char *why_of_file(int fd, const char *path, union head *head,
 	return why_of_elf(fd, &head->elf, path);
 }
 
-/* A FIFO, or a device, is opened without waiting, and then told from a program. */
+/* O_NONBLOCK: path may be a FIFO or device, whose open() could block. */
 static int open_program(int dir, const char *path)
 {
 	return sys_openat(dir, path,
 			  O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
 }
 
-/* Look at an open file, and close it. */
+/* Report the program fd if the library will not be in it, and close fd. */
 static void look_at(int fd, const char *path, char *const *envp)
 {
 	char *interpreter = NULL;

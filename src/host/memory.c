@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The library libuaio-check.so, which `uaio check` loads before this one, interposes the
- * allocator (check/shim.c). It calls what it finds in a variable of its own.
+ * `uaio check` loads libuaio-check.so before this library. It interposes the allocator
+ * (check/shim.c), and calls the functions to which its variables point. This file sets the
+ * variables.
  */
 #include "host/memory.h"
 
@@ -15,7 +16,7 @@
 #include "posix/posix.h"
 #include "host/host.h"
 
-/* The variable, if that library is there. */
+/* Variables of libuaio-check.so; their addresses are NULL if it is not loaded. */
 extern bool (*uaio_check_freed)(const void *at, size_t bytes)
 	__attribute__((weak));
 
@@ -57,8 +58,8 @@ void uaio_host_returned(const struct aiocb *aiocb)
 }
 
 /*
- * A sanitizer has an allocator of its own, which tells what is freed. That may be what was
- * never allocated, which the sanitizer reports itself.
+ * A sanitizer has its own allocator, which calls a hook for each free(). The program may free
+ * memory that was never allocated; the sanitizer reports that itself.
  */
 static struct {
 	int (*is_allocated)(const void *at);
@@ -77,7 +78,7 @@ static void hear_free(const void *at)
 		(void)freed(at, sanitizer.get_bytes(at));
 }
 
-/* Return: whether a sanitizer is there, and tells. */
+/* Return: whether a sanitizer is loaded and has accepted the hooks. */
 static bool ask_sanitizer(void)
 {
 	int (*install)(void (*)(const void *, size_t), void (*)(const void *));

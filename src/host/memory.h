@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that the program gives back, for uaio-check(1)
+ * Reports memory that the program frees or unmaps to uaio-check(1), which looks for requests
+ * in flight that still use it
  *
- * Context: any thread. A handler that has interrupted the library is not checked.
+ * Context: any thread. Calls in a signal handler that interrupted the library are not checked.
  *
  * Tested by test-check.c.
  */
@@ -17,14 +18,14 @@
 
 struct aiocb;
 
-/* Return: whether a request in flight has some of the memory, which is reported. */
+/* Report it if a request in flight uses some of the memory. Return: whether one does. */
 bool uaio_host_memory_ends_slowly(enum uaio_check_end end, const void *at,
 				  size_t bytes);
 
-/* The program gives memory back: requests in flight must not have it. */
-/* A part of a file was mapped, where requests are examined. Keeps errno. */
+/* The program has mapped fd at this address. Only called under uaio-check. Keeps errno. */
 void uaio_host_memory_begins(const void *at, int fd, int64_t offset);
 
+/* The program frees or unmaps memory: requests in flight must not use it. */
 static inline void uaio_host_memory_ends(enum uaio_check_end end,
 					 const void *at, size_t bytes)
 {
@@ -32,7 +33,7 @@ static inline void uaio_host_memory_ends(enum uaio_check_end end,
 		(void)uaio_host_memory_ends_slowly(end, at, bytes);
 }
 
-/* The program asks for the result of an aiocb. */
+/* The program calls aio_return() for aiocb. */
 void uaio_host_returned(const struct aiocb *aiocb);
 
 #endif /* UAIO_HOST_MEMORY_H */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mmap(2): a client may map the completion ring of an io_uring by itself, at an
- * offset at which our descriptor has nothing; or the submissions, which are not always
- * where it looks for them. It gets what is there at another offset.
+ * mmap(2) of the library's io_urings
  *
- * Context: async-signal-safe, also before the library is loaded. What the C
- * library maps for itself does not come here.
+ * A client may map the completion ring and the submission entries by itself, at the kernel's
+ * offsets. The library's file has them at other offsets, so mmap() translates the offset.
+ *
+ * Context: async-signal-safe, also before the library is loaded. The C library's own calls
+ * of mmap do not come here.
  *
  * Tested by test-whose.c and test/abi/early.c.
  */
@@ -24,10 +25,10 @@
 #include "uring/uring.h"
 #include "host/memory.h"
 
-/* The last: it undefines macros. */
+/* Included last: it undefines macros. */
 #include "host/lfs.h"
 
-/* The next definitions, usually the C library's; NULL until loaded. */
+/* The next definitions, usually the C library's; NULL until the library is loaded. */
 static struct {
 	void *(*mmap)(void *, size_t, int, int, int, off_t);
 	void *(*mmap64)(void *, size_t, int, int, int, off64_t);
@@ -39,10 +40,10 @@ void uaio_host_load_mmap(void)
 	uaio_host_find("mmap64", &next.mmap64);
 }
 
-/* Return: the offset to map in place of this one of the client's. */
+/* Return: the offset in fd that the client means by the kernel's offset. */
 static long real_offset(int fd, long offset)
 {
-	/* The submissions come behind. */
+	/* IORING_OFF_CQ_RING is the lowest offset that needs translation. */
 	if (likely(offset < (long)IORING_OFF_CQ_RING) || fd < 0)
 		return offset;
 	return uaio_uring_map_offset(fd, offset);
@@ -55,7 +56,7 @@ static void note_fixed(long addr, long bytes, long flags)
 				      (size_t)bytes);
 }
 
-/* The memory at this address is mapped now; perhaps it is that of a ring. */
+/* Report a new mapping of fd, perhaps of a ring, to uaio-check. */
 static void note_mapped(long at, int fd, long offset)
 {
 	if (unlikely(uaio_config.is_examined) && fd >= 0 &&
@@ -74,7 +75,7 @@ long uaio_host_raw_mmap(const long a[6])
 	return ret;
 }
 
-/* A sanitizer has to see all that is mapped, from the beginning. */
+/* A sanitizer must see all mappings from the start, so mmap() is left to it. */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
 static void *map(void *(*real)(void *, size_t, int, int, int, off_t),

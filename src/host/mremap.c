@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mremap(2) and munmap(2): some clients move their ring and then use the new
- * address as the handle. A client may also unmap its ring, and then nothing
- * must fault.
+ * mremap(2) and munmap(2) of the event ring of a kernel AIO context
+ *
+ * A context's handle is the address of its ring. Some clients move the ring, and use the new
+ * address as the handle. A client may also unmap the ring; the library must not fault then.
  *
  * Tested by test/conform/rows-ring.c.
  */

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls in which a client sleeps until its descriptors are ready
+ * poll(2), epoll_wait(2) and their like: a client sleeps until its descriptors are ready
  *
- * A thread that has parked requests with an eventfd attends to their contexts
- * while it sleeps (ready/attend.h). It first sleeps in ppoll() until either one of the
- * contexts or what the client waits for is ready, and then makes the client's
- * call without waiting. So the call has the effects that it always has, also on
- * other threads that wait for the same files. A thread without such requests
- * pays one load.
+ * A thread that has parked requests with an eventfd leads their queues while it sleeps
+ * (ready/attend.h). It first sleeps in ppoll() on the client's descriptors and those of the
+ * queues, then makes the client's call without waiting. So the client's call has its usual
+ * effects, also on other threads that wait for the same files. A thread without such
+ * requests pays one load.
  *
- * The sleep is a cancellation point, like the calls themselves.
+ * The sleep is a cancellation point, like the calls themselves. For a ring of io_uring its
+ * bell is polled (ringpoll.c).
  *
- * A ring of io_uring is polled by its bell (ringpoll.c).
+ * Context: async-signal-safe; also before the library is loaded.
  *
  * Tested by test/host/sleeps.c and bells.c.
  */
-/* The functions are defined here: the headers are to have no inline ones by their names. */
+/* Fortified headers would define inline functions with the names that are defined here. */
 #undef _FORTIFY_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -40,7 +40,7 @@
 #include "uring/uring.h"
 #include "host/host.h"
 
-/* Declared again, since those headers may define some of them inline. */
+/* Exported: these declarations set the visibility of the definitions below. */
 UAIO_EXPORT int epoll_wait(int epoll, struct epoll_event *events, int max,
 			   int timeout_ms);
 UAIO_EXPORT int epoll_pwait(int epoll, struct epoll_event *events, int max,
@@ -59,11 +59,11 @@ UAIO_EXPORT int __ppoll_chk(struct pollfd *pfds, nfds_t nr,
 
 enum {
 	MASK_BYTES = 8,
-	/* A poll() of more descriptors is passed on as it is. */
+	/* A poll() of more descriptors is passed on, and leads no queue. */
 	SLOTS_MAX = 64,
 };
 
-/* The next definitions, usually the C library's; NULL until loaded. */
+/* The next definitions, usually the C library's; NULL until the library is loaded. */
 static struct {
 	int (*epoll_wait)(int, struct epoll_event *, int, int);
 	int (*epoll_pwait)(int, struct epoll_event *, int, int,
@@ -126,7 +126,7 @@ static int real_epoll_pwait2(int epoll, struct epoll_event *events, int max,
 	return next.epoll_pwait2(epoll, events, max, timeout, mask);
 }
 
-/* The system call writes the time left to its timeout, so it gets a copy. */
+/* The system call writes the remaining time to its timeout, so it gets a copy. */
 static int real_ppoll(struct pollfd *pfds, nfds_t nr,
 		      const struct timespec *timeout, const sigset_t *mask)
 {
@@ -169,7 +169,7 @@ static int64_t deadline_of_ms(int timeout_ms)
 			      : uaio_now_ns() + timeout_ms * 1000000ll;
 }
 
-/* timeout: one for which is_worth() is true. */
+/* The caller knows that is_worth(timeout). */
 static int64_t deadline_of(const struct timespec *timeout)
 {
 	enum { MAX_S = 1000000000 };
@@ -190,13 +190,13 @@ static bool is_worth(const struct timespec *timeout)
 }
 
 enum slept {
-	SLEPT_NOT,  /* there is nothing to attend to, or ppoll() cannot do it */
-	SLEPT,      /* something was ready: ours, or the client's */
-	SLEPT_LONG, /* the time is over */
-	SLEPT_ERROR /* a signal came: errno is EINTR */
+	SLEPT_NOT,  /* no queue to lead, or ppoll() failed */
+	SLEPT,      /* a queue or a client's descriptor was ready */
+	SLEPT_LONG, /* the timeout has expired */
+	SLEPT_ERROR /* a signal interrupted the sleep: errno is EINTR */
 };
 
-/* Return: which of the descriptors are ready, as bits; *ret_is_gone: one is closed. */
+/* Return: the ready descriptors, as bits. Set *ret_is_gone if one of them is not open. */
 static uint32_t ready_of(const struct pollfd *pfds, unsigned nr,
 			 bool *ret_is_gone)
 {
@@ -222,7 +222,7 @@ static int sleep_in_poll(struct pollfd *pfds, unsigned nr, int64_t deadline_ns,
 	return ret;
 }
 
-/* The thread was cancelled in its sleep, or leaves it by siglongjmp(). */
+/* Cleanup handler: the thread was cancelled in its sleep, or leaves it by siglongjmp(). */
 static void end_sleep(void *arg)
 {
 	(void)arg;
@@ -230,9 +230,10 @@ static void end_sleep(void *arg)
 }
 
 /*
- * Sleep as a cancellation point. A thread that is cancelled there ends its sleep before
- * the program's own handlers of that run, which may wait for what the sleep leads. Where a
- * handler of a signal may leave the sleep, nothing is pushed that could stay behind.
+ * Sleep as a cancellation point. If the thread is cancelled, end_sleep() runs before the
+ * program's cleanup handlers, which may wait for completions of the queues that the sleep
+ * leads. Where a signal handler may leave the sleep by siglongjmp(), no cleanup handler is
+ * pushed: it would stay pushed.
  */
 static int sleep_cancellable(struct pollfd *pfds, unsigned nr,
 			     int64_t deadline_ns, const sigset_t *mask)
@@ -249,8 +250,8 @@ static int sleep_cancellable(struct pollfd *pfds, unsigned nr,
 }
 
 /*
- * Sleep until one of pfds is ready, or one of our descriptors, for which there is room
- * behind them.
+ * Sleep until one of pfds, or of the descriptors of the led queues, is ready. pfds has room for
+ * UAIO_ATTENDED_MAX more entries after the first nr.
  */
 static enum slept sleep_attending(struct pollfd *pfds, nfds_t nr,
 				  int64_t deadline_ns, const sigset_t *mask)
@@ -270,7 +271,7 @@ static enum slept sleep_attending(struct pollfd *pfds, nfds_t nr,
 			ret > 0 ? ready_of(&pfds[nr], attend.nr, &is_gone) : 0);
 	if (ret == 0)
 		return SLEPT_LONG;
-	/* The program has closed a file descriptor of the library's. */
+	/* is_gone: the program has closed a descriptor of the library's. */
 	if (ret > 0)
 		return is_gone ? SLEPT_NOT : SLEPT;
 	/* For any error but EINTR, the client's own call gives the error. */
@@ -292,8 +293,8 @@ static int ms_left_of(int64_t deadline_ns)
 }
 
 /*
- * can: whether the call may sleep, and ppoll() can stand for it.
- * Return: whether the thread is to attend meanwhile.
+ * can: whether the call may sleep, and ppoll() can sleep in its place.
+ * Return: whether the thread is to lead queues while it sleeps.
  */
 static bool attends(bool can)
 {
@@ -303,8 +304,8 @@ static bool attends(bool can)
 }
 
 /*
- * In the exported functions what most programs need comes first, and in a function
- * of its own all else, so that they pay two loads and a jump.
+ * Each exported function does the common case inline, and calls a noinline function for the
+ * rest. So most programs pay only two loads and a jump.
  */
 #define SLOWLY static __attribute__((noinline))
 
@@ -312,7 +313,7 @@ static bool attends(bool can)
  * epoll
  */
 
-/* Return: whether a call on an epoll is the C library's and nothing else. */
+/* Return: whether an epoll_wait() can go to the C library with no work for this library. */
 static inline bool is_plain_epoll(void)
 {
 	return likely(!uaio_uring_has_due_bells()) &&
@@ -320,8 +321,8 @@ static inline bool is_plain_epoll(void)
 }
 
 /*
- * Return: whether to sleep on, as what was ready is not what the client waits for.
- * UNTESTED: the deadline counts only where events come without a gap.
+ * Return: whether to sleep again, because no event of the client's was ready.
+ * UNTESTED: the deadline only matters if the led queues have events without a gap.
  */
 static bool sleeps_on(enum slept slept, int nr, int64_t deadline_ns)
 {
@@ -330,9 +331,9 @@ static bool sleeps_on(enum slept slept, int nr, int64_t deadline_ns)
 }
 
 /*
- * Sleep, and make the client's call without waiting.
- * Return: true, with the call's result in ret_nr; false if the caller has to
- * make the call itself, for the time that is left.
+ * Sleep, then make the client's call without waiting.
+ * Return: true, with the call's result in *ret_nr; false if the caller must make the call
+ * itself, for the remaining time.
  */
 static bool wait_attending(int epoll, struct epoll_event *events, int max,
 			   int64_t deadline_ns, const sigset_t *mask,
@@ -431,7 +432,7 @@ int epoll_pwait2(int epoll, struct epoll_event *events, int max,
  * poll
  */
 
-/* The same as wait_attending(), for poll() and ppoll(). */
+/* Do for poll() and ppoll() what wait_attending() does for an epoll. */
 static bool poll_attending(struct pollfd *pfds, nfds_t nr, int64_t deadline_ns,
 			   const sigset_t *mask, int *ret_nr)
 {
@@ -440,7 +441,7 @@ static bool poll_attending(struct pollfd *pfds, nfds_t nr, int64_t deadline_ns,
 
 	if (!uaio_host_can_read(pfds, nr * sizeof(*pfds)))
 		return false;
-	/* Read once, as the kernel does: they may change while we sleep. */
+	/* Read pfds once, as the kernel does: other threads may change them meanwhile. */
 	memcpy(copies, pfds, nr * sizeof(*pfds));
 	do {
 		slept = sleep_attending(copies, nr, deadline_ns, mask);
@@ -464,7 +465,7 @@ static int poll_them(struct pollfd *pfds, nfds_t nr, int timeout_ms)
 	return real_poll(pfds, nr, ms_left_of(deadline_ns));
 }
 
-/* With rings among them. */
+/* poll() of descriptors that include rings. */
 SLOWLY int poll_rings(struct pollfd *pfds, nfds_t nr, int timeout_ms)
 {
 	struct uaio_host_polled polled;
@@ -476,16 +477,16 @@ SLOWLY int poll_rings(struct pollfd *pfds, nfds_t nr, int timeout_ms)
 	return ret;
 }
 
-/* Return: whether a call is the C library's and nothing else. */
+/* Return: whether a poll() can go to the C library with no work for this library. */
 static inline bool is_plain_poll(void)
 {
 	return likely(!uaio_uring_has_rings()) && likely(!uaio_attend_may());
 }
 
 /*
- * poll() that does not wait. The file of a ring is ready at all times, so if the kernel
- * says that nothing is, there is no ring; else it has read what is polled, and written
- * there.
+ * poll() with timeout 0. A ring's file is always ready, so if the kernel reports nothing, no
+ * ring is among pfds. If the kernel reports some, it has read and written pfds, so this
+ * function can read pfds, too.
  */
 static int poll_now(struct pollfd *pfds, nfds_t nr)
 {
@@ -561,8 +562,8 @@ int ppoll(struct pollfd *pfds, nfds_t nr, const struct timespec *timeout,
 }
 
 /*
- * What programs that are compiled with checks call. Those of too little memory are
- * the C library's to end.
+ * A program built with _FORTIFY_SOURCE calls these. If its array is too small, the C library
+ * aborts the program.
  */
 
 int __poll_chk(struct pollfd *pfds, nfds_t nr, int timeout_ms, size_t bytes)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The functions of POSIX AIO (aio.h), without versions: references to any of the C
- * library's bind here. With --posix=off they are the C library's own.
+ * The functions of POSIX AIO (aio.h)
  *
- * aiocb and aiocb64 are the same struct where off_t has 64 bits.
+ * They are exported without symbol versions, so that references to any version of the C
+ * library's functions bind to them. With --posix=off they call the C library's functions.
+ *
+ * struct aiocb and struct aiocb64 have one layout, as off_t has 64 bits.
  *
  * Tested by test/posix/.
  */
@@ -21,10 +23,10 @@
 #include "host/memory.h"
 #include "host/host.h"
 
-/* The last: it undefines macros. */
+/* Included last: it undefines macros. */
 #include "host/lfs.h"
 
-/* As <aio.h> has it. */
+/* The type in <aio.h> of the first parameter of lio_listio(). */
 #ifdef __GLIBC__
 #define MEMBER struct aiocb *const
 #else
@@ -62,7 +64,7 @@ static_assert(sizeof(struct aiocb) == sizeof(struct aiocb64) &&
 			      offsetof(struct aiocb64, aio_offset),
 	      "one layout");
 
-/* The C library's, for --posix=off; found when first needed. */
+/* The C library's functions, for --posix=off; NULL until first needed. */
 static struct {
 	int (*aio_read)(struct aiocb *);
 	int (*aio_write)(struct aiocb *);
@@ -148,7 +150,7 @@ int lio_listio(int mode, MEMBER list[], int nr, struct sigevent *event)
 }
 
 #ifdef __GLIBC__
-/* Advice about glibc's threads; here `--workers` limits them. */
+/* aio_init() is advice about glibc's threads, so it is ignored: `--workers` limits workers. */
 void aio_init(const struct aioinit *init)
 {
 	if (is_off())

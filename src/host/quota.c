@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Opening files, to answer what /proc says of the quota of kernel AIO
+ * open(2) and its like: replace /proc/sys/fs/aio-max-nr and aio-nr by the library's numbers
  *
- * Some programs (Seastar, and with it ScyllaDB and Redpanda) read
- * /proc/sys/fs/aio-max-nr and aio-nr, and give up if the kernel has too few events
- * left. The library takes none of these events. So a program that opens one of the two
- * files for reading gets a file in memory with the library's numbers: the limit of
- * --max-nr, or the largest number that fits into an int; and the events of this process.
+ * Some programs (Seastar, and with it ScyllaDB and Redpanda) read these two files, and exit
+ * if the kernel has too few AIO events left. The library uses none of the kernel's events.
+ * So a program that opens one of the files for reading gets a file in memory. For
+ * aio-max-nr it has the limit --max-nr, or INT_MAX without a limit; for aio-nr, the events
+ * of this process.
  *
- * The C library opens the file first. So the kernel has checked the path and the
- * permission, and all other files cost one comparison of a few bytes.
+ * The C library opens the file first, so the kernel checks the path and the permission. Any
+ * other file costs one comparison of a few bytes.
  *
- * These ways to open a file give the kernel's numbers: an instruction of the program's
- * own, other spellings of the path, io_uring, and any open for writing. If memfd_create
- * is refused, all ways do.
+ * The program still reads the kernel's numbers if it opens the file by its own system call
+ * instruction, by another spelling of the path, by io_uring, or for writing; or if
+ * memfd_create is refused.
  *
  * Context: async-signal-safe, but for fopen(); also before the library is loaded.
  *
@@ -38,17 +38,20 @@
 #include "base/sys.h"
 #include "aio/aio.h"
 
-/* The last: it undefines macros. */
+/* Included last: it undefines macros. */
 #include "host/lfs.h"
 
-/* A sanitizer has to see all that is opened, from the beginning. */
+/* A sanitizer must see every open() from the start, so these functions are left to it. */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
 static const char FILES[] = "/proc/sys/fs/aio-";
 
 enum { FILES_LEN = sizeof(FILES) - 1 };
 
-/* The next definitions, usually the C library's; NULL until loaded, or if it has none. */
+/*
+ * The next definitions, usually the C library's; NULL until the library is loaded, or if the
+ * C library lacks the function.
+ */
 static struct {
 	int (*open)(const char *, int, ...);
 	int (*open64)(const char *, int, ...);
@@ -76,7 +79,7 @@ void uaio_host_load_quota(void)
 	uaio_host_find("fopen64", &next.fopen64);
 }
 
-/* Return: the length of what the file with that path says; 0 if it is another file. */
+/* Write the contents of the file path to text. Return: the length; 0 if it is another file. */
 static int print_quota(const char *path, char text[24])
 {
 	bool is_max = !strcmp(path + FILES_LEN, "max-nr");
@@ -91,7 +94,7 @@ static int print_quota(const char *path, char text[24])
 	return snprintf(text, 24, "%" PRIu64 "\n", is_max ? max : nr);
 }
 
-/* Return: a file in memory with the text, to be read from its beginning; or -errno. */
+/* Return: a descriptor of a sealed memory file that contains text, at offset 0; or -errno. */
 static int new_file(const char *text, int len)
 {
 	const int sealed =
@@ -107,7 +110,7 @@ static int new_file(const char *text, int len)
 	return -EIO;
 }
 
-/* The program has opened fd, which no other thread of it knows yet. */
+/* Replace fd, which the program has just opened, and no other thread knows yet. */
 static __attribute__((noinline)) void replace(int fd, const char *path)
 {
 	int flags = sys_fcntl(fd, F_GETFL, 0), own, len;
@@ -124,7 +127,7 @@ static __attribute__((noinline)) void replace(int fd, const char *path)
 	(void)sys_close(own);
 }
 
-/* path was opened as fd, or was not. Return: fd. */
+/* Replace fd, the result of opening path, if path is one of the two files. Return: fd. */
 static int answer(int fd, const char *path)
 {
 	/* The kernel has read the path, so it can be read here. */
@@ -133,7 +136,7 @@ static int answer(int fd, const char *path)
 	return fd;
 }
 
-/* Replace what a stream reads, if its path is one of the two. */
+/* Replace the descriptor of a stream, if path is one of the two files. Return: file. */
 static FILE *answer_stream(FILE *file, const char *path)
 {
 	if (file && unlikely(!strncmp(path, FILES, FILES_LEN)))
@@ -141,14 +144,14 @@ static FILE *answer_stream(FILE *file, const char *path)
 	return file;
 }
 
-/* Before the library is loaded. */
+/* open() before the library is loaded. */
 static int open_raw(int dir, const char *path, int flags, mode_t mode)
 {
 	return (int)uaio_host_error(
 		uaio_sys6(SYS_openat, dir, (long)path, flags, mode, 0, 0));
 }
 
-/* The mode is given if the file may be created. */
+/* Callers pass a mode only if flags may create the file. */
 #define MODE_OF(flags, ret_mode)                                            \
 	do {                                                                \
 		va_list args;                                               \
@@ -213,7 +216,7 @@ int openat64(int dir, const char *path, int flags, ...)
 		      path);
 }
 
-/* What open() is in a program that was built with _FORTIFY_SOURCE. */
+/* A program built with _FORTIFY_SOURCE calls these in place of open() and openat(). */
 
 int __open_2(const char *path, int flags)
 {
@@ -254,7 +257,7 @@ FILE *fopen(const char *path, const char *mode)
 
 FILE *fopen64(const char *path, const char *mode)
 {
-	/* Not every C library has this name. */
+	/* Not every C library has fopen64(). */
 	FILE *(*real)(const char *, const char *) = UAIO_HOST_NEXT(fopen64);
 
 	return answer_stream((real ? real : UAIO_HOST_NEXT(fopen))(path, mode),

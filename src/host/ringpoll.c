@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rings of io_uring among what a client polls: in poll(), by the system calls'
- * numbers, and in an epoll
+ * Rings of io_uring among the descriptors that a client polls: poll(), epoll_ctl(), and the
+ * polling system calls by syscall(2)
+ *
+ * A ring's bell (uring/bell.h) is polled in place of the ring.
  *
  * Tested by test/host/bells.c.
  */
@@ -21,7 +23,7 @@
 
 UAIO_EXPORT int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event);
 
-/* The next definition, usually the C library's; NULL until loaded. */
+/* The next definition, usually the C library's; NULL until the library is loaded. */
 static struct {
 	int (*epoll_ctl)(int, int, int, struct epoll_event *);
 } next;
@@ -32,8 +34,8 @@ void uaio_host_load_ringpoll(void)
 }
 
 /*
- * Return: whether the memory is in the page of this function's frame. Many clients have
- * what they poll on their stack, of which the kernel need not be asked.
+ * Return: whether the memory is in the page of this function's stack frame. Many clients poll
+ * an array on their stack; for these, no system call is needed to see that it can be read.
  */
 static __attribute__((noinline)) bool is_near(uintptr_t addr,
 					      unsigned long bytes)
@@ -75,7 +77,7 @@ bool uaio_host_has_rings(const struct pollfd *pfds, unsigned long nr)
 void uaio_host_copy_polled(const struct pollfd *pfds, unsigned long nr,
 			   struct uaio_host_polled *ret_polled)
 {
-	/* Read once, as the kernel does. */
+	/* Read pfds once, as the kernel does: other threads may change them meanwhile. */
 	memcpy(ret_polled->pfds, pfds, nr * sizeof(*pfds));
 	for (unsigned long i = 0; i < nr; i++) {
 		struct pollfd *copy = &ret_polled->pfds[i];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * select(2) and pselect(2) of descriptors among which are rings of io_uring
+ * select(2) and pselect(2) of descriptors that include rings of io_uring
  *
- * The sets are copied, with the rings' bells in them in place of the rings.
+ * The library copies the client's sets, and replaces each ring by its bell (uring/bell.h).
  *
  * Tested by test/host/bells.c.
  */
@@ -34,7 +34,7 @@ enum {
 	NR_SETS = 3,
 };
 
-/* The next definitions, usually the C library's; NULL until loaded. */
+/* The next definitions, usually the C library's; NULL until the library is loaded. */
 static struct {
 	int (*select)(int, fd_set *, fd_set *, fd_set *, struct timeval *);
 	int (*pselect)(int, fd_set *, fd_set *, fd_set *,
@@ -47,20 +47,21 @@ void uaio_host_load_select(void)
 	uaio_host_find("pselect", &next.pselect);
 }
 
-/* A client's sets, which have room for nr descriptors. */
+/* A client's sets of nr bits each. */
 struct selected {
 	int nr;
-	uint64_t *sets[NR_SETS]; /* NULL: none */
+	uint64_t *sets[NR_SETS]; /* NULL: the client gave none */
 };
 
-/* What is selected in their place. */
+/* Copies of a client's sets. */
 struct copies {
 	int nr;
-	uint64_t asked[NR_SETS][WORDS]; /* the client's */
-	uint64_t words[NR_SETS][WORDS];
+	uint64_t asked[NR_SETS][WORDS]; /* as the client gave them */
+	uint64_t words[NR_SETS]
+		      [WORDS]; /* for the call: bells in place of rings */
 	unsigned nr_rings;
 	struct polled {
-		struct uaio_uring *ring; /* uses */
+		struct uaio_uring *ring; /* in use */
 		int fd, bell;
 	} rings[UAIO_HOST_SELECTED_RINGS_MAX];
 };
@@ -98,7 +99,7 @@ static bool has_ring(const uint64_t *words, int nr)
 	return false;
 }
 
-/* Settle all bells. Return: whether there are rings in the sets. */
+/* Settle all bells (uring/bell.h). Return: whether rings are in the sets. */
 static bool selects_rings(const struct selected *selected)
 {
 	bool has_some = false;
@@ -119,7 +120,7 @@ static bool selects_rings(const struct selected *selected)
 	return has_some;
 }
 
-/* Put the bell of fd, if it is a ring, in its place. */
+/* If fd is a ring, replace it by its bell in the copied sets. */
 static void replace(struct copies *copies, int fd)
 {
 	struct uaio_uring_bell bell;
@@ -158,7 +159,7 @@ static void copy(struct copies *copies, const struct selected *selected)
 			continue;
 		memcpy(copies->asked[i], selected->sets[i],
 		       words * sizeof(uint64_t));
-		/* What is above the client's last descriptor it did not ask. */
+		/* The bits from nr on are not the client's. */
 		if (selected->nr % BITS)
 			copies->asked[i][words - 1] &=
 				(1ull << selected->nr % BITS) - 1;
@@ -171,14 +172,14 @@ static void copy(struct copies *copies, const struct selected *selected)
 			replace(copies, fd);
 }
 
-/* The set, for a call; the client may give none. */
+/* Return: the copy of set i for the call; NULL if the client gave none. */
 static fd_set *set_of(struct copies *copies, const struct selected *selected,
 		      int i)
 {
 	return selected->sets[i] ? (fd_set *)(void *)copies->words[i] : NULL;
 }
 
-/* Put what is ready of the bells of a set in the places of their rings. */
+/* For each ready bell in set i, add its ring. */
 static void put_rings(struct copies *copies, int i)
 {
 	for (unsigned nr = 0; nr < copies->nr_rings; nr++) {
@@ -189,7 +190,7 @@ static void put_rings(struct copies *copies, int i)
 	}
 }
 
-/* Tell the client what is ready. Return: how many bits that is. */
+/* Write the ready descriptors to the client's sets. Return: their number. */
 static int tell(const struct selected *selected, struct copies *copies)
 {
 	size_t words = nr_words(selected->nr);
@@ -210,7 +211,7 @@ static int tell(const struct selected *selected, struct copies *copies)
 	return nr_ready;
 }
 
-/* The copies were selected, with the result ret. Return: the client's result. */
+/* The call on the copies returned ret. Return: the result for the client. */
 static int answer(const struct selected *selected, struct copies *copies,
 		  long ret)
 {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls that set handlers of signals, and a thread's cancellation type
+ * Functions that set signal handlers, and pthread_setcanceltype()
  *
- * Handlers of the program run when the library has been left (proc/handlers.h).
- * The library's own calls go to the C library directly, not through the functions
- * that are defined here.
+ * A handler of the program that interrupts the library runs when the thread leaves the library
+ * (proc/handlers.h). The library itself calls the next definitions, not these functions.
  *
  * Tested by test/host/jumps.c.
  */
@@ -18,7 +17,7 @@
 #include "proc/entry.h"
 #include "proc/handlers.h"
 
-/* Declared again, since <signal.h> has some of them only for some standards. */
+/* Declared here, since <signal.h> declares some of these only for certain standards. */
 UAIO_EXPORT int sigaction(int sig, const struct sigaction *action,
 			  struct sigaction *ret_old);
 UAIO_EXPORT int __sigaction(int sig, const struct sigaction *action,
@@ -37,7 +36,7 @@ UAIO_EXPORT uaio_signal_handler_fn *sigset(int sig,
 					   uaio_signal_handler_fn *handler);
 UAIO_EXPORT int pthread_setcanceltype(int type, int *ret_old);
 
-/* The next definitions, usually the C library's; NULL until loaded. */
+/* The next definitions, usually the C library's; NULL until the library is loaded. */
 static struct {
 	uaio_sigaction_fn *sigaction;
 	uaio_signal_fn *signal;
@@ -55,8 +54,8 @@ void uaio_host_load_sigaction(void)
 }
 
 /*
- * ThreadSanitizer sets handlers before any other code may run, and defers handlers by
- * itself.
+ * ThreadSanitizer sets handlers before the library's code may run, and defers handlers by
+ * itself. So these functions are left to it.
  */
 #ifndef __SANITIZE_THREAD__
 
@@ -89,8 +88,8 @@ uaio_signal_handler_fn *ssignal(int sig, uaio_signal_handler_fn *handler)
 }
 
 /*
- * By sigaction(): the kernel would reset the action as soon as our handler is called,
- * which may have to defer the program's.
+ * Implements SA_RESETHAND by sigaction(). The kernel would reset the action as soon as it calls
+ * the library's handler, which may have to defer the program's.
  */
 uaio_signal_handler_fn *sysv_signal(int sig, uaio_signal_handler_fn *handler)
 {
@@ -118,7 +117,7 @@ int pthread_setcanceltype(int type, int *ret_old)
 {
 	int ret = UAIO_HOST_NEXT(pthread_setcanceltype)(type, ret_old);
 
-	/* Inside the library a handler that is not deferred changes its own. */
+	/* A handler that is not deferred may call this while its thread is inside the library. */
 	if (ret == 0)
 		uaio_entry.is_async = type == PTHREAD_CANCEL_ASYNCHRONOUS;
 	return ret;

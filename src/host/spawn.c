@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls that start a child which executes another program
+ * posix_spawn(3), system(3) and popen(3), which start a child that executes a program
  *
- * The C library makes the child and executes the program by itself, where nothing can
- * be interposed. No request is concerned: the process goes on, and the child has none.
- * So all that is done here is to tell the user where the library gets lost, in the
- * parent, before there is a child that shares its memory.
+ * The C library creates the child and executes the program internally, where no call can be
+ * interposed. The child has no requests. So these functions only report programs that run
+ * without the library (lost.c); they do so in the parent, before a child shares its memory.
  *
- * A child may change its folder before the program is executed, by actions that only
- * the C library can read. A relative path is looked up here, in the parent's.
+ * Actions of posix_spawn() that only the C library can read may change the child's
+ * directory. A relative path is looked up in the parent's directory nevertheless.
  *
  * Tested by test/run/lost.py.
  */
@@ -25,7 +24,7 @@
 /* The shell of system() and popen(). */
 #define SHELL "/bin/sh"
 
-/* The next in line, usually the C library's; NULL until loaded. */
+/* The next definitions, usually the C library's; NULL until the library is loaded. */
 static struct {
 	int (*posix_spawn)(pid_t *, const char *,
 			   const posix_spawn_file_actions_t *,
@@ -80,7 +79,7 @@ int posix_spawnp(pid_t *ret_pid, const char *file,
 
 int system(const char *command)
 {
-	/* Without a command it is asked whether there is a shell. */
+	/* system(NULL) executes nothing: it returns whether a shell exists. */
 	if (command)
 		uaio_host_tell_lost(AT_FDCWD, SHELL, environ);
 	return UAIO_HOST_NEXT(system)(command);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * syscall(2): clients make the AIO calls through it as well
+ * syscall(2): clients may make the AIO calls through it
  *
- * The numbers in uaio_host_numbers go to C with the arguments as they are; every other is
- * executed right here, with the C library's rules for errno. It works before
- * any constructor has run. In assembly because the call may be vfork, clone or
- * anything else that cannot stand a frame of ours.
+ * For a number in uaio_host_numbers it jumps to uaio_host_syscall() with unchanged arguments.
+ * It executes any other system call itself, and sets errno as the C library does. It works
+ * before any constructor has run. It is in assembly because vfork, clone and their like must
+ * not return into a stack frame of the library.
  */
 	.text
 	.globl	syscall

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Tested by test/abi/passthrough.c and test/conform/rows-raw.c. */
+/*
+ * The system calls that the library executes by their numbers, for syscall(2) and the trap
+ *
+ * Tested by test/abi/passthrough.c and test/conform/rows-raw.c.
+ */
 #include "host/host.h"
 
 #include <errno.h>
@@ -31,7 +35,7 @@ static long raw_unshare(const long a[6])
 		       : uaio_host_raw_unshare((int)a[0]);
 }
 
-/* All but what is called for each request, which is looked for first. */
+/* All system calls but those made for each request, for which the callers look first. */
 static __attribute__((noinline)) long answer(long nr, const long a[6])
 {
 	switch (nr) {
@@ -119,7 +123,7 @@ long uaio_host_syscall(long nr, long a, long b, long c, long d, long e, long f)
 		return uaio_host_error(uaio_host_uring_enter(
 			(const long[6]){ a, b, c, d, e, f }));
 	if (nr == SYS_io_uring_setup)
-		/* syscall.S jumps here, so the program's own code called. */
+		/* syscall.S jumps here, so the return address is in the program's code. */
 		return uaio_host_error(uaio_host_uring_setup_from(
 			__builtin_return_address(0), a, b));
 	return uaio_host_error(answer(nr, (const long[6]){ a, b, c, d, e, f }));

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls that give a thread a descriptor table of its own. If it shares its
- * table with none of the host's threads, only with the engine's, it keeps the
- * table: in the kernel, too, a thread that has its table to itself keeps it.
+ * unshare(2), close_range(2) and clone(2), which give a thread its own descriptor table
+ *
+ * If a thread shares its table only with threads of the library, not with any other of the
+ * program, it keeps the table. The kernel, too, lets a thread keep a table that no other
+ * thread uses.
  *
  * Tested by test/host/tables.c.
  */
@@ -29,7 +31,7 @@ long uaio_host_raw_unshare(int flags)
 	return uaio_sys6(SYS_unshare, flags & ~CLONE_FILES, 0, 0, 0, 0, 0);
 }
 
-/* close_range() from ~0u to ~0u closes nothing. */
+/* close_range() from ~0u to ~0u closes no descriptor. */
 long uaio_host_part(void)
 {
 	const long args[3] = { ~0u, ~0u, CLOSE_RANGE_UNSHARE };
@@ -45,7 +47,7 @@ static int (*next_clone)(int (*)(void *), void *, int, void *, ...);
 UAIO_EXPORT int clone(int (*act)(void *), void *stack, int flags, void *arg,
 		      ...);
 
-/* Return: whether clone() makes a thread that gets a copy of the table. */
+/* Return: whether clone() makes a thread with its own copy of the descriptor table. */
 static bool is_parting(int flags)
 {
 	return flags & CLONE_THREAD && !(flags & CLONE_FILES);
@@ -56,7 +58,7 @@ int clone(int (*act)(void *), void *stack, int flags, void *arg, ...)
 	void *parent_tid, *tls, *child_tid;
 	va_list args;
 
-	/* clone() does not look at those that the caller has not passed. */
+	/* The caller may have passed fewer; clone() then ignores the rest, by its flags. */
 	va_start(args, arg);
 	parent_tid = va_arg(args, void *);
 	tls = va_arg(args, void *);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The kernel is a hook here, and uaio's rings are made up. */
+/*
+ * Tests which io_uring a client gets. A hook stands for the kernel, and the library's rings
+ * are stubs.
+ */
 #undef NDEBUG
 #undef _FILE_OFFSET_BITS
 #include <errno.h>
@@ -17,25 +20,26 @@
 
 enum {
 	OUR_FD = 1000,
-	OUR_INDEX = 3, /* of a ring that this thread has registered */
+	OUR_INDEX =
+		3, /* of a ring of the library that this thread has registered */
 	KERNELS_FD = 1001,
-	OURS = 70001, /* what our calls return */
+	OURS = 70001, /* the stubs' result */
 	NR_CALLS = 3,
 	FIRST = SYS_io_uring_setup,
 };
 
 static struct {
-	long answers[NR_CALLS]; /* the kernel's */
+	long answers[NR_CALLS]; /* the results of the kernel's calls */
 	unsigned nr_asked[NR_CALLS];
 	unsigned nr_ours[NR_CALLS];
-	long args[6];   /* of our last call */
-	long our_error; /* of our io_uring_setup(), or 0 */
+	long args[6];   /* of the last call of a stub */
+	long our_error; /* result of the stub of io_uring_setup(), or 0 */
 	bool attaches, loses_slot;
 	int ring_file;
 } seen;
 
 /*
- * Our rings
+ * Stubs of the library's rings
  */
 
 static long ours(long nr, const long args[6])
@@ -120,7 +124,7 @@ int64_t uaio_uring_map_offset(int fd, int64_t offset)
 		       : offset;
 }
 
-/* What mmap.c has from files of the room that are not linked here. */
+/* mmap.c calls these functions; the files that define them are not linked here. */
 
 long uaio_host_error(long res)
 {
@@ -163,7 +167,7 @@ static void begin(enum uaio_uring_when when, long answer_of_all)
 	unit_hook(answer);
 }
 
-/* The filters let none of the three calls through. */
+/* Forbid the three calls of io_uring, as a filter would. Return: the set allowed before. */
 static struct uaio_call_set filter(void)
 {
 	struct uaio_call_set all = uaio_calls;
@@ -174,7 +178,7 @@ static struct uaio_call_set filter(void)
 	return all;
 }
 
-/* Make each of the calls on fd. Return: whose answer each was, which is one's. */
+/* Make the three calls, on fd. Return: their result, which must be the same for all. */
 static long call_all(uint32_t fd)
 {
 	const long args[6] = { fd };
@@ -223,10 +227,10 @@ static void what_a_limit_refuses_is_ours(void **state)
 		begin(UAIO_URING_AUTO, limits[i]);
 		assert_int_equal(uaio_host_uring_setup(8, 64), OURS);
 		assert_int_equal(seen.nr_asked[0], 1);
-		/* The next ring may be the kernel's. */
+		/* When the limit no longer refuses, the next ring is the kernel's. */
 		seen.answers[0] = 7;
 		assert_int_equal(uaio_host_uring_setup(8, 64), 7);
-		/* The client hears of the limit if we fail, too. */
+		/* If the library fails as well, the client gets the kernel's error. */
 		begin(UAIO_URING_AUTO, limits[i]);
 		seen.our_error = -EINVAL;
 		assert_int_equal(uaio_host_uring_setup(8, 64), limits[i]);
@@ -276,7 +280,7 @@ static void the_option_decides_before_the_kernel_does(void **state)
 	assert_false(uaio_host_uring_is_ours());
 	expect_asked(1);
 
-	/* Then the client's calls are its own, whatever they bring. */
+	/* With --uring=never, calls go to the kernel even if a filter may kill for them. */
 	all = filter();
 	begin(UAIO_URING_NEVER, -EPERM);
 	assert_int_equal(call_all(KERNELS_FD), -EPERM);
@@ -301,11 +305,11 @@ static void calls_go_to_whom_the_descriptor_belongs(void **state)
 	assert_int_equal(uaio_host_uring_register(theirs), 7);
 	assert_int_equal(seen.nr_ours[1] + seen.nr_ours[2], 2);
 
-	/* Errors of a ring of the kernel's are the kernel's, refusals too. */
+	/* On a ring of the kernel, the kernel's errors go to the client, refusals too. */
 	begin(UAIO_URING_AUTO, -EPERM);
 	assert_int_equal(uaio_host_uring_enter(theirs), -EPERM);
 	assert_int_equal(uaio_host_uring_register(theirs), -EPERM);
-	/* A kernel without io_uring does not know them. */
+	/* With ENOSYS from the kernel, the library answers. */
 	begin(UAIO_URING_AUTO, -ENOSYS);
 	assert_int_equal(uaio_host_uring_enter(theirs), OURS);
 	assert_int_equal(uaio_host_uring_register(theirs), OURS);
@@ -333,7 +337,7 @@ static void a_registered_ring_is_looked_up_by_its_index(void **state)
 		uaio_host_uring_register((const long[6]){ OUR_INDEX, 8 }), 7);
 }
 
-/* The byte at the start of what is mapped of the file at that offset. */
+/* Return: the first byte of a mapping of fd at offset. */
 static int map(bool is_64, int fd, long offset)
 {
 	char *at = is_64 ? mmap64(NULL, 4096, PROT_READ, MAP_SHARED, fd, offset)
@@ -374,7 +378,7 @@ static void a_completion_ring_is_mapped_where_it_is(void **state)
 	assert_int_equal(*(char *)at, '0');
 	assert_int_equal(munmap(at, 4096), 0);
 
-	/* Errors, and memory without a file, are the kernel's as ever. */
+	/* mmap() passes failures and anonymous mappings through unchanged. */
 	assert_ptr_equal(mmap(NULL, 0, PROT_READ, MAP_SHARED, ring, off),
 			 MAP_FAILED);
 	assert_int_equal(errno, EINVAL);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Programs that the library is not loaded into (trap/trap.h)
+ * Starts a program into which the library cannot be loaded (trap/trap.h)
  *
- * `uaio run --trap` executes itself with the library, which then becomes the program.
+ * `uaio run --trap` executes the command uaio with the library, and calls uaio_trap_program().
+ * The library then maps the program into this process, and starts it.
  *
  * Tested by test/trap.
  */
@@ -26,9 +27,9 @@ UAIO_EXPORT const char *uaio_trap_program(const char *path, char **argv,
 					  char **envp);
 
 /*
- * path, argv and envp are those of the process, and stay where they are; but envp may
- * be another array.
- * Return: only if it cannot be, why.
+ * Become the program path. argv and the strings of envp are the process's own and stay in
+ * place; envp may be another array.
+ * Return: only on failure, the reason.
  */
 const char *uaio_trap_program(const char *path, char **argv, char **envp)
 {

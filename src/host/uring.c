@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whose io_uring a client gets: the kernel's, or ours
+ * Decides whether a client gets an io_uring of the kernel or of the library
  *
- * All ways in meet here: syscall(2), liburing's functions and patched call sites.
- * --uring says what they get. With "auto", the default, the kernel is asked
- * first, by the client's own io_uring_setup(), and only what it refuses is ours.
- * A limit may refuse one ring and not the next, so a process may have rings of both
- * kinds (uring/tctx.c), and any ring may become ours. The kernel is not asked where a filter of system calls may end the process for it
- * (base/calls.h): there, too, ours is what the client gets.
+ * All ways to make the three calls end here: syscall(2), liburing's functions and patched
+ * call sites. The option --uring decides. With "auto", the default, the client's own
+ * io_uring_setup() goes to the kernel first; if the kernel refuses it, the library makes the
+ * ring. A limit may refuse one ring and not the next, so a process may have rings of both
+ * kinds (uring/tctx.c). Where a filter of system calls may kill the process for the call
+ * (base/calls.h), the library makes the ring without a try.
  *
- * The other two calls go to whom the descriptor belongs. Calls on what is no ring
- * of ours are the kernel's, which has the right error for them; if it must not be
- * asked, or has no io_uring, ours has that error.
+ * io_uring_enter() and io_uring_register() go to the owner of the ring. If the descriptor is
+ * no ring of the library, they go to the kernel, which returns the right error. If the call
+ * is not allowed there, or the kernel has no io_uring, the library returns that error.
  *
  * Tested by test-whose.c and test/uring/uring.py.
  */
@@ -34,7 +34,7 @@
 #include "patch/patch.h"
 #include "uring/uring.h"
 
-/* Newer than some headers: the ring is one that the thread has registered. */
+/* IORING_REGISTER_USE_REGISTERED_RING, which older headers lack. */
 static const uint32_t REGISTER_REGISTERED = 1u << 31;
 enum {
 	REGISTER_BUFFERS2 = 15,
@@ -44,17 +44,17 @@ enum {
 	REGISTER_QUERY = 35,
 };
 
-/* Return: whether the kernel may be asked. */
+/* Return: whether the library may make the system call. */
 static bool may_ask(enum uaio_call call)
 {
 	if (uaio_config.uring == UAIO_URING_NEVER)
 		return true;
-	/* A program may call before we are loaded. */
+	/* The program may call before the library's constructor has run. */
 	uaio_calls_load(secure_getenv(UAIO_CALLS_VARIABLE));
 	return uaio_may_call(call);
 }
 
-/* Return: whether a result says that there is no io_uring for this process. */
+/* Return: whether ret means that the process may not use the kernel's io_uring. */
 static bool is_refusal(long ret)
 {
 	return ret == -EPERM || ret == -ENOSYS || ret == -EACCES;
@@ -89,12 +89,12 @@ bool uaio_host_uring_is_ours(void)
 {
 	if (uaio_config.uring != UAIO_URING_AUTO)
 		return uaio_config.uring == UAIO_URING_ALWAYS;
-	/* The try has no effect; sysctl may refuse what filters let through. */
+	/* Try a call without effect: sysctl kernel.io_uring_disabled may refuse it, too. */
 	return !may_ask(UAIO_CALL_URING_SETUP) ||
 	       !uaio_call_try(UAIO_CALL_URING_SETUP);
 }
 
-/* The kernel has none for this process. */
+/* Make a ring of the library. Return: its descriptor, or a negative error number. */
 static long setup_ours(long nr_entries, long params)
 {
 	long ret;
@@ -117,8 +117,9 @@ static long setup_ours(long nr_entries, long params)
 #endif
 
 /*
- * Return: whether the program makes a ring by a call that comes here, and would use it
- * by calls that are the kernel's. It had better know that it has none.
+ * Return: whether the program would make a ring of the library by the call at caller, but use
+ * it by call sites that could not be patched, whose calls the kernel would refuse. Such a
+ * program must get an error now.
  */
 static bool would_lose(const void *caller)
 {
@@ -136,7 +137,7 @@ static bool would_lose(const void *caller)
 	return true;
 }
 
-/* Return: the kernel's answer; -EPERM if it must not be asked. */
+/* Return: the result of the kernel's io_uring_setup(); -EPERM if it may not be called. */
 static long setup_kernels(long nr_entries, long params)
 {
 	if (uaio_config.uring == UAIO_URING_ALWAYS ||
@@ -145,7 +146,7 @@ static long setup_kernels(long nr_entries, long params)
 	return uaio_sys6(SYS_io_uring_setup, nr_entries, params, 0, 0, 0, 0);
 }
 
-/* Return: our ring; or the error that the kernel has for the client. */
+/* Return: a ring of the library; if that fails, error, with which the kernel refused the ring. */
 static long setup_beyond(long error, long nr_entries, long params)
 {
 	long ret = setup_ours(nr_entries, params);
@@ -222,7 +223,10 @@ static long register_ours(const long a[4])
 				   (uint32_t)a[3]);
 }
 
-/* Return: whether a call asks without a ring what there is; its rings are whose it is. */
+/*
+ * Return: whether the call queries features without a ring (IORING_REGISTER_QUERY), and new
+ * rings would be the library's; then the library answers.
+ */
 static bool is_query(const long a[4])
 {
 	const uint32_t opcode = (uint32_t)a[1] & ~REGISTER_REGISTERED;
@@ -240,7 +244,7 @@ static long register_kernels(const long a[4])
 	    (opcode == REGISTER_RING_FDS || opcode == UNREGISTER_RING_FDS))
 		return uaio_uring_register_kernels(a);
 	ret = uaio_sys6(SYS_io_uring_register, a[0], a[1], a[2], a[3], 0, 0);
-	/* The ring stays the kernel's, so its buffers cannot be ours. */
+	/* A ring of the kernel cannot have buffers of the library, so only report the limit. */
 	if (ret == -ENOMEM && uaio_config.uring == UAIO_URING_AUTO &&
 	    (opcode == IORING_REGISTER_BUFFERS || opcode == REGISTER_BUFFERS2 ||
 	     opcode == REGISTER_BUFFERS_UPDATE) &&
@@ -268,7 +272,7 @@ long uaio_host_uring_register(const long a[4])
 }
 
 /*
- * Calls by the program's own instruction
+ * Calls by patched instructions of the program
  */
 
 static bool is_ours_at_load; /* immutable after load */
@@ -309,7 +313,7 @@ void uaio_host_load_uring(void)
 	};
 
 	is_ours_at_load = uaio_host_uring_is_ours();
-	/* A limit, or a filter that the program installs, may refuse later rings. */
+	/* Patch even if rings are the kernel's now: a limit or a filter may refuse later ones. */
 	if (!uaio_config.is_patch_off &&
 	    uaio_may_call(UAIO_CALL_MPROTECT_EXEC) &&
 	    uaio_config.uring != UAIO_URING_NEVER)
