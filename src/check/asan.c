@@ -16,9 +16,7 @@ enum {
 	POISONED = 0xf7, /* the value that __asan_poison_memory_region() sets */
 };
 
-/*
- * The sanitizer's functions, of its <asan_interface.h>; NULL: it is not in the process.
- */
+/* The sanitizer's functions, of its <asan_interface.h>; NULL: it is not in the process. */
 static struct {
 	void *(*find)(void *at, size_t bytes);
 	void (*report)(void *pc, void *bp, void *sp, void *at, int is_write,

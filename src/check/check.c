@@ -87,8 +87,8 @@ static bool is_poisoned(const void *arg, const struct uaio_check_part *part)
 }
 
 /*
- * Return: the first byte that the program may not use, or 0. Skip bytes poisoned for a
- * request in flight: two requests with the same memory are another kind of error.
+ * Return: the first byte that the program may not use, or 0. Bytes of a request in flight do
+ * not count: an overlap is another kind of error.
  */
 static uintptr_t find_bad(uintptr_t at, size_t bytes)
 {
@@ -107,8 +107,8 @@ static uintptr_t find_bad(uintptr_t at, size_t bytes)
 }
 
 /*
- * Have memcheck check a piece of memory, unless a request in flight has some of it.
- * Otherwise memcheck would report this memory, and the computation of its hash.
+ * Have memcheck check a piece of memory, unless a request in flight has some of it: memcheck
+ * would report that, and our reading it for a hash.
  */
 static void have_memcheck_look(struct submission *submission)
 {
@@ -152,8 +152,7 @@ static void look(void *arg, uintptr_t at, size_t bytes, bool is_written)
 	submission->nr++;
 	find_wrong(submission, at, bytes, is_written);
 	/*
-	 * The kernel writes its answer there; the request neither reads nor writes
-	 * data.
+	 * The kernel writes its answer there, no data.
 	 */
 	if (uaio_check_is_control(submission->sqe, at))
 		return;
@@ -203,9 +202,7 @@ static void add_part_locked(void *arg, uintptr_t at, size_t bytes,
 		uaio_checker_take(part);
 }
 
-/*
- * Return: whether part's request and the other request must not use the memory at once.
- */
+/* Return: whether part's request and the other request must not use the memory at once. */
 static bool is_in_the_way(const void *arg, const struct uaio_check_part *other)
 {
 	const struct uaio_check_part *part = arg;
@@ -227,8 +224,7 @@ static bool find_overlap_locked(const struct uaio_check_record *record,
 		if (!other)
 			continue;
 		/*
-		 * The hashes are invalid from now on: a request changes bytes that
-		 * another reads.
+		 * A request changes bytes that another reads, so both hashes are invalid.
 		 */
 		store_relaxed(&uaio_check_record_of(part)->has_hash, false);
 		store_relaxed(&uaio_check_record_of(other)->has_hash, false);
@@ -256,9 +252,7 @@ static bool find_dead_at_once_locked(const struct submission *submission,
 				     const struct uaio_check_record *record,
 				     struct uaio_check_report *ret)
 {
-	/*
-	 * Memory far below may belong to something else, as there may be no guard page.
-	 */
+	/* Memory far below may be something else, as there may be no guard page. */
 	enum { NEAR = 16384 };
 	uintptr_t sp = uaio_check_sp(&submission->walk);
 

@@ -54,7 +54,7 @@ bool uaio_check_is_on(void);
 uint32_t uaio_check_submit(const struct uaio_sqe *sqe, uintptr_t tail,
 			   bool is_ordered);
 
-/* Drop the record of a request that was refused, and has no completion. 0: do nothing. */
+/* A request was refused, and has no completion: drop its record. 0: do nothing. */
 void uaio_check_drop(uint32_t record);
 
 /* Check a request whose completion, with res, is about to be posted. 0: do nothing. */
@@ -66,7 +66,7 @@ void uaio_check_call_is_over(void);
 /* Return: whether the call that submitted the request has ended. record is not 0. */
 bool uaio_check_is_over(uint32_t record);
 
-/* Check the calling thread's stack. Called when the thread waits or is about to sleep. */
+/* Check the calling thread's stack. Called when the thread waits. */
 void uaio_check_look_at_stack(void);
 
 /* How the program ends memory that was its own. */
@@ -94,13 +94,13 @@ bool uaio_check_memory_ends(enum uaio_check_end end, uintptr_t at,
 void uaio_check_aiocb(uintptr_t aiocb);
 void uaio_check_aiocb_refused(uintptr_t aiocb);
 
-/* The program calls aio_return() for the last request of an aiocb, which is complete. */
+/* The program calls aio_return() for the last, complete request of an aiocb. */
 void uaio_check_returned(uintptr_t aiocb);
 
 /* Report that the client closes the queue of a request in flight. */
 void uaio_check_say_closed(uint32_t record);
 
-/* Return: whether the kernel writes memory of the request in flight. record is not 0. */
+/* Return: whether the kernel writes memory of the request. record is not 0. */
 bool uaio_check_is_written(uint32_t record);
 
 /* Forget all requests. Called in a child of fork(), where none is in flight. */
@@ -118,10 +118,7 @@ void uaio_check_written(uintptr_t at, size_t bytes);
  */
 void uaio_check_say_made(uint32_t record, const char *name);
 
-/*
- * ThreadSanitizer has just made this report in the calling thread, perhaps about a
- * request.
- */
+/* ThreadSanitizer has just made this report in this thread, perhaps about a request. */
 void uaio_check_raced(void *report);
 
 /*
@@ -167,7 +164,7 @@ struct uaio_check_buffer {
 	size_t bytes;
 };
 
-/* A buffer that a request chose after its memory had ended; bytes is 0: there is none. */
+/* A buffer that a request chose after its memory had ended; 0 bytes: none. */
 struct uaio_check_ended {
 	uintptr_t at;
 	size_t bytes;
@@ -201,7 +198,6 @@ void uaio_check_provided_begun(struct uaio_check_provided *group, uintptr_t at,
 void uaio_check_provided_failed(const struct uaio_check_provided *group,
 				struct uaio_check_ended *ret);
 
-/* The group ends. */
 void uaio_check_provided_end(struct uaio_check_provided *group);
 
 /* Report a buffer that sqe chose after its memory had ended. No lock is held. */

@@ -20,7 +20,7 @@
  * which order requests and the program use memory.
  *
  * The library is not linked to a sanitizer. It looks up a sanitizer's functions when
- * loaded.
+ * loaded. Functions that notify a checker do nothing if it is not in the process.
  *
  * Tested by test/run/checkers.py.
  */
@@ -54,16 +54,13 @@ bool uaio_memcheck_is_here(void);
 enum uaio_memory uaio_memcheck_look(uintptr_t at, size_t bytes, bool is_written,
 				    uintptr_t *ret_byte);
 
-/*
- * Forbid the program's accesses to part while a request is in flight, if the kernel
- * writes it.
- */
+/* Forbid accesses to part while a request is in flight, if the kernel writes it. */
 void uaio_memcheck_protect(struct uaio_check_part *part);
-/* Return: whether the program has freed the memory since it was protected. */
+/* Return: whether the program has freed the memory since. */
 bool uaio_memcheck_has_ended(const struct uaio_check_part *part);
 /* Allow accesses to part again, with the V bits that it had. */
 void uaio_memcheck_unprotect(struct uaio_check_part *part);
-/* The kernel has written the memory. Does nothing without memcheck. */
+/* The kernel has written the memory. */
 void uaio_memcheck_initialised(uintptr_t at, size_t bytes);
 
 /* Called when the library is loaded. */
@@ -78,18 +75,18 @@ uintptr_t uaio_msan_find(uintptr_t at, size_t bytes);
 void uaio_msan_report(uintptr_t at, size_t bytes);
 
 /*
- * The calling thread submits sqe. Memory besides the buffers that the kernel will write
- * is initialised from now on: addresses, events and the like. Only called with the
+ * The calling thread submits sqe. Other memory than buffers that the kernel will write,
+ * such as addresses and events, is initialised from now on. Only called with the
  * sanitizer.
  */
 void uaio_msan_submit(const struct uaio_sqe *sqe);
 
-/* The kernel has written the memory. Does nothing without the sanitizer. */
+/* The kernel has written the memory. */
 void uaio_msan_initialised(uintptr_t at, size_t bytes);
 
 /*
  * The calling thread is about to call a function of the program with nr arguments, which
- * are initialised. Does nothing without the sanitizer.
+ * are initialised.
  */
 void uaio_msan_call(size_t nr);
 
@@ -110,7 +107,7 @@ void uaio_asan_unpoison(struct uaio_check_part *part);
 
 /*
  * Have the sanitizer report the byte at `at`, which the program must not use. The call at
- * pc submits a request that reads or writes this memory. The report may end the process.
+ * pc submitted it. The report may end the process.
  */
 void uaio_asan_report(uintptr_t pc, uintptr_t at, size_t bytes,
 		      bool is_written);
@@ -123,7 +120,7 @@ bool uaio_tsan_is_here(void);
 
 /*
  * The calling thread submits a request. tail: as for uaio_check_submit(); writes: the
- * kernel reads memory of the program. Does nothing without the sanitizer.
+ * kernel reads memory of the program.
  */
 void uaio_tsan_submit(uintptr_t tail, bool writes);
 
@@ -138,25 +135,22 @@ uint32_t uaio_tsan_begin(const struct uaio_sqe *sqe, uint32_t stack);
 void uaio_tsan_end(uint32_t fiber, uintptr_t tail);
 
 /*
- * The completion of a request that has read is about to be posted: the request may have
- * read bytes that another request has written.
+ * The completion of a request that has read is about to be posted: it may have read what
+ * another request has written.
  */
 void uaio_tsan_carry(uintptr_t tail);
 
 /* The request on the fiber, submitted by the calling thread, was refused. */
 void uaio_tsan_refuse(uint32_t fiber);
 
-/*
- * Return: whether the report is about a race with a request. *ret_at: a byte that both
- * accesses have in common.
- */
+/* Return: whether the report is about a request. *ret_at: a byte of both accesses. */
 bool uaio_tsan_get_race(void *report, uintptr_t *ret_at);
 
 /* uaio_check_pass() and uaio_check_notified() for the sanitizer. */
 void uaio_tsan_pass(uintptr_t from, uintptr_t to);
 void uaio_tsan_notified(void);
 
-/* helgrind or drd of valgrind (helgrind.c). Without them the functions do nothing. */
+/* helgrind or drd of valgrind (helgrind.c) */
 
 struct uaio_check_record;
 
@@ -185,8 +179,8 @@ static inline bool uaio_checker_has_threads(void)
 }
 
 /*
- * Have the checker in the process forbid the program's accesses to memory that a request
- * in flight writes; and allow them again.
+ * Have the checker in the process forbid accesses to memory that a request in flight
+ * writes; and allow them again.
  */
 static inline void uaio_checker_take(struct uaio_check_part *part)
 {

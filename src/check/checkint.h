@@ -22,10 +22,7 @@ enum {
 	UAIO_CHECK_DEPTH = 48, /* including the library's own frames */
 };
 
-/*
- * A return address, and the stack pointer after the return: the end of the frame of the
- * called function.
- */
+/* A return address, and the end of the frame from which it returns. */
 struct uaio_check_frame {
 	uintptr_t pc, sp;
 };
@@ -130,11 +127,10 @@ uaio_check_record_of(const struct uaio_check_part *part)
 	return uaio_check_record(part->record);
 }
 
-/* Return: a new record or part with undefined members; if there is none, NULL or 0. */
+/* Return: a new record or part, not initialised; if there is none, NULL or 0. */
 struct uaio_check_record *uaio_check_record_new_locked(uint32_t *ret_number);
 uint32_t uaio_check_part_new_locked(void);
 
-/* Free the record and its parts. */
 void uaio_check_record_drop_locked(uint32_t number);
 
 /*
@@ -146,9 +142,7 @@ void uaio_check_reported(uintptr_t at);
 
 /* race.c: requests as a checker of threads sees them. Only called if there is one. */
 
-/*
- * The calling thread submits a request of this operation. tail: see uaio_check_submit().
- */
+/* The calling thread submits a request of this operation. tail: see uaio_check_submit(). */
 void uaio_check_race_submit(uint8_t op, uintptr_t tail);
 
 /* The request of sqe, which has this record, begins to use its memory. */
@@ -173,9 +167,7 @@ void uaio_check_memory_of(const struct uaio_sqe *sqe,
 /* Return: whether at is an aiocb that is in use until the request is complete. */
 bool uaio_check_is_control(const struct uaio_sqe *sqe, uintptr_t at);
 
-/*
- * Return: whether at is the msghdr of a RECVMSG, of which the kernel writes some members.
- */
+/* Return: whether at is the msghdr of a RECVMSG, of which the kernel writes some members. */
 bool uaio_check_is_header(const struct uaio_sqe *sqe, uintptr_t at);
 
 /*
@@ -193,7 +185,7 @@ void uaio_check_index_remove(struct uaio_check_part *part);
 typedef bool uaio_check_found_fn(const void *arg,
 				 const struct uaio_check_part *part);
 
-/* Return: the first piece that overlaps the memory and that function accepts, or NULL. */
+/* Return: a piece that overlaps the memory and that function accepts, or NULL. */
 struct uaio_check_part *uaio_check_index_find(uintptr_t at, size_t bytes,
 					      uaio_check_found_fn *function,
 					      const void *arg);
@@ -252,8 +244,8 @@ static inline uintptr_t uaio_check_me(void)
 }
 
 /*
- * Return: the stack of the calling thread, if sp is in it; else an empty one. A stack
- * that the program made itself, such as a coroutine's, does not count.
+ * Return: the calling thread's own stack, if sp is in it; else, as on a coroutine's stack, an
+ * empty one.
  */
 struct uaio_check_span uaio_check_my_stack(uintptr_t sp);
 
@@ -277,8 +269,8 @@ void uaio_check_provided_look_at_stack(const struct uaio_check_walk *walk,
 void uaio_check_aiocbs_init(void);
 
 /*
- * A request of the aiocb is submitted. is_in_flight: its last request is still in flight.
- * If the program has not taken the result of the last request, it is reported as missing.
+ * A request of the aiocb is submitted. is_in_flight: so is its last one. If its last result was
+ * not taken, report it as missing.
  */
 void uaio_check_aiocb_submitted(uintptr_t aiocb, bool is_in_flight);
 
@@ -318,8 +310,7 @@ struct uaio_check_report {
 	uintptr_t at;
 	size_t bytes;
 	/*
-	 * FREED, UNMAPPED: the function that the program called; PROVIDED, hints: part
-	 * of the sentence; otherwise NULL.
+	 * FREED, UNMAPPED: the program's call; PROVIDED, hints: part of the sentence.
 	 */
 	const char *did;
 	/* Copies; other.op is UAIO_NR_OPS if there is no other request. */
@@ -335,9 +326,8 @@ uaio_check_report_of_locked(const struct uaio_check_record *record,
 			    enum uaio_check_kind kind);
 
 /*
- * A sanitizer's report about a request that a thread submits. The sanitizer may end the
- * process. So this room writes its report when the sanitizer calls back, in that thread,
- * after writing its own.
+ * A sanitizer's report about a request that a thread submits. As the sanitizer may end the
+ * process, this room writes its report when the sanitizer calls back, in that thread.
  */
 struct uaio_check_making {
 	struct list link; /* list of all threads; under the lock */
@@ -345,7 +335,7 @@ struct uaio_check_making {
 	const struct uaio_check_report *report; /* borrows */
 };
 
-/* The calling thread is about to have the sanitizer check memory; or has done so. */
+/* The calling thread has a sanitizer check memory: before and after. */
 void uaio_check_making_begin(struct uaio_check_making *making,
 			     const struct uaio_check_report *report);
 void uaio_check_making_end(struct uaio_check_making *making);

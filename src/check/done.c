@@ -70,8 +70,7 @@ static void look_for_change(const struct uaio_check_record *record)
 }
 
 /*
- * Report memory that was freed meanwhile, if under valgrind. memcheck reports first where
- * it was freed.
+ * Under valgrind: report memory that was freed meanwhile, after memcheck has reported where.
  */
 static void look_for_freed(const struct uaio_check_record *record)
 {
@@ -118,9 +117,7 @@ static uint64_t written_bytes(const struct uaio_check_record *record,
 	return (uint64_t)res;
 }
 
-/*
- * Mark memory that the kernel has written as initialised, before the program can read it.
- */
+/* Mark memory that the kernel has written as initialised. */
 static void note_written(const struct uaio_check_record *record, int64_t res)
 {
 	uint64_t left = written_bytes(record, res);

@@ -208,9 +208,7 @@ static bool do_meet(const struct note *one, const struct note *other)
 	       (uint64_t)other->off < (uint64_t)one->off + one->bytes;
 }
 
-/*
- * Return: whether the range of a request in flight overlaps note's; *ret is that request.
- */
+/* Return: whether the range of a request in flight overlaps note's; *ret is that request. */
 static bool find_range_locked(const struct note *note, struct note *ret)
 {
 	list_for_each (pos, &hints.in_flight) {

@@ -23,9 +23,7 @@
 
 struct uaio_sqe;
 
-/*
- * Called each time the engine starts, if memory is checked. Return: false without memory.
- */
+/* Called each time the engine starts, if memory is checked. Return: false without memory. */
 bool uaio_hint_init(uint32_t nr_records);
 
 /* Return: whether hints are on; constant while the engine is up. */

@@ -18,9 +18,7 @@
 #include "op/op.h"
 #include "check/checkint.h"
 
-/*
- * The sanitizer's functions, of its <msan_interface.h>; NULL: it is not in the process.
- */
+/* The sanitizer's functions, of its <msan_interface.h>; NULL: it is not in the process. */
 static struct {
 	/* Return: the offset of the first byte that is not initialised, or -1. */
 	ssize_t (*find)(const void *at, size_t bytes);

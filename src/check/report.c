@@ -186,7 +186,6 @@ static void add_request(struct text *text, const char *name,
 	add(text, "user_data=0x%" PRIx64 "\n", record->data);
 }
 
-/* The text of what a request does with a piece of memory. */
 struct use {
 	char text[80];
 };

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Shared by the files of libuaio-check.so that interpose functions of the I/O interfaces
- */
+/* Shared by the files of libuaio-check.so that interpose functions of the I/O interfaces */
 #ifndef UAIO_CHECK_SHIM_H
 #define UAIO_CHECK_SHIM_H
 
@@ -16,9 +14,7 @@
 
 extern bool uaio_shim_has_valgrind; /* defined in taken.c */
 
-/*
- * Have helgrind and drd ignore this atomic variable. Each knows one of the two requests.
- */
+/* Have helgrind and drd ignore this atomic variable. Each knows one of the two requests. */
 static inline void uaio_shim_hide(const void *at, size_t bytes)
 {
 	if (!uaio_shim_has_valgrind)

@@ -61,9 +61,7 @@ static struct {
 	struct uaio_lock lock; /* rank STACKS */
 
 	/* immutable after init */
-	/*
-	 * This library, and a sanitizer, which calls this library when memory is freed.
-	 */
+	/* This library, and a sanitizer, which calls this library when memory is freed. */
 	struct uaio_check_span ours[2];
 	/* The unwinder's functions, or NULL. */
 	_Unwind_Reason_Code (*backtrace)(_Unwind_Trace_Fn, void *);
@@ -174,7 +172,6 @@ static bool is_ours(uintptr_t pc)
 	return is_in(&stacks.ours[0], pc) || is_in(&stacks.ours[1], pc);
 }
 
-/* Return: the frames of the program. */
 static struct uaio_check_stack programs_part(const struct uaio_check_walk *walk)
 {
 	struct uaio_check_stack stack = { .nr = 0 };
@@ -224,9 +221,7 @@ static uint32_t number_locked(const struct uaio_check_stack *stack)
 	return 0;
 }
 
-/*
- * Called with the lock held. Return: whether the current stack equals the kept one (S1).
- */
+/* Called with the lock held. Return: whether the current stack equals the kept one (S1). */
 static bool is_same(const struct kept *kept, uintptr_t place, uintptr_t sp)
 {
 #if defined(__x86_64__)
@@ -378,9 +373,7 @@ static bool is_stack(const char *line, const struct uaio_check_span *span)
 	return strstr(line, "[stack]") || is_in(span, uaio_check_me());
 }
 
-/*
- * Limit span to the thread's stack, as the program may have placed it in larger memory.
- */
+/* Limit span to the thread's stack, as the program may have placed it in larger memory. */
 static void cut_to_own(struct uaio_check_span *span)
 {
 	pthread_attr_t attr;

@@ -23,9 +23,9 @@
  *   T7  A function that the program has called for a completion comes after all completed
  *       requests.
  *
- * A fiber costs milliseconds and most of a MiB, so there are few. The thread that made a
- * fiber uses it again. If there are not enough, requests share one. Then the sanitizer
- * may assume an order that does not exist, and miss a race; it reports no false one.
+ * A fiber costs milliseconds and most of a MiB, so there are few. The thread that made one uses
+ * it again. Without a free one, requests share: the sanitizer may then miss a race, but
+ * reports no false one.
  *
  * Tested by test/run/checkers.py.
  */

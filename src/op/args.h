@@ -29,9 +29,7 @@ struct uaio_file;
 struct uaio_queue;
 struct uaio_sleeper;
 
-/*
- * The kernel's struct user_msghdr. musl's struct msghdr has 32-bit counts, and padding.
- */
+/* The kernel's struct user_msghdr. musl's struct msghdr has 32-bit counts, and padding. */
 struct uaio_msghdr {
 	void *msg_name;
 	uint32_t msg_namelen;
@@ -94,9 +92,7 @@ struct uaio_args {
 /* The most bytes of an attribute's value, and of its name. */
 enum { UAIO_VALUE_BYTES_MAX = 65536, UAIO_NAME_BYTES_MAX = 256 };
 
-/*
- * The most futexes that FUTEX_WAITV waits on: with the library's two, the kernel's limit.
- */
+/* The most futexes that FUTEX_WAITV waits on: with the library's two, the kernel's limit. */
 enum { UAIO_FUTEXES_MAX = 126 };
 
 /* The most bytes of a socket's address: struct sockaddr_storage. */

@@ -107,9 +107,7 @@ int64_t uaio_futex_waitv_run(const struct uaio_sqe *sqe, int fd,
 		extra_flags);
 }
 
-/*
- * buf: the futex; len: how many to wake; call_flags: the mask; mode: flags of the futex.
- */
+/* buf: the futex; len: how many to wake; call_flags: the mask; mode: flags of the futex. */
 int64_t uaio_futex_wake_run(const struct uaio_sqe *sqe, int fd,
 			    struct uaio_found *found, uint32_t extra_flags)
 {

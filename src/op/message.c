@@ -119,7 +119,6 @@ static int flags_of(const struct uaio_sqe *sqe, uint32_t extra_flags)
 		     (extra_flags & RWF_NOWAIT ? MSG_DONTWAIT : 0u));
 }
 
-/* Return: whether the socket is of type SOCK_STREAM. */
 static bool is_on_stream(uint32_t extra_flags)
 {
 	return extra_flags & UAIO_RWF_ON_SOCKET;

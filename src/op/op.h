@@ -477,9 +477,7 @@ struct uaio_op_door {
 	void (*submitted)(const struct uaio_sqe *sqe);
 };
 
-/*
- * The functions of the one door that submits such requests. Set while the engine starts.
- */
+/* The functions of the one door that submits such requests. Set while the engine starts. */
 extern const struct uaio_op_door *uaio_op_door;
 
 /* Return: the result of a request whose call opened res, or failed with -errno. */

@@ -489,9 +489,7 @@ int uaio_rw_pick(const struct uaio_sqe *sqe, int fd, bool may_block,
 {
 	int ret = uaio_op_door->pick(sqe, sqe->len, may_block, ret_iov);
 
-	/*
-	 * In the kernel such a request is retried only when there is something to read.
-	 */
+	/* In the kernel such a request is retried only when there is something to read. */
 	return ret == -ENOBUFS && extra_flags & UAIO_RWF_HAS_WAITED &&
 			       !may_block && !uaio_may_be_ready(fd, POLLIN)
 		       ? -EAGAIN

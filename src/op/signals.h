@@ -37,9 +37,7 @@ static inline bool uaio_signals_block(uint64_t which,
 	return true;
 }
 
-/*
- * has_sent: the call may have sent one. A signal that was pending before is not consumed.
- */
+/* has_sent: the call may have sent one. A signal that was pending before is not consumed. */
 static inline void
 uaio_signals_unblock(const struct uaio_blocked_signals *blocked, bool has_sent)
 {

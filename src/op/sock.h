@@ -127,9 +127,7 @@ static inline bool uaio_sqe_is_whole(const struct uaio_sqe *sqe, int fd,
  */
 uint64_t uaio_sock_head_bytes(const struct uaio_args *args);
 
-/*
- * Return: whether a multishot request on a stream continues after the result of a call.
- */
+/* Return: whether a multishot request on a stream continues after the result of a call. */
 bool uaio_sqe_has_more(const struct uaio_sqe *sqe, int64_t res);
 
 /*

@@ -13,8 +13,8 @@
  *   I2  A stream socket that is ready has room for a quarter of its buffer. So each call
  *       sends at most a quarter.
  *
- * Window: if another thread takes the bytes of a socket after it was found ready, the
- * call blocks, and cannot be ended. Without an endable every call may block so.
+ * Window: if another thread takes a socket's bytes after it was found ready, the call blocks,
+ * and cannot be ended; nor can any call without an endable.
  *
  * Tested by test-splice.c.
  */
@@ -190,8 +190,7 @@ static int await(const struct transfer *transfer, const struct end *end)
 }
 
 /*
- * Wait for the file that ignores SPLICE_F_NONBLOCK. The pipes are ready. Return: as
- * await().
+ * The pipes are ready: wait for the other file. Return: as await().
  */
 static int await_stubborn(const struct transfer *transfer)
 {

@@ -177,9 +177,7 @@ static void a_full_eventfd_is_written_when_it_is_read(void **state)
 	unit_close(fd);
 }
 
-/*
- * inotify has no read that does not block; a worker reads when poll() reports it ready.
- */
+/* inotify has no read that does not block; a worker reads when poll() reports it ready. */
 static void an_inotify_file_is_read_when_something_happens(void **state)
 {
 	char dir[] = "/tmp/uaio-op-XXXXXX", path[64];
@@ -393,7 +391,6 @@ static void a_stream_is_at_its_position(void **state)
 	}
 }
 
-/* These requests are unsafe or cannot succeed, whatever the interface. */
 static void the_core_refuses_what_no_door_may_accept(void **state)
 {
 	const void *kernels = (const void *)(UINTPTR_MAX / 4 * 3);

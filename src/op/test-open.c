@@ -122,7 +122,6 @@ static void a_path_outlives_the_submitting_call(void **state)
 	unit_destroy(handle);
 }
 
-/* The path ends at its length, even if no 0 stands there. */
 static void a_path_without_a_0_ends_at_its_length(void **state)
 {
 	uint64_t handle = unit_context(1);

@@ -114,7 +114,6 @@ static void splicing_unsupported_files_is_refused(void **state)
 	close_pipes(&p);
 }
 
-/* The request holds both files after the descriptors are closed. */
 static void a_splice_holds_the_files_it_was_submitted_on(void **state)
 {
 	(void)state;

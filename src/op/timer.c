@@ -20,9 +20,7 @@ int uaio_timer_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 	return 0;
 }
 
-/*
- * Refuse a thread with another descriptor table: it would have to sleep until the time.
- */
+/* Refuse a thread with another descriptor table: it would have to sleep until the time. */
 int64_t uaio_timer_run(const struct uaio_sqe *sqe, int fd,
 		       struct uaio_found *found, uint32_t extra_flags)
 {

@@ -41,9 +41,9 @@ static bool never(const struct uaio_sqe *sqe, int fd)
 }
 
 /*
- * Return: whether a request with polls_first waits until its file is ready before it
- * fails with res. Only mistakes of the client wait. Other errors are the socket's own:
- * poll() reports it ready for them, and it returns them only once.
+ * Return: whether a request with polls_first waits until its file is ready before it fails
+ * with res. Only a client's mistake does: for a socket's own error poll() reports it ready,
+ * and the socket returns the error only once.
  */
 static bool waits_with_mistake(const struct uaio_sqe *sqe, int fd,
 			       bool has_begun, int64_t res)
@@ -288,9 +288,8 @@ static bool accept_fails_at_once(const struct uaio_sqe *sqe, int fd)
 }
 
 /*
- * Return: whether a worker accepts until there is no connection. A TCP socket reports
- * with each connection whether there are more, so the kernel need not call again; other
- * sockets do not.
+ * Return: whether a worker accepts until there is no connection. A TCP socket reports with
+ * each connection whether there are more; for other sockets the kernel must call again.
  */
 static bool accept_takes_all(const struct uaio_sqe *sqe, int fd)
 {

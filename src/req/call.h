@@ -16,21 +16,16 @@
 struct uaio_outcome {
 	/* DONE: the result; otherwise: the bytes transferred so far */
 	int64_t res;
-	/*
-	 * WAIT_FILE: the file's count of edges before the attempt; 0: no attempt was
-	 * made
-	 */
+	/* WAIT_FILE: its file's count of edges before the attempt; 0: not attempted */
 	uint32_t edges;
 	struct uaio_found found;
 	union {
-		/* WAIT_FILE or WAIT_TIME: when the request stops waiting; 0: never */
+		/* WAIT_FILE or WAIT_TIME: when it stops waiting; 0: never */
 		int64_t until_ns;
 		/* Otherwise: the size of its file plus 1; 0: not known. */
 		uint64_t file_end;
 	};
-	/*
-	 * Cycles at the start and end of the last system call; 0: not timed (sample.h).
-	 */
+	/* cycles before and after the last system call; 0: not timed (sample.h) */
 	uint64_t start;
 	uint64_t end;
 };
@@ -39,16 +34,16 @@ static_assert((uint32_t)UAIO_RWF_ON_STREAM == UAIO_FILE_F_STREAM &&
 		      (uint32_t)UAIO_RWF_ON_SOCKET == UAIO_FILE_F_SOCK_STREAM,
 	      "one is made of the other without a branch");
 
-/* Return: the flags that describe file, for each call of an operation's run. */
+/* Return: the flags that describe file to an operation's run. */
 static inline uint32_t uaio_call_flags(const struct uaio_file *file)
 {
 	return load_relaxed(&file->flags) & UAIO_RWF_ON;
 }
 
 /*
- * Make the system call of sqe with extra_flags added to the client's. Store its times and
- * what it finds out in ret, but not its result. file is borrowed under I2 of file.h.
- * Return: the result.
+ * Make the system call of sqe. ret: its times and what it found out. file is borrowed
+ * under I2 of file.h.
+ * Return: the result, which is not in ret.
  */
 static inline int64_t uaio_call(const struct uaio_file *file,
 				const struct uaio_sqe *sqe,
@@ -65,8 +60,8 @@ static inline int64_t uaio_call(const struct uaio_file *file,
 }
 
 /*
- * Like uaio_call() without extra flags, but always timed, and stores the result in ret.
- * Return: how long the call took, in cycles.
+ * Like uaio_call() without extra flags; always timed; the result is in ret.
+ * Return: the cycles that the call took.
  */
 static inline uint64_t uaio_call_timed(const struct uaio_file *file,
 				       const struct uaio_sqe *sqe,

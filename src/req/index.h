@@ -68,21 +68,18 @@ uint64_t uaio_index_key_of(const struct uaio_file *file);
 struct uaio_search uaio_index_search(struct uaio_group *group,
 				     enum uaio_index_by by, uint64_t key);
 
-/* Return: the request that contains pos, a node of the list. */
 struct uaio_req *uaio_search_at(const struct uaio_search *search,
 				struct list *pos);
 
-/* Add req, just added to its group's list, to the group's index, which exists. */
+/* Add req, just added to its group's list, to the group's index. */
 void uaio_index_add(struct uaio_req *req);
-/*
- * Remove req, just removed from its group's list, from the group's index, which exists.
- */
+/* Remove req, just removed from its group's list, from the group's index. */
 void uaio_index_remove(struct uaio_req *req);
 /* Set the file of req; NULL: it has none any more. The group may have no index. */
 void uaio_index_change_file(struct uaio_req *req, struct uaio_file *file);
 
 #ifdef UAIO_TESTING
-/* Requests that searches have compared, and that added buckets have moved; atomic. */
+/* Requests that searches have compared, and that growing has moved; atomic. */
 extern uint64_t uaio_index_nr_looked, uaio_index_nr_moved;
 #endif
 

@@ -45,33 +45,22 @@ struct uaio_waiter;
  * all of them in one load (ready.h, I6).
  */
 enum uaio_keeper {
-	/*
-	 * A leader sleeps in the queue's epoll, or is about to. Under the group's lock.
-	 */
+	/* A leader sleeps in the queue's epoll, or will. Under the group's lock. */
 	UAIO_LEADER = 1,
-	/*
-	 * The fallback thread has the queue on its list. Under the fallback thread's
-	 * lock.
-	 */
+	/* The fallback thread has it on its list. Under the fallback thread's lock. */
 	UAIO_LIST = 2,
-	/*
-	 * The fallback thread watches the queue's epoll. Under the fallback thread's
-	 * lock.
-	 */
+	/* The fallback thread watches its epoll. Under the fallback thread's lock. */
 	UAIO_ADOPTER = 4,
 };
 
-/* The state that readiness (ready.h) keeps for each queue. No other room uses it. */
+/* What readiness (ready.h) keeps for each queue. No other room uses it. */
 struct uaio_ready {
 	struct uaio_poller poller;
 	/* atomic; borrows: the home outlives this queue, see commons.c */
 	struct uaio_group *home;
 
 	/* atomic */
-	/*
-	 * Requests parked, about to be, being tried, or executed but not completed
-	 * (ready/done.c).
-	 */
+	/* requests parked, about to be, being tried, or executed but not completed */
 	uint32_t nr_parked;
 	uint32_t nr_pins; /* threads that keep the queue from being freed */
 	/* times that a thread of the program completed parked requests */
@@ -190,13 +179,12 @@ struct uaio_queue {
 	uint32_t start_nr;
 };
 
-/* Return: the queue that the group belongs to; each group belongs to one. */
 static inline struct uaio_queue *uaio_queue_of(struct uaio_group *group)
 {
 	return container_of(group, struct uaio_queue, group);
 }
 
-/* Return: the address from which the client reads that completions exist; 0: none. */
+/* Return: the address where the client sees completions; 0: none. */
 static inline uintptr_t uaio_queue_tail(const struct uaio_queue *queue)
 {
 	/* relaxed: a closed queue keeps its sink */
@@ -206,21 +194,17 @@ static inline uintptr_t uaio_queue_tail(const struct uaio_queue *queue)
 }
 
 /*
- * The queue to which a thread submits, and whether it makes the calls itself. A
- * submission decides this once, for all of its requests. For a thread with another
- * descriptor table the door has decided before: the thread makes the calls itself
+ * The queue to which a thread submits, and who makes the calls: decided once for all requests
+ * of a submission. A thread with its own descriptor table always makes them itself
  * (issue/parted.c).
  */
 struct uaio_submitter {
 	struct uaio_queue *queue; /* borrows */
-	/*
-	 * Workers of the queue's maker make the calls, as the thread has another
-	 * identity.
-	 */
+	/* the queue maker's workers make the calls, as the thread has another identity */
 	bool is_maker;
 };
 
-/* Return: queue, and whether the calling thread needs workers of the queue's maker. */
+/* Return: queue, and whether the thread needs workers of the queue's maker. */
 static inline struct uaio_submitter
 uaio_queue_submitter(struct uaio_queue *queue)
 {

@@ -62,10 +62,7 @@ fill(struct uaio_trace_record *record, const struct summary *summary)
 
 static uint32_t thread_of(const struct uaio_live_block *stats)
 {
-	/*
-	 * relaxed: the block is this thread's, or the shared one, whose owner is
-	 * constant
-	 */
+	/* relaxed: the thread's own block, or the shared one, whose owner is constant */
 	int owner = load_relaxed(&stats->owner);
 
 	return (uint32_t)(likely(owner > 0) ? owner : sys_gettid());
@@ -180,7 +177,7 @@ void uaio_record(struct uaio_live_block *stats, const struct uaio_req *req,
 	const struct summary summary = {
 		.queue = uaio_queue_of(req->group),
 		.sqe = &req->sqe,
-		/* 0: a request submitted before a tracer attached may not be timed. */
+		/* 0: not timed, as no tracer was attached */
 		.submitted = req->weight ? req->submitted : 0,
 		.started = req->weight ? req->started : 0,
 		.ended = now,

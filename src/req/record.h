@@ -38,9 +38,7 @@ static inline uint64_t uaio_record_file(const struct uaio_file *file)
 	return file ? load_acquire(&file->trace_number) : 0;
 }
 
-/*
- * Record a request that completed inside the submitting call. file: NULL if it has none.
- */
+/* Record a request that completed inside the submitting call. file: NULL if it has none. */
 void uaio_record_inline(struct uaio_live_block *stats,
 			const struct uaio_queue *queue, struct uaio_file *file,
 			const struct uaio_sqe *sqe,

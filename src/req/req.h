@@ -113,7 +113,7 @@ enum uaio_req_state {
 	UAIO_REQ_FREE,
 	UAIO_REQ_PREPPED,
 	UAIO_REQ_RUNNING,
-	/* The request waits. Each state from here on has a row of functions (waits.h). */
+	/* The request waits. Each of these states has a row of functions (waits.h). */
 	UAIO_REQ_ORDERED, /* for older requests on its inode */
 	UAIO_REQ_QUEUED,  /* for a worker, on an account of the work queue */
 	UAIO_REQ_PARKED,  /* until its file is ready */
@@ -133,8 +133,8 @@ static_assert((int)UAIO_REQ_NR_STATES <= (int)UAIO_REQ_TRIED,
 	      "a bit of its own");
 
 /*
- * Whether the kernel's AIO (native.h) or io_uring (driver.h) executes a request. If the
- * kernel may have waited for a request and gives it back, a worker executes it.
+ * Whether the kernel's AIO (native.h) or io_uring (driver.h) executes a request. A worker
+ * executes a request that the kernel gives back.
  */
 enum uaio_req_native {
 	UAIO_KERNEL_HAS_NOT,
@@ -189,8 +189,8 @@ struct uaio_req {
 	/* the owner's, by the table of states above */
 	struct uaio_work work; /* QUEUED: belongs to the work queue */
 	uint32_t state;        /* atomic: enum uaio_req_state */
-	uint8_t order;         /* enum uaio_order; only order.c changes it */
-	uint8_t native;        /* enum uaio_req_native */
+	uint8_t order;  /* enum uaio_order; changed by order.c and late.c */
+	uint8_t native; /* enum uaio_req_native */
 	/*
 	 * atomic, set under the group's lock: a canceller wanted it, but could not take
 	 * it (cancel.c I4)
@@ -337,7 +337,6 @@ enum uaio_next uaio_req_try(struct uaio_req *req, int fd, bool is_known,
 /* Skip bytes of req that are done; the rest remains to be done. */
 void uaio_req_advance(struct uaio_req *req, uint64_t bytes);
 
-/* Return: the result of a cancelled request. */
 int64_t uaio_req_cancelled_res(const struct uaio_req *req);
 
 /* The most requests that are completed together. */
@@ -410,9 +409,8 @@ static inline enum uaio_account uaio_req_account(const struct uaio_req *req)
 bool uaio_req_is_neutral(const struct uaio_req *req);
 
 /*
- * Return: which ids a thread must have to execute req after the program has changed its
- * ids (proc/former.h). A request that may wait for ever needs none: otherwise the program
- * could not change ids meanwhile.
+ * Return: which ids a call of req depends on if the program changes its ids (proc/former.h).
+ * A request that may wait for ever needs none: it would prevent changes.
  */
 enum uaio_former_need uaio_req_need(const struct uaio_req *req);
 
@@ -447,7 +445,6 @@ static inline bool uaio_req_is_mine(const struct uaio_req *req)
 		uaio_wq_is_of_my_domain(&req->work));
 }
 
-/* Note when the next system call of req begins. */
 static inline void uaio_req_note_start(struct uaio_req *req)
 {
 	if (unlikely(req->weight))
@@ -469,9 +466,7 @@ static inline enum uaio_stay uaio_req_stay(uint32_t state)
 	}
 }
 
-/*
- * Move a request between states. The caller is its owner, by the table of states above.
- */
+/* Move a request between states. The caller is its owner, by the table of states above. */
 static inline void uaio_req_move(struct uaio_req *req, enum uaio_req_state from,
 				 enum uaio_req_state to)
 {
@@ -482,8 +477,8 @@ static inline void uaio_req_move(struct uaio_req *req, enum uaio_req_state from,
 }
 
 /*
- * Like uaio_req_move(), for a thread that next reads what another thread writes before
- * that thread reads the state.
+ * Like uaio_req_move(), if another thread writes what the caller reads next, then reads the
+ * state.
  */
 static inline void uaio_req_move_seq_cst(struct uaio_req *req,
 					 enum uaio_req_state from,

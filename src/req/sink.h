@@ -37,9 +37,8 @@ enum {
 	UAIO_COMPLETION_MORE = 1u << 0,
 	/* The request did not start, as an earlier one broke its chain. */
 	UAIO_COMPLETION_CUT = 1u << 1,
-	UAIO_COMPLETION_QUIET = 1u
-				/* that earlier request has UAIO_LINK_QUIET */
-				<< 2,
+	/* That earlier request has UAIO_LINK_QUIET. */
+	UAIO_COMPLETION_QUIET = 1u << 2,
 	/* The request received data, and its socket has more. */
 	UAIO_COMPLETION_LEAVES = 1u << 3,
 	/*
@@ -125,9 +124,7 @@ struct uaio_sink {
 	 */
 	uintptr_t (*tail)(const struct uaio_queue *queue);
 
-	/*
-	 * Return: whether the client has completions to reap; a guess without the lock.
-	 */
+	/* Return: whether the client has completions to reap; a guess without the lock. */
 	bool (*has_unreaped)(const struct uaio_queue *queue);
 
 	/*

@@ -13,8 +13,8 @@
 #include "proc/thread.h"
 
 /*
- * The library is not notified when a thread ends. Instead a thread that needs a block
- * checks this many existing ones for a dead owner.
+ * The library is not notified when a thread ends. So a thread that needs a block checks
+ * this many for a dead owner.
  */
 enum { NR_LOOKED_AT = 8 };
 
@@ -129,7 +129,7 @@ void uaio_stats_init(void)
 	uaio_threads_tell(page ? (struct uaio_thread_counts *)(void *)&page
 					  ->gauges.nr_threads
 			       : NULL);
-	/* Without a report, a page and a trace, nobody could read the counts. */
+	/* Without a report, page or trace, nobody could read the counts. */
 	if (uaio_config.has_live || uaio_trace_is_on())
 		uaio_config.has_stats =
 			uaio_config.has_report || page || uaio_trace_is_on();

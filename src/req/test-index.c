@@ -330,7 +330,6 @@ static void an_added_request_moves_few(void **state)
 		assert_in_range(load_relaxed(&uaio_index_nr_moved) - before, 0,
 				16);
 	}
-	/* Growing the table did move requests. */
 	assert_true(load_relaxed(&uaio_index_nr_moved) > 1000);
 }
 

@@ -20,9 +20,7 @@ enum {
 	SHARE = NR_RUNS / EVERY,
 };
 
-/*
- * Begin as a thread that has made its first submissions, with a block that no tool reads.
- */
+/* Begin as a thread after its first submissions, with a block that no tool reads. */
 static void begin_late(struct uaio_live_block *block)
 {
 	memset(block, 0, sizeof(*block));
@@ -31,7 +29,6 @@ static void begin_late(struct uaio_live_block *block)
 		(struct uaio_sampler){ .nr_first = FIRST / UAIO_SAMPLE_EVERY };
 }
 
-/* Return: the sum of the weights of nr submissions. */
 static uint64_t weigh(struct uaio_live_block *block, unsigned nr)
 {
 	uint64_t sum = 0;
@@ -57,9 +54,7 @@ static void the_first_submissions_of_a_thread_are_all_timed(void **state)
 	assert_int_equal(block.nr_sampled, 1);
 }
 
-/*
- * The weights add up, and submissions at each position in a run are timed equally often.
- */
+/* The weights add up, and each position in a run is timed equally often. */
 static void one_submission_of_each_run_is_timed_at_random(void **state)
 {
 	static struct uaio_live_block block;

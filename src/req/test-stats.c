@@ -131,7 +131,6 @@ static void a_refused_request_is_not_counted(void **state)
 	unit_destroy(handle);
 }
 
-/* One call submits inline, queued and parked requests. */
 static void a_call_counts_each_request_under_its_way(void **state)
 {
 	char buffers[4][SIZE];
@@ -199,7 +198,6 @@ static uint32_t peaks_after(uint64_t handle, const int ends[2], unsigned nr)
 	return uaio_stats_gauges->queues_peaks;
 }
 
-/* Each context's peak is counted as long as the context exists. */
 static void peaks_of_contexts_are_added_up(void **state)
 {
 	uint64_t first = unit_context(8), second = unit_context(8);
@@ -255,9 +253,7 @@ static void a_no_op_is_counted_under_its_way(void **state)
 	unit_destroy(handle);
 }
 
-/*
- * A request that is cancelled before it is executed has a wait time, but no service time.
- */
+/* The request is cancelled before it is executed. */
 static void a_cancelled_request_is_complete_without_service(void **state)
 {
 	char buffer[SIZE];
@@ -303,7 +299,6 @@ static long many_requests(void *arg)
 	return 0;
 }
 
-/* No count is lost when threads count, end, and others take over their blocks. */
 static void threads_lose_no_count(void **state)
 {
 	struct unit_thread threads[NR_THREADS];
@@ -328,7 +323,6 @@ static void threads_lose_no_count(void **state)
 	unit_close(shared_fd);
 }
 
-/* Threads that run one after another use the blocks of dead threads. */
 static void blocks_of_dead_threads_are_used_again(void **state)
 {
 	enum { NR = 100 };
@@ -398,7 +392,6 @@ static long meet_and_count(void *arg)
 	return load_relaxed(&mine->owner) < 0;
 }
 
-/* More threads than there are blocks share one, and lose no count. */
 static void threads_without_a_block_lose_no_count(void **state)
 {
 	enum { NR = UAIO_LIVE_BLOCKS + 7 };

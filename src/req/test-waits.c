@@ -114,7 +114,6 @@ static long cancel_all(void *arg)
 	return uaio_ctx_cancel_all(handle);
 }
 
-/* No request has read the byte from the pipe. */
 static void assert_unread(void)
 {
 	char byte;
@@ -170,7 +169,7 @@ static void a_try_delays_no_cancelling_of_other_requests(void **state)
 	close_pipe();
 }
 
-/* Start a thread that cancels iocb, in one of two ways; return once the thread waits. */
+/* Start a thread that cancels iocb in one of two ways; return once it waits. */
 static void start_canceller(struct unit_thread *canceller, bool by_engine,
 			    struct iocb *iocb)
 {
@@ -303,7 +302,6 @@ static long destroy(void *arg)
 	return 0;
 }
 
-/* Destroying a context waits for a canceller that is inside the library. */
 static void destroying_a_context_waits_for_its_canceller(void **state)
 {
 	struct unit_thread canceller, destroyer;
@@ -316,10 +314,7 @@ static void destroying_a_context_waits_for_its_canceller(void **state)
 	ctx = handle;
 	iocb = read_of_byte(&byte);
 	assert_int_equal(unit_submit(handle, &iocb), 1);
-	/*
-	 * A waiting thread would leave the context. Without one the fallback thread
-	 * tries.
-	 */
+	/* A waiting thread would leave the context, so let the fallback thread try. */
 	trial.answer = -EAGAIN;
 	store_relaxed(&trial.is_held, 0);
 	store_relaxed(&trial.goes_on, 0);

@@ -80,7 +80,6 @@ static void next_chunk(struct bounce *bounce)
 		bounce->pos;
 }
 
-/* Return: where the request's bytes lie in the chunk's memory. */
 static char *part_of(const struct bounce *bounce)
 {
 	return bounce->memory + (bounce->pos - bounce->begin);
@@ -95,7 +94,6 @@ static void advance(struct bounce *bounce, int64_t bytes)
 	bounce->done += bytes;
 }
 
-/* Return: the bytes that were moved; if none, the error. */
 static int64_t result(const struct bounce *bounce, int64_t error)
 {
 	return bounce->done ? bounce->done : error;

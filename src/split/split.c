@@ -346,9 +346,7 @@ static void execute_whole(struct uaio_req *req, const struct uaio_trial *trial,
 	uaio_flow->complete(req, res, worker);
 }
 
-/*
- * Return: whether the write is still in place: the file may have shrunk since submission.
- */
+/* Return: whether the write is still in place: the file may have shrunk since submission. */
 static bool is_in_place(const struct uaio_file *file, int fd, uint64_t end)
 {
 	struct stat st;

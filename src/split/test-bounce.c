@@ -88,7 +88,6 @@ static int free_memory(void **state)
 	return 0;
 }
 
-/* Fill both files with the same bytes. */
 static void fill(size_t bytes)
 {
 	const int fds[] = { test.buffered, test.reference };

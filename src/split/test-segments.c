@@ -77,7 +77,6 @@ static bool answer(long nr, const long args[6], long *ret_res)
 	}
 }
 
-/* Return: how many calls executed the request. */
 static unsigned nr_calls_for(struct iocb iocb, uint64_t bytes)
 {
 	uint64_t handle = unit_context(1);

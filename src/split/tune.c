@@ -36,9 +36,7 @@ enum {
 	/* Requests between two trials of a way that is not the best. */
 	PAUSE_MIN = 32,
 	PAUSE_MAX = 4096,
-	/*
-	 * Percent: a way is better if its time * WORTH is below the best time * 100.
-	 */
+	/* Percent: a way is better if its time * WORTH is below the best time * 100. */
 	WORTH = 110,
 };
 

@@ -246,9 +246,7 @@ static void start_locked(struct uaio_inode *inode, struct list *ret_startable)
 	}
 }
 
-/*
- * Note that a write has returned, or will not be executed: only syncs still wait for it.
- */
+/* Note that a write has returned, or will not be executed: only syncs still wait for it. */
 static void release_locked(struct uaio_inode *inode, struct uaio_req *req,
 			   struct list *ret_startable)
 {

@@ -75,9 +75,7 @@ static struct {
 
 void uaio_page_init_group(struct uaio_group *group)
 {
-	/*
-	 * A thread that waited in an earlier generation of the queue may be reading it.
-	 */
+	/* A thread that waited in an earlier generation of the queue may be reading it. */
 	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
 	list_init(&group->paged);
 	store_relaxed(&group->nr_paged, 0);
@@ -136,7 +134,6 @@ static struct uaio_device *new_device(uint64_t dev, uint64_t rdev, int fd)
 	return device;
 }
 
-/* Return: the device of an inode, or NULL. */
 static struct uaio_device *device_of(const struct uaio_inode *inode, int fd)
 {
 	/* relaxed: if the entry is another inode's by now, the result is only a hint */
@@ -186,9 +183,7 @@ bool uaio_page_start(const struct uaio_inode *inode, const struct uaio_sqe *sqe,
 	return false;
 }
 
-/*
- * relaxed throughout: the counts are written under the lock, and read as a hint without
- */
+/* relaxed throughout: the counts are written under the lock, and read as a hint without */
 static void enter_locked(struct uaio_req *req)
 {
 	struct uaio_device *device = req->device;
@@ -283,7 +278,6 @@ bool uaio_page_park(struct uaio_req *req)
 	return parks;
 }
 
-/* Requests that this thread tries. */
 struct tries {
 	struct uaio_req *reqs[UAIO_REQS_TOGETHER];
 	unsigned nr;

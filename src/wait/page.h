@@ -69,9 +69,7 @@ bool uaio_page_park(struct uaio_req *req);
  */
 void uaio_page_next(struct uaio_device *device, struct list *ret_startable);
 
-/*
- * Try the cold reads of this group. Called by a thread that is about to wait for events.
- */
+/* Try the cold reads of this group. Called by a thread that is about to wait for events. */
 void uaio_page_try_group(struct uaio_group *group);
 
 /* cached.c */

@@ -163,7 +163,6 @@ static void a_direct_read_sees_no_write_that_came_after_it(void **state)
 	assert_memory_equal(read, was, LONG);
 }
 
-/* The write extends the file, which the read must not see. */
 static void an_extending_write_waits_for_a_read_over_the_end(void **state)
 {
 	struct io_event events[2];

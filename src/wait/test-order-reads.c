@@ -211,9 +211,7 @@ static void an_append_waits_for_a_read_over_the_end_only(void **state)
 	assert_is_old(test.buffers[0], 0, LONG);
 }
 
-/*
- * The gate holds a read; a request waits for the read, and others wait for that request.
- */
+/* The gate holds a read; a request waits for the read, and others wait for that request. */
 static void requests_wait_for_a_write_that_waits_for_a_read(void **state)
 {
 	(void)state;

@@ -227,7 +227,6 @@ static void if_starting_pages_does_not_help_each_read_has_a_worker(void **state)
 	assert_int_equal(cold_count(&cold.nr_advised), nr_advised + 1);
 }
 
-/* As long as some pages arrive in time, reads keep waiting for pages. */
 static void reads_keep_waiting_while_some_pages_arrive(void **state)
 {
 	enum { ROUNDS = 20, NR = 3 };
@@ -385,9 +384,7 @@ static bool is_reader_asleep(void *arg)
 	return unit_is_asleep(cold_count(&cold.reader));
 }
 
-/*
- * A worker reads the oldest while a thread tries the only other; that thread queues it.
- */
+/* A worker reads the oldest while a thread tries the only other; that thread queues it. */
 static void the_last_read_may_be_tried_when_its_turn_comes(void **state)
 {
 	struct unit_thread waiter;

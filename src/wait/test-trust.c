@@ -89,7 +89,6 @@ static int stop(void **state)
 #define TRUST_TEST(function) \
 	cmocka_unit_test_setup_teardown(function, start, stop)
 
-/* Return: whether a read was executed inside io_submit. */
 static bool is_read_here(void)
 {
 	uint64_t before = unit_nr_inline();
@@ -115,7 +114,6 @@ static unsigned nr_until_here(void)
 	return nr;
 }
 
-/* Each read makes one plain call inside io_submit. */
 static void assert_here(unsigned nr)
 {
 	for (unsigned i = 0; i < nr; i++)

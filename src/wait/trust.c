@@ -93,9 +93,7 @@ void uaio_trust_begin(const struct uaio_trust *trust,
 		ret_read->nr_sleeps = uaio_thread_nr_sleeps();
 }
 
-/*
- * Return: the time of the read, in multiples of the time of a slow copy; 0: it was fast.
- */
+/* Return: the time of the read, in multiples of the time of a slow copy; 0: it was fast. */
 static uint32_t slowness(const struct uaio_sqe *sqe, uint64_t cycles)
 {
 	uint64_t slow = SLOW_READ_US * uaio_cycles_per_us() *
