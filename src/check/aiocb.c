@@ -18,10 +18,7 @@ struct state {
 
 static struct {
 	struct uaio_lock lock; /* rank STACKS: no lock is taken under it */
-	/*
-	 * Under the lock. An aiocb may overwrite another one's state, which is
-	 * forgotten.
-	 */
+	/* under the lock; an aiocb may overwrite the state of another */
 	struct state states[AIOCBS];
 } aiocbs;
 

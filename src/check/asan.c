@@ -93,16 +93,10 @@ static uint8_t poisoned_from(uintptr_t at, uintptr_t granule)
 	return at > granule ? (uint8_t)(at - granule) : POISONED;
 }
 
-/*
- * In a library built with the sanitizer, these functions must not be checked themselves:
- * they access the shadow.
- */
+/* These functions access the shadow, so the sanitizer must not check them. */
 #define NO_ASAN __attribute__((no_sanitize_address))
 
-/*
- * Return: whether the program may use bytes of the part in the granule, and none after
- * them.
- */
+/* Return: whether the program may use bytes in the granule, but none after part. */
 static NO_ASAN bool ends_in(const struct uaio_check_part *part,
 			    uintptr_t granule)
 {

@@ -244,10 +244,7 @@ static bool find_overlap_locked(const struct uaio_check_record *record,
 	return false;
 }
 
-/*
- * Return: whether memory of the request is below the stack pointer, which ret then
- * reports.
- */
+/* Return: whether memory of the request is below the stack pointer; report it in ret. */
 static bool find_dead_at_once_locked(const struct submission *submission,
 				     const struct uaio_check_record *record,
 				     struct uaio_check_report *ret)

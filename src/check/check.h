@@ -87,10 +87,7 @@ bool uaio_check_may_have(uintptr_t at, size_t bytes);
 bool uaio_check_memory_ends(enum uaio_check_end end, uintptr_t at,
 			    size_t bytes);
 
-/*
- * A request of the aiocb is about to be submitted; or was refused, so that no result of
- * it is expected.
- */
+/* A request of the aiocb is about to be submitted; or was refused. */
 void uaio_check_aiocb(uintptr_t aiocb);
 void uaio_check_aiocb_refused(uintptr_t aiocb);
 
@@ -185,15 +182,14 @@ void uaio_check_provided_used(struct uaio_check_provided *group, uint32_t nr,
 			      struct uaio_check_ended *ret);
 
 /*
- * A request has used part of the oldest buffer: the rest begins at `at`. Set *ret if its
- * memory has ended.
+ * Part of the oldest buffer was used: the rest begins at `at`. Set *ret if it has ended.
  */
 void uaio_check_provided_begun(struct uaio_check_provided *group, uintptr_t at,
 			       struct uaio_check_ended *ret);
 
 /*
- * A request has chosen the oldest buffer, and failed, as its memory does not exist. Set *ret if its memory
- * has ended.
+ * A request has failed, as the oldest buffer is not mapped. Set *ret if the buffer has
+ * ended.
  */
 void uaio_check_provided_failed(const struct uaio_check_provided *group,
 				struct uaio_check_ended *ret);

@@ -84,10 +84,7 @@ void uaio_msan_submit(const struct uaio_sqe *sqe);
 /* The kernel has written the memory. */
 void uaio_msan_initialised(uintptr_t at, size_t bytes);
 
-/*
- * The calling thread is about to call a function of the program with nr arguments, which
- * are initialised.
- */
+/* The calling thread is about to call a function of the program with nr arguments. */
 void uaio_msan_call(size_t nr);
 
 /* Called when the library is loaded. */
@@ -119,8 +116,8 @@ void uaio_tsan_init(void);
 bool uaio_tsan_is_here(void);
 
 /*
- * The calling thread submits a request. tail: as for uaio_check_submit(); writes: the
- * kernel reads memory of the program.
+ * The calling thread submits a request. tail: as for uaio_check_submit(); writes: it
+ * sends data.
  */
 void uaio_tsan_submit(uintptr_t tail, bool writes);
 
@@ -135,8 +132,7 @@ uint32_t uaio_tsan_begin(const struct uaio_sqe *sqe, uint32_t stack);
 void uaio_tsan_end(uint32_t fiber, uintptr_t tail);
 
 /*
- * The completion of a request that has read is about to be posted: it may have read what
- * another request has written.
+ * A request that has read completes: it may have read what another request has written.
  */
 void uaio_tsan_carry(uintptr_t tail);
 
@@ -178,10 +174,7 @@ static inline bool uaio_checker_has_threads(void)
 	return uaio_tsan_is_here() || uaio_helgrind_name();
 }
 
-/*
- * Have the checker in the process forbid accesses to memory that a request in flight
- * writes; and allow them again.
- */
+/* Forbid accesses to memory that a request in flight writes; and allow them again. */
 static inline void uaio_checker_take(struct uaio_check_part *part)
 {
 	uaio_asan_poison(part);

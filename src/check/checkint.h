@@ -212,10 +212,7 @@ void uaio_check_walk_now(struct uaio_check_walk *ret);
 /* Return: the number of the calling thread's stack. */
 uint32_t uaio_check_here(void);
 
-/*
- * Return: the program's stack pointer when it called the library; 0 if the thread runs on
- * several stacks.
- */
+/* Return: the program's stack pointer when it called the library; 0 if is_mixed. */
 static inline uintptr_t uaio_check_sp(const struct uaio_check_walk *walk)
 {
 	return walk->nr && !walk->is_mixed ? walk->frames[walk->first].sp : 0;
@@ -243,10 +240,7 @@ static inline uintptr_t uaio_check_me(void)
 	return (uintptr_t)&uaio_entry;
 }
 
-/*
- * Return: the calling thread's own stack, if sp is in it; else, as on a coroutine's stack, an
- * empty one.
- */
+/* Return: the calling thread's own stack, if sp is in it; otherwise an empty one. */
 struct uaio_check_span uaio_check_my_stack(uintptr_t sp);
 
 /* provided.c: buffers that requests may choose. Called without the lock. */

@@ -59,10 +59,7 @@ static void look_for_change(const struct uaio_check_record *record)
 					     UAIO_CHECK_KIND_CHANGED);
 	uaio_check_unlock();
 	for (unsigned i = 0; i < nr; i++)
-		/*
-		 * The program has unmapped the memory, which uaio_check_memory_ends()
-		 * reports.
-		 */
+		/* Unmapped memory is reported by uaio_check_memory_ends(). */
 		if (!uaio_check_hash(spans[i].at, spans[i].bytes, &hash))
 			return;
 	if (nr && hash != report.record.hash)
@@ -96,10 +93,7 @@ static void look_for_freed(const struct uaio_check_record *record)
 	report.at = report.part.at;
 	report.bytes = report.part.bytes;
 	report.did = "free, or the end of a stack frame";
-	/*
-	 * Check the byte before: the memory itself may be addressable, as the kernel
-	 * wrote it.
-	 */
+	/* Check the byte before it, as the kernel's write made the memory addressable. */
 	(void)uaio_memcheck_look(report.at - 1, 1, true, &byte);
 	uaio_check_report(&report);
 }

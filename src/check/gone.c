@@ -149,8 +149,8 @@ void uaio_check_say_closed(uint32_t number)
 		record, uaio_check_part(record->parts), UAIO_CHECK_KIND_CLOSED);
 	uaio_check_unlock();
 	/*
-	 * The request may have completed meanwhile. Memory that the kernel only reads
-	 * is not harmed while the request is cancelled.
+	 * It may be complete by now. A cancelled request that only reads memory does no
+	 * harm.
 	 */
 	if (!is_in_use || !report.part.is_written)
 		return;

@@ -115,10 +115,7 @@ bool uaio_memcheck_has_ended(const struct uaio_check_part *part)
 			return !is_block(part->at);
 		if (!part->has_byte_before || is_addressable(part->at - 1))
 			return false;
-		/*
-		 * If a request in flight has the byte before, check that request's
-		 * memory.
-		 */
+		/* If a request in flight has the byte, check that request's memory. */
 		part = uaio_check_index_find(part->at - 1, 1, is_poisoned,
 					     NULL);
 	} while (part);

@@ -25,10 +25,7 @@ static struct {
 	void (*initialised)(const void *at, size_t bytes);
 	/* Report such a byte, if there is one, and usually end the process. */
 	void (*report)(const void *at, size_t bytes);
-	/*
-	 * The first nr arguments of the next call are initialised. NULL: missing in
-	 * older ones.
-	 */
+	/* The first nr arguments of the next call are initialised. NULL: not there. */
 	void (*arguments)(size_t nr);
 } msan;
 

@@ -14,10 +14,7 @@
 #include "check/checker.h"
 #include "check/checkint.h"
 
-/*
- * The last pieces of memory of completed requests: the program may use memory before it
- * has taken the completion.
- */
+/* Memory of the last completed requests, which the program may use too early. */
 enum { PASTS = 256 };
 
 struct past {

@@ -249,10 +249,7 @@ static struct kept *kept_for(uintptr_t place, uintptr_t sp)
 	return &stacks.kept[hash >> 32 & (KEPT - 1)];
 }
 
-/*
- * Remove this file's own frames, below sp, which other calls overwrite. Also remove
- * entries at the end that are no frames.
- */
+/* Remove this file's own frames, below sp, and entries at the end that are no frames. */
 static void tidy(struct uaio_check_walk *walk, uintptr_t sp)
 {
 	uint32_t nr = 0;

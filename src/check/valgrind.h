@@ -17,10 +17,7 @@ enum {
 	UAIO_OF_HELGRIND = 'H' << 24 | 'G' << 16,
 	UAIO_OF_DRD = 'D' << 24 | 'R' << 16,
 
-	/*
-	 * For both: what comes before a BEFORE of an address comes before a later AFTER
-	 * of it.
-	 */
+	/* for both: what precedes a BEFORE comes before what follows the AFTER */
 	UAIO_HAPPENS_BEFORE = UAIO_OF_HELGRIND | (256 + 33),
 	UAIO_HAPPENS_AFTER = UAIO_OF_HELGRIND | (256 + 34),
 

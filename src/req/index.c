@@ -14,8 +14,7 @@
 
 enum {
 	/*
-	 * Buckets in the first segment. Each further segment doubles the number of
-	 * buckets.
+	 * Buckets in the first segment. Each further one doubles the number of buckets.
 	 */
 	FIRST_BUCKETS = 256,
 	NR_SEGMENTS = 20,

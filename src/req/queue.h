@@ -127,10 +127,7 @@ static inline void uaio_ready_unpin(struct uaio_ready *ready)
 	sub_release(&ready->nr_pins, 1);
 }
 
-/*
- * The requests of one queue. Cancelling requests and closing the queue walk this list.
- * Free requests are kept for reuse.
- */
+/* The requests of a queue; free ones are kept for reuse. */
 struct uaio_group {
 	struct uaio_lock lock; /* rank GROUP */
 

@@ -191,10 +191,7 @@ struct uaio_req {
 	uint32_t state;        /* atomic: enum uaio_req_state */
 	uint8_t order;  /* enum uaio_order; changed by order.c and late.c */
 	uint8_t native; /* enum uaio_req_native */
-	/*
-	 * atomic, set under the group's lock: a canceller wanted it, but could not take
-	 * it (cancel.c I4)
-	 */
+	/* atomic, set under the group's lock: wanted by a canceller (cancel.c I4) */
 	bool is_unwanted;
 	struct uaio_found found; /* what its system calls found out */
 	int64_t done_bytes; /* bytes done by earlier calls, if on a stream */

@@ -41,10 +41,7 @@ enum {
 	UAIO_COMPLETION_QUIET = 1u << 2,
 	/* The request received data, and its socket has more. */
 	UAIO_COMPLETION_LEAVES = 1u << 3,
-	/*
-	 * A request of a chain or behind a drain was refused at its start, or had no
-	 * file.
-	 */
+	/* A request in a chain or drain was refused at its start, or had no file. */
 	UAIO_COMPLETION_UNBEGUN = 1u << 4,
 };
 
@@ -128,8 +125,8 @@ struct uaio_sink {
 	bool (*has_unreaped)(const struct uaio_queue *queue);
 
 	/*
-	 * Return: the result of a request that was cancelled before anything of it was
-	 * done. NULL: -ECANCELED.
+	 * Return: the result of a request cancelled before any of it was done. NULL:
+	 * -ECANCELED.
 	 */
 	int64_t (*cancelled)(const struct uaio_sqe *sqe);
 

@@ -12,10 +12,7 @@
 #include "live/live.h"
 #include "proc/thread.h"
 
-/*
- * The library is not notified when a thread ends. So a thread that needs a block checks
- * this many for a dead owner.
- */
+/* A thread that needs a block checks this many for an owner that has ended. */
 enum { NR_LOOKED_AT = 8 };
 
 /* Threads without a block of their own share the last one. */

@@ -77,10 +77,7 @@ enum uaio_direct_count {
 	UAIO_NR_DIRECT_COUNTS,
 };
 
-/*
- * Where a request in flight waits. UAIO_STAY_NONE: it is being executed, or moves from
- * one state to another.
- */
+/* Where a request in flight waits. UAIO_STAY_NONE: it is executed, or moves on. */
 enum uaio_stay {
 	UAIO_STAY_QUEUED,  /* for a worker */
 	UAIO_STAY_PARKED,  /* for its file to be ready */
