@@ -11,10 +11,7 @@
 #include "base/sys.h"
 #include "op/rows.h"
 
-/*
- * Return: whether the kernel only stores the advice; other advice starts or ends work,
- * which may take long.
- */
+/* Return: whether the kernel only stores the advice, and starts no long work. */
 static bool is_only_noted(uint32_t advice)
 {
 	return advice == POSIX_FADV_NORMAL || advice == POSIX_FADV_RANDOM ||

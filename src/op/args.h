@@ -43,10 +43,7 @@ struct uaio_msghdr {
 /* The two files of a splice or tee. */
 enum uaio_end { UAIO_END_IN, UAIO_END_OUT, UAIO_NR_ENDS };
 
-/*
- * Members that an operation does not use are 0. A copy owns what it points to, except
- * out.
- */
+/* Unused members are 0. A copy owns what it points to, except out. */
 struct uaio_args {
 	const char *path;
 	const char *name; /* a second path, or the name of an attribute */
@@ -71,8 +68,8 @@ struct uaio_args {
 	uint32_t what; /* the mask of statx(); the op of epoll_ctl() */
 	int64_t off; /* offset of the second descriptor, or UAIO_OFF_POSITION */
 	/*
-	 * An operation with two files: the files, fixed (file.h), instead of the
-	 * descriptors; or NULL.
+	 * Of an operation with two files: both, fixed (file.h), instead of descriptors;
+	 * or NULL.
 	 */
 	struct uaio_file *files[UAIO_NR_ENDS];
 	/* its number is a slot of the door's (sink.h) */

@@ -216,10 +216,7 @@ void uaio_sock_ask_rests(const int *fds, unsigned nr, bool *ret_have_more)
 					   .events = POLLIN | POLLRDHUP };
 	is_polled = is_polled && sys_ppoll(pfds, nr, &zero, NULL, 0) >= 0;
 	for (unsigned i = 0; i < nr; i++)
-		/*
-		 * At the end, and after an error, poll() reports the socket ready as
-		 * well.
-		 */
+		/* At the end, or with an error, poll() reports it ready, too. */
 		ret_have_more[i] = is_polled && !(pfds[i].revents & ~POLLIN)
 					   ? pfds[i].revents
 					   : uaio_sock_bytes_there(fds[i]) > 0;

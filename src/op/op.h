@@ -56,29 +56,20 @@ enum {
 		8, /* requests linked to it start when it expires */
 };
 
-/*
- * What the clients of an interface rely on: a row for each interface; uaio_sqe.door
- * selects it.
- */
+/* What an interface promises its clients; uaio_sqe.door selects the row. */
 struct uaio_rules {
 	/*
 	 * Reads and syncs of a file are not ordered unless linked. Writes, changes of
 	 * the size and requests at the file position are.
 	 */
 	bool has_no_order;
-	/*
-	 * A request waits for a stream that is O_NONBLOCK, if a call can try it without
-	 * blocking.
-	 */
+	/* A request waits for a stream even if it is O_NONBLOCK, if a call can try it. */
 	bool waits_for_nonblock;
 	/* A request on a socket ignores SO_RCVTIMEO and SO_SNDTIMEO. */
 	bool ignores_timeouts;
 	/* A short write ends the request, and moves no file position. */
 	bool ends_short_writes;
-	/*
-	 * A read or write of 0 bytes that the kernel would fail succeeds without a
-	 * call.
-	 */
+	/* A read or write of 0 bytes succeeds where the kernel would fail it. */
 	bool skips_empty;
 	/* A write that the file cannot execute with RWF_NOWAIT now fails with EAGAIN. */
 	bool fails_busy_writes;
@@ -117,10 +108,7 @@ enum uaio_empty_by {
 	UAIO_EMPTY_BY_SHORT,
 };
 
-/*
- * What calls of a RECV or RECVMSG found out about their socket. All 0 before the first
- * call of a request.
- */
+/* What calls of a RECV or RECVMSG found out about their socket; 0 before the first. */
 struct uaio_found {
 	uint8_t rest : 3;     /* enum uaio_rest */
 	uint8_t empty_by : 2; /* enum uaio_empty_by */
@@ -132,7 +120,7 @@ struct uaio_sqe {
 	bool is_signalled : 1;
 	/*
 	 * A socket: poll() must report it ready before the first call, or before an
-	 * error ends it.
+	 * error.
 	 */
 	bool polls_first : 1;
 	/*
@@ -432,14 +420,11 @@ struct uaio_op_door {
 	 */
 	int (*pick)(const struct uaio_sqe *sqe, uint64_t max, bool may_block,
 		    struct iovec *ret_iov);
-	/*
-	 * Called when the call has returned res. After an error no memory was used, and
-	 * the request may choose again.
-	 */
+	/* The call has returned res. After an error the request may choose again. */
 	void (*picked)(const struct uaio_sqe *sqe, int64_t res);
 	/*
-	 * Like picked(), but the request goes on with the rest of the chosen memory,
-	 * which pick() returns next.
+	 * Like picked(), but the request continues with the rest, which pick() returns
+	 * next.
 	 */
 	void (*keep)(const struct uaio_sqe *sqe, int64_t res);
 	/* Return: whether a rest was kept. */
@@ -498,8 +483,7 @@ int uaio_rw_select(struct uaio_sqe *sqe);
 int uaio_rw_check_ioprio(uint16_t ioprio);
 
 /*
- * Return: whether sqe reads or writes a file that supports only polls: a pidfd or an
- * epoll.
+ * Return: whether sqe reads or writes a file that can only be polled: a pidfd or epoll.
  */
 bool uaio_rw_can_only_poll(const struct uaio_sqe *sqe,
 			   const struct uaio_file *file);

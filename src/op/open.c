@@ -78,10 +78,7 @@ static int64_t open_cached(int dir, const char *path, const struct how *client)
 		(void)sys_fcntl(fd, F_SETFL, (long)how.flags & KEPT_FLAGS);
 	if (fd == -EAGAIN && client->resolve & RESOLVE_CACHED_)
 		return fd;
-	/*
-	 * EINVAL may come from a kernel before 5.12; the worker's call finds the real
-	 * error.
-	 */
+	/* EINVAL may mean a kernel before 5.12; a worker's call tells. */
 	return fd == -EAGAIN || fd == -EINVAL || fd == -ENOSYS ? UAIO_OP_BLOCKS
 							       : fd;
 }

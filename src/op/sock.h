@@ -87,10 +87,7 @@ uint64_t uaio_sock_bytes_there(int fd);
  */
 void uaio_sock_ask_rests(const int *fds, unsigned nr, bool *ret_have_more);
 
-/*
- * pieces.c: SEND, SENDMSG and RECV with UAIO_MSG_PIECES. Not inline: the pieces take much
- * stack.
- */
+/* pieces.c: with UAIO_MSG_PIECES. Not inline: the pieces take much stack. */
 __attribute__((noinline)) int64_t
 uaio_sock_send_pieces(const struct uaio_sqe *sqe, int fd, int flags,
 		      bool may_block);

@@ -50,10 +50,7 @@ int64_t uaio_accept_run(const struct uaio_sqe *sqe, int fd,
 
 		if (open_flags < 0)
 			return open_flags;
-		/*
-		 * A worker makes a call that must not block, once the request has
-		 * waited.
-		 */
+		/* A worker makes this call once the request has waited for its socket. */
 		if (!(open_flags & O_NONBLOCK) ||
 		    (sqe->is_multishot && sqe->call_flags & MSG_DONTWAIT))
 			return UAIO_OP_BLOCKS;

@@ -179,10 +179,7 @@ static const struct end *unready_pipe(const struct transfer *transfer)
 	return NULL;
 }
 
-/*
- * Return: 0; -EINTR: the request must end; another error: poll() cannot wait for the
- * file.
- */
+/* Return: 0; -EINTR: the request must end; another error: the wait failed. */
 static int await(const struct transfer *transfer, const struct end *end)
 {
 	return uaio_endable_wait(transfer->sqe->args->endable, end->fd,

@@ -81,10 +81,7 @@ static bool is_nonblocking(const struct aim *aim)
 	return flags > 0 && flags & O_NONBLOCK;
 }
 
-/*
- * Wait until it may be worth calling again. pause_ns: the next pause; 0: this is the
- * first.
- */
+/* Wait before the next call. pause_ns: how long next time; 0: this is the first wait. */
 static void wait_a_while(struct uaio_sleeper *sleeper, int64_t *pause_ns)
 {
 	if (*pause_ns == 0 && sleeper->file && sleeper->endable) {
@@ -92,8 +89,8 @@ static void wait_a_while(struct uaio_sleeper *sleeper, int64_t *pause_ns)
 					uaio_file_use(sleeper->file), POLLIN);
 		uaio_file_unuse(sleeper->file);
 		/*
-		 * The child has ended. If another thread waits for it too, reaping may
-		 * take a while.
+		 * The child has ended. If another thread waits for it too, wait a
+		 * little.
 		 */
 		*pause_ns = PAUSE_NS;
 		return;

@@ -76,10 +76,7 @@ static uint32_t query(const struct uaio_file *file, int fd)
 void uaio_alignment_of(struct uaio_file *file, int fd,
 		       struct uaio_alignment *ret_alignment)
 {
-	/*
-	 * relaxed: a thread that reads 0 too late queries the kernel, with the same
-	 * result
-	 */
+	/* relaxed: a thread that reads 0 too late gets the same from the kernel */
 	uint32_t word = load_relaxed(&file->alignment);
 
 	if (unlikely(!word)) {

@@ -19,10 +19,7 @@
 struct uaio_file;
 struct uaio_sqe;
 
-/*
- * In bytes, powers of two. Both are 1 if the file accepts any alignment, because it is
- * not open for direct I/O.
- */
+/* In bytes, powers of two. Both are 1 if the file is not open for direct I/O. */
 struct uaio_alignment {
 	uint32_t memory; /* for the address of each buffer */
 	uint32_t offset; /* for the offset and each length */
@@ -39,10 +36,7 @@ void uaio_alignment_of(struct uaio_file *file, int fd,
 bool uaio_is_range_aligned(const struct uaio_alignment *alignment,
 			   const struct uaio_sqe *sqe);
 
-/*
- * Return: whether a read or write is aligned, in the file and in the memory of each
- * vector.
- */
+/* Return: whether a read or write is aligned, in the file and in memory. */
 bool uaio_is_aligned(const struct uaio_alignment *alignment,
 		     const struct uaio_sqe *sqe);
 

@@ -61,8 +61,8 @@ static inline bool uaio_may_bounce(const struct uaio_file *file,
 }
 
 /*
- * Return: whether a copy would have to execute sqe, a write, exclusively (I2). The caller
- * has a reference to file.
+ * Return: whether a copy must execute sqe, a write, exclusively (I2). file: with a
+ * reference.
  */
 bool uaio_bounces_exclusively(struct uaio_file *file,
 			      const struct uaio_sqe *sqe);

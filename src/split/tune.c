@@ -81,10 +81,7 @@ static unsigned class_of(uint64_t bytes)
 	return i;
 }
 
-/*
- * Return: the measurements of a file, allocated at its first large request; NULL: no
- * memory.
- */
+/* Return: the file's measurements, allocated at the first large request; or NULL. */
 static struct uaio_tuning *tuning_of(struct uaio_file *file)
 {
 	/* [MB:tuning] acquire: its zeros. Pairs with the exchange below. */

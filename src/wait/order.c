@@ -257,10 +257,7 @@ static void release_locked(struct uaio_inode *inode, struct uaio_req *req,
 	start_locked(inode, ret_startable);
 }
 
-/*
- * Return: whether a write older than req, a write, is on the list: later syncs wait for
- * it, too.
- */
+/* Return: whether a write older than req is on the list: later syncs wait for it, too. */
 static bool is_behind_write(const struct uaio_inode *inode,
 			    const struct uaio_req *req)
 {
@@ -313,10 +310,7 @@ void uaio_order_leave(struct uaio_req *req, struct list *ret_startable)
 
 static bool may_await(const struct uaio_req *req)
 {
-	/*
-	 * All cold reads of a device wait for its oldest read, whatever files they are
-	 * on.
-	 */
+	/* All cold reads of a device wait for its oldest, whatever their files. */
 	return uaio_order_is_write(req->order) ||
 	       (is_read(req->order) &&
 		(load_relaxed(&req->file->inode->nr_held_up) ||

@@ -65,10 +65,7 @@ void uaio_trust_end(struct uaio_trust *trust, struct uaio_inode *inode,
 /* Return: whether a worker must time its read of the file. */
 bool uaio_trust_is_sought(const struct uaio_file *file,
 			  const struct uaio_sqe *sqe);
-/*
- * Count a worker's read that took this many cycles. The caller has a reference to the
- * file.
- */
+/* Count a worker's read of this many cycles. The caller has a reference to file. */
 void uaio_trust_tell(struct uaio_file *file, const struct uaio_trial_read *read,
 		     const struct uaio_sqe *sqe, uint64_t cycles);
 
