@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calling kernel AIO by libaio's functions or by syscall(2). libaio.h declares
- * a struct iocb and a struct io_event of its own, with the kernel's layout;
- * they are renamed here and used nowhere else.
+ * System calls of kernel AIO, by libaio's functions or by syscall(2). libaio.h
+ * declares its own struct iocb and struct io_event, with the kernel's layout.
+ * This file renames them, and uses them nowhere else.
  */
 #define iocb libaio_iocb
 #define io_event libaio_event

@@ -5,16 +5,17 @@
  * conform --differences | --library
  *
  * Prints a line for each row: its group, its name and its fields, separated by
- * tabs. Each row runs in a process of its own, in a new directory, with a
- * deadline; what it leaves behind is removed.
+ * tabs. Each row runs in its own process and its own new directory, with a
+ * deadline. conform removes what the row leaves behind.
  *
- * --calls is for the rows of stream.h, whose requests kernel AIO cannot park: a
- * thread makes plain calls instead.
+ * --raw makes the rows use syscall(2), not libaio's functions. --calls is for
+ * the rows of stream.h, whose requests kernel AIO cannot park: a thread makes
+ * plain calls instead.
  *
- * --list prints, for each row that differs on purpose, the name of the
- * difference, the setting that removes it, the setting that it needs, the file
- * system that it shows on if it is not the usual one, and the fields, the
- * kernel's and uaio's in turn. --differences prints doc/differences.md.
+ * --list prints a line for each row with an intended difference: the group, the
+ * row, the difference, the setting that removes it, the setting that it needs,
+ * the file system that shows it if it is not the usual one, and pairs of
+ * fields, the kernel's and uaio's. --differences prints doc/differences.md.
  * --library prints the path of the library that answers, so that the caller can
  * check it.
  */
@@ -36,7 +37,7 @@
 #include "ring.h"
 #include "stream.h"
 
-/* For a row that hangs: what one waits for takes less, see PATIENCE_MS. */
+/* A deadline for a row that hangs. Waits of rows end after PATIENCE_MS. */
 enum { ROW_SECONDS = 240 };
 
 const struct group groups[] = {
@@ -155,7 +156,7 @@ static _Noreturn void run_row(const struct row *row, const char *dir,
 	_exit(0);
 }
 
-/* Copies the fields to stdout until the row closes them or time is up. */
+/* Copies the row's fields to stdout. Return: false if it took too long. */
 static bool copy_fields(int fd)
 {
 	struct pollfd readable = { .fd = fd, .events = POLLIN };
@@ -172,7 +173,7 @@ static bool copy_fields(int fd)
 	}
 }
 
-/* Of what a row may end by; sigabbrev_np() is newer than the oldest C library. */
+/* Signals by which rows may end. Old C libraries lack sigabbrev_np(). */
 static const char *signal_name(int number)
 {
 	static const char *const names[] = {

@@ -2,14 +2,15 @@
 /*
  * conform: one behaviour of the kernel per row
  *
- * A row makes calls as any client would, and notes what it sees as key=value
- * fields. When it is run plainly, the answers are the kernel's; under `uaio run
- * --` they are the library's; compare.py compares the two. A row states no
- * expectation: the kernel is the specification. So what a row notes must be the
- * same in every run: no addresses, no times, nothing that depends on a race.
+ * A row makes calls as any client would, and notes what it observes as
+ * key=value fields. The kernel answers when conform runs alone, the library
+ * when it runs under `uaio run --`; compare.py compares the fields. A row
+ * states no expectation: the kernel is the specification. So a row must note
+ * the same in every run: no addresses, no times, nothing that depends on a
+ * race.
  *
- * The calls are made by libaio's functions or by syscall(2), and return the
- * same either way: a count, or a negative errno.
+ * Rows call libaio's functions or syscall(2). Both return a count or a negative
+ * errno.
  */
 #ifndef CONFORM_H
 #define CONFORM_H
@@ -23,42 +24,48 @@
 #include <time.h>
 
 /*
- * How long a row waits for what has to come: no result depends on it, as a row
- * asks otherwise whether nothing comes.
+ * How long rows wait for an event that must come. No result depends on this
+ * time.
  */
 enum { PATIENCE_MS = 60000 };
 
-/* A field that differs, as both note it: "key=value". */
+/* A field that differs, as the kernel and uaio note it: "key=value". */
 struct pair {
 	const char *kernel, *uaio;
 };
 
 /*
- * A difference that is meant: an entry of doc/differences.md. It holds as long
- * as a row shows it, with these fields and no others.
+ * An intended difference, an entry of doc/differences.md. At least one row must
+ * show it, with exactly the fields that the row lists.
  */
 struct difference {
-	const char *title; /* what differs, as a sentence */
-	const char *text;  /* why, and what a user should do; paragraphs */
+	const char *title; /* the difference, as a sentence */
+	/* paragraphs: why it exists, and what a user should do */
+	const char *text;
 	/*
-	 * A setting of the library's, NAME=VALUE, that takes it away; and those,
-	 * with blanks between them, of which it takes one; or NULL.
+	 * Settings of the library, NAME=VALUE. With the setting in unless, the
+	 * library behaves as the kernel. The difference needs one of the
+	 * settings in with, which are separated by blanks. NULL: there is no
+	 * such setting.
 	 */
 	const char *unless, *with;
 };
 
-/* What a row sees of a difference. */
+/* The fields by which a row shows a difference. */
 struct showing {
 	const struct difference *difference;
-	const char *file_system;  /* only there; NULL: where rows usually run */
-	const struct pair *pairs; /* end with a pair of NULLs */
+	/* shown on it only; NULL: where rows usually run */
+	const char *file_system;
+	const struct pair *pairs; /* ends with a pair of NULLs */
 };
 
 struct row {
 	const char *name; /* the behaviour, as a sentence */
 	void (*run)(void);
-	const struct showing *differs; /* NULL, or end with a difference NULL */
-	const void *about, *on;        /* of one that was made: run's to know */
+	/* NULL, or an array whose last difference is NULL */
+	const struct showing *differs;
+	/* arguments of run, if add_row() made the row */
+	const void *about, *on;
 };
 
 #define ROW(sentence, function)                   \
@@ -74,7 +81,7 @@ struct row {
 		.differs = SHOWINGS({ &why, NULL, PAIRS(__VA_ARGS__) }), \
 		.about = NULL, .on = NULL                                \
 	}
-/* The rows of one file end with a row that has no name. */
+/* The last row of each array has no name. */
 #define NO_ROW               \
 	{                    \
 		.name = NULL \
@@ -150,7 +157,7 @@ extern const struct row rows_posix_list[];
 extern const struct row rows_posix_notice[];
 extern const struct row rows_posix_order[];
 
-/* To be called first: they fill in the groups whose rows are many. */
+/* Called first: they fill in the arrays whose rows are generated. */
 void make_matrix(void);
 void make_streams(void);
 void make_edges(void);
@@ -160,8 +167,8 @@ void make_uring_matrix(void);
 void make_posix(void);
 
 /*
- * Add a row to the end of rows, which have room for nr_max and the one without
- * a name. Its name is as printf() would have it.
+ * Appends a row to rows, an array of nr_max rows and a last one without a name.
+ * The format and its arguments make its name.
  */
 __attribute__((format(printf, 4, 5))) void add_row(struct row rows[],
 						   size_t nr_max,
@@ -172,7 +179,7 @@ struct group {
 	const char *name;
 	const struct row *rows;
 };
-/* All of them; the last has no name. */
+/* All groups; the last has no name. */
 extern const struct group groups[];
 
 /* The row being run. */
@@ -181,9 +188,7 @@ extern const struct row *this_row;
 /* Prints doc/differences.md. Return: the program's exit status. */
 int print_differences(void);
 
-/*
- * The calls
- */
+/* System calls of kernel AIO */
 
 enum door { DOOR_LIBAIO, DOOR_SYSCALL };
 extern enum door door;
@@ -199,27 +204,25 @@ long call_pgetevents(aio_context_t ctx, long min_nr, long nr,
 		     sigset_t *mask);
 
 /*
- * By syscall(2) whatever the door: libaio's io_getevents reads the handle
- * before the kernel may refuse it.
+ * Calls syscall(2) for either door: libaio's io_getevents reads the memory at
+ * the handle itself.
  */
 long raw_getevents(aio_context_t ctx, long min_nr, long nr,
 		   struct io_event *events, struct timespec *timeout);
 
-/*
- * Notes
- */
+/* Noting fields */
 
 void note(const char *key, long value);
 void note_text(const char *key, const char *text);
-/* A count as it is, a negative errno by its name. */
+/* Notes a count as a number, a negative errno by its name. */
 void note_result(const char *key, long result);
-/* An event: its res, and what else is not as it should be. */
+/* Notes an event's res; its res2, data and obj only if they are wrong. */
 void note_event(const char *key, const struct io_event *event,
 		const struct iocb *cb);
 
-/* Ends the row, which is then not compared: this machine cannot run it. */
+/* Ends the row because this machine cannot run it. The row is not compared. */
 _Noreturn void skip(const char *why);
-/* Ends the row, which then fails: a step that is no observation failed. */
+/* Ends the row, which fails, because a step that observes nothing failed. */
 _Noreturn void broken(const char *step);
 #define REQUIRE(step) ((step) ? (void)0 : broken(#step))
 
@@ -234,34 +237,35 @@ aio_context_t new_context(unsigned int nr);
 
 struct iocb iocb_of(int opcode, int fd, const void *buf, size_t nbytes,
 		    long long offset);
-/* Whether it is the aio_data of an iocb that iocb_of() made. */
+/* Return: whether data is the aio_data of an iocb that iocb_of() made. */
 bool is_serial(uint64_t data);
-/* It may find that it would have to wait, and fail or not. */
+/* The request may succeed or fail with EAGAIN: both are noted as "tried". */
 void result_is_open(const struct iocb *cb);
 #define RESULT_OPEN 999999999ll
 /*
- * An event's res; of a poll only the bits asked for: the kernel may tell more,
- * see poll_reports_wake_up().
+ * Return: an event's res; of a poll only the bits that its mask requests,
+ * because the kernel may report more (see poll_reports_wake_up()); or
+ * RESULT_OPEN.
  */
 long long result_as_asked(const struct io_event *event);
-/* A poll may tell these bits or not, whoever answers it: they are left out. */
+/* The poll may report these bits or not, so rows do not note them. */
 void poll_bits_are_open(const struct iocb *cb, uint16_t bits);
 #define PREAD_OF(...) iocb_of(IOCB_CMD_PREAD, __VA_ARGS__)
 #define PWRITE_OF(...) iocb_of(IOCB_CMD_PWRITE, __VA_ARGS__)
 #define POLL_OF(fd, mask) \
 	iocb_of(IOCB_CMD_POLL, fd, (void *)(uintptr_t)(mask), 0, 0)
 
-/* Submits one request: what io_submit says. */
+/* Submits one request. Return: what io_submit returns. */
 long submit_one(aio_context_t ctx, struct iocb *cb);
 
 /*
- * Submits one request and notes the refusal (key=EINVAL) or what its event
- * carries (key=event:4096), waiting for it at most some seconds.
- * Return: the event's res, or what is negative where there was none.
+ * Submits one request. Notes its error if it is refused (key=EINVAL), else the
+ * result in its event (key=event:4096), for which it waits up to PATIENCE_MS.
+ * Return: the event's res, or a negative number if there is no event.
  */
 long try_one(const char *key, aio_context_t ctx, struct iocb *cb);
 
-/* Requests on one descriptor, one after the other, each as by try_one(). */
+/* A request for try_each(), which calls try_one() for each element in turn. */
 struct request {
 	const char *key;
 	enum {
@@ -280,59 +284,61 @@ void try_each(aio_context_t ctx, int fd, const struct request *requests);
 		 (const struct request[]){ __VA_ARGS__, \
 					   { NULL, PREAD, NULL, 0, 0 } })
 
-/* Waits at most some seconds for up to nr events. Return: their number. */
+/* Waits up to PATIENCE_MS for nr events. Return: how many it got. */
 long reap(aio_context_t ctx, long nr, struct io_event *events);
-/* Takes what is there now and notes how many that were. */
+/* Takes the events that are there without waiting, and notes their number. */
 void note_pending(const char *key, aio_context_t ctx);
 
-/* A new file in the row's own directory, filled with a pattern. */
+/* Creates a file in the row's own directory, filled with a pattern. */
 int file_of(const char *name, size_t size, int flags);
-/* A block device of the file's bytes; it goes with its last descriptor. */
+/* Creates a block device with the file's bytes. Closing it removes it. */
 int loop_device_of(int backing);
 unsigned char pattern_at(size_t offset);
-/* Whether the memory holds what file_of() wrote at the offset. */
+/* Return: whether the memory holds what file_of() wrote at the offset. */
 bool is_pattern(const void *buf, size_t nbytes, size_t offset);
 
-/* Memory of its own mapping, page-aligned, followed by an unmapped page. */
+/* Return: a new page-aligned mapping, followed by an inaccessible page. */
 void *pages_of(size_t nbytes, int prot);
 
 /*
- * fork() for a process that pokes at this one and notes nothing: it must not
- * hold the row's output open, and ends with the row.
+ * Forks a helper process that acts on this process and notes nothing. The
+ * helper closes its copy of the row's output, and is killed when the row ends.
  */
 pid_t fork_helper(void);
 /*
- * Waits until the thread sleeps: for helpers of a thread which has but one call
- * ahead of it that can.
+ * Waits until the thread sleeps. It must have only one call ahead that can
+ * sleep.
  */
 void wait_asleep(pid_t task);
 /*
- * Return: whether all other threads of this process sleep, so that what has not
- * come by now does not come by itself.
+ * Return: whether all other threads of this process sleep. If so, an event that
+ * is missing now does not arrive by itself.
  */
 bool others_sleep(void);
-/* A child process that runs fn and exits with what it returns. */
+/* Runs fn in a child process. Return: what fn returned, as its exit status. */
 int in_child(int (*fn)(void));
 /*
- * Rows that fill a context to the last place: the kernel deals places out to
- * CPUs by the batch, and a row that moved would leave some behind.
+ * For rows that use the last free slot of a context. The kernel hands out slots
+ * to CPUs in batches, and a row that moved to another CPU would leave some
+ * unused.
  */
 void stay_on_this_cpu(void);
 void need_root(void);
 /*
- * Whether the kernel knows RWF_NOAPPEND, and refuses files without read_iter; RWF_NOWAIT
- * of a timerfd, and of all that had it before; RWF_NOSIGNAL, and so all flags that rows
- * make requests with. Fields that assume what it does not know are left out.
+ * Linux 6.9 knows RWF_NOAPPEND, and refuses files without read_iter. Linux 6.10
+ * knows RWF_NOWAIT of a timerfd and of all files that had it before. Linux 6.18
+ * knows RWF_NOSIGNAL, the last flag that rows use. Rows leave out fields that
+ * need a newer kernel.
  */
 bool is_kernel_of_6_9(void);
 bool is_kernel_of_6_10(void);
 bool is_kernel_of_6_18(void);
-/* Ends the row on a kernel that does not know that. */
+/* Ends the row, which needs that kernel version, if is_kernel is false. */
 void need_kernel_of(bool is_kernel, const char *version);
-/* SIGPIPE is counted from here on. */
+/* Counts each SIGPIPE from now on, in nr_sigpipe. */
 void count_sigpipe(void);
 extern volatile sig_atomic_t nr_sigpipe;
-/* A mount namespace of this row's own; mounts in it end with the row. */
+/* Gives the row its own mount namespace. Its mounts end with the row. */
 void need_private_mounts(void);
 
 #endif

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Descriptors of each kind that rows make requests on
- */
+/* Descriptors of the kinds on which rows make requests */
 #ifndef CONFORM_DESCRIPTORS_H
 #define CONFORM_DESCRIPTORS_H
 
@@ -10,17 +8,18 @@
 int open_directory(void);
 int open_null(void);
 int open_zero(void);
-/* A memfd of so many zeroes. */
+/* Opens a memfd that holds that many zero bytes. */
 int open_memfd_of(size_t bytes);
 
-/* One end of a pipe. Its other end stays open, and nobody uses it. */
+/* Opens the write end of a pipe. The read end stays open and unused. */
 int open_pipe_writer(void);
-int open_pipe_reader_of(const void *buf, size_t bytes); /* which are in it */
-/* The same, with O_NONBLOCK. */
+/* Opens the read end of a pipe that holds these bytes. */
+int open_pipe_reader_of(const void *buf, size_t bytes);
+/* Open one end of a pipe, O_NONBLOCK. The other end stays open, unused. */
 int open_pipe_empty(void);
 int open_pipe_full(void);
 
-/* A socket of AF_UNIX that is connected, and has these bytes to receive. */
+/* Opens a connected AF_UNIX socket that has these bytes to receive. */
 int open_socket_with(int type, const void *buf, size_t bytes);
 
 #endif /* CONFORM_DESCRIPTORS_H */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What differs on purpose: one entry for each decision
+ * The intended differences, one entry for each decision
  *
- * These are the chapters of doc/differences.md. Rows show the differences of
- * all chapters but the last, and refer to them. If no row refers to a
- * difference, printing the document fails, since then nothing shows that it
- * exists.
+ * These are the chapters of doc/differences.md. Rows refer to the differences
+ * that they show, in all chapters but the last. If no row refers to a
+ * difference, printing the document fails, because nothing then shows that the
+ * difference exists.
  */
 #include "differences.h"
 
@@ -558,9 +558,7 @@ static const struct difference differs_code = {
 		"callers behind it.",
 };
 
-/*
- * POSIX AIO, held against glibc's
- */
+/* POSIX AIO, compared with glibc's */
 
 const struct difference differs_posix_reused = {
 	.title = "A request of POSIX AIO stays with its file",

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The differences that rows refer to, and the chapters that describe them.
- */
+/* The differences to which rows refer, and the chapters that describe them. */
 #ifndef CONFORM_DIFFERENCES_H
 #define CONFORM_DIFFERENCES_H
 
@@ -50,14 +48,14 @@ extern const struct difference differs_posix_opcode;
 extern const struct difference differs_posix_signal;
 extern const struct difference differs_posix_joinable;
 
-/* The chapter of those that no row can show. */
+/* The title of the chapter for differences that no row can show. */
 #define NOT_OBSERVABLE "Not observable by one program"
 
 struct chapter {
 	const char *title;
 	const struct difference *const *differences; /* end with NULL */
 };
-/* The last has no title. */
+/* The last chapter has no title. */
 extern const struct chapter chapters[];
 
 #endif

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * io_uring in doc/differences.md: each operation, flag and call, in one table
- */
+/* io_uring in doc/differences.md: one table of each operation, flag and call */
 #include <stdio.h>
 
 #include "document.h"
 
-/* What a thing is here: as in the kernel, or how it differs, or what it is answered. */
+/* What the library does for each name: as the kernel, or how it differs. */
 static const struct {
 	const char *names, *what;
 } parts[] = {
@@ -180,7 +178,7 @@ static const struct {
 	  "not there: EINVAL, as in Linux 6.18" },
 };
 
-/* What the table has no room for. */
+/* Paragraphs that do not fit into the table. */
 static const char *const others[] = {
 	"A ring's descriptor can be sent by a Unix socket, which the kernel "
 	"refuses from Linux 6.7 on (EINVAL). Another process that gets one "

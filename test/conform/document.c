@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Printing doc/differences.md from the table
- */
+/* Prints doc/differences.md from the rows and the table of differences. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +26,7 @@ static const char introduction[] =
 	"of an accepted request carried, `*` for anything. What follows from "
 	"an event in the ring is left out.";
 
-/* Filled to the width of a page; a newline starts a paragraph. */
+/* Prints text as wide as a page. A newline in it starts a paragraph. */
 static void print_text(const char *text)
 {
 	size_t column = 0, len;
@@ -55,7 +53,10 @@ static void print_text(const char *text)
 	putchar('\n');
 }
 
-/* The ring's fields say once more what the answers said, and so do data. */
+/*
+ * Return: whether the document shows the pair. Fields of the ring and of data
+ * only repeat the results.
+ */
 static bool is_told(const struct pair *pair)
 {
 	return strncmp(pair->kernel, "ring_", 5) != 0 &&
@@ -82,7 +83,7 @@ static void print_pair(const char *name, const struct pair *pair)
 static void print_showing(const struct row *row, const struct showing *showing)
 {
 	const struct pair *pair;
-	/* The first of the settings that it takes. */
+	/* The first of the settings in with, which are separated by blanks. */
 	const char *with = showing->difference->with;
 	char name[256];
 
@@ -122,7 +123,7 @@ static const char *reference_of(const struct group *group)
 	return strncmp(group->name, "posix-", 6) == 0 ? "glibc" : "kernel";
 }
 
-/* Return: whether there are any. */
+/* Return: whether any row shows the difference. */
 static bool print_rows(const struct difference *difference)
 {
 	const struct group *group;

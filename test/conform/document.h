@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What doc/differences.md is printed of, beside rows. */
+/* Parts of doc/differences.md that are printed from tables, not from rows. */
 #ifndef CONFORM_DOCUMENT_H
 #define CONFORM_DOCUMENT_H
 

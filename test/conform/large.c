@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include <sys/mount.h> /* before the kernel's, which has some of its constants */
+/* before the kernel's header, which repeats some of its constants */
+#include <sys/mount.h>
 
 #include "large.h"
 
@@ -18,11 +19,11 @@
 
 enum { BLOCK = 512, WIPED = 0xee };
 
-/* Guard memory on both sides of the requests' buffer. */
+/* The shared buffer has guard memory on both sides. */
 static char area[2 * LARGE] __attribute__((aligned(4096)));
 static char *const buffer = area + SEGMENT;
 
-/* The hand that writes next. */
+/* The hand of the next write. */
 static int hand = 2;
 static bool is_left_open;
 
@@ -46,7 +47,10 @@ bool is_stamped(const void *buf, size_t nbytes, long long offset, int by)
 	size_t at, len;
 
 	for (at = 0; at < nbytes; at += len) {
-		/* Of the first word alone: mostly it tells. */
+		/*
+		 * Compares the first word, and the whole block only if that
+		 * matches.
+		 */
 		len = at ? BLOCK : 8;
 		len = nbytes - at < len ? nbytes - at : len;
 		stamp(right, len, offset + (long long)at, by);
@@ -72,7 +76,7 @@ static bool is_all(const char *bytes, size_t nbytes, unsigned char value)
 			   !memcmp(bytes, bytes + 1, nbytes - 1));
 }
 
-/* What a block is: its hand, or one of these. */
+/* The kind of a block is its hand, or one of these. */
 enum { ZERO = -1, UNTOUCHED = -2, OTHER = -3 };
 
 static int kind_of(const char *bytes, size_t nbytes, long long offset)
@@ -100,7 +104,7 @@ static size_t put_run(char *text, size_t size, int kind, long long nbytes)
 	return (size_t)len < size ? (size_t)len : size;
 }
 
-/* The last run is not closed: more of its kind may follow. */
+/* A text of runs of equal blocks. More blocks may join the last run. */
 struct runs {
 	char text[1024];
 	size_t used;
@@ -136,7 +140,7 @@ static void describe(struct runs *runs, const char *bytes, size_t nbytes,
 static void note_runs(const char *key, struct runs *runs)
 {
 	close_run(runs);
-	/* The comma behind the last. */
+	/* Removes the comma after the last run. */
 	if (runs->used)
 		runs->text[runs->used - 1] = '\0';
 	note_text(key, runs->used ? runs->text : "nothing");
@@ -151,7 +155,7 @@ void note_bytes(const char *key, const void *buf, size_t nbytes,
 	note_runs(key, &runs);
 }
 
-/* Of the file "f". */
+/* Describes a part of the file "f". */
 static void describe_part(struct runs *runs, long long from, long long to)
 {
 	static char part[SEGMENT];
@@ -181,7 +185,7 @@ void note_file(const char *key)
 
 int large_file(const char *name, size_t size, int flags)
 {
-	/* Before it has any bytes: it may be that there is no direct I/O. */
+	/* Opened before it has any bytes: there may be no direct I/O here. */
 	int ret = file_of(name, 0, flags | O_DIRECT);
 	int fd = open(name, O_WRONLY);
 	char *bytes = malloc(size + 8);
@@ -214,7 +218,7 @@ static const char *sub_key(const char *key, const char *name)
 	return text;
 }
 
-/* The pieces' bytes are noted, and gone from the memory, as is all else. */
+/* Notes and clears the pieces' bytes, then notes all other memory. */
 static void note_read(const char *key, const struct iovec *iov, int nr,
 		      long long res, long long offset)
 {
@@ -285,7 +289,7 @@ void read_moved(const char *key, aio_context_t ctx, int fd, size_t nbytes,
 	read_to(key, PREAD_OF(fd, buffer + by, nbytes, offset), ctx);
 }
 
-/* The bytes are those of where they will land. */
+/* Stamps the memory with the offsets at which it will land, then writes it. */
 static void write_to(const char *key, struct iocb cb, aio_context_t ctx,
 		     long long place)
 {
@@ -367,7 +371,7 @@ void write_pieces(const char *key, aio_context_t ctx, int fd,
 	note_written(key, at - offset, offset, try_one(key, ctx, &cb));
 }
 
-/* Return: whether the program ran and succeeded. */
+/* Runs a mkfs program on the device. Return: whether it succeeded. */
 static bool is_made(const char *program, const char *device)
 {
 	pid_t pid = fork();

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bytes that tell where they belong and which write wrote them, for rows whose
- * requests are large enough to be executed in several segments
+ * Test data that shows its offset and its writer, for rows with requests so
+ * large that they may be executed in several segments
  *
- * Each word holds its offset in the file and a hand, which is the number of a
- * write; so misplaced data is recognised wherever it is. The content of memory
- * or of a file is noted as text, in blocks of 512 bytes:
+ * Each word holds its offset in the file and a hand, which is the number of the
+ * write that wrote it. So misplaced data is recognised anywhere. Rows note the
+ * content of memory or of a file as text, in blocks of 512 bytes:
  * "1:4096,2:512,zero:1024".
  */
 #ifndef CONFORM_LARGE_H
@@ -16,61 +16,67 @@
 #include <stddef.h>
 #include <sys/uio.h>
 
-/* If a request is cut then where an offset in the file is a multiple of it. */
+/* Requests are split only where the offset is a multiple of SEGMENT. */
 #define SEGMENT (256l << 10)
 #define LARGE (4l << 20)
 
 void stamp(void *buf, size_t nbytes, long long offset, int hand);
 bool is_stamped(const void *buf, size_t nbytes, long long offset, int hand);
 
-/* What bytes read at that offset hold, and the file "f". */
+/* Note what memory holds that was read there, and what the file "f" holds. */
 void note_bytes(const char *key, const void *buf, size_t nbytes,
 		long long offset);
 void note_file(const char *key);
 
-/* A new file by hand 1, opened with O_DIRECT and these flags. */
+/*
+ * Creates a file filled by hand 1. Return: it opened with O_DIRECT and flags.
+ */
 int large_file(const char *name, size_t size, int flags);
-/* One more open file of it. */
+/* Opens the file of the descriptor once more, as another open file. */
 int open_again(int fd, int flags);
 
 /*
- * Requests of up to LARGE bytes, in memory that they share. A read notes its
- * result, what it read (.data), and if something else came into the memory
- * (.astray). A write notes its result, and what the file "f" holds then: what
- * was written (.data), what was not though it was asked for (.left), and all
- * else (.around). Writes are by the hands 2, 3, ...
+ * Requests of up to LARGE bytes, all in one shared buffer. A read notes its
+ * result, the data read (.data), and whether it changed other memory (.astray).
+ * A write notes its result and the content of file "f": the range written
+ * (.data), the rest of the requested range (.left), and all other bytes
+ * (.around). The writes have the hands 2, 3, ...
  */
 void read_large(const char *key, aio_context_t ctx, int fd, size_t nbytes,
 		long long offset);
 void write_large(const char *key, aio_context_t ctx, int fd, size_t nbytes,
 		 long long offset);
-/* The same with flags of the request's. */
+/* As read_large() and write_large(), with RWF_* flags in the request. */
 void read_flagged(const char *key, aio_context_t ctx, int fd, size_t nbytes,
 		  long long offset, unsigned int flags);
 void write_flagged(const char *key, aio_context_t ctx, int fd, size_t nbytes,
 		   long long offset, unsigned int flags);
 
-/* The same in memory that is moved by so many bytes. */
+/* As read_large() and write_large(), in a buffer moved by some bytes. */
 void read_moved(const char *key, aio_context_t ctx, int fd, size_t nbytes,
 		long long offset, int by);
 void write_moved(const char *key, aio_context_t ctx, int fd, size_t nbytes,
 		 long long offset, int by);
-/* A write that goes to the end of the file, whatever the offset. */
+/* An appending write: it goes to the end of the file, whatever the offset. */
 void append_large(const char *key, aio_context_t ctx, int fd, size_t nbytes,
 		  long long offset, unsigned int flags);
-/* For a write that is made otherwise. */
+/*
+ * For writes made in another way: the next hand, and notes as write_large()'s.
+ */
 int next_hand(void);
 void note_written(const char *key, long long nbytes, long long offset,
 		  long long res);
 /*
- * Of a write that fails some of its bytes may be written nevertheless; in this
- * row also behind what a short one tells of. It is not noted then.
+ * A failed write may have written some of its bytes, and in this row a short
+ * write some bytes after those that it reports. After this call neither is
+ * noted.
  */
 void what_is_left_is_open(void);
 
 /*
- * Pieces in that memory: the first is the last there, with a gap of a block
- * between two. They may be changed before they are used.
+ * Parts of the shared buffer as an iovec. The first element lies highest in
+ * memory, with a gap of one block between two. A row may change iov before its
+ * request.
  */
 struct pieces {
 	struct iovec iov[1024];
@@ -83,11 +89,11 @@ void write_pieces(const char *key, aio_context_t ctx, int fd,
 		  const struct pieces *pieces, long long offset);
 
 /*
- * A small file system of the row's own, of the type that the rows are run on,
- * at the folder "small"; it goes with the row.
+ * Mounts a small file system of the type in use at "small". It ends with the
+ * row.
  */
 void mount_small(void);
-/* Takes all the room that is left there. */
+/* Fills all free space of the file system at "small". */
 void fill_small(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the rows of POSIX AIO share. */
+/* Functions that the rows of POSIX AIO share. */
 #include "posix.h"
 
 #include <errno.h>
@@ -138,7 +138,7 @@ sigset_t block_signal(int signo)
 	return set;
 }
 
-/* As often as it sleeps: the first time it may be for a lock. */
+/* Signals the sleeper several times: its first sleep may be for a lock. */
 static void signal_sleeper(const struct waker *waker)
 {
 	for (;;) {

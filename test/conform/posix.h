@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * POSIX AIO for rows: the functions of <aio.h>, by the names that a program is
- * linked with
+ * POSIX AIO for rows: the functions of <aio.h>, by the names to which a program
+ * is linked
  *
- * Here the C library's own functions are the specification. They serialise the
- * requests of a descriptor and wait in a thread; so a row has what is to wait by
- * reading an empty pipe, and looks at nothing that depends on when a thread runs.
+ * Here the C library's own functions are the specification. The C library
+ * serialises the requests of a descriptor, and executes them in a thread. So a
+ * row makes a request wait by a read of an empty pipe, and notes nothing that
+ * depends on when a thread runs.
  */
 #ifndef CONFORM_POSIX_H
 #define CONFORM_POSIX_H
@@ -20,37 +21,39 @@
 
 #include "conform.h"
 
-/* A request that notifies nobody; each call has another one. */
+/* Return: a new aiocb, whose completion notifies nobody. */
 struct aiocb *request(int fd, const void *buf, size_t nbytes, off_t offset);
-/* A read of one byte from an empty pipe, which waits; *ret_writer ends it. */
+/* Submits a read of an empty pipe; end_read(*ret_writer) completes it. */
 struct aiocb *waiting_read(int *ret_writer);
-/* The same, behind which more can be queued. */
+/* Submits a read of fd, behind which a row can queue more requests. */
 struct aiocb *waiting_read_of(int fd);
 void end_read(int writer);
 
-/* What a call returned; -1 by the name of its errno. */
+/* Notes what a call returned, or the name of errno if it returned -1. */
 void note_call(const char *key, long ret);
-/* The error code and the result: 0,4096 or EBADF,-1 or EINPROGRESS. */
+/* Notes aio_error and aio_return: 0,4096 or EBADF,-1 or EINPROGRESS. */
 void note_state(const char *key, const struct aiocb *cb);
-/* Wait at most some seconds. Return: whether it is complete. */
+/* Waits up to PATIENCE_MS. Return: whether the request is complete. */
 bool is_over(const struct aiocb *cb);
-/* The state when it is complete. */
+/* Waits until the request is complete, then notes its state. */
 void note_end(const char *key, const struct aiocb *cb);
-/* A call that submits, and what became of it: refused,EINVAL or as note_end(). */
+/*
+ * Notes the result of a call that submits: "refused,EINVAL", or as note_end().
+ */
 void note_try(const char *key, int ret, const struct aiocb *cb);
 
 void read_and_note(const char *key, struct aiocb *cb);
 void write_and_note(const char *key, struct aiocb *cb);
 
-/* A thread that is detached, and calls it. */
+/* Calls the function in a detached thread. */
 void in_thread(void *(*call)(void *), void *arg);
 
-/* Blocks this signal alone. Return: the set of it. */
+/* Blocks this signal alone. Return: a set that holds only this signal. */
 sigset_t block_signal(int signo);
 
 /*
- * A thread that does something each time this one sleeps: it ends a read, or, with a
- * signo, sends that signal until is_over.
+ * A thread that acts whenever the sleeper sleeps. With a signo it sends that
+ * signal until is_over is set, else it ends a read.
  */
 struct waker {
 	pid_t sleeper;
@@ -59,7 +62,9 @@ struct waker {
 	uint32_t is_over; /* atomic */
 };
 void wake_this(struct waker *waker);
-/* It ends the read after some signals, between which the sleep goes on. */
+/*
+ * Sends some signals, each once the sleeper sleeps again, then ends the read.
+ */
 void signal_this_and_end(struct waker *waker);
 
 #endif /* CONFORM_POSIX_H */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The completion ring, which is at the address that the handle is, as clients
- * read it, and what every row notes of it
+ * The completion ring of kernel AIO, read by clients at the address of the
+ * handle, and the fields that each row notes of it
  *
- * The calls watch the ring of each context. When a context is destroyed, and at
- * the end of the row, the ring's header and the bytes of its events are noted.
- * For each event that a call returned, it is noted whether the ring held the
- * same.
+ * The call functions watch the ring of each context. When a context is
+ * destroyed, and when the row ends, they note the ring's header and the bytes
+ * of its events. For each event that a call returned, they note whether the
+ * ring held an equal event.
  */
 #ifndef CONFORM_RING_H
 #define CONFORM_RING_H
@@ -27,26 +27,26 @@ struct ring {
 };
 
 /*
- * From now on, until it is forgotten: because it is gone, or because requests
- * are left running.
+ * Start and stop watching a ring, which is gone or whose requests are left
+ * running.
  */
 void ring_watch(aio_context_t ctx);
 void ring_forget(aio_context_t ctx);
-/* The client moved it. */
+/* The client has moved the ring with mremap(). */
 void ring_moved(aio_context_t from, aio_context_t to);
 
-/* The head before events are taken. Return: -1 if the ring is not watched. */
+/* Return: the head before a call takes events; -1: the ring is not watched. */
 long ring_head(aio_context_t ctx);
-/* A call that met this head gave those events, or what it returned. */
+/* A call found the ring at this head, and returned nr, events or an error. */
 void ring_reaped(aio_context_t ctx, long head, const struct io_event *events,
 		 long nr);
 
-/* Requests of this row complete in any order: so are their events noted. */
+/* This row's requests, and so its events, complete in any order. */
 void rings_unordered(void);
 
-/* Notes the ring, if it is watched. */
+/* Notes the ring if it is watched. */
 void ring_note(aio_context_t ctx);
-/* Notes all rings watched that this process made. */
+/* Notes all watched rings that this process made. */
 void rings_note(void);
 
 #endif

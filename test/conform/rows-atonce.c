@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests that are complete inside io_submit on files that can be not ready:
- * requests that need not wait, requests that must not wait (O_NONBLOCK,
- * RWF_NOWAIT), and writes to a stream whose other end is closed.
+ * Requests that complete inside io_submit on files that can block: requests
+ * that need not wait, requests that must not wait (O_NONBLOCK, RWF_NOWAIT), and
+ * writes to a stream whose other end is closed.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -74,7 +74,7 @@ static void give(const struct ends *ends, const struct stream_kind *kind)
 		REQUIRE(write(ends->peer, "0123456789", 10) == 10);
 }
 
-/* Each on a file of its own, which is asked first: a timer takes its time. */
+/* Polls each request's own file first, because a timer takes time to expire. */
 static void read_ready(const struct stream_kind *kind)
 {
 	aio_context_t ctx = new_context(8);
@@ -147,7 +147,7 @@ static void write_full(const struct stream_kind *kind)
 	try_without_waiting(ctx, ends.own, true);
 }
 
-/* There is room for a part of it. */
+/* A write larger than the room in the file. */
 static void write_part(const struct stream_kind *kind)
 {
 	static const char *const names[] = { "nonblock", "nowait" };
@@ -166,7 +166,7 @@ static void write_part(const struct stream_kind *kind)
 	}
 }
 
-static int end_without_other; /* its other end is gone */
+static int end_without_other; /* a write after the other end is closed */
 
 static void write_to_nobody(const char *name, uint32_t flags)
 {
@@ -202,10 +202,10 @@ static void write_broken(const struct stream_kind *kind)
 	write_to_nobody("nonblock", 0);
 }
 
-/* What kinds of files have no RWF_NOWAIT. */
+/* The kinds of files that lack RWF_NOWAIT. */
 #define WITHOUT \
 	(FIFO | FIFO_BOTH | PIPE_SPLICED | PTYS | CANONICAL | PACKET_MASTER)
-/* Nothing can be put there, or once only. */
+/* The kinds of files that rows cannot feed, or only once. */
 #define UNREAD (UNIX_SHARED | FUSE_SERVER)
 
 #define NOT_FOUND(request)                                \
@@ -255,7 +255,9 @@ static void run_atonce(void)
 	const struct situation_here *situation = this_row->about;
 	const struct stream_kind *kind = this_row->on;
 
-	/* Before, fewer know RWF_NOWAIT, and kernel AIO refuses these for no read_iter. */
+	/*
+	 * Before Linux 6.10 fewer kinds know RWF_NOWAIT, or have a read_iter.
+	 */
 	if (kind->bit & (TIMERFD | WALL_TIMERFD | SIGNALFD | USERFAULT) ||
 	    strstr(situation->name, "must not wait") ||
 	    strstr(situation->name, "has room"))

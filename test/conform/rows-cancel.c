@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * io_cancel: which requests can be cancelled, and where the event goes.
- */
+/* io_cancel: which requests it can cancel, and how their events arrive. */
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -51,7 +49,7 @@ static void cancel_completed(void)
 	note_result("after_reap", call_cancel(ctx, &cb, &ev));
 }
 
-/* A context with a poll in flight on a pipe that stays quiet. */
+/* Makes a context with a poll in flight, on a pipe that is never ready. */
 static aio_context_t context_with_poll(struct iocb *cb, int fds[2])
 {
 	aio_context_t ctx = new_context(8);
@@ -140,7 +138,7 @@ static void cancel_one_of_many(void)
 	note_event("second", &ev, &cbs[1]);
 	note_pending("others", ctx);
 	REQUIRE(write(fds[1], "x", 1) == 1);
-	/* Under uaio its fallback thread may be executing them just then. */
+	/* Under uaio the fallback thread may be executing the requests now. */
 	note_result("then", reap(ctx, 2, others));
 }
 
@@ -172,7 +170,7 @@ static void cancel_ready_poll(void)
 	note_pending("events", ctx);
 }
 
-/* Direct reads may be pending or running: either way one event comes. */
+/* Direct reads may be pending or running. Either way each has one event. */
 static void cancel_direct_reads(void)
 {
 	static char pages[65536] __attribute__((aligned(4096)));
@@ -187,7 +185,7 @@ static void cancel_direct_reads(void)
 		list[i] = &cbs[i];
 	}
 	REQUIRE(call_submit(ctx, 16, list) == 16);
-	/* Which of them were cancelled is open: their events are. */
+	/* Any read may have been cancelled, so the ring is not noted. */
 	ring_forget(ctx);
 	for (i = 0; i < 16; i++)
 		refused += call_cancel(ctx, &cbs[i], &out) != 0;
@@ -199,7 +197,7 @@ static void cancel_direct_reads(void)
 struct submission {
 	aio_context_t ctx;
 	struct iocb cb;
-	int done_fd; /* an eventfd, counted up when io_submit has returned */
+	int done_fd; /* an eventfd, signalled when io_submit has returned */
 };
 
 static void *submit_it(void *arg)
@@ -211,7 +209,7 @@ static void *submit_it(void *arg)
 	return NULL;
 }
 
-/* Whether io_submit returns is seen by waiting; then it is helped. */
+/* Waits to see if io_submit returns. If it blocks, the row feeds the stream. */
 static void cancel_stream_read(void)
 {
 	struct submission it = { .ctx = new_context(8) };
@@ -253,7 +251,10 @@ static void cancel_signals_eventfd(void)
 	note("before", eventfd_read(efd, &count));
 	note_result("cancel", call_cancel(ctx, &cb, &ev));
 	note_result("reap", reap(ctx, 1, &ev));
-	/* The kernel completes it in another thread, which counts it last. */
+	/*
+	 * The kernel completes it in another thread, and signals the eventfd
+	 * last.
+	 */
 	note("counted", poll(&counted, 1, PATIENCE_MS));
 	note("after", eventfd_read(efd, &count));
 	note("count", (long)count);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * libaio's convenience functions and its older symbols, by name and version.
- */
+/* libaio's convenience functions and older symbols, by name and version. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

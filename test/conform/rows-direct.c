@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * O_DIRECT: alignment, the end of the file, and what is read back.
- */
+/* O_DIRECT: alignment, the end of the file, and reading back data. */
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -148,7 +146,7 @@ static void limit_file_size(void)
 		 { "at", PWRITE, buf, 4096, 8192 });
 }
 
-/* In place, so that it is not made at once: another thread is to blame. */
+/* Overwrites existing bytes, so that a worker writes, and exceeds the limit. */
 static volatile sig_atomic_t nr_sigxfsz;
 
 static void on_sigxfsz(int sig)

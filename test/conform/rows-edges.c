@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files that may poll as ready although a call on them would wait, that send no
+ * Files that may poll ready although a call on them would block, that send no
  * further edge, or that become ready for only one of several waiting requests.
- * The rows are as in rows-stream.c. In rows with "again", the library's epoll
- * already knows the file when the request is submitted.
+ * The rows are built as in rows-stream.c. In rows with "again", the library's
+ * epoll already watches the file when the request is submitted.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -22,13 +22,11 @@
 	(PIPES | FIFO_BOTH | PACKETS | TWO_WAY | RECORDS | UDP | NETLINK | \
 	 PTYS | PACKET_MASTER | RAW_IP | LINK | TUN | USERFAULT)
 
-/* The most that an eventfd may hold. */
+/* The largest value of an eventfd. */
 #define FULL ((size_t)-2)
 
 static const struct situation situations[] = {
-	/*
-	 * A file that is known already
-	 */
+	/* Files that the library's epoll already watches */
 	{ "a read waits again and again", ALL_READ,
 	  STEPS({ READ, 100 }, { WAITS, 0 }, { PUT, 10 }, { END, 0 },
 		{ READ, 100 }, { WAITS, 1 }, { PUT, 11 }, { END, 1 },

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Which descriptors a request may be submitted on, and the results on other
- * kinds of file.
- */
+/* Which files accept requests, and results on unusual kinds of file. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -26,7 +23,7 @@
 
 static char buf[8192];
 
-/* One request of each kind on the descriptor. */
+/* Tries one request of each kind on the descriptor. */
 static void try_all(const char *name, aio_context_t ctx, int fd)
 {
 	static const struct {
@@ -77,9 +74,7 @@ static void zeroes(void)
 	note("zeroes", buf[0] == 0 && buf[63] == 0 && buf[64] == 1);
 }
 
-/*
- * Kernel AIO needs a file's iterator operations, read(2) and write(2) do not.
- */
+/* Kernel AIO needs read_iter and write_iter; read(2) and write(2) do not. */
 static void old_fashioned(void)
 {
 	aio_context_t ctx = new_context(8);
@@ -123,7 +118,7 @@ static void pipe_offset(void)
 	try_one("read_negative", ctx, &cb);
 }
 
-/* Made while there is nothing to read, completed by the write. */
+/* Submits a read of an empty pipe, which a later write completes. */
 static void pipe_waits(void)
 {
 	aio_context_t ctx = new_context(8);
@@ -140,7 +135,7 @@ static void pipe_waits(void)
 	note("good", !memcmp(buf, "0123456789", 10));
 }
 
-/* A writer that sends packets, which no reader can know. */
+/* The writer has O_DIRECT, so it sends packets, which no reader can see. */
 static void fifo_packets(void)
 {
 	aio_context_t ctx = new_context(8);
@@ -155,7 +150,7 @@ static void fifo_packets(void)
 	TRY_EACH(ctx, reader, { "read", PREAD, buf, 64, 0 });
 }
 
-/* They are refused; else who closes them would wait for ever. */
+/* The library refuses these files. Else closing one would wait for ever. */
 static void endless_files(void)
 {
 	aio_context_t ctx = new_context(8);
@@ -170,7 +165,7 @@ static void endless_files(void)
 		skip("no-tracefs");
 	}
 	kmsg = open("/proc/kmsg", O_RDONLY);
-	do { /* one reader at a time, of the whole machine */
+	do { /* the whole machine allows one reader at a time */
 		trace = open("tracing/trace_pipe", O_RDONLY);
 	} while (trace < 0 && errno == EBUSY && sched_yield() == 0);
 	REQUIRE(kmsg >= 0 && trace >= 0);
@@ -184,8 +179,8 @@ static void endless_files(void)
 }
 
 /*
- * EPERM of the file itself, which says nothing of the calls that were made:
- * those that follow are made as before.
+ * The seal makes this file fail with EPERM. The library must not conclude that
+ * the system call is refused on other files.
  */
 static void sealed_memfd(void)
 {
@@ -222,7 +217,7 @@ static void pipe_nonblock(void)
 	try_one("full", ctx, &cb);
 }
 
-/* How O_NONBLOCK is set: most ways of it cannot be seen by the library. */
+/* Ways to set O_NONBLOCK. The library can observe only the first. */
 enum way { BY_FCNTL, BY_DUPLICATE, BY_IOCTL, BY_ANOTHER_PROCESS };
 
 static void set_nonblock(int fd, enum way way)
@@ -311,8 +306,9 @@ static void pipe_broken_signal(void)
 }
 
 /*
- * The last reader goes while the write waits for room. The eventfd is waited
- * for, not the event: a caller that waits for events may make the write itself.
+ * Closes the last reader while the write waits for room. The row waits for the
+ * eventfd, not for the event, because a thread that waits for events may make
+ * the write itself.
  */
 static void pipe_breaks_later(void)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * aio_rw_flags, priorities, and events signalled by eventfd.
- */
+/* aio_rw_flags, priorities, and completions signalled by eventfd. */
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <poll.h>
@@ -38,7 +36,7 @@ static void flags_unknown(void)
 	try_flags("all", ctx, rd, ~0u);
 }
 
-/* Flags that not every kernel knows; uaio asks the kernel it runs on. */
+/* Not all kernels know these flags. The library queries its kernel. */
 static void flags_recent(void)
 {
 	aio_context_t ctx = new_context(8);
@@ -71,12 +69,12 @@ static void flags_nowait(void)
 	try_flags("at_end", ctx, rd, 0x8);
 	REQUIRE(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0);
 	rd.aio_offset = 0;
-	/* A cold read may be answered either way: read-ahead decides. */
+	/* A cold read may succeed or fail with EAGAIN: read-ahead decides. */
 }
 
 /*
- * The file system knows the flag, but not for this request. A NOWAIT write
- * that it does try succeeds or not as the page happens to be.
+ * The file system knows the flag, but refuses it for this request. Whether a
+ * write with RWF_NOWAIT succeeds depends on the page.
  */
 static void flags_refused_later(void)
 {
@@ -154,7 +152,7 @@ static void note_priorities(aio_context_t ctx, int fd)
 		{ "idle_0", 3 << 13 },   { "idle_5", 3 << 13 | 5 },
 		{ "class_4", 4 << 13 },  { "class_7", 7 << 13 },
 	};
-	/* Linux before 6.5 knows no hints in what is above the level. */
+	/* Before Linux 6.5 there are no hints above the priority level. */
 	bool has_hints =
 		!syscall(SYS_ioprio_set, 1 /* process */, 0, 2 << 13 | 8);
 	size_t i;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * io_getevents: min_nr and nr, pointers, timeouts, and events that are there at
- * once.
+ * io_getevents: counts, pointers, timeouts, and events complete at submission.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +18,7 @@
 
 static char buf[8192];
 
-/* A context with that many events to be taken. */
+/* Makes a context with nr_events unreaped events. */
 static aio_context_t context_with(long nr_events)
 {
 	aio_context_t ctx = new_context(16);
@@ -48,7 +47,7 @@ static struct timespec *short_time(void)
 	return &some;
 }
 
-/* The kernel's own checks: libaio answers some calls without asking it. */
+/* The kernel's own checks: libaio answers some calls without a system call. */
 static void numbers_empty(void)
 {
 	aio_context_t ctx = context_with(0);
@@ -133,9 +132,9 @@ static long wait_until_alarm(aio_context_t ctx, long min_nr,
 }
 
 /*
- * Notes whether the wait ends by itself (a count) or would go on for ever
- * (EINTR, by a signal). That may come too soon for who is kept from waiting by
- * others; so it is believed only when it has come once more, after far longer.
+ * Notes whether the wait ends by itself (a count) or goes on until a signal
+ * ends it (EINTR). On a busy machine the signal may come before the wait
+ * finishes, so EINTR counts only if it comes again after a far longer time.
  */
 static void note_wait(const char *key, aio_context_t ctx, long min_nr,
 		      struct timespec timeout)
@@ -241,8 +240,8 @@ static void min_nr_beyond_ring(void)
 }
 
 /*
- * Takes the events of a request in the same breath it was made.
- * Return: how many of 50 were there.
+ * Submits a request and takes its event at once. Return: how many of 50 were
+ * there.
  */
 static int count_at_once(aio_context_t ctx, struct iocb *cb)
 {
@@ -262,9 +261,8 @@ static int count_at_once(aio_context_t ctx, struct iocb *cb)
 }
 
 /*
- * Two writes in a row that a busy disk has made wait send those of the next
- * moment to a worker, and rightly so: then it is tried again, after that
- * moment.
+ * If a busy disk delays two successive writes, the library sends the next ones
+ * to a worker for a moment. So the row tries again later.
  */
 static void note_at_once(const char *key, aio_context_t ctx, struct iocb *cb)
 {

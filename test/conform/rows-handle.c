@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * io_destroy, and invalid handles in every call.
- */
+/* io_destroy, and invalid handles in each call. */
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -11,7 +9,7 @@
 #include "conform.h"
 #include "ring.h"
 
-/* Notes what each call says of the handle. */
+/* Notes what each call returns for the handle. */
 static void note_calls(const char *name, aio_context_t ctx)
 {
 	struct timespec now = { 0 };

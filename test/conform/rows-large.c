@@ -75,7 +75,7 @@ static void ends(void)
 	read_large("far_behind", ctx, fd, LARGE, 1ll << 40);
 }
 
-/* Of more segments than are ever made at once, most of them holes. */
+/* More segments than are ever in flight together, most of them holes. */
 static void very_long(void)
 {
 	const size_t nbytes = 70 * SEGMENT;
@@ -102,7 +102,10 @@ static void too_long(void)
 	char *memory = mmap(NULL, nbytes, PROT_READ,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	/* Behind the end: elsewhere all the memory might be filled. */
+	/*
+	 * These reads begin after the end of the file, to leave the memory
+	 * unfilled.
+	 */
 	REQUIRE(memory != MAP_FAILED);
 	TRY_EACH(ctx, fd, { "read_behind", PREAD, memory, nbytes, LARGE },
 		 { "read_most_behind", PREAD, memory, 0x7ffff000, LARGE },
@@ -155,7 +158,7 @@ static void empty_pieces(void)
 	aio_context_t ctx = new_context(8);
 	int fd = large_file("f", LARGE, O_RDWR);
 
-	/* In front of, behind and on both sides of a border, and many. */
+	/* Pieces before, after and across a border of segments, and many. */
 	add_pieces(&some, 3, 0);
 	add_pieces(&some, 1, SEGMENT);
 	add_pieces(&some, 2, 0);
@@ -231,7 +234,7 @@ static void limits(void)
 	write_large("below", ctx, fd, LARGE / 2, SEGMENT);
 }
 
-/* The limit makes of it a write that is not aligned. */
+/* The file size limit shortens the write to a length that is not aligned. */
 static void limit_misaligned(void)
 {
 	struct rlimit limit = { 3 * SEGMENT + 100, RLIM_INFINITY };
@@ -288,7 +291,7 @@ static void direction(void)
 	read_large("path", ctx, open("f", O_PATH), LARGE, 0);
 }
 
-/* A piece that nobody may touch, and the end of the file before it. */
+/* One piece is inaccessible, and the end of the file lies before it. */
 static void bad_behind_end(void)
 {
 	aio_context_t ctx = new_context(8);
@@ -304,7 +307,7 @@ static void bad_behind_end(void)
 
 enum { BUFFER = 8 * SEGMENT };
 
-/* A page of the buffer is bad. */
+/* Makes one page of the buffer inaccessible with these protection bits. */
 static void bad_at(const char *key, aio_context_t ctx, long bad, int prot)
 {
 	int fd = large_file("f", BUFFER, O_RDWR);
@@ -344,7 +347,7 @@ static void bad_buffers(void)
 
 enum { NR_AT_ONCE = 8, NR_ROUNDS = 4 };
 
-/* Of a file's parts that overlap in part: reads, and writes that do not. */
+/* Requests on overlapping parts: reads that overlap, writes that do not. */
 static void depth(void)
 {
 	static char memory[NR_AT_ONCE][2 * SEGMENT + 4096]

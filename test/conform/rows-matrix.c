@@ -2,10 +2,10 @@
 /*
  * Every operation on every kind of file, with every flag and every mistake
  *
- * A row is an operation and a kind of file. Its fields are the valid request,
- * and the same with one member changed, each once without and once with an
- * eventfd to signal. Files that keep no state are reopened for each request. No
- * request can wait: there is data to read and room to write.
+ * A row is an operation and a kind of file. It notes the valid request, then
+ * the same request with one member changed, each with and without an eventfd to
+ * signal. Files that keep no state are reopened for each request. No request
+ * can wait: there is data to read and room to write.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -66,7 +66,7 @@ static int open_write_only(void)
 	return file_of("f", FILE_BYTES, O_WRONLY);
 }
 
-/* What only ioctl(2) can use. */
+/* Opens a file with O_ACCMODE, which only ioctl(2) can use. */
 static int open_neither(void)
 {
 	return file_of("f", FILE_BYTES, O_ACCMODE);
@@ -170,7 +170,7 @@ struct kind {
 	int (*open)(void);
 };
 
-/* What the file system has a say in, and the others. */
+/* Files whose file system affects the result, and other files. */
 static const struct kind files[] = {
 	{ "a regular file", open_regular },
 	{ "an O_DIRECT file", open_direct },
@@ -221,7 +221,7 @@ enum member { NONE, RW_FLAGS, FLAGS, PRIORITY, RESERVED, BUF, NBYTES, OFFSET };
 
 enum { NOWAIT = 0x8 };
 
-/* The flags by number: the headers of a machine may not have them all. */
+/* The flags as numbers, because a machine's headers may lack some names. */
 static const struct change {
 	const char *name;
 	enum member member;
@@ -297,8 +297,8 @@ static void apply(const struct change *change, struct iocb *cb)
 }
 
 /*
- * A poll that is not ready at once has no event here.
- * Return: whether there was one.
+ * A poll that is not ready at once has no event here. Return: whether it has
+ * one.
  */
 static bool try_request(const char *key, aio_context_t ctx, struct iocb *cb)
 {
@@ -321,7 +321,9 @@ static bool try_request(const char *key, aio_context_t ctx, struct iocb *cb)
 	return true;
 }
 
-/* Who is not asleep may see an event before it is counted, in the kernel too. */
+/*
+ * Even in the kernel, a waking thread may see an event before the eventfd does.
+ */
 static void note_signals(int efd, bool has_event)
 {
 	struct pollfd counted = { .fd = efd, .events = POLLIN };
@@ -331,7 +333,7 @@ static void note_signals(int efd, bool has_event)
 	note("signalled", eventfd_read(efd, &count) ? 0 : (long)count);
 }
 
-/* Whether an fd may serve for all requests of a row. */
+/* Return: whether one descriptor may serve all requests of a row. */
 static bool is_lasting(int fd)
 {
 	struct stat st;
@@ -341,7 +343,7 @@ static bool is_lasting(int fd)
 		S_ISDIR(st.st_mode));
 }
 
-/* Whether the kernel is too old for what is compared of this change. */
+/* Return: whether this kernel is too old for the fields of the change. */
 static bool is_too_new(const struct change *change)
 {
 	enum { FIRST_RECENT = 0x20, LAST_RECENT = 0x100 };
@@ -355,8 +357,8 @@ static bool is_too_new(const struct change *change)
 }
 
 /*
- * One request. A write to a file that must not wait is as the file system
- * happens to be; what it may have added is taken off again.
+ * Makes one request. A write with RWF_NOWAIT may succeed or not; what it
+ * appended is truncated.
  */
 static void run_change(const struct change *change, struct iocb cb,
 		       aio_context_t ctx, int efd)
@@ -391,7 +393,9 @@ static void run_row(void)
 	aio_context_t ctx = new_context(8);
 	struct iocb cb;
 
-	/* Before, kernel AIO refuses to read what has no read_iter. */
+	/*
+	 * Before Linux 6.10 kernel AIO does not read files without read_iter.
+	 */
 	if (kind->open == open_timerfd || kind->open == open_urandom)
 		need_kernel_of(is_kernel_of_6_10(), "6.10");
 	signal(SIGPIPE, SIG_IGN);
@@ -421,7 +425,7 @@ static void run_row(void)
 	REFUSED("xfs", { "atomic*=event:EOPNOTSUPP", "atomic*=EOPNOTSUPP" }, \
 		{ "signalled=1", "signalled=0" }, { "ring_0.*", "ring_0.*" })
 
-/* Rows by their names, as fnmatch(3) has it. */
+/* Names of rows, as patterns of fnmatch(3). */
 static const struct {
 	const char *name;
 	const struct showing *differs;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * IOCB_CMD_POLL on every kind of file that can be not ready: its result at
- * once, and when something happens to the file.
+ * IOCB_CMD_POLL on every kind of file that can block: its result at once, and
+ * after something happens to the file.
  *
  * A row is a kind of file and an event on it. Its fields are the masks that a
- * poll may have, each on a file of its own. A poll that nothing has completed
- * is cancelled at the end.
+ * poll may have, each on its own file. The row cancels a poll that nothing has
+ * completed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ static void give(const struct ends *ends, const struct stream_kind *kind)
 		kind->put(ends, 1);
 	else
 		REQUIRE(write(ends->peer, bytes, 10) == 10);
-	/* A timer takes its time. */
+	/* A timer takes time to expire. */
 	REQUIRE(poll(&given, 1, PATIENCE_MS) == 1);
 }
 
@@ -87,10 +87,10 @@ static void empty(const struct ends *ends, const struct stream_kind *kind)
 	drain_stream(ends->peer);
 }
 
-/* Happenings leave out what they have no use for. */
+/* Happenings leave out members that they do not use. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
-/* A socket's wake-up says that there is urgent data, too, and the other way. */
+/* A socket's wake-up for data also reports urgent data, and the reverse. */
 #define WAKES(mask, bit, ...)                                                  \
 	SHOWINGS(                                                              \
 		{ &differs_poll_bits, NULL,                                    \
@@ -101,7 +101,7 @@ static void empty(const struct ends *ends, const struct stream_kind *kind)
 static const struct happening {
 	const char *name;
 	unsigned kinds;
-	bool is_full; /* this end, before it */
+	bool is_full; /* the row fills own before it happens */
 	void (*happen)(const struct ends *ends, const struct stream_kind *kind);
 	const struct showing *differs;
 } happenings[] = {
@@ -158,7 +158,7 @@ enum {
 
 struct row rows_polls[NR_ROWS_MAX + 1];
 
-/* Long for what has to come; for what should not, a moment. */
+/* Waits long for an event that must come, a moment for one that must not. */
 static bool reap_poll(aio_context_t ctx, const struct pollfd *asked,
 		      struct io_event *ret_event)
 {
@@ -192,7 +192,7 @@ static void cancel_poll(const char *mask, aio_context_t ctx, struct iocb *cb)
 		note_text(mask, "lost");
 }
 
-/* A packet may take its time, on the way to the same machine, too. */
+/* Even on the same machine a packet takes time to arrive. */
 static void await_news(const struct ends *ends, const struct stream_kind *kind)
 {
 	struct pollfd news = { .fd = ends->own,
@@ -203,9 +203,9 @@ static void await_news(const struct ends *ends, const struct stream_kind *kind)
 }
 
 /*
- * A Unix socket whose other end goes is told of that first, and only then is
- * what it had written there freed: a poll that is answered in between, by
- * whichever thread looks just then, finds it full yet. So may the kernel's.
+ * When one end of a Unix socket closes, the kernel first notifies the other
+ * end, then frees what it had written. A poll executed between the two steps
+ * still finds the socket full, in the library and in the kernel.
  */
 static bool may_be_full_yet(const struct happening *happening,
 			    const struct stream_kind *kind)
@@ -227,7 +227,10 @@ static void try_mask(aio_context_t ctx, const char *name, uint64_t mask)
 
 	kind->open(happening->is_full, &ends);
 	if (happening->is_full)
-		/* Before any request is made on it, so nobody minds the flag. */
+		/*
+		 * The file is filled before any request, which would see the
+		 * O_NONBLOCK.
+		 */
 		fill_stream(ends.own, 1000);
 	asked.fd = ends.own;
 	cb = POLL_OF(ends.own, mask);

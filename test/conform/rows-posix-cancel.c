@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* aio_cancel and aio_fsync: what is under way, and what is queued behind it. */
+/* aio_cancel and aio_fsync: requests that run or are queued. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -25,7 +25,7 @@ static struct aiocb *done_read(int fd)
 	return cb;
 }
 
-/* A file's number is good, and what it has is complete. */
+/* The descriptor is valid, and its requests are complete. */
 static void what_is_done(void)
 {
 	int fd = file_of("file", 100, O_RDWR);
@@ -76,7 +76,7 @@ static void bad_descriptors(void)
 	note_call("closed_one", aio_cancel(fd, cb));
 }
 
-/* A request that a thread of glibc is in cannot be cancelled there. */
+/* glibc cannot cancel a request that one of its threads is executing. */
 static void what_waits(void)
 {
 	int writer;
@@ -105,7 +105,7 @@ static int nr_in(int fd)
 	return nr;
 }
 
-/* A pipe that a write fills: what is queued behind that has not begun. */
+/* A pipe that a write fills. Requests queued after it have not begun. */
 struct queued {
 	int reader, writer;
 	struct aiocb *first, *more[3];
@@ -132,7 +132,7 @@ static struct queued queue_writes(void)
 	return queued;
 }
 
-/* Empty the pipe until the request is complete. */
+/* Reads from the pipe until the request is complete. */
 static void drain(const struct queued *queued, const struct aiocb *until)
 {
 	char bytes[65536];
@@ -226,9 +226,7 @@ static void waited_for(void)
 	note_call("suspend_for", aio_suspend(&cb, 1, &long_time));
 }
 
-/*
- * Notification of what is cancelled
- */
+/* Notification of cancelled requests */
 
 static volatile sig_atomic_t nr_signals, last_value, last_error;
 static struct aiocb *last;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* lio_listio: what it takes, what it returns, and whom it tells. */
+/* lio_listio: what it accepts, what it returns, and whom it notifies. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -274,7 +274,7 @@ static void cancelled_thread(void)
 	REQUIRE(!pthread_create(&thread, NULL, list_and_wait, &listing));
 	while (!(tid = __atomic_load_n(&listing.tid, __ATOMIC_SEQ_CST)))
 		sched_yield();
-	/* Its way to the sleep may have others. */
+	/* A thread may sleep elsewhere on its way to the wait. */
 	while (aio_error(listing.list[0]) != EINPROGRESS)
 		sched_yield();
 	wait_asleep((pid_t)tid);
@@ -309,7 +309,7 @@ static void cancelled_member(void)
 
 static sigset_t set;
 
-/* One that comes within that many seconds. */
+/* Waits up to that many seconds for the signal, and notes it. */
 static void note_signal(const char *key, time_t seconds)
 {
 	const struct timespec timeout = { .tv_sec = seconds,

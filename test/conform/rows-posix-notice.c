@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a program is told that a request is complete: by a signal, and by a function
- * that a thread calls. And the names of the functions: in this file those without 64,
- * in the others those with it.
+ * How a program is notified of a completion: by a signal, or by a function that
+ * a thread calls. This file also tests the functions' names: it uses those
+ * without 64, the other files those with 64.
  */
 #undef _FILE_OFFSET_BITS
 #include <dlfcn.h>
@@ -259,7 +259,7 @@ static struct aiocb *with_call(struct aiocb *cb, pthread_attr_t *attr)
 	return cb;
 }
 
-/* Return: whether the function is called within some seconds. */
+/* Return: whether the function is called within PATIENCE_MS. */
 static bool is_called(void)
 {
 	struct timespec until;
@@ -314,7 +314,7 @@ static void its_attributes(void)
 	note("blocked", seen.nr_blocked);
 }
 
-/* glibc 2.32 has pthread_attr_setsigmask_np(). */
+/* pthread_attr_setsigmask_np() needs glibc 2.32. */
 #if !defined(__GLIBC__) || __GLIBC_PREREQ(2, 32)
 #define HAS_MASK 1
 static void its_mask(void)
@@ -383,7 +383,7 @@ static void fails_and_calls(void)
 	note("error", seen.error == EBADF);
 }
 
-/* Each call submits the next. */
+/* Each call of the function submits the next request. */
 static void go_on(union sigval arg)
 {
 	(void)arg;
@@ -404,7 +404,7 @@ static void chain_of_calls(void)
 	note("calls", seen.nr_calls);
 }
 
-/* All wait for each other: each has a thread. */
+/* All calls wait for each other, so each needs its own thread. */
 static pthread_barrier_t all;
 
 static void meet(union sigval arg)
@@ -580,7 +580,7 @@ static void old_versions(void)
 	note("same", old_read == aio_read);
 }
 
-/* Before 2.4 members told nobody. */
+/* The lio_listio before GLIBC_2.4 does not notify for single members. */
 static void first_version_of_lists(void)
 {
 	struct aiocb *list[] = { with_signal(a_read(), SIGUSR1, 1) };

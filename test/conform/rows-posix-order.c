@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What waits for what: requests of one descriptor, of many, and of one that is
- * closed. The C library serialises the requests of a descriptor, and has a thread for
- * each of up to twenty descriptors.
+ * Which requests wait for which: requests of one descriptor, of many, and of
+ * one that is closed. The C library serialises the requests of a descriptor,
+ * and has a thread for each of up to twenty descriptors.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,8 +21,9 @@
 enum { MOMENT_MS = 1000 };
 
 /*
- * The state after a moment that finds all other threads asleep, or when it is
- * complete before: for what never comes on one side, and at once on the other.
+ * Notes the state once the request is complete, or after a moment in which all
+ * other threads sleep. It serves requests that complete at once on one side,
+ * and never on the other.
  */
 static void note_soon(const char *key, const struct aiocb *cb)
 {
@@ -68,7 +69,7 @@ static void crowd(void)
 	note_end("file", cb);
 }
 
-/* A write fills the pipe, and another one waits behind it. */
+/* One write fills the pipe, and a second one waits for the first. */
 static void reused(void)
 {
 	enum { FILLS = 256 * 1024 };
@@ -121,7 +122,7 @@ static void writes_of_a_file(void)
 	struct aiocb *writes[NR];
 	char seen = 0;
 
-	/* All at one place: the last remains. */
+	/* All writes go to one offset, so the last one remains. */
 	for (int i = 0; i < NR; i++) {
 		char *byte = malloc(1);
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * aio_error and aio_return at any time, aio_suspend, and waiting in general.
- */
+/* aio_error and aio_return at any time, aio_suspend, and waits in general. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -179,7 +177,7 @@ static int odd_timeout(void)
 	int writer;
 	const struct aiocb *cb = waiting_read(&writer);
 
-	/* What a child has printed of an abort is no field. */
+	/* The child may print a message as it aborts, which is no field. */
 	close(STDERR_FILENO);
 	note_suspend("nanoseconds", &cb, 1,
 		     &(struct timespec){ 0, 2000000000 });
@@ -268,7 +266,7 @@ static void one_of_many(void)
 	note_state("first", list[0]);
 }
 
-/* Of one pipe, so that all but one are queued. */
+/* All requests use one pipe, so all but one are queued. */
 static void longer_lists(void)
 {
 	enum { NR = 200 };
@@ -399,7 +397,7 @@ static void in_handler_of_suspend(void)
 struct sleeper {
 	const struct aiocb *cb;
 	int state, type;
-	bool is_pending; /* cancelled before the call */
+	bool is_pending; /* the thread is cancelled before it makes the call */
 	uint32_t tid;    /* atomic */
 	long ret;
 };

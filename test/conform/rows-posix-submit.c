@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * aio_read, aio_write and aio_fsync: each on each kind of file, with arguments that
- * are good and bad.
+ * aio_read, aio_write and aio_fsync on each kind of file, with all arguments.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,9 +26,7 @@
 
 enum { FILE_BYTES = 8192, READY_BYTES = 256, NR_ROWS = 128 };
 
-/*
- * The kinds. A stream is made anew for each try, ready to be read and written.
- */
+/* The kinds of files. A stream is opened for each try, ready for both. */
 
 static int none(void)
 {
@@ -251,7 +248,7 @@ static const struct kind *this_kind(void)
 	return this_row->about;
 }
 
-/* What is tried, each on a descriptor of its own. */
+/* The requests to try, each on its own descriptor. */
 static const struct attempt {
 	const char *key;
 	size_t nbytes;
@@ -523,7 +520,7 @@ static const struct row others[] = {
 	NO_ROW,
 };
 
-/* Files that cannot be read, or written, with a buffer that is bad as well. */
+/* Files that cannot be read or written, with a bad buffer as well. */
 static const struct pair both_bad[] = {
 	{ "kernel=EINVAL,-1", "kernel=EFAULT,-1" },
 	{ "huge=EINVAL,-1", "huge=EFAULT,-1" },

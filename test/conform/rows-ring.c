@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a client may do with its ring: reap without a call, overwrite fields,
- * move the mapping.
+ * What a client may do with its ring: reap without a system call, overwrite
+ * fields, move the mapping.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@ static void note_read(const char *key, aio_context_t ctx, int fd)
 	try_one(key, ctx, &cb);
 }
 
-/* Submits reads of 1, 2, 3 … bytes, so that the results tell them apart. */
+/* Submits reads of 1, 2, 3, ... bytes, so that their results differ. */
 static void submit_reads(aio_context_t ctx, int fd, int nr)
 {
 	struct iocb cb;
@@ -168,7 +168,10 @@ static void head_random(void)
 	struct io_event ev[200];
 	size_t i;
 
-	/* The kernel makes that processor's ring of another size, which they do not fill. */
+	/*
+	 * With one processor the kernel makes a ring of another size, which
+	 * these reads do not fill.
+	 */
 	if (sysconf(_SC_NPROCESSORS_CONF) == 1)
 		skip("one-processor");
 	for (i = 0; i < 3; i++) {
@@ -181,7 +184,10 @@ static void head_random(void)
 	note_result("destroy", call_destroy(ctx));
 }
 
-/* As if the ring were full: in the kernel places are counted apart from it. */
+/*
+ * This head makes the ring look full, but the kernel counts free slots apart
+ * from the ring.
+ */
 static void head_past_tail(void)
 {
 	aio_context_t ctx = new_context(16);
@@ -359,7 +365,7 @@ static void moved_large(void)
 	note_result("destroy", call_destroy(ctx));
 }
 
-/* By sizes that are no whole pages. */
+/* Moves parts whose sizes are not multiples of the page size. */
 static void moved_in_part(void)
 {
 	static const size_t sizes[][2] = {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Buffered PREAD and PWRITE: lengths, offsets, buffers, ends and limits.
+ * Buffered PREAD and PWRITE: lengths, offsets, buffers, the file's end, and
+ * limits.
  */
 #include <fcntl.h>
 #include <limits.h>

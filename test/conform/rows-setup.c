@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * io_setup, and the ring as a client finds it after that.
- */
+/* io_setup, and the ring that it returns. */
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
@@ -127,7 +125,10 @@ static void header_nr(void)
 	}
 }
 
-/* Polls on a descriptor that stays quiet: each takes one place and keeps it. */
+/*
+ * Each poll is of a descriptor that never becomes ready, so it occupies a slot
+ * for good.
+ */
 static void capacity(void)
 {
 	static struct iocb cbs[6000];

@@ -31,7 +31,10 @@ static void handle(int sig, int flags)
 	REQUIRE(sigaction(sig, &action, NULL) == 0);
 }
 
-/* SIGUSR1 for this process whenever it sleeps. Return: the process that sends it. */
+/*
+ * Sends SIGUSR1 to this process whenever it sleeps. Return: the process that
+ * sends.
+ */
 static pid_t signal_in_sleep(void)
 {
 	pid_t parent = getpid(), sender = fork_helper();
@@ -45,7 +48,10 @@ static pid_t signal_in_sleep(void)
 	return sender;
 }
 
-/* SIGUSR1 once while this process sleeps on, then what ends the sleep. */
+/*
+ * Sends SIGUSR1 once while this process sleeps in a wait that goes on, then
+ * completes the poll, which ends the wait.
+ */
 static aio_context_t context_with_poll_after_signal(void)
 {
 	static struct iocb cb;
@@ -127,7 +133,10 @@ static void interrupted_poll(void)
 	sender = signal_in_sleep();
 	note_result("timed", call_getevents(ctx, 1, 1, &ev, &timeout));
 	note("handled", handled > 0);
-	/* A wait for what is on its way may sleep, too. */
+	/*
+	 * Ends the sender first, because a wait for an event on its way may
+	 * sleep, too.
+	 */
 	REQUIRE(kill(sender, SIGKILL) == 0);
 	REQUIRE(waitpid(sender, NULL, 0) == sender || errno == EINTR);
 	REQUIRE(write(fds[1], "x", 1) == 1);

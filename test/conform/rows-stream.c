@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The results of requests that had to wait; see stream.h. A row is a situation
- * and a kind of file that it makes sense on.
+ * and a kind of file.
  */
 #include <poll.h>
 #include <sys/socket.h>
@@ -15,9 +15,9 @@
 bool by_calls;
 
 enum {
-	RWF_HIPRI_ = 0x1, /* newer than the headers of many a machine */
+	RWF_HIPRI_ = 0x1, /* missing in the headers of many machines */
 	RWF_DSYNC_ = 0x2,
-	BIG = 300000, /* more than any of them has room for */
+	BIG = 300000, /* more than any of the files can hold */
 };
 
 #define BYTE_STREAMS (PIPES | FIFO_BOTH | TWO_WAY | PTYS)
@@ -251,16 +251,17 @@ static const struct situation situations[] = {
 	  STEPS({ WATCH }, { WRITE, BIG }, { WAITS, 0 }, { DRAIN }, { END, 0 },
 		{ UNWATCH }) },
 
-	/*
-	 * What changes without anybody telling
-	 */
+	/* Changes of a file that do not notify the library */
 	{ "a read does not wait once O_NONBLOCK was set by ioctl",
 	  BYTE_STREAMS | RECORDS | UDP | EVENTFD | SEMAPHORE | SIGNALFD,
 	  STEPS({ READ, 128 }, { PUT, 1 }, { END, 0 }, { NONBLOCK, 1 },
 		{ READ, 128 }, { END, 1 }, { READV, 128 }, { END, 2 },
 		{ PUT, 1 }, { READ, 128 }, { END, 3 }, { NONBLOCK, 0 },
 		{ READ, 128 }, { WAITS, 4 }, { PUT, 1 }, { END, 4 }) },
-	/* It is ready some time after it is set: when is not for us to say. */
+	/*
+	 * When the timer expires is open, so the row does not note if the read
+	 * waits.
+	 */
 	{ "a timer's read does not wait once O_NONBLOCK was set by ioctl",
 	  TIMERFD,
 	  STEPS({ READ, 128 }, { PUT, 1 }, { END, 0 }, { NONBLOCK, 1 },

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * FSYNC and FDSYNC, and completions counted by an eventfd.
- */
+/* FSYNC and FDSYNC, and completions signalled by an eventfd. */
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -122,7 +120,7 @@ static void eventfd_counts(void)
 	note("count", (long)count);
 	note_result("reap", reap(ctx, 5, ev));
 	note("after_reap", eventfd_read(efd, &count));
-	/* A failed request is counted too, a refused one is not. */
+	/* The eventfd counts a failed request, but not a refused one. */
 	cbs[0].aio_buf = 0;
 	cbs[1].aio_fildes = -1u;
 	note_result("submit", call_submit(ctx, 2, list));
@@ -153,7 +151,7 @@ static void eventfd_many(void)
 	}
 }
 
-/* The count is there no later than the event, whoever completes it. */
+/* The eventfd counts a completion before any thread can see its event. */
 static void eventfd_wakes(void)
 {
 	aio_context_t ctx = new_context(8);
@@ -175,7 +173,7 @@ static void eventfd_wakes(void)
 	note_pending("events", ctx);
 }
 
-/* The write to the pipe completes the poll; whoever reaps it sees the count. */
+/* The write completes the poll. A thread that reaps it must find it counted. */
 static void eventfd_in_time(void)
 {
 	aio_context_t ctx = new_context(8);
@@ -213,7 +211,7 @@ static void eventfd_closed(void)
 	REQUIRE(dup2(fds[0], efd) == efd);
 	REQUIRE(write(fds[1], "x", 1) == 1);
 	note_result("reap", reap(ctx, 1, &ev));
-	/* Whoever has completed it may yet be about to count it. */
+	/* The thread that completed the request may not have counted it yet. */
 	note("counted", poll(&counted, 1, PATIENCE_MS));
 	note("read", eventfd_read(copy, &count));
 	note("count", (long)count);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Provided buffers: lists and arrays of them, which one a request gets, and what
- * becomes of it.
+ * Provided buffers in lists and arrays: which one is selected, and what
+ * remains.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 
 #include "uring.h"
 
-/* What the headers of Debian 12 lack. */
+/* An opcode that the headers of Debian 12 lack. */
 enum {
 	OP_READ_MULTISHOT = 49,
 };
@@ -85,7 +85,7 @@ static long unset_array(const struct uring *ring, int group)
 static void append(int bid, void *addr, uint32_t bytes)
 {
 	uint16_t tail = array->tail;
-	/* In an array of structs that begin with the ring's own words. */
+	/* The array's first struct also holds the ring's own words. */
 	struct io_uring_buf *buf =
 		(struct io_uring_buf *)array + (tail & (ENTRIES - 1));
 
@@ -103,7 +103,7 @@ static void append_some(int first, int nr, uint32_t bytes)
 		append(i, memory[i], bytes);
 }
 
-/* A ring with an array as its group 3. */
+/* Creates a ring whose buffer group 3 is an array. */
 static struct uring prepare(int flags)
 {
 	struct uring ring = new_uring(16, 0);
@@ -370,7 +370,7 @@ static void lists(void)
 	try_sqe("other", &ring);
 }
 
-/* What becomes of a buffer: what is left of two, and the head of an array. */
+/* Notes what remains of two buffers of a list, and the head of an array. */
 static void note_fate(const char *key, struct uring *ring, int group)
 {
 	char name[64];
@@ -387,7 +387,7 @@ static void note_fate(const char *key, struct uring *ring, int group)
 	try_sqe(name, ring);
 }
 
-/* Provide two. */
+/* Provides two buffers to the group. */
 static void two_of(struct uring *ring, int group)
 {
 	if (group == 3) {
@@ -477,7 +477,7 @@ static void fates_in_arrays(void)
 	fates(3);
 }
 
-/* Buffers that are not the client's to write. */
+/* Buffers at addresses that the client may not write. */
 static void bad_memory(void)
 {
 	struct uring ring = prepare(0);
@@ -536,7 +536,7 @@ static void arrays(void)
 	}
 	note_cqes("round", &ring, 20);
 	note_head("round", &ring, 3);
-	/* More than there are places. */
+	/* Appends more buffers than the array has entries. */
 	for (i = 0; i < 12; i++)
 		append(i, memory[0], 1);
 	read_to(&ring, 3, fd, 1);
@@ -576,7 +576,7 @@ static void waiting(int group)
 	note_head("first", &ring, 3);
 	read_to(&ring, group, ends[0], 10);
 	try_sqe("none", &ring);
-	/* One that is cancelled. */
+	/* Cancels a read that waits. */
 	some("provide_one", &ring, group, 3, 1);
 	target = read_to(&ring, group, ends[0], 10)->user_data;
 	uring_submit(&ring);
@@ -585,7 +585,7 @@ static void waiting(int group)
 	uring_submit(&ring);
 	note_cqes("cancelled", &ring, 2);
 	note_head("cancelled", &ring, 3);
-	/* One whose buffer is taken away, or given to another. */
+	/* Removes the buffer of a waiting read, or selects it for another. */
 	some("provide_another", &ring, group, 4, 1);
 	read_to(&ring, group, ends[0], 10);
 	uring_submit(&ring);
@@ -718,7 +718,7 @@ static void vectors(void)
 		IOSQE_BUFFER_SELECT;
 	ring.sqes[(ring.prepared - 1) & ring.sq_mask].buf_group = 3;
 	uring_submit(&ring);
-	/* It was copied. */
+	/* The kernel copied the vector when the request was submitted. */
 	iov[0].iov_len = 5;
 	REQUIRE(write(ends[1], "abcde", 5) == 5);
 	note_cqes("pipe", &ring, 1);
@@ -786,7 +786,7 @@ static void incremental_waiting(void)
 
 	REQUIRE(pipe(ends) == 0 && pipe(others) == 0);
 	append_some(0, 3, BYTES);
-	/* Each time two wait, of which the first is ready. */
+	/* Each time two reads wait, and the first becomes ready. */
 	read_to(&ring, 3, others[0], 10);
 	uring_submit(&ring);
 	for (i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++) {
@@ -812,7 +812,7 @@ static void incremental_waiting(void)
 	note_entry("third", 2);
 }
 
-/* One after the other into one, while the array's memory is taken from it. */
+/* Reads fill one buffer in turn, while the client unmaps the array. */
 static void taken_away(void)
 {
 	enum { ARRAY_BYTES = 4096 };
@@ -884,7 +884,7 @@ static void mistakes_of_shots(void)
 	note_head("all", &ring, 3);
 }
 
-/* Each shot, and how they end. */
+/* Notes each shot of a multishot read, and how the read ends. */
 static void shots(int group, int flags)
 {
 	struct uring ring = prepare(flags);
@@ -937,7 +937,7 @@ static void shots_little_by_little(void)
 	shots(3, PBUF_RING_INC);
 }
 
-/* A worker begins, though there is nothing to read yet. */
+/* IOSQE_ASYNC makes a worker begin the multishot read before there is data. */
 static void shots_by_a_worker(void)
 {
 	struct uring ring = prepare(0);
@@ -948,7 +948,7 @@ static void shots_by_a_worker(void)
 	some("provide", &ring, 1, 0, 4);
 	shots_to(&ring, 1, fd)->flags |= IOSQE_ASYNC;
 	note_result("submitted", uring_submit(&ring));
-	/* Nobody says when the worker has looked, and it may do so later. */
+	/* Nothing shows when the worker has tried; it may try later. */
 	usleep(20000);
 	for (i = 0; i < 3; i++) {
 		REQUIRE(write(fd, &value, sizeof(value)) == sizeof(value));
@@ -956,7 +956,7 @@ static void shots_by_a_worker(void)
 	}
 }
 
-/* Arrays that the client maps from the ring. */
+/* Arrays in the ring's memory, which the client maps. */
 static void mapped(void)
 {
 	struct uring ring = new_uring(16, 0);
@@ -1004,7 +1004,7 @@ static void mapped(void)
 	note("tail", array->tail);
 }
 
-/* Arrays that come and go, and one that ends with its ring. */
+/* Arrays are registered and unregistered; one ends with its ring. */
 static void lives(void)
 {
 	struct uring ring = prepare(0);

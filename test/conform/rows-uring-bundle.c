@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bundles: a receive or a send that uses several provided buffers at once, and receives
- * with many shots that have a limit.
+ * Bundles (one request uses several provided buffers), and multishot receives
+ * that have a limit.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -16,7 +16,7 @@
 #include "older.h"
 #include "streams.h"
 
-/* Of newer headers. */
+/* Flags that older headers lack. */
 enum {
 	RECVSEND_BUNDLE = 1 << 4,
 	SEND_VECTORIZED = 1 << 5,
@@ -72,7 +72,7 @@ static void append(int first, int nr)
 		append_bytes(i, BYTES);
 }
 
-/* Buffers as a list, from first on. */
+/* Provides a list of nr buffers, from index first on. */
 static void provide(struct uring *ring, int first, int nr)
 {
 	uring_provide(ring, GROUP, memory[first], BYTES, first, nr);
@@ -123,7 +123,7 @@ static void note_raw(const char *key, const struct io_uring_cqe *cqe)
 	note_text(key, text);
 }
 
-/* Return: how many completions there are, and no thread is about to make another. */
+/* Return: how many completions there are once all other threads sleep. */
 static uint32_t settle(const struct uring *ring)
 {
 	do
@@ -132,7 +132,7 @@ static uint32_t settle(const struct uring *ring)
 	return uring_settle(ring);
 }
 
-/* All completions that there are, and what is used of an array. */
+/* Notes all completions that are there, and how much of an array is used. */
 static void note_all(const char *key, struct uring *ring)
 {
 	struct io_uring_cqe cqe;
@@ -143,7 +143,7 @@ static void note_all(const char *key, struct uring *ring)
 	note_head(key, ring);
 }
 
-/* Bytes that are there are received, of so many buffers. */
+/* Receives bytes that are there, into that many buffers. */
 static void receive_some(const char *name, uint16_t array_flags, uint32_t how,
 			 int nr)
 {
@@ -189,7 +189,7 @@ static void receives_again(void)
 	receive_some("of", 0, IORING_RECV_MULTISHOT, 8);
 }
 
-/* One that must not wait ends when there is no more, and keeps no buffer for that. */
+/* With MSG_DONTWAIT a receive ends at an empty socket, and uses no buffer. */
 static void receives_now(void)
 {
 	static const uint16_t flags[] = { 0, PBUF_RING_INC };
@@ -210,7 +210,7 @@ static void receives_now(void)
 	}
 }
 
-/* A buffer of which only a bundle knows whether it will do. */
+/* Receives into buffers that only a bundle checks. */
 static void receives_into_odd_ones(void)
 {
 	for (int i = 0; i < 4; i++) {
@@ -316,7 +316,7 @@ static void waits(void)
 	note_all("again", &ring);
 }
 
-/* None is left after what came: it ends when more comes. */
+/* No buffer is left. A multishot receive ends only when more data arrives. */
 static void none_left(void)
 {
 	for (uint32_t how = 0; how <= RECVSEND_BUNDLE; how += RECVSEND_BUNDLE) {
@@ -395,7 +395,7 @@ static void fill_socket(int fd)
 	fill_stream(fd, 1);
 }
 
-/* Of one that waits all buffers are its own, and no other bundle follows. */
+/* A send that waits keeps all its buffers, and no other bundle follows it. */
 static void waits_to_send(void)
 {
 	for (int i = 0; i < 3; i++) {
@@ -415,7 +415,7 @@ static void waits_to_send(void)
 	}
 }
 
-/* A bundle is sent as a whole. */
+/* A bundle larger than the socket's buffer is sent as a whole. */
 static void sends_all(void)
 {
 	static char large[4][1 << 20];
@@ -443,7 +443,10 @@ static void sends_all(void)
 	note_all("sent", &ring);
 }
 
-/* A bundle of no buffers sends its memory, and then nothing, unless it has waited. */
+/*
+ * Without IOSQE_BUFFER_SELECT a bundle sends the SQE's memory. Unless it has
+ * waited, it then sends a second time, with no bytes.
+ */
 static void sends_own(void)
 {
 	static const int types[] = { SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET };
@@ -585,7 +588,7 @@ static void mistakes(void)
 	note_head("end", &ring);
 }
 
-/* All of a selected buffer is waited for, or of what was asked for of it. */
+/* MSG_WAITALL waits for a whole selected buffer, or for the SQE's length. */
 static void waits_for_all(void)
 {
 	static const uint32_t lens[] = { 0, 7, 25 };
@@ -617,7 +620,7 @@ static void waits_for_all(void)
 	}
 }
 
-/* What a request was that waits for all, when it is cancelled. */
+/* Cancels a receive with MSG_WAITALL, and notes its result and flags. */
 static void waits_for_all_in_vain(void)
 {
 	for (uint32_t how = 0; how <= RECVSEND_BUNDLE; how += RECVSEND_BUNDLE) {
@@ -637,7 +640,7 @@ static void waits_for_all_in_vain(void)
 	}
 }
 
-/* A bundle that waits for all waits for the buffers that it has. */
+/* A bundle with MSG_WAITALL waits until its selected buffers are full. */
 static void bundle_waits_for_all(void)
 {
 	for (int is_list = 0; is_list < 2; is_list++) {
@@ -685,7 +688,7 @@ static void chains(void)
 	}
 }
 
-/* Many shots have a limit of so many bytes in all. */
+/* A multishot receive's limit is in bytes, for all shots together. */
 static void limits(void)
 {
 	static const uint32_t nrs[] = { 5, 10, 15, 20, 25, 1000 };
@@ -742,7 +745,7 @@ static void new_tcp_pair(int fds[2])
 	tcp_pair(fds);
 }
 
-/* A send of vectors, of which one field is another. */
+/* A vectored send, in which the caller changes one field. */
 static struct io_uring_sqe *send_vectors(struct uring *ring, int op, int fd,
 					 const struct iovec *iov, size_t nr)
 {
@@ -812,7 +815,7 @@ static void vectors_zc(void)
 	vectors_by(IORING_OP_SEND_ZC);
 }
 
-/* A message that is not copied may be in a registered buffer. */
+/* A zero-copy message may be in a registered buffer. */
 static void message_of_a_buffer(void)
 {
 	const struct iovec reg = { data, 100 };
@@ -843,7 +846,7 @@ static void message_of_a_buffer(void)
 	}
 }
 
-/* Vectors of what selects its buffer, or is no plain send. */
+/* Vectored sends that select a buffer, or are no SEND or SEND_ZC. */
 static void other_vectors(void)
 {
 	struct iovec iov[2] = { { data, 10 }, { data + 20, 5 } };
@@ -895,9 +898,9 @@ static void other_vectors(void)
 enum { NR_SOCKETS = 3, ATTEMPTS = 20 };
 
 /*
- * Take nr completions, and describe whose they are, in order: "0*33 1*33" stands for 33 of
- * the first socket and then 33 of the second.
- * Return: by how many one socket is ahead of another, at most.
+ * Takes nr completions and describes their order: "0*33 1*33" stands for 33 of
+ * the first socket, then 33 of the second. Return: by how many completions one
+ * socket is ahead of another, at most.
  */
 static unsigned describe_turns(struct uring *ring, uint32_t nr, char *ret,
 			       size_t bytes)
@@ -929,7 +932,7 @@ static unsigned describe_turns(struct uring *ring, uint32_t nr, char *ret,
 	return furthest;
 }
 
-/* Several sockets have messages, of one buffer each, before they are received. */
+/* Sends messages of one buffer each to several sockets, then receives them. */
 static unsigned take_turns(uint32_t how, uint32_t len, unsigned nr_messages,
 			   uint32_t nr_completions, char *ret, size_t bytes)
 {
@@ -959,8 +962,9 @@ static unsigned take_turns(uint32_t how, uint32_t len, unsigned nr_messages,
 }
 
 /*
- * Where a thread of the library receives from the first sockets before the program's
- * thread has submitted the last, these are more than a turn ahead: then all is repeated.
+ * A thread of the library may receive from the first sockets before the
+ * program's thread has submitted the last receive. Then these are more than a
+ * turn ahead, and the row tries again.
  */
 static void note_turns(const char *key, uint32_t how, uint32_t len,
 		       unsigned nr_messages, uint32_t nr_completions,

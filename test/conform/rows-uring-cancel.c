@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Cancelling: by each key, with each flag, and what the canceller is told.
- */
+/* Cancelling by each key, with each flag, and the canceller's result. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -120,8 +118,8 @@ static void by_descriptor(void)
 }
 
 /*
- * Before Linux 6.10 a process cannot ask whether two descriptors have the same open
- * file, and uaio takes them for two.
+ * Before Linux 6.10 a process cannot query if two descriptors share an open
+ * file, so uaio takes them for two files.
  */
 static void by_duplicate(void)
 {
@@ -319,7 +317,7 @@ static void of_other_ring(void)
 	note_ready("left", &ring);
 }
 
-/* The completion of what cancels comes before that of what it cancels. */
+/* The cancel request completes before the request that it cancels. */
 static void in_their_order(void)
 {
 	struct uring ring = prepare();
@@ -358,7 +356,7 @@ static void in_their_order(void)
 	cancel(&ring, target, -1, 0);
 	note_result("submit", uring_submit(&ring));
 	note_in_order("together", &ring, 3);
-	/* In a chain, of which the rest begins. */
+	/* The cancel request is part of a chain, whose rest then starts. */
 	target = timeout(&ring);
 	uring_submit(&ring);
 	sqe_of(&ring, IORING_OP_NOP, -1)->flags = IOSQE_IO_LINK;
@@ -383,8 +381,8 @@ static void skipped(void)
 }
 
 /*
- * What waits in a thread. Whether it waits there yet when it is cancelled is a matter
- * of time, so how it ends is not noted.
+ * Cancels a request that waits in a thread. Its result is not noted, because
+ * the thread may not wait yet.
  */
 
 static void note_end(const char *key, struct uring *ring, uint64_t target)
@@ -410,7 +408,7 @@ static struct io_uring_sqe *splice_of(struct uring *ring, int opcode, int from,
 	return sqe;
 }
 
-/* Return: a pipe that has room for no more. */
+/* Return: the write end of a full pipe. */
 static int full_pipe(void)
 {
 	int ends[2];
@@ -433,7 +431,7 @@ static void spliced(void)
 	note_end("tee", &ring, sqe->user_data);
 	sqe = splice_of(&ring, IORING_OP_SPLICE, sockets[0], other[1]);
 	note_end("from_socket", &ring, sqe->user_data);
-	/* A socket does not mind the flag. */
+	/* Splicing from a socket ignores SPLICE_F_NONBLOCK. */
 	sqe = splice_of(&ring, IORING_OP_SPLICE, sockets[0], other[1]);
 	sqe->splice_flags = SPLICE_F_NONBLOCK;
 	note_end("from_socket.nonblock", &ring, sqe->user_data);
@@ -451,7 +449,7 @@ static void read_by_a_thread(void)
 	struct io_uring_sqe *sqe =
 		sqe_rw(&ring, IORING_OP_READ, quiet[0], buf, 1, 0);
 
-	/* RWF_NOAPPEND, which says nothing to a read. */
+	/* RWF_NOAPPEND has no effect on a read. */
 	sqe->flags = IOSQE_ASYNC;
 	sqe->rw_flags = 0x20;
 	note_end("noappend", &ring, sqe->user_data);

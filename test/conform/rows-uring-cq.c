@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The completions: what is skipped, what overflows, and the eventfd.
- */
+/* Completions: skipped, overflowing, and signalled by an eventfd. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,7 +11,7 @@
 #include "differences.h"
 #include "uring.h"
 
-/* Fails inside io_uring_enter. */
+/* Prepares a request that fails inside io_uring_enter. */
 static struct io_uring_sqe *fails(struct uring *ring)
 {
 	static char byte;
@@ -210,7 +208,7 @@ static void eventfd_counts(void)
 	sqe_of(&ring, IORING_OP_NOP, -1);
 	uring_submit(&ring);
 	note_result("one", read_count(fd));
-	/* One signal or three: that much is the kernel's to choose. */
+	/* Signals once or three times: the kernel chooses. */
 	sqe_of(&ring, IORING_OP_NOP, -1);
 	sqe_of(&ring, IORING_OP_NOP, -1);
 	uring_submit(&ring);
@@ -231,7 +229,7 @@ static void eventfd_counts(void)
 	note_result("gone", read_count(fd));
 }
 
-/* What it counts once it has been signalled, which may be after the completion. */
+/* Waits for a signal, perhaps after the completion. Return: the count. */
 static long await_count(int fd)
 {
 	struct pollfd pfd = { .fd = fd, .events = POLLIN };
@@ -239,7 +237,7 @@ static long await_count(int fd)
 	return poll(&pfd, 1, PATIENCE_MS) == 1 ? read_count(fd) : -ETIMEDOUT;
 }
 
-/* The same, of several signals. */
+/* Waits until the eventfd has counted nr signals. Return: their number. */
 static long await_counts(int fd, long nr)
 {
 	long sum = 0, count;
@@ -253,7 +251,7 @@ static long await_counts(int fd, long nr)
 	return sum;
 }
 
-/* Only what a worker executes is signalled. */
+/* IORING_REGISTER_EVENTFD_ASYNC signals only completions of workers. */
 static void eventfd_async(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -284,13 +282,13 @@ static void eventfd_async(void)
 	uring_submit(&ring);
 	note_result("chain", await_count(fd));
 	note_cqes("cqe", &ring, 4);
-	/* A worker executes what its request lets start, too. */
+	/* A worker executes the next request of a chain, too. */
 	sqe_of(&ring, IORING_OP_NOP, -1)->flags = IOSQE_ASYNC | IOSQE_IO_LINK;
 	sqe_of(&ring, IORING_OP_NOP, -1);
 	uring_submit(&ring);
 	note_result("chain_of_worker", await_counts(fd, 2));
 	note_cqes("cqe", &ring, 2);
-	/* Nothing keeps these from being complete at once. */
+	/* IOSQE_ASYNC requests that could complete at once. */
 	REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0);
 	sqe_rw(&ring, IORING_OP_SEND, sockets[0], &byte, 1, 0)->flags =
 		IOSQE_ASYNC;
@@ -305,7 +303,10 @@ static void eventfd_async(void)
 	uring_submit(&ring);
 	note_result("fault", await_count(fd));
 	note_cqes("cqe", &ring, 3);
-	/* Neither a read or write that fails, nor what is cut by that. */
+	/*
+	 * A worker signals no failed read or write, nor requests cancelled by
+	 * it.
+	 */
 	sqe_rw(&ring, IORING_OP_READ, open(".", O_RDONLY), &byte, 1, 0)->flags =
 		IOSQE_ASYNC | IOSQE_IO_LINK;
 	sqe_of(&ring, IORING_OP_NOP, -1);
@@ -315,7 +316,10 @@ static void eventfd_async(void)
 		->flags = IOSQE_ASYNC;
 	uring_submit(&ring);
 	note_cqes("full", &ring, 1);
-	/* Other calls that fail are a worker's, but not what they cut. */
+	/*
+	 * A worker signals other failed calls, but not requests cancelled by
+	 * them.
+	 */
 	sqe_rw(&ring, IORING_OP_OPENAT, AT_FDCWD, "none", 0, 0)->flags =
 		IOSQE_ASYNC | IOSQE_IO_LINK;
 	sqe_of(&ring, IORING_OP_NOP, -1);

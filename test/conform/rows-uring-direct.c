@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Files that are opened into the table of a ring and closed there, and what else
- * changes the table.
- */
+/* Opening and closing files in a ring's table, and other changes of it. */
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/resource.h>
@@ -10,7 +7,7 @@
 
 #include "uring-places.h"
 
-/* What the headers of Debian 12 lack. */
+/* Names that the headers of Debian 12 lack. */
 enum {
 	OP_FIXED_FD_INSTALL = 54,
 	FIXED_FD_NO_CLOEXEC = 1,
@@ -185,7 +182,7 @@ static void ranges(void)
 	open_at("outside", &ring, 7);
 }
 
-/* Which place is chosen depends on what was opened and closed last. */
+/* Which slot is chosen depends on the last open and close. */
 static void hints(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -369,7 +366,7 @@ static void installs(void)
 	note_result("read_on", read(fd, buf, 5));
 }
 
-/* A personality may not install, whether the rest is right or not. */
+/* An SQE with a personality may not install, be it valid otherwise or not. */
 static void install_as_another(void)
 {
 	static const char *const names[] = { "right", "not_fixed", "flags",
@@ -463,7 +460,7 @@ static void gone_table(void)
 	open_at("any", &ring, ANY);
 }
 
-/* Both files of a splice are found when it starts. */
+/* A splice looks up both its files when it starts. */
 static void spliced(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -473,7 +470,10 @@ static void spliced(void)
 	REQUIRE(make_table(&ring, NR_PLACES) == 0);
 	REQUIRE(pipe(ends) == 0);
 	for (i = 0; i < 3; i++) {
-		/* Opened before it, closed before it, never there. */
+		/*
+		 * The slot's file is opened before the splice, closed, or never
+		 * existed.
+		 */
 		if (i < 2)
 			open_of(&ring, "/dev/zero", O_RDONLY, 1)->flags =
 				IOSQE_IO_LINK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * io_uring_enter: its arguments, what it returns when part of a submission
- * fails, and waiting.
+ * io_uring_enter: arguments, waiting, and results when a submission fails in
+ * part.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -91,7 +91,7 @@ static void some_of_all(void)
 	note_in_order("nop", &ring, 5);
 }
 
-/* The second of four is refused, in ways of each kind. */
+/* Submits four requests of which the second is refused or fails. */
 static void with_bad_second(const char *key, uint32_t ring_flags, int opcode,
 			    uint8_t sqe_flags, uint32_t get)
 {
@@ -121,7 +121,7 @@ static void stop_at_bad(void)
 	with_bad_second("opcode_get", 0, 200, 0, GET);
 	with_bad_second("flags", 0, IORING_OP_NOP, 0x80, 0);
 	with_bad_second("select", 0, IORING_OP_NOP, IOSQE_BUFFER_SELECT, 0);
-	/* What is found out when it is executed stops nothing. */
+	/* A mistake found only at execution does not stop the submission. */
 	with_bad_second("executed", 0, IORING_OP_READ, 0, 0);
 }
 
@@ -342,7 +342,7 @@ static void wait_for_too_many(void)
 	struct uring ring = new_uring(2, 0);
 	int i;
 
-	/* More than the ring holds is as many as it holds. */
+	/* A wait for more completions than fit ends when the ring is full. */
 	for (i = 0; i < 2; i++) {
 		sqe_of(&ring, IORING_OP_NOP, -1);
 		sqe_of(&ring, IORING_OP_NOP, -1);
@@ -459,7 +459,7 @@ static void sqpoll(void)
 	note("dropped", *ring.sq_dropped);
 }
 
-/* The thread that polls goes on behind what ends a call. */
+/* The SQPOLL thread goes on after an error that would end io_uring_enter. */
 static void sqpoll_goes_on(void)
 {
 	struct uring ring = new_uring(8, IORING_SETUP_SQPOLL);
@@ -470,7 +470,9 @@ static void sqpoll_goes_on(void)
 	uring_publish(&ring);
 	note_result("wakeup", uring_enter(ring.fd, 6, 0, IORING_ENTER_SQ_WAKEUP,
 					  NULL, 0));
-	/* To wait by a call would make another. */
+	/*
+	 * Polls the ring's memory, because a waiting call would submit again.
+	 */
 	for (int i = 0; i < PATIENCE_MS && uring_ready(&ring) < 5; i++)
 		usleep(1000);
 	note("ready", uring_ready(&ring));

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A ring's descriptor: duplicated, closed, polled, and inherited.
- */
+/* A ring's descriptor: duplicated, closed, polled, and inherited. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -93,7 +91,10 @@ static void closed_by_range(void)
 	note_result("enter", uring_enter(ring.fd, 0, 0, 0, NULL, 0));
 }
 
-/* As liburing does from 2.2 on where it is linked statically. */
+/*
+ * Closes by an own instruction, as liburing since 2.2 does if linked
+ * statically.
+ */
 static void close_by_instruction(int fd)
 {
 #if defined(__x86_64__)
@@ -112,7 +113,10 @@ static void close_by_instruction(int fd)
 	REQUIRE(ret == 0);
 }
 
-/* Return: a ring; a pipe's reading end is where another was. Both were polled. */
+/*
+ * Polls a ring, closes it unnoticed, and gives its descriptor to a pipe's read
+ * end. Return: another ring.
+ */
 static struct uring with_pipe_at_old_ring(int *ret_reader, int *ret_writer)
 {
 	struct uring old = new_uring(4, 0), ring = new_uring(4, 0);
@@ -183,13 +187,13 @@ static void closed_with_requests(void)
 	note_result("submit", uring_submit(&ring));
 	uring_unmap(&ring);
 	note_result("close", close(ring.fd));
-	/* The request goes, and with it its hold on the pipe. */
+	/* A request that ends no longer keeps the pipe's read end open. */
 	close(quiet[0]);
 	note("hung_up",
 	     poll(&end, 1, PATIENCE_MS) == 1 && (end.revents & POLLERR));
 }
 
-/* A mapping holds the ring as a descriptor does. */
+/* A mapping keeps the ring alive, as a descriptor does. */
 static void closed_while_mapped(void)
 {
 	struct uring ring = prepare();
@@ -420,7 +424,7 @@ static void child_submits(void)
 	note_ready("parent", &inherited);
 }
 
-/* The parent's request waits, and what it registered is used. */
+/* A child cancels its parent's request, and uses what the parent registered. */
 static int cancel_in_child(void)
 {
 	uint64_t cancelled = inherited.sqes[0].user_data;
@@ -470,7 +474,7 @@ static void child_reads_registered(void)
 	note("child", in_child(read_in_child));
 }
 
-/* A parent that becomes a daemon: it ends, and its child goes on. */
+/* A parent that becomes a daemon: it exits, and its child goes on. */
 static int ended[2], answer[2];
 
 static int go_on(void)
@@ -511,7 +515,10 @@ static void parent_ends(void)
 	note("goes_on", byte == 'y');
 }
 
-/* A child waits while its parent is killed, which has requests of its own, and is not. */
+/*
+ * A child waits for its own request, which must complete although its parent,
+ * which has requests, too, is killed.
+ */
 static int waits_for[2], pids[2];
 
 static int wait_in_child(void)
@@ -555,10 +562,14 @@ static void parent_is_killed(void)
 	note("child_has_it", byte == 'y');
 }
 
-/* What a parent that was killed has in its ring, when its file is ready. */
+/*
+ * Runs in a child, and reports how a request of its killed parent has ended
+ * once the request's file is ready: 'c' cancelled, 'o' in another way, 'n' not
+ * at all.
+ */
 static int hear_of_parents(void)
 {
-	/* The kernel takes some milliseconds. */
+	/* The kernel cancels the parent's requests some milliseconds later. */
 	struct __kernel_timespec second = { .tv_sec = 1 };
 	uint64_t parents = inherited.sqes[0].user_data;
 	struct io_uring_cqe cqe;
@@ -608,7 +619,7 @@ static void parents_request_stays(void)
 	REQUIRE(read(waits_for[0], got, sizeof(got)) == 3);
 }
 
-/* By a Unix socket, to the process itself. */
+/* The process sends the ring's descriptor to itself by a Unix socket. */
 static void sent(void)
 {
 	union {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * IORING_RECVSEND_POLL_FIRST and IORING_ACCEPT_POLL_FIRST: what is waited for before the
+ * IORING_RECVSEND_POLL_FIRST and IORING_ACCEPT_POLL_FIRST: waits before the
  * first try.
  */
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "streams.h"
 #include "uring.h"
 
-/* Of newer headers. */
+/* Flags that older headers lack. */
 enum { ACCEPT_DONTWAIT = 1 << 1, ACCEPT_POLL_FIRST = 1 << 2 };
 
 enum { GROUP = 5, PART = 4096 };
@@ -53,7 +53,7 @@ static struct io_uring_sqe *accept_of(struct uring *ring, int fd,
 	return sqe;
 }
 
-/* Whether what was submitted waits; and it is cancelled if it does. */
+/* Notes the request's result, or that it waits, and then cancels it. */
 static void note_end(const char *key, struct uring *ring)
 {
 	struct io_uring_cqe cqe;
@@ -61,7 +61,9 @@ static void note_end(const char *key, struct uring *ring)
 
 	REQUIRE(uring_submit(ring) == 1);
 	snprintf(name, sizeof(name), "%s.ready", key);
-	/* Whether a worker executes it is another matter. */
+	/*
+	 * An accept is complete at once unless a worker executes it.
+	 */
 	if (!strstr(key, "accept"))
 		note_ready(name, ring);
 	while (!uring_settle(ring) && !others_sleep())
@@ -118,7 +120,7 @@ static void receives(void)
 	}
 }
 
-/* One that polls first begins behind one that does not. */
+/* A receive that polls first begins after a later one that does not. */
 static void order(void)
 {
 	static char first[4], second[4];
@@ -136,7 +138,7 @@ static void order(void)
 	note("second", second[0]);
 }
 
-/* So does a send, whose message comes behind that of another. */
+/* A send that polls first sends its message after those of later sends. */
 static void order_of_sends(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -153,7 +155,7 @@ static void order_of_sends(void)
 		note("bytes", recv(fds[1], got, sizeof(got), MSG_DONTWAIT));
 }
 
-/* So much is sent that poll() says there is no room, and there is some. */
+/* Fills a socket so far that poll() reports no room, although some is left. */
 static void fill(const int fds[2])
 {
 	fill_stream(fds[0], PART);
@@ -161,7 +163,7 @@ static void fill(const int fds[2])
 		REQUIRE(recv(fds[1], got, PART, MSG_WAITALL) == PART);
 }
 
-/* Nor does it hold up one that does not. */
+/* A send that polls first does not delay a later one that does not. */
 static void held_up(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -177,7 +179,7 @@ static void held_up(void)
 	note_cqes("cqe", &ring, 2);
 }
 
-/* What cancels it in the same submission finds it. */
+/* A cancel of the same submission finds the receive that polls first. */
 static void cancelled_at_once(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -214,7 +216,7 @@ static void does_not_wait(void)
 	note_end("accept.there", &ring);
 }
 
-/* Room for a few bytes is not what poll() calls room. */
+/* poll() does not report POLLOUT when there is room for only a few bytes. */
 static void sends(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -310,7 +312,10 @@ static void low_water(void)
 	send_bytes(fds[1], data, 4);
 	recv_of(&ring, fds[0], 100, 0);
 	note_end("few", &ring);
-	/* Ours ends with 4 or 14, by whether it was polled for when the 4 came. */
+	/*
+	 * The library's result is 4 or 14: the receive may be polled before the
+	 * 4 bytes.
+	 */
 	recv_of(&ring, fds[0], 100, 0);
 	REQUIRE(uring_submit(&ring) == 1);
 	send_bytes(fds[1], data, 4);
@@ -334,7 +339,7 @@ static void many_shots(void)
 	int fds[2];
 
 	pair_of(SOCK_STREAM, fds);
-	/* No buffer. */
+	/* The multishot receive finds no provided buffer. */
 	shots_of(&ring, fds[0]);
 	REQUIRE(uring_submit(&ring) == 1);
 	note("no_buffer.waits", uring_settle(&ring));
@@ -353,7 +358,7 @@ static void many_shots(void)
 	note_in_order("end", &ring, 1);
 }
 
-/* Of one shot, with a buffer that is selected. */
+/* A single receive that selects a provided buffer. */
 static void selects(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -403,7 +408,7 @@ static void accepts_nonblock(void)
 	accepts_from(SOCK_NONBLOCK);
 }
 
-/* Notes what an accept has had, but not which descriptors. */
+/* Notes the results of an accept, but not the numbers of descriptors. */
 static void note_accepted(const char *key, struct uring *ring)
 {
 	struct io_uring_cqe cqe;
@@ -424,8 +429,8 @@ static void note_accepted(const char *key, struct uring *ring)
 }
 
 /*
- * Of many shots, and a worker is to begin it: it waits for the first connection, and, where
- * the socket tells of no more, for no other.
+ * A multishot accept with IOSQE_ASYNC waits for the first connection only,
+ * where the socket reports no further ones.
  */
 static void accepts_aside(void)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Fixed files: tables, updates, tags, and what keeps a file open.
- */
+/* Fixed files: tables, updates, tags, and what keeps a file open. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -106,7 +104,7 @@ static void kept_open(void)
 	fds[0] = pipes[1];
 	REQUIRE(set_files(&ring, fds, 1) == 0);
 	close(pipes[1]);
-	/* The pipe has a writer until the table goes. */
+	/* The table keeps the pipe's writer open until it is unregistered. */
 	sqe_of(&ring, IORING_OP_POLL_ADD, pipes[0])->poll32_events = POLLIN;
 	note_result("submit", uring_submit(&ring));
 	note_ready("open", &ring);
@@ -281,9 +279,7 @@ static void closed_in_chain(void)
 	note_cqes("cqe", &ring, 3);
 }
 
-/*
- * Record locks of the process
- */
+/* Record locks, which the kernel drops when the process closes the file */
 
 static int locked;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Futexes: what wakes what, what is refused, and how a wait is cancelled. Each wake is
- * made as soon as the call has returned that submitted the wait.
+ * Futexes: which wake ends which wait, what is refused, and how a wait is
+ * cancelled. The rows wake a futex as soon as the call that submitted the wait
+ * has returned.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -15,7 +16,7 @@
 #include "uring.h"
 #include "base/newer.h"
 
-/* Of newer headers. */
+/* Flags that older headers lack. */
 enum { SIZE_U32 = 2, PRIVATE = 128, NR = 126, MOST = 128 };
 
 static uint32_t words[4];
@@ -66,7 +67,7 @@ static long wake(uint32_t *word, int nr)
 	return syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, nr, NULL, NULL, 0);
 }
 
-/* A wait ends when it is woken, by a call or by another request, and no other does. */
+/* A call or another request wakes a waiting request, and no other one. */
 static void woken(void)
 {
 	prepare();
@@ -85,7 +86,7 @@ static void woken(void)
 	note_cqes("third", &ring, 2);
 }
 
-/* A wake of none wakes none, but looks at its address. */
+/* A wake of 0 waiters wakes none, but checks its address. */
 static void none_woken(void)
 {
 	prepare();
@@ -193,13 +194,16 @@ static void mistakes_of_many(void)
 	try_sqe("no_futex", &ring);
 }
 
-/* Which it was is the result; a wake of those that are not waited on is none. */
+/*
+ * A vectored wait returns the index of the futex that woke it. A wake of a
+ * futex without waiters returns 0.
+ */
 static void of_many(void)
 {
 	prepare();
 	put_waitv(3);
 	note_result("submit", uring_submit(&ring));
-	/* It is copied. */
+	/* The kernel has copied the vector. */
 	vector[1].uaddr = (uintptr_t)&words[3];
 	note("wake", wake(&words[3], 1));
 	note("wake", wake(&words[1], 1));
@@ -208,11 +212,14 @@ static void of_many(void)
 	put_waitv(NR);
 	note_result("submit", uring_submit(&ring));
 	note("wake", wake(&words[2], 1));
-	/* One of those on this word. */
+	/*
+	 * The vector has this word several times: any of its indices may
+	 * result.
+	 */
 	REQUIRE(uring_wait(&ring, 1));
 }
 
-/* A wait by all of the bits ends by any of them. */
+/* A wait with all bits set is woken by any bit. */
 static void wakes_by_bits(void)
 {
 	prepare();
@@ -224,7 +231,7 @@ static void wakes_by_bits(void)
 	note_cqes("woken", &ring, 4);
 }
 
-/* One by some of them ends by one of these, and is not counted by others. */
+/* A wait with some bits is woken, and counted, only by these bits. */
 static void waits_by_bits(void)
 {
 	prepare();
@@ -305,7 +312,7 @@ static void cancelled(void)
 	try_sqe("again", &ring);
 }
 
-/* By time, and if it is not over. */
+/* A linked timeout that expires, and one that does not. */
 static void linked_timeout(void)
 {
 	struct __kernel_timespec soon = SPAN_SOON, never = SPAN_NEVER;
@@ -343,7 +350,7 @@ static void in_chains(void)
 	note_cqes("wake", &ring, 2);
 }
 
-/* What is submitted behind a wait finds that it waits. */
+/* A wake that follows a wait in the same submission finds the waiter. */
 static void together(void)
 {
 	uint64_t data;
@@ -379,7 +386,7 @@ static void together(void)
 	note_cqes("chain", &ring, 3);
 }
 
-/* A futex that belongs to a node of memory, whose number is behind the word. */
+/* A futex of a memory node, whose number follows the futex's word in memory. */
 static void of_nodes_by(uint32_t flags)
 {
 	static _Alignas(8) uint32_t words_of[2];
@@ -426,7 +433,7 @@ static void of_nodes(void)
 		of_nodes_by(flags);
 }
 
-/* The ring ends, and with it what waits. */
+/* Closing the ring ends its waits. */
 static void left_behind(void)
 {
 	prepare();

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * IORING_CQE_F_SOCK_NONEMPTY: which completions say that there is more to receive.
- */
+/* IORING_CQE_F_SOCK_NONEMPTY: completions that report more data. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -68,7 +66,7 @@ static void take_hint(const char *name, const char *key, struct uring *ring)
 		note_text(whole, "none");
 }
 
-/* How a receive is asked for. */
+/* The operation that receives. */
 enum way { RECV, RECVMSG, READ, NR_WAYS };
 
 static void submit(struct uring *ring, enum way way, int fd, size_t len,
@@ -98,7 +96,7 @@ static void receive(const char *name, const char *key, struct uring *ring,
 	take_hint(name, key, ring);
 }
 
-/* Each with what there is when it is received: less, as much, more. */
+/* The socket holds less than the receive wants, exactly as much, or more. */
 static void receives_from(enum kind kind, enum way way)
 {
 	const char *name = names[kind];
@@ -116,7 +114,7 @@ static void receives_from(enum kind kind, enum way way)
 	receive(name, "then", &ring, way, fds[0], 4, 0);
 	receive(name, "nothing", &ring, way, fds[0], 10,
 		way == READ ? RWF_NOWAIT : MSG_DONTWAIT);
-	/* What waits. */
+	/* A receive that waits for its data. */
 	submit(&ring, way, fds[0], 10, 0);
 	send_bytes(fds[1], data, 10);
 	take_hint(name, "waited", &ring);
@@ -165,7 +163,7 @@ static void with_flags(void)
 	}
 }
 
-/* All of it comes in parts, and then some. */
+/* With MSG_WAITALL the data comes in parts, and then more. */
 static void all_in_parts(void)
 {
 	for (enum kind kind = TCP; kind <= STREAM; kind++) {
@@ -273,8 +271,8 @@ static void many_shots(void)
 }
 
 /*
- * All is there when the first shot is made, and no edge comes for the rest: it is behind
- * a mark, or fewer bytes than the socket is ready for.
+ * All data is there at the first shot, and no edge comes for the rest, which
+ * lies after an urgent mark or is below the low-water mark.
  */
 static void shots_of_parts(void)
 {
@@ -313,7 +311,7 @@ static void shots_of_parts(void)
 	}
 }
 
-/* The last completion says that there is no buffer, and nothing else. */
+/* The last completion reports ENOBUFS without a hint. */
 static void no_room_for_more(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -329,7 +327,7 @@ static void no_room_for_more(void)
 	take_hint("cqe", "last", &ring);
 }
 
-/* Each is one buffer with a header of 16 bytes. */
+/* Each message fills one buffer, with a header of 16 bytes. */
 static void many_messages(void)
 {
 	for (enum kind kind = 0; kind < NR_KINDS; kind++) {
@@ -357,7 +355,10 @@ static void many_messages(void)
 	}
 }
 
-/* All of it comes while many wait: less for each first, as much for each second. */
+/*
+ * Many receives get data together: of three, one less than it wants, one as
+ * much, one more.
+ */
 static void many_at_once(void)
 {
 	enum { NR = 9 };
@@ -389,7 +390,7 @@ static void many_at_once(void)
 	}
 }
 
-/* Each has all that there is, and the other side sends no more. */
+/* Each receive gets all data, and the other side sends no more. */
 static void shut_at_once(void)
 {
 	enum { NR = 4 };
@@ -408,7 +409,7 @@ static void shut_at_once(void)
 		take_hint(names[STREAM], "shut", &ring);
 }
 
-/* One takes what another has left. */
+/* One receive takes the data that another one left. */
 static void two_of_one_socket(void)
 {
 	for (enum kind kind = TCP; kind <= STREAM; kind++) {
@@ -427,7 +428,7 @@ static void two_of_one_socket(void)
 	}
 }
 
-/* What was received ends where there is no more memory. */
+/* The memory of the buffer ends within the received data. */
 static void memory_ends(struct uring *ring)
 {
 	char *pages = pages_of(8192, PROT_READ | PROT_WRITE);
@@ -442,7 +443,7 @@ static void memory_ends(struct uring *ring)
 	take_hint("memory", "ends", ring);
 }
 
-/* Where a mark or descriptors lie between what was received and the rest. */
+/* An urgent mark or descriptors separate the received data from the rest. */
 static void parts_of_a_stream(void)
 {
 	struct uring ring = new_uring(8, 0);

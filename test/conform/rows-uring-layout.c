@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Rings with larger entries, and rings in memory of the client's.
- */
+/* Rings with larger entries, and rings in memory that the client allocates. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +15,7 @@
 
 enum { NOP_CQE32 = 32, NOP_INJECT = 1 };
 
-/* All that has come, with what is behind it. */
+/* Notes all completions, each with the extra words after it. */
 static void note_wide(const char *key, struct uring *ring)
 {
 	const bool is_wide = ring->cqe_slots > 1;
@@ -92,7 +90,7 @@ static void overflows(void)
 	}
 }
 
-/* A no-op may have something behind its completion. */
+/* A no-op may write extra words after its completion. */
 static void behind_completions(void)
 {
 	int i, k;
@@ -134,9 +132,7 @@ static void messages(void)
 	note_wide("to", &to);
 }
 
-/*
- * Rings in memory of the client's
- */
+/* Rings in the client's memory */
 
 static void set_addresses(struct io_uring_params *params, const void *sqes,
 			  const void *rings)
@@ -269,7 +265,7 @@ static void addresses(void)
 			     &params));
 }
 
-/* The memory is the client's to unmap, and so is the address. */
+/* The client may unmap the memory, and reuse its address. */
 static void unmapped(void)
 {
 	char *memory = some_memory(MAP_SHARED);
@@ -282,7 +278,7 @@ static void unmapped(void)
 	nops("nops", &ring);
 }
 
-/* A child waits for what its parent has submitted, and takes it. */
+/* A child waits for its parent's request, and takes its completion. */
 static void for_a_child(void)
 {
 	struct uring ring = given_ring(some_memory(MAP_SHARED), 0);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Links, hard links, drains, and timeouts that are linked.
- */
+/* Links, hard links, drains, and linked timeouts. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -61,7 +59,7 @@ static void chain_breaks(void)
 	note_cqes("cqe", &ring, 5);
 }
 
-/* A buffer that is not registered: that shows when the request begins. */
+/* Prepares a read into an unregistered buffer, which fails as it begins. */
 static struct io_uring_sqe *fails_late(struct uring *ring, uint8_t flags)
 {
 	struct io_uring_sqe *sqe = sqe_rw(ring, IORING_OP_READ_FIXED,
@@ -127,7 +125,7 @@ static void open_end(void)
 	nop(&ring, LINK);
 	note_result("submit", uring_submit(&ring));
 	note_in_order("cqe", &ring, 2);
-	/* The next submission does not belong to it. */
+	/* A chain ends with its submission. */
 	fails(&ring, LINK);
 	note_result("submit", uring_submit(&ring));
 	nop(&ring, 0);
@@ -180,7 +178,7 @@ static void open_then_close(void)
 	note_cqes("cqe", &ring, 3);
 }
 
-/* A refusal inside a chain ends the chain, and what follows is another. */
+/* A refusal ends its chain, and the requests after it start a new one. */
 static void refused_head(uint32_t flags)
 {
 	struct uring ring = new_uring(8, flags);
@@ -269,7 +267,7 @@ static void drain_of_nothing(void)
 	note_in_order("cqe", &ring, 1);
 }
 
-/* Its name is found too long at once, and so the submission ends there. */
+/* The name's length is checked at once, so the submission ends there. */
 static void drain_of_mistake(void)
 {
 	static char name[400], value[8];
@@ -335,9 +333,7 @@ static void all_behind_drain(void)
 	note_in_order("cqe", &ring, 3);
 }
 
-/*
- * Timeouts that are linked
- */
+/* Linked timeouts */
 
 static void timeout_expires(void)
 {
@@ -471,7 +467,7 @@ static struct io_uring_sqe *splice_of(struct uring *ring, int in,
 	return sqe;
 }
 
-/* A file is copied through a pipe: bytes of it, from in_off to out_off. */
+/* Copies bytes of a file to another through a pipe, from in_off to out_off. */
 static void copy(const char *key, struct uring *ring, const int files[2],
 		 const int ends[2], int64_t in_off, int64_t out_off,
 		 uint32_t bytes)
@@ -484,7 +480,7 @@ static void copy(const char *key, struct uring *ring, const int files[2],
 	note("written_at", lseek(files[1], 0, SEEK_CUR));
 	note("size", lseek(files[1], 0, SEEK_END));
 	REQUIRE(lseek(files[1], 0, SEEK_SET) == 0);
-	/* What a chain that broke has left. */
+	/* Notes the bytes that a broken chain has left in the pipe. */
 	if (fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0)
 		note("left", read(ends[0], buf, sizeof(buf)));
 	fcntl(ends[0], F_SETFL, 0);
@@ -507,7 +503,7 @@ static void copied(void)
 	}
 	REQUIRE(pread(files[1], buf, 2, 5000) == 2);
 	note("copied", buf[0] * 256 + buf[1]);
-	/* Nobody reads the pipe, and no signal says so. */
+	/* Nobody reads the pipe. The splice fails without a SIGPIPE. */
 	close(ends[0]);
 	splice_of(&ring, files[0], 0, ends[1], -1, 100);
 	note_result("submit", uring_submit(&ring));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each operation with each field spoilt, with each flag, and on each kind of
- * file. Every request has a ring of its own.
+ * Each operation with each field spoilt, each flag, each kind of file, on a
+ * ring of its own.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +38,7 @@ static struct uring new_op_uring(void)
 	return ring;
 }
 
-/* Notes what becomes of an SQE that is alone on its ring. */
+/* Submits the SQE alone on a ring, and notes its result. */
 static void note_sqe(const char *key, const struct io_uring_sqe *sqe)
 {
 	struct uring ring = new_op_uring();
@@ -98,21 +98,21 @@ static const struct {
 	SPOILT("pad2_1", __pad2, 1),
 };
 
-/* Where there is nothing to see, or what only newer kernels know. */
+/* Return: whether the field has no effect, or needs a newer kernel. */
 static bool is_left_out(size_t i)
 {
 	int opcode = this_op()->opcode;
 	bool moves = this_op()->has_offset || opcode == OP_READV_FIXED ||
 		     opcode == OP_WRITEV_FIXED;
 
-	/* A mask of fewer than all bits, which is not served: rows-uring-futex.c. */
+	/* The library refuses partial masks; see rows-uring-futex.c. */
 	if (opcode == OP_FUTEX_WAIT &&
 	    spoilt[i].offset == offsetof(struct io_uring_sqe, addr3))
 		return true;
-	/* Nothing is polled for, and nothing comes. */
+	/* This value polls for no event, so the poll never completes. */
 	if (opcode == IORING_OP_POLL_ADD)
 		return spoilt[i].value == 0x40000000;
-	/* Attributes of a read or a write. */
+	/* The field holds attributes of a read or a write. */
 	return moves &&
 	       spoilt[i].offset == offsetof(struct io_uring_sqe, __pad2);
 }
@@ -152,7 +152,7 @@ static const struct {
 	{ "async_drain_link", IOSQE_ASYNC | IOSQE_IO_DRAIN | IOSQE_IO_LINK },
 };
 
-/* What follows drains: its completion is the last. */
+/* Notes the request before a drain, whose completion must come last. */
 static void note_before_drain(const char *key, const struct io_uring_sqe *sqe)
 {
 	struct uring ring = new_op_uring();
@@ -166,7 +166,7 @@ static void note_before_drain(const char *key, const struct io_uring_sqe *sqe)
 	ring.sqes[1].flags = IOSQE_IO_DRAIN;
 	nr = uring_submit(&ring);
 	note_result(key, nr);
-	/* One that was refused stops the call, and leaves the other. */
+	/* A refused request stops the call, which does not submit the drain. */
 	while (nr-- > 0 && uring_wait(&ring, 1) && uring_take(&ring, &cqe)) {
 		if (cqe.user_data != last)
 			forget_opened(this_op(), &cqe);
@@ -178,7 +178,10 @@ static void note_before_drain(const char *key, const struct io_uring_sqe *sqe)
 	close(ring.fd);
 }
 
-/* A success is not told: the next of the chain is all that comes. A failure is. */
+/*
+ * A skipped request posts a completion only if it fails; the next one of the
+ * chain posts one.
+ */
 static void note_skipped(const char *key, const struct io_uring_sqe *sqe,
 			 uint8_t flags)
 {
@@ -192,7 +195,9 @@ static void note_skipped(const char *key, const struct io_uring_sqe *sqe,
 	note_result(key, uring_submit(&ring));
 	is_next = uring_wait(&ring, 1);
 	if (is_next && ring.cqes[*ring.cq_head & ring.cq_mask].user_data == it)
-		/* Refused in the submission, with the next: both are over. */
+		/*
+		 * A refusal at submission completes the next of the chain, too.
+		 */
 		is_next = this_op()->opcode == IORING_OP_LINK_TIMEOUT
 				  ? uring_settle(&ring) > 1
 				  : uring_wait(&ring, 2);
@@ -218,7 +223,7 @@ static void set_flags(void)
 	note_skipped("untold_async", &sqe, IOSQE_ASYNC);
 }
 
-/* With a table of one file and an empty place. */
+/* Notes the request with a table of one file and one empty slot. */
 static void note_fixed(const char *key, int fd, int number)
 {
 	struct uring ring = new_op_uring();
@@ -329,7 +334,7 @@ static int open_ready_epoll(void)
 	return fd;
 }
 
-/* It has a completion, or a request might wait for one. */
+/* The ring has a completion, because a request might wait for one. */
 static int open_ring(void)
 {
 	struct uring ring = new_uring(1, 0);
@@ -362,7 +367,7 @@ static const struct {
 	{ "ring", open_ring },
 };
 
-/* What waits until the file is ready, and it never is. */
+/* Return: whether this operation waits for a file that is never ready. */
 static bool waits_for(int (*open)(void))
 {
 	int opcode = this_op()->opcode;
@@ -402,8 +407,8 @@ static void try_files(void)
 }
 
 /*
- * Return: what is meant to differ where an operation is tried on each kind of file:
- * a ring's descriptor has a position.
+ * Return: how an operation differs on each kind of file: a ring's descriptor
+ * has a position.
  */
 static const struct showing *files_differ(const struct uring_op *op)
 {
@@ -435,8 +440,8 @@ static void make_rows_of(const struct uring_op *op)
 		&(struct row){ .run = spoil_fields, .about = op },
 		"%s with each field spoilt", op->name);
 	/*
-	 * The kernel tells that a send's memory is free when it has gone, and a drain
-	 * waits for that.
+	 * A zero-copy send posts a second completion when the data has left,
+	 * and a drain waits for it.
 	 */
 	if (op->opcode != IORING_OP_SEND_ZC &&
 	    op->opcode != IORING_OP_SENDMSG_ZC)

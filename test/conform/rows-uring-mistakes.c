@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Mistakes that random requests have found (test/uring/fuzz.py): when each is found, what
- * of a submission goes on behind it, and what it uses up.
+ * Mistakes that random requests have found (test/uring/fuzz.py): when each is
+ * found, whether the rest of the submission continues, and which resources it
+ * uses up.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +23,7 @@
 #include "uring.h"
 #include "streams.h"
 
-/* Of newer headers. */
+/* Names that older headers lack. */
 #define SETSOCKOPT 3
 #define RECVSEND_BUNDLE (1 << 4)
 
@@ -46,7 +47,7 @@ static int listener_of(int domain)
 	return fd;
 }
 
-/* Submits what is prepared, and notes how many are taken, and how nr end. */
+/* Submits, and notes how many are accepted and the results of nr requests. */
 static void note_call(const char *key, struct uring *ring, uint32_t nr)
 {
 	char text[64];
@@ -54,7 +55,10 @@ static void note_call(const char *key, struct uring *ring, uint32_t nr)
 	snprintf(text, sizeof(text), "%s.taken", key);
 	note_result(text, uring_submit(ring));
 	note_cqes(key, ring, nr);
-	/* What is not taken is not the next call's. */
+	/*
+	 * Drops what was not accepted, so that the next call does not submit
+	 * it.
+	 */
 	*ring->sq_tail = ring->prepared = *ring->sq_head;
 }
 
@@ -135,7 +139,7 @@ static void messages_of_nobody(void)
 		}
 }
 
-/* An option's value is read no further than the option goes. */
+/* An option's value is read only up to the option's size. */
 static void values_over_the_end(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -227,9 +231,7 @@ static void flags_of_newer_kernels(void)
 	}
 }
 
-/*
- * What cannot wait
- */
+/* Requests that cannot wait */
 
 static void sockets_that_listen(void)
 {
@@ -266,7 +268,7 @@ static void sockets_that_listen(void)
 	try_sqe("accept.async", &ring);
 }
 
-/* Behind an accept, and a send that polls first, which wait. */
+/* These follow a waiting accept and a waiting send that polls first. */
 static void behind_what_waits_to_listen(void)
 {
 	static const int opcodes[] = { IORING_OP_SEND, IORING_OP_RECV,
@@ -280,7 +282,10 @@ static void behind_what_waits_to_listen(void)
 		sqe_rw(&ring, IORING_OP_SEND, fd, data, 1, 0)->ioprio =
 			IORING_RECVSEND_POLL_FIRST;
 		REQUIRE(uring_submit(&ring) == 2);
-		/* A write to a socket of INET's has a signal, too. */
+		/*
+		 * A write to an INET socket would raise SIGPIPE, and is left
+		 * out.
+		 */
 		for (int i = 0; i < 4 - k; i++) {
 			struct io_uring_sqe *sqe =
 				sqe_rw(&ring, opcodes[i], fd, data, 1, 0);
@@ -343,7 +348,7 @@ static void epoll_in_a_thread(void)
 	note_cqes("ready", &ring, 1);
 }
 
-/* Who has no child is told so at the address, too. */
+/* A waitid without a child also writes to its result address. */
 static void no_children(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -365,7 +370,7 @@ static void no_children(void)
 	}
 }
 
-/* Options that are none are found when a wait begins. */
+/* Invalid options are found when a wait begins. */
 static void options_of_a_wait(void)
 {
 	static const uint32_t options[] = { 0, ~0u, 1u << 29, 4 };
@@ -395,7 +400,7 @@ static void provide(struct uring *ring)
 	try_sqe("provide", ring);
 }
 
-/* The same as an array. Return: it. */
+/* Registers the buffers as an array. Return: the array. */
 static struct io_uring_buf *set_array(const struct uring *ring)
 {
 	struct io_uring_buf_reg reg = { .ring_entries = NR_BUFFERS * 2,
@@ -428,7 +433,7 @@ static struct io_uring_sqe *chooses(struct uring *ring, int opcode, int fd,
 	return sqe;
 }
 
-/* A send that fails has used its buffer, and what receives has not. */
+/* A send that fails has used its buffer; a receive that fails has not. */
 static void sends_that_fail(struct uring *ring)
 {
 	int full[2], gone[2];
@@ -469,7 +474,7 @@ static void sends_that_fail_array(void)
 	sends_that_fail(&ring);
 }
 
-/* A buffer is as it is before anything of its array is used. */
+/* The first buffer of an array is at address NULL. */
 static void buffer_at_null(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -495,7 +500,9 @@ static void empty_buffer(void)
 	try_sqe("send", &ring);
 }
 
-/* With IOSQE_ASYNC, one shot looks for its buffer at once, and many when there are data. */
+/*
+ * With IOSQE_ASYNC a single receive selects at once, a multishot one at data.
+ */
 static void none_in_a_thread(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -517,7 +524,7 @@ static void none_in_a_thread(void)
 	note_cqes("many.data", &ring, 1);
 }
 
-/* Of many shots, one whose limit is no int ends after the first. */
+/* A multishot receive with a limit over INT_MAX ends after the first shot. */
 static void limit_below_zero(void)
 {
 	struct uring ring = new_uring(8, 0);

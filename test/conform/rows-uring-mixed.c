@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A ring whose completions are of two sizes (IORING_SETUP_CQE_MIXED)
- */
+/* A ring whose completions have two sizes (IORING_SETUP_CQE_MIXED) */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +10,7 @@
 
 enum {
 	MIXED = 1 << 18,
-	IS_WIDE = 1 << 15, /* of a completion's flags: IORING_CQE_F_32 */
+	IS_WIDE = 1 << 15, /* a completion's flag IORING_CQE_F_32 */
 	NOP_INJECT = 1 << 0,
 	NOP_CQE32 = 1 << 5,
 	PASS_FLAGS = 1 << 1,
@@ -42,7 +40,7 @@ static struct io_uring_sqe *nop(struct uring *ring, int is_wide, uint64_t data)
 	return sqe;
 }
 
-/* Takes what is there, each with its place in the ring. */
+/* Takes what is there, and notes each completion with its slot. */
 static void note_mixed(const char *key, struct uring *ring)
 {
 	uring_settle(ring);
@@ -107,7 +105,7 @@ static void both_sizes(void)
 	}
 }
 
-/* A wide one needs two places that are next to each other. */
+/* A completion of double size needs two adjacent slots. */
 static void at_the_end(void)
 {
 	for (uint32_t before = 0; before < 5; before++) {
@@ -131,8 +129,8 @@ static void at_the_end(void)
 }
 
 /*
- * Narrow ones come first: where the ring is full and a wide one has overflowed, the
- * kernel of 6.18 may fill up a place that the client has not read.
+ * The single-size completions come first. If the ring is full and a double one
+ * has overflowed, Linux 6.18 may overwrite a slot that the client has not read.
  */
 static void overflows(void)
 {
@@ -147,7 +145,7 @@ static void overflows(void)
 		note_mixed("got", &ring);
 }
 
-/* One of two places is as good as two for a wait. */
+/* A completion of double size counts as two for a wait. */
 static void waits(void)
 {
 	struct __kernel_timespec span = span_of(PATIENCE_MS * MS);

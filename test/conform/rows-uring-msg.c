@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Messages between rings; and the requests that do next to nothing, or make
- * descriptors: no-ops with flags, and pipes.
- */
+/* Messages between rings, no-ops with flags, and requests that create pipes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -25,7 +22,7 @@ static void prepare(void)
 	to = new_uring(8, 0);
 }
 
-/* A message, of which the row spoils something. */
+/* Prepares a valid message, in which the row changes a field. */
 static struct io_uring_sqe *msg(int fd)
 {
 	struct io_uring_sqe *sqe = sqe_of(&from, IORING_OP_MSG_RING, fd);
@@ -35,7 +32,7 @@ static struct io_uring_sqe *msg(int fd)
 	return sqe;
 }
 
-/* What has come to a ring, by the numbers that messages have. */
+/* Notes the completions in a ring, by the user_data that messages carry. */
 static void note_messages(const char *key, struct uring *ring)
 {
 	struct io_uring_cqe cqe;
@@ -188,7 +185,7 @@ static void in_chains(void)
 	note_messages("async", &to);
 }
 
-/* A ring of two places gets more. */
+/* A ring with two slots gets more messages than it can hold. */
 static void overflow(void)
 {
 	int i;
@@ -208,7 +205,7 @@ static void overflow(void)
 	note_cqes("from", &from, 5);
 }
 
-/* Who hears of a message: an eventfd, a poll, a timeout that counts. */
+/* A message signals an eventfd, ends a poll, and counts for a timeout. */
 static void heard_of(void)
 {
 	struct __kernel_timespec never = SPAN_NEVER;
@@ -233,9 +230,7 @@ static void heard_of(void)
 	note("signalled", nr > 0);
 }
 
-/*
- * By io_uring_register(), without a ring
- */
+/* By io_uring_register(), without a sending ring */
 
 static long send_blindly(const void *sqe, uint32_t nr)
 {
@@ -356,7 +351,7 @@ static void new_pipe(const char *key, void *to_fill, int pipe_flags)
 	try_sqe(key, &from);
 }
 
-/* Whether what was written into one end comes out of the other. */
+/* Notes whether a byte written into one end comes out of the other. */
 static void note_pipe(const char *key, const int pair[2])
 {
 	char byte = 'a', got = 0;
@@ -404,7 +399,7 @@ static void pipes(void)
 	note_cqes("chain", &from, 3);
 }
 
-/* Into the table: two places, of which the row names the first. */
+/* Creates a pipe in two slots of the table; the row names the first. */
 static void pipe_at(const char *key, int *pair, uint32_t file_index,
 		    int pipe_flags)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * One request receives again and again, each time into a provided buffer.
- */
+/* Multishot receives: one request fills several provided buffers. */
 #include <errno.h>
 #include <limits.h>
 #include <netinet/in.h>
@@ -20,13 +18,13 @@ enum { GROUP = 7, BUFFERS = 8, BYTES = 256, ENTRIES = 8 };
 static char memory[BUFFERS][BYTES], data[8192];
 static struct io_uring_buf_ring *array;
 
-/* Buffers as a list, from first on. */
+/* Provides a list of nr buffers, from index first on. */
 static void provide(struct uring *ring, int first, int nr)
 {
 	uring_provide(ring, GROUP, memory[first], BYTES, first, nr);
 }
 
-/* The same as an array, which is empty at first. */
+/* Registers an empty array as the buffer group. */
 static void set_array(const struct uring *ring)
 {
 	struct io_uring_buf_reg reg = { .ring_entries = ENTRIES,
@@ -62,7 +60,7 @@ static struct io_uring_sqe *receive(struct uring *ring, int fd, uint32_t how)
 	return sqe;
 }
 
-/* The next completion, and that there is no other. */
+/* Notes the next completion, and that there is no other. */
 static void note_next(const char *key, struct uring *ring)
 {
 	struct io_uring_cqe cqe;
@@ -198,7 +196,10 @@ static void full_ring(void)
 	}
 }
 
-/* It looks at no completion, so that none finds room: a write that drains tells. */
+/*
+ * Waits for the request's end, signalled by a draining write, without taking
+ * completions: the ring stays full.
+ */
 static void await_end(struct uring *ring)
 {
 	struct pollfd pfd = { .events = POLLIN };
@@ -212,7 +213,10 @@ static void await_end(struct uring *ring)
 	REQUIRE(poll(&pfd, 1, PATIENCE_MS) == 1);
 }
 
-/* Before the request begins: it has one shot, which comes behind what is there. */
+/*
+ * The ring has overflowed before the request begins. So the request has one
+ * shot, after the completions that are there.
+ */
 static void overflowed(void)
 {
 	struct io_uring_params params = { .flags = IORING_SETUP_CQSIZE,
@@ -311,7 +315,7 @@ static void note_message(const char *key, struct uring *ring,
 	note("is_sender", name->sin_port == from->sin_port);
 }
 
-/* Datagrams, in buffers that have room for who sent them: name says nothing. */
+/* Datagrams, into buffers with room for the sender. name has no effect. */
 static void messages_of(void *name)
 {
 	struct msghdr msg = { .msg_name = name,
@@ -370,7 +374,7 @@ static void small_buffers(void)
 	note_message("cqe", &ring, &other);
 }
 
-/* What comes before the data of a message has to have a length. */
+/* The header before a message's data must have a valid length. */
 static void long_heads(void)
 {
 	static const size_t lengths[] = { BYTES,         INT_MAX - 16,

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Registered files that are sent from ring to ring.
- */
+/* Registered files that one ring sends to another. */
 #include <fcntl.h>
 
 #include "uring-places.h"
 
-/* What the headers of Debian 12 lack. */
+/* A flag that the headers of Debian 12 lack. */
 enum { MSG_RING_FLAGS_PASS = 2 };
 
-/* Sends the file at a place of ring to a place of the other one. */
+/* Prepares sending the file in a slot of ring to a slot of the other one. */
 static struct io_uring_sqe *send_of(struct uring *ring, const struct uring *to,
 				    int from_place, int to_place)
 {
@@ -23,7 +21,7 @@ static struct io_uring_sqe *send_of(struct uring *ring, const struct uring *to,
 	return sqe;
 }
 
-/* What came from elsewhere. */
+/* Notes a completion that another ring sent. */
 static void note_told(const char *key, struct uring *ring)
 {
 	struct io_uring_cqe cqe;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Polls: once and again, removing and updating, and what they report.
- */
+/* Polls, single and multishot: results, removing and updating. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -369,7 +367,7 @@ static void two_of_one(void)
 	note_cqes("cqe", &ring, 2);
 }
 
-/* A completion of the poll ends the timeout, which starts the cancel. */
+/* The poll's completion ends the timeout, which starts the cancel. */
 static void cancelled_by_its_completion(void)
 {
 	struct uring ring = new_uring(8, 0);

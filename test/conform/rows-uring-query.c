@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * IORING_REGISTER_QUERY: what there is, with a ring and without
- */
+/* IORING_REGISTER_QUERY: its answers, with a ring and without */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +9,7 @@
 
 enum { REGISTER_QUERY = 35, QUERY_OPS = 0 };
 
-/* As the kernel's struct io_uring_query_hdr. */
+/* Has the layout of the kernel's struct io_uring_query_hdr. */
 struct query {
 	uint64_t next, data;
 	uint32_t about, bytes;
@@ -19,7 +17,7 @@ struct query {
 	uint32_t resv[3];
 };
 
-/* As its struct io_uring_query_opcode. */
+/* Has the layout of the kernel's struct io_uring_query_opcode. */
 struct ops {
 	uint32_t nr_ops, nr_registers;
 	uint64_t features, setup_flags, enter_flags, sqe_flags;
@@ -58,13 +56,14 @@ static void what_there_is(void)
 	note("queries", ops.nr_queries);
 	REQUIRE(uring_setup(4, &params) >= 0);
 	note("features", ops.features == params.features);
-	/* Each flag that a setup takes, in some company. */
+	/* Tries each setup flag, together with the flags that it needs. */
 	for (int bit = 0; bit < 32; bit++) {
 		uint32_t with = 0;
 		bool is_taken;
 
 		params = (struct io_uring_params){ .cq_entries = 8 };
-		if (bit == 5 || bit == 14 || bit == 15) /* need more */
+		/* these need more flags */
+		if (bit == 5 || bit == 14 || bit == 15)
 			continue;
 		if (bit == 2)
 			with = IORING_SETUP_SQPOLL;
@@ -183,7 +182,7 @@ static void many(void)
 	queries[0] = query_of(&ops, sizeof(ops));
 	queries[0].next = (uintptr_t)&queries[0];
 	note_result("circle", ask(queries, 0));
-	/* A mistake is its own answer, and the next is made. */
+	/* A wrong query gets its own error, and the next one is answered. */
 	queries[0] = query_of(&ops, sizeof(ops));
 	queries[0].about = 9;
 	queries[0].next = (uintptr_t)&queries[1];

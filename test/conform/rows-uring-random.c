@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What random requests have found (test/uring/fuzz.py): each row is a difference that
- * there was.
- */
+/* Differences that random requests once found (test/uring/fuzz.py). */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -21,7 +18,7 @@ enum { OP_READ_MULTISHOT = 49 };
 
 static char buf[100000];
 
-/* Submits what is prepared, and notes whether it waits; then it is cancelled. */
+/* Submits what is prepared, notes whether it waits, then cancels it. */
 static void note_waits(const char *key, struct uring *ring)
 {
 	const struct io_uring_sqe *sqe =
@@ -43,7 +40,7 @@ static void note_waits(const char *key, struct uring *ring)
 		note_text(key, "waits");
 }
 
-/* Return: the end of a pipe that has room for less than buf. */
+/* Return: the write end of a pipe with less room than buf needs. */
 static int part_full(int flags, int *ret_reader)
 {
 	int ends[2];
@@ -55,7 +52,10 @@ static int part_full(int flags, int *ret_reader)
 	return ends[1];
 }
 
-/* How much there is room for is the kernel's: whether it is all, and waits, is not. */
+/*
+ * The kernel chooses how much fits into the pipe. Whether a write then returns,
+ * or waits until all is written, depends on its flags.
+ */
 static void writes_of_a_part(void)
 {
 	struct uring ring = new_uring(4, 0);
@@ -91,7 +91,7 @@ static void patient_reads(void)
 	note_waits("timerfd", &ring);
 }
 
-/* What is found before a request begins ends the submission. */
+/* A mistake that is found before a request begins ends the submission. */
 static void early_mistakes(void)
 {
 	struct uring ring = new_uring(4, 0);
@@ -140,7 +140,7 @@ static void local_sockets(void)
 	sqe->flags = IOSQE_ASYNC;
 	sqe->rw_flags = 0x8; /* RWF_NOWAIT */
 	try_sqe("read.offset.flag", &ring);
-	/* HIPRI, and NOAPPEND */
+	/* RWF_HIPRI and RWF_NOAPPEND */
 	sqe_rw(&ring, IORING_OP_READ, pair[0], buf, 1, 0)->rw_flags = 0x21;
 	try_sqe("read.hipri", &ring);
 	sqe = sqe_of(&ring, IORING_OP_SPLICE, part_full(O_NONBLOCK, &lone));
@@ -165,7 +165,10 @@ static void cancelling_by_a_path(void)
 		uring_register(ring.fd, IORING_REGISTER_SYNC_CANCEL, &reg, 1));
 }
 
-/* What completes in the call that submits it counts, also for the first of a chain. */
+/*
+ * Requests that complete while being submitted count for a later timeout, even
+ * one in a chain.
+ */
 static void counts_in_a_chain(void)
 {
 	struct __kernel_timespec never = SPAN_NEVER;
@@ -180,7 +183,9 @@ static void counts_in_a_chain(void)
 		sqe_of(&ring, IORING_OP_NOP, -1);
 		note_result("submit", uring_submit(&ring));
 		note("ready", uring_settle(&ring));
-		/* This one ends the second of a chain. */
+		/*
+		 * This no-op completes the count of the chain's second request.
+		 */
 		if (is_second) {
 			sqe_of(&ring, IORING_OP_NOP, -1);
 			uring_submit(&ring);
@@ -189,7 +194,7 @@ static void counts_in_a_chain(void)
 	}
 }
 
-/* Notes what waits until there is something to read at fd, which writer writes. */
+/* Notes a request that waits until writer makes fd readable. */
 static void note_until(const char *key, struct uring *ring, int writer)
 {
 	note_result(key, uring_submit(ring));
@@ -198,7 +203,7 @@ static void note_until(const char *key, struct uring *ring, int writer)
 	note_cqes(key, ring, 1);
 }
 
-/* With many shots and IOSQE_ASYNC, also a mistake waits until there is something. */
+/* With IOSQE_ASYNC even a wrong multishot request waits for data. */
 static void shots_by_a_worker(void)
 {
 	struct uring ring = new_uring(4, 0);
@@ -226,7 +231,7 @@ static void shots_by_a_worker(void)
 		sqe->flags = IOSQE_ASYNC | IOSQE_BUFFER_SELECT;
 		sqe->buf_group = 7;
 		note_until("at_an_offset", &ring, ends[1]);
-		/* An eventfd is read by eight bytes. */
+		/* A read of an eventfd needs eight bytes. */
 		event = eventfd(0, nonblock);
 		uring_provide(&ring, 8 + flags, buf, 4, 1, 1);
 		sqe = sqe_rw(&ring, OP_READ_MULTISHOT, event, NULL, 0, 0);
@@ -239,7 +244,7 @@ static void shots_by_a_worker(void)
 	}
 }
 
-/* Fills in a request that provides three buffers. */
+/* Prepares a request that provides three buffers. */
 static struct io_uring_sqe *provides(struct uring *ring, int group)
 {
 	struct io_uring_sqe *sqe =
@@ -258,8 +263,8 @@ static struct io_uring_sqe *removes(struct uring *ring, int group)
 }
 
 /*
- * What is behind the first of a chain, and the first request that is submitted behind a
- * drain, comes after all that is submitted with it; behind the latter the next does not.
+ * The rest of a chain starts after all requests of its submission. So does the
+ * first request submitted after a drain; the request after that one does not.
  */
 static void starts_at_the_end(void)
 {
@@ -273,13 +278,17 @@ static void starts_at_the_end(void)
 	for (int is_refused = 0; is_refused < 2; is_refused++) {
 		struct io_uring_sqe *sqe = sqe_of(&ring, IORING_OP_NOP, -1);
 
-		/* Which is a mistake, but behind it there was a drain. */
+		/*
+		 * This no-op is a mistake, but drains for the next submission.
+		 */
 		if (is_refused)
 			sqe->rw_flags = 1 << 30;
 		sqe->flags = IOSQE_IO_DRAIN;
 		note_result("drain", uring_submit(&ring));
 		note_cqes("drain", &ring, 1);
-		/* It is behind a mistake as well, which is not behind the drain. */
+		/*
+		 * A mistake after the drain is not the first request after it.
+		 */
 		sqe_of(&ring, IORING_OP_NOP, -1)->rw_flags = 1 << 30;
 		note_result("mistake", uring_submit(&ring));
 		note_cqes("mistake", &ring, 1);
@@ -294,7 +303,7 @@ static void starts_at_the_end(void)
 	}
 }
 
-/* A wait for a futex, and then what starts at the end: the call returns all the same. */
+/* A wait for a futex precedes a chain's rest; the call returns. */
 static void waits_before_a_chain(void)
 {
 	static uint32_t word, other;
@@ -321,7 +330,7 @@ static void waits_before_a_chain(void)
 	note_cqes("cqe", &ring, 6);
 }
 
-/* What an array has for a buffer is looked at before a read, also of no bytes. */
+/* A read, even of no bytes, checks its array's buffer first. */
 static void buffers_nowhere(void)
 {
 	struct uring ring = new_uring(4, 0);
@@ -351,7 +360,7 @@ static void buffers_nowhere(void)
 	}
 }
 
-/* What the file refuses breaks no chain; what comes before it does, as no file. */
+/* An error of the file's fsync breaks no chain; an earlier EBADF does. */
 static void syncs_in_a_chain(void)
 {
 	struct uring ring = new_uring(4, 0);
@@ -374,7 +383,7 @@ static void syncs_in_a_chain(void)
 	}
 }
 
-/* Notes the completion that comes without a call, as to whoever looks at the ring. */
+/* Notes a completion that comes without a system call. */
 static void note_unasked(const char *key, struct uring *ring)
 {
 	const struct timespec moment = { .tv_nsec = MS };
@@ -390,8 +399,8 @@ static void note_unasked(const char *key, struct uring *ring)
 }
 
 /*
- * A read of no bytes, or too few, or where a socket listens; and a write of none: their
- * file may never be ready.
+ * Reads of too few bytes or of a listening socket, and empty writes, must not
+ * wait for their file, which may never be ready.
  */
 static void reads_of_nothing(void)
 {
@@ -429,19 +438,19 @@ static void reads_of_nothing(void)
 		sqe_rw(&ring, IORING_OP_WRITEV, event, &none, 1, 0)->flags =
 			(uint8_t)flags;
 		note_unasked("writev", &ring);
-		/* It has no writes. */
+		/* A timerfd cannot be written. */
 		sqe_rw(&ring, IORING_OP_WRITE, timer, buf, 0, 0)->flags =
 			(uint8_t)flags;
 		note_unasked("timerfd", &ring);
 	}
-	/* Nor does it wait for those that do. */
+	/* The read of no bytes does not wait for an earlier read that waits. */
 	sqe_rw(&ring, IORING_OP_READ, pair[0], buf, 1, 0);
 	uring_submit(&ring);
 	sqe_rw(&ring, IORING_OP_READ, pair[0], buf, 0, 0);
 	note_unasked("behind", &ring);
 }
 
-/* Of a folder, into a buffer of no bytes. */
+/* Reads of a directory into a buffer of no bytes. */
 static void nothing_of_a_folder(void)
 {
 	struct uring ring = new_uring(4, 0);
@@ -469,8 +478,8 @@ static void nothing_of_a_folder(void)
 }
 
 /*
- * What a worker is to begin chooses its buffer behind all that is submitted with it, and
- * so it is with buffers that are provided.
+ * With IOSQE_ASYNC a request selects or removes buffers after all requests of
+ * its submission.
  */
 static void chooses_at_the_end(void)
 {
@@ -494,7 +503,7 @@ static void chooses_at_the_end(void)
 	}
 }
 
-/* With many shots, and a worker is to begin it: it waits, also if it must not. */
+/* With IOSQE_ASYNC multishot requests wait, even if a flag forbids it. */
 static void shots_that_must_not_wait(void)
 {
 	struct uring ring = new_uring(8, 0);

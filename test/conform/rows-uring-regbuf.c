@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Registered buffers: those of another ring, sparse tables, and vectors.
- */
+/* Registered buffers: cloned to another ring, sparse tables, and vectors. */
 #include <fcntl.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "uring.h"
 
-/* What the headers of Debian 12 lack. */
+/* Names that the headers of Debian 12 lack. */
 enum {
 	REGISTER_CLONE_BUFFERS = 30,
 	SRC_REGISTERED = 1,
@@ -31,7 +29,7 @@ static long clone(const struct uring *ring, struct clone_buffers what)
 	return uring_register(ring->fd, REGISTER_CLONE_BUFFERS, &what, 1);
 }
 
-/* Which of the memory is in which place, of the first ten. */
+/* Notes which memory is registered in each of the first ten slots. */
 static void note_buffers(struct uring *ring)
 {
 	int zero = open("/dev/zero", O_RDONLY), place, i;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A ring's memory region, waits whose arguments are in it, and the clock of waits
- */
+/* A ring's memory region, waits with arguments there, and their clock */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -24,7 +22,7 @@ enum {
 	EXT_REG = IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG | 1 << 6,
 };
 
-/* As the kernel's struct io_uring_region_desc. */
+/* Has the layout of the kernel's struct io_uring_region_desc. */
 struct desc {
 	uint64_t addr, bytes;
 	uint32_t flags, id;
@@ -32,12 +30,12 @@ struct desc {
 	uint64_t resv[4];
 };
 
-/* As its struct io_uring_mem_region_reg. */
+/* Has the layout of the kernel's struct io_uring_mem_region_reg. */
 struct reg {
 	uint64_t desc, flags, resv[2];
 };
 
-/* As its struct io_uring_reg_wait. */
+/* Has the layout of the kernel's struct io_uring_reg_wait. */
 struct wait {
 	struct __kernel_timespec time;
 	uint32_t min_wait_us, flags;
@@ -161,7 +159,7 @@ static void read_only_description(void)
 	note("offset", (long)desc->map_offset);
 }
 
-/* A ring with waits in a region: of the client's memory, or of the ring's. */
+/* Creates a ring with waits in a region of the client's or its own memory. */
 static struct uring ring_with(int is_given, struct wait **ret_waits)
 {
 	struct uring ring = new_uring(8, IORING_SETUP_R_DISABLED);
@@ -230,7 +228,10 @@ static void mistakes_of_waits(void)
 		waits[i] = (struct wait){ .time = SPAN_SOON,
 					  .flags = WAIT_HAS_TIME };
 	for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
-		/* From there the last ones' members are read as others. */
+		/*
+		 * From here on, the last waits' members would be read as
+		 * others.
+		 */
 		if (offsets[i] == 8)
 			memset(waits, 0, PAGE);
 		snprintf(key, sizeof(key), "at_%zu", i);
@@ -255,7 +256,7 @@ static void mistakes_of_waits(void)
 	note_result("mask_size", wait_by(&ring, 1, 0));
 	waits[0].sigmask_bytes = 8;
 	note_result("mask", wait_by(&ring, 1, 0));
-	/* Without EXT_ARG the flag says nothing. */
+	/* Without EXT_ARG the flag has no effect. */
 	note_result("alone",
 		    uring_enter(ring.fd, 0, 0,
 				EXT_REG & ~(uint32_t)IORING_ENTER_EXT_ARG, NULL,
@@ -326,7 +327,7 @@ static void mask_in_a_region(void)
 	note_result("wait", wait_by(&ring, 1, 0));
 }
 
-/* A child has its parent's region. */
+/* A child of fork uses its parent's region. */
 static void for_a_child(void)
 {
 	struct wait *waits;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * io_uring_register, argument by argument. Fixed files have rows of their own,
- * and so has the eventfd.
+ * io_uring_register, argument by argument. rows-uring-fixed.c tests files,
+ * rows-uring-cq.c the eventfd.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -296,7 +296,7 @@ static void buffers_update(void)
 	note_ready("besides", &ring);
 }
 
-/* A table that cannot be filled posts no tag of what was in it already. */
+/* A registration that fails posts no tag of slots filled already. */
 static void failed_with_tags(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -315,7 +315,7 @@ static void failed_with_tags(void)
 	note_result("files", uring_register(ring.fd, IORING_REGISTER_FILES2,
 					    &reg, sizeof(reg)));
 	note("tags", uring_settle(&ring));
-	/* Nothing of the two tables has stayed. */
+	/* Nothing of the two failed tables remains registered. */
 	two[1].iov_base = memory;
 	reg.data = (uintptr_t)two;
 	note_result("buffers", uring_register(ring.fd, IORING_REGISTER_BUFFERS2,
@@ -329,10 +329,7 @@ static void failed_with_tags(void)
 	note("tags", uring_settle(&ring));
 }
 
-/*
- * Memory that was unmapped is no buffer, though the kernel would map the next that is
- * asked for just there.
- */
+/* Unmapped memory is no buffer, even if the next mapping would be there. */
 static void buffers_unmapped(void)
 {
 	const size_t sizes[] = { 4096, 8192, 65536, 131072, 1 << 20 };

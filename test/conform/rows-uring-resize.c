@@ -20,7 +20,7 @@ static long resize(const struct uring *ring, struct io_uring_params *params)
 	return uring_register(ring->fd, REGISTER_RESIZE, params, 1);
 }
 
-/* The same, and the ring is mapped anew. */
+/* Resizes the rings, and maps them again. */
 static long resize_to(struct uring *ring, uint32_t sq_entries,
 		      uint32_t cq_entries)
 {
@@ -37,8 +37,8 @@ static long resize_to(struct uring *ring, uint32_t sq_entries,
 }
 
 /*
- * The words of the rings. After a resize the kernel asks for a call once, or for ever
- * (NEED_WAKEUP, TASKRUN), which is advice.
+ * Notes the words of the rings. After a resize the kernel sets NEED_WAKEUP or
+ * TASKRUN once or for ever. They are only advice, so the row leaves them out.
  */
 static void note_words(const char *key, const struct uring *ring)
 {
@@ -54,7 +54,7 @@ static void note_words(const char *key, const struct uring *ring)
 	note_text(key, text);
 }
 
-/* Such rings have no array, of whose place a resize does not tell. */
+/* These rings have no SQ array, whose new offset a resize does not return. */
 static struct uring new_owned(uint32_t nr, uint32_t flags)
 {
 	return new_uring(nr, OWNED | IORING_SETUP_NO_SQARRAY | flags);
@@ -195,7 +195,7 @@ static void empty_rings(void)
 	}
 }
 
-/* What is prepared, and what has come, is there in the new rings. */
+/* Prepared requests and pending completions are copied to the new rings. */
 static void what_is_there(void)
 {
 	static const uint32_t nrs[] = { 16, 4, 3, 8, 2 };
@@ -206,7 +206,7 @@ static void what_is_there(void)
 		long ret;
 
 		snprintf(key, sizeof(key), "%u", nrs[i]);
-		/* Not from the beginning of the rings. */
+		/* Moves the words away from the beginning of the rings. */
 		for (int k = 0; k < 3; k++) {
 			for (int n = 0; n < 5; n++)
 				sqe_of(&ring, IORING_OP_NOP, -1);
@@ -313,7 +313,7 @@ static void registered(void)
 	use("then", &ring, 8);
 }
 
-/* Maps by an instruction of the client's own, where there is one. */
+/* Maps by the client's own instruction, where that is possible. */
 static void *map_by_itself(int fd, size_t bytes, uint64_t offset)
 {
 #ifdef __x86_64__
@@ -322,7 +322,9 @@ static void *map_by_itself(int fd, size_t bytes, uint64_t offset)
 	register uint64_t at __asm__("r9") = offset;
 	long ret;
 
-	/* The number stands before it: this is seen to be no other call. */
+	/*
+	 * The number precedes the instruction: the library sees that it is mmap.
+	 */
 	__asm__ volatile("movl %1, %%eax\n\tsyscall"
 			 : "=&a"(ret)
 			 : "i"(SYS_mmap), "D"(0L), "S"(bytes),
@@ -339,8 +341,8 @@ static void *map_by_itself(int fd, size_t bytes, uint64_t offset)
 }
 
 /*
- * A statically linked client maps the completions by its own instruction, and goes by
- * the features that the resize has returned, as liburing does.
+ * A statically linked client maps by its own instruction, if the features that
+ * the resize returned say so, as liburing does.
  */
 static void mapped_by_itself(void)
 {
@@ -365,7 +367,7 @@ static void mapped_by_itself(void)
 	note("completions", *(const uint32_t *)(at + cq->tail));
 }
 
-/* Completions of twice the size, if none is there. */
+/* Rings with entries of double size, resized while no completion is there. */
 static void of_each_size(void)
 {
 	static const uint32_t flags[] = { IORING_SETUP_SQE128,

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Restrictions of a ring, and personalities.
- */
+/* Restrictions of a ring, and personalities. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,7 +76,7 @@ static void values(void)
 		}
 }
 
-/* A ring that is restricted so. */
+/* Creates a ring with these restrictions. */
 static struct uring restricted(const struct io_uring_restriction *what,
 			       uint32_t nr)
 {
@@ -241,7 +239,7 @@ static void personalities(void)
 	note_result("rest", uring_submit(&ring));
 }
 
-/* A personality that was another's: the child's, before it gave its rights up. */
+/* A personality that a child registered before it dropped its privileges. */
 static void another(void)
 {
 	struct uring ring = new_uring(8, 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A ring that another ring, or an epoll, polls: ready for reading while there are
- * completions which its client has not taken, or which have overflowed; ready for
- * writing while there is room for submissions.
+ * A ring that another ring, or an epoll, polls. It is ready for reading while
+ * it has completions that its client has not taken, or that have overflowed. It
+ * is ready for writing while it has room for submissions.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include "differences.h"
 #include "uring.h"
 
-/* The first polls the second. */
+/* The first ring polls the second. */
 static struct uring first, second, third;
 static int quiet[2];
 static char buffer[8];
@@ -48,8 +48,8 @@ static void nop(struct uring *ring)
 }
 
 /*
- * What completes in the second ring: submitted before it is polled, and brought to its
- * end afterwards
+ * A request of the second ring: submit() runs before the first ring polls the
+ * second, end() afterwards.
  */
 struct way {
 	void (*submit)(void);
@@ -71,7 +71,7 @@ static void submit_timeout(void)
 	note_result("timeout", uring_submit(&second));
 }
 
-/* For a number of completions, which come. */
+/* A timeout that counts completions, which then arrive. */
 static void submit_count(void)
 {
 	static struct __kernel_timespec never;
@@ -251,7 +251,7 @@ static void room(void)
 	ask(POLLIN | POLLOUT);
 	note_ready("both_full", &first);
 	note_result("second", uring_submit(&second));
-	/* A thread of the library's may tell. */
+	/* The library may need a thread to report that the ring is ready. */
 	uring_wait(&first, 1);
 	note_ready("submitted", &first);
 }
@@ -295,8 +295,8 @@ static void many_shots_at_once(void)
 }
 
 /*
- * One request polls an epoll again and again in which an event is, and a ring: that of the
- * request, or another.
+ * A multishot request polls an epoll with an event and a ring, its own or
+ * another.
  */
 static void epoll_with_ring(const char *key, bool is_own)
 {
@@ -317,7 +317,7 @@ static void epoll_with_ring(const char *key, bool is_own)
 	note_ready("waits", &first);
 	for (int i = 0; i < (is_own ? 1 : 2); i++) {
 		REQUIRE(eventfd_write(counter, 1) == 0);
-		/* The completion makes its own ring ready. */
+		/* The completion makes the request's own ring ready. */
 		note_in_order("event", &first, is_own ? 2 : 1);
 		REQUIRE(eventfd_read(counter, &count) == 0);
 	}

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Reads and writes: positions, vectors, fixed buffers, flags, limits, pipes.
- */
+/* Reads and writes: offsets, vectors, fixed buffers, flags, limits, pipes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -52,7 +50,7 @@ static void at_position(void)
 	note_position("then", fd);
 }
 
-/* A write that meets memory which is not there leaves the position. */
+/* A write whose memory ends early does not move the file position. */
 static void in_part(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -149,7 +147,7 @@ static void pipe_waits(void)
 	note_cqes("end", &ring, 1);
 }
 
-/* O_NONBLOCK is not heeded where the file can be asked and waited for. */
+/* The request ignores O_NONBLOCK if the file can be polled. */
 static void nonblocking_pipe(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -253,7 +251,7 @@ static void rw_flags(void)
 	char key[32];
 
 	for (bit = 0; bit < 32; bit++) {
-		/* Newer kernels' own: ATOMIC, DONTCACHE, NOSIGNAL. */
+		/* Flags of newer kernels: ATOMIC, DONTCACHE, NOSIGNAL. */
 		if (bit >= 6 && bit <= 8)
 			continue;
 		sqe_rw(&ring, IORING_OP_READ, fd, buf, 100, 0)->rw_flags =
@@ -407,7 +405,7 @@ static void fixed_buffer_on_pipe(void)
 			       1) == 0);
 	sqe_rw(&ring, IORING_OP_READ_FIXED, fds[0], pages, 10, POSITION);
 	note_result("submit", uring_submit(&ring));
-	/* What is in flight keeps the buffer. */
+	/* A request in flight keeps its registered buffer. */
 	note_result(
 		"unregister",
 		uring_register(ring.fd, IORING_UNREGISTER_BUFFERS, NULL, 0));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sends whose memory is not there, or too long for one call; that a thread is to make; and
- * what the second completion of a send says that does not copy.
+ * Sends from bad or very long memory, sends by a worker, and the second
+ * completion of zero-copy sends.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "uring.h"
 #include "older.h"
 
-/* Of newer headers. */
+/* Flags that older headers lack. */
 enum { RECVSEND_BUNDLE = 1 << 4, SEND_ZC_REPORT_USAGE = 1 << 3 };
 
 enum { GROUP = 6, ENTRIES = 8, PART = 4096, CHUNK = 65536 };
@@ -60,7 +60,7 @@ static struct io_uring_sqe *selecting(struct uring *ring, int fd, uint32_t how,
 	return sqe;
 }
 
-/* The result, as it is, and all flags. */
+/* Notes the result as a number, and all flags. */
 static void note_raw(const char *key, const struct io_uring_cqe *cqe)
 {
 	char text[64];
@@ -73,7 +73,7 @@ static void note_raw(const char *key, const struct io_uring_cqe *cqe)
 	note_text(key, text);
 }
 
-/* What there is, so many at least, after all that has come by itself. */
+/* Waits for nr completions and all that follow, then notes them. */
 static void note_there(const char *key, struct uring *ring, uint32_t nr)
 {
 	struct io_uring_cqe cqe;
@@ -87,7 +87,7 @@ static void note_there(const char *key, struct uring *ring, uint32_t nr)
 		note_raw(key, &cqe);
 }
 
-/* So many, waited for. */
+/* Waits for nr completions, and notes them. */
 static void note_so_many(const char *key, struct uring *ring, uint32_t nr)
 {
 	struct io_uring_cqe cqe;
@@ -97,7 +97,7 @@ static void note_so_many(const char *key, struct uring *ring, uint32_t nr)
 		note_raw(key, &cqe);
 }
 
-/* So full that poll() does not call it ready, and there is room. */
+/* Fills a socket until poll() does not report it ready; some room is left. */
 static void fill_half(int fd)
 {
 	REQUIRE(send(fd, data, CHUNK, MSG_DONTWAIT) == CHUNK);
@@ -111,7 +111,7 @@ static void put_away(const struct uring *ring, const int fds[2])
 	close(fds[1]);
 }
 
-/* Memory that ends after so many bytes. */
+/* Return: memory that ends after that many bytes. */
 static char *short_memory(size_t bytes)
 {
 	char *pages = pages_of(2 * CHUNK, PROT_READ | PROT_WRITE);
@@ -120,7 +120,7 @@ static char *short_memory(size_t bytes)
 	return pages + CHUNK - bytes;
 }
 
-/* A buffer may be longer than a call moves, so that some of it is left. */
+/* A buffer may be longer than one call moves, so that part of it remains. */
 static void too_long(void)
 {
 	static const int types[] = { SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET };
@@ -160,7 +160,7 @@ static void note_head(const char *key, const struct uring *ring)
 	note(key, status.head);
 }
 
-/* Bundles of what there is in an array, one after the other: in all ways. */
+/* Sends and receives bundles of the buffers in an array, in each way. */
 static void try_bundles(const char *name, const struct iovec *bufs, unsigned nr)
 {
 	static const int types[] = { SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET };
@@ -182,7 +182,10 @@ static void try_bundles(const char *name, const struct iovec *bufs, unsigned nr)
 		if (way == 1) {
 			sqe->opcode = IORING_OP_RECV;
 			sqe->ioprio |= IORING_RECV_MULTISHOT;
-			/* That it knows of two buffers at once is the second's. */
+			/*
+			 * Two messages: the second shot shows if the first knew
+			 * of two buffers.
+			 */
 			for (unsigned k = 0; k < 2; k++)
 				REQUIRE(send(fds[1], data, 25, 0) == 25);
 		}
@@ -198,7 +201,7 @@ static void try_bundles(const char *name, const struct iovec *bufs, unsigned nr)
 	}
 }
 
-/* Of buffers with no bytes a send uses all that are before the next one with some. */
+/* A send uses all empty buffers before the next buffer with data. */
 static void empty_buffers(void)
 {
 	const struct iovec bufs[] = {
@@ -213,7 +216,7 @@ static void empty_buffers(void)
 	try_bundles("one", bufs + 6, 1);
 }
 
-/* What comes before one that is no memory is sent, or received, if all of that is. */
+/* Buffers before an inaccessible one are used if they are whole. */
 static void buffers_nowhere(void)
 {
 	char *const high = (void *)(uintptr_t)(UINT64_C(1) << 63);
@@ -232,7 +235,7 @@ static void buffers_nowhere(void)
 	try_bundles("second", bufs + 8, 3);
 }
 
-/* Of many shots only the first finds at once that there is no memory. */
+/* Only the first shot of a multishot receive checks its memory at once. */
 static void shots_nowhere(void)
 {
 	char *const high = (void *)(uintptr_t)(UINT64_C(1) << 63);
@@ -268,7 +271,7 @@ static void shots_nowhere(void)
 	}
 }
 
-/* One waits until there is room, if there is not; else a thread cannot make it. */
+/* Without room a bundle waits; with room, a worker cannot execute it. */
 static void bundles_of_threads(void)
 {
 	static const int types[] = { SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET,
@@ -349,7 +352,7 @@ static void send_all(struct uring *ring, unsigned how, int fd, char *memory,
 	}
 }
 
-/* Of a send of all what is there is sent; then it waits for room, and fails. */
+/* With MSG_WAITALL the accessible part is sent; the rest waits and fails. */
 static void memory_ends(void)
 {
 	for (unsigned i = 0; i < 6 * 4; i++) {
@@ -377,7 +380,7 @@ static void memory_ends(void)
 	}
 }
 
-/* One that a thread is to make chooses when all of its submission is taken. */
+/* A send with IOSQE_ASYNC selects after all requests of its submission. */
 static void chooses_late(void)
 {
 	for (unsigned i = 0; i < 8; i++) {
@@ -421,7 +424,7 @@ static void chooses_late(void)
 	}
 }
 
-/* Its socket never gets ready; what that says does not wait for it. */
+/* The socket is never ready. Mistakes are found without waiting for it. */
 static void sends_to_a_listener(void)
 {
 	static const struct sockaddr_un address = { .sun_family = AF_UNIX,
@@ -473,7 +476,7 @@ static void try_zc(const char *name, struct uring *ring, int op, int fd,
 	note_so_many(key, ring, 2);
 }
 
-/* The same memory by both operations, in all ways. */
+/* Sends the memory by SEND_ZC and by SENDMSG_ZC, in each way. */
 static void try_zcs(const char *name, struct uring *ring, int fd,
 		    const void *memory, size_t len, const void *address,
 		    size_t address_bytes)
@@ -494,7 +497,7 @@ static void try_zcs(const char *name, struct uring *ring, int fd,
 	}
 }
 
-/* Whether the kernel has begun without a copy, when it finds what is wrong. */
+/* Notes if a zero-copy send had begun when the kernel found the error. */
 static void notices_of_datagrams(void)
 {
 	struct sockaddr_in address, none = loopback();
@@ -545,7 +548,7 @@ static void notices_of_streams(void)
 	try_zcs("unix", &ring, fds[0], data, 100, NULL, 0);
 }
 
-/* That memory is in no registered buffer shows when the socket is ready, or before. */
+/* Unregistered memory is found when the socket is ready, or before. */
 static void polls_first(void)
 {
 	const struct iovec reg = { data, 100 };

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * io_uring_setup, argument by argument, and the rings as a client maps them.
- */
+/* io_uring_setup, argument by argument, and the rings as a client maps them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,7 +12,7 @@
 #include "differences.h"
 #include "uring.h"
 
-/* A setup that is looked at and undone. */
+/* Notes the result of a setup, and closes the ring. */
 static long look(const char *key, uint32_t nr, struct io_uring_params *params)
 {
 	long fd = uring_setup(nr, params);
@@ -241,7 +239,7 @@ static void attach(void)
 	}
 }
 
-/* Those that the rows count on; what a kernel has besides is its own. */
+/* The features on which the rows rely. A kernel may have more. */
 static void features(void)
 {
 	static const struct {
@@ -347,7 +345,7 @@ static void maps(void)
 			     tries[i].flags, ring.fd, (off_t)tries[i].offset);
 		note_result(tries[i].key, words == MAP_FAILED ? -errno : 0);
 	}
-	/* One region, by either offset. */
+	/* Both offsets map the same region. */
 	words = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, ring.fd,
 		     IORING_OFF_CQ_RING);
 	REQUIRE(words != MAP_FAILED);
@@ -393,7 +391,7 @@ static void file_size_0(void)
 	use_within(0);
 }
 
-/* The usual limit. All that is mapped from now on is charged to it. */
+/* Sets the usual limit of locked memory, which later mappings use. */
 static void memory_locked(void)
 {
 	enum { NOBODY = 65534 };

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Chains in which some requests are not to be told of (IOSQE_CQE_SKIP_SUCCESS).
+ * Chains in which some requests post no completion if they succeed
+ * (IOSQE_CQE_SKIP_SUCCESS).
  *
- * A chain is written as text, one letter for each request; ! after it: it is not to
- * be told of; h: it is hard linked.
+ * A chain is written as text, one letter for each request. A "!" after the
+ * letter sets IOSQE_CQE_SKIP_SUCCESS, an "h" makes the link a hard link.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -18,7 +19,7 @@ enum { CHAIN_MAX = 8 };
 
 static char buf[8];
 
-/* A pipe that stays empty. */
+/* Return: the read end of a pipe that stays empty. */
 static int quiet_pipe(void)
 {
 	int fds[2];
@@ -35,7 +36,7 @@ static int end_of_pair(void)
 	return pair[0];
 }
 
-/* Moves two bytes from a pipe with so many to another one. */
+/* Prepares a splice of two bytes from a pipe that holds nr bytes. */
 static struct io_uring_sqe *splice_of(struct uring *ring, size_t nr)
 {
 	struct io_uring_sqe *sqe;
@@ -58,25 +59,25 @@ static struct io_uring_sqe *one(struct uring *ring, char kind,
 	switch (kind) {
 	case 'f': /* fails when it begins */
 		return sqe_rw(ring, IORING_OP_READ, 77777, buf, 1, 0);
-	case 's': /* reads less than it asked for */
+	case 's': /* reads less than requested */
 		return sqe_rw(ring, IORING_OP_READ, file_of("f", 4, O_RDONLY),
 			      buf, sizeof(buf), 0);
-	case 'm': /* a mistake */ return sqe_of(ring, 200, -1);
+	case 'm': /* an unknown opcode */ return sqe_of(ring, 200, -1);
 	case 'u': /* fails, but breaks no chain */
 		return sqe_rw(ring, IORING_OP_UNLINKAT, AT_FDCWD, "missing", 0,
 			      0);
-	case 'b': /* the same, if it had a file */
+	case 'b': /* a sync of no file, which breaks the chain */
 		return sqe_of(ring, IORING_OP_FSYNC, 77777);
-	case 'x': /* the same, if its attribute had a name: a mistake */
+	case 'x': /* an attribute without a name: a mistake */
 		return sqe_rw(ring, IORING_OP_FGETXATTR,
 			      file_of("f", 4, O_RDONLY), "", 0, 0);
-	case 'c': /* moves less than it asked for */ return splice_of(ring, 1);
+	case 'c': /* moves less than requested */ return splice_of(ring, 1);
 	case 'C': return splice_of(ring, 2);
-	case 'v': /* a write of what has none */
+	case 'v': /* a write to a file that cannot be written */
 		return sqe_rw(ring, IORING_OP_WRITE,
 			      timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK),
 			      buf, 1, 0);
-	case 'z': /* a send, of which a second completion tells */
+	case 'z': /* a zero-copy send, with a second completion */
 		return sqe_rw(ring, IORING_OP_SEND_ZC, end_of_pair(), buf, 1,
 			      0);
 	case 'w': /* waits */
@@ -85,18 +86,18 @@ static struct io_uring_sqe *one(struct uring *ring, char kind,
 		return sqe;
 	case 'e': /* a timeout that ends soon */
 		return sqe_rw(ring, IORING_OP_TIMEOUT, -1, &spans[0], 1, 0);
-	case 'E': /* the same, a success */
+	case 'E': /* such a timeout, which counts as a success */
 		sqe = sqe_rw(ring, IORING_OP_TIMEOUT, -1, &spans[0], 1, 0);
 		sqe->timeout_flags = IORING_TIMEOUT_ETIME_SUCCESS;
 		return sqe;
 	case 'l': /* a linked timeout that ends soon */
 		return sqe_rw(ring, IORING_OP_LINK_TIMEOUT, -1, &spans[0], 1,
 			      0);
-	case 'L': /* the same, which asks to be repeated */
+	case 'L': /* an expiring linked timeout with MULTISHOT */
 		sqe = sqe_rw(ring, IORING_OP_LINK_TIMEOUT, -1, &spans[0], 1, 0);
 		sqe->timeout_flags = IORING_TIMEOUT_MULTISHOT;
 		return sqe;
-	case 't': /* one that does not */
+	case 't': /* a linked timeout that does not expire */
 		return sqe_rw(ring, IORING_OP_LINK_TIMEOUT, -1, &spans[1], 1,
 			      0);
 	default: return sqe_of(ring, IORING_OP_NOP, -1);
@@ -123,7 +124,7 @@ static void put_chain(struct uring *ring, const char *text,
 	}
 }
 
-/* A chain, and how many completions the kernel has for it. */
+/* A chain, and how many completions the kernel posts for it. */
 struct chain {
 	const char *text;
 	uint32_t nr;
@@ -139,10 +140,15 @@ static void note_chains(const struct chain *chain, uint32_t flags)
 
 		put_chain(&ring, chain->text, spans);
 		note_result(chain->text, uring_submit(&ring));
-		/* A timeout ends a wait, which may be before what follows is done. */
+		/*
+		 * A timeout may end the wait before the requests after it
+		 * complete.
+		 */
 		note("there", uring_wait(&ring, chain->nr) ||
 				      uring_wait(&ring, chain->nr));
-		/* What should not come has had its time. */
+		/*
+		 * Gives unexpected completions the time of a no-op to arrive.
+		 */
 		sqe_of(&ring, IORING_OP_NOP, -1);
 		uring_submit(&ring);
 		note_cqes(chain->text, &ring, chain->nr + 1);
@@ -205,7 +211,7 @@ static void timeouts(void)
 	note_chains(chains, 0);
 }
 
-/* Nor is a client told of an error that breaks no chain. */
+/* An error that breaks no chain posts no completion either. */
 static void other_failures(void)
 {
 	static const struct chain chains[] = {
@@ -220,7 +226,7 @@ static void other_failures(void)
 	note_chains(chains, 0);
 }
 
-/* A linked timeout behind another, or behind what was to be one, is a mistake. */
+/* A linked timeout after another one, valid or not, is a mistake. */
 static void timeouts_of_none(void)
 {
 	static const struct chain chains[] = {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Sockets: what waits for the other side, what comes in parts, how it ends.
- */
+/* Sockets: requests that wait, data that arrives in parts, and ends. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -17,7 +15,7 @@
 #include "streams.h"
 #include "uring.h"
 
-/* Of newer headers. */
+/* Flags that older headers lack. */
 #define ACCEPT_DONTWAIT (1u << 1)
 
 enum { LARGE = 4 << 20, PART = 64 << 10 };
@@ -46,7 +44,7 @@ static struct io_uring_sqe *send_of(struct uring *ring, int fd, size_t len,
 
 static void drain_socket(int fd, size_t len)
 {
-	/* The kernel's io_uring may interrupt a call. */
+	/* The kernel's io_uring may interrupt this call. */
 	while (len) {
 		ssize_t part = recv(fd, got, len, 0);
 
@@ -55,7 +53,7 @@ static void drain_socket(int fd, size_t len)
 	}
 }
 
-/* What is there is at once, what comes later when it does. */
+/* A receive completes at once if data is there, else when it arrives. */
 static void receives(void)
 {
 	static const int types[] = { SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET };
@@ -150,7 +148,7 @@ static void all_of_it(void)
 	note_in_order("less", &ring, 1);
 }
 
-/* A chain goes on unless all was asked for, and did not come. */
+/* A short receive breaks its chain only with MSG_WAITALL. */
 static void parts_in_chains(void)
 {
 	for (uint32_t flags = 0; flags <= MSG_WAITALL; flags += MSG_WAITALL) {
@@ -197,7 +195,7 @@ static void does_not_wait(void)
 	note_in_order("cqe", &ring, 1);
 }
 
-/* Neither of these ends what waits. */
+/* O_NONBLOCK and socket timeouts do not end a request that waits. */
 static void o_nonblock_and_timeouts(void)
 {
 	const struct timeval soon = { .tv_usec = 1000 };
@@ -283,7 +281,7 @@ static void messages(void)
 	in.msg_namelen = sizeof(sender);
 	sqe_rw(&ring, IORING_OP_RECVMSG, to, &in, 1, 0);
 	note_result("submit", uring_submit(&ring));
-	/* The header is not read again. */
+	/* The kernel does not read the header again. */
 	in.msg_iov = NULL;
 	in.msg_namelen = 7;
 	sqe_rw(&ring, IORING_OP_SENDMSG, from, &msg, 1, 0);
@@ -313,7 +311,7 @@ static void messages(void)
 	try_sqe("long_name", &ring);
 }
 
-/* Who waits for data does not wait for errors, nor the other way round. */
+/* Receives of data ignore errors. MSG_ERRQUEUE receives ignore data. */
 static void errors_and_data(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -375,7 +373,7 @@ static void descriptors(void)
 	note("reads", read(passed[0], got, 10));
 }
 
-/* A message that is received, with room for control data or without. */
+/* A received message, with or without room for control data. */
 struct received {
 	struct msghdr header;
 	struct iovec iov;
@@ -402,7 +400,7 @@ static struct io_uring_sqe *recvmsg_of(struct uring *ring, int fd,
 	return sqe;
 }
 
-/* Notes what the header says, and closes what has come. */
+/* Notes what the header reports, and closes received descriptors. */
 static void note_message(const char *key, const struct received *message)
 {
 	const struct cmsghdr *head = &message->control.head;
@@ -420,7 +418,7 @@ static void note_message(const char *key, const struct received *message)
 	}
 }
 
-/* Sends some bytes, and a descriptor with them. */
+/* Sends some bytes together with a descriptor. */
 static void put_with_fd(int fd, size_t len)
 {
 	struct received out = { .iov = { data, len } };
@@ -437,8 +435,8 @@ static void put_with_fd(int fd, size_t len)
 }
 
 /*
- * A message with room for control data is whole when one call has received some of it,
- * though all is asked for (MSG_WAITALL): the next call would have other control data.
+ * MSG_WAITALL ends at the first data if there is room for control data: the
+ * next call could have other control data.
  */
 static void all_of_messages(void)
 {
@@ -477,7 +475,7 @@ static void all_of_messages(void)
 	}
 }
 
-/* Nor does such a message end a chain when it is not all. */
+/* Such a message does not break its chain when it is short. */
 static void messages_in_chains(void)
 {
 	static const struct {
@@ -591,7 +589,7 @@ static struct io_uring_cqe take_one(struct uring *ring)
 	return cqe;
 }
 
-/* Return: what the cancellation is told. *ret_end: the last completion of target. */
+/* Return: the canceller's result. *ret_end: target's last completion. */
 static int cancel_one(struct uring *ring, uint64_t target,
 		      struct io_uring_cqe *ret_end)
 {
@@ -630,7 +628,10 @@ static void accepts_again(int flags)
 	}
 	(void)take_one(&ring);
 	res = cancel_one(&ring, target, &cqe);
-	/* Ours may be with its worker still, which tells of one and then waits. */
+	/*
+	 * A worker of the library may be posting a connection; it then waits
+	 * again.
+	 */
 	for (int i = 0; res == -EALREADY && i < TRIES; i++) {
 		(void)call(&address);
 		target = accept_of(&ring, fd, IORING_ACCEPT_MULTISHOT)
@@ -654,7 +655,7 @@ static void multishot_accepts_nonblock(void)
 	accepts_again(SOCK_NONBLOCK);
 }
 
-/* With no more room than for one completion. */
+/* The completion ring has room for one completion. */
 static void accepts_into_a_full_ring(void)
 {
 	struct io_uring_params params = { .flags = IORING_SETUP_CQSIZE,
@@ -676,7 +677,7 @@ static void accepts_into_a_full_ring(void)
 	}
 }
 
-/* Before the request begins: what it accepts comes last, and nothing more. */
+/* The ring has overflowed before the accept, whose first shot is the last. */
 static void accepts_into_an_overflowed_ring(void)
 {
 	struct io_uring_params params = { .flags = IORING_SETUP_CQSIZE,
@@ -698,14 +699,14 @@ static void accepts_into_an_overflowed_ring(void)
 		REQUIRE(uring_wait(&ring, 1) && uring_take(&ring, &cqe));
 		note_result("nop", cqe.res);
 	}
-	/* It may have come into the ring with the last of these, or comes now. */
+	/* It has entered the ring with the last of these, or enters it now. */
 	REQUIRE(uring_wait(&ring, 1) && uring_take(&ring, &cqe));
 	note("flags", cqe.flags);
 	note("accepted", cqe.res >= 0);
 	note("left", uring_settle(&ring));
 }
 
-/* Of connections that are there, and of none. */
+/* Accepts with connections pending, and with none. */
 static void accepts_what_is_there_from(int flags)
 {
 	struct uring ring = new_uring(8, 0);
@@ -737,7 +738,7 @@ static void accepts_what_is_there_nonblock(void)
 	accepts_what_is_there_from(SOCK_NONBLOCK);
 }
 
-/* Notes each shot that is there, and how it ends. */
+/* Notes each shot that is there, and how the request ends. */
 static void note_shots(const char *key, struct uring *ring)
 {
 	struct io_uring_cqe cqe;
@@ -844,7 +845,7 @@ static void connects_nonblock(void)
 	connects_from(SOCK_NONBLOCK);
 }
 
-/* The backlog has room for two. */
+/* The backlog has room for two connections. */
 static void connects_to_a_full_one(void)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -935,7 +936,7 @@ static void commands(void)
 	try_sqe("unknown", &ring);
 }
 
-/* What waits, cancelled */
+/* Cancelling requests that wait */
 static void cancelled(void)
 {
 	struct uring ring = new_uring(16, 0);
@@ -1003,7 +1004,7 @@ static void in_a_chain(void)
 	try_sqe("end", &ring);
 }
 
-/* The data are taken, so that the kernel needs them no more. */
+/* Once the data is received, the kernel no longer needs the sender's memory. */
 static void does_not_copy(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -1018,7 +1019,10 @@ static void does_not_copy(void)
 	sqe_rw(&ring, IORING_OP_SEND_ZC, fds[0], data, 100, 0);
 	note_result("submit", uring_submit(&ring));
 	note_in_order("unix", &ring, 2);
-	/* Of one that never began there is only the second. */
+	/*
+	 * A zero-copy send that never began lacks CQE_F_MORE, but has a
+	 * notification.
+	 */
 	recv_of(&ring, -1, 10, 0)->flags = IOSQE_IO_LINK;
 	sqe_rw(&ring, IORING_OP_SEND_ZC, fds[0], data, 100, 0);
 	note_result("submit", uring_submit(&ring));
@@ -1053,7 +1057,7 @@ static void fixed_places(void)
 	try_sqe("send", &ring);
 }
 
-/* The sockets of a chain are there when their turn comes, or they are not. */
+/* A chain's requests use sockets that earlier ones opened, or fail. */
 static void made_in_a_chain(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -1086,7 +1090,7 @@ static void made_in_a_chain(void)
 	note_cqes("pipe", &ring, 2);
 }
 
-/* By a worker, from its first try on. */
+/* A worker executes the request, from its first try on. */
 static void goes_on_elsewhere(void)
 {
 	struct uring ring = new_uring(8, 0);

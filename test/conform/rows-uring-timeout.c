@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Timeouts: clocks, counts, removing and updating. Times are short, or never.
- */
+/* Timeouts: clocks, counts, removing and updating. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -111,8 +109,10 @@ static void flag_bits(void)
 	int bit;
 
 	for (bit = 1; bit < 32; bit++) {
-		/* MULTISHOT goes on, and has rows of its own; newer kernels
-		 * have the next. */
+		/*
+		 * MULTISHOT has its own rows; only newer kernels know the next
+		 * bit.
+		 */
 		if (bit == 6 || bit == 7)
 			continue;
 		timeout(&ring, &soon, 0, 1u << bit);
@@ -155,7 +155,7 @@ static void counts(void)
 	note_in_order("cqe", &ring, 3);
 }
 
-/* A count has 32 bits; there are more in its field. */
+/* The count has 32 bits, its field 64. */
 static void count_of_64_bits(void)
 {
 	struct uring ring = prepare();
@@ -185,7 +185,7 @@ static void count_in_batch(void)
 	note_cqes("cqe", &ring, 3);
 }
 
-/* What is refused before the timeout is seen counts as well. */
+/* A request refused before the timeout is read counts for it, too. */
 static void count_of_refused(void)
 {
 	struct uring ring = prepare();
@@ -223,7 +223,7 @@ static void count_of_several(void)
 	note_cqes("cqe", &ring, uring_settle(&ring));
 }
 
-/* Several counts end with one submission: in their order, and by age if they are equal. */
+/* Timeouts whose counts end together complete by count, then by age. */
 static void counts_end_together(void)
 {
 	struct uring ring = prepare();
@@ -240,7 +240,7 @@ static void counts_end_together(void)
 	note_in_order("cqe", &ring, 7);
 }
 
-/* Requests that complete, one submission each. */
+/* Submits nr requests that complete, one submission each. */
 static void complete_some(struct uring *ring, int nr)
 {
 	while (nr--) {
@@ -301,7 +301,7 @@ static void count_goes_on(void)
 	note_cqes("cqe", &ring, 5);
 }
 
-/* A timeout that is removed counts for others, and so does a linked one. */
+/* Removed timeouts and linked timeouts count for others. */
 static void count_of_timeouts(void)
 {
 	struct uring ring = prepare();
@@ -324,8 +324,8 @@ static void count_of_timeouts(void)
 }
 
 /*
- * Of those that come again and again one ends the wait, however late it begins. The
- * ring has room for all that come meanwhile.
+ * An expiration of a multishot timeout ends any wait. The ring has room for all
+ * expirations.
  */
 static void ends_a_wait(void)
 {
@@ -385,7 +385,7 @@ static void multishot_removed(void)
 	}
 	removing = removal(&ring, target, 0, NULL)->user_data;
 	note_result("remove", uring_submit(&ring));
-	/* Both of them, whichever is first. */
+	/* Waits for both completions, in either order. */
 	for (nr_last = 0; nr_last < 2 && uring_wait(&ring, 1);) {
 		uring_take(&ring, &cqe);
 		if (cqe.user_data == removing)
@@ -572,7 +572,7 @@ static void span_is_read_once(void)
 	note_cqes("cqe", &ring, 1);
 }
 
-/* Nor for a file that waits. */
+/* Nor does a request that waits for its file need another descriptor. */
 static void without_descriptors(void)
 {
 	struct uring ring = prepare();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Children, and epolls: what is waited for by a request instead of a call. */
+/* Waits for children and for epolls, by requests instead of calls. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -18,7 +18,7 @@
 
 static struct uring ring;
 static siginfo_t info;
-static int gate[2]; /* a child ends when this does */
+static int gate[2]; /* a child exits when its write end closes */
 
 static pid_t start_child(int status)
 {
@@ -99,7 +99,7 @@ static void each_way(void)
 	close(fd);
 }
 
-/* The request has the child that its descriptor named when it was submitted. */
+/* The request keeps the child that its descriptor named at submission. */
 static void descriptor_is_closed(void)
 {
 	pid_t pid = start_child(9);
@@ -129,7 +129,7 @@ static void descriptor_is_closed(void)
 static char bytes[8];
 static const struct iovec iov = { bytes, sizeof(bytes) };
 
-/* Requests that read fd, each in its way. Return: how many they are. */
+/* Prepares reads of fd, one for each way to read. Return: their number. */
 static uint32_t put_reads(int fd)
 {
 	struct io_uring_sqe *sqe;
@@ -146,7 +146,7 @@ static uint32_t put_reads(int fd)
 	return 7;
 }
 
-/* fd can be polled, and neither read nor written. */
+/* fd can be polled, but neither read nor written. */
 static void fails_when_ready(int fd, void (*make_ready)(void))
 {
 	uint32_t nr;
@@ -364,7 +364,7 @@ static void epoll_waits(void)
 	REQUIRE(read(ends[0], events, 1) == 1);
 	data = put_epoll_wait(epoll, 1)->user_data;
 	note_result("submit", uring_submit(&ring));
-	/* A mistake does not wait behind one that waits. */
+	/* A mistake does not wait behind an earlier request that waits. */
 	put_epoll_wait(epoll, 0);
 	try_sqe("none", &ring);
 	put_epoll_wait(epoll, UINT32_MAX);
@@ -377,7 +377,7 @@ static void epoll_waits(void)
 static void epoll_mistakes(void)
 {
 	open_epoll();
-	/* Whether there are events or not. */
+	/* Tries it with events pending and without. */
 	for (int nr_written = 0; nr_written < 2; nr_written++) {
 		put_epoll_wait(epoll, 0);
 		try_sqe("none", &ring);

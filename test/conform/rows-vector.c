@@ -164,7 +164,7 @@ static void order_of_checks(void)
 	try_one("direction_and_count", ctx, &cb);
 }
 
-/* The array belongs to the client again as soon as io_submit returns. */
+/* The client may reuse the array of vectors as soon as io_submit returns. */
 static void array_reused(void)
 {
 	aio_context_t ctx = new_context(8);
@@ -184,7 +184,7 @@ static void array_reused(void)
 			     is_pattern(pages + 4096, 2048, 2048));
 }
 
-/* One call moves 2 GiB less a page; the null device looks at no byte of it. */
+/* One call moves at most 2 GiB less a page. /dev/null reads no byte. */
 static void more_than_a_call_moves(void)
 {
 	aio_context_t ctx = new_context(8);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Large direct requests that must not be cut into segments: they extend their
- * file, are durable, have flags, or are misaligned.
+ * Large direct requests that are not split: extending, durable, with flags, or
+ * misaligned.
  */
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -13,7 +13,7 @@
 #include "conform.h"
 #include "large.h"
 
-/* Not yet in all headers. */
+/* Flags that some headers lack. */
 enum { ATOMIC = 0x40, DONTCACHE = 0x80 };
 
 static void extending(void)
@@ -119,7 +119,7 @@ static void misaligned(void)
 	read_moved("buffer_512", ctx, fd, LARGE / 2, SEGMENT, 512);
 }
 
-/* Of one that fails as a whole a part may be written: a file for each. */
+/* A write that fails may have written a part: each has its own file. */
 static void misaligned_writes(void)
 {
 	static const struct {
@@ -144,7 +144,7 @@ static void misaligned_writes(void)
 	}
 }
 
-/* Of many pieces one, far behind; its neighbour may make the length good. */
+/* One of many pieces is misaligned; the next may make the total aligned. */
 static void misaligned_piece(void)
 {
 	static const struct {

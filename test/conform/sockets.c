@@ -25,7 +25,6 @@ struct sockaddr_in loopback(void)
 	return address;
 }
 
-/* A socket bound to a port of the loopback device, which is noted in address. */
 int bound_inet(int type, struct sockaddr_in *address)
 {
 	socklen_t len = sizeof(*address);

@@ -1,27 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Sockets for rows, with and without somebody at the other end
- */
+/* Sockets for rows, connected and not */
 #ifndef CONFORM_SOCKETS_H
 #define CONFORM_SOCKETS_H
 
 #include <netinet/in.h>
 #include <stddef.h>
 
-/* Two that are connected with each other: of AF_UNIX, or by TCP. */
+/* Connect two sockets with each other, of AF_UNIX or by TCP. */
 void pair_of(int type, int fds[2]);
 void tcp_pair(int fds[2]);
 
-/* Sends len of the bytes at data, all of them at once. */
+/* Sends len bytes of data in one call, which must send all. */
 void send_bytes(int fd, const void *data, size_t len);
 
-/* An address of the loopback device, of no port. */
+/* Return: an address of the loopback device, with port 0. */
 struct sockaddr_in loopback(void);
-/* A socket bound to a port of the loopback device, which is noted in address. */
+/* Return: a socket bound to a port of the loopback device, with its address. */
 int bound_inet(int type, struct sockaddr_in *address);
-/* One that listens there; flags: as of socket(2). */
+/* Return: a listening socket with its address; the flags are socket(2)'s. */
 int listening(int flags, struct sockaddr_in *address);
-/* One that is connected to such an address. */
+/* Return: a socket that is connected to a listening socket's address. */
 int call(const struct sockaddr_in *address);
 
 #endif

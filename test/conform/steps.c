@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What the rows share: taking notes, and steps that observe nothing themselves.
- */
+/* Functions that rows share: notes, and steps that observe nothing. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -34,7 +32,7 @@ static void put(const char *format, ...)
 	va_start(args, format);
 	len = vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	/* One write each: what was noted survives a crash of the row. */
+	/* One write per field, so that fields survive a crash of the row. */
 	if (len < 0 || write(STDOUT_FILENO, text, (size_t)len) != len)
 		abort();
 }
@@ -105,7 +103,7 @@ aio_context_t new_context(unsigned int nr)
 	return ctx;
 }
 
-/* Where the serial numbers of requests start: no address is up there. */
+/* The first serial number of requests. No pointer has such a value. */
 static const uint64_t SERIALS = 0xda7a000000000000;
 
 bool is_serial(uint64_t data)
@@ -113,7 +111,7 @@ bool is_serial(uint64_t data)
 	return data >> 48 == SERIALS >> 48;
 }
 
-/* Of what was asked for, by the low bits of the serial number. */
+/* What requests may return, by the low bits of their serial number. */
 static struct {
 	uint16_t poll_mask;
 	uint16_t open_bits;
@@ -240,7 +238,7 @@ int file_of(const char *name, size_t size, int flags)
 	for (i = 0; i < size; i++)
 		bytes[i] = pattern_at(i);
 	REQUIRE(write(fd, bytes, size) == (ssize_t)size);
-	/* An O_DIRECT row must not meet pages still to be written back. */
+	/* A row with O_DIRECT must not meet dirty pages. */
 	if (flags & O_DIRECT)
 		REQUIRE(fsync(fd) == 0);
 	REQUIRE(close(fd) == 0);
@@ -262,7 +260,7 @@ int loop_device_of(int backing)
 	char name[32];
 
 	need_root();
-	/* Another may take the free one first. */
+	/* Another process may take the free device first. */
 	for (tries = 0; control >= 0 && tries < 1000; tries++) {
 		nr = ioctl(control, LOOP_CTL_GET_FREE);
 		snprintf(name, sizeof(name), "/dev/loop%d", nr);
@@ -300,7 +298,10 @@ void wait_asleep(pid_t task)
 		len = read(fd, text, sizeof(text) - 1);
 		close(fd);
 		text[len > 0 ? len : 0] = '\0';
-		/* After the name, which is in brackets and may hold any. */
+		/*
+		 * The state follows the name in brackets, which may hold any
+		 * character.
+		 */
 		state = strrchr(text, ')');
 		if (!state)
 			_exit(1);
@@ -316,7 +317,7 @@ static bool is_asleep(const char *tid)
 	snprintf(path, sizeof(path), "/proc/self/task/%s/stat", tid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return true; /* it has just gone */
+		return true; /* the thread has just ended */
 	len = read(fd, text, sizeof(text) - 1);
 	close(fd);
 	text[len > 0 ? len : 0] = '\0';
@@ -339,7 +340,7 @@ static bool seem_asleep(void)
 	return all;
 }
 
-/* One may wake another between the looks at the two. */
+/* A thread seen awake later may have woken one seen asleep; look again. */
 bool others_sleep(void)
 {
 	for (int i = 0; i < 5; i++)
@@ -398,7 +399,7 @@ void stay_on_this_cpu(void)
 	REQUIRE(sched_setaffinity(0, sizeof(here), &here) == 0);
 }
 
-/* Return: the error of a read with these flags. */
+/* Return: the errno of a read of fd with these flags, or 0. Closes fd. */
 static int error_of_read(int fd, int flags)
 {
 	char byte;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The reference: what read(2), write(2) and their like return to a thread that
+ * The reference: what read(2), write(2) and poll(2) return to a thread that
  * calls them one after the other
  */
 #include <errno.h>
@@ -17,10 +17,10 @@
 #include "conform.h"
 #include "stream-play.h"
 
-/* One for each way. */
+/* One calling thread for each way. */
 static struct caller {
 	pthread_t thread;
-	pid_t tid; /* 0: there is none yet */
+	pid_t tid; /* 0: no such thread yet */
 	sem_t given;
 	struct stream_request *queue[REQUESTS_MAX];
 	size_t nr_given;
@@ -61,7 +61,7 @@ static long make_call(const struct stream_request *request)
 		      : read(request->fd, request->buf, request->nbytes);
 }
 
-/* A request that waited raises no signal; so nothing is let in here. */
+/* Blocks all signals, because a request that waits raises none either. */
 static void *make_calls(void *arg)
 {
 	struct caller *caller = arg;
@@ -80,7 +80,7 @@ static void *make_calls(void *arg)
 		request->res = make_call(request);
 		if (request->res < 0)
 			request->res = -errno;
-		/* Like a request, it holds its file until it is complete. */
+		/* Like a request, the duplicate keeps its file until now. */
 		close(request->fd);
 		atomic_store(&request->is_made, true);
 		atomic_fetch_add(&caller->nr_made, 1);
@@ -140,7 +140,9 @@ static bool is_asleep(pid_t tid)
 	stat = fopen(path, "r");
 	REQUIRE(stat && fgets(text, sizeof(text), stat));
 	fclose(stat);
-	/* After the name, which is in brackets and may hold any. */
+	/*
+	 * The state follows the name in brackets, which may hold any character.
+	 */
 	state = strrchr(text, ')');
 	return state && !strncmp(state, ") S", 3);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kinds of files, as in stream-kinds.c, on which a call and poll(2) may
- * disagree, and on which few programs submit requests.
+ * Kinds of files on which a call and poll(2) may disagree, and on which few
+ * programs submit requests.
  */
 #include <fcntl.h>
 #include <linux/if_packet.h>
@@ -67,7 +67,7 @@ static void open_unix_shared(bool is_writer, struct ends *ret_ends)
 
 	(void)is_writer;
 	ret_ends->peer = socket(AF_UNIX, SOCK_DGRAM, 0);
-	/* A name that the kernel chooses. */
+	/* The kernel chooses a name. */
 	REQUIRE(!bind(ret_ends->peer, (struct sockaddr *)&address,
 		      sizeof(sa_family_t)));
 	REQUIRE(!getsockname(ret_ends->peer, (struct sockaddr *)&address,
@@ -95,7 +95,7 @@ static void open_canonical(bool is_writer, struct ends *ret_ends)
 	REQUIRE(tcsetattr(ret_ends->own, TCSANOW, &mode) == 0);
 }
 
-/* One byte is the end of a line. */
+/* Types nr bytes and one end of line. */
 static void type(const struct ends *ends, size_t nr)
 {
 	memset(bytes, 'a', nr);
@@ -111,7 +111,7 @@ static void open_packet_master(bool is_writer, struct ends *ret_ends)
 	REQUIRE(ioctl(ret_ends->own, TIOCPKT, &is_on) == 0);
 }
 
-/* The network that this row has to itself, with nothing in it but this one. */
+/* Brings up a device of the row's own network namespace, which has no other. */
 static void bring_up(const char *name)
 {
 	struct ifreq request = { .ifr_flags = IFF_UP };
@@ -129,7 +129,7 @@ static void need_private_network(void)
 	need_root();
 	if (unshare(CLONE_NEWNET) < 0)
 		skip("no-network-namespace");
-	/* It would send, by itself, on whatever is up. */
+	/* IPv6 would send packets on each device that is up. */
 	fd = open("/proc/sys/net/ipv6/conf/default/disable_ipv6", O_WRONLY);
 	REQUIRE(fd < 0 || write(fd, "1", 1) == 1);
 	close(fd);
@@ -272,7 +272,7 @@ static void *touch(void *page)
 	return NULL;
 }
 
-/* The thread stays there: nobody gives it a page. */
+/* The thread blocks for good: nobody provides the page. */
 static void touch_page(const struct ends *ends, size_t nr)
 {
 	pthread_t thread;
@@ -393,7 +393,7 @@ void put_spoilt(const struct ends *ends, size_t nr)
 	REQUIRE(fd >= 0);
 	REQUIRE(!getsockname(ends->peer, (struct sockaddr *)&from, &size));
 	REQUIRE(!getsockname(ends->own, (struct sockaddr *)&to, &size));
-	/* Of bytes that are all 0 it is not this one. */
+	/* A wrong checksum: that of bytes that are all 0 is another. */
 	*header = (struct udphdr){
 		.source = from.sin_port,
 		.dest = to.sin_port,

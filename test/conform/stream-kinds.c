@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kinds of files that can be not ready. All are blocking, and none is ready
- * to be read. Their buffers are small and of a fixed size, so that the same
- * amount fits in every run.
+ * The kinds of files on which a call can block. All are blocking, and none is
+ * ready to be read. Their buffers are small and of a fixed size, so that the
+ * same amount fits in every run.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +38,7 @@ static void open_pipe(bool is_writer, struct ends *ret_ends)
 	take_ends(fds[0], fds[1], is_writer, ret_ends);
 }
 
-/* Each splice takes from a pipe's end the call that does not wait. */
+/* Each splice clears FMODE_NOWAIT of an end, so RWF_NOWAIT fails there. */
 static void open_pipe_spliced(bool is_writer, struct ends *ret_ends)
 {
 	char byte = 0;
@@ -108,7 +108,7 @@ static void open_unix_seqpacket(bool is_writer, struct ends *ret_ends)
 	open_pair(SOCK_SEQPACKET, ret_ends);
 }
 
-/* Bound to the loopback address, at a port that the kernel chooses. */
+/* Return: a socket at a free port of the loopback address. */
 static int bound_socket(int type, struct sockaddr_in *ret_address)
 {
 	socklen_t size = sizeof(*ret_address);
@@ -146,7 +146,7 @@ static void open_tcp(bool is_writer, struct ends *ret_ends)
 	close(listener);
 }
 
-/* The other end connects to it, once. */
+/* The other end connects to the listening socket once. */
 static void open_listener(bool is_writer, struct ends *ret_ends)
 {
 	struct sockaddr_in address;
@@ -298,7 +298,7 @@ static const struct stream_kind usual_kinds[] = {
 
 enum { NR_USUAL = sizeof(usual_kinds) / sizeof(usual_kinds[0]) };
 
-/* The rare follow the usual. */
+/* Return: the next kind; the rare kinds follow the usual ones. */
 static const struct stream_kind *after(const struct stream_kind *kind)
 {
 	kind = kind ? kind + 1 : usual_kinds;

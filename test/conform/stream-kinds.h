@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Creating the kinds of files that can be not ready. */
+/* Functions that create the kinds of files on which a call can block. */
 #ifndef STREAM_KINDS_H
 #define STREAM_KINDS_H
 
 #include "stream.h"
 
 void take_ends(int reader, int writer, bool is_writer, struct ends *ret_ends);
-/* One that is its own other end. */
+/* Makes fd both ends: what is written to it can be read from it. */
 void open_alone(int fd, struct ends *ret_ends);
-/* Own is the master, or the other side. */
+/* Opens a pseudo terminal. The requests use its master, or its slave. */
 void open_pty(bool is_master, struct ends *ret_ends);
-/* The buffers of a socket are small, and of one size. */
+/* Makes a socket's buffers small, and of equal size in each run. */
 void limit_buffers(int fd);
 
 #endif

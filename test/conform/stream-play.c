@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Plays a situation on a kind of file, step by step. Its requests are
- * submitted, or executed by stream-calls.c.
+ * Runs a situation on a kind of file. stream-calls.c or the library executes
+ * its requests.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@ static bool is_of(const struct play *play, unsigned kinds)
 	return play->kind->bit & kinds;
 }
 
-/* The next bytes that go out, as the other end will look for them. */
+/* Fills bytes with what the other end expects next. */
 static void fill_pattern(struct play *play, char *bytes, size_t nr)
 {
 	size_t i;
@@ -109,7 +109,7 @@ static void submit(struct play *play, struct stream_request *request)
 
 	request->cb = iocb_for(request);
 	request->cb.aio_rw_flags = (__kernel_rwf_t)request->flags;
-	/* One door's requests are waited for here, the other's by eventfd. */
+	/* libaio's requests are awaited in io_getevents, others by eventfd. */
 	if (door == DOOR_SYSCALL) {
 		request->cb.aio_flags = IOCB_FLAG_RESFD;
 		request->cb.aio_resfd = (uint32_t)play->completions;
@@ -135,9 +135,9 @@ static void make_request(struct play *play, const struct step *step)
 }
 
 /*
- * Takes events, waiting for the first if there is none. The eventfd may tell of
- * events that were taken before.
- * Return: whether there may be more to wait for: false once its time is over.
+ * Takes events. With may_wait it waits for the first. The eventfd may signal
+ * events that were taken before. Return: whether another event can be waited
+ * for; false once the time is over.
  */
 static bool take_events(struct play *play, bool may_wait)
 {
@@ -188,7 +188,7 @@ static void note_waiting(struct play *play, size_t nr)
 			   : play->requests[nr].is_done);
 }
 
-/* FNV-1a, of what was read; of a signal only its number. */
+/* An FNV-1a hash of the data; of a signalfd only of the signal's number. */
 static long digest(const struct play *play,
 		   const struct stream_request *request)
 {
@@ -243,7 +243,7 @@ static void put(struct play *play, size_t nr)
 	REQUIRE(write(play->ends.peer, bytes, nr) == (ssize_t)nr);
 }
 
-/* Takes up to nr bytes, or one record. Return: how many, 0 for none. */
+/* Takes up to nr bytes, or one record. Return: how many bytes. */
 static size_t take_some(struct play *play, size_t nr)
 {
 	char bytes[65536];
@@ -297,7 +297,10 @@ static void await_held(struct play *play, size_t nr)
 		REQUIRE(ioctl(play->ends.peer, FIONREAD, &held) == 0);
 		if ((size_t)held == nr)
 			break;
-		/* Nothing tells when it is full again; so look. */
+		/*
+		 * No event says that the pipe holds nr bytes, so look
+		 * repeatedly.
+		 */
 		(void)poll(NULL, 0, 1);
 	}
 	note("holds", held);
@@ -324,7 +327,7 @@ static ssize_t write_at_once(const struct play *play, const char *bytes)
 {
 	if (is_of(play, TWO_WAY | RECORDS | NETLINK | UNIX_SHARED))
 		return send(play->ends.own, bytes, RECORD_BYTES, MSG_DONTWAIT);
-	/* A pipe that is ready takes a page. */
+	/* A pipe that polls ready has room for a page. */
 	return is_ready(play->ends.own, POLLOUT, 0)
 		       ? write(play->ends.own, bytes, CHUNK_BYTES)
 		       : -1;
@@ -369,7 +372,7 @@ static void reuse_own(struct play *play)
 	play->other = fds[0];
 }
 
-/* Another process that has the same open file. */
+/* Starts a process that shares the open file and looks for O_NONBLOCK. */
 static void watch_flags(struct play *play)
 {
 	int fds[2];
@@ -447,8 +450,8 @@ static void signal_thread(void)
 }
 
 /*
- * By a microsecond, to and fro. That is for no test to do that nobody has asked
- * for: the machine's clock has been steered by others.
+ * Moves the clock a microsecond forth and back, where tests may: others may
+ * rely on the clock.
  */
 static void set_clock(void)
 {
@@ -553,8 +556,7 @@ void play(const struct situation *situation, const struct stream_kind *kind)
 	if (!by_calls) {
 		play->ctx = new_context(REQUESTS_MAX);
 		play->completions = eventfd(0, 0);
-		/* The ring of those who cannot submit such requests is no
-		 * reference. */
+		/* The reference, --calls, has no ring. */
 		ring_forget(play->ctx);
 		play->first_data = iocb_of(0, 0, NULL, 0, 0).aio_data + 1;
 	}

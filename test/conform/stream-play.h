@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A row that is being played: what its steps share with the thread that makes
- * its calls
- */
+/* A row's state while its steps run, shared with its calling threads */
 #ifndef STREAM_PLAY_H
 #define STREAM_PLAY_H
 
@@ -31,7 +28,7 @@ struct stream_request {
 	bool is_done;
 	long res;
 
-	/* of a call: set, and posted, by the thread that made it */
+	/* set and posted by the thread that made the call */
 	sem_t made;
 	atomic_bool is_made;
 };
@@ -41,31 +38,32 @@ struct play {
 	struct ends ends;
 	struct stream_request requests[REQUESTS_MAX];
 	size_t nr_requests;
-	bool is_order_open; /* which of them got what is */
+	/* concurrent requests share the data in any order */
+	bool is_order_open;
 
 	aio_context_t ctx;
-	int completions; /* an eventfd */
+	int completions; /* an eventfd, signalled by each completion */
 	uint64_t first_data;
 
-	size_t nr_in, nr_out, nr_taken; /* bytes, each way */
-	long nr_wrong; /* pieces taken that were not as given */
+	/* bytes written to peer, written to own, read from peer */
+	size_t nr_in, nr_out, nr_taken;
+	/* reads from peer that did not return what was written */
+	long nr_wrong;
 	bool is_own_closed;
-	int other; /* reader of the pipe that took the number, or -1 */
+	int other; /* read end of the pipe that reused own, or -1 */
 	pid_t watcher;
 	int watcher_end;
 };
 
-/*
- * stream-calls.c: the requests of each way are the calls of a thread
- */
+/* stream-calls.c: a thread for each way makes its requests as calls */
 
 void calls_give(struct play *play, struct stream_request *request);
 bool calls_is_done(struct stream_request *request);
-/* Return: false if it is not made in time. */
+/* Return: whether the call returned within that many milliseconds. */
 bool calls_await(struct stream_request *request, long ms);
-/* Return: the thread that makes those of that way. */
+/* Return: the id of the thread that makes the calls of that way. */
 pid_t calls_thread(enum way way);
-/* Waits until each thread sleeps in a call or has made all of its own. */
+/* Waits until each calling thread sleeps in a call or has none left. */
 void calls_settle(struct play *play);
 
 #endif

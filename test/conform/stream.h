@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows of requests that have to wait: a situation, step by step, on a kind of
- * file
+ * Rows whose requests wait: a situation, step by step, on each kind of file
  *
- * Kernel AIO would wait in io_submit, so it cannot be the reference. With
- * --calls, a thread executes the requests of a row by read(2), write(2) and
- * their like, one after the other in the order of submission; without it they
- * are submitted. The events must have the results of the calls.
+ * Kernel AIO would block in io_submit, so it cannot be the reference. With
+ * --calls, a thread executes a row's requests by read(2), write(2) and poll(2),
+ * one after the other in the order of submission. Without --calls the row
+ * submits them. The events must have the results of the calls.
  *
- * With --calls, each step after which a call may go on is followed by a wait
- * until the thread sleeps in a call or has made all calls. A situation says
- * with END where a submitted request too has to be complete before the
- * situation goes on.
+ * With --calls, after each step that may let a call return, the row waits until
+ * the thread sleeps in a call or has made all calls. A situation uses END where
+ * a submitted request, too, has to be complete before the situation continues.
  */
 #ifndef STREAM_H
 #define STREAM_H
@@ -20,10 +18,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The rows' requests are made by calls, in a thread. */
+/* Set by --calls: a thread makes the rows' requests as system calls. */
 extern bool by_calls;
 
-/* The kinds of files, as a set. */
+/* The kinds of files, one bit each. */
 enum {
 	PIPE = 1 << 0,
 	FIFO = 1 << 1, /* opened by its path */
@@ -36,23 +34,25 @@ enum {
 	SEMAPHORE = 1 << 8, /* an eventfd with EFD_SEMAPHORE */
 	TIMERFD = 1 << 9,
 	SIGNALFD = 1 << 10,
-	PTY_MASTER = 1 << 11, /* both of a raw terminal */
+	/* a raw terminal; requests on its master or slave */
+	PTY_MASTER = 1 << 11,
 	PTY_SLAVE = 1 << 12,
-	FIFO_BOTH = 1 << 13,    /* one descriptor, O_RDWR, is both ends */
-	PIPE_SPLICED = 1 << 14, /* a pipe that once was spliced from */
+	FIFO_BOTH = 1 << 13,    /* one descriptor, O_RDWR, that is both ends */
+	PIPE_SPLICED = 1 << 14, /* a pipe from which data was spliced before */
 	LISTENER = 1 << 15,     /* a TCP socket */
 	INOTIFY = 1 << 16,
 
-	/* stream-kinds-rare.c */
-	NETLINK = 1 << 17,       /* from a program to another */
-	UNIX_SHARED = 1 << 18,   /* datagrams to one who receives from all */
-	PACKETS = 1 << 19,       /* a pipe with O_DIRECT */
+	/* kinds of stream-kinds-rare.c */
+	NETLINK = 1 << 17, /* messages from one program to another */
+	/* datagrams to one receiver from all senders */
+	UNIX_SHARED = 1 << 18,
+	PACKETS = 1 << 19,       /* a pipe with O_DIRECT, which keeps packets */
 	CANONICAL = 1 << 20,     /* a terminal that reads lines */
-	PACKET_MASTER = 1 << 21, /* of a terminal, with TIOCPKT */
+	PACKET_MASTER = 1 << 21, /* master of a terminal, with TIOCPKT */
 	RAW_IP = 1 << 22,
-	LINK = 1 << 23,        /* AF_PACKET */
-	TUN = 1 << 24,         /* a network device's other side */
-	FUSE_SERVER = 1 << 25, /* that is mounted, and answers nothing */
+	LINK = 1 << 23,        /* an AF_PACKET socket */
+	TUN = 1 << 24,         /* the program's side of a network device */
+	FUSE_SERVER = 1 << 25, /* a mounted FUSE server that answers nothing */
 	USERFAULT = 1 << 26,
 	EPOLL = 1 << 27,
 	MQUEUE = 1 << 28,
@@ -64,81 +64,86 @@ enum {
 	RECORDS = UNIX_DGRAM | UNIX_SEQPACKET,
 	PTYS = PTY_MASTER | PTY_SLAVE,
 
-	/* What comes in one piece is taken in one. */
+	/* One read returns one message of these kinds. */
 	IN_PIECES = RECORDS | UDP | NETLINK | UNIX_SHARED | PACKETS,
-	/* Bytes that are not the same in every run. */
+	/* These kinds return bytes that differ from run to run. */
 	VARYING = SIGNALFD | RAW_IP | FUSE_SERVER | USERFAULT,
 };
 
 struct ends {
-	int own;  /* the requests are on */
-	int peer; /* the other end, or own again: what feeds and empties it */
+	int own;  /* the descriptor on which requests are made */
+	int peer; /* the other end, which feeds and empties own; or own */
 };
 
 struct stream_kind {
 	unsigned bit;
 	const char *name;
 	void (*open)(bool is_writer, struct ends *ret_ends);
-	/* Makes it readable, with a number; NULL: bytes are written to peer. */
+	/*
+	 * Makes own readable, with number nr. NULL: rows write bytes to peer.
+	 */
 	void (*put)(const struct ends *ends, size_t nr);
 };
 
 extern const struct stream_kind rare_kinds[]; /* the last has no name */
 
-/* Return: of a set of kinds the one after kind, or after NULL; or NULL. */
+/*
+ * Return: the next kind of the set; NULL is before the first, after the last.
+ */
 const struct stream_kind *next_kind(const struct stream_kind *kind,
 				    unsigned kinds);
 
-/* Sends own, a UDP socket, a datagram of its peer's with a bad checksum. */
+/* Sends a UDP datagram with a bad checksum from peer's address to own. */
 void put_spoilt(const struct ends *ends, size_t nr);
 
 enum verb {
 	END_OF_STEPS,
 
-	/* requests, numbered from 0: so many bytes, with flags */
+	/* A request of nr bytes with flags. Requests are numbered from 0. */
 	READ,
 	READV,
 	WRITE,
 	WRITEV,
-	POLL,           /* for these events */
-	READ_DUPLICATE, /* by another number of the same open file */
-	WAITS,          /* request number: notes whether it is complete */
-	END,            /* request number: notes its result */
-	END_SIGN,       /* the same, if how many bytes is open */
+	POLL,           /* nr holds the events to poll for */
+	READ_DUPLICATE, /* by another descriptor of the same open file */
+	WAITS,          /* notes whether request nr is complete */
+	END,            /* notes the result of request nr */
+	END_SIGN,       /* as END, where the number of bytes may vary */
 
-	/* the other end */
-	PUT,        /* gives so many bytes, or a number */
-	TAKE,       /* takes so many bytes, or records */
-	TAKE_ALL,   /* takes what it has now */
-	DRAIN,      /* takes all that fills and writes have given */
-	HOLDS,      /* waits until it holds so many bytes (a pipe) */
-	CLOSE_PEER, /* also RESET: with SO_LINGER at 0 */
-	OPEN_PEER,  /* of a FIFO, again */
-	SHUT_PEER,  /* how, as shutdown(2) has it */
+	/* on the other end, peer */
+	PUT,        /* writes nr bytes to peer, or puts a number */
+	TAKE,       /* reads nr bytes or records from peer */
+	TAKE_ALL,   /* reads what peer has now */
+	DRAIN,      /* reads all that FILL and writes wrote to own */
+	HOLDS,      /* waits until the pipe peer reads holds nr bytes */
+	CLOSE_PEER, /* RESET also sets SO_LINGER to 0 */
+	OPEN_PEER,  /* opens the other end of a FIFO again */
+	SHUT_PEER,  /* nr is shutdown(2)'s how */
 	RESET,
 
-	/* this end */
+	/* on this end, own */
 	FILL,      /* writes until there is no room */
-	PUT_BACK,  /* writes so many bytes, which nobody will read */
-	SHUT_OWN,  /* how */
-	CLOSE_OWN, /* the number */
-	REUSE_OWN, /* the number, for another pipe that is ready */
-	WATCH,     /* from now on another process looks at O_NONBLOCK */
-	UNWATCH,   /* notes whether it ever saw it set */
-	NONBLOCK,  /* sets O_NONBLOCK, or with 0 clears it, by ioctl(2) */
-	NONBLOCK_BY_OTHERS, /* the same, another process: it shares the file */
-	RECEIVE_TIMEOUT,    /* so many ms */
+	PUT_BACK,  /* writes nr bytes that nobody will read */
+	SHUT_OWN,  /* nr is shutdown(2)'s how */
+	CLOSE_OWN, /* closes the descriptor */
+	REUSE_OWN, /* makes own the end of another pipe, which is ready */
+	WATCH,     /* starts a process that looks for O_NONBLOCK */
+	UNWATCH,   /* notes whether that process saw O_NONBLOCK set */
+	NONBLOCK,  /* sets O_NONBLOCK by ioctl(2), or clears it if nr is 0 */
+	/* as NONBLOCK, by a process that shares the open file */
+	NONBLOCK_BY_OTHERS,
+	RECEIVE_TIMEOUT, /* SO_RCVTIMEO, in ms */
 	SEND_TIMEOUT,
-	LOW_WATER,   /* SO_RCVLOWAT: so many bytes */
-	KEEP_ERRORS, /* IP_RECVERR: and until they are taken it polls so */
-	PIPE_BYTES,  /* has room for so many */
-	LEAST_BYTES, /* of a terminal without lines: VMIN */
-	LEAST_TIME,  /* and VTIME, in tenths of a second */
+	LOW_WATER,   /* SO_RCVLOWAT, in bytes */
+	KEEP_ERRORS, /* IP_RECVERR: own polls POLLERR until errors are read */
+	PIPE_BYTES,  /* sets the pipe's capacity */
+	LEAST_BYTES, /* VMIN of a terminal without lines */
+	LEAST_TIME,  /* VTIME of a terminal, in tenths of a second */
 
 	/* elsewhere */
-	PUT_SPOILT, /* a UDP datagram of so many bytes, with a bad checksum */
-	SIGNAL_THREAD, /* that makes the requests, and no other */
-	SET_CLOCK,     /* to what it is */
+	PUT_SPOILT,    /* sends a UDP datagram of nr bytes, bad checksum */
+	SIGNAL_THREAD, /* signals only the thread that makes the requests */
+	SET_CLOCK,     /* sets the clock to its current time */
 };
 
 struct step {
@@ -155,12 +160,14 @@ struct situation {
 	const struct showing *differs; /* as in struct row */
 };
 
-/* Make a row of each of them, the last of which has no name, and each kind. */
+/*
+ * Makes a row of each situation on each of its kinds. The last one has no name.
+ */
 struct row;
 void add_situations(struct row rows[], size_t nr_max,
 		    const struct situation *situations);
 
-/* Steps leave out what they have no use for. */
+/* Steps leave out members that they do not use. */
 #define STEPS(...) ((const struct step[]){ __VA_ARGS__, { END_OF_STEPS } })
 
 void play(const struct situation *situation, const struct stream_kind *kind);

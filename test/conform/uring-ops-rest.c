@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The operations of io_uring that are not in uring-ops.c: without a file, or newer. */
+/* More operations of io_uring: those without a file, and newer ones. */
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/uio.h>
@@ -26,7 +26,7 @@ static int open_old(void)
 	return fd;
 }
 
-/* An epoll with a descriptor that is ready. */
+/* Opens an epoll that holds a descriptor which is ready. */
 static int ready_epoll(void)
 {
 	struct epoll_event event = { .events = EPOLLIN };
@@ -38,7 +38,7 @@ static int ready_epoll(void)
 	return epoll;
 }
 
-/* Of the registered buffer, whose memory the row has: none of this is in it. */
+/* Vectors outside the registered buffer, so the request fails. */
 static void fill_registered(struct io_uring_sqe *sqe)
 {
 	static struct iovec vectors[2];
@@ -57,14 +57,14 @@ static void fill_provide(struct io_uring_sqe *sqe)
 	sqe->buf_group = 3;
 }
 
-/* There are none of this group: the answer of one that is right is ENOENT. */
+/* The group has no buffers, so a valid request ends with ENOENT. */
 static void fill_remove(struct io_uring_sqe *sqe)
 {
 	sqe->fd = 4;
 	sqe->buf_group = 3;
 }
 
-/* A ring without a table: the answer of one that is right is ENXIO. */
+/* The ring has no table, so a valid request ends with ENXIO. */
 static void fill_update(struct io_uring_sqe *sqe)
 {
 	static int32_t fds[2] = { -1, -1 };
@@ -81,7 +81,7 @@ static void fill_wake(struct io_uring_sqe *sqe)
 	sqe->addr3 = UINT32_MAX;
 }
 
-/* The word has another value: the answer of one that is right is EAGAIN. */
+/* The word has another value, so a valid request ends with EAGAIN. */
 static void fill_wait(struct io_uring_sqe *sqe)
 {
 	word = 2;
@@ -100,7 +100,7 @@ static void fill_waits(struct io_uring_sqe *sqe)
 	sqe->len = 2;
 }
 
-/* There is no child: the answer of one that is right is ECHILD. */
+/* There is no child, so a valid request ends with ECHILD. */
 static void fill_waitid(struct io_uring_sqe *sqe)
 {
 	sqe->len = P_ALL;

@@ -20,7 +20,7 @@
 
 enum { FILE_BYTES = 8192, BUF_BYTES = 65536, PIPE_BYTES = 100 };
 
-/* A page that is not mapped follows: what is too long ends there. */
+/* An inaccessible page follows buf, and ends too long requests. */
 static char *buf;
 static struct iovec vectors[2];
 static struct __kernel_timespec soon;
@@ -255,7 +255,7 @@ static void fill_timeout(struct io_uring_sqe *sqe)
 	sqe->len = 1;
 }
 
-/* Nothing has this user_data: the answer of one that is right is ENOENT. */
+/* No request has this user_data, so a valid request ends with ENOENT. */
 static void fill_target(struct io_uring_sqe *sqe)
 {
 	sqe->addr = 0xdead;
@@ -289,7 +289,7 @@ static int connected(void)
 	return fds[0];
 }
 
-/* A socket that listens on the loopback device; its address is noted. */
+/* Return: a listening socket at the address in own_address. */
 static int listener(void)
 {
 	int fd = socket(AF_INET, SOCK_STREAM, 0);

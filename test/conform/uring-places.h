@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Places of a ring's table, as rows open, close and read what is there. */
+/* Open, close and read files in slots of a ring's table. */
 #ifndef CONFORM_URING_PLACES_H
 #define CONFORM_URING_PLACES_H
 

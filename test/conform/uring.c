@@ -9,11 +9,11 @@
 
 enum { NOTED_MAX = 512 };
 
-/* Where the serial numbers of requests start. */
+/* The first serial number of requests. */
 static const uint64_t SERIALS = 0x5e0a1000;
 static uint64_t next_serial = SERIALS;
 
-/* Acquire: the release is in the kernel, or in the library. */
+/* Acquire: the kernel or the library stores the word with release. */
 static uint32_t load(const uint32_t *word)
 {
 	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
@@ -110,7 +110,7 @@ void note_cqe(const char *key, const struct io_uring_cqe *cqe)
 		len = snprintf(text, sizeof(text), "%s", name);
 	else
 		len = snprintf(text, sizeof(text), "%d", cqe->res);
-	/* A hint, which has a row of its own. */
+	/* Leaves out this hint, which has its own rows. */
 	flags = cqe->flags & ~(uint32_t)IORING_CQE_F_SOCK_NONEMPTY;
 	if (flags)
 		snprintf(text + len, sizeof(text) - (size_t)len, ",flags:%#x",
@@ -118,7 +118,7 @@ void note_cqe(const char *key, const struct io_uring_cqe *cqe)
 	note_text(key, text);
 }
 
-/* A request's place among all that the row has made on any ring. */
+/* Return: the index of a request among all of the row, on any ring. */
 static long place_of(const struct io_uring_cqe *cqe)
 {
 	if (cqe->user_data < SERIALS || cqe->user_data >= next_serial)
@@ -126,7 +126,7 @@ static long place_of(const struct io_uring_cqe *cqe)
 	return (long)(cqe->user_data - SERIALS);
 }
 
-/* The first request that no note has been made of. */
+/* Return: the index of the first request of which no completion was noted. */
 static long first_of(void)
 {
 	static uint64_t noted = SERIALS;
@@ -164,7 +164,7 @@ void note_cqes(const char *key, struct uring *ring, uint32_t nr)
 	uint32_t taken = take_all(ring, nr, cqes), i, k;
 	long first = first_of();
 
-	/* Stable: those of one request stay in their order. */
+	/* A stable sort: completions of one request keep their order. */
 	for (i = 1; i < taken; i++) {
 		cqe = cqes[i];
 		for (k = i; k && place_of(&cqes[k - 1]) > place_of(&cqe); k--)
