@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What tests of the door have in common: a client with one door. */
+/* A client with one door, for the tests of the door. */
 #ifndef CLIENT_H
 #define CLIENT_H
 
@@ -15,7 +15,7 @@ enum { SIZE = UNIT_KEY_BYTES };
 static struct door *door;
 static struct door_rings *rings;
 
-/* The first ring's, and whose thread it is. */
+/* Opens the door. The thread that calls this is its submitter. */
 static inline int start(void **state)
 {
 	int ret = unit_setup(state);
@@ -61,7 +61,7 @@ static inline void put_tagged(struct door_sqe sqe, uint64_t tag)
 	put(sqe);
 }
 
-/* Return: how many were submitted. */
+/* Return: how many requests the door accepted. */
 static inline int enter(uint32_t nr_min)
 {
 	return door_enter(door, nr_min, nr_min ? UAIO_FOREVER : 0);
@@ -92,7 +92,7 @@ static inline void assert_got(uint64_t tag, int32_t res)
 	assert_int_equal(cqe.flags, 0);
 }
 
-/* Wait for the next completion, which is this one. */
+/* Waits for the next completion, which must have this tag and result. */
 static inline void await_got(uint64_t tag, int32_t res)
 {
 	while (!nr_unread())

@@ -24,17 +24,18 @@ struct door {
 	uint32_t epoch;
 	uint64_t generation;
 
-	/* the submitter's */
+	/* used only by the submitter */
 	uint32_t sq_head;
 
 	struct uaio_queue queue;
 
-	/* under the queue's lock; fixed is changed by the submitter only */
+	/* under the queue's lock; only the submitter changes fixed */
 	struct uaio_file *fixed[DOOR_NR_FIXED]; /* shares (ref); or NULL */
 	uint32_t cq_tail;
 	uint64_t nr_taken;
-	uint64_t nr_done; /* of those taken */
-	uint32_t drain;   /* atomic: a thread that closes sleeps on it */
+	uint64_t nr_done; /* of the requests that were accepted */
+	/* atomic: a thread that closes the door sleeps on it */
+	uint32_t drain;
 	uint32_t is_closing;
 
 	struct door_rings rings;
@@ -42,7 +43,7 @@ struct door {
 
 static struct {
 	struct uaio_slab slab;
-	uint32_t epoch; /* counts engines: a child of fork() has another */
+	uint32_t epoch; /* counts engines: a child of fork() has a new one */
 } doors;
 
 /*
@@ -58,7 +59,7 @@ static uint32_t nr_unread(const struct uaio_queue *queue)
 	return nr < DOOR_NR_CQES ? nr : DOOR_NR_CQES;
 }
 
-/* A need is a number of completions. */
+/* A waiter's need is a number of unread completions. */
 static bool is_met(const struct uaio_queue *queue, uint64_t need)
 {
 	return nr_unread(queue) >= need;
@@ -87,7 +88,7 @@ static void post(struct uaio_queue *queue, const struct uaio_post *post)
 		nr_last += !has_more;
 	}
 	store_relaxed(&door->cq_tail, tail);
-	/* The completions are there: pairs with the client. */
+	/* Release: publishes completions. Pairs with the client's load. */
 	store_release(&door->rings.cq_tail, tail);
 	door->nr_done += nr_last;
 	if (door->is_closing) {
@@ -96,7 +97,7 @@ static void post(struct uaio_queue *queue, const struct uaio_post *post)
 	}
 }
 
-/* Return: how many places of completions are neither taken nor reserved (I1). */
+/* Return: how many slots for completions are neither used nor reserved (I1). */
 static uint32_t room_locked(const struct door *door)
 {
 	uint64_t owed =
@@ -142,7 +143,7 @@ static const struct uaio_sink sink = {
  * Opening and closing
  */
 
-/* A door in the library would be brought up together with the engine. */
+/* The first door starts the engine; a library's door starts with it. */
 static int start(void)
 {
 	int ret;
@@ -187,13 +188,16 @@ int door_open(struct door **ret_door, struct door_rings **ret_rings)
 	return door ? 0 : -ENOMEM;
 }
 
-/* A child of fork() has a copy of its parent's doors, which it cannot use. */
+/*
+ * Return: whether the door is this process's: a child of fork() has an unusable
+ * copy.
+ */
 static bool is_open(const struct door *door)
 {
 	return uaio_engine_is_up() && door->epoch == doors.epoch;
 }
 
-/* Return: 0 if the library was entered. */
+/* Return: 0 if the thread has entered the library. */
 static int step_in(const struct door *door)
 {
 	return !is_open(door) ? -EBADF : uaio_enter() ? 0 : -EAGAIN;
@@ -298,7 +302,7 @@ static const uint8_t op_of[DOOR_NR_WHATS] = {
 	[DOOR_LINK_TIMER] = UAIO_OP_LINK_TIMER,
 };
 
-/* Translate a submission from this door's format. */
+/* Translates a submission from the door's format to the engine's. */
 static struct uaio_sqe translate(const struct door_sqe *from)
 {
 	struct uaio_sqe sqe = {
@@ -308,7 +312,7 @@ static struct uaio_sqe translate(const struct door_sqe *from)
 			 (from->options & DOOR_DRAIN ? UAIO_DRAIN : 0),
 		.is_async = from->options & DOOR_ASYNC,
 		.fd = from->fd,
-		.off = from->place, /* or the time of a timer */
+		.off = from->place, /* or the duration of a timer */
 		.buf = from->memory,
 		.len = from->size,
 		.data = from->tag,
@@ -335,7 +339,7 @@ static struct uaio_sqe translate(const struct door_sqe *from)
 	return sqe;
 }
 
-/* Complete a submission that the door answers itself. */
+/* Completes a submission that the door itself answers. */
 static void answer(struct door *door, struct uaio_batch *batch, uint64_t tag,
 		   int64_t res)
 {
@@ -353,7 +357,7 @@ static void answer(struct door *door, struct uaio_batch *batch, uint64_t tag,
 	uaio_queue_post(&door->queue, &post);
 }
 
-/* Return: the fixed file that a submission is about; NULL if there is none. */
+/* Return: the fixed file of a submission; NULL if there is none. */
 static struct uaio_file *fixed_of(const struct door *door,
 				  const struct door_sqe *from)
 {
@@ -399,7 +403,10 @@ static void take_in(struct door *door, struct uaio_batch *batch,
 	if (from->what >= DOOR_NR_WHATS) {
 		answer(door, batch, from->tag, -EINVAL);
 	} else if (from->what == DOOR_CANCEL) {
-		/* Earlier requests have to be where a canceller finds them. */
+		/*
+		 * Sends earlier requests on, so that the canceller can find
+		 * them.
+		 */
 		uaio_chain_end(chain);
 		uaio_batch_end(batch);
 		ret = cancel(door, from);
@@ -411,8 +418,8 @@ static void take_in(struct door *door, struct uaio_batch *batch,
 }
 
 /*
- * Reserve a place for the last completion of each of nr submissions, which are
- * taken next. Return: of how many.
+ * Reserves a slot for the last completion of the next nr submissions. Return:
+ * of how many.
  */
 static uint32_t reserve(struct door *door, uint32_t nr)
 {
@@ -426,7 +433,7 @@ static uint32_t reserve(struct door *door, uint32_t nr)
 
 static int submit(struct door *door)
 {
-	/* The submissions are there: pairs with the client. */
+	/* Acquire: the client stored the submissions before sq_tail. */
 	uint32_t nr = load_acquire(&door->rings.sq_tail) - door->sq_head;
 	struct uaio_batch batch;
 	struct uaio_chain chain;
@@ -437,7 +444,7 @@ static int submit(struct door *door)
 	uaio_batch_begin(&batch, &door->queue);
 	uaio_chain_begin(&chain, &batch);
 	for (uint32_t i = 0; i < nr; i++) {
-		/* Copied once: the client may write there (I2). */
+		/* Copied once, because the client may write there (I2). */
 		const struct door_sqe sqe =
 			door->rings.sqes[door->sq_head % DOOR_NR_SQES];
 

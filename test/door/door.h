@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A door that no program uses: a test that the core knows no ABI
+ * A door (front-end) that no program uses: it tests that the engine depends on
+ * no ABI
  *
- * A client shares two rings with this front-end, in a format of their own: the
- * client fills in submissions and moves sq_tail, and the door takes them and moves
- * sq_head; with completions it is the other way round. The door does all that a
- * front-end has to do, and includes only headers that a front-end may use.
+ * A client shares two rings with this front-end, in a format of their own. The
+ * client fills in submissions and advances sq_tail; the door takes them and
+ * advances sq_head. The door posts completions and advances cq_tail; the client
+ * advances cq_head. The door does all that a front-end has to do, and includes
+ * only headers that a front-end may use.
  *
- *   I1  Every submission that was taken has exactly one completion without
- *       DOOR_MORE; a place for that completion is kept free until it is posted.
+ *   I1  Every accepted submission has exactly one completion without DOOR_MORE.
+ *       The door keeps a slot free for that completion until it posts it.
  *   I2  The door relies on nothing that the client can write.
  *   I3  One thread at a time submits; any thread may wait and reap.
  *
- * The functions return what they say or a negative error number.
+ * The functions return what their comments say, or a negative error number.
  */
 #ifndef DOOR_H
 #define DOOR_H
@@ -28,28 +30,32 @@ enum door_what {
 	DOOR_SYNC,
 	DOOR_POLL,
 	DOOR_NOP,
-	DOOR_OPEN,       /* memory: the path; place: flags */
-	DOOR_TIMER,      /* place: nanoseconds from now on */
-	DOOR_LINK_TIMER, /* the same, of the request before it in a chain */
-	DOOR_CANCEL,     /* place: the tag of what is cancelled */
-	DOOR_CORE,       /* memory: what the core is given, a struct uaio_sqe */
+	DOOR_OPEN,  /* memory: the path; place: flags */
+	DOOR_TIMER, /* place: nanoseconds from now on */
+	/* as DOOR_TIMER; limits the previous request of a chain */
+	DOOR_LINK_TIMER,
+	DOOR_CANCEL, /* place: the tag of the request to cancel */
+	DOOR_CORE,   /* memory: a struct uaio_sqe for the engine */
 	DOOR_NR_WHATS,
 };
 
-/* Of door_sqe.options. */
+/* Flags in door_sqe.options. */
 enum {
-	DOOR_REPEATEDLY = 1, /* of a poll: until it is cancelled */
-	DOOR_FIXED = 2, /* fd is the place of a fixed file; cancel: all on it */
-	DOOR_LINK = 4,  /* the next starts when this one has succeeded */
-	DOOR_LINK_HARD = 8, /* ... when this one has ended */
-	DOOR_DRAIN = 16,    /* alone: not beside others of this door */
-	DOOR_ASYNC = 32,    /* not tried when it is submitted */
+	DOOR_REPEATEDLY = 1, /* a poll that goes on until it is cancelled */
+	/* fd is the slot of a fixed file; cancel: all requests on it */
+	DOOR_FIXED = 2,
+	/* the next request starts when this one has succeeded */
+	DOOR_LINK = 4,
+	/* the next request starts when this one has ended */
+	DOOR_LINK_HARD = 8,
+	DOOR_DRAIN = 16, /* runs alone: other requests of the door wait */
+	DOOR_ASYNC = 32, /* not tried during submission */
 };
 
 enum { DOOR_NR_FIXED = 4 };
 
-/* Of door_cqe.flags. */
-enum { DOOR_MORE = 1 /* others follow */ };
+/* Flags in door_cqe.flags. */
+enum { DOOR_MORE = 1 /* other completions follow */ };
 
 struct door_sqe {
 	uint32_t what;
@@ -67,7 +73,7 @@ struct door_cqe {
 	uint32_t flags;
 };
 
-/* Shared with the client. Numbers run freely; a place is the number's rest. */
+/* Shared with the client. A slot is a head or tail modulo the size. */
 struct door_rings {
 	/* atomic */
 	uint32_t sq_head;
@@ -83,24 +89,25 @@ struct door;
 
 int door_open(struct door **ret_door, struct door_rings **ret_rings);
 
-/* Cancels what may wait for ever, waits for the rest. */
+/* Cancels requests that may wait for ever, and waits for the others. */
 int door_close(struct door *door);
 
 /*
- * Fix the file that fd is, at a place that is free; and free the place. The file
- * stays as long as there are requests on it. Called by the thread that submits.
+ * Set and clear the fixed file of a slot, which must be free for door_fix().
+ * The file stays open while requests use it. Only the submitter may call these
+ * functions.
  */
 int door_fix(struct door *door, uint32_t place, int fd);
 int door_unfix(struct door *door, uint32_t place);
 
 /*
- * Submit what is in the ring, then wait until there are nr_min completions, or
- * until the deadline (CLOCK_MONOTONIC).
- * Return: how many were taken in; errors of waiting only if none was.
+ * Submits what is in the ring, then waits until there are nr_min completions,
+ * or until the deadline (CLOCK_MONOTONIC). Return: how many submissions were
+ * accepted; if none was, an error of the wait.
  */
 int door_enter(struct door *door, uint32_t nr_min, int64_t deadline_ns);
 
-/* Only wait, which any thread may do (I3). */
+/* Only waits. Any thread may call it (I3). */
 int door_wait(struct door *door, uint32_t nr_min, int64_t deadline_ns);
 
 #endif /* DOOR_H */

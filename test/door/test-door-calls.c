@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Through the door of the tests: calls that are no reads or writes
+ * Requests through the tests' door: operations other than reads and writes
  *
- * Each is submitted so that it may be executed at once, so that a worker executes
- * it, and in a chain behind a request that waits. src/op/test-call.c has what each
- * does.
+ * The tests submit each operation so that it may run inline, so that a worker
+ * executes it, and in a chain behind a request that waits. src/op/test-call.c
+ * tests the results of the operations.
  */
 #undef NDEBUG
 #include <fcntl.h>
@@ -56,7 +56,7 @@ static void put_core(struct uaio_sqe *sqe, uint32_t options, uint64_t tag)
 
 enum how { AT_ONCE, BY_WORKER, IN_CHAIN, NR_HOWS };
 
-/* The request before it in the chain waits until it has been submitted. */
+/* The chain's first request waits until the whole chain has been submitted. */
 static int32_t make_in_chain(struct uaio_sqe *sqe)
 {
 	struct door_sqe first;
@@ -255,7 +255,7 @@ static void a_call_may_wait_in_a_chain(void **state)
 	other_calls(IN_CHAIN);
 }
 
-/* As with io_uring, of which the results were asked one by one. */
+/* The results are those of io_uring for each operation. */
 static void what_breaks_a_chain_depends_on_the_call(void **state)
 {
 	int fd = unit_file(false), pipe_ends[2], out[2];
@@ -294,7 +294,7 @@ static void what_breaks_a_chain_depends_on_the_call(void **state)
 		{ with(UAIO_OP_OPENAT2, AT_FDCWD, &opened), -ENOENT, true },
 		{ on_file(UAIO_OP_CLOSE, 999, 0, 0), -EBADF, true },
 		{ with(UAIO_OP_EPOLL_CTL, 999, &epoll), -EBADF, true },
-		/* They move three bytes of the four that are asked for. */
+		/* These move three bytes of the four requested. */
 		{ with(UAIO_OP_TEE, -1, &ends), 3, true },
 		{ with(UAIO_OP_SPLICE, -1, &ends), 3, true },
 	};
@@ -327,7 +327,7 @@ static void what_breaks_a_chain_depends_on_the_call(void **state)
 	}
 }
 
-/* The write is a worker's, and has not begun when the close is submitted. */
+/* A worker's write has not begun when the close is submitted. */
 static void a_close_comes_after_what_was_submitted_with_it(void **state)
 {
 	int fd = unit_file(false), kept = dup(fd);
@@ -351,7 +351,7 @@ static void a_close_comes_after_what_was_submitted_with_it(void **state)
 	unit_close(kept);
 }
 
-/* The file stays where it is until the request is complete. */
+/* The slot keeps the file until the request completes. */
 static void a_fixed_file_is_changed_after_its_descriptor(void **state)
 {
 	int fd = unit_file(false), kept = dup(fd);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Through the door of the tests: requests on fixed files
+ * Requests through the tests' door: requests on fixed files
  *
- * test-door.c has what every request does.
+ * test-door.c tests what holds for all requests.
  */
 #undef NDEBUG
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #include "life/life.h"
 #include "client.h"
 
-/* A request on the file that is fixed at place. */
+/* Return: a request on the fixed file in slot place. */
 static struct door_sqe fixed(enum door_what what, int place, void *memory,
 			     uint32_t size, int64_t off)
 {
@@ -34,7 +34,7 @@ static struct door_sqe with(struct door_sqe sqe, uint32_t options)
 	return sqe;
 }
 
-/* Return: the library's descriptor of the file that fd is. */
+/* Return: the library's own descriptor of the open file of fd. */
 static int own_of(int fd)
 {
 	struct stat wanted, found;
@@ -50,7 +50,7 @@ static int own_of(int fd)
 	return -1;
 }
 
-/* Put another file where the library's descriptor is, as dup2() does. */
+/* Puts another file at the library's own descriptor, as dup2() does. */
 static void take_number(int own)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -87,7 +87,7 @@ static void a_file_is_served_when_its_descriptor_is_another(void **state)
 		assert_int_equal(enter(1), 1);
 		assert_got(4, SIZE);
 		assert_int_equal(found[SIZE - 1], 'w');
-		/* Nothing went to the file that the descriptor was next. */
+		/* Nothing was written to the file that got the descriptor. */
 		assert_int_equal(pread(other, found, SIZE, 0), 0);
 		assert_int_equal(door_unfix(door, 0), 0);
 		unit_close(other);
@@ -115,7 +115,7 @@ static void what_is_not_fixed_is_refused(void **state)
 	assert_got(2, -EBADF);
 	assert_got(3, -EBADF);
 	assert_got(4, 0);
-	/* The door lets go of what is left when it is closed. */
+	/* Closing the door releases the remaining fixed files. */
 	unit_close(fd);
 	unit_close(path);
 }
@@ -140,7 +140,10 @@ static void a_file_stays_until_its_requests_are_complete(void **state)
 	assert_int_equal(write(ends[1], "a", 1), 1);
 	await_got(1, 1);
 	assert_int_equal(byte, 'a');
-	/* The thread that completed it may need a moment until it lets go. */
+	/*
+	 * The thread that completed the request may not have dropped the file
+	 * yet.
+	 */
 	assert_int_equal(poll(&writer, 1, UNIT_PATIENCE_MS), 1);
 	assert_int_equal(writer.revents, POLLERR);
 	assert_int_equal(write(ends[1], "b", 1), -1);
@@ -173,7 +176,7 @@ static void a_fixed_file_is_polled_again_and_again(void **state)
 		assert_int_equal(cqe.res, POLLIN);
 		assert_int_equal(cqe.flags, DOOR_MORE);
 	}
-	/* All that is pending on the file. */
+	/* Cancels all requests on the fixed file. */
 	put_tagged(fixed(DOOR_CANCEL, 0, NULL, 0, 0), 2);
 	assert_int_equal(enter(0), 1);
 	assert_got(1, -ECANCELED);
@@ -181,7 +184,7 @@ static void a_fixed_file_is_polled_again_and_again(void **state)
 	unit_close(ends[1]);
 }
 
-/* The program opens a file of its own where the library has the fixed one. */
+/* The program opens a file at the library's descriptor of the fixed file. */
 static void the_library_s_descriptor_gives_way(void **state)
 {
 	int fd = unit_numbered_file(true, 3), ends[2], owns[2];
@@ -265,7 +268,7 @@ static void closing_all_descriptors_does_not_concern_it(void **state)
 	unit_close(ends[1]);
 }
 
-/* Of a file that holds nothing but this character. */
+/* Return: a file that is filled with this character. */
 static int file_of(char character)
 {
 	char text[SIZE];
@@ -288,7 +291,7 @@ static void a_chain_needs_no_descriptors_either(void **state)
 	assert_int_equal(door_fix(door, 1, fd), 0);
 	unit_close(ends[0]);
 	unit_close(fd);
-	/* First all wait, then none of them has to. */
+	/* First all requests wait, then none has to. */
 	for (unsigned i = 0; i < 2; i++) {
 		put_tagged(with(fixed(DOOR_READ, 0, &byte, 1, 0), DOOR_LINK),
 			   1);
@@ -323,8 +326,8 @@ static void a_chain_needs_no_descriptors_either(void **state)
 }
 
 /*
- * Put a read that waits, and one of the file at place 1 behind it.
- * Return: the end of a pipe to write to: then the second starts.
+ * Puts a read that waits, and behind it a read of fixed file 1. Return: the
+ * pipe whose data starts the second read.
  */
 static int hold_read(char *byte, char *found, bool by_drain)
 {
@@ -350,7 +353,7 @@ static void release_read(int end)
 	unit_close(end);
 }
 
-/* As in the kernel. What is fixed when it is submitted does not matter. */
+/* As in the kernel, the file fixed at submission does not matter. */
 static void what_is_held_finds_what_is_fixed_when_it_starts(void **state)
 {
 	int a = file_of('a'), b = file_of('b'), end;
@@ -405,14 +408,14 @@ static void a_mistake_with_a_fixed_file_cancels_the_chain(void **state)
 	char byte;
 
 	(void)state;
-	/* It makes no difference whether the file is there. */
+	/* The result does not depend on whether the slot has a file. */
 	for (unsigned i = 0; i < 2; i++) {
 		put_tagged(with(rw(DOOR_NOP, -1, NULL, 0, 0), DOOR_LINK), 1);
 		put_tagged(fixed(DOOR_READ, 1, (void *)(intptr_t)-1, 1, 0), 2);
 		assert_int_equal(enter(2), 2);
 		assert_got(1, -ECANCELED);
 		assert_got(2, -EFAULT);
-		/* What its file refuses is a result. */
+		/* An error of the file itself is a result like any other. */
 		put_tagged(with(rw(DOOR_NOP, -1, NULL, 0, 0), DOOR_LINK), 1);
 		put_tagged(fixed(DOOR_READ, 1, &byte, 1, -2), 2);
 		assert_int_equal(enter(2), 2);
@@ -432,7 +435,7 @@ static void what_is_held_and_cancelled_needs_no_file(void **state)
 	(void)state;
 	assert_int_equal(door_fix(door, 1, fd), 0);
 	end = hold_read(&byte, found, false);
-	/* It is on no file yet. */
+	/* A held request is on no file yet, so the cancel finds none. */
 	put_tagged(fixed(DOOR_CANCEL, 1, NULL, 0, 0), 3);
 	assert_int_equal(enter(0), 1);
 	assert_got(3, -ENOENT);
@@ -441,7 +444,7 @@ static void what_is_held_and_cancelled_needs_no_file(void **state)
 	assert_got(2, -ECANCELED);
 	assert_got(3, 0);
 	release_read(end);
-	/* What the door has held when it is closed is cancelled. */
+	/* Closing the door cancels the requests that it holds. */
 	end = hold_read(&byte, found, false);
 	assert_int_equal(door_close(door), 0);
 	assert_got(1, -ECANCELED);
@@ -451,7 +454,7 @@ static void what_is_held_and_cancelled_needs_no_file(void **state)
 	unit_close(fd);
 }
 
-/* The number is another when the request starts. */
+/* The fixed file has another library descriptor when the request starts. */
 static void the_library_s_descriptor_gives_way_to_what_is_held(void **state)
 {
 	int fd = file_of('a'), end, own;

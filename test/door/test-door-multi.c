@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Through the door of the tests: requests that complete more than once
+ * Requests through the tests' door: requests that complete more than once
  *
- * test-door.c has what every request does.
+ * test-door.c tests what holds for all requests.
  */
 #undef NDEBUG
 #include <fcntl.h>
@@ -57,7 +57,7 @@ static void drain(void)
 	assert_true(read(ends[0], bytes, sizeof(bytes)) > 0);
 }
 
-/* Wait for the next completion, which is this one and not the last. */
+/* Waits for the next completion, which must be this one, with DOOR_MORE. */
 static void await_more(uint64_t tag, int32_t res)
 {
 	struct door_cqe cqe;
@@ -70,7 +70,7 @@ static void await_more(uint64_t tag, int32_t res)
 	assert_int_equal(cqe.flags, DOOR_MORE);
 }
 
-/* Cancel, and find that there was nothing more to tell. */
+/* Cancels the poll, and checks that it has no other completion before. */
 static void cancel_silent(uint64_t tag)
 {
 	put_tagged(rw(DOOR_CANCEL, -1, NULL, 0, (int64_t)tag), 99);
@@ -89,7 +89,7 @@ static void a_poll_tells_of_each_edge_until_it_is_cancelled(void **state)
 	for (unsigned i = 0; i < 20; i++) {
 		write_byte();
 		await_more(1, POLLIN);
-		/* Also if what was there before was not read. */
+		/* The poll completes again even if older data is unread. */
 		write_byte();
 		await_more(1, POLLIN);
 		drain();
@@ -110,7 +110,7 @@ static void what_is_ready_at_first_is_told_once(void **state)
 	assert_int_equal(enter(0), 1);
 	await_more(1, POLLIN);
 	cancel_silent(1);
-	/* Now the epoll knows the file, and has heard of an edge since. */
+	/* Now the epoll watches the file, and has seen an edge since. */
 	for (unsigned i = 0; i < 20; i++) {
 		if (i % 2)
 			write_byte();
@@ -148,7 +148,7 @@ static void others_on_the_file_are_served_meanwhile(void **state)
 	cancel_silent(1);
 }
 
-/* As in the kernel, what follows waits until it has had its last completion. */
+/* As in the kernel, later requests wait for the poll's last completion. */
 static void behind_a_drain_it_tells_when_its_turn_comes(void **state)
 {
 	struct door_sqe poll = repeated_poll(ends[0], POLLIN);
@@ -185,7 +185,7 @@ static void behind_a_drain_it_tells_when_its_turn_comes(void **state)
 	unit_close(others[1]);
 }
 
-/* Parking the second has the next caller try all polls of the file. */
+/* Parking the second poll makes the next caller try all polls. */
 static void a_try_without_an_edge_tells_nothing(void **state)
 {
 	(void)state;
@@ -246,7 +246,7 @@ static void it_ends_when_there_is_no_room(void **state)
 			assert_true(enter(nr_before + 1) >= 0);
 		assert_int_equal(nr_unread(), nr_before + 1);
 	}
-	/* It is over, so this edge is nobody's. */
+	/* The poll has ended, so nobody receives this edge. */
 	write_byte();
 	do {
 		cqe = get();
@@ -282,8 +282,9 @@ static struct door_sqe async_poll(int fd, uint32_t events)
 }
 
 /*
- * The epoll refuses the file when the third poll is parked. The watch is to be run
- * then, for the second, which was not tried: the first was, in vain.
+ * The epoll refuses the file when the third poll is parked. The watch must be
+ * run then for the second poll, which was not tried. The first poll was tried
+ * and found nothing.
  */
 static void a_file_that_the_epoll_refused_is_armed_later(void **state)
 {
@@ -362,7 +363,7 @@ static long wait_for(void *arg)
 	return door_wait(door, *nr, UAIO_FOREVER);
 }
 
-/* Write nr bytes, each when the last was told of. */
+/* Writes nr bytes, each after the completion for the previous one. */
 static void write_and_see(uint32_t nr)
 {
 	for (uint32_t i = 1; i <= nr; i++) {
@@ -381,11 +382,11 @@ static void each_edge_is_told_once_whoever_tells(void **state)
 	(void)state;
 	put_tagged(repeated_poll(ends[0], POLLIN), 1);
 	assert_int_equal(enter(0), 1);
-	/* By the fallback thread: nobody waits. */
+	/* No thread waits, so the fallback thread posts the completions. */
 	write_and_see(nr);
 	for (uint32_t i = 0; i < nr; i++)
 		await_more(1, POLLIN);
-	/* By the leader, which wants all of them. */
+	/* The leader posts the completions; it waits for all of them. */
 	unit_thread_start(&thread, wait_for, &nr);
 	unit_await_sleep(&thread);
 	write_and_see(nr);
@@ -395,7 +396,7 @@ static void each_edge_is_told_once_whoever_tells(void **state)
 	cancel_silent(1);
 }
 
-/* Each has an epoll, both have the one pipe. */
+/* Each door has its own epoll; both doors poll one pipe. */
 static void two_doors_are_told_of_the_same_edge(void **state)
 {
 	struct door *doors[2] = { door };
@@ -441,7 +442,7 @@ static long write_all(void *arg)
 
 static uint32_t is_over; /* atomic */
 
-/* Lead now and then, so that the other waiter does not always. */
+/* Leads for short times, so that the other waiter does not always. */
 static long come_and_go(void *arg)
 {
 	(void)arg;
@@ -450,7 +451,7 @@ static long come_and_go(void *arg)
 	return 0;
 }
 
-/* The client reads all that is there whenever it is told, and waits again. */
+/* The client reads all data after each completion, and waits again. */
 static void no_edge_is_lost(void **state)
 {
 	struct unit_thread writer = { .function = NULL }, other = writer;
@@ -473,7 +474,9 @@ static void no_edge_is_lost(void **state)
 		cqe = get();
 		assert_int_equal(cqe.tag, 1);
 		assert_int_equal(cqe.res, POLLIN);
-		/* There was no room, if this thread did not run for long. */
+		/*
+		 * The ring was full, because this thread did not run for long.
+		 */
 		if (!(cqe.flags & DOOR_MORE)) {
 			put_tagged(repeated_poll(ends[0], POLLIN), 1);
 			assert_int_equal(enter(0), 1);
@@ -514,7 +517,10 @@ static void it_has_one_last_completion_however_it_is_cancelled(void **state)
 				break;
 			assert_int_equal(cqe.tag, i);
 			assert_int_equal(nr_last, 0);
-			/* There was no room, if this thread did not run for long. */
+			/*
+			 * The ring may be full, because this thread did not run
+			 * for long.
+			 */
 			is_full |= !(cqe.flags & DOOR_MORE) &&
 				   nr_more == DOOR_NR_CQES - 2;
 			if (!(cqe.flags & DOOR_MORE) && !is_full)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The core, through a door with another ABI than kernel AIO's
+ * The engine, driven by a door whose ABI is not that of kernel AIO
  *
  * The tests do what a client of that door would do.
  */
@@ -108,7 +108,7 @@ static void cold_reads_are_made_when_their_pages_are_there(void **state)
 	assert_int_equal(enter(0), NR);
 	assert_int_equal(nr_unread(), 0);
 	cold_await_blocked(1);
-	/* The third comes before the one that a worker waits for. */
+	/* The third read completes before the one for which a worker waits. */
 	cold_come(cold_bit(2));
 	await_got(2, PAGE);
 	cold_let(cold_bits(NR));
@@ -164,7 +164,7 @@ static void nobody_has_to_wait_for_what_gets_ready(void **state)
 	put_tagged(rw(DOOR_READ, ends[0], &byte, 1, 0), 1);
 	assert_int_equal(enter(0), 1);
 	assert_int_equal(write(ends[1], "a", 1), 1);
-	/* The client looks at its ring, and makes no call. */
+	/* The client looks at its ring, without a call of the door. */
 	while (!nr_unread())
 		sched_yield();
 	assert_got(1, 1);
@@ -219,7 +219,7 @@ static void timers_end_whether_anybody_waits_or_not(void **state)
 	assert_int_equal(enter(0), 1);
 	assert_got(1, -ECANCELED);
 	assert_got(4, 0);
-	/* What is left goes with the door. */
+	/* Closing the door ends the remaining timer. */
 	put_tagged(rw(DOOR_TIMER, -1, NULL, 0, 600000 * MS), 5);
 	assert_int_equal(enter(0), 1);
 }
@@ -244,7 +244,7 @@ static void what_is_linked_starts_when_its_turn_comes(void **state)
 	put_tagged(linked(rw(DOOR_LINK_TIMER, -1, NULL, 0, 600000 * MS),
 			  DOOR_LINK),
 		   2);
-	/* A short read, after which the rest is cancelled. */
+	/* A short read cancels the rest of its chain. */
 	put_tagged(linked(rw(DOOR_READ, fd, bytes[1], 2 * SIZE, 0), DOOR_LINK),
 		   3);
 	put_tagged(rw(DOOR_NOP, -1, NULL, 0, 0), 4);
@@ -340,7 +340,7 @@ static void a_request_stays_with_its_file(void **state)
 	}
 }
 
-/* A worker is held in a write while the descriptor is closed. */
+/* The gate holds a worker in a write while the descriptor is closed. */
 static void a_write_is_made_before_its_number_is_closed(void **state)
 {
 	int fd = unit_numbered_file(true, 1), other = dup(fd), on_disk;
@@ -364,7 +364,7 @@ static void a_write_is_made_before_its_number_is_closed(void **state)
 
 		assert_int_equal(cqe.res, cqe.tag < 2 ? SIZE : 0);
 	}
-	/* The file that has the descriptor now was not written to. */
+	/* The file that got the descriptor was not written to. */
 	assert_int_equal(pread(other, found, SIZE, 0), SIZE);
 	assert_int_equal(found[0], 0);
 	unit_close(fd);
@@ -401,7 +401,7 @@ static void arguments_outlive_the_call(void **state)
 	unit_close(ends[1]);
 }
 
-/* In a child of fork(), which cannot use its parent's door. */
+/* Runs in a child of fork(), which cannot use its parent's door. */
 static int use_after_fork(const int ends[2])
 {
 	char byte = 0;
@@ -444,7 +444,7 @@ static void a_child_has_doors_of_its_own(void **state)
 	unit_close(ends[1]);
 }
 
-/* Let the held worker go on when the leaving thread sleeps. */
+/* Lets the held worker go on once the closing thread sleeps. */
 static long let_go(void *arg)
 {
 	const struct unit_thread *leaver = arg;
