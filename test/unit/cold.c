@@ -15,7 +15,7 @@ struct cold cold = {
 	.changed = PTHREAD_COND_INITIALIZER,
 };
 
-/* Return: bytes from off on that are there. */
+/* Return: how many bytes from off on are cached. */
 static size_t bytes_there_locked(uint64_t off)
 {
 	uint64_t page = off / PAGE;
@@ -62,7 +62,7 @@ static long answer_try(const long args[6])
 	return read_there(args, bytes);
 }
 
-/* Return: 0 or what the read fails with. */
+/* Return: 0, or the error of the read. */
 static int begin_plain(uint64_t off)
 {
 	unsigned page = (unsigned)(off / PAGE);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A file that is not in the page cache, as a hook answers for it
+ * A file outside the page cache, simulated by a hook
  *
- * A page comes when the test says so. Plain reads of it are held until the test
- * lets them go; tries without waiting find what has come. What the engine asks
- * for is counted. Each test is on a device of its own, for what is learnt of
- * one is remembered.
+ * A page becomes cached when the test says so. The hook holds plain reads of a
+ * page until the test releases them; reads with RWF_NOWAIT return the cached
+ * pages. The hook counts the engine's calls. Each test uses another device
+ * number, because the engine remembers what it has learnt of a device.
  */
 #ifndef COLD_H
 #define COLD_H
@@ -21,23 +21,27 @@ enum {
 };
 
 struct cold {
-	int fd;           /* atomic: each page filled with its number and 1 */
+	/* atomic: each page is filled with its number and 1 */
+	int fd;
 	uint32_t fs_type; /* atomic */
 	uint64_t device;  /* atomic */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 
-	/* under lock: how it answers */
+	/* under lock: how the hook answers */
 	int advice_error, read_error; /* 0: none */
-	uint64_t is_there;            /* a bit for each page */
-	uint64_t is_held;             /* from plain reads */
-	int held_try; /* a page of which tries are held, or -1 */
-	/* what it was asked */
+	uint64_t is_there;            /* cached pages, one bit each */
+	/* pages whose plain reads are held, one bit each */
+	uint64_t is_held;
+	int held_try; /* the page whose tries are held, or -1 */
+	/* which calls the engine made */
 	bool is_trying; /* a try is held */
 	unsigned nr_advised, nr_plain, nr_tries;
 	uint32_t reader; /* the thread that made the last plain read */
-	unsigned nr_blocked, most_blocked; /* plain reads at the same time */
-	unsigned order[NR_PAGES];          /* of plain reads */
+	/* plain reads that are held now, and at most */
+	unsigned nr_blocked, most_blocked;
+	/* the pages of plain reads, in order */
+	unsigned order[NR_PAGES];
 };
 
 extern struct cold cold;
@@ -47,13 +51,13 @@ static inline uint64_t cold_bit(unsigned page)
 	return 1ull << page;
 }
 
-/* The first nr pages. */
+/* Return: the bits of the first nr pages. */
 static inline uint64_t cold_bits(unsigned nr)
 {
 	return nr == NR_PAGES ? UINT64_MAX : cold_bit(nr) - 1;
 }
 
-/* Around each test. */
+/* Setup and teardown of each test. */
 int cold_start(void **state);
 int cold_stop(void **state);
 
@@ -61,11 +65,11 @@ void cold_hold(uint64_t pages);
 void cold_let(uint64_t pages);
 void cold_come(uint64_t pages);
 void cold_go(void);
-/* Hold tries of a page; -1: let them go. */
+/* Holds tries of a page. -1: releases them. */
 void cold_hold_try(int page);
-/* Return once a try is held. */
+/* Returns once a try is held. */
 void cold_await_try(void);
-/* Return once so many plain reads are under way. */
+/* Returns once nr plain reads are being held. */
 void cold_await_blocked(unsigned nr);
 unsigned cold_count(const unsigned *count);
 

@@ -21,17 +21,18 @@
 
 static uaio_sys_hook_fn *current; /* atomic */
 
-/* What the injector does; atomic, as workers may be about. */
+/* What the injector does. Atomic, because workers may read it. */
 static struct {
 	uint32_t nth;
 	uint32_t nr_calls;
 	uint32_t has_failed;
-	uint32_t tid; /* 0: all */
+	uint32_t tid; /* 0: calls of all threads */
 } injector;
 
 static pthread_mutex_t gate_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t gate_changed = PTHREAD_COND_INITIALIZER;
-static uint32_t gate_is_closed; /* atomic: whether to look at the gate at all */
+/* atomic: if 0, the gate need not be looked at */
+static uint32_t gate_is_closed;
 
 /* under gate_lock */
 static struct {
@@ -45,7 +46,7 @@ static struct {
 	unsigned nr_log;
 } gate;
 
-/* Return: what the kernel may fail the call with, or 0: it cannot fail. */
+/* Return: an error of the kernel for the call, or 0 if it cannot fail. */
 static int failure_of(long nr, const long args[6])
 {
 	switch (nr) {
@@ -56,7 +57,9 @@ static int failure_of(long nr, const long args[6])
 	case SYS_recvfrom:
 	case SYS_sendto: return args[3] & MSG_DONTWAIT ? -EAGAIN : 0;
 	case SYS_read: return -EAGAIN;
-	/* An eventfd that takes no more is readable: a wake-up cannot fail. */
+	/*
+	 * A wake-up by eventfd cannot fail: a full eventfd is readable already.
+	 */
 	case SYS_write: return uaio_ownfd_has((int)args[0]) ? 0 : -EAGAIN;
 	case SYS_fsync:
 	case SYS_fdatasync: return -EIO;
@@ -92,7 +95,9 @@ static bool inject(long nr, const long args[6], long *ret_res)
 				load_relaxed(&injector.nth))
 		return false;
 	store_relaxed(&injector.has_failed, 1);
-	/* By its name we tell a thread of the engine's from one left behind. */
+	/*
+	 * Set all the same: names tell the engine's threads from leaked ones.
+	 */
 	if (nr == SYS_prctl)
 		(void)uaio_sys_raw(nr, args[0], args[1], args[2], args[3],
 				   args[4], args[5]);
@@ -119,7 +124,7 @@ static void log_locked(unsigned key, bool is_end)
 		gate.log[gate.nr_log++] = (struct unit_call){ key, is_end };
 }
 
-/* Return: false if the call is none of the gate's. */
+/* Return: false if the gate does not hold this call. */
 static bool hold(long nr, const long args[6], long *ret_res)
 {
 	unsigned key;
@@ -161,7 +166,7 @@ static bool dispatch(long nr, const long args[6], long *ret_res)
 	return load_acquire(&gate_is_closed) && hold(nr, args, ret_res);
 }
 
-/* Before there is any other thread, and never changed after. */
+/* Runs before any other thread exists. The hook never changes afterwards. */
 __attribute__((constructor)) static void install(void)
 {
 	uaio_sys_hook = dispatch;

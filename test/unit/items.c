@@ -208,7 +208,7 @@ const char *items_find_breach(enum uaio_account id, bool has_manager)
 	else if (need && has_manager && !account->is_manager_told &&
 		 uaio_wq_lacks_workers_locked(account, need))
 		breach = "the manager is not told that a worker is missing";
-	/* relaxed: it only rises without the lock, as a call returns */
+	/* relaxed: without the lock it only rises, when a call returns */
 	else if (load_relaxed(&account->nr_searching) + account->nr_idle >
 		 account->nr_workers)
 		breach = "more workers search and sleep than there are";
@@ -252,10 +252,10 @@ void items_await_rest(void)
 		unit_await(rests, &uaio_wq_crews[0].accounts[i]);
 }
 
-/* Return: the deadline if the call is the sleep of an idle thread, or NULL. */
+/* Return: the deadline if the call is an idle thread's sleep, else NULL. */
 static const struct timespec *idle_until(long nr, const long args[6])
 {
-	/* A thread that waits for something has an earlier deadline. */
+	/* Threads that wait for something have a nearer or no deadline. */
 	enum { LEAST_S = 2, FOREVER_S = 3600 };
 	const struct timespec *until = (const struct timespec *)args[3];
 	int64_t left;
@@ -291,7 +291,7 @@ bool items_hurry(long nr, const long args[6], long *ret_res)
 void items_hurry_manager(void)
 {
 	while (uaio_manager_is_there(uaio_wq_crews)) {
-		/* This wakes the manager if it sleeps already. */
+		/* Wakes the manager if it sleeps already. */
 		(void)uaio_manager_tell(uaio_wq_crews);
 		sched_yield();
 	}

@@ -2,10 +2,10 @@
 /*
  * A child of fork() under AddressSanitizer.
  *
- * The library that came with GCC until GCC 13 forks without its own locks. If another
- * thread allocates just then, or begins, or ends, the child finds a lock taken that
- * nobody gives back, and hangs at its first thread. So a thread that forks takes these
- * locks, in the order in which that library itself takes them when it looks for leaks.
+ * Until GCC 13, GCC's AddressSanitizer forks without its own locks. If another
+ * thread allocates, starts or ends at that moment, the child finds a lock taken
+ * that nobody releases, and hangs when it starts a thread. So a thread that
+ * forks takes these locks, in the order in which the leak check takes them.
  * They have no names in C, and none outside of the static library.
  */
 #include <pthread.h>
@@ -32,7 +32,7 @@ static void unlock(void)
 	unlock_threads();
 }
 
-/* First of all: what is set first is called last before a fork, and first after it. */
+/* Registered first, so called last before a fork and first after it. */
 __attribute__((constructor(101))) static void set(void)
 {
 	if (pthread_atfork(lock, unlock, unlock))

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One thread held between any two of its instructions
+ * Holds one thread between any two of its instructions
  *
- * First the victim traps after each instruction, and its addresses are noted; that
- * is slow, and done once. From then on a breakpoint is put where the victim will
- * be after n instructions, and the victim is held there until the intruder has
- * returned, or waits. So the test does not wait for a race to happen: it causes
- * each of the possible outcomes in turn.
+ * In a first run the victim traps after each instruction, and its addresses are
+ * noted. That is slow, and done once. Then each run sets a breakpoint where the
+ * victim will be after n instructions, and holds the victim there until the
+ * intruder has returned or waits. So the test does not wait for a race to
+ * happen: it causes each possible outcome in turn.
  */
 #undef NDEBUG
 #include "unit.h"
@@ -23,14 +23,16 @@
 #include "base/sleep.h"
 
 enum {
-	/* How often all threads have to be seen asleep to be taken as such, */
+	/* How often all threads must be seen asleep to count as asleep, */
 	LOOKS = 2,
-	/* and how far apart: looking disturbs them. */
+	/*
+	 * and the time between two looks, because looking disturbs the threads.
+	 */
 	LOOK_NS = 30000,
 };
 
 static struct {
-	/* immutable while they run */
+	/* immutable while the threads run */
 	long (*victim)(void *arg);
 	long (*intruder)(void *arg);
 	void *arg;
@@ -38,9 +40,9 @@ static struct {
 
 	/* atomic */
 	uint32_t intrudes;   /* the intruder may begin */
-	uint32_t is_held;    /* the victim is held, or was */
+	uint32_t is_held;    /* the victim is held, or was held */
 	uint32_t goes_on;    /* the victim may go on */
-	uint32_t is_through; /* the thread that is waited for has returned */
+	uint32_t is_through; /* the awaited thread has returned */
 } step;
 
 static void hold_victim(void)
@@ -58,7 +60,7 @@ enum {
 	MAX_TRACE = 1 << 18
 };
 
-/* Where the victim was after each of its instructions; its own. */
+/* The addresses after each of the victim's instructions; its own. */
 static struct {
 	uint64_t *at; /* owns */
 	unsigned nr;
@@ -66,13 +68,14 @@ static struct {
 } trace;
 
 static struct {
-	uint32_t lock; /* atomic: spins, and nothing is called inside */
+	uint32_t lock; /* atomic: a spin lock; its holder calls nothing */
 
 	/* under lock */
 	bool is_set;
 	uint8_t *at;
-	uint8_t byte;       /* what belongs there */
-	uint32_t nr_passes; /* until the victim is to be held */
+	uint8_t byte; /* the original byte of the instruction */
+	/* how often the victim meets it before it is held */
+	uint32_t nr_passes;
 } breakpoint;
 
 static _Thread_local bool is_victim;
@@ -90,7 +93,10 @@ static void unlock_breakpoint(void)
 	store_release(&breakpoint.lock, 0);
 }
 
-/* Other threads may meet the breakpoint while it is being removed, not later. */
+/*
+ * Puts the breakpoint back unless it is removed. Other threads may meet it
+ * while it is being removed, not later.
+ */
 static void set_again(void)
 {
 	lock_breakpoint();
@@ -110,9 +116,9 @@ static void remove_breakpoint(void)
 
 /*
  * A thread has met the breakpoint and is to go on from there. If the breakpoint
- * has been removed meanwhile, it just goes on; otherwise it executes the original
- * instruction, and then the breakpoint is put back.
- * Return: whether the thread is the victim, at its n-th instruction.
+ * has been removed meanwhile, the thread goes on. Otherwise the thread executes
+ * the original instruction, and then puts the breakpoint back. Return: whether
+ * the thread is the victim, at its n-th instruction.
  */
 static bool meet_breakpoint(uint8_t *at, greg_t *flags)
 {
@@ -144,7 +150,7 @@ static void on_trap(int signal, siginfo_t *info, void *context)
 		trace.at[trace.nr++] = (uint64_t)regs[REG_RIP];
 		*flags |= TRAP_FLAG;
 	} else if (info->si_code != SI_KERNEL) {
-		/* Not by a breakpoint: after an instruction. */
+		/* A single-step trap, after an instruction. */
 		*flags &= ~(greg_t)TRAP_FLAG;
 		set_again();
 	} else if (meet_breakpoint((uint8_t *)--regs[REG_RIP], flags)) {
@@ -174,7 +180,7 @@ static void set_breakpoint(unsigned n)
 	uint8_t *page = (uint8_t *)((uintptr_t)at & ~(uintptr_t)(PAGE - 1));
 	uint32_t nr_passes = 0;
 
-	/* The page of the kernel's own, which reads the clock, takes none. */
+	/* The kernel's vDSO page, which reads the clock, takes none. */
 	if (mprotect(page, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC) < 0)
 		return;
 	for (unsigned i = 0; i < n; i++)
@@ -240,7 +246,7 @@ static long run_victim(void *arg)
 
 	(void)arg;
 	/*
-	 * Not before this and not after: the C library blocks signals where
+	 * Set only while the victim runs: the C library blocks signals when
 	 * threads begin and end.
 	 */
 	set_victim(true);
@@ -270,7 +276,7 @@ static long run_intruder(void *arg)
 	return ret;
 }
 
-/* Wait until the running thread has returned or is held, or all threads sleep. */
+/* Waits until the running thread returns or is held, or all sleep. */
 static void await_stop(uint32_t held)
 {
 	int64_t next_look = uaio_now_ns() + LOOK_NS;
@@ -298,7 +304,7 @@ static void run_both(long ret_rets[2])
 	unit_thread_start(&threads[1], run_intruder, NULL);
 	unit_thread_start(&threads[0], run_victim, NULL);
 	await_stop(0);
-	/* From here on the intruder is waited for. */
+	/* From here on await_stop() waits for the intruder. */
 	store_relaxed(&step.is_through, 0);
 	store_relaxed(&step.is_held, 0);
 	store_release(&step.intrudes, 1);
@@ -317,7 +323,7 @@ unsigned unit_interleave(unsigned n, long (*victim)(void *),
 				    .sa_flags = SA_SIGINFO };
 	int ret = sigaction(SIGTRAP, &action, NULL);
 
-	/* It stays: a worker may be at the breakpoint even after the end. */
+	/* Never removed: a worker may meet the breakpoint after the end. */
 	assert(ret == 0);
 	unit_restart_alarm();
 	step.victim = victim;
@@ -333,7 +339,7 @@ void unit_step_through(const struct unit_stepping *stepping)
 	const unsigned stride = stepping->stride ? stepping->stride : 1;
 	unsigned nr = 0;
 
-	/* 0: the victim alone, which tells how many there are. */
+	/* n of 0 runs the victim unheld, and counts its instructions. */
 	for (unsigned n = 0; n <= nr; n += n ? stride : 1) {
 		long rets[2];
 

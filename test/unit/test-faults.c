@@ -16,10 +16,10 @@
 #include "unit.h"
 
 /*
- * The same small piece of work again and again, each time with another system
- * call of the engine failing, until none is left to fail. Whatever fails: no
- * crash, no hang, one event for each request accepted, and the next time all
- * is as before.
+ * Does one small piece of work repeatedly. In each round another system call of
+ * the engine fails, until no call is left. Whatever fails, there is no crash,
+ * no hang, and one event for each accepted request. The next round runs without
+ * a failure.
  */
 enum { SIZE = UNIT_KEY_BYTES, NR_VECTORS = 100, NR_MAX = 32 };
 
@@ -75,8 +75,8 @@ static void prepare(void)
 }
 
 /*
- * Return: how many are accepted. One that is refused is passed over, as a
- * client would do that gives up on it.
+ * Submits all requests, and gives up on refused ones. Return: how many are
+ * accepted.
  */
 static unsigned submit(uint64_t handle, bool *accepted)
 {
@@ -101,8 +101,8 @@ static unsigned submit(uint64_t handle, bool *accepted)
 }
 
 /*
- * The reads of the pipe may find nothing if a write was refused or failed:
- * what they wait for is put there by us, without the engine.
+ * A failed write leaves reads of the pipe waiting, so the test itself writes to
+ * it.
  */
 static void reap(uint64_t handle, unsigned nr, bool *accepted)
 {
@@ -145,10 +145,10 @@ static void close_all(void)
 }
 
 /*
- * A request that was refused half made keeps its file from going: it would live
- * on in a duplicate of ours. What is left is the fallback thread's: its epoll,
- * and what wakes it, and as much for what it watches for contexts without (the
- * commons). A worker may need a moment until it lets go.
+ * A refused request must not keep its file, which would live on in a duplicate
+ * of the library's. The remaining descriptors are the fallback thread's: its
+ * epoll and its eventfd, and the same for the queues that it watches without an
+ * epoll (the commons). A worker may take a moment to drop a file.
  */
 static bool are_files_gone(void)
 {
@@ -164,7 +164,7 @@ static bool are_files_gone(void)
 	return nr <= NR_FALLBACK;
 }
 
-/* Return: whether the n-th call was reached. */
+/* Runs one round. Return: whether it reached the n-th call. */
 static bool one_round(unsigned n, bool is_fresh)
 {
 	bool accepted[NR_MAX] = { false };
@@ -185,7 +185,9 @@ static bool one_round(unsigned n, bool is_fresh)
 	reap(handle, submit(handle, accepted), accepted);
 	assert_int_equal(uaio_aio_destroy(handle), 0);
 	has_failed = unit_has_failed();
-	/* Closing may fail, too: that of the client's own numbers is ours. */
+	/*
+	 * Closing may fail, too, so the test closes its descriptors afterwards.
+	 */
 	unit_fail_nth(0, false);
 	close_all();
 	assert_true(are_files_gone());
@@ -239,7 +241,7 @@ static int request_refused_half_made(void)
 	if (unit_submit(handle, iocb) != -EAGAIN)
 		return 3;
 	unit_hook(NULL);
-	/* A reference that is left makes this wait, or a duplicate. */
+	/* A leaked reference or duplicate makes close_all() wait. */
 	close_all();
 	return uaio_own_fd(0, ~0u, &own) ? 4 : 0;
 }
@@ -250,7 +252,7 @@ static void a_request_refused_half_made_lets_its_files_go(void **state)
 	assert_int_equal(unit_in_child(request_refused_half_made), 0);
 }
 
-/* The first time of everything: memory, tables, threads, descriptors. */
+/* The first use of everything: memory, tables, threads, descriptors. */
 static unsigned nth;
 static bool in_workers;
 

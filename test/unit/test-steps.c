@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One thread is held after each of its instructions in turn, and meanwhile
- * another does all of what might harm it.
+ * One thread is held after each of its instructions in turn, while another does
+ * what might harm it.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -20,7 +20,7 @@
 
 enum { SIZE = UNIT_KEY_BYTES };
 
-/* The means itself: the thread is held before, between and after its stores. */
+/* Tests unit_interleave(): the victim is held around each store. */
 static uint32_t count; /* atomic */
 static unsigned nr_seen[4];
 
@@ -68,8 +68,8 @@ static void a_thread_is_held_at_each_of_its_instructions(void **state)
 }
 
 /*
- * A reference to the entry of a number, while the number becomes another file
- * and the entry may go to a third.
+ * A thread takes a reference to a descriptor's entry, while the descriptor
+ * becomes another file and a third gets the entry.
  */
 static struct {
 	int before, after, third; /* files */
@@ -85,7 +85,7 @@ static ino_t inode_of(int fd)
 	return st.st_ino;
 }
 
-/* Return: the inode that the reference leads to. */
+/* Return: the inode of the file to which the reference leads. */
 static long take_reference(void *arg)
 {
 	struct uaio_file *file;
@@ -137,7 +137,7 @@ static void check_reference(long victims, long intruders)
 		    (ino_t)victims == taking.inodes[1]);
 	unit_close(taking.number);
 	forget(taking.third);
-	/* What was let go twice would be given out twice. */
+	/* An entry that was released twice would be handed out twice. */
 	assert_int_equal(uaio_file_open(taking.before, &a), 0);
 	assert_int_equal(uaio_file_open(taking.after, &b), 0);
 	assert_ptr_not_equal(a, b);
@@ -174,8 +174,8 @@ static void a_number_that_changes_hands_leads_to_either_file(void **state)
 }
 
 /*
- * A context goes away, and its memory becomes another one's, with another
- * handle, while a call for the old one is on its way.
+ * A context is destroyed and its memory reused for a context with another
+ * handle, while a call for it is on its way.
  */
 enum { OLD = 1, NEW };
 
@@ -236,7 +236,7 @@ static void prepare_context(void)
 	replacing.handle = unit_context(1);
 }
 
-/* The new one has what was submitted to it, and that only. */
+/* The new context must have exactly the requests that were submitted to it. */
 static void check_new(long intruders)
 {
 	const struct timespec zero = { 0, 0 };
@@ -281,8 +281,8 @@ static void replace_during(unit_step_fn *victim, void (*check)(long, long))
 	uint64_t first = unit_context(1), neighbour = unit_context(1);
 
 	/*
-	 * The ring of the new one is longer and does not fit in before the
-	 * neighbour's: so it has another handle.
+	 * The new ring is longer and does not fit before its neighbour, so the
+	 * new context has another handle.
 	 */
 	unit_destroy(first);
 	replacing.fd = unit_numbered_file(true, 1);
@@ -309,7 +309,7 @@ static void a_wait_for_a_context_that_is_replaced_ends(void **state)
 	replace_during(wait_for_old, check_wait);
 }
 
-/* An event is posted while its waiter is on the way to its sleep. */
+/* A thread posts an event while its waiter is about to sleep. */
 static void check_one_event(long victims, long intruders)
 {
 	assert_int_equal(victims, 1);
@@ -334,8 +334,8 @@ static void an_event_on_the_way_to_sleep_is_not_missed(void **state)
 }
 
 /*
- * The last request of a context ends while its destroyer is on its way; all of
- * its end, until its worker has nothing more to do.
+ * A worker completes a context's last request and becomes idle, while a thread
+ * destroys the context.
  */
 static uint32_t nr_idle; /* atomic */
 
@@ -344,10 +344,10 @@ static bool count_idle(long nr, const long args[6], long *ret_res)
 	const struct timespec *until = (const struct timespec *)args[3];
 
 	(void)ret_res;
-	/* A new worker gives itself a name; it comes by breakpoints, too. */
+	/* A new worker, which first sets its name, may meet the breakpoint. */
 	if (nr == SYS_prctl)
 		unit_let_step();
-	/* Of all threads that sleep only idle workers do it for a time. */
+	/* Only idle workers sleep with a deadline of less than an hour. */
 	if (nr == SYS_futex && (args[1] & 127) == 9 /* FUTEX_WAIT_BITSET */ &&
 	    until->tv_sec < uaio_now_ns() / 1000000000 + 3600) {
 		add_relaxed(&nr_idle, 1);
@@ -362,7 +362,7 @@ static long let_request_end(void *arg)
 
 	(void)arg;
 	unit_gate_open();
-	/* Asleep, so that the victim goes on if it is in the worker's way. */
+	/* Sleeps, so that the victim goes on if it is in the worker's way. */
 	while (load_relaxed(&nr_idle) == nr)
 		(void)uaio_sleep(&nr_idle, nr, UAIO_FOREVER);
 	return 0;
@@ -401,7 +401,7 @@ static void the_end_of_the_last_request_is_not_missed(void **state)
 	uaio_config.force_worker = false;
 }
 
-/* What a read waits for comes in while it is being cancelled. */
+/* Data for a read arrives while the read is being cancelled. */
 static struct {
 	uint64_t handle;
 	int ends[2];
@@ -446,7 +446,7 @@ static void check_cancel(long victims, long intruders)
 	unit_close(cancelling.ends[1]);
 }
 
-/* For the fallback thread. */
+/* Lets the fallback thread meet the breakpoint. */
 static bool let_step(long nr, const long args[6], long *ret_res)
 {
 	(void)args;
@@ -471,7 +471,7 @@ static void a_read_is_cancelled_or_made_never_both(void **state)
 	unit_step_through(&stepping);
 }
 
-/* It is tried in vain. */
+/* This call tries the read, which finds nothing. */
 static long look_for_read(void *arg)
 {
 	struct timespec zero = { 0, 0 };

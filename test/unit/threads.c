@@ -6,7 +6,7 @@
 
 #include "base/atomic.h"
 
-/* Linked with --wrap=pthread_create: the library creates its threads by this. */
+/* By --wrap=pthread_create the library creates its threads here. */
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 			  void *(*main)(void *), void *arg);
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
@@ -21,7 +21,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 {
 	uint32_t left = load_relaxed(&nr_allowed);
 
-	/* Threads of the tests have no attributes. */
+	/* Only the library's threads have attributes. */
 	if (!attr)
 		return __real_pthread_create(thread, attr, main, arg);
 	do {

@@ -27,8 +27,8 @@
 enum { HANG_S = 400 };
 
 /*
- * Children of fork() start threads, too, and there are many of them: none is to
- * wait a second for reports before it ends.
+ * Else children of fork() that start threads wait a second for reports before
+ * they end.
  */
 const char *__tsan_default_options(void);
 
@@ -45,15 +45,17 @@ int unit_engine(void **state)
 	char word[UAIO_CALLS_WORD_MAX];
 
 	(void)state;
-	/* In a sandbox, too, they test the engine that makes all calls. */
+	/*
+	 * Allows all system calls, to test the whole engine in a sandbox, too.
+	 */
 	uaio_calls_word(uaio_calls_nr_filters(), &all, word);
 	setenv(UAIO_CALLS_VARIABLE, word, 1);
 	uaio_engine_load();
-	/* Children of tests are killed, and would leave their pages behind. */
+	/* Tests kill children, which would leave their pages behind. */
 	uaio_config.has_live = false;
 	/*
-	 * They answer the calls that workers make. Those of which io_uring is the
-	 * matter ask for it.
+	 * Hooks answer system calls of workers. Tests of the io_uring backend
+	 * select it themselves.
 	 */
 	if (uaio_config.backend == UAIO_BACKEND_URING)
 		uaio_config.backend = UAIO_BACKEND_THREADS;
@@ -82,7 +84,10 @@ static unsigned count_fds(void)
 	return nr;
 }
 
-/* Return: false: the thread has gone. text: what its file in /proc holds, or "". */
+/*
+ * Reads a file of a thread in /proc, or "". Return: false if the thread has
+ * ended.
+ */
 static bool read_of_task(const char *tid, const char *name, char *text,
 			 size_t size)
 {
@@ -118,7 +123,7 @@ static bool is_engine_thread(const char *tid)
 	       !strncmp(name, "uaio-", 5);
 }
 
-/* A field of /proc/self/task/tid/status, or 0: it has gone. */
+/* Return: a field of /proc/self/task/TID/status; 0: the thread has ended. */
 static uint64_t status_of(const char *tid, const char *field)
 {
 	char text[4096];
@@ -197,8 +202,8 @@ const char *unit_find_leak(const struct unit_footprint *before,
 	const char *leak;
 
 	/*
-	 * A thread that is through, or has not yet got its name, needs a
-	 * moment; so does the descriptor a worker is about to close.
+	 * A thread that ends or has no name yet needs a moment; so does a
+	 * worker that is about to close a descriptor.
 	 */
 	while ((leak = compare(before)) && uaio_now_ns() < deadline)
 		sched_yield();
@@ -224,16 +229,16 @@ int unit_setup(void **state)
 
 	(void)state;
 	unit_restart_alarm();
-	/* A sanitizer has a thread of its own from the first one on. */
+	/* A sanitizer starts its own thread together with the first thread. */
 	unit_thread_start(&thread, do_nothing, NULL);
 	unit_thread_join(&thread);
 	unit_footprint(&footprint);
-	/* So it is counted where requests are. */
+	/* Counts where requests are, for is_conserved(). */
 	uaio_config.has_stats = true;
 	return 0;
 }
 
-/* Return: whether no request is anywhere any more: each has left where it has been. */
+/* Return: whether each request has left every state in which it has been. */
 static bool is_conserved(void)
 {
 	struct uaio_stats_sum sum;
@@ -264,7 +269,7 @@ int unit_teardown(void **state)
 	return leak || !is_conserved() ? -1 : 0;
 }
 
-/* What goes wrong is the child's end, and not the next test's begin. */
+/* A fault ends the child, and does not begin the next test. */
 static void become_child(void)
 {
 	static const int signals[] = { SIGABRT, SIGBUS, SIGFPE, SIGILL,
@@ -314,7 +319,7 @@ void unit_thread_start(struct unit_thread *thread, long (*function)(void *),
 	thread->id = id;
 }
 
-/* One that is joined is seen by others for a moment, as one left behind. */
+/* A joined thread stays in /proc for a moment, like a leaked one. */
 static void await_gone(uint32_t tid)
 {
 	int64_t deadline = uaio_now_ns() + UNIT_PATIENCE_MS * INT64_C(1000000);
@@ -334,7 +339,7 @@ long unit_thread_join(struct unit_thread *thread)
 	return thread->ret;
 }
 
-/* Return: a thread's state, as the kernel shows it; 'X' if it has gone. */
+/* Return: the state that the kernel shows; 'X': the thread has ended. */
 static char state_of(uint32_t tid)
 {
 	char line[256];
@@ -342,7 +347,9 @@ static char state_of(uint32_t tid)
 
 	if (!read_of_thread(tid, "stat", line, sizeof(line)))
 		return 'X';
-	/* The state follows the name, which may hold anything but this. */
+	/*
+	 * The state follows the name in brackets, which may hold any character.
+	 */
 	state = strrchr(line, ')');
 	return state ? state[2] : 'R';
 }
@@ -360,7 +367,7 @@ bool unit_is_quiet(uint32_t held)
 	const struct dirent *entry;
 	bool is_quiet = true;
 
-	/* Some tests leave no number to look by. */
+	/* Some tests leave no descriptor for opendir(). */
 	if (!dir)
 		return false;
 	while (is_quiet && (entry = readdir(dir))) {
@@ -381,7 +388,7 @@ uint64_t unit_thread_sleeps(const struct unit_thread *thread)
 	return status_of(tid, "\nvoluntary_ctxt_switches:");
 }
 
-/* The threads that were awake at some time, and what they had done by then. */
+/* The threads that were once awake, and what they had done by then. */
 struct awake {
 	bool is_taken;
 	unsigned nr;
@@ -391,7 +398,7 @@ struct awake {
 	} threads[256];
 };
 
-/* Return: how long the thread has had a processor; 0 where that is not told. */
+/* Return: the thread's processor time in ns; 0 if it is not known. */
 static uint64_t ran_ns_of(uint32_t tid)
 {
 	char text[64];
@@ -438,7 +445,7 @@ static void take_awake(struct awake *ret_awake)
 		closedir(dir);
 }
 
-/* Whether each has slept since, or has run for longer than one holds a lock. */
+/* Return: whether each has slept since, or run longer than locks are held. */
 static bool have_got_on(const struct awake *awake)
 {
 	enum { HELD_NS = 2000000 };
@@ -455,7 +462,7 @@ static bool have_got_on(const struct awake *awake)
 	return true;
 }
 
-/* Return: whether what is long has been so while all that were awake got on. */
+/* Return: whether time is over, and all awake threads have got on. */
 static bool is_long(bool is_time_over, struct awake *awake)
 {
 	if (!is_time_over)
@@ -466,11 +473,14 @@ static bool is_long(bool is_time_over, struct awake *awake)
 }
 
 /*
- * It may sleep on a lock on its way there: then the thread that has the lock is awake, be it
- * without a processor. But some tests have threads that are awake all the while:
- * there it is one sleep that is longer than others hold a lock, or several, as
- * a thread that looks about it now and then has; and these others have had a
- * processor meanwhile.
+ * The thread may sleep on a lock on its way. Then the lock's owner is awake,
+ * perhaps without a processor. If no thread is awake, the sleep is the one that
+ * is awaited.
+ *
+ * Some tests have threads that are always awake. There one sleep must last
+ * longer than a thread holds a lock. Or several sleeps must together, for a
+ * thread that wakes now and then to look about. Meanwhile the threads that are
+ * awake must have had a processor.
  */
 void unit_await_sleep(const struct unit_thread *thread)
 {

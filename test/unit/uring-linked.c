@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The calls of io_uring by the functions of the library that is linked. */
+/* The tests' calls of io_uring, by the functions of the linked library. */
 #include "../helpers/uring-client.h"
 #include "uring/uring.h"
 
@@ -21,7 +21,7 @@ long uring_register(int fd, uint32_t opcode, const void *arg, uint32_t nr_args)
 				   nr_args);
 }
 
-/* A client that maps the completions by themselves finds all of the rings there. */
+/* A client that maps only the completions finds all of the rings there. */
 int64_t uring_map_offset(int fd, uint64_t offset)
 {
 	if (offset == IORING_OFF_SQ_RING)
