@@ -9,7 +9,7 @@ MESON_FLAGS ?=
 
 .PHONY: all demo check check-all check-backends check-fresh check-san \
 	check-clients check-kernels check-anywhere dist \
-	check-mutants sample-mutants bench stress differences environments benchmarks lint \
+	check-mutants sample-mutants reliability bench stress differences environments benchmarks lint \
 	install clean
 
 # The library and the tool; every other target builds what it needs beside.
@@ -83,6 +83,15 @@ check-anywhere:
 dist:
 	@tools/need build dist
 	@tools/dist $(if $(REVISION),--revision $(REVISION)) $(BUILD)
+
+# Each program that tries hard to lose something, three minutes long, beside the sum of
+# the recorded runs. RECORD=1 records this run; PAGE=1 writes doc/reliability.md.
+reliability:
+	@tools/need build check
+	@tools/configure $(BUILD) -Dtests=enabled
+	@ninja -C $(BUILD) --quiet
+	@python3 -B test/reliability/reliability.py --build $(BUILD) $(if $(RECORD),--record) \
+		$(if $(PAGE),--page) $(ROWS)
 
 check-mutants:
 	@tools/need build check san

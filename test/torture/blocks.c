@@ -185,6 +185,6 @@ int torture_blocks(void)
 	unit_close(fds[0]);
 	unit_close(fds[1]);
 	uaio_config.bounces = false;
-	printf("%lu rounds\n", nr_rounds);
+	note_count(nr_rounds, "rounds");
 	return 0;
 }

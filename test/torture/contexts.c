@@ -288,6 +288,7 @@ int torture_contexts(void)
 		refused += workers[i].nr_refused;
 		free(workers[i].slots);
 	}
+	note_count(accepted, "requests");
 	printf("%lu contexts, %lu accepted, %lu refused, %lu cancelled, "
 	       "%lu events, %lu gone with their contexts\n",
 	       setups, accepted, refused, cancelled, reaped, gone);

@@ -211,7 +211,7 @@ static void check(const struct pipe *pipe)
 		sum += i;
 		squares += i * i;
 	}
-	printf("%lu records\n", (unsigned long)pipe->nr_read);
+	note_count(pipe->nr_read, "records");
 	REQUIRE(pipe->nr_read == pipe->nr_written);
 	REQUIRE(pipe->sum == sum && pipe->squares == squares);
 }

@@ -301,6 +301,6 @@ int torture_streams(void)
 		REQUIRE(stream->nr_written == stream->nr_read);
 		nr_bytes += stream->nr_read;
 	}
-	printf("%lu MiB\n", (unsigned long)(nr_bytes >> 20));
+	note_count(nr_bytes >> 20, "MiB");
 	return 0;
 }

@@ -16,6 +16,10 @@ enum { SECONDS = 10, HANG_SECONDS = 60 };
 static uint64_t seed;
 static int64_t end_ns;
 static bool is_long;
+static struct {
+	uint64_t count;
+	const char *unit;
+} checked;
 
 struct random random_start(unsigned nr)
 {
@@ -45,6 +49,12 @@ bool is_over(void)
 uint64_t least_bytes(void)
 {
 	return is_long ? 1u << 30 : 16u << 20;
+}
+
+void note_count(uint64_t count, const char *unit)
+{
+	checked.count += count;
+	checked.unit = unit;
 }
 
 static const struct {
@@ -82,6 +92,9 @@ int main(int argc, char **argv)
 		leak = unit_find_leak(&before, UNIT_PATIENCE_MS);
 		if (leak)
 			fprintf(stderr, "left behind: %s\n", leak);
+		REQUIRE(checked.count);
+		printf("counted %" PRIu64 " %s: 0 lost\n", checked.count,
+		       checked.unit);
 		return leak ? 1 : 0;
 	}
 	fprintf(stderr, "usage: torture KIND [SECONDS [SEED]]\n");

@@ -40,6 +40,9 @@ bool is_over(void);
 /* Return: the bytes that each stream carries at least, however long it takes. */
 uint64_t least_bytes(void);
 
+/* What the run has checked, which its last line says: count of that unit. */
+void note_count(uint64_t count, const char *unit);
+
 int torture_contexts(void);
 int torture_ordering(void);
 int torture_churn(void);

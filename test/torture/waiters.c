@@ -184,8 +184,8 @@ static uint64_t end(void)
 			unit_close(sources[i][k].ends[1]);
 		}
 	}
-	printf("%lu events, %lu times interrupted\n", (unsigned long)nr_events,
-	       (unsigned long)nr_interrupted);
+	printf("%lu times interrupted\n", (unsigned long)nr_interrupted);
+	note_count(nr_events, "events");
 	return nr_events;
 }
 

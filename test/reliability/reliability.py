@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""reliability.py --build BUILD [ROW...]: try hard what may lose something, and count.
+
+Each row runs one program of the build for --seconds, with one --seed for all. The
+table shows this run beside the ledger, which is the sum of all runs that --record has
+added to it. --page writes doc/reliability.md from the ledger. A row that fails prints
+the command that repeats it, and the exit status is 1 after all rows have run.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parent.parent.parent
+LEDGER = SOURCE / "test" / "reliability" / "ledger.jsonl"
+PAGE = SOURCE / "doc" / "reliability.md"
+COUNTED = re.compile(r"^counted (\d+) (.*): (\d+) lost$")
+GRACE_S = 600
+"""A program that hangs ends itself long before."""
+UAIO = "uaio run --uring=always --"
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    tried: str
+    command: str
+    """Paths in the build directory; {seed} and {seconds} are filled in."""
+    is_linked: bool = False
+    """The program is linked with the library, and needs no `uaio run`."""
+
+    def argv(self, build: Path, seed: int, seconds: int) -> list[str]:
+        words = self.command.format(seed=seed, seconds=seconds).split()
+        program = [str(build / words[0]), *words[1:]]
+        return program if self.is_linked else [
+            str(build / "uaio"), *UAIO.split()[1:], *program]
+
+
+def torture(kind: str) -> str:
+    return f"test/torture/torture {kind} {{seconds}} {{seed}}"
+
+
+ROWS = [
+    Row("contexts", "Kernel AIO: contexts come and go under requests.",
+        torture("contexts"), is_linked=True),
+    Row("ordering", "Kernel AIO: a read returns the newest write, whichever way both went.",
+        torture("ordering"), is_linked=True),
+    Row("descriptors", "File descriptors are closed and reused under requests.",
+        torture("churn"), is_linked=True),
+    Row("streams", "Pipes and sockets fill and empty while readers are cancelled.",
+        torture("streams"), is_linked=True),
+    Row("sharing", "Many contexts read one stream; each byte is read once.",
+        torture("sharing"), is_linked=True),
+    Row("waiters", "Threads wait for events while others leave.",
+        torture("waiters"), is_linked=True),
+    Row("blocks", "Misaligned direct writes keep what shares their blocks.",
+        torture("blocks"), is_linked=True),
+    Row("reaping", "Threads take events by calls and from the ring.",
+        torture("reaping"), is_linked=True),
+]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    row: Row
+    count: int
+    unit: str
+    lost: int
+    seconds: float
+    failure: str
+    """What the program printed last, where it failed."""
+
+
+def run(row: Row, build: Path, seed: int, seconds: int) -> Outcome:
+    begun = time.monotonic()
+    try:
+        done = subprocess.run(row.argv(build, seed, seconds), text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=seconds + GRACE_S,
+                              errors="replace")
+        status, output = done.returncode, done.stdout
+    except subprocess.TimeoutExpired as why:
+        status, output = -1, f"no end after {why.timeout} s"
+    took = time.monotonic() - begun
+    found = [match for line in output.splitlines() if (match := COUNTED.match(line))]
+    if not found:
+        return Outcome(row, 0, "", 0, took, output[-2000:] or f"status {status}")
+    count, unit, lost = found[-1].groups()
+    fails = status or int(lost) or not int(count)
+    return Outcome(row, int(count), unit, int(lost), took, output[-2000:] if fails else "")
+
+
+def read_ledger() -> list[dict]:
+    if not LEDGER.exists():
+        return []
+    return [json.loads(line) for line in LEDGER.read_text().splitlines()]
+
+
+def commit() -> str:
+    """The commit; "+" says that the tree had changes."""
+    def git(*words: str) -> str:
+        return subprocess.run(["git", "-C", str(SOURCE), *words], text=True,
+                              stdout=subprocess.PIPE, check=True).stdout.strip()
+    return git("rev-parse", "--short=12", "HEAD") + "+" * bool(
+        git("status", "--porcelain", "--untracked-files=no"))
+
+
+def record(outcomes: list[Outcome], seed: int) -> None:
+    name = commit()
+    with open(LEDGER, "a", encoding="utf-8") as file:
+        for each in outcomes:
+            file.write(json.dumps({
+                "row": each.row.name, "date": time.strftime("%Y-%m-%d"),
+                "commit": name, "seed": seed, "seconds": round(each.seconds),
+                "count": each.count, "unit": each.unit, "lost": each.lost,
+                "failed": bool(each.failure)}) + "\n")
+
+
+def short(number: float) -> str:
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if number >= 10 * size or (unit != "k" and number >= size):
+            return f"{number / size:.3g} {unit}"
+    return f"{number:.0f}"
+
+
+def sums(ledger: list[dict], row: Row) -> tuple[int, int, int, int]:
+    """Of all runs of a row: their number, its count, what was lost, what failed."""
+    runs = [each for each in ledger if each["row"] == row.name]
+    return (len(runs), sum(each["count"] for each in runs),
+            sum(each["lost"] for each in runs), sum(each["failed"] for each in runs))
+
+
+LINE = "{:<12} {:>10} {:<14} {:>5} {:>8}   {:>6} {:>10} {:>5} {:>7}"
+
+
+def print_head() -> None:
+    print(LINE.format("row", "this run", "", "lost", "seconds",
+                      "runs", "in all", "lost", "failed"))
+
+
+def print_outcome(each: Outcome, ledger: list[dict]) -> None:
+    runs, count, lost, failed = sums(ledger, each.row)
+    print(LINE.format(each.row.name, short(each.count), each.unit,
+                      "FAIL" if each.failure else each.lost, round(each.seconds),
+                      runs, short(count), lost, failed), flush=True)
+
+
+def page(ledger: list[dict]) -> str:
+    lines = ["<!-- Written by `make reliability PAGE=1`. -->", "# Reliability", "",
+             "What was tried, how often, and what was lost. `make reliability` repeats "
+             "every row on your\nmachine in half an hour; `make stress` takes longer. Each "
+             "row counts all recorded runs.", "",
+             "| row | what is tried | runs | counted | lost | failed runs | newest: date, "
+             "commit, seed |", "|---|---|--:|--:|--:|--:|---|"]
+    for row in ROWS:
+        runs, count, lost, failed = sums(ledger, row)
+        if not runs:
+            lines.append(f"| {row.name} | {row.tried} | 0 | – | – | – | – |")
+            continue
+        newest = [each for each in ledger if each["row"] == row.name][-1]
+        lines.append(f"| {row.name} | {row.tried} | {runs} | {short(count)} {newest['unit']} "
+                     f"| {lost} | {failed} | {newest['date']}, {newest['commit']}, "
+                     f"{newest['seed']} |")
+    return "\n".join(lines) + "\n"
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="make reliability", description=__doc__.splitlines()[0])
+    names = [row.name for row in ROWS]
+    parser.add_argument("--build", type=Path, required=True)
+    parser.add_argument("--seconds", type=int, default=180, help="of each row")
+    parser.add_argument("--seed", type=int, default=time.time_ns() // 1000 % 2**31)
+    parser.add_argument("--record", action="store_true", help="add this run to the ledger")
+    parser.add_argument("--page", action="store_true", help="write doc/reliability.md")
+    parser.add_argument("rows", nargs="*", metavar="ROW", choices=[*names, []],
+                        help=" ".join(names))
+    args = parser.parse_args()
+    args.build = args.build.resolve()
+    args.rows = [row for row in ROWS if row.name in (args.rows or names)]
+    return args
+
+
+def main() -> int:
+    args = arguments()
+    ledger, outcomes = read_ledger(), []
+    print(f"seed {args.seed}, {args.seconds} s a row", flush=True)
+    print_head()
+    for row in args.rows:
+        if sys.stderr.isatty():
+            print(f"{row.name} …", end="\r", file=sys.stderr, flush=True)
+        outcomes.append(run(row, args.build, args.seed, args.seconds))
+        print_outcome(outcomes[-1], ledger)
+        if outcomes[-1].failure:
+            print(outcomes[-1].failure.rstrip(), "replay: " + shlex.join(
+                row.argv(args.build, args.seed, args.seconds)), sep="\n", flush=True)
+    if args.record:
+        record(outcomes, args.seed)
+    if args.page:
+        PAGE.write_text(page(read_ledger()), encoding="utf-8")
+    return 1 if any(each.failure for each in outcomes) else 0
+
+
+if __name__ == "__main__":
+    os.environ.pop("LD_PRELOAD", None)
+    sys.exit(main())
