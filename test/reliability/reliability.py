@@ -64,6 +64,9 @@ ROWS = [
         torture("waiters"), is_linked=True),
     Row("blocks", "Misaligned direct writes keep what shares their blocks.",
         torture("blocks"), is_linked=True),
+    Row("bytes", "io_uring: each byte of a stream arrives in its place: buffer rings, "
+        "bundles, zero-copy sends, splices.",
+        "test/reliability/bytes --seed {seed} --seconds {seconds}"),
     Row("reaping", "Threads take events by calls and from the ring.",
         torture("reaping"), is_linked=True),
 ]
