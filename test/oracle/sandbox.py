@@ -61,23 +61,25 @@ class Sandbox:
         os.makedirs(path, exist_ok=True)
         return path
 
-    def mount(self, name, fs, image):
+    def mount(self, name, fs, image, options=""):
         """Mount the file system in the open file `image` as folder `name`."""
         path = self.folder(name)
         loop = attach_loop(image)
-        subprocess.run(["mount", "-t", fs, loop.name, path], check=True)
+        subprocess.run(["mount", "-t", fs, *(["-o", options] if options else []),
+                        loop.name, path], check=True)
         loop.close()
         image.close()
         return path
 
-    def new_fs(self, fs, name, size, in_memory=False):
-        """A new file system of `size` bytes, on disk or wholly in memory."""
+    def new_fs(self, fs, name, size, in_memory=False, make=(), options=""):
+        """A new file system of `size` bytes, on disk or wholly in memory, by the
+        options `make` of mkfs and `options` of mount."""
         image = tempfile.TemporaryFile(
             dir=self.dir if in_memory else
             os.environ.get("SANDBOX_IMAGES", self.build))
         image.truncate(size)
-        make_fs(image, "mkfs." + fs, "-q", FORCE.get(fs, "-f"))
-        return self.mount(name, fs, image)
+        make_fs(image, "mkfs." + fs, "-q", FORCE.get(fs, "-f"), *make)
+        return self.mount(name, fs, image, options)
 
     def ext4(self, name, size, in_memory=False):
         return self.new_fs("ext4", name, size, in_memory)
