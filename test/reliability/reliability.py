@@ -26,7 +26,9 @@ PAGE = SOURCE / "doc" / "reliability.md"
 COUNTED = re.compile(r"^counted (\d+) (.*): (\d+) lost$")
 GRACE_S = 600
 """A program that hangs ends itself long before."""
-UAIO = "uaio run --uring=always --"
+UAIO = "./uaio run --uring=always --"
+"""For a program that makes its calls to the kernel."""
+PYTHON = f"{shlex.quote(sys.executable)} -B"
 
 
 @dataclass(frozen=True)
@@ -34,41 +36,53 @@ class Row:
     name: str
     tried: str
     command: str
-    """Paths in the build directory; {seed} and {seconds} are filled in."""
-    is_linked: bool = False
-    """The program is linked with the library, and needs no `uaio run`."""
+    """It is run in the build directory, with {source}, {seed} and {seconds} filled in."""
 
-    def argv(self, build: Path, seed: int, seconds: int) -> list[str]:
-        words = self.command.format(seed=seed, seconds=seconds).split()
-        program = [str(build / words[0]), *words[1:]]
-        return program if self.is_linked else [
-            str(build / "uaio"), *UAIO.split()[1:], *program]
+    def argv(self, seed: int, seconds: int) -> list[str]:
+        return shlex.split(self.command.format(source=SOURCE, seed=seed, seconds=seconds))
 
 
 def torture(kind: str) -> str:
     return f"test/torture/torture {kind} {{seconds}} {{seed}}"
 
 
+def own(program: str) -> str:
+    return f"{program} --seed {{seed}} --seconds {{seconds}}"
+
+
+HERE = "test/reliability"
 ROWS = [
+    Row("rings", "Threads submit to shared rings of io_uring, while others replace "
+        "descriptors, send signals, fork, cancel threads and jump out of calls.",
+        own(f"{UAIO} {HERE}/rings")),
+    Row("bytes", "io_uring moves streams: buffer rings, bundles, incremental buffers, "
+        "zero-copy sends, splices. Each byte is compared.", own(f"{UAIO} {HERE}/bytes")),
+    Row("files", "All interfaces read and write shared files on thirteen file systems, "
+        "while processes end in seven ways.",
+        own(f"{PYTHON} {{source}}/{HERE}/files.py .")),
+    Row("crash", "Clients are killed; what was not synced is dropped. What was reported "
+        "durable must be there.", own(f"{PYTHON} {{source}}/{HERE}/crash.py . uaio")),
+    Row("wakes", "Threads sleep without a timeout in every way, while they are stopped, "
+        "traced and starved.", own(f"{UAIO} {HERE}/wakes")),
+    Row("soak", "A server of ten thousand sockets stays as small and as fast as it was.",
+        own(f"{UAIO} {HERE}/soak")),
+    Row("calls", "Each system call of the library fails once with each error.",
+        own(f"{HERE}/fail-each")),
     Row("contexts", "Kernel AIO: contexts come and go under requests.",
-        torture("contexts"), is_linked=True),
+        torture("contexts")),
     Row("ordering", "Kernel AIO: a read returns the newest write, whichever way both went.",
-        torture("ordering"), is_linked=True),
+        torture("ordering")),
     Row("descriptors", "File descriptors are closed and reused under requests.",
-        torture("churn"), is_linked=True),
+        torture("churn")),
     Row("streams", "Pipes and sockets fill and empty while readers are cancelled.",
-        torture("streams"), is_linked=True),
+        torture("streams")),
     Row("sharing", "Many contexts read one stream; each byte is read once.",
-        torture("sharing"), is_linked=True),
-    Row("waiters", "Threads wait for events while others leave.",
-        torture("waiters"), is_linked=True),
+        torture("sharing")),
+    Row("waiters", "Threads wait for events while others leave.", torture("waiters")),
     Row("blocks", "Misaligned direct writes keep what shares their blocks.",
-        torture("blocks"), is_linked=True),
-    Row("bytes", "io_uring: each byte of a stream arrives in its place: buffer rings, "
-        "bundles, zero-copy sends, splices.",
-        "test/reliability/bytes --seed {seed} --seconds {seconds}"),
+        torture("blocks")),
     Row("reaping", "Threads take events by calls and from the ring.",
-        torture("reaping"), is_linked=True),
+        torture("reaping")),
 ]
 
 
@@ -86,7 +100,7 @@ class Outcome:
 def run(row: Row, build: Path, seed: int, seconds: int) -> Outcome:
     begun = time.monotonic()
     try:
-        done = subprocess.run(row.argv(build, seed, seconds), text=True,
+        done = subprocess.run(row.argv(seed, seconds), cwd=build, text=True,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, timeout=seconds + GRACE_S,
                               errors="replace")
@@ -204,8 +218,8 @@ def main() -> int:
         outcomes.append(run(row, args.build, args.seed, args.seconds))
         print_outcome(outcomes[-1], ledger)
         if outcomes[-1].failure:
-            print(outcomes[-1].failure.rstrip(), "replay: " + shlex.join(
-                row.argv(args.build, args.seed, args.seconds)), sep="\n", flush=True)
+            print(outcomes[-1].failure.rstrip(), f"replay: cd {args.build} && " + shlex.join(
+                row.argv(args.seed, args.seconds)), sep="\n", flush=True)
     if args.record:
         record(outcomes, args.seed)
     if args.page:
