@@ -393,9 +393,6 @@ static void check_events(const struct slot *slot, int32_t res)
 	int32_t events =
 		POLLIN | POLLOUT | POLLERR | POLLHUP | POLLRDNORM | POLLWRNORM;
 
-	/* The library may say so where the kernel says EBADF: it is closed meanwhile. */
-	if (slot->may_be_bad)
-		events |= POLLNVAL;
 	if (!res || res & ~events)
 		failed("a poll has the events %#x", (unsigned)res);
 }
