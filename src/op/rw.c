@@ -26,6 +26,8 @@
 #include "op/signals.h"
 #include "op/sock.h"
 
+static const uint64_t SIGPIPE_BIT = 1ull << (SIGPIPE - 1);
+
 static bool is_at_position(const struct uaio_sqe *sqe, bool is_stream)
 {
 	return is_stream || sqe->off == UAIO_OFF_POSITION;
@@ -294,17 +296,33 @@ static int64_t refuse_broken(int fd, uint32_t flags)
 	return -EPIPE;
 }
 
-/* Write without SIGPIPE where the kernel has no RWF_NOSIGNAL. */
+static bool is_sigpipe_blocked(void)
+{
+	const uint64_t none = 0;
+	uint64_t mask = 0;
+
+	(void)sys_sigmask(SIG_BLOCK, &none, &mask);
+	return mask & SIGPIPE_BIT;
+}
+
+/*
+ * Write where the kernel has no RWF_NOSIGNAL, or where a filter refuses the call that
+ * takes flags. If the filter also refuses the calls that consume a signal, only a thread
+ * that blocks SIGPIPE writes, as each worker does. The signal stays pending there.
+ */
 static int64_t write_signal_held(int fd, const struct iovec *iov, int nr,
 				 uint32_t flags)
 {
 	struct uaio_blocked_signals blocked;
+	bool is_held = uaio_signals_block(SIGPIPE_BIT, &blocked);
 	int64_t res;
 
-	if (!uaio_signals_block(1ull << (SIGPIPE - 1), &blocked))
+	if (!is_held && !is_sigpipe_blocked())
 		return -EOPNOTSUPP;
-	res = pwritev_flags(fd, iov, nr, -1, flags);
-	uaio_signals_unblock(&blocked, res == -EPIPE);
+	res = flags ? pwritev_flags(fd, iov, nr, -1, flags)
+		    : sys_writev(fd, iov, nr);
+	if (is_held)
+		uaio_signals_unblock(&blocked, res == -EPIPE);
 	return res;
 }
 

@@ -297,6 +297,53 @@ static void waiting_write_consumes_its_signal(void **state)
 	break_pipes(false);
 }
 
+/* Write as POSIX AIO does, by a call that may wait. */
+static int64_t write_as_posix(int fd)
+{
+	const struct uaio_sqe sqe = {
+		.op = UAIO_OP_WRITE,
+		.door = UAIO_RULES_OF_POSIX,
+		.fd = fd,
+		.buf = buffer,
+		.len = 1,
+	};
+
+	return run_sqe(&sqe, fd, 0);
+}
+
+static void break_stream_of_posix(bool is_socket)
+{
+	int fds[2];
+
+	assert_int_equal(is_socket ? socketpair(AF_UNIX, SOCK_STREAM, 0, fds)
+				   : pipe(fds),
+			 0);
+	assert_int_equal(write_as_posix(fds[1]), 1);
+	assert_int_equal(read_now(fds[0], 2), 1);
+	close(fds[0]);
+	assert_int_equal(write_as_posix(fds[1]), -EPIPE);
+	close(fds[1]);
+}
+
+static void a_write_of_posix_needs_no_call_with_flags(void **state)
+{
+	(void)state;
+	nr_sigpipe = 0;
+	signal(SIGPIPE, on_sigpipe);
+	uaio_call_forbid(UAIO_CALL_PWRITEV2);
+	break_stream_of_posix(false);
+	break_stream_of_posix(true);
+	/* A worker blocks SIGPIPE: no call has to consume it. */
+	uaio_call_forbid(UAIO_CALL_SIGTIMEDWAIT);
+	hold_sigpipe(SIG_BLOCK);
+	break_stream_of_posix(false);
+	break_stream_of_posix(true);
+	signal(SIGPIPE, SIG_IGN);
+	hold_sigpipe(SIG_UNBLOCK);
+	signal(SIGPIPE, SIG_DFL);
+	assert_int_equal(nr_sigpipe, 0);
+}
+
 static void waiting_write_returns_a_reset(void **state)
 {
 	int fds[2];
@@ -506,6 +553,7 @@ int main(void)
 		RW_TEST(a_flag_that_the_kernel_does_not_know_stays_refused),
 		RW_TEST(reads_that_are_too_short_are_refused_at_once),
 		RW_TEST(waiting_write_consumes_its_signal),
+		RW_TEST(a_write_of_posix_needs_no_call_with_flags),
 	};
 
 	uaio_calls_load("all");
