@@ -240,12 +240,14 @@ static int open_once(int fd, struct uaio_file **ret_file)
 	struct uaio_file *file;
 	struct uaio_fd_facts facts;
 	uint64_t nr_closings;
+	int ret;
 
 	uaio_lock(&files.lock, UAIO_RANK_FILES);
 	nr_closings = files.nr_closings;
 	uaio_unlock(&files.lock, UAIO_RANK_FILES);
-	if (!uaio_inspect(fd, &facts))
-		return -EBADF;
+	ret = uaio_inspect(fd, &facts);
+	if (ret < 0)
+		return ret;
 	file = new_file(fd, &facts);
 	return file ? publish(fd, file, nr_closings, ret_file) : -ENOMEM;
 }
@@ -274,9 +276,11 @@ int uaio_file_open_parted(int fd, struct uaio_file **ret_file)
 {
 	struct uaio_fd_facts facts;
 	struct uaio_file *file;
+	int ret = fd < 0 ? -EBADF : uaio_inspect(fd, &facts);
 
-	if (fd < 0 || !uaio_inspect(fd, &facts) ||
-	    facts.flags & UAIO_FILE_F_PATH)
+	if (ret < 0)
+		return ret;
+	if (facts.flags & UAIO_FILE_F_PATH)
 		return -EBADF;
 	/* Do not reopen a terminal: the library's descriptors are in another descriptor table. */
 	facts.flags &= ~(uint32_t)UAIO_FILE_F_TERMINAL;
@@ -290,7 +294,7 @@ int uaio_file_open_parted(int fd, struct uaio_file **ret_file)
 
 int uaio_file_fix(int fd, struct uaio_file **ret_file)
 {
-	int own = uaio_kept_take(fd), ret = -EBADF;
+	int own = uaio_kept_take(fd), ret;
 	struct uaio_file *file = NULL;
 	struct uaio_fd_facts facts;
 
@@ -298,10 +302,11 @@ int uaio_file_fix(int fd, struct uaio_file **ret_file)
 		own = uaio_ownfd_dup(fd);
 	if (own < 0)
 		return own;
-	if (uaio_inspect(own, &facts) && !(facts.flags & UAIO_FILE_F_PATH)) {
-		file = new_file(own, &facts);
-		ret = file ? 0 : -ENOMEM;
-	}
+	ret = uaio_inspect(own, &facts);
+	if (ret == 0 && facts.flags & UAIO_FILE_F_PATH)
+		ret = -EBADF;
+	if (ret == 0 && !(file = new_file(own, &facts)))
+		ret = -ENOMEM;
 	if (ret < 0) {
 		if (!uaio_kept_keep(own))
 			uaio_ownfd_close(own);
@@ -520,7 +525,7 @@ static bool is_entry_of(const struct uaio_file *file, int fd)
 	struct uaio_fd_facts facts;
 	bool is_same;
 
-	if (!uaio_inspect(fd, &facts))
+	if (uaio_inspect(fd, &facts) < 0)
 		return false;
 	if (facts.has_inode && !(inode = uaio_inode_get(facts.dev, facts.ino)))
 		return false;

@@ -434,19 +434,23 @@ bool uaio_closes_at_once(int fd)
 	}
 }
 
-bool uaio_inspect(int fd, struct uaio_fd_facts *ret_facts)
+int uaio_inspect(int fd, struct uaio_fd_facts *ret_facts)
 {
 	int open_flags = sys_fcntl(fd, F_GETFL, 0);
 	struct stat st;
+	int ret;
 
-	if (open_flags < 0 || sys_fstat(fd, &st) < 0)
-		return false;
+	if (open_flags < 0)
+		return -EBADF;
+	ret = sys_fstat(fd, &st);
+	if (ret < 0)
+		return ret;
 	ret_facts->flags = flags_of(open_flags);
 	if (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode) || S_ISDIR(st.st_mode))
 		inspect_regular(fd, &st, open_flags & O_DIRECT, ret_facts);
 	else
 		inspect_stream(fd, &st, ret_facts);
-	return true;
+	return 0;
 }
 
 bool uaio_is_replaced(const struct uaio_file *file, int fd)

@@ -46,8 +46,8 @@ bool uaio_socket_lingers(int fd);
  */
 bool uaio_closes_at_once(int fd);
 
-/* Return: false if fd is not open. */
-bool uaio_inspect(int fd, struct uaio_fd_facts *ret_facts);
+/* Return: 0; -EBADF: fd is not open; another error of fstat(). */
+int uaio_inspect(int fd, struct uaio_fd_facts *ret_facts);
 
 /*
  * Return: whether fd is on a network file system or FUSE, where each call may wait for a

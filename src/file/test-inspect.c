@@ -38,7 +38,7 @@ static uint32_t flags_of(int fd)
 	assert_true(fd >= 0);
 	store_relaxed(&nr_names, 0);
 	unit_hook(count_names);
-	assert_true(uaio_inspect(fd, &facts));
+	assert_int_equal(uaio_inspect(fd, &facts), 0);
 	unit_hook(NULL);
 	assert_int_equal(facts.kind, UAIO_KIND_STREAM);
 	unit_close(fd);
@@ -103,7 +103,7 @@ static void an_eventfd_keeps_its_count(void **state)
 	uint64_t count;
 
 	(void)state;
-	assert_true(uaio_inspect(fd, &facts));
+	assert_int_equal(uaio_inspect(fd, &facts), 0);
 	assert_int_equal(read(fd, &count, sizeof(count)), sizeof(count));
 	assert_int_equal(count, 3);
 	unit_close(fd);
@@ -130,6 +130,35 @@ static void what_is_no_eventfd_is_not_taken_for_one(void **state)
 		assert_int_equal(flags_of(ring), OLD);
 }
 
+static bool refuse_fstat(long nr, const long args[6], long *ret_res)
+{
+	(void)args;
+	*ret_res = -ENOMEM;
+#ifdef SYS_fstat
+	if (nr == SYS_fstat)
+		return true;
+#endif
+	return nr == SYS_newfstatat;
+}
+
+/* A client that gets EBADF takes its descriptor for closed. */
+static void want_of_memory_is_no_closed_descriptor(void **state)
+{
+	int fds[2];
+	struct uaio_file *file;
+
+	(void)state;
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	unit_hook(refuse_fstat);
+	assert_int_equal(uaio_file_open(fds[0], &file), -ENOMEM);
+	assert_int_equal(uaio_file_open_parted(fds[0], &file), -ENOMEM);
+	assert_int_equal(uaio_file_fix(fds[0], &file), -ENOMEM);
+	unit_hook(NULL);
+	unit_close(fds[0]);
+	assert_int_equal(uaio_file_open(fds[0], &file), -EBADF);
+	unit_close(fds[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -137,6 +166,7 @@ int main(void)
 		UNIT_TEST(a_full_eventfd_is_known_by_its_name),
 		UNIT_TEST(an_eventfd_keeps_its_count),
 		UNIT_TEST(what_is_no_eventfd_is_not_taken_for_one),
+		UNIT_TEST(want_of_memory_is_no_closed_descriptor),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);
