@@ -39,6 +39,10 @@ static uint64_t unused; /* memory for the kernel to write */
 static const char attribute[] = "user.uaio"; /* the name of no attribute */
 static bool is_loaded;
 
+/* Whether the number of filters is read again (calls.h, I5). */
+enum { LEARN_NOTHING, LEARN_LATER, LEARN_NOW };
+static uint32_t learning; /* atomic */
+
 /* The calls of an ordinary program that waits for files. */
 static const struct uaio_call_set usual = {
 	.words = { BIT(LSEEK) | BIT(EVENTFD) | BIT(EPOLL_CREATE) |
@@ -262,13 +266,14 @@ static void look_at(struct line *line, struct filters *filters)
 		filters->nr = nr;
 }
 
-static void read_lines(int fd, struct filters *filters)
+/* Return: the error of the last read, or 0. */
+static int read_lines(int fd, struct filters *filters)
 {
 	struct line line = { .len = 0 };
 	char text[1024];
 	ssize_t got;
 
-	while ((got = sys_read(fd, text, sizeof(text))) > 0)
+	while ((got = sys_read(fd, text, sizeof(text))) > 0 || got == -EINTR)
 		for (ssize_t i = 0; i < got; i++) {
 			if (text[i] != '\n') {
 				if (line.len < sizeof(line.text) - 1)
@@ -279,22 +284,42 @@ static void read_lines(int fd, struct filters *filters)
 			look_at(&line, filters);
 			line.len = 0;
 		}
+	return (int)got;
+}
+
+/* Not by sys_openat(), since uaio_calls is not set yet. */
+static int open_status(void)
+{
+	long fd;
+
+	do
+		fd = uaio_sys6(SYS_openat, AT_FDCWD,
+			       (long)"/proc/thread-self/status",
+			       O_RDONLY | O_CLOEXEC, 0, 0, 0);
+	while (fd == -EINTR);
+	return (int)fd;
+}
+
+/* Return: as uaio_calls_nr_filters(). *ret_error: of the call that failed, or 0. */
+static int read_nr_filters(int *ret_error)
+{
+	struct filters filters = { -1, -1 };
+	int fd = open_status();
+
+	*ret_error = fd;
+	if (fd < 0)
+		return -1;
+	*ret_error = read_lines(fd, &filters);
+	(void)sys_close(fd);
+	/* Linux before 5.9 does not report the number of filters. */
+	return filters.mode == 0 ? 0 : filters.mode == 2 ? filters.nr : -1;
 }
 
 int uaio_calls_nr_filters(void)
 {
-	struct filters filters = { -1, -1 };
-	/* Not sys_openat(), since uaio_calls is not set yet. */
-	int fd = (int)uaio_sys6(SYS_openat, AT_FDCWD,
-				(long)"/proc/thread-self/status",
-				O_RDONLY | O_CLOEXEC, 0, 0, 0);
+	int error;
 
-	if (fd < 0)
-		return -1;
-	read_lines(fd, &filters);
-	(void)sys_close(fd);
-	/* Linux before 5.9 does not report the number of filters. */
-	return filters.mode == 0 ? 0 : filters.mode == 2 ? filters.nr : -1;
+	return read_nr_filters(&error);
 }
 
 /* The value of UAIO_CALLS */
@@ -405,27 +430,76 @@ static void set_calls(const struct uaio_call_set *some)
 		store_relaxed(&uaio_calls.words[i], some->words[i]);
 }
 
+/*
+ * Find out which calls may be made. The calls made here are safe: the loader has just made
+ * the same ones.
+ * Return: false: the kernel lacked memory or descriptors, and may answer later.
+ */
+static bool learn(const char *word, struct uaio_call_set *ret_some)
+{
+	int error, nr_filters = read_nr_filters(&error);
+
+	if (nr_filters == 0)
+		*ret_some = all();
+	else if (word && !strcmp(word, "all"))
+		*ret_some = try_all();
+	else
+		*ret_some = calls_of(word, nr_filters);
+	return nr_filters >= 0 ||
+	       (error != -EMFILE && error != -ENFILE && error != -ENOMEM);
+}
+
+static __attribute__((noinline)) void learn_again(const char *word)
+{
+	uint32_t state = LEARN_LATER;
+	struct uaio_call_set some;
+
+	/* relaxed, both: they only choose the one thread that learns */
+	if (!cas_relaxed(&learning, &state, (uint32_t)LEARN_NOW))
+		return;
+	if (!learn(word, &some)) {
+		state = LEARN_NOW;
+		(void)cas_relaxed(&learning, &state, (uint32_t)LEARN_LATER);
+		return;
+	}
+	/* relaxed: a usual bit is never added, as a filter may have removed it */
+	for (unsigned i = 0; i < 2; i++)
+		or_relaxed(&uaio_calls.words[i],
+			   some.words[i] & ~usual.words[i]);
+	state = LEARN_NOW;
+	/*
+	 * [MB:calls] release: the bits were added before. Pairs with
+	 * uaio_calls_filter(): it removes bits after that, or this thread removes them.
+	 */
+	if (cas_release(&learning, &state, (uint32_t)LEARN_NOTHING))
+		return;
+	for (unsigned i = 0; i < 2; i++)
+		and_relaxed(&uaio_calls.words[i], usual.words[i]);
+}
+
 void uaio_calls_load(const char *word)
 {
 	struct uaio_call_set some;
-	int nr_filters;
 
+	/* relaxed: a thread that reads an old value learns later */
+	if (load_relaxed(&learning) == LEARN_LATER)
+		learn_again(word);
 	if (is_loaded)
 		return;
 	is_loaded = true;
-	/* The calls made here are safe: the loader has just made the same ones. */
-	nr_filters = uaio_calls_nr_filters();
-	if (nr_filters == 0)
-		some = all();
-	else if (word && !strcmp(word, "all"))
-		some = try_all();
-	else
-		some = calls_of(word, nr_filters);
+	if (!learn(word, &some))
+		/* relaxed: no other thread has called yet */
+		store_relaxed(&learning, (uint32_t)LEARN_LATER);
 	set_calls(&some);
 }
 
 void uaio_calls_filter(const void *program)
 {
+	/*
+	 * [MB:calls] acquire: what another thread has learned before is removed below.
+	 * Pairs with learn_again().
+	 */
+	(void)xchg_acquire(&learning, (uint32_t)LEARN_NOTHING);
 	for (unsigned i = 0; i < UAIO_NR_CALLS; i++)
 		if (!program ||
 		    !uaio_filter_allows(program, calls[i].nr, calls[i].args))

@@ -16,12 +16,16 @@
  *       calls of an ordinary program that waits for files may be made.
  *   I3  When the program is about to install another filter, the library first runs the
  *       filter's BPF program for each call (filter.c), to learn its answer.
- *   I4  A call that is forbidden once stays forbidden.
+ *   I4  A call that is forbidden once stays forbidden, except by I5.
+ *   I5  If the kernel lacks memory or descriptors when the library reads the number of
+ *       filters, the library acts as in I2 without the variable. It reads again when the
+ *       engine starts and at calls of io_uring, until the program installs a filter.
  *
  * Window: a filter may be installed for all threads at once. A thread that checked
  * uaio_may_call() just before then makes its call under the new filter.
  *
- * Tested by test/sandbox/, and by test/unit/test-faults.c, where any call may fail.
+ * Tested by test-calls.c, by test/sandbox/, and by test/unit/test-faults.c, where any call
+ * may fail.
  */
 #ifndef UAIO_BASE_CALLS_H
 #define UAIO_BASE_CALLS_H
@@ -169,8 +173,8 @@ static inline void uaio_call_forbid(enum uaio_call call)
 enum { UAIO_CALLS_WORD_MAX = 64 };
 
 /*
- * Determine which calls may be made. Called once, first of all, when the library is
- * loaded. word: the value of UAIO_CALLS, or NULL.
+ * Determine which calls may be made. Called first of all when the library is loaded, and
+ * again by threads that need a call which is in doubt (I5). word: the value of UAIO_CALLS, or NULL.
  */
 void uaio_calls_load(const char *word);
 
