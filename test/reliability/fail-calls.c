@@ -272,7 +272,7 @@ const struct fail_kind fail_kinds[] = {
 	  0,
 	  { EMFILE, ENFILE, ENOMEM } },
 #ifdef SYS_fstat
-	{ "fstat", SYS_fstat, NULL, FAIL_MAKES_EBADF, { ENOMEM } },
+	{ "fstat", SYS_fstat, NULL, 0, { ENOMEM } },
 #endif
 	{ "newfstatat", SYS_newfstatat, NULL, 0, { EACCES, ENOMEM } },
 	{ "statx", SYS_statx, NULL, 0, { ENOMEM, ENOSYS } },

@@ -36,16 +36,9 @@ static const struct fail_kind *kind_of_fault(void)
 	return &fail_kinds[fail_shared->fault.key & 0xffff];
 }
 
-/* A call that fails with an error that the client has not deserved. */
-static bool is_known(int error)
-{
-	return error == EBADF && kind_of_fault()->flags & FAIL_MAKES_EBADF;
-}
-
 bool fail_may_refuse(int error)
 {
-	return !fail_is_strict &&
-	       (error == EAGAIN || error == ENOMEM || is_known(error));
+	return !fail_is_strict && (error == EAGAIN || error == ENOMEM);
 }
 
 bool fail_may_end_with(int error)
@@ -56,7 +49,7 @@ bool fail_may_end_with(int error)
 	if (fail_is_strict)
 		return false;
 	if (!(kind->flags & FAIL_IS_DATA))
-		return error == EAGAIN || error == ENOMEM || is_known(error);
+		return error == EAGAIN || error == ENOMEM;
 	/* These say that another call has to be made for the request. */
 	return error == fault->how && error != EAGAIN && error != EOPNOTSUPP &&
 	       error != ENOSYS;

@@ -381,17 +381,6 @@ static int compare(const void *a, const void *b)
  * The sweep
  */
 
-/*
- * Return: whether a known defect makes the case fail, so that only --case plays it: a write
- * of POSIX AIO to a stream has EOPNOTSUPP where there is no pwritev2().
- */
-static bool is_known(const struct test_case *test)
-{
-	return workloads[test->workload].work == fail_work_posix &&
-	       test->fault.how == ENOSYS &&
-	       fail_kinds[test->fault.key & 0xffff].nr == SYS_pwritev2;
-}
-
 /* Return: false: the case fails. */
 static bool try_case(struct test_case *test)
 {
@@ -421,7 +410,7 @@ static bool try_all(void)
 	for (uint64_t i = 0; uaio_now_ns() < until; i++) {
 		struct test_case *test = &sweep.cases[(from + i) % sweep.nr];
 
-		if (!is_known(test) && !try_case(test))
+		if (!try_case(test))
 			return false;
 	}
 	return true;

@@ -32,8 +32,6 @@ enum {
 		4, /* its third argument is a length, which may be cut */
 	FAIL_CUT_VECTOR = 8, /* its second and third are a vector, the same */
 	FAIL_IS_POLL = 16, /* it is ppoll(): EINTR says that nothing is ready */
-	FAIL_MAKES_EBADF =
-		32, /* a known defect: the client has EBADF instead */
 };
 
 /* One kind of system call, and all the errors that its manual page allows it here. */
