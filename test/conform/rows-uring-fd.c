@@ -424,6 +424,23 @@ static void child_submits(void)
 	note_ready("parent", &inherited);
 }
 
+/* The ring is full, and the child ends before there is room. */
+static void child_overflows(void)
+{
+	struct io_uring_params params = { .flags = IORING_SETUP_CQSIZE,
+					  .cq_entries = 2 };
+
+	inherited = new_uring_of(2, &params);
+	sqe_of(&inherited, IORING_OP_NOP, -1);
+	sqe_of(&inherited, IORING_OP_NOP, -1);
+	note_result("submit", uring_submit(&inherited));
+	note("child", in_child(submit_in_child));
+	note("taken", uring_take_all(&inherited));
+	note_result("get", uring_enter(inherited.fd, 0, 0,
+				       IORING_ENTER_GETEVENTS, NULL, 0));
+	note("overflowed", uring_ready(&inherited));
+}
+
 /* A child cancels its parent's request, and uses what the parent registered. */
 static int cancel_in_child(void)
 {
@@ -722,6 +739,9 @@ const struct row rows_uring_fd[] = {
 	ROW("epoll of a ring, and a later completion", by_later_completion),
 	ROW("a timeout makes a ring ready", timeout_wakes),
 	ROW("a child submits to a ring", child_submits),
+	ROW_DIFFERS("a child ends before its completion has room",
+		    child_overflows, differs_ring_child,
+		    { "overflowed=1", "overflowed=0" }),
 	ROW_DIFFERS("a child cancels a request of its parent's", child_cancels,
 		    differs_ring_child, { "child=0", "child=2" }),
 	ROW_DIFFERS("a child uses a file that its parent registered",

@@ -239,7 +239,8 @@ static pid_t fork_one(void)
 
 /*
  * A child submits to its parent's ring, and stays until all that has completed is in
- * the ring: what finds no room there is the child's, with the library, and ends with it.
+ * the ring. With the library, a completion that finds no room ends with the child
+ * (doc/differences.md).
  */
 static int submit_in_child(const struct batch *batch)
 {
