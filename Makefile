@@ -84,14 +84,15 @@ dist:
 	@tools/need build dist
 	@tools/dist $(if $(REVISION),--revision $(REVISION)) $(BUILD)
 
-# Each program that tries hard to lose something, three minutes long, beside the sum of
-# the recorded runs. RECORD=1 records this run; PAGE=1 writes doc/reliability.md.
+# Each program that tries hard to lose something, in half an hour, beside the sum of the
+# recorded runs. RECORD=1 records this run; PAGE=1 writes doc/reliability.md. SECONDS=N is
+# for each row, and ROWS='NAME...' chooses some.
 reliability:
 	@tools/need build check
 	@tools/configure $(BUILD) -Dtests=enabled
 	@ninja -C $(BUILD) --quiet
 	@python3 -B test/reliability/reliability.py --build $(BUILD) $(if $(RECORD),--record) \
-		$(if $(PAGE),--page) $(ROWS)
+		$(if $(PAGE),--page) $(if $(SECONDS),--seconds $(SECONDS)) $(ROWS)
 
 check-mutants:
 	@tools/need build check san
