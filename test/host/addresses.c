@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Case: a thread that has submitted a poll with an eventfd sleeps in poll() and
- * its like, with addresses that are not mapped, or that are unmapped meanwhile
+ * Case: a thread that submitted a poll with an eventfd sleeps in poll(), ppoll() or
+ * epoll_pwait2() with bad addresses: never mapped, or unmapped during the sleep
  */
 #include <errno.h>
 #include <poll.h>
@@ -34,7 +34,7 @@ static void *new_page(void)
 	return page;
 }
 
-/* The C library's own ppoll looks at its time itself. */
+/* glibc's ppoll() reads its timeout argument itself, so the timeout stays valid. */
 static void sleep_without_memory(int event, int epoll)
 {
 	const struct timespec soon = { .tv_nsec = SHORT_MS * 1000000l };
@@ -45,7 +45,7 @@ static void sleep_without_memory(int event, int epoll)
 	slots[0] = (struct pollfd){ .fd = event, .events = POLLIN };
 	REQUIRE(pthread_create(&thread, NULL, protect_asleep, slots) == 0);
 	host_step(1);
-	/* It goes away in the sleep, or a moment before or after. */
+	/* The other thread may unmap the array before, during or after this sleep. */
 	REQUIRE(poll(slots, 1, SHORT_MS) <= 0);
 	REQUIRE(pthread_join(thread, NULL) == 0);
 	REQUIRE(poll(slots, 1, SHORT_MS) == -1 && errno == EFAULT);

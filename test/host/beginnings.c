@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Keeps fork() apart from the beginnings and ends of threads, for builds with
+ * Keeps fork() from running while a thread begins or ends, in builds with
  * AddressSanitizer
  *
- * AddressSanitizer's runtime holds locks while a thread begins or ends, and
- * does not release them in a child that another thread forks meanwhile: the
- * next thread that the child creates would hang. This is linked with
- * --wrap=pthread_create, so that it covers the engine's threads too. Threads
- * may do anything else during a fork.
+ * AddressSanitizer's runtime holds locks while a thread begins or ends. If another
+ * thread forks meanwhile, the child inherits these locks locked, and its next
+ * pthread_create() hangs. This file is linked with --wrap=pthread_create, so it also
+ * covers the library's threads.
  */
 #include "host.h"
 
@@ -25,9 +24,11 @@ typedef int create_fn(pthread_t *ret_thread, const pthread_attr_t *attr,
 create_fn __real_pthread_create;
 create_fn __wrap_pthread_create;
 
-static uint32_t nr_changing;    /* atomic: beginning, or about to end */
-static uint32_t nr_forking;     /* atomic */
-static pid_t ending[NR_ENDING]; /* atomic: each may be gone, or 0 */
+/* atomic: threads that begin, or are about to end */
+static uint32_t nr_changing;
+static uint32_t nr_forking; /* atomic */
+/* atomic: ids of ending threads, or 0; the thread may be gone */
+static pid_t ending[NR_ENDING];
 
 struct beginning {
 	void *(*main)(void *arg);
@@ -120,7 +121,7 @@ static void after_fork(void)
 	__atomic_sub_fetch(&nr_forking, 1, __ATOMIC_SEQ_CST);
 }
 
-/* Another thread may have been about to fork, too. */
+/* Another thread of the parent may also have been in fork(); the child has only one. */
 static void in_child(void)
 {
 	__atomic_store_n(&nr_forking, 0, __ATOMIC_SEQ_CST);

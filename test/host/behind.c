@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * behind: reads that a file system does not answer, and requests submitted
- * after them
+ * behind: requests submitted after reads that a file system does not answer
  *
- * Requests on other files complete as long as one worker is free or can still
- * be created, and one device may not have all. The program links the engine, so that it can set fixed workers
- * and refuse threads.
+ * Requests on other files complete as long as one worker is free or can be created,
+ * because one device may not occupy all workers. The program links the library
+ * statically, so that it can fix the number of workers and make pthread_create fail.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -26,7 +25,7 @@ enum {
 	FILES = 4,
 	EACH = 48,
 	WORKERS = 32,
-	SHARE = WORKERS * 7 / 8, /* that one device may have */
+	SHARE = WORKERS * 7 / 8, /* workers that one device may occupy */
 	MOST_BLOCKED = 4 * WORKERS,
 	SKIPPED = 77
 };
@@ -37,7 +36,7 @@ static unsigned nr_blocked;
 
 static char slow_buffers[MOST_BLOCKED][SIZE];
 
-/* Reads that will be answered when all others have ended. */
+/* Submit reads that the file system answers only after all other requests completed. */
 static void block(uint64_t handle)
 {
 	int fd = open("slow/file", O_RDONLY | O_CLOEXEC);
@@ -128,7 +127,7 @@ static void all_else_ends_behind_reads_that_do_not(void **state)
 		}
 }
 
-/* The first of them adds workers, and makes requests where there are none. */
+/* The first runs add workers; with no workers, the submitting thread executes requests. */
 static void all_else_ends_with_the_threads_there_are(void **state)
 {
 	(void)state;
@@ -157,7 +156,7 @@ static bool fill(int fd)
 	return pwrite(fd, data, sizeof(data), 0) == sizeof(data);
 }
 
-/* Nobody is answered until all are there, so they are there together. */
+/* The file system answers only after all requests arrived: all are in flight at once. */
 static void submit_and_hold_all(unsigned opcode, enum slowfs_op op, int fd,
 				char *buffers)
 {
@@ -193,7 +192,7 @@ static int be_as_many_as_are_submitted(void)
 	assert_int_equal(buffers[DEPTH * BLOCK - 1], 'd');
 	nr_asked = slowfs_nr_done(fs, SLOWFS_ATTRIBUTES);
 	submit_and_hold_all(IOCB_CMD_PWRITE, SLOWFS_WRITE, fd, buffers);
-	/* Whether a write is in place the kernel knows by itself. */
+	/* The kernel decides whether a write extends the file without the server. */
 	nr_asked = slowfs_nr_done(fs, SLOWFS_ATTRIBUTES) - nr_asked;
 	assert_in_range(nr_asked, 0, DEPTH / 8);
 	unit_close(fd);
@@ -214,7 +213,7 @@ direct_requests_are_under_way_together_as_deep_as_submitted(void **state)
 
 enum {
 	SERVED = 64,
-	BACKGROUND = 12, /* the usual of FUSE */
+	BACKGROUND = 12, /* default max_background of FUSE */
 };
 
 static char served_buffers[SERVED * BLOCK] __attribute__((aligned(BLOCK)));
@@ -245,7 +244,7 @@ static void reap_served(uint64_t handle, unsigned nr)
 		assert_int_equal(events[i].res, BLOCK);
 }
 
-/* Return: a context, and a file of which the first request is over: there is a ring. */
+/* Return: a context with one completed request on the file, so its kernel ring exists. */
 static uint64_t begin_served(const char *path, unsigned opcode, int *ret_fd)
 {
 	uint64_t handle;
@@ -262,13 +261,13 @@ static uint64_t begin_served(const char *path, unsigned opcode, int *ret_fd)
 	return handle;
 }
 
-/* Workers may be reading it just then, and find either. */
+/* Workers may read the flag during the store; both values are fine for them. */
 static __attribute__((noinline, no_sanitize("thread"))) void force_worker(void)
 {
 	uaio_config.force_worker = true;
 }
 
-/* The server has the kernel wait in the calls that submit: for room, or answers. */
+/* The server makes io_submit block: for room in its queue, or until it answers. */
 static void read_behind_served(struct slowfs *server, const char *path,
 			       unsigned nr_at_once)
 {
@@ -280,7 +279,7 @@ static void read_behind_served(struct slowfs *server, const char *path,
 	for (unsigned i = 0; i < SERVED; i++)
 		submit_served(handle, IOCB_CMD_PREAD, fd, i);
 	slowfs_await(server, SLOWFS_READ, nr_at_once);
-	/* Others are a worker's. */
+	/* Workers execute all requests from here on. */
 	force_worker();
 	run_others();
 	slowfs_release(server, SLOWFS_READ);

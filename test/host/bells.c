@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cases: a ring of io_uring in epoll, poll, select and their like
+ * Cases: programs that wait for an io_uring ring by epoll, poll, select and their
+ * variants
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +24,7 @@
 
 enum { ENTRIES = 8, LONG_MS = 60000 };
 
-/* A ring, a pipe of whose readiness it tells, and an epoll. */
+/* A ring, a pipe that its poll request watches, and an epoll that watches the ring. */
 struct desk {
 	struct uring ring;
 	int ends[2];
@@ -65,9 +66,7 @@ static void take_down(const struct desk *desk)
 	REQUIRE(close(desk->ends[0]) == 0 && close(desk->ends[1]) == 0);
 }
 
-/*
- * Calls. Each sleeps until the ring is ready. Return: 1 if it is, 0 if not.
- */
+/* Each function sleeps until the ring is ready. Return: 1 if it is ready, else 0. */
 
 typedef long sleep_fn(const struct desk *desk, int timeout_ms);
 
@@ -107,7 +106,7 @@ static long by_epoll_pwait2(const struct desk *desk, int timeout_ms)
 	struct epoll_event event;
 	long ret = epoll_pwait2(desk->epoll, &event, 1, &timeout, NULL);
 
-	/* Since Linux 5.11. */
+	/* epoll_pwait2 exists since Linux 5.11. */
 	if (ret < 0 && errno == ENOSYS)
 		return by_epoll_pwait(desk, timeout_ms);
 	return is_told(ret, desk, &event);
@@ -122,7 +121,7 @@ static long by_epoll_number(const struct desk *desk, int timeout_ms)
 		       desk, &event);
 }
 
-/* The ring comes between others, and is asked for what it never is as well. */
+/* The ring stands between other descriptors, and also requests events it never reports. */
 enum { NR_POLLED = 3, PLACE = 1 };
 
 static void fill(const struct desk *desk, struct pollfd *pfds)
@@ -184,7 +183,7 @@ static fd_set set_of(const struct desk *desk)
 	FD_ZERO(&set);
 	FD_SET(desk->ring.fd, &set);
 	FD_SET(desk->ends[1], &set); /* never ready for reading */
-	/* Not open, and above what is asked about, but in its word. */
+	/* Descriptor 63 is not open; it is above nfds, but in the same word. */
 	FD_SET(63, &set);
 	return set;
 }
@@ -246,7 +245,7 @@ static void *put_later(void *arg)
 	return NULL;
 }
 
-/* The kernel interrupts the call to complete what a thread has submitted. */
+/* On the kernel, a completion's task work may end the call with EINTR. */
 static long sleep_on(const struct desk *desk, sleep_fn *sleep)
 {
 	long ret;
@@ -257,7 +256,7 @@ static long sleep_on(const struct desk *desk, sleep_fn *sleep)
 	return ret;
 }
 
-/* A request that waits completes while its client sleeps in the call. */
+/* A pending poll request completes while its submitter sleeps in the given call. */
 static void sleep_until_told(struct desk *desk, sleep_fn *sleep)
 {
 	pthread_t thread;
@@ -287,8 +286,8 @@ void bells_by_any_call(void)
 }
 
 /*
- * The program puts a file of its own at each high number that is in use: they are the
- * library's, and move.
+ * The program puts its own file at each used descriptor from 512 on. These are the
+ * library's, which moves them to other descriptors.
  */
 void bells_replaced(void)
 {
@@ -313,7 +312,7 @@ void bells_replaced(void)
 			(fstat(fd, &there) == 0 && there.st_ino == own.st_ino));
 }
 
-/* As event libraries do: an epoll in an epoll, by level and by edge. */
+/* Event libraries nest epolls: an epoll in an epoll, level- and edge-triggered. */
 void bells_in_epolls(void)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLONESHOT };
@@ -342,7 +341,7 @@ void bells_in_epolls(void)
 		REQUIRE(uring_take_all(&edge.ring) == 2);
 		REQUIRE(by_epoll_wait(&edge, 0) == 0);
 	}
-	/* Once, and once more when it is asked for again. */
+	/* EPOLLONESHOT reports the ring once, and once more after EPOLL_CTL_MOD. */
 	event.data.fd = level.ring.fd;
 	REQUIRE(epoll_ctl(level.epoll, EPOLL_CTL_MOD, level.ring.fd, &event) ==
 		0);
@@ -362,7 +361,7 @@ void bells_in_epolls(void)
 }
 
 /*
- * Two threads sleep in one epoll, a third submits
+ * Two threads sleep in one epoll, while a third submits
  */
 
 static struct desk common;
@@ -373,11 +372,11 @@ static void *take_told(void *arg)
 {
 	(void)arg;
 	while (__atomic_load_n(&nr_taken, __ATOMIC_ACQUIRE) < nr_to_take) {
-		/* The other thread may take the last one. */
+		/* Use a timeout: the other thread may consume the last completion. */
 		if (by_epoll_wait(&common, 20) == 0)
 			continue;
 		REQUIRE(pthread_mutex_lock(&mutex) == 0);
-		/* What had no room comes now. */
+		/* Have the ring flush completions that had overflowed. */
 		REQUIRE(uring_enter(common.ring.fd, 0, 0,
 				    IORING_ENTER_GETEVENTS, NULL, 0) == 0);
 		__atomic_fetch_add(&nr_taken, uring_take_all(&common.ring),

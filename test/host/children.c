@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Children that are created while I/O is under way: by fork from many threads,
- * by vfork, and by functions of the C library.
+ * Child processes created during I/O: by fork from many threads, by vfork, and by
+ * posix_spawn, system and daemon.
  */
 #include "host.h"
 
@@ -26,7 +26,7 @@ extern char **environ;
  * fork
  */
 
-/* A mix of requests that leave some of the engine's state in the process. */
+/* Run requests of several kinds, to give the process threads and queues of the library. */
 static void work_once(unsigned round)
 {
 	aio_context_t ctx = host_context(8);
@@ -69,7 +69,7 @@ static void *work_until_over(void *arg)
 
 static aio_context_t inherited;
 
-/* A child has nothing of its parent's engine, and brings up its own. */
+/* A child of fork inherits no queue of its parent, and can create its own. */
 static int live_as_child(void *arg)
 {
 	struct timespec now = { 0 };
@@ -119,7 +119,7 @@ void fork_storm(void)
 }
 
 /*
- * vfork, and what is made of it: with a thousand writes that nobody answers.
+ * vfork and its users, while the file system does not answer a thousand writes
  */
 
 struct pending {
@@ -145,7 +145,7 @@ static struct pending write_held(void)
 
 static void let_finish(struct pending *pending)
 {
-	/* Nobody waited for them. */
+	/* The file system has not answered a write yet, so no child waited for one. */
 	if (pending->fs) {
 		REQUIRE(slowfs_nr_done(pending->fs, SLOWFS_WRITE) == 0);
 		slowfs_release(pending->fs, SLOWFS_WRITE);
@@ -164,7 +164,7 @@ static int await_child(pid_t pid)
 	return host_finish(pid);
 }
 
-/* What Python's subprocess and its like do in such a child. */
+/* Make the calls that Python's subprocess makes in a child of vfork. */
 static pid_t vfork_and_run(const char *path, int file)
 {
 	char *const argv[] = { "sh", "-c", "echo out; echo err >&2; exit 42",
@@ -200,7 +200,7 @@ void vfork_starts_at_once(void)
 	let_finish(&pending);
 }
 
-/* In the child a descriptor of the engine's is like any other. */
+/* In a child of vfork, the library's descriptors are like any other. */
 void vfork_numbers(void)
 {
 	enum { NR_AFTER = 8 };
@@ -224,7 +224,7 @@ void vfork_numbers(void)
 		    fcntl(number, F_GETFL) != O_WRONLY || close(number) ||
 		    fcntl(number, F_GETFL) != -1)
 			_exit(1);
-		/* Nothing of the parent's has moved out of the way. */
+		/* dup2() in the child has moved no descriptor of the parent's library. */
 		for (int i = 0; i < NR_AFTER; i++)
 			if (fcntl(number + 1 + i, F_GETFD) != flags[i])
 				_exit(3);
@@ -240,10 +240,7 @@ void vfork_numbers(void)
 	REQUIRE(host_destroy(ctx) == 0);
 }
 
-/*
- * A child of vfork() that makes AIO calls is not to be, but neither is it to
- * take its parent down: no thread is started in it, nor an engine.
- */
+/* AIO calls in a child of vfork() must start no thread and must not harm the parent. */
 static void call_in_vfork(void)
 {
 	pid_t pid = vfork();
@@ -268,7 +265,7 @@ void vfork_makes_calls(void)
 {
 	REQUIRE(dup2(open("f", O_CREAT | O_RDWR | O_CLOEXEC, 0644), FAR) ==
 		FAR);
-	/* Without an engine, with one that has no threads, with threads. */
+	/* Call before the library starts, then without and with its threads. */
 	call_in_vfork();
 	REQUIRE(host_destroy(host_context(4)) == 0);
 	call_in_vfork();
@@ -278,7 +275,7 @@ void vfork_makes_calls(void)
 	work_once(0);
 }
 
-/* Lists the engine's descriptors that a started program finds open. */
+/* A shell script that fails if it has a descriptor of the library (512 and higher). */
 #define LIST                                        \
 	"for f in /proc/self/fd/*; do f=${f##*/}; " \
 	"test $f -lt 512 || test $f = 255 || exit 1; done; exit 42"
@@ -294,7 +291,7 @@ void spawn_starts_at_once(void)
 	int ends[2];
 	pid_t pid;
 
-	/* Something of each kind the engine has open. */
+	/* Make the library open at least one descriptor of each kind that it uses. */
 	REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
 	iocb = host_poll(ends[0]);
 	{
@@ -325,7 +322,7 @@ void spawn_starts_at_once(void)
 }
 
 /*
- * daemon: its parent ends inside the C library.
+ * daemon(), whose parent calls _exit() inside the C library
  */
 
 static int become_daemon(void *arg)
@@ -338,7 +335,7 @@ static int become_daemon(void *arg)
 	host_write_blocks(ctx, fd, 0, NR);
 	host_step(1);
 	REQUIRE(daemon(1, 0) == 0);
-	/* The daemon, which has an engine of its own. */
+	/* The daemon starts the library again for itself. */
 	inherited = ctx;
 	(void)live_as_child(NULL);
 	host_step(2);

@@ -91,7 +91,7 @@ static void refuse_in_vfork(void)
 	REQUIRE(pid > 0 && host_finish(pid) == 42);
 }
 
-/* Before there is an engine, with one, and in children. */
+/* Set the numbers of workers before the library starts, afterwards, and in children. */
 void control_numbers(void)
 {
 	struct uaio_wq_fixed fixed[2] = { { 1, -1 }, { -1, 5 } };
@@ -143,7 +143,7 @@ static void cancel_in_vfork(aio_context_t ctx, const struct iocb *iocb)
 	REQUIRE(pid > 0 && host_finish(pid) == 42);
 }
 
-/* In a child of fork() the handle is none. */
+/* A child of fork() gets EINVAL for a context of its parent. */
 static int find_no_context(void *arg)
 {
 	const aio_context_t *ctx = arg;
@@ -156,7 +156,7 @@ static int find_no_context(void *arg)
 	return 0;
 }
 
-/* Each poll of a context, as a thread with a descriptor table of its own. */
+/* A context with polls, for a thread that has its own descriptor table. */
 static struct {
 	aio_context_t ctx;
 	struct iocb *iocbs;
@@ -168,7 +168,7 @@ static void *cancel_apart(void *arg)
 	REQUIRE(unshare(CLONE_FILES) == 0);
 	REQUIRE(lib.cancel(apart.ctx, &apart.iocbs[1]) == 0);
 	REQUIRE(lib.cancel(apart.ctx, &apart.iocbs[1]) == -ENOENT);
-	/* Its descriptor is another one. */
+	/* In this thread's table the descriptor is another file: nothing matches. */
 	REQUIRE(lib.cancel_fd(apart.ctx, (int)apart.iocbs[0].aio_fildes) ==
 		-ENOENT);
 	REQUIRE(lib.cancel_all(apart.ctx) == 3);
@@ -244,7 +244,7 @@ static void count_worker(pid_t tid)
 	close(fd);
 }
 
-/* Not all threads of the library are workers. */
+/* Count only workers: the library has other threads, too. */
 static unsigned count_workers(void)
 {
 	nr_workers = 0;
@@ -252,7 +252,7 @@ static unsigned count_workers(void)
 	return nr_workers;
 }
 
-/* Until there are nr workers; hanging ends by the alarm. */
+/* Wait until nr workers exist. If they never do, the alarm ends the process. */
 static void await_workers(unsigned nr)
 {
 	while (count_workers() != nr)
@@ -280,8 +280,8 @@ static void limit_to(int nr, int old)
 }
 
 /*
- * Under UAIO_WORKERS=2, with reads that nobody answers: what is there is never
- * more than the limit, which is raised and lowered meanwhile.
+ * Raise and lower the limit of workers (first UAIO_WORKERS=2) while a file system
+ * answers no read. Never do more workers exist than the limit.
  */
 void control_threads(void)
 {
@@ -316,7 +316,7 @@ void control_threads(void)
 	slowfs_release(fs, SLOWFS_READ);
 	host_reap_blocks(ctx, NR);
 
-	/* Now they are made by who submits them. */
+	/* With no workers allowed, the submitting thread executes the reads. */
 	limit_to(0, 1);
 	submit_reads(ctx, fd, NR);
 	host_reap_blocks(ctx, NR);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A block device whose writes wait until the test lets them go
+ * A block device whose writes wait until the test releases them
  *
- * A loop device on a file of a slow file system (slowfs.h). Unlike that, it is a
- * device on which the kernel executes direct I/O asynchronously, as on any disk:
- * io_submit returns while the write is held.
+ * The device is a loop device on a file of a slow file system (slowfs.h). On the loop
+ * device the kernel executes direct I/O asynchronously, as on a disk: io_submit returns
+ * while the write is held.
  *
- * The process that opens it keeps it; what is opened from its path is closed when
- * that process ends. Nothing is left of either, whatever ends the test.
+ * The device exists until the process that opened it ends. The kernel then removes the
+ * loop device and its file, even if the test crashed.
  */
 #ifndef HOST_DEVICE_H
 #define HOST_DEVICE_H
@@ -19,31 +19,31 @@ enum { DEVICE_BLOCKS = 8192 };
 struct host_device {
 	struct slowfs *fs; /* owns */
 	int loop;          /* owns: the device */
-	int file;          /* owns: what it lies on */
+	int file;          /* owns: the loop device's backing file */
 	char path[32];
 };
 
-/* Skips where there can be none. */
+/* Skip the test where no loop device can be created. */
 struct host_device host_device_open(void);
 void host_device_close(struct host_device *device);
 
-/* Open it again, with O_DIRECT. */
+/* Open the device again, with O_DIRECT. Return: the file descriptor. */
 int host_device_direct(const struct host_device *device);
 
-/* Submit nr writes, of block i at place i, and return when the first is held. */
+/* Submit nr writes, block i at index i, and return when the first one is held. */
 void host_device_write(struct host_device *device, aio_context_t ctx, int fd,
 		       unsigned nr);
-/* A context of 4 * nr requests, and a descriptor with nr such writes. */
+/* A context for 4 * nr requests, and a descriptor of the device with nr held writes. */
 struct host_held {
 	aio_context_t ctx;
 	int fd;
 };
 
 struct host_held host_device_hold(struct host_device *device, unsigned nr);
-/* Its writes are complete. */
+/* Destroy the context and close the descriptor, after all writes completed. */
 void host_held_drop(const struct host_held *held);
 
-/* The device begins with nr such blocks; make them blank. */
+/* Check that the device begins with the nr written blocks, then zero them. */
 void host_device_check(struct host_device *device, unsigned nr);
 
 #endif /* HOST_DEVICE_H */

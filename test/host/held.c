@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Descriptors that are closed while the file system answers no request on their
- * file: closing does not wait, and the next file with that descriptor is not
- * touched.
+ * Programs close descriptors while the file system answers no request on their file.
+ * Closing does not wait, and no request touches the next file at that descriptor.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -89,7 +88,7 @@ static void replace_held(struct slowfs *fs, enum slowfs_op op, int opcode,
 	slowfs_hold(fs, op);
 	nr = submit_held(ctx, opcode, blocks);
 	way->replace(FAR, other);
-	/* None was answered, but all were asked: the number was theirs. */
+	/* The file system has answered no request yet, but gets them all. */
 	REQUIRE(slowfs_nr_done(fs, op) == nr_done);
 	slowfs_await(fs, op, nr);
 	host_check_text(FAR, "other");
@@ -105,7 +104,7 @@ static void replace_held(struct slowfs *fs, enum slowfs_op op, int opcode,
 	free(blocks);
 }
 
-/* Writes stay in their place, and are not waited for either. */
+/* Appending writes stay at their positions, and closing does not wait for them either. */
 static void append_held(struct slowfs *fs)
 {
 	char *blocks = held_buffers('w');
@@ -137,7 +136,7 @@ void close_while_held(void)
 	};
 	struct slowfs *fs = host_slow_to_close();
 
-	/* By this the library knows that a call has looked its descriptor up. */
+	/* The library learns from /proc that a call has looked up its descriptor. */
 	if (fs)
 		host_need_sleeps();
 

@@ -30,8 +30,8 @@ enum { IS_SANITIZED = 0 };
 #endif
 
 /*
- * Children of fork() start threads, too; and a request that a signal handler
- * submits may be the one that needs a new thread (doc/differences.md).
+ * Let ThreadSanitizer accept two things. Children of fork() start threads. And a
+ * request submitted in a signal handler may need a new thread (doc/differences.md).
  */
 const char *__tsan_default_options(void);
 
@@ -51,7 +51,7 @@ void host_fail(const char *file, int line, const char *condition)
 			  file, line, condition, errno);
 
 	(void)!write(2, text, (size_t)nr);
-	/* Nothing is waited for any more. */
+	/* SIGKILL ends the process without waiting for pending requests. */
 	raise(SIGKILL);
 	abort();
 }
@@ -77,7 +77,7 @@ unsigned host_rounds(unsigned n)
 {
 	if (IS_SANITIZED || getenv("HOST_FEW_ROUNDS"))
 		return (n + 9) / 10;
-	/* Each write is the disk's. */
+	/* With HOST_DIRECT each write goes to the disk, so it takes longer. */
 	return getenv("HOST_DIRECT") ? (n + 3) / 4 : n;
 }
 
@@ -169,7 +169,7 @@ struct iocb host_poll(int fd)
 
 enum { BLOCKS_MAX = 2048 };
 
-/* Aligned for direct writes. */
+/* O_DIRECT requires this alignment. */
 static uint32_t blocks[BLOCKS_MAX][BLOCK / sizeof(uint32_t)]
 	__attribute__((aligned(4096)));
 
@@ -180,7 +180,7 @@ static void number_blocks(void)
 			blocks[nr][i] = nr ^ i << 16;
 }
 
-/* Its blocks are there, and not in the page cache: they are written directly. */
+/* Allocate the file's blocks and keep them out of the page cache, by a direct write. */
 static void make_blank(int fd, unsigned nr)
 {
 	static const char blank[BLOCKS_MAX][BLOCK]
@@ -327,7 +327,7 @@ void host_return(int status)
 }
 
 /*
- * What is there
+ * Examining the library and the machine
  */
 
 struct slowfs *host_slow(void)

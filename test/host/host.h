@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host CASE: a program that forks, execs, exits, closes and so on, with I/O
- * under way
+ * host CASE: a program that forks, execs, exits, closes and so on, with I/O in flight
  *
- * Each case is an unmodified client of the six calls, through syscall(2), or, if it
- * is told so, of POSIX AIO (posix.h). It
- * runs on uaio and, if the kernel has the behaviour too, on the kernel, with
- * the same expectations. On uaio workers execute all requests
- * (UAIO_FORCE_WORKER), and files may lie on a file system that answers only
- * when it is told to (test/helpers/slowfs.h), so that a queued request stays
- * queued until the case says otherwise. The kernel would wait inside io_submit
- * for such a file; there the case takes the same steps on a plain file.
+ * Each case is an unmodified client of the six system calls of kernel AIO, or, with
+ * HOST_DOOR=posix, of POSIX AIO (posix.h). Each case runs on the library, and also on
+ * the kernel if the kernel has the behaviour, with the same expectations.
  *
- * The supervisor runs a case in the current folder. The case forks the process
- * that does the work, and then examines what that has left behind.
+ * On the library, workers execute all requests (UAIO_FORCE_WORKER). A case may keep
+ * requests queued by a file system that answers only when the case says so
+ * (test/helpers/slowfs.h). The kernel would block inside io_submit on such a file, so
+ * there the case uses a plain file.
+ *
+ * A supervisor runs the case in the current directory. The case forks the process that
+ * does the work, then examines what this process left behind.
  */
 #ifndef HOST_H
 #define HOST_H
@@ -27,7 +26,7 @@
 
 #include "slowfs.h"
 
-/* Ends the process, whichever it is, and says where. */
+/* Check a condition; if it is false, print its place and kill the calling process. */
 #define REQUIRE(condition)                                         \
 	do {                                                       \
 		if (!(condition))                                  \
@@ -36,40 +35,40 @@
 
 _Noreturn void host_fail(const char *file, int line, const char *condition);
 
-/* Ends the process: this machine or user cannot. */
+/* Skip the test: end the process, because this machine or user cannot run it. */
 _Noreturn void host_skip(const char *why);
 
 #define NR_ELEMENTS(array) (sizeof(array) / sizeof((array)[0]))
 
 enum { BLOCK = 512 };
 
-/* Return: whether uaio is in this process. */
+/* Return: whether the library serves this process. */
 bool host_is_uaio(void);
 
-/* Return: whether this is a build in which much is slower. */
+/* Return: whether this is a sanitizer build, in which much is slower. */
 bool host_is_sanitized(void);
 
-/* n, or less of it where everything is slower: HOST_DIRECT, HOST_FEW_ROUNDS. */
+/* Return: n, or fewer where rounds are slow (HOST_DIRECT, HOST_FEW_ROUNDS, sanitizers). */
 unsigned host_rounds(unsigned n);
 
 /*
- * The six calls: a count, or a negative errno
+ * The six calls of kernel AIO; each returns a count or a negative errno
  */
 
-/* Return: whether they are made by POSIX AIO (posix.h). */
+/* Return: whether the functions below use POSIX AIO (posix.h). */
 bool host_is_posix(void);
 
 long host_setup(unsigned nr, aio_context_t *ret_ctx);
 aio_context_t host_context(unsigned nr);
 long host_submit(aio_context_t ctx, struct iocb *iocb);
-/* All of them, which must succeed. */
+/* Submit all nr requests; fail if io_submit accepts fewer. */
 void host_submit_all(aio_context_t ctx, long nr, struct iocb **list);
 long host_reap(aio_context_t ctx, long nr, struct io_event *events);
 long host_destroy(aio_context_t ctx);
 struct iocb host_iocb(int opcode, int fd, const void *buf, size_t bytes,
 		      long long offset);
 struct iocb host_poll(int fd);
-/* Take the byte that a poll has told of. */
+/* POSIX AIO has read a byte instead of polling; else read the byte now. */
 void host_take_polled(int fd);
 
 /*
@@ -77,16 +76,16 @@ void host_take_polled(int fd);
  */
 
 /*
- * Open a file, or one without a name if that is NULL, for nr blocks. With HOST_DIRECT
- * in the environment it is opened with O_DIRECT, and its blocks are there: writes of
- * them are in place, so that the kernel's own AIO may have them.
+ * Open a file for nr blocks; an unnamed one if path is NULL. With HOST_DIRECT in the
+ * environment, open with O_DIRECT and allocate the blocks, so that writes overwrite and
+ * kernel AIO may execute them.
  */
 int host_file(const char *path, unsigned nr);
-/* Submit nr writes, of block i at place i, from first on, and no more. */
+/* Submit nr writes: block i at index i, starting with block `first`. */
 void host_write_blocks(aio_context_t ctx, int fd, unsigned first, unsigned nr);
-/* The file begins with nr such blocks. */
+/* Check that the file begins with blocks 0 to nr - 1. */
 void host_check_start(int fd, unsigned nr);
-/* The file has nr such blocks and nothing else. */
+/* Check that the file consists of blocks 0 to nr - 1 and nothing else. */
 void host_check_blocks(const char *path, unsigned nr);
 void host_reap_blocks(aio_context_t ctx, unsigned nr);
 
@@ -94,47 +93,50 @@ void host_reap_blocks(aio_context_t ctx, unsigned nr);
  * Processes
  */
 
-/* Shared by the supervisor and all that descend from it. */
+/* Memory that the supervisor shares with all its descendants. */
 struct host_shared {
-	uint32_t step;     /* atomic: how far the process is */
+	uint32_t step;     /* atomic: the step that the test has reached */
 	uint32_t accepted; /* atomic: writes that io_submit has returned for */
 	uint32_t is_over;  /* atomic */
 };
 extern struct host_shared *shared;
 
-/* Fork a process that does it; its exit status is what it returns. */
+/* Fork a process that calls act and exits with its return value. */
 pid_t host_start(int (*act)(void *arg), void *arg);
-/* Return: its exit status, or minus the signal. */
+/* Wait for the process. Return: its exit status, or minus the signal that killed it. */
 int host_finish(pid_t pid);
 int host_in_child(int (*act)(void *arg), void *arg);
 
-/* The step is reached; a minute without ends the process. */
+/* Announce that the step is reached. */
 void host_step(unsigned step);
 void host_await_step(unsigned step);
-/* Return: the state that /proc has of its main thread; X if there is none. */
+/* Return: the state of the process's main thread in /proc; X if it has ended. */
 char host_state_of(pid_t pid);
-/* The main thread of the process sleeps, or is no more. */
+/* Wait until the process's main thread sleeps or has ended. */
 void host_await_sleep(pid_t pid);
 
-/* End a process by returning from main(), with this status. */
+/* End the process by returning `status` from main(). */
 _Noreturn void host_return(int status);
 
 /*
- * What is there
+ * Examining the library and the machine
  */
 
-/* A slow file system in ./slow; NULL on the kernel; else skips. */
+/* Return: a slow file system mounted at ./slow; NULL on the kernel. Skip on failure. */
 struct slowfs *host_slow(void);
-/* The same, for a case that closes files while their writes are held. */
+/* Like host_slow(), for a case that closes files while their writes are held. */
 struct slowfs *host_slow_to_close(void);
 
-/* Skips unless /proc says in which call a thread sleeps. */
+/* Skip unless /proc shows in which system call a thread sleeps. */
 void host_need_sleeps(void);
 
-/* Return: lowest number of ours, from first on, whose link has the word; -1. */
+/*
+ * Return: the library's lowest descriptor >= first whose /proc link has the word; else
+ * -1.
+ */
 int host_find_fd(int first, const char *word);
 
-/* Return: threads of the engine, after act was called for each, if not NULL. */
+/* Return: how many threads the library has. Calls act, if not NULL, for each. */
 unsigned host_for_engine_threads(void (*act)(pid_t tid));
 
 /* the cases */

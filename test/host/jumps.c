@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cases: handlers and cancelled threads that leave a call for good, and handlers
- * that interrupt a call
+ * Cases: signal handlers that leave a call by siglongjmp, threads cancelled in a call,
+ * and handlers that interrupt a call
  */
 #include <aio.h>
 #include <errno.h>
@@ -33,20 +33,20 @@ static void set_up_ring(struct uring *ring)
 		host_skip("there is no io_uring here");
 }
 
-/* Return: how many submissions have not been taken yet. */
+/* Return: how many submissions the library has not consumed yet. */
 static uint32_t left_of(const struct uring *ring)
 {
 	return *ring->sq_tail -
 	       __atomic_load_n(ring->sq_head, __ATOMIC_ACQUIRE);
 }
 
-/* Publish a submission, of a NOP or of a read of fd. */
+/* Publish one submission: a NOP, or a read of fd. */
 static void add(struct uring *ring, uint8_t opcode, int fd, void *buf,
 		uint8_t flags)
 {
 	const size_t len = opcode == IORING_OP_NOP ? 0 : WAITED_FOR;
 
-	/* A thread may have been cancelled here, before it published. */
+	/* Drop an entry that a cancelled thread prepared and did not publish. */
 	ring->prepared = *ring->sq_tail;
 	uring_put_rw(ring, opcode, fd, (uintptr_t)buf, len, 0, 0)->flags =
 		flags;
@@ -102,8 +102,8 @@ static void set_timer(timer_t timer, long ns)
 }
 
 /*
- * Handlers leave io_uring_enter wherever it is. Each submission has one completion in
- * the end.
+ * A timer's handler leaves io_uring_enter at random points by siglongjmp. Each
+ * submission must still get exactly one completion.
  */
 void jumps_anywhere(void)
 {
@@ -143,7 +143,7 @@ void jumps_anywhere(void)
 	REQUIRE(nr_taken == nr_added);
 }
 
-/* Return: a child that sends a signal when the main thread sleeps in its call. */
+/* Return: a child that sends the signal whenever the main thread sleeps in its call. */
 static pid_t send_when_asleep(int sig, int value)
 {
 	pid_t parent = getpid(), pid = fork();
@@ -159,7 +159,7 @@ static pid_t send_when_asleep(int sig, int value)
 	return pid;
 }
 
-/* Leave one sleep by a jump. wait: sleeps for ever. */
+/* Leave one endless sleep by siglongjmp from a handler. */
 static void leave_a_sleep(void (*sleep_for_ever)(void *arg), void *arg)
 {
 	int before = nr_jumps, status;
@@ -208,8 +208,8 @@ static void sleep_in_suspend(void *arg)
 }
 
 /*
- * A handler leaves a wait for good, and the thread does not wait again. What it has
- * submitted completes, and an eventfd tells of it.
+ * A handler leaves a wait by siglongjmp, and the thread does not wait again. Its
+ * pending request must complete and signal the eventfd.
  */
 void jumps_out_of_waits(void)
 {
@@ -242,7 +242,7 @@ void jumps_out_of_waits(void)
 	REQUIRE(close(ring.fd) == 0 && host_destroy(ctx) == 0);
 }
 
-/* The same for aio_suspend, of a request that notifies by a signal, and of one without. */
+/* siglongjmp leaves aio_suspend: the request completes, with and without SIGEV_SIGNAL. */
 void jumps_out_of_suspend(void)
 {
 	int ends[2];
@@ -278,8 +278,8 @@ void jumps_out_of_suspend(void)
 static uint32_t nr_late; /* atomic */
 
 /*
- * seteuid() has all threads change their ids, and waits for them. This one answers once
- * it has sent the waiting thread a signal.
+ * seteuid() signals all threads to change their ids, and waits for them. This thread
+ * answers only after it sent the waiting thread a signal.
  */
 static void *answer_late(void *arg)
 {
@@ -298,7 +298,7 @@ static void *answer_late(void *arg)
 	return NULL;
 }
 
-/* A handler leaves seteuid() for good: the change is whole, and workers go on. */
+/* A handler leaves seteuid() by siglongjmp: all threads have the new id. */
 void jumps_out_of_setuid(void)
 {
 	volatile pid_t self = (pid_t)syscall(SYS_gettid);
@@ -332,7 +332,7 @@ void jumps_out_of_setuid(void)
  * Threads that are cancelled asynchronously
  */
 
-static uint32_t nr_entered; /* atomic: by the thread, which lives for a while */
+static uint32_t nr_entered; /* atomic: calls of the thread that returned */
 
 static void *enter_until_cancelled(void *arg)
 {
@@ -349,7 +349,7 @@ static void *enter_until_cancelled(void *arg)
 	return NULL;
 }
 
-/* A thread is cancelled wherever it is in io_uring_enter; others use its ring. */
+/* Cancel a thread anywhere in io_uring_enter; other threads go on with its ring. */
 void cancelled_anywhere(void)
 {
 	struct uring ring;
@@ -388,7 +388,7 @@ static struct {
 	aio_context_t ctx;
 } seen;
 
-/* The handler of an interrupted call may make calls. */
+/* The handler checks its siginfo and mask, and makes calls to the library. */
 static void look(int sig, siginfo_t *info, void *context)
 {
 	struct timespec now = { 0 };
@@ -421,8 +421,8 @@ static void check_mask(void)
 }
 
 /*
- * Where a thread has a descriptor table of its own, others are asked for theirs at their
- * first call: handlers leave that, too.
+ * Once a thread has its own descriptor table, the library asks at each other thread's
+ * first call which table it has. A handler may leave this first call by siglongjmp.
  */
 
 static timer_t first_call_timer;
@@ -444,7 +444,7 @@ static void mask_jumps(int how)
 }
 
 struct first_call {
-	long ns; /* so much later the handler comes */
+	long ns; /* delay of the signal after the call began */
 	int fd;
 };
 
@@ -493,8 +493,8 @@ void jumps_out_of_first_calls(void)
 }
 
 /*
- * A handler that ends a wait has its information and its mask, as sigaction() has set
- * them, and may make calls. sigaction() and signal() show what was set.
+ * A handler that ends a wait gets the siginfo and mask that sigaction() asked for, and
+ * may make calls. sigaction() and signal() report the handler as the program set it.
  */
 void handlers_as_set(void)
 {
@@ -513,7 +513,7 @@ void handlers_as_set(void)
 
 		REQUIRE(sigaction(SIGRTMIN, &action, NULL) == 0);
 		REQUIRE(sigaction(SIGRTMIN, NULL, &old) == 0);
-		/* The C library shows a flag of its own, too. */
+		/* glibc adds SA_RESTORER: compare only flags that the program set. */
 		REQUIRE(old.sa_sigaction == look &&
 			(old.sa_flags & FLAGS) == action.sa_flags);
 		pid = send_when_asleep(SIGRTMIN, value);

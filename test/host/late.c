@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * late: a library whose destructor runs after those of all preloaded libraries,
- * for a program that still has something to do then
+ * late: a library whose destructor runs after those of all preloaded libraries, for a
+ * program that then still submits I/O
  */
 #include "late.h"
 

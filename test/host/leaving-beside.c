@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads that submit while another thread ends the process, or replaces its
- * program: none of their requests is refused.
+ * Threads that submit while another thread ends the process or replaces its program:
+ * none of their requests is refused.
  */
 #include "host.h"
 
@@ -51,7 +51,7 @@ void exec_fails_often(void)
 		REQUIRE(!pthread_join(threads[i], NULL));
 }
 
-/* They go on until the kernel ends them. */
+/* The submitting threads go on until the kernel ends them. */
 static int leave_beside_others(void *arg)
 {
 	void (*const *leave)(int status) = arg;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ways to end a process, or replace its program, after writes were accepted:
- * the file has them afterwards.
+ * Ways to end a process, or replace its program, after io_submit accepted writes:
+ * afterwards the file has them all.
  */
 #include "host.h"
 
@@ -18,7 +18,7 @@
 
 enum { NR = 1000, STATUS = 42 };
 
-/* The shell that an exec becomes sees to it that nothing was mixed up. */
+/* The new program of an exec: a shell that checks its arguments and environment. */
 #define SHELL "/bin/sh"
 #define SCRIPT "test $0-$1-$2-$MARK = name-one-two-yes && exit 42"
 #define ARGS "name", "one", "two"
@@ -177,8 +177,9 @@ static const struct way *way_named(const char *name)
 static struct attempt {
 	const struct way *way;
 	char path[64];
-	unsigned nr_reads; /* that nobody will ever answer */
-	unsigned nr_early; /* writes that have a worker before them */
+	unsigned nr_reads; /* reads that the file system never answers */
+	/* writes that occupy a worker before the reads are submitted */
+	unsigned nr_early;
 } attempt;
 
 static struct attempt *attempt_of(const struct way *way, const char *folder)
@@ -230,7 +231,7 @@ static int write_and_leave(void *arg)
 	return 1;
 }
 
-/* While the first write is not answered, the process does not end. */
+/* The process must not end before the file system answers the first write. */
 static void leave_slowly(struct slowfs *fs, const struct way *way)
 {
 	struct attempt *this = attempt_of(way, "slow");
@@ -268,9 +269,10 @@ void leaving_slow(void)
 }
 
 /*
- * All workers that one device may have, or all but one that is in the first write, are
- * in reads that are not answered, and hundreds more reads are queued: where the file is
- * on the same device, no worker can help.
+ * The file system answers no read, and reads occupy each worker that one device may
+ * have. With nr_early, one worker is in the first write instead. Hundreds more reads
+ * are queued. If the writes' file is on the same device, the ending thread must execute
+ * them itself.
  */
 static void leave_behind_reads(const struct way *way, bool is_slow)
 {
@@ -313,7 +315,7 @@ void leaving_behind_reads(void)
 	}
 }
 
-/* A file that is fast, where the end comes while the workers write. */
+/* On a fast file the process ends while workers write. */
 void leaving_fast(void)
 {
 	for (unsigned round = 0; round < host_rounds(10); round++)
@@ -327,8 +329,8 @@ void leaving_fast(void)
 }
 
 /*
- * Reads of a terminal: one line comes for many reads, so all but one find that
- * another has taken it, at whatever point they are.
+ * Many reads wait on a terminal for one line. All but one find that another read took
+ * it, wherever they are when the process ends.
  */
 static int read_terminal_and_leave(void *arg)
 {
@@ -365,7 +367,7 @@ void leaving_terminals(void)
 	}
 }
 
-/* For destructors that run after the engine's, some of which write. */
+/* State of a destructor that runs after the library's own, and submits writes then. */
 static struct {
 	aio_context_t ctx;
 	int fd;
@@ -392,8 +394,8 @@ void leaving_late(void)
 }
 
 /*
- * The program's only thread ends by pthread_exit() in main(); so the process
- * ends too, although a poll waits for ever.
+ * The program's only thread ends by pthread_exit() in main(), which ends the process,
+ * although a poll request waits for ever.
  */
 static int write_and_end_main(void *arg)
 {
@@ -414,7 +416,7 @@ void leaving_by_pthread_exit(void)
 	host_check_blocks("end", NR);
 }
 
-/* The work goes on if exec fails, each way. */
+/* Requests continue after each kind of exec has failed. */
 static int fail_and_go_on(void *arg)
 {
 	static char *const none[] = { "none", NULL };
@@ -439,7 +441,7 @@ static int fail_and_go_on(void *arg)
 	host_reap_blocks(ctx, NR - 10);
 	host_step(3);
 	host_await_step(4);
-	/* Nothing waits for these, though nothing answers them yet. */
+	/* io_submit returns although the file system answers no write yet. */
 	host_write_blocks(ctx, fd, NR - 10, 10);
 	host_step(5);
 	host_reap_blocks(ctx, 10);
@@ -475,8 +477,8 @@ void exec_fails(void)
 }
 
 /*
- * One thread submits, and tells the supervisor of each write that was accepted;
- * another leaves the program at any moment.
+ * One thread submits writes and counts each accepted one in shared memory. Another
+ * thread ends the program at a random moment.
  */
 static _Noreturn void *submit_and_tell(void *arg)
 {
@@ -515,7 +517,7 @@ void exec_loses_nothing(void)
 		accepted = __atomic_load_n(&shared->accepted, __ATOMIC_SEQ_CST);
 		REQUIRE(accepted >= after);
 		fd = open("race", O_RDONLY);
-		/* One more may be there: made, and not yet told of. */
+		/* The file may have one more block: accepted, but not counted yet. */
 		REQUIRE(truncate("race", (off_t)accepted * BLOCK) == 0);
 		for (unsigned i = 0; i < accepted; i++)
 			REQUIRE(pread(fd, seen, BLOCK, (off_t)i * BLOCK) ==
@@ -525,7 +527,7 @@ void exec_loses_nothing(void)
 	}
 }
 
-/* A handler that interrupted io_submit ends the process at once. */
+/* A handler that interrupted io_submit ends the process, or replaces its program. */
 static void (*leave_from_handler)(void);
 static volatile sig_atomic_t until_leaving;
 

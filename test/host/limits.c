@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Resource limits down to 0: a call is refused as the kernel refuses it, or the
- * work is done in another way. Nothing hangs and nothing is lost.
+ * Resource limits down to 0: each call either fails as on the kernel, or the library
+ * does the work in another way. Nothing hangs, and no request is lost.
  */
-#include <sys/mount.h> /* before the kernel's, which has some of its constants */
+/* must precede the kernel's headers, which define some of its constants */
+#include <sys/mount.h>
 
 #include "host.h"
 
@@ -32,7 +33,7 @@ static void limit(int resource, rlim_t soft)
 	REQUIRE(setrlimit(resource, &now) == 0);
 }
 
-/* Return: whether it is an error with which the kernel refuses too. */
+/* Return: whether the error is one that the kernel also returns when resources lack. */
 static bool is_refusal(long ret)
 {
 	return ret == -EAGAIN || ret == -ENOMEM;
@@ -56,8 +57,8 @@ static struct files open_files(void)
 }
 
 /*
- * Empty a pipe. Return: whether reading it takes a thread while it is empty, as before
- * Linux 6.4.
+ * Read a byte from a pipe. Return: whether reading the empty pipe needs a thread, as
+ * pipes refuse RWF_NOWAIT before Linux 6.4.
  */
 static bool pipe_takes_thread(int end)
 {
@@ -70,8 +71,8 @@ static bool pipe_takes_thread(int end)
 }
 
 /*
- * Only an aio_read of a pipe may fail, where it takes a thread and none can be created.
- * The byte is left in the pipe then.
+ * Only an aio_read of the empty pipe may fail: where it needs a thread and none can be
+ * created. Then the pipe still has its byte.
  */
 static void check_event(const struct io_event *event,
 			const struct iocb *of_pipe, int end)
@@ -82,7 +83,7 @@ static void check_event(const struct io_event *event,
 			pipe_takes_thread(end));
 }
 
-/* Return: how many of a mix of requests are accepted; all complete. */
+/* Submit requests of several kinds and reap them. Return: how many io_submit accepted. */
 static unsigned try_everything(aio_context_t ctx, const struct files *files)
 {
 	static char in[BLOCK];
@@ -113,8 +114,8 @@ static unsigned try_everything(aio_context_t ctx, const struct files *files)
 }
 
 /*
- * A child of the client makes the files ready while the client sleeps, so that
- * only the engine can notice. It keeps the client's descriptors.
+ * A child shares the client's open files, and makes them ready while the client sleeps.
+ * So only the library can notice.
  */
 static struct files handed_over;
 
@@ -147,7 +148,8 @@ static int live_without_descriptors(void *arg)
 	struct files files = open_files();
 	aio_context_t ctx, early = *(bool *)arg ? host_context(16) : 0;
 	struct timespec soon = { .tv_nsec = 1000000 };
-	unsigned all = host_is_uaio() ? 4 : 5; /* a poll needs a descriptor */
+	/* the library's poll needs a descriptor */
+	unsigned all = host_is_uaio() ? 4 : 5;
 	struct io_event event;
 	struct {
 		const uint64_t *mask;
@@ -195,12 +197,13 @@ void limit_descriptors(void)
 	REQUIRE(host_in_child(live_without_descriptors, &early) == 0);
 }
 
-/* Existing threads do all that needs no thread of its own. */
+/* Existing threads execute all requests that need no thread of their own. */
 static int live_without_threads(void *arg)
 {
 	struct files files = open_files();
 	aio_context_t ctx = host_context(64);
-	unsigned all = host_is_uaio() ? 4 : 5; /* a poll needs a thread */
+	/* the library's poll needs a thread */
+	unsigned all = host_is_uaio() ? 4 : 5;
 
 	(void)arg;
 	REQUIRE(setresuid(NOBODY, NOBODY, NOBODY) == 0);
@@ -227,7 +230,7 @@ void limit_threads(void)
 	host_check_blocks("f", 64);
 }
 
-/* Return: how much memory the process has mapped, or has resident. */
+/* Return: the bytes of memory that the process has mapped, or that are resident. */
 static rlim_t bytes_of(bool is_in_memory)
 {
 	char text[64] = "", *end;
@@ -241,7 +244,7 @@ static rlim_t bytes_of(bool is_in_memory)
 	return bytes;
 }
 
-/* Each time with one page more, so that each allocation is refused once. */
+/* limit_memory() calls this with rising limits, so that each allocation fails once. */
 static int live_without_memory(void *arg)
 {
 	struct files files = open_files();
@@ -268,7 +271,7 @@ static int live_without_memory(void *arg)
 
 void limit_memory(void)
 {
-	/* The kernel's io_destroy takes a while. */
+	/* io_destroy of the kernel is slow, so take larger steps there. */
 	rlim_t step = host_is_uaio() ? 1 : 10;
 
 	for (rlim_t pages = 0; pages < 1200;
@@ -279,7 +282,7 @@ void limit_memory(void)
 	}
 }
 
-/* All memory is locked, later mappings too, so what is mapped is resident. */
+/* All present and later memory is locked, so all mapped memory is resident. */
 void memory_locked(void)
 {
 	struct files files = open_files();
@@ -294,13 +297,13 @@ void memory_locked(void)
 	host_write_blocks(ctx, files.regular, 0, 256);
 	host_reap_blocks(ctx, 256);
 	REQUIRE(host_destroy(ctx) == 0);
-	/* Mostly 32 stacks. */
+	/* Stacks of 32 workers are most of these bytes. */
 	REQUIRE(bytes_of(true) - before < 20 << 20);
 }
 
 enum { NOT_HERE = 43, NR_HERE = 100 };
 
-/* The main thread ends while a poll waits for ever: the process must end. */
+/* Without /proc, main() ends while a poll waits for ever: the process must end. */
 static int end_main_without_proc(void *arg)
 {
 	aio_context_t ctx;

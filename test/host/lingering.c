@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A call that closes a descriptor may take long: a socket that lingers waits
- * for its peer. No other thread waits for that call.
+ * close() of a lingering socket blocks until its peer has the data. No other thread may
+ * wait for that close().
  */
 #include "host.h"
 
@@ -23,7 +23,7 @@ enum { LINGERER = 300, EARLIER = LINGERER - 1, LINGER_S = 60, FAR_UP = 4000 };
 
 static unsigned full_port;
 
-/* Return: one end, at full_port; the other, in *ret_peer, takes no more. */
+/* Return: a connected socket at full_port; *ret_peer: its peer, whose buffer is full. */
 static int full_socket(int *ret_peer)
 {
 	const struct linger linger = { .l_onoff = 1, .l_linger = LINGER_S };
@@ -39,7 +39,7 @@ static int full_socket(int *ret_peer)
 	long room = 0, nr;
 
 	REQUIRE(listener >= 0 && fd >= 0);
-	/* One that was asked for does not grow: what is left never gets there. */
+	/* An explicit SO_RCVBUF does not grow: unsent data never reaches the peer. */
 	REQUIRE(setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &little,
 			   sizeof(little)) == 0);
 	REQUIRE(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &much, sizeof(much)) ==
@@ -117,7 +117,7 @@ static void *linger(void *arg)
 	sigset_t all;
 
 	(void)arg;
-	/* Any signal ends it, a child's that nobody else takes just then, too. */
+	/* A signal would end the wait in close(); SIGCHLD might come to this thread. */
 	sigfillset(&all);
 	REQUIRE(!pthread_sigmask(SIG_BLOCK, &all, NULL));
 	lingerer.replace();
@@ -126,9 +126,9 @@ static void *linger(void *arg)
 }
 
 /*
- * Whether the socket is being closed. Asked of the connection and not of the
- * descriptor: a call on a descriptor has its file for a moment, and if that
- * moment is the last one, this thread closes the socket and lingers.
+ * Return: whether the socket is being closed, as /proc/net/tcp shows. A query through
+ * the descriptor would take a file reference, and might then be the last one: this
+ * thread would close the socket and linger.
  */
 static bool is_lingering(void)
 {
@@ -186,10 +186,10 @@ static void linger_once(void (*replace)(void))
 }
 
 /*
- * The descriptor is closed while a read waits, which then has the last
- * reference to the socket. The read completes when data comes, and other
- * requests do not wait for it. (On the kernel the read could not wait. With a
- * poll in its place the data would stay unread, and the socket would be reset.)
+ * The descriptor is closed while a read waits, so the read has the last reference to
+ * the socket. The read completes when data comes, and other requests do not wait for
+ * it. The kernel has no such read: its poll would leave the data unread, which resets
+ * the socket.
  */
 static void linger_behind_read(void)
 {
@@ -225,7 +225,7 @@ void lingering_close(void)
 		linger_once(ways[i]);
 	if (host_is_uaio())
 		linger_behind_read();
-	/* Whatever is far up is closed, too. */
+	/* close_range also closes descriptors far above the library's. */
 	high = fcntl(null_fd, F_DUPFD_CLOEXEC, FAR_UP + 200);
 	if (high >= 0)
 		REQUIRE(close_range(LINGERER, ~0u, 0) == 0 &&
@@ -233,8 +233,9 @@ void lingering_close(void)
 }
 
 /*
- * A range is closed: a descriptor first, and then a socket that lingers. Meanwhile
- * another thread opens a file at the first descriptor. That file stays open.
+ * A range is closed that begins with a plain descriptor, followed by a lingering
+ * socket. Meanwhile another thread opens a file at the first descriptor. This file must
+ * stay open.
  */
 static void open_behind_range(void (*replace)(void))
 {
@@ -258,7 +259,7 @@ void lingering_range(void)
 {
 	static void (*const ranges[])(void) = { by_close_range_earlier,
 						by_closefrom };
-	/* Without one the library leaves the call to the kernel. */
+	/* Without a context, the library passes close_range on to the kernel. */
 	aio_context_t ctx = host_context(4);
 
 	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);

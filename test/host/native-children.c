@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Children that are created by other calls than fork, and a process that becomes a
- * daemon, while the kernel's own AIO has requests of a library that uses it
+ * Children created by vfork, posix_spawn and system, and a process that becomes a
+ * daemon, while the kernel's own AIO executes the library's requests
  * (UAIO_BACKEND=aio).
  */
 #include "device.h"
@@ -14,14 +14,14 @@
 
 #include "older.h"
 
-/* As many as any block device takes. */
+/* Any block device accepts this number of requests without blocking io_submit. */
 enum { NR = 4, STATUS = 42 };
 
 extern char **environ;
 
 static struct host_device device;
 
-/* The library of the child, or of the daemon, works by itself. */
+/* In the child or daemon, the library executes its own requests. */
 static void work_elsewhere(const char *path)
 {
 	static const char blank[NR * BLOCK] __attribute__((aligned(4096)));
@@ -36,10 +36,10 @@ static void work_elsewhere(const char *path)
 }
 
 /*
- * vfork, and what is made of it
+ * vfork and its users
  */
 
-/* What Python's subprocess and its like do in such a child. */
+/* Make the calls that Python's subprocess makes in a child of vfork. */
 static pid_t vfork_and_run(int held)
 {
 	char *const argv[] = { "sh", "-c", "exit 42", NULL };
@@ -58,7 +58,7 @@ static pid_t vfork_and_run(int held)
 	return pid;
 }
 
-/* None waits for the writes, which are held until all are over. */
+/* All children end while the device still holds the writes, so none waits for them. */
 void native_vfork(void)
 {
 	char *const argv[] = { "sh", "-c", "exit 42", NULL };
@@ -83,7 +83,7 @@ void native_vfork(void)
 }
 
 /*
- * daemon: its parent ends inside the C library.
+ * daemon(), whose parent calls _exit() inside the C library
  */
 
 static int become_daemon(void *arg)

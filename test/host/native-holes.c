@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Direct writes into holes of a file, for which the kernel has to find blocks: from
- * several threads, with descriptors that are closed and processes that fork and end
- * meanwhile, by a library that uses the kernel's own AIO (UAIO_BACKEND=aio).
+ * Direct writes into holes of a file, for which the kernel must allocate blocks, by a
+ * library that uses the kernel's own AIO (UAIO_BACKEND=aio). Several threads write,
+ * while descriptors are closed and processes fork and end.
  */
 #include "host.h"
 
@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 enum {
-	BYTES = 4096, /* of a block of the file system */
+	BYTES = 4096, /* block size of the file system */
 	NR_WORDS = BYTES / sizeof(uint32_t),
 	NR_THREADS = 4,
 	DEPTH = 32,
@@ -29,7 +29,7 @@ enum {
 
 struct writer {
 	pthread_t thread;
-	unsigned nr; /* of this thread */
+	unsigned nr; /* index of this thread */
 	uint32_t stamp;
 	uint32_t blocks[DEPTH][NR_WORDS] __attribute__((aligned(BYTES)));
 };
@@ -42,7 +42,7 @@ static int open_sparse(const char *path)
 	return fd;
 }
 
-/* Empty the file, and make it one hole. */
+/* Empty the file and extend it by one hole of nr blocks. */
 static void make_hole(const char *path, unsigned nr)
 {
 	int fd = open_sparse(path);
@@ -67,7 +67,7 @@ static void check(const char *path, unsigned nr, uint32_t stamp)
 	REQUIRE(close(fd) == 0);
 }
 
-/* Submit DEPTH writes of every stride'th block from first on. */
+/* Submit DEPTH writes: every stride'th block, starting with block `first`. */
 static void write_some(struct writer *writer, aio_context_t ctx, int fd,
 		       unsigned first, unsigned stride)
 {
@@ -95,7 +95,7 @@ static void reap_some(aio_context_t ctx)
 	}
 }
 
-/* Its descriptor is closed while the writes are under way. */
+/* Each round closes its descriptor while the writes are in flight. */
 static void *write_part(void *arg)
 {
 	aio_context_t ctx = host_context(DEPTH);
@@ -158,8 +158,8 @@ static int leave_at_once(void *arg)
 void native_holes(void)
 {
 	/*
-	 * Nothing is written twice, so all that the kernel executes here workers
-	 * have submitted.
+	 * Each block is written once, into a hole. So io_submit would block, and
+	 * workers submit to the kernel's AIO.
 	 */
 	for (unsigned round = 0; round < 4; round++) {
 		make_hole("holes", NR);
@@ -182,12 +182,12 @@ void native_holes(void)
 }
 
 /*
- * Closing while the kernel cannot go on
+ * Closing while a write in the kernel waits for memory
  */
 
 enum { NR_HELD = 4 };
 
-/* Memory that whoever reads it waits for. */
+/* Memory whose first reader, here the kernel, waits until release_memory(). */
 static struct {
 	char *blocks;
 	int fd; /* owns: a userfaultfd */
@@ -218,7 +218,7 @@ static void await_fault(void)
 	REQUIRE(msg.event == UFFD_EVENT_PAGEFAULT);
 }
 
-/* Return: whether that thread of ours is in a call that writes. */
+/* Return: whether the library's thread with that id is in a system call that writes. */
 static bool is_writing(const char *tid)
 {
 	char path[64], text[32] = "";
@@ -248,7 +248,7 @@ static unsigned nr_writing(void)
 	return nr;
 }
 
-/* All of it is zero. */
+/* Fill the held memory with zeros, which wakes its readers. */
 static void release_memory(void)
 {
 	struct uffdio_zeropage zero = {
@@ -260,8 +260,8 @@ static void release_memory(void)
 }
 
 /*
- * Workers wait in the kernel for memory that comes after the descriptor is closed. The
- * kernel itself would wait inside io_submit.
+ * Workers wait in the kernel for memory that is released only after the descriptor is
+ * closed. Without the library io_submit itself would wait.
  */
 void native_closing(void)
 {
@@ -271,7 +271,7 @@ void native_closing(void)
 
 	make_hole("holes", 3 * DEPTH);
 	fd = open_sparse("holes");
-	/* Its requests go to workers from now on. */
+	/* After these writes the library sends requests of this file to workers. */
 	for (unsigned i = 0; i < 2; i++) {
 		write_some(&writers[0], ctx, fd, i * DEPTH, 1);
 		reap_some(ctx);
@@ -285,7 +285,7 @@ void native_closing(void)
 	}
 	host_submit_all(ctx, NR_HELD, list);
 	await_fault();
-	/* The closer would execute by itself what no worker has begun. */
+	/* close() would execute queued writes itself, and block. */
 	while (nr_writing() < NR_HELD)
 		sched_yield();
 	REQUIRE(close(fd) == 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests that the kernel has itself, and others of their bytes; and how they end
- * where their device does, or fails: on a block device, by a library that uses the
- * kernel's own AIO (UAIO_BACKEND=aio).
+ * Requests that the kernel's own AIO executes (UAIO_BACKEND=aio) on a block device:
+ * their order with other requests for the same bytes, and their results at the end of
+ * the device and on I/O errors.
  */
 #include "device.h"
 
@@ -13,14 +13,14 @@
 #include <time.h>
 #include <unistd.h>
 
-/* As many as any block device takes. */
+/* Any block device accepts this number of requests without blocking io_submit. */
 enum { NR = 4 };
 
 static struct host_device device;
 
 /*
- * Order: buffered requests and syncs wait for what the kernel has. On the kernel
- * itself they do not.
+ * Order: buffered requests and syncs wait for direct requests in the kernel. The
+ * kernel's own AIO does not order them.
  */
 
 static void require_no_event(aio_context_t ctx)
@@ -31,7 +31,7 @@ static void require_no_event(aio_context_t ctx)
 	REQUIRE(syscall(SYS_io_getevents, ctx, 0l, 1l, &event, &now) == 0);
 }
 
-/* Block nr of the file is the block with that number. */
+/* Check that block nr of the file has this content. */
 static void require_block(int fd, unsigned nr, const uint32_t *block)
 {
 	static uint32_t seen[BLOCK / sizeof(uint32_t)];
@@ -74,14 +74,14 @@ void native_order(void)
 			if (iocb < iocbs ||
 			    iocb >= iocbs + NR_ELEMENTS(iocbs)) {
 				REQUIRE(event.res == BLOCK);
-				/* The sync waits for each write. */
+				/* The sync completes only after each earlier write. */
 				REQUIRE(!is_over[2]);
 				continue;
 			}
 			REQUIRE(event.res == (int64_t)iocb->aio_nbytes);
 			is_over[iocb - iocbs] = true;
 		}
-		/* It has read what was written before, and not after it. */
+		/* Each read returned the bytes written before it, and no later ones. */
 		for (unsigned i = 0; i < NR; i++)
 			REQUIRE(read[i][0] == i &&
 				read[i][1] == (i ^ 1u << 16));
@@ -90,7 +90,7 @@ void native_order(void)
 			require_block(buffered, i, read[i]);
 		REQUIRE(fsync(buffered) == 0);
 		require_block(device.file, 0, later);
-		/* What is cached keeps direct requests waiting. */
+		/* Drop cached pages, which make the library hold direct requests back. */
 		REQUIRE(!posix_fadvise(buffered, 0, 0, POSIX_FADV_DONTNEED));
 		host_held_drop(&held);
 	}
@@ -149,11 +149,11 @@ void native_edges(void)
 	host_device_close(&device);
 }
 
-/* A block fails, and no other: in flight at the same time. */
+/* Of several requests in flight one block fails, and only its request has the error. */
 static void fail_one(enum slowfs_op op, int opcode, aio_context_t ctx, int fd)
 {
 	static char blocks[NR][BLOCK] __attribute__((aligned(4096)));
-	/* Apart, so that the device makes a call of each. */
+	/* Keep the blocks apart, so that the kernel does not merge requests. */
 	enum { APART = 64 * BLOCK, BAD = 2 };
 	struct iocb iocbs[NR];
 

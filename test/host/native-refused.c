@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernel refuses what its own AIO needs, from the start or later: the library
- * does without, and no request is lost.
+ * The kernel refuses what the library needs for the kernel's own AIO, from the start or
+ * later. The library then executes the requests itself, and none is lost.
  */
 #include "native.h"
 
@@ -30,8 +30,9 @@ enum { NR = 64, STATUS = 42 };
  */
 
 /*
- * Not through the library. In line, so that the code shows which call each is: one that
- * may be any call is one that may change ids (proc/identity.h).
+ * A system call that bypasses the library. It is inlined with a constant number: the
+ * library must assume that an instruction with an unknown number changes ids
+ * (proc/identity.h).
  */
 static inline __attribute__((always_inline)) long
 native_call(long nr, long a, long b, long c, long d, long e)
@@ -78,7 +79,7 @@ bool native_is_possible(void)
  * Requests
  */
 
-/* A file of NR blocks, opened with O_DIRECT, in which writes are in place. */
+/* Create a file of NR allocated blocks, opened with O_DIRECT. */
 static int create_direct(void)
 {
 	static char blank[NR * BLOCK] __attribute__((aligned(4096)));
@@ -134,7 +135,7 @@ static int live_without_descriptors(void *arg)
 	if (is_late)
 		work(ctx, fd);
 	REQUIRE(getrlimit(RLIMIT_NOFILE, &limit) == 0);
-	/* None of the engine's, and what the case itself opens. */
+	/* Leave two descriptors for the case itself, and none for the library. */
 	limit.rlim_cur = (rlim_t)fd + 2;
 	REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
 	work(ctx, fd);
@@ -154,7 +155,7 @@ void native_without_descriptors(void)
 			STATUS);
 }
 
-/* It holds all of fs.aio-max-nr until it is killed: that gives it back. */
+/* This process holds all of fs.aio-max-nr until it is killed. */
 static _Noreturn int use_up_quota(void *arg)
 {
 	(void)arg;
@@ -201,7 +202,7 @@ void native_without_quota(void)
 
 enum installer { BY_PRCTL, BY_SECCOMP, INLINE };
 
-/* From now on this call of kernel AIO is answered so. */
+/* Install a seccomp filter that answers the given call of kernel AIO in the given way. */
 static void install(enum installer by, long call, uint32_t answer)
 {
 	struct sock_filter rows[] = {
@@ -230,7 +231,7 @@ static struct refusal {
 	enum installer by;
 	long call;
 	uint32_t answer;
-	bool is_first; /* before the library has made the call */
+	bool is_first; /* install before the library made the call */
 } refusal;
 
 static int work_until_refused(void *arg)
@@ -244,7 +245,7 @@ static int work_until_refused(void *arg)
 	install(this->by, this->call, this->answer);
 	for (unsigned i = 0; i < 3; i++)
 		work(ctx, fd);
-	/* Another context would want a ring of its own. */
+	/* A second context needs its own ring in the kernel. */
 	other = host_context(NR);
 	work(other, fd);
 	REQUIRE(host_destroy(other) == 0 && host_destroy(ctx) == 0);
@@ -274,9 +275,9 @@ void native_refused_later(void)
 }
 
 /*
- * A filter that kills is learnt when the C library's functions install it. One that
- * is installed by an instruction of the program's own is not: the first direct
- * request ends the process.
+ * The library notices a killing filter if a function of the C library installs it. It
+ * misses one installed by an inline instruction: the first direct request then ends the
+ * process.
  */
 void native_killed_later(void)
 {
@@ -292,8 +293,9 @@ void native_killed_later(void)
 }
 
 /*
- * Queries of ids. A child that may change its ids unseen would be queried at each request,
- * and the filter would end it. On other processors than x86-64 every program is such.
+ * Queries of ids. If code of a child could change ids unseen, the library would query
+ * them at each request, and the filter would kill it. On processors other than x86-64
+ * the library assumes so of every program.
  */
 
 static int work_without_queries(void *arg)
@@ -312,7 +314,7 @@ static int work_without_queries(void *arg)
 }
 
 #if defined(__x86_64__)
-/* The object changes ids by an instruction of its own. The library asks at each new ring. */
+/* The loaded object changes ids by an inline instruction, found at the next new ring. */
 static int work_after_loading(void *arg)
 {
 	struct io_uring_params params = { 0 };
@@ -349,7 +351,7 @@ void native_ids_in_children(void)
 }
 
 /*
- * Files that the kernel's AIO does not serve asynchronously
+ * Files for which kernel AIO is not asynchronous
  */
 
 void native_slow(void)
@@ -358,12 +360,12 @@ void native_slow(void)
 	aio_context_t ctx = host_context(NR);
 	int fd = create_direct();
 
-	/* A file that it does serve, first. */
+	/* First use a file that kernel AIO serves asynchronously. */
 	work(ctx, fd);
 	REQUIRE(close(fd) == 0 && chdir("slow") == 0);
 	fd = create_direct();
 	work(ctx, fd);
-	/* Whatever the kernel says to it, io_submit does not wait. */
+	/* io_submit must not block, although kernel AIO would block on this file. */
 	slowfs_hold(fs, SLOWFS_WRITE);
 	host_write_blocks(ctx, fd, 0, NR);
 	slowfs_release(fs, SLOWFS_WRITE);

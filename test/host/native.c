@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests that the kernel has itself when a program ends, forks, closes, jumps and
- * so on: on a device that holds writes, by a library that uses the kernel's own
- * AIO (UAIO_BACKEND=aio).
+ * Programs that end, fork, close, jump and so on while the kernel's own AIO executes
+ * the library's requests (UAIO_BACKEND=aio), on a device that holds writes.
  */
 #include "device.h"
 
@@ -21,7 +20,7 @@
 
 #include "ways.h"
 
-/* Any block device takes so many requests before io_submit waits, or gives back. */
+/* Any block device accepts this many requests before io_submit blocks or gets EAGAIN. */
 enum { NR = 4 };
 
 enum { STATUS = 42, FIRST_OF_ENGINE = 512, PATIENCE_S = 60 };
@@ -38,7 +37,7 @@ static void release(void)
 	slowfs_release(device.fs, SLOWFS_WRITE);
 }
 
-/* The library still works, on the device and by the kernel. */
+/* The library still works, and the kernel still executes its requests on the device. */
 static void work_again(aio_context_t ctx)
 {
 	int fd = host_device_direct(&device);
@@ -120,7 +119,7 @@ void native_leaving(void)
 		host_step(0);
 		pid = host_start(write_and_leave, &ways[i]);
 		host_await_step(1);
-		/* In the kernel's exec nobody may look at a process. */
+		/* During the kernel's exec, /proc shows nothing of the process. */
 		if (host_is_uaio())
 			host_await_sleep(pid);
 		release();
@@ -145,7 +144,7 @@ static int live_as_child(void *arg)
 
 	REQUIRE(host_find_fd(FIRST_OF_ENGINE, "") < 0);
 	REQUIRE(host_submit(parents->ctx, &iocb) == -EINVAL);
-	/* On another device: this one is held. */
+	/* Write to another device, as the first one holds its writes. */
 	REQUIRE(pwrite(fd, blank, sizeof(blank), 0) == sizeof(blank));
 	ctx = host_context(NR);
 	host_write_blocks(ctx, fd, 0, NR);
@@ -161,7 +160,7 @@ void native_forking(void)
 	for (unsigned round = 0; round < 3; round++) {
 		struct host_held held = hold_writes();
 
-		/* It waits for nothing of its parent's. */
+		/* The child waits for nothing that its parent submitted. */
 		REQUIRE(host_in_child(live_as_child, &held) == STATUS);
 		release();
 		host_reap_blocks(held.ctx, NR);
@@ -192,7 +191,7 @@ void native_numbers(void)
 
 		host_move(host_device_direct(&device), FAR);
 		host_device_write(&device, ctx, FAR, NR);
-		/* It may wait: the kernel may give one back. */
+		/* replace() may wait: if the kernel returned EAGAIN, a worker writes. */
 		REQUIRE(!pthread_create(&helper, NULL, release_soon, NULL));
 		way->replace(FAR, other);
 		REQUIRE(!pthread_join(helper, NULL));
@@ -213,7 +212,7 @@ static bool is_of_engine(int fd)
 	return readlink(path, link, sizeof(link)) > 0;
 }
 
-/* Each descriptor of the engine's in turn is the program's, from then on. */
+/* The program takes each descriptor of the library in turn, and keeps it. */
 void native_numbers_of_engine(void)
 {
 	unsigned nr = 0;
@@ -261,7 +260,7 @@ static void *interrupt_sleep(void *arg)
 	return NULL;
 }
 
-/* A thread that left its io_getevents so has lost no event. */
+/* A thread that left io_getevents by siglongjmp has lost no event. */
 void native_jumps(void)
 {
 	struct sigaction action = { .sa_handler = jump };
@@ -290,7 +289,7 @@ void native_jumps(void)
 	host_device_close(&device);
 }
 
-/* What a client that reads the ring by itself knows of it. */
+/* Fields of the kernel's ring that a client reads without system calls. */
 struct ring {
 	uint32_t id, nr, head, tail;
 };
@@ -333,7 +332,7 @@ static void submit_told(const struct host_held *held, int event)
 	}
 }
 
-/* The program sleeps in a call on its eventfd, and not on its context. */
+/* The program sleeps in poll() or read() on its eventfd, and never in io_getevents. */
 static void sleep_in(int event, bool in_read)
 {
 	struct pollfd pollfd = { .fd = event, .events = POLLIN };
@@ -391,14 +390,14 @@ void native_destroying(void)
 		REQUIRE(!pthread_create(&helper, NULL, release_asleep, NULL));
 		REQUIRE(host_destroy(held.ctx) == 0);
 		REQUIRE(!pthread_join(helper, NULL));
-		/* The writes are over, and not only on their way. */
+		/* After io_destroy returned, the writes are on the device. */
 		host_device_check(&device, NR);
 		REQUIRE(close(held.fd) == 0);
 	}
 	host_device_close(&device);
 }
 
-/* io_cancel() refuses what has begun, and its event comes all the same. */
+/* io_cancel() refuses requests that began, and their events come nevertheless. */
 void native_cancelling(void)
 {
 	static char block[BLOCK] __attribute__((aligned(4096)));

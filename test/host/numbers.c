@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Descriptors that are closed, replaced and reused while requests wait on them,
- * in every way that a program has.
+ * Programs close, replace and reuse descriptors while requests wait on them, in every
+ * way that exists.
  */
 #include "host.h"
 
@@ -55,8 +55,8 @@ void numbers_regular(void)
 }
 
 /*
- * A poll waits on the pipe that it was submitted on, whatever file its
- * descriptor has now, and closing does not wait for it.
+ * A poll stays with the pipe on which it was submitted, whatever file its descriptor
+ * refers to later. Closing does not wait for the poll.
  */
 static void replace_polled(aio_context_t ctx, const struct host_way *way)
 {
@@ -88,7 +88,7 @@ void numbers_polled(void)
 	REQUIRE(host_destroy(ctx) == 0);
 }
 
-/* Once one thread has closed a descriptor, another may reuse it at once. */
+/* Threads reuse each other's descriptors as soon as they are closed. */
 static void use_numbers_once(aio_context_t ctx)
 {
 	struct timespec now = { 0 };
@@ -104,7 +104,7 @@ static void use_numbers_once(aio_context_t ctx)
 	REQUIRE(close(fd) == 0);
 	host_reap_blocks(ctx, 2);
 	REQUIRE(close(ends[0]) == 0);
-	/* Nothing has come through the pipe. */
+	/* The pipe is empty, so the poll has not completed. */
 	REQUIRE(syscall(SYS_io_getevents, ctx, 0l, 1l, &event, &now) == 0);
 	REQUIRE(close(ends[1]) == 0);
 	REQUIRE(host_reap(ctx, 1, &event) == 1);
@@ -137,7 +137,7 @@ void numbers_of_threads(void)
 }
 
 /*
- * The engine's own descriptors, which are those from 512 up. Only on uaio.
+ * The library's own descriptors, from 512 on; not run on the kernel
  */
 
 struct parked {
@@ -174,7 +174,7 @@ static bool is_same_file(int one, int other)
 	return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/* Closing one closes nothing; putting a file in its place works. */
+/* close() of the library's descriptor fails with EBADF; dup2() onto it works. */
 static void take_from_engine(int number, int (*put)(int other, int number))
 {
 	int other = host_nameless();
@@ -187,7 +187,7 @@ static void take_from_engine(int number, int (*put)(int other, int number))
 	REQUIRE(syscall(SYS_close_range, number, ~0u, 0) == 0);
 	closefrom(number);
 	REQUIRE(!is_same_file(number, other));
-	/* What is not open cannot take its place. */
+	/* dup2() of a descriptor that is not open must leave the library's in place. */
 	errno = 0;
 	REQUIRE(put(FAR, number) == -1 && errno == EBADF);
 	REQUIRE(!is_same_file(number, other));
@@ -225,7 +225,7 @@ void numbers_of_engine(void)
 		struct parked first, second;
 		int number, private;
 
-		/* What the engine is woken by. */
+		/* Take the eventfd that wakes the library's thread. */
 		park(&first);
 		number = host_find_fd(FIRST_OF_ENGINE, "[eventfd]");
 		REQUIRE(number >= 0);
@@ -236,7 +236,7 @@ void numbers_of_engine(void)
 		REQUIRE(lseek(number, 0, SEEK_END) == 0);
 		REQUIRE(close(number) == 0);
 
-		/* What a request has that outlives its number. */
+		/* Take the duplicate that keeps a request's file after close(). */
 		park(&first);
 		REQUIRE(close(first.ends[0]) == 0);
 		private = host_find_fd(FIRST_OF_ENGINE, "pipe:");
@@ -249,7 +249,7 @@ void numbers_of_engine(void)
 	}
 }
 
-/* The engine never writes to a file that was put in its descriptor's place. */
+/* The library never writes to a file that replaced its descriptor. */
 static void *park_until_over(void *arg)
 {
 	(void)arg;
@@ -287,8 +287,8 @@ void numbers_of_engine_storm(void)
 }
 
 /*
- * An open() that is under way has taken a descriptor: dup2() onto it is refused
- * until the open() returns.
+ * While an open() waits, the kernel has reserved a descriptor: dup2() onto it fails
+ * with EBUSY until the open() returns.
  */
 static void *open_to_read(void *arg)
 {
@@ -315,7 +315,7 @@ void numbers_being_opened(void)
 	pthread_t thread;
 
 	REQUIRE(mkfifo("fifo", 0600) == 0 && close(number) == 0);
-	/* All below are open, so the thread has no other. */
+	/* All lower descriptors are open, so open() must use this one. */
 	limit_numbers((rlim_t)number + 1);
 	REQUIRE(!pthread_create(&thread, NULL, open_to_read, &opened));
 	while (dup2(other, number) == number)
@@ -331,10 +331,7 @@ void numbers_being_opened(void)
 	REQUIRE(close(number) == 0 && close(other) == 0 && close(writer) == 0);
 }
 
-/*
- * Programs that close every descriptor, in each possible way, before or in the
- * middle of their work.
- */
+/* Programs that close every descriptor, in each way, before or during their work. */
 
 static void close_each(void)
 {
@@ -360,7 +357,7 @@ static void close_range_to_end(void)
 
 static void close_on_exec(void)
 {
-	/* The flag is known since Linux 5.11; without it nothing changes. */
+	/* Before Linux 5.11 the flag is unknown, and close_range fails without effect. */
 	REQUIRE(close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) == 0 ||
 		errno == EINVAL);
 }
@@ -376,7 +373,7 @@ static int close_all(void *arg)
 	number = host_find_fd(FIRST_OF_ENGINE, "[eventfd]");
 	close_all_fds();
 	REQUIRE(host_find_fd(FIRST_OF_ENGINE, "[eventfd]") == number);
-	/* The ends are gone, unless they were only marked; others work. */
+	/* The pipe's ends are closed or marked close-on-exec; new files work. */
 	park(&parked);
 	unpark(&parked);
 	close_all_fds();
@@ -406,15 +403,12 @@ void close_all_first(void)
 	}
 }
 
-/*
- * close() executes the requests that are queued on its file if no worker is
- * free.
- */
+/* close() executes the requests queued on its file, if no worker is free. */
 
 enum behind {
-	/* All workers are in reads that are not answered. */
+	/* Reads that the file system never answers occupy all workers. */
 	BEHIND_READS,
-	/* Also the closing thread's write takes long; no signal ends it. */
+	/* Also, the closing thread's own write is slow, and no signal may end it. */
 	BEHIND_READS_SLOW,
 	/* One worker is in the first write; reads are queued before the next. */
 	BEHIND_FIRST_WRITE,
@@ -452,8 +446,8 @@ static void await_closing(struct closer *closer)
 }
 
 /*
- * Interrupt the thread: its write is withdrawn, and made again. The handler runs now or,
- * if it is deferred, when close() returns.
+ * Signal the closing thread: it aborts its write and repeats it. The handler runs at
+ * once or, if deferred, when close() returns.
  */
 static void interrupt(struct slowfs *fs, pthread_t thread)
 {
@@ -480,7 +474,7 @@ static void read_behind(aio_context_t ctx, int fd, unsigned nr)
 
 static void close_behind(const char *path, enum behind behind)
 {
-	/* So many one device may have. */
+	/* One device may occupy WORKERS workers. */
 	enum { WORKERS = 256, NR_READS = WORKERS + 8, NR = 100 };
 	unsigned nr_early = behind == BEHIND_FIRST_WRITE;
 	struct slowfs *fs = host_slow();
@@ -503,7 +497,7 @@ static void close_behind(const char *path, enum behind behind)
 	if (behind != BEHIND_READS) {
 		slowfs_await(fs, SLOWFS_WRITE, 1);
 		await_closing(&closer);
-		/* A sanitizer keeps signals until the call is over. */
+		/* A sanitizer's runtime defers signals until the call returns. */
 		if (behind == BEHIND_READS_SLOW && !host_is_sanitized())
 			interrupt(fs, thread);
 		slowfs_release(fs, SLOWFS_WRITE);

@@ -17,15 +17,15 @@ enum { SLICE_NS = 50000000 };
 struct place {
 	struct aiocb aiocb;
 	const struct iocb *iocb;
-	char byte; /* that is read for a poll */
+	char byte; /* buffer of the one-byte read that replaces a poll */
 	bool is_taken;
 };
 
 struct context {
 	pthread_mutex_t lock;
-	size_t bytes; /* of its memory */
+	size_t bytes; /* size of the context's mapping */
 	unsigned nr;
-	const struct aiocb **list; /* for aio_suspend */
+	const struct aiocb **list; /* argument of aio_suspend */
 	struct place places[];
 };
 
@@ -42,7 +42,7 @@ static void *map(size_t bytes)
 	return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* It is not of malloc(), whose locks AddressSanitizer leaves taken in a child. */
+/* Map the memory: AddressSanitizer leaves the locks of malloc() locked in a child. */
 long posix_setup(unsigned nr, aio_context_t *ret_ctx)
 {
 	size_t start = sizeof(struct context) + nr * sizeof(struct place);
@@ -105,7 +105,7 @@ long posix_submit(aio_context_t ctx, const struct iocb *iocb)
 	return ret;
 }
 
-/* Takes what is complete. Return: how many; those that are not go to the list. */
+/* Return: how many requests completed, now in `events`. Pending ones are in the list. */
 static long take(struct context *context, long nr, struct io_event *events,
 		 int *ret_nr_pending)
 {
@@ -155,7 +155,7 @@ long posix_reap(aio_context_t ctx, long nr, struct io_event *events)
 	}
 }
 
-/* What is pending is cancelled, or waited for. */
+/* Cancel pending requests, and wait for those that cannot be cancelled. */
 long posix_destroy(aio_context_t ctx)
 {
 	struct context *context = context_of(ctx);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The calls of host.h by POSIX AIO: with HOST_DOOR=posix in the environment the
- * cases are clients of aio_read and its like
+ * The functions of host.h by POSIX AIO: with HOST_DOOR=posix in the environment the
+ * cases call aio_read and its variants
  *
- * A context is an array of aiocbs. There is no poll: one byte is read in its place,
- * which host_take_polled() takes into account. With HOST_DOOR=shared a thread that
- * reaps looks now and then for what another has submitted: aio_suspend waits for
- * what it was given.
+ * A context is an array of aiocbs. POSIX AIO has no poll, so the functions read one
+ * byte instead, and host_take_polled() then does nothing. aio_suspend waits only for
+ * the requests it was given. So with HOST_DOOR=shared a reaping thread looks
+ * periodically for requests that another thread submitted.
  */
 #ifndef HOST_POSIX_H
 #define HOST_POSIX_H

@@ -2,15 +2,15 @@
 /*
  * segments-fail: direct requests in segments, some of which fail or are short
  *
- * The result is the bytes of the segments before the first such one, plus its
- * own; if that is 0, its error.
+ * The result counts the bytes up to the first failed or short segment, including its
+ * own bytes. If the count is 0, the result is that segment's error.
  */
 #undef NDEBUG
 #include "segments.h"
 
 #include <unistd.h>
 
-/* With all counts, one after the other. */
+/* Repeat with different numbers of segments in flight at once. */
 static void fail_each_segment(const struct shape *of)
 {
 	static const unsigned counts[] = { 2, 4, 16, 3, 64 };
@@ -67,7 +67,7 @@ static void without_faults_all_of_it_is_made(void **state)
 		}
 }
 
-/* The file ends inside of it; from there on each segment reads nothing. */
+/* The file ends inside a segment, and each later segment reads nothing. */
 static void a_read_ends_at_the_end_of_the_file(void **state)
 {
 	static const uint64_t ends[] = {
@@ -103,7 +103,7 @@ static void release_segment(enum slowfs_op op, unsigned segment,
 	await_busy(nr_left);
 }
 
-/* Four are made at once; two of them fail, in this order of time. */
+/* Four segments are in flight; two of them fail, `first` before `second` in time. */
 static void fail_two(const struct shape *of, unsigned first, unsigned second,
 		     const struct slowfs_fault *of_first,
 		     const struct slowfs_fault *of_second)
@@ -125,7 +125,7 @@ static void fail_two(const struct shape *of, unsigned first, unsigned second,
 	assert_no_more();
 	slowfs_release(fs, of->op);
 	items_await_rest();
-	/* Nothing was begun after the first failure. */
+	/* No segment was started after the first failure. */
 	assert_int_equal(slowfs_nr_done(fs, of->op), nr_done + 4);
 	assert_executed(result_of(first < second ? first : second, counts));
 	if (of->op == SLOWFS_WRITE)

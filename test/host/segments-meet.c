@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * segments-meet: which threads execute the segments of a direct request, and
- * what happens to its context and its file meanwhile
+ * segments-meet: which threads execute the segments of a direct request, and what
+ * happens to its context and its file meanwhile
  */
 #undef NDEBUG
 #include "segments.h"
@@ -17,11 +17,11 @@
 #include "aio/handle.h"
 #include "threads.h"
 
-/* So many workers, of which one device may have SHARE. */
+/* WORKERS workers exist; one device may occupy SHARE of them. */
 enum { WORKERS = 32, SHARE = WORKERS * 7 / 8 };
 
 /*
- * Who makes them
+ * Which threads execute segments
  */
 
 static unsigned nr_busy(unsigned at_once)
@@ -85,7 +85,7 @@ static void unstick(uint64_t stuck, int stuck_fd, unsigned nr)
 	unit_close(stuck_fd);
 }
 
-/* Nobody comes to the segments it has queued. */
+/* No second worker is free, so one worker executes all segments. */
 static void one_worker_makes_all_where_others_are_stuck(void **state)
 {
 	int was_allowed = uaio_wq_limit_workers(UAIO_BOUNDED, WORKERS);
@@ -93,7 +93,7 @@ static void one_worker_makes_all_where_others_are_stuck(void **state)
 	int stuck_fd = stick(stuck, SHARE);
 
 	(void)state;
-	/* One is left. */
+	/* Leave one worker free. */
 	uaio_wq_limit_workers(UAIO_BOUNDED, SHARE + 1);
 	set_at_once(16);
 	for (unsigned i = 0; i < NR_SHAPES; i++) {
@@ -140,7 +140,7 @@ static int run_engine(void)
 	return 0;
 }
 
-/* The first of them adds workers, and makes requests where there are none. */
+/* The first runs add workers; with no workers, the submitting thread executes requests. */
 static void the_threads_there_are_make_all(void **state)
 {
 	(void)state;
@@ -154,7 +154,7 @@ static void the_threads_there_are_make_all(void **state)
 }
 
 /*
- * What comes between
+ * What other threads do meanwhile
  */
 
 static void hold_in_segments(const struct shape *of)
@@ -201,7 +201,7 @@ static void closing_waits_until_it_is_made(void **state)
 		hold_in_segments(&shapes[i]);
 		unit_thread_start(&thread, close_it, &old);
 		unit_await_sleep(&thread);
-		/* The number is still its own. */
+		/* The closing thread waits, and its descriptor is still open. */
 		assert_int_equal(sys_fstat(old, &st), 0);
 		slowfs_release(fs, shapes[i].op);
 		assert_int_equal(unit_thread_join(&thread), 0);
@@ -236,7 +236,7 @@ static void destroying_waits_until_it_is_made(void **state)
 	}
 }
 
-/* Linux 6.9 knows RWF_NOAPPEND. Flags of a write of no bytes are not looked at. */
+/* RWF_NOAPPEND exists since Linux 6.9. An empty write would ignore the flag. */
 static bool has_noappend(void)
 {
 	char byte = 0;
@@ -248,7 +248,7 @@ static bool has_noappend(void)
 	return written == 1;
 }
 
-/* Also of those whose call has not begun. */
+/* O_APPEND set later has no effect, not even on segments whose call has not begun. */
 static void it_is_written_in_its_place(void **state)
 {
 	struct stat before, after;
@@ -282,7 +282,7 @@ static bool count_maps(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-/* More requests than there is room for in what is mapped for one. */
+/* Submit more requests than one mapping of split states has room for. */
 static void what_it_took_is_given_back(void **state)
 {
 	enum { REQUESTS = 3 * 65536 / sizeof(struct uaio_split) };
@@ -315,7 +315,7 @@ static int make(void)
 
 static int run(void)
 {
-	/* While there is no engine yet. */
+	/* These tests run before the library starts. */
 	const struct CMUnitTest first[] = {
 		UNIT_TEST(the_threads_there_are_make_all),
 	};

@@ -16,7 +16,7 @@ enum {
 	FILE_BYTES = OFF + BYTES + SEGMENT,
 	WORDS = FILE_BYTES / 8,
 	IOVS_MAX = 64,
-	/* A page of nobody's behind each part of a vectored one. */
+	/* Each buffer of a vectored request precedes a page that must stay untouched. */
 	AREA_BYTES = BYTES + IOVS_MAX * PAGE,
 	UNTOUCHED = 0xEE,
 	OLD = 1,
@@ -41,7 +41,7 @@ uint64_t handle;
 int fd;
 struct iocb iocb;
 
-static const struct shape *shape; /* of what was prepared last */
+static const struct shape *shape; /* the request that prepare() made last */
 static bool is_whole;
 static struct iovec iovs[IOVS_MAX];
 static unsigned nr_iovs;
@@ -65,7 +65,7 @@ void fill_file(void)
 	assert_int_equal(pwrite(fd, content, FILE_BYTES, 0), FILE_BYTES);
 }
 
-/* Vectors of many lengths, most of which no border is a border of. */
+/* Vectors of many lengths; most segment borders lie inside a vector. */
 static void place_parts(void)
 {
 	static const unsigned pages[] = { 1, 63, 100, 2, 64, 129, 5, 1, 61 };
@@ -169,7 +169,7 @@ void assert_executed(int64_t expected)
 	struct io_event event = { 0 };
 
 	assert_int_equal(unit_reap(handle, 1, &event), 1);
-	/* It is the last that was made of it. */
+	/* The request is complete, so remove its fault. */
 	slowfs_mend(fs);
 	assert_int_equal(event.res, expected);
 	assert_int_equal(event.data, 42);
@@ -226,7 +226,7 @@ void make_all_shapes(void)
 	}
 }
 
-/* All but so many workers sleep: what was let go has been dealt with. */
+/* Return: whether exactly *arg workers are busy and nothing is queued. */
 static bool are_busy(void *arg)
 {
 	struct uaio_wq_counters counters = items_count(UAIO_BOUNDED);
@@ -240,7 +240,7 @@ void await_busy(unsigned nr)
 	unit_await(are_busy, &nr);
 }
 
-/* Since 6.2. */
+/* FUSE executes direct writes of one file in parallel since Linux 6.2. */
 bool are_writes_parallel(void)
 {
 	struct utsname name;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cases: a program with more contexts than it may have descriptors. Each
- * context has a request that waits.
+ * Cases: a program with more contexts than descriptors. Each context has a request that
+ * waits.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -72,7 +72,7 @@ static void reap(aio_context_t ctx)
 	REQUIRE(host_reap(ctx, 1, &event) == 1 && event.res & POLLIN);
 }
 
-/* Return: how many descriptors the program has or could open. */
+/* Return: how many descriptors the program has open or can still open. */
 static unsigned count_own_numbers(unsigned nr_open)
 {
 	static int more[LIMIT];
@@ -86,7 +86,7 @@ static unsigned count_own_numbers(unsigned nr_open)
 	return nr + nr_open;
 }
 
-/* Give each context a poll that waits; many wait for the same file. */
+/* Give each context a waiting poll; many polls share a file. */
 static void set_up(unsigned nr)
 {
 	limit_descriptors_to(LIMIT);
@@ -98,7 +98,7 @@ static void set_up(unsigned nr)
 	}
 }
 
-/* On the kernel io_destroy is slow, and the end of the process is faster. */
+/* On the kernel io_destroy is slow, so exit destroys most contexts. */
 static void end_all(unsigned nr)
 {
 	unsigned nr_ended = host_is_uaio() ? nr : 10;
@@ -108,7 +108,7 @@ static void end_all(unsigned nr)
 }
 
 /*
- * The descriptors that are left to the program, and the result of each request
+ * How many descriptors the program still has, and whether each request completes
  */
 
 static int park_in_all(void *arg)
@@ -138,7 +138,7 @@ void share_of_descriptors(void)
 }
 
 /*
- * Each way in which a client learns of an event, in one of many contexts
+ * Each way in which a client learns of an event, with one of many contexts
  */
 
 struct waiter {
@@ -202,7 +202,7 @@ static void by_waiter(aio_context_t ctx, bool has_timeout, bool has_mask)
 	REQUIRE(close(fd) == 0);
 }
 
-/* The request that gives the event is submitted after the wait began. */
+/* Submit the request that completes only after the other thread began to wait. */
 static void by_later_request(aio_context_t ctx)
 {
 	struct waiter waiter = { .ctx = ctx };
@@ -219,7 +219,7 @@ static void by_later_request(aio_context_t ctx)
 	park(ctx, fd);
 	count_up(fd);
 	REQUIRE(!pthread_join(waiter.thread, NULL));
-	/* The cancelled request has an event too. */
+	/* The cancelled request posts an event, too. */
 	REQUIRE(syscall(SYS_io_cancel, ctx, &iocb, &event) < 0 &&
 		errno == EINPROGRESS);
 	REQUIRE(host_reap(ctx, 1, &event) == 1);
@@ -227,7 +227,7 @@ static void by_later_request(aio_context_t ctx)
 	REQUIRE(close(fd) == 0 && close(idle) == 0);
 }
 
-/* The part of the kernel's layout that clients rely on. */
+/* The fields of the kernel's ring that clients use. */
 struct ring {
 	uint32_t id;
 	uint32_t nr;
@@ -268,7 +268,7 @@ static void by_resfd(aio_context_t ctx)
 	REQUIRE(close(fd) == 0 && close(resfd) == 0);
 }
 
-/* Two requests wait for one file, and one is cancelled: the other completes. */
+/* Two requests wait for one file, and one is cancelled: the remaining one completes. */
 static void beside_one_that_goes(aio_context_t ctx)
 {
 	aio_context_t other = host_context(2);
@@ -358,7 +358,7 @@ static int learn_of_events(void *arg)
 		beside_child(ctx);
 	}
 	REQUIRE(host_destroy(ctx) == 0);
-	/* The others are what they were. */
+	/* All other contexts still work. */
 	for (unsigned i = 0; i < NR_FILES; i++)
 		count_up(files[i]);
 	for (unsigned i = 0; i < NR; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Signal handlers that call into the engine, and state of the host that the
- * engine must not change.
+ * Signal handlers that call the library, and process state that the library must not
+ * change.
  */
 #include "host.h"
 
@@ -32,7 +32,7 @@ static timer_t make_timer(int sig)
 	return timer;
 }
 
-/* One signal, later by ns. */
+/* Let the timer send one signal, after ns. */
 static void set_timer(timer_t timer, long ns)
 {
 	struct itimerspec spec = { .it_value = { 0, ns } };
@@ -47,10 +47,7 @@ static void handle(int sig, void (*handler)(int))
 	REQUIRE(sigaction(sig, &action, NULL) == 0);
 }
 
-/*
- * The storm: each handler makes calls of every kind, and submits a write of its
- * own to a context of its own.
- */
+/* The storm: handlers make calls of every kind, and write through their own context. */
 
 enum { STORM_FD = 400, NR_HANDLED = 4000, NR_MINE = 64, CALM_NS = 100000 };
 
@@ -67,8 +64,7 @@ static struct {
 
 static void fork_in_handler(void)
 {
-	/* fork() takes locks that a handler must not; a sanitizer knows no
-	 * other way to have a child. */
+	/* Handlers must not call fork(); a sanitizer supports only fork(). */
 	pid_t pid = host_is_sanitized() ? fork() : _Fork();
 
 	REQUIRE(pid >= 0);
@@ -115,13 +111,13 @@ static void on_storm(int sig)
 	REQUIRE(ret >= 0 || errno == EAGAIN);
 	if (ret > 0)
 		storm.nr_submitted -= (sig_atomic_t)ret;
-	/* A period would leave the thread no time where a handler takes longer. */
+	/* A periodic timer would leave the thread no time if handlers are slow. */
 	if (storm.nr_handled < storm.nr_to_handle)
 		set_timer(storm.timer, CALM_NS);
 	errno = saved;
 }
 
-/* Under the storm all that the thread itself does goes its way. */
+/* During the storm the thread's own requests complete as usual. */
 static void weather(aio_context_t ctx, int fd)
 {
 	struct io_event events[NR_MINE];
@@ -157,14 +153,14 @@ void signal_storm(void)
 	}
 	REQUIRE(timer_delete(storm.timer) == 0);
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
-	/* A handler that interrupts a call runs when the call is over. */
+	/* On x86-64, a handler that interrupts a call runs when it returns. */
 	REQUIRE(!storm.nr_busy);
 #endif
 	while (storm.nr_children) {
 		REQUIRE(waitpid(-1, NULL, 0) > 0);
 		storm.nr_children--;
 	}
-	/* What handlers submitted and did not reap is all there. */
+	/* Reap the requests that handlers submitted and did not reap: none is missing. */
 	for (; storm.nr_submitted; storm.nr_submitted--)
 		REQUIRE(host_reap(storm.ctx, 1, &event) == 1);
 	REQUIRE(syscall(SYS_io_getevents, storm.ctx, 0l, 1l, &event, &now) ==
@@ -173,7 +169,7 @@ void signal_storm(void)
 	host_check_blocks("mine", NR_MINE);
 }
 
-/* A handler that leaves a sleeping io_getevents for good. */
+/* Handlers that leave a sleeping io_getevents by siglongjmp */
 
 static sigjmp_buf out;
 
@@ -193,7 +189,7 @@ void handler_jumps(void)
 
 	handle(SIGUSR1, jump);
 	(void)sigsetjmp(out, 1);
-	/* Comes back here each time. */
+	/* siglongjmp returns here from each handler. */
 	if (nr++ < 20) {
 		set_timer(timer, 2000000);
 		(void)host_reap(ctx, 1, &event);
@@ -207,7 +203,7 @@ void handler_jumps(void)
 }
 
 /*
- * What stays as it was
+ * Process state that the library leaves alone
  */
 
 #define KEEPS(call)                     \
@@ -337,15 +333,12 @@ void dispositions_stay(void)
 }
 
 /*
- * Threads of the engine. Only on uaio.
+ * Threads of the library; not run on the kernel
  */
 
 static cpu_set_t all_cpus;
 
-/*
- * What the kernel shows of a thread, as text.
- * Return: false if it is gone: threads that nothing is left for may go.
- */
+/* Read /proc/self/task/TID/status. Return: false if the thread ended, as idle ones do. */
 static bool read_status(pid_t tid, char *text, size_t bytes)
 {
 	char path[64];
@@ -376,7 +369,7 @@ static void check_thread(pid_t tid)
 	line = strstr(status, "SigBlk:");
 	REQUIRE(line && sscanf(line, "SigBlk: %llx", &blocked) == 1);
 	for (int sig = 1; sig < NSIG; sig++)
-		/* Neither can be blocked, nor the C library's own. */
+		/* These cannot be blocked; 32 and 33 are the C library's. */
 		if (sig != SIGKILL && sig != SIGSTOP && sig != 32 && sig != 33)
 			REQUIRE(blocked & 1ull << (sig - 1));
 	if (sched_getparam(tid, &param) < 0 ||
@@ -400,10 +393,10 @@ void threads_behave(void)
 	CPU_ZERO(&one);
 	CPU_SET(sched_getcpu(), &one);
 	REQUIRE(sched_setaffinity(0, sizeof(one), &one) == 0);
-	/* Without the privilege the class is what it was. */
+	/* Without the privilege this fails, and the scheduling class stays as it was. */
 	(void)sched_setscheduler(0, SCHED_FIFO, &param);
 	use_everything();
-	/* One that has only just been made may not have come to its name. */
+	/* A new thread may not have set its name yet. */
 	while (host_for_engine_threads(NULL) < 2)
 		sched_yield();
 	REQUIRE(host_for_engine_threads(check_thread) >= 2);
@@ -411,7 +404,7 @@ void threads_behave(void)
 
 static long own_ioprio, former_ioprio;
 
-/* Workers have their submitter's; what was there before it changed has the former. */
+/* A worker has its submitter's I/O priority; one made earlier has the former. */
 static void check_ioprio(pid_t tid)
 {
 	long ioprio = syscall(SYS_ioprio_get, 1, tid);
@@ -420,7 +413,7 @@ static void check_ioprio(pid_t tid)
 		(ioprio < 0 && errno == ESRCH));
 }
 
-/* One request with a priority of its own leaves its worker as it was. */
+/* A request with its own I/O priority does not change its worker's. */
 void ioprio_stays(void)
 {
 	enum { IDLE = 3 << 13, BEST_EFFORT = 2 << 13 };
@@ -442,11 +435,11 @@ void ioprio_stays(void)
 	REQUIRE(host_destroy(ctx) == 0);
 }
 
-/* setuid() reaches each thread, the engine's too, by a signal. */
+/* setuid() signals each thread, including the library's, to change its ids. */
 
 enum { NOBODY = 65534 };
 
-/* The C library leaves out one that is on its way out: it is gone soon. */
+/* glibc skips a thread that is about to exit, so wait until it is gone. */
 static void check_ids(pid_t tid)
 {
 	unsigned uid = 0;
@@ -466,7 +459,7 @@ void ids_change(void)
 	if (getuid() != 0)
 		host_skip("not root");
 	use_everything();
-	/* One that has only just been made may not have come to its name. */
+	/* A new thread may not have set its name yet. */
 	while (host_for_engine_threads(NULL) < 2)
 		sched_yield();
 	REQUIRE(setresgid(NOBODY, NOBODY, NOBODY) == 0);

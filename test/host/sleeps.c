@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cases: a thread that has submitted polls with an eventfd sleeps in
- * epoll_wait, poll and their like
+ * Cases: a thread that submitted polls with an eventfd sleeps in epoll_wait, poll and
+ * their variants
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 
 enum { LONG_MS = 60000, SHORT_MS = 30 };
 
-/* A pipe with a poll on its end for reading, which tells an eventfd. */
+/* A pipe whose read end is polled by a request that signals an eventfd. */
 struct desk {
 	aio_context_t ctx;
 	struct iocb iocb;
@@ -82,7 +82,7 @@ static void reap(const struct desk *desk)
 	REQUIRE(read(desk->event, &count, sizeof(count)) == sizeof(count));
 	REQUIRE(count == 1);
 	REQUIRE(host_reap(desk->ctx, 1, &event) == 1);
-	/* The kernel may say more than it was asked. */
+	/* The kernel may report more events than were requested. */
 	REQUIRE(event.res & POLLIN);
 }
 
@@ -90,7 +90,7 @@ static void reap(const struct desk *desk)
  * Calls
  */
 
-/* Each sleeps until the eventfd is ready. Return: the call's result. */
+/* Each function sleeps until the eventfd is ready. Return: the call's result. */
 typedef int sleep_fn(const struct desk *desk, int timeout_ms,
 		     const sigset_t *mask);
 
@@ -198,7 +198,7 @@ static long call_of_main(void)
 	return end == text ? -1 : nr;
 }
 
-/* Wait until the main thread sleeps in one of the calls. */
+/* Wait until the main thread sleeps in one of these calls. */
 static void await_sleep(void)
 {
 	static const long numbers[] = {
@@ -223,7 +223,7 @@ static void await_sleep(void)
 	REQUIRE(!"the main thread does not sleep");
 }
 
-/* In each step, write to the pipe once the main thread sleeps. */
+/* In each step, write to the pipe when the main thread sleeps. */
 static void *answer(void *arg)
 {
 	const struct desk *desk = arg;
@@ -267,7 +267,7 @@ void sleeps_for_a_time(void)
 		REQUIRE(now_ns() - since >= SHORT_MS * 1000000ll);
 		REQUIRE(calls[i].sleep(&desk, 0, NULL) == 0);
 	}
-	/* What is wrong with a call is told by it, and at once. */
+	/* A call with wrong arguments fails at once. */
 	errno = 0;
 	REQUIRE(epoll_wait(desk.epoll, &(struct epoll_event){ 0 }, 0, -1) ==
 			-1 &&
@@ -285,7 +285,7 @@ void sleeps_for_a_time(void)
 }
 
 /*
- * What an epoll is asked for
+ * Flags of the program's epoll
  */
 
 void sleeps_as_it_was(void)
@@ -297,7 +297,7 @@ void sleeps_as_it_was(void)
 		struct desk desk;
 
 		set_up(&desk, EPOLLIN | flags[i]);
-		/* Beside it, something that is ready all the time. */
+		/* Also watch a descriptor that is always ready. */
 		watch(&desk, desk.ends[1], EPOLLOUT);
 		REQUIRE(host_submit(desk.ctx, &desk.iocb) == 1);
 		REQUIRE(epoll_wait(desk.epoll, events, 2, LONG_MS) == 1);
@@ -308,7 +308,7 @@ void sleeps_as_it_was(void)
 		REQUIRE(epoll_wait(desk.epoll, events, 2, LONG_MS) == 1);
 		REQUIRE(events[0].data.fd == desk.event);
 		REQUIRE(events[0].events == EPOLLIN);
-		/* Level-triggered it is told again, else not. */
+		/* Only level-triggered epolls report the eventfd again. */
 		REQUIRE(epoll_wait(desk.epoll, events, 2, 10) == !flags[i]);
 		reap(&desk);
 		take(&desk);
@@ -371,7 +371,7 @@ void sleeps_interrupted(void)
 		REQUIRE(errno == EINTR && nr_handled == ++nr);
 	}
 	REQUIRE(pthread_join(thread, NULL) == 0);
-	/* Held back outside, let in by the call. */
+	/* The thread blocks the signal, and the call's mask unblocks it. */
 	REQUIRE(pthread_sigmask(SIG_BLOCK, &blocked, NULL) == 0);
 	for (unsigned i = 0; i < NR_ELEMENTS(calls); i++) {
 		if (!calls[i].has_mask)
@@ -407,7 +407,7 @@ void sleeps_left(void)
 	REQUIRE(host_submit(desk.ctx, &desk.iocb) == 1);
 	REQUIRE(pthread_create(&thread, NULL, interrupt, &self) == 0);
 	(void)sigsetjmp(out, 1);
-	/* Comes back here each time. */
+	/* siglongjmp returns here from each handler. */
 	if (nr < NR_ELEMENTS(calls)) {
 		host_step(++nr);
 		(void)calls[nr - 1].sleep(&desk, LONG_MS, NULL);
@@ -421,8 +421,8 @@ void sleeps_left(void)
 }
 
 /*
- * Have the handler called in the sleep itself: by a system call that the library does not
- * see. What sigaction() has set before has all else that the kernel is to know.
+ * Install the handler by a system call that bypasses the library, so that the kernel
+ * calls it during the sleep. Flags and restorer come from an earlier sigaction().
  */
 static void handle_in_the_sleep(void (*handler)(int))
 {
@@ -447,7 +447,7 @@ static int by_select(const struct desk *desk)
 	return select(desk->epoll + 1, &set, NULL, NULL, &none);
 }
 
-/* Poll, without sleeping, by the call of that number. */
+/* Poll, without sleeping, by the call with that index. */
 static int polls(const struct desk *desk, unsigned nr)
 {
 	return nr < NR_ELEMENTS(calls) ? calls[nr].sleep(desk, 0, NULL)
@@ -461,7 +461,7 @@ void sleeps_left_for_good(void)
 	struct desk desk;
 
 	nr_interrupts = NR_ELEMENTS(calls) + 1;
-	/* When the library starts it takes note of the handlers that there are. */
+	/* The library records existing handlers when it starts, so start it first. */
 	set_up(&desk, EPOLLIN);
 	handle_in_the_sleep(jump);
 	REQUIRE(pthread_create(&thread, NULL, interrupt, &self) == 0);
@@ -487,7 +487,7 @@ void sleeps_left_for_good(void)
  * Threads
  */
 
-/* What a thread that is cancelled does first: by calls that the library does not see. */
+/* Cleanup handler: make the eventfd ready by calls that bypass the library. */
 static void feed_and_wait(void *arg)
 {
 	const struct desk *desk = arg;
@@ -496,7 +496,7 @@ static void feed_and_wait(void *arg)
 	put(desk);
 	while (read(desk->event, &count, sizeof(count)) < 0)
 		(void)sched_yield();
-	/* For reap(). */
+	/* Restore the count that reap() reads. */
 	REQUIRE(write(desk->event, &count, sizeof(count)) == sizeof(count));
 }
 
@@ -536,7 +536,7 @@ enum { NR_SLEEPERS = 4, NR_TURNS = 2000 };
 
 static uint32_t nr_taken;
 
-/* The thread that takes the eventfd's count submits the poll again. */
+/* The thread that reads the eventfd's count submits the poll again. */
 static void *share(void *arg)
 {
 	struct desk *desk = arg;
@@ -603,12 +603,12 @@ void sleeps_destroyed(void)
 	struct desk desk;
 	uint64_t count;
 
-	/* By another thread: who sleeps is not told, but by its own. */
+	/* Another thread destroys the context, which does not wake the sleeper. */
 	set_up(&desk, EPOLLIN);
 	REQUIRE(host_submit(desk.ctx, &desk.iocb) == 1);
 	REQUIRE(pthread_create(&thread, NULL, destroy_asleep, &desk) == 0);
 	host_step(1);
-	/* The kernel tells of what it cancels, too. */
+	/* The kernel also signals the eventfd for requests that it cancels. */
 	do {
 		REQUIRE(by_epoll_wait(&desk, LONG_MS, NULL) == 1);
 		REQUIRE(read(desk.event, &count, sizeof(count)) ==
@@ -617,7 +617,7 @@ void sleeps_destroyed(void)
 	REQUIRE(pthread_join(thread, NULL) == 0);
 	desk.ctx = host_context(8);
 
-	/* By its own thread's handler. */
+	/* A signal handler of the sleeping thread destroys the context. */
 	handle(destroy);
 	host_step(0);
 	going = &desk;
@@ -642,7 +642,7 @@ static int sleep_in_child(void *arg)
 	struct desk *parents = arg, desk;
 	struct pollfd slot = { .fd = parents->ends[0], .events = POLLIN };
 
-	/* Before it has anything of its own, and after. */
+	/* Sleep once before the child has its own context, and once afterwards. */
 	REQUIRE(poll(&slot, 1, 10) == 0);
 	REQUIRE(by_epoll_wait(parents, 10, NULL) == 0);
 	set_up(&desk, EPOLLIN);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads that have a descriptor table of their own: a descriptor means
- * something else in each table.
+ * Threads that have their own descriptor table: the same descriptor refers to a
+ * different file in each table.
  */
 #include "host.h"
 
@@ -23,7 +23,7 @@
 
 enum { NUMBER = 300, PIPE_NUMBER = 310, UNUSED = 2000, BYTES = 4096 };
 
-/* The ways to a table of one's own. */
+/* Ways to unshare the descriptor table */
 
 static void by_unshare(void)
 {
@@ -45,7 +45,7 @@ static void by_close_range_number(void)
 	const unsigned flags = CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC;
 	long ret = syscall(SYS_close_range, UNUSED, UNUSED, flags);
 
-	/* Since Linux 5.11. */
+	/* CLOSE_RANGE_CLOEXEC exists since Linux 5.11. */
 	if (ret < 0 && errno == EINVAL)
 		ret = syscall(SYS_close_range, UNUSED, UNUSED,
 			      CLOSE_RANGE_UNSHARE);
@@ -59,15 +59,16 @@ static void (*const ways[])(void) = {
 	by_close_range_number,
 };
 
-/* What the threads share. */
+/* State that both threads use. */
 struct common {
 	void (*part)(void);
-	aio_context_t ctx; /* used by both */
-	int shared_fd;     /* the file of NUMBER, by another number */
-	int ends[2];       /* of a pipe on which the main thread waits */
+	aio_context_t ctx; /* used by both threads */
+	int shared_fd;     /* a duplicate of NUMBER */
+	int ends[2];       /* a pipe on which the main thread waits */
 	pthread_barrier_t barrier;
-	struct iocb polled; /* of the pipe */
-	pid_t reaper;       /* atomic: the id of a thread that waits for it */
+	struct iocb polled; /* a poll of the pipe */
+	/* atomic: id of the thread that waits for `polled` */
+	pid_t reaper;
 };
 
 static void meet(struct common *common)
@@ -128,7 +129,7 @@ static void make_with_eventfd(aio_context_t ctx, int fd, void *buf)
 	REQUIRE(close(event_fd) == 0);
 }
 
-/* In this thread the descriptor is another file. */
+/* In this thread, NUMBER refers to another file. */
 static void use_own(int own)
 {
 	aio_context_t ctx = host_context(8);
@@ -152,8 +153,8 @@ static void *use_own_of_parent(void *arg)
 }
 
 /*
- * The first call of a thread whose creator has parted is to wait for a request of the
- * main thread's, which others execute.
+ * A thread whose creator unshared its table makes its first call: it waits for a
+ * request of the main thread, which other threads execute.
  */
 static void *reap_of_parent(void *arg)
 {
@@ -185,7 +186,7 @@ static void *part_and_use(void *arg)
 	char buf[BYTES];
 
 	common->part();
-	/* Whoever waits on the pipe has it for himself now. */
+	/* From here on only the main thread's table refers to the pipe. */
 	REQUIRE(dup2(own, NUMBER) == NUMBER);
 	REQUIRE(dup2(own, PIPE_NUMBER) == PIPE_NUMBER);
 	closefrom(UNUSED);
@@ -195,7 +196,7 @@ static void *part_and_use(void *arg)
 	REQUIRE(!pthread_join(thread, NULL));
 	reap_in_child(common);
 
-	/* An event for the other thread, which sleeps for it. */
+	/* Submit a request whose event the other thread awaits. */
 	meet(common);
 	memset(buf, 'p', sizeof(buf));
 	{
@@ -213,7 +214,7 @@ static void *part_and_use(void *arg)
 	return NULL;
 }
 
-/* A poll of the pipe, for which another thread waits. */
+/* Submit a poll of the pipe, for which another thread waits. */
 static void poll_for_other(struct common *common)
 {
 	pid_t reaper;
@@ -223,7 +224,7 @@ static void poll_for_other(struct common *common)
 	meet(common);
 	while (!(reaper = __atomic_load_n(&common->reaper, __ATOMIC_SEQ_CST)))
 		syscall(SYS_sched_yield);
-	/* Whether or not it sleeps already, it is to have the event. */
+	/* The reaper must get the event, whether it already sleeps or not. */
 	host_await_sleep(reaper);
 	REQUIRE(write(common->ends[1], "x", 1) == 1);
 	meet(common);
@@ -237,14 +238,14 @@ static void check_own_side(struct common *common)
 	struct io_event events[2];
 
 	poll_for_other(common);
-	/* It waits on a pipe, whose number is another file elsewhere. */
+	/* Wait on a pipe whose descriptor refers to another file in the other table. */
 	read_iocb = host_poll(PIPE_NUMBER);
 	REQUIRE(host_submit(common->ctx, &read_iocb) == 1);
 	meet(common);
 	REQUIRE(host_reap(common->ctx, 1, events) == 1);
 	REQUIRE(events[0].res == BYTES);
 	meet(common);
-	/* The other has closed its own numbers by then. */
+	/* The other thread has closed its descriptors by now. */
 	meet(common);
 	check_all(common->shared_fd, 's');
 	memset(buf, 't', sizeof(buf));
@@ -274,7 +275,7 @@ static void part_once(void (*part)(void))
 	REQUIRE(pipe(common.ends) == 0);
 	host_move(common.ends[0], PIPE_NUMBER);
 	common.ctx = host_context(8);
-	/* The number is known. */
+	/* Make the library remember what file NUMBER refers to. */
 	make(common.ctx, IOCB_CMD_PWRITE, NUMBER, buf, BYTES);
 	REQUIRE(!pthread_barrier_init(&common.barrier, NULL, 2));
 	REQUIRE(!pthread_create(&thread, NULL, part_and_use, &common));
@@ -288,8 +289,8 @@ static void part_once(void (*part)(void))
 }
 
 /*
- * A thread that is cloned with a copy of the table. It uses the thread-local
- * storage of its creator, which does nothing meanwhile.
+ * A thread cloned with a copy of the table. It uses the thread-local storage of its
+ * creator, which makes no calls meanwhile.
  */
 static int own_of_cloned;
 

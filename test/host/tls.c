@@ -2,7 +2,7 @@
 /*
  * tls: a program whose thread-local storage is larger than a worker's stack
  *
- * The C library puts it on the stack of each thread.
+ * The C library puts thread-local storage on each thread's stack.
  */
 #undef NDEBUG
 #include <assert.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ways in which a program gives a descriptor to another file.
+ * The ways in which a program can make a descriptor refer to another file.
  */
 #include "ways.h"
 
@@ -14,9 +14,8 @@
 #include "older.h"
 
 /*
- * The ways. Each is given a number that has a file and the descriptor of
- * another; after it the number has the other. Those that only close leave
- * the number to the next who asks for it.
+ * Each function gets fd, which is open, and the descriptor `other`; afterwards fd
+ * refers to other's file. Functions that only close fd then reuse it by fcntl(F_DUPFD).
  */
 
 static void take_over(int other, int fd)
@@ -91,7 +90,7 @@ static void by_freopen(int fd, int other)
 	stream = freopen("/dev/null", "r", stream);
 	REQUIRE(stream && fileno(stream) == fd);
 	REQUIRE(dup2(other, fd) == fd);
-	/* The stream goes and leaves the descriptor to us. */
+	/* Occupy fd + 1 first, so that fclose() leaves fd free. */
 	take_over(other, fd + 1);
 	REQUIRE(fclose(stream) == 0);
 	take_over(other, fd);
@@ -123,7 +122,6 @@ int host_nameless(void)
 	return fd;
 }
 
-/* Move fd's file to the descriptor number. */
 void host_move(int fd, int number)
 {
 	REQUIRE(dup2(fd, number) == number);
