@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A block that is written in part keeps the rest
+ * A write that covers part of a block leaves the rest of the block unchanged
  *
- * All threads write to one file, each to stripes of its own, which are shorter
- * than a block and share blocks with other threads' stripes. Some write
- * misaligned data by a descriptor with O_DIRECT; others write by one without,
- * where a write is executed inside io_submit unless it has to queue. All of
- * them extend the file, which is empty at the start of each round.
+ * All threads write to one file, each to its own stripes, which are shorter than a
+ * block and share blocks with other threads' stripes. Some writes are misaligned and
+ * use a descriptor with O_DIRECT. Others use one without O_DIRECT, and run inside
+ * io_submit unless they must queue. All of them extend the file, which is empty at the
+ * start of each round.
  *
- * The law: in the end each stripe is what its owner wrote to it last, bytes that
- * were not written are zero, and the file ends where the last byte was written.
+ * The law: in the end each stripe holds what its owner wrote last, bytes never written
+ * are zero, and the file ends after the last written byte.
  */
 #undef NDEBUG
 #include "torture.h"
@@ -29,7 +29,7 @@ enum {
 	STRIPE = 331,
 	NR_STRIPES = 240,
 	BYTES = STRIPE * NR_STRIPES,
-	WRITES = 60, /* of a thread in a round */
+	WRITES = 60, /* writes per thread and round */
 };
 
 struct slot {
@@ -40,13 +40,13 @@ struct slot {
 };
 
 static int fds[2];           /* with O_DIRECT, without */
-static char expected[BYTES]; /* each stripe is written by its owner */
+static char expected[BYTES]; /* each stripe is set by its owner */
 
 static struct writer {
 	struct unit_thread thread;
 	struct random random;
 	uint64_t handle;
-	int64_t end; /* of what it wrote in this round */
+	int64_t end; /* end of the thread's writes in this round */
 	struct slot slots[NR_SLOTS];
 } writers[NR_THREADS];
 
@@ -75,7 +75,7 @@ static unsigned nr_pending(const struct writer *writer)
 	return nr;
 }
 
-/* Two writes of one stripe would have no order if both were in place. */
+/* Return: whether a write of the stripe is in flight: two of them would have no order. */
 static bool is_written(const struct writer *writer, unsigned stripe)
 {
 	for (unsigned i = 0; i < NR_SLOTS; i++)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Descriptors are closed and reused while requests are under way
+ * Descriptors are closed and reused while requests are in flight
  *
- * Each descriptor has an owner, a thread that submits writes to its file and,
- * without waiting for them, puts another file of any kind in its place, by
- * close() or dup2(). Meanwhile other threads submit reads on all descriptors,
- * whatever files these have just then.
+ * Each descriptor is owned by a thread, which submits writes to its file. Without
+ * waiting for the writes, the owner puts another file of any kind in its place, by
+ * close() or dup2(). Meanwhile other threads submit reads on all descriptors, whatever
+ * files they refer to.
  *
- * The law: each file holds all that was written to it while it had the
- * descriptor, and nothing else.
+ * The law: each file holds all that was submitted to it while it had the descriptor,
+ * and nothing else.
  */
 #undef NDEBUG
 #include "torture.h"
@@ -48,7 +48,7 @@ static struct stranger {
 
 static uint32_t are_owners_done; /* atomic */
 
-/* Another kind of file has the descriptor for a while. */
+/* For a while the descriptor refers to a file of another kind. */
 static void put_other_kind(struct owner *owner)
 {
 	int ends[2];
@@ -89,7 +89,7 @@ static void own_one_file(struct owner *owner)
 	switch (random_below(&owner->random, 3)) {
 	case 0: unit_close(owner->fd); break;
 	case 1: put_other_kind(owner); break;
-	default: break; /* the next file takes the number over */
+	default: break; /* the next file gets the same descriptor */
 	}
 	REQUIRE(uaio_aio_getevents(owner->handle, NR_WRITES, NR_WRITES, events,
 				   NULL) == NR_WRITES);
@@ -128,7 +128,7 @@ static long intrude(void *arg)
 			REQUIRE(ret == 1 || ret == -EBADF || ret == -EAGAIN);
 			stranger->nr_reads++;
 		}
-		/* Reads of pipes without a writer end; of others, here. */
+		/* This ends reads, except those of pipes without a writer. */
 		unit_destroy(handle);
 	}
 	return 0;

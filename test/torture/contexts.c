@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Contexts are created and destroyed while requests are under way
+ * Contexts are created and destroyed while requests are in flight
  *
- * Threads share a board of contexts. They submit to them, reap from them,
- * cancel in them, destroy them and create new ones, with handles that may be
- * stale.
+ * Threads share a table of contexts. They submit to these, reap events, cancel
+ * requests, destroy contexts and create new ones, with handles that may be stale.
  *
- * The load runs in rounds, at the end of which all contexts are destroyed and
- * nothing is in flight. The law then: each accepted request has had one event,
- * or none because its context was destroyed. No event comes twice, and none for
- * a request that was refused.
+ * The load runs in rounds, at whose end all contexts are destroyed and nothing is in
+ * flight. The law then: each accepted request has had one event, or none if its context
+ * was destroyed. No event comes twice, and refused requests have none.
  */
 #undef NDEBUG
 #include "torture.h"
@@ -41,14 +39,14 @@ enum {
 };
 
 static uint64_t places[NR_PLACES]; /* atomic: handles, 0: none */
-static int files[NR_FILES];        /* the last is never ready */
+static int files[NR_FILES];        /* the last one is never ready */
 static uint32_t is_round_over;     /* atomic */
 static uint32_t is_run_over;       /* atomic */
 static pthread_barrier_t barrier;
 
 struct slot {
 	struct iocb iocb;
-	uint32_t is_pending; /* atomic: submitted, its event not seen */
+	uint32_t is_pending; /* atomic: submitted, and no event seen yet */
 	char buffer[BLOCK];
 };
 
@@ -56,7 +54,7 @@ static struct worker {
 	struct unit_thread thread;
 	unsigned nr;
 	struct slot *slots;
-	unsigned nr_used; /* slots of this round */
+	unsigned nr_used; /* slots used in this round */
 	struct random random;
 	unsigned long nr_accepted, nr_reaped, nr_refused, nr_cancelled;
 	unsigned long nr_setups;
@@ -74,7 +72,8 @@ static void draw_request(struct worker *worker, struct slot *slot)
 	int64_t off = random_below(&worker->random, NR_BLOCKS) * BLOCK;
 	unsigned opcode = opcodes[which];
 
-	if (opcode == IOCB_CMD_FDSYNC) /* of memory: not to test the disk */
+	/* syncs use a file in memory, as the disk would be slow */
+	if (opcode == IOCB_CMD_FDSYNC)
 		slot->iocb = unit_iocb(opcode, files[0], NULL, 0, 0);
 	else if (opcode == IOCB_CMD_POLL)
 		slot->iocb = unit_iocb(opcode, files[NR_FILES - 1],
@@ -100,7 +99,7 @@ static void submit(struct worker *worker, uint64_t handle)
 		return;
 	for (unsigned i = 0; i < nr; i++) {
 		draw_request(worker, &slots[i]);
-		/* Before: its event may be reaped before we are back. */
+		/* Mark it first: the event may be reaped before io_submit returns. */
 		store_release(&slots[i].is_pending, 1);
 		list[i] = &slots[i].iocb;
 	}
@@ -154,7 +153,7 @@ static void cancel(struct worker *worker, uint64_t handle)
 	worker->nr_cancelled += ret == -EINPROGRESS;
 }
 
-/* If several threads destroy a context, one succeeds, and creates the next. */
+/* If several threads destroy one context, one succeeds, and creates the next. */
 static void renew(struct worker *worker, uint64_t *place, uint64_t handle)
 {
 	static const uint32_t sizes[] = { 1, 8, 100, 1000, 5000 };
@@ -169,7 +168,7 @@ static void renew(struct worker *worker, uint64_t *place, uint64_t handle)
 		&fresh);
 	REQUIRE(ret == 0);
 	worker->nr_setups++;
-	/* Two places may have shared a handle for a moment: keep none alone. */
+	/* Destroy the context that another thread put into the slot meanwhile. */
 	while (!__atomic_compare_exchange_n(place, &handle, fresh, false,
 					    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 		(void)uaio_aio_destroy(handle);
@@ -205,7 +204,7 @@ static long torment(void *arg)
 	}
 }
 
-/* Return: the requests without an event. */
+/* Return: how many requests had no event. */
 static unsigned long clear_slots(struct worker *worker)
 {
 	unsigned long nr = 0;
@@ -232,9 +231,9 @@ static unsigned long one_round(void)
 	pthread_barrier_wait(&barrier);
 
 	/*
-	 * A thread may read a handle, and when it destroys the context, the
-	 * handle may be a new context's: then the place of the new one is left
-	 * with a stale handle. What counts is that no context is left.
+	 * A thread may read a handle that another context gets before the thread
+	 * destroys it. Then the slot of the new context keeps a stale handle. It is
+	 * enough that no context is left.
 	 */
 	for (unsigned i = 0; i < NR_PLACES; i++) {
 		long ret = uaio_aio_destroy(places[i]);

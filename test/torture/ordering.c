@@ -2,13 +2,13 @@
 /*
  * A read sees what was written last
  *
- * Each thread has a file of its own, opened twice, and writes and reads random
- * blocks of it, many at a time, in every possible way. A block is filled with
- * the number of the write.
+ * Each thread has its own file, opened twice. It writes and reads random blocks of the
+ * file, with many requests in flight, in every possible way. A write fills its block
+ * with its number.
  *
- * The law: a read sees the whole of the last write of its block that was
- * submitted before it, and nothing of a later one; and in the end the file
- * holds what all writes, in order, leave in it.
+ * The law: a read sees the whole of the last write to its block that was submitted
+ * before the read, and nothing of later ones. In the end the file holds the result of
+ * all writes in order.
  */
 #undef NDEBUG
 #include "torture.h"
@@ -95,7 +95,7 @@ static void draw(struct writer *writer, struct slot *slot)
 	uint64_t number;
 
 	if (opcode == IOCB_CMD_FDSYNC && random_below(&writer->random, 20))
-		opcode = IOCB_CMD_PREAD; /* rare: they wait for the disk */
+		opcode = IOCB_CMD_PREAD; /* rare, as each waits for the disk */
 	slot->block = random_below(&writer->random, NR_BLOCKS);
 	slot->number = writer->model[slot->block];
 	slot->iocb =
@@ -184,7 +184,7 @@ int torture_ordering(void)
 {
 	unsigned long nr_writes = 0, nr_checked = 0;
 
-	/* Queued in both: a mixture comes about once something is. */
+	/* Workers execute all requests, so later ones queue behind them and mix. */
 	for (unsigned i = 0; i < NR_THREADS; i++)
 		begin(&writers[i], i);
 	uaio_config.force_worker = true;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each event is found once, by a call or in the ring
+ * Each event is found once, by io_getevents or in the ring
  *
- * Workers post the events of one context. Its only client takes them as event
- * loops do: by io_getevents, from the ring that it maps, and by both in turn.
+ * Workers post the events of one context. Its only client reaps them as event loops do:
+ * by io_getevents, from the mapped ring, and by both in turn.
  *
- * The law: each request is reported once, in one of these ways; and the client
- * never finds more unread events than it has requests in flight.
+ * The law: each request is reported exactly once. The client never finds more unread
+ * events than it has requests in flight.
  */
 #undef NDEBUG
 #include "torture.h"

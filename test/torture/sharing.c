@@ -2,12 +2,12 @@
 /*
  * Many requests read one stream in many contexts, and each byte is read once
  *
- * Numbered records come through pipes, whole. Threads read them, each with
- * several requests at a time, in contexts that they share. Any thread may take
- * the events, with or without waiting. Some requests are cancelled.
+ * Whole numbered records come through pipes. Threads read them, each with several
+ * requests at a time, in shared contexts. Any thread may reap the events, with or
+ * without waiting. Some requests are cancelled.
  *
- * The law: each record is read once, each request has one event, and the
- * requests of one thread on one pipe get their records in order.
+ * The law: each record is read once, each request has one event, and the requests of
+ * one thread on one pipe get their records in order.
  */
 #undef NDEBUG
 #include "torture.h"
@@ -26,9 +26,9 @@ enum {
 	NR_PIPES = 3,
 	NR_CONTEXTS = 3,
 	NR_THREADS = 4,
-	NR_SLOTS = 8, /* of a thread on a pipe */
+	NR_SLOTS = 8, /* per thread and pipe */
 	RECORD = sizeof(uint64_t),
-	RECORDS_MAX = 64, /* at a time: a write of these is atomic */
+	RECORDS_MAX = 64, /* records per write, which is atomic at this size */
 };
 
 enum state { FREE, PENDING, DONE };
@@ -46,7 +46,7 @@ struct queue {
 	struct slot slots[NR_SLOTS];
 	/* free-running: [oldest, next) are in flight */
 	unsigned oldest, next;
-	uint64_t last; /* the record read last, and one */
+	uint64_t last; /* number of the last record read, plus one */
 	bool has_ended;
 };
 
@@ -55,7 +55,7 @@ static struct pipe {
 	struct random random;
 	int ends[2];
 	uint64_t nr_written;
-	/* atomic, of what was read */
+	/* atomic: number, sum and sum of squares of the records read */
 	uint64_t nr_read, sum, squares;
 } pipes[NR_PIPES];
 
@@ -82,7 +82,7 @@ static long write_records(void *arg)
 		REQUIRE(write(pipe->ends[1], records, nr * RECORD) ==
 			nr * RECORD);
 		pipe->nr_written += nr;
-		/* Now the requests wait, and mostly threads wait for them. */
+		/* Now all requests wait, and usually threads wait for them. */
 		if (random_below(&pipe->random, 2))
 			usleep(random_below(&pipe->random, 400));
 	}
@@ -104,7 +104,7 @@ static void submit_one(struct reader *reader, unsigned nr)
 	REQUIRE(unit_submit(slot->handle, &slot->iocb) == 1);
 }
 
-/* Reap events, whichever thread's requests they belong to. */
+/* Reap events, whichever thread submitted their requests. */
 static void take_events(struct reader *reader, bool may_sleep)
 {
 	struct timespec moment = {
@@ -147,7 +147,7 @@ static void account(struct pipe *pipe, struct queue *queue,
 	add_relaxed(&pipe->squares, slot->record * slot->record);
 }
 
-/* Account for complete requests, oldest first, and submit new ones. */
+/* Check completed requests, oldest first, and submit new ones. */
 static bool go_on(struct reader *reader, unsigned nr)
 {
 	struct queue *queue = &reader->queues[nr];
@@ -165,7 +165,7 @@ static bool go_on(struct reader *reader, unsigned nr)
 	return queue->oldest != queue->next;
 }
 
-/* Cancel a request of the thread's own, which may be in flight. */
+/* Cancel one of the thread's own requests, which may be in flight. */
 static void cancel_one(struct reader *reader)
 {
 	unsigned nr = random_below(&reader->random, NR_PIPES);
@@ -202,7 +202,7 @@ static long read_records(void *arg)
 	return 0;
 }
 
-/* Sum and sum of squares of all numbers below n. */
+/* Compare the sums with those of all numbers below nr_written. */
 static void check(const struct pipe *pipe)
 {
 	uint64_t sum = 0, squares = 0;

@@ -2,13 +2,12 @@
 /*
  * Streams fill and empty while their readers are cancelled
  *
- * Pipes, and sockets of both kinds in both directions. Each stream has a
- * writer, whose requests are sometimes larger than the stream has room for, and
- * a reader, which has several requests waiting and cancels some. Some requests
- * of both are vectored.
+ * The streams are pipes, and sockets of both kinds in both directions. Each has a
+ * writer, whose requests sometimes exceed the stream's buffer. Each has a reader, which
+ * keeps several requests waiting and cancels some. Some requests of both are vectored.
  *
- * The law: the bytes that the writer's requests report as written come out of
- * the reader's requests, each byte once, in the order of submission.
+ * The law: the bytes that writes report as written come out of the reads, each byte
+ * once, in the order of submission.
  */
 #undef NDEBUG
 #include "torture.h"
@@ -30,16 +29,16 @@ enum {
 	NR_STREAMS = NR_PIPES + 2 * NR_SOCKETS,
 	NR_SLOTS = 8,
 	NR_PARTS = 5,
-	NR_WRITES = 4, /* at a time */
+	NR_WRITES = 4, /* in flight at a time */
 	WRITE_MAX = 200000,
 	READ_MAX = 30000,
 };
 
-/* A request, and where its parts are. */
+/* A request and its vectors. */
 struct transfer {
 	struct iocb iocb;
 	struct iovec parts[NR_PARTS];
-	bool is_pending; /* submitted, its event not seen */
+	bool is_pending; /* submitted, and no event seen yet */
 	int64_t res;
 };
 
@@ -57,7 +56,7 @@ static char byte_at(uint64_t position)
 	return (char)(position * 2654435761u >> 13);
 }
 
-/* One buffer, or the same in parts. */
+/* Prepare a request on one buffer, as a whole or split into vectors. */
 static void draw(struct transfer *transfer, struct random *random,
 		 unsigned opcode, int fd, char *bytes, uint32_t nr)
 {
@@ -89,7 +88,7 @@ static uint32_t draw_bytes(struct random *random)
 	       random_below(random, random_below(random, 8) ? 5000 : WRITE_MAX);
 }
 
-/* How much a cancelled request will have written is not known before its event. */
+/* Only a cancelled write's event shows how much was written. */
 static uint64_t write_and_cancel(struct stream *stream, uint64_t handle,
 				 uint64_t position)
 {
@@ -109,7 +108,7 @@ static uint64_t write_and_cancel(struct stream *stream, uint64_t handle,
 	return res > 0 ? position + (uint64_t)res : position;
 }
 
-/* Several writes in flight are executed in order and in full. */
+/* Several writes in flight are executed in order and completely. */
 static uint64_t write_some(struct stream *stream, uint64_t handle,
 			   uint64_t position)
 {
@@ -158,7 +157,7 @@ static long write_stream(void *arg)
 				   : write_and_cancel(stream, handle, position);
 	unit_destroy(handle);
 	stream->nr_written = position;
-	/* This ends the reader's work. */
+	/* The reader finds the end of the stream, and ends. */
 	(void)shutdown(stream->ends[1], SHUT_WR);
 	unit_close(stream->ends[1]);
 	return 0;
@@ -170,7 +169,7 @@ static void check_bytes(const char *bytes, int64_t nr, uint64_t position)
 		REQUIRE(bytes[i] == byte_at(position + (uint64_t)i));
 }
 
-/* The oldest read is complete. Return: whether it met the end of the stream. */
+/* Check the completed oldest read. Return: whether it met the end of the stream. */
 static bool account(struct stream *stream, const struct transfer *transfer,
 		    const char *bytes, bool has_ended)
 {
@@ -198,7 +197,7 @@ static long read_stream(void *arg)
 	struct stream *stream = arg;
 	struct transfer reads[NR_SLOTS];
 	uint64_t handle = unit_context(NR_SLOTS);
-	/* Free-running: [oldest, next) are in flight, in this order. */
+	/* Both run freely: [oldest, next) are in flight, in this order. */
 	unsigned oldest = 0, next = 0;
 	bool has_ended = false;
 
@@ -229,7 +228,7 @@ static long read_stream(void *arg)
 	return 0;
 }
 
-/* Connected over the loopback device. */
+/* Make a TCP connection over the loopback device. */
 static void open_tcp(int ret_pair[2])
 {
 	struct sockaddr_in address = {
@@ -251,8 +250,8 @@ static void open_tcp(int ret_pair[2])
 }
 
 /*
- * Two streams on a pair of sockets. Each descriptor is closed once, so each stream
- * has one, and a duplicate for the other direction.
+ * Run two streams, one per direction, on a pair of sockets. Each stream closes its own
+ * descriptor, so one of the two uses a duplicate.
  */
 static void open_streams(void)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * torture KIND [SECONDS [SEED]]: random load on the engine until time is up
+ * torture KIND [SECONDS [SEED]]: random load on the library for that time
  *
- * Each kind states a conservation law that is checked at the end, when nothing
- * is in flight any more. Each thread has a random generator of its own; all are
- * seeded from the printed seed. The seed does not decide how threads
- * interleave.
+ * Each kind states a conservation law, which it checks at the end, when nothing is in
+ * flight. Each thread has its own random generator, seeded from the printed seed. The
+ * seed does not determine how threads interleave.
  */
 #ifndef TORTURE_H
 #define TORTURE_H
@@ -15,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Active in every build: a broken law ends the run and says where. */
+/* Checked in every build: a broken law ends the run and prints where. */
 #define REQUIRE(condition)                                               \
 	do {                                                             \
 		if (!(condition)) {                                      \
@@ -29,7 +28,7 @@ struct random {
 	uint64_t state;
 };
 
-/* Generator nr of the run's seed. */
+/* Return: the random generator number nr of the run's seed. */
 struct random random_start(unsigned nr);
 /* Return: a number below n. */
 uint32_t random_below(struct random *random, uint32_t n);
@@ -37,7 +36,7 @@ uint32_t random_below(struct random *random, uint32_t n);
 /* Return: whether time is up. */
 bool is_over(void);
 
-/* Return: the bytes that each stream carries at least, however long it takes. */
+/* Return: the least number of bytes that each stream carries, however long this takes. */
 uint64_t least_bytes(void);
 
 /* What the run has checked, which its last line says: count of that unit. */

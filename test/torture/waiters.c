@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A waiter is served, whichever other waiters leave
+ * Each waiter gets its event, whichever other waiters leave
  *
- * Reads wait on pipes. Threads wait for the reads' events in shared contexts,
- * with and without a time limit, with and without a signal mask, and are
- * interrupted now and then. One pipe after the other gets a byte.
+ * Reads wait on pipes. Threads wait for the reads' events in shared contexts, with and
+ * without a timeout or a signal mask, and signals sometimes interrupt them. One pipe
+ * after the other gets a byte.
  *
- * The law: each byte leads to one event. As some thread waits for it all the
- * time, the event comes before the fallback thread would have to step in: at
- * least nineteen times of twenty, a bound that holds on a busy machine too.
+ * The law: each byte leads to one event. As some thread always waits, the event comes
+ * before the fallback thread would have to try: in at least 19 of 20 cases, a bound
+ * that also holds on a busy machine.
  */
 #undef NDEBUG
 #include "torture.h"
@@ -30,7 +30,7 @@ enum {
 	NR_PIPES = 8,   /* of each context */
 	NR_WAITERS = 3, /* of each context */
 	NR_TIMES = 100000,
-	/* More than waking takes; less than the fallback thread waits. */
+	/* More than a wake-up takes, and less than the fallback thread's delay. */
 	LATE_US = 50000,
 };
 
@@ -39,7 +39,7 @@ static struct source {
 	struct iocb iocb;
 	char byte;
 	int64_t since;     /* when it got its byte */
-	uint32_t is_ready; /* atomic: it has a byte that was not reported */
+	uint32_t is_ready; /* atomic: has a byte that no event reported yet */
 } sources[NR_CONTEXTS][NR_PIPES];
 
 static struct waiter {
@@ -71,7 +71,7 @@ static void serve(struct waiter *waiter, const struct uaio_event *event)
 	REQUIRE(load_acquire(&source->is_ready));
 	note_time(source->since);
 	waiter->nr_events++;
-	/* Its read waits again before the next byte comes. */
+	/* Submit the read again before the next byte comes. */
 	REQUIRE(unit_submit(handles[waiter->context], &source->iocb) == 1);
 	store_release(&source->is_ready, 0);
 }
@@ -148,7 +148,7 @@ static void feed(struct random *random)
 	source->since = uaio_now_ns();
 	store_release(&source->is_ready, 1);
 	REQUIRE(write(source->ends[1], "x", 1) == 1);
-	/* All threads are asleep, some, or none. */
+	/* Write the next byte while all, some or none of the threads sleep. */
 	if (random_below(random, 3))
 		unit_await(is_idle, source);
 	if (random_below(random, 8) == 0)
@@ -169,7 +169,7 @@ static uint64_t end(void)
 			unit_await(is_idle, &sources[i][k]);
 	store_release(&shall_end, 1);
 	for (unsigned i = 0; i < NR_ELEMENTS(waiters); i++) {
-		/* Repeat until a signal comes while the thread sleeps. */
+		/* Repeat the signal until it comes while the thread sleeps. */
 		while (pthread_tryjoin_np(waiters[i].thread.id, NULL)) {
 			(void)pthread_kill(waiters[i].thread.id, SIGUSR1);
 			usleep(100);
