@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The time since the machine was started, for deadlines and for how long a call took */
+/*
+ * Time since the machine started, for deadlines and durations
+ */
 #ifndef TEST_HELPERS_CLOCK_H
 #define TEST_HELPERS_CLOCK_H
 

@@ -27,7 +27,7 @@ int loop_attach(int file, char *ret_path, size_t bytes)
 			break;
 		close(loop);
 		loop = -1;
-		/* Another process was faster. */
+		/* Another process has taken this loop device: try the next. */
 		if (errno != EBUSY)
 			break;
 	}

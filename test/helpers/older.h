@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Functions that C libraries older than glibc 2.35 lack, by their system calls
+ * Functions that C libraries older than glibc 2.35 lack, made by syscall(2)
  *
- * As for newer.h, the oldest is glibc 2.31. The calls are made by syscall(2), which the
- * library stands in front of, too.
+ * The oldest supported version is glibc 2.31, as for newer.h. The library also
+ * interposes syscall(2).
  */
 #ifndef TEST_HELPERS_OLDER_H
 #define TEST_HELPERS_OLDER_H
@@ -20,7 +20,8 @@
 #if !__GLIBC_PREREQ(2, 32)
 #include "options/names.h"
 
-#define strerrorname_np uaio_error_name /* src/options/errors.c is linked */
+/* the test links src/options/errors.c */
+#define strerrorname_np uaio_error_name
 #endif
 
 #if !__GLIBC_PREREQ(2, 34)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What slowfs.c and its server share; for those two only. */
+/*
+ * State that only slowfs.c and slowfs-server.c share
+ */
 #ifndef SLOWFS_PRIVATE_H
 #define SLOWFS_PRIVATE_H
 
@@ -13,16 +15,17 @@
 
 enum { FAULTS_MAX = 8, OPCODES_MAX = 64 };
 
-/* Shared by the server and its clients. */
+/* Memory that the server shares with its clients. */
 struct slowfs {
 	/* immutable after the start */
 	pid_t server;
-	int poke;            /* an eventfd: look at is_holding again */
-	uint32_t open_flags; /* FOPEN_*, of every file */
-	uint32_t init_flags; /* FUSE_*, beside those of every server */
+	/* an eventfd: makes the server read is_holding again */
+	int poke;
+	uint32_t open_flags; /* FOPEN_* of every opened file */
+	uint32_t init_flags; /* FUSE_* in addition to those of every server */
 	uint16_t background_max;
 	uint32_t notes_callers; /* atomic */
-	uint32_t minor; /* atomic: the kernel's version of FUSE, 7.minor */
+	uint32_t minor; /* atomic: the kernel supports FUSE protocol 7.minor */
 	char folder[PATH_MAX];
 
 	/* atomic, futex words */
@@ -33,20 +36,21 @@ struct slowfs {
 	/* atomic */
 	uint32_t delay_us[SLOWFS_NR_OPS];
 	uint32_t most_held[SLOWFS_NR_OPS];
-	uint64_t let_go[SLOWFS_NR_OPS];    /* over which byte; or NOWHERE */
+	/* offset of the byte whose calls are released; or NOWHERE */
+	uint64_t let_go[SLOWFS_NR_OPS];
 	uint32_t nr_let_go[SLOWFS_NR_OPS]; /* a futex word */
-	/* the server's, of a call until it is answered */
+	/* written by the server, for a call it has not answered yet */
 	struct slowfs_caller callers[OPCODES_MAX];
 	struct fault {
 		struct slowfs_fault what;
 		enum slowfs_op op;
 		uint64_t off;      /* or NOWHERE */
-		uint32_t nr_left;  /* calls until it is due */
-		uint32_t is_there; /* atomic: the rest is written */
+		uint32_t nr_left;  /* matching calls until the fault happens */
+		uint32_t is_there; /* atomic: the other members are set */
 	} faults[FAULTS_MAX];
 };
 
-/* Answer what comes from the open /dev/fuse, to the end of the mount. */
+/* Serve requests from the open /dev/fuse, until it is unmounted. */
 _Noreturn void slowfs_serve(struct slowfs *fs, int fd);
 
 #endif /* SLOWFS_PRIVATE_H */

@@ -25,7 +25,7 @@
 enum {
 	NR_FILES = 16,
 	FILE_BYTES = 64 << 20,
-	CALL_BYTES = SLOWFS_CALL_BYTES, /* the most that there may be */
+	CALL_BYTES = SLOWFS_CALL_BYTES, /* largest read or write */
 	CALL_PAGES = CALL_BYTES / 4096,
 	REQUEST_BYTES = CALL_BYTES + (1 << 14),
 	ROOT = FUSE_ROOT_ID,
@@ -43,7 +43,7 @@ static struct {
 	struct slowfs *fs;
 	int fd; /* /dev/fuse */
 	struct file {
-		char name[64]; /* empty: no such file */
+		char name[64]; /* empty: slot unused */
 		char *data;    /* owns: FILE_BYTES, mapped */
 		uint64_t size;
 	} files[NR_FILES];
@@ -60,7 +60,7 @@ static void answer(const struct fuse_in_header *request, int error,
 	};
 	struct iovec iov[] = { { &out, sizeof(out) }, { (void *)data, bytes } };
 
-	/* ENOENT: nobody waits for it any more. */
+	/* ENOENT: the caller no longer waits for the answer. */
 	if (writev(server.fd, iov, 2) < 0)
 		assert(errno == ENOENT);
 }
@@ -228,10 +228,10 @@ static void do_write(const struct fuse_in_header *request, uint32_t bytes_max)
  * Calls that are delayed, and calls that fail
  */
 
-/* Return: whether it reads or writes the byte. */
+/* Return: whether the request reads or writes the byte at off. */
 static bool goes_over(const struct fuse_in_header *request, uint64_t off)
 {
-	/* A fuse_write_in begins as one. */
+	/* fuse_write_in begins with the same members. */
 	const struct fuse_read_in *in = (const void *)(request + 1);
 
 	return (request->opcode == FUSE_READ ||
@@ -270,7 +270,7 @@ static void count(uint32_t *word, uint32_t change)
 static void carry_out(const struct fuse_in_header *request, enum slowfs_op op,
 		      struct slowfs_fault fault)
 {
-	/* First: who has the answer finds it counted. */
+	/* Count before the answer, so that its receiver finds it counted. */
 	count(&server.fs->nr_done[op], 1);
 	if (fault.error)
 		answer(request, -fault.error, NULL, 0);
@@ -342,7 +342,7 @@ static void free_held(struct held *held)
 	free(held);
 }
 
-/* Somebody who waits was killed. */
+/* A process was killed that waits for a held call: answer the call with EINTR. */
 static void do_interrupt(const struct fuse_in_header *request)
 {
 	const struct fuse_interrupt_in *in = (const void *)(request + 1);
@@ -358,12 +358,12 @@ static void do_interrupt(const struct fuse_in_header *request)
 	}
 }
 
-/* Where calls are to be let go, by operation; NOWHERE: of none. */
+/* The byte of each operation whose calls are to be released; NOWHERE: none. */
 struct places {
 	uint64_t off[SLOWFS_NR_OPS];
 };
 
-/* Return: whether it may be answered by now. */
+/* Return: whether the held call may be answered now. */
 static bool is_due(const struct held *held, int64_t now,
 		   const struct places *places)
 {
@@ -401,7 +401,7 @@ static void let_go(void)
 		places.off[op] =
 			__atomic_load_n(&fs->let_go[op], __ATOMIC_SEQ_CST);
 	answer_due(&places);
-	/* Whoever asked waits until it is NOWHERE, and so does the next. */
+	/* slowfs_release_at() waits until the offset is NOWHERE again. */
 	for (int op = 0; op < SLOWFS_NR_OPS; op++)
 		if (places.off[op] != NOWHERE) {
 			__atomic_store_n(&fs->let_go[op], NOWHERE,
@@ -410,7 +410,7 @@ static void let_go(void)
 		}
 }
 
-/* Return: when to look at what is held again, from now; or forever. */
+/* Return: how long until a held call is due; NULL: nothing is due. */
 static const struct timespec *next_due(struct timespec *ret_rest)
 {
 	int64_t first = INT64_MAX, rest;
@@ -428,7 +428,7 @@ static const struct timespec *next_due(struct timespec *ret_rest)
 	return ret_rest;
 }
 
-/* Return: the process that a thread is of; 0: it has ended. */
+/* Return: the process of a thread; 0 if the thread has ended. */
 static uint32_t process_of(uint32_t tid)
 {
 	char path[32], line[128];
@@ -447,7 +447,7 @@ static uint32_t process_of(uint32_t tid)
 
 static void note_caller(const struct fuse_in_header *request)
 {
-	/* Only where a test asks: it costs more than the call. */
+	/* Only if a test asks for it, because reading /proc takes longer than the call. */
 	if (server.fs->notes_callers && request->opcode < OPCODES_MAX)
 		server.fs->callers[request->opcode] = (struct slowfs_caller){
 			.uid = request->uid,
@@ -472,7 +472,7 @@ static void dispatch(const struct fuse_in_header *request)
 	case FUSE_FSYNC: hold(request, SLOWFS_SYNC); break;
 	case FUSE_INTERRUPT: do_interrupt(request); break;
 	case FUSE_FORGET:
-	case FUSE_BATCH_FORGET: break; /* have no answer */
+	case FUSE_BATCH_FORGET: break; /* the kernel expects no answer */
 	case FUSE_FLUSH:
 	case FUSE_RELEASE:
 	case FUSE_OPENDIR:
@@ -494,7 +494,7 @@ _Noreturn void slowfs_serve(struct slowfs *fs, int fd)
 	server.fd = fd;
 	server.end = &server.first;
 	prctl(PR_SET_TIMERSLACK, 1);
-	/* Getting memory anew for each call would take longer than the call. */
+	/* Keep freed memory, as allocating again would take longer than a call. */
 	mallopt(M_MMAP_THRESHOLD, INT_MAX);
 	mallopt(M_TRIM_THRESHOLD, INT_MAX);
 	for (;;) {

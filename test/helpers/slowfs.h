@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slowfs: a file system whose reads, writes and syncs wait until the test lets
- * them go, or take as long as it says, and fail when it says so
+ * slowfs: a file system whose reads, writes and syncs a test can hold, delay or let
+ * fail
  *
- * A FUSE server in a process of its own, without libfuse: a flat directory of
- * files in memory, of at most 64 MiB each. A call that is held is answered when it
- * is let go, in order of arrival, or with EINTR if its caller is killed. Nothing
- * is cached, unless the server was started so, and O_DIRECT is supported: each
- * read or write of a client is one call here, or several of at most 1 MiB, one
- * after another. Calls of several clients are served at the same time, including
- * writes that do not extend a file.
+ * It is a FUSE server in its own process, without libfuse: a flat directory of files in
+ * memory, of at most 64 MiB each. A held call is answered when the test releases it, in
+ * order of arrival, or with EINTR if its caller is killed. Nothing is cached, except by
+ * slowfs_start_cached(). O_DIRECT is supported. Each read or write of a client is one
+ * call of the server, or several of at most 1 MiB, one after another. The server serves
+ * calls of several clients in parallel, including writes that do not extend a file.
  *
- * The server ends with the thread that started it, which takes the mount's
- * answers away (ENOTCONN) but not the mount: start it in a mount namespace of
- * the test's own (test/oracle/sandbox.py).
+ * The server ends with the thread that started it. The mount stays, but then fails with
+ * ENOTCONN: start the server in the test's own mount namespace
+ * (test/oracle/sandbox.py).
  *
- * Thread-safety: any thread, and any process forked since the start.
+ * Thread-safety: any thread, and any process forked after the start.
  */
 #ifndef SLOWFS_H
 #define SLOWFS_H
@@ -27,91 +26,87 @@ enum slowfs_op {
 	SLOWFS_READ,
 	SLOWFS_WRITE,
 	SLOWFS_SYNC,
-	SLOWFS_ATTRIBUTES, /* of a file, when they are asked for */
+	SLOWFS_ATTRIBUTES, /* FUSE_GETATTR of a file */
 	SLOWFS_NR_OPS,
 };
 
-/* The most of a call: reads and writes of more are several. */
+/* Larger reads and writes are split into calls of at most this size. */
 enum { SLOWFS_CALL_BYTES = 1 << 20 };
 
 struct slowfs;
 
-/* What a call does instead: fail, or make no more than so many bytes. */
+/* How a faulty call ends: it fails, or transfers at most `bytes`. */
 struct slowfs_fault {
-	int error; /* 0, or as EIO */
+	int error; /* 0, or a positive errno such as EIO */
 	uint32_t bytes;
 };
 
 /*
- * Mount it on the folder, which is made.
- * Return: it, or NULL with errno: this user or machine cannot.
+ * Create the directory `folder` and mount a slow file system on it.
+ * Return: the file system, or NULL with errno if this user or machine cannot.
  */
 struct slowfs *slowfs_start(const char *folder);
-/* The same, but no read is of more bytes, a multiple of 4096. */
+/* Like slowfs_start(), with reads of at most read_bytes, a multiple of 4096. */
 struct slowfs *slowfs_start_in_pieces(const char *folder, uint32_t read_bytes);
 /*
- * The same, but files are read through the page cache, which keeps them when
- * they are closed. Writes are calls here, and are in the cache then.
+ * Like slowfs_start(), but files are read through the page cache, which keeps them
+ * after close. Writes go to the server and to the cache.
  */
 struct slowfs *slowfs_start_cached(const char *folder);
-/*
- * The same as slowfs_start(), but the kernel's own AIO waits for no O_DIRECT
- * call, as on a device.
- */
+/* Like slowfs_start(), but kernel AIO is asynchronous with O_DIRECT, as on a device. */
 struct slowfs *slowfs_start_async(const char *folder);
 /*
- * The same as slowfs_start_async(), but a write keeps others of its file waiting until
- * its call returns. The kernel's AIO waits with more than background_max requests that
- * are not answered.
+ * Like slowfs_start_async(), but writes of one file run one after another. io_submit of
+ * the kernel's AIO blocks while background_max requests are not answered.
  */
 struct slowfs *slowfs_start_locking(const char *folder,
 				    uint16_t background_max);
 void slowfs_stop(struct slowfs *fs);
 /*
- * Return: whether close(2) leaves writes alone that are held, where nothing is cached.
- * Before Linux 5.16 it waits for them in the kernel.
+ * Return: whether close(2) does not wait for held writes. Before Linux 5.16 the kernel
+ * waits for them. Not for slowfs_start_cached().
  */
 bool slowfs_closes_at_once(const struct slowfs *fs);
 
-/* From now on the operation is held, until it is released with all held. */
+/* Hold all calls of the operation from now on. slowfs_release() answers all held calls. */
 void slowfs_hold(struct slowfs *fs, enum slowfs_op op);
 void slowfs_release(struct slowfs *fs, enum slowfs_op op);
 
-/* Answer those held calls that go over this byte of a file. */
+/* Answer the held calls whose range includes this byte of a file. */
 void slowfs_release_at(struct slowfs *fs, enum slowfs_op op, uint64_t off);
 
-/* From now on each takes so long, however many there are at the same time. */
+/* From now on each call of the operation takes this time; calls in parallel do, too. */
 void slowfs_delay(struct slowfs *fs, enum slowfs_op op, unsigned us);
 
-/* Return once so many are held; a minute without ends the process. */
+/* Return when nr calls are held; after a minute, end the process. */
 void slowfs_await(struct slowfs *fs, enum slowfs_op op, unsigned nr);
 
-/* Who makes a call, as the kernel tells the server. */
+/* The thread that makes a call, as the kernel reports it to the server. */
 struct slowfs_caller {
 	uint32_t uid, gid;
-	uint32_t
-		process; /* that the calling thread is of; 0: there was no call */
+	uint32_t process; /* of the caller; 0: no call yet */
 };
 
-/* From now on the server notes who makes each call. */
+/* From now on the server records who makes each call. */
 void slowfs_note_callers(struct slowfs *fs);
-/* Return: who made the last call with this number, FUSE_* of <linux/fuse.h>. */
+/* Return: who made the last call with this opcode, FUSE_* of <linux/fuse.h>. */
 struct slowfs_caller slowfs_caller(const struct slowfs *fs, uint32_t opcode);
 
-/* Return: how many have been carried out so far, those with a fault too. */
+/* Return: how many calls were executed so far, including those with a fault. */
 unsigned slowfs_nr_done(struct slowfs *fs, enum slowfs_op op);
-/* Return: how many were held, or took their time, at once, since last asked. */
+/* Return: the most calls held or delayed at once since the last query. */
 unsigned slowfs_most_held(struct slowfs *fs, enum slowfs_op op);
 
 /*
- * A fault of all calls from now on that go over this byte of a file; or of the
- * n-th that comes from now on, 1 being the next. There may be 8 at a time.
+ * Let calls fail from now on: slowfs_fault_at() those whose range includes this byte of
+ * a file, slowfs_fault_nth() the n-th call, 1 being the next. At most 8 faults can be
+ * set.
  */
 void slowfs_fault_at(struct slowfs *fs, enum slowfs_op op, uint64_t off,
 		     struct slowfs_fault fault);
 void slowfs_fault_nth(struct slowfs *fs, enum slowfs_op op, unsigned n,
 		      struct slowfs_fault fault);
-/* None any more. */
+/* Remove all faults. */
 void slowfs_mend(struct slowfs *fs);
 
 #endif /* SLOWFS_H */

@@ -19,7 +19,7 @@ static bool is_socket(int fd)
 			   &(socklen_t){ sizeof(type) });
 }
 
-/* Nobody else may mind the flag meanwhile. Return: the flags as they were. */
+/* Set O_NONBLOCK, which affects all users of the open file. Return: the old flags. */
 static int make_nonblocking(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Acquire, and release below: the pairs are in the kernel, or in the library. */
+/* The acquire here and the release below pair with the kernel's or the library's. */
 static uint32_t load(const uint32_t *word)
 {
 	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
@@ -64,7 +64,7 @@ static void *map(int fd, size_t bytes, uint64_t offset)
 		    (off_t)uring_map_offset(fd, offset));
 }
 
-/* It fails only if the test is wrong about what it has mapped. */
+/* munmap() fails only if the test recorded a wrong address or size. */
 static void unmap(void *memory, size_t bytes)
 {
 	if (munmap(memory, bytes) == 0)
@@ -95,7 +95,7 @@ long uring_map(struct uring *ring, int fd, const struct io_uring_params *params)
 	void *rings, *sqes;
 	long error;
 
-	/* A kernel that has the CQ ring in a map of its own is older than Linux 5.4. */
+	/* Before Linux 5.4 the kernel needs a separate mapping for the CQ ring. */
 	rings = map(fd, rings_bytes, IORING_OFF_SQ_RING);
 	if (rings == MAP_FAILED)
 		return -errno;

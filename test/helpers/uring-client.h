@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A client of io_uring: it makes a ring, maps it, submits and takes completions
+ * A client of io_uring: it makes a ring, maps it, submits and reaps completions
  *
- * Nothing is between a test and the rings: the test may write to any word of them. The
- * calls of io_uring return a count, or a negative errno. A program links one of the
- * two files that define them: uring-syscall.c, which makes them by syscall(2), or
- * test/unit/uring-linked.c, which calls the functions of the library that is linked.
+ * A test may write to any word of the rings. uring_setup(), uring_enter() and
+ * uring_register() return a count or a negative errno. A program links one of two files
+ * that define them: uring-syscall.c, which uses syscall(2), or
+ * test/unit/uring-linked.c, which calls the linked library.
  */
 #ifndef TEST_HELPERS_URING_CLIENT_H
 #define TEST_HELPERS_URING_CLIENT_H
@@ -26,7 +26,8 @@ struct uring {
 	uint32_t *cq_head, *cq_tail, *cq_flags, *cq_overflow;
 	uint32_t sq_mask, cq_mask;
 	uint32_t sqe_slots, cqe_slots; /* 2 with SQE128 and CQE32; else 1 */
-	uint32_t prepared; /* the tail, up to where SQEs are filled in */
+	/* tail including SQEs that are filled in but not published */
+	uint32_t prepared;
 	struct io_uring_sqe *sqes;
 	struct io_uring_cqe *cqes;
 };
@@ -39,7 +40,7 @@ long uring_setup(uint32_t nr, struct io_uring_params *params);
 long uring_enter(int fd, uint32_t to_submit, uint32_t min_complete,
 		 uint32_t flags, const void *arg, size_t arg_bytes);
 long uring_register(int fd, uint32_t opcode, const void *arg, uint32_t nr_args);
-/* Return: where mmap() of fd finds what io_uring has at this offset. */
+/* Return: the offset for mmap() of fd at which this io_uring offset is found. */
 int64_t uring_map_offset(int fd, uint64_t offset);
 
 /*
@@ -52,29 +53,29 @@ long uring_open(struct uring *ring, uint32_t nr,
 /* Map the ring that uring_setup() described. Return: 0, or a negative errno. */
 long uring_map(struct uring *ring, int fd,
 	       const struct io_uring_params *params);
-/* Describe the ring whose rings and SQEs are at these addresses already. */
+/* Describe a ring whose memory is already mapped at these addresses. */
 void uring_at(struct uring *ring, int fd, const struct io_uring_params *params,
 	      void *rings, void *sqes);
-/* Have each entry of the array name its own SQE, as a client does once. */
+/* Let array entry i name SQE i for all i, as clients do once. */
 void uring_fill_array(const struct uring *ring);
-/* The caller does not touch the ring any more. */
+/* Unmap the ring; the caller does not use it any more. */
 void uring_unmap(const struct uring *ring);
 
 /*
  * Submissions
  */
 
-/* Return: the next SQE, zero but for these members. */
+/* Return: the next SQE, zeroed except for these members. */
 struct io_uring_sqe *uring_put(struct uring *ring, int opcode, int fd,
 			       uint64_t user_data);
 struct io_uring_sqe *uring_put_rw(struct uring *ring, int opcode, int fd,
 				  uint64_t addr, size_t len, uint64_t off,
 				  uint64_t user_data);
-/* Write the tail. Return: how many SQEs the kernel has not taken. */
+/* Write the tail. Return: how many SQEs the kernel has not consumed. */
 uint32_t uring_publish(struct uring *ring);
 /* Publish and submit all that is prepared. Return: as uring_enter(). */
 long uring_submit(struct uring *ring);
-/* The same; the call waits for nr completions. */
+/* Like uring_submit(), and wait for nr completions. */
 long uring_submit_wait(struct uring *ring, uint32_t nr);
 
 /*
@@ -85,9 +86,9 @@ long uring_submit_wait(struct uring *ring, uint32_t nr);
 uint32_t uring_ready(const struct uring *ring);
 /* Return: the oldest completion; NULL if the ring has none. */
 const struct io_uring_cqe *uring_peek(const struct uring *ring);
-/* Copy the oldest completion and take it. Return: whether there was one. */
+/* Copy the oldest completion and consume it. Return: whether there was one. */
 bool uring_take(const struct uring *ring, struct io_uring_cqe *cqe);
-/* Take all completions. Return: how many there were. */
+/* Consume all completions. Return: how many there were. */
 uint32_t uring_take_all(const struct uring *ring);
 
 #endif /* TEST_HELPERS_URING_CLIENT_H */

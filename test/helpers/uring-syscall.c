@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The calls of io_uring by syscall(2): to the kernel, or to a library that is loaded. */
+/*
+ * The system calls of io_uring by syscall(2), which a preloaded library interposes
+ */
 #include <errno.h>
 #include <sys/syscall.h>
 #include <unistd.h>
