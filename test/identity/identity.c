@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * identity CHANGE: a thread changes as whom it makes its calls, and then makes the
- * same requests in each way there is. Prints a line for each request: its result, and
- * what it has made. The kernel and the library must print the same. Some changes are
- * made between the submission of a request and its completion.
+ * identity CHANGE: a thread changes its credentials, root or another part of its
+ * identity, then makes certain requests in every possible way. Some changes happen
+ * between the submission of a request and its completion. The program prints a line for
+ * each request: its result and what it created. The kernel and the library must print
+ * the same.
  *
  * Run as root, in an empty directory that everybody may enter.
  */
@@ -33,7 +34,7 @@
 
 enum { NOBODY = 65534, BYTES = 4096, FILL_BYTES = 256 << 10 };
 
-/* Status of a program whose kernel lacks what is tested. */
+/* Exit status if the kernel lacks the tested feature. */
 enum { SKIPPED = 77 };
 
 static void must(bool ok, const char *what)
@@ -58,7 +59,7 @@ static void drop_capabilities(void)
 }
 
 #ifdef OWN_CALLS
-/* By instructions of the program's own, which no library can stand in front of. */
+/* Make the call by an inline instruction, which no library can interpose. */
 static void call_own(long nr, long id)
 {
 #if defined(__x86_64__)
@@ -87,7 +88,7 @@ static void take_fsuid(void)
 }
 #endif
 
-/* By the system call, which changes this thread only. */
+/* Change only this thread's ids, by the system call. */
 static void take_ids(void)
 {
 	must(syscall(SYS_setgroups, 0, NULL) == 0, "drop groups");
@@ -95,7 +96,7 @@ static void take_ids(void)
 	must(syscall(SYS_setresuid, NOBODY, NOBODY, NOBODY) == 0, "set uids");
 }
 
-/* By the C library's functions, which change all threads. */
+/* Change the ids of all threads, by the C library's functions. */
 static void take_ids_of_all(void)
 {
 	must(setgroups(0, NULL) == 0, "drop groups");
@@ -103,9 +104,7 @@ static void take_ids_of_all(void)
 	must(setresuid(NOBODY, NOBODY, NOBODY) == 0, "set uids");
 }
 
-/*
- * The same for the effective ids. The process may take its former ids again.
- */
+/* Change the effective ids of all threads; the process may take its former ids again. */
 static void lower_ids_of_all(void)
 {
 	must(setgroups(0, NULL) == 0, "drop groups");
@@ -122,7 +121,7 @@ static void raise_ids_of_all(void)
 	must(setgroups(2, groups) == 0, "take groups");
 }
 
-/* Then a directory of group 4 may be entered. */
+/* Membership in group 4 allows entering a directory. */
 static void take_group(void)
 {
 	const gid_t groups[] = { 4 };
@@ -132,7 +131,7 @@ static void take_group(void)
 	setfsuid(NOBODY);
 }
 
-/* Older headers lack Landlock, which is of Linux 5.13. */
+/* Landlock exists since Linux 5.13, so older headers lack it. */
 enum { NR_LANDLOCK_CREATE_RULESET = 444, NR_LANDLOCK_RESTRICT_SELF = 446 };
 enum {
 	MAY_WRITE_FILE = 1 << 1,
@@ -171,7 +170,7 @@ static void change_umask(void)
 	umask(0077);
 }
 
-/* After that a request is made as before. */
+/* Change the ids and change them back: the request runs with the old ones. */
 static void come_back(void)
 {
 	take_fsuid();
@@ -183,7 +182,7 @@ static void change_nothing(void)
 {
 }
 
-/* From then on the library expects changes of all threads. */
+/* A setuid function ran, so the library expects changes of all threads from then on. */
 static void change_nothing_of_all(void)
 {
 	must(seteuid(0) == 0, "keep the uid");
@@ -192,7 +191,7 @@ static void change_nothing_of_all(void)
 static const struct {
 	const char *name;
 	void (*change)(void);
-	/* Made after the submission, if not NULL. */
+	/* Runs after the submission, if not NULL. */
 	void (*late_change)(void);
 } changes[] = {
 	{ "fsuid", take_fsuid, NULL },
@@ -212,7 +211,7 @@ static const struct {
 
 static void (*late_change)(void);
 
-/* The request is submitted. */
+/* Make the late change of the thread, after it submitted the request. */
 static void change_late(void)
 {
 	if (late_change)
@@ -228,12 +227,12 @@ enum op {
 	CREATE,
 	MKDIR,
 	UNLINK,
-	/* likewise, on a file server, which sees the submitter */
+	/* by path, on a file server, which sees the submitter's ids */
 	SERVED_OPEN,
 	SERVED_CREATE,
 	SERVED_MKDIR,
 	SERVED_UNLINK,
-	/* by descriptors */
+	/* by descriptor */
 	WRITE,
 	FILL,
 	SERVED_READ,
@@ -259,8 +258,8 @@ static const struct {
 	[SERVED_WRITE] = { "served write", FUSE_WRITE },
 };
 
-static int suid_fd; /* of a file that has the set-user-ID bit */
-static int full_fd; /* of one on a file system whose free blocks are reserved */
+static int suid_fd; /* a file with the set-user-ID bit */
+static int full_fd; /* a file on a file system whose free blocks are reserved */
 static int served_fd;
 static char buf[FILL_BYTES] __attribute__((aligned(4096)));
 
@@ -327,7 +326,7 @@ static int wait_one(struct io_uring *ring)
 	return res;
 }
 
-/* What another thread does with the ring, or the pipe, of one that has changed. */
+/* A second thread's work on the ring or pipe of the thread that changed. */
 struct other {
 	struct io_uring *ring;
 	int pipe;
@@ -370,7 +369,7 @@ static int submit_drain(struct io_uring *ring, enum op op)
 	return submit_one(ring, op, IOSQE_IO_DRAIN);
 }
 
-/* The first of a chain reads from a pipe, which another thread writes to. */
+/* The chain's first request reads from a pipe, to which the second thread writes. */
 static struct other other;
 static pthread_barrier_t meeting;
 
@@ -408,7 +407,7 @@ static int submit_chain(struct io_uring *ring, enum op op)
 	return other.res;
 }
 
-/* The ring was made before the change, with a thread that polls. */
+/* An SQPOLL ring, made before the change. */
 static struct io_uring polled;
 
 static int submit_polled(struct io_uring *ring, enum op op)
@@ -460,7 +459,7 @@ static int submit_posix(struct io_uring *ring, enum op op)
 	return error ? -error : (int)aio_return(&cb);
 }
 
-/* By a thread that the changed one creates. */
+/* A thread created by the changed thread submits. */
 struct heir {
 	struct io_uring *ring;
 	enum op op;
@@ -508,7 +507,7 @@ static void make_file(const char *path, mode_t mode)
 	close(fd);
 }
 
-/* Fill the file system, but for what is reserved for whoever has the capability. */
+/* Fill the file system except for blocks reserved for privileged processes. */
 static void fill(void)
 {
 	int fd = open("filler", O_RDWR | O_CREAT, 0600);
@@ -521,21 +520,21 @@ static void fill(void)
 	}
 	must(vfs.f_blocks * vfs.f_frsize < 64ul << 20,
 	     "fill so large a file system");
-	/* What was written before may be allocated now, and leave less. */
+	/* Delayed allocation may have left fewer blocks: try with less each time. */
 	for (off_t nr = (off_t)vfs.f_bavail; nr > 0; nr--)
 		if (posix_fallocate(fd, 0, nr * (off_t)vfs.f_frsize) == 0)
 			break;
 	close(fd);
 }
 
-/* A place as it is for each request, whatever those before it did. */
+/* Create the files for a request again, whatever earlier requests did. */
 static void make_place(enum op op)
 {
 	must(system("rm -rf private other created made suid full filler") == 0,
 	     "clean up");
 	must(mkdir("private", 0700) == 0 && mkdir("other", 0777) == 0, "mkdir");
 	must(chmod(".", 0777) == 0 && chmod("other", 0777) == 0, "chmod");
-	/* Whoever is of group 4 may enter; nobody may write. */
+	/* Members of group 4 may enter; nobody may write. */
 	must(chown("private", 1, 4) == 0 && chmod("private", 0750) == 0,
 	     "give away");
 	make_file("private/file", 0640);
@@ -560,8 +559,8 @@ static void print_made(const char *path)
 }
 
 /*
- * Threads that execute requests are there before the change. In the kernel each thread
- * that submits has its own, which keep its former root and directory: this is another.
+ * Start threads that execute requests before the change. io-wq threads of the kernel
+ * belong to one submitting thread and keep its old root, so use a separate thread here.
  */
 static void *warm_up(void *arg)
 {
@@ -576,7 +575,7 @@ static void *warm_up(void *arg)
 	return NULL;
 }
 
-/* In a child: make the request, and leave what came of it to the parent. */
+/* Child process: make the request, and write its result to the pipe `out`. */
 static void act(unsigned change, unsigned way, enum op op, int out)
 {
 	struct io_uring ring;
@@ -606,7 +605,7 @@ static void act(unsigned change, unsigned way, enum op op, int out)
 	if (op == OPEN || op == CREATE || op == SERVED_OPEN ||
 	    op == SERVED_CREATE)
 		res = res < 0 ? res : 0;
-	/* Some blocks may be left to everybody. */
+	/* The result depends on blocks that everybody may use, so compare only success. */
 	if (op == FILL)
 		res = res == FILL_BYTES;
 	must(write(out, &res, sizeof(res)) == sizeof(res), "tell");
@@ -618,7 +617,7 @@ static void act(unsigned change, unsigned way, enum op op, int out)
 
 static struct slowfs *server; /* or NULL */
 
-/* As whom, and of which process, the file server was asked. */
+/* Print with which ids, and from which process, the file server got the call. */
 static void print_caller(enum op op, pid_t child)
 {
 	struct slowfs_caller caller = slowfs_caller(server, ops[op].served_by);
