@@ -2,10 +2,10 @@
 /*
  * client WHAT FILE [...]: a program for the trap
  *
- * It is compiled statically, for another C library, and as most programs, and makes its calls of io_uring
- * and kernel AIO by syscall(2), which is then its own code. It prints a line for each
- * thing that it has done, and nothing that differs from one run to the next. FILE is
- * larger than FILE_BYTES.
+ * The program is built in three ways: static, static with another C library, and
+ * dynamic. It makes the calls of io_uring and kernel AIO by syscall(2), which a static
+ * program contains. It prints a line for each action, and nothing that differs from one
+ * run to the next. FILE is larger than FILE_BYTES.
  */
 #include "client.h"
 
@@ -59,7 +59,7 @@ static void open_ring(struct uring *ring)
 		die("io_uring_setup");
 }
 
-/* Read parts of the file. Return: how many differ from what read() gives. */
+/* Read parts of the file by the ring. Return: how many differ from what pread() gives. */
 static int read_parts(struct uring *ring, int nr)
 {
 	char mine[PART], theirs[PART];
@@ -132,11 +132,11 @@ static int do_aio(void)
  * Threads, and signals
  */
 
-static __thread int *own; /* the address of itself, where the thread knows it */
+static __thread int *own; /* points to the thread's own anchor */
 static __thread int anchor;
 static volatile sig_atomic_t nr_handled, nr_foreign;
 
-/* With another thread's variables, or with none, the program would not go on. */
+/* A handler with another thread's thread-local variables, or none, counts as foreign. */
 static void count(int sig)
 {
 	int saved = errno;
@@ -158,7 +158,7 @@ static timer_t tick(long ns)
 	struct itimerspec every = { { 0, ns }, { 0, ns } };
 	timer_t timer;
 
-	/* SIGSYS is among those that are blocked meanwhile. */
+	/* This also blocks SIGSYS in the handler. */
 	(void)sigfillset(&action.sa_mask);
 	if (sigaction(SIGALRM, &action, NULL) < 0 ||
 	    timer_create(CLOCK_MONOTONIC, &event, &timer) < 0 ||
@@ -193,7 +193,7 @@ static int do_threads(void)
 		for (int i = 0; i < THREADS; i++)
 			(void)pthread_join(threads[i], NULL);
 	}
-	/* The timer goes on for ever, so this comes to an end. */
+	/* This loop ends, because the timer continues. */
 	while (nr_handled < 10)
 		;
 	(void)timer_delete(timer);
@@ -205,7 +205,7 @@ static int do_threads(void)
 	return 0;
 }
 
-/* A ring that waits for what never comes is interrupted. */
+/* A wait for a completion that never comes is interrupted. */
 static int do_interrupt(void)
 {
 	struct uring ring;
@@ -258,7 +258,7 @@ static void *read_blocked(void *arg)
 	return arg;
 }
 
-/* Calls with all signals blocked, also by a thread, and in a handler that blocks all. */
+/* Make calls with all signals blocked: in this thread, in another, and in a handler. */
 static int do_blocked(void)
 {
 	pthread_t thread;
@@ -288,7 +288,7 @@ static int do_blocked(void)
 
 static volatile int nr_called;
 
-/* Each place that makes the call was not used before. */
+/* Each case makes its system call at an instruction that was not used before. */
 static void call_in_handler(int sig)
 {
 	(void)sig;
@@ -300,7 +300,7 @@ static void call_in_handler(int sig)
 	}
 }
 
-/* Calls that wait with another mask, which has SIGSYS, until a handler comes. */
+/* Wait by calls with another signal mask, which blocks SIGSYS, until a handler runs. */
 static void wait_masked(int epoll, const sigset_t *most)
 {
 	nr_called = 0;
@@ -341,11 +341,12 @@ static int do_masked(void)
 
 enum { ALTERNATE_BYTES = 256 << 10, FILLED = 2000, NR_TICKS = 300 };
 
-/* Of the thread that has it. */
+/* The thread's own alternate stack. */
 static __thread struct alternate {
 	char *stack;
 	struct uring ring;
-	const volatile char *outer; /* of the handler that makes the calls */
+	/* a variable of the handler that makes the calls */
+	const volatile char *outer;
 	aio_context_t ctx;
 	sigjmp_buf unmapped;
 } own_alternate;
@@ -360,7 +361,7 @@ static void come_below(int sig)
 	nr_below += here > alternate->stack && here + FILLED < alternate->outer;
 }
 
-/* The library uses the memory itself, and finds nothing. */
+/* The library faults on the unmapped memory; the fault's handler jumps out. */
 static void leave_below(int sig)
 {
 	sigset_t usr2;
@@ -387,7 +388,7 @@ static void use_unmapped(struct alternate *alternate)
 	(void)munmap(hole, 4096);
 }
 
-/* SIGUSR2 is blocked, and comes in each call. */
+/* SIGUSR2 is blocked, and each call's mask unblocks it. */
 static void make_calls(struct alternate *alternate)
 {
 	sigset_t none, all;
@@ -433,7 +434,7 @@ static void call_on_alternate(int sig, siginfo_t *info, void *context)
 	nr_below = 0;
 }
 
-/* Whatever the call is doing when a signal comes. */
+/* A timer's signals come at any point of the calls. */
 static void call_while_it_ticks(int sig)
 {
 	struct alternate *alternate = &own_alternate;
@@ -484,7 +485,7 @@ static void *use_alternate(void *arg)
 	printf("alternate: then %s, %d of 3 parts are wrong\n",
 	       now.ss_sp == stack.ss_sp && !now.ss_flags ? "as it was" : "not",
 	       read_parts(&alternate->ring, 3));
-	/* The library was left in the middle: no call of it works after that. */
+	/* The fault left the library in the middle of a call, so no later call works. */
 	(void)raise(SIGQUIT);
 	return arg;
 }
@@ -543,8 +544,8 @@ static int do_fork(void)
 }
 
 /*
- * The system call alone, as no C library makes it: the child goes on with another stack,
- * and with its parent's thread-local variables; it ends with what the function returns.
+ * The bare system call: the child gets another stack and its parent's thread-local
+ * variables. It exits with the function's result.
  */
 long raw_clone(unsigned long flags, char *stack_end, int *child_tid,
 	       int (*function)(void));
@@ -587,7 +588,7 @@ static const unsigned long RAW_THREAD = CLONE_VM | CLONE_FS | CLONE_FILES |
 					CLONE_SIGHAND | CLONE_THREAD |
 					CLONE_SYSVSEM | CLONE_CHILD_CLEARTID;
 
-/* A thread on a stack, which has ended when this returns. */
+/* Run a thread on the given stack, and wait for its end. */
 static void run_raw_thread(char *stack, int (*function)(void))
 {
 	static int tid;
@@ -607,10 +608,7 @@ static int is_refused(void)
 	return ring_open(&ring) == -EAGAIN;
 }
 
-/*
- * A process with this memory is refused requests and threads, but not processes with a copy
- * of the memory.
- */
+/* Rings fail with EAGAIN in a process that shares this memory, but not with a copy. */
 static int be_refused(void)
 {
 	static char memory[128 << 10] __attribute__((aligned(64)));
@@ -627,7 +625,7 @@ static int be_refused(void)
 	return wrong;
 }
 
-/* A thread, and processes, by clone() alone; all of them twice. */
+/* Make a thread, and processes, by the bare clone(), each twice. */
 static int do_clone(void)
 {
 	enum { BYTES = 256 << 10 };
@@ -653,8 +651,8 @@ static int do_clone(void)
 }
 
 /*
- * Threads that make their last call without a stack, at a place that no other call was
- * made at: one unmaps its own, and one has it unmapped by another thread.
+ * Threads whose last system call, at a new instruction, runs without a stack: one
+ * thread unmaps its own stack, and another thread unmaps a second one's.
  */
 
 void end_unmapping(char *stack, unsigned long bytes);
@@ -690,7 +688,7 @@ static int unmap_own_stack(void)
 	return 0;
 }
 
-/* As Go's threads do. Only then may handlers have no memory any more. */
+/* Block signals and disable the alternate stack, as Go's threads do before they end. */
 static int leave_stack(void)
 {
 	static char memory[ENDING_BYTES];
@@ -759,7 +757,7 @@ static void note_stack(int sig)
 	handlers_stack = (uintptr_t)&sig;
 }
 
-/* What the library does about it is not seen. */
+/* Disabling the alternate stack works as without the library. */
 static void give_up_alternate(void)
 {
 	struct sigaction action = { .sa_handler = note_stack,
@@ -809,8 +807,8 @@ static int do_unmapped(void)
 }
 
 /*
- * A fault in the library, which uses memory of the program's: the handler makes the
- * memory accessible, and calls that come to the library, and returns.
+ * The library faults on memory of the program. The program's handler makes the memory
+ * accessible, makes calls to the library, and returns.
  */
 
 static struct uring faulty;
@@ -894,8 +892,8 @@ static int do_fault(void)
 }
 
 /*
- * The vector registers, as xsave stores them: empty when the program begins, at
- * client_start, and after a call what they were before
+ * The vector registers in xsave's format: empty at the program's start (client_start),
+ * and unchanged by a system call
  */
 
 enum { VECTORS_BYTES = 16 << 10, VECTORS = 0xe6 };
@@ -943,7 +941,7 @@ __asm__(".text\n"
 	"ret\n\t"
 	".balign 64\n");
 
-/* Return: where a part of the registers is. */
+/* Return: the offset of a component of the registers. */
 static unsigned vectors_part(unsigned nr, unsigned *ret_bytes)
 {
 	unsigned a, b, c, d;
@@ -978,7 +976,7 @@ static int count_at_start(void)
 	return nr;
 }
 
-/* All registers that the processor has are full. */
+/* Fill all vector registers that the processor has. */
 static uint64_t fill_vectors(unsigned seed)
 {
 	uint32_t low, high;
@@ -988,7 +986,7 @@ static uint64_t fill_vectors(unsigned seed)
 	have = low & VECTORS;
 	memset(vectors_before, 0, VECTORS_BYTES);
 	*vectors_in_use(vectors_before) = have;
-	vectors_before[24] = (char)0x80; /* MXCSR, as it is */
+	vectors_before[24] = (char)0x80; /* MXCSR's default value */
 	vectors_before[25] = 0x1f;
 	for (unsigned i = 1; i < 8; i++) {
 		unsigned bytes, at;
@@ -1025,7 +1023,7 @@ static int do_vectors(void)
 	struct uring ring;
 
 	open_ring(&ring);
-	/* The first time by a signal, and then by a jump. */
+	/* The first call raises SIGSYS; later ones use a jump. */
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		const long args[4] = { SYS_io_uring_enter, ring.fd, 1, 1 };
 		uint64_t have = fill_vectors(i);
@@ -1043,7 +1041,7 @@ static int do_vectors(void)
 	return 0;
 }
 
-/* Run a program three ways. */
+/* Execute a program in three ways. */
 static int do_exec(char **argv)
 {
 	pid_t pid;
@@ -1078,7 +1076,7 @@ static void *end_later(void *arg)
 	return NULL;
 }
 
-/* The main thread ends first. */
+/* The main thread ends before the other thread. */
 static int do_end(void)
 {
 	static pthread_t self;
@@ -1091,7 +1089,8 @@ static int do_end(void)
 }
 
 /*
- * Code that makes a call: is it changed, so that the next call raises no signal?
+ * Whether the trap replaces a system call by a jump, so that later calls raise no
+ * signal
  */
 
 enum { CODE_BYTES = 2 * 4096, CALL_AT = 5 };
@@ -1159,7 +1158,7 @@ static int do_code(void)
 	return 0;
 }
 
-/* Memory by brk, among that which the library allocates. */
+/* Grow the heap by brk while the library allocates memory. */
 static int do_heap(void)
 {
 	enum { BLOCKS = 400, BYTES = 30000 };
@@ -1202,7 +1201,7 @@ static int do_show(char **argv)
 	return 0;
 }
 
-/* Wait for ever, with a request that never ends. */
+/* Wait for ever on a request that never completes. */
 static __attribute__((noreturn)) int do_forever(void)
 {
 	struct uring ring;

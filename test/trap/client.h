@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The client of io_uring, as a program under the trap uses it. */
+/*
+ * The io_uring client of programs under the trap
+ */
 #ifndef TEST_TRAP_CLIENT_H
 #define TEST_TRAP_CLIENT_H
 
@@ -17,7 +19,7 @@ static inline long ring_open(struct uring *ring)
 
 	if (ret < 0)
 		return ret;
-	/* A map of the completions alone is the trap's to serve, too. */
+	/* The trap must also serve a mapping of the CQ ring alone. */
 	cq = mmap(NULL, ring->rings_bytes, PROT_READ | PROT_WRITE,
 		  MAP_SHARED | MAP_POPULATE, ring->fd,
 		  (off_t)IORING_OFF_CQ_RING);
@@ -51,7 +53,7 @@ static inline void ring_prepare_read(struct uring *ring, int fd, void *buf,
 	(void)uring_publish(ring);
 }
 
-/* Take a completion, which is there. Return: its result. */
+/* Consume a completion that is there. Return: its result. */
 static inline int ring_result(const struct uring *ring)
 {
 	struct io_uring_cqe cqe = { .res = -ENOENT };
@@ -60,7 +62,7 @@ static inline int ring_result(const struct uring *ring)
 	return cqe.res;
 }
 
-/* Return: the request's result, or what waiting for it failed with. */
+/* Return: the request's result, or the error of waiting for it. */
 static inline int ring_read(struct uring *ring, int fd, void *buf,
 			    unsigned bytes, uint64_t offset)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * execs WAY PROGRAM [ARGUMENT...]: executes a program in a child, in one of many ways
- * execs state: prints what an executed program can see of how it was executed
- * execs gs: prints what comes of using the register gs
  *
- * It is compiled as client.c is. It prints nothing that differs from one run to the
- * next.
+ * `execs state` prints what an executed program can see of how it was executed. `execs
+ * gs` prints the results of using the register gs. It is built like client.c, and
+ * prints nothing that differs from one run to the next.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -166,7 +165,7 @@ static int without_trap(char **argv)
 	return execve(argv[0], argv, environ);
 }
 
-/* It ends who makes calls of loading a program with a library, and who looks at files. */
+/* A filter kills processes that call access() or newfstatat(), as loaders do. */
 static int with_filter(char **argv)
 {
 	struct sock_filter insns[] = {
@@ -258,7 +257,7 @@ static int do_way(const struct way *way, char **argv)
 }
 
 /*
- * By functions that have the child in the same memory
+ * By functions whose child shares the memory
  */
 
 static int do_spawn(char **argv)
@@ -293,7 +292,7 @@ static int do_vfork(char **argv)
 }
 
 /*
- * While signals come: their handler has nothing to do with what is executed
+ * While signals arrive, whose handler does not concern the new program
  */
 
 static volatile sig_atomic_t nr_handled;
@@ -315,7 +314,7 @@ static void execute_among_signals(char *program)
 	timer_t timer;
 
 	(void)sigfillset(&action.sa_mask);
-	/* The timer is gone with the program. */
+	/* exec deletes the timer. */
 	if (sigaction(SIGURG, &action, NULL) < 0 ||
 	    timer_create(CLOCK_MONOTONIC, &event, &timer) < 0 ||
 	    timer_settime(timer, 0, &every, NULL) < 0)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * To be preloaded: a C library that says of the machine what one without rdgsbase and
- * wrgsbase would say
+ * A preloaded library that hides HWCAP2_FSGSBASE, as on a machine without rdgsbase and
+ * wrgsbase
  */
 #include <dlfcn.h>
 #include <sys/auxv.h>
 
-enum { HAS_FSGSBASE = 1 << 1 }; /* of AT_HWCAP2 */
+enum { HAS_FSGSBASE = 1 << 1 }; /* a bit of AT_HWCAP2 */
 
 unsigned long getauxval(unsigned long type)
 {

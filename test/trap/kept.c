@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Read the beginning of a file by a ring that syscall(2) makes. It is entered by an
- * instruction of this program's own, in code without a table for unwinding, with the
- * number of the call in a register.
+ * Read the beginning of a file by a ring made by syscall(2). io_uring_enter is an
+ * inline instruction of this program, in code without unwind information, with the
+ * call's number in a register.
  */
 #include <fcntl.h>
 #include <stdio.h>

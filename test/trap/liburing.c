@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * liburing-static FILE: a program that liburing is linked into
+ * liburing-static FILE: a program that is linked with a static liburing
  *
- * It prints a line for each thing that it has done, which is the same wherever it has an
- * io_uring. FILE is larger than what it reads.
+ * It prints a line for each action, always the same where io_uring works. FILE is
+ * larger than what it reads.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@ enum { ENTRIES = 16, PART = 512, NR = 8 };
 static struct io_uring ring;
 static char buffers[NR][PART];
 
-/* Submit, and print so many results in the order of what was submitted. */
+/* Submit, wait for nr completions, and print their results in the order of submission. */
 static void print_results(const char *what, unsigned nr)
 {
 	int results[ENTRIES] = { 0 };

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* To be loaded: a read by io_uring, by instructions of this object's own. */
+/*
+ * A loadable object that reads by io_uring, with its own system call instructions.
+ */
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -13,7 +15,7 @@ own(long nr, long a, long b, long c, long d, long e, long f)
 	register long r9 __asm__("r9") = f;
 	long ret;
 
-	/* The number next to the instruction, as inlined functions mostly have it. */
+	/* Set the number just before the instruction, as inlined functions usually do. */
 	__asm__ volatile("movl %[nr], %%eax\n\tsyscall"
 			 : "=&a"(ret)
 			 : [nr] "i"(nr), "D"(a), "S"(b), "d"(c), "r"(r10),
@@ -47,7 +49,7 @@ int64_t uring_map_offset(int fd, uint64_t offset)
 
 int own_read(int fd, void *buf, unsigned bytes);
 
-/* Return: the bytes read, or a negative error number. */
+/* Return: the bytes read, or a negative errno. */
 int own_read(int fd, void *buf, unsigned bytes)
 {
 	struct uring ring;
