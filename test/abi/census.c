@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * census: prints what a process can find out about itself, one fact a line
+ * census: prints, one fact a line, what a process can find out about itself
  *
- * With "after-setup" it first creates and destroys a context, through
+ * With "after-setup" the program first creates and destroys a context through
  * syscall(2).
  */
 #undef NDEBUG
@@ -23,7 +23,7 @@
 
 extern char **environ;
 
-/* Lines of /proc/self/status that loading a library has no business with. */
+/* Return: whether loading a library must not change this line of /proc/self/status. */
 static bool is_of_interest(const char *line)
 {
 	static const char *const names[] = {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * early: a program that calls before any constructor has run
+ * early: a program that makes AIO calls before any constructor ran
  *
- * Functions in .preinit_array run before the constructors of all libraries, the
- * preloaded ones too. Some allocators and sanitizers use it.
+ * Functions in .preinit_array run before the constructors of all libraries, even
+ * preloaded ones. Some allocators and sanitizers use it.
  */
 #undef NDEBUG
 #include <assert.h>
@@ -26,7 +26,7 @@
 static int was_early;
 static aio_context_t early_ctx;
 
-/* A request that is made on the spot, and one more event for the ring. */
+/* Read a pipe that has data, which io_submit executes at once, and reap the event. */
 static void round_trip(aio_context_t ctx)
 {
 	char out[] = "early", in[sizeof(out)] = "";

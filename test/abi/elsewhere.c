@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * elsewhere LIBAIO: a program that has uaio preloaded and opens another libaio
- * by its path. That libaio makes its calls through syscall(2), which we
- * interpose.
+ * elsewhere LIBAIO: a program that has uaio preloaded and opens another libaio by its
+ * path. This libaio makes its system calls through syscall(2), which uaio interposes.
  */
 #undef NDEBUG
 #include <assert.h>
@@ -22,7 +21,7 @@ typedef int getevents_fn(aio_context_t ctx, long min_nr, long nr,
 			 struct io_event *events, void *timeout);
 typedef int destroy_fn(aio_context_t ctx);
 
-/* A function of the library at path, and of no other. */
+/* Find a function that the library at `path` itself defines. */
 static void *find(void *handle, const char *name, const char *path)
 {
 	char wanted[PATH_MAX], actual[PATH_MAX];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The layouts that clients share with the library. Most of the test is that
- * this compiles; running it checks the values in the ring's header.
+ * The layouts that clients share with the library. Compiling checks most of them;
+ * running checks the values in the ring's header.
  */
 #undef NDEBUG
 #include <assert.h>
@@ -14,7 +14,7 @@
 #include "aio/aio.h"
 #include "aio/ring.h"
 
-/* An event is the kernel's. */
+/* struct uaio_event is the kernel's struct io_event. */
 #define SAME_EVENT_MEMBER(name)                                     \
 	static_assert(offsetof(struct uaio_event, name) ==          \
 			      offsetof(struct io_event, name),      \
@@ -31,7 +31,7 @@ SAME_EVENT_MEMBER(obj);
 SAME_EVENT_MEMBER(res);
 SAME_EVENT_MEMBER(res2);
 
-/* The iocb as programs were compiled with it, whatever the header says now. */
+/* The layout of struct iocb in compiled programs, independent of today's header. */
 #define IOCB_MEMBER(name, offset, bytes)                           \
 	static_assert(offsetof(struct iocb, name) == (offset),     \
 		      "offset of " #name);                         \
@@ -60,7 +60,7 @@ static_assert(IOCB_CMD_POLL == 5 && IOCB_CMD_NOOP == 6, "operations");
 static_assert(IOCB_CMD_PREADV == 7 && IOCB_CMD_PWRITEV == 8, "operations");
 static_assert(IOCB_FLAG_RESFD == 1 && IOCB_FLAG_IOPRIO == 2, "flags");
 
-/* The ring's header is in no header of the kernel's: clients know it so. */
+/* No kernel header declares the ring's header; clients rely on these offsets. */
 #define RING_MEMBER(name, offset)                                       \
 	static_assert(offsetof(struct uaio_ring_map, name) == (offset), \
 		      "offset of " #name)
@@ -76,12 +76,12 @@ RING_MEMBER(header_length, 28);
 RING_MEMBER(events, 32);
 static_assert(sizeof(struct uaio_ring_map) == 32, "size");
 
-/* The last argument of io_pgetevents: a pointer and a size. */
+/* The last argument of io_pgetevents points to a pointer and a size. */
 static_assert(sizeof(struct uaio_aio_sigset) == 16, "size");
 static_assert(offsetof(struct uaio_aio_sigset, mask) == 0, "offset");
 static_assert(offsetof(struct uaio_aio_sigset, mask_bytes) == 8, "offset");
 
-/* What clients test before they reap by themselves. The kernel passes as well. */
+/* Check what clients check before they reap from the ring. The kernel passes, too. */
 int main(void)
 {
 	const struct uaio_ring_map *map;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * links: a program that opens libaio at run time by both of its names, and our
- * library by its own name. All three must be one library, with one engine.
+ * links: a program that opens libaio by both of its names, and the library by its own
+ * name. All three must be one library with one state.
  */
 #undef NDEBUG
 #include <assert.h>
@@ -30,7 +30,7 @@ static uint64_t nr_contexts(void *handle)
 	return counters.nr_contexts;
 }
 
-/* Programs linked long ago ask for the old ones by name and version. */
+/* Old programs look up symbols by name and version. */
 static void check_versions(void *handle)
 {
 	static const char *const names[][2] = {
@@ -73,7 +73,7 @@ int main(void)
 	assert(setup(4, &ctx) == 0);
 	assert(nr_contexts(first) == 1 && nr_contexts(second) == 1);
 	assert(nr_contexts(third) == 1);
-	/* Closed by all, it stays: threads of it may be running. */
+	/* After all dlclose() the library stays loaded: its threads may be running. */
 	check_versions(first);
 	assert(dlclose(third) == 0 && dlclose(second) == 0);
 	assert(dlclose(first) == 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * passthrough TEST: compares syscall(2) with the library preloaded with the C
- * library's own. It passes without the library too.
+ * passthrough TEST: compares the preloaded library's syscall(2) with the C library's.
+ * The test also passes without the library.
  */
 #undef NDEBUG
 #include <assert.h>
@@ -38,7 +38,7 @@ static void find_libc(void)
 	assert(libc);
 	libc_syscall = (syscall_fn *)dlsym(libc, "syscall");
 	assert(libc_syscall);
-	/* Not a test of the C library against itself. */
+	/* With the library preloaded, the two functions must differ. */
 	if (getenv("LD_PRELOAD"))
 		assert((void *)libc_syscall != dlsym(RTLD_DEFAULT, "syscall"));
 }
@@ -52,13 +52,13 @@ static struct outcome call(syscall_fn *function, long nr, const long a[6])
 {
 	struct outcome outcome;
 
-	errno = ENOTTY; /* that no call here gives */
+	errno = ENOTTY; /* an error that no call here returns */
 	outcome.ret = function(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
 	outcome.error = errno;
 	return outcome;
 }
 
-/* Both must give the same; what it is to be is given as well. */
+/* Check that both functions return the same, namely ret and error. */
 static void expect(long nr, const long a[6], long ret, int error)
 {
 	struct outcome ours = call(syscall, nr, a);
@@ -84,7 +84,7 @@ static void test_errno(void)
 	/* Success leaves errno as it was. */
 	expect(SYS_getpid, ARGS(0), getpid(), ENOTTY);
 	expect(SYS_lseek, ARGS(fd, 4096, SEEK_SET), 4096, ENOTTY);
-	/* Negative results that are no errors: this file takes any offset. */
+	/* Negative results that are no errors: /proc/self/mem accepts any offset. */
 	expect(SYS_lseek, ARGS(fd, -4096, SEEK_SET), -4096, ENOTTY);
 	expect(SYS_lseek, ARGS(fd, -4095, SEEK_SET), -1, 4095);
 	expect(SYS_lseek, ARGS(fd, -1, SEEK_SET), -1, 1);
@@ -111,7 +111,7 @@ static void test_own_errno(void)
 	expect(SYS_dup2, ARGS(bad, bad), -1, EBADF);
 	expect(SYS_dup2, ARGS(1, 1), 1, ENOTTY);
 #endif
-	/* The C library's names for them are ours as well. */
+	/* The library also interposes these functions of the C library. */
 	errno = ENOTTY;
 	assert(dup2(1, 1) == 1 && errno == ENOTTY);
 	assert(dup2((int)bad, (int)bad) == -1 && errno == EBADF);
@@ -126,7 +126,7 @@ static void test_own_errno(void)
 	expect(SYS_mremap, ARGS(page, 8192, 4096, 0), page, ENOTTY);
 	expect(SYS_mremap, ARGS(page + 1, 4096, 4096, 0), -1, EINVAL);
 
-	/* The kernel's io_uring, or what refuses it here: the same for both. */
+	/* The kernel's io_uring works or fails in the same way through both functions. */
 	struct outcome refused =
 		call(libc_syscall, SYS_io_uring_setup, ARGS(1, 8));
 	assert(refused.ret == -1);
@@ -143,7 +143,7 @@ static void test_own_errno(void)
 	expect(SYS_mmap, ARGS(0, 4096, PROT_READ, MAP_PRIVATE, 0, 1), -1,
 	       EINVAL);
 
-	/* Of the six there may be no kernel's to hold them against. */
+	/* The kernel may lack the six calls of AIO, so only the library is checked. */
 	errno = 0;
 	assert(syscall(SYS_io_destroy, 0) == -1 && errno == EINVAL);
 	assert(syscall(SYS_io_setup, 1, NULL) == -1 && errno == EFAULT);
@@ -154,7 +154,7 @@ static void test_own_errno(void)
 	assert(syscall(SYS_io_destroy, ctx) == 0 && errno == ENOTTY);
 }
 
-/* The sixth argument counts, and so do all others, with all their bits. */
+/* All six arguments are passed on, with all their bits. */
 static void test_arguments(void)
 {
 	char path[] = "/tmp/uaio-abi.XXXXXX";
@@ -170,7 +170,7 @@ static void test_arguments(void)
 	char *map;
 
 	assert(fd >= 0 && epoll >= 0 && unlink(path) == 0);
-	/* mmap: an offset, too large for 32 bits, in the sixth. */
+	/* mmap: the sixth argument is an offset that exceeds 32 bits. */
 	assert(ftruncate(fd, (5ll << 32) + 8192) == 0);
 	assert(pwrite(fd, "six", 4, (5ll << 32) + 4096) == 4);
 	map = (char *)syscall(SYS_mmap, 0l, 4096l, (long)PROT_READ,
@@ -178,12 +178,12 @@ static void test_arguments(void)
 	assert(map != MAP_FAILED && !strcmp(map, "six"));
 	assert(munmap(map, 4096) == 0);
 
-	/* futex: the bits of a wait, of which there must be one. */
+	/* futex: the sixth argument is a bit mask, which must not be 0. */
 	expect(SYS_futex, ARGS((long)&word, FUTEX_WAIT_BITSET, 7, 0, 0, 0), -1,
 	       EINVAL);
 	expect(SYS_futex, ARGS((long)&word, FUTEX_WAIT_BITSET, 8, 0, 0, 1), -1,
 	       EAGAIN);
-	/* Two addresses, and the value compared is the sixth. */
+	/* FUTEX_CMP_REQUEUE compares with the sixth argument. */
 	expect(SYS_futex,
 	       ARGS((long)&word, FUTEX_CMP_REQUEUE, 1, 1, (long)&other, 8), -1,
 	       EAGAIN);
@@ -191,14 +191,14 @@ static void test_arguments(void)
 	       ARGS((long)&word, FUTEX_CMP_REQUEUE, 1, 1, (long)&other, 7), 0,
 	       ENOTTY);
 
-	/* epoll_pwait: the size of a signal mask, which must be right. */
+	/* epoll_pwait: the sixth argument is the size of a signal mask. */
 	sigemptyset(&mask);
 	expect(SYS_epoll_pwait, ARGS(epoll, (long)&event, 1, 0, (long)&mask, 7),
 	       -1, EINVAL);
 	expect(SYS_epoll_pwait, ARGS(epoll, (long)&event, 1, 0, (long)&mask, 8),
 	       0, ENOTTY);
 
-	/* pselect6: a pointer to two values. */
+	/* pselect6: the sixth argument points to a pointer and a size. */
 	masks.mask = &mask;
 	expect(SYS_pselect6, ARGS(0, 0, 0, 0, (long)&no_time, (long)&masks), 0,
 	       ENOTTY);
@@ -236,7 +236,7 @@ static void test_fork(void)
 	expect_child(pid, 5);
 }
 
-/* Leave without a call: the stack is the parent's. */
+/* End the child without a function call, because it uses the parent's stack. */
 __attribute__((always_inline, noreturn)) static inline void leave(long status)
 {
 #if defined(__x86_64__)

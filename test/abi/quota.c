@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * quota none|NUMBER: what a preloaded program reads in /proc of kernel AIO's quota, by
- * each function that opens files; and that these functions open all else as ever.
+ * quota none|NUMBER: what a preloaded program reads in /proc as kernel AIO's quota, by
+ * each function that opens files; and that these functions open other files as usual.
  */
 #undef NDEBUG
 #undef _FILE_OFFSET_BITS
@@ -33,7 +33,7 @@ int __open64_2(const char *path, int flags);
 int __openat_2(int dir, const char *path, int flags);
 int __openat64_2(int dir, const char *path, int flags);
 
-/* Each way to open a file for reading. */
+/* Each way to open a file for reading */
 
 enum way {
 	OPEN,
@@ -78,7 +78,7 @@ static int open_by(enum way way, const char *path)
 	}
 }
 
-/* The number in a file. It is closed. */
+/* Return: the number that the file contains. Closes the descriptor. */
 static unsigned long long number_in(int fd)
 {
 	char text[32] = "", *end;
@@ -115,14 +115,14 @@ static void expect_kernels(const char *path, int flags)
 {
 	int fd = open(path, flags);
 
-	/* Only root may open them for writing. */
+	/* Only root may open the quota's files for writing. */
 	if (fd < 0 && errno == EACCES)
 		return;
 	assert(is_kernels(fd));
 	assert(close(fd) == 0);
 }
 
-/* The descriptor is what it would be. */
+/* Opening a quota file gives the lowest free descriptor, as usual. */
 static void expect_plain_descriptors(void)
 {
 	int lowest = dup(0), fd;
@@ -140,7 +140,7 @@ static void expect_plain_descriptors(void)
 	assert(fd == lowest && close(fd) == 0);
 }
 
-/* What is not one of the two files. */
+/* Open files other than the two of the quota. */
 static void open_others(void)
 {
 	const char *volatile nothing = NULL;
@@ -184,7 +184,7 @@ static void open_others(void)
 	(void)umask(mask);
 }
 
-/* A child of fork() has no context. */
+/* A child of fork() has no context, so it reads 0. */
 static void expect_none_in_a_child(void)
 {
 	pid_t child = fork();
