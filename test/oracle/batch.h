@@ -2,9 +2,9 @@
 /*
  * A batch of requests, for programs that check the results of libaio.
  *
- * A write has a version number in every 8 bytes, so that a buffer shows which
- * write it came from. If something is not as expected, all functions end the
- * process with 1 and a line on stderr; so does fail().
+ * A write fills its buffer with its version number, 8 bytes each, so that a buffer
+ * shows which write it came from. Each function ends the process with status 1 and a
+ * line on stderr if a check fails; fail() does, too.
  */
 #ifndef UAIO_TEST_BATCH_H
 #define UAIO_TEST_BATCH_H
@@ -20,44 +20,43 @@ enum {
 	MAX_BATCH = 17,
 };
 
-/* Requests, their memory, and the place of each in the order of events. */
+/* Requests, their buffers, and the position of each one's event. */
 struct batch {
 	io_context_t ctx;
 	int nr;
 	struct iocb cbs[MAX_BATCH];
 	uint64_t *bufs[MAX_BATCH]; /* owns: MAX_LEN bytes each */
-	long due[MAX_BATCH];       /* the result; all of it, if not said */
-	int seen_as[MAX_BATCH];    /* n-th event of the last batch */
+	/* the expected result; by default, the full length */
+	long due[MAX_BATCH];
+	/* its event's position in the last reaped batch */
+	int seen_as[MAX_BATCH];
 };
 
 void batch_init(struct batch *b);
 void batch_fini(struct batch *b);
 
-/* Add one. Return: its number in the batch. */
+/* Add a request. Return: its index in the batch. */
 int batch_write(struct batch *b, int fd, size_t len, long long pos,
 		uint64_t version);
 int batch_read(struct batch *b, int fd, size_t len, long long pos);
 int batch_sync(struct batch *b, int fd, bool data_only);
 
-/* Submit what was added from number `first` on, by one call. */
+/* Submit the requests from index `first` on, by one io_submit. */
 void batch_submit(struct batch *b, int first);
 
-/*
- * Wait until each request has had its one event, with the result that is due;
- * then the batch is empty.
- */
+/* Wait until each request has had one event with its expected result; empty the batch. */
 void batch_reap(struct batch *b);
 
-/* In the batch reaped last. */
+/* Check that in the last reaped batch event `later` came after event `earlier`. */
 void batch_expect_after(const struct batch *b, int later, int earlier);
 
-/* Each version in the buffer is one of low to high. */
+/* Check that each version in the buffer lies within low to high. */
 void expect_version(const char *what, const uint64_t *buf, size_t len,
 		    uint64_t low, uint64_t high);
 
-/* A file in the current directory that is gone with the process. */
+/* Return: a new, unlinked file in the current directory. */
 int file_new(void);
-/* One more open file description of it. */
+/* Return: another open file description of the file. */
 int file_again(int fd, int flags);
 
 _Noreturn void fail(const char *format, ...)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * clock: a client that sees another time than the kernel's.
+ * clock: a client whose C library shows a different time than the kernel.
  *
- * As libfaketime does, this replaces the C library's clocks: they are a year
- * ahead, and run ten times as fast. Still io_getevents waits by the kernel's time.
- * An alarm ends a hang.
+ * Like libfaketime, this program replaces the C library's clocks: they are a year
+ * ahead, and run ten times as fast. io_getevents must still use the kernel's time. An
+ * alarm ends a hang.
  */
 #undef NDEBUG
 #include <assert.h>
@@ -59,7 +59,7 @@ int gettimeofday(struct timeval *restrict ret_time, void *restrict zone)
 	return 0;
 }
 
-/* Waits for nothing, or for a pipe that stays empty. */
+/* Wait with a timeout, without requests or for a pipe that stays empty. */
 static void wait_in_vain(io_context_t ctx, long ms)
 {
 	struct timespec timeout = { .tv_sec = ms / 1000,
@@ -84,7 +84,7 @@ int main(void)
 	assert(io_setup(1, &ctx) == 0);
 	wait_in_vain(ctx, 100);
 	wait_in_vain(ctx, 1);
-	/* Kernel AIO waits for a pipe in io_submit; for its poll it does not. */
+	/* Use a poll, because kernel AIO executes a read of a pipe inside io_submit. */
 	assert(pipe(ends) == 0);
 	io_prep_poll(&read, ends[0], 1 /* POLLIN */);
 	read.data = &byte;

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * direct MODE SECONDS [SEED]: large O_DIRECT requests, and changes meanwhile
+ * direct MODE SECONDS [SEED]: large O_DIRECT requests under concurrent changes
  *
- * An ordinary client of libaio, linked against it; it runs on the kernel as
- * well. Threads read and write one file of the current directory with O_DIRECT,
- * by requests so large that they may be executed in segments, while
+ * This is an ordinary client of libaio, linked against it, and also runs on the kernel.
+ * Threads read and write one file of the current directory with O_DIRECT, by requests
+ * large enough to be executed in segments, while
  *
- *   truncate   it is truncated, extended and has holes punched into it
- *   append     other threads append to it
+ *   truncate   the file is truncated, extended and has holes punched into it
+ *   append     other threads append to the file
  *   memory     parts of the requests' memory are unmapped and mapped again
- *   close      their descriptors are closed and used again, and contexts destroyed
+ *   close      descriptors are closed and reused, and contexts destroyed
  *
- * Each word that is written names the file, the write and its place. The program
- * ends with 1 at the first thing that cannot happen on the kernel:
+ * Each written word identifies the file, the write and the offset. The program ends
+ * with 1 at the first result that cannot happen on the kernel:
  *
- *   L1  Each request has one event; after io_destroy nothing comes any more.
- *   L2  A result is the whole, or whole blocks, or up to an end of the file;
- *       an error only where memory is missing.
- *   L3  What was read was written there by a write that had begun, or is zero,
- *       and no other memory is touched.
- *   L4  What the file holds in the end was written there, and no file but that
- *       one is touched.
+ *   L1  Each request has one event; after io_destroy no event comes.
+ *   L2  A result is the full length, or whole blocks, or ends at an end of the file.
+ *       Requests fail only where memory is missing.
+ *   L3  Bytes that were read are zero, or come from a write of that offset that had
+ *       begun. No other memory is changed.
+ *   L4  The file's final content comes from writes of these offsets, and no other
+ *       file is changed.
  */
 #undef NDEBUG
 #include <assert.h>
@@ -46,15 +46,16 @@
 enum {
 	BLOCK = 512,
 	PAGE = 4096,
-	FILE_BYTES = 3 << 20, /* at most, but for what is appended */
+	FILE_BYTES = 3 << 20, /* largest size, without appended bytes */
 	BYTES_MIN = 512 << 10,
 	BYTES_MAX = 1280 << 10,
-	AREA = 2 << 20, /* of a request, with what must not be touched */
+	/* memory of a request, including parts that must not change */
+	AREA = 2 << 20,
 	NR_THREADS = 4,
-	NR_SLOTS = 2, /* of a thread */
+	NR_SLOTS = 2, /* per thread */
 	NR_PIECES = 64,
-	ODD = 104,     /* bytes of a block that an end of the file may have */
-	RECORD = 1000, /* that is appended; of whole words */
+	ODD = 104,     /* bytes of a last, incomplete block */
+	RECORD = 1000, /* bytes per append; whole words */
 	PATIENCE_S = 60,
 	NR_WRITES_MAX = 1 << 20,
 };
@@ -66,7 +67,7 @@ static enum mode mode;
 static double end_time;
 static uint64_t seed;
 
-/* All writes, by their number, which begins with 1. Atomic: how many. */
+/* All writes by number, beginning with 1. nr_writes is atomic. */
 static uint32_t nr_writes;
 static struct {
 	int64_t offset;
@@ -79,7 +80,7 @@ struct runner {
 	int nr_iov;
 	int64_t offset, bytes;
 	bool is_write, is_pending;
-	uint32_t number; /* of a write */
+	uint32_t number; /* number of a write */
 	char *area;
 };
 
@@ -140,7 +141,7 @@ static uint32_t begin_write(int64_t offset, int64_t bytes)
 	return number;
 }
 
-/* L3, L4: of bytes at that offset, the last word perhaps in part. */
+/* Check L3 and L4 for nr bytes at that offset; the last word may be incomplete. */
 static void check_words(const char *what, const char *bytes, int64_t nr,
 			int64_t offset)
 {
@@ -167,7 +168,7 @@ static void check_words(const char *what, const char *bytes, int64_t nr,
 }
 
 /*
- * Memory: what no request has is filled with a canary
+ * Memory outside requests is filled with a canary
  */
 
 enum { CANARY = 0xc5 };
@@ -179,7 +180,7 @@ static void check_canary(const char *what, const char *from, const char *to)
 			fail("%s: memory of somebody else is touched", what);
 }
 
-/* Lays out the request's pieces, with gaps between them, at random. */
+/* Place the request's vectors in its memory at random, with gaps between them. */
 static void lay_out(struct thread *thread, struct runner *runner,
 		    bool is_vectored)
 {
@@ -247,14 +248,14 @@ static void take_memory(struct thread *thread, const struct runner *runner)
 	case 0: assert(mprotect(at, bytes, PROT_NONE) == 0); break;
 	case 1: assert(mprotect(at, bytes, PROT_READ) == 0); break;
 	default:
-		/* Other pages, of zeroes: nobody else may get the place. */
+		/* Map zero pages instead, so that no other mapping gets the addresses. */
 		assert(mmap(at, bytes, PROT_NONE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
 			    0) == at);
 	}
 }
 
-/* All of it, the canary where no request is. */
+/* Make the request's memory accessible, and write the canary outside of vectors. */
 static void give_memory(struct runner *runner)
 {
 	char *at = runner->area;
@@ -312,7 +313,7 @@ static void submit(struct thread *thread, struct runner *runner)
 		fail("io_submit says %d", ret);
 }
 
-/* L2 */
+/* Check L2. */
 static void check_result(struct thread *thread, const struct runner *runner,
 			 int64_t res)
 {
@@ -333,7 +334,7 @@ static void check_result(struct thread *thread, const struct runner *runner,
 		     runner->offset, res);
 }
 
-/* Return: whether there was one. */
+/* Return: whether an event was reaped. */
 static bool reap(struct thread *thread, bool may_sleep)
 {
 	struct timespec patience = { .tv_sec = may_sleep ? PATIENCE_S : 0 };
@@ -361,7 +362,7 @@ static bool reap(struct thread *thread, bool may_sleep)
 }
 
 /*
- * What happens beside
+ * Concurrent changes
  */
 
 static int open_file(const char *name, int flags)
@@ -374,8 +375,8 @@ static int open_file(const char *name, int flags)
 }
 
 /*
- * The number is that of another file, or free, for a while. One thread at a
- * time, or another's copy would get a number that is free.
+ * For a while the thread's descriptor is closed or refers to another file. The mutex
+ * keeps other threads from getting the closed descriptor.
  */
 static void close_number(struct thread *thread)
 {
@@ -393,7 +394,7 @@ static void close_number(struct thread *thread)
 	pthread_mutex_unlock(&numbers);
 }
 
-/* L1 */
+/* Check L1 at io_destroy. */
 static void destroy_context(struct thread *thread)
 {
 	assert(io_destroy(thread->ctx) == 0);
@@ -464,7 +465,7 @@ static void change_size(struct thread *thread, int fd)
 	}
 }
 
-/* Nobody else appends: the place is known. */
+/* No other thread appends, so the offset is known. */
 static void append(int fd)
 {
 	uint64_t words[RECORD / 8];
@@ -472,7 +473,7 @@ static void append(int fd)
 	uint32_t number;
 
 	assert(fstat(fd, &st) == 0);
-	/* Not for ever: begin again. */
+	/* Truncate when the file becomes too large. */
 	if (st.st_size >= FILE_BYTES + (1 << 20)) {
 		assert(ftruncate(fd, FILE_BYTES) == 0);
 		return;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dlopened: a client that mixes libaio, found at run time, and raw calls.
+ * dlopened: a client that mixes libaio, found at run time, and raw system calls.
  *
- * Databases do this: io_setup and io_submit come from a libaio.so.1 they
- * dlopen(), io_getevents is made through syscall(2). Both ways must meet the
- * same contexts, with each flag a library may be opened with, and a library
- * opened twice must be one library. Not linked with libaio; runs on the kernel
- * as well.
+ * Databases do this: they dlopen() libaio.so.1 for io_setup and io_submit, and call
+ * io_getevents through syscall(2). Both ways must find the same contexts, with every
+ * flag of dlopen(), and a library opened twice must be one library. The program is not
+ * linked with libaio, and also runs on the kernel.
  */
 #undef NDEBUG
 #include <assert.h>
@@ -82,7 +81,7 @@ static void open_libaio(int flags, struct api *ret_api)
 	find(handle, "io_destroy", &ret_api->destroy);
 }
 
-/* A write and then a read, each call made by the way `use` gives for it. */
+/* Write, then read; `use` says how each of the calls is made. */
 static void round_trip(const struct api *use, int fd)
 {
 	char out[] = "the same contexts", in[sizeof(out)] = "";
@@ -104,7 +103,7 @@ static void round_trip(const struct api *use, int fd)
 	assert(use->destroy(ctx) == 0);
 }
 
-/* A context that is gone is gone for both, each with its errno rule. */
+/* Both ways refuse a destroyed context, each with its own errno convention. */
 static void after_destroy(const struct api *lib)
 {
 	io_context_t ctx = NULL;
@@ -136,7 +135,7 @@ int main(void)
 		struct api lib, use;
 
 		open_libaio(ways[i].flags, &lib);
-		/* Bit n: is the n-th call of a context's life a raw one? */
+		/* Bit n of mix: make the n-th call of a context's life by syscall(2). */
 		for (mix = 0; mix < 16; mix++) {
 			use.setup = mix & 1 ? raw.setup : lib.setup;
 			use.submit = mix & 2 ? raw.submit : lib.submit;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uring-echo: a server that sends back what it receives, as io_uring has it today.
+ * uring-echo: an echo server as written for today's io_uring.
  *
- * One request accepts all connections; for each, one receives into an array of
- * buffers that all of them share. A connection's buffers wait in a list: the first
- * one is being sent, and is given back when it has been. What has too many of them
- * is received from no more until they have gone, and so is what found no buffer.
+ * One multishot request accepts all connections. For each connection one multishot
+ * request receives into provided buffers, which all connections share. A connection's
+ * received buffers form a list: the server sends the first and then gives it back. It
+ * stops receiving for a connection that has too many buffers, or found none, until all
+ * of them are sent.
  */
 #include <stdbool.h>
 
@@ -14,7 +15,7 @@
 enum {
 	NR_BUFFERS = 1 << 15,
 	BUFFER_BYTES = 2048,
-	MANY = 8, /* buffers of one connection */
+	MANY = 8, /* limit of buffers per connection */
 	NONE = -1,
 };
 
@@ -22,9 +23,9 @@ enum what { END, ACCEPT, RECEIVE, SEND, CANCEL, CLOSE };
 
 struct connection {
 	bool is_open, is_receiving, is_cancelled, is_sending;
-	bool is_at_end;      /* nothing more is received */
-	int first, last, nr; /* buffers, of a list by next[] */
-	int sent;            /* of the first one's bytes */
+	bool is_at_end;      /* the client has sent its last byte */
+	int first, last, nr; /* received buffers, linked by next[] */
+	int sent;            /* bytes of the first buffer that were sent */
 };
 
 static struct io_uring ring;
@@ -52,7 +53,7 @@ static void set_up_buffers(void)
 			       NR_BUFFERS * sizeof(struct io_uring_buf)) == 0);
 	array = at;
 	REQUIRE((memory = malloc((size_t)NR_BUFFERS * BUFFER_BYTES)));
-	/* All of it is there from the start: what grows afterwards is no buffer. */
+	/* Allocate all buffers now, so that later growth of memory is not due to them. */
 	memset(memory, 0, (size_t)NR_BUFFERS * BUFFER_BYTES);
 	reg.ring_addr = (uintptr_t)array;
 	REQUIRE(io_uring_register_buf_ring(&ring, &reg, 0) == 0);
@@ -125,7 +126,7 @@ static void drop_first(struct connection *of)
 	give_back(id);
 }
 
-/* What is to be done next for a connection of which something is over. */
+/* Start the next operation for a connection after one has completed. */
 static void go_on(int fd)
 {
 	struct connection *with = &connections[fd];
@@ -215,7 +216,7 @@ static int take(const struct io_uring_cqe *cqe)
 	case RECEIVE: received(fd, cqe); break;
 	case SEND: sent(fd, cqe->res); break;
 	case CANCEL:
-		/* It may have come to its end by itself, or be about to. */
+		/* The receive may have ended by itself, or be about to. */
 		REQUIRE(cqe->res == 0 || cqe->res == -ENOENT ||
 			cqe->res == -EALREADY);
 		break;

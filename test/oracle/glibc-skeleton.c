@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What glibc's tests of POSIX AIO need around them (tools/fetch-glibc): a main
- * function, which calls theirs, and a folder for their files. They include this.
+ * What glibc's tests of POSIX AIO need (tools/fetch-glibc): a main function, which
+ * calls the test's own, and a directory for files. The tests include this file.
  */
 #include <stdlib.h>
 #include <sys/types.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uring-http: a server of HTTP as the first programs of io_uring had it: each
- * request accepts one connection, receives what there is into memory of the
- * connection's, or sends; and each is submitted when the one before is over.
+ * uring-http: an HTTP server as written for the first io_uring. Each request accepts
+ * one connection, receives available bytes into the connection's memory, or sends. The
+ * server submits one when the previous has completed.
  *
- * `GET /N` is answered with N bytes, each of which follows from N and its place. A
- * connection serves one after the other until its client has said all.
+ * The answer to `GET /N` is N bytes, which depend on N and their position. A connection
+ * serves one request after the other until the client shuts it down.
  */
 #include <malloc.h>
 #include <stdbool.h>
@@ -63,7 +63,7 @@ static void hang_up(int fd)
 	free(connections[fd]);
 	connections[fd] = NULL;
 	REQUIRE(close(fd) == 0);
-	/* What the process then has it needs without connections. */
+	/* Trim the heap, so that the process's idle size can be measured. */
 	if (--nr_connections == 0)
 		malloc_trim(0);
 }
@@ -85,7 +85,7 @@ static void make_answer(struct connection *with, size_t bytes)
 	with->sent = 0;
 }
 
-/* Return: whether a whole question was there, which is taken out. */
+/* Return: whether a whole HTTP request was received; it is removed from the buffer. */
 static bool take_question(struct connection *from)
 {
 	size_t bytes, taken;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What liburing 2.3 declares and does not export: its tests cannot be linked
- * with the shared library without.
+ * Functions that liburing 2.3 declares but does not export: its tests do not link with
+ * the shared library without them.
  */
 #include <errno.h>
 #include <linux/io_uring.h>

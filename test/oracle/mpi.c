@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mpi WAY PATH: a program of MPI-IO, whose ranks write one file and read it back.
+ * mpi WAY PATH: an MPI-IO program, whose ranks write one file and read it back.
  *
- *	independent	each rank has many MPI_File_iwrite_at at once, then many
+ *	independent	each rank has many MPI_File_iwrite_at in flight, then many
  *			MPI_File_iread_at, each of a block
- *	collective	all ranks together MPI_File_iwrite_at_all, each every so many
- *			blocks, then MPI_File_iread_at_all
- *	blocking	as collective, by MPI_File_write_at_all and read_at_all
- *	killed		as independent, each on a file of its own, PATH.RANK; one rank
- *			is killed while it writes, and none waits for another
+ *	collective	all ranks together call MPI_File_iwrite_at_all, each for every
+ *			n-th block, then MPI_File_iread_at_all
+ *	blocking	like collective, by MPI_File_write_at_all and read_at_all
+ *	killed		like independent, each rank on its own file, PATH.RANK; one rank
+ *			is killed while it writes, and the other ranks do not wait for it
  *
- * Each word of the file says where it is and in which round it was written, so that
- * whatever is missing, late or in a wrong place is seen. What a rank reads another has
- * written. As `killed` a rank appends to PATH.RANK.done the number of each round
- * that is written.
+ * Each word of the file encodes its position and the round in which it was written, so
+ * that missing, late or misplaced data is noticed. Each rank reads what another rank
+ * wrote. In `killed`, a rank appends the number of each written round to
+ * PATH.RANK.done.
  */
 #include <fcntl.h>
 #include <mpi.h>
@@ -33,8 +33,8 @@ enum {
 	WORDS = BLOCK / 8,
 	ROUNDS = 4,
 	KILLED = 2,        /* the rank */
-	KILLED_ROUNDS = 8, /* it has written when it is killed */
-	OTHER_ROUNDS = 40, /* that the other ranks write */
+	KILLED_ROUNDS = 8, /* rounds that the killed rank writes first */
+	OTHER_ROUNDS = 40, /* rounds of the other ranks */
 };
 
 static int rank, nr_ranks;
@@ -54,7 +54,7 @@ static void check(const char *what, int error)
 		fail(what, error);
 }
 
-/* Where block i of that rank is. */
+/* Return: the offset of the rank's block i. */
 static MPI_Offset place(int of_rank, int i)
 {
 	return ((MPI_Offset)i * nr_ranks + of_rank) * BLOCK;
@@ -93,7 +93,7 @@ static void await(MPI_Request *requests, int nr, int count)
 	}
 }
 
-/* What one rank has written the others can see. */
+/* Make this rank's writes visible to the other ranks. */
 static void publish(MPI_File file)
 {
 	check("MPI_File_sync", MPI_File_sync(file));
@@ -123,7 +123,7 @@ static void independent(MPI_File file, int round)
 		compare(i, place(other, i), round);
 }
 
-/* The file as the blocks of one rank. */
+/* Set the file view to the blocks of one rank. */
 static void view(MPI_File file, int of_rank)
 {
 	MPI_Datatype blocks;
@@ -194,10 +194,10 @@ static void share(const char *way, const char *path)
 }
 
 /*
- * A rank is killed
+ * The rank that is killed
  */
 
-/* While the main thread goes on writing. */
+/* Kill the process while its main thread writes. */
 static void *kill_myself(void *unused)
 {
 	while (atomic_load(&nr_written) < KILLED_ROUNDS)
@@ -241,7 +241,7 @@ static void write_alone(const char *path)
 		    1)
 			fail("the log", round);
 	}
-	/* MPI_Finalize would wait for the one that is killed. */
+	/* Skip MPI_Finalize, which would wait for the killed rank. */
 	fflush(NULL);
 	_exit(0);
 }

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * order MODE ROUNDS [SEED]: does the order of submission hold?
+ * order MODE ROUNDS [SEED]: checks that the order of submission holds
  *
- * An ordinary client of libaio, linked against it; it runs on the kernel as
- * well. It works on an unlinked file in the current directory and ends with 1
- * at the first byte or event that contradicts one of these:
+ * This is an ordinary client of libaio, linked against it, and also runs on the kernel.
+ * It works on an unlinked file in the current directory and ends with 1 at the first
+ * byte or event that contradicts one of these:
  *
  *   O1  A read sees every buffered write, append and size-extending direct
- *       write that was submitted before it on that inode, through whatever
+ *       write that was submitted before it on that inode, through any
  *       descriptor, context or thread.
  *   O2  Such writes take effect in the order of submission.
  *   O3  The event of an fsync comes after the events of all writes that were
  *       submitted before it.
  *   O4  A read through the page cache sees no write that was submitted after
- *       it on that inode, through whatever descriptor, context or thread.
+ *       it on that inode, through any descriptor, context or thread.
  *   O5  A buffered write takes effect after the direct requests of its bytes
- *       that were submitted before it, and so does a write that extends the file.
+ *       that were submitted before it. So does a write that extends the file.
  *   O6  Each accepted request has exactly one event (checked by batch_reap).
  */
 #undef NDEBUG
@@ -31,15 +31,15 @@
 #include "batch.h"
 
 enum {
-	AREA = 1 << 20, /* where in the file ranges lie */
-	DEPTH = 8,      /* write and read pairs of a deep batch */
+	AREA = 1 << 20, /* size of the file's part in which ranges lie */
+	DEPTH = 8,      /* pairs of a write and a read in a deep batch */
 	NR_THREADS = 4,
 };
 static_assert(2 * DEPTH + 1 <= MAX_BATCH, "a deep batch and its sync");
 
-static uint32_t seed = 2463534242u; /* xorshift's own; never 0 */
+static uint32_t seed = 2463534242u; /* xorshift's standard seed; never 0 */
 
-/* xorshift: the same requests in every run with one seed. */
+/* xorshift: the same seed gives the same requests. */
 static uint32_t draw(uint32_t below)
 {
 	static __thread uint32_t state;
@@ -52,7 +52,7 @@ static uint32_t draw(uint32_t below)
 	return state % below;
 }
 
-/* Ranges of whole version numbers, or of whole blocks for O_DIRECT. */
+/* Draw a range of whole version numbers, or for O_DIRECT of whole blocks. */
 static void draw_range(size_t unit, size_t *ret_len, long long *ret_pos)
 {
 	*ret_len = (1 + draw((uint32_t)(MAX_LEN / unit))) * unit;
@@ -94,7 +94,7 @@ static void mode_batch(long rounds)
 	close(fd);
 }
 
-/* A buffered write, then an O_DIRECT read of the same file. */
+/* O1: a buffered write, then an O_DIRECT read of the same file. */
 static void mode_direct_read(long rounds)
 {
 	int fd = file_new(), direct = file_again(fd, O_RDONLY | O_DIRECT);
@@ -139,12 +139,13 @@ static void mode_deep(long rounds)
 	close(fd);
 }
 
-/* What the threads of mode_threads share. */
+/* State that the threads of mode_threads share. */
 static struct {
-	pthread_mutex_t lock; /* makes the order of submission known */
-	uint64_t version;     /* under lock: of the last write submitted */
-	int fds[NR_THREADS];  /* of one file; immutable while threads run */
-	long rounds;          /* of one thread; immutable too */
+	pthread_mutex_t lock; /* held while submitting, which fixes the order */
+	/* under lock: number of the last submitted write */
+	uint64_t version;
+	int fds[NR_THREADS]; /* of one file; immutable while threads run */
+	long rounds;         /* per thread; immutable while threads run */
 } shared = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static void *submit_in_turn(void *arg)
@@ -180,8 +181,8 @@ static void *submit_in_turn(void *arg)
 }
 
 /*
- * O4: a read that goes beyond the end, and what makes the file longer: an append,
- * a write behind the end, which leaves a hole, and a direct one.
+ * O4: a read beyond the end of the file, followed by writes that extend it: an append,
+ * a write that leaves a hole, and a direct write.
  */
 static void mode_before(long rounds)
 {
@@ -214,7 +215,7 @@ static void mode_before(long rounds)
 	close(fd);
 }
 
-/* O5: a direct write and a direct read over the end, then buffered writes. */
+/* O5: a direct write and a direct read across the file's end, then buffered writes. */
 static void mode_mixed(long rounds)
 {
 	int fd = file_new(), direct = file_again(fd, O_RDWR | O_DIRECT);
@@ -274,8 +275,8 @@ static void mode_threads(long rounds)
 }
 
 /*
- * O1, O2: appends through two descriptors and contexts, then a read of all.
- * A record is its number in each of its words.
+ * O1, O2: appends through two descriptors and contexts, then a read of all. Each word
+ * of a record is the record's number.
  */
 static void mode_append(long rounds)
 {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * realtime: a real-time client that looks for events without waiting.
+ * realtime: a real-time client that polls for events without waiting.
  *
- * It has one processor, and never yields it: other threads get only the time that
- * the kernel reserves for them, after nearly a second. (This is so on the kernel,
- * too, if a thread of the kernel serves the device, as for a loop device; here the
- * file is in memory.) A machine that stands still for a moment makes one client
- * late; three in a row are not.
+ * The client never yields its only processor. Other threads get only the time that the
+ * kernel reserves for them, after nearly a second. (On the kernel this also happens if
+ * a kernel thread serves the device, as for a loop device; here the file is in memory.)
+ * A stall of the machine may make one client late, but not three in a row.
  */
 #undef NDEBUG
 #include <assert.h>
@@ -26,7 +25,7 @@
 enum {
 	NR = 40,
 	BYTES = 4096,
-	/* The first takes some 12 ms; 950 if it has to wait for the kernel. */
+	/* A read takes about 12 ms, or 950 ms if it waits for the reserved time. */
 	PATIENCE_MS = 500,
 	HANG_S = 100,
 	NR_CLIENTS = 3,
@@ -41,13 +40,13 @@ static void become_real_time(void)
 	CPU_ZERO(&one);
 	CPU_SET(sched_getcpu(), &one);
 	assert(sched_setaffinity(0, sizeof(one), &one) == 0);
-	/* The kernel ends it, should it never give the processor up. */
+	/* The kernel kills the process if it never yields the processor. */
 	assert(setrlimit(RLIMIT_RTTIME, &most) == 0);
 	alarm(HANG_S);
 	assert(sched_setscheduler(0, SCHED_FIFO, &param) == 0);
 }
 
-/* Return: how many ms it took. */
+/* Return: how many milliseconds the read took. */
 static int64_t read_one(io_context_t ctx, struct iocb *read)
 {
 	struct timespec zero = { 0 };
@@ -63,7 +62,7 @@ static int64_t read_one(io_context_t ctx, struct iocb *read)
 	return now_ms() - since;
 }
 
-/* Return: whether each read was served soon. */
+/* Return: whether each read completed within PATIENCE_MS. */
 static bool be_a_client(void)
 {
 	char name[] = "realtime.XXXXXX", *buffer = aligned_alloc(BYTES, BYTES);
@@ -92,7 +91,7 @@ static bool be_a_client(void)
 
 int main(void)
 {
-	/* Each is a process of its own, and knows nothing of those before. */
+	/* Each client is a separate process, with its own instance of the library. */
 	for (int i = 0; i < NR_CLIENTS; i++) {
 		pid_t pid = fork();
 		int status;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * reaper: a client that fills a context to the brim and reaps the ring itself.
+ * reaper: a client that fills a context completely and reaps from the ring itself.
  *
- * The ring of a context is ABI: QEMU, fio and others read events from it and
- * move its head, without a call. A context accepts requests until each place in
- * the ring belongs to a request, from its submission until it is reaped; then it
- * says EAGAIN. This program prints how many requests that were, how the ring
- * looks, and how many events came out; the lines have to be the same on the kernel
- * and on uaio. It stays on one CPU, because the kernel gives the places to CPUs in
- * batches.
+ * The ring of a context is ABI: QEMU, fio and others read events from it and advance
+ * its head without a system call. Each request owns a slot of the ring from its
+ * submission until its event is reaped. When all slots are owned, io_submit fails with
+ * EAGAIN. This program prints how many requests were accepted, how the ring looks, and
+ * how many events came out. The kernel and uaio must print the same lines. The program
+ * stays on one CPU, because the kernel hands out slots to CPUs in batches.
  */
 #undef NDEBUG
 #include <assert.h>
@@ -34,7 +33,7 @@ struct ring {
 	struct io_event events[];
 };
 
-/* A way to take up to `nr` events, `min_nr` at least. Return: how many. */
+/* A function that reaps min_nr to nr events. Return: how many. */
 typedef int reap_fn(io_context_t ctx, int min_nr, int nr,
 		    struct io_event *events);
 
@@ -57,7 +56,7 @@ static int reap_by_hand(io_context_t ctx, int min_nr, int nr,
 
 	while (got < nr) {
 		uint32_t head = ring->head;
-		/* Pairs with the producer's store of tail after the event. */
+		/* Pairs with the producer's store of tail, after the event. */
 		uint32_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
 
 		if (head == tail) {
@@ -68,14 +67,14 @@ static int reap_by_hand(io_context_t ctx, int min_nr, int nr,
 			continue;
 		}
 		events[got++] = ring->events[head];
-		/* The place is the producer's again, after our last look. */
+		/* Give the slot back to the producer, after the event was copied. */
 		__atomic_store_n(&ring->head, (head + 1) % ring->nr,
 				 __ATOMIC_RELEASE);
 	}
 	return got;
 }
 
-/* The job: `total` reads of one kind, as many in flight as the ring takes. */
+/* The job: `total` reads of one kind, with as many in flight as the ring accepts. */
 struct job {
 	io_context_t ctx;
 	struct iocb *cbs;
@@ -103,7 +102,7 @@ static void job_init(struct job *job, int total, size_t len)
 	}
 }
 
-/* Submit until the context takes no more. Return: how many it took. */
+/* Submit until the context accepts no more. Return: how many it accepted. */
 static int fill(struct job *job, int at_once)
 {
 	int before = job->submitted, ret = 0;
@@ -122,7 +121,7 @@ static int fill(struct job *job, int at_once)
 	return job->submitted - before;
 }
 
-/* Each event is checked against its request, and each request for one event. */
+/* Reap nr events; check that each belongs to a request that had none before. */
 static void drain(struct job *job, reap_fn *reap, int nr)
 {
 	struct io_event *events = calloc((size_t)nr, sizeof(*events));
@@ -141,7 +140,7 @@ static void drain(struct job *job, reap_fn *reap, int nr)
 	free(events);
 }
 
-/* How a new context looks. */
+/* Print the ring of a new context. */
 static void describe(int max_events)
 {
 	io_context_t ctx = NULL;
@@ -156,7 +155,7 @@ static void describe(int max_events)
 	assert(io_destroy(ctx) == 0);
 }
 
-/* Fill, take out `step` events, fill again, until `total` are through. */
+/* Fill the ring, reap `step` events, fill it again, until `total` have completed. */
 static void overflow(int max_events, int total, int at_once, int step,
 		     const char *name, reap_fn *reap)
 {
@@ -211,7 +210,7 @@ int main(void)
 		overflow(32, 1270, 7, 1270, name, reap);
 		overflow(1, 1270, 1270, 1270, name, reap);
 		overflow(1000, 8192, 8192, 8192, name, reap);
-		/* A few places at a time: the ring wraps at every position. */
+		/* Reap few events at a time, so that the ring wraps at every position. */
 		overflow(32, 1270, 1, 1, name, reap);
 		overflow(32, 1270, 1270, 50, name, reap);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the servers of io_uring in this folder share: a socket that listens, a ring,
- * and an end. All of it ends the process with 1 if something is not as expected.
+ * Shared by the io_uring servers of this directory: a listening socket, a ring, and the
+ * end of the process. Each function ends the process with 1 if something fails.
  *
  * A server prints its port, and serves until its standard input ends.
  */
@@ -31,8 +31,10 @@ _Noreturn static inline void serve_fail(const char *what, int line)
 	exit(1);
 }
 
-/* A socket that listens at any port of any address. Connections send little at once,
- * so that clients which do not read hold their sends up. */
+/*
+ * Return: a socket that listens at any port. Its connections have small send buffers,
+ * so that sends to a client that does not read block soon.
+ */
 static inline int serve_listen(void)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET };
@@ -51,7 +53,7 @@ static inline int serve_listen(void)
 	return fd;
 }
 
-/* How many descriptors there may be. */
+/* Return: the limit of descriptors. */
 static inline size_t serve_nr_fds(void)
 {
 	struct rlimit limit;
@@ -60,7 +62,7 @@ static inline size_t serve_nr_fds(void)
 	return limit.rlim_cur;
 }
 
-/* What is next to be submitted; what is there already goes first if need be. */
+/* Return: the next SQE. If the ring is full, submits what is prepared first. */
 static inline struct io_uring_sqe *serve_sqe(struct io_uring *ring)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
@@ -72,16 +74,13 @@ static inline struct io_uring_sqe *serve_sqe(struct io_uring *ring)
 	return sqe;
 }
 
-/* What a completion is about: the user's data of a request. */
+/* Return: user data that encodes the kind of request and the descriptor. */
 static inline uint64_t serve_data(unsigned int what, int fd)
 {
 	return (uint64_t)what << 32 | (uint32_t)fd;
 }
 
-/*
- * Submit what there is, wait for completions, and call take() for each, until it
- * says that this is the end.
- */
+/* Submit, wait for completions, and call take() for each, until it returns nonzero. */
 static inline void serve(struct io_uring *ring,
 			 int (*take)(const struct io_uring_cqe *cqe))
 {
