@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * calls - what some functions of the C library cost beyond their system call, in a
- * program that has no ring and makes no request; to be run plainly, and with the
- * library loaded, which stands in front of them
+ * calls - what functions of the C library cost beyond their system call, in a program
+ * without rings and requests; to be run plainly, and with the library loaded, which
+ * interposes them
  *
- * A slice is many calls of a function, then as many by the instruction; its figure is
- * the difference. So what the kernel takes, and how that changes in time, is not in
- * it. Prints one object of JSON: for each function the median of all slices in ns,
- * as "call" and "beyond"; and whether the library is there.
+ * A slice times many calls of a function, then as many bare system call instructions;
+ * its figure is the difference. So the kernel's own time, and its changes, cancel out.
+ * The program prints one JSON object. For each function it has the median of all slices
+ * in ns, as "call" and "beyond". It also says whether the library is loaded.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -25,7 +25,7 @@ enum { NR_SLICES = 401, CALLS = 256, PAGE = 4096 };
 
 static struct {
 	int event, epoll;
-	int copies[CALLS]; /* of event */
+	int copies[CALLS]; /* duplicates of event */
 	char *page;
 } has;
 
@@ -91,7 +91,7 @@ static long make_poll(unsigned i)
 #endif
 }
 
-/* In the place of a page, so that no memory is left over. */
+/* Map over an existing page, so that no memory accumulates. */
 static long call_mmap(unsigned i)
 {
 	(void)i;
@@ -120,7 +120,7 @@ static const struct function {
 	const char *name;
 	void (*prepare)(void);
 	long (*call)(unsigned i);
-	long (*make)(unsigned i); /* the same, by the instruction */
+	long (*make)(unsigned i); /* the same call, by a bare instruction */
 } functions[] = {
 	{ "epoll_wait", prepare_nothing, call_epoll_wait, make_epoll_wait },
 	{ "poll", prepare_nothing, call_poll, make_poll },
@@ -129,7 +129,7 @@ static const struct function {
 };
 enum { NR_FUNCTIONS = sizeof(functions) / sizeof(functions[0]) };
 
-/* Return: nanoseconds a call. */
+/* Return: nanoseconds per call. */
 static double time_calls(const struct function *function,
 			 long (*call)(unsigned i))
 {

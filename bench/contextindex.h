@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Indexes of contexts: from a handle to the context
+ * Indexes of contexts, which lead from a handle to the context
  *
- * These are the two that kernel AIO had, or was offered, before it had a table.
- * They are measured beside the engine's (aio/ctxtab.h), in a program of their own
- * (index.c) and in its place in the library (ctx-index.c).
+ * These are the two indexes that kernel AIO had, or was offered, before it had a table.
+ * The benchmark compares them with the library's (aio/ctxtab.h), in a separate program
+ * (index.c) and within the library (ctx-index.c).
  *
- *   list    listindex.c: one list of all, newest first
+ *   list    listindex.c: one list of all contexts, newest first
  *   radix   radixindex.c: a radix tree over the page numbers of the handles
  *
- *   I1  Memory keeps its type for ever (base/slab.h), so a reader that comes
- *       late reads something old, and no nonsense.
- *   I2  What was there before find() began and is there when it ends is found,
- *       whatever comes and goes meanwhile.
- *   I3  For a handle that is not there find() returns NULL, or anything that
- *       was ever there: the caller compares, as the engine does.
+ *   I1  Freed memory is reused only for the same type (base/slab.h), so a late
+ *       reader finds old data of the right type.
+ *   I2  find() finds a context that was there from before its call until after it,
+ *       whatever other threads insert and remove meanwhile.
+ *   I3  For an unknown handle find() returns NULL or any context that was ever
+ *       there: its caller compares the handle, as the library does.
  *
  * Exclusion           find  reserve, insert, remove, bytes
- *   find                -             -	X: under the caller's lock
- *   all the others      -             X	-: free to run at the same time
+ *   find                -             -	   X: under the caller's lock
+ *   all the others      -             X	   -: free to run at the same time
  *
- * There is one of each in a process.
+ * There is one index of each kind in a process.
  */
 #ifndef BENCH_CONTEXTINDEX_H
 #define BENCH_CONTEXTINDEX_H
@@ -28,24 +28,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CONTEXTINDEX_FUNCTIONS(index)                              \
-	/* Begin empty. */                                         \
-	void index##_init(void);                                   \
-	/* Memory for the next insert. Return: 0 or -ENOMEM. */    \
-	int index##_reserve(void);                                 \
-	/* After a reserve; the handle is not there, nor NULL. */  \
-	void index##_insert(uint64_t handle, void *context);       \
-	/* The handle is there. */                                 \
-	void index##_remove(uint64_t handle);                      \
-	/* Return: what I2 and I3 say. Context: any thread. */     \
-	void *index##_find(uint64_t handle);                       \
-	/* Return: of what is there, but for what was reserved. */ \
+#define CONTEXTINDEX_FUNCTIONS(index)                             \
+	/* Start with no contexts. */                             \
+	void index##_init(void);                                  \
+	/* Allocate for the next insert. Return: 0 or -ENOMEM. */ \
+	int index##_reserve(void);                                \
+	/* Follows a reserve; handle is not NULL, and is new. */  \
+	void index##_insert(uint64_t handle, void *context);      \
+	/* The handle must be in the index. */                    \
+	void index##_remove(uint64_t handle);                     \
+	/* Return: by I2 and I3. Context: any thread. */          \
+	void *index##_find(uint64_t handle);                      \
+	/* Return: size, without what is only reserved. */        \
 	size_t index##_bytes(void)
 
 CONTEXTINDEX_FUNCTIONS(list_index);
 CONTEXTINDEX_FUNCTIONS(radix_index);
 
-/* The same for who has several. */
+/* The functions of an index, for programs that use several. */
 struct contextindex {
 	const char *name;
 	void (*init)(void);

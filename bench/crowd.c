@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * crowd - thousands of clients of a server that another process is
+ * crowd - thousands of clients of a server in another process
  *
  *	crowd KIND PORT PID [-m MS] [-w MS] [-c MS] CONNECTIONS...
  *
- * KIND is echo: a message is to come back; or http: `GET /N` is to be answered with N
- * bytes that follow from N. Each client says a question as soon as the answer to the
- * one before is there, and compares every byte of it: all of them are one thread, which
- * waits by epoll. For each of the numbers in turn so many clients are there: they talk
- * for a while (-w) before what is measured (-m), and for another one (-c) in which the
- * server's system calls are counted, which makes them slower; each while lasts until
- * there are as many answers as clients. Then no more is asked, and each client has to
- * have had an answer to each question.
+ * KIND is echo: the server sends each message back; or http: the answer to `GET /N` is
+ * N bytes that depend on N. Each client sends a request as soon as it has the answer to
+ * the last one, and compares every byte. One thread runs all clients, by epoll.
  *
- * Prints an object of JSON for each number, on a line, about what was measured:
+ * The program measures for each number of CONNECTIONS in turn. First the clients talk
+ * unmeasured (-w), then measured (-m), then while the server's system calls are counted
+ * (-c), which makes them slower. Each phase lasts until there were also as many answers
+ * as clients. At the end no client sends a request, and each must have received all
+ * answers.
+ *
+ * For each number it prints a JSON object of the measured phase, on one line:
  *
  *	connections, usecs
- *	requests		questions that were answered
- *	p50_us, p99_us		what half of the answers, and all but a hundredth, took
- *				at most
- *	cpu_us, switches	of all threads of PID, the server
+ *	requests		answered requests
+ *	p50_us, p99_us		median and 99th percentile of the answer time
+ *	cpu_us, switches	of all threads of the server, PID
  *	own_cpu_us		of this process
- *	calls			the server's system calls for each request; -1: they
+ *	calls			the server's system calls per request; -1: they
  *				cannot be counted here
- *	memory_kib		of the server, without what is of files
+ *	memory_kib		of the server, without file pages
  */
 #include <dirent.h>
 #include <errno.h>
@@ -51,9 +51,9 @@ enum {
 	BODY_MIN = 100,
 	BODIES = 64,
 	ANSWER_MAX = 512,
-	PERIOD = 251,   /* of the bytes of a body */
-	AT_ONCE = 500,  /* that connect: less than any backlog */
-	ADDRESSES = 50, /* each has some 28 000 ports */
+	PERIOD = 251,   /* of the bytes of an HTTP body */
+	AT_ONCE = 500,  /* connections begun together: fewer than any backlog */
+	ADDRESSES = 50, /* client addresses; each has about 28 000 ports */
 	EVENTS = 512,
 	MAX_TIMES = 1 << 23,
 	MAX_THREADS = 512,
@@ -87,7 +87,7 @@ static struct client *clients;
 static size_t nr_clients, nr_waiting;
 static bool asks_on;
 static uint64_t nr_answers;
-static uint32_t *times; /* microseconds */
+static uint32_t *times; /* answer times in microseconds */
 static size_t nr_times;
 static bool takes_times;
 static int epoll_fd;
@@ -104,7 +104,7 @@ static _Noreturn void fail_errno(const char *what)
 }
 
 /*
- * What is said, and what is due
+ * Requests and expected answers
  */
 
 static void make_noise(void)
@@ -194,7 +194,7 @@ static void hear(struct client *client)
 		answered(client);
 }
 
-/* Hear what there is, or what comes within some milliseconds. */
+/* Read the answers that are there, or arrive within `timeout` milliseconds. */
 static void hear_some(int timeout)
 {
 	struct epoll_event events[EVENTS];
@@ -208,8 +208,7 @@ static void hear_some(int timeout)
 		hear(&clients[events[i].data.u32]);
 }
 
-/* For so long, and until as many are answered as there are clients: a server may
- * answer them all at once. */
+/* Talk for that time and until there were as many answers as clients. */
 static void talk(int ms)
 {
 	uint64_t end = now_ns() + (uint64_t)ms * 1000000;
@@ -226,7 +225,7 @@ static void hear_all(void)
 }
 
 /*
- * Coming and going
+ * Opening and closing connections
  */
 
 static void come(size_t i)
@@ -247,14 +246,14 @@ static void come(size_t i)
 	if (connect(clients[i].fd, (void *)&address, sizeof(address)))
 		fail_errno("connect");
 	setsockopt(clients[i].fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	/* So that no port is kept when this process ends. */
+	/* Reset on close, so that no port stays in TIME_WAIT. */
 	setsockopt(clients[i].fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 	event.data.u32 = (uint32_t)i;
 	if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, clients[i].fd, &event))
 		fail_errno("epoll_ctl");
 }
 
-/* Each of those that connect together is answered before others do. */
+/* Connect AT_ONCE clients at a time; each is answered before others connect. */
 static void come_all(size_t nr)
 {
 	clients = realloc(clients, nr * sizeof(*clients));
@@ -273,7 +272,7 @@ static void come_all(size_t nr)
 }
 
 /*
- * What the server uses
+ * Resources that the server uses
  */
 
 static long status_of(const char *path, const char *name)
@@ -290,7 +289,7 @@ static long status_of(const char *path, const char *name)
 	return value;
 }
 
-/* Call a function for each thread of the server. */
+/* Call the function for each thread of the server. */
 static void for_each_thread(void (*call)(pid_t tid, void *arg), void *arg)
 {
 	char path[64];
@@ -349,7 +348,7 @@ static double cpu_us(pid_t pid)
 }
 
 /*
- * Its system calls: a tracepoint of the kernel's, in each of its threads
+ * Count the server's system calls, by a tracepoint in each of its threads
  */
 
 struct counters {
@@ -417,7 +416,7 @@ static double calls_for_each(void)
 }
 
 /*
- * All of it
+ * The measurement
  */
 
 static int compare_times(const void *a, const void *b)

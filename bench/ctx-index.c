@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uaio with its contexts in another index: the library as it is, but io_submit
- * and io_getevents find a context in the list or the radix tree
- * (contextindex.h, the one that INDEX names) as kernel AIO did before it had a
- * table. A measure, not a library.
+ * libuaio with another index of contexts: io_submit and io_getevents find a context in
+ * the list or the radix tree (contextindex.h; INDEX names it), as kernel AIO did before
+ * it had a table. Only for measurements.
  *
- * The index is changed where the table is, under the table's lock. The table is
- * still kept: it gives out numbers, and io_cancel and io_destroy, which do not
- * matter here, look there. A ring that was moved is found by the engine's own
- * means, as in the library.
+ * The index changes together with the table, under the table's lock. The table still
+ * gives out numbers, and io_cancel and io_destroy, which are not measured, use it. The
+ * library's own code finds a ring that mremap() moved.
  *
- * The file that UAIO_INDEX names is told which index it was, and how many
- * contexts were put there, whenever the counters are read: that is the proof of
- * what ran.
+ * When the counters are read, the library writes to the file that UAIO_INDEX names:
+ * which index it has, and how many contexts were inserted. This proves which code ran.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -32,12 +29,12 @@ static int reserve_locked(struct uaio_ctxtab *tab, uint32_t *ret_id);
 static void set_locked(struct uaio_ctxtab *tab, uint32_t id,
 		       struct uaio_ctx *ctx);
 
-/* Ours have these names; the engine's are what they are made of. */
+/* This file defines these names; it calls the library's functions by the new names. */
 #define uaio_ctx_find uaio_ctx_find_in_table
 #define uaio_ctxtab_free_id_locked reserve_locked
 #define uaio_ctxtab_set_locked set_locked
 struct uaio_ctx *uaio_ctx_find(uint64_t handle);
-/* So is the door. */
+/* This file also replaces the row of the door. */
 #undef UAIO_DOOR
 #define UAIO_DOOR(row) static const struct uaio_door *const of_table = &(row)
 #include "aio/ctx.c"
@@ -46,7 +43,8 @@ struct uaio_ctx *uaio_ctx_find(uint64_t handle);
 #undef uaio_ctxtab_set_locked
 
 /* under the table's lock */
-static struct uaio_ctxtab handles; /* by id: the handle each was put there by */
+/* by id: the handle under which the context was inserted */
+static struct uaio_ctxtab handles;
 static unsigned long nr_put;
 
 static int start_with_index(void)
@@ -57,7 +55,7 @@ static int start_with_index(void)
 	return of_table->start();
 }
 
-/* The table of handles has the same numbers free. */
+/* The table of handles has the same ids free as the table of contexts. */
 static int reserve_locked(struct uaio_ctxtab *tab, uint32_t *ret_id)
 {
 	uint32_t id;
@@ -74,7 +72,7 @@ static int reserve_locked(struct uaio_ctxtab *tab, uint32_t *ret_id)
 static void set_locked(struct uaio_ctxtab *tab, uint32_t id,
 		       struct uaio_ctx *ctx)
 {
-	/* A table holds any address, and does not look there. */
+	/* A table stores any address and does not dereference it. */
 	struct uaio_ctx *handle = ctx ? (void *)ctx->ring.map : NULL;
 
 	if (ctx) {
@@ -91,7 +89,7 @@ struct uaio_ctx *uaio_ctx_find(uint64_t handle)
 {
 	struct uaio_ctx *ctx = OF(INDEX, find)(handle);
 
-	/* What is in our memory was not moved there; the table's lock may be held. */
+	/* A ring in the library's memory was not moved. The table's lock may be held. */
 	if (likely(ctx) || uaio_ringmem_contains(handle))
 		return ctx;
 	return uaio_moved_find(handle);
@@ -122,7 +120,7 @@ static void count_index(struct uaio_counters *counters)
 	counters->table_bytes = OF(INDEX, bytes)();
 	nr = nr_put;
 	uaio_unlock(&ctxs.lock, UAIO_RANK_TABLE);
-	/* Of what is found without the addresses of rings. */
+	/* Report the size of the index only, without the table of ring addresses. */
 	counters->index_bytes = 0;
 	if (path && nr)
 		tell(path, nr);

@@ -3,14 +3,14 @@
  * deny-aio [--uring | --container | --old] [--errno NAME] -- command: run a program
  * without kernel AIO.
  *
- * A seccomp filter answers the six calls of kernel AIO with an error, ENOSYS
- * unless another is named, as a sandbox or a container runtime does; or it kills
- * the process that makes one, if the name is KILL. With --uring the calls are the
- * three of io_uring. With --container they are all that container engines refuse by
- * default, io_uring among them and kernel AIO not, with the errors that these give.
- * With --old they are all system calls that came after Linux 5.0, which the filter
- * answers with ENOSYS, as Linux 5.0 does. The filter is inherited by all that the
- * command starts.
+ * A seccomp filter answers the six calls of kernel AIO with an error, by default
+ * ENOSYS, as a sandbox or container runtime does. If NAME is KILL, the filter kills the
+ * calling process.
+ *
+ * --uring denies the three calls of io_uring instead. --container denies the calls that
+ * container engines deny by default, with the engines' errors: this includes io_uring
+ * and not kernel AIO. --old denies, with ENOSYS, all system calls newer than Linux 5.0.
+ * All descendants of the command inherit the filter.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -26,7 +26,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* Linux 5.12 and 5.14 */
+/* Numbers of Linux 5.12 and 5.14, missing in older headers. */
 #ifndef __NR_mount_setattr
 #define __NR_mount_setattr 442
 #endif
@@ -36,12 +36,12 @@
 
 #define ARRAY_LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
-enum { KILL = -1 }; /* in an errno's place */
+enum { KILL = -1 }; /* used instead of an errno */
 
-/* What is denied; as options, which are no characters. */
+/* Which calls are denied; also values of long options, outside the range of characters. */
 enum what { AIO = 256, URING, CONTAINER, OLD };
 
-/* pidfd_send_signal, of Linux 5.1; since then all architectures have the same numbers. */
+/* pidfd_send_signal of Linux 5.1: from it on, all architectures share call numbers. */
 enum { FIRST_NEW_CALL = 424 };
 
 static const struct {
@@ -66,10 +66,10 @@ static const int uring_calls[] = {
 };
 
 /*
- * What the default filter of Docker refuses a container without capabilities beyond
- * the default ones (moby/profiles, seccomp v0.3.0; containerd's is made alike), of
- * the calls that libseccomp 2.5 knows and the kernel still has. It lists what it
- * lets through, so that a newer call is refused, too.
+ * System calls that Docker's default filter refuses to a container with the default
+ * capabilities (moby/profiles, seccomp v0.3.0; containerd's filter is derived
+ * likewise). The list has those that libseccomp 2.5 knows and the kernel still has.
+ * Docker lists allowed calls, so it refuses newer ones, too.
  */
 static const int container_calls[] = {
 	SCMP_SYS(acct),
@@ -125,13 +125,13 @@ static const int container_calls[] = {
 	SCMP_SYS(vhangup),
 };
 
-/* Of clone(), which lets a container have no namespace of its own. */
+/* Flags of clone() that are denied, so that a container creates no namespaces. */
 static const scmp_datum_t container_clone_flags[] = {
 	CLONE_NEWCGROUP, CLONE_NEWIPC,  CLONE_NEWNET, CLONE_NEWNS,
 	CLONE_NEWPID,    CLONE_NEWUSER, CLONE_NEWUTS,
 };
 
-/* The status that env(1) and its like give when they fail themselves. */
+/* Exit statuses that env(1) and similar tools use for their own failures. */
 enum { EXIT_OWN_FAILURE = 125, EXIT_NOT_RUN = 126, EXIT_NOT_FOUND = 127 };
 
 static void usage(FILE *to)
@@ -141,7 +141,7 @@ static void usage(FILE *to)
 	      to);
 }
 
-/* Return: the errno of that name, KILL, or 0. */
+/* Return: the errno with that name, KILL, or 0. */
 static int errno_named(const char *name)
 {
 	for (size_t i = 0; i < sizeof(errnos) / sizeof(errnos[0]); i++)
@@ -166,7 +166,7 @@ static int refuse(scmp_filter_ctx filter, const int calls[], size_t nr,
 /* Return: 0, or a negative errno. */
 static int refuse_as_container(scmp_filter_ctx filter)
 {
-	/* So that the C library makes clone() instead, which can be looked at. */
+	/* Makes the C library fall back to clone(), whose flags a filter can read. */
 	static const int clone3[] = { SCMP_SYS(clone3) };
 	int ret = refuse(filter, container_calls, ARRAY_LENGTH(container_calls),
 			 EPERM);
@@ -182,7 +182,8 @@ static int refuse_as_container(scmp_filter_ctx filter)
 }
 
 /*
- * libseccomp compares no numbers of calls. The calls of x32 are above all others.
+ * Written in BPF, because libseccomp cannot compare call numbers. Calls of x32 have
+ * higher numbers than all others.
  *
  * Return: 0, or a negative errno.
  */
@@ -204,7 +205,7 @@ static int deny_new_calls(void)
 }
 
 /*
- * Loading sets no_new_privs too, so no privilege is needed.
+ * Loading the filter also sets no_new_privs, so no privilege is needed.
  *
  * Return: 0, or a negative errno.
  */

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dio VARIANT [REQUESTS]: the cost of setting up the descriptor of an O_DIRECT
- * request (src/split/split.h) of 1 MiB, and of giving it back.
+ * dio VARIANT [REQUESTS]: the cost of allocating, initialising and freeing the
+ * descriptor of a 1 MiB O_DIRECT request (src/split/split.h).
  *
- *   whole	from a slab, all of it cleared
- *   prefix	from a slab, and only the members before the runners cleared: this is
- *		what the engine does
- *   malloc	the same, but from malloc() and back by free()
+ *   whole	from a slab; all of the descriptor is cleared
+ *   prefix	from a slab; only the members before the runners are cleared: this is
+ *		what the library does
+ *   malloc	like prefix, by malloc() and free()
  *
- * All of them then fill in the state and the runners that such a request has.
- * With REQUESTS, as many are set up inside dio_counted(), so that a profiler can
- * count only that function; without, they are timed.
+ * Each variant then fills in the state and runners of such a request. With REQUESTS,
+ * the program sets up that many inside dio_counted(), so that a profiler can count only
+ * this function. Without REQUESTS, it times them.
  *
- * Prints one object of JSON: nanoseconds for each (0 if not timed), and which
- * members of a descriptor full of poison were found initialised.
+ * It prints one JSON object: nanoseconds per descriptor (0 if not timed), and which
+ * members were initialised in a descriptor filled with poison.
  */
 #include "split/split.h"
 
@@ -35,7 +35,7 @@ enum way { WHOLE, PREFIX, MALLOC, NR_WAYS };
 
 static struct uaio_slab slab;
 
-/* What it would belong to: never looked into. */
+/* The request of the descriptors; nothing reads it. */
 static char request[1];
 
 static inline struct uaio_split *take(enum way way)
@@ -75,9 +75,7 @@ static inline void fill(struct uaio_split *split, unsigned nr_runners)
 	uaio_split_begin(split, nr_runners);
 }
 
-/*
- * Once for each way, which is a constant there.
- */
+/* Inlined once for each way, which is then a constant. */
 
 static inline __attribute__((always_inline)) void set_up_batch(enum way way)
 {
@@ -86,7 +84,7 @@ static inline __attribute__((always_inline)) void set_up_batch(enum way way)
 
 		clear(way, split);
 		fill(split, NR_SLOTS);
-		/* Somebody reads it: nothing of this may be left out. */
+		/* Keep the compiler from removing stores to the descriptor. */
 		__asm__ volatile("" : : "r"(split) : "memory");
 		give_back(way, split);
 	}
@@ -125,7 +123,7 @@ static const struct variant {
 
 void dio_counted(round_fn *round, size_t nr_rounds);
 
-/* Found by its name, in a program that was stripped too. */
+/* Not inlined: a profiler finds the function by its name, even in a stripped program. */
 __attribute__((noinline, used)) void dio_counted(round_fn *round,
 						 size_t nr_rounds)
 {
@@ -144,8 +142,8 @@ static size_t nr_not_poison(const void *begin, size_t len)
 }
 
 struct found {
-	size_t cleared_bytes; /* before anything is filled in */
-	size_t nr_runners;    /* that something was written to */
+	size_t cleared_bytes; /* cleared before anything is filled in */
+	size_t nr_runners;    /* runners that were written to */
 };
 
 static struct found initialise_poison(enum way way, unsigned nr_runners)
@@ -210,7 +208,7 @@ int main(int argc, char **argv)
 	uaio_slab_init(&slab, sizeof(struct uaio_split), SLAB_BYTES);
 	if (argc == 3) {
 		nr_rounds = count_argument(argv[2]) / BATCH;
-		/* What only the first of all takes is not counted. */
+		/* Exclude one-time costs such as the slab's first allocation. */
 		variants[way].round(NULL);
 		dio_counted(variants[way].round, nr_rounds);
 	} else {

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * echo - a server that sends back what it receives, to be run on the kernel and under
- * `uaio run --uring=always`; and its clients
+ * echo - an echo server, to be run on the kernel and under `uaio run --uring=always`;
+ * and its clients
  *
  *	echo HOW [-n BUSY] [-i IDLE] [-m MS] [-t]
  *
- * HOW is epoll: a plain server without io_uring; ring: one request for each receive
- * and each send; or multishot: one request for all that a connection receives, into
- * buffers that the server has provided. A child process has BUSY connections, by TCP
- * over the loopback device, on all of which it sends, and then receives on all; and
- * IDLE ones, on which it does nothing. -t: a ring as cheap as the kernel's can be
- * (SINGLE_ISSUER and DEFER_TASKRUN).
+ * HOW is epoll: a plain server without io_uring; ring: one request for each receive and
+ * each send; or multishot: one multishot receive per connection, into provided buffers.
+ * A child process has BUSY TCP connections over the loopback device: it sends on all of
+ * them, then receives on all. It has IDLE more, which it does not use. -t: the kernel's
+ * cheapest ring (SINGLE_ISSUER and DEFER_TASKRUN).
  *
- * Prints one object of JSON, about the server:
+ * It prints one JSON object about the server:
  *
- *	requests, usecs	messages sent back, and in what time
+ *	requests, usecs		messages sent back, and the time this took
  *	cpu_us, switches	of all its threads in that time
- *	rings		descriptors of rings of the kernel's
+ *	rings			descriptors that are rings of the kernel
  */
 #include <dirent.h>
 #include <errno.h>
@@ -50,11 +49,11 @@ static struct job {
 	bool is_cheap;
 } job = { .nr_busy = 1, .ms = 300 };
 
-static int fds[MAX_CONNECTIONS]; /* of the server; busy ones first */
+static int fds[MAX_CONNECTIONS]; /* the server's; busy ones first */
 static char buffers[MAX_CONNECTIONS][MESSAGE];
 static char provided[BUFFERS][MESSAGE];
 static uint64_t nr_echoed;
-static int nr_open; /* busy ones that are */
+static int nr_open; /* busy connections that are still open */
 
 static _Noreturn void fail(const char *what, int error)
 {
@@ -109,9 +108,7 @@ static _Noreturn void run_clients(const struct sockaddr_in *address)
 	exit(0);
 }
 
-/*
- * The servers. Each ends when all busy connections have.
- */
+/* The servers. Each returns when all busy connections have ended. */
 
 static void send_back(int fd, const char *message, ssize_t len)
 {
@@ -148,7 +145,7 @@ static void serve_by_epoll(void)
 	}
 }
 
-/* What a completion is of: the connection, above one of these. */
+/* User data: KINDS * connection + one of these. */
 enum { RECEIVED, SENT, KINDS };
 
 static struct io_uring ring;
@@ -281,7 +278,7 @@ static void serve_by_ring(bool is_multishot)
 }
 
 /*
- * All of it
+ * The measurement
  */
 
 static int nr_rings(void)

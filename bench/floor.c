@@ -2,20 +2,18 @@
 /*
  * The floor: the least that an io_submit in user space can do
  *
- * Preloaded in front of libaio, it executes the read or write inside io_submit, by
- * one system call instruction, and returns the event in io_getevents. It does
- * nothing else: so it is the limit for a library that completes requests inline,
- * and the difference to it is uaio's own cost.
+ * Preloaded before libaio, it executes the read or write inside io_submit by one system
+ * call, and returns the event in io_getevents. So it is the limit for a library that
+ * completes requests inline, and the difference to it is uaio's own cost.
  *
- * It is deliberately unsafe and of no other use. A handle is a bare pointer
- * that is never checked; a context belongs to one thread at a time; a ring that
- * overflows overwrites its events; nothing waits, so io_getevents may return
- * fewer than min_nr; a read that blocks blocks io_submit; it refuses operations
- * that it does not know, and ignores forks, signals and closed files.
+ * It is deliberately unsafe. A handle is a pointer that is never checked. A context
+ * belongs to one thread at a time, and a full ring overwrites its events. io_getevents
+ * never waits, so it may return fewer than min_nr. A read that blocks blocks io_submit.
+ * Unknown operations are refused; forks, signals and closed files are ignored.
  *
- * With FLOOR_REPORT=file each context counts what it served in a line of its
- * own of that file, mapped shared: word 0 is the number of contexts, word 8 * i
- * the requests of context i. It stays true however the process ends.
+ * With FLOOR_REPORT=file each context counts its requests in its own cache line of that
+ * file, mapped shared. Word 0 is the number of contexts, word 8 * i the requests of
+ * context i. The counts stay true however the process ends.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -123,7 +121,7 @@ EXPORT int io_getevents(struct floor *ctx, long min_nr, long nr,
 {
 	long got = 0;
 
-	(void)min_nr; /* whatever was submitted is there */
+	(void)min_nr; /* All submitted requests have completed. */
 	(void)timeout;
 	while (got < nr && ctx->head != ctx->tail)
 		events[got++] = ctx->events[ctx->head++ & ctx->mask];

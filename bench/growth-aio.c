@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Of growth.c, operations of kernel AIO where n polls wait in a context, and of POSIX
- * AIO where n reads of a pipe wait.
+ * Rows of growth.c for kernel AIO, with n polls waiting in a context, and for POSIX
+ * AIO, with n reads of a pipe waiting.
  */
 #include <aio.h>
 #include <errno.h>
@@ -63,7 +63,7 @@ static void submit_polls(aio_context_t context, struct iocb *iocbs, size_t n,
 	}
 }
 
-/* A read that is complete at once. */
+/* Time reads that complete at once. */
 static void measure_read(const struct row *row, struct meter *meter, size_t n)
 {
 	static char memory[BYTES];
@@ -102,7 +102,7 @@ static void measure_cancel(const struct row *row, struct meter *meter, size_t n)
 		while (nr < n && nr < meter->wanted && !meter_is_late(meter)) {
 			struct io_event event;
 
-			/* The event of what was cancelled comes as any other. */
+			/* A cancelled request also posts an event. */
 			if (syscall(SYS_io_cancel, context, &iocbs[order[nr++]],
 				    &event) < 0 &&
 			    errno != EINPROGRESS)
@@ -129,7 +129,7 @@ static struct aiocb read_of(int fd)
 	};
 }
 
-/* n reads of a file in memory by one call, which waits for them. */
+/* Time n reads of a file in memory by one lio_listio, which waits for them. */
 static void measure_listio(const struct row *row, struct meter *meter, size_t n)
 {
 	struct aiocb *blocks = room_for(n, sizeof(*blocks));
@@ -165,7 +165,7 @@ static struct aiocb *read_pipe(size_t n, int fd)
 	return blocks;
 }
 
-/* A list of one, which is complete, while n reads wait. */
+/* aio_suspend for one completed request, while n reads wait. */
 static void measure_suspend(const struct row *row, struct meter *meter,
 			    size_t n)
 {
@@ -189,7 +189,7 @@ static void measure_suspend(const struct row *row, struct meter *meter,
 	meter_end(meter, 0);
 }
 
-/* The first of the reads stays: glibc's thread executes it. */
+/* Do not cancel the first read, which a thread of glibc executes. */
 static void measure_aio_cancel(const struct row *row, struct meter *meter,
 			       size_t n)
 {

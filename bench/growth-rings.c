@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Of growth.c, operations where there are n rings, in an epoll mostly, or n threads
- * with a ring each, or n files or buffers that are registered with one ring.
+ * Rows of growth.c with n rings (usually in an epoll), n threads with a ring each, or n
+ * files or buffers registered with one ring.
  *
- * Of a row, `op` is the call that is made beside rings.
+ * The member `op` of a row is the call that is timed beside the rings.
  */
 #include <errno.h>
 #include <linux/io_uring.h>
@@ -180,7 +180,7 @@ static void measure_pipes(const struct row *row, struct meter *meter, size_t n)
 }
 
 /*
- * What is registered
+ * Registered files and buffers
  */
 
 static void measure_files(const struct row *row, struct meter *meter, size_t n)
@@ -291,7 +291,7 @@ static void *make_nops(void *arg)
 	return NULL;
 }
 
-/* Each thread makes enough no-ops that switching between threads is a small part. */
+/* Each thread makes enough no-ops that thread switches cost little in comparison. */
 static void measure_threads(const struct row *row, struct meter *meter,
 			    size_t n)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Of growth.c, operations of io_uring on one of n requests that wait: each is
- * cancelled, changed or completed.
+ * Rows of growth.c for io_uring, with n waiting requests: each operation cancels,
+ * updates or completes one of them.
  *
- * Of a row, `fill` is the operation of the n requests, `files` what they wait for, `op`
- * the operation that is timed, and `order` in which order it comes to the n. An
- * operation of COMPLETE is a write to the request's file.
+ * In a row, `fill` is the operation of the n requests, `files` what they wait for, and
+ * `op` the timed operation. `order` is the order in which it visits the n requests.
+ * COMPLETE is a write to the request's file.
  */
 #include <errno.h>
 #include <linux/io_uring.h>
@@ -17,14 +17,15 @@
 #include "growth.h"
 
 enum files { NO_FILES, ONE_PIPE, PIPES, EVENTFDS };
-/* Operations that are no operation code. */
+/* Timed operations that are no opcodes of io_uring. */
 enum { COMPLETE = 1000, CANCEL_BY_FD, UPDATE };
 
 #define OF_OPERATION (UINT64_C(1) << 40)
 
 struct waiting {
 	struct ring ring;
-	int *in, *out; /* of each request: what it reads, and is completed by */
+	/* of each request: the descriptor it reads, and the one to write to */
+	int *in, *out;
 	uint64_t *buffers;
 	struct __kernel_timespec hour;
 };
@@ -91,7 +92,7 @@ static void submit_waiting(struct waiting *all, const struct row *row, size_t n)
 	ring_enter(&all->ring, 0);
 }
 
-/* Return: how many completions the operation leads to. */
+/* Return: how many completions the operation causes. */
 static unsigned put_operation(struct waiting *all, const struct row *row,
 			      size_t at)
 {
@@ -119,7 +120,7 @@ static void complete_one(struct waiting *all, size_t at)
 	uint64_t one = 1;
 	int res;
 
-	/* A byte of a pipe: each completes one of the reads that wait for it. */
+	/* For a pipe, write one byte: it completes one of the waiting reads. */
 	if (write(all->out[at], &one, all->in[at] == all->out[at] ? 8 : 1) < 0)
 		fail("write", errno);
 	ring_enter(&all->ring, 1);
@@ -153,7 +154,7 @@ static void measure_waiting(const struct row *row, struct meter *meter,
 	size_t *order = indices(n, (enum order)row->order);
 
 	make_waiting(&all, row, n);
-	/* An update leaves all n as they were; anything else ends one of them. */
+	/* An update leaves all n requests waiting; any other operation ends one. */
 	if (row->op == UPDATE)
 		submit_waiting(&all, row, n);
 	do {
@@ -161,7 +162,7 @@ static void measure_waiting(const struct row *row, struct meter *meter,
 
 		if (row->op != UPDATE)
 			submit_waiting(&all, row, n);
-		/* The library makes its index at the first that is cancelled. */
+		/* Exclude the first cancellation: the library then builds its index. */
 		if (!meter->ops && n > 1)
 			operate(&all, row, order[nr++]);
 		nr_before = nr;
@@ -172,7 +173,7 @@ static void measure_waiting(const struct row *row, struct meter *meter,
 	} while (meter_wants(meter));
 }
 
-/* The first READ of each eventfd, which is there to be read. */
+/* Time the first READ of each eventfd, which is ready. */
 static void measure_first(const struct row *row, struct meter *meter, size_t n)
 {
 	struct waiting all;

@@ -5,16 +5,16 @@
  *	growth ROW OPERATIONS N...
  *	growth
  *
- * The program is run on the kernel and under `uaio run --uring=always`. For each N a
- * process of its own makes what the row wants N of, and times OPERATIONS operations,
- * or those of about two seconds. Without arguments it prints the names of the rows.
- * It prints a JSON object a line:
+ * The program runs on the kernel and under `uaio run --uring=always`. For each N a
+ * separate process creates the N objects of the row, and times OPERATIONS operations,
+ * or as many as fit into about two seconds. Without arguments it prints the names of
+ * the rows. Otherwise it prints one JSON object per line:
  *
  *	n		the number of others
  *	ns, ops		processor time of an operation, and how many were timed
- *	error		what N is too large for, in the place of both
+ *	error		in place of both: what failed because N is too large
  *	has_library	whether libuaio is mapped
- *	has_kernel_ring	whether the process has a ring of the kernel's
+ *	has_kernel_ring	whether the process has a ring of the kernel
  */
 #include <dirent.h>
 #include <errno.h>
@@ -88,7 +88,7 @@ static uint64_t processor_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* Return: what a reading of the clock adds. */
+/* Return: how much a reading of the clock adds to a measured time. */
 static uint64_t clock_ns(void)
 {
 	static uint64_t least;
@@ -152,7 +152,7 @@ static const struct row *row_of(const char *name)
 	return NULL;
 }
 
-/* Return: whether a descriptor is a ring of the kernel's, or one is mapped. */
+/* Return: whether the process has a descriptor or a mapping of a ring of the kernel. */
 static bool has_kernel_ring(void)
 {
 	DIR *fds = opendir("/proc/self/fd");
@@ -176,7 +176,7 @@ static _Noreturn void measure(const struct row *row, size_t wanted, size_t n)
 {
 	struct meter meter = { .wanted = wanted };
 
-	/* A process that hangs ends by the signal. */
+	/* SIGALRM ends a process that hangs. */
 	alarm(HUNG_S);
 	row->measure(row, &meter, n);
 	printf("\"ns\": %.1f, \"ops\": %llu, \"has_library\": %s, "

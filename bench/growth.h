@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the sources of growth.c share: the meter, which adds up the processor time of
- * operations, and what each row needs.
+ * Shared by the sources of growth.c: the meter, which adds up the processor time of
+ * operations, and helpers of the rows.
  */
 #ifndef BENCH_GROWTH_H
 #define BENCH_GROWTH_H
@@ -13,16 +13,15 @@
 #include "ring.h"
 
 /*
- * A row times operations among n others. It calls meter_begin(), makes some
- * operations and calls meter_end(), again and again while meter_wants() says so.
+ * A row times operations among n others. It repeats meter_begin(), some operations and
+ * meter_end() while meter_wants() returns true.
  */
 struct meter {
-	size_t wanted; /* operations to be timed */
-	uint64_t ops;  /* operations timed so far */
-	uint64_t
-		ns; /* processor time of these, of all threads of the process */
+	size_t wanted;  /* operations to time */
+	uint64_t ops;   /* operations timed so far */
+	uint64_t ns;    /* their processor time, in all threads */
 	uint64_t began; /* processor time at the last meter_begin() */
-	uint64_t late;  /* wall clock at which the row is to end anyway */
+	uint64_t late;  /* wall clock at which the row ends at the latest */
 };
 
 void meter_begin(struct meter *meter);
@@ -32,23 +31,23 @@ bool meter_wants(const struct meter *meter);
 
 struct row {
 	const char *name;
-	/* Times operations among n; the process ends afterwards. */
+	/* Time operations among n others; the process ends afterwards. */
 	void (*measure)(const struct row *row, struct meter *meter, size_t n);
-	/* The rest is the row's own: see the file that has the row. */
+	/* Their meaning depends on the row: see the file that defines it. */
 	int fill, files, op, order;
 };
 
-/* Each ends with a row without a name. */
+/* Each ends with a row whose name is NULL. */
 extern const struct row uring_rows[], ring_rows[], aio_rows[];
 
 enum order { NEWEST_FIRST, AT_RANDOM };
 
 void *room_for(size_t nr, size_t bytes);
-/* Return: the indices below n in that order. */
+/* Return: the indices 0 to n - 1 in that order. */
 size_t *indices(size_t n, enum order order);
-/* Return: a number below n. */
+/* Return: a random number below n. */
 size_t random_below(size_t n);
-/* Return: a file in memory with some bytes in it. */
+/* Return: a file in memory, with some bytes of content. */
 int file_in_memory(void);
 
 #endif /* BENCH_GROWTH_H */

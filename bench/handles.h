@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shared by the programs that create many contexts: above all the hot set and the
- * way in which it is timed, so that the figures of lookup.c and index.c can be
- * compared.
+ * Shared by programs that create many contexts, above all the hot set and its timing,
+ * so that the figures of lookup.c and index.c are comparable.
  *
- * The hot set is 16 handles spread evenly over all N (the same ones again where
- * there are fewer): so few that no figure is made of cache misses on what the
- * handles lead to.
+ * The hot set is 16 handles spread evenly over all N (with repetition if there are
+ * fewer). So few handles cause no cache misses on what they lead to.
  */
 #ifndef BENCH_HANDLES_H
 #define BENCH_HANDLES_H
@@ -40,11 +38,11 @@ static inline int compare_doubles(const void *a, const void *b)
 }
 
 /*
- * A round does what is measured nr times: it looks up every handle of a hot set
- * once, for instance. Rounds are made until a slice of time is full; the clock
- * is read once in a batch of rounds, whose size is found first.
+ * A round does the measured operation nr times: for example, it looks up every handle
+ * of a hot set once. Rounds run until a slice of time is full. The clock is read once
+ * per batch of rounds, whose size is determined first.
  *
- * Return: nanoseconds for each of the nr, the median of several slices.
+ * Return: nanoseconds per operation, the median of several slices.
  */
 typedef void round_fn(void *arg);
 
@@ -77,7 +75,7 @@ static inline double time_rounds(round_fn *round, void *arg, size_t nr)
 	return slices[SLICES / 2];
 }
 
-/* Return: the number an argument spells; ends the program if it spells none. */
+/* Return: the number in the text; ends the program if it is none. */
 static inline size_t count_argument(const char *text)
 {
 	char *end;
@@ -90,7 +88,7 @@ static inline size_t count_argument(const char *text)
 	return nr;
 }
 
-/* Return: how many mappings of this process have that in their name. */
+/* Return: how many mappings of this process have the text in their name. */
 static inline size_t nr_mapped(const char *name)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * index PLACES THREADS N: what an index of N contexts costs, in a process of its
- * own: the engine's table, and the two that kernel AIO had before its own
- * (contextindex.h).
+ * index PLACES THREADS N: the cost of an index of N contexts, in a separate process:
+ * the library's table, and the two indexes of older kernels (contextindex.h).
  *
- * PLACES are where the handles are:
+ * PLACES says where the handles are:
  *
- *   dense    where the engine puts its rings: side by side
+ *   dense    where the library puts its rings: side by side
  *   sparse   as in the discussion of 2013, four bits apart: 0x4000, 0x40000 ...
- *            0x400000000000, which is as far as addresses go; and what is more
- *            than these scattered over all pages below
+ *            0x400000000000, the highest possible address; further handles are
+ *            scattered over all lower pages
  *
- * A table is not told the handles: it goes by the number in the ring, as the
- * engine does, and the rings are where the engine puts them.
+ * The table does not depend on PLACES: like the library, it uses the number in the
+ * ring, and the rings are where the library puts them.
  *
- * Each thread looks up the hot set (handles.h) and finds the right context, or
- * the program fails. Prints a line for each index: its name, nanoseconds per
- * lookup, bytes of index in all.
+ * Each thread looks up the hot set (handles.h); a wrong context ends the program. It
+ * prints a line for each index: its name, nanoseconds per lookup, and bytes of the
+ * whole index.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -42,7 +41,7 @@ enum {
 	CHECKED = 1024,
 };
 
-/* What is looked for. Whatever the engine's contexts have besides. */
+/* A context, with only the members that lookups need. */
 struct context {
 	uint64_t handle;
 	struct uaio_ring_map *ring;
@@ -59,7 +58,7 @@ static void fail(const char *what, int error)
 
 /* places */
 
-/* A fixed sequence: every run measures the same handles. */
+/* A fixed pseudorandom sequence: every run measures the same handles. */
 static uint64_t scattered(uint64_t i)
 {
 	uint64_t x = (i + 1) * 0x9e3779b97f4a7c15u;
@@ -90,7 +89,7 @@ static void make_contexts(size_t nr, bool is_sparse)
 	}
 }
 
-/* the table, as in aio/ctx.c */
+/* the library's table, used as in aio/ctx.c */
 
 static void table_insert(struct context *context)
 {
@@ -120,7 +119,7 @@ struct hot_set {
 	struct context contexts[HOT];
 };
 
-/* A lookup with the wrong result is no figure. */
+/* A wrong result ends the program. */
 static void check(const struct context *found, const struct context *wanted)
 {
 	if (!found || found->handle != wanted->handle)
@@ -170,7 +169,7 @@ static void *look(void *arg)
 	return NULL;
 }
 
-/* Return: nanoseconds for each lookup of a thread. */
+/* Return: nanoseconds per lookup and thread. */
 static double time_lookups(round_fn *look_up, size_t nr, unsigned nr_threads)
 {
 	struct looker *lookers = calloc(nr_threads, sizeof(*lookers));
@@ -207,7 +206,7 @@ static void fill(const struct contextindex *index, size_t nr)
 			fail(index->name, ENOMEM);
 		index->insert(contexts[i].handle, &contexts[i]);
 	}
-	/* Not each of many: a list takes its time. */
+	/* Check only CHECKED of many contexts, because a list is slow. */
 	for (size_t i = 0; i < nr; i += 1 + nr / CHECKED)
 		check(index->find(contexts[i].handle), &contexts[i]);
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lines - two threads with a ring and a file each, for a trace of their accesses
+ * lines - two threads with a ring and a file each, whose memory accesses are traced
  *
  *	lines nop|read|pipe REQUESTS
  *
- * It is run under `valgrind --tool=lackey --trace-mem=yes`. The requests are no-ops, reads
- * in memory, or reads of an empty pipe, which the thread then writes to. After requests that
- * settle what is made once, both threads make REQUESTS more, and each writes to its half of
- * `marks` before and after these. Prints the address of `marks` and the memory map.
+ * It runs under `valgrind --tool=lackey --trace-mem=yes`. The requests are no-ops,
+ * reads in memory, or reads of an empty pipe, which the thread then writes to. After
+ * some warm-up requests both threads make REQUESTS more. Each thread writes to its half
+ * of `marks` before and after these. The program prints the address of `marks` and the
+ * memory map.
  */
 #include <errno.h>
 #include <linux/io_uring.h>
@@ -27,7 +28,7 @@ static struct {
 	pthread_barrier_t settled, done;
 } job;
 
-/* Of each thread: written to at the begin, and at the end. */
+/* Each thread writes to its row at the begin and at the end. */
 static volatile uint64_t marks[2][2];
 
 _Noreturn void fail(const char *what, int error)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One list of all contexts, newest first: a lookup walks it to the handle, and
- * takes no lock. What comes in becomes the newest, what goes is unlinked.
+ * One list of all contexts, newest first: a lookup walks it up to the handle without a
+ * lock. An inserted context becomes the newest, a removed one is unlinked.
  *
- * I2 of contextindex.h holds because from wherever a reader is, all that was
- * there before it and is not behind it can be reached: an entry that is removed
- * keeps its link to the next; used again, it is the newest, and its link leads
- * to all.
+ * I2 of contextindex.h holds because a reader reaches all later entries from any entry:
+ * a removed entry keeps its link to the next. If the entry is used again, it is the
+ * newest, and its link leads to all.
  */
 #include "contextindex.h"
 
@@ -31,7 +30,7 @@ static struct {
 	struct entry *newest; /* atomic, written under the lock */
 
 	/* under the lock */
-	struct entry *spare; /* owns: what was reserved, or NULL */
+	struct entry *spare; /* owns: the reserved entry, or NULL */
 	size_t nr;
 	struct uaio_slab entries;
 } list;
@@ -58,8 +57,9 @@ void list_index_insert(uint64_t handle, void *context)
 	list.spare = NULL;
 	list.nr++;
 	/*
-	 * A late reader may be here. The context comes before the handle, so that
-	 * who finds the one has the other; and the link, before all can see it.
+	 * A late reader may be at this entry. Store the context before the handle, so
+	 * that a reader that finds the handle finds the context. Store the link before
+	 * the entry becomes visible.
 	 */
 	store_release(&entry->context, context);
 	store_release(&entry->handle, handle);

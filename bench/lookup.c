@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lookup N...: the time to find one of N contexts, for each N in turn; they
- * rise, and contexts are added to those there are.
+ * lookup N...: the time to find one of N contexts, for each N in turn, in rising order;
+ * contexts are added to the existing ones.
  *
- * An ordinary libaio program: started plainly it measures the kernel, under
- * `uaio run` it measures uaio. io_submit() of no requests finds the context and
- * returns 0. The contexts are not destroyed but left to the end of the process:
- * each io_destroy() of the kernel's waits for a grace period.
+ * This is an ordinary libaio program: run plainly it measures the kernel, under `uaio
+ * run` it measures uaio. io_submit() of no requests finds the context and returns 0.
+ * The program leaves destroying the contexts to its exit, because each io_destroy() of
+ * the kernel waits for a grace period.
  *
- * Prints N, nanoseconds per lookup, and how many rings of kernel AIO were mapped
- * meanwhile: all of them or none, which proves what ran.
+ * It prints N, nanoseconds per lookup, and how many rings of kernel AIO were mapped
+ * meanwhile: all or none, which proves what ran.
  */
 #include <libaio.h>
 #include <stdio.h>

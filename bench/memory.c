@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * memory N...: what a context of one event costs in memory.
+ * memory N...: the memory of a context with one event.
  *
- * An ordinary libaio program, to be started under `uaio run` (the kernel's
- * contexts are kernel memory and cannot be seen from here). For each N a child
- * process makes N contexts, then does one read in each.
+ * This is an ordinary libaio program for `uaio run`; the kernel's contexts are kernel
+ * memory and invisible here. For each N a child process creates N contexts, then does
+ * one read in each.
  *
- * Prints a line for each N: N; bytes of memory, page tables included, that each
- * context costs once made; the same once used; and the bytes of index for each
- * context (table of ids, index of addresses) as the library reports them, or -
+ * It prints a line for each N with N and three numbers per context. The first is the
+ * bytes of memory and page tables after creation, the second after use. The third is
+ * the bytes of index (table of ids, index of addresses) that the library reports, or -
  * if it does not.
  */
 #include <dlfcn.h>
@@ -40,8 +40,8 @@ static long kib_of(const char *path, const char *name)
 }
 
 /*
- * The resident set is counted page by page where the kernel offers that: statm
- * and status are allowed to lag by some dozens of pages for each CPU.
+ * smaps_rollup counts the resident set exactly where the kernel has it: statm and
+ * status may lag by dozens of pages per CPU.
  */
 static double bytes_used(void)
 {
@@ -79,10 +79,7 @@ static void use(io_context_t context, int fd)
 		fail("io_getevents", -ret);
 }
 
-/*
- * The program is linked to libaio alone: the library is asked only if it is
- * there.
- */
+/* The program is linked to libaio only, so it looks up the library's function. */
 static void print_index_bytes(size_t nr)
 {
 	int (*get_counters)(struct uaio_counters *);
@@ -108,7 +105,7 @@ static void measure(size_t nr)
 
 	if (!contexts || fd < 0)
 		fail("setup", ENOMEM);
-	/* Touched now, so as not to be counted; and stdio's own memory. */
+	/* Touch this memory, and stdio's, now, so that it is not counted. */
 	for (size_t i = 0; i < nr; i++)
 		*(volatile io_context_t *)&contexts[i] = NULL;
 	bytes_used();

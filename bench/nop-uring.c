@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The program of nop.c on io_uring, its no-ops made by io-wq (IOSQE_ASYNC). */
+/*
+ * The io_uring side of nop.c: io-wq executes its no-ops (IOSQE_ASYNC).
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <liburing.h>
@@ -13,7 +15,7 @@ static struct io_uring ring;
 
 static void begin(const struct nop_plan *plan)
 {
-	/* Bounded, as a no-op is on no file; as many as uaio's together. */
+	/* No-ops are bounded, as they have no file. Allow as many workers as uaio has. */
 	unsigned limits[2] = { plan->nr_fixed + 1, 0 };
 	int ret = io_uring_queue_init(NOP_RING_ENTRIES, &ring, 0);
 
@@ -63,7 +65,7 @@ static void round_of(unsigned depth)
 		nop_fail("not one event for each request", -EPROTO);
 }
 
-/* Return: whether the thread of this name in /proc/self/task is io-wq's. */
+/* Return: whether the thread in /proc/self/task with that name belongs to io-wq. */
 static bool is_iowq(const char *name)
 {
 	char path[300], comm[32] = "";

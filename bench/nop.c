@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * nop VARIANT ROUNDS DEPTH FIXED: how many no-ops a second go through workers.
+ * nop VARIANT ROUNDS DEPTH FIXED: how many no-ops per second go through workers.
  *
- * The program with which fixed workers for io_uring were proposed: each round
- * submits DEPTH no-ops that have to be made by a worker, in one call, then DEPTH
- * times waits for an event and takes it. Here it is made against this engine,
- * linked into the program with its work queue set up in one way or another:
+ * This is the program with which fixed workers for io_uring were proposed. Each round
+ * submits DEPTH no-ops for workers in one call, then DEPTH times waits for an event and
+ * reaps it. Here the program links the library, whose work queue has one of these
+ * setups:
  *
  *   single, single+batches   FIXED + 1 normal workers on one list
- *   round-robin              FIXED workers with lists of their own, filled in
- *                            turn as proposed then, and one normal
- *   packed, packed+batches   the same, but a list is filled before the next
+ *   round-robin              FIXED workers with private lists, filled in turn as
+ *                            in the proposal, and one normal worker
+ *   packed, packed+batches   like round-robin, but one list is filled before the
+ *                            next
  *
- * where batches are of events, posted together; and against io_uring with as
- * many workers:
+ * Batches are events that are posted together. The variant for comparison has the same
+ * number of workers:
  *
  *   io_uring                 if the program was built with liburing
  *
- * Prints one object of JSON: the time and the rate; what the workers used of
- * the processors in IDLE_MS without work, QUIET_MS after the last; and what the
- * work queue counted, which proves the variant.
+ * It prints one JSON object: the time and the rate; the workers' processor time during
+ * IDLE_MS without work, from QUIET_MS after the last no-op; and the work queue's
+ * counters, which prove the variant.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -45,7 +46,7 @@ enum {
 	IDLE_MS = 100,
 	BATCH_EVENTS = 16,
 	COUNTED_ROUNDS = 100,
-	LIST_ITEMS = 10000000, /* as in the proposal */
+	LIST_ITEMS = 10000000, /* items of a private list, as in the proposal */
 };
 
 static uint64_t handle;
@@ -56,7 +57,7 @@ void nop_fail(const char *what, int error)
 	exit(1);
 }
 
-/* this engine */
+/* the library */
 
 static const struct variant {
 	const char *name;
@@ -90,7 +91,7 @@ static void set_up_queue(const struct nop_plan *plan)
 	int ret;
 
 	uaio_wq_tune(&variant->tuning);
-	/* In all: one normal worker beside the fixed ones, if there are any. */
+	/* The total: one normal worker in addition to fixed ones, if there are any. */
 	ret = uaio_wq_limit_workers(UAIO_BOUNDED, (int)plan->nr_fixed + 1);
 	if (ret < 0)
 		nop_fail("limit of workers", ret);
@@ -101,10 +102,10 @@ static void set_up_queue(const struct nop_plan *plan)
 
 static void round_of(unsigned depth);
 
-/* What was counted before the first round. */
+/* Counters before the first round. */
 static struct uaio_wq_counters at_start;
 
-/* The first work creates the fixed workers: all are to be there. */
+/* The first work item creates the fixed workers: wait until all exist. */
 static void warm_up(void)
 {
 	struct uaio_wq_fixed_limits asked = { -1, -1 };
@@ -190,7 +191,7 @@ static void print_nr(const char *name, uint64_t nr)
 	printf(", \"%s\": %" PRIu64, name, nr);
 }
 
-/* Posts to the context, counted in rounds of their own: not timed. */
+/* Posts to the context, counted in separate, untimed rounds. */
 static const struct uaio_sink *counted;
 static uint64_t nr_posts; /* atomic */
 
@@ -278,13 +279,13 @@ static void sleep_ms(long ms)
 		;
 }
 
-/* Return: CPU time of all threads but this one. */
+/* Return: processor time of all threads except this one. */
 static uint64_t others_cpu_ns(void)
 {
 	uint64_t own = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	uint64_t all = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 
-	/* Ours goes on between the two. */
+	/* This thread runs between the two readings: take the middle. */
 	own = (own + clock_ns(CLOCK_THREAD_CPUTIME_ID)) / 2;
 	return all > own ? all - own : 0;
 }
@@ -322,7 +323,7 @@ static void run(const struct nop_plan *plan, const struct nop_side *side)
 	side->end();
 }
 
-/* Return: the number, or 0 if it is none of [min, max]. */
+/* Return: the number, or 0 if it lies outside of [1, max]. */
 static unsigned long number(const char *text, unsigned long max)
 {
 	char *rest;

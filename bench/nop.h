@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shared by the two sides of nop.c: the one that uses the engine (nop.c), and the
- * one that uses io_uring (nop-uring.c).
+ * Shared by the two sides of nop.c: the library's (nop.c) and io_uring's (nop-uring.c).
  */
 #ifndef BENCH_NOP_H
 #define BENCH_NOP_H
 
-/* The seed's ring: the kernel makes 16384 of it. */
+/* Ring size of the proposal's program; the kernel rounds it up to 16384. */
 enum { NOP_RING_ENTRIES = 10010 };
 
 struct nop_plan {
@@ -18,16 +17,16 @@ struct nop_plan {
 
 struct nop_side {
 	void (*begin)(const struct nop_plan *plan);
-	/* Submit depth no-ops in one call, then depth times: wait, take one. */
+	/* Submit depth no-ops in one call, then depth times wait and reap one event. */
 	void (*round)(unsigned depth);
-	/* Counters, as members of an object of JSON: each after a comma. */
+	/* Print counters as members of a JSON object, each preceded by a comma. */
 	void (*print)(unsigned depth);
 	void (*end)(void);
 };
 
-extern const struct nop_side nop_uring; /* where liburing is there */
+extern const struct nop_side nop_uring; /* only if built with liburing */
 
-/* Say what failed, with -errno, and end the program. */
+/* Print what failed, with -errno, and end the program. */
 _Noreturn void nop_fail(const char *what, int error);
 
 #endif /* BENCH_NOP_H */

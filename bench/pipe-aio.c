@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What pipe.c measures, by the six calls of kernel AIO: the kernel's own, or this
- * engine's, linked into the program and tuned in one way or another.
+ * The sides of pipe.c that use kernel AIO: the kernel's own, or this library's, linked
+ * into the program and tuned in different ways.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,7 +18,7 @@
 #include "aio/ring.h"
 #include "pipe.h"
 
-/* As the kernel's calls: the result or -errno. */
+/* The calls return what the kernel's do: a result or -errno. */
 static const struct calls {
 	long (*setup)(unsigned nr_events, uint64_t *handle);
 	long (*submit)(uint64_t handle, long nr, struct iocb **iocbs);
@@ -30,7 +30,7 @@ static const struct calls {
 
 static uint64_t handle;
 
-/* the six calls, but for the two that nobody needs here */
+/* the kernel's four calls that the benchmark needs */
 
 static long result_of(long ret)
 {
@@ -74,7 +74,7 @@ static const struct calls of_uaio = {
 	.destroy = uaio_aio_destroy,
 };
 
-/* requests and events, whosever the calls are */
+/* requests and events, for both sides */
 
 static void submit(const struct pipe_request *requests, unsigned nr)
 {
@@ -165,7 +165,7 @@ static void uaio_begin(const struct pipe_side *side, unsigned nr_requests)
 	ret = calls->setup(nr_requests, &handle);
 	if (ret < 0)
 		pipe_fail("io_setup", (int)ret);
-	/* What has a delayed kick is the engine as it is. */
+	/* The variant with delayed kicks is the library's default. */
 	if (side != &pipe_delayed_kick)
 		uaio_ready_tune(&tuning);
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What pipe.c measures, by read() and write(), which wait by themselves. */
+/*
+ * The side of pipe.c that uses read() and write(), which block.
+ */
 #include <errno.h>
 #include <unistd.h>
 

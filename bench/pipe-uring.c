@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The works of pipe.c on io_uring. One call submits and waits, as in clients that
- * save system calls.
+ * The side of pipe.c that uses io_uring. One system call submits and waits, as in
+ * clients that minimise calls.
  */
 #include <errno.h>
 #include <liburing.h>
@@ -18,7 +18,7 @@ static void begin(const struct pipe_side *side, unsigned nr_requests)
 	struct io_uring_params params = { .flags = IORING_SETUP_CQSIZE };
 	int ret;
 
-	/* Completions are made by who waits for them, when it does. */
+	/* The waiting thread posts completions, when it waits. */
 	if (side == &pipe_uring_deferred)
 		params.flags |=
 			IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN;
@@ -35,7 +35,7 @@ static struct io_uring_sqe *get_sqe(void)
 
 	if (sqe)
 		return sqe;
-	/* Many are submitted before any is waited for. */
+	/* Submit when the SQ ring is full, as many requests may precede a wait. */
 	ret = io_uring_submit(&ring);
 	if (ret != SQ_ENTRIES)
 		pipe_fail("io_uring_submit", ret < 0 ? ret : -EAGAIN);

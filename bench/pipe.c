@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pipe WORK VARIANT ROUNDS [COUNT]: what waiting for pipes and sockets costs.
+ * pipe WORK VARIANT ROUNDS [COUNT]: the cost of waiting for pipes and sockets.
  *
  *   pipe	one thread moves 4 KiB through a pipe: a round submits a read,
  *		which finds nothing, and a write, and waits for both. Variants
- *		that would be held up by the read submit it second.
+ *		in which the read would block submit it second.
  *   ping-pong	two processes move 64 bytes to and fro through two pipes: a
  *		round submits the write and the read of the answer. With COUNT
  *		1 both run on one processor, with 2 on one each.
- *   parked	a read waits on each of COUNT pairs of sockets: a round makes one
+ *   parked	a read waits on each of COUNT socket pairs: a round makes one
  *		of them ready, waits for its event and reads again.
- *   parked-hot	the same, but only 100 of them, spread evenly, become ready: so few
- *		that no figure is made of cache misses.
+ *   parked-hot	like parked, but only 100 of them, spread evenly, become ready,
+ *		few enough to avoid cache misses.
  *
- * The variants are this engine, with its readiness tuned: worker-for-each,
- * caller-runs, caller-runs+delayed-kick, which is how it comes; and beside it
- * io_uring, io_uring+deferred, kernel (AIO), plain (read() and write()), and in
- * pipe threads, where a thread reads and a thread writes.
+ * The variants are this library, with its readiness tuned: worker-for-each,
+ * caller-runs, and caller-runs+delayed-kick, which is the default. For comparison there
+ * are io_uring, io_uring+deferred, kernel (AIO) and plain (read() and write()). In pipe
+ * there is also threads, where one thread reads and one writes.
  *
- * Prints one object of JSON: the time, the context switches of the process in
- * it, the rings it had mapped, and the engine's counters, which prove the
- * variant; in ping-pong also those of the other process, as "other".
+ * It prints one JSON object: the time, the process's context switches meanwhile, the
+ * number of mapped rings, and the library's counters, which prove the variant. In
+ * ping-pong it also has those of the other process, as "other".
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -42,8 +42,8 @@ enum {
 	BALL = 64,
 	WARM_ROUNDS = 500,
 	HOT_PAIRS = 100,
-	SPARE_FDS = 100, /* beside those of the pairs */
-	/* What hangs is ended, by SIGALRM. */
+	SPARE_FDS = 100, /* descriptors in addition to the pairs' */
+	/* SIGALRM ends a process that hangs. */
 	PATIENCE_S = 120,
 };
 
@@ -57,11 +57,11 @@ struct plan {
 
 struct work {
 	const char *name;
-	/* Before there is an engine, which minds descriptors that are closed. */
+	/* Runs before the library starts, which watches descriptors that are closed. */
 	void (*prepare)(struct plan *plan);
 	void (*start)(const struct plan *plan);
 	void (*rounds)(const struct plan *plan, unsigned long nr);
-	/* After the last. Counters, as members of an object of JSON. */
+	/* Runs at the end: prints counters as members of a JSON object. */
 	void (*print)(const struct plan *plan);
 };
 
@@ -100,7 +100,7 @@ static void print_counters(const struct pipe_side *side, FILE *file)
 		side->print(file);
 }
 
-/* What goes through begins with the number of its round. */
+/* The data begins with the number of its round. */
 static void check_number(const void *block, uint64_t wanted)
 {
 	uint64_t number;
@@ -205,7 +205,8 @@ static void move_blocks(const struct plan *plan, unsigned long nr)
 
 /* the work ping-pong */
 
-static int from_other, to_other, report; /* report: the other's counters */
+/* report: a pipe from the other process, for its counters */
+static int from_other, to_other, report;
 static unsigned char ball_out[BALL], ball_in[BALL];
 
 static const struct pipe_request *serve_and_return(void)
@@ -233,7 +234,7 @@ static void exchange(const struct plan *plan,
 	plan->side->wait(requests, nr);
 }
 
-/* The other process: a read, a write and a read for each round but one, a write. */
+/* The other process: a read, then for each round a write and a read; no read at last. */
 static void answer(const struct plan *plan)
 {
 	const struct pipe_request *pair = serve_and_return();
@@ -258,7 +259,7 @@ static void answer(const struct plan *plan)
 	exit(0);
 }
 
-/* The nth processor of those that this process may use. */
+/* Run on the nth of the processors that this process may use. */
 static void run_on(unsigned nth)
 {
 	cpu_set_t mask, one;
@@ -287,7 +288,7 @@ static void make_other(struct plan *plan)
 	other = fork();
 	if (other < 0)
 		pipe_fail("fork", -errno);
-	/* Each has only its own ends: if one goes away the other is told. */
+	/* Close the other process's ends, so that its exit gives an end of file. */
 	close(there[other != 0 ? 0 : 1]);
 	close(back[other != 0 ? 1 : 0]);
 	close(tells[other != 0 ? 1 : 0]);
@@ -331,10 +332,10 @@ static void print_other(const struct plan *plan)
 
 /* the work parked */
 
-static struct pipe_request *reads; /* one for each pair */
+static struct pipe_request *reads; /* one per pair */
 static int *far_ends;
 
-/* As many pairs as descriptors can be had for. */
+/* Limit the number of pairs to what the descriptor limit allows. */
 static void limit_pairs(struct plan *plan)
 {
 	const rlim_t needed = 2 * (rlim_t)plan->count + SPARE_FDS;
@@ -350,7 +351,7 @@ static void limit_pairs(struct plan *plan)
 
 		if (setrlimit(RLIMIT_NOFILE, &more) == 0)
 			return;
-		/* It takes root. */
+		/* Only root may raise the hard limit. */
 		limit.rlim_cur = limit.rlim_max;
 		plan->count = (unsigned)(limit.rlim_max - SPARE_FDS) / 2;
 	}
@@ -390,7 +391,7 @@ static void park(const struct plan *plan)
 		plan->side->submit(&reads[i], 1);
 }
 
-/* Return: any of count, but not the last one. */
+/* Return: a random index below count, other than the last one. */
 static unsigned other_than(unsigned last, unsigned count)
 {
 	static uint64_t seed = 1;
@@ -453,7 +454,7 @@ static const struct pipe_side *const sides[] = {
 };
 enum { NR_SIDES = sizeof(sides) / sizeof(sides[0]) };
 
-/* Of all threads, whether they gave the processor up or had it taken. */
+/* Return: voluntary and involuntary context switches of all threads. */
 static uint64_t nr_switches(void)
 {
 	struct rusage usage;
@@ -500,7 +501,7 @@ static const struct work *find_work(const char *name)
 	return NULL;
 }
 
-/* In pipe, threads are plain ones, two of them. */
+/* In the work pipe, the variant `threads` is plain with two threads. */
 static const struct pipe_side *find_side(const char *name)
 {
 	for (unsigned i = 0; i < NR_SIDES; i++)

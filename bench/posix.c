@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * posix - a program of POSIX AIO, to be run on the C library's and under `uaio run`;
- * or one that reads the same in another way
+ * posix - a program of POSIX AIO, to be run on the C library's and under `uaio run`; or
+ * one that reads the same data in another way
  *
  *	posix WAY -f PATH [-d DEPTH] [-m MS]
  *
- * It reads 4 KiB at random places of PATH, which is laid out and in the page cache.
- * WAY is how it learns that they are complete. A round submits DEPTH reads and waits
- * for all of them, except with aio_suspend:
+ * It reads 4 KiB at random offsets of PATH, which it creates and which is in the page
+ * cache. WAY is how the program waits. A round submits DEPTH reads and waits for all of
+ * them, except with aio_suspend:
  *
- *	suspend		by aio_suspend, with DEPTH under way: what is complete is
- *			submitted anew
- *	listio		they are one lio_listio, which waits
- *	signal		by a signal of each, which it waits for with sigwaitinfo
- *	thread		by a function that is called for each (SIGEV_THREAD)
- *	libaio		no POSIX AIO, but one io_submit and one io_getevents
- *	pread		no AIO
+ *	suspend			aio_suspend, with DEPTH reads in flight: each completed
+ *				read is submitted again
+ *	listio			one lio_listio, which waits
+ *	signal			a signal per read, awaited by sigwaitinfo
+ *	thread			a callback per read (SIGEV_THREAD)
+ *	libaio			no POSIX AIO, but one io_submit and one io_getevents
+ *	pread			no AIO
  *
- * Prints one object of JSON:
+ * It prints one JSON object:
  *
- *	requests, usecs		what was done, and in what time
+ *	requests, usecs		measured reads, and their time
  *	cpu_us			processor time of all threads in that time
- *	all_requests		what was done before and after that too
- *	threads			of the process in the end
+ *	all_requests		including reads before and after the measurement
+ *	threads			of the process at the end
  */
 #include <aio.h>
 #include <dirent.h>
@@ -42,7 +42,7 @@ enum {
 	MAX_DEPTH = 256,
 	BLOCK = 4096,
 	FILE_BYTES = 16 << 20,
-	/* About so many requests are made between two looks at the clock. */
+	/* Roughly this many requests run between two readings of the clock. */
 	BETWEEN_LOOKS = 64,
 };
 
@@ -53,7 +53,7 @@ static struct job {
 	char *buffers;
 	uint64_t random, nr_submitted;
 	struct aiocb aiocbs[MAX_DEPTH];
-	sem_t called; /* a post for each function that was called */
+	sem_t called; /* posted by each callback */
 	sigset_t signals;
 	io_context_t context;
 } job = { .depth = 1, .ms = 300 };
@@ -112,7 +112,7 @@ static void check_each(void)
 		check(i);
 }
 
-/* Wait for one at least, and submit it anew. */
+/* Wait for at least one read, and submit completed ones again. */
 static void round_of_suspend(void)
 {
 	const struct aiocb *list[MAX_DEPTH];
@@ -130,7 +130,7 @@ static void round_of_suspend(void)
 		}
 }
 
-/* The last of these. */
+/* Wait for the reads that are still in flight. */
 static void drain(void)
 {
 	for (unsigned i = 0; i < job.depth; i++) {
@@ -248,7 +248,7 @@ static const struct way {
 };
 
 /*
- * What is measured
+ * The measurement
  */
 
 struct used {
@@ -313,7 +313,7 @@ static void measure(const struct way *way)
 }
 
 /*
- * What it is told
+ * Arguments
  */
 
 static void lay_out(void)

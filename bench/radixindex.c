@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A radix tree over the page numbers of the handles, 64 slots a node: it is as
- * high as the largest needs, and a node is freed when nothing is left in it. A
- * lookup goes down from the root and takes no lock.
+ * A radix tree over the page numbers of the handles, with 64 slots per node. It is as
+ * high as the largest key needs, and an empty node is freed. A lookup goes down from
+ * the root without a lock.
  *
- * A node belongs to a level, 0 at the bottom, and memory that was a node of one
- * level is never one of another: so a reader always knows whether a slot holds
- * a node or a context. I2 of contextindex.h holds because the nodes on the way
- * to what is there are not empty, hence not freed, and none of them ever moves:
- * the tree grows by a new root above the old, and its height goes with its last
- * context, not before.
+ * A node belongs to a level, 0 at the bottom, and its memory is never reused for
+ * another level. So a reader always knows whether a slot holds a node or a context. I2
+ * of contextindex.h holds because the nodes on the way to a present context are not
+ * empty, hence not freed, and never move. The tree grows by a new root above the old
+ * one, and shrinks only when its last context is removed.
  */
 #include "contextindex.h"
 
@@ -25,7 +24,7 @@ enum {
 	SLOT_BITS = 6,
 	NR_SLOTS = 1 << SLOT_BITS,
 	NR_LEVELS = (64 - PAGE_SHIFT + SLOT_BITS - 1) / SLOT_BITS,
-	/* Of a level: one above the old root, one on the way down. */
+	/* per level: a new root, and a node on the way down */
 	NR_SPARE = 2,
 	BATCH_BYTES = 65536,
 };
@@ -33,8 +32,8 @@ enum {
 struct node {
 	struct uaio_slab_node node;
 
-	uint32_t level;   /* immutable: of the slab it is from */
-	uint32_t nr_used; /* slots, under the lock */
+	uint32_t level;   /* immutable: the level of its slab */
+	uint32_t nr_used; /* used slots; under the lock */
 
 	/* atomic, written under the lock; all are NULL when it is freed */
 	void *slots[NR_SLOTS];
@@ -62,7 +61,7 @@ static unsigned slot_of(uint64_t key, uint32_t level)
 	return (unsigned)(key >> (level * SLOT_BITS)) % NR_SLOTS;
 }
 
-/* Whether a tree with a root of that level has no place for the key. */
+/* Return: whether a tree whose root has that level has no slot for the key. */
 static bool is_beyond(uint64_t key, uint32_t level)
 {
 	return key >> ((level + 1) * SLOT_BITS);
@@ -83,7 +82,7 @@ static struct node *new_node(uint32_t level)
 {
 	struct node *node = uaio_slab_get(&radix.levels[level].nodes);
 
-	/* Written while it is fresh, and nobody has seen it. */
+	/* Set the level of a new node before any reader can see it. */
 	if (node && node->level != level)
 		node->level = level;
 	return node;
@@ -114,11 +113,11 @@ static struct node *take_spare(uint32_t level)
 static void fill(struct node *node, unsigned slot, void *value)
 {
 	node->nr_used++;
-	/* release: what it leads to. Pairs with radix_index_find(). */
+	/* release: the value's content. Pairs with radix_index_find(). */
 	store_release(&node->slots[slot], value);
 }
 
-/* Return: the root of a tree that has a place for the key. */
+/* Return: the root of a tree that has a slot for the key. */
 static struct node *grow_to(uint64_t key)
 {
 	struct node *root = radix.root, *above;

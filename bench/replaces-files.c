@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Small files, in the page cache: each is opened, read with one request, and
- * closed. Where there are more at a time, so many are opened, read with requests
- * submitted together, and closed.
+ * Small files in the page cache: each file is opened, read with one request, and
+ * closed. With a depth, that many files are opened, read with requests submitted
+ * together, and closed.
  */
 #include <errno.h>
 #include <fcntl.h>

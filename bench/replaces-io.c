@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads or writes at random places of one file, which is laid out and in the page
- * cache or out of it, or a hole. Each event is followed by the next request.
+ * Reads or writes at random offsets of one file. The file is allocated and either in
+ * the page cache or not, or it is a hole. Each event is followed by the next request.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * POLL, on sockets. ping-pong: a ball between two processes, each of which learns
- * from an epoll of its own that it has come: an eventfd is in that epoll, which
- * IOCB_FLAG_RESFD names. Without AIO a thread relays what another epoll says to
- * the eventfd. sockets: a request waits on each of many; some of them become ready
- * at a time, are read, and waited for again. Without AIO one epoll waits for all.
+ * POLL requests on sockets, in two works.
+ *
+ * ping-pong: a byte goes between two processes. IOCB_FLAG_RESFD names an eventfd, which
+ * each process watches by its own epoll. Without AIO, a thread with a second epoll
+ * relays readiness to the eventfd.
+ *
+ * sockets: a request waits on each of many sockets. Some of them become ready at a
+ * time, are read, and get a new request. Without AIO, one epoll watches all sockets.
  */
 #include <errno.h>
 #include <poll.h>
@@ -23,9 +26,9 @@
 
 enum {
 	SOCKETS = 5000,
-	READY = 100,    /* of them at a time */
-	STEP = 7,       /* from one that becomes ready to the next */
-	SPARE_FDS = 64, /* beside those of the sockets */
+	READY = 100,    /* sockets that become ready at a time */
+	STEP = 7,       /* distance between sockets that become ready */
+	SPARE_FDS = 64, /* descriptors in addition to the sockets' */
 };
 
 /* Return: what a call returned; ends the program if it failed. */
@@ -41,7 +44,7 @@ static void send_byte(int socket)
 	checked("send", send(socket, "u", 1, MSG_NOSIGNAL));
 }
 
-/* Return: whether there was one; there is none once the other end is closed. */
+/* Return: whether a byte was read; none is once the other end is closed. */
 static bool take_byte(int socket)
 {
 	char byte;
@@ -61,7 +64,7 @@ static void watch(int epoll, int fd, uint32_t events, uint32_t number)
 	checked("epoll_ctl", epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event));
 }
 
-/* Return: how many of a few events there are, at least one. */
+/* Return: how many events epoll_wait gives: at least 1, at most `most`. */
 static size_t wait_for(int epoll, struct epoll_event *events, size_t most)
 {
 	int nr;
@@ -72,7 +75,7 @@ static size_t wait_for(int epoll, struct epoll_event *events, size_t most)
 	return (size_t)checked("epoll_wait", nr);
 }
 
-/* Return: how many events there are, each checked to say that it can be read. */
+/* Return: how many events were reaped, each checked to be POLLIN. */
 static size_t reap_polls(io_context_t context, struct io_event *events,
 			 size_t most)
 {
@@ -96,16 +99,16 @@ static size_t reap_polls(io_context_t context, struct io_event *events,
 struct side {
 	int socket;
 	int eventfd;
-	int epoll; /* of the program, which waits for the eventfd */
+	int epoll; /* the program's, which watches the eventfd */
 	io_context_t context;
 	struct iocb poll;
-	pthread_t relay; /* if there is no AIO */
+	pthread_t relay; /* only without AIO */
 };
 
 static int near_end;
 static pid_t far_process;
 
-/* Tells the eventfd of each time that the socket becomes ready. */
+/* Write to the eventfd each time the socket becomes ready. */
 static void *run_relay(void *arg)
 {
 	const struct side *side = arg;
@@ -138,7 +141,7 @@ static void begin_side(const struct job *job, struct side *side, int socket)
 	}
 }
 
-/* Its context, if it has one, is gone. */
+/* The process's context, if any, was destroyed before. */
 static void end_side(const struct job *job, struct side *side)
 {
 	if (job->is_plain) {
@@ -165,7 +168,7 @@ static void wait_for_ball(const struct job *job, struct side *side)
 		reap_polls(side->context, &done, 1);
 }
 
-/* The process that has the ball second, until there is none. */
+/* The second process: it answers until the socket is closed. */
 static _Noreturn void run_far(const struct job *job, int socket)
 {
 	struct side side;
@@ -204,14 +207,14 @@ static void set_up_ping_pong(struct job *job)
 	near_end = ends[0];
 }
 
-/* The process that has the ball first. */
+/* The first process, which sends first. */
 static uint64_t run_ping_pong(const struct job *job, size_t thread)
 {
 	struct side side;
 	uint64_t nr = 0;
 	int status;
 
-	(void)thread; /* the only one */
+	(void)thread; /* there is only thread 0 */
 	begin_side(job, &side, near_end);
 	for (; !is_over(job); nr++) {
 		send_byte(near_end);
@@ -231,7 +234,8 @@ static uint64_t run_ping_pong(const struct job *job, size_t thread)
  * sockets
  */
 
-static int pairs[SOCKETS][2]; /* what is waited for; what makes it ready */
+/* the socket that is waited for, and the one that makes it ready */
+static int pairs[SOCKETS][2];
 
 static void allow_descriptors(rlim_t nr)
 {
@@ -256,7 +260,7 @@ static void set_up_sockets(struct job *job)
 				   pairs[i]));
 }
 
-/* So many of the sockets, each of them once. */
+/* Make nr sockets ready, each once. */
 static void make_ready(size_t nr, uint64_t *random)
 {
 	size_t i;
@@ -273,7 +277,7 @@ struct polls {
 	struct io_event events[SOCKETS];
 };
 
-/* All of the so many that are ready; their requests are the first in all[] then. */
+/* Reap the events of nr ready sockets and move their requests to the front of all[]. */
 static void take_ready(struct polls *polls, size_t nr)
 {
 	for (size_t done = 0; done < nr;) {
@@ -345,7 +349,7 @@ static uint64_t run_plain(const struct job *job)
 
 static uint64_t run_sockets(const struct job *job, size_t thread)
 {
-	(void)thread; /* the only one */
+	(void)thread; /* there is only thread 0 */
 	return job->is_plain ? run_plain(job) : run_polls(job);
 }
 

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * replaces - a program of libaio, to be run on the kernel and under `uaio run`; or
- * one that makes the same calls without AIO
+ * replaces - a program of libaio, to be run on the kernel and under `uaio run`; or one
+ * that makes the same calls without AIO
  *
  *	replaces WORK PATH [-b BYTES] [-d DEPTH] [-t THREADS] [-s KIB] [-m MS]
  *		 [-D] [-S] [-C] [-p]
  *
- * -b, -d, -t: bytes of a request, requests of a thread under way, threads with a
- * context each. -s: size of the file. -m: for how long. -D: O_DIRECT. -S: the file
- * is a hole. -C: it is not in the page cache. -p: no AIO, but DEPTH * THREADS
- * threads that wait for their calls; works of POLL say what they do instead.
- * Prints one object of JSON:
+ * -b: bytes of a request. -d: requests in flight per thread. -t: threads, with a
+ * context each. -s: size of the file. -m: duration. -D: O_DIRECT. -S: the file is a
+ * hole. -C: it is not in the page cache. -p: no AIO, but DEPTH * THREADS threads that
+ * make blocking calls; works with POLL say what they do instead.
  *
- *	requests, usecs		what was done, and in what time
- *	cpu_us, switches	of the whole process, and of a second one, in that time
+ * It prints one JSON object:
+ *
+ *	requests, usecs		measured requests, and their time
+ *	cpu_us, switches	of the process, and of a second one, in that time
  *	rings_of_kernel_aio	which proves what ran
  */
 #include <errno.h>
@@ -73,13 +74,13 @@ static pthread_barrier_t begin, counted;
 
 void end_context(io_context_t context)
 {
-	/* All have worked; the rings have been counted. */
+	/* Wait until all threads have finished and the rings have been counted. */
 	pthread_barrier_wait(&counted);
 	pthread_barrier_wait(&counted);
 	io_destroy(context);
 }
 
-/* Return: how many rings of kernel AIO there are, before any of them goes. */
+/* Return: the number of rings of kernel AIO, counted before any is destroyed. */
 static size_t count_rings(void)
 {
 	size_t nr;
@@ -123,7 +124,7 @@ size_t reap(const struct job *of, io_context_t context, struct io_event *events,
 }
 
 /*
- * The threads, and what they use
+ * Threads and the resources they use
  */
 
 struct worker {
@@ -159,7 +160,7 @@ static void add_usage(struct used *used, int who)
 	used->switches += (uint64_t)(usage.ru_nvcsw + usage.ru_nivcsw);
 }
 
-/* Of this process; and of a second one, once that is gone. */
+/* Return: usage of this process, and of a second one that has ended. */
 static struct used used_now(void)
 {
 	struct used used = { .usecs = now_ns() / 1000 };
@@ -226,7 +227,7 @@ static void measure(size_t ms)
 }
 
 /*
- * What it is told
+ * Arguments
  */
 
 static _Noreturn void end_with_usage(void)
@@ -245,7 +246,7 @@ static const struct work *find_work(const char *name)
 	end_with_usage();
 }
 
-/* Return: for how many ms. */
+/* Return: the duration in ms. */
 static size_t take_options(int argc, char **argv)
 {
 	size_t ms = 300;

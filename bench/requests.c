@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * requests FOLDER N: what a request costs where there are N contexts, and how
- * much of that is to find its context.
+ * requests FOLDER N: the cost of a request with N contexts, and how much of it is for
+ * finding the context.
  *
- * An ordinary libaio program: started plainly it measures the kernel, under
- * `uaio run` it measures uaio. Each request is a read of 1 KiB from a file in
- * the folder, submitted and reaped before the next. The contexts take turns in
- * a scattered order, as they would with a thread each, so that none is nearer
- * than the others in the caches.
+ * This is an ordinary libaio program: run plainly it measures the kernel, under `uaio
+ * run` it measures uaio. Each request is a read of 1 KiB from a file in FOLDER,
+ * submitted and reaped before the next. The contexts take turns in a scattered order,
+ * so that none is closer in the caches than others.
  *
- * A request finds its context twice, in io_submit() and in io_getevents(), the
- * second time in the caches. Both are measured in the same order of contexts:
- * io_submit() of no requests finds the context and does no more; of -1 it is
- * refused before that. The difference is the time to find it. What the caches
- * miss of the context itself, which the request needs anyway, is in it.
+ * A request finds its context twice: in io_submit(), and in io_getevents(), then in the
+ * caches. Both are measured with the same order of contexts: io_submit() of 0 requests
+ * finds the context and returns; of -1 requests it fails before that. The difference is
+ * the time of a lookup. It includes cache misses on the context itself, which the
+ * request needs anyway.
  *
- * Prints N, nanoseconds per request, how many of them are to find the context,
- * and how many rings of kernel AIO were mapped meanwhile: all or none, which
+ * The program prints N, nanoseconds per request, how many of these are for finding the
+ * context, and how many rings of kernel AIO were mapped meanwhile: all or none, which
  * proves what ran.
  */
 #include <errno.h>
@@ -63,7 +62,7 @@ static void read_by_turns(void *arg)
 	}
 }
 
-/* Twice for each: a request does. */
+/* Make two calls per context, because a request finds its context twice. */
 static void call_by_turns(const struct turns *turns, long nr, int expected)
 {
 	for (size_t i = 0; i < TURNS; i++)
@@ -95,8 +94,8 @@ static int open_file(const char *folder)
 }
 
 /*
- * Every context gets the same number of turns where their number divides the
- * turns. A fixed sequence: every run measures the same order.
+ * Each context gets the same number of turns if their number divides TURNS. The
+ * sequence is fixed, so every run measures the same order.
  */
 static void shuffle(io_context_t *contexts, size_t nr)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A ring of io_uring, used by system calls. Programs of this directory that have one
- * define fail(), which says what failed and ends the program.
+ * A ring of io_uring, used by system calls. Programs that use it define fail(), which
+ * prints what failed and ends the program.
  */
 #ifndef BENCH_RING_H
 #define BENCH_RING_H
@@ -23,18 +23,18 @@ struct ring {
 
 enum { RING_ENTRIES = 256 };
 
-/* A ring that is not mapped; or one that is, with room for `completions` of them. */
+/* ring_make() returns a ring without mapping it, ring_open() maps one. */
 int ring_make(unsigned entries);
 void ring_open(struct ring *ring, unsigned entries, size_t completions);
 struct io_uring_sqe *ring_sqe(struct ring *ring, int op, int fd, uint64_t id);
-/* Submit what is queued, and wait until that many completions are there. */
+/* Submit what is queued, and wait for nr_wanted completions. */
 void ring_enter(struct ring *ring, unsigned nr_wanted);
 /*
- * Take a completion that is there; none may be missing.
+ * Consume a completion, which must be there.
  * Return: the request's id.
  */
 uint64_t ring_take(struct ring *ring, int *res);
-/* Return: whether a completion is there; ring_wait() sleeps until one is. */
+/* Return: whether a completion is there. ring_wait() sleeps until one is. */
 bool ring_has(const struct ring *ring);
 void ring_wait(const struct ring *ring);
 void ring_register(const struct ring *ring, unsigned op, void *arg,

@@ -4,16 +4,16 @@
  *
  *	scale-uring nop|read|pipe|echo THREADS RINGS MS
  *
- * RINGS is 1 or THREADS. Each thread has a file of its own and one operation under way:
- * a no-op; a read of 1 KiB in memory; a read of an empty pipe, which the thread then
- * writes to; or a receive that waits, and the answer to it. Prints one object of JSON:
+ * RINGS is 1 or THREADS. Each thread has its own file and one operation in flight: a
+ * no-op; a read of 1 KiB in memory; a read of an empty pipe, which the thread then
+ * writes to; or a receive that waits, and the answer. It prints one JSON object:
  *
- *	ios, usecs	operations, and the time that they took
+ *	ios, usecs	operations, and their time
  *	cpu_us		processor time of all threads in that time
- *	rings		descriptors of rings of the kernel's
+ *	rings		descriptors that are rings of the kernel
  *
- * A shared ring has a lock. A thread takes completions of other threads' requests, too,
- * until it has taken as many as it submitted.
+ * A lock protects a shared ring. A thread also reaps completions of other threads'
+ * requests, until it has reaped as many as it submitted.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -37,7 +37,7 @@ static const char *const names[] = { "nop", "read", "pipe", "echo" };
 static struct {
 	enum work work;
 	bool is_shared;
-	struct ring ring; /* if it is shared */
+	struct ring ring; /* the shared ring */
 	pthread_mutex_t lock;
 	atomic_bool is_over;
 	pthread_barrier_t begin;
@@ -46,7 +46,8 @@ static struct {
 struct worker {
 	pthread_t thread;
 	struct ring *ring, own;
-	int fd, other; /* what is read, and what makes it ready */
+	/* the descriptor that is read, and the one that makes it ready */
+	int fd, other;
 	uint64_t ios;
 	char buffer[BYTES];
 };
@@ -81,7 +82,7 @@ static void submit(struct worker *worker, int op, unsigned bytes)
 	unlock();
 }
 
-/* Sleeping, a thread does not hold the lock. */
+/* A thread that sleeps does not hold the lock. */
 static void take(struct worker *worker)
 {
 	for (;;) {

@@ -4,19 +4,17 @@
  *
  *	scale FILE hot|direct THREADS CONTEXTS DEPTH MS
  *
- * A program of libaio, to be run on the kernel and under `uaio run`. Each thread
- * has DEPTH reads outstanding, and CONTEXTS is 1 or THREADS. Prints one object of
- * JSON:
+ * A program of libaio, to be run on the kernel and under `uaio run`. Each thread has
+ * DEPTH reads in flight, and CONTEXTS is 1 or THREADS. It prints one JSON object:
  *
- *	ios, usecs		what was done, and in what time
- *	requests		all, those too that were over after it
+ *	ios, usecs		measured reads, and their time
+ *	requests		all reads, including later ones
  *	rings_of_kernel_aio	of this process, which proves what ran
- *	added_threads		that are not of ours
+ *	added_threads		threads that the program did not create
  *
- * Where threads share a context any of them may be given an event. It then makes
- * the next request of that iocb, whoever's it was: every thread makes as many
- * requests as it reaps. So there are always THREADS * DEPTH of them, and when time
- * is up each thread reaps DEPTH more, which is all there are.
+ * Threads that share a context may reap each other's events. A thread submits the next
+ * request with the iocb that it reaped, whichever thread that belonged to. So THREADS *
+ * DEPTH requests are always in flight, and at the end each thread reaps DEPTH.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -38,7 +36,7 @@ enum { HOT_BYTES = 1024, DIRECT_BYTES = 4096, MAX_DEPTH = 64 };
 
 static struct {
 	int fd;
-	size_t bytes;  /* of a read */
+	size_t bytes;  /* per read */
 	size_t blocks; /* of the file */
 	size_t depth;
 	atomic_bool is_over;
@@ -51,8 +49,8 @@ struct reader {
 	struct iocb *iocbs;
 	char *buffers;
 	uint64_t random;
-	uint64_t begun, ended; /* until time was up */
-	uint64_t ios;          /* between them */
+	uint64_t begun, ended; /* times of the first and last measured read */
+	uint64_t ios;          /* reads between them */
 	uint64_t requests;
 };
 
@@ -69,7 +67,7 @@ static long long random_offset(struct reader *reader)
 	return (long long)((reader->random >> 33) % work.blocks * work.bytes);
 }
 
-/* A context that the kernel is short of room in takes some of them only. */
+/* If the kernel's context is short of slots, io_submit accepts only some of them. */
 static void submit(struct reader *reader, struct iocb **iocbs, long nr)
 {
 	while (nr > 0) {
@@ -84,7 +82,7 @@ static void submit(struct reader *reader, struct iocb **iocbs, long nr)
 	}
 }
 
-/* Return: how many events there were; the next requests are in `again`. */
+/* Return: how many events were reaped; `again` has the next requests. */
 static long reap(struct reader *reader, long most, struct iocb **again)
 {
 	struct io_event events[MAX_DEPTH];
@@ -144,7 +142,7 @@ static void open_file(const char *path, bool is_direct)
 		fail(path, EINVAL);
 }
 
-/* Context i is of reader i, or the first of all of them. */
+/* Context i belongs to reader i; a single context belongs to all. */
 static struct reader *make_readers(size_t threads, size_t contexts)
 {
 	struct reader *readers = calloc(threads, sizeof(*readers));
@@ -208,7 +206,7 @@ static void sleep_ms(size_t ms)
 		;
 }
 
-/* Of all of them together: from the first that began to the last that ended. */
+/* Return: the sum of all readers, from the first start to the last end. */
 static struct reader end_readers(struct reader *readers, size_t threads)
 {
 	struct reader all = { .begun = UINT64_MAX };

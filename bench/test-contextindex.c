@@ -19,7 +19,8 @@ enum {
 
 struct context {
 	uint64_t handle;
-	uint64_t written; /* plainly, before it is put into an index */
+	/* set by a plain store before the context is inserted */
+	uint64_t written;
 	bool is_in;
 };
 
@@ -29,7 +30,7 @@ static struct uaio_lock lock;
 static const struct contextindex *const indexes[] = { &list_index,
 						      &radix_index };
 
-/* Side by side, then ever further apart, then anywhere up to the last page. */
+/* Return: handle i: first side by side, then ever further apart, then scattered. */
 static uint64_t handle_of(unsigned i)
 {
 	uint64_t x = i;
@@ -68,7 +69,7 @@ static void take(const struct contextindex *index, struct context *context)
 	uaio_unlock(&lock, UAIO_RANK_TABLE);
 }
 
-/* For a handle that is not there any context may come, and must be told apart. */
+/* For an unknown handle find() may return any context; compare its handle. */
 static struct context *find(const struct contextindex *index, uint64_t handle)
 {
 	struct context *found = index->find(handle);
@@ -130,7 +131,7 @@ static void what_is_there_is_found_and_nothing_else(void **state)
 	}
 }
 
-/* A node for each prefix of the keys, from the root on, which all share. */
+/* Return: the bytes of a node for each level of one key's path. */
 static size_t nr_nodes(unsigned height)
 {
 	size_t nr = 0;
@@ -167,7 +168,7 @@ static void a_tree_has_the_nodes_that_its_keys_need(void **state)
 	assert_in_range(node_bytes, 64 * sizeof(void *),
 			64 * sizeof(void *) + 64);
 	put(&radix_index, &contexts[1]);
-	/* 52 bits of page number are 9 levels; all but the root twice. */
+	/* 52 bits of page number need 9 levels; all nodes but the root exist twice. */
 	assert_int_equal(radix_index.bytes(), 17 * node_bytes);
 	take(&radix_index, &contexts[0]);
 	assert_int_equal(radix_index.bytes(), 9 * node_bytes);
@@ -183,7 +184,7 @@ static void a_tree_has_the_nodes_that_its_keys_need(void **state)
 	assert_int_equal(radix_index.bytes(), nr_nodes(9) * node_bytes);
 }
 
-/* One by one, from the lowest: it is never higher than its greatest needs. */
+/* Insert one by one, from the lowest: the tree is as high as the largest key needs. */
 static void a_tree_grows_with_the_greatest_key(void **state)
 {
 	size_t node_bytes = 0;
@@ -230,10 +231,9 @@ static void an_index_without_memory_stays_as_it_is(void **state)
 
 enum {
 	NR_NEIGHBOURS = 7,
-	/* Those that stay have others about them, in the list and in a node. */
+	/* Entries that stay surround it, in the list and in a node. */
 	GOES = 4,
-	/* A branch of the tree is freed with this one; used again by that, which
-	 * makes it higher. */
+	/* Removing it frees a branch of the tree, whose nodes COMES_HIGH uses again. */
 	GOES_TOO = NR_DENSE + 30,
 	COMES_HIGH = NR_DENSE + 64 - PAGE_SHIFT - 1,
 };
@@ -249,7 +249,7 @@ static long look_for_all(void *arg)
 	return 0;
 }
 
-/* What goes first stays away; what goes next is used again. */
+/* GOES is removed for good; the memory of GOES_TOO is used again. */
 static long change_all(void *arg)
 {
 	(void)arg;
@@ -294,8 +294,9 @@ static void what_stays_is_found_between_two_instructions(void **state)
 /* threads */
 
 /*
- * Of each four one stays from before the readers begin, unless it would make the
- * tree as high as it gets; one comes while they read and stays; two come and go.
+ * Of four contexts one stays from before the readers start (unless it would make the
+ * tree highest). One is inserted while they read. Two are inserted and removed
+ * repeatedly.
  */
 enum role { STAYS, COMES, CHURNS };
 
@@ -309,7 +310,7 @@ static enum role role_of(unsigned i)
 static struct {
 	const struct contextindex *index;
 	uint32_t is_over;  /* atomic */
-	uint32_t nr_reads; /* atomic: rounds of all readers */
+	uint32_t nr_reads; /* atomic: rounds of all readers together */
 } meeting;
 
 static long read_all(void *arg)
@@ -334,7 +335,7 @@ static long read_all(void *arg)
 	return 0;
 }
 
-/* Each of the writers has contexts of its own. */
+/* Each writer has its own contexts. */
 enum { NR_WRITERS = 2, NR_READERS = 2 };
 
 static long churn(void *arg)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * threads: how many threads this process has before it did anything.
+ * threads: prints how many threads this process has before it did anything.
  *
- * Under `uaio run` more than one would mean that the library starts a thread as
- * soon as it is loaded. Prints the number.
+ * Under `uaio run`, more than one would mean that the library starts a thread when it
+ * is loaded.
  */
 #include <stdio.h>
 

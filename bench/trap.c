@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * trap - what `uaio run --trap` costs: the time of system calls by an instruction of
- * the program's own
+ * trap - what `uaio run --trap` costs: the time of system calls made by the program's
+ * own instructions
  *
- * It is built as a static program, to be run plainly and under the trap, and as one of
- * the C library, to be run with the library loaded:
+ * It is built as a static program, run plainly and under the trap, and as a dynamic
+ * one, run with the library loaded:
  *
- *   trap places    calls at a place that may be changed into a jump, and at one that may
- *                  not; and the first call at each of many places
- *   trap switched  calls while syscall user dispatch is on, and lets them through
- *   trap function  calls at a place that may be changed, and by a function of the C library
- *   trap enter     calls that the library answers, without one of its own (io_uring_enter
- *                  of nothing) and by one (unshare of nothing), at such a place,
- *                  or by syscall(2) where there is a loader
+ *   trap places    calls at an instruction that may be replaced by a jump, and at one that
+ *                  may not; and the first call at each of many instructions
+ *   trap switched  calls while syscall user dispatch is on and lets them through
+ *   trap function  calls at a replaceable instruction, and by a function of the C library
+ *   trap enter     calls that the library answers, without a system call (io_uring_enter
+ *                  of nothing) and by one (unshare of nothing), at a replaceable
+ *                  instruction, or by syscall(2) in the dynamic program
  *
- * Prints one object of JSON: medians in ns; whether the place has become a jump, and
- * whether the library is there.
+ * It prints one JSON object: medians in ns; whether the instruction was replaced by a
+ * jump; and whether the library is there.
  */
 #include <linux/io_uring.h>
 #include <sys/prctl.h>
@@ -30,19 +30,19 @@ enum {
 	NR_PLACES = 64,
 	PLACE_BYTES = 32,
 	PAGE = 4096,
-	SYSCALL_AT = 7,    /* of a short place */
+	SYSCALL_AT = 7,    /* offset of syscall in a short place */
 	SET_DISPATCH = 59, /* PR_SET_SYSCALL_USER_DISPATCH */
 };
 
 #if defined(__x86_64__)
 /*
- * As syscall(2) without errno. Behind the one there is padding before the next function,
- * behind the other none that a short jump could reach.
+ * Both functions are syscall(2) without errno. Padding follows the first. A short jump
+ * from the second reaches no padding.
  */
 long call_changed(long nr, ...);
 long call_fixed(long nr, ...);
 extern const unsigned char call_changed_at[];
-/* getppid(): so many in one page, and in a page each. */
+/* getppid() at many instructions in one page, and once in each of many pages. */
 extern const unsigned char places_in_page[], places_in_pages[];
 
 __asm__(".macro arguments\n\t"
@@ -112,7 +112,7 @@ static double time_calls(call_fn *call, long nr, long arg)
 	return median(slices, NR_SLICES);
 }
 
-/* The first one is not counted: it is in a page of others, or to be as they are. */
+/* Do not count the first call: its page may be shared, or stay as it is. */
 static double time_first(const unsigned char *places, size_t bytes)
 {
 	double took[NR_PLACES];
@@ -152,7 +152,7 @@ static int time_switched(void)
 {
 	static unsigned char selector;
 
-	/* From the beginning of the address space to its end. */
+	/* Let calls from the whole address space through. */
 	if (prctl(SET_DISPATCH, 1, 0l, 0x7ffffffff000l, &selector) < 0) {
 		perror("prctl");
 		return 1;

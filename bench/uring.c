@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uring - a program of io_uring, to be run on the kernel and under
- * `uaio run --uring=always`; or one that makes the same calls without it
+ * uring - a program of io_uring, to be run on the kernel and under `uaio run
+ * --uring=always`; or one that makes the same calls without io_uring
  *
  *	uring WORK [-f PATH] [-d DEPTH] [-m MS] [-w WORKERS] [-a] [-s] [-b] [-t]
  *	      [-p]
  *
- * WORK is nop, or read: 4 KiB at random places of PATH, which is laid out and in
- * the page cache. A round submits DEPTH requests in one call, which waits for all of
- * them. -a: they have to be made by worker threads (IOSQE_ASYNC), -w: of which the
- * ring may have so many; a round submits, and then waits for each by itself. -s: a
- * ring whose submissions a thread of the kernel takes (SQPOLL), -b: and the program
- * looks for completions again and again, and does not sleep for them. -t: a ring as cheap
- * as the kernel's can be (SINGLE_ISSUER and DEFER_TASKRUN). -p: no ring, but a plain
- * system call for each request: pread, or getppid, which does next to nothing.
+ * WORK is nop, or read: 4 KiB at random offsets of PATH, which it creates and which is
+ * in the page cache. A round submits DEPTH requests by one call, which waits for all.
  *
- * It makes the calls of io_uring by syscall(2). Prints one object of JSON:
+ * -a: worker threads must execute the requests (IOSQE_ASYNC), at most -w of them; a
+ * round submits, then waits for each completion separately. -s: a ring with SQPOLL. -b:
+ * the program polls for completions instead of sleeping. -t: the kernel's cheapest ring
+ * (SINGLE_ISSUER and DEFER_TASKRUN). -p: no ring, but a plain system call for each
+ * request: pread, or getppid, which does almost nothing.
  *
- *	requests, usecs		what was done, and in what time
+ * It calls io_uring by syscall(2), and prints one JSON object:
+ *
+ *	requests, usecs		measured requests, and their time
  *	cpu_us			processor time of all threads in that time
- *	all_requests		what was done before that too
- *	rings			descriptors of rings of the kernel's
- *	pollers, threads	threads of the kernel's that take submissions; all
+ *	all_requests		including requests before the measurement
+ *	rings			descriptors that are rings of the kernel
+ *	pollers, threads	the kernel's SQPOLL threads; all threads
  */
 #include <dirent.h>
 #include <errno.h>
@@ -37,7 +37,7 @@
 
 #include "handles.h"
 
-/* Newer than some headers. */
+/* Missing in older headers. */
 #define SINGLE_ISSUER (1u << 12)
 #define DEFER_TASKRUN (1u << 13)
 #define MAX_WORKERS 19
@@ -46,9 +46,9 @@ enum {
 	MAX_DEPTH = 1024,
 	BLOCK = 4096,
 	FILE_BYTES = 16 << 20,
-	/* How long a thread of the kernel's polls an idle ring. */
+	/* How long an SQPOLL thread polls an idle ring. */
 	POLLER_MS = 1000,
-	/* About so many requests are made between two looks at the clock. */
+	/* Roughly this many requests run between two readings of the clock. */
 	BETWEEN_LOOKS = 64,
 };
 
@@ -134,10 +134,10 @@ static void set_up_ring(void)
 		fail("io_uring_register", errno);
 }
 
-/* Return: whether the kernel's thread is asleep. */
+/* Return: whether the SQPOLL thread is asleep. */
 static bool needs_wakeup(void)
 {
-	/* The tail is written before the flags are read. */
+	/* The tail must be written before the flags are read. */
 	atomic_thread_fence(memory_order_seq_cst);
 	return atomic_load_explicit(ring.sq_flags, memory_order_relaxed) &
 	       IORING_SQ_NEED_WAKEUP;
@@ -199,7 +199,7 @@ static void put_all(void)
 	atomic_store_explicit(ring.sq_tail, tail, memory_order_release);
 }
 
-/* Take what is there, up to nr. Return: how many. */
+/* Consume up to nr completions. Return: how many there were. */
 static unsigned take(unsigned nr, uint64_t *missing)
 {
 	unsigned head =
@@ -221,7 +221,7 @@ static unsigned take(unsigned nr, uint64_t *missing)
 	return nr;
 }
 
-/* A busy program makes a call only where the kernel's thread has to be woken. */
+/* With -b, make a system call only to wake the SQPOLL thread. */
 static void submit(void)
 {
 	if (!job.is_busy)
@@ -259,7 +259,7 @@ static void round_of_calls(void)
 }
 
 /*
- * What is measured
+ * The measurement
  */
 
 struct used {
@@ -296,7 +296,7 @@ static struct used make_rounds(unsigned ms)
 	return used;
 }
 
-/* Return: how many descriptors are rings of the kernel's. */
+/* Return: how many descriptors are rings of the kernel. */
 static unsigned nr_rings(void)
 {
 	DIR *fds = opendir("/proc/self/fd");
@@ -319,7 +319,7 @@ static unsigned nr_rings(void)
 	return nr;
 }
 
-/* Return: how many threads there are whose names begin so. */
+/* Return: how many threads have names that begin with this text. */
 static unsigned nr_threads(const char *begin)
 {
 	DIR *tasks = opendir("/proc/self/task");
@@ -362,7 +362,7 @@ static void measure(void)
 }
 
 /*
- * What it is told
+ * Arguments
  */
 
 static void lay_out(void)

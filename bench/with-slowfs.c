@@ -2,17 +2,17 @@
 /*
  * with-slowfs READ_US[:BYTES|:cached|:async] WRITE_US FOLDER COMMAND [ARGUMENT...]
  *
- * Run a command where the folder is a file system whose every read and write
- * takes so long, each by itself (test/helpers/slowfs.h): for root, in a mount
- * namespace of its own, of which nothing is left at the end. What is asked of
- * it in one call is made in pieces of 1 MiB, or reads in those of so many bytes,
- * one after another. "cached", its files are read through the page cache;
- * "async", kernel AIO has many O_DIRECT calls there at a time, as on a device.
+ * Run a command where FOLDER is a slow file system (test/helpers/slowfs.h): each read
+ * or write takes the given time, independently of others. It needs root and uses its
+ * own mount namespace, which leaves nothing behind. Calls are split into pieces of 1
+ * MiB, or reads into BYTES, one after another. With "cached", files are read through
+ * the page cache. With "async", kernel AIO executes many O_DIRECT calls in parallel, as
+ * on a device.
  *
- * With SLOWFS_REPORT=FILE in the environment, the file gets an object of JSON at
- * the end: how many reads there were, and how many at once at most.
+ * With SLOWFS_REPORT=FILE in the environment, the program finally writes a JSON object
+ * to FILE: how many reads there were, and the most at once.
  *
- * The exit status is the command's; 125 if there can be no such file system.
+ * The exit status is the command's; 125 if no slow file system can be mounted.
  */
 #include <sched.h>
 #include <signal.h>
@@ -50,7 +50,7 @@ static int run(char **command)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* how: what comes after the time of a read, or NULL. */
+/* how: the part after the time of a read, or NULL. */
 static struct slowfs *start(const char *folder, const char *how)
 {
 	if (!how)
@@ -86,7 +86,7 @@ int main(int argc, char **argv)
 			"WRITE_US FOLDER COMMAND [ARGUMENT...]\n");
 		return CANNOT;
 	}
-	/* Whoever started us is gone, and with us all of it. */
+	/* If the parent process ends, so do this process and the mount. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (unshare(CLONE_NEWNS) ||
 	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
