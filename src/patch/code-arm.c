@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Tested by test-patch-arm.c. */
+/*
+ * Trampolines and jumps (code.h) for aarch64
+ *
+ * Tested by test-patch-arm.c.
+ */
 #include "patch/code.h"
 
 #if defined(__aarch64__)
@@ -9,10 +13,10 @@
 #include "patch/patch.h"
 
 enum {
-	SETUP = 425, /* enter and register follow */
+	SETUP = 425, /* io_uring_setup; enter and register follow */
 	NR_CALLS = 3,
 	JUMP = 0x14000000,
-	DISTANCE = 0x03ffffff, /* of a jump, in instructions */
+	DISTANCE = 0x03ffffff, /* mask of a jump's operand, in instructions */
 	RET = (int)0xd65f03c0,
 	BTI_C = (int)0xd503245f,
 	BTI_JC = (int)0xd50324df,
@@ -30,7 +34,7 @@ static void put(uint8_t **at, uint32_t word)
 	*at += sizeof(word);
 }
 
-/* ldr x16, entry; blr x16: where entry has the address of uaio_patch_entry */
+/* ldr x16, entry; blr x16: the word at entry is the address of uaio_patch_entry */
 static void put_call(uint8_t **at, const uint8_t *entry)
 {
 	put(at, 0x58000010 | ((uint32_t)((entry - *at) / 4) & 0x7ffff) << 5);
@@ -38,8 +42,8 @@ static void put_call(uint8_t **at, const uint8_t *entry)
 }
 
 /*
- * All registers but x0 stay as they are, the flags too. Whatever the place calls with
- * other numbers is the kernel's, by the svc of the trampoline.
+ * The trampoline preserves all registers but x0, and the flags. If the number is not one of
+ * io_uring, it makes the system call by its own svc.
  */
 void uaio_code_put_site(uint8_t *slot, const uint8_t *region,
 			const struct uaio_site *site)
@@ -58,7 +62,7 @@ void uaio_code_put_site(uint8_t *slot, const uint8_t *region,
 	put(&at, 0xf9400bfe); /* ldr x30, [sp, 16] */
 	put(&at, 0xa8c247f0); /* ldp x16, x17, [sp], 32 */
 	put(&at, jump_from(at, site->syscall + 4));
-	put(&at, 0xa8c247f0);                        /* other: ldp, as above */
+	put(&at, 0xa8c247f0); /* other: ldp x16, x17, [sp], 32 */
 	memcpy(at, site->syscall, sizeof(uint32_t)); /* svc */
 	at += sizeof(uint32_t);
 	put(&at, jump_from(at, site->syscall + 4));
@@ -85,7 +89,7 @@ uint8_t *uaio_code_empty_function(uint8_t *code, size_t *ret_bytes)
 	memcpy(words, code, sizeof(words));
 	if (words[0] == (uint32_t)RET)
 		return code;
-	/* What is called by a register begins with a bti. */
+	/* A function that may be called indirectly begins with a bti. */
 	if ((words[0] == (uint32_t)BTI_C || words[0] == (uint32_t)BTI_JC ||
 	     words[0] == (uint32_t)NOP) &&
 	    words[1] == (uint32_t)RET)
@@ -94,10 +98,10 @@ uint8_t *uaio_code_empty_function(uint8_t *code, size_t *ret_bytes)
 }
 
 /*
- * One store of an aligned word. The architecture lets a thread execute a branch or an
- * svc while it is replaced by the other: the thread executes one or the other. It does
- * not so for a ret. The trampoline was written and flushed before its memory
- * could be executed, so that no thread can have read what was there before.
+ * Writes one aligned word. While a branch replaces an svc, the architecture allows other
+ * threads to execute the word: each executes either the svc or the branch. It does not
+ * allow that for a ret. The trampoline was written and flushed before its memory became
+ * executable, so no thread can execute stale bytes there.
  */
 bool uaio_code_write_jump(uint8_t *at, size_t bytes, const uint8_t *to,
 			  bool is_alone)
@@ -106,7 +110,7 @@ bool uaio_code_write_jump(uint8_t *at, size_t bytes, const uint8_t *to,
 
 	if (load_relaxed(word) == (uint32_t)RET && !is_alone)
 		return false;
-	/* In assembly: a sanitizer knows of no code that is written. */
+	/* In assembly, as a sanitizer would reject a store to code. */
 	__asm__ volatile("str %w1, %0" : "=m"(*word) : "r"(jump_from(at, to)));
 	uaio_code_flush(at, bytes);
 	return true;
@@ -119,7 +123,7 @@ void uaio_code_flush(uint8_t *code, size_t bytes)
 
 void uaio_patch_save_load(void)
 {
-	/* A system call keeps no more of a vector register than all processors have. */
+	/* A system call preserves 16 bytes of each vector register, on all processors. */
 }
 
 #endif

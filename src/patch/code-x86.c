@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Tested by test-patch.c. */
+/*
+ * Trampolines and jumps (code.h) for x86-64
+ *
+ * Tested by test-patch.c.
+ */
 #include "patch/code.h"
 
 #if defined(__x86_64__)
@@ -16,14 +20,14 @@ enum {
 };
 
 /*
- * What entry.S saves: the mask of xsave, how, and how many bytes it takes. quick:
- * the registers may be saved one by one if xgetbv says that no part in upper is in
- * use: 16 of 16 bytes, or with 2 also 16 of 64 bytes and the masks, if one in rest is.
+ * How entry.S saves the vector registers. With quick, it saves registers one by one if xgetbv
+ * reports that no component in upper is in use. quick is 1: xmm0 to xmm15. quick is 2: also
+ * zmm16 to zmm31 and the masks, if a component in rest is in use.
  */
 struct {
-	uint32_t mask;
-	uint32_t how; /* 0: fxsave; 1: xsave; 2: xsavec */
-	uint64_t bytes;
+	uint32_t mask;  /* components for xsave */
+	uint32_t how;   /* 0: fxsave; 1: xsave; 2: xsavec */
+	uint64_t bytes; /* size of the save area */
 	uint32_t quick;
 	uint32_t upper;
 	uint32_t rest;
@@ -45,7 +49,7 @@ static void put(uint8_t **at, const void *bytes, size_t nr)
 	put(at, (const uint8_t[]){ __VA_ARGS__ }, \
 	    sizeof((const uint8_t[]){ __VA_ARGS__ }))
 
-/* An opcode, and the distance to `to` from behind the instruction. */
+/* Put an opcode, and as its operand the distance from the end of the instruction to `to`. */
 static void put_near(uint8_t **at, const void *opcode, size_t nr,
 		     const uint8_t *to)
 {
@@ -55,7 +59,7 @@ static void put_near(uint8_t **at, const void *opcode, size_t nr,
 	put(at, &distance, 4);
 }
 
-/* call *entry, where entry has the address of uaio_patch_entry */
+/* call *entry: the word at entry is the address of uaio_patch_entry */
 static void put_call(uint8_t **at, const uint8_t *entry)
 {
 	put_near(at, "\xff\x15", 2, entry);
@@ -74,7 +78,6 @@ void uaio_code_put_site(uint8_t *at, const uint8_t *entry,
 	put_near(&at, "\xe9", 1, site->syscall + 2);
 }
 
-/* In place of the loader's empty function. */
 void uaio_code_put_hook(uint8_t *at, const uint8_t *entry)
 {
 	PUT(&at, 0x50);                         /* push %rax */
@@ -89,7 +92,7 @@ void uaio_code_put_hook(uint8_t *at, const uint8_t *entry)
 
 void uaio_code_flush(uint8_t *code, size_t bytes)
 {
-	/* The processor sees what is written. */
+	/* x86-64 keeps its instruction cache coherent. */
 	(void)code;
 	(void)bytes;
 }
@@ -109,9 +112,9 @@ bool uaio_code_write_jump(uint8_t *at, size_t bytes, const uint8_t *to,
 		value = load_relaxed(word);
 		memcpy((uint8_t *)&value + offset, jump, bytes);
 		/*
-		 * One store, in assembly: a sanitizer knows of no code that is
-		 * written. The trampoline was there before its memory could be
-		 * executed, which took a system call.
+		 * One store, in assembly, as a sanitizer would reject a store to code.
+		 * The trampoline is visible before the jump: mprotect() made its memory
+		 * executable after it was written.
 		 */
 		__asm__ volatile("movq %1, %0" : "=m"(*word) : "r"(value));
 		return true;
@@ -122,7 +125,7 @@ bool uaio_code_write_jump(uint8_t *at, size_t bytes, const uint8_t *to,
 	return true;
 }
 
-/* A ret that is followed by padding, or one behind an endbr64. */
+/* Return: whether code is a ret followed by padding, or endbr64 and ret. */
 static bool is_empty_function(const uint8_t *code)
 {
 	static const uint8_t beginnings[][5] = {
@@ -144,7 +147,7 @@ static bool is_empty_function(const uint8_t *code)
 uint8_t *uaio_code_empty_function(uint8_t *code, size_t *ret_bytes)
 {
 	*ret_bytes = JUMP_BYTES;
-	/* Aligned, so that its first bytes are its own, and are in one word. */
+	/* If the function is aligned to 16, its first bytes are in one word. */
 	return (uintptr_t)code % 16 || !is_empty_function(code) ? NULL : code;
 }
 
@@ -172,8 +175,8 @@ static void choose_quick(uint32_t parts, uint32_t features)
 }
 
 /*
- * The vector registers that code of ours, or of the C library, may use. x87,
- * tiles and what belongs to the kernel are left alone.
+ * Choose how to save the vector registers that the library or the C library may use. x87
+ * registers, tiles and the kernel's components need no saving.
  */
 void uaio_patch_save_load(void)
 {

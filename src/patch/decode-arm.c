@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Tested by test-patch-arm.c. */
+/*
+ * The decoder (decode.h) for aarch64
+ *
+ * Tested by test-patch-arm.c.
+ */
 #include "patch/decode.h"
 
 #if defined(__aarch64__)
 #include <string.h>
 
 enum {
-	LENGTH = 4, /* of each instruction */
-	ZERO = 31,  /* in place of a register: zero, or the stack pointer */
+	LENGTH = 4, /* bytes of each instruction */
+	ZERO = 31,  /* as a register's number: zero, or the stack pointer */
 };
 
 static uint32_t read_word(const uint8_t *code)
@@ -18,7 +22,7 @@ static uint32_t read_word(const uint8_t *code)
 	return word;
 }
 
-/* The field of a word that begins at bit low and has nr bits; with its sign. */
+/* Return: the nr bits of word from bit low on; signed_field() extends their sign. */
 static uint32_t field(uint32_t word, unsigned low, unsigned nr)
 {
 	return word >> low & ((1u << nr) - 1);
@@ -31,13 +35,13 @@ static int64_t signed_field(uint32_t word, unsigned low, unsigned nr)
 
 size_t uaio_insn_length(const uint8_t *code, size_t room)
 {
-	/* The words below 1 << 16 are undefined for ever. */
+	/* Words below 1 << 16 are permanently undefined instructions (udf). */
 	return room >= LENGTH && read_word(code) >> 16 ? LENGTH : 0;
 }
 
 bool uaio_insn_is_syscall(const uint8_t *code, size_t length)
 {
-	/* svc: the kernel does not read the number in it. */
+	/* svc with any operand: the kernel ignores the operand. */
 	return length == LENGTH && (read_word(code) & 0xffe0001f) == 0xd4000001;
 }
 
@@ -46,15 +50,15 @@ bool uaio_insn_is_nop(const uint8_t *code, size_t length)
 	return length == LENGTH && read_word(code) == 0xd503201f;
 }
 
-/* nop, and others that do nothing to registers unless they sign addresses. */
+/* Return: whether word is a hint: nop, or one that at most signs or checks an address. */
 static bool is_hint(uint32_t word)
 {
 	return (word & 0xfffff01f) == 0xd503201f;
 }
 
 /*
- * The registers that the instruction names, in whichever field. Only they can be
- * changed, but for the second ones of pairs.
+ * Return: the registers that the fields of the instruction name. An instruction can change only
+ * these, and the second registers of pairs.
  */
 static uint32_t named_regs(uint32_t word)
 {
@@ -80,7 +84,7 @@ uint32_t uaio_insn_writes(const uint8_t *code, size_t length)
 	switch (uaio_insn_flow(code, length, &target)) {
 	case UAIO_FLOW_CALL: return UAIO_INSN_CALLED;
 	case UAIO_FLOW_BRANCH: return 0;
-	/* It may be in place of a system call. */
+	/* The branch may have replaced an svc (patch.h). */
 	case UAIO_FLOW_JUMP: return UAIO_INSN_RESULT;
 	case UAIO_FLOW_INDIRECT:
 	case UAIO_FLOW_END: return 0;
@@ -88,12 +92,12 @@ uint32_t uaio_insn_writes(const uint8_t *code, size_t length)
 	}
 	if (uaio_insn_is_syscall(code, length))
 		return UAIO_INSN_RESULT;
-	/* Those that sign or check addresses have x16, x17 or x30. */
+	/* Hints that sign or check addresses use x16, x17 or x30. */
 	if (is_hint(word))
 		return uaio_insn_is_nop(code, length)
 			       ? 0
 			       : 1u << 16 | 1u << 17 | 1u << 30;
-	/* Eight registers: ld64b. */
+	/* ld64b writes eight registers. */
 	if ((word & 0xfffffc00) == 0xf83fd000)
 		return UAIO_INSN_ALL;
 	if (uaio_insn_copies(code, length, &from, &to))
@@ -156,19 +160,19 @@ enum uaio_insn_flow uaio_insn_flow(const uint8_t *code, size_t length,
 		*ret_target = at + (uintptr_t)(signed_field(word, 5, 14) * 4);
 		return UAIO_FLOW_BRANCH;
 	}
-	if ((word & 0x7e000000) == 0x74000000) { /* cb: compares */
+	if ((word & 0x7e000000) == 0x74000000) { /* cb: compare and branch */
 		*ret_target = at + (uintptr_t)(signed_field(word, 5, 9) * 4);
 		return UAIO_FLOW_BRANCH;
 	}
 	if ((word & 0xfe000000) == 0xd6000000) {
-		/* br, blr, ret, eret; bit 24: with a key */
+		/* br, blr, ret, eret; bit 24: with pointer authentication */
 		switch (field(word, 21, 3)) {
 		case 0: return UAIO_FLOW_INDIRECT;
 		case 1: *ret_target = 0; return UAIO_FLOW_CALL;
 		default: return UAIO_FLOW_END;
 		}
 	}
-	/* brk, hlt; ret that checks an address */
+	/* brk, hlt; ret with pointer authentication */
 	if ((word & 0xffe0001f) == 0xd4200000 ||
 	    (word & 0xffe0001f) == 0xd4400000 ||
 	    (word & 0xff00001f) == 0x5500001f)
@@ -192,7 +196,7 @@ bool uaio_insn_computes(const uint8_t *code, size_t length,
 					     field(word, 29, 2));
 		return true;
 	}
-	/* add of a constant, behind the adrp; the word before is of this page */
+	/* add of a constant after an adrp; the word before is read only on the same page */
 	if ((word & 0xffc00000) != 0x91000000 || !(at % 4096))
 		return false;
 	page = read_word(code - LENGTH);
@@ -209,7 +213,7 @@ bool uaio_insn_is_movable(const uint8_t *code, size_t length)
 {
 	uintptr_t target;
 
-	/* Nothing is moved; what is before a system call is executed with it. */
+	/* On aarch64 no instruction is moved; true if the number reaches the call unchanged. */
 	return uaio_insn_flow(code, length, &target) == UAIO_FLOW_NEXT &&
 	       !(uaio_insn_writes(code, length) & UAIO_INSN_NUMBER);
 }

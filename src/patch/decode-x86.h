@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An instruction of x86-64 in its parts: decode.c reads it, effects.c says what it does
+ * The parts of an x86-64 instruction: decode.c reads them, effects.c derives what it does
  *
  * Tested by test-patch.c and test-scan.c.
  */
@@ -13,7 +13,7 @@
 
 #include "patch/decode.h"
 
-/* The instruction as far as it has been read. */
+/* An instruction, as far as decode.c has read it. */
 struct uaio_insn {
 	const uint8_t *code;
 	size_t room;
@@ -30,8 +30,8 @@ struct uaio_insn {
 };
 
 /*
- * Read the instruction at code, of which room bytes may be read.
- * Return: false if it is not known, or longer.
+ * Read the instruction at code, at most room bytes.
+ * Return: false if the instruction is not known, or longer than room.
  */
 bool uaio_insn_read(const uint8_t *code, size_t room, struct uaio_insn *insn);
 

@@ -5,20 +5,20 @@
 
 enum {
 	LENGTH_MAX = 15,
-	/* What follows an opcode: */
+	/* what follows an opcode */
 	NONE = 0,
 	MODRM = 1,
 	IMM8 = 2,
 	IMM16 = 4,
-	IMM32 = 8,    /* or 16 bits with the prefix 66 */
-	WIDE = 16,    /* 64 bits with REX.W, else as IMM32 */
-	OFFSET = 32,  /* an address of 64 bits */
-	GROUP3 = 64,  /* an immediate if the ModRM has 0 or 1 for a register */
-	BRANCH = 128, /* 32 bits; with the prefix 66 it depends on the maker */
+	IMM32 = 8,    /* with the prefix 66: 16 bits */
+	WIDE = 16,    /* with REX.W: 64 bits; else like IMM32 */
+	OFFSET = 32,  /* an address of 64 bits; with the prefix 67: 32 bits */
+	GROUP3 = 64,  /* an immediate if ModRM.reg is 0 or 1 */
+	BRANCH = 128, /* 32 bits; with the prefix 66, Intel and AMD differ */
 	UNKNOWN = 256,
 };
 
-/* The opcodes of one byte. */
+/* Return: what follows a one-byte opcode. */
 static unsigned follows_one(uint8_t op)
 {
 	static const uint8_t plain[] = { 0x98, 0x99, 0x9b, 0x9c, 0x9d, 0x9e,
@@ -78,7 +78,7 @@ static unsigned follows_one(uint8_t op)
 	}
 }
 
-/* The opcodes behind 0f. */
+/* Return: what follows an opcode after 0f. */
 static unsigned follows_two(uint8_t op)
 {
 	static const uint8_t plain[] = { 0x05, 0x06, 0x07, 0x08, 0x09,
@@ -170,7 +170,7 @@ static bool read_prefixes(struct uaio_insn *insn, uint8_t *ret_byte)
 	return false;
 }
 
-/* c5, c4 or 62 has been read: the rest of the prefix and the opcode. */
+/* Read the rest of a VEX or EVEX prefix, after its first byte (c5, c4 or 62), and the opcode. */
 static bool read_vex(struct uaio_insn *insn, uint8_t first)
 {
 	unsigned nr_more = first == 0xc5 ? 1 : first == 0xc4 ? 2 : 3;
@@ -207,7 +207,7 @@ static bool read_opcode(struct uaio_insn *insn)
 	return next(insn, &insn->opcode);
 }
 
-/* The bytes of an address behind the ModRM. */
+/* Read the ModRM byte, and skip the SIB byte and displacement after it. */
 static bool read_address(struct uaio_insn *insn)
 {
 	uint8_t mod, rm, sib = 0;
@@ -263,7 +263,7 @@ bool uaio_insn_read(const uint8_t *code, size_t room, struct uaio_insn *insn)
 		return false;
 	if (what & MODRM && !read_address(insn))
 		return false;
-	/* pop has 0 there; others begin a prefix of AMD's. */
+	/* 8f with ModRM.reg 0 is pop; with others it is AMD's XOP prefix. */
 	if (!insn->map && insn->opcode == 0x8f && insn->modrm >> 3 & 7)
 		return false;
 	insn->at += immediate_bytes(insn, what);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an instruction of x86-64 does: which registers it changes, where it leads, and
- * whether it may be moved
+ * The effects of x86-64 instructions (decode.h): which registers they change, where they lead,
+ * and whether they may be moved
  *
  * Tested by test-patch.c and test-scan.c.
  */
@@ -11,21 +11,21 @@
 
 #if defined(__x86_64__)
 
-/* Return: whether the operand in the ModRM's rm is relative to rip. */
+/* Return: whether the operand in ModRM.rm is relative to rip. */
 static bool is_relative(const struct uaio_insn *insn)
 {
 	return insn->has_modrm && insn->modrm >> 6 == 0 &&
 	       (insn->modrm & 7) == 5;
 }
 
-/* Return: whether the operand in the ModRM's rm is rax. */
+/* Return: whether the operand in ModRM.rm is rax. */
 static bool is_rm_rax(const struct uaio_insn *insn)
 {
 	return insn->modrm >> 6 == 3 && (insn->modrm & 7) == 0 &&
 	       !(insn->rex & 1);
 }
 
-/* Return: whether the operand in the ModRM's reg is rax. */
+/* Return: whether the operand in ModRM.reg is rax. */
 static bool is_reg_rax(const struct uaio_insn *insn)
 {
 	return (insn->modrm >> 3 & 7) == 0 && !(insn->rex & 4);
@@ -48,9 +48,8 @@ static bool is_vector_move(const struct uaio_insn *insn)
 }
 
 /*
- * Return: whether the instruction goes on to the next, and leaves rax as it is. False
- * unless it is one of the few that compilers put between the number of a system call
- * and the call.
+ * Return: whether the instruction continues with the next one, and does not change rax. False for
+ * all but the few that compilers put between the number of a system call and the call.
  */
 static bool leaves_rax(const struct uaio_insn *insn)
 {
@@ -67,7 +66,7 @@ static bool leaves_rax(const struct uaio_insn *insn)
 	if (is_in(insn->opcode, 0xb8, 0xbf)) /* mov of a constant */
 		return insn->opcode != 0xb8 || insn->rex & 1;
 	switch (insn->opcode) {
-	case 0x88: /* mov of a byte to memory; registers may be parts of rax */
+	case 0x88: /* mov of a byte, only to memory: a byte register may be in rax */
 	case 0xc6: return insn->modrm >> 6 != 3;
 	case 0x89: /* mov, and add, or, and, sub, xor to rm */
 	case 0x01:
@@ -75,7 +74,7 @@ static bool leaves_rax(const struct uaio_insn *insn)
 	case 0x21:
 	case 0x29:
 	case 0x31: return !is_rm_rax(insn);
-	case 0x8b: /* the same to reg; lea; movslq */
+	case 0x8b: /* mov, add, or, and, sub, xor to reg; lea; movslq */
 	case 0x03:
 	case 0x0b:
 	case 0x23:
@@ -85,7 +84,7 @@ static bool leaves_rax(const struct uaio_insn *insn)
 	case 0x8d: return !is_reg_rax(insn);
 	case 0xc7: /* mov of a constant to rm */
 		return (insn->modrm >> 3 & 7) == 0 && !is_rm_rax(insn);
-	case 0x81: /* add and the like of a constant; not adc and sbb */
+	case 0x81: /* add, or, and, sub, xor, cmp of a constant; not adc, sbb */
 	case 0x83:
 		return (insn->modrm >> 3 & 7) != 2 &&
 		       (insn->modrm >> 3 & 7) != 3 && !is_rm_rax(insn);
@@ -102,7 +101,7 @@ bool uaio_insn_is_movable(const uint8_t *code, size_t length)
 	       leaves_rax(&insn) && !is_relative(&insn);
 }
 
-/* Return: the bit of the register in the ModRM's reg; and in its rm, if it is one. */
+/* Return: the bit of the register in ModRM.reg; that in ModRM.rm, 0 if rm is in memory. */
 static uint16_t reg_bit(const struct uaio_insn *insn)
 {
 	return (uint16_t)(1u
@@ -116,13 +115,13 @@ static uint16_t rm_bit(const struct uaio_insn *insn)
 				     : 0;
 }
 
-/* A register of one byte may be the second byte of one of the first four. */
+/* A byte register 4 to 7 in ModRM.rm may be ah, ch, dh or bh; so count rax to rbx, too. */
 static uint16_t rm_byte_bits(const struct uaio_insn *insn)
 {
 	return (uint16_t)(rm_bit(insn) | (rm_bit(insn) >> 4 & 15));
 }
 
-/* Instructions of vector registers, which change these and memory only. */
+/* Return: whether the instruction changes only vector registers and memory. */
 static bool is_vector(uint8_t op)
 {
 	return is_in(op, 0x10, 0x17) || is_in(op, 0x28, 0x2b) ||
@@ -138,7 +137,7 @@ static uint16_t writes_two(const struct uaio_insn *insn)
 	if (is_vector(op))
 		return 0;
 
-	/* Conditional jumps, nop, bt. */
+	/* conditional jumps, nop, bt */
 	if (is_in(op, 0x80, 0x8f) || op == 0x1f || op == 0xa3)
 		return 0;
 	/* cmov, movzx, movsx, imul */
@@ -150,7 +149,7 @@ static uint16_t writes_two(const struct uaio_insn *insn)
 	switch (op) {
 	case 0x05: /* syscall */
 		return UAIO_INSN_RAX | UAIO_INSN_RCX | UAIO_INSN_R11;
-	case 0x1e: /* endbr64; others read the shadow stack */
+	case 0x1e: /* endbr64; other instructions read the shadow stack */
 		return insn->modrm == 0xfa ? 0 : UAIO_INSN_ALL;
 	case 0xb1: /* cmpxchg */ return UAIO_INSN_RAX | rm_bit(insn);
 	case 0xba: /* bt, bts, btr, btc */ return rm_bit(insn);
@@ -159,7 +158,7 @@ static uint16_t writes_two(const struct uaio_insn *insn)
 	}
 }
 
-/* f6, f7 and ff: what they do stands in the ModRM. */
+/* Opcodes f6, f7 and ff: ModRM.reg says which instruction it is. */
 static uint16_t writes_group(const struct uaio_insn *insn)
 {
 	const uint8_t reg = insn->modrm >> 3 & 7;
@@ -174,7 +173,7 @@ static uint16_t writes_group(const struct uaio_insn *insn)
 			 : UAIO_INSN_RAX | UAIO_INSN_RDX;
 }
 
-/* The opcodes below 40: add, or, adc, sbb, and, sub, xor; not cmp. */
+/* Opcodes below 40, except cmp: add, or, adc, sbb, and, sub, xor. */
 static uint16_t writes_arithmetic(const struct uaio_insn *insn)
 {
 	switch (insn->opcode % 8) {
@@ -196,7 +195,7 @@ static uint16_t writes_one(const struct uaio_insn *insn)
 		return 0;
 	if (is_in(op, 0x58, 0x5f) || is_in(op, 0xb8, 0xbf))
 		return in_opcode; /* pop, mov of a constant */
-	/* Conditional jumps; cmp, test. */
+	/* conditional jumps, cmp, test */
 	if (is_in(op, 0x70, 0x7f) || op == 0xe3 || is_in(op, 0x38, 0x3d) ||
 	    is_in(op, 0x84, 0x85) || is_in(op, 0xa8, 0xa9))
 		return 0;
@@ -211,7 +210,7 @@ static uint16_t writes_one(const struct uaio_insn *insn)
 	case 0x69:
 	case 0x6b:
 	case 0x8d: return reg_bit(insn);
-	case 0x80: /* add and the like of a constant, and cmp */
+	case 0x80: /* arithmetic with a constant; 7 is cmp */
 		return reg == 7 ? 0 : rm_byte_bits(insn);
 	case 0x81:
 	case 0x83: return reg == 7 ? 0 : rm_bit(insn);
@@ -245,7 +244,7 @@ uint16_t uaio_insn_writes(const uint8_t *code, size_t length)
 	return insn.map ? writes_two(&insn) : writes_one(&insn);
 }
 
-/* The number in the last bytes of an instruction, with its sign. */
+/* Return: the signed number in the last one or four bytes of an instruction. */
 static intptr_t last_number(const uint8_t *code, size_t length, size_t bytes)
 {
 	int32_t number = (int8_t)code[length - 1];
@@ -284,7 +283,7 @@ bool uaio_insn_sets(const uint8_t *code, size_t length, unsigned *ret_reg,
 	    insn.is_vex || insn.map || insn.has_66)
 		return false;
 	if (is_in(insn.opcode, 0xb8, 0xbf)) {
-		/* With REX.W the constant has 64 bits. */
+		/* With REX.W the constant has 64 bits, and counts as not known. */
 		*ret_reg = insn.opcode % 8 | (insn.rex & 1) << 3;
 		*ret_value = (uint32_t)last_number(code, length, 4);
 		return !(insn.rex & 8);
@@ -339,7 +338,7 @@ static enum uaio_insn_flow flow_one(const struct uaio_insn *insn,
 	case 0xf4: /* hlt */ return UAIO_FLOW_END;
 	case 0xc7: /* xbegin */
 		return insn->modrm == 0xf8 ? UAIO_FLOW_BRANCH : UAIO_FLOW_NEXT;
-	case 0xff: /* jmp; by memory without an index it is a call at the end */
+	case 0xff: /* jmp; through memory without an index it is a tail call */
 		if (reg != 4 && reg != 5)
 			return UAIO_FLOW_NEXT;
 		return insn->modrm >> 6 != 3 && (insn->modrm & 7) != 4

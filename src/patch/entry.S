@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uaio_patch_entry: where changed places in the program's code come
+ * uaio_patch_entry: the function that trampolines call
  *
- * A trampoline calls it with the registers of a system call, and the stack below
- * the red zone. It calls uaio_patch_call(number, arguments) and returns its result in rax.
- * uaio_patch_entry_other does the same with the function in uaio_patch_other.
- * Every other register but rcx and r11 is as it was, as behind a system call: the flags
- * and the vector registers, too. The vector registers go to the stack, as large as this
- * processor's are (uaio_patch_save): one by one where that is enough, else by
- * xsavec and xrstor, which take 100 ns more. The code for aarch64 is at the end.
+ * A trampoline calls it with the registers of a system call, and with the stack pointer below
+ * the red zone. It calls uaio_patch_call(number, arguments), and returns the result in rax.
+ * uaio_patch_entry_other calls the function in uaio_patch_other instead.
+ *
+ * Like a system call, it preserves the flags and all registers but rax, rcx and r11,
+ * including the vector registers. It saves these on the stack in the processor's full width
+ * (uaio_patch_save): one by one where that is enough, else by xsavec and xrstor, which
+ * take 100 ns more. The code for aarch64 is at the end.
  */
 #if defined(__x86_64__)
 	.text
@@ -16,7 +17,7 @@
 	.hidden	uaio_patch_other
 	.hidden	uaio_patch_save
 
-/* All flags but the arithmetic ones, and what is always set. */
+/* All flags but the arithmetic ones and the two that are always set. */
 #define UNUSUAL ~(0x8d5 | 0x202)
 
 	.macro	zero_upper
@@ -57,12 +58,12 @@
 	movl	%eax, %edi
 	cmpl	$0, uaio_patch_save+16(%rip)
 	je	4f
-	/* Which parts of the registers are in use? */
+	/* xgetbv: which components of the vector registers are in use? */
 	movl	$1, %ecx
 	xgetbv
 	testl	uaio_patch_save+20(%rip), %eax
 	jne	4f
-	/* Not the upper parts of the first 16: then moves are much quicker. */
+	/* If the upper parts of the first 16 registers are not in use, moves are faster. */
 	movaps	%xmm0, 0(%rsp)
 	movaps	%xmm1, 16(%rsp)
 	movaps	%xmm2, 32(%rsp)
@@ -79,7 +80,7 @@
 	movaps	%xmm13, 208(%rsp)
 	movaps	%xmm14, 224(%rsp)
 	movaps	%xmm15, 240(%rsp)
-	/* -64(%rbp): whether there is anything in the other 16, or in the masks */
+	/* -64(%rbp): whether registers 16 to 31, or the masks, are in use */
 	andl	uaio_patch_save+24(%rip), %eax
 	movl	%eax, -64(%rbp)
 	jz	5f
@@ -139,7 +140,7 @@
 	kmovq	1328(%rsp), %k6
 	kmovq	1336(%rsp), %k7
 	jmp	5f
-	/* They were zero. */
+	/* Registers 16 to 31 and the masks were zero: make them zero again. */
 7:	zero_upper
 5:	vzeroupper
 	movaps	0(%rsp), %xmm0
@@ -163,7 +164,7 @@
 	xorl	%edx, %edx
 	cmpl	$0, uaio_patch_save+4(%rip)
 	je	1f
-	/* What xrstor checks in the header, of which xsave writes a part. */
+	/* Clear the header bytes that xrstor checks and xsave does not write. */
 	movq	%rdx, 512(%rsp)
 	movq	%rdx, 520(%rsp)
 	movq	%rdx, 528(%rsp)
@@ -199,11 +200,11 @@
 	popq	%r9
 	popq	%rbp
 	.cfi_def_cfa %rsp, 16
-	/* As behind a system call, r11 has the flags, and rcx is anything. */
+	/* As after a system call, r11 has the flags, and rcx any value. */
 	movq	(%rsp), %r11
 	testl	$UNUSUAL, %r11d
 	jnz	8f
-	/* Much quicker than popfq: al is OF and IF, and overflows if OF is set. */
+	/* Faster than popfq: al has OF and IF, and an addition overflows if OF is set. */
 	movq	%rax, %rcx
 	movl	%r11d, %eax
 	xchgb	%al, %ah
@@ -225,8 +226,8 @@
 	define_entry uaio_patch_entry_other, *uaio_patch_other(%rip)
 #elif defined(__aarch64__)
 /*
- * A system call keeps all registers but x0: the flags, x16 and x17, and 16 bytes of each
- * vector register. The trampoline keeps x16, x17 and x30.
+ * A system call preserves all registers but x0, the flags, and 16 bytes of each vector
+ * register. This code does so, too, but the trampoline saves x16, x17 and x30.
  */
 	.text
 	.hidden	uaio_patch_call

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Tested by test-patch-arm.c. */
+/*
+ * The search for call sites (find.h) in code of aarch64
+ *
+ * Tested by test-patch-arm.c.
+ */
 #include "patch/find.h"
 
 #if defined(__aarch64__)
@@ -9,10 +13,10 @@
 
 enum {
 	FUNCTIONS_MAX =
-		64, /* that are followed; of more, each place is looked at */
+		64, /* followed; in further ones only simple sites are found */
 };
 
-/* A search for places in one object. */
+/* A search for call sites in one object. */
 struct search {
 	const struct dl_phdr_info *object;
 	const struct uaio_numbers *numbers;
@@ -20,8 +24,8 @@ struct search {
 	size_t nr, max, nr_left;
 	uintptr_t functions[FUNCTIONS_MAX];
 	size_t nr_functions;
-	uintptr_t last;          /* function that was looked at */
-	struct uaio_reach reach; /* of the segment that was asked for last */
+	uintptr_t last;          /* the function that was followed last */
+	struct uaio_reach reach; /* of the segment that was queried last */
 };
 
 static bool is_among(const struct search *search, uint32_t nr)
@@ -29,7 +33,7 @@ static bool is_among(const struct search *search, uint32_t nr)
 	return nr >= search->numbers->first && nr <= search->numbers->last;
 }
 
-/* A call may be found twice. */
+/* Add a call, unless it was found before. */
 static void add_site(struct search *search, uintptr_t call, uint32_t nr)
 {
 	for (size_t i = 0; i < search->nr; i++)
@@ -65,10 +69,10 @@ static bool has_call(const struct uaio_function *function)
 	return false;
 }
 
-/* Find the calls of a function, wherever it has their numbers meanwhile. */
+/* Find the calls of a function, whichever registers their numbers pass through. */
 static void follow(struct search *search, const struct uaio_function *function)
 {
-	/* The places of a function come one after another. */
+	/* Movs of one function come one after another, so most calls end here. */
 	if (search->last == function->start)
 		return;
 	search->last = function->start;
@@ -78,11 +82,11 @@ static void follow(struct search *search, const struct uaio_function *function)
 	if (search->nr_functions == FUNCTIONS_MAX || !has_call(function))
 		return;
 	search->functions[search->nr_functions++] = function->start;
-	/* Code elsewhere may branch into it: the trampoline looks at the number. */
+	/* Code elsewhere may branch into the function; the trampoline checks the number. */
 	(void)uaio_flow_follow(function, NULL, 0, see_call, search);
 }
 
-/* Return: the call that the instructions behind a mov to w8 lead to, or 0. */
+/* Return: the address of the call to which the instructions after a mov to w8 lead; or 0. */
 static uintptr_t call_behind(uintptr_t mov, uintptr_t end)
 {
 	uintptr_t at = mov + UAIO_SITE_MOV_BYTES;
@@ -104,7 +108,7 @@ static bool is_reached(struct search *search, uintptr_t addr)
 {
 	struct uaio_reach *reach = &search->reach;
 
-	/* It is followed once, as that takes a while. */
+	/* Follow each segment only once, as that takes long. */
 	if (!uaio_reach_covers(reach, addr)) {
 		uaio_reach_close(reach);
 		(void)uaio_reach_open(reach, search->object, addr);
@@ -112,7 +116,7 @@ static bool is_reached(struct search *search, uintptr_t addr)
 	return uaio_reach_at(reach, addr) == UAIO_REACHED_FIRST;
 }
 
-/* An instruction, or data, sets a register to one of the numbers. */
+/* Find the call that uses a number. mov: an instruction that sets reg to it, or data. */
 static void look_at(struct search *search, uintptr_t mov, unsigned reg,
 		    uint32_t nr, uintptr_t segment_end)
 {

@@ -9,7 +9,7 @@
 #include "patch/code.h"
 
 enum {
-	SETUP = 0x1a9, /* 425; enter and register follow */
+	SETUP = 0x1a9, /* io_uring_setup: 425; enter and register follow */
 	REGISTER = 0x1ab,
 };
 
@@ -23,24 +23,24 @@ size_t uaio_find_sites(const struct dl_phdr_info *object,
 }
 
 /*
- * Places of x86-64
+ * Call sites of x86-64
  */
 
 #if defined(__x86_64__)
 
 enum {
 	MOV = 0xb8,
-	MOV_RM = 0xc7, /* of a constant to a register or to memory */
+	MOV_RM = 0xc7, /* mov of a constant to a register or to memory */
 	FUNCTIONS_MAX = 64,
 	LEFT_MAX = 64,
 };
 
 static const uint8_t syscall_bytes[2] = { 0x0f, 0x05 };
 
-/* Return: where the next bytes of a system call are, or NULL. */
+/* Return: the address of the next two bytes of a `syscall`; or NULL. */
 static const uint8_t *next_syscall(const uint8_t *at, const uint8_t *end)
 {
-	/* Look for the second byte, as the first one is frequent. */
+	/* Search for the second byte: in code it is rarer than the first, 0f. */
 	while (++at < end &&
 	       (at = memchr(at, syscall_bytes[1], (size_t)(end - at))))
 		if (at[-1] == syscall_bytes[0])
@@ -51,10 +51,10 @@ static const uint8_t *next_syscall(const uint8_t *at, const uint8_t *end)
 enum found {
 	FOUND_NOTHING,
 	FOUND_SITE,
-	FOUND_UNKNOWN /* a call, of which not all is known or may be moved */
+	FOUND_UNKNOWN /* a call, perhaps, that cannot be patched */
 };
 
-/* The mov is an instruction of a function that ends at end. */
+/* Return: what follows the mov, in a function that ends at end. */
 static enum found look_behind(uint8_t *mov, const uint8_t *end,
 			      struct uaio_site *ret_site)
 {
@@ -74,7 +74,7 @@ static enum found look_behind(uint8_t *mov, const uint8_t *end,
 			memcpy(&ret_site->nr, mov + 1, 4);
 			return is_movable ? FOUND_SITE : FOUND_UNKNOWN;
 		}
-		/* Behind a call or return, the syscall is another's. */
+		/* After a call or ret, the number is not that of the mov any more. */
 		if (*at == 0xe8 || *at == 0xc3)
 			return FOUND_NOTHING;
 		is_movable = is_movable && uaio_insn_is_movable(at, length);
@@ -83,20 +83,20 @@ static enum found look_behind(uint8_t *mov, const uint8_t *end,
 	return FOUND_NOTHING;
 }
 
-/* A search for places in one object. */
+/* A search for call sites in one object. */
 struct search {
 	const struct dl_phdr_info *object;
 	const struct uaio_numbers *numbers;
 	struct uaio_site *sites;
 	size_t nr, max;
-	/* Calls that are left. More than these may be counted twice. */
+	/* Calls that cannot be patched. Beyond LEFT_MAX, a call may be counted twice. */
 	uintptr_t left[LEFT_MAX];
 	size_t nr_left;
-	struct uaio_reach reach; /* of the segment that was asked for last */
+	struct uaio_reach reach; /* of the segment that was queried last */
 	/* For numbers in registers: */
-	struct uaio_function function; /* that is looked at */
-	bool is_known;                 /* the number at each of its calls */
-	bool has_wanted;               /* one of them is wanted */
+	struct uaio_function function; /* the current function */
+	bool is_known;                 /* the number of each of its calls */
+	bool has_wanted;               /* some call has a number in numbers */
 	struct followed {
 		uintptr_t start;
 		bool is_known;
@@ -104,12 +104,12 @@ struct search {
 	size_t nr_functions;
 };
 
-/* What is at mov, which is in no function of the table. */
+/* Return: what is at mov, which is in no function of the unwind table. */
 static enum uaio_reached reached_at(struct search *search, uint8_t *mov)
 {
 	struct uaio_reach *reach = &search->reach;
 
-	/* It is followed once, as that takes a while. */
+	/* Follow each segment only once, as that takes long. */
 	if (!uaio_reach_covers(reach, (uintptr_t)mov)) {
 		uaio_reach_close(reach);
 		(void)uaio_reach_open(reach, search->object, (uintptr_t)mov);
@@ -131,7 +131,7 @@ static enum found look_at(struct search *search, uint8_t *mov,
 
 	if (found == FOUND_NOTHING)
 		return FOUND_NOTHING;
-	/* It looks like one, also inside of an instruction that was only computed. */
+	/* Not reached: it may be a site, so count it as one that cannot be patched. */
 	if (!is_in_table)
 		return reached_at(search, mov) == UAIO_REACHED_FIRST
 			       ? found
@@ -167,7 +167,7 @@ static bool is_among(const uint8_t *number, const struct uaio_numbers *numbers)
 	return nr >= numbers->first && nr <= numbers->last;
 }
 
-/* Return: where the next of the numbers is, of four bytes, or NULL. */
+/* Return: the address of the next four bytes that are one of the numbers; or NULL. */
 static uint8_t *next_number(uint8_t *at, const uint8_t *end,
 			    const struct uaio_numbers *numbers)
 {
@@ -182,13 +182,14 @@ static uint8_t *next_number(uint8_t *at, const uint8_t *end,
  */
 
 enum {
-	STEPS_MAX = 8,      /* instructions of such a place */
-	ENTRIES_MAX = 256,  /* into a function from outside */
-	SWEEP_BYTES = 4096, /* of code that is in no function of the table */
+	STEPS_MAX = 8,     /* instructions of such a site */
+	ENTRIES_MAX = 256, /* branches from outside into a function */
+	SWEEP_BYTES =
+		4096, /* swept of code in no function of the unwind table */
 	REX_B = 0x41,
 };
 
-/* The last instructions before one, the nearest last. Return: how many. */
+/* Store the last instructions before addr, the nearest last. Return: how many. */
 static size_t steps_to(const struct uaio_function *function, uintptr_t addr,
 		       uintptr_t steps[STEPS_MAX])
 {
@@ -209,7 +210,7 @@ static size_t steps_to(const struct uaio_function *function, uintptr_t addr,
 	return at == addr ? nr : 0;
 }
 
-/* Return: whether it does the same in a trampoline; it may set the number. */
+/* Return: whether the instruction may move to a trampoline; it may set the call's number. */
 static bool is_movable_or_sets(uintptr_t at, size_t length)
 {
 	const uint8_t *code = (const uint8_t *)at;
@@ -222,7 +223,7 @@ static bool is_movable_or_sets(uintptr_t at, size_t length)
 		to == UAIO_INSN_NUMBER_REG);
 }
 
-/* Find the instructions to overwrite. Return: false if they cannot be. */
+/* Choose the instructions to overwrite. Return: false if they must not be overwritten. */
 static bool fit(const struct search *search, const struct uaio_flow *flow,
 		uintptr_t call, struct uaio_site *ret_site)
 {
@@ -235,7 +236,7 @@ static bool fit(const struct search *search, const struct uaio_flow *flow,
 			return false;
 		at = steps[--i];
 	}
-	/* The call need not be overwritten if what is before it suffices. */
+	/* If the instructions before the call have enough bytes, the call itself stays. */
 	steps[nr] = call;
 	for (size_t k = i + 1; k <= nr; k++)
 		if (steps[k] - at >= UAIO_SITE_MOV_BYTES) {
@@ -260,7 +261,7 @@ static bool is_found(const struct search *search, uintptr_t call)
 	return false;
 }
 
-/* Return: whether the place was changed: its jump is before the call. */
+/* Return: whether the site of the call is patched: a jump to a trampoline is before it. */
 static bool is_changed(const struct search *search, uintptr_t call)
 {
 	const uintptr_t room = call - search->function.start;
@@ -285,7 +286,7 @@ static bool is_wanted(const struct search *search, uint32_t nr)
 	return nr >= search->numbers->first && nr <= search->numbers->last;
 }
 
-/* Other code that branches into the function can only take from what is known. */
+/* Note whether the function makes a wanted call, if no other code branches into it. */
 static void see_if_any(void *data, const struct uaio_flow *flow,
 		       const struct uaio_flow_call *call)
 {
@@ -312,7 +313,10 @@ static void see_call(void *data, const struct uaio_flow *flow,
 		add_left(search, call->addr);
 }
 
-/* The registers that a mov may set, without its prefix: that may be another's byte. */
+/*
+ * Return: the registers that the mov may set. The byte before it may be a REX prefix, or the
+ * last byte of another instruction.
+ */
 static uaio_insn_regs set_by(const uint8_t *mov)
 {
 	const unsigned reg = (*mov == MOV_RM ? mov[1] : *mov) & 7;
@@ -322,9 +326,9 @@ static uaio_insn_regs set_by(const uint8_t *mov)
 }
 
 /*
- * Not all is known of the ways through the code: count the calls that may have the number
- * which the mov set. Behind a jump the register may have it again, as other ways lead
- * there; and an instruction of which not all is known keeps it.
+ * Count the calls that may have the number that the mov set, in code whose paths are not all
+ * known. After a jump, the register may have the number again, as other paths lead there. An
+ * instruction whose effects are not known is assumed to keep the number.
  */
 static void sweep(struct search *search, uintptr_t mov, uintptr_t end)
 {
@@ -362,7 +366,7 @@ static void sweep(struct search *search, uintptr_t mov, uintptr_t end)
 	}
 }
 
-/* Find where other code branches into the function. Return: SIZE_MAX if too many. */
+/* Find the function's entries from other code. Return: their number; SIZE_MAX if too many. */
 static size_t find_entries(const struct search *search, const uint8_t *code,
 			   size_t bytes, uintptr_t entries[ENTRIES_MAX])
 {
@@ -388,7 +392,7 @@ static size_t find_entries(const struct search *search, const uint8_t *code,
 	return nr;
 }
 
-/* Return: whether the number is known at each of the function's calls. */
+/* Find the sites of a function. Return: whether the number of each of its calls is known. */
 static bool find_numbers(struct search *search, const uint8_t *code,
 			 size_t bytes)
 {
@@ -400,7 +404,7 @@ static bool find_numbers(struct search *search, const uint8_t *code,
 	search->has_wanted = false;
 	if (!uaio_flow_follow(function, NULL, 0, see_if_any, search))
 		return false;
-	/* All code is looked through for what branches into the function. */
+	/* Search all code for branches into the function; this is slow, so it comes last. */
 	if (!search->has_wanted)
 		return search->is_known;
 	nr = find_entries(search, code, bytes, entries);
@@ -409,7 +413,7 @@ static bool find_numbers(struct search *search, const uint8_t *code,
 	       search->is_known;
 }
 
-/* The same, once for each function. */
+/* Call find_numbers() once for each function. */
 static bool follow(struct search *search, const uint8_t *code, size_t bytes)
 {
 	const uintptr_t start = search->function.start;
@@ -426,8 +430,8 @@ static bool follow(struct search *search, const uint8_t *code, size_t bytes)
 }
 
 /*
- * What may be an instruction sets a register to a number, in code that has bytes. Most
- * such numbers are arguments, of syscall(2).
+ * Find the calls that may use a number which a possible mov sets in a register. Most such
+ * numbers are arguments of syscall(2).
  */
 static void look_into(struct search *search, uintptr_t mov, const uint8_t *code,
 		      size_t bytes)
@@ -450,7 +454,7 @@ static void look_into(struct search *search, uintptr_t mov, const uint8_t *code,
 		sweep(search, mov, function->end);
 }
 
-/* Return: the mov to a register, but its prefix, that the number may be of; or NULL. */
+/* Return: the opcode of the mov to a register whose operand the number may be; or NULL. */
 static uint8_t *mov_of(uint8_t *number)
 {
 	if ((number[-1] & 0xf8) == MOV)
@@ -464,7 +468,7 @@ struct code {
 	uint8_t *start, *end;
 };
 
-/* Return: whether there is any mov of a number to a register. */
+/* Find sites whose mov sets eax. Return: whether any mov of a number to a register exists. */
 static bool find_plain(struct search *search, const struct code *code,
 		       const struct code *part)
 {
@@ -483,7 +487,7 @@ static bool find_plain(struct search *search, const struct code *code,
 	return has_mov;
 }
 
-/* Find what find_plain() did not. */
+/* Find the sites whose number is in another register first, which find_plain() does not. */
 static bool find_kept(struct search *search, const struct code *code,
 		      const struct code *part)
 {
@@ -502,16 +506,16 @@ static bool find_kept(struct search *search, const struct code *code,
 }
 
 /*
- * Look at the parts of the code from where a number may come to a system call: its
- * function, or a few bytes before. Most code is in none.
- * Return: whether find() has found anything.
+ * Call find() for each part of the code from which a number may come to a system call: the
+ * call's function, or SWEEP_BYTES before the call. Most code is in no such part.
+ * Return: whether some find() returned true.
  */
 static bool for_parts(struct search *search, const struct code *code,
 		      bool (*find)(struct search *search,
 				   const struct code *code,
 				   const struct code *part))
 {
-	/* A mov of a number takes up to two bytes before the number. */
+	/* mov_of() and set_by() read up to three bytes before a number. */
 	struct code part = { .end = code->start + 3 };
 	const uint8_t *call = code->start;
 	bool has_found = false;
@@ -528,7 +532,7 @@ static bool for_parts(struct search *search, const struct code *code,
 					     : (uint8_t *)call - SWEEP_BYTES;
 			end = (uintptr_t)call + sizeof(syscall_bytes);
 		}
-		/* They come in their order, and each is looked at once. */
+		/* Parts come in ascending order; skip bytes of earlier parts. */
 		if (part.start < part.end)
 			part.start = part.end;
 		if ((uint8_t *)end > part.end)

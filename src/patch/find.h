@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Places in the code of a loaded object at which it makes a call of io_uring
+ * Finds the call sites in the code of a loaded object, where it makes calls of io_uring
  *
- * A place is `mov $N,%eax` with the number of a call, instructions that may be
- * moved, and `syscall`. That these are instructions, and not parts of others or
- * data, is known by going through the function from its beginning, which the
- * object's table for unwinding has. In a function without an entry there, it is
- * known by following the code of the object (reach.h).
+ * In the simple case a site is `mov $N,%eax` with the number of a call, then instructions
+ * that may be moved, then `syscall`. These bytes must be instructions, not data or parts of
+ * other instructions. To know that, the search decodes the function from its beginning,
+ * which the object's unwind table (.eh_frame_hdr) gives. For a function without an entry
+ * there, the search follows the code of the whole object (reach.h).
  *
- * Or the number is in a register, as where a function has several calls. Then a place
- * is the instructions before `syscall`, or with it, that are long enough for a jump; if
- * the number is known on all ways to it, and no branch leads into it (flow.h).
- * Otherwise it is left, and so is each system call of code without an entry for which a
- * register may have such a number.
+ * In a function with several calls, the number may be in another register. Then a site is the
+ * instructions before `syscall`, or with it, that are long enough for a jump. The number
+ * must be known on all paths to the call, and no branch may lead into the site (flow.h).
+ * Otherwise the site is not patched. In code without an unwind entry, no call is patched
+ * whose number may come from another register.
  *
- * On aarch64 a place is the `svc` alone, as a branch is no longer than that. Its number
- * need not be known: the trampoline looks at it. But a place must be an instruction.
+ * On aarch64 a site is the `svc` alone, as a branch is no longer. The trampoline reads the
+ * number, so it need not be known. But the site must be an instruction.
  *
  * Tested by test-patch.c and test-patch-arm.c.
  */
@@ -35,35 +35,36 @@ enum {
 #else
 	UAIO_SITE_SYSCALL_BYTES = 2,
 	UAIO_SITE_MOV_BYTES = 5,
-	UAIO_SITE_BYTES_MAX = 16, /* that are overwritten */
+	UAIO_SITE_BYTES_MAX = 16, /* overwritten bytes */
 #endif
 	UAIO_SITE_MOVED_MAX = 64, /* bytes between mov and syscall */
 };
 
 struct uaio_site {
-	uint8_t *mov; /* where it begins; on aarch64 the syscall */
+	uint8_t *mov; /* where the site begins; on aarch64 the svc */
 	uint8_t *syscall;
-	size_t bytes;  /* whole instructions, which a jump may overwrite */
-	uint32_t nr;   /* of the call */
-	bool has_more; /* than one instruction is in bytes */
+	size_t bytes;  /* of whole instructions, which a jump may overwrite */
+	uint32_t nr;   /* number of the system call */
+	bool has_more; /* bytes has more than one instruction */
 };
 
 /*
- * *ret_nr_left: calls that were found, or may be such, of which not all is known or may be
- * moved. On aarch64 these may be data. A call is not found if its number is in memory
- * meanwhile, or is an argument of the function that makes it (scan.h).
+ * Store the call sites of io_uring that can be patched. *ret_nr_left: the number of further
+ * calls, certain or possible, that cannot be patched; on aarch64 some may be data. The
+ * search misses a call whose number comes from memory, or is an argument of its function
+ * (scan.h finds these).
  * Return: how many sites were stored, at most max.
  */
 size_t uaio_find_sites(const struct dl_phdr_info *object,
 		       struct uaio_site *ret_sites, size_t max,
 		       size_t *ret_nr_left);
 
-/* Numbers of calls. */
+/* A range of system call numbers. */
 struct uaio_numbers {
 	uint32_t first, last;
 };
 
-/* The same for other calls than io_uring's. */
+/* uaio_find_sites() for the system calls in numbers. */
 size_t uaio_find_calls(const struct dl_phdr_info *object,
 		       const struct uaio_numbers *numbers,
 		       struct uaio_site *ret_sites, size_t max,
@@ -71,18 +72,18 @@ size_t uaio_find_calls(const struct dl_phdr_info *object,
 
 /* functions.c */
 
-/* Return: whether these bytes are in a segment of the object with those flags. */
+/* Return: whether the bytes are in a segment of the object that has these flags (PF_*). */
 bool uaio_is_mapped(const struct dl_phdr_info *object, uintptr_t addr,
 		    size_t bytes, uint32_t flags);
 
 /*
- * Find the function that addr is in.
- * Return: false if that is not known.
+ * Find the function that contains addr, in the object's unwind table.
+ * Return: false if the table has none.
  */
 bool uaio_find_function(const struct dl_phdr_info *object, uintptr_t addr,
 			uintptr_t *ret_start, uintptr_t *ret_end);
 
-/* Find the last function of the table that starts at addr or before it. */
+/* Find the last function in the unwind table that starts at or before addr. */
 bool uaio_find_last_function(const struct dl_phdr_info *object, uintptr_t addr,
 			     uintptr_t *ret_start, uintptr_t *ret_end);
 

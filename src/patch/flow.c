@@ -38,25 +38,25 @@ bool uaio_flow_may_branch(const uint8_t *distance)
 }
 #endif
 
-/* What is known of the registers before an instruction. */
+/* The known registers before an instruction. */
 struct regs {
 	bool is_reached;
-	uaio_insn_regs constant; /* a bit for each that is in value */
+	uaio_insn_regs constant; /* the registers whose value is known */
 	uint32_t value[UAIO_INSN_NR_REGS];
 };
 
 struct uaio_flow {
-	const uintptr_t *entries; /* where other code branches to */
+	const uintptr_t *entries; /* to which other code branches */
 	size_t nr_entries;
 	uintptr_t start, end;
-	/* For each byte of the function: 0, or 1 + which of the joins is there. */
+	/* For each byte of the function: 1 + the index of its join; 0 if it has none. */
 	uint32_t *join_at;
-	struct regs *joins; /* where branches lead to */
+	struct regs *joins; /* the registers at each target of a branch */
 	uint32_t nr_joins, nr_met;
 	bool has_changed;
 };
 
-/* Both may be the case. */
+/* Code may reach join with regs, too: keep only the constants that both have. */
 static void meet(struct uaio_flow *flow, struct regs *join,
 		 const struct regs *regs)
 {
@@ -79,7 +79,7 @@ static bool is_inside(const struct uaio_flow *flow, uintptr_t addr)
 	return addr - flow->start < flow->end - flow->start;
 }
 
-/* Return: what is known where a branch leads to, or NULL if none does. */
+/* Return: the registers at addr; NULL if no branch leads there. */
 static struct regs *join_of(const struct uaio_flow *flow, uintptr_t addr)
 {
 	uint32_t which =
@@ -94,7 +94,7 @@ static bool has_target(enum uaio_insn_flow kind)
 	       kind == UAIO_FLOW_CALL;
 }
 
-/* Return: whether the instruction is a mov to eax that was changed to a jump. */
+/* Return: whether the instruction is a jump that replaced a mov to eax (patch.h). */
 static bool sets_by_trampoline(const uint8_t *code, size_t length,
 			       uint32_t *ret_value)
 {
@@ -105,7 +105,7 @@ static bool sets_by_trampoline(const uint8_t *code, size_t length,
 	       uaio_insn_flow(code, length, &target) == UAIO_FLOW_JUMP &&
 	       uaio_region_number_of(target, ret_value);
 #else
-	/* Nothing but system calls is changed. */
+	/* On aarch64 only system calls are patched. */
 	(void)code;
 	(void)length;
 	(void)ret_value;
@@ -113,7 +113,7 @@ static bool sets_by_trampoline(const uint8_t *code, size_t length,
 #endif
 }
 
-/* The instruction changes what is known. */
+/* Update the known registers by the effects of an instruction. */
 static void execute(struct regs *regs, const uint8_t *code, size_t length)
 {
 	uaio_insn_regs writes = uaio_insn_writes(code, length);
@@ -134,7 +134,7 @@ static void execute(struct regs *regs, const uint8_t *code, size_t length)
 	}
 }
 
-/* Return: whether the jump is to a trampoline, which comes back behind it. */
+/* Return: whether the jump leads to a trampoline, which returns to the code after it. */
 static bool comes_back(uintptr_t target)
 {
 	uint32_t nr;
@@ -142,16 +142,17 @@ static bool comes_back(uintptr_t target)
 	return uaio_region_number_of(target, &nr);
 }
 
-/* Registers of which nothing is known. */
+/* No register is known. */
 static const struct regs nothing = { .is_reached = true };
 
-/* Go through the function once. see: NULL, or called for each of its system calls. */
+/* Decode the function once. see: called for each system call; or NULL. */
 static void pass_through(struct uaio_flow *flow, uaio_flow_see_fn *see,
 			 void *arg)
 {
 	struct regs regs = nothing;
 	uintptr_t at = flow->start;
-	bool has_ended = false; /* nothing leads here from the one before */
+	bool has_ended =
+		false; /* the previous instruction does not continue here */
 
 	flow->has_changed = false;
 	flow->nr_met = 0;
@@ -171,7 +172,7 @@ static void pass_through(struct uaio_flow *flow, uaio_flow_see_fn *see,
 			at += length;
 			continue;
 		} else if (has_ended) {
-			/* The jump that leads here is not known: no register is. */
+			/* Code that was not found leads here, so no register is known. */
 			regs = nothing;
 		}
 		if (see && uaio_insn_is_syscall(code, length)) {
@@ -202,7 +203,7 @@ static void add_join(struct uaio_flow *flow, uintptr_t addr)
 		flow->join_at[addr - flow->start] = ++flow->nr_joins;
 }
 
-/* Return: false if not all is known of where branches lead to. */
+/* Find the targets of all branches. Return: false if a target or instruction is not known. */
 static bool find_joins(struct uaio_flow *flow)
 {
 	uintptr_t at = flow->start, target;
@@ -224,12 +225,12 @@ static bool find_joins(struct uaio_flow *flow)
 	return true;
 }
 
-/* Return: false if not all is known. */
+/* Return: false if a branch leads into an instruction, or PASSES_MAX is not enough. */
 static bool follow(struct uaio_flow *flow, uaio_flow_see_fn *see, void *arg)
 {
 	unsigned passes = 0;
 
-	/* Nothing is known of those that come in from elsewhere. */
+	/* Code elsewhere may branch to an entry with any registers. */
 	for (size_t i = 0; i < flow->nr_entries; i++) {
 		struct regs *join = join_of(flow, flow->entries[i]);
 
@@ -240,7 +241,7 @@ static bool follow(struct uaio_flow *flow, uaio_flow_see_fn *see, void *arg)
 		if (++passes > PASSES_MAX)
 			return false;
 		pass_through(flow, NULL, NULL);
-		/* A branch into an instruction is not understood. */
+		/* A join that was not met is inside an instruction: give up. */
 		if (flow->nr_met < flow->nr_joins)
 			return false;
 	} while (flow->has_changed);
@@ -248,7 +249,7 @@ static bool follow(struct uaio_flow *flow, uaio_flow_see_fn *see, void *arg)
 	return true;
 }
 
-/* What is no instruction only looks like an entry. */
+/* Add the entries at which an instruction starts; the others only look like entries. */
 static void add_entries(struct uaio_flow *flow)
 {
 	for (size_t i = 0; i < flow->nr_entries; i++)

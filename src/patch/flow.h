@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What number is in its register at each system call of a function
+ * Finds the number of each system call in a function
  *
- * Constants are followed through registers and branches, until nothing new is found.
+ * The analysis propagates constants through registers and branches until nothing changes.
  *
  * Tested by test-scan.c.
  */
@@ -19,10 +19,10 @@ struct uaio_function {
 	uintptr_t start, end;
 };
 
-/* A syscall instruction, or svc. */
+/* A `syscall` instruction, or `svc` on aarch64. */
 struct uaio_flow_call {
 	uintptr_t addr;
-	bool is_known; /* the number is nr on all ways to it */
+	bool is_known; /* the number is nr on all paths to the call */
 	uint32_t nr;
 };
 
@@ -30,9 +30,9 @@ typedef void uaio_flow_see_fn(void *arg, const struct uaio_flow *flow,
 			      const struct uaio_flow_call *call);
 
 /*
- * Call see() for each system call of a function. entries: addresses to which code
- * outside of the function branches; those of others are passed over.
- * Return: false if not all ways through the function are known; nothing is seen then.
+ * Call see() for each system call of a function. entries: addresses to which code outside of
+ * the function branches; addresses in other functions are ignored.
+ * Return: false, without a call of see(), if not all paths through the function are known.
  */
 bool uaio_flow_follow(const struct uaio_function *function,
 		      const uintptr_t *entries, size_t nr_entries,
@@ -41,12 +41,15 @@ bool uaio_flow_follow(const struct uaio_function *function,
 /* Return: whether a branch leads to addr, from the function or from outside. */
 bool uaio_flow_is_target(const struct uaio_flow *flow, uintptr_t addr);
 
-/* x86-64 only. Return: whether these four bytes may be a branch's distance; two are before. */
+/*
+ * x86-64 only. Return: whether the four bytes at distance may be the operand of a branch. Reads
+ * the two bytes before them.
+ */
 bool uaio_flow_may_branch(const uint8_t *distance);
 
 enum uaio_boundary { UAIO_IS_INSTRUCTION, UAIO_IS_PART, UAIO_IS_UNKNOWN };
 
-/* Find out whether an instruction of the function starts at addr, which is in it. */
+/* Return: whether an instruction of the function [start, end) starts at addr, inside it. */
 enum uaio_boundary uaio_flow_look_for(uintptr_t start, uintptr_t end,
 				      uintptr_t addr);
 

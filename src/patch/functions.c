@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The functions of an object, by its table for unwinding, .eh_frame_hdr
+ * Finds the functions of an object by its unwind table, .eh_frame_hdr
  *
  * Tested by test-patch.c and test-scan.c.
  */
@@ -23,7 +23,7 @@ bool uaio_is_mapped(const struct dl_phdr_info *object, uintptr_t addr,
 	return false;
 }
 
-/* A row of the table, relative to the header. */
+/* A row of the table; both members are relative to the header. */
 struct row {
 	int32_t start, fde;
 };
@@ -62,9 +62,9 @@ static const struct header *table_of(const struct dl_phdr_info *object)
 }
 
 /*
- * The row's entry: two words, the start relative to itself, and the length. The
- * start must be the row's; then the entry has the encoding that is taken for
- * granted here.
+ * Read the row's frame description entry (FDE): two words, then the function's start relative
+ * to that field, then its length. This encoding is assumed; it is right if the start is the
+ * same as the row's.
  */
 static bool read_entry(const struct dl_phdr_info *object,
 		       const struct header *header, const struct row *row,
@@ -92,7 +92,7 @@ bool uaio_find_last_function(const struct dl_phdr_info *object, uintptr_t addr,
 
 	if (!header)
 		return false;
-	/* The last row that does not start behind addr is low - 1. */
+	/* Binary search: row low - 1 is the last that starts at or before addr. */
 	for (high = header->nr; low < high;) {
 		uint32_t middle = low + (high - low) / 2;
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The addresses of code that an object names
+ * Finds the addresses of code that an object names
  *
- * These are its exported functions, its entry point, its first and last functions; and
- * the pointers that the loader fills in, which may be those of data. The object may be
- * relocated, or not yet.
+ * These are its exported functions, its entry point, its DT_INIT and DT_FINI functions, and
+ * the pointers that the loader relocates, which may point to data. The loader may have
+ * relocated the object, or not yet.
  *
  * Tested by test-patch.c.
  */
@@ -17,24 +17,24 @@
 
 enum {
 #if defined(__aarch64__)
-	RELATIVE = 1027,  /* relocations: an address in the object */
-	IRELATIVE = 1032, /* the address of a function to be called */
+	RELATIVE = 1027,  /* relocation: an address in the object */
+	IRELATIVE = 1032, /* relocation: the address of an ifunc resolver */
 #else
-	RELATIVE = 8,   /* relocations: an address in the object */
-	IRELATIVE = 37, /* the address of a function to be called */
+	RELATIVE = 8,   /* relocation: an address in the object */
+	IRELATIVE = 37, /* relocation: the address of an ifunc resolver */
 #endif
-	TAG_RELRSZ = 35, /* newer than some headers */
+	TAG_RELRSZ = 35, /* DT_RELRSZ and DT_RELR, which older headers lack */
 	TAG_RELR = 36,
 };
 
-/* An object; `see` is called for each of its addresses. */
+/* An object, and the function to call for each address that it names. */
 struct named {
 	const struct dl_phdr_info *object;
 	void (*see)(void *arg, uintptr_t addr, bool is_code);
 	void *arg;
 };
 
-/* What of the dynamic section is looked at. */
+/* The entries of the dynamic section that are needed. */
 struct dynamic {
 	uintptr_t symbols, gnu_hash, hash;
 	uintptr_t rela, plt_rela, relr;
@@ -42,7 +42,7 @@ struct dynamic {
 	uintptr_t init, fini;
 };
 
-/* The loader may have added the object's address, or not yet. */
+/* Return: the address, to which the loader may have added the load bias, or not yet. */
 static uintptr_t place_of(const struct dl_phdr_info *object, uintptr_t addr)
 {
 	return uaio_is_mapped(object, addr, 1, 0) ? addr
@@ -89,7 +89,7 @@ static void read_dynamic(const struct dl_phdr_info *object,
 	}
 }
 
-/* Return: a word of the object, or 0. */
+/* Return: the word at addr; 0 if addr is not in the object. */
 static uint32_t word_at(const struct dl_phdr_info *object, uintptr_t addr)
 {
 	uint32_t word = 0;
@@ -99,7 +99,7 @@ static uint32_t word_at(const struct dl_phdr_info *object, uintptr_t addr)
 	return word;
 }
 
-/* The number of symbols is that of the last one in a list, and one more. */
+/* Return: the number of symbols: 1 + the highest index in any chain of the hash table. */
 static size_t count_by_gnu_hash(const struct dl_phdr_info *object,
 				uintptr_t hash)
 {
@@ -169,7 +169,7 @@ static void add_relocated(const struct named *named, uintptr_t at, size_t bytes)
 	}
 }
 
-/* A word that the loader moves, or has moved. */
+/* A pointer that the loader relocates, or has relocated. */
 static void add_moved(const struct named *named, uintptr_t at)
 {
 	uintptr_t value;
@@ -181,8 +181,8 @@ static void add_moved(const struct named *named, uintptr_t at)
 }
 
 /*
- * A packed table: an even word is the address of a word that is moved, an odd one has a
- * bit for each of the 63 words behind.
+ * A DT_RELR table. An even entry is the address of a relocated word. An odd entry has a bit for
+ * each of the following 63 words.
  */
 static void add_packed(const struct named *named, uintptr_t table, size_t bytes)
 {
@@ -207,7 +207,7 @@ static void add_packed(const struct named *named, uintptr_t table, size_t bytes)
 	}
 }
 
-/* The entry point, in the header, which lies at the beginning of a segment. */
+/* The entry point, from the ELF header, which is at the start of the first segment. */
 static void add_start(const struct named *named)
 {
 	const struct dl_phdr_info *object = named->object;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which system calls all loaded objects make by instructions of their own
+ * Collects the system calls that all loaded objects make by their own instructions (scan.h)
  *
  * Tested by test-scan.c.
  */
@@ -24,7 +24,7 @@ enum {
 
 static struct {
 	struct uaio_lock lock; /* held by the thread that scans */
-	/* Atomic, relaxed. Only added to. */
+	/* atomic, relaxed: bits are only added */
 	struct uaio_own_calls calls;
 	uint64_t adds; /* atomic: objects loaded until the last scan */
 	/* Under the lock: */
@@ -85,7 +85,7 @@ static void publish(const struct uaio_own_calls *calls)
 /* Return: whether this thread is to scan. */
 static bool begin(struct pass *pass, const struct dl_phdr_info *object)
 {
-	/* [MB:scan] acquire: what was found until then is seen. */
+	/* [MB:scan] acquire: read the results of the last scan after this. */
 	if (load_acquire(&found.adds) == object->dlpi_adds)
 		return false;
 	pass->is_busy = !uaio_trylock(&found.lock, UAIO_RANK_SCAN);
@@ -200,12 +200,12 @@ bool uaio_patch_may_call(const struct uaio_numbers *numbers, size_t nr)
 {
 	struct pass pass = { 0 };
 
-	/* Nothing could add to that. */
+	/* A scan could add nothing: any system call is possible already. */
 	if (load_relaxed(&found.calls.has_any))
 		return true;
 	(void)dl_iterate_phdr(scan_new, &pass);
 	if (pass.has_begun) {
-		/* [MB:scan] release: pairs with begin(). */
+		/* [MB:scan] release: the results are stored before this. Pairs with begin(). */
 		store_release(&found.adds, pass.adds);
 		uaio_unlock(&found.lock, UAIO_RANK_SCAN);
 	}
@@ -217,7 +217,7 @@ bool uaio_patch_may_call_alone(const struct r_debug *debug,
 {
 	bool is_whole;
 
-	/* A thread that is lost may hold this lock, too. */
+	/* A thread that did not survive fork() may hold this lock, too. */
 	if (!uaio_trylock(&found.lock, UAIO_RANK_SCAN))
 		return true;
 	is_whole = scan_list(debug);

@@ -26,22 +26,22 @@ enum {
 long uaio_patch_call(int nr, const long args[6])
 	__attribute__((visibility("hidden")));
 
-/* Under the loader's lock, but for ops, which does not change. */
+/* Under the loader's lock, except ops, which is immutable after uaio_patch_load(). */
 static struct {
 	const struct uaio_patch_ops *ops;
 	struct r_debug *debug;
-	/* Program headers of the objects that have been looked at. */
+	/* program headers of the objects that were inspected; NULL: a free slot */
 	const ElfW(Phdr) * known[OBJECTS_MAX];
 	bool is_there[OBJECTS_MAX];
-	size_t nr_known; /* what is behind them is free */
+	size_t nr_known; /* the slots from this index on are free */
 	struct uaio_site sites[SITES_MAX];
 	size_t page;
-	bool has_loaded; /* what is looked at is being loaded */
-	/* atomic, relaxed: a place may not have been changed; set before its code can run */
+	bool has_loaded; /* objects inspected from now on are being loaded */
+	/* atomic, relaxed: some site may be unpatched; set before its code can run */
 	bool has_left;
-	/* atomic, relaxed: hints of what the loader's lock orders */
-	uint32_t nr_loads; /* from 1; 0: the loader's function is not changed */
-	uint32_t loads_pid; /* of the process of the last load */
+	/* atomic, relaxed: hints; the loader's lock orders the loads */
+	uint32_t nr_loads; /* from 1; 0: the loader's function is not patched */
+	uint32_t loads_pid; /* the process of the last load */
 } patch;
 
 /*
@@ -58,15 +58,15 @@ static bool is_within_reach(const uint8_t *region, size_t bytes, uintptr_t low,
 	return last - first < UAIO_CODE_REACH;
 }
 
-/* Return: memory from which all of [low, high) can be reached; or NULL. */
+/* Return: memory for trampolines from which a jump can reach all of [low, high); or NULL. */
 static uint8_t *new_region(size_t bytes, uintptr_t low, uintptr_t high)
 {
-	/* A program at a fixed address, 4 or 16 MiB, has little below it. */
+	/* Below a program that is linked to a fixed address (4 or 16 MiB) is little room. */
 	const uintptr_t step =
 		low > 2ul * HINTS * UAIO_CODE_STEP ? UAIO_CODE_STEP : 1ul << 17;
 	uintptr_t hint = (low & ~(patch.page - 1)) - bytes;
 
-	/* Below it, as the heap may grow above. */
+	/* Search below the code, as the heap may grow above it. */
 	for (unsigned i = 0; i < HINTS && hint > step; i++, hint -= step) {
 		uint8_t *region =
 			sys_mmap((void *)hint, bytes, PROT_READ | PROT_WRITE,
@@ -85,17 +85,17 @@ static uint8_t *new_region(size_t bytes, uintptr_t low, uintptr_t high)
  * Writing code
  */
 
-/* Return: whether no other thread may execute the code. */
+/* Return: whether no other thread can execute the code that is being patched (I2). */
 static bool is_alone(void)
 {
 	if (patch.has_loaded)
 		return true;
-	/* glibc before 2.32 and musl do not tell. */
+	/* glibc before 2.32, and musl, lack __libc_single_threaded. */
 	return &__libc_single_threaded ? __libc_single_threaded
 				       : uaio_has_threads(1);
 }
 
-/* Return: whether it was written (I2), in memory that must be made writable first. */
+/* Make the code writable, and write a jump. Return: false if it could not be written (I2). */
 static bool write_code(uint8_t *at, size_t nr, const uint8_t *to)
 {
 	uintptr_t first = (uintptr_t)at & ~(patch.page - 1);
@@ -105,7 +105,7 @@ static bool write_code(uint8_t *at, size_t nr, const uint8_t *to)
 	bool is_written;
 
 	if (sys_mprotect_exec((void *)first, bytes, code | PROT_WRITE) < 0) {
-		/* Of two mappings the first may have been changed. */
+		/* If at spans two mappings, mprotect() may have changed the first. */
 		if (first != last)
 			(void)sys_mprotect_exec((void *)first, patch.page,
 						code);
@@ -116,7 +116,7 @@ static bool write_code(uint8_t *at, size_t nr, const uint8_t *to)
 	return is_written;
 }
 
-/* The region is complete. Return: whether it can be executed. */
+/* Make a complete region executable. Return: whether that succeeded. */
 static bool finish(uint8_t *region, size_t bytes)
 {
 	uaio_code_flush(region, bytes);
@@ -128,14 +128,17 @@ static size_t whole_pages(size_t bytes)
 	return (bytes + patch.page - 1) & ~(patch.page - 1);
 }
 
-/* A thread may be between the instructions of a site, if it has more than one. */
+/*
+ * Patch one site. If it has several instructions, a thread may be between two of them, so
+ * it is patched only if no other thread can execute it.
+ */
 static bool change_one(const struct uaio_site *site, const uint8_t *to)
 {
 	return (!site->has_more || is_alone()) &&
 	       write_code(site->mov, site->bytes, to);
 }
 
-/* Return: how many of the sites were changed. */
+/* Patch nr sites of one object. Return: how many were patched. */
 static size_t change(const struct uaio_site *sites, size_t nr)
 {
 	uintptr_t low = UINTPTR_MAX, high = 0;
@@ -172,7 +175,7 @@ static size_t change(const struct uaio_site *sites, size_t nr)
  * Objects
  */
 
-/* Return: whether the object has been looked at; it is from now on. */
+/* Return: whether the object was inspected before. From now on it counts as inspected. */
 static bool is_known(const struct dl_phdr_info *object)
 {
 	size_t free = patch.nr_known;
@@ -194,7 +197,7 @@ static bool is_known(const struct dl_phdr_info *object)
 	return false;
 }
 
-/* I4; and code that the loader still has to write to is left alone. */
+/* Return: false for the library (I4), and for an object whose code the loader relocates. */
 static bool is_wanted(const struct dl_phdr_info *object)
 {
 	if (uaio_region_is_in_ours(object))
@@ -236,19 +239,19 @@ static void look_at_all(void)
 {
 	memset(patch.is_there, 0, sizeof(patch.is_there));
 	(void)dl_iterate_phdr(look_at, NULL);
-	/* Another object may come to where one was unloaded. */
+	/* Forget unloaded objects: a new one may be mapped at the same address. */
 	for (size_t i = 0; i < patch.nr_known; i++)
 		if (!patch.is_there[i])
 			patch.known[i] = NULL;
 }
 
-/* What is left of an object. */
+/* A query whether an object has unpatched sites. */
 struct left {
-	uintptr_t addr; /* in its memory */
+	uintptr_t addr; /* in the object's memory */
 	bool has_enter;
 };
 
-/* A place that was changed is none any more. */
+/* Search an object for unpatched sites; uaio_find_calls() does not find patched ones. */
 static int look_for_left(struct dl_phdr_info *object, size_t bytes, void *data)
 {
 	static const struct uaio_numbers enter = { SYS_io_uring_enter,
@@ -289,7 +292,7 @@ long uaio_patch_call(int nr, const long args[6])
  * Loading
  */
 
-/* Return: whether we learn of objects that are loaded later. */
+/* Patch the loader's empty function (I1). Return: whether that succeeded. */
 static bool hook_loader(void)
 {
 	size_t bytes = whole_pages(2 * UAIO_SLOT_BYTES), nr;
@@ -335,7 +338,7 @@ void uaio_patch_load(const struct uaio_patch_ops *ops)
 	patch.ops = ops;
 	patch.page = getauxval(AT_PAGESZ);
 	uaio_patch_save_load();
-	/* If nobody tells us of them, objects are looked at when it matters. */
+	/* If it fails, uaio_patch_has_left() inspects later objects when asked. */
 	if (hook_loader())
 		store_relaxed(&patch.nr_loads, 1);
 	else

@@ -1,31 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls of io_uring by a program's own instruction come to us
+ * Patches io_uring system calls that a program makes by its own instructions
  *
- * A program may have liburing linked into it, or make the calls by itself. Each
- * place at which it does, in any loaded object, is changed (find.h): its first
- * instructions, mostly the mov of the call's number, become a jump to a trampoline
- * nearby, which executes the instructions up to the system call, calls us, and goes on
- * behind it. The rest of the place stays: a jump into it makes the system call.
+ * A program may have liburing linked statically, or make the calls by its own code. The
+ * library patches each such call site in every loaded object (find.h). The first
+ * instructions of the site, mostly the mov of the system call's number, become a jump to a
+ * trampoline nearby. The trampoline executes the site's instructions up to the `syscall`,
+ * calls the library, and jumps to the instruction after the `syscall`. The other bytes of
+ * the site stay: a jump into them still makes the system call.
  *
- *   I1  What was objects when the library was loaded is changed then. Objects
- *       that are loaded later are changed before their constructors run: the
- *       loader calls an empty function for debuggers when it has mapped
- *       something (_dl_debug_state), and that function is changed as well.
- *   I2  Code that other threads may execute is written by one store of the
- *       aligned eight bytes around it, or not at all: that is code of objects
- *       that were there before us, if the process has threads already; and only one
- *       instruction of it, as a thread may be between two. In an object that is being
- *       loaded nothing has been executed.
- *   I3  Code stays executable while it is written. Where memory must not be
- *       written and executed, nothing is changed.
- *   I4  Our own code is not changed.
+ *   I1  Objects that are loaded before the library are patched when the library is loaded.
+ *       Later objects are patched before their constructors run: the dynamic loader calls
+ *       an empty function for debuggers (_dl_debug_state) when it has mapped an object, and
+ *       the library patches that function as well.
+ *   I2  Code that other threads may execute is written by one store of an aligned eight-byte
+ *       word, or not at all. This concerns objects older than the library, if the process
+ *       already has threads. Only one instruction is replaced there, as a thread may be
+ *       between two. No thread has executed code of an object that is being loaded.
+ *   I3  Code stays executable while it is written. Where memory must not be both writable
+ *       and executable, nothing is patched.
+ *   I4  The library's own code is not patched.
  *
- * On aarch64 the system call itself becomes a branch, and the trampoline makes the calls
- * with other numbers. There a thread may execute what is written; but the loader's
- * function is written only if the process has no other thread. Where objects that are
- * loaded later are not seen, uaio_patch_has_left() looks at them. Objects in other
- * namespaces (dlmopen) are not seen.
+ * On aarch64 the `svc` itself becomes a branch, and the trampoline makes the calls with other
+ * numbers. There a site may be written while a thread executes it; but the loader's function
+ * is patched only if the process has no other thread. If the loader's function is not
+ * patched, uaio_patch_has_left() inspects later objects when asked. Objects in other link
+ * namespaces (dlmopen) are never patched.
+ *
+ * Thread-safety: any thread; the loader's lock (dl_iterate_phdr) protects the state.
  *
  * Tested by test-patch.c, test-patch-arm.c and test/uring/uring.py.
  */
@@ -38,11 +40,11 @@
 #include <stdint.h>
 
 struct uaio_patch_ops {
-	/* A call of io_uring: as the system call. */
+	/* Execute a system call of io_uring. Return: its result, or a negative error number. */
 	long (*call)(long nr, const long args[6]);
 	/*
-	 * An object has places: so many were changed, and so many were not.
-	 * name: its path, or the empty string for the program.
+	 * An object has call sites: nr were patched, nr_left were not. name: the object's
+	 * path, or the empty string for the program.
 	 */
 	void (*report)(const char *name, size_t nr, size_t nr_left);
 };
@@ -50,28 +52,28 @@ struct uaio_patch_ops {
 /* Called once, when the library is loaded. ops stays where it is. */
 void uaio_patch_load(const struct uaio_patch_ops *ops);
 
-/* Return: the loader's structure for debuggers; NULL before that, or if there is none. */
+/* Return: the loader's _r_debug; NULL before uaio_patch_load(), or if the loader has none. */
 const struct r_debug *uaio_patch_debug(void);
 
 /*
- * Return: a number that changes whenever the loader has mapped or unmapped objects; 0 if
- * the loader does not call us then (I1).
+ * Return: a count that changes whenever the loader has mapped or unmapped objects; 0 if the
+ * loader's function is not patched (I1).
  */
 uint32_t uaio_patch_loads(void);
 
-/* Return: whether the last such change was made in this process, not before a fork(). */
+/* Return: whether the loader last changed its objects in this process, not before a fork(). */
 bool uaio_patch_has_loaded(void);
 
 /*
- * Return: whether the object that addr is in calls io_uring_enter by an instruction that
- * was not changed, or may do so. Its code is looked at, unless all that there was has
- * been changed.
+ * Return: whether the object that contains addr has, or may have, an unpatched call site of
+ * io_uring_enter. Searches the object's code, unless all sites in all objects are patched.
  */
 bool uaio_patch_has_left(const void *addr);
 
 /*
- * As what trampolines call, for others that keep every register: uaio_patch_entry_other
- * (entry.S) calls uaio_patch_other. uaio_patch_save_load(): before the first call.
+ * uaio_patch_entry_other (entry.S) saves all registers, as uaio_patch_entry does for
+ * trampolines, and calls the function in uaio_patch_other. The trap uses it. Call
+ * uaio_patch_save_load() before the first call of either.
  */
 extern long (*uaio_patch_other)(int nr, const long args[6])
 	__attribute__((visibility("hidden")));

@@ -10,15 +10,15 @@
 
 enum {
 	CODE_BYTES_MAX = 1 << 28,
-	TABLE_MAX = 1024, /* entries of a table of jumps */
-	TABLES_MAX = 4,   /* that an indirect jump may use */
+	TABLE_MAX = 1024, /* entries of a jump table */
+	TABLES_MAX = 4,   /* jump tables considered for one indirect jump */
 };
 
-/* A path of instructions, and the tables of which it has computed the address. */
+/* A path of instructions, and the tables whose addresses its instructions have computed. */
 struct path {
 	uintptr_t tables[TABLES_MAX];
 	size_t nr_tables;
-	bool is_computed; /* all must be known (I1) */
+	bool is_computed; /* from a computed address: all must be known (I1) */
 };
 
 /*
@@ -56,7 +56,7 @@ enum uaio_reached uaio_reach_at(const struct uaio_reach *reach, uintptr_t addr)
 					    : UAIO_REACHED_NOT;
 }
 
-/* Addresses outside of the code are left out, and such as no instruction has. */
+/* Add addr to the list, if it is in the code and aligned as an instruction must be. */
 static void add(const struct uaio_reach *reach, struct uaio_reach_list *list,
 		uintptr_t addr)
 {
@@ -68,7 +68,7 @@ static void add(const struct uaio_reach *reach, struct uaio_reach_list *list,
 		list->all[list->nr++] = (uint32_t)(addr - reach->start);
 }
 
-/* Return: false if bytes of the instruction belong to another one. */
+/* Return: false if some bytes of the instruction belong to another instruction. */
 static bool is_free(const struct uaio_reach *reach, size_t at, size_t length)
 {
 	if (has_bit(reach->others, at))
@@ -95,7 +95,7 @@ static void unmark(struct uaio_reach *reach, size_t at)
 }
 
 /*
- * Tables of jumps
+ * Jump tables
  */
 
 #if defined(__x86_64__)
@@ -109,9 +109,9 @@ static void note_start(struct uaio_reach *reach, uintptr_t addr)
 }
 
 /*
- * Find where tables and other data begin. A table may be known only by the code that
- * another one leads to. So all bytes that may be such an instruction are taken for one:
- * a table that ends too early leads to less code, and not to what is none.
+ * Find where tables and other data begin (I2). The code that uses a table may be reachable only
+ * through another table. So all bytes that may be an instruction that computes an address
+ * are taken for one. At worst a table seems to end too early, and less code is found.
  */
 static void find_starts(struct uaio_reach *reach)
 {
@@ -134,14 +134,14 @@ static void find_starts(struct uaio_reach *reach)
 	}
 }
 
-/* Return: whether the table goes on: nothing else begins at its next entry. */
+/* Return: whether the table continues at entry, as no other data begins there. */
 static bool goes_on(const struct uaio_reach *reach, uintptr_t entry)
 {
 	return entry - reach->low >= reach->span ||
 	       !has_bit(reach->starts, entry - reach->low);
 }
 
-/* Each entry is the distance of its code from the table. */
+/* Add the targets of a table whose entries are distances from the table's start. */
 static void add_near_table(struct uaio_reach *reach, uintptr_t table)
 {
 	for (unsigned i = 0; i < TABLE_MAX; i++, table += sizeof(int32_t)) {
@@ -162,7 +162,7 @@ static void add_near_table(struct uaio_reach *reach, uintptr_t table)
 	}
 }
 
-/* Each entry is the address of its code, in an object that is not moved. */
+/* Add the targets of a table whose entries are addresses before the load bias is added. */
 static void add_far_table(struct uaio_reach *reach, uintptr_t table)
 {
 	for (unsigned i = 0; i < TABLE_MAX; i++, table += sizeof(uintptr_t)) {
@@ -182,7 +182,7 @@ static void add_far_table(struct uaio_reach *reach, uintptr_t table)
 
 #else
 
-/* No table is followed. */
+/* On aarch64 no jump table is followed. */
 static void find_starts(struct uaio_reach *reach)
 {
 	(void)reach;
@@ -205,7 +205,7 @@ static void add_tables(struct uaio_reach *reach, const struct path *path,
 	memcpy(&table, code + length - sizeof(table), sizeof(table));
 	add_far_table(reach, reach->object->dlpi_addr + table);
 #else
-	/* Their entries are distances from an instruction that only the code knows. */
+	/* On aarch64 entries are distances from an instruction that only the code knows. */
 	(void)reach;
 	(void)path;
 	(void)code;
@@ -213,7 +213,7 @@ static void add_tables(struct uaio_reach *reach, const struct path *path,
 #endif
 }
 
-/* An instruction computes an address: of code, or perhaps of a table. */
+/* Note an address that an instruction computes: of code, or perhaps of a table. */
 static void note_address(struct uaio_reach *reach, struct path *path,
 			 uintptr_t addr)
 {
@@ -235,11 +235,11 @@ static void note_address(struct uaio_reach *reach, struct path *path,
  * Following
  */
 
-/* Return: whether the next instruction is on the path as well. */
+/* Note where the instruction leads. Return: whether the path continues with the next one. */
 static bool go_on(struct uaio_reach *reach, struct path *path,
 		  const uint8_t *code, size_t length)
 {
-	/* No constant is an address where the loader chose the addresses. */
+	/* If the loader chose the object's address, no constant in its code is an address. */
 	const uintptr_t *moved =
 		reach->is_placed ? NULL : &reach->object->dlpi_addr;
 	uintptr_t target = 0;
@@ -250,7 +250,7 @@ static bool go_on(struct uaio_reach *reach, struct path *path,
 	case UAIO_FLOW_NEXT: return true;
 	case UAIO_FLOW_BRANCH: add(reach, &reach->todo, target); return true;
 	case UAIO_FLOW_CALL:
-		/* Of what is only computed, each function is followed alone. */
+		/* From a computed address, a called function is tried on its own. */
 		add(reach, path->is_computed ? &reach->computed : &reach->todo,
 		    target);
 		return true;
@@ -262,7 +262,7 @@ static bool go_on(struct uaio_reach *reach, struct path *path,
 	}
 }
 
-/* Return: false if instructions overlap, or not all is known that must be. */
+/* Return: false if instructions overlap, or a computed path has an unknown instruction. */
 static bool follow_path(struct uaio_reach *reach, struct path *path, size_t at)
 {
 	const uint8_t *code = (const uint8_t *)reach->start;
@@ -297,7 +297,7 @@ static bool follow_all(struct uaio_reach *reach, bool is_computed)
 	return true;
 }
 
-/* An address that was only computed: follow it, or leave all as it was (I1). */
+/* Follow a computed address; if that fails, undo all that was marked meanwhile (I1). */
 static void follow_computed(struct uaio_reach *reach, uint32_t at)
 {
 	size_t nr_computed = reach->computed.nr;
@@ -312,7 +312,7 @@ static void follow_computed(struct uaio_reach *reach, uint32_t at)
 	reach->computed.nr = nr_computed;
 }
 
-/* More of them are found meanwhile. Code that fails is followed again from elsewhere. */
+/* Follow each computed address once, also those that are found meanwhile. */
 static void follow_all_computed(struct uaio_reach *reach)
 {
 	size_t nr_followed = 0;
@@ -376,8 +376,8 @@ static size_t words_of(size_t bits)
 }
 
 /*
- * For each byte of the code three bits, and three numbers, most of which stay unused; and
- * a bit for each byte of the object.
+ * Return: the bytes to map: three bits and three offsets for each byte of the code, and a bit for
+ * each byte of the object. Most of the offsets stay unused.
  */
 static size_t room_of(const struct uaio_reach *reach)
 {

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Instructions of an object without a table for unwinding
+ * Finds the instructions of an object that has no unwind table
  *
- * Without a table nothing says where functions begin. The code is followed from the
- * addresses that the object itself names (named.c). Whatever these lead to by branches
- * and calls is an instruction.
+ * Without an unwind table, the object does not say where its functions begin. So this module
+ * follows the code from the addresses that the object names (named.c). Each byte sequence to
+ * which these lead by branches and calls is an instruction.
  *
- *   I1  A pointer, an address that an instruction computes, and an entry of a table of
- *       jumps may be that of data. It is followed only if all instructions up to the
- *       ends of its function are known, and overlap nothing that was followed before.
- *   I2  A table of jumps does not say how many entries it has. It ends where another
- *       table or other data begins that an instruction computes the address of.
- *   I3  If the named functions lead to instructions that overlap, nothing is known of
- *       the object.
+ *   I1  A pointer, an address that an instruction computes, or an entry of a jump table may
+ *       be that of data. Such an address is followed only if all instructions up to the ends
+ *       of its function are known, and overlap no instruction that was followed before.
+ *   I2  A jump table does not say how many entries it has. It ends where another table or
+ *       other data begins whose address an instruction computes.
+ *   I3  If the named functions lead to instructions that overlap, the code of the object
+ *       counts as unknown.
+ *
+ * Context: one thread uses a struct uaio_reach at a time.
  *
  * Tested by test-patch.c.
  */
@@ -28,17 +30,17 @@ struct uaio_reach {
 	const struct dl_phdr_info *object;
 	uintptr_t start; /* of the code */
 	size_t bytes;
-	bool is_known; /* all below is there */
-	bool is_placed; /* the loader may place it anywhere: it is linked to address 0 */
-	/* Owned: a bit for each byte. */
-	uint64_t *firsts; /* an instruction starts there */
-	uint64_t *others; /* it is another byte of an instruction */
-	uint64_t *tried;  /* it was computed, and followed */
-	/* Owned: a bit for each byte from low on. */
-	uint64_t *starts; /* a table or other data begins there */
-	uintptr_t low;    /* the beginning of the object */
-	size_t span;      /* its bytes, whether there is memory or not */
-	/* Owned: distances from start, each in the order in which they were found. */
+	bool is_known;  /* the code was followed; the members below are valid */
+	bool is_placed; /* linked to address 0: the loader chooses the address */
+	/* owns: bitmaps of the bytes from start on */
+	uint64_t *firsts; /* first bytes of instructions */
+	uint64_t *others; /* further bytes of instructions */
+	uint64_t *tried;  /* computed addresses that were followed */
+	/* owns: bitmap of the bytes from low on */
+	uint64_t *starts; /* addresses at which a table or other data begins */
+	uintptr_t low;    /* the lowest address of the object */
+	size_t span; /* bytes from low to the object's end, mapped or not */
+	/* owns: offsets from start, in the order in which they were found */
 	struct uaio_reach_list {
 		uint32_t *all;
 		size_t nr;
@@ -46,21 +48,21 @@ struct uaio_reach {
 };
 
 /*
- * Follow the code in the segment that addr is in. What is then in reach must be closed,
- * whatever is returned.
- * Return: false if nothing is known of the code.
+ * Follow the code in the segment that contains addr. The caller must close reach, whatever
+ * the result.
+ * Return: false if the code counts as unknown.
  */
 bool uaio_reach_open(struct uaio_reach *reach,
 		     const struct dl_phdr_info *object, uintptr_t addr);
 void uaio_reach_close(struct uaio_reach *reach);
 
-/* Return: whether addr is in the code that was followed. */
+/* Return: whether addr is in the segment that was followed. */
 bool uaio_reach_covers(const struct uaio_reach *reach, uintptr_t addr);
 
 enum uaio_reached {
-	UAIO_REACHED_NOT,   /* nobody knows what it is */
-	UAIO_REACHED_FIRST, /* an instruction starts there */
-	UAIO_REACHED_OTHER, /* it is another byte of an instruction */
+	UAIO_REACHED_NOT,   /* not known: code or data */
+	UAIO_REACHED_FIRST, /* the first byte of an instruction */
+	UAIO_REACHED_OTHER, /* a further byte of an instruction */
 };
 
 enum uaio_reached uaio_reach_at(const struct uaio_reach *reach, uintptr_t addr);
@@ -68,8 +70,8 @@ enum uaio_reached uaio_reach_at(const struct uaio_reach *reach, uintptr_t addr);
 /* named.c: the addresses of code that an object names */
 
 /*
- * Call see() for each address, perhaps more than once; is_code: an instruction starts
- * there for certain.
+ * Call see() for each address, perhaps more than once. is_code: an instruction certainly starts
+ * at addr.
  */
 void uaio_see_named(const struct dl_phdr_info *object,
 		    void (*see)(void *arg, uintptr_t addr, bool is_code),

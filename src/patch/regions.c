@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory with the trampolines of changed places
+ * Memory regions with the trampolines of patched call sites
  *
- * A region begins with the slot of its header, struct uaio_region; each other slot is a
- * trampoline, with the number of its call at the end.
+ * The first slot of a region holds its header, struct uaio_region. Each other slot holds a
+ * trampoline, and at the slot's end the number of the trampoline's system call.
  *
  * Context: under the loader's lock.
  *

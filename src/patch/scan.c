@@ -11,22 +11,21 @@
 #include "patch/reach.h"
 
 enum {
-	FUNCTIONS_MAX = 128,   /* with calls, of an object */
-	ENTRIES_MAX = 256,     /* into these functions */
-	STRAYS_MAX = 64,       /* bytes in no function */
-	STRAY_REACH = 1 << 16, /* from where code may come to them */
+	FUNCTIONS_MAX = 128,   /* functions with system calls in an object */
+	ENTRIES_MAX = 256,     /* branches from outside into these functions */
+	STRAYS_MAX = 64,       /* struct stray */
+	STRAY_REACH = 1 << 16, /* bytes before a stray that may lead to it */
 	NEAR_CALL = 0xe8,
 	LEA = 0x8d,
-	BLOCK_BYTES = 64,    /* that are looked at together */
-	PARTS_MAX = 1 << 13, /* of the range of code that is led to */
-	PART_SHIFT = 12,     /* the least, of its bytes */
+	BLOCK_BYTES = 64,    /* compared together */
+	PARTS_MAX = 1 << 13, /* parts of the range [low, high) */
+	PART_SHIFT = 12,     /* log2 of the smallest size of a part */
 };
 
-/* Bytes in no function, and where the code that may lead to them begins. */
+/* A `syscall` in no function of the unwind table, and where code that leads to it may begin. */
 struct stray {
 	uintptr_t addr, low;
-	uint64_t *
-		seen; /* a bit for each address from low on that was looked at */
+	uint64_t *seen; /* owns: bitmap of visited addresses, from low on */
 };
 
 /* An object, as far as it has been scanned. */
@@ -35,14 +34,14 @@ struct scan {
 	struct uaio_own_calls *calls;
 	struct uaio_function functions[FUNCTIONS_MAX];
 	size_t nr_functions;
-	/* Addresses inside of the functions to which other code branches. */
+	/* addresses inside these functions to which other code branches */
 	uintptr_t entries[ENTRIES_MAX];
 	size_t nr_entries;
 	struct stray strays[STRAYS_MAX];
 	size_t nr_strays;
-	uintptr_t low,
-		high; /* of the functions, and of what may lead to strays */
-	/* A bit for each part of that range: there is some of it. */
+	/* the range of all functions, and of the code that may lead to strays */
+	uintptr_t low, high;
+	/* bitmap of the parts of that range that contain such code */
 	uint64_t parts[PARTS_MAX / 64];
 	unsigned part_shift;
 };
@@ -67,7 +66,7 @@ static void for_code(struct scan *scan,
 
 		if (ph->p_type != PT_LOAD || !(flags & PF_X))
 			continue;
-		/* What is written meanwhile, or cannot be read, is not known. */
+		/* Code that is writable, or not readable, may make any system call. */
 		if (flags != (PF_R | PF_X))
 			scan->calls->has_any = true;
 		if (scan->calls->has_any)
@@ -103,14 +102,14 @@ static void add_stray(struct scan *scan, uintptr_t addr)
 		scan->calls->has_any = true;
 		return;
 	}
-	/* Code that is no function does not begin before one that it is behind. */
+	/* Code outside of the table's functions begins after the last function before it. */
 	if (uaio_find_last_function(scan->object, addr, &start, &end) &&
 	    end <= addr && end > stray.low)
 		stray.low = end;
 	scan->strays[scan->nr_strays++] = stray;
 }
 
-/* The bytes of an instruction that enters the kernel are at addr. */
+/* At addr are the bytes of an instruction that enters the kernel: note what they mean. */
 static void judge(struct scan *scan, uintptr_t addr, bool is_syscall)
 {
 	uintptr_t start, end;
@@ -132,7 +131,7 @@ static void judge(struct scan *scan, uintptr_t addr, bool is_syscall)
 	scan->calls->has_any = true;
 }
 
-/* Of the two bytes that enter the kernel: syscall; sysenter and int $0x80. */
+/* Return: whether the two bytes are `syscall`; whether they are `sysenter` or `int $0x80`. */
 static inline uint8_t is_syscall_at(const uint8_t *code)
 {
 	return (uint8_t)(code[0] == 0x0f) & (uint8_t)(code[1] == 0x05);
@@ -144,7 +143,7 @@ static inline uint8_t is_other_at(const uint8_t *code)
 	       ((uint8_t)(code[0] == 0xcd) & (uint8_t)(code[1] == 0x80));
 }
 
-/* All of a block are compared at once, as most have none. */
+/* Return: whether a block has bytes that enter the kernel. Branch-free, to be vectorized. */
 static bool may_enter(const uint8_t *code)
 {
 	uint8_t may = 0;
@@ -173,10 +172,10 @@ static void find_functions(struct scan *scan, const uint8_t *code, size_t bytes)
 }
 
 /*
- * Where code may come from. A part of a function that is seldom executed lies elsewhere,
- * and branches into the function. Bytes in no function are code if something leads there:
- * a branch, a call, the computation of an address, or a name. Each four bytes that may be
- * the distance of such an instruction are taken for one.
+ * Which code leads to functions and strays. Compilers place rarely executed parts of a function
+ * elsewhere, and such parts branch back into the function. A stray is code if a branch, a
+ * call, a computed address or a name leads to it. Any four bytes that may be the operand of
+ * such an instruction are taken for one.
  */
 
 static const struct uaio_function *function_of(const struct scan *scan,
@@ -203,8 +202,9 @@ static void add_entry(struct scan *scan, uintptr_t from, uintptr_t target)
 }
 
 /*
- * Something leads to start. A stray that instructions lead to from there makes any call;
- * where an instruction is not known, it is data. What was looked at before leads nowhere.
+ * Return: whether instructions from start on lead to the stray, which then may make any system
+ * call. If an instruction is not known, start is data. Addresses visited before do not lead
+ * to the stray.
  */
 static bool leads_to(const struct stray *stray, uintptr_t start)
 {
@@ -286,8 +286,8 @@ static bool is_in_parts(const struct scan *scan, uintptr_t target)
 }
 
 /*
- * Set a bit for each byte of a block at which there may be the distance of a branch, a
- * call or an address; two bytes are before. All of a block are compared at once.
+ * Return: a bit for each byte of a block at which the operand of a branch, a call or a lea may
+ * begin. Reads the two bytes before the block. Without branches, so that it is vectorized.
  */
 static uint64_t leading(const uint8_t *code)
 {
@@ -301,7 +301,7 @@ static uint64_t leading(const uint8_t *code)
 				   (uint8_t)((code[i - 1] & 0xf0) == 0x80)) |
 				  ((uint8_t)(code[i - 2] == LEA) &
 				   (uint8_t)((code[i - 1] & 0xc7) == 5)));
-	/* The multiplication moves the bit of each of eight bytes to the highest byte. */
+	/* The multiplication gathers the lowest bit of each of eight bytes in the highest byte. */
 	for (size_t i = 0; i < BLOCK_BYTES; i += 8) {
 		uint64_t word;
 
@@ -337,7 +337,7 @@ static void find_entries(struct scan *scan, const uint8_t *code, size_t bytes)
 			see_leading(scan, code + i + __builtin_ctzl(bits));
 	if (scan->calls->has_any)
 		return;
-	/* Less than a block, and four bytes behind. */
+	/* The remaining bytes are fewer than leading() reads, so copy them into a block. */
 	memset(rest, 0, sizeof(rest));
 	if (i < bytes)
 		memcpy(rest, code + i - 2, bytes - i + 2);

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which system calls the program makes by instructions of its own
+ * Finds the system calls that loaded objects make by their own instructions
  *
- * A system call that goes through the C library can be interposed. One that an object
- * makes by its own `syscall` instruction cannot. The scan finds these instructions and
- * the numbers of their calls, so that callers know what may happen unseen.
+ * The library can interpose a system call that goes through the C library, but not one that
+ * an object makes by its own `syscall` instruction. The scan finds these instructions and
+ * the numbers of their system calls, so that callers know which calls may happen unseen.
  *
- *   I1  In doubt an instruction may make any call: where it is in no function of the
- *       table for unwinding, where a jump by a register may lead to it, where its
- *       number is not the same constant on all ways to it, and for `int $0x80` and
- *       `sysenter`. Code is trusted to be a compiler's: functions keep the registers
- *       that they have to keep, and no branch leads into an instruction.
- *   I2  Bytes outside of these functions are data if nothing leads to them, or what
- *       does is no code: no branch, call, computed address or name does.
- *   I3  Nothing is scanned before the first question. Later questions scan only objects
- *       that were loaded meanwhile.
- *   I4  What was found stays found after its object is unloaded: a thread may have made
- *       the call before.
+ *   I1  In doubt, an instruction may make any system call. This holds for one that is in no
+ *       function of the unwind table, one to which an indirect jump may lead, one whose
+ *       number is not the same constant on all paths, and for `int $0x80` and `sysenter`.
+ *       Code is assumed to be a compiler's: functions preserve callee-saved registers, and
+ *       no branch leads into the middle of an instruction.
+ *   I2  Bytes outside of the table's functions count as data, if no branch, call, computed
+ *       address or name leads to them by instructions.
+ *   I3  The first query scans all objects; later queries scan only objects that were loaded
+ *       meanwhile.
+ *   I4  The calls of an object stay in the result after the object is unloaded: a thread may
+ *       have made one before.
  *
- * The C library, the loader, the vdso and the library itself are not scanned. Code that
- * the program writes at run time, and objects in other namespaces (dlmopen), are not
- * seen. On other processors than x86-64 every call is possible.
+ * The C library, the dynamic loader, the vdso and this library are not scanned. The scan does
+ * not see code that the program generates at run time, or objects in other link namespaces
+ * (dlmopen). On other processors than x86-64 every system call counts as possible.
  *
  * Tested by test-scan.c.
  */
@@ -34,41 +34,40 @@
 
 #include "patch/find.h"
 
-enum { UAIO_OWN_CALLS_MAX = 512 }; /* numbers are below */
+enum { UAIO_OWN_CALLS_MAX = 512 }; /* system call numbers are below this */
 
 /* The system calls that objects make by their own instructions. */
 struct uaio_own_calls {
-	uint64_t words[UAIO_OWN_CALLS_MAX / 64]; /* a bit for each number */
-	bool has_any; /* there is an instruction that may make any call */
+	uint64_t words[UAIO_OWN_CALLS_MAX / 64]; /* bitmap of numbers */
+	bool has_any; /* an instruction may make any system call (I1) */
 };
 
 /*
- * Return: whether an object that is loaded now, or was so at an earlier question, may
- * make one of the system calls in nr ranges of numbers by an instruction of its own.
- * True also while another thread scans, or did so when the process was forked.
+ * Return: whether an object that is loaded now, or was loaded at an earlier query, may make
+ * one of the system calls in the nr ranges numbers by its own instruction. Also true
+ * while another thread scans, or if one was scanning when the process was forked.
  *
- * The first question reads the code of all objects. Later ones cost a call of
- * dl_iterate_phdr(), or nothing once an instruction was found that may make any call.
+ * A query costs a call of dl_iterate_phdr(), the first also the scan of all objects. Once an
+ * instruction was found that may make any system call, a query costs one load.
  *
- * Context: any thread that may take the loader's lock. No lock of the library is waited
- * for.
+ * Context: any thread that may take the loader's lock. Waits for no lock of the library.
  */
 bool uaio_patch_may_call(const struct uaio_numbers *numbers, size_t nr);
 
 /*
- * As uaio_patch_may_call(), for the only thread of a child of fork(). Another thread of the
- * parent may have held the loader's lock, which nobody releases in the child: so the
- * loader's list of objects is read without the lock.
+ * uaio_patch_may_call() for the only thread of a child of fork(). Another thread of the
+ * parent may have held the loader's lock, which no thread releases in the child. So this
+ * function reads the loader's list of objects without the lock.
  *
- * debug: the loader's structure for debuggers (_r_debug); or NULL, then true is returned.
- * Return: true also if the fork came while the list changed, or if the program headers of
- * an object are not found.
+ * debug: the loader's _r_debug; with NULL the result is true.
+ * Return: also true if fork() happened while the loader changed the list, or if the program
+ * headers of an object are not found.
  * Context: the process has no other thread.
  */
 bool uaio_patch_may_call_alone(const struct r_debug *debug,
 			       const struct uaio_numbers *numbers, size_t nr);
 
-/* Add the calls of one object, whichever it is, to calls. */
+/* Scan one object, and add its system calls to calls. */
 void uaio_scan_object(const struct dl_phdr_info *object,
 		      struct uaio_own_calls *calls);
 

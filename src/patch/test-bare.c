@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Part of test-patch.c: an object without a table for unwinding. Its functions have the
- * arguments of a system call, as those of test-places.c.
+ * Part of test-patch.c: an object without an unwind table. Its functions have the arguments of
+ * a system call, like those of test-places.c.
  */
 
 #define LOCAL(name, ...) __asm__(".text\n.balign 16\n" #name ":\n" __VA_ARGS__)
@@ -11,7 +11,7 @@
 	LOCAL(name, __VA_ARGS__)
 #define SITE "mov $426, %eax\n xor %r9d, %r9d\n syscall\n ret\n"
 
-/* The number is in a register, for a call in a loop. */
+/* The call's number is first in another register, as for a call in a loop. */
 #define KEPT(name)                                                        \
 	FUNCTION(name,                                                    \
 		 "mov %rcx, %r10\n push %r12\n mov $426, %r12d\n"         \
@@ -23,42 +23,42 @@
 #if defined(KEPT_ALONE)
 
 KEPT(bare_kept);
-/* It is the argument of a call with another number, or of no system call. */
+/* 426 is an argument of another system call, or a result. */
 FUNCTION(bare_argument, "mov $426, %edi\n mov $39, %eax\n syscall\n ret\n");
 FUNCTION(bare_returned, "mov $426, %eax\n ret\n");
 
 #elif !defined(OVERLAPS)
 
 KEPT(bare_kept);
-/* The way to the call is by a table. */
+/* An indirect jump is between the mov and the call. */
 FUNCTION(bare_kept_behind, "mov $426, %r8d\n jmp *%rsi\n"
 			   "pop %rcx\n mov %r8d, %eax\n syscall\n ret\n");
 
-/* What is computed last, and lies first. */
+/* Lies first in the code, though bare_by_constants computes its address last. */
 LOCAL(behind_constants, SITE);
 
-/* The loader knows its address. */
+/* The object exports this function. */
 FUNCTION(bare_exported, "mov %rcx, %r10\n test %edi, %edi\n js 1f\n" SITE
 			"1: xor %eax, %eax\n ret\n");
 
-/* What a named function leads to. */
+/* An exported function calls the site. */
 FUNCTION(bare_called, "mov %rcx, %r10\n call called\n ret\n");
 LOCAL(called, SITE);
 FUNCTION(bare_jumped, "mov %rcx, %r10\n jmp jumped\n");
 LOCAL(jumped, SITE);
 
-/* A pointer that the loader fills in. */
+/* A pointer that the loader relocates leads to the site. */
 FUNCTION(bare_pointed, "mov %rcx, %r10\n jmp *pointer(%rip)\n");
 LOCAL(pointed, SITE);
 __asm__(".section .data.rel.ro, \"aw\"\n.balign 8\npointer: .quad pointed\n");
 
-/* An address that an instruction computes, and what it leads to. */
+/* An instruction computes the address of the site. */
 FUNCTION(bare_computed, "mov %rcx, %r10\n lea computed(%rip), %r11\n"
 			"jmp *%r11\n");
 LOCAL(computed, "call inner\n ret\n");
 LOCAL(inner, SITE);
 
-/* A table of jumps. */
+/* A jump table leads to the site. */
 FUNCTION(bare_by_table, "mov %rcx, %r10\n mov %edi, %eax\n and $1, %eax\n"
 			"lea table(%rip), %r11\n"
 			"movslq (%r11,%rax,4), %rax\n add %r11, %rax\n"
@@ -69,8 +69,8 @@ __asm__(".section .rodata\n.balign 4\n"
 	"table: .long first - table, second - table\n");
 
 /*
- * A table of jumps with another one right behind it. If the first were read on, the
- * second's entry would lead to what is no instruction, and over the beginning of one.
+ * A jump table with a second one directly after it. Read as an entry of the first, the second
+ * table's entry would lead into data, and decode across the start of a real instruction.
  */
 FUNCTION(bare_beside, "mov %rcx, %r10\n mov %edi, %eax\n and $1, %eax\n"
 		      "lea beside(%rip), %r11\n"
@@ -86,29 +86,29 @@ __asm__(".section .rodata\n.balign 4\n.long 0x7fffffff\n"
 	"behind: .long beside_site - behind\n.long 0x7fffffff\n");
 
 /*
- * Constants that would be addresses in the code if the object were linked to the address
- * that it has: all of the beginning, with those inside of instructions.
+ * Constants that would be addresses in the code if the object were linked to its address: all
+ * from the beginning of the code, including addresses inside instructions.
  */
 FUNCTION(bare_by_constants, "mov %rcx, %r10\n.set constant, 0x1000\n"
 			    ".rept 0x400\n mov $constant, %eax\n"
 			    ".set constant, constant + 1\n.endr\n"
 			    "lea behind_constants(%rip), %r11\n jmp *%r11\n");
 
-/* Nobody names it: it may be data. */
+/* Nothing leads here, so these bytes may be data. */
 LOCAL(unnamed, SITE);
-/* Its address is computed, and it begins like code; but it is none. */
+/* Data whose address is computed, and which begins like code. */
 FUNCTION(bare_data, "lea data(%rip), %rax\n ret\n");
 LOCAL(data, "mov $426, %eax\n syscall\n .byte 6, 6\n");
-/* Its address is computed; it jumps into the middle of an instruction. */
+/* Code whose address is computed, but which jumps into the middle of an instruction. */
 FUNCTION(bare_astray, "lea astray(%rip), %rax\n ret\n");
 LOCAL(astray, "mov $426, %eax\n syscall\n jmp bare_exported + 1\n");
-/* Part of another instruction. */
+/* The bytes of the site are inside another instruction. */
 FUNCTION(bare_inside, ".byte 0x48, 0xb9, 0xb8, 0xaa, 1, 0, 0, 0x0f, 5, 0\n"
 		      "mov %rcx, %rax\n ret\n");
 
 #else
 
-/* Two functions of which the instructions overlap: neither is known to be one. */
+/* Two exported functions whose instructions overlap, so the whole code is unknown. */
 FUNCTION(bare_overlapped, "mov %rcx, %r10\n" SITE);
 __asm__(".globl bare_overlapping\n.type bare_overlapping, @function\n"
 	".set bare_overlapping, bare_overlapped + 1\n");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Places of aarch64 that make calls of io_uring, and code that only looks like that. */
+/* Tests which code of aarch64 is patched: call sites of io_uring, and similar code. */
 #undef NDEBUG
 #include <dlfcn.h>
 #include <errno.h>
@@ -52,11 +52,11 @@ static struct {
 } called;
 
 static struct {
-	size_t nr, nr_left; /* of the places */
+	size_t nr, nr_left; /* of the object test-places-arm.c */
 	char last[256];
 } reported;
 
-/* As the engine may: change every register that it may change. */
+/* Change all caller-saved registers, as the library's code may do. */
 static void use_registers(void)
 {
 	__asm__ volatile(
@@ -65,7 +65,7 @@ static void use_registers(void)
 		".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, "
 		"23, 24, 25, 26, 27, 28, 29, 30, 31\n"
 		"movi v\\n\\().16b, #255\n .endr\n"
-		/* Of these a function keeps the lower half. */
+		/* Of v8 to v15, functions preserve the lower half. */
 		".irp n, 8, 9, 10, 11, 12, 13, 14, 15\n"
 		"ins v\\n\\().d[1], x1\n .endr\n"
 		"msr nzcv, xzr\n msr fpsr, xzr\n" ::
@@ -104,11 +104,11 @@ static const struct uaio_patch_ops ops = { .call = call, .report = report };
 static uint8_t before[NR_ELEMENTS(misses)][CODE_BYTES];
 static bool had_left, had_left_here;
 
-/* A thread that makes the call all the while: of the kernel's, and then of ours. */
+/* A thread that makes the call until it is patched: the kernel answers, then call(). */
 static struct {
 	pthread_t id;
-	unsigned nr; /* atomic: what the kernel was called */
-	long other;  /* neither the kernel's result nor ours */
+	unsigned nr; /* atomic: calls that the kernel answered */
+	long other; /* a result that neither the kernel nor call() returns; or 0 */
 } caller;
 
 static void *call_until_ours(void *arg)
@@ -242,7 +242,7 @@ static void what_is_left_is_known(void **state)
 	assert_false(had_left_here);
 	assert_false(uaio_patch_has_left(
 		dlsym(RTLD_DEFAULT, "gnu_get_libc_version")));
-	/* What may be data. */
+	/* The object of adjacent_enter has bytes that may be a site or data. */
 	assert_true(uaio_patch_has_left((const void *)adjacent_enter));
 }
 
@@ -253,7 +253,7 @@ static void a_thread_sees_the_old_call_or_the_new(void **state)
 	assert_int_equal(caller.other, 0);
 }
 
-/* A thread could execute the loader's function, which must not be written then. */
+/* While a second thread exists, the loader's function must not be patched. */
 static void an_object_loaded_beside_a_thread_is_left_and_known(void **state)
 {
 	const long *at_start;

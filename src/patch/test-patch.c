@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Places that make calls of io_uring, and code that only looks like that. */
+/* Tests which code is patched: call sites of io_uring, and code that only looks like one. */
 #undef NDEBUG
 #include <dlfcn.h>
 #include <errno.h>
@@ -44,17 +44,17 @@ static struct {
 	long call;
 	long args[6];
 	long ret;
-	bool is_passed_on; /* to the kernel */
+	bool is_passed_on; /* call() makes the system call */
 } called;
 
 static struct {
 	unsigned nr_reports;
-	size_t nr, nr_left; /* of the places */
+	size_t nr, nr_left; /* of the object test-places.c */
 	size_t last_nr, last_left;
 	char last[256];
 } reported;
 
-/* As the engine may: change every register that it may change. */
+/* Change vector registers, as the library's code may do. */
 static void use_vectors(void)
 {
 	__asm__ volatile("pcmpeqd %%xmm0, %%xmm0\n pcmpeqd %%xmm7, %%xmm7\n"
@@ -114,7 +114,7 @@ static int sweep(struct dl_phdr_info *object, size_t bytes, void *arg)
 
 		if (ph->p_type != PT_LOAD || !(ph->p_flags & PF_X))
 			continue;
-		/* From function to function. */
+		/* Sweep from function to function. */
 		while (at < last) {
 			size_t length = 1;
 
@@ -142,7 +142,7 @@ static void functions_end_where_their_instructions_do(void **state)
 
 	(void)state;
 	(void)dl_iterate_phdr(sweep, nrs);
-	/* Instructions that are not known are in few, and none is mistaken. */
+	/* At most one function in 200 has an unknown instruction; no length is wrong. */
 	assert_true(nrs[0] > 1000);
 	if (nrs[1] * 200 > nrs[0])
 		fail_msg("%u of %u functions", nrs[1], nrs[0]);
@@ -205,7 +205,7 @@ static void only_what_does_the_same_elsewhere_may_be_moved(void **state)
 
 static uint8_t before[NR_ELEMENTS(misses)][CODE_BYTES];
 
-/* The line of /proc/self/maps that has addr. */
+/* A line of /proc/self/maps. */
 struct mapping {
 	uintptr_t start;
 	char protection[5];
@@ -231,7 +231,7 @@ static struct mapping mapping_of(uintptr_t addr)
 	return found;
 }
 
-/* The second page of that place: the same bytes, but they may not be written. */
+/* Map the second page of left_on_two_pages again, with the same bytes, but not writable. */
 static void forbid_second_page(void)
 {
 	uintptr_t at = ((uintptr_t)left_on_two_pages | 4095) + 1;
@@ -246,7 +246,7 @@ static void forbid_second_page(void)
 	assert_int_equal(close(fd), 0);
 }
 
-/* Before the library has changed anything. */
+/* Results of uaio_patch_has_left() before any code was patched. */
 static bool had_left, had_left_here;
 
 static int load(void **state)
@@ -305,7 +305,7 @@ static void what_is_between_is_executed_once_and_before(void **state)
 	assert_memory_equal(called.args, args, sizeof(args));
 }
 
-/* Its number is in a register before. */
+/* These sites first keep the call's number in another register than eax. */
 static void a_number_that_is_kept_in_a_register_is_found(void **state)
 {
 	const long args[6] = { 1, 2, 3, 4, 5, 6 };
@@ -341,7 +341,7 @@ static void registers_and_the_red_zone_are_kept(void **state)
 
 static void flags_are_kept(void **state)
 {
-	/* Carry, parity, adjust, zero, sign, overflow; direction, identification. */
+	/* carry, parity, adjust, zero, sign, overflow; direction, identification */
 	static const long bits[] = {
 		1, 4, 16, 64, 128, 0x800, 0x400, 0x200000
 	};
@@ -376,20 +376,20 @@ static void what_cannot_be_written_is_left_as_it_was(void **state)
 	(void)state;
 	assert_string_equal(mapping_of(at).protection, "r-xp");
 	assert_string_equal(mapping_of((at | 4095) + 1).protection, "r-xs");
-	/* No such descriptor. */
+	/* The kernel executes the call: -1 is no descriptor. */
 	memset(&called, 0, sizeof(called));
 	assert_int_equal(left_on_two_pages(-1, 0, 0, 0, 0, 0), -EBADF);
 	assert_int_equal(called.nr, 0);
 }
 
-/* Until the kernel knows a call of ours in the place, a jump into it is its. */
+/* The patch leaves the `syscall` in place: a jump to it makes the kernel's call. */
 static void a_jump_to_the_system_call_itself_reaches_the_kernel(void **state)
 {
 	long ret;
 
 	(void)state;
 	memset(&called, 0, sizeof(called));
-	/* The place begins with a mov of three bytes, and the number of five. */
+	/* Two movs, of three and five bytes, are before the syscall. */
 	__asm__ volatile("call *%1"
 			 : "=a"(ret)
 			 : "r"((uintptr_t)adjacent_enter + 3 + 5), "a"(39l)
@@ -405,11 +405,11 @@ static void an_object_that_is_left_as_it_was_is_known(void **state)
 	assert_false(had_left_here);
 	assert_false(uaio_patch_has_left(
 		dlsym(RTLD_DEFAULT, "gnu_get_libc_version")));
-	/* One place could not be written. */
+	/* The object of adjacent_enter has a site that could not be patched. */
 	assert_true(uaio_patch_has_left((const void *)adjacent_enter));
 }
 
-/* Return: whether the loader tells us what it loads; others have other code. */
+/* Return: whether the loader's empty function is patched; some loaders' cannot be. */
 static bool is_loader_known(void)
 {
 	const struct r_debug *debug = dlsym(RTLD_DEFAULT, "_r_debug");
@@ -457,12 +457,12 @@ static void an_object_is_changed_before_its_constructors_run(void **state)
 		assert_false(calls.has_any);
 		assert_int_equal(calls.words[425 / 64], 3ul << 425 % 64);
 		assert_false(uaio_patch_has_left(at_start));
-		/* The next comes to the same place, or to another. */
+		/* The next dlopen() may map the object at this address or another. */
 		assert_int_equal(dlclose(module), 0);
 	}
 }
 
-/* Return: whether the place that a function of the object is at was changed. */
+/* Return: whether the site in the object's function `name` is patched. */
 static bool calls_us(void *module, const char *name)
 {
 	place_fn *function;
@@ -496,8 +496,8 @@ static void code_without_a_table_is_changed_where_it_is_known(void **state)
 			fail_msg("%s was not changed", names[i]);
 	assert_int_equal(reported.last_nr, NR_ELEMENTS(names));
 	/*
-	 * What nobody names, what is no code, what is inside of an instruction, and what
-	 * has its number in a register.
+	 * Not patched: code to which nothing leads, data, code that jumps into an
+	 * instruction, bytes inside an instruction, and numbers in other registers.
 	 */
 	assert_int_equal(reported.last_left, 6);
 	*(void **)&get = dlsym(module, "bare_data");
@@ -509,7 +509,7 @@ static void code_without_a_table_is_changed_where_it_is_known(void **state)
 	assert_int_equal(dlclose(module), 0);
 }
 
-/* Nothing else of the object calls io_uring. */
+/* The object's only call has its number in another register, and is not patched. */
 static void a_call_by_a_register_without_a_table_is_left(void **state)
 {
 	place_fn *function;
@@ -543,7 +543,7 @@ static void functions_that_overlap_are_not_known(void **state)
 	assert_int_equal(dlclose(module), 0);
 }
 
-/* A library that makes the calls by itself: its code, and the kernel's rings. */
+/* liburing's own calls are patched, and reach rings of the kernel. */
 static void liburing_works_when_its_calls_come_to_us(void **state)
 {
 	enum { RING_BYTES = 216, NR = 3, NOPS = 8 };

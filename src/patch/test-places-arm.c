@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Part of test-patch-arm.c: places, in an object of their own, as an object that the
- * library is in is left as it is. Its functions have the arguments of a system call.
+ * Part of test-patch-arm.c: call sites. They are in their own object, since the object that
+ * contains the library is not patched. The functions have the arguments of a system call.
  */
 #define BARE(name, ...)                                                 \
 	__asm__(".text\n.globl " #name "\n.type " #name ", @function\n" \
@@ -14,34 +14,34 @@ FUNCTION(adjacent_setup, "mov w8, #425\n svc #0\n");
 FUNCTION(adjacent_enter, "mov x8, #426\n svc #0\n");
 FUNCTION(adjacent_register, "mov w8, #427\n svc #0x80\n");
 
-/* What compilers put between. */
+/* Instructions that compilers put between the number and the call. */
 FUNCTION(moved, "mov x8, #426\n add x0, x0, #1\n mov x2, #0\n"
 		"str x1, [sp, #-16]!\n ldr x1, [sp], #16\n svc #0\n");
 
-/* The number is in a register meanwhile. */
+/* The call's number is first in another register. */
 FUNCTION(kept, "stp x29, x30, [sp, #-32]!\n str x19, [sp, #16]\n"
 	       "mov w19, #426\n cbnz w0, 1f\n mov x0, #5\n"
 	       "1: mov w8, w19\n svc #0\n cmn x0, #4\n b.eq 1b\n"
 	       "ldr x19, [sp, #16]\n ldp x29, x30, [sp], #32\n");
 
-/* A branch leads to the call, with another number: getpid. */
+/* A branch with another number, that of getpid, leads to the call. */
 FUNCTION(either,
 	 "cbz x0, 1f\n mov w8, #426\n b 2f\n 1: mov w8, #172\n 2: svc #0\n");
 FUNCTION(either_adjacent,
 	 "mov w8, #172\n cbz x0, 1f\n mov w8, #426\n 1: svc #0\n");
 
-/* Nobody knows where the branch leads, but the place is one. */
+/* An indirect branch may lead anywhere; the site is patched nevertheless. */
 FUNCTION(by_table, "cbz x0, 1f\n adr x9, 1f\n br x9\n"
 		   "1: mov w8, #426\n svc #0\n");
 
-/* Without an entry for unwinding: exported, and called from there. */
+/* Functions without an unwind entry: an exported one, and one that an exported one calls. */
 BARE(without_table, "mov w8, #426\n svc #0\n ret\n");
 BARE(without_table_called, "mov x9, x30\n bl local\n mov x30, x9\n ret\n");
 __asm__("local: mov w8, #426\n svc #0\n ret\n");
 
 /*
- * Registers that a system call keeps, all but x0. The result: 0, or the number of one
- * that was lost, and 1.
+ * Registers that a system call preserves: all but x0. Returns 0, or 1 + the number of a
+ * register that was changed.
  */
 #define EACH_X                                                                 \
 	"1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, " \
@@ -79,11 +79,11 @@ FUNCTION(vector_registers,
 	      "cmp x1, x3\n ccmp x2, x3, #0, eq\n b.eq 1f\n"
 	      "mov x0, #(\\n + 1)\n 1:\n .endr\n" RESTORE);
 
-/* The flags before the call are the argument, and behind it the result. */
+/* The argument becomes the flags before the call; returns the flags after the call. */
 FUNCTION(flags, "msr nzcv, x0\n mov x8, #426\n svc #0\n mrs x0, nzcv\n");
 FUNCTION(float_flags, "msr fpsr, x0\n mov x8, #426\n svc #0\n mrs x0, fpsr\n");
 
-/* Near misses. None may be changed. */
+/* Code that only looks like a site: it must not be patched. */
 FUNCTION(miss_below, "mov w8, #424\n cbz x0, 1f\n svc #0\n 1:\n");
 FUNCTION(miss_above, "mov w8, #428\n cbz x0, 1f\n svc #0\n 1:\n");
 FUNCTION(miss_register, "mov w8, #172\n mov w9, #426\n svc #0\n");
@@ -91,6 +91,6 @@ FUNCTION(miss_overwritten, "mov w8, #426\n mov w8, #172\n svc #0\n");
 FUNCTION(miss_shifted, "movz w8, #426, lsl #16\n mov w8, #172\n svc #0\n");
 FUNCTION(miss_no_call, "mov w8, #426\n");
 
-/* Data in no function, which nothing names. */
+/* Data in no function, to which no branch or name leads. */
 __asm__(".text\n.balign 16\ndata: mov w8, #426\n svc #0\n .word 0, 0\n");
 FUNCTION(get_data, "adrp x0, data\n add x0, x0, :lo12:data\n");

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Part of test-patch.c: places, in an object of their own, as an object that the
- * library is in is left as it is.
+ * Part of test-patch.c: call sites. They are in their own object, since the object that
+ * contains the library is not patched.
  */
 #include "patch/test-places.h"
 
 /*
- * Functions with the arguments of a system call but for the fourth, which is in
- * rcx. Each is aligned, so that its places are in words of their own.
+ * Functions with the arguments of a system call; the fourth is in rcx. Each is aligned, so that
+ * two functions' sites share no eight-byte word.
  */
 #define FUNCTION(name, ...)                    \
 	__asm__(".text\n.globl " #name "\n"    \
@@ -21,7 +21,7 @@ FUNCTION(adjacent_setup, "mov $425, %eax\n syscall\n");
 FUNCTION(adjacent_enter, "mov $426, %eax\n syscall\n");
 FUNCTION(adjacent_register, "mov $427, %eax\n syscall\n");
 
-/* What compilers put between: all of it is done once, and in its order. */
+/* Instructions that compilers put before the call; each must execute once, in order. */
 FUNCTION(moved, "mov $426, %eax\n"
 		"lea 1(%rdi), %rdi\n"
 		"push %rbx\n"
@@ -34,7 +34,7 @@ FUNCTION(moved, "mov $426, %eax\n"
 		"syscall\n"
 		"pop %rbx\n");
 
-/* The red zone: what is below the stack pointer stays, all of it. */
+/* The trampoline must preserve all 128 bytes of the red zone, below the stack pointer. */
 FUNCTION(red_zone, ".set at, -128\n"
 		   ".rept 16\n"
 		   "movq $0x1000 - at, at(%rsp)\n"
@@ -50,7 +50,7 @@ FUNCTION(red_zone, ".set at, -128\n"
 		   ".set at, at + 8\n"
 		   ".endr\n");
 
-/* Registers that a system call keeps. The result: a bit for each that is lost. */
+/* Registers that a system call preserves. Returns a bit for each one that was changed. */
 FUNCTION(registers,
 	 "push %rbx\n push %rbp\n push %r12\n push %r13\n push %r14\n push "
 	 "%r15\n"
@@ -80,7 +80,7 @@ FUNCTION(registers,
 	 "cmp $6, %r9\n je 1f\n or $65536, %eax\n 1:\n"
 	 "pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbp\n pop %rbx\n");
 
-/* Whole vector registers, where there are any that wide. */
+/* Vector registers of 32 bytes (AVX). */
 FUNCTION(wide, "vmovdqu (%rdi), %ymm1\n vmovdqu (%rdi), %ymm14\n"
 	       "mov $426, %eax\n syscall\n"
 	       "vpxor (%rdi), %ymm1, %ymm1\n vpxor (%rdi), %ymm14, %ymm14\n"
@@ -88,7 +88,7 @@ FUNCTION(wide, "vmovdqu (%rdi), %ymm1\n vmovdqu (%rdi), %ymm14\n"
 	       "xor %eax, %eax\n vptest %ymm1, %ymm1\n setnz %al\n"
 	       "vzeroupper\n");
 
-/* And the newest: a bit for a vector and one for a mask that is lost. */
+/* AVX-512: returns a bit if a 64-byte vector was changed, and a bit if a mask was. */
 FUNCTION(widest, "vmovdqu64 (%rdi), %zmm17\n vmovdqu64 (%rdi), %zmm31\n"
 		 "mov $0x1234567, %eax\n kmovq %rax, %k3\n"
 		 "mov $426, %eax\n syscall\n"
@@ -100,7 +100,7 @@ FUNCTION(widest, "vmovdqu64 (%rdi), %zmm17\n vmovdqu64 (%rdi), %zmm31\n"
 		 "cmp $255, %rcx\n je 1f\n or $2, %eax\n 1:\n"
 		 "vzeroupper\n");
 
-/* The same with nothing in them, which need not be saved. */
+/* AVX-512 with zero in the vectors and masks, which need not be saved then. */
 FUNCTION(emptied, ".irp n, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, "
 		  "29, 30, 31\n vpxord %zmm\\n, %zmm\\n, %zmm\\n\n .endr\n"
 		  ".irp n, 0, 1, 2, 3, 4, 5, 6, 7\n"
@@ -111,11 +111,11 @@ FUNCTION(emptied, ".irp n, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, "
 		  "vptestmq %zmm31, %zmm31, %k1\n kmovq %k1, %rsi\n"
 		  "or %rdx, %rcx\n or %rsi, %rcx\n setnz %al\n vzeroupper\n");
 
-/* The flags behind the call, which before it were the argument. */
+/* The argument becomes the flags before the call; returns the flags after the call. */
 FUNCTION(flagged, "push %rdi\n popfq\n mov $426, %eax\n syscall\n"
 		  "pushfq\n pop %rax\n cld\n");
 
-/* The number is in a register: before the call, and before what is before it. */
+/* The call's number is first in another register. */
 FUNCTION(kept, "push %r15\n mov $426, %r15d\n shr $3, %cl\n"
 	       "1: mov %r15d, %eax\n syscall\n"
 	       "cmp $-4, %rax\n je 1b\n pop %r15\n");
@@ -123,17 +123,17 @@ FUNCTION(kept_low, "push %rbx\n push %rbp\n mov $426, %ebx\n mov %rdx, %rbp\n"
 		   "test %edi, %edi\n js 1f\n"
 		   "xor %edx, %edx\n mov %ebx, %eax\n syscall\n"
 		   "1: pop %rbp\n pop %rbx\n");
-/* The call may stay where it is. */
+/* The instructions before the call have room for the jump, so the call itself stays. */
 FUNCTION(kept_before, "push %rbx\n mov $426, %ebx\n mov %ebx, %eax\n"
 		      "mov %rdi, %rbx\n xor %edx, %edx\n syscall\n pop %rbx\n");
 
-/* The number is set by a longer mov, or far before the call. */
+/* A longer mov sets the number, or the mov is far before the call. */
 FUNCTION(sign_extended, "mov $426, %rax\n syscall\n");
 FUNCTION(far_before, "mov $426, %eax\n"
 		     ".rept 10\n lea 0x100(%rdi), %rdi\n"
 		     "lea -0x100(%rdi), %rdi\n .endr\n syscall\n");
 
-/* Near misses. None may be changed. */
+/* Code that only looks like a site: it must not be patched. */
 FUNCTION(miss_register,
 	 "mov $39, %eax\n .byte 0x41\n mov $426, %eax\n syscall\n");
 FUNCTION(miss_wide, ".byte 0x48, 0xb8, 0xaa, 1, 0, 0, 0x0f, 5, 0, 0\n");
@@ -148,23 +148,23 @@ FUNCTION(miss_high, "mov $0x10001aa, %eax\n");
 FUNCTION(miss_16_bits,
 	 "xor %eax, %eax\n .byte 0x66, 0xb8, 0xaa, 1\n add %al, (%rdi)\n");
 FUNCTION(miss_no_call, "mov $426, %eax\n");
-/* Calls, but not to be moved. */
+/* Calls whose instructions must not be moved. */
 FUNCTION(left_relative, "mov $426, %eax\n lea 1f(%rip), %r8\n 1: syscall\n");
 FUNCTION(left_branch, "mov $426, %eax\n jmp 1f\n 1: syscall\n");
 FUNCTION(left_overwritten, "mov $426, %eax\n mov $39, %eax\n syscall\n");
-/* A branch leads to the call itself, with the number as well. */
+/* A branch with the number in eax leads to the call itself. */
 FUNCTION(left_target, "mov $426, %r11d\n mov %r11d, %eax\n test %edi, %edi\n"
 		      "js 1f\n mov %rsi, %rsi\n 1: syscall\n");
-/* Nobody knows where the jump leads. */
+/* An indirect jump may lead to any instruction. */
 FUNCTION(left_by_table, "mov $426, %r11d\n test %edi, %edi\n jns 1f\n"
 			"jmp *%rsi\n 1: mov %r11d, %eax\n syscall\n");
-/* The number is one of two. */
+/* The number is one of two, depending on the path. */
 FUNCTION(left_either, "mov $426, %r11d\n test %edi, %edi\n jns 1f\n"
 		      "mov $427, %r11d\n 1: mov %r11d, %eax\n syscall\n");
-/* An instruction that is not known is before it. */
+/* An instruction that the decoder does not know is before the site. */
 FUNCTION(left_unknown, "test %edi, %edi\n js 1f\n ret\n .byte 0x06\n"
 		       "1: mov $426, %eax\n syscall\n");
-/* Its mov is on two pages, of which the second has nothing else. */
+/* The mov spans two pages; the second page has no other function. */
 __asm__(".text\n.balign 4096\n.skip 4096 - 6\n");
 __asm__(".globl left_on_two_pages\n"
 	".type left_on_two_pages, @function\n"
@@ -173,7 +173,7 @@ __asm__(".globl left_on_two_pages\n"
 	"mov %rcx, %r10\n mov $426, %eax\n syscall\n ret\n"
 	".cfi_endproc\n.size left_on_two_pages, . - left_on_two_pages\n"
 	".balign 4096\n");
-/* Without an entry for unwinding, but exported. */
+/* An exported function without an unwind entry. */
 __asm__(".text\n.globl without_table\n.type without_table, @function\n"
 	".balign 16\nwithout_table:\n mov %rcx, %r10\n mov $426, %eax\n "
 	"syscall\n ret\n");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Places that make calls of io_uring, and code that only looks like that. */
+/* Call sites of io_uring (test-places.c), and code that only looks like one. */
 #ifndef UAIO_PATCH_TEST_PLACES_H
 #define UAIO_PATCH_TEST_PLACES_H
 

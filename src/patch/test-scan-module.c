@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Part of test-scan.c: an object with one kind of system call of its own, CALLS_NAME. */
+/* Part of test-scan.c: an object with the kind of system call that CALLS_... selects. */
 
 #define BEGIN(name)                    \
 	".text\n.globl " #name "\n"    \
@@ -10,7 +10,7 @@
 	__asm__(BEGIN(name) ".cfi_startproc\n" __VA_ARGS__ \
 			    "ret\n.cfi_endproc\n" END(name))
 
-/* A function that has no entry in the table, and no name outside. */
+/* A function without an entry in the unwind table, and not exported. */
 #define BARE __asm__(".text\n.balign 16\nbare: mov $39, %eax\n syscall\n ret\n")
 
 #if defined(CALLS_ADJACENT)
@@ -20,7 +20,7 @@ FUNCTION(module, "mov $105, %rax\n lea 1f(%rip), %rdi\n 1: syscall\n");
 #elif defined(CALLS_ZERO)
 FUNCTION(module, "xor %eax, %eax\n syscall\n");
 #elif defined(CALLS_COPIED)
-/* The number is kept in a register: in a loop, behind a jump and behind a call. */
+/* The number is first in another register: for a loop, after a jump and after a call. */
 FUNCTION(module, "push %rbx\n mov $105, %ebx\n mov $39, %r8d\n"
 		 "1: mov %r8d, %eax\n syscall\n"
 		 "cmp $-4, %eax\n je 1b\n ja 2f\n jmp 3f\n"
@@ -28,11 +28,11 @@ FUNCTION(module, "push %rbx\n mov $105, %ebx\n mov $39, %r8d\n"
 		 "3: call 4f\n mov %ebx, %eax\n syscall\n"
 		 "pop %rbx\n ret\n 4: nop\n");
 #elif defined(CALLS_EITHER)
-/* Two numbers meet. */
+/* The number is one of two, depending on the path. */
 FUNCTION(module, "mov $39, %eax\n test %edi, %edi\n je 1f\n"
 		 "mov $105, %eax\n 1: syscall\n");
 #elif defined(CALLS_LOST)
-/* The register is one that a function may change. */
+/* The number is in a caller-saved register during a call. */
 FUNCTION(module, "mov $39, %r8d\n call 1f\n mov %r8d, %eax\n syscall\n"
 		 "ret\n 1: mov $105, %r8d\n");
 #elif defined(CALLS_ARGUMENT)
@@ -40,10 +40,10 @@ FUNCTION(module, "mov %edi, %eax\n syscall\n");
 #elif defined(CALLS_BEHIND_CALL)
 FUNCTION(module, "mov $39, %eax\n syscall\n syscall\n");
 #elif defined(CALLS_BY_TABLE)
-/* A jump to an address in a register may lead anywhere in the function. */
+/* An indirect jump may lead to any instruction of the function. */
 FUNCTION(module, "mov $39, %eax\n jmp *%rdi\n mov $39, %eax\n syscall\n");
 #elif defined(CALLS_FROM_OUTSIDE)
-/* Another function branches behind the mov. */
+/* Another function branches to the syscall, with another number. */
 FUNCTION(module, "mov $39, %eax\n inside: syscall\n");
 FUNCTION(outside, ".skip 256, 0x90\n mov $105, %eax\n jmp inside\n");
 #elif defined(CALLS_HIGH)
@@ -53,7 +53,7 @@ FUNCTION(module, "mov $213, %eax\n int $0x80\n");
 #elif defined(CALLS_SYSENTER)
 FUNCTION(module, "mov $213, %eax\n sysenter\n");
 #elif defined(CALLS_UNKNOWN)
-/* An instruction that is not known, and what looks like a call behind it. */
+/* An instruction that the decoder does not know, then bytes that look like a call. */
 FUNCTION(module, ".byte 0x06\n mov $39, %eax\n syscall\n");
 #elif defined(CALLS_WITHOUT_TABLE)
 __asm__(BEGIN(module) "mov $39, %eax\n syscall\n ret\n" END(module));
@@ -68,12 +68,12 @@ FUNCTION(module, "");
 BARE;
 __asm__(".section .data.rel.ro, \"aw\"\n.balign 8\n.quad bare\n");
 #elif defined(CALLS_DATA)
-/* Data in the code: nothing leads to it, or it is not instructions. */
+/* Data in the code: nothing leads to it, or it has bytes that are no instruction. */
 FUNCTION(module, "lea data(%rip), %rax\n");
 __asm__(".byte 0x0f, 0x05, 0xcd, 0x80\n"
 	"data: .byte 0x06, 0x06, 0x0f, 0x05, 0x0f, 0x34, 0xcd, 0x80\n");
 #elif defined(CALLS_INSIDE)
-/* The bytes are part of other instructions. */
+/* The bytes of system calls are inside other instructions. */
 FUNCTION(module, "mov $0x80cd050f, %eax\n lea 0x340f(%rdi), %rcx\n"
 		 "cmpl $0x050f, (%rdi)\n");
 #else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which system calls objects make by their own instructions: each object is loaded and
- * scanned, and what is found is compared with what is in it.
+ * Tests which system calls the scan finds in objects. Each object is loaded and scanned, and the
+ * result is compared with the calls that the object is known to contain.
  */
 #undef NDEBUG
 #include "patch/scan.h"
@@ -15,7 +15,7 @@
 enum { NONE = -1, ANY = -2, NR_CALLS = 3 };
 
 static const struct {
-	const char *name; /* of the object, in its file's name */
+	const char *name; /* part of the object's file name */
 	int calls[NR_CALLS];
 } objects[] = {
 	{ "none", { NONE } },          { "inside", { NONE } },
@@ -106,7 +106,7 @@ static bool may_call(uint32_t nr)
 	return uaio_patch_may_call(numbers, NR_ELEMENTS(numbers));
 }
 
-/* As the program is; its own instructions are those of the library. */
+/* At first only this program is loaded: its only own system calls are the library's. */
 static void objects_that_are_loaded_later_are_scanned(void **state)
 {
 	void *module;
@@ -121,11 +121,11 @@ static void objects_that_are_loaded_later_are_scanned(void **state)
 	module = load("adjacent");
 	assert_true(may_call(105));
 	assert_false(may_call(106));
-	/* The call may have been made. */
+	/* After dlclose() the result stays: a thread may have made the call before. */
 	assert_int_equal(dlclose(module), 0);
 	assert_true(may_call(105));
 
-	/* It comes to where the other was. */
+	/* The loader may map this object where the last one was. */
 	module = load("argument");
 	assert_true(may_call(106));
 	assert_int_equal(dlclose(module), 0);
@@ -161,7 +161,7 @@ static int ask_alone(void)
 	return 0;
 }
 
-/* Before any other question, so that nothing has been found yet. */
+/* Runs first: no scan has been made yet. */
 static void a_child_reads_the_list_of_objects_without_the_lock(void **state)
 {
 	(void)state;
