@@ -118,7 +118,7 @@ static int classify(struct uaio_file *file, int fd,
 		if (!inode)
 			return -ENOMEM;
 	}
-	/* relaxed: publish() releases them; a reader without a reference takes advice (I2) */
+	/* relaxed: publish() releases them; a thread with a stale entry takes them as advice (I2) */
 	store_relaxed(&file->fd, fd);
 	store_relaxed(&file->kind, facts->kind);
 	store_relaxed(&file->flags, flags_of(facts));

@@ -48,7 +48,7 @@ enum uaio_kind {
 	UAIO_KIND_MEMORY, /* tmpfs, ramfs: never waits */
 	UAIO_KIND_CACHED, /* regular file, directory, block device */
 	UAIO_KIND_DIRECT, /* regular file or block device with O_DIRECT */
-	UAIO_KIND_STREAM, /* pipe, socket, eventfd, ...: ready or not */
+	UAIO_KIND_STREAM, /* pipe, socket, eventfd, ...: poll() says if ready */
 	UAIO_KIND_DEVICE, /* character device */
 	UAIO_NR_KINDS,
 };
@@ -120,30 +120,32 @@ struct uaio_file {
 	uint32_t nowait_refused; /* RWF_NOWAIT does not work here */
 
 	/* owned by native.h; advice, relaxed */
-	uint32_t nr_unnative[2]; /* failed in a row with EAGAIN: small, large */
-	uint32_t takes_nowait;   /* the kernel has accepted RWF_NOWAIT here */
+	uint32_t nr_unnative
+		[2];           /* requests with EAGAIN in a row: small, large */
+	uint32_t takes_nowait; /* the kernel has accepted RWF_NOWAIT here */
 
-	uint64_t trace_number;      /* atomic: record.c's; 0: not traced yet */
-	uint32_t alignment;         /* atomic: align.h's; 0: not known yet */
+	uint64_t trace_number; /* atomic: see record.c; 0: not traced yet */
+	uint32_t alignment;    /* atomic: see align.h; 0: not known yet */
 	struct uaio_tuning *tuning; /* atomic; owns: see tune.h; or NULL */
 
 	/* atomic */
 	uint32_t refs;
 	uint32_t nr_native;   /* requests that the kernel executes: native.h */
 	uint32_t is_closing;  /* the closer waits until refs is 1 */
-	uint32_t closer_goes; /* no new calls on the descriptor: closing.h I3 */
+	uint32_t closer_goes; /* workers make no further calls: closing.h I3 */
 
 	/* under lock, for streams; immutable otherwise */
 	struct uaio_lock lock; /* rank FILE */
 	int fd;                /* atomic */
 	bool owns_fd; /* atomic: a private duplicate, closed with the file */
 	int reopened; /* atomic; owns: see terminal.h; or -1 */
-	struct list in_private; /* duplicate.c's: if it owns fd or reopened */
-	uint32_t nr_using;      /* atomic: calls on fd in progress */
-	uint32_t nr_tries;   /* atomic, written under lock: tries in progress */
+	struct list
+		in_private; /* in duplicate.c's list, if it owns a descriptor */
+	uint32_t nr_using;  /* atomic: calls on fd in progress */
+	uint32_t nr_tries;  /* atomic, written under lock: tries in progress */
 	uint32_t is_awaited; /* atomic: a thread waits until both are 0 */
 
-	/* ready.c's, under lock */
+	/* owned by ready.c, under lock */
 	struct uaio_waitq waitqs[UAIO_NR_WAITQS];
 	struct list watches;
 	struct uaio_watch *last_watch; /* atomic: a guess; or NULL */

@@ -28,7 +28,7 @@ void uaio_host_load_filter(void)
 	uaio_host_find("prctl", &next_prctl);
 }
 
-/* Report a filter to the library. A child of vfork() installs its filter for itself only. */
+/* Report a filter to the library; not in a child of vfork(), whose filter is its own. */
 static void tell(bool has_program, const void *program)
 {
 	if (!uaio_engine_is_owner())

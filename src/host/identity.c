@@ -38,7 +38,7 @@ enum {
 	NR_LANDLOCK_RESTRICT_SELF = 446,
 	NR_LSM_SET_SELF_ATTR = 460,
 	IOPRIO_WHO_THREAD = 1,
-	/* from <threads.h>; that name includes a file of the tests instead */
+	/* as in <threads.h>, not included: the tests have a file of that name */
 	THRD_SUCCESS = 0,
 	THRD_NOMEM = 3,
 };

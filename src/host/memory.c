@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `uaio check` loads libuaio-check.so before this library. It interposes the allocator
- * (check/shim.c), and calls the functions to which its variables point. This file sets the
- * variables.
+ * Connects this library with libuaio-check.so, which `uaio check` loads before it
+ *
+ * libuaio-check.so interposes the allocator (check/shim.c), and calls the functions to which
+ * its variables point. This file sets the variables.
  */
 #include "host/memory.h"
 

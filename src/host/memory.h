@@ -18,7 +18,7 @@
 
 struct aiocb;
 
-/* Report it if a request in flight uses some of the memory. Return: whether one does. */
+/* Report a request in flight that uses some of the memory. Return: whether there is one. */
 bool uaio_host_memory_ends_slowly(enum uaio_check_end end, const void *at,
 				  size_t bytes);
 
