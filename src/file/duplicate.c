@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The descriptor on which the library makes system calls for an open file (file.h). At
- * first this is the client's descriptor. If the client closes it while requests wait, the
- * library replaces it by a private duplicate, or by -1 if no duplicate can be had. A
- * terminal may have a second descriptor, for calls that must not block (terminal.h).
+ * The descriptor on which the library makes system calls for an open file (file.h). At first
+ * this is the client's descriptor. If the client closes it while requests wait, the library
+ * replaces it by a private duplicate, or by -1 if no duplicate can be had. A terminal may have
+ * a second descriptor, for calls that must not block (terminal.h).
  *
  * Tested by src/ready/test-ready-file.c.
  */
@@ -61,8 +61,8 @@ void uaio_file_unuse(struct uaio_file *file)
 	if (!counts_calls(file))
 		return;
 	/*
-	 * [MB:file-use] seq_cst: this thread ends its call before it reads is_awaited.
-	 * Pairs with await_calls().
+	 * [MB:file-use] seq_cst: this thread ends its call before it reads is_awaited. Pairs
+	 * with await_calls().
 	 */
 	if (sub_seq_cst(&file->nr_using, 1) == 1 &&
 	    unlikely(load_seq_cst(&file->is_awaited)))
@@ -102,17 +102,17 @@ static void await_tries(struct uaio_file *file)
 }
 
 /*
- * Wait until no call on the client's descriptor is in progress. Such calls do not block, so
- * the wait is short. No signal handler may run meanwhile (entry.h): this thread may be
- * trying parked requests, and a handler must not jump out of that.
+ * Wait until no call on the client's descriptor is in progress. Such calls do not block, so the
+ * wait is short. No signal handler may run meanwhile (entry.h): this thread may be trying
+ * parked requests, and a handler must not jump out of that.
  */
 static void await_calls(struct uaio_file *file)
 {
 	uint32_t nr;
 
 	/*
-	 * [MB:file-use] seq_cst: this thread sets is_awaited before it reads nr_using.
-	 * Pairs with uaio_file_unuse().
+	 * [MB:file-use] seq_cst: this thread sets is_awaited before it reads nr_using. Pairs
+	 * with uaio_file_unuse().
 	 */
 	store_seq_cst(&file->is_awaited, 1);
 	while ((nr = load_seq_cst(&file->nr_using)))

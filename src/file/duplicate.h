@@ -22,14 +22,14 @@ void uaio_file_duplicates_init(const struct uaio_file_ops *ops);
 void uaio_file_note_private(struct uaio_file *file);
 
 /*
- * The program closes the descriptor, and no duplicate could be made: the file's requests
- * fail with -EBADF from now on.
+ * The program closes the descriptor, and no duplicate could be made: the file's requests fail
+ * with -EBADF from now on.
  */
 void uaio_file_lose_fd(struct uaio_file *file);
 
 /*
- * The program has closed the descriptor, which may be another file now. So the library makes
- * no further call on this number, and does not even remove it from an epoll.
+ * The program has closed the descriptor, which may be another file now. So the library makes no
+ * further call on this number, and does not even remove it from an epoll.
  */
 void uaio_file_forget_fd(struct uaio_file *file);
 
@@ -44,8 +44,8 @@ enum { UAIO_KEPT_MAX = 64 };
 void uaio_kept_init(void);
 
 /*
- * Return: whether this or another process has record locks on the file of fd. On a network
- * file system this call may wait for the server.
+ * Return: whether this or another process has record locks on the file of fd. On a network file
+ * system this call may wait for the server.
  */
 bool uaio_fd_is_locked(int fd);
 
@@ -57,8 +57,8 @@ bool uaio_fd_is_locked(int fd);
 bool uaio_kept_keep(int fd);
 
 /*
- * Return: a kept descriptor of the same open file as fd, now owned by the caller; -1 if
- * none is kept.
+ * Return: a kept descriptor of the same open file as fd, now owned by the caller; -1 if none is
+ * kept.
  */
 int uaio_kept_take(int fd);
 

@@ -201,8 +201,8 @@ static void free_file(struct uaio_file *file)
 
 /*
  * Put file in the slot of fd, unless the slot has an entry already, or a descriptor was closed
- * since nr_closings was read, so that file may describe the old file of fd. Frees file if
- * it is not put there.
+ * since nr_closings was read, so that file may describe the old file of fd. Frees file if it is
+ * not put there.
  * Return: 0, with the slot's entry in *ret_file; -EAGAIN if a descriptor was closed; -ENOMEM.
  */
 static int publish(int fd, struct uaio_file *file, uint64_t nr_closings,
@@ -223,8 +223,8 @@ static int publish(int fd, struct uaio_file *file, uint64_t nr_closings,
 	if (ret == 0 && !old) {
 		store_relaxed(&file->refs, 1);
 		/*
-		 * [MB:file] release: the members are written before the slot.
-		 * Pairs with uaio_file_find().
+		 * [MB:file] release: the members are written before the slot. Pairs with
+		 * uaio_file_find().
 		 */
 		store_release(slot, file);
 	}
@@ -347,8 +347,8 @@ bool uaio_file_try_get(struct uaio_file *file)
 static inline bool is_in_slot(const struct uaio_file *file, int fd)
 {
 	/*
-	 * [MB:file-ref] seq_cst: this thread took its reference before it reads the slot.
-	 * Pairs with uaio_file_closing(), whose thread empties the slot before it reads the
+	 * [MB:file-ref] seq_cst: this thread took its reference before it reads the slot. Pairs
+	 * with uaio_file_closing(), whose thread empties the slot before it reads the
 	 * references. So at least one of the two threads sees what the other wrote.
 	 */
 	return load_seq_cst(slot_of(fd)) == file;
@@ -415,8 +415,8 @@ void uaio_eventfd_add(int fd, uint64_t count)
 	struct pollfd pfd = { .fd = fd, .events = POLLOUT };
 
 	/*
-	 * A full counter stays as it is: a write would block. If ppoll() fails, the
-	 * counter is assumed to have room.
+	 * A full counter stays as it is: a write would block. If ppoll() fails, the counter is
+	 * assumed to have room.
 	 */
 	if (sys_ppoll(&pfd, 1, &zero, NULL, 0) != 0)
 		(void)sys_write(fd, &count, sizeof(count));
@@ -493,8 +493,8 @@ static bool take_out_idle(int fd)
 		uint32_t refs = 1;
 
 		/*
-		 * [MB:file-ref] seq_cst: once refs is 0, no thread gets a reference. Pairs
-		 * with uaio_file_try_get().
+		 * [MB:file-ref] seq_cst: once refs is 0, no thread gets a reference. Pairs with
+		 * uaio_file_try_get().
 		 */
 		is_idle = __atomic_compare_exchange_n(&file->refs, &refs, 0,
 						      false, __ATOMIC_SEQ_CST,

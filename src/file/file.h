@@ -3,28 +3,28 @@
  * Open files: what the library remembers of each file descriptor
  *
  * The library queries the kernel once about a descriptor, and keeps the answers in an entry
- * until the program closes the descriptor (the calls that close are interposed). A
- * two-level table, indexed by descriptor, holds the entries.
+ * until the program closes the descriptor (the calls that close are interposed). A two-level
+ * table, indexed by descriptor, holds the entries.
  *
- *   I1  The table holds one reference to each entry. Each request that did not complete
- *       inside the submitting call holds one, too.
+ *   I1  The table holds one reference to each entry. Each request that did not complete inside
+ *       the submitting call holds one, too.
  *   I2  The memory of an entry is never unmapped (slab.h). A submitter may read an entry
  *       without a reference, as advice only: it makes its system call on the client's
- *       descriptor, which the kernel looks up again. If the descriptor is closed and
- *       reused meanwhile, the call may go to the old file or the new file; both are right.
- *   I3  A waiting request belongs to the open file on which it was submitted. When the
- *       program closes the descriptor of a regular file or block device, close() waits until
- *       the system call of each request has looked up the descriptor (closing.h). Requests
- *       on a stream or device continue on a private duplicate of the descriptor, or fail
- *       with -EBADF if no duplicate can be had.
- *   I4  A thread that is about to close a descriptor first removes its entry from the table.
- *       No other thread removes an entry that still describes its descriptor. Otherwise the
+ *       descriptor, which the kernel looks up again. If the descriptor is closed and reused
+ *       meanwhile, the call may go to the old file or the new file; both are right.
+ *   I3  A waiting request belongs to the open file on which it was submitted. When the program
+ *       closes the descriptor of a regular file or block device, close() waits until the system
+ *       call of each request has looked up the descriptor (closing.h). Requests on a stream or
+ *       device continue on a private duplicate of the descriptor, or fail with -EBADF if no
+ *       duplicate can be had.
+ *   I4  A thread that is about to close a descriptor first removes its entry from the table. No
+ *       other thread removes an entry that still describes its descriptor. Otherwise the
  *       descriptor could be closed before the requests of the entry are executed on it.
  *   I5  The entry of a fixed file (registered with an io_uring) is in no table, and owns a
- *       private duplicate from the start. So the program may close or reuse its own
- *       descriptor. Requests hold references, so the owner may put the entry while requests
- *       are in flight. The duplicate of a regular file keeps its number while a request
- *       uses it; that of a stream keeps its number only during each system call.
+ *       private duplicate from the start. So the program may close or reuse its own descriptor.
+ *       Requests hold references, so the owner may put the entry while requests are in flight.
+ *       The duplicate of a regular file keeps its number while a request uses it; that of a
+ *       stream keeps its number only during each system call.
  *
  * Thread-safety: any thread. uaio_file_closing() and uaio_file_closed() may sleep.
  */
@@ -106,8 +106,8 @@ struct uaio_file {
 	struct uaio_slab_node node;
 
 	/*
-	 * immutable after init; atomic, since a thread without a reference may
-	 * read them while the entry is reused for another file (I2)
+	 * immutable after init; atomic, since a thread without a reference may read them while
+	 * the entry is reused for another file (I2)
 	 */
 	uint32_t kind;            /* enum uaio_kind */
 	uint32_t flags;           /* UAIO_FILE_F_* */
@@ -153,14 +153,14 @@ struct uaio_file {
 	uint32_t told;     /* EPOLL*: the events that the last edge reported */
 	uint32_t told_of;  /* EPOLL*: for which the epoll was armed then */
 	/*
-	 * About the edges since the polls were last run: told_by_any has the events that
-	 * any edge reported, told_of_by_all those for which the epoll was armed at each
-	 * edge, told_after the value of nr_edges before the first edge.
+	 * About the edges since the polls were last run: told_by_any has the events that any
+	 * edge reported, told_of_by_all those for which the epoll was armed at each edge,
+	 * told_after the value of nr_edges before the first edge.
 	 */
 	uint32_t told_by_any, told_of_by_all, told_after;
 	/*
-	 * EPOLL*: at least the events that the parked polls wait for; cleared when a poll
-	 * is parked and no other is.
+	 * EPOLL*: at least the events that the parked polls wait for; cleared when a poll is
+	 * parked and no other is.
 	 */
 	uint32_t polled;
 	bool is_unpollable; /* epoll refuses such files */
@@ -171,8 +171,8 @@ struct uaio_file {
 struct uaio_file_ops {
 	/*
 	 * The program is about to close the descriptor of a regular file that has requests:
-	 * wait until it may be closed (closing.h). The caller has removed file from the
-	 * table, and holds the table's reference.
+	 * wait until it may be closed (closing.h). The caller has removed file from the table,
+	 * and holds the table's reference.
 	 */
 	void (*see_through)(struct uaio_file *file);
 
@@ -202,22 +202,22 @@ struct uaio_file *uaio_file_find(int fd);
 int uaio_file_open(int fd, struct uaio_file **ret_file);
 
 /*
- * Make an entry for fd of a thread that has its own descriptor table (CLONE_FILES not set).
- * The entry is not put in the table of entries. The caller owns it, and puts it.
+ * Make an entry for fd of a thread that has its own descriptor table (CLONE_FILES not set). The
+ * entry is not put in the table of entries. The caller owns it, and puts it.
  * Return: 0, -EBADF, -ENOMEM.
  */
 int uaio_file_open_parted(int fd, struct uaio_file **ret_file);
 
 /*
- * Make an entry for a fixed file (I5), the open file of fd. The caller owns the entry, and
- * puts it.
+ * Make an entry for a fixed file (I5), the open file of fd. The caller owns the entry, and puts
+ * it.
  * Return: 0, -EBADF, -ENOMEM; -EMFILE: no descriptor can be had for the duplicate.
  */
 int uaio_file_fix(int fd, struct uaio_file **ret_file);
 
 /*
- * Take a reference to the entry of fd for a request; make the entry if there is
- * none. Return: 0, -EBADF, -ENOMEM.
+ * Take a reference to the entry of fd for a request; make the entry if there is none.
+ * Return: 0, -EBADF, -ENOMEM.
  */
 int uaio_file_get(int fd, struct uaio_file **ret_file);
 void uaio_file_put(struct uaio_file *file);
@@ -237,8 +237,8 @@ void uaio_file_signal(struct uaio_file *file, uint64_t count);
 void uaio_eventfd_add(int fd, uint64_t count);
 
 /*
- * Begin and end a system call on the file. uaio_file_use() returns the descriptor for the
- * call. It remains the same file until uaio_file_unuse().
+ * Begin and end a system call on the file. uaio_file_use() returns the descriptor for the call.
+ * It remains the same file until uaio_file_unuse().
  */
 int uaio_file_use(struct uaio_file *file);
 void uaio_file_unuse(struct uaio_file *file);
@@ -269,9 +269,9 @@ static inline uint32_t uaio_file_edges(const struct uaio_file *file)
 }
 
 /*
- * Let the file's requests continue on a private duplicate of its descriptor. Only for
- * streams and devices: closing a duplicate of a regular file would drop the process's
- * record locks on the file (fcntl(2)).
+ * Let the file's requests continue on a private duplicate of its descriptor. Only for streams
+ * and devices: closing a duplicate of a regular file would drop the process's record locks on
+ * the file (fcntl(2)).
  * Return: false if no descriptor can be had.
  */
 bool uaio_file_make_private(struct uaio_file *file);
@@ -293,20 +293,18 @@ bool uaio_file_part_polls(struct uaio_file *file);
  */
 int uaio_file_yield(int fd);
 
-/*
- * Return: whether fd may have an entry, so that its closing must be reported. Two loads.
- */
+/* Return: whether fd may have an entry, so that its closing must be reported. Two loads. */
 bool uaio_file_may_know(int fd);
 
 /*
- * The program is about to close or replace fd: remove its entry, and wait for its requests
- * or give them a duplicate (I3). If fd has no entry, this costs two loads.
+ * The program is about to close or replace fd: remove its entry, and wait for its requests or
+ * give them a duplicate (I3). If fd has no entry, this costs two loads.
  */
 void uaio_file_closing(int fd);
 
 /*
- * Remove the entry of fd, which is about to be closed, if it has no requests and closing fd
- * is fast (uaio_closes_at_once()).
+ * Remove the entry of fd, which is about to be closed, if it has no requests and closing fd is
+ * fast (uaio_closes_at_once()).
  * Return: false if not; then the entry stays.
  */
 bool uaio_file_forget_idle(int fd);

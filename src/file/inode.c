@@ -86,9 +86,9 @@ void uaio_inode_put(struct uaio_inode *inode)
 
 enum {
 	/*
-	 * After this many slow writes in a row, workers execute the file's writes for a
-	 * while. The first may only have been preempted; in each later one the thread is
-	 * known to have slept.
+	 * After this many slow writes in a row, workers execute the file's writes for a while.
+	 * The first may only have been preempted; in each later one the thread is known to have
+	 * slept.
 	 */
 	SLOW_WRITES = 2,
 	SLOW_WRITES_NS = 100000000,

@@ -2,14 +2,14 @@
 /*
  * Inodes: one object for each file, however often it is open
  *
- * Two descriptors of one file share one struct uaio_inode. It holds what the library has
- * learnt about the file, and the order of its requests. A comment above each group of
- * members names the module that owns them.
+ * Two descriptors of one file share one struct uaio_inode. It holds what the library has learnt
+ * about the file, and the order of its requests. A comment above each group of members names
+ * the module that owns them.
  *
- *   I1  There is at most one inode for each pair of device and inode number. It exists as
- *       long as it has a reference.
- *   I2  The memory of an inode is never unmapped (slab.h). A thread that reads an inode
- *       without a reference reads valid memory, but perhaps another file's inode.
+ *   I1  There is at most one inode for each pair of device and inode number. It exists as long
+ *       as it has a reference.
+ *   I2  The memory of an inode is never unmapped (slab.h). A thread that reads an inode without
+ *       a reference reads valid memory, but perhaps another file's inode.
  *
  * Thread-safety: any thread; one lock protects the table.
  *
@@ -47,8 +47,8 @@ struct uaio_inode {
 
 	/*
 	 * owned by order.h; atomic, written under lock: the requests on the list that keep
-	 * other requests from being executed inline. in_way has two counts in one word, so
-	 * that a write reads both at once.
+	 * other requests from being executed inline. in_way has two counts in one word, so that
+	 * a write reads both at once.
 	 */
 	uint64_t
 		in_way; /* 1 for each ordered write, UAIO_A_READ for each read */
@@ -60,9 +60,9 @@ struct uaio_inode {
 	int64_t slow_until_ns;   /* writes go to workers until then */
 	struct uaio_trust trust; /* in plain reads (no O_DIRECT) */
 	/*
-	 * How many requests are being executed inline; only counted for files whose
-	 * requests may have to be exclusive. Never reset: when this memory is reused for
-	 * another inode, a slow thread may still have a request of the old one counted.
+	 * How many requests are being executed inline; only counted for files whose requests
+	 * may have to be exclusive. Never reset: when this memory is reused for another inode,
+	 * a slow thread may still have a request of the old one counted.
 	 */
 	uint32_t nr_inline;
 
@@ -81,8 +81,8 @@ void uaio_inode_put(struct uaio_inode *inode);
 
 /*
  * Note that a write inside the submitting call took long. A clock cannot tell whether the
- * thread slept or was preempted. So after the first slow write, the caller counts its
- * thread's sleeps in each write, and reports them by has_slept.
+ * thread slept or was preempted. So after the first slow write, the caller counts its thread's
+ * sleeps in each write, and reports them by has_slept.
  */
 void uaio_inode_judge_slow(struct uaio_inode *inode, bool has_slept);
 

@@ -22,8 +22,8 @@
 enum { CONFIGFS_MAGIC_ = 0x62656570, MQUEUE_MAGIC_ = 0x19800202 };
 
 /*
- * Encode a device number as makedev(3) does. Without optimization that macro calls a
- * function of glibc, which musl does not have.
+ * Encode a device number as makedev(3) does. Without optimization that macro calls a function
+ * of glibc, which musl does not have.
  */
 static uint64_t device_of(uint32_t major, uint32_t minor)
 {
@@ -84,9 +84,9 @@ struct look {
 };
 
 /*
- * Query fd by statx(), without the file's times. fstat() would read the times, too; since
- * Linux 6.13 the next write must then store a new time in the inode, which costs more than
- * the write itself. With no_server the kernel answers from its cache, without a server.
+ * Query fd by statx(), without the file's times. fstat() would read the times, too; since Linux
+ * 6.13 the next write must then store a new time in the inode, which costs more than the write
+ * itself. With no_server the kernel answers from its cache, without a server.
  */
 static bool look_without_times(int fd, bool no_server, struct look *ret)
 {
@@ -165,10 +165,10 @@ static bool is_kernel_fs(uint32_t type)
 }
 
 /*
- * Find out whether fd accepts RWF_* flags, by a read or write with two flags that exclude
- * each other. If the driver has read_iter or write_iter, the call fails with EINVAL. If it
- * has only the older read or write, which take no flags, the call fails with EOPNOTSUPP.
- * In both cases no byte is read or written.
+ * Find out whether fd accepts RWF_* flags, by a read or write with two flags that exclude each
+ * other. If the driver has read_iter or write_iter, the call fails with EINVAL. If it has only
+ * the older read or write, which take no flags, the call fails with EOPNOTSUPP. In both cases
+ * no byte is read or written.
  */
 static int64_t try_contradiction_at(int fd, bool is_write, int64_t off)
 {
@@ -254,10 +254,10 @@ void uaio_fdinfo_path(int fd, char ret_path[UAIO_FD_PATH_BYTES])
 }
 
 /*
- * Return: whether an anonymous inode is certainly an eventfd. The two calls take a tenth of
- * the time of reading its name in /proc. A writable eventfd polls POLLOUT alone; all other
- * files with read_iter add POLLWRNORM. A full eventfd, and any eventfd before Linux 6.9,
- * is not recognized here; anonymous_flags() finds it by name.
+ * Return: whether an anonymous inode is certainly an eventfd. The two calls take a tenth of the
+ * time of reading its name in /proc. A writable eventfd polls POLLOUT alone; all other files
+ * with read_iter add POLLWRNORM. A full eventfd, and any eventfd before Linux 6.9, is not
+ * recognized here; anonymous_flags() finds it by name.
  */
 static bool is_surely_eventfd(int fd)
 {
@@ -270,9 +270,9 @@ static bool is_surely_eventfd(int fd)
 }
 
 /*
- * Anonymous inodes have no type; only their link name in /proc/self/fd tells what they are.
- * The table lists epolls and the files with read_iter; all others have only the older read,
- * if they can be read at all. Without /proc every anonymous inode counts as an eventfd.
+ * Anonymous inodes have no type; only their link name in /proc/self/fd tells what they are. The
+ * table lists epolls and the files with read_iter; all others have only the older read, if they
+ * can be read at all. Without /proc every anonymous inode counts as an eventfd.
  */
 static uint32_t anonymous_flags(int fd)
 {
@@ -375,10 +375,10 @@ static void inspect_stream(int fd, const struct stat *st,
 }
 
 /*
- * Return: whether the file system is on a block device. File systems in memory, remote ones
- * and those that the kernel generates have an anonymous device number (major 0). So fstatfs()
- * is needed only for these, which saves a system call for each small file that is opened.
- * (FUSE on a block device, fuseblk, is on the local disk.)
+ * Return: whether the file system is on a block device. File systems in memory, remote ones and
+ * those that the kernel generates have an anonymous device number (major 0). So fstatfs() is
+ * needed only for these, which saves a system call for each small file that is opened. (FUSE on
+ * a block device, fuseblk, is on the local disk.)
  */
 static bool has_device(const struct stat *st)
 {

@@ -2,9 +2,9 @@
 /*
  * Queries the kernel about a descriptor: kind of file, access, file system, size
  *
- * uaio_inspect() makes several system calls, and the descriptor may become another file
- * between two of them. The result is valid only if no descriptor was closed meanwhile;
- * file.c checks that.
+ * uaio_inspect() makes several system calls, and the descriptor may become another file between
+ * two of them. The result is valid only if no descriptor was closed meanwhile; file.c checks
+ * that.
  *
  * Thread-safety: any thread.
  * Tested by test-inspect.c and test-stale.c.
@@ -22,8 +22,8 @@ struct uaio_fd_facts {
 	uint32_t flags; /* UAIO_FILE_F_* */
 	bool has_inode; /* regular file, directory or block device */
 	/*
-	 * st_dev and st_ino; for a block device UINT64_MAX and st_rdev. All anonymous
-	 * inodes have one common pair.
+	 * st_dev and st_ino; for a block device UINT64_MAX and st_rdev. All anonymous inodes
+	 * have one common pair.
 	 */
 	uint64_t dev;
 	uint64_t ino;
@@ -40,9 +40,9 @@ void uaio_fdinfo_path(int fd, char ret_path[UAIO_FD_PATH_BYTES]);
 bool uaio_socket_lingers(int fd);
 
 /*
- * Return: whether close(fd) is fast even if fd is the last descriptor of its open file.
- * False for sockets that linger, devices, and files of a server, which close() flushes.
- * True if fd is not open.
+ * Return: whether close(fd) is fast even if fd is the last descriptor of its open file. False
+ * for sockets that linger, devices, and files of a server, which close() flushes. True if fd is
+ * not open.
  */
 bool uaio_closes_at_once(int fd);
 
@@ -69,22 +69,22 @@ bool uaio_syncs_later(int fd);
 int uaio_size_of(const struct uaio_file *file, int fd, uint64_t *ret_size);
 
 /*
- * Return: whether fd is still the regular file that the entry was made for, and the file
- * ends at or before offset. Makes one system call; for a remote file none, and returns false.
+ * Return: whether fd is still the regular file that the entry was made for, and the file ends
+ * at or before offset. Makes one system call; for a remote file none, and returns false.
  */
 bool uaio_ends_by(const struct uaio_file *file, int fd, uint64_t offset);
 
 /*
- * Return: whether fd is certainly another file than the entry was made for: a system call
- * that the library does not see has closed fd, and fd was opened again. Makes one system
- * call; for a remote file none, and returns false.
+ * Return: whether fd is certainly another file than the entry was made for: a system call that
+ * the library does not see has closed fd, and fd was opened again. Makes one system call; for a
+ * remote file none, and returns false.
  */
 bool uaio_is_replaced(const struct uaio_file *file, int fd);
 
 /*
- * Return: whether the descriptors of both entries share one open file. Before Linux 6.10
- * the kernel can only tell for sockets; the result is false for other files. Makes at most
- * one system call, which does not block.
+ * Return: whether the descriptors of both entries share one open file. Before Linux 6.10 the
+ * kernel can only tell for sockets; the result is false for other files. Makes at most one
+ * system call, which does not block.
  */
 bool uaio_is_duplicate(const struct uaio_file *file,
 		       const struct uaio_file *other);

@@ -2,20 +2,20 @@
 /*
  * Descriptors that the library keeps open, so that the program loses no record lock (fcntl)
  *
- * When a process closes any descriptor of a file, the kernel drops all record locks that
- * the process has on that file (fcntl(2)). So for a file that the process has locked, the
- * library opens no descriptor, and closes none of its own: it keeps the descriptor until
- * the locks are gone. The program ends its locks by unlocking the file, or by closing its
- * own descriptor of the file.
+ * When a process closes any descriptor of a file, the kernel drops all record locks that the
+ * process has on that file (fcntl(2)). So for a file that the process has locked, the library
+ * opens no descriptor, and closes none of its own: it keeps the descriptor until the locks are
+ * gone. The program ends its locks by unlocking the file, or by closing its own descriptor of
+ * the file.
  *
  *   I1  A kept descriptor is in no entry (file.h). The next duplicate of the same open file
  *       takes it over. So a program that repeatedly registers a locked file has only one
  *       descriptor kept.
- *   I2  At most UAIO_KEPT_MAX descriptors are kept. Any further descriptor is closed, and
- *       the program's locks on its file are lost.
+ *   I2  At most UAIO_KEPT_MAX descriptors are kept. Any further descriptor is closed, and the
+ *       program's locks on its file are lost.
  *
- * Window: if another thread locks the file while the library is closing its descriptor,
- * that lock is lost.
+ * Window: if another thread locks the file while the library is closing its descriptor, that
+ * lock is lost.
  *
  * Thread-safety: any thread. Tested by test-locks.c.
  */
@@ -97,8 +97,8 @@ bool uaio_fd_is_locked(int fd)
 }
 
 /*
- * Return: whether /proc/thread-self/fdinfo lists a record lock of this process on fd; true
- * if the file cannot be read whole.
+ * Return: whether /proc/thread-self/fdinfo lists a record lock of this process on fd; true if
+ * the file cannot be read whole.
  */
 static bool lists_locks(int fd)
 {

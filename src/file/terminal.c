@@ -57,8 +57,8 @@ int uaio_terminal_open(int fd, uint32_t file_flags)
 	if (reopened < 0)
 		return -1;
 	/*
-	 * Compare after the open. If the terminal was hung up before the open, reopened may
-	 * be another terminal. A later hang-up also hangs up reopened.
+	 * Compare after the open. If the terminal was hung up before the open, reopened may be
+	 * another terminal. A later hang-up also hangs up reopened.
 	 */
 	if (is_same(fd, reopened))
 		return reopened;

@@ -2,14 +2,14 @@
 /*
  * Terminals, reopened for calls that do not block
  *
- * Terminals do not support RWF_NOWAIT, and O_NONBLOCK is a flag of the open file, which
- * other processes may share. So a call on the client's open file may block for ever if
- * another reader is faster. But input, output, hang-up and job control belong to the
- * terminal, and are the same for all its open files. So the library opens the terminal
- * again, through /proc, with O_NONBLOCK.
+ * Terminals do not support RWF_NOWAIT, and O_NONBLOCK is a flag of the open file, which other
+ * processes may share. So a call on the client's open file may block for ever if another reader
+ * is faster. But input, output, hang-up and job control belong to the terminal, and are the
+ * same for all its open files. So the library opens the terminal again, through /proc, with
+ * O_NONBLOCK.
  *
- * The library does not reopen the following terminals. A worker executes their requests
- * when they are ready.
+ * The library does not reopen the following terminals. A worker executes their requests when
+ * they are ready.
  *   - Pseudoterminal masters: opening one would create another pseudoterminal.
  *   - Serial lines: opening one would raise its modem lines.
  *   - Terminals that cannot be opened again: they belong to another user or are exclusive
@@ -44,8 +44,8 @@ bool uaio_terminal_is_still(const struct uaio_file *file, int fd);
 
 /*
  * fd is the result of uaio_file_use().
- * Return: the descriptor for a call that must not block. If it is not fd, *ret_flags becomes
- * 0: with O_NONBLOCK the call needs no RWF_* flags, and a terminal never raises SIGPIPE.
+ * Return: the descriptor for a call that must not block. If it is not fd, *ret_flags becomes 0:
+ * with O_NONBLOCK the call needs no RWF_* flags, and a terminal never raises SIGPIPE.
  */
 int uaio_terminal_fd(const struct uaio_file *file, int fd, uint32_t *ret_flags);
 
@@ -57,9 +57,9 @@ enum uaio_terminal_wait {
 };
 
 /*
- * Return: how the mode of the terminal fd lets a thread read. Out of canonical mode, a read
- * may wait for more than one byte, or only for a time (VMIN and VTIME of termios(3)). A
- * call with O_NONBLOCK ignores both, and poll() ignores the time.
+ * Return: how the mode of the terminal fd lets a thread read. Out of canonical mode, a read may
+ * wait for more than one byte, or only for a time (VMIN and VTIME of termios(3)). A call with
+ * O_NONBLOCK ignores both, and poll() ignores the time.
  */
 enum uaio_terminal_wait uaio_terminal_wait(int fd);
 

@@ -82,7 +82,6 @@ static void closing_a_file_waits_for_its_requests(void **state)
 	unit_thread_start(&thread, close_descriptor, &fd);
 	for (unsigned i = 0; i < NR; i++) {
 		unit_await_sleep(&thread);
-		/* The descriptor is still open. */
 		assert_int_equal(fstat(fd, &st), 0);
 		unit_gate_await_key(i);
 		unit_gate_pass(i);
@@ -113,9 +112,7 @@ static void closing_what_nobody_uses_makes_no_calls(void **state)
 	unit_close(fd);
 }
 
-/*
- * Requests on a file must never reach the file that is opened next at this descriptor.
- */
+/* Requests on a file must never reach the file that is opened next at this descriptor. */
 static void a_descriptor_used_again_is_another_file(void **state)
 {
 	char text[2] = "";
@@ -251,9 +248,9 @@ static void a_file_closed_while_it_is_looked_up_leaves_no_trace(void **state)
 }
 
 /*
- * No thread closes the descriptor before the second read, so the entry must be right. When
- * a read is issued, the inode shows that the file is another one. But nothing shows then
- * that the file may be read, which the write end of the pipe may not.
+ * No thread closes the descriptor before the second read, so the entry must be right. When a
+ * read is issued, the inode shows that the file is another one. But nothing shows then that the
+ * file may be read, which the write end of the pipe may not.
  */
 static bool stale_entry_is_not_kept(unsigned end, unsigned n)
 {
@@ -280,9 +277,7 @@ static void a_stale_entry_is_not_kept(void **state)
 	}
 }
 
-/*
- * The entry is made between uaio_fds_closing() and the dup2() that replaces the descriptor.
- */
+/* The entry is made between uaio_fds_closing() and the dup2() that replaces the descriptor. */
 static void an_entry_of_the_file_before_is_not_kept(void **state)
 {
 	(void)state;
@@ -302,9 +297,9 @@ static void an_entry_of_the_file_before_is_not_kept(void **state)
 }
 
 /*
- * Close number, and open the file of from there, before uaio_fds_closed() reports the close.
- * In this window another thread may open the descriptor, submit requests, and close it;
- * that close must still wait for these requests.
+ * Close number, and open the file of from there, before uaio_fds_closed() reports the close. In
+ * this window another thread may open the descriptor, submit requests, and close it; that close
+ * must still wait for these requests.
  * Return: the descriptor.
  */
 static int taken_by_another(int number, int from)
@@ -535,9 +530,7 @@ static void an_eventfd_counts_each_completion(void **state)
 	uaio_config.force_worker = false;
 }
 
-/*
- * Closes a range of descriptors, as close_range() does. Some of them have requests.
- */
+/* Closes a range of descriptors, as close_range() does. Some of them have requests. */
 static void closing_a_range_waits_for_all_in_it(void **state)
 {
 	uint64_t handle = unit_context(NR);

@@ -40,8 +40,8 @@ static int64_t execute(uint64_t handle, int opcode, int fd, void *buf,
 }
 
 /*
- * The write waits for an older one on the same file, by another descriptor. A gate stops
- * the older write.
+ * The write waits for an older one on the same file, by another descriptor. A gate stops the
+ * older write.
  */
 static void a_write_that_waited_goes_to_no_other_file(void **state)
 {
@@ -105,9 +105,7 @@ static void an_answer_of_eintr_is_an_answer(void **state)
 	unit_close(fd);
 }
 
-/*
- * A parked read of a pipe reads nothing from another pipe that now has its descriptor.
- */
+/* A parked read of a pipe reads nothing from another pipe that now has its descriptor. */
 static void a_read_that_is_parked_reads_no_other_pipe(void **state)
 {
 	uint64_t handle = unit_context(4);

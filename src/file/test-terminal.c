@@ -102,8 +102,8 @@ static void a_terminal_that_cannot_be_reopened_is_served(void **state)
 }
 
 /*
- * Return: whether fd is a reopened terminal: only that has O_NONBLOCK. The client's
- * descriptor and its private duplicates do not.
+ * Return: whether fd is a reopened terminal: only that has O_NONBLOCK. The client's descriptor
+ * and its private duplicates do not.
  */
 static bool is_reopened(int fd)
 {
@@ -119,9 +119,7 @@ static int nr_reopened(void)
 	return (int)nr;
 }
 
-/*
- * For unit_await(): a thread of the library may hold the file's entry a moment longer.
- */
+/* For unit_await(): a thread of the library may hold the file's entry a moment longer. */
 static bool none_is_reopened(void *arg)
 {
 	(void)arg;
@@ -136,8 +134,8 @@ static bool is_hung_up(void *arg)
 }
 
 /*
- * Opening a master again creates another pseudoterminal; the path of a terminal that was
- * hung up may belong to another master by now.
+ * Opening a master again creates another pseudoterminal; the path of a terminal that was hung
+ * up may belong to another master by now.
  */
 static void masters_and_hung_up_terminals_are_not_reopened(void **state)
 {

@@ -146,7 +146,6 @@ static inline void read_line(const char *text)
 	assert_reads(text);
 }
 
-/* Cancel the last request, which is waiting. */
 static inline void cancel_read(void)
 {
 	assert_int_equal(uaio_aio_cancel(handle, &request), -EINPROGRESS);
@@ -154,8 +153,8 @@ static inline void cancel_read(void)
 }
 
 /*
- * The thief reads the input just before the library's read(), when poll() has already
- * reported it to the library.
+ * The thief reads the input just before the library's read(), when poll() has already reported
+ * it to the library.
  */
 static struct {
 	uint32_t is_armed;   /* atomic */

@@ -32,7 +32,7 @@
 /* Included last: it undefines macros. */
 #include "host/lfs.h"
 
-/* The next definitions, usually the C library's; NULL until the library is loaded. */
+/* The next definitions (RTLD_NEXT); NULL until the library is loaded. */
 static struct {
 	int (*close)(int);
 	int (*dup2)(int, int);
@@ -125,10 +125,10 @@ static long dup_raw(int from, int to, const int *flags)
  * A dup2() or dup3() by the next definition, or by the system call
  *
  * If `to` is open, the call closes the program's file, which may take long: a socket may
- * linger, a file server may be slow. So no lock is held then. None is needed, since no
- * thread of the library can get a descriptor in use. If `to` is free, a thread of the
- * library might get it, so uaio_own_fds_quiesce() stops such threads. The call then closes
- * no file, and is fast.
+ * linger, a file server may be slow. So no lock is held then. None is needed, since no thread
+ * of the library can get a descriptor in use. If `to` is free, a thread of the library might
+ * get it, so uaio_own_fds_quiesce() stops such threads. The call then closes no file, and is
+ * fast.
  */
 struct replacing {
 	int (*dup2)(int, int); /* or NULL */
@@ -168,8 +168,8 @@ static void let_appear(void)
  * dup2() fails with EBUSY if another thread's open() has reserved the descriptor, but has no
  * file for it yet. If that is a thread of the library, let_appear() waits for it. If it is a
  * thread of the program whose open() blocks, the caller gets EBUSY.
- * Return: the call's result; -EAGAIN, with nothing done, if the descriptor is now the
- * library's own.
+ * Return: the call's result; -EAGAIN, with nothing done, if the descriptor is now the library's
+ * own.
  */
 static long replace_unheld(const struct replacing *how)
 {
@@ -256,10 +256,10 @@ static long close_some(unsigned first, unsigned last, int flags)
 }
 
 /*
- * Close the open descriptors in [first, last] up to LAST_EACH, each as close() does. No lock
- * is held: a close may take long, and no other thread should wait for it.
- * Return: the first descriptor that remains to be closed. Few programs have descriptors
- * above LAST_EACH; close_rest() closes those.
+ * Close the open descriptors in [first, last] up to LAST_EACH, each as close() does. No lock is
+ * held: a close may take long, and no other thread should wait for it.
+ * Return: the first descriptor that remains to be closed. Few programs have descriptors above
+ * LAST_EACH; close_rest() closes those.
  */
 static uint64_t close_each(unsigned first, unsigned last)
 {
@@ -270,9 +270,9 @@ static uint64_t close_each(unsigned first, unsigned last)
 		return first;
 	for (; fd <= last && fd <= LAST_EACH; fd++)
 		/*
-		 * is_ours() comes first: it waits until no new descriptor of the library
-		 * has a low number any more (ownfd.h I2). So a low descriptor that is open
-		 * after that is the program's.
+		 * is_ours() comes first: it waits until no new descriptor of the library has a
+		 * low number any more (ownfd.h I2). So a low descriptor that is open after that
+		 * is the program's.
 		 */
 		if (!is_ours((int)fd) && sys_fcntl((int)fd, F_GETFD, 0) >= 0)
 			(void)uaio_host_raw_close((int)fd);
@@ -456,9 +456,9 @@ FILE *freopen64(const char *path, const char *mode, FILE *file)
 }
 
 /*
- * F_SETFL changes flags that the descriptor's entry holds (O_DIRECT, O_NONBLOCK, O_APPEND),
- * so fcntl() removes the entry. Once O_APPEND is set, pending writes would go to the end of
- * the file instead of their offset; so fcntl() first waits for them.
+ * F_SETFL changes flags that the descriptor's entry holds (O_DIRECT, O_NONBLOCK, O_APPEND), so
+ * fcntl() removes the entry. Once O_APPEND is set, pending writes would go to the end of the
+ * file instead of their offset; so fcntl() first waits for them.
  *
  * The third argument, whatever its type, is read as a pointer, as the C library does.
  */

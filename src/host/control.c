@@ -2,8 +2,8 @@
 /*
  * Functions of uaio.h: the limits of the work queue, and cancellation
  *
- * Context: any thread; uaio_cancel() and its like fail with EAGAIN in a child of vfork() or
- * in a signal handler that interrupted the library.
+ * Context: any thread; uaio_cancel() and its like fail with EAGAIN in a child of vfork() or in
+ * a signal handler that interrupted the library.
  *
  * Tested by test/host/control.c.
  */
@@ -85,8 +85,8 @@ struct target {
 };
 
 /*
- * Return: the result of act; -EINVAL if the process has made no context; -EAGAIN in a child
- * of vfork(), or in a signal handler that interrupted the library.
+ * Return: the result of act; -EINVAL if the process has made no context; -EAGAIN in a child of
+ * vfork(), or in a signal handler that interrupted the library.
  */
 static int cancel(uaio_table_act *act, const struct target *target)
 {

@@ -2,14 +2,14 @@
 /*
  * The exec family, and daemon(3)
  *
- * The library finishes accepted writes before the program is replaced, or before the parent
- * of daemon(3) ends. If the exec fails, the library's work continues; it has refused no
- * request meanwhile. A child of vfork() shares the parent's memory, but does not own the
- * engine, so its calls go to the C library only. The exec functions call one another inside
- * the C library, where they cannot be interposed. So each of them is interposed here.
+ * The library finishes accepted writes before the program is replaced, or before the parent of
+ * daemon(3) ends. If the exec fails, the library's work continues; it has refused no request
+ * meanwhile. A child of vfork() shares the parent's memory, but does not own the engine, so its
+ * calls go to the C library only. The exec functions call one another inside the C library,
+ * where they cannot be interposed. So each of them is interposed here.
  *
- * <unistd.h> is not included: it promises the compiler that no argument is NULL, but
- * programs do call execl(path, NULL).
+ * <unistd.h> is not included: it promises the compiler that no argument is NULL, but programs
+ * do call execl(path, NULL).
  *
  * Context: async-signal-safe, as the functions themselves are; also before the library is
  * loaded.
@@ -36,7 +36,7 @@
 /* Declared by <unistd.h>, which is not included. */
 extern char **environ;
 
-/* The next definitions, usually the C library's; NULL until the library is loaded. */
+/* The next definitions (RTLD_NEXT); NULL until the library is loaded. */
 static struct {
 	int (*execve)(const char *, char *const *, char *const *);
 	int (*execveat)(int, const char *, char *const *, char *const *, int);

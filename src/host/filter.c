@@ -2,9 +2,9 @@
 /*
  * prctl(2) and seccomp(2), by which the program installs a filter of system calls
  *
- * The filter may refuse some of the library's system calls, or kill the process for them.
- * So this file reports the filter to the library before it is installed. From then on the
- * library does without those calls, even if installing the filter fails.
+ * The filter may refuse some of the library's system calls, or kill the process for them. So
+ * this file reports the filter to the library before it is installed. From then on the library
+ * does without those calls, even if installing the filter fails.
  *
  * Tested by test/sandbox/filters.py.
  */

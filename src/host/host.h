@@ -3,11 +3,11 @@
  * The functions of the C library that this library interposes
  *
  * The host is the program into which the library is loaded. Its interposed calls close
- * descriptors, move rings, install filters, replace the program, and so on. Each function
- * here first notifies the engine, the library without its front-ends. Then it calls the
- * next definition of the same name, usually the C library's. For a descriptor without
- * requests, notifying costs two loads. In a signal handler that interrupted the library,
- * the call goes to the C library only.
+ * descriptors, move rings, install filters, replace the program, and so on. Each function here
+ * first notifies the engine, the library without its front-ends. Then it calls the next
+ * definition of the same name, usually the C library's. For a descriptor without requests,
+ * notifying costs two loads. In a signal handler that interrupted the library, the call goes to
+ * the C library only.
  *
  * uaio_host_raw_X() is the system call X as the program makes it by syscall(2). It returns a
  * negative error number, and does not touch errno.
@@ -117,16 +117,16 @@ bool uaio_host_uring_may_complete(int fd, bool is_registered);
 bool uaio_host_uring_is_ours(void);
 
 /*
- * Patch the program's own io_uring system calls to call the library (patch.h), unless an
- * option or a filter forbids it. Called last, when all next definitions are known.
+ * Patch the program's own io_uring system calls to call the library (patch.h), unless an option
+ * or a filter forbids it. Called last, when all next definitions are known.
  */
 void uaio_host_load_uring(void);
 
 /*
- * Limits for rings of the library among the descriptors that a client polls. In a copy of
- * the client's arguments, each ring's descriptor is replaced by that of its bell
- * (uring/bell.h). A poll() of more descriptors, or a select() of higher ones, is passed on
- * unchanged; so are further rings in a select().
+ * Limits for rings of the library among the descriptors that a client polls. In a copy of the
+ * client's arguments, each ring's descriptor is replaced by that of its bell (uring/bell.h). A
+ * poll() of more descriptors, or a select() of higher ones, is passed on unchanged; so are
+ * further rings in a select().
  */
 enum {
 	UAIO_HOST_POLLED_MAX = 1024,
@@ -183,9 +183,9 @@ extern const uint8_t uaio_host_numbers[UAIO_HOST_NUMBERS]
 	__attribute__((visibility("hidden")));
 
 /*
- * Report the program at path, relative to the directory dir, if the library will not be
- * loaded into it (lost.c). It is about to be executed with the environment envp. An empty
- * path means the open file dir itself.
+ * Report the program at path, relative to the directory dir, if the library will not be loaded
+ * into it (lost.c). It is about to be executed with the environment envp. An empty path means
+ * the open file dir itself.
  */
 void uaio_host_tell_lost(int dir, const char *path, char *const *envp);
 

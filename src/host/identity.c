@@ -3,8 +3,8 @@
  * Calls that change the identity of threads: credentials, namespaces and the like
  *
  * Each function here makes the call, then notes the change (proc/identity.h). The C library's
- * setuid() and its like change all threads of the process, including the library's. The
- * system call setuid, made by syscall(2), changes the calling thread only.
+ * setuid() and its like change all threads of the process, including the library's. The system
+ * call setuid, made by syscall(2), changes the calling thread only.
  *
  * Tested by test/identity/identity.c.
  */
@@ -293,8 +293,8 @@ UAIO_EXPORT int initgroups(const char *user, gid_t group);
 
 /*
  * A change of all threads. Requests that are queued keep their former ids (proc/former.h).
- * Signals are blocked during the change: workers wait until it ends, and a handler could
- * leave the C library's call by siglongjmp() before it has ended.
+ * Signals are blocked during the change: workers wait until it ends, and a handler could leave
+ * the C library's call by siglongjmp() before it has ended.
  */
 struct change_of_all {
 	bool tells, is_of_process, is_begun;

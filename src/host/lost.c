@@ -2,10 +2,10 @@
 /*
  * Reports programs that are executed without the library
  *
- * The library cannot be loaded into some programs, such as statically linked ones. Others
- * get an environment whose LD_PRELOAD does not name the library. With --verbose or --stats,
- * this file writes a line about such a program before it is executed, with what the user
- * can do. exec.c and spawn.c call it.
+ * The library cannot be loaded into some programs, such as statically linked ones. Others get
+ * an environment whose LD_PRELOAD does not name the library. With --verbose or --stats, this
+ * file writes a line about such a program before it is executed, with what the user can do.
+ * exec.c and spawn.c call it.
  *
  * Context: async-signal-safe, also in a child of vfork().
  *
@@ -104,8 +104,8 @@ static bool gains_privilege(const struct stat *st)
 
 /*
  * Read the beginning of an open file into head.
- * Return: why the library cannot be loaded into it, or NULL. For a script, *ret_interpreter
- * is the name of its interpreter, inside head; else NULL.
+ * Return: why the library cannot be loaded into it, or NULL. For a script, *ret_interpreter is
+ * the name of its interpreter, inside head; else NULL.
  */
 static const char *why_of_file(int fd, const char *path, union head *head,
 			       char **ret_interpreter)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reports memory that the program frees or unmaps to uaio-check(1), which looks for requests
- * in flight that still use it
+ * Reports memory that the program frees or unmaps to uaio-check(1), which looks for requests in
+ * flight that still use it
  *
  * Context: any thread. Calls in a signal handler that interrupted the library are not checked.
  *

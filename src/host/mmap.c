@@ -5,8 +5,8 @@
  * A client may map the completion ring and the submission entries by itself, at the kernel's
  * offsets. The library's file has them at other offsets, so mmap() translates the offset.
  *
- * Context: async-signal-safe, also before the library is loaded. The C library's own calls
- * of mmap do not come here.
+ * Context: async-signal-safe, also before the library is loaded. The C library's own calls of
+ * mmap do not come here.
  *
  * Tested by test-whose.c and test/abi/early.c.
  */
@@ -28,7 +28,7 @@
 /* Included last: it undefines macros. */
 #include "host/lfs.h"
 
-/* The next definitions, usually the C library's; NULL until the library is loaded. */
+/* The next definitions (RTLD_NEXT); NULL until the library is loaded. */
 static struct {
 	void *(*mmap)(void *, size_t, int, int, int, off_t);
 	void *(*mmap64)(void *, size_t, int, int, int, off64_t);

@@ -5,11 +5,11 @@
  * A thread that has parked requests with an eventfd leads their queues while it sleeps
  * (ready/attend.h). It first sleeps in ppoll() on the client's descriptors and those of the
  * queues, then makes the client's call without waiting. So the client's call has its usual
- * effects, also on other threads that wait for the same files. A thread without such
- * requests pays one load.
+ * effects, also on other threads that wait for the same files. A thread without such requests
+ * pays one load.
  *
- * The sleep is a cancellation point, like the calls themselves. For a ring of io_uring its
- * bell is polled (ringpoll.c).
+ * The sleep is a cancellation point, like the calls themselves. For a ring of io_uring its bell
+ * is polled (ringpoll.c).
  *
  * Context: async-signal-safe; also before the library is loaded.
  *
@@ -63,7 +63,7 @@ enum {
 	SLOTS_MAX = 64,
 };
 
-/* The next definitions, usually the C library's; NULL until the library is loaded. */
+/* The next definitions (RTLD_NEXT); NULL until the library is loaded. */
 static struct {
 	int (*epoll_wait)(int, struct epoll_event *, int, int);
 	int (*epoll_pwait)(int, struct epoll_event *, int, int,

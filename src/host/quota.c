@@ -2,18 +2,17 @@
 /*
  * open(2) and its like: replace /proc/sys/fs/aio-max-nr and aio-nr by the library's numbers
  *
- * Some programs (Seastar, and with it ScyllaDB and Redpanda) read these two files, and exit
- * if the kernel has too few AIO events left. The library uses none of the kernel's events.
- * So a program that opens one of the files for reading gets a file in memory. For
- * aio-max-nr it has the limit --max-nr, or INT_MAX without a limit; for aio-nr, the events
- * of this process.
+ * Some programs (Seastar, and with it ScyllaDB and Redpanda) read these two files, and exit if
+ * the kernel has too few AIO events left. The library uses none of the kernel's events. So a
+ * program that opens one of the files for reading gets a file in memory. For aio-max-nr it has
+ * the limit --max-nr, or INT_MAX without a limit; for aio-nr, the events of this process.
  *
  * The C library opens the file first, so the kernel checks the path and the permission. Any
  * other file costs one comparison of a few bytes.
  *
  * The program still reads the kernel's numbers if it opens the file by its own system call
- * instruction, by another spelling of the path, by io_uring, or for writing; or if
- * memfd_create is refused.
+ * instruction, by another spelling of the path, by io_uring, or for writing; or if memfd_create
+ * is refused.
  *
  * Context: async-signal-safe, but for fopen(); also before the library is loaded.
  *
@@ -49,8 +48,8 @@ static const char FILES[] = "/proc/sys/fs/aio-";
 enum { FILES_LEN = sizeof(FILES) - 1 };
 
 /*
- * The next definitions, usually the C library's; NULL until the library is loaded, or if the
- * C library lacks the function.
+ * The next definitions, usually the C library's; NULL until the library is loaded, or if the C
+ * library lacks the function.
  */
 static struct {
 	int (*open)(const char *, int, ...);

@@ -23,7 +23,7 @@
 
 UAIO_EXPORT int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event);
 
-/* The next definition, usually the C library's; NULL until the library is loaded. */
+/* The next definition (RTLD_NEXT); NULL until the library is loaded. */
 static struct {
 	int (*epoll_ctl)(int, int, int, struct epoll_event *);
 } next;

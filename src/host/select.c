@@ -34,7 +34,7 @@ enum {
 	NR_SETS = 3,
 };
 
-/* The next definitions, usually the C library's; NULL until the library is loaded. */
+/* The next definitions (RTLD_NEXT); NULL until the library is loaded. */
 static struct {
 	int (*select)(int, fd_set *, fd_set *, fd_set *, struct timeval *);
 	int (*pselect)(int, fd_set *, fd_set *, fd_set *,

@@ -6,8 +6,8 @@
  * interposed. The child has no requests. So these functions only report programs that run
  * without the library (lost.c); they do so in the parent, before a child shares its memory.
  *
- * Actions of posix_spawn() that only the C library can read may change the child's
- * directory. A relative path is looked up in the parent's directory nevertheless.
+ * Actions of posix_spawn() that only the C library can read may change the child's directory. A
+ * relative path is looked up in the parent's directory nevertheless.
  *
  * Tested by test/run/lost.py.
  */
@@ -24,7 +24,7 @@
 /* The shell of system() and popen(). */
 #define SHELL "/bin/sh"
 
-/* The next definitions, usually the C library's; NULL until the library is loaded. */
+/* The next definitions (RTLD_NEXT); NULL until the library is loaded. */
 static struct {
 	int (*posix_spawn)(pid_t *, const char *,
 			   const posix_spawn_file_actions_t *,

@@ -3,8 +3,8 @@
  * unshare(2), close_range(2) and clone(2), which give a thread its own descriptor table
  *
  * If a thread shares its table only with threads of the library, not with any other of the
- * program, it keeps the table. The kernel, too, lets a thread keep a table that no other
- * thread uses.
+ * program, it keeps the table. The kernel, too, lets a thread keep a table that no other thread
+ * uses.
  *
  * Tested by test/host/tables.c.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests which io_uring a client gets. A hook stands for the kernel, and the library's rings
- * are stubs.
+ * Tests which io_uring a client gets. A hook stands for the kernel, and the library's rings are
+ * stubs.
  */
 #undef NDEBUG
 #undef _FILE_OFFSET_BITS

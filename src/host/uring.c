@@ -2,16 +2,16 @@
 /*
  * Decides whether a client gets an io_uring of the kernel or of the library
  *
- * All ways to make the three calls end here: syscall(2), liburing's functions and patched
- * call sites. The option --uring decides. With "auto", the default, the client's own
+ * All ways to make the three calls end here: syscall(2), liburing's functions and patched call
+ * sites. The option --uring decides. With "auto", the default, the client's own
  * io_uring_setup() goes to the kernel first; if the kernel refuses it, the library makes the
- * ring. A limit may refuse one ring and not the next, so a process may have rings of both
- * kinds (uring/tctx.c). Where a filter of system calls may kill the process for the call
+ * ring. A limit may refuse one ring and not the next, so a process may have rings of both kinds
+ * (uring/tctx.c). Where a filter of system calls may kill the process for the call
  * (base/calls.h), the library makes the ring without a try.
  *
- * io_uring_enter() and io_uring_register() go to the owner of the ring. If the descriptor is
- * no ring of the library, they go to the kernel, which returns the right error. If the call
- * is not allowed there, or the kernel has no io_uring, the library returns that error.
+ * io_uring_enter() and io_uring_register() go to the owner of the ring. If the descriptor is no
+ * ring of the library, they go to the kernel, which returns the right error. If the call is not
+ * allowed there, or the kernel has no io_uring, the library returns that error.
  *
  * Tested by test-whose.c and test/uring/uring.py.
  */
@@ -61,9 +61,9 @@ static bool is_refusal(long ret)
 }
 
 /*
- * Return: whether a limit of the user or the process has refused this ring. io_uring
- * charges memory to RLIMIT_MEMLOCK (ENOMEM, before Linux 5.12 and since 6.14); a polling
- * thread counts as a process (EAGAIN).
+ * Return: whether a limit of the user or the process has refused this ring. io_uring charges
+ * memory to RLIMIT_MEMLOCK (ENOMEM, before Linux 5.12 and since 6.14); a polling thread counts
+ * as a process (EAGAIN).
  */
 static bool is_limited(long ret)
 {
@@ -94,7 +94,6 @@ bool uaio_host_uring_is_ours(void)
 	       !uaio_call_try(UAIO_CALL_URING_SETUP);
 }
 
-/* Make a ring of the library. Return: its descriptor, or a negative error number. */
 static long setup_ours(long nr_entries, long params)
 {
 	long ret;

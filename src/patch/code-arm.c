@@ -99,9 +99,9 @@ uint8_t *uaio_code_empty_function(uint8_t *code, size_t *ret_bytes)
 
 /*
  * Writes one aligned word. While a branch replaces an svc, the architecture allows other
- * threads to execute the word: each executes either the svc or the branch. It does not
- * allow that for a ret. The trampoline was written and flushed before its memory became
- * executable, so no thread can execute stale bytes there.
+ * threads to execute the word: each executes either the svc or the branch. It does not allow
+ * that for a ret. The trampoline was written and flushed before its memory became executable,
+ * so no thread can execute stale bytes there.
  */
 bool uaio_code_write_jump(uint8_t *at, size_t bytes, const uint8_t *to,
 			  bool is_alone)

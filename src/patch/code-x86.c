@@ -112,9 +112,9 @@ bool uaio_code_write_jump(uint8_t *at, size_t bytes, const uint8_t *to,
 		value = load_relaxed(word);
 		memcpy((uint8_t *)&value + offset, jump, bytes);
 		/*
-		 * One store, in assembly, as a sanitizer would reject a store to code.
-		 * The trampoline is visible before the jump: mprotect() made its memory
-		 * executable after it was written.
+		 * One store, in assembly, as a sanitizer would reject a store to code. The
+		 * trampoline is visible before the jump: mprotect() made its memory executable
+		 * after it was written.
 		 */
 		__asm__ volatile("movq %1, %0" : "=m"(*word) : "r"(value));
 		return true;

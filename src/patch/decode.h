@@ -3,8 +3,8 @@
  * Decodes instructions: their length, their effects, and whether they may be moved
  *
  * The decoder knows enough of the instruction set for compilers' code. An instruction that it
- * does not know for certain has length 0. decode.c and effects.c are for x86-64.
- * decode-arm.c is for aarch64, where all instructions have four bytes.
+ * does not know for certain has length 0. decode.c and effects.c are for x86-64. decode-arm.c
+ * is for aarch64, where all instructions have four bytes.
  *
  * Context: any thread; the functions only read the code.
  *
@@ -25,8 +25,8 @@ size_t uaio_insn_length(const uint8_t *code, size_t room);
 
 /*
  * Return: whether the instruction has the same effect at another address, continues with the
- * next instruction, and does not change the register with a system call's number. False
- * for all but the few instructions that compilers put between that number and the call.
+ * next instruction, and does not change the register with a system call's number. False for all
+ * but the few instructions that compilers put between that number and the call.
  */
 bool uaio_insn_is_movable(const uint8_t *code, size_t length);
 
@@ -67,7 +67,6 @@ enum {
  */
 uaio_insn_regs uaio_insn_writes(const uint8_t *code, size_t length);
 
-/* Return: whether the instruction makes a system call. */
 bool uaio_insn_is_syscall(const uint8_t *code, size_t length);
 
 /* Return: whether the instruction does nothing, as padding does. */

@@ -18,14 +18,12 @@ static bool is_relative(const struct uaio_insn *insn)
 	       (insn->modrm & 7) == 5;
 }
 
-/* Return: whether the operand in ModRM.rm is rax. */
 static bool is_rm_rax(const struct uaio_insn *insn)
 {
 	return insn->modrm >> 6 == 3 && (insn->modrm & 7) == 0 &&
 	       !(insn->rex & 1);
 }
 
-/* Return: whether the operand in ModRM.reg is rax. */
 static bool is_reg_rax(const struct uaio_insn *insn)
 {
 	return (insn->modrm >> 3 & 7) == 0 && !(insn->rex & 4);
@@ -48,8 +46,8 @@ static bool is_vector_move(const struct uaio_insn *insn)
 }
 
 /*
- * Return: whether the instruction continues with the next one, and does not change rax. False for
- * all but the few that compilers put between the number of a system call and the call.
+ * Return: whether the instruction continues with the next one, and does not change rax. False
+ * for all but the few that compilers put between the number of a system call and the call.
  */
 static bool leaves_rax(const struct uaio_insn *insn)
 {

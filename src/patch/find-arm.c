@@ -16,7 +16,6 @@ enum {
 		64, /* followed; in further ones only simple sites are found */
 };
 
-/* A search for call sites in one object. */
 struct search {
 	const struct dl_phdr_info *object;
 	const struct uaio_numbers *numbers;

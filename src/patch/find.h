@@ -2,17 +2,17 @@
 /*
  * Finds the call sites in the code of a loaded object, where it makes calls of io_uring
  *
- * In the simple case a site is `mov $N,%eax` with the number of a call, then instructions
- * that may be moved, then `syscall`. These bytes must be instructions, not data or parts of
- * other instructions. To know that, the search decodes the function from its beginning,
- * which the object's unwind table (.eh_frame_hdr) gives. For a function without an entry
- * there, the search follows the code of the whole object (reach.h).
+ * In the simple case a site is `mov $N,%eax` with the number of a call, then instructions that
+ * may be moved, then `syscall`. These bytes must be instructions, not data or parts of other
+ * instructions. To know that, the search decodes the function from its beginning, which the
+ * object's unwind table (.eh_frame_hdr) gives. For a function without an entry there, the
+ * search follows the code of the whole object (reach.h).
  *
  * In a function with several calls, the number may be in another register. Then a site is the
- * instructions before `syscall`, or with it, that are long enough for a jump. The number
- * must be known on all paths to the call, and no branch may lead into the site (flow.h).
- * Otherwise the site is not patched. In code without an unwind entry, no call is patched
- * whose number may come from another register.
+ * instructions before `syscall`, or with it, that are long enough for a jump. The number must
+ * be known on all paths to the call, and no branch may lead into the site (flow.h). Otherwise
+ * the site is not patched. In code without an unwind entry, no call is patched whose number may
+ * come from another register.
  *
  * On aarch64 a site is the `svc` alone, as a branch is no longer. The trampoline reads the
  * number, so it need not be known. But the site must be an instruction.
@@ -50,9 +50,9 @@ struct uaio_site {
 
 /*
  * Store the call sites of io_uring that can be patched. *ret_nr_left: the number of further
- * calls, certain or possible, that cannot be patched; on aarch64 some may be data. The
- * search misses a call whose number comes from memory, or is an argument of its function
- * (scan.h finds these).
+ * calls, certain or possible, that cannot be patched; on aarch64 some may be data. The search
+ * misses a call whose number comes from memory, or is an argument of its function (scan.h finds
+ * these).
  * Return: how many sites were stored, at most max.
  */
 size_t uaio_find_sites(const struct dl_phdr_info *object,

@@ -42,8 +42,9 @@ bool uaio_flow_follow(const struct uaio_function *function,
 bool uaio_flow_is_target(const struct uaio_flow *flow, uintptr_t addr);
 
 /*
- * x86-64 only. Return: whether the four bytes at distance may be the operand of a branch. Reads
- * the two bytes before them.
+ * x86-64 only.
+ * Return: whether the four bytes at distance may be the operand of a branch. Reads the two
+ * bytes before them.
  */
 bool uaio_flow_may_branch(const uint8_t *distance);
 

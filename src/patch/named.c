@@ -2,9 +2,9 @@
 /*
  * Finds the addresses of code that an object names
  *
- * These are its exported functions, its entry point, its DT_INIT and DT_FINI functions, and
- * the pointers that the loader relocates, which may point to data. The loader may have
- * relocated the object, or not yet.
+ * These are its exported functions, its entry point, its DT_INIT and DT_FINI functions, and the
+ * pointers that the loader relocates, which may point to data. The loader may have relocated
+ * the object, or not yet.
  *
  * Tested by test-patch.c.
  */

@@ -129,8 +129,8 @@ static size_t whole_pages(size_t bytes)
 }
 
 /*
- * Patch one site. If it has several instructions, a thread may be between two of them, so
- * it is patched only if no other thread can execute it.
+ * Patch one site. If it has several instructions, a thread may be between two of them, so it is
+ * patched only if no other thread can execute it.
  */
 static bool change_one(const struct uaio_site *site, const uint8_t *to)
 {
@@ -245,7 +245,6 @@ static void look_at_all(void)
 			patch.known[i] = NULL;
 }
 
-/* A query whether an object has unpatched sites. */
 struct left {
 	uintptr_t addr; /* in the object's memory */
 	bool has_enter;

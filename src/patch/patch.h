@@ -2,30 +2,30 @@
 /*
  * Patches io_uring system calls that a program makes by its own instructions
  *
- * A program may have liburing linked statically, or make the calls by its own code. The
- * library patches each such call site in every loaded object (find.h). The first
- * instructions of the site, mostly the mov of the system call's number, become a jump to a
- * trampoline nearby. The trampoline executes the site's instructions up to the `syscall`,
- * calls the library, and jumps to the instruction after the `syscall`. The other bytes of
- * the site stay: a jump into them still makes the system call.
+ * A program may have liburing linked statically, or make the calls by its own code. The library
+ * patches each such call site in every loaded object (find.h). The first instructions of the
+ * site, mostly the mov of the system call's number, become a jump to a trampoline nearby. The
+ * trampoline executes the site's instructions up to the `syscall`, calls the library, and jumps
+ * to the instruction after the `syscall`. The other bytes of the site stay: a jump into them
+ * still makes the system call.
  *
  *   I1  Objects that are loaded before the library are patched when the library is loaded.
- *       Later objects are patched before their constructors run: the dynamic loader calls
- *       an empty function for debuggers (_dl_debug_state) when it has mapped an object, and
- *       the library patches that function as well.
+ *       Later objects are patched before their constructors run: the dynamic loader calls an
+ *       empty function for debuggers (_dl_debug_state) when it has mapped an object, and the
+ *       library patches that function as well.
  *   I2  Code that other threads may execute is written by one store of an aligned eight-byte
  *       word, or not at all. This concerns objects older than the library, if the process
- *       already has threads. Only one instruction is replaced there, as a thread may be
- *       between two. No thread has executed code of an object that is being loaded.
- *   I3  Code stays executable while it is written. Where memory must not be both writable
- *       and executable, nothing is patched.
+ *       already has threads. Only one instruction is replaced there, as a thread may be between
+ *       two. No thread has executed code of an object that is being loaded.
+ *   I3  Code stays executable while it is written. Where memory must not be both writable and
+ *       executable, nothing is patched.
  *   I4  The library's own code is not patched.
  *
  * On aarch64 the `svc` itself becomes a branch, and the trampoline makes the calls with other
- * numbers. There a site may be written while a thread executes it; but the loader's function
- * is patched only if the process has no other thread. If the loader's function is not
- * patched, uaio_patch_has_left() inspects later objects when asked. Objects in other link
- * namespaces (dlmopen) are never patched.
+ * numbers. There a site may be written while a thread executes it; but the loader's function is
+ * patched only if the process has no other thread. If the loader's function is not patched,
+ * uaio_patch_has_left() inspects later objects when asked. Objects in other link namespaces
+ * (dlmopen) are never patched.
  *
  * Thread-safety: any thread; the loader's lock (dl_iterate_phdr) protects the state.
  *
@@ -43,8 +43,8 @@ struct uaio_patch_ops {
 	/* Execute a system call of io_uring. Return: its result, or a negative error number. */
 	long (*call)(long nr, const long args[6]);
 	/*
-	 * An object has call sites: nr were patched, nr_left were not. name: the object's
-	 * path, or the empty string for the program.
+	 * An object has call sites: nr were patched, nr_left were not. name: the object's path,
+	 * or the empty string for the program.
 	 */
 	void (*report)(const char *name, size_t nr, size_t nr_left);
 };

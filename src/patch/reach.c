@@ -110,8 +110,8 @@ static void note_start(struct uaio_reach *reach, uintptr_t addr)
 
 /*
  * Find where tables and other data begin (I2). The code that uses a table may be reachable only
- * through another table. So all bytes that may be an instruction that computes an address
- * are taken for one. At worst a table seems to end too early, and less code is found.
+ * through another table. So all bytes that may be an instruction that computes an address are
+ * taken for one. At worst a table seems to end too early, and less code is found.
  */
 static void find_starts(struct uaio_reach *reach)
 {
@@ -376,8 +376,8 @@ static size_t words_of(size_t bits)
 }
 
 /*
- * Return: the bytes to map: three bits and three offsets for each byte of the code, and a bit for
- * each byte of the object. Most of the offsets stay unused.
+ * Return: the bytes to map: three bits and three offsets for each byte of the code, and a bit
+ * for each byte of the object. Most of the offsets stay unused.
  */
 static size_t room_of(const struct uaio_reach *reach)
 {

@@ -6,13 +6,13 @@
  * follows the code from the addresses that the object names (named.c). Each byte sequence to
  * which these lead by branches and calls is an instruction.
  *
- *   I1  A pointer, an address that an instruction computes, or an entry of a jump table may
- *       be that of data. Such an address is followed only if all instructions up to the ends
- *       of its function are known, and overlap no instruction that was followed before.
- *   I2  A jump table does not say how many entries it has. It ends where another table or
- *       other data begins whose address an instruction computes.
- *   I3  If the named functions lead to instructions that overlap, the code of the object
- *       counts as unknown.
+ *   I1  A pointer, an address that an instruction computes, or an entry of a jump table may be
+ *       that of data. Such an address is followed only if all instructions up to the ends of
+ *       its function are known, and overlap no instruction that was followed before.
+ *   I2  A jump table does not say how many entries it has. It ends where another table or other
+ *       data begins whose address an instruction computes.
+ *   I3  If the named functions lead to instructions that overlap, the code of the object counts
+ *       as unknown.
  *
  * Context: one thread uses a struct uaio_reach at a time.
  *
@@ -48,8 +48,8 @@ struct uaio_reach {
 };
 
 /*
- * Follow the code in the segment that contains addr. The caller must close reach, whatever
- * the result.
+ * Follow the code in the segment that contains addr. The caller must close reach, whatever the
+ * result.
  * Return: false if the code counts as unknown.
  */
 bool uaio_reach_open(struct uaio_reach *reach,

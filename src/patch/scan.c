@@ -28,7 +28,6 @@ struct stray {
 	uint64_t *seen; /* owns: bitmap of visited addresses, from low on */
 };
 
-/* An object, as far as it has been scanned. */
 struct scan {
 	const struct dl_phdr_info *object;
 	struct uaio_own_calls *calls;
@@ -173,9 +172,9 @@ static void find_functions(struct scan *scan, const uint8_t *code, size_t bytes)
 
 /*
  * Which code leads to functions and strays. Compilers place rarely executed parts of a function
- * elsewhere, and such parts branch back into the function. A stray is code if a branch, a
- * call, a computed address or a name leads to it. Any four bytes that may be the operand of
- * such an instruction are taken for one.
+ * elsewhere, and such parts branch back into the function. A stray is code if a branch, a call,
+ * a computed address or a name leads to it. Any four bytes that may be the operand of such an
+ * instruction are taken for one.
  */
 
 static const struct uaio_function *function_of(const struct scan *scan,
@@ -203,8 +202,8 @@ static void add_entry(struct scan *scan, uintptr_t from, uintptr_t target)
 
 /*
  * Return: whether instructions from start on lead to the stray, which then may make any system
- * call. If an instruction is not known, start is data. Addresses visited before do not lead
- * to the stray.
+ * call. If an instruction is not known, start is data. Addresses visited before do not lead to
+ * the stray.
  */
 static bool leads_to(const struct stray *stray, uintptr_t start)
 {

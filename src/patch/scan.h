@@ -2,15 +2,15 @@
 /*
  * Finds the system calls that loaded objects make by their own instructions
  *
- * The library can interpose a system call that goes through the C library, but not one that
- * an object makes by its own `syscall` instruction. The scan finds these instructions and
- * the numbers of their system calls, so that callers know which calls may happen unseen.
+ * The library can interpose a system call that goes through the C library, but not one that an
+ * object makes by its own `syscall` instruction. The scan finds these instructions and the
+ * numbers of their system calls, so that callers know which calls may happen unseen.
  *
  *   I1  In doubt, an instruction may make any system call. This holds for one that is in no
- *       function of the unwind table, one to which an indirect jump may lead, one whose
- *       number is not the same constant on all paths, and for `int $0x80` and `sysenter`.
- *       Code is assumed to be a compiler's: functions preserve callee-saved registers, and
- *       no branch leads into the middle of an instruction.
+ *       function of the unwind table, one to which an indirect jump may lead, one whose number
+ *       is not the same constant on all paths, and for `int $0x80` and `sysenter`. Code is
+ *       assumed to be a compiler's: functions preserve callee-saved registers, and no branch
+ *       leads into the middle of an instruction.
  *   I2  Bytes outside of the table's functions count as data, if no branch, call, computed
  *       address or name leads to them by instructions.
  *   I3  The first query scans all objects; later queries scan only objects that were loaded
@@ -43,9 +43,9 @@ struct uaio_own_calls {
 };
 
 /*
- * Return: whether an object that is loaded now, or was loaded at an earlier query, may make
- * one of the system calls in the nr ranges numbers by its own instruction. Also true
- * while another thread scans, or if one was scanning when the process was forked.
+ * Return: whether an object that is loaded now, or was loaded at an earlier query, may make one
+ * of the system calls in the nr ranges numbers by its own instruction. Also true while another
+ * thread scans, or if one was scanning when the process was forked.
  *
  * A query costs a call of dl_iterate_phdr(), the first also the scan of all objects. Once an
  * instruction was found that may make any system call, a query costs one load.
@@ -55,9 +55,9 @@ struct uaio_own_calls {
 bool uaio_patch_may_call(const struct uaio_numbers *numbers, size_t nr);
 
 /*
- * uaio_patch_may_call() for the only thread of a child of fork(). Another thread of the
- * parent may have held the loader's lock, which no thread releases in the child. So this
- * function reads the loader's list of objects without the lock.
+ * uaio_patch_may_call() for the only thread of a child of fork(). Another thread of the parent
+ * may have held the loader's lock, which no thread releases in the child. So this function
+ * reads the loader's list of objects without the lock.
  *
  * debug: the loader's _r_debug; with NULL the result is true.
  * Return: also true if fork() happened while the loader changed the list, or if the program

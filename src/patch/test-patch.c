@@ -114,7 +114,6 @@ static int sweep(struct dl_phdr_info *object, size_t bytes, void *arg)
 
 		if (ph->p_type != PT_LOAD || !(ph->p_flags & PF_X))
 			continue;
-		/* Sweep from function to function. */
 		while (at < last) {
 			size_t length = 1;
 
@@ -205,7 +204,6 @@ static void only_what_does_the_same_elsewhere_may_be_moved(void **state)
 
 static uint8_t before[NR_ELEMENTS(misses)][CODE_BYTES];
 
-/* A line of /proc/self/maps. */
 struct mapping {
 	uintptr_t start;
 	char protection[5];
@@ -496,8 +494,8 @@ static void code_without_a_table_is_changed_where_it_is_known(void **state)
 			fail_msg("%s was not changed", names[i]);
 	assert_int_equal(reported.last_nr, NR_ELEMENTS(names));
 	/*
-	 * Not patched: code to which nothing leads, data, code that jumps into an
-	 * instruction, bytes inside an instruction, and numbers in other registers.
+	 * Not patched: code to which nothing leads, data, code that jumps into an instruction,
+	 * bytes inside an instruction, and numbers in other registers.
 	 */
 	assert_int_equal(reported.last_left, 6);
 	*(void **)&get = dlsym(module, "bare_data");

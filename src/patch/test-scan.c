@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests which system calls the scan finds in objects. Each object is loaded and scanned, and the
- * result is compared with the calls that the object is known to contain.
+ * Tests which system calls the scan finds in objects. Each object is loaded and scanned, and
+ * the result is compared with the calls that the object is known to contain.
  */
 #undef NDEBUG
 #include "patch/scan.h"
