@@ -54,7 +54,7 @@ struct difference {
 /* The fields by which a row shows a difference. */
 struct showing {
 	const struct difference *difference;
-	/* shown on it only; NULL: where rows usually run */
+	/* only it shows it; NULL: the usual one */
 	const char *file_system;
 	const struct pair *pairs; /* ends with a pair of NULLs */
 };

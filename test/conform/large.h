@@ -28,9 +28,7 @@ void note_bytes(const char *key, const void *buf, size_t nbytes,
 		long long offset);
 void note_file(const char *key);
 
-/*
- * Creates a file filled by hand 1. Return: it opened with O_DIRECT and flags.
- */
+/* Creates a file that hand 1 fills; opens it with O_DIRECT and flags. */
 int large_file(const char *name, size_t size, int flags);
 /* Opens the file of the descriptor once more, as another open file. */
 int open_again(int fd, int flags);

@@ -224,7 +224,7 @@ static const struct situation_here {
 	void (*run)(const struct stream_kind *kind);
 	const struct showing *differs;
 } situations_here[] = {
-	{ "a read of what is there", ~(unsigned)UNREAD, read_ready, NULL },
+	{ "a read of data that is there", ~(unsigned)UNREAD, read_ready, NULL },
 	{ "a write that has room", PIPE | UNIX_STREAM | RECORDS | UDP,
 	  write_ready, NULL },
 	{ "a write that has room", WITHOUT &(PIPES | FIFO_BOTH), write_ready,

@@ -234,7 +234,7 @@ const struct row rows_direct[] = {
 		    limit_in_place, differs_signals_direct,
 		    { "sigxfsz=1", "sigxfsz=0" }),
 	ROW("many direct reads in flight", depth),
-	ROW("direct reads stay with their file when the number is reused",
+	ROW("direct reads stay with their file when its descriptor is reused",
 	    closed_in_flight),
 	NO_ROW,
 };

@@ -453,7 +453,7 @@ const struct row rows_file[] = {
 	ROW("files whose read or write is of the old fashion", old_fashioned),
 	ROW("files whose read never ends", endless_files),
 	ROW("/dev/full can be read", dev_full),
-	ROW("a sealed memfd is EPERM, and it alone", sealed_memfd),
+	ROW("only a sealed memfd fails with EPERM", sealed_memfd),
 	ROW("pipes and offsets", pipe_offset),
 	ROW("a read of an empty pipe waits for a writer", pipe_waits),
 	ROW_DIFFERS("packets in a FIFO", fifo_packets, differs_fifo_packets,

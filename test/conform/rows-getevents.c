@@ -348,12 +348,14 @@ static void ring_wraps(void)
 }
 
 const struct row rows_getevents[] = {
-	ROW("numbers out of range are EINVAL, events or not", numbers_empty),
-	ROW("numbers with events waiting", numbers_pending),
-	ROW("libaio answers for an empty ring without looking at the numbers",
+	ROW("counts out of range are EINVAL, with and without events",
+	    numbers_empty),
+	ROW("counts with events pending", numbers_pending),
+	ROW("libaio answers for an empty ring without checking the counts",
 	    libaio_answers_itself),
 	ROW("a bad array is EFAULT only if there is an event", events_pointer),
-	ROW("a negative timeout waits for ever, too many ns are taken as such",
+	ROW("a negative timeout waits for ever, nanoseconds may exceed a "
+	    "second",
 	    timeouts_out_of_range),
 	ROW("a timeout out of range is not looked at unless needed",
 	    timeouts_not_needed),
@@ -368,6 +370,6 @@ const struct row rows_getevents[] = {
 	ROW("extending direct writes are complete when io_submit returns",
 	    complete_at_once_direct),
 	ROW("events of buffered reads come in order", order_of_events),
-	ROW("a ring goes round", ring_wraps),
+	ROW("events wrap around the end of a ring", ring_wraps),
 	NO_ROW,
 };

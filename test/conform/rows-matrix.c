@@ -357,8 +357,8 @@ static bool is_too_new(const struct change *change)
 }
 
 /*
- * Makes one request. A write with RWF_NOWAIT may succeed or not; what it
- * appended is truncated.
+ * Makes one request. A write with RWF_NOWAIT may succeed or not, and the row
+ * truncates what it appended.
  */
 static void run_change(const struct change *change, struct iocb cb,
 		       aio_context_t ctx, int efd)

@@ -353,9 +353,9 @@ static void sync_notifies(void)
 }
 
 const struct row rows_posix_cancel[] = {
-	ROW("aio_cancel of what is complete", what_is_done),
-	ROW("aio_cancel of what was never submitted", what_never_was),
-	ROW("aio_cancel of what has failed", what_failed),
+	ROW("aio_cancel of complete requests", what_is_done),
+	ROW("aio_cancel of a request that was never submitted", what_never_was),
+	ROW("aio_cancel of failed requests", what_failed),
 	ROW("aio_cancel with a descriptor that is not the request's",
 	    bad_descriptors),
 	ROW_DIFFERS("aio_cancel of a read that waits", what_waits,
@@ -373,10 +373,11 @@ const struct row rows_posix_cancel[] = {
 	ROW("aio_cancel by a duplicate", by_duplicate),
 	ROW("aio_cancel leaves other files", other_files),
 	ROW("a request can be made again after aio_cancel", then_again),
-	ROW("aio_suspend returns for what is cancelled", waited_for),
+	ROW("aio_suspend returns for cancelled requests", waited_for),
 	ROW("a cancelled request sends its signal", by_signal),
 	ROW("a cancelled request calls its function", by_thread),
-	ROW("aio_fsync comes after the writes of its file", syncs_after_writes),
+	ROW("aio_fsync completes after the writes of its file",
+	    syncs_after_writes),
 	ROW("aio_fsync with arguments that are bad", bad_sync),
 	ROW("aio_fsync sends its signal", sync_notifies),
 	NO_ROW,

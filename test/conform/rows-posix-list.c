@@ -521,7 +521,7 @@ const struct row rows_posix_list[] = {
 	ROW("lio_listio sends its signal when all have failed", failed_tells),
 	ROW("lio_listio sends its signal when one was refused", refused_tells),
 	ROW("lio_listio calls one function for all", one_call_for_all),
-	ROW("lio_listio with an event that tells nobody", silent_event),
+	ROW("lio_listio with SIGEV_NONE", silent_event),
 	ROW("lio_listio with a signal that there is not", bad_signal),
 	NO_ROW,
 };

@@ -180,7 +180,7 @@ const struct row rows_posix_order[] = {
 		    differs_posix_reused,
 		    { "other_file=4096", "other_file=0" }),
 	ROW("reads of one pipe take their turn", of_one_pipe),
-	ROW("writes of one place keep their order", writes_of_a_file),
+	ROW("writes to one offset keep their order", writes_of_a_file),
 	ROW("a read sees the write before it", read_behind_write),
 	ROW("writes that append keep their order", appends),
 	NO_ROW,

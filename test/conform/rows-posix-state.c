@@ -544,7 +544,7 @@ const struct row rows_posix_state[] = {
 	ROW("aio_error and aio_return can be repeated", afterwards),
 	ROW("aio_error and aio_return of a request that failed", after_failure),
 	ROW("aio_error of a request that was refused", after_refusal),
-	ROW("aio_return counts what was there", short_reads),
+	ROW("aio_return counts the bytes of short reads", short_reads),
 	ROW("aio_suspend of nothing", empty_lists),
 	ROW("aio_suspend returns at once if something is complete",
 	    something_done),

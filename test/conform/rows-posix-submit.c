@@ -26,7 +26,7 @@
 
 enum { FILE_BYTES = 8192, READY_BYTES = 256, NR_ROWS = 128 };
 
-/* The kinds of files. A stream is opened for each try, ready for both. */
+/* The kinds of files. Each try opens a new stream, ready for any request. */
 
 static int none(void)
 {
@@ -209,7 +209,7 @@ static const struct kind {
 	int (*open)(void);
 } kinds[] = {
 	{ "no descriptor", none },
-	{ "a number that is too high", beyond },
+	{ "a descriptor that is too high", beyond },
 	{ "a closed descriptor", closed },
 	{ "a file", file_rw },
 	{ "a file that is read only", file_read_only },
@@ -516,7 +516,7 @@ static const struct row others[] = {
 	ROW("an aiocb can be used again when it is complete", used_again),
 	ROW("aio_reads of a pipe take it in their order", in_order),
 	ROW("requests that succeed leave errno", errno_stays),
-	ROW("requests by a duplicate are of the same file", duplicates),
+	ROW("requests by a duplicate are on the same file", duplicates),
 	NO_ROW,
 };
 

@@ -148,7 +148,7 @@ const struct row rows_raw[] = {
 	ROW("syscall(2) returns -1 and sets errno", syscall_sets_errno),
 	ROW("syscall(2) still makes every other call", syscall_other_numbers),
 	ROW("arguments are as wide as the kernel's", syscall_widths),
-	ROW("both doors lead to the same contexts", doors_mix),
-	ROW("no low descriptor is taken", descriptors_left),
+	ROW("libaio and syscall(2) use the same contexts", doors_mix),
+	ROW("the library uses no low descriptor", descriptors_left),
 	NO_ROW,
 };

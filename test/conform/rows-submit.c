@@ -300,8 +300,9 @@ static void same_iocb_twice(void)
 
 const struct row rows_submit[] = {
 	ROW("an empty list is accepted without a look at it", list_empty),
-	ROW("a negative number of requests is EINVAL", list_negative),
-	ROW("a number beyond the context's room is cut", list_huge),
+	ROW("a negative count of requests is EINVAL", list_negative),
+	ROW("io_submit accepts no more requests than the context has room for",
+	    list_huge),
 	ROW("a bad list is EFAULT", list_pointer),
 	ROW("a bad iocb pointer is EFAULT", iocb_pointer),
 	ROW("a bad second pointer ends the call after the first",
@@ -316,7 +317,7 @@ const struct row rows_submit[] = {
 	ROW("the first of two mistakes is the one reported", check_order_sizes),
 	ROW("a full context is reported before or after mistakes",
 	    check_order_full),
-	ROW("a place is free again once its event was taken", ring_full),
+	ROW("a slot is free again once its event was reaped", ring_full),
 	ROW("an iocb may be overwritten once submitted", iocb_reused_at_once),
 	ROW("one iocb may be in flight several times", same_iocb_twice),
 	NO_ROW,

@@ -481,18 +481,20 @@ static void sqpoll_goes_on(void)
 }
 
 const struct row rows_uring_enter[] = {
-	ROW("io_uring_enter on what is no ring", descriptors),
+	ROW("io_uring_enter on a descriptor that is no ring", descriptors),
 	ROW("each flag of io_uring_enter", flags),
 	ROW("io_uring_enter with nothing to do", nothing),
-	ROW("io_uring_enter takes as many as it is told", some_of_all),
+	ROW("io_uring_enter submits the requested count", some_of_all),
 	ROW("a submission stops at the first that is refused", stop_at_bad),
-	ROW("a submission of all goes on", go_on_after_bad),
+	ROW("IORING_SETUP_SUBMIT_ALL continues after a mistake",
+	    go_on_after_bad),
 	ROW("a submission whose first is refused", first_is_bad),
 	ROW("an index beyond the SQEs is dropped", bad_index),
 	ROW("an SQE may be submitted twice", one_index_twice),
 	ROW("a tail that is out of bounds", tail_beyond),
 	ROW("rings wrap", indices_wrap),
-	ROW("waiting for what is there takes nothing", wait_for_none),
+	ROW("a wait for completions that are there consumes none",
+	    wait_for_none),
 	ROW("EXT_ARG's size and address", ext_arg_sizes),
 	ROW("EXT_ARG's timeout", ext_arg_times),
 	ROW("a timeout is no error if something was submitted",
@@ -504,6 +506,6 @@ const struct row rows_uring_enter[] = {
 	ROW("a signal mask lets a signal in", mask_lets_in),
 	ROW("a signal interrupts a wait", signal_interrupts),
 	ROW("a ring with a polling thread", sqpoll),
-	ROW("a polling thread goes on behind a mistake", sqpoll_goes_on),
+	ROW("the SQPOLL thread continues after a mistake", sqpoll_goes_on),
 	NO_ROW,
 };

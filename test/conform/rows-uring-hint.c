@@ -356,8 +356,8 @@ static void many_messages(void)
 }
 
 /*
- * Many receives get data together: of three, one less than it wants, one as
- * much, one more.
+ * Data for several receives arrives together: less than a receive wants,
+ * exactly as much, or more.
  */
 static void many_at_once(void)
 {
@@ -498,10 +498,10 @@ static void parts_of_a_stream(void)
 
 const struct row rows_uring_hint[] = {
 	ROW("less, as much or more is there to be received", receives),
-	ROW("the same by messages", messages),
-	ROW("the same by reads", reads),
+	ROW("the hint of messages", messages),
+	ROW("the hint of reads", reads),
 	ROW("receives with flags", with_flags),
-	ROW("all is asked for, and there is more", all_in_parts),
+	ROW("MSG_WAITALL, and there is more", all_in_parts),
 	ROW_DIFFERS("more before the end", ends, differs_ring_hint, END),
 	ROW("more than a selected buffer holds", selected),
 	ROW_DIFFERS("more than a shot has received", many_shots,

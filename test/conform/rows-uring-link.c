@@ -513,7 +513,7 @@ static void copied(void)
 const struct row rows_uring_link[] = {
 	ROW("a chain runs in its order", chain),
 	ROW("a chain breaks where a request fails", chain_breaks),
-	ROW("what fails late in a chain that breaks", late_chain),
+	ROW("a late failure in a chain that breaks", late_chain),
 	ROW("a hard chain does not break", hard_chain),
 	ROW("both links together", both_links),
 	ROW("a chain ends with its submission", open_end),
@@ -529,7 +529,7 @@ const struct row rows_uring_link[] = {
 	ROW("a drain of a mistake ends its submission", drain_of_mistake),
 	ROW("a drain inside a chain", drain_in_chain),
 	ROW("a drain and a refusal behind it", drain_and_refusal),
-	ROW("what comes behind a drain is held", all_behind_drain),
+	ROW("requests after a drain are held", all_behind_drain),
 	ROW("a linked timeout expires", timeout_expires),
 	ROW("a linked timeout that is not needed", timeout_not_needed),
 	ROW("a linked timeout inside a chain", timeout_in_chain),

@@ -407,8 +407,8 @@ static void try_files(void)
 }
 
 /*
- * Return: how an operation differs on each kind of file: a ring's descriptor
- * has a position.
+ * Return: how the operation differs from the kernel's on some kind of file: a
+ * ring's descriptor has a position here.
  */
 static const struct showing *files_differ(const struct uring_op *op)
 {

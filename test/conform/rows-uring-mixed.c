@@ -222,10 +222,10 @@ static void messages(void)
 const struct row rows_uring_mixed[] = {
 	ROW("setups of a ring with completions of two sizes", setups),
 	ROW("completions of two sizes", both_sizes),
-	ROW("a completion of two places at the end of the ring", at_the_end),
+	ROW("a completion of two slots at the end of the ring", at_the_end),
 	ROW("completions of two sizes overflow", overflows),
-	ROW("a completion of two places counts twice for a wait", waits),
-	ROW("what a completion of two places says", results),
+	ROW("a completion of two slots counts twice for a wait", waits),
+	ROW("the content of a completion of two slots", results),
 	ROW("a message to a ring with completions of two sizes", messages),
 	NO_ROW,
 };

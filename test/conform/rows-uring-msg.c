@@ -459,11 +459,11 @@ static void pipes_in_the_table(void)
 const struct row rows_uring_msg[] = {
 	ROW("messages of each command, and with mistakes", commands),
 	ROW("messages with flags", flags),
-	ROW("messages to what gets them, and what does not", targets),
+	ROW("messages to rings, and to other files", targets),
 	ROW("a message to its own ring", to_itself),
 	ROW("messages in chains", in_chains),
 	ROW("messages that find no room", overflow),
-	ROW("messages are told of as other completions", heard_of),
+	ROW("messages are signalled as other completions", heard_of),
 	ROW("a message of a thread without a ring", without_a_ring),
 	ROW("no-ops that look for something", nops),
 	ROW("pipes", pipes),

@@ -315,7 +315,7 @@ static void note_message(const char *key, struct uring *ring,
 	note("is_sender", name->sin_port == from->sin_port);
 }
 
-/* Datagrams, into buffers with room for the sender. name has no effect. */
+/* Receives datagrams with room for the sender; any value of name will do. */
 static void messages_of(void *name)
 {
 	struct msghdr msg = { .msg_name = name,
@@ -540,7 +540,7 @@ const struct row rows_uring_multishot[] = {
 	ROW("one request receives until there are no buffers, of a list", list),
 	ROW("one request receives until there are no buffers, of an array",
 	    ring_of_buffers),
-	ROW("one request receives, and its number is replaced",
+	ROW("a multishot receive, and its descriptor is replaced",
 	    number_is_replaced),
 	ROW("one request receives many at once", many_at_once),
 	ROW("one request receives more than the ring holds", full_ring),
@@ -552,13 +552,14 @@ const struct row rows_uring_multishot[] = {
 	ROW("one request receives messages, also without a name",
 	    messages_without_a_name),
 	ROW("a buffer is too small for a message's head", small_buffers),
-	ROW("what comes before a message is too long", long_heads),
+	ROW("the header of a message is too long", long_heads),
 	ROW("a message goes to a selected buffer", one_message),
 	ROW("a send selects a buffer, of a list", sends),
 	ROW("a send selects a buffer, of an array", sends_of_array),
 	ROW("a send to an address selects a buffer, of a list", sends_to),
 	ROW("a send to an address selects a buffer, of an array",
 	    sends_to_of_array),
-	ROW("what is one of many is told, whatever is skipped", tells_of_each),
+	ROW("a multishot receive posts each completion, whatever is skipped",
+	    tells_of_each),
 	NO_ROW,
 };

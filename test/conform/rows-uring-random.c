@@ -330,7 +330,7 @@ static void waits_before_a_chain(void)
 	note_cqes("cqe", &ring, 6);
 }
 
-/* A read, even of no bytes, checks its array's buffer first. */
+/* A read, even of no bytes, first checks the buffer that the array provides. */
 static void buffers_nowhere(void)
 {
 	struct uring ring = new_uring(4, 0);
@@ -552,15 +552,15 @@ const struct row rows_uring_random[] = {
 	    "end",
 	    starts_at_the_end),
 	ROW("a wait for a futex is before a chain", waits_before_a_chain),
-	ROW("a read looks first at what is no memory in an array",
+	ROW("a read checks the address of its array's buffer first",
 	    buffers_nowhere),
 	ROW("a sync that its file refuses breaks no chain", syncs_in_a_chain),
-	ROW("a read of nothing waits for nothing", reads_of_nothing),
-	ROW("a read of a folder into a buffer of no bytes",
+	ROW("a read of no bytes does not wait", reads_of_nothing),
+	ROW("a read of a directory into a buffer of no bytes",
 	    nothing_of_a_folder),
-	ROW("what a worker is to begin chooses its buffer at the end",
+	ROW("a request with IOSQE_ASYNC selects its buffer at the end",
 	    chooses_at_the_end),
-	ROW("with many shots and IOSQE_ASYNC what must not wait does",
+	ROW("a multishot request with IOSQE_ASYNC waits against its flags",
 	    shots_that_must_not_wait),
 	NO_ROW,
 };

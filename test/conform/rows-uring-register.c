@@ -505,7 +505,7 @@ static void processors(void)
 }
 
 const struct row rows_uring_register[] = {
-	ROW("io_uring_register on what is no ring", descriptors),
+	ROW("io_uring_register on a descriptor that is no ring", descriptors),
 	ROW("io_uring_register of unknown opcodes", opcodes),
 	ROW("a probe lists each operation", probe),
 	ROW("a probe, argument by argument", probe_arguments),

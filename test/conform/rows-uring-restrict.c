@@ -265,7 +265,7 @@ static void another(void)
 
 const struct row rows_uring_restrict[] = {
 	ROW("restrictions, argument by argument", arguments),
-	ROW("what can be allowed", values),
+	ROW("operations that a restriction can allow", values),
 	ROW("submissions to a restricted ring", submissions),
 	ROW("flags that are required", required_flags),
 	ROW("calls about a restricted ring", calls),

@@ -431,7 +431,7 @@ const struct row rows_uring_setup[] = {
 	ROW("sizes in params count only with a flag", cq_entries_unasked),
 	ROW("a bad pointer to params comes first", params_pointer),
 	ROW("params that cannot be written make no ring", params_read_only),
-	ROW("what is reserved in params is zero", reserved),
+	ROW("reserved fields of params are zero", reserved),
 	ROW("each flag of a setup alone", each_flag),
 	ROW("flags of a setup that go together or not", flags_together),
 	ROW("a polling thread's processor exists", sqpoll_cpu),

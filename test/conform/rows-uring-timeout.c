@@ -616,7 +616,7 @@ const struct row rows_uring_timeout[] = {
 	ROW("a timeout that comes again is removed", multishot_removed),
 	ROW("a timeout is removed", removed),
 	ROW("one of two timeouts is removed", removed_one_of_two),
-	ROW("what is no timeout is not removed", removing_what_is_none),
+	ROW("removing a request that is no timeout", removing_what_is_none),
 	ROW("a removal's fields", removal_fields),
 	ROW("a timeout is updated", updated),
 	ROW("an update's fields", update_fields),

@@ -17,7 +17,7 @@ void send_bytes(int fd, const void *data, size_t len);
 struct sockaddr_in loopback(void);
 /* Return: a socket bound to a port of the loopback device, with its address. */
 int bound_inet(int type, struct sockaddr_in *address);
-/* Return: a listening socket with its address; the flags are socket(2)'s. */
+/* Return: a listening socket, made with socket(2)'s flags, and its address. */
 int listening(int flags, struct sockaddr_in *address);
 /* Return: a socket that is connected to a listening socket's address. */
 int call(const struct sockaddr_in *address);
