@@ -54,7 +54,7 @@ struct difference {
 /* The fields by which a row shows a difference. */
 struct showing {
 	const struct difference *difference;
-	/* only it shows it; NULL: the usual one */
+	/* the only one that shows it; NULL: the usual one */
 	const char *file_system;
 	const struct pair *pairs; /* ends with a pair of NULLs */
 };

@@ -54,8 +54,8 @@ int unit_engine(void **state)
 	/* Tests kill children, which would leave their pages behind. */
 	uaio_config.has_live = false;
 	/*
-	 * Hooks answer system calls of workers. Tests of the io_uring backend
-	 * select it themselves.
+	 * Hooks answer system calls that workers make, so workers are the
+	 * default. Tests of the io_uring backend select it themselves.
 	 */
 	if (uaio_config.backend == UAIO_BACKEND_URING)
 		uaio_config.backend = UAIO_BACKEND_THREADS;
@@ -85,8 +85,8 @@ static unsigned count_fds(void)
 }
 
 /*
- * Reads a file of a thread in /proc, or "". Return: false if the thread has
- * ended.
+ * Reads a file of /proc/self/task/TID into text, which is "" on failure.
+ * Return: false if the thread has ended.
  */
 static bool read_of_task(const char *tid, const char *name, char *text,
 			 size_t size)
@@ -269,7 +269,7 @@ int unit_teardown(void **state)
 	return leak || !is_conserved() ? -1 : 0;
 }
 
-/* A fault ends the child, and does not begin the next test. */
+/* Makes a fault end the child, not begin the next test in it. */
 static void become_child(void)
 {
 	static const int signals[] = { SIGABRT, SIGBUS, SIGFPE, SIGILL,
@@ -473,14 +473,12 @@ static bool is_long(bool is_time_over, struct awake *awake)
 }
 
 /*
- * The thread may sleep on a lock on its way. Then the lock's owner is awake,
- * perhaps without a processor. If no thread is awake, the sleep is the one that
- * is awaited.
+ * The thread may also sleep on a lock. Then the lock's owner is awake, perhaps
+ * without a processor. So if no thread is awake, the awaited sleep has begun.
  *
- * Some tests have threads that are always awake. There one sleep must last
- * longer than a thread holds a lock. Or several sleeps must together, for a
- * thread that wakes now and then to look about. Meanwhile the threads that are
- * awake must have had a processor.
+ * Some tests have threads that are always awake. There the thread must sleep
+ * longer than threads hold locks, in one sleep or in several short ones.
+ * Meanwhile the threads that are awake must have had a processor.
  */
 void unit_await_sleep(const struct unit_thread *thread)
 {
