@@ -60,7 +60,7 @@ def _prose(*texts: str) -> str:
 
 
 def _section(title: str, *blocks: str) -> str:
-    """Nothing where there are no figures, which are in the last block."""
+    """Return: the section's lines; none if its last block has no figures."""
     return "\n\n".join([f"## {title}", *blocks]) if blocks[-1] else ""
 
 
@@ -89,7 +89,7 @@ def _ratio(table: ReadTable | None, variant: str, peer: str,
 
 
 def _machine(machines: Sequence[dict]) -> str:
-    """Each once; a run of another day may be of another."""
+    """Name each machine once: runs of other days may use another."""
     return " and ".join(dict.fromkeys(
         f"{one.get('cpus')} × {one.get('cpu')}, "
         f"Linux {str(one.get('kernel')).partition('-')[0]}"
@@ -132,7 +132,7 @@ BACKENDS = {"kernel": "kernel AIO", "io_uring": "io_uring", THREADS: THREADS,
 
 
 def _backends(results: Results) -> str:
-    """Direct I/O, by those that execute it."""
+    """Direct I/O, by backend."""
     lines = [[job.title, *(_median(table, name) for name in BACKENDS),
               _ratio(table, OWN_THREADS, THREADS),
               _ratio(table, "uaio", "kernel"), _ratio(table, "uaio", "io_uring")]
@@ -172,7 +172,7 @@ BY_WORKERS = {"uaio, one list": "one list", "uaio, private lists": "own lists"}
 
 
 def _uring(results: Results) -> str:
-    """Requests, workers, and what there is to pay without any."""
+    """Requests, workers, and the cost for programs without rings."""
     rate, workers = (results.table(f"uring.{name}")
                      for name in ("rate", "workers_rate"))
     if not rate or not workers:
@@ -242,7 +242,7 @@ SERVERS_PROFILE = (
 
 
 def _servers(results: Results, *figures: str) -> list[tuple[str, str, list[ReadTable]]]:
-    """What each line is, its column, and the tables of these figures."""
+    """Each line's meaning, its column, and the tables of its figures."""
     return [(f"{title}, {column}", column, tables)
             for name, title in SERVERS.items()
             if all(tables := [results.table(f"servers-{name}.{figure}")
@@ -251,14 +251,14 @@ def _servers(results: Results, *figures: str) -> list[tuple[str, str, list[ReadT
 
 
 def _runtimes(results: Results) -> str:
-    """Their versions."""
+    """The versions of the runtimes."""
     found = [rate.beside[0] for name in SERVERS
              if (rate := results.table(f"servers-{name}.rate")) and rate.beside]
     return f"{'; '.join(found)}." if found else ""
 
 
 def _served(results: Results) -> str:
-    """Rates, and what a request costs and takes."""
+    """Rates, and the processor time and latency of a request."""
     rates = [[title, *(_median(rate, name, column) for name in TRANSPORTS),
               *(_ratio(rate, "uaio", peer, column)
                 for peer in ("io_uring", "epoll")),
@@ -311,7 +311,7 @@ POSIX = {"glibc": "glibc", "uaio": "uaio", "uaio, libaio": "libaio on uaio",
 
 
 def _posix(results: Results) -> str:
-    """Rates, and what they cost."""
+    """Rates and processor times."""
     blocks = []
     for name in ("", "fio_"):
         rate, cpu = (results.table(f"posix.{name}{figure}")
@@ -331,7 +331,7 @@ def _posix(results: Results) -> str:
 
 
 def _machine_of(results: Results, name: str) -> str:
-    """If not all of the results are of one machine."""
+    """Name the machine if the results are not all from the same one."""
     rate = results.table(name)
     if not rate or _machine([rate.machine]) == _machine(results.machines()):
         return ""
@@ -491,7 +491,7 @@ def document(results: Results, note: str) -> str:
 
 
 def _range(results: Results, kind: str) -> str:
-    """Of the medians of one kind of work, against kernel AIO."""
+    """The range of the medians of one kind of work, relative to kernel AIO."""
     there = [half.median for work in picture.WORKS if work.kind == kind
              and (half := picture.beside(results, work, "uaio"))]
     if not there:
@@ -501,7 +501,7 @@ def _range(results: Results, kind: str) -> str:
 
 
 def summary(results: Results) -> str:
-    """What README.md has."""
+    """The part of README.md between the marks."""
     return SHOWN.format("doc/") + "\n" + _prose(
         f"Of kernel AIO's I/O a second uaio makes "
         f"{_range(results, picture.CACHE)} times as much in the page cache, "
@@ -511,7 +511,7 @@ def summary(results: Results) -> str:
 
 
 def _footnote(results: Results, note: str) -> str:
-    """Below the picture."""
+    """The note below the picture."""
     works = [(work, engine) for work in picture.WORKS
              for engine in picture.ENGINES]
     rounds = [len(values) for work, engine in works
@@ -549,7 +549,7 @@ CREATOR, WORDS = (re.compile(rf"<dc:{name}>.*?</dc:{name}>", re.S)
 
 
 def _is_same(name: str, old: str, new: str) -> bool:
-    """Another Matplotlib draws the same in another way."""
+    """Compare only words, because another Matplotlib draws differently."""
     if name in PICTURES and CREATOR.findall(old) != CREATOR.findall(new):
         return WORDS.findall(old) == WORDS.findall(new)
     return old == new

@@ -58,7 +58,7 @@ def counts_of(programs: Programs) -> list[int]:
 
 
 def _prove_rings(where: str, rings: str, wanted: int) -> None:
-    """How many rings of the kernel were mapped. Raises Disproved if wrong."""
+    """Prove the variant by the number of mapped rings of the kernel. Raises Disproved."""
     if int(rings) != wanted:
         raise Disproved(f"{where}: {rings} rings of the kernel, not {wanted}")
 
@@ -128,7 +128,7 @@ def lookup_results(programs: Programs) -> list[Row | Table]:
 def _flat_row(name: str, series: Series, who: str, counts: list[int],
               again: str = "", goal: Goal | None = None,
               prefix: str = "") -> Row:
-    """One of the most contexts against one of one."""
+    """Compare a lookup among the most contexts with one among a single context."""
     row = Row(name=name, title=f"find one of {counts[-1]}: {who}",
               figure="lookup", unit="ns", subject=who, peer="one of 1",
               goal=goal, note=series.failure or "",
@@ -218,7 +218,7 @@ def _turn_counts(programs: Programs) -> list[int]:
 
 
 def _turns(programs: Programs, folder: Path, who: str) -> Sample:
-    """Reads by contexts in turn."""
+    """Time reads in which contexts take turns."""
     figures: dict[str, float] = {}
     counts = _turn_counts(programs)
     report = programs.disk_dir / "index"
@@ -298,7 +298,7 @@ def _turn_rows(programs: Programs, series: dict[str, Series],
 
 
 def memory_results(programs: Programs) -> list[Row]:
-    """Not timings: one run of each is enough, and no control is needed."""
+    """Measure sizes, not times: one run of each is enough, without a control."""
     programs.progress.show("memory")
     try:
         lines = programs.lines("memory", MEMORY_COUNTS, programs.uaio_run())

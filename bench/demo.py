@@ -112,7 +112,7 @@ class Demo:
 
     def _compared(self, job: fio.Job, bench: fio.Bench, rounds: Rounds,
                   columns: tuple[str, str], names: Sequence[str]) -> Line:
-        """Those of the two columns that can be measured here."""
+        """The variants of the two columns that can be measured here."""
         peer, ours = columns
         self.progress.show(f"{job.title}: laying out its files")
         fio.lay_out(bench, job)
@@ -203,7 +203,7 @@ class Demo:
         return Line(title, *shown)
 
     def calls(self) -> Line:
-        """Counted in runs of their own: strace takes its time."""
+        """Count system calls in separate runs, because strace is slow."""
         shown, ios = {}, 0
         fio.lay_out(self.bench, COUNTED)
         for name in self.names:

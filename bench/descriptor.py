@@ -89,7 +89,7 @@ def _count_once(programs: Programs, name: str, report: Path) -> int:
 
 
 def _count(programs: Programs, name: str) -> Sample:
-    """By two runs, which must agree."""
+    """Count by two runs, which must agree."""
     if not shutil.which("valgrind"):
         raise VariantFailed("instructions are not counted: no valgrind")
     with tempfile.TemporaryDirectory() as folder:
@@ -102,7 +102,7 @@ def _count(programs: Programs, name: str) -> Sample:
 
 
 def _counted_series(programs: Programs) -> dict[str, Series]:
-    """Not timed, so neither in turn nor more than once."""
+    """Count without timing, so each variant runs once."""
     series = {}
     for name in VARIANTS:
         programs.progress.show(f"dio: instructions, {name}")

@@ -97,7 +97,7 @@ def _checks_of_cuts(name: str, said: dict) -> list[Check]:
 
 
 def _checks_of_calls(name: str, said: dict) -> list[Check]:
-    """Of the slow file system: what it saw."""
+    """Checks by the number of calls that the slow file system had."""
     at_once = said["at_once"]
     least = said["ios"] * said["bytes"] // said["call_bytes"]
     checks = [Check(f"at least {least} calls", said["reads"] >= least)]
@@ -143,7 +143,7 @@ def _job(mib: int, depth: int, size: str) -> fio.Job:
 
 
 def _said_by_library(stats: Path) -> dict:
-    """Of all processes of fio. Raises VariantFailed if it said nothing."""
+    """The library's counters of all processes of fio. Raises VariantFailed if there are none."""
     all_said = fio.said_of_fio(stats)
     if not all_said:
         raise VariantFailed("the library wrote no statistics")
@@ -155,7 +155,7 @@ def _said_by_library(stats: Path) -> dict:
 
 @dataclass(frozen=True)
 class Place:
-    """Where is read, and for how long."""
+    """Where a job reads, and for how long."""
 
     bench: fio.Bench
     times: Times
@@ -256,7 +256,7 @@ def _disk_rows(programs: Programs, series: dict[str, Series],
 def _table(all_series: dict[str, dict[str, Series]], name: str, title: str,
            figure: str, unit: str, variants: tuple[str, ...],
            **about: str) -> Table:
-    """Series by column, and there by variant."""
+    """A table of series by column and variant."""
     table = Table(f"dio.{name}", title, unit, "", [*all_series], **about)
     for variant in variants:
         table.add(variant, [series.get(variant, Series())

@@ -82,7 +82,7 @@ class Job:
     """What is promised of uaio with statistics against uaio without."""
 
     def is_hot(self) -> bool:
-        """Its files must be in the page cache, and could leave it."""
+        """Whether the job's files must be in the page cache, and could be evicted."""
         return not (self.cold or self.direct or self.on_tmpfs)
 
     def writes(self) -> bool:
@@ -188,7 +188,7 @@ def lay_out(bench: Bench, job: Job) -> None:
 
 
 def _warm(bench: Bench, job: Job) -> None:
-    """Its files into the page cache."""
+    """Read the job's files into the page cache."""
     for file in bench.dir_of(job).glob(f"{job.file}.*"):
         file.read_bytes()
 
@@ -376,7 +376,7 @@ class FioResult:
         return self.latencies.get("slat", {}).get("N", 0)
 
     def figures(self) -> dict[str, float]:
-        """Those of latency, in microseconds; what fio does not say is not
+        """Figures of latency, in microseconds; what fio does not report is not
         there."""
         known = {}
         for name, figure in PERCENTILES.items():
@@ -441,7 +441,7 @@ def _has_left_the_cache(job: Job, result: FioResult) -> bool:
 
 
 def _lost(done: Finished) -> int:
-    """How many records of a trace were lost."""
+    """Return: how many records of a trace were lost."""
     said = re.search(r"^uaio: trace: (\d+) records were lost", done.err, re.M)
     return int(said[1]) if said else 0
 
@@ -480,7 +480,7 @@ def measure(bench: Bench, job: Job, variant: Variant) -> Sample:
 
 
 def peers_of(job: Job) -> list[str]:
-    """In the order of a round: the control, the last, is furthest away."""
+    """The peers in the order of a round; the control is last."""
     return ["kernel", "uaio", *([OWN_THREADS] if job.direct else []),
             *([OWN_URING] if job.direct or job.cold else []),
             *(["counted"] if job.counting else []),
@@ -489,7 +489,7 @@ def peers_of(job: Job) -> list[str]:
 
 
 def seldom_of(job: Job) -> frozenset[str]:
-    """Peers that stand in the tables only."""
+    """Peers that appear only in tables."""
     return frozenset(("io_uring", "posixaio", "psync")) - set(job.goals)
 
 

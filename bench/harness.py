@@ -61,12 +61,12 @@ class Progress:
         """Of the parts that are over."""
 
     def begin(self, seconds: dict[str, float]) -> None:
-        """What there is to be measured, and how long each is expected to take."""
+        """Begin with all parts to be measured, and the expected time of each."""
         self._left = dict(seconds)
         self._begun = time.monotonic()
 
     def enter(self, part: str) -> None:
-        """A part begins, and the one before is over."""
+        """Begin a part, and end the one before."""
         now = time.monotonic()
         if self._part:
             self._expected_s += self._left.pop(self._part, 0)
@@ -181,7 +181,7 @@ class Finished:
     """Which of the markers looked for were seen in its memory maps."""
 
     def complaint(self) -> str:
-        """The last thing it said, to explain a failure."""
+        """The program's last line of output, to explain a failure."""
         lines = (self.err + "\n" + self.out).strip().splitlines()
         return lines[0].strip() if lines else f"exit status {self.status}"
 
@@ -323,7 +323,7 @@ class Series:
     is_disproved: bool = False
 
     def values(self, figure: str) -> list[float]:
-        """Those there are, in order of the rounds."""
+        """The existing values of a figure, in order of the rounds."""
         return [sample.figures[figure] for sample in self.samples
                 if figure in sample.figures]
 
@@ -405,7 +405,7 @@ def alternate(variants: dict[str, Callable[[], Sample]], rounds: Rounds,
 
 def _round(todo: dict[str, Callable[[], Sample]], series: dict[str, Series],
            progress: Progress, stage: str) -> dict[str, Sample]:
-    """Each of the variants that have not failed once."""
+    """Run each variant once, except those that have failed."""
     samples = {}
     for name, measure in todo.items():
         if series[name].failure or cleanup.is_interrupted:

@@ -53,7 +53,7 @@ SEED = (
 
 
 def _is_even(placed: list[int]) -> bool:
-    """Each list within a fifth of its share."""
+    """Whether each list had its share of items, within a fifth."""
     mean = sum(placed) / len(placed) if placed else 0
     return bool(placed) and all(abs(nr - mean) <= mean / 5 for nr in placed)
 
@@ -142,7 +142,7 @@ def _series_of(programs: Programs, depth: int) -> dict[str, Series]:
 
 
 def _best(series: dict[str, Series], names: tuple[str, ...]) -> str | None:
-    """The one of the variants that was fastest."""
+    """The fastest of the variants."""
     rates = {name: rate for name in names
              if (rate := series[name].median("items")) is not None}
     return max(rates, key=rates.get) if rates else None

@@ -70,7 +70,7 @@ class Half:
 
 
 def is_fair(table: ReadTable, engine: str) -> bool:
-    """Or it did a part of the work only, of which starting is more."""
+    """Whether the engine did all the work: for a part of it, starting takes most time."""
     loops = {job.name: job.loops for job in JOBS}.get(table.part(), 0)
     return not loops or engine not in SLOW_ENGINES
 

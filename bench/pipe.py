@@ -82,7 +82,7 @@ def _checks_of_rings(name: str, said: dict) -> list[Check]:
 
 
 def _checks_of_who(name: str, said: dict, seconds: float) -> list[Check]:
-    """Who completed what had to wait, and whom that woke."""
+    """Checks of which thread completed waiting requests, and which threads it woke."""
     parked, wakes = said["parked"], said["fallback_wakes"]
     woken = Check("the fallback thread was woken", wakes > WOKEN * parked)
     if name == WORKER:
@@ -237,7 +237,7 @@ def _trip_rows(series: dict[str, Series], place: str) -> list[Row]:
 
 def _flat_row(series: Series, name: str, work: str, few: int,
               many: int) -> Row:
-    """One of many parked against one of few."""
+    """Compare one of many waiting requests with one of few."""
     title = "event" if work == ANY else "event, hot"
     row = Row(name="pipe", title=f"{title}, {many} parked: {name}",
               figure=f"{work} {many}", unit="ns", subject=name,

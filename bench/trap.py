@@ -50,7 +50,7 @@ JUMPS = 3
 
 
 def proof_of(name: str, said: dict) -> str:
-    """What the program saw of itself. Raises Disproved."""
+    """Prove a run by what the program found out about itself. Raises Disproved."""
     is_ours = name in (TRAP, ENTER, LOADED, DYNAMIC_TRAP)
     checks = [Check("the library was there" if is_ours else "no library",
                     (said["libraries"] > 0) == is_ours)]

@@ -61,7 +61,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Workers(Work):
-    """Made by threads, on one list or on lists of their own."""
+    """Requests executed by workers, with one list or private lists."""
 
     def variants(self) -> list[str]:
         return [KERNEL, SINGLE, PRIVATE]
@@ -118,7 +118,7 @@ def proof_of(variant: str, work: Work, said: dict) -> str:
 
 
 def folder_of(programs: Programs, work: Work) -> Path:
-    """Where its file is. Raises VariantFailed if that is not there."""
+    """The directory of the work's file. Raises VariantFailed if there is none."""
     folder = programs.tmpfs_dir if work.place == MEMORY else programs.disk_dir
     is_tmpfs = file_system_of(folder) == "tmpfs"
     if work.place == MEMORY and not is_tmpfs:
@@ -273,7 +273,7 @@ def rings_of(pid: int) -> dict[str, int]:
 
 
 def proof_of_idle(variant: str, said: dict) -> str:
-    """That there are rings, and only the variant's."""
+    """Prove that the program has rings, and only the variant's."""
     one, other = ("ours", "rings") if variant == UAIO else ("rings", "ours")
     return prove([Check("has a ring", said[one] > 0),
                   Check("and none of the other's", said[other] == 0)],

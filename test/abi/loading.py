@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a program notices of the library being loaded: nothing."""
+"""A program does not notice that the library is loaded."""
 import os
 import statistics
 import time
@@ -18,7 +18,7 @@ def preloaded(args, **more):
 
 
 def census(*command, env=None):
-    """The lines of the census, without the variables that load us."""
+    """The lines of the census, without the variables that load the library."""
     lines = run(*command, env=env).splitlines()
     return [line for line in lines
             if not line.startswith(("env LD_PRELOAD=", "env LD_LIBRARY_PATH=",

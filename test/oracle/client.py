@@ -54,7 +54,7 @@ COUNTERS = {"aio": "kernel_aio", "io_uring": "io_uring"}
 
 
 def native(box, backend, command, place, env):
-    """Under uaio, which may use that of the kernel's, and has."""
+    """Run under uaio with a backend of the kernel, and check that the kernel executed requests."""
     stats = os.path.join(box.dir, "stats")
     status, output = sandbox.run(
         box.uaio(*command, options=[f"--backend={backend}"]), DEADLINE,
@@ -67,7 +67,7 @@ def native(box, backend, command, place, env):
 
 
 def make_place(box, fs):
-    """A folder on that file system, or None where it cannot be had."""
+    """A directory on that file system, or None if it cannot be made."""
     is_rare = fs in ("xfs", "btrfs", "overlay")
     if not box.is_private:
         return None if is_rare else box.folder("place")

@@ -11,7 +11,7 @@
                     pages are written by O_DIRECT, or buffered and by fsync.
     crash-once      crash-direct, killed once
 
-What must be in the tables is computed here, without a database. Ways: ways.py.
+The expected content of the tables is computed here, without a database. Ways: ways.py.
 In uring-rows and uring-crash-direct the server is left to what it uses by itself.
 """
 import hashlib
@@ -74,7 +74,7 @@ def items(nr):
 
 
 def read_back(client, database, nr):
-    """By the rows themselves, and by the index of their values."""
+    """Read back by the rows themselves, and by the index of their values."""
     results = client.path("rows"), client.path("values")
     database.bootstrap([
         "USE test",
@@ -163,7 +163,7 @@ SELECT {n}, COUNT(*), SUM(LENGTH(pad)) FROM account
 
 
 class Teller:
-    """One client of the server, and what it was told."""
+    """One client of the server, and the commits that the server confirmed."""
 
     def __init__(self, place, server, number, first):
         self.number, self.first = number, first
@@ -201,7 +201,7 @@ class Teller:
 
 
 def work_and_kill(client, server, firsts):
-    """Return: the last number that each client was told."""
+    """Return: the number of the last commit confirmed to each client."""
     tellers = [Teller(client.place, server, number, first)
                for number, first in enumerate(firsts)]
     start = time.monotonic()
@@ -233,7 +233,7 @@ def survivors(server, told):
 
 
 def check_survivors(server, last):
-    """Every transaction up to those is there, whole, and no other."""
+    """Check that every transaction up to these is there completely, and no other."""
     found = server.query(
         """SELECT client, MIN(n), MAX(n), COUNT(*), SUM(pad =
            REPEAT(MD5(CONCAT(client, '-', n)), 1 + n MOD 60))

@@ -131,7 +131,7 @@ class Server:
                 raise ways.Failed(f"{table}: {kind}: {text}\n{self.log()}")
 
     def kill(self):
-        """As the out-of-memory killer does, in the middle of anything."""
+        """Kill the server at any moment, as the out-of-memory killer does."""
         os.kill(self.pid, signal.SIGKILL)
         self.child.wait(START_S)
 
@@ -141,7 +141,7 @@ class Server:
             raise ways.Failed(f"mariadbd ends badly:\n{self.log()}")
 
     def _end(self):
-        """Whatever has happened, nothing of it is left behind."""
+        """End the server in any state, and leave no process behind."""
         try:
             os.killpg(self.child.pid, signal.SIGKILL)
         except ProcessLookupError:

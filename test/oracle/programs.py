@@ -72,7 +72,7 @@ def qemu_io_run(client, aio, image, *batches):
     output = client.run("qemu-io", "-i", aio, "--nocache", "-f", "raw",
                         *(word for each in commands for word in ("-c", each)),
                         image)
-    # It prints what does not match, and succeeds all the same.
+    # qemu-io prints what does not match, and exits with 0 nevertheless.
     if output:
         raise ways.Failed(output)
     client.prove("qemu-io", sum(len(extents) for _, extents in batches))
@@ -207,7 +207,7 @@ def filter_file(client, program):
         client.prove("filter", length // (64 << 10) * 4, parked=1)
         if read(client.path("to")) != data.upper():
             raise ways.Failed(f"{length} bytes are not as they should be")
-    # A command that does not care to read all of it.
+    # A command that does not read all of its input.
     client.run(program, client.path("from"), client.path("to"),
                "head", "-c", "100000")
     client.prove("filter", 2, parked=1)
@@ -273,7 +273,7 @@ def call_of(pid):
 
 
 def switches_of(pid):
-    """How often the process has left the processor: as often while it sleeps."""
+    """The process's context switches: the count does not change while it sleeps."""
     with open(f"/proc/{pid}/status") as status:
         return [line for line in status if "ctxt_switches" in line]
 
@@ -284,7 +284,7 @@ def read(path):
 
 
 def refuse(client, *command):
-    """An example that cannot do its work says why, in one line."""
+    """An example that cannot do its work prints the reason, in one line."""
     try:
         client.run(*command)
     except ways.Failed as failed:
@@ -297,7 +297,7 @@ def refuse(client, *command):
 
 
 def write_noise(path, length):
-    """Every part differs from every other: nothing can be misplaced unseen."""
+    """Write a file whose parts all differ, so that misplaced data is noticed."""
     with open(path, "wb") as file:
         file.write(hashlib.shake_128(b"noise").digest(length))
         os.fsync(file.fileno())

@@ -167,7 +167,7 @@ class Sandbox:
             stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
     def uaio_only(self, *command, options=()):
-        """On uaio, in such a way that falling back to the kernel would fail."""
+        """Run on uaio, so that falling back to the kernel would fail."""
         return self.deny_aio(*self.uaio(*command, options=options))
 
 

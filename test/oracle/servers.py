@@ -206,7 +206,7 @@ def memory_of(pid):
 
 
 def name_of(pid):
-    """What the statistics call it."""
+    """The server's name in the statistics."""
     with open(f"/proc/{pid}/comm") as comm:
         return comm.read().strip()
 
@@ -216,7 +216,7 @@ def descriptors_of(pid):
 
 
 def wait_for_descriptors(server, most):
-    """A server is a while behind its clients."""
+    """Wait until the server has closed its descriptors, some time after its clients."""
     ends = time.monotonic() + DEADLINE
     while descriptors_of(server.pid) > most:
         if time.monotonic() > ends or server.poll() is not None:
@@ -231,7 +231,7 @@ REQUESTS, REQUESTS_OF = 3, {"node": 1}
 
 
 def is_flat(memory):
-    """Whether the last rounds have added no more than they may."""
+    """Return: whether the last rounds added no more memory than allowed."""
     if len(memory) < NR_ROUNDS:
         return False
     first, *others = memory[-FLAT_ROUNDS:]

@@ -21,7 +21,7 @@ REQUEST, REGISTER = 5, 2
 
 
 def receive(server):
-    """One message. Then the connection is closed."""
+    """Receive one message, then close the connection."""
     connection, _ = server.accept()
     with connection:
         connection.settimeout(DEADLINE)

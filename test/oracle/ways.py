@@ -72,14 +72,14 @@ class Client:
 
     @staticmethod
     def at_end(undo):
-        """Call it when this process ends, by SIGTERM too."""
+        """Call the function when this process ends, by SIGTERM too."""
         atexit.register(undo)
 
     def path(self, name):
         return os.path.join(self.place, name)
 
     def fetched(self, tool, *names):
-        """The folder of a client that the distribution has not."""
+        """The directory of a client that the distribution does not have."""
         try:
             return self.box.fetch(tool, *names)
         except subprocess.CalledProcessError:

@@ -36,7 +36,7 @@ NOBODY = 65534
 
 
 def trap_for(program):
-    """The flag with which it has the trap: a library can be loaded into some."""
+    """The flag that runs the client under the trap: some clients could load the library."""
     name = os.path.basename(program)
     is_loadable = name.endswith("-dynamic") and "musl" not in name
     return "--trap=always" if is_loadable else "--trap"
@@ -82,7 +82,7 @@ class Trap:
                          way, *command, **env)
 
     def expect_as_without(self, way, *command, kinds=KINDS, **env):
-        """It sees, and the caller sees, what they would without the trap."""
+        """Check that program and caller see what they see without the trap."""
         for kind in kinds:
             done = self.execute(kind, way, *command, **env)
             wanted = self.exec(self.client(f"execs-{kind}"), way, *command,
@@ -666,7 +666,7 @@ def zig_program(trap, kind):
 
 
 def zig_copy(trap, program, *options):
-    """Run it. Return: what it did, and whether the copy is the same."""
+    """Run the program. Return: its output, and whether the copy is equal."""
     source, target = (os.path.join(trap.scratch, name)
                       for name in ("source", "target"))
     data = os.urandom(ZIG_COPIED)
