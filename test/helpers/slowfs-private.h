@@ -36,7 +36,7 @@ struct slowfs {
 	/* atomic */
 	uint32_t delay_us[SLOWFS_NR_OPS];
 	uint32_t most_held[SLOWFS_NR_OPS];
-	/* offset of the byte whose calls are released; or NOWHERE */
+	/* offset whose held calls are to be answered; or NOWHERE */
 	uint64_t let_go[SLOWFS_NR_OPS];
 	uint32_t nr_let_go[SLOWFS_NR_OPS]; /* a futex word */
 	/* written by the server, for a call it has not answered yet */

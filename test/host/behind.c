@@ -143,7 +143,7 @@ static void all_else_ends_with_the_threads_there_are(void **state)
 }
 
 /*
- * As deep as a client goes
+ * Many requests in flight at once
  */
 
 enum { DEPTH = 256, BLOCK = 4096 };
@@ -208,7 +208,7 @@ direct_requests_are_under_way_together_as_deep_as_submitted(void **state)
 }
 
 /*
- * Direct requests of a file server, which kernel AIO executes
+ * Direct requests on FUSE, which kernel AIO executes
  */
 
 enum {
