@@ -2,11 +2,11 @@
 /*
  * bytes [--seed S] [--seconds N]: each byte of a stream arrives in its place, by io_uring
  *
- * A world is NR_PAIRS streams, each a sender and a receiver with a ring and a thread of
- * their own. The seed draws each stream's kind and both sides' ways to move bytes. The
- * byte at each position of a stream follows from the position alone. The receiver compares
- * every byte, and in the end how many came: all that the sender's completions report.
- * Each world leaves no descriptor behind.
+ * A world (one scenario) has NR_PAIRS streams. Each stream has a sender and a receiver,
+ * each with its own ring and thread. The seed draws each stream's kind and both sides' ways
+ * to move bytes. The byte at each position of a stream follows from the position alone. The
+ * receiver compares every byte, and in the end how many came: all that the sender's
+ * completions report. Each world leaves no descriptor behind.
  *
  * It makes the system calls of io_uring, so that it runs on the kernel's or on a library.
  */
@@ -33,12 +33,14 @@ enum {
 	NR_PAIRS = 2,
 	RING = 16,
 	HANG_S = 120,
-	WORLD_BYTES = 48 << 20, /* of a stream, on average half of it */
-	CHUNK = 64 << 10,       /* the most of a send */
-	NR_CHUNKS = 8,          /* of a chain */
-	NR_BUFFERS = 8,         /* a power of two */
+	/* most bytes of a stream per world; half of it on average */
+	WORLD_BYTES = 48 << 20,
+	CHUNK = 64 << 10, /* most bytes of one send */
+	NR_CHUNKS = 8,    /* of a chain */
+	NR_BUFFERS = 8,   /* a power of two */
 	BUFFER = 16 << 10,
-	PERIOD = 65521, /* prime, so that no two buffers begin alike */
+	PERIOD =
+		65521, /* prime, so that no two buffers start with the same bytes */
 	GROUP = 7,
 };
 
@@ -51,7 +53,7 @@ enum receiving {
 	SHOTS,       /* multishot, a provided buffer each */
 	BUNDLES,     /* multishot, many provided buffers each */
 	INCREMENTAL, /* multishot, each provided buffer in parts */
-	SPLICES,     /* into a pipe, and from there by a linked read */
+	SPLICES,     /* splice into a pipe, then a linked read of that pipe */
 	NR_RECEIVINGS,
 };
 
@@ -65,7 +67,7 @@ struct stream {
 	uint64_t random_sender, random_receiver;
 };
 
-/* The bytes of any position: from pattern[position % PERIOD] on. */
+/* The bytes from stream position p on are those from pattern[p % PERIOD] on. */
 static char pattern[PERIOD + CHUNK];
 static uint64_t seed, state;
 static const char *program;
@@ -116,7 +118,7 @@ static void close_ring(struct uring *ring)
 	close(ring->fd);
 }
 
-/* Return: the next completion. Submit what is prepared, and wait for it. */
+/* Submit the prepared requests, and wait. Return: the next completion. */
 static struct io_uring_cqe next(struct uring *ring)
 {
 	struct io_uring_cqe cqe;
@@ -133,7 +135,7 @@ static struct io_uring_cqe next(struct uring *ring)
  * senders
  */
 
-/* Prepare one request of a chain. Return: its length. */
+/* Prepare one request of the chain. Return: its length. */
 static uint32_t put_send(struct stream *stream, struct uring *ring,
 			 uint64_t position, struct iovec parts[2], uint32_t nr)
 {
@@ -170,8 +172,9 @@ static uint32_t put_send(struct stream *stream, struct uring *ring,
 }
 
 /*
- * Send a chain. A write may be short, and ends the chain then. A zero-copy send has a second
- * completion, after which its memory may change: here the pattern never does.
+ * Send a chain. A short write ends the chain. A zero-copy send posts a second completion
+ * once its memory may be reused; the pattern is never changed, so that does not matter
+ * here.
  */
 static void send_chain(struct stream *stream, struct uring *ring)
 {
@@ -241,13 +244,13 @@ static void check(struct stream *stream, const char *bytes, uint32_t nr)
 	}
 }
 
-/* A ring of provided buffers, given in the order of their numbers. */
+/* A ring of provided buffers, which are provided in the order of their ids. */
 struct buffers {
 	struct io_uring_buf_ring *ring;
 	char (*memory)[BUFFER];
 	uint16_t tail, head; /* given; used */
 	uint32_t at;         /* bytes used of the buffer at head */
-	uint32_t nr_back;    /* used, and not given again yet */
+	uint32_t nr_back; /* buffers that are used and not yet provided again */
 };
 
 static void give(struct buffers *buffers, uint32_t nr)
@@ -292,7 +295,10 @@ static void close_buffers(struct buffers *buffers)
 	free(buffers->memory);
 }
 
-/* nr bytes are in the buffers from the oldest one on, which is bid. */
+/*
+ * nr bytes have arrived. They fill the buffers from the oldest provided one on, whose id is
+ * bid.
+ */
 static void use(struct stream *stream, struct buffers *buffers, uint32_t bid,
 		uint32_t nr, bool is_partly)
 {
@@ -395,7 +401,10 @@ static void receive_whole(struct stream *stream, struct uring *ring)
 	free(memory);
 }
 
-/* A splice may move less than it was asked to, so the read is linked by a hard link. */
+/*
+ * A splice may move fewer bytes than requested, which would break a normal link. So the
+ * read is hard-linked to it.
+ */
 static void receive_splices(struct stream *stream, struct uring *ring)
 {
 	char *memory = malloc(CHUNK);
@@ -417,7 +426,7 @@ static void receive_splices(struct stream *stream, struct uring *ring)
 			struct io_uring_cqe cqe = next(ring);
 
 			results[cqe.user_data - 1] = cqe.res;
-			/* At the end the read would wait for ever. */
+			/* At the end of the stream, the linked read would wait for ever. */
 			if (cqe.user_data == 1 && !cqe.res)
 				close(between[1]);
 		}
@@ -483,7 +492,7 @@ static void open_stream(struct stream *stream)
 		.random_sender = state ^ 1,
 		.random_receiver = state ^ 2,
 	};
-	/* Only sockets are sent to; only TCP sends without a copy. */
+	/* A pipe cannot be sent to, only written to. Only TCP has zero-copy sends. */
 	if (stream->kind == PIPE && stream->sending != VECTORS)
 		stream->sending = WRITES;
 	if (stream->kind == UNIX && stream->sending == ZERO_COPY)
@@ -536,7 +545,10 @@ static int64_t now_ns(void)
 	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/* Return: the lowest descriptor that is free: it grows if a world leaves one open. */
+/*
+ * Return: the lowest free descriptor. It is higher after a world that left a descriptor
+ * open.
+ */
 static int lowest_free(void)
 {
 	int fd = fcntl(0, F_DUPFD_CLOEXEC, 0);

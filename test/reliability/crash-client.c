@@ -42,7 +42,7 @@
 
 enum {
 	OPS_MAX = 16,
-	CHAIN_OPS = 3, /* two writes and a sync */
+	CHAIN_OPS = 3, /* two writes and their sync */
 	BUFFER_BYTES = CRASH_WRITE_SLOTS * CRASH_SLOT_BYTES,
 	RING_ENTRIES = 64,
 	COUNT_EVERY = 16,
@@ -69,22 +69,22 @@ struct op {
 	uint32_t version;
 	struct iovec iov[2];
 	char *buffer; /* owns */
-	/* of a sync: by slot, the versions that it makes durable */
+	/* for a sync: the version of each slot that it makes durable */
 	uint32_t covers[CRASH_SLOTS];
 };
 
 static struct {
 	struct crash_state *state;
 	uint64_t random;
-	int fds[2]; /* of the same file; the first is written to */
+	int fds[2]; /* both of the same file; writes use fds[0] */
 	struct op ops[OPS_MAX];
 	unsigned nr_pending;
-	/* those of the next flush, in order */
+	/* requests to submit with the next flush, in order */
 	struct op *prepared[OPS_MAX];
 	unsigned nr_prepared;
 	/* by slot, versions */
 	uint32_t in_flight[CRASH_SLOTS]; /* or 0 */
-	uint32_t written[CRASH_SLOTS];   /* the last write that has completed */
+	uint32_t written[CRASH_SLOTS]; /* version of the last completed write */
 	uint32_t covered
 		[CRASH_SLOTS]; /* by a sync that completed before the write */
 } client;
@@ -96,7 +96,9 @@ static uint32_t draw(uint32_t below)
 
 static _Noreturn void fail(const char *what, long error)
 {
-	/* Who is killed may run on for a moment. */
+	/*
+	 * The server has killed this process, but a killed process may run on for a moment.
+	 */
 	while (__atomic_load_n(&client.state->has_ended, __ATOMIC_SEQ_CST))
 		pause();
 	fprintf(stderr, "%s: %ld (%s)\n", what, error,
@@ -383,7 +385,7 @@ static struct op *prepare(enum kind kind, int fd, uint32_t sqe_flags)
 	return op;
 }
 
-/* C1. Return: NULL: one of the slots has a write already. */
+/* C1. Return: NULL if one of the slots has a write in flight. */
 static struct op *prepare_write(uint32_t sqe_flags)
 {
 	const struct door *door = &doors[client.state->door];
@@ -415,7 +417,10 @@ static struct op *prepare_write(uint32_t sqe_flags)
 	return op;
 }
 
-/* A sync covers what is written; includes_queued: also the writes in flight. */
+/*
+ * The sync covers the completed writes. includes_queued: it covers the writes in flight
+ * too.
+ */
 static struct op *prepare_sync(int fd, uint32_t sqe_flags, bool includes_queued)
 {
 	struct op *op = prepare(draw(2) ? SYNC : DATA_SYNC, fd, sqe_flags);
@@ -427,7 +432,10 @@ static struct op *prepare_sync(int fd, uint32_t sqe_flags, bool includes_queued)
 	return op;
 }
 
-/* A sync alone, by a descriptor that writes are made by, or another. */
+/*
+ * A sync without a linked write, by the descriptor of the writes or by the second
+ * descriptor.
+ */
 static void prepare_some_sync(void)
 {
 	int fd = client.fds[!draw(4)];
@@ -443,7 +451,10 @@ static void prepare_some_sync(void)
 		memset(op->covers, 0, sizeof(op->covers));
 		return;
 	}
-	/* POSIX AIO orders the requests of a descriptor. */
+	/*
+	 * The sync includes writes in flight after a drain or, in POSIX AIO and buffered
+	 * kernel AIO, if it uses the descriptor of the writes.
+	 */
 	prepare_sync(fd, drains ? IOSQE_IO_DRAIN : 0,
 		     drains || (is_ordered && fd == client.fds[0]));
 }
@@ -505,7 +516,10 @@ static void complete_sync(const struct op *op)
 			report(i, op->covers[i]);
 }
 
-/* What of the requests the library had the kernel execute, if there is a library. */
+/*
+ * Count the requests that the library passed to the kernel's AIO or io_uring, if a library
+ * is loaded.
+ */
 static void count(void)
 {
 	static int (*get_counters)(struct uaio_counters * ret_counters);

@@ -3,13 +3,14 @@
  * crash-server STATE DEVICE: a file system that loses what was not synced
  *
  * A FUSE server without libfuse. DEVICE is the number of an open /dev/fuse that is mounted
- * and does not block. There is one file, "records". What is written to it is in the
- * server's own memory and is gone when the server ends. A sync, and a write with O_DSYNC
- * or O_SYNC, copies to the image in STATE (crash.h) what has to be durable.
+ * and does not block. There is one file, "records". Written data stays in the server's own
+ * memory and is lost when the server ends. A sync, and a write with O_DSYNC or O_SYNC,
+ * copies the data that must be durable to the image in STATE (crash.h).
  *
  * Writes and syncs that wait at the same time are carried out in random order, and the
- * server waits for a moment now and then so that more of them come together: who starts a
- * sync before the write has returned which it has to include, loses the write.
+ * server waits for a moment now and then so that more of them arrive together. So a library
+ * that starts a sync before the write that the sync has to include has returned loses that
+ * write.
  *
  * When the round ends, the server kills the client, and fails like a machine without power:
  * it answers nothing more. It also ends when its standard input does.
@@ -57,7 +58,8 @@ static struct {
 	uint64_t bytes;
 	union request requests[HELD_MAX];
 	union request
-		*held[HELD_MAX]; /* of these nr_held; the others are free */
+		/* The first nr_held requests are held back; the others are free. */
+		*held[HELD_MAX];
 	unsigned nr_held;
 	uint32_t nr_carried_out;
 	int64_t ends_ns; /* or 0: not yet known */
@@ -78,7 +80,7 @@ static void answer(const struct fuse_in_header *request, int error,
 	};
 	struct iovec iov[] = { { &out, sizeof(out) }, { (void *)data, bytes } };
 
-	/* ENOENT: nobody waits for it any more. */
+	/* ENOENT: the requester no longer waits for the answer. */
 	if (writev(server.fd, iov, 2) < 0)
 		assert(errno == ENOENT);
 }
@@ -193,21 +195,23 @@ static void answer_write(const struct fuse_in_header *request)
 static void end_round(void)
 {
 	server.ends_ns = 0;
-	/* First: the client finds out why it is given errors. */
+	/*
+	 * Set this before any request fails, so that the client knows why it gets errors.
+	 */
 	__atomic_store_n(&server.state->has_ended, 1, __ATOMIC_SEQ_CST);
 	(void)kill((pid_t)server.state->pid, SIGKILL);
 	if (!server.state->is_power_on)
 		_exit(0);
 }
 
-/* Carry out one of the requests that are held. */
+/* Carry out one of the held requests. */
 static void carry_out(void)
 {
 	const struct crash_state *state = server.state;
 	unsigned at = draw(server.nr_held--);
 	union request *chosen = server.held[at];
 	const struct fuse_in_header *request = &chosen->header;
-	/* Not what a loop device asks for before the client comes. */
+	/* Count only after the client has started: a loop device sends requests before. */
 	bool ends = state->pid && ++server.nr_carried_out == state->end_at;
 
 	server.held[at] = server.held[server.nr_held];
@@ -261,10 +265,13 @@ static void receive(void)
 		dispatch(&request->header);
 	else if (errno == ENODEV)
 		_exit(0); /* unmounted */
-			  /* Else the request was taken back meanwhile. */
+			  /*
+			   * Otherwise the kernel has withdrawn the request (ENOENT): read
+			   * the next.
+			   */
 }
 
-/* Return: how long to wait for requests; NULL: until one comes. */
+/* Return: how long to wait for requests; NULL: without a limit. */
 static const struct timespec *patience(struct timespec *ret)
 {
 	int64_t ns = INT64_MAX;

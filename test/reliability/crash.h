@@ -18,14 +18,14 @@
 #include <unistd.h>
 
 enum {
-	CRASH_SLOTS = 64, /* of the file: a record each */
+	CRASH_SLOTS = 64, /* records of the file, one per slot */
 	CRASH_SLOT_BYTES = 4096,
-	CRASH_WRITE_SLOTS = 8, /* the most that one request writes */
+	CRASH_WRITE_SLOTS = 8, /* most slots that one request writes */
 };
 
 enum crash_door { CRASH_AIO, CRASH_URING, CRASH_POSIX };
 
-/* Where the file system is, with the request that ends the round. */
+/* When the server ends, relative to the request that ends the round. */
 enum crash_end { CRASH_BEFORE_IT, CRASH_BEFORE_ITS_ANSWER, CRASH_AFTER_IT };
 
 struct crash_state {
@@ -36,27 +36,37 @@ struct crash_state {
 	uint32_t depth;      /* requests in flight */
 	/* The file bypasses the page cache, as FOPEN_DIRECT_IO says. */
 	uint32_t is_uncached;
-	/* The page cache keeps writes to itself for a while. */
+	/* The kernel may delay writes to the server (FUSE writeback cache). */
 	uint32_t writes_back;
-	uint32_t write_bytes; /* the most of one FUSE_WRITE */
-	/* The round ends there: enum crash_end; with which write or sync, from 1. */
+	uint32_t write_bytes; /* most bytes of one FUSE_WRITE */
+	/*
+	 * When the round ends: an enum crash_end, and the number of the write or sync it
+	 * refers to, counted from 1.
+	 */
 	uint32_t end;
 	uint32_t end_at;
-	uint32_t end_after_us; /* of CRASH_AFTER_IT: so much later */
-	/* Only the client is killed; the file system answers what is left. */
+	uint32_t end_after_us; /* delay after the answer, for CRASH_AFTER_IT */
+	/*
+	 * Only the client is killed; the file system still answers the remaining requests.
+	 */
 	uint32_t is_power_on;
 
 	/* The file system */
-	uint32_t has_ended; /* atomic: requests may fail from now on */
-	uint32_t bytes;     /* of the file, as they are durable */
+	uint32_t has_ended; /* atomic: from now on requests may fail */
+	uint32_t bytes;     /* durable length of the file */
 
 	/* The client */
 	uint32_t pid;
 	uint32_t version; /* of the newest record of the file */
 	uint32_t nr_requests;
-	uint32_t nr_kernel_aio; /* of these, executed by the kernel's AIO */
-	uint32_t nr_io_uring; /* of these, executed by the kernel's io_uring */
-	/* By slot: the newest version; the newest that is reported durable. */
+	/* number of the requests that the kernel's AIO executed */
+	uint32_t nr_kernel_aio;
+	/* number of the requests that the kernel's io_uring executed */
+	uint32_t nr_io_uring;
+	/*
+	 * For each slot: the newest submitted version, and the newest version reported
+	 * durable.
+	 */
 	uint32_t submitted[CRASH_SLOTS];
 	uint32_t reported[CRASH_SLOTS];
 
@@ -71,7 +81,7 @@ static inline struct crash_state *crash_state_map(const char *path)
 	void *state;
 
 	assert(fd >= 0 && fstat(fd, &st) == 0);
-	/* Else crash.py has other members. */
+	/* If not equal, crash.py declares other members. */
 	assert(st.st_size == (off_t)sizeof(struct crash_state));
 	state = mmap(NULL, sizeof(struct crash_state), PROT_READ | PROT_WRITE,
 		     MAP_SHARED, fd, 0);

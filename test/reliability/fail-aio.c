@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The workload of kernel AIO, on files, streams, O_DIRECT, and beside a fork. */
+/*
+ * The workload of kernel AIO for fail-each: files, streams, O_DIRECT, and work beside a
+ * fork.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -43,7 +46,7 @@ static struct fail_job *add(const char *what, unsigned opcode, int fd,
 	return job;
 }
 
-/* The request added last signals the eventfd. */
+/* Have the most recently added request signal the eventfd. */
 static void add_signal(void)
 {
 	struct iocb *iocb = &aio.iocbs[aio.nr - 1];
@@ -52,14 +55,14 @@ static void add_signal(void)
 	iocb->aio_resfd = (uint32_t)aio.resfd;
 }
 
-/* Submit what was added. A request that is refused is passed over. */
+/* Submit the added requests. A request that is refused is skipped. */
 static void submit(void)
 {
 	struct iocb *list[NR_MAX];
 
 	for (unsigned i = 0; i < aio.nr; i++)
 		list[i] = &aio.iocbs[i];
-	/* It may complete before the call returns. */
+	/* Set this before the call: the request may complete before io_submit returns. */
 	for (unsigned i = aio.nr_sent; i < aio.nr; i++)
 		aio.jobs[i].is_accepted = aio.jobs[i].is_pending = true;
 	while (aio.nr_sent < aio.nr) {
@@ -87,7 +90,7 @@ static const char *first_pending(void)
 	return "nothing";
 }
 
-/* Wait until the request is complete; NULL: until all are. */
+/* Wait until the request is complete. NULL: wait until all are. */
 static void await(const struct fail_job *job)
 {
 	const struct timespec patience = { FAIL_PATIENCE_S, 0 };
@@ -113,7 +116,7 @@ static void await(const struct fail_job *job)
 	}
 }
 
-/* All are complete: the next ones have their slots. */
+/* All requests are complete: free their slots. */
 static void clear(void)
 {
 	need(aio.nr_pending == 0, "%s is left", first_pending());
@@ -135,7 +138,7 @@ static void begin(void)
 	need(aio.resfd >= 0, "there is no eventfd");
 }
 
-/* Requests that still wait are cancelled. */
+/* Destroy the context, which cancels the waiting requests. */
 static void end(void)
 {
 	long ret = uaio_aio_destroy(aio.handle);
@@ -144,14 +147,14 @@ static void end(void)
 	unit_close(aio.resfd);
 }
 
-/* Each event of a request with an eventfd has been counted there. */
+/* Check that the eventfd has counted each event of the requests that name it. */
 static void check_signals(void)
 {
 	const int64_t until =
 		uaio_now_ns() + FAIL_PATIENCE_S * INT64_C(1000000000);
 	uint64_t sum = 0, nr;
 
-	/* The event may be there before it is counted. */
+	/* The event may be visible before the eventfd counts it. */
 	while (sum < aio.nr_signals && uaio_now_ns() < until) {
 		if (read(aio.resfd, &nr, sizeof(nr)) > 0)
 			sum += nr;
@@ -172,7 +175,7 @@ static void write_files(struct fail_file *files, unsigned nr)
 	unsigned nr_syncs = 0;
 
 	for (unsigned f = 0; f < nr; f++) {
-		/* The first has a vector, which the library copies. */
+		/* The first block has a vector, which the library must copy. */
 		for (unsigned i = FAIL_BLOCKS; i-- > 0;) {
 			struct fail_block *block = &files[f].blocks[i];
 			bool is_plain = block->nr_pieces == 1;
@@ -247,7 +250,7 @@ static void work_on_files(void)
  * Streams
  */
 
-/* Two reads and a poll wait for one write. */
+/* Two reads and a poll wait, and one write wakes all three. */
 static void work_on_stream(bool is_socket)
 {
 	static struct fail_stream stream;
@@ -280,7 +283,7 @@ static void work_on_stream(bool is_socket)
 	clear();
 }
 
-/* A poll is cancelled; a read keeps its file, whose descriptor is closed. */
+/* A poll is cancelled. A read stays pending although its file's descriptor is closed. */
 static void cancel_and_close(void)
 {
 	static struct fail_stream idle, closed;
@@ -292,7 +295,7 @@ static void cancel_and_close(void)
 
 	fail_stream_open(&idle, false, 5);
 	fail_stream_open(&closed, false, 6);
-	/* Its bytes can be counted though the descriptor is closed. */
+	/* Keep a duplicate, to count the bytes after the descriptor is closed. */
 	kept = fcntl(closed.from, F_DUPFD_CLOEXEC, 0);
 	need(kept >= 0, "there is no descriptor");
 	iocb = &aio.iocbs[aio.nr];
@@ -300,7 +303,7 @@ static void cancel_and_close(void)
 		   (void *)POLLIN, 0, 0, 0);
 	read = add("a read whose descriptor is closed", IOCB_CMD_PREAD,
 		   closed.from, buf, PIECE, 0, PIECE);
-	/* As doc/differences.md says, if there can be no duplicate. */
+	/* If no duplicate can be made, the read may fail so (doc/differences.md). */
 	read->also = EBADF;
 	submit();
 	if (poll->is_accepted)
@@ -312,7 +315,7 @@ static void cancel_and_close(void)
 	unit_close(closed.from);
 	closed.from = kept;
 	fail_stream_put(&closed, PIECE);
-	/* One that was not cancelled ends with this. */
+	/* A poll that could not be cancelled ends with the write. */
 	if (ret != -EINPROGRESS) {
 		poll->asked = POLLIN;
 		fail_stream_put(&idle, 1);
@@ -325,7 +328,7 @@ static void cancel_and_close(void)
 	clear();
 }
 
-/* The context is destroyed with a read and a poll that wait. */
+/* Destroy the context while a read and a poll wait. */
 static void leave_waiting(struct fail_stream *stream)
 {
 	static char buf[PIECE];
@@ -361,9 +364,7 @@ void fail_work_aio(void)
 	fail_stream_close(&left);
 }
 
-/*
- * O_DIRECT: the kernel's own AIO or io_uring may execute these
- */
+/* O_DIRECT: the kernel's own AIO or io_uring may execute these requests */
 
 static char direct[2][DIRECT_BLOCKS * DIRECT] __attribute__((aligned(DIRECT)));
 
@@ -434,7 +435,7 @@ static void read_direct(const struct fail_file *file)
 	clear();
 }
 
-/* Blocks that are aligned, and then pieces that are not. */
+/* Read and write aligned blocks, and then misaligned pieces. */
 void fail_work_direct(void)
 {
 	static struct fail_file file;
@@ -486,7 +487,7 @@ void fail_work_fork(void)
 		_exit(0);
 	}
 	need(waitpid(pid, &status, 0) == pid, "the child is lost");
-	/* It has said why. */
+	/* The child has printed the reason. */
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 1)
 		_exit(1);
 	need(status == 0, "the child ends with status 0x%x", status);

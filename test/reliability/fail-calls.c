@@ -2,10 +2,10 @@
 /*
  * The system calls that can fail, and the hook that makes one fail
  *
- * An error is listed where the manual page of the call has it and a correct program can
- * get it: not EBADF, EFAULT or EINVAL of arguments that are right. ENOSYS stands for a
- * kernel or a sandbox without the call (base/calls.h): there each call with the number
- * fails. A call whose row has no error cannot fail, and is only delayed.
+ * An error is listed if the call's manual page has it and a correct program can get it: not
+ * EBADF, EFAULT or EINVAL of arguments that are right. ENOSYS stands for a kernel or a
+ * sandbox without the call (base/calls.h): there each call with the number fails. A call
+ * whose row has no error cannot fail, and is only delayed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,13 +43,15 @@ enum {
  * Kinds
  */
 
-/* An eventfd of the library's wakes a thread; the kernel fails no such write. */
+/*
+ * A write to the library's own eventfd wakes a thread. The kernel never fails such a write.
+ */
 static bool is_of_own(const long args[6])
 {
 	return uaio_ownfd_has((int)args[0]);
 }
 
-/* Eight bytes are a count that an eventfd takes: it is not full. */
+/* An 8-byte write to an eventfd: the counter is not full, so it succeeds. */
 static bool is_count(const long args[6])
 {
 	return args[2] == sizeof(uint64_t);
@@ -130,7 +132,7 @@ enum {
 	VECTOR = FAIL_CUT_VECTOR,
 };
 
-/* The first row that fits is a call's. */
+/* The first row that matches a call gives its errors. */
 const struct fail_kind fail_kinds[] = {
 	/* data */
 	{ "pread64", SYS_pread64, NULL, DATA | BYTES, { EINTR, EIO } },
@@ -379,7 +381,7 @@ static bool can_be_cut(const struct fail_kind *kind, const long args[6])
 	       vector_bytes((const struct iovec *)args[1], args[2]) > 1;
 }
 
-/* Make the call for half of the bytes, or less. Return: as the kernel. */
+/* Make the call with half of the bytes, or fewer. Return: the call's result. */
 static long cut(const struct fail_kind *kind, long nr, const long args[6])
 {
 	enum { NR_MAX = 8 };
@@ -405,7 +407,9 @@ static long cut(const struct fail_kind *kind, long nr, const long args[6])
 	return unit_make_call(nr, own);
 }
 
-/* Return: whether ppoll() would return at once: then a signal does not end it. */
+/*
+ * Return: whether ppoll() would return at once. A signal could not interrupt such a call.
+ */
 static bool is_ready(const long args[6])
 {
 	struct timespec zero = { 0, 0 };
@@ -414,7 +418,10 @@ static bool is_ready(const long args[6])
 			    0) != 0;
 }
 
-/* Return: whether the call reads or writes a stream that is ready: then it does not wait. */
+/*
+ * Return: whether the call reads or writes a stream that is ready. A signal could not
+ * interrupt such a call.
+ */
 static bool is_on_ready_stream(long nr, const long args[6])
 {
 	struct pollfd pfd = { .fd = (int)args[0], .events = POLLOUT };
@@ -472,12 +479,12 @@ static void count(uint64_t key, bool has_cut)
 	fail_with("there are more than %d sites", (int)FAIL_SITES_MAX);
 }
 
-/* Return: whether this call is the one that fails. */
+/* Return: whether this call is the one to fail. */
 static bool is_next(uint64_t key, bool has_cut)
 {
 	const struct fail_fault *fault = &fail_shared->fault;
 
-	/* A kernel or a sandbox does not have the call at all. */
+	/* As if the kernel or the sandbox had no such call: fail each one. */
 	if (fault->how == ENOSYS)
 		return fail_kinds[fault->key & 0xffff].nr ==
 		       fail_kinds[key & 0xffff].nr;
@@ -485,7 +492,7 @@ static bool is_next(uint64_t key, bool has_cut)
 	       add_relaxed(&fail_shared->nr_seen, 1) + 1 == fault->n;
 }
 
-/* Have the call fail. Return: whether it is answered. */
+/* Make the call fail. Return: whether *ret_res is its result. */
 static bool fail_call(const struct fail_kind *kind, const long args[6],
 		      long *ret_res)
 {
@@ -496,7 +503,10 @@ static bool fail_call(const struct fail_kind *kind, const long args[6],
 		return false;
 	if (how == FAIL_SHORT) {
 		*ret_res = cut(kind, kind->nr, args);
-		/* O_DIRECT moves whole blocks: then the call is made as it is. */
+		/*
+		 * O_DIRECT only moves whole blocks, so the shortened call fails: make the
+		 * full call.
+		 */
 		if (*ret_res == -EINVAL)
 			return false;
 	} else if (how == FAIL_DELAY) {
@@ -510,7 +520,7 @@ static bool fail_call(const struct fail_kind *kind, const long args[6],
 	return how != FAIL_DELAY;
 }
 
-/* Return: whether the call is answered. */
+/* Return: whether *ret is the call's result, so that it is not made. */
 static bool answer(long nr, const long args[6], uintptr_t caller, long *ret_res)
 {
 	const struct fail_kind *kind;
@@ -529,7 +539,10 @@ static bool answer(long nr, const long args[6], uintptr_t caller, long *ret_res)
 	return is_next(key, has_cut) && fail_call(kind, args, ret_res);
 }
 
-/* Called by the function that makes the system call, since the seam is inline. */
+/*
+ * The function that makes the system call is inlined at each site, so the return address of
+ * this hook names the site.
+ */
 static __attribute__((noinline)) bool hook(long nr, const long args[6],
 					   long *ret_res)
 {

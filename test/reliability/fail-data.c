@@ -50,7 +50,10 @@ bool fail_may_end_with(int error)
 		return false;
 	if (!(kind->flags & FAIL_IS_DATA))
 		return error == EAGAIN || error == ENOMEM;
-	/* These say that another call has to be made for the request. */
+	/*
+	 * After EAGAIN, EOPNOTSUPP or ENOSYS the library makes another call for the
+	 * request, so that no request ends with these.
+	 */
 	return error == fault->how && error != EAGAIN && error != EOPNOTSUPP &&
 	       error != ENOSYS;
 }
@@ -97,7 +100,7 @@ void fail_judge_value(const struct fail_job *job)
 	judge_error(job);
 }
 
-/* Return: how many bytes the request has moved for certain. */
+/* Return: how many bytes the request has certainly moved. */
 static size_t moved(const struct fail_job *job)
 {
 	fail_judge_count(job);
@@ -182,7 +185,10 @@ void fail_file_written(const struct fail_file *file, unsigned i,
 	need(pread(file->plain, now, FAIL_BLOCK, off) == FAIL_BLOCK,
 	     "a file cannot be read");
 	check(job->what, now, block->out, nr);
-	/* One that was refused, or says how much it has written, has no more. */
+	/*
+	 * If the request was refused, or reports how many bytes it wrote, the rest of the
+	 * block is unchanged.
+	 */
 	fill(old, FAIL_BLOCK, ~block->salt);
 	if (!job->is_accepted || job->res > 0)
 		check(job->what, now + nr, old + nr, FAIL_BLOCK - nr);
@@ -226,7 +232,7 @@ void fail_stream_put(struct fail_stream *stream, size_t nr)
 {
 	const char *next = fail_stream_next(stream, nr);
 
-	/* Noted first: whoever reads them may be faster. */
+	/* Count the bytes before they are written: a reader may read them at once. */
 	stream->nr_put += nr;
 	need(write(stream->to, next, nr) == (ssize_t)nr,
 	     "a stream cannot be written");

@@ -3,16 +3,16 @@
  * fail-each [--seed S] [--seconds N] [--list] [--keep-going]
  *           [--case WORKLOAD/CALL@SITE:N:HOW]
  *
- * Make each system call of the library fail once, in each way that its manual page
- * allows, or return a short count, or take long. It fails if a request does not end
+ * Make each system call of the library fail once, in each way that its manual page allows,
+ * or return a short count, or take long. It fails if a request does not complete exactly
  * once, ends with an error that its interface does not have, or moves wrong bytes; if
  * anything is left behind; or if the library does not work as usual afterwards.
  *
- * The cases are in an order of their own, and the seed says where in it a run starts:
- * runs with seeds S, S+1, ... begin far apart. A run that has time for all cases begins
- * again. --case plays all cases whose names begin so. Of a site the first CALLS_MAX calls
- * of a workload fail, as later ones come from loops. SITE is an address in the program:
- * addr2line -fie PROGRAM SITE.
+ * The cases are shuffled, always in the same order. The seed says at which case a run
+ * starts: runs with seeds S, S+1, ... begin far apart. A run that has time for all cases
+ * starts again. --case runs all cases whose names begin with that text. Of each site, only
+ * the first CALLS_MAX calls of a workload are made to fail: later calls come from loops.
+ * SITE is an address in the program: addr2line -fie PROGRAM SITE.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -36,8 +36,8 @@
 enum {
 	CALLS_MAX = 12,
 	LEARN_ROUNDS = 3,
-	TRIES = 2,    /* to come to a call that is not made each time */
-	FAULTS = 3,   /* in one process: what each loses adds up */
+	TRIES = 2, /* a call that is not made in every run may be missed once */
+	FAULTS = 3,   /* faults in one process, so that leaks add up */
 	KEPT_MAX = 8, /* requests in flight at once, in a workload */
 	CASES_MAX = 1 << 17,
 	NR_CALLS_MAX = 512, /* numbers of system calls are below */
@@ -74,7 +74,7 @@ static struct {
 	const char *program;
 	uint32_t seed;
 	unsigned seconds;
-	const char *only; /* a case's name, or NULL */
+	const char *only; /* beginning of a case's name, or NULL */
 	bool lists;
 	bool keeps_going;
 	unsigned nr_lost;
@@ -88,15 +88,17 @@ static struct {
 
 static const struct workload *played;
 
-/* Of each workload: most that the library had left, where no call failed. */
+/*
+ * For each workload: the most that the library still had afterwards, when no call failed.
+ */
 static struct {
 	uint32_t nr_own_fds;
 	uint64_t nr_objects;
 } left[NR_ELEMENTS(workloads)];
 
 /*
- * Return: whether a descriptor of the library's is of a file of the program's. *ret_nr: how
- * many descriptors it has.
+ * Return: whether a descriptor of the library refers to a file of the program. *ret_nr: how
+ * many descriptors the library has.
  */
 static bool holds_file(uint32_t *ret_nr)
 {
@@ -117,16 +119,16 @@ static bool holds_file(uint32_t *ret_nr)
 }
 
 /*
- * A library that cannot read how many filters of system calls it has makes only those
- * calls that no sandbox ends a process for (calls.h, I2). That stays so. Then there is no
- * io_uring, and streams are served with restrictions (doc/sandboxes.md).
+ * If the library cannot read how many filters (seccomp) it has, then it only makes system
+ * calls for which no sandbox kills the process (calls.h, I2), until the process ends. It
+ * then has no io_uring, and serves streams with restrictions (doc/sandboxes.md).
  */
 static bool is_limited(void)
 {
 	return !uaio_may_call(UAIO_CALL_MEMFD);
 }
 
-/* A ring may be freed by the next one only. */
+/* A closed ring may be freed only when the next ring is made. */
 static void make_ring(void)
 {
 	const struct io_uring_params params = { 0 };
@@ -138,9 +140,9 @@ static void make_ring(void)
 }
 
 /*
- * Return: whether the library has more than without a fault. A fault may have it keep one
- * poller more, which is an object with two descriptors. The queue of POSIX AIO, which is
- * never closed, keeps as many requests as were in flight at once.
+ * Return: whether the library has more than it has without a fault. After a fault the
+ * library may keep one more poller, which is one object and two descriptors. The queue of
+ * POSIX AIO is never closed. It keeps as many requests as were ever in flight at once.
  */
 static bool is_more(uint32_t nr_fds, uint64_t nr_objects)
 {
@@ -171,7 +173,7 @@ static void check_leaks(void)
 		has_more = !learns && is_more(nr_fds, nr_objects);
 	} while ((counters.nr_contexts || holds || has_more) &&
 		 uaio_now_ns() < until);
-	/* The kernel's io_uring has threads as long as the driver stays. */
+	/* The driver keeps a kernel io_uring, which has kernel threads. */
 	uaio_driver_end_when_idle();
 	need(!holds, "the library keeps a file of the program's");
 	if (learns) {
@@ -191,11 +193,11 @@ static void configure(void)
 {
 	uaio_config.force_worker = played->force_worker;
 	uaio_config.backend = played->backend;
-	/* So it is counted where requests are. */
+	/* Then the library also counts how many requests are in which state. */
 	uaio_config.has_stats = true;
 }
 
-/* A sync that is made again after an error succeeds, though what it was for is lost. */
+/* After a failed sync, the next sync succeeds although data was lost. */
 static bool is_sync_error_lost(void)
 {
 	const struct fail_fault *fault = &fail_shared->fault;
@@ -207,7 +209,7 @@ static bool is_sync_error_lost(void)
 	       !load_relaxed(&fail_shared->nr_errors);
 }
 
-/* The library starts, works with the fault several times, and then without. */
+/* Start the library, run the workload several times with the fault, and then without it. */
 static int play(void)
 {
 	const struct fail_fault *fault = &fail_shared->fault;
@@ -241,7 +243,7 @@ static int play(void)
 		       : 0;
 }
 
-/* Return: as play(); -1: it fails, and has said why. */
+/* Return: the result of play(); -1 if the case fails, whose reason is printed. */
 static int run(const struct workload *workload, const struct fail_fault *fault)
 {
 	int ret;
@@ -285,7 +287,7 @@ static void name_of(const struct test_case *test, char *ret_name)
 		       how_name(fault->how));
 }
 
-/* Return: an order that has nothing to do with what the case is. */
+/* Return: a sort key that does not depend on the kind of case (a hash). */
 static uint32_t mix(const struct test_case *test)
 {
 	uint64_t x = test->fault.key * 0x9e3779b97f4a7c15u;
@@ -321,7 +323,7 @@ static void add_site(unsigned workload, const struct fail_site *site,
 	for (uint32_t n = 1; n <= at_most(site->nr_calls, CALLS_MAX); n++) {
 		for (unsigned i = 0;
 		     i < NR_ELEMENTS(kind->errors) && kind->errors[i]; i++) {
-			/* One case for all calls with the number. */
+			/* ENOSYS: one case is enough for all calls with this number. */
 			if (kind->errors[i] == ENOSYS &&
 			    is_absent[kind->nr % NR_CALLS_MAX])
 				continue;
@@ -336,8 +338,8 @@ static void add_site(unsigned workload, const struct fail_site *site,
 }
 
 /*
- * Run the workload without a fault to learn which calls it makes.
- * Return: false: it fails.
+ * Run the workload without a fault, to learn which calls it makes. Return: false if the
+ * workload fails.
  */
 static bool learn(unsigned workload)
 {
@@ -352,7 +354,7 @@ static bool learn(unsigned workload)
 			return false;
 		left[workload].nr_own_fds = fail_shared->nr_own_fds;
 		left[workload].nr_objects = fail_shared->nr_objects;
-		/* A site keeps its slot; the counts are of each round. */
+		/* The site keeps its slot, but is counted again in each round. */
 		for (unsigned j = 0; j < FAIL_SITES_MAX; j++) {
 			struct fail_site *site = &fail_shared->sites[j];
 
@@ -381,7 +383,7 @@ static int compare(const void *a, const void *b)
  * The sweep
  */
 
-/* Return: false: the case fails. */
+/* Return: false if the case fails. */
 static bool try_case(struct test_case *test)
 {
 	char name[NAME_MAX_BYTES];
@@ -403,7 +405,10 @@ static bool try_all(void)
 {
 	const int64_t until =
 		uaio_now_ns() + sweep.seconds * INT64_C(1000000000);
-	/* By the golden ratio, so that runs begin far apart. */
+	/*
+	 * Multiplied by the golden ratio, so that runs with successive seeds begin far
+	 * apart.
+	 */
 	const uint64_t from =
 		(uint64_t)(sweep.seed * 0x9e3779b1u) * sweep.nr >> 32;
 
@@ -416,7 +421,7 @@ static bool try_all(void)
 	return true;
 }
 
-/* Of all cases, those whose names begin so; or none, but print their names. */
+/* Run all cases whose names begin with options.only, or print their names with --list. */
 static bool try_named(void)
 {
 	char name[NAME_MAX_BYTES];

@@ -24,24 +24,31 @@
 /* Ways to fail other than an error number. */
 enum { FAIL_SHORT = -1, FAIL_DELAY = -2 };
 
-/* What a fault may make of a request: flags of a kind of call. */
+/* Flags of a kind of call: how a fault may affect a request. */
 enum {
-	FAIL_IS_DATA = 1, /* a request makes it, and may have its error */
-	FAIL_IS_MADE = 2, /* it takes effect though it returns an error */
+	FAIL_IS_DATA =
+		1, /* a request makes this call, and may end with its error */
+	FAIL_IS_MADE =
+		2, /* the call takes effect although it returns an error */
 	FAIL_CUT_BYTES =
-		4, /* its third argument is a length, which may be cut */
-	FAIL_CUT_VECTOR = 8, /* its second and third are a vector, the same */
-	FAIL_IS_POLL = 16, /* it is ppoll(): EINTR says that nothing is ready */
+		4, /* third argument: a length, which may be shortened */
+	/* second and third argument: an iovec array, which may be shortened */
+	FAIL_CUT_VECTOR = 8,
+	/* ppoll(), which the library treats as "nothing is ready" on EINTR */
+	FAIL_IS_POLL = 16,
 };
 
-/* One kind of system call, and all the errors that its manual page allows it here. */
+/* A kind of system call, with the errors that its manual page allows here. */
 struct fail_kind {
 	const char *name;
 	long nr;
-	/* Whether a call with this number is of this kind; NULL: each is. */
+	/*
+	 * Return: whether a call with this number is of this kind. NULL: every such call
+	 * is.
+	 */
 	bool (*is)(const long args[6]);
 	unsigned flags;
-	int errors[8]; /* up to a 0 */
+	int errors[8]; /* ends with 0 */
 };
 
 extern const struct fail_kind fail_kinds[];
@@ -49,12 +56,14 @@ extern const unsigned fail_nr_kinds;
 
 enum { FAIL_SITES_MAX = 1024 };
 
-/* A site, and how often a workload came there. */
+/* A site (instruction that makes system calls), and how often a workload reached it. */
 struct fail_site {
 	uint64_t
-		key; /* its address in the program, and its kind; 0: a free slot */
+		/* the site's address in the program, and its kind; 0: a free slot */
+		key;
 	uint32_t nr_calls;
-	uint32_t nr_cuts; /* calls that can return a short count */
+	uint32_t
+		nr_cuts; /* number of these calls that can return a short count */
 };
 
 static inline uint64_t fail_key(uint32_t address, unsigned kind)
@@ -62,21 +71,23 @@ static inline uint64_t fail_key(uint32_t address, unsigned kind)
 	return (uint64_t)address << 16 | kind;
 }
 
-/* What one fault does: the n-th call, from 1, of the site fails in this way. */
+/* One fault: the n-th call (from 1) of the site fails in this way. */
 struct fail_fault {
 	uint64_t key; /* 0: none */
 	uint32_t n;
 	int how;
 };
 
-/* Shared by the sweep, the process of a case, and that one's children. All atomic. */
+/*
+ * Shared memory of the sweep, the process of a case, and that process's children. All
+ * members are atomic.
+ */
 struct fail_shared {
 	uint32_t is_on; /* calls are counted, and may fail */
 	uint32_t nr_seen;
-	uint32_t is_done; /* the call has failed */
-	uint32_t
-		nr_errors; /* requests that ended with an error that is allowed */
-	/* Most that the library had left of each, after the workload without a fault. */
+	uint32_t is_done;   /* the fault has happened */
+	uint32_t nr_errors; /* requests that ended with an allowed error */
+	/* The most of each that the library still had after a workload without a fault. */
 	uint32_t nr_own_fds;
 	uint64_t nr_objects;
 	struct fail_fault fault;
@@ -85,7 +96,10 @@ struct fail_shared {
 
 extern struct fail_shared *fail_shared;
 
-/* Answer all system calls of the library from now on. Called once, at first. */
+/*
+ * Pass all system calls of the library to the fault injector. Call it once, before all
+ * others.
+ */
 void fail_hook(void);
 
 /*
@@ -105,29 +119,36 @@ _Noreturn void fail_with(const char *format, ...)
 /* Whether every result has to be as if no call had failed. */
 extern bool fail_is_strict;
 
-/* A wait takes milliseconds; one that takes this long never ends. */
+/*
+ * Waits take milliseconds. A wait that takes this many seconds counts as one that never
+ * ends.
+ */
 enum { FAIL_PATIENCE_S = 30 };
 
-/* Return: whether a call of a door's, other than a request, may fail with error. */
+/*
+ * Return: whether a call of a front-end (kernel AIO, POSIX AIO, io_uring) may fail with
+ * error, other than a request's.
+ */
 bool fail_may_refuse(int error);
 /* Return: whether a request may end with error. */
 bool fail_may_end_with(int error);
 
-/* A request of any door. */
+/* A request of any front-end. */
 struct fail_job {
 	const char *what;
-	int64_t asked; /* bytes, or the one result of a request without bytes */
-	int also; /* an error that it may have besides, if a call fails; or 0 */
+	/* bytes requested; or the expected result of a request without bytes */
+	int64_t asked;
+	int also; /* a further error that it may have if a call fails; or 0 */
 	int64_t res;
-	bool is_pending; /* accepted, and not complete */
+	bool is_pending; /* accepted, and not yet complete */
 	bool is_accepted;
 };
 
-/* It has ended: call this once for each completion. */
+/* Report each completion of the request here, exactly once. */
 void fail_complete(struct fail_job *job, int64_t res);
-/* Its result is a count of at least 1, all of them if strict, or an allowed error. */
+/* Check the result: a count of at least 1 (all bytes if strict), or an allowed error. */
 void fail_judge_count(const struct fail_job *job);
-/* Its result is job->asked, or an allowed error. */
+/* Check the result: job->asked, or an allowed error. */
 void fail_judge_value(const struct fail_job *job);
 
 /*
@@ -137,34 +158,42 @@ void fail_judge_value(const struct fail_job *job);
 enum { FAIL_BLOCK = 512, FAIL_BLOCKS = 3, FAIL_VECTORS = 128 };
 
 /*
- * A file of FAIL_BLOCKS blocks: each is written by one request, and then read by
- * another. The first has one buffer, the second a short vector, the third a long one.
+ * A file of FAIL_BLOCKS blocks. One request writes each block, then another request reads
+ * it. The first block has one buffer, the second a short vector, the third a long one.
  */
 struct fail_file {
 	int fd;    /* of requests */
-	int plain; /* the same file, for what is done without the library */
+	int plain; /* descriptor of the same file, used without the library */
 	struct fail_block {
-		unsigned salt; /* of what is written */
+		unsigned salt; /* varies the contents */
 		unsigned nr_pieces;
 		char out[FAIL_BLOCK], in[FAIL_BLOCK];
 		struct iovec outs[FAIL_VECTORS], ins[FAIL_VECTORS];
 	} blocks[FAIL_BLOCKS];
 };
 
-/* Both are fd, of a file without bytes; the caller closes it. */
+/*
+ * fd is a descriptor of an empty file. The file uses it for everything; the caller closes
+ * it.
+ */
 void fail_file_open(struct fail_file *file, int fd, unsigned salt);
-/* Take what was written out of the page cache, if the file system lets it go. */
+/* Drop the written data from the page cache, if the file system allows that. */
 void fail_file_cool(const struct fail_file *file);
-/* The request has written block i: check what the file has, and write the rest. */
+/*
+ * The request has written block i: check the file's block, and write the part that it did
+ * not write.
+ */
 void fail_file_written(const struct fail_file *file, unsigned i,
 		       const struct fail_job *job);
-/* The request has read block i: check it. */
+/* The request has read block i: check the data. */
 void fail_file_read(const struct fail_file *file, unsigned i,
 		    const struct fail_job *job);
 
 enum { FAIL_STREAM_BYTES = 512 };
 
-/* A pipe or a socket, and what goes through it: each byte is read once, in order. */
+/*
+ * A pipe or a socket, and the bytes that pass through it. Each byte is read once, in order.
+ */
 struct fail_stream {
 	int from, to;
 	size_t nr_put, nr_got;
@@ -173,17 +202,20 @@ struct fail_stream {
 
 void fail_stream_open(struct fail_stream *stream, bool is_socket,
 		      unsigned salt);
-/* Return: where the next nr bytes to be written are. */
+/* Return: the next nr bytes to write to the stream. */
 const char *fail_stream_next(const struct fail_stream *stream, size_t nr);
-/* Write them, without the library. */
+/* Write the next nr bytes, without the library. */
 void fail_stream_put(struct fail_stream *stream, size_t nr);
-/* The request has written the next nr bytes; or some, and the rest follow. */
+/* The request has written the next nr bytes, or some of them: write the remaining bytes. */
 void fail_stream_written(struct fail_stream *stream, size_t nr,
 			 const struct fail_job *job);
-/* The request has read what is at buf, after all that was read before. */
+/* The request has read the bytes at buf: check that they follow all bytes read before. */
 void fail_stream_read(struct fail_stream *stream, const void *buf,
 		      const struct fail_job *job);
-/* All that was written, and not read, is still there. Close both ends. */
+/*
+ * Check that all bytes that were written and not read are still in the stream. Close both
+ * ends.
+ */
 void fail_stream_close(struct fail_stream *stream);
 
 /*

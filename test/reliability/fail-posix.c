@@ -19,7 +19,8 @@ enum { NR_MAX = 32, PIECE = 24 };
 
 static struct {
 	unsigned nr;
-	uint32_t nr_calls, nr_signals; /* atomic: notifications that came */
+	uint32_t nr_calls,
+		nr_signals; /* atomic: number of notifications received */
 	uint32_t nr_calls_due, nr_signals_due;
 	struct fail_job jobs[NR_MAX];
 	struct aiocb aiocbs[NR_MAX];
@@ -118,7 +119,7 @@ static void await(const struct aiocb *aiocb)
 
 		need(uaio_now_ns() - before < FAIL_PATIENCE_S * 1000000000ll,
 		     "%s does not end", job->what);
-		/* A signal of a notification may end the wait. */
+		/* A notification's signal may interrupt the wait. */
 		need(ret == 0 || ret == -EINTR || fail_may_refuse(-ret),
 		     "aio_suspend returns %d", ret);
 	}
@@ -131,7 +132,7 @@ static void await_all(void)
 		await(&posix.aiocbs[i]);
 }
 
-/* Each request that asked for one has had its notification. */
+/* Check that each request that named a notification has had it. */
 static void check_notices(void)
 {
 	const int64_t until =
@@ -175,7 +176,7 @@ static void write_file(struct fail_file *file)
 		fail_file_written(file, i, job_of(writes[i]));
 }
 
-/* By lio_listio(), which waits for them. */
+/* Read the file with lio_listio(), which waits for the reads. */
 static void read_file(struct fail_file *file)
 {
 	struct aiocb *reads[FAIL_BLOCKS];
@@ -186,7 +187,7 @@ static void read_file(struct fail_file *file)
 			       file->blocks[i].in, FAIL_BLOCK,
 			       (off_t)i * FAIL_BLOCK, FAIL_BLOCK);
 	notify(reads[2], SIGEV_THREAD);
-	/* Who is not even looked at is refused. */
+	/* A request that lio_listio() does not reach counts as refused. */
 	for (unsigned i = 0; i < FAIL_BLOCKS; i++)
 		reads[i]->UAIO_AIOCB_ERROR = EAGAIN;
 	ret = uaio_posix_listio(LIO_WAIT, reads, FAIL_BLOCKS, NULL);
@@ -197,7 +198,7 @@ static void read_file(struct fail_file *file)
 	for (unsigned i = 0; i < FAIL_BLOCKS; i++) {
 		int error = uaio_posix_error(reads[i]);
 
-		/* One that was refused has this as its result. */
+		/* A refused request has EAGAIN as its error. */
 		job_of(reads[i])->is_accepted = error != EAGAIN;
 		job_of(reads[i])->is_pending = error != EAGAIN;
 		if (error == EAGAIN)
@@ -250,7 +251,7 @@ static void work_on_stream(bool is_socket)
 	posix.nr = 0;
 }
 
-/* One read is cancelled, another keeps its file, whose descriptor is closed. */
+/* One read is cancelled. Another stays pending although its file's descriptor is closed. */
 static void cancel_and_close(void)
 {
 	static struct fail_stream idle, closed;
@@ -266,7 +267,7 @@ static void cancel_and_close(void)
 			1, 0, -ECANCELED);
 	kept = add("a read whose descriptor is closed", LIO_READ, closed.from,
 		   buf, PIECE, 0, PIECE);
-	/* As doc/differences.md says, if there can be no duplicate. */
+	/* If no duplicate can be made, the read may fail so (doc/differences.md). */
 	job_of(kept)->also = EBADF;
 	submit(cancelled);
 	submit(kept);

@@ -85,7 +85,7 @@ uint64_t fail_ring_name(const struct fail_job *job)
 	return (uint64_t)(job - ring.jobs);
 }
 
-/* What is not taken at first, the client submits again. */
+/* The client submits requests again that the ring did not accept. */
 void fail_ring_submit(void)
 {
 	uint32_t left = uring_publish(&ring.uring);
@@ -176,7 +176,7 @@ void fail_ring_cancel(struct fail_job *job, fail_shot_fn *shot)
 {
 	struct fail_job *cancel = NULL;
 
-	/* The request that cancels may fail: once. */
+	/* The cancel request may itself fail, but only once. */
 	for (unsigned i = 0; i < 2 && (!cancel || cancel->res < 0); i++) {
 		cancel = fail_ring_add("a cancellation", IORING_OP_ASYNC_CANCEL,
 				       -1, NULL, 0, 0, 0);
@@ -199,8 +199,8 @@ void fail_ring_cancel(struct fail_job *job, fail_shot_fn *shot)
 static struct fail_file files[2];
 
 /*
- * One block of a file. Its first block has a registered buffer, or the file is a
- * registered one; the second is left to a worker.
+ * Read or write one block of a file. The first block uses a registered buffer, or the file
+ * is a registered one. The second block is left to a worker thread (IOSQE_ASYNC).
  */
 static struct fail_job *add_block(unsigned f, unsigned i, bool is_write)
 {
@@ -322,7 +322,7 @@ static void wait_for_times(void)
 	fail_ring_clear();
 }
 
-/* A read of an empty pipe ends with its linked timeout. */
+/* A read of an empty pipe ends by its linked timeout. */
 static void read_until_a_time(void)
 {
 	static struct fail_stream stream;
@@ -337,7 +337,7 @@ static void read_until_a_time(void)
 			      &soon, 1, 0, -ETIME);
 	fail_ring_submit();
 	fail_ring_await(timer, NULL);
-	/* Without its timer the read waits for ever. */
+	/* If its timeout failed, the read waits for ever: cancel it. */
 	if (timer->res != -ETIME && read->is_pending) {
 		fail_judge_value(timer);
 		read->asked = 1;
@@ -354,7 +354,7 @@ static void read_until_a_time(void)
 	fail_ring_clear();
 }
 
-/* The ring is closed with a poll and a read that wait. */
+/* Close the ring while a poll and a read wait. */
 static void leave_waiting(struct fail_stream *stream)
 {
 	static char byte;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The workload of io_uring on streams: requests that wait, multishot ones, cancels. */
+/* The workload of io_uring on streams: waiting requests, multishot requests and cancels. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -22,7 +22,7 @@ enum {
 	NR_STARTS = 8,
 };
 
-/* Two reads and a poll wait for one write. */
+/* Two reads and a poll wait, and one write wakes all three. */
 static void work_on_stream(bool is_socket)
 {
 	static struct fail_stream stream;
@@ -77,7 +77,10 @@ static void provide(unsigned bid)
 	store_release(&multi.array->tail, (uint16_t)(tail + 1));
 }
 
-/* What the shot has received is next in the stream. */
+/*
+ * Check that the bytes of this shot (completion of the multishot receive) are next in the
+ * stream.
+ */
 static void take_shot(struct fail_job *job, const struct io_uring_cqe *cqe)
 {
 	const unsigned bid = cqe->flags >> IORING_CQE_BUFFER_SHIFT;
@@ -91,7 +94,7 @@ static void take_shot(struct fail_job *job, const struct io_uring_cqe *cqe)
 	if (cqe->res > 0) {
 		need(cqe->flags & IORING_CQE_F_BUFFER && bid < BUFFERS,
 		     "a shot has no buffer");
-		/* The socket may have had less than that. */
+		/* A shot is short if the socket held fewer bytes than a buffer. */
 		shot.asked = fail_is_strict ? cqe->res : BUFFER_BYTES;
 		fail_stream_read(&multi.stream, multi.memory[bid], &shot);
 		provide(bid);
@@ -205,7 +208,7 @@ static void poll_multishot(void)
 	}
 	if (poll->is_pending)
 		fail_ring_cancel(poll, count_poll);
-	/* After a fault it may be one that is not multishot. */
+	/* After a fault the library may serve it as a poll of one shot. */
 	if (fail_is_strict)
 		fail_judge_value(poll);
 	fail_ring_await(NULL, NULL);
@@ -213,7 +216,9 @@ static void poll_multishot(void)
 	fail_ring_clear();
 }
 
-/* A read is cancelled; a receive keeps its socket, whose descriptor is closed. */
+/*
+ * A read is cancelled. A receive stays pending although its socket's descriptor is closed.
+ */
 static void cancel_and_close(void)
 {
 	static struct fail_stream idle, closed;
@@ -230,7 +235,7 @@ static void cancel_and_close(void)
 	receive = fail_ring_add("a receive whose descriptor is closed",
 				IORING_OP_RECV, closed.from, buf, PIECE, 0,
 				PIECE);
-	/* As doc/differences.md says, if there can be no duplicate. */
+	/* If no duplicate can be made, the receive may fail so (doc/differences.md). */
 	receive->also = EBADF;
 	fail_ring_submit();
 	fail_ring_cancel(read, NULL);

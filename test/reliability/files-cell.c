@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The contents of cells, and who owns which. */
+/* The contents of cells, and which thread owns which cell. */
 #include "files.h"
 
 #include <inttypes.h>
@@ -8,7 +8,10 @@
 
 enum { WORDS = CELL / 8 };
 
-/* The lengths of stripes in cells, so that owners share pages; and in pages. */
+/*
+ * Lengths of stripes: for buffered writes in cells, so that owners share pages; for direct
+ * writes in pages.
+ */
 static const uint8_t buffered_lengths[] = { 5, 3, 37, 1, 18 };
 static const uint8_t direct_lengths[] = { 1, 4, 2, 9 };
 
@@ -52,7 +55,10 @@ static void make_words(uint64_t words[WORDS], unsigned cell, uint32_t version)
 	}
 	words[0] = place;
 	words[1] = (uint64_t)run.round << 8 | run.owners[cell];
-	/* A file system that compresses finds something to compress. */
+	/*
+	 * Successive words differ little, so that a file system that compresses has
+	 * something to compress.
+	 */
 	for (unsigned i = 2; i < WORDS; i++)
 		words[i] = key + i;
 }
@@ -73,7 +79,7 @@ static bool is_version(const char *bytes, unsigned cell, uint32_t version)
 	return !memcmp(bytes, words, CELL);
 }
 
-/* Return: whether each byte is the one that some of these versions has there. */
+/* Return: whether each byte equals that byte of one of these versions. */
 static bool is_mixture(const char *bytes, unsigned cell, uint32_t low,
 		       uint32_t high)
 {
@@ -88,7 +94,7 @@ static bool is_mixture(const char *bytes, unsigned cell, uint32_t low,
 	return !memchr(is_known, false, CELL);
 }
 
-/* What the bytes are instead. */
+/* Describe what the bytes are instead. */
 static void describe(const char *bytes, char *ret, size_t ret_bytes)
 {
 	uint64_t words[WORDS];

@@ -16,7 +16,7 @@
 enum {
 	GUARD = 64, /* bytes around a buffer that a read must not change */
 	GAP_MAX = 32,
-	HOT_CELLS = 384, /* of each half, to which most requests go */
+	HOT_CELLS = 384, /* cells of each half that most requests use */
 	HOT_MS = 40,
 	POISON = 0xa5,
 };
@@ -99,7 +99,7 @@ static char *map_file(unsigned owner)
 	char *memory = map(fd, owner);
 
 	close(fd);
-	/* ENODEV: FUSE without a page cache. */
+	/* ENODEV: a FUSE file without page cache cannot be mapped. */
 	if (!memory && errno == ENODEV)
 		memory = map(-1, owner);
 	return memory;
@@ -135,8 +135,8 @@ static char *span_end(const struct slot *slot)
 }
 
 /*
- * Choose memory and vectors. Direct requests are aligned to 512 bytes. Linux does not
- * expect the device to write to a mapped file, so no direct read goes there.
+ * Choose memory and vectors. Direct requests are aligned to 512 bytes. A direct read never
+ * goes to a mapped file: Linux does not expect a device to write to such pages.
  */
 static void place(struct client *client, struct slot *slot)
 {
@@ -215,7 +215,7 @@ static void gather(const struct client *client, const struct slot *slot,
  * Drawing requests
  */
 
-/* Return: a cell in whose neighbourhood all threads are for a moment. */
+/* Return: a cell near which all threads work for the moment, so that requests meet. */
 static unsigned hot_cell(struct client *client, bool is_direct)
 {
 	uint64_t moment = run.seed + (uint64_t)(now_ms() / HOT_MS);
@@ -227,12 +227,12 @@ static unsigned hot_cell(struct client *client, bool is_direct)
 	return is_direct ? REGION_CELLS + cell : cell;
 }
 
-/* Return: the oldest version that a read may return that is submitted next. */
+/* Return: the oldest version of the cell that a read submitted now may return. */
 static uint32_t oldest(const struct client *client, unsigned cell)
 {
 	uint32_t done = load(&shared->done[cell]), accepted;
 
-	/* Reads of io_uring have no order. */
+	/* Reads of io_uring have no order relative to writes. */
 	if (!is_in_process_of(client, cell) || client->door == IO_URING)
 		return done;
 	if (run.owners[cell] == client->owner && client->door == KERNEL_AIO &&
@@ -273,10 +273,12 @@ static void draw_read(struct client *client, struct slot *slot)
 	poison(slot);
 }
 
-/* Return: whether the write may be in flight together with those that are. */
+/*
+ * Return: whether the write may be in flight together with the client's current requests.
+ */
 static bool may_write(const struct client *client, const struct slot *slot)
 {
-	/* These are executed in the order of submission. */
+	/* Buffered kernel AIO requests are executed in the order of submission. */
 	if (is_buffered_aio(client, slot))
 		return true;
 	for (unsigned i = 0; i < NR_SLOTS; i++) {
@@ -298,7 +300,7 @@ static void draw_range(struct client *client, struct slot *slot)
 
 	while (stripe->first + stripe->nr <= cell)
 		stripe++;
-	/* The next one of this owner, and from the end on the first. */
+	/* Find the owner's next stripe, and continue at the start after the last one. */
 	while (stripe->owner != client->owner ||
 	       is_direct_cell(stripe->first) != slot->is_direct)
 		if (++stripe == run.stripes + NR_STRIPES)
@@ -327,7 +329,7 @@ static bool draw_write(struct client *client, struct slot *slot)
 	return true;
 }
 
-/* Return: false if nothing fits at the moment. */
+/* Return: false if no request is possible at the moment. */
 static bool draw_request(struct client *client, struct slot *slot)
 {
 	uint64_t *random = &client->random;
@@ -352,11 +354,12 @@ static bool draw_request(struct client *client, struct slot *slot)
 	return false;
 }
 
-/*
- * The way of a request
- */
+/* From submission to completion */
 
-/* io_submit has returned, or another interface has accepted them. */
+/*
+ * The requests are accepted: io_submit has returned, or another interface has accepted
+ * them.
+ */
 static void note_submitted(struct client *client, struct slot **list,
 			   unsigned nr)
 {
@@ -428,7 +431,7 @@ static void check_read(struct client *client, const struct slot *slot,
 
 		if (high == UINT32_MAX)
 			high = load(&shared->started[cell]);
-		/* What is behind the end of the file has not been written. */
+		/* Cells beyond the end of the file count as version 0, the hole. */
 		cell_check(i < nr_cells ? client->linear + (size_t)i * CELL
 					: hole,
 			   cell, slot->low[i], high,
@@ -470,7 +473,7 @@ static void reap(struct client *client, bool waits)
 		complete(client, results[i].slot, results[i].res);
 }
 
-/* L6: what was accepted has been executed when io_destroy returns. */
+/* L6: when io_destroy returns, all accepted writes have been executed. */
 static void replace_context(struct client *client)
 {
 	door_close(client);

@@ -72,8 +72,8 @@ struct leaving leaving_draw(uint64_t *random)
 	leaving.door = draw(random, NR_DOORS);
 	leaving.random = *random * 0x5851f42d4c957f2du;
 	/*
-	 * Threads of uaio's keep the process for five seconds or more, and those of
-	 * glibc's POSIX AIO for one.
+	 * pthread_exit() leaves the process running while other threads do: uaio's threads
+	 * stay five seconds or more, those of glibc's POSIX AIO one second.
 	 */
 	if (ways[leaving.way].leave == by_pthread_exit) {
 		if (!run.is_long || has_ended_main)
@@ -119,7 +119,10 @@ void leaving_settle(const struct leaving *leaving, int status)
 			raise_to(&shared->done[cell],
 				 load(&shared->accepted[cell]));
 		else
-			/* What was lost with this process is not the next one's. */
+			/*
+			 * The next process is not blamed for a write that was lost with
+			 * this process.
+			 */
 			shared->accepted[cell] = shared->done[cell];
 	}
 }

@@ -2,10 +2,10 @@
 /*
  * files --seed S --seconds N [--fuse plain|cached|async] [--keeps-apart]
  *
- * The coordinator: rounds, processes, and what the file holds in the end. files.h says
- * what the program checks. With --fuse the coordinator mounts such a file system on
- * ./slow and works there; --keeps-apart says that the file system never mixes a
- * buffered write with a buffered read.
+ * The coordinator: it runs rounds, starts processes, and checks the final contents of the
+ * file. files.h says what the program checks. With --fuse the coordinator mounts a FUSE
+ * file system of that kind on ./slow and works there; --keeps-apart says that the file
+ * system never mixes a buffered write with a buffered read.
  */
 #include "files.h"
 
@@ -32,9 +32,10 @@
 #include "slowfs.h"
 
 enum {
-	PATIENCE_S = 120, /* beyond the time for which it works */
+	PATIENCE_S = 120, /* seconds allowed beyond --seconds */
 	ROUND_NS = 1000000000,
-	FUSE_ROUNDS_MAX = 12, /* each has a file, of which slowfs knows 16 */
+	/* each round has its own file, and slowfs has only 16 */
+	FUSE_ROUNDS_MAX = 12,
 	FILE_BYTES = NR_CELLS * CELL,
 	MAPPED_BYTES = NR_OWNERS * NR_SLOTS * AREA,
 };
@@ -50,7 +51,7 @@ static struct {
 	pid_t processes[NR_PROCESSES]; /* 0: has ended */
 	int direct;                    /* a descriptor of the round's file */
 	uint64_t random;
-	unsigned nr_left; /* processes, with writes in flight */
+	unsigned nr_left; /* processes that left with writes in flight */
 } coordinator;
 
 static sigjmp_buf to_main;
@@ -95,7 +96,7 @@ void fail(const char *format, ...)
 		fprintf(stderr, "failed: %s\n", what);
 	if (getpid() == coordinator.pid)
 		give_up();
-	/* Nothing that is still in flight keeps the process. */
+	/* SIGKILL, because a normal exit would wait for requests in flight. */
 	kill(getpid(), SIGKILL);
 	for (;;)
 		pause();
@@ -147,7 +148,10 @@ static pid_t fork_child(void)
 	return pid;
 }
 
-/* Return: the status of this child. All others may end meanwhile, but without fail. */
+/*
+ * Wait for this child. Return: its status. Other children may end meanwhile, but must not
+ * fail.
+ */
 static int await(pid_t wanted)
 {
 	for (;;) {
@@ -171,7 +175,7 @@ static int await(pid_t wanted)
  * What the file holds
  */
 
-/* Cells that nobody writes meanwhile. */
+/* Check cells that no thread writes meanwhile. */
 static void check_cells(int fd, unsigned first, unsigned nr, const char *reader)
 {
 	static char bytes[BYTES_MAX] __attribute__((aligned(PAGE)));
@@ -184,7 +188,7 @@ static void check_cells(int fd, unsigned first, unsigned nr, const char *reader)
 		uint32_t started = load(&shared->started[cell]);
 		uint32_t done = load(&shared->done[cell]);
 
-		/* A leaver may have ended before its write was executed. */
+		/* A process may have ended before its write was executed. */
 		cell_check(bytes + (size_t)i * CELL, cell,
 			   run.owners[cell] == LEAVER ? done : started, started,
 			   true, reader);
@@ -233,14 +237,14 @@ static int open_or_fail(const char *path, int flags)
 	return fd;
 }
 
-/* An empty file, one with a hole, or one whose blocks have not been written to. */
+/* Make an empty file, a file with a hole, or one with unwritten blocks. */
 static void make_file(void)
 {
 	unsigned kind = draw(&coordinator.random, 3);
 	int fd;
 
 	/*
-	 * Behind the end of a file of FUSE, a direct read by Linux 6.18's io_uring has
+	 * On FUSE, a direct read beyond the end of a file by Linux 6.18's io_uring returns
 	 * the beginning of the range once more.
 	 */
 	if (coordinator.fuse && !run.is_uaio)
@@ -264,7 +268,10 @@ static void remove_file(void)
 {
 	close(run.inherited);
 	close(coordinator.direct);
-	/* The server would use its inode again, of which the kernel has pages. */
+	/*
+	 * Keep the old inode: the FUSE server would use it again, while the kernel still
+	 * has its pages.
+	 */
 	if (coordinator.fuse)
 		return;
 	if (unlink(run.file) ||

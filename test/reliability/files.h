@@ -18,23 +18,25 @@
  *   L1  A read returns, of each cell, a version that is not older than the last whose
  *       write had completed before the read was submitted, and not newer than the last
  *       that was submitted before the read completed.
- *   L2  The same, where both are requests of one process, the read is not one of io_uring,
- *       and the write is a buffered one of kernel AIO: it counts as completed once
- *       io_submit has returned, and for its thread from the next request of a batch on.
+ *   L2  L1 is stricter if one process submits the read and the write, the read is not by
+ *       io_uring, and the write is a buffered one of kernel AIO: such a write counts as
+ *       completed once io_submit has returned. For later requests in the same io_submit, it
+ *       counts as completed at once.
  *   L3  A buffered read of kernel AIO returns no version that its process submits after
- *       io_submit has returned; nor one that its thread submits after it in a batch.
- *   L4  A cell that no request writes meanwhile is whole. Others may be mixtures of the
- *       versions of L1, except on a file system that keeps reads and writes apart.
+ *       io_submit has returned, and no version that follows the read in the same io_submit.
+ *   L4  A cell that no request writes meanwhile is whole. A cell that is being written may
+ *       be a mixture of the versions of L1, except on a file system that never mixes reads
+ *       and writes.
  *   L5  A read changes no memory around its buffer and between its vectors.
  *   L6  A write completes with all of its bytes. It has been executed when io_destroy
  *       of its context returns.
- *   L7  On uaio, a process that ends, or executes another program, has executed all
- *       writes that it had submitted. One that a signal ends has executed those whose
+ *   L7  On uaio, a process that ends, or executes another program, has executed all writes
+ *       that it had submitted. A process that a signal ends has executed the writes whose
  *       completion it had seen. On the kernel, L7 holds for kernel AIO only.
  *   L8  In the end each cell holds its newest version, in the page cache and on the
  *       disk.
  *
- * Linux gives no promise where buffered and direct writes meet in one folio of the page
+ * Linux promises nothing if buffered and direct writes hit the same folio of the page
  * cache. So the first half of a file has buffered writes and the second half direct ones.
  * Both halves have reads of either kind, and no folio is larger than half of a file.
  */
@@ -54,14 +56,15 @@ enum {
 	PAGE = 4096,
 	PAGE_CELLS = PAGE / CELL,
 	REGION_CELLS = (2 << 20) / CELL, /* a folio has at most 2 MiB */
-	NR_CELLS = 2 * REGION_CELLS,     /* buffered writes, then direct ones */
+	/* the first half has buffered writes, the second direct ones */
+	NR_CELLS = 2 * REGION_CELLS,
 	NR_STRIPES = 448,
 	CELLS_MAX = 128, /* of a request */
 	BYTES_MAX = CELLS_MAX * CELL,
 	AREA = BYTES_MAX +
-	       4 * PAGE, /* memory of a request, with its surroundings */
+	       4 * PAGE, /* a request's buffer, with guard bytes around it */
 	VECTORS_MAX = 8,
-	NR_SLOTS = 12, /* requests of a thread at a time */
+	NR_SLOTS = 12, /* requests in flight per thread */
 	NR_PROCESSES = 2,
 	NR_THREADS = 4, /* of a process */
 	LEAVER = NR_PROCESSES * NR_THREADS,
@@ -80,19 +83,21 @@ enum memory {
 	NR_MEMORIES,
 };
 
-/* Cells in a row with one owner. */
+/* Adjacent cells with one owner. */
 struct stripe {
 	uint16_t first, nr;
 	uint8_t owner;
 };
 
-/* What all processes see. Of each cell only its owner changes the versions. */
+/* Shared memory of all processes. Only a cell's owner changes its versions. */
 struct shared {
 	/* atomic */
-	uint32_t started[NR_CELLS];  /* the newest version that was drawn */
-	uint32_t accepted[NR_CELLS]; /* that counts as completed by L2, or L7 */
-	uint32_t done[NR_CELLS];     /* whose completion was seen */
-	uint64_t nr_checked;         /* cells that reads have returned */
+	uint32_t
+		started[NR_CELLS]; /* newest version whose write was prepared */
+	/* newest version that counts as completed by L2 or L7 */
+	uint32_t accepted[NR_CELLS];
+	uint32_t done[NR_CELLS]; /* newest version whose completion was seen */
+	uint64_t nr_checked;     /* cells that reads have returned */
 	uint32_t has_failed;
 	uint32_t is_over; /* the round */
 };
@@ -101,12 +106,13 @@ struct shared {
 struct run {
 	uint64_t seed;
 	bool is_uaio;
-	bool is_long;     /* ten seconds or more */
-	bool keeps_apart; /* buffered reads and writes: L4 */
+	bool is_long; /* the run takes ten seconds or more */
+	/* the file system never mixes buffered reads and writes: L4 */
+	bool keeps_apart;
 	const char *folder;
 	unsigned round;
 	char file[64], link[64], mapped[64];
-	int inherited; /* a descriptor of the file, of all processes */
+	int inherited; /* a descriptor of the file that all processes inherit */
 	struct stripe stripes[NR_STRIPES];
 	uint8_t owners[NR_CELLS];
 };
@@ -121,7 +127,10 @@ struct slot {
 	bool is_direct;
 	enum memory memory;
 	unsigned first, nr; /* cells */
-	/* The oldest and newest versions that a read may return; what is written. */
+	/*
+	 * For a read: the oldest and newest version it may return. For a write: high is the
+	 * version written.
+	 */
 	uint32_t low[CELLS_MAX], high[CELLS_MAX];
 	struct iovec iov[VECTORS_MAX];
 	unsigned nr_iov;
@@ -139,7 +148,7 @@ struct client {
 	bool only_writes;
 	const int *buffered, *direct; /* NR_DESCRIPTORS each */
 	char *areas[NR_MEMORIES];     /* AREA bytes for each slot */
-	char *linear; /* BYTES_MAX: a request without its vectors */
+	char *linear; /* BYTES_MAX: to copy a request's vectors together */
 	unsigned nr_pending;
 	uint64_t nr_checked;
 	aio_context_t ctx;
@@ -165,7 +174,7 @@ uint32_t draw(uint64_t *random, uint32_t limit);
 _Noreturn void fail(const char *format, ...)
 	__attribute__((format(printf, 1, 2)));
 
-/* Return: whether cells here are written by direct requests. */
+/* Return: whether direct requests write the cell. */
 static inline bool is_direct_cell(unsigned cell)
 {
 	return cell >= REGION_CELLS;
@@ -179,8 +188,8 @@ static inline bool is_direct_cell(unsigned cell)
 void cells_assign(void);
 void cell_fill(char *to, unsigned cell, uint32_t version);
 /*
- * Fail unless the bytes are one of these versions of the cell, or, if it may be torn,
- * each byte is one of these versions'.
+ * Fail unless the bytes are one of the versions low to high of the cell. If the cell may be
+ * torn, each byte must equal that byte of one of these versions.
  */
 void cell_check(const char *bytes, unsigned cell, uint32_t low, uint32_t high,
 		bool may_be_torn, const char *reader);
@@ -199,9 +208,9 @@ extern const char *const door_names[NR_DOORS];
 void door_open(struct client *client);
 /* With KERNEL_AIO requests may be in flight: io_destroy waits for them. */
 void door_close(struct client *client);
-/* Submit them in this order. */
+/* Submit the requests in this order. */
 void door_submit(struct client *client, struct slot **list, unsigned nr);
-/* Take completions, at least one if it waits. Return: how many. */
+/* Consume completions; wait for at least one if `waits`. Return: how many. */
 unsigned door_reap(struct client *client, bool waits,
 		   struct result ret[NR_SLOTS]);
 
@@ -214,7 +223,7 @@ struct descriptors {
 };
 
 void descriptors_open(struct descriptors *ret);
-/* Get the memory, but for that on the stack, and set up the interface. */
+/* Allocate the memory (except buffers on the stack) and set up the interface. */
 void client_begin(struct client *client, unsigned owner, enum door door,
 		  const struct descriptors *descriptors);
 /* Make random requests until the end of the round, then wait for them. */
@@ -226,7 +235,7 @@ void client_write_some(struct client *client);
  * files-leave.c: processes that end while their writes are in flight
  */
 
-/* Return from main() with this status. */
+/* Return from main() with this status. (A way to end.) */
 _Noreturn void return_from_main(int status);
 
 struct leaving {
@@ -237,11 +246,11 @@ struct leaving {
 
 struct leaving leaving_draw(uint64_t *random);
 const char *leaving_name(const struct leaving *leaving);
-/* In a process of its own. */
+/* Submit writes and leave, in a separate process. */
 _Noreturn void leave(const struct leaving *leaving);
 /*
- * The process has ended with this status of waitpid(2): fail if that is wrong. Writes
- * that it must have executed count as completed from now on.
+ * The process has ended with this status of waitpid(2). Fail if the status is wrong. Writes
+ * that the process must have executed count as completed from now on.
  */
 void leaving_settle(const struct leaving *leaving, int status);
 

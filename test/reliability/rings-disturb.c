@@ -106,7 +106,7 @@ void *replace_descriptors(void *arg)
  * Signals
  */
 
-/* A ring that handlers submit to, one at a time. */
+/* A ring that signal handlers submit to. Only one handler at a time uses it. */
 static struct {
 	struct uring uring;
 	uint32_t is_used; /* atomic */
@@ -124,7 +124,9 @@ void open_storm_ring(void)
 
 void close_storm_ring(void)
 {
-	/* A signal that is late finds no ring. */
+	/*
+	 * The handler of a late signal sees that the ring is in use, and leaves it alone.
+	 */
 	(void)__atomic_exchange_n(&storm.is_used, 1, __ATOMIC_ACQUIRE);
 	storm.nr_taken += uring_take_all(&storm.uring);
 	if (!world.may_leave && storm.nr_taken != storm.nr_accepted)
@@ -175,7 +177,10 @@ void handle_signals(struct thread *thread)
 	};
 	struct sigaction jumping = { .sa_handler = on_jump };
 
-	/* The handler of a storm is not left by a jump. */
+	/*
+	 * Block the signal that makes handlers jump, as the storm's handler must not be
+	 * left by a jump.
+	 */
 	(void)sigaddset(&storming.sa_mask, SIG_JUMP);
 	require(sigaction(SIG_STORM, &storming, NULL) == 0, "sigaction()");
 	require(sigaction(SIG_JUMP, &jumping, NULL) == 0, "sigaction()");
@@ -223,7 +228,7 @@ static int wait_for(pid_t pid)
 	return status;
 }
 
-/* Return: a child, or 0 in the child; -1: the system has none left. */
+/* Return: the child's pid, or 0 in the child; -1 if the system has no process left. */
 static pid_t fork_one(void)
 {
 	pid_t pid = fork();
@@ -238,8 +243,8 @@ static pid_t fork_one(void)
 }
 
 /*
- * A child submits to its parent's ring, and stays until all that has completed is in
- * the ring. With the library, a completion that finds no room ends with the child
+ * A child submits to its parent's ring, and stays until all completions are in the ring.
+ * With the library, a completion that finds the ring full is lost when the child ends
  * (doc/differences.md).
  */
 static int submit_in_child(const struct batch *batch)
@@ -282,7 +287,7 @@ static void fork_user(struct thread *thread)
 		       status);
 }
 
-/* Return: 0, or which step has failed. */
+/* Return: 0, or the number of the failed step. */
 static int use_own_ring(void)
 {
 	enum { NR_NOPS = 4 };
@@ -363,13 +368,11 @@ void *fork_children(void *arg)
 	return NULL;
 }
 
-/*
- * Rings that come and go
- */
+/* Rings that are made and closed */
 
 enum { MADE_MAX = 8 };
 
-/* What a ring that is closed has left to do may be done to these later. */
+/* Files and memory that requests of a closed ring may still use later. */
 static struct {
 	uint64_t read[MADE_MAX][WORDS];
 	uint64_t written[MADE_MAX][WORDS];
@@ -381,7 +384,7 @@ static uint32_t made_block(unsigned i)
 	return NR_BLOCKS - NR_SPARE + i;
 }
 
-/* They are the words that the files have from the beginning. */
+/* Fill in the words that the files contain from the beginning. */
 static void fill_made(void)
 {
 	for (unsigned i = 0; i < MADE_MAX; i++)
@@ -493,11 +496,9 @@ void *make_rings(void *arg)
 	return NULL;
 }
 
-/*
- * Calls that are left
- */
+/* Calls that are left by a jump or a cancellation */
 
-/* A handler leaves the call, unless it has returned. */
+/* A signal handler jumps out of the call, unless the call has returned first. */
 static void enter_and_jump(int fd, unsigned nr)
 {
 	if (sigsetjmp(out, 1) == 0) {
@@ -587,13 +588,18 @@ void *cancel_threads(void *arg)
 	while (!is_over()) {
 		pthread_t other;
 
-		/* Its random numbers are this thread's, which draws none meanwhile. */
+		/*
+		 * The other thread uses this thread's random numbers; this thread draws
+		 * none meanwhile.
+		 */
 		require(pthread_create(&other, NULL, enter_for_ever, thread) ==
 				0,
 			"pthread_create()");
 		pause_us(300);
 		require(pthread_cancel(other) == 0, "pthread_cancel()");
-		/* The C library may not say that it was cancelled, if that was in setcancelstate. */
+		/*
+		 * The C library may miss the cancellation if it arrived in setcancelstate.
+		 */
 		require(pthread_join(other, NULL) == 0, "pthread_join()");
 		count(&record->nr_cancelled, 1);
 	}

@@ -9,7 +9,7 @@ struct target {
 	int fd;
 	uint8_t flags; /* IOSQE_FIXED_FILE */
 	uint8_t id;
-	uint8_t file; /* or NR_FILES: one of a pair */
+	uint8_t file; /* index of a stable file; NR_FILES: one file of a pair */
 	bool is_own;
 };
 
@@ -27,8 +27,8 @@ static void target_stable(struct batch *batch, struct target *target)
 }
 
 /*
- * The thread's own descriptor: as soon as the call has returned that submits the request,
- * it may be another file's. The request is the former file's.
+ * Use the thread's own descriptor. Once the call that submits the request has returned, the
+ * descriptor may be given another file, but the request still refers to the former file.
  */
 static void target_own(struct batch *batch, struct target *target)
 {
@@ -63,7 +63,10 @@ static void target_pair(struct batch *batch, struct target *target)
 
 static struct target any_target(struct batch *batch)
 {
-	/* What a drain holds up, or another thread takes, is looked up later. */
+	/*
+	 * The file of a request is looked up late if a drain delays the request, or if a
+	 * kernel thread submits it.
+	 */
 	const bool is_late = batch->ring->has_drains || is_polled(batch->ring);
 	struct target target = { 0 };
 
@@ -88,7 +91,7 @@ static void aim(struct slot *slot, const struct target *target)
 	slot->may_be_bad = target->file == NR_FILES;
 }
 
-/* A version that none of the block's before had, in its slot's memory. */
+/* Fill the slot's memory with a new version of its block. */
 static void fill(struct slot *slot)
 {
 	uint32_t *version = &record->versions[slot->block];
@@ -102,7 +105,10 @@ static void fill(struct slot *slot)
 			word_of(slot->id, slot->version, slot->first + i);
 }
 
-/* Part of its own block, which nobody writes meanwhile, or of any other. */
+/*
+ * Read part of the slot's own block, which nobody writes meanwhile, or part of any other
+ * block.
+ */
 static void choose_read(struct batch *batch, struct slot *slot)
 {
 	const uint32_t nr = 1 + any(batch->thread, WORDS);
@@ -118,7 +124,7 @@ static void choose_read(struct batch *batch, struct slot *slot)
 	poison(slot);
 }
 
-/* By one of three operations: from memory, by a vector, from registered memory. */
+/* Use one of three operations: a plain buffer, a vector, or a registered buffer. */
 static struct io_uring_sqe *put_file(struct batch *batch, enum kind kind,
 				     const struct target *target)
 {
@@ -162,12 +168,15 @@ void make_file(struct batch *batch)
 	else
 		choose_read(batch, last_of(batch));
 	address(last_of(batch), sqe);
-	/* A thread of the kernel's would look for its descriptor later. */
+	/*
+	 * A kernel worker looks up the descriptor later (IOSQE_ASYNC), and the thread's own
+	 * descriptor may be another file by then.
+	 */
 	if (!target.is_own)
 		make_async(batch, sqe);
 }
 
-/* A write, and linked to it a read of the same: it has what was written. */
+/* A write and a linked read of the same block: the read must return what was written. */
 void make_chain(struct batch *batch)
 {
 	struct target target = { 0 };
@@ -242,7 +251,7 @@ void make_sync(struct batch *batch)
 		sqe->fsync_flags = IORING_FSYNC_DATASYNC;
 }
 
-/* A registered file of a pair is replaced by a request. */
+/* A request replaces a registered file of a pair. */
 void make_update(struct batch *batch)
 {
 	const unsigned pair = any(batch->thread, NR_PAIRS);

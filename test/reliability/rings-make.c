@@ -7,8 +7,9 @@
 #include <unistd.h>
 
 enum {
-	NR_READERS = 24, /* of a stream, from which on they are sent to */
-	LEVEL = 2048,    /* words in a stream, from which on they are read */
+	/* waiting receives of a stream; with more, the next is a send */
+	NR_READERS = 24,
+	LEVEL = 2048, /* words in a stream; from here on, the next is a receive */
 	NS_PER_US = 1000,
 };
 
@@ -128,7 +129,10 @@ static void make_stream(struct batch *batch)
 	const struct stream *stream = &world.streams[index];
 	const int32_t nr_readers =
 		__atomic_load_n(&stream->nr_readers, __ATOMIC_RELAXED);
-	/* It was written before it was read, which may be counted first. */
+	/*
+	 * A read may be counted before the write of its words, so that the level is
+	 * negative.
+	 */
 	const int64_t level =
 		(int64_t)(__atomic_load_n(&stream->nr_written,
 					  __ATOMIC_RELAXED) -
@@ -140,7 +144,7 @@ static void make_stream(struct batch *batch)
 		make_receive(batch, index);
 }
 
-/* Return: whether there may be one more. */
+/* Return: whether one more multishot request may be made. */
 static bool count_multi(void)
 {
 	if (__atomic_add_fetch(&world.nr_multi, 1, __ATOMIC_RELAXED) <=
@@ -349,7 +353,10 @@ static void make_mistake(struct batch *batch)
 		(void)put(batch, KIND_MISTAKE, 250, -1);
 }
 
-/* What ends soon by itself comes first; all else is not for rings that have drains. */
+/*
+ * Makers of requests that soon end by themselves come first. Rings with drains only use
+ * those makers.
+ */
 static void (*const makers[])(struct batch *) = {
 	make_nop,          make_nop,           make_nop,     make_file,
 	make_file,         make_file,          make_file,    make_file,
@@ -367,7 +374,7 @@ void draw_requests(struct batch *batch, unsigned nr)
 	const uint32_t nr_makers =
 		batch->ring->has_drains ? NR_PROMPT : NR_ELEMENTS(makers);
 
-	/* A maker puts up to two requests, or none. */
+	/* A maker adds zero to two requests, so try more often than nr. */
 	for (unsigned i = 0; i < 2 * nr && batch->nr < nr; i++)
 		makers[any(batch->thread, nr_makers)](batch);
 }

@@ -9,7 +9,7 @@
 
 enum {
 	ROUNDS = 500,
-	ENTRIES_MIN = 16, /* of what is resized */
+	ENTRIES_MIN = 16, /* entries of a ring that is resized */
 	NS_PER_US = 1000,
 };
 
@@ -74,7 +74,10 @@ void open_ring(struct ring *ring, struct thread *thread, uint32_t flags,
 	ring->is_open = true;
 }
 
-/* Only the ring's thread may do so, and it alone looks at the completions. */
+/*
+ * Resize the thread's own ring. Only its thread may do so, and no other thread consumes its
+ * completions.
+ */
 static void resize(struct thread *thread, struct ring *ring)
 {
 	const uint32_t entries = ENTRIES_MIN << any(thread, 3);
@@ -87,7 +90,7 @@ static void resize(struct thread *thread, struct ring *ring)
 	long ret = uring_register(old.fd, IORING_REGISTER_RESIZE_RINGS, &params,
 				  1);
 
-	/* There may be more completions than the new ring has room for. */
+	/* The new ring may be too small for the pending completions. */
 	if (ret == -EOVERFLOW || ret == -EINVAL)
 		return;
 	if (ret < 0)
@@ -149,7 +152,7 @@ unsigned settle(struct batch *batch)
 	return nr;
 }
 
-/* The ring's descriptor, or the slot of the thread's that stands for it. */
+/* Enter by the ring's descriptor, or by the registered index that stands for it. */
 static long enter(const struct thread *thread, const struct ring *ring,
 		  uint32_t nr, uint32_t min, uint32_t flags,
 		  const struct io_uring_getevents_arg *arg)
@@ -175,14 +178,17 @@ static void check_enter(long ret)
 
 static void submit_polled(struct thread *thread, struct ring *ring)
 {
-	/* The tail is written before the flag is read. */
+	/*
+	 * The new tail must be visible before the flag is read: the kernel thread does both
+	 * in the opposite order.
+	 */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (load(ring->uring.sq_flags) & IORING_SQ_NEED_WAKEUP)
 		check_enter(enter(thread, ring, ring->uring.params.sq_entries,
 				  0, IORING_ENTER_SQ_WAKEUP, NULL));
 }
 
-/* Other files take the places of those that the batch has named. */
+/* Replace the files behind the descriptors that the batch has used. */
 static void replace_own(struct batch *batch)
 {
 	struct thread *thread = batch->thread;
@@ -216,7 +222,10 @@ static void replace_own(struct batch *batch)
 static void enter_batch(struct batch *batch)
 {
 	struct ring *ring = batch->ring;
-	/* Its own completions are nobody else's, so that it may wait for ever. */
+	/*
+	 * Only this thread consumes this ring's completions, so it can safely wait without
+	 * a timeout.
+	 */
 	const bool waits = ring->has_thread && batch->is_sure;
 	uint32_t flags = one_in(batch, 2) ? 0 : IORING_ENTER_GETEVENTS;
 	unsigned nr;
@@ -248,7 +257,7 @@ static void submit(struct thread *thread, struct ring *ring)
 	unlock(&ring->sq_lock);
 }
 
-/* What has found no room in the ring is handed on by a call. */
+/* A system call moves overflowed completions into the ring. */
 static void flush(const struct thread *thread, const struct ring *ring)
 {
 	if (load(ring->uring.sq_flags) &
@@ -257,7 +266,7 @@ static void flush(const struct thread *thread, const struct ring *ring)
 				  NULL));
 }
 
-/* Completions of a shared ring may be taken by others, so that it is for a moment. */
+/* Wait for a moment only: other threads may consume the completions of a shared ring. */
 static void wait_for_some(struct thread *thread, const struct ring *ring)
 {
 	struct __kernel_timespec time = {
@@ -331,7 +340,7 @@ static void open_own(struct thread *thread)
 	}
 }
 
-/* Until every request of every ring has ended. */
+/* Reap until every request of every ring has ended. */
 static void finish(struct thread *thread)
 {
 	for (unsigned i = 0; nr_pending_of_all(); i++) {
@@ -358,11 +367,11 @@ void *submit_and_finish(void *arg)
 
 	open_own(thread);
 	pthread_barrier_wait(&barrier);
-	/* The rings are all there. */
+	/* Wait until all rings exist. */
 	pthread_barrier_wait(&barrier);
 	live(thread);
 	pthread_barrier_wait(&barrier);
-	/* Nobody disturbs any more. */
+	/* Wait until all disturbing threads have stopped. */
 	pthread_barrier_wait(&barrier);
 	finish(thread);
 	pthread_barrier_wait(&barrier);

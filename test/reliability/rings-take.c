@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The slots of requests, and what their completions may say. */
+/* The slots of requests, and the results that their completions may have. */
 #include "rings.h"
 
 #include <errno.h>
@@ -9,7 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Any request may be cancelled (ECANCELED), and interrupted by that (EINTR). */
+/*
+ * Any request may be cancelled (ECANCELED), and its call may be interrupted by the cancel
+ * (EINTR).
+ */
 static const struct rule {
 	const char *name;
 	bool is_multi;
@@ -121,7 +124,10 @@ static void let_go(struct ring *ring, struct slot *slot)
 	set_state(slot, SLOT_FREE);
 }
 
-/* The last completion is there. Return: false if it was there before. */
+/*
+ * The last completion has arrived. Return: false if the slot already had its last
+ * completion.
+ */
 static bool end_slot(struct ring *ring, struct slot *slot, uint64_t user_data)
 {
 	bool is_first;
@@ -216,7 +222,7 @@ static void check_words(const struct slot *slot)
 	}
 }
 
-/* A request leaves the rest of its memory alone. */
+/* Check that the request has not changed the memory after its result. */
 static void check_poison(const struct slot *slot, uint32_t from)
 {
 	for (uint32_t i = from; i < WORDS; i++)
@@ -273,7 +279,10 @@ static void give(struct ring *ring, unsigned id)
 	for (unsigned i = 0; i < WORDS; i++)
 		ring->buffers[id][i] = POISON;
 	ring->is_given[id] = true;
-	/* The tail is in the rest of the first. */
+	/*
+	 * Set fields, not the whole entry: the array's tail overlays the reserved field of
+	 * the first entry.
+	 */
 	buf->addr = (uintptr_t)ring->buffers[id];
 	buf->len = BLOCK;
 	buf->bid = (uint16_t)id;
@@ -287,7 +296,7 @@ void give_buffers(struct ring *ring)
 		give(ring, i);
 }
 
-/* Return: the words of the buffer that was selected, which is not given any more. */
+/* Return: the words of the selected buffer, which now belongs to the client. */
 static const uint64_t *selected(struct ring *ring,
 				const struct io_uring_cqe *cqe)
 {
@@ -331,7 +340,10 @@ static void check_error(const struct slot *slot, int32_t res)
 	if (slot->kind != KIND_MESSAGE &&
 	    (res == -ECANCELED || res == -EINTR ||
 	     (res == -EBADF && slot->may_be_bad) ||
-	     /* The kernel says so of what it has not begun when its thread ends. */
+	     /*
+	      * The kernel returns EFAULT for a request that it has not started when the
+	      * thread that submitted it ends.
+	      */
 	     (res == -EFAULT && slot->may_be_left)))
 		return;
 	for (unsigned i = 0; i < NR_ELEMENTS(rules[0].errors); i++)
@@ -342,7 +354,7 @@ static void check_error(const struct slot *slot, int32_t res)
 	       name_of(slot->kind), res, strerror(-res));
 }
 
-/* What was written is there, and what was cancelled is not. */
+/* Record that a write reached its file. A cancelled write has not. */
 static void note_written(const struct slot *slot, int32_t res)
 {
 	if (res == (int32_t)slot->len && slot->file < NR_FILES)
@@ -353,7 +365,7 @@ static void note_written(const struct slot *slot, int32_t res)
 				record->expected[i][slot->block] = UNKNOWN;
 }
 
-/* A request has opened a file: another request will close it. */
+/* A request has opened a file: leave its descriptor for a later request to close. */
 static void take_opened(const struct slot *slot, int fd)
 {
 	const struct stat_id *id = &world.identities[slot->file];
@@ -370,7 +382,7 @@ static void take_opened(const struct slot *slot, int fd)
 	unlock(&world.closing_lock);
 }
 
-/* The message is not posted to its ring, as its request has failed. */
+/* The message's own request failed, so the message is not posted to its ring. */
 static void withdraw(const struct slot *slot)
 {
 	struct ring *ring = slot->target;
@@ -422,7 +434,7 @@ static void check_success(const struct slot *slot, int32_t res)
 	}
 }
 
-/* What has to be undone when a request ends, or was not accepted (res < 0). */
+/* Undo the effects of a request that has ended, or that was not accepted (res < 0). */
 static void clean_up(const struct slot *slot, int32_t res)
 {
 	switch (slot->kind) {

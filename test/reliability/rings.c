@@ -2,17 +2,18 @@
 /*
  * rings [--seed S] [--seconds N]: threads that submit to shared rings while others disturb
  *
- * Worlds (rings.h) come and go for N seconds. In each, 2 to 4 threads draw requests at random
- * and submit them to rings that they share and to rings of their own, which they resize.
- * Beside them descriptors and registered files are replaced and closed, signals interrupt
- * calls, children are forked, and other rings are made and closed. In every fourth world,
- * which a child plays, threads also jump out of io_uring_enter() and are cancelled there.
+ * It runs worlds (scenarios, see rings.h), one after the other, for N seconds. In each, 2
+ * to 4 threads draw requests at random and submit them to rings that they share and to
+ * rings of their own, which they resize. Beside them descriptors and registered files are
+ * replaced and closed, signals interrupt calls, children are forked, and other rings are
+ * made and closed. In every fourth world, which runs in a child process, threads also jump
+ * out of io_uring_enter() and are cancelled there.
  *
  * It fails unless each request that was accepted has one last completion, and none has a
- * result that its kind cannot have; each byte read is of the file, offset and version that
- * was meant, or of one of the two files that took turns at the descriptor; files have
- * what was written last, and nothing else; streams lose no byte and repeat none; the memory of
- * requests is left alone when they have ended; and after each world the process has as many
+ * result that its kind cannot have; each byte read has the intended file, offset and
+ * version, or is of one of the two files that took turns at the descriptor; files hold what
+ * was written last, and nothing else; streams lose and repeat no byte; a request's memory
+ * is not changed after it has ended; and after each world the process has as many
  * descriptors, mappings and threads as before. Nor may its memory grow from world to world.
  *
  * It uses io_uring by system calls: the kernel's, or that of a library that is preloaded. If
@@ -73,7 +74,7 @@ void failed(const char *format, ...)
 	static uint32_t is_told; /* atomic */
 	va_list args;
 
-	/* The first thread that finds a fault ends the process. */
+	/* Only the first thread that finds a fault prints it and ends the process. */
 	while (__atomic_exchange_n(&is_told, 1, __ATOMIC_SEQ_CST))
 		sleep(1);
 	va_start(args, format);
@@ -116,13 +117,11 @@ void unlock(pthread_mutex_t *mutex)
 	require(pthread_mutex_unlock(mutex) == 0, "pthread_mutex_unlock()");
 }
 
-/*
- * Files, for all worlds
- */
+/* Files, which all worlds use */
 
 static uint64_t content[FILE_BYTES / 8];
 
-/* Return: a file in memory, or every other one on the disk of the current folder. */
+/* Return: a new file, alternately in memory and on the disk of the current directory. */
 static int new_file(unsigned index)
 {
 	int fd = -1;
@@ -200,7 +199,10 @@ static void open_streams(void)
 			"dup2()");
 }
 
-/* All that was sent was received, or is received now. */
+/*
+ * Receive what is left in the stream, and check that all bytes that were sent have been
+ * received.
+ */
 static void check_stream(unsigned index)
 {
 	struct stream *stream = &world.streams[index];
@@ -229,7 +231,7 @@ static void open_listener(void)
 	world.address = (struct sockaddr_un){ .sun_family = AF_UNIX };
 	world.address_bytes = sizeof(world.address);
 	world.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	/* The kernel chooses a name of no file. */
+	/* The kernel chooses an abstract address, which is no file. */
 	require(world.listener >= 0 &&
 			bind(world.listener, (void *)&world.address,
 			     sizeof(sa_family_t)) == 0 &&
@@ -243,7 +245,10 @@ static void open_listener(void)
  * Worlds
  */
 
-/* The first is for submissions at once, the second for drains, the third may be polled. */
+/*
+ * The first ring submits within the call. The second has drains. The third may have a
+ * kernel thread that polls for submissions.
+ */
 static void open_shared(struct thread *chance)
 {
 	for (unsigned i = 0; i < NR_SHARED; i++) {
@@ -293,7 +298,7 @@ static void start(pthread_t *ret, void *(*function)(void *), void *arg)
 		"pthread_create()");
 }
 
-/* Return: how many threads disturb this world. */
+/* Return: the number of threads that disturb this world. */
 static unsigned start_disturbers(struct thread *chance,
 				 struct thread disturbers[NR_DISTURBERS])
 {
@@ -335,7 +340,7 @@ static void run_threads(struct thread *chance)
 	}
 	pthread_barrier_wait(&barrier);
 	nr = start_disturbers(chance, disturbers);
-	/* They live between this and the next. */
+	/* The disturbing threads run between this barrier and the next. */
 	pthread_barrier_wait(&barrier);
 	pthread_barrier_wait(&barrier);
 	__atomic_store_n(&world.is_over, 1, __ATOMIC_RELEASE);
@@ -379,7 +384,7 @@ static void play(struct thread *chance)
 		check_file(i);
 }
 
-/* What threads leave behind that are cancelled ends with its process. */
+/* Cancelled threads leave things behind. Those end with the child. */
 static void play_in_child(struct thread *chance)
 {
 	pid_t pid = fork();
@@ -392,12 +397,12 @@ static void play_in_child(struct thread *chance)
 		play(chance);
 		_exit(0);
 	}
-	/* The child tells first that it hangs. */
+	/* A hanging child should report first, so the parent's alarm is later. */
 	alarm(PATIENCE_S + 10);
 	while (waitpid(pid, &status, 0) < 0)
 		require(errno == EINTR, "waitpid()");
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 1)
-		_exit(1); /* it has said why */
+		_exit(1); /* the child has printed why */
 	if (status)
 		failed("a world in a child has ended with the status %#x",
 		       status);
@@ -432,7 +437,7 @@ static void init(void)
 	make_files();
 }
 
-/* Whose rings they are. */
+/* Check whether the rings are the kernel's or the library's, as requested. */
 static void check_rings(void)
 {
 	struct io_uring_params params = { 0 };

@@ -2,9 +2,10 @@
 /*
  * What the parts of the program rings share
  *
- * A world is a few rings, files and streams, and threads that submit requests to the rings
- * while other threads disturb them. A request has a slot from its submission until its
- * last completion, and its user_data names world, ring, use of the slot, and slot.
+ * A world (one scenario) has a few rings, files and streams, threads that submit requests
+ * to the rings, and other threads that disturb them. A request has a slot from its
+ * submission until its last completion, and its user_data names world, ring, use of the
+ * slot, and slot.
  *
  * Every word of a file says which file it is for, at which offset, and which version of
  * its block it is. A block is BLOCK bytes, and each slot has one in every file. Every word
@@ -28,27 +29,31 @@
 #define UNKNOWN UINT32_C(0xffffffff) /* a version */
 
 enum {
-	NR_STABLE = 4, /* files, of which no pair has one */
+	NR_STABLE = 4, /* files with a descriptor of their own */
 	NR_FILES = 8,
-	NR_PAIRS = 4, /* of files that take turns at one descriptor */
+	NR_PAIRS = 4, /* pairs of files that take turns at one descriptor */
 	NR_SHARED = 3,
 	NR_THREADS_MAX = 4,
 	NR_RINGS = NR_SHARED + NR_THREADS_MAX,
 	NR_SLOTS = 256, /* of each ring */
-	NR_SPARE = 16,  /* blocks that no slot has */
+	NR_SPARE = 16,  /* blocks that belong to no slot */
 	NR_BLOCKS = NR_RINGS * NR_SLOTS + NR_SPARE,
 	BLOCK = 256,
 	WORDS = BLOCK / 8,
 	NR_STREAMS = 4,  /* two pipes, then two pairs of sockets */
-	NR_BUFFERS = 32, /* provided, of each ring */
+	NR_BUFFERS = 32, /* provided buffers of each ring */
 	GROUP = 1,
-	NR_MULTI = 12, /* multishot requests of a world */
+	NR_MULTI = 12, /* most multishot requests of a world */
 	BATCH_MAX = 16,
 	NR_CLOSING = 64,
-	NR_DESCRIPTORS = 1024, /* that the process may have */
-	/* Descriptors that are replaced. The kernel gives out none so high by itself. */
+	NR_DESCRIPTORS = 1024, /* most descriptors that the process may have */
+	/*
+	 * Descriptors that are replaced. They are higher than any that the kernel allocates
+	 * by itself.
+	 */
 	PAIR_FD = 900,
-	STREAM_FD = PAIR_FD + NR_PAIRS, /* of the first two streams */
+	/* replaced descriptors of the first two streams */
+	STREAM_FD = PAIR_FD + NR_PAIRS,
 	OWN_FD = STREAM_FD + 2,
 	/* Indices of registered files. */
 	PAIR_INDEX = NR_STABLE,
@@ -57,8 +62,8 @@ enum {
 };
 
 /*
- * What sanitizers make of handlers, of threads that are cancelled, and of children of a process
- * whose threads are at work, is their own: none of these is in their builds.
+ * Sanitizers have problems of their own with signal handlers, cancelled threads, and
+ * children of a process with threads. So builds with a sanitizer have none of these.
  */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { IS_SANITIZED = 1 };
@@ -85,7 +90,7 @@ enum kind {
 	KIND_LINK_TIMEOUT,
 	KIND_CANCEL,
 	KIND_POST,    /* MSG_RING */
-	KIND_MESSAGE, /* what a MSG_RING posts to another ring */
+	KIND_MESSAGE, /* the completion that a MSG_RING posts to another ring */
 	KIND_UPDATE,
 	KIND_SYNC,
 	KIND_MISTAKE,
@@ -103,21 +108,24 @@ struct slot {
 	uint32_t generation;
 	uint16_t nr_holds;
 	uint16_t next_free;
-	struct slot *holds; /* the slot whose block this one writes; or NULL */
+	struct slot
+		*holds; /* the slot whose block this request writes; or NULL */
 
-	/* of whoever submits the request, then of whoever takes its completion */
+	/*
+	 * owned by the submitting thread, then by the thread that consumes the completion
+	 */
 	uint8_t kind;
-	uint8_t id;       /* that is in the words which it writes */
-	bool may_be_bad;  /* its descriptor may be closed meanwhile */
-	bool may_be_left; /* its thread may end meanwhile */
-	bool is_exact;    /* it reads this version */
-	uint16_t files;   /* a bit for each file that may be meant */
-	uint16_t file;    /* the only one of these; or NR_FILES */
+	uint8_t id;       /* the id in the words that it writes */
+	bool may_be_bad;  /* its descriptor may be closed before it runs */
+	bool may_be_left; /* its thread may end before it does */
+	bool is_exact;    /* it must read exactly this version */
+	uint16_t files; /* a bit for each file that the request may refer to */
+	uint16_t file;  /* the only file of these; or NR_FILES */
 	uint32_t version;
 	uint32_t block;
 	uint32_t len;
-	uint32_t first; /* the index in its file of its first word */
-	int stream;     /* or -1: any of the first two */
+	uint32_t first; /* index of its first word in the file */
+	int stream;     /* or -1: either of the first two */
 	int fd;
 	struct ring *target; /* of a POST */
 	uint64_t message;
@@ -133,7 +141,8 @@ struct ring {
 	uint32_t nr_pending; /* atomic */
 
 	pthread_mutex_t sq_lock; /* who submits */
-	pthread_mutex_t cq_lock; /* who takes completions; the buffers below */
+	/* for consuming completions, and for the buffers below */
+	pthread_mutex_t cq_lock;
 	struct io_uring_buf_ring *array;
 	uint16_t array_tail;
 	bool is_given[NR_BUFFERS];
@@ -145,7 +154,7 @@ struct ring {
 };
 
 struct stream {
-	int ends[2]; /* to read from, and to write to */
+	int ends[2]; /* ends[0] is read from, ends[1] written to */
 	/* atomic */
 	uint64_t nr_written, sum_written;
 	uint64_t nr_read, sum_read;
@@ -157,9 +166,13 @@ struct thread {
 	uint64_t random;
 	pthread_t thread;
 	uint64_t serial; /* of words of streams */
-	bool leaves; /* a thread that submits for it ends, while its requests go on */
+	/*
+	 * whether a thread that submits to this ring exits while its requests are still
+	 * running
+	 */
+	bool leaves;
 	struct ring *own;
-	uint8_t own_file; /* of its own descriptor */
+	uint8_t own_file; /* the file behind the thread's own descriptor */
 	uint8_t own_registered[NR_RINGS];
 	int registered[NR_RINGS]; /* ring descriptors; or -1 */
 };
@@ -167,7 +180,7 @@ struct thread {
 struct world {
 	uint64_t seed;
 	uint16_t number;
-	bool may_leave; /* threads are cancelled in calls, and jump out of them */
+	bool may_leave; /* threads are cancelled in calls or jump out of them */
 	unsigned nr_threads;
 	int files[NR_FILES];
 	struct stat_id {
@@ -192,14 +205,14 @@ struct world {
 	unsigned nr_closing;
 };
 
-/* What all worlds share, and the worlds that are played in children as well. */
+/* Shared by all worlds, including those that run in child processes. */
 struct record {
 	/* atomic */
 	uint64_t nr_completed;
 	uint64_t nr_of[NR_KINDS];
 	uint64_t nr_resized, nr_children, nr_signals, nr_jumps, nr_cancelled;
-	uint64_t nr_made; /* rings, beside those of the worlds */
-	/* of whoever has the slot */
+	uint64_t nr_made; /* rings made besides those of the worlds */
+	/* owned by the slot's current owner */
 	uint32_t versions[NR_BLOCKS];
 	uint32_t expected[NR_FILES][NR_BLOCKS]; /* or UNKNOWN */
 };
@@ -224,7 +237,7 @@ static inline uint32_t load(const uint32_t *from)
 	return __atomic_load_n(from, __ATOMIC_ACQUIRE);
 }
 
-/* Return: whether a thread of the kernel's takes the submissions. */
+/* Return: whether a kernel thread polls the ring for submissions. */
 static inline bool is_polled(const struct ring *ring)
 {
 	return ring->uring.params.flags & IORING_SETUP_SQPOLL;
@@ -246,7 +259,7 @@ static inline uint32_t version_of(uint64_t word)
 	return (uint32_t)(word >> 32) & 0xffffff;
 }
 
-/* Return: the files that words with this id may be in. */
+/* Return: the files that may contain words with this id. */
 static inline uint16_t files_of(unsigned id)
 {
 	if (id < NR_FILES)
@@ -267,33 +280,36 @@ const char *name_of(enum kind kind);
 void open_slots(struct ring *ring);
 /* Return: a slot of the ring's for a new request; NULL if all are in use. */
 struct slot *get_slot(struct ring *ring, enum kind kind);
-/* The writer writes to the block of the holder, which stays the holder's so long. */
+/*
+ * The block of `holder` is written by `writer`: `holder` keeps its slot until that write
+ * has ended.
+ */
 void hold_slot(struct ring *ring, struct slot *holder, struct slot *writer);
-/* The request was not accepted. */
+/* The request was not accepted: free its slot. */
 void take_back(struct ring *ring, struct slot *slot);
-/* Give the ring all of its buffers. */
+/* Provide all buffers of the ring. */
 void give_buffers(struct ring *ring);
-/* Take what completions there are. Return: how many. */
+/* Consume all available completions. Return: how many. */
 unsigned reap(struct ring *ring);
 uint32_t nr_pending_of_all(void);
-/* What is pending, to standard error. */
+/* Print the pending requests to standard error. */
 void tell_pending(void);
 
-/* Requests of one thread, which it submits by one call while it has the ring's sq_lock */
+/* Requests that one thread submits by one call. It has the ring's sq_lock meanwhile. */
 struct batch {
 	struct thread *thread;
 	struct ring *ring;
 	uint32_t before; /* the head */
 	unsigned nr;
 	bool uses_own, uses_own_registered;
-	bool is_sure; /* one of them ends soon by itself */
+	bool is_sure; /* one of the requests soon ends by itself */
 	struct slot *slots[BATCH_MAX];
 };
 
 /* rings-make.c */
 void draw_requests(struct batch *batch, unsigned nr);
 void draw_nops(struct batch *batch, unsigned nr);
-/* Return: the next submission, zero but for these; NULL if no slot is free. */
+/* Return: the next SQE, zero except for these fields; NULL if no slot is free. */
 struct io_uring_sqe *put(struct batch *batch, enum kind kind, int opcode,
 			 int fd);
 struct slot *last_of(const struct batch *batch);
@@ -311,35 +327,44 @@ void make_update(struct batch *batch);
 
 /* rings-run.c */
 extern pthread_barrier_t barrier;
-/* thread: the only one that submits to the ring; or NULL. */
+/* thread: the only thread that submits to the ring; NULL: any may. */
 void open_ring(struct ring *ring, struct thread *thread, uint32_t flags,
 	       uint32_t entries, uint32_t cq_entries);
 void *submit_and_finish(void *thread);
-/* A shared ring that takes submissions within the call. */
+/* Return: a shared ring whose requests are submitted within the call. */
 struct ring *any_plain_ring(struct thread *thread);
-/* Draw and publish about nr requests, or NOPs. The caller has sq_lock, and submits them. */
+/*
+ * Draw about nr random requests, or NOPs, and publish them. The caller has sq_lock, and
+ * submits the requests.
+ */
 void begin_batch(struct batch *batch, struct thread *thread, struct ring *ring,
 		 bool is_nops, unsigned nr);
-/* Whatever the ring has not accepted is taken back. Return: what it has. */
+/*
+ * Free the slots of requests that the ring has not accepted. Return: how many it has
+ * accepted.
+ */
 unsigned settle(struct batch *batch);
 
-/* rings-disturb.c: threads, until the world is over */
+/* rings-disturb.c: threads, which run until the world is over */
 void *replace_descriptors(void *thread);
 void *send_signals(void *thread);
 void *fork_children(void *thread);
 void *make_rings(void *thread);
 void *jump_out(void *thread);
 void *cancel_threads(void *thread);
-/* The handlers, for all worlds. */
+/* Install the signal handlers, once for all worlds. */
 void handle_signals(struct thread *thread);
 void open_storm_ring(void);
 void close_storm_ring(void);
 
-/* rings-usage.c, after each world: the process has no more than after the first few. */
+/*
+ * rings-usage.c. After each world: check that the process uses no more than after the first
+ * few worlds.
+ */
 void check_usage(unsigned nr_worlds);
-/* Note how much memory is resident. */
+/* Record how much memory is resident. */
 void sample(unsigned nr_worlds);
-/* After the last: memory has not grown from world to world. */
+/* After the last world: check that memory has not grown from world to world. */
 void check_memory(void);
 
 #endif /* RINGS_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The client process of soak.h, without a request of its own */
+/* The client process of soak.h, which makes no asynchronous requests of its own */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -12,7 +12,7 @@
 
 enum { NR_IN_FLIGHT = 64 };
 
-static struct message sent[NR_SOCKETS_MAX]; /* number 0: nothing in flight */
+static struct message sent[NR_SOCKETS_MAX]; /* number 0: no message in flight */
 static unsigned nr_in_flight;
 static uint32_t nr_sent;
 static uint64_t random_state;
@@ -89,6 +89,8 @@ _Noreturn void client_process(void)
 		for (int i = 0; i < nr; i++)
 			take_echo(events[i].data.u32);
 	}
-	/* The ends close with the process, which ends the server's receives. */
+	/*
+	 * The client's ends close as the process exits, which ends the server's receives.
+	 */
 	exit(0);
 }

@@ -59,7 +59,7 @@ static void open_ring(void)
 		give_buffer(i);
 }
 
-/* There is room for one more submission. */
+/* Return: a free SQE, of which the caller makes sure that there is one. */
 static struct io_uring_sqe *put(int opcode, unsigned socket, uint64_t data)
 {
 	while (uring_publish(&ring) == ENTRIES) {
@@ -90,7 +90,7 @@ static void echo(unsigned socket, unsigned buffer)
 	sqe->len = sizeof(messages[buffer]);
 }
 
-/* Return: whether it is the last of this socket. */
+/* Return: whether it is the socket's last completion. */
 static bool serve(const struct io_uring_cqe *cqe)
 {
 	const unsigned socket = (uint32_t)cqe->user_data;
@@ -141,17 +141,18 @@ static void serve_all(void)
 
 enum { BLOCK = 4096, NR_SLOTS = 16, NR_BLOCKS = 1024 };
 
-/* A request at a time, of the blocks that are the slot's own. */
+/* A slot has one request at a time, for the blocks that belong to the slot. */
 static struct slot {
 	struct iocb iocb;
 	unsigned char *buffer;
-	unsigned block; /* of both files together */
+	unsigned block; /* counted through both files */
 	bool writes;
 } slots[NR_SLOTS];
 
 static int files[2];
 static uint32_t
-	generations[2 * NR_BLOCKS]; /* what was written last; 0: nothing */
+	/* for each block, the generation last written; 0: none */
+	generations[2 * NR_BLOCKS];
 static uint64_t random_state;
 
 static void open_files(void)
@@ -161,7 +162,7 @@ static void open_files(void)
 		REQUIRE(files[i] >= 0);
 		REQUIRE(ftruncate(files[i], NR_BLOCKS * BLOCK) == 0);
 	}
-	/* O_DIRECT, where the file system has it. */
+	/* Use O_DIRECT if the file system has it. */
 	(void)!fcntl(files[1], F_SETFL, fcntl(files[1], F_GETFL) | O_DIRECT);
 }
 
@@ -223,7 +224,9 @@ static void *work_on_files(void *arg)
 				  events, NULL);
 
 		REQUIRE(nr > 0 || errno == EINTR);
-		/* The sockets are what is to be fast. */
+		/*
+		 * Pause: the files are background load; the sockets are what is measured.
+		 */
 		usleep(1000);
 		for (long i = 0; i < nr; i++) {
 			REQUIRE(events[i].res == BLOCK);

@@ -26,21 +26,24 @@
 enum {
 	NR_SAMPLES = 60,
 	PATIENCE_MS = 60000,
-	/* What the library and the processes have open besides the sockets. */
+	/* Allow for descriptors of the library and the processes other than the sockets. */
 	OTHER_DESCRIPTORS = 600,
 };
 
-/* What is measured, in the order of the members of a line. */
+/* The measured figures, in the order of the members of a sample. */
 enum figure { MEMORY, DESCRIPTORS, THREADS, MEDIAN, SLOW, NR_FIGURES };
 
 /*
- * The margin: the last third may be `times` the middle third, and `more` besides. A
- * machine that has become busy meanwhile stays within the margin of the latencies.
+ * The margin: the last third may be `times` the middle third plus `more`. The margin of the
+ * latencies allows for a machine that has become busy meanwhile.
  */
 static const struct {
 	const char *name;
 	double times, more;
-	/* The median of the third is compared, else the least: what is leaked stays. */
+	/*
+	 * For a latency, compare the third's median; otherwise its minimum, which a leak
+	 * raises too.
+	 */
 	bool is_latency;
 } figures[NR_FIGURES] = {
 	[MEMORY] = { "memory_kib", 1.02, 512, false },
@@ -102,7 +105,7 @@ _Noreturn void fail(const char *format, ...)
 	va_end(arguments);
 	if (getpid() == shared->supervisor)
 		give_up(text);
-	/* The supervisor reports the first failure, when this process has ended. */
+	/* The supervisor prints this first failure after this process has ended. */
 	if (__atomic_fetch_add(&shared->has_failed, 1, __ATOMIC_ACQ_REL) == 0) {
 		strcpy(shared->failure, text);
 		(void)kill(getpid(), SIGKILL);
@@ -145,7 +148,7 @@ static double memory_kib(void)
 	return (double)resident * (double)sysconf(_SC_PAGESIZE) / 1024;
 }
 
-/* Return: the least time in which this part of them came, in microseconds. */
+/* Return: the time in microseconds within which this share of the echoes arrived. */
 static double quantile(const uint64_t *echoes, double part)
 {
 	uint64_t nr = 0, sum = 0;
@@ -196,7 +199,7 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Return: of the samples of that third. */
+/* Return: the figure of that third of the samples. */
 static double of_third(enum figure figure, unsigned third)
 {
 	enum { NR = NR_SAMPLES / 3 };
@@ -276,7 +279,10 @@ static void note_ends(void)
 	}
 }
 
-/* Fail after a minute without an echo. A pause of all processes is no such minute. */
+/*
+ * Fail after a minute without an echo. Time in which all processes were paused (a suspended
+ * machine) does not count.
+ */
 static void watch(void)
 {
 	static uint64_t nr_before;
@@ -304,7 +310,7 @@ static void play(void)
 	for (unsigned i = 0; i < shared->nr_sockets; i++)
 		REQUIRE(close(shared->ends[i][0]) == 0 &&
 			close(shared->ends[i][1]) == 0);
-	/* The time begins with the first echo, when all sockets are there. */
+	/* The clock starts with the first echo, when all sockets exist. */
 	while (!load_relaxed(&shared->nr_echoes)) {
 		usleep(1000);
 		note_ends();

@@ -13,8 +13,8 @@
  *
  *   - Each message is echoed once, unchanged; each block read is the one written last.
  *   - Each receive ends once, when the client has closed its end.
- *   - Of the last third of the samples none is worse than the middle third by more than
- *     the margin (soak.c).
+ *   - In the last third of the samples, no figure is worse than in the middle third by more
+ *     than the margin (soak.c).
  *
  * The last line counts echoes and requests of files.
  */
@@ -39,7 +39,7 @@ _Noreturn void fail(const char *format, ...)
 
 enum {
 	NR_SOCKETS_MAX = 10000,
-	/* Eight for each power of two of nanoseconds. */
+	/* Eight buckets for each power of two of nanoseconds. */
 	NR_BUCKETS = 64 * 8,
 };
 
@@ -47,19 +47,20 @@ struct message {
 	int64_t sent_ns;
 	uint32_t socket;
 	uint32_t number;
-	uint64_t check; /* of the other members */
+	uint64_t check; /* checksum of the other members */
 };
 
 struct shared {
 	pid_t supervisor;
 	uint64_t seed;
 	unsigned nr_sockets;
-	int ends[NR_SOCKETS_MAX][2]; /* of the server, and of the client */
-	uint64_t echoes[NR_BUCKETS]; /* atomic: how many took so long */
-	uint64_t nr_echoes;          /* atomic */
-	uint64_t nr_blocks;          /* atomic: requests of files */
-	uint32_t is_over;            /* atomic: begin no more */
-	uint32_t has_failed;         /* atomic */
+	int ends[NR_SOCKETS_MAX][2]; /* [0] of the server, [1] of the client */
+	/* atomic: number of echoes in each latency bucket */
+	uint64_t echoes[NR_BUCKETS];
+	uint64_t nr_echoes;  /* atomic */
+	uint64_t nr_blocks;  /* atomic: completed file requests */
+	uint32_t is_over;    /* atomic: start no more requests */
+	uint32_t has_failed; /* atomic */
 	char failure[400];
 };
 extern struct shared *shared;

@@ -9,7 +9,7 @@
 
 #include "wakes-door.h"
 
-/* LEAVE is the number of no wake. */
+/* LEAVE is never the number of a wake, so it is free for the polls that end the team. */
 enum { LEAVE = 0 };
 enum source { ALONE, TEAM };
 
@@ -32,7 +32,8 @@ static bool has(const struct sleep *how, const struct ask *ask)
 {
 	(void)how;
 	switch (ask->request) {
-	case READ: return is_uaio(); /* The kernel waits in io_submit(). */
+	case READ:
+		return is_uaio(); /* The kernel would block in io_submit(). */
 	case POLL:
 	case CANCEL:
 	case DIRECT: return true;
@@ -40,7 +41,9 @@ static bool has(const struct sleep *how, const struct ask *ask)
 	}
 }
 
-/* A signal may interrupt the call. Return: whether there was an event. */
+/*
+ * Wait for an event; a signal may interrupt the call. Return: whether there was an event.
+ */
 static bool take(const struct seat *seat, long nr_min, struct io_event *event)
 {
 	long ret;
@@ -99,7 +102,10 @@ static void open_seat(struct seat *seat)
 	watch_open(&seat->watch, seat->event, way);
 }
 
-/* Each thread of the team leaves with the event of one poll, which is ready. */
+/*
+ * End the team: submit a poll that is ready for each of its threads; each thread ends with
+ * one event.
+ */
 static void end_team(struct seat *seat)
 {
 	struct iocb iocb;
@@ -131,7 +137,7 @@ static void arm(struct seat *seat)
 	};
 	switch (seat->kind->ask->request) {
 	case POLL:
-	case CANCEL: /* In the kernel nothing but a poll can be cancelled. */
+	case CANCEL: /* The kernel can only cancel polls. */
 		iocb->aio_lio_opcode = IOCB_CMD_POLL;
 		iocb->aio_buf = POLLIN;
 		iocb->aio_nbytes = 0;
@@ -157,7 +163,7 @@ static bool sleep_once(struct seat *seat, struct io_event *event)
 	if (seat->event < 0)
 		return take(seat, 1, event);
 	watch_sleep(&seat->watch);
-	/* One count is one event, which is in the ring by then. */
+	/* The eventfd counts an event only after the event is in the ring. */
 	if (!watch_read(&seat->watch, &count, sizeof(count)))
 		return false;
 	REQUIRE(count == 1);

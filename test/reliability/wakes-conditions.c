@@ -60,12 +60,12 @@ static const char *trace(pid_t reaping, pid_t waking)
 
 void conditions_resume(pid_t thread, int status, struct random *random)
 {
-	/* The signal, where one is about to be delivered; else there is an event. */
+	/* The signal that is about to be delivered; or 0, for another ptrace event. */
 	const int signal = status >> 16 ? 0 : WSTOPSIG(status);
 
 	if (random_below(random, 8) == 0)
 		usleep(random_below(random, 300));
-	/* The thread may have been killed meanwhile. */
+	/* Errors are ignored: the thread may have been killed meanwhile. */
 	(void)ptrace(PTRACE_CONT, thread, NULL, (void *)(intptr_t)signal);
 }
 
@@ -110,9 +110,7 @@ static const char *on_one_processor(pid_t reaping, pid_t waking)
 	return NULL;
 }
 
-/*
- * A control group that has a twentieth of a processor
- */
+/* A control group limited to a twentieth of a processor */
 
 static struct {
 	char path[PATH_MAX];
@@ -136,7 +134,7 @@ static bool write_to(const char *name, const char *text)
 	return is_written;
 }
 
-/* Return: whether children of this version 2 group may limit their processor time. */
+/* Return: whether this version 2 control group lets its children limit processor time. */
 static bool limits_children(const char *root)
 {
 	char path[PATH_MAX], words[256] = " ";
@@ -155,7 +153,10 @@ static bool limits_children(const char *root)
 	return has_cpu;
 }
 
-/* Name the group. Return: 1 or 2, the version of control groups; 0 if there are none. */
+/*
+ * Choose the group's path. Return: the version of control groups, 1 or 2; 0 if there are
+ * none.
+ */
 static int find_root(void)
 {
 	FILE *mounts = setmntent("/proc/self/mounts", "re");
@@ -180,7 +181,7 @@ static int find_root(void)
 	return version;
 }
 
-/* The supervisor ends, and with it the processes of the group. */
+/* Wait until the supervisor ends; then kill the group's processes and remove the group. */
 static _Noreturn void guard_group(int from_supervisor)
 {
 	int null = open("/dev/null", O_RDWR);

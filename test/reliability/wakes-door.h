@@ -12,25 +12,28 @@
 
 enum { BLOCK = 4096, NR_BLOCKS = 16, NR_TEAM = 3 };
 
-/* A descriptor that a reaper waits for. */
+/* How a reaper waits for a descriptor. */
 struct watch {
 	enum way way;
 	int fd;
-	int epoll, outer; /* -1, or an epoll, and an epoll of that epoll */
+	/*
+	 * epoll: -1, or an epoll that watches fd; outer: -1, or an epoll that watches epoll
+	 */
+	int epoll, outer;
 };
 
-/* A lane as its reaper has it. */
+/* A lane's data in its reaper's thread. */
 struct seat {
 	struct lane *lane;
 	const struct kind *kind;
 	unsigned index;
 	struct random random;
 	struct watch watch;
-	uint64_t number; /* of the wake that the reaper sleeps for */
+	uint64_t number; /* number of the wake that the reaper sleeps for */
 	int event;       /* owns: an eventfd or signalfd, or -1 */
-	int file;        /* of DIRECT; owns, or -1 */
-	int bystander; /* owns: an eventfd that is polled, and never ready; or -1 */
-	unsigned block;        /* of the file, which DIRECT reads */
+	int file;        /* the file that DIRECT reads; owns, or -1 */
+	int bystander; /* owns, or -1: an eventfd that is polled but never ready */
+	unsigned block;        /* block of the file that DIRECT reads */
 	unsigned char *buffer; /* BLOCK bytes, aligned */
 
 	/* the door's */
@@ -39,56 +42,63 @@ struct seat {
 	aio_context_t ctx;
 	struct iocb iocb;
 	struct aiocb aiocb;
-	sem_t called; /* by SIGEV_THREAD, or by a team */
+	sem_t called; /* posted by the SIGEV_THREAD function, or by a team */
 
-	/* threads that sleep instead of the reaper, and report to it what they took */
+	/* threads that sleep instead of the reaper and report their completion to it */
 	pthread_t team[NR_TEAM];
 	pthread_mutex_t mutex; /* of the completions */
-	uint64_t taken; /* what a thread of the team took, and its result */
+	/* the completion that a thread of the team consumed, and its result */
+	uint64_t taken;
 	long result;
 };
 
-/* An interface by which requests are made. */
+/* A front-end: an interface by which requests are made. */
 struct door {
 	const struct sleep *sleeps;
 	unsigned nr_sleeps;
-	/* Return: whether a lane can be like this here. */
+	/* Return: whether this machine and interface support such a lane. */
 	bool (*has)(const struct sleep *sleep, const struct ask *ask);
 	void (*open)(struct seat *seat);
-	/* Submit the request of wake seat->number. */
+	/* Submit the request that the wake seat->number completes. */
 	void (*arm)(struct seat *seat);
-	/* Sleep until that request is complete, and check the completion. */
+	/* Sleep until the request of the last arm is complete, and check the completion. */
 	void (*await)(struct seat *seat);
-	/* Another thread: cancel that request. */
+	/* Cancel the request of the last arm; called by another thread. */
 	void (*cancel)(struct seat *seat);
 	void (*close)(struct seat *seat);
 };
 
 extern const struct door uring_door, aio_door, posix_door;
 
-/* Another thread, by its own ring: send the message that is wake `number`. */
+/* Send the message that is wake `number` from another thread's ring. */
 void uring_message(struct uring *from, const struct seat *seat,
 		   uint64_t number);
 void uring_for_messages(struct uring *ring);
 
-/* The file that the request of a READ, POLL, CANCEL or DIRECT is about. */
+/* Return: the file of the seat's READ, POLL, CANCEL or DIRECT request. */
 int seat_fd(const struct seat *seat);
-/* Fail unless the request has the result, and the data, that its wake gave it. */
+/* Fail unless the request has the result and data that its wake gave it. */
 void seat_check(struct seat *seat, long result);
 
-/* Start the team; end it after each of its threads had something to take. */
+/* Start the team. The caller ends it after giving each thread a completion to consume. */
 void team_start(struct seat *seat, void *(*thread)(void *));
 void team_join(struct seat *seat);
-/* The calling thread, of the team, has taken the completion. */
+/* A thread of the team has consumed the completion. */
 void team_report(struct seat *seat, uint64_t number, long result);
-/* Sleep until a thread of the team has taken the completion of the last request. */
+/* Sleep until a thread of the team has consumed the last request's completion. */
 long team_await(struct seat *seat);
 
 void watch_open(struct watch *watch, int fd, enum way way);
 void watch_close(struct watch *watch);
-/* Sleep until the descriptor is ready. BY_READ: the caller sleeps, by watch_read(). */
+/*
+ * Sleep until the descriptor is ready. With BY_READ, do not sleep: the caller sleeps in
+ * watch_read().
+ */
 void watch_sleep(const struct watch *watch);
-/* Read from the descriptor. Return: false if it was not ready, and does not block. */
+/*
+ * Read from the descriptor. Return: false if the descriptor does not block and is not
+ * ready.
+ */
 bool watch_read(const struct watch *watch, void *buffer, size_t bytes);
 
 #endif /* WAKES_DOOR_H */

@@ -22,9 +22,7 @@
 
 static struct seat seats[NR_LANES];
 
-/*
- * Descriptors that reapers wait for
- */
+/* Waiting for descriptors */
 
 static void add(int epoll, int fd, uint32_t events)
 {
@@ -94,7 +92,10 @@ void watch_sleep(const struct watch *watch)
 		return;
 	case BY_NESTED:
 		sleep_in_epoll(watch->outer);
-		/* The caller looks whether there is a completion. */
+		/*
+		 * The inner epoll may have no event: the caller checks itself whether there
+		 * is a completion.
+		 */
 		ret = epoll_wait(watch->epoll, &event, 1, 0);
 		REQUIRE(ret >= 0 || errno == EINTR);
 		return;
@@ -178,7 +179,7 @@ long team_await(struct seat *seat)
 	return seat->result;
 }
 
-/* Open a file without a name, with O_DIRECT where its file system has that. */
+/* Open a file without a name, with O_DIRECT if the file system supports that. */
 static int new_file(unsigned char *buffer)
 {
 	int fd = open(".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600), flags;
@@ -201,7 +202,10 @@ static void seat_open(struct seat *seat)
 	seat->event = seat->file = seat->bystander = -1;
 	if (seat->kind->ask->request == DIRECT)
 		seat->file = new_file(seat->buffer);
-	/* Which thread wakes the reaper, and how, may depend on what else waits. */
+	/*
+	 * Usually poll an eventfd as well that is never ready: what else waits may decide
+	 * how, and by which thread, the reaper is woken.
+	 */
 	if (random_below(&seat->random, 4)) {
 		seat->bystander = eventfd(0, EFD_CLOEXEC);
 		REQUIRE(seat->bystander >= 0);
@@ -225,7 +229,7 @@ static void seat_close(struct seat *seat)
  * Reapers
  */
 
-/* Lose a moment now and then, so that waker and reaper meet in all orders. */
+/* Sometimes wait for a moment, so that waker and reaper meet in all orders. */
 static void dawdle(struct random *random)
 {
 	const uint32_t what = random_below(random, 128);
@@ -253,7 +257,7 @@ static long futex(uint32_t *word, int call, uint32_t value)
 	return syscall(SYS_futex, word, call, value, NULL, NULL, 0);
 }
 
-/* Allow the waker to wake this reaper. */
+/* Allow the waker to wake this reaper: the lane is idle. */
 static void offer(struct seat *seat)
 {
 	struct idle *idle = &shared->stage.idle[seat->kind->ask->waker];
@@ -266,8 +270,8 @@ static void offer(struct seat *seat)
 }
 
 /*
- * Sleep until as many lanes are idle: a waker that slept for each of them would spend
- * its time with that. It wakes them one after the other.
+ * Sleep until `wanted` lanes are idle. A waker that slept for each lane would spend most of
+ * its time sleeping. It then wakes these lanes one after the other.
  */
 static void await_idle(struct idle *idle, uint32_t wanted)
 {
@@ -279,7 +283,7 @@ static void await_idle(struct idle *idle, uint32_t wanted)
 	store_seq_cst(&idle->wanted, UINT32_MAX);
 }
 
-/* Begin what leads to the next wake. */
+/* Start the next wake of the lane. */
 static void begin_wake(struct seat *seat)
 {
 	const struct ask *ask = seat->kind->ask;
@@ -295,7 +299,10 @@ static void begin_wake(struct seat *seat)
 		seat->kind->door->arm(seat);
 		return;
 	}
-	/* A byte may come before its request, but only what is there can be cancelled. */
+	/*
+	 * Sometimes write the byte before the request is submitted. Not for CANCEL, as only
+	 * a submitted request can be cancelled.
+	 */
 	if (ask->request != CANCEL && random_below(&seat->random, 4) == 0) {
 		offer(seat);
 		dawdle(&seat->random);
@@ -306,14 +313,14 @@ static void begin_wake(struct seat *seat)
 	}
 }
 
-/* Return: whether it was the lane's last wake. */
+/* Acknowledge the wake. Return: whether it was the lane's last. */
 static bool acknowledge(struct seat *seat)
 {
 	struct lane *lane = seat->lane;
 	int64_t took_ns;
 	bool is_last;
 
-	/* The request has not completed before it could. */
+	/* The request must not have completed before its wake. */
 	REQUIRE(load_acquire(&lane->fed) == seat->number);
 	took_ns = now_ns() - lane->fed_ns;
 	if (took_ns > lane->longest_ns)
@@ -350,7 +357,7 @@ static void put(const struct lane *lane, uint64_t number)
 	REQUIRE(write(lane->ends[1], &byte, 1) == 1);
 }
 
-/* Return: the next lane of this waker, after that one, that is idle. */
+/* Return: the next idle lane of this waker after `after`. */
 static unsigned next_idle(enum waker waker, unsigned after)
 {
 	struct stage *stage = &shared->stage;
@@ -368,7 +375,7 @@ static unsigned next_idle(enum waker waker, unsigned after)
 	fail("a lane is idle, and none says so");
 }
 
-/* Wake the reapers, each again and again, until each had its last wake. */
+/* Wake the reapers again and again, until each has had its last wake. */
 static void wake_all(enum waker waker,
 		     void (*wake)(unsigned nr, uint64_t number))
 {
@@ -407,7 +414,7 @@ static void wake_by_byte(unsigned nr, uint64_t number)
 	put(&shared->stage.lanes[nr], number);
 }
 
-static struct uring messages; /* of the waking thread */
+static struct uring messages; /* the waking thread's ring */
 
 static void wake_by_request(unsigned nr, uint64_t number)
 {
@@ -455,7 +462,7 @@ _Noreturn void waking_process(void)
 	exit(0);
 }
 
-/* The library's are above, as far as the limit lets it. */
+/* Count the descriptors below 512. The library's own are above, if the limit allows. */
 static unsigned count_descriptors(void)
 {
 	enum { LIBRARY_FIRST = 512 };
@@ -490,7 +497,10 @@ _Noreturn void reaping_process(void)
 	const unsigned nr_before = count_descriptors();
 
 #ifdef __GLIBC__
-	/* glibc executes requests by as many threads, and a read may keep one. */
+	/*
+	 * glibc executes requests by at most this many threads, and each waiting read may
+	 * occupy one.
+	 */
 	aio_init(&(struct aioinit){ .aio_threads = 64, .aio_num = 64 });
 #endif
 	block_signals();

@@ -27,7 +27,8 @@ static bool has(const struct sleep *how, const struct ask *ask)
 	switch (ask->request) {
 	case READ:
 	case DIRECT: return true;
-	case CANCEL: return is_uaio(); /* glibc does not cancel what waits. */
+	case CANCEL:
+		return is_uaio(); /* glibc cannot cancel a waiting request. */
 	default: return false;
 	}
 }

@@ -8,7 +8,7 @@
 
 #include "wakes-door.h"
 
-/* LEAVE is the number of no wake. */
+/* LEAVE is never the number of a wake, so it is free for the requests that end the team. */
 enum { ENTRIES = 8, LEAVE = 0 };
 enum source { RING, DEFERRED, EVENTFD, TEAM };
 
@@ -30,7 +30,7 @@ static const struct sleep sleeps[] = {
 
 static bool has(const struct sleep *how, const struct ask *ask)
 {
-	/* Another thread may not cancel what is in a ring of a single issuer. */
+	/* On a single-issuer ring, another thread may not submit a cancel. */
 	return how->source != DEFERRED || ask->request != CANCEL;
 }
 
@@ -120,7 +120,7 @@ static void open_seat(struct seat *seat)
 		team_start(seat, take_for_seat);
 }
 
-/* Each thread of the team leaves with one completion. */
+/* End the team: each of its threads leaves with one completion. */
 static void end_team(struct seat *seat)
 {
 	for (unsigned i = 0; i < NR_TEAM; i++)
@@ -171,7 +171,9 @@ static void arm(struct seat *seat)
 			     (uint64_t)seat->block * BLOCK, number);
 		break;
 	}
-	/* What nobody has to see yet may be submitted by the call that sleeps. */
+	/*
+	 * If no other thread must see the request yet, the call that sleeps may submit it.
+	 */
 	if (seat->kind->sleep->way != IN_CALL ||
 	    seat->kind->sleep->source == TEAM || ask->request == CANCEL ||
 	    random_below(&seat->random, 2))
@@ -208,7 +210,7 @@ static void cancel(struct seat *seat)
 				     &what, 1);
 		if (ret == 0)
 			return;
-		/* It is on its way to where it waits. */
+		/* The request is not yet waiting where it can be cancelled: try again. */
 		REQUIRE(ret == -ENOENT || ret == -EALREADY || ret == -EINTR);
 		sched_yield();
 	}

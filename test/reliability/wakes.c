@@ -25,8 +25,8 @@
 #include "wakes-door.h"
 
 /*
- * A pause of the supervisor counts as QUIET_STEP_MS of quiet, because whatever has
- * paused the supervisor may have paused all the other processes.
+ * The supervisor adds up a lane's quiet time in steps of at most QUIET_STEP_MS. If the
+ * supervisor was paused for longer, the other processes may have been paused too.
  */
 enum {
 	PATIENCE_MS = 120000,
@@ -39,7 +39,7 @@ struct shared *shared;
 
 static struct {
 	const char *program;
-	const char *condition, *lane; /* of the command, or NULL */
+	const char *condition, *lane; /* from the command line, or NULL */
 	bool keeps;
 	uint64_t seed;
 	unsigned seconds;
@@ -49,7 +49,7 @@ static struct kind kinds[NR_KINDS_MAX];
 static unsigned nr_kinds;
 static bool had_turn[NR_KINDS_MAX];
 
-/* What the run of a stage needs. */
+/* State of the running stage. */
 static struct {
 	pid_t reaping, waking; /* 0: ended */
 	struct random random;
@@ -64,7 +64,7 @@ static struct total {
 	uint64_t wakes;
 	int64_t longest_ns;
 	const struct kind *longest;
-	bool is_left_out; /* this machine cannot have the condition */
+	bool is_left_out; /* this machine does not support the condition */
 } totals[16];
 
 bool is_uaio(void)
@@ -97,7 +97,7 @@ static void end_processes(void)
 		shared->stage.condition->end();
 }
 
-/* The command under which the program runs: of the library's tool, or none. */
+/* Print the command prefix under which the program runs: uaio's, or none. */
 static void print_tool(void)
 {
 	void *symbol = dlsym(RTLD_DEFAULT, "uaio_get_counters");
@@ -111,7 +111,7 @@ static void print_tool(void)
 		slash ? (int)(slash - info.dli_fname + 1) : 0, info.dli_fname);
 }
 
-/* lane: whose wake was lost, or NULL */
+/* lane: the lane that lost its wake, or NULL */
 static _Noreturn void give_up(const char *failure, const struct lane *lane)
 {
 	const struct condition *condition = shared->stage.condition;
@@ -150,7 +150,7 @@ _Noreturn void fail(const char *format, ...)
 	va_end(arguments);
 	if (getpid() == shared->supervisor)
 		give_up(text, NULL);
-	/* The supervisor reports the first failure, when this process has ended. */
+	/* The supervisor prints this first failure after this process has ended. */
 	if (__atomic_fetch_add(&shared->has_failed, 1, __ATOMIC_ACQ_REL) == 0) {
 		strcpy(shared->failure, text);
 		(void)kill(getpid(), SIGKILL);
@@ -203,7 +203,7 @@ static void add_kinds(const struct door *door)
 	}
 }
 
-/* Return: whether a child that makes this call finds the interface. */
+/* Return: whether the interface exists, which a child process finds out by this call. */
 static bool has_interface(long (*call)(void))
 {
 	pid_t pid = fork();
@@ -282,7 +282,7 @@ static bool fits(const struct stage *stage, const struct kind *kind)
 	return true;
 }
 
-/* Add nr_each lanes of each kind whose turn it is. Return: whether there were any. */
+/* Add nr_each lanes of each kind that is due. Return: whether there were any. */
 static bool add_lanes(struct stage *stage, unsigned nr_each)
 {
 	bool has_added = false;
@@ -297,7 +297,10 @@ static bool add_lanes(struct stage *stage, unsigned nr_each)
 	return has_added;
 }
 
-/* Choose each kind once before any kind twice, as far as they fit together. */
+/*
+ * Choose each kind once before choosing any twice, as long as the kinds of a stage are
+ * compatible.
+ */
 static void choose_lanes(struct stage *stage, unsigned nr_each)
 {
 	_Static_assert(NR_LANES % NR_ALIKE == 0, "no more than there is room");
@@ -361,7 +364,7 @@ static void note_child(pid_t pid, int status)
 		     is_reaping ? "reaping" : "waking", status);
 }
 
-/* Return: whether each lane had a wake. */
+/* Return: whether each lane has had a wake. */
 static bool watch_lanes(void)
 {
 	const int64_t now = now_ms();
@@ -384,7 +387,10 @@ static bool watch_lanes(void)
 		watched->quiet_ms += step_ms;
 		if (watched->progress != acked + fed)
 			*watched = (struct watched){ acked + fed, 0 };
-		/* A waker that waits for a lost lane keeps others quiet for as long. */
+		/*
+		 * A waker that waits for a lost lane also keeps its other lanes quiet:
+		 * allow these twice the time.
+		 */
 		if (watched->quiet_ms < PATIENCE_MS * (fed == acked ? 2 : 1))
 			continue;
 		(void)snprintf(
@@ -491,7 +497,10 @@ static bool is_wanted(const struct condition *condition)
 	       strcmp(condition->name, asked.condition) == 0;
 }
 
-/* Return: how long the next stage may take, of those that are left in the round. */
+/*
+ * Return: the time limit of the next stage, if the remaining stages of the round share the
+ * remaining time.
+ */
 static int64_t share_of_time(int64_t end_ms, unsigned nr_left)
 {
 	const int64_t share_ms = (end_ms - now_ms()) / nr_left;
@@ -515,14 +524,17 @@ static void play_all(void)
 	do {
 		unsigned nr_left = nr_wanted;
 
-		/* With one lane of each kind, a round has room for nearly all kinds. */
+		/* With one lane of each kind, one round covers nearly all kinds. */
 		shuffle_kinds(&random);
 		for (unsigned i = 0; i < nr_conditions; i++)
 			if (is_wanted(&conditions[i]) && !totals[i].is_left_out)
 				play(&conditions[i], nr_each,
 				     share_of_time(end_ms, nr_left--), &random,
 				     &totals[i]);
-		/* Lanes of one kind compete for locks and workers: other moments to lose a wake. */
+		/*
+		 * Lanes of the same kind compete for the same locks and workers, which
+		 * gives other chances to lose a wake.
+		 */
 		nr_each = nr_each == 1 ? NR_ALIKE : 1;
 	} while (now_ms() < end_ms);
 }

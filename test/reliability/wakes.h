@@ -2,19 +2,19 @@
 /*
  * wakes [--condition NAME] [--lane WORDS] [--keep] --seed S --seconds N
  *
- * A lane is a thread that sleeps without a time limit, the reaper, and one request at a
- * time, whose completion has to wake it. A waker makes the request complete: it writes
- * one byte, cancels the request or sends a message. Timeouts, no-ops and reads of files
- * complete by themselves. The reaper checks the completion and acknowledges the wake.
+ * A lane is a thread (the reaper) and one request at a time. The reaper sleeps without a
+ * time limit until the request's completion wakes it. A waker makes the request complete:
+ * it writes one byte, cancels the request or sends a message. Timeouts, no-ops and reads of
+ * files complete by themselves. The reaper checks the completion and acknowledges the wake.
  *
- * The law: the reaper acknowledges each wake. A lane is reported as lost when it makes no
- * progress for two minutes. The slowest of nine million wakes took 3.4 seconds, with a
- * twentieth of a processor for sixty threads.
+ * The law: the reaper acknowledges each wake (completion). A lane is reported as lost when
+ * it makes no progress for two minutes. The slowest of nine million wakes took 3.4 seconds,
+ * with a twentieth of a processor for sixty threads.
  *
  * Each condition disturbs a reaping process, with all reapers, and a waking process. The
- * supervisor starts both, disturbs them, and watches the lanes in shared memory. The
- * kernel serves the requests, or the library when it is loaded. The kernel passes too,
- * which proves the program.
+ * supervisor starts both, disturbs them, and watches the lanes in shared memory. The kernel
+ * serves the requests, or the library when it is loaded. The kernel passes too, which shows
+ * that the program tests only what the kernel promises.
  */
 #ifndef WAKES_H
 #define WAKES_H
@@ -24,12 +24,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* A stage is one condition, for a moment, with some of the kinds of lanes. */
+/* A stage runs one condition for a short time, with some of the kinds of lanes. */
 enum { NR_LANES = 28, NR_ALIKE = 7, NR_KINDS_MAX = 256 };
 
 #define NR_ELEMENTS(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Ends the run as a failure that is not a lost wake. */
+/* If false, end the run: a failure other than a lost wake. */
 #define REQUIRE(condition)                                             \
 	do {                                                           \
 		if (!(condition))                                      \
@@ -60,12 +60,12 @@ static inline uint32_t random_below(struct random *random, uint32_t n)
  * Kinds of lanes
  */
 
-/* How a reaper sleeps: in a call of its interface, or until a descriptor is ready. */
+/* How a reaper sleeps: in a call of its interface, or waiting for a descriptor. */
 enum way {
 	IN_CALL,
 	BY_READ,
 	BY_POLL,
-	BY_LEVEL, /* epoll_wait(), and the rest as well */
+	BY_LEVEL, /* epoll_wait(), as the ones below */
 	BY_EDGE,
 	BY_ONESHOT,
 	BY_NESTED, /* an epoll in an epoll */
@@ -84,8 +84,12 @@ struct ask {
 struct sleep {
 	const char *name;
 	enum way way;
-	int source; /* the door knows of what: its ring, an eventfd, ... */
-	/* A thread of the C library's that blocks no signal would take the other's. */
+	/* what the reaper waits on (ring, eventfd, …); defined by each front-end */
+	int source;
+	/*
+	 * A lane that waits for signals must not share a process with a lane for which the
+	 * C library creates threads that block no signal: these would receive the signals.
+	 */
 	enum { OF_NEITHER, OF_SIGNALS, OF_THREADS_WITHOUT_MASK } signals;
 };
 
@@ -102,14 +106,14 @@ struct kind {
 
 struct lane {
 	const struct kind *kind;
-	int ends[2];    /* a pipe or a pair of sockets; the waker has ends[1] */
+	int ends[2];    /* a pipe or socket pair; the waker writes to ends[1] */
 	uint64_t fed;   /* atomic: wakes so far */
 	uint64_t acked; /* atomic: wakes that were acknowledged */
 	int64_t fed_ns; /* when the last wake began */
 	int64_t longest_ns; /* until a wake was acknowledged */
 	uint32_t is_idle;   /* atomic: the waker may wake the reaper */
 	uint32_t is_last;   /* atomic: the reaper ends after this wake */
-	uint32_t has_ended; /* atomic */
+	uint32_t has_ended; /* longest time from wake to acknowledgement */
 };
 
 struct stage {
@@ -117,10 +121,11 @@ struct stage {
 	uint64_t seed;
 	unsigned nr_lanes;
 	struct lane lanes[NR_LANES];
-	sem_t go; /* the conditions are met */
+	sem_t go; /* all processes are ready to start */
 	struct idle {
-		uint32_t nr;     /* atomic: lanes of this waker that are idle */
-		uint32_t wanted; /* atomic: how many the waker sleeps for */
+		uint32_t nr; /* atomic: this waker's lanes that are idle */
+		/* atomic: how many idle lanes the waker sleeps for */
+		uint32_t wanted;
 	} idle[NR_WAKERS];
 	uint32_t is_over; /* atomic: the next wake of each lane is its last */
 };
@@ -150,18 +155,21 @@ _Noreturn void waking_process(void);
 struct condition {
 	const char *name;
 	bool has_idle_reapers, has_idle_wakers; /* SCHED_IDLE */
-	/* Both processes wait for `go`. Return: NULL, or why this machine cannot. */
+	/*
+	 * Set up the condition; both processes wait for `go`. Return: NULL, or why this
+	 * machine does not support the condition.
+	 */
 	const char *(*begin)(pid_t reaping, pid_t waking);
-	/* Once, for about a millisecond. */
+	/* Disturb the processes once, for about a millisecond. */
 	void (*disturb)(pid_t reaping, pid_t waking, struct random *random);
-	/* Both processes have ended. */
+	/* Clean up, after both processes have ended. */
 	void (*end)(void);
 };
 
 extern const struct condition conditions[];
 extern const unsigned nr_conditions;
 
-/* Let a traced thread run on that waitpid() has reported as stopped. */
+/* Resume a traced thread that waitpid() has reported as stopped. */
 void conditions_resume(pid_t thread, int status, struct random *random);
 
 #endif /* WAKES_H */
