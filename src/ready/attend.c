@@ -16,41 +16,50 @@
 _Thread_local uint32_t uaio_attended
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* Rounds before a sleep; requests still ready then are left to other threads. */
+/*
+ * How many runs a queue gets before a sleep; requests that are still ready then are
+ * left to other threads.
+ */
 enum { ROUNDS = 16 };
 
 /* A queue that a thread attends to. */
 struct attended {
-	/* Its memory may belong to another client by now, which does no harm. */
+	/*
+	 * Its memory may belong to another client by now, which does no harm: the
+	 * generation is checked.
+	 */
 	struct uaio_queue *queue;
 	uint64_t opened; /* the queue's generation when it was noted */
-	/* Another thread's, which noted the queue later, and had one sleep to lead it. */
+	/*
+	 * The attender to which this thread left the queue last: another thread's,
+	 * which had noted the queue later (see is_left_to_another()).
+	 */
 	const void *left_to;
 	struct uaio_poller_hold hold;
-	uint32_t generation; /* of the poller */
-	uint32_t
-		nr_vain; /* sleeps in a row that ended without an event of it */
+	uint32_t generation; /* the poller's generation */
+	/* how many sleeps in a row ended without an event of the queue */
+	uint32_t nr_vain;
 	bool is_led;
 };
 
-/* What one thread attends to. Slab memory: siglongjmp() may leave a sleep. */
+/* What one thread attends to. In slab memory, as siglongjmp() may leave a sleep. */
 struct attender {
 	struct uaio_slab_node slab;
 
-	struct uaio_waiter
-		waiter;  /* leads the queues that are led; on no list */
-	uint32_t serial; /* of the last sleep */
-	bool sleeps;     /* leads, and is in a sleep or has left one */
-	bool is_fixed;   /* the thread goes through its queues */
+	/* leads all queues marked is_led; on no queue's list */
+	struct uaio_waiter waiter;
+	uint32_t serial; /* number of the last sleep */
+	bool sleeps;     /* leads, and is in a sleep or has left it */
+	bool is_fixed;   /* the thread iterates over queues[] */
 	unsigned nr;
-	uint32_t chance; /* which queue the next one replaces */
+	uint32_t chance; /* random: which queue the next new one replaces */
 	uint32_t nr_begun;
 	struct attended queues[UAIO_ATTENDED_MAX];
 };
 
 static struct uaio_slab attenders;
 
-/* In a child of fork() it is the parent's, and is not used. */
+/* In a child of fork() this is the parent's, and is not used. */
 static _Thread_local struct attender *own
 	__attribute__((tls_model("initial-exec")));
 
@@ -59,16 +68,14 @@ void uaio_attend_init(void)
 	uaio_slab_init(&attenders, sizeof(struct attender), 4096);
 }
 
-/* Return: what this thread attends to, or NULL. */
+/* Return: the data of this thread's attending, or NULL if it does not attend. */
 static inline struct attender *mine(void)
 {
 	return uaio_attended && uaio_attended == uaio_engine_start_nr() ? own
 									: NULL;
 }
 
-/*
- * What queues a thread attends to
- */
+/* The queues to which a thread attends */
 
 static __attribute__((noinline)) struct attender *make(void)
 {
@@ -86,16 +93,19 @@ static __attribute__((noinline)) struct attender *make(void)
 }
 
 /*
- * Return: how many queues a thread may attend to. A handler that the library cannot defer
- * may keep the thread in its sleep, or leave the sleep for good: only one queue is to be
- * without a thread then (I5).
+ * Return: how many queues a thread may attend to. If the library cannot defer a signal
+ * handler, the handler may keep the thread in its sleep, or leave the sleep for good:
+ * then only one queue shall be without a thread (I5).
  */
 static unsigned max_nr(void)
 {
 	return uaio_sleep_ends_for_handlers() ? UAIO_ATTENDED_MAX : 1;
 }
 
-/* Drop queues that have ended; if there is no room, also those in which nothing is parked. */
+/*
+ * Drop queues that have ended; if all slots are used, also queues without parked
+ * requests.
+ */
 static void drop_some(struct attender *attender)
 {
 	bool is_full = attender->nr >= max_nr();
@@ -123,12 +133,13 @@ static struct attended *find(struct attender *attender,
 }
 
 /*
- * Return: a place for one more queue, or NULL. If all are taken it is that of another at
- * random: of more queues than there are places, the busy ones get to be attended to.
+ * Return: a slot for one more queue, or NULL. If all slots are used, it is the slot of
+ * a random queue: so if there are more queues than slots, the busy queues get most of
+ * them.
  */
 static struct attended *make_place(struct attender *attender)
 {
-	/* What is led keeps its place. */
+	/* A queue that is led keeps its slot. */
 	bool is_fixed = attender->sleeps || attender->is_fixed;
 
 	if (!is_fixed)
@@ -146,7 +157,9 @@ void uaio_attend_note(struct uaio_queue *queue)
 	struct attender *attender = mine();
 	struct attended *attended;
 
-	/* A thread of the library's, which starts a linked request, does not attend. */
+	/*
+	 * A thread of the library, which may start a linked request, does not attend.
+	 */
 	if (uaio_is_own_thread() || (!attender && !(attender = make())))
 		return;
 	attended = find(attender, queue);
@@ -156,7 +169,10 @@ void uaio_attend_note(struct uaio_queue *queue)
 			return;
 		*attended = (struct attended){ .queue = queue };
 	}
-	/* relaxed, all: the caller keeps the queue; advice, which thread is to lead it */
+	/*
+	 * relaxed, all: the caller keeps the queue alive; which thread leads it is only
+	 * a hint
+	 */
 	attended->opened = load_relaxed(&queue->generation);
 	attended->nr_vain = 0;
 	if (load_relaxed(&queue->group.ready.attender) != attender)
@@ -168,8 +184,8 @@ void uaio_attend_note(struct uaio_queue *queue)
  */
 
 /*
- * Return: whether from here on the epoll tells of all that is to be done. It does
- * not tell the time: timers are the fallback thread's.
+ * Return: whether from here on the epoll reports everything. It does not report timers:
+ * a queue that has some is left to the fallback thread.
  */
 static bool prepare(struct uaio_group *group)
 {
@@ -180,9 +196,9 @@ static bool prepare(struct uaio_group *group)
 			continue;
 		if (!uaio_ready_arm(group)) {
 			/*
-			 * A file that has got ready after it was tried is in doubt.
-			 * Files that stay so, or that the epoll refuses, are the
-			 * fallback thread's.
+			 * A file that became ready after it was tried is in doubt, so
+			 * try once more. Files that stay in doubt, or that the epoll
+			 * refuses, are left to the fallback thread.
 			 */
 			if (has_retried)
 				return false;
@@ -198,8 +214,9 @@ static bool prepare(struct uaio_group *group)
 }
 
 /*
- * Return: whether the thread leaves the queue to the fallback thread this time, since many
- * sleeps in a row ended without an event of it. Of many queues most may be idle.
+ * Return: whether the thread leaves the queue to the fallback thread this time, since
+ * many sleeps in a row ended without an event of the queue. Of many queues most may be
+ * idle.
  */
 static bool is_quiet(const struct attender *attender,
 		     const struct attended *attended)
@@ -211,14 +228,16 @@ static bool is_quiet(const struct attender *attender,
 }
 
 /*
- * Another thread that has noted the queue since this one did has one sleep of this thread
- * to become the leader. So of threads that sleep each leads what it has parked in; and a
- * thread that never sleeps so keeps no queue from being led.
+ * Return: whether to let another thread lead the queue, which has noted the queue since
+ * this thread did. The other thread has the time of one sleep of this thread to become
+ * the leader. So each of the threads that sleep leads the queues in which it has parked
+ * requests, and a thread that never sleeps in this way does not keep a queue from being
+ * led.
  */
 static bool is_left_to_another(struct attender *attender,
 			       struct attended *attended)
 {
-	/* relaxed: advice */
+	/* relaxed: a hint */
 	const void *last = load_relaxed(&attended->queue->group.ready.attender);
 	bool is_left = last != attender && last != attended->left_to;
 
@@ -226,7 +245,10 @@ static bool is_left_to_another(struct attender *attender,
 	return is_left;
 }
 
-/* Return: whether the thread leads; *ret_is_at_rest: and nothing is to be prepared. */
+/*
+ * Return: whether the thread leads the queue. *ret_is_at_rest: nothing has to be
+ * prepared before the sleep.
+ */
 static bool lead(struct attender *attender, struct attended *attended,
 		 bool *ret_is_at_rest)
 {
@@ -252,7 +274,10 @@ static bool lead(struct attender *attender, struct attended *attended,
 	return attended->is_led;
 }
 
-/* Return: the descriptor to be polled if the thread leads, and may sleep; else -1. */
+/*
+ * Return: the descriptor to be polled if the thread leads the queue, and may sleep;
+ * else -1.
+ */
 static int begin_one(struct attender *attender, struct attended *attended)
 {
 	struct uaio_queue *queue = attended->queue;
@@ -263,7 +288,10 @@ static int begin_one(struct attender *attender, struct attended *attended)
 	if (is_quiet(attender, attended))
 		return -1;
 	attended->nr_vain++;
-	/* relaxed: other threads see to what they park, or tell the leader */
+	/*
+	 * relaxed: a thread that parks a request meanwhile makes sure itself that a
+	 * thread looks after it, or wakes the leader
+	 */
 	if (!load_relaxed(&queue->group.ready.nr_parked) ||
 	    uaio_ready_has(&queue->group.ready, UAIO_LEADER) ||
 	    is_left_to_another(attender, attended) ||
@@ -273,7 +301,9 @@ static int begin_one(struct attender *attender, struct attended *attended)
 		is_ready = prepare(&queue->group);
 		uaio_ready_unpin(&queue->group.ready);
 	}
-	/* A queue that ends from here on wakes the thread that holds its epoll. */
+	/*
+	 * If the queue ends from here on, that wakes the thread that holds its epoll.
+	 */
 	if (is_ready)
 		fd = uaio_poller_hold(&queue->group.ready.poller,
 				      attended->generation, &attended->hold);
@@ -344,10 +374,16 @@ static void run(const struct attender *attender,
 	uaio_ready_unpin(&group->ready);
 }
 
-/* ready: of those that are led, as bits. */
+/*
+ * End the sleep. ready: a bit for each queue that is led, in their order: its epoll has
+ * events.
+ */
 static void end(struct attender *attender, uint32_t ready, bool is_lost)
 {
-	/* From here on what runs is this thread's: it does not look for a lost sleep. */
+	/*
+	 * From here on the thread is awake: what it runs must not take this sleep for a
+	 * lost one.
+	 */
 	attender->sleeps = false;
 	attender->is_fixed = true;
 	for (unsigned i = 0; i < attender->nr; i++) {
@@ -373,7 +409,7 @@ void uaio_attend_end(const struct uaio_attend *attend, uint32_t ready)
 
 	if (!uaio_enter())
 		return;
-	/* A signal handler may have forked: its child has no engine. */
+	/* A signal handler may have forked: in the child the engine does not run. */
 	attender = uaio_engine_is_here() ? mine() : NULL;
 	if (attender && attender->sleeps && attender->serial == attend->serial)
 		end(attender, ready, false);
@@ -405,7 +441,10 @@ void uaio_attend_leave(bool keeps)
 
 	uaio_attended = 0;
 	own = NULL;
-	/* Queues that it leads have the address of its waiter. */
+	/*
+	 * Queues that the thread leads have the address of its waiter, so that memory
+	 * is kept.
+	 */
 	if (!attender || (keeps && attender->sleeps))
 		return;
 	if (attender->sleeps)

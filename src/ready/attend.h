@@ -3,45 +3,50 @@
  * Attending: a thread serves queues while it sleeps in its own poll or epoll
  *
  * A client that uses IOCB_FLAG_RESFD, or a ring with an eventfd or in an epoll, sleeps
- * in its own epoll_wait() or poll(), and a descriptor tells it of its completions. If
- * its parked requests were left to the fallback thread, each completion would have to
- * wait for that thread to run. So a thread that goes to sleep in such a call becomes
- * the leader (lead.h) of up to sixteen queues in which it has parked such a request, as
- * far as they have no leader: the front-end adds the queues' epolls to what the client
- * waits for. It does not matter whether the client waits for the descriptor of each
- * queue: if it does not, some other thread does and is woken by it, as if the fallback
- * thread had written to the descriptor. A queue that this thread does not lead, for
- * whatever reason, is the fallback thread's (I6 of ready.h): late, but never lost.
+ * in its own epoll_wait() or poll(), and a descriptor reports its completions. If only
+ * the fallback thread executed the client's parked requests, each completion would wait
+ * until that thread runs. So a thread that goes to sleep in such a call becomes the
+ * leader (lead.h) of up to sixteen queues in which it has parked such a request, if
+ * they have no leader. The front-end adds the queues' epolls to the descriptors that
+ * the client waits for. The client need not wait for the descriptor of each queue: if
+ * another thread waits for that descriptor, it is woken as if the fallback thread had
+ * written to it. The fallback thread looks after each queue that this thread does not
+ * lead (I6 of ready.h): its requests may complete late, but are never lost.
  *
  *   I1  The thread holds nothing while it sleeps, and a pin or a lock only while it is
- *       inside the library: as I4 of lead.h. While it sleeps it leads all the queues
- *       that are marked, as one waiter, which is on no queue's list.
- *   I2  A sleep may never return. A thread that is cancelled in it ends it before any
- *       handler of the program's for that runs. If a handler of a signal has left it by
- *       siglongjmp(), the thread's next sleep, poll or submission finds it, or the end
- *       of the thread does (lost.c). A thread of whose end the library would not be told
- *       does not attend.
- *   I3  A handler that runs in the sleep, and calls the library, ends what the sleep
- *       leads before it leads anything itself. The number of the sleep (serial) tells
- *       uaio_attend_end() that nothing is left to be ended.
- *   I4  What the thread attends to is its own: no other thread reads it, but for the
- *       address. A queue has the address of the one that noted it last (attender).
- *   I5  Until one of I2 happens, nobody runs what the sleep leads. Where handlers of
- *       signals do not end the sleep (proc/handlers.h) one may keep it, so the thread
- *       attends to only one queue there.
- *   I6  The thread leads a queue first, and then sees to it that the queue's epoll tells
- *       of all that is parked there, or that nothing is left to be done for that (at
- *       rest). What other threads park later they arm, or wake the epoll for, since they
- *       see the leader. The client's call polls the epolls by level, and no thread takes
- *       events out of them but to run them. So an event that comes while the thread
- *       prepares the next queue ends the sleep, in whatever order the queues are led.
- *   I7  When the sleep ends the thread gives up each queue, ready or not. Events of those
- *       that were not ready stay in their epolls. The queue is left to the next leader or
- *       to the fallback thread, which looks whether there is a leader only after it has
- *       taken the queue off its list: a queue that is on the list then is left there.
- *   I8  A queue may end, and be opened again, at any time from when it is led. Its end
- *       takes the leader away, under the lock, and wakes the epoll, which the hold on the
- *       poller keeps open. What is noted of a queue is of one generation.
+ *       inside the library: as I4 of lead.h. While it sleeps it leads all queues marked
+ *       is_led, by one waiter, which is on no queue's list.
+ *   I2  A sleep may never return. If the thread is cancelled in the sleep, the thread
+ *       ends the sleep before any cancellation handler of the program runs. If a signal
+ *       handler has left the sleep by siglongjmp(), the thread's next sleep, poll or
+ *       submission finds that, or the end of the thread does (lost.c). A thread does
+ *       not attend if the library would not learn of its end.
+ *   I3  A signal handler may run in the sleep, and call the library: then the library
+ *       ends what the sleep leads before the handler leads anything itself. By the
+ *       number of the sleep (serial) uaio_attend_end() learns that nothing is left to
+ *       end.
+ *   I4  The data of an attending thread are its own: no other thread reads them, only
+ *       their address. Each queue has the address of the thread that noted it last
+ *       (attender).
+ *   I5  Until one of the events of I2, no thread runs the requests of the queues that
+ *       the sleep leads. If signal handlers do not end the sleep (proc/handlers.h), a
+ *       handler may delay it for long, so there the thread attends to only one queue.
+ *   I6  The thread first becomes the queue's leader. Then it makes sure that the
+ *       queue's epoll reports all that is parked there, or that nothing needs doing for
+ *       that (at rest). Requests that other threads park later are theirs to arm, or to
+ *       wake the epoll for, since they see the leader. The client's call polls the
+ *       epolls level-triggered, and a thread takes events out of them only to run them.
+ *       So an event that comes while the thread prepares the next queue ends the sleep,
+ *       in whatever order the queues are led.
+ *   I7  When the sleep ends the thread stops leading every queue, ready or not. Events
+ *       of queues that were not ready stay in their epolls. The next leader or the
+ *       fallback thread then looks after the queue. The fallback thread takes a queue
+ *       off its list first and then looks whether there is a leader, so a queue that is
+ *       on its list at that time needs no further notice.
+ *   I8  A queue may be closed, and opened again, at any time from when it is led. Its
+ *       end clears the leader, under the lock, and wakes the epoll, which the hold on
+ *       the poller keeps open. What the thread has noted of a queue is valid for one
+ *       generation of it.
  *
  * Tested by test-attend.c, test-attend-many.c and test/host/sleeps.c.
  */
@@ -53,50 +58,59 @@
 
 struct uaio_queue;
 
-/* More are left to the fallback thread: each takes part of the time to begin a sleep. */
+/*
+ * Each queue makes a sleep begin later, so further queues are left to the fallback
+ * thread.
+ */
 enum { UAIO_ATTENDED_MAX = 16 };
 
 /* One sleep, from uaio_attend_begin() to uaio_attend_end(). */
 struct uaio_attend {
 	uint32_t serial;
 	unsigned nr;
-	int fds[UAIO_ATTENDED_MAX]; /* to be polled for POLLIN meanwhile */
+	int fds[UAIO_ATTENDED_MAX]; /* to be polled for POLLIN in the sleep */
 };
 
-/* The start of the engine in which this thread parked such a request; 0: none. */
+/*
+ * The number of the engine's start in which this thread last parked such a request (see
+ * uaio_attend_note()); 0: none.
+ */
 extern _Thread_local uint32_t uaio_attended
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* This thread has parked a request whose end a descriptor will signal. */
+/* This thread has parked a request whose completion a descriptor will signal. */
 void uaio_attend_note(struct uaio_queue *queue);
 
-/* Return: false if this thread surely has nothing to attend to. */
+/* Return: false if this thread certainly has no queue to attend to. */
 static inline bool uaio_attend_may(void)
 {
 	return __builtin_expect(uaio_attended, 0);
 }
 
 /*
- * Execute requests whose file is ready, and become the leader. Context: the caller
- * has not entered (entry.h).
- * Return: whether the caller has to wait for ret->fds, too, by uaio_sleep_poll(), and
- * to call uaio_attend_end() afterwards. A deferred handler (proc/handlers.h) ends that
- * sleep. The caller's frame stays until then.
+ * Execute requests whose files are ready, and become the leader. Context: the caller
+ * has not entered the library (entry.h).
+ * Return: whether the caller must also wait for ret->fds, by uaio_sleep_poll(), and
+ * call uaio_attend_end() afterwards. A deferred signal handler (proc/handlers.h) ends
+ * that sleep. The caller's stack frame must exist until then.
  */
 bool uaio_attend_begin(struct uaio_attend *ret);
 
 /*
- * End the sleep, and execute requests whose file has become ready. ready: which of the
- * descriptors are, as bits. Does not change errno.
+ * End the sleep, and execute requests whose files have become ready. ready: a bit for
+ * each of the descriptors that is readable. Does not change errno.
  */
 void uaio_attend_end(const struct uaio_attend *attend, uint32_t ready);
 
-/* If this thread attends, a handler has left that sleep behind, or runs in it: end it. */
+/*
+ * If this thread still attends, a signal handler has left its sleep, or runs in it: end
+ * the sleep.
+ */
 void uaio_attend_forget(void);
 
 /*
- * The same, for a thread that has not entered the library. It makes a call that polls, and
- * does not attend meanwhile. Does not change errno.
+ * uaio_attend_forget() for a thread that has not entered the library: it is about to
+ * make a call that polls without attending. Does not change errno.
  */
 void uaio_attend_awake_slowly(void);
 
@@ -106,7 +120,7 @@ static inline void uaio_attend_awake(void)
 		uaio_attend_awake_slowly();
 }
 
-/* This thread ends. keeps: it cannot end the sleep that it may have ended in. */
+/* This thread ends. keeps: it cannot end the sleep in which it may have ended. */
 void uaio_attend_leave(bool keeps);
 
 /* Called each time the engine starts, also in a child of fork(). */

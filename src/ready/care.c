@@ -2,8 +2,8 @@
 /*
  * Care: what the fallback thread does for one queue that it looks after
  *
- * Only fallback.c calls these functions. The thread has a stay in the queue meanwhile
- * (I2 there).
+ * Only fallback.c calls these functions. The thread has a stay in the queue meanwhile:
+ * it is counted in nr_served, so the queue's end waits (I2 of fallback.c).
  *
  * Tested by test-ready-alone.c.
  */
@@ -12,7 +12,7 @@
 #include "ready/readyint.h"
 #include "ready/waiter.h"
 
-/* Rounds in one queue while others wait */
+/* How many runs one queue gets while other queues wait */
 enum { ROUNDS = 16 };
 
 bool uaio_care_is_attended(struct uaio_ready *ready)
@@ -28,7 +28,7 @@ bool uaio_care_is_attended(struct uaio_ready *ready)
 
 static bool has_parked_more(struct uaio_ready *ready)
 {
-	/* relaxed: as above */
+	/* relaxed: a caller that parks now is seen the next time */
 	uint32_t nr = load_relaxed(&ready->nr_parks);
 	bool has_changed = nr != ready->seen_parks;
 
@@ -47,15 +47,12 @@ bool uaio_care_serve(struct uaio_ready *ready)
 		uaio_ready_kick_refused(group);
 		return false;
 	}
-	/* Arming kicks what cannot be polled, and what has not been tried. */
+	/* Arming kicks files that the epoll refuses, or that have not been tried. */
 	is_left |= uaio_ready_look(group, UAIO_RUN_BY_FALLBACK);
-	/*
-	 * A waiter may have gone to sleep because this thread was running the
-	 * list.
-	 */
+	/* A waiter may have gone to sleep because this thread was running the list. */
 	if (is_left)
 		uaio_waiters_pass_on(group);
-	/* That look may have put something in doubt, or left it unarmed. */
+	/* The last look may have put a file in doubt, or left it unarmed. */
 	return !is_left && uaio_ready_is_armed(ready);
 }
 
@@ -70,17 +67,15 @@ enum uaio_care uaio_care_for(struct uaio_ready *ready, bool is_urgent,
 
 	if (!is_urgent && is_led) {
 		/*
-		 * Some files can only be tried now and then, and the leader
-		 * sleeps.
+		 * The epoll does not report all files, so some must be tried at
+		 * intervals, and the leader sleeps.
 		 */
 		if (!uaio_ready_is_armed(ready) || uaio_ready_has_kicked(ready))
 			uaio_waiters_pass_on(uaio_care_group(ready));
 		return parks ? UAIO_CARE_OTHERS : UAIO_CARE_LEAVE;
 	}
 	if (!is_urgent && attended) {
-		/*
-		 * Callers may go on with some files and never come to others.
-		 */
+		/* Callers may go on with some files and never come to others. */
 		uaio_ready_arm_stale(uaio_care_group(ready));
 		(void)uaio_ready_look(uaio_care_group(ready),
 				      UAIO_RUN_BY_FALLBACK);

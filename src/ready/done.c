@@ -2,21 +2,23 @@
 /*
  * Readiness: receives that a run has executed, and completes together
  *
- * Several sockets are asked at once whether they have more to receive (UAIO_REST_TO_ASK),
- * and several completions posted under one lock.
+ * One system call queries several sockets whether they have more to receive
+ * (UAIO_REST_TO_ASK), and several completions are posted under one lock.
  *
- *   I1  Requests in the list are RUNNING, and owned by the thread that runs. It completes
- *       them before it lets go of the list of what is kicked (ready.h, I5), and before
- *       it completes any other request: completions come in the order of the tries.
- *       Until then they are counted as parked.
- *   I2  It completes them before it tries another request on a socket that is yet to
- *       be asked, as that may take what the last has left.
- *   I3  Between noting and completing them the thread makes tries, which do not block,
- *       and nothing that could wait for them. It completes them before it tells a
- *       canceller, and before it hands a request to a worker.
- *   I4  The number on which a socket is asked is not kept for it. If another thread closes
- *       it meanwhile it may be another file's, which is then polled: the answer is a
- *       hint, and of a socket that its client has closed.
+ *   I1  Requests in the list are RUNNING, and owned by the thread that runs. It
+ *       completes them before it lets go of the list of kicked files (ready.h, I5), and
+ *       before it completes any other request: completions come in the order of the
+ *       tries. Until then they are counted as parked.
+ *   I2  The thread completes the list before it tries another request on a socket that
+ *       is yet to be queried, as that try may consume what the last receive has left.
+ *   I3  Between adding a request to the list and completing it the thread makes tries,
+ *       which do not block, and nothing that could wait for the requests in the list.
+ *       It completes the list before it notifies a canceller, and before it hands a
+ *       request to a worker.
+ *   I4  The descriptor by which a socket is queried is not held open. If another thread
+ *       closes it meanwhile, the descriptor may become another file, which is queried
+ *       instead. That is harmless: the answer is only a hint, about a socket that its
+ *       client has closed.
  *
  * Tested by uring/test-uring-together.c and uring/test-uring-socket.c.
  */
@@ -24,7 +26,7 @@
 #include "op/sock.h"
 #include "ready/readyint.h"
 
-/* Return: whether uaio_flow_ops.complete_together() may complete it. */
+/* Return: whether uaio_flow_ops.complete_together() may complete req. */
 static bool is_plain(const struct uaio_req *req)
 {
 	const struct uaio_sqe *sqe = &req->sqe;
@@ -43,7 +45,7 @@ static void note_rest(struct uaio_req *req, bool has_more)
 	req->found.rest = has_more ? UAIO_REST_THERE : UAIO_REST_UNKNOWN;
 }
 
-/* Return: a bit that stands for file, and for one in 64 of the others. */
+/* Return: a bit for file; about one in 64 other files has the same bit. */
 static uint64_t bit_of(const struct uaio_file *file)
 {
 	return UINT64_C(1) << (uintptr_t)file / sizeof(*file) % 64;
@@ -78,7 +80,7 @@ void uaio_done_add(struct uaio_done *done, struct uaio_req *req, int64_t res,
 	uaio_flow->complete(req, res, NULL);
 }
 
-/* Ask the sockets that are to be asked whether they have more. */
+/* Query the sockets that are yet to be queried whether they have more to receive. */
 static void ask_rests(struct uaio_done *done)
 {
 	bool have_more[UAIO_REQS_TOGETHER];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Readiness: the edges that an epoll tells of, what they kick (ready.h), and which polls
- * they answer without another call
+ * Readiness: edges (events reported by an edge-triggered epoll), which wait queues they
+ * kick (ready.h), and which polls they answer without another call
  *
  * Tested by test-ready*.c.
  */
@@ -24,9 +24,9 @@ static uint32_t waitqs_of(uint32_t events)
 }
 
 /*
- * Note an edge: the epoll has said events of file, whose lock is held. armed:
- * the events of which it would have said so.
- * Return: which wait queues are to be run.
+ * Note an edge: the epoll has reported events of file, whose lock is held. armed: the
+ * events for which the epoll was armed.
+ * Return: which wait queues must be run.
  */
 static uint32_t note_edge_locked(struct uaio_file *file, uint32_t armed,
 				 uint32_t events)
@@ -76,7 +76,10 @@ struct uaio_file *uaio_edge_note(struct uaio_group *group,
 
 	if (!file)
 		return NULL;
-	/* It was armed anew meanwhile: the epoll tells again what is ready. */
+	/*
+	 * The watch was armed again meanwhile, so the epoll reports again what is
+	 * ready.
+	 */
 	if (unlikely(uaio_watch_data(watch) != event->data.u64)) {
 		uaio_unlock(&file->lock, UAIO_RANK_FILE);
 		return NULL;
@@ -86,7 +89,7 @@ struct uaio_file *uaio_edge_note(struct uaio_group *group,
 	/* relaxed: written under the lock */
 	store_relaxed(&watch->nr_edges, load_relaxed(&watch->nr_edges) + 1);
 	watch->nr_told = uaio_watch_edges(watch);
-	/* No request waits for it: it is not to wake a thread again. */
+	/* No request waits for the file: it must not wake a thread again. */
 	if (is_idle_locked(file))
 		uaio_watch_disarm_locked(watch, load_relaxed(&file->fd));
 	return file;
@@ -120,8 +123,9 @@ void uaio_ready_kick_events(struct uaio_group *group,
  */
 
 /*
- * Return: whether an edge that was noted came after the request last looked. Another
- * thread may have taken the event before that look, and have noted it since.
+ * Return: whether the latest edge that was noted came after the request last polled its
+ * file. False if another thread noted it: that thread may have taken the event before
+ * that poll.
  */
 static bool has_edge_locked(const struct uaio_file *file,
 			    const struct uaio_req *req)
@@ -162,9 +166,9 @@ void uaio_edge_take_locked(struct uaio_file *file, struct uaio_told *told)
 }
 
 /*
- * Return: whether a poll need not ask its file (I11): there were edges since it last
- * looked, and of each the epoll said that what the poll waits for was not there. What
- * comes after that makes another edge.
+ * Return: whether a poll need not query its file (I11): there were edges since it last
+ * did, and at each edge the epoll said that the events that the poll waits for were not
+ * there. Events that come later make another edge.
  */
 static bool is_told_of_nothing(const struct uaio_told *told,
 			       const struct uaio_req *req)
@@ -186,7 +190,7 @@ bool uaio_edge_begin_poll_locked(const struct uaio_told *told,
 {
 	bool waits_on = is_told_of_nothing(told, req);
 
-	/* If it asks, it does that after this. */
+	/* If the poll queries its file, it does so after this. */
 	req->edges = told->nr_edges;
 	if (!waits_on)
 		req->looker = uaio_entry.run->is_nested ? NULL : &uaio_entry;

@@ -1,30 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The fallback thread: for clients that do not call in (ready.h)
+ * The fallback thread: for clients that do not wait or submit meanwhile (ready.h)
  *
- * A queue in which something is parked is on this thread's list. Every so often
- * the thread looks at it: if callers have completed requests since, or a waiter
- * leads there, it leaves the requests to them. If not, it adopts the queue: it
- * arms what is parked, watches the queue's epoll by its own, and executes what
- * gets ready at once, until a caller completes a request again. So it comes
- * late, and only where no other thread does, and once there it does not come
- * late any more.
+ * A queue with parked requests is on this thread's list. At intervals the thread looks
+ * at the queue: if callers have completed requests since the last look, or a waiter
+ * leads there, it leaves the requests to them. Otherwise it adopts the queue: it arms
+ * the files, watches the queue's epoll by its own, and executes requests at once when
+ * their files become ready, until a caller completes a request again. So the thread is
+ * late only with the first request, and only in queues that no other thread serves.
  *
- *   I1  A queue is on the list from when its first request is parked until the
- *       thread has seen that the queue is adopted, or led, or has nothing
- *       parked and had not for a while. After the thread has said so
- *       (UAIO_LIST) it looks once more, since a thread that parks counts before
- *       it looks at that.
- *   I2  nr_served counts the thread's stay in a queue; a thread that ends the
- *       queue waits until the stay is over.
- *   I3  The thread sleeps no longer than until the first timer is due in the
- *       queues that it looks after (timer.h). For that it looks at all of them
- *       when it goes to sleep, but only if one may have a timer.
- *   I4  The list is looked at every TICK_NS, and less often while callers do
- *       everything. With nothing on it the thread sleeps in its epoll.
- *   I5  While the kernel has native requests (native.h), in any queue, the thread
- *       stays, and now and then takes what is complete: the program may have
- *       closed the eventfd that tells, by a call that we do not see.
+ *   I1  A queue is on the list from when its first request is parked until the thread
+ *       has seen that the queue is adopted, or led, or has had no parked request for a
+ *       while. After the thread has cleared UAIO_LIST it looks once more: a thread that
+ *       parks counts its request before it reads UAIO_LIST.
+ *   I2  nr_served counts the thread's stays in a queue: the times that it is working
+ *       there. A thread that ends the queue waits until the stay is over.
+ *   I3  The thread sleeps no longer than until the first timer is due in the queues
+ *       that it looks after (timer.h). So it looks at all of them when it goes to
+ *       sleep, but only if one of them may have a timer.
+ *   I4  The thread looks at its list every TICK_NS, and less often while callers do
+ *       everything. With nothing on the list it sleeps in its epoll.
+ *   I5  While the kernel has native requests (native.h), in any queue, the thread does
+ *       not end, and at intervals takes their completions: the program may have closed
+ *       the eventfd that reports them, by a system call that the library does not see.
  *
  * Tested by test-ready-alone.c; I5 by src/native/test-native-rings.c.
  */
@@ -51,10 +49,11 @@ static struct {
 	struct list listed;
 	struct list adopted;
 	bool has_thread;
-	bool is_ticking; /* it looks again by itself */
-	bool has_timers; /* a queue that it looks after may have some */
+	bool is_ticking; /* it looks at the list by a timeout */
+	bool has_timers; /* a queue that it looks after may have timers */
 	int64_t due_ns;  /* when it looks again if nothing happens */
-	uint32_t drain;  /* atomic: a thread that ends a queue sleeps on it */
+	/* atomic: a thread that ends a queue sleeps on this word */
+	uint32_t drain;
 } fallback;
 
 void uaio_fallback_init(void)
@@ -79,12 +78,13 @@ static void unlock(void)
 	uaio_unlock(&fallback.lock, UAIO_RANK_FALLBACK);
 }
 
-/* Return: whether the thread would look too late for the timers of the queue. */
+/* Return: whether the thread would wake too late for the queue's timers. */
 static bool note_timers_locked(const struct uaio_ready *ready)
 {
 	/*
-	 * [MB:timer] seq_cst: not led any more, then looked. Pairs with
-	 * uaio_timer_tell_sleeper(), whose thread may have left it to the leader.
+	 * [MB:timer] seq_cst: the queue's leader stopped, then looked. Pairs with
+	 * uaio_timer_tell_sleeper(), whose thread may have left the timer to the
+	 * leader.
 	 */
 	int64_t next = load_seq_cst(&ready->next_ns);
 
@@ -96,7 +96,7 @@ static bool note_timers_locked(const struct uaio_ready *ready)
 
 /*
  * Put the queue on the list.
- * Return: whether the thread has to be woken for it.
+ * Return: whether the thread must be woken for it.
  */
 static bool list_locked(struct uaio_ready *ready)
 {
@@ -194,7 +194,7 @@ static void unlist_locked(struct uaio_ready *ready)
 
 /*
  * Adopt the queue: watch its epoll by the thread's own.
- * Return: false if that cannot be: the queue stays on the list.
+ * Return: false if that is not possible: the queue stays on the list.
  */
 static bool adopt(struct uaio_ready *ready)
 {
@@ -209,9 +209,9 @@ static bool adopt(struct uaio_ready *ready)
 			     (uintptr_t)ready) == 0) {
 		list_add_tail(&fallback.adopted, &ready->in_adopted);
 		/*
-		 * [MB:led] [step: ADOPT] seq_cst: what is parked from here on
-		 * is armed by the thread that parks it; what was parked before
-		 * is armed after this. Pairs with uaio_ready_submitted().
+		 * [MB:led] [step: ADOPT] seq_cst: a thread that parks a request from
+		 * here on arms its file; files of requests parked before are armed
+		 * after this. Pairs with uaio_ready_submitted().
 		 */
 		or_seq_cst(&ready->keepers, UAIO_ADOPTER);
 		is_ours = true;
@@ -235,22 +235,28 @@ static void disown_locked(struct uaio_ready *ready)
  * Looking after one queue
  */
 
-/* Callers complete requests again, but perhaps not those that workers submit. */
+/*
+ * Callers complete requests again, but perhaps not those that workers submit to the
+ * kernel.
+ */
 static void leave_to_callers(struct uaio_ready *ready)
 {
 	lock();
 	/* [step: DISOWN] */
 	disown_locked(ready);
 	(void)list_locked(ready);
-	/* It looks after it has disowned: a worker counts first, then looks. */
+	/*
+	 * This looks after it has disowned the queue: a worker counts first, then
+	 * looks.
+	 */
 	if (uaio_native_has_by_workers(uaio_care_group(ready)))
 		ready->is_urgent = true;
 	unlock();
 }
 
 /*
- * The epoll of an adopted queue has something. If callers complete requests
- * again, it is left to them.
+ * Execute what the epoll of an adopted queue reports. If callers complete requests
+ * again, leave the queue to them.
  */
 static void answer(struct uaio_ready *ready)
 {
@@ -282,7 +288,7 @@ static void end_service(struct uaio_ready *ready)
 }
 
 /*
- * Take the next queue of this round, which is put back on the list. It stays
+ * Take the next queue of this round, and put it back on the list. The queue exists
  * until end_service().
  */
 static struct uaio_ready *next_listed(struct list *round, bool *ret_is_urgent)
@@ -304,17 +310,17 @@ static struct uaio_ready *next_listed(struct list *round, bool *ret_is_urgent)
 }
 
 /*
- * Said (UAIO_LIST), then looked: return whether the queue is to be on the list
- * after all. A leader does what is to be done, and the epoll tells of an adopted
- * queue what gets ready there; but not of what is kicked, in doubt or not armed,
- * which a leader that stopped just now may have left.
+ * Return: whether the queue must be on the list after all; called after UAIO_LIST was
+ * cleared. A leader needs no help, and for an adopted queue the epoll reports which
+ * files become ready. But the epoll does not report files that are kicked, in doubt or
+ * not armed, which a leader that stopped just now may have left.
  */
 static bool is_left_to_us(struct uaio_ready *ready)
 {
 	/*
-	 * [MB:parked] [step: UNLISTED_LOOK] seq_cst: pairs with
-	 * uaio_ready_expect() and depose_locked(). relaxed: a thread that kicks
-	 * does so under the lock that the look at what is armed takes.
+	 * [MB:parked] [step: UNLISTED_LOOK] seq_cst: pairs with uaio_ready_expect() and
+	 * depose_locked(). has_kicked is relaxed: a thread that kicks does so under the
+	 * lock that uaio_ready_is_armed() takes.
 	 */
 	uint32_t nr_parked = load_seq_cst(&ready->nr_parked),
 		 keepers = load_seq_cst(&ready->keepers);
@@ -341,7 +347,7 @@ static void leave_listed(struct uaio_ready *ready)
 
 /*
  * Look at all queues on the list.
- * Return: how much care the most needy one takes.
+ * Return: the greatest need of any of them.
  */
 static enum uaio_care look_at_all(void)
 {
@@ -376,8 +382,8 @@ static void answer_all(const struct epoll_event *events, int nr)
 			continue;
 		lock();
 		/*
-		 * relaxed: under the lock. If not ours, it has gone, or is
-		 * reopened
+		 * relaxed: under the lock. If it is not adopted, the queue has ended,
+		 * or was opened again
 		 */
 		is_ours = uaio_ready_has(ready, UAIO_ADOPTER);
 		if (is_ours)
@@ -414,7 +420,7 @@ void uaio_fallback_forget(struct uaio_group *group)
  * The thread
  */
 
-/* Queues that have nothing parked are not watched for ever. */
+/* Stop watching queues without parked requests, after a while. */
 static void disown_idle_locked(void)
 {
 	list_for_each_safe (pos, &fallback.adopted) {
@@ -431,12 +437,12 @@ static void disown_idle_locked(void)
 }
 
 /*
- * Nothing has happened for long.
- * Return: whether the thread is to end.
+ * Called when nothing has happened for long.
+ * Return: whether the thread must end.
  */
 static bool is_over(void)
 {
-	/* Parked requests keep no process alive. */
+	/* Parked requests do not keep the process alive. */
 	bool is_over = uaio_threads_are_last();
 
 	lock();
@@ -462,10 +468,10 @@ static int64_t next_look(enum uaio_care care, int64_t *tick_ns)
 	       (fallback.is_ticking ? *tick_ns : UAIO_FALLBACK_IDLE_NS);
 }
 
-/* What there is to do for timers, in the queues that the thread looks after. */
+/* Timers of the queues that the thread looks after */
 struct timers {
-	int64_t now,
-		next; /* by now these are due; when the thread looks next */
+	/* timers up to now are due; the thread looks again at next */
+	int64_t now, next;
 	unsigned nr;
 	struct uaio_ready *due[32]; /* each with a stay (I2) */
 };
@@ -473,8 +479,8 @@ struct timers {
 static void look_for_due_locked(struct uaio_ready *ready, struct timers *timers)
 {
 	/*
-	 * relaxed, both: a leader keeps the time itself. If it stops, it puts
-	 * the queue on the list, and that finds out.
+	 * relaxed, both: a leader looks after its timers itself. A leader that stops
+	 * puts the queue on the list, which finds the timers (note_timers_locked()).
 	 */
 	int64_t next = load_relaxed(&ready->next_ns);
 
@@ -503,7 +509,10 @@ static void look_for_timers_locked(struct timers *timers)
 			timers);
 }
 
-/* End what is due. If that is in more queues, it is soon looked for again. */
+/*
+ * Complete timers that are due. If more queues than fit into due[] have some, the
+ * thread soon looks again.
+ */
 static void end_timers(void)
 {
 	struct timers timers = { .now = uaio_now_ns() };
@@ -517,7 +526,7 @@ static void end_timers(void)
 	}
 }
 
-/* Return: when to look, after things may have changed; 0 for at once. */
+/* Return: when to look again, after things may have changed; 0 for at once. */
 static int64_t new_look(int64_t due)
 {
 	struct timers timers = { .now = 0 };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Readiness: which watches of a queue are to be run or armed: the lists that they are on
+ * Readiness: which watches of a queue must be run or armed. A watch is on one of
+ * several lists: kicked, fresh (a request was parked, and no thread has looked since),
+ * unarmed, or refused (by the epoll, or in doubt).
  *
  * Tested by test-ready*.c.
  */
@@ -8,7 +10,7 @@
 
 enum { ALL_WAITQS = UAIO_WAITQS_ASK | (UAIO_WAITQS_ASK - 1) };
 
-/* Inline, as most callers move to a place that they know. */
+/* Inline, as most callers pass a constant place. */
 static inline __attribute__((always_inline)) void
 move_locked(struct uaio_ready *ready, struct uaio_watch *watch,
 	    enum uaio_watch_place place)
@@ -18,7 +20,7 @@ move_locked(struct uaio_ready *ready, struct uaio_watch *watch,
 
 	list_remove(&watch->in_list);
 	if (was_kicked || place == UAIO_WATCH_KICKED)
-		/* relaxed: a guess */
+		/* relaxed: a hint */
 		store_relaxed(&ready->has_kicked,
 			      place == UAIO_WATCH_KICKED ||
 				      !list_is_empty(&ready->kicked));
@@ -54,7 +56,10 @@ static void unlock(struct uaio_ready *ready)
 	uaio_unlock(&ready->lock, UAIO_RANK_READY);
 }
 
-/* Return: waitqs, which are to be run not only for what the epoll has told. */
+/*
+ * Return: waitqs, which must be run for other reasons than events that the epoll has
+ * reported.
+ */
 static uint32_t asking(uint32_t waitqs)
 {
 	return waitqs & 1u << UAIO_WAITQ_POLL ? waitqs | UAIO_WAITQS_ASK
@@ -108,7 +113,7 @@ void uaio_watch_doubt(struct uaio_watch *watch, uint32_t waitqs)
 	struct uaio_ready *ready = &load_relaxed(&watch->group)->ready;
 
 	lock(ready);
-	/* Noted also if a kick moves the watch from this list before. */
+	/* This is noted even if the watch is on the kicked list. */
 	watch->waitqs |= asking(waitqs);
 	watch->is_untried = true;
 	if (!is_kicked_locked(watch))
@@ -148,9 +153,8 @@ struct uaio_watch *uaio_watch_pop_locked(struct uaio_ready *ready,
  */
 
 /*
- * Arm a watch that is on no list. The lock of ready is held, and released
- * meanwhile.
- * Return: whether that was possible.
+ * Arm a watch that is on no list. The lock of ready is held, and released meanwhile.
+ * Return: whether the epoll took the file.
  */
 static bool arm_and_relock(struct uaio_ready *ready, struct uaio_watch *watch)
 {
@@ -250,7 +254,10 @@ void uaio_ready_kick_refused(struct uaio_group *group)
 
 void uaio_ready_kick_personal(struct uaio_ready *ready)
 {
-	/* relaxed: our own are seen, others' have no order */
+	/*
+	 * relaxed: this thread sees its own; there is no order with other threads'
+	 * watches
+	 */
 	if (likely(!load_relaxed(&ready->has_personal)))
 		return;
 	lock(ready);

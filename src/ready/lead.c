@@ -12,15 +12,16 @@
 #include "ready/ready.h"
 #include "ready/timer.h"
 
-/* How long a leader sleeps that is not told of all. */
+/* How long a leader sleeps at most if the epoll does not report all files */
 enum { SLICE_NS = 1000000 };
 
-/* The most events that a leader takes at once. */
+/* How many events a leader takes at once */
 enum { EVENTS = 64 };
 
 /*
- * Waiters that came while none led do not look for a leader that is lost. They
- * are told, come back, and do. This is rare, so they are woken here.
+ * Wake waiters that came while there was no leader: they do not check for a lost leader
+ * (lead.h, I5). They look again, and from then on do check. This is rare, so they are
+ * woken here, under the lock.
  */
 static void tell_leaderless_locked(struct uaio_queue *queue)
 {
@@ -42,14 +43,14 @@ bool uaio_lead_unpinned_locked(struct uaio_queue *queue,
 	struct uaio_ready *ready = &queue->group.ready;
 
 	/*
-	 * [MB:led] [step: LEAD_LOOK] seq_cst: counted as waiting, then looked
-	 * for what is parked. Pairs with uaio_ready_submitted().
+	 * [MB:led] [step: LEAD_LOOK] seq_cst: counted as waiting, then looked whether a
+	 * request is parked. Pairs with uaio_ready_submitted().
 	 */
 	if (queue->leader || !load_seq_cst(&ready->nr_parked) ||
 	    !uaio_ready_callers_run())
 		return false;
 	queue->leader = waiter;
-	/* [MB:led] seq_cst: leading, then looked. Pairs as above. */
+	/* [MB:led] seq_cst: leading, then looked. Pairs with uaio_ready_submitted(). */
 	or_seq_cst(&ready->keepers, UAIO_LEADER);
 	tell_leaderless_locked(queue);
 	return true;
@@ -57,7 +58,10 @@ bool uaio_lead_unpinned_locked(struct uaio_queue *queue,
 
 bool uaio_lead_locked(struct uaio_queue *queue, struct uaio_waiter *waiter)
 {
-	/* relaxed, both: other threads look at them only if it leads, under the lock */
+	/*
+	 * relaxed, both: other threads read them only if the waiter leads, under the
+	 * lock
+	 */
 	store_relaxed(&waiter->is_told, 0);
 	store_relaxed(&waiter->is_asleep, 0);
 	if (!uaio_lead_unpinned_locked(queue, waiter))
@@ -68,7 +72,7 @@ bool uaio_lead_locked(struct uaio_queue *queue, struct uaio_waiter *waiter)
 }
 
 /*
- * Tell the next waiter that can lead.
+ * Tell the next waiter that may lead to look again.
  * Return: whether there was one.
  */
 static bool tell_next_locked(struct uaio_queue *queue,
@@ -87,13 +91,16 @@ static bool tell_next_locked(struct uaio_queue *queue,
 }
 
 /*
- * Return: whether the fallback thread, which had the queue on its list when the leader let
- * go of it, looks after it by itself, and no waiter is to lead: that thread takes a queue
- * off its list, then looks whether it is led. The list does not tell it of timers.
+ * Return: whether the fallback thread looks after the queue without further notice, and
+ * no waiter is there to lead. The queue was on its list when the leader let go of the
+ * queue; the fallback thread takes a queue off its list, then looks whether it is led.
+ * But the list does not make it look for timers.
  */
 static bool is_listed(const struct uaio_queue *queue, uint32_t keepers)
 {
-	/* [MB:timer] seq_cst: not led, then looked, as in note_timers_locked(). */
+	/*
+	 * [MB:timer] seq_cst: leads no more, then looked, as in note_timers_locked().
+	 */
 	int64_t next = load_seq_cst(&queue->group.ready.next_ns);
 
 	return keepers & UAIO_LIST && list_is_empty(&queue->waiters) &&
@@ -101,17 +108,17 @@ static bool is_listed(const struct uaio_queue *queue, uint32_t keepers)
 }
 
 /*
- * No waiter looks after what is parked from here on. is_lost: the leader may
- * have left the epoll, with events.
- * Return: whether something is parked, for others to look after, and they do not know;
- * then with a pin.
+ * From here on no waiter looks after the parked requests. is_lost: a signal handler may
+ * have left the epoll with events that it took.
+ * Return: whether requests are parked for other threads to look after, which these
+ * threads do not know; then with a pin.
  */
 static bool let_go_locked(struct uaio_queue *queue, bool is_lost)
 {
 	struct uaio_ready *ready = &queue->group.ready;
 
 	/*
-	 * [MB:parked] [step: DEPOSED_LOOK] seq_cst: not led, then looked. Pairs
+	 * [MB:parked] [step: DEPOSED_LOOK] seq_cst: leads no more, then looked. Pairs
 	 * with uaio_ready_expect().
 	 */
 	uint32_t keepers = and_seq_cst(&ready->keepers, ~(uint32_t)UAIO_LEADER),
@@ -125,7 +132,7 @@ static bool let_go_locked(struct uaio_queue *queue, bool is_lost)
 	return true;
 }
 
-/* The same, and the waiter leads no more. */
+/* let_go_locked(), and the waiter leads no more: another waiter is told to lead. */
 static bool depose_locked(struct uaio_queue *queue, bool is_lost,
 			  struct uaio_wakeups *wakeups)
 {
@@ -164,12 +171,12 @@ void uaio_lead_stop(struct uaio_queue *queue, struct uaio_waiter *waiter)
 	uaio_lead_end(queue, waiter, false);
 }
 
-/* See to it that the fallback thread looks at the queue. */
+/* Make sure that the fallback thread looks at the queue. */
 static void list(struct uaio_group *group)
 {
 	/*
-	 * relaxed: a queue is taken off the list before that thread looks under
-	 * the lock under which we have kicked
+	 * relaxed: the fallback thread takes a queue off its list, then looks under the
+	 * lock under which this thread has kicked
 	 */
 	if (!uaio_ready_has(&group->ready, UAIO_LIST))
 		(void)uaio_fallback_list(group);
@@ -192,8 +199,8 @@ void uaio_waiters_pass_on(struct uaio_group *group)
 	uaio_queue_unlock(queue);
 	uaio_wakeups_deliver(&wakeups);
 	/*
-	 * A waiter that was told may leave instead of looking: its time is
-	 * over, it has events enough, or a handler jumps out of its sleep.
+	 * A waiter that was woken may leave instead of looking: it has timed out or has
+	 * enough events, or a signal handler jumps out of its sleep.
 	 */
 	if (was_told)
 		list(group);
@@ -204,8 +211,8 @@ void uaio_waiters_pass_on(struct uaio_group *group)
 void uaio_waiters_back_up(struct uaio_group *group)
 {
 	/*
-	 * relaxed: a thread that leads said so before it looked under the lock
-	 * under which we have left something
+	 * relaxed: a leader says that it leads, then looks under the lock under which
+	 * this thread has put something on a list
 	 */
 	if (uaio_ready_has(&group->ready, UAIO_LEADER))
 		uaio_waiters_pass_on(group);
@@ -234,8 +241,8 @@ bool uaio_lead_pin_again(struct uaio_queue *queue,
 }
 
 /*
- * For when the program has closed our epoll, by a call that we do not see. Nothing
- * tells of what the kernel has completed then.
+ * Sleep without the epoll: the program has closed it, by a system call that the library
+ * does not see. Nothing then reports what the kernel has completed.
  */
 static int sleep_without(const struct uaio_queue *queue,
 			 const struct uaio_wait *wait, int64_t until)
@@ -252,10 +259,10 @@ static int sleep_without(const struct uaio_queue *queue,
 }
 
 /*
- * Sleep in the epoll. The pin is released before, because the handler of a
- * signal may never come back, and taken again after.
- * Return: the number of events, for the caller to run; -EINTR; -EINVAL: the waiter leads no
- * more. With an error it holds no pin.
+ * Sleep in the epoll. The pin is released first, because a signal handler may leave the
+ * sleep and never come back, and is taken again afterwards.
+ * Return: the number of events, for the caller to run; -EINTR; -EINVAL: the waiter
+ * leads no more. With an error the thread holds no pin.
  */
 static int sleep_leading(struct uaio_queue *queue, struct uaio_waiter *waiter,
 			 const struct uaio_wait *wait, int64_t until,
@@ -280,12 +287,18 @@ static int sleep_leading(struct uaio_queue *queue, struct uaio_waiter *waiter,
 	uaio_ready_unpin(&queue->group.ready);
 	if (!load_seq_cst(&waiter->is_told))
 		nr = uaio_poller_wait(poller, events, EVENTS, &poller_wait);
-	/* [MB:lead] seq_cst: told before the poller went with its queue. */
+	/*
+	 * [MB:lead] seq_cst: whoever closes the queue tells the waiter before the
+	 * poller is closed.
+	 */
 	if (nr == -EBADF && !load_seq_cst(&waiter->is_told))
 		nr = sleep_without(queue, wait, until);
 	store_relaxed(&waiter->is_asleep, 0);
 	if (!uaio_lead_pin_again(queue, waiter)) {
-		/* A handler made another waiter lead before we were asleep. */
+		/*
+		 * A signal handler made another waiter lead before this thread was
+		 * asleep.
+		 */
 		if (nr > 0) {
 			uaio_ready_kick_all(&queue->group);
 			uaio_poller_wake(poller);
@@ -337,7 +350,8 @@ int uaio_lead(struct uaio_queue *queue, struct uaio_waiter *waiter,
 }
 
 /*
- * If this thread leads, a handler has jumped out of that sleep, or runs in it.
+ * If this thread still leads, a signal handler has jumped out of its sleep, or runs in
+ * it.
  */
 void uaio_lead_forget(void)
 {
@@ -347,7 +361,10 @@ void uaio_lead_forget(void)
 	if (likely(!waiter))
 		return;
 	waiter->is_leading = false;
-	/* A handler that runs in its sleep may return: it sleeps no more. */
+	/*
+	 * A signal handler that runs in the sleep may return: the thread must not go on
+	 * sleeping.
+	 */
 	store_relaxed(&waiter->is_told, 1);
 	uaio_lead_end(waiter->queue, waiter, true);
 }

@@ -2,16 +2,16 @@
 /*
  * Threads that end while they sleep in a call of the library
  *
- * A thread may be cancelled while it waits for events, or a signal handler that
- * runs then may end it. It never comes back; but before it is gone the C
- * library calls a destructor of ours, which clears away what the thread leaves
- * behind: it counts as a waiter or a leader no more.
+ * A thread may be cancelled while it waits for events, or a signal handler that runs
+ * then may end it. It never comes back from the call. But before the thread is gone,
+ * the C library calls a destructor of this file, which clears away what the thread
+ * leaves behind: the thread no longer counts as a waiter or a leader.
  *
- * The destructor is that of a key for thread-specific data. For keys beyond the
- * first 32 the C library allocates the values, which it must not do inside a
- * signal handler. Where only such keys are left there is no destructor: then
- * what a thread leaves behind is found a little later, as that of a handler
- * which left by siglongjmp() is (lead.h, poller.h).
+ * The destructor is that of a key for thread-specific data. For keys beyond the first
+ * 32 the C library allocates the values, which it must not do inside a signal handler.
+ * If only such keys are left, there is no destructor. Then what a thread leaves behind
+ * is found a little later, as after a signal handler that left its sleep by
+ * siglongjmp() (lead.h, poller.h).
  */
 #include <pthread.h>
 
@@ -21,7 +21,10 @@
 #include "proc/table.h"
 #include "ready/waiter.h"
 
-/* The values of so many keys are in the thread itself; others are allocated. */
+/*
+ * The C library has the values of so many keys in the thread itself, and allocates
+ * further ones.
+ */
 enum { NR_KEYS_INSIDE = 32 };
 
 static struct {
@@ -35,8 +38,8 @@ static void clear_up(void *value)
 
 	(void)value;
 	/*
-	 * The thread ended inside the library, but not in a sleep: what it
-	 * holds is not known.
+	 * If this fails, the thread ended inside the library, but not in a sleep: what
+	 * it holds is not known.
 	 */
 	if (!uaio_enter())
 		return;
@@ -48,7 +51,7 @@ static void clear_up(void *value)
 
 void uaio_lost_init(void)
 {
-	/* relaxed: once; a child of fork() has its parent's */
+	/* relaxed: done once; a child of fork() has its parent's key */
 	if (load_relaxed(&lost.has_key) ||
 	    pthread_key_create(&lost.key, clear_up))
 		return;
@@ -61,7 +64,8 @@ void uaio_lost_init(void)
 bool uaio_lost_watch(void)
 {
 	/*
-	 * relaxed: as above. The destructor is called for any value but NULL.
+	 * relaxed: constant once the engine is up. The destructor is called for any
+	 * value but NULL.
 	 */
 	return load_relaxed(&lost.has_key) &&
 	       pthread_setspecific(lost.key, &lost) == 0;

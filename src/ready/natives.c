@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Readiness: what becomes of requests that the kernel has executed (native.h), taken by
- * the threads that run parked ones
+ * Readiness: complete native requests, those that the kernel has executed by itself
+ * (native.h). The threads that run parked requests do this.
  *
  * Tested by src/native/test-native*.c.
  */
@@ -11,7 +11,7 @@
 #include "native/native.h"
 #include "ready/readyint.h"
 
-/* Return: how many the kernel has executed; the others it has given back. */
+/* Return: how many of the requests the kernel has executed; it gave the others back. */
 static unsigned nr_executed(const int64_t *results, unsigned nr)
 {
 	unsigned nr_of_them = 0;
@@ -43,7 +43,9 @@ unsigned uaio_ready_take_native(struct uaio_group *group)
 {
 	unsigned nr_completed, nr = uaio_natives_take(group, &nr_completed);
 
-	/* A request that was given back does not show that callers take completions. */
+	/*
+	 * A request that was given back does not show that callers consume completions.
+	 */
 	if (nr_completed)
 		uaio_ready_note_attended(&group->ready);
 	return nr;

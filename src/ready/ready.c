@@ -63,7 +63,7 @@ void uaio_ready_init_group(struct uaio_group *group)
 {
 	struct uaio_ready *ready = &group->ready;
 
-	/* A thread that slept in the generation before may be about to look. */
+	/* A thread that slept in the previous generation may be about to look. */
 	uaio_lock(&ready->lock, UAIO_RANK_READY);
 	uaio_poller_init(&ready->poller);
 	store_relaxed(&ready->home, group);
@@ -101,7 +101,10 @@ static void await_pins(struct uaio_ready *ready)
 
 	/* [MB:pin] [step: AWAIT_PINS] acquire: pairs with uaio_ready_unpin(). */
 	while ((nr = load_acquire(&ready->nr_pins)))
-		/* Rare, and soon over most often: no thread is asked to wake us. */
+		/*
+		 * This is rare, and mostly soon over, so no thread is asked to wake
+		 * this one.
+		 */
 		(void)uaio_sleep(&ready->nr_pins, nr, uaio_now_ns() + SOON_NS);
 }
 
@@ -140,7 +143,8 @@ uint32_t uaio_ready_events_of(const struct uaio_req *req)
 
 /*
  * Settle the home of group.
- * Return: it; or NULL: there is no fallback thread, so no thread might look.
+ * Return: the home; NULL if the fallback thread cannot be started, so that no thread
+ * might look.
  */
 static struct uaio_group *settle(struct uaio_group *group)
 {
@@ -150,7 +154,10 @@ static struct uaio_group *settle(struct uaio_group *group)
 	return uaio_ready_home(&group->ready);
 }
 
-/* No thread looks after home yet. Not inline, as it is rare. */
+/*
+ * Put home on the fallback thread's list, as no thread looks after it yet. Not inline,
+ * as it is rare.
+ */
 static __attribute__((noinline)) int list_home(struct uaio_group *home)
 {
 	int ret = uaio_fallback_list(home);
@@ -165,9 +172,9 @@ static inline int expect_at(struct uaio_group *home)
 	struct uaio_ready *ready = &home->ready;
 
 	/*
-	 * [MB:parked] [step: EXPECT] seq_cst: counted, then looked whether a
-	 * thread looks after us. Pairs with the fallback thread and with a
-	 * thread that stops leading.
+	 * [MB:parked] [step: EXPECT] seq_cst: counted, then looked whether a thread
+	 * looks after home. Pairs with the fallback thread and with a thread that stops
+	 * leading.
 	 */
 	add_seq_cst(&ready->nr_parked, 1);
 	if (likely(load_seq_cst(&ready->keepers) & (UAIO_LIST | UAIO_ADOPTER)))
@@ -211,7 +218,8 @@ void uaio_ready_unexpect(struct uaio_group *group)
 
 /*
  * Return: whether to try the wait queue before a sleep though its file is armed. Such
- * tries go on while they pay; if not, one now and then finds out whether they would.
+ * tries go on while they succeed. Otherwise one try in RETRY_EVERY finds out whether
+ * they would succeed again.
  */
 static bool pays_to_retry(struct uaio_waitq *waitq)
 {
@@ -221,8 +229,8 @@ static bool pays_to_retry(struct uaio_waitq *waitq)
 }
 
 /*
- * Return: whether a read may end by itself, without a byte (terminals). Neither poll() nor
- * the epoll tells of that, so it does not suffice to arm the file.
+ * Return: whether a read may end by itself, without a byte (terminals). Neither poll()
+ * nor the epoll reports that, so it is not enough to arm the file.
  */
 static bool ends_unready_locked(const struct uaio_file *file,
 				enum uaio_waitq_id id)
@@ -232,8 +240,8 @@ static bool ends_unready_locked(const struct uaio_file *file,
 }
 
 /*
- * Note what follows from parking req: the wait queue is to be run now (kicked),
- * or looked at before any thread sleeps (fresh), or neither.
+ * Note what follows from parking req. The wait queue must be run now (it is kicked), or
+ * must be looked at before any thread sleeps (its watch is fresh), or neither.
  */
 static void note_parked_locked(struct uaio_req *req, enum uaio_waitq_id id,
 			       bool was_idle)
@@ -245,10 +253,10 @@ static void note_parked_locked(struct uaio_req *req, enum uaio_waitq_id id,
 	bool is_armed = uaio_watch_tells_locked(watch, events);
 	/* relaxed: changed under the lock */
 	bool was_tried = req->edges == load_relaxed(&file->nr_edges);
-	/* It may fail, or ask for nothing, of which the epoll does not tell. */
+	/* It may fail, or need nothing from the file; the epoll reports neither. */
 	bool is_untried = !was_tried && (is_armed || req->sqe.is_async);
 
-	/* A request behind others waits for them. */
+	/* A request behind others waits for these. */
 	if (!was_idle && id != UAIO_WAITQ_POLL && is_armed)
 		return;
 	/* As in the kernel, multishot requests begin in the order of submission. */
@@ -263,8 +271,8 @@ static void note_parked_locked(struct uaio_req *req, enum uaio_waitq_id id,
 }
 
 /*
- * A poll is about to be parked. A thread that arms goes by what is noted here: going
- * through all polls of the file would take long where there are thousands.
+ * Note a poll that is about to be parked. A thread that arms uses what is noted here:
+ * to go through all polls of a file would take long if there are thousands.
  */
 static void note_polled_locked(struct uaio_req *req,
 			       const struct uaio_waitq *waitq)
@@ -290,8 +298,8 @@ bool uaio_ready_park(struct uaio_req *req, enum uaio_req_state from)
 	waitq = &file->waitqs[id];
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	/*
-	 * [MB:closing] [step: PARK_STATE] seq_cst: parked, then looked. Pairs
-	 * with close_group().
+	 * [MB:closing] [step: PARK_STATE] seq_cst: parked, then looked. Pairs with
+	 * close_group().
 	 */
 	uaio_req_move_seq_cst(req, from, UAIO_REQ_PARKED);
 	/* [step: PARK] */
@@ -304,7 +312,7 @@ bool uaio_ready_park(struct uaio_req *req, enum uaio_req_state from)
 			note_polled_locked(req, waitq);
 		was_idle = list_is_empty(&waitq->parked) && !waitq->is_running;
 		list_add_tail(&waitq->parked, &req->link);
-		/* relaxed: submitters peek at their own file's */
+		/* relaxed: submitters read their own file's without the lock */
 		store_relaxed(&waitq->nr, load_relaxed(&waitq->nr) + 1);
 		if (unlikely(req->sqe.is_multishot) && id == UAIO_WAITQ_POLL)
 			uaio_watch_arm_anew_locked(req);
@@ -319,7 +327,7 @@ bool uaio_ready_park(struct uaio_req *req, enum uaio_req_state from)
 		uaio_ready_unexpect(group);
 		return false;
 	}
-	/* relaxed: that it changes is enough */
+	/* relaxed: only that the number changes matters */
 	store_relaxed(&home->ready.nr_parks,
 		      load_relaxed(&home->ready.nr_parks) + 1);
 	uaio_ready_add(&uaio_ready_counters.nr_parked, 1);
@@ -341,8 +349,8 @@ void uaio_waitq_kick_locked(struct uaio_file *file, enum uaio_waitq_id id,
 	home = uaio_ready_home(&first->group->ready);
 	uaio_watch_kick(first->watch, 1u << id, false);
 	/*
-	 * The thread that sleeps there may have been told, and have left it to
-	 * us.
+	 * A thread that sleeps in home may have been woken, but have left the wait
+	 * queue to this thread.
 	 */
 	if (home != runs)
 		uaio_fallback_nudge(home);
@@ -378,7 +386,7 @@ bool uaio_ready_has_kicked(struct uaio_ready *ready)
 	bool has;
 
 	uaio_lock(&ready->lock, UAIO_RANK_READY);
-	/* The thread that runs what is kicked looks again before it stops. */
+	/* The thread that runs the kicked files looks again before it stops. */
 	has = !list_is_empty(&ready->kicked) && !ready->is_draining;
 	uaio_unlock(&ready->lock, UAIO_RANK_READY);
 	return has;
@@ -387,7 +395,10 @@ bool uaio_ready_has_kicked(struct uaio_ready *ready)
 void uaio_ready_arm_beside(struct uaio_group *group)
 {
 	if (!uaio_ready_arm(group))
-		/* Some files can only be tried now and then. */
+		/*
+		 * The epoll refuses some files, or they are in doubt: they must be
+		 * tried at intervals.
+		 */
 		uaio_fallback_nudge(group);
 	if (uaio_ready_has_kicked(&group->ready))
 		uaio_waiters_pass_on(group);
@@ -401,9 +412,8 @@ announce(struct uaio_group *group)
 	bool is_watched;
 
 	/*
-	 * [MB:led] [step: SUBMITTED_LOOK] seq_cst: parked, then looked which
-	 * threads sleep. Pairs with threads that are about to: lead.c,
-	 * waiter.c, fallback.c.
+	 * [MB:led] [step: SUBMITTED_LOOK] seq_cst: parked, then looked which threads
+	 * sleep. Pairs with threads that are about to: lead.c, waiter.c, fallback.c.
 	 */
 	is_watched =
 		load_seq_cst(&ready->keepers) & (UAIO_LEADER | UAIO_ADOPTER);
@@ -412,7 +422,7 @@ announce(struct uaio_group *group)
 	else if (load_seq_cst(&ready->nr_waiters))
 		uaio_waiters_pass_on(home);
 	else if (!uaio_ready_tuning.delays_kick || uaio_is_commons(home))
-		/* No other thread comes before the fallback thread. */
+		/* No other thread would come before the fallback thread. */
 		uaio_fallback_nudge(home);
 }
 
@@ -421,7 +431,7 @@ void uaio_ready_submitted(struct uaio_group *group, bool has_multishot)
 	struct uaio_group *home = uaio_ready_home(&group->ready);
 
 	uaio_lead_forget();
-	/* relaxed: what we have kicked is seen */
+	/* relaxed: this thread's own kicks are seen */
 	if (unlikely(has_multishot))
 		(void)uaio_ready_look(home, UAIO_RUN_BY_CALLER);
 	else if (uaio_ready_tuning.caller_runs &&
@@ -437,8 +447,8 @@ void uaio_ready_native_submitted(struct uaio_group *group, bool by_worker)
 	uaio_lead_forget();
 	/*
 	 * [MB:led] seq_cst: expected, then looked which threads sleep, as in
-	 * announce(). One that sleeps in the epoll is told there.
-	 * [MB:native-by-worker] seq_cst: the same. Pairs with
+	 * announce(). The ring's eventfd wakes a thread that sleeps in the epoll.
+	 * [MB:native-by-worker] seq_cst: expected, then looked. Pairs with
 	 * leave_to_callers().
 	 */
 	if (load_seq_cst(&ready->keepers) & (UAIO_LEADER | UAIO_ADOPTER))
@@ -486,7 +496,7 @@ static enum uaio_cancel cancel(struct uaio_req *req,
 		list_remove(&req->link);
 		uaio_timer_remove_locked(req);
 		uaio_waitq_count_out(waitq, req);
-		/* The next may need less, and has not been tried. */
+		/* The next request may need less, and has not been tried. */
 		if (was_first && id != UAIO_WAITQ_POLL && !waitq->is_running)
 			uaio_waitq_kick_locked(file, id, NULL);
 	}

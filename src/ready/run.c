@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Readiness: trying what is parked (ready.h). Tested by test-ready-again.c and
- * all other test-ready*.c.
+ * Readiness: trying parked requests (ready.h). A run tries the kicked wait queues of
+ * one queue. Tested by test-ready-again.c and all other test-ready*.c.
  */
 #include <errno.h>
 #include <linux/fs.h>
@@ -19,49 +19,49 @@
 
 enum {
 	/*
-	 * Tries of one run. Then deadlines are looked at, and other queues have
-	 * their turn.
+	 * The number of tries in one run. After a run the caller checks its deadline,
+	 * and other queues have their turn.
 	 */
 	RUN_TRIES = 64,
 	/*
-	 * Of the files on which something was parked since any thread looked,
-	 * so many are tried, the newest first.
+	 * The number of files that one run tries of those on which a request was parked
+	 * since any thread looked, the newest first.
 	 */
 	FRESH_TRIES = 16,
 };
 
 /*
- * Note what came of a try: whether the next one pays (wait queue: retry_pays,
- * nr_misses).
+ * Learn from a try whether the next one pays, so whether to try in io_submit and before
+ * a sleep (retry_pays and nr_misses of the wait queue).
  */
 static void note_retry(struct uaio_waitq *waitq, enum uaio_runner by,
 		       bool was_fresh, bool was_in_vain)
 {
 	if (was_fresh)
 		waitq->retry_pays = !was_in_vain;
-	/* Only if callers come at once is it better not to try in io_submit. */
+	/* Not trying in io_submit is better only if callers come at once. */
 	if (was_in_vain || by == UAIO_RUN_BY_FALLBACK)
 		store_relaxed(&waitq->nr_misses, 0);
 }
 
-/* A run, and its pass over one wait queue, which is ours (is_running). */
+/* A run, and its pass over one wait queue, which this thread owns (is_running) */
 struct run {
 	struct uaio_file *file;
 	struct uaio_waitq *waitq;
 	struct uaio_group *group;
 	enum uaio_runner by;
-	bool is_fresh; /* not kicked: parked since the last look */
-	bool is_again; /* a multishot request has just had a result, and goes on */
-	bool ends_turn; /* that request goes on after those of other files */
-	bool by_edges;  /* only edges answer the multishot poll that is tried */
+	bool is_fresh;   /* not kicked, but parked since the last look */
+	bool is_again;   /* a multishot request had a result, and goes on */
+	bool ends_turn;  /* that request goes on after those of other files */
+	bool by_edges;   /* only edges answer the multishot poll being tried */
 	bool has_doubts; /* something of the group is in doubt */
-	bool holds_file; /* by a reference, beside those of its requests */
-	struct uaio_told
-		told;      /* of a pass over polls: by the edges before it */
+	bool holds_file; /* by a reference, beside its requests' references */
+	/* for a pass over polls: what edges before it said */
+	struct uaio_told told;
 	unsigned budget;   /* tries that are left */
-	unsigned nr_shots; /* of multishot requests, in the pass */
+	unsigned nr_shots; /* shots of multishot requests in this pass */
 	unsigned nr_done;
-	struct uaio_done *done; /* executed, and not completed yet */
+	struct uaio_done *done; /* executed, not completed yet */
 };
 
 static bool is_poll_once(const struct uaio_req *req)
@@ -71,9 +71,9 @@ static bool is_poll_once(const struct uaio_req *req)
 }
 
 /*
- * Return: whether the file is yet to be armed, and the epoll will say then that
- * it is ready. A thread that arms may have come while a fresh request was being
- * tried, and another thread may have had the edge.
+ * Return: whether the file is yet to be armed; if it is ready, the epoll then says so.
+ * Even for a fresh request the file may be armed: another thread may have armed it
+ * during the try, and a third may have had the edge.
  */
 static bool is_to_be_armed_locked(const struct run *run,
 				  const struct uaio_req *req)
@@ -83,8 +83,8 @@ static bool is_to_be_armed_locked(const struct run *run,
 }
 
 /*
- * Try req. The file's lock is released meanwhile. ret_fd: on which descriptor.
- * ret_in_doubt: there may be no edge to come.
+ * Try req. The file's lock is released meanwhile. ret_fd: the descriptor that was used.
+ * ret_in_doubt: no edge may come, though the try failed with EAGAIN.
  */
 static enum uaio_next try_unlocked(struct run *run, struct uaio_req *req,
 				   int *ret_fd, bool *ret_in_doubt,
@@ -120,8 +120,8 @@ static enum uaio_next try_unlocked(struct run *run, struct uaio_req *req,
 }
 
 /*
- * Put the wait queue of req in doubt: whichever thread has tried it, its home
- * tries it again.
+ * Put the wait queue of req in doubt: its home tries it again, whichever thread has
+ * tried it now.
  */
 static void doubt_locked(struct run *run, struct uaio_req *req)
 {
@@ -135,9 +135,9 @@ static void doubt_locked(struct run *run, struct uaio_req *req)
 }
 
 /*
- * A multishot poll is to be looked at. Edges, and only they, answer it, if the
- * epoll tells all of them (I10). Not inline: few requests are such polls.
- * Return: false if there was no edge since it last looked.
+ * Begin to try a multishot poll. Only edges answer it if the epoll reports all of them
+ * (I10). Not inline: few requests are such polls.
+ * Return: false if there was no edge since the last try.
  */
 static __attribute__((noinline)) bool
 begin_multishot_locked(struct run *run, struct uaio_req *req)
@@ -147,25 +147,25 @@ begin_multishot_locked(struct run *run, struct uaio_req *req)
 	run->by_edges =
 		!(req->file->flags & UAIO_FILE_F_PERSONAL) &&
 		uaio_watch_tells_locked(req->watch, uaio_ready_events_of(req));
-	/* relaxed: edges that come from here on kick the wait queue */
+	/* relaxed: an edge that comes from here on kicks the wait queue */
 	req->edges = uaio_watch_edges(req->watch);
 	return !run->by_edges || req->edges != seen;
 }
 
 /*
- * Return: whether a multishot poll ends because a ring may have made its epoll ready
- * (uaio_ready_note_nested()).
+ * Return: whether a multishot poll must end because a ring may have made its epoll
+ * ready (uaio_ready_note_nested()).
  */
 static bool may_be_nested(const struct uaio_req *req)
 {
-	/* relaxed: it changes before the edge that it is about */
+	/* relaxed: the count changes before the edge for which it changes */
 	return req->file->flags & UAIO_FILE_F_EPOLL &&
 	       req->watch->nr_nested != load_relaxed(&uaio_ready_nr_nested);
 }
 
 /*
- * Return: whether there is nothing for a multishot request that has just had a result,
- * until there is another edge (I12).
+ * Return: whether the file has nothing more for a multishot request that has just had a
+ * result, until there is another edge (I12).
  */
 static bool is_empty_locked(const struct uaio_req *req)
 {
@@ -176,11 +176,11 @@ static bool is_empty_locked(const struct uaio_req *req)
 }
 
 /*
- * A multishot request has the result res, and goes on: a poll if edges answer it,
- * another as long as it succeeds, until a try finds nothing, or its socket is known to
- * have nothing more. The file's lock is released meanwhile; an edge that
- * comes then kicks the wait queue, which is being run.
- * Return: WAIT_FILE; or DONE: it ends with that result.
+ * Post the result res of a multishot request that goes on. A poll goes on if edges
+ * answer it. Any other multishot request goes on as long as its tries succeed, until a
+ * try finds nothing, or its socket is known to have nothing more. The file's lock is
+ * released meanwhile; an edge that comes then kicks the wait queue, which is being run.
+ * Return: WAIT_FILE; or DONE: the request ends with res.
  */
 static __attribute__((noinline)) enum uaio_next
 post_unlocked(struct run *run, struct uaio_req *req, int64_t res)
@@ -203,15 +203,16 @@ post_unlocked(struct run *run, struct uaio_req *req, int64_t res)
 		run->ends_turn =
 			uaio_sqe_ends_turn(&req->sqe, ++run->nr_shots, res);
 		run->is_again = !run->ends_turn;
-		/* The try that follows is not counted, up to a point. */
+		/* The next try is not counted, up to a limit of completions. */
 		run->budget += run->nr_done <= RUN_TRIES;
 	}
 	return is_posted ? UAIO_NEXT_WAIT_FILE : UAIO_NEXT_DONE;
 }
 
 /*
- * The lock of the file is about to be released, and requests of the file may be completed
- * before it is taken again. Keep the file until run_file() is over with it.
+ * Keep the file until run_file() is finished with it. Called before the lock of the
+ * file is released: requests of the file may be completed before the lock is taken
+ * again.
  */
 static void hold_file_locked(struct run *run)
 {
@@ -219,7 +220,7 @@ static void hold_file_locked(struct run *run)
 		run->holds_file = uaio_file_try_get(run->file);
 }
 
-/* What is left of end_try_locked() if req could not be noted. */
+/* The rest of end_try_locked() if req cannot be completed together with others. */
 static __attribute__((noinline)) void
 end_try_unlocked(struct run *run, struct uaio_req *req, int fd,
 		 enum uaio_next next, int64_t res, bool is_cancelled,
@@ -240,8 +241,9 @@ end_try_unlocked(struct run *run, struct uaio_req *req, int fd,
 }
 
 /*
- * A try has ended with next, DONE or WORKER: req leaves its wait queue, which is its own if
- * it goes to a worker. The file's lock may be released meanwhile. fd, res: of the try.
+ * End a try, whose outcome next is DONE or WORKER: req leaves its wait queue. If req
+ * goes to a worker, the worker owns the wait queue. The file's lock may be released
+ * meanwhile. fd, res: of the try.
  */
 static void end_try_locked(struct run *run, struct uaio_req *req, int fd,
 			   enum uaio_next next, int64_t res, bool is_cancelled)
@@ -256,7 +258,7 @@ static void end_try_locked(struct run *run, struct uaio_req *req, int fd,
 		uaio_waitq_leave_locked(run->waitq);
 		/*
 		 * Counted before the event is posted: a thread that sees the event
-		 * finds it counted. Callers count their own later.
+		 * finds it counted. Callers count their own completions later.
 		 */
 		if (run->by == UAIO_RUN_BY_FALLBACK)
 			uaio_ready_add(&uaio_ready_counters.nr_by_fallback, 1);
@@ -269,8 +271,8 @@ static void end_try_locked(struct run *run, struct uaio_req *req, int fd,
 }
 
 /*
- * Try req, which stays in the wait queue meanwhile, since a thread that arms
- * goes by what is there. Return: as uaio_req_try(); WORKER: the wait queue is its now.
+ * Try req, which stays in the wait queue meanwhile: a thread that arms looks at the
+ * wait queue. Return: as uaio_req_try(); WORKER: a worker owns the wait queue now.
  */
 static enum uaio_next run_one_locked(struct run *run, struct uaio_req *req)
 {
@@ -297,13 +299,14 @@ static enum uaio_next run_one_locked(struct run *run, struct uaio_req *req)
 		next = post_unlocked(run, req, res);
 
 	/*
-	 * A poll waits on, for nothing: a worker could not execute it either.
+	 * A poll on a file that the epoll refuses just waits on: a worker could not
+	 * execute it either.
 	 */
 	if (next == UAIO_NEXT_WAIT_FILE && is_unpollable &&
 	    uaio_waitq_id_of(req) != UAIO_WAITQ_POLL)
 		next = UAIO_NEXT_WORKER;
 	/* [step: TRIED] */
-	/* What is left to a worker has not been executed either. */
+	/* A request that is left to a worker has not been executed either. */
 	is_cancelled = next != UAIO_NEXT_DONE && req->canceller;
 	if (next == UAIO_NEXT_WAIT_FILE && !is_cancelled) {
 		uaio_try_resume_locked(req, UAIO_REQ_PARKED);
@@ -320,15 +323,15 @@ static enum uaio_next run_one_locked(struct run *run, struct uaio_req *req)
 }
 
 /*
- * Return: whether the pass goes on. A multishot request ends its turn even if the budget
- * is used up, so that the turns of all files are equally long.
+ * Return: whether the pass goes on. A multishot request ends its turn even if the
+ * budget is used up, so that the turns of all files are equally long.
  */
 static bool may_try(const struct run *run)
 {
 	return run->budget ? !run->ends_turn : run->is_again;
 }
 
-/* Return: false if the wait queue is a worker's now. */
+/* Return: false if a worker owns the wait queue now. */
 static bool run_stream_locked(struct run *run)
 {
 	struct list *parked = &run->waitq->parked;
@@ -354,8 +357,8 @@ static bool run_stream_locked(struct run *run)
 }
 
 /*
- * Try each poll once, whatever the budget, and move it to the end of the list:
- * others may be cancelled meanwhile.
+ * Try each poll once, whatever the budget, and move it to the end of the list: other
+ * polls of the list may be cancelled meanwhile.
  */
 static void run_polls_locked(struct run *run)
 {
@@ -381,7 +384,7 @@ static void run_polls_locked(struct run *run)
 	} while (run->budget && run->waitq->is_kicked);
 }
 
-/* Return: whether the wait queue is to be run again. */
+/* Return: whether the wait queue must be run again. */
 static bool run_waitq_locked(struct run *run, enum uaio_waitq_id id)
 {
 	struct uaio_waitq *waitq = &run->file->waitqs[id];
@@ -430,8 +433,9 @@ static void run_file(struct uaio_file *file, uint32_t waitqs, struct run *run)
 }
 
 /*
- * Run the wait queues of which the epoll has told, without putting their watches on the
- * list first; but what is on a list is run from there. The thread holds no lock.
+ * Run the wait queues for which the epoll has reported events, without putting their
+ * watches on the list first. A watch that is on a list already is run from there. The
+ * thread holds no lock.
  */
 static void run_events(struct run *run, const struct epoll_event *events,
 		       int nr)
@@ -455,7 +459,7 @@ static void run_events(struct run *run, const struct epoll_event *events,
 		uaio_ready_add(&uaio_ready_counters.nr_events, (uint64_t)nr);
 }
 
-/* Run what is kicked. The lock of ready is held, and released meanwhile. */
+/* Run the kicked files. The lock of ready is held, and released meanwhile. */
 static void run_kicked(struct run *run, struct uaio_ready *ready,
 		       unsigned *nr_fresh)
 {
@@ -477,9 +481,10 @@ static void run_kicked(struct run *run, struct uaio_ready *ready,
 }
 
 /*
- * Begin to run the list of kicked files. If another thread runs it, that thread finds there
- * what the events are about, and *nr is 0. Returns with the lock of ready.
- * Return: whether it is the caller's to run.
+ * Begin to run the list of kicked files. If another thread is running the list, the
+ * files of the events are put on it for that thread, and *nr becomes 0. Returns with
+ * the lock of ready held.
+ * Return: whether the caller is the thread that runs the list.
  */
 static bool begin_drain(struct uaio_group *group,
 			const struct epoll_event *events, int *nr)
@@ -512,10 +517,11 @@ static void count_run(struct uaio_ready *ready, const struct run *run)
 }
 
 /*
- * A caller leaves files that are not armed, and goes. A thread that sleeps may
- * have looked while they were kicked and left them to this one.
- * relaxed: it looked before we let go of the list, under the lock, and said
- * before that that it sleeps.
+ * Arm files on behalf of a thread that sleeps: a caller leaves files that are not
+ * armed, and goes. The sleeping thread may have looked while they were kicked, and have
+ * left them to this one.
+ * relaxed: the sleeping thread looked under the lock, before this thread let go of the
+ * list, and before it looked it said that it sleeps.
  */
 static void arm_for_sleeper(struct uaio_group *group)
 {
@@ -525,8 +531,9 @@ static void arm_for_sleeper(struct uaio_group *group)
 }
 
 /*
- * Complete what the run has noted. The lock of ready is released meanwhile.
- * Return: whether there was any, and so perhaps more to run.
+ * Complete the requests that the run has executed. The lock of ready is released
+ * meanwhile.
+ * Return: whether there were any; then there may be more to run.
  */
 static bool complete_unlocked(struct uaio_ready *ready, struct uaio_done *done)
 {
@@ -539,14 +546,17 @@ static bool complete_unlocked(struct uaio_ready *ready, struct uaio_done *done)
 }
 
 /*
- * Run what events are about, then what is kicked, as the only thread that does. The lock of
- * ready is held, and released meanwhile.
+ * Run the wait queues of the events, then the kicked files; no other thread does
+ * meanwhile. The lock of ready is held, and released meanwhile.
  */
 static void drain_locked(struct run *run, const struct epoll_event *events,
 			 int nr)
 {
 	struct uaio_ready *ready = &run->group->ready;
-	/* The fallback thread arms instead, which tells it what is ready. */
+	/*
+	 * The fallback thread arms such files instead: then its epoll reports whether
+	 * they are ready.
+	 */
 	unsigned nr_fresh = run->by == UAIO_RUN_BY_FALLBACK ? 0 : FRESH_TRIES;
 	if (nr) {
 		uaio_unlock(&ready->lock, UAIO_RANK_READY);
@@ -594,7 +604,7 @@ bool uaio_ready_run_events(struct uaio_group *group, enum uaio_runner by,
 	count_run(ready, &run);
 	if (by != UAIO_RUN_BY_CALLER)
 		return is_left;
-	/* What is in doubt needs a thread that tries it again. */
+	/* If something is in doubt, a thread must try it again. */
 	if (is_left || run.has_doubts)
 		uaio_waiters_pass_on(group);
 	else if (is_unarmed)
@@ -605,8 +615,8 @@ bool uaio_ready_run_events(struct uaio_group *group, enum uaio_runner by,
 bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
 {
 	/*
-	 * relaxed: others race. A thread that sleeps next looks after others'
-	 * files, too.
+	 * relaxed: it races with other threads in any case. A thread that sleeps next
+	 * also looks after files of other threads' requests.
 	 */
 	if (!load_relaxed(&group->ready.nr_parked) && by == UAIO_RUN_BY_CALLER)
 		return false;

@@ -32,7 +32,7 @@ static void unlock(struct uaio_ready *ready)
 	uaio_unlock(&ready->lock, UAIO_RANK_READY);
 }
 
-/* Return: which clock the time of a timer is by. */
+/* Return: the clock of a timer. */
 static int clock_of(const struct uaio_sqe *sqe)
 {
 	return sqe->timer_flags & UAIO_TIMER_REALTIME   ? CLOCK_REALTIME
@@ -47,8 +47,9 @@ int64_t uaio_timer_due(const struct uaio_sqe *sqe, int64_t now)
 	int64_t base = flags == UAIO_TIMER_ABSOLUTE ? 0 : now, due;
 
 	/*
-	 * A thread that is preempted between the two clocks finds a time that
-	 * is too early, but later than now; the timer goes on when it is due.
+	 * If the thread is preempted between reading the two clocks, the result is too
+	 * early, but later than now. When the timer is due then, it is not over by its
+	 * own clock, and goes on.
 	 */
 	if (flags & UAIO_TIMER_ABSOLUTE && flags != UAIO_TIMER_ABSOLUTE)
 		base -= uaio_now_of(clock_of(sqe));
@@ -58,9 +59,7 @@ int64_t uaio_timer_due(const struct uaio_sqe *sqe, int64_t now)
 	return due > 0 ? due : 1;
 }
 
-/*
- * The heap. Each function is called with the lock of ready.
- */
+/* The heap. Each function is called with the lock of ready held. */
 
 static void note_next_locked(struct uaio_ready *ready)
 {
@@ -71,7 +70,7 @@ static void note_next_locked(struct uaio_ready *ready)
 		      first ? req_of(first)->until_ns : UAIO_FOREVER);
 }
 
-/* Return: whether req is the first to end. */
+/* Return: whether req is the first to expire. */
 static bool add_locked(struct uaio_ready *ready, struct uaio_req *req)
 {
 	heap_add(&ready->timed, &req->in_timed, is_before);
@@ -93,8 +92,8 @@ static void remove_locked(struct uaio_ready *ready, struct uaio_req *req)
 void uaio_timer_tell_sleeper(struct uaio_group *home)
 {
 	/*
-	 * [MB:timer] seq_cst: written, then looked which thread sleeps. Pairs
-	 * with uaio_timers_sooner().
+	 * [MB:timer] seq_cst: written, then looked which thread sleeps. Pairs with
+	 * uaio_timers_sooner().
 	 */
 	if (load_seq_cst(&home->ready.keepers) & UAIO_LEADER)
 		uaio_poller_wake(&home->ready.poller);
@@ -102,9 +101,7 @@ void uaio_timer_tell_sleeper(struct uaio_group *home)
 		uaio_fallback_hurry(home);
 }
 
-/*
- * Requests with a limit
- */
+/* Requests with a time limit */
 
 bool uaio_timer_add_locked(struct uaio_req *req)
 {
@@ -132,7 +129,10 @@ void uaio_timer_remove_locked(struct uaio_req *req)
 	unlock(ready);
 }
 
-/* Take what is due out of a wait queue. The file's lock is held. */
+/*
+ * Take the requests whose time limit has expired out of a wait queue. The file's lock
+ * is held.
+ */
 static void take_parked_locked(struct uaio_file *file, enum uaio_waitq_id id,
 			       int64_t now, struct list *ret_over)
 {
@@ -151,13 +151,14 @@ static void take_parked_locked(struct uaio_file *file, enum uaio_waitq_id id,
 		uaio_waitq_count_out(waitq, req);
 		list_add_tail(ret_over, &req->link);
 	}
-	/* The next may need less, and has not been tried. */
+	/* The next request may need less, and has not been tried. */
 	if (waitq->parked.next != first && !waitq->is_running)
 		uaio_waitq_kick_locked(file, id, NULL);
 }
 
 /*
- * A time limit on file, to which the caller has a reference, is over.
+ * End the requests on file whose time limit has expired. The caller has a reference to
+ * file.
  * Return: whether a request ended.
  */
 static bool end_limited(struct uaio_file *file, int64_t now)
@@ -231,7 +232,10 @@ enum uaio_cancel uaio_timer_cancel(struct uaio_req *req,
 	(void)canceller;
 	(void)ret_startable;
 	lock(ready);
-	/* What is late is over, but for its queue's end (late.h I2). */
+	/*
+	 * A late request (its call is over, only its completion is held back) is
+	 * cancelled only by the end of its queue (late.h I2).
+	 */
 	if (uaio_req_state(req) == UAIO_REQ_TIMED &&
 	    (likely(!req->late.held) || req->late.held == UAIO_REQ_DEFERRED ||
 	     load_relaxed(&req->group->ready.is_closing))) {
@@ -243,8 +247,8 @@ enum uaio_cancel uaio_timer_cancel(struct uaio_req *req,
 }
 
 /*
- * Return: whether the timer, which was due, is to go on: the clock that it goes
- * by was set back meanwhile. UNTESTED: a test cannot set the clock.
+ * Return: whether a timer that was due must go on, because its clock was set back
+ * meanwhile. UNTESTED: a test cannot set the clock.
  */
 static bool goes_on_locked(struct uaio_ready *ready, struct uaio_req *req,
 			   int64_t now)
@@ -263,7 +267,7 @@ static bool goes_on_locked(struct uaio_ready *ready, struct uaio_req *req,
 	return true;
 }
 
-/* Return: whether it waits for its time no longer. */
+/* Return: whether req need not wait for its time any longer. */
 static bool is_due(const struct uaio_req *req, int64_t now)
 {
 	return req->until_ns <= now ||
@@ -272,9 +276,9 @@ static bool is_due(const struct uaio_req *req, int64_t now)
 }
 
 /*
- * Look at the first.
- * Return: whether it is due; then *ret_timer is the timer, RUNNING, or
- * *ret_file the file of a request with a limit, with a reference.
+ * Look at the first request of the heap.
+ * Return: whether it is due. Then *ret_timer is the timer, which is now RUNNING, or
+ * *ret_file is the file of a request with a time limit, with a reference.
  */
 static bool take_first(struct uaio_ready *ready, int64_t now,
 		       struct uaio_req **ret_timer, struct uaio_file **ret_file)
@@ -287,7 +291,10 @@ static bool take_first(struct uaio_ready *ready, int64_t now,
 	lock(ready);
 	while ((first = heap_first(&ready->timed)) &&
 	       is_due(req = req_of(first), now)) {
-		/* What is deferred has a file as well. */
+		/*
+		 * A deferred request (not executed yet, defer.h) has a file, too, but
+		 * waits as a timer.
+		 */
 		if (req->file && likely(!req->late.held)) {
 			if (uaio_file_try_get(req->file))
 				*ret_file = req->file;
@@ -304,12 +311,12 @@ static bool take_first(struct uaio_ready *ready, int64_t now,
 }
 
 /*
- * A multishot timer, RUNNING, has come to its end once more: let it go on.
- * Return: false if this is the last time, or it cannot go on.
+ * A multishot timer, which is RUNNING, has expired: post a completion and let it go on.
+ * Return: false if this was the last time, or it cannot go on.
  */
 static bool repeat(struct uaio_req *timer)
 {
-	/* By then the time to its next end counts, however late this is. */
+	/* The time to the next expiry is counted from then, however late this is. */
 	if (timer->sqe.len == 1 || uaio_ready_expect(timer->group) < 0)
 		return false;
 	if (!uaio_flow->post_more(timer, -ETIME)) {
@@ -323,7 +330,10 @@ static bool repeat(struct uaio_req *timer)
 	return true;
 }
 
-/* Return: whether req waits for its time, which is another one now. */
+/*
+ * Set another time for req.
+ * Return: false if req no longer waits for its time.
+ */
 static bool change_locked(struct uaio_req *req, int64_t now,
 			  const struct uaio_timer_aim *aim, bool *ret_is_first)
 {

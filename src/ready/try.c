@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Readiness: the calls by which one parked request is tried, and the way to a worker
- * (ready.h). Tested by test-ready-again.c and all other test-ready*.c.
+ * Readiness: the calls by which one parked request is tried, and how it gets to a
+ * worker (ready.h). Tested by test-ready-again.c and all other test-ready*.c.
  */
 #include <errno.h>
 #include <poll.h>
@@ -12,7 +12,7 @@
 #include "op/sock.h"
 #include "ready/readyint.h"
 
-/* Return: what poll() says; all bits where it cannot be asked. */
+/* Return: what poll() reports; all bits if poll() fails. */
 static uint32_t look(const struct uaio_req *req, int fd)
 {
 	static const struct timespec zero;
@@ -21,15 +21,15 @@ static uint32_t look(const struct uaio_req *req, int fd)
 		.events = (short)uaio_ready_events_of(req),
 	};
 
-	/* As under a limit of no descriptors */
+	/* For example if the limit of descriptors is zero */
 	if (sys_ppoll(&pfd, 1, &zero, NULL, 0) < 0)
 		return UINT32_MAX;
 	return (unsigned short)pfd.revents;
 }
 
 /*
- * Return: whether a request is worth a call, on a file that knows no call that
- * does not block.
+ * Return: whether a call for a request is worth making, on a file that knows no call
+ * that does not block.
  */
 static bool is_ready_now(const struct uaio_req *req, int fd)
 {
@@ -46,15 +46,15 @@ bool uaio_ready_is_doubtful(const struct uaio_req *req, int fd)
 	if (id == UAIO_WAITQ_POLL || id == UAIO_WAITQ_ERRORS)
 		return false;
 	/*
-	 * An error that a socket keeps until it is asked for (IP_RECVERR) makes
-	 * nothing ready, and may stay for long.
+	 * An error that a socket keeps until it is read (IP_RECVERR) makes nothing
+	 * ready, and may stay for long.
 	 */
 	return look(req, fd) & ~(uint32_t)POLLERR;
 }
 
 /*
- * Return: whether the request reads from a datagram socket that was shut down
- * for reading: only a call that may wait says so.
+ * Return: whether the request reads from a datagram socket that was shut down for
+ * reading: only a call that may block reports that.
  */
 static bool is_shut(const struct uaio_req *req, int fd)
 {
@@ -69,8 +69,8 @@ static bool is_shut(const struct uaio_req *req, int fd)
 }
 
 /*
- * Return: whether a worker of the request's identity is to make its call now. A send to a
- * socket that listens fails, and nothing makes that one ready.
+ * Return: whether a worker with the request's identity (credentials) must make its call
+ * now. A send to a listening socket fails, and nothing makes that socket ready.
  */
 static __attribute__((noinline)) bool is_for_its_own(const struct uaio_req *req,
 						     int fd)

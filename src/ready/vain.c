@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Looks in vain: when a client that does not wait must sleep all the same
+ * When a client that polls without waiting must sleep briefly
  *
- * A client that looks for events again and again without waiting may keep the
- * threads that it waits for from their processor: with a real-time policy and
- * one processor, for ever. (The kernel completes by interrupt.) Two signs give
- * such a client away: work items that no worker gets to run; and an event that
- * does not come for long, but does as soon as the client sleeps. So after 10 ms
- * of looks in vain one look sleeps a little; and for a while after either sign
- * looks sleep for up to half of the time. The scheduling policy of the thread
- * is not asked for: a sandbox may forbid that.
+ * A client that looks for events again and again without waiting may keep the threads
+ * that execute its requests from the processor: with a real-time policy and one
+ * processor, for ever. (The kernel's own AIO does not have this problem, as it
+ * completes by interrupt.) Two signs give such a client away: work items that no worker
+ * gets to run; and an event that does not come for long, but comes as soon as the
+ * client sleeps. So after 10 ms of looks that find nothing, one look sleeps a little.
+ * For a while after either sign, looks sleep for up to half of the time. The library
+ * does not query the scheduling policy of the thread: a sandbox may forbid that.
  *
- * All of it is guesses: relaxed, and harmless if two threads that look at the
- * same time mix theirs.
+ * All of this is guesses: accesses are relaxed, and two threads that look at the same
+ * time do no harm if they mix up theirs.
  *
  * Tested by test/oracle/realtime.c.
  */
@@ -26,8 +26,8 @@
 enum {
 	LOOKS_PER_CHECK = 64,
 	/*
-	 * Checks further apart are those of a client that has other things to
-	 * do.
+	 * A client whose checks are further apart has other things to do, and does not
+	 * spin.
 	 */
 	CHECK_NS = 5000000,
 	STARVED_FOR_NS = 100000000,
@@ -70,8 +70,8 @@ void uaio_vain_has_dozed(struct uaio_vain *vain, bool has_event)
 	int64_t now = uaio_now_ns();
 
 	/*
-	 * It would have come by itself, had the client not kept its thread from
-	 * running.
+	 * The event would have come by itself, had the client not kept the library's
+	 * threads from running.
 	 */
 	if (has_event &&
 	    now - load_relaxed(&vain->since_ns) >= UAIO_WQ_STARVED_NS)

@@ -21,9 +21,10 @@
 #include "ready/ready.h"
 
 /*
- * How a waiter is woken depends on how it sleeps. As soon as it is told, its
- * eventfd and its queue's epoll may be closed, so these are written to before,
- * and here. A word is woken by its address, afterwards.
+ * Tell a waiter to look again. How it is woken depends on how it sleeps. As soon as it
+ * is told, its eventfd and its queue's epoll may be closed: so they are written to
+ * first, and here, under the lock. A waiter that sleeps on a word is woken by the
+ * word's address, afterwards.
  */
 void uaio_waiter_tell_locked(struct uaio_queue *queue,
 			     struct uaio_waiter *waiter,
@@ -34,13 +35,14 @@ void uaio_waiter_tell_locked(struct uaio_queue *queue,
 
 	list_remove(&waiter->node);
 	/*
-	 * relaxed: written under the lock; a thread that reads it wrote first
+	 * relaxed: written under the lock; a thread that reads it without the lock
+	 * wrote first
 	 */
 	sub_relaxed(&queue->group.ready.nr_waiters, 1);
 	/*
-	 * [MB:lead] [step: TELL_LEADER] seq_cst: told, then looked whether it
-	 * sleeps. Pairs with sleep_leading() of lead.c. It looks at the word
-	 * itself only under the lock.
+	 * [MB:lead] [step: TELL_LEADER] seq_cst: told, then looked whether the leader
+	 * sleeps. Pairs with sleep_leading() of lead.c. The leader looks at is_woken
+	 * only under the lock.
 	 */
 	if (waiter->leads) {
 		store_seq_cst(&waiter->is_told, 1);
@@ -49,7 +51,10 @@ void uaio_waiter_tell_locked(struct uaio_queue *queue,
 	} else if (waiter->wake_fd >= 0) {
 		(void)sys_write(waiter->wake_fd, &one, sizeof(one));
 	}
-	/* [MB:woken] release: last touch (I2). Pairs with wait_asleep(). */
+	/*
+	 * [MB:woken] release: the last access to the waiter (I2). Pairs with
+	 * wait_asleep().
+	 */
 	store_release(&waiter->is_woken, 1);
 	if (!has_word)
 		return;
@@ -90,7 +95,7 @@ void uaio_waiters_dismiss(struct uaio_queue *queue)
 	UAIO_CHECK(uaio_queue_is_open_locked(queue));
 	/* relaxed: written under the lock, compared under it */
 	store_relaxed(&queue->generation, queue->generation + 1);
-	/* The leader is not to touch what goes away. */
+	/* The leader must not touch what is about to be destroyed. */
 	queue->leader = NULL;
 	list_for_each_safe (pos, &queue->waiters)
 		uaio_waiter_tell_locked(
@@ -102,13 +107,15 @@ void uaio_waiters_dismiss(struct uaio_queue *queue)
 
 static struct uaio_slab waiters;
 
-/* The waiters of this thread: also those of handlers that run in its sleep. */
+/*
+ * The waiters of this thread, including those of signal handlers that run in its sleep
+ */
 static _Thread_local struct uaio_waiter *mine
 	__attribute__((tls_model("initial-exec")));
 
 void uaio_waiters_init(void)
 {
-	/* A child of fork() waits for nothing. */
+	/* A child of fork() waits for nothing: only the forking thread exists there. */
 	mine = NULL;
 	uaio_lost_init();
 	uaio_attend_init();
@@ -125,9 +132,9 @@ int uaio_wait_poll(int fd, const struct uaio_wait *wait, int64_t deadline)
 }
 
 /*
- * Sleep with the caller's signal mask, which the kernel swaps in and out in the
- * same call. Without a descriptor to be woken by (the table is full) the sleep
- * is cut in slices.
+ * Sleep with the caller's signal mask, which the kernel installs and removes in the
+ * same call. Without an eventfd to wake the thread (the descriptor table is full) it
+ * sleeps in slices.
  */
 static int sleep_masked(struct uaio_waiter *waiter,
 			const struct uaio_wait *wait)
@@ -161,9 +168,9 @@ static int wait_asleep(struct uaio_waiter *waiter, const struct uaio_wait *wait)
 }
 
 /*
- * Wait while another waiter leads, or nothing is parked. The leader may be
- * lost: that is looked for. A waiter that came while none led is told as soon
- * as one does, and comes back.
+ * Wait while another waiter leads, or nothing is parked. At intervals check whether the
+ * leader is lost. A waiter that came while there was no leader is woken as soon as one
+ * leads, and calls this function again.
  */
 static int wait_following(struct uaio_queue *queue, struct uaio_waiter *waiter,
 			  const struct uaio_wait *wait)
@@ -189,7 +196,7 @@ static int wait_following(struct uaio_queue *queue, struct uaio_waiter *waiter,
 }
 
 /*
- * Put the waiter on the list, unless it need not sleep.
+ * Put the waiter on the list, unless its need is met already.
  * Return: 0; -EINVAL: the generation is over.
  */
 static int enter(struct uaio_queue *queue, uint64_t generation,
@@ -235,7 +242,7 @@ struct uaio_waiter *uaio_waiter_new(struct uaio_queue *queue)
 	waiter->leads = waiter->is_leading = false;
 	waiter->may_lead = true;
 	waiter->is_leaderless = false;
-	/* relaxed: nobody knows it yet */
+	/* relaxed: no other thread knows the waiter yet */
 	store_relaxed(&waiter->is_woken, 0);
 	waiter->wake_fd = -1;
 	list_init(&waiter->node);
@@ -245,7 +252,7 @@ struct uaio_waiter *uaio_waiter_new(struct uaio_queue *queue)
 	return waiter;
 }
 
-/* Waiters of handlers that have not come back may be in front of it. */
+/* Waiters of signal handlers that have not come back may be before it in the list. */
 void uaio_waiter_put(struct uaio_waiter *waiter)
 {
 	struct uaio_waiter **link = &mine;
@@ -269,7 +276,7 @@ struct uaio_waiter *uaio_waiter_leading(void)
 
 static void forget(struct uaio_queue *queue, uint64_t need)
 {
-	/* relaxed: a queue that has gone away keeps a sink */
+	/* relaxed: a queue that has ended still has a sink */
 	const struct uaio_sink *sink = load_relaxed(&queue->sink);
 
 	if (sink->forget)
@@ -281,7 +288,8 @@ void uaio_waiters_forget(bool keeps_fds)
 	struct uaio_waiter *waiter;
 
 	/*
-	 * Off the lists first: a leader that stops tells the next on the list.
+	 * Take the waiters off the lists first: a leader that stops wakes the next
+	 * waiter on the list.
 	 */
 	for (waiter = mine; waiter; waiter = waiter->outer) {
 		leave(waiter->queue, waiter);
@@ -352,8 +360,9 @@ int uaio_queue_sleep(struct uaio_queue *queue, uint64_t generation,
 }
 
 /*
- * Sleep, trying cold reads now and then: the pages of one may be there long
- * before those of an older one that a worker blocks on.
+ * Sleep, trying cold reads at intervals. (A cold read is of pages that are not in the
+ * page cache; a worker blocks on the oldest one.) The pages of a later read may arrive
+ * long before those of the read on which the worker blocks.
  */
 static int sleep_looking(struct uaio_queue *queue, uint64_t generation,
 			 uint64_t need, const struct uaio_wait *wait)
@@ -362,7 +371,10 @@ static int sleep_looking(struct uaio_queue *queue, uint64_t generation,
 	struct uaio_wait look = *wait;
 	int ret;
 
-	/* relaxed: what other threads submit meanwhile is left to the worker */
+	/*
+	 * relaxed: cold reads that other threads submit meanwhile are left to the
+	 * worker
+	 */
 	if (!load_relaxed(&queue->group.nr_paged) || wait->sleeps_only)
 		return uaio_queue_sleep(queue, generation, need, wait);
 	look.deadline_ns = uaio_now_ns() + LOOK_NS;
@@ -376,15 +388,15 @@ static int sleep_looking(struct uaio_queue *queue, uint64_t generation,
 }
 
 /*
- * Where requests take less time than to sleep and be woken, spin for
- * completions for as long as that.
- * Return: whether there are enough now.
+ * If requests take less time than to sleep and be woken, spin for completions for as
+ * long as a sleep and a wake-up would take.
+ * Return: whether there are enough completions now.
  */
 static bool spin_for(const struct uaio_queue *queue, uint64_t need,
 		     int64_t spin_ns, int64_t deadline_ns)
 {
-	enum { SPINS_PER_LOOK = 16 }; /* at the clock */
-	/* relaxed: a queue that goes away keeps a sink */
+	enum { SPINS_PER_LOOK = 16 }; /* how often the clock is read */
+	/* relaxed: a queue that has ended still has a sink */
 	const struct uaio_sink *sink = load_relaxed(&queue->sink);
 	bool is_there = false;
 	int64_t until;
@@ -404,7 +416,10 @@ static bool spin_for(const struct uaio_queue *queue, uint64_t need,
 	return is_there;
 }
 
-/* Sleep. A thread that sleeps no longer than waking takes could have spun. */
+/*
+ * Sleep, and learn from it: if the sleep was no longer than waking takes, spinning
+ * would have been better.
+ */
 static int sleep_timed(struct uaio_queue *queue, uint64_t generation,
 		       uint64_t need, int64_t spin_ns,
 		       const struct uaio_wait *wait)
@@ -433,7 +448,10 @@ bool uaio_queue_pin_parked(struct uaio_queue *queue)
 {
 	const struct uaio_group *home = uaio_ready_home(&queue->group.ready);
 
-	/* relaxed: what other threads park meanwhile is theirs to see to */
+	/*
+	 * relaxed: a thread that parks a request meanwhile makes sure itself that a
+	 * thread looks after it
+	 */
 	if (likely(!load_relaxed(&home->ready.nr_parked)) ||
 	    !uaio_ready_callers_run())
 		return false;
@@ -442,22 +460,23 @@ bool uaio_queue_pin_parked(struct uaio_queue *queue)
 }
 
 /*
- * A caller that does not wait asks the epoll here; one that does sleeps in it.
+ * A caller that does not wait takes the epoll's events here; a caller that waits sleeps
+ * in the epoll afterwards.
  */
 void uaio_queue_run_parked(struct uaio_queue *queue, bool waits)
 {
 	struct uaio_group *home = uaio_ready_home(&queue->group.ready);
 
 	/*
-	 * A thread that left a wait by siglongjmp(), and sleeps no more, would
-	 * lead for ever.
+	 * If a signal handler left a wait of this thread by siglongjmp(), and the
+	 * thread does not sleep again, it would lead for ever.
 	 */
 	uaio_lead_forget();
 	(void)uaio_ready_run(home, UAIO_RUN_BY_CALLER);
-	/* relaxed, both: advice */
+	/* relaxed, both: hints */
 	if (!waits && !uaio_ready_has(&home->ready, UAIO_LEADER) &&
 	    !load_relaxed(&queue->sink)->has_unreaped(queue)) {
-		/* The epoll does not tell of what is not armed. */
+		/* The epoll does not report files that are not armed. */
 		if (!uaio_ready_arm(home))
 			uaio_waiters_back_up(home);
 		(void)uaio_ready_look(home, UAIO_RUN_BY_CALLER);

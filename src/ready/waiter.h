@@ -2,26 +2,26 @@
 /*
  * Waiting for completions
  *
- * A waiter says what it still needs, for example how many completions; the thread
- * that posts wakes it when the sink says that this is met, and not before
- * (flow/post.c). The
- * waiter that leads is woken by its files as well, and when a timer is due
- * (lead.h); a queue that is closed wakes all. A waiter lives in a
- * slab, not on its thread's stack: a signal handler may leave the sleep by
- * siglongjmp() and never come back. (Then the waiter is lost until its thread
- * ends, and nothing else.)
+ * A waiter is a thread that waits until its need is met, for example a number of
+ * completions. The thread that posts a completion wakes a waiter when the sink (the
+ * front-end's functions for a queue's completions) says that its need is met, and not
+ * before (flow/post.c). The waiter that leads is also woken by its files, and when a
+ * timer is due (lead.h). When a queue is closed, all waiters are woken. The memory of a
+ * waiter is in a slab, not on its thread's stack: a signal handler may leave the sleep
+ * by siglongjmp() and never come back. (Then only that memory is lost, until the thread
+ * ends.)
  *
- *   I1  A waiter is on its queue's list or has been told to wake, and both
- *       change under the queue's lock.
- *   I2  After it has taken a waiter off the list a completer touches it once
- *       more, under that lock, and never after; waking goes by address.
- *   I3  A waiter asks the sink under the same lock before it sleeps, so no
- *       completion falls between the look and the sleep.
- *   I4  A full sink meets every need, and so wakes all waiters. The door sees to
+ *   I1  A waiter is on its queue's list or has been told to wake; both change under the
+ *       queue's lock.
+ *   I2  A thread that takes a waiter off the list writes to the waiter once more, under
+ *       that lock, and never afterwards. Waking the waiter needs only its address.
+ *   I3  A waiter asks the sink under the same lock before it sleeps, so it misses no
+ *       completion between the check and the sleep.
+ *   I4  A full sink meets every need, and so wakes all waiters. The front-end ensures
  *       that.
- *   I5  A waiter that sleeps keeps no queue alive. It remembers which
- *       generation of the queue it waits for, and looks, under the lock,
- *       whether that is over.
+ *   I5  A waiter that sleeps keeps no queue alive. It remembers for which generation of
+ *       the queue it waits, and checks, under the lock, whether that generation is
+ *       over.
  */
 #ifndef UAIO_READY_WAITER_H
 #define UAIO_READY_WAITER_H
@@ -39,9 +39,13 @@ struct uaio_queue;
 /* How long a thread waits, and how. */
 struct uaio_wait {
 	int64_t deadline_ns; /* CLOCK_MONOTONIC; 0: do not wait */
-	const void *mask;    /* of signals, or NULL; the kernel's format */
+	/* a signal mask, or NULL; in the kernel's format */
+	const void *mask;
 	size_t mask_bytes;
-	/* Executes no requests and uses no file descriptor of the library's (table.h). */
+	/*
+	 * The thread executes no requests and uses no descriptor of the library
+	 * (table.h).
+	 */
 	bool sleeps_only;
 	bool is_cancel_point; /* the thread may be cancelled in its sleep */
 };
@@ -49,27 +53,30 @@ struct uaio_wait {
 struct uaio_waiter {
 	struct uaio_slab_node slab;
 
-	/* its thread's */
-	struct uaio_waiter *outer; /* the thread's one before, or a lost one */
-	struct uaio_queue *queue;  /* its memory outlives it (slab.h) */
-	bool is_leading;           /* or did, and a handler left that sleep */
+	/* used only by its thread */
+	/* the thread's previous waiter, or a lost one */
+	struct uaio_waiter *outer;
+	struct uaio_queue *queue; /* its memory is never freed (slab.h) */
+	/* leads, or led when a handler left its sleep */
+	bool is_leading;
 
 	/* under the group's lock */
 	struct list node;
-	uint64_t need;      /* the door's (sink.h) */
-	int wake_fd;        /* owns: an eventfd, or -1 for waking by word */
+	uint64_t need;      /* meaning defined by the front-end (sink.h) */
+	int wake_fd;        /* owns: an eventfd, or -1 to wake is_woken */
 	bool leads;         /* sleeps in the queue's epoll */
-	bool may_lead;      /* its thread may execute what gets ready */
-	bool is_leaderless; /* none led when it came; told if one does */
+	bool may_lead;      /* its thread may execute parked requests */
+	bool is_leaderless; /* there was no leader; wake it when there is one */
 
 	/* atomic */
-	uint32_t is_woken;  /* what it sleeps on */
-	uint32_t is_told;   /* if it leads: told; set before is_woken */
-	uint32_t is_asleep; /* if it leads: in the epoll, or about to be */
+	uint32_t is_woken;  /* the word on which the thread sleeps */
+	uint32_t is_told;   /* a leader's; set before is_woken */
+	uint32_t is_asleep; /* a leader's: in the epoll, or about to be */
 };
 
 /*
- * Waiters that were taken off the list under the lock, to be woken without it.
+ * Waiters that were taken off the list under the lock, to be woken after the lock is
+ * released.
  */
 enum { UAIO_WAKEUPS_MAX = 16 };
 
@@ -83,7 +90,7 @@ void uaio_waiter_tell_locked(struct uaio_queue *queue,
 			     struct uaio_waiter *waiter,
 			     struct uaio_wakeups *wakeups);
 
-/* Take all waiters whose need is met off the list, and tell them. */
+/* Take all waiters whose need is met off the list, and tell them to look again. */
 void uaio_waiters_collect_locked(struct uaio_queue *queue,
 				 struct uaio_wakeups *wakeups);
 void uaio_wakeups_deliver(struct uaio_wakeups *wakeups);
@@ -105,74 +112,73 @@ void uaio_waiter_put(struct uaio_waiter *waiter);
 void uaio_waiters_init(void);
 
 /*
- * Return: the waiter of this thread that leads, or led when a handler left its
- * sleep; NULL if none.
+ * Return: this thread's waiter that leads, or that led when a handler left its sleep;
+ * NULL if there is none.
  */
 struct uaio_waiter *uaio_waiter_leading(void);
 
 /*
- * This thread ends: if it ends in a sleep, let go of what it leads and where it
- * waits. keeps_fds: it has another descriptor table by now, so what has file
- * descriptors is left as it is.
+ * This thread ends. If it ends in a sleep, remove its waiters and end its leadership.
+ * keeps_fds: the thread has another descriptor table by now, so waiters with file
+ * descriptors are left as they are.
  */
 void uaio_waiters_forget(bool keeps_fds);
 
 /*
- * Something is left to do that no thread that submits or reaps does: have the
- * leader do it; or have a waiter lead; or else the fallback thread.
+ * Something must be done that no submitting or reaping thread does: wake the leader for
+ * it; without a leader, have a waiter lead; without waiters, wake the fallback thread.
  */
 void uaio_waiters_pass_on(struct uaio_group *group);
 
 /*
- * Something is left that is tried again after a while, by a thread that does not
- * come back for it: have the leader see to that, or the fallback thread.
+ * Something must be tried again after a while, and the calling thread does not come
+ * back for it: notify the leader, or else the fallback thread.
  */
 void uaio_waiters_back_up(struct uaio_group *group);
 
-/* The generation ends: all waiters are to look again. */
+/* The queue's generation ends: wake all waiters to look again. */
 void uaio_waiters_dismiss(struct uaio_queue *queue);
 
-/*
- * For doors. generation is the one in which the caller's client named the
- * queue.
- */
+/* For front-ends. generation is the one in which the client named the queue. */
 
 /*
- * Wait until the sink says that need is met. Where requests take less time than a
- * sleep does, the caller spins for them a little first.
+ * Wait until the sink says that need is met. If requests usually take less time than a
+ * sleep, spin for completions a little first.
  * Return: 0 to look again; -EINTR; -ETIMEDOUT; -EINVAL: the generation is over;
  * -ENOMEM.
  */
 int uaio_queue_wait(struct uaio_queue *queue, uint64_t generation,
 		    uint64_t need, const struct uaio_wait *wait);
 
-/* The same, but sleep at once, and do not look for cold reads. */
+/*
+ * uaio_queue_wait() that sleeps at once, and does not look for cold reads (reads of
+ * pages that are not in the page cache).
+ */
 int uaio_queue_sleep(struct uaio_queue *queue, uint64_t generation,
 		     uint64_t need, const struct uaio_wait *wait);
 
 /*
  * The caller knows that the generation is not over.
- * Return: whether something is parked that a caller may run; then the queue is
- * pinned.
+ * Return: whether requests are parked that a caller may run; then the queue is pinned.
  */
 bool uaio_queue_pin_parked(struct uaio_queue *queue);
 
 /*
- * Execute what is parked and ready, and unpin. waits: the caller sleeps next.
+ * Execute parked requests whose files are ready, and unpin. waits: the caller sleeps
+ * next.
  */
 void uaio_queue_run_parked(struct uaio_queue *queue, bool waits);
 
 /*
- * Execute what can be executed of all that waits in the queue. A caller that
- * finds too few completions does this before it waits. The caller keeps the
- * queue.
+ * Execute all waiting requests of the queue that can be executed now. A caller that
+ * finds too few completions does this before it waits. The caller keeps the queue
+ * alive.
  */
 void uaio_queue_run(struct uaio_queue *queue, bool waits);
 
 /*
- * Let in signals that only the caller's mask allows, though the caller did not
- * sleep.
- * Return: whether one came.
+ * Deliver signals that only the caller's mask allows, if the caller did not sleep.
+ * Return: whether a signal was delivered.
  */
 bool uaio_wait_let_signals_in(const struct uaio_wait *wait);
 
@@ -182,32 +188,32 @@ bool uaio_wait_let_signals_in(const struct uaio_wait *wait);
 void uaio_lost_init(void);
 
 /*
- * This thread is about to sleep, and may end there.
+ * This thread is about to sleep, and may end in the sleep.
  * Return: whether the destructor will be called if it does.
  */
 bool uaio_lost_watch(void);
 
-/* vain.c: when a client that does not wait must sleep all the same */
+/* vain.c: when a client that polls without waiting must sleep briefly */
 
-/* How long such a sleep lasts, unless an event ends it. */
+/* How long such a brief sleep lasts, unless an event ends it. */
 enum { UAIO_DOZE_NS = 100000 };
 
-/* What is known of one client. All members are atomic. */
+/* What is known of one client that polls. All members are atomic. */
 struct uaio_vain {
 	uint32_t nr_looks;
-	int64_t checked_ns;    /* when a look last read the clock */
+	int64_t checked_ns;    /* when a poll last read the clock */
 	uint64_t checked_done; /* events posted by then */
-	int64_t since_ns;      /* no event since, and no sleep */
+	int64_t since_ns;      /* no event and no sleep since then */
 };
 
 /*
- * A look has found nothing, while requests are on their way; nr_done events
- * were ever posted.
- * Return: whether the look is to sleep for UAIO_DOZE_NS.
+ * A client's poll has found nothing while requests are in flight; nr_done events were
+ * ever posted.
+ * Return: whether the poll must sleep for UAIO_DOZE_NS.
  */
 bool uaio_vain_must_doze(struct uaio_vain *vain, uint64_t nr_done);
 
-/* The look has slept; has_event: an event has come. */
+/* The poll has slept; has_event: an event has come meanwhile. */
 void uaio_vain_has_dozed(struct uaio_vain *vain, bool has_event);
 
 #endif /* UAIO_READY_WAITER_H */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Readiness: what a queue's epoll knows of files. Tested by test-ready*.c. */
+/*
+ * Readiness: watches, and which files a queue's epoll has (ready.h). Tested by
+ * test-ready*.c.
+ */
 #include <errno.h>
 #include <poll.h>
 
@@ -14,8 +17,8 @@ uint32_t uaio_ready_nr_nested;
 void uaio_ready_note_nested(void)
 {
 	/*
-	 * relaxed: a thread that the epoll notifies has made a call after the one by
-	 * which the file got ready
+	 * relaxed: a thread that the epoll notifies has made a system call after the
+	 * system call that made the file ready
 	 */
 	add_relaxed(&uaio_ready_nr_nested, 1);
 }
@@ -26,8 +29,8 @@ void uaio_watches_init(void)
 }
 
 /*
- * The memory of watches keeps its type, and an event may come late: so the data
- * of an event says which generation of the memory is meant.
+ * The memory of a watch is only ever reused for watches, and an event may come late: so
+ * the data of an event says for which generation of the memory it is.
  */
 uint64_t uaio_watch_data(const struct uaio_watch *watch)
 {
@@ -41,7 +44,7 @@ struct uaio_watch *uaio_watch_of_data(uint64_t data)
 						(UAIO_POLLER_NOBODYS - 1));
 }
 
-/* What the epoll said of the watch before is void. The locks of both are held. */
+/* Make void what the epoll said of the watch before. The locks of both are held. */
 static void renew_locked(struct uaio_watch *watch)
 {
 	/* relaxed: a thread that gets an event looks under both locks */
@@ -96,7 +99,7 @@ static struct uaio_watch *make_locked(struct uaio_group *group,
 	store_relaxed(&watch->group, group);
 	list_add_tail(&ready->watches, &watch->in_group);
 	if (file->flags & UAIO_FILE_F_PERSONAL)
-		/* relaxed: a guess */
+		/* relaxed: a hint */
 		store_relaxed(&ready->has_personal, 1);
 	uaio_unlock(&ready->lock, UAIO_RANK_READY);
 	return watch;
@@ -121,7 +124,7 @@ struct uaio_watch *uaio_watch_get(struct uaio_group *group,
 				  struct uaio_file *file)
 {
 	struct uaio_group *home = uaio_ready_home(&group->ready);
-	/* relaxed: a watch of both is there, since both are */
+	/* relaxed: while the group and the file exist, so does their watch */
 	struct uaio_watch *watch = load_relaxed(&file->last_watch);
 
 	if (likely(watch && load_relaxed(&watch->group) == home &&
@@ -134,8 +137,8 @@ struct uaio_file *uaio_watch_lock_file(const struct uaio_watch *watch,
 				       const struct uaio_group *group)
 {
 	/*
-	 * relaxed: looked at again under the lock. The memory of files keeps its type
-	 * (file.h, I2), and so does that of watches.
+	 * relaxed: checked again under the lock. The memory of files is only ever
+	 * reused for files (file.h, I2), and that of watches for watches.
 	 */
 	struct uaio_file *file = load_relaxed(&watch->file);
 
@@ -169,12 +172,15 @@ static int ctl(struct uaio_watch *watch, int op, int fd, uint32_t events)
 }
 
 /*
- * A descriptor was closed without our knowing. So the epoll may still have its file, by
- * a number that is another file's now, and may be its own again.
+ * Note that the program closed a descriptor without the library's knowing. So the epoll
+ * may still have the file, by a descriptor that now is another file, and may later be
+ * the first file again.
  */
 static void note_deceived(struct uaio_watch *watch)
 {
-	/* relaxed: that number's next entry is made after this */
+	/*
+	 * relaxed: the descriptor's next entry in the table of files is made after this
+	 */
 	store_relaxed(&load_relaxed(&watch->group)->ready.is_deceived, 1);
 }
 
@@ -202,14 +208,16 @@ void uaio_watches_drop(struct uaio_file *file)
 		struct uaio_watch *watch = container_of(
 			file->watches.next, struct uaio_watch, in_file);
 
-		/* While the watch is on its list the queue's epoll stays. */
+		/*
+		 * While the watch is on the queue's list, the queue's epoll stays open.
+		 */
 		uaio_watch_disarm_locked(watch, load_relaxed(&file->fd));
 		drop_locked(watch);
 	}
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 }
 
-/* Return: a file of the group's watches; NULL if it has none. */
+/* Return: a file of the group's watches, with a reference; NULL if there is none. */
 static struct uaio_file *get_first(struct uaio_ready *ready)
 {
 	enum { SOON_NS = 50000 };
@@ -228,7 +236,10 @@ static struct uaio_file *get_first(struct uaio_ready *ready)
 			return file;
 		}
 		uaio_unlock(&ready->lock, UAIO_RANK_READY);
-		/* The thread that let the file go is about to drop it. */
+		/*
+		 * The thread that released the last reference to the file is about to
+		 * drop the watch.
+		 */
 		(void)uaio_sleep(&word, 0, uaio_now_ns() + SOON_NS);
 	}
 }
@@ -242,7 +253,7 @@ void uaio_watches_leave(struct uaio_group *group)
 
 		uaio_lock(&file->lock, UAIO_RANK_FILE);
 		watch = uaio_watch_find_locked(group, file);
-		/* relaxed: under the lock, under which it is moved */
+		/* relaxed: read under the lock under which it is changed */
 		uaio_watch_disarm_locked(watch, load_relaxed(&file->fd));
 		drop_locked(watch);
 		uaio_unlock(&file->lock, UAIO_RANK_FILE);
@@ -268,7 +279,7 @@ static uint32_t events_wanted_locked(const struct uaio_file *file)
 		events |= EPOLLOUT;
 	if (unlikely(!list_is_empty(&waitqs[UAIO_WAITQ_ERRORS].parked)))
 		events |= EPOLLERR;
-	/* Polls for errors and hang-ups alone need it in the epoll, too. */
+	/* Polls for errors and hang-ups alone also need the file in the epoll. */
 	if (!events && is_polled)
 		events = EPOLLERR;
 	return events;
@@ -284,7 +295,7 @@ static uint32_t waiting_waitqs_locked(const struct uaio_file *file)
 	return waitqs;
 }
 
-/* The epoll has taken what its number is now. */
+/* Note that the epoll has added the file to which the descriptor refers now. */
 static void take_over_locked(struct uaio_watch *watch)
 {
 	if (!++watch->nr_adds)
@@ -350,9 +361,9 @@ void uaio_watch_arm_anew_locked(struct uaio_req *req)
 	uaio_lock(&ready->lock, UAIO_RANK_READY);
 	renew_locked(watch);
 	uaio_unlock(&ready->lock, UAIO_RANK_READY);
-	/* What the epoll knows has the old generation. */
+	/* The events in the epoll have the old generation. */
 	watch->armed = 0;
-	/* It is armed after it was run: also if it was to be run before. */
+	/* If the epoll cannot be armed, run the poll; the file is armed afterwards. */
 	if (!uaio_poller_is_open(&ready->poller) ||
 	    arm_for_locked(watch, file, events) < 0)
 		uaio_watch_kick(watch, waitqs, false);
@@ -362,7 +373,9 @@ void uaio_watch_arm_anew_locked(struct uaio_req *req)
  * Another descriptor
  */
 
-/* Return: whether a request that waits has this watch; then its queue stays. */
+/*
+ * Return: whether a parked request has this watch; if so, the watch's queue stays open.
+ */
 static bool is_in_use_locked(const struct uaio_watch *watch)
 {
 	const struct uaio_waitq *waitqs = watch->file->waitqs;
@@ -376,9 +389,8 @@ static bool is_in_use_locked(const struct uaio_watch *watch)
 }
 
 /*
- * Kick a watch, and have the fallback thread run it, since no other thread may
- * come by. The queue of a watch that is not in use may be going away: that is
- * left.
+ * Kick a watch, and have the fallback thread run it, since no other thread may come by.
+ * If no request uses the watch, its queue may be going away, so nothing is done.
  */
 static void kick_at_once(struct uaio_watch *watch, uint32_t waitqs)
 {
