@@ -23,7 +23,10 @@
 
 extern char **environ;
 
-/* Return: whether loading a library must not change this line of /proc/self/status. */
+/*
+ * Return: whether this line of /proc/self/status must be the same without and with the
+ * library.
+ */
 static bool is_of_interest(const char *line)
 {
 	static const char *const names[] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * elsewhere LIBAIO: a program that has uaio preloaded and opens another libaio by its
- * path. This libaio makes its system calls through syscall(2), which uaio interposes.
+ * elsewhere LIBAIO: a program with uaio preloaded opens another libaio by its path. That
+ * libaio makes its system calls through syscall(2), which uaio interposes.
  */
 #undef NDEBUG
 #include <assert.h>
@@ -21,7 +21,7 @@ typedef int getevents_fn(aio_context_t ctx, long min_nr, long nr,
 			 struct io_event *events, void *timeout);
 typedef int destroy_fn(aio_context_t ctx);
 
-/* Find a function that the library at `path` itself defines. */
+/* Find the function in the library at `path` itself, not in another one. */
 static void *find(void *handle, const char *name, const char *path)
 {
 	char wanted[PATH_MAX], actual[PATH_MAX];

@@ -81,7 +81,10 @@ static_assert(sizeof(struct uaio_aio_sigset) == 16, "size");
 static_assert(offsetof(struct uaio_aio_sigset, mask) == 0, "offset");
 static_assert(offsetof(struct uaio_aio_sigset, mask_bytes) == 8, "offset");
 
-/* Check what clients check before they reap from the ring. The kernel passes, too. */
+/*
+ * Check the fields that clients check before they reap from the ring. The kernel passes the
+ * test, too.
+ */
 int main(void)
 {
 	const struct uaio_ring_map *map;

@@ -73,7 +73,10 @@ int main(void)
 	assert(setup(4, &ctx) == 0);
 	assert(nr_contexts(first) == 1 && nr_contexts(second) == 1);
 	assert(nr_contexts(third) == 1);
-	/* After all dlclose() the library stays loaded: its threads may be running. */
+	/*
+	 * The library must stay loaded after every dlclose(), as its threads may be
+	 * running.
+	 */
 	check_versions(first);
 	assert(dlclose(third) == 0 && dlclose(second) == 0);
 	assert(dlclose(first) == 0);

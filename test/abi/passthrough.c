@@ -58,7 +58,7 @@ static struct outcome call(syscall_fn *function, long nr, const long a[6])
 	return outcome;
 }
 
-/* Check that both functions return the same, namely ret and error. */
+/* Both functions must return ret and set errno to error. */
 static void expect(long nr, const long a[6], long ret, int error)
 {
 	struct outcome ours = call(syscall, nr, a);
@@ -126,7 +126,7 @@ static void test_own_errno(void)
 	expect(SYS_mremap, ARGS(page, 8192, 4096, 0), page, ENOTTY);
 	expect(SYS_mremap, ARGS(page + 1, 4096, 4096, 0), -1, EINVAL);
 
-	/* The kernel's io_uring works or fails in the same way through both functions. */
+	/* io_uring must work, or fail in the same way, through both functions. */
 	struct outcome refused =
 		call(libc_syscall, SYS_io_uring_setup, ARGS(1, 8));
 	assert(refused.ret == -1);
@@ -154,7 +154,7 @@ static void test_own_errno(void)
 	assert(syscall(SYS_io_destroy, ctx) == 0 && errno == ENOTTY);
 }
 
-/* All six arguments are passed on, with all their bits. */
+/* All six arguments must be passed on, with all their bits. */
 static void test_arguments(void)
 {
 	char path[] = "/tmp/uaio-abi.XXXXXX";
@@ -170,7 +170,7 @@ static void test_arguments(void)
 	char *map;
 
 	assert(fd >= 0 && epoll >= 0 && unlink(path) == 0);
-	/* mmap: the sixth argument is an offset that exceeds 32 bits. */
+	/* mmap: the sixth argument is an offset, here of more than 32 bits. */
 	assert(ftruncate(fd, (5ll << 32) + 8192) == 0);
 	assert(pwrite(fd, "six", 4, (5ll << 32) + 4096) == 4);
 	map = (char *)syscall(SYS_mmap, 0l, 4096l, (long)PROT_READ,

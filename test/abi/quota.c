@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * quota none|NUMBER: what a preloaded program reads in /proc as kernel AIO's quota, by
- * each function that opens files; and that these functions open other files as usual.
+ * quota none|NUMBER: checks that a preloaded program reads this value in /proc as the quota
+ * of kernel AIO, by each function that opens files; and that these functions open other
+ * files as usual.
  */
 #undef NDEBUG
 #undef _FILE_OFFSET_BITS

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A client with one door, for the tests of the door. */
+/* A client with one door (front-end), for the tests in this directory. */
 #ifndef CLIENT_H
 #define CLIENT_H
 
@@ -61,7 +61,9 @@ static inline void put_tagged(struct door_sqe sqe, uint64_t tag)
 	put(sqe);
 }
 
-/* Return: how many requests the door accepted. */
+/*
+ * Submit all, and wait for nr_min completions. Return: how many requests the door accepted.
+ */
 static inline int enter(uint32_t nr_min)
 {
 	return door_enter(door, nr_min, nr_min ? UAIO_FOREVER : 0);

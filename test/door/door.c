@@ -34,7 +34,7 @@ struct door {
 	uint32_t cq_tail;
 	uint64_t nr_taken;
 	uint64_t nr_done; /* of the requests that were accepted */
-	/* atomic: a thread that closes the door sleeps on it */
+	/* atomic: a futex on which a thread that closes the door sleeps */
 	uint32_t drain;
 	uint32_t is_closing;
 
@@ -59,7 +59,7 @@ static uint32_t nr_unread(const struct uaio_queue *queue)
 	return nr < DOOR_NR_CQES ? nr : DOOR_NR_CQES;
 }
 
-/* A waiter's need is a number of unread completions. */
+/* A waiting thread needs a number of unread completions. */
 static bool is_met(const struct uaio_queue *queue, uint64_t need)
 {
 	return nr_unread(queue) >= need;
@@ -97,7 +97,7 @@ static void post(struct uaio_queue *queue, const struct uaio_post *post)
 	}
 }
 
-/* Return: how many slots for completions are neither used nor reserved (I1). */
+/* Return: how many slots of the completion ring are neither used nor reserved (I1). */
 static uint32_t room_locked(const struct door *door)
 {
 	uint64_t owed =
@@ -143,7 +143,10 @@ static const struct uaio_sink sink = {
  * Opening and closing
  */
 
-/* The first door starts the engine; a library's door starts with it. */
+/*
+ * Opening the first door starts the engine. In a library, a front-end starts together with
+ * it.
+ */
 static int start(void)
 {
 	int ret;
@@ -189,8 +192,8 @@ int door_open(struct door **ret_door, struct door_rings **ret_rings)
 }
 
 /*
- * Return: whether the door is this process's: a child of fork() has an unusable
- * copy.
+ * Return: whether this process opened the door: a child of fork() has a copy that it cannot
+ * use.
  */
 static bool is_open(const struct door *door)
 {
@@ -302,7 +305,7 @@ static const uint8_t op_of[DOOR_NR_WHATS] = {
 	[DOOR_LINK_TIMER] = UAIO_OP_LINK_TIMER,
 };
 
-/* Translates a submission from the door's format to the engine's. */
+/* Translate a submission from the door's format to the engine's. */
 static struct uaio_sqe translate(const struct door_sqe *from)
 {
 	struct uaio_sqe sqe = {
@@ -339,7 +342,7 @@ static struct uaio_sqe translate(const struct door_sqe *from)
 	return sqe;
 }
 
-/* Completes a submission that the door itself answers. */
+/* Post the completion of a submission that the door handles without the engine. */
 static void answer(struct door *door, struct uaio_batch *batch, uint64_t tag,
 		   int64_t res)
 {
@@ -403,10 +406,7 @@ static void take_in(struct door *door, struct uaio_batch *batch,
 	if (from->what >= DOOR_NR_WHATS) {
 		answer(door, batch, from->tag, -EINVAL);
 	} else if (from->what == DOOR_CANCEL) {
-		/*
-		 * Sends earlier requests on, so that the canceller can find
-		 * them.
-		 */
+		/* Pass earlier requests on to the engine, so that the cancel finds them. */
 		uaio_chain_end(chain);
 		uaio_batch_end(batch);
 		ret = cancel(door, from);
@@ -418,8 +418,8 @@ static void take_in(struct door *door, struct uaio_batch *batch,
 }
 
 /*
- * Reserves a slot for the last completion of the next nr submissions. Return:
- * of how many.
+ * Reserve a slot for the last completion of each of the next nr submissions. Return: for
+ * how many there was one.
  */
 static uint32_t reserve(struct door *door, uint32_t nr)
 {
@@ -433,7 +433,7 @@ static uint32_t reserve(struct door *door, uint32_t nr)
 
 static int submit(struct door *door)
 {
-	/* Acquire: the client stored the submissions before sq_tail. */
+	/* Acquire: the client filled in the submissions before it advanced sq_tail. */
 	uint32_t nr = load_acquire(&door->rings.sq_tail) - door->sq_head;
 	struct uaio_batch batch;
 	struct uaio_chain chain;
@@ -444,7 +444,10 @@ static int submit(struct door *door)
 	uaio_batch_begin(&batch, &door->queue);
 	uaio_chain_begin(&chain, &batch);
 	for (uint32_t i = 0; i < nr; i++) {
-		/* Copied once, because the client may write there (I2). */
+		/*
+		 * Copy the submission once, because the client may change it at any time
+		 * (I2).
+		 */
 		const struct door_sqe sqe =
 			door->rings.sqes[door->sq_head % DOOR_NR_SQES];
 

@@ -3,11 +3,11 @@
  * A door (front-end) that no program uses: it tests that the engine depends on
  * no ABI
  *
- * A client shares two rings with this front-end, in a format of their own. The
- * client fills in submissions and advances sq_tail; the door takes them and
- * advances sq_head. The door posts completions and advances cq_tail; the client
- * advances cq_head. The door does all that a front-end has to do, and includes
- * only headers that a front-end may use.
+ * A client shares two rings with this front-end, in a format of their own. The client fills
+ * in submissions and advances sq_tail; the door takes them and advances sq_head. The door
+ * posts completions and advances cq_tail; the client advances cq_head. A door does all that
+ * a front-end (such as kernel AIO or io_uring) has to do, and includes only headers that a
+ * front-end may use.
  *
  *   I1  Every accepted submission has exactly one completion without DOOR_MORE.
  *       The door keeps a slot free for that completion until it posts it.
@@ -41,7 +41,8 @@ enum door_what {
 
 /* Flags in door_sqe.options. */
 enum {
-	DOOR_REPEATEDLY = 1, /* a poll that goes on until it is cancelled */
+	DOOR_REPEATEDLY =
+		1, /* multishot: the poll goes on until it is cancelled */
 	/* fd is the slot of a fixed file; cancel: all requests on it */
 	DOOR_FIXED = 2,
 	/* the next request starts when this one has succeeded */
@@ -49,7 +50,7 @@ enum {
 	/* the next request starts when this one has ended */
 	DOOR_LINK_HARD = 8,
 	DOOR_DRAIN = 16, /* runs alone: other requests of the door wait */
-	DOOR_ASYNC = 32, /* not tried during submission */
+	DOOR_ASYNC = 32, /* not tried during submission, but left to a worker */
 };
 
 enum { DOOR_NR_FIXED = 4 };
@@ -62,7 +63,7 @@ struct door_sqe {
 	int32_t fd;
 	int64_t place;
 	void *memory;
-	uint32_t size; /* in bytes or vectors; of a poll: the events */
+	uint32_t size; /* bytes, or number of vectors; for a poll: the events */
 	uint32_t options;
 	uint64_t tag;
 };
@@ -73,7 +74,9 @@ struct door_cqe {
 	uint32_t flags;
 };
 
-/* Shared with the client. A slot is a head or tail modulo the size. */
+/*
+ * Shared with the client. The index of a slot is the head or tail modulo the ring's size.
+ */
 struct door_rings {
 	/* atomic */
 	uint32_t sq_head;
@@ -89,25 +92,25 @@ struct door;
 
 int door_open(struct door **ret_door, struct door_rings **ret_rings);
 
-/* Cancels requests that may wait for ever, and waits for the others. */
+/* Cancels requests that may wait for ever, and waits for all others to complete. */
 int door_close(struct door *door);
 
 /*
- * Set and clear the fixed file of a slot, which must be free for door_fix().
- * The file stays open while requests use it. Only the submitter may call these
- * functions.
+ * Set, or clear, the file of a slot of the table of fixed files. For door_fix() the slot
+ * must be empty. The file stays open while requests use it. Only the submitter may call
+ * these functions.
  */
 int door_fix(struct door *door, uint32_t place, int fd);
 int door_unfix(struct door *door, uint32_t place);
 
 /*
- * Submits what is in the ring, then waits until there are nr_min completions,
- * or until the deadline (CLOCK_MONOTONIC). Return: how many submissions were
- * accepted; if none was, an error of the wait.
+ * Submits what is in the ring, then waits until there are nr_min completions or the
+ * deadline (CLOCK_MONOTONIC) passes. Return: how many submissions were accepted. If none
+ * was accepted, the error of the wait.
  */
 int door_enter(struct door *door, uint32_t nr_min, int64_t deadline_ns);
 
-/* Only waits. Any thread may call it (I3). */
+/* Waits without submitting. Any thread may call it (I3). */
 int door_wait(struct door *door, uint32_t nr_min, int64_t deadline_ns);
 
 #endif /* DOOR_H */

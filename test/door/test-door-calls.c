@@ -2,9 +2,9 @@
 /*
  * Requests through the tests' door: operations other than reads and writes
  *
- * The tests submit each operation so that it may run inline, so that a worker
- * executes it, and in a chain behind a request that waits. src/op/test-call.c
- * tests the results of the operations.
+ * The tests submit each operation so that it may run inline, so that a worker executes it,
+ * and linked after a request that waits. src/op/test-call.c tests the results of the
+ * operations.
  */
 #undef NDEBUG
 #include <fcntl.h>
@@ -255,7 +255,7 @@ static void a_call_may_wait_in_a_chain(void **state)
 	other_calls(IN_CHAIN);
 }
 
-/* The results are those of io_uring for each operation. */
+/* Each operation breaks its chain on the same results as in io_uring. */
 static void what_breaks_a_chain_depends_on_the_call(void **state)
 {
 	int fd = unit_file(false), pipe_ends[2], out[2];
@@ -294,7 +294,10 @@ static void what_breaks_a_chain_depends_on_the_call(void **state)
 		{ with(UAIO_OP_OPENAT2, AT_FDCWD, &opened), -ENOENT, true },
 		{ on_file(UAIO_OP_CLOSE, 999, 0, 0), -EBADF, true },
 		{ with(UAIO_OP_EPOLL_CTL, 999, &epoll), -EBADF, true },
-		/* These move three bytes of the four requested. */
+		/*
+		 * These operations move three of the four requested bytes, which is a short
+		 * result.
+		 */
 		{ with(UAIO_OP_TEE, -1, &ends), 3, true },
 		{ with(UAIO_OP_SPLICE, -1, &ends), 3, true },
 	};
@@ -327,7 +330,7 @@ static void what_breaks_a_chain_depends_on_the_call(void **state)
 	}
 }
 
-/* A worker's write has not begun when the close is submitted. */
+/* When the close is submitted, the worker has not started the write. */
 static void a_close_comes_after_what_was_submitted_with_it(void **state)
 {
 	int fd = unit_file(false), kept = dup(fd);
@@ -351,7 +354,7 @@ static void a_close_comes_after_what_was_submitted_with_it(void **state)
 	unit_close(kept);
 }
 
-/* The slot keeps the file until the request completes. */
+/* The slot keeps the file open until the request completes. */
 static void a_fixed_file_is_changed_after_its_descriptor(void **state)
 {
 	int fd = unit_file(false), kept = dup(fd);

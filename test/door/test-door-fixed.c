@@ -34,7 +34,7 @@ static struct door_sqe with(struct door_sqe sqe, uint32_t options)
 	return sqe;
 }
 
-/* Return: the library's own descriptor of the open file of fd. */
+/* Return: the library's own descriptor of the file that fd refers to. */
 static int own_of(int fd)
 {
 	struct stat wanted, found;
@@ -50,7 +50,7 @@ static int own_of(int fd)
 	return -1;
 }
 
-/* Puts another file at the library's own descriptor, as dup2() does. */
+/* Make the library's own descriptor refer to another file, as dup2() of the program can. */
 static void take_number(int own)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -87,7 +87,7 @@ static void a_file_is_served_when_its_descriptor_is_another(void **state)
 		assert_int_equal(enter(1), 1);
 		assert_got(4, SIZE);
 		assert_int_equal(found[SIZE - 1], 'w');
-		/* Nothing was written to the file that got the descriptor. */
+		/* The other file at that descriptor was not written to. */
 		assert_int_equal(pread(other, found, SIZE, 0), 0);
 		assert_int_equal(door_unfix(door, 0), 0);
 		unit_close(other);
@@ -115,7 +115,7 @@ static void what_is_not_fixed_is_refused(void **state)
 	assert_got(2, -EBADF);
 	assert_got(3, -EBADF);
 	assert_got(4, 0);
-	/* Closing the door releases the remaining fixed files. */
+	/* Closing the door must release the remaining fixed files. */
 	unit_close(fd);
 	unit_close(path);
 }
@@ -141,8 +141,8 @@ static void a_file_stays_until_its_requests_are_complete(void **state)
 	await_got(1, 1);
 	assert_int_equal(byte, 'a');
 	/*
-	 * The thread that completed the request may not have dropped the file
-	 * yet.
+	 * The thread that completed the request may not have released the file yet: wait
+	 * for that.
 	 */
 	assert_int_equal(poll(&writer, 1, UNIT_PATIENCE_MS), 1);
 	assert_int_equal(writer.revents, POLLERR);
@@ -220,7 +220,7 @@ static void it_does_not_while_a_worker_uses_it(void **state)
 	(void)state;
 	assert_int_equal(door_fix(door, 0, fd), 0);
 	own = own_of(fd);
-	/* Alone, and in a chain. */
+	/* Test the request alone, and in a chain. */
 	for (unsigned i = 0; i < 2; i++) {
 		unit_gate_close(own);
 		put_tagged(with(fixed(DOOR_SYNC, 0, NULL, 0, 0),
@@ -291,7 +291,7 @@ static void a_chain_needs_no_descriptors_either(void **state)
 	assert_int_equal(door_fix(door, 1, fd), 0);
 	unit_close(ends[0]);
 	unit_close(fd);
-	/* First all requests wait, then none has to. */
+	/* In the first round all requests wait, in the second none. */
 	for (unsigned i = 0; i < 2; i++) {
 		put_tagged(with(fixed(DOOR_READ, 0, &byte, 1, 0), DOOR_LINK),
 			   1);
@@ -326,8 +326,8 @@ static void a_chain_needs_no_descriptors_either(void **state)
 }
 
 /*
- * Puts a read that waits, and behind it a read of fixed file 1. Return: the
- * pipe whose data starts the second read.
+ * Put a read that waits, followed by a read of fixed file 1 that is held back (by a drain
+ * or a link). Return: the pipe; data in it lets the second read start.
  */
 static int hold_read(char *byte, char *found, bool by_drain)
 {
@@ -353,7 +353,10 @@ static void release_read(int end)
 	unit_close(end);
 }
 
-/* As in the kernel, the file fixed at submission does not matter. */
+/*
+ * As in the kernel, a held-back request uses the file that the slot has when the request
+ * starts.
+ */
 static void what_is_held_finds_what_is_fixed_when_it_starts(void **state)
 {
 	int a = file_of('a'), b = file_of('b'), end;
@@ -408,14 +411,17 @@ static void a_mistake_with_a_fixed_file_cancels_the_chain(void **state)
 	char byte;
 
 	(void)state;
-	/* The result does not depend on whether the slot has a file. */
+	/* The result is the same whether the slot has a file or not. */
 	for (unsigned i = 0; i < 2; i++) {
 		put_tagged(with(rw(DOOR_NOP, -1, NULL, 0, 0), DOOR_LINK), 1);
 		put_tagged(fixed(DOOR_READ, 1, (void *)(intptr_t)-1, 1, 0), 2);
 		assert_int_equal(enter(2), 2);
 		assert_got(1, -ECANCELED);
 		assert_got(2, -EFAULT);
-		/* An error of the file itself is a result like any other. */
+		/*
+		 * An error of the file itself counts as any other result: it breaks the
+		 * chain.
+		 */
 		put_tagged(with(rw(DOOR_NOP, -1, NULL, 0, 0), DOOR_LINK), 1);
 		put_tagged(fixed(DOOR_READ, 1, &byte, 1, -2), 2);
 		assert_int_equal(enter(2), 2);
@@ -435,7 +441,10 @@ static void what_is_held_and_cancelled_needs_no_file(void **state)
 	(void)state;
 	assert_int_equal(door_fix(door, 1, fd), 0);
 	end = hold_read(&byte, found, false);
-	/* A held request is on no file yet, so the cancel finds none. */
+	/*
+	 * A held-back request does not use a file yet, so the cancel by file does not find
+	 * it.
+	 */
 	put_tagged(fixed(DOOR_CANCEL, 1, NULL, 0, 0), 3);
 	assert_int_equal(enter(0), 1);
 	assert_got(3, -ENOENT);
@@ -444,7 +453,7 @@ static void what_is_held_and_cancelled_needs_no_file(void **state)
 	assert_got(2, -ECANCELED);
 	assert_got(3, 0);
 	release_read(end);
-	/* Closing the door cancels the requests that it holds. */
+	/* Closing the door cancels the requests that are held back. */
 	end = hold_read(&byte, found, false);
 	assert_int_equal(door_close(door), 0);
 	assert_got(1, -ECANCELED);
@@ -454,7 +463,10 @@ static void what_is_held_and_cancelled_needs_no_file(void **state)
 	unit_close(fd);
 }
 
-/* The fixed file has another library descriptor when the request starts. */
+/*
+ * The library's descriptor of the fixed file is replaced before the held-back request
+ * starts.
+ */
 static void the_library_s_descriptor_gives_way_to_what_is_held(void **state)
 {
 	int fd = file_of('a'), end, own;

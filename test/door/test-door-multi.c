@@ -57,7 +57,7 @@ static void drain(void)
 	assert_true(read(ends[0], bytes, sizeof(bytes)) > 0);
 }
 
-/* Waits for the next completion, which must be this one, with DOOR_MORE. */
+/* Waits for the next completion, which must have this tag and result, and DOOR_MORE. */
 static void await_more(uint64_t tag, int32_t res)
 {
 	struct door_cqe cqe;
@@ -70,7 +70,7 @@ static void await_more(uint64_t tag, int32_t res)
 	assert_int_equal(cqe.flags, DOOR_MORE);
 }
 
-/* Cancels the poll, and checks that it has no other completion before. */
+/* Cancels the poll, and checks that its next completion is the last. */
 static void cancel_silent(uint64_t tag)
 {
 	put_tagged(rw(DOOR_CANCEL, -1, NULL, 0, (int64_t)tag), 99);
@@ -89,7 +89,7 @@ static void a_poll_tells_of_each_edge_until_it_is_cancelled(void **state)
 	for (unsigned i = 0; i < 20; i++) {
 		write_byte();
 		await_more(1, POLLIN);
-		/* The poll completes again even if older data is unread. */
+		/* New data completes the poll again, even if older data is unread. */
 		write_byte();
 		await_more(1, POLLIN);
 		drain();
@@ -110,7 +110,7 @@ static void what_is_ready_at_first_is_told_once(void **state)
 	assert_int_equal(enter(0), 1);
 	await_more(1, POLLIN);
 	cancel_silent(1);
-	/* Now the epoll watches the file, and has seen an edge since. */
+	/* By now the epoll watches the file, and has reported an edge (new data) since. */
 	for (unsigned i = 0; i < 20; i++) {
 		if (i % 2)
 			write_byte();
@@ -185,7 +185,10 @@ static void behind_a_drain_it_tells_when_its_turn_comes(void **state)
 	unit_close(others[1]);
 }
 
-/* Parking the second poll makes the next caller try all polls. */
+/*
+ * Parking (adding to the waiting requests) the second poll makes the next caller try all
+ * polls.
+ */
 static void a_try_without_an_edge_tells_nothing(void **state)
 {
 	(void)state;
@@ -246,7 +249,7 @@ static void it_ends_when_there_is_no_room(void **state)
 			assert_true(enter(nr_before + 1) >= 0);
 		assert_int_equal(nr_unread(), nr_before + 1);
 	}
-	/* The poll has ended, so nobody receives this edge. */
+	/* The poll has ended, so no poll reports this edge (new data). */
 	write_byte();
 	do {
 		cqe = get();
@@ -282,9 +285,9 @@ static struct door_sqe async_poll(int fd, uint32_t events)
 }
 
 /*
- * The epoll refuses the file when the third poll is parked. The watch must be
- * run then for the second poll, which was not tried. The first poll was tried
- * and found nothing.
+ * The epoll refuses to watch the file when the third poll is parked (made to wait). Then
+ * the wait queue has to be run for the second poll, which has not been tried. The first
+ * poll was tried and found nothing.
  */
 static void a_file_that_the_epoll_refused_is_armed_later(void **state)
 {
@@ -382,11 +385,17 @@ static void each_edge_is_told_once_whoever_tells(void **state)
 	(void)state;
 	put_tagged(repeated_poll(ends[0], POLLIN), 1);
 	assert_int_equal(enter(0), 1);
-	/* No thread waits, so the fallback thread posts the completions. */
+	/*
+	 * No thread waits, so the fallback thread (which polls while no thread waits) posts
+	 * the completions.
+	 */
 	write_and_see(nr);
 	for (uint32_t i = 0; i < nr; i++)
 		await_more(1, POLLIN);
-	/* The leader posts the completions; it waits for all of them. */
+	/*
+	 * The leader (the waiting thread that polls for all) posts the completions, and
+	 * waits for all of them.
+	 */
 	unit_thread_start(&thread, wait_for, &nr);
 	unit_await_sleep(&thread);
 	write_and_see(nr);
@@ -396,7 +405,7 @@ static void each_edge_is_told_once_whoever_tells(void **state)
 	cancel_silent(1);
 }
 
-/* Each door has its own epoll; both doors poll one pipe. */
+/* Each of the two doors has its own epoll. Both poll the same pipe. */
 static void two_doors_are_told_of_the_same_edge(void **state)
 {
 	struct door *doors[2] = { door };
@@ -442,7 +451,9 @@ static long write_all(void *arg)
 
 static uint32_t is_over; /* atomic */
 
-/* Leads for short times, so that the other waiter does not always. */
+/*
+ * Wait for short times, so that the leader (the thread that polls for all) changes often.
+ */
 static long come_and_go(void *arg)
 {
 	(void)arg;
@@ -475,7 +486,8 @@ static void no_edge_is_lost(void **state)
 		assert_int_equal(cqe.tag, 1);
 		assert_int_equal(cqe.res, POLLIN);
 		/*
-		 * The ring was full, because this thread did not run for long.
+		 * The ring was full, as this thread was not scheduled for a while, so the
+		 * poll ended.
 		 */
 		if (!(cqe.flags & DOOR_MORE)) {
 			put_tagged(repeated_poll(ends[0], POLLIN), 1);
@@ -518,8 +530,8 @@ static void it_has_one_last_completion_however_it_is_cancelled(void **state)
 			assert_int_equal(cqe.tag, i);
 			assert_int_equal(nr_last, 0);
 			/*
-			 * The ring may be full, because this thread did not run
-			 * for long.
+			 * The ring may be full, as this thread was not scheduled for a
+			 * while.
 			 */
 			is_full |= !(cqe.flags & DOOR_MORE) &&
 				   nr_more == DOOR_NR_CQES - 2;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The engine, driven by a door whose ABI is not that of kernel AIO
- *
- * The tests do what a client of that door would do.
+ * Tests of the engine, through a door (front-end) whose ABI is not that of kernel AIO. The
+ * tests do what a client of that front-end would do.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -108,7 +107,7 @@ static void cold_reads_are_made_when_their_pages_are_there(void **state)
 	assert_int_equal(enter(0), NR);
 	assert_int_equal(nr_unread(), 0);
 	cold_await_blocked(1);
-	/* The third read completes before the one for which a worker waits. */
+	/* The third read completes before the read for which a worker waits. */
 	cold_come(cold_bit(2));
 	await_got(2, PAGE);
 	cold_let(cold_bits(NR));
@@ -164,7 +163,7 @@ static void nobody_has_to_wait_for_what_gets_ready(void **state)
 	put_tagged(rw(DOOR_READ, ends[0], &byte, 1, 0), 1);
 	assert_int_equal(enter(0), 1);
 	assert_int_equal(write(ends[1], "a", 1), 1);
-	/* The client looks at its ring, without a call of the door. */
+	/* The client polls its ring in memory, without calling the door. */
 	while (!nr_unread())
 		sched_yield();
 	assert_got(1, 1);
@@ -340,7 +339,7 @@ static void a_request_stays_with_its_file(void **state)
 	}
 }
 
-/* The gate holds a worker in a write while the descriptor is closed. */
+/* The gate (a test hook) holds a worker in a write while the descriptor is closed. */
 static void a_write_is_made_before_its_number_is_closed(void **state)
 {
 	int fd = unit_numbered_file(true, 1), other = dup(fd), on_disk;
@@ -364,7 +363,7 @@ static void a_write_is_made_before_its_number_is_closed(void **state)
 
 		assert_int_equal(cqe.res, cqe.tag < 2 ? SIZE : 0);
 	}
-	/* The file that got the descriptor was not written to. */
+	/* The file that was given the same descriptor has not been written to. */
 	assert_int_equal(pread(other, found, SIZE, 0), SIZE);
 	assert_int_equal(found[0], 0);
 	unit_close(fd);
@@ -477,7 +476,7 @@ static int leave_with_a_write_under_way(void)
 	unit_gate_await(1);
 	put_tagged(rw(DOOR_WRITE, fd, text, SIZE, 0), 2);
 	put_tagged(rw(DOOR_SYNC, fd, NULL, 0, 0), 3);
-	/* This read is dropped. */
+	/* Closing drops this read. */
 	put_tagged(rw(DOOR_READ, ends[0], &byte, 1, 0), 4);
 	if (enter(0) < 1)
 		return 3;

@@ -27,7 +27,7 @@ int loop_attach(int file, char *ret_path, size_t bytes)
 			break;
 		close(loop);
 		loop = -1;
-		/* Another process has taken this loop device: try the next. */
+		/* EBUSY: another process has taken this loop device, so try the next. */
 		if (errno != EBUSY)
 			break;
 	}

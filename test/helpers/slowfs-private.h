@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * State that only slowfs.c and slowfs-server.c share
- */
+/* Shared only by slowfs.c (the test's side) and slowfs-server.c (the server process) */
 #ifndef SLOWFS_PRIVATE_H
 #define SLOWFS_PRIVATE_H
 
@@ -19,7 +17,7 @@ enum { FAULTS_MAX = 8, OPCODES_MAX = 64 };
 struct slowfs {
 	/* immutable after the start */
 	pid_t server;
-	/* an eventfd: makes the server read is_holding again */
+	/* an eventfd that wakes the server, to read is_holding again */
 	int poke;
 	uint32_t open_flags; /* FOPEN_* of every opened file */
 	uint32_t init_flags; /* FUSE_* in addition to those of every server */
@@ -36,17 +34,20 @@ struct slowfs {
 	/* atomic */
 	uint32_t delay_us[SLOWFS_NR_OPS];
 	uint32_t most_held[SLOWFS_NR_OPS];
-	/* offset whose held calls are to be answered; or NOWHERE */
+	/*
+	 * per operation: file offset; held calls that include it are to be answered; or
+	 * NOWHERE
+	 */
 	uint64_t let_go[SLOWFS_NR_OPS];
 	uint32_t nr_let_go[SLOWFS_NR_OPS]; /* a futex word */
-	/* written by the server, for a call it has not answered yet */
+	/* by opcode; the server writes an entry before it answers the call */
 	struct slowfs_caller callers[OPCODES_MAX];
 	struct fault {
 		struct slowfs_fault what;
 		enum slowfs_op op;
 		uint64_t off;      /* or NOWHERE */
 		uint32_t nr_left;  /* matching calls until the fault happens */
-		uint32_t is_there; /* atomic: the other members are set */
+		uint32_t is_there; /* atomic: the other members are valid */
 	} faults[FAULTS_MAX];
 };
 

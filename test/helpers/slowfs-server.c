@@ -228,10 +228,10 @@ static void do_write(const struct fuse_in_header *request, uint32_t bytes_max)
  * Calls that are delayed, and calls that fail
  */
 
-/* Return: whether the request reads or writes the byte at off. */
+/* Return: whether the request's range includes the byte at off. */
 static bool goes_over(const struct fuse_in_header *request, uint64_t off)
 {
-	/* fuse_write_in begins with the same members. */
+	/* struct fuse_write_in begins with the same members, so this works for both. */
 	const struct fuse_read_in *in = (const void *)(request + 1);
 
 	return (request->opcode == FUSE_READ ||
@@ -270,7 +270,7 @@ static void count(uint32_t *word, uint32_t change)
 static void carry_out(const struct fuse_in_header *request, enum slowfs_op op,
 		      struct slowfs_fault fault)
 {
-	/* Count before the answer, so that its receiver finds it counted. */
+	/* Count before answering, so that the caller finds its call counted. */
 	count(&server.fs->nr_done[op], 1);
 	if (fault.error)
 		answer(request, -fault.error, NULL, 0);
@@ -342,7 +342,7 @@ static void free_held(struct held *held)
 	free(held);
 }
 
-/* A process was killed that waits for a held call: answer the call with EINTR. */
+/* A process that waits for a held call was killed: answer the call with EINTR. */
 static void do_interrupt(const struct fuse_in_header *request)
 {
 	const struct fuse_interrupt_in *in = (const void *)(request + 1);
@@ -358,12 +358,16 @@ static void do_interrupt(const struct fuse_in_header *request)
 	}
 }
 
-/* The byte of each operation whose calls are to be released; NOWHERE: none. */
+/*
+ * For each operation: the file offset whose held calls are to be released; NOWHERE: none.
+ */
 struct places {
 	uint64_t off[SLOWFS_NR_OPS];
 };
 
-/* Return: whether the held call may be answered now. */
+/*
+ * Return: whether the held call may be answered now: it is released, or its delay is over.
+ */
 static bool is_due(const struct held *held, int64_t now,
 		   const struct places *places)
 {
@@ -410,7 +414,7 @@ static void let_go(void)
 		}
 }
 
-/* Return: how long until a held call is due; NULL: nothing is due. */
+/* Return: the time until a held call is due. NULL: no held call has a time. */
 static const struct timespec *next_due(struct timespec *ret_rest)
 {
 	int64_t first = INT64_MAX, rest;
@@ -447,7 +451,7 @@ static uint32_t process_of(uint32_t tid)
 
 static void note_caller(const struct fuse_in_header *request)
 {
-	/* Only if a test asks for it, because reading /proc takes longer than the call. */
+	/* Only on request of the test, because reading /proc takes longer than the call. */
 	if (server.fs->notes_callers && request->opcode < OPCODES_MAX)
 		server.fs->callers[request->opcode] = (struct slowfs_caller){
 			.uid = request->uid,
@@ -494,7 +498,10 @@ _Noreturn void slowfs_serve(struct slowfs *fs, int fd)
 	server.fd = fd;
 	server.end = &server.first;
 	prctl(PR_SET_TIMERSLACK, 1);
-	/* Keep freed memory, as allocating again would take longer than a call. */
+	/*
+	 * Make malloc keep freed memory: to allocate it again would take longer than a
+	 * call.
+	 */
 	mallopt(M_MMAP_THRESHOLD, INT_MAX);
 	mallopt(M_TRIM_THRESHOLD, INT_MAX);
 	for (;;) {

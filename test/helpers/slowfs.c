@@ -35,7 +35,7 @@ enum {
 	MINOR_OF_NOFLUSH = 35, /* Linux 5.16 */
 };
 
-/* With no cache, close() has nothing to flush and does not wait for writes. */
+/* Without a cache, close() has nothing to flush, so it does not wait for writes. */
 #define UNCACHED \
 	(FOPEN_DIRECT_IO | FOPEN_NOFLUSH | FOPEN_PARALLEL_DIRECT_WRITES)
 
@@ -132,7 +132,10 @@ void slowfs_stop(struct slowfs *fs)
 
 bool slowfs_closes_at_once(const struct slowfs *fs)
 {
-	/* access() returns after FUSE_INIT, which reports the kernel's version. */
+	/*
+	 * access() returns only after FUSE_INIT, which tells the server the kernel's
+	 * version.
+	 */
 	(void)access(fs->folder, R_OK);
 	return __atomic_load_n(&fs->minor, __ATOMIC_SEQ_CST) >=
 	       MINOR_OF_NOFLUSH;
@@ -156,7 +159,7 @@ void slowfs_release(struct slowfs *fs, enum slowfs_op op)
 	poke(fs);
 }
 
-/* Sleep while the futex word has this value; after a minute, end the process. */
+/* Sleep while the futex word has the value `is`. After a minute, end the process. */
 static void sleep_while(uint32_t *word, uint32_t is)
 {
 	const struct timespec patience = { .tv_sec = DEADLINE_S };

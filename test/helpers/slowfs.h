@@ -56,15 +56,15 @@ struct slowfs *slowfs_start_cached(const char *folder);
 /* Like slowfs_start(), but kernel AIO is asynchronous with O_DIRECT, as on a device. */
 struct slowfs *slowfs_start_async(const char *folder);
 /*
- * Like slowfs_start_async(), but writes of one file run one after another. io_submit of
- * the kernel's AIO blocks while background_max requests are not answered.
+ * Like slowfs_start_async(), but writes to one file run one after another. The kernel's
+ * io_submit blocks while background_max requests are unanswered.
  */
 struct slowfs *slowfs_start_locking(const char *folder,
 				    uint16_t background_max);
 void slowfs_stop(struct slowfs *fs);
 /*
- * Return: whether close(2) does not wait for held writes. Before Linux 5.16 the kernel
- * waits for them. Not for slowfs_start_cached().
+ * Return: whether close(2) returns although writes are held. Before Linux 5.16 it waits for
+ * them. Not for slowfs_start_cached().
  */
 bool slowfs_closes_at_once(const struct slowfs *fs);
 
@@ -75,7 +75,10 @@ void slowfs_release(struct slowfs *fs, enum slowfs_op op);
 /* Answer the held calls whose range includes this byte of a file. */
 void slowfs_release_at(struct slowfs *fs, enum slowfs_op op, uint64_t off);
 
-/* From now on each call of the operation takes this time; calls in parallel do, too. */
+/*
+ * Delay each call of the operation by this time from now on. Calls in parallel are each
+ * delayed.
+ */
 void slowfs_delay(struct slowfs *fs, enum slowfs_op op, unsigned us);
 
 /* Return when nr calls are held; after a minute, end the process. */
@@ -92,15 +95,18 @@ void slowfs_note_callers(struct slowfs *fs);
 /* Return: who made the last call with this opcode, FUSE_* of <linux/fuse.h>. */
 struct slowfs_caller slowfs_caller(const struct slowfs *fs, uint32_t opcode);
 
-/* Return: how many calls were executed so far, including those with a fault. */
+/* Return: how many calls were executed so far, including calls with a fault. */
 unsigned slowfs_nr_done(struct slowfs *fs, enum slowfs_op op);
-/* Return: the most calls held or delayed at once since the last query. */
+/*
+ * Return: the most calls that were held or delayed at once since the last call of this
+ * function.
+ */
 unsigned slowfs_most_held(struct slowfs *fs, enum slowfs_op op);
 
 /*
- * Let calls fail from now on: slowfs_fault_at() those whose range includes this byte of
- * a file, slowfs_fault_nth() the n-th call, 1 being the next. At most 8 faults can be
- * set.
+ * Make calls fail from now on. slowfs_fault_at(): all calls whose range includes this byte
+ * of a file. slowfs_fault_nth(): the n-th call from now, counted from 1. At most 8 faults
+ * can be set.
  */
 void slowfs_fault_at(struct slowfs *fs, enum slowfs_op op, uint64_t off,
 		     struct slowfs_fault fault);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* The acquire here and the release below pair with the kernel's or the library's. */
+/* These acquires and releases pair with those of the kernel, or of the library. */
 static uint32_t load(const uint32_t *word)
 {
 	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
@@ -64,7 +64,7 @@ static void *map(int fd, size_t bytes, uint64_t offset)
 		    (off_t)uring_map_offset(fd, offset));
 }
 
-/* munmap() fails only if the test recorded a wrong address or size. */
+/* munmap() fails only if `bytes` or the address is wrong, which is a bug of the test. */
 static void unmap(void *memory, size_t bytes)
 {
 	if (munmap(memory, bytes) == 0)

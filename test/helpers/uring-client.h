@@ -40,7 +40,7 @@ long uring_setup(uint32_t nr, struct io_uring_params *params);
 long uring_enter(int fd, uint32_t to_submit, uint32_t min_complete,
 		 uint32_t flags, const void *arg, size_t arg_bytes);
 long uring_register(int fd, uint32_t opcode, const void *arg, uint32_t nr_args);
-/* Return: the offset for mmap() of fd at which this io_uring offset is found. */
+/* Return: the offset at which mmap() of fd finds this io_uring mapping (IORING_OFF_*). */
 int64_t uring_map_offset(int fd, uint64_t offset);
 
 /*
@@ -56,9 +56,9 @@ long uring_map(struct uring *ring, int fd,
 /* Describe a ring whose memory is already mapped at these addresses. */
 void uring_at(struct uring *ring, int fd, const struct io_uring_params *params,
 	      void *rings, void *sqes);
-/* Let array entry i name SQE i for all i, as clients do once. */
+/* Let entry i of the SQ array name SQE i, for all i. Clients do this once. */
 void uring_fill_array(const struct uring *ring);
-/* Unmap the ring; the caller does not use it any more. */
+/* Unmap the ring. The caller must not use it any more. */
 void uring_unmap(const struct uring *ring);
 
 /*
@@ -73,7 +73,7 @@ struct io_uring_sqe *uring_put_rw(struct uring *ring, int opcode, int fd,
 				  uint64_t user_data);
 /* Write the tail. Return: how many SQEs the kernel has not consumed. */
 uint32_t uring_publish(struct uring *ring);
-/* Publish and submit all that is prepared. Return: as uring_enter(). */
+/* Publish and submit all prepared SQEs. Return: as uring_enter(). */
 long uring_submit(struct uring *ring);
 /* Like uring_submit(), and wait for nr completions. */
 long uring_submit_wait(struct uring *ring, uint32_t nr);

@@ -34,7 +34,7 @@ static void *new_page(void)
 	return page;
 }
 
-/* glibc's ppoll() reads its timeout argument itself, so the timeout stays valid. */
+/* glibc's ppoll() itself reads the timeout argument, so that argument must be valid. */
 static void sleep_without_memory(int event, int epoll)
 {
 	const struct timespec soon = { .tv_nsec = SHORT_MS * 1000000l };

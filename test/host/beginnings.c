@@ -3,10 +3,10 @@
  * Keeps fork() from running while a thread begins or ends, in builds with
  * AddressSanitizer
  *
- * AddressSanitizer's runtime holds locks while a thread begins or ends. If another
- * thread forks meanwhile, the child inherits these locks locked, and its next
- * pthread_create() hangs. This file is linked with --wrap=pthread_create, so it also
- * covers the library's threads.
+ * AddressSanitizer's runtime takes locks while a thread begins or ends. If another thread
+ * forks meanwhile, the child inherits these locks locked, and its next pthread_create()
+ * hangs. This file is linked with --wrap=pthread_create, so it also covers the library's
+ * threads.
  */
 #include "host.h"
 
@@ -27,7 +27,7 @@ create_fn __wrap_pthread_create;
 /* atomic: threads that begin, or are about to end */
 static uint32_t nr_changing;
 static uint32_t nr_forking; /* atomic */
-/* atomic: ids of ending threads, or 0; the thread may be gone */
+/* atomic: ids of ending threads, or 0; a thread may have ended already */
 static pid_t ending[NR_ENDING];
 
 struct beginning {
@@ -121,7 +121,10 @@ static void after_fork(void)
 	__atomic_sub_fetch(&nr_forking, 1, __ATOMIC_SEQ_CST);
 }
 
-/* Another thread of the parent may also have been in fork(); the child has only one. */
+/*
+ * Another thread of the parent may also have been in fork(), and counted there. The child
+ * has only one thread, so reset the count.
+ */
 static void in_child(void)
 {
 	__atomic_store_n(&nr_forking, 0, __ATOMIC_SEQ_CST);

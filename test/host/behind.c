@@ -127,7 +127,10 @@ static void all_else_ends_behind_reads_that_do_not(void **state)
 		}
 }
 
-/* The first runs add workers; with no workers, the submitting thread executes requests. */
+/*
+ * The first tests add workers. Without any worker, the submitting thread executes the
+ * requests.
+ */
 static void all_else_ends_with_the_threads_there_are(void **state)
 {
 	(void)state;
@@ -192,7 +195,10 @@ static int be_as_many_as_are_submitted(void)
 	assert_int_equal(buffers[DEPTH * BLOCK - 1], 'd');
 	nr_asked = slowfs_nr_done(fs, SLOWFS_ATTRIBUTES);
 	submit_and_hold_all(IOCB_CMD_PWRITE, SLOWFS_WRITE, fd, buffers);
-	/* The kernel decides whether a write extends the file without the server. */
+	/*
+	 * The kernel must decide whether a write extends the file without asking the
+	 * server.
+	 */
 	nr_asked = slowfs_nr_done(fs, SLOWFS_ATTRIBUTES) - nr_asked;
 	assert_in_range(nr_asked, 0, DEPTH / 8);
 	unit_close(fd);
@@ -213,12 +219,13 @@ direct_requests_are_under_way_together_as_deep_as_submitted(void **state)
 
 enum {
 	SERVED = 64,
-	BACKGROUND = 12, /* default max_background of FUSE */
+	BACKGROUND =
+		12, /* FUSE's default max_background (requests in its queue) */
 };
 
 static char served_buffers[SERVED * BLOCK] __attribute__((aligned(BLOCK)));
 
-/* Return: whether this process may use kernel AIO. */
+/* Return: whether this process may use the kernel's AIO. */
 static bool has_kernel_aio(void)
 {
 	aio_context_t ctx = 0;
@@ -244,7 +251,10 @@ static void reap_served(uint64_t handle, unsigned nr)
 		assert_int_equal(events[i].res, BLOCK);
 }
 
-/* Return: a context with one completed request on the file, so its kernel ring exists. */
+/*
+ * Return: a context on which the kernel has completed a request on the file, so that its
+ * ring in the kernel exists.
+ */
 static uint64_t begin_served(const char *path, unsigned opcode, int *ret_fd)
 {
 	uint64_t handle;
@@ -261,13 +271,16 @@ static uint64_t begin_served(const char *path, unsigned opcode, int *ret_fd)
 	return handle;
 }
 
-/* Workers may read the flag during the store; both values are fine for them. */
+/* Workers may read the flag meanwhile; either value is fine for them. */
 static __attribute__((noinline, no_sanitize("thread"))) void force_worker(void)
 {
 	uaio_config.force_worker = true;
 }
 
-/* The server makes io_submit block: for room in its queue, or until it answers. */
+/*
+ * The kernel's io_submit blocks, either until FUSE's queue has room, or until the server
+ * answers. Reads on another file must still complete.
+ */
 static void read_behind_served(struct slowfs *server, const char *path,
 			       unsigned nr_at_once)
 {
@@ -279,7 +292,7 @@ static void read_behind_served(struct slowfs *server, const char *path,
 	for (unsigned i = 0; i < SERVED; i++)
 		submit_served(handle, IOCB_CMD_PREAD, fd, i);
 	slowfs_await(server, SLOWFS_READ, nr_at_once);
-	/* Workers execute all requests from here on. */
+	/* From here on, workers execute all requests. */
 	force_worker();
 	run_others();
 	slowfs_release(server, SLOWFS_READ);

@@ -121,7 +121,10 @@ static long by_epoll_number(const struct desk *desk, int timeout_ms)
 		       desk, &event);
 }
 
-/* The ring stands between other descriptors, and also requests events it never reports. */
+/*
+ * The array of poll() has the ring between other descriptors. The ring's entry also names
+ * events that rings never report.
+ */
 enum { NR_POLLED = 3, PLACE = 1 };
 
 static void fill(const struct desk *desk, struct pollfd *pfds)
@@ -183,7 +186,10 @@ static fd_set set_of(const struct desk *desk)
 	FD_ZERO(&set);
 	FD_SET(desk->ring.fd, &set);
 	FD_SET(desk->ends[1], &set); /* never ready for reading */
-	/* Descriptor 63 is not open; it is above nfds, but in the same word. */
+	/*
+	 * Descriptor 63 is not open. It is above nfds, so it must not matter, but it is in
+	 * the same word of the set.
+	 */
 	FD_SET(63, &set);
 	return set;
 }
@@ -245,7 +251,7 @@ static void *put_later(void *arg)
 	return NULL;
 }
 
-/* On the kernel, a completion's task work may end the call with EINTR. */
+/* On the kernel, task work (which posts the completion) may end the call with EINTR. */
 static long sleep_on(const struct desk *desk, sleep_fn *sleep)
 {
 	long ret;
@@ -256,7 +262,7 @@ static long sleep_on(const struct desk *desk, sleep_fn *sleep)
 	return ret;
 }
 
-/* A pending poll request completes while its submitter sleeps in the given call. */
+/* A poll request completes while its submitter sleeps in the given call. */
 static void sleep_until_told(struct desk *desk, sleep_fn *sleep)
 {
 	pthread_t thread;
@@ -286,8 +292,8 @@ void bells_by_any_call(void)
 }
 
 /*
- * The program puts its own file at each used descriptor from 512 on. These are the
- * library's, which moves them to other descriptors.
+ * The program puts a file of its own at each descriptor from 512 on that is in use. These
+ * are the library's descriptors, so the library has to move them.
  */
 void bells_replaced(void)
 {
@@ -312,7 +318,10 @@ void bells_replaced(void)
 			(fstat(fd, &there) == 0 && there.st_ino == own.st_ino));
 }
 
-/* Event libraries nest epolls: an epoll in an epoll, level- and edge-triggered. */
+/*
+ * Event libraries nest epolls: an epoll watches an epoll that watches the ring, level- and
+ * edge-triggered.
+ */
 void bells_in_epolls(void)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLONESHOT };
@@ -372,11 +381,11 @@ static void *take_told(void *arg)
 {
 	(void)arg;
 	while (__atomic_load_n(&nr_taken, __ATOMIC_ACQUIRE) < nr_to_take) {
-		/* Use a timeout: the other thread may consume the last completion. */
+		/* With a timeout, as the other thread may consume the last completion. */
 		if (by_epoll_wait(&common, 20) == 0)
 			continue;
 		REQUIRE(pthread_mutex_lock(&mutex) == 0);
-		/* Have the ring flush completions that had overflowed. */
+		/* This call moves overflowed completions into the ring. */
 		REQUIRE(uring_enter(common.ring.fd, 0, 0,
 				    IORING_ENTER_GETEVENTS, NULL, 0) == 0);
 		__atomic_fetch_add(&nr_taken, uring_take_all(&common.ring),

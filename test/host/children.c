@@ -26,7 +26,7 @@ extern char **environ;
  * fork
  */
 
-/* Run requests of several kinds, to give the process threads and queues of the library. */
+/* Run requests of several kinds, so that the library has threads and queues. */
 static void work_once(unsigned round)
 {
 	aio_context_t ctx = host_context(8);
@@ -119,7 +119,7 @@ void fork_storm(void)
 }
 
 /*
- * vfork and its users, while the file system does not answer a thousand writes
+ * vfork and functions that use it, while the file system answers none of a thousand writes
  */
 
 struct pending {
@@ -145,7 +145,10 @@ static struct pending write_held(void)
 
 static void let_finish(struct pending *pending)
 {
-	/* The file system has not answered a write yet, so no child waited for one. */
+	/*
+	 * The file system has not answered any write yet, so no child has waited for a
+	 * write.
+	 */
 	if (pending->fs) {
 		REQUIRE(slowfs_nr_done(pending->fs, SLOWFS_WRITE) == 0);
 		slowfs_release(pending->fs, SLOWFS_WRITE);
@@ -200,7 +203,7 @@ void vfork_starts_at_once(void)
 	let_finish(&pending);
 }
 
-/* In a child of vfork, the library's descriptors are like any other. */
+/* A child of vfork can close and replace the library's descriptors like any others. */
 void vfork_numbers(void)
 {
 	enum { NR_AFTER = 8 };
@@ -224,7 +227,10 @@ void vfork_numbers(void)
 		    fcntl(number, F_GETFL) != O_WRONLY || close(number) ||
 		    fcntl(number, F_GETFL) != -1)
 			_exit(1);
-		/* dup2() in the child has moved no descriptor of the parent's library. */
+		/*
+		 * dup2() in the child must not have moved any descriptor of the parent's
+		 * library.
+		 */
 		for (int i = 0; i < NR_AFTER; i++)
 			if (fcntl(number + 1 + i, F_GETFD) != flags[i])
 				_exit(3);
@@ -265,7 +271,9 @@ void vfork_makes_calls(void)
 {
 	REQUIRE(dup2(open("f", O_CREAT | O_RDWR | O_CLOEXEC, 0644), FAR) ==
 		FAR);
-	/* Call before the library starts, then without and with its threads. */
+	/*
+	 * Call first before the library starts, then without its threads, then with them.
+	 */
 	call_in_vfork();
 	REQUIRE(host_destroy(host_context(4)) == 0);
 	call_in_vfork();
@@ -291,7 +299,7 @@ void spawn_starts_at_once(void)
 	int ends[2];
 	pid_t pid;
 
-	/* Make the library open at least one descriptor of each kind that it uses. */
+	/* Make the library open a descriptor of each kind that it uses. */
 	REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
 	iocb = host_poll(ends[0]);
 	{

@@ -168,7 +168,10 @@ static void *cancel_apart(void *arg)
 	REQUIRE(unshare(CLONE_FILES) == 0);
 	REQUIRE(lib.cancel(apart.ctx, &apart.iocbs[1]) == 0);
 	REQUIRE(lib.cancel(apart.ctx, &apart.iocbs[1]) == -ENOENT);
-	/* In this thread's table the descriptor is another file: nothing matches. */
+	/*
+	 * In this thread's table the descriptor refers to another file, so no request
+	 * matches.
+	 */
 	REQUIRE(lib.cancel_fd(apart.ctx, (int)apart.iocbs[0].aio_fildes) ==
 		-ENOENT);
 	REQUIRE(lib.cancel_all(apart.ctx) == 3);
@@ -316,7 +319,7 @@ void control_threads(void)
 	slowfs_release(fs, SLOWFS_READ);
 	host_reap_blocks(ctx, NR);
 
-	/* With no workers allowed, the submitting thread executes the reads. */
+	/* No workers are allowed, so the submitting thread executes the reads. */
 	limit_to(0, 1);
 	submit_reads(ctx, fd, NR);
 	host_reap_blocks(ctx, NR);

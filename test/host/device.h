@@ -30,10 +30,13 @@ void host_device_close(struct host_device *device);
 /* Open the device again, with O_DIRECT. Return: the file descriptor. */
 int host_device_direct(const struct host_device *device);
 
-/* Submit nr writes, block i at index i, and return when the first one is held. */
+/*
+ * Submit nr writes, block i at position i of the device. Return when the device holds the
+ * first one.
+ */
 void host_device_write(struct host_device *device, aio_context_t ctx, int fd,
 		       unsigned nr);
-/* A context for 4 * nr requests, and a descriptor of the device with nr held writes. */
+/* A context for 4 * nr requests, with nr writes to a device, which holds them. */
 struct host_held {
 	aio_context_t ctx;
 	int fd;

@@ -88,7 +88,7 @@ static void replace_held(struct slowfs *fs, enum slowfs_op op, int opcode,
 	slowfs_hold(fs, op);
 	nr = submit_held(ctx, opcode, blocks);
 	way->replace(FAR, other);
-	/* The file system has answered no request yet, but gets them all. */
+	/* The file system has all requests, but has not answered any. */
 	REQUIRE(slowfs_nr_done(fs, op) == nr_done);
 	slowfs_await(fs, op, nr);
 	host_check_text(FAR, "other");
@@ -104,7 +104,9 @@ static void replace_held(struct slowfs *fs, enum slowfs_op op, int opcode,
 	free(blocks);
 }
 
-/* Appending writes stay at their positions, and closing does not wait for them either. */
+/*
+ * Appending writes keep their positions, and closing the descriptor does not wait for them.
+ */
 static void append_held(struct slowfs *fs)
 {
 	char *blocks = held_buffers('w');
@@ -136,7 +138,10 @@ void close_while_held(void)
 	};
 	struct slowfs *fs = host_slow_to_close();
 
-	/* The library learns from /proc that a call has looked up its descriptor. */
+	/*
+	 * From /proc, the library learns that a worker's call has already looked up the
+	 * descriptor, so that the descriptor can be closed.
+	 */
 	if (fs)
 		host_need_sleeps();
 

@@ -30,8 +30,8 @@ enum { IS_SANITIZED = 0 };
 #endif
 
 /*
- * Let ThreadSanitizer accept two things. Children of fork() start threads. And a
- * request submitted in a signal handler may need a new thread (doc/differences.md).
+ * Options for ThreadSanitizer, which must accept that children of fork() start threads, and
+ * that a request submitted in a signal handler may start a thread (doc/differences.md).
  */
 const char *__tsan_default_options(void);
 
@@ -51,7 +51,7 @@ void host_fail(const char *file, int line, const char *condition)
 			  file, line, condition, errno);
 
 	(void)!write(2, text, (size_t)nr);
-	/* SIGKILL ends the process without waiting for pending requests. */
+	/* Not exit(), which would wait for pending requests. */
 	raise(SIGKILL);
 	abort();
 }
@@ -77,7 +77,7 @@ unsigned host_rounds(unsigned n)
 {
 	if (IS_SANITIZED || getenv("HOST_FEW_ROUNDS"))
 		return (n + 9) / 10;
-	/* With HOST_DIRECT each write goes to the disk, so it takes longer. */
+	/* With HOST_DIRECT each write goes to the disk, which is slower. */
 	return getenv("HOST_DIRECT") ? (n + 3) / 4 : n;
 }
 

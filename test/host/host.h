@@ -48,7 +48,7 @@ bool host_is_uaio(void);
 /* Return: whether this is a sanitizer build, in which much is slower. */
 bool host_is_sanitized(void);
 
-/* Return: n, or fewer where rounds are slow (HOST_DIRECT, HOST_FEW_ROUNDS, sanitizers). */
+/* Return: n, or fewer if rounds are slow (HOST_DIRECT, HOST_FEW_ROUNDS, sanitizers). */
 unsigned host_rounds(unsigned n);
 
 /*
@@ -68,7 +68,10 @@ long host_destroy(aio_context_t ctx);
 struct iocb host_iocb(int opcode, int fd, const void *buf, size_t bytes,
 		      long long offset);
 struct iocb host_poll(int fd);
-/* POSIX AIO has read a byte instead of polling; else read the byte now. */
+/*
+ * Read the byte whose arrival a poll request reported. With POSIX AIO do nothing, because
+ * there a read request replaces the poll.
+ */
 void host_take_polled(int fd);
 
 /*
@@ -107,10 +110,10 @@ pid_t host_start(int (*act)(void *arg), void *arg);
 int host_finish(pid_t pid);
 int host_in_child(int (*act)(void *arg), void *arg);
 
-/* Announce that the step is reached. */
+/* Set the step in shared memory. */
 void host_step(unsigned step);
 void host_await_step(unsigned step);
-/* Return: the state of the process's main thread in /proc; X if it has ended. */
+/* Return: the state letter of the process's main thread in /proc; X if it has ended. */
 char host_state_of(pid_t pid);
 /* Wait until the process's main thread sleeps or has ended. */
 void host_await_sleep(pid_t pid);
@@ -124,7 +127,7 @@ _Noreturn void host_return(int status);
 
 /* Return: a slow file system mounted at ./slow; NULL on the kernel. Skip on failure. */
 struct slowfs *host_slow(void);
-/* Like host_slow(), for a case that closes files while their writes are held. */
+/* Like host_slow(), for cases that close files while their writes are held. */
 struct slowfs *host_slow_to_close(void);
 
 /* Skip unless /proc shows in which system call a thread sleeps. */

@@ -102,8 +102,8 @@ static void set_timer(timer_t timer, long ns)
 }
 
 /*
- * A timer's handler leaves io_uring_enter at random points by siglongjmp. Each
- * submission must still get exactly one completion.
+ * A timer's handler leaves io_uring_enter at random points by siglongjmp. Each submission
+ * must nevertheless get exactly one completion.
  */
 void jumps_anywhere(void)
 {
@@ -143,7 +143,10 @@ void jumps_anywhere(void)
 	REQUIRE(nr_taken == nr_added);
 }
 
-/* Return: a child that sends the signal whenever the main thread sleeps in its call. */
+/*
+ * Return: a child process that sends the signal whenever the main thread sleeps in a system
+ * call.
+ */
 static pid_t send_when_asleep(int sig, int value)
 {
 	pid_t parent = getpid(), pid = fork();
@@ -159,7 +162,7 @@ static pid_t send_when_asleep(int sig, int value)
 	return pid;
 }
 
-/* Leave one endless sleep by siglongjmp from a handler. */
+/* Start an endless sleep, which a handler leaves by siglongjmp. */
 static void leave_a_sleep(void (*sleep_for_ever)(void *arg), void *arg)
 {
 	int before = nr_jumps, status;
@@ -242,7 +245,10 @@ void jumps_out_of_waits(void)
 	REQUIRE(close(ring.fd) == 0 && host_destroy(ctx) == 0);
 }
 
-/* siglongjmp leaves aio_suspend: the request completes, with and without SIGEV_SIGNAL. */
+/*
+ * A handler leaves aio_suspend by siglongjmp. The request must complete nevertheless, with
+ * and without SIGEV_SIGNAL.
+ */
 void jumps_out_of_suspend(void)
 {
 	int ends[2];
@@ -278,8 +284,8 @@ void jumps_out_of_suspend(void)
 static uint32_t nr_late; /* atomic */
 
 /*
- * seteuid() signals all threads to change their ids, and waits for them. This thread
- * answers only after it sent the waiting thread a signal.
+ * seteuid() signals all threads to change their ids, and waits for them. This thread blocks
+ * that signal until it has sent the waiting thread a signal of its own.
  */
 static void *answer_late(void *arg)
 {
@@ -421,8 +427,9 @@ static void check_mask(void)
 }
 
 /*
- * Once a thread has its own descriptor table, the library asks at each other thread's
- * first call which table it has. A handler may leave this first call by siglongjmp.
+ * Once a thread has its own descriptor table, the library finds out, at the first call of
+ * each other thread, which table that thread has. A handler may leave this first call by
+ * siglongjmp.
  */
 
 static timer_t first_call_timer;
@@ -444,7 +451,7 @@ static void mask_jumps(int how)
 }
 
 struct first_call {
-	long ns; /* delay of the signal after the call began */
+	long ns; /* delay between the start of the call and the signal */
 	int fd;
 };
 
@@ -493,8 +500,9 @@ void jumps_out_of_first_calls(void)
 }
 
 /*
- * A handler that ends a wait gets the siginfo and mask that sigaction() asked for, and
- * may make calls. sigaction() and signal() report the handler as the program set it.
+ * A handler that ends a wait receives the siginfo and mask that its sigaction() requested,
+ * and may call the library. sigaction() and signal() report the handler that the program
+ * set.
  */
 void handlers_as_set(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * late: a library whose destructor runs after those of all preloaded libraries, for a
- * program that then still submits I/O
+ * late: a shared library whose destructor runs after those of all preloaded libraries. It
+ * lets a program submit I/O that late.
  */
 #include "late.h"
 

@@ -2,7 +2,10 @@
 #ifndef LATE_H
 #define LATE_H
 
-/* This library's destructor calls it, after destructors of preloaded libraries. */
+/*
+ * This library's destructor calls this function, after the destructors of preloaded
+ * libraries.
+ */
 extern void (*late_hook)(void);
 
 #endif /* LATE_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads that submit while another thread ends the process or replaces its program:
- * none of their requests is refused.
+ * Threads submit while another thread ends the process or replaces its program. None of
+ * their requests may be refused.
  */
 #include "host.h"
 
@@ -51,7 +51,7 @@ void exec_fails_often(void)
 		REQUIRE(!pthread_join(threads[i], NULL));
 }
 
-/* The submitting threads go on until the kernel ends them. */
+/* The submitting threads run until the kernel ends them. */
 static int leave_beside_others(void *arg)
 {
 	void (*const *leave)(int status) = arg;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ways to end a process, or replace its program, after io_submit accepted writes:
- * afterwards the file has them all.
+ * Ways to end a process, or replace its program, after io_submit accepted writes.
+ * Afterwards the file must contain all of them.
  */
 #include "host.h"
 
@@ -178,7 +178,7 @@ static struct attempt {
 	const struct way *way;
 	char path[64];
 	unsigned nr_reads; /* reads that the file system never answers */
-	/* writes that occupy a worker before the reads are submitted */
+	/* writes that occupy one worker before the reads are submitted */
 	unsigned nr_early;
 } attempt;
 
@@ -269,10 +269,10 @@ void leaving_slow(void)
 }
 
 /*
- * The file system answers no read, and reads occupy each worker that one device may
- * have. With nr_early, one worker is in the first write instead. Hundreds more reads
- * are queued. If the writes' file is on the same device, the ending thread must execute
- * them itself.
+ * The file system answers no read. Reads occupy every worker that one device may have, or
+ * with nr_early, all but one, which is in the first write. Hundreds more reads are queued.
+ * If the writes go to a file on the same device, the thread that ends the process must
+ * execute the writes itself.
  */
 static void leave_behind_reads(const struct way *way, bool is_slow)
 {
@@ -329,8 +329,8 @@ void leaving_fast(void)
 }
 
 /*
- * Many reads wait on a terminal for one line. All but one find that another read took
- * it, wherever they are when the process ends.
+ * Many reads of a terminal wait for one line. Only one read gets the line; the others must
+ * end too, wherever they are when the process ends.
  */
 static int read_terminal_and_leave(void *arg)
 {
@@ -367,7 +367,10 @@ void leaving_terminals(void)
 	}
 }
 
-/* State of a destructor that runs after the library's own, and submits writes then. */
+/*
+ * State of a destructor that submits writes, and that runs after the library's own
+ * destructor.
+ */
 static struct {
 	aio_context_t ctx;
 	int fd;
@@ -416,7 +419,7 @@ void leaving_by_pthread_exit(void)
 	host_check_blocks("end", NR);
 }
 
-/* Requests continue after each kind of exec has failed. */
+/* An exec fails, and the process goes on: requests must still work. All kinds of exec. */
 static int fail_and_go_on(void *arg)
 {
 	static char *const none[] = { "none", NULL };
@@ -441,7 +444,7 @@ static int fail_and_go_on(void *arg)
 	host_reap_blocks(ctx, NR - 10);
 	host_step(3);
 	host_await_step(4);
-	/* io_submit returns although the file system answers no write yet. */
+	/* io_submit returns although the file system has not answered any write yet. */
 	host_write_blocks(ctx, fd, NR - 10, 10);
 	host_step(5);
 	host_reap_blocks(ctx, 10);
@@ -517,7 +520,10 @@ void exec_loses_nothing(void)
 		accepted = __atomic_load_n(&shared->accepted, __ATOMIC_SEQ_CST);
 		REQUIRE(accepted >= after);
 		fd = open("race", O_RDONLY);
-		/* The file may have one more block: accepted, but not counted yet. */
+		/*
+		 * The file may have one block more, which io_submit accepted just before
+		 * the end and the thread could not count.
+		 */
 		REQUIRE(truncate("race", (off_t)accepted * BLOCK) == 0);
 		for (unsigned i = 0; i < accepted; i++)
 			REQUIRE(pread(fd, seen, BLOCK, (off_t)i * BLOCK) ==
@@ -527,7 +533,10 @@ void exec_loses_nothing(void)
 	}
 }
 
-/* A handler that interrupted io_submit ends the process, or replaces its program. */
+/*
+ * A handler that interrupted io_submit calls this function, which ends the process or
+ * replaces its program.
+ */
 static void (*leave_from_handler)(void);
 static volatile sig_atomic_t until_leaving;
 

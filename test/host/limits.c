@@ -33,7 +33,7 @@ static void limit(int resource, rlim_t soft)
 	REQUIRE(setrlimit(resource, &now) == 0);
 }
 
-/* Return: whether the error is one that the kernel also returns when resources lack. */
+/* Return: whether the kernel, too, returns this error when resources are lacking. */
 static bool is_refusal(long ret)
 {
 	return ret == -EAGAIN || ret == -ENOMEM;
@@ -57,8 +57,8 @@ static struct files open_files(void)
 }
 
 /*
- * Read a byte from a pipe. Return: whether reading the empty pipe needs a thread, as
- * pipes refuse RWF_NOWAIT before Linux 6.4.
+ * Read a byte from a pipe. Return: whether the read of an empty pipe occupies a thread:
+ * before Linux 6.4 pipes refuse RWF_NOWAIT.
  */
 static bool pipe_takes_thread(int end)
 {
@@ -71,8 +71,8 @@ static bool pipe_takes_thread(int end)
 }
 
 /*
- * Only an aio_read of the empty pipe may fail: where it needs a thread and none can be
- * created. Then the pipe still has its byte.
+ * Only an aio_read of the empty pipe may fail: if it needs a thread and none can be
+ * created. Then the pipe must still contain its byte.
  */
 static void check_event(const struct io_event *event,
 			const struct iocb *of_pipe, int end)
@@ -114,8 +114,8 @@ static unsigned try_everything(aio_context_t ctx, const struct files *files)
 }
 
 /*
- * A child shares the client's open files, and makes them ready while the client sleeps.
- * So only the library can notice.
+ * Open files that a child shares. The child makes them ready while its parent sleeps, so
+ * only the library can notice.
  */
 static struct files handed_over;
 
@@ -197,7 +197,10 @@ void limit_descriptors(void)
 	REQUIRE(host_in_child(live_without_descriptors, &early) == 0);
 }
 
-/* Existing threads execute all requests that need no thread of their own. */
+/*
+ * The threads that exist execute all requests, except requests that need a thread of their
+ * own.
+ */
 static int live_without_threads(void *arg)
 {
 	struct files files = open_files();
@@ -244,7 +247,7 @@ static rlim_t bytes_of(bool is_in_memory)
 	return bytes;
 }
 
-/* limit_memory() calls this with rising limits, so that each allocation fails once. */
+/* Run with ever higher limits of memory, so that each allocation fails once. */
 static int live_without_memory(void *arg)
 {
 	struct files files = open_files();
@@ -282,7 +285,7 @@ void limit_memory(void)
 	}
 }
 
-/* All present and later memory is locked, so all mapped memory is resident. */
+/* All present and later memory is locked, which makes all mapped memory resident. */
 void memory_locked(void)
 {
 	struct files files = open_files();
@@ -297,13 +300,16 @@ void memory_locked(void)
 	host_write_blocks(ctx, files.regular, 0, 256);
 	host_reap_blocks(ctx, 256);
 	REQUIRE(host_destroy(ctx) == 0);
-	/* Stacks of 32 workers are most of these bytes. */
+	/* Most of these bytes are stacks of 32 workers. */
 	REQUIRE(bytes_of(true) - before < 20 << 20);
 }
 
 enum { NOT_HERE = 43, NR_HERE = 100 };
 
-/* Without /proc, main() ends while a poll waits for ever: the process must end. */
+/*
+ * main() ends by pthread_exit() while a poll waits for ever. The process must end although
+ * the library has no /proc.
+ */
 static int end_main_without_proc(void *arg)
 {
 	aio_context_t ctx;

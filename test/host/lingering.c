@@ -39,7 +39,7 @@ static int full_socket(int *ret_peer)
 	long room = 0, nr;
 
 	REQUIRE(listener >= 0 && fd >= 0);
-	/* An explicit SO_RCVBUF does not grow: unsent data never reaches the peer. */
+	/* An explicit SO_RCVBUF does not grow, so that data stays unsent. */
 	REQUIRE(setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &little,
 			   sizeof(little)) == 0);
 	REQUIRE(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &much, sizeof(much)) ==
@@ -117,7 +117,10 @@ static void *linger(void *arg)
 	sigset_t all;
 
 	(void)arg;
-	/* A signal would end the wait in close(); SIGCHLD might come to this thread. */
+	/*
+	 * A signal would end the wait in close(), and SIGCHLD might be delivered to this
+	 * thread.
+	 */
 	sigfillset(&all);
 	REQUIRE(!pthread_sigmask(SIG_BLOCK, &all, NULL));
 	lingerer.replace();
@@ -126,9 +129,9 @@ static void *linger(void *arg)
 }
 
 /*
- * Return: whether the socket is being closed, as /proc/net/tcp shows. A query through
- * the descriptor would take a file reference, and might then be the last one: this
- * thread would close the socket and linger.
+ * Return: whether the socket is being closed, as /proc/net/tcp shows. A query through the
+ * descriptor is avoided: it takes a reference to the file. If that were the last reference,
+ * this thread would close the socket and linger.
  */
 static bool is_lingering(void)
 {
@@ -186,10 +189,10 @@ static void linger_once(void (*replace)(void))
 }
 
 /*
- * The descriptor is closed while a read waits, so the read has the last reference to
- * the socket. The read completes when data comes, and other requests do not wait for
- * it. The kernel has no such read: its poll would leave the data unread, which resets
- * the socket.
+ * The descriptor is closed while a read waits, so the read holds the last reference to the
+ * socket. The read completes when data arrives, and other requests do not wait for the
+ * closing. Kernel AIO has no such read, and after a poll the data would stay unread, which
+ * resets the socket: so this runs on the library only.
  */
 static void linger_behind_read(void)
 {
@@ -225,7 +228,7 @@ void lingering_close(void)
 		linger_once(ways[i]);
 	if (host_is_uaio())
 		linger_behind_read();
-	/* close_range also closes descriptors far above the library's. */
+	/* close_range must also close descriptors far above the library's. */
 	high = fcntl(null_fd, F_DUPFD_CLOEXEC, FAR_UP + 200);
 	if (high >= 0)
 		REQUIRE(close_range(LINGERER, ~0u, 0) == 0 &&
@@ -233,9 +236,8 @@ void lingering_close(void)
 }
 
 /*
- * A range is closed that begins with a plain descriptor, followed by a lingering
- * socket. Meanwhile another thread opens a file at the first descriptor. This file must
- * stay open.
+ * Close a range of a plain descriptor and a lingering socket. While the close waits,
+ * another thread opens a file at the first descriptor. This file must stay open.
  */
 static void open_behind_range(void (*replace)(void))
 {

@@ -14,14 +14,14 @@
 
 #include "older.h"
 
-/* Any block device accepts this number of requests without blocking io_submit. */
+/* Few enough for any block device to accept without blocking io_submit. */
 enum { NR = 4, STATUS = 42 };
 
 extern char **environ;
 
 static struct host_device device;
 
-/* In the child or daemon, the library executes its own requests. */
+/* A child or daemon's library executes the requests of that process. */
 static void work_elsewhere(const char *path)
 {
 	static const char blank[NR * BLOCK] __attribute__((aligned(4096)));
@@ -58,7 +58,7 @@ static pid_t vfork_and_run(int held)
 	return pid;
 }
 
-/* All children end while the device still holds the writes, so none waits for them. */
+/* All children end while the device still holds the writes, so no child waited for them. */
 void native_vfork(void)
 {
 	char *const argv[] = { "sh", "-c", "exit 42", NULL };

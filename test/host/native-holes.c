@@ -158,8 +158,8 @@ static int leave_at_once(void *arg)
 void native_holes(void)
 {
 	/*
-	 * Each block is written once, into a hole. So io_submit would block, and
-	 * workers submit to the kernel's AIO.
+	 * Each block is written once, into a hole. For such writes the kernel's io_submit
+	 * blocks, so workers call it.
 	 */
 	for (unsigned round = 0; round < 4; round++) {
 		make_hole("holes", NR);
@@ -218,7 +218,7 @@ static void await_fault(void)
 	REQUIRE(msg.event == UFFD_EVENT_PAGEFAULT);
 }
 
-/* Return: whether the library's thread with that id is in a system call that writes. */
+/* Return: whether the library's thread `tid` is in a system call that writes. */
 static bool is_writing(const char *tid)
 {
 	char path[64], text[32] = "";
@@ -260,8 +260,8 @@ static void release_memory(void)
 }
 
 /*
- * Workers wait in the kernel for memory that is released only after the descriptor is
- * closed. Without the library io_submit itself would wait.
+ * Workers wait in the kernel for memory that becomes available only after the descriptor is
+ * closed. Without the library, io_submit itself would wait.
  */
 void native_closing(void)
 {
@@ -271,7 +271,7 @@ void native_closing(void)
 
 	make_hole("holes", 3 * DEPTH);
 	fd = open_sparse("holes");
-	/* After these writes the library sends requests of this file to workers. */
+	/* After these writes the library hands requests on this file to workers. */
 	for (unsigned i = 0; i < 2; i++) {
 		write_some(&writers[0], ctx, fd, i * DEPTH, 1);
 		reap_some(ctx);
@@ -285,7 +285,10 @@ void native_closing(void)
 	}
 	host_submit_all(ctx, NR_HELD, list);
 	await_fault();
-	/* close() would execute queued writes itself, and block. */
+	/*
+	 * Wait until no write is queued: close() would execute queued writes itself, and
+	 * block.
+	 */
 	while (nr_writing() < NR_HELD)
 		sched_yield();
 	REQUIRE(close(fd) == 0);

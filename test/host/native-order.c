@@ -13,14 +13,14 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Any block device accepts this number of requests without blocking io_submit. */
+/* Few enough for any block device to accept without blocking io_submit. */
 enum { NR = 4 };
 
 static struct host_device device;
 
 /*
- * Order: buffered requests and syncs wait for direct requests in the kernel. The
- * kernel's own AIO does not order them.
+ * Order: buffered requests and syncs wait until the kernel has completed earlier direct
+ * requests. The kernel's own AIO does not order them, so the library does.
  */
 
 static void require_no_event(aio_context_t ctx)
@@ -74,14 +74,17 @@ void native_order(void)
 			if (iocb < iocbs ||
 			    iocb >= iocbs + NR_ELEMENTS(iocbs)) {
 				REQUIRE(event.res == BLOCK);
-				/* The sync completes only after each earlier write. */
+				/*
+				 * The sync must complete only after all writes submitted
+				 * before it.
+				 */
 				REQUIRE(!is_over[2]);
 				continue;
 			}
 			REQUIRE(event.res == (int64_t)iocb->aio_nbytes);
 			is_over[iocb - iocbs] = true;
 		}
-		/* Each read returned the bytes written before it, and no later ones. */
+		/* Each read must return the bytes written before it, and no later bytes. */
 		for (unsigned i = 0; i < NR; i++)
 			REQUIRE(read[i][0] == i &&
 				read[i][1] == (i ^ 1u << 16));
@@ -90,7 +93,10 @@ void native_order(void)
 			require_block(buffered, i, read[i]);
 		REQUIRE(fsync(buffered) == 0);
 		require_block(device.file, 0, later);
-		/* Drop cached pages, which make the library hold direct requests back. */
+		/*
+		 * Drop the cached pages: while pages are cached, the library holds direct
+		 * requests back.
+		 */
 		REQUIRE(!posix_fadvise(buffered, 0, 0, POSIX_FADV_DONTNEED));
 		host_held_drop(&held);
 	}
@@ -149,11 +155,14 @@ void native_edges(void)
 	host_device_close(&device);
 }
 
-/* Of several requests in flight one block fails, and only its request has the error. */
+/*
+ * One block of several requests in flight fails: only the request of that block may have
+ * the error.
+ */
 static void fail_one(enum slowfs_op op, int opcode, aio_context_t ctx, int fd)
 {
 	static char blocks[NR][BLOCK] __attribute__((aligned(4096)));
-	/* Keep the blocks apart, so that the kernel does not merge requests. */
+	/* Blocks far apart, so that the kernel does not merge their requests. */
 	enum { APART = 64 * BLOCK, BAD = 2 };
 	struct iocb iocbs[NR];
 

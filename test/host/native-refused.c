@@ -25,14 +25,12 @@
 
 enum { NR = 64, STATUS = 42 };
 
-/*
- * What the machine allows
- */
+/* What this machine allows */
 
 /*
- * A system call that bypasses the library. It is inlined with a constant number: the
- * library must assume that an instruction with an unknown number changes ids
- * (proc/identity.h).
+ * A system call that bypasses the library. It is inlined with a constant number, because
+ * the library treats a system call instruction with an unknown number as one that may
+ * change ids (proc/identity.h).
  */
 static inline __attribute__((always_inline)) long
 native_call(long nr, long a, long b, long c, long d, long e)
@@ -135,7 +133,7 @@ static int live_without_descriptors(void *arg)
 	if (is_late)
 		work(ctx, fd);
 	REQUIRE(getrlimit(RLIMIT_NOFILE, &limit) == 0);
-	/* Leave two descriptors for the case itself, and none for the library. */
+	/* Leave two free descriptors for the case itself, and none for the library. */
 	limit.rlim_cur = (rlim_t)fd + 2;
 	REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
 	work(ctx, fd);
@@ -155,7 +153,10 @@ void native_without_descriptors(void)
 			STATUS);
 }
 
-/* This process holds all of fs.aio-max-nr until it is killed. */
+/*
+ * A process that holds all of fs.aio-max-nr (the system's quota of kernel AIO) until it is
+ * killed.
+ */
 static _Noreturn int use_up_quota(void *arg)
 {
 	(void)arg;
@@ -231,7 +232,8 @@ static struct refusal {
 	enum installer by;
 	long call;
 	uint32_t answer;
-	bool is_first; /* install before the library made the call */
+	/* install before the library makes the call for the first time */
+	bool is_first;
 } refusal;
 
 static int work_until_refused(void *arg)
@@ -275,9 +277,9 @@ void native_refused_later(void)
 }
 
 /*
- * The library notices a killing filter if a function of the C library installs it. It
- * misses one installed by an inline instruction: the first direct request then ends the
- * process.
+ * The library notices a filter that kills if a function of the C library installs the
+ * filter. If an inline instruction installs it, the library does not notice, and the first
+ * direct request ends the process.
  */
 void native_killed_later(void)
 {
@@ -293,9 +295,9 @@ void native_killed_later(void)
 }
 
 /*
- * Queries of ids. If code of a child could change ids unseen, the library would query
- * them at each request, and the filter would kill it. On processors other than x86-64
- * the library assumes so of every program.
+ * Queries of ids. If code of the program could change ids without the library noticing, the
+ * library would have to query the ids at each request, and the filter would kill the
+ * process. On processors other than x86-64 the library assumes that every program can.
  */
 
 static int work_without_queries(void *arg)
@@ -314,7 +316,10 @@ static int work_without_queries(void *arg)
 }
 
 #if defined(__x86_64__)
-/* The loaded object changes ids by an inline instruction, found at the next new ring. */
+/*
+ * The program loads an object that changes ids by an inline instruction. The library finds
+ * that out when it makes its next ring.
+ */
 static int work_after_loading(void *arg)
 {
 	struct io_uring_params params = { 0 };
@@ -360,12 +365,15 @@ void native_slow(void)
 	aio_context_t ctx = host_context(NR);
 	int fd = create_direct();
 
-	/* First use a file that kernel AIO serves asynchronously. */
+	/* First use a file on which the kernel executes AIO asynchronously. */
 	work(ctx, fd);
 	REQUIRE(close(fd) == 0 && chdir("slow") == 0);
 	fd = create_direct();
 	work(ctx, fd);
-	/* io_submit must not block, although kernel AIO would block on this file. */
+	/*
+	 * io_submit must not block, although the kernel's io_submit would block on this
+	 * file.
+	 */
 	slowfs_hold(fs, SLOWFS_WRITE);
 	host_write_blocks(ctx, fd, 0, NR);
 	slowfs_release(fs, SLOWFS_WRITE);

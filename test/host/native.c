@@ -20,7 +20,9 @@
 
 #include "ways.h"
 
-/* Any block device accepts this many requests before io_submit blocks or gets EAGAIN. */
+/*
+ * Few enough for any block device to accept without io_submit blocking or returning EAGAIN.
+ */
 enum { NR = 4 };
 
 enum { STATUS = 42, FIRST_OF_ENGINE = 512, PATIENCE_S = 60 };
@@ -37,7 +39,10 @@ static void release(void)
 	slowfs_release(device.fs, SLOWFS_WRITE);
 }
 
-/* The library still works, and the kernel still executes its requests on the device. */
+/*
+ * Check that the library still works, and that the kernel still executes its requests on
+ * the device.
+ */
 static void work_again(aio_context_t ctx)
 {
 	int fd = host_device_direct(&device);
@@ -160,7 +165,7 @@ void native_forking(void)
 	for (unsigned round = 0; round < 3; round++) {
 		struct host_held held = hold_writes();
 
-		/* The child waits for nothing that its parent submitted. */
+		/* The child must not wait for requests of its parent. */
 		REQUIRE(host_in_child(live_as_child, &held) == STATUS);
 		release();
 		host_reap_blocks(held.ctx, NR);
@@ -191,7 +196,10 @@ void native_numbers(void)
 
 		host_move(host_device_direct(&device), FAR);
 		host_device_write(&device, ctx, FAR, NR);
-		/* replace() may wait: if the kernel returned EAGAIN, a worker writes. */
+		/*
+		 * replace() may wait: if io_submit of the kernel returned EAGAIN, a worker
+		 * executes the write.
+		 */
 		REQUIRE(!pthread_create(&helper, NULL, release_soon, NULL));
 		way->replace(FAR, other);
 		REQUIRE(!pthread_join(helper, NULL));
@@ -212,7 +220,7 @@ static bool is_of_engine(int fd)
 	return readlink(path, link, sizeof(link)) > 0;
 }
 
-/* The program takes each descriptor of the library in turn, and keeps it. */
+/* The program replaces each descriptor of the library in turn by its own file. */
 void native_numbers_of_engine(void)
 {
 	unsigned nr = 0;
@@ -260,7 +268,7 @@ static void *interrupt_sleep(void *arg)
 	return NULL;
 }
 
-/* A thread that left io_getevents by siglongjmp has lost no event. */
+/* A handler leaves io_getevents by siglongjmp. No event may be lost. */
 void native_jumps(void)
 {
 	struct sigaction action = { .sa_handler = jump };
@@ -332,7 +340,7 @@ static void submit_told(const struct host_held *held, int event)
 	}
 }
 
-/* The program sleeps in poll() or read() on its eventfd, and never in io_getevents. */
+/* The program only sleeps in poll() or read() on its eventfd, never in io_getevents. */
 static void sleep_in(int event, bool in_read)
 {
 	struct pollfd pollfd = { .fd = event, .events = POLLIN };
@@ -397,7 +405,7 @@ void native_destroying(void)
 	host_device_close(&device);
 }
 
-/* io_cancel() refuses requests that began, and their events come nevertheless. */
+/* io_cancel() refuses requests that have started; their events still arrive. */
 void native_cancelling(void)
 {
 	static char block[BLOCK] __attribute__((aligned(4096)));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What programs and this machine allow of the kernel's own AIO, determined by system
- * calls that bypass the library.
+ * Whether programs on this machine may use the kernel's own AIO. System calls that bypass
+ * the library find it out.
  */
 #ifndef HOST_NATIVE_H
 #define HOST_NATIVE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Programs close, replace and reuse descriptors while requests wait on them, in every
- * way that exists.
+ * Programs close, replace and reuse descriptors on which requests wait, in all possible
+ * ways.
  */
 #include "host.h"
 
@@ -88,7 +88,7 @@ void numbers_polled(void)
 	REQUIRE(host_destroy(ctx) == 0);
 }
 
-/* Threads reuse each other's descriptors as soon as they are closed. */
+/* Threads open files at descriptors that other threads have just closed. */
 static void use_numbers_once(aio_context_t ctx)
 {
 	struct timespec now = { 0 };
@@ -137,7 +137,7 @@ void numbers_of_threads(void)
 }
 
 /*
- * The library's own descriptors, from 512 on; not run on the kernel
+ * Programs that take the library's own descriptors, 512 and higher; not run on the kernel
  */
 
 struct parked {
@@ -187,7 +187,7 @@ static void take_from_engine(int number, int (*put)(int other, int number))
 	REQUIRE(syscall(SYS_close_range, number, ~0u, 0) == 0);
 	closefrom(number);
 	REQUIRE(!is_same_file(number, other));
-	/* dup2() of a descriptor that is not open must leave the library's in place. */
+	/* dup2() from a descriptor that is not open must not move the library's own. */
 	errno = 0;
 	REQUIRE(put(FAR, number) == -1 && errno == EBADF);
 	REQUIRE(!is_same_file(number, other));
@@ -225,7 +225,7 @@ void numbers_of_engine(void)
 		struct parked first, second;
 		int number, private;
 
-		/* Take the eventfd that wakes the library's thread. */
+		/* Replace the eventfd that wakes the library's thread. */
 		park(&first);
 		number = host_find_fd(FIRST_OF_ENGINE, "[eventfd]");
 		REQUIRE(number >= 0);
@@ -236,7 +236,10 @@ void numbers_of_engine(void)
 		REQUIRE(lseek(number, 0, SEEK_END) == 0);
 		REQUIRE(close(number) == 0);
 
-		/* Take the duplicate that keeps a request's file after close(). */
+		/*
+		 * Replace the duplicate by which the library keeps a request's file open
+		 * after close().
+		 */
 		park(&first);
 		REQUIRE(close(first.ends[0]) == 0);
 		private = host_find_fd(FIRST_OF_ENGINE, "pipe:");
@@ -287,8 +290,8 @@ void numbers_of_engine_storm(void)
 }
 
 /*
- * While an open() waits, the kernel has reserved a descriptor: dup2() onto it fails
- * with EBUSY until the open() returns.
+ * While an open() waits (of a FIFO), the kernel has reserved its descriptor: dup2() onto
+ * that descriptor fails with EBUSY until open() returns.
  */
 static void *open_to_read(void *arg)
 {
@@ -315,7 +318,7 @@ void numbers_being_opened(void)
 	pthread_t thread;
 
 	REQUIRE(mkfifo("fifo", 0600) == 0 && close(number) == 0);
-	/* All lower descriptors are open, so open() must use this one. */
+	/* All lower descriptors are in use, so open() must use `number`. */
 	limit_numbers((rlim_t)number + 1);
 	REQUIRE(!pthread_create(&thread, NULL, open_to_read, &opened));
 	while (dup2(other, number) == number)
@@ -373,7 +376,10 @@ static int close_all(void *arg)
 	number = host_find_fd(FIRST_OF_ENGINE, "[eventfd]");
 	close_all_fds();
 	REQUIRE(host_find_fd(FIRST_OF_ENGINE, "[eventfd]") == number);
-	/* The pipe's ends are closed or marked close-on-exec; new files work. */
+	/*
+	 * By now the ends of the pipe are closed or marked close-on-exec. New files must
+	 * still work.
+	 */
 	park(&parked);
 	unpark(&parked);
 	close_all_fds();
@@ -403,14 +409,20 @@ void close_all_first(void)
 	}
 }
 
-/* close() executes the requests queued on its file, if no worker is free. */
+/* close() executes the requests queued on its file if no worker is free. */
 
 enum behind {
 	/* Reads that the file system never answers occupy all workers. */
 	BEHIND_READS,
-	/* Also, the closing thread's own write is slow, and no signal may end it. */
+	/*
+	 * the same, but the closing thread's own write is slow, and must not be ended by a
+	 * signal
+	 */
 	BEHIND_READS_SLOW,
-	/* One worker is in the first write; reads are queued before the next. */
+	/*
+	 * one worker is in the first write; the other workers have reads, and more reads
+	 * are queued before the next write
+	 */
 	BEHIND_FIRST_WRITE,
 };
 
@@ -446,7 +458,7 @@ static void await_closing(struct closer *closer)
 }
 
 /*
- * Signal the closing thread: it aborts its write and repeats it. The handler runs at
+ * Signal the closing thread, which aborts and then repeats its write. The handler runs at
  * once or, if deferred, when close() returns.
  */
 static void interrupt(struct slowfs *fs, pthread_t thread)
@@ -474,7 +486,7 @@ static void read_behind(aio_context_t ctx, int fd, unsigned nr)
 
 static void close_behind(const char *path, enum behind behind)
 {
-	/* One device may occupy WORKERS workers. */
+	/* WORKERS is the number of workers that one device may occupy. */
 	enum { WORKERS = 256, NR_READS = WORKERS + 8, NR = 100 };
 	unsigned nr_early = behind == BEHIND_FIRST_WRITE;
 	struct slowfs *fs = host_slow();

@@ -42,7 +42,10 @@ static void *map(size_t bytes)
 	return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* Map the memory: AddressSanitizer leaves the locks of malloc() locked in a child. */
+/*
+ * Map the memory instead of malloc(): in a child of fork(), AddressSanitizer may leave
+ * malloc's locks locked.
+ */
 long posix_setup(unsigned nr, aio_context_t *ret_ctx)
 {
 	size_t start = sizeof(struct context) + nr * sizeof(struct place);
@@ -105,7 +108,10 @@ long posix_submit(aio_context_t ctx, const struct iocb *iocb)
 	return ret;
 }
 
-/* Return: how many requests completed, now in `events`. Pending ones are in the list. */
+/*
+ * Move the events of up to nr completed requests to `events`. Return: how many. Pending
+ * requests stay in the list.
+ */
 static long take(struct context *context, long nr, struct io_event *events,
 		 int *ret_nr_pending)
 {
@@ -155,7 +161,7 @@ long posix_reap(aio_context_t ctx, long nr, struct io_event *events)
 	}
 }
 
-/* Cancel pending requests, and wait for those that cannot be cancelled. */
+/* Cancel the pending requests, and wait for requests that cannot be cancelled. */
 long posix_destroy(aio_context_t ctx)
 {
 	struct context *context = context_of(ctx);

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * segments-fail: direct requests in segments, some of which fail or are short
- *
- * The result counts the bytes up to the first failed or short segment, including its
- * own bytes. If the count is 0, the result is that segment's error.
+ * segments-fail: a direct request is executed in segments, some of which fail or are short.
+ * The request's result counts the bytes before the first failed or short segment, plus the
+ * bytes of that segment. If that is 0, the result is that segment's error.
  */
 #undef NDEBUG
 #include "segments.h"
 
 #include <unistd.h>
 
-/* Repeat with different numbers of segments in flight at once. */
+/* Repeat with several limits of segments in flight. */
 static void fail_each_segment(const struct shape *of)
 {
 	static const unsigned counts[] = { 2, 4, 16, 3, 64 };
@@ -67,7 +66,7 @@ static void without_faults_all_of_it_is_made(void **state)
 		}
 }
 
-/* The file ends inside a segment, and each later segment reads nothing. */
+/* The file ends inside a segment, so that all later segments read nothing. */
 static void a_read_ends_at_the_end_of_the_file(void **state)
 {
 	static const uint64_t ends[] = {
@@ -103,7 +102,9 @@ static void release_segment(enum slowfs_op op, unsigned segment,
 	await_busy(nr_left);
 }
 
-/* Four segments are in flight; two of them fail, `first` before `second` in time. */
+/*
+ * Four segments are in flight. Segment `first` fails earlier in time than segment `second`.
+ */
 static void fail_two(const struct shape *of, unsigned first, unsigned second,
 		     const struct slowfs_fault *of_first,
 		     const struct slowfs_fault *of_second)
@@ -125,7 +126,7 @@ static void fail_two(const struct shape *of, unsigned first, unsigned second,
 	assert_no_more();
 	slowfs_release(fs, of->op);
 	items_await_rest();
-	/* No segment was started after the first failure. */
+	/* After the first failure, no further segment may have started. */
 	assert_int_equal(slowfs_nr_done(fs, of->op), nr_done + 4);
 	assert_executed(result_of(first < second ? first : second, counts));
 	if (of->op == SLOWFS_WRITE)

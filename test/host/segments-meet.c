@@ -85,7 +85,7 @@ static void unstick(uint64_t stuck, int stuck_fd, unsigned nr)
 	unit_close(stuck_fd);
 }
 
-/* No second worker is free, so one worker executes all segments. */
+/* All other workers are busy, so one worker executes all segments. */
 static void one_worker_makes_all_where_others_are_stuck(void **state)
 {
 	int was_allowed = uaio_wq_limit_workers(UAIO_BOUNDED, WORKERS);
@@ -140,7 +140,10 @@ static int run_engine(void)
 	return 0;
 }
 
-/* The first runs add workers; with no workers, the submitting thread executes requests. */
+/*
+ * The first tests add workers. Without any worker, the submitting thread executes the
+ * requests.
+ */
 static void the_threads_there_are_make_all(void **state)
 {
 	(void)state;
@@ -201,7 +204,7 @@ static void closing_waits_until_it_is_made(void **state)
 		hold_in_segments(&shapes[i]);
 		unit_thread_start(&thread, close_it, &old);
 		unit_await_sleep(&thread);
-		/* The closing thread waits, and its descriptor is still open. */
+		/* The closing thread still waits, and its descriptor is still open. */
 		assert_int_equal(sys_fstat(old, &st), 0);
 		slowfs_release(fs, shapes[i].op);
 		assert_int_equal(unit_thread_join(&thread), 0);
@@ -248,7 +251,10 @@ static bool has_noappend(void)
 	return written == 1;
 }
 
-/* O_APPEND set later has no effect, not even on segments whose call has not begun. */
+/*
+ * Setting O_APPEND later has no effect, not even on segments whose system call has not
+ * begun.
+ */
 static void it_is_written_in_its_place(void **state)
 {
 	struct stat before, after;
@@ -282,7 +288,7 @@ static bool count_maps(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-/* Submit more requests than one mapping of split states has room for. */
+/* Submit more requests than fit into one mapping of states (of requests that are split). */
 static void what_it_took_is_given_back(void **state)
 {
 	enum { REQUESTS = 3 * 65536 / sizeof(struct uaio_split) };

@@ -65,7 +65,7 @@ void fill_file(void)
 	assert_int_equal(pwrite(fd, content, FILE_BYTES, 0), FILE_BYTES);
 }
 
-/* Vectors of many lengths; most segment borders lie inside a vector. */
+/* Vectors of many lengths, of which most cross a segment border. */
 static void place_parts(void)
 {
 	static const unsigned pages[] = { 1, 63, 100, 2, 64, 129, 5, 1, 61 };

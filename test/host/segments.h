@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shared by the programs segments-*: one large direct request in segments, on a file
- * system that treats each segment as a test tells it to (slowfs.h)
+ * Shared by the programs segments-*: one large direct request in segments, on a file system
+ * that holds, delays or fails each segment as the test wants (slowfs.h)
  *
  * The request begins three pages before a segment border and ends seven pages after
  * one. So it has 17 segments, of which the first is the shortest. Each segment is one
@@ -38,7 +38,8 @@ enum { NR_SHAPES = 4, NR_FAULTS = 5 };
 extern const struct shape shapes[NR_SHAPES];
 extern const struct slowfs_fault faults[NR_FAULTS];
 
-extern struct slowfs *fs, *other_fs; /* mounted on slow and other */
+extern struct slowfs *fs,
+	*other_fs; /* file systems mounted at ./slow and ./other */
 
 extern uint64_t handle;  /* an AIO context */
 extern int fd;           /* slow/file, opened with O_DIRECT */
@@ -58,14 +59,17 @@ void fill_file(void);
 int segments_main(int (*run)(void));
 
 void set_at_once(unsigned at_once);
-/* If is_whole, expect the submitting thread to execute requests unsplit from now on. */
+/*
+ * From now on, expect (is_whole) that the submitting thread executes requests without
+ * splitting them.
+ */
 void expect_whole(bool is_whole);
 
 /* Prepare the request, its memory and its file for submission. */
 void prepare(const struct shape *shape);
 void submit(const struct shape *shape);
 void assert_no_more(void);
-/* Reap the only event, and check this result and all data that it implies. */
+/* Reap the request's event. Check its result, and all data that follow from that result. */
 void assert_executed(int64_t expected);
 void assert_data(int64_t res);
 /* Check only the request's memory. */
@@ -73,13 +77,13 @@ void assert_memory(int64_t res);
 
 /* Return: the offset in the request at which the segment begins. */
 int64_t border(unsigned segment);
-/* Make the given segment of the prepared request fail, until the request completed. */
+/* Make this segment of the prepared request fail until the request has completed. */
 void fault_segment(unsigned segment, const struct slowfs_fault *fault);
-/* Return: the expected result if this segment is the first with a fault. */
+/* Return: the result of the request if this segment is the first one with a fault. */
 int64_t result_of(unsigned segment, const struct slowfs_fault *fault);
 void make_with_fault(const struct shape *shape, unsigned segment,
 		     const struct slowfs_fault *fault);
-/* Execute a request of each shape, without a fault and with one. */
+/* Execute a request of each shape, both without and with a fault. */
 void make_all_shapes(void);
 
 /* Wait until exactly nr bounded workers are busy and nothing is queued. */

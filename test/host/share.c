@@ -86,7 +86,7 @@ static unsigned count_own_numbers(unsigned nr_open)
 	return nr + nr_open;
 }
 
-/* Give each context a waiting poll; many polls share a file. */
+/* Give each context a poll that waits; many polls are on the same file. */
 static void set_up(unsigned nr)
 {
 	limit_descriptors_to(LIMIT);
@@ -98,7 +98,7 @@ static void set_up(unsigned nr)
 	}
 }
 
-/* On the kernel io_destroy is slow, so exit destroys most contexts. */
+/* The kernel's io_destroy is slow: there, leave most contexts to the exit. */
 static void end_all(unsigned nr)
 {
 	unsigned nr_ended = host_is_uaio() ? nr : 10;
@@ -202,7 +202,7 @@ static void by_waiter(aio_context_t ctx, bool has_timeout, bool has_mask)
 	REQUIRE(close(fd) == 0);
 }
 
-/* Submit the request that completes only after the other thread began to wait. */
+/* Submit the request after whose completion the waiting thread can go on. */
 static void by_later_request(aio_context_t ctx)
 {
 	struct waiter waiter = { .ctx = ctx };
@@ -268,7 +268,10 @@ static void by_resfd(aio_context_t ctx)
 	REQUIRE(close(fd) == 0 && close(resfd) == 0);
 }
 
-/* Two requests wait for one file, and one is cancelled: the remaining one completes. */
+/*
+ * Two requests wait on one file, and one of the requests is cancelled. The remaining
+ * request must still complete.
+ */
 static void beside_one_that_goes(aio_context_t ctx)
 {
 	aio_context_t other = host_context(2);
@@ -289,7 +292,7 @@ static void beside_one_that_goes(aio_context_t ctx)
 	REQUIRE(close(fd) == 0);
 }
 
-/* A request stays with its file when another file gets the descriptor. */
+/* A descriptor is closed and given another file. The request must stay with its file. */
 static void with_number_reused(aio_context_t ctx)
 {
 	aio_context_t other = host_context(2);
@@ -358,7 +361,7 @@ static int learn_of_events(void *arg)
 		beside_child(ctx);
 	}
 	REQUIRE(host_destroy(ctx) == 0);
-	/* All other contexts still work. */
+	/* All other contexts must still work. */
 	for (unsigned i = 0; i < NR_FILES; i++)
 		count_up(files[i]);
 	for (unsigned i = 0; i < NR; i++)

@@ -47,7 +47,10 @@ static void handle(int sig, void (*handler)(int))
 	REQUIRE(sigaction(sig, &action, NULL) == 0);
 }
 
-/* The storm: handlers make calls of every kind, and write through their own context. */
+/*
+ * The storm: signals whose handlers make all kinds of calls and write through a context of
+ * their own.
+ */
 
 enum { STORM_FD = 400, NR_HANDLED = 4000, NR_MINE = 64, CALM_NS = 100000 };
 
@@ -64,7 +67,10 @@ static struct {
 
 static void fork_in_handler(void)
 {
-	/* Handlers must not call fork(); a sanitizer supports only fork(). */
+	/*
+	 * fork() is not async-signal-safe, so use _Fork(); but sanitizers only support
+	 * fork().
+	 */
 	pid_t pid = host_is_sanitized() ? fork() : _Fork();
 
 	REQUIRE(pid >= 0);
@@ -111,13 +117,16 @@ static void on_storm(int sig)
 	REQUIRE(ret >= 0 || errno == EAGAIN);
 	if (ret > 0)
 		storm.nr_submitted -= (sig_atomic_t)ret;
-	/* A periodic timer would leave the thread no time if handlers are slow. */
+	/*
+	 * The handler starts the timer again, as a periodic timer would leave the thread no
+	 * time if handlers are slow.
+	 */
 	if (storm.nr_handled < storm.nr_to_handle)
 		set_timer(storm.timer, CALM_NS);
 	errno = saved;
 }
 
-/* During the storm the thread's own requests complete as usual. */
+/* During the storm (of signals) the thread's own requests must complete as usual. */
 static void weather(aio_context_t ctx, int fd)
 {
 	struct io_event events[NR_MINE];
@@ -153,14 +162,19 @@ void signal_storm(void)
 	}
 	REQUIRE(timer_delete(storm.timer) == 0);
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
-	/* On x86-64, a handler that interrupts a call runs when it returns. */
+	/*
+	 * On x86-64, the handler of a signal that interrupts a call of the library runs
+	 * when the call returns.
+	 */
 	REQUIRE(!storm.nr_busy);
 #endif
 	while (storm.nr_children) {
 		REQUIRE(waitpid(-1, NULL, 0) > 0);
 		storm.nr_children--;
 	}
-	/* Reap the requests that handlers submitted and did not reap: none is missing. */
+	/*
+	 * Reap the requests that handlers submitted and did not reap. None may be missing.
+	 */
 	for (; storm.nr_submitted; storm.nr_submitted--)
 		REQUIRE(host_reap(storm.ctx, 1, &event) == 1);
 	REQUIRE(syscall(SYS_io_getevents, storm.ctx, 0l, 1l, &event, &now) ==
@@ -202,9 +216,7 @@ void handler_jumps(void)
 	REQUIRE(host_destroy(ctx) == 0);
 }
 
-/*
- * Process state that the library leaves alone
- */
+/* Process state that the library must not change */
 
 #define KEEPS(call)                     \
 	do {                            \
@@ -338,7 +350,10 @@ void dispositions_stay(void)
 
 static cpu_set_t all_cpus;
 
-/* Read /proc/self/task/TID/status. Return: false if the thread ended, as idle ones do. */
+/*
+ * Read /proc/self/task/TID/status. Return: false if the thread has ended, as idle threads
+ * do.
+ */
 static bool read_status(pid_t tid, char *text, size_t bytes)
 {
 	char path[64];
@@ -404,7 +419,10 @@ void threads_behave(void)
 
 static long own_ioprio, former_ioprio;
 
-/* A worker has its submitter's I/O priority; one made earlier has the former. */
+/*
+ * A worker takes its submitter's I/O priority; a worker from before a change has the former
+ * one.
+ */
 static void check_ioprio(pid_t tid)
 {
 	long ioprio = syscall(SYS_ioprio_get, 1, tid);
@@ -435,11 +453,14 @@ void ioprio_stays(void)
 	REQUIRE(host_destroy(ctx) == 0);
 }
 
-/* setuid() signals each thread, including the library's, to change its ids. */
+/* setuid() signals each thread, including the library's threads, to change its ids. */
 
 enum { NOBODY = 65534 };
 
-/* glibc skips a thread that is about to exit, so wait until it is gone. */
+/*
+ * glibc skips a thread that is about to exit. So wait until the thread has either the ids
+ * or ended.
+ */
 static void check_ids(pid_t tid)
 {
 	unsigned uid = 0;

@@ -223,7 +223,7 @@ static void await_sleep(void)
 	REQUIRE(!"the main thread does not sleep");
 }
 
-/* In each step, write to the pipe when the main thread sleeps. */
+/* In each step, write to the pipe once the main thread sleeps. */
 static void *answer(void *arg)
 {
 	const struct desk *desk = arg;
@@ -371,7 +371,7 @@ void sleeps_interrupted(void)
 		REQUIRE(errno == EINTR && nr_handled == ++nr);
 	}
 	REQUIRE(pthread_join(thread, NULL) == 0);
-	/* The thread blocks the signal, and the call's mask unblocks it. */
+	/* The thread blocks the signal, but the mask passed to the call unblocks it. */
 	REQUIRE(pthread_sigmask(SIG_BLOCK, &blocked, NULL) == 0);
 	for (unsigned i = 0; i < NR_ELEMENTS(calls); i++) {
 		if (!calls[i].has_mask)
@@ -421,8 +421,8 @@ void sleeps_left(void)
 }
 
 /*
- * Install the handler by a system call that bypasses the library, so that the kernel
- * calls it during the sleep. Flags and restorer come from an earlier sigaction().
+ * Install the handler by a system call that bypasses the library, so that the kernel calls
+ * the handler during the sleep. Its flags and restorer are from an earlier sigaction().
  */
 static void handle_in_the_sleep(void (*handler)(int))
 {
@@ -447,7 +447,7 @@ static int by_select(const struct desk *desk)
 	return select(desk->epoll + 1, &set, NULL, NULL, &none);
 }
 
-/* Poll, without sleeping, by the call with that index. */
+/* Call function `nr` with timeout 0. */
 static int polls(const struct desk *desk, unsigned nr)
 {
 	return nr < NR_ELEMENTS(calls) ? calls[nr].sleep(desk, 0, NULL)
@@ -461,7 +461,7 @@ void sleeps_left_for_good(void)
 	struct desk desk;
 
 	nr_interrupts = NR_ELEMENTS(calls) + 1;
-	/* The library records existing handlers when it starts, so start it first. */
+	/* The library reads the existing handlers when it starts, so start it first. */
 	set_up(&desk, EPOLLIN);
 	handle_in_the_sleep(jump);
 	REQUIRE(pthread_create(&thread, NULL, interrupt, &self) == 0);
@@ -496,7 +496,7 @@ static void feed_and_wait(void *arg)
 	put(desk);
 	while (read(desk->event, &count, sizeof(count)) < 0)
 		(void)sched_yield();
-	/* Restore the count that reap() reads. */
+	/* Write back the count, which reap() reads. */
 	REQUIRE(write(desk->event, &count, sizeof(count)) == sizeof(count));
 }
 
@@ -536,7 +536,7 @@ enum { NR_SLEEPERS = 4, NR_TURNS = 2000 };
 
 static uint32_t nr_taken;
 
-/* The thread that reads the eventfd's count submits the poll again. */
+/* The thread that reads the eventfd submits the poll request again. */
 static void *share(void *arg)
 {
 	struct desk *desk = arg;
@@ -603,7 +603,7 @@ void sleeps_destroyed(void)
 	struct desk desk;
 	uint64_t count;
 
-	/* Another thread destroys the context, which does not wake the sleeper. */
+	/* Another thread destroys the context. That does not wake the sleeping thread. */
 	set_up(&desk, EPOLLIN);
 	REQUIRE(host_submit(desk.ctx, &desk.iocb) == 1);
 	REQUIRE(pthread_create(&thread, NULL, destroy_asleep, &desk) == 0);
@@ -617,7 +617,7 @@ void sleeps_destroyed(void)
 	REQUIRE(pthread_join(thread, NULL) == 0);
 	desk.ctx = host_context(8);
 
-	/* A signal handler of the sleeping thread destroys the context. */
+	/* A signal handler that runs in the sleeping thread destroys the context. */
 	handle(destroy);
 	host_step(0);
 	going = &desk;
@@ -642,7 +642,7 @@ static int sleep_in_child(void *arg)
 	struct desk *parents = arg, desk;
 	struct pollfd slot = { .fd = parents->ends[0], .events = POLLIN };
 
-	/* Sleep once before the child has its own context, and once afterwards. */
+	/* The child sleeps once before it has a context of its own, and once afterwards. */
 	REQUIRE(poll(&slot, 1, 10) == 0);
 	REQUIRE(by_epoll_wait(parents, 10, NULL) == 0);
 	set_up(&desk, EPOLLIN);

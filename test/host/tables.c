@@ -153,8 +153,8 @@ static void *use_own_of_parent(void *arg)
 }
 
 /*
- * A thread whose creator unshared its table makes its first call: it waits for a
- * request of the main thread, which other threads execute.
+ * A thread whose creator unshared its descriptor table first calls the library to wait for
+ * a request of the main thread. Other threads execute that request.
  */
 static void *reap_of_parent(void *arg)
 {
@@ -224,7 +224,7 @@ static void poll_for_other(struct common *common)
 	meet(common);
 	while (!(reaper = __atomic_load_n(&common->reaper, __ATOMIC_SEQ_CST)))
 		syscall(SYS_sched_yield);
-	/* The reaper must get the event, whether it already sleeps or not. */
+	/* The reaper must get the event, whether or not it already sleeps. */
 	host_await_sleep(reaper);
 	REQUIRE(write(common->ends[1], "x", 1) == 1);
 	meet(common);
@@ -245,7 +245,7 @@ static void check_own_side(struct common *common)
 	REQUIRE(host_reap(common->ctx, 1, events) == 1);
 	REQUIRE(events[0].res == BYTES);
 	meet(common);
-	/* The other thread has closed its descriptors by now. */
+	/* By now the other thread has closed its descriptors. */
 	meet(common);
 	check_all(common->shared_fd, 's');
 	memset(buf, 't', sizeof(buf));
@@ -275,7 +275,7 @@ static void part_once(void (*part)(void))
 	REQUIRE(pipe(common.ends) == 0);
 	host_move(common.ends[0], PIPE_NUMBER);
 	common.ctx = host_context(8);
-	/* Make the library remember what file NUMBER refers to. */
+	/* Let the library cache which file NUMBER refers to. */
 	make(common.ctx, IOCB_CMD_PWRITE, NUMBER, buf, BYTES);
 	REQUIRE(!pthread_barrier_init(&common.barrier, NULL, 2));
 	REQUIRE(!pthread_create(&thread, NULL, part_and_use, &common));

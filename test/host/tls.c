@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tls: a program whose thread-local storage is larger than a worker's stack
- *
- * The C library puts thread-local storage on each thread's stack.
+ * tls: a program with more thread-local storage than a worker's stack has room for. The C
+ * library puts the thread-local storage of each thread on its stack.
  */
 #undef NDEBUG
 #include <assert.h>

@@ -88,7 +88,7 @@ static void take_fsuid(void)
 }
 #endif
 
-/* Change only this thread's ids, by the system call. */
+/* Change the ids of this thread only, by the system call. */
 static void take_ids(void)
 {
 	must(syscall(SYS_setgroups, 0, NULL) == 0, "drop groups");
@@ -104,7 +104,10 @@ static void take_ids_of_all(void)
 	must(setresuid(NOBODY, NOBODY, NOBODY) == 0, "set uids");
 }
 
-/* Change the effective ids of all threads; the process may take its former ids again. */
+/*
+ * Change the effective ids of all threads. The process keeps the right to return to its
+ * former ids.
+ */
 static void lower_ids_of_all(void)
 {
 	must(setgroups(0, NULL) == 0, "drop groups");
@@ -170,7 +173,7 @@ static void change_umask(void)
 	umask(0077);
 }
 
-/* Change the ids and change them back: the request runs with the old ones. */
+/* Change the ids and change them back. Requests must run with the restored ids. */
 static void come_back(void)
 {
 	take_fsuid();
@@ -182,7 +185,10 @@ static void change_nothing(void)
 {
 }
 
-/* A setuid function ran, so the library expects changes of all threads from then on. */
+/*
+ * After a setuid function of the C library, the library expects that the ids of all threads
+ * may change.
+ */
 static void change_nothing_of_all(void)
 {
 	must(seteuid(0) == 0, "keep the uid");
@@ -191,7 +197,7 @@ static void change_nothing_of_all(void)
 static const struct {
 	const char *name;
 	void (*change)(void);
-	/* Runs after the submission, if not NULL. */
+	/* If not NULL: the change to make after the submission. */
 	void (*late_change)(void);
 } changes[] = {
 	{ "fsuid", take_fsuid, NULL },
@@ -326,7 +332,7 @@ static int wait_one(struct io_uring *ring)
 	return res;
 }
 
-/* A second thread's work on the ring or pipe of the thread that changed. */
+/* Work of a second thread on the ring or pipe of the thread that changes its identity. */
 struct other {
 	struct io_uring *ring;
 	int pipe;
@@ -369,7 +375,7 @@ static int submit_drain(struct io_uring *ring, enum op op)
 	return submit_one(ring, op, IOSQE_IO_DRAIN);
 }
 
-/* The chain's first request reads from a pipe, to which the second thread writes. */
+/* The first request of the chain reads a pipe, to which this second thread writes. */
 static struct other other;
 static pthread_barrier_t meeting;
 
@@ -507,7 +513,7 @@ static void make_file(const char *path, mode_t mode)
 	close(fd);
 }
 
-/* Fill the file system except for blocks reserved for privileged processes. */
+/* Fill the file system, up to the blocks that are reserved for privileged processes. */
 static void fill(void)
 {
 	int fd = open("filler", O_RDWR | O_CREAT, 0600);
@@ -520,14 +526,17 @@ static void fill(void)
 	}
 	must(vfs.f_blocks * vfs.f_frsize < 64ul << 20,
 	     "fill so large a file system");
-	/* Delayed allocation may have left fewer blocks: try with less each time. */
+	/*
+	 * Because of delayed allocation there may be fewer blocks than reported: try ever
+	 * fewer.
+	 */
 	for (off_t nr = (off_t)vfs.f_bavail; nr > 0; nr--)
 		if (posix_fallocate(fd, 0, nr * (off_t)vfs.f_frsize) == 0)
 			break;
 	close(fd);
 }
 
-/* Create the files for a request again, whatever earlier requests did. */
+/* Create the request's files, removing those of earlier requests. */
 static void make_place(enum op op)
 {
 	must(system("rm -rf private other created made suid full filler") == 0,
@@ -559,8 +568,8 @@ static void print_made(const char *path)
 }
 
 /*
- * Start threads that execute requests before the change. io-wq threads of the kernel
- * belong to one submitting thread and keep its old root, so use a separate thread here.
+ * Start the threads that execute requests before the change. The kernel's io-wq threads
+ * belong to the submitting thread and keep its old root, so submit from a separate thread.
  */
 static void *warm_up(void *arg)
 {
@@ -605,7 +614,9 @@ static void act(unsigned change, unsigned way, enum op op, int out)
 	if (op == OPEN || op == CREATE || op == SERVED_OPEN ||
 	    op == SERVED_CREATE)
 		res = res < 0 ? res : 0;
-	/* The result depends on blocks that everybody may use, so compare only success. */
+	/*
+	 * The count depends on how many blocks everybody may use, so compare only success.
+	 */
 	if (op == FILL)
 		res = res == FILL_BYTES;
 	must(write(out, &res, sizeof(res)) == sizeof(res), "tell");

@@ -2,10 +2,10 @@
 /*
  * Preloaded into User-mode Linux: ptrace(2) with a short buffer for the registers
  *
- * User-mode Linux up to 6.12 was built for processors whose extended state has 2696
- * bytes or fewer. The host's kernel wants all of the state at once, which is 11 008
- * bytes where the processor has AMX, and refuses less with EFAULT. So read all of it,
- * change the part that User-mode Linux knows, and write all of it.
+ * User-mode Linux up to 6.12 was built for processors whose extended state has 2696 bytes
+ * or fewer. The host's kernel demands a buffer for the whole state, which is 11 008 bytes
+ * where the processor has AMX, and returns EFAULT for less. So read all of it, change the
+ * part that User-mode Linux knows, and write all of it.
  *
  * Built for any C library: it uses none but syscall(2), errno and memcpy(3).
  */
@@ -54,7 +54,7 @@ long ptrace(int request, ...)
 		return set_state(pid, (const struct iovec *)data);
 	if (request < PEEKTEXT || request > PEEKUSER)
 		return syscall(SYS_ptrace, request, pid, addr, data);
-	/* As the C library: the word is the result. */
+	/* As in the C library, return the word itself. */
 	ret = syscall(SYS_ptrace, request, pid, addr, &word);
 	if (ret < 0)
 		return ret;
