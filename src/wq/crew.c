@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Crews (wq.h): the workers that execute what threads of one identity submit, and the
- * state of all crews. Tested by src/proc/test-identity.c and test-wq.c.
+ * Crews (wq.h): each has the workers that execute what threads of one identity submit.
+ * Also the state of all crews. Tested by src/proc/test-identity.c and test-wq.c.
  */
 #include "base/check.h"
 #include "wq/wqint.h"
 
 enum {
 	/*
-	 * One device may occupy 256 of these (device.c). More requests are rarely
-	 * outstanding on files that answer late.
+	 * Of this limit one device may occupy 256 (device.c): programs rarely have more
+	 * requests outstanding on files that answer late.
 	 */
 	MAX_BOUNDED = 292,
 	MAX_UNBOUNDED = 256,
@@ -79,7 +79,7 @@ static bool is_over_locked(struct uaio_wq_crew *crew)
 {
 	unsigned nr = 0;
 
-	/* relaxed: changed under the lock of the crews */
+	/* relaxed: it changes only under crews_lock, which the caller holds */
 	if (load_relaxed(&crew->nr_enlisted) || uaio_manager_is_there(crew))
 		return false;
 	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS; i++) {
@@ -90,7 +90,7 @@ static bool is_over_locked(struct uaio_wq_crew *crew)
 	return !nr;
 }
 
-/* Set the limits of a crew that is reused; other threads may still look at it. */
+/* Set the limits of a crew that is reused. Other threads may still read its counts. */
 static void limit(struct uaio_wq_crew *crew, const unsigned *max_workers)
 {
 	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS; i++) {
@@ -116,7 +116,10 @@ static struct uaio_wq_crew *form_locked(void)
 		struct uaio_wq_account *account = &uaio_wq_crews[0].accounts[k];
 
 		uaio_wq_lock(account);
-		/* At least one: only threads of this crew may execute its items. */
+		/*
+		 * At least one worker: only threads of this crew may execute its items
+		 * (I8).
+		 */
 		max_workers[k] =
 			account->max_workers ? account->max_workers : 1;
 		uaio_wq_unlock(account);
@@ -125,7 +128,10 @@ static struct uaio_wq_crew *form_locked(void)
 		init_crew(crew, max_workers);
 	else
 		limit(crew, max_workers);
-	/* relaxed: a reader has a request of this crew, or finds another identity */
+	/*
+	 * relaxed, both: a thread that compares them has a request of this crew, or
+	 * must find that they differ from its own
+	 */
 	store_relaxed(&crew->identity, uaio_identity_mine());
 	store_relaxed(&crew->domain, uaio_identity_domain());
 	/* [MB:crews] release: the crew is complete. Pairs with uaio_wq_count_crews(). */
@@ -136,7 +142,7 @@ static struct uaio_wq_crew *form_locked(void)
 
 uint32_t uaio_wq_count_crews(void)
 {
-	/* [MB:crews] acquire: the counted crews are initialised. */
+	/* [MB:crews] acquire: the crews below the count are initialised. */
 	return load_acquire(&uaio_wq_nr_crews);
 }
 
@@ -158,7 +164,10 @@ unsigned uaio_wq_enlist_slowly(void)
 
 	uaio_identity_check();
 	if (uaio_identity_mine() == UAIO_IDENTITY_OF_PROCESS) {
-		/* Without a manager, the submitter executes the request itself. */
+		/*
+		 * If the manager cannot be created, the submitter executes the request
+		 * itself.
+		 */
 		uaio_wq_hold();
 		return 0;
 	}
@@ -195,7 +204,10 @@ void uaio_wq_delist_slowly(unsigned crew)
 
 void uaio_wq_hold(void)
 {
-	/* relaxed: the manager reads it under its lock, which is acquired next */
+	/*
+	 * relaxed: the manager reads it under the manager's lock, which this thread
+	 * acquires next
+	 */
 	store_relaxed(&uaio_wq_crews[0].nr_enlisted, 1);
 	(void)uaio_manager_keep(&uaio_wq_crews[0]);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How many workers one device may occupy, so that items of other devices find a worker
- * (I7 of wq.h)
+ * How many workers one device may occupy, so that a device that hangs leaves workers
+ * for items of other devices (I7 of wq.h)
  *
- * While there are few workers, nothing is counted. Once 7/8 of the allowed workers exist,
- * each item's device is checked by counting its busy workers. A device may have seven
- * workers for each one that is free or may still be created: the first device that hangs
- * gets 7/8 of the limit, the second 7/8 of the rest, and so on. A device that occupies no
- * worker may always have one.
+ * While there are few workers, nothing is counted. Once 7/8 of the allowed workers
+ * exist, each item's device is checked by counting its busy workers. A device may
+ * occupy seven workers for each worker that is free or may still be created: the first
+ * device that hangs gets 7/8 of the limit, the second 7/8 of the remaining workers, and
+ * so on. A device that occupies no worker may always have one.
  *
  * Tested by test-queue-devices.c.
  */
@@ -22,7 +22,10 @@ void uaio_wq_devices_init(struct uaio_wq_account *account)
 		list_init(&account->devices[i].items);
 }
 
-/* Count the workers in calls. Return: how many of them are in calls on device. */
+/*
+ * Count in *ret_nr_busy the workers that are in calls. Return: how many of these calls
+ * are on device.
+ */
 static unsigned count_busy_locked(const struct uaio_wq_account *account,
 				  uint32_t device, unsigned *ret_nr_busy)
 {
@@ -34,8 +37,9 @@ static unsigned count_busy_locked(const struct uaio_wq_account *account,
 			container_of(pos, struct uaio_worker, node);
 
 		/*
-		 * relaxed, both: a worker that has just returned looks for work itself. A
-		 * worker writes its device before it sets busy_since_ns under the lock.
+		 * relaxed, both: if the value is old, its worker has just returned, and
+		 * looks for work itself. A worker writes its device before it sets
+		 * busy_since_ns under the lock.
 		 */
 		if (!load_relaxed(&worker->busy_since_ns))
 			continue;
@@ -60,7 +64,10 @@ has_share_locked(const struct uaio_wq_account *account, uint32_t device)
 bool uaio_wq_may_start_locked(const struct uaio_wq_account *account,
 			      const struct uaio_work *work)
 {
-	/* Short cut: even a device with all workers would be within its share. */
+	/*
+	 * Fast path: even if one device occupied all existing workers, it would not
+	 * exceed its share.
+	 */
 	return likely(account->nr_workers * (WORKERS_PER_FREE + 1) <
 		      account->max_workers * WORKERS_PER_FREE) ||
 	       !work->may_block || !work->device ||

@@ -7,7 +7,10 @@
 #include "base/sys.h"
 #include "wq/wqint.h"
 
-/* Add to nr the workers of account that uaio_wq_callers() counts. Return: the sum. */
+/*
+ * Count the workers of account whose called_on is on, and store their thread ids.
+ * Return: nr plus their number.
+ */
 static unsigned add_callers(struct uaio_wq_account *account, const void *on,
 			    uint32_t *ret_tids, unsigned max, unsigned nr)
 {
@@ -41,17 +44,26 @@ unsigned uaio_wq_callers(const void *on, uint32_t *ret_tids, unsigned max)
 	return nr;
 }
 
-/* Wake all workers, since a worker may have to become fixed, or to end. */
+/*
+ * Wake all workers, since new limits may require a worker to become a fixed one, or to
+ * end.
+ */
 static void apply_and_unlock(struct uaio_wq_account *account)
 {
 	struct uaio_wq_calls calls = { 0 };
 
 	uaio_wq_grant_locked(account, account->nr_idle, &calls);
-	/* Fixed workers that are missing are created when the first item is queued. */
+	/*
+	 * If nothing is queued, missing fixed workers are created when the first item
+	 * is queued.
+	 */
 	if (load_relaxed(&account->nr_public) || uaio_wq_need_locked(account))
 		uaio_wq_ensure_locked(account, &calls);
 	uaio_wq_unlock(account);
-	/* If the manager must be called, the account has workers. */
+	/*
+	 * This function cannot take items back, and need not: if the manager must be
+	 * called, the account has workers.
+	 */
 	uaio_wq_deliver_from_worker(account, &calls);
 }
 
@@ -89,7 +101,10 @@ int uaio_wq_limit_workers(enum uaio_account id, int nr)
 	return old;
 }
 
-/* Maps under the lock, since it is short and happens once per account. */
+/*
+ * Map the private lists. Done with the lock held, since it is short and happens once
+ * per account.
+ */
 static bool map_lists_locked(struct uaio_wq_account *account)
 {
 	void *lists;

@@ -2,12 +2,12 @@
 /*
  * The manager: a thread that adds workers to the accounts of a crew
  *
- * The manager sleeps until it is called: by a thread that queues work, or by a worker
- * about to block, that finds no worker left which would reach the queued items. Then the
- * manager checks every 100 us whether there is one, and creates workers if it takes too
- * long. Once there are enough for a fast disk (UAIO_WQ_ENOUGH), it checks every
- * millisecond, and adds one worker for each that has been blocked for long. So client
- * threads and workers create no thread except the manager.
+ * The manager sleeps until it is called. A thread that queues work, or a worker that is
+ * about to block, calls the manager if no awake worker would reach the queued items.
+ * Then the manager checks every 100 us whether a worker has become free, and creates
+ * workers if none has. Once there are enough for a fast disk (UAIO_WQ_ENOUGH), it
+ * checks every millisecond, and adds one worker for each worker that has been blocked
+ * for long. Client threads and workers create no thread except the manager.
  *
  * Tested by test-queue-threads.c.
  */
@@ -21,16 +21,23 @@ enum {
 	/* The manager of crew 0 ends after this time without work. */
 	IDLE_MS = 5000,
 	/*
-	 * How often a manager that must stay (C2) checks whether the program has ended.
+	 * How often a manager that must not end (C2) checks whether the program's
+	 * threads have all ended.
 	 */
 	STAY_MS = 1000,
-	/* The pause after the system refused to create a thread. */
+	/* How long the manager waits after the system refused to create a thread. */
 	REFUSED_NS = 10000000,
-	/* The pause while there are UAIO_WQ_ENOUGH workers. */
+	/*
+	 * How long the manager waits between two checks if there are already
+	 * UAIO_WQ_ENOUGH workers.
+	 */
 	ENOUGH_NS = 2 * UAIO_WQ_SLOW_NS,
 };
 
-/* Return: whether all workers are blocked; *ret_nr_slow: how many for long. */
+/*
+ * Return: whether all workers are in calls that have taken longer than
+ * UAIO_WQ_SHORT_NS. *ret_nr_slow: in how many calls for UAIO_WQ_SLOW_NS.
+ */
 static bool all_are_blocked_locked(struct uaio_wq_account *account, int64_t now,
 				   unsigned *ret_nr_slow)
 {
@@ -58,8 +65,8 @@ static int64_t waiting_since_locked(const struct uaio_wq_account *account)
 }
 
 /*
- * Return: how many workers to add to an account that has some: at most as many as it has,
- * since blocked workers may become free.
+ * For an account that has workers. Return: how many workers to add: at most as many as
+ * there are, since blocked workers may become free meanwhile.
  */
 static unsigned nr_missing_locked(struct uaio_wq_account *account,
 				  unsigned need, int64_t now)
@@ -91,7 +98,7 @@ static unsigned nr_to_add_locked(struct uaio_wq_account *account, unsigned need)
 	return nr < room ? nr : room;
 }
 
-/* Return: how many of nr workers could not be created. */
+/* Create nr workers. Return: how many of them could not be created. */
 static unsigned add_workers(struct uaio_wq_account *account, unsigned nr)
 {
 	while (nr && uaio_thread_start(uaio_worker_main, account) == 0)
@@ -134,8 +141,8 @@ static bool help(struct uaio_wq_account *account)
 }
 
 /*
- * Correct the counts: nr workers were counted but could not be created, and other threads
- * may have relied on them. Return: like look_after().
+ * Correct the counts: nr workers were counted in advance but could not be created.
+ * Other threads may have relied on these workers. Return: like look_after().
  */
 static int64_t were_refused(struct uaio_wq_account *account, unsigned nr)
 {
@@ -150,9 +157,9 @@ static int64_t were_refused(struct uaio_wq_account *account, unsigned nr)
 	uaio_wq_ensure_locked(account, &calls);
 	nr_left = account->nr_workers;
 	/*
-	 * No other thread resets is_manager_told while the manager exists. So without
-	 * workers, help() goes on until nothing is queued, even if the limit has become
-	 * 0.
+	 * While the manager exists, no other thread resets is_manager_told. So if there
+	 * are no workers, the manager calls help() until nothing is queued, even if the
+	 * limit has become 0.
 	 */
 	uaio_wq_unlock(account);
 	(void)uaio_wq_deliver(account, &calls);
@@ -161,7 +168,7 @@ static int64_t were_refused(struct uaio_wq_account *account, unsigned nr)
 	return help(account) ? 1 : 0;
 }
 
-/* The system creates threads again. */
+/* Record that the system creates threads again. */
 static void are_created(struct uaio_wq_account *account)
 {
 	uaio_wq_lock(account);
@@ -169,7 +176,10 @@ static void are_created(struct uaio_wq_account *account)
 	uaio_wq_unlock(account);
 }
 
-/* Return: after how many ns to look again; 0: not until the manager is called. */
+/*
+ * Check whether the account needs more workers, and create them. Return: after how many
+ * ns to check again; 0: not until the manager is called.
+ */
 static int64_t look_after(struct uaio_wq_account *account)
 {
 	unsigned need, nr, nr_refused;
@@ -180,7 +190,7 @@ static int64_t look_after(struct uaio_wq_account *account)
 	need = uaio_wq_need_locked(account);
 	if (account->is_manager_told && !account->max_workers &&
 	    !account->nr_workers) {
-		/* The limit has become 0 before the queued items had a worker. */
+		/* The limit was set to 0 before the queued items had a worker. */
 		uaio_wq_unlock(account);
 		return help(account) ? 1 : 0;
 	}
@@ -191,7 +201,7 @@ static int64_t look_after(struct uaio_wq_account *account)
 		uaio_wq_unlock(account);
 		return 0;
 	}
-	/* [step: MANAGER_ADD] The workers are counted before they are created. */
+	/* [step: MANAGER_ADD] Count the workers before they are created. */
 	nr = nr_to_add_locked(account, need);
 	account->nr_workers += nr;
 	pause = account->nr_workers < UAIO_WQ_ENOUGH ? UAIO_WQ_PATIENCE_NS
@@ -208,7 +218,7 @@ static int64_t look_after(struct uaio_wq_account *account)
 	return pause;
 }
 
-/* Return: how long the manager of a crew stays without work. */
+/* Return: how long the manager of this crew waits for work before it ends. */
 static int64_t idle_ns(const struct uaio_wq_crew *crew)
 {
 	return (crew == uaio_wq_crews ? IDLE_MS : UAIO_WQ_IDLE_OTHER_MS) *
@@ -224,7 +234,10 @@ static bool await_call(struct uaio_wq_crew *crew)
 
 	for (;;) {
 		uint32_t key = uaio_ec_prepare(&manager->calls);
-		/* The manager does not keep the process from ending. */
+		/*
+		 * If all threads of the program have ended, the manager must end, so
+		 * that the process can end.
+		 */
 		bool may_stay = is_late && !uaio_threads_are_last();
 		bool was_called;
 
@@ -248,7 +261,10 @@ static bool await_call(struct uaio_wq_crew *crew)
 	}
 }
 
-/* Sleep. Since is_manager_told is set, other threads do not call the manager. */
+/*
+ * Sleep without being called: since is_manager_told is set, other threads do not call
+ * the manager.
+ */
 static void pause_ns(int64_t ns)
 {
 	uint32_t word = 0;
@@ -280,9 +296,9 @@ static void *manage(void *arg)
 }
 
 /*
- * [step: MANAGER_CALL] Create the manager under the lock, so that no thread relies on a
- * manager whose creation then fails. Only a thread of the crew's identity may create it
- * (C1).
+ * [step: MANAGER_CALL] Create the manager with its lock held. Otherwise another thread
+ * could rely on a manager whose creation then fails. Only a thread of the crew's
+ * identity may create it (C1).
  */
 static bool create_locked(struct uaio_wq_crew *crew)
 {
@@ -343,8 +359,9 @@ bool uaio_manager_is_there(struct uaio_wq_crew *crew)
 }
 
 /*
- * Private lists are not checked: an awake owner serves its list at once, and other
- * threads are woken for the list of one that is not.
+ * Return: whether the oldest public item has waited too long. Private lists are not
+ * checked: an owner that is awake serves its list at once, and for the list of an owner
+ * that is not awake, other threads are woken.
  */
 static bool is_starved_locked(const struct uaio_wq_account *account,
 			      int64_t now)
@@ -354,7 +371,10 @@ static bool is_starved_locked(const struct uaio_wq_account *account,
 	if (list_is_empty(&account->public))
 		return false;
 	oldest = container_of(account->public.next, struct uaio_work, link);
-	/* relaxed: if there is no worker, the manager should be creating one */
+	/*
+	 * relaxed: an old value only changes a hint. If there is no worker, the manager
+	 * should be creating one
+	 */
 	return now - oldest->queued_ns > UAIO_WQ_STARVED_NS &&
 	       (load_relaxed(&account->nr_searching) || !account->nr_workers);
 }
@@ -374,7 +394,7 @@ static bool account_is_starved(struct uaio_wq_account *account, int64_t now)
 
 bool uaio_wq_is_starved(int64_t now)
 {
-	/* relaxed: the result is only advice */
+	/* relaxed: the result is only a hint */
 	uint32_t nr_crews = load_relaxed(&uaio_wq_nr_crews);
 
 	for (uint32_t i = 0; i < nr_crews; i++)

@@ -40,8 +40,8 @@ static void run_mixed(enum uaio_account account)
 }
 
 /*
- * Queue nr more items that wait at the gate while they run; return once all of them wait
- * there.
+ * Queue nr more items that wait at the gate (an item_gate, which the test opens) while
+ * they run. Return once all of them wait there.
  */
 static void block(enum uaio_account account, unsigned from, unsigned nr)
 {
@@ -63,7 +63,7 @@ static void let_go(unsigned nr)
 	items_await_rest();
 }
 
-/* Run the test for each placement, without fixed workers and with three. */
+/* Run the test for each placement of items, without fixed workers and with three. */
 static void for_each_way(int (*run)(void))
 {
 	for (nr_fixed = 0; nr_fixed <= 3; nr_fixed += 3)
@@ -100,7 +100,10 @@ static void all_other_items_run_as_long_as_a_worker_is_free(void **state)
 	for_each_way(block_most);
 }
 
-/* The only worker, a fixed one, blocks. A new worker runs its list. */
+/*
+ * The only worker, a fixed one, blocks. A new worker runs the items of its private
+ * list.
+ */
 static int block_an_owner(void)
 {
 	enum { BEHIND = 10 };
@@ -130,7 +133,10 @@ static void a_blocked_owner_strands_nothing(void **state)
 	assert_int_equal(unit_in_child(block_an_owner), 0);
 }
 
-/* An item waits for one that is queued after it, like a pipe's reader for its writer. */
+/*
+ * An item waits for another item that is queued after it, as a pipe's reader waits for
+ * the writer.
+ */
 static void open_gate(struct item *item, struct uaio_worker *worker)
 {
 	(void)item;
@@ -159,7 +165,8 @@ static int wait_for_one_behind(void)
 		items_await_end(items, 2);
 		assert_true(items_ran_once(items, 2));
 		/*
-		 * Half of the rounds begin with workers asleep, half with workers awake.
+		 * In half of the rounds the workers are asleep at first, in the other
+		 * half awake.
 		 */
 		if (round % 8 < 4)
 			items_await_rest();
@@ -177,10 +184,10 @@ static void an_item_may_wait_for_one_behind_it(void **state)
 }
 
 /*
- * Two items are put on the list of an owner that is awake, so no other thread is woken
- * for them. The first item blocks the owner, which must have another thread called for
- * the second: in the first round the manager, later the worker that the manager has
- * added, if it sleeps.
+ * The owner of a private list is awake when two items are put on the list, so no other
+ * thread is woken. When the first item blocks the owner, the owner must wake another
+ * thread for the second item: in the first round the manager, later the worker that the
+ * manager has added, if it sleeps.
  */
 static int wait_on_the_list_of_one_awake(void)
 {
@@ -215,9 +222,9 @@ static void a_worker_that_blocks_leaves_its_list_to_a_woken_one(void **state)
 	assert_int_equal(unit_in_child(wait_on_the_list_of_one_awake), 0);
 }
 
-/* How many items of a full private list run before the one public item. */
-static uint32_t nr_before; /* atomic */
-static uint32_t position;  /* atomic */
+/* atomic: how many items of the private list have run */
+static uint32_t nr_before;
+static uint32_t position; /* atomic: nr_before when the public item ran */
 
 static void count_before(struct item *item, struct uaio_worker *worker)
 {
@@ -247,7 +254,10 @@ static int saturate(void)
 	for (unsigned i = 0; i < CAPACITY; i++)
 		items[i].act = count_before;
 	items[CAPACITY].act = note_position;
-	/* The last item finds no room on the list, and becomes public. */
+	/*
+	 * The private list has no room for the last item, which goes to the public
+	 * list.
+	 */
 	items_queue(items, NR);
 	let_go(1);
 	items_await_end(items, NR);
@@ -266,8 +276,8 @@ static void full_private_lists_do_not_starve_the_public_one(void **state)
 }
 
 /*
- * All workers of an account are blocked, and more items wait. The other account still
- * runs its items.
+ * While all workers of an account are blocked, and more of its items wait, the other
+ * account still runs its items.
  */
 static int block_an_account(enum uaio_account account)
 {
@@ -310,11 +320,11 @@ static void a_saturated_account_does_not_delay_the_other(void **state)
 }
 
 /*
- * The completion of a short item makes a call that may block. The worker counts as
- * blocked once, even if the next item that it runs may block.
+ * While a worker completes a short item, it makes a call that may block. The worker
+ * must count as blocked only once, even if the next item that it runs may block, too.
  */
 static bool has_counted;   /* whether uaio_wq_blocks() returned true */
-static const char *breach; /* an invariant broken during the call */
+static const char *breach; /* an invariant that was broken during the call */
 
 static void block_at_the_end(struct item *item, struct uaio_worker *worker)
 {
@@ -353,7 +363,10 @@ static void a_worker_counts_as_blocked_once(void **state)
 	assert_int_equal(unit_in_child(block_in_a_flush), 0);
 }
 
-/* run() makes a second call that may block, after the first has returned. */
+/*
+ * An item's run() makes a second call that may block, after the first call has
+ * returned.
+ */
 static struct item_gate second_gate;
 
 static void block_twice(struct item *item, struct uaio_worker *worker)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test-queue-churn [TIMES]: every work item ends exactly once under all operations
+ * test-queue-churn [TIMES]: each work item ends exactly once, whatever operations run
+ * at the same time
  *
  * Producers, workers and a canceller queue short items and items that may block, of both
  * accounts. The canceller also removes items by uaio_wq_take(), as a thread that closes a
@@ -19,9 +20,12 @@
 enum {
 	NR_PLACEMENTS = 3,
 	NR_SETTINGS = 13,
-	/* In each setting, so that there are a million in all. */
+	/*
+	 * How many items each setting has, so that all settings together have a
+	 * million.
+	 */
 	NR_ITEMS = 1000000 / (NR_PLACEMENTS * NR_SETTINGS) / 4 * 4 + 4,
-	/* After this time, on a busy machine, no more items are queued. */
+	/* On a busy machine a setting queues no more items after this time. */
 	SETTING_NS = 400000000,
 	NR_PRODUCERS = 3,
 	BATCH = 64,
@@ -35,17 +39,21 @@ static uint64_t seed;
 static struct item items[NR_ITEMS];
 static unsigned nr_items;
 static int64_t end_ns;
-static uint32_t nr_claimed; /* atomic: by producers */
-static uint32_t is_over;    /* atomic: all items of the setting have ended */
+static uint32_t nr_claimed; /* atomic: items that producers have claimed */
+static uint32_t
+	is_over; /* atomic: whether all items of the setting have ended */
 
 struct setting {
 	int nr_fixed, max_items;
-	bool varies; /* both values are changed all the time */
+	bool varies; /* both limits are changed all the time */
 };
 
 static uint32_t draw(uint64_t *state, uint32_t below)
 {
-	/* A linear congruential generator; its upper bits are the random ones. */
+	/*
+	 * A linear congruential generator. Only the upper bits of its state are random
+	 * enough.
+	 */
 	*state = *state * 6364136223846793005 + 1442695040888963407;
 	return (uint32_t)(*state >> 33) % below;
 }
@@ -67,8 +75,8 @@ static void follow(struct item *item, struct uaio_worker *worker)
 }
 
 /*
- * Let other threads run. The usleep() waits for nothing: it makes some items so slow that
- * workers are added.
+ * Let other threads run. The sleep makes some items so slow that workers are added; it
+ * waits for no event.
  */
 static void linger(struct item *item, struct uaio_worker *worker)
 {
@@ -101,7 +109,7 @@ static long produce(void *arg)
 	uint64_t state = seed + (uintptr_t)arg;
 
 	while (uaio_now_ns() < end_ns) {
-		/* follow() queues the last of each group of four. */
+		/* follow() queues the last item of each group of four. */
 		unsigned nr = 4 * (1 + draw(&state, BATCH / 4));
 		unsigned first = add_relaxed(&nr_claimed, nr);
 
@@ -168,7 +176,10 @@ static long cancel(void *arg)
 	return nr;
 }
 
-/* Return: 0, or 1 if a limit in range was refused. */
+/*
+ * Change the limits until the setting is over. Return: 0, or 1 if a valid limit was
+ * refused.
+ */
 static long change_limits(void *arg)
 {
 	const struct setting *setting = arg;
@@ -184,7 +195,10 @@ static long change_limits(void *arg)
 			limits.nr_workers = (int)draw(&state, 9);
 			limits.max_items = (int)draw(&state, 100);
 		}
-		/* The limit is refused if more fixed workers are set just now. */
+		/*
+		 * A limit may be refused if another thread sets more fixed workers at
+		 * the same moment.
+		 */
 		if (uaio_wq_limit_workers(UAIO_BOUNDED, nr) < 0 &&
 		    !setting->varies)
 			return 1;

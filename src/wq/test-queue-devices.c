@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A device hangs. Its calls occupy as many workers as one device may have, and its other
- * items wait in a list of their own. Items of other devices run.
+ * A device hangs. Its calls occupy as many workers as one device may have, and its
+ * other items wait in a list of the device. Items of other devices must still run.
  */
 #undef NDEBUG
 #include "wq/wqint.h"
@@ -10,10 +10,13 @@
 enum {
 	NR = 100,
 	LIMIT = 32,
-	/* Seven for each free worker: four remain for other devices. */
+	/*
+	 * Of 32 workers one device may have seven for each free worker. So four workers
+	 * remain for other devices.
+	 */
 	SHARE = 28,
 	REST = LIMIT - SHARE,
-	HUNG = 1, /* the number of the device */
+	HUNG = 1, /* the number of the device that hangs */
 };
 
 static struct item hung[NR], others[NR];
@@ -38,7 +41,10 @@ static void await_held(unsigned nr)
 	unit_await(are_held, &nr);
 }
 
-/* Return once nr items are in calls that do not return, or in the device's list. */
+/*
+ * Queue items of the device. Return once nr items are in calls that do not return, or
+ * in the device's list.
+ */
 static void hang(unsigned nr)
 {
 	assert_int_equal(items_start(), 0);
@@ -86,7 +92,10 @@ static void items_of_other_devices_run(void **state)
 	assert_int_equal(unit_in_child(other_devices), 0);
 }
 
-/* Items queued later wait after those in the device's list, and wake no worker. */
+/*
+ * Items that are queued later wait after the items in the device's list, and wake no
+ * worker.
+ */
 static int later_items(void)
 {
 	hang(SHARE + 1);
@@ -142,7 +151,7 @@ static int taken_out(void)
 	struct uaio_work *last = &hung[NR - 1].work;
 
 	hang(NR);
-	/* Remove the device's oldest waiting item, and one in the middle. */
+	/* Remove the device's newest waiting item, and one in the middle. */
 	assert_true(items_cancel(&hung[NR - 2]));
 	assert_false(items_cancel(&hung[NR - 2]));
 	assert_ptr_equal(uaio_wq_take(is_last, last), last);
@@ -165,7 +174,10 @@ static int limits(void)
 	uaio_wq_limit_workers(UAIO_BOUNDED, 2 * LIMIT);
 	item_gate_await(&gate, 2 * SHARE);
 	await_held(NR - 2 * SHARE);
-	/* Items in calls stay there, and the last worker runs the waiting ones. */
+	/*
+	 * Items in calls stay in them until let_go(). The last worker runs the waiting
+	 * items.
+	 */
 	uaio_wq_limit_workers(UAIO_BOUNDED, 0);
 	let_go(NR);
 	return 0;

@@ -30,7 +30,10 @@ static bool all_are_gone(void *arg)
 	return uaio_wq_nr_threads() == 0;
 }
 
-/* The limit becomes 0 after the first item is queued, before there is a worker. */
+/*
+ * The limit of workers becomes 0 after the first item is queued, before there is a
+ * worker.
+ */
 static int no_worker_yet(void)
 {
 	static struct item item = { .work.may_block = true };
@@ -53,10 +56,10 @@ static void work_queued_before_the_limit_was_0_is_run(void **state)
 }
 
 /*
- * A thread queues two items and finds that the manager, for lack of workers, runs an item
- * itself. The thread is about to take its items back. At that moment a worker is created
- * after all. One worker is not enough, so the thread must call the manager for the rest;
- * the new worker is held before it can do so.
+ * There is no worker, and the manager runs an item itself. A thread queues two items,
+ * and is about to take them back because it sees no worker. At that moment a worker is
+ * created after all. This worker alone is not enough, so the thread must call the
+ * manager for the rest; the new worker is held before it can call the manager itself.
  */
 static struct {
 	struct item_gate gate;
@@ -105,7 +108,10 @@ static bool has_nobody_and_nothing(void *arg)
 	       items_manager_rests(NULL) && has_worker_or_nothing_to_do(arg);
 }
 
-/* Return: how many instructions the queueing thread executes. */
+/*
+ * Let the worker appear after instruction n of the queueing thread. Return: how many
+ * instructions that thread executes.
+ */
 static unsigned meet_the_helper(unsigned n)
 {
 	unsigned nr;
@@ -117,7 +123,8 @@ static unsigned meet_the_helper(unsigned n)
 	helped.held.work.may_block = true;
 	for (unsigned i = 0; i < NR_ELEMENTS(helped.items); i++)
 		helped.items[i].work.may_block = true;
-	unit_allow_threads(n == 0); /* in the first round: the manager */
+	unit_allow_threads(
+		n == 0); /* only the manager, and only in the first round */
 	items_queue(&helped.held, 1);
 	item_gate_await(&helped.gate, 1);
 	unit_allow_threads(UINT32_MAX);
@@ -138,7 +145,9 @@ static unsigned meet_the_helper(unsigned n)
 
 static int queue_as_the_helper_gets_a_worker(void)
 {
-	/* No relevant step is shorter than this. */
+	/*
+	 * Test only every fifth instruction: all relevant steps of the code are longer.
+	 */
 	enum { STRIDE = 5 };
 	unsigned nr = 0;
 
@@ -157,7 +166,7 @@ static void the_manager_is_told_of_items_that_are_not_given_back(void **state)
 	assert_int_equal(unit_in_child(queue_as_the_helper_gets_a_worker), 0);
 }
 
-/* A worker's attempt to create the manager fails; later another thread succeeds. */
+/* A worker cannot create the manager; later another thread can. */
 static int watcher_refused_to_a_worker(void)
 {
 	static struct item_gate gates[2];
@@ -200,7 +209,10 @@ static void a_manager_refused_to_a_worker_comes_later(void **state)
 	assert_int_equal(unit_in_child(watcher_refused_to_a_worker), 0);
 }
 
-/* The limit is raised while the only worker, a fixed one, blocks. */
+/*
+ * The limit is raised while the only worker, a fixed one, blocks. New workers must run
+ * the other items.
+ */
 static int raise_limit(enum uaio_wq_placement placement)
 {
 	static struct item_gate gate;
@@ -258,7 +270,10 @@ static void note_processors(struct item *item, struct uaio_worker *worker)
 	(void)sched_getaffinity(0, sizeof(where), (cpu_set_t *)(void *)&where);
 }
 
-/* Return: whether a worker that takes an item now may run on exactly cpus. */
+/*
+ * Return: whether a worker that takes an item now may run on exactly the processors in
+ * cpus.
+ */
 static bool runs_on(const struct uaio_cpus *cpus)
 {
 	struct item item = { .work.may_block = true, .act = note_processors };
@@ -291,7 +306,7 @@ static int bind_workers(void)
 	last = last_of(&all);
 	one.words[last / bits] |= 1ul << last % bits;
 	other.words[(last + 1) / bits] |= 1ul << (last + 1) % bits;
-	/* A worker created later, and an existing one. */
+	/* Check both a worker that is created later, and an existing worker. */
 	if (uaio_threads_bind(&one) < 0 || !runs_on(&one))
 		return 2;
 	if (uaio_threads_bind(&all) < 0 || !runs_on(&all))
@@ -364,10 +379,11 @@ static int set_limits(void)
 	assert_int_equal(set_workers(INT_MIN), -EINVAL);
 	assert_int_equal(set_workers(UAIO_WQ_WORKERS_MAX + 1), -EINVAL);
 	assert_int_equal(set_workers(INT_MAX), -EINVAL);
-	assert_int_equal(set_workers(2), -EINVAL); /* 3 are fixed */
+	assert_int_equal(set_workers(2),
+			 -EINVAL); /* refused, as three workers are fixed */
 	assert_limits(7, 3, 5);
 
-	/* One value without the other, and the extreme values. */
+	/* Set one value without the other, and then the extreme values. */
 	assert_int_equal(set_fixed(7, -1, &old), 0);
 	assert_limits(7, 7, 5);
 	assert_int_equal(set_fixed(-1, 0, &old), 0);
@@ -471,7 +487,7 @@ static void take_step(const struct step *step, const struct step *last)
 	assert_int_equal(set_workers(step->nr_workers), last->nr_workers);
 	unit_await(are_at_most, &(unsigned){ (unsigned)step->nr_workers });
 	await_rounds();
-	/* If a fixed worker has ended, another worker takes its list. */
+	/* If a worker that was fixed has ended, another worker must take its list. */
 	unit_await(are_fixed, &(unsigned){ (unsigned)step->nr_fixed });
 }
 

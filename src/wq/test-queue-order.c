@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes keep their order even if workers have private lists: only the first write of
- * each file is in the queue, on whichever list.
+ * Writes to one file keep their order even if workers have private lists: only the
+ * first write of each file is in the queue, whichever list it is on.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -21,12 +21,12 @@ static unsigned nr_fixed;
 static struct file {
 	int fd;
 	uint32_t nr_inside; /* atomic: writes that are being executed */
-	uint32_t next;      /* atomic: the next block to write */
+	uint32_t next;      /* atomic: the block that must be written next */
 } files[FILES];
 static unsigned nr_files;
 
 static uint32_t
-	nr_breaches; /* atomic: writes out of order, or at the same time */
+	nr_breaches; /* atomic: how many writes were out of order, or overlapped */
 
 static struct iocb iocbs[FILES][EACH];
 static char buffers[FILES][EACH][SIZE];
@@ -52,7 +52,10 @@ static bool watch_writes(long nr, const long args[6], long *ret_res)
 		return false;
 	if (add_seq_cst(&file->nr_inside, 1) != 0)
 		add_seq_cst(&nr_breaches, 1);
-	/* Blocks of cancelled writes are missing. */
+	/*
+	 * The blocks of cancelled writes are not written, so turn may be larger than
+	 * next.
+	 */
 	turn = (uint32_t)(args[3] / SIZE);
 	if (turn < load_seq_cst(&file->next))
 		add_seq_cst(&nr_breaches, 1);
@@ -127,11 +130,14 @@ writes_of_a_file_are_executed_in_turn_and_never_together(void **state)
 	for_each_way(write_in_order);
 }
 
-/* One file's first write is held; the other files have many writes to execute. */
+/*
+ * The first write of one file is held. Meanwhile many writes to the other files must
+ * run.
+ */
 static int write_beside(void)
 {
 	start(FILES);
-	nr_files--; /* the last file has a gate instead */
+	nr_files--; /* the last file is replaced by one that has a gate */
 	unit_gate_close(files[FILES - 1].fd);
 	for (unsigned j = 0; j < EACH; j++)
 		submit_write(FILES - 1, j);
@@ -153,8 +159,8 @@ static void writes_of_other_files_are_executed_meanwhile(void **state)
 }
 
 /*
- * Hold all workers, so that a whole chain of writes waits: the first in the queue, the
- * others after it.
+ * Hold all workers, so that a whole chain of writes waits: the first in the queue, and
+ * the others for the first.
  */
 static void hold_workers(struct iocb *reads, unsigned nr, int fd)
 {
@@ -168,7 +174,7 @@ static void hold_workers(struct iocb *reads, unsigned nr, int fd)
 	unit_gate_await(nr);
 }
 
-/* Cancel two writes of the chain, or one if both numbers are equal. */
+/* Cancel two writes of the chain, or one write if first and second are equal. */
 static void cancel_two(unsigned first, unsigned second)
 {
 	unsigned nr_cancelled = first == second ? 1 : 2;

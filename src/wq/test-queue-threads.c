@@ -33,7 +33,7 @@ static void run_mixed(void)
 	assert_true(items_ran_once(items, NR));
 }
 
-/* Queue nr items that wait at the gate once they run. */
+/* Queue nr items that, once they run, wait until the test opens the gate. */
 static void queue_blocked(enum uaio_account account, unsigned nr)
 {
 	gate = (struct item_gate){ 0 };
@@ -71,8 +71,8 @@ static void await_settled(enum uaio_account account)
 }
 
 /*
- * Return: whether the manager runs no item itself. While it runs one and there are no
- * workers, submitters get back what they queue.
+ * Return: whether the manager runs no item itself. While the manager runs an item and
+ * there are no workers, submitters get the items back that they queue.
  */
 static bool helps_nobody(void *arg)
 {
@@ -120,7 +120,9 @@ static void short_items_add_no_worker(void **state)
 
 static unsigned limit;
 
-/* Doubling the workers reaches some limits exactly, and would exceed others. */
+/*
+ * Doubling the number of workers reaches some limits exactly, and would exceed others.
+ */
 static int grow(enum uaio_account account)
 {
 	unsigned nr = limit * 2 + 8;
@@ -138,7 +140,10 @@ static int grow(enum uaio_account account)
 	let_go(nr);
 	items_await_rest();
 	assert_int_equal(items_count(account).nr_workers, limit);
-	/* Nor were there more workers that ended at once. */
+	/*
+	 * limit workers and the manager were started, so no further worker has started
+	 * and ended.
+	 */
 	assert_int_equal(unit_nr_started_threads(), limit + 1);
 	return 0;
 }
@@ -168,8 +173,8 @@ static void there_are_never_more_workers_than_allowed(void **state)
 }
 
 /*
- * More workers than a fast disk needs are added only for slow calls, and stay only as
- * long as there are such calls
+ * More workers than a fast disk needs (ENOUGH) are added only for slow calls, and end
+ * when there are no slow calls any more
  */
 
 enum { MANY = 120, ENOUGH = UAIO_WQ_ENOUGH };
@@ -191,7 +196,7 @@ static bool are_few(void *unused)
 	return items_count(UAIO_BOUNDED).nr_workers <= ENOUGH;
 }
 
-/* Workers beyond ENOUGH end soon, the others do not. */
+/* Workers beyond ENOUGH end soon; ENOUGH workers stay. */
 static int rest_after_many(void)
 {
 	hold_many();
@@ -207,7 +212,10 @@ static void as_many_are_added_as_are_held_for_long_and_leave_soon(void **state)
 	assert_int_equal(unit_in_child(rest_after_many), 0);
 }
 
-/* One item at a time wakes one worker after another, so no worker is idle for long. */
+/*
+ * If one item is queued at a time, each wakes another worker in turn, so no worker is
+ * idle for long. Workers beyond ENOUGH must end all the same.
+ */
 static int trickle_after_many(void)
 {
 	hold_many();
@@ -226,11 +234,14 @@ static void workers_not_needed_leave_though_work_comes_in(void **state)
 	assert_int_equal(unit_in_child(trickle_after_many), 0);
 }
 
-/* Threads that cannot be created: the manager, which is the first, or workers */
+/* Threads that cannot be created: the manager, which is the first thread, or workers */
 
-static uint32_t nr_threads; /* how many can be created */
+static uint32_t nr_threads; /* how many threads can be created */
 
-/* For unit_await(): threads that are being created are counted for a moment. */
+/*
+ * Whether the queue counts exactly the threads that exist. For unit_await(), as threads
+ * that are being created are counted for a moment.
+ */
 static bool counts_are_right(void *arg)
 {
 	const struct uaio_wq_counters counters = items_count(UAIO_BOUNDED);
@@ -241,7 +252,10 @@ static bool counts_are_right(void *arg)
 	       uaio_wq_nr_threads() <= nr_threads;
 }
 
-/* Run items with nr_threads threads, also while all workers but one are blocked. */
+/*
+ * Run items while only nr_threads threads can be created, also while all workers but
+ * one are blocked.
+ */
 static int be_refused(void)
 {
 	struct uaio_wq_account *account =
@@ -263,7 +277,8 @@ static int be_refused(void)
 		let_go(nr_workers - 1);
 	} else if (nr_threads == 1) {
 		/*
-		 * The manager runs items until it blocks; then the submitter runs them.
+		 * The manager runs items itself until one blocks it; then the submitter
+		 * runs further items.
 		 */
 		unit_await(helps_nobody, account);
 		queue_blocked(UAIO_BOUNDED, 1);
@@ -275,7 +290,10 @@ static int be_refused(void)
 	unit_await(counts_are_right, &nr_workers);
 	assert_true(nr_threads > 1 || unit_nr_refused_threads() > 0);
 
-	/* Every counted thread exists: so all workers can be created now. */
+	/*
+	 * The queue must not count threads that do not exist: all workers can be
+	 * created now.
+	 */
 	unit_await(helps_nobody, account);
 	unit_allow_threads(UINT32_MAX);
 	queue_blocked(UAIO_BOUNDED, 40);
@@ -333,7 +351,7 @@ static void unbounded_items_are_run_or_given_back(void **state)
 
 /* Ending */
 
-/* Have all threads end except the fixed workers. */
+/* Make all threads end except the fixed workers. */
 static void hurry_away(void)
 {
 	struct uaio_wq_fixed_limits none = { -1, -1 }, old;
@@ -373,7 +391,7 @@ static void idle_workers_leave_but_for_the_fixed_and_come_back(void **state)
 		assert_int_equal(unit_in_child(leave_and_come_back), 0);
 }
 
-/* While items come in, each worker ends as soon as it sleeps. */
+/* While items are queued, each worker ends as soon as it sleeps. */
 static int leave_under_load(void)
 {
 	assert_int_equal(items_start(), 0);
@@ -402,8 +420,8 @@ static void workers_that_leave_all_the_time_lose_nothing(void **state)
 }
 
 /*
- * The manager has ended, and no thread can be created. The remaining workers run
- * everything, or the submitter does.
+ * The manager has ended, and no thread can be created. The remaining workers run all
+ * items, or the submitter does.
  */
 static int be_refused_later(void)
 {
@@ -418,7 +436,7 @@ static int be_refused_later(void)
 	items_hurry_manager();
 	unit_hook(items_stay);
 	unit_allow_threads(0);
-	/* More items than workers, and all workers are blocked. */
+	/* Queue more items than there are workers, so that all workers are blocked. */
 	prepare(10, true);
 	items_queue(items, 10);
 	let_go(4);

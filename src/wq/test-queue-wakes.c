@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Which threads are woken for a work item; threads with nothing to do sleep. */
+/*
+ * Which threads are woken when a work item is queued. Threads that have nothing to do
+ * must sleep.
+ */
 #undef NDEBUG
 #include <dirent.h>
 #include <linux/futex.h>
@@ -28,7 +31,7 @@ static void prepare(unsigned nr, bool may_block)
 		};
 }
 
-/* Start nr workers; return when all of them sleep. */
+/* Start nr workers. Return when all of them sleep. */
 static void start(unsigned nr)
 {
 	assert_int_equal(items_start(), 0);
@@ -42,11 +45,11 @@ static void start(unsigned nr)
 	items_await_rest();
 }
 
-/* The submitter's system calls that wake threads. */
+/* Counts the submitter's system calls that wake threads. */
 static _Thread_local bool is_submitter;
 static struct {
 	unsigned nr;
-	unsigned nr_to_wake; /* by the last call */
+	unsigned nr_to_wake; /* how many threads the last call woke at most */
 } calls;
 
 static bool count_wakes(long nr, const long args[6], long *ret_res)
@@ -54,7 +57,7 @@ static bool count_wakes(long nr, const long args[6], long *ret_res)
 	struct uaio_wq_account *account =
 		&uaio_wq_crews[0].accounts[UAIO_BOUNDED];
 
-	/* A call that wakes a thread waiting for the lock does not count. */
+	/* Do not count a call that wakes a thread which waits for the lock. */
 	if (is_submitter && nr == SYS_futex &&
 	    (args[1] & FUTEX_CMD_MASK) == FUTEX_WAKE &&
 	    (uint32_t *)args[0] != &account->lock.word) {
@@ -64,7 +67,7 @@ static bool count_wakes(long nr, const long args[6], long *ret_res)
 	return items_stay(nr, args, ret_res);
 }
 
-/* Return: how many calls that wake threads it took to queue n work items. */
+/* Queue n work items. Return: how many calls that wake threads this took. */
 static unsigned calls_to_queue(unsigned from, unsigned n)
 {
 	calls.nr = calls.nr_to_wake = 0;
@@ -95,7 +98,7 @@ static int wake_sleepers(void)
 		items_await_end(items, nr);
 		items_await_rest();
 	}
-	/* Any number of short items needs one worker. */
+	/* For any number of short items one worker is woken. */
 	prepare(NR, false);
 	assert_int_equal(calls_to_queue(0, NR), 1);
 	assert_int_equal(calls.nr_to_wake, 1);
@@ -109,7 +112,10 @@ static void one_call_wakes_as_many_as_are_needed(void **state)
 	assert_int_equal(unit_in_child(wake_sleepers), 0);
 }
 
-/* A worker is held in a short item: it is awake, and will run all other items. */
+/*
+ * A worker is held in a short item: it is awake, and will run all other items. So
+ * queueing these must wake no thread.
+ */
 static int wake_nobody(void)
 {
 	start(WORKERS);
@@ -139,7 +145,10 @@ static void a_worker_awake_already_is_not_woken(void **state)
 	assert_int_equal(unit_in_child(wake_nobody), 0);
 }
 
-/* While workers fall asleep and wake, no submission makes more than one waking call. */
+/*
+ * While workers fall asleep and wake, each submission makes at most one system call
+ * that wakes threads.
+ */
 static int wake_under_load(void)
 {
 	start(WORKERS);
@@ -166,8 +175,8 @@ static void a_submission_makes_one_call_at_most(void **state)
 }
 
 /*
- * An observer checks the account's invariants all the time, under the lock, not only when
- * all items are done.
+ * An observer checks the accounts' invariants all the time, under the lock, and not
+ * only when all items are done.
  */
 static uint32_t is_over; /* atomic */
 
@@ -191,7 +200,7 @@ static int look_on(void)
 	for (unsigned i = 0; i < unit_rounds(1000); i++) {
 		unsigned nr = 1 + i % 12;
 
-		/* Some items are held; others are queued after them. */
+		/* Some items wait at the gate; others are queued after them. */
 		prepare(nr, true);
 		for (unsigned j = 0; j < nr; j++)
 			if ((i + j) % 3)
@@ -214,7 +223,7 @@ static void nobody_sleeps_while_work_waits_at_any_moment(void **state)
 	assert_int_equal(unit_in_child(look_on), 0);
 }
 
-/* An item that waits because there are no more workers does not count as late. */
+/* An item that waits because no worker is asleep does not count as late. */
 static int wait_for_the_only_worker(void)
 {
 	int64_t since;
@@ -242,10 +251,10 @@ static void only_items_that_wait_beside_a_sleeper_are_late(void **state)
  * Nothing to do
  */
 
-/* What the kernel counts of the library's threads. */
+/* What the kernel reports of the library's threads. */
 struct activity {
 	unsigned nr_awake;
-	uint64_t nr_switches; /* how often they have gone to sleep */
+	uint64_t nr_switches; /* how often the threads have gone to sleep */
 };
 
 /* Add the counts of the thread, unless it has just ended. */
@@ -288,8 +297,9 @@ static struct activity look_at_threads(void)
 }
 
 /*
- * A thread that spins is awake; a thread that polls goes to sleep often. Processor time
- * is not used: on a virtual machine it may include that of other machines.
+ * Return: whether all threads sleep for a while. A thread that spins is awake; a thread
+ * that polls goes to sleep often. The test does not use processor time, which on a
+ * virtual machine may include the time of other machines.
  */
 static bool all_sleep_for_a_while(void)
 {
@@ -303,7 +313,7 @@ static bool all_sleep_for_a_while(void)
 	       after.nr_switches - before.nr_switches <= MAX_SWITCHES;
 }
 
-/* Wait: a thread may be about to sleep or to end. */
+/* Wait until all threads sleep: a thread may be about to sleep or to end. */
 static void assert_all_sleep(void)
 {
 	int64_t deadline = uaio_now_ns() + 10000000000;
@@ -312,7 +322,7 @@ static void assert_all_sleep(void)
 		assert_true(uaio_now_ns() < deadline);
 }
 
-/* After short items workers spin for more of them, but not for long. */
+/* After short items workers spin for more short items, but must soon sleep. */
 static int rest_after_quick_items(void)
 {
 	start(WORKERS);

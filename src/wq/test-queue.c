@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* On which list a work item is put, and how it is removed from there. */
+/* On which list a work item is put (placement), and how it is removed from its list. */
 #undef NDEBUG
 #include <sched.h>
 
@@ -20,8 +20,8 @@ static void prepare(unsigned nr, bool may_block)
 }
 
 /*
- * An item at whose gate a worker is held. If the item cannot block, the worker counts as
- * awake meanwhile.
+ * An item that holds a worker: it waits at its gate. If the item cannot block, the
+ * worker counts as awake meanwhile.
  */
 static struct item held;
 
@@ -43,7 +43,7 @@ static void let_go(void)
 	assert_true(items_ran_once(&held, 1));
 }
 
-/* Have all nr workers block at the same time; return when they are idle. */
+/* Make nr workers block at the same time. Return when they are idle again. */
 static void block_all(unsigned nr)
 {
 	gate = (struct item_gate){ 0 };
@@ -103,7 +103,7 @@ static void round_robin_gives_each_list_the_same_number(void **state)
 	}
 }
 
-/* All workers are held: each private list takes EACH items, and no more. */
+/* While all workers are held, each private list takes EACH items, and no more. */
 static int fill_lists(void)
 {
 	enum { LISTS = 3, EACH = 5, ALL = LISTS * EACH + 10 };
@@ -144,9 +144,9 @@ static void items_that_full_lists_refuse_are_public_not_dropped(void **state)
 }
 
 /*
- * One of two workers is held in a short item, the other sleeps. Short items and one item
- * that may block do not wake the sleeper, since the first worker will run them. A second
- * item that may block does.
+ * One of two workers is held in a short item, the other worker sleeps. Short items and
+ * one item that may block do not wake the sleeping worker, since the held worker will
+ * run them. A second item that may block wakes the sleeping worker.
  */
 static int place_packed(void)
 {
@@ -165,7 +165,7 @@ static int place_packed(void)
 	items_queue(items, 10);
 	after = items_count(UAIO_BOUNDED);
 	assert_int_equal(after.nr_private - before.nr_private, 10);
-	/* All items are on one list. */
+	/* All ten items are on one of the two lists. */
 	assert_true(after.nr_placed[0] - before.nr_placed[0] == 10 ||
 		    after.nr_placed[1] - before.nr_placed[1] == 10);
 	assert_int_equal(after.nr_wakes, before.nr_wakes);
@@ -189,7 +189,10 @@ static void short_items_go_to_an_awake_worker_others_to_all(void **state)
 	assert_int_equal(unit_in_child(place_packed), 0);
 }
 
-/* The list's owner is stuck: a sleeping worker is woken for the items on the list. */
+/*
+ * The owner of a private list is stuck in an item: a sleeping worker is woken for the
+ * items on the list.
+ */
 static int leave_on_a_list(void)
 {
 	int64_t since;
@@ -221,12 +224,14 @@ static void items_behind_an_owner_that_is_stuck_are_run(void **state)
 }
 
 /*
- * Capacity: in each round the list takes as many items as in the first, though some or
- * all were cancelled.
+ * Cancelled items do not use up the capacity of a list: in each round the list takes as
+ * many items as in the first round.
  */
 static int fill_and_cancel(void)
 {
-	/* More items than STREAK in worker.c. */
+	/*
+	 * More items than a worker runs of its own list in a row (STREAK in worker.c).
+	 */
 	enum { MORE = 40 };
 	static const unsigned capacities[] = { 1, 2, 64, UAIO_WQ_ITEMS_MAX };
 
@@ -265,7 +270,7 @@ static void nothing_cancelled_or_run_takes_up_room_for_good(void **state)
 
 enum { SOME = 7 };
 
-/* Cancel the first, the last and a middle item; the others run. */
+/* Cancel the first, the last and a middle item. The other items run. */
 static void cancel_some_and_let_go(void)
 {
 	static const unsigned some[] = { 0, 3, SOME - 1 };
@@ -306,7 +311,10 @@ static int cancel_private(void)
 	assert_int_equal(items_start(), 0);
 	items_set_placement(UAIO_PLACE_ROUND_ROBIN);
 	items_start_fixed(1, SOME);
-	/* The owner is awake, or blocked so that others may take from its list. */
+	/*
+	 * The owner of the private list is awake, or blocked so that other workers may
+	 * take from the list.
+	 */
 	for (unsigned i = 0; i < 4; i++) {
 		uint64_t before = items_count(UAIO_BOUNDED).nr_private;
 
@@ -347,7 +355,7 @@ static int cancel_share(void)
 	return 0;
 }
 
-/* The owner of the list has to give it up, but is blocked meanwhile. */
+/* The owner has to give its private list up, but is blocked meanwhile. */
 static int cancel_given_up(void)
 {
 	assert_int_equal(items_start(), 0);
@@ -390,7 +398,10 @@ static void an_item_queued_anywhere_is_cancelled_once(void **state)
 	assert_int_equal(unit_in_child(cancel_unbounded), 0);
 }
 
-/* An item is not queued yet, is collected for a handover, runs, or has ended. */
+/*
+ * Cancel an item that is not queued yet, is collected for a handover, runs, or has
+ * ended: it is not found.
+ */
 static int cancel_what_is_not_queued(void)
 {
 	static struct item item;
@@ -425,7 +436,7 @@ static void an_item_that_is_not_queued_is_not_found(void **state)
 	assert_int_equal(unit_in_child(cancel_what_is_not_queued), 0);
 }
 
-/* The thread that has cancelled an item may queue it again at once. */
+/* A thread that has cancelled an item may queue the item again at once. */
 static int queue_again(void)
 {
 	assert_int_equal(items_start(), 0);
@@ -479,7 +490,9 @@ static long cancel_the_latest(void *arg)
 
 static enum uaio_wq_placement placement;
 
-/* Return: how many items were queued: fewer on a busy machine. */
+/*
+ * Queue the items of the crowd. Return: how many were queued: fewer on a busy machine.
+ */
 static unsigned queue_crowd(void)
 {
 	int64_t end = uaio_now_ns() + 1000000000;

@@ -14,8 +14,9 @@ static struct uaio_worklist list;
 
 static struct thing {
 	struct uaio_work work;
-	uint64_t payload; /* not atomic: written before the thing is put in */
-	uint32_t nr_got;  /* atomic: how many threads got the thing */
+	uint64_t
+		payload; /* not atomic: written before the thing is put into the list */
+	uint32_t nr_got; /* atomic: how often a thread took the thing */
 } things[NR];
 
 static struct thing *thing_of(struct uaio_work *work)
@@ -28,7 +29,7 @@ static void put(unsigned i)
 	uaio_worklist_put(&list, &things[i].work, &things[i].work.slot);
 }
 
-/* Return: the index of the thing that was taken, or -1. */
+/* Take a thing from the list. Return: its index, or -1. */
 static long take(void)
 {
 	struct uaio_work *work = uaio_worklist_take(&list);
@@ -49,7 +50,10 @@ static bool cancel(unsigned i)
 	return is_ours;
 }
 
-/* Put in nr things from thing 0 on, into a list whose slots were used turn times. */
+/*
+ * Make a list whose slots have each been used turn times, and put in nr things, from
+ * thing 0 on.
+ */
 static void start_with(unsigned nr, unsigned turn)
 {
 	uaio_worklist_init(&list);
@@ -60,7 +64,9 @@ static void start_with(unsigned nr, unsigned turn)
 		put(i);
 }
 
-/* Take what is left, and check that each of the first nr things was got once. */
+/*
+ * Take the remaining things, and check that each of the first nr things was taken once.
+ */
 static void assert_each_got_once(unsigned nr)
 {
 	while (take() >= 0)
@@ -107,7 +113,7 @@ static void there_is_room_up_to_the_limit_and_again(void **state)
 	assert_each_got_once(2 * SLOTS);
 }
 
-/* Cancelled items count until a taker passes their slots. */
+/* A cancelled item counts as in the list until a taker passes its slot. */
 static void a_full_list_of_cancelled_items_is_empty_once_passed(void **state)
 {
 	(void)state;
@@ -142,8 +148,9 @@ static void cancelling_leaves_the_others(void **state)
 }
 
 /*
- * A thread, the victim, is stopped after each of its instructions in turn. Meanwhile
- * another thread, the intruder, executes all its instructions.
+ * Every interleaving at one point: the victim, a thread, is stopped after each of its
+ * instructions in turn. Meanwhile another thread, the intruder, executes all its
+ * instructions.
  */
 
 static long take_one(void *arg)
@@ -173,7 +180,7 @@ static long put_third(void *arg)
 	return 0;
 }
 
-/* Empty the list and fill all slots again, in the next round. */
+/* Empty the list and fill all slots again, so that they are in their next round. */
 static long take_and_fill(void *arg)
 {
 	unsigned i = 2;
@@ -230,14 +237,14 @@ static void each_item_goes_to_one_of_the_threads_that_meet(void **state)
 }
 
 /*
- * All at the same time: a thread that puts items in, takers and a canceller, on a list so
- * short that its slots are soon reused. A thread that takes an item also sees its
- * contents.
+ * A thread that puts items in, takers and a canceller run at the same time, on a list
+ * so short that its slots are soon reused. A thread that takes an item must also see
+ * the item's contents.
  */
 enum {
 	NR_TAKERS = 3,
 	NR_PUT = 400000,
-	/* After this time, on a busy machine, no more items are put in. */
+	/* On a busy machine no more items are put in after this time. */
 	PUT_NS = 2000000000,
 };
 
@@ -250,7 +257,10 @@ static long take_all(void *arg)
 
 	(void)arg;
 	for (;;) {
-		/* Read is_over first, so that nothing is put in after the last look. */
+		/*
+		 * Read is_over before the look into the list, so that nothing is put in
+		 * after the last look.
+		 */
 		bool is_last = load_acquire(&is_over);
 		struct uaio_work *work = uaio_worklist_take(&list);
 
@@ -261,7 +271,7 @@ static long take_all(void *arg)
 				return -1;
 			thing->payload = 0;
 			nr++;
-			/* The thing may be put in again. */
+			/* Allow the thing to be put in again. */
 			store_release(&thing->nr_got, 1);
 		} else if (is_last) {
 			return nr;
@@ -271,7 +281,7 @@ static long take_all(void *arg)
 	}
 }
 
-/* A thing is always put in the slot with its index, modulo SLOTS. */
+/* A thing is always put in the slot with the thing's index, modulo SLOTS. */
 static long cancel_some(void *arg)
 {
 	long nr = 0;
@@ -310,7 +320,10 @@ static void all_threads_at_once_get_each_item_once(void **state)
 	     i++) {
 		struct thing *thing = &things[i % SLOTS];
 
-		/* Wait until a thread has got the thing since it was last put in. */
+		/*
+		 * Wait until there is room, and until a thread has taken the thing
+		 * since it was last put in.
+		 */
 		while (!uaio_worklist_has_room(&list, 1 + i % 7) ||
 		       (i >= SLOTS && !load_acquire(&thing->nr_got)))
 			sched_yield();

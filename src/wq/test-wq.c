@@ -19,7 +19,7 @@
 
 enum { SIZE = UNIT_KEY_BYTES };
 
-/* Reads, ordered writes and syncs: each ends once, with the right result. */
+/* Submit reads, ordered writes and syncs. Each must end once, with the right result. */
 static int mixed_work(unsigned nr)
 {
 	static char buffers[64][SIZE];
@@ -133,7 +133,7 @@ static void submitters_that_are_all_refused_help_themselves(void **state)
 
 static void no_more_workers_for_files_than_allowed(void **state)
 {
-	/* Of 32 workers one device may occupy 7/8. */
+	/* One device may occupy 7/8 of 32 workers. */
 	enum { NR = 60, LIMIT = 32, SHARE = 28 };
 	int fd = unit_numbered_file(true, NR);
 	uint64_t handle = unit_context(NR);
@@ -190,7 +190,7 @@ static void one_request_at_a_time_needs_few_workers(void **state)
 	assert_int_equal(unit_in_child(a_chain_of_requests), 0);
 }
 
-/* Signals that the thread which executes a request does not block. */
+/* The number of signals that the thread which executes a request does not block. */
 static uint32_t nr_open; /* atomic */
 
 static bool count_open_signals(long nr, const long args[6], long *ret_res)
@@ -203,7 +203,10 @@ static bool count_open_signals(long nr, const long args[6], long *ret_res)
 		return false;
 	pthread_sigmask(SIG_SETMASK, NULL, &set);
 	for (int signal = 1; signal < NSIG; signal++)
-		/* Two signals cannot be blocked, and some are the C library's own. */
+		/*
+		 * SIGKILL and SIGSTOP cannot be blocked, and the C library uses some
+		 * signals itself.
+		 */
 		if (signal != SIGKILL && signal != SIGSTOP &&
 		    (signal < 32 || signal >= SIGRTMIN) &&
 		    !sigismember(&set, signal))
@@ -266,7 +269,7 @@ static int idle_away(void)
 		if (uaio_wq_nr_workers(UAIO_BOUNDED) == 0)
 			return 2;
 		unit_hook(items_hurry);
-		/* This wakes the workers that are asleep already. */
+		/* This also wakes the workers that were asleep before. */
 		ret = mixed_work(40);
 		if (ret)
 			return ret;

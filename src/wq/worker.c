@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Workers: what they take, when they sleep, spin and end (wq.h). Tested by test-queue*.c.
+ * Workers: which items they take, and when they sleep, spin and end (wq.h). Tested by
+ * test-queue*.c.
  */
 #include <errno.h>
 
@@ -11,16 +12,19 @@
 #include "wq/wqint.h"
 
 enum {
-	/* A worker ends after this time idle. */
+	/* A worker that has been idle for this time ends. */
 	IDLE_MS = 5000,
-	/* The period over which least_idle is determined. */
+	/* The length of the periods in which least_idle is determined. */
 	LEAST_NS = 100000000,
 	/*
-	 * How many items of its own list a fixed worker runs before it looks at the
-	 * public list (I6).
+	 * After a fixed worker has run this many items of its own list in a row, it
+	 * looks at the public list (I6).
 	 */
 	STREAK = 16,
-	/* After this many failed spins, none until one would have found work. */
+	/*
+	 * After this many failed spins, workers do not spin until a spin would have
+	 * found work.
+	 */
 	FRUITLESS_MAX = 8,
 	WAKE_NS_MIN = 2000,
 	WAKE_NS_MAX = 50000,
@@ -58,8 +62,8 @@ static void take_up_list_locked(struct uaio_worker *self)
 }
 
 /*
- * Give up or take a private list, if max_fixed has changed: the first max_fixed lists
- * have owners, the fixed workers.
+ * Give up the worker's private list, or take one, if max_fixed has changed. Only the
+ * first max_fixed lists have owners, the fixed workers.
  * Return: whether items have moved to the public list.
  */
 static bool take_role_locked(struct uaio_worker *self)
@@ -78,7 +82,7 @@ static bool take_role_locked(struct uaio_worker *self)
  * Taking
  */
 
-/* Count a case that should not happen: an item waited for long while a worker slept. */
+/* Count an item that waited for long while a worker slept. This should not happen. */
 static void count_late_locked(struct uaio_wq_account *account,
 			      const struct uaio_work *work)
 {
@@ -112,7 +116,10 @@ static struct uaio_work *take_locked(struct uaio_worker *self)
 {
 	struct uaio_work *work = uaio_wq_pop_locked(self->account);
 
-	/* [step: SLEEP_RECHECK] The lock keeps other threads from putting items in. */
+	/*
+	 * [step: SLEEP_RECHECK] The lock keeps other threads from putting items in, so
+	 * an empty list stays empty.
+	 */
 	if (!work && self->list)
 		work = uaio_worklist_take(self->list);
 	if (!work)
@@ -149,7 +156,10 @@ void uaio_wq_returned(struct uaio_worker *self)
 {
 	if (self->is_helper)
 		return;
-	/* [step: RETURNED] relaxed, both: other threads may see it late (wqint.h) */
+	/*
+	 * [step: RETURNED] relaxed, both: other threads may see them late, which does
+	 * no harm (wqint.h)
+	 */
 	add_relaxed(&self->account->nr_searching, 1);
 	store_relaxed(&self->busy_since_ns, 0);
 }
@@ -160,7 +170,9 @@ void uaio_worker_flush(struct uaio_worker *self)
 		uaio_wq_ops->flush(self);
 }
 
-/* Take the next item of the worker's own list; a short item without the lock. */
+/*
+ * Take the next item of the worker's own list. A short item is taken without the lock.
+ */
 static struct uaio_work *take_own(struct uaio_worker *self)
 {
 	struct uaio_work *work;
@@ -193,8 +205,9 @@ static bool has_work(const struct uaio_worker *self)
 }
 
 /*
- * Spin until there is work, for at most the time that waking this worker would take. One
- * worker spins at a time, and without the lock, which threads that queue work need.
+ * Spin until there is work, but no longer than waking this worker would take. Only one
+ * worker spins at a time. It does not hold the lock, which threads that queue work
+ * need.
  */
 static void spin(struct uaio_worker *self)
 {
@@ -203,7 +216,7 @@ static void spin(struct uaio_worker *self)
 	bool is_worth_it = false;
 	int64_t until;
 
-	/* relaxed throughout: estimates */
+	/* relaxed throughout: the values are estimates */
 	if (account != &uaio_wq_crews[0].accounts[UAIO_BOUNDED] ||
 	    !uaio_wq_may_spin() || !uaio_wq_spin_ns() ||
 	    !cas_relaxed(&account->has_spinner, &none, 1))
@@ -219,24 +232,25 @@ static void spin(struct uaio_worker *self)
 	store_relaxed(&account->has_spinner, 0);
 }
 
-/* Measure what waking a worker costs, which is how long a worker may spin. */
+/* Measure how long waking a worker takes. A worker spins for at most this time. */
 static void time_wake_locked(struct uaio_wq_account *account)
 {
 	int64_t cost = uaio_now_ns() - account->granted_ns;
 	int64_t wake = load_relaxed(&account->wake_ns);
 
-	/* A cost above the average has more weight than one below it. */
+	/* A cost above the average changes the average more than a cost below it. */
 	wake += (cost - wake) / (cost > wake ? 2 : 16);
 	wake = wake < WAKE_NS_MIN ? WAKE_NS_MIN : wake;
 	wake = wake > WAKE_NS_MAX ? WAKE_NS_MAX : wake;
-	/* relaxed, both: an estimate */
+	/* relaxed, both: threads that spin use it as an estimate */
 	store_relaxed(&account->wake_ns, wake);
 }
 
 /*
- * A client that now and then submits a request wakes one worker after another, so none of
- * many is idle for long. Hence the least number of workers asleep during LEAST_NS is
- * determined: that many were not needed.
+ * If a client submits one request at a time, each request wakes another worker in turn,
+ * so none of many workers is idle for long. Hence the account records the least number
+ * of workers that were asleep at any moment of the last LEAST_NS: this many were not
+ * needed, and may end.
  * Return: whether this worker, which is about to sleep, is not needed.
  */
 static bool is_surplus_locked(const struct uaio_worker *self, int64_t now)
@@ -280,13 +294,15 @@ static bool sleep_once_locked(struct uaio_worker *self, int64_t since)
 	uaio_wq_unlock(account);
 	ret = uaio_ec_wait(&account->sleepers, key, until);
 	uaio_wq_lock(account);
-	/* If other workers have ended meanwhile, this one may stay longer. */
+	/*
+	 * Other workers may have ended meanwhile, so that this worker may stay longer.
+	 */
 	return ret == -ETIMEDOUT && until >= idle_until_locked(self, since);
 }
 
 /*
  * Sleep until there may be work.
- * Return: false if the worker has to end, since it was idle for too long. Then it is no
+ * Return: false if the worker was idle for too long and has to end. Then it is no
  * longer counted.
  */
 static bool sleep_locked(struct uaio_worker *self)
@@ -313,7 +329,10 @@ static bool sleep_locked(struct uaio_worker *self)
 		list_remove(&self->node);
 		return false;
 	}
-	/* [step: SLEEP_CREDIT] The waking thread has counted this worker as searching. */
+	/*
+	 * [step: SLEEP_CREDIT] The thread that granted the credit has already counted
+	 * this worker as searching.
+	 */
 	account->nr_credits--;
 	if (has_slept)
 		time_wake_locked(account);
@@ -344,7 +363,7 @@ static void leave_locked(struct uaio_worker *self, struct uaio_wq_calls *calls)
 
 /*
  * Move short items from the public list to the worker's own list, up to a batch. The
- * worker takes them from there without the lock, and other threads can still take them.
+ * worker then takes them without the lock, and other threads can still steal them.
  */
 static void take_share_locked(struct uaio_worker *self)
 {
@@ -362,8 +381,8 @@ static void take_share_locked(struct uaio_worker *self)
 }
 
 /*
- * Return: an item of any list. NULL if the worker has to end (*ret_leaves), or first to
- * complete what it has run.
+ * Take an item of any list. Return: NULL if the worker first has to complete what it
+ * has run; or if it has to end (*ret_leaves).
  */
 static struct uaio_work *take_any(struct uaio_worker *self, bool *ret_leaves)
 {
@@ -401,7 +420,7 @@ static struct uaio_work *take_any(struct uaio_worker *self, bool *ret_leaves)
 	return work;
 }
 
-/* Return: the next item; NULL if the worker has to end. */
+/* Return: the item to run next; NULL if the worker has to end. */
 static struct uaio_work *next_work(struct uaio_worker *self)
 {
 	struct uaio_work *work = NULL;
@@ -428,7 +447,7 @@ static struct uaio_work *next_work(struct uaio_worker *self)
 		if (!work || work->may_block)
 			uaio_worker_flush(self);
 	}
-	/* relaxed: an estimate, for threads that might spin */
+	/* relaxed: an estimate, read by threads that consider spinning */
 	if (work)
 		store_relaxed(&self->account->is_quick, !work->may_block);
 	return work;
@@ -469,7 +488,7 @@ int64_t uaio_wq_spin_ns(void)
 
 bool uaio_wq_may_spin(void)
 {
-	/* relaxed: an estimate */
+	/* relaxed: the count is an estimate */
 	return load_relaxed(
 		       &uaio_wq_crews[0].accounts[UAIO_BOUNDED].nr_fruitless) <
 	       FRUITLESS_MAX;
@@ -481,7 +500,7 @@ void uaio_wq_has_spun(bool was_worth_it)
 		&uaio_wq_crews[0].accounts[UAIO_BOUNDED];
 	uint32_t nr = load_relaxed(&account->nr_fruitless);
 
-	/* relaxed: an estimate */
+	/* relaxed: the count is an estimate */
 	if (!was_worth_it)
 		store_relaxed(&account->nr_fruitless, nr + 1);
 	else if (nr)

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Private list: the work items that one fixed worker runs before any others
+ * Private list: the work items that one fixed worker (wq.h) runs before any others
  *
  * The list is a ring of slots. A thread that puts items in holds the account's lock; a
- * thread that takes items out (the owner or a thief) holds no lock. Every thread can take
- * an item until one has done so. So a worker that runs the whole list as one batch does
- * not hide the items that it has not started.
+ * thread that takes items out (the owner or a thief) holds no lock. An item stays in
+ * the list until a thread takes it to run it. So other threads can still take the items
+ * that a busy owner has not started.
  *
  *   I1  A slot is emptied by an exchange or a compare-and-swap. The thread that succeeds
  *       is the item's only owner.
  *   I2  head <= tail <= head + limit. All slots outside of [head, tail) are empty: head
  *       passes a slot only after an exchange has left it empty, and tail passes it only
  *       after an item was put there.
- *   I3  A delayed taker may exchange a slot that already belongs to a later turn of the
- *       ring. The taker then gets a younger item, which does no harm.
+ *   I3  If a taker is delayed between reading head and the exchange, its slot may have
+ *       been emptied and filled again. The taker then gets a younger item, which does
+ *       no harm.
  *
- * Order: the oldest item is taken first, but no caller relies on it. Items that must run
- * in order are never in the queue at the same time (wq.h).
+ * Takers get the oldest item first, but no caller relies on this order. Items that must
+ * run in order are never in the queue at the same time (wq.h).
  */
 #ifndef UAIO_WQ_WORKLIST_H
 #define UAIO_WQ_WORKLIST_H
@@ -38,7 +39,7 @@ struct uaio_worklist {
 	/* atomic: written under the account's lock */
 	alignas(64) uint64_t tail;
 
-	/* under the account's lock */
+	/* under the account's lock; for finding owners that do not run */
 	uint64_t seen_head; /* head, when the list was last inspected */
 	int64_t seen_ns;    /* since when head has had this value */
 
@@ -51,24 +52,31 @@ static inline struct uaio_work **uaio_worklist_slot(struct uaio_worklist *list,
 	return &list->slots[index % UAIO_WORKLIST_SLOTS];
 }
 
-/* Empty the list, whatever it held. Context: no other thread uses the list. */
+/* Empty the list, whatever its memory held. Context: no other thread uses the list. */
 static inline void uaio_worklist_init(struct uaio_worklist *list)
 {
 	memset(list, 0, sizeof(*list));
 }
 
-/* Return: at most how many items are in the list; cancelled ones count until passed. */
+/*
+ * Return: how many items are in the list, or more: a cancelled item counts until head
+ * has passed its slot.
+ */
 static inline uint64_t uaio_worklist_count(const struct uaio_worklist *list)
 {
-	/* relaxed: under the lock the count is exact unless a thread takes an item */
+	/*
+	 * relaxed: with the account's lock held the count is exact, unless a thread
+	 * takes an item meanwhile
+	 */
 	uint64_t head = load_relaxed(&list->head);
 
 	return load_relaxed(&list->tail) - head;
 }
 
 /*
- * Put work in; the list has room. *ret_slot is set first, since a taker may get the item
- * as soon as it is in the slot. Context: the account's lock is held.
+ * Put work in. The caller has checked that the list has room. *ret_slot is set before
+ * the item is in the slot, since another thread may take the item at once. Context: the
+ * account's lock is held.
  */
 static inline void uaio_worklist_put(struct uaio_worklist *list,
 				     struct uaio_work *work,
@@ -126,13 +134,14 @@ static inline bool uaio_worklist_has_room(const struct uaio_worklist *list,
 }
 
 /*
- * Return: true if work was still in slot. Then it has been removed, and the caller owns
- * it.
+ * Remove work if it is still in slot. Return: whether it was; then the caller owns it.
  */
 static inline bool uaio_worklist_remove(struct uaio_work **slot,
 					struct uaio_work *work)
 {
-	/* [step: CANCEL_SLOT] relaxed: the swap only decides who owns the item */
+	/*
+	 * [step: CANCEL_SLOT] relaxed: the swap only decides which thread owns the item
+	 */
 	return cas_relaxed(slot, &work, NULL);
 }
 

@@ -41,7 +41,9 @@ void uaio_wq_put_public_locked(struct uaio_wq_account *account,
 	work->slot = NULL;
 	list_add_tail(&account->public, &work->link);
 	account->nr_blocking += work->may_block;
-	/* relaxed: advice to workers that look without the lock */
+	/*
+	 * relaxed: workers that read the count without the lock use it only as a hint
+	 */
 	store_relaxed(&account->nr_public,
 		      load_relaxed(&account->nr_public) + 1);
 }
@@ -76,7 +78,10 @@ struct uaio_work *uaio_wq_pop_locked(struct uaio_wq_account *account)
 		work = uaio_wq_held_locked(account);
 		if (work) {
 			uaio_wq_unhold_locked(account, work);
-			/* Until now the item waited for its device, not for a worker. */
+			/*
+			 * Until now the item waited for its device, not for a worker:
+			 * restart its waiting time.
+			 */
 			work->queued_ns = uaio_now_ns();
 			return work;
 		}
@@ -119,7 +124,10 @@ bool uaio_wq_is_open_locked(const struct uaio_wq_account *account,
 {
 	const struct uaio_worker *owner = account->owners[index];
 
-	/* relaxed: an owner that has just returned takes from its list, too */
+	/*
+	 * relaxed: it does no harm if the owner has just returned and takes from its
+	 * list, too
+	 */
 	return owner &&
 	       (owner->is_asleep || load_relaxed(&owner->busy_since_ns));
 }
@@ -146,11 +154,11 @@ void uaio_wq_grant_locked(struct uaio_wq_account *account, unsigned nr,
 
 /*
  * Return: whether the oldest item of the list has waited for so long that the scheduler
- * must have preempted the list's owner.
+ * must have preempted the worker that owns the list.
  */
 static bool is_stale_locked(struct uaio_worklist *list, int64_t now)
 {
-	/* relaxed: an estimate */
+	/* relaxed: an old value only delays the result */
 	uint64_t head = load_relaxed(&list->head);
 
 	if (head == load_relaxed(&list->tail) || head != list->seen_head) {
@@ -162,8 +170,9 @@ static bool is_stale_locked(struct uaio_worklist *list, int64_t now)
 }
 
 /*
- * Select the private lists in turn, once all have owners. If the selected list has no
- * room, the item becomes public.
+ * Select the private lists in turn, once each has an owner. Return: the list's index;
+ * UAIO_WQ_FIXED_MAX to put the item on the public list: if the selected list has no
+ * room, or a list has no owner.
  */
 static unsigned in_turn_locked(struct uaio_wq_account *account)
 {
@@ -179,7 +188,8 @@ static unsigned in_turn_locked(struct uaio_wq_account *account)
 }
 
 /*
- * Select for a short item the first private list whose owner is awake and not preempted.
+ * Select for a short item the first private list with room whose owner is awake and not
+ * preempted.
  */
 static unsigned first_awake_locked(struct uaio_wq_account *account, int64_t now,
 				   struct uaio_wq_calls *calls)
@@ -188,7 +198,10 @@ static unsigned first_awake_locked(struct uaio_wq_account *account, int64_t now,
 		if (!account->owners[i] || uaio_wq_is_open_locked(account, i))
 			continue;
 		if (is_stale_locked(&account->lists[i], now)) {
-			/* The owner counts as searching, but does not run. */
+			/*
+			 * The scheduler has preempted the owner. Let other workers run
+			 * its items.
+			 */
 			account->counters.nr_late += account->nr_idle > 0;
 			uaio_wq_spill_locked(account, i);
 			uaio_wq_grant_locked(account, account->nr_idle > 0,
@@ -239,7 +252,10 @@ unsigned uaio_wq_need_locked(struct uaio_wq_account *account)
 	unsigned nr_public = load_relaxed(&account->nr_public);
 	unsigned need =
 		account->nr_blocking + (nr_public > account->nr_blocking);
-	/* relaxed: each worker that is counted acquires this lock and looks */
+	/*
+	 * relaxed: each worker that counts as searching acquires this lock later, and
+	 * looks for items
+	 */
 	unsigned nr_searching = load_relaxed(&account->nr_searching);
 
 	if (account->nr_fixed)
@@ -247,7 +263,10 @@ unsigned uaio_wq_need_locked(struct uaio_wq_account *account)
 			if (uaio_wq_is_open_locked(account, i))
 				need += (unsigned)uaio_worklist_count(
 					&account->lists[i]);
-	/* One worker suffices: when it takes this item, it looks for the next. */
+	/*
+	 * One worker suffices for the lists of devices: when it takes this item, it
+	 * looks for the next.
+	 */
 	if (unlikely(account->nr_held) && uaio_wq_held_locked(account))
 		need++;
 	return need > nr_searching ? need - nr_searching : 0;
@@ -291,7 +310,8 @@ void uaio_wq_deliver_from_worker(struct uaio_wq_account *account,
 	if (uaio_wq_deliver(account, calls))
 		return;
 	/*
-	 * [step: MANAGER_UNDONE] Without workers, the next submitter calls the manager.
+	 * [step: MANAGER_UNDONE] Let the next thread call the manager again. If there
+	 * are no workers, every submitter calls the manager in any case.
 	 */
 	uaio_wq_lock(account);
 	if (account->nr_workers)
@@ -302,9 +322,9 @@ void uaio_wq_deliver_from_worker(struct uaio_wq_account *account,
 
 /*
  * [step: GIVE_BACK] If there are no workers, remove all items and return them to the
- * caller. If there is a worker and a manager by now, no matter which thread called the
- * manager, the manager serves the rest. A caller of another identity may not execute the
- * items (I8): it leaves them to the manager, if there is one.
+ * caller. If another thread has created a worker or the manager meanwhile, they run the
+ * items. A caller of another identity may not execute the items (I8): it leaves them to
+ * the manager, if there is one.
  */
 static void give_back(struct uaio_wq_account *account, struct list *ret_refused)
 {
@@ -342,7 +362,10 @@ static void queue_locked(struct uaio_wq_account *account, struct list *items,
 	}
 	if (unlikely(!account->max_workers &&
 		     load_relaxed(&account->nr_public))) {
-		/* The items belong to another identity: the manager executes them. */
+		/*
+		 * The caller may not execute these items, as they belong to another
+		 * identity: the manager executes them.
+		 */
 		account->is_manager_told = calls->wakes_manager = true;
 	}
 }
@@ -355,16 +378,25 @@ static void queue(struct uaio_wq_account *account, struct list *items,
 
 	uaio_wq_lock(account);
 	queue_locked(account, items, &calls, ret_refused);
-	/* If the manager is the only thread, the item that it runs may take long. */
+	/*
+	 * If the manager is the only thread, it is running an item, which may take
+	 * long: the caller must not leave items to it.
+	 */
 	has_only_helper = account->is_helped && !account->nr_workers;
 	uaio_wq_ensure_locked(account, &calls);
 	if (is_last && calls.wakes_manager) {
-		/* If the program goes on, uaio_wq_revive() calls the manager. */
+		/*
+		 * is_last: the program may be about to end. If it goes on,
+		 * uaio_wq_revive() calls the manager.
+		 */
 		calls.wakes_manager = false;
 		account->is_manager_told = false;
 	} else if (!is_last && account->is_manager_told &&
 		   !account->nr_workers) {
-		/* Another thread's call of the manager may just have failed. */
+		/*
+		 * Call the manager again, as another thread's call may just have
+		 * failed.
+		 */
 		calls.wakes_manager = true;
 	}
 	uaio_wq_unlock(account);
@@ -372,7 +404,7 @@ static void queue(struct uaio_wq_account *account, struct list *items,
 		give_back(account, ret_refused);
 }
 
-/* Queue items that may belong to several crews. */
+/* Queue items that may belong to several crews, crew by crew. */
 static __attribute__((noinline)) void queue_by_crew(enum uaio_account id,
 						    struct list *items,
 						    bool is_last,
@@ -437,7 +469,7 @@ find_wanted(const struct list *items,
 		struct uaio_work *work =
 			container_of(pos, struct uaio_work, link);
 
-		/* The crew may serve another identity by now. */
+		/* The crew may have ended and serve another identity by now. */
 		if (uaio_wq_is_mine(work) && is_wanted(work, arg))
 			return work;
 	}
@@ -458,8 +490,8 @@ struct uaio_work *uaio_wq_take(bool (*is_wanted)(const struct uaio_work *work,
 	account = &crew->accounts[UAIO_BOUNDED];
 	uaio_wq_lock(account);
 	/*
-	 * Move private items to the public list, where the lock keeps them: a private
-	 * item may be taken, completed and freed while is_wanted() reads it.
+	 * Move private items to the public list, where the lock keeps them. While
+	 * is_wanted() reads a private item, a worker could take, complete and free it.
 	 */
 	spill_all_locked(account);
 	found = find_wanted(&account->public, is_wanted, arg);
@@ -472,8 +504,8 @@ struct uaio_work *uaio_wq_take(bool (*is_wanted)(const struct uaio_work *work,
 	}
 	uaio_wq_ensure_locked(account, &calls);
 	/*
-	 * The items moved belonged to a worker that is awake. If there is no manager,
-	 * that worker creates it before it blocks (I4).
+	 * The items that were moved belonged to a worker that is awake. If there is no
+	 * manager, this worker creates it before it blocks (I4).
 	 */
 	if (calls.wakes_manager && !uaio_manager_tell(crew))
 		account->is_manager_told = false;

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Work queue, internal: what the files of this room share
+ * Work queue, internal: declarations that the files of this module share
  *
  * Each worker of an account is in one of three states:
  *
- *   searching	awake, or woken and not running yet; it will look at all lists
- *		before it does anything else that takes long
+ *   searching	awake, or woken and not running yet; the worker will look at
+ * 		all lists before it does anything else that takes long
  *   blocking	inside a call that may block
  *   idle		asleep until another thread wakes it
  *
- * A state changes under the account's lock, except from blocking to searching:
+ * The account's lock protects changes of a state, except from blocking to searching:
  *
  *   searching -> blocking	the worker has taken an item that may block
  *   blocking -> searching	its call has returned. The worker takes no lock, so
- *			other threads may see this late, but never early
+ * 			other threads may see this late, but never early
  *   searching -> idle	the worker has found nothing to do (I3)
- *   idle -> searching	another thread grants a credit and wakes the sleepers.
- *			The first worker that wakes, or was about to sleep, uses
- *			the credit
+ *   idle -> searching	another thread grants a credit, a wake-up that one
+ * 			worker may use, and wakes the sleepers. The first worker
+ * 			that wakes, or was about to sleep, uses the credit
  *
- * So a thread that queues a work item, and sees enough workers searching, need not wake
- * any.
+ * So a thread that queues a work item, and sees that enough workers are searching, need
+ * not wake a worker.
  */
 #ifndef UAIO_WQ_WQINT_H
 #define UAIO_WQ_WQINT_H
@@ -30,13 +30,18 @@
 #include "wq/worklist.h"
 #include "wq/wq.h"
 
-/* How many devices can have a list at once. Others then have no limit. */
+/*
+ * How many devices can have a list at once. If all lists are in use, further devices
+ * may occupy any number of workers.
+ */
 enum { UAIO_WQ_DEVICES_MAX = 16 };
 
-/* The waiting items of a device that occupies all workers it may (I7 of wq.h). */
+/*
+ * The waiting items of a device that occupies as many workers as it may (I7 of wq.h).
+ */
 struct uaio_wq_device {
 	uint32_t number;
-	struct list items; /* empty: the list is unused */
+	struct list items; /* if empty, this struct is unused */
 };
 
 struct uaio_wq_account {
@@ -48,16 +53,16 @@ struct uaio_wq_account {
 	uint32_t nr_public;    /* atomic, written under lock */
 
 	/* atomic: estimates, for threads that might spin */
-	uint32_t is_quick; /* the last item taken was short */
+	uint32_t is_quick; /* the last item that a worker took was short */
 	uint32_t has_spinner;
-	uint32_t nr_fruitless; /* spins that failed, minus those that paid */
-	int64_t wake_ns;       /* cost of waking a worker; written under lock */
+	uint32_t nr_fruitless; /* how many more spins failed than succeeded */
+	int64_t wake_ns; /* how long waking a worker takes; written under lock */
 
 	struct uaio_lock lock; /* rank ACCOUNT */
 
 	/* under lock */
 	struct list public;
-	unsigned nr_blocking; /* of nr_public, items that may block */
+	unsigned nr_blocking; /* of nr_public: items that may block */
 	struct uaio_wq_device devices[UAIO_WQ_DEVICES_MAX];
 	unsigned nr_held; /* items in the lists of devices */
 	struct list workers;
@@ -66,12 +71,13 @@ struct uaio_wq_account {
 	unsigned nr_idle;
 	unsigned nr_credits;  /* wake-ups granted and not used yet */
 	bool is_manager_told; /* the manager must look for missing workers */
-	bool is_helped;       /* the manager runs an item for lack of workers */
-	int64_t told_ns;      /* when is_manager_told was set */
-	int64_t granted_ns;   /* when the last credit was granted */
+	bool is_helped;     /* the manager runs an item, for lack of workers */
+	int64_t told_ns;    /* when is_manager_told was set */
+	int64_t granted_ns; /* when the last credit was granted */
 	uint32_t nr_sleeps;
 	/* for is_surplus_locked() */
-	unsigned least_idle; /* the least nr_idle since least_since_ns */
+	unsigned
+		least_idle; /* the least value of nr_idle since least_since_ns */
 	int64_t least_since_ns;
 	unsigned nr_surplus; /* how many more idle workers may end */
 
@@ -79,10 +85,13 @@ struct uaio_wq_account {
 	unsigned max_fixed;
 	uint64_t max_items;
 	unsigned nr_fixed;
-	unsigned turn;       /* for UAIO_PLACE_ROUND_ROBIN */
-	unsigned last_index; /* of the last private list that got an item */
-	struct uaio_worker *owners[UAIO_WQ_FIXED_MAX]; /* NULL: none */
-	struct uaio_worklist *lists; /* mapped on first use, and kept */
+	unsigned turn; /* for UAIO_PLACE_ROUND_ROBIN */
+	unsigned
+		last_index; /* of the private list that got the last private item */
+	struct uaio_worker *owners
+		[UAIO_WQ_FIXED_MAX]; /* of the private lists; NULL: the list has no owner */
+	struct uaio_worklist
+		*lists; /* mapped on first use, and never unmapped */
 
 	struct uaio_wq_counters counters;
 };
@@ -102,10 +111,11 @@ struct uaio_wq_crew {
 	/* atomic: written under the lock of the crews */
 	uint32_t identity;
 	uint32_t domain;
-	uint32_t nr_enlisted; /* requests; crew 0: 1 once it is held */
+	uint32_t
+		nr_enlisted; /* how many requests; crew 0: 1 if its manager must not end */
 };
 
-/* The first uaio_wq_nr_crews have been used at some time. */
+/* The first uaio_wq_nr_crews of these have been used at some time. */
 extern struct uaio_wq_crew uaio_wq_crews[UAIO_WQ_CREWS];
 extern uint32_t uaio_wq_nr_crews; /* atomic */
 extern struct uaio_wq_tuning uaio_wq_tuning;
@@ -119,23 +129,28 @@ enum {
 	UAIO_WQ_PATIENCE_NS = 100000,
 	/* A worker whose call has not returned after this time counts as blocked. */
 	UAIO_WQ_SHORT_NS = 5000,
-	/* After this time in a private list, an item moves to the public one. */
+	/*
+	 * An item that has been in a private list for this time moves to the public
+	 * list.
+	 */
 	UAIO_WQ_STALE_NS = 50000,
 	/*
 	 * This many workers suffice for a busy disk that answers each call within
-	 * SLOW_NS: together they make 64 000 calls a second. For each worker whose call
-	 * takes longer, one more worker is allowed.
+	 * UAIO_WQ_SLOW_NS: together they make 64 000 calls a second. For each worker
+	 * whose call takes longer, one more worker is allowed.
 	 */
 	UAIO_WQ_ENOUGH = 32,
 	UAIO_WQ_SLOW_NS = 500000,
 	/*
-	 * Workers of other crews than crew 0, their managers, and workers beyond
-	 * UAIO_WQ_ENOUGH end after this time idle.
+	 * After this time without work end: workers of crews other than crew 0, their
+	 * managers, and workers beyond UAIO_WQ_ENOUGH.
 	 */
 	UAIO_WQ_IDLE_OTHER_MS = 500,
 };
 
-/* What the caller has to do after it releases the lock. */
+/*
+ * What the caller has to do after it releases the lock: wake workers, call the manager.
+ */
 struct uaio_wq_calls {
 	unsigned nr_wake;
 	bool wakes_manager;
@@ -149,18 +164,20 @@ uint32_t uaio_wq_count_crews(void);
 /* Return: the crew of the calling thread's identity; or NULL. */
 struct uaio_wq_crew *uaio_wq_my_crew(void);
 
-/* Grant nr credits to idle workers, and note in calls that they must be woken. */
+/* Grant nr credits to idle workers, and add to calls that nr workers must be woken. */
 void uaio_wq_grant_locked(struct uaio_wq_account *account, unsigned nr,
 			  struct uaio_wq_calls *calls);
 
-/* Return: how many more workers the queued items need than are searching. */
+/* Return: how many workers the queued items need beyond those that are searching. */
 unsigned uaio_wq_need_locked(struct uaio_wq_account *account);
 
-/* Return: whether another worker is needed and allowed. */
+/* Return: whether another worker is needed, and the limit allows one. */
 bool uaio_wq_lacks_workers_locked(const struct uaio_wq_account *account,
 				  unsigned need);
 
-/* Establish I2: grant credits, and note in calls whether the manager is needed. */
+/*
+ * Establish I2: grant credits, and record in calls whether the manager must be called.
+ */
 void uaio_wq_ensure_locked(struct uaio_wq_account *account,
 			   struct uaio_wq_calls *calls);
 
@@ -172,9 +189,9 @@ bool uaio_wq_deliver(struct uaio_wq_account *account,
 		     const struct uaio_wq_calls *calls);
 
 /*
- * Like uaio_wq_deliver(), for a caller that cannot take items back. If the manager cannot
- * be created, the account still has workers, and the next thread that finds one missing
- * tries again.
+ * Like uaio_wq_deliver(), for a caller that cannot execute items itself. If the manager
+ * cannot be created, the account still has workers, and the next thread that finds a
+ * worker missing tries again.
  */
 void uaio_wq_deliver_from_worker(struct uaio_wq_account *account,
 				 const struct uaio_wq_calls *calls);
@@ -185,12 +202,14 @@ void uaio_wq_put_public_locked(struct uaio_wq_account *account,
 struct uaio_work *uaio_wq_pop_public_locked(struct uaio_wq_account *account);
 
 /*
- * Remove an item that may start: of a device's list, or the oldest public one. Public
- * items that may not start move to the lists of their devices. Return: the item, or NULL.
+ * Remove an item that may start: one from the list of a device, or else the oldest
+ * public item that may start. Public items that may not start move to the lists of
+ * their devices.
+ * Return: the item, or NULL.
  */
 struct uaio_work *uaio_wq_pop_locked(struct uaio_wq_account *account);
 
-/* Return: the oldest public item, still in the list, if it is short; or NULL. */
+/* Return: the oldest public item if it is short, without removing it; or NULL. */
 struct uaio_work *
 uaio_wq_first_short_locked(const struct uaio_wq_account *account);
 
@@ -203,35 +222,37 @@ bool uaio_wq_is_open_locked(const struct uaio_wq_account *account,
 
 /* device.c: how many workers one device may occupy */
 void uaio_wq_devices_init(struct uaio_wq_account *account);
-/* Return: whether work may occupy a worker now. */
+/* Return: whether work may occupy a worker now (I7). */
 bool uaio_wq_may_start_locked(const struct uaio_wq_account *account,
 			      const struct uaio_work *work);
-/* Put work in its device's list. Return: false if no list is free. */
+/* Put work in the list of its device. Return: false if no list is free. */
 bool uaio_wq_hold_locked(struct uaio_wq_account *account,
 			 struct uaio_work *work);
-/* Like uaio_wq_hold_locked(), but only if that list already has items. */
+/* Like uaio_wq_hold_locked(), but only if the device's list already has items. */
 bool uaio_wq_hold_behind_locked(struct uaio_wq_account *account,
 				struct uaio_work *work);
 void uaio_wq_unhold_locked(struct uaio_wq_account *account,
 			   struct uaio_work *work);
-/* Return: a device's oldest item that may start, still in its list; or NULL. */
+/*
+ * Return: the oldest item of a device's list that may start, without removing it; or
+ * NULL.
+ */
 struct uaio_work *uaio_wq_held_locked(const struct uaio_wq_account *account);
 
-/* worker.c: the main function of a worker; its argument is the account. */
+/* worker.c: the main function of a worker thread; its argument is the account. */
 void *uaio_worker_main(void *account);
 /* Complete the items that the worker has run. */
 void uaio_worker_flush(struct uaio_worker *worker);
 
-/* manager.c */
 /*
- * Have the manager check whether workers are missing. Create the manager if necessary.
- * Return: false if it does not exist and cannot be created.
+ * manager.c: have the manager check whether workers are missing. Create the manager if
+ * necessary.
+ * Return: false if the manager does not exist and cannot be created.
  */
 bool uaio_manager_call(struct uaio_wq_crew *crew);
 /*
- * Like uaio_manager_call(), but never create the manager, since the program may be about
- * to end.
- * Return: whether the manager exists.
+ * Like uaio_manager_call(), but never create the manager, since the program may be
+ * about to end. Return: whether the manager exists.
  */
 bool uaio_manager_tell(struct uaio_wq_crew *crew);
 bool uaio_manager_is_there(struct uaio_wq_crew *crew);
