@@ -28,7 +28,7 @@ enum {
 	UAIO_URING_FILES_MAX = 1 << 20,
 	UAIO_URING_BUFFERS_MAX = 1 << 14,
 	UAIO_URING_RINGFDS_MAX = 16,
-	/* above all opcodes of io_uring_register() */
+	/* greater than all opcodes of io_uring_register() */
 	UAIO_URING_REGISTER_END = 36,
 };
 
@@ -51,7 +51,7 @@ struct uaio_uring_query {
 	uint64_t next; /* the address of the next header, or 0 */
 	uint64_t data;
 	uint32_t about; /* UAIO_URING_QUERY_* */
-	uint32_t bytes; /* of data */
+	uint32_t bytes; /* size of the data */
 	int32_t result;
 	uint32_t resv[3];
 };
@@ -75,8 +75,10 @@ struct uaio_uring_query_ops {
 /* The mmap() offset of a region whose memory the client does not provide. */
 #define UAIO_URING_OFF_REGION 0x20000000ull
 
-enum { UAIO_URING_REGION_GIVEN = 1 }; /* uaio_uring_region_desc.flags */
-enum { UAIO_URING_REGION_WAITS = 1 }; /* uaio_uring_region_reg.flags */
+/* uaio_uring_region_desc.flags: the client provides the memory */
+enum { UAIO_URING_REGION_GIVEN = 1 };
+/* uaio_uring_region_reg.flags: the region has arguments of waits */
+enum { UAIO_URING_REGION_WAITS = 1 };
 
 struct uaio_uring_region_desc {
 	uint64_t addr;
@@ -95,7 +97,7 @@ struct uaio_uring_region_reg {
 
 enum {
 	UAIO_URING_REG_WAIT_TIMES = 1
-}; /* for uaio_uring_reg_wait.flags: time is set */
+}; /* for uaio_uring_reg_wait.flags: the member `time` is set */
 
 /* One element of a wait region, which IORING_ENTER_EXT_ARG_REG selects. */
 struct uaio_uring_reg_wait {
@@ -110,7 +112,7 @@ struct uaio_uring_reg_wait {
 
 /* The supported flags, which the library reports to clients. It refuses all others. */
 enum {
-	/* of io_uring_params.features */
+	/* bits of io_uring_params.features */
 	UAIO_URING_FEATURES =
 		IORING_FEAT_SINGLE_MMAP | IORING_FEAT_NODROP |
 		IORING_FEAT_SUBMIT_STABLE | IORING_FEAT_RW_CUR_POS |
@@ -121,7 +123,7 @@ enum {
 		IORING_FEAT_LINKED_FILE | IORING_FEAT_REG_REG_RING |
 		IORING_FEAT_RECVSEND_BUNDLE | IORING_FEAT_MIN_TIMEOUT |
 		IORING_FEAT_NO_IOWAIT,
-	/* of io_uring_params.flags */
+	/* bits of io_uring_params.flags */
 	UAIO_URING_SETUP_FLAGS =
 		IORING_SETUP_IOPOLL | IORING_SETUP_SQPOLL |
 		IORING_SETUP_SQ_AFF | IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP |
@@ -132,13 +134,13 @@ enum {
 		IORING_SETUP_CQE32 | IORING_SETUP_NO_MMAP |
 		IORING_SETUP_REGISTERED_FD_ONLY | IORING_SETUP_NO_SQARRAY |
 		IORING_SETUP_HYBRID_IOPOLL | IORING_SETUP_CQE_MIXED,
-	/* of io_uring_enter() */
+	/* flags of io_uring_enter() */
 	UAIO_URING_ENTER_FLAGS =
 		IORING_ENTER_GETEVENTS | IORING_ENTER_SQ_WAKEUP |
 		IORING_ENTER_SQ_WAIT | IORING_ENTER_EXT_ARG |
 		IORING_ENTER_REGISTERED_RING | IORING_ENTER_ABS_TIMER |
 		IORING_ENTER_NO_IOWAIT | IORING_ENTER_EXT_ARG_REG,
-	/* of a submission */
+	/* flags of a submission */
 	UAIO_URING_SQE_FLAGS = IOSQE_FIXED_FILE | IOSQE_IO_DRAIN |
 			       IOSQE_IO_LINK | IOSQE_IO_HARDLINK | IOSQE_ASYNC |
 			       IOSQE_BUFFER_SELECT | IOSQE_CQE_SKIP_SUCCESS,

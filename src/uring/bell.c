@@ -29,9 +29,9 @@ static struct uaio_lock due_lock; /* rank BELLS; for removing from the list */
 
 void uaio_uring_bells_init(void)
 {
-	/* Another thread of the parent may have held it. */
+	/* In a child of fork(): another thread of the parent may have held the lock. */
 	due_lock = (struct uaio_lock){ 0 };
-	/* relaxed, all: hints; rings of a parent have no bells */
+	/* relaxed, all: hints; rings taken over from a parent have no bells */
 	store_relaxed(&uaio_uring_bells.nr, 0);
 	store_relaxed(&uaio_uring_bells.first, NULL);
 	store_relaxed(&uaio_uring_bells.nr_forks,
@@ -71,8 +71,8 @@ static struct uaio_uring *first_due(void)
 
 /*
  * Remove a ring from the list of due rings. Caller holds the list's lock and the
- * queue's lock. before: the preceding ring; NULL if the ring was first, though others
- * may have been added since.
+ * queue's lock. before: the preceding ring; NULL if the ring was the first when the
+ * caller looked. Since then others may have been added before it.
  */
 static void remove_due_locked(struct uaio_uring *ring,
 			      struct uaio_uring *before)
@@ -103,7 +103,9 @@ static void ring_it_locked(struct uaio_uring *ring)
 	if (ring->is_in_epoll)
 		uaio_ready_note_nested();
 	(void)sys_write(ring->bell, &one, sizeof(one));
-	/* relaxed: changes under the lock; without it, readers guess */
+	/*
+	 * relaxed: changes under the queue's lock; threads without the lock only guess
+	 */
 	store_relaxed(&ring->bell_state, UAIO_URING_BELL_RUNG);
 }
 
@@ -112,20 +114,28 @@ static void hush_locked(struct uaio_uring *ring)
 	uint64_t count;
 
 	(void)sys_read(ring->bell, &count, sizeof(count));
-	/* relaxed: changes under the lock; without it, readers guess */
+	/*
+	 * relaxed: changes under the queue's lock; threads without the lock only guess
+	 */
 	store_relaxed(&ring->bell_state, UAIO_URING_BELL_SILENT);
 }
 
 void uaio_uring_bell_expect_locked(struct uaio_uring *ring)
 {
-	/* relaxed: precedes the tail, which a client that settles has acquired */
+	/*
+	 * relaxed: the tail is published after this store, and a client that settles
+	 * the bell has acquired that tail
+	 */
 	store_relaxed(&ring->bell_state, UAIO_URING_BELL_UNSURE);
 	make_due_locked(ring);
 }
 
 void uaio_uring_bell_ring_locked(struct uaio_uring *ring)
 {
-	/* relaxed: DEAD stays set; a ring that dies now is silenced soon */
+	/*
+	 * relaxed: DEAD is never cleared; if the ring dies just now, its bell is
+	 * silenced soon
+	 */
 	if (!(load_relaxed(&ring->submit) & UAIO_URING_DEAD))
 		ring_it_locked(ring);
 }
@@ -144,14 +154,14 @@ static void settle_locked(struct uaio_uring *ring)
 		hush_locked(ring);
 }
 
-/* Return: whether the ring's bell matches its completions. */
+/* Return: whether the bell is rung if, and only if, the ring has completions. */
 static bool is_settled(struct uaio_uring *ring)
 {
 	if (uaio_uring_is_shared(ring))
 		uaio_uring_share_look(ring);
 	/*
 	 * relaxed: if the answer is stale, either a post rings the bell, or a client
-	 * consumes completions while it polls
+	 * consumes completions during its own poll
 	 */
 	return has_some(ring) == load_relaxed(&ring->bell_state);
 }
@@ -175,10 +185,12 @@ static bool settle_due(struct uaio_uring *ring, struct uaio_uring *before)
 	bool is_due;
 
 #ifdef UAIO_TESTING
-	/* relaxed: a count */
+	/* relaxed: a statistic */
 	add_relaxed(&uaio_uring_bells_nr_settled, 1);
 #endif
-	/* relaxed: settled just now; a later completion makes the ring due again */
+	/*
+	 * relaxed: the ring was settled just now; a later completion makes it due again
+	 */
 	if (is_settled(ring) &&
 	    (uaio_uring_is_shared(ring) ||
 	     load_relaxed(&ring->bell_state) == UAIO_URING_BELL_RUNG))
@@ -205,7 +217,7 @@ void uaio_uring_bell_fini(struct uaio_uring *ring)
 {
 	int bell;
 
-	/* relaxed, all: no thread uses the ring; a count */
+	/* relaxed, all: no thread uses the ring any more; nr is a count */
 	if (load_relaxed(&ring->bell) < 0)
 		return;
 	/* Another thread may be moving the bell, or settling the ring. */
@@ -223,7 +235,7 @@ void uaio_uring_bell_fini(struct uaio_uring *ring)
 
 /* Finding the bell of a descriptor */
 
-/* Return: whether the thread has entered, and may use bells. */
+/* Return: whether the thread has entered (entry.h), and may use bells. */
 static bool enter(void)
 {
 	return uaio_engine_is_here() && uaio_enter();
@@ -249,7 +261,7 @@ static void find_shared(void)
 		    !uaio_uring_use(ring))
 			continue;
 		uaio_queue_lock(&ring->queue);
-		/* The struct may have been reused by another ring. */
+		/* The struct may already belong to another ring. */
 		if (ring->bell >= 0 && uaio_uring_is_shared(ring))
 			make_due_locked(ring);
 		uaio_queue_unlock(&ring->queue);
@@ -305,7 +317,10 @@ static int make(struct uaio_uring *ring)
 	return bell;
 }
 
-/* Return: the ring of fd, used; NULL if there is none. */
+/*
+ * Return: the ring of fd, which the caller then uses (ring.h, I4); NULL if fd is not a
+ * ring.
+ */
 static struct uaio_uring *get(uint32_t fd, struct uaio_uring *ring)
 {
 	if (ring && unlikely(!uaio_uring_is_here(ring)))
@@ -332,7 +347,7 @@ static bool is_full(const struct uaio_uring *ring)
 {
 	const struct uaio_uring_rings *rings = ring->mem.rings;
 
-	/* relaxed, all: the client's own check would be as much a guess */
+	/* relaxed, all: the client's own check for room would be as much a guess */
 	return load_relaxed(&rings->sq_tail) - load_relaxed(&rings->sq_head) >=
 	       load_relaxed(&ring->sq_entries);
 }
@@ -345,7 +360,7 @@ struct uaio_uring_bell uaio_uring_bell_get(int fd)
 
 	if (fd < 0 || !uaio_uring_known((uint32_t)fd) || !enter())
 		return bell;
-	/* fd may be another file by now (table.h, I4). */
+	/* fd may have become another file meanwhile (table.h, I4). */
 	uaio_uring_tab_closed((unsigned)fd, (unsigned)fd);
 	ring = get((uint32_t)fd, uaio_uring_known((uint32_t)fd));
 	if (ring)
@@ -402,8 +417,8 @@ struct uaio_file *uaio_uring_polled(struct uaio_sqe *sqe)
 void uaio_uring_bell_put_slowly(struct uaio_uring *ring)
 {
 	/*
-	 * Succeeds: a thread that could enter before its poll still can, in a handler,
-	 * too.
+	 * This succeeds if the thread could enter before its poll, also in a signal
+	 * handler.
 	 */
 	if (!uaio_enter())
 		return;
@@ -436,7 +451,7 @@ int uaio_uring_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
 
 	if (fd < 0 || !uaio_uring_tab_is_used() || !enter())
 		return 1;
-	/* fd may be another file by now (table.h, I4). */
+	/* fd may have become another file meanwhile (table.h, I4). */
 	uaio_uring_tab_closed((unsigned)fd, (unsigned)fd);
 	ring = get((uint32_t)fd, uaio_uring_find((uint32_t)fd));
 	if (ring) {
@@ -449,7 +464,7 @@ int uaio_uring_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
 
 /* Moving a bell */
 
-/* Return: as uaio_uring_bell_yield(). */
+/* Return: 0; -ENOENT: no bell is at fd; -EBUSY: no other descriptor is available. */
 static int move_locked(struct uaio_uring *ring, int fd)
 {
 	int to;
@@ -470,7 +485,7 @@ int uaio_uring_bell_yield(int fd)
 
 	for (struct uaio_uring *ring = uaio_uring_first();
 	     ring && ret == -ENOENT; ring = ring->next) {
-		/* relaxed: checked again under the lock */
+		/* relaxed: read again under the lock */
 		if (load_relaxed(&ring->bell) != fd ||
 		    !uaio_uring_is_here(ring))
 			continue;

@@ -3,39 +3,39 @@
  * Bells: how poll(), select() and epoll on a ring's descriptor notice completions
  *
  * A ring's descriptor is a memory file: epoll refuses it, and poll() always calls it
- * ready. So interposed calls poll the ring's bell instead. A bell is an eventfd of
- * the library, made when the ring is first polled.
+ * ready. So interposed calls poll the ring's bell instead. A bell is an eventfd of the
+ * library, made when the ring is first polled.
  *
  *   I1  Each post rings the bell, under the queue's lock: it makes the eventfd's
- *       counter nonzero. Moving overflowed completions into the ring rings it too. So
- *       edge-triggered epolls see an edge for each.
- *   I2  Clients consume completions by advancing the ring's head in memory; the
- *       library is not notified. So a thread settles the bells before it sleeps in a
- *       polling call, and before it adds a bell to an epoll: settling makes each bell
- *       match its ring. A bell changes only under the queue's lock, so a later post
- *       rings it again. A poster sets the bell to UNSURE before it shows a
- *       completion, and to RUNG afterwards. So a client that has consumed the
- *       completion and settles waits for the lock, and its poll does not report what
- *       it has consumed.
+ *       counter nonzero. A move of overflowed completions into the ring also rings the
+ *       bell. So edge-triggered epolls see an edge for each post.
+ *   I2  Clients consume completions by advancing the ring's head in memory; the library
+ *       is not notified. So a thread settles the bells before it sleeps in a polling
+ *       call, and before it adds a bell to an epoll: settling makes each bell match its
+ *       ring. A bell changes only under the queue's lock, so a post after the settling
+ *       rings the bell again. A poster sets the bell to UNSURE before it shows a
+ *       completion, and to RUNG afterwards. If a client consumes the completion and
+ *       settles meanwhile, it waits for the lock, so its poll does not report the
+ *       consumed completion.
  *   I3  A thread that uses a bell's descriptor uses the ring (ring.h, I4), also while
- *       it sleeps in a polling call. So the descriptor stays the bell's. When a ring
- *       dies, its bell falls silent; it is closed when the ring is freed. A thread
- *       that leaves a polling call by siglongjmp(), or is cancelled in it, leaks the
- *       ring's memory and bell.
- *   I4  If the program puts its own file at a bell's descriptor (dup2), the bell
- *       moves to another. Threads read the descriptor under the queue's lock, except
- *       one that is about to poll. If the bell moves between that read and the call,
- *       the call polls the program's file. A sleep that has begun continues with the
- *       bell. An epoll continues to report a moved bell, but knows it by its old
- *       descriptor: the program can no longer change or remove it there.
+ *       it sleeps in a polling call. So the bell's descriptor is not closed or reused
+ *       meanwhile. When a ring dies, the counter of its bell is reset to 0. The bell is
+ *       closed when the ring is freed. A thread that leaves a polling call by
+ *       siglongjmp(), or is cancelled in it, leaks the ring's memory and bell.
+ *   I4  If the program puts its own file at a bell's descriptor (dup2), the bell moves
+ *       to another descriptor. Threads read the descriptor under the queue's lock,
+ *       except one that is about to poll. If the bell moves between that read and the
+ *       call, the call polls the program's file. A thread that already sleeps continues
+ *       to wait for the bell. An epoll continues to report a moved bell, but under the
+ *       bell's old descriptor: the program can no longer change or remove that entry.
  *   I5  A child of fork() has no bells.
- *   I6  Before a sleep only due rings are settled. A poster puts a ring on the list
- *       of due rings before it shows a completion, under the queue's lock. A shared
- *       ring (share.h) is always due, because other processes do not ring its bell.
- *       The settling thread removes a ring that is silent and not shared. It holds
- *       the list's lock, and inside it the queue's lock. So polling costs nothing for
- *       rings without completions. A due ring has a bell, and is removed from the
- *       list before it is freed.
+ *   I6  Before a thread sleeps it settles only due rings, whose bells may not match. A
+ *       poster puts a ring on the list of due rings before it shows a completion, under
+ *       the queue's lock. A shared ring (share.h) is always due, because other
+ *       processes do not ring its bell. The settling thread removes a ring that is
+ *       silent and not shared. It holds the list's lock, and inside it the queue's
+ *       lock. So polling costs nothing for rings without completions. A due ring has a
+ *       bell, and is removed from the list before it is freed.
  *
  * Context: any thread, also in a signal handler. In a handler that interrupted the
  * engine, and in a thread with its own descriptor table, no ring has a bell.
@@ -61,7 +61,7 @@ struct uaio_uring_bells {
 	uint32_t nr;
 	/* the number of forks at the last search for shared rings */
 	uint32_t nr_forks;
-	struct uaio_uring *first; /* the first due ring (I6) */
+	struct uaio_uring *first; /* first of the list of due rings (I6) */
 };
 
 extern struct uaio_uring_bells uaio_uring_bells
@@ -75,20 +75,23 @@ extern uint32_t uaio_uring_bells_nr_settled;
 /* Called each time the engine starts. */
 void uaio_uring_bells_init(void);
 
-/* For ring.c: a ring is made, dies, and is freed. */
+/* For ring.c, when a ring is made, dies, and is freed. */
 void uaio_uring_bell_init(struct uaio_uring *ring);
 void uaio_uring_bell_silence(struct uaio_uring *ring);
 void uaio_uring_bell_fini(struct uaio_uring *ring);
 
 /* The state of a bell, which may be read without the queue's lock. */
 enum uaio_uring_bell_state {
-	/* must be 0, and RUNG 1: compared with has_some() */
+	/* must be 0, and RUNG must be 1: these are compared with has_some() */
 	UAIO_URING_BELL_SILENT,
 	UAIO_URING_BELL_RUNG,
 	UAIO_URING_BELL_UNSURE,
 };
 
-/* A poster will show completions. Caller holds the queue's lock; the bell exists. */
+/*
+ * A poster is about to show completions. Caller holds the queue's lock; the bell
+ * exists.
+ */
 void uaio_uring_bell_expect_locked(struct uaio_uring *ring);
 /* The poster has shown the completions. Caller holds the queue's lock. */
 void uaio_uring_bell_ring_locked(struct uaio_uring *ring);
@@ -97,7 +100,7 @@ void uaio_uring_bells_settle_slowly(void);
 
 static inline bool uaio_uring_has_bells(void)
 {
-	/* relaxed: a thread that polls a bell has seen it made */
+	/* relaxed: a thread that polls a bell has seen the bell made, and so counted */
 	return load_relaxed(&uaio_uring_bells.nr);
 }
 
@@ -105,9 +108,9 @@ static inline bool uaio_uring_has_bells(void)
 static inline bool uaio_uring_has_due_bells(void)
 {
 	/*
-	 * [MB:uring-due] acquire: rings that became due by a fork. Pairs with
+	 * [MB:uring-due] acquire: the rings that became due by a fork. Pairs with
 	 * find_shared(). The other loads are relaxed: a client that has consumed a
-	 * completion has seen its ring become due
+	 * completion has seen that completion's ring become due
 	 */
 	return uaio_uring_has_bells() &&
 	       (load_acquire(&uaio_uring_bells.nr_forks) !=
@@ -125,10 +128,13 @@ static inline void uaio_uring_bells_settle(void)
 /* What to poll in place of a ring's descriptor. */
 struct uaio_uring_bell {
 	struct uaio_uring
-		/* uses the ring (I3); NULL: poll the descriptor itself */
+		/* the caller uses this ring (I3); NULL: poll the descriptor itself */
 		*ring;
 	int fd;
-	/* The submission queue is full: do not report POLLOUT, as the bell would. */
+	/*
+	 * The submission queue is full: do not report POLLOUT, which an eventfd would
+	 * report.
+	 */
 	bool is_full;
 };
 
@@ -142,8 +148,8 @@ void uaio_uring_bell_put_slowly(struct uaio_uring *ring);
 
 /*
  * Return: the file of fd's bell, settled, with a reference; NULL if fd is not a known
- * ring, or the bell cannot be made. *ret_is_full: see struct uaio_uring_bell.
- * A request that polls the bell keeps it after the ring has died, and then waits for
+ * ring, or the bell cannot be made. *ret_is_full: see struct uaio_uring_bell. A request
+ * that polls the bell keeps the bell open after the ring has died, and then waits for
  * ever.
  * Context: the thread has entered (entry.h).
  */
@@ -160,8 +166,8 @@ static inline void uaio_uring_bell_put(struct uaio_uring *ring)
 }
 
 /*
- * The program wants the descriptor fd, which is the library's: move a bell that is
- * there to another descriptor.
+ * The program wants to use descriptor number fd, which belongs to the library. If fd is
+ * a bell, move the bell to another descriptor.
  * Return: 0; -ENOENT: no bell is at fd; -EBUSY: no other descriptor is available.
  */
 int uaio_uring_bell_yield(int fd);

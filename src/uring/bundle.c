@@ -2,17 +2,19 @@
 /*
  * Bundles: requests that use several provided buffers at once (kbuf.h)
  *
- * The library selects the buffers that the kernel would. From a list, that is one
- * buffer. From an array, as many as hold the bytes that the receive may have, or all
- * that there are. If neither a limit nor the available bytes are known, a receive gets
- * as many buffers as the last time, at first one. If the last of several buffers would
- * be used in part, it is left out, unless the array is incremental.
+ * The library selects the same buffers as the kernel: from a list, one buffer; from an
+ * array, enough to hold the bytes that the receive may have, or all if there are fewer.
+ * If neither a limit nor the available bytes are known, a receive gets as many buffers
+ * as the last receive with a known size, and the first receive gets one. If the last of
+ * several buffers would be used in part, this last buffer is not selected, unless the
+ * array is incremental (IOU_PBUF_RING_INC).
  *
  *   I1  A receive whose call does not block holds the lock of the groups from pick to
  *       picked (kbuf.h, I1), and uses only the buffers that it fills.
- *   I2  A send uses all its buffers when it picks. What its call did not send is kept
- *       in memory of its own (`rest`) until the send ends. So is what a receive with
- *       MSG_WAITALL has not received.
+ *   I2  A send uses up all its buffers when it picks them. The vectors of the bytes
+ *       that its system call did not send are kept in memory of the request (`rest`)
+ *       until the send ends. Likewise for the bytes that a receive with MSG_WAITALL has
+ *       not yet received.
  *
  * Tested by test-uring-bundle.c.
  */
@@ -28,7 +30,7 @@
 #include "uring/ring.h"
 #include "uring/sq.h"
 
-/* What remains of a bundle to send or to receive. */
+/* The part of a bundle that is still to be sent or received. */
 struct uaio_uring_rest {
 	struct uaio_slab_node node;
 	struct uaio_pieces pieces;
@@ -63,9 +65,9 @@ static void choose_one(const struct uaio_sqe *sqe,
 }
 
 /*
- * The kernel checks each of several buffers when its turn comes, but one system call
- * checks all vectors at once. So replace an address that cannot be user memory by NULL,
- * which faults in its turn.
+ * The kernel checks the address of each buffer when that buffer is used, but one system
+ * call checks all vectors before it begins. So replace an address that cannot be user
+ * memory by NULL: the call then fails only at that vector.
  */
 static void hide_nowhere(struct uaio_pieces *pieces)
 {
@@ -78,7 +80,7 @@ static void hide_nowhere(struct uaio_pieces *pieces)
 	}
 }
 
-/* Return: how many buffers of len bytes hold so many bytes. */
+/* Return: how many buffers of len bytes are needed for so many bytes. */
 static unsigned nr_for(uint64_t bytes, uint32_t len)
 {
 	uint64_t nr = bytes / len + (bytes % len != 0);
@@ -87,8 +89,8 @@ static unsigned nr_for(uint64_t bytes, uint32_t len)
 }
 
 /*
- * Select the next buffers of an array, for max bytes. If max is 0: as many as last time
- * with a known size, at first one.
+ * Select the next buffers of an array, for max bytes. If max is 0: as many as the last
+ * shot with a known size had, and one for the first shot.
  * Return: 0 or -ENOBUFS.
  */
 static int choose_some(struct uaio_uring_choice *choice, uint64_t max,
@@ -127,7 +129,10 @@ static int choose_some(struct uaio_uring_choice *choice, uint64_t max,
 		hide_nowhere(ret);
 	if (grows)
 		choice->nr_had = (uint16_t)ret->nr;
-	/* As in the kernel, not if the last buffer meets the limit exactly. */
+	/*
+	 * As in the kernel, the group is not used up if the last buffer meets the limit
+	 * exactly.
+	 */
 	choice->uses_up = i == there;
 	return 0;
 }
@@ -155,7 +160,7 @@ static int choose_locked(const struct uaio_sqe *sqe,
 		res = choose_some(choice, max, ret);
 	else
 		choose_one(sqe, choice, max, ret);
-	/* The completion names the first buffer of all its parts. */
+	/* A completion for several parts names the first buffer of the first part. */
 	if (choice->is_added)
 		choice->bid = first_bid;
 	if (res == 0 && sqe->call_flags & MSG_WAITALL)
@@ -183,7 +188,10 @@ static void use_locked(struct uaio_uring_note *note,
 
 		if (!uaio_uring_look(group, &next))
 			break;
-		/* An incremental buffer may be listed twice, and be used up. */
+		/*
+		 * In an incremental group one buffer may be listed twice, and is then
+		 * used up.
+		 */
 		if (group->is_incremental)
 			part = next.len;
 		if (part > bytes)
@@ -198,7 +206,7 @@ static void use_locked(struct uaio_uring_note *note,
 	note->choice.is_last |= note->choice.uses_up;
 }
 
-/* What remains of a bundle */
+/* The part of a bundle that is still to be sent or received */
 
 int uaio_uring_prep_own_bundle(struct uaio_uring_entry *entry)
 {
@@ -237,7 +245,9 @@ static void copy_pieces(struct uaio_pieces *to, const struct uaio_pieces *from,
 	}
 }
 
-/* Keep the pieces after `skipped` bytes. Return: false if memory is refused. */
+/*
+ * Keep the vectors after the first `skipped` bytes. Return: false if memory is refused.
+ */
 static bool keep(struct uaio_uring_choice *choice,
 		 const struct uaio_pieces *pieces, uint64_t skipped)
 {
@@ -258,7 +268,8 @@ static void let_go(struct uaio_uring_choice *choice)
 }
 
 /*
- * A call has returned res; keep what it has not moved for the next try.
+ * A system call has returned res: keep the vectors of the bytes that it did not move,
+ * for the next try.
  * Return: res; -ENOMEM if memory is refused and nothing was moved.
  */
 static int64_t keep_rest(struct uaio_uring_choice *choice,
@@ -274,7 +285,9 @@ static int64_t keep_rest(struct uaio_uring_choice *choice,
  * Sends
  */
 
-/* Pick the client's own memory. As in the kernel, only the first try sends any. */
+/*
+ * Select the client's own memory. As in the kernel, only the first try sends any of it.
+ */
 static int pick_own(struct uaio_uring_note *note, struct uaio_pieces *ret)
 {
 	struct uaio_uring_choice *choice = &note->choice;
@@ -292,7 +305,7 @@ static int pick_to_send(const struct uaio_sqe *sqe,
 			struct uaio_uring_note *note, struct uaio_pieces *ret)
 {
 	struct uaio_uring_choice *choice = &note->choice;
-	/* Only the first bundle has a limit. */
+	/* Only the first bundle of a request has a limit. */
 	uint64_t max = sqe->len && !choice->has_begun ? sqe->len : INT_MAX;
 	int res;
 
@@ -349,7 +362,8 @@ static int pick_to_receive(const struct uaio_sqe *sqe,
 	res = choose_locked(sqe, note, max, may_block, ret);
 	choice->is_last |= res < 0 && choice->is_added;
 	if (res == 0 && !may_block) {
-		choice->state = UAIO_URING_TRYING; /* keeps the lock (I1) */
+		/* keeps the lock until picked() (I1) */
+		choice->state = UAIO_URING_TRYING;
 		return 0;
 	}
 	if (res == 0) {
@@ -368,10 +382,12 @@ static int64_t received(struct uaio_uring_note *note,
 	bool was_trying = choice->state == UAIO_URING_TRYING,
 	     ends = choice->is_added && res <= 0 && res != -EAGAIN;
 
-	/* As in the kernel, a failed or empty follow-up receive ends the request. */
+	/*
+	 * As in the kernel, a further receive that fails or is empty ends the request.
+	 */
 	choice->is_last |= ends;
 	if (was_trying) {
-		/* Kept pieces count as used completely. */
+		/* Vectors that are kept count as used completely. */
 		choice->state = UAIO_URING_NOT_CHOSEN;
 		keeps = keeps && keep(choice, pieces, (uint64_t)res);
 		if (res > 0)

@@ -19,7 +19,7 @@
 struct io_uring_sqe;
 struct uaio_uring;
 
-/* setup.c: check params, a copy of the client's, and choose the ring's sizes. */
+/* setup.c: check params, a copy of the client's struct, and choose the ring's sizes. */
 int uaio_uring_check_params(uint32_t nr_entries,
 			    struct io_uring_params *params);
 /* Make a ring, and fill in the rest of params. Return: its descriptor, or -errno. */
@@ -45,11 +45,11 @@ long uaio_uring_do_enter(const struct uaio_uring_enter *call);
  */
 struct uaio_uring *uaio_uring_named(uint32_t fd, bool is_registered,
 				    long *ret_error);
-/* register.c; the caller holds the ring. */
+/* register.c. The caller holds the ring (ring.h, I2). */
 long uaio_uring_do_register(struct uaio_uring *ring, uint32_t opcode, void *arg,
 			    uint32_t nr_args);
 
-/* tctx.c: the slots of rings that this thread has registered, which keep the rings. */
+/* tctx.c: the slots of rings that this thread has registered. A slot keeps its ring. */
 
 /* Return: the ring in a slot; NULL if the slot is empty. */
 struct uaio_uring *uaio_uring_registered(uint32_t place);
@@ -60,13 +60,16 @@ struct uaio_uring *uaio_uring_registered(uint32_t place);
  */
 void uaio_uring_meet_thread(void);
 bool uaio_uring_knows_thread(void);
-/* Put a ring that has no hold into a slot. Return: the slot; -EBUSY, -ENOMEM. */
+/* Put a ring that has no hold yet into a slot. Return: the slot; -EBUSY, -ENOMEM. */
 int uaio_uring_register_new(struct uaio_uring *ring);
 /* Empty a slot of this thread. */
 void uaio_uring_unregister_place(uint32_t place);
 long uaio_uring_register_rings(void *arg, uint32_t nr);
 long uaio_uring_unregister_rings(void *arg, uint32_t nr);
-/* Called at load time; uaio_uring_regrings_forget() at each start of the engine. */
+/*
+ * Called at load time. uaio_uring_regrings_forget() is called each time the engine
+ * starts.
+ */
 void uaio_uring_regrings_init(void);
 void uaio_uring_regrings_forget(void);
 
@@ -78,10 +81,13 @@ bool uaio_uring_is_kernels_slot(uint32_t slot);
 bool uaio_uring_is_kernels_ring(uint32_t fd);
 
 /*
- * The parts of io_uring_register(); the caller holds the ring, unless said otherwise
+ * The parts of io_uring_register(). The caller holds the ring, unless said otherwise.
  */
 
-/* Copy element i of a client's array; 0: no array. Return: 0 or -EFAULT. */
+/*
+ * Copy element i of a client's array; nothing if the array's address is 0.
+ * Return: 0 or -EFAULT.
+ */
 int uaio_uring_read_one(uint64_t array, uint32_t i, void *ret, size_t bytes);
 /* Return: 0; -errno if [first, first + nr) is not within a table of that size. */
 int uaio_uring_check_places(uint32_t size, uint32_t first, uint32_t nr);
@@ -96,7 +102,10 @@ long uaio_uring_query(void *arg, uint32_t nr);
 /* setup.c: IORING_REGISTER_RESIZE_RINGS */
 long uaio_uring_resize(struct uaio_uring *ring, void *arg, uint32_t nr);
 
-/* cancel.c: IORING_REGISTER_SYNC_CANCEL. The caller uses the ring, without a hold. */
+/*
+ * cancel.c: IORING_REGISTER_SYNC_CANCEL. The caller uses the ring (ring.h, I4), and
+ * does not hold it.
+ */
 long uaio_uring_sync_cancel(struct uaio_uring *ring, const void *arg,
 			    uint32_t nr);
 
@@ -130,7 +139,7 @@ int uaio_uring_check_personality(const struct uaio_uring *ring, uint32_t id);
 /* Called when the ring is freed. */
 void uaio_uring_forget_personalities(struct uaio_uring *ring);
 
-/* uaccess.c: access the client's memory. Return: 0 or -EFAULT. */
+/* uaccess.c: access memory of the client. Return: 0 or -EFAULT. */
 int uaio_uring_copy_in(void *to, uint64_t from, size_t bytes);
 int uaio_uring_copy_out(uint64_t to, const void *from, size_t bytes);
 /* Fill memory of the client with zeroes; bytes may be 0. */

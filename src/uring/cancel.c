@@ -81,10 +81,11 @@ int uaio_uring_prep_async_cancel(struct uaio_uring_entry *entry)
 struct by_client {
 	struct uaio_cancel_aim aim;
 	const struct uaio_uring_aim *what;
-	const struct uaio_file *file; /* borrows: of IORING_ASYNC_CANCEL_FD */
-	uint64_t own_word;            /* of the cancelling request; or 0 */
-	int op;                       /* enum uaio_op; -1: any */
-	/* compare open files: other entries may be duplicates of `file` */
+	const struct uaio_file
+		*file;     /* borrows: the file of IORING_ASYNC_CANCEL_FD */
+	uint64_t own_word; /* the word of the cancelling request; or 0 */
+	int op;            /* enum uaio_op; -1: any */
+	/* compare open files: entries other than `file` may be its duplicates */
 	bool asks;
 	/* out: whether the last match is an operation that sleeps (op.h) */
 	bool *sleeps;
@@ -107,7 +108,10 @@ static bool is_meant(const struct uaio_cancel_aim *aim,
 	const struct uaio_uring_aim *what = client->what;
 	bool is_it;
 
-	/* A linked timeout ends with its request, not by itself. */
+	/*
+	 * A linked timeout completes with its request, and cannot be cancelled by
+	 * itself.
+	 */
 	if ((sqe->word && sqe->word == client->own_word) ||
 	    sqe->op == UAIO_OP_LINK_TIMER)
 		return false;
@@ -117,7 +121,7 @@ static bool is_meant(const struct uaio_cancel_aim *aim,
 		return false;
 	if (is_by_data(what) && sqe->data != what->user_data)
 		return false;
-	/* Last, because it may make a system call. */
+	/* Checked last, because it may make a system call. */
 	is_it = !(what->flags & IORING_ASYNC_CANCEL_FD) ||
 		file == client->file ||
 		(client->asks && file && uaio_is_duplicate(file, client->file));
@@ -126,7 +130,10 @@ static bool is_meant(const struct uaio_cancel_aim *aim,
 	return is_it;
 }
 
-/* Requests that poll a ring wait for its bell (bell.h), and no others for a ring. */
+/*
+ * A request that polls a ring waits for the ring's bell (bell.h), so search for the
+ * bell's file. No other request waits for a ring.
+ */
 static void mean_bell(int fd, struct uaio_file **file)
 {
 	bool is_full;
@@ -139,9 +146,8 @@ static void mean_bell(int fd, struct uaio_file **file)
 }
 
 /*
- * Find the file to cancel by, from its descriptor or registered slot. The reference
- * keeps its entry from being reused.
- * Return: 0; -EBADF.
+ * Find the file whose requests are to be cancelled, from its descriptor or registered
+ * slot. The reference keeps the file's entry from being reused. Return: 0; -EBADF.
  */
 static int find_file(struct uaio_uring *ring, const struct uaio_uring_aim *what,
 		     struct uaio_file **ret_file)
@@ -154,7 +160,7 @@ static int find_file(struct uaio_uring *ring, const struct uaio_uring_aim *what,
 		file = uaio_uring_get_fixed(&ring->queue, what->fd);
 	else if (uaio_file_get(what->fd, &file) < 0)
 		file = NULL;
-	/* For the kernel, an O_PATH descriptor is no file here. */
+	/* For the kernel, a descriptor opened with O_PATH is not a file here. */
 	if (file && uaio_file_has(file, UAIO_FILE_F_PATH)) {
 		uaio_file_put(file);
 		file = NULL;
@@ -168,7 +174,7 @@ static int find_file(struct uaio_uring *ring, const struct uaio_uring_aim *what,
 }
 
 /*
- * Arrange that requests cancelled by this one are completed after it.
+ * Arrange that the requests which this request cancels are completed after it.
  * Return: the list that keeps them until then; NULL: complete them at once.
  */
 static struct uaio_cancelled *complete_later(uint64_t own_word)
@@ -196,7 +202,7 @@ static void find_by(struct by_client *client)
 	}
 }
 
-/* own_word: of the cancelling request; 0 for a system call. */
+/* own_word: the word of the cancelling request; 0 for a system call. */
 static int cancel(struct uaio_uring *ring, const struct uaio_uring_aim *aim,
 		  uint64_t own_word, int op)
 {
@@ -222,8 +228,8 @@ static int cancel(struct uaio_uring *ring, const struct uaio_uring_aim *aim,
 	find_by(&client);
 	client.aim.ret_later = complete_later(own_word);
 	/*
-	 * All eventfds have one inode, so each comparison takes a system call. So for a
-	 * single match, first look for the descriptor's own entry.
+	 * All eventfds have the same inode, so each comparison takes a system call. So
+	 * for a single match, first search the entry of the descriptor itself.
 	 */
 	client.asks = is_all || !file;
 	ret = uaio_queue_cancel_meant(&ring->queue, &client.aim, &nr_others);
@@ -263,7 +269,7 @@ static int remove(struct uaio_uring *ring, const struct uaio_sqe *sqe,
  * IORING_REGISTER_SYNC_CANCEL
  */
 
-/* The client's argument; older headers lack the last members. */
+/* The client's argument. Older headers lack its last members. */
 struct sync_cancel {
 	uint64_t addr;
 	int32_t fd;
@@ -282,7 +288,7 @@ static bool is_clean(const struct sync_cancel *what)
 	return !(what->pad2[0] | what->pad2[1] | what->pad2[2]);
 }
 
-/* Return: the time until which the call waits for executing requests. */
+/* Return: until when the call waits for requests that are being executed. */
 static int64_t deadline_of(const struct __kernel_timespec *ts)
 {
 	int64_t ns;
@@ -296,7 +302,7 @@ static int64_t deadline_of(const struct __kernel_timespec *ts)
 	return ns;
 }
 
-/* Executing requests end by themselves: retry until the deadline. */
+/* Requests that are being executed complete by themselves: retry until the deadline. */
 static int cancel_waiting(struct uaio_uring *ring,
 			  const struct uaio_uring_aim *aim, int64_t deadline_ns)
 {
@@ -343,7 +349,7 @@ long uaio_uring_sync_cancel(struct uaio_uring *ring, const void *arg,
 	return ret;
 }
 
-/* Operations of requests that call the door */
+/* Operations of requests that call the front-end */
 
 int64_t uaio_uring_called(struct uaio_called *called,
 			  const struct uaio_sqe *sqe)

@@ -2,16 +2,17 @@
 /*
  * Operations on other requests: cancelling, removing and changing them
  *
- * Each such operation is a request of the core that calls the door back (struct
- * uaio_called in op.h). So it can be linked or drained like any other. Its note says
- * which requests it is about.
+ * Each such operation is a request of the core that calls back the io_uring front-end
+ * (struct uaio_called in op.h). So the operation can be linked or drained like any
+ * other. Its note (note.h) says which requests are meant.
  *
- *   I1  To change a poll, the door cancels it, hides that completion from the client,
- *       and submits the poll again. A ring changes one poll at a time (`updating`).
- *   I2  What a request cancels is completed after the request itself: once its own
- *       completion is posted and its note freed (note.h). So its completion is posted
- *       at once (posts_at_once). Later submissions of the call then find none of the
- *       cancelled requests, and wait for none of them.
+ *   I1  To change a poll, the front-end cancels the poll, hides the completion of this
+ *       cancellation from the client, and submits the poll again. A ring changes one
+ *       poll at a time (`updating`).
+ *   I2  The requests that a cancelling request cancels are completed after it: once its
+ *       own completion is posted and its note freed. So the completion of the
+ *       cancelling request is posted at once (posts_at_once). Later submissions of the
+ *       same call then neither find the cancelled requests nor wait for them.
  *
  * Tested by test-uring-cancel.c.
  */
@@ -41,9 +42,9 @@ enum uaio_uring_call {
 	UAIO_URING_UPDATE_PLACES,
 	UAIO_URING_INSTALL,
 	UAIO_URING_PIPE_PLACES,
-	UAIO_URING_PROVIDE, /* buffers: kbuf.h */
+	UAIO_URING_PROVIDE, /* operations on provided buffers: kbuf.h */
 	UAIO_URING_REMOVE,
-	UAIO_URING_MSG, /* msg_ring.c */
+	UAIO_URING_MSG, /* a message: msg_ring.c */
 };
 
 enum {
@@ -53,14 +54,17 @@ enum {
 		IORING_ASYNC_CANCEL_USERDATA | IORING_ASYNC_CANCEL_OP,
 };
 
-/* Make the entry a request that calls the door, with a note. Return: 0 or -ENOMEM. */
+/*
+ * Make the entry a request that calls the front-end, with a note.
+ * Return: 0 or -ENOMEM.
+ */
 int uaio_uring_call_for(struct uaio_uring_entry *entry,
 			enum uaio_uring_call call);
-/* Make the entry a request that calls the door, without a note. */
+/* Make the entry a request that calls the front-end, without a note. */
 void uaio_uring_call_door(struct uaio_uring_entry *entry,
 			  enum uaio_uring_call call);
 
-/* The function `call` of struct uaio_called, which each ring has. */
+/* The function `call` of struct uaio_called. */
 int64_t uaio_uring_called(struct uaio_called *called,
 			  const struct uaio_sqe *sqe);
 
@@ -72,7 +76,10 @@ struct uaio_uring_aim {
 	uint8_t opcode;
 };
 
-/* Return: how many were cancelled (0 if the client asked for one); or -errno. */
+/*
+ * Return: how many requests were cancelled (0 if the client asked to cancel a single
+ * one); or -errno.
+ */
 int uaio_uring_cancel(struct uaio_uring *ring,
 		      const struct uaio_uring_aim *aim);
 
@@ -80,7 +87,11 @@ int uaio_uring_cancel(struct uaio_uring *ring,
 int uaio_uring_update_poll(struct uaio_uring *ring,
 			   const struct uaio_uring_change *change);
 
-/* msg_ring.c: send a message. ring: not held, or NULL. Return: 0 or -errno. */
+/*
+ * msg_ring.c: send a message. ring: the sender's, which the caller does not hold; or
+ * NULL.
+ * Return: 0 or -errno.
+ */
 int uaio_uring_send(struct uaio_uring *ring, const struct uaio_uring_msg *msg);
 
 #endif /* UAIO_URING_CANCEL_H */

@@ -28,14 +28,14 @@ struct uaio_uring_overflow {
 /* The second half of most completions with IORING_SETUP_CQE32. */
 static const uint64_t no_extra[2];
 
-static struct uaio_slab slab; /* of overflowed completions */
+static struct uaio_slab slab; /* for overflowed completions */
 
 void uaio_uring_cq_init(void)
 {
 	uaio_slab_init(&slab, sizeof(struct uaio_uring_overflow), 16384);
 }
 
-/* Return: how many slots of the ring a completion takes. */
+/* Return: how many slots of the ring a completion occupies. */
 static inline uint32_t nr_places(const struct uaio_uring *ring,
 				 const struct io_uring_cqe *cqe)
 {
@@ -45,10 +45,15 @@ static inline uint32_t nr_places(const struct uaio_uring *ring,
 		       : 1;
 }
 
-/* Return: how many slots are free at that tail. Caller holds the queue's lock. */
+/*
+ * Return: how many slots are free if the tail is `tail`. Caller holds the queue's lock.
+ */
 static uint32_t room(const struct uaio_uring *ring, uint32_t tail)
 {
-	/* [MB:uring-cq] acquire: the client has read them. Pairs with the client. */
+	/*
+	 * [MB:uring-cq] acquire: the client has read the slots before its head. Pairs
+	 * with the client.
+	 */
 	uint32_t nr = tail - load_acquire(&ring->mem.rings->cq_head);
 
 	return nr < ring->cq_entries ? ring->cq_entries - nr : 0;
@@ -56,7 +61,10 @@ static uint32_t room(const struct uaio_uring *ring, uint32_t tail)
 
 static void publish(struct uaio_uring *ring, uint32_t tail)
 {
-	/* relaxed: before the tail (cq.h, I4); ordered by the next line and the lock */
+	/*
+	 * relaxed: changes before the tail (cq.h, I4); the release below and the
+	 * queue's lock order it
+	 */
 	store_relaxed(&ring->progress,
 		      uaio_uring_progress_of(ring->nr_timeouts, tail));
 	/* [MB:uring-cq] release: the completions. Pairs with the client. */
@@ -70,7 +78,7 @@ static bool overflow(struct uaio_uring *ring, const struct io_uring_cqe *cqe,
 	struct uaio_uring_rings *rings = ring->mem.rings;
 	struct uaio_uring_overflow *over = uaio_slab_get(&slab);
 
-	/* relaxed, both: a hint, and a count */
+	/* relaxed, both: a flag that is a hint for the client, and a count */
 	if (!over) {
 		add_relaxed(&rings->cq_overflow, 1);
 		return false;
@@ -81,7 +89,10 @@ static bool overflow(struct uaio_uring *ring, const struct io_uring_cqe *cqe,
 	if (ring->last_over) {
 		ring->last_over->next = over;
 	} else {
-		/* relaxed, both: lets other threads peek at the list; a count */
+		/*
+		 * relaxed, both: a hint by which other threads see whether the list is
+		 * empty, and a count
+		 */
 		store_relaxed(&ring->first_over, over);
 		add_relaxed(&rings->nr_over, 1);
 	}
@@ -90,7 +101,7 @@ static bool overflow(struct uaio_uring *ring, const struct io_uring_cqe *cqe,
 	return true;
 }
 
-/* Write a completion to its slot. Return: the tail after it. */
+/* Write a completion to the slot at `tail`. Return: the tail after it. */
 static inline uint32_t put_there(struct uaio_uring *ring, uint32_t tail,
 				 const struct io_uring_cqe *cqe,
 				 const uint64_t extra[2])
@@ -123,7 +134,7 @@ static __attribute__((noinline)) bool find_room_for_two(struct uaio_uring *ring,
 	return (*tail & last) != last && room(ring, *tail) > 1;
 }
 
-/* Return: whether there is room for a completion at *tail, or past a filler. */
+/* Return: whether there is room for a completion at *tail, or after a filler. */
 static inline bool find_room(struct uaio_uring *ring, uint32_t *tail,
 			     const struct io_uring_cqe *cqe)
 {
@@ -144,7 +155,7 @@ static inline bool put(struct uaio_uring *ring, uint32_t *tail,
 
 static void signal_eventfd(struct uaio_uring *ring, bool by_worker)
 {
-	/* relaxed: the kernel reads it without order, too */
+	/* relaxed: the kernel, too, reads the flags without ordering */
 	if (load_relaxed(&ring->mem.rings->cq_flags) &
 		    IORING_CQ_EVENTFD_DISABLED ||
 	    (ring->is_eventfd_async && !by_worker))
@@ -153,9 +164,9 @@ static void signal_eventfd(struct uaio_uring *ring, bool by_worker)
 }
 
 /*
- * Write all completions of a post; there is room. Return: false if one of them has
- * flags, and so may not be its request's last, or not be for the client. Then
- * put_each() writes them all again.
+ * Write all completions of a post; the ring has room. Return: false if some completion
+ * has flags, so that it may not be the last of its request, or must be hidden from the
+ * client. Then put_each() writes all of them again.
  */
 static bool put_all(struct uaio_uring *ring, uint32_t tail,
 		    const struct uaio_post *post)
@@ -207,7 +218,10 @@ put_each(struct uaio_uring *ring, uint32_t tail, const struct uaio_post *post,
 						   : no_extra);
 			nr_told++;
 		}
-		/* Even if a broken chain hides the first completion. */
+		/*
+		 * The second completion follows even if a broken chain hides the first
+		 * one.
+		 */
 		if (unlikely(uaio_uring_notice_of(completion, &cqe))) {
 			(void)put(ring, &tail, &cqe, no_extra);
 			nr_told++;
@@ -222,7 +236,7 @@ put_each(struct uaio_uring *ring, uint32_t tail, const struct uaio_post *post,
 struct posting {
 	bool is_shared;
 	bool by_worker;
-	uint32_t tail; /* before the post */
+	uint32_t tail; /* the tail before the post */
 };
 
 /* Begin a post. Return: the tail. Caller holds the queue's lock until end_locked(). */
@@ -235,7 +249,10 @@ static inline uint32_t begin_locked(struct uaio_uring *ring,
 	return ret_posting->tail = uaio_uring_tail(ring);
 }
 
-/* Publish the post. nr_told: completions for the client, with overflowed ones. */
+/*
+ * Publish the post. nr_told: how many completions the client gets, overflowed ones
+ * included.
+ */
 static inline void end_locked(struct uaio_uring *ring,
 			      const struct posting *posting, uint32_t tail,
 			      uint32_t nr_told)
@@ -243,8 +260,9 @@ static inline void end_locked(struct uaio_uring *ring,
 	if (unlikely(ring->bell >= 0) && nr_told)
 		uaio_uring_bell_expect_locked(ring);
 	/*
-	 * relaxed: submitters read it without the lock (sq.c). A client that has seen a
-	 * completion, which is published next, submits timeouts that do not count it.
+	 * relaxed: submitters read it without the lock (sq.c). The completions are
+	 * published afterwards, so a client that has seen one of them submits timeouts
+	 * that do not count it.
 	 */
 	store_relaxed(&ring->cq_events,
 		      ring->cq_events + nr_told - ring->nr_uncounted);
@@ -254,7 +272,9 @@ static inline void end_locked(struct uaio_uring *ring,
 		uaio_uring_share_end(ring);
 	if (unlikely(heap_first(&ring->counting)))
 		uaio_uring_find_reached_locked(ring);
-	/* Overflowed completions are signalled when they move into the ring. */
+	/*
+	 * The eventfd signals an overflowed completion when it is moved into the ring.
+	 */
 	if (unlikely(ring->eventfd) && tail != posting->tail)
 		signal_eventfd(ring, posting->by_worker);
 	if (unlikely(ring->bell >= 0) && nr_told)
@@ -270,9 +290,9 @@ static bool is_read_or_write(uint64_t opcode)
 }
 
 /*
- * Return: whether in the kernel a worker would complete any of these completions by
- * workers. There the submitter completes requests of a broken chain, and failed reads
- * and writes.
+ * Return: whether the kernel's workers would complete any of these requests, all of
+ * which the library's workers have executed. In the kernel the submitter completes the
+ * requests of a broken chain, and failed reads and writes.
  */
 static bool ends_by_worker(const struct uaio_post *post)
 {
@@ -322,7 +342,7 @@ int uaio_uring_post_message(struct uaio_uring *ring,
 	uaio_waiters_collect_locked(&ring->queue, &wakeups);
 	uaio_queue_unlock(&ring->queue);
 	uaio_wakeups_deliver(&wakeups);
-	/* relaxed: marked by this thread */
+	/* relaxed: this thread has marked the timeouts */
 	if (unlikely(load_relaxed(&ring->nr_reached)))
 		uaio_uring_end_reached(ring);
 	return is_there ? 0 : -EOVERFLOW;
@@ -332,7 +352,10 @@ static bool has_room(struct uaio_queue *queue)
 {
 	enum { NR_SHORT = 1024 };
 	struct uaio_uring *ring = container_of(queue, struct uaio_uring, queue);
-	/* relaxed: another process may post first; then this completion overflows */
+	/*
+	 * relaxed: if another process posts first, the completion goes to the overflow
+	 * list
+	 */
 	bool has_some =
 		!ring->first_over &&
 		room(ring, uaio_uring_is_shared(ring)
@@ -345,7 +368,7 @@ static bool has_room(struct uaio_queue *queue)
 	return has_some;
 }
 
-/* An overflowed completion suffices: the waiting thread moves it to the ring. */
+/* An overflowed completion suffices: the waiting thread moves it into the ring. */
 static bool is_met(const struct uaio_queue *queue, uint64_t need)
 {
 	const struct uaio_uring *ring =
@@ -366,7 +389,7 @@ static uintptr_t tail(const struct uaio_queue *queue)
 {
 	const struct uaio_uring *ring =
 		container_of(queue, struct uaio_uring, queue);
-	/* relaxed: only an address */
+	/* relaxed: the address is only passed on */
 	uintptr_t seen_at = load_relaxed(&ring->seen_at);
 
 	return (seen_at ? seen_at : (uintptr_t)ring->mem.rings) +
@@ -388,7 +411,10 @@ const struct uaio_sink uaio_uring_sink = {
 	.polled = uaio_uring_polled,
 };
 
-/* The overflow list is empty: clear the flag, unless other processes overflowed. */
+/*
+ * The overflow list is empty: clear the flag, unless other processes have overflowed
+ * completions.
+ */
 static void have_none_over(struct uaio_uring *ring)
 {
 	struct uaio_uring_rings *rings = ring->mem.rings;
@@ -396,7 +422,10 @@ static void have_none_over(struct uaio_uring *ring)
 	if (!ring->last_over)
 		return;
 	ring->last_over = NULL;
-	/* relaxed, both: a hint; changed under the queue's lock, or `posting` */
+	/*
+	 * relaxed, both: a hint; these change under the queue's lock, or under the lock
+	 * `posting`
+	 */
 	if (sub_relaxed(&rings->nr_over, 1) == 1)
 		and_relaxed(&rings->sq_flags, ~(uint32_t)IORING_SQ_CQ_OVERFLOW);
 }
@@ -443,7 +472,7 @@ bool uaio_uring_may_move_cqes(const struct uaio_uring *ring, uint32_t new_mask)
 {
 	const struct io_uring_cqe *cqes = ring->mem.rings->cqes;
 	const uint32_t end = uaio_uring_tail(ring);
-	/* relaxed: the client orders its own head */
+	/* relaxed: the client itself orders its head */
 	uint32_t at = load_relaxed(&ring->mem.rings->cq_head);
 
 	if (!(ring->setup & IORING_SETUP_CQE_MIXED))

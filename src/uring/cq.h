@@ -1,35 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The sink: posts completions to the ring's memory, and decides when a wait ends
+ * The sink (sink.h) of io_uring: posts completions to the ring's memory, and decides
+ * when a wait ends
  *
- *   I1  A completion that finds no room in the ring goes to an overflow list, in
- *       order. The next call that waits for completions moves the list into the ring.
- *       While the list is not empty, all new completions go there. So none is lost,
+ *   I1  A completion that finds no room in the ring goes to an overflow list, in order.
+ *       The next call that waits for completions moves the list into the ring. While
+ *       the list is not empty, all new completions go there. So no completion is lost,
  *       unless memory is refused.
- *   I2  The client can write any head. So the ring may look full or empty at the
- *       wrong time, which harms that client only.
+ *   I2  The client can write any head. So the ring may wrongly look full or empty,
+ *       which harms only this client.
  *   I3  With IORING_SETUP_CQE_MIXED a completion may take two adjacent slots. If the
- *       two would wrap around the end of the ring, a filler (IORING_CQE_F_SKIP) takes
- *       the last slot.
+ *       two slots would wrap around the end of the ring, a filler (IORING_CQE_F_SKIP)
+ *       takes the last slot.
  *
  * What a waiting thread needs
  *
- * As in the kernel, a wait for n completions ends when the tail reaches a value that
- * is fixed when the wait begins. It does not matter what other threads consume
- * meanwhile. A wait also ends when an unlinked timeout completes, by its time or by
- * its count.
+ * As in the kernel, a wait for n completions ends when the tail reaches a value that is
+ * fixed when the wait begins. Completions that other threads consume meanwhile count,
+ * too. A wait also ends when an unlinked timeout completes, by its time or by its
+ * count.
  *
- * A ring's progress is one word: its tail, and above it the number of such timeouts
- * that have completed. A wait's need has the same layout: the tail to reach, and the
- * number of timeouts when the wait began.
+ * `progress` of a ring is one word: the lower half is the tail, the upper half the
+ * number of unlinked timeouts that have completed. The `need` of a wait has the same
+ * layout: the tail to reach, and the number of timeouts when the wait began.
  *
  *   I4  progress changes under the queue's lock, before the client is shown the new
- *       tail. So a client that has seen a timeout's completion can begin a wait which
- *       that timeout does not end.
+ *       tail. So if a client has seen the completion of a timeout and then begins to
+ *       wait, that timeout does not end the wait.
  *   I5  Without the lock, progress may be ahead of the tail that the client is shown.
- *       A thread whose wait ends because of that lets the poster finish before it
- *       returns.
- *   I6  A full ring meets every need, whatever its client has written.
+ *       If a wait ends so early, the thread returns only after the poster has shown the
+ *       tail.
+ *   I6  A full ring ends every wait, whatever head the client has written.
  *
  * Tested by test-uring.c, test-uring-need.c, test-uring-layout.c and
  * test-uring-resize.c.
@@ -51,11 +52,14 @@ extern const struct uaio_sink uaio_uring_sink;
 void uaio_uring_cq_init(void);
 static inline uint32_t uaio_uring_tail(const struct uaio_uring *ring)
 {
-	/* relaxed: under the lock, or a guess */
+	/* relaxed: the caller holds the lock, or only guesses */
 	return (uint32_t)load_relaxed(&ring->progress);
 }
 
-/* Return: how many completions the client has not consumed, if its head is valid. */
+/*
+ * Return: how many completions the client has not consumed, if the client's head is
+ * valid.
+ */
 static inline uint32_t uaio_uring_unread_at_most(const struct uaio_uring *ring)
 {
 	/* relaxed: the client orders its own reads; a guess suffices here */
@@ -84,23 +88,28 @@ bool uaio_uring_may_move_cqes(const struct uaio_uring *ring, uint32_t new_mask);
 /* Drop overflowed completions, because the ring is freed. */
 void uaio_uring_drop_overflow(struct uaio_uring *ring);
 
-/* Post a completion without a request of the core, which nr_taken counts. */
+/*
+ * Post a completion that is not of a request in the core. nr_taken counts the
+ * completion.
+ */
 void uaio_uring_answer(struct uaio_uring *ring, uint64_t user_data,
 		       int32_t res);
-/* Post a completion as the note says, and free the note. */
+/*
+ * Post such a completion with the flags and the second half that the note holds, and
+ * free the note.
+ */
 void uaio_uring_answer_by(struct uaio_uring *ring, struct uaio_uring_note *note,
 			  uint64_t user_data, int32_t res);
 
 /*
- * Post a message, which nr_taken does not count. The caller uses the ring (ring.h,
- * I4).
+ * Post a message, which nr_taken does not count. The caller uses the ring (ring.h, I4).
  * Return: 0; -EOVERFLOW: the message is lost, because memory is refused.
  */
 int uaio_uring_post_message(struct uaio_uring *ring,
 			    const struct io_uring_cqe *cqe);
 
 /*
- * What a wait needs
+ * The need of a wait
  */
 
 enum { UAIO_URING_TIMEOUTS_SHIFT = 32 };
@@ -132,7 +141,7 @@ static inline uint64_t uaio_uring_need_of(const struct uaio_uring *ring,
 static inline bool uaio_uring_is_met(const struct uaio_uring *ring,
 				     uint64_t need)
 {
-	/* relaxed: under the lock, or a guess */
+	/* relaxed: the caller holds the lock, or only guesses */
 	uint64_t progress = load_relaxed(&ring->progress);
 
 	return uaio_uring_timeouts_of(progress) !=

@@ -23,7 +23,7 @@
 enum {
 	NS_PER_S = 1000000000,
 	NS_PER_US = 1000,
-	SIGSET_BYTES = 8, /* of the kernel's sigset_t */
+	SIGSET_BYTES = 8, /* size of the kernel's sigset_t */
 };
 
 /* How long and under which signal mask a call waits. */
@@ -34,7 +34,10 @@ struct waiting {
 	uint32_t mask_bytes;
 };
 
-/* Return: how far the ring's clock is ahead of CLOCK_MONOTONIC, as threads sleep. */
+/*
+ * Return: how many nanoseconds the ring's clock is ahead of CLOCK_MONOTONIC, which
+ * threads sleep by.
+ */
 static int64_t lead_of(const struct uaio_uring *ring)
 {
 	/* relaxed: the client orders its own calls */
@@ -114,7 +117,10 @@ static int read_arg(const struct uaio_uring *ring,
 	return 0;
 }
 
-/* Move overflowed completions into the ring, and try requests that wait. */
+/*
+ * Move overflowed completions into the ring, and try the requests that wait for
+ * readiness.
+ */
 static void freshen(struct uaio_uring *ring, bool waits)
 {
 	if (unlikely(load_relaxed(&ring->first_over)))
@@ -122,7 +128,7 @@ static void freshen(struct uaio_uring *ring, bool waits)
 	uaio_queue_run(&ring->queue, waits);
 }
 
-/* Wait until need (cq.h) is met. Return: as uaio_queue_wait(). */
+/* Wait until `need` (cq.h) is met. Return: as uaio_queue_wait(). */
 static int await(struct uaio_uring *ring, uint64_t need,
 		 const struct uaio_wait *wait)
 {
@@ -145,8 +151,8 @@ static int await(struct uaio_uring *ring, uint64_t need,
 }
 
 /*
- * Wait for min_ns until need is met. If then no completion has arrived and the wait has
- * a deadline, wait until that for a single completion.
+ * Wait at most min_ns until `need` is met. If no completion has arrived by then, and
+ * the wait has a deadline, wait until this deadline for one completion.
  */
 static int await_twice(struct uaio_uring *ring, uint64_t need, int64_t min_ns,
 		       const struct uaio_wait *wait)
@@ -166,14 +172,16 @@ static int await_twice(struct uaio_uring *ring, uint64_t need, int64_t min_ns,
 	return await(ring, need, wait);
 }
 
-/* Return: whether the client is shown the tail for which a wait may end (cq.h, I5). */
+/*
+ * Return: whether the client is already shown the tail that ended the wait (cq.h, I5).
+ */
 static bool is_shown(const struct uaio_uring *ring)
 {
 	/* relaxed: the client acquires the tail that it is shown */
 	return load_relaxed(&ring->mem.rings->cq_tail) == uaio_uring_tail(ring);
 }
 
-/* Wait until a thread that is posting has shown the client its tail. */
+/* Wait until the thread that is posting has shown the client the new tail. */
 static void have_shown(struct uaio_uring *ring)
 {
 	if (likely(is_shown(ring)))
@@ -187,7 +195,7 @@ static int wait_for(struct uaio_uring *ring, uint32_t nr,
 		    const struct waiting *waiting)
 {
 	struct uaio_wait wait = { .deadline_ns = waiting->deadline_ns };
-	/* As in the kernel, timeouts that completed before do not end the wait. */
+	/* As in the kernel, timeouts that completed before the wait do not end it. */
 	const uint64_t need = uaio_uring_need_of(ring, nr);
 	uint64_t mask;
 	int ret;
@@ -238,7 +246,10 @@ static int find(const struct uaio_uring_enter *call,
 	return 0;
 }
 
-/* Return: whether the call's descriptor still is `ring`, held or used. */
+/*
+ * Return: whether the descriptor of the call still belongs to `ring`, which the caller
+ * holds or uses.
+ */
 static bool is_still(const struct uaio_uring_enter *call,
 		     const struct uaio_uring *ring)
 {
@@ -254,8 +265,8 @@ static bool is_anothers(const struct uaio_uring *ring)
 }
 
 /*
- * In place of an SQPOLL thread: submit all entries, also after errors and invalid
- * indices. Another thread may add more meanwhile.
+ * Submit all entries, in place of the kernel's SQPOLL thread. Continue after errors and
+ * invalid indices. Another thread may add more entries meanwhile.
  */
 static void submit_all(struct uaio_uring *ring)
 {
@@ -269,7 +280,9 @@ static void submit_all(struct uaio_uring *ring)
 		 ring->sq_head - first < ring->sq_entries);
 }
 
-/* Submit. The caller holds the ring. Return: the result of a call without a wait. */
+/*
+ * Submit. The caller holds the ring. Return: what the call returns if it does not wait.
+ */
 static long submit(struct uaio_uring *ring, const struct uaio_uring_enter *call)
 {
 	if (uaio_uring_is_shared(ring))
@@ -292,7 +305,10 @@ static uint32_t min_of(const struct uaio_uring *ring,
 					       : nr_entries;
 }
 
-/* Wait. The caller uses the ring. Return: submitted; if 0, the wait's error. */
+/*
+ * Wait for completions. The caller uses the ring. Return: submitted; if that is 0, the
+ * result of the wait.
+ */
 static __attribute__((noinline)) long
 get_events(struct uaio_uring *ring, const struct uaio_uring_enter *call,
 	   long submitted)
@@ -312,7 +328,7 @@ get_events(struct uaio_uring *ring, const struct uaio_uring_enter *call,
 	return submitted ? submitted : ret;
 }
 
-/* Return: whether there is nothing to wait for, nor anything to try. */
+/* Return: whether the call needs neither to wait nor to try waiting requests. */
 static bool is_satisfied(const struct uaio_uring *ring,
 			 const struct uaio_uring_enter *call)
 {
@@ -340,7 +356,10 @@ long uaio_uring_do_enter(const struct uaio_uring_enter *call)
 		store_relaxed(&ring->has_waited, 1);
 	submits = call->to_submit || ring->setup & IORING_SETUP_SQPOLL;
 	if (submits) {
-		/* For SQPOLL any thread may call: the kernel's thread would submit. */
+		/*
+		 * With SQPOLL any thread may make this call, because in the kernel the
+		 * SQPOLL thread would submit.
+		 */
 		if (unlikely(is_anothers(ring)) &&
 		    !(ring->setup & IORING_SETUP_SQPOLL))
 			return -EEXIST;

@@ -39,7 +39,10 @@ int uaio_uring_put_file(struct uaio_uring *ring, uint32_t place,
 	return ret;
 }
 
-/* Put the file of descriptor fd into a slot. Return: as uaio_uring_table_put_file(). */
+/*
+ * Put the file of descriptor fd into a slot.
+ * Return: the result of uaio_uring_table_put_file(); -EBADF, -EMFILE, -ENOMEM.
+ */
 static int put_file(struct uaio_uring *ring, uint32_t place, int fd,
 		    uint64_t tag)
 {
@@ -166,7 +169,7 @@ int uaio_uring_prep_files_update(struct uaio_uring_entry *entry)
 		.ring = entry->ring,
 		.descriptors = raw->addr,
 	};
-	/* The kernel reads 32 bits of the offset. */
+	/* The kernel uses only 32 bits of the offset. */
 	entry->sqe.off = (uint32_t)raw->off;
 	entry->sqe.len = raw->len;
 	uaio_uring_set_shares_files(entry->ring);
@@ -174,7 +177,7 @@ int uaio_uring_prep_files_update(struct uaio_uring_entry *entry)
 	return 0;
 }
 
-/* Put a file into a free slot, and write the slot's number to the client. */
+/* Put a file into a free slot, and store the slot's number in the client's memory. */
 static int put_anywhere(struct uaio_uring *ring, uint64_t at)
 {
 	int fd, ret;

@@ -18,7 +18,7 @@
 #include "uring/sq.h"
 #include "uring/table.h"
 
-/* All checks below are in the kernel's order. */
+/* All checks below are in the order in which the kernel makes them. */
 
 /* Return: 0; the error of a path operation with fields that must be 0. */
 static int check_path(const struct io_uring_sqe *raw)
@@ -233,12 +233,12 @@ int uaio_uring_prep_setxattr(struct uaio_uring_entry *entry)
 }
 
 /*
- * Two descriptors
+ * Operations on two descriptors
  */
 
 /*
- * One end of a splice is a registered file, looked up when the request starts. Keep a
- * tagged entry that is there now.
+ * One end of a splice is a registered file, which is looked up when the request starts.
+ * If the slot has a tagged entry now, keep this entry until the request completes.
  * Return: 0 or -ENOMEM.
  */
 static int use_fixed(struct uaio_uring_entry *entry, enum uaio_end end, int fd)
@@ -279,7 +279,7 @@ static int prep_ends(struct uaio_uring_entry *entry)
 		ret = use_fixed(entry, UAIO_END_IN, raw->splice_fd_in);
 	if (ret == 0 && raw->flags & IOSQE_FIXED_FILE)
 		ret = use_fixed(entry, UAIO_END_OUT, raw->fd);
-	/* Moving fewer bytes is a failure. */
+	/* A splice that moves fewer bytes than requested has failed. */
 	if (ret == 0 && raw->flags & IOSQE_CQE_SKIP_SUCCESS) {
 		if (!uaio_uring_note_for(entry))
 			return -ENOMEM;
@@ -301,7 +301,7 @@ int uaio_uring_prep_splice(struct uaio_uring_entry *entry)
 	const struct io_uring_sqe *raw = &entry->raw;
 	int ret = prep_ends(entry);
 
-	/* Rings cannot be registered files, so only descriptors are checked. */
+	/* A ring cannot be a registered file, so only descriptors are checked. */
 	if (ret == 0 && raw->len && !entry->late_error &&
 	    ((!(raw->flags & IOSQE_FIXED_FILE) && is_ring(raw->fd)) ||
 	     (!(raw->splice_flags & SPLICE_F_FD_IN_FIXED) &&

@@ -14,7 +14,7 @@
 #include "uring/ring.h"
 #include "uring/sq.h"
 
-/* All checks below are in the kernel's order. */
+/* All checks below are in the order in which the kernel makes them. */
 
 /* From newer headers: the flags of a futex2 call, and FUTEX_BITSET_MATCH_ANY. */
 enum { SIZE_U32 = 2, NUMA = 4, MPOL = 8, PRIVATE = 128 };
@@ -34,7 +34,10 @@ int uaio_uring_add_sleeper(struct uaio_uring_entry *entry)
 	return 0;
 }
 
-/* Return: 0 or -EINVAL. Kernels without NUMA futexes refuse them when called. */
+/*
+ * Return: 0 or -EINVAL. NUMA futexes are not refused here: kernels without them refuse
+ * the system call.
+ */
 static int check_futex(uint64_t flags, uint64_t value)
 {
 	const uint64_t others = NUMA | MPOL | PRIVATE;
@@ -71,7 +74,7 @@ int uaio_uring_prep_futex_wait(struct uaio_uring_entry *entry)
 
 	if (ret < 0)
 		return ret;
-	/* Refused: a wait with a bit mask could not be cancelled. */
+	/* A wait with a bit mask is refused, because it could not be cancelled. */
 	if (raw->addr3 != ALL_BITS)
 		entry->late_error = -EINVAL;
 	args->out = uaio_uring_pointer(raw->addr);

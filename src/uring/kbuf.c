@@ -56,7 +56,9 @@ struct uaio_uring_group *uaio_uring_group_find(struct uaio_uring *ring,
 		link = &group->next;
 	if (!group || link == &ring->groups.first)
 		return group;
-	/* Move it to the front: the next search is likely to be for it. */
+	/*
+	 * Move the group to the front, because the next search is likely to be for it.
+	 */
 	*link = group->next;
 	group->next = ring->groups.first;
 	ring->groups.first = group;
@@ -137,13 +139,16 @@ static bool is_in_first_page(const struct io_uring_buf_ring *array,
 	return (uintptr_t)buf - (uintptr_t)array < 4096;
 }
 
-/* Return: whether an entry of the array, and the tail, can be read. */
+/* Return: whether an entry of the array, and the array's tail, can be read. */
 static bool may_read_entry(const struct uaio_uring_group *group,
 			   const struct io_uring_buf *buf)
 {
 	const struct io_uring_buf_ring *array = group->array;
 
-	/* The tail is in the first page, so one check may cover both. */
+	/*
+	 * The tail is in the first page, so one check may cover both the entry and the
+	 * tail.
+	 */
 	return may_read(group, buf, sizeof(*buf)) &&
 	       (is_in_first_page(array, buf) ||
 		may_read(group, &array->tail, sizeof(array->tail)));
@@ -157,7 +162,10 @@ static struct io_uring_buf *entry_at(const struct uaio_uring_group *group,
 	       ((group->head + after) & group->mask);
 }
 
-/* Return: how many buffers there are. The caller has checked the tail's memory. */
+/*
+ * Return: how many buffers the array has. The caller has checked that the tail can be
+ * read.
+ */
 static unsigned nr_there(const struct uaio_uring_group *group)
 {
 	/* [MB:uring-sq] acquire: the buffers. Pairs with the client. */
@@ -176,8 +184,8 @@ static unsigned min(unsigned a, unsigned b)
 }
 
 /*
- * Read entries ahead, from index `after` past the next buffer, up to the end of their
- * 4096 bytes, which are in one page.
+ * Read buffers ahead of their use, from index `after` past the next buffer, up to the
+ * end of the 4096 bytes with that entry, which are in one page.
  */
 static void read_ahead(struct uaio_uring_group *group, unsigned after)
 {
@@ -194,7 +202,7 @@ static void read_ahead(struct uaio_uring_group *group, unsigned after)
 	nr = nr_there(group);
 	nr = nr > after ? nr - after : 0;
 	nr = min(min(nr, UAIO_URING_NR_AHEAD), min(to_page_end, to_wrap));
-	/* relaxed, all: ordered by the tail; each is read once */
+	/* relaxed, all: ordered by the acquire of the tail; each entry is read once */
 	for (unsigned i = 0; i < nr; i++)
 		group->ahead[i] = (struct uaio_uring_ahead){
 			.addr = load_relaxed(&buf[i].addr),
@@ -233,13 +241,13 @@ bool uaio_uring_array_look(struct uaio_uring_group *group, unsigned after,
 }
 
 /*
- * Return: whether an entry of the array can be written. Asked once per run and page,
- * because asking takes a system call per message.
+ * Return: whether an entry of the array can be written. Checked once per run and page,
+ * because the check takes a system call, which would be one per message.
  */
 static bool may_write_entry(const struct uaio_uring_group *group,
 			    const struct io_uring_buf *buf)
 {
-	/* As in read_ahead(), larger pages are asked about in parts of 4096 bytes. */
+	/* As in read_ahead(), the check covers 4096 bytes, even if pages are larger. */
 	const uintptr_t page = (uintptr_t)buf & ~(uintptr_t)4095;
 	struct uaio_entry_run *run = uaio_entry.run;
 
@@ -253,9 +261,9 @@ static bool may_write_entry(const struct uaio_uring_group *group,
 }
 
 /*
- * Write to the array that len bytes of the next buffer, which was that of choice,
- * remain. Writes nothing if the array is unmapped, or the entry differs, so that it may
- * be other memory.
+ * The next buffer, which `choice` describes, has len bytes left: write this to the
+ * array. Write nothing if the array is unmapped, or if its entry differs, because it
+ * may be other memory now.
  */
 static void show_rest(struct uaio_uring_group *group,
 		      const struct uaio_uring_choice *choice, uint32_t len)
@@ -264,7 +272,10 @@ static void show_rest(struct uaio_uring_group *group,
 
 	if (!may_write_entry(group, buf))
 		return;
-	/* relaxed, all: the client leaves the entry alone until it is used up */
+	/*
+	 * relaxed, all: the client does not change the entry until its buffer is used
+	 * up
+	 */
 	if (load_relaxed(&buf->addr) != choice->addr ||
 	    load_relaxed(&buf->len) != choice->room ||
 	    load_relaxed(&buf->bid) != choice->bid)
@@ -274,7 +285,10 @@ static void show_rest(struct uaio_uring_group *group,
 	store_relaxed(&buf->len, len);
 }
 
-/* Use so many bytes of the next, incremental buffer. Return: whether it is used up. */
+/*
+ * Use so many bytes of the next buffer, which is incremental. Return: whether the
+ * buffer is used up.
+ */
 static bool use_part(struct uaio_uring_group *group,
 		     const struct uaio_uring_choice *choice, uint32_t bytes)
 {
@@ -326,7 +340,7 @@ void uaio_uring_tell_none(struct uaio_uring_note *note)
 	note->cqe_flags &= UINT16_MAX & ~(uint32_t)BUF_FLAGS;
 }
 
-/* Use so many bytes of the selected buffer, and have the completion say so. */
+/* Use so many bytes of the selected buffer, and let the completion name the buffer. */
 static void use(struct uaio_uring_group *group, struct uaio_uring_note *note,
 		uint32_t bytes)
 {
@@ -336,7 +350,7 @@ static void use(struct uaio_uring_group *group, struct uaio_uring_note *note,
 
 /* Picking and releasing a buffer */
 
-/* Return: whether it is a read; other requests return unused buffers. */
+/* Return: whether it is a read. Other requests return unused buffers to the group. */
 static bool is_read(const struct uaio_sqe *sqe)
 {
 	return sqe->key == IORING_OP_READ || sqe->key == IORING_OP_READV;
@@ -352,8 +366,8 @@ int uaio_uring_no_group(const struct uaio_sqe *sqe)
 
 /*
  * Return: whether the request keeps its buffer from the first try on, whatever the
- * result, as in the kernel. That holds for sends; for reads with a buffer of a list;
- * and with IOSQE_ASYNC for others with a buffer of an array.
+ * result, as in the kernel. This holds for sends, and for reads with a buffer of a
+ * list. With IOSQE_ASYNC it also holds for other requests with a buffer of an array.
  */
 static bool keeps_from_first(const struct uaio_sqe *sqe,
 			     const struct uaio_uring_choice *choice)
@@ -372,7 +386,7 @@ static int choose_locked(const struct uaio_sqe *sqe,
 	struct uaio_uring_group *group =
 		uaio_uring_group_find(choice->ring, choice->group);
 
-	/* Clear what an earlier shot has said. */
+	/* Clear the buffer that an earlier shot has named. */
 	uaio_uring_tell_none(note);
 	if (!group)
 		return uaio_uring_no_group(sqe);
@@ -398,7 +412,10 @@ static int choose_locked(const struct uaio_sqe *sqe,
 	return 0;
 }
 
-/* Return: 0; -EFAULT if a read's buffer cannot be user memory: then it is not used. */
+/*
+ * Return: 0; -EFAULT if the buffer of a read cannot be user memory: then the read does
+ * not use the buffer.
+ */
 static int check_locked(const struct uaio_sqe *sqe,
 			const struct uaio_uring_choice *choice)
 {
@@ -444,7 +461,7 @@ void uaio_uring_picked(const struct uaio_sqe *sqe, int64_t res)
 	struct uaio_uring_choice *choice = &note->choice;
 
 	if (choice->state == UAIO_URING_KEPT) {
-		/* After a failure the request may try again with this buffer. */
+		/* After a failure the request may try again with the same buffer. */
 		if (res >= 0)
 			choice->state = UAIO_URING_NOT_CHOSEN;
 		uaio_uring_count_bytes(choice, res);
@@ -500,7 +517,7 @@ uint64_t uaio_uring_picked_bytes(const struct uaio_sqe *sqe)
  * Lists
  */
 
-/* Return: how many buffers were added; *ret_error: why not all were, or 0. */
+/* Return: how many buffers were added. *ret_error: why not all were added, or 0. */
 static uint32_t add_all(struct uaio_uring_group *group,
 			const struct uaio_uring_choice *what, int *ret_error)
 {

@@ -3,24 +3,26 @@
  * Provided buffers: memory of the client, selected when a request is executed
  *
  * A ring has groups of buffers, each with a number. A group is a list, to which
- * requests add buffers (PROVIDE_BUFFERS), or an array, which the client fills in
- * memory that it has registered (REGISTER_PBUF_RING). A request that selects a buffer
- * names the group, and its completion names the buffer.
+ * requests add buffers (PROVIDE_BUFFERS), or an array, which the client fills in memory
+ * that it has registered (REGISTER_PBUF_RING). A request that selects a buffer names
+ * the group; the completion of the request names the buffer.
  *
- *   I1  A lock of the ring protects groups and buffers. A request that tries a call
- *       without blocking holds the lock from pick() to picked(). The kernel, too,
- *       executes a ring's requests one at a time. So an unused buffer stays the first
- *       of its group, and no other request finds the group empty meanwhile.
- *   I2  A request whose call may block owns its buffer from pick() on, whatever the
- *       call returns and whichever thread makes it.
+ *   I1  A lock of the ring protects groups and buffers. A thread that tries a request's
+ *       system call without blocking holds this lock from pick() to picked(). The
+ *       kernel, too, executes a ring's requests one at a time. So a buffer that the
+ *       call does not use stays the first of its group, and meanwhile no other request
+ *       finds the group empty.
+ *   I2  A request whose system call may block owns its buffer from pick() on, whatever
+ *       the call returns, and whichever thread makes the call.
  *   I3  Each word of an array is read once per use, and decides only which memory of
  *       the client is used. The library keeps the index of the next buffer where the
  *       client cannot write. It reads up to 16 buffers ahead, because clients do not
- *       change entries that they have published. It also keeps what remains of an
- *       incremental buffer, and writes that to the array for the client, unless the
- *       client has changed the entry.
- *   I4  A group is freed under the lock, with its ring or earlier. After that nothing
- *       touches the client's memory for it, and waiting requests find no buffer.
+ *       change entries that they have published. It also keeps the address and length
+ *       of the unused part of an incremental buffer, and writes them to the array for
+ *       the client, unless the client has changed the entry.
+ *   I4  A group is freed under the lock, with its ring or earlier. After that the
+ *       library does not touch the memory of the group's array, and waiting requests
+ *       find no buffer.
  *
  * A child of fork() that takes over its parent's ring (share.h) has no groups.
  *
@@ -54,7 +56,8 @@ struct uaio_uring_rest;
 struct uaio_uring_groups {
 	struct uaio_lock lock;
 	/* under lock */
-	struct uaio_uring_group *first; /* owns; the most recently used group */
+	/* owns; begins with the most recently used group */
+	struct uaio_uring_group *first;
 };
 
 enum uaio_uring_choice_state {
@@ -63,13 +66,16 @@ enum uaio_uring_choice_state {
 	UAIO_URING_KEPT,   /* the request owns its buffer (I2) */
 };
 
-/* In a note: the buffer to select; or the buffers to provide or to remove. */
+/*
+ * The member of a note (note.h) for a request that selects a buffer, or provides or
+ * removes buffers.
+ */
 struct uaio_uring_choice {
 	/* immutable */
 	/* borrows: lives until the request has completed */
 	struct uaio_uring *ring;
 	uint16_t group;
-	/* a bundle without provided buffers: len bytes of the client at addr */
+	/* a bundle of sends of the client's own memory: len bytes at addr */
 	bool is_own;
 
 	/*
@@ -84,11 +90,16 @@ struct uaio_uring_choice {
 	uint32_t room;
 	uint32_t nr;
 	uint64_t addr;
-	struct uaio_uring_group *of; /* the group, while TRYING */
+	struct uaio_uring_group
+		*of; /* the buffer's group, while in state TRYING */
 
 	/* How many bytes a multishot request may still receive; 0: no limit. */
 	uint32_t left;
-	bool is_last; /* the request ends with this shot, even if it succeeds */
+	/*
+	 * the request ends with this shot (attempt with a completion of its own), even
+	 * if it succeeds
+	 */
+	bool is_last;
 	bool has_begun; /* the request has had a shot */
 
 	/*
@@ -98,9 +109,12 @@ struct uaio_uring_choice {
 	bool is_cut; /* the last buffer is used in part, so none may follow */
 	/* these buffers are appended to those that the completion names */
 	bool is_added;
-	bool uses_up; /* using all of these would empty the group */
+	bool uses_up; /* the selected buffers are all that the group has */
 	uint16_t
-		/* how many buffers the last shot with a known size had; at first 1 */
+		/*
+		 * how many buffers the last shot with a known size had; 1 before the
+		 * first
+		 */
 		nr_had;
 	uint32_t known; /* bytes known to be readable after a shot */
 	struct uaio_uring_rest *rest; /* owns; in state KEPT, or NULL */
@@ -112,7 +126,7 @@ void uaio_uring_kbufs_init(void);
 void uaio_uring_groups_init(struct uaio_uring *ring);
 void uaio_uring_groups_fini(struct uaio_uring *ring);
 
-/* Functions of struct uaio_op_door (op.h). */
+/* Functions of struct uaio_op_door (op.h), which the core calls. */
 int uaio_uring_pick(const struct uaio_sqe *sqe, uint64_t max, bool may_block,
 		    struct iovec *ret_iov);
 void uaio_uring_picked(const struct uaio_sqe *sqe, int64_t res);
@@ -122,7 +136,10 @@ bool uaio_uring_has_rest(const struct uaio_sqe *sqe);
 bool uaio_uring_is_last(const struct uaio_sqe *sqe);
 bool uaio_uring_has_begun(const struct uaio_sqe *sqe);
 
-/* Functions of struct uaio_op_door for bundles, in several pieces (bundle.c). */
+/*
+ * Functions of struct uaio_op_door for bundles, whose memory is in several pieces
+ * (bundle.c).
+ */
 int uaio_uring_pick_pieces(const struct uaio_sqe *sqe, uint64_t known,
 			   bool may_block, struct uaio_pieces *ret_pieces);
 int64_t uaio_uring_picked_pieces(const struct uaio_sqe *sqe,
@@ -131,7 +148,9 @@ int64_t uaio_uring_picked_pieces(const struct uaio_sqe *sqe,
 bool uaio_uring_bundle_goes_on(const struct uaio_sqe *sqe, uint64_t bytes,
 			       uint64_t known);
 void uaio_uring_bundles_init(void);
-/* A request ends: free what its bundle has kept. */
+/*
+ * Free the memory that a bundle has kept for later tries. Called when its request ends.
+ */
 void uaio_uring_bundle_drop(struct uaio_uring_choice *choice);
 
 /* For IOSQE_BUFFER_SELECT: make the note, and set by_door. Return: 0 or -ENOMEM. */
@@ -142,10 +161,10 @@ int uaio_uring_prep_select(struct uaio_uring_entry *entry);
 int uaio_uring_prep_own_bundle(struct uaio_uring_entry *entry);
 
 /*
- * Select the buffer of a read that is about to be submitted outside a chain. The
- * kernel tries the read at once, unless it polls first, and so reports an empty group
- * at once. Reads of regular files, and reads from a list group, own their buffer from
- * now on.
+ * Select the buffer of a read that is about to be submitted outside a chain. The kernel
+ * tries the read at once, unless it polls first, and so reports an empty group at once.
+ * Reads of regular files, and reads with a buffer of a list, own their buffer from now
+ * on.
  * Return: 0 or -errno.
  */
 int uaio_uring_select_first(struct uaio_uring_entry *entry,
@@ -153,9 +172,9 @@ int uaio_uring_select_first(struct uaio_uring_entry *entry,
 
 /*
  * Check that a multishot receive finds a buffer. The library first tries the receive
- * when a thread waits or the socket is ready, but the kernel reports an empty group
- * at once. Not checked here: receives that a worker begins, that must not wait, or
- * that poll first.
+ * when a thread waits or the socket is ready, but the kernel reports an empty group at
+ * once. Not checked here: a receive that a worker begins, that must not wait, or that
+ * polls first.
  * Return: 0 or -errno.
  */
 int uaio_uring_room_first(const struct uaio_sqe *sqe,
@@ -196,8 +215,8 @@ struct uaio_uring_ahead {
 enum { UAIO_URING_NR_AHEAD = 16 };
 
 /*
- * A group of buffers. The lock of the ring's groups protects it; callers of the
- * functions below hold that lock.
+ * A group of buffers. The lock of the ring's groups protects a group; callers of the
+ * functions below hold this lock.
  */
 struct uaio_uring_group {
 	struct uaio_slab_node node;
@@ -210,22 +229,32 @@ struct uaio_uring_group {
 
 	/* The array; NULL: the group is a list. The client can write the array. */
 	struct io_uring_buf_ring *array;
-	size_t own_bytes; /* 0: memory of the client, which it may unmap */
+	/*
+	 * size of the library's own memory for the array; 0: the array is memory of the
+	 * client, which may unmap it
+	 */
+	size_t own_bytes;
 	uint16_t mask;
-	uint16_t head; /* index of the next buffer; counts on beyond mask */
+	/* index of the next buffer; it counts on beyond the array's mask */
+	uint16_t head;
 	bool is_incremental;
 	uint32_t
-		/* an incremental buffer with fewer bytes left is used up; or 0 */
+		/*
+		 * an incremental buffer is used up when it has fewer bytes left; or 0
+		 */
 		min_left;
 
 	/*
-	 * Buffers of an array that were read ahead, because before each read the
-	 * kernel is asked whether the memory is mapped. The first has index ahead_of,
-	 * which counts like head.
+	 * Buffers of an array that were read ahead of their use, because before each
+	 * read of the array the library queries the kernel whether the memory is
+	 * mapped. The first has index ahead_of, which counts like head.
 	 */
 	uint16_t ahead_of, nr_ahead;
 	struct uaio_uring_ahead ahead[UAIO_URING_NR_AHEAD];
-	/* What remains of the next buffer, if it is incremental and begun. */
+	/*
+	 * The unused part of the next buffer, if this buffer is incremental and partly
+	 * used.
+	 */
 	bool is_begun;
 	struct uaio_uring_ahead rest;
 
@@ -244,11 +273,14 @@ struct uaio_uring_group *uaio_uring_group_new(struct uaio_uring *ring,
 void uaio_uring_group_free(struct uaio_uring *ring,
 			   struct uaio_uring_group *group);
 
-/* Return: how many buffers an array has; if unmapped, 0, or 1 that is begun. */
+/*
+ * Return: how many buffers an array has. If the array is unmapped: 1 if the next buffer
+ * is partly used, otherwise 0.
+ */
 unsigned uaio_uring_array_nr(const struct uaio_uring_group *group);
 /*
- * Look at the buffer `after` positions behind the next one. Return: whether there is
- * one; *ret describes it.
+ * Read the buffer `after` positions behind the next one.
+ * Return: whether there is such a buffer; *ret describes it.
  */
 bool uaio_uring_array_look(struct uaio_uring_group *group, unsigned after,
 			   struct uaio_uring_choice *ret);
@@ -279,7 +311,9 @@ static inline bool uaio_uring_is_send(const struct uaio_sqe *sqe)
  */
 bool uaio_uring_use_up(struct uaio_uring_group *group,
 		       const struct uaio_uring_choice *choice, uint32_t bytes);
-/* Have the completion name the used buffer, and say whether some of it is left. */
+/*
+ * Let the completion name the used buffer, and say whether some of the buffer is left.
+ */
 void uaio_uring_tell_buffer(struct uaio_uring_note *note, bool is_used_up);
 void uaio_uring_tell_none(struct uaio_uring_note *note);
 /* Count the result of a shot among the bytes that the request may receive. */
@@ -291,7 +325,10 @@ static inline void uaio_uring_count_bytes(struct uaio_uring_choice *choice,
 	choice->has_begun = true;
 	if (likely(!choice->left))
 		return;
-	/* As in the kernel, a limit beyond INT_MAX ends it after the first shot. */
+	/*
+	 * As in the kernel, a limit beyond INT_MAX ends the request after the first
+	 * shot.
+	 */
 	choice->left =
 		res < (int32_t)choice->left ? choice->left - (uint32_t)res : 0;
 	choice->is_last |= !choice->left;
@@ -315,7 +352,7 @@ int64_t uaio_uring_checked_picked_pieces(const struct uaio_sqe *sqe,
 					 int64_t res, bool keeps);
 void uaio_uring_checked_submitted(const struct uaio_sqe *sqe);
 
-/* nr buffers were added to a list; or some were removed from it. */
+/* nr buffers were added to a list; or some buffers were removed from it. */
 void uaio_uring_check_provided(struct uaio_uring_group *group,
 			       const struct uaio_uring_choice *what,
 			       uint32_t nr);

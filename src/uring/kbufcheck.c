@@ -3,8 +3,8 @@
  * For uaio-check(1): which provided buffers a ring has, and which of them requests
  * select
  *
- * Only called under uaio check: otherwise the door's table has the functions of kbuf.c
- * and bundle.c.
+ * Only called under uaio check: without it, the function table of the io_uring
+ * front-end has the functions of kbuf.c and bundle.c.
  *
  * Tested by test/run/bugs.py and test-check.c.
  */
@@ -66,7 +66,7 @@ static bool may_read(const struct uaio_uring_group *group, size_t bytes)
 	       uaio_can_read((uintptr_t)group->array, bytes);
 }
 
-/* Note which buffers the client has added to an array since the last look. */
+/* Note which buffers the client has added to an array since the last call. */
 static void note_new(struct uaio_uring_group *group)
 {
 	struct uaio_check_provided *provided = &group->provided;
@@ -83,7 +83,7 @@ static void note_new(struct uaio_uring_group *group)
 		uaio_check_provide(provided, nr, of_entries, &entries);
 }
 
-/* Note which buffers were used since the last look. */
+/* Note which buffers were used since the last call. */
 static void note_used(struct uaio_uring_group *group,
 		      struct uaio_check_ended *ret_ended)
 {
@@ -113,13 +113,16 @@ void uaio_uring_check_removed(struct uaio_uring_group *group)
 {
 	struct uaio_check_ended ended;
 
-	/* Removed buffers need no report: no request has selected them. */
+	/* Removed buffers are not reported: no request has selected them. */
 	note_used(group, &ended);
 }
 
-/* Requests that select buffers. The lock is held only in the state TRYING. */
+/*
+ * Requests that select buffers. The caller holds the lock of the groups only in the
+ * state TRYING.
+ */
 
-/* res: of the call that was to fill the selected buffers; or 0. */
+/* res: the result of the system call that was to fill the selected buffers; or 0. */
 static void note_group(const struct uaio_sqe *sqe, int64_t res)
 {
 	const struct uaio_uring_choice *choice =
@@ -127,7 +130,7 @@ static void note_group(const struct uaio_sqe *sqe, int64_t res)
 	struct uaio_check_ended ended = { .bytes = 0 };
 	struct uaio_uring_group *group;
 
-	/* This thread holds the lock; no buffer is used yet. */
+	/* This thread holds the lock, and no buffer is used yet. */
 	if (choice->state == UAIO_URING_TRYING || choice->is_own)
 		return;
 	uaio_uring_groups_lock(choice->ring);
@@ -136,7 +139,7 @@ static void note_group(const struct uaio_sqe *sqe, int64_t res)
 		note_new(group);
 	if (group)
 		note_used(group, &ended);
-	/* The buffer's memory is not mapped, so the buffer stays the next one. */
+	/* The buffer's memory is not mapped, so the buffer is not used up. */
 	if (group && res == -EFAULT)
 		uaio_check_provided_failed(&group->provided, &ended);
 	uaio_uring_groups_unlock(choice->ring);
@@ -158,7 +161,10 @@ static void note_received(const struct uaio_sqe *sqe, const struct iovec *iov,
 	}
 }
 
-/* Tell MemorySanitizer of the control data and the address of a message. */
+/*
+ * Tell MemorySanitizer that the kernel has written the control data and the address of
+ * a message.
+ */
 static void note_message(const struct uaio_args *args)
 {
 	uaio_check_written((uintptr_t)args->control, args->control_bytes);
@@ -166,7 +172,7 @@ static void note_message(const struct uaio_args *args)
 	uaio_check_written((uintptr_t)args->out, sizeof(struct uaio_msghdr));
 }
 
-/* Tell MemorySanitizer of a received buffer, or of this call's part of it. */
+/* Tell MemorySanitizer that this call has filled a buffer, or a part of it. */
 static void note_filled(const struct uaio_sqe *sqe, int64_t res)
 {
 	const struct uaio_uring_choice *choice =
@@ -177,14 +183,14 @@ static void note_filled(const struct uaio_sqe *sqe, int64_t res)
 	if (choice->state == UAIO_URING_NOT_CHOSEN)
 		return;
 	note_received(sqe, &iov, 1, res);
-	/* A multishot receive stores all of a message in the buffer. */
+	/* A multishot RECVMSG stores the whole message in the selected buffer. */
 	if (res >= 0 && sqe->op == UAIO_OP_RECVMSG && !sqe->is_multishot)
 		note_message(sqe->args);
 }
 
 void uaio_uring_checked_submitted(const struct uaio_sqe *sqe)
 {
-	/* Otherwise by_door is for a request that opens a file into the table. */
+	/* In other requests by_door means that a file is opened into the table. */
 	if (sqe->word &&
 	    uaio_uring_note_of(sqe->word)->kind == UAIO_URING_NOTE_CHOICE)
 		note_group(sqe, 0);

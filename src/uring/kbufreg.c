@@ -29,7 +29,7 @@
 #include "uring/table.h"
 
 enum {
-	NR_MAX = 65536,  /* of buffers: identifiers have 16 bits */
+	NR_MAX = 65536,  /* maximum of buffers: identifiers have 16 bits */
 	NR_RESERVED = 5, /* reserved words in struct io_uring_buf_reg */
 };
 
@@ -69,7 +69,7 @@ static bool has_no_shots(const struct uaio_uring_entry *entry,
 	return has_none;
 }
 
-/* Return: 0 if there is a buffer now; -errno. */
+/* Return: 0 if the group has a buffer now; -errno. */
 static int look_for_room(const struct uaio_sqe *sqe)
 {
 	struct iovec iov;
@@ -80,7 +80,7 @@ static int look_for_room(const struct uaio_sqe *sqe)
 	return ret;
 }
 
-/* Return: 0 if there are buffers for a bundle now; -errno. Takes much stack. */
+/* Return: 0 if the group has buffers for a bundle now; -errno. Uses much stack. */
 static __attribute__((noinline)) int look_for_pieces(const struct uaio_sqe *sqe)
 {
 	struct uaio_pieces pieces;
@@ -224,8 +224,8 @@ static int check_memory(uint64_t addr, uint64_t bytes)
 }
 
 /*
- * Return: whether an array of so many bytes, which the client maps, would overlap that
- * of another group. In the kernel none do.
+ * Return: whether an array of so many bytes, which the client maps, would overlap the
+ * array of another group. In the kernel such arrays never overlap.
  */
 static bool is_in_the_way(const struct uaio_uring *ring, uint16_t id,
 			  size_t bytes)
@@ -260,7 +260,7 @@ static int find_memory(struct uaio_uring *ring,
 	return *ret_array ? 0 : -ENOMEM;
 }
 
-/* Make the array, unless the group already has buffers. */
+/* Make the array, unless the group already has buffers in a list. */
 static int put_array(struct uaio_uring *ring,
 		     const struct io_uring_buf_reg *reg)
 {
@@ -270,7 +270,7 @@ static int put_array(struct uaio_uring *ring,
 
 	if (group && (group->array || group->first))
 		return -EEXIST;
-	/* An empty list: the kernel, too, drops it first. */
+	/* The group is an empty list. The kernel, too, drops such a group first. */
 	if (group)
 		uaio_uring_group_free(ring, group);
 	ret = find_memory(ring, reg, &array);
@@ -293,7 +293,10 @@ static int put_array(struct uaio_uring *ring,
 	return 0;
 }
 
-/* Flags of newer kernels; IOU_PBUF_RING_MMAP if the file is too small. */
+/*
+ * Return: whether flags has flags of newer kernels, or IOU_PBUF_RING_MMAP although the
+ * file is too small.
+ */
 static bool has_bad_flags(const struct uaio_uring *ring,
 			  const struct io_uring_buf_reg *reg)
 {
@@ -345,7 +348,7 @@ long uaio_uring_unregister_array(struct uaio_uring *ring, const void *arg,
 		return -EINVAL;
 	if (uaio_uring_copy_in(&reg, (uintptr_t)arg, sizeof(reg)) < 0)
 		return -EFAULT;
-	/* Here the kernel ignores min_left and the first reserved word. */
+	/* In this call the kernel ignores min_left and the first reserved word. */
 	if (has_reserved(&reg, NR_RESERVED - 1) || reg.flags)
 		return -EINVAL;
 	uaio_uring_groups_lock(ring);

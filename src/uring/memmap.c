@@ -43,7 +43,7 @@ static void choose_layout(struct uaio_uring_mem *mem,
 	mem->rings_bytes = bytes_of_rings(params);
 }
 
-/* Growing a file beyond RLIMIT_FSIZE raises SIGXFSZ. */
+/* Check the limit first: growing a file beyond RLIMIT_FSIZE raises SIGXFSZ. */
 static bool may_be_large(int64_t bytes)
 {
 	struct rlimit limit;
@@ -69,10 +69,13 @@ static int64_t bytes_of(const struct uaio_uring_mem *mem)
 		       : mem->sqes_off + (int64_t)mem->sqes_bytes;
 }
 
-/* Choose where submission entries begin. Return: false if that exceeds a limit. */
+/*
+ * Choose the offset of the submission entries. Return: false if the file would exceed a
+ * limit.
+ */
 static bool place_sqes(struct uaio_uring_mem *mem)
 {
-	enum { PAGE_MAX = 65536 }; /* of any machine */
+	enum { PAGE_MAX = 65536 }; /* the largest page size of any machine */
 
 	mem->sqes_off = IORING_OFF_SQES;
 	mem->has_arrays = true;
@@ -124,7 +127,7 @@ static int map_all(struct uaio_uring_mem *mem, int fd, int flags)
 	return -ENOMEM;
 }
 
-/* Map the new file fd, if possible by another open file (witness.h). */
+/* Map the new file fd, if possible through a second open file (witness.h). */
 static int map_apart(struct uaio_uring_mem *mem, int fd, int flags)
 {
 	int other = uaio_uring_witness_lock(mem, fd), ret;
@@ -146,13 +149,13 @@ static void find_array(struct uaio_uring_mem *mem,
 				->cqes[params->cq_entries << mem->cqe_shift];
 }
 
-/* Write the words that tell clients the sizes. */
+/* Write the words by which the client learns the sizes. */
 static void fill(struct uaio_uring_mem *mem,
 		 const struct io_uring_params *params)
 {
 	struct uaio_uring_rings *rings = mem->rings;
 
-	/* relaxed, all: the return of the call orders them for the client */
+	/* relaxed, all: the client reads these after the system call returns */
 	store_relaxed(&rings->sq_mask, params->sq_entries - 1);
 	store_relaxed(&rings->sq_entries, params->sq_entries);
 	store_relaxed(&rings->cq_mask, params->cq_entries - 1);
@@ -189,8 +192,8 @@ err_fd:
 /* Rings in memory of the client */
 
 /*
- * Return: 0; the kernel's error if the client's memory cannot hold a ring. Checks are
- * in the kernel's order.
+ * Return: 0; or the kernel's error if the client's memory cannot hold a ring. Checks
+ * are in the kernel's order.
  */
 static int check_given(uint64_t addr, size_t bytes)
 {
@@ -209,7 +212,7 @@ static int check_given(uint64_t addr, size_t bytes)
 /* Return: whether two addresses are the same word: a write to *a is visible in *b. */
 static bool is_same(uint32_t *a, const uint32_t *b)
 {
-	/* relaxed, all: only this thread */
+	/* relaxed, all: only this thread accesses the word */
 	uint32_t old = load_relaxed(a);
 	bool is_same = load_relaxed(b) == old;
 
@@ -284,13 +287,13 @@ static int use_given(struct uaio_uring_mem *mem,
 	if (ret < 0)
 		return ret;
 	if (params->flags & IORING_SETUP_REGISTERED_FD_ONLY)
-		/* relaxed: only a unique number */
+		/* relaxed: the number only has to be unique */
 		mem->ino = add_relaxed(&nr_nameless, 1) + 1;
 	else
 		fd = make_empty_file(mem);
 	if (fd < 0)
 		return fd;
-	/* Beyond the end of the file, so that mmap() fails. */
+	/* This offset is beyond the end of the file, so that mmap() fails. */
 	mem->sqes_off = -1;
 	mem->rings = map_given(rings, mem->rings_bytes, &mem->owns_rings);
 	mem->sqes = map_given(sqes, mem->sqes_bytes, &mem->owns_sqes);
@@ -327,7 +330,7 @@ void uaio_uring_mem_retire(struct uaio_uring_mem *mem)
 	memcpy(ours, mem->rings, sizeof(*mem->rings));
 	mem->retired = mem->owns_rings ? mem->rings : NULL;
 	mem->owns_rings = true;
-	/* relaxed: a thread that still waits may see either */
+	/* relaxed: a thread that still waits may use the old or the new memory */
 	store_relaxed(&mem->rings, ours);
 }
 
@@ -368,7 +371,8 @@ void *uaio_uring_mem_map_array(const struct uaio_uring_mem *mem, int fd,
 }
 
 /*
- * Map the region that the client will map; fd was the ring's descriptor a moment ago.
+ * Map the region at the offset where the client will map it. fd was the ring's
+ * descriptor a moment ago.
  * Return: its address, all zero at first; NULL on failure.
  */
 static void *map_clients_region(const struct uaio_uring_mem *mem, int fd,
@@ -497,7 +501,10 @@ static int check_region(const struct uaio_uring_region_desc *desc)
 		       : -EFAULT;
 }
 
-/* Map the part of the ring's file that the client will map. Return: 0 or -ENOMEM. */
+/*
+ * Map the part of the ring's file that the client will map as the region. Return: 0 or
+ * -ENOMEM.
+ */
 static int map_region(struct uaio_uring *ring,
 		      struct uaio_uring_region_desc *desc)
 {
@@ -514,7 +521,7 @@ static int map_region(struct uaio_uring *ring,
 	return 0;
 }
 
-/* Let waits find the region. */
+/* Let waiting threads find the region. */
 static void publish(struct uaio_uring_region *region,
 		    const struct uaio_uring_region_desc *desc)
 {

@@ -2,42 +2,44 @@
 /*
  * The memory of a ring, which clients map
  *
- * A ring's memory is a memory file, and the ring's descriptor is the file's. The file
- * is sealed, so that no client can truncate it under the library. The library has its
- * own mapping.
+ * A ring's memory is a memory file (memfd), and the ring's descriptor is a descriptor
+ * of this file. The file is sealed, so that no client can truncate it while the library
+ * uses it. The library has its own mapping.
  *
- *   I1  Clients can write all of the memory. So what the library reads there decides
- *       only what the client asks for. Each word is read once per use, and each index
- *       is masked. Sizes, the head of the submissions and the tail of the completions
- *       have copies that clients cannot write (ring.h).
- *   I2  io_uring_setup() tells clients the offsets of the ring's members, as the
- *       kernel does. The layout is the library's own.
- *   I3  Submission entries begin at 256 MiB, the offset at which clients map them;
- *       the gap before them is a hole. If RLIMIT_FSIZE is lower, they follow the
+ *   I1  Clients can write all of the memory. So the library trusts nothing that it
+ *       reads there, except as a wish of the client. Each word is read once per use,
+ *       and each index is masked. The library keeps its own copies of the sizes, of the
+ *       head of the submissions and of the tail of the completions, which clients
+ *       cannot write (ring.h).
+ *   I2  io_uring_setup() tells clients the offsets of the ring's members, as the kernel
+ *       does. The layout is the library's own.
+ *   I3  Submission entries begin at 256 MiB, the offset at which clients map them; the
+ *       gap before them is a hole. If RLIMIT_FSIZE is lower, the entries follow the
  *       rings directly, and the library translates the offset of a client's mmap()
  *       (mmap.c).
  *   I4  A region and arrays of buffers (kbuf.h) that clients map come after the
- *       submission entries. If RLIMIT_FSIZE is too low for them, there are none.
+ *       submission entries. If RLIMIT_FSIZE is too low for regions and arrays, the
+ *       library refuses to make them.
  *
  *   I5  With IORING_SETUP_NO_MMAP the client provides the memory, and the file is
  *       empty. The library maps shared memory a second time, so that the client may
  *       unmap it, as in the kernel. Private memory can only be used where the client
  *       has mapped it: if the client unmaps it before the ring dies, the process gets
- *       SIGSEGV. After the ring has died, the library does not write there.
+ *       SIGSEGV. After the ring has died, the library does not write to the client's
+ *       memory.
  *
  *   I6  A ring that can be resized does not move, neither in the file nor in the
  *       library's mappings, which have its maximum size.
  *
- * A ring may have a memory region (IORING_REGISTER_MEM_REGION), in which a client
- * keeps the arguments of its waits. io_uring_enter() then gets an offset in the
- * region.
+ * A ring may have a memory region (IORING_REGISTER_MEM_REGION), in which a client keeps
+ * the arguments of its waits. io_uring_enter() then gets an offset in the region.
  *
  *   I7  A ring has at most one region, until the ring is freed.
- *   I8  The region is memory of the client, or a part of the ring's file that both
- *       the client and the library map. Either may be written at any time, so a wait
+ *   I8  The region is memory of the client, or a part of the ring's file that both the
+ *       client and the library map. The client may write to it at any time, so a wait
  *       copies its arguments once.
- *   I9  Waits find only a region that was registered before the ring was enabled,
- *       when no thread can wait.
+ *   I9  Waits use only a region that was registered before the ring was enabled: no
+ *       thread can wait so early.
  *
  * Tested by test-uring.c, test-uring-layout.c, test-uring-resize.c and
  * test-uring-region.c.
@@ -59,32 +61,33 @@ struct uaio_uring_rings {
 	/* written by the library */
 	uint32_t sq_head;
 	uint32_t cq_tail;
-	uint32_t sq_flags;    /* IORING_SQ_* */
-	uint32_t sq_dropped;  /* submissions with an index out of range */
-	uint32_t cq_overflow; /* lost completions */
+	uint32_t sq_flags; /* IORING_SQ_* */
+	uint32_t
+		sq_dropped; /* number of submissions with an index out of range */
+	uint32_t cq_overflow; /* number of lost completions */
 	uint32_t posting;     /* a robust lock: share.h */
-	uint32_t nr_over;     /* processes with overflowed completions */
+	uint32_t nr_over; /* number of processes with overflowed completions */
 	uint32_t unused[9];
 
-	/* written by the client */
+	/* these are written by the client */
 	uint32_t sq_tail __attribute__((aligned(64)));
 	uint32_t cq_head;
 	uint32_t cq_flags; /* IORING_CQ_* */
 
-	/* written when the ring is made or resized */
+	/* these are written when the ring is made or resized */
 	uint32_t sq_mask __attribute__((aligned(64)));
 	uint32_t sq_entries;
 	uint32_t cq_mask;
 	uint32_t cq_entries;
 
 	struct io_uring_cqe cqes[] __attribute__((aligned(64)));
-	/* followed by the array of submission indices, unless NO_SQARRAY */
+	/* the array of submission indices follows, unless NO_SQARRAY */
 };
 
 struct uaio_uring_mem {
 	struct uaio_uring_rings *rings; /* owns if owns_rings, or borrows */
 	struct io_uring_sqe *sqes;      /* owns if owns_sqes, or borrows */
-	/* owning means the mapping, not the client's memory */
+	/* to own is to own the mapping, not the client's memory */
 	bool owns_rings, owns_sqes;
 	void *retired;   /* owns: an earlier mapping of rings; or NULL */
 	uint32_t *array; /* sq_entries submission indices; or NULL */
@@ -94,12 +97,15 @@ struct uaio_uring_mem {
 	 * cqe_shift: 2 with CQE32, and the library writes both.
 	 */
 	uint8_t sqe_shift, cqe_shift;
-	/* of the library's mappings */
+	/* sizes of the library's mappings */
 	size_t rings_bytes;
 	size_t sqes_bytes;
 	int64_t sqes_off; /* offset in the file */
 	bool has_arrays;  /* the file is large enough for arrays of buffers */
-	/* of the file; without a descriptor ino is a serial number, and dev 0 */
+	/*
+	 * identity of the file; without a descriptor ino is a serial number, and dev is
+	 * 0
+	 */
 	uint64_t dev;
 	uint64_t ino;
 	bool is_locked; /* the open file has a lock: witness.h */
@@ -117,8 +123,8 @@ int uaio_uring_mem_init(struct uaio_uring_mem *ret_mem,
 void uaio_uring_mem_fini(struct uaio_uring_mem *mem);
 
 /*
- * The ring has died, and its client may reuse the memory that it provided: later
- * posts go to other memory. Caller holds the queue's lock.
+ * The ring has died, and the client may reuse the memory that it provided: write later
+ * posts to other memory. Caller holds the queue's lock.
  */
 void uaio_uring_mem_retire(struct uaio_uring_mem *mem);
 
@@ -145,7 +151,7 @@ uaio_uring_mem_resized(const struct uaio_uring_mem *mem,
 void uaio_uring_mem_resize(struct uaio_uring_mem *mem,
 			   const struct io_uring_params *params);
 
-/* Tell a client the offsets of the ring's members. */
+/* Write the offsets of the ring's members to params, for the client. */
 void uaio_uring_mem_tell(const struct uaio_uring_mem *mem,
 			 struct io_uring_params *ret_params);
 
@@ -166,14 +172,14 @@ static inline uint64_t *uaio_uring_rings_addr(struct io_uring_params *params)
 }
 
 struct uaio_uring_region {
-	/* Of the thread that holds the ring. */
+	/* Of the thread that holds the ring (ring.h, I2). */
 	bool is_set;
-	void *map; /* owns if part of the ring's file; or NULL */
+	void *map; /* owns if the region is part of the ring's file; or NULL */
 	uint64_t bytes;
 
 	/* Atomic. */
 	uint64_t wait_at;    /* where waits find their arguments */
-	uint64_t wait_bytes; /* 0: not for waits */
+	uint64_t wait_bytes; /* 0: waits do not use the region */
 };
 
 void uaio_uring_region_init(struct uaio_uring_region *region);

@@ -8,9 +8,10 @@
  *
  *   I1  The sender finds the target by descriptor and uses it (ring.h, I4) without
  *       holding it: two rings may send to each other at once, and the thread that holds
- *       the target may sleep. So the sender does not change nr_taken, which belongs to
- *       the holder. The target may end as soon as the message is posted.
- *   I2  A target that dies meanwhile gets the message, which nobody reads.
+ *       the target may sleep. So the sender does not change nr_taken, which only the
+ *       holder of the target may change. The target may end as soon as the message is
+ *       posted.
+ *   I2  If the target dies meanwhile, the message is posted, but nobody reads it.
  *
  * Tested by test-uring-msg.c.
  */
@@ -31,7 +32,7 @@
 #include "uring/sq.h"
 #include "uring/table.h"
 
-/* Read a submission. Return: 0 or -EINVAL. */
+/* Read the message's arguments from a submission. Return: 0 or -EINVAL. */
 static int read_msg(const struct io_uring_sqe *raw,
 		    struct uaio_uring_msg *ret_msg)
 {
@@ -63,7 +64,7 @@ int uaio_uring_prep_msg(struct uaio_uring_entry *entry)
 		return -ENOMEM;
 	entry->note->kind = UAIO_URING_NOTE_MSG;
 	entry->note->msg = msg;
-	/* Rings cannot be registered files. */
+	/* A ring cannot be a registered file. */
 	if (raw->flags & IOSQE_FIXED_FILE)
 		entry->late_error =
 			uaio_uring_has_fixed(entry->ring, (uint32_t)raw->fd)
@@ -111,7 +112,11 @@ static int send_data(struct uaio_uring *target,
 	return uaio_uring_post_message(target, &cqe);
 }
 
-/* Return: as uaio_uring_table_give_file(): the result for the target's completion. */
+/*
+ * Put the file into a slot of the target.
+ * Return: the result for the target's completion: that of uaio_uring_table_give_file();
+ * or -errno.
+ */
 static int give_file(struct uaio_uring *ring, struct uaio_uring *target,
 		     const struct uaio_uring_msg *msg)
 {

@@ -18,7 +18,7 @@
 #include "uring/rsrc.h"
 #include "uring/sq.h"
 
-/* All checks below are in the kernel's order. */
+/* All checks below are in the order in which the kernel makes them. */
 
 enum {
 	SEND_FLAGS = IORING_RECVSEND_POLL_FIRST | IORING_RECVSEND_BUNDLE |
@@ -51,8 +51,9 @@ static bool receives(const struct uaio_uring_entry *entry)
 }
 
 /*
- * Poll the socket before the first try. A request with MSG_DONTWAIT fails with EAGAIN
- * instead; except a multishot request that a kernel worker would begin (take_shots()).
+ * Poll the socket before the first try. With MSG_DONTWAIT the request fails with EAGAIN
+ * instead, unless it is a multishot request that a kernel worker would begin
+ * (take_shots()).
  */
 static void poll_first(struct uaio_uring_entry *entry)
 {
@@ -64,8 +65,8 @@ static void poll_first(struct uaio_uring_entry *entry)
 }
 
 /*
- * Make the request a multishot one. If a kernel worker would begin it, that worker
- * polls first, even with MSG_DONTWAIT.
+ * Make the request a multishot one. If a kernel worker would begin this request, that
+ * worker polls first, even with MSG_DONTWAIT. So poll first.
  */
 static void take_shots(struct uaio_uring_entry *entry)
 {
@@ -84,7 +85,7 @@ static void begin(struct uaio_uring_entry *entry)
 		poll_first(entry);
 }
 
-/* Note how many bytes are a success, for IOSQE_CQE_SKIP_SUCCESS. */
+/* For IOSQE_CQE_SKIP_SUCCESS, note how many bytes count as a success. */
 static int expect(struct uaio_uring_entry *entry, uint64_t bytes)
 {
 	if (!(entry->raw.flags & IOSQE_CQE_SKIP_SUCCESS))
@@ -106,7 +107,7 @@ static int prep_bytes(struct uaio_uring_entry *entry)
 	return expect(entry, raw->len);
 }
 
-/* Return: the sum of the vectors' lengths, which a message has to move. */
+/* Return: how many bytes the vectors have, all of which a message has to move. */
 static uint64_t sum_of(const struct iovec *iov, uint64_t nr)
 {
 	uint64_t bytes = 0;
@@ -184,7 +185,7 @@ static bool has_vectors(const struct io_uring_sqe *raw)
 	       !(raw->flags & IOSQE_BUFFER_SELECT);
 }
 
-/* Use the client's own memory, or select a buffer when the request begins. */
+/* Use the client's own memory, or have the request select a buffer when it begins. */
 static int take_memory(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
@@ -195,9 +196,9 @@ static int take_memory(struct uaio_uring_entry *entry)
 }
 
 /*
- * A bundle of sends: sends one after another, each of all its buffers, until the group
- * is empty. With IOSQE_ASYNC it fails once the socket is ready, as in the kernel, whose
- * workers find no buffers (bundle.c).
+ * A bundle of sends: the request makes one send after another, each with several
+ * buffers, until the group is empty. With IOSQE_ASYNC it fails once the socket is
+ * ready, as in the kernel, whose workers find no buffers (bundle.c).
  */
 static int prep_send_bundle(struct uaio_uring_entry *entry)
 {
@@ -215,7 +216,9 @@ static int prep_send_bundle(struct uaio_uring_entry *entry)
 		ret = uaio_uring_check_range(raw->addr, raw->len);
 	if (ret == 0 && !(raw->flags & IOSQE_BUFFER_SELECT))
 		ret = uaio_uring_prep_own_bundle(entry);
-	/* A send that has waited is the last of its bundle. */
+	/*
+	 * A send that has waited is the last of its bundle, and this send waits first.
+	 */
 	if (ret == 0 && entry->sqe.polls_first)
 		entry->note->choice.is_last = true;
 	return ret;
@@ -261,7 +264,7 @@ static int take_header(struct uaio_uring_entry *entry,
 	begin(entry);
 	if (uaio_uring_copy_in(ret_msg, raw->addr, sizeof(*ret_msg)) < 0)
 		return -EFAULT;
-	/* A multishot receive stores the address in each buffer. */
+	/* A multishot receive stores the address in each selected buffer. */
 	if (!ret_msg->msg_name && !entry->sqe.is_multishot)
 		ret_msg->msg_namelen = 0;
 	if ((int32_t)ret_msg->msg_namelen < 0)
@@ -305,7 +308,7 @@ int uaio_uring_prep_sendmsg(struct uaio_uring_entry *entry)
 	return prep_any_sendmsg(entry);
 }
 
-/* Zero-copy sends. The library copies, and reports so at once. */
+/* Zero-copy sends. The library copies the data, and reports so at once. */
 
 static int prep_zc(struct uaio_uring_entry *entry)
 {
@@ -315,7 +318,7 @@ static int prep_zc(struct uaio_uring_entry *entry)
 		return -EINVAL;
 	if (!uaio_uring_note_for(entry))
 		return -ENOMEM;
-	/* From here on errors have two completions, too. */
+	/* Errors that are found from here on also have two completions. */
 	entry->note->kind = UAIO_URING_NOTE_NOTICE;
 	entry->note->notice = (struct uaio_uring_notice){ .res = 0 };
 	entry->note->cqe_flags = IORING_CQE_F_MORE;
@@ -328,7 +331,8 @@ static int prep_zc(struct uaio_uring_entry *entry)
 
 /*
  * A zero-copy send that polls first and lies outside its registered buffer: the kernel
- * reports that once the socket is ready. So send from an address that faults.
+ * reports this error only once the socket is ready. So send from an address that
+ * faults.
  */
 static void fail_polled(struct uaio_uring_entry *entry)
 {
@@ -338,14 +342,14 @@ static void fail_polled(struct uaio_uring_entry *entry)
 	entry->late_error = entry->sqe.call_flags & MSG_DONTWAIT ? -EAGAIN : 0;
 	entry->iov = (struct iovec){ nowhere, 1 };
 	if (entry->sqe.op != UAIO_OP_SEND_ZC)
-		return; /* a message: uses the vector */
+		return; /* a message uses the vector */
 	entry->sqe.buf = nowhere;
 	entry->sqe.len = 1;
 }
 
 /*
  * Finish preparing a zero-copy send. If it fails with EFAULT, the kernel has copied
- * nothing, so the second completion has 0.
+ * nothing, so the second completion has the result 0.
  */
 static int end_zc(struct uaio_uring_entry *entry, int ret)
 {
@@ -413,7 +417,7 @@ static int prep_any_recv(struct uaio_uring_entry *entry, unsigned flags)
 
 	if (raw->addr2 || (int32_t)raw->len < 0 || raw->ioprio & ~flags)
 		return -EINVAL;
-	/* A limit, which only a multishot RECV may have. */
+	/* Only a multishot RECV may have a limit. */
 	if (raw->file_index && !(raw->ioprio & IORING_RECV_MULTISHOT &&
 				 raw->opcode == IORING_OP_RECV))
 		return -EINVAL;
@@ -443,7 +447,10 @@ int uaio_uring_prep_recv(struct uaio_uring_entry *entry)
 	return 0;
 }
 
-/* The only vector of a message that selects a buffer limits the buffer's length. */
+/*
+ * The only vector of a message that selects a buffer limits how much of the buffer is
+ * used.
+ */
 static int take_limit(struct uaio_uring_entry *entry,
 		      const struct uaio_msghdr *msg)
 {

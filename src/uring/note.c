@@ -70,7 +70,10 @@ static bool is_success(const struct uaio_uring_note *note,
 	return res >= 0 && (uint32_t)res >= note->expected;
 }
 
-/* Return: whether an unlinked timeout has completed, which ends waits (cq.h). */
+/*
+ * Return: whether this is the completion of an unlinked timeout, which ends waits
+ * (cq.h).
+ */
 static bool is_ended(const struct uaio_uring_note *note, int32_t res)
 {
 	return note->kind == UAIO_URING_NOTE_TIMEOUT &&
@@ -102,7 +105,9 @@ bool uaio_uring_is_told(struct uaio_uring *ring,
 	if (unlikely(!note))
 		return !(completion->flags & UAIO_COMPLETION_QUIET);
 	if (note == ring->updating && !has_more) {
-		/* The note is freed now, and may be reused by another request. */
+		/*
+		 * The note is about to be freed, and may be reused for another request.
+		 */
 		ring->updating = NULL;
 		ring->was_hidden = cqe->res == -ECANCELED;
 		if (ring->was_hidden) {
@@ -110,7 +115,7 @@ bool uaio_uring_is_told(struct uaio_uring *ring,
 			return false;
 		}
 	}
-	/* A request cancelled by its chain has never begun. */
+	/* A request that was cancelled because its chain broke has never begun. */
 	if (!(completion->flags & UAIO_COMPLETION_CUT))
 		cqe->flags |= note->cqe_flags;
 	if (has_more)
@@ -121,7 +126,7 @@ bool uaio_uring_is_told(struct uaio_uring *ring,
 	ring->nr_timeouts += has_ended;
 	if (is_skipped(note, completion, cqe->res))
 		return false;
-	/* Other timeouts do not count this completion. */
+	/* Timeouts that count completions do not count this completion. */
 	if (has_ended)
 		ring->nr_uncounted++;
 	return true;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the door remembers of a request
+ * Notes: what the io_uring front-end keeps about a request while the core executes it
  *
- * Most requests need nothing, and their `word` (sink.h) is 0. Otherwise it is the
- * address of a note. The note is made at submission and freed when the last
- * completion has been posted. A union has what only one kind of request needs. The
+ * Most requests need no note, and their `word` (sink.h) is 0. Otherwise `word` is the
+ * address of a note. The note is made at submission and freed when the last completion
+ * has been posted. A union holds the members that only one kind of request needs. The
  * function that translates the submission (prep) sets the kind, once.
  *
  * Tested by test-uring.c and test-uring-timeout.c.
@@ -33,24 +33,24 @@ struct uaio_uring_rsrc;
 
 /* A message to another ring (msg_ring.c). */
 struct uaio_uring_msg {
-	uint64_t user_data; /* of the completion to post, as is res */
+	uint64_t user_data; /* user_data and res of the completion to post */
 	uint32_t res;
 	uint32_t command; /* IORING_MSG_* */
 	uint32_t flags;   /* IORING_MSG_RING_* */
 	uint32_t
 		/* flags of the completion; or the target's slot for a file, plus 1 */
 		cqe_flags;
-	uint32_t place; /* the sender's slot of a registered file */
-	int fd;         /* of the target ring */
+	uint32_t place; /* slot of a registered file of the sender's ring */
+	int fd;         /* descriptor of the target ring */
 };
 
 /* A timeout, which may complete after a number of completions (timeout.c). */
 struct uaio_uring_timeout {
 	/* immutable */
-	bool is_linked; /* to the previous request */
+	bool is_linked; /* linked to the previous request */
 	bool succeeds;  /* completes with 0 when it expires */
 	bool counts;
-	bool has_from;  /* counts from `from` on, unless drained */
+	bool has_from;  /* counts from `from` on, unless it follows a drain */
 	uint32_t count; /* how many completions to wait for, if it counts */
 	uint64_t data;  /* the client's user_data */
 
@@ -68,7 +68,7 @@ struct uaio_uring_timeout {
 
 /* A zero-copy send, which has a second completion; immutable. */
 struct uaio_uring_notice {
-	/* of the second completion, which says that the memory is free */
+	/* result of the second completion, which says that the memory is free */
 	int32_t res;
 	bool is_0_on_fault; /* res is 0 if the call fails with EFAULT */
 };
@@ -89,16 +89,16 @@ struct uaio_uring_change {
 	int64_t time_ns;
 
 	/*
-	 * The requests that it has cancelled. They are completed after it, as in the
-	 * kernel, when its note is freed. Belongs to the executing thread.
+	 * The requests that this request has cancelled. As in the kernel, they are
+	 * completed after it, when its note is freed. Belongs to the executing thread.
 	 */
 	bool has_later;
-	struct uaio_cancelled later; /* if has_later */
+	struct uaio_cancelled later; /* valid if has_later */
 };
 
 /* The kind of request that a note belongs to. */
 enum uaio_uring_note_kind {
-	UAIO_URING_NOTE_PLAIN, /* no member of the union */
+	UAIO_URING_NOTE_PLAIN, /* uses no member of the union */
 	UAIO_URING_NOTE_TIMEOUT,
 	UAIO_URING_NOTE_NOTICE,
 	UAIO_URING_NOTE_LANDING,
@@ -115,26 +115,28 @@ struct uaio_uring_note {
 	/* enum uaio_uring_note_kind; selects the union's member */
 	uint8_t kind;
 	bool skips;          /* posts no completion on success */
-	bool errors_succeed; /* with skips: a failed call counts as success */
+	bool errors_succeed; /* with `skips`: a failed call counts as success */
 	/*
-	 * Results below this are failures. Immutable, except if the request selects a
-	 * buffer: then the length, written like cqe_flags.
+	 * Results below this are failures. Immutable, except in a request that selects
+	 * a buffer: there the executing thread sets it to the selected length.
 	 */
 	uint32_t expected;
 	/*
-	 * IORING_CQE_F_* of the next completion, without MORE. Of the executing thread.
+	 * IORING_CQE_F_* of the next completion, without MORE. Belongs to the executing
+	 * thread.
 	 */
 	uint32_t cqe_flags;
 	/* tagged resources in use: a file and a buffer, or two files; or NULL */
 	struct uaio_uring_rsrc *used[2]; /* shares (ref) */
-	/* The second half of 32-byte completions; immutable. */
+	/* The second half of a 32-byte completion; immutable. */
 	uint64_t extra[2];
 
 	union {
 		struct uaio_uring_timeout timeout;
 		struct uaio_uring_notice notice;
 		struct uaio_uring_landing landing;
-		struct uaio_uring_choice choice; /* CHOICE, BUFFERS: kbuf.h */
+		struct uaio_uring_choice
+			choice; /* kinds CHOICE and BUFFERS: kbuf.h */
 		struct uaio_uring_change change;
 		struct uaio_uring_msg msg; /* immutable */
 	};
@@ -144,7 +146,7 @@ void uaio_uring_notes_init(void);
 
 /* Return: a new note of the kind PLAIN; NULL if memory is refused. */
 struct uaio_uring_note *uaio_uring_note_new(void);
-/* The request uses a tagged resource. It can use two. */
+/* Let the request keep a tagged resource that it uses. A request can use two. */
 void uaio_uring_note_use(struct uaio_uring_note *note,
 			 struct uaio_uring_rsrc *rsrc);
 void uaio_uring_note_free(struct uaio_uring_note *note);
@@ -166,15 +168,18 @@ uaio_uring_timeout_of(struct uaio_uring_note *note)
 void uaio_uring_notes_drop(const struct uaio_post *post);
 
 /*
- * For the sink, about a completion with a note or with flags: complete what cqe says,
- * and count last completions in *nr_last. Return: whether to post the completion to
- * the client.
+ * For the sink, about a completion with a note or with flags: fill in the rest of cqe,
+ * and count last completions in *nr_last.
+ * Return: whether to post the completion to the client.
  */
 bool uaio_uring_is_told(struct uaio_uring *ring,
 			const struct uaio_completion *completion,
 			struct io_uring_cqe *cqe, uint32_t *nr_last);
 
-/* Return: whether a second completion follows; if so, *cqe becomes that one. */
+/*
+ * Return: whether a second completion follows; if so, *cqe becomes this second
+ * completion.
+ */
 bool uaio_uring_notice_of(const struct uaio_completion *completion,
 			  struct io_uring_cqe *cqe);
 
@@ -182,7 +187,7 @@ bool uaio_uring_notice_of(const struct uaio_completion *completion,
 
 /*
  * A timeout with a count is about to be submitted, and counts from the event number
- * `from`. uaio_uring_uncount(): the submission was refused.
+ * `from`. If the submission is then refused, uaio_uring_uncount() undoes this.
  */
 void uaio_uring_count(struct uaio_uring *ring,
 		      struct uaio_uring_timeout *timeout, uint64_t from);

@@ -15,7 +15,10 @@
 #include "uring/ring.h"
 #include "uring/sq.h"
 
-/* Return: the result of a no-op that injects one, or names a file or a buffer. */
+/*
+ * Return: the result of a no-op: the error that it injects, or the error of the file or
+ * buffer that it names.
+ */
 static __attribute__((noinline)) int
 result_of_nop(const struct uaio_uring_entry *entry)
 {
@@ -56,7 +59,9 @@ static int prep_nop(struct uaio_uring_entry *entry)
 		entry->note->extra[0] = raw->off;
 		entry->note->extra[1] = raw->addr;
 	}
-	/* IORING_NOP_TW only affects where the kernel completes it. */
+	/*
+	 * IORING_NOP_TW only affects in which context the kernel completes the no-op.
+	 */
 	entry->sqe.len = (uint32_t)result_of_nop(entry);
 	return 0;
 }

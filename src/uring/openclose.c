@@ -3,7 +3,7 @@
  * Opening and closing: descriptors, and slots in the table of registered files
  *
  * A request that opens into the table first gets a descriptor from the kernel. The
- * library makes a duplicate of its own (uaio_file_fix()), puts that into the table, and
+ * library makes a duplicate (uaio_file_fix()), puts the duplicate into the table, and
  * closes the descriptor.
  *
  * Tested by test-uring-calls.c and test-uring-direct.c.
@@ -25,7 +25,7 @@
 #include "uring/sq.h"
 #include "uring/table.h"
 
-/* All checks below are in the kernel's order. */
+/* All checks below are in the order in which the kernel makes them. */
 
 /* Opening into the table */
 
@@ -64,7 +64,9 @@ static int put_opened(struct uaio_uring *ring, uint32_t place, int fd)
 
 	if (ret < 0)
 		return ret;
-	/* A ring, opened by its path in /proc. */
+	/*
+	 * The file is a ring, opened by its path in /proc. A ring cannot be registered.
+	 */
 	if (!uaio_file_has(file, UAIO_FILE_F_RING))
 		return uaio_uring_put_file(ring, place, file, 0);
 	uaio_file_put(file);
@@ -77,7 +79,7 @@ int64_t uaio_uring_land(const struct uaio_sqe *sqe, int fd)
 		&uaio_uring_note_of(sqe->word)->landing;
 	int ret = put_opened(landing->ring, landing->place, fd);
 
-	/* The program never knew this descriptor, so no request uses it. */
+	/* The program does not know this descriptor, so no request uses it. */
 	(void)uaio_op_close(fd, true);
 	return ret;
 }
@@ -105,7 +107,10 @@ int uaio_uring_prep_openat(struct uaio_uring_entry *entry)
 	return ret < 0 ? ret : uaio_uring_prep_land(entry, raw->open_flags);
 }
 
-/* Return: as uaio_uring_prep_land(), but errors in the client's memory come first. */
+/*
+ * Return: the result of uaio_uring_prep_land(), but errors in the client's memory come
+ * first.
+ */
 static int prep_land2(struct uaio_uring_entry *entry)
 {
 	struct uaio_args *args = &entry->args;
@@ -156,7 +161,7 @@ int uaio_uring_prep_close(struct uaio_uring_entry *entry)
 		return -EBADF;
 	if (raw->file_index)
 		return raw->fd ? -EINVAL : prep_close_place(entry);
-	/* Rings must be closed by close(). */
+	/* A ring must be closed by close(). */
 	if (raw->fd >= 0 && uaio_uring_is_ring(raw->fd))
 		entry->late_error = -EBADF;
 	return 0;
@@ -175,7 +180,7 @@ int uaio_uring_prep_install(struct uaio_uring_entry *entry)
 		return -EBADF;
 	if (raw->rw_flags & ~(int)IORING_FIXED_FD_NO_CLOEXEC)
 		return -EINVAL;
-	/* A descriptor belongs to the process, not to a personality. */
+	/* The new descriptor would belong to the process, whatever the personality. */
 	if (raw->personality)
 		return -EPERM;
 	entry->sqe.len = (uint32_t)raw->fd;

@@ -18,9 +18,12 @@
 #include "uring/ring.h"
 #include "uring/sq.h"
 
-/* All checks below are in the kernel's order. */
+/* All checks below are in the order in which the kernel makes them. */
 
-/* Return: the events of poll(2). The other bits say how the kernel should wait. */
+/*
+ * Return: the events of poll(2). The other bits of the submission say how the kernel
+ * should wait.
+ */
 static uint64_t events_of(const struct io_uring_sqe *raw)
 {
 	return raw->poll32_events & 0xffff;
@@ -80,8 +83,8 @@ struct by_update {
 };
 
 /*
- * Return: whether sqe is the poll to change; the last match stays in `update`. Caller
- * holds the queue's lock.
+ * Return: whether sqe is the poll to change. If so, note in `update` what the poll is.
+ * Caller holds the queue's lock.
  */
 static bool is_poll(const struct uaio_cancel_aim *aim,
 		    const struct uaio_sqe *sqe, const struct uaio_file *file)
@@ -100,7 +103,7 @@ static bool is_poll(const struct uaio_cancel_aim *aim,
 	return true;
 }
 
-/* Return: whether this thread may change a poll; only one thread at a time may. */
+/* Return: whether this thread may now change a poll. Only one thread at a time may. */
 static bool begin_update(struct uaio_uring *ring)
 {
 	bool is_free;

@@ -68,8 +68,8 @@ static int check_vector(const struct iovec *iov)
 }
 
 /*
- * Check that the memory is mapped. Called before anything is allocated for the buffer,
- * because the library's own memory might be mapped at that address.
+ * Check that the memory is mapped. Called before the library allocates memory for the
+ * registration, because that memory might be mapped at the buffer's address.
  */
 static int check_buffer(const struct iovec *iov)
 {
@@ -82,7 +82,10 @@ static int check_buffer(const struct iovec *iov)
 		       : -EFAULT;
 }
 
-/* Put a buffer into a slot. The client may have changed it since it was checked. */
+/*
+ * Put a buffer into a slot. The client may have changed the vector since it was
+ * checked.
+ */
 static int put_buffer(struct uaio_uring *ring, uint32_t place,
 		      const struct iovec *iov, uint64_t tag)
 {
@@ -131,9 +134,9 @@ static int check_buffers(uint64_t iovs, uint32_t nr, uint64_t tags)
 }
 
 /*
- * Register a table of buffers. Addresses are the client's. If that of the tags is 0,
+ * Register a table of buffers. The addresses are the client's. If `tags` is 0, the
  * entries have no tags; if iovs is 0, all slots are empty.
- * Return: as io_uring_register().
+ * Return: the result of io_uring_register().
  */
 static long register_buffers(struct uaio_uring *ring, uint64_t iovs,
 			     uint32_t nr, uint64_t tags)
@@ -317,7 +320,7 @@ static long enable(struct uaio_uring *ring, const void *arg, uint32_t nr)
 	return 0;
 }
 
-/* Set the clock of the ring's waits. */
+/* Set the clock by which waits on the ring measure time. */
 static long register_clock(struct uaio_uring *ring, const void *arg,
 			   uint32_t nr)
 {
@@ -365,8 +368,8 @@ static long limit_workers(void *arg, uint32_t nr)
 }
 
 /*
- * IORING_REGISTER_IOWQ_AFF: the processors of workers, for all rings. As in the kernel,
- * bits beyond the size of the kernel's CPU masks are ignored.
+ * IORING_REGISTER_IOWQ_AFF: choose the processors of workers, for all rings. As in the
+ * kernel, bits beyond the size of the kernel's CPU masks are ignored.
  */
 static long bind_workers(const void *arg, uint32_t bytes)
 {
@@ -394,7 +397,7 @@ static long unbind_workers(const void *arg, uint32_t bytes)
 /* Return: one more than the highest supported opcode of a submission. */
 static uint32_t nr_ops(void)
 {
-	enum { NR_OPS = 64 }; /* above all supported opcodes */
+	enum { NR_OPS = 64 }; /* greater than all supported opcodes */
 	uint32_t nr = NR_OPS;
 
 	while (nr && !uaio_uring_row_of(nr - 1))
@@ -459,8 +462,9 @@ static int check_query(const struct uaio_uring_query *query)
 }
 
 /*
- * Answer one query. Members that only newer kernels know are set to zero.
- * Return: 0, also if the answer is an error; -EFAULT. *ret_next: the next query.
+ * Answer one query. Set members that only newer kernels know to zero.
+ * Return: 0, also if the answer is an error; -EFAULT. *ret_next: address of the next
+ * query.
  */
 static int answer(uint64_t at, uint64_t *ret_next)
 {
@@ -472,7 +476,10 @@ static int answer(uint64_t at, uint64_t *ret_next)
 		return -EFAULT;
 	query.result = check_query(&query);
 	bytes = query.bytes < sizeof(ops) ? query.bytes : sizeof(ops);
-	/* The kernel, too, reads the memory first, and ignores what it finds. */
+	/*
+	 * The kernel, too, first reads the memory to which it then writes, and ignores
+	 * the values that it reads.
+	 */
 	if (query.result == 0 && !uaio_uring_may_read(query.data, bytes))
 		return -EFAULT;
 	if (query.result < 0)
@@ -489,7 +496,7 @@ long uaio_uring_query(void *arg, uint32_t nr)
 {
 	enum {
 		QUERIES_MAX = 1000
-	}; /* as in the kernel, because queries may form a cycle */
+	}; /* as in the kernel, stop here, because queries may form a cycle */
 	uint64_t at = (uintptr_t)arg;
 
 	if (nr)

@@ -3,18 +3,18 @@
  * Restrictions and personalities: which operations a ring allows, and with whose
  * credentials
  *
- * Restrictions: a ring that was made disabled can get a list of allowed opcodes of
- * submissions and of io_uring_register(), and of allowed flags of submissions. The list
- * holds for ever from when the ring is enabled, also in a child of fork() that takes
- * the ring over.
+ * Restrictions: while a ring is still disabled, a client can register a list of allowed
+ * opcodes of submissions and of io_uring_register(), and of allowed flags of
+ * submissions. Once the ring is enabled, the list cannot change any more. It also holds
+ * in a child of fork() that takes the ring over.
  *
  * Personalities: a number stands for the credentials that a thread had when it
  * registered them. The kernel executes a request with these credentials. The library
- * executes it with those of the process, so it accepts a personality only from a thread
- * that has the same credentials now.
+ * executes a request with the credentials of the process, so it accepts a personality
+ * only from a thread that has the same credentials now.
  *
- *   I1  Users, groups and capabilities are compared by a hash. A collision can only
- *       make a request run with the credentials that the thread has anyway.
+ *   I1  Users, groups and capabilities are compared by a hash. If two hashes collide, a
+ *       request can only run with the credentials that the thread has anyway.
  *
  * Context: the thread holds the ring, unless said otherwise.
  *
@@ -34,7 +34,7 @@
  */
 
 enum {
-	/* The kernel's limit: one for each thing to allow. */
+	/* The kernel's limit: one entry for each opcode or flag that can be allowed. */
 	RESTRICTIONS_MAX = IORING_RESTRICTION_LAST + UAIO_URING_REGISTER_END +
 			   UAIO_URING_OP_LAST,
 };
@@ -101,7 +101,10 @@ bool uaio_uring_is_allowed(const struct uaio_uring *ring,
 
 bool uaio_uring_may_register(const struct uaio_uring *ring, uint32_t opcode)
 {
-	/* relaxed: the client orders its own calls; restrictions are immutable then */
+	/*
+	 * relaxed: the client orders its own calls; restrictions are immutable once the
+	 * ring is restricted
+	 */
 	return likely(!load_relaxed(&ring->is_restricted)) ||
 	       ring->restrictions.register_ops >> opcode & 1;
 }
@@ -156,7 +159,10 @@ static int add_capabilities(uint64_t *hash)
 	return ret;
 }
 
-/* Hash this thread's credentials; the hash is not 0. Return: 0 or -errno. */
+/*
+ * Hash this thread's credentials to a value that is not 0.
+ * Return: 0 or -errno.
+ */
 static int credentials(uint64_t *ret)
 {
 	uint64_t hash = 0xcbf29ce484222325;
@@ -181,7 +187,7 @@ static int credentials(uint64_t *ret)
 	return 0;
 }
 
-/* Return: 0 or -ENOMEM. */
+/* Allocate the array of personalities. Return: 0 or -ENOMEM. */
 static int make_room(struct uaio_uring *ring)
 {
 	void *all;
@@ -207,7 +213,10 @@ long uaio_uring_register_personality(struct uaio_uring *ring, const void *arg,
 		return -EINVAL;
 	if (make_room(ring) < 0)
 		return -ENOMEM;
-	/* Numbers are given in turn, so that none is reused soon. 0: no personality. */
+	/*
+	 * Give out the numbers in turn, so that a freed number is not reused soon. 0
+	 * means no personality.
+	 */
 	for (uint32_t i = 0; i < NR_IDS; i++) {
 		uint32_t id = (ring->next_personality + i) % NR_IDS;
 

@@ -34,7 +34,7 @@
 static struct {
 	struct uaio_slab slab;
 
-	/* Atomic. Not reset in a child of fork(), which has the same descriptors. */
+	/* Atomic. Kept in a child of fork(), which has the same descriptors. */
 	struct uaio_uring *all;
 
 	/* Under lock. */
@@ -42,7 +42,7 @@ static struct {
 	struct uaio_uring *dead;
 	uint64_t nr_setups;
 	uint64_t nr_open;
-	/* Statistics of freed rings. */
+	/* Statistics of rings that were freed. */
 	uint64_t nr_inline;
 	uint64_t nr_queued;
 	uint64_t nr_wakeups;
@@ -122,14 +122,14 @@ static uint32_t record_in_flight(struct uaio_group *group)
 	return record;
 }
 
-/* For uaio check: report entries that the program leaves in a ring of its own. */
+/* For uaio check: report what the program leaves in a ring that is not shared. */
 static __attribute__((noinline)) void look_at_rest(struct uaio_uring *ring)
 {
 	uint32_t nr_sqes, nr_cqes;
 
 	if (uaio_uring_is_shared(ring))
 		return;
-	/* relaxed, all: a guess if a thread still uses the ring */
+	/* relaxed, all: a guess if some thread still uses the ring */
 	nr_sqes = load_relaxed(&ring->mem.rings->sq_tail) - ring->sq_head;
 	nr_cqes = uaio_uring_unread(ring);
 	uaio_hint_ring_ends(nr_sqes <= ring->sq_entries ? nr_sqes : 0, nr_cqes);
@@ -161,7 +161,7 @@ static void end(struct uaio_uring *ring)
 void uaio_uring_release_slowly(struct uaio_uring *ring, uint32_t word)
 {
 	do
-		/* relaxed: the queue's lock protects what is owed */
+		/* relaxed: the queue's lock protects the list of owed entries */
 		while (word & UAIO_URING_OWES)
 			if (cas_relaxed(&ring->submit, &word,
 					word & ~UAIO_URING_OWES)) {
@@ -194,8 +194,8 @@ bool uaio_uring_use(struct uaio_uring *ring)
 void uaio_uring_unuse(struct uaio_uring *ring)
 {
 	/*
-	 * [MB:uring-users] seq_cst: after this thread's last access to the ring.
-	 * Pairs with uaio_uring_die() and is_over().
+	 * [MB:uring-users] seq_cst: after this thread's last access to the ring. Pairs
+	 * with uaio_uring_die() and is_over().
 	 */
 	sub_seq_cst(&ring->nr_users, 1);
 	/* relaxed: if the ring dies now, the thread that sets DEAD finds no user */
@@ -203,7 +203,7 @@ void uaio_uring_unuse(struct uaio_uring *ring)
 		bury();
 }
 
-/* How a ring ends */
+/* The end of a ring */
 
 static bool is_over(struct uaio_uring *ring)
 {
@@ -229,7 +229,7 @@ static void free_ring(struct uaio_uring *ring)
 	unlock();
 	uaio_queue_drop_maker(&ring->queue);
 	uaio_uring_drop_overflow(ring);
-	/* Requests executed after end() may have provided buffers. */
+	/* Requests that were executed after end() may have provided buffers. */
 	uaio_uring_groups_fini(ring);
 	if (ring->eventfd)
 		uaio_file_put(ring->eventfd);
@@ -240,7 +240,7 @@ static void free_ring(struct uaio_uring *ring)
 	uaio_uring_region_fini(&ring->region);
 	uaio_queue_fini(&ring->queue);
 	uaio_uring_mem_fini(&ring->mem);
-	/* Never reuse the struct of a parent's ring. */
+	/* Never reuse the struct of a ring of the parent. */
 	if (!ring->is_inherited)
 		uaio_slab_put(&rings.slab, ring);
 }
@@ -273,15 +273,15 @@ void uaio_uring_die(struct uaio_uring *ring)
 	uint32_t word = add_seq_cst(&ring->submit, UAIO_URING_DEAD);
 
 	UAIO_CHECK(!(word & UAIO_URING_DEAD));
-	/* The thread that holds the ring wakes those that wait for its release. */
+	/* A thread that holds the ring wakes those that wait for its release. */
 	if (!(word & UAIO_URING_HELD))
 		end(ring);
 	bury();
 }
 
-/* How a ring begins */
+/* The beginning of a ring */
 
-/* Add a ring, used for the first time, to the list of all rings. */
+/* Add a ring whose struct is new to the list of all rings. */
 static void enlist(struct uaio_uring *ring)
 {
 	struct uaio_uring *first = load_relaxed(&rings.all);
@@ -298,14 +298,14 @@ static void fill(struct uaio_uring *ring, const struct io_uring_params *params)
 	bool is_owned = params->flags & IORING_SETUP_SINGLE_ISSUER;
 
 	ring->setup = params->flags;
-	/* relaxed, both: published by the table */
+	/* relaxed, both: the table's release publishes these */
 	store_relaxed(&ring->sq_entries, params->sq_entries);
 	store_relaxed(&ring->cq_entries, params->cq_entries);
 	ring->is_inherited = false;
-	/* relaxed: published by the table */
+	/* relaxed: the table's release publishes this */
 	store_relaxed(&ring->witness, -1);
 	ring->nr_forks = load_relaxed(&uaio_process_nr_forks);
-	/* relaxed, all: published by the table */
+	/* relaxed, all: the table's release publishes these */
 	store_relaxed(&ring->is_disabled, is_disabled);
 	store_relaxed(&ring->owner,
 		      is_owned && !is_disabled ? &uaio_entry : NULL);
@@ -342,7 +342,7 @@ static void fill(struct uaio_uring *ring, const struct io_uring_params *params)
 	uaio_queue_unlock(&ring->queue);
 }
 
-/* Registered buffers are addresses, which are valid in the child, too. */
+/* Registered buffers are addresses, which are also valid in the child. */
 static void take_over_buffers(struct uaio_uring *ring,
 			      const struct uaio_uring_table *old)
 {
@@ -372,17 +372,17 @@ void uaio_uring_take_over(struct uaio_uring *ring)
 	/* Threads of the parent may have been changing the queue. */
 	memset(&ring->queue, 0, sizeof(ring->queue));
 	fill(ring, &params);
-	/* relaxed, all: published by the epoch */
+	/* relaxed, all: the release of `epoch` publishes these */
 	store_relaxed(&ring->is_disabled, is_disabled);
 	store_relaxed(&ring->owner, is_owned ? &parents : NULL);
 	store_relaxed(&ring->nr_users, 0);
 	store_relaxed(&ring->submit, 0);
 	ring->is_inherited = true;
-	ring->nr_forks--; /* makes the ring shared from the start */
+	ring->nr_forks--; /* makes the ring shared from the start (share.h, I1) */
 	take_over_buffers(ring, &buffers);
 }
 
-/* Count a ring of this process. */
+/* Count a ring in the statistics of this process. */
 static void count_in(struct uaio_uring *ring)
 {
 	lock();
@@ -442,7 +442,7 @@ int uaio_uring_new(struct io_uring_params *params, struct uaio_uring **ret_ring)
 			      : 0);
 	uaio_uring_region_init(&ring->region);
 	fill(ring, params);
-	/* In the kernel, the SQPOLL thread submits with the maker's identity. */
+	/* In the kernel, the SQPOLL thread has the credentials of the maker. */
 	if (params->flags & IORING_SETUP_SQPOLL)
 		uaio_queue_keep_maker(&ring->queue);
 	lock();
@@ -457,9 +457,9 @@ int uaio_uring_new(struct io_uring_params *params, struct uaio_uring **ret_ring)
 	 * uaio_uring_use(), by a thread that found the earlier ring.
 	 */
 	store_release(&ring->submit, 0);
-	/* Before any thread can close the ring. */
+	/* Done before any thread can close the ring. */
 	uaio_uring_mem_tell(&ring->mem, params);
-	/* No thread polls, so each submission takes a system call. */
+	/* No thread polls, so clients must make a system call to submit. */
 	if (params->flags & IORING_SETUP_SQPOLL)
 		store_relaxed(&ring->mem.rings->sq_flags,
 			      IORING_SQ_NEED_WAKEUP);
@@ -520,15 +520,15 @@ struct uaio_uring *uaio_uring_adopt(uint32_t fd, struct uaio_uring *ring)
 		return NULL;
 	if (uaio_uring_tab_adopt(fd, ring))
 		count_in(ring);
-	/* Another thread may have taken the ring over by another descriptor. */
+	/* Another thread may have taken the ring over through another descriptor. */
 	ring = uaio_uring_find(fd);
 	return ring && uaio_uring_is_here(ring) ? ring : NULL;
 }
 
-/* Take the tail from the ring's memory: other processes may have posted. */
+/* Read the tail from the ring's memory, because other processes may have posted. */
 static void catch_up_locked(struct uaio_uring *ring)
 {
-	/* relaxed, both: ordered by `posting`; or a guess that is repeated */
+	/* relaxed, both: ordered by the lock `posting`; or a guess that is repeated */
 	uint32_t tail = load_relaxed(&ring->mem.rings->cq_tail);
 
 	store_relaxed(&ring->progress,
@@ -548,7 +548,7 @@ void uaio_uring_share_look(struct uaio_uring *ring)
  */
 static void look_at_size_locked(struct uaio_uring *ring)
 {
-	/* relaxed: ordered by `posting` */
+	/* relaxed: ordered by the lock `posting` */
 	uint32_t nr = load_relaxed(&ring->mem.rings->cq_entries);
 
 	if (likely(nr == ring->cq_entries) || !ring->is_inherited ||
@@ -556,7 +556,7 @@ static void look_at_size_locked(struct uaio_uring *ring)
 		return;
 	if (nr && !(nr & (nr - 1)) &&
 	    uaio_uring_mem_has_completions(&ring->mem, nr))
-		/* relaxed: a guess without the lock */
+		/* relaxed: threads without the lock only guess */
 		store_relaxed(&ring->cq_entries, nr);
 }
 

@@ -3,29 +3,29 @@
  * Rings: what io_uring_setup() makes
  *
  * A ring is a queue (queue.h) with memory that it shares with the client, for
- * submissions and completions (memmap.h). The ring's descriptor is that memory's.
- * table.h finds the ring of a descriptor.
+ * submissions and completions (memmap.h). The ring's descriptor is that of this
+ * memory's file. table.h finds the ring of a descriptor.
  *
- *   I1  A ring's struct is never unmapped (slab.h), and stays on the list of all
- *       rings.
+ *   I1  A ring's struct is never unmapped (slab.h), and stays on the list of all rings.
  *   I2  One thread at a time submits, or changes what is registered: the thread that
- *       holds the ring, by the word `submit`. It may execute requests meanwhile, so
- *       it holds none of the core's locks.
- *   I3  nr_holds counts the known descriptors of a ring, and the slots of threads
- *       that have registered it. When it drops to 0, the ring dies: DEAD is set once,
- *       until the struct is reused. From then on no thread can hold or use the ring.
- *       The thread that sets DEAD closes the queue and cancels requests; if another
- *       thread holds the ring, that thread does so when it releases the ring. No
- *       thread waits for this.
+ *       holds the ring, by the word `submit`. This thread may execute requests
+ *       meanwhile, so it then holds none of the core's locks.
+ *   I3  nr_holds counts the known descriptors of a ring, and the slots of threads that
+ *       have registered it. When it drops to 0, the ring dies: the bit DEAD of `submit`
+ *       is set, and stays set until the struct is reused. From then on no further
+ *       thread can hold or use the ring. The thread that sets DEAD closes the queue and
+ *       cancels requests; if another thread holds the ring, this other thread does so
+ *       when it releases the ring. No thread waits for that release.
  *   I4  A thread that waits for completions, or sends a message to a ring, uses the
  *       ring (nr_users), which keeps its memory. The thread increments nr_users, then
  *       checks DEAD. The thread that sets DEAD checks nr_users afterwards.
- *   I5  nr_taken counts completions that are owed, nr_done those that were posted. A
- *       dead ring is freed when the two are equal and no thread uses it, by the next
- *       thread that makes or closes a ring.
- *   I6  A child of fork() has its parent's ring structs, but not their queues:
- *       `epoch` tells such rings apart (uaio_uring_is_here()). The child may take a
- *       ring over (share.h).
+ *   I5  nr_taken counts the completions that accepted submissions and registered tags
+ *       owe; nr_done counts the completions that were posted. A dead ring is freed by
+ *       the next thread that makes or closes a ring once nr_taken equals nr_done and no
+ *       thread uses the ring.
+ *   I6  A child of fork() has its parent's ring structs, but not their queues: `epoch`
+ *       tells such rings apart (uaio_uring_is_here()). The child may take a ring over
+ *       (share.h).
  *
  * Lock order: the table's lock, the word `submit`, the queue's lock.
  *
@@ -57,7 +57,8 @@ enum {
 	UAIO_URING_HELD = 1,
 	UAIO_URING_WAITED = 2, /* threads sleep until the ring is released */
 	UAIO_URING_DEAD = 4,
-	UAIO_URING_OWES = 8, /* rsrc.h, I5; only with HELD */
+	/* the holder must drop entries: rsrc.h, I5; only with HELD */
+	UAIO_URING_OWES = 8,
 };
 
 /* What a ring allows (restrict.c). */
@@ -72,22 +73,22 @@ struct uaio_uring_restrictions {
 
 struct uaio_uring {
 	struct uaio_slab_node node;
-	struct uaio_uring *next; /* in the list of all rings; immutable */
+	struct uaio_uring *next; /* next in the list of all rings; immutable */
 
 	/* Atomic, written under the table's lock. */
-	/* of its memory file; ino is 0 if the ring is not open */
+	/* identity of its memory file; ino is 0 if the ring is not open */
 	uint64_t dev, ino;
 	uint32_t nr_holds;
 	int32_t witness; /* owns: a descriptor (witness.h); or -1 */
-	uint32_t epoch;  /* the start of the engine to which it belongs */
+	uint32_t epoch;  /* which start of the engine the ring belongs to */
 
 	/* Immutable while the ring is open. */
 	uint32_t setup; /* IORING_SETUP_* */
 	/* uaio_process_nr_forks when the ring was made: share.h */
 	uint32_t nr_forks;
 	bool is_inherited;         /* taken over from the parent process */
-	uint64_t generation;       /* of the queue */
-	struct uaio_uring_mem mem; /* except its layout: setup.c */
+	uint64_t generation;       /* generation of the queue */
+	struct uaio_uring_mem mem; /* immutable, except its layout: setup.c */
 
 	struct uaio_called called; /* immutable: how the core calls the ring */
 
@@ -106,7 +107,7 @@ struct uaio_uring {
 	 * because earlier ones ended for want of room in the ring. A guess.
 	 */
 	uint32_t nr_short;
-	uint32_t is_disabled; /* until IORING_REGISTER_ENABLE_RINGS */
+	uint32_t is_disabled; /* 1 until IORING_REGISTER_ENABLE_RINGS */
 	uint32_t is_restricted;
 	uint32_t clock; /* CLOCK_*, for waits */
 	/* Where the client last mapped the rings; 0: unknown. For ThreadSanitizer. */
@@ -114,15 +115,17 @@ struct uaio_uring {
 	/* the only thread that may submit; NULL: any thread */
 	const void *owner;
 
-	/* Of the thread that holds the ring. */
+	/* Of the thread that holds the ring (I2). */
 	uint32_t sq_head;
-	/* CQE_SKIP_SUCCESS was used, so drains are refused */
+	/* CQE_SKIP_SUCCESS was used, so drains are now refused */
 	bool is_without_drains;
-	/* a drain was submitted, and the request after it was not */
+	/* the last submission was a drain, so the next one follows it */
 	bool was_drained;
 	bool checks_each_sqe; /* each submission needs extra checks */
 	uint64_t nr_taken;
-	/* shares (ref): sleepers of the requests that this call submits */
+	/*
+	 * shares (ref): sleepers (op/sleeper.h) of the requests that this call submits
+	 */
 	struct uaio_sleeper *sleepers;
 	/* Also written under the queue's lock. */
 	struct uaio_uring_table files;
@@ -130,7 +133,7 @@ struct uaio_uring {
 	uint32_t max_workers[2];
 	struct uaio_uring_restrictions
 		restrictions; /* immutable once enabled */
-	/* owns: an array by number, 0 for none; or NULL */
+	/* owns: credentials by number, 0 for none; or NULL */
 	uint64_t *personalities;
 	uint32_t next_personality;
 
@@ -141,20 +144,20 @@ struct uaio_uring {
 
 	/* Under the queue's lock. */
 	uint64_t progress; /* atomic; cq.h: the lower half is the tail */
-	/* unlinked timeouts that have completed, each of which ends waits */
+	/* number of unlinked timeouts that have completed, each of which ends waits */
 	uint32_t nr_timeouts;
-	/* atomic; completions so far, except of unlinked timeouts */
+	/* atomic; number of completions so far, except of unlinked timeouts */
 	uint64_t cq_events;
 	struct heap counting; /* timeouts that complete after a count */
 	uint64_t nr_counted;  /* how many timeouts ever counted */
 	/* timeouts whose count is reached: timeout.c, I2 */
 	struct list reached;
 	uint32_t nr_reached; /* atomic */
-	/* completions of the current post that cq_events omits */
+	/* number of completions of the current post that cq_events omits */
 	uint32_t nr_uncounted;
 	bool is_ending; /* a thread is completing the timeouts in `reached` */
 	struct uaio_uring_rsrc *owed; /* owns: rsrc.h, I5; or NULL */
-	/* the note of a poll that is being changed: cancel.h */
+	/* the note of the poll that is being changed: cancel.h */
 	const struct uaio_uring_note *updating;
 	bool is_updating;
 	/* the completion of that poll was hidden from the client */
@@ -162,15 +165,15 @@ struct uaio_uring {
 	uint64_t nr_done;
 	struct uaio_uring_overflow *first_over, *last_over; /* owns */
 	struct uaio_file *eventfd; /* shares (ref); or NULL */
-	bool is_eventfd_async;     /* signal only completions by workers */
-	int32_t bell;              /* atomic; bell.h: a descriptor, or -1 */
-	uint32_t bell_state;       /* atomic: bell.h */
-	/* atomic; a thread has waited: uaio_uring_may_complete() */
+	bool is_eventfd_async; /* the eventfd signals only completions by workers */
+	int32_t bell;          /* atomic; bell.h: a descriptor, or -1 */
+	uint32_t bell_state; /* atomic: bell.h */
+	/* atomic; some thread has waited: uaio_uring_may_complete() */
 	uint32_t has_waited;
 	/* the bell is, or was, in an epoll; under the queue's lock */
 	bool is_in_epoll;
 	bool is_due;                 /* on the list of due rings (bell.c) */
-	struct uaio_uring *next_due; /* next on that list of due rings */
+	struct uaio_uring *next_due; /* next in this list of due rings */
 
 	/* Under the lock of ring.c. */
 	struct uaio_uring *next_dead;
@@ -187,11 +190,14 @@ static inline bool uaio_uring_is_shared(const struct uaio_uring *ring)
 /* Return: whether other threads may change slots of files (rsrc.h, I4). */
 static inline bool uaio_uring_shares_files(const struct uaio_uring *ring)
 {
-	/* relaxed: set by this thread, or by one that leaves it the replaced file */
+	/*
+	 * relaxed: set by this thread, or by a thread that leaves the replaced file to
+	 * this thread
+	 */
 	return load_relaxed(&ring->shares_files);
 }
 
-/* The core is about to get a request that changes slots of files (rsrc.h, I4). */
+/* The core is about to accept a request that changes slots of files (rsrc.h, I4). */
 static inline void uaio_uring_set_shares_files(struct uaio_uring *ring)
 {
 	/* relaxed: only this thread, which holds the ring, depends on it */
@@ -211,12 +217,12 @@ void uaio_urings_fork(void);
 int uaio_uring_new(struct io_uring_params *params,
 		   struct uaio_uring **ret_ring);
 
-/* Return: whether the ring belongs to this process, rather than to a parent */
+/* Return: whether the ring belongs to this process, rather than to a parent process */
 bool uaio_uring_is_here(const struct uaio_uring *ring);
 
 /*
- * For table.c, under its lock: make a parent's ring one of this process. The caller
- * sets its epoch afterwards, by which other threads see the ring.
+ * For table.c, under its lock: make a ring of the parent a ring of this process. The
+ * caller then sets `epoch`, by which other threads see the ring.
  */
 void uaio_uring_take_over(struct uaio_uring *ring);
 

@@ -16,7 +16,7 @@
 #include "uring/ring.h"
 #include "uring/table.h"
 
-static struct uaio_slab slab; /* of entries */
+static struct uaio_slab slab; /* for entries */
 
 void uaio_uring_rsrcs_init(void)
 {
@@ -225,7 +225,7 @@ static int check_place_locked(const struct uaio_uring_table *table,
 	return place < table->nr ? 0 : -EINVAL;
 }
 
-/* Put rsrc, or NULL, into a slot. Return: what was there; or NULL. */
+/* Put rsrc, or NULL, into a slot. Return: the previous entry, or NULL. */
 static struct uaio_uring_rsrc *exchange_locked(struct uaio_uring_table *table,
 					       uint32_t place,
 					       struct uaio_uring_rsrc *rsrc)
@@ -264,7 +264,7 @@ static struct uaio_uring_rsrc *new_rsrc(struct uaio_uring *ring,
 	return rsrc;
 }
 
-/* Put an entry into a slot; *ret_old: the old one. Return: 0, the slot; -errno. */
+/* Put an entry into a slot; *ret_old: the old one. Return: 0; the slot; -errno. */
 static int put_locked(struct uaio_uring_table *table, uint32_t place,
 		      struct uaio_uring_rsrc *rsrc,
 		      struct uaio_uring_rsrc **ret_old)
@@ -304,7 +304,7 @@ static int put(struct uaio_uring *ring, struct uaio_uring_table *table,
 }
 
 /*
- * Leave `old`, which may be NULL, to the thread that holds the ring, which drops it.
+ * Leave `old`, a replaced entry or NULL, to the thread that holds the ring, to drop it.
  * Return: false if no thread holds the ring.
  */
 static bool owe_locked(struct uaio_uring *ring, struct uaio_uring_rsrc *old)
@@ -416,7 +416,7 @@ int uaio_uring_table_limit(struct uaio_uring *ring,
 
 void uaio_uring_rsrc_get(struct uaio_uring_rsrc *rsrc)
 {
-	/* relaxed: the table's reference keeps it */
+	/* relaxed: the table's reference keeps the entry */
 	add_relaxed(&rsrc->refs, 1);
 }
 
@@ -438,7 +438,7 @@ void uaio_uring_rsrc_put(struct uaio_uring_rsrc *rsrc)
 	/* The ring may be freed once the tag is posted. */
 	uaio_ready_pin(&ring->queue.group.ready);
 	uaio_uring_answer(ring, tag, 0);
-	/* relaxed: marked by this thread */
+	/* relaxed: this thread has marked the timeouts */
 	if (unlikely(load_relaxed(&ring->nr_reached)))
 		uaio_uring_end_reached(ring);
 	uaio_ready_unpin(&ring->queue.group.ready);
@@ -450,9 +450,9 @@ void uaio_uring_rsrc_put(struct uaio_uring_rsrc *rsrc)
  * A buffer is an address and a length, so a clone is another entry for the same memory.
  * Tags stay with the source ring.
  *
- * The thread holds the target ring. It uses the source ring (ring.h, I4), and reads
- * that table under its queue's lock: so two threads that clone from each other's ring
- * do not deadlock.
+ * The thread holds the target ring. It uses the source ring (ring.h, I4) without
+ * holding it, and reads the source's table under the source's queue lock. So two
+ * threads that clone from each other's ring do not deadlock.
  */
 
 /* The client's argument, which older headers lack. */
@@ -465,7 +465,7 @@ struct clone {
 	uint32_t pad[3];
 };
 
-/* A copy of an entry; bytes is 0 if the slot is empty. */
+/* The range of a registered buffer; bytes is 0 if the slot is empty. */
 struct buffer {
 	uint64_t base, bytes;
 };
@@ -486,7 +486,7 @@ static int check_ends(const struct clone *what, uint32_t nr_there)
 	return end > UAIO_URING_BUFFERS_MAX ? -EINVAL : 0;
 }
 
-/* Copy the entries to clone, and fill in nr. Return: 0 or -errno. */
+/* Copy the ranges to clone, and fill in their number. Return: 0 or -errno. */
 static int copy_buffers(struct uaio_uring *from, struct clone *what,
 			struct buffer *ret_buffers)
 {
@@ -509,7 +509,7 @@ static int copy_buffers(struct uaio_uring *from, struct clone *what,
 	return ret;
 }
 
-/* If memory is refused, some of the buffers stay registered. */
+/* If memory is refused, the buffers put so far stay registered. */
 static int put_buffers(struct uaio_uring *ring, const struct clone *what,
 		       const struct buffer *buffers)
 {

@@ -3,30 +3,30 @@
  * Resources that a client registers with a ring: files and buffers
  *
  * A table of a ring has an entry in each slot that is not empty. An entry may have a
- * tag: once it has left the table and no request uses it, a completion with the tag
- * as user_data is posted.
+ * tag: once it has left the table and no request uses it, a completion with the tag as
+ * user_data is posted.
  *
  *   I1  The table has a reference to each entry. A request has a reference to each
  *       tagged entry that it uses, until its last completion is posted.
  *   I2  A tagged entry owes a completion: it counts in its ring's nr_taken (ring.h),
- *       which keeps the ring. Only the thread that holds the ring makes tagged
- *       entries.
+ *       which keeps the ring. Only the thread that holds the ring makes tagged entries.
  *   I3  Tables and their slots change under the queue's lock. Only the thread that
- *       holds the ring replaces a whole table, or changes slots of buffers. Any
- *       thread that executes a request may change slots of files: it finds the
- *       current table, under the lock.
- *   I4  The thread that holds the ring reads tables without the lock, and entries
- *       that it finds stay while it holds the ring. This does not hold for files once
- *       it has set shares_files, which it does before it gives the core the first
- *       request that changes slots. shares_files is never cleared. From then on the
- *       thread that holds the ring must take references under the lock
+ *       holds the ring replaces a whole table, or changes slots of buffers. Any thread
+ *       that executes a request may change slots of files: the thread finds the current
+ *       table under the lock.
+ *   I4  The thread that holds the ring reads tables without the lock, and entries that
+ *       it finds stay while it holds the ring. This does not hold for files once the
+ *       thread has set shares_files. The thread sets shares_files before it gives the
+ *       core the first request that changes slots. shares_files is never cleared. From
+ *       then on the thread that holds the ring must take references under the lock
  *       (uaio_uring_table_get()), as all other threads must at all times.
- *   I5  A thread without a request of the ring, which puts a file into its table
+ *   I5  A thread that has no request of the ring, and puts a file into the ring's table
  *       (msg_ring.c), also sets shares_files. But the thread that holds the ring at
  *       that moment may be using the replaced entry. So the replaced entry is dropped
  *       by that thread, when it releases the ring (UAIO_URING_OWES).
- *   I6  A request that changes slots finds, when it is executed on any thread (I3),
- *       the table of that moment, or none.
+ *   I6  A request that changes slots uses the table that the ring has when the request
+ *       is executed, whichever thread executes it (I3). If the ring then has no table,
+ *       the request fails.
  *   I7  A replaced file stays open until no request uses it.
  *
  * Tested by test-uring-register.c, test-uring-direct.c, test-uring-places.c and
@@ -51,13 +51,13 @@ struct uaio_uring_entry;
 struct uaio_uring_rsrc {
 	struct uaio_slab_node node;
 
-	/* Immutable; but the tag only once the table is registered. */
+	/* Immutable; but the tag is only set once the table is registered. */
 	struct uaio_uring *ring; /* borrows (I2) */
 	uint64_t tag;
 	struct uaio_file *file; /* shares (ref): for a file */
 	uint64_t base, bytes;   /* for a buffer: the client's memory */
 
-	/* under the queue's lock: next owed entry (I5) */
+	/* under the queue's lock: the next owed entry (I5) */
 	struct uaio_uring_rsrc *next;
 
 	uint32_t refs; /* atomic */
@@ -68,13 +68,15 @@ struct uaio_uring_table {
 	struct uaio_uring_rsrc **entries;
 	uint32_t nr;
 
-	/* Under the queue's lock: which free slot to choose. */
-	uint32_t first, end; /* limits: IORING_REGISTER_FILE_ALLOC_RANGE */
-	uint32_t hint;       /* where to begin to search */
-	uint64_t *taken; /* a bit for each slot, behind the array of entries */
+	/* Under the queue's lock: from which slots to choose a free one. */
+	uint32_t first,
+		end;   /* range of slots: IORING_REGISTER_FILE_ALLOC_RANGE */
+	uint32_t hint; /* where to begin to search */
+	uint64_t *
+		taken; /* a bit for each slot, in memory after the array of entries */
 };
 
-/* In place of a slot: choose a free one. */
+/* A value for `place`: choose a free slot. */
 #define UAIO_URING_ANY_PLACE UINT32_MAX
 
 void uaio_uring_rsrcs_init(void);
@@ -96,8 +98,8 @@ void uaio_uring_table_abandon(struct uaio_uring *ring,
 			      struct uaio_uring_table *table);
 
 /*
- * Put an entry into a slot, and drop the one that is there. The entry takes over the
- * reference to file.
+ * Put an entry into a slot, and drop the previous entry of the slot. The entry takes
+ * over the reference to file.
  * Return: 0, or the chosen slot; -ENXIO: there is no table; -EINVAL: no such slot;
  * -ENFILE: no free slot; -ENOMEM. On error the caller keeps the file.
  * Context: any thread, without locks; for a tagged entry or a buffer, the thread that
@@ -108,17 +110,20 @@ int uaio_uring_table_put_file(struct uaio_uring *ring, uint32_t place,
 int uaio_uring_table_put_buffer(struct uaio_uring *ring, uint32_t place,
 				uint64_t base, uint64_t bytes, uint64_t tag);
 /*
- * Put a file into a slot like uaio_uring_table_put_file(), for a thread that has no
- * request of the ring (I5) but uses it.
+ * Put a file into a slot like uaio_uring_table_put_file(). For a thread that uses the
+ * ring but has no request of it (I5).
  */
 int uaio_uring_table_give_file(struct uaio_uring *ring, uint32_t place,
 			       struct uaio_file *file);
-/* Drop entries that other threads replaced (I5), as the ring is released. */
+/* Drop entries that other threads replaced (I5). Called when the ring is released. */
 void uaio_uring_rsrc_drop_owed(struct uaio_uring *ring);
 /* Empty a slot. Return: 0; -ENXIO: no table; -EINVAL: no such slot; -EBADF: empty. */
 int uaio_uring_table_empty(struct uaio_uring *ring,
 			   struct uaio_uring_table *table, uint32_t place);
-/* Choose free slots in [first, end) only. Return: 0; -EINVAL: the table is shorter. */
+/*
+ * From now on choose free slots only in [first, end). Return: 0; -EINVAL: the table is
+ * shorter.
+ */
 int uaio_uring_table_limit(struct uaio_uring *ring,
 			   struct uaio_uring_table *table, uint32_t first,
 			   uint32_t end);
@@ -140,7 +145,9 @@ uaio_uring_table_get(struct uaio_uring *ring,
 static inline struct uaio_uring_rsrc *
 uaio_uring_table_at(const struct uaio_uring_table *table, uint32_t place)
 {
-	/* [MB:uring-place] acquire: its members. Pairs with exchange_locked(). */
+	/*
+	 * [MB:uring-place] acquire: the entry's members. Pairs with exchange_locked().
+	 */
 	return place < table->nr ? load_acquire(&table->entries[place]) : NULL;
 }
 
@@ -155,9 +162,11 @@ void uaio_uring_rsrc_put(struct uaio_uring_rsrc *rsrc);
 /* filetable.c, openclose.c: registered files, and files opened into the table */
 
 /*
- * Parts of io_uring_register(). Addresses are the client's. If that of the tags is 0,
- * entries have no tags; if that of the descriptors is 0, all slots are empty.
- * Return: as io_uring_register(). Context: the thread holds the ring.
+ * Parts of io_uring_register(). The addresses are the client's. If the address of the
+ * tags is 0, entries have no tags; if the address of the descriptors is 0, all slots
+ * are empty.
+ * Return: the result of io_uring_register().
+ * Context: the thread holds the ring.
  */
 long uaio_uring_register_files(struct uaio_uring *ring, uint64_t fds,
 			       uint32_t nr, uint64_t tags);
@@ -168,16 +177,16 @@ long uaio_uring_limit_places(struct uaio_uring *ring, const void *arg,
 			     uint32_t nr);
 
 /*
- * Put a file into a slot of the table. Consumes the reference, also on error. Return:
- * as uaio_uring_table_put_file().
+ * Put a file into a slot of the table. Consumes the caller's reference, also on error.
+ * Return: the result of uaio_uring_table_put_file().
  */
 int uaio_uring_put_file(struct uaio_uring *ring, uint32_t place,
 			struct uaio_file *file, uint64_t tag);
 
 /*
- * openclose.c: prepare an operation that opens a file. If the submission asks for it,
- * the file goes to a slot of the table instead of a descriptor. open_flags: O_* flags
- * of the open that matter here.
+ * openclose.c: prepare an operation that opens a file. If the submission names a slot
+ * of the table, the file is put into this slot instead of a descriptor. open_flags: O_*
+ * flags of the open that matter here.
  * Return: 0; -EINVAL: O_CLOEXEC without a descriptor; -ENOMEM.
  */
 int uaio_uring_prep_land(struct uaio_uring_entry *entry, uint64_t open_flags);
@@ -186,7 +195,7 @@ int64_t uaio_uring_land(const struct uaio_sqe *sqe, int fd);
 
 /*
  * Parts of uaio_uring_called(): requests that change or use the table, and resolve no
- * path. They cannot block. Return: the result.
+ * path, so that they cannot block. Return: the result.
  */
 int64_t uaio_uring_update_places(struct uaio_uring *ring,
 				 const struct uaio_sqe *sqe);

@@ -17,21 +17,21 @@
 #include "uring/ring.h"
 #include "uring/sq.h"
 
-/* RWF_* of Linux 6.18, without RWF_ATOMIC, which depends on the file. */
+/* The flags RWF_* of Linux 6.18, except RWF_ATOMIC, which not all files support. */
 enum { KNOWN_FLAGS = 0x1ff & ~0x40 };
 
 /* The kernel allocates at most 4 MiB at once. */
 enum { VECTORS_ALLOCATED_MAX = (4 << 20) / sizeof(struct iovec) };
 
-/* All checks below are in the kernel's order. */
+/* All checks below are in the order in which the kernel makes them. */
 
-/* Common to all reads and writes. */
+/* The part that is common to all reads and writes. */
 static int prep_any(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
 	struct uaio_sqe *sqe = &entry->sqe;
 
-	/* Attributes of newer kernels, of which the library supports none. */
+	/* Attributes of newer kernels. The library supports none of them. */
 	if (unlikely(raw->__pad2[0]))
 		return -EINVAL;
 	sqe->buf = (void *)(uintptr_t)raw->addr;
@@ -73,7 +73,10 @@ int uaio_uring_prep_rw(struct uaio_uring_entry *entry)
 		       : uaio_uring_check_range(raw->addr, raw->len);
 }
 
-/* READ_MULTISHOT: read whenever there is data, each time into another buffer. */
+/*
+ * READ_MULTISHOT: read whenever the file has data, each time into another provided
+ * buffer.
+ */
 int uaio_uring_prep_read_multishot(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
@@ -82,7 +85,7 @@ int uaio_uring_prep_read_multishot(struct uaio_uring_entry *entry)
 	if (ret == 0 && (raw->addr || raw->len))
 		return -EINVAL;
 	entry->sqe.is_multishot = true;
-	/* A kernel worker that begins the request polls first. */
+	/* If a kernel worker begins the request, this worker polls first. */
 	if (unlikely(uaio_uring_begins_aside(entry)))
 		entry->sqe.is_async = entry->sqe.polls_first = true;
 	return ret;
@@ -99,7 +102,7 @@ static int prep_any_rwv(struct uaio_uring_entry *entry)
 
 	if (ret == 0 && selects) {
 		ret = uaio_uring_copy_in(&iov, raw->addr, sizeof(iov));
-		/* The kernel takes 32 bits of the length. */
+		/* The kernel uses only 32 bits of the length. */
 		if (ret == 0)
 			entry->sqe.len = (uint32_t)iov.iov_len;
 		return ret;
@@ -122,7 +125,7 @@ int uaio_uring_prep_rwv(struct uaio_uring_entry *entry)
 		       : uaio_uring_check_vectors(entry->sqe.iov, raw->len);
 }
 
-/* Return: 0; -EFAULT: the memory is not in the registered buffer. */
+/* Return: 0; -EFAULT: the memory is not inside the registered buffer. */
 static int check_buffer(const struct uaio_uring_rsrc *buffer, uint64_t addr,
 			uint64_t bytes)
 {
@@ -136,8 +139,8 @@ static int check_buffer(const struct uaio_uring_rsrc *buffer, uint64_t addr,
 }
 
 /*
- * Let the request use its registered buffer. error: why it cannot, or 0. The kernel
- * reports this error before any other late one.
+ * Let the request use its registered buffer. error: why it cannot use the buffer, or 0.
+ * The kernel reports this error before any other late error.
  */
 static int use_buffer(struct uaio_uring_entry *entry,
 		      struct uaio_uring_rsrc *buffer, int error)
@@ -177,7 +180,7 @@ static int check_vectors(const struct iovec *iovs, uint64_t nr,
 	for (uint64_t i = 0; i < nr; i++) {
 		struct iovec iov;
 
-		/* The client's vectors may be unaligned. */
+		/* The client's array of vectors may be unaligned. */
 		memcpy(&iov, (const char *)iovs + i * sizeof(iov), sizeof(iov));
 		if (iov.iov_len > SSIZE_MAX)
 			return -EINVAL;
@@ -203,7 +206,10 @@ int uaio_uring_prep_rwv_fixed(struct uaio_uring_entry *entry)
 {
 	int ret;
 
-	/* ENOMEM: the kernel allocates the vectors before it checks their number. */
+	/*
+	 * The kernel returns ENOMEM here, because it allocates the vectors before it
+	 * checks their number.
+	 */
 	if (entry->raw.len > VECTORS_ALLOCATED_MAX) {
 		ret = prep_any(entry);
 		return ret < 0 ? ret : -ENOMEM;

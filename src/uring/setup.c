@@ -53,7 +53,7 @@ static uint32_t power_from(uint32_t n)
 	return n <= 1 ? 1 : 1u << (32 - __builtin_clz(n - 1));
 }
 
-/* Return: 0; -EOVERFLOW: a 32-byte completion does not fit. */
+/* Return: 0; -EOVERFLOW: the ring is too small for a 32-byte completion. */
 static int check_cq_entries(const struct io_uring_params *params)
 {
 	return params->flags & IORING_SETUP_CQE_MIXED && params->cq_entries < 2
@@ -74,7 +74,7 @@ static int limit(uint32_t *nr, uint32_t max, uint32_t flags)
 
 /*
  * Choose the ring's sizes from params. Return: 0; -EINVAL; -EOVERFLOW: too few
- * completions for either size of them.
+ * completions, where completions may have 16 or 32 bytes.
  */
 static int choose_sizes(struct io_uring_params *params, uint32_t nr_entries)
 {
@@ -108,7 +108,10 @@ static bool is_processor(uint32_t nr)
 	return nr < 64 * sizeof(mask) / 8 && mask[nr / 64] >> nr % 64 & 1;
 }
 
-/* Check flags about SQPOLL, which the library emulates, and about shared workers. */
+/*
+ * Check flags about SQPOLL, which the library emulates, and about workers that rings
+ * share.
+ */
 static int check_offload(const struct io_uring_params *params)
 {
 	const uint32_t flags = params->flags;
@@ -116,7 +119,7 @@ static int check_offload(const struct io_uring_params *params)
 	if (flags & IORING_SETUP_ATTACH_WQ) {
 		struct uaio_uring *other = uaio_uring_ask(params->wq_fd);
 
-		/* All rings of the library share workers anyway. */
+		/* All rings of the library share workers, whatever the flags say. */
 		if (!other && !uaio_uring_is_kernels_ring(params->wq_fd))
 			return sys_fcntl((int)params->wq_fd, F_GETFD, 0) < 0
 				       ? -ENXIO
@@ -165,12 +168,12 @@ int uaio_uring_make(struct io_uring_params *params)
  * Resizing a ring (IORING_REGISTER_RESIZE_RINGS)
  *
  * As in the kernel, the ring keeps its descriptor, its requests and its unread entries,
- * and the client maps it again. The memory stays in place (memmap.h, I6): entries are
- * copied out, and written to their slots in the new sizes.
+ * and the client maps the ring again. The memory stays in place (memmap.h, I6): entries
+ * are copied out, and written back to their slots in the ring of the new size.
  *
  *   I1  The thread holds the ring, so no thread submits meanwhile. It holds the queue's
- *       lock for each change, so no thread posts. Only this thread waits for the ring,
- *       which has IORING_SETUP_DEFER_TASKRUN.
+ *       lock for each change, so no thread posts meanwhile. The ring has
+ *       IORING_SETUP_DEFER_TASKRUN, so only this thread waits for its completions.
  *   I2  The resize is done completely or not at all; but on failure the client's params
  *       may already have the new sizes.
  */
@@ -182,7 +185,9 @@ enum {
 	       IORING_SETUP_CQE32 | IORING_SETUP_CQE_MIXED,
 };
 
-/* The entries of the SQ or CQ ring, from first to end - 1, of so many bytes each. */
+/*
+ * The entries of the SQ or CQ ring, from `first` to `end` - 1. Each has so many bytes.
+ */
 struct entries {
 	char *at;
 	size_t bytes;
@@ -190,7 +195,10 @@ struct entries {
 	uint32_t first, end;
 };
 
-/* Move all entries to their slots in the new size, by way of a copy. */
+/*
+ * Move all entries to their slots in the ring of the new size. `copy` is memory for a
+ * copy of them.
+ */
 static void move(const struct entries *entries, char *copy)
 {
 	const uint32_t nr = entries->end - entries->first;
@@ -246,7 +254,10 @@ static struct entries completions(const struct uaio_uring *ring,
 	};
 }
 
-/* Resize. Caller holds the queue's lock. Return: 0; -EOVERFLOW: sizes too small. */
+/*
+ * Resize. Caller holds the queue's lock. Return: 0; -EOVERFLOW: the new sizes are too
+ * small.
+ */
 static int resize_locked(struct uaio_uring *ring,
 			 const struct io_uring_params *params, char *copy)
 {
@@ -259,7 +270,7 @@ static int resize_locked(struct uaio_uring *ring,
 	move(&sqes, copy);
 	move(&cqes, copy);
 	uaio_uring_mem_resize(&ring->mem, params);
-	/* relaxed, both: guesses without the lock */
+	/* relaxed, both: threads without the lock only guess */
 	store_relaxed(&ring->sq_entries, params->sq_entries);
 	store_relaxed(&ring->cq_entries, params->cq_entries);
 	return 0;
@@ -312,9 +323,9 @@ static int read_params(const struct uaio_uring *ring, const void *arg,
 		return -EINVAL;
 	ret_params->flags |= ring->setup & KEPT;
 	/*
-	 * Clients map the new rings according to this feature. Without it they would
-	 * map the completions at IORING_OFF_CQ_RING, where the library's file has none
-	 * (mmap.c).
+	 * With this feature clients map all of the new rings at IORING_OFF_SQ_RING.
+	 * Without it they would map the completions at IORING_OFF_CQ_RING, where the
+	 * library's file has none (mmap.c).
 	 */
 	ret_params->features |= IORING_FEAT_SINGLE_MMAP;
 	return choose_sizes(ret_params, ret_params->sq_entries);

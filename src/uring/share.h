@@ -3,38 +3,42 @@
  * Rings that several processes use: a child of fork() shares its parent's
  *
  * Processes share only the memory of a ring. A child takes a ring over when it first
- * calls io_uring, or epoll_ctl, on the descriptor; from then on it submits for itself.
- * The child has neither its parent's requests nor the registered files and eventfd. It
- * has the registered buffers, without tags.
+ * makes an io_uring call, or epoll_ctl(), on the ring's descriptor. From then on the
+ * child submits its own requests. The child has neither its parent's requests nor its
+ * parent's registered files and eventfd. It has its parent's registered buffers,
+ * without tags.
  *
  *   I1  A ring is shared in a process that has forked since the ring was made, and in
- *       one that has taken it over. There the head and the tail in the ring's memory
- *       are authoritative. A poster checks under the queue's lock whether the ring is
- *       shared. fork() first counts itself, then locks and unlocks each queue: so no
- *       post that began before is under way when the child exists. (Exceptions: a
- *       signal handler that interrupted the library, and forks, does not wait. A ring
- *       that another thread makes during fork() is shared once fork() has returned.)
+ *       one that has taken it over. In a shared ring the head and the tail in the
+ *       ring's memory are authoritative, not the library's copies. A poster checks
+ *       under the queue's lock whether the ring is shared. fork() first counts itself,
+ *       then locks and unlocks each queue. So when the child exists, each post that
+ *       began before fork() has ended. (Exceptions: a signal handler that interrupted
+ *       the library, and forks, does not wait. A ring that another thread makes during
+ *       fork() is shared once fork() has returned.)
  *   I2  Each process posts the completions of its own requests. Processes that post to
  *       a shared ring exclude each other by `posting`, a lock in its memory, which the
  *       kernel frees if its owner is killed (robust.h). What the killed owner was about
  *       to post is lost. No process sees half of a post, because a single store of the
  *       tail publishes it. A process that has waited a second for one owner proceeds
- *       without the lock. If the owner was only slow, completions may be lost; if a
- *       client had overwritten the lock, none are.
- *   I3  No process wakes a thread of another, or rings its bells. A thread that waits
- *       in a shared ring checks for completions periodically, at least every
- *       LOOK_NS_MAX. A wait that began before its process forked does not check.
- *   I4  One process at a time may submit. The library does not enforce this. The head
- *       passes each submission as it is copied: if a process is killed while it
- *       submits, the next one continues after the last copied submission. So no
- *       submission is executed twice; of a chain, only the end may be executed.
- *   I5  Overflowed completions stay with their process. The flag IORING_SQ_CQ_OVERFLOW
- *       in sq_flags is set while any process has some; nr_over counts these processes.
- *       A killed process stays counted, so the flag stays set and clients make needless
- *       calls.
+ *       without the lock. If the owner was only slow, completions may be lost. If a
+ *       client had overwritten the lock, no completions are lost.
+ *   I3  No process wakes threads of another process, or rings its bells (bell.h). A
+ *       thread that waits in a shared ring checks for completions periodically, at
+ *       least every LOOK_NS_MAX. A thread that was already waiting when its process
+ *       forked does not check.
+ *   I4  One process at a time may submit. The library does not enforce this. A
+ *       submitter advances the head past each submission when it has copied it. So if a
+ *       process is killed while it submits, the next submitter continues after the last
+ *       copied submission. So no submission is executed twice, but of a chain perhaps
+ *       only the end is executed.
+ *   I5  Each process keeps its own overflowed completions. The flag
+ *       IORING_SQ_CQ_OVERFLOW in sq_flags is set while any process has overflowed
+ *       completions; nr_over counts these processes. A killed process stays counted, so
+ *       the flag stays set and clients make needless calls.
  *   I6  Only the thread that made a ring with IORING_SETUP_DEFER_TASKRUN resizes it. If
- *       it is killed meanwhile, completions that its children have not consumed may be
- *       lost.
+ *       the thread is killed meanwhile, completions that its children have not consumed
+ *       may be lost.
  *
  * Tested by test-uring-share.c, and by test-uring-death.c, which kills a process after
  * each instruction.
@@ -48,23 +52,23 @@ struct uaio_uring;
 struct uaio_wait;
 
 /*
- * Take over a parent's ring, whose descriptor is fd.
+ * Take over a ring of the parent, whose descriptor is fd.
  * Return: the ring; NULL if the engine does not start, or fd is no longer a ring.
  */
 struct uaio_uring *uaio_uring_adopt(uint32_t fd, struct uaio_uring *ring);
 
 /*
- * Begin and end posting to a shared ring, under the queue's lock. In between,
- * progress has the tail of the ring's memory.
+ * Begin and end a post to a shared ring, under the queue's lock. Between these two
+ * calls the tail in `progress` is the tail of the ring's memory.
  */
 void uaio_uring_share_begin(struct uaio_uring *ring);
 void uaio_uring_share_end(struct uaio_uring *ring);
 
-/* Update progress to what other processes have posted. */
+/* Update `progress` with the posts of other processes. */
 void uaio_uring_share_look(struct uaio_uring *ring);
 
 /*
- * Wait like uaio_queue_wait() until need (cq.h) is met, but possibly return 0
+ * Wait like uaio_queue_wait() until need (cq.h) is met, but this may also return 0
  * earlier. *span_ns: the upper limit of the caller's last wait; 0 at first.
  */
 int uaio_uring_share_wait(struct uaio_uring *ring, uint64_t need,

@@ -25,12 +25,13 @@ enum { LINKS = IOSQE_IO_LINK | IOSQE_IO_HARDLINK };
 /* One io_uring_enter() call that submits. */
 struct call {
 	struct uaio_uring *ring;
-	bool is_shared; /* other processes may submit what this one leaves */
-	/* post each completion at once, because an eventfd or a bell reports it */
+	bool is_shared; /* other processes may submit what this call does not */
+	/* an eventfd or a bell (bell.h) reports completions, so post each at once */
 	bool is_signalled;
-	uint64_t nr_before; /* completions before this call (timeout.c, I1) */
-	bool has_later;     /* some request is one of begins_later() */
-	/* the previous submission was a linked timeout, or a refused one */
+	uint64_t
+		nr_before; /* number of completions before this call (timeout.c, I1) */
+	bool has_later; /* begins_later() is true for some request */
+	/* the previous submission was a linked timeout, or was refused as one */
 	bool was_timeout;
 	struct uaio_batch batch;
 	struct uaio_chain chain;
@@ -121,7 +122,7 @@ static int prepare(const struct call *call, struct uaio_uring_entry *entry)
 		if (ret < 0)
 			return ret;
 	}
-	/* SQPOLL: workers with the maker's identity make the calls, not this thread. */
+	/* SQPOLL: workers with the maker's credentials make the calls. */
 	if (unlikely(call->batch.by.is_maker))
 		entry->sqe.is_async = true;
 	entry->sqe.op = entry->row->op;
@@ -138,7 +139,10 @@ static int prepare(const struct call *call, struct uaio_uring_entry *entry)
 	return 0;
 }
 
-/* Post a submission's error in order with the other completions. Frees the note. */
+/*
+ * Post a submission's error in order with the other completions. Frees the note
+ * (note.h).
+ */
 static void answer(struct call *call, const struct uaio_uring_entry *entry,
 		   int error)
 {
@@ -201,10 +205,11 @@ static bool is_short(struct uaio_uring *ring)
 }
 
 /*
- * Before each try of a waiting request, the kernel is asked whether the descriptor
- * still is its file. A multishot receive gets a duplicate of its own instead, because
- * asking costs a tenth of a message. Making and closing the duplicate costs seven
- * system calls, which does not pay for one or two shots.
+ * Before each try of a waiting request, the library queries the kernel whether the
+ * request's descriptor still is the same file. A multishot receive gets its own
+ * duplicate of the descriptor instead, because the query costs a tenth of the time for
+ * a message. Making and closing the duplicate costs seven system calls, which does not
+ * pay for one or two shots.
  */
 static struct uaio_file *file_of_shots(const struct uaio_uring_entry *entry,
 				       const struct uaio_file *file)
@@ -218,7 +223,7 @@ static struct uaio_file *file_of_shots(const struct uaio_uring_entry *entry,
 	return own;
 }
 
-/* Return: a file for this request only, with a reference; NULL: use `file`. */
+/* Return: a file entry for this request only, with a reference; NULL: use `file`. */
 static struct uaio_file *own_file_of(struct uaio_uring_entry *entry,
 				     const struct uaio_file *file)
 {
@@ -244,8 +249,9 @@ static bool is_of_buffers(const struct uaio_uring_entry *entry)
 
 /*
  * Return: whether the request begins only when the submitting call ends, as in the
- * kernel: a send that polls first; or a request for a kernel worker that needs the
- * ring, which the submitting thread holds until then.
+ * kernel. This is so for a send that polls first, and for a request that a kernel
+ * worker executes and that needs the ring, because the submitting thread holds the ring
+ * until the call ends.
  */
 static bool begins_later(const struct uaio_uring_entry *entry)
 {
@@ -264,8 +270,8 @@ static bool begins_later(const struct uaio_uring_entry *entry)
 
 /*
  * Add a request that is linked, follows a drain, or begins later. As in the kernel, the
- * first request submitted after a drain starts when its call ends, even if the drain is
- * over.
+ * first request submitted after a drain starts when the submitting call ends, even if
+ * the drain is over.
  */
 static __attribute__((noinline)) int add_linked(struct call *call,
 						struct uaio_uring_entry *entry,
@@ -286,7 +292,7 @@ static __attribute__((noinline)) int add_linked(struct call *call,
 		timeout->has_from = true;
 		timeout->from = call->nr_before;
 	}
-	/* Report the error to the client, as for any unlinked request. */
+	/* Report the error to the client as for an unlinked request. */
 	if (error && timeout)
 		timeout->is_linked = false;
 	if (error)
@@ -296,7 +302,7 @@ static __attribute__((noinline)) int add_linked(struct call *call,
 			: uaio_chain_add(&call->chain, &entry->sqe);
 }
 
-/* A counting timeout is about to be given to the core. */
+/* A counting timeout is about to be given to the core: note what it counts from. */
 static void count_from(const struct call *call, struct uaio_uring_entry *entry)
 {
 	struct uaio_uring_timeout *timeout = uaio_uring_timeout_of(entry->note);
@@ -305,7 +311,10 @@ static void count_from(const struct call *call, struct uaio_uring_entry *entry)
 		uaio_uring_count(call->ring, timeout, call->nr_before);
 }
 
-/* Add a request. Return: 0: it completes itself; otherwise the result to post. */
+/*
+ * Add a request. Return: 0: the core completes the request; otherwise the result to
+ * post.
+ */
 static __attribute__((noinline)) int
 add(struct call *call, struct uaio_uring_entry *entry, int error)
 {
@@ -332,7 +341,9 @@ add(struct call *call, struct uaio_uring_entry *entry, int error)
 	if (unlikely(error))
 		return ret < 0 ? ret : error;
 	if (unlikely(entry->looks_up)) {
-		/* The request may look for earlier requests, so these have to begin. */
+		/*
+		 * This request may search for earlier requests, so start these first.
+		 */
 		if (unlikely(call->has_later) && !is_of_buffers(entry)) {
 			uaio_chain_end(&call->chain);
 			call->has_later = false;
@@ -370,8 +381,8 @@ static bool goes_on(const struct call *call,
 }
 
 /*
- * Return: whether the kernel finds this error before the request begins, when it reads
- * memory, paths, and names and sizes of attributes.
+ * Return: whether the kernel would find this error before the request begins. These are
+ * errors in memory, in paths, and in names and sizes of attributes.
  */
 static bool is_early(const struct uaio_uring_entry *entry, int error)
 {
@@ -382,7 +393,7 @@ static bool is_early(const struct uaio_uring_entry *entry, int error)
 	       !(entry->raw.flags & IOSQE_BUFFER_SELECT);
 }
 
-/* Post res for a request that was not added. Return: whether to continue. */
+/* Post res for a request that was not added. Return: as goes_on(). */
 static __attribute__((noinline)) bool
 refuse(struct call *call, struct uaio_uring_entry *entry, int error, int res)
 {
@@ -396,7 +407,7 @@ refuse(struct call *call, struct uaio_uring_entry *entry, int error, int res)
 	return goes_on(call, entry, error);
 }
 
-/* Return: whether the submission is only an operation, perhaps with IOSQE_ASYNC. */
+/* Return: whether the submission has no flag, except perhaps IOSQE_ASYNC. */
 static bool is_bare(const struct call *call,
 		    const struct uaio_uring_entry *entry)
 {
@@ -407,7 +418,7 @@ static bool is_bare(const struct call *call,
 	       !uaio_chain_takes(&call->chain, &entry->sqe);
 }
 
-/* Add a request for which is_bare() holds. Return: as add(). */
+/* Add a request for which is_bare() holds. Return: the result of add(). */
 static int add_bare(struct call *call, struct uaio_uring_entry *entry)
 {
 	struct uaio_file *file = NULL;
@@ -419,8 +430,8 @@ static int add_bare(struct call *call, struct uaio_uring_entry *entry)
 }
 
 /*
- * Accept a submission that is not bare, or has an error. Return: whether the next
- * submission may be accepted.
+ * Accept a submission that is not bare (is_bare()), or has an error.
+ * Return: whether the call may accept the next submission.
  */
 static __attribute__((noinline)) bool
 take_in_rare(struct call *call, struct uaio_uring_entry *entry, int error)
@@ -439,13 +450,16 @@ take_in_rare(struct call *call, struct uaio_uring_entry *entry, int error)
 		uaio_uring_rsrc_put(entry->held);
 	if (ret < 0)
 		return refuse(call, entry, error, ret);
-	/* Behind a drain the completion waits, but the error ends the call now. */
+	/*
+	 * After a drain the completion is posted later, but the error ends the call
+	 * now.
+	 */
 	if (!error && is_early(entry, call->chain.mistake))
 		error = call->chain.mistake;
 	return goes_on(call, entry, error);
 }
 
-/* Accept a submission. Return: whether the next one may be accepted. */
+/* Accept a submission. Return: whether the call may accept the next one. */
 static inline bool take_in(struct call *call, struct uaio_uring_entry *entry)
 {
 	int error = prepare(call, entry), ret;
@@ -462,7 +476,7 @@ static bool copy_next(struct uaio_uring *ring, struct io_uring_sqe *ret_raw)
 	uint32_t place = ring->sq_head++ & (ring->sq_entries - 1);
 
 	if (ring->mem.array) {
-		/* relaxed: ordered by the tail; read once */
+		/* relaxed: ordered by the acquire of the tail; read once */
 		place = load_relaxed(&ring->mem.array[place]);
 		if (unlikely(place >= ring->sq_entries)) {
 			add_relaxed(&ring->mem.rings->sq_dropped, 1);
@@ -473,7 +487,7 @@ static bool copy_next(struct uaio_uring *ring, struct io_uring_sqe *ret_raw)
 	return true;
 }
 
-/* Return the copied entries to the client. */
+/* Return the copied entries to the client, by advancing the head. */
 static inline void pass(struct uaio_uring *ring)
 {
 	/* [MB:uring-sq] release: after the copies. Pairs with the client. */
@@ -481,10 +495,9 @@ static inline void pass(struct uaio_uring *ring)
 }
 
 /*
- * Wait until requests that sleep (futexes, waitid) are asleep, as in the kernel. So the
- * client's next operation finds them waiting, whether that is a request to wake or
- * cancel them, or comes after this call. An incomplete chain has not begun, so nothing
- * is done yet.
+ * Wait until requests that sleep (futexes, waitid) are asleep, as in the kernel. So a
+ * later submission, or a system call after this one, can wake or cancel them. While a
+ * chain is incomplete its requests have not begun, so do nothing yet.
  */
 static __attribute__((noinline)) void settle(struct call *call)
 {
@@ -496,7 +509,10 @@ static __attribute__((noinline)) void settle(struct call *call)
 	uaio_batch_end(&call->batch);
 	uaio_batch_begin(&call->batch, &ring->queue);
 	while ((sleeper = *link)) {
-		/* A request that starts when the call ends is awaited then, once. */
+		/*
+		 * A request that starts when the call ends is awaited only at the end
+		 * of the call.
+		 */
 		if (call->chain.has_later &&
 		    uaio_sleeper_state(sleeper) == UAIO_SLEEPER_NEW) {
 			link = &sleeper->next;
@@ -516,7 +532,7 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 	struct call call;
 
 	call.is_shared = uaio_uring_is_shared(ring);
-	/* relaxed: processes submit in turn, ordered by their clients */
+	/* relaxed: processes submit in turn, and their clients order this */
 	if (call.is_shared)
 		ring->sq_head = load_relaxed(&ring->mem.rings->sq_head);
 	/* [MB:uring-sq] acquire: the submissions. Pairs with the client. */
@@ -528,9 +544,9 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 	if (!nr)
 		return 0;
 	call.ring = ring;
-	/* relaxed: a thread that will poll a new bell settles it first */
+	/* relaxed: a thread that is about to poll a new bell settles the bell first */
 	call.is_signalled = ring->eventfd || load_relaxed(&ring->bell) >= 0;
-	/* relaxed: completions of this moment may count or not */
+	/* relaxed: a completion that is posted just now may count or not */
 	call.nr_before = load_relaxed(&ring->cq_events);
 	call.has_later = call.was_timeout = false;
 	ring->nr_taken += nr;
@@ -540,7 +556,7 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 	while (nr_taken < nr && may_go_on) {
 		if (!copy_next(ring, &entry.raw))
 			break;
-		/* If this process is killed now, none repeats the submission. */
+		/* If this process is killed now, no other one submits this again. */
 		if (unlikely(call.is_shared))
 			pass(ring);
 		entry.row = uaio_uring_row_of(entry.raw.opcode);
@@ -556,10 +572,12 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 	if (unlikely(ring->sleepers))
 		settle(&call);
 	uaio_batch_end(&call.batch);
-	/* Only this thread writes nr_taken; completions are compared with it. */
+	/* Only this thread writes nr_taken. Completions are compared with it. */
 	ring->nr_taken -= nr - nr_taken;
 	pass(ring);
-	/* relaxed: marks of timeouts that this call added; see I2 of timeout.c */
+	/*
+	 * relaxed: this call's timeouts were marked by this thread; see I2 of timeout.c
+	 */
 	if (unlikely(load_relaxed(&ring->nr_reached)))
 		uaio_uring_end_reached(ring);
 	return nr_taken;

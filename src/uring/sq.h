@@ -2,11 +2,11 @@
 /*
  * Submissions: copied from the ring, checked, translated, and given to the core
  *
- *   I1  A submission is copied once, because the client may overwrite it.
- *   I2  Each accepted submission has one last completion. If a submission has an
- *       error that the kernel finds before it starts the request, the call ends after
- *       it. It continues if the ring was made with SUBMIT_ALL, or the submission is
- *       linked to the next.
+ *   I1  A submission is copied once, because the client may overwrite it meanwhile.
+ *   I2  Each accepted submission gets exactly one last completion. If a submission has
+ *       an error that the kernel finds before it starts the request, the call accepts
+ *       no further submission, unless the ring was made with SUBMIT_ALL or the
+ *       submission is linked to the next.
  *
  * Context: the thread holds the ring.
  *
@@ -33,15 +33,20 @@ struct uaio_uring_entry {
 	/* NULL: the opcode is not supported */
 	const struct uaio_uring_row *row;
 	struct io_uring_sqe raw;      /* copy of the client's submission */
-	struct uaio_args args;        /* for sqe, if it needs any */
+	struct uaio_args args;        /* arguments for sqe, if it needs any */
 	struct uaio_sqe sqe;          /* the translated submission */
-	struct iovec iov;             /* for a message in args */
+	struct iovec iov;             /* vector for a message in args */
 	struct uaio_uring_note *note; /* or NULL */
-	/* shares (ref): its registered file, during submission; or NULL. */
+	/*
+	 * shares (ref): the request's registered file, during the submission; or NULL.
+	 */
 	struct uaio_uring_rsrc *held;
 	/* An error that the client sees as the request's result. */
 	int late_error;
-	/* searches other requests, so earlier submissions must be posted first */
+	/*
+	 * the request searches other requests, so submissions before it must be posted
+	 * first
+	 */
 	bool looks_up;
 };
 
@@ -50,7 +55,7 @@ static inline void *uaio_uring_pointer(uint64_t addr)
 	return (void *)(uintptr_t)addr;
 }
 
-/* Return: the entry's arguments, all zero; the entry's sqe uses them from now on. */
+/* Return: the entry's arguments, all zero; from now on the entry's sqe uses these. */
 static inline struct uaio_args *
 uaio_uring_args_of(struct uaio_uring_entry *entry)
 {
@@ -64,7 +69,7 @@ bool uaio_uring_may_read(uint64_t addr, size_t bytes);
 
 /*
  * Check that an address range, or vectors, can be user memory, as the kernel does
- * before it starts a request. Whether it is mapped shows later. The vectors
+ * before it starts a request. Whether the memory is mapped is not checked. The vectors
  * themselves must be readable.
  * Return: 0; -EFAULT; -EINVAL: the vectors have too many bytes.
  */
@@ -77,21 +82,25 @@ bool uaio_uring_may_use(int fd);
 /* Return: the entry's note, made if there is none; NULL if memory is refused. */
 struct uaio_uring_note *uaio_uring_note_for(struct uaio_uring_entry *entry);
 
-/* Return: whether a kernel worker would start it: IOSQE_ASYNC, or after a drain. */
+/*
+ * Return: whether a kernel worker would start the request: with IOSQE_ASYNC, or after a
+ * drain.
+ */
 bool uaio_uring_begins_aside(const struct uaio_uring_entry *entry);
 
-/* Take the path of an operation that has one path. Return: 0 or -errno. */
+/* Take over the path of an operation that has one path. Return: 0 or -errno. */
 int uaio_uring_take_path(struct uaio_uring_entry *entry);
 
 /*
- * Give the request a sleeper (op/sleeper.h), by which this call can tell that it
- * sleeps. Return: 0 or -ENOMEM.
+ * Give the request a sleeper (op/sleeper.h), which shows the submitting call when the
+ * request sleeps.
+ * Return: 0 or -ENOMEM.
  */
 int uaio_uring_add_sleeper(struct uaio_uring_entry *entry);
 
 /*
- * Use the registered buffer that the submission names. Return: 0, also if there is
- * none, which becomes a late error; -ENOMEM.
+ * Use the registered buffer that the submission names.
+ * Return: 0, also if there is no such buffer, which becomes a late error; -ENOMEM.
  */
 int uaio_uring_use_buffer(struct uaio_uring_entry *entry);
 /*

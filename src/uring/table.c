@@ -16,9 +16,13 @@
 enum {
 	FDS_MAX = 1 << 20,
 	LEAF_FDS =
-		/* one table for all would be charged to RLIMIT_MEMLOCK */
+		/*
+		 * small, because one table for all descriptors would be charged to
+		 * RLIMIT_MEMLOCK
+		 */
 	1 << 12,
-	SEARCHED_MAX = 4096, /* descriptors to search for an unknown one */
+	/* how many descriptors to search for another one of a ring */
+	SEARCHED_MAX = 4096,
 	NONE = -1,
 	NOT_SOUGHT = -2,
 };
@@ -26,10 +30,12 @@ enum {
 #define NO_FD UAIO_URING_TAB_NO_FD
 
 static struct {
-	/* Atomic, as are the slots, which are written under lock. */
+	/*
+	 * Atomic, as are the slots in the leaves. The slots are written under the lock.
+	 */
 	struct uaio_uring **leaves[FDS_MAX / LEAF_FDS]; /* owns; or NULL */
 	uint32_t is_used;
-	uint32_t end;   /* above all slots that were ever filled */
+	uint32_t end;   /* greater than all slots that were ever filled */
 	uint32_t swept; /* atomic: where the next sweep begins; a guess */
 
 	struct uaio_lock lock; /* rank TABLE */
@@ -47,7 +53,7 @@ static void unlock(void)
 
 void uaio_uring_tab_init(void)
 {
-	/* Another thread of the parent may have held it. */
+	/* In a child of fork(): another thread of the parent may have held the lock. */
 	tab.lock = (struct uaio_lock){ 0 };
 }
 
@@ -107,7 +113,10 @@ static struct uaio_uring *peek_locked(uint32_t fd)
 	return slot ? load_relaxed(slot) : NULL;
 }
 
-/* Without a slot nothing is noted, and the hold of fd stays until the process ends. */
+/*
+ * If the slot's leaf does not exist, nothing is written, and the ring keeps the hold of
+ * fd until the process ends.
+ */
 static void set_locked(uint32_t fd, struct uaio_uring *ring)
 {
 	struct uaio_uring **slot = slot_of(fd);
@@ -140,18 +149,22 @@ int uaio_uring_tab_number(const struct uaio_uring *ring)
 		if (look(fd) == ring && is_file(fd, load_relaxed(&ring->dev),
 						load_relaxed(&ring->ino)))
 			return (int)fd;
-	/* The client has closed the known descriptors by its own instructions. */
+	/*
+	 * The client has closed the known descriptors by its own system call
+	 * instructions.
+	 */
 	return find_other(ring);
 }
 
 /*
- * Add fd, a descriptor of the ring, to the table. Another thread may have closed fd
- * before.
+ * Add fd, a descriptor of the ring, to the table. Another thread may already have
+ * closed fd.
  * Return: whether the ring is still open, and fd its descriptor.
  */
 static bool note(uint32_t fd, struct uaio_uring *ring, uint64_t ino)
 {
-	enum { TRIES = 2 }; /* closed() may have to empty a stale slot */
+	/* twice, because closed() may first have to empty a stale slot */
+	enum { TRIES = 2 };
 	bool is_open = make_slot(fd) == 0, is_noted = false;
 
 	for (unsigned i = 0; i < TRIES && is_open && !is_noted; i++) {
@@ -181,7 +194,7 @@ static struct uaio_uring *find_by_file(uint32_t fd)
 		if (load_relaxed(&ring->ino) != st.st_ino ||
 		    load_relaxed(&ring->dev) != st.st_dev)
 			continue;
-		/* A child of fork() does not add its parent's rings. */
+		/* A child of fork() does not add rings of its parent. */
 		if (!uaio_uring_is_here(ring) || note(fd, ring, st.st_ino))
 			return ring;
 	}
@@ -227,7 +240,10 @@ bool uaio_uring_tab_has(uint64_t dev, uint64_t ino)
 static __attribute__((noinline)) struct uaio_uring *
 find_slowly(uint32_t fd, struct uaio_uring *ring)
 {
-	/* A child of fork() without rings does not empty slots: ask the kernel. */
+	/*
+	 * A child of fork() without rings of its own does not empty stale slots, so
+	 * query the kernel.
+	 */
 	if (ring)
 		return is_file(fd, load_relaxed(&ring->dev),
 			       load_relaxed(&ring->ino))
@@ -285,14 +301,18 @@ bool uaio_uring_tab_adopt(uint32_t fd, struct uaio_uring *ring)
 	is_new = !uaio_uring_is_here(ring);
 	if (is_new) {
 		uaio_uring_take_over(ring);
-		/* Closed descriptors may be noted; open ones are found when used. */
+		/*
+		 * Descriptors in the table may be closed; open ones that are missing
+		 * are found when they are used.
+		 */
 		for (uint32_t i = 0; i < load_relaxed(&tab.end); i++)
 			if (peek_locked(i) == ring)
 				set_locked(i, NULL);
 		store_relaxed(&ring->nr_holds, 1);
 		set_locked(fd, ring);
 		/*
-		 * [MB:uring-epoch] release: members. Pairs with uaio_uring_is_here().
+		 * [MB:uring-epoch] release: the ring's members. Pairs with
+		 * uaio_uring_is_here().
 		 */
 		store_release(&ring->epoch, uaio_engine_start_nr());
 	}
@@ -315,15 +335,16 @@ bool uaio_uring_keep(struct uaio_uring *ring)
 
 /*
  * Return: whether fd is the client's, and not the library's own. A request on a ring
- * may have the library's duplicate, which must not keep the ring: its close is not
- * noticed.
+ * may use a duplicate of the library. The duplicate must not keep the ring, because
+ * nothing notices when the library closes it.
  */
 static bool is_clients(uint32_t fd, uint64_t dev, uint64_t ino)
 {
 	bool is_own;
 
 	/*
-	 * Quiesce: a library descriptor being opened or closed looks like a client's.
+	 * Quiesce: a descriptor that the library is just opening or closing looks like
+	 * a client's.
 	 */
 	uaio_ownfds_quiesce();
 	is_own = uaio_ownfd_has((int)fd) || !is_file(fd, dev, ino);
@@ -344,7 +365,10 @@ static int swap_witness(struct uaio_uring *ring, int witness)
 	return old;
 }
 
-/* Close the ring's witness. Return: whether it says that no descriptor is left. */
+/*
+ * Close the ring's witness (witness.h). Return: whether the witness shows that no
+ * descriptor is left.
+ */
 static bool testifies(struct uaio_uring *ring)
 {
 	int witness = -1;
@@ -381,7 +405,7 @@ void uaio_uring_tab_closing(uint32_t fd)
 			  : -1;
 	if (witness >= 0)
 		witness = swap_witness(ring, witness);
-	/* Another thread is closing the same descriptor. */
+	/* Another thread is closing the same descriptor, and had opened a witness. */
 	if (witness >= 0)
 		(void)uaio_uring_witness_close(witness);
 	uaio_uring_unuse(ring);
@@ -421,10 +445,11 @@ enum drop {
 };
 
 /*
- * Drop the hold of fd, or with NO_FD one without a descriptor. If it is the last one,
- * it passes to the descriptor `other`, unless that is NONE. *ret_old: a ring that loses
- * the slot of `other`, because its descriptor was closed unnoticed. ino: of the ring
- * when fd was found closed; the struct may be another ring by now.
+ * Drop the hold of fd, or with NO_FD a hold without a descriptor. If it is the ring's
+ * last hold, it passes to the descriptor `other`, unless `other` is NONE. *ret_old: a
+ * ring that loses the slot of `other`, because its descriptor was closed unnoticed.
+ * ino: the ring's inode number when fd was found closed; the struct may belong to
+ * another ring now.
  */
 static enum drop drop_locked(struct uaio_uring *ring, uint64_t ino, uint32_t fd,
 			     int other, struct uaio_uring **ret_old)
@@ -455,9 +480,9 @@ static enum drop drop_locked(struct uaio_uring *ring, uint64_t ino, uint32_t fd,
 }
 
 /*
- * Search for another descriptor without a lock. A finding is valid if the hold was the
- * only one before the search: then no thread can have dropped another hold meanwhile,
- * after making a descriptor that the search missed.
+ * Search for another descriptor without a lock. The result is valid if the ring had
+ * only this hold before the search. Then no thread can have made a descriptor that the
+ * search missed, and dropped another hold meanwhile.
  */
 static void drop(struct uaio_uring *ring, uint64_t ino, uint32_t fd)
 {
@@ -478,7 +503,10 @@ static void drop(struct uaio_uring *ring, uint64_t ino, uint32_t fd)
 	if (ret == DROP_LAST)
 		uaio_uring_die(ring);
 	else if (other >= 0)
-		/* Another thread may have closed `other` before it was noted. */
+		/*
+		 * Another thread may have closed `other` before it was added to the
+		 * table.
+		 */
 		closed((uint32_t)other);
 	if (old && uaio_uring_is_here(old))
 		uaio_uring_let_go(old);
@@ -501,7 +529,10 @@ static void closed_here(uint32_t fd)
 	ino = load_relaxed(&ring->ino);
 	if (!is_file(fd, load_relaxed(&ring->dev), ino))
 		drop(ring, ino, fd);
-	/* The descriptor is still open, or another one is known by now. */
+	/*
+	 * Close a witness that was not needed: the descriptor is still open, or another
+	 * one is in the table now.
+	 */
 	(void)testifies(ring);
 }
 
@@ -514,7 +545,7 @@ static void closed(uint32_t fd)
 
 void uaio_uring_tab_closed(unsigned first, unsigned last)
 {
-	/* relaxed: a thread that closes a ring's descriptor has seen it noted */
+	/* relaxed: a thread that closes a ring's descriptor has seen it added */
 	uint32_t end = load_relaxed(&tab.end);
 
 	for (uint32_t fd = first; fd <= last && fd < end; fd++)

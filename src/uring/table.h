@@ -2,25 +2,25 @@
 /*
  * The table that finds the ring of a descriptor
  *
- * The table has the ring of each known descriptor. An unknown descriptor may still be
- * a ring's (dup(), SCM_RIGHTS): the library compares its file with the memory of all
- * rings, and adds it. Calls that close descriptors are interposed, but a program may
- * close one by its own instruction, as liburing does if linked statically. So a slot
- * may be stale: the descriptor is closed, or another file.
+ * The table has the ring of each known descriptor. An unknown descriptor may also be
+ * one of a ring (dup(), SCM_RIGHTS): the library compares its file with the memory of
+ * all rings, and adds it. Calls that close descriptors are interposed, but a program
+ * may close a descriptor by its own system call instruction, as liburing does if linked
+ * statically. So a slot may be stale: its descriptor is closed, or is another file now.
  *
  *   I1  A slot is written under the table's lock, and counts in nr_holds of its ring
  *       (ring.h).
  *   I2  A thread reads a slot without a lock, holds or uses the ring, then reads the
  *       slot again. So it works only on the ring of that descriptor.
  *   I3  When the last known descriptor of a ring is closed, the library searches the
- *       first 4096 descriptors for another, unless a witness (witness.h) says that
- *       there is none. The ring keeps a hold meanwhile, which passes to the
- *       descriptor that is found.
+ *       first 4096 descriptors for another descriptor of the ring, unless a witness
+ *       (witness.h) shows that there is none. The ring keeps a hold meanwhile, which
+ *       passes to the descriptor that is found.
  *   I4  io_uring_enter() and messages trust a slot, and so find the ring without a
- *       system call. Functions that must tell a ring from a file ask the kernel which
- *       file a descriptor is. A stale slot is emptied when its descriptor is polled,
- *       when the descriptor becomes a new ring, and by a sweep: each io_uring_setup()
- *       checks 8 slots.
+ *       system call. Functions that must distinguish a ring from another file query the
+ *       kernel which file a descriptor is. A stale slot is emptied when its descriptor
+ *       is polled, when the descriptor becomes a new ring, and by a sweep: each
+ *       io_uring_setup() checks 8 slots.
  *
  * Tested by test-uring.c.
  */
@@ -38,25 +38,33 @@ void uaio_uring_tab_init(void);
 /* Return: whether this process, or one it was forked from, ever made a ring. */
 bool uaio_uring_tab_is_used(void);
 
-/* Return: the ring of fd, which the caller verifies (I2); NULL if there is none. */
+/*
+ * Return: the ring of fd, which the caller then verifies (I2); NULL if fd is not a
+ * ring.
+ */
 struct uaio_uring *uaio_uring_find(uint32_t fd);
 /*
- * Return: the ring of fd according to the kernel, which also sees a descriptor that
+ * Return: the ring of fd according to the kernel, which also knows that a descriptor
  * was closed and reused unnoticed (I4); or NULL.
  */
 struct uaio_uring *uaio_uring_ask(uint32_t fd);
-/* Return: whether fd is a ring of this process, or of one it was forked from (I4). */
+/*
+ * Return: whether fd is a ring of this process, or of a process that it was forked from
+ * (I4).
+ */
 bool uaio_uring_is_ring(int fd);
-/* Return: like uaio_uring_find(), but NULL also if fd is not in the table yet. */
+/*
+ * Return: the result of uaio_uring_find(), but NULL also if fd is not yet in the table.
+ */
 struct uaio_uring *uaio_uring_known(uint32_t fd);
-/* Return: a descriptor that was the ring's a moment ago; -1 if there is none. */
+/* Return: a descriptor that was the ring's a moment ago; -1 if the ring has none. */
 int uaio_uring_tab_number(const struct uaio_uring *ring);
 bool uaio_uring_is_still(uint32_t fd, const struct uaio_uring *ring);
 
 /* Return: whether the file with this identity is the memory of an open ring. */
 bool uaio_uring_tab_has(uint64_t dev, uint64_t ino);
 
-/* In place of fd: the ring has no descriptor. */
+/* A value for fd: the ring has no descriptor. */
 #define UAIO_URING_TAB_NO_FD UINT32_MAX
 
 /*
@@ -64,21 +72,30 @@ bool uaio_uring_tab_has(uint64_t dev, uint64_t ino);
  */
 int uaio_uring_tab_add(uint32_t fd, struct uaio_uring *ring);
 
-/* Make a parent's ring, at fd, one of this process. Return: false: it already was. */
+/*
+ * Make a parent's ring, at fd, a ring of this process. Return: false if it already was
+ * one.
+ */
 bool uaio_uring_tab_adopt(uint32_t fd, struct uaio_uring *ring);
 
-/* fd is about to be closed: open a witness. uaio_uring_tab_closed() follows. */
+/*
+ * fd is about to be closed: open a witness (witness.h). uaio_uring_tab_closed()
+ * follows.
+ */
 void uaio_uring_tab_closing(uint32_t fd);
 
-/* The ring is freed: close a witness that a second close() may have opened. */
+/* The ring is freed: close its witness, if a second close() has opened one. */
 void uaio_uring_tab_forget(struct uaio_uring *ring);
 
 #ifdef UAIO_TESTING
-/* Counts descriptors that were searched for a ring's; atomic. */
+/* How many descriptors were examined in searches for a ring's descriptor; atomic. */
 extern uint32_t uaio_uring_tab_nr_looked_at;
 #endif
 
-/* Ask the kernel which descriptors from `first` to `last` are closed; empty slots. */
+/*
+ * Query the kernel which descriptors from `first` to `last` are closed, and empty their
+ * slots.
+ */
 void uaio_uring_tab_closed(unsigned first, unsigned last);
 
 /* Empty some of the stale slots (I4). Caller holds no ring. */

@@ -5,8 +5,8 @@
  * One process may have rings of both kinds, because the kernel charges each ring to
  * RLIMIT_MEMLOCK and may refuse only some. A call goes to the owner of its descriptor.
  * But a registered ring is named by one of 16 slots of the thread, and the kernel does
- * not know which slots have rings of the library. So this file keeps the two kinds
- * apart:
+ * not know which slots have rings of the library. So this file keeps rings of the
+ * library and of the kernel apart:
  *
  *   I1  A slot of a thread holds a ring of one kind only. The library notes the slots
  *       that the kernel has filled. It does not pass on a registration for a slot that
@@ -33,13 +33,15 @@
 
 struct places {
 	struct uaio_slab_node node;
-	uint32_t start_nr; /* of the engine: a child of fork() has no slots */
-	struct uaio_uring *rings[UAIO_URING_RINGFDS_MAX]; /* hold (ring.h) */
+	uint32_t
+		start_nr; /* start of the engine: a child of fork() has no slots */
+	/* each is held (nr_holds in ring.h) */
+	struct uaio_uring *rings[UAIO_URING_RINGFDS_MAX];
 };
 
 static struct {
 	struct uaio_slab slab;
-	uint32_t start_nr;     /* of the engine that made the slab */
+	uint32_t start_nr;     /* which start of the engine made the slab */
 	struct uaio_lock lock; /* rank TABLE */
 	pthread_key_t key;
 	bool has_key;
@@ -72,7 +74,7 @@ static void forget(void *value)
 
 void uaio_uring_regrings_forget(void)
 {
-	/* Another thread of the parent may have held it. */
+	/* In a child of fork(): another thread of the parent may have held the lock. */
 	regrings.lock = (struct uaio_lock){ 0 };
 }
 
@@ -117,7 +119,10 @@ struct uaio_uring *uaio_uring_registered(uint32_t place)
 
 void uaio_uring_meet_thread(void)
 {
-	/* Without memory the thread counts as unknown, and gets another error. */
+	/*
+	 * If memory is refused, the thread counts as one that never had a ring, and
+	 * gets another error.
+	 */
 	(void)places_of_mine();
 }
 
@@ -196,7 +201,7 @@ static int register_one(struct places *places, uint64_t at)
 	if (ret < 0)
 		return ret;
 	if (!uaio_uring_is_still((uint32_t)update.data, ring)) {
-		/* The descriptor was closed meanwhile; this is another ring. */
+		/* The descriptor was closed meanwhile, and fd is another ring now. */
 		places->rings[update.offset] = NULL;
 		uaio_uring_let_go(ring);
 		return -EBADF;
@@ -260,7 +265,7 @@ static bool has_kernels; /* atomic, relaxed: the client orders its own calls */
 /* The slots that the kernel has filled for this thread; see I2 for pid. */
 static _Thread_local struct {
 	int pid;
-	uint32_t slots; /* a bit for each */
+	uint32_t slots; /* a bit for each slot */
 } of_kernel __attribute__((tls_model("initial-exec")));
 
 static uint32_t kernels_slots(void)
@@ -295,12 +300,15 @@ bool uaio_uring_is_kernels_ring(uint32_t fd)
 
 	if (!uaio_uring_has_kernels())
 		return false;
-	/* With nothing to submit and no wait the kernel only checks the descriptor. */
+	/*
+	 * With nothing to submit and no wait, the kernel's call only checks the
+	 * descriptor.
+	 */
 	ret = sys_uring_enter((int)fd, 0, 0, 0);
 	return ret != -EOPNOTSUPP && ret != -EBADF && ret != -ENOSYS;
 }
 
-/* Return: the result of the kernel's call for one slot. */
+/* Make the kernel's call for one slot. Return: its result. */
 static long ask(const long a[4], struct io_uring_rsrc_update *update)
 {
 	return sys_uring_register((int)a[0], (unsigned)a[1], update, 1);
@@ -361,7 +369,9 @@ static long fill(const long a[4], struct io_uring_rsrc_update *update)
 		ret = ask(a, update);
 		if (ret != -EBUSY || !is_any)
 			return ret;
-		/* The program has filled the slot by its own instruction. */
+		/*
+		 * The program has filled the slot by its own system call instruction.
+		 */
 		note_slot(slot, true);
 	}
 	return -EBUSY;

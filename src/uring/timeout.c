@@ -3,22 +3,23 @@
  * Timeouts, some of which complete after a number of completions
  *
  *   I1  A counting timeout is in the ring's heap `counting` until its count is reached,
- *       then in the list `reached` until it completes; its note lives as long. It
- *       enters the heap before it is submitted, and counts completions from the
- *       beginning of the submitting call, because the kernel posts those at the end of
- *       the call. That holds for the first request of a chain, too. Behind another
- *       request of a chain, or behind a drain, a timeout enters the heap when it
- *       starts: earlier completions do not count.
+ *       then in the list `reached` until it completes. Its note (note.h) lives as long.
+ *       It enters the heap before it is submitted, and counts completions from the
+ *       beginning of the submitting call, because the kernel posts the completions of a
+ *       call at its end. This also holds for a timeout that is the first request of a
+ *       chain. A timeout later in a chain, or after a drain, enters the heap when it
+ *       starts: completions before its start do not count.
  *   I2  The post that reaches a timeout's count marks the timeout, under the queue's
  *       lock. A thread without locks then cancels marked timeouts: after the post
- *       (act), or for inline completions at the end of the submitting call. A timeout
- *       that is marked before it waits is found by its submitter at that end, or by the
- *       thread that starts it. (If its request is in the group when the canceller
- *       searches there, the canceller takes it. If not, the submitter adds the request
- *       later under the group's lock, and after that sees nr_reached.)
+ *       (act), or for inline completions at the end of the submitting call. If a
+ *       timeout is marked before it waits, its submitter finds it at the end of the
+ *       call, or the thread that starts it finds it. (If the request is in the group
+ *       when the cancelling thread searches there, the cancelling thread completes it.
+ *       If not, the submitter later adds the request under the group's lock, and then
+ *       sees nr_reached.)
  *   I3  A completion only checks the first of the heap. A timeout whose count is
- *       reached is found in the group by its user_data. So neither costs more if many
- *       other timeouts count.
+ *       reached is found in the group by its user_data. So neither the check nor the
+ *       search costs more if many other timeouts count.
  *
  * Tested by test-uring-timeout.c.
  */
@@ -40,7 +41,10 @@ static struct uaio_uring_timeout *counting_at(const struct heap_node *node)
 	return container_of(node, struct uaio_uring_timeout, in_counting);
 }
 
-/* Return: whether a is due before b; of two due together, the older one. */
+/*
+ * Return: whether timeout a is due before b. Of two that are due together, the older
+ * one is first.
+ */
 static bool is_before(const struct heap_node *a, const struct heap_node *b)
 {
 	const struct uaio_uring_timeout *one = counting_at(a);
@@ -57,7 +61,7 @@ void uaio_uring_uncount_locked(struct uaio_uring *ring,
 	if (!timeout->is_listed)
 		return;
 	timeout->is_listed = false;
-	/* relaxed, all: written under the lock */
+	/* relaxed, all: written under the queue's lock */
 	if (!load_relaxed(&timeout->is_reached)) {
 		heap_remove(&ring->counting, &timeout->in_counting, is_before);
 		return;
@@ -74,7 +78,7 @@ void uaio_uring_count(struct uaio_uring *ring,
 	timeout->number = ring->nr_counted++;
 	timeout->is_listed = true;
 	heap_add(&ring->counting, &timeout->in_counting, is_before);
-	/* Completions that it counts may already be posted. */
+	/* Completions that this timeout counts may already be posted. */
 	uaio_uring_find_reached_locked(ring);
 	uaio_queue_unlock(&ring->queue);
 }
@@ -89,7 +93,7 @@ void uaio_uring_starts(struct uaio_queue *queue, const struct uaio_sqe *sqe)
 	if (!timeout || !timeout->counts)
 		return;
 	has_from = timeout->has_from && !(sqe->links & UAIO_DRAIN);
-	/* relaxed: completions of this moment may count or not */
+	/* relaxed: a completion that is posted just now may count or not */
 	uaio_uring_count(ring, timeout,
 			 has_from ? timeout->from
 				  : load_relaxed(&ring->cq_events));
@@ -115,7 +119,7 @@ void uaio_uring_find_reached_locked(struct uaio_uring *ring)
 			return;
 		heap_remove(&ring->counting, first, is_before);
 		list_add_tail(&ring->reached, &timeout->in_reached);
-		/* relaxed, both: checked again under the lock */
+		/* relaxed, both: read again under the lock */
 		store_relaxed(&timeout->is_reached, 1);
 		store_relaxed(&ring->nr_reached, ring->nr_reached + 1);
 		ring->queue.wants_act = true;
@@ -146,7 +150,10 @@ static bool is_reached(const struct uaio_cancel_aim *aim,
 	return sqe->data == aim->key && is_reached_timeout(sqe);
 }
 
-/* Rotate the list. Return: whether it has any; *ret_data: the first's user_data. */
+/*
+ * Move the first timeout of the list to its end. Return: whether the list has any;
+ * *ret_data: user_data of that timeout.
+ */
 static bool next_reached(struct uaio_uring *ring, uint64_t *ret_data)
 {
 	struct list *node;
@@ -163,7 +170,7 @@ static bool next_reached(struct uaio_uring *ring, uint64_t *ret_data)
 	return node;
 }
 
-/* Complete each timeout that was reached before this began. */
+/* Complete each timeout whose count was reached before this call. */
 static void end_those(struct uaio_uring *ring)
 {
 	struct uaio_cancel_aim aim = {
@@ -179,8 +186,8 @@ static void end_those(struct uaio_uring *ring)
 }
 
 /*
- * Return: whether this thread is to complete the reached timeouts. If another one is
- * already doing so, it also completes those reached since.
+ * Return: whether this thread is to complete the reached timeouts. If another thread is
+ * already doing so, it also completes those that this thread has marked.
  */
 static bool begins_ending(struct uaio_uring *ring)
 {
@@ -233,7 +240,7 @@ void uaio_uring_act(struct uaio_queue *queue)
  * Submissions
  */
 
-/* All checks below are in the kernel's order. */
+/* All checks below are in the order in which the kernel makes them. */
 
 static int read_time(uint64_t addr, int64_t *ret_ns)
 {
@@ -327,13 +334,16 @@ int uaio_uring_prep_timeout_remove(struct uaio_uring_entry *entry)
 		return flags ? -EINVAL
 			     : uaio_uring_call_for(entry,
 						   UAIO_URING_TIMEOUT_REMOVE);
-	/* The timeout keeps its clock. */
+	/* An update cannot change the timeout's clock. */
 	if (flags & ~(IORING_TIMEOUT_UPDATE_MASK | IORING_TIMEOUT_ABS))
 		return -EINVAL;
 	ret = read_time(raw->addr2, &time_ns);
 	if (ret < 0)
 		return ret;
-	/* As in the kernel, LINK_TIMEOUT_UPDATE alone removes an unlinked one. */
+	/*
+	 * As in the kernel, LINK_TIMEOUT_UPDATE without TIMEOUT_UPDATE removes an
+	 * unlinked timeout.
+	 */
 	ret = uaio_uring_call_for(entry, flags & IORING_TIMEOUT_UPDATE
 						 ? UAIO_URING_TIMEOUT_UPDATE
 						 : UAIO_URING_TIMEOUT_REMOVE);
@@ -362,7 +372,7 @@ static bool is_timeout(const struct uaio_timer_aim *aim,
 	if (sqe->data != aim->data ||
 	    (sqe->op == UAIO_OP_LINK_TIMER) != by->is_linked)
 		return false;
-	/* An updated timeout no longer counts. */
+	/* An updated timeout no longer counts completions. */
 	timeout = uaio_uring_timeout_of(uaio_uring_note_of(sqe->word));
 	if (timeout && !load_relaxed(&timeout->is_reached))
 		uaio_uring_uncount_locked(by->ring, timeout);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Access to the client's memory, for which the kernel would return EFAULT
+ * Access to the client's memory, where the kernel would return EFAULT for a bad address
  *
- * Addresses are always probed: as in the kernel, a bad address only makes the request
- * fail. (The memory of reads and writes is accessed by the kernel.)
+ * Addresses are always probed, so that a bad address only makes the request fail, as in
+ * the kernel. (The kernel itself accesses the memory of reads and writes.)
  *
  * Tested by test-uring-setup.c and test-uring-register.c.
  */
@@ -30,7 +30,9 @@ int uaio_uring_check_range(uint64_t addr, uint64_t bytes)
 
 int uaio_uring_check_vectors(const struct iovec *iov, uint64_t nr)
 {
-	/* The kernel limits a single vector's length before it checks its range. */
+	/*
+	 * The kernel limits the length of a single vector before it checks its range.
+	 */
 	if (nr == 1)
 		return (int64_t)iov->iov_len < 0
 			       ? -EINVAL

@@ -43,7 +43,10 @@ static long make(struct io_uring_params *params)
 
 	uaio_uring_tab_sweep();
 	ret = uaio_uring_make(params);
-	/* When a request first waits, the program may have no descriptor left. */
+	/*
+	 * Needed when a request first waits, when the program may have no descriptor
+	 * left.
+	 */
 	if (ret >= 0)
 		uaio_fallback_reserve();
 	return ret;
@@ -160,7 +163,9 @@ static long do_register(uint32_t fd, uint32_t opcode, void *arg,
 		ret = uaio_uring_do_register(ring, opcode, arg, nr_args);
 	else
 		ret = -EBADF;
-	/* relaxed: only this thread's marks; posted tags count for timeouts, too */
+	/*
+	 * relaxed: only this thread's own marks matter; timeouts also count posted tags
+	 */
 	if (unlikely(load_relaxed(&ring->nr_reached)))
 		uaio_uring_end_reached(ring);
 	uaio_uring_release(ring);
@@ -190,7 +195,9 @@ bool uaio_uring_owns(uint32_t fd, bool is_registered)
 		return false;
 	if (!is_registered)
 		return uaio_uring_find(fd) != NULL;
-	/* If the process has kernel rings, an empty slot is the kernel's (tctx.c). */
+	/*
+	 * If the process has kernel rings, an empty slot is one of the kernel (tctx.c).
+	 */
 	return uaio_uring_knows_thread() &&
 	       (likely(!uaio_uring_has_kernels()) || uaio_uring_registered(fd));
 }
@@ -268,11 +275,11 @@ void uaio_uring_note_mapped(int fd, const void *at, int64_t offset)
 		return;
 	ring = uaio_uring_ask((uint32_t)fd);
 	if (ring)
-		/* relaxed: only an address */
+		/* relaxed: the address is only passed on */
 		store_relaxed(&ring->seen_at, (uintptr_t)at);
 }
 
-/* The tables of this door */
+/* The tables of functions that the core calls */
 
 static const struct uaio_op_door op_door = {
 	.pick = uaio_uring_pick,

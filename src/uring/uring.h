@@ -29,23 +29,24 @@ long uaio_uring_register(uint32_t fd, uint32_t opcode, void *arg,
 			 uint32_t nr_args);
 
 /*
- * Return: whether the library answers calls on fd: fd is the descriptor of one of its
- * rings or, with is_registered, the slot of one in this thread. Costs one relaxed
- * load while the process has no ring.
+ * Return: whether the library serves calls on fd, because fd is the descriptor of one
+ * of its rings or, with is_registered, the slot of such a ring in this thread. Costs
+ * one relaxed load while the process has no ring.
  */
 bool uaio_uring_owns(uint32_t fd, bool is_registered);
 
 /*
- * Return: whether the library answers an io_uring_register() call without a ring,
- * which sends a message: the target is one of its rings.
+ * Return: whether the library serves an io_uring_register() call without a ring, which
+ * sends a message. It does if the message's target is one of its rings.
  */
 bool uaio_uring_owns_message(uint32_t fd, uint32_t opcode, const void *arg);
 
 /*
- * The program has found its completion queue empty. Return: whether the ring is the
- * library's and has requests that wait for files, some of which a call may complete.
- * That call takes 0.4 us. So the first answer after a wait of the program is false:
- * the program has then only consumed what it waited for.
+ * The program has found its completion queue empty.
+ * Return: whether the ring is the library's and has requests that wait for files, some
+ * of which io_uring_enter() may complete. That call takes 0.4 us. So the first result
+ * after the program has waited is false: the program has then only consumed the
+ * completions that it waited for.
  */
 bool uaio_uring_may_complete(uint32_t fd, bool is_registered);
 
@@ -59,23 +60,23 @@ bool uaio_uring_is_known(int fd);
 void uaio_uring_closing(int fd);
 
 /*
- * Return: the offset to pass to mmap() of fd for a client that asks for `offset`;
- * `offset` itself if fd is not a ring of the library.
+ * Return: the offset to pass to mmap() of fd if the client requests `offset`; `offset`
+ * itself if fd is not a ring of the library.
  */
 int64_t uaio_uring_map_offset(int fd, int64_t offset);
 
 /*
- * A client has mapped `offset` of fd at this address. Noted for ThreadSanitizer;
- * ignored if fd is not a ring of the library.
+ * A client has mapped `offset` of fd at this address, which is noted for
+ * ThreadSanitizer. Ignored if fd is not a ring of the library.
  */
 void uaio_uring_note_mapped(int fd, const void *at, int64_t offset);
 
 /*
  * Rings of the kernel in a process that may also have rings of the library (tctx.c).
- * Both share the 16 slots that a thread has for registered rings.
+ * Rings of both kinds share the 16 slots that a thread has for registered rings.
  *
- * Context: any thread, for calls that the kernel answers. In a signal handler that
- * interrupted the engine they work without it, as far as possible.
+ * Context: any thread, for calls that the kernel serves. In a signal handler that
+ * interrupted the engine these functions work without the engine, as far as possible.
  */
 
 /*

@@ -45,7 +45,9 @@ int uaio_uring_prep_cmd(struct uaio_uring_entry *entry)
 	struct uaio_args *args = uaio_uring_args_of(entry);
 	int ret = 0;
 
-	/* IORING_URING_CMD_FIXED is accepted, but no command uses a buffer. */
+	/*
+	 * IORING_URING_CMD_FIXED is accepted, but no supported command uses a buffer.
+	 */
 	if (raw->__pad1 || raw->flags & IOSQE_BUFFER_SELECT ||
 	    raw->uring_cmd_flags & ~IORING_URING_CMD_FIXED)
 		return -EINVAL;

@@ -16,7 +16,7 @@
 #include "uring/ring.h"
 #include "uring/sq.h"
 
-/* All checks below are in the kernel's order. */
+/* All checks below are in the order in which the kernel makes them. */
 
 /*
  * Return: a file that reports the end of the one child which the submission names, by
@@ -54,9 +54,9 @@ int uaio_uring_prep_waitid(struct uaio_uring_entry *entry)
 	if (raw->addr || raw->buf_index || raw->addr3 || raw->rw_flags)
 		return -EINVAL;
 	/*
-	 * Refuse __WNOTHREAD for other than a single child: a worker has no children of
-	 * its own, and waits for those of all threads. Invalid options, too, are
-	 * reported as the request's result.
+	 * Refuse __WNOTHREAD unless the submission names a single child: a worker has
+	 * no children of its own, so it waits for the children of all threads. Invalid
+	 * options are likewise reported as the request's result.
 	 */
 	if (raw->file_index & __WNOTHREAD && !is_of_one(raw))
 		entry->late_error = -EINVAL;

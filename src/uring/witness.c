@@ -24,7 +24,7 @@ static int open_again(int fd, int flags, uint64_t dev, uint64_t ino)
 	again = uaio_ownfd_open_briefly(path, flags);
 	if (again < 0)
 		return again;
-	/* Another thread may have closed fd and reused it. */
+	/* Another thread may have closed fd, and its number may be reused. */
 	if (sys_fstat(again, &st) == 0 && st.st_dev == dev && st.st_ino == ino)
 		return again;
 	uaio_ownfd_close(again);
@@ -60,7 +60,7 @@ int uaio_uring_witness_lock(struct uaio_uring_mem *mem, int fd)
 
 int uaio_uring_witness_open(int fd, uint64_t dev, uint64_t ino)
 {
-	/* O_NONBLOCK: fd may have become a FIFO, whose opening would wait. */
+	/* O_NONBLOCK: fd may be a FIFO now, and opening a FIFO would wait. */
 	return open_again(fd, O_RDONLY | O_NONBLOCK | O_NOCTTY, dev, ino);
 }
 

@@ -2,17 +2,17 @@
 /*
  * Whether a closed descriptor was the last one of its ring
  *
- * The kernel keeps the lock of an open file (F_OFD_SETLK) until no process has a
- * descriptor or a mapping of it. So the library locks each ring's open file, and maps
- * the ring by a second open file, which it opens through /proc. Before the program
- * closes the last known descriptor, the closing thread opens a witness: a descriptor
- * of a third open file of the same memory. If the lock is gone after the close, the
- * ring has no other descriptor. Otherwise the library searches the descriptors one by
- * one (table.h, I3): there may be another, or a child of fork() has one, or the
- * program still maps the ring.
+ * The kernel keeps a lock of an open file (F_OFD_SETLK) until no process has a
+ * descriptor or a mapping of this open file. So the library locks each ring's open
+ * file, and maps the ring by a second open file, which it opens through /proc. Before
+ * the program closes the last known descriptor, the closing thread opens a witness: a
+ * descriptor of a third open file of the same memory. If the lock is gone after the
+ * close, the ring has no other descriptor. Otherwise the library searches the
+ * descriptors one by one (table.h, I3): the ring may have another descriptor, or a
+ * child of fork() has one, or the program still maps the ring.
  *
- *   I1  There is no witness without /proc, without such locks, and in a thread with
- *       its own descriptor table.
+ *   I1  No witness is opened without /proc, without such locks, or in a thread with its
+ *       own descriptor table.
  *   I2  A ring has at most one witness (ring->witness, under the table's lock), from
  *       before the program's close until after it.
  *
@@ -39,7 +39,7 @@ int uaio_uring_witness_note(struct uaio_uring_mem *mem, int fd);
  */
 int uaio_uring_witness_lock(struct uaio_uring_mem *mem, int fd);
 
-/* Return: a witness for fd, if fd is the memory with this identity; or -errno. */
+/* Return: a witness for fd, if fd is the memory file with this identity; or -errno. */
 int uaio_uring_witness_open(int fd, uint64_t dev, uint64_t ino);
 
 /* Close a witness. Return: whether the ring's lock was gone. */
