@@ -5,27 +5,28 @@
  * liburing makes system calls by its own instructions, which cannot be interposed. So
  * its functions are interposed: each function that makes an io_uring call is here,
  * under its name and without a version, so that it replaces any version of liburing. A
- * program gets all of them or none, so a struct that one has filled is only read by the
- * others.
+ * program gets either all of these functions or none, so liburing's own functions never
+ * use a struct io_uring that these functions have filled.
  *
  *   I1  struct uaio_liburing has the layout of struct io_uring, which is unchanged
  *       since liburing 2.0. liburing's inline functions, compiled into programs, access
- *       it: sqe_tail, sqe_head, the pointers to the rings' words, sqes, cqes, the masks
- *       and numbers of entries, flags, features and ring_fd.
+ *       these members: sqe_tail, sqe_head, the pointers to the rings' words, sqes,
+ *       cqes, the masks and numbers of entries, flags, features and ring_fd.
  *   I2  Entry i of the submission array is always i: the array is filled when the ring
  *       is set up.
- *   I3  sqe_head is the tail that the ring has been shown, sqe_tail what the program
- *       has prepared.
+ *   I3  sqe_head is the tail up to which submissions were published in the ring;
+ *       sqe_tail is the tail up to which the program has prepared submissions.
  *   I4  Only these functions use int_flags, whose bits are defined here.
  *
- * All functions return -errno and preserve errno. On a kernel ring they do what
- * liburing 2.3 does; later functions do what the manual of 2.14 says.
+ * All functions return -errno and preserve errno. On a kernel ring they behave as in
+ * liburing 2.3. Functions that are newer behave as the manual of liburing 2.14 says.
  *
- * Not here are functions that make no system call, or none that a ring of the library
- * supports: version numbers, io_uring_get_sqe, io_uring_memory_size, zero-copy receive,
- * BPF. Programs use liburing's own.
+ * Functions that make no system call, or only calls that a ring of the library does not
+ * support, are not here: version numbers, io_uring_get_sqe, io_uring_memory_size,
+ * zero-copy receive, BPF. For these, programs use liburing's own.
  *
- * Context: as for the system calls; only one thread at a time uses a ring.
+ * Context: any thread, as for the system calls (uring/uring.h), but only one thread at
+ * a time may use a ring.
  *
  * Tested by test/uring/library.c.
  */
@@ -69,7 +70,8 @@ struct uaio_liburing_cq {
 	uint32_t *koverflow;
 	struct io_uring_cqe *cqes;
 	size_t ring_bytes;
-	void *ring; /* may be the same mapping as the other queue's */
+	/* the address of the mapping, which may be the same as the other queue's */
+	void *ring;
 	uint32_t mask;
 	uint32_t nr_entries;
 	uint32_t unused[2];
@@ -79,9 +81,10 @@ struct uaio_liburing {
 	struct uaio_liburing_sq sq;
 	struct uaio_liburing_cq cq;
 	uint32_t flags;
-	int ring_fd; /* -1: only a registered ring */
+	int ring_fd; /* -1: the ring has only a registered slot */
 	uint32_t features;
-	int enter_fd; /* argument of io_uring_enter(): ring_fd, or an index */
+	/* the descriptor argument of io_uring_enter(): ring_fd, or the slot */
+	int enter_fd;
 	uint8_t int_flags;
 	uint8_t unused[3];
 	uint32_t unused2;
@@ -93,7 +96,7 @@ static_assert(offsetof(struct uaio_liburing, flags) == 192, "as liburing's");
 static_assert(offsetof(struct uaio_liburing, int_flags) == 208,
 	      "as liburing's");
 
-/* Bits of int_flags; flags of io_uring_enter() have the values that it defines. */
+/* Bits of int_flags. Those that are flags of io_uring_enter() have the same values. */
 enum {
 	UAIO_LIBURING_REGISTERS_BY_INDEX = 1,
 	UAIO_LIBURING_HAS_CLIENTS_MEMORY = 2,

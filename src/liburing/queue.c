@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "host/host.h"
 
-enum { SIGSET_BYTES = 8 }; /* of the kernel's sigset_t */
+enum { SIGSET_BYTES = 8 }; /* size of the kernel's sigset_t */
 
 /* user_data of the timeouts that this file submits. */
 static const uint64_t OUR_TIMEOUT = UINT64_MAX;
@@ -89,7 +89,10 @@ int uaio_liburing_enter(const struct uaio_liburing *ring, uint32_t to_submit,
  * The submission queue
  */
 
-/* Publish the prepared SQEs. Return: how many have not been consumed yet. */
+/*
+ * Publish the prepared SQEs. Return: how many SQEs the kernel or the library has not
+ * yet consumed.
+ */
 static uint32_t show(struct uaio_liburing *ring)
 {
 	struct uaio_liburing_sq *sq = &ring->sq;
@@ -99,8 +102,8 @@ static uint32_t show(struct uaio_liburing *ring)
 		sq->sqe_head = tail;
 		if (ring->flags & IORING_SETUP_SQPOLL)
 			/*
-			 * [MB:liburing-wakeup] seq_cst: after the SQEs, and before the
-			 * flag is read. Pairs with needs_call().
+			 * [MB:liburing-wakeup] seq_cst: orders the SQEs before it, and
+			 * the read of the flag after it. Pairs with needs_call().
 			 */
 			store_seq_cst(sq->ktail, tail);
 		else
@@ -114,7 +117,10 @@ static uint32_t show(struct uaio_liburing *ring)
 	return tail - load_relaxed(sq->khead);
 }
 
-/* Return: whether submitting nr SQEs needs a call; *flags gets the call's flags. */
+/*
+ * Return: whether submitting nr SQEs needs an io_uring_enter() call. *flags gets the
+ * flags of this call.
+ */
 static bool needs_call(const struct uaio_liburing *ring, uint32_t nr,
 		       uint32_t *flags)
 {
@@ -122,20 +128,23 @@ static bool needs_call(const struct uaio_liburing *ring, uint32_t nr,
 		return false;
 	if (!(ring->flags & IORING_SETUP_SQPOLL))
 		return true;
-	/* [MB:liburing-wakeup] seq_cst: after the tail. Pairs with show(). */
+	/*
+	 * [MB:liburing-wakeup] seq_cst: the flag is read after the tail is written.
+	 * Pairs with show().
+	 */
 	if (!(load_seq_cst(ring->sq.kflags) & IORING_SQ_NEED_WAKEUP))
 		return false;
 	*flags |= IORING_ENTER_SQ_WAKEUP;
 	return true;
 }
 
-/* Return: whether a call may fetch completions that are not in the ring. */
+/* Return: whether a call may move completions into the ring that are not yet in it. */
 static bool hides_cqes(const struct uaio_liburing *ring)
 {
 	const uint32_t hidden = IORING_SQ_CQ_OVERFLOW | IORING_SQ_TASKRUN;
 
 	return ring->flags & IORING_SETUP_IOPOLL ||
-	       /* relaxed: the call checks again */
+	       /* relaxed: the system call checks again */
 	       load_relaxed(ring->sq.kflags) & hidden;
 }
 
@@ -220,13 +229,13 @@ static uint32_t nr_slots(const struct io_uring_cqe *cqe)
 
 static void advance(struct uaio_liburing_cq *cq, uint32_t nr)
 {
-	/* [MB:liburing-cq] release: it was read. Pairs with the next poster. */
+	/* [MB:liburing-cq] release: the CQE was read. Pairs with the next poster. */
 	store_release(cq->khead, load_relaxed(cq->khead) + nr);
 }
 
 /*
  * Find the program's first CQE, and count the ready slots from it on. Consumes CQEs of
- * this file's timeouts, and fillers of CQE_MIXED rings, that precede it.
+ * this file's timeouts, and fillers of CQE_MIXED rings, that precede the program's CQE.
  * Return: 0 with *ret_cqe, which may be NULL; or the error of a timeout.
  */
 static int peek(struct uaio_liburing *ring, struct io_uring_cqe **ret_cqe,
@@ -262,8 +271,8 @@ static int peek(struct uaio_liburing *ring, struct io_uring_cqe **ret_cqe,
  * Called when the program finds its CQ empty and does not wait. In the kernel the
  * program's last system call, for example a write to a pipe, has already completed the
  * request that waited for it. A thread of the library would complete it later, so the
- * program's thread does it now. Rings with DEFER_TASKRUN complete nothing before the
- * program makes a call.
+ * program's thread does it now. In a ring with DEFER_TASKRUN requests complete only
+ * when the program calls io_uring_enter(), so this is not needed.
  */
 static void complete_what_is_ready(const struct uaio_liburing *ring)
 {
@@ -279,15 +288,15 @@ static void complete_what_is_ready(const struct uaio_liburing *ring)
 struct wait {
 	uint32_t nr_submit;
 	uint32_t nr_wait;
-	uint32_t flags; /* of io_uring_enter() */
+	uint32_t flags; /* flags of io_uring_enter() */
 	bool has_time;  /* the wait may time out */
 	const void *arg;
 	size_t arg_bytes;
 };
 
 /*
- * Return: whether a call is needed, with *ret_flags: to submit, to wait for
- * completions, or to fetch overflowed ones.
+ * Return: whether an io_uring_enter() call is needed: to submit, to wait for
+ * completions, or to fetch overflowed ones. *ret_flags: its flags.
  */
 static bool is_call_due(const struct uaio_liburing *ring,
 			const struct wait *wait, uint32_t nr, bool fetches,
@@ -300,7 +309,8 @@ static bool is_call_due(const struct uaio_liburing *ring,
 }
 
 /*
- * Submit, and get a CQE. Return: how many SQEs the first call submitted; 0 without a
+ * Submit, and get a CQE.
+ * Return: how many SQEs the first io_uring_enter() call submitted; 0 if there was no
  * call; or -errno. On an error or a timeout *ret_cqe is NULL.
  */
 static int get_cqe(struct uaio_liburing *ring, struct io_uring_cqe **ret_cqe,
@@ -362,8 +372,8 @@ int __io_uring_get_cqe(struct uaio_liburing *ring,
 }
 
 /*
- * A CQE of two slots counts as one. Fillers count, too, because the program advances
- * the head by the slots of all CQEs of the batch.
+ * A CQE of two slots counts as one CQE. Fillers are also counted, because the program
+ * advances the head by the slots of all CQEs of the batch.
  */
 unsigned io_uring_peek_batch_cqe(struct uaio_liburing *ring,
 				 struct io_uring_cqe **ret_cqes, unsigned nr)
@@ -410,7 +420,7 @@ static bool has_room(const struct uaio_liburing_sq *sq)
 {
 	/*
 	 * [MB:liburing-sq] acquire: the SQEs have been read. Pairs with the kernel or
-	 * the library, which consumes them.
+	 * the library, which consumes the SQEs.
 	 */
 	return sq->sqe_tail - load_acquire(sq->khead) < sq->nr_entries;
 }

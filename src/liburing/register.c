@@ -134,7 +134,7 @@ int uaio_liburing_register(const struct uaio_liburing *ring, uint32_t opcode,
 		       : call((uint32_t)ring->ring_fd, opcode, arg, nr_args);
 }
 
-/* Make a call without an argument. */
+/* Make an io_uring_register() call without an argument. */
 static int tell(RING, uint32_t opcode)
 {
 	return uaio_liburing_register(ring, opcode, NULL, 0);
@@ -201,8 +201,9 @@ int io_uring_unregister_buffers(RING)
 }
 
 /*
- * The kernel limits registered files by RLIMIT_NOFILE. If that was the error, raise the
- * limit by their number. Return: whether to try again.
+ * The kernel limits the number of registered files by RLIMIT_NOFILE. If the call failed
+ * because of this limit, raise the limit by the number of files.
+ * Return: whether to try again.
  */
 static bool raise_limit(int error, uint32_t nr)
 {
@@ -347,7 +348,10 @@ int io_uring_free_buf_ring(RING, struct io_uring_buf_ring *bufs, unsigned nr,
 	return ret;
 }
 
-/* Clone buffers from one ring to another, which is named by descriptor or index. */
+/*
+ * Clone buffers from one ring to another ring, which is named by its descriptor or
+ * slot.
+ */
 static int clone_from(struct uaio_liburing *to,
 		      const struct uaio_liburing *from, bool by_index,
 		      const unsigned counts[3], uint32_t flags)
@@ -541,7 +545,7 @@ int io_uring_register_region(RING, struct io_uring_mem_region_reg *reg)
 	return uaio_liburing_register(ring, MEM_REGION, reg, 1);
 }
 
-/* Withdrawn by liburing: regions have replaced it. */
+/* liburing has withdrawn this function: memory regions have replaced it. */
 int io_uring_register_wait_reg(RING, struct io_uring_reg_wait *reg, int nr)
 {
 	(void)ring;

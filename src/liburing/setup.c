@@ -15,10 +15,10 @@ enum {
 	HUGE_PAGE = 2 << 20,
 	READ_WRITE = 3, /* PROT_READ | PROT_WRITE */
 	SHARED_POPULATED = 0x8001,
-	ANONYMOUS = 0x8021, /* shared and populated, too */
+	ANONYMOUS = 0x8021, /* MAP_ANONYMOUS, MAP_SHARED and MAP_POPULATE */
 	HUGETLB = 0x40000,
 	DONTFORK = 10,
-	RINGS_BYTES = 64, /* of the ring's words before the CQEs */
+	RINGS_BYTES = 64, /* size of the ring's words, which precede the CQEs */
 	SQ_ENTRIES_MAX = 32768,
 	CQ_ENTRIES_MAX = 2 * SQ_ENTRIES_MAX,
 	NR_PROBED = 256,
@@ -86,8 +86,9 @@ static uint32_t *word(void *ring, uint32_t offset)
 }
 
 /*
- * Set the pointers to the rings' words. The sizes come from the call's params: other
- * processes may write to the rings, and a wrong size would lead beyond the memory.
+ * Set the pointers to the rings' words. Read the sizes from the params of the system
+ * call, not from the rings: other processes may write to the rings, and with a wrong
+ * size the program would access memory beyond them.
  */
 static void point(const struct io_uring_params *p, struct uaio_liburing *ring)
 {
@@ -116,7 +117,10 @@ static void point(const struct io_uring_params *p, struct uaio_liburing *ring)
 	cq->nr_entries = p->cq_entries;
 }
 
-/* See I2. The ring acquires the array with the tail of the first submission. */
+/*
+ * Fill the array of indices (I2 in liburing.h). The store of the first submission's
+ * tail publishes the array.
+ */
 static void fill_array(struct uaio_liburing_sq *sq)
 {
 	for (uint32_t i = 0; sq->array && i < sq->nr_entries; i++)
@@ -224,7 +228,10 @@ static size_t whole_pages(size_t bytes)
 	return (bytes + page - 1) & ~(page - 1);
 }
 
-/* Return: where the kernel puts the array: after the CQEs, on a cache line. */
+/*
+ * Return: the offset at which the kernel puts the array of indices: after the CQEs,
+ * aligned to a cache line.
+ */
 static size_t array_offset(const struct io_uring_params *p, uint32_t nr_cq)
 {
 	const size_t line = 64;
@@ -234,7 +241,7 @@ static size_t array_offset(const struct io_uring_params *p, uint32_t nr_cq)
 }
 
 struct sizes {
-	size_t sqes, rings; /* multiples of the page size */
+	size_t sqes, rings; /* sizes, which are multiples of the page size */
 };
 
 static int measure(uint32_t nr_entries, const struct io_uring_params *p,
@@ -254,7 +261,7 @@ static int measure(uint32_t nr_entries, const struct io_uring_params *p,
 	return 0;
 }
 
-/* Map memory that the kernel accepts for a ring: one page, or a huge page. */
+/* Map memory that the kernel accepts for a ring: a single page, or a huge page. */
 static void *map_clients(size_t *bytes)
 {
 	bool is_small = *bytes <= getauxval(AT_PAGESZ);
@@ -265,7 +272,7 @@ static void *map_clients(size_t *bytes)
 
 struct memory {
 	char *sqes, *rings;
-	/* sizes to unmap; 0: memory of the caller */
+	/* sizes to unmap; 0: the memory is the caller's */
 	size_t sqes_bytes, rings_bytes;
 	size_t used;
 };
@@ -309,7 +316,7 @@ static int get_memory(const struct sizes *sizes, void *buf, size_t bytes,
 	return 0;
 }
 
-/* Set user_addr, for which older headers have a reserved word. */
+/* Set user_addr of both queues. Older headers have a reserved word there. */
 static void name_memory(struct io_uring_params *p, const struct memory *memory)
 {
 	uint64_t rings = (uintptr_t)memory->rings;
@@ -321,7 +328,10 @@ static void name_memory(struct io_uring_params *p, const struct memory *memory)
 	memcpy((char *)&p->sq_off + 32, &sqes, 8);
 }
 
-/* Set pointers into memory, to unmap at exit if sqes_bytes is not 0. */
+/*
+ * Set the pointers to the memory of the rings. io_uring_queue_exit() unmaps this memory
+ * if sqes_bytes is not 0.
+ */
 static void place(const struct io_uring_params *p, const struct memory *memory,
 		  struct uaio_liburing *ring)
 {
@@ -371,7 +381,7 @@ static int init_mapped(unsigned nr_entries, struct uaio_liburing *ring,
 	return 0;
 }
 
-/* Return: how many bytes were used; or -errno. */
+/* Return: how many bytes of the memory were used; or -errno. */
 static int init_in_memory(unsigned nr_entries, struct uaio_liburing *ring,
 			  struct io_uring_params *p, void *buf, size_t bytes)
 {
@@ -398,7 +408,7 @@ int io_uring_queue_init_mem(unsigned nr_entries, struct uaio_liburing *ring,
 			    struct io_uring_params *p, void *buf, size_t bytes)
 {
 	memset(ring, 0, sizeof(*ring));
-	/* The memory is the caller's, so this must be a NO_MMAP ring. */
+	/* The memory belongs to the caller, so the ring must be made with NO_MMAP. */
 	p->flags |= U_SETUP_NO_MMAP;
 	return init_in_memory(nr_entries, ring, p, buf, bytes);
 }
@@ -468,7 +478,7 @@ int io_uring_ring_dontfork(struct uaio_liburing *ring)
 	return ret;
 }
 
-/* Prepared SQEs and unread CQEs are kept. */
+/* The ring keeps its prepared SQEs and its unread CQEs. */
 int io_uring_resize_rings(struct uaio_liburing *ring, struct io_uring_params *p)
 {
 	enum { RESIZE_RINGS = 33 };
@@ -484,11 +494,13 @@ int io_uring_resize_rings(struct uaio_liburing *ring, struct io_uring_params *p)
 	unmap_rings(ring);
 	memset(&ring->sq, 0, sizeof(ring->sq));
 	memset(&ring->cq, 0, sizeof(ring->cq));
-	/* The call does not return the flags that describe the memory's layout. */
+	/*
+	 * The system call does not return the flags that describe the memory's layout.
+	 */
 	p->flags |= ring->flags & (IORING_SETUP_SQE128 | IORING_SETUP_CQE32 |
 				   U_SETUP_NO_SQARRAY);
 	p->features |= ring->features & IORING_FEAT_SINGLE_MMAP;
-	/* Nor does it return the array's offset. */
+	/* The system call does not return the array's offset either. */
 	if (!p->sq_off.array && !(p->flags & U_SETUP_NO_SQARRAY))
 		p->sq_off.array = (uint32_t)array_offset(p, p->cq_entries);
 	ret = map_rings(ring->ring_fd, p, ring);
@@ -534,7 +546,7 @@ void io_uring_free_probe(struct io_uring_probe *probe)
 	free(probe);
 }
 
-/* Newer kernels do not charge RLIMIT_MEMLOCK: then it is 0. */
+/* Newer kernels do not charge rings to RLIMIT_MEMLOCK: for these the result is 0. */
 ssize_t io_uring_mlock_size_params(unsigned nr_entries,
 				   struct io_uring_params *p)
 {

@@ -3,29 +3,33 @@
  * System calls that a signal handler makes on the alternate stack (sigaltstack)
  *
  * The kernel decides by the stack pointer whether a thread is on its alternate stack. A
- * thread inside the library is on another stack. So the next handler with SA_ONSTACK
- * would start at the top of the alternate stack, and overwrite the handler that made
- * the call. Therefore the thread has no alternate stack meanwhile:
+ * thread inside the library is on another stack. So the kernel would start the next
+ * handler with SA_ONSTACK at the top of the alternate stack, and overwrite the frame of
+ * the handler that made the call. Therefore the library takes the alternate stack away
+ * from the thread meanwhile:
  *
  *   I1  While the library runs for a thread that was on its alternate stack, the kernel
- *       has none for it (record->is_off_alternate). A signal that arrives then is noted
- *       on the library's stack (signal.h).
+ *       has no alternate stack for the thread (record->is_off_alternate). If a signal
+ *       arrives then, its frame is on the library's stack, and the program's handler
+ *       runs later (signal.h).
  *   I2  All signals are blocked from before the thread leaves the alternate stack until
- *       the kernel has none; and from before the kernel gets it back until the thread
- *       is on it again. entry.S and uaio_trap_deliver do this.
+ *       the kernel has none for it; and from before the library gives the stack back to
+ *       the kernel until the thread is on the stack again. entry.S and
+ *       uaio_trap_deliver do this.
  *
  * entry.S notes in the record where the alternate stack is, each time it calls a
- * handler. If the program has changed its alternate stack since, the removal is undone
- * without effect.
+ * handler. If the program has changed its alternate stack since, the removal has no
+ * effect, and is undone.
  *
- * A thread may have no stack at its last call: a detached thread of musl unmaps its
- * stack and calls exit; a thread of Go leaves its stack to others. If the site of that
- * call is new, SIGSYS still needs memory for its frame:
+ * A thread may have no stack when it makes its last system call: a detached thread of
+ * musl unmaps its stack and calls exit; an ending thread of Go leaves its stack to
+ * other threads. If the instruction of this last call is not yet patched, it raises
+ * SIGSYS, whose frame needs memory:
  *
  *   I3  A thread gets a lent alternate stack, the far end of the library's stack, when
  *       it unmaps the stack that it runs on, or gives up its alternate stack with all
- *       signals blocked. The stack is taken back before the thread unblocks a signal,
- *       and the program does not see it.
+ *       signals blocked. The lent stack is taken back before the thread unblocks a
+ *       signal, and sigaltstack() does not report it to the program.
  *
  * Tested by test/trap.
  */
@@ -42,9 +46,9 @@ enum {
 	MASK_BYTES = 8,
 	PAGE = 4096,
 	RED_ZONE = 128,
-	/* for a signal frame with all registers, and on_trap() */
+	/* room for a signal frame with all registers, and for on_trap() */
 	LENT_BYTES = 32 << 10,
-	/* below the part that thread.c uses */
+	/* offset of the lent stack, below the part of the stack that thread.c uses */
 	LENT_BELOW = UAIO_TRAP_STACK_BYTES - (64 << 10),
 };
 
@@ -57,7 +61,10 @@ void uaio_trap_leave_alternate(struct uaio_trap_thread *self)
 	(void)sys_sigmask(SIG_SETMASK, &self->entry_mask, NULL);
 }
 
-/* uaio_trap_deliver restores the mask once the thread is on that stack. */
+/*
+ * uaio_trap_deliver (entry.S) restores the mask once the thread is on the alternate
+ * stack again.
+ */
 void uaio_trap_return_alternate(struct uaio_trap_thread *self)
 {
 	uaio_trap_block(self);
@@ -66,7 +73,7 @@ void uaio_trap_return_alternate(struct uaio_trap_thread *self)
 }
 
 /*
- * Lending
+ * Lending stacks
  */
 
 static stack_t ask_kernel(void)
@@ -115,7 +122,10 @@ void uaio_trap_take_back(struct uaio_trap_thread *self)
 
 	if (likely(!self->is_lent) || self->is_off_alternate)
 		return;
-	/* Returning from a handler may have restored another stack. */
+	/*
+	 * Take the stack back only if the kernel still has it: the return from a
+	 * handler may have restored another stack.
+	 */
 	if ((uintptr_t)ask_kernel().ss_sp == self->top - LENT_BELOW)
 		set(self, &none);
 	self->is_lent = false;
@@ -162,7 +172,10 @@ FOREIGN static uint64_t set_mask(uint64_t mask)
 	return old;
 }
 
-/* Call the handler on the alternate stack, with the program's selector. */
+/*
+ * Call the handler on the alternate stack. Its system calls are trapped, as the
+ * program's are.
+ */
 FOREIGN static void call_unblocked(struct uaio_trap_thread *self,
 				   const struct uaio_trap_call *call)
 {

@@ -24,7 +24,7 @@
 #include "trap/thread.h"
 
 enum {
-	HAS_FSGSBASE = 1 << 1, /* in AT_HWCAP2 */
+	HAS_FSGSBASE = 1 << 1, /* a bit of AT_HWCAP2 */
 	SET_DISPATCH = 59,     /* PR_SET_SYSCALL_USER_DISPATCH */
 	SET_NAME = 15,         /* PR_SET_NAME */
 	LOADER_DISTANCE = 64 << 20,
@@ -73,7 +73,7 @@ static const char *map_files(const char *path)
 		       : "there is no memory to execute near it";
 }
 
-/* Older gcc than 11 lacks __builtin_thread_pointer(). */
+/* gcc before version 11 lacks __builtin_thread_pointer(). */
 static long thread_pointer(void)
 {
 	long pointer;
@@ -104,7 +104,10 @@ static void take_name(const char *path)
 
 /* The initial stack, as the kernel makes it */
 
-/* Return: the auxiliary vector, which follows argv and the kernel's environment. */
+/*
+ * Return: the auxiliary vector, which follows argv and the environment that the kernel
+ * passed.
+ */
 static const Elf64_auxv_t *auxv_behind(char **argv)
 {
 	char **at = argv;
@@ -124,7 +127,10 @@ static uint64_t value_of(const Elf64_auxv_t *aux, const char *path)
 	case AT_ENTRY: return program.entry;
 	case AT_BASE: return loader.low;
 	case AT_EXECFN: return (uintptr_t)path;
-	/* The library uses gs, so hide the instructions from the program. */
+	/*
+	 * The library uses the register gs, so hide the instructions that write it from
+	 * the program.
+	 */
 	case AT_HWCAP2: return aux->a_un.a_val & ~(uint64_t)HAS_FSGSBASE;
 	default: return aux->a_un.a_val;
 	}
@@ -186,7 +192,10 @@ static void hide_library(char **envp)
 
 			if (strncmp(*envp, variables[i], length))
 				continue;
-			/* The library is the first in the list. */
+			/*
+			 * The library is first in the list, so keep what follows the
+			 * first colon.
+			 */
 			rest = value + strcspn(value, ":");
 			memmove(value, rest + (*rest == ':'),
 				strlen(rest) + (*rest != ':'));
@@ -223,7 +232,7 @@ static const char *begin(const struct uaio_trap_start *start)
 	if (uaio_sys6(SYS_prctl, SET_DISPATCH, 1, (long)self->offset,
 		      (long)self->length, (long)&self->selector, 0) < 0)
 		return "syscall user dispatch is refused";
-	/* The program starts with this thread's current mask, without SIGSYS. */
+	/* The program starts with this thread's current signal mask, without SIGSYS. */
 	uaio_trap_block(self);
 	self->is_inside = 1;
 	uaio_trap_begin((uintptr_t)stack,

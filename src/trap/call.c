@@ -111,7 +111,7 @@ static struct {
 	const char *exe;
 } calls;
 
-/* Let the program's thread make the call unchanged. */
+/* Have the program's thread make the call, with unchanged registers. */
 static long pass(struct uaio_trap_thread *self)
 {
 	self->target = self->pass;
@@ -119,8 +119,8 @@ static long pass(struct uaio_trap_thread *self)
 }
 
 /*
- * Polling calls that concern the library. All signals are blocked until the sleep,
- * which uses the mask in the call, or the thread's own.
+ * Polling calls that concern the library. All signals are blocked until the thread
+ * sleeps. During the sleep the mask in the call applies, or else the thread's own mask.
  */
 
 struct masked {
@@ -210,8 +210,9 @@ static long select_old(struct uaio_trap_thread *self, const long a[6])
 }
 
 /*
- * Return: whether the call's signal mask has SIGSYS. A handler during the call would
- * run with SIGSYS blocked, and its own calls would kill the process.
+ * Return: whether the call's signal mask has SIGSYS. A handler that runs during the
+ * call would have SIGSYS blocked, and a trapped call of this handler would kill the
+ * process.
  */
 static bool blocks_sigsys(long nr, const long a[6])
 {
@@ -309,14 +310,17 @@ static long clone_new(struct uaio_trap_thread *self, const long a[6])
 	return uaio_trap_clone(self, flags, stack);
 }
 
-/* Make a process or thread. Return: nr, if self->target is to make the call. */
+/*
+ * Make a process or a thread.
+ * Return: the call's number nr, if the code at self->target is to make the call.
+ */
 static long start_child(struct uaio_trap_thread *self, long nr, const long a[6])
 {
 	const long fork_args[6] = { SIGCHLD };
 	const uint64_t usual = self->target;
 	long ret;
 
-	/* All signals are blocked from now on. The child has that stack, too. */
+	/* All signals are blocked from now on. The child has this stack, too. */
 	if (self->is_off_alternate)
 		uaio_trap_return_alternate(self);
 	switch (nr) {
@@ -339,7 +343,7 @@ static long end_thread(struct uaio_trap_thread *self, const long a[6])
 	return uaio_sys6(SYS_exit, a[0], 0, 0, 0, 0, 0);
 }
 
-/* The calling thread */
+/* System calls that concern the calling thread */
 
 static long registers(struct uaio_trap_thread *self, const long a[6])
 {
@@ -355,7 +359,7 @@ static long registers(struct uaio_trap_thread *self, const long a[6])
 		*(uint64_t *)a[1] = self->fs;
 		return 0;
 	case GET_GS: return uaio_store_zero((uint64_t)a[1]) ? 0 : -EFAULT;
-	/* the register belongs to the library: thread.h */
+	/* register gs belongs to the library: thread.h */
 	case SET_GS: return -EINVAL;
 	default: return pass(self);
 	}
@@ -370,7 +374,8 @@ static long filter(long nr, const long a[6])
 static long control(struct uaio_trap_thread *self, const long a[6])
 {
 	switch (a[0]) {
-	case SET_DISPATCH: return -EINVAL; /* as on a kernel without it */
+	/* as on a kernel without syscall user dispatch */
+	case SET_DISPATCH: return -EINVAL;
 	case PR_SET_SECCOMP: return filter(SYS_prctl, a);
 	case PR_SET_SECUREBITS: return calls.ops->call(SYS_prctl, a);
 	default: return pass(self);
@@ -378,9 +383,10 @@ static long control(struct uaio_trap_thread *self, const long a[6])
 }
 
 /*
- * The kernel changes the credentials of one thread. If it is the program's only one,
- * call the C library, which changes the library's threads, too, like setuid().
- * Otherwise only this thread changes, and so gets another identity.
+ * The kernel changes the credentials of one thread only. If the program has a single
+ * thread, call the C library's function, which also changes the library's threads, like
+ * setuid(). Otherwise change only this thread, which so gets an identity
+ * (proc/identity.h) of its own.
  */
 static long change_ids(long nr, const long a[6])
 {
@@ -404,7 +410,10 @@ static long change_ids(long nr, const long a[6])
 	return ret < 0 ? -errno : 0;
 }
 
-/* Return: whether addr is a path of /proc/self/exe, which names the own file. */
+/*
+ * Return: whether addr is the path /proc/self/exe, which would name the library's own
+ * file instead of the program's.
+ */
 static bool is_own_exe(uintptr_t addr)
 {
 	char path[PATH_BYTES], own[PATH_BYTES];
@@ -434,9 +443,12 @@ static long read_link(struct uaio_trap_thread *self, const long a[6],
 	return (long)bytes;
 }
 
-/* Memory mappings: which code may be changed */
+/* Memory mappings: which of them have code that may be changed */
 
-/* Return: how many bytes are in the file. Pages beyond it raise SIGBUS. */
+/*
+ * Return: how many bytes of the mapping are in the file. Access to pages beyond these
+ * raises SIGBUS.
+ */
 static uint64_t file_bytes(const long a[6])
 {
 	const uint64_t bytes = (uint64_t)a[1], offset = (uint64_t)a[5];
@@ -538,7 +550,7 @@ static long answer_call(struct uaio_trap_thread *self, long nr, const long a[6])
 	case SYS_setresgid:
 	case SYS_setgroups: return change_ids(nr, a);
 	default:
-		/* Only the lower 16 bits of the number match a call of the library. */
+		/* The slot has checked only the lower 16 bits of the number. */
 		if (nr < 0 || nr >= UAIO_TRAP_SERVED_BYTES)
 			return pass(self);
 		/* A process that shares the memory may have other descriptors. */
@@ -555,7 +567,10 @@ static long answer(int low, const long a[6])
 
 	(void)low;
 	uaio_trap_look(self);
-	/* The handler of a fault has ended: use the whole stack next time. */
+	/*
+	 * The handler of a fault in the library has ended: use the library's whole
+	 * stack next time.
+	 */
 	if (unlikely(self->nested_below) && !uaio_trap_is_nested(self)) {
 		self->stack = self->top;
 		self->nested_below = 0;

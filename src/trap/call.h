@@ -2,9 +2,10 @@
 /*
  * System calls of the program that the library answers, including brk
  *
- * Calls that concern the library go to the operations of trap.h, as syscall(2) does in
- * a program of the library's C library. The others concern the trap itself: signals,
- * threads, the registers gs and fs, and the path of the program.
+ * Calls that concern the library go to struct uaio_trap_ops (trap.h), which serves them
+ * like a syscall(2) of a program that has the library preloaded. The other calls
+ * concern the trap itself: signals, threads, the registers gs and fs, and the path of
+ * the program.
  *
  * Tested by test/trap.
  */
@@ -15,15 +16,21 @@
 
 #include "trap/trap.h"
 
-/* exe: the path of the program; NULL if unknown. Neither argument may move. */
+/*
+ * exe: the path of the program; NULL if unknown. Neither argument may be moved or freed
+ * later.
+ */
 void uaio_trap_calls_begin(const struct uaio_trap_ops *ops, const char *exe);
 
 /* heap.c: the program's heap (brk) */
 
-/* Reserve memory for the heap. Without it brk() fails, and malloc() uses mmap(). */
+/*
+ * Reserve memory for the heap. Without this memory brk() fails, and malloc() uses
+ * mmap().
+ */
 void uaio_trap_heap_begin(void);
 
-/* In a child of fork(). */
+/* Called in a child of fork(). */
 void uaio_trap_heap_forget_lock(void);
 
 /* The system call brk. */

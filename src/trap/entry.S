@@ -2,11 +2,13 @@
 /*
  * Transitions between the program's code and the library
  *
- * A system call of the program arrives at a slot with its registers unchanged. rax is
- * the number; rcx and r11 are free, as the kernel would overwrite them. All others, and
- * the flags, must be preserved. The code from uaio_trap_code to uaio_trap_code_end is
- * copied to where the program's code can reach it. While the selector is TRAP, only
- * that copy makes system calls for the library.
+ * Each instruction of the program that makes system calls has a slot (code of the
+ * library, site.h). A system call arrives at the slot with the program's registers
+ * unchanged. rax is the call's number; rcx and r11 may be overwritten, as by the
+ * kernel. The code must preserve all other registers, and the flags. The code from
+ * uaio_trap_code to uaio_trap_code_end is copied to where the program's code can reach
+ * it. While the selector (the byte by which the kernel decides whether to trap) is
+ * TRAP, only this copy can make system calls for the library.
  */
 #if defined(__x86_64__)
 #include "trap/state.h"
@@ -40,8 +42,9 @@ uaio_trap_restorer:
 	.balign	16
 
 	/*
-	 * All signals are blocked, because one arrived while the thread was inside the
-	 * library. Let that signal in, restore the thread's mask, and jump to r11.
+	 * All signals are blocked, because a signal arrived while the thread was inside
+	 * the library. Let the kernel deliver this signal (by first_mask), then restore
+	 * the thread's mask, and jump to r11.
 	 */
 uaio_trap_deliver:
 	leaq	-128(%rsp), %rsp	/* the red zone */
@@ -77,8 +80,8 @@ uaio_trap_deliver:
 	jmp	*%r11
 
 	/*
-	 * clone() of a thread, with all signals blocked. The child finds its record's
-	 * address below the top of its stack.
+	 * clone() of a thread, called with all signals blocked. The child finds the
+	 * address of its record (thread.h) below the top of its stack.
 	 */
 uaio_trap_clone_thread:
 	syscall
@@ -89,7 +92,10 @@ uaio_trap_clone_thread:
 	wrgsbase %rcx
 	jmp	2f
 
-	/* clone() of a process: the child copies the record, or its parent sleeps. */
+	/*
+	 * clone() of a process. The child copies the record; or its parent sleeps, and
+	 * the child uses the parent's record.
+	 */
 uaio_trap_clone_same:
 	syscall
 	movq	%rax, %rcx
@@ -125,7 +131,7 @@ uaio_trap_clone_same:
 	.balign	64
 uaio_trap_code_end:
 
-	/* The code of a slot, a template; distances are filled in for each copy. */
+	/* The code of a slot, as a template. Each copy gets its own distances. */
 uaio_trap_slot:
 	movzwl	%ax, %ecx
 	movq	%gs:T_SERVED, %r11
@@ -169,7 +175,10 @@ uaio_trap_entry:
 	wrfsbase %rcx
 	movq	%gs:T_RSP, %rsp
 	movq	%gs:T_TARGET, %r11
-	/* Leave for the program at r11, with the program's registers. */
+	/*
+	 * Leave the library, and continue the program at r11 with the program's
+	 * registers.
+	 */
 .Lleave:
 	movb	$0, %gs:T_IS_INSIDE
 	movzbl	%gs:T_IS_PENDING, %ecx
@@ -178,7 +187,10 @@ uaio_trap_entry:
 	jmp	*%rcx
 1:	jmp	*%r11
 
-	/* On the alternate stack? The flags are in rax, and T_NR has its value. */
+	/*
+	 * Is the thread on the alternate stack? The flags are in rax, and T_NR has the
+	 * value of rax.
+	 */
 .Lmay_be_alternate:
 	lahf
 	seto	%al
@@ -186,7 +198,10 @@ uaio_trap_entry:
 	subq	%gs:T_ALTERNATE_LOW, %rcx
 	cmpq	%gs:T_ALTERNATE_BYTES, %rcx
 	ja	2f
-	/* Block all signals while the kernel sees the thread there: alternate.c, I2. */
+	/*
+	 * Block all signals while the kernel still has the alternate stack:
+	 * alternate.c, I2.
+	 */
 	movb	$DISPATCH_PASS, %gs:T_SELECTOR
 	movq	%rax, %gs:T_SAVED
 	movq	%rdi, %gs:T_SAVED+8
@@ -213,7 +228,10 @@ uaio_trap_entry:
 	.cfi_endproc
 	.size	uaio_trap_entry, . - uaio_trap_entry
 
-	/* In place of each handler of the program: (signal, info, context) */
+	/*
+	 * The kernel calls this in place of each handler of the program: (signal, info,
+	 * context)
+	 */
 	.type	uaio_trap_signal, %function
 	.balign	16
 uaio_trap_signal:
@@ -232,7 +250,10 @@ uaio_trap_signal:
 	.cfi_endproc
 	.size	uaio_trap_signal, . - uaio_trap_signal
 
-	/* uaio_trap_call_on(record, call, stack, function): see alternate.c */
+	/*
+	 * uaio_trap_call_on(record, call, stack, function): call a function on another
+	 * stack
+	 */
 	.type	uaio_trap_call_on, %function
 	.balign	16
 uaio_trap_call_on:

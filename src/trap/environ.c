@@ -4,8 +4,8 @@
  *
  * The variables of the dynamic loader (LD_PRELOAD and others) that this process got
  * make the new program load the library. If another C library's loader started this
- * program, become.c hid them. The environment is in the program's memory: if it cannot
- * be read, the kernel reports the error.
+ * program, become.c has hidden the variables from the program. The environment is in
+ * the program's memory: if it cannot be read, the kernel reports the error.
  *
  * Context: async-signal-safe, also in a child of vfork(), except
  * uaio_trap_environ_begin().
@@ -24,19 +24,22 @@
 
 enum {
 	PAGE = 4096,
-	VARIABLES_MAX = 32, /* of the loader */
+	VARIABLES_MAX = 32, /* maximum of the loader's variables */
 };
 
 static const uintptr_t NOWHERE = UINTPTR_MAX;
 
-/* Constant once the program has begun, as are the strings. */
+/* Constant once the program has begun, as are the strings that it points to. */
 static struct {
 	bool is_complete;
 	bool has_hidden;
 	const char *switched; /* UAIO_TRAP, as this process got it */
 	unsigned nr;
 	struct {
-		/* the text this process got, and that shown to the program */
+		/*
+		 * the text that this process got, and the text that the program is
+		 * shown
+		 */
 		char *given, *shown;
 	} variables[VARIABLES_MAX];
 } loaders;
@@ -100,11 +103,14 @@ void uaio_trap_environ_hidden(char **envp)
 	}
 }
 
-/* Reading the program's memory; the kernel reports errors */
+/*
+ * Reading the program's memory. If it cannot be read, the kernel's execve() reports the
+ * error.
+ */
 
 /*
- * Return: whether memory can be read. *page: the last readable page, so that adjacent
- * strings take one call.
+ * Return: whether memory can be read. *page: the last readable page, so that strings in
+ * one page take one system call.
  */
 static bool can_reach(uintptr_t addr, size_t bytes, uintptr_t *page)
 {
@@ -153,7 +159,10 @@ static bool begins(const char *text, const char *prefix, uintptr_t *page)
 	return true;
 }
 
-/* Return: which of the loader's variables, as shown, entry is; or -1. */
+/*
+ * Return: which of the loader's variables, as shown to the program, the entry is; or
+ * -1.
+ */
 static int variable_of(const char *entry, uintptr_t *page)
 {
 	for (unsigned i = 0; i < loaders.nr; i++)
@@ -162,10 +171,10 @@ static int variable_of(const char *entry, uintptr_t *page)
 	return -1;
 }
 
-/* A summary of all entries. */
+/* What all entries of an environment together say. */
 struct said {
-	bool names_us; /* LD_PRELOAD is that of this process */
-	/* a variable of the loader differs from this process's */
+	bool names_us; /* LD_PRELOAD is the same as in this process */
+	/* a variable of the loader differs from that of this process */
 	bool is_strange;
 	bool wants_trap;
 };

@@ -17,7 +17,8 @@
 enum {
 	INSTRUCTION_BYTES = 2,
 	MASK_DIGITS = 16,
-	ENTRIES_MAX = 8192, /* of an environment that is changed */
+	ENTRIES_MAX =
+		8192, /* maximum of entries in an environment that is changed */
 };
 
 static const char own_file[] = "/proc/self/exe";
@@ -38,7 +39,7 @@ void uaio_trap_exec_begin(const struct uaio_trap_ops *ops, char **envp)
 
 void uaio_trap_exec_filtered(void)
 {
-	/* relaxed: a thread that has the filter also has this store */
+	/* relaxed: a thread that has the filter has also seen this store */
 	store_relaxed(&execs.is_filtered, 1);
 }
 
@@ -50,8 +51,9 @@ static char *put_hex(char *to, uint64_t value)
 }
 
 /*
- * Execute the own file, which becomes the program. All signals stay blocked, so that
- * they go to the new program, which gets its mask from the variable.
+ * Execute this process's own file, which then becomes the program. All signals stay
+ * blocked until then, so that they go to the new program. An environment variable holds
+ * the new program's signal mask.
  * Return: -errno; then signals stay blocked until the thread leaves the library.
  */
 static long execute_ours(struct uaio_trap_thread *self, const char *path,
@@ -66,7 +68,7 @@ static long execute_ours(struct uaio_trap_thread *self, const char *path,
 	*to++ = ':';
 	(void)strcpy(to, path);
 	uaio_trap_environ_fill(envp, env, variable);
-	/* No handler is pending: all signals are blocked. */
+	/* No handler is pending any more: all signals are blocked. */
 	self->is_pending = 0;
 	ret = execs.ops->call(SYS_execve, (const long[6]){ (long)own_file, argv,
 							   (long)envp });
@@ -86,7 +88,7 @@ static long execute_as_it_is(long nr, const long a[6], unsigned which,
 	return execs.ops->call(nr, b);
 }
 
-/* Return: whether the call is execve, or an equivalent execveat. */
+/* Return: whether the call is execve, or an execveat that does the same. */
 static bool is_by_path(long nr, const long a[6], const char **ret_path)
 {
 	*ret_path = (const char *)a[nr == SYS_execve ? 0 : 1];
@@ -94,8 +96,9 @@ static bool is_by_path(long nr, const long a[6], const char **ret_path)
 }
 
 /*
- * Let pending signal handlers run, then make the call again, this time directly. So the
- * expensive checks are done once, however many signals arrive.
+ * Let pending signal handlers run, then repeat the call, and execute the program
+ * directly this time. So the expensive checks are done only once, however many signals
+ * arrive.
  */
 static long once_more(struct uaio_trap_thread *self, const long a[6])
 {
@@ -126,7 +129,10 @@ static long execute(struct uaio_trap_thread *self, long nr, const long a[6],
 	uaio_trap_environ_look((char **)a[which], &env);
 	if (!env.is_readable || env.nr > ENTRIES_MAX)
 		return execs.ops->call(nr, a);
-	/* With a seccomp filter of the program, make no calls to find out more. */
+	/*
+	 * If the program has a seccomp filter, avoid the system calls by which
+	 * uaio_trap_fits() decides.
+	 */
 	if (!is_again && env.is_served && !load_relaxed(&execs.is_filtered) &&
 	    is_by_path(nr, a, &path) &&
 	    uaio_trap_length_of(path, PATH_MAX) > 0 && uaio_trap_fits(path)) {
@@ -141,7 +147,10 @@ long uaio_trap_exec(struct uaio_trap_thread *self, long nr, const long a[6])
 {
 	long ret = execute(self, nr, a, is_once_more(self, a));
 
-	/* A pending handler must run first; it cannot run in the new program. */
+	/*
+	 * A pending handler must run first, because it does not exist in the new
+	 * program.
+	 */
 	return ret == -EINTR && self->is_pending ? once_more(self, a) : ret;
 }
 #endif

@@ -4,16 +4,17 @@
  *
  * For a new program into which no library can be loaded, the process executes its own
  * file (`uaio run --trap`), which then becomes the program. A program that cannot have
- * the library is executed directly, and so is one in doubt. The program and the caller
- * see what they would without the library:
+ * the library is executed directly, and so is a program for which this is in doubt.
+ * Otherwise execve() behaves as without the library:
  *
- *   I1  The own file is executed only if the program itself could be, as far as can be
- *       known. If its execution fails all the same, the program is executed directly.
- *   I2  The own file is executed only if its loader will find what it found for this
- *       process: the same variables, files and memory, and no seccomp filter of the
- *       program.
- *   I3  A signal during execve() goes to the new program, or its handler is called
- *       before. The new program does not find it blocked.
+ *   I1  The process's own file is executed only if the program itself could be
+ *       executed, as far as this can be known. If the execution of the own file fails
+ *       all the same, the program is executed directly.
+ *   I2  The own file is executed only if the loader will find what it found when it
+ *       started this process: the same variables, files and memory, and no seccomp
+ *       filter of the program.
+ *   I3  A signal during execve() goes to the new program, or its handler runs in the
+ *       old program before. The new program does not find the signal blocked.
  *   I4  If the new process cannot become the program, it executes the program directly
  *       (UAIO_TRAP_CHILD).
  *
@@ -36,8 +37,8 @@ void uaio_trap_exec_filtered(void);
 
 /*
  * The system calls execve and execveat.
- * Return: -errno; or the call's number: the thread first runs pending signal handlers,
- * then makes the call again.
+ * Return: -errno; or the call's number if the thread has to run pending signal handlers
+ * and then repeat the call.
  */
 long uaio_trap_exec(struct uaio_trap_thread *self, long nr, const long a[6]);
 
@@ -50,8 +51,11 @@ struct uaio_trap_environ {
 	char **entries;
 	size_t nr;
 	bool is_readable;
-	bool has_hidden; /* variables that were hidden from this program */
-	/* the loader will find what it found for this process, and UAIO_TRAP */
+	bool has_hidden; /* some variables were hidden from this program */
+	/*
+	 * the loader will find what it found for this process, and UAIO_TRAP is as in
+	 * this process
+	 */
 	bool is_served;
 };
 
@@ -61,20 +65,22 @@ void uaio_trap_environ_begin(char **envp);
 /* Return: whether programs into which a library can be loaded get the trap, too. */
 bool uaio_trap_environ_wants_all(void);
 
-/* The loader's variables in envp are now as the program is to see them. */
+/* The loader's variables in envp now have the values that the program is to see. */
 void uaio_trap_environ_hidden(char **envp);
 
 /* Return: whether a variable was hidden. */
 bool uaio_trap_environ_has_hidden(void);
 
-/* Return: the length of a string of the program; -1 if too long, or unreadable. */
+/*
+ * Return: the length of a string of the program; -1 if it is too long, or unreadable.
+ */
 long uaio_trap_length_of(const char *text, size_t room);
 
 void uaio_trap_environ_look(char **envp, struct uaio_trap_environ *ret_env);
 
 /*
- * Copy an environment with the hidden variables restored, and with `more`, if not NULL,
- * added. `to` has room for env->nr entries, one more, and the NULL.
+ * Copy an environment, restore the hidden variables, and add `more` if it is not NULL.
+ * `to` has room for env->nr entries, `more` and the final NULL.
  */
 void uaio_trap_environ_fill(char **to, const struct uaio_trap_environ *env,
 			    char *more);
@@ -88,10 +94,10 @@ void uaio_trap_environ_fill(char **to, const struct uaio_trap_environ *env,
 void uaio_trap_fit_begin(void);
 
 /*
- * Return: whether to execute the file with the trap. Then no library can be loaded into
- * the file, or all programs are to have the trap. Also, the process may execute the
- * file, gains no privilege by it, and could load its own file as before. In doubt,
- * false.
+ * Return: whether to execute the file with the trap. True only if no library can be
+ * loaded into the file, or all programs are to have the trap; and if the process may
+ * execute the file, gains no privilege by it, and could load its own file again. In
+ * doubt, false.
  */
 bool uaio_trap_fits(const char *path);
 

@@ -39,7 +39,7 @@ struct object {
 	ino_t ino;
 };
 
-/* Constant once the program has begun, as are the strings. */
+/* Constant once the program has begun, as are the strings that it points to. */
 static struct {
 	bool is_complete;
 	unsigned nr;
@@ -55,8 +55,8 @@ static bool is_same(const struct object *object, int fd)
 }
 
 /*
- * Unlike sys_openat(), does not check that no seccomp filter kills for the call: the
- * loader has made it, too.
+ * Unlike sys_openat(), this does not check whether a seccomp filter kills the process
+ * for this call: the loader has made the same call.
  */
 static int open_to_read(const char *path)
 {
@@ -83,7 +83,10 @@ static int note_loaded(struct dl_phdr_info *info, size_t bytes, void *arg)
 	bool *is_complete = arg;
 
 	(void)bytes;
-	/* The program's own entry has no name, and the vDSO is not a file. */
+	/*
+	 * Only these are files: the entry of the program itself has no name, and the
+	 * vDSO is not a file.
+	 */
 	if (info->dlpi_name && strchr(info->dlpi_name, '/') &&
 	    !note_object(info->dlpi_name))
 		*is_complete = false;
@@ -98,7 +101,7 @@ void uaio_trap_fit_begin(void)
 
 /* The program's file */
 
-/* Return: whether executing the file gains privileges, or may. */
+/* Return: whether executing the file gains privileges, or might. */
 static bool may_gain(int fd, const struct stat *st)
 {
 	static const char name[] = "security.capability";
@@ -111,7 +114,10 @@ static bool may_gain(int fd, const struct stat *st)
 	return ret != -ENODATA && ret != -EOPNOTSUPP;
 }
 
-/* access(2) decides by the real user, which must equal the effective one. */
+/*
+ * access(2) checks the rights of the real user, so this user must equal the effective
+ * user.
+ */
 static bool may_execute(const char *path)
 {
 	return uaio_sys6(SYS_getuid, 0, 0, 0, 0, 0, 0) ==
@@ -121,7 +127,7 @@ static bool may_execute(const char *path)
 	       uaio_sys6(SYS_access, (long)path, X_OK, 0, 0, 0, 0) == 0;
 }
 
-/* Return: whether the file is one from which this process was loaded. */
+/* Return: whether this process was loaded from this file (among others). */
 static bool is_known(int fd)
 {
 	for (unsigned i = 0; i < loaded.nr; i++)
@@ -132,7 +138,7 @@ static bool is_known(int fd)
 
 /*
  * Return: whether no library can be loaded into the program, or all programs are to
- * have the trap. Its loader must exist.
+ * have the trap. False if the program's loader cannot be opened.
  */
 static bool needs_trap(int fd, const char *path)
 {
@@ -163,7 +169,10 @@ static bool is_file_for_us(const char *path)
 	bool is_it;
 	int fd;
 
-	/* Opening anything but a regular file may have side effects. */
+	/*
+	 * Check first that it is a regular file: opening another file may have side
+	 * effects.
+	 */
 	if (sys_fstatat(AT_FDCWD, path, &st) < 0 || !S_ISREG(st.st_mode))
 		return false;
 	fd = open_to_read(path);
@@ -176,7 +185,7 @@ static bool is_file_for_us(const char *path)
 	return is_it;
 }
 
-/* The process */
+/* Limits and state of the process */
 
 static bool has_room(int resource, uint64_t bytes)
 {

@@ -2,9 +2,9 @@
 /*
  * The program's heap (brk)
  *
- * A process has one kernel heap, which the C library's malloc() uses. Two users would
- * truncate each other's memory. So the program gets a heap of its own, in reserved
- * memory.
+ * A process has one heap of the kernel (brk), which malloc() of the library's C library
+ * uses. If the program used the same heap, each of the two would truncate the other's
+ * memory. So the program gets a heap of its own, in reserved memory.
  *
  * Tested by test/trap.
  */
@@ -49,7 +49,10 @@ static uint64_t page_behind(uint64_t addr)
 	return (addr + PAGE - 1) & ~(PAGE - 1ull);
 }
 
-/* Make a range of pages usable, or give it up. Return: whether that succeeded. */
+/*
+ * Make a range of pages usable, or return it to the kernel. Return: whether that
+ * succeeded.
+ */
 static bool set_use(uint64_t from, uint64_t to, bool is_used)
 {
 	void *memory;

@@ -57,7 +57,9 @@ static const char *read_headers(struct file *file)
 	return NULL;
 }
 
-/* Find the range and the alignment of all segments, in the file's addresses. */
+/*
+ * Find the address range and the alignment of all segments, in addresses of the file.
+ */
 static const char *measure(const struct file *file, uint64_t *ret_low,
 			   uint64_t *ret_high, uint64_t *ret_align)
 {
@@ -130,7 +132,7 @@ static int protection(uint32_t flags)
 /* Map the part of a segment beyond its file data. Return: whether that succeeded. */
 static bool map_zeros(const Elf64_Phdr *ph, uint64_t start, uint64_t end)
 {
-	/* A segment without file data needs its first page, too. */
+	/* A segment without data in the file needs its first page, too. */
 	uint64_t behind = ph->p_filesz ? page_behind(start) : page_of(start);
 
 	if (end > behind &&
@@ -139,8 +141,8 @@ static bool map_zeros(const Elf64_Phdr *ph, uint64_t start, uint64_t end)
 				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED)))
 		return false;
 	/*
-	 * As in the kernel, clear up to the end of the page, on which glibc's loader
-	 * relies. A read-only page keeps the file's bytes.
+	 * As in the kernel, clear the rest of the last page, because glibc's loader
+	 * relies on this. A read-only page keeps the file's bytes.
 	 */
 	if (start < behind && ph->p_flags & PF_W)
 		memset((void *)start, 0, behind - start);

@@ -11,8 +11,8 @@
 #include <stdint.h>
 
 struct uaio_trap_image {
-	uint64_t low, high; /* the range of all mappings */
-	uint64_t bias;      /* added to addresses in the file */
+	uint64_t low, high; /* address range of all mappings */
+	uint64_t bias;      /* is added to addresses in the file */
 	uint64_t entry;
 	uint64_t headers; /* address of the program headers in memory */
 	uint16_t nr_headers;
@@ -22,14 +22,15 @@ struct uaio_trap_image {
 
 /*
  * Map a program. hint: the address for position-independent files.
- * Return: NULL; the cause of a failure, after which parts may be mapped.
+ * Return: NULL on success; otherwise the cause of the failure, after which parts of the
+ * program may be mapped.
  */
 const char *uaio_trap_image_map(const char *path, uint64_t hint,
 				struct uaio_trap_image *ret_image);
 
 /*
- * Check an open file like uaio_trap_image_map(), as far as possible without mapping it.
- * Context: async-signal-safe.
+ * Check an open file like uaio_trap_image_map(), as far as possible without mapping the
+ * file. Context: async-signal-safe.
  */
 const char *uaio_trap_image_check(int fd);
 

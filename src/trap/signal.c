@@ -23,7 +23,7 @@ enum {
 	RESTORER = 0x04000000,
 	MASK_BYTES = 8,
 	RED_ZONE = 128,
-	/* stack that call_at_once() and its callees use, at most */
+	/* maximum of the stack that call_at_once() and its callees use */
 	FRAMES_BYTES = 4096,
 };
 
@@ -47,7 +47,7 @@ void uaio_trap_defer(int sig, siginfo_t *info, void *context)
 
 static struct {
 	struct uaio_lock lock; /* rank TRAP */
-	/* under lock: what the program has set */
+	/* under lock: the actions that the program has set */
 	struct action given[NR_SIGNALS];
 } signals;
 
@@ -61,7 +61,7 @@ static bool is_default(const struct action *action)
 	return (uintptr_t)action->handler <= 1;
 }
 
-/* Arriving signals */
+/* Signals that arrive */
 
 FOREIGN static inline void set_fs(uint64_t fs)
 {
@@ -76,7 +76,7 @@ FOREIGN static inline uint64_t get_fs(void)
 	return fs;
 }
 
-/* Return: whether the instruction raised the signal, and would do so again. */
+/* Return: whether an instruction raised the signal, and would raise it again. */
 FOREIGN static bool is_fault(int sig, const siginfo_t *info)
 {
 	return info->si_code > 0 &&
@@ -84,7 +84,10 @@ FOREIGN static bool is_fault(int sig, const siginfo_t *info)
 		sig == SIGILL || sig == SIGTRAP);
 }
 
-/* What a handler's system call overwrites while the thread is in the library. */
+/*
+ * Members of the record that a handler's system call overwrites while the thread is in
+ * the library.
+ */
 struct outer {
 	uint64_t rsp, fs, stack, target, nr, pass, ret, child_mask;
 	uint64_t nested_below;
@@ -139,9 +142,9 @@ FOREIGN static void call_there(struct uaio_trap_thread *self,
 
 /*
  * The library has accessed memory of the program that is not mapped. Call the handler
- * as if the program had done so, on the stack that the kernel would have chosen. Most
- * handlers do not return. System calls of the handler use the library's stack below the
- * part in use.
+ * as if the program had accessed this memory itself, on the stack that the kernel would
+ * have chosen. Most handlers do not return. System calls of the handler use the
+ * library's stack below the part in use.
  */
 FOREIGN static void call_at_once(struct uaio_trap_thread *self, int sig,
 				 siginfo_t *info, void *context)
@@ -156,7 +159,10 @@ FOREIGN static void call_at_once(struct uaio_trap_thread *self, int sig,
 	const uint64_t here = (uintptr_t)__builtin_frame_address(0);
 	const uint8_t selector = self->selector;
 	const uint64_t fs = get_fs();
-	/* The kernel has called this on the library's stack, or the alternate one. */
+	/*
+	 * The kernel has called this function on the library's stack, or on the
+	 * alternate stack.
+	 */
 	const bool is_on_ours = self->top - here < UAIO_TRAP_STACK_BYTES;
 	const struct outer outer = begin_nested(
 		self, is_on_ours ? here - FRAMES_BYTES
@@ -228,7 +234,7 @@ FOREIGN static void call_once(int sig, siginfo_t *info, void *context)
 	handler(sig, info, context);
 }
 
-/* SIGSYS from a process or a seccomp filter, rather than from the trap. */
+/* SIGSYS that a process or a seccomp filter has raised, not the trap. */
 FOREIGN static void call_for_sigsys(int sig, siginfo_t *info, void *context)
 {
 	struct uaio_trap_thread *self = uaio_trap_self();
@@ -253,7 +259,10 @@ FOREIGN static void call_for_sigsys(int sig, siginfo_t *info, void *context)
 			   MASK_BYTES, 0, 0);
 }
 
-/* Handles SIGSYS. All signals are blocked. The call was not made; rax is its number. */
+/*
+ * Handles SIGSYS of the trap. All signals are blocked. The trapped call was not made;
+ * rax is its number.
+ */
 FOREIGN static void on_trap(int sig, siginfo_t *info, void *context)
 {
 	struct uaio_trap_thread *self = uaio_trap_self();
@@ -270,8 +279,8 @@ FOREIGN static void on_trap(int sig, siginfo_t *info, void *context)
 		slot = uaio_trap_slot_of(
 			(uint64_t)uc->uc_mcontext.gregs[REG_RIP]);
 	/*
-	 * Without a slot the call is made in place, and calls are not trapped until the
-	 * thread next leaves the library.
+	 * If no slot is available, the thread makes the call in place. Then its calls
+	 * are not trapped until it next leaves the library.
 	 */
 	if (!slot)
 		return;
@@ -301,14 +310,20 @@ void uaio_trap_block(struct uaio_trap_thread *self)
 	uint64_t old;
 
 	(void)sys_sigmask(SIG_SETMASK, &all, &old);
-	/* If a signal has just arrived, the mask is noted, and `old` differs. */
+	/*
+	 * If a signal has just arrived, the record already has the mask, and `old` is
+	 * another one.
+	 */
 	if (!self->is_pending)
 		self->mask = self->first_mask = old & ~UAIO_TRAP_SIGSYS_BIT;
 	self->is_pending = 1;
 	self->child_mask = self->mask;
 }
 
-/* Report the program's own action if the kernel has the library's handler. */
+/*
+ * If the kernel has the library's handler for a signal, report the program's own
+ * action.
+ */
 static void show(int sig, const struct action *kernels, struct action *ret_old)
 {
 	*ret_old = kernels->handler == uaio_trap_signal ? signals.given[sig]
@@ -357,7 +372,10 @@ static long change_locked(int sig, const struct action *action,
 			signals.given[SIGSYS] = *action;
 		return 0;
 	}
-	/* A child of vfork() has its own actions, but shares its parent's table. */
+	/*
+	 * A child of vfork() has its own actions in the kernel, but shares the parent's
+	 * table here.
+	 */
 	if (action && !is_default(action) && sys_getpid() == uaio_trap_pid())
 		return install(sig, action, ret_old);
 	ret = uaio_sys6(SYS_rt_sigaction, sig, (long)action, (long)&kernels,
@@ -399,7 +417,7 @@ long uaio_trap_sigprocmask(struct uaio_trap_thread *self, const long a[6])
 	    uaio_can_read((uintptr_t)set, MASK_BYTES) &&
 	    !((int)a[0] == SIG_SETMASK && uaio_trap_is_all(*set)))
 		uaio_trap_take_back(self);
-	/* Most calls do not block SIGSYS, so the kernel answers them. */
+	/* Most calls do not block SIGSYS, so let the kernel serve these. */
 	if (a[3] != MASK_BYTES || !set ||
 	    !uaio_can_read((uintptr_t)set, MASK_BYTES) ||
 	    (given = *set, !(given & UAIO_TRAP_SIGSYS_BIT)) ||

@@ -17,12 +17,13 @@ enum {
 	PAGE = 4096,
 	NEAR = 127, /* reach of a short jump in bytes */
 	SHORT_BYTES = 2,
-	FAR = 2 * (NEAR + SHORT_BYTES), /* reach of two short jumps */
+	/* reach of two short jumps, one after the other */
+	FAR = 2 * (NEAR + SHORT_BYTES),
 	JUMP_BYTES = 5,
-	CODE_BYTES = PAGE, /* for the shared code */
+	CODE_BYTES = PAGE, /* size of the shared code */
 	HOP_BYTES = 16,
-	CODES_MAX = 512, /* mappings of code that may be changed */
-	HOPS_MAX = 8,    /* mappings that hold hops */
+	CODES_MAX = 512, /* maximum of mappings with code that may be changed */
+	HOPS_MAX = 8,    /* maximum of mappings that hold hops (site.h) */
 	STEP = 1 << 24,
 	HINTS = 96,
 	REACH = 0x7ff00000,
@@ -30,20 +31,21 @@ enum {
 	REGISTER_SYNC_CORE = 1 << 6,
 };
 
-/* Data of a slot, apart from its code. */
+/* Data of a slot. The slot's code is in slot_code. */
 struct slot {
-	uint64_t ret;  /* where the program continues */
+	uint64_t ret;  /* address where the program continues after the call */
 	uint64_t pass; /* address of the slot's own syscall instruction */
 	uint64_t site; /* atomic: address of the site; 0 if the slot is free */
-	uint32_t is_tried; /* atomic: the site was changed, or cannot be */
+	uint32_t
+		is_tried; /* atomic: the library has tried to change the site */
 };
 
 uint8_t uaio_trap_served[UAIO_TRAP_SERVED_BYTES];
 
 /*
- * The shared code, copied here once, followed by the slots' code. It is executable and
- * part of the library, because the kernel exempts one range from the trap, which must
- * also cover the library's own code.
+ * The shared code, copied here once, followed by the slots' code. slot_code is
+ * executable and part of the library's file, because the kernel exempts only one
+ * address range from the trap, and this range must also cover the library's own code.
  */
 static uint8_t slot_code[CODE_BYTES + SLOTS * SLOT_BYTES]
 	__attribute__((aligned(PAGE)));
@@ -58,7 +60,7 @@ extern uint64_t uaio_trap_deliver_at __attribute__((visibility("hidden")));
 static struct {
 	uint32_t is_changing;
 	unsigned nr_hops, nr_codes;
-	/* near the program's code: a jump to each slot */
+	/* near the program's code: for each slot a jump to it */
 	uint8_t *hops[HOPS_MAX];
 	struct {
 		uint64_t low, high;
@@ -85,7 +87,7 @@ static uint8_t *code_of(unsigned i)
  * Making slots
  */
 
-/* Write the distance to `to` before next, to which it is relative. */
+/* Write the distance from `next`, the end of the instruction, to `to`. */
 static void put_distance(uint8_t *next, const void *to)
 {
 	int32_t distance = (int32_t)((const uint8_t *)to - next);
@@ -126,7 +128,7 @@ static bool is_within_reach(uint64_t start, uint64_t end, uint64_t low,
 	return last - first < REACH;
 }
 
-/* Return: memory within reach of [low, high), or NULL. */
+/* Return: memory within reach of all code in [low, high), or NULL. */
 static uint8_t *near_memory(size_t bytes, uint64_t low, uint64_t high)
 {
 	uint64_t above = (high + STEP) & ~(uint64_t)(STEP - 1);
@@ -151,7 +153,10 @@ static uint8_t *near_memory(size_t bytes, uint64_t low, uint64_t high)
 	return NULL;
 }
 
-/* Return: memory with a hop to each slot, within reach of [low, high), or NULL. */
+/*
+ * Return: memory with a hop (a jump) to each slot, within reach of all code in [low,
+ * high), or NULL.
+ */
 static uint8_t *make_hops(uint64_t low, uint64_t high)
 {
 	const size_t bytes = SLOTS * HOP_BYTES;
@@ -186,8 +191,9 @@ bool uaio_trap_slots_make(uint64_t low, uint64_t high)
 /* Registering code that may be changed */
 
 /*
- * Lock the lists of code. Return: whether the caller may; a process that shares the
- * program's memory may not (I4).
+ * Lock the lists of code.
+ * Return: whether the caller may change the lists; a process that shares the program's
+ * memory may not (I4).
  */
 static bool begin_codes(void)
 {
@@ -275,7 +281,7 @@ FOREIGN static bool may_change(uint64_t site)
 	return false;
 }
 
-/* Return: the slot's hop within reach of a jump in the padding, or NULL. */
+/* Return: the slot's hop that a jump in the padding reaches, or NULL. */
 FOREIGN static const uint8_t *hop_near(const uint8_t *padding, unsigned slot)
 {
 	for (unsigned i = 0; i < sites.nr_hops; i++) {
@@ -288,7 +294,7 @@ FOREIGN static const uint8_t *hop_near(const uint8_t *padding, unsigned slot)
 	return NULL;
 }
 
-/* Return: whether the instruction never falls through to the next. */
+/* Return: whether the instruction never continues with the next one, such as a jump. */
 FOREIGN static bool is_last(const uint8_t *code, size_t length)
 {
 	if (*code == 0xf3 || *code == 0xf2) {
@@ -303,7 +309,7 @@ FOREIGN static bool is_last(const uint8_t *code, size_t length)
 	       (length > 1 && *code == 0xff && (code[1] & 0x38) == 0x20);
 }
 
-/* Return: whether the instruction is one with which compilers pad code. */
+/* Return: whether the instruction is one that compilers use as padding. */
 FOREIGN static bool is_filling(const uint8_t *code, size_t length)
 {
 	size_t i = 0;
@@ -316,8 +322,8 @@ FOREIGN static bool is_filling(const uint8_t *code, size_t length)
 }
 
 /*
- * Return: how many bytes of padding (nops or int3) begin at code and end where the next
- * function may be aligned.
+ * Return: how many bytes of padding (nops or int3) begin at `code` and end where the
+ * next function may begin, as seen by its alignment.
  */
 FOREIGN static size_t padding_at(const uint8_t *code, size_t room)
 {
@@ -341,11 +347,14 @@ FOREIGN static size_t padding_at(const uint8_t *code, size_t room)
 	return 0;
 }
 
-/* Padding behind a site for the long jump, and perhaps more for a relay. */
+/*
+ * Padding after a site: for the long jump to a hop, and perhaps more for a relay (a
+ * short jump in between).
+ */
 struct way {
 	uint8_t *padding;
 	size_t bytes;   /* size of padding */
-	uint8_t *relay; /* smaller padding in between; or NULL */
+	uint8_t *relay; /* nearer, smaller padding for the relay; or NULL */
 	size_t relay_bytes;
 };
 
@@ -355,7 +364,10 @@ FOREIGN static bool is_near(const uint8_t *from, const uint8_t *to)
 	return to - from <= NEAR;
 }
 
-/* Find padding for jumps from the site to a hop. Return: whether there is some. */
+/*
+ * Find padding for the jumps from the site to a hop. Return: whether there is such
+ * padding.
+ */
 FOREIGN static bool find_way(uint8_t *site, struct way *way)
 {
 	uint8_t *at = site + SHORT_BYTES, *end = at + FAR;
@@ -397,8 +409,8 @@ FOREIGN static bool find_way(uint8_t *site, struct way *way)
 }
 
 /*
- * Refill unused padding. The stores are atomic, so that the compiler does not call
- * memset(), which may be bound lazily.
+ * Fill padding that no jump uses. The stores are atomic, so that the compiler does not
+ * call memset(), which may be bound lazily.
  */
 FOREIGN static void fill(uint8_t *from, const uint8_t *end)
 {
@@ -431,11 +443,14 @@ FOREIGN static void write_jumps(uint8_t *site, const struct way *way,
 		fill(way->relay + SHORT_BYTES, way->relay + way->relay_bytes);
 	}
 	__asm__ volatile("" ::: "memory");
-	/* Other processors must not have cached the padding's old bytes. */
+	/*
+	 * Do not change the site if another processor may still have the padding's old
+	 * bytes in its cache.
+	 */
 	if (!uaio_trap_is_alone() &&
 	    uaio_sys_raw(SYS_membarrier, SYNC_CORE, 0, 0, 0, 0, 0) < 0)
 		return;
-	/* One store, as another thread may execute the instruction. */
+	/* A single store, because another thread may be executing the instruction. */
 	__asm__ volatile("movw %1, %0"
 			 : "=m"(*(uint16_t *)site)
 			 : "r"(jump)
@@ -451,7 +466,7 @@ FOREIGN static void change(uint8_t *site, unsigned slot)
 
 	if (site[0] != 0x0f || site[1] != 0x05)
 		return;
-	/* Another thread might see half of a change that crosses two words. */
+	/* Another thread might see half of a change that crosses an 8-byte boundary. */
 	if (((uintptr_t)site & 7) == 7 && !uaio_trap_is_alone())
 		return;
 	if (!find_way(site, &way))
@@ -475,10 +490,16 @@ FOREIGN static void try_to_change(unsigned at)
 
 	if (load_relaxed(&slot->is_tried))
 		return;
-	/* I4. A child of fork() becomes the records' process with its first call. */
+	/*
+	 * See I4. In a child of fork() the records become the child's with its first
+	 * call.
+	 */
 	if (uaio_sys_raw(SYS_getpid, 0, 0, 0, 0, 0, 0) != uaio_trap_pid())
 		return;
-	/* If another thread is changing a site, the next trap may try again. */
+	/*
+	 * If another thread is changing a site, give up: the next trap at this site may
+	 * try again.
+	 */
 	/* [MB:place] acquire: pairs with the releases below and in end_codes(). */
 	if (!cas_acquire(&sites.is_changing, &free, 1))
 		return;

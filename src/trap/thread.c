@@ -24,8 +24,9 @@
 #include "trap/site.h"
 
 enum {
-	DONOR_BYTES = 16 << 10, /* for the donor's own use of its stack */
-	SET_DISPATCH = 59,      /* PR_SET_SYSCALL_USER_DISPATCH */
+	DONOR_BYTES =
+		16 << 10, /* the part of its stack that the donor itself uses */
+	SET_DISPATCH = 59, /* PR_SET_SYSCALL_USER_DISPATCH */
 };
 
 static const uint32_t TAKEN = UINT32_MAX;
@@ -73,7 +74,7 @@ static struct {
 
 bool uaio_trap_is_alone(void)
 {
-	/* relaxed: only this thread could start another */
+	/* relaxed: no other thread is left that could start one */
 	return load_relaxed(&threads.nr) == 1;
 }
 
@@ -82,7 +83,10 @@ int uaio_trap_pid(void)
 	return threads.pid;
 }
 
-/* Fill a record with thread-local values of the calling thread, the donor. */
+/*
+ * Fill a record with thread-local values of the calling thread, which is the record's
+ * donor (thread.h).
+ */
 static void fill(struct uaio_trap_thread *thread, uintptr_t stack)
 {
 	thread->self = thread;
@@ -163,7 +167,7 @@ static bool is_gone(uint32_t tid)
 				  0) == -ESRCH);
 }
 
-/* Return: a record for a new thread, marked TAKEN; or NULL. */
+/* Return: a record for a new thread, marked as TAKEN; or NULL. */
 static struct uaio_trap_thread *take_thread(void)
 {
 	struct uaio_trap_thread *thread;
@@ -197,7 +201,10 @@ bool uaio_trap_exit(struct uaio_trap_thread *self, long *code)
 {
 	bool is_last;
 
-	/* Such a process keeps its record: if killed, nobody is notified. */
+	/*
+	 * A process that shares the program's memory keeps its record: if it is killed,
+	 * nobody is notified.
+	 */
 	if (self->is_process)
 		return false;
 	if (load_relaxed(&self->tid) == (uint32_t)threads.pid)
@@ -230,7 +237,7 @@ static void block(struct uaio_trap_thread *self)
 
 /*
  * Prepare the record of a new thread, or of a process that shares the program's memory.
- * Such a process does not count as a thread of the program.
+ * The process does not count as a thread of the program.
  */
 static long make_thread(struct uaio_trap_thread *self, uint64_t stack_end,
 			bool is_process)
@@ -240,7 +247,10 @@ static long make_thread(struct uaio_trap_thread *self, uint64_t stack_end,
 
 	if (!stack_end)
 		return -EINVAL;
-	/* The donor would belong to this process, which may end before the thread. */
+	/*
+	 * The new donor would be a thread of this process, which may end before the new
+	 * thread.
+	 */
 	if (self->is_process)
 		return -EAGAIN;
 	child = take_thread();
@@ -263,7 +273,7 @@ static long make_thread(struct uaio_trap_thread *self, uint64_t stack_end,
 	child->ret = self->ret;
 	child->child_mask = self->child_mask;
 	top[-1] = (uintptr_t)child;
-	/* relaxed: the child depends on no other thread's stores */
+	/* relaxed: the child does not depend on stores of other threads */
 	if (!is_process)
 		add_relaxed(&threads.nr, 1);
 	self->target = uaio_trap_code_at(uaio_trap_clone_thread);
@@ -273,7 +283,7 @@ static long make_thread(struct uaio_trap_thread *self, uint64_t stack_end,
 long uaio_trap_clone(struct uaio_trap_thread *self, uint64_t flags,
 		     uint64_t stack_end)
 {
-	/* Refused: two nested vfork() would need two records. */
+	/* A nested vfork() is refused, because it would need a second record. */
 	if (self->vforking_pid && sys_getpid() == self->vforking_pid)
 		self->vforking_pid = 0;
 	if (self->vforking_pid)
@@ -289,7 +299,7 @@ long uaio_trap_clone(struct uaio_trap_thread *self, uint64_t flags,
 	return 0;
 }
 
-/* Called in a child of fork(), whose only thread is its own donor. */
+/* Called in a child of fork(). Its only thread becomes its own donor. */
 static void become_child(struct uaio_trap_thread *self)
 {
 	memset(&threads.lock, 0, sizeof(threads.lock));

@@ -2,15 +2,15 @@
 /*
  * The program's threads
  *
- * Each thread has a record, whose address is in register gs, because the program's C
- * library, and Go, use fs. While the thread executes the library, fs is that of another
- * thread, the record's donor, which exists only for this and sleeps. So the thread has
- * thread-local variables of the library's C library. The library runs on the donor's
- * stack.
+ * Each thread has a record, whose address is in register gs, because fs belongs to the
+ * program's C library, or to Go. While the thread executes the library, fs has the
+ * value of another thread, the record's donor, which exists only for this purpose and
+ * sleeps. So the library finds thread-local variables of its own C library. It runs on
+ * the donor's stack.
  *
- *   I1  A record belongs to one thread at a time. Another thread takes it only after
- *       the kernel has said that the first one is gone.
- *   I2  The main thread is its own donor, with the state from before it became the
+ *   I1  A record belongs to one thread at a time. Another thread reuses the record only
+ *       after the kernel has reported that the first thread is gone.
+ *   I2  The main thread is its own donor, with the fs that it had before it became the
  *       program.
  *   I3  A child of vfork() uses its parent's record, because its parent sleeps
  *       meanwhile.
@@ -26,56 +26,61 @@
 
 #include "trap/state.h"
 
-enum { UAIO_TRAP_STACK_BYTES = 512 << 10 }; /* of a donor */
+enum { UAIO_TRAP_STACK_BYTES = 512 << 10 }; /* size of a donor's stack */
 
 struct uaio_trap_thread {
 	struct uaio_trap_thread *self;
-	const uint8_t *served; /* which system calls the library answers */
+	const uint8_t *served; /* which system calls the library serves */
 	void (*entry)(void);
-	/* the program's, while the thread executes the library */
+	/* the program's rsp and fs, while the thread executes the library */
 	uint64_t rsp, fs;
 	uint64_t stack;   /* the library's stack */
 	uint64_t donor;   /* the donor's fs */
-	uint8_t selector; /* read by the kernel */
+	uint8_t selector; /* read by the kernel: whether to trap system calls */
 	uint8_t is_inside;
-	uint8_t is_pending; /* all signals are blocked: signal.h */
+	/* all signals are blocked for a pending handler: signal.h */
+	uint8_t is_pending;
 	/* the library was entered from the alternate stack */
 	uint8_t is_off_alternate;
 	uint64_t target; /* where the thread continues after the library */
 	uint64_t mask, first_mask;
-	uint64_t nr;   /* of the system call, all 64 bits of rax */
-	uint64_t pass; /* a target that makes the call unchanged */
-	uint64_t ret;  /* where the program continues after clone */
+	uint64_t nr; /* number of the system call, all 64 bits of rax */
+	/* address of code that makes the call unchanged, as a value for `target` */
+	uint64_t pass;
+	uint64_t ret; /* where the program continues after clone */
 	uint64_t child_mask;
 	uint64_t dispatch, offset, length; /* arguments of prctl() */
 	uint64_t saved[5];
-	/* The alternate stack at the latest call of a handler. */
+	/* The alternate stack at the time of the latest call of a handler. */
 	uint64_t alternate_low, alternate_bytes;
-	uint64_t entry_mask; /* the thread's mask before, if is_off_alternate */
+	/* the thread's mask before it entered the library, if is_off_alternate */
+	uint64_t entry_mask;
 
 	/*
-	 * For signal.c: the top of the library's stack; and while a handler of a fault
-	 * in the library runs (I3 there), the program's stack pointer at that time,
-	 * else 0.
+	 * For signal.c: the top of the library's stack; and, while a handler of a fault
+	 * in the library runs (I3 of signal.h), the program's stack pointer when the
+	 * fault happened, else 0.
 	 */
 	uint64_t top, nested_below;
 
 	/* For thread.c. */
 	/* in the list of all records; under the lock */
 	struct uaio_trap_thread *next;
-	uint32_t tid;     /* atomic: the owner; 0: none; or TAKEN */
+	/* atomic: the thread that owns the record; 0: none; or TAKEN */
+	uint32_t tid;
 	uint32_t is_born; /* atomic: the donor exists */
 	/*
-	 * The process whose child may make the next call: a child by vfork(), or
-	 * another one; 0: none.
+	 * The process that has just called vfork(), or fork(), so that the next call
+	 * with this record may come from its child; 0: none.
 	 */
 	int vforking_pid, forking_pid;
-	/* made by clone() as a process that shares the program's memory */
+	/* the owner is a process made by clone(), which shares the program's memory */
 	bool is_process;
-	bool inherits; /* must still take over its creator's identity */
-	bool is_lent;  /* may have a lent stack: alternate.c */
-	uint32_t identity, domain; /* its creator's: proc/identity.h */
-	/* for signal.c, if is_off_alternate: the program's */
+	bool inherits; /* the thread must still take over the identity of its creator */
+	bool is_lent; /* the thread may have a lent stack: alternate.c */
+	uint32_t identity,
+		domain; /* of the thread's creator: proc/identity.h */
+	/* for signal.c, if is_off_alternate: the program's alternate stack */
 	stack_t alternate;
 
 	long executed[5]; /* for exec.c: arguments of a repeated call */
@@ -93,14 +98,17 @@ static inline struct uaio_trap_thread *uaio_trap_self(void)
 struct uaio_trap_thread *uaio_trap_first_thread(void);
 
 /*
- * Prepare clone() with these arguments, inside the library. *self->target: where the
- * thread makes the call.
+ * Prepare clone() with these arguments, inside the library. Sets self->target to the
+ * code that makes the call.
  * Return: 0 or -errno.
  */
 long uaio_trap_clone(struct uaio_trap_thread *self, uint64_t flags,
 		     uint64_t stack_end);
 
-/* Called first in each system call, which may be the first in a child of fork(). */
+/*
+ * Called first in each system call, because it may be the first call in a child of
+ * fork().
+ */
 void uaio_trap_look(struct uaio_trap_thread *self);
 
 /* Call the C library's fork(), with its handlers. */
@@ -108,12 +116,13 @@ long uaio_trap_fork(struct uaio_trap_thread *self, uint64_t flags,
 		    int *parent_tid, int *child_tid);
 
 /*
- * The thread ends with *code. Return: whether it is the program's last one; then *code
- * becomes the exit status of the process.
+ * The thread ends with *code.
+ * Return: whether it is the last thread of the program; then *code becomes the exit
+ * status of the process.
  */
 bool uaio_trap_exit(struct uaio_trap_thread *self, long *code);
 
-/* Return: whether the program has a single thread. Context: any fs. */
+/* Return: whether the program has a single thread. Context: any value of fs. */
 bool uaio_trap_is_alone(void);
 
 /* Return: the pid of the process that owns the records. */
