@@ -54,9 +54,9 @@ long uaio_aio_pgetevents(uint64_t handle, long min_nr, long nr,
 			 const struct uaio_aio_sigset *sigset);
 
 /*
- * Read what the kernel shows in /proc/sys/fs: aio-nr and aio-max-nr of this process. *ret_max
- * is 0 if there is no limit.
- * Return: false in a signal handler that interrupted the library.
+ * Read what the kernel shows in /proc/sys/fs/aio-nr and aio-max-nr, but for this process.
+ * *ret_max is 0 if there is no limit. Return: false in a signal handler that interrupted the
+ * library.
  */
 bool uaio_aio_read_quota(uint64_t *ret_nr, uint64_t *ret_max);
 

@@ -410,9 +410,7 @@ bool uaio_ctx_is_empty(uint64_t handle)
 	return is_empty;
 }
 
-/*
- * The door
- */
+/* The front-end */
 
 static void load(void)
 {

@@ -5,13 +5,15 @@
  * io_setup creates a context: a queue (queue.h) whose completions become events in a ring.
  *
  *   I1  A request owns a slot of the ring from its submission until its event is reaped. A
- *       ticket represents that slot: tickets taken, less tickets returned unused, less events
- *       reaped, never exceed capacity. So a completion always finds room in the ring.
- *   I2  Each ticket ends exactly once, which nr_done counts. A context is not freed before
- *       all its tickets have ended, so io_submit needs no other reference.
+ *       ticket represents that slot: the number of tickets taken, less those returned unused,
+ *       less events reaped, never exceeds capacity. So a completion always finds room in the
+ *       ring.
+ *   I2  Each ticket ends exactly once: it is returned, or its request completes. nr_done
+ *       counts the tickets that have ended. A context is not freed before all its tickets have
+ *       ended, so io_submit needs no other reference.
  *   I3  Contexts are never unmapped (slab.h). A thread that finds a context through the table
- *       first takes a ticket, a lock or a use, and then compares the handle. So it never uses
- *       a context with another handle.
+ *       first takes a ticket or a lock, or counts itself in nr_users, and only then compares
+ *       the handle. So it never uses a context with another handle.
  *   I4  handle changes only under reap_lock. Destroy sets it to 0 after it has claimed the
  *       context. handle stays 0 until a setup publishes the context again.
  *   I5  The client can write the whole ring, so nothing in it decides how long a context
@@ -48,8 +50,9 @@ struct uaio_ctx {
 	struct uaio_slab_node node;
 
 	/* immutable while published */
-	uint32_t id;       /* slot in the table */
-	uint32_t max_reqs; /* nr_events of io_setup: charged to the quota */
+	uint32_t id; /* slot in the table */
+	/* nr_events of io_setup, which counts against the quota (aio-max-nr) */
+	uint32_t max_reqs;
 	/* atomic: the most requests in flight plus unread events */
 	uint32_t capacity;
 
@@ -58,14 +61,19 @@ struct uaio_ctx {
 
 	struct uaio_ring ring; /* see ring.h */
 
-	/* Written by the client's threads; usually one submits and reaps, so in one line. */
+	/*
+	 * Written by the client's threads. Usually one thread both submits and reaps, so these
+	 * members share a cache line.
+	 */
 	uint64_t tickets __attribute__((aligned(UAIO_CACHE_LINE)));
 	struct uaio_lock reap_lock;
-	uint32_t nr_users; /* calls that keep the context without a ticket */
-	uint32_t drain;    /* atomic: destroy sleeps on it */
+	/* number of calls that keep the context without a ticket */
+	uint32_t nr_users;
+	/* atomic: futex on which the destroying thread sleeps */
+	uint32_t drain;
 	struct uaio_vain vain; /* see vain.c */
 
-	/* its generations begin under reap_lock as well */
+	/* its generations begin under reap_lock and the queue's lock */
 	struct uaio_queue queue __attribute__((aligned(UAIO_CACHE_LINE)));
 	/* atomic, written under the queue's lock: tickets that have ended */
 	uint64_t nr_done;
@@ -93,12 +101,15 @@ struct uaio_ctx *uaio_moved_find(uint64_t handle);
 /*
  * Remove the context whose ring was moved to handle from the list of moved rings. The table's
  * lock is held.
- * Return: the context, or NULL. *ret_moved: for uaio_moved_bring_home(), or NULL.
+ * Return: the context, or NULL. *ret_moved: the argument for uaio_moved_bring_home(), or NULL.
  */
 struct uaio_ctx *uaio_moved_take_locked(uint64_t handle,
 					struct uaio_moved **ret_moved);
 
-/* Give ctx its original ring memory again. The other memory stays mapped, but empty. */
+/*
+ * Move the ring of ctx back to its original memory. The memory to which the client had moved
+ * it stays mapped, but empty.
+ */
 void uaio_moved_bring_home(struct uaio_ctx *ctx, struct uaio_moved *moved);
 
 /* ctx.c */
@@ -127,8 +138,8 @@ struct uaio_submission {
 
 /*
  * Begin a submission of up to nr requests.
- * Return: how many of them there is room for, or -EINVAL. The submission has to be ended only
- * if the result is positive.
+ * Return: for how many requests the ring has room, or -EINVAL. The caller calls
+ * uaio_submission_end() only if the result is positive.
  */
 long uaio_submission_begin(struct uaio_submission *submission, uint64_t handle,
 			   long nr);
@@ -144,15 +155,18 @@ void uaio_submission_end(struct uaio_submission *submission,
 /* Return nr unused tickets. */
 void uaio_ctx_return_tickets(struct uaio_ctx *ctx, unsigned nr);
 
-/* Wake a destroying thread that waits for the context to drain; it checks again. */
+/*
+ * Wake the thread that destroys the context and waits until no ticket is left; that thread
+ * checks again.
+ */
 void uaio_ctx_wake_destroyer(struct uaio_ctx *ctx);
 
 /*
- * Return: how many more requests there is room for. tickets was read earlier. The result may
- * be too low; it is not too high if tickets is unchanged when the result is used, because of
- * the order of the reads. nr_done is read first, so a request that completes afterwards
- * counts as in flight. head is read before tail, so an event that is reaped in between counts
- * as unread.
+ * Return: for how many more requests the ring has room. tickets: the value of ctx->tickets,
+ * which the caller has read before. The result may be too low; it is not too high if tickets
+ * is unchanged when the result is used, because of the order of the reads. nr_done is read
+ * first, so a request that completes afterwards counts as in flight. head is read before tail,
+ * so an event that is reaped in between counts as unread.
  */
 static inline long uaio_ctx_room(const struct uaio_ctx *ctx, uint64_t tickets)
 {
@@ -168,8 +182,9 @@ static inline long uaio_ctx_take_tickets(struct uaio_ctx *ctx, uint64_t handle,
 					 long nr)
 {
 	/*
-	 * [MB:tickets] acquire: see the members of this generation, as each generation begins
-	 * with a new value. Pairs with the release in publish() of ctx.c.
+	 * [MB:tickets] acquire: see the members of the context's present generation; each
+	 * generation begins with a new value of tickets. Pairs with the release in publish()
+	 * of ctx.c.
 	 */
 	uint64_t tickets = load_acquire(&ctx->tickets);
 	long take;
@@ -196,9 +211,9 @@ static inline long uaio_ctx_take_tickets(struct uaio_ctx *ctx, uint64_t handle,
 		}
 		take = nr < room ? nr : room;
 		/*
-		 * [MB:tickets] acquire: as at the first load of tickets. Success also means
-		 * that no ticket was taken since the room was computed, because tickets only
-		 * grows.
+		 * [MB:tickets] acquire: as at the first load of tickets. If the exchange
+		 * succeeds, no ticket was taken since the room was computed, because tickets
+		 * only grows.
 		 */
 		if (likely(cas_acquire(&ctx->tickets, &tickets,
 				       tickets + (uint64_t)take * UAIO_TICKET)))

@@ -2,17 +2,17 @@
 /*
  * Context table: finds the context by the id in a ring's header
  *
- * A directory of segments with 4, 12, 48, 192, ... slots, so that the table has 4, 16, 64,
- * 256, ... slots in all. Segments never move and are never freed, so readers may run while
- * the table grows. A slot takes 8 bytes, whatever the handles are.
+ * The table consists of segments with 4, 12, 48, 192, ... slots, so that it has 4, 16, 64,
+ * 256, ... slots in all. Segments never move and are never freed, so readers may run while the
+ * table grows. A slot takes 8 bytes, whatever the handles are.
  *
  *   I1  A slot holds NULL or a context. Contexts are never unmapped (slab.h), so a context
  *       that was once in a slot may always be read.
  *   I2  Setup fills the slot as one of its last steps; destroy empties it first.
  *   I3  Setup uses the lowest free id.
  *
- * The table needs no grace period: a late reader finds a context that is dead or has another
- * handle, and notices that once it has taken a reference (ctx.h, I3).
+ * The table needs no grace period (as RCU has): a late reader may find a context that is dead
+ * or has another handle. It notices this once it has taken a reference (ctx.h, I3).
  *
  * Exclusion        find  add  remove	X: under the table's lock
  *         find      -     -     -	-: may run concurrently
@@ -40,11 +40,11 @@ struct uaio_ctxtab {
 	uint32_t lowest_free; /* no free id is lower */
 };
 
-/* Make an empty table, whatever tab held before. */
+/* Make tab an empty table. Its old contents are ignored. */
 void uaio_ctxtab_init(struct uaio_ctxtab *tab);
 
 /*
- * Find the lowest free id, and grow the table if it has none. The id is not reserved.
+ * Find the lowest free id, and grow the table if no id is free. The id is not reserved.
  * Return: 0, or -ENOMEM.
  */
 int uaio_ctxtab_free_id_locked(struct uaio_ctxtab *tab, uint32_t *ret_id);

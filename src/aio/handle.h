@@ -59,7 +59,8 @@ struct uaio_getevents {
 	long min_nr;
 	long nr;
 	struct uaio_wait wait;
-	bool is_strict; /* probe the memory that events are stored to */
+	/* check that the memory to which events are stored can be written */
+	bool is_strict;
 };
 
 /*
@@ -73,7 +74,8 @@ long uaio_ctx_getevents(uint64_t handle, struct uaio_event *ret_events,
 			const struct uaio_getevents *call);
 
 /*
- * The client calls mremap(2), perhaps on a ring. A ring moves if the arguments ask for that.
+ * The client calls mremap(2), perhaps on a ring. If the arguments request a move, the ring
+ * moves.
  * Return: false if there is no ring at old: nothing was done. Otherwise true, with the result
  * of mremap(2), an address or a negative error number, in ret_addr.
  */
@@ -81,8 +83,8 @@ bool uaio_ctx_mremap(uint64_t old, size_t old_bytes, size_t new_bytes,
 		     int flags, uint64_t new_addr, int64_t *ret_addr);
 
 /*
- * The client calls munmap(2), perhaps on a ring. The ring's handle becomes
- * invalid, as with the kernel, but its memory stays mapped.
+ * The client calls munmap(2), perhaps on a ring. The context's handle becomes invalid, as with
+ * the kernel, but the memory of its ring stays mapped.
  * Return: false if there is no ring at addr: nothing was done.
  */
 bool uaio_ctx_munmap(uint64_t addr);

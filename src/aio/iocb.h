@@ -30,7 +30,10 @@ int uaio_iocb_check(const struct iocb *iocb);
 /* Return: 0, or -EINVAL if the operation is unknown. */
 int uaio_iocb_translate(const struct iocb *iocb, struct uaio_sqe *ret_sqe);
 
-/* Return: the result of a cancelled request: 0, for no events, if it is a poll. */
+/*
+ * Return: the result of a request that was cancelled: 0, which means no events, if it is a
+ * poll.
+ */
 int64_t uaio_iocb_cancelled(const struct uaio_sqe *sqe);
 
 /* refuse.c: requests that kernel AIO refuses and the core would accept */
@@ -39,8 +42,8 @@ int64_t uaio_iocb_cancelled(const struct uaio_sqe *sqe);
 int uaio_refuse_rare(const struct uaio_sqe *sqe, const struct uaio_file *file);
 
 /*
- * Return: the negative error number with which kernel AIO refuses the request, or 0; then the
- * core's own check follows.
+ * Return: the negative error number with which kernel AIO refuses the request; or 0 if the
+ * core's own checks decide.
  */
 static inline int uaio_refuse(const struct uaio_sqe *sqe,
 			      const struct uaio_file *file)
@@ -53,9 +56,7 @@ static inline int uaio_refuse(const struct uaio_sqe *sqe,
 	return uaio_refuse_rare(sqe, file);
 }
 
-/*
- * resfd.c: IOCB_FLAG_RESFD: the eventfd to which each completion adds 1
- */
+/* resfd.c: the eventfd (IOCB_FLAG_RESFD) to which each completion adds 1 */
 
 /*
  * Make a word (sink.h) for the eventfd fd. The word holds a reference until it is dropped.
@@ -67,7 +68,7 @@ int uaio_resfd_get_parted(int fd, uint64_t *ret_word);
 /* Drop the word of a request that was refused. */
 void uaio_resfd_put(uint64_t word);
 
-/* Signal the eventfds of a post's completions; and drop their words. */
+/* Signal the eventfds of a post's completions, and drop their words. */
 void uaio_resfd_signal(const struct uaio_post *post);
 void uaio_resfd_drop(const struct uaio_post *post);
 

@@ -2,10 +2,10 @@
 /*
  * Refusing requests that kernel AIO refuses and the core would accept
  *
- * The core refuses requests that it could execute for no door. Kernel AIO has further rules:
- * some fields have to be 0, and offset -1 is invalid. A file that cannot be synced is refused
- * at once, and so is a file without the functions read_iter or write_iter. Mistakes of both
- * sorts are reported in the kernel's order.
+ * The core refuses requests that it could execute for no front-end. Kernel AIO has further
+ * rules: some fields have to be 0, and offset -1 is invalid. A file that cannot be synced is
+ * refused at once, and so is a file without the functions read_iter or write_iter. Mistakes of
+ * both sorts are reported in the kernel's order.
  */
 #include <assert.h>
 #include <errno.h>

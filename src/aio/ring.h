@@ -2,25 +2,26 @@
 /*
  * Completion ring
  *
- * The ring of one context, in the kernel's layout. Clients read it, test its magic, and may
- * reap from it without a call. They can write all of the map, so the library trusts nothing
- * there; its own state is in struct uaio_ring.
+ * The ring of one context, in the kernel's layout. Clients may test its magic number, and
+ * consume events from it without a system call. Clients can write all of the ring's memory
+ * (the map), so the library trusts nothing in it, and keeps its own state in struct uaio_ring.
  *
  *   I1  head and tail are slot numbers in [0, nr), not free-running counters.
  *   I2  head == tail means empty, so the ring holds at most nr - 1 events.
  *   I3  Slots [head, tail) belong to the reader, all others to the writer.
  *   I4  The caller of push owns a slot for each event (by its tickets, ctx.h), so a push
- *       always finds room. A client that writes a wrong head only loses events of its own.
- *   I5  The tail of struct uaio_ring moves before the map's, so a client that reaps from the
- *       map never gets ahead of it. Pop returns only events before the map's tail, so no call
- *       returns an event that the client does not find in the map yet.
+ *       always finds room. A client that writes a wrong head only loses its own events.
+ *   I5  push advances the tail in struct uaio_ring before the tail in the map, so a client
+ *       that consumes events from the map never gets ahead of the trusted tail. Pop returns
+ *       only events before the map's tail, so no call returns an event that the client does
+ *       not find in the map yet.
  *
  * Exclusion        push  pop  unread	X: the caller must serialise the pair
  *         push      X     -     -	-: may run concurrently
  *         pop       -     X     -
  *
- * Progress: no thread loops waiting for another. Window: during a push, unread counts events
- * that pop does not return yet.
+ * Progress: no thread loops waiting for another. Race, accepted: during a push, unread counts
+ * events that pop does not return yet.
  */
 #ifndef UAIO_AIO_RING_H
 #define UAIO_AIO_RING_H
@@ -44,9 +45,9 @@ struct uaio_event {
 static_assert(sizeof(struct uaio_event) == 32, "kernel ABI");
 
 struct uaio_ring_map {
-	uint32_t id;   /* the context's slot in the table; ~0: none */
+	uint32_t id;   /* index of the context in the table; ~0: none */
 	uint32_t nr;   /* slots of the ring */
-	uint32_t head; /* written by pop, and by clients that reap */
+	uint32_t head; /* advanced by pop, and by clients that consume events */
 	uint32_t tail; /* written by push only */
 	uint32_t magic;
 	uint32_t compat_features;
@@ -60,8 +61,8 @@ static_assert(offsetof(struct uaio_ring_map, events) == 32, "kernel ABI");
 
 struct uaio_ring {
 	/*
-	 * Immutable while the context lives, except that map changes when the client moves
-	 * the ring. After the context's life map still points to readable memory, for late
+	 * Immutable while the context lives, except that map changes when the client moves the
+	 * ring. When the context is gone, map still points to readable memory, for late
 	 * readers.
 	 */
 	struct uaio_ring_map *map; /* atomic; owns */
@@ -69,19 +70,22 @@ struct uaio_ring {
 	uint32_t nr_pages;
 
 	/*
-	 * Atomic, written by push, read by any thread. Low half: the trusted copy of the
-	 * map's tail. High half: how many of the last events the map's tail does not cover
-	 * yet. Both in one word, so that a reader gets a consistent pair.
+	 * Atomic, written by push, read by any thread. Low half: the trusted copy of the map's
+	 * tail. High half: how many of the last events the map's tail does not cover yet. Both
+	 * halves are in one word, so that a reader gets a consistent pair.
 	 */
 	uint64_t tail;
 };
 
 enum { UAIO_RING_HIDDEN_SHIFT = 32 };
 
-/* Return: the pages that the kernel would allocate for nr_events; 0 if it refuses so many. */
+/*
+ * Return: how many pages the kernel would allocate for nr_events; 0 if the kernel refuses this
+ * number.
+ */
 uint32_t uaio_ring_pages(uint32_t nr_events);
 
-/* Return: the kernel's minimum of slots: four for each processor. */
+/* Return: the least number of slots that the kernel gives a ring: four for each processor. */
 uint32_t uaio_ring_events_per_cpus(void);
 
 /* Allocate a ring, with an id that no lookup accepts. Return: 0 or -ENOMEM. */
@@ -110,10 +114,10 @@ static inline uint32_t uaio_ring_head(const struct uaio_ring *ring)
 }
 
 /*
- * Count the events from head to the trusted tail. ret_unread: all of them; ret_hidden: how
- * many, the last of them, the map's tail does not cover yet. If a client reaps events of a
- * push that has written the map's tail but not yet cleared the hidden count, ret_hidden may
- * be more than ret_unread.
+ * Count the events from head to the trusted tail. ret_unread: their number; ret_hidden: how
+ * many of the last events the map's tail does not cover yet. If a client reaps events of a
+ * push that has written the map's tail but not yet cleared the hidden count, ret_hidden may be
+ * more than ret_unread.
  */
 static inline void uaio_ring_look(const struct uaio_ring *ring, uint32_t head,
 				  uint32_t *ret_unread, uint32_t *ret_hidden)

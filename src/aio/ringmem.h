@@ -32,13 +32,13 @@ void *uaio_ringmem_get(size_t nr_pages);
 void uaio_ringmem_put(void *ring, size_t nr_pages);
 
 /*
- * Return: whether addr may be read as a ring's header. There need not be a ring; the caller
- * finds that out by comparing handles.
+ * Return: whether addr may be read as a ring's header. A true result does not mean that there
+ * is a ring at addr; the caller compares handles to find out.
  * Context: any thread, wait-free.
  */
 bool uaio_ringmem_contains(uint64_t addr);
 
-/* Return: the pages in use; the bytes of the index. */
+/* Return: the number of pages in use; and the bytes of the index. */
 size_t uaio_ringmem_nr_pages(void);
 size_t uaio_ringmem_index_bytes(void);
 

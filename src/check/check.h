@@ -2,10 +2,10 @@
 /*
  * Checks what a program does with the memory of its requests (uaio-check(1))
  *
- * While a request is in flight, its memory belongs to the kernel. The program must keep
- * it, and must not change memory that a write is to read. This room records the memory of
- * each request from submission to completion, and finds where the program breaks this
- * rule. It appends a report to a file (report.c), and the program continues.
+ * While a request is in flight, its memory belongs to the kernel. The program must keep it,
+ * and must not change memory that a write is to read. This module records the memory of each
+ * request from submission to completion, and finds where the program breaks this rule. It
+ * appends a report to a file (report.c), and the program continues.
  *
  * It is on if the variable UAIO_CHECK names a directory. Then the completion of a
  * recorded request is held back (flow/late.h) until the submitting call has ended. So an

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by the files of this room; the invariants are in check.h. */
+/* Shared by the files of this module; the invariants are in check.h. */
 #ifndef UAIO_CHECK_CHECKINT_H
 #define UAIO_CHECK_CHECKINT_H
 
@@ -321,7 +321,7 @@ uaio_check_report_of_locked(const struct uaio_check_record *record,
 
 /*
  * A sanitizer's report about a request that a thread submits. As the sanitizer may end the
- * process, this room writes its report when the sanitizer calls back, in that thread.
+ * process, this module writes its report when the sanitizer calls back, in that thread.
  */
 struct uaio_check_making {
 	struct list link; /* list of all threads; under the lock */

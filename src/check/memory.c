@@ -79,7 +79,7 @@ void uaio_check_memory_of(const struct uaio_sqe *sqe,
 	if (sqe->door == UAIO_RULES_OF_POSIX)
 		add(&writes, (const void *)(uintptr_t)sqe->data,
 		    sizeof(struct aiocb));
-	/* Its door chooses the memory when the request is executed. */
+	/* Its front-end chooses the memory when the request is executed. */
 	if (sqe->by_door)
 		return;
 	switch (sqe->op) {

@@ -10,8 +10,8 @@
  *
  *   V1  The buffers of a group are in a queue; the next one to be chosen is first.
  *   V2  A buffer is in the index until its memory has ended, or a request has chosen it.
- *   V3  The queue of a group changes under the lock of its door's groups, which is taken
- *       before this room's lock.
+ *   V3  The queue of a group changes under the lock of its front-end's groups, which is taken
+ *       before this module's lock.
  *
  * Tested by test-check.c.
  */

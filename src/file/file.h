@@ -167,7 +167,7 @@ struct uaio_file {
 	bool told_of_more; /* an edge reported the end of the stream, or an error */
 };
 
-/* What this room calls in the rooms above, which know about requests. */
+/* What this module calls in the modules above, which know about requests. */
 struct uaio_file_ops {
 	/*
 	 * The program is about to close the descriptor of a regular file that has requests:

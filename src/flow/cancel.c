@@ -19,8 +19,8 @@
  *   I4  A canceller cannot wait for a worker that executes a multishot request, after which
  *       the request would continue. The canceller marks the request unwanted, and it ends
  *       instead. A request that is about to sleep is marked, too (asleep.h, I2). If the
- *       door's aim says ends_unparked, the canceller also marks requests of any kind that are
- *       about to be parked or deferred. They end as cancelled, and count in the result as
+ *       front-end's aim says ends_unparked, the canceller also marks requests of any kind that
+ *       are about to be parked or deferred. They end as cancelled, and count in the result as
  *       executed by other threads.
  *   I5  A worker that waits for the files of a splice is notified to end the wait, and the
  *       canceller does not wait for it. The request keeps its copy of the arguments until
@@ -49,14 +49,14 @@ struct aim {
 /* The result of searching the group. */
 struct haul {
 	struct uaio_cancelled cancelled; /* removed; RUNNING */
-	/* borrows: where a door wants them instead; or NULL */
+	/* borrows: where a front-end wants them instead; or NULL */
 	struct uaio_cancelled *later;
 	/* is notified of requests being tried (I3) */
 	struct uaio_canceller canceller;
 	int nr_cancelled;
 	int nr_asked;  /* being tried: the canceller will be notified of them */
 	int nr_others; /* match, but other threads own them */
-	bool ends_unparked; /* copied from the door's aim */
+	bool ends_unparked; /* copied from the front-end's aim */
 };
 
 static bool is_any(const struct uaio_req *req, const struct aim *aim)

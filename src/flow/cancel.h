@@ -38,7 +38,7 @@ int uaio_queue_cancel_fd(struct uaio_queue *queue, int fd);
 int uaio_queue_cancel_file(struct uaio_queue *queue, struct uaio_file *file);
 int uaio_queue_cancel_all(struct uaio_queue *queue);
 
-/* Requests that a door has cancelled and has yet to complete. */
+/* Requests that a front-end has cancelled and has yet to complete. */
 struct uaio_cancelled {
 	/* RUNNING, and owned by the cancelling thread */
 	struct list requests;
@@ -46,9 +46,9 @@ struct uaio_cancelled {
 };
 
 /*
- * Which requests to cancel, if a door has its own criterion. Requests that have not started,
- * of chains or behind drains, do not match, as in io_uring. is_meant is called with the
- * queue's lock held; file is the request's, or NULL. Of sqe it may read op, data, key and
+ * Which requests to cancel, if a front-end has its own criterion. Requests that have not
+ * started, of chains or behind drains, do not match, as in io_uring. is_meant is called with
+ * the queue's lock held; file is the request's, or NULL. Of sqe it may read op, data, key and
  * word, which do not change.
  */
 struct uaio_cancel_aim {
@@ -63,7 +63,8 @@ struct uaio_cancel_aim {
 	uint64_t key;
 	bool is_one; /* cancel only the oldest match that can be cancelled */
 	/*
-	 * Do not mark requests that the caller may not wait for; they continue (waits.h, I4).
+	 * If the caller must not wait for a request that is being tried (waits.h, I4), do not
+	 * mark that request: it continues.
 	 */
 	bool marks_none;
 	/*

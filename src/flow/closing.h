@@ -40,10 +40,10 @@
 struct uaio_file;
 
 /*
- * The function see_through of struct uaio_file_ops: wait until the descriptor of file may be
- * closed (I1). The caller closes the descriptor when this returns. The function is not in the
- * room file/, which knows no requests: it walks all states in which requests wait (waits.h).
- * May sleep.
+ * Wait until the descriptor of file may be closed (I1); the caller then closes it. This is the
+ * function see_through of struct uaio_file_ops. It is not in file/, because file/ knows no
+ * requests, and the function has to visit requests in every state in which they wait
+ * (waits.h). May sleep.
  */
 void uaio_closing_see_through(struct uaio_file *file);
 

@@ -16,7 +16,7 @@
 void uaio_copies_init(void);
 
 /*
- * Copy the arguments of sqe, which have this many bytes and do not fit into a request.
+ * Copy the arguments of sqe, which need `bytes` bytes, too many for the request itself.
  * Return: NULL if memory is refused.
  */
 void *uaio_copy_new(const struct uaio_sqe *sqe, size_t bytes);

@@ -12,7 +12,8 @@
  * chain with a mistake completes at once, without waiting for a drain.
  *
  *   I1  Requests are ordered by submission, so one thread at a time submits to a queue with
- *       drains. If the threads of a door submit concurrently, the door orders them.
+ *       drains. If the threads of a front-end (kernel AIO, io_uring or POSIX AIO) submit
+ *       concurrently, the front-end orders them.
  *   I2  nr_made counts the queue's requests when they are created, nr_queued when their last
  *       completion is posted, both under the queue's lock. Their difference, less the
  *       requests that a drain holds, is what is in flight. So a request counts until its

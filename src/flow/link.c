@@ -169,7 +169,7 @@ bool uaio_link_breaks(const struct uaio_req *req, int64_t res)
 	    !(breaks == UAIO_BREAKS_IF_WHOLE &&
 	      req->sqe.call_flags & MSG_WAITALL))
 		return false;
-	/* The door chose the number of bytes when it selected a provided buffer. */
+	/* The front-end chose the number of bytes when it selected a provided buffer. */
 	if (req->sqe.by_door)
 		return (uint64_t)res < uaio_op_door->picked_bytes(&req->sqe);
 	if (unlikely(req->fault == UAIO_REQ_SHORTER))

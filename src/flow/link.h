@@ -48,8 +48,9 @@ struct uaio_sqe;
 struct uaio_submitter;
 
 /*
- * Issue a PREPPED request that was held (chain.c). If it parks, it is expected (ready.h).
- * Return: what became of it; if that is DONE, ret_res has its result.
+ * Issue a PREPPED request that was held (chain.c). If the request parks, it counts as expected
+ * (ready.h). Return: where the request goes next; if DONE, it is complete, with the result in
+ * ret_res.
  */
 typedef enum uaio_next uaio_issue_held_fn(struct uaio_req *req,
 					  int64_t *ret_res);
@@ -86,7 +87,10 @@ void uaio_link_release_locked(struct uaio_req *first,
 
 /* For chain.c, which issues requests */
 
-/* Return: whether no earlier request of its chain waited: the submitter issues req. */
+/*
+ * Return: whether no earlier request of the chain had to wait; then the submitting thread
+ * issues req.
+ */
 bool uaio_link_is_here(const struct uaio_req *req);
 /* The caller has issued req, which is PREPPED and not complete: start its linked timer. */
 void uaio_link_goes(struct uaio_req *req);

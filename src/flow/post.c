@@ -57,7 +57,7 @@ void uaio_queue_open_locked(struct uaio_queue *queue)
 	UAIO_CHECK(!uaio_queue_is_open_locked(queue));
 	store_relaxed(&queue->number,
 		      (uint16_t)(add_relaxed(&nr_opened, 1) + 1));
-	/* relaxed: written under the lock, but a door may read it without the lock */
+	/* relaxed: written under the lock, but a front-end may read it without the lock */
 	store_relaxed(&queue->generation, queue->generation + 1);
 }
 

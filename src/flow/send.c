@@ -139,8 +139,8 @@ static __attribute__((noinline)) bool start_held(struct uaio_req *req,
 	if (uaio_next_parks(next))
 		uaio_ready_announce(group);
 	/*
-	 * The completion that ends this timer may already be posted: let the door act
-	 * (sink.h).
+	 * The completion that ends this timer may already be posted: let the front-end (kernel
+	 * AIO, io_uring or POSIX AIO) act (sink.h).
 	 */
 	if (next == UAIO_NEXT_WAIT_TIME && uaio_queue_of(group)->sink->act)
 		uaio_queue_of(group)->sink->act(uaio_queue_of(group));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Helpers for tests of chains and drains: submit requests as a door does, in a context of
- * kernel AIO, and check their events.
+ * Helpers for tests of chains and drains: submit requests as a front-end (kernel AIO, io_uring
+ * or POSIX AIO) does, in a context of kernel AIO, and check their events.
  */
 #ifndef UAIO_FLOW_TEST_CHAIN_H
 #define UAIO_FLOW_TEST_CHAIN_H

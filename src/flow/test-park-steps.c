@@ -106,7 +106,7 @@ static bool is_parked_key(const struct uaio_cancel_aim *aim,
 	return sqe->key == PARKED;
 }
 
-/* Cancel like a door that accepts EALREADY for a request which then ends as cancelled. */
+/* Cancel like a front-end that accepts EALREADY for a request which then ends as cancelled. */
 static long end_parked(void *arg)
 {
 	static const struct uaio_cancel_aim aim = {

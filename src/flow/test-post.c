@@ -13,8 +13,8 @@
 #include "unit.h"
 
 /*
- * A client object as doors have. Its memory is never reused for another type (queue.h, I1),
- * as a thread of one test case may read it in the next.
+ * A client object as front-ends (kernel AIO, io_uring, POSIX AIO) have. Its memory is never
+ * reused for another type (queue.h, I1), as a thread of one test case may read it in the next.
  */
 static struct {
 	struct uaio_queue queue;
@@ -159,7 +159,7 @@ static long wait_for(void *arg)
 
 	if (!uaio_enter())
 		return -EAGAIN;
-	/* uaio_queue_sleep() may return 0 at any time; the door then looks again. */
+	/* uaio_queue_sleep() may return 0 at any time; the front-end then looks again. */
 	do
 		ret = uaio_queue_sleep(&client.queue, waiting->generation,
 				       waiting->need, &wait);

@@ -4,10 +4,10 @@
  *
  * The host is the program into which the library is loaded. Its interposed calls close
  * descriptors, move rings, install filters, replace the program, and so on. Each function here
- * first notifies the engine, the library without its front-ends. Then it calls the next
- * definition of the same name, usually the C library's. For a descriptor without requests,
- * notifying costs two loads. In a signal handler that interrupted the library, the call goes to
- * the C library only.
+ * first notifies the engine, the library without its front-ends (kernel AIO, io_uring, POSIX
+ * AIO). Then it calls the next definition of the same name, usually the C library's. For a
+ * descriptor without requests, notifying costs two loads. In a signal handler that interrupted
+ * the library, the call goes to the C library only.
  *
  * uaio_host_raw_X() is the system call X as the program makes it by syscall(2). It returns a
  * negative error number, and does not touch errno.

@@ -46,7 +46,7 @@ static void name_file(const struct uaio_req *req)
 		(void)uaio_record_name(stats, req->file, req->sqe.fd);
 }
 
-/* For a poll of a door's own file (a ring): the door may substitute another file. */
+/* For a poll of a front-end's own file (a ring): the front-end may substitute another file. */
 static __attribute__((noinline)) void replace_polled(struct uaio_req *req,
 						     struct uaio_file **file)
 {

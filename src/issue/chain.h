@@ -2,13 +2,13 @@
 /*
  * Chains: submitting requests that are linked (link.h)
  *
- * Beside its batch a door begins a chain. It adds to the chain each request that has a flag
- * in sqe.links, or that is submitted while the chain is open or a drain is pending (drain.h);
- * all others go to the batch. The first request without a link flag, or the end of the
- * submission, completes the chain. Only then does its first request start, so that a mistake
- * in any request cancels all. The other requests, and those that a drain releases, start when
- * the submission ends, as in the kernel: requests of the submission that are in no chain
- * start before them.
+ * Beside its batch (submit.h), a front-end (kernel AIO, io_uring or POSIX AIO) begins a chain.
+ * It adds to the chain each request that has a flag in sqe.links, or that is submitted while
+ * the chain is open or a drain is pending (drain.h); all others go to the batch. The first
+ * request without a link flag, or the end of the submission, completes the chain. Only then
+ * does its first request start, so that a mistake in any request cancels all. The other
+ * requests, and those that a drain releases, start when the submission ends, as in the kernel:
+ * requests of the submission that are in no chain start before them.
  *
  * The file of a request in a chain is looked up when the request starts, as in the kernel:
  * until then the descriptor may be opened, or another file registered at its index. If there
@@ -83,8 +83,8 @@ int uaio_chain_add(struct uaio_chain *chain, const struct uaio_sqe *sqe);
 int uaio_chain_add_fixed(struct uaio_chain *chain, const struct uaio_sqe *sqe);
 
 /*
- * Add a request that the door refuses: it completes with error. If is_late, it fails when its
- * turn comes; otherwise the whole chain is cancelled.
+ * Add a request that the front-end refuses: it completes with error. If is_late, it fails when
+ * its turn comes; otherwise the whole chain is cancelled.
  */
 int uaio_chain_refuse(struct uaio_chain *chain, const struct uaio_sqe *sqe,
 		      int error, bool is_late);

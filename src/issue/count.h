@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* For this room: counting a batch whose stats is not NULL. Context: the batch's thread. */
+/* For this module: counting a batch whose stats is not NULL. Context: the batch's thread. */
 #ifndef UAIO_ISSUE_COUNT_H
 #define UAIO_ISSUE_COUNT_H
 

@@ -24,9 +24,9 @@ bool uaio_is_extending(const struct uaio_file *file, const struct uaio_sqe *sqe,
 		       uint64_t *end, struct uaio_range *ret_range);
 
 /*
- * end: as in uaio_is_extending(); the policy may have queried the size just now.
- * Return: the request's place in the order of its inode; ret_range as in place.h. The caller
- * has a reference to the file.
+ * Return: how the request is ordered among the requests of its inode; ret_range: as in
+ * place.h. end: as in uaio_is_extending(); the policy may just have queried the size. The
+ * caller has a reference to the file.
  */
 enum uaio_order uaio_order_of(struct uaio_file *file,
 			      const struct uaio_sqe *sqe, uint64_t end,

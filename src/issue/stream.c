@@ -112,7 +112,7 @@ time_limit_of_socket(const struct uaio_sqe *sqe)
 static int64_t time_limit(const struct uaio_file *file,
 			  const struct uaio_sqe *sqe)
 {
-	/* Where a door ignores timeouts, its client ends requests. */
+	/* Where a front-end ignores timeouts, its client ends requests. */
 	return uaio_file_has(file, UAIO_FILE_F_SOCKET) &&
 			       !uaio_sqe_rules(sqe)->ignores_timeouts
 		       ? time_limit_of_socket(sqe)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Submission: from a door to the system call
+ * Submission: from a front-end (kernel AIO, io_uring or POSIX AIO) to the system call
  *
  * issue_one() chooses the function that issues a request, most often the policy's, which may
  * make the system call at once. If that completes the request, its completion goes to an

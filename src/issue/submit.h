@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Submission: how a door passes on the requests of its clients
+ * Submission: how a front-end (kernel AIO, io_uring or POSIX AIO) passes on the requests of
+ * its clients
  *
- * A door begins a batch, adds requests to it, and ends it. uaio_batch_add() executes a
+ * A front-end begins a batch, adds requests to it, and ends it. uaio_batch_add() executes a
  * request that need not wait, and creates and starts any other (flow.h). All functions return
  * what the kernel's calls would, as a negative errno, and leave errno unchanged.
  *
@@ -57,7 +58,7 @@ enum { UAIO_BATCH_COMPLETIONS = 16 };
 
 /*
  * One submission. It collects the completions of inline requests, and work items, to post or
- * queue them together. It is on the caller's stack; only this room uses its members.
+ * queue them together. It is on the caller's stack; only this module uses its members.
  */
 struct uaio_batch {
 	struct uaio_submitter by;
@@ -82,8 +83,8 @@ struct uaio_batch {
 };
 
 /*
- * Begin a submission to a queue. The door must not free the queue until its sink has received
- * the completions of all added requests.
+ * Begin a submission to a queue. The front-end must not free the queue until the queue's sink
+ * has received the completions of all added requests.
  */
 void uaio_batch_begin(struct uaio_batch *batch, struct uaio_queue *queue);
 
@@ -96,8 +97,8 @@ int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
 		   const struct uaio_sqe *sqe);
 
 /*
- * uaio_batch_add() for a registered file, of uaio_file_fix() (file.h), to which the door has
- * a reference. sqe->fd is ignored. The calling thread has the library's descriptor table.
+ * uaio_batch_add() for a registered file, of uaio_file_fix() (file.h), to which the front-end
+ * has a reference. sqe->fd is ignored. The calling thread has the library's descriptor table.
  */
 int uaio_batch_add_fixed(struct uaio_batch *batch, struct uaio_file *file,
 			 const struct uaio_sqe *sqe);

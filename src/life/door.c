@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stddef.h>
 
-/* Defined by the linker: begin and end of the rows; both NULL without a door. */
+/* Defined by the linker: begin and end of the rows; both NULL without a front-end. */
 extern const struct uaio_door *const __start_uaio_doors[]
 	__attribute__((weak, visibility("hidden")));
 extern const struct uaio_door *const __stop_uaio_doors[]

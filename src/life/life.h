@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The library as a whole, and what a door (a front-end) may call
+ * The library as a whole, and what a front-end (kernel AIO, io_uring or POSIX AIO) may call
  *
  *   life.h             bring the library up; report closed descriptors, and leaving
  *   submit.h, chain.h  submit requests, alone or linked
@@ -10,8 +10,8 @@
  *   file.h             register files; signal eventfds
  *   entry.h            enter and leave the library, around each call
  *
- * door.h and sink.h have the functions of a door that the library calls. A door does not
- * decide where a request is executed, and creates no thread. It takes its own locks before
+ * door.h and sink.h declare the functions of a front-end that the core calls. A front-end does
+ * not decide where a request is executed, and creates no thread. It takes its own locks before
  * the core's. All functions return 0 or what the kernel's calls would, as a negative errno,
  * and leave errno unchanged.
  *
@@ -82,7 +82,7 @@ void uaio_engine_stay(void);
 
 /* statistics */
 
-/* Read the counters of all doors and of the work queue. The engine is up. */
+/* Read the counters of all front-ends and of the work queue. The engine is up. */
 void uaio_counters_read(struct uaio_counters *ret_counters);
 
 /* limits.c: limits of the work queue, as options and uaio.h set them */

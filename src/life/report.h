@@ -26,28 +26,28 @@ void uaio_report_load(void);
 void uaio_report_init(void);
 
 /*
- * Write the report. may_go_on: the process is about to exec, which may fail. Then it reports
- * only if the engine is up, and may report again. No report follows the one at the end of the
- * process.
+ * Write the report. may_go_on: the process is about to exec, which may fail. In this case the
+ * report is written only if the engine is up, and the process may report again. No report
+ * follows the one at the end of the process.
  */
 void uaio_report(bool may_go_on);
 
 /*
  * The program is about to close its standard error, as many programs do at their end: write
- * the report there now, if it goes there.
+ * the report now, if it goes to the standard error.
  */
 void uaio_report_before_close(void);
 
 /*
- * Write a line, which ends in a newline, to the standard error, unless the program has
- * replaced that by another file.
+ * Write a line, which ends in a newline, to the standard error; but not if the program has
+ * replaced the standard error by another file.
  */
 void uaio_report_say(const char *line);
 
 /*
- * A client has begun to use an interface that the kernel serves, or nobody. why is a constant
- * text. The first such text of a process is reported; with --verbose or --stats it is also
- * written at once.
+ * A client has begun to use an interface that the library does not serve: the kernel does, or
+ * nobody. why is a constant text. The first such text of a process is reported; with --verbose
+ * or --stats it is also written at once.
  */
 void uaio_report_unserved(const char *why);
 

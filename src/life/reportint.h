@@ -20,7 +20,7 @@ enum { UAIO_COMM_MAX = 16 };
 /* The data of a report. */
 struct uaio_subject {
 	int pid;
-	bool is_started; /* `uaio run` executed this program */
+	bool is_started; /* `uaio run` started this program */
 	char comm[UAIO_COMM_MAX];
 	struct uaio_counters counters;
 	struct uaio_stats_sum stats;
@@ -40,9 +40,9 @@ uaio_text_add(struct uaio_text *text, const char *format, ...);
 typedef void uaio_print_fn(struct uaio_text *text,
 			   const struct uaio_subject *subject);
 
-uaio_print_fn uaio_print_block;    /* for people */
-uaio_print_fn uaio_print_json;     /* a line, as in stats.schema.json */
-uaio_print_fn uaio_print_counters; /* a line for the benchmark */
+uaio_print_fn uaio_print_block; /* for people */
+uaio_print_fn uaio_print_json;  /* one line of JSON, as in stats.schema.json */
+uaio_print_fn uaio_print_counters; /* one line of counters, for benchmarks */
 
 /* unserved.c */
 

@@ -97,7 +97,7 @@ static void add_faults(struct uaio_text *text, const uint64_t *nr)
 	uaio_text_add(text, "; results and times are not the files' own\n");
 }
 
-/* No door was used: add "made no io_setup call", or "a, b or c call". */
+/* No front-end was used: add "made no io_setup call", or "a, b or c call". */
 static void add_unused(struct uaio_text *text)
 {
 	const char *call;

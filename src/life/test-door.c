@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A second door beside kernel AIO, with functions that count their calls. */
+/* A second front-end beside kernel AIO, with functions that count their calls. */
 #undef NDEBUG
 #include <errno.h>
 #include <stdio.h>
@@ -23,8 +23,8 @@ static struct {
 	bool was_loaded;      /* at the last start: load had been called */
 	bool was_up;          /* at the last start: the engine was up */
 	unsigned first, last; /* closed descriptors */
-	int own;              /* a descriptor that the door uses */
-	uint64_t dev, ino;    /* numbers of the door's ring */
+	int own;              /* a descriptor that the front-end uses */
+	uint64_t dev, ino;    /* numbers of the front-end's ring */
 	int ret;              /* what start returns */
 } called;
 
@@ -206,7 +206,7 @@ static int report_nothing(void)
 	int fds[2];
 	ssize_t got;
 
-	/* As in a program of `uaio run` that uses no door. */
+	/* As in a program of `uaio run` that uses no front-end. */
 	(void)snprintf(pid, sizeof(pid), "%d", (int)getpid());
 	if (pipe(fds) < 0 || dup2(fds[1], STDERR_FILENO) < 0 ||
 	    setenv("UAIO_STATS", "-", 1) < 0 ||

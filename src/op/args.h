@@ -2,10 +2,11 @@
 /*
  * Arguments of an operation that do not fit into a struct uaio_sqe
  *
- * A front-end fills in a struct uaio_args, to which a struct uaio_sqe points during the
- * submission. A request that waits gets a copy, in one piece of memory, of all that the
- * call reads. So the client may change its own memory once the submitting call returns.
- * Memory that the call writes to stays the client's, like the buffer of a read.
+ * A front-end (kernel AIO, io_uring or POSIX AIO) fills in a struct uaio_args, to which a
+ * struct uaio_sqe points during the submission. A request that waits gets a copy, in one piece
+ * of memory, of all that the call reads. So the client may change its own memory once the
+ * submitting call returns. Memory that the call writes to stays the client's, like the buffer
+ * of a read.
  *
  *   I1  prep measures the strings. A copy of a string ends where the string ended then,
  *       even if the client changes it meanwhile.
@@ -72,7 +73,7 @@ struct uaio_args {
 	 * or NULL.
 	 */
 	struct uaio_file *files[UAIO_NR_ENDS];
-	/* its number is a slot of the door's (sink.h) */
+	/* its number is a slot of the front-end's (sink.h) */
 	bool is_place[UAIO_NR_ENDS];
 
 	/* A copy with two files: shares; NULL: its call cannot be ended early. */
@@ -126,8 +127,8 @@ typedef struct uaio_file *uaio_args_place_fn(struct uaio_queue *queue,
 					     int place);
 
 /*
- * Fix the files of a copy that are not fixed yet: out, and the descriptor in the copy.
- * find looks up slots of the door; NULL: the copy has none.
+ * Fix the files of a copy that are not fixed yet: out, and the descriptor in the copy. find
+ * looks up slots of the front-end; NULL: the copy has none.
  * Return: 0; -EBADF; -EAGAIN: no descriptor or no memory can be had.
  */
 int uaio_args_fix(struct uaio_args *copy, int out, struct uaio_queue *queue,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* CALLED: a function of a door. Tested by uring/test-uring-cancel.c. */
+/* CALLED: a function of a front-end. Tested by uring/test-uring-cancel.c. */
 #include "op/rows.h"
 
 const struct uaio_op_door *uaio_op_door;

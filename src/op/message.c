@@ -66,7 +66,7 @@ bool uaio_sock_keeps(const struct uaio_sqe *sqe, int fd, int64_t res,
 	return res > 0 && (uint64_t)res < bytes && waits_for_all(sqe, fd);
 }
 
-/* Report res, the result of a call, to the door that has chosen its memory. */
+/* Report res, the result of a call, to the front-end that has chosen its memory. */
 static inline void report_to_door(const struct uaio_sqe *sqe, int fd,
 				  int64_t res, const struct iovec *iov)
 {
@@ -443,8 +443,8 @@ uint64_t uaio_sock_head_bytes(const struct uaio_args *args)
 
 /*
  * Receive a message into a buffer of a multishot request. The buffer gets a header, the
- * sender's address and the control data, each in the room that the request gives, then
- * the data.
+ * sender's address and the control data, each in the module that the request gives, then the
+ * data.
  */
 static int64_t receive_shot(const struct uaio_sqe *sqe, int fd,
 			    struct uaio_found *found, uint32_t extra_flags,

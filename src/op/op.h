@@ -2,9 +2,9 @@
 /*
  * Operations: how a request is described, checked and executed
  *
- * A front-end describes a request by a struct uaio_sqe. optab.c has one row per
- * operation, with the functions that check and execute it. The rooms above this one
- * decide when and on which thread they execute it.
+ * A front-end (kernel AIO, io_uring or POSIX AIO) describes a request by a struct uaio_sqe.
+ * optab.c has one row per operation, with the functions that check and execute it. The modules
+ * above this one decide when and on which thread they execute it.
  */
 #ifndef UAIO_OP_OP_H
 #define UAIO_OP_OP_H
@@ -56,7 +56,7 @@ enum {
 		8, /* requests linked to it start when it expires */
 };
 
-/* What an interface promises its clients; uaio_sqe.door selects the row. */
+/* What an interface promises its clients; uaio_sqe.front-end selects the row. */
 struct uaio_rules {
 	/*
 	 * Reads and syncs of a file are not ordered unless linked. Writes, changes of
@@ -124,9 +124,9 @@ struct uaio_sqe {
 	 */
 	bool polls_first : 1;
 	/*
-	 * The client, or a door whose thread must not make the call, wants a worker. On
-	 * a regular file a worker executes the request. On a stream the operation's
-	 * first() decides, and may have it tried at once.
+	 * The client, or a front-end whose thread must not make the call, wants a worker. On a
+	 * regular file a worker executes the request. On a stream the operation's first()
+	 * decides, and may have it tried at once.
 	 */
 	bool is_async : 1;
 	/*
@@ -141,7 +141,7 @@ struct uaio_sqe {
 	bool posts_at_once : 1;
 	/* on a file fixed by submit.h or chain.h, not on fd */
 	bool is_fixed : 1;
-	/* Its door chooses its memory, or receives what it opens: struct uaio_op_door. */
+	/* Its front-end chooses its memory, or receives what it opens: struct uaio_op_door. */
 	bool by_door : 1;
 	uint8_t door; /* enum uaio_door_rules: what its client relies on */
 	/* UAIO_LINK* and UAIO_DRAIN: it is in a chain, or drains */
@@ -159,7 +159,7 @@ struct uaio_sqe {
 	 * when the call is made. In a chain, if is_fixed: the slot of the file.
 	 */
 	int fd;
-	uint64_t word; /* its door's; 0: none (sink.h) */
+	uint64_t word; /* its front-end's; 0: none (sink.h) */
 	union {
 		int64_t off;   /* offset in the file, or UAIO_OFF_POSITION */
 		uint32_t mode; /* of a new file or directory */
@@ -195,8 +195,8 @@ uaio_sqe_rules(const struct uaio_sqe *sqe)
 #define UAIO_OFF_POSITION INT64_C(-1)
 
 /*
- * A function that a door calls as a request, so that it is ordered in a chain or behind a
- * drain. The door defines off, len and open_flags.
+ * A function that a front-end calls as a request, so that it is ordered in a chain or behind a
+ * drain. The front-end defines off, len and open_flags.
  */
 struct uaio_called {
 	/* Return: the result. Context: any thread that has entered. */
@@ -205,7 +205,7 @@ struct uaio_called {
 
 /*
  * Extra flag of run: the request has waited, and is tried again. A write then raises no
- * SIGPIPE. Connects, and reads whose door chooses the memory, also test it. (The value is
+ * SIGPIPE. Connects, and reads whose front-end chooses the memory, also test it. (The value is
  * RWF_NOSIGNAL, which not all kernels know.)
  */
 enum { UAIO_RWF_HAS_WAITED = 0x100 };
@@ -386,9 +386,9 @@ extern const struct uaio_op_def uaio_optab[UAIO_NR_OPS];
 static_assert(sizeof(struct uaio_op_def) == 64, "a row is found by a shift");
 
 /*
- * The function that CLOSE calls, because this room does not know a descriptor's requests:
- * close fd, and treat the requests on it as close() does. If may_wait is false and this
- * might take long, do nothing.
+ * The function that CLOSE calls, because this module does not know a descriptor's requests:
+ * close fd, and treat the requests on it as close() does. If may_wait is false and this might
+ * take long, do nothing.
  * Return: as close(); -EOPNOTSUPP: nothing was done. Set while the engine starts.
  */
 typedef int uaio_close_fn(int fd, bool may_wait);
@@ -396,7 +396,7 @@ typedef int uaio_close_fn(int fd, bool may_wait);
 extern uaio_close_fn *uaio_op_close;
 
 /*
- * Memory in several pieces, chosen by a door for a request with UAIO_MSG_PIECES (sock.h).
+ * Memory in several pieces, chosen by a front-end for a request with UAIO_MSG_PIECES (sock.h).
  * The kernel's io_uring takes at most this number of buffers at once.
  */
 enum { UAIO_PIECES_MAX = 256 };
@@ -408,13 +408,13 @@ struct uaio_pieces {
 };
 
 /*
- * Functions of a door for its own requests, which it knows by their word. Context: the
+ * Functions of a front-end for its own requests, which it knows by their word. Context: the
  * thread that executes the request, without locks.
  */
 struct uaio_op_door {
 	/*
-	 * Choose the memory for a call that may succeed: up to max bytes; 0: no limit.
-	 * If may_block is true, other requests of the door may wait until picked() is
+	 * Choose the memory for a call that may succeed: up to max bytes; 0: no limit. If
+	 * may_block is true, other requests of the front-end may wait until picked() is
 	 * called.
 	 * Return: 0; or -errno, the request's result: no memory was chosen.
 	 */
@@ -454,7 +454,7 @@ struct uaio_op_door {
 	/* Return: the number of bytes that the request chose last. */
 	uint64_t (*picked_bytes)(const struct uaio_sqe *sqe);
 	/*
-	 * Receive fd, which the request has opened. It belongs to the door from now on.
+	 * Receive fd, which the request has opened. It belongs to the front-end from now on.
 	 * Return: the request's result.
 	 */
 	int64_t (*land)(const struct uaio_sqe *sqe, int fd);
@@ -462,7 +462,9 @@ struct uaio_op_door {
 	void (*submitted)(const struct uaio_sqe *sqe);
 };
 
-/* The functions of the one door that submits such requests. Set while the engine starts. */
+/*
+ * The functions of the one front-end that submits such requests. Set while the engine starts.
+ */
 extern const struct uaio_op_door *uaio_op_door;
 
 /* Return: the result of a request whose call opened res, or failed with -errno. */
@@ -548,7 +550,7 @@ static inline void uaio_sqe_advance(struct uaio_sqe *sqe, struct iovec *iov,
 {
 	if (sqe->off != UAIO_OFF_POSITION)
 		sqe->off += (int64_t)bytes; /* streams have none */
-	/* The door keeps the rest of the memory that it has chosen. */
+	/* The front-end keeps the rest of the memory that it has chosen. */
 	if (unlikely(sqe->by_door))
 		return;
 	if (unlikely(uaio_optab[sqe->op].copies == UAIO_COPIES_ARGS)) {

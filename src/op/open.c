@@ -53,7 +53,7 @@ enum {
 		       O_NOFOLLOW | O_NOATIME | O_CLOEXEC,
 };
 
-/* A door has the new descriptor only for a moment; a child must not inherit it. */
+/* A front-end has the new descriptor only for a moment; a child must not inherit it. */
 static uint64_t flags_of(const struct uaio_sqe *sqe, uint64_t flags)
 {
 	return flags | (sqe->by_door ? O_CLOEXEC : 0);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * SEND and RECV with memory in pieces, which their door chooses
+ * SEND and RECV with memory in pieces, which their front-end chooses
  *
- * A receive first takes the memory that its door gives when the size is not known. Only
- * if data fill that, it queries the socket, and the door for more. So a small receive
- * costs one call.
+ * A receive first takes the memory that its front-end gives when the size is not known. Only
+ * if data fill that, it queries the socket, and the front-end (kernel AIO, io_uring or POSIX
+ * AIO) for more. So a small receive costs one call.
  *
  * Tested by uring/test-uring-bundle.c.
  */

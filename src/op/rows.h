@@ -15,8 +15,9 @@ int uaio_rw_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
 int64_t uaio_rw_run_read(const struct uaio_sqe *sqe, int fd,
 			 struct uaio_found *found, uint32_t extra_flags);
 /*
- * Have the door choose memory for a run that reads at most sqe->len bytes from a stream.
- * Return: 0: the caller makes the call, and reports its result to the door; else the
+ * Have the front-end (kernel AIO, io_uring or POSIX AIO) choose memory for a run that reads at
+ * most sqe->len bytes from a stream.
+ * Return: 0: the caller makes the call, and reports its result to the front-end; else the
  * request's result. If a retried request has neither memory nor bytes to read, this is
  * -EAGAIN, so that it waits again.
  */

@@ -24,8 +24,9 @@ enum uaio_socket_cmd {
 };
 
 /*
- * A bit of call_flags of a SEND, SENDMSG or RECV: the door chooses the memory in pieces
- * (op.h). The bit is MSG_CMSG_COMPAT, which the calls refuse, so no client can set it.
+ * A bit of call_flags of a SEND, SENDMSG or RECV: the front-end (kernel AIO, io_uring or POSIX
+ * AIO) chooses the memory in pieces (op.h). The bit is MSG_CMSG_COMPAT, which the calls
+ * refuse, so no client can set it.
  */
 #define UAIO_MSG_PIECES (1u << 31)
 
@@ -50,9 +51,9 @@ static inline bool uaio_sock_reads_errors(const struct uaio_sqe *sqe)
 bool uaio_sock_waits_to_send(const struct uaio_sqe *sqe, int fd);
 
 /*
- * Return: the result of a send on fd that returned res, from memory that its door has
- * chosen. is_rest: the memory is the kept rest of an earlier choice. -EAGAIN: the rest is
- * not readable; as in the kernel's io_uring, the request waits until the socket is ready.
+ * Return: the result of a send on fd that returned res, from memory that its front-end has
+ * chosen. is_rest: the memory is the kept rest of an earlier choice. -EAGAIN: the rest is not
+ * readable; as in the kernel's io_uring, the request waits until the socket is ready.
  */
 int64_t uaio_sock_sent(const struct uaio_sqe *sqe, int fd, bool is_rest,
 		       int64_t res);
@@ -64,8 +65,8 @@ int64_t uaio_sock_sent(const struct uaio_sqe *sqe, int fd, bool is_rest,
 bool uaio_sock_goes_on(const struct uaio_sqe *sqe, int fd);
 
 /*
- * Return: whether a request on fd continues with the rest of its memory after a call has
- * moved res of bytes bytes. The memory was chosen by its door.
+ * Return: whether a request on fd continues with the rest of its memory after a call has moved
+ * res of bytes bytes. The memory was chosen by its front-end.
  */
 bool uaio_sock_keeps(const struct uaio_sqe *sqe, int fd, int64_t res,
 		     uint64_t bytes);
@@ -119,8 +120,8 @@ static inline bool uaio_sqe_is_whole(const struct uaio_sqe *sqe, int fd,
 }
 
 /*
- * Return: the bytes at the begin of a multishot RECVMSG's buffer: a header, and room for
- * the address and the control data. The door has checked that an int holds the number.
+ * Return: the bytes at the begin of a multishot RECVMSG's buffer: a header, and room for the
+ * address and the control data. The front-end has checked that an int holds the number.
  */
 uint64_t uaio_sock_head_bytes(const struct uaio_args *args);
 

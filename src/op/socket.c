@@ -42,7 +42,7 @@ int64_t uaio_accept_run(const struct uaio_sqe *sqe, int fd,
 	int flags = (int)(sqe->call_flags & ~(uint32_t)MSG_DONTWAIT);
 
 	(void)found;
-	/* A child must not inherit the door's descriptor. */
+	/* A child must not inherit the front-end's descriptor. */
 	if (sqe->by_door)
 		flags |= SOCK_CLOEXEC;
 	if (extra_flags & RWF_NOWAIT) {

@@ -149,7 +149,7 @@ static void a_splice_holds_the_files_it_was_submitted_on(void **state)
 	}
 }
 
-/* A door may have fixed either file. */
+/* A front-end may have fixed either file. */
 static void fixed_files_are_spliced(void **state)
 {
 	struct pipes p = make_pipes();

@@ -91,7 +91,7 @@ static enum uaio_first rw_first(const struct uaio_sqe *sqe, int fd)
 	return UAIO_FIRST_TRY;
 }
 
-/* If the door has no memory to choose, the request fails at once. */
+/* If the front-end has no memory to choose, the request fails at once. */
 static enum uaio_first select_first(const struct uaio_sqe *sqe, int fd)
 {
 	return unlikely(sqe->is_async) && !sqe->is_multishot
@@ -193,7 +193,7 @@ const struct uaio_op_tries uaio_plain_tries = {
 /* Operations of sockets: they wait even if the socket is O_NONBLOCK. */
 
 /*
- * Return: whether the door of a send chooses the memory only after the whole submission,
+ * Return: whether the front-end of a send chooses the memory only after the whole submission,
  * because a later request of the submission may provide it.
  */
 static bool chooses_late(const struct uaio_sqe *sqe)
@@ -248,9 +248,8 @@ static bool sock_waits_to_end(const struct uaio_sqe *sqe,
 {
 	(void)file;
 	/*
-	 * A send with MSG_WAITALL that has sent a part reports invalid memory only when
-	 * there is room, as io_uring's does. message.c handles memory that the door has
-	 * chosen.
+	 * A send with MSG_WAITALL that has sent a part reports invalid memory only when there
+	 * is room, as io_uring's does. message.c handles memory that the front-end has chosen.
 	 */
 	if (unlikely(res == -EFAULT) && has_begun && !sqe->by_door)
 		return uaio_sock_waits_to_send(sqe, fd);

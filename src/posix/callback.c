@@ -148,7 +148,7 @@ static void meet(enum need need)
 			   0) {
 		uaio_lock(&pool.lock, UAIO_RANK_CALLBACK);
 		pool.nr_starting--;
-		/* relaxed: each call of the door reads it */
+		/* relaxed: each call of the front-end reads it */
 		store_relaxed(&uaio_callbacks_nr_stuck, 1);
 		uaio_unlock(&pool.lock, UAIO_RANK_CALLBACK);
 	}

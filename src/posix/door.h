@@ -21,14 +21,14 @@ int uaio_posix_enter(bool *ret_executes);
 
 /*
  * Return: whether RLIMIT_FSIZE was set when the queue was opened. A write beyond that limit
- * raises SIGXFSZ in the thread that makes it.
+ * raises SIGXFSZ in the thread that makes the system call.
  */
 bool uaio_posix_has_size_limit(void);
 
-/* Return: whether the queue is open in this process. If not, no request is pending. */
+/* Return: whether the queue is open in this process. If it is not, no request is pending. */
 bool uaio_posix_is_open(void);
 
-/* Complete a refused request with -errno. executes: as of uaio_posix_enter(). */
+/* Complete a refused request with -errno. executes: as returned by uaio_posix_enter(). */
 void uaio_posix_answer(struct aiocb *aiocb, uint64_t word, int error,
 		       bool executes);
 

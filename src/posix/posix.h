@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * POSIX AIO: aio_read(3) and its like
+ * POSIX AIO: aio_read(3) and the other functions of <aio.h>
  *
- * These are the functions of <aio.h>, without errno: they return what the C function returns,
- * or a negative error number. As in glibc, an error of the request itself (a descriptor that
- * is not open, a bad offset) is the request's result, not an error of the call.
+ * The functions here do not set errno: they return what the C function returns, or a negative
+ * error number. As in glibc, an error of the request itself (a descriptor that is not open, a
+ * bad offset) is the request's result, not an error of the call.
  *
  *   I1  All requests of a process are in one queue (door.c). It is opened for the first
  *       request, and never closed. A child of fork() opens its own.
@@ -14,10 +14,11 @@
  *   I3  aio_error() and aio_return() read only the aiocb.
  *   I4  The client is notified after the error code is written, by a thread that holds no
  *       lock. If the request completes inside the submitting call, the client is notified
- *       after that call has left the library. So a handler may make any call.
+ *       after that call has left the library. So the client's signal handler or function may
+ *       call the library.
  *
  * Context: any thread. In a signal handler that interrupted the library the functions return
- * -EAGAIN, except uaio_posix_suspend() and those that only read an aiocb.
+ * -EAGAIN, except uaio_posix_suspend() and the functions that only read an aiocb.
  *
  * Tested by test-posix.c and test/posix/.
  */
@@ -26,7 +27,7 @@
 
 #include <aio.h>
 
-/* Members whose names differ between C libraries. */
+/* Members of struct aiocb whose names differ between C libraries. */
 #ifdef __GLIBC__
 #define UAIO_AIOCB_ERROR __error_code
 #define UAIO_AIOCB_RESULT __return_value
@@ -35,7 +36,7 @@
 #define UAIO_AIOCB_RESULT __ret
 #endif
 
-/* Mirror aio_read(3) and aio_write(3): also -EINVAL for a bad aio_reqprio. */
+/* Mirror aio_read(3) and aio_write(3). They also return -EINVAL for a bad aio_reqprio. */
 int uaio_posix_read(struct aiocb *aiocb);
 int uaio_posix_write(struct aiocb *aiocb);
 

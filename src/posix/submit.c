@@ -177,7 +177,8 @@ static int submit(struct call *call, struct aiocb *aiocb, struct uaio_sqe *sqe,
 	sqe->data = sqe->key = (uintptr_t)aiocb;
 	sqe->word = word;
 	/*
-	 * relaxed: a lock of the door's or of a worker's orders the store before the answer
+	 * relaxed: a lock of the front-end's or of a worker's orders the store before the
+	 * answer
 	 */
 	store_relaxed(&aiocb->UAIO_AIOCB_ERROR, EINPROGRESS);
 	ret = add(call, sqe);

@@ -299,7 +299,7 @@ int main(void)
 		CALLBACK_TEST(a_thread_has_the_attributes_that_were_asked_for),
 	};
 
-	/* The door, which would call this, is not linked in. */
+	/* The front-end, which would call this, is not linked in. */
 	uaio_callbacks_init();
 	return cmocka_run_group_tests(tests, unit_engine, NULL);
 }

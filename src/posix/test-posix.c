@@ -736,7 +736,7 @@ static long write_nothing_apart(void *arg)
 	return lseek(own, 0, SEEK_END);
 }
 
-/* The door completes a write of 0 bytes itself, which wakes a wait for any completion. */
+/* The front-end completes a write of 0 bytes itself, which wakes a wait for any completion. */
 static void a_thread_apart_writes_to_no_descriptor_of_the_library(void **state)
 {
 	static struct aiocb aiocbs[MANY];

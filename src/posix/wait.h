@@ -2,16 +2,18 @@
 /*
  * Threads that wait for one of several requests (aio_suspend), or for a list
  *
- *   I1  A wait has copies of the addresses of its aiocbs. It is on the door's list of waits,
- *       which changes under the queue's lock. The posting thread compares addresses, and
- *       reads no aiocb, since a complete one may be freed.
+ *   I1  A wait (the record of a thread in aio_suspend) has a copy of the list of aiocb
+ *       addresses. It is on the list of all waits, which changes under the queue's lock. The
+ *       posting thread compares addresses, and reads no aiocb, since a complete one may be
+ *       freed.
  *   I2  A waiting thread reads the error codes under that lock before it sleeps, so it misses
  *       no completion.
  *   I3  The word that a waiter needs is in memory that is never reused for another type
  *       (slab.h). If a handler leaves the sleep by siglongjmp(), the wait stays on the list.
- *       The completion that it waited for removes it, or the end of its thread, which also
- *       frees its memory.
- *   I4  A wait for more aiocbs than it has room for is notified of each completion.
+ *       It is removed by the completion that it waited for, or when its thread ends; the end
+ *       of the thread also frees the memory.
+ *   I4  If a wait has no room for all of its aiocb addresses, it is notified of every
+ *       completion.
  *
  * Tested by test-posix.c.
  */
@@ -32,14 +34,15 @@ struct uaio_wait;
 void uaio_posix_waits_init(void);
 
 /*
- * Functions of struct uaio_sink. A need is the address of a word; a wait's has IS_WAIT set.
+ * Functions of struct uaio_sink. A waiting thread's need (what it waits for) is the address of
+ * a word in memory; if this word is in a wait, the bit IS_WAIT is set.
  */
 enum { UAIO_POSIX_IS_WAIT = 1 };
 
 bool uaio_posix_is_met(const struct uaio_queue *queue, uint64_t need);
 void uaio_posix_forget(struct uaio_queue *queue, uint64_t need);
 
-/* A request is complete: notify the waits for it. */
+/* A request is complete: notify the threads that wait for it. */
 void uaio_posix_waits_notify_slowly_locked(const struct aiocb *aiocb);
 
 /* atomic */
@@ -47,7 +50,7 @@ extern uint32_t uaio_posix_nr_waits __attribute__((visibility("hidden")));
 
 static inline void uaio_posix_waits_notify_locked(const struct aiocb *aiocb)
 {
-	/* relaxed: changes under the lock */
+	/* relaxed: the number changes only under the lock, which is held */
 	if (unlikely(load_relaxed(&uaio_posix_nr_waits)))
 		uaio_posix_waits_notify_slowly_locked(aiocb);
 }

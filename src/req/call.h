@@ -16,11 +16,14 @@
 struct uaio_outcome {
 	/* DONE: the result; otherwise: the bytes transferred so far */
 	int64_t res;
-	/* WAIT_FILE: its file's count of edges before the attempt; 0: not attempted */
+	/*
+	 * WAIT_FILE: how many readiness events (edges) the file had before the attempt; 0: not
+	 * attempted
+	 */
 	uint32_t edges;
 	struct uaio_found found;
 	union {
-		/* WAIT_FILE or WAIT_TIME: when it stops waiting; 0: never */
+		/* WAIT_FILE or WAIT_TIME: the time at which it stops waiting; 0: never */
 		int64_t until_ns;
 		/* Otherwise: the size of its file plus 1; 0: not known. */
 		uint64_t file_end;
@@ -34,7 +37,7 @@ static_assert((uint32_t)UAIO_RWF_ON_STREAM == UAIO_FILE_F_STREAM &&
 		      (uint32_t)UAIO_RWF_ON_SOCKET == UAIO_FILE_F_SOCK_STREAM,
 	      "one is made of the other without a branch");
 
-/* Return: the flags that describe file to an operation's run. */
+/* Return: the flags by which an operation's run() learns what kind of file it has. */
 static inline uint32_t uaio_call_flags(const struct uaio_file *file)
 {
 	return load_relaxed(&file->flags) & UAIO_RWF_ON;
@@ -60,8 +63,8 @@ static inline int64_t uaio_call(const struct uaio_file *file,
 }
 
 /*
- * Like uaio_call() without extra flags; always timed; the result is in ret.
- * Return: the cycles that the call took.
+ * Like uaio_call(), but without extra flags and always timed; the result is in ret. Return:
+ * the cycles that the call took.
  */
 static inline uint64_t uaio_call_timed(const struct uaio_file *file,
 				       const struct uaio_sqe *sqe,

@@ -6,15 +6,15 @@
  * index the canceller would compare all of them under the group's lock. An index has a
  * hash table for each value of enum uaio_index_by except UAIO_INDEX_NONE.
  *
- *   I1  The first search among more than UAIO_INDEX_MIN requests creates a table. The
- *       table lives until the group is empty. Without a search, creating and completing a
- *       request costs one test of a pointer.
+ *   I1  The first search among more than UAIO_INDEX_MIN requests creates a table. The table
+ *       lives until the group is empty. As long as nothing is searched, the index costs one
+ *       test of a pointer when a request is created, and one when it completes.
  *   I2  A table contains all requests of the group. The table of files contains only
  *       requests that have a file.
  *   I3  A bucket lists its requests in the order of the group's list, oldest first. So a
- *       search finds the same request with and without a table. A request that gets its
- *       file after it was created would be appended too late. The table of files is
- *       dropped then, and the next search makes it again.
+ *       search finds the same request with and without a table. A request that gets its file
+ *       only after it was created would be in the wrong position. So when this happens, the
+ *       table of files is dropped, and the next search makes it again.
  *   I4  Each added request adds one bucket to the table, and splits one other bucket
  *       (linear hashing). No other bucket changes, so adding a request takes as long
  *       among 100 000 as among 100.
@@ -36,9 +36,9 @@ struct uaio_file;
 struct uaio_group;
 struct uaio_req;
 
-/* What a search compares. */
+/* Which member of a request a search compares. */
 enum uaio_index_by {
-	UAIO_INDEX_NONE, /* nothing: the search returns all requests */
+	UAIO_INDEX_NONE, /* none: the search returns all requests */
 	UAIO_INDEX_DATA, /* sqe.data */
 	UAIO_INDEX_KEY,  /* sqe.key */
 	/* The inode of the file, so that duplicates of one descriptor match. */
@@ -46,10 +46,10 @@ enum uaio_index_by {
 	UAIO_NR_INDEXES = UAIO_INDEX_FILE,
 };
 
-/* A group of at most this many requests is searched without an index. */
+/* A search of a group with at most this many requests does not use an index. */
 enum { UAIO_INDEX_MIN = 64 };
 
-/* The list in which a search looks: requests, oldest first. */
+/* The list to search through: requests, oldest first. */
 struct uaio_search {
 	struct list *head;
 	size_t node; /* offset of the list's nodes in a request */
@@ -58,7 +58,7 @@ struct uaio_search {
 /* Forget the indexes of all groups. Called each time the engine starts. */
 void uaio_indexes_init(void);
 
-/* Return: the key of file for a search by UAIO_INDEX_FILE. */
+/* Return: the key with which a search by UAIO_INDEX_FILE finds the requests of file. */
 uint64_t uaio_index_key_of(const struct uaio_file *file);
 
 /*
@@ -79,7 +79,10 @@ void uaio_index_remove(struct uaio_req *req);
 void uaio_index_change_file(struct uaio_req *req, struct uaio_file *file);
 
 #ifdef UAIO_TESTING
-/* Requests that searches have compared, and that growing has moved; atomic. */
+/*
+ * For tests; atomic: how many requests searches have compared, and how many were moved when a
+ * table grew.
+ */
 extern uint64_t uaio_index_nr_looked, uaio_index_nr_moved;
 #endif
 

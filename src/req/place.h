@@ -8,16 +8,18 @@
 
 enum uaio_order {
 	UAIO_ORDER_NONE, /* waits for no request, and none waits for it */
-	UAIO_ORDER_READ_DIRECT,   /* O_DIRECT; waits for ordered writes */
-	UAIO_ORDER_READ,          /* a read through the page cache */
-	UAIO_ORDER_WRITE_INPLACE, /* O_DIRECT, does not extend the file */
-	/* an ordered write, or a request at the file position */
+	UAIO_ORDER_READ_DIRECT, /* an O_DIRECT read; waits for ordered writes */
+	UAIO_ORDER_READ,        /* a read through the page cache */
+	/* an O_DIRECT write that does not extend the file */
+	UAIO_ORDER_WRITE_INPLACE,
+	/* an ordered write (order.h, I1), or any request at the file position */
 	UAIO_ORDER_WRITE,
 	/* an ordered write that waits for all requests */
 	UAIO_ORDER_WRITE_EXCLUSIVE,
 	/* a write that has returned: only syncs wait for it */
 	UAIO_ORDER_WRITE_RETURNED,
-	UAIO_ORDER_SYNC, /* waits for all writes; none waits for it */
+	/* a sync: waits for all writes; no request waits for it */
+	UAIO_ORDER_SYNC,
 };
 
 /*
@@ -48,7 +50,10 @@ static inline bool uaio_order_is_write(enum uaio_order order)
 	       order == UAIO_ORDER_WRITE_RETURNED;
 }
 
-/* Return: whether the device executes it, so that its time is not known (order.h I5). */
+/*
+ * Return: whether the device executes the request after the call has submitted it, so that the
+ * time of its execution is not known (order.h, I5).
+ */
 static inline bool uaio_order_is_direct(enum uaio_order order)
 {
 	return order == UAIO_ORDER_READ_DIRECT ||

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Queue: what the core knows of a client's context, ring or POSIX AIO
+ * Queue: what the core knows of a kernel AIO context, an io_uring, or POSIX AIO as a whole
  *
  * A queue consists of a group of requests (req.h), the threads that wait for completions
- * (waiter.h), one of which may be the leader (lead.h), and the sink that receives the
- * completions (sink.h). A door embeds a queue in each object that clients submit to, for
- * example a context of kernel AIO. The core does not know that object.
+ * (waiter.h), one of which may be the leader (the thread that polls files for the queue:
+ * lead.h), and the sink that receives the completions (sink.h). A front-end (kernel AIO,
+ * io_uring or POSIX AIO) embeds a queue in each object that clients submit to, for example a
+ * context of kernel AIO. The core does not know that object.
  *
- *   I1  The memory of a queue is never used for anything else (slab.h). So a thread that
- *       slept may read the queue even if it was closed meanwhile.
- *   I2  A queue is open from uaio_queue_open_locked() until uaio_queue_close(). This
- *       period is one generation, with its own number. The number changes under the
- *       queue's lock at both ends. A thread that compares the number under the lock never
- *       waits or leads in a later generation than it was called for.
- *   I3  The queue's lock is its group's lock. The core calls post() of the sink with this
- *       lock held, so posts do not overlap. No completion is posted between a waiter's
- *       look at the sink and its registration as a sleeper.
- *   I4  A door closes a queue after it has submitted the last request to it. The door
- *       frees the queue after the last completion of each of these requests.
+ *   I1  The memory of a queue is never used for anything else (slab.h). So a thread that wakes
+ *       up may still read the queue, even if the queue was closed meanwhile.
+ *   I2  A queue is open from uaio_queue_open_locked() until uaio_queue_close(). This period is
+ *       one generation, with its own number. The number changes under the queue's lock at both
+ *       ends. So a thread that compares the number under the lock never waits, or is the
+ *       leader, in a later generation than the one it was called for.
+ *   I3  The queue's lock is its group's lock. The core calls post() of the sink with this lock
+ *       held, so posts do not overlap. A waiter checks the sink and registers as a sleeper
+ *       under this lock, so no completion is posted in between.
+ *   I4  A front-end closes a queue after it has submitted the last request to it. The
+ *       front-end frees the queue after the last completion of each of these requests.
  */
 #ifndef UAIO_REQ_QUEUE_H
 #define UAIO_REQ_QUEUE_H
@@ -41,45 +42,59 @@ struct uaio_req;
 struct uaio_waiter;
 
 /*
- * Who tries the parked requests of a queue, as bits: a thread that parks a request tests
- * all of them in one load (ready.h, I6).
+ * Which threads try the parked requests of a queue, as bits. A thread that parks a request
+ * tests all of these bits by one load (ready.h, I6).
  */
 enum uaio_keeper {
-	/* A leader sleeps in the queue's epoll, or will. Under the group's lock. */
+	/*
+	 * A leader sleeps, or will sleep, in the queue's epoll. Changes under the group's
+	 * lock.
+	 */
 	UAIO_LEADER = 1,
-	/* The fallback thread has it on its list. Under the fallback thread's lock. */
+	/*
+	 * The queue is on the list of the fallback thread (the library's thread that serves
+	 * queues without a leader). Changes under the fallback thread's lock.
+	 */
 	UAIO_LIST = 2,
-	/* The fallback thread watches its epoll. Under the fallback thread's lock. */
+	/*
+	 * The fallback thread watches the queue's epoll. Changes under the fallback thread's
+	 * lock.
+	 */
 	UAIO_ADOPTER = 4,
 };
 
-/* What readiness (ready.h) keeps for each queue. No other room uses it. */
+/* What readiness (ready.h) keeps for each queue. No other module uses this struct. */
 struct uaio_ready {
 	struct uaio_poller poller;
-	/* atomic; borrows: the home outlives this queue, see commons.c */
+	/*
+	 * atomic; borrows: the group that serves this queue's parked requests; it outlives
+	 * this queue, see commons.c
+	 */
 	struct uaio_group *home;
 
 	/* atomic */
-	/* requests parked, about to be, being tried, or executed but not completed */
+	/* requests parked, about to be parked, being tried, or executed but not completed */
 	uint32_t nr_parked;
 	uint32_t nr_pins; /* threads that keep the queue from being freed */
-	/* times that a thread of the program completed parked requests */
+	/* how often a thread of the program completed parked requests */
 	uint32_t nr_attended;
 	uint32_t keepers;    /* bits of enum uaio_keeper */
 	uint32_t nr_waiters; /* threads of the program that sleep for events */
 	uint32_t is_closing; /* no more requests may be parked */
-	/* when the first of timed expires; written under lock */
+	/* when the first request in `timed` expires; written under lock */
 	int64_t next_ns;
 
 	struct uaio_lock lock; /* rank READY */
 
 	/* under lock: lists of struct uaio_watch */
 	struct list watches;
-	struct list kicked; /* watches whose wait queues must be tried */
-	/* watches parked on since the last look; newest first */
+	/* watches (a watch: a file that requests wait for) whose requests must be tried */
+	struct list kicked;
+	/* watches on which requests were parked since the last look; newest first */
 	struct list fresh;
-	struct list unarmed; /* watches looked at, but not yet in the epoll */
-	/* watches that the epoll refuses now, or in doubt */
+	/* watches that were looked at, but are not yet in the epoll */
+	struct list unarmed;
+	/* watches that the epoll refuses at present, or may refuse */
 	struct list refused;
 	struct list personal; /* idle watches whose file is PERSONAL */
 	bool is_draining;     /* a thread tries the kicked watches */
@@ -90,20 +105,24 @@ struct uaio_ready {
 	struct list in_adopted;
 	uint32_t nr_served; /* uses of the queue by the fallback thread */
 	bool is_urgent; /* the fallback thread must serve the queue at once */
-	/* only for the fallback thread */
+	/* only for the fallback thread: nr_attended when it last looked */
 	uint32_t seen_attended;
 	uint32_t seen_parks;
 
 	/* atomic */
-	uint32_t nr_parks;     /* changes with each request that is parked */
+	/* a counter that changes with each request that is parked */
+	uint32_t nr_parks;
 	uint32_t has_kicked;   /* written under lock; only a hint without it */
 	uint32_t has_personal; /* written under lock; only a hint without it */
-	uint32_t is_deceived;  /* the queue's epoll lacked a file: watch.c */
-	/* the thread that last noted the queue for its next sleep (attend.h) */
+	/* the queue's epoll lacked a file, so its silence proves nothing: watch.c */
+	uint32_t is_deceived;
+	/*
+	 * the thread that last stored the queue, to attend to it in its next sleep (attend.h)
+	 */
 	const void *attender;
 };
 
-/* Return: whether any of these keepers serves the queue; relaxed. */
+/* Return: whether the queue is served by any of these keepers; relaxed. */
 static inline bool uaio_ready_has(const struct uaio_ready *ready,
 				  uint32_t keepers)
 {
@@ -111,13 +130,13 @@ static inline bool uaio_ready_has(const struct uaio_ready *ready,
 }
 
 /*
- * Keep the queue from being freed. The caller holds something else that keeps the queue
- * until the pin is taken: a ticket or a lock. A thread with a pin does not sleep, except
- * while it waits for the kernel to accept a request, or for threads that do (native.h).
+ * Keep the queue from being freed. The caller holds a ticket or a lock, which keeps the queue
+ * until the pin is taken. A thread with a pin does not sleep, except while it waits for the
+ * kernel to accept a request, or for threads that do (native.h).
  */
 static inline void uaio_ready_pin(struct uaio_ready *ready)
 {
-	/* relaxed: the caller gives up what keeps the queue only later */
+	/* relaxed: the caller's ticket or lock keeps the queue until later */
 	add_relaxed(&ready->nr_pins, 1);
 }
 
@@ -132,8 +151,9 @@ struct uaio_group {
 	struct uaio_lock lock; /* rank GROUP */
 
 	/* under lock */
-	uint32_t nr_made; /* requests ever created: compared with nr_queued */
-	uint32_t peak;    /* the most that were in flight at a time */
+	/* requests ever created: compared with nr_queued (drain.h) */
+	uint32_t nr_made;
+	uint32_t peak; /* the most that were in flight at a time */
 	struct list requests;
 	struct uaio_req *free;    /* owns */
 	struct uaio_index *index; /* owns; NULL: none (index.h) */
@@ -145,7 +165,8 @@ struct uaio_group {
 
 	/* under page.c's lock */
 	struct list paged;
-	uint32_t nr_paged; /* atomic: requests PAGED, or tried while PAGED */
+	/* atomic: requests PAGED (waiting for pages), or tried while PAGED */
+	uint32_t nr_paged;
 };
 
 struct uaio_queue {
@@ -159,20 +180,27 @@ struct uaio_queue {
 	struct uaio_waiter *leader; /* borrows; NULL: none (lead.h) */
 	uint64_t nr_leads;          /* how often a leader woke */
 	uint64_t generation;        /* atomic: odd while the queue is open */
-	uint64_t nr_inline;         /* statistics: completed while submitted */
-	uint64_t nr_queued;         /* statistics: completed later */
-	uint64_t nr_wakeups;        /* statistics: waiters woken */
-	bool wants_act;             /* set by the door: see sink.h */
-	uint16_t number; /* atomic: for traces, while the queue is open */
+	/* statistics: requests that completed inside their submission */
+	uint64_t nr_inline;
+	uint64_t nr_queued;  /* statistics: completed later */
+	uint64_t nr_wakeups; /* statistics: waiters woken */
+	bool wants_act;      /* set by the front-end: see sink.h */
+	/* atomic: the queue's number in traces, while the queue is open */
+	uint16_t number;
 
 	/*
-	 * Set by the door, immutable while the queue is open. is_makers: requests execute with the credentials of the thread that made the
-	 * queue, on workers of crew; otherwise with the credentials of the submitter.
+	 * Set by the front-end, immutable while the queue is open. is_makers: requests are
+	 * executed with the credentials of the thread that made the queue, by the workers of
+	 * crew (a set of workers with the same credentials); otherwise with the credentials of
+	 * the submitter.
 	 */
 	bool is_makers;
 	uint16_t crew;
 	uint32_t identity;
-	/* of the process of the thread that made the queue */
+	/*
+	 * uaio_engine_start_nr() when the queue was made: the maker is known only to that
+	 * process
+	 */
 	uint32_t start_nr;
 };
 
@@ -191,17 +219,23 @@ static inline uintptr_t uaio_queue_tail(const struct uaio_queue *queue)
 }
 
 /*
- * The queue to which a thread submits, and who makes the calls: decided once for all requests
- * of a submission. A thread with its own descriptor table always makes them itself
- * (issue/parted.c).
+ * The queue to which a thread submits, and which threads make the system calls; decided once
+ * for all requests of a submission. A thread with its own descriptor table always makes the
+ * calls itself (issue/parted.c).
  */
 struct uaio_submitter {
 	struct uaio_queue *queue; /* borrows */
-	/* the queue maker's workers make the calls, as the thread has another identity */
+	/*
+	 * the workers of the queue's maker make the calls, as the submitting thread has other
+	 * credentials
+	 */
 	bool is_maker;
 };
 
-/* Return: queue, and whether the thread needs workers of the queue's maker. */
+/*
+ * Return: queue, and whether requests of the calling thread need the workers of the queue's
+ * maker.
+ */
 static inline struct uaio_submitter
 uaio_queue_submitter(struct uaio_queue *queue)
 {
@@ -215,7 +249,7 @@ uaio_queue_submitter(struct uaio_queue *queue)
 	return by;
 }
 
-/* The lock also protects data of the door that its sink uses. */
+/* Take the queue's lock. It also protects the front-end's data that its sink uses. */
 static inline void uaio_queue_lock(struct uaio_queue *queue)
 {
 	uaio_lock(&queue->group.lock, UAIO_RANK_GROUP);

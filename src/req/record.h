@@ -23,15 +23,15 @@ struct uaio_req;
 struct uaio_sqe;
 
 /*
- * Write the name of file, open as fd, for tracers that lack it (ring.h I6). Called when a
- * request on the file is submitted. If the program closes fd meanwhile, the name may
- * belong to the file opened there next.
- * Return: the number of the file in records; 0: none, as nobody traces.
+ * Write the name of file, open as fd, for tracers that do not know it yet (ring.h, I6). Called
+ * when a request on the file is submitted. If the program closes fd meanwhile, the name may be
+ * that of the file opened there next. Return: the number that stands for the file in records;
+ * 0: none, as nobody traces.
  */
 uint64_t uaio_record_name(struct uaio_live_block *stats, struct uaio_file *file,
 			  int fd);
 
-/* Return: the number of file in records; 0: none. */
+/* Return: the number that stands for file in records; 0: none. */
 static inline uint64_t uaio_record_file(const struct uaio_file *file)
 {
 	/* [MB:trace-number] acquire: its name. Pairs with uaio_record_name(). */

@@ -340,8 +340,8 @@ int64_t uaio_req_cancelled_res(const struct uaio_req *req);
 enum { UAIO_REQS_TOGETHER = 16 };
 
 /*
- * The functions of flow.h that lower rooms, where requests wait, may call. send.c
- * registers them in uaio_flow before any request exists.
+ * The functions of flow.h that lower modules, where requests wait, may call. send.c registers
+ * them in uaio_flow before any request exists.
  */
 struct uaio_flow_ops {
 	/* uaio_req_complete_by(); worker: the calling worker, or NULL */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Completion sink: the functions by which a door receives a queue's completions
+ * Completion sink: the functions by which a front-end (kernel AIO, io_uring or POSIX AIO)
+ * receives a queue's completions
  *
  * Every completion goes through the sink, also if the request completes inside the
  * submitting call. flow/post.c calls post() under the queue's lock, then wakes waiters.
@@ -8,16 +9,16 @@
  * them. After the last completion of a request, the core touches no memory of the
  * request's client.
  *
- * A request may carry a word of its door. The core returns the word with each completion;
+ * A request may carry a word of its front-end. The core returns the word with each completion;
  * 0 means no word.
  *
  *   I1  A request has exactly one last completion. Before it the request may have any
  *       number with the flag MORE, which the request's owner (req.h) posts in order.
- *   I2  The door has room for the last completion of each request that it has submitted.
- *       Before one with MORE the core calls has_room(). If there is no room, the request
- *       ends, and this result is its last completion. So no completion is dropped, and
- *       none waits for a client that does not reap. The client sees by the missing flag
- *       that it must submit the request again.
+ *   I2  The front-end has room for the last completion of each request that it has submitted.
+ *       Before one with MORE the core calls has_room(). If there is no room, the request ends,
+ *       and this result is its last completion. So no completion is dropped, and none waits
+ *       for a client that does not reap. The client sees by the missing flag that it must
+ *       submit the request again.
  */
 #ifndef UAIO_REQ_SINK_H
 #define UAIO_REQ_SINK_H
@@ -68,14 +69,14 @@ struct uaio_sink {
 
 	/*
 	 * Receive completions: make them visible to the client, then notify it as the
-	 * door does, for example by an eventfd. The core wakes the queue's waiters.
+	 * front-end does, for example by an eventfd. The core wakes the queue's waiters.
 	 * Called by any thread, with the queue's lock held.
 	 */
 	void (*post)(struct uaio_queue *queue, const struct uaio_post *post);
 
 	/*
-	 * Return: whether the door can receive a completion with MORE now. Called just
-	 * before post(), under the queue's lock. NULL: no request of the door has such
+	 * Return: whether the front-end can receive a completion with MORE now. Called just
+	 * before post(), under the queue's lock. NULL: no request of the front-end has such
 	 * completions.
 	 */
 	bool (*has_room)(struct uaio_queue *queue);
@@ -88,30 +89,30 @@ struct uaio_sink {
 	void (*drop_words)(const struct uaio_post *post);
 
 	/*
-	 * Do what completions require, but the lock forbids, for example cancel. Called
-	 * after a post that has set queue->wants_act, except a post of inline
-	 * completions. The queue is pinned. NULL: the door never sets wants_act.
+	 * Do what completions require, but the lock forbids, for example cancel. Called after
+	 * a post that has set queue->wants_act, except a post of inline completions. The queue
+	 * is pinned. NULL: the front-end never sets wants_act.
 	 */
 	void (*act)(struct uaio_queue *queue);
 
 	/*
-	 * A timer that was held in a chain or by a drain starts, and has a word. From
-	 * now on the door counts completions for it. Called without locks; the core
-	 * calls act() once the timer waits. NULL: the door counts nothing.
+	 * A timer that was held in a chain or by a drain starts, and has a word. From now on
+	 * the front-end counts completions for it. Called without locks; the core calls act()
+	 * once the timer waits. NULL: the front-end counts nothing.
 	 */
 	void (*starts)(struct uaio_queue *queue, const struct uaio_sqe *sqe);
 
 	/*
-	 * Return: whether a waiter with this need has enough. The door defines the
-	 * number, for example how many completions must be unreaped. Without the
-	 * queue's lock the answer is a guess.
+	 * Return: whether a waiter with this need has enough. The front-end defines the
+	 * number, for example how many completions must be unreaped. Without the queue's lock
+	 * the answer is a guess.
 	 */
 	bool (*is_met)(const struct uaio_queue *queue, uint64_t need);
 
 	/*
-	 * Drop what the door keeps for a need. The thread that waited with the need has
-	 * ended in the wait, or a signal handler left the wait and the thread has
-	 * ended. Called without locks. NULL: the door keeps nothing for a need.
+	 * Drop what the front-end keeps for a need. The thread that waited with the need has
+	 * ended in the wait, or a signal handler left the wait and the thread has ended.
+	 * Called without locks. NULL: the front-end keeps nothing for a need.
 	 */
 	void (*forget)(struct uaio_queue *queue, uint64_t need);
 
@@ -131,16 +132,17 @@ struct uaio_sink {
 	int64_t (*cancelled)(const struct uaio_sqe *sqe);
 
 	/*
-	 * Return: the file that the door has registered in slot place, with a
-	 * reference; NULL: none. Called by any thread, without locks: for requests of chains (chain.h) when submitted and when started; for requests
-	 * with two files (args.h) when started. NULL: the door adds no such request.
+	 * Return: the file that the front-end has registered in slot place, with a reference;
+	 * NULL: none. Called by any thread, without locks: for requests of chains (chain.h)
+	 * when submitted and when started; for requests with two files (args.h) when started.
+	 * NULL: the front-end adds no such request.
 	 */
 	struct uaio_file *(*get_fixed)(struct uaio_queue *queue, int place);
 
 	/*
 	 * Replace the file of a poll that starts in a chain and polls a file of the
-	 * door's own (UAIO_FILE_F_RING). Called by any thread, without locks. NULL: the
-	 * door has no such files.
+	 * front-end's own (UAIO_FILE_F_RING). Called by any thread, without locks. NULL: the
+	 * front-end has no such files.
 	 * Return: the file to poll instead, with a reference, for which sqe was
 	 * changed; NULL: there is none.
 	 */
