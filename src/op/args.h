@@ -3,15 +3,15 @@
  * Arguments of an operation that do not fit into a struct uaio_sqe
  *
  * A front-end (kernel AIO, io_uring or POSIX AIO) fills in a struct uaio_args, to which a
- * struct uaio_sqe points during the submission. A request that waits gets a copy, in one piece
- * of memory, of all that the call reads. So the client may change its own memory once the
- * submitting call returns. Memory that the call writes to stays the client's, like the buffer
- * of a read.
+ * struct uaio_sqe points during the submission. A request that waits gets a copy of everything
+ * that its system call reads, in one piece of memory. So the client may change its own memory
+ * once the submitting call returns. What the system call writes goes to the client's memory,
+ * as with the buffer of a read.
  *
- *   I1  prep measures the strings. A copy of a string ends where the string ended then,
- *       even if the client changes it meanwhile.
- *   I2  A copy owns references to its files from when it is made; to files that are not
- *       fixed yet, from uaio_args_fix() on.
+ *   I1  prep measures the strings. The copy of a string has the length that prep measured,
+ *       even if the client changes the string meanwhile.
+ *   I2  A copy owns references to its files from its creation on, or, for files that are not
+ *       fixed yet (given by descriptor), from uaio_args_fix() on.
  *
  * Tested by test-args.c.
  */
@@ -52,12 +52,13 @@ struct uaio_args {
 	void *out;        /* borrows: where the call writes */
 	uint32_t in_bytes;
 	uint32_t out_bytes;
-	const void *address; /* a socket's: to send to, connect to or bind to */
+	/* the address of a socket to send to, connect to or bind to */
+	const void *address;
 	uint32_t address_bytes;
 
 	/*
-	 * A message: in has its vectors. control is the client's memory, which the call
-	 * reads or writes. A received message: out is the client's struct msghdr, or
+	 * For a message: in holds its vectors. control is the client's memory, which the call
+	 * reads or writes. For a message to receive: out is the client's struct msghdr, or
 	 * NULL; sender is the memory for the sender's address.
 	 */
 	uint32_t sender_bytes;
@@ -65,26 +66,31 @@ struct uaio_args {
 	void *control; /* borrows */
 	uint64_t control_bytes;
 
-	int fd; /* a second descriptor; if name is a path: its directory */
+	/* a second descriptor; if name is a path: the directory that the path starts from */
+	int fd;
 	uint32_t what; /* the mask of statx(); the op of epoll_ctl() */
 	int64_t off; /* offset of the second descriptor, or UAIO_OFF_POSITION */
 	/*
-	 * Of an operation with two files: both, fixed (file.h), instead of descriptors;
-	 * or NULL.
+	 * For an operation with two files: both files, if they are fixed (file.h), instead of
+	 * descriptors; or NULL.
 	 */
 	struct uaio_file *files[UAIO_NR_ENDS];
-	/* its number is a slot of the front-end's (sink.h) */
+	/* fd is not a descriptor but a slot of the ring's registered files (sink.h) */
 	bool is_place[UAIO_NR_ENDS];
 
-	/* A copy with two files: shares; NULL: its call cannot be ended early. */
+	/* For a copy with two files; shares; NULL: its call cannot be ended early. */
 	struct uaio_endable *endable;
-	/* An operation that sleeps: a copy shares it (ref); others borrow it. */
+	/*
+	 * For an operation that sleeps (sleeper.h): a copy shares the sleeper (ref); other
+	 * structs borrow it.
+	 */
 	struct uaio_sleeper *sleeper;
 
 	/* set by prep */
-	uint32_t path_bytes; /* path_bytes and name_bytes include the 0 */
+	/* path_bytes and name_bytes include the terminating 0 */
+	uint32_t path_bytes;
 	uint32_t name_bytes;
-	uint32_t copied_bytes; /* of a copy: its size; else 0 */
+	uint32_t copied_bytes; /* the size of a copy; 0 if this is not a copy */
 };
 
 /* The most bytes of an attribute's value, and of its name. */
@@ -103,8 +109,8 @@ enum {
 };
 
 /*
- * Measure a path of the client's, for path_bytes, name_bytes, or the sqe.len of an
- * operation with one path.
+ * Measure a path of the client's. The result is stored in path_bytes or name_bytes; in sqe.len
+ * if the operation has only one path.
  * Return: 0 with its length, including the 0; -EFAULT; -ENAMETOOLONG; -ENOENT: it is
  * empty, and may_be_empty is false.
  */
@@ -116,10 +122,10 @@ int uaio_name_measure(const char *name, uint32_t *ret_bytes);
 /* Return: whether the library can read this memory of the client. */
 bool uaio_args_can_read(const void *memory, uint64_t bytes);
 
-/* Return: the size of a copy of the arguments of sqe, which has some. */
+/* Return: how many bytes a copy of the arguments of sqe needs. */
 size_t uaio_args_bytes(const struct uaio_sqe *sqe);
 
-/* Copy the arguments to memory of uaio_args_bytes(). */
+/* Copy the arguments to memory of uaio_args_bytes() bytes. */
 void uaio_args_copy(const struct uaio_args *args, void *ret_copy);
 
 /* Like get_fixed of struct uaio_sink. */
@@ -128,13 +134,16 @@ typedef struct uaio_file *uaio_args_place_fn(struct uaio_queue *queue,
 
 /*
  * Fix the files of a copy that are not fixed yet: out, and the descriptor in the copy. find
- * looks up slots of the front-end; NULL: the copy has none.
+ * looks up registered files by their slot; NULL: the copy has none.
  * Return: 0; -EBADF; -EAGAIN: no descriptor or no memory can be had.
  */
 int uaio_args_fix(struct uaio_args *copy, int out, struct uaio_queue *queue,
 		  uaio_args_place_fn *find);
 
-/* Skip bytes of a message that are moved. The control data went with them. */
+/*
+ * Skip the first `bytes` bytes of a message, which were sent or received. The control data was
+ * transferred with them.
+ */
 void uaio_args_advance(struct uaio_sqe *sqe, uint64_t bytes);
 
 /* Drop the references of a copy. */

@@ -28,24 +28,24 @@ struct uaio_file;
 enum uaio_op_class {
 	UAIO_CLASS_READ,
 	UAIO_CLASS_WRITE,
-	/* changes the size of the file, or its allocated space */
+	/* changes the size of the file, or the space allocated to it */
 	UAIO_CLASS_RESIZE,
 	UAIO_CLASS_SYNC,
-	UAIO_CLASS_ABOUT, /* the file, but not its data: attributes, advice */
+	UAIO_CLASS_ABOUT, /* attributes of the file, or advice about it */
 	UAIO_CLASS_POLL,
-	UAIO_NR_CLASSES, /* the classes in the policy's table */
+	UAIO_NR_CLASSES, /* the number of classes in the policy's table */
 	/*
-	 * A plain system call without a file, so the policy does not apply: if it may
-	 * block, a worker executes it, however long that takes.
+	 * A plain system call that has no file, so the policy for files does not apply. If the
+	 * call may block, a worker executes it, however long that takes.
 	 */
 	UAIO_CLASS_CALL = UAIO_NR_CLASSES,
-	/* No system call: the request ends at a time, with -ETIME. */
+	/* No system call: the request completes at a given time, with -ETIME. */
 	UAIO_CLASS_TIMER,
 };
 
 /*
- * By default a timer's time is relative, and by CLOCK_MONOTONIC. A time by another clock
- * is converted once. If that clock shows an earlier time when the timer expires, the
+ * By default a timer's time is relative, and by CLOCK_MONOTONIC. A time by another clock is
+ * converted once. If, when the timer expires, that clock has not yet reached the time, the
  * timer waits again.
  */
 enum {
@@ -53,17 +53,19 @@ enum {
 	UAIO_TIMER_REALTIME = 2,
 	UAIO_TIMER_BOOTTIME = 4,
 	UAIO_TIMER_SUCCEEDS =
-		8, /* requests linked to it start when it expires */
+		8, /* succeeds at its expiry: linked requests start */
 };
 
-/* What an interface promises its clients; uaio_sqe.front-end selects the row. */
+/* What each interface guarantees its clients; uaio_sqe.door selects the row. */
 struct uaio_rules {
 	/*
-	 * Reads and syncs of a file are not ordered unless linked. Writes, changes of
-	 * the size and requests at the file position are.
+	 * Reads and syncs of a file are not ordered, unless linked. Writes, changes of the
+	 * size and requests at the file position are ordered.
 	 */
 	bool has_no_order;
-	/* A request waits for a stream even if it is O_NONBLOCK, if a call can try it. */
+	/*
+	 * A request waits for an O_NONBLOCK stream, too, unless no call can try the operation.
+	 */
 	bool waits_for_nonblock;
 	/* A request on a socket ignores SO_RCVTIMEO and SO_SNDTIMEO. */
 	bool ignores_timeouts;
@@ -71,7 +73,7 @@ struct uaio_rules {
 	bool ends_short_writes;
 	/* A read or write of 0 bytes succeeds where the kernel would fail it. */
 	bool skips_empty;
-	/* A write that the file cannot execute with RWF_NOWAIT now fails with EAGAIN. */
+	/* A write fails with EAGAIN if the file cannot execute it with RWF_NOWAIT at once. */
 	bool fails_busy_writes;
 	/* A write raises no SIGPIPE. */
 	bool no_sigpipe;
@@ -89,26 +91,28 @@ extern const struct uaio_rules uaio_rules[UAIO_NR_RULES];
 /* Whether a receive has left bytes in its socket. */
 enum uaio_rest {
 	UAIO_REST_UNKNOWN,
-	/* the caller must query the socket (UAIO_RWF_ASKS_LATER) */
+	/* not known: the caller must query the socket (UAIO_RWF_ASKS_LATER) */
 	UAIO_REST_TO_ASK,
 	UAIO_REST_THERE,
-	/* Multishot: none, so skip the receive that would return EAGAIN. */
+	/* For a multishot request: no bytes, so skip the receive that would return EAGAIN. */
 	UAIO_REST_NONE,
-	/* Multishot: like NONE, unless epoll has reported the end or an error. */
+	/*
+	 * Multishot: like NONE, unless epoll has reported the end of the stream or an error.
+	 */
 	UAIO_REST_NO_BYTES,
 };
 
-/* What shows a multishot receive that its socket is empty. Queried once per request. */
+/* How a multishot receive can find out that its socket is empty. Queried once per request. */
 enum uaio_empty_by {
 	UAIO_EMPTY_BY_UNKNOWN,
-	/* only a receive: SO_RCVLOWAT keeps poll() from reporting few bytes */
+	/* only by a receive, as SO_RCVLOWAT keeps poll() from reporting few bytes */
 	UAIO_EMPTY_BY_TRY,
 	UAIO_EMPTY_BY_POLL, /* also poll() */
-	/* also poll(), and a receive that does not fill its buffer */
+	/* also by poll(), and by a receive that does not fill its buffer */
 	UAIO_EMPTY_BY_SHORT,
 };
 
-/* What calls of a RECV or RECVMSG found out about their socket; 0 before the first. */
+/* What calls of a RECV or RECVMSG have learnt about their socket; 0 before the first. */
 struct uaio_found {
 	uint8_t rest : 3;     /* enum uaio_rest */
 	uint8_t empty_by : 2; /* enum uaio_empty_by */
@@ -116,17 +120,17 @@ struct uaio_found {
 
 struct uaio_sqe {
 	uint8_t op; /* enum uaio_op */
-	/* an eventfd or an epoll signals its completion */
+	/* its completion is signalled to an eventfd or an epoll */
 	bool is_signalled : 1;
 	/*
-	 * A socket: poll() must report it ready before the first call, or before an
-	 * error.
+	 * For a socket: poll() must report it ready before the first call is made, or before
+	 * an error is returned.
 	 */
 	bool polls_first : 1;
 	/*
-	 * The client, or a front-end whose thread must not make the call, wants a worker. On a
-	 * regular file a worker executes the request. On a stream the operation's first()
-	 * decides, and may have it tried at once.
+	 * The client wants a worker to execute it; or the front-end does, because the
+	 * submitting thread must not make the call. On a regular file a worker executes the
+	 * request. On a stream the operation's first() decides, and may have it tried at once.
 	 */
 	bool is_async : 1;
 	/*
@@ -139,12 +143,15 @@ struct uaio_sqe {
 	bool is_multishot : 1;
 	/* Post its completion before the next request of its submission is issued. */
 	bool posts_at_once : 1;
-	/* on a file fixed by submit.h or chain.h, not on fd */
+	/* on a registered file (submit.h, chain.h), not on fd */
 	bool is_fixed : 1;
-	/* Its front-end chooses its memory, or receives what it opens: struct uaio_op_door. */
+	/*
+	 * Its front-end chooses its buffer, or receives its new descriptor: struct
+	 * uaio_op_door.
+	 */
 	bool by_door : 1;
-	uint8_t door; /* enum uaio_door_rules: what its client relies on */
-	/* UAIO_LINK* and UAIO_DRAIN: it is in a chain, or drains */
+	uint8_t door; /* enum uaio_door_rules: the rules of its interface */
+	/* UAIO_LINK* and UAIO_DRAIN: whether it is linked in a chain, or is a drain */
 	uint16_t links;
 	uint16_t ioprio; /* 0: none given */
 	union {
@@ -159,7 +166,7 @@ struct uaio_sqe {
 	 * when the call is made. In a chain, if is_fixed: the slot of the file.
 	 */
 	int fd;
-	uint64_t word; /* its front-end's; 0: none (sink.h) */
+	uint64_t word; /* a value of its front-end's; 0: none (sink.h) */
 	union {
 		int64_t off;   /* offset in the file, or UAIO_OFF_POSITION */
 		uint32_t mode; /* of a new file or directory */
@@ -175,7 +182,7 @@ struct uaio_sqe {
 		struct uaio_args *args;
 		struct uaio_called *called; /* borrows until the completion */
 	};
-	uint64_t len; /* bytes, of a path with its 0; or the number of iovecs */
+	uint64_t len;  /* bytes (of a path with its 0), or number of iovecs */
 	uint64_t data; /* returned in the completion */
 	/* returned in the completion; cancelling searches by it */
 	uint64_t key;
@@ -195,8 +202,8 @@ uaio_sqe_rules(const struct uaio_sqe *sqe)
 #define UAIO_OFF_POSITION INT64_C(-1)
 
 /*
- * A function that a front-end calls as a request, so that it is ordered in a chain or behind a
- * drain. The front-end defines off, len and open_flags.
+ * A function of a front-end that is called as a request, so that the call is ordered in a
+ * chain or behind a drain. The front-end defines off, len and open_flags.
  */
 struct uaio_called {
 	/* Return: the result. Context: any thread that has entered. */
@@ -204,15 +211,15 @@ struct uaio_called {
 };
 
 /*
- * Extra flag of run: the request has waited, and is tried again. A write then raises no
- * SIGPIPE. Connects, and reads whose front-end chooses the memory, also test it. (The value is
- * RWF_NOSIGNAL, which not all kernels know.)
+ * Extra flag of run: the request has waited, and is tried again. With this flag, a write
+ * raises no SIGPIPE. Connects, and reads whose front-end chooses the memory, also test this
+ * flag. (The value is RWF_NOSIGNAL, which not all kernels know.)
  */
 enum { UAIO_RWF_HAS_WAITED = 0x100 };
 
 /*
  * Extra flag of run, for RECV and RECVMSG that are not multishot: run may set rest to
- * UAIO_REST_TO_ASK, as the caller will call uaio_sock_ask_rests().
+ * UAIO_REST_TO_ASK. The caller will then call uaio_sock_ask_rests().
  */
 enum { UAIO_RWF_ASKS_LATER = 0x40000000 };
 
@@ -235,18 +242,18 @@ enum {
  */
 enum { UAIO_LINK = 1, UAIO_LINK_HARD = 2 };
 
-/* No other request of the queue runs while the request or its chain does (drain.h). */
+/* While the request, or its chain, runs, no other request of the queue does (drain.h). */
 enum { UAIO_DRAIN = 4 };
 
-/* With UAIO_LINK: if the request fails, the completions after it are QUIET (sink.h). */
+/* With UAIO_LINK: if the request fails, the rest of its chain completes as QUIET (sink.h). */
 enum { UAIO_LINK_QUIET = 8 };
 
 /* Result of run: the call cannot be made without blocking. Not an errno. */
 #define UAIO_OP_BLOCKS INT64_MIN
 
 /*
- * What becomes of a request next, as decided by the thread that tried it. uaio_place()
- * (place.h) may change it; the request stores it; route() in send.c acts on it.
+ * Where a request goes next. The thread that tried the request decides; uaio_place() (place.h)
+ * may change the decision; the request stores it; route() in send.c acts on it.
  */
 enum uaio_next {
 	UAIO_NEXT_DONE, /* it is complete, and has a result */
@@ -265,7 +272,7 @@ static inline bool uaio_next_parks(enum uaio_next next)
 	return next == UAIO_NEXT_WAIT_FILE || next == UAIO_NEXT_WAIT_TIME;
 }
 
-/* What a waiting request has a copy of, besides vectors. */
+/* What a waiting request has a copy of, besides its vectors. */
 enum uaio_copies {
 	UAIO_COPIES_NOTHING,
 	UAIO_COPIES_PATH,
@@ -273,8 +280,8 @@ enum uaio_copies {
 };
 
 /*
- * Which result breaks the request's chain (link.h). A request that could not start breaks
- * it, too. UAIO_LINK_HARD starts the next request whatever the result.
+ * Which result breaks the request's chain (link.h). A request that could not start also breaks
+ * its chain. With UAIO_LINK_HARD, the next request starts whatever the result.
  */
 enum uaio_breaks {
 	UAIO_BREAKS_BY_ERROR,
@@ -286,19 +293,19 @@ enum uaio_breaks {
 
 /* How the submitting call begins a request on a stream. */
 enum uaio_first {
-	/* try it by a call that does not block, if no other request waits */
+	/* try it by a call that does not block, if no other request waits for the file */
 	UAIO_FIRST_TRY,
-	/* try it by a call that does not block, even if others wait */
+	/* try it by a call that does not block, even if other requests wait */
 	UAIO_FIRST_PASS,
-	/* try it by a call that does not block; it does not wait for its file */
+	/* try it by a call that does not block; it never waits for its file */
 	UAIO_FIRST_NOW,
-	UAIO_FIRST_HERE,   /* make the call itself, which does not block */
+	UAIO_FIRST_HERE,   /* make the final call; it does not block */
 	UAIO_FIRST_WAIT,   /* wait for the file, without a try */
-	UAIO_FIRST_LOOKED, /* wait, as poll() says that the file is not ready */
+	UAIO_FIRST_LOOKED, /* wait: poll() says that it is not ready */
 	UAIO_FIRST_WORKER, /* a worker makes the call */
-	/* Wait if the file can be polled; else a worker makes the call. */
+	/* If the file can be polled, wait; otherwise a worker makes the call. */
 	UAIO_FIRST_ASIDE,
-	/* Try it if the file can be polled; else a worker makes the call. */
+	/* If the file can be polled, try it; otherwise a worker makes the call. */
 	UAIO_FIRST_ASIDE_TRIED,
 };
 
@@ -312,13 +319,15 @@ enum uaio_first {
 struct uaio_op_tries {
 	/* Return: how the submitting call begins a request. */
 	enum uaio_first (*first)(const struct uaio_sqe *sqe, int fd);
-	/* Return: whether a call that has no flag against blocking fails at once. */
+	/*
+	 * Return: whether a call that has no flag against blocking fails instead of blocking.
+	 */
 	bool (*fails_at_once)(const struct uaio_sqe *sqe, int fd);
 	/* Return: whether a request that has waited waits again, without a try. */
 	bool (*waits_on)(const struct uaio_sqe *sqe, int fd);
 	/*
-	 * Return: whether the request must wait until its file is ready before res, the
-	 * result of a call, may end it. has_begun: an earlier call has moved bytes.
+	 * Return: whether res, the result of a call, must not complete the request until its
+	 * file is ready. has_begun: an earlier call has moved bytes.
 	 */
 	bool (*waits_to_end)(const struct uaio_sqe *sqe,
 			     const struct uaio_file *file, int fd,
@@ -329,53 +338,54 @@ struct uaio_op_tries {
 	 */
 	bool (*takes_all)(const struct uaio_sqe *sqe, int fd);
 	/*
-	 * Return: whether a request is tried although others wait for its socket,
-	 * because it fails at once. waiting: the oldest waiting request; NULL: it is
+	 * Return: whether a request is tried although other requests wait for its socket,
+	 * because it fails at once. waiting: the oldest waiting request; NULL: that request is
 	 * being tried.
 	 */
 	bool (*passes)(const struct uaio_sqe *sqe,
 		       const struct uaio_sqe *waiting, int fd);
 };
 
-/* Which ids of a thread the calls of an operation depend on (proc/former.h). */
+/* The credentials of a thread on which the calls of an operation depend (proc/former.h). */
 enum uaio_op_ids {
-	UAIO_OP_IDS_OF_FILE, /* as its class and its file imply */
-	UAIO_OP_IDS_NONE, /* none; but the calling thread owns what it opens */
+	UAIO_OP_IDS_OF_FILE, /* as the operation's class and its file imply */
+	/* on none; but what the call opens belongs to the calling thread */
+	UAIO_OP_IDS_NONE,
 	UAIO_OP_IDS_ALL,
-	UAIO_OP_IDS_ANYBODYS, /* none, so any thread may make the call */
+	UAIO_OP_IDS_ANYBODYS, /* on none, so any thread may make the call */
 };
 
 struct uaio_op_def {
 	alignas(64) const char *name;
 	uint8_t class;         /* enum uaio_op_class */
-	bool is_vectored;      /* iov is copied if the request waits */
+	bool is_vectored;      /* iov is copied when the request waits */
 	uint8_t copies;        /* enum uaio_copies */
 	uint8_t breaks;        /* enum uaio_breaks */
-	bool has_no_file;      /* the file of its requests is NULL */
+	bool has_no_file;      /* its requests have no file (NULL) */
 	bool has_ends;         /* its args have two files */
 	bool never_blocks : 1; /* it takes almost no time */
 	bool is_empty : 1;     /* it makes no system call: its result is len */
-	/* it refuses files other than sockets (sock.h) */
+	/* only sockets are accepted (sock.h) */
 	bool is_of_socket : 1;
 	/* it sleeps on a worker; its args have a sleeper (sleeper.h) */
 	bool sleeps : 1;
-	bool is_closing; /* it may wait for other requests */
+	bool is_closing; /* closing: it may wait for other requests */
 	uint8_t ids;     /* enum uaio_op_ids */
-	/* NULL: it never waits for a file */
+	/* NULL: requests of this operation never wait for a file */
 	const struct uaio_op_tries *tries;
 
 	/*
-	 * Refuse a request that is not safe to execute, or that can never succeed. What
-	 * only one interface refuses, its front-end has already refused.
+	 * Refuse a request that is not safe to execute, or that can never succeed. What only
+	 * one interface refuses, the front-end of that interface has already refused.
 	 * Return: 0 or -errno.
 	 */
 	int (*prep)(const struct uaio_sqe *sqe, const struct uaio_file *file);
 
 	/*
-	 * Make the request's system call on fd. extra_flags, added to the client's
-	 * RWF_*: RWF_NOWAIT, without which the call may block for ever;
-	 * UAIO_RWF_HAS_WAITED; UAIO_RWF_ASKS_LATER; UAIO_RWF_ON_STREAM;
-	 * UAIO_RWF_ON_SOCKET. found: the request's, which a RECV or RECVMSG updates.
+	 * Make the request's system call on fd. extra_flags are added to the client's RWF_*:
+	 * RWF_NOWAIT, without which the call may block for ever; UAIO_RWF_HAS_WAITED;
+	 * UAIO_RWF_ASKS_LATER; UAIO_RWF_ON_STREAM; UAIO_RWF_ON_SOCKET. found: the request's,
+	 * which a RECV or RECVMSG updates.
 	 * Return: the call's result or -errno; with RWF_NOWAIT also UAIO_OP_BLOCKS.
 	 */
 	int64_t (*run)(const struct uaio_sqe *sqe, int fd,
@@ -386,10 +396,10 @@ extern const struct uaio_op_def uaio_optab[UAIO_NR_OPS];
 static_assert(sizeof(struct uaio_op_def) == 64, "a row is found by a shift");
 
 /*
- * The function that CLOSE calls, because this module does not know a descriptor's requests:
- * close fd, and treat the requests on it as close() does. If may_wait is false and this might
- * take long, do nothing.
- * Return: as close(); -EOPNOTSUPP: nothing was done. Set while the engine starts.
+ * The function that CLOSE calls, because op/ does not know the requests of a descriptor: close
+ * fd, and treat the requests on it as close() does. If may_wait is false and closing might
+ * take long, do nothing. Return: as close(); -EOPNOTSUPP: nothing was done. Set while the
+ * engine starts.
  */
 typedef int uaio_close_fn(int fd, bool may_wait);
 
@@ -408,26 +418,26 @@ struct uaio_pieces {
 };
 
 /*
- * Functions of a front-end for its own requests, which it knows by their word. Context: the
- * thread that executes the request, without locks.
+ * Functions of a front-end for its own requests, which it recognises by their word. Context:
+ * the thread that executes the request, without locks.
  */
 struct uaio_op_door {
 	/*
-	 * Choose the memory for a call that may succeed: up to max bytes; 0: no limit. If
-	 * may_block is true, other requests of the front-end may wait until picked() is
-	 * called.
+	 * Choose the memory (a provided buffer) for a call that may succeed: up to max bytes;
+	 * 0: no limit. If may_block is true, other requests of the front-end may wait until
+	 * picked() is called.
 	 * Return: 0; or -errno, the request's result: no memory was chosen.
 	 */
 	int (*pick)(const struct uaio_sqe *sqe, uint64_t max, bool may_block,
 		    struct iovec *ret_iov);
-	/* The call has returned res. After an error the request may choose again. */
+	/* The call has returned res. After an error, pick() may be called again. */
 	void (*picked)(const struct uaio_sqe *sqe, int64_t res);
 	/*
-	 * Like picked(), but the request continues with the rest, which pick() returns
-	 * next.
+	 * Like picked(), but the request continues with the rest of the chosen memory, which
+	 * the next pick() returns.
 	 */
 	void (*keep)(const struct uaio_sqe *sqe, int64_t res);
-	/* Return: whether a rest was kept. */
+	/* Return: whether keep() has kept a rest. */
 	bool (*has_rest)(const struct uaio_sqe *sqe);
 	/* Return: whether a multishot request ends although it succeeded. */
 	bool (*is_last)(const struct uaio_sqe *sqe);
@@ -445,17 +455,17 @@ struct uaio_op_door {
 				 const struct uaio_pieces *pieces, int64_t res,
 				 bool keeps);
 	/*
-	 * A receive has filled the chosen memory, and received bytes in all. known:
-	 * bytes left in the socket; 0: none, or not known.
-	 * Return: whether it chooses memory again, for the same completion.
+	 * A receive has filled the chosen memory, after `bytes` bytes in all. known: bytes
+	 * left in the socket; 0: none, or not known. Return: whether the request chooses
+	 * memory again, for the same completion.
 	 */
 	bool (*goes_on)(const struct uaio_sqe *sqe, uint64_t bytes,
 			uint64_t known);
-	/* Return: the number of bytes that the request chose last. */
+	/* Return: how many bytes of memory the request chose last. */
 	uint64_t (*picked_bytes)(const struct uaio_sqe *sqe);
 	/*
-	 * Receive fd, which the request has opened. It belongs to the front-end from now on.
-	 * Return: the request's result.
+	 * Receive fd, which the request has opened and which belongs to the front-end from now
+	 * on. Return: the request's result.
 	 */
 	int64_t (*land)(const struct uaio_sqe *sqe, int fd);
 	/* The request is about to be submitted. NULL: requests are not checked. */
@@ -476,12 +486,11 @@ static inline int64_t uaio_sqe_land(const struct uaio_sqe *sqe, int64_t res)
 }
 
 /*
- * Choose the memory of a READ_SELECT for good: it becomes a READ.
- * Return: 0 or -errno.
+ * Choose the memory of a READ_SELECT once and for all: it becomes a READ. Return: 0 or -errno.
  */
 int uaio_rw_select(struct uaio_sqe *sqe);
 
-/* Return: 0; or -errno: a read or write must not have this priority. */
+/* Return: 0; or -errno if a read or write must not have this priority. */
 int uaio_rw_check_ioprio(uint16_t ioprio);
 
 /*
@@ -490,7 +499,7 @@ int uaio_rw_check_ioprio(uint16_t ioprio);
 bool uaio_rw_can_only_poll(const struct uaio_sqe *sqe,
 			   const struct uaio_file *file);
 
-/* Return: whether the driver of fd supports polling; true if that is not known. */
+/* Return: whether the driver of fd supports polling; true if this cannot be found out. */
 bool uaio_poll_is_possible(int fd);
 
 size_t uaio_args_bytes(const struct uaio_sqe *sqe); /* args.h */
@@ -529,7 +538,7 @@ static inline uint64_t uaio_sqe_bytes(const struct uaio_sqe *sqe)
 	return bytes < UAIO_RW_BYTES_MAX ? bytes : UAIO_RW_BYTES_MAX;
 }
 
-/* Limit a copy of vectors to what one call moves, even if several calls are made. */
+/* Limit the total of copied vectors to what one call moves, even if several calls are made. */
 static inline void uaio_iovs_cut(struct iovec *iov, uint64_t nr)
 {
 	uint64_t left = UAIO_RW_BYTES_MAX;
@@ -542,8 +551,9 @@ static inline void uaio_iovs_cut(struct iovec *iov, uint64_t nr)
 }
 
 /*
- * Skip bytes of sqe that are done. iov is the copy of the vectors that sqe points to.
- * Vectors that are used up stay as empty ones, so that their number does not change.
+ * Skip the first `bytes` bytes of sqe, which are done. iov is the copy of the vectors that sqe
+ * points to. Vectors that are used up become empty, but stay, so that their number does not
+ * change.
  */
 static inline void uaio_sqe_advance(struct uaio_sqe *sqe, struct iovec *iov,
 				    uint64_t bytes)

@@ -16,10 +16,10 @@ int64_t uaio_rw_run_read(const struct uaio_sqe *sqe, int fd,
 			 struct uaio_found *found, uint32_t extra_flags);
 /*
  * Have the front-end (kernel AIO, io_uring or POSIX AIO) choose memory for a run that reads at
- * most sqe->len bytes from a stream.
- * Return: 0: the caller makes the call, and reports its result to the front-end; else the
- * request's result. If a retried request has neither memory nor bytes to read, this is
- * -EAGAIN, so that it waits again.
+ * most sqe->len bytes from a stream. Return: 0, if memory was chosen: the caller makes the
+ * call, and reports the result of the call to the front-end. Otherwise the request's result:
+ * if a retried request has neither memory nor bytes to read, this is -EAGAIN, so that the
+ * request waits again.
  */
 int uaio_rw_pick(const struct uaio_sqe *sqe, int fd, bool may_block,
 		 uint32_t extra_flags, struct iovec *ret_iov);
@@ -38,7 +38,7 @@ extern const struct uaio_op_tries uaio_rw_select_tries;
 extern const struct uaio_op_tries uaio_plain_tries;
 extern const struct uaio_op_tries uaio_sock_tries;
 extern const struct uaio_op_tries uaio_accept_tries;
-/* Return: whether poll() reports the file ready, or fails. */
+/* Return: whether poll() reports the file ready, or poll() itself fails. */
 bool uaio_may_be_ready(int fd, short events);
 
 /* sync.c */
@@ -181,7 +181,7 @@ int64_t uaio_socket_cmd_run(const struct uaio_sqe *sqe, int fd,
 int64_t uaio_socket_run(const struct uaio_sqe *sqe, int fd,
 			struct uaio_found *found, uint32_t extra_flags);
 
-/* nop.c; the prep serves all operations whose call checks its arguments itself */
+/* nop.c; its prep also serves all operations whose system call checks its arguments itself */
 int uaio_nop_prep(const struct uaio_sqe *sqe, const struct uaio_file *file);
 int64_t uaio_nop_run(const struct uaio_sqe *sqe, int fd,
 		     struct uaio_found *found, uint32_t extra_flags);

@@ -2,7 +2,8 @@
 /*
  * Keep a signal that a call sends to the calling thread from the program
  *
- * The signals are blocked during the call. A signal that the call has sent is consumed.
+ * The signals are blocked during the call, and a signal that the call has sent is consumed
+ * (sigtimedwait), so that the program does not get it.
  *
  * Tested by test-splice.c.
  */
@@ -31,13 +32,16 @@ static inline bool uaio_signals_block(uint64_t which,
 	ret->which = which;
 	ret->pending = 0;
 	(void)sys_sigmask(SIG_BLOCK, &which, &ret->old);
-	/* Only a signal that the program has blocked can be pending. */
+	/* A signal can only be pending if the program has blocked it. */
 	if (ret->old & which)
 		(void)sys_sigpending(&ret->pending);
 	return true;
 }
 
-/* has_sent: the call may have sent one. A signal that was pending before is not consumed. */
+/*
+ * End the blocking. has_sent: the call may have sent a signal; it is consumed. A signal that
+ * was pending before the call is not consumed.
+ */
 static inline void
 uaio_signals_unblock(const struct uaio_blocked_signals *blocked, bool has_sent)
 {

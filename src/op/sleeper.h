@@ -2,19 +2,20 @@
 /*
  * Sleepers: end a call that may wait for ever
  *
- * A request may wait for an event that no file signals: a wake-up of a futex, the end of
- * a child. A worker makes its call. The sleeper of the request ends the call early, and
- * lets the submitting thread find out whether the call waits yet.
+ * A request may wait for an event that no file signals: a wake-up of a futex, or the end of a
+ * child. A worker makes the system call of such a request. The request's sleeper (this struct)
+ * is used to end the call early, and lets the submitting thread find out whether the call
+ * already sleeps.
  *
  *   I1  uaio_sleeper_end() makes the call return soon: with -ECANCELED, or with an
  *       earlier result.
- *   I2  A call on futexes waits on three kinds. The kernel queues it in this order: on
- *       `end`, on the client's futexes, on `last`. A thread that finds it queued on
- *       `last` knows that the call misses no wake-up of a client's futex from then on. If
+ *   I2  A call on futexes (futex_waitv) waits on `end`, on the client's futexes, and on
+ *       `last`; the kernel queues it in this order. So a thread that finds the call queued on
+ *       `last` knows that from then on the call misses no wake-up of a client's futex. If
  *       several futexes woke it, the kernel reports the last in that order. So a counted
  *       wake-up of a client's futex is the result, even if the call was ended meanwhile.
- *   I3  The submitter has one reference, and a request's copy of the arguments has another.
- *       Without a copy the request is complete, or was never created.
+ *   I3  The submitter has one reference, and a request's copy of the arguments has another. If
+ *       there is no copy, the request is complete, or was never created.
  *
  * Thread-safety: any thread. Tested by uring/test-uring-futex.c.
  */
@@ -30,17 +31,18 @@ struct uaio_endable;
 struct uaio_file;
 
 enum uaio_sleeper_state {
-	UAIO_SLEEPER_NEW,  /* not tried yet, or not by its submitter */
-	UAIO_SLEEPER_SENT, /* it would wait: a worker will make the call */
+	UAIO_SLEEPER_NEW, /* not tried yet, or not tried by its submitter */
+	/* the submitter's try would have blocked: a worker will make the call */
+	UAIO_SLEEPER_SENT,
 	/* a worker waits on futexes: uaio_sleeper_waits() */
 	UAIO_SLEEPER_CALLS,
-	UAIO_SLEEPER_LOOKS, /* a worker looks for a child, and can be ended */
+	UAIO_SLEEPER_LOOKS, /* a worker waits for a child; its call can be ended */
 	UAIO_SLEEPER_OVER,
 };
 
 struct uaio_sleeper {
 	struct uaio_slab_node node;
-	struct uaio_sleeper *next; /* belongs to the submitter */
+	struct uaio_sleeper *next; /* the submitter's list of sleepers */
 
 	/* immutable once a request has it; NULL: not needed (waitid.c) */
 	struct uaio_file *file;       /* shares (ref) */
@@ -49,9 +51,10 @@ struct uaio_sleeper {
 	uint32_t state;   /* atomic, futex: enum uaio_sleeper_state */
 	uint32_t nr_refs; /* atomic */
 	uint32_t end;     /* atomic, futex: 1: the call must end */
-	/* a futex, always 0: the call waits if it is queued there (I2) */
+	/* a futex, always 0: if the call is queued on it, the call sleeps (I2) */
 	uint32_t last;
-	uint32_t found; /* a futex: 0; uaio_sleeper_waits() requeues to it */
+	/* a futex, always 0, to which uaio_sleeper_waits() requeues a waiter */
+	uint32_t found;
 };
 
 void uaio_sleepers_init(void);
@@ -65,7 +68,7 @@ void uaio_sleeper_put(struct uaio_sleeper *sleeper);
 void uaio_sleeper_end(struct uaio_sleeper *sleeper);
 bool uaio_sleeper_is_ended(const struct uaio_sleeper *sleeper);
 
-/* The request's copy of its arguments is freed: drop its reference. */
+/* The request's copy of its arguments is being freed: drop its reference to the sleeper. */
 void uaio_sleeper_let_go(struct uaio_sleeper *sleeper);
 
 /* Set the state of the call, and wake the thread that waits for a change. */
@@ -81,7 +84,7 @@ enum uaio_sleeper_state uaio_sleeper_state(const struct uaio_sleeper *sleeper);
 enum uaio_sleeper_state uaio_sleeper_await(struct uaio_sleeper *sleeper,
 					   enum uaio_sleeper_state state);
 
-/* For the submitter. Return: whether there is a request that is not complete. */
+/* For the submitter. Return: whether the sleeper still has a request that is not complete. */
 bool uaio_sleeper_has_request(const struct uaio_sleeper *sleeper);
 
 /* For the submitter. Return: whether the call waits on its futexes (I2). */

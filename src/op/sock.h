@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Operations of sockets, as other files need to know them
+ * Operations on sockets: what other files need to know about them
  *
- * A call has a flag against blocking (message.c), or blocks only on a socket that is not
- * O_NONBLOCK (socket.c). A request waits for its socket even if that is O_NONBLOCK,
- * unless the request has MSG_DONTWAIT.
+ * The system call of such an operation either has a flag against blocking (message.c), or
+ * blocks only on a socket that is not O_NONBLOCK (socket.c). A request waits for its socket
+ * even if that is O_NONBLOCK, unless the request has MSG_DONTWAIT.
  */
 #ifndef UAIO_OP_SOCK_H
 #define UAIO_OP_SOCK_H
@@ -30,7 +30,7 @@ enum uaio_socket_cmd {
  */
 #define UAIO_MSG_PIECES (1u << 31)
 
-/* Return: whether the operation moves bytes. */
+/* Return: whether the operation sends or receives bytes. */
 static inline bool uaio_sock_has_bytes(const struct uaio_sqe *sqe)
 {
 	return sqe->op >= UAIO_OP_SEND && sqe->op <= UAIO_OP_RECVMSG;
@@ -44,23 +44,25 @@ static inline bool uaio_sock_reads_errors(const struct uaio_sqe *sqe)
 }
 
 /*
- * Return: whether a send on fd, or its result, must wait until the socket is ready. A
- * send with polls_first does: the socket may have less room than poll() requires. A
- * receive takes what is there, whatever SO_RCVLOWAT says; only its mistakes wait.
+ * Return: whether a send on fd, or its result, must wait until the socket is ready. A send
+ * with polls_first must wait, as the socket may have less free space than poll() requires. A
+ * receive with polls_first gets what data there is, whatever SO_RCVLOWAT says; only if it
+ * fails must its error wait.
  */
 bool uaio_sock_waits_to_send(const struct uaio_sqe *sqe, int fd);
 
 /*
- * Return: the result of a send on fd that returned res, from memory that its front-end has
- * chosen. is_rest: the memory is the kept rest of an earlier choice. -EAGAIN: the rest is not
- * readable; as in the kernel's io_uring, the request waits until the socket is ready.
+ * Return: the result of a request that sends from memory which its front-end has chosen, and
+ * whose call on fd returned res. is_rest: the memory is the kept rest of an earlier choice.
+ * -EAGAIN: the rest is not readable; as in the kernel's io_uring, the request waits until the
+ * socket is ready.
  */
 int64_t uaio_sock_sent(const struct uaio_sqe *sqe, int fd, bool is_rest,
 		       int64_t res);
 
 /*
- * Return: whether a request on fd continues after a call that has moved some bytes:
- * MSG_WAITALL requests all, and more can come.
+ * Return: whether a request on fd continues after a call that has moved some bytes, because
+ * MSG_WAITALL requests all bytes and more can arrive.
  */
 bool uaio_sock_goes_on(const struct uaio_sqe *sqe, int fd);
 
@@ -83,8 +85,9 @@ int64_t uaio_sock_no_room(const struct uaio_sqe *sqe, int fd, bool is_stream,
 uint64_t uaio_sock_bytes_there(int fd);
 
 /*
- * Find out which sockets hold more to receive. A query of one socket takes 0.3 us; a poll
- * of many takes 0.06 us each, but does not report fewer bytes than SO_RCVLOWAT.
+ * Find out which sockets hold more data to receive. Querying a single socket takes 0.3 us. A
+ * poll of many sockets takes 0.06 us for each, but does not report fewer bytes than
+ * SO_RCVLOWAT.
  */
 void uaio_sock_ask_rests(const int *fds, unsigned nr, bool *ret_have_more);
 
@@ -100,8 +103,9 @@ uaio_sock_recv_pieces(const struct uaio_sqe *sqe, int fd, bool is_stream,
 int uaio_sock_option(int fd, int name);
 
 /*
- * Return: whether the result of a call on fd completes a stream request. Otherwise it
- * waits for the rest: a write does, except under rules with ends_short_writes.
+ * Return: whether the result of a call on fd completes a stream request. Otherwise the request
+ * waits to transfer the rest: so does a short write, unless the interface's rules have
+ * ends_short_writes.
  */
 static inline bool uaio_sqe_is_whole(const struct uaio_sqe *sqe, int fd,
 				     int64_t res)
@@ -120,8 +124,9 @@ static inline bool uaio_sqe_is_whole(const struct uaio_sqe *sqe, int fd,
 }
 
 /*
- * Return: the bytes at the begin of a multishot RECVMSG's buffer: a header, and room for the
- * address and the control data. The front-end has checked that an int holds the number.
+ * Return: how many bytes at the beginning of a multishot RECVMSG's buffer are used for a
+ * header, the address and the control data. The front-end has checked that an int holds the
+ * number.
  */
 uint64_t uaio_sock_head_bytes(const struct uaio_args *args);
 
@@ -129,9 +134,9 @@ uint64_t uaio_sock_head_bytes(const struct uaio_args *args);
 bool uaio_sqe_has_more(const struct uaio_sqe *sqe, int64_t res);
 
 /*
- * Return: whether requests of other files are tried now, after a multishot request has
- * had nr completions in a row, the last with the result res. As in the kernel's io_uring,
- * the limit is 33; but 1 for a bundle of as many bytes as the client allows.
+ * Return: whether requests of other files are tried now, after a multishot request has had nr
+ * completions in a row, the last with the result res. As in the kernel's io_uring, the limit
+ * is 33 completions; but 1 if the last was a bundle with as many bytes as the client allows.
  */
 bool uaio_sqe_ends_turn(const struct uaio_sqe *sqe, unsigned nr, int64_t res);
 

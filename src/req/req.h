@@ -125,7 +125,7 @@ enum uaio_req_state {
 	UAIO_REQ_ASLEEP,
 	UAIO_REQ_LINED, /* for the driver to submit it (driver.h) */
 	UAIO_REQ_NR_STATES,
-	/* A bit beside PARKED, PAGED or ASLEEP: a thread is trying the request. */
+	/* A bit set beside PARKED, PAGED or ASLEEP while a thread tries the request. */
 	UAIO_REQ_TRIED = 16,
 };
 
@@ -133,20 +133,21 @@ static_assert((int)UAIO_REQ_NR_STATES <= (int)UAIO_REQ_TRIED,
 	      "a bit of its own");
 
 /*
- * Whether the kernel's AIO (native.h) or io_uring (driver.h) executes a request. A worker
- * executes a request that the kernel gives back.
+ * Whether the kernel's own AIO (native.h) or its io_uring (driver.h) executes a request. If
+ * the kernel gives a request back, a worker executes it.
  */
 enum uaio_req_native {
 	UAIO_KERNEL_HAS_NOT,
-	UAIO_KERNEL_MAY_WAIT,     /* the kernel has or had the request */
-	UAIO_KERNEL_BY_WORKER,    /* the kernel has or had it from a worker */
-	UAIO_KERNEL_HAS_EXECUTED, /* the request is about to be completed */
+	UAIO_KERNEL_MAY_WAIT,  /* the kernel has or had the request */
+	UAIO_KERNEL_BY_WORKER, /* the kernel has or had it from a worker */
+	/* the kernel has executed the request, which is about to be completed */
+	UAIO_KERNEL_HAS_EXECUTED,
 };
 
 /* What an injected fault (fault.h) does to a request. */
 enum uaio_req_fault {
 	UAIO_REQ_SOUND,
-	UAIO_REQ_LATER, /* its completion is held back or checked */
+	UAIO_REQ_LATER, /* its completion is held back, or its memory is checked */
 	/* it was shortened; its completion may be held back, too */
 	UAIO_REQ_SHORTER,
 };
@@ -154,7 +155,7 @@ enum uaio_req_fault {
 /* What happened to a request of a chain, or behind a drain. */
 enum uaio_in_chain {
 	UAIO_CHAIN_BEGINS,
-	/* refused at its start, or has no file to work on */
+	/* refused when it started, or the file it names did not exist */
 	UAIO_CHAIN_UNBEGUN,
 	UAIO_CHAIN_CUT, /* an earlier request of the chain failed */
 	/* an earlier request with UAIO_LINK_QUIET failed */
@@ -165,16 +166,17 @@ enum uaio_in_chain {
 enum uaio_req_held {
 	UAIO_REQ_NOT_HELD,
 	UAIO_REQ_IS_HELD,
-	UAIO_REQ_HOLDS_BREAK, /* held back; its failure must break its chain */
-	UAIO_REQ_DEFERRED,    /* not executed yet (defer.h) */
+	/* its completion is held back; its failure must break its chain */
+	UAIO_REQ_HOLDS_BREAK,
+	UAIO_REQ_DEFERRED, /* not executed yet (defer.h) */
 };
 
 enum { UAIO_REQ_INLINE_IOVS = 4 };
 
 struct uaio_req {
 	/*
-	 * First come the members that submitter and worker both need. So three cache
-	 * lines move between processors, and no more.
+	 * The members that both submitter and worker need come first, so that only three cache
+	 * lines move between processors.
 	 */
 	alignas(64) struct uaio_slab_node node;
 
@@ -186,14 +188,17 @@ struct uaio_req {
 	struct uaio_group *group; /* borrows: it outlives its requests */
 	struct uaio_file *file; /* shares (ref); NULL: the operation has none */
 
-	/* the owner's, by the table of states above */
+	/* what state the request is in, which its owner changes (see the table above) */
 	struct uaio_work work; /* QUEUED: belongs to the work queue */
 	uint32_t state;        /* atomic: enum uaio_req_state */
 	uint8_t order;  /* enum uaio_order; changed by order.c and late.c */
 	uint8_t native; /* enum uaio_req_native */
-	/* atomic, set under the group's lock: wanted by a canceller (cancel.c I4) */
+	/*
+	 * atomic, set under the group's lock: a canceller has asked for its end (cancel.c, I4)
+	 */
 	bool is_unwanted;
-	struct uaio_found found; /* what its system calls found out */
+	/* what its system calls have learnt about its socket */
+	struct uaio_found found;
 	int64_t done_bytes; /* bytes done by earlier calls, if on a stream */
 	union {
 		void *copy;        /* owns: a copy of its arguments; or NULL */
@@ -201,8 +206,9 @@ struct uaio_req {
 	};
 	struct uaio_sqe sqe; /* advanced as parts of the request are done */
 	uint8_t next;        /* enum uaio_next: where the starter sends it */
-	bool is_oldest;      /* a worker reads it for its device: page.h */
-	/* a worker executes it; the rest of its wait queue waits */
+	/* it is the oldest read of its device, which a worker executes: page.h */
+	bool is_oldest;
+	/* a worker executes it, while the other requests of its wait queue wait */
 	bool owns_waitq;
 	/* one call executes it: its file may be closed during that call */
 	bool is_one_call : 1;
@@ -210,16 +216,20 @@ struct uaio_req {
 	uint8_t fault : 2;  /* enum uaio_req_fault */
 	/* enum uaio_in_chain; written by chain.c and link.c */
 	uint8_t in_chain : 2;
-	/* its file's count of edges before the try; 0: not tried */
+	/*
+	 * WAIT_FILE: how many readiness events (edges) its file had before the try; 0: not
+	 * tried
+	 */
 	uint32_t edges;
 	int64_t until_ns; /* when it stops waiting; 0: never */
 
-	/* Members that only some requests need. */
+	/* Members that only some requests use. */
 	struct list link;
 	/* For late.c and fault.c. Valid if fault is not 0; held is always valid. */
 	struct {
 		uint8_t held; /* enum uaio_req_held; under the group's lock */
-		bool awaits_call; /* held until the submitting call returns */
+		/* its completion is held back until the submitting call returns */
+		bool awaits_call;
 		/* The request as submitted, for traces: */
 		uint8_t op;
 		uint8_t by; /* enum uaio_by; UAIO_NR_BYS: not known yet */
@@ -229,20 +239,27 @@ struct uaio_req {
 		int64_t delay_ns; /* how long its completion is held back */
 		int64_t off;      /* -1: none */
 		uint64_t len;
-		uint64_t file; /* the file's number in traces; 0: not known */
+		/* the number that stands for its file in traces; 0: not known */
+		uint64_t file;
 	} late;
-	struct uaio_canceller *canceller; /* TRIED: borrows; NULL: none */
+	/* while TRIED: borrows the canceller that waits for it; or NULL */
+	struct uaio_canceller *canceller;
 	union {
-		/* borrows: joins its queue and its file */
+		/* borrows: connects the queue with the file that the request waits for */
 		struct uaio_watch *watch;
 		/* HELD, or a linked timer: the previous request (link.h) */
 		struct uaio_req *before;
 	};
 	/* if sqe.links: the next request of its chain, or NULL */
 	struct uaio_req *after;
-	/* the number of the last change of ids when it was submitted: proc/former.h */
+	/*
+	 * how often the program had changed its credentials when the request was submitted:
+	 * proc/former.h
+	 */
 	uint32_t since;
-	/* weight of its times (sample.h); set only if statistics are on */
+	/*
+	 * how many submissions its times stand for (sample.h); set only if statistics are on
+	 */
 	uint32_t weight;
 	/* the device that it reads pages of, or NULL */
 	struct uaio_device *device;
@@ -255,13 +272,16 @@ struct uaio_req {
 		struct uaio_range range; /* its bytes: place.h */
 		/* PARKED or TIMED, if until_ns is not 0 */
 		struct heap_node in_timed;
-		/* A poll: the thread that last looked (ready.h I11), or NULL. */
+		/*
+		 * For a poll: the thread that last checked whether it is ready (ready.h, I11);
+		 * or NULL.
+		 */
 		const struct uaio_entry *looker;
 	};
 
-	/* in cycles, the owner's; valid only if weight is not 0 */
+	/* Times in cycles, written by the owner; valid only if weight is not 0. */
 	uint64_t submitted; /* when the submitting call began */
-	/* when the submitting call could not complete it */
+	/* when the submitting call passed it on, as it could not complete it */
 	uint64_t handed_over;
 	/* when its last system call began; 0: none was made */
 	uint64_t started;
@@ -273,8 +293,8 @@ static_assert(offsetof(struct uaio_req, link) == (size_t)3 * 64,
 	      "what both sides need is three lines");
 
 /*
- * Return: whether the process must wait for such a request before it ends (gate.h): a
- * write, a change of the size or a sync, of a regular file or a block device.
+ * Return: whether the process must wait for such a request before it ends (gate.h). These are
+ * writes, changes of the size and syncs, of a regular file or a block device.
  */
 static inline bool uaio_delays_exit(const struct uaio_file *file,
 				    const struct uaio_sqe *sqe)
@@ -290,8 +310,9 @@ static inline bool uaio_delays_exit(const struct uaio_file *file,
 }
 
 /*
- * Return: whether req, on a fixed regular file, uses its descriptor until it is complete
- * (file.h I5). Reads and writes in parts, and attempts, use the number of the descriptor.
+ * Return: whether req, on a fixed (registered) regular file, uses its descriptor until it is
+ * complete (file.h, I5). Reads and writes in several parts, and attempts that do not block,
+ * need the same descriptor in all of their calls.
  */
 static inline bool uaio_req_uses_number(const struct uaio_req *req)
 {
@@ -300,7 +321,7 @@ static inline bool uaio_req_uses_number(const struct uaio_req *req)
 
 static inline bool uaio_req_delays_exit(const struct uaio_req *req)
 {
-	/* A held request that has not started has no file. */
+	/* A held request that has not started has no file yet. */
 	return likely(req->file) && uaio_delays_exit(req->file, &req->sqe);
 }
 
@@ -312,26 +333,25 @@ static inline bool uaio_req_delays_exit(const struct uaio_req *req)
 int64_t uaio_req_execute_part(struct uaio_req *req, const struct uaio_sqe *sqe);
 
 /*
- * Return: whether fd, the descriptor of req, refers to another file by now. If the
- * program closed fd by a direct system call, the library does not notice. req must not
- * read or write the new file. A descriptor that the engine owns cannot change.
+ * Return: whether fd, the descriptor of req, now refers to another file. If the program closed
+ * fd by a direct system call, the library does not notice. req must not read or write the new
+ * file. A descriptor that the library owns cannot change.
  */
 bool uaio_req_has_lost_file(const struct uaio_req *req, int fd);
-/* Return: whether only the kernel knows if fd still refers to req's file. */
+/* Return: whether only a query of the kernel can tell if fd still refers to req's file. */
 bool uaio_req_may_lose_file(const struct uaio_req *req, int fd);
 
 /*
  * Try a stream request on fd: execute as much of it as is possible without blocking. The
- * calling thread is its owner. is_known: the thread has just checked that fd is the
- * request's file. The caller checks whether a socket has more to receive
- * (UAIO_REST_TO_ASK).
- * Return: DONE, with the result in ret_res; WAIT_FILE, for the rest, as part of it may be
- * done; WORKER: only a call that may block can execute it.
+ * calling thread is its owner. is_known: the thread has just checked that fd is the request's
+ * file. If the rest is UAIO_REST_TO_ASK, the caller checks whether the socket has more to
+ * receive. Return: DONE, with the result in ret_res; WAIT_FILE: the request, or the rest of
+ * it, waits for the file; WORKER: only a call that may block can execute it.
  */
 enum uaio_next uaio_req_try(struct uaio_req *req, int fd, bool is_known,
 			    int64_t *ret_res);
 
-/* Skip bytes of req that are done; the rest remains to be done. */
+/* Skip the first `bytes` bytes of req, which are done; the rest remains to be done. */
 void uaio_req_advance(struct uaio_req *req, uint64_t bytes);
 
 int64_t uaio_req_cancelled_res(const struct uaio_req *req);
@@ -340,8 +360,8 @@ int64_t uaio_req_cancelled_res(const struct uaio_req *req);
 enum { UAIO_REQS_TOGETHER = 16 };
 
 /*
- * The functions of flow.h that lower modules, where requests wait, may call. send.c registers
- * them in uaio_flow before any request exists.
+ * The functions of flow.h that lower modules, in which requests wait, may call. send.c
+ * registers them in uaio_flow before any request exists.
  */
 struct uaio_flow_ops {
 	/* uaio_req_complete_by(); worker: the calling worker, or NULL */
@@ -374,20 +394,22 @@ static inline struct uaio_req *uaio_req_of(const struct uaio_work *work)
 
 static inline enum uaio_req_state uaio_req_state(const struct uaio_req *req)
 {
-	/* relaxed: reliable only under the lock that the table of states names */
+	/* relaxed: reliable only under the lock that the table of states gives */
 	return load_relaxed(&req->state);
 }
 
-/* Return: the inode of its file; NULL for a stream, a device, or no file. */
+/*
+ * Return: the inode of req's file; NULL if the file is a stream or device, or req has no file.
+ */
 static inline struct uaio_inode *uaio_req_inode(const struct uaio_req *req)
 {
 	return likely(req->file) ? req->file->inode : NULL;
 }
 
 /*
- * Return: the account of the work queue for a request that becomes QUEUED. Bounded
- * requests end by themselves: those on regular files and block devices, and calls that
- * never block.
+ * Return: the account of the work queue for a request that becomes QUEUED. The account of
+ * bounded work is for requests that end by themselves: requests on regular files and block
+ * devices, and calls that never block.
  */
 static inline enum uaio_account uaio_req_account(const struct uaio_req *req)
 {
@@ -399,31 +421,36 @@ static inline enum uaio_account uaio_req_account(const struct uaio_req *req)
 }
 
 /*
- * Return: whether threads of any identity may execute req: the kernel checks the
- * credentials of the file's opener, or req makes no call. But a security module may check
- * those of the caller.
+ * Return: whether a thread with any credentials may execute req, because the kernel checks the
+ * credentials of the file's opener, or because req makes no call. (But a security module may
+ * check the caller's credentials.)
  */
 bool uaio_req_is_neutral(const struct uaio_req *req);
 
 /*
- * Return: which ids a call of req depends on if the program changes its ids (proc/former.h).
- * A request that may wait for ever needs none: it would prevent changes.
+ * Return: which credentials a call of req depends on, if the program changes its credentials
+ * (proc/former.h). A request that may wait for ever depends on none: it would prevent changes
+ * for ever.
  */
 enum uaio_former_need uaio_req_need(const struct uaio_req *req);
 
-/* Return: whether req must execute with ids that the program had before. */
+/*
+ * Return: whether req must execute with credentials that the program had before it changed
+ * them.
+ */
 bool uaio_req_is_former_slowly(const struct uaio_req *req);
 
 static inline bool uaio_req_is_former(const struct uaio_req *req)
 {
-	/* relaxed: the call looks again (proc/former.h F3) */
+	/* relaxed: the call checks again (proc/former.h, F3) */
 	return unlikely(load_relaxed(&uaio_former_is_watched)) &&
 	       uaio_req_is_former_slowly(req);
 }
 
 /*
- * Begin a system call of req, with the ids that it needs.
- * Return: 0; or -ECANCELED: make no call, and do not end it.
+ * Begin a system call of req, with the credentials that it needs. Return: 0: the caller calls
+ * uaio_former_end() after the call; or -ECANCELED: the caller makes no call, and does not call
+ * uaio_former_end().
  */
 static inline int uaio_req_begin_call(const struct uaio_req *req,
 				      struct uaio_former_call *call)
@@ -434,7 +461,7 @@ static inline int uaio_req_begin_call(const struct uaio_req *req,
 					   !req->work.crew, call);
 }
 
-/* Return: whether the calling thread may execute req (proc/identity.h). */
+/* Return: whether the calling thread has the credentials to execute req (proc/identity.h). */
 static inline bool uaio_req_is_mine(const struct uaio_req *req)
 {
 	return (uaio_wq_is_mine(&req->work) && !uaio_req_is_former(req)) ||
@@ -448,7 +475,7 @@ static inline void uaio_req_note_start(struct uaio_req *req)
 		req->started = uaio_cycles();
 }
 
-/* Return: under what the statistics count a request in this state. */
+/* Return: where a request in this state waits, as the statistics count it. */
 static inline enum uaio_stay uaio_req_stay(uint32_t state)
 {
 	switch (state & ~(uint32_t)UAIO_REQ_TRIED) {
@@ -467,22 +494,25 @@ static inline enum uaio_stay uaio_req_stay(uint32_t state)
 static inline void uaio_req_move(struct uaio_req *req, enum uaio_req_state from,
 				 enum uaio_req_state to)
 {
-	/* relaxed: the lock that the table names orders it; others only peek */
+	/*
+	 * relaxed: the lock that the table names orders it; other threads only read it as a
+	 * hint
+	 */
 	UAIO_CHECK(load_relaxed(&req->state) == from);
 	store_relaxed(&req->state, to);
 	uaio_stats_move(uaio_req_stay(from), uaio_req_stay(to), 1);
 }
 
 /*
- * Like uaio_req_move(), if another thread writes what the caller reads next, then reads the
- * state.
+ * Like uaio_req_move(), for a caller that then reads what another thread writes, while that
+ * thread reads the state after its write.
  */
 static inline void uaio_req_move_seq_cst(struct uaio_req *req,
 					 enum uaio_req_state from,
 					 enum uaio_req_state to)
 {
 	UAIO_CHECK(load_relaxed(&req->state) == from);
-	/* [MB:closing] seq_cst: the state, then what the caller reads. */
+	/* [MB:closing] seq_cst: first the state is written, then the caller reads. */
 	store_seq_cst(&req->state, to);
 	uaio_stats_move(uaio_req_stay(from), uaio_req_stay(to), 1);
 }

@@ -2,20 +2,21 @@
 /*
  * Which submissions are timed
  *
- * Every request is counted. Reading the clock and adding to the histograms costs as much
- * as the rest of a short request. So all submissions are timed only with --stats or
- * --stats-json, while a thread is traced, and while a tool asks for it (`timed_until` of
- * live/layout.h). Each thread also times its first UAIO_SAMPLE_FIRST submissions, so a
- * short program has all of its times.
+ * Every request is counted. Reading the clock and adding to the histograms costs as much as
+ * the rest of a short request. So all submissions are timed only with --stats or --stats-json,
+ * while a thread is traced, and while a tool asks for it (`timed_until` of live/layout.h).
+ * Each thread also times its first UAIO_SAMPLE_FIRST submissions, so that all times of a short
+ * program are known.
  *
- *   I1  Otherwise a thread divides its submissions into runs of UAIO_SAMPLE_EVERY. It
- *       times one of each run, chosen at random, and adds its times UAIO_SAMPLE_EVERY
- *       times to the histograms. So each bucket is expected to hold what timing all
- *       submissions would give, whatever period the program's submissions have.
- *   I2  A request has the weight of its submission: how many times it is added to a
- *       histogram; 0: it is not timed.
- *   I3  A thread checks at the begin of each run whether a tool wants all times. A thread
- *       that becomes traced times its next submission.
+ *   I1  Otherwise a thread divides its submissions into runs of UAIO_SAMPLE_EVERY. It times
+ *       one submission of each run, chosen at random, and adds this one's times
+ *       UAIO_SAMPLE_EVERY times to the histograms. So the expected histogram is the same as if
+ *       all submissions were timed, even if the program's submissions follow a periodic
+ *       pattern.
+ *   I2  The weight of a request is that of its submission: how many times it is added to a
+ *       histogram. A request of weight 0 is not timed.
+ *   I3  A thread checks at the beginning of each run whether a tool wants all times. When
+ *       tracing of a thread begins, the thread times its next submission.
  *
  * Context: the submitting thread, which has entered (entry.h).
  *
@@ -37,17 +38,18 @@ enum {
 	UAIO_SAMPLE_FIRST = 1024,
 };
 
-/* Small: a library loaded by dlopen() gets little thread-local storage (entry.h). */
+/* Kept small: a library loaded by dlopen() gets little thread-local storage (entry.h). */
 struct uaio_sampler {
-	uint32_t random;  /* state of the generator */
+	uint32_t random;  /* state of the random number generator */
 	uint8_t weight;   /* of the current submission */
 	uint8_t nr_left;  /* submissions until the next uaio_sample_draw() */
-	uint8_t next : 1; /* the weight of the nr_left submissions */
-	/* after nr_left submissions comes the timed one of the run */
+	uint8_t next : 1; /* the weight of the next nr_left submissions */
+	/* the submission after these nr_left is the timed one of the run */
 	bool is_due : 1;
-	/* If is_due: submissions of the run after the timed one. */
+	/* If is_due: how many submissions the run has after the timed one. */
 	uint8_t nr_after : 4;
-	uint8_t nr_first; /* timed runs of the thread's first submissions */
+	/* how many of its first submissions the thread has timed */
+	uint8_t nr_first;
 };
 
 extern _Thread_local struct uaio_sampler uaio_sampler
@@ -56,8 +58,8 @@ extern _Thread_local struct uaio_sampler uaio_sampler
 void uaio_sample_draw(struct uaio_live_block *block);
 
 /*
- * Begin a submission of the calling thread; block: the thread's own, or the shared one.
- * Return: the weight of the submission.
+ * Begin a submission of the calling thread. block: the thread's own block of statistics, or
+ * the shared one. Return: the weight of the submission.
  */
 static inline uint32_t uaio_sample_begin(struct uaio_live_block *block)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Completion sink: the functions by which a front-end (kernel AIO, io_uring or POSIX AIO)
- * receives a queue's completions
+ * receives the completions of a queue
  *
  * Every completion goes through the sink, also if the request completes inside the
  * submitting call. flow/post.c calls post() under the queue's lock, then wakes waiters.
@@ -9,16 +9,17 @@
  * them. After the last completion of a request, the core touches no memory of the
  * request's client.
  *
- * A request may carry a word of its front-end. The core returns the word with each completion;
- * 0 means no word.
+ * A request may carry a word: a 64-bit value which the front-end chooses, and which the core
+ * returns with each completion. 0 means no word.
  *
- *   I1  A request has exactly one last completion. Before it the request may have any
- *       number with the flag MORE, which the request's owner (req.h) posts in order.
+ *   I1  A request has exactly one last completion. Before its last completion, the request may
+ *       have any number of completions with the flag MORE, which the request's owner (req.h)
+ *       posts in order.
  *   I2  The front-end has room for the last completion of each request that it has submitted.
- *       Before one with MORE the core calls has_room(). If there is no room, the request ends,
- *       and this result is its last completion. So no completion is dropped, and none waits
- *       for a client that does not reap. The client sees by the missing flag that it must
- *       submit the request again.
+ *       Before it posts a completion with MORE, the core calls has_room(). If there is no
+ *       room, the request ends, and the result is posted as its last completion. So no
+ *       completion is dropped, and none has to wait until the client consumes others. As the
+ *       flag MORE is missing, the client knows that it must submit the request again.
  */
 #ifndef UAIO_REQ_SINK_H
 #define UAIO_REQ_SINK_H
@@ -38,9 +39,9 @@ enum {
 	UAIO_COMPLETION_MORE = 1u << 0,
 	/* The request did not start, as an earlier one broke its chain. */
 	UAIO_COMPLETION_CUT = 1u << 1,
-	/* That earlier request has UAIO_LINK_QUIET. */
+	/* The earlier request, which broke the chain, has UAIO_LINK_QUIET. */
 	UAIO_COMPLETION_QUIET = 1u << 2,
-	/* The request received data, and its socket has more. */
+	/* The request received data, and its socket has more data. */
 	UAIO_COMPLETION_LEAVES = 1u << 3,
 	/* A request in a chain or drain was refused at its start, or had no file. */
 	UAIO_COMPLETION_UNBEGUN = 1u << 4,
@@ -59,17 +60,18 @@ struct uaio_post {
 	const struct uaio_completion *completions;
 	unsigned nr;
 	bool is_inline; /* the requests completed inside the submitting call */
-	/* workers executed them, or their client wanted workers */
+	/* workers executed the requests, or the client wanted workers to do so */
 	bool by_worker;
-	uint64_t words; /* the words of all, ORed: 0 if none has one */
+	/* the words of all completions, ORed: 0 if no completion has a word */
+	uint64_t words;
 };
 
 struct uaio_sink {
 	uint8_t door; /* enum uaio_door_id, for traces */
 
 	/*
-	 * Receive completions: make them visible to the client, then notify it as the
-	 * front-end does, for example by an eventfd. The core wakes the queue's waiters.
+	 * Receive completions: make them visible to the client, then notify the client in the
+	 * way of the front-end, for example by an eventfd. The core wakes the queue's waiters.
 	 * Called by any thread, with the queue's lock held.
 	 */
 	void (*post)(struct uaio_queue *queue, const struct uaio_post *post);
@@ -89,45 +91,45 @@ struct uaio_sink {
 	void (*drop_words)(const struct uaio_post *post);
 
 	/*
-	 * Do what completions require, but the lock forbids, for example cancel. Called after
-	 * a post that has set queue->wants_act, except a post of inline completions. The queue
-	 * is pinned. NULL: the front-end never sets wants_act.
+	 * Do what completions require but the queue's lock forbids, for example cancel. Called
+	 * after a post that has set queue->wants_act, but not after a post of inline
+	 * completions. The queue is pinned. NULL: the front-end never sets wants_act.
 	 */
 	void (*act)(struct uaio_queue *queue);
 
 	/*
-	 * A timer that was held in a chain or by a drain starts, and has a word. From now on
-	 * the front-end counts completions for it. Called without locks; the core calls act()
-	 * once the timer waits. NULL: the front-end counts nothing.
+	 * A timer with a word starts, which was held in a chain or by a drain. From now on the
+	 * front-end counts completions for this timer. Called without locks; the core calls
+	 * act() once the timer waits. NULL: the front-end counts nothing.
 	 */
 	void (*starts)(struct uaio_queue *queue, const struct uaio_sqe *sqe);
 
 	/*
-	 * Return: whether a waiter with this need has enough. The front-end defines the
-	 * number, for example how many completions must be unreaped. Without the queue's lock
-	 * the answer is a guess.
+	 * Return: whether the need of a waiting thread is met. The need is a number that the
+	 * front-end defines, for example how many completions must be unreaped. Without the
+	 * queue's lock the answer is a guess.
 	 */
 	bool (*is_met)(const struct uaio_queue *queue, uint64_t need);
 
 	/*
-	 * Drop what the front-end keeps for a need. The thread that waited with the need has
-	 * ended in the wait, or a signal handler left the wait and the thread has ended.
-	 * Called without locks. NULL: the front-end keeps nothing for a need.
+	 * Drop what the front-end keeps for a need. Called without locks, when the thread that
+	 * waited with this need has ended: inside the wait, or after a signal handler left the
+	 * wait by siglongjmp(). NULL: the front-end keeps nothing for a need.
 	 */
 	void (*forget)(struct uaio_queue *queue, uint64_t need);
 
 	/*
-	 * Return: the address from which the client reads that completions exist, for
-	 * thread sanitizers. NULL: the data of each request is this address.
+	 * Return: the address that the client reads to find out that completions exist; for
+	 * thread sanitizers. NULL: this address is the data of each request.
 	 */
 	uintptr_t (*tail)(const struct uaio_queue *queue);
 
-	/* Return: whether the client has completions to reap; a guess without the lock. */
+	/* Return: whether the client has completions to consume; without the lock, a guess. */
 	bool (*has_unreaped)(const struct uaio_queue *queue);
 
 	/*
-	 * Return: the result of a request cancelled before any of it was done. NULL:
-	 * -ECANCELED.
+	 * Return: the result of a request that was cancelled before any part of it was done.
+	 * NULL: -ECANCELED.
 	 */
 	int64_t (*cancelled)(const struct uaio_sqe *sqe);
 

@@ -3,15 +3,15 @@
  * Statistics: where requests were executed, and how long they took
  *
  * On if the process has a page that others may read (live/live.h), or will write a report
- * (--stats, --stats-json). Each thread counts in its own block by plain additions. A
- * reader of the report or of the page adds the blocks up. The blocks lie in the page, or
- * in memory laid out like it.
+ * (--stats, --stats-json). Each thread counts in its own block by plain additions. To report
+ * the statistics, the blocks are added up. They lie in the page, or in memory with the same
+ * layout.
  *
- *   I1  Only its owner writes a block, so no addition is lost. The accesses are atomic
- *       and relaxed; a reader may miss the latest ones. Threads for which there is no
- *       block share one, by locked additions.
- *   I2  Blocks are never freed. If the owner of a block has died, a thread that needs a
- *       block gets it with its counts.
+ *   I1  Only its owner writes a block, so no addition is lost. The accesses are atomic and
+ *       relaxed; a reader may miss the latest ones. Threads for which there is no block share
+ *       one, and add to it by locked instructions.
+ *   I2  Blocks are never freed. If the owner of a block has exited, a thread that needs a
+ *       block continues with the dead thread's block and its counts.
  *   I3  A block counts for the process whose id it has. A child of fork() finds that its
  *       thread's block has the parent's id, and takes another block.
  *   I4  A request is counted as accepted before it can complete, and as complete before
@@ -49,35 +49,40 @@ enum uaio_way {
 };
 
 enum uaio_time {
-	/* of all requests of one io_submit or io_uring_enter */
+	/* of the whole call of io_submit or io_uring_enter, for all its requests */
 	UAIO_TIME_SUBMIT,
-	UAIO_TIME_WAIT, /* from submission to execution, unless inline */
-	/* like UAIO_TIME_WAIT, if it waited for its pages: page.h */
+	/* from submission to the start of its execution, unless inline */
+	UAIO_TIME_WAIT,
+	/* like UAIO_TIME_WAIT, for a request that waited for its pages (page.h) */
 	UAIO_TIME_PAGES,
 	UAIO_TIME_SERVICE, /* of the system call that executes a request */
-	/* from the begin of the submitting call to the event */
+	/* from the beginning of the submitting call to the completion */
 	UAIO_TIME_TOTAL,
 	UAIO_NR_TIMES,
 	/*
-	 * Of an inline request that was alone in its call: its one time counts as
-	 * SUBMIT, SERVICE and TOTAL.
+	 * For an inline request that was alone in its call: its single time counts as SUBMIT,
+	 * SERVICE and TOTAL.
 	 */
 	UAIO_TIME_ALONE = UAIO_NR_TIMES,
 	UAIO_NR_HISTS,
 };
 
-/* Counts of O_DIRECT requests, besides enum uaio_way. */
+/* Counts of O_DIRECT requests, which enum uaio_way does not distinguish. */
 enum uaio_direct_count {
 	UAIO_DIRECT_CUT,      /* requests executed in segments */
 	UAIO_DIRECT_SEGMENTS, /* segments of cut requests */
 	UAIO_DIRECT_BOUNCED,  /* requests executed through a copy */
-	UAIO_DIRECT_KERNEL,   /* requests that kernel AIO executed: native.h */
-	/* requests, also buffered ones, that io_uring executed: driver.h */
+	/* requests that the kernel's own AIO executed: native.h */
+	UAIO_DIRECT_KERNEL,
+	/* requests, also buffered ones, that the kernel's io_uring executed: driver.h */
 	UAIO_DIRECT_URING,
 	UAIO_NR_DIRECT_COUNTS,
 };
 
-/* Where a request in flight waits. UAIO_STAY_NONE: it is executed, or moves on. */
+/*
+ * Where a request in flight waits (its "stay"). UAIO_STAY_NONE: it is being executed, or is on
+ * its way.
+ */
 enum uaio_stay {
 	UAIO_STAY_QUEUED,  /* for a worker */
 	UAIO_STAY_PARKED,  /* for its file to be ready */
@@ -100,7 +105,7 @@ static_assert((int)UAIO_NR_OPS <= (int)UAIO_LIVE_OPS &&
 		      (int)UAIO_NR_HISTS <= (int)UAIO_LIVE_TIMES + 1,
 	      "they fit into the page");
 
-/* The names in JSON and in the output of tools. */
+/* Names, as in the JSON report and in the output of tools. */
 extern const char *const uaio_way_names[UAIO_NR_WAYS];
 extern const char *const uaio_time_names[UAIO_NR_TIMES];
 extern const char *const uaio_direct_names[UAIO_NR_DIRECT_COUNTS];
@@ -108,7 +113,8 @@ extern const char *const uaio_stay_names[UAIO_NR_STAYS];
 
 extern _Thread_local struct uaio_live_block *uaio_stats_of_thread
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
-extern int uaio_stats_pid; /* immutable while the engine is up */
+/* the process whose requests are counted; constant while the engine is up */
+extern int uaio_stats_pid;
 
 /* Gauges of the process, in its page if it has one; constant while the engine is up. */
 extern struct uaio_live_gauges *uaio_stats_gauges;
@@ -123,7 +129,7 @@ static inline struct uaio_live_block *uaio_stats_mine(void)
 	if (likely(!uaio_config.has_stats))
 		return NULL;
 	mine = uaio_stats_of_thread;
-	/* relaxed: constant since the thread got the block */
+	/* relaxed: constant since the thread got its block */
 	return likely(mine && load_relaxed(&mine->pid) == uaio_stats_pid)
 		       ? mine
 		       : uaio_stats_get();
@@ -139,7 +145,7 @@ static inline void uaio_stats_add(struct uaio_live_block *block,
 		store_relaxed(count, load_relaxed(count) + nr);
 }
 
-/* Count nr times, each from start to end. */
+/* Add nr times to a histogram, each the time from start to end. */
 static inline void uaio_stats_time(struct uaio_live_block *stats,
 				   enum uaio_time time, uint64_t start,
 				   uint64_t end, uint64_t nr)
@@ -171,17 +177,20 @@ static inline bool uaio_stats_is_traced(const struct uaio_live_block *block)
 unsigned uaio_stats_place(const struct uaio_live_block *block);
 
 /*
- * A queue has more requests in flight than ever before. Each queue counts its own, so
- * threads that submit to different queues write no common memory. The peak of the process
- * is the greatest sum of its queues' peaks.
+ * Called when a queue has more requests in flight than ever before. Each queue keeps its own
+ * peak, so that threads which submit to different queues do not write to common memory. The
+ * peak of the process is the greatest sum of its queues' peaks.
  */
 void uaio_stats_queue_peaks(void);
-/* A queue ends, of which at most peak requests were in flight at a time. */
+/*
+ * Called when a queue ends. peak: the most requests of the queue that were in flight at a
+ * time.
+ */
 void uaio_stats_queue_ends(uint32_t peak);
 
 /*
- * Count that nr requests have moved. It takes no block for the thread, so it may be
- * called under any lock.
+ * Count that nr requests have moved from one state of waiting to another. Does not create a
+ * block for the thread, so it may be called under any lock.
  */
 void uaio_stats_moved(enum uaio_stay from, enum uaio_stay to, uint64_t nr);
 
@@ -201,11 +210,11 @@ struct uaio_stats_sum {
 	uint64_t nr_by_way[UAIO_NR_OPS][UAIO_NR_WAYS];
 	uint64_t nr_direct[UAIO_NR_DIRECT_COUNTS];
 	uint64_t nr_faults[UAIO_NR_FAULT_KINDS];
-	/* waiting now; exact only while no request moves */
+	/* requests that wait there now; exact only while no request moves */
 	int64_t nr_there[UAIO_NR_STAYS];
 	uint32_t peak_in_flight; /* of requests that were not executed inline */
 	uint32_t nr_threads;     /* threads that the engine has created */
-	uint32_t peak_threads;   /* the most threads at a time */
+	uint32_t peak_threads;   /* the most library threads at a time */
 	struct uaio_time_sum {
 		uint64_t nr;
 		uint64_t p50, p99, p999, max;

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a request may wait for, and how other threads take it out
+ * What a request may wait for, and how other threads end its wait
  *
- * A request may wait for others of its inode (order.h), a worker (wq.h), its file
- * (ready.h), its pages (page.h), a time (timer.h), the previous request of its chain
- * (link.h), a drain (drain.h), or the driver (driver.h). Each module keeps its requests
- * on its own lists, under its own locks. It registers one row of functions for the state
- * of its requests (req.h). A canceller, a thread that closes a queue or a descriptor
- * (closing.h), and a thread that leaves the process (gate.h) call the functions of the
- * rows. So they need not know the modules.
+ * A request may wait for others of its inode (order.h), a worker (wq.h), its file (ready.h),
+ * its pages (page.h), a time (timer.h), the previous request of its chain (link.h), a drain
+ * (drain.h), or the driver (driver.h). Each module keeps its requests on its own lists, under
+ * its own locks. It registers a struct of functions (a row) for the state of its requests
+ * (req.h). A canceller, a thread that closes a queue or a descriptor (closing.h), and a thread
+ * in exit or exec (gate.h) call the functions of the rows. So these threads need not know the
+ * modules.
  *
  *   I1  A row is registered before any request can be in its state, and stays registered.
- *   I2  Only the module of a row moves requests out of its state, under a lock of its
- *       own. A thread that calls a function of the row has read the state without that
- *       lock. The function checks the state again under the lock.
- *   I3  A waiting request may be tried: a thread executes it without blocking, and so
- *       finds out whether it must wait longer. Meanwhile the request has the bit TRIED,
- *       and that thread is its owner. A canceller marks the request, which only the first
- *       canceller does, and waits for this request. When the try is over, the trying
- *       thread finds the mark under the lock. If the try would block, the thread
- *       completes the request as cancelled. It notifies the canceller after posting the
- *       event. So a canceller delays no other thread.
- *   I4  A thread that tries a multishot request posts results meanwhile. A post may
- *       complete other requests, and start requests that cancel. If such a thread cancels, it must not wait for a request that is being tried: two such
- *       threads might wait for each other, or one for itself. So it marks the request with
- *       `nobody`, and is not notified.
+ *   I2  Only the module that has registered the row moves requests out of the row's state,
+ *       under the module's own lock. A thread that calls a function of the row has read the
+ *       state without that lock. The function checks the state again under the lock.
+ *   I3  A waiting request may be tried: a thread executes it without blocking, and so finds
+ *       out whether it must wait longer. Meanwhile the request has the bit TRIED, and that
+ *       thread is its owner. The first canceller of the request marks it, and waits for it.
+ *       When the try is over, the trying thread finds the mark under the lock. If the try
+ *       would block, the thread completes the request as cancelled. It notifies the canceller
+ *       after posting the event. So no thread has to wait for a canceller.
+ *   I4  A thread that tries a multishot request posts completions during the try. A post may
+ *       complete other requests, and start requests that cancel. If such a thread cancels, it
+ *       must not wait for a request that is being tried: two such threads might wait for each
+ *       other, or one such thread for itself. So it marks the request with `nobody`, and is
+ *       not notified.
  *
  * Thread-safety: any thread; rows are registered while the engine starts.
  */
@@ -38,69 +38,66 @@
 
 /* The outcome of cancelling a request. */
 enum uaio_cancel {
-	/* it does not wait, or another canceller has marked it */
+	/* it does not wait, or another canceller has already marked it */
 	UAIO_CANCEL_NONE,
-	UAIO_CANCEL_TAKEN, /* it is RUNNING now, and the canceller owns it */
-	/* it is being tried; the canceller will be notified */
+	UAIO_CANCEL_TAKEN, /* the canceller owns it now: it is RUNNING */
+	/* it is being tried and is marked; the canceller will be notified */
 	UAIO_CANCEL_ASKED,
-	/* It is being tried, and nobody will be notified (I4). */
+	/* It is being tried and is marked, but nobody will be notified (I4). */
 	UAIO_CANCEL_MARKED,
 };
 
-/* A thread that cancels requests; trying threads notify it of requests they tried. */
+/* A thread that cancels requests. Threads that try the requests meanwhile notify it. */
 struct uaio_canceller {
 	uint32_t nr_awaited; /* atomic: marked requests that are not complete */
 	uint32_t nr_cancelled; /* atomic: marked requests that were cancelled */
-	bool marks_none; /* it does not mark requests with `nobody` (I4) */
+	bool marks_none; /* it does not mark requests that are being tried (I4) */
 };
 
-/* Called under the lock of the state of req. */
+/* Return: whether req is wanted. Called under the lock of req's state. */
 typedef bool uaio_is_wanted_fn(const struct uaio_req *req, const void *arg);
 
 struct uaio_wait_ops {
 	/*
-	 * Cancel req. The caller holds the lock of req's group. Requests that waited
-	 * for req become startable, and are appended to ret_startable. If req was
-	 * TAKEN, the caller releases the lock, then completes req with
-	 * uaio_req_cancelled_res().
+	 * Cancel req. The caller holds the lock of req's group. Requests that waited for req
+	 * become startable, and are appended to ret_startable. If the result is TAKEN, the
+	 * caller releases the lock, then completes req with uaio_req_cancelled_res().
 	 */
 	enum uaio_cancel (*cancel)(struct uaio_req *req,
 				   struct uaio_canceller *canceller,
 				   struct list *ret_startable);
 
 	/*
-	 * The group is being closed: from now on none of its requests begins to wait
-	 * here. The caller then cancels the requests that wait here. NULL: the requests end by
-	 * themselves, and the caller waits for them.
+	 * The group is being closed: from now on none of its requests may begin to wait in
+	 * this state. The caller then cancels the requests that wait in it. NULL: the requests
+	 * end by themselves, and the caller waits for them.
 	 */
 	void (*close_group)(struct uaio_group *group);
 
 	/*
-	 * Take a request that is on a regular file, waits here, and is wanted.
-	 * is_wanted checks the calling thread's identity. NULL: requests that wait here
-	 * must not be executed yet.
-	 * Return: the request, RUNNING, for the caller to execute and complete; NULL if
-	 * there is none.
+	 * Remove a request from this state, which is on a regular file and for which
+	 * is_wanted() is true. is_wanted() also checks that the calling thread has the right
+	 * credentials. NULL: requests in this state must not be executed yet. Return: the
+	 * request, RUNNING, for the caller to execute and complete; NULL if there is none.
 	 */
 	struct uaio_req *(*take)(uaio_is_wanted_fn *is_wanted, const void *arg);
 
 	/*
-	 * Return: whether a request that waits here may wait for req, which has not
-	 * been executed. NULL: none ever does.
+	 * Return: whether a request in this state may be waiting for req, which has not been
+	 * executed. NULL: no request ever is.
 	 */
 	bool (*may_await)(const struct uaio_req *req);
 
 	/*
-	 * The descriptor of file, a regular one, is being closed, and the file is
-	 * marked. Make sure that none of its requests waits here, or is being tried on
-	 * the descriptor. Startable requests are appended to ret_startable, oldest
-	 * first. May sleep. NULL: the closing thread treats these requests in another
-	 * way.
+	 * The descriptor of file, a regular one, is being closed, and the file is marked. Make
+	 * sure that no request of file is in this state, or is being tried on the descriptor.
+	 * Startable requests are appended to ret_startable, oldest first. May sleep. NULL: the
+	 * closing thread treats these requests in another way.
 	 */
 	void (*give_up)(struct uaio_file *file, struct list *ret_startable);
 };
 
-/* The row of each state; NULL: a request in that state does not wait. */
+/* The row of each state; NULL: it is not a state in which requests wait. */
 extern const struct uaio_wait_ops *uaio_waits[UAIO_REQ_NR_STATES];
 
 /* Register the row of a state. Called by the init function of its module. */
@@ -117,15 +114,15 @@ uaio_waits_of(const struct uaio_req *req)
 	return uaio_waits[uaio_req_state(req) & ~UAIO_REQ_TRIED];
 }
 
-/* Call the member of this name in each row that has one. */
+/* uaio_waits_X(): call the member X of each row that has it. */
 struct uaio_req *uaio_waits_take(uaio_is_wanted_fn *is_wanted, const void *arg);
 bool uaio_waits_may_await(const struct uaio_req *req);
 void uaio_waits_give_up(struct uaio_file *file, struct list *ret_startable);
 void uaio_waits_close_group(struct uaio_group *group);
 
-/* Tries (I3). These functions are called under the lock of the state. */
+/* Functions for tries (I3). They are called under the lock of the state. */
 
-/* Begin to try req, which waits in that state. */
+/* Begin to try req, which waits in this state. */
 static inline void uaio_try_begin_locked(struct uaio_req *req,
 					 enum uaio_req_state state)
 {
@@ -152,11 +149,11 @@ uaio_try_end_locked(struct uaio_req *req, enum uaio_req_state state)
 	return req->canceller;
 }
 
-/* Cancel a request that is being tried, from a thread that posts meanwhile (I4). */
+/* Cancel a request that is being tried, in a thread that may itself be posting (I4). */
 enum uaio_cancel uaio_try_mark_locked(struct uaio_req *req,
 				      struct uaio_canceller *canceller);
 
-/* Cancel req if it waits in that state, or is being tried there. */
+/* Cancel req if it waits in this state, or is being tried there. */
 static inline enum uaio_cancel
 uaio_try_cancel_locked(struct uaio_req *req, enum uaio_req_state state,
 		       struct uaio_canceller *canceller)

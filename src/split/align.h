@@ -25,18 +25,18 @@ struct uaio_alignment {
 	uint32_t offset; /* for the offset and each length */
 };
 
-/* No file needs more; larger values are ignored. */
+/* No file needs more alignment than this; larger values are ignored. */
 enum { UAIO_ALIGNMENT_MAX = 64 << 10 };
 
 /* fd is a descriptor of file, to which the caller has a reference. */
 void uaio_alignment_of(struct uaio_file *file, int fd,
 		       struct uaio_alignment *ret_alignment);
 
-/* Return: whether the range in the file is aligned, whatever the memory's alignment. */
+/* Return: whether offset and length are aligned; the address of the memory does not matter. */
 bool uaio_is_range_aligned(const struct uaio_alignment *alignment,
 			   const struct uaio_sqe *sqe);
 
-/* Return: whether a read or write is aligned, in the file and in memory. */
+/* Return: whether offset, length and memory of a read or write are aligned. */
 bool uaio_is_aligned(const struct uaio_alignment *alignment,
 		     const struct uaio_sqe *sqe);
 

@@ -2,25 +2,26 @@
 /*
  * Direct requests that are executed in segments
  *
- * A large direct read or write is cut into segments, at multiples of 64 pages of the
- * file, if that was measured to be faster (tune.h). Requests that the kernel's own AIO
- * executes (native.h) are not cut. Several runners execute the segments at the same time,
- * each one segment after the other. The worker that executes the request is one runner,
- * the starter. The other runners are work items, which the starter queues.
+ * A large direct read or write is cut into segments, at multiples of 64 pages of the file, if
+ * this was measured to be faster (tune.h). Requests that the kernel's own AIO executes
+ * (native.h) are not cut. Several runners execute the segments at the same time; each runner
+ * executes one segment after the other. The worker that got the request is one of the runners,
+ * the starter. The other runners are work items, which the starter queues for other workers.
  *
- *   I1  Each runner, also the starter, has a reference. The thread that drops the last
- *       one completes the request.
- *   I2  Runners [0, nr_runners) are valid, and are written before they are read. The
- *       others are never read. So only the members before `runners` are cleared.
+ *   I1  Each runner, including the starter, has a reference to the descriptor (struct
+ *       uaio_split). The thread that drops the last one completes the request.
+ *   I2  Runners [0, nr_runners) are valid, and are written before they are read. The other
+ *       elements of the array are never read. So only the members before `runners` are
+ *       cleared.
  *   I3  Runners take the segments in the order of the file. After a short or failed
  *       segment runners take no more. The first such segment in the file determines the
  *       result: the bytes up to the end of its data; if these are 0, its error.
- *   I4  No thread waits for a runner that is still queued: the starter continues until no
- *       segment is left, then takes the queued runners back.
+ *   I4  No thread waits for a runner that is still queued: when no segment is left, the
+ *       starter removes the queued runners from the work queue.
  *
- * A request is not cut if several calls could not keep a promise of one call: if it
- * extends the file, appends, is synchronous or atomic, or is misaligned (the kernel
- * accepts or refuses such a request as a whole).
+ * A request is not cut if one call guarantees what several calls could not: if the request
+ * extends the file, appends, is synchronous or atomic, or is misaligned (the kernel accepts or
+ * refuses such a request as a whole).
  */
 #ifndef UAIO_SPLIT_SPLIT_H
 #define UAIO_SPLIT_SPLIT_H
@@ -42,7 +43,7 @@ enum {
 	UAIO_SEGMENT_PAGES = 64,
 	UAIO_SEGMENT_BYTES = UAIO_SEGMENT_PAGES * 4096,
 	UAIO_SPLIT_RUNNERS = 64,
-	/* A shorter request would be one whole segment and a rest. */
+	/* A shorter request would have only one whole segment and a rest. */
 	UAIO_SPLIT_BYTES_MIN = 2 * UAIO_SEGMENT_BYTES,
 };
 
@@ -69,7 +70,8 @@ struct uaio_split {
 	uint32_t refs;
 	uint32_t next;     /* the first segment that no runner has taken */
 	uint32_t nr_begun; /* queued runners that have begun or were refused */
-	uint64_t stop; /* first short or failed segment, and its result; or 0 */
+	/* the first short or failed segment in the file, and its result; or 0 */
+	uint64_t stop;
 
 	/* not cleared: I2 */
 	struct uaio_segment_runner runners[UAIO_SPLIT_RUNNERS];
@@ -97,7 +99,7 @@ static inline void uaio_split_begin(struct uaio_split *split,
 				    uint32_t nr_runners)
 {
 	split->nr_runners = nr_runners;
-	/* relaxed: queueing publishes it to the runners */
+	/* relaxed: queueing publishes the count to the runners */
 	store_relaxed(&split->refs, nr_runners);
 	for (uint32_t i = 0; i < nr_runners; i++) {
 		struct uaio_segment_runner *runner = &split->runners[i];
@@ -115,24 +117,23 @@ static inline void uaio_split_begin(struct uaio_split *split,
 void uaio_split_init(void);
 
 /*
- * Create the descriptor of req, of this size from off in the file, with at most
- * nr_runners runners. Each of them has a reference.
+ * Create the descriptor of req, which has `bytes` bytes from off in the file, with at most
+ * nr_runners runners. Each runner has a reference.
  * Return: the descriptor, or NULL if there is no memory.
  */
 struct uaio_split *uaio_split_new(struct uaio_req *req, uint64_t bytes,
 				  int64_t off, unsigned nr_runners);
 
 /*
- * Execute a RUNNING request on a worker, and have it completed, if it is a large direct
- * one.
+ * If a RUNNING request is a large direct one, execute it on a worker, and have it completed.
  * Return: false if it is not: nothing was done.
  */
 bool uaio_split_execute(struct uaio_req *req, struct uaio_worker *worker);
 
-/* Run a runner's work item on a worker; or end it, as the work queue has refused it. */
+/* Run a runner's work item on a worker; or, if the work queue has refused the item, end it. */
 void uaio_split_run(struct uaio_work *work, struct uaio_worker *worker);
 void uaio_split_refuse(struct uaio_work *work);
-/* Remove runners' work items from items, and end them as refused; needed for I4. */
+/* Remove the work items of runners from items, and end them as refused (needed for I4). */
 void uaio_split_refuse_all(struct list *items);
 
 #endif /* UAIO_SPLIT_SPLIT_H */

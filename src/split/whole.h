@@ -3,8 +3,8 @@
  * Execute a request whole: by one system call or, if the kernel refuses it, through a
  * copy (bounce.h)
  *
- * Large direct requests are executed in segments instead (split.h). Requests on streams
- * are tried, as far as possible without blocking (uaio_req_try()).
+ * Large direct requests are executed in segments instead (split.h). Requests on streams are
+ * instead tried without blocking where possible (uaio_req_try()).
  *
  * Tested by test-policy.c, test-bounce.c and all other tests whose requests wait.
  */
@@ -23,8 +23,8 @@ struct uaio_worker;
 int64_t uaio_req_execute(struct uaio_req *req);
 
 /*
- * Like uaio_req_execute(), by a worker. The worker notes the call, so that a thread that
- * closes the file need not wait for its end (closing.h).
+ * Like uaio_req_execute(), on a worker. The request is marked as executed by one call, so that
+ * a thread which closes the file need not wait for the end of the call (closing.h).
  */
 int64_t uaio_req_execute_by(struct uaio_req *req, struct uaio_worker *worker);
 

@@ -2,9 +2,9 @@
 /*
  * Order of requests on one inode
  *
- * The kernel executes buffered requests inside io_submit, so they take effect in the
- * order of submission, and programs rely on it. The library gives some of them to
- * workers. This file keeps the part of the order that a program can observe:
+ * The kernel executes buffered requests inside io_submit, so they take effect in the order of
+ * submission, and programs rely on it. The library gives some of them to workers. This module
+ * keeps the part of the order that a program can observe:
  *
  *   I1  Ordered writes (buffered, appending, extending) of one inode, and all requests at
  *       the file's own position (UAIO_OFF_POSITION), including reads, take effect one at
@@ -16,24 +16,25 @@
  *   I4  A write, ordered or direct, does not start while an older read through the page
  *       cache has yet to get its data, if the write would change what the read returns:
  *       bytes of its range, or where the file ends.
- *   I5  Direct reads, and direct writes in place, may overlap each other, because the
- *       kernel only hands them to the device inside io_submit. Requests that the kernel
- *       executes inside io_submit wait for them: an ordered write waits for older direct
- *       requests whose bytes it changes; a read through the page cache waits for older
- *       direct writes in place of its bytes.
+ *   I5  Direct (O_DIRECT) reads, and direct writes that do not extend the file ("in place"),
+ *       may overlap each other, because the kernel only hands them to the device inside
+ *       io_submit. Requests that the kernel would execute inside io_submit wait for these
+ *       direct requests: an ordered write waits for older direct requests whose bytes it
+ *       changes; a read through the page cache waits for older direct writes in place to its
+ *       bytes.
  *   I6  An exclusive write (bounce.h) starts only after every older write, like a sync.
  *       Later requests wait for it as for an ordered write. Before it writes, it waits
  *       until no write is executed inline.
  *
- * The inode's list has, in the order of submission, accepted reads until they have
- * returned, accepted writes until their event is posted, and all waiting requests. A
- * request waits only for older ones. So the first of the list has always been started,
- * and no two requests wait for each other.
+ * Each inode has a list of requests, in the order of submission. A waiting request is always
+ * on it. A read that has started stays on it until its system call has returned, a write until
+ * its event is posted. A request waits only for older requests. So the first request of the
+ * list has always been started, and no two requests wait for each other.
  *
- * The list belongs to the inode, not to a descriptor: a file that is opened twice is one
- * file. Requests that are executed inline are never on the list. They are executed only
- * while the list has no ordered write, and no request that I4 and I5 make them wait for.
- * Two threads that submit at the same moment have no order.
+ * The list belongs to the inode, not to a descriptor: a file that is opened twice is one file.
+ * Requests that are executed inline are never on the list. They are executed only while the
+ * list has no ordered write, and no request for which they would have to wait by I4 or I5. If
+ * two threads submit at the same moment, their requests may be executed in either order.
  *
  * Thread-safety: any thread; each inode has a lock.
  */
@@ -56,7 +57,10 @@ struct uaio_req;
 /* Called each time the engine starts, also in a child of fork(): resets all. */
 void uaio_order_init(void);
 
-/* Return: the requests of I1 (low half) and buffered reads (high half) on the list. */
+/*
+ * Return: how many requests of I1 (low half) and how many buffered reads (high half) are on
+ * the list.
+ */
 static inline uint64_t uaio_inode_in_way(const struct uaio_inode *inode)
 {
 	/*
@@ -79,8 +83,8 @@ static inline bool uaio_inode_has_direct(const struct uaio_inode *inode)
 }
 
 /*
- * Return: whether a write must compare its range with requests that have not returned
- * (I4, I5).
+ * Return: whether a write must compare its range with the ranges of requests that have not
+ * returned (I4, I5).
  */
 static inline bool uaio_inode_minds_writes(const struct uaio_inode *inode)
 {
@@ -97,8 +101,8 @@ bool uaio_inode_is_range_awaited(struct uaio_inode *inode,
 				 const struct uaio_range *range);
 
 /*
- * uaio_inode_begin_inline() and uaio_inode_end_inline() if writes may have to be
- * exclusive.
+ * The slow paths of uaio_inode_begin_inline() and uaio_inode_end_inline(), for files on which
+ * writes may have to be exclusive.
  */
 bool uaio_inode_note_inline(struct uaio_inode *inode);
 void uaio_inode_unnote_inline(struct uaio_inode *inode);
@@ -121,8 +125,8 @@ static inline void uaio_inode_end_inline(struct uaio_inode *inode)
 }
 
 /*
- * Sleep until no write of the inode is executed inline. Called by an exclusive write that
- * has started: from then on no other request on the inode is executed (I6).
+ * Sleep until no write of the inode is executed inline. Called by an exclusive write that has
+ * started: so no other request on the inode is executed from then on (I6).
  */
 void uaio_inode_await_inline(struct uaio_inode *inode);
 
@@ -133,14 +137,14 @@ void uaio_inode_await_inline(struct uaio_inode *inode);
 bool uaio_order_enter(struct uaio_req *req);
 
 /*
- * Note that req, a read or a write, has returned, or was cancelled after it had started.
- * Reads and writes that waited only for it become startable, and are appended to
- * ret_startable (by link), oldest first.
+ * Called when the system call of req, a read or a write, has returned, or when req was
+ * cancelled after it had started. Reads and writes that waited only for req become startable,
+ * and are appended to ret_startable (by link), oldest first.
  */
 void uaio_order_return(struct uaio_req *req, struct list *ret_startable);
 
 /*
- * Note that the event of req is posted. If req is a write, syncs that waited only for it
+ * Called when the event of req is posted. If req is a write, syncs that waited only for it
  * become startable, and are appended to ret_startable (by link), oldest first.
  */
 void uaio_order_leave(struct uaio_req *req, struct list *ret_startable);

@@ -2,30 +2,31 @@
 /*
  * Cold reads: requests that wait until their pages are in the page cache
  *
- * A read of uncached data waits here: in the state PAGED, on the list of its device. The
- * policy (policy.h) sends a read of more than 128 KiB, or with an I/O priority, to a
- * worker at once.
+ * A read of data that is not in the page cache waits in the state PAGED, on the list of its
+ * device. The policy (policy.h) sends a read of more than 128 KiB, or with an I/O priority, to
+ * a worker at once.
  *
- * The submitter has the kernel start reading the pages, and continues. The read then only
- * copies. A thread that finds the pages cached executes it: a thread that waits for
- * events tries the reads of its own queue, a worker those of all queues. A worker also
- * executes the oldest read of each device, by a plain call that blocks until the data is
- * there. When that call returns, the worker tries the device's other reads, and the next
- * oldest is queued.
+ * The submitter has the kernel start reading the pages, and continues. Once the pages are
+ * there, the read is only a copy. Threads try PAGED reads, and execute those whose pages are
+ * cached: a thread that waits for events tries the reads of its own queue; a worker tries the
+ * reads of all queues. A worker also executes the oldest read of each device, by a plain call
+ * that blocks until the data is there. When that call returns, the worker tries the device's
+ * other reads, and the next oldest read is queued for a worker.
  *
- *   I1  A PAGED request is on the list of its device and on the list of its group. While
- *       a thread tries it, it also has the bit TRIED, and keeps its places. Both lists
- *       are under the lock, in the order of submission.
- *   I2  While requests of a device are PAGED, a worker reads a request of the device, or one
- *       is queued. Or a thread tries some of them, and will then queue one. So each
- *       request is read in the end, even if its pages never arrive, or are evicted.
+ *   I1  A PAGED request is on the list of its device and on the list of its group. While a
+ *       thread tries it, it also has the bit TRIED, and stays on both lists. The lock protects
+ *       both lists, which are in the order of submission.
+ *   I2  While requests of a device are PAGED, a worker executes a read of the device, or a
+ *       read of the device is queued for a worker, or a thread tries some of these reads and
+ *       will then queue one. So each read is executed in the end, even if its pages never
+ *       arrive, or are evicted.
  *   I3  A try uses only calls that do not block. A thread tries a bounded number of
  *       requests at a time.
  *   I4  nr_using of a file counts its requests that are being tried. No try begins once
  *       the file's descriptor is being closed. The closing thread queues the file's PAGED
  *       requests, and waits until the count is 0.
- *   I5  If tries find no pages, starting pages does not help. Then each read goes to its
- *       own worker, for a number of reads that doubles each time.
+ *   I5  If tries find no pages present, it does not help to start reads of pages early. Then
+ *       each read goes to a worker of its own, for a number of reads that doubles each time.
  *
  * Thread-safety: any thread.
  */
@@ -64,8 +65,8 @@ bool uaio_page_start(const struct uaio_inode *inode, const struct uaio_sqe *sqe,
 bool uaio_page_park(struct uaio_req *req);
 
 /*
- * Note that the oldest read of the device has returned, or will not be executed, and try
- * the others. Requests to queue now are appended to ret_startable.
+ * Called when the oldest read of the device has returned, or will not be executed: try the
+ * device's other reads. Requests to queue now are appended to ret_startable.
  */
 void uaio_page_next(struct uaio_device *device, struct list *ret_startable);
 

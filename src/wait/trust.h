@@ -2,24 +2,24 @@
 /*
  * Trust: plain reads inside io_submit where RWF_NOWAIT is refused
  *
- * Some file systems refuse RWF_NOWAIT (overlayfs, FUSE, network file systems), so the
- * library cannot know whether a read would block. There workers execute and time the
- * reads. After enough reads in a row that took no longer than a copy, the file is
- * trusted: the submitting thread executes its reads by plain calls, and times them, too.
+ * Some file systems refuse RWF_NOWAIT (overlayfs, FUSE, network file systems), so the library
+ * cannot know whether a read would block. On such a file, workers execute and time the reads.
+ * After enough reads in a row that took no longer than copying the data, the file is trusted:
+ * the submitting thread executes its reads by plain calls, and times them, too.
  *
- *   I1  For an inode without trust of its own, the reads of its device count, so that a
- *       small file need not earn trust each time it is opened. File systems whose server
- *       may never answer are excepted.
- *   I2  One slow read proves nothing: its thread may have been preempted. After it the
- *       next 64 reads, and 64 more for each 20 us that it took, are checked closely. The first of these reads that is slow, and in
- *       which the thread sleeps, ends the trust. If a
- *       worker executed it, the count of fast reads starts again. A slow read in which
- *       the thread did not sleep is not counted: on a busy machine one of some hundred
- *       reads is preempted, and trust would never return.
- *   I3  Each time trust ends, twice as many fast reads are needed to regain it. So a file
- *       that is cold in part makes its submitter wait twice for 64 reads by workers, then
- *       twice for 128, and so on up to 2^16. Waits too rare to be noticed take at most a
- *       quarter of the submitter's time: 20 us of waiting for 64 reads of 1 us.
+ *   I1  If an inode has no trust yet, the trust of its device counts, so that a small file
+ *       need not earn trust each time it is opened. This does not hold for file systems whose
+ *       server may never answer.
+ *   I2  One slow read proves nothing: its thread may have been preempted. After a slow read
+ *       the next 64 reads, and 64 more for each 20 us that the slow read took, are checked
+ *       closely. The first of these reads that is slow, and in which the thread sleeps, ends
+ *       the trust. If a worker executed it, the count of fast reads starts again. A slow read
+ *       in which the thread did not sleep is not counted: on a busy machine one of some
+ *       hundred reads is preempted, and trust would never return.
+ *   I3  Each time trust ends, twice as many fast reads are needed to regain it. So a file of
+ *       which part is not cached makes its submitter wait twice for 64 reads by workers, then
+ *       twice for 128, and so on up to 2^16. Waits that are too short to count as slow take at
+ *       most a quarter of the submitter's time: 20 us of waiting for 64 reads of 1 us.
  *   I4  All counts are hints: lost or mixed up counts cost time, and nothing else.
  *
  * Thread-safety: any thread.
@@ -47,9 +47,9 @@ struct uaio_trust *uaio_trust_find(const struct uaio_file *file,
 				   struct uaio_inode *inode);
 
 /*
- * A timed read. The submitter calls begin before a plain read, with the trust that was
- * found, and end after it, with the cycles that it took. A worker calls begin with the
- * trust of the inode, and tell after its read.
+ * A timed read. The submitter calls uaio_trust_begin() before a plain read, with the trust
+ * that was found, and uaio_trust_end() after it, with the cycles that the read took. A worker
+ * calls uaio_trust_begin() with the trust of the inode, and uaio_trust_tell() after its read.
  */
 struct uaio_trial_read {
 	bool is_close;
