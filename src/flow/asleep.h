@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests whose call sleeps on a worker until another thread ends it (op/sleeper.h)
+ * Requests whose system call sleeps on a worker until another thread ends the call
+ * (op/sleeper.h), for example a futex wait
  *
  *   I1  While a worker makes the call, the request is ASLEEP and TRIED, and the worker owns
  *       it. A canceller marks the request and ends the call; the worker then notifies the
@@ -25,10 +26,10 @@ struct uaio_worker;
 void uaio_asleep_run(struct uaio_req *req, struct uaio_worker *worker);
 
 /*
- * Called when the submission of a request with a sleeper ends: wait until the request's call
- * waits or has returned, so that a later wake-up by the client reaches the call. Returns at
- * once if the call is not to be made yet (HELD), and does not wait for a worker if no more
- * workers can be created.
+ * Called when the submission of a request with a sleeper ends: wait until the request's system
+ * call sleeps or has returned, so that a wake-up which the client makes after its submission
+ * reaches the call. Returns at once if the request is HELD, as its call is made later. Does
+ * not wait for a worker if no more workers can be created.
  */
 void uaio_asleep_settle(struct uaio_sleeper *sleeper);
 

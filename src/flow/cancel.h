@@ -15,8 +15,9 @@ struct uaio_queue;
 struct uaio_sqe;
 
 /*
- * The group is being closed: cancel its requests that may wait for ever, for example until a
- * file is ready, and prevent further requests from beginning such a wait.
+ * The group (the requests of one queue) is being closed: cancel its requests that may wait for
+ * ever, for example until a file is ready, and prevent further requests from beginning such a
+ * wait.
  */
 void uaio_group_close(struct uaio_group *group);
 
@@ -61,35 +62,40 @@ struct uaio_cancel_aim {
 	 */
 	enum uaio_index_by by;
 	uint64_t key;
-	bool is_one; /* cancel only the oldest match that can be cancelled */
+	/* cancel only one request: the oldest match that can be cancelled */
+	bool is_one;
 	/*
 	 * If the caller must not wait for a request that is being tried (waits.h, I4), do not
 	 * mark that request: it continues.
 	 */
 	bool marks_none;
 	/*
-	 * A matching request that is about to be parked ends as cancelled instead. The result
-	 * of this call counts it as executed by another thread.
+	 * If a matching request is about to be parked (to wait until its file is ready), it
+	 * ends as cancelled instead. The result of this call counts such a request as executed
+	 * by another thread.
 	 */
 	bool ends_unparked;
 	/*
-	 * Borrows; or NULL. Cancelled requests are added there, and the caller completes them
-	 * soon by uaio_cancelled_complete(). Until then other cancellers count them as
-	 * executed by another thread.
+	 * Borrows; or NULL. Cancelled requests are added to this list, and the caller soon
+	 * completes them by uaio_cancelled_complete(). Until then other cancellers count these
+	 * requests as executed by another thread.
 	 */
 	struct uaio_cancelled *ret_later;
 };
 
 /*
- * Return: as uaio_queue_cancel_file(). *ret_nr_others, unless NULL: how many matching
- * requests other threads execute or move on.
+ * Return: as for uaio_queue_cancel_file(). *ret_nr_others, unless NULL: how many matching
+ * requests were not cancelled because other threads execute or move them.
  */
 int uaio_queue_cancel_meant(struct uaio_queue *queue,
 			    const struct uaio_cancel_aim *aim,
 			    int *ret_nr_others);
 
 void uaio_cancelled_init(struct uaio_cancelled *cancelled);
-/* Complete these requests, and start those whose wait is over. Context: no lock. */
+/*
+ * Complete the cancelled requests, and start the requests that no longer have to wait.
+ * Context: no lock is held.
+ */
 void uaio_cancelled_complete(struct uaio_cancelled *cancelled);
 
 #endif /* UAIO_FLOW_CANCEL_H */

@@ -4,30 +4,31 @@
  *
  * The library makes no duplicate of the descriptor for a request, since closing a duplicate
  * would drop the process's record locks on the file. So requests are executed on the client's
- * descriptor, and the thread that closes that descriptor, the closer, waits; but no longer
- * than it has to. A system call that has looked up its descriptor has a reference to the open
- * file, so the descriptor may be closed from then on. (A call on a hung device never returns,
- * and the closer must not wait for such a call.)
+ * descriptor, and the thread that closes that descriptor (the closer) waits, though no longer
+ * than necessary. Once a system call has looked up its descriptor, the kernel holds a
+ * reference to the open file, so the descriptor may be closed from then on. (A call on a hung
+ * device never returns, and the closer must not wait for such a call.)
  *
- *   I1  The closer continues when it has the only reference to the file, or when each other
- *       reference belongs to a request that is in its only system call, past the look-up.
+ *   I1  The closer continues when each reference to the file but its own belongs to a request
+ *       that makes one system call and is in that call, past the look-up of the descriptor.
  *   I2  The kernel shows in /proc/self/task/TID/syscall which call a thread sleeps in. A
  *       thread also sleeps if a tracer, or a seccomp filter that asks a supervisor, stops it
- *       before the look-up; the thread's wchan shows that. Without these files the closer
- *       waits until the calls are over.
+ *       before the look-up; /proc/self/task/TID/wchan shows that. If these files cannot be
+ *       read, the closer waits until the calls have returned.
  *   I3  A worker that executes a request by one call marks the request is_one_call. Once the
  *       closer has set closer_goes, that worker makes no other call on the descriptor. The
- *       closer waits for the end of all requests without the mark: those that take several
- *       calls (large O_DIRECT requests, and requests that may be bounced), and those that
- *       other threads execute. A worker that submits a request to the kernel (native.h) may
- *       hold up the closer for as long as the kernel has requests: for some seconds, if the
- *       worker then sleeps in io_submit. (The kernel looks up the descriptor first, except
- *       for one allocation of memory.)
- *   I4  Requests that have not begun are left to the workers, of which more are created while
- *       all are blocked. If that takes long, the closer executes these requests.
- *   I5  Polls of files that support polling (message queues, some files of /proc) may wait
- *       for ever. When only polls are left, they continue on a private duplicate, as those of
- *       streams do.
+ *       closer waits for the end of all requests without the mark: requests that need several
+ *       calls (large O_DIRECT requests, and misaligned requests, which may be executed through
+ *       a copy), and requests that other threads execute. A worker that submits a request to
+ *       the kernel (native.h) may hold up the closer for as long as the kernel has requests of
+ *       the library. That may be some seconds, if the worker sleeps in the kernel's io_submit.
+ *       (The kernel looks up the descriptor first, except for one allocation of memory.)
+ *   I4  Requests that have not begun are left to the workers; more workers are created while
+ *       all are blocked. If the requests still have to wait for long, the closer executes
+ *       them.
+ *   I5  Polls of files that support polling (message queues, some files of /proc) may wait for
+ *       ever. When only such polls are left, they continue on a duplicate of the descriptor
+ *       that the library makes, as polls of streams do.
  *
  * A request that waits in the order of its inode, behind a write that does not return, cannot
  * begin: the closer waits for that request.

@@ -25,7 +25,10 @@ void uaio_copy_free(const struct uaio_sqe *sqe, void *copy);
 /* From now on the request uses its copy instead of the client's memory. */
 void uaio_copy_use(struct uaio_req *req);
 
-/* Only for uaio_copy_drop(): free the copy of a splice, under the lock. */
+/*
+ * Only for uaio_copy_drop(): free the copy of the arguments of a splice. The group's lock is
+ * held.
+ */
 void uaio_copy_drop_ends(struct uaio_req *req);
 
 /* Free the copy of a request that is complete. */

@@ -2,13 +2,14 @@
 /*
  * Deferred requests: their execution is delayed, so that a canceller can find them
  *
- * A fault on purpose (issue/fault.h) may defer a request of io_uring. The request is then
- * TIMED, and holds its file by a descriptor of the library's, so that the program may close
- * the file. When its time is over, the request starts as a request of a chain does (link.h),
- * and is executed.
+ * A fault on purpose (issue/fault.h) may defer an io_uring request. The request then waits in
+ * the state TIMED. It keeps its file open by a duplicate descriptor, so the program may close
+ * its own. When the time is over, the request starts as a held request of a chain does
+ * (link.h).
  *
- *   I1  A deferred request has late.held DEFERRED, which changes under its group's lock. A
- *       canceller takes it like any other TIMED request, and it ends without a system call.
+ *   I1  A deferred request has late.held == DEFERRED; late.held changes under the group's
+ *       lock. A canceller cancels a deferred request like any other TIMED request: the request
+ *       ends without a system call.
  *   I2  Submitting a request of a stream first starts all deferred requests of the queue. So
  *       the requests of a stream keep their order.
  *
@@ -29,16 +30,16 @@ struct uaio_req;
 void uaio_defer_init(void);
 
 /*
- * Prepare req, which is PREPPED, to wait for ns nanoseconds. The caller has pinned its group,
- * and parks req next.
+ * Prepare req, which is PREPPED, to wait for ns nanoseconds. The caller has pinned the
+ * request's group (uaio_ready_pin()), and parks req next.
  * Return: false if req cannot be deferred.
  */
 bool uaio_defer(struct uaio_req *req, int64_t ns);
 
-/* req is no longer deferred: it starts, or was cancelled. */
+/* req is no longer deferred, because it starts or was cancelled. */
 void uaio_defer_is_over(struct uaio_req *req);
 
-/* A deferred request, RUNNING, has waited long enough: start it. */
+/* Start a deferred request, now RUNNING, that has waited long enough. */
 void uaio_defer_start(struct uaio_req *req);
 
 /* Start all deferred requests of a queue, oldest first. */

@@ -1,33 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Drains: requests that have their queue to themselves
+ * Drains (IOSQE_IO_DRAIN of io_uring): requests during which no other request of their queue
+ * runs
  *
  * A drain (UAIO_DRAIN) starts when all requests that were submitted to its queue earlier are
  * complete. Requests that are submitted later start when the drain is complete. A request is
- * complete when its last completion is posted. If one request of a chain is a drain, the
- * whole chain is one. A drain does not affect other queues.
+ * complete when its last completion is posted. If one request of a chain (linked requests) is
+ * a drain, the whole chain is a drain. A drain does not affect other queues.
  *
- * Requests that wait for a drain are HELD, as the later requests of a chain are (link.h):
- * they have no file, and can be cancelled. A cancelled drain holds nothing from then on. A
- * chain with a mistake completes at once, without waiting for a drain.
+ * Requests that wait for a drain are HELD, as the later requests of a chain are (link.h): they
+ * have no file, and can be cancelled. Once a drain is cancelled, no request waits for it. A
+ * chain in which a request has invalid arguments fails at once, without waiting for a drain.
  *
  *   I1  Requests are ordered by submission, so one thread at a time submits to a queue with
  *       drains. If the threads of a front-end (kernel AIO, io_uring or POSIX AIO) submit
  *       concurrently, the front-end orders them.
- *   I2  nr_made counts the queue's requests when they are created, nr_queued when their last
- *       completion is posted, both under the queue's lock. Their difference, less the
- *       requests that a drain holds, is what is in flight. So a request counts until its
- *       completion is posted, even after it has left its group.
+ *   I2  nr_made counts the queue's requests when they are created, and nr_queued counts them
+ *       when their last completion is posted; both change under the queue's lock. nr_made -
+ *       nr_queued, less the number of requests that a drain holds, is the number of requests
+ *       in flight. So a request counts until its completion is posted, even after it has left
+ *       its group.
  *   I3  group->held lists the first request of each waiting chain in the order of submission,
  *       and group->drained counts the requests of these chains. Both change under the group's
  *       lock. No other HELD request is on a list.
- *   I4  A thread that changes a count of I2 checks under the same lock whether the first held
- *       chain may start. So no chain that may start stays on the list.
- *   I5  Only the submitting thread changes drained from 0. If that thread finds 0, nothing is
- *       held and no drain runs, so the thread may issue requests itself.
+ *   I4  A thread that changes nr_made or nr_queued checks under the same lock whether the
+ *       first held chain may start. So no chain that may start stays on the list.
+ *   I5  Only the submitting thread changes group->drained from 0 to another value. If that
+ *       thread reads 0, no request is held and no drain runs, so the thread may issue requests
+ *       itself.
  *
  * A thread with a descriptor table of its own (table.h) executes what it submits at once; it
- * has no drains, and does not wait for those of other threads.
+ * ignores drains, its own and those of other threads.
  *
  * Context: any thread that has entered (entry.h).
  *
@@ -47,7 +50,10 @@
 enum {
 	/* A flag of links that only drain.c uses: a drain holds the request. */
 	UAIO_DRAIN_HOLDS = 1u << 4,
-	/* Bits of drained: a drain runs; the bits above count held requests. */
+	/*
+	 * Values in group->drained. Bit 0: a drain runs. The bits above count the held
+	 * requests.
+	 */
 	UAIO_DRAIN_RUNS = 1u,
 	UAIO_DRAIN_ONE = 2u,
 };
@@ -75,16 +81,16 @@ static inline bool uaio_drain_is_due(const struct uaio_req *first)
 	return first->sqe.links & UAIO_DRAIN || uaio_drain_is_on(first->group);
 }
 
-/* The caller of these functions holds the group's lock. */
+/* The caller of the following functions holds the group's lock. */
 
-/* Let a drain hold a chain, whose requests are HELD. */
+/* Make a chain, whose requests are HELD, wait for a drain. */
 void uaio_drain_hold_locked(struct uaio_req *first);
 
 /* Append to ret_startable the chains that may start now. */
 void uaio_drain_advance_locked(struct uaio_group *group,
 			       struct list *ret_startable);
 
-/* If a drain holds req, release it: req is in flight. */
+/* If req waits for a drain, stop counting req as held: it is in flight from now on. */
 static inline void uaio_drain_lets_go_locked(struct uaio_req *req)
 {
 	struct uaio_group *group = req->group;

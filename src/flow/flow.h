@@ -67,7 +67,7 @@ void uaio_req_free(struct uaio_req *req);
 /* For uaio_flow_init(). */
 void uaio_req_init_slab(void);
 
-/* Starting (send.c), and functions for the work queue (work.c) */
+/* Functions of send.c, which start requests, and of work.c, which the work queue calls */
 
 /*
  * Start a PREPPED request: add it to handover, for a worker, or let it wait until
@@ -79,8 +79,8 @@ void uaio_req_start(struct uaio_req *req, struct uaio_handover *handover);
  * Let a RUNNING request wait again: until its file is ready, or, if it has no file, until its
  * timer expires.
  * Return: 0; -EAGAIN if memory is refused; -ECANCELED if its queue is being closed, or if a
- * canceller marked the request while a worker executed it (cancel.c, I4). After an error the
- * caller still owns the request.
+ * canceller has asked for its end while a worker executed it (cancel.c, I4). After an error
+ * the caller still owns the request.
  */
 int uaio_req_park(struct uaio_req *req);
 
@@ -90,19 +90,22 @@ int uaio_req_park(struct uaio_req *req);
  */
 void uaio_req_hand_over(struct uaio_handover *handover);
 
-/* Initialise the work queue, and register the state QUEUED. */
+/* Initialise the work queue, and register the functions for requests in the state QUEUED. */
 void uaio_req_wq_init(void);
 
 /*
- * A thread was about to leave the process, but stays, because its exec failed: create the
- * workers whose creation was put off meanwhile.
+ * The process does not end after all: a thread's exec has failed. Create the workers whose
+ * creation was put off during the exec.
  */
 void uaio_req_revive(void);
 
 void uaio_req_start_list(struct list *startable,
 			 struct uaio_handover *handover);
 
-/* Start the first request of a list. Requests that may start then are appended. */
+/*
+ * Start the first request of a list. Requests that may start as a result are appended to the
+ * list.
+ */
 void uaio_req_start_first(struct list *startable,
 			  struct uaio_handover *handover);
 
@@ -140,29 +143,30 @@ static inline void uaio_req_complete(struct uaio_req *req, int64_t res)
 void uaio_req_finish(struct uaio_req *req, int64_t res,
 		     struct uaio_worker *worker, struct list *ret_startable);
 
-/* Complete RUNNING requests. Those of one queue that are adjacent are posted together. */
+/* Complete RUNNING requests. Adjacent requests of the same queue are posted together. */
 void uaio_req_complete_together(struct uaio_req *const *reqs,
 				const int64_t *results, unsigned nr,
 				struct uaio_worker *worker);
 
 /*
- * Return: which kind of thread, or the kernel, executed req, which is about to complete.
+ * Return: who executed req, which is about to complete: which kind of thread, or the kernel.
  * worker: as for uaio_req_complete_by().
  */
 enum uaio_by uaio_req_by(const struct uaio_req *req,
 			 const struct uaio_worker *worker);
 
 /*
- * The oldest read of device is complete: let the next one start. The thread tries other reads
- * of the device, which copies their data; meanwhile worker, unless NULL, counts as blocked.
+ * The oldest read of device is complete: let the next one start. The calling thread also tries
+ * other waiting reads of the device, and so copies data; meanwhile worker, unless NULL, counts
+ * as blocked.
  */
 void uaio_req_read_next(struct uaio_device *device, struct uaio_worker *worker,
 			struct list *ret_startable);
 
 /*
- * Post a completion with MORE of a multishot request. The calling thread owns the request and
- * holds no lock.
- * Return: false if the sink has no room; then the caller completes the request.
+ * Post an intermediate completion, with the flag MORE, of a multishot request. The calling
+ * thread owns the request and holds no lock. Return: false if the sink has no room for it;
+ * then the caller completes the request.
  */
 bool uaio_req_post_more(struct uaio_req *req, int64_t res);
 

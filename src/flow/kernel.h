@@ -2,8 +2,8 @@
 /*
  * Requests that the kernel executes asynchronously (native.h): submitting and completing
  *
- * A handover collects these requests beside its work items, and submits them with those: the
- * requests of one queue by one system call.
+ * A handover (the list of requests that a thread is about to give to workers) also collects
+ * the requests for the kernel. All of one queue are submitted by one system call.
  *
  * Tested by src/native/test-native.c.
  */
@@ -42,14 +42,17 @@ bool uaio_kernel_takes(const struct uaio_file *file,
 void uaio_kernel_hand_over(struct uaio_handover *handover);
 
 /*
- * Submit a RUNNING request, which a worker is about to execute, to the kernel's own AIO, if
- * the kernel is to wait for it. Blocks as long as io_submit does, which does not include the
- * device.
+ * Submit a RUNNING request, which a worker is about to execute, to the kernel's own AIO, so
+ * that the kernel and not the worker waits for the device, if the request is suited for that.
+ * Blocks as long as io_submit does, which does not include the device.
  * Return: false: nothing was done; true: the request is submitted, and may be complete.
  */
 bool uaio_kernel_submit(struct uaio_req *req, struct uaio_worker *worker);
 
-/* Of struct uaio_flow_ops: complete requests of one group that the kernel has executed. */
+/*
+ * A function of struct uaio_flow_ops: complete requests of one group that the kernel has
+ * executed.
+ */
 void uaio_req_complete_native(struct uaio_req *const *reqs,
 			      const int64_t *results, unsigned nr);
 

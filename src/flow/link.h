@@ -2,29 +2,32 @@
 /*
  * Links: requests that start when the previous one has completed
  *
- * A chain is a list of requests of one queue. Each but the first starts when the previous one
- * is complete: if that one succeeded (UAIO_LINK), or in any case (UAIO_LINK_HARD). A read or
- * write of fewer bytes than requested has not succeeded; a call about paths, attributes or
- * space always has, as in io_uring. If a request may not start, it completes as cancelled,
- * and so do all later ones. A linked timer (UAIO_OP_LINK_TIMER) runs concurrently with the
- * request before it, and cancels that request when it expires. If the request completes
- * first, the timer completes as cancelled.
+ * A chain is a list of requests of one queue. Each request but the first starts when the
+ * previous request is complete: only if the previous one succeeded (UAIO_LINK), or in any case
+ * (UAIO_LINK_HARD). A read or write of fewer bytes than requested counts as failed. A call
+ * about paths, attributes or space counts as successful whatever its result, as in io_uring.
+ * If a request may not start, it and all later requests of the chain complete as cancelled. A
+ * linked timer (UAIO_OP_LINK_TIMER) runs concurrently with the request before it, and cancels
+ * that request when it expires. If the request completes first, the timer completes as
+ * cancelled.
  *
  *   I1  A request that has not started is HELD and has no file. Its descriptor, or the file
  *       registered at its index, is looked up when it starts. So neither closing a descriptor
- *       nor the end of the process (gate.h) waits for such a request, and cancelling all
- *       requests of a file does not find it. A child of fork() has none. If another thread
- *       closes the descriptor as the request starts, the request may use the next file that
- *       gets this descriptor.
+ *       nor the end of the process (gate.h) waits for a HELD request, and cancelling all
+ *       requests of a file does not find it. A child of fork() inherits no HELD requests. If
+ *       another thread closes the descriptor as the request starts, the request may use the
+ *       next file that gets this descriptor.
  *   I2  req->after and req->before link the requests of a chain. They, and the state HELD,
- *       change under the group's lock. A request that has started has no before; only a
- *       linked timer has one until the timer or its request is complete.
- *   I3  A request leaves its chain when it leaves its group. From then on the next request
- *       belongs to the thread that completes the first: it is PREPPED, and on the list of
- *       requests that this thread starts after posting the event, or, if this is the
- *       submitting thread, when the submission ends (chain.h).
- *   I4  A thread that takes an expired linked timer owns the timer. Under the group's lock it
- *       finds the request by before, or finds that the request has left.
+ *       change under the group's lock. When a request has started, its member before is NULL;
+ *       only a linked timer keeps it until the timer or the request that it limits is
+ *       complete.
+ *   I3  A request leaves its chain when it leaves its group. From then on the thread that
+ *       completes the request owns the next request of the chain, which is now PREPPED. This
+ *       thread starts the next request after it has posted the event of the first; the
+ *       submitting thread starts it when the submission ends (chain.h).
+ *   I4  The thread that expires a linked timer owns the timer. Under the group's lock that
+ *       thread finds the timer's request by the member before, or finds that the request has
+ *       left the group.
  *
  * Submission builds the chains (chain.h), and issues the requests.
  *
@@ -55,7 +58,9 @@ struct uaio_submitter;
 typedef enum uaio_next uaio_issue_held_fn(struct uaio_req *req,
 					  int64_t *ret_res);
 
-/* Register the state HELD. Called each time the engine starts. */
+/*
+ * Register the functions for requests in the state HELD. Called each time the engine starts.
+ */
 void uaio_link_init(uaio_issue_held_fn *issue);
 
 /* Create a PREPPED request of a chain. Return: 0; -EAGAIN if memory is refused. */
@@ -65,48 +70,52 @@ int uaio_link_new(const struct uaio_submitter *by, const struct uaio_sqe *sqe,
 void uaio_link_append(struct uaio_req *last, struct uaio_req *req);
 
 /*
- * All requests of a chain are submitted: start its first request, unless the chain is_late or
- * a drain; or, if it is_broken, complete all its requests as cancelled. Other requests that
- * may start are appended to ret_later, for the caller to start when its submission ends.
+ * All requests of a chain are submitted: start its first request, unless is_late, or the chain
+ * is a drain. If is_broken, complete all its requests as cancelled instead. Other requests
+ * that may start are appended to ret_later, for the caller to start when its submission ends.
  */
 void uaio_link_begin(struct uaio_req *first, bool is_broken, bool is_late,
 		     struct uaio_handover *handover, struct list *ret_later);
 
-/* Let a RUNNING request that was not executed be issued (defer.h). Its group is locked. */
+/*
+ * Send a RUNNING request that was not executed yet (defer.h) to be issued. The group's lock is
+ * held.
+ */
 void uaio_link_resume_locked(struct uaio_req *req, struct list *ret_startable);
 
-/* The submission ends: start the requests that were put off (later). */
+/* The submission ends: start the requests in `later`, whose start was put off until now. */
 void uaio_link_start_later(struct list *later, struct uaio_handover *handover);
 
 /*
- * For drain.c: a chain that a drain held, which drain.c has removed from group->held, may
- * start. The group's lock is held.
+ * For drain.c: let a chain start that waited for a drain. drain.c has removed the chain from
+ * group->held. The group's lock is held.
  */
 void uaio_link_release_locked(struct uaio_req *first,
 			      struct list *ret_startable);
 
-/* For chain.c, which issues requests */
+/* For chain.c, which issues requests: */
 
 /*
  * Return: whether no earlier request of the chain had to wait; then the submitting thread
  * issues req.
  */
 bool uaio_link_is_here(const struct uaio_req *req);
-/* The caller has issued req, which is PREPPED and not complete: start its linked timer. */
+/*
+ * The caller has issued req, which is PREPPED and not complete: start the timer that is linked
+ * to req.
+ */
 void uaio_link_goes(struct uaio_req *req);
 
-/*
- * For send.c and complete.c, about requests with a flag in sqe.links
- */
+/* For send.c and complete.c, about requests with a flag in sqe.links: */
 
 /* Return: whether req was held, and so has to be issued or cancelled. */
 bool uaio_link_was_held(const struct uaio_req *req);
-/* Issue req, or return DONE if it is to complete as cancelled. */
+/* Issue req. Return: where req goes next; DONE if it is to complete as cancelled. */
 enum uaio_next uaio_link_issue(struct uaio_req *req, int64_t *ret_res);
-/* A request that was held now waits elsewhere, or is complete. */
+/* Called when a request that was HELD waits in another state or is complete. */
 void uaio_link_started(void);
 
-/* Return: whether req, with result res, keeps the next request from starting. */
+/* Return: whether the result res of req keeps the next request of the chain from starting. */
 bool uaio_link_breaks(const struct uaio_req *req, int64_t res);
 /*
  * req leaves its group, whose lock is held. Requests of its chain that may start, or have to

@@ -23,10 +23,11 @@ void uaio_queue_open_locked(struct uaio_queue *queue);
 void uaio_queue_close(struct uaio_queue *queue);
 
 /*
- * Make the calling thread the maker of the queue that it opens: workers execute the requests
- * of the queue with the maker's identity, whichever thread submits (uaio_queue_submitter()).
- * If memory is refused, each thread submits with its own identity. uaio_queue_drop_maker()
- * undoes this, when the queue has no more requests.
+ * Make the calling thread the maker of the queue that it opens: workers execute the queue's
+ * requests with the credentials of the maker, whichever thread submits
+ * (uaio_queue_submitter()), as in io_uring. If memory is refused, requests are executed with
+ * the credentials of their submitters. uaio_queue_drop_maker() undoes this, when the queue has
+ * no more requests.
  */
 void uaio_queue_keep_maker(struct uaio_queue *queue);
 void uaio_queue_drop_maker(struct uaio_queue *queue);
@@ -48,16 +49,16 @@ void uaio_queue_post_late(struct uaio_queue *queue,
 			  struct list *ret_startable);
 
 /*
- * Give the sink a completion with UAIO_COMPLETION_MORE, if it has room (sink.h). The caller
- * owns the request, which keeps the queue from being freed.
- * Return: whether it had room.
+ * Give the sink an intermediate completion (UAIO_COMPLETION_MORE), if it has room (sink.h).
+ * The caller owns the request, which keeps the queue from being freed. Return: whether the
+ * sink had room.
  */
 bool uaio_queue_post_more(struct uaio_queue *queue,
 			  const struct uaio_completion *completion);
 
 /*
- * uaio_queue_post() for a thread with its own descriptor table (table.h): the calling thread
- * uses no descriptor of the library's, except in the sink.
+ * uaio_queue_post() for a thread with its own descriptor table (table.h). The calling thread
+ * uses none of the library's descriptors, except in the sink.
  */
 void uaio_queue_post_parted(struct uaio_queue *queue,
 			    const struct uaio_post *post);

@@ -6,14 +6,14 @@
  * It adds to the chain each request that has a flag in sqe.links, or that is submitted while
  * the chain is open or a drain is pending (drain.h); all others go to the batch. The first
  * request without a link flag, or the end of the submission, completes the chain. Only then
- * does its first request start, so that a mistake in any request cancels all. The other
+ * does its first request start, so that an invalid request cancels the whole chain. The other
  * requests, and those that a drain releases, start when the submission ends, as in the kernel:
  * requests of the submission that are in no chain start before them.
  *
  * The file of a request in a chain is looked up when the request starts, as in the kernel:
- * until then the descriptor may be opened, or another file registered at its index. If there
- * is no file then, the request fails with EBADF. Mistakes are found by checking against the
- * file at the time when the request is added.
+ * until then the descriptor may be opened, or another file registered at its index. If no file
+ * is open there at that time, the request fails with EBADF. Its arguments are checked when it
+ * is added, against the file that the descriptor refers to at that time.
  *
  * Context: as in submit.h. A chain belongs to its thread.
  *
@@ -36,7 +36,7 @@ struct uaio_chain {
 	struct uaio_req *first, *last; /* or NULL */
 	bool is_open;
 	bool is_broken; /* the whole chain has to be cancelled */
-	/* even its first request starts only when the submission ends */
+	/* even the first request of the chain starts only when the submission ends */
 	bool is_late;
 	int mistake; /* -errno of the last request added; or 0 */
 	bool has_later;
@@ -44,7 +44,10 @@ struct uaio_chain {
 	struct list later;
 };
 
-/* Called each time the engine starts. */
+/*
+ * Return: whether sqe has to be added to the chain, not to the batch, because it is linked, is
+ * a drain, or comes after a drain that it must not overtake (drain.h).
+ */
 void uaio_chain_init(void);
 
 static inline void uaio_chain_begin(struct uaio_chain *chain,
@@ -77,7 +80,7 @@ static inline bool uaio_chain_takes(const struct uaio_chain *chain,
 int uaio_chain_add(struct uaio_chain *chain, const struct uaio_sqe *sqe);
 
 /*
- * uaio_chain_add() for a request on a registered file. sqe->fd is the file's index, which
+ * As uaio_chain_add(), for a request on a registered file. sqe->fd is the file's index, which
  * sink->get_fixed() looks up.
  */
 int uaio_chain_add_fixed(struct uaio_chain *chain, const struct uaio_sqe *sqe);
@@ -90,8 +93,8 @@ int uaio_chain_refuse(struct uaio_chain *chain, const struct uaio_sqe *sqe,
 		      int error, bool is_late);
 
 /*
- * For submit.c: defer a request of the batch as plan says (defer.h). The request is then a
- * chain of its own. The caller has pinned the queue.
+ * For submit.c: defer a request of the batch by the time in plan (defer.h). The request then
+ * forms a chain by itself. The caller has pinned the queue.
  * Return: false if the request cannot be deferred; the caller still has to issue it.
  */
 struct uaio_fault_plan;
@@ -101,7 +104,10 @@ bool uaio_chain_defer(struct uaio_batch *batch, struct uaio_file *file,
 
 void uaio_chain_end_slowly(struct uaio_chain *chain);
 
-/* The submission ends: start the open chain, if any, and all requests put off until now. */
+/*
+ * The submission ends: start the open chain, if any, and all requests whose start was put off
+ * until now.
+ */
 static inline void uaio_chain_end(struct uaio_chain *chain)
 {
 	if (unlikely(chain->first || chain->is_open || chain->is_broken ||

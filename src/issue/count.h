@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* For this module: counting a batch whose stats is not NULL. Context: the batch's thread. */
+/*
+ * For the files of issue/: counting a batch whose stats is not NULL. Context: the thread that
+ * submits the batch.
+ */
 #ifndef UAIO_ISSUE_COUNT_H
 #define UAIO_ISSUE_COUNT_H
 
@@ -15,7 +18,10 @@ void uaio_batch_count(struct uaio_batch *batch, struct uaio_file *file,
 		      const struct uaio_sqe *sqe,
 		      const struct uaio_outcome *outcome);
 
-/* Count a created request. next: where it goes. Does nothing if batch->stats is NULL. */
+/*
+ * Count a request that was created because its first try did not complete it. next: where it
+ * goes. Does nothing if batch->stats is NULL.
+ */
 void uaio_batch_count_handed_over(struct uaio_batch *batch,
 				  struct uaio_req *req, enum uaio_next next,
 				  const struct uaio_outcome *outcome);

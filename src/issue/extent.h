@@ -16,8 +16,9 @@
 
 /*
  * ret_range: the bytes that a write changes. If the write extends the file, these are all
- * bytes from the old end on, as an earlier read of those must find the old end. end: 1 more
- * than the file's size; or 0, and the size is queried and stored there.
+ * bytes from the old end of the file on, because an earlier read of these bytes must still
+ * find the old end. end: the file's size plus 1; or 0: then the function queries the size and
+ * stores it there.
  * Return: whether the write extends the file.
  */
 bool uaio_is_extending(const struct uaio_file *file, const struct uaio_sqe *sqe,
@@ -33,8 +34,8 @@ enum uaio_order uaio_order_of(struct uaio_file *file,
 			      struct uaio_range *ret_range);
 
 /*
- * Return: whether a request, with the order that uaio_order_of() returned, waits for other
- * requests of its inode, or they for it.
+ * Return: whether a request, for which uaio_order_of() has been called, waits for other
+ * requests of its inode, or other requests may have to wait for it.
  */
 static inline bool uaio_has_order(const struct uaio_req *req)
 {
@@ -44,15 +45,15 @@ static inline bool uaio_has_order(const struct uaio_req *req)
 
 /*
  * Return: whether a request has to wait for earlier requests that read or change the same
- * bytes (order.h, I4 and I5). inode is the file's, borrowed under I2 of file.h.
+ * bytes (order.h, I4 and I5). inode: that of file, borrowed (file.h, I2).
  */
 bool uaio_is_held_up(struct uaio_file *file, const struct uaio_inode *inode,
 		     const struct uaio_sqe *sqe);
 
 /*
- * Return: whether other requests on the inode permit this one to be inline. If so, the caller
- * ends it with uaio_inode_end_inline(); otherwise the request has to be queued. inode is the
- * file's, borrowed under I2 of file.h.
+ * Return: whether the request may be executed inline, inside the submitting call, or has to be
+ * queued because of other requests on the inode. If it may, the caller calls
+ * uaio_inode_end_inline() after the execution. inode: that of file, borrowed (file.h, I2).
  */
 bool uaio_begin_inline(struct uaio_file *file, struct uaio_inode *inode,
 		       const struct uaio_sqe *sqe);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where a request goes that was tried and is not complete
+ * Deciding where a request goes if its first try has not completed it
  *
- * A submission or a chain has tried the request. The result of the try alone does not decide:
- * the request may have to wait for older ones of its inode first, and its descriptor may by
- * now refer to another kind of file.
+ * A submission or a chain has tried the request. The result of the try alone does not decide
+ * where: the request may have to wait for older ones of its inode first, and its descriptor
+ * may by now refer to another kind of file.
  *
  * Context: any thread that has entered (entry.h), the owner of the request.
  *
@@ -21,12 +21,12 @@
 struct uaio_req;
 
 /*
- * Decide where req goes, which is PREPPED and has been tried. next: what the try returned,
- * not DONE; outcome: what it found out. If req parks, it is expected (ready.h). Also notes
- * the bytes done, and starts a linked timer.
- * Return: 0, with the decision in *ret_next and req->next. After WAIT_ORDER, req already
- * waits, and no longer belongs to the caller. -errno: req has to complete with that, as one
- * of its two files is gone.
+ * Decide where req goes, which is PREPPED and was tried without completing. next, outcome:
+ * what the try returned. If req parks, it counts as expected (ready.h). Also stores in req how
+ * many bytes the try transferred, and starts a linked timer.
+ * Return: 0, with the decision in *ret_next and req->next. If the decision is WAIT_ORDER, req
+ * already waits, and no longer belongs to the caller. -errno: req has to complete with this
+ * error, as one of its two files (splice) is gone.
  */
 int uaio_place(struct uaio_req *req, enum uaio_next next,
 	       const struct uaio_outcome *outcome, enum uaio_next *ret_next);

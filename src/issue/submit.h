@@ -29,9 +29,9 @@ struct uaio_outcome;
 struct uaio_live_block;
 
 /*
- * For uaio_look_up(): fd's entry says that requests cannot use its file. The program may have
- * closed and reopened fd by calls that the library does not see, so look again.
- * Return: as uaio_look_up().
+ * For uaio_look_up(), if the library's entry for fd says that requests cannot use its file:
+ * look up fd again, as the program may have closed and reopened fd by calls that the library
+ * does not see. Return: as uaio_look_up().
  */
 int uaio_look_up_again(int fd, struct uaio_file **ret_file);
 
@@ -57,17 +57,18 @@ uaio_look_up(int fd, struct uaio_file **ret_file)
 enum { UAIO_BATCH_COMPLETIONS = 16 };
 
 /*
- * One submission. It collects the completions of inline requests, and work items, to post or
- * queue them together. It is on the caller's stack; only this module uses its members.
+ * One submission. It collects the completions of inline requests, to post them together, and
+ * work items, to queue them together. It is on the caller's stack; only this module uses its
+ * members.
  */
 struct uaio_batch {
 	struct uaio_submitter by;
 	uint32_t nr_completions;
 	bool has_parked;
 	bool has_multishot; /* one of the parked requests is multishot */
-	/* the last request was a write within the size of `sized` */
+	/* the last request was a write that did not extend the file `sized` */
 	bool has_size;
-	const struct uaio_file *sized; /* of size sized_end - 1 */
+	const struct uaio_file *sized; /* the size of `sized`, plus 1 */
 	uint64_t sized_end;
 	uint64_t words; /* words of all completions, ORed */
 	/* NULL: statistics are off, and the members below are not set */
@@ -97,7 +98,7 @@ int uaio_batch_add(struct uaio_batch *batch, struct uaio_file *file,
 		   const struct uaio_sqe *sqe);
 
 /*
- * uaio_batch_add() for a registered file, of uaio_file_fix() (file.h), to which the front-end
+ * As uaio_batch_add(), for a registered file (uaio_file_fix(), file.h), to which the front-end
  * has a reference. sqe->fd is ignored. The calling thread has the library's descriptor table.
  */
 int uaio_batch_add_fixed(struct uaio_batch *batch, struct uaio_file *file,
@@ -111,9 +112,9 @@ enum uaio_next uaio_issue(struct uaio_file *file, const struct uaio_sqe *sqe,
 			  int *ret_error, struct uaio_outcome *ret);
 
 /*
- * uaio_batch_add() for a thread with another descriptor table (table.h), and a file of
- * uaio_file_open_parted(). The request is executed before this returns; the caller then
- * gives up its reference to the file.
+ * As uaio_batch_add(), for a thread with another descriptor table (table.h), and a file from
+ * uaio_file_open_parted(). The request is executed before this returns; the caller then drops
+ * its reference to the file.
  */
 int uaio_batch_add_parted(struct uaio_batch *batch, struct uaio_file *file,
 			  const struct uaio_sqe *sqe);

@@ -34,7 +34,7 @@ struct uaio_counters;
 void uaio_engine_load(void);
 
 /*
- * Bring the engine up in this process if it is not up, as in a child of fork().
+ * Bring the engine up in this process, if it is not up yet (in a child of fork() it is not).
  * Return: 0, -ENOMEM, or -EAGAIN in a child of vfork().
  */
 int uaio_engine_start(void);
@@ -42,16 +42,16 @@ int uaio_engine_start(void);
 /* descriptors */
 
 /*
- * Called before and after descriptors [first, last] are closed or replaced. By the second
- * call another thread may have opened them again.
+ * Called before and after descriptors [first, last] are closed or replaced. At the time of the
+ * second call, another thread may already have opened the descriptors again.
  */
 void uaio_fds_closing(unsigned first, unsigned last);
 void uaio_fds_closed(unsigned first, unsigned last);
 
 /*
- * Close a client's descriptor for a request, as the interposed close() does. Unless may_wait,
- * does nothing if the file has requests, or if closing it may take long. The caller has
- * handed all that it submitted to the work queue.
+ * Close a client's descriptor for a request, as the interposed close() does. Unless may_wait
+ * is set, does nothing if the file has requests, or if closing it may take long. The caller
+ * has already handed all requests that it submitted to the work queue.
  * Return: as close(2); -EBADF: the descriptor is the library's; -EOPNOTSUPP: nothing was
  * done.
  */
@@ -85,7 +85,7 @@ void uaio_engine_stay(void);
 /* Read the counters of all front-ends and of the work queue. The engine is up. */
 void uaio_counters_read(struct uaio_counters *ret_counters);
 
-/* limits.c: limits of the work queue, as options and uaio.h set them */
+/* limits.c: the limits of the work queue, which options and the functions of uaio.h set */
 
 /*
  * Apply the limits to the work queue, which has just started. The caller holds the lock that
@@ -94,7 +94,8 @@ void uaio_counters_read(struct uaio_counters *ret_counters);
 void uaio_limits_apply(void);
 
 /*
- * See uaio.h. These functions check the values in the arrays, but not the arrays' addresses.
+ * Described in uaio.h. These functions check the values in the arrays, but not the arrays'
+ * addresses.
  * Return: 0, with the previous values in the array; -EINVAL with nothing changed; -EAGAIN in
  * a child of vfork().
  */
