@@ -11,7 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PATIENCE_S = 30 /* an event later than this is lost */ };
+enum {
+	PATIENCE_S = 30 /* seconds; an event that takes longer counts as lost */
+};
 
 _Noreturn void fail(const char *format, ...)
 {

@@ -20,7 +20,7 @@ enum {
 	MAX_BATCH = 17,
 };
 
-/* Requests, their buffers, and the position of each one's event. */
+/* Requests, their buffers, and where the event of each was found. */
 struct batch {
 	io_context_t ctx;
 	int nr;
@@ -28,7 +28,7 @@ struct batch {
 	uint64_t *bufs[MAX_BATCH]; /* owns: MAX_LEN bytes each */
 	/* the expected result; by default, the full length */
 	long due[MAX_BATCH];
-	/* its event's position in the last reaped batch */
+	/* the position of its event in the last reaped batch */
 	int seen_as[MAX_BATCH];
 };
 
@@ -50,13 +50,13 @@ void batch_reap(struct batch *b);
 /* Check that in the last reaped batch event `later` came after event `earlier`. */
 void batch_expect_after(const struct batch *b, int later, int earlier);
 
-/* Check that each version in the buffer lies within low to high. */
+/* Check that each version in the buffer is at least low and at most high. */
 void expect_version(const char *what, const uint64_t *buf, size_t len,
 		    uint64_t low, uint64_t high);
 
 /* Return: a new, unlinked file in the current directory. */
 int file_new(void);
-/* Return: another open file description of the file. */
+/* Return: the file, opened again (a second open file description). */
 int file_again(int fd, int flags);
 
 _Noreturn void fail(const char *format, ...)

@@ -59,7 +59,10 @@ int gettimeofday(struct timeval *restrict ret_time, void *restrict zone)
 	return 0;
 }
 
-/* Wait with a timeout, without requests or for a pipe that stays empty. */
+/*
+ * Wait for an event with a timeout, without any request, and for a read of a pipe that
+ * stays empty.
+ */
 static void wait_in_vain(io_context_t ctx, long ms)
 {
 	struct timespec timeout = { .tv_sec = ms / 1000,

@@ -11,12 +11,12 @@
  *   memory     parts of the requests' memory are unmapped and mapped again
  *   close      descriptors are closed and reused, and contexts destroyed
  *
- * Each written word identifies the file, the write and the offset. The program ends
- * with 1 at the first result that cannot happen on the kernel:
+ * Each written word identifies the file, the write and the offset. The program exits with
+ * status 1 at the first violation of these laws, which hold on the kernel:
  *
  *   L1  Each request has one event; after io_destroy no event comes.
  *   L2  A result is the full length, or whole blocks, or ends at an end of the file.
- *       Requests fail only where memory is missing.
+ *       Requests fail only if part of their memory is unmapped.
  *   L3  Bytes that were read are zero, or come from a write of that offset that had
  *       begun. No other memory is changed.
  *   L4  The file's final content comes from writes of these offsets, and no other
@@ -49,7 +49,7 @@ enum {
 	FILE_BYTES = 3 << 20, /* largest size, without appended bytes */
 	BYTES_MIN = 512 << 10,
 	BYTES_MAX = 1280 << 10,
-	/* memory of a request, including parts that must not change */
+	/* memory of a request, with guard bytes that must not change */
 	AREA = 2 << 20,
 	NR_THREADS = 4,
 	NR_SLOTS = 2, /* per thread */
@@ -67,7 +67,7 @@ static enum mode mode;
 static double end_time;
 static uint64_t seed;
 
-/* All writes by number, beginning with 1. nr_writes is atomic. */
+/* All writes; the first has number 1. nr_writes is atomic. */
 static uint32_t nr_writes;
 static struct {
 	int64_t offset;
@@ -167,9 +167,7 @@ static void check_words(const char *what, const char *bytes, int64_t nr,
 	}
 }
 
-/*
- * Memory outside requests is filled with a canary
- */
+/* Memory outside of requests is filled with a known pattern (the canary) */
 
 enum { CANARY = 0xc5 };
 
@@ -248,14 +246,17 @@ static void take_memory(struct thread *thread, const struct runner *runner)
 	case 0: assert(mprotect(at, bytes, PROT_NONE) == 0); break;
 	case 1: assert(mprotect(at, bytes, PROT_READ) == 0); break;
 	default:
-		/* Map zero pages instead, so that no other mapping gets the addresses. */
+		/*
+		 * Map zero pages without access there, so that no other mapping gets the
+		 * addresses.
+		 */
 		assert(mmap(at, bytes, PROT_NONE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
 			    0) == at);
 	}
 }
 
-/* Make the request's memory accessible, and write the canary outside of vectors. */
+/* Make the request's memory accessible, and write the canary around its vectors. */
 static void give_memory(struct runner *runner)
 {
 	char *at = runner->area;
@@ -375,8 +376,8 @@ static int open_file(const char *name, int flags)
 }
 
 /*
- * For a while the thread's descriptor is closed or refers to another file. The mutex
- * keeps other threads from getting the closed descriptor.
+ * For a while, the thread's descriptor is closed or refers to another file. The mutex keeps
+ * other threads from opening a file at the closed descriptor.
  */
 static void close_number(struct thread *thread)
 {

@@ -81,7 +81,7 @@ static void open_libaio(int flags, struct api *ret_api)
 	find(handle, "io_destroy", &ret_api->destroy);
 }
 
-/* Write, then read; `use` says how each of the calls is made. */
+/* Write, then read. `use` says for each call whether libaio or syscall(2) makes it. */
 static void round_trip(const struct api *use, int fd)
 {
 	char out[] = "the same contexts", in[sizeof(out)] = "";
@@ -103,7 +103,7 @@ static void round_trip(const struct api *use, int fd)
 	assert(use->destroy(ctx) == 0);
 }
 
-/* Both ways refuse a destroyed context, each with its own errno convention. */
+/* Both ways must refuse a destroyed context, each by its own error convention. */
 static void after_destroy(const struct api *lib)
 {
 	io_context_t ctx = NULL;

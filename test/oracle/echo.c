@@ -24,7 +24,7 @@ enum what { END, ACCEPT, RECEIVE, SEND, CANCEL, CLOSE };
 struct connection {
 	bool is_open, is_receiving, is_cancelled, is_sending;
 	bool is_at_end;      /* the client has sent its last byte */
-	int first, last, nr; /* received buffers, linked by next[] */
+	int first, last, nr; /* received buffers: a list, linked by next[] */
 	int sent;            /* bytes of the first buffer that were sent */
 };
 
@@ -53,7 +53,10 @@ static void set_up_buffers(void)
 			       NR_BUFFERS * sizeof(struct io_uring_buf)) == 0);
 	array = at;
 	REQUIRE((memory = malloc((size_t)NR_BUFFERS * BUFFER_BYTES)));
-	/* Allocate all buffers now, so that later growth of memory is not due to them. */
+	/*
+	 * Touch all buffers now, so that later growth of the process's memory has other
+	 * causes.
+	 */
 	memset(memory, 0, (size_t)NR_BUFFERS * BUFFER_BYTES);
 	reg.ring_addr = (uintptr_t)array;
 	REQUIRE(io_uring_register_buf_ring(&ring, &reg, 0) == 0);
@@ -216,7 +219,10 @@ static int take(const struct io_uring_cqe *cqe)
 	case RECEIVE: received(fd, cqe); break;
 	case SEND: sent(fd, cqe->res); break;
 	case CANCEL:
-		/* The receive may have ended by itself, or be about to. */
+		/*
+		 * ENOENT and EALREADY are fine: the receive may have ended by itself, or be
+		 * about to.
+		 */
 		REQUIRE(cqe->res == 0 || cqe->res == -ENOENT ||
 			cqe->res == -EALREADY);
 		break;

@@ -63,7 +63,10 @@ static void hang_up(int fd)
 	free(connections[fd]);
 	connections[fd] = NULL;
 	REQUIRE(close(fd) == 0);
-	/* Trim the heap, so that the process's idle size can be measured. */
+	/*
+	 * Return free memory to the system, so that the memory of an idle server can be
+	 * measured.
+	 */
 	if (--nr_connections == 0)
 		malloc_trim(0);
 }
@@ -85,7 +88,7 @@ static void make_answer(struct connection *with, size_t bytes)
 	with->sent = 0;
 }
 
-/* Return: whether a whole HTTP request was received; it is removed from the buffer. */
+/* Return: whether the buffer began with a whole HTTP request, which is removed. */
 static bool take_question(struct connection *from)
 {
 	size_t bytes, taken;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Functions that liburing 2.3 declares but does not export: its tests do not link with
- * the shared library without them.
+ * Functions that liburing 2.3 declares but does not export. Its tests need them to link
+ * with the shared library.
  */
 #include <errno.h>
 #include <linux/io_uring.h>

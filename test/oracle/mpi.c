@@ -28,12 +28,12 @@
 #include <unistd.h>
 
 enum {
-	BLOCK = 12288, /* three pages; no power of two */
+	BLOCK = 12288, /* three pages, not a power of two */
 	BLOCKS = 48,   /* of each rank */
 	WORDS = BLOCK / 8,
 	ROUNDS = 4,
 	KILLED = 2,        /* the rank */
-	KILLED_ROUNDS = 8, /* rounds that the killed rank writes first */
+	KILLED_ROUNDS = 8, /* rounds that the killed rank completes first */
 	OTHER_ROUNDS = 40, /* rounds of the other ranks */
 };
 
@@ -123,7 +123,7 @@ static void independent(MPI_File file, int round)
 		compare(i, place(other, i), round);
 }
 
-/* Set the file view to the blocks of one rank. */
+/* Set the file view, so that this rank sees the blocks of rank of_rank only. */
 static void view(MPI_File file, int of_rank)
 {
 	MPI_Datatype blocks;

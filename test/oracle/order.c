@@ -94,7 +94,7 @@ static void mode_batch(long rounds)
 	close(fd);
 }
 
-/* O1: a buffered write, then an O_DIRECT read of the same file. */
+/* O1: a buffered write, then an O_DIRECT read of the same file must see it. */
 static void mode_direct_read(long rounds)
 {
 	int fd = file_new(), direct = file_again(fd, O_RDONLY | O_DIRECT);
@@ -141,7 +141,8 @@ static void mode_deep(long rounds)
 
 /* State that the threads of mode_threads share. */
 static struct {
-	pthread_mutex_t lock; /* held while submitting, which fixes the order */
+	/* held during io_submit, which determines the order of writes */
+	pthread_mutex_t lock;
 	/* under lock: number of the last submitted write */
 	uint64_t version;
 	int fds[NR_THREADS]; /* of one file; immutable while threads run */

@@ -3,9 +3,9 @@
  * realtime: a real-time client that polls for events without waiting.
  *
  * The client never yields its only processor. Other threads get only the time that the
- * kernel reserves for them, after nearly a second. (On the kernel this also happens if
- * a kernel thread serves the device, as for a loop device; here the file is in memory.)
- * A stall of the machine may make one client late, but not three in a row.
+ * kernel reserves for them, after nearly a second. (On the kernel this also happens if a
+ * kernel thread serves the device, as for a loop device; here the file is in memory.) The
+ * machine itself may stall and make one client late, but hardly three in a row.
  */
 #undef NDEBUG
 #include <assert.h>
@@ -40,7 +40,10 @@ static void become_real_time(void)
 	CPU_ZERO(&one);
 	CPU_SET(sched_getcpu(), &one);
 	assert(sched_setaffinity(0, sizeof(one), &one) == 0);
-	/* The kernel kills the process if it never yields the processor. */
+	/*
+	 * The kernel kills the process if it does not yield the processor for this time, so
+	 * a bug does not block the machine.
+	 */
 	assert(setrlimit(RLIMIT_RTTIME, &most) == 0);
 	alarm(HANG_S);
 	assert(sched_setscheduler(0, SCHED_FIFO, &param) == 0);

@@ -56,7 +56,10 @@ static int reap_by_hand(io_context_t ctx, int min_nr, int nr,
 
 	while (got < nr) {
 		uint32_t head = ring->head;
-		/* Pairs with the producer's store of tail, after the event. */
+		/*
+		 * Acquire: pairs with the producer's store of tail, which follows its store
+		 * of the event.
+		 */
 		uint32_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
 
 		if (head == tail) {
@@ -74,7 +77,7 @@ static int reap_by_hand(io_context_t ctx, int min_nr, int nr,
 	return got;
 }
 
-/* The job: `total` reads of one kind, with as many in flight as the ring accepts. */
+/* The task: `total` reads of one kind, with as many in flight as the ring accepts. */
 struct job {
 	io_context_t ctx;
 	struct iocb *cbs;
@@ -121,7 +124,7 @@ static int fill(struct job *job, int at_once)
 	return job->submitted - before;
 }
 
-/* Reap nr events; check that each belongs to a request that had none before. */
+/* Reap nr events. Check that each is of a request that has not had one. */
 static void drain(struct job *job, reap_fn *reap, int nr)
 {
 	struct io_event *events = calloc((size_t)nr, sizeof(*events));
@@ -210,7 +213,7 @@ int main(void)
 		overflow(32, 1270, 7, 1270, name, reap);
 		overflow(1, 1270, 1270, 1270, name, reap);
 		overflow(1000, 8192, 8192, 8192, name, reap);
-		/* Reap few events at a time, so that the ring wraps at every position. */
+		/* Reap few events at a time, so that the ring wraps at each position. */
 		overflow(32, 1270, 1, 1, name, reap);
 		overflow(32, 1270, 1270, 50, name, reap);
 	}

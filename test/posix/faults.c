@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * faults CASE WHERE: what the POSIX AIO of glibc gets wrong, a case each
+ * faults CASE WHERE: what the POSIX AIO of glibc gets wrong, one fault per case
  *
- * WHERE is `uaio`, and the case must find everything right; or `glibc`, and it says
- * what glibc does. There the case must find the fault if it is certain to show, and
- * if this is the release that was examined: what depends on who is faster, it only
- * tells. What never comes on glibc is waited for a moment there, and until the
- * deadline on uaio.
+ * WHERE is `uaio` or `glibc`. On uaio, the case fails if it finds its fault. On glibc, the
+ * case must find its fault, provided that the fault does not depend on timing and that this
+ * is the glibc release that was examined; otherwise it only prints what it found. Some
+ * events never happen on glibc: there the case waits a moment for them, and on uaio until a
+ * deadline.
  *
- * It runs in a folder of its own, under posix.py. On uaio workers execute all
- * requests on files (UAIO_FORCE_WORKER), and files may lie on a file system that
- * answers when it is told to (slowfs.h).
+ * It runs in a directory of its own, under posix.py. On uaio, workers execute all requests
+ * on files (UAIO_FORCE_WORKER). Files may be on a file system that answers requests when
+ * the case lets it (slowfs.h).
  */
 #include <aio.h>
 #include <errno.h>
@@ -67,7 +67,7 @@ static _Noreturn void give_up(const char *file, int line, const char *text,
 	_exit(1);
 }
 
-/* How long to wait for what never comes on glibc. */
+/* How long to wait for an event that never happens on glibc. */
 static int patience_ms(void)
 {
 	return is_uaio ? DEADLINE_MS : MOMENT_MS;
@@ -86,7 +86,7 @@ static struct aiocb aiocb_of(int fd, void *buf, size_t nbytes, off_t offset)
 	return aiocb;
 }
 
-/* Return: whether it is complete, after so long at most. */
+/* Wait for at most this time. Return: whether the request is complete. */
 static bool await(const struct aiocb *aiocb, int ms)
 {
 	struct timespec timeout = { .tv_sec = ms / 1000,
@@ -123,11 +123,12 @@ static struct slowfs *slow(void)
 	return fs;
 }
 
-/*
- * The cases. Return: whether it was right.
- */
+/* The cases. Each returns whether the behaviour was right. */
 
-/* A write fills the pipe, and another one is behind it when the number changes. */
+/*
+ * One write fills the pipe and a second one waits, when the descriptor is closed and
+ * another file gets it.
+ */
 static bool closed_and_reused(void)
 {
 	static char bytes[256 * 1024], taken[sizeof(bytes)];
@@ -176,7 +177,7 @@ static void read_once(int fd)
 	REQUIRE(aio_return(&aiocb) == 1);
 }
 
-/* Return: whether it ends with status 0, after so long at most. */
+/* Wait for at most this time. Return: whether the process ends with status 0. */
 static bool ends_well(pid_t pid, int ms)
 {
 	int64_t deadline = now_ms() + ms;
@@ -216,7 +217,7 @@ static bool forked(void)
 	return nr_right == 5;
 }
 
-/* The other end answers only what it has received. */
+/* The other end sends nothing before it has received something. */
 static bool both_directions(void)
 {
 	char question[] = "?", answer[2] = "";
@@ -268,7 +269,7 @@ static bool crowded(void)
 	return is_done;
 }
 
-/* The first write is answered, the others are held. */
+/* The first write is answered, the others are held: is the sync complete too early? */
 static bool synced(void)
 {
 	enum { NR = 4 };
@@ -289,7 +290,7 @@ static bool synced(void)
 	REQUIRE(aio_fsync(O_SYNC, &sync) == 0);
 	slowfs_release_at(fs, SLOWFS_WRITE, 0);
 	REQUIRE(await(&writes[0], DEADLINE_MS));
-	/* On uaio it must not come; on glibc it does. */
+	/* On uaio the sync must not complete yet; on glibc it does. */
 	await(&sync, is_uaio ? MOMENT_MS : DEADLINE_MS);
 	for (int i = 0; i < NR; i++)
 		nr_left += aio_error(&writes[i]) == EINPROGRESS;
@@ -306,7 +307,7 @@ static bool synced(void)
 	return nr_left == 0;
 }
 
-/* Submit so many writes to a file, say so, and exit. */
+/* Submit nr writes to a file, set *is_leaving, and exit. */
 static void write_and_exit(int fd, int nr, size_t nbytes, uint32_t *is_leaving)
 {
 	struct aiocb *aiocbs = calloc((size_t)nr, sizeof(*aiocbs));
@@ -339,7 +340,9 @@ static bool exited(void)
 	REQUIRE(pid >= 0);
 	if (pid == 0)
 		write_and_exit(fd, NR, BLOCK, is_leaving);
-	/* glibc's process does not wait for them, so nothing is let go. */
+	/*
+	 * On glibc the process does not wait for its writes, so they need not be released.
+	 */
 	if (is_uaio) {
 		while (!__atomic_load_n(is_leaving, __ATOMIC_SEQ_CST))
 			sched_yield();
@@ -400,12 +403,12 @@ static bool oddly_timed(void)
 	return nr_right == nr;
 }
 
-/* Reads of a file, and a thread that asks whether they are complete. */
+/* Reads that never complete, and a thread that queries them by aio_error(). */
 enum { DEPTH = 32, LOOKS = 100000 };
 static struct aiocb asked[DEPTH];
 static uint32_t has_looked, is_over;
 
-/* From here on a system call is the end of the thread. */
+/* After this prctl(), any system call but exit, read and write kills the thread. */
 static void *look(void *arg)
 {
 	int nr_waiting = 0;
@@ -427,7 +430,10 @@ static double cpu_s(void)
 	return (double)used.tv_sec + (double)used.tv_nsec / 1e9;
 }
 
-/* Keep 32 reads under way until it is over, and find their ends by asking. */
+/*
+ * Keep 32 reads in flight until is_over is set. Find completed reads by calling aio_error()
+ * only.
+ */
 static void *read_by_polling(void *arg)
 {
 	static char blocks[DEPTH][BLOCK];
@@ -481,8 +487,8 @@ static bool polled_here(void)
 }
 
 /*
- * In a child on glibc: where the call that ends the thread was to wake the next one
- * for the lock, none is woken any more.
+ * On glibc, use a child: its aio_error() makes a system call, which kills the thread that
+ * holds glibc's lock, so the other threads hang.
  */
 static bool polled(void)
 {
@@ -500,7 +506,7 @@ static bool polled(void)
 static const struct {
 	const char *name;
 	bool (*run)(void);
-	bool is_certain; /* on glibc, that it is wrong */
+	bool is_certain; /* on glibc, the fault shows in every run */
 } cases[] = {
 	{ "closed", closed_and_reused, true },
 	{ "forked", forked, false },
@@ -512,7 +518,7 @@ static const struct {
 	{ "polled", polled, false },
 };
 
-/* Return: the exit status. */
+/* Return: the exit status of the case. */
 static int judge(bool is_right, bool is_certain)
 {
 	if (is_uaio)
@@ -531,7 +537,7 @@ int main(int argc, char **argv)
 		if (argc != 3 || strcmp(argv[1], cases[i].name) != 0)
 			continue;
 		is_uaio = !strcmp(argv[2], "uaio");
-		/* Not exit(): glibc leaves requests that never end. */
+		/* Not exit(): on glibc, requests that never end may be left. */
 		int status = judge(cases[i].run(), cases[i].is_certain);
 		fflush(stdout);
 		_exit(status);

@@ -6,18 +6,19 @@
  *   freed, short  a read into memory that was freed; into memory that is too short
  *   sent          a write of memory that is too short
  *   raw           a write of memory that was not initialised
- *   filled        what a read has written is used; none before was initialised
- *   unfilled      the same, of the byte behind what a short read has written
- *   kept          what a short read leaves as it is, and was initialised, is used
- *   touched       a byte of a read in flight is used
- *   cleared       the same, by a function of the C library
+ *   filled        no mistake: bytes that a read has written, and that were not initialised
+ *                 before, are used
+ *   unfilled      the byte after those that a short read has written is used
+ *   kept          no mistake: an initialised byte that a short read did not change is used
+ *   touched       a byte of the memory of a read in flight is used
+ *   cleared       memory of a read in flight is used by a function of the C library
  *   free          memory of a read in flight is freed
- *   right         memory is used before and after requests, which have odd addresses and
- *                 sizes; a child of fork() uses what a request of its parent has
- *   neighbours    buffers of one block are read into again while those beside them are in
- *                 flight, and used
- *   beside        the same, and the block is freed while two are in flight
- *   mapped        other memory is mapped where a request in flight has some, and used
+ *   right         no mistake: memory is used before and after requests with odd addresses
+ *                 and sizes; a child of fork() uses the memory of a request of its parent
+ *   neighbours    no mistake: buffers of one block are used and read into again, while
+ *                 their neighbours are in flight
+ *   beside        as neighbours, but the block is freed while two buffers are in flight
+ *   mapped        other memory is mapped over the memory of a request in flight, and used
  */
 #undef NDEBUG
 #include <aio.h>
@@ -33,7 +34,7 @@
 
 static int fds[2]; /* a pipe */
 
-/* The compiler must not see what is done wrongly. */
+/* volatile hides the mistakes from the compiler. */
 static void *volatile hidden;
 
 static void *hide(void *at)
@@ -59,7 +60,7 @@ static ssize_t await(struct aiocb *aiocb)
 	return aio_return(aiocb);
 }
 
-/* It is complete after that. */
+/* Write to the pipe, so that the read completes. */
 static void feed(struct aiocb *aiocb, size_t bytes)
 {
 	static char text[4096];
@@ -103,7 +104,7 @@ static void raw(void)
 	assert(await(&aiocb) == 20);
 }
 
-/* Use one of 100 bytes, of which a read writes 60. */
+/* Use byte i of 100, of which a read has written 60. */
 static void use_byte(size_t i)
 {
 	struct aiocb aiocb;
@@ -176,7 +177,7 @@ static void free_in_flight(void)
 	feed(&aiocb, 100);
 }
 
-/* What is around the memory of a request, too, stays the program's. */
+/* The memory next to that of a request may be used. */
 static void use_around(char *at, size_t bytes, size_t from, size_t to)
 {
 	struct aiocb aiocb;
@@ -238,7 +239,10 @@ static char *buffer(char *pool, size_t i)
 	return pool + BUFFER / 2 + i * BUFFER;
 }
 
-/* Return: a block of buffers, of which the first ones are in flight, the upper one longest. */
+/*
+ * Return: a block of buffers, the first of which are in flight. The upper buffer has been
+ * in flight longest.
+ */
 static char *read_downwards(struct aiocb *aiocbs, size_t nr)
 {
 	char *pool = hide(calloc(BUFFERS + 1, BUFFER));
@@ -253,7 +257,10 @@ static void neighbours(void)
 	struct aiocb aiocbs[BUFFERS];
 	char *pool = read_downwards(aiocbs, BUFFERS);
 
-	/* The oldest completes first, and the one beside it is in flight. */
+	/*
+	 * The oldest read completes first, while the read into the buffer next to it is in
+	 * flight.
+	 */
 	for (size_t round = 0; round < 3; round++)
 		for (size_t i = BUFFERS; i-- > 0;) {
 			feed(&aiocbs[i], BUFFER);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * checked MODE: a program of several threads that uses io_uring and POSIX AIO, built with
- * a sanitizer or run under valgrind
+ * checked MODE: a program of several threads that uses io_uring and POSIX AIO, built with a
+ * sanitizer or run under valgrind
  *
- *   right  all is as it should be
+ *   right  no mistake
  *   freed  a read into memory that was freed (AddressSanitizer, memcheck)
  *   raw    a write of memory that was never initialised (MemorySanitizer, memcheck)
- *   race   a thread uses the buffer of a read that another one has submitted, without
- *          taking the completion (ThreadSanitizer, helgrind, drd)
+ *   race   a thread uses the buffer of a read that another thread has submitted, without
+ *          consuming the completion (ThreadSanitizer, helgrind, drd)
  */
 #undef NDEBUG
 #include <aio.h>
@@ -25,7 +25,7 @@
 
 enum { ROUNDS = 20, BYTES = 4096, MESSAGE = 64, NR_BUFFERS = 8 };
 
-/* The compiler must not see what is done wrongly. */
+/* volatile hides the mistakes from the compiler. */
 static void *volatile hidden;
 
 /* Return: the result of the ring's next completion. */
@@ -80,7 +80,8 @@ static void *use_file(void *arg)
 }
 
 /*
- * One thread submits receives, each into memory of its own, and the other one takes them.
+ * One thread submits receives, each into its own memory. Another thread consumes their
+ * completions.
  */
 static struct io_uring shared;
 static int ends[2];
@@ -178,7 +179,7 @@ static void *receive(void *arg)
 	return NULL;
 }
 
-/* Take the next completion, and make no call to find it. */
+/* Consume the next completion, polling the ring in memory without system calls. */
 static void spin(struct io_uring *ring)
 {
 	struct io_uring_cqe *cqe;
@@ -189,7 +190,9 @@ static void spin(struct io_uring *ring)
 	io_uring_cqe_seen(ring, cqe);
 }
 
-/* Receives into memory of its own, or into a provided buffer, and never waits. */
+/*
+ * Receive into its own memory, or into a provided buffer, without ever waiting in a call.
+ */
 static void *never_wait(void *arg)
 {
 	struct io_uring *ring = calloc(1, sizeof(*ring));
@@ -241,7 +244,7 @@ static ssize_t await(struct aiocb *aiocb)
 	return aio_return(aiocb);
 }
 
-/* Two requests of POSIX AIO meet in a pipe. */
+/* Two requests of POSIX AIO: a read of a pipe, and a write to that pipe. */
 static void *use_aiocbs(void *arg)
 {
 	int fds[2];
@@ -317,7 +320,7 @@ static void race(void)
 	unsigned flags;
 	void *data;
 
-	/* The thread begins before the submission, or after it. */
+	/* The thread starts before the submission, or after the submission. */
 	assert(pthread_create(&thread, NULL, touch, buffer) == 0);
 	io_uring_prep_recv(io_uring_get_sqe(&shared), ends[0], buffer, MESSAGE,
 			   0);

@@ -3,9 +3,9 @@
  * client ENDING: submit known numbers of requests that are inline, parked and
  * queued, then end in the given way.
  *
- * 20 preads and 10 pwrites of a file in memory, one fdsync of it, and 3 reads
- * of a pipe that are parked until it is written to. So 34 requests. As `posix`: ten
- * writes by POSIX AIO, and no others. As `one`: one write.
+ * By default, 34 requests: 20 preads and 10 pwrites of a file in memory, one fdsync of that
+ * file, and 3 reads of a pipe, which are parked (wait) until the pipe is written to. With
+ * ENDING `posix`: only ten writes by POSIX AIO. With `one`: only one write.
  */
 #undef NDEBUG
 #include <aio.h>
@@ -112,7 +112,7 @@ static void in_handler(int signal)
 	_exit(0);
 }
 
-/* A child that makes requests of its own, and one that makes none. */
+/* Fork a child that makes requests, then a child that makes none. */
 static void have_children(void)
 {
 	for (int i = 0; i < 2; i++) {
@@ -129,7 +129,7 @@ static void have_children(void)
 	}
 }
 
-/* Other files where the standard descriptors were. */
+/* Close the standard descriptors, and open other files there. */
 static void reuse_descriptors(const char *path)
 {
 	for (int fd = 0; fd < 3; fd++)
@@ -139,9 +139,9 @@ static void reuse_descriptors(const char *path)
 }
 
 /*
- * Print each thread's name, nice value and processors, in a line.
- * Return: how many there are; -1 if one is of the library and not yet asleep:
- * it may have to come to its place first.
+ * Print a line for each thread: its name, nice value and allowed processors. Return: the
+ * number of threads; -1 if a thread of the library does not sleep yet, as it may not have
+ * set its processors yet.
  */
 static int tell_places(FILE *to)
 {
@@ -174,8 +174,8 @@ static int tell_places(FILE *to)
 }
 
 /*
- * Once a worker and the fallback thread are there; hanging is the alarm's
- * business.
+ * Wait until a worker and the fallback thread exist, then print all threads. If they never
+ * exist, the alarm ends the process.
  */
 static void await_places(void)
 {
@@ -209,7 +209,7 @@ static void make_one_request(void)
 	close(fd);
 }
 
-/* A write of each of two files, which stay open until the standard input ends. */
+/* Write to each of two files, and keep them open until the standard input ends. */
 static void keep_files_open(char **paths)
 {
 	io_context_t ctx = NULL;
@@ -276,7 +276,7 @@ int main(int argc, char **argv)
 	if (!strcmp(ending, "fork"))
 		have_children();
 	if (!strcmp(ending, "threads")) {
-		/* One after the other: each finds the last one dead. */
+		/* One child after the other, so that each finds the previous one dead. */
 		for (int i = 0; i < 20; i++) {
 			pthread_t thread;
 

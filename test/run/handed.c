@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * handed CASE: uses memory that requests have written, and that was not initialised
- * before; built with MemorySanitizer
+ * handed CASE: uses memory that requests have written and that was not initialised before.
+ * Built with MemorySanitizer, which must know that the memory is now initialised.
  *
  *   rings     a struct io_uring, and addresses of completions
  *   events    of io_getevents(), by system call
  *   provided  provided buffers
  *   message   bytes, control data and header of a received message
- *   chosen    the same, with a provided buffer
+ *   chosen    as message, into a provided buffer
  *   peer      the address of an accepted connection
  *   function  the argument of a function that POSIX AIO calls
- *   behind    the byte behind what was received into a provided buffer
+ *   behind    a mistake: the byte after those received into a provided buffer
  */
 #define _GNU_SOURCE
 #undef NDEBUG
@@ -131,7 +131,7 @@ static void behind(void)
 	assert(at[sizeof(text)] == at[0]);
 }
 
-/* It has room for the credentials of its sender. */
+/* A message with room for the credentials of its sender. */
 static struct msghdr *new_message(struct iovec *iov)
 {
 	struct msghdr *message = malloc(sizeof(*message));
@@ -207,7 +207,10 @@ static void peer(void)
 static sem_t called;
 static volatile int hidden;
 
-/* Not initialised where it is called: what the sanitizer knows of arguments stays. */
+/*
+ * Called with an uninitialised argument: the sanitizer keeps that state of its arguments
+ * until a later call.
+ */
 static __attribute__((noinline)) void leave_argument(int value)
 {
 	hidden = value;

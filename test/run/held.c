@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * held PLACE: has NR requests of which some are in a certain place, says "held" when all
- * are where they stay, lets them go when a byte comes, says "done" when they are complete,
- * and ends with its input.
+ * held PLACE: submits NR requests of which some stay in a certain state. It prints "held"
+ * once all have reached their state, lets them complete when it reads a byte, prints "done"
+ * when they are complete, and ends with its input.
  *
- *   worker  NR reads of a file whose server answers none: to be run with one worker,
- *           which executes one of them, while the others are queued
- *   order   NR writes of one file, so that each waits for the one before
- *   links   a read of an empty pipe, and NR - 1 requests that are linked to it
- *   drain   a poll of an empty pipe, a drain behind that, and NR - 2 requests behind it
+ *   worker  NR reads of a file whose server answers none. The program is run with one
+ *           worker, which executes one read while the others are queued.
+ *   order   NR writes of one file: each waits for the write before it
+ *   links   a read of an empty pipe, and NR - 1 requests linked to that read
+ *   drain   a poll of an empty pipe, a drain after it, and NR - 2 requests after the drain
  *   kernel  NR writes of a device that answers none
  *
- * It ends with status 77 where there can be no such file.
+ * It ends with status 77 if this machine cannot provide such a file.
  */
 #undef NDEBUG
 #include <assert.h>
@@ -28,7 +28,7 @@
 #include "loop.h"
 #include "slowfs.h"
 
-/* Any block device takes so many requests before io_submit waits, or gives back. */
+/* Any block device accepts NR requests before io_submit blocks or fails with EAGAIN. */
 enum { NR = 4, BLOCK = 4096, SKIPPED = 77 };
 
 static char buffer[NR * BLOCK] __attribute__((aligned(4096)));
@@ -39,7 +39,7 @@ static void say(const char *what)
 	fflush(stdout);
 }
 
-/* Return once somebody has looked. */
+/* Print "held", and wait until the test has looked at the requests. */
 static void hold(void)
 {
 	say("held");
@@ -52,13 +52,13 @@ static void skip(const char *why)
 	exit(SKIPPED);
 }
 
-/* files whose server answers when it is told to */
+/* files of a server that answers when the program lets it */
 
 static struct slowfs *start_server(void)
 {
 	struct slowfs *fs;
 
-	/* The mount is this process's alone. */
+	/* In a mount namespace of its own, so that no other process sees the mount. */
 	fs = unshare(CLONE_NEWNS) ? NULL : slowfs_start("slow");
 	if (!fs)
 		skip("no file system can be mounted");
@@ -73,7 +73,7 @@ static int open_file(int flags)
 	return fd;
 }
 
-/* Return: a device on that file. */
+/* Return: a loop device on the file of that server. */
 static int open_device(void)
 {
 	char path[32];

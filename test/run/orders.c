@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * A program on io_uring that reads a file with two requests at a time. With an argument it
- * has a mistake that no run on an idle machine shows:
+ * A program that reads a file by io_uring, two requests at a time. With an argument it has
+ * a mistake that does not show on an idle machine:
  *
- *   short  it takes a short read for a whole one
- *   order  it takes completions to come in the order of their requests
- *   cancel it takes a read that it cancels to be complete already
+ *   short  it assumes that a read returns all requested bytes
+ *   order  it assumes that completions arrive in the order of their requests
+ *   cancel it assumes that a cancelled read has completed
  *
- * Otherwise it has none. It ends with 1 if it has not read what is in the file.
+ * Without an argument it makes no mistake. It ends with 1 if it has not read the file's
+ * contents.
  */
 #include <errno.h>
 #include <liburing.h>
@@ -59,8 +60,8 @@ static void ask(struct io_uring *ring, int fd, struct piece *piece)
 }
 
 /*
- * Take a completion. Return: the piece that was read whole; NULL: the rest has been asked
- * for.
+ * Consume a completion. Return: the piece that is now read completely; NULL: the rest of
+ * the piece has been requested.
  */
 static struct piece *take(struct io_uring *ring, int fd)
 {
@@ -82,7 +83,7 @@ static struct piece *take(struct io_uring *ring, int fd)
 	return NULL;
 }
 
-/* Read two pieces to where they belong; with the mistake of order, one behind the other. */
+/* Read two pieces. With the mistake `order`, put them in the order of their completions. */
 static void read_pair(struct io_uring *ring, int fd, off_t at, char *to)
 {
 	static struct piece pieces[2];
@@ -105,7 +106,9 @@ static void read_pair(struct io_uring *ring, int fd, off_t at, char *to)
 	}
 }
 
-/* Read a byte, and cancel that. Return: whether it is there, or was cancelled. */
+/*
+ * Read a byte and cancel the read. Return: whether it was read, or the read was cancelled.
+ */
 static bool read_or_cancel(struct io_uring *ring, int fd)
 {
 	static struct piece piece;

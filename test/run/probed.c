@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * probed REQUESTS POINT...: make reads, and print what a tracer sees of them
+ * probed REQUESTS POINT...: make reads, and print what a tracer of the library's probes
+ * (USDT) sees
  *
- * A POINT is NAME LOCATION ARGUMENT ARGUMENT ARGUMENT, as readelf has them of the
- * preloaded library. Each no-op there becomes a breakpoint, as a tracer's, and its
- * handler prints the name and the arguments. x86-64 only.
+ * A POINT is NAME LOCATION ARGUMENT ARGUMENT ARGUMENT, as readelf prints it for the
+ * preloaded library. Each no-op there becomes a breakpoint, as a tracer's, and its handler
+ * prints the name and the arguments. x86-64 only.
  */
 #define _GNU_SOURCE
 #include <assert.h>
@@ -30,7 +31,7 @@ static struct point {
 } points[POINTS_MAX];
 static int nr_points;
 
-/* Registers by their number in mcontext_t: each has names for its parts. */
+/* Registers: their index in mcontext_t and the names of their parts. */
 static const struct {
 	int number;
 	const char *names;
@@ -53,7 +54,7 @@ static const struct {
 	{ REG_R15, " r15 r15d r15w r15b " },
 };
 
-/* The value of what text begins with: %NAME. */
+/* Return: the value of the register %NAME, with which text begins. */
 static int64_t value_of(const char *text, const ucontext_t *context)
 {
 	char name[8];
@@ -76,7 +77,10 @@ static int64_t cut(uint64_t value, long bytes)
 			 : (int64_t)(value << shift >> shift);
 }
 
-/* (%REGISTER), (%REGISTER,%REGISTER) or (%REGISTER,%REGISTER,NUMBER). */
+/*
+ * Return: the address of (%REGISTER), (%REGISTER,%REGISTER) or
+ * (%REGISTER,%REGISTER,NUMBER).
+ */
 static int64_t address(const char *text, const ucontext_t *context)
 {
 	int64_t sum = value_of(text, context), scale = 1;
@@ -89,7 +93,7 @@ static int64_t address(const char *text, const ucontext_t *context)
 	return sum + value_of(index + 1, context) * scale;
 }
 
-/* BYTES@%REGISTER, BYTES@$NUMBER or BYTES@OFFSET and an address. */
+/* Return: the value of BYTES@%REGISTER, BYTES@$NUMBER, or BYTES@OFFSET and an address. */
 static int64_t argument(const char *text, const ucontext_t *context)
 {
 	char *at;

@@ -3,24 +3,24 @@
  * races CASE: uses the memory of requests too early, or not; built with ThreadSanitizer
  *
  *   touched   the buffer of a read in flight is used
- *   complete  that of a read that is complete, before its completion is taken
- *   posix     that of a read of POSIX AIO, before aio_error()
- *   waited    after the completion is taken: by a function of liburing's that waits
- *   peeked    the same, by its inline function that does not wait
- *   handed    one thread submits, the other one takes the completion
- *   carried   memory goes from thread to thread, as its address goes through a pipe
- *   mapped    a ring of another thread had the same place in memory
- *   linked    two requests that are linked have one buffer
- *   message   a ring gets a message of another one
+ *   complete  the buffer of a complete read is used before its completion is consumed
+ *   posix     the buffer of a read of POSIX AIO is used before aio_error() is called
+ *   waited    used after a function of liburing that waits has returned the completion
+ *   peeked    used after liburing's inline function that does not wait has returned it
+ *   handed    one thread submits, another thread consumes the completion
+ *   carried   memory is handed to another thread by sending its address through a pipe
+ *   mapped    a ring of another thread was mapped at the same address before
+ *   linked    two linked requests have the same buffer
+ *   message   a ring gets a message from another ring
  *   forked    a child of fork() starts a thread, and has requests
- *   beside    the same, while a read of another thread of the parent completes
- *   callback  a function is called when the request is complete
+ *   beside    as forked, while a read of another thread of the parent completes
+ *   callback  a notification function is called when the request is complete
  *   listed    lio_listio() waits for requests
  *   cancelled aio_cancel() ends the request
  *   unlocked  a mutex that is not locked is unlocked: no race
- *   threads   two threads use the memory of a read after its completion is taken
+ *   threads   two threads use the memory of a read after its completion is consumed
  *
- * The comments of lines say what test/run/checkers.py looks for.
+ * The comments at the ends of lines are what test/run/checkers.py looks for in the report.
  */
 #define _GNU_SOURCE
 #undef NDEBUG
@@ -81,7 +81,7 @@ static void complete(void)
 
 	feed();
 	start();
-	/* It tells of the completion, but does not take it. */
+	/* poll() reports the completion, but does not consume it. */
 	assert(poll(&ready, 1, -1) == 1);
 	buffer[5]++; /* complete: access */
 	take_from(&ring, 17);
@@ -156,7 +156,7 @@ static void handed(void)
 	assert(pthread_join(thread, NULL) == 0);
 }
 
-/* Takes addresses from the pipe. */
+/* Receives addresses from the pipe, and uses the memory there. */
 static void *use_carried(void *arg)
 {
 	struct io_uring own;
@@ -166,7 +166,7 @@ static void *use_carried(void *arg)
 	for (int i = 0; i < ROUNDS; i++) {
 		struct io_uring_sqe *sqe = io_uring_get_sqe(&own);
 
-		/* A request in a chain has no fiber. */
+		/* A linked request has no fiber (the sanitizer's context for a request). */
 		io_uring_prep_nop(sqe);
 		sqe->flags |= i % 2 ? IOSQE_IO_LINK : 0;
 		io_uring_prep_read(io_uring_get_sqe(&own), ends[0], &at,
@@ -212,7 +212,7 @@ static void *use_ring(void *arg)
 	return arg;
 }
 
-/* Threads that nothing orders. */
+/* Two threads that nothing synchronises. */
 static void mapped(void)
 {
 	pthread_t threads[8];
@@ -291,14 +291,15 @@ static void forked(void)
 }
 
 /*
- * uaio check calls two functions of the sanitizer's by the names below: as it makes a
- * fiber for all requests, and as a completed read is on that fiber.
+ * uaio check calls two functions of the sanitizer, which are replaced below. It calls one
+ * when it makes the fiber (context) of all requests, the other when a completed read
+ * switches to that fiber.
  */
 void __tsan_set_fiber_name(void *fiber, const char *name);
 void __tsan_acquire(void *at);
 void *__tsan_get_current_fiber(void);
 
-/* atomic, both. The thread that is on the fiber next is to be held there. */
+/* both atomic: the next thread that switches to the fiber is to be held there */
 static void *courier;
 static enum { NOT_HELD, TO_BE_HELD, HELD } hold;
 

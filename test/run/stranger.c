@@ -3,11 +3,11 @@
  * stranger: a client of kernel AIO, io_uring and POSIX AIO for another C library than
  * glibc, or with a sanitizer
  *
- * By syscall(2) it submits a read of an empty pipe: the kernel would wait for the
- * data in io_submit, and here nobody would write it. It does so in main(), in a thread
- * and in a child. Then it sets up a ring and reads by aio_read, once with a function that
- * is called for it, and that ends its thread. Prints a line for each. Then it
- * executes the program that its arguments name.
+ * By syscall(2) it submits a read of an empty pipe: the kernel would wait for the data in
+ * io_submit, which would never come here. The program does this in main(), in a thread and
+ * in a child. Then it sets up a ring, and reads by aio_read, once with a notification
+ * function, which ends its thread. It prints a line for each step. At last it executes the
+ * program that its arguments name.
  */
 #include <aio.h>
 #include <errno.h>
@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Not every C library comes with the headers of the kernel. */
+/* Some C libraries come without the kernel's headers. */
 #if defined(__aarch64__)
 enum { IO_SETUP, IO_DESTROY, IO_SUBMIT, IO_GETEVENTS = 4 };
 #else
@@ -88,7 +88,7 @@ static void be_called(union sigval value)
 	pthread_exit(NULL);
 }
 
-/* The function gets a thread with the attributes. */
+/* The notification function runs on a thread with these attributes. */
 static void use_callback(void)
 {
 	char text[8] = "";
@@ -108,7 +108,8 @@ static void use_callback(void)
 		return;
 	request.aio_fildes = ends[0];
 	for (int i = 0; i < 2; i++) {
-#ifndef __SANITIZE_THREAD__ /* it does not see what orders the copy's accesses */
+/* the sanitizer does not see what orders the accesses of this copy */
+#ifndef __SANITIZE_THREAD__
 		if (i)
 			request.aio_sigevent.sigev_notify_attributes = &attr;
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program to run: prints which file named libuaio is loaded into it, for example
+ * A program that prints which file named libuaio is loaded into it, for example
  * "libuaio.so.0", or "none".
  */
 #include <link.h>

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * client WHEN FILTER: a client of all that kernel AIO has, in a sandbox
+ * client WHEN FILTER: a client of all functions of kernel AIO, in a sandbox (seccomp
+ * filter)
  *
- * WHEN is `none`; `prctl` or `seccomp` if the program itself installs the filter
- * after it has opened its files, for its one thread or for all threads; or `late`
- * if it does so after its first requests. Or it is `before`: then a command
- * follows, which runs with the filter.
+ * WHEN says when the filter is installed. `none`: never. `prctl` or `seccomp`: the program
+ * installs it after it has opened its files, for its one thread or for all threads. `late`:
+ * the program installs it after its first requests. `before`: the filter is installed
+ * before the program starts; a command follows, which runs with the filter.
  *
- * FILTER is ACTION:CALL,... to refuse these calls and let all others through; or
- * ACTION!CALL,... to let only these through. ACTION is `kill`, `trap` or the
- * name of an error.
+ * FILTER is ACTION:CALL,... to refuse these calls and allow all others, or ACTION!CALL,...
+ * to allow only these. ACTION is `kill`, `trap` or the name of an error.
  *
- * The program prints a line with the result of each thing that it does. Wrong data
- * ends it. After the filter is installed, it makes only reads, writes and the
- * calls that a program with threads makes anyway.
+ * The program prints a line with the result of each action. It ends at the first wrong
+ * data. After the filter is installed, it makes only reads, writes and the calls that any
+ * program with threads makes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -64,13 +64,13 @@ static _Noreturn void leave(int status, const char *why, const char *what,
 	_exit(status);
 }
 
-/* What it was given is not what it asked for. */
+/* A result is wrong: it does not contain what was requested. */
 static void fail(const char *what, long got)
 {
 	leave(WRONG, "WRONG", what, got);
 }
 
-/* A call of its own does not do what it needs. */
+/* A system call that the test itself needs has failed. */
 static void give_up(const char *what, int error)
 {
 	leave(BROKEN, "broken", what, error);
@@ -91,7 +91,7 @@ static void say(const char *what, long res)
 
 struct spec {
 	uint32_t action;
-	bool is_rest; /* the action is for all others */
+	bool is_rest; /* the action applies to all calls that are not listed */
 	int calls[SPEC_CALLS];
 	unsigned nr;
 };
@@ -121,7 +121,7 @@ static struct spec parse(char *text)
 			fprintf(stderr, "no call %s\n", name);
 			exit(BROKEN);
 		}
-		/* Other processors have it. */
+		/* Negative: a system call that only other processors have. */
 		if (nr >= 0)
 			spec.calls[spec.nr++] = nr;
 	}
@@ -156,7 +156,7 @@ static void install(const char *when, char *text)
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		give_up("no_new_privs", errno);
-	/* As libseccomp asks for what there is; nothing may come of it. */
+	/* Probe seccomp as libseccomp does. These calls must fail and change nothing. */
 	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_STRICT, 1, NULL) != -1 ||
 	    syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, NULL) != -1)
 		give_up("a probe", 0);
@@ -182,7 +182,7 @@ static long submit(aio_context_t ctx, struct iocb *iocb)
 	return result(syscall(SYS_io_submit, ctx, 1l, &iocb));
 }
 
-/* Return: the result of the next event, or the error of asking for it. */
+/* Return: the result of the next event, or the error of io_getevents. */
 static long reap(aio_context_t ctx)
 {
 	struct io_event event;
@@ -210,9 +210,7 @@ static long make(aio_context_t ctx, struct iocb iocb)
 	return ret < 0 ? ret : reap(ctx);
 }
 
-/*
- * What there is to work on, opened before the filter
- */
+/* Files to work on, opened before the filter is installed */
 
 static struct {
 	int cached, cold, direct, pipe[2], fifo[2], sockets[2], event, zero;
@@ -270,9 +268,7 @@ static void open_files(void)
 	open_terminal();
 }
 
-/*
- * Behind a filter of `before` files cannot be prepared: they are handed on.
- */
+/* With `before`, the program may not open files: it inherits descriptors. */
 
 #define HANDED_ON "CLIENT_FILES"
 
@@ -302,7 +298,10 @@ static bool take_over(void)
  * What it does
  */
 
-/* Return: 0 or the first error; else that which is read is what was written. */
+/*
+ * Write, then read. Return: 0 or the first error. Ends the program if other bytes are read
+ * than were written.
+ */
 static long write_and_read(aio_context_t ctx, int fd, size_t bytes, size_t nr)
 {
 	for (size_t i = 0; i < nr; i++) {
@@ -328,7 +327,10 @@ static long write_and_read(aio_context_t ctx, int fd, size_t bytes, size_t nr)
 	return 0;
 }
 
-/* EPERM of the file, with whatever call it is written: it is no filter's. */
+/*
+ * This EPERM comes from the file (which is sealed), for each call that writes. It must not
+ * be mistaken for the filter's.
+ */
 static void use_sealed(aio_context_t ctx)
 {
 	struct iocb iocb = iocb_of(IOCB_CMD_PWRITE, files.sealed, block, 1, 0);
@@ -345,7 +347,7 @@ static void use_cached(aio_context_t ctx)
 	struct iovec iov[2] = { { block, 100 }, { block, 412 } };
 	struct iocb iocb;
 
-	/* More than it takes to have the page cache taken for granted. */
+	/* Write so often that the library assumes that the file is in the page cache. */
 	say("cached", write_and_read(ctx, files.cached, BLOCK, 3 * NR_BLOCKS));
 	say("writev",
 	    make(ctx, iocb_of(IOCB_CMD_PWRITEV, files.cached, iov, 2, 0)));
@@ -364,7 +366,7 @@ static void use_cached(aio_context_t ctx)
 	say("priority", make(ctx, iocb));
 }
 
-/* All events are reaped, errors too: none is left to the next who asks. */
+/* Reap all events, also after errors, so that no later reap finds them. */
 static void use_cold(aio_context_t ctx)
 {
 	long ret = 0, got;
@@ -386,7 +388,7 @@ static void use_cold(aio_context_t ctx)
 	say("cold", ret);
 }
 
-/* A read that waits, then what it waits for. */
+/* Submit a read that waits, then the write that it waits for. */
 static void use_stream(aio_context_t ctx, const char *name, int from, int to)
 {
 	struct iocb get = iocb_of(IOCB_CMD_PREAD, from, seen, 6, 0);
@@ -398,7 +400,10 @@ static void use_stream(aio_context_t ctx, const char *name, int from, int to)
 	gave = submit(ctx, &put);
 	if (got < 0 || gave < 0) {
 		say(name, got < 0 ? got : gave);
-		/* One of them: it is still in there, or to be awaited. */
+		/*
+		 * Only one was accepted: read what the write left in the stream, or reap
+		 * the read.
+		 */
 		if (gave == 1 && (gave = reap(ctx)) == 6 &&
 		    read(from, seen, 6) != 6)
 			give_up(name, errno);
@@ -407,7 +412,10 @@ static void use_stream(aio_context_t ctx, const char *name, int from, int to)
 		return;
 	}
 	got = reap(ctx);
-	/* The write has failed: nothing will be read. */
+	/*
+	 * The asynchronous write has failed, so write here: else the read would wait for
+	 * ever.
+	 */
 	if (got < 0 && write(to, "hello\n", 6) != 6)
 		give_up(name, errno);
 	gave = reap(ctx);
@@ -431,7 +439,7 @@ static void use_poll(aio_context_t ctx)
 		give_up("pipe", errno);
 }
 
-/* Nobody calls in: the event is told by an eventfd. */
+/* The client waits in no AIO call: an eventfd reports the event. */
 static void use_resfd(aio_context_t ctx)
 {
 	struct iocb iocb = iocb_of(IOCB_CMD_PREAD, files.pipe[0], seen, 1, 0);
@@ -472,7 +480,7 @@ static void use_cancel(aio_context_t ctx)
 	reap(ctx);
 }
 
-/* Still open at the end, and closed with a request on it. */
+/* Close a socket on which a read still waits, in a context that exists until the end. */
 static void use_close(aio_context_t ctx)
 {
 	struct iocb iocb =
@@ -564,7 +572,7 @@ static void use_all(void)
 	use_threads();
 	use_fork();
 	use_close(ctx);
-	/* Left to the end of the process. */
+	/* The process ends with these requests in flight. */
 	for (int i = 0; i < NR_BLOCKS; i++) {
 		struct iocb iocb = iocb_of(IOCB_CMD_PWRITE, files.pending,
 					   block, BLOCK, i * BLOCK);

@@ -48,7 +48,7 @@ static struct stranger {
 
 static uint32_t are_owners_done; /* atomic */
 
-/* For a while the descriptor refers to a file of another kind. */
+/* For a while, the descriptor refers to a file of another kind. */
 static void put_other_kind(struct owner *owner)
 {
 	int ends[2];
@@ -128,7 +128,10 @@ static long intrude(void *arg)
 			REQUIRE(ret == 1 || ret == -EBADF || ret == -EAGAIN);
 			stranger->nr_reads++;
 		}
-		/* This ends reads, except those of pipes without a writer. */
+		/*
+		 * Destroying the context ends the waiting reads. Reads of a pipe without a
+		 * writer have ended by themselves.
+		 */
 		unit_destroy(handle);
 	}
 	return 0;

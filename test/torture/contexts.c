@@ -153,7 +153,10 @@ static void cancel(struct worker *worker, uint64_t handle)
 	worker->nr_cancelled += ret == -EINPROGRESS;
 }
 
-/* If several threads destroy one context, one succeeds, and creates the next. */
+/*
+ * Of several threads that destroy a context, one succeeds. That one creates the next
+ * context.
+ */
 static void renew(struct worker *worker, uint64_t *place, uint64_t handle)
 {
 	static const uint32_t sizes[] = { 1, 8, 100, 1000, 5000 };
@@ -168,7 +171,9 @@ static void renew(struct worker *worker, uint64_t *place, uint64_t handle)
 		&fresh);
 	REQUIRE(ret == 0);
 	worker->nr_setups++;
-	/* Destroy the context that another thread put into the slot meanwhile. */
+	/*
+	 * Meanwhile another thread may have put a context into the slot: destroy that one.
+	 */
 	while (!__atomic_compare_exchange_n(place, &handle, fresh, false,
 					    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 		(void)uaio_aio_destroy(handle);
@@ -231,9 +236,9 @@ static unsigned long one_round(void)
 	pthread_barrier_wait(&barrier);
 
 	/*
-	 * A thread may read a handle that another context gets before the thread
-	 * destroys it. Then the slot of the new context keeps a stale handle. It is
-	 * enough that no context is left.
+	 * A thread may read a handle that a new context gets before the thread destroys it.
+	 * Then the new context's slot keeps a stale handle. So only check that no context
+	 * is left.
 	 */
 	for (unsigned i = 0; i < NR_PLACES; i++) {
 		long ret = uaio_aio_destroy(places[i]);

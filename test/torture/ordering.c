@@ -36,7 +36,7 @@ struct slot {
 	struct iovec vectors[8];
 	bool is_pending;
 	unsigned block;
-	uint64_t number; /* what a read must see */
+	uint64_t number; /* the number of the write that a read must see */
 	uint64_t words[WORDS];
 };
 

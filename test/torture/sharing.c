@@ -44,7 +44,7 @@ struct slot {
 /* The requests of one thread on one pipe, oldest first. */
 struct queue {
 	struct slot slots[NR_SLOTS];
-	/* free-running: [oldest, next) are in flight */
+	/* counters that never wrap to the size: [oldest, next) are in flight */
 	unsigned oldest, next;
 	uint64_t last; /* number of the last record read, plus one */
 	bool has_ended;
@@ -82,7 +82,7 @@ static long write_records(void *arg)
 		REQUIRE(write(pipe->ends[1], records, nr * RECORD) ==
 			nr * RECORD);
 		pipe->nr_written += nr;
-		/* Now all requests wait, and usually threads wait for them. */
+		/* By now all requests wait, and usually threads wait for their events. */
 		if (random_below(&pipe->random, 2))
 			usleep(random_below(&pipe->random, 400));
 	}
@@ -165,7 +165,7 @@ static bool go_on(struct reader *reader, unsigned nr)
 	return queue->oldest != queue->next;
 }
 
-/* Cancel one of the thread's own requests, which may be in flight. */
+/* Cancel one of the thread's own requests, which may or may not be in flight. */
 static void cancel_one(struct reader *reader)
 {
 	unsigned nr = random_below(&reader->random, NR_PIPES);

@@ -88,7 +88,7 @@ static uint32_t draw_bytes(struct random *random)
 	       random_below(random, random_below(random, 8) ? 5000 : WRITE_MAX);
 }
 
-/* Only a cancelled write's event shows how much was written. */
+/* Cancel a write. Only the cancelled write's event shows how much it wrote. */
 static uint64_t write_and_cancel(struct stream *stream, uint64_t handle,
 				 uint64_t position)
 {
@@ -157,7 +157,7 @@ static long write_stream(void *arg)
 				   : write_and_cancel(stream, handle, position);
 	unit_destroy(handle);
 	stream->nr_written = position;
-	/* The reader finds the end of the stream, and ends. */
+	/* The reader then finds the end of the stream, and returns. */
 	(void)shutdown(stream->ends[1], SHUT_WR);
 	unit_close(stream->ends[1]);
 	return 0;
@@ -169,7 +169,9 @@ static void check_bytes(const char *bytes, int64_t nr, uint64_t position)
 		REQUIRE(bytes[i] == byte_at(position + (uint64_t)i));
 }
 
-/* Check the completed oldest read. Return: whether it met the end of the stream. */
+/*
+ * Check the oldest read, which is complete. Return: whether it found the end of the stream.
+ */
 static bool account(struct stream *stream, const struct transfer *transfer,
 		    const char *bytes, bool has_ended)
 {
@@ -197,7 +199,9 @@ static long read_stream(void *arg)
 	struct stream *stream = arg;
 	struct transfer reads[NR_SLOTS];
 	uint64_t handle = unit_context(NR_SLOTS);
-	/* Both run freely: [oldest, next) are in flight, in this order. */
+	/*
+	 * counters that never wrap to the size: [oldest, next) are in flight, in this order
+	 */
 	unsigned oldest = 0, next = 0;
 	bool has_ended = false;
 

@@ -36,10 +36,12 @@ uint32_t random_below(struct random *random, uint32_t n);
 /* Return: whether time is up. */
 bool is_over(void);
 
-/* Return: the least number of bytes that each stream carries, however long this takes. */
+/*
+ * Return: the least number of bytes that each stream must carry, however long that takes.
+ */
 uint64_t least_bytes(void);
 
-/* What the run has checked, which its last line says: count of that unit. */
+/* Record how much the run has checked, for its last line: count, in this unit. */
 void note_count(uint64_t count, const char *unit);
 
 int torture_contexts(void);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each waiter gets its event, whichever other waiters leave
+ * Each waiting thread gets its event, whichever other threads stop waiting
  *
  * Reads wait on pipes. Threads wait for the reads' events in shared contexts, with and
  * without a timeout or a signal mask, and signals sometimes interrupt them. One pipe
@@ -30,7 +30,10 @@ enum {
 	NR_PIPES = 8,   /* of each context */
 	NR_WAITERS = 3, /* of each context */
 	NR_TIMES = 100000,
-	/* More than a wake-up takes, and less than the fallback thread's delay. */
+	/*
+	 * More than a wake-up takes, and less than the delay of the fallback thread (which
+	 * polls while no thread waits).
+	 */
 	LATE_US = 50000,
 };
 
@@ -71,7 +74,7 @@ static void serve(struct waiter *waiter, const struct uaio_event *event)
 	REQUIRE(load_acquire(&source->is_ready));
 	note_time(source->since);
 	waiter->nr_events++;
-	/* Submit the read again before the next byte comes. */
+	/* Submit the read again before the next byte is written. */
 	REQUIRE(unit_submit(handles[waiter->context], &source->iocb) == 1);
 	store_release(&source->is_ready, 0);
 }

@@ -136,7 +136,10 @@ static __thread int *own; /* points to the thread's own anchor */
 static __thread int anchor;
 static volatile sig_atomic_t nr_handled, nr_foreign;
 
-/* A handler with another thread's thread-local variables, or none, counts as foreign. */
+/*
+ * If a handler runs with the thread-local variables of another thread, or with none, count
+ * it as foreign.
+ */
 static void count(int sig)
 {
 	int saved = errno;
@@ -193,7 +196,7 @@ static int do_threads(void)
 		for (int i = 0; i < THREADS; i++)
 			(void)pthread_join(threads[i], NULL);
 	}
-	/* This loop ends, because the timer continues. */
+	/* The loop ends, because the timer keeps sending signals. */
 	while (nr_handled < 10)
 		;
 	(void)timer_delete(timer);
@@ -205,7 +208,7 @@ static int do_threads(void)
 	return 0;
 }
 
-/* A wait for a completion that never comes is interrupted. */
+/* A signal interrupts the wait for a completion that never arrives. */
 static int do_interrupt(void)
 {
 	struct uring ring;
@@ -361,7 +364,7 @@ static void come_below(int sig)
 	nr_below += here > alternate->stack && here + FILLED < alternate->outer;
 }
 
-/* The library faults on the unmapped memory; the fault's handler jumps out. */
+/* The library faults on the unmapped memory. The fault's handler leaves it by a jump. */
 static void leave_below(int sig)
 {
 	sigset_t usr2;
@@ -434,7 +437,7 @@ static void call_on_alternate(int sig, siginfo_t *info, void *context)
 	nr_below = 0;
 }
 
-/* A timer's signals come at any point of the calls. */
+/* A timer sends signals at any point of these calls. */
 static void call_while_it_ticks(int sig)
 {
 	struct alternate *alternate = &own_alternate;
@@ -485,7 +488,10 @@ static void *use_alternate(void *arg)
 	printf("alternate: then %s, %d of 3 parts are wrong\n",
 	       now.ss_sp == stack.ss_sp && !now.ss_flags ? "as it was" : "not",
 	       read_parts(&alternate->ring, 3));
-	/* The fault left the library in the middle of a call, so no later call works. */
+	/*
+	 * After the jump the library is still in the middle of a call, so no later call
+	 * works.
+	 */
 	(void)raise(SIGQUIT);
 	return arg;
 }
@@ -608,7 +614,10 @@ static int is_refused(void)
 	return ring_open(&ring) == -EAGAIN;
 }
 
-/* Rings fail with EAGAIN in a process that shares this memory, but not with a copy. */
+/*
+ * Rings must fail with EAGAIN in a process that shares this memory, but work in one with a
+ * copy.
+ */
 static int be_refused(void)
 {
 	static char memory[128 << 10] __attribute__((aligned(64)));
@@ -757,7 +766,7 @@ static void note_stack(int sig)
 	handlers_stack = (uintptr_t)&sig;
 }
 
-/* Disabling the alternate stack works as without the library. */
+/* The program can disable its alternate stack, as without the library. */
 static void give_up_alternate(void)
 {
 	struct sigaction action = { .sa_handler = note_stack,
@@ -892,8 +901,8 @@ static int do_fault(void)
 }
 
 /*
- * The vector registers in xsave's format: empty at the program's start (client_start),
- * and unchanged by a system call
+ * The vector registers in the format of xsave. They must be empty when the program starts
+ * (client_start), and a system call must not change them.
  */
 
 enum { VECTORS_BYTES = 16 << 10, VECTORS = 0xe6 };
@@ -1076,7 +1085,7 @@ static void *end_later(void *arg)
 	return NULL;
 }
 
-/* The main thread ends before the other thread. */
+/* The main thread ends first, and the other thread ends the process. */
 static int do_end(void)
 {
 	static pthread_t self;

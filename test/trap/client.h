@@ -53,7 +53,7 @@ static inline void ring_prepare_read(struct uring *ring, int fd, void *buf,
 	(void)uring_publish(ring);
 }
 
-/* Consume a completion that is there. Return: its result. */
+/* Consume a completion, which must be in the ring. Return: its result. */
 static inline int ring_result(const struct uring *ring)
 {
 	struct io_uring_cqe cqe = { .res = -ENOENT };
@@ -62,7 +62,7 @@ static inline int ring_result(const struct uring *ring)
 	return cqe.res;
 }
 
-/* Return: the request's result, or the error of waiting for it. */
+/* Read through the ring. Return: the request's result, or the error of waiting for it. */
 static inline int ring_read(struct uring *ring, int fd, void *buf,
 			    unsigned bytes, uint64_t offset)
 {

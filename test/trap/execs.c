@@ -256,9 +256,7 @@ static int do_way(const struct way *way, char **argv)
 	return 0;
 }
 
-/*
- * By functions whose child shares the memory
- */
+/* Executing by functions whose child shares the parent's memory */
 
 static int do_spawn(char **argv)
 {
@@ -291,9 +289,7 @@ static int do_vfork(char **argv)
 	return 0;
 }
 
-/*
- * While signals arrive, whose handler does not concern the new program
- */
+/* Executing while signals arrive, whose handler must not run in the new program */
 
 static volatile sig_atomic_t nr_handled;
 

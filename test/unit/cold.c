@@ -15,7 +15,7 @@ struct cold cold = {
 	.changed = PTHREAD_COND_INITIALIZER,
 };
 
-/* Return: how many bytes from off on are cached. */
+/* Return: the number of bytes from off on that are cached. */
 static size_t bytes_there_locked(uint64_t off)
 {
 	uint64_t page = off / PAGE;

@@ -2,10 +2,10 @@
 /*
  * A file outside the page cache, simulated by a hook
  *
- * A page becomes cached when the test says so. The hook holds plain reads of a
- * page until the test releases them; reads with RWF_NOWAIT return the cached
- * pages. The hook counts the engine's calls. Each test uses another device
- * number, because the engine remembers what it has learnt of a device.
+ * A page becomes cached when the test says so. The hook holds plain reads of a page until
+ * the test releases them. Reads with RWF_NOWAIT ("tries") return the cached pages. The hook
+ * counts the engine's calls. Each test uses another device number, because the engine
+ * remembers what it has learnt of a device.
  */
 #ifndef COLD_H
 #define COLD_H
@@ -21,7 +21,7 @@ enum {
 };
 
 struct cold {
-	/* atomic: each page is filled with its number and 1 */
+	/* atomic: a file in which each byte of page i is i + 1 */
 	int fd;
 	uint32_t fs_type; /* atomic */
 	uint64_t device;  /* atomic */

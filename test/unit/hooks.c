@@ -31,7 +31,7 @@ static struct {
 
 static pthread_mutex_t gate_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t gate_changed = PTHREAD_COND_INITIALIZER;
-/* atomic: if 0, the gate need not be looked at */
+/* atomic: 0: no gate is closed, so skip the check */
 static uint32_t gate_is_closed;
 
 /* under gate_lock */
@@ -96,7 +96,8 @@ static bool inject(long nr, const long args[6], long *ret_res)
 		return false;
 	store_relaxed(&injector.has_failed, 1);
 	/*
-	 * Set all the same: names tell the engine's threads from leaked ones.
+	 * A failed prctl() must still set the name, as the tests tell the library's threads
+	 * from leaked ones by name.
 	 */
 	if (nr == SYS_prctl)
 		(void)uaio_sys_raw(nr, args[0], args[1], args[2], args[3],
@@ -124,7 +125,7 @@ static void log_locked(unsigned key, bool is_end)
 		gate.log[gate.nr_log++] = (struct unit_call){ key, is_end };
 }
 
-/* Return: false if the gate does not hold this call. */
+/* Return: false if no gate holds this call. */
 static bool hold(long nr, const long args[6], long *ret_res)
 {
 	unsigned key;

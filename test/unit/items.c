@@ -208,7 +208,7 @@ const char *items_find_breach(enum uaio_account id, bool has_manager)
 	else if (need && has_manager && !account->is_manager_told &&
 		 uaio_wq_lacks_workers_locked(account, need))
 		breach = "the manager is not told that a worker is missing";
-	/* relaxed: without the lock it only rises, when a call returns */
+	/* relaxed: without the lock the count only rises, when a call returns */
 	else if (load_relaxed(&account->nr_searching) + account->nr_idle >
 		 account->nr_workers)
 		breach = "more workers search and sleep than there are";
@@ -255,7 +255,7 @@ void items_await_rest(void)
 /* Return: the deadline if the call is an idle thread's sleep, else NULL. */
 static const struct timespec *idle_until(long nr, const long args[6])
 {
-	/* Threads that wait for something have a nearer or no deadline. */
+	/* Other waiting threads have a nearer deadline, or none. */
 	enum { LEAST_S = 2, FOREVER_S = 3600 };
 	const struct timespec *until = (const struct timespec *)args[3];
 	int64_t left;

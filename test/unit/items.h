@@ -3,10 +3,9 @@
  * Work items of the tests' own, which test the work queue without requests or
  * files
  *
- * items_start() starts the engine and takes over its queue, so the threads are
- * real. An item counts how often it has ended, which must be once. A gate may
- * hold it while it runs. The flush of their worker completes short items,
- * together with others of the batch.
+ * items_start() starts the engine and takes over its queue, so the threads are real. An
+ * item counts how often it has ended, which must be once. A gate may hold it while it runs.
+ * A worker completes short items together, in its flush() of a batch.
  */
 #ifndef ITEMS_H
 #define ITEMS_H
@@ -23,7 +22,7 @@ struct item_gate {
 struct item {
 	struct uaio_work work;
 	enum uaio_account account;
-	/* the gate that holds it while it runs, or NULL */
+	/* the gate (a point at which tests hold it) while it runs, or NULL */
 	struct item_gate *gate;
 	/* A function that run() calls first, or NULL. */
 	void (*act)(struct item *item, struct uaio_worker *worker);
@@ -32,7 +31,7 @@ struct item {
 
 	/* atomic */
 	uint32_t nr_begun;     /* a worker has begun to run it */
-	uint32_t nr_run;       /* any thread has run it to its end */
+	uint32_t nr_run;       /* a thread has run it to its end */
 	uint32_t nr_refused;   /* it was refused, and not run */
 	uint32_t nr_cancelled; /* it was cancelled, and not run */
 };
@@ -45,7 +44,10 @@ struct item {
 enum { ITEMS_WORKERS = 32 };
 int items_start(void);
 
-/* Queues n items with one handover; runs bounded ones that come back. */
+/*
+ * Queues n items with one call. Items of the bounded account that are given back are run
+ * here.
+ */
 void items_queue(struct item *items, unsigned n);
 
 /* Return: whether the item was queued. Then the caller owns it now. */
@@ -59,9 +61,9 @@ bool items_ran_once(const struct item *items, unsigned n);
 void item_gate_await(struct item_gate *gate, unsigned nr);
 void item_gate_open(struct item_gate *gate);
 
-/* Sets the fixed workers and the length of their lists, or aborts. */
+/* Sets the number of fixed (permanent) workers and the length of their lists, or aborts. */
 void items_set_fixed(enum uaio_account account, int nr, int max_items);
-/* Starts nr fixed bounded workers only. Returns once they sleep. */
+/* Starts only nr fixed (permanent) bounded workers. Returns once they sleep. */
 void items_start_fixed(unsigned nr, int max_items);
 void items_set_placement(enum uaio_wq_placement placement);
 
@@ -78,12 +80,14 @@ const char *items_find_breach(enum uaio_account account, bool has_manager);
 /* For unit_await(): whether the manager has no bounded items to handle. */
 bool items_manager_rests(void *unused);
 
-/* Returns once all workers sleep, nothing is queued, and the counts say so. */
+/*
+ * Returns once all workers sleep and nothing is queued, and the account's counts show that.
+ */
 void items_await_rest(void);
 
 /*
- * For unit_hook(): idle threads never end, as they might on a machine that
- * stands still.
+ * For unit_hook(): idle threads never end. Otherwise they might, on a machine that is
+ * stalled.
  */
 bool items_stay(long nr, const long args[6], long *ret_res);
 /* For unit_hook(): idle threads end as soon as they sleep. */

@@ -32,7 +32,7 @@ static void unlock(void)
 	unlock_threads();
 }
 
-/* Registered first, so called last before a fork and first after it. */
+/* Registered first, so called last before a fork, and first after a fork. */
 __attribute__((constructor(101))) static void set(void)
 {
 	if (pthread_atfork(lock, unlock, unlock))

@@ -2,11 +2,11 @@
 /*
  * Holds one thread between any two of its instructions
  *
- * In a first run the victim traps after each instruction, and its addresses are
- * noted. That is slow, and done once. Then each run sets a breakpoint where the
- * victim will be after n instructions, and holds the victim there until the
- * intruder has returned or waits. So the test does not wait for a race to
- * happen: it causes each possible outcome in turn.
+ * In a first run the victim traps after each instruction, and the addresses are recorded.
+ * That is slow, and done once. Then each run sets a breakpoint where the victim will be
+ * after n instructions, and holds the victim there until the intruder has returned or
+ * waits. So the test does not wait for a race to happen: it causes each possible outcome in
+ * turn.
  */
 #undef NDEBUG
 #include "unit.h"
@@ -23,11 +23,9 @@
 #include "base/sleep.h"
 
 enum {
-	/* How often all threads must be seen asleep to count as asleep, */
+	/* how often all threads must be seen asleep before that counts */
 	LOOKS = 2,
-	/*
-	 * and the time between two looks, because looking disturbs the threads.
-	 */
+	/* time between two of these looks, as looking disturbs the threads */
 	LOOK_NS = 30000,
 };
 
@@ -60,7 +58,7 @@ enum {
 	MAX_TRACE = 1 << 18
 };
 
-/* The addresses after each of the victim's instructions; its own. */
+/* The addresses after each of the victim's instructions, which only the victim records. */
 static struct {
 	uint64_t *at; /* owns */
 	unsigned nr;
@@ -173,14 +171,17 @@ static void stop_trace(void)
 	store_relaxed(&trace.is_on, 0);
 }
 
-/* The victim may pass the address several times before its n-th instruction. */
+/* The victim may pass the breakpoint several times before its n-th instruction. */
 static void set_breakpoint(unsigned n)
 {
 	uint8_t *at = (uint8_t *)trace.at[n - 1];
 	uint8_t *page = (uint8_t *)((uintptr_t)at & ~(uintptr_t)(PAGE - 1));
 	uint32_t nr_passes = 0;
 
-	/* The kernel's vDSO page, which reads the clock, takes none. */
+	/*
+	 * mprotect() fails on the kernel's vDSO page (which reads the clock): no breakpoint
+	 * there.
+	 */
 	if (mprotect(page, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC) < 0)
 		return;
 	for (unsigned i = 0; i < n; i++)
@@ -269,7 +270,10 @@ static long run_intruder(void *arg)
 	(void)arg;
 	while (!load_acquire(&step.intrudes))
 		(void)uaio_sleep(&step.intrudes, 0, UAIO_FOREVER);
-	/* A victim that sleeps is at its last instruction. */
+	/*
+	 * By now the victim has returned or sleeps for good: its last instruction is
+	 * traced.
+	 */
 	stop_trace();
 	ret = step.intruder(step.arg);
 	store_release(&step.is_through, 1);
@@ -323,7 +327,7 @@ unsigned unit_interleave(unsigned n, long (*victim)(void *),
 				    .sa_flags = SA_SIGINFO };
 	int ret = sigaction(SIGTRAP, &action, NULL);
 
-	/* Never removed: a worker may meet the breakpoint after the end. */
+	/* The handler stays: a worker may meet the breakpoint after the test. */
 	assert(ret == 0);
 	unit_restart_alarm();
 	step.victim = victim;
@@ -339,7 +343,7 @@ void unit_step_through(const struct unit_stepping *stepping)
 	const unsigned stride = stepping->stride ? stepping->stride : 1;
 	unsigned nr = 0;
 
-	/* n of 0 runs the victim unheld, and counts its instructions. */
+	/* n = 0 runs the victim without holding it, and counts its instructions. */
 	for (unsigned n = 0; n <= nr; n += n ? stride : 1) {
 		long rets[2];
 

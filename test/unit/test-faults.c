@@ -75,7 +75,7 @@ static void prepare(void)
 }
 
 /*
- * Submits all requests, and gives up on refused ones. Return: how many are
+ * Submits all requests. Refused requests are not submitted again. Return: how many are
  * accepted.
  */
 static unsigned submit(uint64_t handle, bool *accepted)
@@ -101,8 +101,7 @@ static unsigned submit(uint64_t handle, bool *accepted)
 }
 
 /*
- * A failed write leaves reads of the pipe waiting, so the test itself writes to
- * it.
+ * If a write has failed, reads of the pipe wait for ever, so the test writes to the pipe.
  */
 static void reap(uint64_t handle, unsigned nr, bool *accepted)
 {
@@ -186,7 +185,8 @@ static bool one_round(unsigned n, bool is_fresh)
 	assert_int_equal(uaio_aio_destroy(handle), 0);
 	has_failed = unit_has_failed();
 	/*
-	 * Closing may fail, too, so the test closes its descriptors afterwards.
+	 * Closing may fail, too: so the test ends the fault before it closes its
+	 * descriptors.
 	 */
 	unit_fail_nth(0, false);
 	close_all();
@@ -241,7 +241,7 @@ static int request_refused_half_made(void)
 	if (unit_submit(handle, iocb) != -EAGAIN)
 		return 3;
 	unit_hook(NULL);
-	/* A leaked reference or duplicate makes close_all() wait. */
+	/* If a reference or duplicate is leaked, close_all() waits. */
 	close_all();
 	return uaio_own_fd(0, ~0u, &own) ? 4 : 0;
 }
@@ -252,7 +252,10 @@ static void a_request_refused_half_made_lets_its_files_go(void **state)
 	assert_int_equal(unit_in_child(request_refused_half_made), 0);
 }
 
-/* The first use of everything: memory, tables, threads, descriptors. */
+/*
+ * Rounds in which everything is used for the first time: memory, tables, threads,
+ * descriptors.
+ */
 static unsigned nth;
 static bool in_workers;
 

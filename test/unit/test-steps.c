@@ -20,7 +20,7 @@
 
 enum { SIZE = UNIT_KEY_BYTES };
 
-/* Tests unit_interleave(): the victim is held around each store. */
+/* Test unit_interleave() itself: the victim must be held around each store. */
 static uint32_t count; /* atomic */
 static unsigned nr_seen[4];
 
@@ -68,8 +68,8 @@ static void a_thread_is_held_at_each_of_its_instructions(void **state)
 }
 
 /*
- * A thread takes a reference to a descriptor's entry, while the descriptor
- * becomes another file and a third gets the entry.
+ * A thread takes a reference to a descriptor's entry. Meanwhile the descriptor is given
+ * another file, and a third file gets the entry.
  */
 static struct {
 	int before, after, third; /* files */
@@ -137,7 +137,7 @@ static void check_reference(long victims, long intruders)
 		    (ino_t)victims == taking.inodes[1]);
 	unit_close(taking.number);
 	forget(taking.third);
-	/* An entry that was released twice would be handed out twice. */
+	/* If an entry had been released twice, it would be handed out twice. */
 	assert_int_equal(uaio_file_open(taking.before, &a), 0);
 	assert_int_equal(uaio_file_open(taking.after, &b), 0);
 	assert_ptr_not_equal(a, b);
@@ -344,7 +344,7 @@ static bool count_idle(long nr, const long args[6], long *ret_res)
 	const struct timespec *until = (const struct timespec *)args[3];
 
 	(void)ret_res;
-	/* A new worker, which first sets its name, may meet the breakpoint. */
+	/* A new worker sets its name first, and may meet the breakpoint there. */
 	if (nr == SYS_prctl)
 		unit_let_step();
 	/* Only idle workers sleep with a deadline of less than an hour. */
@@ -362,7 +362,7 @@ static long let_request_end(void *arg)
 
 	(void)arg;
 	unit_gate_open();
-	/* Sleeps, so that the victim goes on if it is in the worker's way. */
+	/* Sleep, so that the victim can run on if the worker waits for it. */
 	while (load_relaxed(&nr_idle) == nr)
 		(void)uaio_sleep(&nr_idle, nr, UAIO_FOREVER);
 	return 0;
@@ -471,7 +471,7 @@ static void a_read_is_cancelled_or_made_never_both(void **state)
 	unit_step_through(&stepping);
 }
 
-/* This call tries the read, which finds nothing. */
+/* This call tries the read, which finds no data. */
 static long look_for_read(void *arg)
 {
 	struct timespec zero = { 0, 0 };

@@ -27,8 +27,8 @@
 enum { HANG_S = 400 };
 
 /*
- * Else children of fork() that start threads wait a second for reports before
- * they end.
+ * Without this option, children of fork() that start threads wait a second for reports
+ * before they end.
  */
 const char *__tsan_default_options(void);
 
@@ -46,7 +46,8 @@ int unit_engine(void **state)
 
 	(void)state;
 	/*
-	 * Allows all system calls, to test the whole engine in a sandbox, too.
+	 * Allow the library all system calls, so that tests in a sandbox test the whole
+	 * engine.
 	 */
 	uaio_calls_word(uaio_calls_nr_filters(), &all, word);
 	setenv(UAIO_CALLS_VARIABLE, word, 1);
@@ -54,8 +55,8 @@ int unit_engine(void **state)
 	/* Tests kill children, which would leave their pages behind. */
 	uaio_config.has_live = false;
 	/*
-	 * Hooks answer system calls that workers make, so workers are the
-	 * default. Tests of the io_uring backend select it themselves.
+	 * Hooks replace the system calls of workers, so workers are the default. Tests of
+	 * the io_uring back-end select that one themselves.
 	 */
 	if (uaio_config.backend == UAIO_BACKEND_URING)
 		uaio_config.backend = UAIO_BACKEND_THREADS;
@@ -202,8 +203,8 @@ const char *unit_find_leak(const struct unit_footprint *before,
 	const char *leak;
 
 	/*
-	 * A thread that ends or has no name yet needs a moment; so does a
-	 * worker that is about to close a descriptor.
+	 * A thread that ends, or has no name yet, needs a moment. So does a worker that is
+	 * about to close a descriptor.
 	 */
 	while ((leak = compare(before)) && uaio_now_ns() < deadline)
 		sched_yield();
@@ -233,12 +234,12 @@ int unit_setup(void **state)
 	unit_thread_start(&thread, do_nothing, NULL);
 	unit_thread_join(&thread);
 	unit_footprint(&footprint);
-	/* Counts where requests are, for is_conserved(). */
+	/* Count in which state requests are, for is_conserved(). */
 	uaio_config.has_stats = true;
 	return 0;
 }
 
-/* Return: whether each request has left every state in which it has been. */
+/* Return: whether each request has left every state that it entered. */
 static bool is_conserved(void)
 {
 	struct uaio_stats_sum sum;
@@ -269,7 +270,7 @@ int unit_teardown(void **state)
 	return leak || !is_conserved() ? -1 : 0;
 }
 
-/* Makes a fault end the child, not begin the next test in it. */
+/* A failure must end the child, and not start the next test in the child. */
 static void become_child(void)
 {
 	static const int signals[] = { SIGABRT, SIGBUS, SIGFPE, SIGILL,
@@ -388,7 +389,7 @@ uint64_t unit_thread_sleeps(const struct unit_thread *thread)
 	return status_of(tid, "\nvoluntary_ctxt_switches:");
 }
 
-/* The threads that were once awake, and what they had done by then. */
+/* The threads that have been seen awake, and how much they had run by then. */
 struct awake {
 	bool is_taken;
 	unsigned nr;
@@ -445,7 +446,10 @@ static void take_awake(struct awake *ret_awake)
 		closedir(dir);
 }
 
-/* Return: whether each has slept since, or run longer than locks are held. */
+/*
+ * Return: whether each of these threads has slept since, or has run longer than locks are
+ * held.
+ */
 static bool have_got_on(const struct awake *awake)
 {
 	enum { HELD_NS = 2000000 };

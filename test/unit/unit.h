@@ -118,7 +118,7 @@ void unit_await_sleep(const struct unit_thread *thread);
 /* Return: how often the thread has slept. */
 uint64_t unit_thread_sleeps(const struct unit_thread *thread);
 
-/* For unit_await(): whether the word, which is set atomically, is not 0. */
+/* For unit_await(): whether the word, which other threads set atomically, is not 0. */
 bool unit_is_set(void *word);
 
 /* Restarts the test's alarm: the test makes progress, so it does not hang. */
@@ -180,7 +180,7 @@ unsigned unit_count_calls(void (*act)(void *arg), void *arg);
 
 /* For a hook: makes the call. Return: the kernel's result. */
 long unit_make_call(long nr, const long args[6]);
-/* A hook that fails calls which request memory. */
+/* A hook that fails system calls that allocate memory. */
 bool unit_refuse_memory(long nr, const long args[6], long *ret_res);
 
 /* For a hook: makes a call take at least us microseconds. */
@@ -190,9 +190,9 @@ void unit_take_time(uint32_t us, bool sleeps);
 long unit_say_ext4(const long args[6]);
 
 /*
- * Fails the n-th call from now on, of this thread only or of all threads, with
- * an error that the kernel may return. Calls that cannot fail are not counted.
- * 0 ends it.
+ * Fails the n-th system call from now on, of this thread only or of all threads, with an
+ * error that the kernel may return. Calls that cannot fail are not counted. n = 0: stop
+ * failing calls.
  */
 void unit_fail_nth(unsigned n, bool of_this_thread);
 /* Return: whether unit_fail_nth() has failed a call. */

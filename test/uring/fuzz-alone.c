@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Worlds whose history is the same wherever their ring is
+ * Isolated worlds (is_alone): their results do not depend on time or addresses
  *
- * One ring; one request, or a chain of a few, at a time, which are waited for. Each
- * step has a line that says what was submitted and what came of it, and what the
- * memory is like that requests read into; the end of a world has lines for what is in
- * its files, pipes and sockets.
+ * The world has one ring. It submits one request, or a chain of a few, and waits for them.
+ * A line is printed for each step: what was submitted, the completions, and a hash of the
+ * memory into which requests read. At the end of a world, lines show what its files, pipes
+ * and sockets contain.
  *
- * What takes longer than the patience `waits`: it is cancelled, and its world ends. How
- * it ends is a matter of time, and not printed.
+ * If a step takes longer than the patience, `waits` is printed: the request is cancelled
+ * and its world ends. How such a request ends depends on time, so its end is not printed.
  */
 #undef NDEBUG
 #include "fuzz.h"
@@ -29,9 +29,10 @@
 enum {
 	STEPS = 40,
 	CHAIN_MAX = 3,
-	CHAIN_LONG = 6, /* where chains are what it is about */
+	CHAIN_LONG = 6, /* longest chain if chains are being tested */
 	NOTED_MAX = 64,
-	ARRAY_HASHED = 256, /* what has buffers in it (fuzz-register.c) */
+	ARRAY_HASHED =
+		256, /* the part that contains buffers (fuzz-register.c) */
 };
 
 static struct {
@@ -40,8 +41,8 @@ static struct {
 } noted;
 
 /*
- * Half of a world's time would be spent here, if each word waited for the one before it:
- * so there are several values, and each takes every so manyth word.
+ * A hash. If each word waited for the previous one, hashing would take half of a world's
+ * time. So there are several partial values, and each takes every NR-th word.
  */
 static uint64_t hash(uint64_t start, const void *bytes, size_t nr)
 {
@@ -86,7 +87,10 @@ static void print_result(char *to, size_t size, bool is_fd, int32_t res)
 		snprintf(to, size, "%d", res);
 }
 
-/* Those of one request come in order; they are sorted by request. */
+/*
+ * Record a completion as text. The texts are sorted by request later; the completions of
+ * one request stay in order.
+ */
 void note_alone(const struct request *request, const struct io_uring_cqe *cqe)
 {
 	unsigned place = noted.nr;
@@ -102,7 +106,10 @@ void note_alone(const struct request *request, const struct io_uring_cqe *cqe)
 	noted.nr++;
 }
 
-/* A request, counted from the world's first, has ended, and is not told of. */
+/*
+ * The request with this index in the world has ended without a completion
+ * (IOSQE_CQE_SKIP_SUCCESS).
+ */
 void note_silent(unsigned place)
 {
 	if (noted.nr == NOTED_MAX)
@@ -141,7 +148,10 @@ bool await(struct ring *ring, uint64_t patience_us)
 	return !ring->nr_pending;
 }
 
-/* The place of a descriptor among the world's, which says what it is. */
+/*
+ * Return: the index of the descriptor in the world, which also says what kind of file it
+ * is.
+ */
 static int place_of(int fd)
 {
 	for (unsigned i = 0; i < world.nr_fds; i++)
@@ -150,7 +160,10 @@ static int place_of(int fd)
 	return fd < 0 || fd > 3000 ? fd : -1000;
 }
 
-/* A number, or where in the arena; what is elsewhere has another address each time. */
+/*
+ * Print a number, or an offset in the arena. Other addresses differ from run to run, so
+ * they are not printed.
+ */
 static void print_value(const char *name, uint64_t value)
 {
 	const uint64_t small = UINT64_C(1) << 22, big = UINT64_C(1) << 47;
@@ -175,7 +188,7 @@ static void print_sqe(const struct io_uring_sqe *sqe)
 	print_value("addr", sqe->addr);
 }
 
-/* Whose results are times, or numbers of the system's. */
+/* Return: whether the results are times or numbers that the system chooses. */
 static bool is_of_system(const struct io_uring_sqe *sqe)
 {
 	return sqe->opcode == IORING_OP_STATX;
@@ -185,7 +198,7 @@ static uint64_t hash_memory(unsigned from)
 {
 	uint64_t value;
 
-	/* A trace would be of little else. */
+	/* Otherwise a trace would consist mainly of this hash. */
 	if (kind == KIND_TRACED)
 		return 0;
 	for (unsigned i = from; i < world.nr_requests; i++)
@@ -197,7 +210,7 @@ static uint64_t hash_memory(unsigned from)
 	return value;
 }
 
-/* What a request has, one completion after the other, is one word. */
+/* Print the completions of one request as one word. */
 static void print_noted(unsigned place)
 {
 	const char *text = noted.texts[place];
@@ -207,7 +220,7 @@ static void print_noted(unsigned place)
 	printf("%c%s", is_next ? '+' : ' ', strchr(text, ' ') + 1);
 }
 
-/* Return: whether the world goes on. */
+/* Return: whether the world continues. */
 static bool step(struct ring *ring, unsigned number, uint64_t patience_us)
 {
 	const uint32_t nr_max = kind == KIND_SKIP ? CHAIN_LONG : CHAIN_MAX;
@@ -277,7 +290,7 @@ static void print_folder(const char *folder)
 		free(names);
 }
 
-/* What is in a pipe, a socket or the like; where a file is read next. */
+/* Print what a pipe or socket contains, or the position at which a file is read next. */
 static void print_stream(unsigned place)
 {
 	static char bytes[4096];
@@ -287,7 +300,10 @@ static void print_stream(unsigned place)
 
 	if (fstat(pfd.fd, &st) < 0)
 		return;
-	/* A socket whose options a request has set may be ready, and its read wait. */
+	/*
+	 * Do not block: if a request has set the socket's options, a read may wait although
+	 * poll() reports data.
+	 */
 	fcntl(pfd.fd, F_SETFL, fcntl(pfd.fd, F_GETFL) | O_NONBLOCK);
 	for (unsigned i = 0; i < 4096 && !S_ISREG(st.st_mode); i++) {
 		ssize_t nr;

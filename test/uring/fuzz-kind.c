@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What some kinds of worlds that are alone have, and others have not. */
+/* The kinds of isolated worlds: features that only some of them have. */
 #undef NDEBUG
 #include "fuzz.h"
 
@@ -33,10 +33,10 @@ bool parse_seed(const char *text, uint64_t *ret_seed)
 }
 
 /*
- * Requests that are not told of
+ * Requests without a completion (IOSQE_CQE_SKIP_SUCCESS)
  *
- * Whether one has ended is not to be seen. But what has ended cannot be cancelled, and
- * what waits can: so it is given some time, and then cancelled.
+ * Whether such a request has ended cannot be seen. But a request that has ended cannot be
+ * cancelled, whereas a waiting one can. So each is given some time, and then cancelled.
  */
 
 static bool is_any_pending(unsigned from)
@@ -60,11 +60,12 @@ static bool has_ended(const struct ring *ring, const struct request *request)
 
 bool await_silent(struct ring *ring, unsigned from, uint64_t patience_us)
 {
-	enum { PART = 4 }; /* most have ended long before */
+	/* a quarter of the patience: most requests have ended long before */
+	enum { PART = 4 };
 
 	if (!is_any_pending(from))
 		return true;
-	/* This one is told of by nobody. */
+	/* Let await() wait for one completion that never arrives. */
 	ring->nr_pending++;
 	await(ring, patience_us / PART);
 	ring->nr_pending--;
@@ -138,7 +139,7 @@ static void print_range(const char *name, const void *start, size_t bytes)
 	       name, (unsigned long)(uintptr_t)start, bytes);
 }
 
-/* The library has mapped the ring, too. */
+/* Print the memory map, as the library has a mapping of the ring of its own. */
 static void print_map(void)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");

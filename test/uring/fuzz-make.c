@@ -2,9 +2,9 @@
 /*
  * A request of any kind, filled in at random
  *
- * First each field gets some value of its kind, then keep_inside() takes what might
- * reach anything that is not the world's: paths are of a list, as are the addresses of
- * sockets; memory is the arena, or none that can be used; lengths on a disk are small.
+ * First each field gets a value of its type. Then keep_inside() replaces values that might
+ * affect anything outside of the world: paths and addresses of sockets come from a list,
+ * memory is the arena or unusable, and lengths on a disk are small.
  */
 #undef NDEBUG
 #include "fuzz.h"
@@ -27,7 +27,9 @@ enum {
 	NR_ARGS = 16,
 };
 
-/* What requests point to. A vector that is too long ends in zeroes. */
+/*
+ * Arguments to which requests point. A vector that is read beyond its end has zeroes there.
+ */
 static struct {
 	struct iovec iovs[NR_ARGS], no_iovs[1100];
 	struct msghdr sends[NR_ARGS], receives[NR_ARGS];
@@ -185,7 +187,7 @@ void make_arguments(void)
 		local->sun_family = AF_UNIX;
 		strcpy(local->sun_path, i % 3 ? "s" : "t");
 		bytes = sizeof(args.names[i]);
-		/* Where the world's own sockets are, and a port of any's. */
+		/* Where the world's own sockets listen, or port 0 (any). */
 		if (i % 2) {
 			memset(local, 0, sizeof(*local));
 			memcpy(local, &loop, sizeof(loop));
@@ -225,7 +227,7 @@ void make_arguments(void)
 	}
 }
 
-/* Any value for each field, of the kind that it most often is. */
+/* Fill each field with a random value of its most frequent type. */
 static void fill(struct io_uring_sqe *sqe)
 {
 	sqe->fd = some_fd();
@@ -252,8 +254,8 @@ static void fill(struct io_uring_sqe *sqe)
 }
 
 /*
- * What succeeds, and the chain that it is in, are to be frequent where that is not told
- * of.
+ * Make requests that succeed more frequent, as IOSQE_CQE_SKIP_SUCCESS concerns only these
+ * and their chains.
  */
 static void choose_likely(struct io_uring_sqe *sqe)
 {
@@ -272,14 +274,17 @@ static void add_skips(struct io_uring_sqe *sqe)
 {
 	if (any(3) == 0)
 		sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
-	/* Not served, and so refused as by a kernel that does not know them. */
+	/*
+	 * The library refuses these operations as an old kernel does, so do not use them
+	 * here.
+	 */
 	if (sqe->opcode == OP_RECV_ZC)
 		sqe->flags &= (uint8_t)~IOSQE_CQE_SKIP_SUCCESS;
 	sqe->__pad2[0] &= ~UINT64_C(1); /* attributes of reads and writes */
 	if (any(3) == 0)
 		sqe->flags |=
 			(uint8_t)(any(3) ? IOSQE_IO_LINK : IOSQE_IO_HARDLINK);
-	/* Else most are refused. */
+	/* Otherwise most requests are refused. */
 	if (any(4) == 0)
 		return;
 	sqe->flags &= (uint8_t) ~(IOSQE_BUFFER_SELECT | IOSQE_IO_DRAIN | 128);
@@ -334,7 +339,10 @@ static uint64_t some_name(void)
 
 static int socket_fd(void)
 {
-	/* From the first pair to the last one that is not connected. */
+	/*
+	 * The descriptors from the first pair of sockets to the last socket that is not
+	 * connected.
+	 */
 	return any(8) ? world.fds[10 + any(13)] : some_fd();
 }
 
@@ -428,7 +436,8 @@ static void inside_command(struct io_uring_sqe *sqe)
 
 	sqe->fd = socket_fd();
 	sqe->off = any(8) ? any(6) : few_bits();
-	if (is_alone && sqe->off > 3) /* those that are served, or nobody's */
+	/* only commands that the library serves, or that do not exist */
+	if (is_alone && sqe->off > 3)
 		sqe->off = 99;
 	sqe->addr = any(8) ? 1 : 77;
 	sqe->addr |= (uint64_t)PICK(names) << 32;
@@ -458,7 +467,7 @@ static void inside_waits(struct io_uring_sqe *sqe)
 	case IORING_OP_POLL_REMOVE:
 		sqe->fd = any(8) ? -1 : sqe->fd;
 		sqe->addr = some_user_data();
-		sqe->off = sqe->addr; /* as it would be updated */
+		sqe->off = sqe->addr; /* the new user_data of an update */
 		sqe->len = any(16);
 		break;
 	case IORING_OP_POLL_ADD:
@@ -478,7 +487,7 @@ static void inside_waits(struct io_uring_sqe *sqe)
 	}
 }
 
-/* With memory that is the program's, as nobody can unmap what is not. */
+/* Memory is the program's own: madvise() on other memory might unmap it. */
 static void inside_memory(struct io_uring_sqe *sqe)
 {
 	static const uint32_t advices[] = { 0, 1, 2, 3, 4, 8, 14, 15, 999 };
@@ -542,7 +551,7 @@ static void inside_files(struct io_uring_sqe *sqe, struct request *request)
 			sqe->off = any(2) ? ~UINT64_C(0) : any(4096);
 		sqe->len = any(65536);
 		sqe->splice_flags |=
-			SPLICE_F_NONBLOCK; /* a worker would wait */
+			SPLICE_F_NONBLOCK; /* else a worker would wait */
 		break;
 	case IORING_OP_PIPE:
 		sqe->addr = any(8) ? (uintptr_t)request->pipe : bad_address();
@@ -686,8 +695,8 @@ static bool makes_fd(const struct io_uring_sqe *sqe)
 }
 
 /*
- * In the kernel a send without a copy that is behind a drain, or is one, waits for its
- * own notice, and never ends: a world has the one or the other.
+ * In the kernel, a zero-copy send that is queued after a drain, or is a drain, waits for
+ * its own notification and never ends. So a world has either drains or zero-copy sends.
  */
 static void avoid_drains(struct io_uring_sqe *sqe)
 {
@@ -700,8 +709,8 @@ static void avoid_drains(struct io_uring_sqe *sqe)
 }
 
 /*
- * A read or write of an epoll waits in the kernel, and fails here: no world goes on
- * behind one, so there are to be few.
+ * A read or write of an epoll waits in the kernel and fails in the library. A world cannot
+ * go on after one, so make them rare.
  */
 static void avoid_epolls(struct io_uring_sqe *sqe)
 {
@@ -719,8 +728,8 @@ static void avoid_epolls(struct io_uring_sqe *sqe)
 }
 
 /*
- * In the kernel a command of a socket with many shots has no end, whatever it answers,
- * and cannot be cancelled.
+ * In the kernel, a multishot command of a socket never ends, whatever it returns, and
+ * cannot be cancelled.
  */
 static void avoid_endless(struct io_uring_sqe *sqe)
 {

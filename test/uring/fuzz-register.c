@@ -79,7 +79,7 @@ static long register_array(int fd)
 	if (is_alone && is_in_arena(arg.array.ring_addr, bytes))
 		arg.array.ring_addr =
 			(uintptr_t)arrays + (uint64_t)world.nr_arrays++ * ARRAY;
-	/* Some buffers in it, whose memory is the arena. */
+	/* Put buffers into the array. Their memory is in the arena. */
 	if (is_there) {
 		struct io_uring_buf *bufs = (void *)arg.array.ring_addr;
 
@@ -116,7 +116,10 @@ static void add_restriction(union register_arg *arg, uint32_t *nr,
 
 long register_likely_restrictions(struct ring *ring)
 {
-	/* As many as the kernel here has, and as it allows at most. */
+	/*
+	 * The numbers of operations that the tested kernel has, and the most restrictions
+	 * that it accepts.
+	 */
 	enum { NR_OPS = 63, NR_REGISTER_OPS = 35, MOST = 110 };
 	union register_arg arg = { 0 };
 	const uint32_t rarely = 1 + any(12), flags = any(4) ? 0x7f : any(256);
@@ -187,8 +190,8 @@ long make_register(struct ring *ring, uint32_t *ret_opcode)
 			IORING_REGISTER_PBUF_RING }));
 	*ret_opcode = opcode;
 	/*
-	 * NAPI, zero-copy receives: not served. How often an eventfd is told is a matter
-	 * of time.
+	 * Not served: NAPI and zero-copy receives. How often an eventfd is signalled
+	 * depends on time.
 	 */
 	if (is_alone && (opcode == 27 || opcode == 28 || opcode == 32 ||
 			 opcode == IORING_REGISTER_EVENTFD ||

@@ -34,11 +34,16 @@ void close_fd(int fd)
 
 char *arena, *arrays;
 
-/* Whatever length a request has, it reaches nothing else from here. */
+/*
+ * Map the arena between guards so large that a request of any length reaches nothing else.
+ */
 void make_memory(void)
 {
 	const size_t guard = (size_t)5 << 30;
-	/* Always there: buffers that are registered have addresses in it. */
+	/*
+	 * At a fixed address, because the contents of registered arrays include addresses
+	 * in it.
+	 */
 	void *place = (void *)UINT64_C(0x100000000000);
 	char *all = mmap(place, guard + ARENA, PROT_NONE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
@@ -152,7 +157,7 @@ void end_world(void)
 	madvise(arrays, (size_t)world.nr_arrays * ARRAY, MADV_DONTNEED);
 }
 
-/* Some of the flags that may be used together. */
+/* Return: random setup flags that may be used together. */
 static uint32_t some_flags(void)
 {
 	static const uint32_t single = IORING_SETUP_SINGLE_ISSUER;
@@ -195,7 +200,7 @@ bool open_ring(struct ring *ring)
 		params.cq_entries = 64u << any(3);
 	}
 	ret = uring_setup(is_alone ? 8 : 1u << any(7), &params);
-	/* Not all that is asked for is had everywhere. */
+	/* Some kernels or settings refuse some of the flags. */
 	if (ret < 0)
 		return false;
 	ret = uring_map(&ring->uring, (int)ret, &params);

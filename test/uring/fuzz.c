@@ -2,14 +2,14 @@
 /*
  * fuzz SEED COUNT, fuzz SEED PATIENCE FIRST-LAST...: random requests of io_uring
  *
- * Worlds (fuzz.h) come and go until COUNT requests have been submitted. It fails if a
- * request that was taken has no last completion, or two; if there is one of nobody's;
- * if descriptors stay; or if the process does not live.
+ * It runs worlds (fuzz.h), one after the other, until COUNT requests have been submitted.
+ * It fails if an accepted request has no last completion, or two; if a completion belongs
+ * to no request; if descriptors are left; or if the process dies.
  *
- * With a PATIENCE, in us, the worlds FIRST to LAST, and any others, are such that a
- * request's result does not depend on time, and what comes of each is printed
- * (fuzz-alone.c): fuzz.py compares the kernel's with ours. SEED may begin with what
- * kind of worlds they are (fuzz-kind.c), as in skip:1.
+ * With a PATIENCE, in us, it runs the worlds FIRST to LAST. These are isolated: their
+ * results do not depend on time, and are printed (fuzz-alone.c). fuzz.py compares the
+ * results of the kernel with those of the library. SEED may begin with a kind of worlds
+ * (fuzz-kind.c), as in skip:1.
  */
 #undef NDEBUG
 #include "fuzz.h"
@@ -97,7 +97,7 @@ static uint32_t load(const uint32_t *from)
  * Completions
  */
 
-/* The descriptors that a request made, or did not close. */
+/* Close the descriptors that a request made, or was to close and did not. */
 static void clean_up(struct request *request, int32_t res)
 {
 	if (request->opcode == IORING_OP_PIPE) {
@@ -122,7 +122,10 @@ static void complete(const struct io_uring_cqe *cqe)
 	if (cqe->user_data >> 16 != world.number || place >= world.nr_requests)
 		failed("a completion of nobody's", (long)cqe->user_data);
 	request = &world.requests[place];
-	/* As in the kernel, a send without a copy that its chain cuts has such a one. */
+	/*
+	 * As in the kernel, a zero-copy send that is cancelled as part of its chain has
+	 * such a completion.
+	 */
 	if (!request->is_pending && cqe->flags & IORING_CQE_F_NOTIF)
 		return;
 	if (!request->is_pending)
@@ -151,8 +154,9 @@ void take_all(struct ring *ring)
  */
 
 /*
- * In a chain, what is cancelled since one fails which asked for no completion has none
- * either. Then it would not be known whether it has closed its descriptor.
+ * `request` follows one without a completion in a chain. If the chain fails, it is
+ * cancelled without a completion, too. So it may not close a descriptor: nobody would know
+ * whether it has.
  */
 static void follow(struct request *request, struct io_uring_sqe *sqe)
 {
@@ -190,7 +194,7 @@ static long enter_some(struct ring *ring, uint32_t nr)
 	return uring_enter(ring->uring.fd, nr, 0, flags, NULL, 0);
 }
 
-/* Whatever is not taken is taken back. */
+/* Free the requests that the ring has not accepted. */
 void submit(struct ring *ring, uint32_t nr)
 {
 	const uint32_t *head = ring->uring.sq_head;
@@ -208,7 +212,7 @@ void submit(struct ring *ring, uint32_t nr)
 	(void)uring_publish(&ring->uring);
 	make_mark(MARK_BEGIN);
 	ret = enter_some(ring, nr);
-	/* A thread of the kernel's takes them when it likes. */
+	/* With SQPOLL, a kernel thread consumes the submissions at some later time. */
 	for (unsigned i = 0;
 	     load(head) != ring->uring.prepared && i < 1000 && ret >= 0 &&
 	     ring->uring.params.flags & IORING_SETUP_SQPOLL;
@@ -232,9 +236,7 @@ void submit(struct ring *ring, uint32_t nr)
 	(void)uring_publish(&ring->uring);
 }
 
-/*
- * The end of a world: all is cancelled, and ends.
- */
+/* The end of a world: all requests are cancelled, and must end. */
 
 static void cancel_all(struct ring *ring)
 {
@@ -260,8 +262,8 @@ static void tell_pending(const struct ring *ring)
 }
 
 /*
- * A pipe that was spliced from knows no RWF_NOWAIT: a worker that writes more to it
- * than there is room for waits in its call, and is not cancelled.
+ * After a splice from it, a pipe does not support RWF_NOWAIT. A worker that writes more to
+ * it than fits blocks in its system call, and cannot be cancelled. So make room.
  */
 static void empty_pipes(void)
 {
@@ -278,9 +280,9 @@ static void empty_pipes(void)
 }
 
 /*
- * In the kernel a timeout that repeats faster than it is asked for is on its way to its
- * client whenever somebody looks for it, if the ring has DEFER_TASKRUN: none finds it to
- * cancel it. It ends when the ring is full.
+ * In the kernel, a multishot timeout that expires faster than its client reaps always has a
+ * completion pending if the ring has DEFER_TASKRUN. Then no cancel finds the timeout. It
+ * ends when the ring is full, so fill the ring.
  */
 static void fill(const struct ring *ring)
 {
@@ -373,7 +375,7 @@ static void run(uint64_t count)
 		if (world.number == 3)
 			nr_before = nr_descriptors();
 	}
-	/* What ends meanwhile lets go of its file. */
+	/* Wait: requests that still end then release their files. */
 	for (unsigned i = 0; nr_before && i < 1000; i++) {
 		nr_after = nr_descriptors();
 		if (nr_after <= nr_before + SLACK)
@@ -384,7 +386,10 @@ static void run(uint64_t count)
 		failed("descriptors stay", nr_after - nr_before);
 }
 
-/* Each world is the same, whatever was before it. */
+/*
+ * The random numbers of each world start afresh, so that it does not depend on earlier
+ * worlds.
+ */
 static void run_alone(uint64_t first, uint64_t last, uint64_t patience_us)
 {
 	for (uint64_t number = first; number <= last; number++) {
@@ -413,7 +418,10 @@ int main(int argc, char **argv)
 		return 2;
 	state = seed;
 	is_alone = argc > 3;
-	/* The library looks for a ring's descriptors when one is closed. */
+	/*
+	 * When a descriptor is closed, the library looks for ring descriptors among all,
+	 * which a low limit makes fast.
+	 */
 	setrlimit(RLIMIT_NOFILE, &few);
 #ifdef FUZZ_LINKED
 	unit_engine(NULL);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the parts of the program fuzz have in common
+ * Shared by the files of the program fuzz
  *
- * A world is a few rings, and what requests on them may name: descriptors of all
- * kinds, paths in a folder of the program's own, addresses, arguments. Requests are
- * made of these at random, so that many are refused, and none does anything to what
- * is not the world's (fuzz-make.c says how). All of a world is gone at its end.
+ * A world (one scenario) is a few rings and the things that requests on them may use:
+ * descriptors of all kinds, paths in the program's own directory, addresses, arguments. Its
+ * requests are made of these at random. Many of them are refused, and none affects anything
+ * outside of the world (fuzz-make.c). Everything of a world is removed at its end.
  */
 #ifndef FUZZ_H
 #define FUZZ_H
@@ -23,13 +23,13 @@
 #define NR_ELEMENTS(array) (sizeof(array) / sizeof((array)[0]))
 #define PICK(list) ((list)[any(NR_ELEMENTS(list))])
 
-/* Messages and tags have this in their user_data, and are not counted. */
+/* This bit marks the user_data of messages and tags, whose completions are not counted. */
 #define EXTRA (UINT64_C(1) << 63)
 
-/* What worlds that are alone have besides what all have (fuzz-kind.c). */
+/* The kinds of isolated worlds: what each has besides the common features (fuzz-kind.c). */
 enum kind {
 	KIND_PLAIN,
-	KIND_SKIP,     /* requests that are not told of if they succeed */
+	KIND_SKIP,     /* requests with IOSQE_CQE_SKIP_SUCCESS */
 	KIND_DISABLED, /* a ring that is disabled at first, and restrictions */
 	KIND_TRACED, /* one request at a time; marks for a trace of memory accesses */
 	NR_KINDS,
@@ -40,23 +40,27 @@ enum {
 	NR_FDS_MAX = 64,
 	NR_REQUESTS = 4096, /* of a world */
 	ARENA = 1 << 18,
-	GAP = 4096, /* behind it, and then twice as much to read */
+	/* unmapped bytes after the arena, which twice as many readable bytes follow */
+	GAP = 4096,
 	NR_ARRAYS = 40,
 	ARRAY = ARENA, /* bytes of each */
 	BATCH_MAX = 8,
 };
 
 struct request {
-	struct io_uring_sqe sqe; /* as it was submitted */
+	struct io_uring_sqe sqe; /* a copy of the submitted SQE */
 	bool is_pending, is_silent, makes_fd;
 	uint8_t ring;
 	uint8_t opcode, flags;
-	int closes; /* the descriptor that is closed; -1 */
+	int closes; /* the descriptor that the request closes; or -1 */
 	int pipe[2];
 };
 
 struct ring {
-	/* What it has is not asked for: whoever may use it is restricted. */
+	/*
+	 * Completions may be lost, so do not wait for them: the ring's restrictions may
+	 * forbid it.
+	 */
 	bool is_lossy;
 	struct uring uring; /* fd is -1: none */
 	uint32_t nr_pending;
@@ -73,13 +77,13 @@ struct world {
 };
 
 extern struct world world;
-extern char *arena; /* ARENA bytes, before which and after which is nothing */
+extern char *arena; /* ARENA bytes; unmapped memory before and after */
 /*
- * NR_ARRAYS of ARRAY bytes: each array of provided buffers of a world that is alone has one,
- * and no request reads into it. What a client has given it must not change.
+ * NR_ARRAYS of ARRAY bytes. In an isolated world, each array of provided buffers uses one,
+ * and no request reads into it: the client's entries must stay unchanged.
  */
 extern char *arrays;
-/* Few requests at a time, whose results do not depend on time. */
+/* The world is isolated: few requests at a time, whose results do not depend on time. */
 extern bool is_alone;
 extern enum kind kind;
 
@@ -87,31 +91,34 @@ uint32_t any(uint32_t n);
 void failed(const char *what, long number) __attribute__((noreturn));
 
 /* fuzz.c: requests, and what comes of them */
-/* Fill in and submit some; what is not taken is taken back. */
+/* Fill in and submit some requests. Requests that are not accepted are freed. */
 void submit(struct ring *ring, uint32_t nr);
 void take_all(struct ring *ring);
-/* Cancel all of a ring's, and wait until they have ended. */
+/* Cancel all requests of a ring, and wait until they have ended. */
 void finish(struct ring *ring);
 
 /* fuzz-alone.c */
 void live_alone(uint64_t patience_us);
 void note_alone(const struct request *request, const struct io_uring_cqe *cqe);
 void note_silent(unsigned place);
-/* Take completions until all that are told of have come. Return: whether they have. */
+/*
+ * Reap until all requests that post a completion have done so, or the time is over. Return:
+ * whether all have.
+ */
 bool await(struct ring *ring, uint64_t patience_us);
 
 /* fuzz-kind.c. Return: whether text is a seed, with or without a kind before it. */
 bool parse_seed(const char *text, uint64_t *ret_seed);
 /*
- * The requests of the world from that one on have ended, as far as they are told of.
- * Return: whether the others have, too.
+ * All requests from index `from` on that post a completion have ended. Return: whether the
+ * silent ones (IOSQE_CQE_SKIP_SUCCESS) have ended, too.
  */
 bool await_silent(struct ring *ring, unsigned from, uint64_t patience_us);
 
 /*
- * KIND_TRACED. A trace of the program's accesses has a store to one of these: before a world,
- * before each submission, and after its completions. What one world submits lies in the
- * memory that print_traced() names.
+ * KIND_TRACED. The program stores to one of these marks before a world, before each
+ * submission, and after its completions, so that a trace of its memory accesses shows these
+ * moments. print_traced() prints where the submitted data of a world are.
  */
 enum mark { MARK_WORLD, MARK_BEGIN, MARK_END, NR_MARKS };
 
@@ -126,27 +133,27 @@ void end_world(void);
 bool open_ring(struct ring *ring);
 void close_ring(struct ring *ring);
 
-/* What is asked of a ring that is disabled, which then is not any more. */
+/* Make register calls on a disabled ring, and enable it. */
 void live_disabled(struct ring *ring);
 
-/* fuzz-make.c: values, most of them good, and requests. */
+/* fuzz-make.c: values, most of which are valid, and requests. */
 uint64_t memory(void);
 uint32_t length(void);
 int some_fd(void);
 uint64_t some_user_data(void);
-/* What files, or buffers, are registered from. */
+/* Return: memory from which files (or buffers) are registered. */
 void *some_table(bool is_file);
 void make_sqe(struct ring *ring, struct io_uring_sqe *sqe,
 	      struct request *request);
 /* Fill in the arguments that requests point to. */
 void make_arguments(void);
-/* Those that are no vectors, and the vectors. */
+/* The arguments that are not vectors; the vectors. */
 const void *arguments(size_t *ret_bytes);
 const void *vectors(size_t *ret_bytes);
 
 /* fuzz-register.c. Return: what the call returned. */
 long make_register(struct ring *ring, uint32_t *ret_opcode);
-/* Restrict a ring to most of what there is. */
+/* Allow most operations on a ring by restrictions, and forbid the rest. */
 long register_likely_restrictions(struct ring *ring);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rings that RLIMIT_MEMLOCK refuses, beside rings of the kernel's in the same process.
- * Linux charges each ring to that limit since 6.14, and did before 5.12.
+ * When RLIMIT_MEMLOCK makes the kernel refuse further rings, the library makes them: rings
+ * of both kinds in one process. Linux charges each ring to that limit since 6.14, and did
+ * before 5.12.
  *
  * Without the library, the program only prints how many rings it got.
  */
@@ -32,7 +33,10 @@ enum {
 static struct io_uring rings[NR_RINGS];
 static bool is_kernels[NR_RINGS];
 
-/* Become a user whose memory is limited, and who has no other process. */
+/*
+ * Become a user whose locked memory is limited and who has no other process, as the limit
+ * is per user.
+ */
 static void drop_privileges(void)
 {
 	const struct rlimit limit = { LIMIT, LIMIT };
@@ -55,7 +59,10 @@ static bool is_ring_of_kernel(int fd)
 	return fs.f_type == ANON_INODES;
 }
 
-/* Return: how many rings there are; the kernel's come first. */
+/*
+ * Make rings until one is refused. Return: how many there are. The kernel's rings come
+ * first.
+ */
 static unsigned make_rings(void)
 {
 	unsigned nr_kernels = 0, i;
@@ -76,7 +83,7 @@ static unsigned make_rings(void)
 	return i;
 }
 
-/* Return: the ring of that kind with the number nr; NULL if there is none. */
+/* Return: ring number nr of the kernel's, or of the library's; NULL if there is none. */
 static struct io_uring *nth(bool of_kernel, unsigned nr)
 {
 	for (unsigned i = 0; i < NR_RINGS; i++)
@@ -85,7 +92,7 @@ static struct io_uring *nth(bool of_kernel, unsigned nr)
 	return NULL;
 }
 
-/* A no-op, whose completion has to come to this ring. */
+/* Submit a no-op, whose completion must arrive in this ring. */
 static void use(struct io_uring *ring)
 {
 	static uint64_t number;
@@ -106,7 +113,7 @@ static void use_all(void)
 		use(&rings[i]);
 }
 
-/* Register rings of both kinds by turns in the 16 slots of this thread. */
+/* Register the kernel's and the library's rings alternately in this thread's 16 slots. */
 static void use_slots(void)
 {
 	struct io_uring *registered[NR_SLOTS];
@@ -127,7 +134,7 @@ static void use_slots(void)
 	assert(used == (1u << NR_SLOTS) - 1);
 	for (unsigned i = 0; i < nr; i++) {
 		use(registered[i]);
-		/* No ring of either kind gets a slot that is taken. */
+		/* Neither kind of ring may get a slot that is in use. */
 		for (int of_kernel = 0; of_kernel < 2; of_kernel++) {
 			struct io_uring *ring = nth(of_kernel, NR_SLOTS - 1);
 
@@ -169,7 +176,7 @@ static void send_messages(void)
 	}
 }
 
-/* A ring that shares the workers of another one. */
+/* Let a ring share the workers of another ring (IORING_SETUP_ATTACH_WQ). */
 static void attach(void)
 {
 	for (int of_kernel = 0; of_kernel < 2; of_kernel++) {
@@ -190,7 +197,10 @@ static void attach(void)
 	}
 }
 
-/* Registered buffers are charged as rings are, but for those of the library. */
+/*
+ * The kernel also charges registered buffers to the limit, but not those of the library's
+ * rings.
+ */
 static void register_buffers(void)
 {
 	struct iovec iov = { calloc(4, LIMIT), 4 * LIMIT };
@@ -206,7 +216,7 @@ static void register_buffers(void)
 
 #if defined(__x86_64__)
 
-/* Calls by instructions of the program's own. */
+/* Calls by the program's own system call instructions */
 
 static __attribute__((noinline)) long own_setup(long nr, void *params)
 {
@@ -249,7 +259,10 @@ static void use_own_instructions(void)
 		if (!ring)
 			continue;
 		io_uring_prep_nop(io_uring_get_sqe(ring));
-		/* The library's function would submit it, too. */
+		/*
+		 * The library's io_uring_submit() would submit it, too, so publish it by
+		 * hand.
+		 */
 		*ring->sq.ktail += 1;
 		ring->sq.sqe_head = ring->sq.sqe_tail;
 		assert(own_enter(ring->ring_fd, 1) == 1);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions later than liburing 2.3: ours, as the program's liburing has none. */
+/*
+ * Functions of liburing versions after 2.3. The library has them; the program's liburing
+ * does not.
+ */
 #undef NDEBUG
 #include "library.h"
 
@@ -16,7 +19,7 @@ static char memory[BYTES] __attribute__((aligned(BYTES)));
 #define FIND(type, name, ...) \
 	type (*name##_)(__VA_ARGS__) = (type(*)(__VA_ARGS__))find(#name)
 
-/* Return: whether the kernel knows it; else it may say EINVAL and no more. */
+/* Return: whether the kernel supports the feature. If not, it may only return EINVAL. */
 static int knows(const char *what, int ret)
 {
 	say(what, ret);
@@ -73,7 +76,10 @@ static void use_newer_buffers(void)
 		assert(io_uring_unregister_buffers(&other) == 0);
 		close(zero);
 	}
-	/* The second becomes the first, after the ring has an index. */
+	/*
+	 * Clone the second buffer of `ring` as the first of `other`, now that `ring` has a
+	 * registered index.
+	 */
 	assert(io_uring_register_ring_fd(&ring) == 1);
 	if (knows("clone_buffers_offset",
 		  io_uring_clone_buffers_offset_(&other, &ring, 0, 1, 1, 0))) {
@@ -104,8 +110,10 @@ static void use_newer_waits(void)
 
 	set_up(&ring, 8, 0);
 	prepare_nops(&ring, 1);
-	/* One is there when the least time is over: the rest is not waited
-	 * for. */
+	/*
+	 * One completion is there when the minimum time is over, so the wait ends without
+	 * the rest.
+	 */
 	ret = io_uring_submit_and_wait_min_timeout_(&ring, &cqe, 4, &late, 1000,
 						    NULL);
 	if (knows("min_timeout", ret)) {
@@ -171,7 +179,10 @@ static void use_newer_mixed(void)
 	io_uring_cq_advance(&ring, 6);
 	prepare_nops(&ring, 1);
 	prepare_wide(&ring);
-	/* The ring's last slot is filled by a CQE that is nobody's. */
+	/*
+	 * A wide CQE does not fit into the ring's last slot, so a CQE without a request
+	 * fills that slot.
+	 */
 	assert(io_uring_submit_and_wait(&ring, 2) == 2);
 	assert(io_uring_wait_cqe(&ring, &cqe) == 0 && cqe->user_data == 0);
 	assert(io_uring_peek_batch_cqe(&ring, cqes, 8) == 3);
@@ -185,7 +196,7 @@ static void use_newer_mixed(void)
 	io_uring_queue_exit(&ring);
 }
 
-/* A ring is as large as the call has said, whatever is written to its memory. */
+/* A ring has the size that the call requested, whatever is later written to its memory. */
 static void use_newer_sizes(void)
 {
 	struct io_uring_params p = { 0 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A ring's descriptor that comes by a Unix socket: to the process that made the ring, to a
- * child of it, and to a process that has nothing of the ring but the descriptor.
+ * A ring's descriptor is sent by a Unix socket: to the process that made the ring, to its
+ * child, and to an unrelated program that has only the descriptor.
  */
 #undef NDEBUG
 #include "library.h"
@@ -15,7 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { HERE = 60 }; /* the number of the stranger's end of the socket */
+enum {
+	HERE = 60
+}; /* descriptor of the unrelated program's end of the socket */
 
 union control {
 	struct cmsghdr head;
@@ -59,7 +61,7 @@ static void try_nop(const char *who, struct io_uring *ring, int fd)
 {
 	struct io_uring_cqe *cqe;
 
-	/* What another process has submitted is not ours to submit again. */
+	/* Skip SQEs that another process has already submitted. */
 	ring->sq.sqe_head = ring->sq.sqe_tail =
 		__atomic_load_n(ring->sq.ktail, __ATOMIC_ACQUIRE);
 	ring->ring_fd = ring->enter_ring_fd = fd;
@@ -117,7 +119,7 @@ void use_ring_of_stranger(void)
 		say("register",
 		    answer(syscall(__NR_io_uring_register, fd,
 				   IORING_REGISTER_ENABLE_RINGS, NULL, 0)));
-		/* The same once the library has a ring of this process's. */
+		/* Repeat this once the library has a ring that this process made. */
 		set_up(&own, 4, 0);
 	}
 }

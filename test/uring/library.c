@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * library WHAT: a program that is linked with liburing, and prints what each
- * function returns
+ * library WHAT: a program that is linked with liburing, and prints what each function
+ * returns
  *
- *     old    the functions of liburing 2.3, which print the same whoever has them
- *     newer  those of later versions, which are ours alone here: a mistake ends it
+ *     old    the functions of liburing 2.3, which must print the same with any library
+ *     newer  functions of later versions, which only uaio has here: a mistake ends it
  *     init   a ring and a request
  *     sent   a ring's descriptor is sent by a socket, to this process and others
- *     got    what one of these, that has nothing else of the ring, makes of it
- *     whose  whose the functions are: the name of the file
+ *     got    the unrelated program of `sent`: it uses a ring of which it only has the
+ *            descriptor
+ *     whose  the name of the file that has the functions
  */
 #undef NDEBUG
 #include "library.h"
@@ -86,7 +87,7 @@ void *find(const char *name)
 	return function;
 }
 
-/* Print what the ring has, and take it. */
+/* Print the ring's completions, and consume them. */
 static void reap(struct io_uring *ring, const char *what)
 {
 	struct io_uring_cqe *cqe;
@@ -148,7 +149,7 @@ static void use_setup(void)
 	say("mlock_size", io_uring_mlock_size(8, 0));
 }
 
-/* The calls by themselves, and a map by hand. */
+/* Use the system calls directly, and map the ring without liburing. */
 static void use_calls(void)
 {
 	struct io_uring_params p = { 0 };
@@ -178,7 +179,7 @@ static void use_queue(void)
 	say("peek_batch", io_uring_peek_batch_cqe(&ring, cqes, 16));
 	say("wait_cqe_timeout", io_uring_wait_cqe_timeout(&ring, &cqe, &soon));
 	say("cqe", cqe != NULL);
-	/* Round the ring, many times, and by different numbers. */
+	/* Advance around the ring many times, by varying numbers of requests. */
 	for (unsigned i = 0; i < 40; i++) {
 		prepare_nops(&ring, 1 + i % 8);
 		say("submit", io_uring_submit(&ring));
@@ -231,7 +232,7 @@ static void use_queue(void)
 	io_uring_queue_exit(&ring);
 }
 
-/* As on a kernel that takes no timeout with the call. */
+/* As on a kernel on which io_uring_enter takes no timeout argument. */
 static void use_old_timeouts(void)
 {
 	struct __kernel_timespec soon = { .tv_nsec = 1000000 },
@@ -241,7 +242,10 @@ static void use_old_timeouts(void)
 
 	set_up(&ring, 4, 0);
 	ring.features &= ~(unsigned)IORING_FEAT_EXT_ARG;
-	/* What they return then is no promise: 2.3 counts its own timeout. */
+	/*
+	 * The results are not defined here: liburing 2.3 counts its own timeout as a
+	 * completion.
+	 */
 	assert(io_uring_wait_cqe_timeout(&ring, &cqe, &soon) != 0);
 	say("cqe", cqe != NULL);
 	prepare_nops(&ring, 2);
@@ -258,8 +262,8 @@ static void use_old_timeouts(void)
 }
 
 /*
- * A poll waits for a pipe, which the program makes ready before it looks, twice.
- * Return: how many completions it finds at once.
+ * A poll waits for a pipe. The program makes the pipe ready before it peeks; twice. Return:
+ * how many completions the peek finds at once.
  */
 static int peek_at_once(void)
 {
@@ -414,7 +418,7 @@ static void use_files_and_buffers(void)
 	close(zero);
 }
 
-/* In a child, as it raises a limit. */
+/* Run in a child, as it changes a limit. */
 static void use_limit(void)
 {
 	struct rlimit limit = { 40, 4000 };

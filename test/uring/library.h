@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What library.c and those beside it share. */
+/* Shared by library.c and the files beside it. */
 #ifndef TEST_URING_LIBRARY_H
 #define TEST_URING_LIBRARY_H
 
@@ -7,19 +7,22 @@
 
 enum { BYTES = 4096 };
 
-/* Print a result, or the name of an error. */
+/* Print a result, or the name of the error. */
 void say(const char *what, long result);
 
 /* Prepare nr no-ops with user_data 0, 1, ... */
 void prepare_nops(struct io_uring *ring, unsigned nr);
 
-/* Ends the program if the ring cannot be had. */
+/* Set up a ring; end the program on failure. */
 void set_up(struct io_uring *ring, unsigned nr, unsigned flags);
 
-/* Read 8 bytes into the first registered buffer, and print what came of it. */
+/* Read 8 bytes into the first registered buffer, and print the result. */
 void read_at(struct io_uring *ring, int fd, int flags, void *buf);
 
-/* Return: the function of that name, whoever has it; ends the program if none. */
+/*
+ * Return: the function of that name, in whichever library; ends the program if there is
+ * none.
+ */
 void *find(const char *name);
 
 void use_newer(void);

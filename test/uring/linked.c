@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program with liburing linked into it, whose calls are instructions of its own. Each
- * way to wait must end with a completion, and the last line says so.
+ * A program into which liburing is linked statically, so that it makes system calls by its
+ * own instructions. Each way to wait must end with a completion. The last line says that
+ * all did.
  */
 #undef NDEBUG
 #include <assert.h>
