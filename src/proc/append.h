@@ -12,15 +12,15 @@
 #include <stddef.h>
 
 /*
- * Append text by one write(2), so that texts of several threads and processes never mix.
- * The file is created if missing, with access for this user only.
+ * Append text by one write(2), so that the texts of several threads and processes never
+ * mix. If the file is missing, it is created with access for this user only.
  * Return: 0 or -errno.
  */
 int uaio_append(const char *path, const char *text, size_t len);
 
 /*
- * Return: whether regular file fd would exceed RLIMIT_FSIZE with len more bytes, so that
- * the write would raise SIGXFSZ.
+ * Return: whether len more bytes would make regular file fd exceed RLIMIT_FSIZE, so
+ * that the write would raise SIGXFSZ.
  */
 bool uaio_append_exceeds(int fd, size_t len);
 

@@ -19,7 +19,7 @@ struct header {
 
 static const struct header of_this_thread = { 0x20080522, 0 };
 
-/* Indexes in caps; plus HIGH for capabilities from 32 on. */
+/* Indexes in caps. Capabilities from 32 on are HIGH words further on. */
 enum { EFFECTIVE, PERMITTED, INHERITABLE, HIGH };
 
 bool uaio_attributes_ask(struct uaio_attributes *ret)
@@ -38,7 +38,7 @@ bool uaio_attributes_ask(struct uaio_attributes *ret)
 	ret->uids[3] = (uid_t)fsuid;
 	ret->gids[3] = (gid_t)fsgid;
 	ret->nr_groups = (uint32_t)nr_groups;
-	/* Where the query is refused, no thread can have changed it. */
+	/* If the query is refused, no thread can have changed the I/O priority. */
 	ret->ioprio = sys_ioprio_get();
 	return true;
 }
@@ -46,7 +46,7 @@ bool uaio_attributes_ask(struct uaio_attributes *ret)
 bool uaio_attributes_are_equal(const struct uaio_attributes *a,
 			       const struct uaio_attributes *b)
 {
-	/* Unused bytes of both are 0. */
+	/* Comparing all bytes is right, since unused bytes of both are 0. */
 	return memcmp(a, b, sizeof(*a)) == 0;
 }
 
@@ -89,7 +89,7 @@ bool uaio_attributes_are_within(const struct uaio_attributes *a,
 	       !(a->caps[EFFECTIVE + HIGH] & ~b->caps[EFFECTIVE + HIGH]);
 }
 
-/* Make effective those of the wanted capabilities that are permitted. */
+/* Make those of the wanted capabilities effective that are permitted. */
 static void take_capabilities(const uint32_t wanted[2])
 {
 	struct header header = of_this_thread;
@@ -108,7 +108,7 @@ void uaio_attributes_take(const struct uaio_attributes *wanted)
 	const uint32_t effective[2] = { wanted->caps[EFFECTIVE],
 					wanted->caps[EFFECTIVE + HIGH] };
 
-	/* With all permitted capabilities the thread may set any ids. */
+	/* If all permitted capabilities are effective, the thread may set any ids. */
 	take_capabilities(all);
 	(void)sys_setgroups(wanted->nr_groups, wanted->groups);
 	sys_setfsgid(wanted->gids[3]);

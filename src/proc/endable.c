@@ -45,7 +45,7 @@ static struct uaio_endable *take_idle(void)
 	return endable;
 }
 
-/* Return: whether the endable is kept for reuse. */
+/* Keep the endable for reuse, if not too many are kept. Return: whether it is kept. */
 static bool keep_idle(struct uaio_endable *endable)
 {
 	bool is_kept;
@@ -88,7 +88,10 @@ void uaio_endable_put(struct uaio_endable *endable)
 	uaio_slab_put(&endables.slab, endable);
 }
 
-/* Return: whether the file is ready; a wake-up may be left from an earlier use. */
+/*
+ * Return: whether the file is ready. An event of the poller's own eventfd does not
+ * count: it may be left from an earlier use.
+ */
 static bool is_of_file(const struct epoll_event *events, int nr)
 {
 	for (int i = 0; i < nr; i++)
@@ -110,7 +113,10 @@ int uaio_endable_wait(struct uaio_endable *endable, int fd, uint32_t events)
 	if (ret < 0)
 		return ret;
 	do {
-		/* relaxed: the wake-up that follows ends the wait */
+		/*
+		 * relaxed: if another thread sets it after this load, the wake-up that
+		 * follows ends the wait
+		 */
 		if (load_relaxed(&endable->is_ended)) {
 			ret = -EINTR;
 			break;
@@ -124,7 +130,7 @@ int uaio_endable_wait(struct uaio_endable *endable, int fd, uint32_t events)
 
 void uaio_endable_end(struct uaio_endable *endable)
 {
-	/* relaxed: the wake-up takes a lock that the waiting thread takes, too */
+	/* relaxed: the wake-up acquires a lock that the waiting thread acquires, too */
 	store_relaxed(&endable->is_ended, 1);
 	uaio_poller_wake(&endable->poller);
 }

@@ -2,14 +2,16 @@
 /*
  * Endables: waits of a worker for a file, which another thread can end
  *
- * The system call of a worker that waits for a file cannot be interrupted: a signal could
- * be one of the program's. So where a call may wait for ever, the worker first waits here
- * until the file is ready, and only then makes the call.
+ * The library cannot interrupt a worker's system call that waits for a file: for this
+ * it would need a signal, and the program may use any signal itself. So if a call may
+ * wait for ever, the worker first waits in an endable until the file is ready, and only
+ * then makes the call.
  *
  *   I1  An endable is created during a call of the program, since that opens descriptors
  *       (ownfd.h, I1). A few endables that were put back stay open for reuse.
- *   I2  An endable that is ended stays so until it is put back. The thread that ends it
- *       must know that it is not put back meanwhile.
+ *   I2  Once an endable is ended, every wait on it returns at once, until it is put
+ *       back. The thread that ends an endable must know that it is not put back
+ *       meanwhile.
  *
  * Context: any thread. One thread at a time waits on an endable, and holds no lock.
  *

@@ -12,7 +12,11 @@ void uaio_enter_unusually(void)
 {
 	if (uaio_entry.is_async)
 		(void)uaio_set_cancel_type(PTHREAD_CANCEL_DEFERRED, NULL);
-	/* A handler that was not deferred may run in a wait, or have left one. */
+	/*
+	 * If this handler was not deferred, it may have interrupted a wait, or an
+	 * earlier handler may have left a wait for good. So reset the state of the
+	 * wait.
+	 */
 	uaio_entry.depth = 1;
 	uaio_entry_barrier();
 	uaio_entry.is_asleep = 0;
@@ -21,7 +25,10 @@ void uaio_enter_unusually(void)
 
 void uaio_leave_unusually(void)
 {
-	/* First, since a handler may not return; it then has the client's type. */
+	/*
+	 * Restore the client's cancellation type first: the deferred handlers need it,
+	 * and may not return.
+	 */
 	if (uaio_entry.is_async)
 		(void)uaio_set_cancel_type(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
 	if (uaio_entry.has_deferred)

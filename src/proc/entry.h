@@ -2,14 +2,15 @@
 /*
  * Entering and leaving the library
  *
- * Every exported function enters first and leaves last. A signal handler may call the
- * library on a thread that is already inside, and that may hold one of the library's
- * locks. Then uaio_enter() fails, and the call must go no further: AIO calls return
+ * Every exported function first calls uaio_enter(), and uaio_leave() last; in between,
+ * its thread is inside the library. A signal handler may call the library on a thread
+ * that is already inside, and that may hold one of the library's locks. Then
+ * uaio_enter() fails, and the handler's call must go no further: AIO calls return
  * -EAGAIN, and calls that close descriptors go straight to the kernel.
  *
- * Where handlers.h can defer the program's handlers, these run when the thread leaves the
- * library, and this failure does not occur. A thread with the asynchronous cancellation
- * type has the deferred type while inside, except in a wait.
+ * If handlers.h can defer the program's handlers, they run when the thread leaves the
+ * library, and uaio_enter() does not fail. A thread whose cancellation type is
+ * asynchronous has the deferred type while it is inside, except in a wait.
  *
  * Tested by test/host/signals.c and jumps.c.
  */
@@ -28,13 +29,13 @@ struct robust_list_head;
 /* State of a thread that executes requests whose files may be ready (ready/run.c). */
 struct uaio_entry_run {
 	/*
-	 * The request that is tried and whose result is posted (req/waits.h, I4); or
-	 * NULL.
+	 * The request that is being tried and whose result will be posted (req/waits.h,
+	 * I4); or NULL.
 	 */
 	const void *posted;
-	/* inside another run, which may not have noted its events yet */
+	/* this run is inside another run, which may not have recorded its events yet */
 	bool is_nested;
-	/* for uring/kbuf.c: start of a page that the run has found writable; or 0 */
+	/* for uring/kbuf.c: start of a page that this run has found writable; or 0 */
 	uintptr_t writable;
 };
 
@@ -43,36 +44,41 @@ struct uaio_entry_run {
  * dlopen() gets little static TLS, so everything is in this one small struct.
  */
 struct uaio_entry {
-	int16_t depth;  /* 0: outside; 1: inside; 2: the library's thread */
+	int16_t depth;  /* 0: outside; 1: inside; 2: thread of the library */
 	uint16_t lane;  /* for trace.c: number of the thread's lane + 1; or 0 */
 	uint32_t table; /* for table.c: which descriptor table the thread has */
-	/* for robust.c: the library's start since which tid and robust are valid */
+	/*
+	 * for robust.c: the library's start number for which tid and robust are valid
+	 */
 	uint32_t robust_since;
 	uint32_t tid;
 	struct robust_list_head
-		*robust;   /* borrows: the thread's list; or NULL */
-	uint32_t identity; /* for identity.c: of the thread's requests */
-	uint32_t domain; /* for identity.c: the part that cannot be compared */
-	uintptr_t asleep_at;        /* if is_asleep: the waiting frame */
+		*robust;     /* borrows: the thread's robust list; or NULL */
+	uint32_t identity;   /* for identity.c: the identity of the thread */
+	uint32_t domain;     /* for identity.c: the domain of that identity */
+	uintptr_t asleep_at; /* if is_asleep: the stack frame of the wait */
 	struct uaio_entry_run *run; /* borrows: the current run; or NULL */
-	/* If is_unusual, entering and leaving the library take more than a store. */
+	/*
+	 * If is_unusual is not 0, entering and leaving the library take more than a
+	 * store.
+	 */
 	union {
 		struct {
-			/* handlers are pending (handlers.h) */
+			/* deferred handlers wait to be run (handlers.h) */
 			uint8_t has_deferred;
-			uint8_t is_asleep; /* in a wait that a handler ends */
+			uint8_t is_asleep; /* in a wait that a handler is to end */
 			uint8_t must_wake; /* the wait must not sleep again */
-			uint8_t is_async;  /* PTHREAD_CANCEL_ASYNCHRONOUS */
+			uint8_t is_async; /* the client set PTHREAD_CANCEL_ASYNCHRONOUS */
 		};
 		uint32_t is_unusual;
 	};
-	/* for identity.c: the number was compared, or inherited */
+	/* for identity.c: the identity was compared, or inherited from the creator */
 	uint32_t is_sure;
 	/* for process.c: the fork() that the thread is making */
 	struct {
 		uint16_t depth; /* a handler may fork during a fork() */
 		bool is_quiesced;
-		bool is_other; /* its table is not the library's */
+		bool is_other; /* its descriptor table is not the library's */
 	} forking;
 };
 
@@ -83,7 +89,10 @@ extern _Thread_local struct uaio_entry uaio_entry
 extern int (*uaio_set_cancel_type)(int type, int *ret_old)
 	__attribute__((visibility("hidden")));
 
-/* Slow paths of entering and leaving, for a thread with is_unusual. */
+/*
+ * Slow paths of entering and leaving the library, for a thread whose is_unusual is not
+ * 0.
+ */
 void uaio_enter_unusually(void);
 void uaio_leave_unusually(void);
 
@@ -105,7 +114,7 @@ static inline bool uaio_enter(void)
 	return true;
 }
 
-/* Deferred handlers run here. Context: the caller holds nothing. */
+/* Leave the library. Deferred handlers run here. Context: the caller holds no lock. */
 static inline void uaio_leave(void)
 {
 	uaio_entry_barrier();
@@ -123,15 +132,19 @@ static inline bool uaio_is_inside(void)
 	return uaio_entry.depth;
 }
 
-/* Return: whether this is a thread of the library, which blocks all signals. */
+/*
+ * Return: whether this is a thread of the library, in which no handler of the program
+ * runs.
+ */
 static inline bool uaio_is_own_thread(void)
 {
 	return uaio_entry.depth == UAIO_DEPTH_OWN;
 }
 
 /*
- * Leave the library for a sleep. Meanwhile a handler may make any call, end the process,
- * or never return (siglongjmp). Deferred handlers run here. Context: no lock is held.
+ * Leave the library for a sleep. During the sleep a handler may make any call, end the
+ * process, or never return (siglongjmp). Deferred handlers run here. Context: no lock
+ * is held.
  */
 static inline int uaio_step_out(void)
 {

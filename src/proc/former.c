@@ -7,13 +7,14 @@
 #include "base/sleep.h"
 
 enum {
-	/* The number of changes whose ids the library remembers. */
+	/* How many of the latest changes the library remembers the ids of. */
 	NR_KNOWN = 64,
 };
 
 /*
- * How long a change waits for calls that do not end. A change that cannot give rights may
- * then interrupt them.
+ * How long a change waits for calls that do not end. After PATIENCE_OF_ALL_NS a change
+ * that cannot give rights interrupts the calls; after PATIENCE_NS any other change
+ * fails.
  */
 #define PATIENCE_NS INT64_C(5000000000)
 #define PATIENCE_OF_ALL_NS INT64_C(1000000000)
@@ -23,19 +24,20 @@ uint32_t uaio_former_is_watched;
 uint32_t uaio_former_nr;
 
 /*
- * Calls that are counted (F2). A thread that has taken former ids counts as GOES_BACK:
- * the C library kills the process if a change succeeds for some threads only.
+ * What a call adds to nr_calls (F2). A call whose thread has taken former ids adds
+ * GOES_BACK: a change must wait for this thread, because the C library kills the
+ * process if a change succeeds in some threads and fails in others.
  */
 enum { PLAIN = 1, GOES_BACK = 1 << 16 };
 static uint32_t nr_calls;    /* atomic, futex */
 static uint32_t is_changing; /* atomic, futex */
-/* under is_changing: a thread without all rights has changed the ids */
+/* under is_changing: a thread that had not all rights has changed the ids */
 static bool was_without;
 
 static struct {
 	struct uaio_lock lock; /* rank IDENTITY */
 
-	/* under lock: the ids of the process after change nr */
+	/* under lock: the ids that the process had after change nr */
 	struct known {
 		bool is_known;
 		uint32_t nr;
@@ -43,7 +45,7 @@ static struct {
 	} known[NR_KNOWN];
 } table;
 
-/* atomic: the number + 1 of a change after which the process had all rights on files */
+/* atomic: n + 1 if n is a change after which the process had all rights on files */
 static uint32_t had_all[NR_KNOWN];
 
 static void lock(void)
@@ -56,7 +58,7 @@ static void unlock(void)
 	uaio_unlock(&table.lock, UAIO_RANK_IDENTITY);
 }
 
-/* Record the calling thread's ids as those after the latest change. */
+/* Record the calling thread's ids as the ids after the latest change. */
 static void note(bool is_of_process)
 {
 	uint32_t nr = uaio_former_now();
@@ -64,7 +66,10 @@ static void note(bool is_of_process)
 	struct uaio_attributes attributes;
 	bool is_known = is_of_process && uaio_attributes_ask(&attributes);
 
-	/* relaxed, both: a request that begins meanwhile may take either number */
+	/*
+	 * relaxed, both: a request that is submitted during the change may record
+	 * either number
+	 */
 	store_relaxed(&had_all[nr % NR_KNOWN],
 		      is_known && uaio_attributes_have_all(&attributes) ? nr + 1
 									: 0);
@@ -76,7 +81,7 @@ static void note(bool is_of_process)
 	unlock();
 }
 
-/* Return: whether the ids after change nr are known. */
+/* Find the ids after change nr. Return: whether they are known. */
 static bool look_up(uint32_t nr, struct uaio_attributes *ret)
 {
 	const struct known *known = &table.known[nr % NR_KNOWN];
@@ -110,8 +115,8 @@ static void uncount(uint32_t as)
 }
 
 /*
- * Count a call of a request that recorded number since. No change is made until
- * uncount().
+ * Count a call of a request that recorded number since. Until uncount() no change of
+ * ids begins.
  * Return: the argument for uncount().
  */
 static uint32_t count(uint32_t since)
@@ -120,7 +125,10 @@ static uint32_t count(uint32_t since)
 		uint32_t now = uaio_former_now();
 		uint32_t as = since == now ? PLAIN : GOES_BACK;
 
-		/* [MB:former] seq_cst: count, then look. Pairs with await(). */
+		/*
+		 * [MB:former] seq_cst: count the call, then check for a change. Pairs
+		 * with await().
+		 */
 		add_seq_cst(&nr_calls, as);
 		if (likely(!load_seq_cst(&is_changing) &&
 			   now == uaio_former_now()))
@@ -130,7 +138,10 @@ static uint32_t count(uint32_t since)
 	}
 }
 
-/* Return: whether a and b agree in the ids that need names and that cannot be taken. */
+/*
+ * Return: whether a and b agree in the ids that a call depends on (need) and that a
+ * worker cannot take.
+ */
 static bool has_fixed_ids(const struct uaio_attributes *a,
 			  const struct uaio_attributes *b,
 			  enum uaio_former_need need)
@@ -144,7 +155,7 @@ static bool has_fixed_ids(const struct uaio_attributes *a,
 }
 
 /*
- * Take the former ids; on failure, restore the thread's own.
+ * Take the former ids for this thread. On failure, restore the thread's own ids.
  * Return: 0 or -ECANCELED.
  */
 static int take(const struct uaio_attributes *wanted,
@@ -167,7 +178,10 @@ static int take(const struct uaio_attributes *wanted,
 	return -ECANCELED;
 }
 
-/* Prepare a call of a request whose ids have changed since. Return: 0 or -ECANCELED. */
+/*
+ * Prepare a call of a request that was submitted before a change of the ids. Return: 0
+ * or -ECANCELED.
+ */
 static int go_back(uint32_t since, enum uaio_former_need need,
 		   bool is_of_process, struct uaio_former_call *call)
 {
@@ -189,7 +203,10 @@ int uaio_former_begin_slowly(uint32_t since, enum uaio_former_need need,
 {
 	int ret = 0;
 
-	/* A call that only sends may wait for long, and looks up no path if restarted. */
+	/*
+	 * Do not count a call that only sends. It may wait for long, and if the kernel
+	 * restarts it with new ids, it does not look up a path again.
+	 */
 	if (need != UAIO_NEEDS_REAL_IDS)
 		call->counted_as = count(since);
 	if (unlikely(since != uaio_former_now()))
@@ -216,7 +233,10 @@ static void become_only_one(void)
 {
 	uint32_t none = 0;
 
-	/* [MB:former] seq_cst: set before await() looks. */
+	/*
+	 * [MB:former] seq_cst: announce the change before await() reads the count of
+	 * calls.
+	 */
 	while (!cas_seq_cst(&is_changing, &none, 1)) {
 		(void)uaio_sleep(&is_changing, 1, UAIO_FOREVER);
 		none = 0;
@@ -250,14 +270,17 @@ int uaio_former_change_begin(bool is_of_process,
 	change->had_all = uaio_attributes_ask(&attributes) &&
 			  uaio_attributes_have_all(&attributes);
 	become_only_one();
-	/* relaxed: under is_changing */
+	/* relaxed: it changes only under is_changing, which this thread has set */
 	if (!load_relaxed(&uaio_former_is_watched)) {
 		note(is_of_process);
 		store_relaxed(&uaio_former_is_watched, 1);
 	}
 	nr = await(uaio_now_ns() +
 		   (change->had_all ? PATIENCE_OF_ALL_NS : patience_ns));
-	/* A call with all rights may be interrupted, and restarted with the new ids. */
+	/*
+	 * If the process had all rights, the change may interrupt calls: the kernel
+	 * restarts them with the new ids, which give no more rights.
+	 */
 	if (likely(!nr || (change->had_all && nr < GOES_BACK)))
 		return 0;
 	let_others();
@@ -270,12 +293,15 @@ void uaio_former_change_end(bool is_of_process, bool has_changed,
 	struct uaio_attributes attributes;
 
 	if (has_changed) {
-		/* relaxed: under is_changing */
+		/*
+		 * relaxed: it changes only under is_changing, which this thread has set
+		 */
 		store_relaxed(&uaio_former_nr, uaio_former_now() + 1);
 		note(is_of_process);
 		/*
-		 * The process went from all rights to ids that it cannot change. So no
-		 * request can gain rights.
+		 * If the process had all rights until now, and cannot change its new
+		 * ids, no request can gain rights any more. So calls need not be
+		 * counted.
 		 */
 		was_without |= !change->had_all;
 		if (!was_without && uaio_attributes_ask(&attributes) &&

@@ -2,23 +2,23 @@
 /*
  * Former ids: requests that the program submitted before it changed its ids
  *
- * setuid() and similar functions of the C library change all threads, including the
- * library's. The kernel executes a request with the ids at its submission. So a worker
- * takes the former ids for the system call of an earlier request: file system ids,
- * supplementary groups and effective capabilities. If the worker may not take them, but
- * the former ids had all rights on files, it makes the call with the new ids. Else the
- * request fails with ECANCELED, so that no request gains rights.
+ * setuid() and similar functions of the C library change the ids of all threads,
+ * including the library's. The kernel executes a request with the ids that its
+ * submitter had at submission. So for a request submitted before such a change, a
+ * worker takes the former ids during the system call: file system ids, supplementary
+ * groups and effective capabilities. If the worker may not take the former ids, but
+ * these had all rights on files, the worker makes the call with the new ids. Otherwise
+ * the request fails with ECANCELED, so that no request gains rights.
  *
  *   F1  Each change has a number. A request records the number of the latest change.
  *   F2  A call that depends on ids is counted while a worker makes it. A change waits
- *       until the count is 0: the C library's signal would interrupt the call, and the
- *       kernel would restart it with the new ids. If a call does not end, the change
- *       fails with EAGAIN if it may give rights.
- *   F3  No such call begins during a change.
+ *       until the count is 0: the signal by which the C library changes other threads
+ *       would interrupt the call, and the kernel would restart the call with the new
+ *       ids. If a call does not end, a change that may give rights fails with EAGAIN.
+ *   F3  No call that depends on ids begins during a change.
  *
- * Calls are counted from when the program has changed the ids of all threads, or can do
- * so without having all rights. They are no longer counted once it has given up its
- * rights for good.
+ * Counting begins when the program has changed the ids of all threads, or can do so
+ * without having all rights. It ends once the program has given up its rights for good.
  *
  * Tested by test/identity and test-former.c.
  */
@@ -40,22 +40,22 @@ extern uint32_t uaio_former_nr __attribute__((visibility("hidden")));
 /* The ids that a system call depends on. */
 enum uaio_former_need {
 	UAIO_NEEDS_NO_IDS,
-	UAIO_NEEDS_REAL_IDS, /* real ids, as in messages; cannot be taken */
-	UAIO_NEEDS_ALL_IDS,  /* real and effective ids; they cannot be taken */
-	UAIO_NEEDS_FILE_IDS, /* ids and rights for files; they can be taken */
+	UAIO_NEEDS_REAL_IDS, /* real ids, as in messages; a worker cannot take these */
+	UAIO_NEEDS_ALL_IDS, /* real and effective ids; a worker cannot take these */
+	UAIO_NEEDS_FILE_IDS, /* ids and rights for files; a worker can take these */
 };
 
 /* Return: the number of the latest change, for a request that is being submitted. */
 static inline uint32_t uaio_former_now(void)
 {
-	/* relaxed: a submitting thread sees its own changes */
+	/* relaxed: a thread that submits sees the changes that it has made */
 	return load_relaxed(&uaio_former_nr);
 }
 
 /*
- * Return: the number for a request that recorded number since, and starts now after an
- * earlier request of its chain. Such a request has no right that its submitter has lost,
- * and none that its submitter has gained.
+ * For a request that recorded number since, and starts now, after an earlier request of
+ * its chain. Return: the number to record instead, so that the request has no right
+ * that its submitter has lost since, and none that its submitter has gained.
  */
 uint32_t uaio_former_at_start_slowly(uint32_t since);
 
@@ -66,7 +66,7 @@ static inline uint32_t uaio_former_at_start(uint32_t since)
 		       : uaio_former_at_start_slowly(since);
 }
 
-/* State of a system call, between begin and end. */
+/* State of a system call, from uaio_former_begin() to uaio_former_end(). */
 struct uaio_former_call {
 	uint32_t counted_as; /* 0: not counted */
 	bool has_taken;
@@ -74,9 +74,11 @@ struct uaio_former_call {
 };
 
 /*
- * Prepare the calling thread for the system call of a request that recorded number since.
- * is_of_process: the submitter had the process's identity. May wait for a change to end.
- * Return: 0; -ECANCELED: the call must not be made, and uaio_former_end() not be called.
+ * Prepare the calling thread for the system call of a request that recorded number
+ * since. is_of_process: the submitter had the process's identity. May wait until a
+ * change of ids ends.
+ * Return: 0; -ECANCELED: the caller must neither make the system call nor call
+ * uaio_former_end().
  * Context: no lock is held.
  */
 int uaio_former_begin_slowly(uint32_t since, enum uaio_former_need need,
@@ -89,7 +91,9 @@ static inline int uaio_former_begin(uint32_t since, enum uaio_former_need need,
 {
 	call->counted_as = 0;
 	call->has_taken = false;
-	/* relaxed: a change that starts the counting does not wait for this call */
+	/*
+	 * relaxed: if a change starts the counting now, it need not wait for this call
+	 */
 	if (likely(!load_relaxed(&uaio_former_is_watched)) || !need)
 		return 0;
 	return uaio_former_begin_slowly(since, need, is_of_process, call);
@@ -101,7 +105,10 @@ static inline void uaio_former_end(struct uaio_former_call *call)
 		uaio_former_end_slowly(call);
 }
 
-/* State of a change of all threads' ids, between begin and end. */
+/*
+ * State of a change of all threads' ids, from uaio_former_change_begin() to
+ * uaio_former_change_end().
+ */
 struct uaio_former_change {
 	bool had_all; /* the changing thread had all rights on files */
 };
@@ -109,12 +116,13 @@ struct uaio_former_change {
 /*
  * Called before the calling thread changes the ids of all threads. is_of_process: this
  * thread has the process's identity.
- * Return: 0; -EAGAIN: the thread must not change them, nor call uaio_former_change_end().
+ * Return: 0; -EAGAIN: the thread must neither change the ids nor call
+ * uaio_former_change_end().
  * Context: inside the library; no lock is held.
  */
 int uaio_former_change_begin(bool is_of_process,
 			     struct uaio_former_change *change);
-/* has_changed: the change has succeeded. */
+/* Called after the change. has_changed: it has succeeded. */
 void uaio_former_change_end(bool is_of_process, bool has_changed,
 			    const struct uaio_former_change *change);
 

@@ -16,14 +16,17 @@
 #include "proc/process.h"
 
 enum {
-	/* The C library's signals: cancelling threads, and setuid() in all threads. */
+	/*
+	 * Two signals that the C library uses itself: to cancel threads, and for
+	 * setuid() in all threads.
+	 */
 	SIG_CANCEL = 32,
 	SIG_SETXID = 33,
 };
 
 #define BIT(sig) (1ull << ((sig)-1))
 
-/* Never deferred (I4). */
+/* Signals that are never deferred (I4). */
 #define AT_ONCE                                                        \
 	(BIT(SIGSEGV) | BIT(SIGBUS) | BIT(SIGFPE) | BIT(SIGILL) |      \
 	 BIT(SIGTRAP) | BIT(SIGSYS) | BIT(SIGABRT) | BIT(SIG_CANCEL) | \
@@ -38,7 +41,10 @@ uint64_t uaio_handlers_deferrable(void)
 
 enum {
 	NR_SIGNALS = 65,
-	/* How far a sleeping frame may be below, or above, the frame that waits. */
+	/*
+	 * How far the stack pointer of a sleeping thread may be below, or above, the
+	 * frame that the wait has recorded.
+	 */
 	FRAMES_BELOW = 8192,
 	FRAMES_ABOVE = 512,
 };
@@ -68,8 +74,9 @@ static struct {
 } handlers;
 
 /*
- * If has_deferred: the signal mask to restore, and the signals to let in before. Two
- * variables, since GCC aligns 16 bytes by 16, which may leave a hole in the static TLS.
+ * If has_deferred is set: the signal mask to restore, and the signals to let in before.
+ * These are two variables, not a struct, since GCC aligns 16 bytes by 16, which may
+ * leave a hole in the static TLS.
  */
 static _Thread_local uint64_t deferred_mask
 	__attribute__((tls_model("initial-exec")));
@@ -78,7 +85,10 @@ static _Thread_local uint64_t deferred_let_in
 
 /* Arriving signals */
 
-/* Check the stack, since a handler that left a wait for good leaves is_asleep set. */
+/*
+ * Return: whether the signal arrived in a wait. A handler may have left a wait for good
+ * with is_asleep still set, so compare the stack pointer, too.
+ */
 static bool is_asleep(uintptr_t stack)
 {
 	if (!uaio_entry.is_asleep)
@@ -104,9 +114,9 @@ static bool defer(int sig, const siginfo_t *info, void *context)
 	if (sys_tgsigqueueinfo(sys_getpid(), sys_gettid(), sig, info) < 0)
 		return false;
 	/*
-	 * Several signals may arrive at once, each handler interrupting the previous one.
-	 * They run from the last to the first, and only the first has the thread's own
-	 * mask.
+	 * Several signals may arrive at once: each interrupts the handler of the
+	 * previous signal. These handlers run in the reverse order, so the first
+	 * signal's handler runs last, and only this handler has the thread's own mask.
 	 */
 	deferred_mask = *mask;
 	deferred_let_in |= BIT(sig);
@@ -125,7 +135,10 @@ static void run(int sig, siginfo_t *info, void *context)
 {
 	const struct given *given = &handlers.given[sig];
 	const struct action none = { 0 };
-	/* relaxed: the signal arrived before or after the handler was set */
+	/*
+	 * relaxed: whichever value is loaded, the signal arrived either before or after
+	 * the handler was set
+	 */
 	handler_fn *handler = load_relaxed(&given->handler);
 
 	if (load_relaxed(&given->flags) & (uint32_t)SA_RESETHAND)
@@ -139,7 +152,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 		run(sig, info, context);
 }
 
-/* Without SA_SIGINFO the kernel passes a context, but no siginfo_t. */
+/* For a handler without SA_SIGINFO the kernel passes a context, but no siginfo_t. */
 static void on_plain_signal(int sig, siginfo_t *info, void *context)
 {
 	siginfo_t plain;
@@ -160,7 +173,10 @@ void uaio_handlers_run(void)
 	uaio_entry.has_deferred = 0;
 	uaio_entry_barrier();
 	(void)sys_sigmask(SIG_SETMASK, &first, NULL);
-	/* A wait with its own mask lets in signals that the thread otherwise blocks. */
+	/*
+	 * A wait with its own signal mask may let in signals that the thread otherwise
+	 * blocks. Let these in first, then restore the thread's mask.
+	 */
 	if (first != mask)
 		(void)sys_sigmask(SIG_SETMASK, &mask, NULL);
 }
@@ -178,10 +194,10 @@ static bool is_ours(const void *handler)
 	       handler == (const void *)(uintptr_t)on_plain_signal;
 }
 
-/* Return: whether to replace this handler of the signal by the library's. */
+/* Return: whether the library replaces this handler of the signal by its own. */
 static bool is_deferrable(int sig, const void *handler)
 {
-	/* SIG_DFL, SIG_IGN, SIG_HOLD, SIG_ERR */
+	/* A value of -1 to 2 is no function: SIG_ERR, SIG_DFL, SIG_IGN, SIG_HOLD. */
 	return sig > 0 && sig < NR_SIGNALS && !(BIT(sig) & AT_ONCE) &&
 	       (uintptr_t)handler + 1 > 3 && !is_ours(handler) &&
 	       load_relaxed(&handlers.is_on) && uaio_engine_is_of_process();
@@ -191,7 +207,7 @@ static struct given given_of(int sig)
 {
 	struct given given = { 0 };
 
-	/* relaxed, both: a signal arrives before or after the handler is set */
+	/* relaxed, both: a signal arrives either before or after the handler is set */
 	if (sig > 0 && sig < NR_SIGNALS) {
 		given.handler = load_relaxed(&handlers.given[sig].handler);
 		given.flags = load_relaxed(&handlers.given[sig].flags);
@@ -201,7 +217,7 @@ static struct given given_of(int sig)
 
 static void give(int sig, const struct given *given)
 {
-	/* relaxed, both: a signal arrives before or after the handler is set */
+	/* relaxed, both: a signal arrives either before or after the handler is set */
 	store_relaxed(&handlers.given[sig].handler, given->handler);
 	store_relaxed(&handlers.given[sig].flags, given->flags);
 }
@@ -227,7 +243,10 @@ static void unlock(bool has_lock)
 	uaio_leave();
 }
 
-/* Return to the program what it had set (I5). */
+/*
+ * Replace the library's handler in *action by the handler that the program has set
+ * (I5).
+ */
 static void show(const struct given *given, struct sigaction *action)
 {
 	if (!is_ours((const void *)(uintptr_t)action->sa_sigaction))
@@ -322,11 +341,17 @@ void uaio_handlers_start(void)
 {
 	if (uaio_sleep_stop_at || !uaio_may_call(UAIO_CALL_TGSIGQUEUEINFO))
 		return;
-	/* A child of fork() inherits the handlers, and may have another filter. */
+	/*
+	 * A child of fork() inherits the replaced handlers, so this runs once; but the
+	 * child may be under another seccomp filter.
+	 */
 	if (load_relaxed(&handlers.is_on))
 		return;
 	uaio_lock(&handlers.lock, UAIO_RANK_HANDLERS);
-	/* relaxed, both: handlers set meanwhile need not be deferred */
+	/*
+	 * relaxed, both: a handler that another thread sets meanwhile need not be
+	 * deferred
+	 */
 	store_relaxed(&uaio_sleep_stop_of, stop_of);
 	store_relaxed(&handlers.is_on, 1);
 	for (int sig = 1; sig < NR_SIGNALS; sig++)

@@ -2,13 +2,14 @@
 /*
  * Deferring the program's signal handlers until the thread has left the library
  *
- * A system call is atomic to signals: a handler runs before or after it, or ends its
- * sleep. A call of the library must behave likewise, since a handler may itself call the
- * library, and may leave by siglongjmp(), setcontext(), an exception or pthread_exit().
+ * A system call is atomic to signals: a handler runs before the call, after it, or ends
+ * its sleep. A call of the library must behave likewise, since a handler may itself
+ * call the library, and may leave by siglongjmp(), setcontext(), an exception or
+ * pthread_exit().
  *
  *   I1  While the library is started, the kernel calls a handler of the library instead
- *       of the program's. If the thread is not inside the library, this handler calls the
- *       program's at once.
+ *       of the program's. If the thread is not inside the library, this handler calls
+ *       the program's handler at once.
  *   I2  If the thread is inside, the program's handler is deferred: the library's handler
  *       queues the signal to the thread again, blocks all signals, and returns. The
  *       thread restores its signal mask when it has left the library and holds nothing.
@@ -17,7 +18,8 @@
  *   I3  A deferred handler ends a wait (uaio_step_out_to()) with EINTR, even if the
  *       signal arrives just before the thread sleeps (base/sleepcall.S).
  *   I4  Signals of faults (such as SIGSEGV) and SIGABRT are never deferred or blocked.
- *   I5  sigaction() and signal() return to the program what it has set.
+ *   I5  sigaction() and signal() return the handlers that the program has set, not the
+ *       library's.
  *
  * A handler is not deferred if the program installs it by its own rt_sigaction system
  * call. No handler is deferred where a sandbox refuses rt_tgsigqueueinfo, or on

@@ -10,8 +10,8 @@
 
 enum {
 	/*
-	 * The library remembers this many identities, the latest. A thread with an older
-	 * one gets a new number when it changes.
+	 * How many identities the library remembers: the latest. If a thread has an
+	 * older identity and changes it, the thread always gets a new number.
 	 */
 	NR_KNOWN = 256,
 };
@@ -62,11 +62,14 @@ static bool is_mine(const struct known *known)
 
 static void take_new_number(void)
 {
-	/* relaxed: only the number matters */
+	/* relaxed: the number publishes no data */
 	uaio_entry.identity = add_relaxed(&last_identity, 1) + 1;
 }
 
-/* Take the number of threads with the same attributes, or a new number. */
+/*
+ * Give the calling thread the number of an identity with the same attributes, or a new
+ * number.
+ */
 static void take_number_locked(const struct uaio_attributes *attributes)
 {
 	for (unsigned i = 0; i < NR_KNOWN; i++) {
@@ -92,7 +95,10 @@ static uint32_t nr_process_changes(void)
 	return nr;
 }
 
-/* Give the calling thread the number of its attributes. Context: inside the library. */
+/*
+ * Give the calling thread the number that belongs to its attributes. Context: inside
+ * the library.
+ */
 static void compare(void)
 {
 	struct uaio_attributes attributes;
@@ -100,7 +106,10 @@ static void compare(void)
 	bool is_whole = uaio_attributes_ask(&attributes);
 
 	lock();
-	/* Attributes queried during a change of all threads may be a mixture. */
+	/*
+	 * If all threads were being changed during the query, the attributes may be a
+	 * mixture.
+	 */
 	if (is_whole && nr == table.nr_process_changes) {
 		take_number_locked(&attributes);
 		unlock();
@@ -110,7 +119,9 @@ static void compare(void)
 	take_new_number();
 }
 
-/* Return: whether the attributes of the calling thread's number are known. */
+/*
+ * Return: whether the library remembers the attributes of the calling thread's number.
+ */
 static bool is_known(uint32_t *ret_nr_process_changes)
 {
 	bool ret = false;
@@ -123,7 +134,10 @@ static bool is_known(uint32_t *ret_nr_process_changes)
 	return ret;
 }
 
-/* Record the calling thread's attributes before a change, since it may change back. */
+/*
+ * Record the calling thread's attributes before a change, so that the thread gets its
+ * number again if it changes back.
+ */
 static void note_mine(void)
 {
 	struct uaio_attributes attributes;
@@ -142,7 +156,10 @@ bool uaio_identities_become_many(void)
 	bool were_one = !load_relaxed(&uaio_identities);
 
 	or_relaxed(&uaio_identities, UAIO_IDENTITIES_MANY);
-	/* A handler inside the library must not wait for its locks. */
+	/*
+	 * If this is a handler that interrupted the library, it must not wait for the
+	 * library's locks.
+	 */
 	if (uaio_enter()) {
 		note_mine();
 		uaio_leave();
@@ -173,7 +190,7 @@ static bool may_change(void)
 
 void uaio_identities_prove(void)
 {
-	/* relaxed: the flag is never cleared */
+	/* relaxed: once set, the flag is never cleared */
 	if (load_relaxed(&uaio_identities) & UAIO_IDENTITIES_UNPROVED ||
 	    !uaio_identity_may_change)
 		return;
@@ -205,10 +222,13 @@ static void forget_all(void)
 void uaio_identity_changed(enum uaio_identity_change change)
 {
 	uaio_entry.is_sure = 1;
-	/* relaxed: only the number matters */
+	/* relaxed: the number publishes no data */
 	if (change == UAIO_CHANGED_DOMAIN)
 		uaio_entry.domain = add_relaxed(&last_domain, 1) + 1;
-	/* A handler inside the library must not wait for its locks. */
+	/*
+	 * If this is a handler that interrupted the library, it must not wait for the
+	 * library's locks.
+	 */
 	if (!uaio_enter()) {
 		take_new_number();
 		return;

@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Identities: credentials and namespaces with which a thread makes system calls
+ * Identities: the credentials and namespaces with which a thread makes system calls
  *
- * The kernel executes a request with attributes of the submitting thread: user and group
- * ids, supplementary groups, capabilities, securebits, security module domain, keyrings,
- * I/O priority, and the root, working directory, umask and mount namespace of its
- * fs_struct. Threads with equal attributes share an identity, which is a number; the
- * process's is 0. A thread inherits its creator's identity (uaio_thread_start(), and the
- * program's pthread_create() and thrd_create()).
+ * The kernel executes a request with attributes of the submitting thread: user and
+ * group ids, supplementary groups, capabilities, securebits, security module domain,
+ * keyrings, I/O priority, and the root, working directory, umask and mount namespace of
+ * its fs_struct. Threads with equal attributes share an identity, which is a number.
+ * The identity of the process is 0. A thread inherits its creator's identity
+ * (uaio_thread_start(), and the program's pthread_create() and thrd_create()).
  *
- *   I1  A change is noted before the thread can submit a request: the functions and
- *       system calls that change an identity are interposed (host/identity.c).
+ *   I1  The library notices a change before the thread can submit a request: the
+ *       functions and system calls that change an identity are interposed
+ *       (host/identity.c).
  *   I2  After each change the library queries the thread's attributes: ids, groups,
  *       capabilities, I/O priority. A thread that changes back gets its former number
- *       again. A change of an attribute that cannot be queried makes a new domain, which
- *       no other thread joins.
+ *       again. If an attribute changes that cannot be queried, the thread gets a new
+ *       domain: a part of its identity that no other thread joins.
  *   I3  A number is never reused for another identity.
- *   I4  Functions of the C library that change all threads, such as setuid(), leave each
- *       thread its number; the recorded attributes of all numbers are forgotten.
+ *   I4  Functions of the C library that change all threads, such as setuid(), change no
+ *       number. The attributes that were recorded for all numbers are forgotten.
  *
- * Identities are unproved if the program's own instructions may change them. Then the
- * library compares a thread's attributes whenever another thread is to execute the
- * thread's request.
+ * Identities are unproved if the program may change them by its own syscall
+ * instructions, which the library does not see. Then the library queries and compares a
+ * thread's attributes whenever another thread is to execute the thread's request.
  *
  * Tested by test-identity.c and test/identity/identity.c.
  */
@@ -40,7 +41,8 @@ enum { UAIO_IDENTITY_OF_PROCESS = 0 };
 
 enum {
 	UAIO_IDENTITIES_MANY = 1, /* threads may have different identities */
-	UAIO_IDENTITIES_UNPROVED = 2, /* identities may change unnoticed */
+	UAIO_IDENTITIES_UNPROVED =
+		2, /* identities may change without the library's notice */
 };
 
 /* atomic: bits of the enum above */
@@ -49,7 +51,10 @@ extern uint32_t uaio_identities __attribute__((visibility("hidden")));
 /* Return: whether threads may have different identities; takes one load. */
 static inline bool uaio_identities_are_many(void)
 {
-	/* relaxed: a submitting thread has changed, or inherited, its own identity */
+	/*
+	 * relaxed: a thread that submits has changed its own identity itself, or
+	 * inherited it
+	 */
 	return load_relaxed(&uaio_identities);
 }
 
@@ -66,38 +71,48 @@ static inline uint32_t uaio_identity_domain(void)
 }
 
 /*
- * Called before the calling thread changes: threads may have different identities now.
- * Return: whether they could not before; then this thread has the process's identity.
+ * Called before the calling thread changes its identity: from now on threads may have
+ * different identities.
+ * Return: whether all threads had the same until now; then this thread has the
+ * process's identity.
  */
 bool uaio_identities_become_many(void);
 
-/* The program's own instructions may change identities. Context: any thread. */
+/*
+ * Record that the program may change identities by its own syscall instructions.
+ * Context: any thread.
+ */
 void uaio_identities_become_unproved(void);
 
 /*
- * Call uaio_identity_may_change(), to find out whether the program's own instructions may
- * change ids, groups or capabilities, unless this thread has none to change. Called
- * before the first request, and when code may have been loaded.
- * Context: inside the library; the thread may acquire the loader's lock; no lock is held.
+ * Find out, by uaio_identity_may_change(), whether the program's own syscall
+ * instructions may change ids, groups or capabilities; not needed if this thread has no
+ * right to change any. Called before the first request, and when code may have been
+ * loaded.
+ * Context: inside the library; the thread may acquire the loader's lock; no lock is
+ * held.
  */
 void uaio_identities_prove(void);
 
 /*
  * Called in a child of fork(), where a thread of the parent may have held the lock. The
- * calling thread keeps its number.
+ * calling thread keeps its identity.
  */
 void uaio_identities_forget(void);
 
 /*
- * Return: whether the program's own instructions may change identities. Set when the
- * library is loaded; NULL: they never do. is_beside_lost_threads: the process is a child
- * of fork() whose parent had other threads. One may have held the loader's lock, which no
- * thread releases in the child.
+ * Return: whether the program's own syscall instructions may change identities. Set
+ * when the library is loaded; NULL: they never do. is_beside_lost_threads: the process
+ * is a child of fork() whose parent had other threads. One of those threads may have
+ * held the loader's lock, which no thread releases in the child.
  */
 extern bool (*uaio_identity_may_change)(bool is_beside_lost_threads)
 	__attribute__((visibility("hidden")));
 
-/* What has changed: attributes or domain of the calling thread, or all threads. */
+/*
+ * What a call has changed: attributes or the domain of the calling thread, or
+ * attributes of all threads.
+ */
 enum uaio_identity_change {
 	UAIO_CHANGED_ATTRIBUTES,
 	UAIO_CHANGED_DOMAIN,
@@ -111,9 +126,9 @@ enum uaio_identity_change {
 void uaio_identity_changed(enum uaio_identity_change change);
 
 /*
- * Compare the calling thread's attributes with those of its number, and note the change
- * if they differ. If identities are proved, this happens once in a thread that the C
- * library may have created by itself.
+ * Compare the calling thread's attributes with the recorded attributes of its number,
+ * and give it another number if they differ. If identities are proved, this happens
+ * only once, and only in a thread that the C library may have created by itself.
  * Context: identities may differ; inside the library; no lock is held.
  */
 void uaio_identity_check(void);
@@ -132,16 +147,21 @@ void uaio_identity_disinherit(uaio_thread_main_fn *main, void *arg);
 /* attributes.c: the attributes of an identity that can be queried and compared */
 
 enum {
-	/* A thread with more supplementary groups is not compared. */
+	/*
+	 * The attributes of a thread with more supplementary groups are not compared.
+	 */
 	UAIO_GROUPS_MAX = 64,
 };
 
 struct uaio_attributes {
 	uid_t uids[4]; /* real, effective, saved, file system */
 	gid_t gids[4];
-	/* effective, permitted, inheritable, of capabilities below 32; then the others */
+	/*
+	 * effective, permitted, inheritable: capabilities below 32; then again: from 32
+	 * on
+	 */
 	uint32_t caps[6];
-	/* securebits are not queried: changing them makes a new domain */
+	/* securebits are not queried: a change of securebits makes a new domain */
 	int32_t ioprio;
 	uint32_t nr_groups;
 	gid_t groups[UAIO_GROUPS_MAX]; /* the first nr_groups are used */
@@ -149,7 +169,8 @@ struct uaio_attributes {
 
 /*
  * Query the attributes of the calling thread.
- * Return: false if a query fails or there are too many groups: nothing can be compared.
+ * Return: false if a query fails or there are too many groups: then attributes cannot
+ * be compared.
  */
 bool uaio_attributes_ask(struct uaio_attributes *ret);
 
@@ -163,16 +184,16 @@ bool uaio_attributes_may_change(const struct uaio_attributes *attributes);
 bool uaio_attributes_have_all(const struct uaio_attributes *attributes);
 
 /*
- * Return: whether a call on files with attributes a has no right that it would not have
- * with b: the file system ids and the groups are equal, and a has no effective capability
- * that b lacks.
+ * Return: whether a call on files made with attributes a has no right that it would not
+ * have with attributes b: the file system ids and the groups are equal, and a has no
+ * effective capability that b lacks.
  */
 bool uaio_attributes_are_within(const struct uaio_attributes *a,
 				const struct uaio_attributes *b);
 
 /*
  * Set the calling thread's file system ids, supplementary groups and effective
- * capabilities as far as the thread may. The caller must query the result.
+ * capabilities as far as the thread may set them. The caller must query the result.
  */
 void uaio_attributes_take(const struct uaio_attributes *wanted);
 

@@ -19,17 +19,19 @@
 
 enum {
 	OWN_FD_MIN = 512,
-	FDS_MAX = 1 << 20, /* higher descriptors are not noted */
+	FDS_MAX =
+		1 << 20, /* descriptors from this number on are not recorded */
 	WORDS = FDS_MAX / 64,
 };
 
 static struct {
-	uint64_t *words; /* owns; atomic: bits: our descriptors */
-	uint32_t nr;     /* atomic: how many bits are set */
-	/* atomic, written under lock: a descriptor is open and not noted yet */
+	uint64_t *
+		words; /* owns; atomic: a bit for each descriptor of the library */
+	uint32_t nr; /* atomic: how many bits are set */
+	/* atomic, written under lock: a new descriptor is open and not recorded yet */
 	uint32_t is_making;
 
-	/* held while an open descriptor is not noted, and during fork() */
+	/* held while an open descriptor is not recorded, and during fork() */
 	struct uaio_lock lock; /* rank OWNFD */
 } own;
 
@@ -93,16 +95,18 @@ static bool is_taken(int fd, mode_t type)
 	struct stat st;
 	int ret = sys_fstat(fd, &st);
 
-	/* A filter may answer fstat with EBADF, too. */
+	/* A seccomp filter may also answer fstat with EBADF, so try another call. */
 	if (ret == -EBADF)
 		return sys_fcntl(fd, F_GETFD, 0) == -EBADF;
 	return ret == 0 && (st.st_mode & S_IFMT) != type;
 }
 
 /*
- * Move the new descriptor fd to a high number, unless is_brief. A program that makes its
- * system calls inline may have replaced the file meanwhile.
- * Return: the descriptor, noted; -errno; -ESTALE if the program has replaced the file.
+ * Move the new descriptor fd to a high number and record it; if is_brief, do not move
+ * it. A program that makes its system calls inline may have replaced the file
+ * meanwhile.
+ * Return: the recorded descriptor; -errno; -ESTALE if the program has replaced the
+ * file.
  */
 static int keep_locked(int fd, mode_t type, bool is_brief)
 {
@@ -124,7 +128,7 @@ static int keep_locked(int fd, mode_t type, bool is_brief)
 	return note_locked(high);
 }
 
-/* arg: a path, or another argument of the call. */
+/* Opens a descriptor. arg: a path, or another argument of the call. */
 typedef int make_fn(void *arg, int flags);
 
 static int make_event(void *arg, int flags)
@@ -145,7 +149,7 @@ static int make_open(void *path, int flags)
 	return sys_openat(AT_FDCWD, path, flags | O_CLOEXEC, 0600);
 }
 
-/* The kernel sets O_CLOEXEC by itself. */
+/* The kernel always sets O_CLOEXEC on a ring. */
 static int make_uring(void *params, int nr)
 {
 	return sys_uring_setup((unsigned)nr, params);
@@ -157,11 +161,17 @@ static int keep_new(make_fn *make, mode_t type, void *arg, int flags,
 	enum { TRIES = 4 };
 	int fd = -ESTALE;
 
-	/* All descriptors of the library are in the library's table. */
+	/*
+	 * The library has descriptors only in its own table, and this thread has
+	 * another table.
+	 */
 	if (unlikely(uaio_table_is_other()))
 		return -EMFILE;
 	uaio_lock(&own.lock, UAIO_RANK_OWNFD);
-	/* relaxed: only a program that closes descriptors it has not opened may race */
+	/*
+	 * relaxed: only a program that closes descriptors which it has not opened may
+	 * miss the change
+	 */
 	store_relaxed(&own.is_making, 1);
 	for (unsigned i = 0; i < TRIES && fd == -ESTALE; i++)
 		fd = keep_locked(make(arg, flags), type, is_brief);
@@ -205,7 +215,7 @@ int uaio_ownfd_open_briefly(const char *path, int flags)
 
 void uaio_ownfds_settle(void)
 {
-	/* relaxed: see keep_new() */
+	/* relaxed: keep_new() explains why */
 	if (likely(!load_relaxed(&own.is_making)))
 		return;
 	uaio_lock(&own.lock, UAIO_RANK_OWNFD);
@@ -221,8 +231,8 @@ void uaio_ownfd_close(int fd)
 }
 
 /*
- * Close the file without the lock: an eventfd replaces it first, so that the library
- * keeps the number meanwhile.
+ * The lock must not be held while the file is closed. So an eventfd first replaces the
+ * file at this number: the library keeps the number, and the file is closed by dup3().
  */
 void uaio_ownfd_close_file(int fd)
 {
@@ -243,7 +253,10 @@ static void *close_apart(void *arg)
 	return NULL;
 }
 
-/* This is rare, so a thread is created for each call. */
+/*
+ * Close the file in a thread of its own; this is so rare that the thread need not be
+ * kept.
+ */
 void uaio_ownfd_close_slow(int fd)
 {
 	if (uaio_thread_start(close_apart, (void *)(intptr_t)fd) < 0)
@@ -257,14 +270,14 @@ void uaio_ownfd_give_up(int fd)
 	uaio_unlock(&own.lock, UAIO_RANK_OWNFD);
 }
 
-/* Return: how many descriptors the library may have. */
+/* Return: how many descriptors the library may have open. */
 static uint64_t share_of_limit(void)
 {
 	enum { SHARE = 8, SHARE_MIN = 8, USUAL_LIMIT = 1024 };
 	struct rlimit limit;
 	uint64_t share;
 
-	/* Queried each time, since another process may change it. */
+	/* Query the limit each time, since another process may change it. */
 	if (sys_getrlimit(RLIMIT_NOFILE, &limit) != 0)
 		limit.rlim_cur = USUAL_LIMIT;
 	share = limit.rlim_cur / SHARE;
@@ -273,13 +286,13 @@ static uint64_t share_of_limit(void)
 
 bool uaio_ownfds_have_room(unsigned nr)
 {
-	/* relaxed: threads that open many hold a lock of their own */
+	/* relaxed: threads that open many descriptors hold a lock of their own */
 	return load_relaxed(&own.nr) + (uint64_t)nr <= share_of_limit();
 }
 
 bool uaio_ownfds_are_few(void)
 {
-	/* relaxed: one more or less does not matter */
+	/* relaxed: the result may be wrong by one */
 	return load_relaxed(&own.nr) < share_of_limit() / 2;
 }
 
@@ -330,7 +343,7 @@ void uaio_ownfd_drop(bool is_ours)
 {
 	unsigned fd = 0;
 
-	/* The thread that held the lock does not exist in the child. */
+	/* In the child, the thread that held the lock does not exist. */
 	own.lock = (struct uaio_lock){ 0 };
 	store_relaxed(&own.is_making, 0);
 	while (uaio_ownfd_find(fd, FDS_MAX - 1, &fd)) {

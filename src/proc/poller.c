@@ -13,10 +13,10 @@
 #include "proc/ownfd.h"
 
 enum {
-	/* A woken thread is back after this time, unless it is lost. */
+	/* Within this time a woken thread returns from its wait, unless it is lost. */
 	LOST_NS = 1000000000,
 	LOOK_NS = 1000000,
-	/* an epoll and an eventfd of each poller */
+	/* each poller has an epoll and an eventfd */
 	NR_FDS = 2,
 };
 
@@ -24,13 +24,14 @@ static struct {
 	struct uaio_slab fds;   /* struct uaio_poller_fds */
 	struct uaio_lock lock;  /* rank POLLERS */
 	struct list open;       /* under lock */
-	uint32_t has_no_pwait2; /* atomic: epoll_pwait2() is refused */
+	uint32_t has_no_pwait2; /* atomic: the system refuses epoll_pwait2() */
 } pollers;
 
 /*
- * What this thread waits on in uaio_poller_wait(). A handler that jumps out of the wait
- * leaves it set, and the thread's next wait finds it; serial distinguishes the waits. Two
- * variables, since GCC aligns 16 bytes by 16, which may leave a hole in the static TLS.
+ * What this thread waits on in uaio_poller_wait(). If a handler jumps out of the wait,
+ * these stay set, and the thread's next wait finds them; serial distinguishes the
+ * waits. These are two variables, not a struct, since GCC aligns 16 bytes by 16, which
+ * may leave a hole in the static TLS.
  */
 static _Thread_local struct uaio_poller_fds *waiting_on /* shares; or NULL */
 	__attribute__((tls_model("initial-exec")));
@@ -41,7 +42,7 @@ static _Thread_local struct {
 
 void uaio_pollers_init(void)
 {
-	/* A child of fork() has no wait. */
+	/* A child of fork() has no wait, even if its parent's thread was in one. */
 	waiting_on = NULL;
 	uaio_slab_init(&pollers.fds, sizeof(struct uaio_poller_fds), 4096);
 	pollers.lock = (struct uaio_lock){ 0 };
@@ -62,13 +63,16 @@ static void unlock(struct uaio_poller *poller)
 void uaio_poller_init(struct uaio_poller *poller)
 {
 	/*
-	 * Acquire the existing lock: a thread of the previous generation may be about to
-	 * use it.
+	 * Acquire the lock that is already there: a thread of the previous generation
+	 * may be about to use it.
 	 */
 	lock(poller);
 	poller->fds = NULL;
 	store_relaxed(&poller->is_open, 0);
-	/* relaxed: a thread that was given a generation reads it in that generation */
+	/*
+	 * relaxed: a thread learns the generation from another thread, and loads it
+	 * while it lasts
+	 */
 	store_relaxed(&poller->generation,
 		      load_relaxed(&poller->generation) + 1);
 	list_init(&poller->node);
@@ -102,7 +106,7 @@ static int open_fds(struct uaio_poller_fds *fds)
 	fds->epoll = uaio_ownfd_epoll();
 	if (fds->epoll < 0)
 		return fds->epoll;
-	/* A sandbox may allow creating an epoll, but not waiting on it. */
+	/* Try a wait: a sandbox may allow creating an epoll, but not waiting on it. */
 	ret = look(fds->epoll, &nothing, 1);
 	if (ret < 0)
 		goto err_epoll;
@@ -110,8 +114,8 @@ static int open_fds(struct uaio_poller_fds *fds)
 	if (ret < 0)
 		goto err_epoll;
 	/*
-	 * Level-triggered, so that a thread that only takes events does not take this one
-	 * from waiting threads.
+	 * Level-triggered: a thread that only takes events without waiting must not
+	 * take the wake-up from the waiting threads.
 	 */
 	ret = ctl(fds->epoll, EPOLL_CTL_ADD, fds->wake, EPOLLIN, 0);
 	if (ret == 0)
@@ -151,7 +155,10 @@ static void put_fds(struct uaio_poller_fds *fds)
 	/* [MB:poller-fds] release: this thread no longer uses the descriptors. */
 	if (sub_release(&fds->nr_refs, 1) != 1)
 		return;
-	/* [MB:poller-fds] acquire: the other threads no longer use them either. */
+	/*
+	 * [MB:poller-fds] acquire: the other threads no longer use the descriptors
+	 * either.
+	 */
 	(void)load_acquire(&fds->nr_refs);
 	uaio_ownfd_close(fds->wake);
 	uaio_ownfd_close(fds->epoll);
@@ -205,7 +212,10 @@ bool uaio_poller_has(struct uaio_poller *poller, int fd)
 	int ret = -EBADF;
 
 	lock(poller);
-	/* EPOLL_CTL_ADD refuses an existing entry. Data 0 belongs to no file. */
+	/*
+	 * EPOLL_CTL_ADD changes nothing if the entry exists: it fails. If it succeeds,
+	 * data 0 belongs to no file.
+	 */
 	if (poller->fds)
 		ret = ctl(poller->fds->epoll, EPOLL_CTL_ADD, fd, EPOLLET, 0);
 	if (unlikely(ret == 0))
@@ -219,7 +229,7 @@ int uaio_poller_nest(struct uaio_poller *poller, int op,
 {
 	int ret = -EBADF;
 
-	/* Of two pollers the outer one is locked first. */
+	/* Lock order: the outer of two pollers before the inner. */
 	lock(poller);
 	uaio_lock(&inner->lock, UAIO_RANK_POLLER_INNER);
 	if (poller->fds && inner->fds)
@@ -273,7 +283,10 @@ void uaio_poller_forget(void)
 
 static uint32_t begin_wait(const struct uaio_poller_hold *hold)
 {
-	/* A handler jumped out of the last wait, or runs in it: that wait is over. */
+	/*
+	 * The thread's last wait is over: a handler jumped out of it, or runs in it
+	 * now.
+	 */
 	uaio_poller_forget();
 	waiting.side = hold->side & 1;
 	waiting_on = hold->fds;
@@ -282,12 +295,18 @@ static uint32_t begin_wait(const struct uaio_poller_hold *hold)
 
 static void end_wait_of(uint32_t serial)
 {
-	/* If a handler waited meanwhile, its wait has ended this one. */
+	/*
+	 * If a handler waited meanwhile, the handler's wait has already ended this
+	 * wait.
+	 */
 	if (likely(waiting.serial == serial && waiting_on))
 		end_wait();
 }
 
-/* Used where epoll_pwait2() is missing: ppoll() takes nanoseconds, too. */
+/*
+ * Wait without epoll_pwait2(), where that is missing. Like epoll_pwait2(), ppoll()
+ * takes nanoseconds.
+ */
 static int wait_by_poll(int epoll, struct epoll_event *ret_events, int max,
 			const struct timespec *timeout, const void *mask,
 			size_t mask_bytes)
@@ -295,7 +314,7 @@ static int wait_by_poll(int epoll, struct epoll_event *ret_events, int max,
 	struct pollfd pfd = { .fd = epoll, .events = POLLIN };
 	int ret = uaio_sleep_poll(&pfd, 1, timeout, mask, mask_bytes);
 
-	/* If RLIMIT_NOFILE is 0, ppoll() fails without looking. */
+	/* If RLIMIT_NOFILE is 0, ppoll() fails with EINVAL without looking. */
 	if (ret < 0 && ret != -EINVAL)
 		return ret;
 	return look(epoll, ret_events, max);
@@ -309,7 +328,7 @@ static int wait_on(int epoll, struct epoll_event *ret_events, int max,
 		uaio_time_until(wait->deadline_ns, &time);
 	int ret;
 
-	/* relaxed: a thread that does not see it yet finds out itself */
+	/* relaxed: a thread that loads the old value finds out itself */
 	if (!load_relaxed(&pollers.has_no_pwait2)) {
 		ret = uaio_sleep_epoll(epoll, ret_events, max, timeout,
 				       wait->mask, wait->mask_bytes);
@@ -322,8 +341,8 @@ static int wait_on(int epoll, struct epoll_event *ret_events, int max,
 }
 
 /*
- * Reset the eventfd, since its wake-up has been seen. The wait is no longer counted, so
- * the poller may be in another generation with new waits.
+ * Reset the eventfd, since its wake-up has been seen. This wait is no longer counted,
+ * so the poller may be in a new generation, whose eventfd must not be reset.
  */
 static void clear_wake(struct uaio_poller *poller, uint32_t generation,
 		       const struct epoll_event *events, int nr)
@@ -352,7 +371,9 @@ int uaio_poller_hold(struct uaio_poller *poller, uint32_t generation,
 	if (fds && uaio_poller_generation(poller) == generation) {
 		epoll = fds->epoll;
 		*ret = (struct uaio_poller_hold){ fds, fds->side };
-		/* relaxed, both: under the lock, and the poller has a reference */
+		/*
+		 * relaxed, both: under the lock, and the poller still has its reference
+		 */
 		add_relaxed(&fds->nr_waiting[fds->side], 1);
 		add_relaxed(&fds->nr_refs, 1);
 	}
@@ -403,7 +424,7 @@ int uaio_poller_wait(struct uaio_poller *poller, struct epoll_event *ret_events,
 }
 
 /*
- * Wait until no wait is counted on side, to which no new waits are added.
+ * Wait until no wait is counted on side. New waits are counted on the other side.
  * Return: false if a thread is lost.
  */
 static bool await_waits(struct uaio_poller_fds *fds, uint32_t side)
@@ -415,7 +436,10 @@ static bool await_waits(struct uaio_poller_fds *fds, uint32_t side)
 	while ((nr = load_acquire(&fds->nr_waiting[side]))) {
 		if (uaio_now_ns() >= lost)
 			return false;
-		/* Rare and short: polling, so that no thread has to wake this one. */
+		/*
+		 * Waiting is rare and short, so look again from time to time: waiters
+		 * need not wake this thread.
+		 */
 		(void)uaio_sleep(&fds->nr_waiting[side], nr,
 				 uaio_now_ns() + LOOK_NS);
 	}
@@ -426,9 +450,15 @@ void uaio_poller_fini(struct uaio_poller *poller)
 {
 	struct uaio_poller_fds *fds;
 
-	/* The calling thread may be a handler in a wait, or have left a wait behind. */
+	/*
+	 * End this thread's own wait first: this may be a handler in a wait, or a
+	 * handler may have left a wait behind.
+	 */
 	uaio_poller_forget();
-	/* With both locks, the owner of the descriptors is known at any time. */
+	/*
+	 * Hold both locks, so that at any time either the poller or this thread owns
+	 * the descriptors.
+	 */
 	uaio_lock(&pollers.lock, UAIO_RANK_POLLERS);
 	lock(poller);
 	wake_locked(poller);
@@ -446,12 +476,15 @@ void uaio_poller_fini(struct uaio_poller *poller)
 struct move {
 	struct uaio_poller *poller;
 	struct uaio_poller_fds *fds; /* shares */
-	uint32_t side;               /* where waits on the old number count */
+	uint32_t side; /* the index in nr_waiting of waits on the old number */
 	int from;
 	int to;
 };
 
-/* Return: 0; -ENOENT: the poller does not use the descriptor; -EBUSY. */
+/*
+ * Replace the descriptor by a duplicate. Return: 0; -ENOENT: the poller does not use
+ * the descriptor; -EBUSY: no descriptor is free.
+ */
 static int move_locked(struct uaio_poller *poller, struct move *move)
 {
 	struct uaio_poller_fds *fds = poller->fds;
@@ -468,10 +501,12 @@ static int move_locked(struct uaio_poller *poller, struct move *move)
 	move->poller = poller;
 	move->fds = fds;
 	move->side = fds->side;
-	/* Existing waits are on the old number, later waits on the new one. */
+	/*
+	 * Threads that wait now wait on the old number; later waits use the new number.
+	 */
 	fds->side = !fds->side;
 	wake_locked(poller);
-	/* relaxed: under the lock, and the poller has a reference */
+	/* relaxed: under the lock, and the poller still has its reference */
 	add_relaxed(&fds->nr_refs, 1);
 	return 0;
 }
@@ -496,8 +531,9 @@ static int move_any(struct move *move)
 }
 
 /*
- * Undo a move, since a thread is lost on the old number. The library keeps that number
- * and returns it to the poller if still open, so that the number has a known owner.
+ * Undo a move, since a thread is lost on the old number. The library keeps the old
+ * number. If the poller is still open, it uses this number again, so that the number
+ * has an owner.
  */
 static void move_back(const struct move *move)
 {
@@ -524,7 +560,10 @@ int uaio_pollers_yield(int fd)
 
 	if (ret < 0)
 		return ret;
-	/* The count may include a thread that was lost on an earlier number. */
+	/*
+	 * If this fails, the count may also include a thread that was lost on an
+	 * earlier number.
+	 */
 	is_free = await_waits(move.fds, move.side);
 	if (!is_free)
 		move_back(&move);

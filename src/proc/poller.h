@@ -2,19 +2,21 @@
 /*
  * Pollers: an epoll, with an eventfd in it that ends a wait
  *
- * Both descriptors belong to the library (ownfd.h), and the program may claim their
- * numbers. So they are used under the lock. Only waits are without it, and are counted instead.
+ * The epoll and the eventfd belong to the library (ownfd.h), but the program may claim
+ * their numbers, for example by dup2(). So the library uses both descriptors under the
+ * poller's lock. Only waits are made without the lock, and are counted instead.
  *
- *   I1  The descriptors change under the lock. A call on one is made under the lock; or
- *       it is counted in nr_waiting before the thread that has read the descriptor
- *       releases the lock.
- *   I2  The poller and each waiting thread share the descriptors; the last of them closes
- *       them. So a thread that ends a poller waits for no other: it wakes the sleeping
- *       threads. A lost thread keeps only the descriptors open. A thread is lost if a
- *       handler left its wait by siglongjmp() and the thread never waits again.
- *   I3  A descriptor number is given to the program once no thread waits on it. A lost
- *       thread keeps the number. A thread counts as lost after one second, during which
- *       no lock is held.
+ *   I1  The descriptors change under the lock. A call on a descriptor is made under the
+ *       lock; or the thread reads the descriptor and counts the call in nr_waiting
+ *       before it releases the lock.
+ *   I2  The poller and each waiting thread have a reference to the descriptors; the
+ *       last of them closes the descriptors. So a thread that ends a poller only wakes
+ *       the sleeping threads, and does not wait for them. A thread is lost if a handler
+ *       left its wait by siglongjmp() and the thread never waits again. A lost thread
+ *       only keeps the descriptors open.
+ *   I3  A descriptor number is given to the program once no thread waits on it. If a
+ *       thread is lost, the number is not given away. A thread counts as lost if it has
+ *       not returned one second after it was woken. No lock is held during this second.
  *
  * Context: any thread. uaio_poller_wait() and uaio_pollers_yield() sleep, holding no
  * lock.
@@ -37,13 +39,17 @@
 struct uaio_poller_fds {
 	struct uaio_slab_node slab;
 
-	/* under the poller's lock; without a poller, used by the last thread only */
+	/*
+	 * under the poller's lock; once the poller is gone, only the last thread uses
+	 * them
+	 */
 	int epoll; /* owns */
 	int wake;  /* owns */
 
-	uint32_t side; /* under lock: index into nr_waiting for new waits */
-	uint32_t nr_waiting[2]; /* atomic: waits of each side */
-	uint32_t nr_refs; /* atomic: held by the poller, waits and yields */
+	uint32_t side; /* under lock: the index in nr_waiting of new waits */
+	uint32_t nr_waiting[2]; /* atomic: how many waits each side has */
+	uint32_t
+		nr_refs; /* atomic: references of the poller, waits and yields */
 };
 
 struct uaio_poller {
@@ -52,12 +58,13 @@ struct uaio_poller {
 	struct uaio_poller_fds *fds; /* under lock; shares: NULL if not open */
 	uint32_t is_open;            /* atomic, written under lock */
 	uint32_t generation;         /* atomic: how often it was initialised */
-	struct list node;            /* under the lock of all: if open */
+	struct list node; /* under the lock of all pollers: if open */
 };
 
 /*
  * Data of events. 0 marks the poller's own eventfd, which ends a wait. Otherwise the
- * lower bits are a pointer. They are 0 in UAIO_POLLER_NOBODYS, whose events only wake.
+ * lower bits are a pointer; UAIO_POLLER_NOBODYS has no pointer, and its events only
+ * wake a thread.
  */
 enum { UAIO_POLLER_POINTER_BITS = 48 };
 #define UAIO_POLLER_NOBODYS (1ull << UAIO_POLLER_POINTER_BITS)
@@ -67,14 +74,14 @@ void uaio_pollers_init(void);
 
 void uaio_poller_init(struct uaio_poller *poller);
 /*
- * End the poller: no thread begins to use it any more. Threads that wait on it are woken,
- * and not waited for.
+ * End the poller: from now on no thread may begin to use it. Threads that wait on it
+ * are woken; this function does not wait until they have returned.
  */
 void uaio_poller_fini(struct uaio_poller *poller);
 
 /*
- * Open the poller, if it is not open. Not called by a thread of the library, since the
- * program may be closing all descriptors meanwhile.
+ * Open the poller, if it is not open. A thread of the library must not call this, since
+ * the program may be closing all descriptors meanwhile.
  * Return: 0, or -errno if there are no descriptors.
  */
 int uaio_poller_open(struct uaio_poller *poller);
@@ -86,8 +93,8 @@ int uaio_poller_open(struct uaio_poller *poller);
 int uaio_poller_open_within_share(struct uaio_poller *poller);
 
 /*
- * relaxed: a thread that uses the poller was notified by the thread that opened it, or
- * opens it itself
+ * relaxed: a thread that uses the poller was notified by the thread that opened the
+ * poller, or opens it itself
  */
 static inline bool uaio_poller_is_open(const struct uaio_poller *poller)
 {
@@ -102,23 +109,23 @@ int uaio_poller_ctl(struct uaio_poller *poller, int op, int fd, uint32_t events,
 		    uint64_t data);
 
 /*
- * Return: whether the epoll has an entry for this number and the open file that fd is
- * now. Takes one system call.
+ * Return: whether the epoll has an entry for number fd and the open file that fd refers
+ * to now. Makes one system call.
  * Context: no other thread changes the epoll's entry of fd meanwhile.
  */
 bool uaio_poller_has(struct uaio_poller *poller, int fd);
 
-/* Like uaio_poller_ctl(), for the epoll of inner. */
+/* Like uaio_poller_ctl(), for the epoll of inner instead of a file. */
 int uaio_poller_nest(struct uaio_poller *poller, int op,
 		     struct uaio_poller *inner, uint64_t data);
 
-/* End the current wait, or else the next one. */
+/* End the current waits on the poller; if there are none, the next wait. */
 void uaio_poller_wake(struct uaio_poller *poller);
 
 /*
- * Take the pending events without waiting.
- * Return: their number; -EBADF if the poller is not open. An event with data 0 only says
- * that a wait was to end.
+ * Get the pending events without waiting.
+ * Return: their number; -EBADF if the poller is not open. An event with data 0 only
+ * says that waits were to end.
  */
 int uaio_poller_take(struct uaio_poller *poller, struct epoll_event *ret_events,
 		     int max);
@@ -128,7 +135,7 @@ struct uaio_poller_wait {
 	int64_t deadline_ns;
 	const void *mask; /* signal mask, or NULL */
 	size_t mask_bytes;
-	uint32_t generation; /* of the poller; -EBADF if it has changed */
+	uint32_t generation; /* the poller's; -EBADF if it has changed */
 	bool is_cancel_point;
 };
 
@@ -140,10 +147,11 @@ int uaio_poller_wait(struct uaio_poller *poller, struct epoll_event *ret_events,
 		     int max, const struct uaio_poller_wait *wait);
 
 /*
- * A hold lets a thread poll the poller's descriptor in a call of its own. From hold to
- * release the descriptor stays open, and is readable when there are events or the wait
- * must end. The memory of a hold must outlive a sleep that a handler left for good; the
- * caller releases the hold later.
+ * A hold lets a thread poll the poller's descriptor by a call of its own. From
+ * uaio_poller_hold() to uaio_poller_release() the descriptor stays open. It is readable
+ * when there are events or when the wait must end. A handler may leave the thread's
+ * sleep for good, and the caller then releases the hold later; the memory of the hold
+ * must last until then.
  */
 struct uaio_poller_hold {
 	struct uaio_poller_fds *fds; /* shares; or NULL */
@@ -153,26 +161,26 @@ struct uaio_poller_hold {
 /* Return: the descriptor, or -EBADF. */
 int uaio_poller_hold(struct uaio_poller *poller, uint32_t generation,
 		     struct uaio_poller_hold *ret);
-/* Has no effect if the hold was released already. */
+/* Release a hold. Has no effect if it was released already. */
 void uaio_poller_release(struct uaio_poller_hold *hold);
 
 /* Like uaio_poller_take(), but also reset the eventfd that ended the wait. */
 int uaio_poller_collect(struct uaio_poller *poller, uint32_t generation,
 			struct epoll_event *ret_events, int max);
 
-/* End a wait that a handler of this thread has left behind, if there is one. */
+/* If a handler has left a wait of this thread for good, end this wait. */
 void uaio_poller_forget(void);
 
 static inline uint32_t uaio_poller_generation(const struct uaio_poller *poller)
 {
-	/* relaxed: it changes only while no thread uses the poller */
+	/* relaxed: the generation changes only while no thread uses the poller */
 	return load_relaxed(&poller->generation);
 }
 
 /*
- * Free the number fd, which the program claims, by moving to another descriptor.
- * Return: 0; -ENOENT: no poller uses fd; -EBUSY: a lost thread waits on fd, or there is
- * no other descriptor.
+ * The program claims the number fd. If a poller uses fd, move it to another number.
+ * Return: 0; -ENOENT: no poller uses fd; -EBUSY: a lost thread waits on fd, or no other
+ * descriptor is free.
  */
 int uaio_pollers_yield(int fd);
 

@@ -21,8 +21,8 @@
 #include "proc/thread.h"
 
 /*
- * The largest page of such processors. With more, .bss gets a segment of its own, and
- * valgrind reads no symbols of such a library.
+ * The largest page that such processors may have. A larger alignment would give .bss a
+ * segment of its own, and valgrind reads no symbols of a library with such a segment.
  */
 #if defined(__x86_64__)
 enum { PAGE_BYTES = 1 << 12 };
@@ -30,10 +30,10 @@ enum { PAGE_BYTES = 1 << 12 };
 enum { PAGE_BYTES = 1 << 16 };
 #endif
 
-/* Not wiped by fork(): a child continues its parent's number. */
+/* Not wiped by fork(): a child continues to count from its parent's number. */
 static uint32_t nr_starts; /* atomic: constant while the library is up */
 
-uint32_t uaio_process_nr_forks; /* not wiped by fork(), either */
+uint32_t uaio_process_nr_forks; /* not wiped by fork() either */
 
 static union {
 	struct {
@@ -94,7 +94,7 @@ static int start_locked(int (*start_parts)(void))
 
 	if (!process.pid)
 		process.pid = sys_getpid();
-	/* A child of vfork() cannot start its parent's library. */
+	/* A child of vfork() must not start the library in its parent's memory. */
 	if (process.pid != sys_getpid())
 		return -EAGAIN;
 	uaio_threads_forget();
@@ -158,10 +158,11 @@ void uaio_engine_unlock_state(void)
 }
 
 /*
- * The signal mask that the forking thread had before. While fork() copies the descriptor
- * table, the library's descriptors are quiesced, so that the child can close them all. A
- * handler may interrupt the library while it opens one, and fork; then the child keeps
- * that descriptor until it executes another program.
+ * The signal mask that the forking thread had before fork(). While fork() copies the
+ * descriptor table, the library neither opens nor closes descriptors, so that the child
+ * can close them all. One case is not covered: a handler interrupts the library while
+ * it opens a descriptor, and forks. Then the child keeps this descriptor until it
+ * executes another program.
  */
 static uint64_t forking_mask;
 
@@ -173,7 +174,8 @@ static void before_fork(void)
 	uint64_t mask;
 
 	/*
-	 * relaxed: the child inherits it; others learn of the fork by what the child does
+	 * relaxed: the child inherits the value; other threads learn of the fork by
+	 * what the child does
 	 */
 	add_relaxed(&uaio_process_nr_forks, 1);
 	if (uaio_entry.forking.depth++)
@@ -184,9 +186,10 @@ static void before_fork(void)
 	if (!uaio_engine_is_ours())
 		return;
 	/*
-	 * From here on the thread is inside the library, so the library would not notice
-	 * what a handler closes. Signals are blocked before, since inside, the mask may
-	 * be that of a deferred handler (handlers.h).
+	 * From uaio_enter() on the thread is inside the library, so the library would
+	 * not notice a descriptor that a handler closes: block signals. Block them
+	 * before uaio_enter(), since inside the library the mask may be that of a
+	 * deferred handler (handlers.h).
 	 */
 	(void)sys_sigmask(SIG_BLOCK, &all, &mask);
 	uaio_entry.forking.is_quiesced = uaio_enter();
@@ -205,7 +208,10 @@ static void after_fork(void)
 
 	if (--uaio_entry.forking.depth || !uaio_entry.forking.is_quiesced)
 		return;
-	/* Count again: the child has what was made since. relaxed: as in before_fork() */
+	/*
+	 * Count again: the child also has objects that were made between the first
+	 * count and the fork. relaxed: as in before_fork()
+	 */
 	add_relaxed(&uaio_process_nr_forks, 1);
 	mask = forking_mask;
 	uaio_ownfds_resume();
@@ -226,7 +232,10 @@ static void forget_in_child(void)
 	uaio_former_forget();
 	after_fork();
 	uaio_ownfd_drop(!is_other);
-	/* An emulator may claim to wipe the memory without doing it. */
+	/*
+	 * The memory may still be there: some emulators claim to wipe it in a child,
+	 * but do not.
+	 */
 	if (process.pid)
 		memset(&process, 0, sizeof(process));
 	process.pid = sys_getpid();
@@ -235,7 +244,10 @@ static void forget_in_child(void)
 void uaio_process_load(void (*forks)(void))
 {
 	tell_fork = forks;
-	/* Linux before 4.14 and some sandboxes refuse MADV_WIPEONFORK. */
+	/*
+	 * If this fails, forget_in_child() clears the memory: Linux before 4.14 and
+	 * some sandboxes refuse MADV_WIPEONFORK.
+	 */
 	(void)sys_wipe_on_fork(&process, sizeof(process));
 	process.pid = sys_getpid();
 	uaio_libc_atfork(before_fork, after_fork, forget_in_child);
@@ -245,10 +257,13 @@ bool uaio_own_fd(unsigned first, unsigned last, unsigned *ret_fd)
 {
 	if (!uaio_engine_is_up())
 		return false;
-	/* A handler must not wait: it may have interrupted the opening. */
+	/*
+	 * A handler that interrupted the library must not wait: the library may be
+	 * opening a descriptor.
+	 */
 	if (!uaio_entry.depth)
 		uaio_ownfds_settle();
-	/* A child of vfork() may close the descriptor. */
+	/* A child of vfork() may close its copy of the descriptor. */
 	return uaio_ownfd_find(first, last, ret_fd) && uaio_engine_is_ours() &&
 	       !uaio_table_is_other();
 }

@@ -2,16 +2,17 @@
 /*
  * The process that the library is in, and whether the library is started there
  *
- * This state is in a page that the kernel wipes in a child of fork(), no matter how the
- * program forks. So a child finds the library not started, without state of its parent's
- * library, and starts it when needed. Memory that the parent's library mapped stays
- * mapped in the child, unused: the threads that held its locks do not exist there.
+ * Whether the library is started is recorded in a page that the kernel wipes in a child
+ * of fork(), no matter how the program forks. So a child finds the library not started,
+ * and starts it when needed. Memory that the parent's library mapped stays mapped in
+ * the child. The child does not use this memory, because the threads that held its
+ * locks do not exist in the child.
  *
  *   I1  The library starts at most once in a process, under a lock. A thread that finds
- *       it started finds all its parts started.
- *   I2  A child of vfork() runs in its parent's memory but is another process. It neither
- *       starts the library nor creates threads. Where that matters, the library compares
- *       the process id to detect such a child.
+ *       the library started also finds all modules started.
+ *   I2  A child of vfork() runs in its parent's memory but is another process. It
+ *       neither starts the library nor creates threads. Where a call could do either,
+ *       the library compares the process id to detect such a child.
  *   I3  While fork() copies the descriptor table, no descriptor of the library is opened
  *       or closed. So the child can close them all.
  *
@@ -26,15 +27,15 @@
 #include <stdint.h>
 
 /*
- * Called when the library is loaded. forks() is called before each fork() of a process in
- * which the library is started, after the fork is counted, and without locks. It is not
- * called if the fork is made inside the library, by a handler that has interrupted it.
+ * Called when the library is loaded. From then on forks() is called before each fork()
+ * of a process in which the library is started, after the fork is counted, and without
+ * locks. It is not called if a handler that interrupted the library forks.
  */
 void uaio_process_load(void (*forks)(void));
 
 /*
- * Start the library if necessary: first this room, then the others, by start_parts(),
- * which is called under the lock.
+ * Start the library if necessary: first this module, then the other modules, by
+ * start_parts(), which is called under the lock.
  * Return: 0; an error of start_parts(); -ENOMEM; -EAGAIN in a child of vfork(), and if
  * the agent (table.h) is needed and cannot be created.
  */
@@ -42,16 +43,16 @@ int uaio_process_start(int (*start_parts)(void));
 
 /*
  * Keep the library from being started until uaio_engine_unlock_state(). *ret_is_up:
- * whether it is already started.
+ * whether the library is already started.
  * Return: 0; -EAGAIN in a child of vfork(): then the state is not locked.
  */
 int uaio_engine_lock_state(bool *ret_is_up);
 void uaio_engine_unlock_state(void);
 
 /*
- * Return: whether the caller is in the process in which the library is started, or can
- * be: a child of vfork() or of a bare clone() runs in this memory, but is another
- * process.
+ * Return: whether the caller is in the process in which the library is started, or may
+ * be started. False in a child of vfork() or of a bare clone(), which runs in this
+ * memory but is another process.
  */
 bool uaio_engine_is_of_process(void);
 
@@ -63,7 +64,10 @@ bool uaio_engine_is_ours(void);
  */
 uint32_t uaio_engine_start_nr(void);
 
-/* Return: like uaio_engine_is_of_process(); true before a process is recorded. */
+/*
+ * Return: like uaio_engine_is_of_process(); but true before the library has recorded
+ * its process.
+ */
 bool uaio_engine_is_owner(void);
 
 /*
@@ -89,23 +93,26 @@ enum uaio_engine_state uaio_engine_state(void);
 
 /*
  * Return: whether the library is started, and this thread has the library's descriptor
- * table. A child of vfork() may go undetected.
+ * table. May also be true in a child of vfork().
  */
 bool uaio_engine_is_here(void);
 
 /* Return: whether threads may have tables of their own; takes one load. */
 bool uaio_engine_has_many_tables(void);
-/* From now on threads may have tables of their own. Return: 0; -EAGAIN: no agent. */
+/*
+ * Record that from now on threads may have descriptor tables of their own. Return: 0;
+ * -EAGAIN: the agent cannot be created.
+ */
 int uaio_engine_part_tables(void);
 
 /*
- * Return: whether a descriptor in [first, last] is the library's and this thread must not
- * touch it; *ret_fd: the lowest one.
+ * Return: whether a descriptor in [first, last] is the library's and this thread must
+ * not close or replace it; *ret_fd: the lowest such descriptor.
  */
 bool uaio_own_fd(unsigned first, unsigned last, unsigned *ret_fd);
 
 /*
- * Keep the library's descriptors from being opened or closed until uaio_own_fds_resume().
+ * Keep the library from opening or closing descriptors until uaio_own_fds_resume().
  * Return: false if the library is not started in this process, or if this thread has
  * another descriptor table or is inside the library (entry.h). Then the caller must not
  * call uaio_own_fds_resume().

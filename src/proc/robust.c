@@ -16,7 +16,10 @@ enum {
 	PATIENCE_NS = 1000000000,
 };
 
-/* Find the robust list. A child of fork() repeats it: it has its parent's state. */
+/*
+ * Find the thread's robust list. A child of fork() must do this again, since it
+ * inherits its parent's result.
+ */
 static __attribute__((noinline)) void learn(uint32_t start_nr)
 {
 	struct robust_list_head *head;
@@ -30,7 +33,7 @@ static __attribute__((noinline)) void learn(uint32_t start_nr)
 	uaio_entry.robust_since = start_nr;
 }
 
-/* Return: the value of the slot that stands for word. */
+/* Return: the value that list_op_pending has to have so that the kernel frees word. */
 static struct robust_list *place_of(const struct robust_list_head *head,
 				    uint32_t *word)
 {
@@ -38,7 +41,10 @@ static struct robust_list *place_of(const struct robust_list_head *head,
 					      head->futex_offset);
 }
 
-/* Compiler barriers suffice: the kernel looks after this thread has ended. */
+/*
+ * Compiler barriers suffice, since the kernel reads the slot after this thread has
+ * ended.
+ */
 static inline void set_place(struct robust_list_head *head,
 			     struct robust_list *place)
 {
@@ -47,12 +53,18 @@ static inline void set_place(struct robust_list_head *head,
 	__asm__ volatile("" ::: "memory");
 }
 
-/* Return: whether this thread has locked the word; *ret_holder: else its holder. */
+/*
+ * Try to lock the word. Return: whether this thread holds it now; if not, *ret_holder:
+ * the thread that does.
+ */
 static bool try_lock(uint32_t *word, uint32_t *ret_holder)
 {
 	uint32_t was = load_relaxed(word);
 
-	/* If a holder has ended, the kernel leaves a flag bit in the word. */
+	/*
+	 * Free, apart from a flag bit that the kernel leaves in the word if a holder
+	 * has ended.
+	 */
 	while (!(was & FUTEX_TID_MASK))
 		/* [MB:robust] acquire: pairs with uaio_robust_unlock(). */
 		if (cas_acquire(word, &was, uaio_entry.tid))
@@ -74,7 +86,10 @@ static __attribute__((noinline)) void lock_slowly(uint32_t *word,
 		now = uaio_now_ns();
 		if (holder != seen)
 			until = now + PATIENCE_NS;
-		/* [MB:robust] acquire: sees what the holder has done so far. */
+		/*
+		 * [MB:robust] acquire: this thread sees what the slow holder has
+		 * written so far.
+		 */
 		else if (now >= until &&
 			 cas_acquire(word, &holder, uaio_entry.tid))
 			return;

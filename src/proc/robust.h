@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Locks in memory shared by processes, each of which may be killed while it holds one
+ * Locks in memory that processes share. Each process may be killed while it holds a
+ * lock
  *
- * A lock is a word: its holder's thread id, or 0. When the holder ends, the kernel looks
- * at the word and frees it (robust futexes). A thread has one registered list of such
- * words, usually its C library's. The list has a slot, list_op_pending, for a word that
- * the thread is about to lock or unlock. The library uses only this slot, for as long as it holds the
- * lock. So it relies on nothing in the shared memory, which a client may be able to
- * write.
+ * A lock is a word: its holder's thread id, or 0. When a thread ends, the kernel goes
+ * through the thread's registered list of words, and frees those that the thread holds
+ * (robust futexes). A thread can register only one list, and usually its C library has
+ * registered one. The list has a slot, list_op_pending, for a word that the thread is
+ * about to lock or unlock. The library uses only this slot, for as long as it holds the
+ * lock. So it needs no list in the shared memory, which a client may be able to write.
  *
- *   I1  The slot is set before the word, and cleared after it. So a holder that ends at
- *       any instruction leaves a free word.
- *   I2  The slot belongs to the C library. If it is in use, the C library was
- *       interrupted, and the library does not set it. If a signal handler takes a lock of
- *       the C library, that replaces the library's entry. In these cases, and where the
- *       kernel does not report the list, a holder that ends leaves the word locked.
- *   I3  A thread that sees the same holder for PATIENCE_NS takes the lock. So a corrupted
- *       word blocks no thread for ever; but a holder that was only slow then posts at the
- *       same time.
+ *   I1  The slot is set before the word is locked, and cleared after the word is
+ *       unlocked. So if a holder ends, at any instruction, the kernel frees the word.
+ *   I2  The slot belongs to the C library. If the slot is in use, a signal has
+ *       interrupted the C library, and this library does not set the slot. If a signal
+ *       handler takes a robust lock of the C library, the C library overwrites the
+ *       slot. In these cases, and if the system refuses to report the list, the word
+ *       stays locked when its holder ends.
+ *   I3  A thread that sees the same holder for PATIENCE_NS takes the lock. So a
+ *       corrupted word blocks no thread for ever; but if the holder was only slow, both
+ *       threads then write to the shared memory at the same time.
  *
  * Tested by test-uring-share.c and test-uring-death.c.
  */
@@ -26,7 +28,10 @@
 
 #include <stdint.h>
 
-/* Context: the thread holds no other such lock, and does not sleep for long meanwhile. */
+/*
+ * Lock and unlock the word. Context: the thread holds no other robust lock, and does
+ * not sleep for long while it holds this one.
+ */
 void uaio_robust_lock(uint32_t *word);
 void uaio_robust_unlock(uint32_t *word);
 

@@ -43,9 +43,9 @@ void uaio_table_init(void)
 }
 
 /*
- * Record this thread's id, and in the lowest bit whether it has another table. The id
- * detects a thread of a bare clone(), which may share this memory with its creator, and a
- * child of fork(), which has a copy.
+ * Record this thread's id, and in the lowest bit whether the thread has another table.
+ * By the id the thread notices that it is a new thread with a copy of this record: a
+ * thread of a bare clone(), which may share its creator's memory, or a child of fork().
  */
 static void note(bool is_other)
 {
@@ -63,7 +63,7 @@ void uaio_table_is_mine(void)
 
 static void end_call(struct call *call)
 {
-	/* [MB:agent] release: what was done. Pairs with uaio_table_call(). */
+	/* [MB:agent] release: the call's result. Pairs with uaio_table_call(). */
 	store_release(&call->is_done, 1);
 	uaio_wake(&call->is_done, 1);
 }
@@ -109,8 +109,8 @@ static void *serve(void *arg)
 	(void)arg;
 	uaio_thread_begin("uaio-agent");
 	/*
-	 * The agent ends once no program thread is left, since it must not keep the
-	 * process from ending.
+	 * If only threads of the library are left, the agent ends, so that the process
+	 * can end.
 	 */
 	while (!is_idle || !uaio_threads_are_last()) {
 		uint32_t key = uaio_ec_prepare(&agent.asked);
@@ -139,7 +139,7 @@ int uaio_table_start_agent(void)
 
 	note(false);
 	uaio_lock(&agent.lock, UAIO_RANK_AGENT);
-	/* Without an agent every thread would seem to have another table. */
+	/* Without an agent the test would find that every thread has another table. */
 	if (!agent.has_thread)
 		ret = uaio_thread_start(serve, NULL);
 	if (ret == 0)
@@ -209,8 +209,9 @@ static bool looks(int fd, bool is_full)
 enum answer { IS_ENGINES, IS_OTHER, IS_UNKNOWN };
 
 /*
- * The agent opens an eventfd, fills and empties it. If the same number in this thread's
- * table shows these changes, it is that eventfd, and the table is the library's.
+ * Find out whether this thread's table is the library's. The agent opens an eventfd,
+ * fills and empties it. If the same number in this thread's table shows these changes,
+ * it is the same eventfd, so both threads have the same table.
  */
 static enum answer look(void)
 {
@@ -230,7 +231,10 @@ static bool ask(void)
 {
 	enum answer answer = look();
 
-	/* If the agent gets no descriptor, the thread is tested again next time. */
+	/*
+	 * If the agent gets no descriptor, the result is unknown, and the thread is
+	 * tested again at its next call.
+	 */
 	if (answer != IS_UNKNOWN)
 		note(answer == IS_OTHER);
 	return answer != IS_ENGINES;
@@ -243,10 +247,16 @@ static __attribute__((noinline)) bool is_other_of_many(void)
 
 	if (uaio_entry.table >> 1 == (uint32_t)sys_gettid())
 		return uaio_entry.table & 1;
-	/* A thread that is inside entered before there was a second table. */
+	/*
+	 * A thread that is already inside the library entered before there was a second
+	 * table.
+	 */
 	if (!uaio_enter())
 		return false;
-	/* Inside, no handler leaves the stack frame that the agent uses. */
+	/*
+	 * Inside the library no handler runs, so none can leave the stack frame that
+	 * the agent uses.
+	 */
 	is_other = ask();
 	uaio_leave();
 	return is_other;
@@ -275,7 +285,10 @@ static unsigned nr_own_threads(void)
 {
 	struct uaio_thread_counts counts;
 
-	/* In a child of fork(), before the start, the count is still the parent's. */
+	/*
+	 * In a child of fork() that has not started the library, the count is still the
+	 * parent's.
+	 */
 	if (!uaio_engine_is_up())
 		return 0;
 	uaio_threads_count(&counts);
@@ -297,7 +310,10 @@ bool uaio_table_is_only_mine(void)
 	if (!uaio_engine_is_of_process() || uaio_table_is_other() ||
 	    !is_only_thread())
 		return false;
-	/* A thread of the library may have ended and another begun: check again. */
+	/*
+	 * Check twice: a thread of the library may just have ended, and another may
+	 * have begun.
+	 */
 	(void)uaio_sleep(&word, 0, uaio_now_ns() + SOON_NS);
 	return is_only_thread();
 }

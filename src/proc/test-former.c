@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* With which ids requests run that precede a change of ids; what a change waits for. */
+/*
+ * With which ids workers execute requests that were submitted before a change of ids,
+ * and which calls a change waits for.
+ */
 #undef NDEBUG
 #include "proc/former.h"
 
@@ -18,7 +21,7 @@ enum { SOMEBODY = 65534, OTHER = 65533, NR_KNOWN = 64 };
 #define PATIENCE_NS INT64_C(5000000000)
 #define NO_PATIENCE_NS INT64_C(1000000)
 
-/* Set the effective ids of all threads, like the program. */
+/* Set the effective ids of all threads, as the program would. */
 static void become(uid_t id)
 {
 	struct uaio_former_change change;
@@ -46,7 +49,7 @@ static int begin(uint32_t since, enum uaio_former_need need,
 	return uaio_former_begin(since, need, true, call);
 }
 
-/* In a child, since the rights that it gives up cannot be restored. */
+/* Runs in a child, since the rights that it gives up cannot be restored. */
 static void who_gives_up_all_for_good_is_not_watched(void **state)
 {
 	int status;
@@ -130,11 +133,17 @@ static void a_call_gains_no_rights(void **state)
 	become(0);
 	unit_thread_start(&thread, try_without_rights, since);
 	assert_int_equal(unit_thread_join(&thread), 0);
-	/* Only the ids of the process's identity are recorded. */
+	/*
+	 * The library records only the ids of the process's identity, so the ids of
+	 * another submitter are unknown.
+	 */
 	assert_int_equal(
 		uaio_former_begin(since[1], UAIO_NEEDS_FILE_IDS, false, &call),
 		-ECANCELED);
-	/* Effective ids cannot be taken; the real ids have not changed. */
+	/*
+	 * Effective ids cannot be taken. The real ids are still the same, so a call
+	 * that needs only these may be made.
+	 */
 	assert_int_equal(begin(since[1], UAIO_NEEDS_ALL_IDS, &call),
 			 -ECANCELED);
 	assert_int_equal(begin(since[1], UAIO_NEEDS_REAL_IDS, &call), 0);
@@ -145,7 +154,7 @@ static void a_call_gains_no_rights(void **state)
 		become(0);
 	assert_int_equal(begin(since[1], UAIO_NEEDS_FILE_IDS, &call),
 			 -ECANCELED);
-	/* None of these calls was left counted. */
+	/* None of these calls is still counted: this change would wait for it. */
 	become(0);
 }
 
@@ -177,7 +186,10 @@ static void a_change_that_gives_rights_waits_for_calls(void **state)
 	uaio_former_have_patience(PATIENCE_NS);
 	uaio_former_end(&call);
 	become(0);
-	/* A change that gives no rights goes on after a while. */
+	/*
+	 * A change that gives no rights waits only for a while for calls that do not
+	 * end.
+	 */
 	assert_int_equal(begin(uaio_former_now(), UAIO_NEEDS_FILE_IDS, &call),
 			 0);
 	assert_int_equal(uaio_former_change_begin(true, &change), 0);
@@ -234,7 +246,7 @@ int main(void)
 		UNIT_TEST(no_call_begins_during_a_change),
 	};
 
-	/* Only root may take another id. */
+	/* Skip: only root may take other ids. */
 	if (geteuid() != 0)
 		return 77;
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Which threads share an identity, as they change it and create other threads. */
+/*
+ * Which threads share an identity, when they change their attributes and create other
+ * threads.
+ */
 #undef NDEBUG
 #include "proc/identity.h"
 
@@ -21,7 +24,10 @@ static void become(uid_t id)
 	uaio_identity_changed(UAIO_CHANGED_ATTRIBUTES);
 }
 
-/* The test's thread begins and ends with the process's identity. */
+/*
+ * The test's own thread has the process's identity at the beginning and at the end of
+ * each test.
+ */
 static int set_up(void **state)
 {
 	(void)state;
@@ -56,7 +62,10 @@ static long change_domain(void *arg)
 	first = uaio_identity_mine();
 	assert_int_not_equal(first, UAIO_IDENTITY_OF_PROCESS);
 	assert_int_not_equal(uaio_identity_domain(), 0);
-	/* Equal attributes do not matter: a domain always differs. */
+	/*
+	 * Even if all attributes that can be queried are equal, a new domain makes a
+	 * new identity.
+	 */
 	uaio_identity_changed(UAIO_CHANGED_DOMAIN);
 	assert_int_not_equal(uaio_identity_mine(), first);
 	return 0;
@@ -90,14 +99,14 @@ static void after_a_change_of_all_threads_nothing_is_compared(void **state)
 	assert_int_equal(uaio_identity_mine(), UAIO_IDENTITY_OF_PROCESS);
 }
 
-/* atomic: the identity of the created thread + 1 */
+/* atomic: the identity of the created thread, plus 1 */
 static uint32_t of_heir;
 
 static void *tell(void *arg)
 {
 	(void)arg;
 	uaio_thread_begin("uaio-test");
-	/* relaxed: nothing else is read */
+	/* relaxed: the waiting thread reads nothing else */
 	store_relaxed(&of_heir, uaio_identity_mine() + 1);
 	uaio_thread_end();
 	return NULL;
@@ -123,7 +132,10 @@ static void a_thread_has_the_identity_of_its_creator(void **state)
 	assert_int_equal(load_relaxed(&of_heir), mine + 1);
 }
 
-/* The C library creates some threads by itself, for example for timers. */
+/*
+ * This thread is created without the library's notice, as the C library does for
+ * timers.
+ */
 static void *enlist(void *crew)
 {
 	*(unsigned *)crew = uaio_wq_enlist();
@@ -145,7 +157,10 @@ static void a_thread_that_nobody_has_told_of_is_compared(void **state)
 	become(0);
 }
 
-/* As if an instruction of the program itself did it. */
+/*
+ * Change an id without the library's notice, as if by a syscall instruction of the
+ * program itself.
+ */
 static void what_nobody_has_told_is_found_if_it_may_happen(void **state)
 {
 	(void)state;
@@ -195,7 +210,7 @@ int main(void)
 				       set_up),
 	};
 
-	/* Only root may take another id. */
+	/* Skip: only root may take other ids. */
 	if (geteuid() != 0)
 		return 77;
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The program replaces a new descriptor of the library while it still has its low number,
- * by system calls that the library does not see.
+ * The program replaces a new descriptor of the library while the descriptor still has
+ * its low number, by system calls that the library does not see.
  */
 #undef NDEBUG
 #include "proc/ownfd.h"
@@ -17,8 +17,9 @@
 #include "base/sys.h"
 #include "unit.h"
 
-static int host_file; /* the file that the program opens there */
-static int new_fd;    /* the new descriptor that it replaces */
+static int host_file; /* the file that the program opens at the number */
+static int
+	new_fd; /* the library's new descriptor, which the program replaces */
 static bool is_before;
 static unsigned nr_left; /* how often the program will still interfere */
 
@@ -41,7 +42,10 @@ static void take(int number)
 			 number);
 }
 
-/* The program opens its file there before, or after, the descriptor is moved. */
+/*
+ * A hook: the program opens its file at the new descriptor's number, before or after
+ * the library moves the descriptor.
+ */
 static bool take_the_number(long nr, const long args[6], long *ret_res)
 {
 	if (nr != SYS_fcntl || args[1] != F_DUPFD_CLOEXEC || !nr_left)
@@ -90,7 +94,7 @@ static void take_while_opened(open_fn *open_own)
 	nr_left = 1;
 	fd = open_own();
 	assert_int_equal(nr_left, 0);
-	/* The library has its own descriptor or none, but never the program's. */
+	/* The library has a descriptor of its own, or none, but never the program's. */
 	if (fd >= 0) {
 		assert_false(is_of_host(fd));
 		(void)!write(fd, &one, sizeof(one));
@@ -114,7 +118,9 @@ static void a_number_that_the_host_takes_is_the_hosts(void **state)
 	unit_hook(NULL);
 }
 
-/* A program that closes a range of descriptors closes the new one, too. */
+/*
+ * A hook: a program that closes a range of descriptors also closes the new descriptor.
+ */
 static bool close_the_number(long nr, const long args[6], long *ret_res)
 {
 	(void)ret_res;
@@ -153,7 +159,10 @@ static long quiesce_and_resume(void *arg)
 	return 0;
 }
 
-/* The call that closes the socket may take long: other threads must not wait for it. */
+/*
+ * A hook: closing the socket may take long, so other threads must be able to open
+ * descriptors meanwhile.
+ */
 static bool go_on_meanwhile(long nr, const long args[6], long *ret_res)
 {
 	struct unit_thread thread;
@@ -165,7 +174,7 @@ static bool go_on_meanwhile(long nr, const long args[6], long *ret_res)
 		return false;
 	unit_thread_start(&thread, quiesce_and_resume, NULL);
 	(void)unit_thread_join(&thread);
-	/* This comes last, since the test may end then. */
+	/* Count last, since the test may end as soon as the count changes. */
 	add_relaxed(&nr_closed, 1);
 	return false;
 }
@@ -197,7 +206,10 @@ static void a_socket_that_lingers_is_closed_with_no_lock_held(void **state)
 	unit_hook(go_on_meanwhile);
 	assert_int_equal(write(ends[1], "x", 1), 1);
 	assert_int_equal(unit_reap(handle, 1, &event), 1);
-	/* The thread that executed the request may close the file after the event. */
+	/*
+	 * The thread that executed the request may close the file after it has posted
+	 * the event.
+	 */
 	unit_await(is_closed, NULL);
 	unit_hook(NULL);
 	assert_int_equal(load_relaxed(&nr_closed), 1);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Children of fork() where the kernel claims to wipe memory, but does not. */
+/*
+ * Children of fork() on a system that claims to wipe memory in a child, but does not.
+ */
 #undef NDEBUG
 #include <sys/mman.h>
 
@@ -7,7 +9,7 @@
 
 static unsigned nr_promised;
 
-/* like some emulators */
+/* Let MADV_WIPEONFORK succeed without effect, as some emulators do. */
 static bool promise(long nr, const long args[6], long *ret_res)
 {
 	if (nr != SYS_madvise || args[2] != MADV_WIPEONFORK)

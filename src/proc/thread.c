@@ -24,9 +24,9 @@
 
 enum {
 	/*
-	 * The library's deepest call chain, for a segment of many vectors, needs 20 KiB.
-	 * But the program's thread-local storage is on the stack, too, and the C
-	 * library's setuid() runs a handler there.
+	 * The deepest call chain of the library, for a segment of many vectors, needs
+	 * 20 KiB. But the program's thread-local storage is also on this stack, and the
+	 * C library's setuid() runs a handler on it.
 	 */
 	STACK_BYTES = 256 << 10,
 	NR_WORDS = UAIO_CPUS_MAX / (8 * sizeof(unsigned long)),
@@ -36,7 +36,10 @@ static struct uaio_cpus load_mask; /* immutable after load */
 static int load_mask_bytes;
 static bool are_many;
 
-/* The program's processors at load; immutable after load. */
+/*
+ * The processors that the program had when the library was loaded; immutable after
+ * load.
+ */
 static struct uaio_cpus load_cpus;
 static int load_cpus_bytes;
 
@@ -48,19 +51,21 @@ static struct {
 uint32_t uaio_threads_nr_binds; /* written under its lock */
 
 /*
- * The C library's count of threads, by which it detects the end of the last one; NULL if
- * it has no such symbol. A main thread that has ended is not counted. Debuggers use the
- * symbol, too. Reading it takes no system call and no descriptor.
+ * The C library's own count of threads, by which it detects that the last thread ends;
+ * NULL if the C library has no such symbol. The count does not include a main thread
+ * that has ended. Debuggers use the symbol, too, so it is not likely to change. Reading
+ * it takes no system call and no descriptor.
  */
 static const unsigned *nr_threads; /* immutable after load */
 
 /*
- * Atomic, relaxed unless a comment says otherwise. A thread is counted by its creator
- * once it exists, and uncounted before it has ended. So the count never exceeds the
- * number of threads. If the process has exactly so many threads, none is the program's.
+ * Counts of the library's threads. Atomic, relaxed unless a comment says otherwise. The
+ * creator counts a thread once it exists, and the thread uncounts itself before it
+ * ends. So the count never exceeds the number of threads. If it equals the number of
+ * threads in the process, no thread is the program's.
  */
 static struct uaio_thread_counts counts;
-/* The counts for other processes, which may write there, too; or NULL. */
+/* Second counts, for other processes, which may also write to them; or NULL. */
 static struct uaio_thread_counts *told;
 
 void uaio_threads_forget(void)
@@ -72,7 +77,10 @@ void uaio_threads_forget(void)
 	(void)load_acquire(&counts.nr);
 	counts = (struct uaio_thread_counts){ 0 };
 	told = NULL;
-	/* The parent's threads, which may have held the lock, do not exist here. */
+	/*
+	 * The parent's threads, one of which may have held the lock, do not exist in
+	 * the child.
+	 */
 	bound.lock = (struct uaio_lock){ 0 };
 	store_relaxed(&uaio_threads_nr_binds, 0);
 }
@@ -95,7 +103,10 @@ static void count_in_at(struct uaio_thread_counts *where)
 	uint32_t peak = load_relaxed(&where->peak);
 
 	add_relaxed(&where->nr_ever, 1);
-	/* If the thread ends before it is counted, the count is -1 for a moment. */
+	/*
+	 * Compare signed: if the thread ends before its creator counts it, the count is
+	 * -1 for a moment.
+	 */
 	while ((int32_t)nr > (int32_t)peak &&
 	       !cas_relaxed(&where->peak, &peak, nr))
 		;
@@ -126,13 +137,16 @@ void uaio_threads_init(void)
 		sys_sched_getaffinity(0, sizeof(load_mask), &load_mask);
 	load_cpus = load_mask;
 	load_cpus_bytes = load_mask_bytes;
-	/* Use the requested processors that are allowed; if none is, all allowed ones. */
+	/*
+	 * Use the requested processors that the program may use; if it may use none of
+	 * them, all that it may use.
+	 */
 	if (load_mask_bytes > 0 && uaio_config.has_cpus &&
 	    uaio_cpus_cut(&asked, &load_mask))
 		load_mask = asked;
 	for (size_t i = 0; i < NR_WORDS; i++)
 		nr += (unsigned)__builtin_popcountl(load_mask.words[i]);
-	/* If the processors are unknown (nr is 0), there are most likely several. */
+	/* If the number of processors is unknown (0), there are most likely several. */
 	are_many = nr != 1;
 }
 
@@ -158,7 +172,10 @@ int uaio_threads_bind(const struct uaio_cpus *cpus)
 	}
 	uaio_lock(&bound.lock, UAIO_RANK_BOUND);
 	bound.cpus = is_any ? *cpus : load_mask;
-	/* relaxed: other threads only compare it; the set is read under the lock */
+	/*
+	 * relaxed: other threads only compare the number; they read the set under the
+	 * lock
+	 */
 	store_relaxed(&uaio_threads_nr_binds, uaio_threads_nr_binds + 1);
 	uaio_unlock(&bound.lock, UAIO_RANK_BOUND);
 	return 0;
@@ -196,14 +213,18 @@ int uaio_thread_start(void *(*main)(void *), void *arg)
 	(void)pthread_attr_setstacksize(&attr, stack);
 
 	/*
-	 * The C library's function instead of the system call: it keeps the C library's
-	 * own signals unblocked, without which setuid() would hang.
+	 * Use the C library's function, not the system call: it does not block the
+	 * signals that the C library reserves for itself. If these were blocked,
+	 * setuid() would hang.
 	 */
 	sigfillset(&all);
 	(void)pthread_sigmask(SIG_BLOCK, &all, &old);
 	ret = pthread_create(&thread, &attr, main, arg);
 	if (ret == EINVAL) {
-		/* The program's TLS does not fit on that stack: use the default size. */
+		/*
+		 * The program's thread-local storage does not fit on a stack of this
+		 * size: use the default size.
+		 */
 		(void)pthread_attr_destroy(&attr);
 		(void)pthread_attr_init(&attr);
 		(void)pthread_attr_setdetachstate(&attr,
@@ -223,7 +244,10 @@ int uaio_thread_start(void *(*main)(void *), void *arg)
 
 void uaio_thread_become_clients(bool keeps_cpus)
 {
-	/* If this fails (EPERM, or a smaller cpuset), the creator's processors remain. */
+	/*
+	 * If this fails (EPERM, or a smaller cpuset), the thread keeps its creator's
+	 * processors.
+	 */
 	if (!keeps_cpus && load_cpus_bytes > 0)
 		(void)sys_sched_setaffinity(0, (size_t)load_cpus_bytes,
 					    &load_cpus);
@@ -259,9 +283,9 @@ int uaio_thread_start_for_client(void *(*main)(void *), void *arg,
 }
 
 /*
- * Leave the real-time class that a thread inherits from its creator. Thread attributes
- * could avoid inheriting it; but where setting a class is forbidden, pthread_create()
- * would fail.
+ * Leave the real-time class that the thread inherited from its creator. Thread
+ * attributes could avoid inheriting the class, but pthread_create() would fail where
+ * setting a class is forbidden.
  */
 static void become_ordinary(void)
 {
@@ -279,7 +303,10 @@ int uaio_thread_take_ioprio(int ioprio)
 	/* Change the priority only if it can be restored later. */
 	if (old < 0 || sys_ioprio_set(ioprio) < 0)
 		return -1;
-	/* Old kernels return a level without a class, but do not accept that. */
+	/*
+	 * Old kernels return a level without a class, but refuse to set one. Then 0
+	 * restores the default.
+	 */
 	return old >> CLASS_SHIFT ? old : 0;
 }
 
@@ -302,18 +329,27 @@ void uaio_thread_begin(const char *name)
 {
 	uaio_sleep_own();
 	uaio_entry.depth = UAIO_DEPTH_OWN;
-	/* The thread has its creator's identity, even if setuid() changes all threads. */
+	/*
+	 * The thread has its creator's identity, even if setuid() changes all threads
+	 * meanwhile.
+	 */
 	uaio_entry.is_sure = 1;
 	uaio_table_is_mine();
 	become_ordinary();
-	/* If this fails (EPERM, or a smaller cpuset), the creator's processors remain. */
+	/*
+	 * If this fails (EPERM, or a smaller cpuset), the thread keeps its creator's
+	 * processors.
+	 */
 	if (load_mask_bytes > 0)
 		(void)sys_sched_setaffinity(0, (size_t)load_mask_bytes,
 					    &load_mask);
-	/* If this fails (EACCES), the creator's nice value remains. */
+	/* If this fails (EACCES), the thread keeps its creator's nice value. */
 	if (uaio_config.has_nice)
 		(void)sys_setpriority(uaio_config.nice);
-	/* Last, since the name tells observers that the thread is ready. */
+	/*
+	 * Set the name last, since observers take the name as a sign that the thread is
+	 * ready.
+	 */
 	(void)sys_set_name(name);
 }
 
@@ -323,7 +359,10 @@ void uaio_thread_end(void)
 	uaio_leave();
 }
 
-/* A main thread that has ended has no memory, and so no executable. */
+/*
+ * Return: whether the main thread has ended. Then it has no memory, and /proc shows no
+ * executable.
+ */
 static bool has_main_ended(void)
 {
 	char path[1];
@@ -336,9 +375,9 @@ bool uaio_threads_are_last(void)
 {
 	uint32_t nr_own = load_relaxed(&counts.nr);
 
-	/* relaxed, both: the caller asks again and again */
+	/* relaxed, both: the caller calls again from time to time */
 	if (nr_threads)
 		return load_relaxed(nr_threads) == nr_own;
-	/* The directory lists the main thread, even if it has ended. */
+	/* /proc lists the main thread even after it has ended, hence + 1. */
 	return has_main_ended() && uaio_has_threads(nr_own + 1);
 }

@@ -2,11 +2,11 @@
 /*
  * The library's threads in the program's process
  *
- * They block all signals, have a small stack and a name, and are detached. They have the
- * ordinary scheduling class, even if their creator has another. They run with the nice
- * value of the options, on the processors that the process had when the library was
- * loaded. The options may restrict these processors, and the program may bind the workers
- * to some of them.
+ * The library's threads block all signals, have a small stack and a name, and are
+ * detached. Their scheduling class is SCHED_OTHER, even if their creator has another
+ * class. They run with the nice value that an option sets, on the processors that the
+ * process had when the library was loaded. An option may restrict these processors, and
+ * the program may bind the workers to some of them.
  *
  * Tested by test/run/threads.py, test/host/limits.c and test-queue-limits.c.
  */
@@ -24,40 +24,41 @@
 struct uaio_cpus;
 
 /*
- * Called when the library is loaded and the options are read: note the processors, before
- * the program binds its main thread.
+ * Called when the library is loaded and the options are read: record the process's
+ * processors, before the program binds its main thread to some of them.
  */
 void uaio_threads_init(void);
 
 /*
  * Start a thread that runs main(arg).
- * Return: 0; -EAGAIN if the thread cannot be created; in a child of vfork(), whose thread
- * would outlive it in the parent's memory; and if this thread, and so the new one, has
- * another descriptor table than the library.
- * Context: any thread. It may hold only a lock under which it records that the thread
- * exists.
+ * Return: 0; -EAGAIN if the thread cannot be created; in a child of vfork(), since the
+ * thread would outlive the child in its parent's memory; and if this thread, and so the
+ * new thread, has another descriptor table than the library.
+ * Context: any thread. It may hold only a lock under which it records that the new
+ * thread exists.
  */
 int uaio_thread_start(void *(*main)(void *), void *arg);
 
 /*
- * Start a thread of the client, which runs main(arg). It has the attributes attr or the
- * default ones, is detached unless attr says otherwise, blocks all signals, and is not
- * counted. It has its creator's descriptor table.
+ * Start a thread for the client, which runs main(arg). It has the attributes attr or
+ * the default attributes. It is detached unless attr says otherwise, blocks all
+ * signals, and is not counted. It has its creator's descriptor table.
  * Return: 0; -EAGAIN if the thread cannot be created, and in a child of vfork().
  */
 int uaio_thread_start_for_client(void *(*main)(void *), void *arg,
 				 const pthread_attr_t *attr);
 
 /*
- * Called first by a client's thread that a thread of the library has created. It gets the
- * processors that the program had when the library was loaded, unless keeps_cpus, and the
- * program's name. It keeps its creator's nice value, since lowering that is not always
- * allowed.
+ * Called first in a client's thread that a thread of the library has created. Gives it
+ * the program's name, and, unless keeps_cpus, the processors that the program had when
+ * the library was loaded. The thread keeps its creator's nice value, since lowering the
+ * nice value is not always allowed.
  */
 void uaio_thread_become_clients(bool keeps_cpus);
 
 /*
- * Called when the library starts in a process, where its parent's threads do not exist.
+ * Called when the library starts in a process; threads of a parent process do not exist
+ * in it.
  */
 void uaio_threads_forget(void);
 
@@ -71,14 +72,15 @@ struct uaio_thread_counts {
 void uaio_threads_count(struct uaio_thread_counts *ret_counts);
 
 /*
- * Count the threads also in *where, for other processes to read, unless NULL. Called when
- * the library starts, before it has threads.
+ * Also count the threads in *where, which other processes read; NULL: nowhere else.
+ * Called when the library starts, before it has threads.
  */
 void uaio_threads_tell(struct uaio_thread_counts *where);
 
 /*
  * Return: whether the main thread has ended and only threads of the library are left.
- * Then these must end, so that the process ends. Context: a thread of the library.
+ * Then these threads must end, so that the process ends. Context: a thread of the
+ * library.
  */
 bool uaio_threads_are_last(void);
 
@@ -89,8 +91,8 @@ bool uaio_cpus_are_many(void);
 size_t uaio_cpus_bytes(void);
 
 /*
- * Bind the workers to processors; an empty set means all that the library's threads may
- * use. Each worker moves when it next calls uaio_thread_follow().
+ * Bind the workers to processors. An empty set stands for all processors that the
+ * library's threads may use. Each worker moves when it next calls uaio_thread_follow().
  * Return: 0; -EINVAL if the library's threads may not use one of the processors.
  */
 int uaio_threads_bind(const struct uaio_cpus *cpus);
@@ -100,17 +102,23 @@ extern uint32_t uaio_threads_nr_binds __attribute__((visibility("hidden")));
 
 void uaio_thread_follow_slowly(uint32_t *seen);
 
-/* Move to the bound processors if they changed. *seen: the thread's; first 0. */
+/*
+ * Move this thread to the bound processors, if they have changed. *seen belongs to the
+ * thread, and is 0 at first.
+ */
 static inline void uaio_thread_follow(uint32_t *seen)
 {
-	/* relaxed: a later submission of the client reaches the worker through a lock */
+	/*
+	 * relaxed: a request that the client submits later reaches the worker through a
+	 * lock
+	 */
 	if (unlikely(load_relaxed(&uaio_threads_nr_binds) != *seen))
 		uaio_thread_follow_slowly(seen);
 }
 
 /*
  * Set the I/O priority of this thread while it executes a request.
- * Return: the argument for uaio_thread_give_ioprio() afterwards.
+ * Return: the argument for the later uaio_thread_give_ioprio().
  */
 int uaio_thread_take_ioprio(int ioprio);
 void uaio_thread_give_ioprio(int old);
@@ -118,10 +126,13 @@ void uaio_thread_give_ioprio(int old);
 /* Return: how often the calling thread has slept; 0 if unknown. */
 uint64_t uaio_thread_nr_sleeps(void);
 
-/* Called first by a thread's main function. The kernel keeps 15 characters of name. */
+/*
+ * Called first by the main function of a thread. The kernel keeps 15 characters of
+ * name.
+ */
 void uaio_thread_begin(const char *name);
 
-/* Called last by a thread's main function. */
+/* Called last by the main function of a thread. */
 void uaio_thread_end(void);
 
 #endif /* UAIO_PROC_THREAD_H */
