@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The driver: the thread. Tested by test-driver.c. */
+/* The driver's thread (driver.h). Tested by test-driver.c. */
 #include <errno.h>
 
 #include "base/check.h"
@@ -13,22 +13,28 @@
 #include "native/nativeint.h"
 
 enum {
-	/* Of the epoll: not that of the poller's own eventfd. */
+	/*
+	 * The data of the ring's events in the epoll; must differ from the data of the
+	 * poller's own eventfd
+	 */
 	RING_EVENT = 1,
-	/* How often a driver that nothing can wake looks for completions. */
+	/* How often a driver that no event can wake looks for completions */
 	DEAF_NS = 1000000,
 };
 
-/* How long the driver stays without requests. */
+/* How long the driver waits for requests before it ends */
 #define IDLE_NS INT64_C(5000000000)
 
-/* What the driver itself has. */
+/* The state that only the driver's thread uses */
 struct drive {
 	struct uaio_kuring ring;
 	uint32_t nr_with_kernel;
 	bool is_refused; /* the kernel takes no more */
 	bool is_deaf;    /* the program has closed what would wake the driver */
-	/* waits in a row whose time was over though the driver had been told */
+	/*
+	 * consecutive waits that timed out though another thread had cleared is_asleep
+	 * to wake the driver
+	 */
 	unsigned nr_late;
 	int64_t idle_since_ns;
 };
@@ -51,7 +57,7 @@ static void fill(struct io_uring_sqe *to, const struct uaio_req *req, int fd)
 	to->rw_flags = (int)sqe->rw_flags;
 }
 
-/* The kernel does not take these: workers do. */
+/* Send requests that the kernel does not take to workers. */
 static void send_back(struct uaio_req *const *reqs, unsigned nr)
 {
 	struct list startable;
@@ -66,12 +72,15 @@ static void send_back(struct uaio_req *const *reqs, unsigned nr)
 		uaio_flow->start_all(&startable);
 }
 
-/* Requests that are to be submitted together, and those that cannot be. */
+/*
+ * Requests that are submitted together (reqs), and those that cannot be submitted
+ * (lost)
+ */
 struct batch {
 	struct uaio_req *reqs[UAIO_DRIVER_BATCH];
 	unsigned nr;
 	struct uaio_req *lost
-		[UAIO_DRIVER_BATCH]; /* their descriptor is another file's */
+		[UAIO_DRIVER_BATCH]; /* their descriptor is now another file */
 	unsigned nr_lost;
 };
 
@@ -83,7 +92,7 @@ static void take_lined(struct drive *drive, struct batch *batch)
 	if (max > UAIO_DRIVER_BATCH)
 		max = UAIO_DRIVER_BATCH;
 	batch->nr = batch->nr_lost = 0;
-	/* relaxed: looked at under the lock before the driver sleeps */
+	/* relaxed: read again under the lock before the driver sleeps */
 	if (!load_relaxed(&uaio_driver.nr_lined))
 		return;
 	uaio_driver_lock();
@@ -100,7 +109,7 @@ static void take_lined(struct drive *drive, struct batch *batch)
 	uaio_driver_unlock();
 }
 
-/* So many are not with the kernel any more, or never were. */
+/* Count out nr requests that are no longer with the kernel, or never were. */
 static void uncount(struct drive *drive, unsigned nr)
 {
 	if (!nr)
@@ -111,14 +120,20 @@ static void uncount(struct drive *drive, unsigned nr)
 	uaio_driver_unlock();
 }
 
-/* Fill what the ring is to submit. Those whose file is lost leave the batch. */
+/*
+ * Fill the ring's entries from the batch. Requests whose file is lost move from reqs to
+ * lost.
+ */
 static void fill_all(struct drive *drive, struct batch *batch)
 {
 	unsigned nr = 0;
 
 	for (unsigned i = 0; i < batch->nr; i++) {
 		struct uaio_req *req = batch->reqs[i];
-		/* relaxed: a file that is being closed has it until then */
+		/*
+		 * relaxed: a file that is being closed keeps its descriptor until its
+		 * calls are over
+		 */
 		int fd = load_relaxed(&req->file->fd);
 
 		if (unlikely(uaio_req_has_lost_file(req, fd))) {
@@ -127,7 +142,7 @@ static void fill_all(struct drive *drive, struct batch *batch)
 		}
 		/* [MB:native-begun] seq_cst: pairs with uaio_natives_hold(). */
 		add_seq_cst(&req->file->nr_native, 1);
-		/* A worker's, should it come back. */
+		/* A worker executes it by a plain call if the kernel hands it back. */
 		req->native = UAIO_KERNEL_MAY_WAIT;
 		uaio_req_note_start(req);
 		fill(uaio_kuring_next(&drive->ring), req, fd);
@@ -137,14 +152,17 @@ static void fill_all(struct drive *drive, struct batch *batch)
 	uaio_stats_move(UAIO_STAY_NONE, UAIO_STAY_KERNEL, nr);
 }
 
-/* Return: how many of the batch, from the first on, the kernel has. */
+/*
+ * Submit the batch. Return: how many of its requests, from the first on, the kernel
+ * has.
+ */
 static unsigned submit(struct drive *drive, struct batch *batch)
 {
 	unsigned nr_taken = 0;
 	int ret = 0;
 
 	uaio_natives_begin();
-	/* relaxed, both: advice to those that line up more */
+	/* relaxed, both: hints for threads that line up requests */
 	store_relaxed(&uaio_driver.call_since_ns, uaio_now_ns());
 	fill_all(drive, batch);
 	if (batch->nr)
@@ -165,8 +183,8 @@ static unsigned submit(struct drive *drive, struct batch *batch)
 }
 
 /*
- * What was submitted with ids that the program does not have any more is a worker's.
- * No change of ids is made until end.
+ * Send requests to workers that were submitted with credentials that the program no
+ * longer has. The program cannot change its credentials until uaio_former_end().
  */
 static void begin_with_ids(struct batch *batch, struct uaio_former_call *call)
 {
@@ -187,7 +205,7 @@ static void begin_with_ids(struct batch *batch, struct uaio_former_call *call)
 			batch->reqs[batch->nr++] = batch->reqs[i];
 }
 
-/* Return: whether there was anything. */
+/* Return: whether a request was lined. */
 static bool submit_some(struct drive *drive)
 {
 	struct uaio_former_call call;
@@ -214,8 +232,8 @@ static bool submit_some(struct drive *drive)
  */
 
 /*
- * Return: whether the kernel has not executed it, so that a worker does, whose call
- * tells what is wrong.
+ * Return: whether the kernel has not executed the request. A worker then does, and its
+ * plain call finds the error, if any.
  */
 static bool is_sent_back(int32_t res)
 {
@@ -224,7 +242,7 @@ static bool is_sent_back(int32_t res)
 			res == -ENOMEM);
 }
 
-/* Return: whether it is completed together with others: see finish_together(). */
+/* Return: whether req can be completed together with others: see finish_together(). */
 static bool is_plain(const struct uaio_req *req)
 {
 	return !req->sqe.links &&
@@ -234,7 +252,7 @@ static bool is_plain(const struct uaio_req *req)
 
 static void complete_alone(struct uaio_req *req, int64_t res)
 {
-	/* A worker may execute it through a copy (bounce.h). */
+	/* A worker may execute it through an aligned copy (bounce.h). */
 	if (res == -EAGAIN || (res == -EINVAL && uaio_config.bounces)) {
 		send_back(&req, 1);
 	} else {
@@ -278,7 +296,7 @@ static void complete_all(const struct io_uring_cqe *cqes, unsigned nr)
 		uaio_flow->complete_native(reqs, results, nr_plain);
 }
 
-/* Return: whether there was anything. */
+/* Return: whether there was a completion. */
 static bool take_some(struct drive *drive)
 {
 	struct io_uring_cqe cqes[UAIO_DRIVER_BATCH];
@@ -296,7 +314,7 @@ static bool take_some(struct drive *drive)
  * The thread
  */
 
-/* Return: whether the driver is to end. */
+/* Return: whether the driver must end. */
 static bool is_over_locked(const struct drive *drive, int64_t now)
 {
 	return !drive->nr_with_kernel &&
@@ -305,17 +323,18 @@ static bool is_over_locked(const struct drive *drive, int64_t now)
 }
 
 /*
- * The program has closed the epoll, or its eventfd, by a call that we do not see.
- * Workers execute all from here on. What the kernel has is looked for by the clock.
+ * The program has closed the epoll, or its eventfd, by a system call that the library
+ * does not see. From here on workers execute all requests, and the driver looks at
+ * intervals for completions of requests that the kernel still has.
  */
 static void go_deaf(struct drive *drive)
 {
-	/* relaxed: advice */
+	/* relaxed: a hint */
 	store_relaxed(&uaio_driver.again_ns, UAIO_FOREVER);
 	drive->is_refused = drive->is_deaf = true;
 }
 
-/* Return: whether the poller's own eventfd is among them. */
+/* Return: whether the poller's own eventfd is among the events. */
 static bool has_wake(const struct epoll_event *events, int nr)
 {
 	for (int i = 0; i < nr; i++)
@@ -325,8 +344,10 @@ static bool has_wake(const struct epoll_event *events, int nr)
 }
 
 /*
- * Return: whether the poller works. A thread that has told the driver may be about to
- * wake it when the time is over; then it ends the next wait.
+ * Sleep until there is an event or a timeout.
+ * Return: whether the poller works. After a timeout another thread may just be about to
+ * wake the driver; its late wake-up ends the next wait instead. If the wake-up is
+ * missing twice in a row, the poller is broken.
  */
 static bool wait_in_poller(struct drive *drive)
 {
@@ -351,8 +372,8 @@ static bool wait_in_poller(struct drive *drive)
 }
 
 /*
- * Return: whether the driver may sleep. *ret_is_over: it is to end instead, and is not
- * counted any more.
+ * Return: whether the driver may sleep. *ret_is_over: it must end instead, and no
+ * longer counts as a thread.
  */
 static bool begin_sleep(struct drive *drive, bool *ret_is_over)
 {
@@ -372,7 +393,7 @@ static bool begin_sleep(struct drive *drive, bool *ret_is_over)
 	return !is_left && !*ret_is_over;
 }
 
-/* Return: false if the driver is to end instead. */
+/* Return: false if the driver must end instead. */
 static bool sleep_some(struct drive *drive)
 {
 	bool is_over;

@@ -9,7 +9,7 @@
 
 enum { MAGIC = (int)0xa10a10a1 };
 
-/* Return: whether the memory is a ring as we know it. */
+/* Return: whether the memory has the layout of a ring that this code knows. */
 static bool is_known(const struct uaio_kaio_ring *ring)
 {
 	return ring->magic == (uint32_t)MAGIC && !ring->incompat &&
@@ -38,20 +38,23 @@ void uaio_kaio_close(struct uaio_kaio_ring *ring)
 unsigned uaio_kaio_take(struct uaio_kaio_ring *ring,
 			struct io_event *ret_events, unsigned max)
 {
-	/* relaxed: only the thread that takes changes it */
+	/* relaxed: only the thread that takes events changes it */
 	uint32_t head = load_relaxed(&ring->head);
 	/* [MB:kaio] acquire: the events. Pairs with the kernel. */
 	uint32_t tail = load_acquire(&ring->tail), nr = ring->nr;
 	unsigned nr_taken = 0;
 
-	/* The program may have written there. */
+	/* The program may have overwritten this memory. */
 	if (unlikely(head >= nr || tail >= nr))
 		return 0;
 	while (head != tail && nr_taken < max) {
 		ret_events[nr_taken++] = ring->events[head];
 		head = head + 1 < nr ? head + 1 : 0;
 	}
-	/* [MB:kaio] release: after we have read. Pairs with the kernel. */
+	/*
+	 * [MB:kaio] release: after this thread has read the events. Pairs with the
+	 * kernel.
+	 */
 	if (nr_taken)
 		store_release(&ring->head, head);
 	return nr_taken;

@@ -11,7 +11,7 @@
 #include "base/sys.h"
 #include "proc/ownfd.h"
 
-/* Newer than some headers. */
+/* Some kernel headers lack these. */
 enum {
 	SETUP_SUBMIT_ALL = 1 << 7,
 	SETUP_COOP_TASKRUN = 1 << 8,
@@ -20,7 +20,7 @@ enum {
 	REGISTER_RING_FDS = 20,
 };
 
-/* What a kernel has that has all of the above. */
+/* A kernel with these features also has all the flags above. */
 #define NEEDED_FEATURES                                 \
 	(IORING_FEAT_SINGLE_MMAP | IORING_FEAT_NODROP | \
 	 IORING_FEAT_SUBMIT_STABLE | IORING_FEAT_RW_CUR_POS)
@@ -41,7 +41,7 @@ static void *at(const struct uaio_kuring *ring, uint32_t off)
 	return (char *)ring->rings + off;
 }
 
-/* The ring has a descriptor. */
+/* Map the ring's memory, by its descriptor. */
 static int map_all(struct uaio_kuring *ring, const struct io_uring_params *p)
 {
 	size_t sq = p->sq_off.array + p->sq_entries * sizeof(uint32_t);
@@ -94,10 +94,10 @@ int uaio_kuring_open(unsigned nr_sq, unsigned nr_cq,
 int uaio_kuring_adopt(struct uaio_kuring *ring)
 {
 	struct io_uring_rsrc_update update = {
-		.offset = UINT32_MAX, /* any */
+		.offset = UINT32_MAX, /* any free index */
 		.data = (uint64_t)ring->fd,
 	};
-	/* Of its own the kernel has few threads for what would block. */
+	/* By default the kernel has few threads for calls that would block. */
 	uint32_t nr_threads[2] = { ring->cq_entries, 0 };
 	int ret;
 
@@ -128,7 +128,7 @@ void uaio_kuring_close(struct uaio_kuring *ring)
 
 struct io_uring_sqe *uaio_kuring_next(struct uaio_kuring *ring)
 {
-	/* relaxed: all that was submitted has been taken (krings.h) */
+	/* relaxed: the kernel has consumed all that was submitted (krings.h) */
 	uint32_t nr = ring->filled - load_relaxed(ring->sq_tail);
 	struct io_uring_sqe *sqe;
 
@@ -150,9 +150,9 @@ int uaio_kuring_submit(struct uaio_kuring *ring)
 	ret = sys_uring_enter((int)ring->index, nr, 0, ENTER_REGISTERED_RING);
 	if (likely(ret == (int)nr))
 		return ret;
-	/* Of these the kernel knows nothing. */
+	/* The kernel has not seen these entries. */
 	ring->filled -= nr - (ret > 0 ? (uint32_t)ret : 0);
-	/* relaxed: the kernel looks at it in our calls */
+	/* relaxed: the kernel reads it only within calls of this thread */
 	store_relaxed(ring->sq_tail, ring->filled);
 	return ret ? ret : -EAGAIN;
 }
@@ -166,12 +166,15 @@ unsigned uaio_kuring_take(struct uaio_kuring *ring,
 	uint32_t tail = load_acquire(ring->cq_tail);
 	unsigned nr = 0;
 
-	/* The program may have written there. */
+	/* The program may have overwritten this memory. */
 	if (unlikely(tail - head > ring->cq_entries))
 		return 0;
 	while (head != tail && nr < max)
 		ret_cqes[nr++] = ring->cqes[head++ & (ring->cq_entries - 1)];
-	/* [MB:kuring] release: after we have read. Pairs with the kernel. */
+	/*
+	 * [MB:kuring] release: after this thread has read the completions. Pairs with
+	 * the kernel.
+	 */
 	if (nr)
 		store_release(ring->cq_head, head);
 	return nr;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The driver: which requests are its, and those that are lined up for it. Tested by
- * test-driver.c.
+ * The driver (driver.h): which requests it executes, and the list of requests that are
+ * lined up for it. Tested by test-driver.c.
  */
 #include <errno.h>
 
@@ -17,26 +17,27 @@
 #include "native/nativeint.h"
 
 enum {
-	LARGE_BYTES = 512 << 10, /* those from here on may be cut (split.h) */
-	/* How long a call that submits lasts at most as a rule. */
+	LARGE_BYTES = 512 << 10, /* larger ones may be cut (split.h) */
+	/*
+	 * How long a submitting call takes at most, as a rule; after that the driver is
+	 * held up.
+	 */
 	HELD_UP_NS = 1000000,
 };
 
 struct uaio_driver uaio_driver;
 
-/*
- * Which requests
- */
+/* Which requests the driver executes */
 
 static bool is_refused(void)
 {
-	/* relaxed: advice */
+	/* relaxed: a hint */
 	int64_t again = load_relaxed(&uaio_driver.again_ns);
 
 	return again && uaio_now_ns() < again;
 }
 
-/* Return: whether the user wants it cut into segments. */
+/* Return: whether the user wants the request cut into segments (--segments). */
 static bool is_to_be_cut(const struct uaio_file *file,
 			 const struct uaio_sqe *sqe)
 {
@@ -69,8 +70,9 @@ bool uaio_driver_takes(const struct uaio_file *file, const struct uaio_sqe *sqe)
 }
 
 /*
- * Return: whether req is small direct I/O that kernel AIO would execute, if it could
- * be had. To hand a request to the driver costs less than to have a worker sleep.
+ * Return: whether req is small direct I/O that kernel AIO would execute if it were
+ * available. The driver then executes req, as that costs less than a worker that
+ * sleeps.
  */
 static bool is_left_by_kaio(const struct uaio_req *req)
 {
@@ -106,12 +108,12 @@ int uaio_driver_opcode_of(enum uaio_op op)
  * Lining up
  */
 
-/* A filter stays. What is used up, others may give back. */
+/* A filter's refusal is permanent. Resources that are used up may be freed later. */
 void uaio_driver_note_refusal(int error)
 {
 	bool is_final = error == -ENOSYS || error == -EPERM || error == -EINVAL;
 
-	/* relaxed: advice */
+	/* relaxed: a hint */
 	store_relaxed(&uaio_driver.again_ns,
 		      is_final ? UAIO_FOREVER
 			       : uaio_now_ns() + UAIO_NATIVE_AGAIN_NS);
@@ -150,19 +152,19 @@ static bool has_room_locked(void)
 }
 
 /*
- * Return: whether the driver has been in a call for long: the memory of a request is
- * fetched there, perhaps from a server that does not answer.
+ * Return: whether the driver has been in a call for long: the kernel is fetching the
+ * memory of a request, perhaps from a server that does not answer.
  */
 static bool is_held_up(void)
 {
-	/* relaxed: advice */
+	/* relaxed: a hint */
 	int64_t since = load_relaxed(&uaio_driver.call_since_ns);
 
 	return unlikely(since) &&
 	       uaio_now_ns() - since > uaio_driver.patience_ns;
 }
 
-/* What is lined waits no longer for a driver that is held up. */
+/* Take all requests off the list, as the driver is held up. */
 static void take_back_locked(struct list *ret_refused)
 {
 	struct list *node;
@@ -207,9 +209,7 @@ void uaio_driver_add(struct list *reqs,
 		uaio_poller_wake(&uaio_driver.poller);
 }
 
-/*
- * What is lined
- */
+/* Requests that are lined */
 
 static void leave_locked(struct uaio_req *req)
 {

@@ -18,18 +18,21 @@
 #include "native/nativeint.h"
 
 enum {
-	/* How long a thread sleeps that waits for the kernel's completions. */
+	/* The longest sleep of a thread that waits for completions */
 	SLICE_NS = 100000,
 	/*
-	 * Such a call was slow, and so much for each request in it: to find blocks
-	 * takes 10 us here.
+	 * A call that waits for blocks was slow if it took SLOW_US, and SLOW_EACH_US
+	 * for each of its requests. On the test machine finding blocks takes 10 us.
 	 */
 	SLOW_US = 1000,
 	SLOW_EACH_US = 100,
 };
 
 static struct {
-	/* atomic: submitting calls; event_fd and file->nr_native are in use */
+	/*
+	 * atomic: the numbers of submitting calls that have begun and ended. During
+	 * such a call event_fd and file->nr_native are in use
+	 */
 	uint32_t nr_begun;
 	uint32_t nr_ended;
 
@@ -63,19 +66,17 @@ void uaio_natives_reset(void)
 
 int64_t uaio_natives_again_ns(void)
 {
-	/* relaxed: advice */
+	/* relaxed: a hint */
 	return load_relaxed(&natives.again_ns);
 }
 
-/*
- * How many are with the kernel
- */
+/* How many requests are with the kernel */
 
 uint32_t uaio_native_nr(const struct uaio_group *group)
 {
 	const struct uaio_native *native = uaio_native_of(group);
 
-	/* relaxed: what the caller has submitted is counted */
+	/* relaxed: requests that the caller itself has submitted are counted */
 	return likely(!native) ? 0 : load_relaxed(&native->nr);
 }
 
@@ -84,8 +85,8 @@ bool uaio_native_has_by_workers(const struct uaio_group *group)
 	const struct uaio_native *native = uaio_native_of(group);
 
 	/*
-	 * [MB:native-by-worker] seq_cst: see leave_to_callers(). Pairs with
-	 * uaio_native_expect_by_worker().
+	 * [MB:native-by-worker] seq_cst: see leave_to_callers() of ready/fallback.c.
+	 * Pairs with uaio_native_expect_by_worker().
 	 */
 	return unlikely(native) && load_seq_cst(&native->nr_by_workers);
 }
@@ -101,7 +102,7 @@ void uaio_native_expect_by_worker(struct uaio_native *native)
 
 void uaio_native_unexpect_by_worker(struct uaio_native *native)
 {
-	/* relaxed: others looked after it in vain */
+	/* relaxed: at most, another thread looks once more and finds nothing */
 	sub_relaxed(&native->nr_by_workers, 1);
 }
 
@@ -166,7 +167,7 @@ static void count_in(struct uaio_req *const *reqs, unsigned nr)
 	uaio_stats_move(UAIO_STAY_NONE, UAIO_STAY_KERNEL, nr);
 }
 
-/* These were not submitted after all. */
+/* Count out requests that were not submitted after all. */
 static void count_out(struct uaio_native *native, struct uaio_req *const *reqs,
 		      unsigned nr)
 {
@@ -177,14 +178,20 @@ static void count_out(struct uaio_native *native, struct uaio_req *const *reqs,
 	uaio_stats_move(UAIO_STAY_KERNEL, UAIO_STAY_NONE, nr);
 }
 
-/* Return: whether the eventfd is still in the queue's epoll, and so ours. */
+/*
+ * Return: whether the eventfd is still in the queue's epoll; so the program has not
+ * closed it.
+ */
 static __attribute__((noinline)) bool
 has_eventfd(const struct uaio_native *native)
 {
 	bool has_it;
 	int fd;
 
-	/* relaxed, both: it may move meanwhile, and is watched before it has */
+	/*
+	 * relaxed, both: the eventfd may get another descriptor meanwhile
+	 * (move_locked() of rings.c), which is in the epoll before event_fd changes
+	 */
 	do {
 		fd = load_relaxed(&native->event_fd);
 		has_it = uaio_poller_ctl(&native->group->ready.poller,
@@ -194,40 +201,45 @@ has_eventfd(const struct uaio_native *native)
 }
 
 /*
- * req, the first of a call, is refused with that error.
- * Return: whether the kernel would take others.
+ * Learn from a refusal: the kernel has refused req, the first request of a call, with
+ * error.
+ * Return: whether the kernel would take other requests.
  */
 static bool note_refusal(struct uaio_native *native, const struct uaio_req *req,
 			 int error)
 {
-	/* A descriptor that is closed is the program's, or ours. */
+	/* Either the program's descriptor is closed, or the eventfd. */
 	if (error == -EBADF)
-		/* relaxed: advice */
+		/* relaxed: a hint */
 		store_relaxed(&native->is_lost, !has_eventfd(native));
 	if (error == -EOPNOTSUPP)
-		/* relaxed: advice */
+		/* relaxed: a hint */
 		store_relaxed(&req->file->nowait_refused, 1);
-	/* A security module may refuse one request as well as a filter all. */
+	/*
+	 * A security module may refuse a single request with the same error with which
+	 * a filter refuses all.
+	 */
 	if (error == -ENOSYS || error == -EPERM)
 		store_relaxed(&natives.again_ns,
 			      uaio_now_ns() + UAIO_NATIVE_AGAIN_NS);
-	/* relaxed: advice */
+	/* relaxed: a hint */
 	return !load_relaxed(&native->is_lost) &&
 	       (error == -EOPNOTSUPP || error == -EINVAL || error == -EFAULT ||
 		error == -EACCES || error == -EBADF);
 }
 
-/* A call that may wait for blocks. */
+/* The timing of a call that may wait for blocks */
 struct timing {
 	struct uaio_file *file; /* shares (ref): of the first such request */
-	bool is_suspect;        /* one has been slow */
-	uint64_t sleeps;        /* then: of this thread */
+	bool is_suspect;        /* such a call on this inode has been slow */
+	/* if so: this thread's sleeps before the call */
+	uint64_t sleeps;
 	uint64_t start;
 };
 
 static void begin_timing(struct timing *timing, struct uaio_file *file)
 {
-	/* It has a request, so it is not going away. */
+	/* This takes a reference: the file has a request, so it still exists. */
 	if (!uaio_file_try_get(file))
 		return;
 	timing->file = file;
@@ -237,7 +249,10 @@ static void begin_timing(struct timing *timing, struct uaio_file *file)
 	timing->start = uaio_cycles();
 }
 
-/* The call submitted nr requests. Was it slow, the next go to workers (policy.c). */
+/*
+ * Judge whether the call, which submitted nr requests, was slow. If it was, workers
+ * submit the next writes of the inode (policy.c).
+ */
 static void end_timing(const struct timing *timing, unsigned nr)
 {
 	uint64_t took = uaio_cycles() - timing->start;
@@ -262,7 +277,7 @@ unsigned uaio_native_submit(struct uaio_native *native,
 
 	UAIO_CHECK(nr <= UAIO_NATIVE_BATCH);
 	*ret_is_one = false;
-	/* relaxed: advice */
+	/* relaxed: a hint */
 	if (unlikely(load_relaxed(&native->is_lost)))
 		return 0;
 	uaio_natives_begin();
@@ -292,17 +307,15 @@ unsigned uaio_native_submit(struct uaio_native *native,
 	return nr_taken;
 }
 
-/*
- * Submitting by a worker
- */
+/* Submitting by a worker */
 
 const void *uaio_native_called_on(const struct uaio_file *file)
 {
-	/* What plain calls are made on is the file itself. */
+	/* The file's own address stands for plain calls on the file. */
 	return (const char *)file + 1;
 }
 
-/* Return: whether the kernel has taken it; then it may be complete, and gone. */
+/* Return: whether the kernel has taken req; then req may be complete and freed. */
 static bool submit_one(struct uaio_native *native, struct uaio_req *req)
 {
 	struct uaio_file *file = req->file;
@@ -311,8 +324,8 @@ static bool submit_one(struct uaio_native *native, struct uaio_req *req)
 	int event_fd, ret;
 
 	/*
-	 * [MB:native-closing] seq_cst: this thread has said that it is here, then
-	 * looks. Pairs with uaio_closing_see_through().
+	 * [MB:native-closing] seq_cst: this worker has said that it is in such a call
+	 * (uaio_wq_calls_seq_cst()), then looks. Pairs with uaio_closing_see_through().
 	 */
 	if (load_seq_cst(&file->is_closing) || uaio_req_has_lost_file(req, fd))
 		return false;
@@ -336,7 +349,7 @@ bool uaio_native_submit_blocking(struct uaio_native *native,
 {
 	bool is_taken;
 
-	/* relaxed: advice */
+	/* relaxed: a hint */
 	if (unlikely(load_relaxed(&native->is_lost)))
 		return false;
 	if (unlikely(!uaio_wq_calls_seq_cst(worker,
@@ -383,7 +396,10 @@ unsigned uaio_native_take(struct uaio_group *group, struct uaio_req **ret_reqs,
 		/* [MB:native-begun] seq_cst: pairs with uaio_natives_hold(). */
 		sub_seq_cst(&req->file->nr_native, 1);
 	}
-	/* relaxed: a thread that waits for it takes completions itself */
+	/*
+	 * relaxed: a thread that waits for the number to change takes completions
+	 * itself
+	 */
 	sub_relaxed(&native->nr, nr);
 	uaio_stats_move(UAIO_STAY_KERNEL, UAIO_STAY_NONE, nr);
 	uaio_stats_direct(UAIO_DIRECT_KERNEL, nr - nr_back);
@@ -396,18 +412,17 @@ uint64_t uaio_natives_executed(void)
 	return load_relaxed(&natives.nr_executed);
 }
 
-/*
- * Descriptors that others close
- */
+/* Descriptors that other threads close */
 
 bool uaio_natives_hold(const struct uaio_file *file, uint32_t *ret_nr)
 {
 	uint32_t nr_ended, nr_begun;
 
 	/*
-	 * [MB:native-begun] seq_cst, all: no call began before the count was
-	 * read that had not ended, nor while it was. So the requests that are
-	 * counted are with the kernel. Pairs with uaio_native_submit().
+	 * [MB:native-begun] seq_cst, all: each call that began before the count was
+	 * read had ended by then, and none began while the count was read. So the
+	 * requests that are counted are with the kernel. Pairs with
+	 * uaio_native_submit().
 	 */
 	nr_ended = load_seq_cst(&natives.nr_ended);
 	/* [MB:native-begun] seq_cst: as above. */
@@ -419,7 +434,7 @@ bool uaio_natives_hold(const struct uaio_file *file, uint32_t *ret_nr)
 	       nr_ended == nr_begun;
 }
 
-/* Calls that use the old number end soon. */
+/* Calls that use the old descriptor end soon. */
 void uaio_natives_await_calls(void)
 {
 	enum { SOON_NS = 20000 };

@@ -13,25 +13,28 @@
 
 enum {
 	/*
-	 * Events of one ring, and rings of one process. The quota of the system is
-	 * 65536 by default, and other processes need some of it. The kernel gives a
-	 * ring more room than was asked for.
+	 * Events of one ring, and rings of one process. All processes share a quota,
+	 * 65536 events by default, and other processes need some of it. The kernel
+	 * gives a ring more room than was asked for.
 	 */
 	RING_EVENTS = 128,
 	RINGS_MAX = 64,
-	/* Rings that are kept for reuse: to make and to end one takes long. */
+	/*
+	 * How many rings are kept for reuse, since it takes long to make or to end one
+	 */
 	IDLE_MAX = 4,
 };
 
 static struct {
-	int64_t again_ns; /* atomic: the kernel is asked for no ring until then */
+	/* atomic: the kernel is asked for no ring until then */
+	int64_t again_ns;
 
 	struct uaio_lock lock; /* rank NATIVES */
 	/* under lock */
 	struct list used;
 	struct list idle;
 	unsigned nr_idle;
-	unsigned nr; /* that exist, or are being made */
+	unsigned nr; /* rings that exist, or are being made */
 
 	struct uaio_slab slab;
 } rings;
@@ -54,16 +57,16 @@ void uaio_native_rings_init(void)
 
 int64_t uaio_native_rings_again_ns(void)
 {
-	/* relaxed: advice */
+	/* relaxed: a hint */
 	return load_relaxed(&rings.again_ns);
 }
 
-/* A filter stays. What is used up, others may give back. */
+/* A filter's refusal is permanent. Resources that are used up may be freed later. */
 static void note_no_ring(int error)
 {
 	bool is_final = error == -ENOSYS || error == -EPERM;
 
-	/* relaxed: advice */
+	/* relaxed: a hint */
 	store_relaxed(&rings.again_ns,
 		      is_final ? UAIO_FOREVER
 			       : uaio_now_ns() + UAIO_NATIVE_AGAIN_NS);
@@ -97,7 +100,10 @@ static void count_out_ring(void)
 
 static void destroy(struct uaio_native *native)
 {
-	/* What is lost may be a file of the program's by now. */
+	/*
+	 * If the program has closed the eventfd, its descriptor may be a file of the
+	 * program by now.
+	 */
 	if (unlikely(load_relaxed(&native->is_lost)))
 		uaio_ownfd_give_up(native->event_fd);
 	else if (native->event_fd >= 0)
@@ -107,7 +113,10 @@ static void destroy(struct uaio_native *native)
 	count_out_ring();
 }
 
-/* The ring is counted. Return: NULL: there can be none; then it is not. */
+/*
+ * Make a ring, which is counted already. Return: NULL if there can be none; then it is
+ * counted out.
+ */
 static struct uaio_native *create(void)
 {
 	struct uaio_native *native = uaio_slab_get(&rings.slab);
@@ -140,8 +149,8 @@ err:
 }
 
 /*
- * Return: an idle ring, or NULL. *ret_may_create: then one may be made, and is
- * counted.
+ * Return: an idle ring, or NULL. *ret_may_create: a ring may be made instead, and is
+ * counted already.
  */
 static struct uaio_native *take_idle(bool *ret_may_create)
 {
@@ -162,14 +171,14 @@ static struct uaio_native *take_idle(bool *ret_may_create)
 	return native;
 }
 
-/* Return: false if there are enough idle ones. */
+/* Return: false if enough idle rings are kept. */
 static bool keep_locked(struct uaio_native *native)
 {
 	if (rings.nr_idle == IDLE_MAX)
 		return false;
 	list_add_tail(&rings.idle, &native->node);
 	rings.nr_idle++;
-	/* relaxed: advice */
+	/* relaxed: a hint */
 	store_relaxed(&rings.again_ns, 0);
 	return true;
 }
@@ -186,7 +195,10 @@ static void give_back(struct uaio_native *native)
 		destroy(native);
 }
 
-/* Return: 0: native is the group's now; -EEXIST: it has one; what epoll_ctl says. */
+/*
+ * Return: 0: native is the group's now; -EEXIST: the group has a ring; otherwise the
+ * error of epoll_ctl().
+ */
 static int attach_locked(struct uaio_native *native, struct uaio_group *group)
 {
 	int ret;
@@ -212,7 +224,9 @@ make_ring(struct uaio_group *group)
 	bool may_create;
 	int ret;
 
-	/* In the commons (ready.h) the epoll is not this queue's. */
+	/*
+	 * If the group's home is the commons (ready.h), the epoll is not this queue's.
+	 */
 	if (load_relaxed(&group->ready.home) != group ||
 	    !uaio_poller_is_open(&group->ready.poller))
 		return NULL;
@@ -224,9 +238,9 @@ make_ring(struct uaio_group *group)
 	lock();
 	ret = attach_locked(native, group);
 	unlock();
-	/* While it was idle, the program may have closed the eventfd. */
+	/* The program may have closed the eventfd while the ring was idle. */
 	if (ret == -EBADF || ret == -EPERM)
-		/* relaxed: no other thread has it */
+		/* relaxed: no other thread has the ring */
 		store_relaxed(&native->is_lost, 1);
 	if (ret < 0)
 		give_back(native);
@@ -288,7 +302,7 @@ uint32_t uaio_natives_each(void (*act)(struct uaio_group *group))
 		list_remove(pos);
 		list_add_tail(&seen, pos);
 	}
-	/* Others come first the next time. */
+	/* The next call begins with other groups. */
 	list_splice_tail(&rings.used, &seen);
 	unlock();
 	for (unsigned i = 0; i < nr; i++) {
@@ -298,9 +312,7 @@ uint32_t uaio_natives_each(void (*act)(struct uaio_group *group))
 	return nr_requests;
 }
 
-/*
- * A descriptor that the program is to have
- */
+/* Moving an eventfd off a descriptor that the program needs */
 
 /* Return: the ring with that eventfd, or NULL. */
 static struct uaio_native *find_locked(const struct list *list, int fd)
@@ -317,8 +329,9 @@ static struct uaio_native *find_locked(const struct list *list, int fd)
 }
 
 /*
- * Wait until workers' calls that may use the old number are over, or have lasted so
- * long that the kernel has looked it up: it does so first, then waits for blocks.
+ * Wait until workers' calls that may use the old descriptor are over, or have lasted
+ * long enough: the kernel looks the descriptor up first, and waits for blocks
+ * afterwards.
  */
 static void await_blocking(const struct uaio_native *native)
 {
@@ -331,7 +344,7 @@ static void await_blocking(const struct uaio_native *native)
 		(void)uaio_sleep(&word, 0, uaio_now_ns() + SOON_NS);
 }
 
-/* The eventfd has another number now. The epoll knows it by that as well. */
+/* Give the eventfd its new descriptor, also in the epoll. */
 static void move_locked(struct uaio_native *native, struct uaio_group *group,
 			int moved)
 {
@@ -340,7 +353,7 @@ static void move_locked(struct uaio_native *native, struct uaio_group *group,
 	bool is_watched = poller && uaio_poller_ctl(poller, EPOLL_CTL_ADD,
 						    moved, EPOLLIN, 0) == 0;
 
-	/* [MB:native-begun] seq_cst: pairs with those that submit. */
+	/* [MB:native-begun] seq_cst: pairs with the threads that submit. */
 	store_seq_cst(&native->event_fd, moved);
 	if (is_watched)
 		(void)uaio_poller_ctl(poller, EPOLL_CTL_DEL, old, 0, 0);

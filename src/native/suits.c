@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which requests are native, and what is learnt from their results. Tested by
- * test-native.c, test-native-large.c and test-native-blocks.c.
+ * Which requests are native (native.h), and what is learnt from their results. Tested
+ * by test-native.c, test-native-large.c and test-native-blocks.c.
  */
 #include <assert.h>
 #include <errno.h>
@@ -20,22 +20,32 @@
 
 enum {
 	/*
-	 * Such a request is large: the kernel may have to cut it for the device,
-	 * and a worker could execute it in segments (split.h).
+	 * From this size on a request is large: the kernel may have to cut it for the
+	 * device, and a worker could execute it in segments (split.h).
 	 */
 	LARGE_BYTES = 512 << 10,
 	/*
-	 * After a file's nr_unnative its requests of that size are not tried, but
-	 * for one now and then.
+	 * If the last requests of a file and of one size were all handed back
+	 * (nr_unnative, vain_max), only one in TRY_EVERY is given to the kernel with
+	 * RWF_NOWAIT.
 	 */
 	TRY_EVERY = 32,
-	/* The same where the client's thread submits them all the same. */
+	/*
+	 * TRY_SELDOM replaces TRY_EVERY where the client's thread submits the others
+	 * without RWF_NOWAIT.
+	 */
 	TRY_SELDOM = 1024,
-	/* The references to a file that has one request: its table's, and that. */
+	/*
+	 * References to a file with one request: that of the table of files, and that
+	 * of the request
+	 */
 	REFS_ALONE = 2,
 };
 
-/* Sizes of requests: what the kernel gives back of one says nothing of the other. */
+/*
+ * The two sizes of requests. If the kernel hands large requests of a file back, it may
+ * still execute its small ones, and vice versa.
+ */
 enum size { SMALL, LARGE, NR_SIZES };
 
 static_assert(sizeof(((struct uaio_file *)0)->nr_unnative) ==
@@ -43,8 +53,9 @@ static_assert(sizeof(((struct uaio_file *)0)->nr_unnative) ==
 	      "a count of each");
 
 /*
- * So many in a row that the kernel would have waited for are in vain. A large one is
- * given back mostly because the device takes none as large, which stays so.
+ * After how many requests in a row that were handed back the kernel is no longer tried.
+ * For large requests few are enough: mostly the device takes none as large, and that
+ * does not change.
  */
 static const uint32_t vain_max[NR_SIZES] = { [SMALL] = 8, [LARGE] = 2 };
 
@@ -53,19 +64,22 @@ static enum size size_of(const struct uaio_req *req)
 	return uaio_sqe_bytes(&req->sqe) >= LARGE_BYTES ? LARGE : SMALL;
 }
 
-/* Return: whether the last of a file's requests of a size were in vain. */
+/* Return: whether the kernel handed back the last requests of a file of this size. */
 static bool were_in_vain(const struct uaio_file *file, enum size size)
 {
-	/* relaxed: advice */
+	/* relaxed: a hint */
 	return unlikely(load_relaxed(&file->nr_unnative[size]) >=
 			vain_max[size]);
 }
 
-/* They were. Return: whether this one is tried all the same. */
+/*
+ * Called if were_in_vain(). Return: whether this request is given to the kernel all the
+ * same.
+ */
 static bool is_tried_again(struct uaio_file *file, enum size size,
 			   uint32_t every)
 {
-	/* relaxed: advice */
+	/* relaxed: a hint */
 	uint32_t nr = load_relaxed(&file->nr_unnative[size]) + 1;
 	uint32_t max = vain_max[size];
 
@@ -76,8 +90,8 @@ static bool is_tried_again(struct uaio_file *file, enum size size,
 }
 
 /*
- * Return: whether the kernel is given a request of that size whole. A file server is
- * asked for one piece of a large one after the other.
+ * Return: whether a request of that size is given to the kernel whole. Not on a file
+ * server: the kernel would send the pieces to the server one after the other.
  */
 static bool is_size_for_kernel(const struct uaio_file *file, enum size size)
 {
@@ -88,7 +102,7 @@ static bool is_size_for_kernel(const struct uaio_file *file, enum size size)
 
 bool uaio_native_is_refused(const struct uaio_group *group)
 {
-	/* relaxed: advice */
+	/* relaxed: a hint */
 	int64_t again = uaio_native_of(group) ? uaio_natives_again_ns()
 					      : uaio_native_rings_again_ns();
 
@@ -117,8 +131,8 @@ static bool is_allowed(void)
 }
 
 /*
- * Return: whether req is direct I/O, and no other request on its inode waits for it,
- * nor it for one.
+ * Return: whether req is direct I/O, waits for no other request on its inode, and no
+ * other request waits for it.
  */
 static bool is_by_itself(const struct uaio_req *req)
 {
@@ -137,8 +151,8 @@ static bool is_synchronous(const struct uaio_req *req)
 
 /*
  * Return: whether the client's thread may wait while the kernel finds blocks for req,
- * as it waits in a buffered write (policy.c): if such writes were fast just before, and
- * if the kernel does not sync the file in the call.
+ * as it may in a buffered write (policy.c). It may if such writes were fast recently,
+ * and if the kernel does not sync the file within the call.
  */
 static bool may_wait_here(const struct uaio_req *req)
 {
@@ -156,7 +170,7 @@ enum uaio_native_way uaio_native_way(const struct uaio_req *req)
 	if (likely(!is_by_itself(req)))
 		return UAIO_NATIVE_NOT;
 	size = size_of(req);
-	/* A file server has the kernel wait in the call, whatever its flags. */
+	/* On a file server the call may wait, whatever its flags. */
 	if (load_relaxed(&req->file->nowait_refused) ||
 	    uaio_file_has(req->file, UAIO_FILE_F_REMOTE) ||
 	    !is_for_kernel(req, size))
@@ -174,7 +188,7 @@ bool uaio_native_is_final(const struct uaio_file *file)
 	return uaio_file_has(file, UAIO_FILE_F_REMOTE);
 }
 
-/* Return: whether a worker submits a request of a file server (native.h). */
+/* Return: whether a worker submits a request on a file server (native.h). */
 static bool is_for_server(const struct uaio_req *req, enum size size)
 {
 	const struct uaio_sink *sink = uaio_queue_of(req->group)->sink;
@@ -186,12 +200,15 @@ static bool is_for_server(const struct uaio_req *req, enum size size)
 		       : sink->door == UAIO_DOOR_AIO;
 }
 
-/* Return: whether the device suits a large request, or a write that waits for blocks. */
+/*
+ * Return: whether a worker submits a request on a disk: a large request, or a write
+ * that waits for blocks.
+ */
 static bool is_for_device(const struct uaio_req *req, enum size size)
 {
 	const struct uaio_file *file = req->file;
 
-	/* relaxed, all: advice */
+	/* relaxed, all: hints */
 	if (load_relaxed(&file->nowait_refused))
 		return false;
 	return size == LARGE ? load_relaxed(&file->takes_nowait)
@@ -221,7 +238,7 @@ bool uaio_native_suits_worker(const struct uaio_req *req)
 static void note_result(struct uaio_file *file, enum size size, int64_t res,
 			bool is_back)
 {
-	/* relaxed, all: advice */
+	/* relaxed, all: hints */
 	uint32_t nr = load_relaxed(&file->nr_unnative[size]);
 
 	if (unlikely(is_back))
@@ -229,7 +246,9 @@ static void note_result(struct uaio_file *file, enum size size, int64_t res,
 			      nr < vain_max[size] ? nr + 1 : nr);
 	else if (unlikely(nr))
 		store_relaxed(&file->nr_unnative[size], 0);
-	/* A device may know no RWF_NOWAIT where its file said that it does. */
+	/*
+	 * A device may refuse RWF_NOWAIT although its file said that it takes the flag.
+	 */
 	if (unlikely(res == -EOPNOTSUPP))
 		store_relaxed(&file->nowait_refused, 1);
 	else if (unlikely(!load_relaxed(&file->takes_nowait)))
@@ -237,8 +256,9 @@ static void note_result(struct uaio_file *file, enum size size, int64_t res,
 }
 
 /*
- * Return: whether a read has read all that there was. Its file may have grown since,
- * or shrunk, and then it had this end at some time between.
+ * Return: whether a short read has read all that there was: its file ends there. The
+ * file may have grown or shrunk since the read; then its end was there at some time in
+ * between.
  */
 static bool has_reached_end(const struct uaio_req *req, int64_t res)
 {
