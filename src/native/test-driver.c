@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests that the kernel's io_uring executes: the real one, of which a hook refuses
- * calls, takes less than it was given, or holds requests back.
+ * Requests that the kernel's io_uring executes. The ring is a real one; a hook makes
+ * its calls fail, lets the kernel take fewer requests, or makes requests wait.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -33,28 +33,32 @@ static struct {
 	char buffers[NR][SIZE];
 	unsigned nr;
 
-	struct io_uring_sqe *sqes; /* the kernel's ring's */
+	struct io_uring_sqe *sqes; /* the real ring's entries */
 	unsigned nr_submitted;
-	int empty[2]; /* a pipe: a read of it waits */
+	int empty[2]; /* a pipe without data: a read of it blocks */
 
 	/* atomic */
 	uint32_t setup_error, enter_error, register_error;
-	uint32_t max_taken;  /* of a call; 0: all */
-	uint32_t holds;      /* the kernel waits for the pipe first */
-	uint32_t gives_back; /* it ends them with EAGAIN */
-	uint32_t is_closed;  /* the gate of the driver's calls */
-	uint32_t is_at_gate; /* it waits there */
+	uint32_t max_taken; /* requests that one call takes; 0: all */
+	uint32_t holds;     /* requests become reads of the empty pipe */
+	/* these reads have RWF_NOWAIT: they end with EAGAIN */
+	uint32_t gives_back;
+	uint32_t is_closed;  /* the gate at which submitting calls stop */
+	uint32_t is_at_gate; /* the driver waits there */
 	uint32_t nr_enters, nr_setups;
-	uint32_t is_quota_used_up; /* of kernel AIO */
+	uint32_t is_quota_used_up; /* io_setup fails: no kernel AIO */
 	uint32_t is_deaf;          /* the driver's epoll is closed */
-	uint32_t is_mute;          /* its eventfd is: it hears nothing */
-	uint32_t nr_turns;         /* so many of its waits are over */
-	uint32_t nr_waits;         /* so many have begun */
+	/* its eventfd is closed: no wake-up arrives */
+	uint32_t is_mute;
+	uint32_t nr_turns; /* how many of its waits may end */
+	uint32_t nr_waits; /* how many of its waits have begun */
 
 	uint64_t nr_before; /* requests executed by the kernel */
 } test;
 
-/* What is submitted next reads the pipe, or, if it must not wait, from it. */
+/*
+ * Change the next nr entries to reads of the empty pipe, with RWF_NOWAIT if gives_back.
+ */
 static void bend(unsigned nr)
 {
 	for (unsigned i = 0; i < nr; i++) {
@@ -103,7 +107,7 @@ static bool has_turn(void *nr)
 	return load_acquire(&test.nr_turns) > (uintptr_t)nr;
 }
 
-/* Its time is over when the test says so. */
+/* A wait of the driver, which times out when the test says so. */
 static long wait_for_turn(void)
 {
 	uint32_t nr = add_relaxed(&test.nr_waits, 1);
@@ -203,7 +207,10 @@ static int start(void **state)
 	test.max_taken = test.holds = test.gives_back = 0;
 	test.is_quota_used_up = test.is_deaf = test.is_mute = 0;
 	test.nr_turns = test.nr_waits = 0;
-	/* It is held at its gate, for as long as the test likes. */
+	/*
+	 * Tests hold the driver at the gate for as long as they like: it does not count
+	 * as held up.
+	 */
 	uaio_driver_have_patience(UAIO_FOREVER);
 	test.is_closed = test.is_at_gate = test.nr_enters = test.nr_setups = 0;
 	assert_int_equal(pipe2(test.empty, O_CLOEXEC), 0);
@@ -213,7 +220,7 @@ static int start(void **state)
 	return ret;
 }
 
-/* Each test has a ring of its own: the driver of the last one goes away. */
+/* Each test has its own ring: the driver of this test ends here. */
 static int stop(void **state)
 {
 	unit_destroy(test.handle);
@@ -269,7 +276,7 @@ static void reap(unsigned nr)
 	}
 }
 
-/* Return: how many of so many reads the kernel has executed. */
+/* Read nr blocks. Return: how many of the reads the kernel has executed. */
 static uint64_t read_some(unsigned nr)
 {
 	uint64_t before = nr_executed();
@@ -304,7 +311,7 @@ static void what_waits_is_executed_by_the_kernel(void **state)
 	list[8] = prepared(IOCB_CMD_FSYNC, 0);
 	assert_int_equal(uaio_aio_submit(test.handle, 9, list), 9);
 	reap(9);
-	/* The sync is a worker's. */
+	/* A worker executed the sync. */
 	assert_int_equal(nr_executed(), 8);
 	for (unsigned i = 0; i < 8; i += 2)
 		assert_block(test.buffers[i], i);
@@ -366,7 +373,7 @@ static void nothing_is_lost_where_no_ring_is_to_be_had(void **state)
 
 		store_relaxed(&test.setup_error, errors[i]);
 		reads_are_executed_otherwise(3);
-		/* It is not asked again for a while. */
+		/* The kernel is not asked for a ring again for a while. */
 		assert_int_equal(load_relaxed(&test.nr_setups), nr_setups + 1);
 		uaio_driver_ask_again();
 	}
@@ -374,7 +381,7 @@ static void nothing_is_lost_where_no_ring_is_to_be_had(void **state)
 	reads_are_executed_by_the_kernel(3);
 }
 
-/* The first of them finds that out, and a worker reads. */
+/* The first request finds out that kernel AIO is refused, and a worker reads. */
 static void by_default_it_is_used_where_kernel_aio_cannot_be_had(void **state)
 {
 	(void)state;
@@ -383,7 +390,7 @@ static void by_default_it_is_used_where_kernel_aio_cannot_be_had(void **state)
 	submit(IOCB_CMD_PREAD, 0);
 	reap(1);
 	reads_are_executed_by_the_kernel(4);
-	/* Syncs, and what is cached, are not the kernel's by default. */
+	/* By default, workers execute syncs and requests on cached files. */
 	submit(IOCB_CMD_FSYNC, 0);
 	reap(1);
 	assert_int_equal(nr_executed(), 4);
@@ -400,7 +407,7 @@ static void nothing_is_lost_where_the_ring_cannot_be_used(void **state)
 	reads_are_executed_by_the_kernel(4);
 }
 
-/* A filter was installed while the kernel has requests. */
+/* A filter is installed while the kernel has requests. */
 static void what_the_kernel_has_is_taken_when_it_refuses_the_rest(void **state)
 {
 	static const uint32_t errors[] = { EPERM, ENOSYS, EBADF };
@@ -441,7 +448,10 @@ static void what_is_given_back_goes_to_a_worker(void **state)
 	assert_int_equal(nr_executed(), 0);
 }
 
-/* The driver has not taken them off its list yet. */
+/*
+ * Hold the driver at the gate with the first request. It has not taken later requests
+ * off its list.
+ */
 static void hold_driver(void)
 {
 	store_release(&test.is_closed, 1);
@@ -463,7 +473,7 @@ static void what_is_lined_can_be_cancelled(void **state)
 	assert_int_equal(unit_reap(test.handle, 1, &event), 1);
 	assert_int_equal(event.obj, (uintptr_t)&test.iocbs[1]);
 	assert_int_equal(event.res, -ECANCELED);
-	/* What the driver has cannot. */
+	/* A request that the driver has taken cannot be cancelled. */
 	assert_int_equal(uaio_aio_cancel(test.handle, &test.iocbs[0]), -EINVAL);
 	store_release(&test.is_closed, 0);
 	reap(1);
@@ -477,7 +487,10 @@ static long close_direct(void *arg)
 	return 0;
 }
 
-/* Neither what the driver has yet to submit, nor what is lined. */
+/*
+ * Neither the request that the driver has yet to submit, nor the lined request, loses
+ * its descriptor.
+ */
 static void closing_waits_until_the_kernel_has_them(void **state)
 {
 	struct unit_thread closer;
@@ -500,7 +513,10 @@ static void closing_waits_until_the_kernel_has_them(void **state)
 	unit_close(other);
 }
 
-/* The program has put another file there by a call that nobody saw. */
+/*
+ * The program has put another file at the descriptor by a call that the library did not
+ * see.
+ */
 static void a_descriptor_that_was_replaced_is_another_file(void **state)
 {
 	int other = unit_file(false);
@@ -565,7 +581,7 @@ static long submit_and_reap(void *arg)
 	return nr;
 }
 
-/* The driver goes to sleep, and is woken, all the time; at times it ends. */
+/* The driver goes to sleep and is woken all the time; at times it ends. */
 static void no_thread_waits_for_a_driver_that_sleeps(void **state)
 {
 	struct unit_thread threads[3];
@@ -583,7 +599,7 @@ static void no_thread_waits_for_a_driver_that_sleeps(void **state)
 	assert_int_equal(nr_executed(), nr);
 }
 
-/* More than the kernel's ring has room for wait for none. */
+/* Requests beyond the capacity of the kernel's ring do not wait for others. */
 static void a_full_ring_holds_up_nothing(void **state)
 {
 	static struct iocb iocbs[3000];
@@ -600,7 +616,7 @@ static void a_full_ring_holds_up_nothing(void **state)
 		list[i] = &iocbs[i];
 	}
 	assert_int_equal(uaio_aio_submit(handle, 3000, list), 3000);
-	/* Workers have these. */
+	/* Workers execute the requests that do not fit into the ring. */
 	assert_int_equal(unit_reap(handle, 900, events), 900);
 	store_release(&test.is_closed, 0);
 	assert_int_equal(unit_reap(handle, 2100, events), 2100);
@@ -608,7 +624,10 @@ static void a_full_ring_holds_up_nothing(void **state)
 	unit_destroy(handle);
 }
 
-/* The memory of a request is fetched, and nobody knows how long that takes. */
+/*
+ * In reality the driver is held up while the kernel fetches the memory of a request,
+ * which may take any time.
+ */
 static void
 what_is_lined_does_not_wait_for_a_driver_that_is_held_up(void **state)
 {
@@ -632,7 +651,7 @@ what_is_lined_does_not_wait_for_a_driver_that_is_held_up(void **state)
 	assert_int_equal(nr_executed(), 1);
 }
 
-/* By a call that nobody saw. */
+/* The program has closed the epoll by a call that the library did not see. */
 static void nothing_is_lost_where_its_epoll_is_closed(void **state)
 {
 	char bytes[SIZE] = "from the pipe";
@@ -655,7 +674,10 @@ static bool is_waiting(void *nr)
 	return load_relaxed(&test.nr_waits) == (uintptr_t)nr;
 }
 
-/* A wake-up that is late once may be under way; twice, and there is none. */
+/*
+ * If a wake-up is late once, it may be on its way. If it is late twice in a row, the
+ * eventfd is closed.
+ */
 static void nothing_is_lost_where_its_eventfd_is_closed(void **state)
 {
 	(void)state;

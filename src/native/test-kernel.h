@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * For tests of native requests: a hook plays the kernel. It takes requests or refuses
- * them, and completes them when the test says so.
+ * For tests of native requests: a hook simulates the kernel's AIO. It accepts or
+ * refuses requests, and completes them when the test says so.
  */
 #ifndef UAIO_NATIVE_TEST_KERNEL_H
 #define UAIO_NATIVE_TEST_KERNEL_H
@@ -31,41 +31,45 @@ enum {
 	EAGAIN_RESULT = -EAGAIN,
 };
 
-/* The kernel, as the hook plays it. */
+/* The simulated kernel */
 static struct {
 	pthread_mutex_t lock;
 	union ring {
-		struct uaio_kaio_ring ring; /* magic: it is in use */
+		/* magic: not 0 if the ring is in use */
+		struct uaio_kaio_ring ring;
 		char bytes[sizeof(struct uaio_kaio_ring) +
 			   NR_EVENTS * sizeof(struct io_event)];
 	} rings[NR_RINGS];
 	struct taken {
 		struct iocb iocb;
 		struct uaio_kaio_ring *ring;
-	} taken[128];      /* that are not complete */
+	} taken[128];      /* and not complete yet */
 	unsigned nr_taken; /* atomic */
 
 	int setup_error;  /* of io_setup, or 0 */
-	int unwatchable;  /* a descriptor that no epoll takes: ENOSPC; or 0 */
+	int unwatchable;  /* adding this descriptor to an epoll fails: ENOSPC */
 	int submit_error; /* of io_submit, or 0 */
-	unsigned nr_more; /* requests that are taken before that error */
-	bool gives_back;  /* each with EAGAIN, unless it may wait for it */
-	bool gives_writes_back; /* the same, but only writes */
-	uint64_t whole_max;     /* the same, but only larger ones; 0: none */
-	bool tells_nobody;      /* the eventfd is closed */
-	/* atomic: calls that may wait are held, before anything or after all */
+	unsigned nr_more; /* requests accepted before submit_error */
+	bool gives_back;  /* requests with RWF_NOWAIT end with EAGAIN */
+	bool gives_writes_back; /* only writes with RWF_NOWAIT do */
+	uint64_t whole_max;     /* only requests larger than this do; 0: none */
+	bool tells_nobody;      /* as if the eventfd were closed */
+	/*
+	 * atomic: hold calls that may wait (without RWF_NOWAIT), before or after they
+	 * submit
+	 */
 	uint32_t is_held, is_held_after;
-	uint32_t nr_waits; /* atomic: calls that may wait */
-	bool clients_wait; /* not only workers make them */
+	uint32_t nr_waits; /* atomic: how many calls may wait */
+	bool clients_wait; /* clients may make such calls, too */
 	uint32_t fs_type;  /* atomic: what fstatfs() says; 0: ext4 */
-	uint32_t slow_us;  /* so long such a call of a client sleeps */
-	/* atomic: such calls of clients */
+	uint32_t slow_us;  /* how long such a call of a client sleeps */
+	/* atomic: such calls by clients */
 	uint32_t nr_waits_of_clients;
-	int waits_error; /* of such a call, or 0 */
+	int waits_error; /* the error of such a call, or 0 */
 	unsigned nr_setups, nr_submits, nr_destroys;
-	unsigned nr_sizes; /* atomic: how often the file's size was asked for */
-	unsigned nr_times; /* atomic: the same of its times */
-	unsigned nr_vain;  /* atomic: reads of an eventfd that found nothing */
+	unsigned nr_sizes; /* atomic: queries of the file's size */
+	unsigned nr_times; /* atomic: queries of its times */
+	unsigned nr_vain;  /* atomic: reads of an eventfd that were EAGAIN */
 } kernel;
 
 static struct {
@@ -130,7 +134,7 @@ static inline void take(struct uaio_kaio_ring *ring, const struct iocb *iocb)
 		return;
 	}
 	kernel.taken[kernel.nr_taken] = taken;
-	/* The test looks without the lock. */
+	/* The test reads it without the lock. */
 	store_release(&kernel.nr_taken, kernel.nr_taken + 1);
 }
 
@@ -169,7 +173,7 @@ static inline void let_go(uint32_t *is_held)
 	store_release(is_held, 0);
 }
 
-/* Only workers wait for the kernel, as a rule. */
+/* A call without RWF_NOWAIT. Only workers make such calls, unless clients_wait. */
 static inline long wait_and_submit(struct uaio_kaio_ring *ring, long nr,
 				   struct iocb **list)
 {
@@ -241,7 +245,7 @@ static inline bool play(long nr, const long args[6], long *ret_res)
 	return true;
 }
 
-/* The kernel executes the oldest request that it has. */
+/* Have the kernel execute and complete its oldest request. */
 static inline void execute(void)
 {
 	const struct iocb *iocb;
@@ -268,13 +272,13 @@ static inline bool has_taken(void *nr)
 	return load_acquire(&kernel.nr_taken) == (uintptr_t)nr;
 }
 
-/* The kernel has so many requests. */
+/* Wait until the kernel has nr requests. */
 static inline void await_taken(unsigned nr)
 {
 	unit_await(has_taken, (void *)(uintptr_t)nr);
 }
 
-/* It ends its only request with that result, without executing it. */
+/* Have the kernel complete its only request with res, without executing it. */
 static inline void end_with(int64_t res)
 {
 	pthread_mutex_lock(&kernel.lock);
@@ -299,8 +303,8 @@ static inline int start(void **state)
 	int ret = unit_setup(state);
 
 	/*
-	 * No ring that was kept, nor any refusal that was noted. The fallback thread may
-	 * look for rings meanwhile.
+	 * Forget the rings and refusals of the last test. The fallback thread may be
+	 * looking for rings meanwhile.
 	 */
 	uaio_natives_reset();
 	uaio_config.backend = UAIO_BACKEND_AIO;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Direct writes that the kernel gives back because it would have to find blocks for
- * them: workers submit them, and wait with the kernel.
+ * Direct writes that the kernel hands back because it would have to find blocks for
+ * them: workers submit them again, without RWF_NOWAIT, and wait in that call.
  */
 #include <errno.h>
 #include <linux/magic.h>
@@ -39,13 +39,16 @@ static bool has_waits(void *nr)
 	return load_relaxed(&kernel.nr_waits) == (uintptr_t)nr;
 }
 
-/* So many calls of workers have begun. */
+/* Wait until nr calls that may wait have begun. */
 static void await_waits(unsigned nr)
 {
 	unit_await(has_waits, (void *)(uintptr_t)nr);
 }
 
-/* A read that the kernel does not end: a write of its file is not alone. */
+/*
+ * A read that the simulated kernel does not complete. While it is in flight, a write of
+ * its file is not the only request of the file.
+ */
 static struct {
 	struct iocb iocb;
 	char buffer[SIZE];
@@ -82,7 +85,7 @@ static int start_giving_back(void **state)
 	int ret = start(state);
 
 	kernel.gives_writes_back = true;
-	/* Clients leave all of these to workers. */
+	/* Clients leave all such writes to workers. */
 	uaio_config.never_block = true;
 	begin_beside();
 	return ret;
@@ -96,7 +99,7 @@ static int end_and_stop(void **state)
 	return stop(state);
 }
 
-/* A thread that says when it has done what it was started for. */
+/* A thread that sets is_over when its function has returned */
 struct doer {
 	struct unit_thread thread;
 	void (*act)(void);
@@ -132,11 +135,17 @@ static void a_worker_submits_it(void **state)
 	}
 	assert_written(0, NR_BLOCKS);
 	assert_int_equal(kernel.nr_waits, NR_BLOCKS);
-	/* After eight in vain the kernel is asked now and then by the client. */
+	/*
+	 * After eight writes in a row were handed back, clients give the kernel only a
+	 * few.
+	 */
 	assert_int_equal(kernel.nr_submits, NR_BLOCKS + 8);
 }
 
-/* As many as it takes until the client's thread submits them. */
+/*
+ * Submit and complete writes until the client's thread itself submits without
+ * RWF_NOWAIT.
+ */
 static void let_clients_wait(void)
 {
 	uaio_config.never_block = false;
@@ -164,7 +173,7 @@ static void the_client_submits_it_where_that_is_fast(void **state)
 		list[i] = prepared(IOCB_CMD_PWRITE, i);
 	assert_int_equal(uaio_aio_submit(test.handle, NR_BLOCKS, list),
 			 NR_BLOCKS);
-	/* All of them by one call. */
+	/* One call submits all of the writes. */
 	assert_int_equal(load_relaxed(&kernel.nr_waits), nr_waits + 1);
 	assert_int_equal(load_relaxed(&kernel.nr_waits_of_clients), 2);
 	assert_int_equal(load_relaxed(&kernel.nr_taken), NR_BLOCKS);
@@ -174,7 +183,10 @@ static void the_client_submits_it_where_that_is_fast(void **state)
 	assert_written(0, NR_BLOCKS);
 }
 
-/* Some file systems sync the file in the call that submits the write. */
+/*
+ * Some file systems sync the file within the call that submits a synchronous write.
+ * There a worker submits it.
+ */
 static void the_client_submits_it_unless_that_syncs_the_file(void **state)
 {
 	static const uint32_t types[] = { EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,
@@ -198,7 +210,9 @@ static void the_client_submits_it_unless_that_syncs_the_file(void **state)
 	store_relaxed(&kernel.fs_type, 0);
 }
 
-/* For some time, after more than one that was slow. */
+/*
+ * After more than one slow call of a client, workers submit the writes for some time.
+ */
 static void workers_submit_it_where_that_was_slow(void **state)
 {
 	uint32_t nr_of_workers;
@@ -223,7 +237,7 @@ static void workers_submit_it_where_that_was_slow(void **state)
 
 static void what_the_client_submits_in_vain_is_executed(void **state)
 {
-	/* After the last no request goes to the kernel for a second. */
+	/* After the last error, EPERM, no request goes to the kernel for a second. */
 	static const int errors[] = { -EAGAIN, -EINVAL, -EBADF, -EPERM };
 
 	(void)state;
@@ -239,7 +253,10 @@ static void what_the_client_submits_in_vain_is_executed(void **state)
 	}
 }
 
-/* Nothing is under way beside it, so nothing waits for it. */
+/*
+ * No other request of the file is in flight, so none waits for this one: the worker
+ * makes a plain call.
+ */
 static void one_that_is_alone_is_executed(void **state)
 {
 	(void)state;
@@ -285,7 +302,10 @@ static void a_waiter_sleeps_until_it_is_done(void **state)
 	}
 }
 
-/* Its quota may be used up, a filter installed, or the device know no AIO. */
+/*
+ * The kernel refuses if its quota is used up, a filter is installed, or the device does
+ * not support AIO.
+ */
 static void what_the_kernel_refuses_is_executed(void **state)
 {
 	static const int errors[] = { -EAGAIN, -EINVAL, -EOPNOTSUPP };
@@ -322,7 +342,7 @@ static int64_t result_of_one(void)
 	return event.res;
 }
 
-/* What the kernel has waited for is its last word, but for EAGAIN. */
+/* If the kernel's call was allowed to wait, its result is final, except EAGAIN. */
 static void its_results_are_the_kernel_s(void **state)
 {
 	static const int64_t results[] = { SIZE / 2, 0, -EIO, -ENOSPC };
@@ -354,8 +374,8 @@ static void destroy(void)
 }
 
 /*
- * Another thread does so while a worker's call has yet to do anything: the kernel
- * asserts that the descriptor is open.
+ * Another thread calls act_of_it while a worker's io_submit() has begun and not done
+ * anything yet. take() asserts that the descriptor is still open.
  */
 static void act_beside_a_call(void (*act_of_it)(void))
 {
@@ -381,7 +401,10 @@ static void closing_waits_for_the_call(void **state)
 	test.direct = -1;
 }
 
-/* A request may come back when its descriptor is about to go. */
+/*
+ * The kernel hands a request back while another thread is closing its descriptor: no
+ * worker may submit it again.
+ */
 static void none_is_submitted_once_its_file_is_closed(void **state)
 {
 	struct doer closer;
@@ -400,8 +423,8 @@ static void none_is_submitted_once_its_file_is_closed(void **state)
 }
 
 /*
- * The client has its event before the worker is back: the file may go, and the queue
- * stays until then.
+ * The client has its event before the worker's call returns. The file may be closed by
+ * then; the queue exists until the call returns.
  */
 static void it_may_be_complete_before_the_call_is_over(void **state)
 {
@@ -450,7 +473,7 @@ static void a_sync_waits_for_it(void **state)
 
 static struct {
 	int fd;
-	int64_t ns; /* how long it took */
+	int64_t ns; /* how long the yield took */
 } number;
 
 static void yield_number(void)
@@ -461,7 +484,10 @@ static void yield_number(void)
 	number.ns = uaio_now_ns() - since;
 }
 
-/* Or, if they last, when the kernel has surely looked it up. */
+/*
+ * The program gets the eventfd's descriptor when workers' calls are over; or, if a call
+ * lasts, when the kernel has certainly looked the descriptor up.
+ */
 static void
 the_eventfd_s_number_is_the_program_s_when_calls_are_over(void **state)
 {
@@ -489,7 +515,10 @@ the_eventfd_s_number_is_the_program_s_when_calls_are_over(void **state)
 	submit(IOCB_CMD_PWRITE, 11);
 	await_taken(3);
 	assert_int_not_equal(kernel.taken[2].iocb.aio_resfd, number.fd);
-	/* The kernel itself goes by the file, and not by its number. */
+	/*
+	 * The real kernel holds the eventfd's open file; the simulated one needs its
+	 * new descriptor.
+	 */
 	for (unsigned i = 0; i < 2; i++)
 		kernel.taken[i].iocb.aio_resfd = kernel.taken[2].iocb.aio_resfd;
 	beside.taken.iocb.aio_resfd = kernel.taken[2].iocb.aio_resfd;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Large direct requests: the kernel executes them whole and, where it has to cut them
- * for the device, is given them by workers.
+ * Large direct requests: the kernel executes them whole. If it has to cut them for the
+ * device, workers submit them.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,8 +13,8 @@
 
 enum {
 	LARGE = 1 << 20,
-	LEAST = 512 << 10, /* the smallest that is large */
-	NR = 4,            /* in the file, which has a rest after them */
+	LEAST = 512 << 10, /* the smallest size that is large */
+	NR = 4,            /* large pieces in the file, before its rest */
 	REST = LARGE / 2 + 100,
 };
 
@@ -65,7 +65,7 @@ static void submit_read(unsigned i, uint64_t off, size_t nr_bytes)
 	assert_int_equal(unit_submit(test.handle, &iocbs[i]), 1);
 }
 
-/* The i-th MiB of the file. */
+/* Read the i-th MiB of the file. */
 static void submit_large(unsigned i)
 {
 	submit_read(i, (uint64_t)i * LARGE, LARGE);
@@ -92,7 +92,10 @@ static void reap_large(unsigned i)
 	assert_read(i, (uint64_t)i * LARGE, LARGE);
 }
 
-/* Return: whether the newest that the kernel has may wait there. */
+/*
+ * Return: whether the newest of the nr requests that the kernel has was submitted
+ * without RWF_NOWAIT.
+ */
 static bool may_wait_for(unsigned nr)
 {
 	await_taken(nr);
@@ -146,7 +149,7 @@ static void vectors_are_one_too(void **state)
 	assert_int_equal(kernel.nr_submits, 1);
 }
 
-/* All at once: the kernel has them together, and not one after the other. */
+/* The kernel has all of the requests at once, not one after the other. */
 static void a_worker_submits_what_has_to_be_cut(void **state)
 {
 	(void)state;
@@ -158,7 +161,7 @@ static void a_worker_submits_what_has_to_be_cut(void **state)
 	for (unsigned i = 0; i < NR; i++)
 		execute_large(i);
 	assert_int_equal(kernel.nr_waits, NR);
-	/* After two in vain clients do not ask the kernel. */
+	/* After two requests that were handed back, clients do not try the kernel. */
 	assert_int_equal(kernel.nr_submits, NR + 2);
 }
 
@@ -192,7 +195,7 @@ static void small_ones_go_on_while_large_ones_are_cut(void **state)
 		execute();
 		reap_result(SIZE);
 	}
-	/* That these were not in vain says nothing of large ones. */
+	/* That small requests were not handed back says nothing about large ones. */
 	assert_in_range(kernel.nr_submits, 40 + 2, 40 + 3);
 }
 
@@ -223,7 +226,10 @@ static void the_least_is_large(void **state)
 	reap_result(LEAST);
 }
 
-/* Its quota may be used up, a filter installed, or the device know no AIO. */
+/*
+ * The kernel refuses if its quota is used up, a filter is installed, or the device does
+ * not support AIO.
+ */
 static void what_a_worker_is_refused_it_executes(void **state)
 {
 	static const int errors[] = { -EAGAIN, -EINVAL, -EOPNOTSUPP };
@@ -241,7 +247,10 @@ static void what_a_worker_is_refused_it_executes(void **state)
 	assert_int_equal(kernel.nr_waits, 3);
 }
 
-/* It might wait there for each piece. */
+/*
+ * Without RWF_NOWAIT the kernel's call might wait for each piece of such a file's
+ * request.
+ */
 static void
 no_worker_asks_for_a_file_that_is_not_known_to_take_any(void **state)
 {
@@ -265,7 +274,10 @@ static void a_file_that_cannot_is_asked_once(void **state)
 	assert_int_equal(kernel.nr_submits, 1);
 }
 
-/* It would be asked for one piece of a large request after the other. */
+/*
+ * The kernel would send the pieces of a large request to the server one after the
+ * other.
+ */
 static void large_requests_of_a_server_are_left_to_workers(void **state)
 {
 	struct uaio_file *file;
@@ -282,7 +294,7 @@ static void large_requests_of_a_server_are_left_to_workers(void **state)
 	reap_large(0);
 	uaio_file_put(file);
 	assert_int_equal(kernel.nr_submits, 1);
-	/* The small one, by a worker. */
+	/* A worker submitted the small request. */
 	assert_int_equal(kernel.nr_waits, 1);
 }
 
@@ -322,7 +334,7 @@ static void threads_alone_execute_it_where_told_so(void **state)
  * Short results
  */
 
-static unsigned nr_calls; /* atomic: reads by plain calls */
+static unsigned nr_calls; /* atomic: plain reading calls */
 
 static bool count_calls(long nr, const long args[6], long *ret_res)
 {
@@ -348,7 +360,7 @@ static void a_read_up_to_the_end_is_not_read_again(void **state)
 	assert_read(0, (uint64_t)NR * LARGE, REST);
 	assert_int_equal(bytes[0][REST], '.');
 	assert_int_equal(load_relaxed(&nr_calls), 0);
-	/* It was not in vain. */
+	/* The short read did not count as handed back. */
 	submit_large(1);
 	assert_false(may_wait_for(1));
 	execute_large(1);
@@ -362,7 +374,7 @@ static void a_read_that_ended_before_is_read_again(void **state)
 	end_with(SIZE);
 	assert_true(may_wait_for(1));
 	execute_large(0);
-	/* The end has moved since. */
+	/* This read is short, and the file now ends later. */
 	submit_read(0, (uint64_t)NR * LARGE, LARGE);
 	await_taken(1);
 	end_with(REST - 1);
@@ -372,7 +384,7 @@ static void a_read_that_ended_before_is_read_again(void **state)
 	assert_int_equal(load_relaxed(&nr_calls), 0);
 }
 
-/* What the file is shorter by now, it was when it was read. */
+/* The file is shorter now, but it was as long as the result when it was read. */
 static void a_file_that_shrinks_has_been_read(void **state)
 {
 	(void)state;
@@ -385,7 +397,7 @@ static void a_file_that_shrinks_has_been_read(void **state)
 	reap_result(REST);
 }
 
-/* Only a read can end with its file. */
+/* A short write does not mean that the file ends there. */
 static void a_write_that_ended_before_is_made_again(void **state)
 {
 	(void)state;
@@ -400,7 +412,10 @@ static void a_write_that_ended_before_is_made_again(void **state)
 	reap_result(LARGE);
 }
 
-/* Its descriptor is another file's by now: nothing is known of its end. */
+/*
+ * The descriptor is another file by now, so the library does not know where the read's
+ * file ends.
+ */
 static void the_end_of_another_file_is_not_asked_for(void **state)
 {
 	int other = unit_numbered_file(false, 1);
@@ -425,7 +440,7 @@ static void a_device_s_end_is_left_to_a_worker(void **state)
 	uaio_file_put(file);
 }
 
-/* It is misaligned: the kernel would refuse it again. */
+/* The request is misaligned, so the kernel would refuse it again. */
 static void what_is_bounced_is_not_asked_of_the_kernel_again(void **state)
 {
 	(void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Direct requests on a file server: workers submit them, as the kernel may wait for
- * the server in that call; and what it says of them is their result.
+ * Direct requests on a file server: workers submit them, as the kernel may wait for the
+ * server in that call. The kernel's results are final.
  */
 #include "file/file.h"
 #include "wq/wq.h"
@@ -66,7 +66,7 @@ static void requests_with_the_kernel_occupy_no_worker(void **state)
 	uaio_wq_limit_workers(UAIO_BOUNDED, was_allowed);
 }
 
-/* The client's thread returns from its call meanwhile. */
+/* The client's own call returns while a worker's call waits. */
 static void a_call_that_waits_keeps_no_client(void **state)
 {
 	(void)state;
@@ -103,7 +103,9 @@ static void its_answer_is_the_result(void **state)
 	assert_only_workers_submitted(NR_ELEMENTS(results));
 }
 
-/* The kernel's call may return before they have reached the disk. */
+/*
+ * The kernel's AIO might complete synchronous writes before they have reached the disk.
+ */
 static void synchronous_writes_are_plain_calls(void **state)
 {
 	(void)state;
@@ -114,8 +116,9 @@ static void synchronous_writes_are_plain_calls(void **state)
 }
 
 /*
- * A process that is killed ends when kernel AIO has the answers. Clients of other
- * interfaces do not expect that: their reads are plain calls, which a signal ends.
+ * A process that is killed ends only when kernel AIO has the server's answers. Clients
+ * of io_uring and POSIX AIO do not expect that: their reads are plain calls, which a
+ * signal interrupts.
  */
 static void only_writes_of_other_doors_are_submitted(void **state)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Direct requests that the kernel executes by itself.
- */
+/* Direct requests that the kernel executes by itself (native.h). */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -30,7 +28,7 @@ static void a_batch_is_one_call(void **state)
 	assert_int_equal(kernel.nr_setups, 1);
 }
 
-/* The size of the file was asked for once for all of the call. */
+/* The call queries the size of the file once, for all of its requests. */
 static void a_sync_comes_after_writes_that_end_together(void **state)
 {
 	struct io_event events[5];
@@ -50,7 +48,10 @@ static void a_sync_comes_after_writes_that_end_together(void **state)
 	list[4] = &sync;
 	assert_int_equal(uaio_aio_submit(test.handle, 5, list), 5);
 	assert_int_equal(load_relaxed(&kernel.nr_sizes), nr_sizes + 1);
-	/* A write would have to write its inode, too. */
+	/*
+	 * Only a write would have to query the file's times, as it might have to write
+	 * the inode, too.
+	 */
 	assert_int_equal(load_relaxed(&kernel.nr_times), nr_times);
 	assert_int_equal(kernel.nr_taken, 4);
 	for (unsigned i = 0; i < 4; i++)
@@ -63,8 +64,8 @@ static void a_sync_comes_after_writes_that_end_together(void **state)
 }
 
 /*
- * The second write is at the end of the file, and executed at once: for the third the size
- * is asked for again, which is inside of the file by then.
+ * The second write is at the end of the file, and is executed at once. So the size is
+ * queried again for the third write, which by then is inside the file.
  */
 static void a_file_that_grows_in_a_call_is_asked_again(void **state)
 {
@@ -78,7 +79,10 @@ static void a_file_that_grows_in_a_call_is_asked_again(void **state)
 	assert_int_equal(
 		uaio_aio_submit(test.handle, NR_ELEMENTS(blocks), list),
 		NR_ELEMENTS(blocks));
-	/* Also by the second, to see whether it has to wait for the first. */
+	/*
+	 * The second write queries the size as well, to see whether it has to wait for
+	 * the first.
+	 */
 	assert_int_equal(load_relaxed(&kernel.nr_sizes), nr_sizes + 3);
 	assert_int_equal(kernel.nr_taken, 3);
 	for (unsigned i = 0; i < 3; i++)
@@ -86,7 +90,10 @@ static void a_file_that_grows_in_a_call_is_asked_again(void **state)
 	reap(NR_ELEMENTS(blocks));
 }
 
-/* The kernel wakes the waiter, which does not look for a wake-up by a thread. */
+/*
+ * The ring's eventfd wakes the waiter, which then does not also look for a wake-up by
+ * another thread.
+ */
 static void a_waiter_sleeps_until_the_kernel_is_done(void **state)
 {
 	struct unit_thread thread;
@@ -108,7 +115,7 @@ static void a_waiter_sleeps_until_the_kernel_is_done(void **state)
 	assert_int_equal(load_relaxed(&kernel.nr_vain), nr_vain);
 }
 
-/* The waiter was there first: it sleeps for a request that is still to come. */
+/* The waiter came first: it sleeps until a request is submitted and complete. */
 static void a_waiter_learns_of_what_is_submitted_later(void **state)
 {
 	struct unit_thread thread;
@@ -149,7 +156,10 @@ static void what_is_given_back_goes_to_a_worker(void **state)
 		reap(1);
 		assert_block(test.buffers[i], i);
 	}
-	/* After eight in vain only one now and then is tried. */
+	/*
+	 * After eight requests in a row that were handed back, only a few are given to
+	 * the kernel.
+	 */
 	assert_int_equal(kernel.nr_submits, 8);
 	for (unsigned i = 0; i < 16; i++) {
 		submit(IOCB_CMD_PREAD, 2);
@@ -200,10 +210,10 @@ static void a_filter_that_comes_later_ends_it(void **state)
 	reap(1);
 	submit(IOCB_CMD_PREAD, 2);
 	reap(1);
-	/* It is asked again after a second. */
+	/* The kernel is tried again after a second. */
 	assert_in_range(kernel.nr_submits, 2,
 			2 + (uaio_now_ns() - since) / 1000000000);
-	/* What the kernel has is not lost. */
+	/* The request that the kernel has is not lost. */
 	execute();
 	reap(1);
 	for (unsigned i = 0; i < 3; i++)
@@ -231,7 +241,7 @@ static void destroying_waits_for_the_kernel(void **state)
 	submit(IOCB_CMD_PREAD, 6);
 	execute();
 	reap(1);
-	/* The ring serves the next context. */
+	/* The next context uses the same ring. */
 	assert_int_equal(kernel.nr_setups, 1);
 	assert_int_equal(kernel.nr_destroys, 0);
 }
@@ -260,7 +270,7 @@ static void closing_waits_for_the_kernel(void **state)
 	test.direct = -1;
 }
 
-/* A worker executes it on the descriptor. */
+/* A worker executes the request on the descriptor, which is being closed. */
 static void what_is_given_back_late_is_not_lost(void **state)
 {
 	struct unit_thread thread;
@@ -299,14 +309,14 @@ static long wait_and_jump(void *arg)
 	return 0;
 }
 
-/* It led the context, and sleeps there no more. */
+/* The thread was the leader of the context, and no longer sleeps there. */
 static void a_thread_that_jumped_out_of_its_sleep_submits(void **state)
 {
 	struct sigaction action = { .sa_handler = leave_by_a_jump }, old;
 	struct unit_thread thread;
 
 	(void)state;
-	/* What a sanitizer makes of a jump out of a handler is its own. */
+	/* Sanitizers do not support a jump out of a signal handler. */
 	if (UNIT_IS_SANITIZED)
 		return;
 	assert_int_equal(sigaction(SIGUSR1, &action, &old), 0);
@@ -320,7 +330,9 @@ static void a_thread_that_jumped_out_of_its_sleep_submits(void **state)
 	assert_int_equal(sigaction(SIGUSR1, &old, NULL), 0);
 }
 
-/* The program closes it, and has its number for a file of its own. */
+/*
+ * The program closes the eventfd, and then uses its descriptor for a file of its own.
+ */
 static void a_lost_eventfd_ends_it(void **state)
 {
 	int fd;
@@ -345,7 +357,10 @@ static void a_lost_eventfd_ends_it(void **state)
 	test.handle = unit_context(32);
 }
 
-/* It is the client's that is closed, by another thread of it. */
+/*
+ * EBADF here means that another thread of the client has closed the client's own
+ * descriptor.
+ */
 static void a_client_s_descriptor_that_is_lost_ends_nothing(void **state)
 {
 	(void)state;
@@ -360,7 +375,10 @@ static void a_client_s_descriptor_that_is_lost_ends_nothing(void **state)
 	assert_int_equal(kernel.nr_submits, 3);
 }
 
-/* Some devices know no RWF_NOWAIT; a kernel may stop where it would wait. */
+/*
+ * Some devices do not support RWF_NOWAIT; and a kernel may stop where it would have to
+ * wait.
+ */
 static void
 what_the_kernel_has_not_executed_whole_goes_to_a_worker(void **state)
 {
@@ -374,7 +392,7 @@ what_the_kernel_has_not_executed_whole_goes_to_a_worker(void **state)
 	}
 	assert_block(test.buffers[0], 0);
 	assert_block(test.buffers[2], 2);
-	/* It is not asked again. */
+	/* After EOPNOTSUPP the file's requests are not given to the kernel again. */
 	submit(IOCB_CMD_PREAD, 3);
 	reap(1);
 	assert_int_equal(kernel.nr_submits, 3);
@@ -391,12 +409,18 @@ static void the_program_may_have_the_eventfd_s_number(void **state)
 	assert_int_equal(close(fd), 0);
 	submit(IOCB_CMD_PREAD, 1);
 	assert_int_not_equal(kernel.taken[1].iocb.aio_resfd, fd);
-	/* The kernel itself goes by the file, and not by its number. */
+	/*
+	 * The real kernel holds the eventfd's open file; the simulated one needs its
+	 * new descriptor.
+	 */
 	kernel.taken[0].iocb.aio_resfd = kernel.taken[1].iocb.aio_resfd;
 	execute();
 	execute();
 	reap(2);
-	/* Another descriptor is closed: ours is known to be open by its new number. */
+	/*
+	 * EBADF is for another descriptor: the library finds that its eventfd is open
+	 * at the new descriptor.
+	 */
 	kernel.submit_error = -EBADF;
 	submit(IOCB_CMD_PREAD, 2);
 	reap(1);
@@ -418,7 +442,7 @@ static void a_ring_that_is_refused_is_asked_for_later(void **state)
 		reap(1);
 		assert_block(test.buffers[i], i);
 	}
-	/* Once, and again each second. */
+	/* io_setup is called once, and again each second. */
 	assert_in_range(kernel.nr_setups, 1,
 			1 + (uaio_now_ns() - since) / 1000000000);
 	assert_int_equal(kernel.nr_submits, 0);
