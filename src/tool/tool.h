@@ -41,17 +41,18 @@ int uaio_diag(int status, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /*
- * From now on uaio_diag() stores its line, without "uaio: " and a newline, in @buf.
- * NULL: it goes to stderr again.
+ * From now on uaio_diag() stores its line, without "uaio: " and without a newline, in
+ * @buf. If @buf is NULL, it writes to stderr again.
  */
 void uaio_diag_into(char *buf, size_t len);
 
 /* common/flags.c: getopt_long() with a one-line message for a refused flag */
 
 /*
- * @argv[0] is the subcommand. @letters are as for getopt_long(), without the leading ':'.
+ * Get the next flag. @argv[0] is the subcommand. @letters are those of getopt_long(),
+ * without the leading ':'.
  *
- * Return: as getopt_long(); '?' after a message that a flag is refused.
+ * Return: the result of getopt_long(); '?' if a flag was refused, after a message.
  */
 int uaio_flags_next(int argc, char **argv, const char *letters,
 		    const struct option *flags);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uaio bench: executes the benchmark's script, and tells it where `uaio` and the
- * benchmark's programs are. The script interprets the options.
+ * uaio bench: executes the benchmark's script, and passes to it the paths of `uaio` and
+ * of the benchmark's programs. The script interprets the options.
  *
  * Tested by test/run/bench.py.
  */
@@ -76,7 +76,7 @@ static int become(char *python, struct bench *bench, int argc, char **argv)
 	if (!args)
 		return uaio_diag(EXIT_REFUSED, "%s", strerror(ENOMEM));
 	args[nr++] = python;
-	args[nr++] = "-B"; /* write no bytecode beside the scripts */
+	args[nr++] = "-B"; /* do not write bytecode beside the scripts */
 	args[nr++] = bench->script;
 	args[nr++] = "--uaio";
 	args[nr++] = bench->uaio;

@@ -9,7 +9,7 @@
 
 #include "options/faults.h"
 
-/* Separators of faults, as in uaio_faults_parse(). */
+/* Separators between faults, as in uaio_faults_parse(). */
 #define SEPARATORS "; \t\n"
 
 static const char suffix[] = ".changes";
@@ -59,7 +59,10 @@ int uaio_changes_add(struct uaio_changes *changes, int pid, const char *line)
 		return -EINVAL;
 	}
 	if (change.line && changes->nr % CHUNK == 0) {
-		/* Cannot overflow: the lines themselves take more memory. */
+		/*
+		 * The multiplication cannot overflow: the lines themselves take more
+		 * memory.
+		 */
 		void *all =
 			realloc(changes->all,
 				(changes->nr + CHUNK) * sizeof(*changes->all));
@@ -86,7 +89,7 @@ static int read_file(const char *path, int pid, struct uaio_changes *changes)
 
 	while (ret != -ENOMEM && file &&
 	       (len = getline(&line, &room, file)) > 0) {
-		/* A last line without newline is incomplete. */
+		/* A last line without a newline is incomplete, so skip it. */
 		if (line[len - 1] != '\n')
 			break;
 		line[len - 1] = '\0';
@@ -201,7 +204,10 @@ void uaio_change_print(FILE *to, const struct uaio_change *change)
 
 /* Texts for --fault */
 
-/* Split the first fault off *text; *ret_len: its length. Return: its start, or NULL. */
+/*
+ * Split the first fault off *text. Return: the fault's start, or NULL; *ret_len: its
+ * length.
+ */
 static const char *take_fault(const char **text, size_t *ret_len)
 {
 	const char *at = *text + strspn(*text, SEPARATORS);
@@ -211,7 +217,9 @@ static const char *take_fault(const char **text, size_t *ret_len)
 	return *ret_len ? at : NULL;
 }
 
-/* Return: whether a key other than `only` chooses among numbers. */
+/*
+ * Return: whether a key other than `only` chooses some of the fault's request numbers.
+ */
 static bool does_choose(const char *key)
 {
 	static const char *const keys[] = { "p=", "after=", "every=",
@@ -226,7 +234,7 @@ static bool does_choose(const char *key)
 /* Which of a fault's changes to make. */
 enum extent { ALL, CHOSEN, EXACT };
 
-/* Return: whether to copy a key; others are replaced by later ones. */
+/* Return: whether to copy a key of a fault. Other keys are written anew later. */
 static bool is_kept(const char *key, enum extent extent)
 {
 	if (!strncmp(key, "seed=", strlen("seed=")))
@@ -275,12 +283,15 @@ static bool continues(const struct uaio_changes *changes, size_t before,
 	const struct uaio_change *first = &changes->all[before],
 				 *second = &changes->all[next];
 
-	/* No change between adjacent ones could have been left out. */
+	/* Nothing was left out between adjacent changes of one fault. */
 	return next == before + 1 && first->fault == second->fault &&
 	       (!joins_next || second->number == first->number + 1);
 }
 
-/* Write the numbers of the items of a fault. Return: how many numbers and ranges. */
+/*
+ * Write the numbers of those items that belong to a fault.
+ * Return: how many numbers and ranges were written.
+ */
 static size_t write_only(FILE *to, unsigned fault,
 			 const struct uaio_changes *changes,
 			 const size_t *items, size_t nr, bool joins_next)
@@ -320,7 +331,10 @@ int uaio_faults_chosen(const char *text, uint64_t seed,
 	size_t room, len, nr_ranges = 0;
 	FILE *to = open_memstream(ret, &room);
 	const char *fault;
-	/* Then ranges join only adjacent numbers, and name no new ones. */
+	/*
+	 * If set, ranges join only adjacent numbers, so that they contain no further
+	 * numbers.
+	 */
 	bool joins_next = is_exact || strstr(text, "only=");
 
 	for (unsigned i = 0; to && (fault = take_fault(&text, &len)); i++) {

@@ -14,7 +14,7 @@
 #include <stdio.h>
 
 struct uaio_change {
-	unsigned fault;  /* index among the text's faults, from 0 */
+	unsigned fault;  /* index of the fault in the --fault text, from 0 */
 	uint64_t number; /* serial number of the fault's request, from 1 */
 	int pid;
 	/* The rest of the line: kind, value, operation, descriptor, path. */
@@ -41,19 +41,25 @@ int uaio_changes_read(const char *directory, struct uaio_changes *ret);
 void uaio_changes_sort(struct uaio_changes *changes);
 void uaio_changes_free(struct uaio_changes *changes);
 
-/* Keep one process's change for each fault and number. The changes are sorted. */
+/*
+ * If several processes made a change of the same fault and number, keep only one of
+ * these changes. The changes are sorted.
+ */
 void uaio_changes_unite(struct uaio_changes *changes);
 
 /* Write a sentence about a change, without the full stop. */
 void uaio_change_print(FILE *to, const struct uaio_change *change);
 
-/* Write to *ret, for the caller to free, text with the seed. Return: 0 or -ENOMEM. */
+/*
+ * Write to *ret the --fault text with the seed added. The caller frees *ret.
+ * Return: 0 or -ENOMEM.
+ */
 int uaio_faults_seeded(const char *text, uint64_t seed, char **ret);
 
 /*
  * Write to *ret the faults of text with the seed, limited to the changes in `items`
- * (rising indices). The changes are sorted and united. If is_exact, the text names
- * their numbers and has no other conditions that choose among numbers.
+ * (rising indices). The changes are sorted and united. If is_exact, *ret names the
+ * numbers of these changes, and has no other condition that chooses among numbers.
  * Return: 0; -ENOMEM; -E2BIG: too many numbers and ranges for --fault. The caller frees
  * *ret.
  */

@@ -16,7 +16,7 @@
 
 enum { ERROR_STATUS = 99 };
 
-/* A file that the user has named. fd is -1 while it is closed. */
+/* A file for output that the user has named. fd is -1 while the file is closed. */
 struct output {
 	const char *path; /* NULL: standard error */
 	int fd;
@@ -156,7 +156,7 @@ static int add_faults(const char *given_as, const char *text)
 		return EXIT_REFUSED;
 	}
 	if (value && check.seeds.faults) {
-		/* Not freed before the command ends. */
+		/* The text is not freed before the command ends. */
 		if (asprintf(&both, "%s %s", check.seeds.faults, text) < 0)
 			return uaio_diag(EXIT_REFUSED, "%s", strerror(ENOMEM));
 		text = both;
@@ -169,7 +169,10 @@ static int add_faults(const char *given_as, const char *text)
 	return 0;
 }
 
-/* For seeds the variable acts as the option: one run must be without it. */
+/*
+ * With --seeds the fault variable acts like the option --fault, because one run must be
+ * without faults.
+ */
 static int take_variable(void)
 {
 	const char *variable = uaio_options[UAIO_OPTION_FAULT].variable;
@@ -201,8 +204,8 @@ static int set_option(int c)
 }
 
 /*
- * Return: 0 with the command at argv[optind]; -1 if there is nothing to do, with the
- * exit status in *ret_status.
+ * Return: 0, and the command is at argv[optind]; -1 if there is nothing to do, and the
+ * exit status is in *ret_status.
  */
 static int read_flags(int argc, char **argv, int *ret_status)
 {
@@ -254,7 +257,10 @@ static int open_output(struct output *output)
 	return 0;
 }
 
-/* In a single write if possible, because the command may write to the same terminal. */
+/*
+ * Write with a single system call if possible, because the command may write to the
+ * same terminal.
+ */
 static void put(struct output *output, const char *text, size_t len)
 {
 	while (len && !output->has_failed) {
@@ -314,12 +320,14 @@ static bool is_hint(const struct uaio_report *report)
 	return kind && kind->is_hint;
 }
 
-/* Show a report at a new place. */
+/* Decide whether to show a report whose place is new. */
 static int judge(struct uaio_report *report, uint64_t hash)
 {
 	int verdict = UAIO_CHECK_SHOWN;
 
-	/* A report that is only counted needs no symbols, which are slow. */
+	/*
+	 * A report that is only counted does not need symbols, which take long to find.
+	 */
 	if (check.places.nr < UAIO_CHECK_PLACES_MAX || check.suppressions.nr) {
 		uaio_check_symbolize(report);
 		verdict = uaio_suppressions_find(&check.suppressions, report);
@@ -451,7 +459,10 @@ static void say_missing(const char *dir)
 			  path);
 }
 
-/* Run the command once. Return: 0 with its status; an exit status after a message. */
+/*
+ * Run the command once. Return: 0, and the command's status is in *ret_status; or an
+ * exit status after a message.
+ */
 static int run_once(char **argv, int *ret_status)
 {
 	struct uaio_check_files files = { .report = take_report };

@@ -15,17 +15,23 @@
 enum {
 	NR_BUCKETS = 1024,
 	CHUNK = 1 << 16,
-	/* bytes; limits what a program can make the tool read */
+	/*
+	 * maximum size of a file in bytes; limits what a program can make the tool read
+	 */
 	FILE_MAX = 1 << 28,
 	LINE_MAX_SUMMARY = 256,
 };
 
 struct uaio_check_file {
-	struct uaio_check_file *next; /* in its bucket */
+	struct uaio_check_file
+		*next; /* the next file in the same hash bucket */
 	int pid;
-	off_t at;         /* how far it was read */
-	bool is_too_long; /* the user was told that the file is too long */
-	/* Read, from the start of a report or line whose end has not been read. */
+	off_t at;         /* how far the file was read */
+	bool is_too_long; /* the user was notified that the file is too long */
+	/*
+	 * Bytes that were read: from the start of a report or line whose end was not
+	 * yet read.
+	 */
 	char *pending;
 	size_t nr_pending;
 };
@@ -174,7 +180,7 @@ static void read_open(struct uaio_check_files *files,
 	}
 }
 
-/* The program can create anything there: ignore pipes and links. */
+/* The program can create anything in the directory: ignore pipes and links. */
 static void read_file(struct uaio_check_files *files, const char *name,
 		      bool is_last)
 {
@@ -198,7 +204,7 @@ static bool is_process(const char *name)
 {
 	size_t len = strlen(name);
 
-	/* Such numbers fit in an int. */
+	/* So short a number fits in an int. */
 	return len && len < 10 && strspn(name, "0123456789") == len;
 }
 

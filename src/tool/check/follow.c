@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs the command in a child process, like `uaio run`. Signals sent to the tool are
- * forwarded to it, so that the sender need not distinguish the two processes.
+ * Runs the command in a child process, like `uaio run`. The tool forwards signals that
+ * it receives to the command, so that the sender need not distinguish the two
+ * processes.
  *
  * Tested by test/run/check.py.
  */
@@ -26,8 +27,8 @@
 #include "tool/tool.h"
 
 enum {
-	PERIOD_NS = 100000000, /* between two reads of the files */
-	/* time for processes that the command leaves behind */
+	PERIOD_NS = 100000000, /* time between two reads of the files */
+	/* how long to wait for processes that the command leaves behind */
 	NR_PERIODS_AFTER = 10,
 };
 
@@ -36,7 +37,7 @@ struct command {
 	pid_t pid;
 	int64_t end_ns; /* when to kill the command */
 	bool has_ended;
-	int status; /* from waitpid() */
+	int status; /* status, as from waitpid() */
 };
 
 static bool is_apart(const struct command *command)
@@ -52,16 +53,16 @@ static int64_t now_ns(void)
 	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/* The signal state before, which the command inherits. */
+/* The signal state before the tool changed it. The command inherits this state. */
 struct before {
 	sigset_t mask;
 	struct sigaction child;
 };
 
 /*
- * Block all signals that can be forwarded; they are taken one by one. Not stop and
- * continue signals, which the terminal also sends to the command; nor signals of
- * faults.
+ * Block all signals that can be forwarded; next_signal() accepts them one by one. Do
+ * not block stop and continue signals, because the terminal also sends these to the
+ * command; nor signals of faults.
  */
 static void block_signals(struct before *ret_before)
 {
@@ -76,7 +77,10 @@ static void block_signals(struct before *ret_before)
 	for (unsigned i = 0; i < sizeof(left) / sizeof(left[0]); i++)
 		(void)sigdelset(&blocked, left[i]);
 	(void)sigprocmask(SIG_BLOCK, &blocked, &ret_before->mask);
-	/* Wait for children, even if the tool was started with SIGCHLD ignored. */
+	/*
+	 * The tool must be able to wait for children, even if it was started with
+	 * SIGCHLD ignored.
+	 */
 	(void)sigaction(SIGCHLD, &wait, &ret_before->child);
 }
 
@@ -86,7 +90,7 @@ static void restore_signals(const struct before *before)
 	(void)sigprocmask(SIG_SETMASK, &before->mask, NULL);
 }
 
-/* Wait a period for a signal. Return: its number, or 0. */
+/* Wait one period for a signal. Return: the signal's number, or 0. */
 static int next_signal(siginfo_t *ret_info)
 {
 	const struct timespec period = { .tv_nsec = PERIOD_NS };
@@ -94,15 +98,16 @@ static int next_signal(siginfo_t *ret_info)
 	int signal_number;
 
 	(void)sigprocmask(SIG_BLOCK, NULL, &taken);
-	/* SIGPIPE needs no handling: the write fails, too. */
+	/* Ignore SIGPIPE: the write that caused it also fails. */
 	(void)sigdelset(&taken, SIGPIPE);
 	signal_number = sigtimedwait(&taken, ret_info, &period);
 	return signal_number > 0 ? signal_number : 0;
 }
 
 /*
- * Return: whether the terminal sent the signal, and so to all processes of the
- * foreground group, including the command unless it has its own group.
+ * Return: whether the terminal sent the signal. The terminal sends a signal to all
+ * processes of the foreground group, including the command unless the command has its
+ * own group.
  */
 static bool is_of_terminal(const struct command *command, int signal_number,
 			   const siginfo_t *info)
@@ -127,7 +132,7 @@ static bool is_ending(int signal_number)
 	       signal_number == SIGHUP || signal_number == SIGQUIT;
 }
 
-/* Kill the command and its descendants if its time is over. */
+/* Kill the command and its descendants if the time limit is over. */
 static void limit(const struct command *command, struct uaio_check_run *run)
 {
 	if (!command->how->limit_ns || run->is_late || command->has_ended ||
@@ -137,7 +142,10 @@ static void limit(const struct command *command, struct uaio_check_run *run)
 	(void)kill(is_apart(command) ? -command->pid : command->pid, SIGKILL);
 }
 
-/* Collect the status of ended children. Return: whether there are others. */
+/*
+ * Collect the status of children that have ended. Return: whether other children
+ * remain.
+ */
 static bool reap(struct command *command)
 {
 	pid_t pid;
@@ -183,8 +191,9 @@ static int become(char **argv, const char *dir,
 }
 
 /*
- * Read the processes' reports until the command has ended. Processes that it leaves
- * behind may be about to end, too, for example a server that its test has killed.
+ * Read the processes' reports until the command has ended. Then wait a little for
+ * processes that the command leaves behind, because they may be about to end, for
+ * example a server that its test has killed.
  */
 static void follow(struct command *command, struct uaio_check_files *files,
 		   struct uaio_check_run *run)
@@ -235,12 +244,15 @@ void uaio_check_remove(const char *dir)
 	(void)rmdir(dir);
 }
 
-/* Set an empty input, this output, and a process group. Return: 0 or -errno. */
+/*
+ * Give the command an empty input, this output, and a process group of its own. Return:
+ * 0 or -errno.
+ */
 static int set_apart(int output)
 {
 	int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
-	/* The parent does this, too: either of the two comes first. */
+	/* Parent and child both do this, because either may run first. */
 	(void)setpgid(0, 0);
 	return input < 0 || dup2(input, STDIN_FILENO) < 0 ||
 			       dup2(output, STDOUT_FILENO) < 0 ||
@@ -312,7 +324,7 @@ int uaio_check_end_as(int status)
 
 	if (WIFEXITED(status))
 		return WEXITSTATUS(status);
-	/* Only the command itself may leave a core file. */
+	/* Only the command itself may leave a core file, not this copy of the tool. */
 	(void)setrlimit(RLIMIT_CORE, &none);
 	(void)sigemptyset(&one);
 	(void)sigaddset(&one, signal_number);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tested by test-reports.c; against doc/check.md by test/run/check.py. */
+/* Tested by test-reports.c. test/run/check.py compares the kinds with doc/check.md. */
 #include "tool/check/check.h"
 
 #include <string.h>

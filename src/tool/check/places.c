@@ -6,9 +6,9 @@
 #include <string.h>
 
 /*
- * A place is defined by so many frames of each stack. With one, all errors of a program
- * that submits by liburing would be at one place, because the innermost function is the
- * same.
+ * A place is defined by this number of frames of each stack. With only one frame, all
+ * errors of a program that submits with liburing would be at one place, because the
+ * innermost function is always the same.
  */
 enum { FRAMES = 4 };
 
@@ -20,7 +20,7 @@ static uint64_t add(uint64_t hash, const void *bytes, size_t nr)
 	return hash;
 }
 
-/* Only the offset in a module is the same in all processes. */
+/* Hash the offset in a module, because only the offset is the same in all processes. */
 static uint64_t add_frame(uint64_t hash, const struct uaio_check_frame *frame)
 {
 	if (!frame->module)
@@ -34,7 +34,10 @@ uint64_t uaio_check_place_of(const struct uaio_report *report)
 	uint64_t hash =
 		add(0xcbf29ce484222325, report->kind, strlen(report->kind) + 1);
 
-	/* Stacks of static programs are unknown. */
+	/*
+	 * For static programs the stacks are unknown, so the operation must distinguish
+	 * places.
+	 */
 	if (report->request.operation)
 		hash = add(hash, report->request.operation,
 			   strlen(report->request.operation));

@@ -77,7 +77,7 @@ static void print_frame(FILE *to, const struct uaio_check_frame *frame,
 	putc('\n', to);
 }
 
-/* Frames that call main() are not the program's. */
+/* Return: whether the frame is main(). Its callers are not the program's code. */
 static bool is_main(const struct uaio_check_frame *frame)
 {
 	return frame->nr_lines &&
@@ -117,7 +117,10 @@ static void print_stacks(FILE *to, const struct uaio_report *report,
 
 	uaio_check_print_stack(to, kind ? kind->now : "found here",
 			       &stacks[UAIO_CHECK_NOW]);
-	/* Some errors are found during submission, so both stacks are the same. */
+	/*
+	 * Some errors are found during submission. Then both stacks are the same, so
+	 * print only one.
+	 */
 	if (!is_same(&stacks[UAIO_CHECK_NOW], &stacks[UAIO_CHECK_SUBMITTED]))
 		uaio_check_print_stack(
 			to,
@@ -179,7 +182,9 @@ static void json_member(FILE *to, const char *name, const char *text)
 	uaio_json_text(to, text);
 }
 
-/* Return: whether the digits are a number that every JSON parser can represent. */
+/*
+ * Return: whether the digits are a number that every JSON parser can represent exactly.
+ */
 static bool is_number(const char *text)
 {
 	size_t len = strlen(text);

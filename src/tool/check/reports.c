@@ -14,7 +14,10 @@ void *uaio_check_memory(void *memory)
 	return memory;
 }
 
-/* Replace control characters, which terminals obey; no separator is left. */
+/*
+ * Replace control characters, which a terminal would obey. The text has no separators
+ * any more.
+ */
 static void make_plain(char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
@@ -38,7 +41,10 @@ static const char *take(char **line)
 	return *line ? strsep(line, "\t") : NULL;
 }
 
-/* Return: the next part; NULL if there is none, or it is "-" or "": unknown. */
+/*
+ * Return: the next part; NULL if there is no next part, or if it is "-" or "", which
+ * mean unknown.
+ */
 static const char *take_known(char **line)
 {
 	const char *part = take(line);
@@ -94,7 +100,7 @@ static void take_request(struct uaio_check_request *request, char **line)
 	request->fields = fields ? fields : "";
 }
 
-/* Ignores unknown fields, which a newer library may write. */
+/* Unknown fields are ignored, because a newer library may write them. */
 static void take_line(struct uaio_report *report, char *line,
 		      struct uaio_check_stack **stack)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The runs of `uaio check --seeds`. The user sees the command's output in the run
- * without changes. In the other runs only its end is kept, and shown if the run fails.
+ * without changes. In the other runs only the end of the output is kept, and shown if
+ * the run fails.
  *
  * Tested by test/run/check_seeds.py.
  */
@@ -20,7 +21,7 @@
 
 enum { OUTPUT_MAX = 4096 };
 
-/* Where a changed request was submitted. */
+/* A changed request, and where it was submitted. */
 struct place {
 	unsigned fault; /* index of the fault, from 1 */
 	uint64_t number;
@@ -35,12 +36,12 @@ struct runs {
 	uaio_check_report_fn *report;
 	bool has_hints;
 
-	/* Of the current run. */
+	/* Members of the current run. */
 	bool wants_stacks;
 	unsigned nr_places;
 	struct place places[PLACES_MAX];
 	const uint64_t *nr_errors;
-	int output; /* owns: an unnamed file for the output */
+	int output; /* owns: an unnamed file for the command's output */
 };
 
 static int64_t now_ns(void)

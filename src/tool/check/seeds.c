@@ -15,10 +15,13 @@
 enum {
 	SHRINK_RUNS_MAX = 400,
 	CONFIRM_RUNS = 3,
-	SHOWN_MAX = 20, /* how many changes to show */
+	SHOWN_MAX = 20, /* maximum of changes to show */
 };
 
-/* A run is stuck after this time, and LIMIT_TIMES that of the run without changes. */
+/*
+ * The limit of a run: at least this time, and at least LIMIT_TIMES the time of the run
+ * without changes. A longer run is considered stuck.
+ */
 static const int64_t LIMIT_LEAST_NS = INT64_C(60000000000);
 enum { LIMIT_TIMES = 20 };
 
@@ -28,13 +31,15 @@ struct search {
 	int64_t limit_ns;
 	uint64_t nr_changes; /* changes made so far */
 
-	/* Of the failing seed. */
+	/* Members of the failing seed. */
 	const char *text; /* its faults */
 	uint64_t seed;
-	struct uaio_seeds_outcome failure; /* with united changes */
-	unsigned nr_runs;                  /* runs with fewer changes */
-	bool is_cut;    /* fewer changes might suffice, but were not tried */
-	int stopped_by; /* a signal; 0: none */
+	/* the failing run's outcome, with united changes */
+	struct uaio_seeds_outcome failure;
+	unsigned nr_runs; /* number of runs with fewer changes */
+	/* the failure might need still fewer changes, but this was not tried */
+	bool is_cut;
+	int stopped_by; /* the signal that stopped the search; 0: none */
 	int error;      /* the exit status, after a message; 0: none */
 };
 
@@ -77,7 +82,10 @@ static bool has_failed(const struct search *search,
 	       outcome->status != search->plain.status;
 }
 
-/* Return: whether the run ended, or reached its limit. The caller frees the changes. */
+/*
+ * Run the command. Return: whether the run ended, or reached its limit. The caller
+ * frees the changes.
+ */
 static bool run(struct search *search, const char *faults, bool wants_stacks,
 		struct uaio_seeds_outcome *ret)
 {
@@ -91,7 +99,10 @@ static bool run(struct search *search, const char *faults, bool wants_stacks,
 	return !search->error && !ret->stopped_by;
 }
 
-/* The default faults of a seed. Kind, frequency and delay differ from seed to seed. */
+/*
+ * Write the default faults of a seed. Their kind, frequency and delay differ from seed
+ * to seed.
+ */
 void uaio_seeds_mix(uint64_t seed, char ret_text[UAIO_SEEDS_MIX_MAX])
 {
 	/* The operations after "any" have no file, and "any" does not include them. */
@@ -120,7 +131,9 @@ void uaio_seeds_mix(uint64_t seed, char ret_text[UAIO_SEEDS_MIX_MAX])
 
 /* Shrinking */
 
-/* Write the text for these changes. Return: as uaio_faults_chosen(). */
+/*
+ * Write the --fault text for these changes. Return: the result of uaio_faults_chosen().
+ */
 static int choose(const struct search *search, const size_t *items, size_t nr,
 		  bool is_exact, char **ret)
 {
@@ -139,7 +152,7 @@ static enum uaio_shrink_answer ask(void *arg, const size_t *items, size_t nr)
 	search->is_cut = search->nr_runs == SHRINK_RUNS_MAX;
 	if (search->is_cut)
 		return UAIO_SHRINK_STOP;
-	/* Not tried: more numbers than --fault can hold. */
+	/* Do not try a set of changes with more numbers than --fault can hold. */
 	if (choose(search, items, nr, false, &text))
 		return UAIO_SHRINK_PASSES;
 	search->nr_runs++;
@@ -216,7 +229,7 @@ static void print_failure(FILE *to, const struct search *search,
 	print_outcome(to, &search->plain, search->limit_ns);
 }
 
-/* Report a failure to the program that asked for it (tell_failed). */
+/* Report a failure to the function that the caller has passed (tell_failed). */
 static void tell_program(const struct search *search, const char *faults,
 			 const struct uaio_seeds_outcome *shown)
 {
@@ -268,7 +281,10 @@ static void print_changes(FILE *to, const struct uaio_changes *changes)
 		fprintf(to, "    and %zu more\n", changes->nr - SHOWN_MAX);
 }
 
-/* Repeat a run. Return: how often it failed; *ret_nr: of how many; *ret: the last. */
+/*
+ * Repeat a run several times. Return: how often the run failed; *ret_nr: how often it
+ * was repeated; *ret: the last outcome.
+ */
 static unsigned confirm(struct search *search, const char *faults,
 			unsigned *ret_nr, struct uaio_seeds_outcome *ret)
 {
@@ -297,7 +313,7 @@ static unsigned confirm(struct search *search, const char *faults,
 	return nr_failed;
 }
 
-/* Print how many of the changes a failure needs. nr is 0 if that could not be found. */
+/* Print how many of the changes a failure needs. nr is 0 if this could not be found. */
 static void print_needed(const struct search *search, size_t nr,
 			 unsigned nr_failed, unsigned nr_runs)
 {
@@ -348,8 +364,8 @@ static void tell(struct search *search, const char *faults, size_t nr)
 }
 
 /*
- * Return: how many of the changes are needed, 0 if they did not fail again; *ret: their
- * indices, which the caller frees.
+ * Find which changes the failure needs. Return: how many changes are needed; 0 if a run
+ * with all changes did not fail again; *ret: their indices, which the caller frees.
  */
 static size_t shrink(struct search *search, size_t **ret)
 {
@@ -376,7 +392,7 @@ static void examine(struct search *search, const char *text, uint64_t seed)
 	search->text = text;
 	search->seed = seed;
 	nr = shrink(search, &items);
-	/* Without them, or with too many to name, fall back to the seed itself. */
+	/* If no changes were found, or too many to name, use the seed itself. */
 	if ((!nr || choose(search, items, nr, true, &faults)) &&
 	    uaio_faults_seeded(text, seed, &faults))
 		faults = NULL;
@@ -451,7 +467,9 @@ int uaio_check_seeds(const struct uaio_seeds *seeds, int *ret_status,
 	*ret_has_failed = false;
 	goes_on = run(&search, NULL, false, &search.plain);
 	*ret_status = search.plain.status;
-	/* If the run without changes has a report, that must be fixed first. */
+	/*
+	 * If the run without changes has a report, the user must fix this report first.
+	 */
 	if (!goes_on || search.plain.nr_reports) {
 		*ret_has_failed = search.plain.nr_reports;
 		free_outcome(&search.plain);

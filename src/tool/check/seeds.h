@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `uaio check --seeds`: runs of a command in which requests complete late, reordered or
- * short, by seed; and the search for the changes that a failure needs
+ * `uaio check --seeds`: runs a command with many seeds, each of which makes requests
+ * complete late, reordered or short; then finds which of these changes a failure needs
  *
  * A run fails if the command ends differently than without changes, does not end, or
- * has a report. The first seed with a failing run ends the search for seeds. Then the
- * tool makes fewer and fewer of its changes (shrink.h), and prints those that are left
- * as a --fault option.
+ * has a report. The search for seeds ends with the first seed whose run fails. Then the
+ * tool repeats the run with fewer and fewer of this seed's changes (shrink.h), and
+ * prints the changes that are left as a --fault option.
  *
  * Tested by test-seeds.c and test/run/check_seeds.py.
  */
@@ -21,9 +21,9 @@
 
 /* The outcome of a run. */
 struct uaio_seeds_outcome {
-	int status;   /* of the command, as waitpid() has it */
-	bool is_late; /* the command exceeded its limit, and was killed */
-	/* a signal by which the user stops everything; 0: none */
+	int status;   /* status of the command, as from waitpid() */
+	bool is_late; /* the command exceeded its time limit, and was killed */
+	/* the signal by which the user stops the whole search; 0: none */
 	int stopped_by;
 	uint64_t nr_reports;
 	int64_t time_ns;
@@ -32,9 +32,10 @@ struct uaio_seeds_outcome {
 };
 
 /*
- * Run the command. @faults: for --fault of `uaio run`; NULL: none, and the user sees
- * the command's output. @limit_ns: when to kill it; 0: never. @wants_stacks: record the
- * stack of each change with its own number. *ret is zeroed.
+ * Run the command. @faults: argument of --fault for `uaio run`; NULL: none, and the
+ * user sees the command's output. @limit_ns: after which time to kill the command; 0:
+ * never. @wants_stacks: record the stack of each change with its own number. *ret is
+ * zeroed.
  * Return: 0; or the exit status after a message.
  */
 typedef int uaio_seeds_run_fn(void *arg, const char *faults, int64_t limit_ns,
@@ -42,13 +43,13 @@ typedef int uaio_seeds_run_fn(void *arg, const char *faults, int64_t limit_ns,
 			      struct uaio_seeds_outcome *ret);
 
 struct uaio_seeds {
-	uint64_t first, nr; /* which seeds */
+	uint64_t first, nr; /* the first seed, and how many seeds */
 	const char *
-		/* the user's, for each seed; NULL: late, reordered and short */
+		/* the user's faults, for each seed; NULL: late, reordered and short */
 		faults;
-	/* for each run; 0: derived from the run without changes */
+	/* time limit of each run; 0: derived from the run without changes */
 	int64_t limit_ns;
-	char **argv;         /* the command, to print it */
+	char **argv;         /* the command, for printing */
 	FILE *to;            /* where messages go */
 	bool shows_progress; /* `to` is a terminal */
 	uaio_seeds_run_fn *run;

@@ -7,13 +7,16 @@
 
 struct shrinking {
 	size_t *items, nr;
-	size_t *tried; /* owns; has room for all items */
+	size_t *tried; /* owns; an array with room for all items */
 	uaio_shrink_fn *ask;
 	void *arg;
 	bool is_stopped;
 };
 
-/* Return: whether a run with `tried` fails; then they replace the items. */
+/*
+ * Return: whether a run with the items in `tried` fails. If so, `tried` replaces the
+ * items.
+ */
 static bool try(struct shrinking *shrinking, size_t nr)
 {
 	enum uaio_shrink_answer answer =
@@ -28,7 +31,7 @@ static bool try(struct shrinking *shrinking, size_t nr)
 	return true;
 }
 
-/* Return: whether one of `parts` equal parts fails by itself. */
+/* Return: whether a run with only one of `parts` equal parts fails. */
 static bool keep_part(struct shrinking *shrinking, size_t parts)
 {
 	size_t nr = shrinking->nr;
@@ -44,7 +47,10 @@ static bool keep_part(struct shrinking *shrinking, size_t parts)
 	return false;
 }
 
-/* Omit each chunk that is not needed. Return: whether there was one. */
+/*
+ * Omit each chunk without which the run still fails. Return: whether there was such a
+ * chunk.
+ */
 static bool drop_chunks(struct shrinking *shrinking, size_t chunk)
 {
 	size_t first = 0;
@@ -90,7 +96,10 @@ size_t uaio_shrink(size_t *items, size_t nr, uaio_shrink_fn *ask, void *arg)
 			parts = 2;
 			continue;
 		}
-		/* With two parts, omitting one is keeping the other. */
+		/*
+		 * With two parts, omitting one part is the same as keeping the other
+		 * part.
+		 */
 		is_least = !(parts > 2 && drop_chunks(&shrinking, chunk)) &&
 			   chunk == 1;
 		parts = 2 * ((shrinking.nr + chunk - 1) / chunk);

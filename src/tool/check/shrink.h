@@ -16,14 +16,16 @@ enum uaio_shrink_answer {
 	UAIO_SHRINK_STOP, /* stop the search */
 };
 
-/* Run with only these items, which are in rising order. Return: whether it fails. */
+/*
+ * Run with only these items, which are in rising order. Return: whether the run fails.
+ */
 typedef enum uaio_shrink_answer uaio_shrink_fn(void *arg, const size_t *items,
 					       size_t nr);
 
 /*
- * Reduce items, nr in rising order with which a run has failed, until no part can be
- * omitted, or @ask stops the search. A run with the remaining items has failed, unless
- * these are all items.
+ * Reduce a list of nr items, in rising order, with which a run has failed, until no
+ * part can be omitted, or @ask stops the search. A run with the remaining items has
+ * failed, unless no item was omitted.
  * Return: how many items remain; at least one if there was one.
  */
 size_t uaio_shrink(size_t *items, size_t nr, uaio_shrink_fn *ask, void *arg);

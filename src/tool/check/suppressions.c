@@ -77,7 +77,10 @@ int uaio_suppressions_read(struct uaio_suppressions *to, const char *path)
 	return status;
 }
 
-/* Return: whether the pattern matches the name, or its part after the last slash. */
+/*
+ * Return: whether the pattern matches the name, or the part of the name after its last
+ * slash.
+ */
 static bool is_like(const char *pattern, const char *name)
 {
 	return name && (!fnmatch(pattern, name, 0) ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Functions, files and lines of frames: from a sanitizer in the program, or otherwise
- * from addr2line, if it is installed
+ * Finds functions, files and lines of frames: from the symbolizer of a sanitizer in the
+ * program, or otherwise with addr2line, if addr2line is installed
  *
  * Tested by test/run/check.py.
  */
@@ -26,8 +26,9 @@
 
 enum {
 	FRAMES_MAX = UAIO_CHECK_NR_STACKS * UAIO_CHECK_FRAMES_MAX,
-	OWN_ARGUMENTS = 7, /* of addr2line, before the addresses */
-	ADDRESS_MAX = 19,  /* 0x, 16 digits, NUL */
+	OWN_ARGUMENTS =
+		7, /* number of addr2line's arguments before the addresses */
+	ADDRESS_MAX = 19, /* size of 0x, 16 digits and NUL */
 	OUTPUT_MAX = 1 << 20,
 	PATIENCE_MS = 60000,
 };
@@ -44,7 +45,7 @@ static void add_line(struct uaio_check_frame *frame, const char *function,
 	*line = (struct uaio_check_line){
 		.function = uaio_check_memory(strndup(function, function_len)),
 	};
-	/* Unknown; or a sanitizer prints the module instead. */
+	/* The place is unknown, or the sanitizer has printed the module instead. */
 	if (!place || strchr("?(", *place))
 		return;
 	line->file = uaio_check_memory(strdup(place));
@@ -72,7 +73,7 @@ static void take_text(struct uaio_check_frame *frame)
 		 place ? place + 1 : NULL);
 }
 
-/* Return: whether a module has the same addresses in its file and in memory. */
+/* Return: whether a module's addresses are the same in its file and in memory. */
 static bool is_at_fixed_address(const char *module)
 {
 	int fd = open(module, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -81,7 +82,7 @@ static bool is_at_fixed_address(const char *module)
 
 	if (fd < 0)
 		return false;
-	/* e_type is at the same offset in both classes. */
+	/* e_type is at the same offset in 32-bit and 64-bit files. */
 	is = pread(fd, &header, sizeof(header), 0) == sizeof(header) &&
 	     !memcmp(header.e_ident, ELFMAG, SELFMAG) &&
 	     header.e_type == ET_EXEC;
@@ -89,7 +90,7 @@ static bool is_at_fixed_address(const char *module)
 	return is;
 }
 
-/* Return: the output of addr2line, which the caller frees; NULL if it failed. */
+/* Return: all that can be read, which the caller frees; NULL on an error. */
 static char *read_all(int fd)
 {
 	char *text = uaio_check_memory(malloc(OUTPUT_MAX));
@@ -202,7 +203,9 @@ static void ask(const char *module, struct uaio_check_frame **frames,
 	for (unsigned i = 0; i < nr; i++) {
 		uint64_t at = is_fixed ? frames[i]->pc : frames[i]->offset;
 
-		/* A return address follows the call, and may be on another line. */
+		/*
+		 * Look up the call itself: its return address may be on another line.
+		 */
 		(void)snprintf(addresses[i], ADDRESS_MAX, "0x%" PRIx64, at - 1);
 		args[OWN_ARGUMENTS + i] = addresses[i];
 	}
@@ -220,7 +223,7 @@ static bool is_readable(const char *module)
 	       S_ISREG(st.st_mode);
 }
 
-/* Return: whether the frame is the sanitizer's own, such as its free(). */
+/* Return: whether the frame is a function of the sanitizer, such as its free(). */
 static bool is_of_sanitizer(const struct uaio_check_frame *frame)
 {
 	static const char *const beginnings[] = {

@@ -38,7 +38,7 @@ struct place {
 	struct uaio_check_files files;
 	unsigned nr, nr_cut;
 	char kinds[256]; /* kinds of all reports, each followed by a blank */
-	int pid;         /* of the last report */
+	int pid;         /* process id of the last report */
 };
 
 static void note(struct uaio_report *report, void *arg)
@@ -218,7 +218,8 @@ static void each_process_has_its_own_file(void **state)
 	open_place(&place);
 	uaio_check_files_read(&place.files, false);
 	append(&place, "17", REPORT);
-	append(&place, "1041", REPORT REPORT); /* in the same bucket */
+	/* a process id in the same hash bucket */
+	append(&place, "1041", REPORT REPORT);
 	append(&place, "17.changes", REPORT);
 	append(&place, "x17", REPORT);
 	append(&place, "99999999999", REPORT);
@@ -318,7 +319,7 @@ static void a_place_is_its_kind_and_the_innermost_frames(void **state)
 	struct uaio_report first = parsed("report\tfreed-in-flight\nwhat\tx\n"
 					  "stack\tnow\n"
 					  "frame\t0x1\t/a\t0x1\t-\t-\nend\n");
-	/* The same place at other addresses. */
+	/* The same place, loaded at other addresses. */
 	struct uaio_report same = parsed("report\tfreed-in-flight\nwhat\ty\n"
 					 "stack\tnow\n"
 					 "frame\t0x9\t/a\t0x1\t-\t-\nend\n");
@@ -439,7 +440,7 @@ static void each_kind_says_what_helps(void **state)
 	for (; (kind = uaio_check_kind_at(nr)); nr++) {
 		assert_true(strlen(kind->name) <= UAIO_CHECK_KIND_MAX);
 		assert_ptr_equal(uaio_check_kind_find(kind->name), kind);
-		/* names a manual page */
+		/* the rule names a manual page */
 		assert_non_null(strchr(kind->rule, ')'));
 		assert_true(*kind->explanation && *kind->now && *kind->help);
 	}

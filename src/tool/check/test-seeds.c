@@ -68,7 +68,10 @@ static void what_is_needed_is_left(void **state)
 
 		assert_int_equal(shrink(&needed, items), nr);
 		assert_memory_equal(items, all, nr * sizeof(*items));
-		/* A single one is found by bisection. */
+		/*
+		 * If only one change is needed, few runs suffice, because the list is
+		 * halved each time.
+		 */
 		assert_true(nr > 1 ? needed.nr_asked < 200
 				   : needed.nr_asked <= 20);
 	}
@@ -188,7 +191,9 @@ static void the_text_names_what_is_chosen(void **state)
 	add(&changes, 1, "change\t2\t5\tdelay\t1\tnop\t-\t-");
 	uaio_changes_sort(&changes);
 	uaio_changes_unite(&changes);
-	/* Numbers 3, 4, 8 and 11 of the first fault; 5 of the second. */
+	/*
+	 * The rows are numbers 3, 4, 8 and 11 of the first fault, and 5 of the second.
+	 */
 	assert_int_equal(changes.nr, 5);
 	assert_int_equal(changes.all[1].pid, 2);
 	assert_chosen(text, &changes, (size_t[]){ 0, 1, 2 }, 3, false,
@@ -257,14 +262,19 @@ static void each_seed_has_faults_that_can_be_asked_for(void **state)
 
 /* The search */
 
-/* A command with so many requests; it fails if all requests in `needs` are changed. */
+/*
+ * A made-up command with this many requests. It fails if all requests in `needs` are
+ * changed.
+ */
 struct made_up {
 	unsigned nr_requests;
-	uint64_t needs[2];               /* numbers of requests; 0: none */
+	/* numbers of the requests that must be changed; 0: none */
+	uint64_t needs[2];
 	struct uaio_seeds_outcome fails; /* how it fails */
 	uint64_t plain_reports;
-	unsigned only_once; /* it fails only in this run; 0: in each */
-	unsigned stopped;   /* a signal arrives in this run; 0: none */
+	unsigned
+		only_once; /* the command fails only in this run; 0: in each run */
+	unsigned stopped; /* a signal arrives in this run; 0: none */
 
 	/* What the search did. */
 	unsigned nr_runs;
@@ -283,7 +293,7 @@ static bool is_changed(const struct uaio_faults *faults, unsigned i, uint64_t n)
 	return is_among && chance * (UAIO_FAULT_CERTAIN / 1000) < fault->chance;
 }
 
-/* Return: whether the command fails. Faults keep the kinds of the first text. */
+/* Return: whether the command fails. Keys of the first text's faults are kept. */
 static bool make_changes(const struct made_up *command,
 			 const struct uaio_faults *faults,
 			 struct uaio_changes *changes)
@@ -451,7 +461,10 @@ static void a_signal_ends_the_search(void **state)
 	assert_non_null(strstr(said, "stopped after 2 seeds"));
 	free(said);
 	free(command.last);
-	/* A signal during shrinking: the findings so far are reported. */
+	/*
+	 * A signal arrives while the tool reduces the changes: it reports what it has
+	 * found so far.
+	 */
 	command = (struct made_up){
 		.nr_requests = 500,
 		.needs = { 7, 300 },
@@ -485,7 +498,7 @@ static void it_is_told_that_none_has_failed(void **state)
 	assert_non_null(strstr(said, "nothing was changed"));
 	free(said);
 	free(command.last);
-	/* A report without changes must be fixed first. */
+	/* A report in the run without changes must be fixed first. */
 	command = (struct made_up){ .plain_reports = 1 };
 	said = search(&command, NULL, 12, &has_failed);
 	assert_true(has_failed);

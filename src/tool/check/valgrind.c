@@ -2,9 +2,10 @@
 /*
  * Suppressions for valgrind's tools under `uaio check`
  *
- * For helgrind and drd: races whose second access is the library's. These tools do not
- * see the library's own atomic accesses. Accesses of requests are made in
- * libuaio-check.so (check/access.c).
+ * For helgrind and drd: races whose second access is made by the library, because these
+ * tools do not recognise the library's atomic accesses. Accesses that a request makes
+ * to the program's memory are made in libuaio-check.so (check/access.c), so races with
+ * these are reported.
  *
  * For memcheck: the library marks the memory that a request in flight reads into as
  * inaccessible, so that memcheck reports a program that touches it. The library's own
@@ -21,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VECTORS = 1024 }; /* a call's maximum */
+enum { VECTORS = 1024 }; /* maximum of vectors in a call */
 
 /* Parameters of system calls, as valgrind's versions name them. */
 static const char *const parameters[] = {
@@ -42,7 +43,7 @@ static const char *const parameters[] = {
 	"rt_sigprocmask(oset)",
 };
 
-/* Followed by a number and a parenthesis. */
+/* Parameters whose name is followed by a number and a parenthesis. */
 static const char *const vectors[] = {
 	"readv(vector[",
 	"preadv(vector[",
@@ -61,7 +62,9 @@ static void print(FILE *to, const char *parameter, const char *number,
 
 static const char *const races[] = { "Helgrind:Race", "drd:ConflictingAccess" };
 
-/* Where the library accesses memory: itself, or in functions that it calls. */
+/*
+ * Functions in which the library accesses memory: its own, or functions that it calls.
+ */
 static const char *const accesses[] = {
 	"obj:*/libuaio.so*",
 	"obj:*/vgpreload_*\n   obj:*/libuaio.so*",
@@ -104,7 +107,7 @@ int uaio_check_tell_valgrind(const char *dir)
 	int r;
 
 	(void)snprintf(path, sizeof(path), "%s/valgrind", dir);
-	/* valgrind splits the variable at spaces. */
+	/* valgrind splits the variable VALGRIND_OPTS at spaces. */
 	if (strpbrk(path, " \t\n"))
 		return 0;
 	r = write_file(path);

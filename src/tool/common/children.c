@@ -24,10 +24,10 @@ void uaio_shared_free(void *memory, size_t bytes)
 }
 
 /*
- * Make the remaining attempts. The core limit comes first, so that a killed child
- * leaves no core file; setting it may itself kill the child. next: atomic, the next attempt;
- * -1: the core limit.
- * relaxed, throughout: a reader has waited for the end of the process that wrote
+ * Make the remaining attempts. The first attempt sets the core limit, so that a killed
+ * child leaves no core file; this system call may itself kill the child. next: atomic,
+ * the index of the next attempt; -1: setting the core limit. relaxed, throughout: a
+ * reader has waited for the end of the process that wrote
  */
 static void go_on(const struct uaio_tries *tries, void *memory, int *next)
 {

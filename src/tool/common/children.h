@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Attempts that may kill the process that makes them, made in child processes
+ * Makes attempts that may kill their process in child processes
  *
  * A seccomp filter may kill the caller of a system call, and a library may crash when
- * it is first loaded. So a child makes the attempts in order. If one kills the child,
- * another child continues with the next attempt.
+ * it is first loaded. So a child process makes the attempts in order. If one kills the
+ * child, another child continues with the next attempt.
  *
  * Tested by test/sandbox/filters.py and test/run/doctor.py.
  */
@@ -21,7 +21,7 @@ struct uaio_tries {
 	void (*make)(void *memory, unsigned i);
 	/* Called in the parent: attempt i killed its child by this signal. May be NULL. */
 	void (*died)(void *memory, unsigned i, int signal);
-	unsigned seconds; /* until SIGALRM kills a child; 0: never */
+	unsigned seconds; /* SIGALRM kills a child after this time; 0: never */
 };
 
 /* Return: zeroed memory that is shared with child processes, or NULL. */
@@ -39,21 +39,21 @@ int uaio_tries_make(const struct uaio_tries *tries, void *memory);
 /*
  * sandbox.c: trying system calls behind the filters of a sandbox
  *
- * The library makes the system calls of base/calls.h only where they are known
- * not to kill the process. So a child process tries each of them, and its death
- * shows which the filter kills for.
+ * The library makes the system calls of base/calls.h only where they are known not to
+ * kill the process. So a child process tries each of these calls. If the child dies,
+ * the filter kills for this call.
  */
 
 /*
- * Try all of them.
- * Return: 0 with those that the kernel answered, or -errno.
+ * Try all of these calls. Return: 0, with the calls that the kernel answered; or
+ * -errno.
  */
 int uaio_sandbox_try(struct uaio_call_set *ret_calls);
 
 /*
- * If there is a filter, find out which calls may be made, and set the variable
- * that tells the library so. If no child can be forked, the variable is left
- * as it is.
+ * If there is a filter, find out which calls may be made, and set the environment
+ * variable from which the library learns this. If no child can be forked, the variable
+ * is left unchanged.
  * Return: 0 or -errno.
  */
 int uaio_sandbox_set_variable(void);

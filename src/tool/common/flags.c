@@ -73,7 +73,10 @@ static void say_unknown(const char *command, const char *word,
 				command, word, command);
 }
 
-/* Report a refused flag. @word precedes optind: a flag, or several letters. */
+/*
+ * Report a flag that getopt() refused. @word is the argument before optind: one flag,
+ * or several letters.
+ */
 static void say_refused(int c, const char *command, const char *word,
 			const struct option *flags)
 {
@@ -98,7 +101,7 @@ static void say_refused(int c, const char *command, const char *word,
 int uaio_flags_next(int argc, char **argv, const char *letters,
 		    const struct option *flags)
 {
-	/* The colon lets getopt() tell missing values from unknown flags. */
+	/* The colon makes getopt() distinguish missing values from unknown flags. */
 	char all[WORD_MAX];
 	int c;
 

@@ -81,7 +81,10 @@ static bool measure(const struct source *source, const ElfW(Phdr) * headers,
 			      ? ph->p_vaddr + ph->p_memsz
 			      : end;
 	}
-	/* Page offsets are then the same in the file and in memory. */
+	/*
+	 * The start is rounded down to a page, so that offsets within a page are the
+	 * same in the file and in memory.
+	 */
 	image->start = start & ~(ElfW(Addr))(page_bytes() - 1);
 	image->bytes =
 		(end - image->start + page_bytes() - 1) & ~(page_bytes() - 1);
@@ -114,9 +117,9 @@ static bool copy_part(const struct source *source,
 }
 
 /*
- * Place a segment's file data. Whole pages are mapped, because most of a large program
- * is never read. Pages shared with other segments are copied, and so are segments whose
- * offset does not allow a mapping.
+ * Place a segment's file data. Whole pages are mapped, not copied, because most of a
+ * large program is never read. Pages that contain parts of several segments are copied,
+ * and so are segments whose offset does not allow a mapping.
  */
 static bool place(const struct source *source, const struct uaio_image *image,
 		  const ElfW(Phdr) * ph)
@@ -135,7 +138,7 @@ static bool place(const struct source *source, const struct uaio_image *image,
 	       copy_part(source, image, ph, to, ph->p_filesz);
 }
 
-/* Place the segments, and behind them the program headers that point into them. */
+/* Place the segments, and after them the program headers that point into them. */
 static int place_all(const struct source *source, const ElfW(Phdr) * headers,
 		     struct uaio_image *image)
 {
@@ -240,7 +243,7 @@ static uint64_t entry(const struct uaio_image *image, int64_t tag)
 
 struct names {
 	const ElfW(Sym) * symbols;
-	size_t nr; /* symbols, up to the end of the image */
+	size_t nr; /* number of symbols, if they extend to the end of the image */
 	const char *strings;
 	size_t bytes;
 };
@@ -260,7 +263,7 @@ static bool find_names(const struct uaio_image *image, struct names *ret)
 	return true;
 }
 
-/* Imported symbols have relocations. */
+/* Report the imported symbols that have relocations. */
 static void see_relocated(const struct uaio_image *image,
 			  const struct names *names, int64_t table_tag,
 			  int64_t bytes_tag,

@@ -3,9 +3,9 @@
  * ELF files of programs and libraries: mapped for reading, not for execution
  *
  * The segments lie as the loader would place them, so that functions for loaded objects
- * (patch/find.h) can examine them. Nothing of the file is executed. Damaged files are
- * not read out of bounds. But if another process truncates the file meanwhile, SIGBUS
- * ends this one.
+ * (patch/find.h) can examine them. Nothing of the file is executed. A damaged file is
+ * never read out of bounds. But if another process truncates the file meanwhile, SIGBUS
+ * kills this process.
  *
  * Tested by test/run/doctor_programs.py.
  */
@@ -19,13 +19,13 @@
 /* image.c */
 
 struct uaio_image {
-	/* its program headers are copied into the image */
+	/* its program headers are a copy in the image */
 	struct dl_phdr_info object;
-	size_t bytes; /* size, from object.dlpi_addr on */
+	size_t bytes; /* size of the image, from object.dlpi_addr on */
 	/* the lowest address in the file, rounded down to a page */
 	ElfW(Addr) start;
 	char *memory;              /* owns; where `start` is mapped */
-	const ElfW(Dyn) * dynamic; /* or NULL */
+	const ElfW(Dyn) * dynamic; /* the dynamic section, or NULL */
 	size_t nr_dynamic;
 };
 
@@ -47,7 +47,7 @@ bool uaio_image_needs(const struct uaio_image *image, const char *library);
 
 /*
  * Call see() for each library that a program needs: its name, and its path or NULL if
- * it is not found. Return: 0, or -errno if there is no list.
+ * the library is not found. Return: 0, or -errno if the libraries cannot be listed.
  */
 int uaio_needed_list(const char *program,
 		     void (*see)(void *arg, const char *name, const char *path),
@@ -61,7 +61,7 @@ enum uaio_use {
 	UAIO_USE_SITES,     /* instructions that make io_uring calls */
 	UAIO_USE_AIO_SITES, /* instructions that make kernel AIO calls */
 	UAIO_USE_POSIX,     /* aio_read() and similar functions */
-	/* Not evidence of an asynchronous interface by themselves: */
+	/* The uses from here on are no evidence of an asynchronous interface: */
 	UAIO_USE_SYSCALL,   /* calls of syscall(2) with unknown numbers */
 	UAIO_USE_DLOPEN,    /* libraries loaded at run time */
 	UAIO_USE_SANITIZER, /* a sanitizer's runtime */
@@ -71,10 +71,13 @@ enum uaio_use {
 enum { UAIO_USERS_MAX = 256 };
 
 struct uaio_uses {
-	/* For each use the names of the files; empty: none. */
+	/* For each use the names of the files that show it; empty: none. */
 	char users[UAIO_NR_USES][UAIO_USERS_MAX];
-	unsigned nr_sites, nr_sites_left; /* patched when loaded; not patched */
-	unsigned nr_aio_sites;            /* never patched */
+	/*
+	 * sites that are patched when the program is loaded; sites that are not patched
+	 */
+	unsigned nr_sites, nr_sites_left;
+	unsigned nr_aio_sites; /* sites that are never patched */
 	/* the program makes system calls with unknown numbers */
 	bool may_call_any;
 	char missing
@@ -94,8 +97,9 @@ int uaio_uses_read(const char *path, bool can_be_loaded,
 bool uaio_uses_show_any(const struct uaio_uses *uses);
 
 /*
- * Return: whether the program needs the trap. It does if the files show calls that only
- * the trap serves; or if they show no interface, but system calls with unknown numbers.
+ * Return: whether the program needs the trap. It does if its files show calls that only
+ * the trap serves. It also does if the files show no asynchronous interface, but system
+ * calls with unknown numbers.
  */
 bool uaio_uses_want_trap(const struct uaio_uses *uses);
 

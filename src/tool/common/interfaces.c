@@ -35,7 +35,10 @@ static const struct {
 	{ UAIO_USE_SANITIZER, "__hwasan_init" },
 };
 
-/* Libraries whose functions are noticed in their callers. */
+/*
+ * Libraries that are skipped, because uses of their functions are noticed in their
+ * callers.
+ */
 static const char *const passed_over[] = {
 	"ld-linux",    "libc.so.",    "libaio.so.",   "liburing.so.",
 	"libasan.so.", "libtsan.so.", "libubsan.so.", "liblsan.so.",
@@ -55,7 +58,10 @@ static void add_user(struct uaio_uses *uses, enum uaio_use use,
 	size_t len = strlen(list);
 	const char *last = strrchr(list, ' ');
 
-	/* Functions of one object are adjacent, so it is the last in the list. */
+	/*
+	 * Functions of one object are adjacent, so the object's name is the last in the
+	 * list.
+	 */
 	if (!strcmp(last ? last + 1 : list, name))
 		return;
 	(void)snprintf(list + len, UAIO_USERS_MAX - len, "%s%s",
@@ -76,7 +82,7 @@ static void see_import(void *arg, const char *name)
 	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
 		enum uaio_use use = functions[i].use;
 
-		/* Nearly all libraries do this, so it shows nothing. */
+		/* Nearly all libraries use this, so it shows nothing. */
 		if (object->is_library &&
 		    (use == UAIO_USE_SYSCALL || use == UAIO_USE_DLOPEN))
 			continue;

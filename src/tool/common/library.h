@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finding the installed library, and programs beside it. Uses the first of these
- * directories that contains the library:
+ * Finds the installed library, and the programs installed beside it. The library is
+ * used from the first of these directories that contains it:
  *
  *   1. the directory of the running `uaio`, which is a build tree's;
  *   2. the directory of installed libraries, by its path relative to the running
@@ -19,7 +19,10 @@
 
 #define UAIO_LIBRARY "libuaio.so.0"
 
-/* Preloaded before the library: reports to it which memory the program frees. */
+/*
+ * A library that is preloaded before the library. It reports to the library which
+ * memory the program frees.
+ */
 #define UAIO_CHECK_LIBRARY "libuaio-check.so"
 
 /*
@@ -63,9 +66,10 @@ bool uaio_locate(const char *dir, const char *relative,
 /* preload.c */
 
 /*
- * Put the library in @dir first in LD_PRELOAD, and @dir first in LD_LIBRARY_PATH: it
- * has the links with libaio's names. Also lets programs with AddressSanitizer start. If
- * UAIO_CHECK_VARIABLE is set, libuaio-check.so comes before the library, if it exists.
+ * Put the library in @dir first in LD_PRELOAD, and @dir first in LD_LIBRARY_PATH: @dir
+ * has links with the names of libaio. Also set options with which programs with
+ * AddressSanitizer can start. If UAIO_CHECK_VARIABLE is set, libuaio-check.so comes
+ * before the library, if it exists.
  *
  * Return: 0, or -ENOMEM.
  */
@@ -76,15 +80,15 @@ int uaio_preload_set(const char *dir);
  *
  * A release has a static command, which starts with any C library. But no library can
  * be preloaded into a static program. So a dynamic build of the command, uaio-dynamic,
- * is installed beside the library. It does what needs the library inside the command:
- * requests of `uaio doctor`, and becoming a program for --trap.
+ * is installed beside the library. The dynamic build does what needs the library inside
+ * the command: requests of `uaio doctor`, and becoming a program for --trap.
  */
 
 bool uaio_is_static(void);
 
 /*
- * Find a dynamic build whose loader exists on this system. Return: whether there is
- * one, with its path and its loader's.
+ * Find a dynamic build of the command whose loader exists on this system. Return:
+ * whether there is one; its path and its loader's path.
  */
 bool uaio_dynamic_find(char ret_path[PATH_MAX], char ret_loader[PATH_MAX]);
 

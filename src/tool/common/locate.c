@@ -18,7 +18,7 @@ bool uaio_own_directory(char ret_dir[PATH_MAX])
 	ssize_t len = readlink("/proc/self/exe", ret_dir, PATH_MAX - 1);
 
 	if (len <= 0) {
-		/* Without /proc: the path by which this process was executed. */
+		/* Without /proc, use the path by which this process was executed. */
 		const char *path = (const char *)getauxval(AT_EXECFN);
 
 		if (!path || !realpath(path, ret_dir))

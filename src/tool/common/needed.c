@@ -27,7 +27,7 @@
 
 enum { LINE_MAX_BYTES = 2 * PATH_MAX };
 
-/* Return: the loader of this process, or of its dynamic build; or NULL. */
+/* Return: the loader of this command, or of its dynamic build; or NULL. */
 static const char *own_loader(char dynamics[PATH_MAX])
 {
 	char dynamic[PATH_MAX];
@@ -47,7 +47,8 @@ static const char *own_loader(char dynamics[PATH_MAX])
 }
 
 /*
- * A musl program is listed by its own loader, if that is where the system has it.
+ * Choose the loader that lists the program's libraries: for a musl program its own
+ * loader, if it is at the system's usual path.
  * Return: the loader, or NULL.
  */
 static const char *loader_of(const char *program, char own[PATH_MAX])
@@ -75,8 +76,12 @@ static void list(const char *loader, const char *program, int out)
 	(void)dup2(out, STDOUT_FILENO);
 	(void)dup2(null, STDERR_FILENO);
 	(void)unsetenv("LD_PRELOAD");
-	(void)unsetenv("LD_AUDIT"); /* would run code of audit libraries */
-	/* Set, as by ldd(1), it makes the loader list libraries and run nothing. */
+	/* with this variable the loader would run code of audit libraries */
+	(void)unsetenv("LD_AUDIT");
+	/*
+	 * With this variable, as in ldd(1), the loader lists the libraries and does not
+	 * run the program.
+	 */
 	(void)setenv("LD_TRACE_LOADED_OBJECTS", "1", 1);
 	if (!uaio_has_prefix(uaio_base_name(loader), "ld-musl-"))
 		execl(loader, loader, program, NULL);
@@ -101,7 +106,7 @@ static void see_line(char *line,
 		*path = '\0';
 		path += strlen(" => ");
 		see(arg, name, strcmp(path, "not found") ? path : NULL);
-	} else if (*name == '/') { /* otherwise the vDSO */
+	} else if (*name == '/') { /* a line without a path is the vDSO */
 		see(arg, strrchr(name, '/') + 1, name);
 	}
 }

@@ -19,7 +19,10 @@
 
 enum {
 	NS_PER_S = 1000000000,
-	/* Inode number of the initial PID namespace, which sees all processes. */
+	/*
+	 * Inode number of the initial PID namespace, from which all processes are
+	 * visible.
+	 */
 	INIT_NAMESPACE = 0xeffffffc & INT_MAX,
 };
 
@@ -65,7 +68,10 @@ static uint64_t namespace_of(const char *process)
 	return stat(path, &st) == 0 ? st.st_ino : 0;
 }
 
-/* Return: the text after `name` in a file of /proc/PID; NULL if it is not there. */
+/*
+ * Return: the text after `name` in a file of /proc/PID; NULL if `name` is not in the
+ * file.
+ */
 static char *find_line(const char *process, const char *file, const char *name,
 		       char *buf, size_t len)
 {
@@ -84,7 +90,7 @@ static char *find_line(const char *process, const char *file, const char *name,
 	return found;
 }
 
-/* Return: the text before a field of /proc/PID/stat; NULL if it is not there. */
+/* Return: the text before a field of /proc/PID/stat; NULL if there is no such field. */
 static const char *before_field(const char *line, unsigned number)
 {
 	/* Field 2, the name, may contain blanks and brackets. */
@@ -96,7 +102,7 @@ static const char *before_field(const char *line, unsigned number)
 
 /*
  * Return: whether the process runs, and began before born_ns of CLOCK_BOOTTIME. A
- * zombie has ended, unless only its first thread has.
+ * zombie counts as ended, unless only its first thread has ended.
  */
 static bool is_running_since(const char *process, uint64_t born_ns)
 {
@@ -116,7 +122,10 @@ static bool is_running_since(const char *process, uint64_t born_ns)
 	       born_ns;
 }
 
-/* Return: whether the process has that pid in that PID namespace, its own. */
+/*
+ * Return: whether the process has that pid in that PID namespace, which must be its own
+ * namespace.
+ */
 static bool is_inside(const char *process, int pid, uint64_t namespace)
 {
 	char buf[256], *at, *last;
@@ -128,7 +137,10 @@ static bool is_inside(const char *process, int pid, uint64_t namespace)
 	return last && atoi(last) == pid;
 }
 
-/* Return: the pid of the page's process as seen from here; 0 if there is none. */
+/*
+ * Return: the pid of the page's process in this process's PID namespace; 0 if it has
+ * none.
+ */
 static int find_elsewhere(const struct uaio_live_identity *identity)
 {
 	DIR *dir = opendir("/proc");
@@ -188,7 +200,7 @@ static void add_stays(struct uaio_live_stays *sum,
 /* Return: left - right; 0 if concurrent updates have made it negative. */
 static uint64_t difference(uint64_t left, uint64_t right)
 {
-	/* The sums may wrap: another process may write anything. */
+	/* The sums may wrap, because another process may write anything to its page. */
 	return (int64_t)(left - right) > 0 ? left - right : 0;
 }
 
@@ -197,7 +209,7 @@ static void find_stays(struct uaio_page *page,
 {
 	uint64_t nr = 0;
 
-	/* An ended process has no requests anywhere. */
+	/* A process that has ended has no requests in flight. */
 	for (unsigned i = 0; page->is_running && i < page->identity.nr_stays;
 	     i++) {
 		page->nr_there[i] =
@@ -246,7 +258,10 @@ static void sum_up(struct uaio_page *page, struct uaio_hist *hists)
 	const struct uaio_live_identity *identity = &page->identity;
 
 	for (unsigned op = 0; op < identity->nr_ops; op++) {
-		/* Inline requests are counted only once, as accepted. */
+		/*
+		 * An inline request is counted once, as accepted, so add it to the
+		 * completed requests here.
+		 */
 		page->nr_completed += page->nr_by_way[op][0];
 		for (unsigned way = 0; way < identity->nr_ways; way++)
 			page->nr_accepted += page->nr_by_way[op][way];
@@ -326,7 +341,10 @@ static bool is_known(const struct uaio_live_identity *identity)
 	       identity->nr_stays <= UAIO_LIVE_STAYS;
 }
 
-/* Return: whether the page is complete and wanted; then its contents are in *page. */
+/*
+ * Read a page. Return: whether it is complete and wanted; then its contents are in
+ * *page.
+ */
 static bool read_page(struct uaio_page *page, int fd, bool is_of_running,
 		      bool *ret_is_foreign)
 {
@@ -422,7 +440,7 @@ static int read_folder(struct uaio_pages *pages, const char *path, uid_t uid)
 	return ret;
 }
 
-/* Read one /dev/shm, which has a directory for each user. */
+/* Read one /dev/shm, which has a directory `uaio.UID` for each user. */
 static int read_memory(struct uaio_pages *pages, const char *path)
 {
 	char folder[PATH_MAX];
@@ -443,7 +461,7 @@ static int read_memory(struct uaio_pages *pages, const char *path)
 	return ret;
 }
 
-/* Devices that were already read. */
+/* Devices of the /dev/shm that were already read. */
 struct seen {
 	unsigned nr;
 	dev_t devs[256];
@@ -464,7 +482,7 @@ static bool is_new(struct seen *seen, const char *path)
 	return true;
 }
 
-/* Running processes first; each group with the newest last. */
+/* Sort running processes first. Within each group the newest process is last. */
 static int compare(const void *a, const void *b)
 {
 	const struct uaio_page *pages[] = { a, b };

@@ -26,8 +26,8 @@ static bool is_name(const char *name, const char *text, size_t len)
 }
 
 /*
- * Drop the library of any build: two engines in a process would each miss the calls
- * that the other interposes.
+ * Drop other builds of the library: if two engines are in a process, each misses the
+ * calls that the other interposes.
  */
 static bool is_other_library(const char *item, size_t len, const char *first)
 {
@@ -40,7 +40,7 @@ static bool is_other_library(const char *item, size_t len, const char *first)
 	       !is_name(UAIO_CHECK_LIBRARY, name, name_len);
 }
 
-/* Keep empty items, which mean the working directory. */
+/* Empty items are kept, because they mean the working directory. */
 static bool is_other_directory(const char *item, size_t len, const char *first)
 {
 	return len != strlen(first) || memcmp(item, first, len);
@@ -60,7 +60,7 @@ static int prepend(const char *variable, const char *separators,
 		return -ENOMEM;
 	end = stpcpy(list, first);
 
-	/* An empty variable has no items, rather than one empty item. */
+	/* An empty variable has no items, not one empty item. */
 	for (const char *item = *old ? old : NULL; item;) {
 		size_t len = strcspn(item, separators);
 
@@ -96,10 +96,11 @@ static int switch_off(const char *variable, const char *option)
 }
 
 /*
- * AddressSanitizer refuses to start if it is not the first library; the library may
- * precede it, because it calls the next function of each name. ThreadSanitizer ends a
- * child of fork() that starts a thread, if the library has threads, or requests have
- * fibers.
+ * AddressSanitizer refuses to start if it is not the first library, so switch off this
+ * check: this library may precede it, because it passes calls on to the next function
+ * of the same name. ThreadSanitizer kills a child of fork() that starts a thread if the
+ * parent had several threads or fibers, so switch this off, too: this library has
+ * threads, and its requests may have fibers.
  */
 static int allow_sanitizers(void)
 {

@@ -19,7 +19,7 @@ int uaio_search_probe(const char *path)
 	if (stat(path, &st) < 0)
 		return -errno;
 	if (S_ISDIR(st.st_mode))
-		return -EISDIR; /* execve() gives EACCES, which says less */
+		return -EISDIR; /* execve() would return EACCES, which says less */
 	if (!S_ISREG(st.st_mode))
 		return -EACCES;
 	return eaccess(path, X_OK) < 0 ? -errno : 0;
@@ -31,7 +31,7 @@ int uaio_search_diag(const char *who, int error)
 			 "%s: %s", who, strerror(-error));
 }
 
-/* Errors after which execvp() tries the next directory. */
+/* Return: whether execvp() tries the next directory after this error. */
 static bool is_passed_over(int error)
 {
 	return error == -ENOENT || error == -ENOTDIR || error == -ESTALE ||
@@ -46,7 +46,7 @@ static int search(const char *dirs, const char *name, char path[PATH_MAX])
 		size_t len = strcspn(dir, ":");
 		int r = -ENOENT;
 
-		/* An empty item means the working directory. */
+		/* An empty item of PATH means the working directory. */
 		if (snprintf(path, PATH_MAX, "%.*s/%s", len ? (int)len : 1,
 			     len ? dir : ".", name) < PATH_MAX)
 			r = uaio_search_probe(path);

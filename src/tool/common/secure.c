@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Predicts secure execution: whether the kernel will set AT_SECURE (getauxval(3)),
- * after which the loader ignores LD_PRELOAD. The kernel sets it for a program that
- * gains privilege by its execution. Security modules may set it, too, which is not
- * predicted (SELinux does when the domain changes).
+ * after which the loader ignores LD_PRELOAD. The kernel sets AT_SECURE for a program
+ * that gains privilege by its execution. Security modules may also set it, which is not
+ * predicted here (SELinux sets it when the domain changes).
  *
  * The rules are those of bprm_fill_uid() in the kernel's fs/exec.c and
  * cap_bprm_creds_from_file() in security/commoncap.c. An execution is secure
@@ -13,7 +13,7 @@
  *   - if the real user is not root and the file gives capabilities.
  *
  * Setuid and setgid bits have no effect on a nosuid mount or with no_new_privs; file
- * capabilities have none on a nosuid mount.
+ * capabilities have no effect on a nosuid mount.
  *
  * Tested by test/run/targets.py.
  */
@@ -54,8 +54,8 @@ static uint64_t inheritable_set(void)
 }
 
 /*
- * Revision 3 needs no check: the kernel shows it as revision 2 in the user namespace
- * that it belongs to, and ignores it in all others.
+ * Revision 3 of file capabilities needs no check: the kernel shows it as revision 2 in
+ * the user namespace to which it belongs, and ignores it in all other namespaces.
  */
 static bool gives_capabilities(const char *path)
 {
@@ -108,7 +108,10 @@ const struct uaio_secure *uaio_secure_if_executed(const char *path)
 	struct stat st;
 	bool is_setuid = false, is_setgid = false;
 
-	/* Only if the bits are set: a filter might kill this process for the calls. */
+	/*
+	 * Make these calls only if the bits are set, because a filter might kill this
+	 * process for them.
+	 */
 	if (stat(path, &st) == 0 && st.st_mode & (S_ISUID | S_ISGID) &&
 	    is_on_suid_mount(path) &&
 	    prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 0) {

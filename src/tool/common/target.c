@@ -30,7 +30,7 @@ enum { NEEDS_TRAP = -1 };
 #define OR_TRAP
 #endif
 
-/* The first bytes of a file, which tell its format. */
+/* The first bytes of a file, which show its format. */
 struct head {
 	size_t len;
 	union {
@@ -39,7 +39,10 @@ struct head {
 	};
 };
 
-/* Any other loader is most likely glibc's at an unusual path. */
+/*
+ * Return: whether it is musl's loader. Any other loader is most likely glibc's at an
+ * unusual path.
+ */
 static bool is_musls(const char *path)
 {
 	return uaio_has_prefix(uaio_base_name(path), "ld-musl-");
@@ -52,7 +55,10 @@ static bool is_androids(const char *path)
 	return !strcmp(name, "linker") || !strcmp(name, "linker64");
 }
 
-/* Return: whether a loader is of that kind, by its path or by the name of its file. */
+/*
+ * Return: whether is_kind() holds for the loader's path, or for the path that its file
+ * really has.
+ */
 static bool is_of(const char *loader, bool (*is_kind)(const char *path))
 {
 	char real[PATH_MAX];
@@ -60,7 +66,7 @@ static bool is_of(const char *loader, bool (*is_kind)(const char *path))
 	return is_kind(loader) || (realpath(loader, real) && is_kind(real));
 }
 
-/* Refuse a program without PT_INTERP as static, but not the loader itself. */
+/* Refuse a program without PT_INTERP as static, unless it is the loader itself. */
 static int check_static(const char *who, const char *path,
 			enum uaio_trap_when when)
 {
@@ -88,7 +94,7 @@ static int diag_other_library(const char *who, const char *loader,
 			 who, loader, wanted);
 }
 
-/* The library's build for glibc serves musl programs, too: base/libc.h. */
+/* The library's build for glibc also serves musl programs: base/libc.h. */
 static int check_loader(const char *who, const char *loader,
 			enum uaio_trap_when when)
 {
@@ -108,14 +114,14 @@ static int check_loader(const char *who, const char *loader,
 
 /*
  * Class, byte order and machine are at the same offsets in every ELF header. The layout
- * of the rest depends on them, so it is read only if they match.
+ * of the rest depends on these three, so the rest is read only if they match.
  */
 static int check_elf(const char *who, const char *path, int fd,
 		     const ElfW(Ehdr) * elf, enum uaio_trap_when when)
 {
 	char loader[PATH_MAX];
 
-	/* The tool has the library's class. */
+	/* The class was checked: the tool has the library's class. */
 	if (!uaio_elf_has_our_class(elf))
 		return uaio_diag(EXIT_REFUSED,
 				 "%s is not a %d-bit program as the "
@@ -131,7 +137,8 @@ static int check_elf(const char *who, const char *path, int fd,
 	switch (uaio_loader_read(fd, elf, loader, sizeof(loader))) {
 	case 0: return check_loader(who, loader, when);
 	case -ENOENT: return check_static(who, path, when);
-	default: return 0; /* the exec will fail, and report why */
+	/* executing the file will fail, and the failure is reported then */
+	default: return 0;
 	}
 }
 
@@ -182,7 +189,10 @@ static const char *interpreter_of(struct head *head, char word[PATH_MAX])
 	return name;
 }
 
-/* Return: 0; NEEDS_TRAP; -ENOEXEC: a script; or the exit status after a message. */
+/*
+ * Return: 0; NEEDS_TRAP; -ENOEXEC if the file is a script; or the exit status after a
+ * message.
+ */
 static int check_file(const char *who, const char *path, struct head *head,
 		      enum uaio_trap_when when)
 {
@@ -202,7 +212,10 @@ static int check_file(const char *who, const char *path, struct head *head,
 	return r;
 }
 
-/* Under the trap this command runs the program: only one script is followed. */
+/*
+ * With --trap, uaio starts the program itself rather than the kernel, and resolves only
+ * one level of `#!` script.
+ */
 static int check_depth(const char *who, int nr_scripts)
 {
 	if (nr_scripts <= 1)
@@ -241,7 +254,7 @@ int uaio_target_check(const char *path, enum uaio_trap_when when,
 		if (r < 0)
 			return uaio_search_diag(who, r);
 	}
-	/* nested deeper than the kernel follows: the exec reports it */
+	/* nested deeper than the kernel follows: execve() will report this */
 	return 0;
 }
 

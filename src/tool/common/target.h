@@ -25,12 +25,12 @@
  */
 int uaio_search_command(const char *name, char ret_path[PATH_MAX]);
 
-/* As uaio_search_command(), with @hint at the end of the message. */
+/* Like uaio_search_command(), but with @hint at the end of the message. */
 int uaio_search_hinted(const char *name, const char *hint,
 		       char ret_path[PATH_MAX]);
 
 /*
- * As uaio_search_command(), without a message.
+ * Like uaio_search_command(), but without a message.
  *
  * Return: 0 or -errno.
  */
@@ -43,7 +43,7 @@ int uaio_search(const char *name, char ret_path[PATH_MAX]);
 int uaio_search_probe(const char *path);
 
 /*
- * Report that @who cannot be executed.
+ * Report why @who cannot be executed.
  *
  * Return: the exit status for @error, a -errno.
  */
@@ -53,12 +53,16 @@ int uaio_search_diag(const char *who, int error);
 
 /* How to run a program. */
 struct uaio_target {
-	/* Needs the trap, usually because the library cannot be loaded into it. */
+	/*
+	 * The program needs the trap, usually because the library cannot be loaded into
+	 * it.
+	 */
 	bool needs_trap;
 	/* the file to execute; for a script, its interpreter */
 	char file[PATH_MAX];
 	char word[PATH_MAX]; /* the argument on a script's #! line, or empty */
-	int nr_scripts;      /* 0: the program is not a script */
+	/* nesting depth of scripts; 0: the program is not a script */
+	int nr_scripts;
 };
 
 /*
@@ -71,7 +75,10 @@ struct uaio_target {
 int uaio_target_check(const char *path, enum uaio_trap_when when,
 		      struct uaio_target *ret_target);
 
-/* Find the file to execute for @path: itself or, for a script, the interpreter. */
+/*
+ * Find the file to execute for @path: @path itself or, if it is a script, its
+ * interpreter.
+ */
 void uaio_target_program(const char *path, char ret_file[PATH_MAX]);
 
 /* secure.c */

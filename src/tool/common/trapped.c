@@ -44,7 +44,7 @@ int uaio_trapped_exec(const char *path, char **argv)
 {
 	char ours[PATH_MAX];
 
-	/* Execute this command again; the caller has set LD_PRELOAD. */
+	/* Execute this command again. The caller has set LD_PRELOAD. */
 	if (!uaio_dynamic_own(ours))
 		return -ELIBACC;
 	if (setenv(UAIO_TRAP_PROGRAM, path, 1) == 0)
@@ -93,13 +93,13 @@ static const char *become(const char *path, char **argv, char **envp)
 		       : "the library was not loaded";
 }
 
-/* Set the signal mask that precedes the path. Return: the path. */
+/* Set the signal mask that precedes the path in the text. Return: the path. */
 static const char *take_mask(const char *text)
 {
 	char *end;
 	uint64_t mask = strtoull(text, &end, 16);
 
-	/* Not sigprocmask(), which ignores the C library's own signals. */
+	/* sigprocmask() would ignore signals that the C library itself uses. */
 	(void)sys_sigmask(SIG_SETMASK, &mask, NULL);
 	return end + (*end == ':');
 }

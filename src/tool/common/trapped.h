@@ -20,8 +20,8 @@
 /*
  * A variable like UAIO_TRAP_PROGRAM, for a program that is executed under the trap
  * (trap/exec.h). The library sets it to "mask:path", and executes this command with all
- * signals blocked. The program gets the signal mask. If the process cannot become the
- * program, it executes the program without the library.
+ * signals blocked. The program starts with this signal mask. If the process cannot
+ * become the program, it executes the program without the library.
  */
 #define UAIO_TRAP_CHILD "UAIO_TRAP_CHILD"
 

@@ -16,7 +16,7 @@
 
 #define MOUNTED "/sys/fs/cgroup"
 
-/* In version 1 a higher number means no limit. */
+/* In version 1 of control groups a higher number means no limit. */
 static const long long UNLIMITED = LLONG_MAX / 2;
 
 /* Return: whether the comma-separated list has the word. */
@@ -32,7 +32,10 @@ static bool has_word(const char *list, const char *word)
 	return false;
 }
 
-/* Return: the number in dir/name, or -1; UNLIMITED and above for no limit. */
+/*
+ * Return: the number in the file dir/name; -1 if it cannot be read; UNLIMITED or more
+ * if there is no limit.
+ */
 static long long read_file(const char *dir, const char *name)
 {
 	char path[3 * PATH_MAX], word[32];

@@ -46,8 +46,8 @@ struct orders {
 };
 
 /*
- * Return: 0 with the arguments from argv[optind] on; -1 if there is nothing to do, with
- * the exit status in *ret_status.
+ * Return: 0, and the arguments start at argv[optind]; -1 if there is nothing to do, and
+ * the exit status is in *ret_status.
  */
 static int read_flags(int argc, char **argv, struct orders *orders,
 		      int *ret_status)
@@ -114,7 +114,8 @@ int uaio_doctor_main(int argc, char **argv)
 	if (!orders.paths)
 		return uaio_diag(EXIT_REFUSED, "%s", strerror(ENOMEM));
 	if (read_flags(argc, argv, &orders, &status) == 0) {
-		(void)signal(SIGCHLD, SIG_DFL); /* to wait for children */
+		/* with SIGCHLD ignored, the doctor could not wait for its children */
+		(void)signal(SIGCHLD, SIG_DFL);
 		uaio_machine_read(&machine);
 		judge_all(&orders, argv + optind, &machine, &findings);
 		if (orders.is_json)

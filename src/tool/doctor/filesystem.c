@@ -38,10 +38,10 @@ enum {
 /* The path to examine. */
 struct place {
 	struct uaio_findings *findings;
-	char dir[PATH_MAX]; /* the directory, or that of the file */
-	int fd;             /* the file, or a temporary one; or -1 */
-	int made;           /* the temporary file, or -1 */
-	int made_error; /* an errno if no temporary file can be made; or 0 */
+	char dir[PATH_MAX]; /* the directory itself, or the directory of the file */
+	int fd;   /* descriptor of the file, or of a temporary file; or -1 */
+	int made; /* descriptor of the temporary file, or -1 */
+	int made_error; /* the errno with which no temporary file could be made; or 0 */
 };
 
 /* Return: a new file, unnamed or unlinked at once; -1 on failure. */
@@ -60,7 +60,10 @@ static int make_file(const char *dir)
 	return fd;
 }
 
-/* Return: the type in the mountinfo line of that mount, after " - "; or NULL. */
+/*
+ * Return: the file system's type, which follows " - " in the line of this mount in
+ * mountinfo; or NULL.
+ */
 static char *type_of(char *line, unsigned long long mount)
 {
 	unsigned long long number;
@@ -77,8 +80,8 @@ static char *type_of(char *line, unsigned long long mount)
 }
 
 /*
- * statx(2), which some C libraries lack. Not sys_statx(), which relies on the library's
- * knowledge of seccomp filters (base/calls.h).
+ * Call statx(2), which some C libraries lack. Not sys_statx(), because this relies on
+ * the library's knowledge of seccomp filters (base/calls.h).
  */
 static int ask(int dir, const char *path, int flags, unsigned mask,
 	       struct uaio_statx *ret)
@@ -158,7 +161,10 @@ static void judge_direct(const struct place *place)
 			 "use the page cache");
 }
 
-/* Return: whether the file system is in memory, so that requests run inline. */
+/*
+ * Return: whether the file system is in memory, so that the library executes requests
+ * inline.
+ */
 static bool is_in_memory(int fd)
 {
 	struct statfs fs;
@@ -211,7 +217,9 @@ static int64_t now_ns(void)
 	return now.tv_sec * 1000000000ll + now.tv_nsec;
 }
 
-/* Measure the median time of writing a block and its sync. Return: 0 or an errno. */
+/*
+ * Measure the median time of a write of one block and its sync. Return: 0 or an errno.
+ */
 static int time_sync(int fd, int64_t *ret_ns)
 {
 	static const char block[BLOCK];
@@ -254,7 +262,7 @@ static void judge_sync(const struct place *place)
 			 "name another directory");
 }
 
-/* Find the directory of a file, or the directory itself. */
+/* Find the directory of a file; or the path itself if it is a directory. */
 static void find_dir(struct place *place, const char *path, bool is_dir)
 {
 	char *slash;

@@ -130,7 +130,7 @@ static void print_one(const struct uaio_finding *finding, bool is_coloured)
 	putchar('\n');
 }
 
-/* Return: whether the section is about an argument. */
+/* Return: whether the section is about an argument of the command. */
 static bool is_argument(const char *section)
 {
 	return section != UAIO_SECTION_MACHINE && section != UAIO_SECTION_UAIO;

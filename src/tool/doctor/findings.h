@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The doctor's findings: a list with a level for each, how it is printed, and the files
- * that add findings
+ * The doctor's findings: a list of findings with a level for each, functions that print
+ * the list, and functions that add findings
  *
  * judge.c and limits.c, which add findings about the machine, are declared in
  * machine.h.
@@ -42,10 +42,13 @@ struct uaio_finding {
 struct uaio_findings {
 	struct uaio_finding *all; /* owns */
 	size_t nr, room;
-	const char *section; /* of the findings being added */
+	const char *section; /* section of the findings that are being added */
 };
 
-/* Add a finding; the pointer is valid until the next one. Exits without memory. */
+/*
+ * Add a finding. The pointer is valid until the next finding is added. Exits if memory
+ * is refused.
+ */
 struct uaio_finding *uaio_find(struct uaio_findings *findings,
 			       enum uaio_level level, const char *subject,
 			       const char *format, ...)
@@ -61,7 +64,9 @@ void uaio_findings_free(struct uaio_findings *findings);
 /* Return: the worst level of all findings. */
 enum uaio_level uaio_findings_worst(const struct uaio_findings *findings);
 
-/* Print the findings. is_brief: omit passed ones about the machine and uaio. */
+/*
+ * Print the findings. is_brief: omit findings about the machine and uaio that passed.
+ */
 void uaio_findings_print(const struct uaio_findings *findings, bool is_brief);
 
 /* Print the findings as one object of include/doctor.schema.json. */
@@ -75,14 +80,18 @@ void uaio_settings_judge(struct uaio_findings *findings);
 /* filesystem.c */
 
 /*
- * Add findings about the file system of a path, which is their section. To try direct
- * I/O, it makes a file of one block there, which is unnamed or unlinked at once.
+ * Add findings about the file system of a path. Their section is the path. To try
+ * direct I/O, the function makes a file of one block there, which is unnamed or
+ * unlinked at once.
  */
 void uaio_filesystem_judge(const char *path, struct uaio_findings *findings);
 
 /* program.c */
 
-/* Add findings about a command. argument: its name or path, and their section. */
+/*
+ * Add findings about a command. argument: the command's name or path, which is also the
+ * findings' section.
+ */
 void uaio_program_judge(const char *argument,
 			const struct uaio_machine *machine,
 			struct uaio_findings *findings);

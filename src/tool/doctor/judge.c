@@ -7,7 +7,7 @@
 #include "options/names.h"
 #include "tool/doctor/machine.h"
 
-enum { NAME_MAX_BYTES = 40 }; /* of a call's name, with a comma */
+enum { NAME_MAX_BYTES = 40 }; /* maximum size of a call's name with a comma */
 
 #define RUN_IT "start programs that use it by uaio run, which serves it"
 
@@ -69,7 +69,10 @@ static bool has_call(const struct uaio_call_set *set, unsigned call)
 	return set->words[call / 64] >> call % 64 & 1;
 }
 
-/* Calls of kernel AIO and io_uring have separate findings. */
+/*
+ * Return: whether a call has a finding of its own, as those of kernel AIO and io_uring
+ * have.
+ */
 static bool has_own_line(unsigned call)
 {
 	return call == UAIO_CALL_IO_SETUP || call == UAIO_CALL_IO_DESTROY ||
@@ -159,7 +162,7 @@ int uaio_machine_version(const struct uaio_machine *machine)
 		       : 0;
 }
 
-/* Why a call failed: a word for scripts, and the end of a sentence. */
+/* Why a call failed: a word for scripts (the cause), and the end of a sentence. */
 struct reason {
 	const char *cause;
 	char text[160];
@@ -285,7 +288,7 @@ bool uaio_machine_has_uring(const struct uaio_machine *machine)
 {
 	int error = machine->answers.uring_error;
 
-	/* If a limit refuses a ring, uaio serves it. */
+	/* If a limit refuses a ring, the library serves this ring. */
 	return is_allowed(machine, UAIO_ANSWER_URING_SETUP) &&
 	       error != ENOMEM && error != EAGAIN;
 }
@@ -402,7 +405,7 @@ static void judge_doors(const struct uaio_machine *machine,
 			   "uaio run serves aio_read and its like", findings);
 }
 
-/* Judge a backend that the environment sets, which may not be available. */
+/* Judge a backend that the environment sets. This backend may not be available here. */
 static void judge_set_backend(const struct uaio_machine *machine, bool is_there,
 			      struct uaio_findings *findings)
 {
@@ -428,7 +431,7 @@ static void judge_set_backend(const struct uaio_machine *machine, bool is_there,
 	uaio_finding_fix(finding, "option", "unset %s", option->variable);
 }
 
-/* Choose in the library's order, as with --backend=auto. */
+/* Choose a backend in the order in which the library does with --backend=auto. */
 static void judge_backend(const struct uaio_machine *machine,
 			  struct uaio_findings *findings)
 {

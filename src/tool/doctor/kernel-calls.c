@@ -12,7 +12,10 @@
 #include "tool/common/children.h"
 
 enum {
-	PATIENCE_S = 30, /* how long a filter may ask another process */
+	/*
+	 * how many seconds a seccomp filter may wait for the answer of another process
+	 */
+	PATIENCE_S = 30,
 	TRY_AIO = UAIO_NR_ANSWERS,
 	TRY_URING,
 	NR_TRIES,

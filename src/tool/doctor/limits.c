@@ -8,9 +8,9 @@
 
 enum {
 	NUMBER_MAX = 32,
-	/* For the library's own descriptors, and a few for the program. */
+	/* Descriptors for the library itself, and a few for the program. */
 	FREE_FILES_MIN = 32,
-	/* What Linux 6.18 charges for a ring of a usual size. */
+	/* How much Linux 6.18 charges for a ring of a usual size. */
 	RING_ENTRIES = 128,
 	RING_BYTES = 16 << 10,
 };
@@ -139,7 +139,7 @@ static void judge_nofile(const struct uaio_machine *machine,
 	uaio_finding_fix(finding, "limit", "raise it: ulimit -n 1024");
 }
 
-/* Warn that fewer threads are available than calls could block at once. */
+/* Warn that fewer threads are available than there could be blocking calls at once. */
 static void warn_of_threads(struct uaio_findings *findings, const char *subject,
 			    const char *cause, long long nr)
 {

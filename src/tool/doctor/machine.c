@@ -91,8 +91,8 @@ static void read_calls(struct uaio_machine *machine)
 static void read_sysctl(struct uaio_machine *machine)
 {
 	/*
-	 * The doubled slash hides the files from a preloaded library, which would
-	 * answer.
+	 * The doubled slash keeps a preloaded library, which would supply its own
+	 * numbers, from recognising these files.
 	 */
 	machine->aio_nr = read_number("/proc/sys//fs/aio-nr");
 	machine->aio_max_nr = read_number("/proc/sys//fs/aio-max-nr");
@@ -115,7 +115,7 @@ static void read_limits(struct uaio_machine *machine)
 	machine->nr_open_files = count_open_files();
 	uaio_cgroups_least("pids", "pids.max", "pids.current",
 			   &machine->pids_max, &machine->pids_current);
-	/* Version 1 of control groups has other names. */
+	/* The same limits have other names in version 1 of control groups. */
 	if (!uaio_cgroups_least("memory", "memory.max", "memory.current",
 				&machine->memory_max, &machine->memory_current))
 		(void)uaio_cgroups_least("memory", "memory.limit_in_bytes",
@@ -132,7 +132,7 @@ static void read_library(struct uaio_machine *machine)
 	uaio_diag_into(NULL, 0);
 	if (!machine->library[0])
 		return;
-	/* tells the library which calls it may make */
+	/* sets the variable from which the library learns which calls it may make */
 	(void)uaio_sandbox_set_variable();
 	(void)uaio_served_read(machine->library, &machine->served);
 }

@@ -44,7 +44,7 @@ struct uaio_served {
 	struct {
 		int is_served;
 		int error;  /* an errno, or 0 */
-		int signal; /* that killed the child, or 0 */
+		int signal; /* the signal that killed the child, or 0 */
 		/* details of the error, or empty */
 		char why[UAIO_SERVED_WHY_MAX];
 	} doors[UAIO_NR_SERVED];
@@ -62,9 +62,9 @@ int uaio_served_try_main(char *const *argv);
 /*
  * kernel-calls.c: the kernel's answers to the system calls of kernel AIO and io_uring
  *
- * A child (children.h) makes each call with arguments that have no effect. Then it
- * makes a context and a ring, because the kernel checks some limits only then, and
- * destroys them.
+ * A child (children.h) makes each call with arguments that have no effect. Then the
+ * child makes a context and a ring, because the kernel checks some limits only then,
+ * and destroys both.
  */
 
 enum uaio_answer_id {
@@ -80,7 +80,7 @@ enum uaio_answer_id {
 	UAIO_NR_ANSWERS,
 };
 
-/* In place of an errno: the call was not tried. */
+/* A value in place of an errno: the call was not tried. */
 enum { UAIO_UNTRIED = -1 };
 
 struct uaio_answers {
@@ -88,14 +88,17 @@ struct uaio_answers {
 	int errors[UAIO_NR_ANSWERS];
 	int signals
 		[UAIO_NR_ANSWERS]; /* the signal that killed the child, or 0 */
-	/* The errno of making a context for one event, and a ring for one request. */
+	/*
+	 * The errno of making a context for one event, and of making a ring for one
+	 * request.
+	 */
 	int aio_error, uring_error;
 };
 
 /* The call's name. */
 const char *uaio_answer_name(enum uaio_answer_id id);
 
-/* The first Linux version with the call, as 100 * major + minor. */
+/* The first Linux version that has the call, as 100 * major + minor. */
 int uaio_answer_since(enum uaio_answer_id id);
 
 /* Return: 0, or -errno if no child can be forked. */
@@ -112,7 +115,7 @@ struct uaio_machine {
 
 	/* Seccomp filters. */
 	int nr_filters; /* or UAIO_UNKNOWN */
-	/* which of the library's optional calls are allowed */
+	/* which of the system calls that the library can do without are allowed */
 	struct uaio_call_set allowed;
 	bool has_allowed; /* the calls were tried */
 
@@ -123,7 +126,8 @@ struct uaio_machine {
 	/* From sysctl, or UAIO_UNKNOWN. */
 	long long aio_nr, aio_max_nr;
 	long long uring_disabled;
-	bool may_ring_when_1; /* in io_uring_group, or has CAP_SYS_ADMIN */
+	/* the process is in io_uring_group, or has CAP_SYS_ADMIN */
+	bool may_ring_when_1;
 
 	/* Limits. */
 	struct rlimit memlock, nofile, nproc;
@@ -131,13 +135,13 @@ struct uaio_machine {
 	bool is_nproc_exempt;
 	long long nr_open_files;
 
-	/* Control groups: the least that remains in any of this process's groups. */
+	/* Control groups: from the group of this process with the least left. */
 	long long pids_max, pids_current;
 	long long memory_max, memory_current;
 
 	/* The library. */
 	char library[PATH_MAX];       /* its directory; empty: not found */
-	char complaint[3 * PATH_MAX]; /* why it cannot be used */
+	char complaint[3 * PATH_MAX]; /* why the library cannot be used */
 	struct uaio_served served;
 
 	/* Options in the environment; 0 for invalid values. */
@@ -148,7 +152,8 @@ struct uaio_machine {
 enum uaio_ring_server {
 	UAIO_RINGS_OURS,
 	UAIO_RINGS_KERNELS,
-	UAIO_RINGS_NOBODYS, /* left to the kernel, which refuses them */
+	/* the library leaves the calls to the kernel, which refuses them */
+	UAIO_RINGS_NOBODYS,
 };
 
 /* Gather the facts. */
@@ -179,9 +184,9 @@ int uaio_machine_version(const struct uaio_machine *machine);
 /* cgroups.c */
 
 /*
- * Find the group with the least left of a limit. *ret_max is LLONG_MAX and *ret_current
- * 0 if no group has a limit.
- * Return: whether a file of that name was found.
+ * Find the group of this process that has the least left of a limit. If no group has a
+ * limit, *ret_max is LLONG_MAX and *ret_current 0. Return: whether a file of that name
+ * was found.
  */
 bool uaio_cgroups_least(const char *controller, const char *max_name,
 			const char *current_name, long long *ret_max,

@@ -23,7 +23,7 @@
 enum { MESSAGE_MAX = 3 * PATH_MAX };
 
 /*
- * Return: the flag that `uaio run` needs for the trap; "" if the environment sets it.
+ * Return: the flag with which `uaio run` uses the trap; "" if the environment sets it.
  */
 static const char *trap_flag(const struct uaio_machine *machine)
 {
@@ -36,11 +36,12 @@ static const char *trap_flag(const struct uaio_machine *machine)
 struct program {
 	const struct uaio_machine *machine;
 	struct uaio_findings *findings;
-	char path[PATH_MAX]; /* its file; for a script, the interpreter's */
+	/* path of the program's file; for a script, of its interpreter */
+	char path[PATH_MAX];
 	bool can_be_loaded;
 	/*
-	 * The trap serves it: it cannot load the library, or the environment sets
-	 * UAIO_TRAP.
+	 * The trap can serve the program: it cannot load the library, or the
+	 * environment sets UAIO_TRAP.
 	 */
 	bool can_be_trapped;
 	struct uaio_uses uses;
@@ -157,14 +158,19 @@ static void judge_aio(const struct program *program)
 	}
 }
 
-/* Return: whether the trap is available for a program that can load the library. */
+/*
+ * Return: whether the trap is available for a program into which the library can be
+ * loaded.
+ */
 static bool may_trap(const struct program *program)
 {
 	return program->can_be_loaded &&
 	       program->machine->served.doors[UAIO_SERVED_TRAP].is_served;
 }
 
-/* Instructions that make kernel AIO calls are never patched. */
+/*
+ * Add a finding if instructions make kernel AIO calls, because these are never patched.
+ */
 static void judge_aio_sites(const struct program *program)
 {
 	const struct uaio_uses *uses = &program->uses;
@@ -218,8 +224,8 @@ static void judge_left_sites(const struct program *program)
 }
 
 /*
- * Return: whether a process may have code that is writable. Not tried if a seccomp
- * filter might kill the process for it.
+ * Return: whether a process may make its code writable. Not tried if a seccomp filter
+ * might kill the process for this.
  */
 static bool may_change_code(const struct uaio_machine *machine)
 {
@@ -348,7 +354,7 @@ static void judge_uring(const struct program *program)
 	judge_left_sites(program);
 }
 
-/* Judge programs whose calls cannot be foreseen. */
+/* Judge programs whose system calls cannot be foreseen from their files. */
 static void judge_unknown(const struct program *program)
 {
 	const struct uaio_uses *uses = &program->uses;
@@ -431,7 +437,9 @@ void uaio_program_judge(const char *argument,
 	findings->section = argument;
 	if (find_file(&program, argument))
 		return;
-	/* Lets the library be found under libaio's names. */
+	/*
+	 * Set the variables with which the library is found under the names of libaio.
+	 */
 	if (machine->library[0])
 		(void)uaio_preload_set(machine->library);
 	ret = uaio_uses_read(program.path, program.can_be_loaded,

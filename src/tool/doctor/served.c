@@ -26,7 +26,11 @@
 enum {
 	PATIENCE_S = 30,
 	NOT_EXECUTED =
-		255, /* exit status of a try; others are an errno, or 0 */
+		/*
+		 * exit status if nothing could be tried; any other status is an errno,
+		 * or 0
+		 */
+	255,
 };
 
 struct memory {
@@ -34,9 +38,14 @@ struct memory {
 	char dir[]; /* the library's directory */
 };
 
-/* The try: this command, executed again with the library preloaded */
+/*
+ * The try: a request by this command, which is executed again with the library
+ * preloaded
+ */
 
-/* POSIX lets the data pointer that dlsym() returns hold a function's address. */
+/*
+ * POSIX permits copying the data pointer that dlsym() returns into a function pointer.
+ */
 static void find(const char *name, void *ret_function)
 {
 	void *found = dlsym(RTLD_DEFAULT, name);
@@ -44,7 +53,7 @@ static void find(const char *name, void *ret_function)
 	memcpy(ret_function, &found, sizeof(found));
 }
 
-/* Read one byte of the own file. */
+/* Read one byte of the command's own file. */
 static int try_aio(int fd)
 {
 	int (*setup)(int, aio_context_t *);
@@ -121,7 +130,7 @@ int uaio_served_try_main(char *const *argv)
 {
 	int fd;
 
-	/* Only this library has this function. */
+	/* Only this library has this function, so the library is loaded. */
 	if (!dlsym(RTLD_DEFAULT, "uaio_cancel_all"))
 		return ENOEXEC;
 	switch (*argv[1] - '0') {
@@ -136,29 +145,32 @@ int uaio_served_try_main(char *const *argv)
 	return *argv[1] - '0' == UAIO_SERVED_AIO ? try_aio(fd) : try_posix(fd);
 }
 
-/* Starting a try */
+/* Starting the try */
 
 /*
- * Override options in the environment: no faults, no statistics, and no counts that
- * other processes could see.
+ * Override options that the environment sets: no faults, no statistics, and no page of
+ * counts that other processes could read.
  */
 static void set_options(void)
 {
 	for (int id = 0; id < UAIO_NR_OPTIONS; id++)
 		(void)unsetenv(uaio_options[id].variable);
-	/* The library serves all rings, even if the kernel has io_uring. */
+	/* Let the library serve all rings, even if the kernel has io_uring. */
 	(void)setenv(uaio_options[UAIO_OPTION_URING].variable, "always", 1);
 	(void)setenv(uaio_options[UAIO_OPTION_LIVE].variable, "off", 1);
 }
 
-/* Called in the process that becomes the try. err: for the loader's messages. */
+/*
+ * Called in the process that becomes the try. err: descriptor for the loader's
+ * messages.
+ */
 static _Noreturn void execute(const struct memory *memory, unsigned id, int err)
 {
 	char digit[] = { (char)('0' + id), '\0' }, file[PATH_MAX];
 	char *argv[] = { UAIO_SERVED_TRY, digit, file, NULL };
 
 	(void)dup2(err, STDERR_FILENO);
-	(void)alarm(PATIENCE_S); /* survives the exec */
+	(void)alarm(PATIENCE_S); /* the alarm continues after the exec */
 	set_options();
 	if (!uaio_dynamic_own(file))
 		dprintf(STDERR_FILENO,
@@ -203,7 +215,7 @@ static int make_try(struct memory *memory, unsigned id)
 	return waitpid(pid, &status, 0) < 0 ? -errno : status;
 }
 
-/* Called in a child, which leaves no core files. */
+/* Called in a child process, which leaves no core files. */
 static void try_one(void *memory, unsigned i)
 {
 	struct uaio_served *served = &((struct memory *)memory)->served;

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-/* Return: a machine on which all works. */
+/* Return: a machine on which everything works. */
 static struct uaio_machine good(void)
 {
 	struct uaio_machine machine = {
@@ -41,7 +41,7 @@ static struct uaio_machine good(void)
 	return machine;
 }
 
-/* Judge, and return the only finding about a subject. */
+/* Judge a machine, and return the only finding about a subject. */
 static struct uaio_finding judged(const struct uaio_machine *machine,
 				  struct uaio_findings *findings,
 				  const char *subject)
@@ -153,10 +153,13 @@ static void test_quota(void **state)
 	(void)state;
 	machine.aio_nr = 65535;
 	expect(&machine, "fs.aio-max-nr", UAIO_PASS, NULL, "65535");
-	/* Another process took the last event just then. */
+	/* Another process has used the last free event just then. */
 	machine.answers.aio_error = EAGAIN;
 	expect(&machine, "fs.aio-max-nr", UAIO_WARN, "quota", "used up");
-	/* A filter returned the error, which a separate finding reports. */
+	/*
+	 * A seccomp filter may have returned the error. A separate finding reports the
+	 * filter.
+	 */
 	machine.nr_filters = 1;
 	machine.answers.errors[UAIO_ANSWER_IO_SETUP] = EAGAIN;
 	expect(&machine, "fs.aio-max-nr", UAIO_PASS, NULL, "65535");

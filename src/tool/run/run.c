@@ -27,14 +27,21 @@
 #include "tool/run/suggest.h"
 #include "tool/tool.h"
 
-/* Numbers of long options from uaio_flags_next(); short ones are characters. */
+/*
+ * Values of long options from uaio_flags_next(). Short options are characters, so these
+ * values begin above.
+ */
 enum { FIRST_LONG = 256 };
 
-/* The value of each option, from its flag or otherwise its variable. */
+/*
+ * The value of each option: from its flag, or otherwise from its environment variable.
+ */
 struct settings {
 	const char *texts[UAIO_NR_OPTIONS]; /* borrows; NULL: not given */
 	uint64_t values[UAIO_NR_OPTIONS];
-	/* The option directly before the command, if it has no value; or NULL. */
+	/*
+	 * The option directly before the command, if this option has no value; or NULL.
+	 */
 	const struct uaio_option *before;
 };
 
@@ -92,15 +99,18 @@ static int diag_forgotten(int id, const char *word)
 }
 
 /*
- * A word that looks like an option, or is "--", is not a value: the value is missing,
- * and the next word would be taken for the command.
+ * If a word looks like an option, or is "--", it is not the option's value. Then the
+ * value is missing, and the next word would be taken for the command.
  */
 static bool is_forgotten(const char *text, const char *word)
 {
 	return text == word && !strncmp(text, "--", 2);
 }
 
-/* Return: whether id is --fault, given before: valid faults in text are added. */
+/*
+ * Return: whether the option is --fault, was given before, and text has valid faults to
+ * add.
+ */
 static bool adds_faults(const struct settings *settings, int id,
 			const char *text)
 {
@@ -116,7 +126,7 @@ static const char *join(const char *before, const char *text)
 {
 	char *both;
 
-	/* Not freed before the command is executed. */
+	/* The joined text is not freed before the command is executed. */
 	return asprintf(&both, "%s %s", before, text) < 0 ? text : both;
 }
 
@@ -158,8 +168,8 @@ static int set_from_environment(struct settings *settings)
 }
 
 /*
- * Report variables that nothing reads, once: otherwise each process of the command
- * would. Return: 0 or -errno.
+ * Report environment variables that nothing reads. Otherwise each process of the
+ * command would report them. Return: 0 or -errno.
  */
 static int check_names(void)
 {
@@ -197,8 +207,8 @@ static void fill_flags(struct option flags[UAIO_NR_OPTIONS + 3])
 		flags[i] = (struct option){
 			.name = uaio_options[i].name,
 			/*
-			 * An optional value must follow '=': the next word may be the
-			 * command.
+			 * An optional value must follow '=', because the next word may
+			 * be the command.
 			 */
 			.has_arg = uaio_options[i].bare ? optional_argument
 							: required_argument,
@@ -221,8 +231,8 @@ static int diag_v(void)
 /*
  * Read the flags, and execute --help and --version.
  *
- * Return: 0 with the command at argv[optind]; -1 if there is nothing to run, with the
- * exit status in *ret_status.
+ * Return: 0, and the command is at argv[optind]; -1 if there is nothing to run, and the
+ * exit status is in *ret_status.
  */
 static int read_flags(int argc, char **argv, struct settings *settings,
 		      int *ret_status)
@@ -306,8 +316,8 @@ static bool has_cpu(const struct uaio_cpus *cpus, size_t cpu)
 }
 
 /*
- * Refuse --cpus without a CPU that this process may use, because the command inherits
- * its mask. Report the first CPU that it may not use.
+ * Refuse --cpus if it has no CPU that this process may use, because the command
+ * inherits this process's CPU mask. Report the first CPU that this process may not use.
  */
 static int check_cpus(const struct settings *settings)
 {
@@ -361,7 +371,7 @@ static int check_fixed(const struct settings *settings)
 	return EXIT_REFUSED;
 }
 
-/* Executing the command preserves the process id. */
+/* This process's id is also the command's, because the exec does not change it. */
 static int set_pid(void)
 {
 	char text[16];
@@ -390,7 +400,10 @@ static int set_environment(const struct settings *settings, const char *dir)
 
 #if defined(__x86_64__)
 
-/* Run a script like the kernel: its interpreter, with the script's path. */
+/*
+ * Run a script as the kernel does: execute its interpreter, with the path of the script
+ * as an argument.
+ */
 static int run_script(const struct uaio_target *target, const char *path,
 		      char **argv)
 {
@@ -402,7 +415,7 @@ static int run_script(const struct uaio_target *target, const char *path,
 	front[nr_front++] = (char *)path;
 	while (argv[nr])
 		nr++;
-	/* In place of argv[0]; and for the final NULL. */
+	/* One more argument than argv[0], and the final NULL. */
 	args = malloc((nr_front + nr) * sizeof(*args));
 	if (!args)
 		return -ENOMEM;
@@ -444,8 +457,8 @@ static void choose_trap(const char *dir, struct uaio_target *target)
 	static struct uaio_uses uses;
 
 	/*
-	 * A script of a script is not examined. uaio_preload_set() lets the check find
-	 * the library under libaio's names.
+	 * Do not examine a script that another script interprets. uaio_preload_set()
+	 * lets the examination find the library under the names of libaio.
 	 */
 	if (target->needs_trap || target->nr_scripts > 1 ||
 	    uaio_trapped_try() || uaio_preload_set(dir))
@@ -499,6 +512,7 @@ int uaio_run_main(int argc, char **argv)
 			path, dir);
 	if (target.needs_trap)
 		return run_trapped(&target, path, argv);
-	execvp(path, argv); /* unlike execv(), runs scripts without #! */
+	/* execvp(), because execv() does not run scripts without #! */
+	execvp(path, argv);
 	return uaio_search_diag(argv[0], -errno);
 }

@@ -14,9 +14,9 @@ struct uaio_option;
 enum { UAIO_SUGGESTION_MAX = PATH_MAX };
 
 /*
- * Write what to type instead into @ret_suggestion, as " (if that is ...)"; or nothing.
- * @name is the command. @before is the option directly before it, if that has an
- * optional value and none was given; else NULL.
+ * Write to @ret_suggestion what to type instead, as " (if that is ...)"; or an empty
+ * text. @name is the command. @before is the option directly before the command, if the
+ * option has an optional value and none was given; else NULL.
  */
 void uaio_suggest(const char *name, const struct uaio_option *before,
 		  char ret_suggestion[UAIO_SUGGESTION_MAX]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uaio stat: prints the counts of processes, which it reads from their pages
+ * uaio stat: prints the counts of processes, which it reads from their pages (pages.h)
  *
  * Tested by test/run/live.py.
  */
@@ -46,7 +46,7 @@ static void print_ops(const struct uaio_page *page)
 	}
 }
 
-/* Print a time's name as the report at the program's end does. */
+/* Print the name of a time like the report at the end of a program. */
 static void print_time_name(const char *name)
 {
 	char shown[UAIO_LIVE_NAME];
@@ -101,7 +101,7 @@ static void print_number(const char *before, uint64_t nr, const char *noun)
 	printf("%s%" PRIu64 " %s%s", before, nr, noun, nr == 1 ? "" : "s");
 }
 
-/* A process may write anything there. */
+/* The process may write anything to its page, so limit the number. */
 static uint64_t nr_rings(const struct uaio_page *page)
 {
 	const struct uaio_live_gauges *gauges = &page->gauges;
@@ -154,7 +154,8 @@ static void print_moment(const char *what, uint64_t real_ns)
 }
 
 /*
- * The end was not recorded: print when the process began, and when its end was noticed.
+ * The process has not recorded its end: print when it began, and when its end was
+ * noticed.
  */
 static void print_ended(const struct uaio_page *page)
 {
@@ -167,8 +168,8 @@ static void print_ended(const struct uaio_page *page)
 }
 
 /*
- * Ended processes get a line each, and only the last few, unless the user asked for
- * them: a program that is killed repeatedly leaves many.
+ * Print one line for each ended process, and only for the last few, unless the user
+ * asked for ended processes: a program that is killed repeatedly leaves many pages.
  */
 static void print_overview(const struct uaio_pages *pages)
 {
@@ -410,7 +411,7 @@ static void print_help(void)
 	     "  -h, --help     show this");
 }
 
-/* Return: -1 to go on, or the exit status. */
+/* Return: -1 to continue; or the exit status. */
 static int read_flags(int argc, char **argv, struct wish *ret)
 {
 	static const struct option flags[] = {
@@ -516,7 +517,10 @@ int uaio_stat_main(int argc, char **argv)
 	status = mark_all(&pages, argc, argv, is_wanted);
 	if (status != EXIT_REFUSED)
 		print_wanted(&pages, is_wanted, &wish);
-	/* Processes that the user named and that were not found may be among these. */
+	/*
+	 * Processes that the user named, and that were not found, may be among these
+	 * foreign pages.
+	 */
 	if (pages.nr_foreign && (!wish.has_pids || status == EXIT_FAILURE))
 		(void)uaio_diag(0, "stat: %u of another version of uaio",
 				pages.nr_foreign);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uaio top: options, rows and lines
+ * uaio top: options, samples of the processes' pages (pages.h), and the lines of the
+ * tables
  *
  * Tested by test/run/top.py.
  */
@@ -90,7 +91,7 @@ static int diag_value(const char *option, const char *expected)
 			 optarg, expected);
 }
 
-/* Return: -1 to go on, or the exit status. */
+/* Return: -1 to continue; or the exit status. */
 static int read_flag(int flag, struct uaio_top *ret)
 {
 	switch (flag) {
@@ -156,7 +157,7 @@ int uaio_top_options(int argc, char **argv, struct uaio_top *ret)
 			   : read_pids(argc - optind, argv + optind, ret);
 }
 
-/* The difference of two pages */
+/* The difference between two samples of a page */
 
 static uint64_t now_ns(void)
 {
@@ -168,13 +169,18 @@ static uint64_t now_ns(void)
 
 enum { SAMPLED_EVERY = 16 }; /* live/layout.h: nr_sampled */
 
-/* Return: the growth of a count, which another process may have overwritten. */
+/*
+ * Return: by how much a count has grown; 0 if the process has overwritten it with less.
+ */
 static uint64_t grown(uint64_t before, uint64_t now)
 {
 	return now > before ? now - before : 0;
 }
 
-/* Return: the same process's page in the last sample; zeros if it had none. */
+/*
+ * Return: the page of the same process in the last sample; a page of zeros if there was
+ * none.
+ */
 static const struct uaio_page *find_before(const struct uaio_top *top,
 					   const struct uaio_page *page)
 {
@@ -190,7 +196,7 @@ static const struct uaio_page *find_before(const struct uaio_top *top,
 	return &none;
 }
 
-/* Return: how many requests were executed in this way in the interval. */
+/* Return: how many requests were executed this way in the interval. */
 static uint64_t nr_of_way(const struct uaio_page *before,
 			  const struct uaio_page *now, const char *name)
 {
@@ -238,7 +244,10 @@ static void fill_row(const struct uaio_top *top, const struct uaio_page *page,
 	};
 	if (top->seconds == 0)
 		return;
-	/* Ignore the few calls at the start, before the process times all of them. */
+	/*
+	 * Ignore the few calls at the start that were sampled before the process timed
+	 * all of them.
+	 */
 	ret->is_sampled = grown(before->nr_sampled, page->nr_sampled) *
 				  (2 * SAMPLED_EVERY) >
 			  grown(before->nr_submits, page->nr_submits);
@@ -286,7 +295,7 @@ static int compare(const void *a, const void *b)
 		     : (left->pid > right->pid) - (left->pid < right->pid);
 }
 
-/* Files and rings */
+/* Tables of files and rings */
 
 static int compare_things(const void *a, const void *b)
 {
@@ -387,7 +396,7 @@ static int watch(struct uaio_top *top)
 
 int uaio_top_patience(const struct uaio_top *top)
 {
-	/* At a million requests a second, a ring is full after 16 ms. */
+	/* At a million requests a second, the ring of a trace is full after 16 ms. */
 	return top->watch ? 5 : -1;
 }
 
@@ -419,7 +428,7 @@ int uaio_top_sample(struct uaio_top *top)
 		if (!is_wanted(top, pages.pages[i].pid))
 			continue;
 		fill_row(top, &pages.pages[i], &top->rows[top->nr_rows++]);
-		/* Ask for twice the interval, in case it takes longer. */
+		/* Request twice the interval, in case the interval takes longer. */
 		uaio_page_time_all(&pages.pages[i],
 				   (uint64_t)(2e9 * top->delay_s));
 	}

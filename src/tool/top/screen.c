@@ -2,8 +2,8 @@
 /*
  * The program uaio-top: the live view that `uaio top` (top.h) executes
  *
- * Terminating signals are blocked except in ppoll(). So the program ends between two
- * steps, and restores the terminal.
+ * Terminating signals are blocked except in ppoll(). So a signal ends the program only
+ * between two steps, and the program can restore the terminal.
  *
  * Tested by test/run/top.py.
  */
@@ -22,7 +22,8 @@
 #include "tool/top/top.h"
 
 enum {
-	FIRST_ROW = 2, /* below the header and the column titles */
+	/* the first row of the table, below the header and the column titles */
+	FIRST_ROW = 2,
 	NS_PER_S = 1000000000,
 };
 
@@ -33,10 +34,10 @@ static int ended_by; /* the signal; 0: none yet */
 
 struct view {
 	struct uaio_top *top;
-	unsigned first; /* the first row shown */
+	unsigned first; /* index of the first row that is shown */
 	unsigned nr_samples;
 	bool is_paused, is_over;
-	bool is_new;      /* the lines belong to a new sample */
+	bool is_new;      /* the lines belong to a new sample, not yet shown */
 	sigset_t waiting; /* the signal mask for ppoll() */
 };
 
@@ -183,7 +184,10 @@ static int64_t wait_ns(const struct view *view)
 	return left;
 }
 
-/* Return: whether a key was pressed, a signal arrived, or the terminal is gone. */
+/*
+ * Wait once. Return: whether a key was pressed, a signal arrived, or the terminal is
+ * gone.
+ */
 static bool wait_once(struct view *view)
 {
 	struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
@@ -199,7 +203,7 @@ static bool wait_once(struct view *view)
 	return ret;
 }
 
-/* Wait for the next sample, a key or a signal; count meanwhile. */
+/* Wait for the next sample, a key or a signal. Count records of traces meanwhile. */
 static void wait_for_something(struct view *view)
 {
 	bool is_something;
@@ -214,7 +218,7 @@ static void wait_for_something(struct view *view)
 static int sample_if_due(struct view *view)
 {
 	if (view->is_new) {
-		/* A key has ended the interval early. */
+		/* The key has ended the interval early. */
 		view->is_new = false;
 		return uaio_top_sample(view->top);
 	}

@@ -33,7 +33,7 @@ static void sleep_for(double seconds)
 		;
 }
 
-/* Wait until the interval is over; count meanwhile. */
+/* Wait until the interval is over. Count records of traces meanwhile. */
 static void wait_for_end(struct uaio_top *top)
 {
 	const int patience_ms = uaio_top_patience(top);
@@ -53,7 +53,10 @@ static void wait_for_end(struct uaio_top *top)
 	}
 }
 
-/* A table describes an interval, so the first is printed after one. */
+/*
+ * Each table describes an interval, so the first table is printed after the first
+ * interval.
+ */
 static int print_tables(struct uaio_top *top)
 {
 	int status = uaio_top_begin(top);

@@ -2,9 +2,9 @@
 /*
  * Counts requests by file, or by context or ring, from traces of the processes
  *
- * Pages do not have such counts. So `uaio top` attaches to the processes (attach.h)
- * like `uaio trace`, and counts their records. The processes write records only while
- * `uaio top` runs.
+ * Pages (pages.h) do not have counts by file or ring. So `uaio top` attaches to the
+ * processes (attach.h) like `uaio trace`, and counts their records. The processes write
+ * records only while `uaio top` runs.
  *
  * Memory is bounded: an interval has at most UAIO_WATCH_ROWS rows. The last row counts
  * the requests of all files or rings without a row of their own.
@@ -32,14 +32,15 @@ struct watched {
 
 struct uaio_watch {
 	bool is_by_file;
-	uint64_t nr_lost; /* of processes that are no longer traced */
+	/* number of records that were lost in processes which are no longer traced */
+	uint64_t nr_lost;
 
 	unsigned nr;
 	struct watched watched[UAIO_WATCH_PROCESSES];
 
 	unsigned nr_rows;
 	struct uaio_watch_row rows[UAIO_WATCH_ROWS];
-	/* Hash table: a row's index plus 1; 0: empty. */
+	/* A hash table: the index of a row plus 1; 0: empty. */
 	uint16_t slots[NR_SLOTS];
 };
 
@@ -80,7 +81,10 @@ static unsigned hash(int pid, const char *what)
 	return hash % NR_SLOTS;
 }
 
-/* Return: the row of this process and file or ring; the last row if it is full. */
+/*
+ * Return: the row of this process and file or ring; the last row if all others are in
+ * use.
+ */
 static struct uaio_watch_row *find(struct uaio_watch *watch, int pid,
 				   const char *what)
 {
@@ -143,7 +147,7 @@ static void leave(struct uaio_watch *watch, unsigned at)
 
 	if (!watched->is_refused) {
 		uaio_attach_end(&watched->attached);
-		/* Count the last records that it has written. */
+		/* Count the last records that the process has written. */
 		(void)uaio_records_take(watched->attached.ring, count, watch);
 		watch->nr_lost += uaio_records_lost(watched->attached.ring);
 		uaio_attach_free(&watched->attached);

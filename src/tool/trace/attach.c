@@ -34,7 +34,10 @@ static bool has_our_namespace(const struct uaio_page *page)
 
 /* The descriptor */
 
-/* Return: the group that the kernel checks for the process; -1 if unknown. */
+/*
+ * Return: the group id that the kernel compares for access to the process; -1 if
+ * unknown.
+ */
 static gid_t gid_of(int pid)
 {
 	char path[64], line[256];
@@ -51,7 +54,9 @@ static gid_t gid_of(int pid)
 	return is_found ? (gid_t)gid : (gid_t)-1;
 }
 
-/* Keep the descriptor open, with another identity, until the parent ends. */
+/*
+ * Keep the descriptor of the ring open, as another user, until the parent process ends.
+ */
 static void hold(uid_t uid, gid_t gid, pid_t parent, int ready)
 {
 	if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 ||
@@ -131,12 +136,15 @@ static int open_page(struct uaio_attached *attached,
 		return -errno;
 	attached->page = map;
 	attached->born_ns = page->identity.born_ns;
-	/* The page may have been replaced since it was read. */
+	/* The page may belong to another program by now. */
 	return attached->page->identity.born_ns == attached->born_ns ? 0
 								     : -ESRCH;
 }
 
-/* Make all threads check. The process, or the next call, tells new ones. */
+/*
+ * Have all threads check for the trace. Threads that start later learn of it from the
+ * process, or from the next call of this function.
+ */
 static void tell_threads(const struct uaio_attached *attached)
 {
 	const uint32_t one = 1;
@@ -164,7 +172,10 @@ static bool is_dead(uint32_t pid)
 	return kill((pid_t)pid, 0) < 0 && errno == ESRCH;
 }
 
-/* Return: whether the process has found the tool that last used this slot gone. */
+/*
+ * Return: whether the process has found that the tool which last used this slot is
+ * gone.
+ */
 static bool is_given_up(const struct uaio_trace_asker *asker)
 {
 	/* [MB:trace-ask] acquire: the error. Pairs with look_at(). */
@@ -172,7 +183,7 @@ static bool is_given_up(const struct uaio_trace_asker *asker)
 	       load_relaxed(&asker->error) == -ESRCH;
 }
 
-/* Take a slot of the page's askers. Return: whether it was free. */
+/* Claim one of the page's slots for tools. Return: whether the slot was free. */
 static bool take_place(struct uaio_attached *attached, unsigned place)
 {
 	struct uaio_trace_asker *asker = &ask_of(attached)->askers[place];
@@ -267,7 +278,7 @@ static enum uaio_attach_state answer(struct uaio_attached *attached)
 	return attached->error ? UAIO_ATTACH_REFUSED : UAIO_ATTACH_TRACED;
 }
 
-/* The process has executed another program: ask again once that has a page. */
+/* The process has executed another program: ask that program when it has a page. */
 static void ask_again(struct uaio_attached *attached)
 {
 	struct uaio_pages pages;
@@ -300,7 +311,7 @@ enum uaio_attach_state uaio_attach_look(struct uaio_attached *attached)
 	if (attached->state == UAIO_ATTACH_OVER ||
 	    attached->state == UAIO_ATTACH_REFUSED)
 		return attached->state;
-	/* relaxed: a hint from the process */
+	/* relaxed: a hint that the process gives */
 	has_left = load_relaxed(&attached->page->identity.state) ==
 		   UAIO_LIVE_LEAVING;
 	if (is_over(attached)) {

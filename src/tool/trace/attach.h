@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Asking a running process for a trace (trace/ask.h), in the tool
+ * The tool's part of asking a running process to write a trace (trace/ask.h)
  *
- * The tool gives each process a ring of its own. When a process executes another
- * program, the tool asks again as soon as the new program has a page.
+ * The tool makes a ring (trace/ring.h) for each process, to which the process writes
+ * its records. When a process executes another program, the tool asks the new program
+ * as soon as that has a page (pages.h).
  *
  * The superuser may trace another user's process. That process may not open the
  * superuser's descriptors, so a child of the tool with the user's identity holds the
@@ -33,38 +34,38 @@ enum uaio_attach_state {
 struct uaio_attached {
 	int pid;
 	uint32_t uid;
-	uint64_t born_ns; /* the time when its page was made */
+	uint64_t born_ns; /* the time at which the process's page was made */
 	enum uaio_attach_state state;
-	int error; /* -errno, in UAIO_ATTACH_REFUSED */
-	int pidfd; /* or -1 */
+	int error; /* -errno, in state UAIO_ATTACH_REFUSED */
+	int pidfd; /* of the process; or -1 */
 
 	struct uaio_trace_ring *ring; /* owns */
 	int ring_fd;
-	pid_t holder; /* the process that has ring_fd open */
+	pid_t holder; /* process id of the process that has ring_fd open */
 
 	/* Valid in the states ASKED, TRACED and REFUSED. */
 	int page_fd;
 	/* owns: the page's head, without the threads' blocks */
 	struct uaio_live_page *page;
-	unsigned place; /* the tool's index among the page's askers */
+	unsigned place; /* index of the tool's slot in the page */
 	uint32_t number;
 };
 
 /*
- * Ask a running process for a trace, by its page.
+ * Ask a running process to write a trace, through its page.
  *
  * Return: 0 or -errno; -EXDEV: the process is in another PID namespace; -EBUSY: too
  * many tools trace it. On error there is nothing to free.
  */
 int uaio_attach(struct uaio_attached *ret, const struct uaio_page *page);
 
-/* Update the state, and ask new threads. Call every few milliseconds. */
+/* Update the state, and notify new threads. Call every few milliseconds. */
 enum uaio_attach_state uaio_attach_look(struct uaio_attached *attached);
 
-/* Tell the process to stop writing. The records in the ring remain readable. */
+/* Have the process stop writing. The records in the ring remain readable. */
 void uaio_attach_end(struct uaio_attached *attached);
 
-/* Free all members, the ring too. */
+/* Free all members, including the ring. */
 void uaio_attach_free(struct uaio_attached *attached);
 
 /* Return: a text that says why the process is not traced. */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The format of Chrome's trace viewer, which Perfetto reads, too: an object with an
- * array of events, and times in microseconds
+ * Writes the format of Chrome's trace viewer, which Perfetto also reads: an object with
+ * an array of events, and times in microseconds
  *
  * Each request is a pair of asynchronous events ("b", "e") with a number, from its
  * submission to its end. Its execution by a thread is a slice ("X") of that thread. If
  * a thread executes several requests before it completes the first, each slice begins
  * where the last one ended, so that slices do not overlap. Requests that the kernel
- * executes have no slice. Nor have completions that were held back (uaio-fault(7)),
- * because the end of their calls is unknown.
+ * executes have no slice. Requests whose completions were held back (uaio-fault(7))
+ * have no slice either, because the end of their system calls is unknown.
  *
  * Tested by test/run/trace.py.
  */
@@ -21,7 +21,10 @@ enum { NR_THREADS = 4096 };
 
 static uint64_t nr_requests;
 
-/* The end of each thread's last slice, hashed by thread id; entries may be shared. */
+/*
+ * For each thread the end of its last slice, hashed by thread id. Threads may share an
+ * entry.
+ */
 static int64_t slice_ends[NR_THREADS];
 
 static void put_us(FILE *to, const char *key, int64_t ns)
@@ -30,7 +33,9 @@ static void put_us(FILE *to, const char *key, int64_t ns)
 		(ns < 0 ? -ns : ns) / 1000, (ns < 0 ? -ns : ns) % 1000);
 }
 
-/* Write a string. Invalid UTF-8, and what JSON does not allow, becomes ?. */
+/*
+ * Write a string. Invalid UTF-8, and characters that JSON does not allow, become '?'.
+ */
 static void put_string(FILE *to, const char *text)
 {
 	putc('"', to);

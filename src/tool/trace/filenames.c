@@ -2,10 +2,11 @@
 /*
  * Names of the files in a trace
  *
- * A process writes the name of a file before its first request (trace/ring.h I6). If it
- * could not, without /proc or with a full lane, the tool looks up the descriptor: at
- * its first request, and again when the last answer is old. So a descriptor that is
- * closed by then has no name, and a reused one has its present file's.
+ * A process writes the name of a file before its first request (trace/ring.h I6). If
+ * the process could not, because it has no /proc or its lane (its part of the ring) was
+ * full, the tool looks up the descriptor: at the descriptor's first request, and again
+ * when the last result is old. So a descriptor that is closed by then has no name, and
+ * a descriptor that is reused by then has the name of its present file.
  *
  * Tested by test/run/trace.py.
  */
@@ -18,8 +19,12 @@
 
 enum {
 	NR_SLOTS = 4096,
-	SHOWN_MAX = 256, /* of a longer path only the end is shown */
-	/* With more files, some names fall back to the descriptor. */
+	SHOWN_MAX =
+		256, /* maximum length; of a longer path only the end is shown */
+	/*
+	 * Maximum of names. With more files, the descriptor is shown instead of some
+	 * names.
+	 */
 	NR_TOLD = 1 << 16,
 };
 
@@ -32,16 +37,20 @@ static struct {
 	char name[SHOWN_MAX];
 } slots[NR_SLOTS];
 
-/* Names from traces, in a hash table; of two in one entry the later is kept. */
+/*
+ * Names from traces, in a hash table. If two names have the same entry, the later one
+ * is kept.
+ */
 static struct {
-	uint64_t number; /* 0: none */
+	/* the number that the process has given to the file; 0: none */
+	uint64_t number;
 	uint32_t pid;
 	char *name; /* owns */
 } told[NR_TOLD];
 
 static unsigned place_of(uint32_t pid, uint64_t number)
 {
-	/* The numbers are times in cycles. */
+	/* The numbers are times in cycles, so mix their bits. */
 	return (unsigned)((number ^ number >> 16 ^ pid * 31) % NR_TOLD);
 }
 
@@ -83,7 +92,7 @@ static void ask(uint32_t pid, int fd, char *name)
 
 	snprintf(link, sizeof(link), "/proc/%u/fd/%d", pid, fd);
 	len = readlink(link, path, sizeof(path) - 1);
-	/* A closed descriptor keeps its last name. */
+	/* The descriptor is closed: keep its last name. */
 	if (len < 0)
 		return;
 	path[len] = '\0';

@@ -15,8 +15,8 @@ static const int64_t LOOK_NS = 50000000, IDLE_NS = 1000000000;
 
 struct followed {
 	struct uaio_attached attached;
-	int64_t asked_ns; /* the time since when the process has not answered */
-	bool is_told; /* the user was told that the process does not answer */
+	int64_t asked_ns; /* since when the tool waits for the process's answer */
+	bool is_told; /* the user was notified that the process does not answer */
 };
 
 static int attach(struct followed *to, const struct uaio_pages *pages, int pid)
@@ -40,7 +40,10 @@ static int attach(struct followed *to, const struct uaio_pages *pages, int pid)
 			 pid);
 }
 
-/* Return: whether more records may come; *ret_status: 1 if it cannot be traced. */
+/*
+ * Return: whether more records may come from the process. *ret_status: 1 if it cannot
+ * be traced.
+ */
 static bool look(struct followed *followed, int *ret_status)
 {
 	struct uaio_attached *attached = &followed->attached;
@@ -53,7 +56,7 @@ static bool look(struct followed *followed, int *ret_status)
 		uaio_attach_end(attached);
 		return false;
 	case UAIO_ATTACH_LEFT:
-		/* The tool asks the process again in its next program. */
+		/* The process executes another program, which the tool asks again. */
 		followed->asked_ns = uaio_trace_now_ns();
 		return true;
 	case UAIO_ATTACH_ASKED:
@@ -84,7 +87,10 @@ static uint64_t take(const struct followed *all, unsigned nr,
 	return nr_taken;
 }
 
-/* Write until all processes have ended. Return: 0; 1 if one cannot be traced. */
+/*
+ * Write records until all processes have ended. Return: 0; 1 if some process cannot be
+ * traced.
+ */
 static int go_on(struct followed *all, unsigned nr, uint64_t *ret_lost)
 {
 	int64_t looked_ns = 0;
@@ -100,7 +106,8 @@ static int go_on(struct followed *all, unsigned nr, uint64_t *ret_lost)
 			is_running = false;
 		}
 		/*
-		 * Look first: a process that has ended by now has written all records.
+		 * Look before reading: if a process has ended by now, it has written
+		 * all its records.
 		 */
 		for (unsigned i = 0; is_due && i < nr; i++)
 			is_running |= look(&all[i], &status);

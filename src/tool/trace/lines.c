@@ -8,10 +8,14 @@
 #include "tool/trace/tracing.h"
 
 enum {
-	DIGITS_MAX = 20, /* of a 64-bit number */
-	US_WIDTH = 11,   /* of a time in microseconds, with a leading blank */
+	DIGITS_MAX = 20, /* digits of a 64-bit number */
+	US_WIDTH =
+		11, /* width of a time in microseconds, with a leading blank */
 	NAME_MAX_BYTES = UAIO_TRACE_NAME_BYTES,
-	/* Nine numbers, four of the tool's names (each below 32), and the file. */
+	/*
+	 * Nine numbers, four names of the tool (each shorter than 32), and the file's
+	 * name.
+	 */
 	LINE_MAX_BYTES = 9 * DIGITS_MAX + 4 * 32 + NAME_MAX_BYTES,
 };
 
@@ -29,10 +33,10 @@ static const char *op_name(unsigned op)
 
 /*
  * Formats fields as printf() would, but seven times as fast: the tool must keep up with
- * the program. Each function returns where the next field begins.
+ * the program. Each function returns the address at which the next field begins.
  */
 
-/* %-*s, for one of the tool's own names */
+/* Like %-*s, for one of the tool's own names. */
 static char *put_name(char *at, const char *text, size_t width)
 {
 	const size_t len = strlen(text);
@@ -42,7 +46,7 @@ static char *put_name(char *at, const char *text, size_t width)
 	return at + (len < width ? width : len);
 }
 
-/* %*s */
+/* Like %*s. */
 static char *put_right(char *at, const char *text, size_t width)
 {
 	const size_t len = strlen(text), before = len < width ? width - len : 0;
@@ -52,7 +56,7 @@ static char *put_right(char *at, const char *text, size_t width)
 	return at + before + len;
 }
 
-/* %*u, for a number with more digits than the width */
+/* Like %*u, for a number with more digits than the width. */
 static __attribute__((noinline)) char *put_long(char *at, uint64_t number)
 {
 	char text[DIGITS_MAX + 1];
@@ -61,7 +65,10 @@ static __attribute__((noinline)) char *put_long(char *at, uint64_t number)
 	return put_name(at, text, 0);
 }
 
-/* %*u, filled with blanks or zeros. A constant width makes memset() a store. */
+/*
+ * Like %*u, filled with blanks or zeros. A constant width makes memset() a single
+ * store.
+ */
 static inline __attribute__((always_inline)) char *
 put_digits(char *at, uint64_t number, unsigned width, char filling)
 {
@@ -91,7 +98,10 @@ static char *put_us(char *at, int64_t ns)
 	return at;
 }
 
-/* A thread's clock may be slightly behind: show times before the trace began as 0. */
+/*
+ * The clock of a thread may be slightly behind, so show times before the trace began as
+ * 0.
+ */
 static char *put_moment(char *at, int64_t ns)
 {
 	const uint64_t us = ns > 0 ? (uint64_t)ns / 1000 : 0;

@@ -29,7 +29,7 @@ const char *const uaio_by_names[UAIO_NR_BYS] = {
 	[UAIO_BY_KERNEL] = "kernel",
 };
 
-/* The cycle counter, by which records are dated. */
+/* The processor's cycle counter, with which processes date their records. */
 static struct {
 	uint64_t begin; /* when the trace began */
 	double ns_per_cycle;
@@ -102,7 +102,7 @@ static bool is_gone(uint32_t pid, uint32_t tid)
 	return sys_tgkill((int)pid, (int)tid, 0) == -ESRCH;
 }
 
-/* Free a lane whose records are all taken. */
+/* Free a lane (one thread's part of the ring) whose records are all read. */
 static void release_lane(struct uaio_trace_lane *lane)
 {
 	store_relaxed(&lane->pid, 0);
@@ -110,7 +110,10 @@ static void release_lane(struct uaio_trace_lane *lane)
 	store_release(&lane->owner, 0);
 }
 
-/* Return: the first record to take. A program may have written anything there. */
+/*
+ * Return: the number of the first record to read. A program may have written anything
+ * to the lane.
+ */
 static uint64_t begin_of(const struct uaio_trace_lane *lane, uint64_t head)
 {
 	uint64_t tail = load_relaxed(&lane->tail);
@@ -119,7 +122,9 @@ static uint64_t begin_of(const struct uaio_trace_lane *lane, uint64_t head)
 						: tail;
 }
 
-/* Return: how many of nr records the given one occupies; a name takes several. */
+/*
+ * Return: how many of nr records the given one occupies. A file name occupies several.
+ */
 static uint64_t extent_of(const struct uaio_trace_record *record, uint64_t nr)
 {
 	uint64_t is = record->op != UAIO_TRACE_NAME ||
@@ -149,7 +154,7 @@ static void keep_name(struct uaio_trace_ring *ring, unsigned place,
 			 text);
 }
 
-/* Note the names written to a lane since the last call. */
+/* Note the file names that were written to a lane since the last call. */
 static void learn(struct uaio_trace_ring *ring, unsigned place)
 {
 	struct uaio_trace_lane *lane = &ring->lanes[place];
@@ -208,15 +213,18 @@ static uint64_t take(struct uaio_trace_ring *ring, unsigned place,
 		each(&traced, arg);
 		nr_taken++;
 	}
-	/* [MB:trace-tail] release: they were read. Pairs with uaio_trace_next(). */
+	/*
+	 * [MB:trace-tail] release: the records were read. Pairs with uaio_trace_next().
+	 */
 	store_release(&lane->tail, head);
 	return nr_taken;
 }
 
 /*
- * A name may be in another lane than the file's records, but is written before them. So
- * read all heads first, then names even beyond these heads, then the records up to the
- * heads.
+ * The record that names a file may be in the lane of another thread than the records
+ * that use the file, but it is written before them. So first read the heads (write
+ * positions) of all lanes, then the names, even beyond these heads, then the records up
+ * to the heads.
  */
 uint64_t uaio_records_take(struct uaio_trace_ring *ring, uaio_traced_fn *each,
 			   void *arg)
@@ -229,9 +237,14 @@ uint64_t uaio_records_take(struct uaio_trace_ring *ring, uaio_traced_fn *each,
 		uint32_t owner = load_relaxed(&lane->owner);
 		uint32_t pid = load_relaxed(&lane->pid);
 
-		/* A thread that is gone by now writes nothing after this head. */
+		/*
+		 * A thread that is gone by now writes no further records after this
+		 * head.
+		 */
 		was_gone[i] = owner && pid && is_gone(pid, owner);
-		/* [MB:trace-head] acquire: the records. Pairs with the thread's. */
+		/*
+		 * [MB:trace-head] acquire: the records. Pairs with the writing thread.
+		 */
 		heads[i] = load_acquire(&lane->head);
 	}
 	for (unsigned i = 0; i < UAIO_TRACE_LANES; i++)

@@ -2,10 +2,10 @@
 /*
  * uaio trace: writes a line for each request of a command, when it completes
  *
- * The command runs as under `uaio run`, and finds the ring (trace/ring.h) by a
- * variable. The command does not depend on the tracer, and continues if the tracer
- * ends. The tracer adopts processes that the command leaves behind, so it knows when
- * all have ended.
+ * The command runs as under `uaio run`, and finds the ring (trace/ring.h) by an
+ * environment variable. The command does not depend on the tracer, and continues if the
+ * tracer ends. The tracer adopts processes that the command leaves behind, so it knows
+ * when all have ended.
  *
  * Tested by test/run/trace.py.
  */
@@ -27,9 +27,10 @@
 
 enum {
 	/*
-	 * The longest nap fills a third of a lane, at a million requests a second. Each
-	 * read of a lane's head takes its cache line from the writing thread, so the
-	 * tracer reads no more often than needed.
+	 * The longest sleep between two reads: at a million requests a second, a thread
+	 * fills a third of its lane (its part of the ring) in this time. Each read of a
+	 * lane's head takes its cache line from the writing thread, so the tracer reads
+	 * no more often than needed.
 	 */
 	NAP_MAX_US = 5000,
 	NAP_MIN_US = NAP_MAX_US / 32,
@@ -41,11 +42,13 @@ enum {
 
 static struct {
 	struct uaio_trace_filter filter;
-	const char *output, *chrome; /* NULL: the user did not ask for it */
-	FILE *lines, *viewer; /* NULL: not written, or writing has failed */
+	const char *output,
+		*chrome; /* NULL: the user did not request this output */
+	/* NULL: this output is not written, or writing has failed */
+	FILE *lines, *viewer;
 	bool has_begun;
 	bool has_failed;  /* a write has failed */
-	uint64_t nr_lost; /* lost records that were reported */
+	uint64_t nr_lost; /* number of lost records that were reported */
 	unsigned nr_pids;
 	int pids[UAIO_FOLLOWED_MAX]; /* running processes to trace */
 } trace;
@@ -132,8 +135,8 @@ static int set_option(int c)
 }
 
 /*
- * Return: 0 with the command, if any, at argv[optind]; -1 if there is nothing left to do, with
- * the exit status in *ret_status.
+ * Return: 0, and the command, if any, is at argv[optind]; -1 if there is nothing left
+ * to do, and the exit status is in *ret_status.
  */
 static int read_flags(int argc, char **argv, int *ret_status)
 {
@@ -204,7 +207,10 @@ void uaio_trace_begin(void)
 		uaio_lines_begin(trace.lines);
 	if (trace.viewer)
 		uaio_chrome_begin(trace.viewer);
-	/* Otherwise the child would write the buffered lines, too. */
+	/*
+	 * Flush first: otherwise the child would also write the lines that are
+	 * buffered.
+	 */
 	(void)uaio_trace_flush(0);
 }
 
@@ -219,7 +225,7 @@ static void put(const struct uaio_traced *traced, void *arg)
 		uaio_chrome(trace.viewer, traced);
 }
 
-/* Close a file that cannot be written; the command continues. */
+/* Close an output file that cannot be written. The command continues. */
 static void check_file(FILE **file)
 {
 	if (!*file || (fflush(*file) == 0 && !ferror(*file)))
@@ -305,7 +311,7 @@ static int follow_processes(void)
 
 /* The command */
 
-/* Become the command, which finds the ring by the tracer's descriptor. */
+/* Become the command. It opens the ring through the tracer's descriptor. */
 static int run(char **command, int nr, int fd)
 {
 	char path[64], **argv = calloc((size_t)nr + 3, sizeof(*argv));
@@ -329,8 +335,8 @@ static int status_of(int status)
 }
 
 /*
- * Collect the status of ended children. Return: whether there are others; *ret_status:
- * the command's, if it has ended.
+ * Collect the status of children that have ended. Return: whether other children
+ * remain; *ret_status: the command's status, if the command has ended.
  */
 static bool reap(pid_t command, int *ret_status)
 {
@@ -374,7 +380,10 @@ static int follow_command(int argc, char **argv)
 				 strerror(-fd));
 	uaio_trace_begin();
 	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-	/* The command shares the terminal, and decides what an interrupt does. */
+	/*
+	 * Ignore SIGINT: the command shares the terminal, and decides what an interrupt
+	 * does.
+	 */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGQUIT, SIG_IGN);
 	signal(SIGTERM, stop);

@@ -57,7 +57,8 @@ typedef void uaio_traced_fn(const struct uaio_traced *traced, void *arg);
 
 /*
  * Take all records from the ring, and call @each for every one. Records of one lane
- * come in order. Frees lanes whose threads have ended.
+ * (one thread's part of the ring) are passed in order. Frees lanes whose threads have
+ * ended.
  *
  * Return: the number of records.
  */
@@ -67,7 +68,9 @@ uint64_t uaio_records_take(struct uaio_trace_ring *ring, uaio_traced_fn *each,
 /* Return: the time of CLOCK_MONOTONIC. */
 int64_t uaio_trace_now_ns(void);
 
-/* Return: records lost so far, because a lane was full or none was free. */
+/*
+ * Return: how many records were lost so far, because a lane was full or none was free.
+ */
 uint64_t uaio_records_lost(struct uaio_trace_ring *ring);
 
 /* trace.c */
@@ -78,7 +81,7 @@ void uaio_trace_begin(void);
 /* Write all records of the ring. Return: the number of records. */
 uint64_t uaio_trace_write(struct uaio_trace_ring *ring);
 
-/* Write a line if @nr_lost has grown since the last call. */
+/* Report the lost records if @nr_lost has grown since the last call. */
 void uaio_trace_tell_lost(uint64_t nr_lost);
 
 /*
@@ -92,7 +95,10 @@ bool uaio_trace_flush(uint64_t nr_taken);
 /* Return: whether a signal has asked the trace to end. */
 bool uaio_trace_is_stopped(void);
 
-/* Sleep until the ring is to be read again; shorter if many records were taken. */
+/*
+ * Sleep until the ring is to be read again. The sleep is shorter if many records were
+ * read.
+ */
 void uaio_trace_nap(uint64_t nr_taken);
 
 /* follow.c */
