@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A thread that sleeps in its own poll serves all queues in which it has parked
- * requests with an eventfd. The fallback thread is held meanwhile where it is to have no
- * part in that: a wake-up that is lost then hangs the test.
+ * requests with an eventfd. Some tests hold the fallback thread meanwhile, so that it
+ * cannot help: then a lost wake-up hangs the test.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -24,7 +24,8 @@ struct desk {
 	int ends[2];
 	int event;
 	char byte;
-	uint32_t is_in_flight; /* atomic: submitted, and not fed */
+	/* atomic: submitted, and its pipe not yet written */
+	uint32_t is_in_flight;
 };
 
 enum { NR = 8, NR_MOST = UAIO_ATTENDED_MAX + 4 };
@@ -32,7 +33,7 @@ enum { NR = 8, NR_MOST = UAIO_ATTENDED_MAX + 4 };
 static struct desk desks[NR_MOST];
 static unsigned nr_desks;
 
-/* Where handlers cannot be deferred a thread attends to one queue. */
+/* If the library cannot defer signal handlers, a thread attends to one queue only. */
 static void need_many(void)
 {
 	if (!uaio_sleep_ends_for_handlers())
@@ -90,7 +91,7 @@ static void feed(struct desk *desk)
 	assert_int_equal(write(desk->ends[1], "x", 1), 1);
 }
 
-/* Return: whether the read has ended: then this thread has reaped it. */
+/* Return: whether the desk's read has completed; then this thread has reaped it. */
 static bool reaps(struct desk *desk)
 {
 	uint64_t count;
@@ -105,8 +106,8 @@ static bool reaps(struct desk *desk)
 }
 
 /*
- * Sleep once, as a front-end does for its client, which waits for these eventfds.
- * Return: how many queues the thread has attended to.
+ * Sleep once, as a front-end does for a client that waits for the eventfds of the first
+ * nr desks. Return: how many queues the thread has attended to.
  */
 static unsigned sleep_once(unsigned nr)
 {
@@ -178,7 +179,10 @@ static void a_thread_serves_each_queue_that_it_has_parked_in(void **state)
 	take_down();
 }
 
-/* Of more queues than there are places the thread serves the one that it goes on with. */
+/*
+ * There are more queues than a thread can attend to: it serves the one in which it
+ * parked last.
+ */
 static void the_queue_parked_in_last_has_a_place(void **state)
 {
 	struct desk *desk = &desks[NR_MOST - 1];
@@ -227,7 +231,10 @@ static void attend_once(unsigned nr_expected)
 	assert_int_equal(nr_led(), 0);
 }
 
-/* But if that thread does not sleep, the one before goes on. */
+/*
+ * Another thread parks in a queue, so this thread leaves that queue to the other for
+ * one sleep. If the other thread does not sleep, this thread leads the queue again.
+ */
 static void a_queue_is_served_by_the_last_thread_that_has_parked(void **state)
 {
 	struct unit_thread thread;
@@ -288,7 +295,7 @@ static void a_queue_that_is_opened_again_is_another(void **state)
 	take_down();
 }
 
-/* Of three queues each is led now and then, if it has had nothing for long. */
+/* Queues that had no event for long are led only in one sleep of 16. */
 static void quiet_queues_are_led_now_and_then(void **state)
 {
 	struct uaio_attend attend;
@@ -325,7 +332,10 @@ static long attend_to_one(void *arg)
 	return 0;
 }
 
-/* Handlers that the library does not defer may keep a sleep, or leave it behind. */
+/*
+ * If the library does not defer signal handlers, a handler may delay the return of a
+ * sleep, or leave the sleep for good.
+ */
 static void a_sleep_that_handlers_do_not_end_has_one_queue(void **state)
 {
 	const uint8_t *(*stop_of)(void) = uaio_sleep_stop_of;
@@ -353,7 +363,10 @@ static void a_handler_that_sleeps_or_submits_ends_the_sleep_before(void **state)
 	assert_int_equal(nr_led(), 3);
 	assert_true(uaio_attend_begin(&inner));
 	assert_int_equal(inner.nr, 3);
-	/* As if the handler had left by siglongjmp(), and another one returned. */
+	/*
+	 * This is as if the inner handler had left by siglongjmp(), and the outer sleep
+	 * returned.
+	 */
 	uaio_attend_end(&outer, 7);
 	assert_int_equal(nr_led(), 3);
 	uaio_attend_end(&inner, 0);
@@ -407,7 +420,7 @@ static void a_thread_that_ends_in_its_sleep_leads_no_more(void **state)
 	take_down();
 }
 
-/* What a thread leaves when its sleep ends */
+/* What happens to queues when a thread's sleep ends */
 
 static bool is_kept_by_nobody(void *arg)
 {
@@ -440,7 +453,7 @@ a_queue_that_the_fallback_thread_has_left_is_left_to_it(void **state)
 	take_down();
 }
 
-/* The fallback thread has the queue on its list, which says nothing of timers. */
+/* The fallback thread has the queue on its list, but does not yet know of the timer. */
 static void a_timer_set_in_a_sleep_is_left_to_the_fallback_thread(void **state)
 {
 	enum { SOON_NS = 50000000 };
@@ -463,14 +476,14 @@ static void a_timer_set_in_a_sleep_is_left_to_the_fallback_thread(void **state)
 	take_down();
 }
 
-/* What others do while a thread begins to attend, sleeps, and ends that */
+/* What other threads do while a thread begins to attend, sleeps, and ends its sleep */
 
 static void set_up_two(void)
 {
 	set_up(2);
 }
 
-/* Return: whether its context is there still. */
+/* Return: whether the desk's context still exists. */
 static bool submits(struct desk *desk)
 {
 	struct iocb iocb = read_with(desk);
@@ -508,7 +521,7 @@ static long feed_the_second(void *arg)
 	return 0;
 }
 
-/* It signals nothing, so the thread that submits it does not attend. */
+/* The additional read has no eventfd, so the thread that submits it does not attend. */
 static long park_one_more_and_feed(void *arg)
 {
 	static char byte;
@@ -564,7 +577,10 @@ static void what_comes_meanwhile_ends_the_sleep(void **state)
 
 	(void)state;
 	need_many();
-	/* In the background: while it is parked, the fallback thread is there. */
+	/*
+	 * This read stays parked during all steps, so that there is a fallback thread
+	 * to be held.
+	 */
 	open_pipe(1);
 	submit_read_of_byte(&byte);
 	hold_fallback_thread(handle);
@@ -594,7 +610,7 @@ static long feed_all(void *arg)
 	return 0;
 }
 
-/* The last desk's eventfd is readable from then on. */
+/* From here on the last desk's eventfd is readable, which ends the threads' sleeps. */
 static void end_race(void)
 {
 	store_release(&race.is_over, 1);
@@ -651,7 +667,9 @@ static void threads_that_take_queues_from_each_other_lose_nothing(void **state)
 	take_down();
 }
 
-/* One thread, and no fallback thread: each wake-up that is lost hangs the test. */
+/*
+ * There is one thread, and the fallback thread is held: a lost wake-up hangs the test.
+ */
 static void one_thread_needs_no_other(void **state)
 {
 	const unsigned nr = unit_rounds(10000);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread that sleeps in its own poll executes requests that get ready meanwhile.
- * If it is preempted, the fallback thread may be first; so the test counts over
- * many rounds which of the two executes them, several times.
+ * A thread that sleeps in its own poll executes requests whose files become ready
+ * meanwhile. If the thread is preempted, the fallback thread may be first. So the test
+ * counts over many rounds which of the two executes the requests, and repeats that
+ * several times.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -62,7 +63,7 @@ static void sleep_for(int event)
 	assert_int_equal(poll(pfds, 1, -1), 1);
 }
 
-/* What there is to attend to */
+/* Which requests a thread attends to */
 
 static void only_who_has_parked_with_an_eventfd_attends(void **state)
 {
@@ -80,7 +81,7 @@ static void only_who_has_parked_with_an_eventfd_attends(void **state)
 	assert_int_equal(unit_submit(handle, &told), 1);
 	assert_true(uaio_attend_may());
 	assert_true(uaio_attend_begin(&attend));
-	/* The thread does not lead any more after this. */
+	/* After this the thread no longer leads. */
 	uaio_attend_end(&attend, 0);
 	put_text("x");
 	sleep_for(event);
@@ -145,7 +146,10 @@ static long put_when_told(void *arg)
 	return 0;
 }
 
-/* Return: in how many of the rounds the fallback thread executed the request. */
+/*
+ * Submit a poll in each of many rounds, whose pipe another thread fills. Return: in how
+ * many of the rounds the fallback thread executed the request.
+ */
 static uint64_t play(void)
 {
 	int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -184,9 +188,9 @@ static void the_thread_that_sleeps_executes_the_request(void **state)
 	assert_in_range(nr, 0, ROUNDS / 10);
 }
 
-/* what the epoll says is the answer */
+/* the event that the epoll reports is the poll's result */
 
-static uint32_t nr_polls; /* atomic: of the pipe */
+static uint32_t nr_polls; /* atomic: calls of poll() on the pipe */
 
 static bool count_polls(long nr, const long args[6], long *ret_res)
 {
@@ -226,7 +230,7 @@ static void a_poll_is_answered_by_what_the_epoll_says(void **state)
 	close_pipe();
 }
 
-/* An edge that came before the poll was submitted does not answer it. */
+/* An edge that came before the poll was submitted does not answer the poll. */
 static void a_poll_is_not_answered_by_an_older_edge(void **state)
 {
 	int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

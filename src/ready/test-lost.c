@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads that end in the sleep of io_getevents, or that a handler leads out of
- * it. Other threads do not wait for them, nor do they count as waiters or
- * leaders.
+ * Threads that end in the sleep of io_getevents, or that leave the sleep by a jump out
+ * of a signal handler. Other threads do not wait for them, and they no longer count as
+ * waiters or leaders.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -22,7 +22,7 @@
 static struct {
 	uint64_t handle;
 	int ends[2];
-	bool is_parked; /* something is parked, so a waiter leads */
+	bool is_parked; /* a request is parked, so a waiter leads */
 	bool has_mask;
 	uint32_t has_left; /* atomic: by siglongjmp() */
 	uint32_t may_end;  /* atomic */
@@ -64,9 +64,9 @@ static long nr_sleeps(void)
 }
 
 /*
- * Nothing is left of the thread that waited: neither destroying the context nor
- * opening another sleeps again and again until it comes back, which it does
- * not.
+ * Check that nothing is left of the thread that waited. Destroying its context, or
+ * opening another, must not sleep again and again until that thread comes back, which
+ * it never does.
  */
 static void finish(void)
 {
@@ -113,8 +113,8 @@ static bool nobody_waits(void)
 }
 
 /*
- * Not under sanitizers: one takes what was on the stack of a cancelled thread
- * for an overflow, another runs handlers later, when the thread sleeps no more.
+ * Skipped under sanitizers: ASan takes the stack of a cancelled thread for an overflow,
+ * and TSan runs signal handlers later, when the thread no longer sleeps.
  */
 static void a_thread_that_is_cancelled_waits_no_more(void **state)
 {
@@ -162,7 +162,7 @@ static void a_thread_that_a_handler_ends_waits_no_more(void **state)
 	}
 }
 
-/* With deferred cancellation: a wait is no cancellation point. */
+/* With deferred cancellation a wait is not a cancellation point. */
 static void a_wait_is_no_place_to_be_cancelled(void **state)
 {
 	struct unit_thread thread;
@@ -177,9 +177,7 @@ static void a_wait_is_no_place_to_be_cancelled(void **state)
 	finish();
 }
 
-/*
- * The next waiter leads at once, without looking for the other in vain first.
- */
+/* The next waiter leads at once, without first checking for a lost leader. */
 static void a_waiter_beside_a_cancelled_leader_leads(void **state)
 {
 	struct unit_thread first, second;
@@ -220,8 +218,8 @@ static long wait_and_jump_out(void *arg)
 }
 
 /*
- * What it left is gone when its thread ends, and keeps no other thread until
- * then.
+ * What the thread left behind is cleared away when the thread ends, and until then
+ * keeps no other thread waiting.
  */
 static void no_thread_waits_for_one_that_has_jumped_out(void **state)
 {
@@ -247,8 +245,8 @@ static void no_thread_waits_for_one_that_has_jumped_out(void **state)
 }
 
 /*
- * A submitter that gets no processor between parking and telling leaves it to the
- * fallback thread, and then none leads.
+ * If the submitter loses its processor between parking and waking a waiter, the
+ * fallback thread serves the queue, and no waiter leads.
  */
 static bool is_watched(void *arg)
 {
@@ -265,8 +263,8 @@ static long park_later(void *arg)
 }
 
 /*
- * Two threads wait for what is not submitted yet. When it is, one of them
- * leads, jumps out and never comes back: the other is served all the same.
+ * Two threads wait before anything is submitted. When a request is parked, one of them
+ * leads, jumps out of its sleep and never comes back: the other is served all the same.
  */
 static void a_waiter_from_before_the_leader_is_not_forgotten(void **state)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A stream that is ready again and again: while its request is being tried, all
- * the time, or always without giving anything. It does not matter which thread
- * tries: a hook sees all calls.
+ * A stream that becomes ready again and again: while its request is being tried, all
+ * the time, or always without giving data. It does not matter which thread tries: a
+ * hook sees all calls.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "aio/ctx.h"
 #include "ready/test-ready.h"
 
-/* Return: whether the call takes something from the pipe. */
+/* Return: whether the call reads from the pipe. */
 static bool is_read(long nr, const long args[6])
 {
 	return (nr == SYS_preadv2 || nr == SYS_read || nr == SYS_readv ||
@@ -23,14 +23,14 @@ static bool is_read(long nr, const long args[6])
 }
 
 /*
- * Another reader takes the byte of the first try that could succeed. When the
- * try has found nothing it is held until the pipe is ready again.
+ * Another reader consumes the byte before the first try that could succeed. When that
+ * try has found nothing it is stopped until the pipe is ready again.
  */
 static struct {
 	uint32_t is_armed; /* atomic */
 	uint32_t is_held;  /* atomic */
 	uint32_t goes_on;  /* atomic */
-	uint32_t nr_after; /* atomic: tries begun after that one */
+	uint32_t nr_after; /* atomic: tries begun after the stopped one */
 } loser;
 
 static bool lose_and_hold(long nr, const long args[6], long *ret_res)
@@ -63,7 +63,10 @@ static void arm_loser(void)
 	unit_hook(lose_and_hold);
 }
 
-/* The client looks at its ring, sleeps in a wait, or comes when it is over. */
+/*
+ * The client looks at its ring, or sleeps in a wait, or waits only when the read is
+ * over.
+ */
 enum { LOOKS, SLEEPS, COMES, NR_WAYS };
 
 static void
@@ -99,18 +102,20 @@ what_is_ready_again_while_it_is_tried_is_tried_once_more(void **state)
 	close_pipe();
 }
 
-/* Each request reads into a byte of its own, by which its tries are known. */
+/* Each request reads into its own byte, so that its tries can be told apart. */
 enum { NR_SLOTS = 64, NR_CALLERS = 4 };
 
 static struct {
 	char bytes[NR_SLOTS];
 	struct iocb iocbs[NR_SLOTS];
 	uint32_t is_tried[NR_SLOTS];  /* atomic */
-	uint32_t nr_events[NR_SLOTS]; /* atomic: of the round */
-	uint32_t nr_together; /* atomic: tries of one beside another of it */
-	uint32_t nr_tried;    /* atomic: just now */
-	uint32_t nr_beside;   /* atomic: tries beside one of another */
-	uint32_t nr_done;     /* atomic: events of the round */
+	uint32_t nr_events[NR_SLOTS]; /* atomic: in this round */
+	/* atomic: tries during another try of the same request */
+	uint32_t nr_together;
+	uint32_t nr_tried; /* atomic: requests being tried just now */
+	/* atomic: tries during a try of another request */
+	uint32_t nr_beside;
+	uint32_t nr_done; /* atomic: events in this round */
 } crowd;
 
 static void *buffer_of(long nr, const long args[6])
@@ -139,7 +144,7 @@ static bool watch_tries(long nr, const long args[6], long *ret_res)
 		add_relaxed(&crowd.nr_together, 1);
 	if (add_relaxed(&crowd.nr_tried, 1))
 		add_relaxed(&crowd.nr_beside, 1);
-	/* A thread that is about to try one as well may do so now. */
+	/* Another thread that is about to try a request has time to do so. */
 	for (int64_t end = uaio_now_ns() + 20000; uaio_now_ns() < end;)
 		(void)uaio_sys_raw(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
 	*ret_res = unit_make_call(nr, args);
@@ -216,7 +221,10 @@ static void no_request_is_tried_twice_at_a_time(void **state)
 	close_pipe();
 }
 
-/* All wait already, in two contexts; a reaper of either may execute any. */
+/*
+ * All requests wait already, in two contexts; a reaper of either context may execute
+ * any of them.
+ */
 static void requests_on_one_stream_are_tried_one_by_one(void **state)
 {
 	uint64_t handles[2];
@@ -252,10 +260,10 @@ static void requests_on_one_stream_are_tried_one_by_one(void **state)
 	close_pipe();
 }
 
-/* What one call executes is bounded, however much there is to do. */
+/* One call executes a bounded number of requests, however many are ready. */
 static struct {
-	uint32_t tid;      /* atomic: of the thread that calls */
-	uint32_t nr_tries; /* atomic: tries of that thread */
+	uint32_t tid;      /* atomic: the thread that calls */
+	uint32_t nr_tries; /* atomic: that thread's tries */
 } caller;
 
 static bool count_own_tries(long nr, const long args[6], long *ret_res)
@@ -290,7 +298,8 @@ static void one_call_executes_no_more_than_a_share(void **state)
 		store_relaxed(&caller.nr_tries, 0);
 		unit_hook(count_own_tries);
 		/*
-		 * By each of the calls; and a request that is behind them all.
+		 * The call is io_submit, of one more request behind all others, or
+		 * io_getevents.
 		 */
 		if (round % 2)
 			assert_int_equal(unit_submit(handle, &iocb), 1);
@@ -305,12 +314,13 @@ static void one_call_executes_no_more_than_a_share(void **state)
 }
 
 /*
- * Another thread keeps the pipe full, and a third submits again at once for
- * each event. So there is always something to do for a thread that calls in.
+ * One thread keeps the pipe full, and a second thread submits again at once for each
+ * event. So a third thread that calls in always has something to execute.
  */
 static struct {
-	uint32_t ends;      /* atomic */
-	uint32_t has_other; /* atomic: an event that is none of the mill's */
+	uint32_t ends; /* atomic */
+	/* atomic: an event of a request that is not in iocbs */
+	uint32_t has_other;
 	struct iocb iocbs[NR_SLOTS];
 	char bytes[NR_SLOTS];
 } mill;
@@ -352,7 +362,7 @@ static long grind(void *arg)
 static void start_mill(struct unit_thread threads[2])
 {
 	open_pipe(NR_SLOTS + 1);
-	/* The thread that fills the pipe ends though nobody reads any more. */
+	/* The thread that fills the pipe must end though no thread reads any more. */
 	assert_int_equal(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
 	store_relaxed(&mill.ends, 0);
 	for (unsigned i = 0; i < NR_SLOTS; i++) {
@@ -410,7 +420,7 @@ static void a_stream_that_is_always_ready_captures_no_caller(void **state)
 	stop_mill(threads);
 }
 
-/* It holds up no other pipe of its context, and no other context. */
+/* The busy stream delays neither another pipe of its context, nor another context. */
 static void a_stream_that_is_always_ready_holds_up_no_other(void **state)
 {
 	enum { ROUNDS = 15, SOON_MS = 2000 };
@@ -451,8 +461,8 @@ static void a_stream_that_is_always_ready_holds_up_no_other(void **state)
 }
 
 /*
- * Ready for each thread that looks, and taken by another reader before each
- * that reads; and so again after each read.
+ * The pipe polls ready for each thread, but another reader empties it before each read,
+ * and fills it again after the read.
  */
 static bool take_away(long nr, const long args[6], long *ret_res)
 {
@@ -509,7 +519,7 @@ static void a_stream_that_never_gives_captures_no_caller(void **state)
 	assert_median_below_ms(&looks, SOON_MS);
 	assert_median_below_ms(&waits, SOON_MS);
 	assert_median_below_ms(&others_times, SOON_MS);
-	/* And when it gives data at last, all of it is there. */
+	/* When the pipe gives data at last, all data is there. */
 	unit_hook(NULL);
 	assert_int_equal(write(ends[1], bytes, NR), NR);
 	assert_int_equal(unit_reap(handle, NR, events), NR);
@@ -519,9 +529,9 @@ static void a_stream_that_never_gives_captures_no_caller(void **state)
 }
 
 /*
- * While the first of two reads is executed another thread has the epoll told of
- * the pipe, and takes its edge. The second read finds nothing, though the pipe
- * is as ready as before: some files answer so while others are at them.
+ * While the first of two reads is executed, another thread arms the pipe, and takes its
+ * edge. The second read then finds nothing, though the pipe is as ready as before: some
+ * files return EAGAIN while another thread uses them.
  */
 static uint32_t nr_reads; /* atomic */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A client that makes no call once it has submitted: only the fallback thread
- * looks after what waits, and no other thread mends what it forgets.
+ * A client that makes no call once it has submitted: only the fallback thread looks
+ * after its parked requests, and no other thread makes up for what it forgets.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -19,7 +19,9 @@ static bool are_two(void *arg)
 	return load_acquire((uint32_t *)arg) >= 2;
 }
 
-/* Some files poll ready, and yet a call on them would wait, for a while. */
+/*
+ * As on some files, a call on the pipe fails with EAGAIN though the pipe polls ready.
+ */
 static uint32_t refuses; /* atomic */
 
 static bool refuse_to_read(long nr, const long args[6], long *ret_res)
@@ -44,8 +46,8 @@ static void a_file_that_polls_ready_and_is_not_is_tried_again(void **state)
 		put_text("x");
 		submit_read_of_byte(&byte);
 		/*
-		 * One try by the submitter, and one by the fallback thread,
-		 * which is told at once.
+		 * One try is the submitter's, and one is the fallback thread's, which
+		 * is notified at once.
 		 */
 		unit_await(are_two, &nr_reads);
 		store_release(&refuses, 0);
@@ -55,7 +57,7 @@ static void a_file_that_polls_ready_and_is_not_is_tried_again(void **state)
 	}
 }
 
-/* What the epoll of the context was told to watch of the first end. */
+/* The events for which the context's epoll has the first end */
 static uint32_t armed; /* atomic: EPOLL* */
 
 static bool is_watched_for_writing(void *arg)
@@ -69,7 +71,7 @@ static bool count_calls(long nr, const long args[6], long *ret_res)
 	const struct epoll_event *event = (const struct epoll_event *)args[3];
 
 	(void)ret_res;
-	/* Without data it is asked what it has (poller.h). */
+	/* A call without data only asks whether the epoll has the file (poller.h). */
 	if (nr == SYS_epoll_ctl && is_end(0, args[2]) &&
 	    (args[1] == EPOLL_CTL_DEL || event->data.u64))
 		store_release(&armed,
@@ -79,7 +81,7 @@ static bool count_calls(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-/* The epoll waits for something to read. */
+/* Read a byte while a thread sleeps for it, so that the epoll is armed for reading. */
 static void read_asleep(char *byte)
 {
 	struct unit_thread waiter;
@@ -92,7 +94,8 @@ static void read_asleep(char *byte)
 }
 
 /*
- * Reads are executed when their events are asked for; then they are not tried.
+ * Reads complete when the client asks for their events; after enough of these, reads
+ * are no longer tried at submission.
  */
 static void read_until_it_is_not_tried(char *byte)
 {
@@ -137,7 +140,7 @@ static void a_direction_is_watched_though_the_other_is_untried(void **state)
 		write = unit_iocb(IOCB_CMD_PWRITE, ends[0], &out, 1, 0);
 		store_relaxed(&nr_reads, 0);
 		assert_int_equal(uaio_aio_submit(handle, 2, iocbs), 2);
-		/* By the fallback thread, sooner or later. */
+		/* The fallback thread arms the file for writing, sooner or later. */
 		unit_await(is_watched_for_writing, NULL);
 		drain_stream(ends[1]);
 		assert_int_equal(take_from_ring(handle), 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which threads execute what waits for a stream: those that submit and wait.
- * The fallback thread is there for clients that do not call in, and otherwise
- * sleeps: the engine's counters tell, and the kernel's.
+ * Which threads execute requests that wait for a stream: those that submit and wait.
+ * The fallback thread serves clients that do not call in, and otherwise sleeps. Both
+ * are measured by the engine's counters and by the kernel's.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -18,18 +18,17 @@
 enum {
 	ROUNDS = 2000,
 	/*
-	 * A thread that has lost its processor between two calls may be helped
-	 * out.
+	 * If a thread loses its processor between two calls, the fallback thread may
+	 * help out.
 	 */
-	SELDOM = 100, /* once in so many requests */
+	SELDOM = 100, /* at most once in so many requests */
 	LOOK_NS = 4000000,
 	TRIES = 10,
 };
 
 /*
- * A thread that was helped out once may be for a while. So what is to be seldom
- * has to be so in at least one of several tries; each returns what is not, or
- * NULL.
+ * If the fallback thread has helped out once, it may go on for a while. So of several
+ * tries at least one must succeed. A try returns what was wrong, or NULL.
  */
 static void assert_mostly(const char *(*try)(void))
 {
@@ -44,7 +43,7 @@ static void assert_mostly(const char *(*try)(void))
 	fail_msg("%s", breach);
 }
 
-/* Two threads, each with a pipe and a context. */
+/* Two threads play ping-pong, each with a pipe and a context. */
 struct player {
 	uint64_t handle;
 	int in, out;
@@ -83,7 +82,7 @@ static long play(void *arg)
 
 struct work {
 	struct uaio_ready_counters counters;
-	uint64_t nr_sleeps; /* of the engine's threads: the kernel's count */
+	uint64_t nr_sleeps; /* of the engine's threads, counted by the kernel */
 };
 
 static void note(struct work *ret)
@@ -92,7 +91,7 @@ static void note(struct work *ret)
 	(void)unit_engine_threads(&ret->nr_sleeps);
 }
 
-/* What a game has cost */
+/* Play a game, and count what it costs. */
 static void play_game(unsigned nr_rounds, struct work *ret)
 {
 	struct player players[2] = { { 0 }, { 0 } };
@@ -148,14 +147,9 @@ static const char *play_by_those_who_wait(void)
 	struct work work;
 
 	play_game(nr, &work);
-	/*
-	 * It looks now and then, by the clock, and where a thread was delayed.
-	 */
+	/* The fallback thread looks at intervals, and whenever a thread was delayed. */
 	seldom += (uint64_t)(uaio_now_ns() - since) / LOOK_NS;
-	/*
-	 * At least one of two reads waits: a thread writes only when it has
-	 * read.
-	 */
+	/* At least one of two reads waits: a thread writes only after it has read. */
 	assert_in_range(work.counters.nr_parked, nr / 2, 2 * nr);
 	assert_int_equal(work.counters.nr_by_caller +
 				 work.counters.nr_by_fallback,
@@ -189,7 +183,7 @@ static void requests_of_callers_that_do_not_run_are_executed(void **state)
 	assert_in_range(work.counters.nr_parked, nr / 2, 2 * nr);
 	assert_int_equal(work.counters.nr_by_caller, 0);
 	assert_int_equal(work.counters.nr_by_fallback, work.counters.nr_parked);
-	/* And that is what such a client pays for. */
+	/* Such a client pays for each request with a wake-up of the fallback thread. */
 	assert_true(work.counters.nr_fallback_wakes >= nr / 2);
 }
 
@@ -244,14 +238,16 @@ static const char *reap_what_has_got_ready(void)
 							     : NULL;
 }
 
-/* A waiter that finds its byte there when it comes needs no epoll. */
+/* A waiter whose byte is there when it comes need not arm the file or sleep. */
 static void what_has_got_ready_is_executed_before_any_sleep(void **state)
 {
 	(void)state;
 	assert_mostly(reap_what_has_got_ready);
 }
 
-/* Of several waiters the file wakes one, which executes what got ready. */
+/*
+ * If several waiters sleep, the file wakes one of them, which executes what is ready.
+ */
 enum { NR_SLEEPERS = 4, NR_EVENTS = 100 };
 
 static uint32_t nr_taken; /* atomic */
@@ -308,8 +304,8 @@ static const char *feed_those_who_wait(void)
 	       : after.nr_sleeps - before.nr_sleeps > 2 * NR_EVENTS
 		       ? "slept for"
 	       /*
-	        * One try succeeds; those of the next in the wait queue, and of
-	        * its own, do not.
+	        * One try succeeds. The tries of the next request in the wait queue, and
+	        * of the waiter's own next request, do not.
 	        */
 	       : after.nr_tries - before.nr_tries > 4 * NR_EVENTS ? "tries"
 	       : after.nr_by_fallback - before.nr_by_fallback >
@@ -325,8 +321,8 @@ static void one_of_the_waiters_executes_what_gets_ready(void **state)
 }
 
 /*
- * When a thread that sleeps for a file leaves, a thread that sleeps beside it
- * takes that over, and not the fallback thread.
+ * If a thread that sleeps for a file leaves, another waiter that sleeps takes over, not
+ * the fallback thread.
  */
 static long wait_briefly(void *arg)
 {
@@ -372,8 +368,8 @@ static void a_waiter_that_sleeps_on_takes_over(void **state)
 }
 
 /*
- * poll() tells of an error that a socket keeps until it is asked for; a read
- * cannot take it.
+ * poll() reports an error that a socket keeps until it is read; a read does not consume
+ * that error.
  */
 static void no_request_is_tried_again_for_an_error_that_is_kept(void **state)
 {
@@ -402,7 +398,8 @@ static void no_request_is_tried_again_for_an_error_that_is_kept(void **state)
 		0);
 	assert_int_equal(close(peer), 0);
 	/*
-	 * Nobody receives: that comes back as two errors, of which one stays.
+	 * No socket receives this: that causes two errors, one of which the socket
+	 * keeps.
 	 */
 	assert_int_equal(write(fd, "x", 1), 1);
 	told.fd = fd;
@@ -419,7 +416,7 @@ static void no_request_is_tried_again_for_an_error_that_is_kept(void **state)
 	uaio_ready_count(&after);
 	assert_int_equal(poll(&told, 1, 0), 1);
 	assert_in_range(after.nr_tries - before.nr_tries, 0, FEW);
-	/* What it waits for ends it all the same. */
+	/* The event for which the read waits still ends it. */
 	assert_int_equal(shutdown(fd, SHUT_RD), 0);
 	assert_int_equal(unit_reap_one(handle), 0);
 	close_pipe();
@@ -427,11 +424,11 @@ static void no_request_is_tried_again_for_an_error_that_is_kept(void **state)
 }
 
 static struct {
-	int out; /* a pipe's end: what is parked waits for a byte there */
+	int out; /* writing here wakes the sleeper */
 	unsigned nr_sleeps, nr_timed;
 } sleeper;
 
-/* The byte comes as the thread goes to sleep. */
+/* The byte is written as the thread goes to sleep. */
 static bool wake_sleeper(long nr, const long args[6], long *ret_res)
 {
 	(void)ret_res;
@@ -443,7 +440,7 @@ static bool wake_sleeper(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-/* Return: how many of the sleeps of a thread that reads had a timer. */
+/* Return: how many of the sleeps of a thread that reads had a timeout. */
 static unsigned nr_timed_of(const struct timespec *timeout)
 {
 	struct uaio_event event;
@@ -466,7 +463,7 @@ static const char *wait_for_ever(void)
 	return nr_timed_of(NULL) ? "a thread was woken to look again" : NULL;
 }
 
-/* A timer that is centuries away takes the kernel time all the same. */
+/* The kernel needs time for a timer even if it is centuries away. */
 static void a_thread_that_waits_for_ever_has_no_timer(void **state)
 {
 	const struct timespec long_time = { .tv_sec = 1000 };

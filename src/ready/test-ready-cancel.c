@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What waits for a stream is cancelled, or goes with its context: each request
- * has one event, or none once its context is gone, whichever thread is at it
- * just then.
+ * A request that waits for a stream is cancelled, or its context is destroyed. Each
+ * request has one event, or none once its context is destroyed, whichever thread is
+ * working on the request just then.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -22,8 +22,8 @@ static struct io_event reap_event(void)
 }
 
 /*
- * All ways to cancel, made to answer alike.
- * Return: how many were cancelled, or -errno.
+ * All ways to cancel, made to return alike.
+ * Return: how many requests were cancelled, or -errno.
  */
 static int by_call(struct iocb *iocb)
 {
@@ -67,7 +67,9 @@ static void each_way_to_cancel_gives_a_request_one_event(void **state)
 
 		for (unsigned k = 0; k < NR_ELEMENTS(iocbs); k++) {
 			assert_int_equal(unit_submit(handle, &iocbs[k]), 1);
-			/* Tried in vain, or not yet tried. */
+			/*
+			 * The request was tried without success, or is not yet tried.
+			 */
 			if (k % 2)
 				unit_assert_no_more(handle);
 			assert_int_equal(ways[i](&iocbs[k]), 1);
@@ -81,7 +83,7 @@ static void each_way_to_cancel_gives_a_request_one_event(void **state)
 		}
 	}
 	unit_assert_no_more(handle);
-	/* No request is left that could take this byte. */
+	/* No request is left that could consume this byte. */
 	put_text("x");
 	assert_int_equal(read(ends[0], bytes, 1), 1);
 	close_pipe();
@@ -114,8 +116,8 @@ static void a_write_that_waits_tells_what_it_has_written(void **state)
 }
 
 /*
- * A try is held before its call or after. Another reader has taken the byte
- * that led to it, or has not.
+ * A try is stopped before or after its call. In some cases another reader has consumed
+ * the byte that caused the try.
  */
 static struct {
 	bool takes_byte;
@@ -142,7 +144,7 @@ static bool hold_trial(long nr, const long args[6], long *ret_res)
 	     nr != SYS_read) ||
 	    !is_end(0, args[0]) || !cas_acquire(&trial.is_armed, &armed, 0))
 		return false;
-	/* Once it goes on the next one may be armed. */
+	/* Read before the thread goes on: after that the next trial may be armed. */
 	holds_after = trial.holds_after;
 	if (trial.takes_byte)
 		(void)uaio_sys_raw(SYS_read, args[0], (long)&byte, 1, 0, 0, 0);
@@ -207,23 +209,25 @@ static void cancel_while_tried(unsigned way, bool gives, bool holds_after)
 	unit_await(is_held, NULL);
 	unit_thread_start(&canceller, cancel, &cancelling);
 	/*
-	 * The canceller waits for the end of the try, or has found nothing to
-	 * cancel.
+	 * The canceller waits for the end of the try, or has found nothing to cancel.
 	 */
 	unit_await_sleep(&canceller);
 	store_release(&trial.goes_on, 1);
 	nr = unit_thread_join(&canceller);
 	unit_hook(NULL);
 	if (!gives && nr != 1)
-		put_text("y"); /* it goes on waiting */
+		put_text("y"); /* the read goes on waiting */
 	res = unit_thread_join(&waiter);
 	assert_true(nr == 1 ? res == -ECANCELED
 			    : nr < 0 && res == 1 &&
 				      byte == (gives ? 'x' : 'y'));
-	/* A byte that was taken has been reported. */
+	/*
+	 * A byte that was read has been reported: if the read counts as cancelled, the
+	 * byte is still there.
+	 */
 	if (gives && nr == 1)
 		assert_int_equal(read(ends[0], &byte, 1), 1);
-	/* All but io_cancel cancel what waits on. */
+	/* All ways but io_cancel cancel a request that waits on. */
 	if (!gives && ways[way] != by_call)
 		assert_int_equal(nr, 1);
 	unit_assert_no_more(handle);
@@ -239,8 +243,8 @@ static void a_request_being_tried_has_one_event_if_cancelled(void **state)
 }
 
 /*
- * Bytes come in one by one while the reads that wait for them are cancelled,
- * the newest first. What was read, what was cancelled and what is left add up.
+ * Bytes arrive one by one while the reads that wait for them are cancelled, the newest
+ * first. The numbers of reads that completed, were cancelled and were left must add up.
  */
 enum { NR_RACERS = 16 };
 
@@ -261,7 +265,7 @@ static long reap_racers(void *arg)
 	return unit_reap(handle, NR_RACERS, arg);
 }
 
-/* Return: how many were cancelled. */
+/* Return: how many requests were cancelled. */
 static unsigned cancel_racers(unsigned way, struct iocb iocbs[NR_RACERS])
 {
 	unsigned nr = 0;
@@ -278,7 +282,7 @@ static unsigned cancel_racers(unsigned way, struct iocb iocbs[NR_RACERS])
 	return nr;
 }
 
-/* Return: how many were read; they are the bytes from 0 on, in order. */
+/* Return: how many reads completed; they have the bytes from 0 on, in order. */
 static unsigned count_reads(const struct io_event events[NR_RACERS])
 {
 	unsigned nr_events[NR_RACERS] = { 0 };
@@ -319,10 +323,7 @@ static void race(unsigned way)
 	unit_thread_start(&writer, put_bytes, &first);
 	nr_cancelled = cancel_racers(way, iocbs);
 	assert_int_equal(unit_thread_join(&writer), 0);
-	/*
-	 * For those that are left, and one byte more, so that some is left
-	 * over.
-	 */
+	/* These bytes are for the reads that are left; one more byte is left over. */
 	assert_int_equal(put_bytes(&second), 0);
 	assert_int_equal(write(ends[1], &third, 1), 1);
 	assert_int_equal(unit_thread_join(&reaper), NR_RACERS);
@@ -343,11 +344,14 @@ static void every_byte_and_every_read_is_accounted_for(void **state)
 	close_pipe();
 }
 
-/* Contexts that go away */
+/* Contexts that are destroyed */
 
 enum { AT_ONCE_MS = 500 };
 
-/* On pipes and sockets, reads, writes and polls, into memory that goes too. */
+/*
+ * There are reads, writes and polls on pipes and sockets; their buffers are freed with
+ * the context.
+ */
 static void destroying_a_thousand_parked_requests_is_quick(void **state)
 {
 	enum { NR = 1000, NR_PAIRS = 10, ROUNDS = 5, BYTES = 64 };
@@ -388,7 +392,7 @@ static void destroying_a_thousand_parked_requests_is_quick(void **state)
 		unit_destroy(handle);
 		add_time(&times, since);
 		free(memory);
-		/* No request is left that would take this. */
+		/* No request is left that would consume this byte. */
 		for (unsigned i = 0; i < NR_PAIRS; i++) {
 			assert_int_equal(write(pairs[i][1], "x", 1), 1);
 			flags = fcntl(pairs[i][0], F_GETFL);
@@ -404,8 +408,8 @@ static void destroying_a_thousand_parked_requests_is_quick(void **state)
 }
 
 /*
- * Whatever the engine has planned for what waits: nothing yet, to look at it
- * later, or just now.
+ * The engine may have planned nothing yet for the request, or a look at a later time,
+ * or one just now.
  */
 static void destroy_waits_for_no_delay(void **state)
 {
@@ -430,7 +434,10 @@ static void destroy_waits_for_no_delay(void **state)
 		unit_destroy(handle);
 		add_time(&times, since);
 		free(byte);
-		/* What would come late comes now, and finds no context. */
+		/*
+		 * If the engine still has a look planned, the look comes now, and finds
+		 * no context.
+		 */
 		if (i & 2)
 			stay_away_us(1000);
 		unit_close(ends[0]);
@@ -467,7 +474,7 @@ static void destroy_waits_for_a_request_that_is_being_tried(void **state)
 		unit_thread_start(&thread, destroy, &handle);
 		unit_await_sleep(&thread);
 		/*
-		 * It sleeps and has not returned: the request's buffer is in
+		 * The thread sleeps and has not returned, as the request's buffer is in
 		 * use.
 		 */
 		assert_false(load_acquire(&is_destroyed));
@@ -500,7 +507,7 @@ static void a_waiter_leaves_a_context_that_goes_away(void **state)
 		}
 		since = uaio_now_ns();
 		unit_destroy(handle);
-		/* Its requests may complete on its way. */
+		/* The context's requests may complete while it is destroyed. */
 		for (unsigned k = 0; k < 2; k++)
 			assert_in_set(
 				(unsigned long)unit_thread_join(&waiters[k]),
@@ -515,9 +522,7 @@ static void a_waiter_leaves_a_context_that_goes_away(void **state)
 	assert_median_below_ms(&times, AT_ONCE_MS);
 }
 
-/*
- * The context that goes away had the older read, and a thread waiting for it.
- */
+/* The context that is destroyed has the older read, and a thread that waits for it. */
 static void requests_behind_a_context_that_goes_away_are_served(void **state)
 {
 	struct times times = { 0 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What waits for a stream stays with that stream, whatever becomes of its
- * descriptor and its process: closed, given to another stream, forked.
+ * Requests that wait for a stream stay with that stream, whatever happens to its
+ * descriptor and its process: closed, used for another stream, forked.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -19,9 +19,9 @@
 
 enum { AT_ONCE_MS = 500 };
 
-static int others[2]; /* of another pipe, which gets the number */
+static int others[2]; /* another pipe, which may get the descriptor's number */
 
-/* A thread takes events, and sleeps whenever there are none. */
+/* A thread reaps events, and sleeps whenever there are none. */
 enum { NR_SLOTS = 8 };
 
 static struct {
@@ -68,7 +68,7 @@ static void start_reaper(void)
 	unit_thread_start(&reaper.thread, reap, NULL);
 }
 
-/* By an event that is there at once. */
+/* Stop the reaper by an event that comes at once. */
 static void stop_reaper(void)
 {
 	int zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
@@ -93,7 +93,10 @@ static void open_both(bool are_sockets)
 			0);
 }
 
-/* What becomes of the descriptor; then reads of it are of the other pipe. */
+/*
+ * What happens to the descriptor; for the last two, later reads of its number are of
+ * the other pipe.
+ */
 enum fate { CLOSED, ZERO, REPLACED, USED_AGAIN, NR_FATES };
 
 static void befall(enum fate fate)
@@ -112,13 +115,13 @@ static void befall(enum fate fate)
 		copy = dup(others[0]);
 		assert_true(copy > ends[0]);
 		unit_close(ends[0]);
-		/* The lowest there is. */
+		/* dup() returns the lowest free number, which was just closed. */
 		assert_int_equal(dup(others[0]), ends[0]);
 		unit_close(copy);
 	}
 }
 
-/* Two reads wait for one stream, then its descriptor is another's. */
+/* Two reads wait for one stream; then its descriptor becomes another stream's. */
 static void live_through(enum fate fate, bool is_armed, bool is_other_first)
 {
 	bool has_heir = fate >= REPLACED;
@@ -175,8 +178,7 @@ static void parked_requests_stay_with_their_stream(void **state)
 }
 
 /*
- * The other descriptor of a stream keeps its requests going; those submitted by
- * both are read in order.
+ * A stream has two descriptors, and one is closed: the other keeps the requests going.
  */
 static void a_stream_with_two_numbers_is_one_stream(void **state)
 {
@@ -197,7 +199,7 @@ static void a_stream_with_two_numbers_is_one_stream(void **state)
 		unit_close(i & 2 ? copy : ends[0]);
 		put_text("ab");
 		unit_await(are_done, &want);
-		/* By two descriptors they have no order. */
+		/* Requests by two descriptors have no order. */
 		assert_int_equal(reaper.bytes[0] + reaper.bytes[1], 'a' + 'b');
 		unit_close(i & 2 ? ends[0] : copy);
 		unit_close(ends[1]);
@@ -207,7 +209,8 @@ static void a_stream_with_two_numbers_is_one_stream(void **state)
 }
 
 /*
- * All descriptors are gone, the peer as well: the reads end as read(2) would.
+ * All descriptors of the stream are closed, and then those of the peer: the reads end
+ * as read(2) would.
  */
 static void the_end_of_the_peer_is_told_after_the_number_is_gone(void **state)
 {
@@ -235,7 +238,10 @@ static void the_end_of_the_peer_is_told_after_the_number_is_gone(void **state)
 	unit_destroy(handle);
 }
 
-/* Nothing of a stream is kept when all that waited for it is done. */
+/*
+ * When all requests that waited for a stream are complete, the library keeps nothing of
+ * the stream.
+ */
 static void a_stream_nobody_waits_for_is_let_go(void **state)
 {
 	(void)state;
@@ -254,10 +260,7 @@ static void a_stream_nobody_waits_for_is_let_go(void **state)
 		unit_await(are_done, &want);
 		if (!(i & 1))
 			unit_close(ends[0]);
-		/*
-		 * The last reader is gone: the writer hears of it, now or
-		 * later.
-		 */
+		/* The last reader is closed: the writer is notified, now or later. */
 		assert_int_equal(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
 		for (;;) {
 			struct pollfd slot = { .fd = ends[1] };
@@ -279,7 +282,7 @@ static long wait_for_one(void *arg)
 	return unit_reap_one(arg ? *(uint64_t *)arg : handle);
 }
 
-/* The child uses a pipe of its own; and writes a byte for the parent's. */
+/* The child reads from its own pipe, and writes a byte for the parent's read. */
 static int live_as_child(void)
 {
 	uint64_t context;
@@ -296,14 +299,14 @@ static int live_as_child(void)
 		if (write(others[1], "x", 1) != 1)
 			return 3;
 		/*
-		 * At first only by looking, so that the fallback thread
-		 * executes it.
+		 * In the first two rounds the child only looks at its ring, so the
+		 * fallback thread executes the read.
 		 */
 		if ((i < 2 ? take_from_ring(context)
 			   : unit_reap_one(context)) != 1)
 			return 4;
 	}
-	/* It is closed here, and still open there. */
+	/* The pipe's end is closed in the child, and still open in the parent. */
 	unit_close(ends[0]);
 	if (write(ends[1], "c", 1) != 1)
 		return 5;
@@ -316,7 +319,10 @@ static void parent_and_child_wait_for_their_own_requests(void **state)
 	enum { ROUNDS = 10 };
 
 	(void)state;
-	/* Threads in a child of many threads are too much for a sanitizer. */
+	/*
+	 * Sanitizers do not support threads in a forked child of a process with
+	 * threads.
+	 */
 	if (UNIT_IS_SANITIZED)
 		skip();
 	open_both(false);
@@ -344,8 +350,9 @@ static void parent_and_child_wait_for_their_own_requests(void **state)
 }
 
 /*
- * A child keeps a stream open for which no request here waits any more: what
- * comes through it wakes no thread that sleeps in the same context.
+ * The parent has closed a stream for which it has no request any more, but a child has
+ * it open. Data that comes through the stream must not wake a thread that sleeps in the
+ * same context.
  */
 static void a_stream_that_only_a_child_has_open_wakes_nobody(void **state)
 {
@@ -360,9 +367,7 @@ static void a_stream_that_only_a_child_has_open_wakes_nobody(void **state)
 	(void)state;
 	open_both(false);
 	handle = unit_context(NR_SLOTS);
-	/*
-	 * A thread has slept for it once, so it is known wherever it has to be.
-	 */
+	/* A thread has slept for the stream once, so the epoll has it. */
 	iocb = read_of_byte(&byte);
 	assert_int_equal(unit_submit(handle, &iocb), 1);
 	unit_thread_start(&waiter, wait_for_one, NULL);
@@ -375,7 +380,7 @@ static void a_stream_that_only_a_child_has_open_wakes_nobody(void **state)
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		/* It ends with its parent's last writing end. */
+		/* The child ends when the parent closes the last writing end. */
 		(void)close(ends[1]);
 		(void)close(others[1]);
 		while (read(ends[0], &byte, 1) == 1)
@@ -434,9 +439,9 @@ static void a_process_ends_at_once_whatever_waits(void **state)
 }
 
 /*
- * A regular file is always ready. If a poll of it waits all the same (its
- * number was a stream's a moment ago), it leaves no count behind: a thread that
- * closes the file waits for cold reads by that count.
+ * A regular file is always ready. A poll of it may be parked all the same, if its
+ * descriptor was a stream's a moment ago. The poll must not leave the file's nr_using
+ * above 0: a thread that closes the file waits until that count is 0.
  */
 static uint32_t is_ready; /* atomic */
 
@@ -469,7 +474,7 @@ static void a_poll_of_a_regular_file_leaves_nothing_in_use(void **state)
 	unit_close(others[0]);
 }
 
-/* Return: a new message queue, which goes with its descriptors. */
+/* Return: a new message queue, which exists until its descriptors are closed. */
 static int open_queue(void)
 {
 	struct mq_attr attr = { .mq_maxmsg = 1, .mq_msgsize = 1 };
@@ -484,7 +489,10 @@ static int open_queue(void)
 	return queue;
 }
 
-/* To the kernel it is a regular file, and may have nothing to say for long. */
+/*
+ * To the kernel a message queue is a regular file, and yet it may not be ready for
+ * long.
+ */
 static void polls_of_a_queue_wait_on_when_its_number_is_gone(void **state)
 {
 	(void)state;
@@ -505,7 +513,7 @@ static void polls_of_a_queue_wait_on_when_its_number_is_gone(void **state)
 		}
 		unit_close(queue);
 		if (i & 4)
-			/* Always ready. */
+			/* /dev/zero is always ready. */
 			assert_int_equal(open("/dev/zero", O_RDONLY), queue);
 		assert_false(has_unread(&handle));
 		assert_int_equal(mq_send(copy, "", 1, 0), 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One thread leaves a request to another, which has just looked, or leaves as
- * well. Each thread is held where the other has to come in between.
+ * One thread leaves a request to another thread, which has just looked, or leaves as
+ * well. The test stops each thread where the other has to come in between.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -15,12 +15,15 @@
 
 enum { NR_EPOLL_PWAIT2 = 441 };
 
-/* Threads of the engine have the first; of them only one sleeps in an epoll. */
+/*
+ * OF_ENGINE is the role of the engine's threads; only one of these, the fallback
+ * thread, sleeps in an epoll.
+ */
 enum role { OF_ENGINE, OF_TEST, OF_WAITER, OF_LOOKER };
 
 static _Thread_local enum role role;
 
-/* A place where the first thread to come by is held. */
+/* A place at which the first thread that comes by is stopped */
 struct place {
 	uint32_t is_armed; /* atomic */
 	uint32_t is_held;  /* atomic */
@@ -28,14 +31,14 @@ struct place {
 };
 
 static struct place idle, /* the fallback thread, about to sleep */
-	telling,          /* and where it tells a leader, under its lock */
-	told,             /* and after that */
+	telling,          /* it wakes a leader, and holds the lock */
+	told,             /* after that */
 	waiting, looking; /* the test's own threads */
 
-static uint32_t refuses;   /* atomic: reads find nothing */
-static uint32_t nr_reads;  /* atomic: that were refused */
-static uint32_t nr_sleeps; /* atomic: of the waiter, in an epoll */
-static uint64_t other;     /* a context in which nothing is parked */
+static uint32_t refuses;   /* atomic: reads fail with EAGAIN */
+static uint32_t nr_reads;  /* atomic: such reads */
+static uint32_t nr_sleeps; /* atomic: the waiter's sleeps in an epoll */
+static uint64_t other;     /* a context without parked requests */
 static int other_ends[2];
 
 static void arm(struct place *place)
@@ -73,7 +76,7 @@ static struct uaio_queue *queue_of(uint64_t context)
 	return &uaio_ctx_find(context)->queue;
 }
 
-/* A file that polls ready and is not. */
+/* The file polls ready, and a read fails with EAGAIN. */
 static bool refuse_read(long nr, const long args[6], long *ret_res)
 {
 	if (nr != SYS_preadv2 || !is_end(0, args[0]) || !load_acquire(&refuses))
@@ -132,7 +135,10 @@ static void end(void)
 	close_pipe();
 }
 
-/* It is woken for another context, in which there is nothing to do. */
+/*
+ * Stop the fallback thread before its next sleep. Another context, in which nothing is
+ * to be done, wakes it first.
+ */
 static void hold_fallback(uaio_sys_hook_fn *hook)
 {
 	arm(&idle);
@@ -179,7 +185,7 @@ static void look_in_vain(void)
 	assert_int_equal(unit_thread_join(&looker), 0);
 }
 
-/* The file is ready after all, and only the fallback thread can find out. */
+/* From here on the file is ready, and only the fallback thread can find out. */
 static void expect_read(void)
 {
 	store_release(&refuses, 0);
@@ -187,8 +193,8 @@ static void expect_read(void)
 }
 
 /*
- * The fallback thread lets a context go, which it took for led, and of which its
- * epoll tells. The leader leaves meanwhile, and something in doubt.
+ * The fallback thread lets a context go, since it found a leader and the context's
+ * epoll has been adopted. Meanwhile the leader leaves, and leaves a file in doubt.
  */
 static bool hold_teller(long nr, const long args[6], long *ret_res)
 {
@@ -196,7 +202,10 @@ static bool hold_teller(long nr, const long args[6], long *ret_res)
 		add_relaxed(&nr_sleeps, 1);
 	if (role == OF_ENGINE && nr == SYS_write && hold(&telling))
 		arm(&told);
-	/* It has released the lock, and wakes a thread that waits for it. */
+	/*
+	 * The fallback thread has released the lock, and wakes a thread that waits for
+	 * the lock.
+	 */
 	if (role == OF_ENGINE && nr == SYS_futex &&
 	    (uint32_t *)args[0] == &queue_of(handle)->group.lock.word &&
 	    load_acquire(&told.is_armed)) {
@@ -212,7 +221,10 @@ static bool are_two(void *arg)
 	return load_acquire((uint32_t *)arg) >= 2;
 }
 
-/* It may have found that there is nothing to tell, and have let the queue go. */
+/*
+ * The fallback thread may have found that the leader need not be woken, and have let
+ * the queue go: then put the queue on its list again.
+ */
 static bool is_leader_told(void *arg)
 {
 	struct uaio_group *group = arg;
@@ -261,7 +273,7 @@ static void what_a_leader_leaves_in_doubt_is_tried_again(void **state)
 		await_held(&told);
 		assert_int_equal(unit_thread_join(&looker), 0);
 		store_relaxed(&nr_sleeps, 0);
-		/* It has taken the wake-up by the time of its next sleep. */
+		/* When the leader sleeps again, it has consumed the wake-up. */
 		unit_await(are_two, &nr_sleeps);
 		iocb = unit_iocb(IOCB_CMD_PWRITE, other_ends[1], &byte, 1, 0);
 		assert_int_equal(unit_submit(handle, &iocb), 1);
@@ -272,7 +284,7 @@ static void what_a_leader_leaves_in_doubt_is_tried_again(void **state)
 	}
 }
 
-/* A waiter is told to look, just after its time is over. */
+/* A waiter is told to look, just after it has timed out. */
 static bool hold_waiter(long nr, const long args[6], long *ret_res)
 {
 	if (role != OF_WAITER || nr != SYS_futex || !hold(&waiting))
@@ -305,7 +317,7 @@ static void what_is_told_to_a_waiter_that_leaves_is_tried_again(void **state)
 		assert_int_equal(take_from_ring(handle), 1);
 		arm(&waiting);
 		unit_hook(hold_waiter);
-		/* Nothing waits for a file: it does not lead. */
+		/* No request is parked, so the waiter does not lead. */
 		unit_thread_start(&waiter, wait_a_moment, NULL);
 		await_held(&waiting);
 		submit_read_of_byte(&byte);
@@ -322,10 +334,7 @@ static void what_is_told_to_a_waiter_that_leaves_is_tried_again(void **state)
 	}
 }
 
-/*
- * A thread that looks runs what is kicked, and the leader goes to sleep
- * meanwhile.
- */
+/* A looking thread runs the kicked files, and the leader goes to sleep meanwhile. */
 static bool hold_looker(long nr, const long args[6], long *ret_res)
 {
 	if (role == OF_LOOKER && nr == SYS_preadv2 && is_end(0, args[0]))
@@ -351,11 +360,11 @@ static void what_another_thread_tries_in_vain_is_watched(void **state)
 			assert_int_equal(unit_submit(handle, &reads[k]), 1);
 		}
 		submit_read_of_byte(&bytes[2]);
-		/* It tries the newest file first. */
+		/* The looker tries the newest file first. */
 		arm(&looking);
 		unit_thread_start(&looker, look_once, NULL);
 		await_held(&looking);
-		/* The next of the other file is to be tried. */
+		/* This kicks the other file for its next request. */
 		assert_int_equal(uaio_aio_cancel(handle, &reads[0]),
 				 -EINPROGRESS);
 		unit_thread_start(&leader, wait_for_two, NULL);
@@ -372,7 +381,7 @@ static void what_another_thread_tries_in_vain_is_watched(void **state)
 	}
 }
 
-/* And it is the epoll that refuses what it arms. */
+/* The looker tries to arm the file, and the epoll refuses. */
 static bool refuse_looker(long nr, const long args[6], long *ret_res)
 {
 	if (role != OF_LOOKER || nr != SYS_epoll_ctl || !is_end(0, args[2]) ||
@@ -407,7 +416,7 @@ static void what_another_thread_cannot_watch_is_tried_again(void **state)
 	}
 }
 
-/* Contexts beyond the share of descriptors have one epoll in common. */
+/* Contexts beyond the library's share of descriptors have one epoll in common. */
 static void what_is_in_doubt_in_the_common_epoll_is_tried_again(void **state)
 {
 	enum { NR_MAX = 8 };

@@ -13,7 +13,10 @@
 #include "aio/aio.h"
 #include "ready/test-ready.h"
 
-/* poll() takes no more entries than the process may have descriptors. */
+/*
+ * More requests wait than the process may have descriptors; poll() would take no more
+ * entries than that.
+ */
 static int park_more_than_descriptors(void)
 {
 	enum { NR = 200 };
@@ -44,7 +47,7 @@ static void more_can_wait_than_there_may_be_descriptors(void **state)
 	assert_int_equal(unit_in_child(park_more_than_descriptors), 0);
 }
 
-/* A request that cannot wait is refused; it gets no event. */
+/* A request that cannot wait is refused, and gets no event. */
 static bool refuse_descriptors(long nr, const long args[6], long *ret_res)
 {
 	*ret_res = -EMFILE;
@@ -87,7 +90,7 @@ static int wait_without_descriptors(void)
 static void without_descriptors_waiting_works_or_is_refused(void **state)
 {
 	(void)state;
-	/* In a child, where there is no poller yet. */
+	/* Run in a child, where no epoll is open yet. */
 	assert_int_equal(unit_in_child(wait_without_descriptors), 0);
 }
 
@@ -103,7 +106,7 @@ static int write_half_without_memory(void)
 		return 1;
 	handle = unit_context(4);
 	iocb = unit_iocb(IOCB_CMD_PWRITE, ends[1], bytes, sizeof(bytes), 0);
-	/* The file is known, only the request needs memory. */
+	/* The library knows the file already, so only the request needs memory. */
 	iocb.aio_nbytes = 1;
 	if (unit_submit(handle, &iocb) != 1 || unit_reap_one(handle) != 1)
 		return 2;
@@ -130,7 +133,8 @@ static void a_write_that_is_refused_has_written_nothing(void **state)
 }
 
 /*
- * The client wants the number of the epoll that a thread is about to wait on.
+ * The program needs the descriptor number of the epoll in which a thread is about to
+ * wait.
  */
 static const int64_t SECOND_NS = 1000000000;
 
@@ -167,14 +171,20 @@ static long yield_number(void *arg)
 	long ret = uaio_own_fd_yield(wait.fd);
 
 	(void)arg;
-	/* After that long a thread is taken for lost, which a busy machine may keep. */
+	/*
+	 * After SECOND_NS a thread counts as lost, and a busy machine may keep it from
+	 * the processor for so long.
+	 */
 	if (!load_acquire(&wait.is_over) && uaio_now_ns() - since < SECOND_NS)
 		ret = -EEXIST;
 	store_release(&wait.has_yielded, 1);
 	return ret;
 }
 
-/* Return: whether the thread that wants the number looks for it again and again, or ends. */
+/*
+ * Return: whether the thread that needs the number checks again and again, or has
+ * ended.
+ */
 static bool has_looked(void *arg)
 {
 	enum { LOOKS = 50 };
@@ -195,11 +205,14 @@ static void a_number_is_given_up_when_nobody_waits_on_it(void **state)
 	open_pipe(4);
 	iocb = unit_iocb(IOCB_CMD_POLL, ends[0], (void *)POLLIN, 0, 0);
 	assert_int_equal(unit_submit(handle, &iocb), 1);
-	/* The first is the epoll in which the thread is by now. */
+	/*
+	 * The lowest descriptor of the engine is the epoll in which the fallback thread
+	 * sleeps by now.
+	 */
 	assert_true(uaio_own_fd(0, UINT32_MAX, &own));
 	wait.fd = (int)own;
 	unit_hook(hold_wait);
-	/* It begins another wait now and then. */
+	/* While requests are parked, the thread begins another wait at intervals. */
 	assert_int_equal(unit_submit(handle, &iocb), 1);
 	unit_await(is_wait_held, NULL);
 	unit_thread_start(&yielder, yield_number, NULL);
@@ -216,16 +229,16 @@ static void a_number_is_given_up_when_nobody_waits_on_it(void **state)
 }
 
 /*
- * A thread that closes its descriptors is held at the first of them: no poller
- * has the epoll's number any more, but it is still the engine's.
+ * A thread closes its descriptors, and is stopped at the first of them: the epoll's
+ * number belongs to no poller any more, but the descriptor is still the engine's.
  */
 static struct {
-	int epolls[4]; /* with the eventfd of each */
+	int epolls[4]; /* each with its eventfd */
 	int eventfds[4];
 	unsigned nr;
-	uint32_t closer;   /* atomic: a thread */
-	uint32_t yielder;  /* atomic: a thread */
-	uint32_t wanted;   /* atomic: the number, once it is held */
+	uint32_t closer;   /* atomic: the thread that closes */
+	uint32_t yielder;  /* atomic: the thread that needs the number */
+	uint32_t wanted;   /* atomic: the number, once the closer is stopped */
 	uint32_t nr_looks; /* atomic: sleeps of the yielder */
 } leaving;
 
@@ -284,7 +297,10 @@ static long want_number(void *arg)
 
 	(void)arg;
 	store_relaxed(&leaving.yielder, (uint32_t)gettid());
-	/* It looks for five seconds, which a busy machine may take. */
+	/*
+	 * The yielder gives up after five seconds, which may be too early on a busy
+	 * machine.
+	 */
 	do
 		ret = uaio_own_fd_yield((int)load_acquire(&leaving.wanted));
 	while (ret == -EBUSY);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ten thousand sockets are waited for in one context, and one of them is ready:
- * that is work for one request. Two polls of one socket wait for different events.
+ * Ten thousand sockets are waited for in one context, and one of them is ready: that
+ * costs only the work of one request. Two polls of one socket wait for different
+ * events.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -15,9 +16,9 @@
 
 enum {
 	NR_MAX = UNIT_IS_SANITIZED ? 1000 : 10000,
-	NR_SPARE = 200, /* descriptors for all else */
+	NR_SPARE = 200, /* descriptors for everything else */
 	ROUNDS = 20,
-	/* Of the other sockets, so many are looked at all the same. */
+	/* How many of the other sockets are looked at in any case */
 	FEW = 64,
 };
 
@@ -28,19 +29,19 @@ static struct {
 	uint64_t handle;
 } crowd;
 
-static uint32_t nr_tries; /* atomic: of reads of sockets */
+static uint32_t nr_tries; /* atomic: reads of sockets that were tried */
 
 static bool count_tries(long nr, const long args[6], long *ret_res)
 {
 	(void)args;
 	(void)ret_res;
-	/* The engine's own reads use none of these. */
+	/* The engine's own reads use other system calls. */
 	if (nr == SYS_preadv2 || nr == SYS_recvmsg || nr == SYS_recvfrom)
 		add_relaxed(&nr_tries, 1);
 	return false;
 }
 
-/* As many as this user may have. */
+/* Open as many sockets as this user may have. */
 static void gather(void)
 {
 	struct rlimit old,
@@ -100,7 +101,7 @@ static long wait_for_event(void *arg)
 	return uaio_aio_getevents(crowd.handle, 1, 1, arg, NULL);
 }
 
-/* The client sleeps, or makes no call. */
+/* Have the i-th socket's read completed; the client sleeps, or makes no call. */
 static void serve(unsigned i, bool sleeps)
 {
 	struct uaio_event event = { 0 };
@@ -122,7 +123,9 @@ static void serve(unsigned i, bool sleeps)
 	check_served(&event, i);
 }
 
-/* Return once what is parked has been seen to, by the thread that has to. */
+/*
+ * Return once parked requests have been looked at by the thread that must serve them.
+ */
 static void settle(bool sleeps)
 {
 	unsigned i;
@@ -162,8 +165,8 @@ static void one_ready_of_ten_thousand_costs_the_work_of_one(void **state)
 		       (unsigned long)(after.nr_events - before.nr_events),
 		       (unsigned long)(after.nr_arms - before.nr_arms));
 		/*
-		 * Tried in vain when submitted, tried in vain later, tried with
-		 * success.
+		 * A read is tried when it is submitted and once later, both without
+		 * data, and then with success.
 		 */
 		assert_in_range(load_relaxed(&nr_tries), 2 * ROUNDS,
 				4 * ROUNDS);
@@ -183,7 +186,7 @@ static void park_poll(int fd, short events)
 	assert_int_equal(unit_submit(handle, &iocb), 1);
 }
 
-/* A thread that sleeps has armed the file for what any of its polls waits for. */
+/* A thread that sleeps has armed the file for the events of all of its polls. */
 static void each_poll_of_a_file_is_armed(void **state)
 {
 	static const short first[] = { POLLIN, POLLOUT };
@@ -219,8 +222,8 @@ static void each_poll_of_a_file_is_armed(void **state)
 }
 
 /*
- * What a round costs does not grow with how many wait: it is compared for many
- * and for few.
+ * The cost of a round must not grow with the number of waiting requests: compare it for
+ * many and for few.
  */
 int main(void)
 {

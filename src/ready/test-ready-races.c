@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads that meet over what waits on one pipe. */
+/* Threads that work on the requests of one pipe at the same time */
 #undef NDEBUG
 #include <errno.h>
 #include <fcntl.h>
@@ -18,13 +18,14 @@
 
 enum { NR_EPOLL_PWAIT2 = 441 };
 
-/* The first call of some kind is held. */
+/* The hook of a test stops the first call of some kind. */
 static struct {
-	uint32_t is_armed;  /* atomic */
-	uint32_t is_held;   /* atomic */
-	uint32_t goes_on;   /* atomic */
-	uint32_t tid;       /* atomic: whose, or whose sleeps are counted */
-	uint32_t nr_sleeps; /* atomic: in an epoll, of that thread */
+	uint32_t is_armed; /* atomic */
+	uint32_t is_held;  /* atomic */
+	uint32_t goes_on;  /* atomic */
+	/* atomic: the thread that is not stopped, or whose sleeps are counted */
+	uint32_t tid;
+	uint32_t nr_sleeps; /* atomic: that thread's sleeps in an epoll */
 } held;
 
 static void arm_held(uaio_sys_hook_fn *hook)
@@ -55,7 +56,7 @@ static struct iocb poll_of(int fd, unsigned events)
 
 static uint32_t nr_looks; /* atomic */
 
-/* What the epoll has not told is looked for. */
+/* Stop the second poll() for POLLPRI, which the epoll has not reported. */
 static bool hold_second_look(long nr, const long args[6], long *ret_res)
 {
 	const struct pollfd *slot = (const struct pollfd *)args[0];
@@ -109,7 +110,7 @@ static void a_poll_is_looked_at_behind_many_that_wait_on(void **state)
 	close_pipe();
 }
 
-/* The fallback thread has taken an event, and is yet to note it. */
+/* The fallback thread has taken an event, and is stopped before it notes it. */
 static bool hold_taken(long nr, const long args[6], long *ret_res)
 {
 	if (nr != SYS_epoll_pwait)
@@ -126,7 +127,7 @@ static bool is_quiet(void *arg)
 	return unit_is_quiet(0) && unit_is_quiet(0);
 }
 
-/* What the event was about was read before the second poll looked. */
+/* The byte that caused the event was read before the second poll was submitted. */
 static void an_event_taken_before_a_poll_looks_does_not_answer_it(void **state)
 {
 	struct timespec zero = { 0, 0 };
@@ -164,7 +165,10 @@ static bool is_drained(void *arg)
 	return poll(&slot, 1, 0) == 0;
 }
 
-/* The leader has nothing parked itself any more, and more to wait for. */
+/*
+ * The leader has no parked request of its own any more, and waits for one more event.
+ * It must sleep while requests of another context become ready on the same pipe.
+ */
 static void a_leader_sleeps_while_requests_of_others_get_ready(void **state)
 {
 	enum { NR = 50 };
@@ -198,8 +202,8 @@ static void a_leader_sleeps_while_requests_of_others_get_ready(void **state)
 }
 
 /*
- * The other thread, told of the same edge while the first is trying already,
- * leaves it to the first.
+ * A second thread gets the same edge while the first thread is already trying, and
+ * leaves the wait queue to the first.
  */
 enum { NR_OF_ONE_RUN = 64 };
 
@@ -276,7 +280,9 @@ static void a_queue_sees_what_a_run_of_another_leaves_over(void **state)
 	close_pipe();
 }
 
-/* A page that is nearly full: little more fits, and no edge says so. */
+/*
+ * The pipe's only page is nearly full: the small write fits, and no edge reports that.
+ */
 static void
 a_small_write_is_executed_when_the_one_before_is_cancelled(void **state)
 {
@@ -296,7 +302,7 @@ a_small_write_is_executed_when_the_one_before_is_cancelled(void **state)
 	assert_int_equal(unit_submit(handle, &small), 1);
 	assert_int_equal(uaio_aio_cancel(handle, &large), -EINPROGRESS);
 	assert_int_equal(unit_reap(handle, 2, events), 2);
-	/* In either order. */
+	/* The two events may come in either order. */
 	assert_int_equal(events[0].res + events[1].res, FREE / 2 - ECANCELED);
 	close_pipe();
 }
@@ -307,7 +313,7 @@ static bool refuse_to_poll(long nr, const long args[6], long *ret_res)
 	return nr == SYS_epoll_ctl && is_end(0, args[2]);
 }
 
-/* A worker could not execute it either. */
+/* A worker could not execute the poll either. */
 static void a_poll_of_an_unpollable_file_holds_up_nobody(void **state)
 {
 	struct uaio_ready_counters before, after;
@@ -353,13 +359,13 @@ static long jump_and_look(void *arg)
 	return got.res;
 }
 
-/* The thread sleeps until a byte comes that is not there yet. */
+/* Start a thread that sleeps until a byte comes, which is not there yet. */
 static void start_jumper(struct unit_thread *jumper, long (*function)(void *),
 			 uaio_sys_hook_fn *hook)
 {
 	static char byte;
 
-	/* Sanitizers do not expect such a jump. */
+	/* Sanitizers do not support such a jump. */
 	if (UNIT_IS_SANITIZED)
 		skip();
 	open_pipe(4);
@@ -394,7 +400,7 @@ static void a_thread_that_jumped_out_finds_events_by_looking(void **state)
 	serve_jumper(&waiter);
 }
 
-/* As if by a handler that runs when the call has returned. */
+/* The jump is made as if by a signal handler that runs when the call has returned. */
 static bool jump_with_events(long nr, const long args[6], long *ret_res)
 {
 	if (nr != NR_EPOLL_PWAIT2 ||
@@ -422,7 +428,10 @@ static void events_are_not_lost_with_the_thread_told_of_them(void **state)
 	serve_jumper(&waiter);
 }
 
-/* A caller that looks without sleeping finds the same file ready every time. */
+/*
+ * A caller that looks without sleeping finds the same file ready every time. It must
+ * still see the rare request on another file.
+ */
 static void a_request_is_seen_beside_one_that_is_always_ready(void **state)
 {
 	static const struct timespec zero;
@@ -454,12 +463,13 @@ static void a_request_is_seen_beside_one_that_is_always_ready(void **state)
 }
 
 /*
- * A leader gets no processor for so long that the other waiter takes it for
- * lost. Two threads in one epoll would take each other's wake-ups.
+ * A leader gets no processor for so long that the other waiter considers it lost. That
+ * waiter must not sleep in the same epoll: two threads there would consume each other's
+ * wake-ups.
  */
 static struct {
-	uint32_t tid;       /* atomic: of the leader, which is slow */
-	uint32_t nr_others; /* atomic: sleeps of others in an epoll */
+	uint32_t tid;       /* atomic: the leader, which is slow */
+	uint32_t nr_others; /* atomic: sleeps of other threads in an epoll */
 } slow;
 
 static bool hold_leader(long nr, const long args[6], long *ret_res)
@@ -490,7 +500,7 @@ static long reap_one_slowly(void *arg)
 	return unit_reap_one(handle);
 }
 
-/* It leads no more, or another thread does in its place. */
+/* The leader no longer counts as one, or another thread sleeps in the epoll. */
 static bool is_taken_for_lost(void *arg)
 {
 	struct uaio_ctx *ctx = uaio_ctx_find(handle);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What waits for a stream is served though the engine is refused the calls that
- * it waits by; or the request is refused when it is submitted.
+ * Requests that wait for a stream are served even if the system calls with which the
+ * engine waits fail; or the request is refused when it is submitted.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -19,22 +19,21 @@
 #include "ready/test-ready.h"
 
 /*
- * The calls that the engine waits by are refused, always or a few times.
- * Requests that it accepts all the same are served, however the client waits
- * for them.
+ * The system calls with which the engine waits fail, always or a few times. Requests
+ * that the engine accepts all the same are served, however the client waits for them.
  */
 static struct {
-	bool is_late; /* when something was waited for already */
+	bool is_late; /* only after a request has waited already */
 	long call;
 	int error;
-	uint32_t nr_left; /* atomic: refusals yet to be made */
+	uint32_t nr_left; /* atomic: how many more calls fail */
 } refusal;
 
 static bool refuse(long nr, const long args[6], long *ret_res)
 {
 	uint32_t left = load_relaxed(&refusal.nr_left);
 
-	/* Taking a file out of an epoll cannot be refused. */
+	/* Removing a file from an epoll cannot fail. */
 	if (nr != refusal.call ||
 	    (nr == SYS_epoll_ctl && args[1] == EPOLL_CTL_DEL))
 		return false;
@@ -59,7 +58,7 @@ static long reap_and_tell(void *arg)
 	return res;
 }
 
-/* Read what is written until that ends. Return: how much it was. */
+/* Read until the write of the client is over. Return: how much was read. */
 static int64_t drain(unsigned way)
 {
 	struct pollfd slot = { .fd = ends[0], .events = POLLIN };
@@ -78,8 +77,8 @@ static int64_t drain(unsigned way)
 }
 
 /*
- * Make ready what the request waits for.
- * Return: whether its event is right: part of a write may have been done.
+ * Make the request's file ready.
+ * Return: whether its event is right: a write may be partial.
  */
 static bool see_to(unsigned way, int waker, const struct iocb *iocb)
 {
@@ -106,7 +105,7 @@ static bool see_to(unsigned way, int waker, const struct iocb *iocb)
 	return res == nr;
 }
 
-/* Return: 0, or where it went wrong. */
+/* Return: 0, or a number for the step that failed. */
 static int serve(unsigned way, struct iocb *iocb, int waker)
 {
 	long ret;
@@ -157,7 +156,7 @@ static int serve_refused(void)
 		ret = serve_all_ways(waker);
 		if (ret)
 			return 150 + ret;
-		/* Nothing is known of these yet. */
+		/* The engine does not know the next pipe yet. */
 		unit_close(ends[0]);
 		unit_close(ends[1]);
 		if (pipe2(ends, O_CLOEXEC) < 0)
@@ -167,7 +166,7 @@ static int serve_refused(void)
 	ret = serve_all_ways(waker);
 	if (ret)
 		return ret;
-	/* And when nothing is refused any more all is as it should be. */
+	/* When no more calls fail, everything works as usual. */
 	store_relaxed(&refusal.nr_left, 0);
 	since = uaio_now_ns();
 	ret = serve_all_ways(waker);
@@ -212,13 +211,13 @@ static void epolls_and_eventfds_may_be_refused(void **state)
 }
 
 /*
- * The descriptor of a stream that is watched is closed, and the duplicate that
- * takes its place cannot be watched.
+ * The descriptor of a watched stream is closed, and the epoll refuses the duplicate
+ * that takes its place.
  */
 static void requests_that_cannot_be_watched_again_are_served(void **state)
 {
 	(void)state;
-	/* Set while no thread looks: one may be in the hook later. */
+	/* Set while no thread is in the hook; one may be later. */
 	refusal.call = SYS_epoll_ctl;
 	refusal.error = -ENOSPC;
 	for (unsigned i = 0; i < 4; i++) {
@@ -246,7 +245,7 @@ static void requests_that_cannot_be_watched_again_are_served(void **state)
 	}
 }
 
-/* Not one descriptor is left, for any thread. */
+/* No thread can open a descriptor. */
 static int serve_without_numbers(void)
 {
 	struct rlimit limit;
@@ -278,12 +277,12 @@ static void without_descriptors_accepted_requests_are_served(void **state)
 }
 
 /*
- * The client wants the number of the eventfd that a thread is about to write
- * to.
+ * The client needs the descriptor number of an eventfd to which a thread is about to
+ * write.
  */
 static struct {
-	uint32_t tid;         /* atomic: of that thread */
-	uint32_t fd;          /* atomic: the number, once it is known */
+	uint32_t tid;         /* atomic: the thread that writes */
+	uint32_t fd;          /* atomic: the descriptor, once it is known */
 	uint32_t is_over;     /* atomic */
 	uint32_t has_yielded; /* atomic */
 } kick;
@@ -308,7 +307,7 @@ static bool is_kick_held(void *arg)
 	return load_acquire(&kick.fd);
 }
 
-/* It is executed at once, and wakes the thread that sleeps for it. */
+/* The request completes at once, and so wakes the thread that sleeps for it. */
 static long submit_and_wake(void *arg)
 {
 	store_relaxed(&kick.tid, (uint32_t)gettid());
@@ -352,7 +351,7 @@ static void a_number_is_given_up_when_nobody_writes_to_it(void **state)
 	unit_hook(NULL);
 	assert_false(uaio_own_fd(kicked, kicked, &own));
 	assert_int_equal(close((int)kicked), 0);
-	/* What it was for goes on by another. */
+	/* The eventfd's work goes on with another descriptor. */
 	unit_thread_start(&waiter, reap_and_tell, NULL);
 	unit_await_sleep(&waiter);
 	assert_int_equal(unit_submit(handle, &iocbs[1]), 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread that waits for a stream is served at once, and so is one that sleeps
- * beside it; a client that makes no call is served, too, if later.
+ * A thread that waits for a stream is served at once, and so is a thread that sleeps at
+ * the same time. A client that makes no call is served as well, if later.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -15,11 +15,11 @@
 enum {
 	ROUNDS = 15,
 	/*
-	 * A thread that calls in does not wait for another's look: an idle
-	 * thread looks every 5 s.
+	 * A thread that calls in does not wait until another thread looks: an idle
+	 * fallback thread looks every 5 s.
 	 */
 	AT_ONCE_MS = 500,
-	/* Rounds in which no thread calls in: each may take a delay. */
+	/* Rounds in which no thread calls in are few, as each may take a delay. */
 	SLOW_ROUNDS = 5,
 	LATER_MS = 2000,
 };
@@ -90,7 +90,7 @@ static void start_asleep(struct unit_thread *thread, long (*function)(void *),
 	unit_await_sleep(thread);
 }
 
-/* Write text when the thread sleeps, and time how long it takes to return. */
+/* Write text while the thread sleeps, and measure how long it takes to return. */
 static void wake(struct unit_thread *thread, const char *text, long ret)
 {
 	int64_t since = uaio_now_ns();
@@ -151,7 +151,10 @@ static void a_masked_waiter_asleep_is_served_at_once(void **state)
 	serve_sleepers(&mask);
 }
 
-/* Looks have become rare, and the byte comes before the waiter, or after it. */
+/*
+ * The fallback thread's looks have become rare, and the byte comes before or after the
+ * waiter.
+ */
 static void a_waiter_that_comes_late_is_served_at_once(void **state)
 {
 	static const int64_t aways_us[] = { 0, 500, 2000, 10000, 30000 };
@@ -202,8 +205,8 @@ static void a_waiter_for_two_is_served_with_the_second(void **state)
 }
 
 /*
- * It sleeps already, for what is on another pipe or for nothing at all, when
- * another thread submits what will wake it.
+ * The thread sleeps already, for another pipe or for nothing at all, when another
+ * thread submits the request whose event will wake it.
  */
 static void a_request_submitted_beside_a_sleeper_wakes_it(void **state)
 {
@@ -238,10 +241,10 @@ static void a_request_submitted_beside_a_sleeper_wakes_it(void **state)
 	unit_close(others[1]);
 }
 
-/* No call at all */
+/* Clients that make no call at all */
 
 /*
- * The client looks at its ring alone; or waits for fd, an eventfd, if not -1.
+ * The client only looks at its ring; or it waits for the eventfd fd, if that is not -1.
  */
 static void serve_who_makes_no_call(int fd)
 {
@@ -254,12 +257,15 @@ static void serve_who_makes_no_call(int fd)
 		int64_t since;
 		char byte;
 
-		open_pipe(4); /* of which the engine knows nothing yet */
+		open_pipe(4); /* a pipe that the engine does not know yet */
 		iocb = read_of_byte(&byte);
 		iocb.aio_flags = fd < 0 ? 0 : IOCB_FLAG_RESFD;
 		iocb.aio_resfd = fd < 0 ? 0 : (uint32_t)fd;
 		assert_int_equal(unit_submit(handle, &iocb), 1);
-		/* It was tried in vain, or not tried yet. */
+		/*
+		 * The fallback thread has tried the request without success, or not
+		 * tried it yet.
+		 */
 		if (i % 2)
 			stay_away_us(5000);
 		since = uaio_now_ns();
@@ -293,7 +299,7 @@ static void a_client_that_only_looks_at_its_eventfd_is_served(void **state)
 	unit_close(fd);
 }
 
-/* Two that wait */
+/* Two waiters */
 
 struct served {
 	struct waiting waiting;
@@ -337,7 +343,10 @@ static void each_of_two_waiters_has_one_event(void **state)
 		put_text("a");
 		unit_await(is_one_over, served);
 		add_time(&times, since);
-		/* The first has left: the other sleeps on, and not for ever. */
+		/*
+		 * The first thread has returned. The second is still asleep, but must
+		 * wake and return too.
+		 */
 		other = load_acquire(&served[0].is_over);
 		assert_int_equal(unit_thread_join(&threads[!other]), 1);
 		unit_await_sleep(&threads[other]);
@@ -371,8 +380,8 @@ static void a_waiter_is_served_after_another_gave_up(void **state)
 }
 
 /*
- * Two contexts have reads of one socket. The older read is of the context for
- * which no thread waits, and is served all the same.
+ * Two contexts have reads of one socket. No thread waits for the context that has the
+ * older read, but that read is served all the same.
  */
 static void the_older_read_of_another_context_is_served_first(void **state)
 {

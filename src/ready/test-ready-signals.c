@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Signals that reach a thread which sleeps until a stream is ready. They end
- * the sleep exactly when they would in the kernel's call, and what is waited
- * for is there after them as before; so it is when a handler leaves the sleep
- * by a jump.
+ * Signals that reach a thread which sleeps until a stream is ready. They end the sleep
+ * exactly when they would end the kernel's call, and afterwards the request still waits
+ * as before. The same holds if a signal handler leaves the sleep by a jump.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -19,7 +18,7 @@
 
 enum {
 	AT_ONCE_MS = 500,
-	/* For when only the fallback thread is left to look. */
+	/* The limit if only the fallback thread is left to look */
 	LATER_MS = 2000,
 };
 
@@ -40,8 +39,8 @@ static void handle_signal(void (*handler)(int), int flags)
 }
 
 struct waiting {
-	const sigset_t *mask;   /* during the wait, or NULL */
-	const sigset_t *blocks; /* of the thread, or NULL */
+	const sigset_t *mask;   /* signals blocked during the wait, or NULL */
+	const sigset_t *blocks; /* signals blocked by the thread, or NULL */
 };
 
 static long wait_for_one(void *arg)
@@ -59,10 +58,7 @@ static long wait_for_one(void *arg)
 	return ret == 1 ? event.res : ret;
 }
 
-/*
- * The request that was waited for is still there, for the next thread that
- * comes.
- */
+/* Check that the request still waits, and is served for the next thread that waits. */
 static void assert_served_now(void)
 {
 	struct unit_thread thread;
@@ -99,7 +95,10 @@ static void a_handler_ends_the_sleep_and_nothing_else(void **state)
 	close_pipe();
 }
 
-/* Ignored, or by default; blocked by the thread, or by the wait. */
+/*
+ * Some signals are ignored, explicitly or by default; others are blocked, by the thread
+ * or by the wait.
+ */
 static void a_signal_that_is_not_handled_ends_no_sleep(void **state)
 {
 	static const int signals[] = { SIGUSR1, SIGURG, SIGWINCH, SIGUSR2 };
@@ -131,7 +130,7 @@ static void a_signal_that_is_not_handled_ends_no_sleep(void **state)
 		assert_int_equal(load_relaxed(&nr_signals), 0);
 		put_text("x");
 		assert_int_equal(unit_thread_join(&thread), 1);
-		/* Blocked only by the wait, it comes after the wait. */
+		/* A signal that only the wait blocks is delivered after the wait. */
 		assert_int_equal(load_relaxed(&nr_signals), i);
 	}
 	signal(SIGUSR1, SIG_DFL);
@@ -139,7 +138,7 @@ static void a_signal_that_is_not_handled_ends_no_sleep(void **state)
 	close_pipe();
 }
 
-/* It was pending already, and only the wait lets it in. */
+/* The signal was pending already, and only the mask of the wait unblocks it. */
 static void a_mask_lets_a_pending_signal_in(void **state)
 {
 	sigset_t none, blocked, old;
@@ -169,7 +168,8 @@ static void a_mask_lets_a_pending_signal_in(void **state)
 	close_pipe();
 }
 
-static int asleep[2]; /* a pipe: the child is about to sleep */
+/* a pipe, in which the child says that it is about to sleep */
+static int asleep[2];
 
 static bool tell_of_sleep(long nr, const long args[6], long *ret_res)
 {
@@ -183,7 +183,7 @@ static bool tell_of_sleep(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-/* In a child, since stopping concerns the whole process. */
+/* Run in a child, since a stop signal concerns the whole process. */
 static int be_stopped(void)
 {
 	struct iocb iocb;
@@ -233,13 +233,16 @@ static void a_process_that_was_stopped_ends_its_sleep(void **state)
 		alarm(30);
 		_exit(be_stopped());
 	}
-	/* It may sleep on other things on the way there. */
+	/* Before that the child may sleep for other reasons. */
 	assert_int_equal(read(asleep[0], &told, 1), 1);
 	await_child(pid, 'S');
 	assert_int_equal(kill(pid, SIGSTOP), 0);
 	await_child(pid, 'T');
 	assert_int_equal(kill(pid, SIGCONT), 0);
-	/* If it sleeps on, a byte ends that, and it says so. */
+	/*
+	 * If the child wrongly sleeps on, a byte ends its wait, and its exit status
+	 * says so.
+	 */
 	stay_away_us(20000);
 	while (waitpid(pid, &status, WNOHANG) == 0) {
 		put_text("x");
@@ -286,8 +289,8 @@ static bool has_jumped(void *arg)
 }
 
 /*
- * The thread that jumps had slept alone, or beside another that came before it
- * or after; and it waits again, or never.
+ * The thread that jumps has slept alone, or with another thread that began to wait
+ * before or after it. Afterwards it waits again, or never.
  */
 enum { ALONE, BEFORE, AFTER, NR_PLACES };
 
@@ -338,7 +341,7 @@ static void a_thread_that_leaves_by_a_jump_takes_nothing_along(void **state)
 	sigset_t none;
 
 	(void)state;
-	/* Sanitizers do not expect such a jump. */
+	/* Sanitizers do not support such a jump. */
 	if (UNIT_IS_SANITIZED)
 		skip();
 	sigemptyset(&none);
@@ -352,8 +355,8 @@ static void a_thread_that_leaves_by_a_jump_takes_nothing_along(void **state)
 				jump_out(place, kind & 1,
 					 kind & 2 ? &none : NULL, &times);
 			/*
-			 * The thread that slept beside it may not be woken by
-			 * it.
+			 * The thread that jumped need not wake the thread that slept
+			 * with it.
 			 */
 			assert_median_below_ms(
 				&times, place == ALONE ? AT_ONCE_MS : LATER_MS);
@@ -361,7 +364,7 @@ static void a_thread_that_leaves_by_a_jump_takes_nothing_along(void **state)
 	close_pipe();
 }
 
-/* Return: how many descriptors the process has, the engine's included. */
+/* Return: how many open descriptors the process has, the engine's included. */
 static unsigned count_numbers(void)
 {
 	unsigned nr = 0;
@@ -371,7 +374,10 @@ static unsigned count_numbers(void)
 	return nr;
 }
 
-/* With a mask, one that does not lead sleeps in an eventfd, which is lost. */
+/*
+ * In a wait with a mask, a waiter that does not lead sleeps on its own eventfd, which
+ * the jump leaves behind.
+ */
 static void jumps_use_no_descriptors_up(void **state)
 {
 	enum { MANY = 50, FEW = 10 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Terminals: they know no call that does not block, and another reader may take
- * what was there. Both ends of a pseudoterminal are tried.
+ * Terminals: no call on them is sure not to block, and another reader may read what was
+ * there. The tests use both ends of a pseudoterminal.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -24,7 +24,8 @@ static void a_read_waits_for_its_line(void **state)
 	put(master, " a line\n");
 	assert_reads("half a line\n");
 	/*
-	 * There now: no more than the first line, in as many parts as it takes.
+	 * The data is there now. A read returns no more than the first line, in as many
+	 * parts as its buffer needs.
 	 */
 	put(master, "first\nsecond\n");
 	submit_read_into(terminal, buffer, 3);
@@ -60,9 +61,7 @@ static void a_hang_up_ends_what_waits(void **state)
 	assert_nothing_yet();
 	unit_close(master);
 	master = -1;
-	/*
-	 * A read may see that the master is gone a moment before the hang-up.
-	 */
+	/* A read may find that the master is closed a moment before the hang-up. */
 	res = unit_reap_one(handle);
 	assert_true(res == 0 || res == -EIO);
 	submit_read(terminal);
@@ -82,7 +81,7 @@ static void the_master_reads_to_the_last_close(void **state)
 	assert_nothing_yet();
 	unit_close(terminal);
 	assert_int_equal(unit_reap_one(handle), -EIO);
-	/* It may be opened again. */
+	/* The terminal may be opened again. */
 	terminal = open(ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC);
 	put(terminal, "more");
 	submit_read(master);
@@ -98,7 +97,7 @@ static void a_raw_read_waits_for_its_minimum(void **state)
 	assert_nothing_yet();
 	put(master, "cde");
 	assert_reads("abcde");
-	/* Nor is less taken than was there before. */
+	/* A read also waits for five bytes if fewer were there before. */
 	put(master, "fg");
 	submit_read(terminal);
 	assert_nothing_yet();
@@ -117,7 +116,7 @@ static void a_raw_read_ends_without_bytes_as_it_is_told_to(void **state)
 	set_mode(0, 0, 0);
 	submit_read(terminal);
 	assert_int_equal(unit_reap_one(handle), 0);
-	/* After a tenth of a second. */
+	/* VTIME 1: the read ends after a tenth of a second. */
 	set_mode(0, 0, 1);
 	submit_read(terminal);
 	assert_int_equal(unit_reap_one(handle), 0);
@@ -133,7 +132,8 @@ static bool has_event(void *arg)
 }
 
 /*
- * The read ends though its client makes no call, and poll() never tells of it.
+ * The read completes though its client makes no call, and poll() never reports that it
+ * can.
  */
 static void a_read_without_minimum_ends_without_a_call(void **state)
 {
@@ -152,7 +152,10 @@ static void a_read_without_minimum_ends_without_a_call(void **state)
 	}
 }
 
-/* Hung up and opened again it is another's: the old one is at its end. */
+/*
+ * After a hang-up the terminal can be opened again: then a read of the old descriptor
+ * is at its end.
+ */
 static int read_what_was_hung_up(void)
 {
 	int fd;
@@ -218,9 +221,7 @@ static void a_write_waits_for_room_and_is_executed_in_full(void **state)
 	write_much(1, 0);
 }
 
-/*
- * What happens to one that waits
- */
+/* Requests that wait */
 
 static void a_read_that_waits_is_cancelled(void **state)
 {
@@ -229,7 +230,7 @@ static void a_read_that_waits_is_cancelled(void **state)
 		submit_read(i % 2 ? terminal : master);
 		cancel_read();
 	}
-	/* Nothing is left that could take these. */
+	/* No request is left that could consume these lines. */
 	put(master, "in\n");
 	assert_int_equal(read(terminal, buffer, sizeof(buffer)), 3);
 	put(terminal, "out");
@@ -247,7 +248,7 @@ static void destroy_does_not_wait_for_a_line(void **state)
 	close_pty();
 }
 
-/* A thread has tried them, in vain. */
+/* A thread has tried these reads, and nothing was there. */
 static void destroy_does_not_wait_for_a_read_that_was_tried(void **state)
 {
 	char buffers[4][16];
@@ -265,7 +266,10 @@ static void destroy_does_not_wait_for_a_read_that_was_tried(void **state)
 	}
 }
 
-/* As above; and nothing is left that could take what comes. */
+/*
+ * The reads were tried before they are cancelled. No request is left that could consume
+ * the output.
+ */
 static void a_read_that_was_tried_is_cancelled(void **state)
 {
 	(void)state;
@@ -288,9 +292,7 @@ static void a_closed_number_leaves_a_read_its_terminal(void **state)
 		submit_read(terminal);
 		if (i % 2)
 			pass_by();
-		/*
-		 * The descriptor's number goes to a file that is always ready.
-		 */
+		/* The descriptor now refers to a file that is always ready. */
 		other = open("/dev/zero", O_RDONLY | O_CLOEXEC);
 		unit_dup2(other, terminal);
 		unit_close(other);
@@ -332,7 +334,7 @@ static void the_flags_of_a_terminal_are_left_alone(void **state)
 	put(terminal, "out");
 	assert_read_into(other, "out");
 	close_pty();
-	/* A client that wants -EAGAIN gets it. */
+	/* A client that has set O_NONBLOCK itself gets EAGAIN. */
 	open_pty(4);
 	assert_int_equal(fcntl(terminal, F_SETFL, flags | O_NONBLOCK), 0);
 	submit_read(terminal);
@@ -378,7 +380,10 @@ static void a_read_that_lost_the_race_blocks_no_other(void **state)
 		open_pty(4);
 		lose_the_race(of_master);
 		read_a_pipe(10);
-		/* The other end, and the other direction. */
+		/*
+		 * The other end of the pseudoterminal, and the other direction of this
+		 * end
+		 */
 		submit_read_into(of_master ? terminal : master, other,
 				 sizeof(other));
 		put(of_master ? master : terminal, "across\n");

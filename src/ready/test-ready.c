@@ -130,7 +130,7 @@ static void a_parked_request_is_cancelled_with_one_event(void **state)
 		assert_int_equal(uaio_aio_cancel(handle, &iocb), -EINPROGRESS);
 		assert_int_equal(unit_reap_one(handle), 0);
 	}
-	/* No request is left that could take this byte. */
+	/* No request is left that could consume this byte. */
 	put_text("x");
 	assert_int_equal(read(ends[0], &byte, 1), 1);
 	close_pipe();
@@ -168,9 +168,7 @@ static void a_closed_descriptor_leaves_its_requests_their_file(void **state)
 					 0);
 			assert_int_equal(unit_submit(handle, &iocb), 1);
 		}
-		/*
-		 * The descriptor's number goes to a file that is always ready.
-		 */
+		/* The descriptor now refers to a file that is always ready. */
 		other = open("/dev/zero", O_RDONLY | O_CLOEXEC);
 		unit_dup2(other, ends[0]);
 		put_text("abcd");
@@ -186,9 +184,9 @@ static void a_closed_descriptor_leaves_its_requests_their_file(void **state)
 enum { NR_EPOLL_PWAIT2 = 441 };
 
 /*
- * The descriptor is closed, and its number is given to a file that is ready,
- * when the epoll knows it and the thread is about to wait there. The first such
- * wait is held.
+ * The descriptor is closed, and its number is given to a file that is ready, after the
+ * epoll has been armed and before the thread waits there. The first such wait is
+ * stopped.
  */
 static struct {
 	uint32_t is_armed;  /* atomic */
@@ -202,7 +200,7 @@ static bool hold_poll(long nr, const long args[6], long *ret_res)
 	uint32_t armed = 1;
 
 	(void)ret_res;
-	/* The thread that is about to wait knows the descriptor by now. */
+	/* The thread that is about to wait has armed the pipe by now. */
 	if (nr == SYS_epoll_ctl && is_end(0, args[2]))
 		store_relaxed(&interval.is_known, 1);
 	if (nr != NR_EPOLL_PWAIT2 || !load_relaxed(&interval.is_known) ||
@@ -269,9 +267,9 @@ static void a_poll_survives_the_end_of_its_number(void **state)
 }
 
 /*
- * A caller tries its poll. Just then the fallback thread, which has been told
- * that it was parked, looks what there is to watch. They meet when the look
- * begins some unknown number of microseconds later.
+ * A caller tries its poll. Just then the fallback thread, which was notified when the
+ * poll was parked, looks which files to watch. The two meet if the caller begins at the
+ * right moment, so the delay varies from round to round.
  */
 static uint32_t looker; /* atomic: thread id */
 
@@ -313,12 +311,12 @@ static void a_stream_that_a_caller_tried_is_watched_again(void **state)
 	for (unsigned i = 0; i < unit_rounds(5000); i++) {
 		store_relaxed(&looker, 0);
 		unit_thread_start(&waiter, await_poll, &iocb);
-		/* Asleep, it does not look itself any more. */
+		/* When the caller sleeps, it no longer tries its poll itself. */
 		unit_await_sleep(&waiter);
 		start = uaio_now_ns();
 		put_text("x");
 		assert_int_equal(unit_thread_join(&waiter), POLLIN);
-		/* An idle poller looks every five seconds. */
+		/* An idle fallback thread looks every five seconds. */
 		assert_true(uaio_now_ns() - start < 4000000000);
 		assert_int_equal(read(ends[0], &byte, 1), 1);
 	}
@@ -327,11 +325,11 @@ static void a_stream_that_a_caller_tried_is_watched_again(void **state)
 }
 
 /*
- * What an older read waits for is there, but the thread that executes it has
- * not yet read it when a younger one comes.
+ * The data for an older read is there, but the thread that executes that read is
+ * stopped before its call when a younger read comes.
  */
 static struct {
-	uint32_t tid; /* atomic: of the thread that is not held; 0: none is */
+	uint32_t tid;     /* atomic: the one thread that is not stopped */
 	uint32_t is_held; /* atomic */
 	uint32_t goes_on; /* atomic */
 } trying;
@@ -400,7 +398,7 @@ static void many_parked_requests_are_all_served(void **state)
 	close_pipe();
 }
 
-/* Sockets, each side with requests of its own. */
+/* Both ends of a socket pair have requests. */
 static void both_directions_of_a_socket_wait_apart(void **state)
 {
 	enum { BYTES = 1 << 20 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of waiting on a pipe share: one pipe, one context, and how
- * long it took. A single measurement may be long for want of a processor, so
- * the median of several is compared with a limit.
+ * What the tests of waiting on a pipe share: one pipe, one context, and how long a call
+ * took. A single measurement may be long for want of a processor, so the median of
+ * several is compared with a limit.
  */
 #ifndef TEST_READY_H
 #define TEST_READY_H
@@ -25,8 +25,8 @@
 #include "unit.h"
 
 /*
- * Of a pipe: read, write. Hooks load them atomically: a thread of the engine
- * may still be in one when the next test sets them.
+ * The ends of a pipe: to read, to write. Hooks load them atomically: a thread of the
+ * engine may still be in a hook when the next test sets them.
  */
 static int ends[2];
 static uint64_t handle;
@@ -37,7 +37,7 @@ static inline void set_ends(const int fds[2])
 	store_relaxed(&ends[1], fds[1]);
 }
 
-/* For hooks. */
+/* Return: whether fd is that end of the pipe; for hooks. */
 static inline bool is_end(unsigned i, long fd)
 {
 	return (int)fd == load_relaxed(&ends[i]);
@@ -64,7 +64,7 @@ static inline void put_text(const char *text)
 	assert_int_equal(write(ends[1], text, strlen(text)), strlen(text));
 }
 
-/* The one read of a byte that is used again and again. */
+/* Return: a read of one byte from the pipe. */
 static inline struct iocb read_of_byte(char *byte)
 {
 	return unit_iocb(IOCB_CMD_PREAD, ends[0], byte, 1, 0);
@@ -77,7 +77,10 @@ static inline void submit_read_of_byte(char *byte)
 	assert_int_equal(unit_submit(handle, &iocb), 1);
 }
 
-/* For threads: wait for so many events. Return: the res of one; their number. */
+/*
+ * Functions for threads: wait for one event, and return its res; or for two, and return
+ * how many came.
+ */
 static inline long reap_one(void *arg)
 {
 	(void)arg;
@@ -137,7 +140,7 @@ static inline bool has_unread(void *arg)
 	return load_acquire(&map->tail) != load_relaxed(&map->head);
 }
 
-/* Return: res of the one event; the caller is the only one who takes any. */
+/* Return: res of the one event. No other thread consumes events of the ring. */
 static inline int64_t take_from_ring(uint64_t ring)
 {
 	struct uaio_ring_map *map = (struct uaio_ring_map *)(uintptr_t)ring;
@@ -153,7 +156,7 @@ static inline int64_t take_from_ring(uint64_t ring)
 
 /* the fallback thread, held before it sleeps */
 
-/* atomic, all; others_tids: of threads that sleep in an epoll, too, and are not held */
+/* all atomic; others_tids: threads that sleep in an epoll, too, and are not held */
 static uint32_t thread_is_held, nr_held, others_tids[2];
 
 static inline bool hold_thread(long nr, const long args[6], long *ret_res)
@@ -186,7 +189,10 @@ static inline bool is_no_thread_held(void *arg)
 	return !load_seq_cst(&nr_held);
 }
 
-/* The fallback thread would adopt the queue of the context, or end timers, until then. */
+/*
+ * Stop the fallback thread before it sleeps. It otherwise adopts the context's queue,
+ * or completes timers.
+ */
 static inline void hold_fallback_thread(uint64_t of)
 {
 	store_relaxed(&others_tids[0], (uint32_t)syscall(SYS_gettid));

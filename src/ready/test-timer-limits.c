@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests on sockets with a time limit: it ends them, unless something else
- * has before. Nothing of those that went another way is left in the heap.
+ * Requests on sockets with a time limit: the limit ends them, unless something else has
+ * ended them before. In either case no such request is left in the heap of timers.
  */
 #undef NDEBUG
 #include "ready/timer.h"

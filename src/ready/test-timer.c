@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Timers, whichever thread there is to end them: one that sleeps in the queue's
- * epoll, one that was asleep before the first was set, or the fallback thread.
- * Where a test is of the former, the latter is held.
+ * Timers, whichever thread completes them: a thread that sleeps in the queue's epoll, a
+ * thread that was asleep before the first timer was set, or the fallback thread. Tests
+ * of the first two hold the fallback thread.
  */
 #undef NDEBUG
 #include "ready/timer.h"
@@ -53,7 +53,7 @@ static long cancel(uint64_t tag)
 	return ret;
 }
 
-/* Wait for the next event, which is that of a timer that was due. */
+/* Wait for the next event, which must be that of an expired timer. */
 static void reap(uint64_t tag)
 {
 	struct io_event event;
@@ -68,7 +68,7 @@ static struct uaio_ready *ready_of(uint64_t of)
 	return &uaio_ctx_find(of)->queue.group.ready;
 }
 
-/* Nothing is left in the queue, which goes. */
+/* Close the queue, which must have no timers and no parked requests left. */
 static void close_queue(void)
 {
 	assert_true(load_relaxed(&ready_of(handle)->next_ns) == UAIO_FOREVER);
@@ -139,7 +139,10 @@ static void each_clock_is_gone_by(void **state)
 			sqe.time_ns += uaio_now_of(rows[i / 2].clock);
 		assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
 		reap(0);
-		/* Two clocks are read one after the other. */
+		/*
+		 * The test and the timer read two clocks at different times, so allow
+		 * some error.
+		 */
 		assert_true(uaio_now_ns() - since >= 10 * MS - MS / 10);
 	}
 	close_queue();
@@ -193,7 +196,7 @@ static void timers_end_though_nobody_waits(void **state)
 		add_time(&late, since);
 		assert_int_equal(cancel(2), -EINPROGRESS);
 		assert_int_equal(unit_reap_one(handle), -ECANCELED);
-		/* So that the thread has had nothing to do for a while. */
+		/* The fallback thread has had nothing to do for a while. */
 		stay_away_us(i % 4 * 1000);
 	}
 	assert_median_below_ms(&late, 200);
@@ -204,7 +207,7 @@ enum { NR_ORDERED = 200 };
 
 /*
  * Set timers in another order than that of their times, and cancel some.
- * Return: whether none was due before that was done.
+ * Return: whether all of this was done before the first was due.
  */
 static bool set_unordered(int64_t after_ns, unsigned *ret_nr_cancelled)
 {
@@ -233,7 +236,7 @@ static void timers_end_in_the_order_of_their_times(void **state)
 
 	(void)state;
 	handle = unit_context(NR_ORDERED);
-	/* The thread may have had no processor for so long. */
+	/* If the thread loses its processor for so long, repeat with longer times. */
 	for (; !set_unordered(after_ns, &nr); after_ns *= 2)
 		assert_int_equal(unit_reap(handle, NR_ORDERED, events),
 				 NR_ORDERED);
@@ -264,7 +267,7 @@ static long reap_timer(void *arg)
 	return (long)event.data;
 }
 
-/* first: the timer that is there when the other thread goes to sleep; 0: none */
+/* first: the timer that is set before the other thread goes to sleep; 0: none */
 static void end_while_asleep(uint64_t first)
 {
 	struct unit_thread thread;
@@ -311,7 +314,10 @@ static void what_a_leader_leaves_ends_at_its_time(void **state)
 		int64_t since = uaio_now_ns() + 40 * MS;
 
 		set(40 * MS, 1);
-		/* It leads for a moment, or the timer is due. */
+		/*
+		 * The thread leads for a moment, and times out before the timer
+		 * expires.
+		 */
 		if (uaio_aio_getevents(handle, 1, 1, (void *)&event, &soon))
 			continue;
 		assert_int_equal(take_from_ring(handle), -ETIME);
@@ -335,7 +341,10 @@ static void a_queue_that_goes_takes_its_timers_along(void **state)
 	}
 }
 
-/* Meeting threads: each timer has one event, whichever of them ends it. */
+/*
+ * Threads that set, cancel and reap timers at the same time: each timer has one event,
+ * whichever thread ends it.
+ */
 static long set_and_cancel(void *arg)
 {
 	unsigned nr = unit_rounds(2000);
@@ -426,7 +435,10 @@ who_sleeps_in_a_call_of_its_own_leaves_timers_to_others(void **state)
 	assert_false(uaio_attend_begin(&attend));
 	assert_int_equal(cancel(1), -EINPROGRESS);
 	assert_int_equal(unit_reap_one(handle), -ECANCELED);
-	/* One that is set meanwhile ends the sleep. */
+	/*
+	 * A timer that is set during the sleep ends it: a thread in its own poll serves
+	 * no timers.
+	 */
 	submit_read_of_byte((char[1]){ 0 });
 	assert_true(uaio_attend_begin(&attend));
 	set(LONG_NS, 2);

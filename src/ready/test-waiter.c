@@ -14,8 +14,8 @@
 #include "unit.h"
 
 /*
- * Completions come one at a time, by polls of eventfds: each completes when its
- * own eventfd is written to, and never before.
+ * Completions come one at a time, from polls of eventfds: each poll completes when its
+ * own eventfd is written, and never before.
  */
 enum { NR_SOURCES = 40 };
 
@@ -68,7 +68,7 @@ static bool are_posted(void *arg)
 	return nr_posted() >= *(uint64_t *)arg;
 }
 
-/* Return once the poll's event has been posted. */
+/* Make the i-th poll complete. Returns once its event has been posted. */
 static void complete(unsigned i)
 {
 	uint64_t one = 1, want = nr_posted() + 1;
@@ -147,8 +147,8 @@ static void two_waiters_are_woken_each_for_what_it_needs(void **state)
 }
 
 /*
- * More sleepers than are noted for waking after the lock is released. Each wake
- * is followed by a pause in which the woken thread gets to look.
+ * There are more sleepers than can be noted for waking after the lock is released
+ * (UAIO_WAKEUPS_MAX). A pause after each wake lets the woken thread look.
  */
 static uint32_t nr_futex_waits; /* atomic */
 
@@ -320,7 +320,7 @@ static void events_are_not_lost_to_a_signal(void **state)
 	unit_await_sleep(&thread);
 	complete(0);
 	complete(1);
-	/* It may have executed them itself; a signal ends only a sleep. */
+	/* The thread may be executing the polls itself; a signal ends only a sleep. */
 	unit_await_sleep(&thread);
 	assert_int_equal(pthread_kill(thread.id, SIGUSR1), 0);
 	assert_int_equal(unit_thread_join(&thread), 2);
@@ -352,7 +352,7 @@ static void unblock_all(void)
 	pthread_sigmask(SIG_SETMASK, &set, NULL);
 }
 
-/* A pending signal that only the mask of the wait lets in. */
+/* A signal is pending, and only the mask of the wait unblocks it. */
 static void the_mask_holds_during_the_wait_only(void **state)
 {
 	sigset_t mask;
@@ -372,7 +372,10 @@ static void the_mask_holds_during_the_wait_only(void **state)
 	stop_sources();
 }
 
-/* The same where there is nothing to wait for, with events and without. */
+/*
+ * The mask also unblocks the signal if the call does not sleep, with events and
+ * without.
+ */
 static void the_mask_lets_signals_in_though_nobody_sleeps(void **state)
 {
 	struct timespec zero = { 0, 0 };
@@ -437,7 +440,9 @@ static void a_masked_wait_works_without_a_descriptor(void **state)
 	complete(0);
 	assert_int_equal(unit_thread_join(&thread), 1);
 	handle_signal(0);
-	/* Its sleep is cut in slices, and the signal gets in only there. */
+	/*
+	 * The waiter sleeps in slices, and the signal is delivered only within a slice.
+	 */
 	block(SIGUSR1);
 	unit_thread_start(&thread, get_events, &waiting);
 	unit_await_sleep(&thread);
@@ -459,7 +464,10 @@ static void a_masked_waiter_is_woken_by_destroy(void **state)
 	unit_thread_start(&thread, get_events, &waiting);
 	unit_await_sleep(&thread);
 	stop_sources();
-	/* The polls of a context that goes away complete on its way. */
+	/*
+	 * The polls of a context that is being destroyed may complete before the waiter
+	 * looks.
+	 */
 	assert_in_set((unsigned long)unit_thread_join(&thread),
 		      ((unsigned long[]){ (unsigned long)-EINVAL, 1 }), 2);
 }
