@@ -4,13 +4,13 @@
  * conform --list [group | row]...
  * conform --differences | --library
  *
- * Prints a line for each row: its group, its name and its fields, separated by
- * tabs. Each row runs in its own process and its own new directory, with a
- * deadline. conform removes what the row leaves behind.
+ * Prints a line for each row (test case): its group, its name and its fields, separated by
+ * tabs. Each row runs in its own process and its own new directory, with a deadline.
+ * conform removes what the row leaves behind.
  *
- * --raw makes the rows use syscall(2), not libaio's functions. --calls is for
- * the rows of stream.h, whose requests kernel AIO cannot park: a thread makes
- * plain calls instead.
+ * --raw makes the rows use syscall(2), not libaio's functions. --calls is for the rows of
+ * stream.h. The requests of these rows wait, and kernel AIO would block in io_submit: so a
+ * thread makes plain system calls instead.
  *
  * --list prints a line for each row with an intended difference: the group, the
  * row, the difference, the setting that removes it, the setting that it needs,
@@ -37,7 +37,7 @@
 #include "ring.h"
 #include "stream.h"
 
-/* A deadline for a row that hangs. Waits of rows end after PATIENCE_MS. */
+/* Ends a row that hangs. Waits inside of rows end earlier, after PATIENCE_MS. */
 enum { ROW_SECONDS = 240 };
 
 const struct group groups[] = {
@@ -156,7 +156,7 @@ static _Noreturn void run_row(const struct row *row, const char *dir,
 	_exit(0);
 }
 
-/* Copies the row's fields to stdout. Return: false if it took too long. */
+/* Copies the row's fields to stdout. Return: false if the row took too long. */
 static bool copy_fields(int fd)
 {
 	struct pollfd readable = { .fd = fd, .events = POLLIN };

@@ -2,12 +2,11 @@
 /*
  * conform: one behaviour of the kernel per row
  *
- * A row makes calls as any client would, and notes what it observes as
- * key=value fields. The kernel answers when conform runs alone, the library
- * when it runs under `uaio run --`; compare.py compares the fields. A row
- * states no expectation: the kernel is the specification. So a row must note
- * the same in every run: no addresses, no times, nothing that depends on a
- * race.
+ * A row (test case) makes calls as any client would, and notes (prints) what it observes as
+ * key=value fields. The kernel answers when conform runs alone, the library when it runs
+ * under `uaio run --`; compare.py compares the fields. A row states no expectation: the
+ * kernel is the specification. So a row must note the same in every run: no addresses, no
+ * times, nothing that depends on a race.
  *
  * Rows call libaio's functions or syscall(2). Both return a count or a negative
  * errno.
@@ -29,7 +28,9 @@
  */
 enum { PATIENCE_MS = 60000 };
 
-/* A field that differs, as the kernel and uaio note it: "key=value". */
+/*
+ * A field whose value differs: as the kernel prints it, and as uaio prints it: "key=value".
+ */
 struct pair {
 	const char *kernel, *uaio;
 };
@@ -43,18 +44,17 @@ struct difference {
 	/* paragraphs: why it exists, and what a user should do */
 	const char *text;
 	/*
-	 * Settings of the library, NAME=VALUE. With the setting in unless, the
-	 * library behaves as the kernel. The difference needs one of the
-	 * settings in with, which are separated by blanks. NULL: there is no
-	 * such setting.
+	 * Settings of the library, NAME=VALUE. With the setting in `unless`, the library
+	 * behaves as the kernel. Without one of the settings in `with` (separated by
+	 * blanks), there is no difference. NULL: there is no such setting.
 	 */
 	const char *unless, *with;
 };
 
-/* The fields by which a row shows a difference. */
+/* How a row shows a difference: by the fields whose values differ. */
 struct showing {
 	const struct difference *difference;
-	/* the only one that shows it; NULL: the usual one */
+	/* only on this file system; NULL: on the usual one */
 	const char *file_system;
 	const struct pair *pairs; /* ends with a pair of NULLs */
 };
@@ -157,7 +157,7 @@ extern const struct row rows_posix_list[];
 extern const struct row rows_posix_notice[];
 extern const struct row rows_posix_order[];
 
-/* Called first: they fill in the arrays whose rows are generated. */
+/* Called first: each function fills in an array of generated rows. */
 void make_matrix(void);
 void make_streams(void);
 void make_edges(void);
@@ -167,8 +167,8 @@ void make_uring_matrix(void);
 void make_posix(void);
 
 /*
- * Appends a row to rows, an array of nr_max rows and a last one without a name.
- * The format and its arguments make its name.
+ * Appends a row to rows, an array of nr_max rows and a last one without a name. The format
+ * and its arguments give the new row's name.
  */
 __attribute__((format(printf, 4, 5))) void add_row(struct row rows[],
 						   size_t nr_max,
@@ -204,8 +204,8 @@ long call_pgetevents(aio_context_t ctx, long min_nr, long nr,
 		     sigset_t *mask);
 
 /*
- * Calls syscall(2) for either door: libaio's io_getevents reads the memory at
- * the handle itself.
+ * Calls syscall(2), also if the other rows use libaio: libaio's io_getevents reads the
+ * memory at the handle itself.
  */
 long raw_getevents(aio_context_t ctx, long min_nr, long nr,
 		   struct io_event *events, struct timespec *timeout);
@@ -220,9 +220,9 @@ void note_result(const char *key, long result);
 void note_event(const char *key, const struct io_event *event,
 		const struct iocb *cb);
 
-/* Ends the row because this machine cannot run it. The row is not compared. */
+/* Ends the row, because this machine cannot run it. The row is then not compared. */
 _Noreturn void skip(const char *why);
-/* Ends the row, which fails, because a step that observes nothing failed. */
+/* Fails and ends this row: a preparatory step has failed, not the behaviour under test. */
 _Noreturn void broken(const char *step);
 #define REQUIRE(step) ((step) ? (void)0 : broken(#step))
 
@@ -239,7 +239,10 @@ struct iocb iocb_of(int opcode, int fd, const void *buf, size_t nbytes,
 		    long long offset);
 /* Return: whether data is the aio_data of an iocb that iocb_of() made. */
 bool is_serial(uint64_t data);
-/* The request may succeed or fail with EAGAIN: both are noted as "tried". */
+/*
+ * The request may succeed, or fail with EAGAIN. In both cases its result is noted as
+ * "tried".
+ */
 void result_is_open(const struct iocb *cb);
 #define RESULT_OPEN 999999999ll
 /*
@@ -248,7 +251,7 @@ void result_is_open(const struct iocb *cb);
  * RESULT_OPEN.
  */
 long long result_as_asked(const struct io_event *event);
-/* The poll may report these bits or not, so rows do not note them. */
+/* The poll may or may not report these bits, so leave them out of its result. */
 void poll_bits_are_open(const struct iocb *cb, uint16_t bits);
 #define PREAD_OF(...) iocb_of(IOCB_CMD_PREAD, __VA_ARGS__)
 #define PWRITE_OF(...) iocb_of(IOCB_CMD_PWRITE, __VA_ARGS__)
@@ -286,7 +289,7 @@ void try_each(aio_context_t ctx, int fd, const struct request *requests);
 
 /* Waits up to PATIENCE_MS for nr events. Return: how many it got. */
 long reap(aio_context_t ctx, long nr, struct io_event *events);
-/* Takes the events that are there without waiting, and notes their number. */
+/* Consumes the events that are there, without waiting, and notes how many there were. */
 void note_pending(const char *key, aio_context_t ctx);
 
 /* Creates a file in the row's own directory, filled with a pattern. */
@@ -306,36 +309,35 @@ void *pages_of(size_t nbytes, int prot);
  */
 pid_t fork_helper(void);
 /*
- * Waits until the thread sleeps. It must have only one call ahead that can
- * sleep.
+ * Waits until the thread sleeps. The thread must have only one call before it in which it
+ * can sleep.
  */
 void wait_asleep(pid_t task);
 /*
- * Return: whether all other threads of this process sleep. If so, an event that
- * is missing now does not arrive by itself.
+ * Return: whether all other threads of this process sleep. Then an event that is missing
+ * now can not arrive any more by their work.
  */
 bool others_sleep(void);
 /* Runs fn in a child process. Return: what fn returned, as its exit status. */
 int in_child(int (*fn)(void));
 /*
- * For rows that use the last free slot of a context. The kernel hands out slots
- * to CPUs in batches, and a row that moved to another CPU would leave some
- * unused.
+ * For rows that use the last free slot of a context. The kernel hands out slots to CPUs in
+ * batches: if a row moved to another CPU, some slots would stay unused.
  */
 void stay_on_this_cpu(void);
 void need_root(void);
 /*
- * Linux 6.9 knows RWF_NOAPPEND, and refuses files without read_iter. Linux 6.10
- * knows RWF_NOWAIT of a timerfd and of all files that had it before. Linux 6.18
- * knows RWF_NOSIGNAL, the last flag that rows use. Rows leave out fields that
- * need a newer kernel.
+ * Kernel versions on which fields of rows depend. Linux 6.9 has RWF_NOAPPEND, and refuses
+ * files without read_iter. Linux 6.10 supports RWF_NOWAIT for timerfds, and for all files
+ * that had it before. Linux 6.18 has RWF_NOSIGNAL, the last flag that rows use. Rows leave
+ * out fields that need a newer kernel.
  */
 bool is_kernel_of_6_9(void);
 bool is_kernel_of_6_10(void);
 bool is_kernel_of_6_18(void);
-/* Ends the row, which needs that kernel version, if is_kernel is false. */
+/* If is_kernel is false, ends the row, because the row needs that kernel version. */
 void need_kernel_of(bool is_kernel, const char *version);
-/* Counts each SIGPIPE from now on, in nr_sigpipe. */
+/* From now on, counts each SIGPIPE in nr_sigpipe. */
 void count_sigpipe(void);
 extern volatile sig_atomic_t nr_sigpipe;
 /* Gives the row its own mount namespace. Its mounts end with the row. */

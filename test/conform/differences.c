@@ -2,10 +2,10 @@
 /*
  * The intended differences, one entry for each decision
  *
- * These are the chapters of doc/differences.md. Rows refer to the differences
- * that they show, in all chapters but the last. If no row refers to a
- * difference, printing the document fails, because nothing then shows that the
- * difference exists.
+ * These are the chapters of doc/differences.md. Each row (test case) refers to the
+ * differences that it shows. The last chapter has differences that no row can show. If no
+ * row refers to a difference of another chapter, printing the document fails, because
+ * nothing then shows that the difference exists.
  */
 #include "differences.h"
 

@@ -54,8 +54,8 @@ static void print_text(const char *text)
 }
 
 /*
- * Return: whether the document shows the pair. Fields of the ring and of data
- * only repeat the results.
+ * Return: whether the document shows the pair. It leaves out fields of the ring and of
+ * data, which only repeat the results.
  */
 static bool is_told(const struct pair *pair)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* before the kernel's header, which repeats some of its constants */
+/* Include this before the kernel's header, which defines some of the same constants. */
 #include <sys/mount.h>
 
 #include "large.h"
@@ -19,11 +19,11 @@
 
 enum { BLOCK = 512, WIPED = 0xee };
 
-/* The shared buffer has guard memory on both sides. */
+/* The buffer of all requests, between two guard areas. */
 static char area[2 * LARGE] __attribute__((aligned(4096)));
 static char *const buffer = area + SEGMENT;
 
-/* The hand of the next write. */
+/* The hand (number) of the next write. */
 static int hand = 2;
 static bool is_left_open;
 
@@ -47,10 +47,7 @@ bool is_stamped(const void *buf, size_t nbytes, long long offset, int by)
 	size_t at, len;
 
 	for (at = 0; at < nbytes; at += len) {
-		/*
-		 * Compares the first word, and the whole block only if that
-		 * matches.
-		 */
+		/* Compare the first word, and only if it matches the whole block. */
 		len = at ? BLOCK : 8;
 		len = nbytes - at < len ? nbytes - at : len;
 		stamp(right, len, offset + (long long)at, by);
@@ -76,7 +73,7 @@ static bool is_all(const char *bytes, size_t nbytes, unsigned char value)
 			   !memcmp(bytes, bytes + 1, nbytes - 1));
 }
 
-/* The kind of a block is its hand, or one of these. */
+/* What a block contains: the hand of a write, or one of these. */
 enum { ZERO = -1, UNTOUCHED = -2, OTHER = -3 };
 
 static int kind_of(const char *bytes, size_t nbytes, long long offset)
@@ -104,7 +101,7 @@ static size_t put_run(char *text, size_t size, int kind, long long nbytes)
 	return (size_t)len < size ? (size_t)len : size;
 }
 
-/* A text of runs of equal blocks. More blocks may join the last run. */
+/* A text that describes runs of equal blocks. Further blocks may extend the last run. */
 struct runs {
 	char text[1024];
 	size_t used;
@@ -185,7 +182,7 @@ void note_file(const char *key)
 
 int large_file(const char *name, size_t size, int flags)
 {
-	/* Opened before it has any bytes: there may be no direct I/O here. */
+	/* Open the file before it has any bytes: the file system may have no direct I/O. */
 	int ret = file_of(name, 0, flags | O_DIRECT);
 	int fd = open(name, O_WRONLY);
 	char *bytes = malloc(size + 8);
@@ -218,7 +215,10 @@ static const char *sub_key(const char *key, const char *name)
 	return text;
 }
 
-/* Notes and clears the pieces' bytes, then notes all other memory. */
+/*
+ * Notes the bytes in the pieces and clears them, then notes whether any other memory has
+ * changed.
+ */
 static void note_read(const char *key, const struct iovec *iov, int nr,
 		      long long res, long long offset)
 {
@@ -289,7 +289,10 @@ void read_moved(const char *key, aio_context_t ctx, int fd, size_t nbytes,
 	read_to(key, PREAD_OF(fd, buffer + by, nbytes, offset), ctx);
 }
 
-/* Stamps the memory with the offsets at which it will land, then writes it. */
+/*
+ * Fills the memory with words that name the file offset at which they will land, then
+ * writes it.
+ */
 static void write_to(const char *key, struct iocb cb, aio_context_t ctx,
 		     long long place)
 {

@@ -138,7 +138,7 @@ sigset_t block_signal(int signo)
 	return set;
 }
 
-/* Signals the sleeper several times: its first sleep may be for a lock. */
+/* Signal the sleeping thread several times, as its first sleep may be for a lock. */
 static void signal_sleeper(const struct waker *waker)
 {
 	for (;;) {

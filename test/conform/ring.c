@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What every row notes of its rings.
+ * What every row (test case) notes of its rings.
  *
- * A row may have overwritten, moved or unmapped a ring. So the ring is read by
- * a system call, which fails where an access would fault, and nothing in it is
- * trusted.
+ * A row may have overwritten, moved or unmapped a ring. So this code reads the ring by a
+ * system call, which fails where a memory access would crash, and does not trust what it
+ * reads.
  */
 #include "ring.h"
 
@@ -21,8 +21,9 @@ enum { RINGS_MAX = 64, EVENTS_NOTED = 40 };
 
 static struct watched {
 	aio_context_t ctx; /* 0: free */
-	pid_t pid;         /* a child has no contexts of its parent's */
-	unsigned int nr;   /* as it was set up */
+	/* the process that made the context: a child does not inherit contexts */
+	pid_t pid;
+	unsigned int nr; /* nr_events of the setup */
 	long nr_reaped, nr_wrong;
 } rings[RINGS_MAX];
 static pthread_mutex_t rings_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -128,8 +129,8 @@ static int compare_data(const void *a, const void *b)
 }
 
 /*
- * The request by its serial number, and its result. The address of the iocb is
- * another in each run; it was held against the one the client has.
+ * Notes each request's serial number and result. The address of the iocb differs from run
+ * to run, so it is left out; before, it was compared with the client's.
  */
 static void note_events(const char *name, struct io_event *events, size_t nr)
 {
@@ -186,10 +187,10 @@ static void note_ring(const struct watched *ring)
 	if (!peek(ring->ctx, &header, sizeof(header)))
 		return note_text(name, "unmapped");
 	note_header(name, ring, &header);
-	/* Which of them the last ones have overwritten is then open, too. */
+	/* Then it is also undefined which events the last ones have overwritten. */
 	if (is_unordered && ring->nr_reaped >= ring->nr)
 		return;
-	/* Slots from the tail on may never have held an event. */
+	/* Slots from the tail on may never have held an event, so leave them out. */
 	nr = header.tail < ring->nr ? header.tail : ring->nr;
 	events = calloc(nr + 1, sizeof(*events));
 	REQUIRE(events);

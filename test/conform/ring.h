@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The completion ring of kernel AIO, read by clients at the address of the
- * handle, and the fields that each row notes of it
+ * The completion ring of kernel AIO, read by clients at the address of the handle, and the
+ * fields that each row (test case) notes of it
  *
  * The call functions watch the ring of each context. When a context is
  * destroyed, and when the row ends, they note the ring's header and the bytes
@@ -27,26 +27,25 @@ struct ring {
 };
 
 /*
- * Start and stop watching a ring, which is gone or whose requests are left
- * running.
+ * Start to watch a ring; stop, because the ring is gone or its requests are still running.
  */
 void ring_watch(aio_context_t ctx);
 void ring_forget(aio_context_t ctx);
 /* The client has moved the ring with mremap(). */
 void ring_moved(aio_context_t from, aio_context_t to);
 
-/* Return: the head before a call takes events; -1: the ring is not watched. */
+/* Return: the head, before a call consumes events; -1 if the ring is not watched. */
 long ring_head(aio_context_t ctx);
-/* A call found the ring at this head, and returned nr, events or an error. */
+/* A call began with the ring at this head, and returned nr, events or an error. */
 void ring_reaped(aio_context_t ctx, long head, const struct io_event *events,
 		 long nr);
 
-/* This row's requests, and so its events, complete in any order. */
+/* The requests of this row complete in any order, and so do their events. */
 void rings_unordered(void);
 
 /* Notes the ring if it is watched. */
 void ring_note(aio_context_t ctx);
-/* Notes all watched rings that this process made. */
+/* Notes all watched rings of this process. */
 void rings_note(void);
 
 #endif

@@ -74,7 +74,7 @@ static void give(const struct ends *ends, const struct stream_kind *kind)
 		REQUIRE(write(ends->peer, "0123456789", 10) == 10);
 }
 
-/* Polls each request's own file first, because a timer takes time to expire. */
+/* Waits until each file polls ready, because a timer takes time to expire. */
 static void read_ready(const struct stream_kind *kind)
 {
 	aio_context_t ctx = new_context(8);
@@ -147,7 +147,7 @@ static void write_full(const struct stream_kind *kind)
 	try_without_waiting(ctx, ends.own, true);
 }
 
-/* A write larger than the room in the file. */
+/* Writes more than the file has room for. */
 static void write_part(const struct stream_kind *kind)
 {
 	static const char *const names[] = { "nonblock", "nowait" };
@@ -202,10 +202,10 @@ static void write_broken(const struct stream_kind *kind)
 	write_to_nobody("nonblock", 0);
 }
 
-/* The kinds of files that lack RWF_NOWAIT. */
+/* Kinds of files without RWF_NOWAIT. */
 #define WITHOUT \
 	(FIFO | FIFO_BOTH | PIPE_SPLICED | PTYS | CANONICAL | PACKET_MASTER)
-/* The kinds of files that rows cannot feed, or only once. */
+/* Kinds of files that rows cannot make readable, or only once. */
 #define UNREAD (UNIX_SHARED | FUSE_SERVER)
 
 #define NOT_FOUND(request)                                \
@@ -256,7 +256,7 @@ static void run_atonce(void)
 	const struct stream_kind *kind = this_row->on;
 
 	/*
-	 * Before Linux 6.10 fewer kinds know RWF_NOWAIT, or have a read_iter.
+	 * Before Linux 6.10, fewer kinds of files support RWF_NOWAIT or have a read_iter.
 	 */
 	if (kind->bit & (TIMERFD | WALL_TIMERFD | SIGNALFD | USERFAULT) ||
 	    strstr(situation->name, "must not wait") ||

@@ -138,7 +138,9 @@ static void cancel_one_of_many(void)
 	note_event("second", &ev, &cbs[1]);
 	note_pending("others", ctx);
 	REQUIRE(write(fds[1], "x", 1) == 1);
-	/* Under uaio the fallback thread may be executing the requests now. */
+	/*
+	 * Under uaio, the fallback thread may be executing these requests at this moment.
+	 */
 	note_result("then", reap(ctx, 2, others));
 }
 
@@ -170,7 +172,10 @@ static void cancel_ready_poll(void)
 	note_pending("events", ctx);
 }
 
-/* Direct reads may be pending or running. Either way each has one event. */
+/*
+ * Direct reads may be queued or running when they are cancelled. In both cases each read
+ * has one event.
+ */
 static void cancel_direct_reads(void)
 {
 	static char pages[65536] __attribute__((aligned(4096)));
@@ -185,7 +190,7 @@ static void cancel_direct_reads(void)
 		list[i] = &cbs[i];
 	}
 	REQUIRE(call_submit(ctx, 16, list) == 16);
-	/* Any read may have been cancelled, so the ring is not noted. */
+	/* Which reads were cancelled depends on timing, so the ring is not noted. */
 	ring_forget(ctx);
 	for (i = 0; i < 16; i++)
 		refused += call_cancel(ctx, &cbs[i], &out) != 0;
@@ -209,7 +214,10 @@ static void *submit_it(void *arg)
 	return NULL;
 }
 
-/* Waits to see if io_submit returns. If it blocks, the row feeds the stream. */
+/*
+ * Waits to see whether io_submit returns. If io_submit blocks, the row writes to the
+ * stream.
+ */
 static void cancel_stream_read(void)
 {
 	struct submission it = { .ctx = new_context(8) };
@@ -252,7 +260,7 @@ static void cancel_signals_eventfd(void)
 	note_result("cancel", call_cancel(ctx, &cb, &ev));
 	note_result("reap", reap(ctx, 1, &ev));
 	/*
-	 * The kernel completes it in another thread, and signals the eventfd
+	 * The kernel completes the request in another thread, which signals the eventfd
 	 * last.
 	 */
 	note("counted", poll(&counted, 1, PATIENCE_MS));

@@ -146,7 +146,9 @@ static void limit_file_size(void)
 		 { "at", PWRITE, buf, 4096, 8192 });
 }
 
-/* Overwrites existing bytes, so that a worker writes, and exceeds the limit. */
+/*
+ * Overwrites existing bytes, so that a worker executes the write, and exceeds RLIMIT_FSIZE.
+ */
 static volatile sig_atomic_t nr_sigxfsz;
 
 static void on_sigxfsz(int sig)

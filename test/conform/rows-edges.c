@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files that may poll ready although a call on them would block, that send no
- * further edge, or that become ready for only one of several waiting requests.
- * The rows are built as in rows-stream.c. In rows with "again", the library's
- * epoll already watches the file when the request is submitted.
+ * Unusual edges (reports of new data). Some files may poll ready although a call on them
+ * would block, some report no further edge, and some become ready for only one of several
+ * waiting requests. The rows are built as in rows-stream.c. In rows with "again", the
+ * library's epoll already watches the file when the request is submitted.
  */
 #include <fcntl.h>
 #include <poll.h>

@@ -74,7 +74,10 @@ static void zeroes(void)
 	note("zeroes", buf[0] == 0 && buf[63] == 0 && buf[64] == 1);
 }
 
-/* Kernel AIO needs read_iter and write_iter; read(2) and write(2) do not. */
+/*
+ * Files without read_iter and write_iter: kernel AIO refuses them, but read(2) and write(2)
+ * work.
+ */
 static void old_fashioned(void)
 {
 	aio_context_t ctx = new_context(8);
@@ -135,7 +138,9 @@ static void pipe_waits(void)
 	note("good", !memcmp(buf, "0123456789", 10));
 }
 
-/* The writer has O_DIRECT, so it sends packets, which no reader can see. */
+/*
+ * The writer has O_DIRECT, so it writes packets. A reader of the pipe cannot find that out.
+ */
 static void fifo_packets(void)
 {
 	aio_context_t ctx = new_context(8);
@@ -150,7 +155,10 @@ static void fifo_packets(void)
 	TRY_EACH(ctx, reader, { "read", PREAD, buf, 64, 0 });
 }
 
-/* The library refuses these files. Else closing one would wait for ever. */
+/*
+ * The library refuses these files. Otherwise closing one would wait for a read that never
+ * ends.
+ */
 static void endless_files(void)
 {
 	aio_context_t ctx = new_context(8);
@@ -165,7 +173,7 @@ static void endless_files(void)
 		skip("no-tracefs");
 	}
 	kmsg = open("/proc/kmsg", O_RDONLY);
-	do { /* the whole machine allows one reader at a time */
+	do { /* only one reader at a time is allowed on the whole machine */
 		trace = open("tracing/trace_pipe", O_RDONLY);
 	} while (trace < 0 && errno == EBUSY && sched_yield() == 0);
 	REQUIRE(kmsg >= 0 && trace >= 0);
@@ -179,8 +187,8 @@ static void endless_files(void)
 }
 
 /*
- * The seal makes this file fail with EPERM. The library must not conclude that
- * the system call is refused on other files.
+ * The file is sealed, so writes fail with EPERM. The library must not conclude that a
+ * sandbox refuses the system call on other files.
  */
 static void sealed_memfd(void)
 {
@@ -217,7 +225,7 @@ static void pipe_nonblock(void)
 	try_one("full", ctx, &cb);
 }
 
-/* Ways to set O_NONBLOCK. The library can observe only the first. */
+/* Ways to set O_NONBLOCK. The library only notices the first way. */
 enum way { BY_FCNTL, BY_DUPLICATE, BY_IOCTL, BY_ANOTHER_PROCESS };
 
 static void set_nonblock(int fd, enum way way)
@@ -306,9 +314,8 @@ static void pipe_broken_signal(void)
 }
 
 /*
- * Closes the last reader while the write waits for room. The row waits for the
- * eventfd, not for the event, because a thread that waits for events may make
- * the write itself.
+ * Closes the last reader while a write waits for room. The row waits for the eventfd
+ * instead of the event: a thread that waits for events may execute the write itself.
  */
 static void pipe_breaks_later(void)
 {

@@ -36,7 +36,7 @@ static void flags_unknown(void)
 	try_flags("all", ctx, rd, ~0u);
 }
 
-/* Not all kernels know these flags. The library queries its kernel. */
+/* Some kernels do not have these flags. The library queries its kernel. */
 static void flags_recent(void)
 {
 	aio_context_t ctx = new_context(8);
@@ -69,12 +69,12 @@ static void flags_nowait(void)
 	try_flags("at_end", ctx, rd, 0x8);
 	REQUIRE(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0);
 	rd.aio_offset = 0;
-	/* A cold read may succeed or fail with EAGAIN: read-ahead decides. */
+	/* Whether a cold read succeeds or fails with EAGAIN depends on read-ahead. */
 }
 
 /*
- * The file system knows the flag, but refuses it for this request. Whether a
- * write with RWF_NOWAIT succeeds depends on the page.
+ * The file system supports the flag, but refuses it for this request. Whether a write with
+ * RWF_NOWAIT succeeds depends on the state of the page.
  */
 static void flags_refused_later(void)
 {

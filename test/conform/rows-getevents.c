@@ -47,7 +47,10 @@ static struct timespec *short_time(void)
 	return &some;
 }
 
-/* The kernel's own checks: libaio answers some calls without a system call. */
+/*
+ * Tests the kernel's checks by syscall(2), as libaio answers some calls without a system
+ * call.
+ */
 static void numbers_empty(void)
 {
 	aio_context_t ctx = context_with(0);
@@ -132,9 +135,9 @@ static long wait_until_alarm(aio_context_t ctx, long min_nr,
 }
 
 /*
- * Notes whether the wait ends by itself (a count) or goes on until a signal
- * ends it (EINTR). On a busy machine the signal may come before the wait
- * finishes, so EINTR counts only if it comes again after a far longer time.
+ * Notes whether the wait ends by itself (with a count), or goes on until a signal
+ * interrupts it (EINTR). On a busy machine the signal may arrive before the wait could end.
+ * So the row notes EINTR only if a second try with a far longer time also ends so.
  */
 static void note_wait(const char *key, aio_context_t ctx, long min_nr,
 		      struct timespec timeout)
@@ -240,7 +243,7 @@ static void min_nr_beyond_ring(void)
 }
 
 /*
- * Submits a request and takes its event at once. Return: how many of 50 were
+ * Submits a request and looks for its event at once. Return: how many of 50 events were
  * there.
  */
 static int count_at_once(aio_context_t ctx, struct iocb *cb)
@@ -261,8 +264,8 @@ static int count_at_once(aio_context_t ctx, struct iocb *cb)
 }
 
 /*
- * If a busy disk delays two successive writes, the library sends the next ones
- * to a worker for a moment. So the row tries again later.
+ * If a busy disk delays two successive writes, the library hands the next ones to a worker
+ * for a moment. Then the event is not there at once, and the row tries again later.
  */
 static void note_at_once(const char *key, aio_context_t ctx, struct iocb *cb)
 {

@@ -75,7 +75,9 @@ static void ends(void)
 	read_large("far_behind", ctx, fd, LARGE, 1ll << 40);
 }
 
-/* More segments than are ever in flight together, most of them holes. */
+/*
+ * The request has more segments than are ever in flight together. Most of them are holes.
+ */
 static void very_long(void)
 {
 	const size_t nbytes = 70 * SEGMENT;
@@ -103,8 +105,8 @@ static void too_long(void)
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	/*
-	 * These reads begin after the end of the file, to leave the memory
-	 * unfilled.
+	 * These reads begin after the end of the file, so they must leave the memory
+	 * unchanged.
 	 */
 	REQUIRE(memory != MAP_FAILED);
 	TRY_EACH(ctx, fd, { "read_behind", PREAD, memory, nbytes, LARGE },
@@ -158,7 +160,7 @@ static void empty_pieces(void)
 	aio_context_t ctx = new_context(8);
 	int fd = large_file("f", LARGE, O_RDWR);
 
-	/* Pieces before, after and across a border of segments, and many. */
+	/* Pieces before, after and across a segment border; then many pieces. */
 	add_pieces(&some, 3, 0);
 	add_pieces(&some, 1, SEGMENT);
 	add_pieces(&some, 2, 0);
@@ -234,7 +236,10 @@ static void limits(void)
 	write_large("below", ctx, fd, LARGE / 2, SEGMENT);
 }
 
-/* The file size limit shortens the write to a length that is not aligned. */
+/*
+ * The file size limit shortens the write to a length that is not a multiple of the block
+ * size.
+ */
 static void limit_misaligned(void)
 {
 	struct rlimit limit = { 3 * SEGMENT + 100, RLIM_INFINITY };
@@ -291,7 +296,7 @@ static void direction(void)
 	read_large("path", ctx, open("f", O_PATH), LARGE, 0);
 }
 
-/* One piece is inaccessible, and the end of the file lies before it. */
+/* One piece is inaccessible memory, but the end of the file comes before that piece. */
 static void bad_behind_end(void)
 {
 	aio_context_t ctx = new_context(8);
@@ -307,7 +312,7 @@ static void bad_behind_end(void)
 
 enum { BUFFER = 8 * SEGMENT };
 
-/* Makes one page of the buffer inaccessible with these protection bits. */
+/* Gives one page of the buffer these protection bits, so that a request on it fails. */
 static void bad_at(const char *key, aio_context_t ctx, long bad, int prot)
 {
 	int fd = large_file("f", BUFFER, O_RDWR);
@@ -347,7 +352,7 @@ static void bad_buffers(void)
 
 enum { NR_AT_ONCE = 8, NR_ROUNDS = 4 };
 
-/* Requests on overlapping parts: reads that overlap, writes that do not. */
+/* Many requests in flight on overlapping parts of a file: reads overlap, writes do not. */
 static void depth(void)
 {
 	static char memory[NR_AT_ONCE][2 * SEGMENT + 4096]

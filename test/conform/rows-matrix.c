@@ -2,10 +2,10 @@
 /*
  * Every operation on every kind of file, with every flag and every mistake
  *
- * A row is an operation and a kind of file. It notes the valid request, then
- * the same request with one member changed, each with and without an eventfd to
- * signal. Files that keep no state are reopened for each request. No request
- * can wait: there is data to read and room to write.
+ * There is a row (test case) for each operation and kind of file. It notes the result of
+ * the valid request, then of the request with one member changed; each with and without an
+ * eventfd to signal. Files that keep no state are reopened for each request. No request can
+ * wait: there is data to read and room to write.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -66,7 +66,7 @@ static int open_write_only(void)
 	return file_of("f", FILE_BYTES, O_WRONLY);
 }
 
-/* Opens a file with O_ACCMODE, which only ioctl(2) can use. */
+/* Opens a file with access mode 3 (O_ACCMODE), which permits only ioctl(2). */
 static int open_neither(void)
 {
 	return file_of("f", FILE_BYTES, O_ACCMODE);
@@ -170,7 +170,7 @@ struct kind {
 	int (*open)(void);
 };
 
-/* Files whose file system affects the result, and other files. */
+/* Files on which the file system affects the result; then other files. */
 static const struct kind files[] = {
 	{ "a regular file", open_regular },
 	{ "an O_DIRECT file", open_direct },
@@ -296,10 +296,7 @@ static void apply(const struct change *change, struct iocb *cb)
 	}
 }
 
-/*
- * A poll that is not ready at once has no event here. Return: whether it has
- * one.
- */
+/* If a poll is not ready at once, it has no event here. Return: whether it has one. */
 static bool try_request(const char *key, aio_context_t ctx, struct iocb *cb)
 {
 	struct timespec at_once = { 0 },
@@ -321,9 +318,7 @@ static bool try_request(const char *key, aio_context_t ctx, struct iocb *cb)
 	return true;
 }
 
-/*
- * Even in the kernel, a waking thread may see an event before the eventfd does.
- */
+/* Even in the kernel, a thread may see an event before the eventfd counts it. */
 static void note_signals(int efd, bool has_event)
 {
 	struct pollfd counted = { .fd = efd, .events = POLLIN };
@@ -333,7 +328,7 @@ static void note_signals(int efd, bool has_event)
 	note("signalled", eventfd_read(efd, &count) ? 0 : (long)count);
 }
 
-/* Return: whether one descriptor may serve all requests of a row. */
+/* Return: whether all requests of a row can use one descriptor. */
 static bool is_lasting(int fd)
 {
 	struct stat st;
@@ -357,8 +352,8 @@ static bool is_too_new(const struct change *change)
 }
 
 /*
- * Makes one request. A write with RWF_NOWAIT may succeed or not, and the row
- * truncates what it appended.
+ * Makes one request. A write with RWF_NOWAIT may or may not succeed; the row truncates what
+ * such a write appended.
  */
 static void run_change(const struct change *change, struct iocb cb,
 		       aio_context_t ctx, int efd)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * User addresses that are not mapped, or that do not allow the call's access.
- * The kernel fails with EFAULT. The library faults on them as on any other bad
- * pointer, except in io_setup, unless UAIO_STRICT=1 makes it probe them first.
- * These rows run with UAIO_STRICT=1, when they must not differ, and without it.
+ * User addresses that are not mapped, or that do not allow the call's access. The kernel
+ * fails with EFAULT. The library faults on them as on any other bad pointer, except in
+ * io_setup, unless UAIO_STRICT=1 makes it probe them first. These rows run with
+ * UAIO_STRICT=1, with which there must be no difference, and without it.
  */
 #include <fcntl.h>
 #include <limits.h>

@@ -15,7 +15,7 @@
 #include "conform.h"
 #include "differences.h"
 
-/* Reaps a poll and notes the bits of its result that its mask requests. */
+/* Reaps a poll, and notes those bits of its result that its mask requested. */
 static void reap_poll(const char *key, aio_context_t ctx, const struct iocb *cb)
 {
 	struct io_event ev;
@@ -128,10 +128,9 @@ static int poll_and_look_once(void)
 }
 
 /*
- * When write() returns, the pipe has woken the poll. Under uaio the fallback
- * thread may be executing the poll at that moment, and a call that does not
- * wait does not wait for that thread either. So one of several tries has to
- * find the event.
+ * When write() returns, the pipe has woken the poll. Under uaio, the fallback thread may be
+ * executing the poll at that moment, and a call that does not wait does not wait for that
+ * either. So the row tries several times: at least one try must find the event.
  */
 static void poll_later_no_wait(void)
 {
@@ -245,7 +244,10 @@ static void poll_closed_before_ready(void)
 	REQUIRE(submit_one(ctx, &cb) == 1);
 	close(fds[0]);
 	note_pending("after_close", ctx);
-	/* The request still holds the reader open, so there is no EPIPE. */
+	/*
+	 * The request still keeps the pipe's reader open, so the write does not fail with
+	 * EPIPE.
+	 */
 	note("write", write(fds[1], "x", 1));
 	reap_poll("in", ctx, &cb);
 }

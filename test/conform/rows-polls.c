@@ -3,8 +3,8 @@
  * IOCB_CMD_POLL on every kind of file that can block: its result at once, and
  * after something happens to the file.
  *
- * A row is a kind of file and an event on it. Its fields are the masks that a
- * poll may have, each on its own file. The row cancels a poll that nothing has
+ * A row (test case) is a kind of file and something that happens to it. It has a field for
+ * each mask of a poll, each on a file of its own. The row cancels a poll that has not
  * completed.
  */
 #include <errno.h>
@@ -29,7 +29,7 @@ static void give(const struct ends *ends, const struct stream_kind *kind)
 		kind->put(ends, 1);
 	else
 		REQUIRE(write(ends->peer, bytes, 10) == 10);
-	/* A timer takes time to expire. */
+	/* Wait, as a timer takes time to expire. */
 	REQUIRE(poll(&given, 1, PATIENCE_MS) == 1);
 }
 
@@ -101,7 +101,7 @@ static void empty(const struct ends *ends, const struct stream_kind *kind)
 static const struct happening {
 	const char *name;
 	unsigned kinds;
-	bool is_full; /* the row fills own before it happens */
+	bool is_full; /* fill `own` before the event happens */
 	void (*happen)(const struct ends *ends, const struct stream_kind *kind);
 	const struct showing *differs;
 } happenings[] = {
@@ -158,7 +158,7 @@ enum {
 
 struct row rows_polls[NR_ROWS_MAX + 1];
 
-/* Waits long for an event that must come, a moment for one that must not. */
+/* Waits long for an event that must come, and only a moment for an event that must not. */
 static bool reap_poll(aio_context_t ctx, const struct pollfd *asked,
 		      struct io_event *ret_event)
 {
@@ -203,9 +203,9 @@ static void await_news(const struct ends *ends, const struct stream_kind *kind)
 }
 
 /*
- * When one end of a Unix socket closes, the kernel first notifies the other
- * end, then frees what it had written. A poll executed between the two steps
- * still finds the socket full, in the library and in the kernel.
+ * When one end of a Unix socket closes, the kernel first notifies the other end, then frees
+ * the data that this end had written. A poll that is executed between these two steps still
+ * finds the socket full, in the library and in the kernel.
  */
 static bool may_be_full_yet(const struct happening *happening,
 			    const struct stream_kind *kind)
@@ -228,8 +228,8 @@ static void try_mask(aio_context_t ctx, const char *name, uint64_t mask)
 	kind->open(happening->is_full, &ends);
 	if (happening->is_full)
 		/*
-		 * The file is filled before any request, which would see the
-		 * O_NONBLOCK.
+		 * Fills the file before any request is made, as a request would notice the
+		 * O_NONBLOCK used for that.
 		 */
 		fill_stream(ends.own, 1000);
 	asked.fd = ends.own;

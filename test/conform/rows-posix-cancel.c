@@ -25,7 +25,7 @@ static struct aiocb *done_read(int fd)
 	return cb;
 }
 
-/* The descriptor is valid, and its requests are complete. */
+/* The descriptor is valid, and all its requests are complete. */
 static void what_is_done(void)
 {
 	int fd = file_of("file", 100, O_RDWR);
@@ -105,7 +105,7 @@ static int nr_in(int fd)
 	return nr;
 }
 
-/* A pipe that a write fills. Requests queued after it have not begun. */
+/* A pipe that one write fills. The requests queued after that write have not begun. */
 struct queued {
 	int reader, writer;
 	struct aiocb *first, *more[3];
@@ -132,7 +132,7 @@ static struct queued queue_writes(void)
 	return queued;
 }
 
-/* Reads from the pipe until the request is complete. */
+/* Reads from the pipe until the request `until` is complete. */
 static void drain(const struct queued *queued, const struct aiocb *until)
 {
 	char bytes[65536];

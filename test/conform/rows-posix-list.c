@@ -274,7 +274,10 @@ static void cancelled_thread(void)
 	REQUIRE(!pthread_create(&thread, NULL, list_and_wait, &listing));
 	while (!(tid = __atomic_load_n(&listing.tid, __ATOMIC_SEQ_CST)))
 		sched_yield();
-	/* A thread may sleep elsewhere on its way to the wait. */
+	/*
+	 * Wait until lio_listio has submitted: before, the thread may sleep for other
+	 * reasons.
+	 */
 	while (aio_error(listing.list[0]) != EINPROGRESS)
 		sched_yield();
 	wait_asleep((pid_t)tid);

@@ -404,7 +404,7 @@ static void chain_of_calls(void)
 	note("calls", seen.nr_calls);
 }
 
-/* All calls wait for each other, so each needs its own thread. */
+/* The function calls all wait for each other, so each needs a thread of its own. */
 static pthread_barrier_t all;
 
 static void meet(union sigval arg)

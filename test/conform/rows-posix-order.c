@@ -21,9 +21,9 @@
 enum { MOMENT_MS = 1000 };
 
 /*
- * Notes the state once the request is complete, or after a moment in which all
- * other threads sleep. It serves requests that complete at once on one side,
- * and never on the other.
+ * Notes the request's state once it is complete, or after a moment in which all other
+ * threads sleep. For requests that complete at once either with glibc or with the library,
+ * and never with the other one.
  */
 static void note_soon(const char *key, const struct aiocb *cb)
 {
@@ -69,7 +69,7 @@ static void crowd(void)
 	note_end("file", cb);
 }
 
-/* One write fills the pipe, and a second one waits for the first. */
+/* One write fills the pipe, and a second write is queued after the first. */
 static void reused(void)
 {
 	enum { FILLS = 256 * 1024 };
@@ -122,7 +122,7 @@ static void writes_of_a_file(void)
 	struct aiocb *writes[NR];
 	char seen = 0;
 
-	/* All writes go to one offset, so the last one remains. */
+	/* All writes have the same offset, so the data of the last one must remain. */
 	for (int i = 0; i < NR; i++) {
 		char *byte = malloc(1);
 

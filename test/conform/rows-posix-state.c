@@ -177,7 +177,9 @@ static int odd_timeout(void)
 	int writer;
 	const struct aiocb *cb = waiting_read(&writer);
 
-	/* The child may print a message as it aborts, which is no field. */
+	/*
+	 * As it aborts, the child may print a message, which must not be taken for a field.
+	 */
 	close(STDERR_FILENO);
 	note_suspend("nanoseconds", &cb, 1,
 		     &(struct timespec){ 0, 2000000000 });
@@ -266,7 +268,7 @@ static void one_of_many(void)
 	note_state("first", list[0]);
 }
 
-/* All requests use one pipe, so all but one are queued. */
+/* All requests are on one pipe, so all but the first are queued. */
 static void longer_lists(void)
 {
 	enum { NR = 200 };
@@ -397,8 +399,8 @@ static void in_handler_of_suspend(void)
 struct sleeper {
 	const struct aiocb *cb;
 	int state, type;
-	bool is_pending; /* the thread is cancelled before it makes the call */
-	uint32_t tid;    /* atomic */
+	bool is_pending; /* the cancel is pending before the thread makes the call */
+	uint32_t tid; /* atomic */
 	long ret;
 };
 

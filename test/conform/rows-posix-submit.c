@@ -26,7 +26,7 @@
 
 enum { FILE_BYTES = 8192, READY_BYTES = 256, NR_ROWS = 128 };
 
-/* The kinds of files. Each try opens a new stream, ready for any request. */
+/* The kinds of files. Each try opens a new file, which is ready for any request. */
 
 static int none(void)
 {
@@ -248,7 +248,7 @@ static const struct kind *this_kind(void)
 	return this_row->about;
 }
 
-/* The requests to try, each on its own descriptor. */
+/* The requests to try, each on a descriptor of its own. */
 static const struct attempt {
 	const char *key;
 	size_t nbytes;
@@ -520,7 +520,7 @@ static const struct row others[] = {
 	NO_ROW,
 };
 
-/* Files that cannot be read or written, with a bad buffer as well. */
+/* Files that cannot be read or written, in requests whose buffer is also bad. */
 static const struct pair both_bad[] = {
 	{ "kernel=EINVAL,-1", "kernel=EFAULT,-1" },
 	{ "huge=EINVAL,-1", "huge=EFAULT,-1" },

@@ -168,7 +168,7 @@ static void exit_finishes_direct_writes(void)
 
 enum { NR_KILLED = 20 };
 
-/* Submits writes each of which waits for the disk. */
+/* Submits writes, each of which has to wait for the disk. */
 static int child_is_killed(void)
 {
 	aio_context_t ctx = new_context(64);
@@ -193,8 +193,8 @@ static bool all_are_written(void)
 }
 
 /*
- * On a busy machine the child may kill itself too late, after all is written.
- * So the row believes that all was written only if that happens several times.
+ * On a busy machine the child may kill itself too late, after all is written. So the row
+ * only accepts that all was written if that happens several times.
  */
 static void killed_with_writes(void)
 {
@@ -214,7 +214,7 @@ static void killed_with_writes(void)
 	note("all_written", are_written);
 }
 
-/* Return: how many descriptors from first on are open. */
+/* Return: the number of open descriptors that are at least `first`. */
 static long nr_open(int first)
 {
 	long nr = 0;
@@ -237,7 +237,7 @@ static long nr_threads(void)
 	return nr - 2; /* "." and ".." */
 }
 
-/* A poll waits while its descriptor is closed, and then all others. */
+/* A poll waits while its descriptor is closed, and then all other descriptors are. */
 static void threads_and_descriptors(void)
 {
 	aio_context_t ctx = new_context(8);
@@ -282,10 +282,7 @@ static void descriptors_all_taken(void)
 		;
 	close(fds[0]);
 	signal(SIGPIPE, SIG_IGN);
-	/*
-	 * The reader may have been closed already, so the result of write() is
-	 * not noted.
-	 */
+	/* The reader may already be closed, so the result of write() is not noted. */
 	(void)!write(fds[1], "x", 1);
 	note_result("reap", reap(ctx, 1, &ev));
 	ev.res = result_as_asked(&ev);

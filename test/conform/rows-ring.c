@@ -169,7 +169,7 @@ static void head_random(void)
 	size_t i;
 
 	/*
-	 * With one processor the kernel makes a ring of another size, which
+	 * On a machine with one processor, the kernel makes a ring of another size, which
 	 * these reads do not fill.
 	 */
 	if (sysconf(_SC_NPROCESSORS_CONF) == 1)
@@ -185,8 +185,8 @@ static void head_random(void)
 }
 
 /*
- * This head makes the ring look full, but the kernel counts free slots apart
- * from the ring.
+ * This head makes the ring look full, but the kernel counts free slots separately, outside
+ * of the ring.
  */
 static void head_past_tail(void)
 {

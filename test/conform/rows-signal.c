@@ -32,8 +32,8 @@ static void handle(int sig, int flags)
 }
 
 /*
- * Sends SIGUSR1 to this process whenever it sleeps. Return: the process that
- * sends.
+ * Starts a process that sends SIGUSR1 to this process whenever this process sleeps. Return:
+ * that sender.
  */
 static pid_t signal_in_sleep(void)
 {
@@ -49,8 +49,8 @@ static pid_t signal_in_sleep(void)
 }
 
 /*
- * Sends SIGUSR1 once while this process sleeps in a wait that goes on, then
- * completes the poll, which ends the wait.
+ * While this process sleeps in a wait, a helper sends one SIGUSR1, after which the wait
+ * goes on. Then the helper completes the poll, which ends the wait.
  */
 static aio_context_t context_with_poll_after_signal(void)
 {
@@ -134,8 +134,8 @@ static void interrupted_poll(void)
 	note_result("timed", call_getevents(ctx, 1, 1, &ev, &timeout));
 	note("handled", handled > 0);
 	/*
-	 * Ends the sender first, because a wait for an event on its way may
-	 * sleep, too.
+	 * End the sender first: a wait for an event that is about to arrive may sleep, too,
+	 * and get a signal.
 	 */
 	REQUIRE(kill(sender, SIGKILL) == 0);
 	REQUIRE(waitpid(sender, NULL, 0) == sender || errno == EINTR);

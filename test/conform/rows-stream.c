@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The results of requests that had to wait; see stream.h. A row is a situation
- * and a kind of file.
+ * The results of requests that had to wait (stream.h). A row (test case) is a situation and
+ * a kind of file.
  */
 #include <poll.h>
 #include <sys/socket.h>
@@ -17,7 +17,7 @@ bool by_calls;
 enum {
 	RWF_HIPRI_ = 0x1, /* missing in the headers of many machines */
 	RWF_DSYNC_ = 0x2,
-	BIG = 300000, /* more than any of the files can hold */
+	BIG = 300000, /* more bytes than any of these files can hold */
 };
 
 #define BYTE_STREAMS (PIPES | FIFO_BOTH | TWO_WAY | PTYS)
@@ -255,7 +255,7 @@ static const struct situation situations[] = {
 	  STEPS({ WATCH }, { WRITE, BIG }, { WAITS, 0 }, { DRAIN }, { END, 0 },
 		{ UNWATCH }) },
 
-	/* Changes of a file that do not notify the library */
+	/* Changes of a file's state of which the library is not notified */
 	{ "a read does not wait once O_NONBLOCK was set by ioctl",
 	  BYTE_STREAMS | RECORDS | UDP | EVENTFD | SEMAPHORE | SIGNALFD,
 	  STEPS({ READ, 128 }, { PUT, 1 }, { END, 0 }, { NONBLOCK, 1 },
@@ -263,7 +263,7 @@ static const struct situation situations[] = {
 		{ PUT, 1 }, { READ, 128 }, { END, 3 }, { NONBLOCK, 0 },
 		{ READ, 128 }, { WAITS, 4 }, { PUT, 1 }, { END, 4 }) },
 	/*
-	 * When the timer expires is open, so the row does not note if the read
+	 * It is open when the timer expires, so the row does not note whether the read
 	 * waits.
 	 */
 	{ "a timer's read does not wait once O_NONBLOCK was set by ioctl",

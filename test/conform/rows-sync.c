@@ -120,7 +120,10 @@ static void eventfd_counts(void)
 	note("count", (long)count);
 	note_result("reap", reap(ctx, 5, ev));
 	note("after_reap", eventfd_read(efd, &count));
-	/* The eventfd counts a failed request, but not a refused one. */
+	/*
+	 * The eventfd counts a request that fails later, but not one that io_submit
+	 * refuses.
+	 */
 	cbs[0].aio_buf = 0;
 	cbs[1].aio_fildes = -1u;
 	note_result("submit", call_submit(ctx, 2, list));
@@ -151,7 +154,7 @@ static void eventfd_many(void)
 	}
 }
 
-/* The eventfd counts a completion before any thread can see its event. */
+/* The eventfd must count a completion before any thread can see the event. */
 static void eventfd_wakes(void)
 {
 	aio_context_t ctx = new_context(8);
@@ -173,7 +176,10 @@ static void eventfd_wakes(void)
 	note_pending("events", ctx);
 }
 
-/* The write completes the poll. A thread that reaps it must find it counted. */
+/*
+ * A write completes the poll. A thread that reaps the poll's event must find the eventfd
+ * already signalled.
+ */
 static void eventfd_in_time(void)
 {
 	aio_context_t ctx = new_context(8);
@@ -211,7 +217,7 @@ static void eventfd_closed(void)
 	REQUIRE(dup2(fds[0], efd) == efd);
 	REQUIRE(write(fds[1], "x", 1) == 1);
 	note_result("reap", reap(ctx, 1, &ev));
-	/* The thread that completed the request may not have counted it yet. */
+	/* The thread that completed the request may not have signalled the eventfd yet. */
 	note("counted", poll(&counted, 1, PATIENCE_MS));
 	note("read", eventfd_read(copy, &count));
 	note("count", (long)count);

@@ -85,7 +85,7 @@ static long unset_array(const struct uring *ring, int group)
 static void append(int bid, void *addr, uint32_t bytes)
 {
 	uint16_t tail = array->tail;
-	/* The array's first struct also holds the ring's own words. */
+	/* The first entry of the array also holds the tail of the ring of buffers. */
 	struct io_uring_buf *buf =
 		(struct io_uring_buf *)array + (tail & (ENTRIES - 1));
 
@@ -370,7 +370,7 @@ static void lists(void)
 	try_sqe("other", &ring);
 }
 
-/* Notes what remains of two buffers of a list, and the head of an array. */
+/* Notes which of two buffers of a list remain, and the head of an array. */
 static void note_fate(const char *key, struct uring *ring, int group)
 {
 	char name[64];
@@ -477,7 +477,7 @@ static void fates_in_arrays(void)
 	fates(3);
 }
 
-/* Buffers at addresses that the client may not write. */
+/* Buffers at addresses to which the client may not write. */
 static void bad_memory(void)
 {
 	struct uring ring = prepare(0);
@@ -536,7 +536,7 @@ static void arrays(void)
 	}
 	note_cqes("round", &ring, 20);
 	note_head("round", &ring, 3);
-	/* Appends more buffers than the array has entries. */
+	/* Adds more buffers than the array has entries. */
 	for (i = 0; i < 12; i++)
 		append(i, memory[0], 1);
 	read_to(&ring, 3, fd, 1);
@@ -585,7 +585,7 @@ static void waiting(int group)
 	uring_submit(&ring);
 	note_cqes("cancelled", &ring, 2);
 	note_head("cancelled", &ring, 3);
-	/* Removes the buffer of a waiting read, or selects it for another. */
+	/* Removes the buffer while a read waits, or lets another request select it. */
 	some("provide_another", &ring, group, 4, 1);
 	read_to(&ring, group, ends[0], 10);
 	uring_submit(&ring);
@@ -718,7 +718,7 @@ static void vectors(void)
 		IOSQE_BUFFER_SELECT;
 	ring.sqes[(ring.prepared - 1) & ring.sq_mask].buf_group = 3;
 	uring_submit(&ring);
-	/* The kernel copied the vector when the request was submitted. */
+	/* Change the vector: the kernel has copied it when the request was submitted. */
 	iov[0].iov_len = 5;
 	REQUIRE(write(ends[1], "abcde", 5) == 5);
 	note_cqes("pipe", &ring, 1);
@@ -786,7 +786,7 @@ static void incremental_waiting(void)
 
 	REQUIRE(pipe(ends) == 0 && pipe(others) == 0);
 	append_some(0, 3, BYTES);
-	/* Each time two reads wait, and the first becomes ready. */
+	/* In each step two reads wait, and the first one becomes ready. */
 	read_to(&ring, 3, others[0], 10);
 	uring_submit(&ring);
 	for (i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++) {
@@ -812,7 +812,7 @@ static void incremental_waiting(void)
 	note_entry("third", 2);
 }
 
-/* Reads fill one buffer in turn, while the client unmaps the array. */
+/* Several reads fill one buffer in turn. Meanwhile the client unmaps the array. */
 static void taken_away(void)
 {
 	enum { ARRAY_BYTES = 4096 };
@@ -884,7 +884,7 @@ static void mistakes_of_shots(void)
 	note_head("all", &ring, 3);
 }
 
-/* Notes each shot of a multishot read, and how the read ends. */
+/* Notes each shot (completion) of a multishot read, and how the read ends. */
 static void shots(int group, int flags)
 {
 	struct uring ring = prepare(flags);
@@ -937,7 +937,7 @@ static void shots_little_by_little(void)
 	shots(3, PBUF_RING_INC);
 }
 
-/* IOSQE_ASYNC makes a worker begin the multishot read before there is data. */
+/* With IOSQE_ASYNC, a worker begins the multishot read before there is data. */
 static void shots_by_a_worker(void)
 {
 	struct uring ring = prepare(0);
@@ -948,7 +948,10 @@ static void shots_by_a_worker(void)
 	some("provide", &ring, 1, 0, 4);
 	shots_to(&ring, 1, fd)->flags |= IOSQE_ASYNC;
 	note_result("submitted", uring_submit(&ring));
-	/* Nothing shows when the worker has tried; it may try later. */
+	/*
+	 * There is no way to see whether the worker has tried. If it tries later, the
+	 * result is the same.
+	 */
 	usleep(20000);
 	for (i = 0; i < 3; i++) {
 		REQUIRE(write(fd, &value, sizeof(value)) == sizeof(value));
@@ -1004,7 +1007,7 @@ static void mapped(void)
 	note("tail", array->tail);
 }
 
-/* Arrays are registered and unregistered; one ends with its ring. */
+/* Arrays are registered and unregistered. One array exists until its ring is closed. */
 static void lives(void)
 {
 	struct uring ring = prepare(0);

@@ -123,7 +123,7 @@ static void note_raw(const char *key, const struct io_uring_cqe *cqe)
 	note_text(key, text);
 }
 
-/* Return: how many completions there are once all other threads sleep. */
+/* Waits until all other threads sleep. Return: how many completions there are. */
 static uint32_t settle(const struct uring *ring)
 {
 	do
@@ -143,7 +143,7 @@ static void note_all(const char *key, struct uring *ring)
 	note_head(key, ring);
 }
 
-/* Receives bytes that are there, into that many buffers. */
+/* Receives bytes that have already arrived into that many buffers. */
 static void receive_some(const char *name, uint16_t array_flags, uint32_t how,
 			 int nr)
 {
@@ -189,7 +189,7 @@ static void receives_again(void)
 	receive_some("of", 0, IORING_RECV_MULTISHOT, 8);
 }
 
-/* With MSG_DONTWAIT a receive ends at an empty socket, and uses no buffer. */
+/* With MSG_DONTWAIT, a receive from an empty socket ends at once and uses no buffer. */
 static void receives_now(void)
 {
 	static const uint16_t flags[] = { 0, PBUF_RING_INC };
@@ -210,7 +210,7 @@ static void receives_now(void)
 	}
 }
 
-/* Receives into buffers that only a bundle checks. */
+/* Receives into invalid buffers, which only a bundle checks. */
 static void receives_into_odd_ones(void)
 {
 	for (int i = 0; i < 4; i++) {
@@ -316,7 +316,7 @@ static void waits(void)
 	note_all("again", &ring);
 }
 
-/* No buffer is left. A multishot receive ends only when more data arrives. */
+/* No buffer is left. A multishot receive ends only when further data arrives. */
 static void none_left(void)
 {
 	for (uint32_t how = 0; how <= RECVSEND_BUNDLE; how += RECVSEND_BUNDLE) {
@@ -395,7 +395,10 @@ static void fill_socket(int fd)
 	fill_stream(fd, 1);
 }
 
-/* A send that waits keeps all its buffers, and no other bundle follows it. */
+/*
+ * A bundle that waits to be sent keeps all its buffers, and sends no further bundle
+ * afterwards.
+ */
 static void waits_to_send(void)
 {
 	for (int i = 0; i < 3; i++) {
@@ -444,8 +447,8 @@ static void sends_all(void)
 }
 
 /*
- * Without IOSQE_BUFFER_SELECT a bundle sends the SQE's memory. Unless it has
- * waited, it then sends a second time, with no bytes.
+ * Without IOSQE_BUFFER_SELECT, a bundle sends the memory that the SQE names. If it did not
+ * have to wait, it then sends once more, with no bytes.
  */
 static void sends_own(void)
 {
@@ -588,7 +591,10 @@ static void mistakes(void)
 	note_head("end", &ring);
 }
 
-/* MSG_WAITALL waits for a whole selected buffer, or for the SQE's length. */
+/*
+ * MSG_WAITALL waits until the selected buffer is full, or until the SQE's length has
+ * arrived.
+ */
 static void waits_for_all(void)
 {
 	static const uint32_t lens[] = { 0, 7, 25 };
@@ -688,7 +694,10 @@ static void chains(void)
 	}
 }
 
-/* A multishot receive's limit is in bytes, for all shots together. */
+/*
+ * A multishot receive's limit is a number of bytes, for all its shots (completions)
+ * together.
+ */
 static void limits(void)
 {
 	static const uint32_t nrs[] = { 5, 10, 15, 20, 25, 1000 };
@@ -745,7 +754,7 @@ static void new_tcp_pair(int fds[2])
 	tcp_pair(fds);
 }
 
-/* A vectored send, in which the caller changes one field. */
+/* Prepares a vectored send. The caller then changes one field. */
 static struct io_uring_sqe *send_vectors(struct uring *ring, int op, int fd,
 					 const struct iovec *iov, size_t nr)
 {
@@ -846,7 +855,10 @@ static void message_of_a_buffer(void)
 	}
 }
 
-/* Vectored sends that select a buffer, or are no SEND or SEND_ZC. */
+/*
+ * Vectored sends that select a buffer, and vectors in operations other than SEND and
+ * SEND_ZC.
+ */
 static void other_vectors(void)
 {
 	struct iovec iov[2] = { { data, 10 }, { data + 20, 5 } };
@@ -898,9 +910,9 @@ static void other_vectors(void)
 enum { NR_SOCKETS = 3, ATTEMPTS = 20 };
 
 /*
- * Takes nr completions and describes their order: "0*33 1*33" stands for 33 of
- * the first socket, then 33 of the second. Return: by how many completions one
- * socket is ahead of another, at most.
+ * Consumes nr completions and describes their order: "0*33 1*33" stands for 33 completions
+ * of the first socket, then 33 of the second. Return: the most completions by which one
+ * socket was ahead of another.
  */
 static unsigned describe_turns(struct uring *ring, uint32_t nr, char *ret,
 			       size_t bytes)
@@ -962,9 +974,9 @@ static unsigned take_turns(uint32_t how, uint32_t len, unsigned nr_messages,
 }
 
 /*
- * A thread of the library may receive from the first sockets before the
- * program's thread has submitted the last receive. Then these are more than a
- * turn ahead, and the row tries again.
+ * A thread of the library may receive from the first sockets before the program's thread
+ * has submitted the last receive. Then the first sockets are ahead by more than a turn, and
+ * the row tries again.
  */
 static void note_turns(const char *key, uint32_t how, uint32_t len,
 		       unsigned nr_messages, uint32_t nr_completions,

@@ -118,8 +118,8 @@ static void by_descriptor(void)
 }
 
 /*
- * Before Linux 6.10 a process cannot query if two descriptors share an open
- * file, so uaio takes them for two files.
+ * Before Linux 6.10, a process cannot find out whether two descriptors share an open file.
+ * So uaio treats them as different files.
  */
 static void by_duplicate(void)
 {
@@ -317,7 +317,7 @@ static void of_other_ring(void)
 	note_ready("left", &ring);
 }
 
-/* The cancel request completes before the request that it cancels. */
+/* The cancel request must complete before the request that it cancels. */
 static void in_their_order(void)
 {
 	struct uring ring = prepare();
@@ -356,7 +356,7 @@ static void in_their_order(void)
 	cancel(&ring, target, -1, 0);
 	note_result("submit", uring_submit(&ring));
 	note_in_order("together", &ring, 3);
-	/* The cancel request is part of a chain, whose rest then starts. */
+	/* The cancel request is part of a chain, whose other requests then start. */
 	target = timeout(&ring);
 	uring_submit(&ring);
 	sqe_of(&ring, IORING_OP_NOP, -1)->flags = IOSQE_IO_LINK;
@@ -381,8 +381,8 @@ static void skipped(void)
 }
 
 /*
- * Cancels a request that waits in a thread. Its result is not noted, because
- * the thread may not wait yet.
+ * Cancels a request that blocks in a thread. The results are not noted, because the thread
+ * may not have blocked yet.
  */
 
 static void note_end(const char *key, struct uring *ring, uint64_t target)
@@ -431,7 +431,7 @@ static void spliced(void)
 	note_end("tee", &ring, sqe->user_data);
 	sqe = splice_of(&ring, IORING_OP_SPLICE, sockets[0], other[1]);
 	note_end("from_socket", &ring, sqe->user_data);
-	/* Splicing from a socket ignores SPLICE_F_NONBLOCK. */
+	/* A splice from a socket ignores SPLICE_F_NONBLOCK, so it blocks. */
 	sqe = splice_of(&ring, IORING_OP_SPLICE, sockets[0], other[1]);
 	sqe->splice_flags = SPLICE_F_NONBLOCK;
 	note_end("from_socket.nonblock", &ring, sqe->user_data);

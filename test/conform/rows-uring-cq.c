@@ -208,7 +208,7 @@ static void eventfd_counts(void)
 	sqe_of(&ring, IORING_OP_NOP, -1);
 	uring_submit(&ring);
 	note_result("one", read_count(fd));
-	/* Signals once or three times: the kernel chooses. */
+	/* The kernel may signal the eventfd once or three times. */
 	sqe_of(&ring, IORING_OP_NOP, -1);
 	sqe_of(&ring, IORING_OP_NOP, -1);
 	uring_submit(&ring);
@@ -229,7 +229,10 @@ static void eventfd_counts(void)
 	note_result("gone", read_count(fd));
 }
 
-/* Waits for a signal, perhaps after the completion. Return: the count. */
+/*
+ * Waits for the eventfd, which may be signalled after the completion is visible. Return:
+ * its count.
+ */
 static long await_count(int fd)
 {
 	struct pollfd pfd = { .fd = fd, .events = POLLIN };
@@ -251,7 +254,9 @@ static long await_counts(int fd, long nr)
 	return sum;
 }
 
-/* IORING_REGISTER_EVENTFD_ASYNC signals only completions of workers. */
+/*
+ * An eventfd of IORING_REGISTER_EVENTFD_ASYNC is only signalled for completions by workers.
+ */
 static void eventfd_async(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -282,13 +287,13 @@ static void eventfd_async(void)
 	uring_submit(&ring);
 	note_result("chain", await_count(fd));
 	note_cqes("cqe", &ring, 4);
-	/* A worker executes the next request of a chain, too. */
+	/* The worker also executes the next request of the chain. */
 	sqe_of(&ring, IORING_OP_NOP, -1)->flags = IOSQE_ASYNC | IOSQE_IO_LINK;
 	sqe_of(&ring, IORING_OP_NOP, -1);
 	uring_submit(&ring);
 	note_result("chain_of_worker", await_counts(fd, 2));
 	note_cqes("cqe", &ring, 2);
-	/* IOSQE_ASYNC requests that could complete at once. */
+	/* Requests that could complete at once, but have IOSQE_ASYNC. */
 	REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0);
 	sqe_rw(&ring, IORING_OP_SEND, sockets[0], &byte, 1, 0)->flags =
 		IOSQE_ASYNC;
@@ -304,8 +309,8 @@ static void eventfd_async(void)
 	note_result("fault", await_count(fd));
 	note_cqes("cqe", &ring, 3);
 	/*
-	 * A worker signals no failed read or write, nor requests cancelled by
-	 * it.
+	 * For a failed read or write by a worker, the eventfd is not signalled. Nor is it
+	 * for requests that this failure cancels.
 	 */
 	sqe_rw(&ring, IORING_OP_READ, open(".", O_RDONLY), &byte, 1, 0)->flags =
 		IOSQE_ASYNC | IOSQE_IO_LINK;
@@ -317,8 +322,8 @@ static void eventfd_async(void)
 	uring_submit(&ring);
 	note_cqes("full", &ring, 1);
 	/*
-	 * A worker signals other failed calls, but not requests cancelled by
-	 * them.
+	 * For other calls that fail in a worker, the eventfd is signalled, but not for
+	 * requests that the failure cancels.
 	 */
 	sqe_rw(&ring, IORING_OP_OPENAT, AT_FDCWD, "none", 0, 0)->flags =
 		IOSQE_ASYNC | IOSQE_IO_LINK;

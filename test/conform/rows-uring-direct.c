@@ -182,7 +182,7 @@ static void ranges(void)
 	open_at("outside", &ring, 7);
 }
 
-/* Which slot is chosen depends on the last open and close. */
+/* The last open or close of a slot determines which slot is chosen next. */
 static void hints(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -366,7 +366,10 @@ static void installs(void)
 	note_result("read_on", read(fd, buf, 5));
 }
 
-/* An SQE with a personality may not install, be it valid otherwise or not. */
+/*
+ * With a personality, an SQE may not install a descriptor, whether or not the SQE is valid
+ * otherwise.
+ */
 static void install_as_another(void)
 {
 	static const char *const names[] = { "right", "not_fixed", "flags",
@@ -471,8 +474,8 @@ static void spliced(void)
 	REQUIRE(pipe(ends) == 0);
 	for (i = 0; i < 3; i++) {
 		/*
-		 * The slot's file is opened before the splice, closed, or never
-		 * existed.
+		 * The file in the slot is opened before the splice starts, or is closed
+		 * before, or never exists.
 		 */
 		if (i < 2)
 			open_of(&ring, "/dev/zero", O_RDONLY, 1)->flags =

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * io_uring_enter: arguments, waiting, and results when a submission fails in
- * part.
+ * io_uring_enter: arguments, waiting, and the results if only a part of the submissions is
+ * accepted.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -91,7 +91,7 @@ static void some_of_all(void)
 	note_in_order("nop", &ring, 5);
 }
 
-/* Submits four requests of which the second is refused or fails. */
+/* Submits four requests. The second is refused at submission, or fails. */
 static void with_bad_second(const char *key, uint32_t ring_flags, int opcode,
 			    uint8_t sqe_flags, uint32_t get)
 {
@@ -121,7 +121,7 @@ static void stop_at_bad(void)
 	with_bad_second("opcode_get", 0, 200, 0, GET);
 	with_bad_second("flags", 0, IORING_OP_NOP, 0x80, 0);
 	with_bad_second("select", 0, IORING_OP_NOP, IOSQE_BUFFER_SELECT, 0);
-	/* A mistake found only at execution does not stop the submission. */
+	/* A mistake that is found only at execution does not stop the submission. */
 	with_bad_second("executed", 0, IORING_OP_READ, 0, 0);
 }
 
@@ -342,7 +342,7 @@ static void wait_for_too_many(void)
 	struct uring ring = new_uring(2, 0);
 	int i;
 
-	/* A wait for more completions than fit ends when the ring is full. */
+	/* A wait for more completions than the ring can hold ends when the ring is full. */
 	for (i = 0; i < 2; i++) {
 		sqe_of(&ring, IORING_OP_NOP, -1);
 		sqe_of(&ring, IORING_OP_NOP, -1);
@@ -459,7 +459,7 @@ static void sqpoll(void)
 	note("dropped", *ring.sq_dropped);
 }
 
-/* The SQPOLL thread goes on after an error that would end io_uring_enter. */
+/* The SQPOLL thread continues after an error at which io_uring_enter would stop. */
 static void sqpoll_goes_on(void)
 {
 	struct uring ring = new_uring(8, IORING_SETUP_SQPOLL);
@@ -470,9 +470,7 @@ static void sqpoll_goes_on(void)
 	uring_publish(&ring);
 	note_result("wakeup", uring_enter(ring.fd, 6, 0, IORING_ENTER_SQ_WAKEUP,
 					  NULL, 0));
-	/*
-	 * Polls the ring's memory, because a waiting call would submit again.
-	 */
+	/* Polls the ring in memory, because a call that waits would submit again. */
 	for (int i = 0; i < PATIENCE_MS && uring_ready(&ring) < 5; i++)
 		usleep(1000);
 	note("ready", uring_ready(&ring));

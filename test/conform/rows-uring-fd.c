@@ -92,8 +92,8 @@ static void closed_by_range(void)
 }
 
 /*
- * Closes by an own instruction, as liburing since 2.2 does if linked
- * statically.
+ * Closes by a system call instruction of its own, as statically linked liburing does since
+ * 2.2.
  */
 static void close_by_instruction(int fd)
 {
@@ -114,8 +114,8 @@ static void close_by_instruction(int fd)
 }
 
 /*
- * Polls a ring, closes it unnoticed, and gives its descriptor to a pipe's read
- * end. Return: another ring.
+ * Polls a ring by poll(), closes it without the library noticing, and gives its descriptor
+ * to the read end of a pipe. Return: another ring.
  */
 static struct uring with_pipe_at_old_ring(int *ret_reader, int *ret_writer)
 {
@@ -187,13 +187,13 @@ static void closed_with_requests(void)
 	note_result("submit", uring_submit(&ring));
 	uring_unmap(&ring);
 	note_result("close", close(ring.fd));
-	/* A request that ends no longer keeps the pipe's read end open. */
+	/* The request has ended, so it must not keep the pipe's read end open. */
 	close(quiet[0]);
 	note("hung_up",
 	     poll(&end, 1, PATIENCE_MS) == 1 && (end.revents & POLLERR));
 }
 
-/* A mapping keeps the ring alive, as a descriptor does. */
+/* A mapping keeps a ring alive, as a descriptor does. */
 static void closed_while_mapped(void)
 {
 	struct uring ring = prepare();
@@ -341,7 +341,7 @@ static void by_edge(void)
 	note_epoll("another", epoll, PATIENCE_MS);
 }
 
-/* Each call that moves completions into the rings is an edge. */
+/* Each call that moves overflowed completions into the ring counts as an edge. */
 static void by_edge_of_overflow(void)
 {
 	struct io_uring_params params = { .flags = IORING_SETUP_CQSIZE,
@@ -424,7 +424,10 @@ static void child_submits(void)
 	note_ready("parent", &inherited);
 }
 
-/* The ring is full, and the child ends before there is room. */
+/*
+ * A child's request completes while the ring is full, and the child ends before there is
+ * room.
+ */
 static void child_overflows(void)
 {
 	struct io_uring_params params = { .flags = IORING_SETUP_CQSIZE,
@@ -441,7 +444,7 @@ static void child_overflows(void)
 	note("overflowed", uring_ready(&inherited));
 }
 
-/* A child cancels its parent's request, and uses what the parent registered. */
+/* A child cancels its parent's request, and uses resources that the parent registered. */
 static int cancel_in_child(void)
 {
 	uint64_t cancelled = inherited.sqes[0].user_data;
@@ -533,8 +536,8 @@ static void parent_ends(void)
 }
 
 /*
- * A child waits for its own request, which must complete although its parent,
- * which has requests, too, is killed.
+ * A child waits for its own request. The request must complete, although the parent is
+ * killed while it has requests, too.
  */
 static int waits_for[2], pids[2];
 
@@ -580,13 +583,12 @@ static void parent_is_killed(void)
 }
 
 /*
- * Runs in a child, and reports how a request of its killed parent has ended
- * once the request's file is ready: 'c' cancelled, 'o' in another way, 'n' not
- * at all.
+ * Runs in a child. When the file of a request of the killed parent becomes ready, it
+ * reports how that request has ended: 'c' cancelled, 'o' in another way, 'n' not at all.
  */
 static int hear_of_parents(void)
 {
-	/* The kernel cancels the parent's requests some milliseconds later. */
+	/* The kernel cancels the parent's requests only some milliseconds after its end. */
 	struct __kernel_timespec second = { .tv_sec = 1 };
 	uint64_t parents = inherited.sqes[0].user_data;
 	struct io_uring_cqe cqe;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * IORING_RECVSEND_POLL_FIRST and IORING_ACCEPT_POLL_FIRST: waits before the
- * first try.
+ * IORING_RECVSEND_POLL_FIRST and IORING_ACCEPT_POLL_FIRST: requests that wait for their
+ * file before the first try.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -53,7 +53,7 @@ static struct io_uring_sqe *accept_of(struct uring *ring, int fd,
 	return sqe;
 }
 
-/* Notes the request's result, or that it waits, and then cancels it. */
+/* Notes the request's result. If the request waits, notes that and cancels the request. */
 static void note_end(const char *key, struct uring *ring)
 {
 	struct io_uring_cqe cqe;
@@ -120,7 +120,7 @@ static void receives(void)
 	}
 }
 
-/* A receive that polls first begins after a later one that does not. */
+/* A receive that polls first starts after a later receive without that flag. */
 static void order(void)
 {
 	static char first[4], second[4];
@@ -138,7 +138,7 @@ static void order(void)
 	note("second", second[0]);
 }
 
-/* A send that polls first sends its message after those of later sends. */
+/* A send that polls first sends its message after later sends without that flag. */
 static void order_of_sends(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -155,7 +155,7 @@ static void order_of_sends(void)
 		note("bytes", recv(fds[1], got, sizeof(got), MSG_DONTWAIT));
 }
 
-/* Fills a socket so far that poll() reports no room, although some is left. */
+/* Fills a socket until poll() reports no room, although some is left. */
 static void fill(const int fds[2])
 {
 	fill_stream(fds[0], PART);
@@ -163,7 +163,7 @@ static void fill(const int fds[2])
 		REQUIRE(recv(fds[1], got, PART, MSG_WAITALL) == PART);
 }
 
-/* A send that polls first does not delay a later one that does not. */
+/* A send that polls first does not delay a later send without that flag. */
 static void held_up(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -179,7 +179,7 @@ static void held_up(void)
 	note_cqes("cqe", &ring, 2);
 }
 
-/* A cancel of the same submission finds the receive that polls first. */
+/* A cancel in the same submission must find the receive that polls first. */
 static void cancelled_at_once(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -313,8 +313,8 @@ static void low_water(void)
 	recv_of(&ring, fds[0], 100, 0);
 	note_end("few", &ring);
 	/*
-	 * The library's result is 4 or 14: the receive may be polled before the
-	 * 4 bytes.
+	 * The library's result may be 4 or 14: whether the receive is polled before the 4
+	 * bytes arrive depends on timing.
 	 */
 	recv_of(&ring, fds[0], 100, 0);
 	REQUIRE(uring_submit(&ring) == 1);
@@ -429,8 +429,8 @@ static void note_accepted(const char *key, struct uring *ring)
 }
 
 /*
- * A multishot accept with IOSQE_ASYNC waits for the first connection only,
- * where the socket reports no further ones.
+ * A multishot accept with IOSQE_ASYNC: on a socket that reports no further connections, it
+ * only waits for the first one.
  */
 static void accepts_aside(void)
 {

@@ -67,7 +67,7 @@ static long wake(uint32_t *word, int nr)
 	return syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, nr, NULL, NULL, 0);
 }
 
-/* A call or another request wakes a waiting request, and no other one. */
+/* A call or a request wakes a waiting request, and no other request. */
 static void woken(void)
 {
 	prepare();
@@ -86,7 +86,7 @@ static void woken(void)
 	note_cqes("third", &ring, 2);
 }
 
-/* A wake of 0 waiters wakes none, but checks its address. */
+/* A wake of 0 waiters wakes no request, but its address is checked. */
 static void none_woken(void)
 {
 	prepare();
@@ -203,7 +203,7 @@ static void of_many(void)
 	prepare();
 	put_waitv(3);
 	note_result("submit", uring_submit(&ring));
-	/* The kernel has copied the vector. */
+	/* Change the vector: the kernel has copied it. */
 	vector[1].uaddr = (uintptr_t)&words[3];
 	note("wake", wake(&words[3], 1));
 	note("wake", wake(&words[1], 1));
@@ -213,8 +213,8 @@ static void of_many(void)
 	note_result("submit", uring_submit(&ring));
 	note("wake", wake(&words[2], 1));
 	/*
-	 * The vector has this word several times: any of its indices may
-	 * result.
+	 * The vector contains this word several times, so the result may be any of its
+	 * indices.
 	 */
 	REQUIRE(uring_wait(&ring, 1));
 }
@@ -231,7 +231,7 @@ static void wakes_by_bits(void)
 	note_cqes("woken", &ring, 4);
 }
 
-/* A wait with some bits is woken, and counted, only by these bits. */
+/* A wait with some bits is woken, and counted, only by a wake with one of these bits. */
 static void waits_by_bits(void)
 {
 	prepare();
@@ -386,7 +386,7 @@ static void together(void)
 	note_cqes("chain", &ring, 3);
 }
 
-/* A futex of a memory node, whose number follows the futex's word in memory. */
+/* A futex of a NUMA node, whose number is stored after the futex's word. */
 static void of_nodes_by(uint32_t flags)
 {
 	static _Alignas(8) uint32_t words_of[2];
@@ -433,7 +433,7 @@ static void of_nodes(void)
 		of_nodes_by(flags);
 }
 
-/* Closing the ring ends its waits. */
+/* Closing the ring ends the waits in it. */
 static void left_behind(void)
 {
 	prepare();

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* IORING_CQE_F_SOCK_NONEMPTY: completions that report more data. */
+/*
+ * IORING_CQE_F_SOCK_NONEMPTY: the completion of a receive reports that the socket has more
+ * data.
+ */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -96,7 +99,7 @@ static void receive(const char *name, const char *key, struct uring *ring,
 	take_hint(name, key, ring);
 }
 
-/* The socket holds less than the receive wants, exactly as much, or more. */
+/* The socket contains less data than the receive requests, as much, or more. */
 static void receives_from(enum kind kind, enum way way)
 {
 	const char *name = names[kind];
@@ -114,7 +117,7 @@ static void receives_from(enum kind kind, enum way way)
 	receive(name, "then", &ring, way, fds[0], 4, 0);
 	receive(name, "nothing", &ring, way, fds[0], 10,
 		way == READ ? RWF_NOWAIT : MSG_DONTWAIT);
-	/* A receive that waits for its data. */
+	/* A receive that waits for data. */
 	submit(&ring, way, fds[0], 10, 0);
 	send_bytes(fds[1], data, 10);
 	take_hint(name, "waited", &ring);
@@ -163,7 +166,7 @@ static void with_flags(void)
 	}
 }
 
-/* With MSG_WAITALL the data comes in parts, and then more. */
+/* With MSG_WAITALL: the requested data arrives in parts, and then more data. */
 static void all_in_parts(void)
 {
 	for (enum kind kind = TCP; kind <= STREAM; kind++) {
@@ -271,8 +274,8 @@ static void many_shots(void)
 }
 
 /*
- * All data is there at the first shot, and no edge comes for the rest, which
- * lies after an urgent mark or is below the low-water mark.
+ * All data is there at the first shot (completion). No edge reports the rest, as it comes
+ * after an urgent mark or is less than the low-water mark.
  */
 static void shots_of_parts(void)
 {
@@ -311,7 +314,7 @@ static void shots_of_parts(void)
 	}
 }
 
-/* The last completion reports ENOBUFS without a hint. */
+/* The last completion has ENOBUFS, without the flag. */
 static void no_room_for_more(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -356,8 +359,8 @@ static void many_messages(void)
 }
 
 /*
- * Data for several receives arrives together: less than a receive wants,
- * exactly as much, or more.
+ * The data for several receives arrives at once: less than all receives request, as much,
+ * or more.
  */
 static void many_at_once(void)
 {
@@ -390,7 +393,7 @@ static void many_at_once(void)
 	}
 }
 
-/* Each receive gets all data, and the other side sends no more. */
+/* Each receive gets all data, and the other side has shut down its sending. */
 static void shut_at_once(void)
 {
 	enum { NR = 4 };
@@ -409,7 +412,7 @@ static void shut_at_once(void)
 		take_hint(names[STREAM], "shut", &ring);
 }
 
-/* One receive takes the data that another one left. */
+/* One receive gets the data that another receive has left in the socket. */
 static void two_of_one_socket(void)
 {
 	for (enum kind kind = TCP; kind <= STREAM; kind++) {
@@ -428,7 +431,7 @@ static void two_of_one_socket(void)
 	}
 }
 
-/* The memory of the buffer ends within the received data. */
+/* The buffer's accessible memory ends within the received data. */
 static void memory_ends(struct uring *ring)
 {
 	char *pages = pages_of(8192, PROT_READ | PROT_WRITE);
@@ -443,7 +446,7 @@ static void memory_ends(struct uring *ring)
 	take_hint("memory", "ends", ring);
 }
 
-/* An urgent mark or descriptors separate the received data from the rest. */
+/* The rest of the data is separated by an urgent mark, or by descriptors that were sent. */
 static void parts_of_a_stream(void)
 {
 	struct uring ring = new_uring(8, 0);

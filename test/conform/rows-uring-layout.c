@@ -90,7 +90,7 @@ static void overflows(void)
 	}
 }
 
-/* A no-op may write extra words after its completion. */
+/* With larger entries, a no-op may write extra words after its completion. */
 static void behind_completions(void)
 {
 	int i, k;
@@ -265,7 +265,7 @@ static void addresses(void)
 			     &params));
 }
 
-/* The client may unmap the memory, and reuse its address. */
+/* After the setup the client may unmap this memory and map something else there. */
 static void unmapped(void)
 {
 	char *memory = some_memory(MAP_SHARED);
@@ -278,7 +278,7 @@ static void unmapped(void)
 	nops("nops", &ring);
 }
 
-/* A child waits for its parent's request, and takes its completion. */
+/* A child waits for its parent's request, and consumes its completion. */
 static void for_a_child(void)
 {
 	struct uring ring = given_ring(some_memory(MAP_SHARED), 0);

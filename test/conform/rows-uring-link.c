@@ -125,7 +125,10 @@ static void open_end(void)
 	nop(&ring, LINK);
 	note_result("submit", uring_submit(&ring));
 	note_in_order("cqe", &ring, 2);
-	/* A chain ends with its submission. */
+	/*
+	 * A chain ends at the end of its submission, even if its last request has the link
+	 * flag.
+	 */
 	fails(&ring, LINK);
 	note_result("submit", uring_submit(&ring));
 	nop(&ring, 0);
@@ -178,7 +181,7 @@ static void open_then_close(void)
 	note_cqes("cqe", &ring, 3);
 }
 
-/* A refusal ends its chain, and the requests after it start a new one. */
+/* A refused request ends its chain. The requests after it start a new chain. */
 static void refused_head(uint32_t flags)
 {
 	struct uring ring = new_uring(8, flags);
@@ -267,7 +270,7 @@ static void drain_of_nothing(void)
 	note_in_order("cqe", &ring, 1);
 }
 
-/* The name's length is checked at once, so the submission ends there. */
+/* The length of the name is checked at submission, so the submission ends there. */
 static void drain_of_mistake(void)
 {
 	static char name[400], value[8];
@@ -503,7 +506,7 @@ static void copied(void)
 	}
 	REQUIRE(pread(files[1], buf, 2, 5000) == 2);
 	note("copied", buf[0] * 256 + buf[1]);
-	/* Nobody reads the pipe. The splice fails without a SIGPIPE. */
+	/* The pipe has no reader. The splice fails, but must not raise SIGPIPE. */
 	close(ends[0]);
 	splice_of(&ring, files[0], 0, ends[1], -1, 100);
 	note_result("submit", uring_submit(&ring));

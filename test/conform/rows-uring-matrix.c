@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each operation with each field spoilt, each flag, each kind of file, on a
- * ring of its own.
+ * Each operation of io_uring with each field changed, with each flag and on each kind of
+ * file. Each row (test case) has a ring of its own.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -152,7 +152,7 @@ static const struct {
 	{ "async_drain_link", IOSQE_ASYNC | IOSQE_IO_DRAIN | IOSQE_IO_LINK },
 };
 
-/* Notes the request before a drain, whose completion must come last. */
+/* Puts the request before a drain. The completion of the drain must come last. */
 static void note_before_drain(const char *key, const struct io_uring_sqe *sqe)
 {
 	struct uring ring = new_op_uring();
@@ -166,7 +166,7 @@ static void note_before_drain(const char *key, const struct io_uring_sqe *sqe)
 	ring.sqes[1].flags = IOSQE_IO_DRAIN;
 	nr = uring_submit(&ring);
 	note_result(key, nr);
-	/* A refused request stops the call, which does not submit the drain. */
+	/* If the request is refused, the call stops and does not submit the drain. */
 	while (nr-- > 0 && uring_wait(&ring, 1) && uring_take(&ring, &cqe)) {
 		if (cqe.user_data != last)
 			forget_opened(this_op(), &cqe);
@@ -179,8 +179,8 @@ static void note_before_drain(const char *key, const struct io_uring_sqe *sqe)
 }
 
 /*
- * A skipped request posts a completion only if it fails; the next one of the
- * chain posts one.
+ * A request with IOSQE_CQE_SKIP_SUCCESS posts a completion only if it fails. The next
+ * request of its chain always posts one.
  */
 static void note_skipped(const char *key, const struct io_uring_sqe *sqe,
 			 uint8_t flags)
@@ -196,7 +196,8 @@ static void note_skipped(const char *key, const struct io_uring_sqe *sqe,
 	is_next = uring_wait(&ring, 1);
 	if (is_next && ring.cqes[*ring.cq_head & ring.cq_mask].user_data == it)
 		/*
-		 * A refusal at submission completes the next of the chain, too.
+		 * If the request is refused at submission, the next one of the chain
+		 * completes, too.
 		 */
 		is_next = this_op()->opcode == IORING_OP_LINK_TIMEOUT
 				  ? uring_settle(&ring) > 1
@@ -223,7 +224,7 @@ static void set_flags(void)
 	note_skipped("untold_async", &sqe, IOSQE_ASYNC);
 }
 
-/* Notes the request with a table of one file and one empty slot. */
+/* Notes the request's result with a table of one file and one empty slot. */
 static void note_fixed(const char *key, int fd, int number)
 {
 	struct uring ring = new_op_uring();
@@ -334,7 +335,7 @@ static int open_ready_epoll(void)
 	return fd;
 }
 
-/* The ring has a completion, because a request might wait for one. */
+/* Opens a ring that has a completion, because a request may wait until there is one. */
 static int open_ring(void)
 {
 	struct uring ring = new_uring(1, 0);
@@ -407,8 +408,8 @@ static void try_files(void)
 }
 
 /*
- * Return: how the operation differs from the kernel's on some kind of file: a
- * ring's descriptor has a position here.
+ * Return: the difference of this operation from the kernel on some kind of file, if there
+ * is one: with the library, a ring's descriptor has a file position.
  */
 static const struct showing *files_differ(const struct uring_op *op)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Mistakes that random requests have found (test/uring/fuzz.py): when each is
- * found, whether the rest of the submission continues, and which resources it
- * uses up.
+ * Mistakes of clients that random requests (test/uring/fuzz.py) have found: when each
+ * mistake is found, whether the rest of the submission continues, and which resources the
+ * failed request uses up.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +47,7 @@ static int listener_of(int domain)
 	return fd;
 }
 
-/* Submits, and notes how many are accepted and the results of nr requests. */
+/* Submits. Notes how many requests are accepted, and the results of nr requests. */
 static void note_call(const char *key, struct uring *ring, uint32_t nr)
 {
 	char text[64];
@@ -56,8 +56,8 @@ static void note_call(const char *key, struct uring *ring, uint32_t nr)
 	note_result(text, uring_submit(ring));
 	note_cqes(key, ring, nr);
 	/*
-	 * Drops what was not accepted, so that the next call does not submit
-	 * it.
+	 * Drop the requests that were not accepted, so that the next call does not submit
+	 * them.
 	 */
 	*ring->sq_tail = ring->prepared = *ring->sq_head;
 }
@@ -161,9 +161,7 @@ static void values_over_the_end(void)
 	}
 }
 
-/*
- * Chains, and what a call takes
- */
+/* Chains, and how many requests a call accepts */
 
 static void mistakes_of_a_file(void)
 {
@@ -231,7 +229,7 @@ static void flags_of_newer_kernels(void)
 	}
 }
 
-/* Requests that cannot wait */
+/* Requests that must not wait */
 
 static void sockets_that_listen(void)
 {
@@ -268,7 +266,7 @@ static void sockets_that_listen(void)
 	try_sqe("accept.async", &ring);
 }
 
-/* These follow a waiting accept and a waiting send that polls first. */
+/* Requests that follow an accept that waits and a send that polls first. */
 static void behind_what_waits_to_listen(void)
 {
 	static const int opcodes[] = { IORING_OP_SEND, IORING_OP_RECV,
@@ -282,10 +280,7 @@ static void behind_what_waits_to_listen(void)
 		sqe_rw(&ring, IORING_OP_SEND, fd, data, 1, 0)->ioprio =
 			IORING_RECVSEND_POLL_FIRST;
 		REQUIRE(uring_submit(&ring) == 2);
-		/*
-		 * A write to an INET socket would raise SIGPIPE, and is left
-		 * out.
-		 */
+		/* Leave out a write to an INET socket, which would raise SIGPIPE. */
 		for (int i = 0; i < 4 - k; i++) {
 			struct io_uring_sqe *sqe =
 				sqe_rw(&ring, opcodes[i], fd, data, 1, 0);
@@ -433,7 +428,7 @@ static struct io_uring_sqe *chooses(struct uring *ring, int opcode, int fd,
 	return sqe;
 }
 
-/* A send that fails has used its buffer; a receive that fails has not. */
+/* A failed send has used up its buffer. A failed receive has not. */
 static void sends_that_fail(struct uring *ring)
 {
 	int full[2], gone[2];
@@ -501,7 +496,8 @@ static void empty_buffer(void)
 }
 
 /*
- * With IOSQE_ASYNC a single receive selects at once, a multishot one at data.
+ * With IOSQE_ASYNC, a single receive selects its buffer at once; a multishot receive does
+ * so when there is data.
  */
 static void none_in_a_thread(void)
 {
@@ -524,7 +520,7 @@ static void none_in_a_thread(void)
 	note_cqes("many.data", &ring, 1);
 }
 
-/* A multishot receive with a limit over INT_MAX ends after the first shot. */
+/* A multishot receive with a limit over INT_MAX ends after its first shot (completion). */
 static void limit_below_zero(void)
 {
 	struct uring ring = new_uring(8, 0);

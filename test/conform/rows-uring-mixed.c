@@ -40,7 +40,7 @@ static struct io_uring_sqe *nop(struct uring *ring, int is_wide, uint64_t data)
 	return sqe;
 }
 
-/* Takes what is there, and notes each completion with its slot. */
+/* Consumes all completions, and notes each with its slot. */
 static void note_mixed(const char *key, struct uring *ring)
 {
 	uring_settle(ring);
@@ -129,8 +129,8 @@ static void at_the_end(void)
 }
 
 /*
- * The single-size completions come first. If the ring is full and a double one
- * has overflowed, Linux 6.18 may overwrite a slot that the client has not read.
+ * The single-size completions come first. If the ring is full and a completion of double
+ * size has overflowed, Linux 6.18 may overwrite a slot that the client has not read.
  */
 static void overflows(void)
 {

@@ -22,7 +22,7 @@ static void prepare(void)
 	to = new_uring(8, 0);
 }
 
-/* Prepares a valid message, in which the row changes a field. */
+/* Prepares a valid message. The row then changes one field. */
 static struct io_uring_sqe *msg(int fd)
 {
 	struct io_uring_sqe *sqe = sqe_of(&from, IORING_OP_MSG_RING, fd);
@@ -205,7 +205,7 @@ static void overflow(void)
 	note_cqes("from", &from, 5);
 }
 
-/* A message signals an eventfd, ends a poll, and counts for a timeout. */
+/* The arrival of a message signals an eventfd, ends a poll, and counts for a timeout. */
 static void heard_of(void)
 {
 	struct __kernel_timespec never = SPAN_NEVER;

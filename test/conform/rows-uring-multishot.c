@@ -60,7 +60,7 @@ static struct io_uring_sqe *receive(struct uring *ring, int fd, uint32_t how)
 	return sqe;
 }
 
-/* Notes the next completion, and that there is no other. */
+/* Notes the next completion, and checks that there is no other. */
 static void note_next(const char *key, struct uring *ring)
 {
 	struct io_uring_cqe cqe;
@@ -197,8 +197,8 @@ static void full_ring(void)
 }
 
 /*
- * Waits for the request's end, signalled by a draining write, without taking
- * completions: the ring stays full.
+ * Waits for the request's end without consuming completions, so that the ring stays full. A
+ * write with IOSQE_IO_DRAIN signals the end.
  */
 static void await_end(struct uring *ring)
 {
@@ -214,8 +214,8 @@ static void await_end(struct uring *ring)
 }
 
 /*
- * The ring has overflowed before the request begins. So the request has one
- * shot, after the completions that are there.
+ * The ring has overflowed before the request begins. So the request ends after one shot
+ * (completion), which follows the earlier completions.
  */
 static void overflowed(void)
 {
@@ -315,7 +315,7 @@ static void note_message(const char *key, struct uring *ring,
 	note("is_sender", name->sin_port == from->sin_port);
 }
 
-/* Receives datagrams with room for the sender; any value of name will do. */
+/* Receives datagrams with room for the sender's address. Any pointer will do for `name`. */
 static void messages_of(void *name)
 {
 	struct msghdr msg = { .msg_name = name,

@@ -7,7 +7,9 @@
 /* A flag that the headers of Debian 12 lack. */
 enum { MSG_RING_FLAGS_PASS = 2 };
 
-/* Prepares sending the file in a slot of ring to a slot of the other one. */
+/*
+ * Prepares a request that sends the file in a slot of `ring` to a slot of the other ring.
+ */
 static struct io_uring_sqe *send_of(struct uring *ring, const struct uring *to,
 				    int from_place, int to_place)
 {
@@ -21,7 +23,7 @@ static struct io_uring_sqe *send_of(struct uring *ring, const struct uring *to,
 	return sqe;
 }
 
-/* Notes a completion that another ring sent. */
+/* Notes the completion that the other ring's request has posted here. */
 static void note_told(const char *key, struct uring *ring)
 {
 	struct io_uring_cqe cqe;

@@ -367,7 +367,7 @@ static void two_of_one(void)
 	note_cqes("cqe", &ring, 2);
 }
 
-/* The poll's completion ends the timeout, which starts the cancel. */
+/* The completion of the poll ends the timeout, after which the cancel starts. */
 static void cancelled_by_its_completion(void)
 {
 	struct uring ring = new_uring(8, 0);

@@ -62,7 +62,7 @@ static void what_there_is(void)
 		bool is_taken;
 
 		params = (struct io_uring_params){ .cq_entries = 8 };
-		/* these need more flags */
+		/* these flags need further flags */
 		if (bit == 5 || bit == 14 || bit == 15)
 			continue;
 		if (bit == 2)
@@ -182,7 +182,7 @@ static void many(void)
 	queries[0] = query_of(&ops, sizeof(ops));
 	queries[0].next = (uintptr_t)&queries[0];
 	note_result("circle", ask(queries, 0));
-	/* A wrong query gets its own error, and the next one is answered. */
+	/* A wrong query gets an error of its own. The query after it is answered. */
 	queries[0] = query_of(&ops, sizeof(ops));
 	queries[0].about = 9;
 	queries[0].next = (uintptr_t)&queries[1];

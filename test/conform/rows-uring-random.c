@@ -18,7 +18,7 @@ enum { OP_READ_MULTISHOT = 49 };
 
 static char buf[100000];
 
-/* Submits what is prepared, notes whether it waits, then cancels it. */
+/* Submits what is prepared. Notes whether the request waits, then cancels it. */
 static void note_waits(const char *key, struct uring *ring)
 {
 	const struct io_uring_sqe *sqe =
@@ -40,7 +40,7 @@ static void note_waits(const char *key, struct uring *ring)
 		note_text(key, "waits");
 }
 
-/* Return: the write end of a pipe with less room than buf needs. */
+/* Return: the write end of a pipe that has less room than buf's size. */
 static int part_full(int flags, int *ret_reader)
 {
 	int ends[2];
@@ -53,8 +53,8 @@ static int part_full(int flags, int *ret_reader)
 }
 
 /*
- * The kernel chooses how much fits into the pipe. Whether a write then returns,
- * or waits until all is written, depends on its flags.
+ * How much fits into the pipe is the kernel's choice. Whether a write then returns, or
+ * waits until all bytes are written, depends on the flags.
  */
 static void writes_of_a_part(void)
 {
@@ -166,8 +166,8 @@ static void cancelling_by_a_path(void)
 }
 
 /*
- * Requests that complete while being submitted count for a later timeout, even
- * one in a chain.
+ * Requests that complete during the submission count for a later timeout of that
+ * submission, even for one in a chain.
  */
 static void counts_in_a_chain(void)
 {
@@ -184,7 +184,8 @@ static void counts_in_a_chain(void)
 		note_result("submit", uring_submit(&ring));
 		note("ready", uring_settle(&ring));
 		/*
-		 * This no-op completes the count of the chain's second request.
+		 * The timeout, the second request of the chain, waits for the completion of
+		 * this no-op.
 		 */
 		if (is_second) {
 			sqe_of(&ring, IORING_OP_NOP, -1);
@@ -203,7 +204,7 @@ static void note_until(const char *key, struct uring *ring, int writer)
 	note_cqes(key, ring, 1);
 }
 
-/* With IOSQE_ASYNC even a wrong multishot request waits for data. */
+/* With IOSQE_ASYNC, even an invalid multishot request first waits for data. */
 static void shots_by_a_worker(void)
 {
 	struct uring ring = new_uring(4, 0);
@@ -231,7 +232,7 @@ static void shots_by_a_worker(void)
 		sqe->flags = IOSQE_ASYNC | IOSQE_BUFFER_SELECT;
 		sqe->buf_group = 7;
 		note_until("at_an_offset", &ring, ends[1]);
-		/* A read of an eventfd needs eight bytes. */
+		/* A read of an eventfd needs a buffer of eight bytes. */
 		event = eventfd(0, nonblock);
 		uring_provide(&ring, 8 + flags, buf, 4, 1, 1);
 		sqe = sqe_rw(&ring, OP_READ_MULTISHOT, event, NULL, 0, 0);
@@ -263,8 +264,8 @@ static struct io_uring_sqe *removes(struct uring *ring, int group)
 }
 
 /*
- * The rest of a chain starts after all requests of its submission. So does the
- * first request submitted after a drain; the request after that one does not.
+ * The rest of a chain starts after all requests of its submission. The first request
+ * submitted after a drain does so, too; the requests after that one do not.
  */
 static void starts_at_the_end(void)
 {
@@ -279,7 +280,8 @@ static void starts_at_the_end(void)
 		struct io_uring_sqe *sqe = sqe_of(&ring, IORING_OP_NOP, -1);
 
 		/*
-		 * This no-op is a mistake, but drains for the next submission.
+		 * This no-op is a mistake and is refused, but still acts as a drain for the
+		 * next submission.
 		 */
 		if (is_refused)
 			sqe->rw_flags = 1 << 30;
@@ -287,7 +289,7 @@ static void starts_at_the_end(void)
 		note_result("drain", uring_submit(&ring));
 		note_cqes("drain", &ring, 1);
 		/*
-		 * A mistake after the drain is not the first request after it.
+		 * A mistake after the drain does not count as the first request after it.
 		 */
 		sqe_of(&ring, IORING_OP_NOP, -1)->rw_flags = 1 << 30;
 		note_result("mistake", uring_submit(&ring));
@@ -303,7 +305,10 @@ static void starts_at_the_end(void)
 	}
 }
 
-/* A wait for a futex precedes a chain's rest; the call returns. */
+/*
+ * The rest of a chain starts only after the futex waits of the same submission have begun.
+ * The call must nevertheless return.
+ */
 static void waits_before_a_chain(void)
 {
 	static uint32_t word, other;
@@ -360,7 +365,10 @@ static void buffers_nowhere(void)
 	}
 }
 
-/* An error of the file's fsync breaks no chain; an earlier EBADF does. */
+/*
+ * If the file's fsync fails, the chain goes on. If the descriptor is bad (EBADF), it is
+ * broken.
+ */
 static void syncs_in_a_chain(void)
 {
 	struct uring ring = new_uring(4, 0);
@@ -383,7 +391,7 @@ static void syncs_in_a_chain(void)
 	}
 }
 
-/* Notes a completion that comes without a system call. */
+/* Notes a completion that appears in the ring without a system call. */
 static void note_unasked(const char *key, struct uring *ring)
 {
 	const struct timespec moment = { .tv_nsec = MS };
@@ -399,8 +407,8 @@ static void note_unasked(const char *key, struct uring *ring)
 }
 
 /*
- * Reads of too few bytes or of a listening socket, and empty writes, must not
- * wait for their file, which may never be ready.
+ * Reads of too few bytes, reads of a listening socket, and empty writes must not wait for
+ * the file, which may never become ready.
  */
 static void reads_of_nothing(void)
 {
@@ -443,7 +451,7 @@ static void reads_of_nothing(void)
 			(uint8_t)flags;
 		note_unasked("timerfd", &ring);
 	}
-	/* The read of no bytes does not wait for an earlier read that waits. */
+	/* A read of no bytes does not wait for an earlier read that waits. */
 	sqe_rw(&ring, IORING_OP_READ, pair[0], buf, 1, 0);
 	uring_submit(&ring);
 	sqe_rw(&ring, IORING_OP_READ, pair[0], buf, 0, 0);
@@ -503,7 +511,10 @@ static void chooses_at_the_end(void)
 	}
 }
 
-/* With IOSQE_ASYNC multishot requests wait, even if a flag forbids it. */
+/*
+ * With IOSQE_ASYNC, multishot requests wait even if a flag (such as MSG_DONTWAIT) forbids
+ * it.
+ */
 static void shots_that_must_not_wait(void)
 {
 	struct uring ring = new_uring(8, 0);

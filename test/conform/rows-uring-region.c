@@ -229,8 +229,8 @@ static void mistakes_of_waits(void)
 					  .flags = WAIT_HAS_TIME };
 	for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
 		/*
-		 * From here on, the last waits' members would be read as
-		 * others.
+		 * At the offsets from here on, members of the last waits would be read as
+		 * other members, so clear them.
 		 */
 		if (offsets[i] == 8)
 			memset(waits, 0, PAGE);
@@ -256,7 +256,7 @@ static void mistakes_of_waits(void)
 	note_result("mask_size", wait_by(&ring, 1, 0));
 	waits[0].sigmask_bytes = 8;
 	note_result("mask", wait_by(&ring, 1, 0));
-	/* Without EXT_ARG the flag has no effect. */
+	/* Without EXT_ARG, the flag has no effect. */
 	note_result("alone",
 		    uring_enter(ring.fd, 0, 0,
 				EXT_REG & ~(uint32_t)IORING_ENTER_EXT_ARG, NULL,
@@ -327,7 +327,7 @@ static void mask_in_a_region(void)
 	note_result("wait", wait_by(&ring, 1, 0));
 }
 
-/* A child of fork uses its parent's region. */
+/* A child of fork uses the region that its parent registered. */
 static void for_a_child(void)
 {
 	struct wait *waits;

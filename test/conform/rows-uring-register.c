@@ -296,7 +296,7 @@ static void buffers_update(void)
 	note_ready("besides", &ring);
 }
 
-/* A registration that fails posts no tag of slots filled already. */
+/* A registration that fails posts no tags, not even of slots that it had filled before. */
 static void failed_with_tags(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -329,7 +329,9 @@ static void failed_with_tags(void)
 	note("tags", uring_settle(&ring));
 }
 
-/* Unmapped memory is no buffer, even if the next mapping would be there. */
+/*
+ * Unmapped memory cannot be registered, even if the next mmap() would return that address.
+ */
 static void buffers_unmapped(void)
 {
 	const size_t sizes[] = { 4096, 8192, 65536, 131072, 1 << 20 };

@@ -54,7 +54,7 @@ static void note_words(const char *key, const struct uring *ring)
 	note_text(key, text);
 }
 
-/* These rings have no SQ array, whose new offset a resize does not return. */
+/* These rings have no SQ array: a resize does not return the array's new offset. */
 static struct uring new_owned(uint32_t nr, uint32_t flags)
 {
 	return new_uring(nr, OWNED | IORING_SETUP_NO_SQARRAY | flags);
@@ -195,7 +195,7 @@ static void empty_rings(void)
 	}
 }
 
-/* Prepared requests and pending completions are copied to the new rings. */
+/* A resize copies prepared requests and pending completions to the new rings. */
 static void what_is_there(void)
 {
 	static const uint32_t nrs[] = { 16, 4, 3, 8, 2 };
@@ -206,7 +206,7 @@ static void what_is_there(void)
 		long ret;
 
 		snprintf(key, sizeof(key), "%u", nrs[i]);
-		/* Moves the words away from the beginning of the rings. */
+		/* Advance, so that the entries are not at the beginning of the rings. */
 		for (int k = 0; k < 3; k++) {
 			for (int n = 0; n < 5; n++)
 				sqe_of(&ring, IORING_OP_NOP, -1);
@@ -313,7 +313,7 @@ static void registered(void)
 	use("then", &ring, 8);
 }
 
-/* Maps by the client's own instruction, where that is possible. */
+/* Maps memory by the client's own instruction, on processors where the test has one. */
 static void *map_by_itself(int fd, size_t bytes, uint64_t offset)
 {
 #ifdef __x86_64__
@@ -323,7 +323,8 @@ static void *map_by_itself(int fd, size_t bytes, uint64_t offset)
 	long ret;
 
 	/*
-	 * The number precedes the instruction: the library sees that it is mmap.
+	 * The number is set just before the instruction, so the library sees that the call
+	 * is mmap.
 	 */
 	__asm__ volatile("movl %1, %%eax\n\tsyscall"
 			 : "=&a"(ret)
@@ -341,8 +342,8 @@ static void *map_by_itself(int fd, size_t bytes, uint64_t offset)
 }
 
 /*
- * A statically linked client maps by its own instruction, if the features that
- * the resize returned say so, as liburing does.
+ * A statically linked client maps the new rings by an instruction of its own, if the
+ * features returned by the resize allow it. liburing does so.
  */
 static void mapped_by_itself(void)
 {
@@ -367,7 +368,7 @@ static void mapped_by_itself(void)
 	note("completions", *(const uint32_t *)(at + cq->tail));
 }
 
-/* Rings with entries of double size, resized while no completion is there. */
+/* Rings with entries of double size, which are resized while they have no completion. */
 static void of_each_size(void)
 {
 	static const uint32_t flags[] = { IORING_SETUP_SQE128,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A ring that another ring, or an epoll, polls. It is ready for reading while
- * it has completions that its client has not taken, or that have overflowed. It
- * is ready for writing while it has room for submissions.
+ * A ring that another ring, or an epoll, polls. A ring is ready for reading while it has
+ * completions that its client has not consumed, or that have overflowed. A ring is ready
+ * for writing while it has room for submissions.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -48,8 +48,8 @@ static void nop(struct uring *ring)
 }
 
 /*
- * A request of the second ring: submit() runs before the first ring polls the
- * second, end() afterwards.
+ * A way to make the second ring ready by a request: submit() runs before the first ring
+ * polls the second, end() afterwards.
  */
 struct way {
 	void (*submit)(void);
@@ -71,7 +71,7 @@ static void submit_timeout(void)
 	note_result("timeout", uring_submit(&second));
 }
 
-/* A timeout that counts completions, which then arrive. */
+/* Submits a timeout that waits for a completion, which arrives later. */
 static void submit_count(void)
 {
 	static struct __kernel_timespec never;
@@ -147,7 +147,7 @@ static void by_request(void)
 		note_ready("waits", &first);
 		way->end();
 	}
-	/* The client sleeps in the first ring. */
+	/* The client sleeps in io_uring_enter on the first ring. */
 	note_cqes("told", &first, 1);
 	note_cqes("second", &second, way->nr);
 	ask(POLLIN);
@@ -251,7 +251,7 @@ static void room(void)
 	ask(POLLIN | POLLOUT);
 	note_ready("both_full", &first);
 	note_result("second", uring_submit(&second));
-	/* The library may need a thread to report that the ring is ready. */
+	/* The library may need a thread to report that the ring is ready, so wait. */
 	uring_wait(&first, 1);
 	note_ready("submitted", &first);
 }
@@ -295,8 +295,8 @@ static void many_shots_at_once(void)
 }
 
 /*
- * A multishot request polls an epoll with an event and a ring, its own or
- * another.
+ * A multishot request polls an epoll that watches an event and a ring: the request's own
+ * ring, or another.
  */
 static void epoll_with_ring(const char *key, bool is_own)
 {
@@ -317,7 +317,7 @@ static void epoll_with_ring(const char *key, bool is_own)
 	note_ready("waits", &first);
 	for (int i = 0; i < (is_own ? 1 : 2); i++) {
 		REQUIRE(eventfd_write(counter, 1) == 0);
-		/* The completion makes the request's own ring ready. */
+		/* The completion in turn makes the request's own ring ready. */
 		note_in_order("event", &first, is_own ? 2 : 1);
 		REQUIRE(eventfd_read(counter, &count) == 0);
 	}

@@ -50,7 +50,7 @@ static void at_position(void)
 	note_position("then", fd);
 }
 
-/* A write whose memory ends early does not move the file position. */
+/* The memory of a write ends early. Such a write does not move the file position. */
 static void in_part(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -147,7 +147,7 @@ static void pipe_waits(void)
 	note_cqes("end", &ring, 1);
 }
 
-/* The request ignores O_NONBLOCK if the file can be polled. */
+/* O_NONBLOCK does not affect a request on a file that can be polled: the request waits. */
 static void nonblocking_pipe(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -405,7 +405,10 @@ static void fixed_buffer_on_pipe(void)
 			       1) == 0);
 	sqe_rw(&ring, IORING_OP_READ_FIXED, fds[0], pages, 10, POSITION);
 	note_result("submit", uring_submit(&ring));
-	/* A request in flight keeps its registered buffer. */
+	/*
+	 * A request in flight keeps its registered buffer, although the buffer is
+	 * unregistered.
+	 */
 	note_result(
 		"unregister",
 		uring_register(ring.fd, IORING_UNREGISTER_BUFFERS, NULL, 0));

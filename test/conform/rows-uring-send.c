@@ -73,7 +73,7 @@ static void note_raw(const char *key, const struct io_uring_cqe *cqe)
 	note_text(key, text);
 }
 
-/* Waits for nr completions and all that follow, then notes them. */
+/* Waits for nr completions and any that follow, then notes all of them. */
 static void note_there(const char *key, struct uring *ring, uint32_t nr)
 {
 	struct io_uring_cqe cqe;
@@ -97,7 +97,7 @@ static void note_so_many(const char *key, struct uring *ring, uint32_t nr)
 		note_raw(key, &cqe);
 }
 
-/* Fills a socket until poll() does not report it ready; some room is left. */
+/* Fills a socket until poll() reports no room, although some is left. */
 static void fill_half(int fd)
 {
 	REQUIRE(send(fd, data, CHUNK, MSG_DONTWAIT) == CHUNK);
@@ -111,7 +111,7 @@ static void put_away(const struct uring *ring, const int fds[2])
 	close(fds[1]);
 }
 
-/* Return: memory that ends after that many bytes. */
+/* Return: memory with that many accessible bytes, followed by an inaccessible page. */
 static char *short_memory(size_t bytes)
 {
 	char *pages = pages_of(2 * CHUNK, PROT_READ | PROT_WRITE);
@@ -120,7 +120,7 @@ static char *short_memory(size_t bytes)
 	return pages + CHUNK - bytes;
 }
 
-/* A buffer may be longer than one call moves, so that part of it remains. */
+/* A buffer may be longer than one call can move. The rest of the buffer then remains. */
 static void too_long(void)
 {
 	static const int types[] = { SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET };
@@ -160,7 +160,7 @@ static void note_head(const char *key, const struct uring *ring)
 	note(key, status.head);
 }
 
-/* Sends and receives bundles of the buffers in an array, in each way. */
+/* Sends and receives bundles of the buffers in an array, in all ways. */
 static void try_bundles(const char *name, const struct iovec *bufs, unsigned nr)
 {
 	static const int types[] = { SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET };
@@ -183,8 +183,8 @@ static void try_bundles(const char *name, const struct iovec *bufs, unsigned nr)
 			sqe->opcode = IORING_OP_RECV;
 			sqe->ioprio |= IORING_RECV_MULTISHOT;
 			/*
-			 * Two messages: the second shot shows if the first knew
-			 * of two buffers.
+			 * Send two messages: the size of the second shot (completion) shows
+			 * whether the first shot knew of two buffers.
 			 */
 			for (unsigned k = 0; k < 2; k++)
 				REQUIRE(send(fds[1], data, 25, 0) == 25);
@@ -201,7 +201,7 @@ static void try_bundles(const char *name, const struct iovec *bufs, unsigned nr)
 	}
 }
 
-/* A send uses all empty buffers before the next buffer with data. */
+/* A send uses up all empty buffers that precede the next buffer with data. */
 static void empty_buffers(void)
 {
 	const struct iovec bufs[] = {
@@ -216,7 +216,7 @@ static void empty_buffers(void)
 	try_bundles("one", bufs + 6, 1);
 }
 
-/* Buffers before an inaccessible one are used if they are whole. */
+/* Buffers before one that is inaccessible are used as long as they are whole. */
 static void buffers_nowhere(void)
 {
 	char *const high = (void *)(uintptr_t)(UINT64_C(1) << 63);
@@ -235,7 +235,7 @@ static void buffers_nowhere(void)
 	try_bundles("second", bufs + 8, 3);
 }
 
-/* Only the first shot of a multishot receive checks its memory at once. */
+/* Only the first shot of a multishot receive checks its memory before there is data. */
 static void shots_nowhere(void)
 {
 	char *const high = (void *)(uintptr_t)(UINT64_C(1) << 63);
@@ -271,7 +271,10 @@ static void shots_nowhere(void)
 	}
 }
 
-/* Without room a bundle waits; with room, a worker cannot execute it. */
+/*
+ * If the socket has no room, a bundle waits. If it has room, a worker cannot execute the
+ * bundle.
+ */
 static void bundles_of_threads(void)
 {
 	static const int types[] = { SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET,
@@ -352,7 +355,9 @@ static void send_all(struct uring *ring, unsigned how, int fd, char *memory,
 	}
 }
 
-/* With MSG_WAITALL the accessible part is sent; the rest waits and fails. */
+/*
+ * With MSG_WAITALL, the accessible part is sent. The rest waits for room, and then fails.
+ */
 static void memory_ends(void)
 {
 	for (unsigned i = 0; i < 6 * 4; i++) {
@@ -380,7 +385,7 @@ static void memory_ends(void)
 	}
 }
 
-/* A send with IOSQE_ASYNC selects after all requests of its submission. */
+/* A send with IOSQE_ASYNC selects its buffer after all requests of its submission. */
 static void chooses_late(void)
 {
 	for (unsigned i = 0; i < 8; i++) {
@@ -497,7 +502,10 @@ static void try_zcs(const char *name, struct uring *ring, int fd,
 	}
 }
 
-/* Notes if a zero-copy send had begun when the kernel found the error. */
+/*
+ * Notes whether a zero-copy send had begun when the kernel found the error (then it has a
+ * notification).
+ */
 static void notices_of_datagrams(void)
 {
 	struct sockaddr_in address, none = loopback();
@@ -548,7 +556,7 @@ static void notices_of_streams(void)
 	try_zcs("unix", &ring, fds[0], data, 100, NULL, 0);
 }
 
-/* Unregistered memory is found when the socket is ready, or before. */
+/* Unregistered memory is noticed when the socket is ready, or already before. */
 static void polls_first(void)
 {
 	const struct iovec reg = { data, 100 };

@@ -239,7 +239,7 @@ static void attach(void)
 	}
 }
 
-/* The features on which the rows rely. A kernel may have more. */
+/* The features on which the rows rely. A kernel may have further ones. */
 static void features(void)
 {
 	static const struct {
@@ -345,7 +345,7 @@ static void maps(void)
 			     tries[i].flags, ring.fd, (off_t)tries[i].offset);
 		note_result(tries[i].key, words == MAP_FAILED ? -errno : 0);
 	}
-	/* Both offsets map the same region. */
+	/* Both mmap() offsets map the same region. */
 	words = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, ring.fd,
 		     IORING_OFF_CQ_RING);
 	REQUIRE(words != MAP_FAILED);
@@ -391,7 +391,7 @@ static void file_size_0(void)
 	use_within(0);
 }
 
-/* Sets the usual limit of locked memory, which later mappings use. */
+/* Sets the usual limit of locked memory, to which later mappings are charged. */
 static void memory_locked(void)
 {
 	enum { NOBODY = 65534 };

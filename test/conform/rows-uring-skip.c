@@ -36,7 +36,7 @@ static int end_of_pair(void)
 	return pair[0];
 }
 
-/* Prepares a splice of two bytes from a pipe that holds nr bytes. */
+/* Prepares a splice of two bytes from a pipe that has nr bytes. */
 static struct io_uring_sqe *splice_of(struct uring *ring, size_t nr)
 {
 	struct io_uring_sqe *sqe;
@@ -66,7 +66,7 @@ static struct io_uring_sqe *one(struct uring *ring, char kind,
 	case 'u': /* fails, but breaks no chain */
 		return sqe_rw(ring, IORING_OP_UNLINKAT, AT_FDCWD, "missing", 0,
 			      0);
-	case 'b': /* a sync of no file, which breaks the chain */
+	case 'b': /* an fsync of a bad descriptor, which breaks the chain */
 		return sqe_of(ring, IORING_OP_FSYNC, 77777);
 	case 'x': /* an attribute without a name: a mistake */
 		return sqe_rw(ring, IORING_OP_FGETXATTR,
@@ -86,7 +86,7 @@ static struct io_uring_sqe *one(struct uring *ring, char kind,
 		return sqe;
 	case 'e': /* a timeout that ends soon */
 		return sqe_rw(ring, IORING_OP_TIMEOUT, -1, &spans[0], 1, 0);
-	case 'E': /* such a timeout, which counts as a success */
+	case 'E': /* a timeout that ends soon, and whose expiry counts as success */
 		sqe = sqe_rw(ring, IORING_OP_TIMEOUT, -1, &spans[0], 1, 0);
 		sqe->timeout_flags = IORING_TIMEOUT_ETIME_SUCCESS;
 		return sqe;
@@ -141,14 +141,11 @@ static void note_chains(const struct chain *chain, uint32_t flags)
 		put_chain(&ring, chain->text, spans);
 		note_result(chain->text, uring_submit(&ring));
 		/*
-		 * A timeout may end the wait before the requests after it
-		 * complete.
+		 * A timeout may end the wait before the requests that follow it complete.
 		 */
 		note("there", uring_wait(&ring, chain->nr) ||
 				      uring_wait(&ring, chain->nr));
-		/*
-		 * Gives unexpected completions the time of a no-op to arrive.
-		 */
+		/* Wait for a no-op, which gives unexpected completions time to arrive. */
 		sqe_of(&ring, IORING_OP_NOP, -1);
 		uring_submit(&ring);
 		note_cqes(chain->text, &ring, chain->nr + 1);
@@ -211,7 +208,7 @@ static void timeouts(void)
 	note_chains(chains, 0);
 }
 
-/* An error that breaks no chain posts no completion either. */
+/* A failed request that does not break its chain posts no completion either. */
 static void other_failures(void)
 {
 	static const struct chain chains[] = {
@@ -226,7 +223,10 @@ static void other_failures(void)
 	note_chains(chains, 0);
 }
 
-/* A linked timeout after another one, valid or not, is a mistake. */
+/*
+ * A linked timeout that follows another linked timeout is a mistake, whether or not the
+ * other one is valid.
+ */
 static void timeouts_of_none(void)
 {
 	static const struct chain chains[] = {

@@ -44,7 +44,7 @@ static struct io_uring_sqe *send_of(struct uring *ring, int fd, size_t len,
 
 static void drain_socket(int fd, size_t len)
 {
-	/* The kernel's io_uring may interrupt this call. */
+	/* The kernel's io_uring may interrupt this call (EINTR), so repeat it. */
 	while (len) {
 		ssize_t part = recv(fd, got, len, 0);
 
@@ -53,7 +53,7 @@ static void drain_socket(int fd, size_t len)
 	}
 }
 
-/* A receive completes at once if data is there, else when it arrives. */
+/* A receive completes at once if there is data, otherwise when data arrives. */
 static void receives(void)
 {
 	static const int types[] = { SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET };
@@ -281,7 +281,7 @@ static void messages(void)
 	in.msg_namelen = sizeof(sender);
 	sqe_rw(&ring, IORING_OP_RECVMSG, to, &in, 1, 0);
 	note_result("submit", uring_submit(&ring));
-	/* The kernel does not read the header again. */
+	/* Change the header: the kernel has already read it. */
 	in.msg_iov = NULL;
 	in.msg_namelen = 7;
 	sqe_rw(&ring, IORING_OP_SENDMSG, from, &msg, 1, 0);
@@ -311,7 +311,10 @@ static void messages(void)
 	try_sqe("long_name", &ring);
 }
 
-/* Receives of data ignore errors. MSG_ERRQUEUE receives ignore data. */
+/*
+ * Receives of data do not report the socket's errors. Receives with MSG_ERRQUEUE do not
+ * return data.
+ */
 static void errors_and_data(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -435,8 +438,8 @@ static void put_with_fd(int fd, size_t len)
 }
 
 /*
- * MSG_WAITALL ends at the first data if there is room for control data: the
- * next call could have other control data.
+ * With room for control data, MSG_WAITALL ends at the first data, because data that arrives
+ * later could have other control data.
  */
 static void all_of_messages(void)
 {
@@ -475,7 +478,7 @@ static void all_of_messages(void)
 	}
 }
 
-/* Such a message does not break its chain when it is short. */
+/* If such a message is short, it does not break its chain. */
 static void messages_in_chains(void)
 {
 	static const struct {
@@ -589,7 +592,7 @@ static struct io_uring_cqe take_one(struct uring *ring)
 	return cqe;
 }
 
-/* Return: the canceller's result. *ret_end: target's last completion. */
+/* Return: the result of the cancel request. *ret_end: the last completion of its target. */
 static int cancel_one(struct uring *ring, uint64_t target,
 		      struct io_uring_cqe *ret_end)
 {
@@ -629,8 +632,8 @@ static void accepts_again(int flags)
 	(void)take_one(&ring);
 	res = cancel_one(&ring, target, &cqe);
 	/*
-	 * A worker of the library may be posting a connection; it then waits
-	 * again.
+	 * EALREADY: a worker of the library may be posting a connection. The accept then
+	 * waits again.
 	 */
 	for (int i = 0; res == -EALREADY && i < TRIES; i++) {
 		(void)call(&address);
@@ -677,7 +680,10 @@ static void accepts_into_a_full_ring(void)
 	}
 }
 
-/* The ring has overflowed before the accept, whose first shot is the last. */
+/*
+ * The ring has overflowed before the accept. So the first shot (completion) of the accept
+ * is its last.
+ */
 static void accepts_into_an_overflowed_ring(void)
 {
 	struct io_uring_params params = { .flags = IORING_SETUP_CQSIZE,
@@ -699,14 +705,17 @@ static void accepts_into_an_overflowed_ring(void)
 		REQUIRE(uring_wait(&ring, 1) && uring_take(&ring, &cqe));
 		note_result("nop", cqe.res);
 	}
-	/* It has entered the ring with the last of these, or enters it now. */
+	/*
+	 * The completion of the accept was posted together with the last of these, or is
+	 * posted now.
+	 */
 	REQUIRE(uring_wait(&ring, 1) && uring_take(&ring, &cqe));
 	note("flags", cqe.flags);
 	note("accepted", cqe.res >= 0);
 	note("left", uring_settle(&ring));
 }
 
-/* Accepts with connections pending, and with none. */
+/* Accepts while connections are pending, and while none are. */
 static void accepts_what_is_there_from(int flags)
 {
 	struct uring ring = new_uring(8, 0);
@@ -738,7 +747,7 @@ static void accepts_what_is_there_nonblock(void)
 	accepts_what_is_there_from(SOCK_NONBLOCK);
 }
 
-/* Notes each shot that is there, and how the request ends. */
+/* Notes each shot (completion) that is there, and how the request ends. */
 static void note_shots(const char *key, struct uring *ring)
 {
 	struct io_uring_cqe cqe;
@@ -845,7 +854,7 @@ static void connects_nonblock(void)
 	connects_from(SOCK_NONBLOCK);
 }
 
-/* The backlog has room for two connections. */
+/* Connects to a socket whose backlog only has room for two connections. */
 static void connects_to_a_full_one(void)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -1004,7 +1013,7 @@ static void in_a_chain(void)
 	try_sqe("end", &ring);
 }
 
-/* Once the data is received, the kernel no longer needs the sender's memory. */
+/* Once the data is received, the kernel no longer uses the sender's memory. */
 static void does_not_copy(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -1020,7 +1029,7 @@ static void does_not_copy(void)
 	note_result("submit", uring_submit(&ring));
 	note_in_order("unix", &ring, 2);
 	/*
-	 * A zero-copy send that never began lacks CQE_F_MORE, but has a
+	 * A zero-copy send that never began has a completion without CQE_F_MORE, and yet a
 	 * notification.
 	 */
 	recv_of(&ring, -1, 10, 0)->flags = IOSQE_IO_LINK;
@@ -1057,7 +1066,9 @@ static void fixed_places(void)
 	try_sqe("send", &ring);
 }
 
-/* A chain's requests use sockets that earlier ones opened, or fail. */
+/*
+ * Requests of a chain use the sockets that earlier requests of the chain opened, or fail.
+ */
 static void made_in_a_chain(void)
 {
 	struct uring ring = new_uring(8, 0);
@@ -1090,7 +1101,7 @@ static void made_in_a_chain(void)
 	note_cqes("pipe", &ring, 2);
 }
 
-/* A worker executes the request, from its first try on. */
+/* A worker executes the request, including its first try (IOSQE_ASYNC). */
 static void goes_on_elsewhere(void)
 {
 	struct uring ring = new_uring(8, 0);

@@ -110,8 +110,8 @@ static void flag_bits(void)
 
 	for (bit = 1; bit < 32; bit++) {
 		/*
-		 * MULTISHOT has its own rows; only newer kernels know the next
-		 * bit.
+		 * MULTISHOT is tested in rows of its own. The next bit is known only to
+		 * newer kernels.
 		 */
 		if (bit == 6 || bit == 7)
 			continue;
@@ -155,7 +155,7 @@ static void counts(void)
 	note_in_order("cqe", &ring, 3);
 }
 
-/* The count has 32 bits, its field 64. */
+/* The timeout's count has 32 bits, although its field has 64. */
 static void count_of_64_bits(void)
 {
 	struct uring ring = prepare();
@@ -185,7 +185,7 @@ static void count_in_batch(void)
 	note_cqes("cqe", &ring, 3);
 }
 
-/* A request refused before the timeout is read counts for it, too. */
+/* A request that is refused before the timeout is read also counts for the timeout. */
 static void count_of_refused(void)
 {
 	struct uring ring = prepare();
@@ -223,7 +223,10 @@ static void count_of_several(void)
 	note_cqes("cqe", &ring, uring_settle(&ring));
 }
 
-/* Timeouts whose counts end together complete by count, then by age. */
+/*
+ * If the counts of several timeouts end together, the timeouts complete in the order of
+ * their counts, then of their age.
+ */
 static void counts_end_together(void)
 {
 	struct uring ring = prepare();
@@ -301,7 +304,9 @@ static void count_goes_on(void)
 	note_cqes("cqe", &ring, 5);
 }
 
-/* Removed timeouts and linked timeouts count for others. */
+/*
+ * Timeouts that are removed, and linked timeouts, count as completions for other timeouts.
+ */
 static void count_of_timeouts(void)
 {
 	struct uring ring = prepare();
@@ -324,7 +329,7 @@ static void count_of_timeouts(void)
 }
 
 /*
- * An expiration of a multishot timeout ends any wait. The ring has room for all
+ * Each expiration of a multishot timeout ends any wait. The ring has room for all
  * expirations.
  */
 static void ends_a_wait(void)
@@ -572,7 +577,7 @@ static void span_is_read_once(void)
 	note_cqes("cqe", &ring, 1);
 }
 
-/* Nor does a request that waits for its file need another descriptor. */
+/* A request that waits for its file needs no additional descriptor either. */
 static void without_descriptors(void)
 {
 	struct uring ring = prepare();

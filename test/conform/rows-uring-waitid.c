@@ -18,7 +18,7 @@
 
 static struct uring ring;
 static siginfo_t info;
-static int gate[2]; /* a child exits when its write end closes */
+static int gate[2]; /* a pipe: children exit when its write end is closed */
 
 static pid_t start_child(int status)
 {
@@ -99,7 +99,7 @@ static void each_way(void)
 	close(fd);
 }
 
-/* The request keeps the child that its descriptor named at submission. */
+/* The request keeps the child that its pidfd named when it was submitted. */
 static void descriptor_is_closed(void)
 {
 	pid_t pid = start_child(9);
@@ -364,7 +364,7 @@ static void epoll_waits(void)
 	REQUIRE(read(ends[0], events, 1) == 1);
 	data = put_epoll_wait(epoll, 1)->user_data;
 	note_result("submit", uring_submit(&ring));
-	/* A mistake does not wait behind an earlier request that waits. */
+	/* A request with a mistake does not wait for an earlier request that waits. */
 	put_epoll_wait(epoll, 0);
 	try_sqe("none", &ring);
 	put_epoll_wait(epoll, UINT32_MAX);
@@ -377,7 +377,7 @@ static void epoll_waits(void)
 static void epoll_mistakes(void)
 {
 	open_epoll();
-	/* Tries it with events pending and without. */
+	/* Try the request with and without pending events. */
 	for (int nr_written = 0; nr_written < 2; nr_written++) {
 		put_epoll_wait(epoll, 0);
 		try_sqe("none", &ring);

@@ -184,7 +184,7 @@ static void array_reused(void)
 			     is_pattern(pages + 4096, 2048, 2048));
 }
 
-/* One call moves at most 2 GiB less a page. /dev/null reads no byte. */
+/* One call moves at most 2 GiB minus a page. Writes to /dev/null do not read the memory. */
 static void more_than_a_call_moves(void)
 {
 	aio_context_t ctx = new_context(8);

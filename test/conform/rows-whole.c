@@ -119,7 +119,10 @@ static void misaligned(void)
 	read_moved("buffer_512", ctx, fd, LARGE / 2, SEGMENT, 512);
 }
 
-/* A write that fails may have written a part: each has its own file. */
+/*
+ * A write that fails may have written a part of its data, so each write has a file of its
+ * own.
+ */
 static void misaligned_writes(void)
 {
 	static const struct {
@@ -144,7 +147,10 @@ static void misaligned_writes(void)
 	}
 }
 
-/* One of many pieces is misaligned; the next may make the total aligned. */
+/*
+ * One of many pieces has a misaligned length; the next piece may make the total aligned
+ * again.
+ */
 static void misaligned_piece(void)
 {
 	static const struct {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions that rows share: notes, and steps that observe nothing. */
+/*
+ * Helpers that the rows (test cases) share: functions that note (print) what a row
+ * observes, and steps that only prepare something.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +35,7 @@ static void put(const char *format, ...)
 	va_start(args, format);
 	len = vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	/* One write per field, so that fields survive a crash of the row. */
+	/* One write() for each field, so that the fields survive a crash of the row. */
 	if (len < 0 || write(STDOUT_FILENO, text, (size_t)len) != len)
 		abort();
 }
@@ -111,7 +114,7 @@ bool is_serial(uint64_t data)
 	return data >> 48 == SERIALS >> 48;
 }
 
-/* What requests may return, by the low bits of their serial number. */
+/* Which results requests may have, by the low bits of their serial number. */
 static struct {
 	uint16_t poll_mask;
 	uint16_t open_bits;
@@ -238,7 +241,7 @@ int file_of(const char *name, size_t size, int flags)
 	for (i = 0; i < size; i++)
 		bytes[i] = pattern_at(i);
 	REQUIRE(write(fd, bytes, size) == (ssize_t)size);
-	/* A row with O_DIRECT must not meet dirty pages. */
+	/* Write the data back: a row with O_DIRECT must not meet dirty pages. */
 	if (flags & O_DIRECT)
 		REQUIRE(fsync(fd) == 0);
 	REQUIRE(close(fd) == 0);
@@ -340,7 +343,7 @@ static bool seem_asleep(void)
 	return all;
 }
 
-/* A thread seen awake later may have woken one seen asleep; look again. */
+/* Look twice: a thread that is seen awake later may have woken one that was seen asleep. */
 bool others_sleep(void)
 {
 	for (int i = 0; i < 5; i++)
@@ -399,7 +402,7 @@ void stay_on_this_cpu(void)
 	REQUIRE(sched_setaffinity(0, sizeof(here), &here) == 0);
 }
 
-/* Return: the errno of a read of fd with these flags, or 0. Closes fd. */
+/* Reads from fd with these flags, and closes fd. Return: the errno, or 0. */
 static int error_of_read(int fd, int flags)
 {
 	char byte;

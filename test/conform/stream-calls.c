@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The reference: what read(2), write(2) and poll(2) return to a thread that
- * calls them one after the other
+ * The reference for the rows of stream.h: the results of read(2), write(2) and poll(2) in a
+ * thread that makes these calls one after the other
  */
 #include <errno.h>
 #include <poll.h>
@@ -17,7 +17,7 @@
 #include "conform.h"
 #include "stream-play.h"
 
-/* One calling thread for each way. */
+/* A thread that makes calls, for each way to call. */
 static struct caller {
 	pthread_t thread;
 	pid_t tid; /* 0: no such thread yet */
@@ -61,7 +61,10 @@ static long make_call(const struct stream_request *request)
 		      : read(request->fd, request->buf, request->nbytes);
 }
 
-/* Blocks all signals, because a request that waits raises none either. */
+/*
+ * Blocks all signals in this thread, because a request that waits is not interrupted by
+ * signals either.
+ */
 static void *make_calls(void *arg)
 {
 	struct caller *caller = arg;
@@ -80,7 +83,7 @@ static void *make_calls(void *arg)
 		request->res = make_call(request);
 		if (request->res < 0)
 			request->res = -errno;
-		/* Like a request, the duplicate keeps its file until now. */
+		/* The duplicate keeps its file open until now, as a request does. */
 		close(request->fd);
 		atomic_store(&request->is_made, true);
 		atomic_fetch_add(&caller->nr_made, 1);

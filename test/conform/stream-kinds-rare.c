@@ -95,7 +95,7 @@ static void open_canonical(bool is_writer, struct ends *ret_ends)
 	REQUIRE(tcsetattr(ret_ends->own, TCSANOW, &mode) == 0);
 }
 
-/* Types nr bytes and one end of line. */
+/* Types nr bytes and one end of line into the terminal. */
 static void type(const struct ends *ends, size_t nr)
 {
 	memset(bytes, 'a', nr);
@@ -111,7 +111,10 @@ static void open_packet_master(bool is_writer, struct ends *ret_ends)
 	REQUIRE(ioctl(ret_ends->own, TIOCPKT, &is_on) == 0);
 }
 
-/* Brings up a device of the row's own network namespace, which has no other. */
+/*
+ * Brings up the network device in the row's own network namespace, which has no other
+ * device.
+ */
 static void bring_up(const char *name)
 {
 	struct ifreq request = { .ifr_flags = IFF_UP };
@@ -129,7 +132,7 @@ static void need_private_network(void)
 	need_root();
 	if (unshare(CLONE_NEWNET) < 0)
 		skip("no-network-namespace");
-	/* IPv6 would send packets on each device that is up. */
+	/* Disable IPv6, which would send packets of its own on each device that is up. */
 	fd = open("/proc/sys/net/ipv6/conf/default/disable_ipv6", O_WRONLY);
 	REQUIRE(fd < 0 || write(fd, "1", 1) == 1);
 	close(fd);
@@ -272,7 +275,7 @@ static void *touch(void *page)
 	return NULL;
 }
 
-/* The thread blocks for good: nobody provides the page. */
+/* This thread blocks for ever, as no thread provides the page (userfaultfd). */
 static void touch_page(const struct ends *ends, size_t nr)
 {
 	pthread_t thread;
@@ -393,7 +396,9 @@ void put_spoilt(const struct ends *ends, size_t nr)
 	REQUIRE(fd >= 0);
 	REQUIRE(!getsockname(ends->peer, (struct sockaddr *)&from, &size));
 	REQUIRE(!getsockname(ends->own, (struct sockaddr *)&to, &size));
-	/* A wrong checksum: that of bytes that are all 0 is another. */
+	/*
+	 * The checksum of a datagram of zeroes is another one, so this checksum is wrong.
+	 */
 	*header = (struct udphdr){
 		.source = from.sin_port,
 		.dest = to.sin_port,

@@ -38,7 +38,10 @@ static void open_pipe(bool is_writer, struct ends *ret_ends)
 	take_ends(fds[0], fds[1], is_writer, ret_ends);
 }
 
-/* Each splice clears FMODE_NOWAIT of an end, so RWF_NOWAIT fails there. */
+/*
+ * Each splice clears FMODE_NOWAIT of a pipe's end, after which RWF_NOWAIT fails on that
+ * end.
+ */
 static void open_pipe_spliced(bool is_writer, struct ends *ret_ends)
 {
 	char byte = 0;
@@ -146,7 +149,7 @@ static void open_tcp(bool is_writer, struct ends *ret_ends)
 	close(listener);
 }
 
-/* The other end connects to the listening socket once. */
+/* The other end connects to this listening socket once. */
 static void open_listener(bool is_writer, struct ends *ret_ends)
 {
 	struct sockaddr_in address;

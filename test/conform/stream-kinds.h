@@ -6,7 +6,7 @@
 #include "stream.h"
 
 void take_ends(int reader, int writer, bool is_writer, struct ends *ret_ends);
-/* Makes fd both ends: what is written to it can be read from it. */
+/* Makes fd both ends: what is written to fd can be read from fd. */
 void open_alone(int fd, struct ends *ret_ends);
 /* Opens a pseudo terminal. The requests use its master, or its slave. */
 void open_pty(bool is_master, struct ends *ret_ends);

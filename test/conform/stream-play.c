@@ -28,7 +28,7 @@ static bool is_of(const struct play *play, unsigned kinds)
 	return play->kind->bit & kinds;
 }
 
-/* Fills bytes with what the other end expects next. */
+/* Fills bytes with the data that the other end expects next. */
 static void fill_pattern(struct play *play, char *bytes, size_t nr)
 {
 	size_t i;
@@ -109,7 +109,7 @@ static void submit(struct play *play, struct stream_request *request)
 
 	request->cb = iocb_for(request);
 	request->cb.aio_rw_flags = (__kernel_rwf_t)request->flags;
-	/* libaio's requests are awaited in io_getevents, others by eventfd. */
+	/* Rows that use libaio wait in io_getevents. Other rows wait for an eventfd. */
 	if (door == DOOR_SYSCALL) {
 		request->cb.aio_flags = IOCB_FLAG_RESFD;
 		request->cb.aio_resfd = (uint32_t)play->completions;
@@ -135,9 +135,9 @@ static void make_request(struct play *play, const struct step *step)
 }
 
 /*
- * Takes events. With may_wait it waits for the first. The eventfd may signal
- * events that were taken before. Return: whether another event can be waited
- * for; false once the time is over.
+ * Consumes events. With may_wait, waits for the first one. The eventfd may still signal
+ * events that were consumed before. Return: whether another event can be waited for; false
+ * once the time is over.
  */
 static bool take_events(struct play *play, bool may_wait)
 {
@@ -188,7 +188,9 @@ static void note_waiting(struct play *play, size_t nr)
 			   : play->requests[nr].is_done);
 }
 
-/* An FNV-1a hash of the data; of a signalfd only of the signal's number. */
+/*
+ * Return: an FNV-1a hash of the data; for a signalfd, a hash of the signal's number only.
+ */
 static long digest(const struct play *play,
 		   const struct stream_request *request)
 {
@@ -243,7 +245,7 @@ static void put(struct play *play, size_t nr)
 	REQUIRE(write(play->ends.peer, bytes, nr) == (ssize_t)nr);
 }
 
-/* Takes up to nr bytes, or one record. Return: how many bytes. */
+/* Reads up to nr bytes, or one record, from the peer. Return: how many bytes. */
 static size_t take_some(struct play *play, size_t nr)
 {
 	char bytes[65536];
@@ -298,8 +300,8 @@ static void await_held(struct play *play, size_t nr)
 		if ((size_t)held == nr)
 			break;
 		/*
-		 * No event says that the pipe holds nr bytes, so look
-		 * repeatedly.
+		 * There is no event for "the pipe contains nr bytes", so look again and
+		 * again.
 		 */
 		(void)poll(NULL, 0, 1);
 	}
@@ -327,7 +329,7 @@ static ssize_t write_at_once(const struct play *play, const char *bytes)
 {
 	if (is_of(play, TWO_WAY | RECORDS | NETLINK | UNIX_SHARED))
 		return send(play->ends.own, bytes, RECORD_BYTES, MSG_DONTWAIT);
-	/* A pipe that polls ready has room for a page. */
+	/* A pipe that polls writable has room for a page. */
 	return is_ready(play->ends.own, POLLOUT, 0)
 		       ? write(play->ends.own, bytes, CHUNK_BYTES)
 		       : -1;
@@ -372,7 +374,7 @@ static void reuse_own(struct play *play)
 	play->other = fds[0];
 }
 
-/* Starts a process that shares the open file and looks for O_NONBLOCK. */
+/* Starts a process that shares the open file, and that looks whether O_NONBLOCK is set. */
 static void watch_flags(struct play *play)
 {
 	int fds[2];
@@ -450,8 +452,8 @@ static void signal_thread(void)
 }
 
 /*
- * Moves the clock a microsecond forth and back, where tests may: others may
- * rely on the clock.
+ * Moves the clock by a microsecond and back, if the test may: other programs may rely on
+ * the clock.
  */
 static void set_clock(void)
 {
@@ -556,7 +558,7 @@ void play(const struct situation *situation, const struct stream_kind *kind)
 	if (!by_calls) {
 		play->ctx = new_context(REQUESTS_MAX);
 		play->completions = eventfd(0, 0);
-		/* The reference, --calls, has no ring. */
+		/* With --calls there is no ring. */
 		ring_forget(play->ctx);
 		play->first_data = iocb_of(0, 0, NULL, 0, 0).aio_data + 1;
 	}

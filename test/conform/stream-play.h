@@ -38,7 +38,7 @@ struct play {
 	struct ends ends;
 	struct stream_request requests[REQUESTS_MAX];
 	size_t nr_requests;
-	/* concurrent requests share the data in any order */
+	/* concurrent requests may get the data in any order */
 	bool is_order_open;
 
 	aio_context_t ctx;
@@ -47,15 +47,15 @@ struct play {
 
 	/* bytes written to peer, written to own, read from peer */
 	size_t nr_in, nr_out, nr_taken;
-	/* reads from peer that did not return what was written */
+	/* reads from peer that returned other bytes than were written */
 	long nr_wrong;
 	bool is_own_closed;
-	int other; /* read end of the pipe that reused own, or -1 */
+	int other; /* read end of the pipe that was given own's descriptor, or -1 */
 	pid_t watcher;
 	int watcher_end;
 };
 
-/* stream-calls.c: a thread for each way makes its requests as calls */
+/* stream-calls.c: a thread for each way makes the requests as system calls */
 
 void calls_give(struct play *play, struct stream_request *request);
 bool calls_is_done(struct stream_request *request);
@@ -63,7 +63,7 @@ bool calls_is_done(struct stream_request *request);
 bool calls_await(struct stream_request *request, long ms);
 /* Return: the id of the thread that makes the calls of that way. */
 pid_t calls_thread(enum way way);
-/* Waits until each calling thread sleeps in a call or has none left. */
+/* Waits until each calling thread sleeps in a call or has made all its calls. */
 void calls_settle(struct play *play);
 
 #endif

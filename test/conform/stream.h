@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows whose requests wait: a situation, step by step, on each kind of file
+ * Rows (test cases) whose requests wait: a situation, step by step, on each kind of file
  *
  * Kernel AIO would block in io_submit, so it cannot be the reference. With
  * --calls, a thread executes a row's requests by read(2), write(2) and poll(2),
@@ -64,7 +64,7 @@ enum {
 	RECORDS = UNIX_DGRAM | UNIX_SEQPACKET,
 	PTYS = PTY_MASTER | PTY_SLAVE,
 
-	/* One read returns one message of these kinds. */
+	/* One read of these kinds returns one message. */
 	IN_PIECES = RECORDS | UDP | NETLINK | UNIX_SHARED | PACKETS,
 	/* These kinds return bytes that differ from run to run. */
 	VARYING = SIGNALFD | RAW_IP | FUSE_SERVER | USERFAULT,
@@ -79,16 +79,15 @@ struct stream_kind {
 	unsigned bit;
 	const char *name;
 	void (*open)(bool is_writer, struct ends *ret_ends);
-	/*
-	 * Makes own readable, with number nr. NULL: rows write bytes to peer.
-	 */
+	/* Makes own readable by data number nr. NULL: rows write bytes to peer. */
 	void (*put)(const struct ends *ends, size_t nr);
 };
 
 extern const struct stream_kind rare_kinds[]; /* the last has no name */
 
 /*
- * Return: the next kind of the set; NULL is before the first, after the last.
+ * Return: the kind after this one in the set. NULL stands before the first and after the
+ * last.
  */
 const struct stream_kind *next_kind(const struct stream_kind *kind,
 				    unsigned kinds);
@@ -105,17 +104,17 @@ enum verb {
 	WRITE,
 	WRITEV,
 	POLL,           /* nr holds the events to poll for */
-	READ_DUPLICATE, /* by another descriptor of the same open file */
+	READ_DUPLICATE, /* by a duplicate of the descriptor */
 	WAITS,          /* notes whether request nr is complete */
 	END,            /* notes the result of request nr */
-	END_SIGN,       /* as END, where the number of bytes may vary */
+	END_SIGN,       /* as END, but the number of bytes may vary */
 
 	/* on the other end, peer */
-	PUT,        /* writes nr bytes to peer, or puts a number */
-	TAKE,       /* reads nr bytes or records from peer */
-	TAKE_ALL,   /* reads what peer has now */
-	DRAIN,      /* reads all that FILL and writes wrote to own */
-	HOLDS,      /* waits until the pipe peer reads holds nr bytes */
+	PUT,      /* writes nr bytes to peer, or puts a number */
+	TAKE,     /* reads nr bytes or records from peer */
+	TAKE_ALL, /* reads what peer has now */
+	DRAIN,    /* reads all that FILL and writes wrote to own */
+	HOLDS, /* waits until the pipe from which peer reads holds nr bytes */
 	CLOSE_PEER, /* RESET also sets SO_LINGER to 0 */
 	OPEN_PEER,  /* opens the other end of a FIFO again */
 	SHUT_PEER,  /* nr is shutdown(2)'s how */
@@ -123,7 +122,7 @@ enum verb {
 
 	/* on this end, own */
 	FILL,      /* writes until there is no room */
-	PUT_BACK,  /* writes nr bytes that nobody will read */
+	PUT_BACK,  /* writes nr bytes that no thread reads */
 	SHUT_OWN,  /* nr is shutdown(2)'s how */
 	CLOSE_OWN, /* closes the descriptor */
 	REUSE_OWN, /* makes own the end of another pipe, which is ready */
@@ -161,7 +160,8 @@ struct situation {
 };
 
 /*
- * Makes a row of each situation on each of its kinds. The last one has no name.
+ * Makes a row of each situation on each of its kinds of files. The last situation has no
+ * name.
  */
 struct row;
 void add_situations(struct row rows[], size_t nr_max,

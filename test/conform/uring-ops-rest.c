@@ -38,7 +38,7 @@ static int ready_epoll(void)
 	return epoll;
 }
 
-/* Vectors outside the registered buffer, so the request fails. */
+/* The vectors lie outside of the registered buffer, so the request fails. */
 static void fill_registered(struct io_uring_sqe *sqe)
 {
 	static struct iovec vectors[2];

@@ -20,7 +20,7 @@
 
 enum { FILE_BYTES = 8192, BUF_BYTES = 65536, PIPE_BYTES = 100 };
 
-/* An inaccessible page follows buf, and ends too long requests. */
+/* One page, followed by an inaccessible page at which too long requests end. */
 static char *buf;
 static struct iovec vectors[2];
 static struct __kernel_timespec soon;

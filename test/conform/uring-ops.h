@@ -2,8 +2,8 @@
 /*
  * Each operation of io_uring, as a request that succeeds
  *
- * Rows change one field of the request and note its result. The unchanged
- * request completes without any other event, each time that it is filled in.
+ * Rows (test cases) change one field of the request and note its result. The unchanged
+ * request completes at once, without help, each time it is filled in and submitted.
  */
 #ifndef CONFORM_URING_OPS_H
 #define CONFORM_URING_OPS_H

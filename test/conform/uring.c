@@ -110,7 +110,7 @@ void note_cqe(const char *key, const struct io_uring_cqe *cqe)
 		len = snprintf(text, sizeof(text), "%s", name);
 	else
 		len = snprintf(text, sizeof(text), "%d", cqe->res);
-	/* Leaves out this hint, which has its own rows. */
+	/* Leave out this flag, which has rows of its own. */
 	flags = cqe->flags & ~(uint32_t)IORING_CQE_F_SOCK_NONEMPTY;
 	if (flags)
 		snprintf(text + len, sizeof(text) - (size_t)len, ",flags:%#x",
@@ -118,7 +118,9 @@ void note_cqe(const char *key, const struct io_uring_cqe *cqe)
 	note_text(key, text);
 }
 
-/* Return: the index of a request among all of the row, on any ring. */
+/*
+ * Return: the index of the completion's request among all requests of the row, on any ring.
+ */
 static long place_of(const struct io_uring_cqe *cqe)
 {
 	if (cqe->user_data < SERIALS || cqe->user_data >= next_serial)
@@ -126,7 +128,7 @@ static long place_of(const struct io_uring_cqe *cqe)
 	return (long)(cqe->user_data - SERIALS);
 }
 
-/* Return: the index of the first request of which no completion was noted. */
+/* Return: the index of the first request without a noted completion. */
 static long first_of(void)
 {
 	static uint64_t noted = SERIALS;

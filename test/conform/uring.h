@@ -3,10 +3,10 @@
  * io_uring for rows: the client that all tests share, and notes of what it
  * observes
  *
- * As for kernel AIO, results are counts or negative errnos. Each submitted
- * request has a serial number as its user_data. Rows note completions by their
- * position among the submissions, not by serial number, and not in the order in
- * which concurrent requests complete.
+ * As for kernel AIO, functions return counts or negative errnos. Each submitted request has
+ * a serial number as its user_data. Rows note completions by their position among the
+ * submissions, not by serial number, and not in the order in which concurrent requests
+ * complete.
  */
 #ifndef CONFORM_URING_H
 #define CONFORM_URING_H
@@ -33,7 +33,7 @@ enum {
 	OP_WRITEV_FIXED = 61,
 	OP_PIPE = 62,
 };
-/* Of io_uring_register(2): the descriptor is the index of a registered ring. */
+/* For io_uring_register(2): the descriptor is the index of a registered ring. */
 #define REGISTER_USE_REGISTERED_RING (1U << 31)
 
 /* Creates a ring. If that fails, it ends the row. */
@@ -59,12 +59,12 @@ bool uring_wait(struct uring *ring, uint32_t nr);
 bool uring_find(struct uring *ring, uint64_t user_data,
 		struct io_uring_cqe *cqe);
 
-/* Notes key=RESULT, with the flags and other special members. */
+/* Notes key=RESULT, with the flags and any further members that are set. */
 void note_cqe(const char *key, const struct io_uring_cqe *cqe);
 /*
- * Waits for nr completions and notes them by their position among the requests
- * that were submitted since the ring was empty: key.0, key.1, ... Then it notes
- * further completions. note_in_order() notes them as they come, with that
+ * Waits for nr completions, and notes them by the position of their request among those
+ * submitted since the ring was empty: key.0, key.1, ... Then it notes any further
+ * completions. note_in_order() notes completions in the order of their arrival, with that
  * position.
  */
 void note_cqes(const char *key, struct uring *ring, uint32_t nr);
@@ -76,7 +76,7 @@ void note_in_order(const char *key, struct uring *ring, uint32_t nr);
 long try_sqe(const char *key, struct uring *ring);
 /* Notes the completions that are there, without waiting. */
 void note_ready(const char *key, const struct uring *ring);
-/* Notes how far the words that the kernel keeps in the rings have moved. */
+/* Notes by how much each of the ring's words that the kernel writes has changed. */
 void note_rings(const char *key, const struct uring *ring);
 
 /* Provided buffers as io_uring_register() takes them in newer headers. */
