@@ -37,7 +37,7 @@ long uaio_aio_setup(uint32_t nr_events, uint64_t *handlep)
 	uint64_t handle;
 	long ret;
 
-	/* As setup is rare, the memory is always probed. */
+	/* Setup is rare, so the memory is always probed. */
 	if (!uaio_is_accessible((uintptr_t)handlep, sizeof(*handlep)) ||
 	    !uaio_can_read((uintptr_t)handlep, sizeof(*handlep)))
 		return -EFAULT;
@@ -103,7 +103,10 @@ long uaio_aio_cancel(uint64_t handle, struct iocb *iocb)
 static inline int translate_writable(struct iocb *iocb,
 				     struct uaio_sqe *ret_sqe)
 {
-	/* Written before the request is accepted, as the client may then reuse the iocb. */
+	/*
+	 * Written before the request is accepted, because after that the client may reuse the
+	 * iocb.
+	 */
 	iocb->aio_key = UAIO_IOCB_KEY;
 	return uaio_iocb_translate(iocb, ret_sqe);
 }
@@ -146,8 +149,8 @@ static __attribute__((noinline)) int submit_with_resfd(struct uaio_batch *batch,
 }
 
 /*
- * Submit one request. Mistakes are found in the kernel's order: the iocb's
- * memory, its reserved fields, no room, its descriptors, its operation.
+ * Submit one request. Errors are checked in the kernel's order: the iocb's memory, its
+ * reserved fields, room in the ring, its descriptors, its operation.
  */
 static int submit_one(struct uaio_batch *batch, struct iocb *iocb)
 {
@@ -214,7 +217,10 @@ submit_batch(uint64_t handle, long nr, struct iocb **iocbs, submit_fn *submit)
 		      : uaio_submission_begin(&submission, handle, nr);
 	if (room < 0 || nr == 0)
 		return room;
-	/* Without room, report mistakes of the first iocb rather than EAGAIN. */
+	/*
+	 * If the ring has no room, check the first iocb and report its error rather than
+	 * EAGAIN.
+	 */
 	for (; i < room || i == 0; i++) {
 		struct iocb *iocb;
 
@@ -269,7 +275,10 @@ long uaio_aio_submit(uint64_t handle, long nr, struct iocb **iocbs)
 	return ret;
 }
 
-/* As in the kernel, both members may have any value; a negative sum is no timeout. */
+/*
+ * As in the kernel, both members may have any value; if their sum is negative, there is no
+ * timeout.
+ */
 static int64_t deadline_of(const struct timespec *timeout)
 {
 	int64_t ns, deadline;

@@ -26,7 +26,7 @@ static struct {
 	struct uaio_lock lock; /* rank TABLE */
 	uint64_t quota_used;   /* sum of the live contexts' max_reqs */
 	uint64_t nr_ctxs;
-	/* statistics of contexts that were freed */
+	/* statistics of contexts that were destroyed */
 	uint64_t nr_inline;
 	uint64_t nr_queued;
 	uint64_t nr_wakeups;
@@ -70,9 +70,9 @@ static void take_in(struct uaio_queue *queue, const struct uaio_post *post)
 	/* [MB:done] release: tail before count. Pairs with uaio_ctx_room(). */
 	store_release(&ctx->nr_done, load_relaxed(&ctx->nr_done) + post->nr);
 	/*
-	 * The eventfd is signalled after the push, as a thread that reads it must find the
-	 * events; and before the wake-up, as a thread woken for the events must find the
-	 * eventfd signalled.
+	 * Signal the eventfd after the push, as a thread that reads the eventfd must find the
+	 * events; and before the wake-up, as a thread that was woken for the events must find
+	 * the eventfd signalled.
 	 */
 	if (unlikely(post->words))
 		uaio_resfd_signal(post);
@@ -87,7 +87,7 @@ static inline uint32_t nr_unread(const struct uaio_queue *queue)
 		&container_of(queue, struct uaio_ctx, queue)->ring);
 }
 
-/* need: a number of events, at most what the ring can hold. */
+/* need: how many events a waiter wants, at most what the ring can hold. */
 static bool is_met(const struct uaio_queue *queue, uint64_t need)
 {
 	return nr_unread(queue) >= need;
@@ -188,7 +188,7 @@ static int publish(struct uaio_ctx *ctx, uint32_t nr_events)
 	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
 	/* relaxed: readers hold the lock or a ticket */
 	store_relaxed(&ctx->handle, handle);
-	/* A generation begins with a ticket that has already ended. */
+	/* Each generation begins with one ticket that has already ended. */
 	uaio_queue_lock(&ctx->queue);
 	uaio_queue_open_locked(&ctx->queue);
 	store_relaxed(&ctx->nr_done, load_relaxed(&ctx->nr_done) + 1);
@@ -251,15 +251,18 @@ static struct uaio_ctx *claim(uint64_t handle, struct uaio_moved **ret_moved)
 	if (!ctx && uaio_ringmem_contains(handle)) {
 		ctx = uaio_ctx_find(handle);
 		/*
-		 * relaxed: a handle is set under the table's lock too, and it is cleared only
-		 * after the context has left the table
+		 * relaxed: a handle is set under the table's lock, which is held; it is
+		 * cleared only after the context has left the table
 		 */
 		if (ctx && (load_relaxed(&ctx->handle) != handle ||
 			    uaio_ctxtab_find(&ctxs.table, ctx->id) != ctx))
 			ctx = NULL;
 	}
 	if (ctx) {
-		/* [MB:tickets] acq_rel: later CASes fail, earlier ones are counted. */
+		/*
+		 * [MB:tickets] acq_rel: later CASes fail; tickets that were taken earlier are
+		 * counted.
+		 */
 		or_acqrel(&ctx->tickets, UAIO_TICKETS_DEAD);
 		uaio_ctxtab_set_locked(&ctxs.table, ctx->id, NULL);
 		ctxs.quota_used -= ctx->max_reqs;
@@ -275,8 +278,8 @@ static bool is_drained(struct uaio_ctx *ctx)
 	bool drained;
 
 	/*
-	 * Each number is read under the lock under which it changes. A thread that changes it
-	 * afterwards finds DEAD set, and wakes the destroying thread.
+	 * Each number is read under the lock that protects it. A thread that changes the
+	 * number later finds DEAD set, and wakes the destroying thread.
 	 */
 	uaio_lock(&ctx->reap_lock, UAIO_RANK_REAP);
 	drained = ctx->nr_users == 0;
@@ -339,7 +342,7 @@ long uaio_submission_begin(struct uaio_submission *submission, uint64_t handle,
 	if (!ctx)
 		return -EINVAL;
 	if (nr == 0)
-		/* relaxed: without a ticket nothing is done to the context */
+		/* relaxed: if no ticket was taken, the context is not used */
 		return load_relaxed(&ctx->handle) == handle ? 0 : -EINVAL;
 	room = uaio_ctx_take_tickets(ctx, handle, nr);
 	if (room > 0) {
@@ -355,7 +358,10 @@ void uaio_submission_end(struct uaio_submission *submission,
 {
 	uint32_t nr_unused = submission->nr_tickets - nr_accepted;
 
-	/* First, as ending the batch may take long if no thread can be created. */
+	/*
+	 * Return unused tickets first, as ending the batch may take long if no thread can be
+	 * created.
+	 */
 	if (unlikely(nr_unused)) {
 		uaio_batch_post(&submission->batch);
 		uaio_ctx_return_tickets(submission->ctx, nr_unused);

@@ -4,19 +4,19 @@
  * memcheck of valgrind (memcheck.c): what they know of memory, and what they learn of
  * requests
  *
- * AddressSanitizer has a shadow: one byte for each granule, 8 bytes of memory. 0 says
- * that the program may use all 8 bytes, 1 to 7 that it may use only this number of first
- * bytes, another value that it may use none.
+ * AddressSanitizer has a shadow memory: one byte for each granule, which is 8 bytes of memory.
+ * Its value 0 means that the program may use all 8 bytes; 1 to 7, that it may use only the
+ * first 1 to 7 bytes; other values (poison), that it may use none.
  *
- *   A1  While a request is in flight, memory that the kernel may write is poisoned, so
- *       the sanitizer reports each access of the program. A granule that also has bytes
- *       of the program's is not poisoned.
- *   A2  At the end only granules that still have this poison are restored: the program
- *       may have freed the memory meanwhile.
+ *   A1  While a request is in flight, memory that the kernel may write is poisoned, so the
+ *       sanitizer reports each access by the program. A granule is not poisoned if it also has
+ *       bytes which the program may use.
+ *   A2  When the request completes, only granules that still have this value are restored, as
+ *       the program may have freed the others meanwhile.
  *   A3  The shadow changes under the lock of rank CHECK. System calls of the library and
  *       accesses of the kernel do not depend on it.
  *
- * tsan.c tells ThreadSanitizer, and helgrind.c tells helgrind and drd of valgrind, in
+ * tsan.c informs ThreadSanitizer, and helgrind.c informs helgrind and drd of valgrind, in
  * which order requests and the program use memory.
  *
  * The library is not linked to a sanitizer. It looks up a sanitizer's functions when
@@ -37,8 +37,8 @@ struct uaio_sqe;
 /* What is wrong with a piece of memory. */
 enum uaio_memory {
 	UAIO_MEMORY_GOOD,
-	UAIO_MEMORY_UNADDRESSABLE, /* the program must not use a byte */
-	UAIO_MEMORY_UNINITIALISED, /* a byte was never written */
+	UAIO_MEMORY_UNADDRESSABLE, /* the program must not use a byte of it */
+	UAIO_MEMORY_UNINITIALISED, /* a byte of it was never written */
 };
 
 /* Called when the library is loaded. */
@@ -49,18 +49,21 @@ bool uaio_memcheck_is_here(void);
 /*
  * Have memcheck check a piece of memory that the kernel writes or reads. memcheck reports
  * an error, and continues.
- * Return: what is wrong, and its first byte.
+ * Return: what is wrong; and the address of the first such byte.
  */
 enum uaio_memory uaio_memcheck_look(uintptr_t at, size_t bytes, bool is_written,
 				    uintptr_t *ret_byte);
 
 /* Forbid accesses to part while a request is in flight, if the kernel writes it. */
 void uaio_memcheck_protect(struct uaio_check_part *part);
-/* Return: whether the program has freed the memory since. */
+/* Return: whether the program has freed the memory since uaio_memcheck_protect(). */
 bool uaio_memcheck_has_ended(const struct uaio_check_part *part);
-/* Allow accesses to part again, with the V bits that it had. */
+/*
+ * Allow accesses to part again, and restore its V bits (memcheck's record of which bits are
+ * initialised).
+ */
 void uaio_memcheck_unprotect(struct uaio_check_part *part);
-/* The kernel has written the memory. */
+/* The kernel has written this memory: mark it as initialised. */
 void uaio_memcheck_initialised(uintptr_t at, size_t bytes);
 
 /* Called when the library is loaded. */
@@ -75,13 +78,13 @@ uintptr_t uaio_msan_find(uintptr_t at, size_t bytes);
 void uaio_msan_report(uintptr_t at, size_t bytes);
 
 /*
- * The calling thread submits sqe. Other memory than buffers that the kernel will write,
- * such as addresses and events, is initialised from now on. Only called with the
- * sanitizer.
+ * The calling thread submits sqe. Mark memory other than buffers that the kernel will write,
+ * such as addresses and events, as initialised. Only called if the sanitizer is in the
+ * process.
  */
 void uaio_msan_submit(const struct uaio_sqe *sqe);
 
-/* The kernel has written the memory. */
+/* The kernel has written this memory: mark it as initialised. */
 void uaio_msan_initialised(uintptr_t at, size_t bytes);
 
 /* The calling thread is about to call a function of the program with nr arguments. */
@@ -92,7 +95,7 @@ void uaio_asan_init(void);
 
 bool uaio_asan_is_here(void);
 
-/* Return: the address of a function of the sanitizer; or 0. */
+/* Return: the address of any function of the sanitizer; or 0 if it is not in the process. */
 uintptr_t uaio_asan_function(void);
 
 /* Return: the first byte of a piece of memory that the program must not use; or 0. */
@@ -103,46 +106,47 @@ void uaio_asan_poison(struct uaio_check_part *part);
 void uaio_asan_unpoison(struct uaio_check_part *part);
 
 /*
- * Have the sanitizer report the byte at `at`, which the program must not use. The call at
- * pc submitted it. The report may end the process.
+ * Have the sanitizer report the byte at `at`, which the program must not use. The call at pc
+ * submitted the request. The report may end the process.
  */
 void uaio_asan_report(uintptr_t pc, uintptr_t at, size_t bytes,
 		      bool is_written);
 
-/* Called when the library is loaded; and each time the engine starts. */
+/*
+ * uaio_tsan_load(): called when the library is loaded; uaio_tsan_init(): each time the engine
+ * starts.
+ */
 void uaio_tsan_load(void);
 void uaio_tsan_init(void);
 
 bool uaio_tsan_is_here(void);
 
 /*
- * The calling thread submits a request. tail: as for uaio_check_submit(); writes: it
+ * The calling thread submits a request. tail: as for uaio_check_submit(); writes: the request
  * sends data.
  */
 void uaio_tsan_submit(uintptr_t tail, bool writes);
 
 /*
- * The request of sqe begins to use its memory. stack: the number of the submitting stack.
- * The sanitizer may report a race, and end the process.
- * Return: the number of the request's fiber.
+ * The request of sqe begins to use its memory. stack: the number of the call stack that
+ * submits it. The sanitizer may report a race, and end the process. Return: the number of the
+ * request's fiber (to the sanitizer a thread of its own, which stands for the request).
  */
 uint32_t uaio_tsan_begin(const struct uaio_sqe *sqe, uint32_t stack);
 
 /* The completion of the request on the fiber is about to be posted. */
 void uaio_tsan_end(uint32_t fiber, uintptr_t tail);
 
-/*
- * A request that has read completes: it may have read what another request has written.
- */
+/* A request that reads data completes: the data may be what another request has written. */
 void uaio_tsan_carry(uintptr_t tail);
 
 /* The request on the fiber, submitted by the calling thread, was refused. */
 void uaio_tsan_refuse(uint32_t fiber);
 
-/* Return: whether the report is about a request. *ret_at: a byte of both accesses. */
+/* Return: whether the report is about a request. *ret_at: a byte that both accesses use. */
 bool uaio_tsan_get_race(void *report, uintptr_t *ret_at);
 
-/* uaio_check_pass() and uaio_check_notified() for the sanitizer. */
+/* uaio_check_pass() and uaio_check_notified(), for ThreadSanitizer. */
 void uaio_tsan_pass(uintptr_t from, uintptr_t to);
 void uaio_tsan_notified(void);
 
@@ -168,13 +172,16 @@ void uaio_helgrind_notified(void);
 /* From now on the tool reports no race on this memory, until the memory is freed. */
 void uaio_helgrind_untrack(uintptr_t at, size_t bytes);
 
-/* Return: whether a checker of threads is in the process. */
+/* Return: whether a checker that finds data races is in the process. */
 static inline bool uaio_checker_has_threads(void)
 {
 	return uaio_tsan_is_here() || uaio_helgrind_name();
 }
 
-/* Forbid accesses to memory that a request in flight writes; and allow them again. */
+/*
+ * Forbid, and later allow again, that the program uses memory which a request in flight
+ * writes.
+ */
 static inline void uaio_checker_take(struct uaio_check_part *part)
 {
 	uaio_asan_poison(part);

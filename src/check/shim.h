@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by the files of libuaio-check.so that interpose functions of the I/O interfaces */
+/*
+ * Shared by the files of libuaio-check.so, the library that interposes functions of the I/O
+ * interfaces
+ */
 #ifndef UAIO_CHECK_SHIM_H
 #define UAIO_CHECK_SHIM_H
 
@@ -14,7 +17,10 @@
 
 extern bool uaio_shim_has_valgrind; /* defined in taken.c */
 
-/* Have helgrind and drd ignore this atomic variable. Each knows one of the two requests. */
+/*
+ * Make helgrind and drd ignore this atomic variable. Each tool knows one of the two requests
+ * used here.
+ */
 static inline void uaio_shim_hide(const void *at, size_t bytes)
 {
 	if (!uaio_shim_has_valgrind)
@@ -23,7 +29,7 @@ static inline void uaio_shim_hide(const void *at, size_t bytes)
 	uaio_valgrind_ask(UAIO_DRD_UNTRACK, (uintptr_t)at, bytes, 0);
 }
 
-/* Return: the function of this name in libuaio.so. It is kept in a static variable. */
+/* Return: the function of this name in libuaio.so. The result is kept in a static variable. */
 #define NEXT(name)                                                        \
 	({                                                                \
 		static __typeof__(&(name)) next;                          \
@@ -59,10 +65,10 @@ struct ring {
 	uint32_t unused[3];
 };
 
-/* MemorySanitizer's; NULL: it is not in the process. */
+/* From MemorySanitizer; NULL if it is not in the process. */
 extern void __msan_unpoison(const void *at, size_t bytes) __attribute__((weak));
 
-/* A function has written memory of the program: it is initialised. */
+/* A function has written memory of the program: mark it as initialised. */
 static inline void uaio_shim_hand(const void *at, size_t bytes)
 {
 	if (&__msan_unpoison)

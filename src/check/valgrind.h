@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Client requests of valgrind: a program calls valgrind by an instruction sequence that
- * has no effect elsewhere (valgrind's manual: The Client Request mechanism). The numbers
+ * Client requests of valgrind: a program calls valgrind by an instruction sequence that has no
+ * effect outside valgrind (see valgrind's manual, The Client Request mechanism). The numbers
  * of the requests are those of <valgrind/valgrind.h>, memcheck.h, helgrind.h and drd.h.
  */
 #ifndef UAIO_CHECK_VALGRIND_H
@@ -12,12 +12,15 @@
 enum {
 	UAIO_RUNNING_ON_VALGRIND = 0x1001,
 
-	/* Where the requests of each tool begin. */
+	/* The first request number of each tool. */
 	UAIO_OF_MEMCHECK = 'M' << 24 | 'C' << 16,
 	UAIO_OF_HELGRIND = 'H' << 24 | 'G' << 16,
 	UAIO_OF_DRD = 'D' << 24 | 'R' << 16,
 
-	/* for both: what precedes a BEFORE comes before what follows the AFTER */
+	/*
+	 * for helgrind and drd: what a thread did before a BEFORE happened before what another
+	 * does after the AFTER
+	 */
 	UAIO_HAPPENS_BEFORE = UAIO_OF_HELGRIND | (256 + 33),
 	UAIO_HAPPENS_AFTER = UAIO_OF_HELGRIND | (256 + 34),
 
@@ -32,7 +35,10 @@ enum {
 	UAIO_DRD_UNTRACK = UAIO_OF_DRD | 2,
 };
 
-/* Return: the tool's answer; 0: there is no tool, or it does not know the request. */
+/*
+ * Make a client request. Return: the tool's result; 0 if there is no tool, or it does not know
+ * the request.
+ */
 static inline uintptr_t uaio_valgrind_ask(uintptr_t request, uintptr_t at,
 					  uintptr_t bytes, uintptr_t more)
 {

@@ -13,7 +13,7 @@
 struct uaio_file;
 struct uaio_file_ops;
 
-/* duplicate.c: the descriptor on which the library makes calls for an open file */
+/* duplicate.c: the descriptor on which the library makes system calls for an open file */
 
 /* Called when the library starts: no file has a duplicate. */
 void uaio_file_duplicates_init(const struct uaio_file_ops *ops);
@@ -22,14 +22,14 @@ void uaio_file_duplicates_init(const struct uaio_file_ops *ops);
 void uaio_file_note_private(struct uaio_file *file);
 
 /*
- * The program closes the descriptor, and no duplicate could be made: the file's requests fail
- * with -EBADF from now on.
+ * The program closes the descriptor, and no duplicate could be made. From now on the file's
+ * requests fail with -EBADF.
  */
 void uaio_file_lose_fd(struct uaio_file *file);
 
 /*
- * The program has closed the descriptor, which may be another file now. So the library makes no
- * further call on this number, and does not even remove it from an epoll.
+ * The program has closed the descriptor, which may now refer to another file. So the library
+ * no longer uses this descriptor number, not even to remove it from an epoll.
  */
 void uaio_file_forget_fd(struct uaio_file *file);
 
@@ -44,8 +44,8 @@ enum { UAIO_KEPT_MAX = 64 };
 void uaio_kept_init(void);
 
 /*
- * Return: whether this or another process has record locks on the file of fd. On a network file
- * system this call may wait for the server.
+ * Return: whether any process, this one included, has record locks on the file of fd. On a
+ * network file system this call may wait for the server.
  */
 bool uaio_fd_is_locked(int fd);
 
@@ -72,8 +72,8 @@ bool uaio_kept_forget(int fd);
 bool uaio_kept_any(void);
 
 /*
- * Close the kept descriptors on whose files the program has no record locks any more.
- * Context: a call of the program into the library (ownfd.h, I1).
+ * Close those kept descriptors on whose files the program no longer has record locks. Context:
+ * a call of the program into the library (ownfd.h, I1).
  */
 void uaio_kept_close(void);
 

@@ -25,7 +25,7 @@
 #include "base/lock.h"
 #include "base/slab.h"
 
-/* How fast the file's reads are; owned by trust.h. All zero: nothing is known. */
+/* How fast reads of the file are; owned by trust.h. All members 0: not known. */
 struct uaio_trust {
 	/* atomic, relaxed throughout */
 	uint32_t nr_fast;  /* fast reads in a row */
@@ -46,30 +46,31 @@ struct uaio_inode {
 	uint32_t refs;
 
 	/*
-	 * owned by order.h; atomic, written under lock: the requests on the list that keep
-	 * other requests from being executed inline. in_way has two counts in one word, so that
-	 * a write reads both at once.
+	 * owned by order.h; atomic, written under lock: counts of the requests on the list
+	 * that keep other requests from being executed inline. in_way has two counts in one
+	 * word, so that one load reads both.
 	 */
 	uint64_t
-		in_way; /* 1 for each ordered write, UAIO_A_READ for each read */
-	uint32_t nr_direct;  /* requests that the device is executing */
+		/* the sum of: 1 for each ordered write, UAIO_A_READ for each read */
+		in_way;
+	uint32_t nr_direct;  /* direct requests that the device is executing */
 	uint32_t nr_held_up; /* requests that wait for older ones */
 
 	/* atomic */
 	uint32_t nr_slow;        /* writes in a row that were seen to block */
-	int64_t slow_until_ns;   /* writes go to workers until then */
-	struct uaio_trust trust; /* in plain reads (no O_DIRECT) */
+	int64_t slow_until_ns;   /* until this time writes go to workers */
+	struct uaio_trust trust; /* about reads without O_DIRECT */
 	/*
 	 * How many requests are being executed inline; only counted for files whose requests
 	 * may have to be exclusive. Never reset: when this memory is reused for another inode,
-	 * a slow thread may still have a request of the old one counted.
+	 * a slow thread may still be counted for the old inode.
 	 */
 	uint32_t nr_inline;
 
 	/* owned by order.h, under lock */
 	struct uaio_lock lock; /* rank INODE */
 	struct list requests;
-	uint32_t nr_writes; /* on the list, ordered or not */
+	uint32_t nr_writes; /* number of writes on the list, ordered or not */
 };
 
 /* Called when the library starts: there are no inodes. */
@@ -80,9 +81,9 @@ struct uaio_inode *uaio_inode_get(uint64_t dev, uint64_t ino);
 void uaio_inode_put(struct uaio_inode *inode);
 
 /*
- * Note that a write inside the submitting call took long. A clock cannot tell whether the
- * thread slept or was preempted. So after the first slow write, the caller counts its thread's
- * sleeps in each write, and reports them by has_slept.
+ * Called when a write inside the submitting call took long. The time does not show whether the
+ * thread slept or was preempted. So after the first slow write, the caller counts the thread's
+ * sleeps (voluntary context switches) during each write; has_slept says whether there was one.
  */
 void uaio_inode_judge_slow(struct uaio_inode *inode, bool has_slept);
 

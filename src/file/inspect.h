@@ -22,8 +22,8 @@ struct uaio_fd_facts {
 	uint32_t flags; /* UAIO_FILE_F_* */
 	bool has_inode; /* regular file, directory or block device */
 	/*
-	 * st_dev and st_ino; for a block device UINT64_MAX and st_rdev. All anonymous inodes
-	 * have one common pair.
+	 * st_dev and st_ino; for a block device UINT64_MAX and st_rdev. (All anonymous inodes
+	 * have the same dev and ino.)
 	 */
 	uint64_t dev;
 	uint64_t ino;
@@ -36,13 +36,13 @@ void uaio_fd_path(int fd, char ret_path[UAIO_FD_PATH_BYTES]);
 /* Write the path of fd in /proc/thread-self/fdinfo. */
 void uaio_fdinfo_path(int fd, char ret_path[UAIO_FD_PATH_BYTES]);
 
-/* Return: whether closing the last descriptor of a socket may block (SO_LINGER). */
+/* Return: whether close() may block if fd is the last descriptor of the socket (SO_LINGER). */
 bool uaio_socket_lingers(int fd);
 
 /*
  * Return: whether close(fd) is fast even if fd is the last descriptor of its open file. False
- * for sockets that linger, devices, and files of a server, which close() flushes. True if fd is
- * not open.
+ * for sockets that linger, for devices, and for files on a server, as close() flushes these.
+ * True if fd is not open.
  */
 bool uaio_closes_at_once(int fd);
 
@@ -62,29 +62,29 @@ bool uaio_is_remote(int fd);
 bool uaio_syncs_later(int fd);
 
 /*
- * Get the size of a regular file that the kernel has cached. No server is queried, as the
- * kernel queries none for a write.
- * Return: 0, -errno.
+ * Get the size of a regular file, as the kernel has cached it. No server is queried; the
+ * kernel does not query one for a write either. Return: 0, -errno.
  */
 int uaio_size_of(const struct uaio_file *file, int fd, uint64_t *ret_size);
 
 /*
  * Return: whether fd is still the regular file that the entry was made for, and the file ends
- * at or before offset. Makes one system call; for a remote file none, and returns false.
+ * at or before offset. Makes one system call. For a remote file, makes no call and returns
+ * false.
  */
 bool uaio_ends_by(const struct uaio_file *file, int fd, uint64_t offset);
 
 /*
  * Return: whether fd is certainly another file than the entry was made for: a system call that
- * the library does not see has closed fd, and fd was opened again. Makes one system call; for a
- * remote file none, and returns false.
+ * the library does not see has closed fd, and fd was opened again. Makes one system call. For
+ * a remote file, makes no call and returns false.
  */
 bool uaio_is_replaced(const struct uaio_file *file, int fd);
 
 /*
  * Return: whether the descriptors of both entries share one open file. Before Linux 6.10 the
- * kernel can only tell for sockets; the result is false for other files. Makes at most one
- * system call, which does not block.
+ * library can find this out only for sockets; for other files the result is false. Makes at
+ * most one system call, which does not block.
  */
 bool uaio_is_duplicate(const struct uaio_file *file,
 		       const struct uaio_file *other);

@@ -3,10 +3,10 @@
  * Terminals, reopened for calls that do not block
  *
  * Terminals do not support RWF_NOWAIT, and O_NONBLOCK is a flag of the open file, which other
- * processes may share. So a call on the client's open file may block for ever if another reader
- * is faster. But input, output, hang-up and job control belong to the terminal, and are the
- * same for all its open files. So the library opens the terminal again, through /proc, with
- * O_NONBLOCK.
+ * processes may share. So a read on the client's open file may block for ever, if another
+ * reader consumes the input first. But input, output, hang-up and job control belong to the
+ * terminal, and are the same for all its open files. So the library opens the terminal again,
+ * through /proc, with O_NONBLOCK.
  *
  * The library does not reopen the following terminals. A worker executes their requests when
  * they are ready.
@@ -15,7 +15,8 @@
  *   - Terminals that cannot be opened again: they belong to another user or are exclusive
  *     (TIOCEXCL), /proc is not mounted, or no descriptor can be had.
  *   - Terminals with a record lock: see locks.c.
- *   - Terminals whose name now leads to another: /dev/tty in another session, /dev/tty0.
+ *   - Terminals whose name may now lead to another terminal: /dev/tty (in another session),
+ *     /dev/tty0.
  *
  * Context: any thread, async-signal-safe.
  */
@@ -31,8 +32,8 @@ struct uaio_file;
 bool uaio_terminal_is(int fd);
 
 /*
- * Reopen fd if it is a terminal that may be reopened. file_flags has UAIO_FILE_F_* of fd.
- * Return: a descriptor of the library's own, or -1.
+ * Reopen fd if it is a terminal that may be reopened. file_flags: the UAIO_FILE_F_* of fd.
+ * Return: a descriptor that the library owns, or -1.
  */
 int uaio_terminal_open(int fd, uint32_t file_flags);
 
@@ -44,12 +45,13 @@ bool uaio_terminal_is_still(const struct uaio_file *file, int fd);
 
 /*
  * fd is the result of uaio_file_use().
- * Return: the descriptor for a call that must not block. If it is not fd, *ret_flags becomes 0:
- * with O_NONBLOCK the call needs no RWF_* flags, and a terminal never raises SIGPIPE.
+ * Return: the descriptor for a call that must not block. If this is not fd itself, *ret_flags
+ * becomes 0: the descriptor is O_NONBLOCK, so the call needs no RWF_* flags, and a terminal
+ * never raises SIGPIPE.
  */
 int uaio_terminal_fd(const struct uaio_file *file, int fd, uint32_t *ret_flags);
 
-/* When a thread may try a read of a terminal that has no input. */
+/* How to try a read of a terminal that may have no input. */
 enum uaio_terminal_wait {
 	UAIO_TERMINAL_ANY, /* any thread, at any time, on the reopened terminal */
 	UAIO_TERMINAL_READY, /* a worker, only when poll() reports input */
@@ -57,9 +59,9 @@ enum uaio_terminal_wait {
 };
 
 /*
- * Return: how the mode of the terminal fd lets a thread read. Out of canonical mode, a read may
- * wait for more than one byte, or only for a time (VMIN and VTIME of termios(3)). A call with
- * O_NONBLOCK ignores both, and poll() ignores the time.
+ * Return: how the mode of the terminal fd lets the library read. In non-canonical mode, a read
+ * may wait for more than one byte, or only for a limited time (VMIN and VTIME of termios(3)).
+ * A call with O_NONBLOCK ignores both, and poll() ignores the time.
  */
 enum uaio_terminal_wait uaio_terminal_wait(int fd);
 

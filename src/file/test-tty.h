@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Helpers for tests of terminals: a pseudoterminal, a context, and the thief, a second reader
- * that takes the input before the library can
+ * Helpers for tests of terminals: a pseudoterminal, a context, and a second reader (the
+ * "thief") that consumes the input before the library can
  */
 #ifndef TEST_TTY_H
 #define TEST_TTY_H
@@ -21,7 +21,7 @@
 
 static int terminal, master;
 static uint64_t handle;
-static char buffer[16]; /* submit_read() reads into it */
+static char buffer[16]; /* the buffer of submit_read() */
 
 static inline void set_mode(tcflag_t local, cc_t min, cc_t time)
 {
@@ -118,7 +118,7 @@ static inline void assert_nothing_yet(void)
 	assert_int_equal(uaio_aio_getevents(handle, 1, 1, &event, &moment), 0);
 }
 
-/* Call io_getevents without waiting: the call tries the parked requests. */
+/* Call io_getevents without waiting, so that it tries the parked requests. */
 static inline void pass_by(void)
 {
 	struct timespec zero = { 0 };
@@ -127,7 +127,7 @@ static inline void pass_by(void)
 	assert_int_equal(uaio_aio_getevents(handle, 0, 1, &event, &zero), 0);
 }
 
-/* Assert that the next event is of a read that read text into bytes. */
+/* Assert that the next event is that of a read which has read text into bytes. */
 static inline void assert_read_into(const char *bytes, const char *text)
 {
 	assert_int_equal(unit_reap_one(handle), strlen(text));
@@ -159,7 +159,7 @@ static inline void cancel_read(void)
 static struct {
 	uint32_t is_armed;   /* atomic */
 	uint32_t has_stolen; /* atomic */
-	int fd;              /* atomic: a hook may be late */
+	int fd; /* atomic: a hook that runs late may still read it */
 	char loot[16];
 } thief;
 
@@ -196,7 +196,7 @@ static inline bool steal(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-/* Submit a read whose input, the first line, the thief takes. */
+/* Submit a read, and let the thief consume the first line before the library reads it. */
 static inline void lose_the_race(bool of_master)
 {
 	int fd = of_master ? master : terminal;

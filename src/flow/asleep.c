@@ -12,7 +12,9 @@
 #include "ready/ready.h"
 #include "flow/flow.h"
 
-/* If no worker has started the call after this time, the system may refuse threads. */
+/*
+ * If no worker has started the call after this time, perhaps no more threads can be created.
+ */
 enum { NO_THREAD_NS = 2000000000 };
 
 static void lock(struct uaio_group *group)
@@ -25,7 +27,7 @@ static void unlock(struct uaio_group *group)
 	uaio_unlock(&group->lock, UAIO_RANK_GROUP);
 }
 
-/* Make the request ASLEEP and TRIED. Return: false if it may not sleep. */
+/* Make the request ASLEEP and TRIED. Return: false if the request must not sleep. */
 static bool begin_locked(struct uaio_req *req)
 {
 	if (req->is_unwanted)
@@ -85,7 +87,7 @@ static void close_group(struct uaio_group *group)
 	(void)group;
 }
 
-/* Sleep for a moment, so that the worker can run even if it has less priority. */
+/* Sleep for a moment, so that the worker can run even if it has a lower priority. */
 static void pause(void)
 {
 	enum { MOMENT_NS = 20000 };

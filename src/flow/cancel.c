@@ -6,16 +6,16 @@
  * first removes the requests from where they wait, under the lock of that module, and
  * completes only those that it removed.
  *
- *   I1  Of several requests the newest are removed first. An older request that they wait
- *       behind may end meanwhile, so that the oldest of them starts, as if it had started
- *       before the call. But no request is executed if the same call cancels an older request
- *       of its file that had to be executed before it.
+ *   I1  Of several requests the newest are removed first. Meanwhile an older request, for
+ *       which these wait, may complete, so that the oldest of these starts, as if it had
+ *       started before the call. But no request is executed if the same call cancels an older
+ *       request of its file that had to be executed before it.
  *   I2  No request is completed while a lock is held, because a completion wakes clients and
  *       may start other requests. So all requests are removed before the first is completed.
  *   I3  A request that is being tried cannot be removed, and may keep waiting after the try.
  *       The canceller marks it, and waits without a lock until the trying thread reports what
- *       became of it (waits.h). So the result of a call is true of each request that it was
- *       to cancel, and no other thread is held up.
+ *       became of it (waits.h). So the result of the call is correct for each request, and no
+ *       other thread has to wait.
  *   I4  A canceller cannot wait for a worker that executes a multishot request, after which
  *       the request would continue. The canceller marks the request unwanted, and it ends
  *       instead. A request that is about to sleep is marked, too (asleep.h, I2). If the
@@ -39,23 +39,27 @@
 /* Which requests of a group are to be cancelled. */
 struct aim {
 	bool (*is_meant)(const struct uaio_req *req, const struct aim *aim);
-	enum uaio_index_by by;               /* the index in which to search */
+	enum uaio_index_by by;               /* the index to search */
 	uint64_t key;                        /* the key in that index */
 	const struct uaio_file *file;        /* borrows */
 	const struct uaio_cancel_aim *doors; /* borrows */
 	bool is_one; /* only the oldest pending request */
 };
 
-/* The result of searching the group. */
+/* What a search of the group has found. */
 struct haul {
 	struct uaio_cancelled cancelled; /* removed; RUNNING */
-	/* borrows: where a front-end wants them instead; or NULL */
+	/*
+	 * borrows: where a front-end wants the cancelled requests to be listed instead; or
+	 * NULL
+	 */
 	struct uaio_cancelled *later;
-	/* is notified of requests being tried (I3) */
+	/* is notified of requests that were being tried (I3) */
 	struct uaio_canceller canceller;
 	int nr_cancelled;
-	int nr_asked;  /* being tried: the canceller will be notified of them */
-	int nr_others; /* match, but other threads own them */
+	/* how many requests are being tried, of which the canceller will be notified */
+	int nr_asked;
+	int nr_others; /* how many requests match but are owned by other threads */
 	bool ends_unparked; /* copied from the front-end's aim */
 };
 
@@ -94,7 +98,7 @@ static bool is_on_file(const struct uaio_req *req, const struct aim *aim)
 
 static bool is_meant_by_door(const struct uaio_req *req, const struct aim *aim)
 {
-	/* A request of a chain that has not started ends with the requests before it. */
+	/* If a request of a chain has not started, it ends when the requests before it end. */
 	return uaio_req_state(req) != UAIO_REQ_HELD &&
 	       aim->doors->is_meant(aim->doors, &req->sqe, req->file);
 }
@@ -109,8 +113,8 @@ static void end_call_locked(struct uaio_req *req)
 }
 
 /*
- * Mark a request that is about to be parked or deferred, so that it ends instead.
- * Return: if it has just been parked, as the function cancel of its row (waits.h).
+ * Mark a request that is about to be parked or deferred, so that it ends instead. Return: if
+ * the request has just been parked, the result of the function cancel of its row (waits.h).
  */
 static enum uaio_cancel keep_from_parking_locked(struct uaio_req *req,
 						 struct haul *haul)
@@ -125,7 +129,7 @@ static enum uaio_cancel keep_from_parking_locked(struct uaio_req *req,
 		   : UAIO_CANCEL_NONE;
 }
 
-/* Try to take req from where it waits. The lock of its group is held. */
+/* Try to remove req from where it waits. The lock of its group is held. */
 static enum uaio_cancel take_locked(struct uaio_req *req, struct haul *haul)
 {
 	const struct uaio_wait_ops *ops = uaio_waits_of(req);
@@ -151,7 +155,7 @@ static enum uaio_cancel take_locked(struct uaio_req *req, struct haul *haul)
 	return ret;
 }
 
-/* Take the oldest request that can be cancelled. */
+/* Remove the oldest request that can be cancelled. */
 static void take_one_locked(struct uaio_group *group, const struct aim *aim,
 			    struct haul *haul)
 {
@@ -171,7 +175,7 @@ static void take_one_locked(struct uaio_group *group, const struct aim *aim,
 	}
 }
 
-/* Take the newest first (I1), but list them for completion oldest first. */
+/* Remove the newest requests first (I1), but list the requests for completion oldest first. */
 static void take_all_locked(struct uaio_group *group, const struct aim *aim,
 			    struct haul *haul)
 {
@@ -224,7 +228,10 @@ void uaio_cancelled_complete(struct uaio_cancelled *cancelled)
 	uaio_req_start_all(&cancelled->startable);
 }
 
-/* Requests that were tried complete before the others of their file, which are newer. */
+/*
+ * Complete requests that were being tried before the other requests of their file, which are
+ * newer.
+ */
 static void complete(struct haul *haul)
 {
 	if (haul->nr_asked)
@@ -259,7 +266,7 @@ void uaio_group_close(struct uaio_group *group)
 	cancel(group, &aim, &haul);
 }
 
-/* Return: how many were cancelled, or why none. */
+/* Return: how many requests were cancelled, or the error that says why none was. */
 static int answer(const struct haul *haul)
 {
 	return haul->nr_cancelled ? haul->nr_cancelled
@@ -288,9 +295,9 @@ int uaio_queue_cancel_fd(struct uaio_queue *queue, int fd)
 	struct haul haul;
 
 	/*
-	 * A descriptor without an entry has no requests. The reference keeps
-	 * the entry from becoming another file's; it is held only briefly,
-	 * because a thread that closes the descriptor waits for it.
+	 * A descriptor without an entry has no requests. The reference keeps the entry from
+	 * being reused for another file. It is held only briefly, because a thread that closes
+	 * the descriptor waits for it.
 	 */
 	if (uaio_file_find(fd) && uaio_file_get(fd, &file) < 0)
 		file = NULL;

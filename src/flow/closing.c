@@ -18,21 +18,26 @@
 #include "flow/flow.h"
 
 enum {
-	/* A healthy device answers within this pause; then /proc is not read. */
+	/*
+	 * A healthy device completes requests within this pause; then /proc need not be read.
+	 */
 	FIRST_PAUSE_NS = 100000,
 	MAX_PAUSE_NS = 10000000,
 	NATIVE_PAUSE_NS = 1000000,
-	/* How long to wait for a worker if no more workers are allowed. */
+	/* How long to wait for a worker if no more workers may be created. */
 	PATIENCE_NS = 20000000,
-	/* Likewise if more workers are allowed; but the system may refuse threads. */
+	/*
+	 * How long to wait if more workers may be created; the system may still refuse
+	 * threads.
+	 */
 	HOPE_MS = 5000,
-	/* The most calls to examine; with more in flight the closer waits. */
+	/* The most calls to examine. If more are in flight, the closer waits for them. */
 	MAX_CALLS = 512,
-	/* not a descriptor: match a worker's io_submit */
+	/* instead of a descriptor: matches a worker's call of io_submit */
 	SUBMITTED = -2,
 };
 
-/* Reading in /proc what a thread does */
+/* Find out from /proc what a thread does */
 
 static char *put_text(char *at, const char *text)
 {
@@ -112,7 +117,7 @@ static bool is_in_call(uint32_t tid, int fd)
 	const char *at = text;
 	uint64_t nr, arg;
 
-	/* Outside a call the file says "running", or "-1" and two addresses. */
+	/* Outside a system call the file says "running", or "-1" and two addresses. */
 	if (!read_of_thread(tid, "/syscall", text, sizeof(text)) ||
 	    *text < '0' || *text > '9')
 		return false;
@@ -121,7 +126,10 @@ static bool is_in_call(uint32_t tid, int fd)
 	if (fd == SUBMITTED ? !sys_is_io_submit(nr)
 			    : !sys_is_on_file(nr) || arg != (uint64_t)fd)
 		return false;
-	/* The thread is in the call, has left it, or was stopped before the look-up. */
+	/*
+	 * The thread is in the call, or has just left it; wchan shows if it was stopped before
+	 * the look-up.
+	 */
 	return read_of_thread(tid, "/wchan", text, sizeof(text)) &&
 	       *text != '0' && !strstr(text, "ptrace") &&
 	       !strstr(text, "seccomp");
@@ -149,9 +157,8 @@ static bool has_our_thread_ids(void)
  */
 
 /*
- * Some of these nr_native requests may be in a worker's io_submit, which has not looked up
- * the descriptor yet, or may be refused.
- * Return: false if there may be any such request.
+ * Some of these nr_native requests may be in a worker's io_submit that has not yet looked up
+ * the descriptor, or that the kernel refuses. Return: false if there may be such a request.
  */
 static bool submitters_are_in_calls(const struct uaio_file *file,
 				    uint32_t nr_native)
@@ -165,15 +172,18 @@ static bool submitters_are_in_calls(const struct uaio_file *file,
 	for (unsigned i = 0; i < nr; i++)
 		if (!is_in_call(tids[i], SUBMITTED))
 			return false;
-	/* Workers submit no more. So if the count is unchanged, none was refused. */
+	/*
+	 * Workers submit no more requests. So if the count is unchanged, no request was
+	 * refused.
+	 */
 	return uaio_natives_hold(file, &nr_now) && nr_now == nr_native;
 }
 
 /*
  * Return: whether all references but the closer's belong to requests in their only call. Each
- * such request has one reference. The closer has removed the file from the table, so there
- * are no new references. So if there are as many calls as other references counted before, no
- * request was missed.
+ * such request has one reference. The closer has removed the file from the table, so there are
+ * no new references. So if the number of calls is that of the other references, which was read
+ * before, no request was missed.
  */
 static bool all_are_in_calls(struct uaio_file *file, int64_t waited_ns)
 {
@@ -189,7 +199,7 @@ static bool all_are_in_calls(struct uaio_file *file, int64_t waited_ns)
 	if (!uaio_natives_hold(file, &nr_native) ||
 	    nr + nr_native != refs - 1 || (nr && !has_our_thread_ids()))
 		return false;
-	/* The kernel may return a request, which a worker then has to execute. */
+	/* The kernel may give back a request, which a worker then has to execute. */
 	if (nr_native &&
 	    ((waited_ns < HOPE_MS * 1000000ll && !uaio_native_is_final(file)) ||
 	     !submitters_are_in_calls(file, nr_native)))
@@ -229,7 +239,7 @@ static bool has_waited_enough(int64_t waited_ns)
 	       (waited_ns >= PATIENCE_NS && uaio_wq_is_full(UAIO_BOUNDED));
 }
 
-/* Send requests that would be tried on the descriptor to workers. */
+/* Requests that would be tried on the descriptor: send them to workers instead. */
 static void start_what_is_tried(struct uaio_file *file)
 {
 	struct list startable;

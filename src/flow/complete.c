@@ -52,7 +52,9 @@ static inline struct uaio_live_block *count(unsigned nr)
 	return stats;
 }
 
-/* Record the times of a request, and trace it. worker: executed it; or NULL. */
+/*
+ * Record the times of a request, and trace it. worker: the worker that executed it, or NULL.
+ */
 static inline void record(struct uaio_live_block *stats,
 			  const struct uaio_req *req, int64_t res,
 			  const struct uaio_worker *worker)
@@ -123,29 +125,30 @@ static bool is_for_worker(const struct uaio_sqe *sqe)
 }
 
 /*
- * Completing requests of one queue, most often a single one. A read leaves the order of its
- * inode, then its group, where cancellers find requests, then drops its file. Then the
- * completions of all requests are posted together, after which the queue may be freed. A
- * client that sees the completion finds no write still waiting for the read, and a pipe
- * without a reader closed.
+ * The completion of requests of one queue, most often of a single request. A read first leaves
+ * the order of its inode, then its group, where cancellers find requests, then drops its file.
+ * Then the completions of all requests are posted together, after which the queue may be
+ * freed. So when a client sees the completion of a read, no write waits for this read any
+ * more, and a pipe of which the read had the last reference is closed.
  *
- * After its call, a write keeps only syncs waiting. The write keeps its place in the order,
- * and its file, until its completion is posted, so that no client sees a sync complete before
- * a write that the sync waited for. By then the queue of the write may be freed, so the
- * memory of the request goes back to the slab.
+ * When the call of a write has returned, only syncs still wait for the write. The write stays
+ * in the order of its inode, and keeps its file, until its completion is posted: no client
+ * sees a sync complete before a write for which the sync waited. After the posting the write's
+ * queue may be freed, so the memory of the request goes back to the slab.
  */
 struct ending {
 	struct uaio_req *req;
-	/* Copies, for when the memory may already be another request's: */
+	/* Copies, to be used when the memory of the request may already be reused: */
 	struct uaio_file *file;
-	/* the device whose oldest read this was, or NULL */
+	/* the device of which this request was the oldest read, or NULL */
 	struct uaio_device *device;
-	bool is_write; /* keep the request's memory to the end */
+	/* keep the request's memory until its completion is posted */
+	bool is_write;
 	bool delayed_exit;
-	bool breaks; /* the next request of its chain may not start */
+	bool breaks; /* the next request of its chain must not start */
 };
 
-/* The first part, while the request is still in its group. */
+/* The first part: the request is still in its group. */
 static inline __attribute__((always_inline)) void
 begin_end(struct ending *ending, struct uaio_req *req, int64_t res,
 	  struct uaio_live_block *stats, struct uaio_worker *worker,
@@ -176,7 +179,7 @@ leave_locked(const struct ending *ending, struct list *ret_startable)
 	uaio_req_leave_locked(ending->req, !ending->is_write);
 }
 
-/* After the request has left its group, so that no canceller finds it. */
+/* The second part: the request has left its group, so no canceller finds it. */
 static inline __attribute__((always_inline)) void
 let_go_of_file(const struct ending *ending, struct list *ret_startable)
 {
@@ -186,7 +189,7 @@ let_go_of_file(const struct ending *ending, struct list *ret_startable)
 		uaio_file_put(ending->file);
 }
 
-/* The last part, after posting, when the queue may be freed. */
+/* The last part: the completion is posted, and the queue may be freed. */
 static inline __attribute__((always_inline)) void
 end_end(const struct ending *ending, struct uaio_worker *worker,
 	struct list *ret_startable)
@@ -244,8 +247,9 @@ void uaio_req_finish(struct uaio_req *req, int64_t res,
 }
 
 /*
- * Return: how many of the first requests are posted together: those of one queue with equal
- * is_for_worker(). With faults on purpose only one, as some may be late.
+ * Return: how many requests, from the first on, are posted together: they are of one queue,
+ * and is_for_worker() is equal for all. If faults are injected, only one, as some completions
+ * may be late.
  */
 static unsigned nr_together(struct uaio_req *const *reqs, unsigned nr)
 {
@@ -261,7 +265,10 @@ static unsigned nr_together(struct uaio_req *const *reqs, unsigned nr)
 	return together;
 }
 
-/* Start requests that waited. is_last, worker: as for uaio_req_complete_by(). */
+/*
+ * Start requests that waited for the completed ones. is_last, worker: as for
+ * uaio_req_complete_by().
+ */
 static void start_after(struct list *startable, bool is_last,
 			struct uaio_worker *worker)
 {

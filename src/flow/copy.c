@@ -11,7 +11,10 @@
 #include "req/queue.h"
 
 enum {
-	/* Sizes of copies: 1 KiB, IOV_MAX vectors, the value of an extended attribute. */
+	/*
+	 * Sizes of the three kinds of copies: 1 KiB, IOV_MAX vectors, the value of an extended
+	 * attribute.
+	 */
 	COPY_SMALL = 1024,
 	COPY_LARGE = 1024 * sizeof(struct iovec),
 	COPY_MAX = 72 << 10,

@@ -117,7 +117,10 @@ static struct uaio_req *take_locked(struct uaio_group *group)
 	return uaio_slab_get(&slab);
 }
 
-/* Return: the crew of workers that executes what the calling thread submits. */
+/*
+ * Return: the crew (workers with the same credentials) that executes what the calling thread
+ * submits.
+ */
 static unsigned enlist(const struct uaio_submitter *by)
 {
 	if (likely(!uaio_identities_are_many()))
@@ -200,8 +203,8 @@ int uaio_req_new(const struct uaio_submitter *by, struct uaio_file *fixed,
 	if (ret < 0)
 		return ret == -ENOMEM ? -EAGAIN : ret;
 	/*
-	 * The descriptor may have been reopened on a regular file since the first try. On
-	 * such a file only polls park, until they are tried again. A timer has no file.
+	 * The descriptor may have been reopened on a regular file since the first try. On a
+	 * regular file only polls park, until they are tried again. A timer has no file.
 	 */
 	if (parks && likely(file) &&
 	    (!file->inode || uaio_optab[sqe->op].class == UAIO_CLASS_POLL) &&

@@ -21,8 +21,8 @@ void uaio_defer_init(void)
 
 /*
  * The client's descriptor may refer to another file when the request starts. So let the
- * request use a descriptor of the library's, as on a fixed file.
- * Return: false if there is none.
+ * request use a descriptor that the library owns, as for a fixed file. Return: false if no
+ * such descriptor can be made.
  */
 static bool use_own_descriptor(struct uaio_req *req)
 {
@@ -56,7 +56,10 @@ bool uaio_defer(struct uaio_req *req, int64_t ns)
 	req->late.awaits_call = false;
 	req->next = UAIO_NEXT_WAIT_TIME;
 	req->until_ns = uaio_now_ns() + ns;
-	/* relaxed: other threads may miss it; the submitting thread sees its own count */
+	/*
+	 * relaxed: other threads may see the count late; the submitting thread sees its own
+	 * increments
+	 */
 	add_relaxed(&nr_deferred, 1);
 	return true;
 }
@@ -86,7 +89,7 @@ void uaio_defer_start_all(struct uaio_queue *queue)
 	struct uaio_group *group = &queue->group;
 	struct list startable;
 
-	/* relaxed: sees at least what this thread deferred */
+	/* relaxed: counts at least the requests that this thread deferred */
 	if (likely(!load_relaxed(&nr_deferred)))
 		return;
 	list_init(&startable);

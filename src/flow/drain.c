@@ -62,8 +62,9 @@ void uaio_drain_advance_locked(struct uaio_group *group,
 			if (is_busy(group))
 				return;
 			/*
-			 * Before the chain is uncounted, so that drained never becomes 0
-			 * between. relaxed: only the submitting thread relies on 0.
+			 * Set the bit before the chain is subtracted, so that drained does not
+			 * become 0 in between. relaxed: only the submitting thread relies on
+			 * 0.
 			 */
 			store_relaxed(&group->drained,
 				      group->drained | UAIO_DRAIN_RUNS);

@@ -15,8 +15,8 @@
 #include "flow/flow.h"
 
 /*
- * The state of the gate is one of these; with EXEC, LONG and ENDING the bits above
- * hold the thread id of the thread that leaves.
+ * The state of the gate is one of the following. With EXEC, LONG and ENDING, the upper bits
+ * hold the id of the thread in exit or exec (the leaving thread).
  */
 enum {
 	GATE_OPEN,
@@ -31,9 +31,9 @@ enum {
 /* How long threads wait at the gate while no request is pending. */
 static int64_t patience_ns = 1000000000;
 
-/* How often the leaving thread looks for reads that writes wait for (drain_here()). */
+/* How often the leaving thread looks for reads for which writes wait (drain_here()). */
 enum { LOOK_AGAIN_NS = 10000000 };
-/* How often it looks for completions of the kernel's own AIO (native.h). */
+/* How often the leaving thread looks for completions of the kernel's own AIO (native.h). */
 enum { LOOK_SOON_NS = 100000 };
 
 static uint32_t nr_pending; /* atomic: requests that delay the exit (I1) */
@@ -65,8 +65,8 @@ void uaio_gate_delay_over(void)
 bool uaio_gate_is_closed(void)
 {
 	/*
-	 * relaxed: callers hold the lock of a list of requests; the leaving thread closes the
-	 * gate before it takes that lock to search the list
+	 * relaxed: callers hold the lock of a list of requests. The leaving thread closes the
+	 * gate before it takes this lock to search the list.
 	 */
 	return load_relaxed(&gate) != GATE_OPEN;
 }
@@ -83,7 +83,7 @@ static uint32_t state_of(uint32_t seen)
 
 /*
  * Change the gate's state from seen, and wake the threads that wait there.
- * Return: false, having done nothing, if the state is no longer seen.
+ * Return: false, having done nothing, if the state is no longer `seen`.
  */
 static bool change(uint32_t seen, uint32_t state)
 {
@@ -105,10 +105,10 @@ static void lose_patience(uint32_t seen)
 static void sleep_at_gate(uint32_t seen, int64_t deadline_ns)
 {
 	/*
-	 * At an exec the thread sleeps as a thread inside the library (entry.h): it holds
-	 * tickets, so a handler must not leave by siglongjmp from here. If the process ends,
-	 * tickets no longer matter. Then the thread counts as outside, so that a handler
-	 * which calls _exit() can wait for pending requests.
+	 * At an exec the sleeping thread counts as inside the library (entry.h): it may hold
+	 * tickets, so a signal handler must not leave from here by siglongjmp(). If the
+	 * process ends, tickets no longer matter. Then the thread counts as outside, so that a
+	 * handler which calls _exit() can wait for pending requests.
 	 */
 	if (state_of(seen) == GATE_EXEC)
 		(void)uaio_sleep(&gate, seen, deadline_ns);
@@ -123,7 +123,7 @@ static void wait_at_gate(void)
 	uint32_t seen;
 
 	for (;;) {
-		/* relaxed: nothing but the state is read */
+		/* relaxed: no other data is read because of this state */
 		seen = load_relaxed(&gate);
 		if (state_of(seen) != GATE_EXEC &&
 		    state_of(seen) != GATE_ENDING)
@@ -144,7 +144,10 @@ void uaio_gate_pass(struct uaio_handover *handover)
 	 */
 	uint32_t seen = load_relaxed(&gate);
 
-	/* With ENDED and LONG the request is not queued: its starter executes it. */
+	/*
+	 * In the states ENDED and LONG the request is not queued: the thread that starts it
+	 * executes it.
+	 */
 	if (likely(seen == GATE_OPEN) || seen == GATE_ENDED ||
 	    state_of(seen) == GATE_LONG)
 		return;
@@ -158,7 +161,10 @@ void uaio_gate_pass(struct uaio_handover *handover)
 	wait_at_gate();
 }
 
-/* Return: whether req delays the exit, or a request that does so may wait for req. */
+/*
+ * Return: whether req delays the exit, or a request that delays the exit may be waiting for
+ * req.
+ */
 static bool is_wanted(const struct uaio_req *req, const void *arg)
 {
 	(void)arg;
@@ -171,14 +177,14 @@ static void take_native(struct uaio_group *group)
 }
 
 /*
- * Finish all requests that delay the exit. The gate is closed. A request that was queued
- * earlier is found in the queue, under its lock. The queue refuses later requests, as it
- * finds the gate closed under that lock; their starter executes them before it returns. A
- * request that waits for either in the order of its file was counted before the other
- * completed.
+ * Finish all requests that delay the exit. The gate is closed. This thread finds requests that
+ * were queued before that in the work queue, under its lock. Later the work queue refuses
+ * requests, as it checks the gate under the same lock; the thread that starts such a request
+ * executes it. If a request waits for another one in the order of its file, it was counted
+ * before that one completed.
  *
- * Reads are dropped, except for one that a write waits for. Such a read may be queued
- * after this thread has looked for it, or the write may come to wait later. So this thread
+ * Reads are dropped, except for a read for which a write waits. Such a read may be queued
+ * after this thread has looked for it, or the write may begin to wait later. So this thread
  * looks again every LOOK_AGAIN_NS.
  *
  * No thread is created for requests that may start then, because the caller may be a signal
@@ -216,7 +222,10 @@ static long drain_for_other(const void *arg)
 	return 0;
 }
 
-/* Requests use descriptors of the engine's table (table.h), not of a private one. */
+/*
+ * Use the library's descriptor table (table.h), in which requests have their descriptors, and
+ * not a private table of this thread.
+ */
 static void drain(void)
 {
 	if (likely(!uaio_table_is_other()))
@@ -245,7 +254,10 @@ static void close_gate(uint32_t mine)
 	while (!cas_seq_cst(&gate, &seen, mine)) {
 		if (state_of(seen) == GATE_LONG)
 			continue;
-		/* The process ends, or this handler interrupted this thread's exec. */
+		/*
+		 * The process ends, or this thread is in a signal handler that interrupted its
+		 * own exec.
+		 */
 		if (state_of(seen) != GATE_EXEC || seen == mine)
 			return;
 		wait_at_gate();

@@ -25,7 +25,7 @@ bool uaio_kernel_add(struct uaio_req *req, struct uaio_handover *handover)
 {
 	enum uaio_native_way way = uaio_native_way(req);
 
-	/* A thread that leaves the process executes requests itself where it can. */
+	/* A thread in exit or exec executes requests itself where it can. */
 	if (likely(way == UAIO_NATIVE_NOT) || handover->is_last ||
 	    !uaio_wq_is_mine(&req->work) || uaio_req_is_former(req) ||
 	    unlikely(uaio_gate_is_closed()) ||
@@ -68,7 +68,10 @@ static void send_all_to_workers(struct uaio_req *const *reqs, unsigned nr,
 		send_to_worker(reqs[i], handover);
 }
 
-/* Submit requests of one group, which is pinned. Workers get those refused. */
+/*
+ * Submit requests of one group, which is pinned. Requests that the kernel refuses go to
+ * workers.
+ */
 static void submit(struct uaio_group *group, struct uaio_req *const *reqs,
 		   unsigned nr, struct uaio_handover *handover)
 {
@@ -92,14 +95,14 @@ static void submit(struct uaio_group *group, struct uaio_req *const *reqs,
 }
 
 /*
- * Submit requests of one group, and take completions at once: the kernel returns requests
- * that it would have to wait for, so workers can begin with these now.
+ * Submit requests of one group, and look for completions at once: the kernel gives back
+ * requests for which io_submit would have to wait, so workers can begin with these now.
  */
 static void submit_of_one(struct uaio_group *group,
 			  struct uaio_req *const *reqs, unsigned nr,
 			  bool is_signalled, struct uaio_handover *handover)
 {
-	/* Otherwise the requests may complete, and the queue be freed, meanwhile. */
+	/* Otherwise the requests might complete, and the queue be freed, during the call. */
 	uaio_ready_pin(&group->ready);
 	submit(group, reqs, nr, handover);
 	(void)uaio_ready_take_native(group);
@@ -115,7 +118,10 @@ static bool is_awaited(const struct uaio_req *req)
 	return unlikely(uaio_gate_is_closed()) && uaio_req_delays_exit(req);
 }
 
-/* Give the PREPPED requests of the list to the driver; requests for AIO are RUNNING. */
+/*
+ * Give the PREPPED requests of the list to the driver (driver.h). Requests for kernel AIO are
+ * already RUNNING.
+ */
 static void line_up(struct list *others, struct uaio_handover *handover)
 {
 	struct list lined, refused, *node;
@@ -173,7 +179,10 @@ void uaio_kernel_hand_over(struct uaio_handover *handover)
 
 /* Submission by workers */
 
-/* Do not give the kernel a request with ids from before a change (proc/former.h). */
+/*
+ * Do not give the kernel a request that needs credentials from before a change
+ * (proc/former.h).
+ */
 static bool submit_blocking(struct uaio_native *native, struct uaio_req *req,
 			    struct uaio_worker *worker)
 {
@@ -194,7 +203,10 @@ bool uaio_kernel_submit(struct uaio_req *req, struct uaio_worker *worker)
 	struct uaio_native *native;
 	bool is_taken = false;
 
-	/* relaxed: if a close is missed here, the fallback thread takes the completion */
+	/*
+	 * relaxed: if this thread misses that the gate is closed, the fallback thread accepts
+	 * the completion
+	 */
 	if (likely(!uaio_native_suits_worker(req)) || uaio_gate_is_closed() ||
 	    load_relaxed(&group->ready.is_closing) ||
 	    uaio_ready_expect(group) < 0)
@@ -203,7 +215,10 @@ bool uaio_kernel_submit(struct uaio_req *req, struct uaio_worker *worker)
 	native = uaio_native_get(group);
 	if (native) {
 		uaio_native_expect_by_worker(native);
-		/* Before the call, as the request may complete long before it returns. */
+		/*
+		 * Called before the submission, as the request may complete long before
+		 * io_submit returns.
+		 */
 		uaio_ready_native_submitted(group, true);
 		is_taken = submit_blocking(native, req, worker);
 		if (unlikely(!is_taken))
@@ -219,14 +234,17 @@ bool uaio_kernel_submit(struct uaio_req *req, struct uaio_worker *worker)
  * Completing
  */
 
-/* Return: whether the kernel has returned req without executing it: a worker has to. */
+/*
+ * Return: whether the kernel has given back req without executing it, so that a worker has to
+ * execute it.
+ */
 static bool is_given_back(const struct uaio_req *req, int64_t res)
 {
 	return (unlikely(res == -EAGAIN) && !uaio_native_is_final(req->file)) ||
 	       unlikely(uaio_may_bounce(req->file, &req->sqe, res));
 }
 
-/* Return: how many requests, from the first on, the kernel has executed. */
+/* Return: how many requests, counted from the first, the kernel has executed. */
 static unsigned nr_done(struct uaio_req *const *reqs, const int64_t *results,
 			unsigned nr)
 {
@@ -253,7 +271,10 @@ void uaio_req_complete_native(struct uaio_req *const *reqs,
 			uaio_req_complete_together(reqs, results, nr_together,
 						   NULL);
 		} else {
-			/* The kernel would refuse again a request that has to be bounced. */
+			/*
+			 * The kernel would again refuse a misaligned request, which has to be
+			 * executed through a copy.
+			 */
 			if (results[0] != -EAGAIN)
 				reqs[0]->native = UAIO_KERNEL_MAY_WAIT;
 			uaio_req_move(reqs[0], UAIO_REQ_RUNNING,

@@ -17,7 +17,9 @@
 #include "flow/gate.h"
 #include "flow/link.h"
 
-/* Release all that a completing request releases, except its place in its group. */
+/*
+ * Release everything that a completing request releases, except its membership in the group.
+ */
 static void release_resources(struct uaio_req *req, struct uaio_worker *worker,
 			      struct list *ret_startable)
 {
@@ -46,7 +48,7 @@ static void release_resources(struct uaio_req *req, struct uaio_worker *worker,
 		uaio_req_read_next(device, worker, ret_startable);
 }
 
-/* Turn req into a timer. What clients see stays: key, word, place in a chain. */
+/* Turn req into a timer. What clients see does not change: key, word, position in a chain. */
 static void become_timer(struct uaio_req *req, int64_t res, bool breaks,
 			 int64_t delay_ns)
 {
@@ -70,8 +72,8 @@ static void become_timer(struct uaio_req *req, int64_t res, bool breaks,
 }
 
 /*
- * Save what traces report of req. The length and offset of a request that was executed in
- * parts are those of its last part.
+ * Save what traces report of req. If the request was executed in parts, sqe now has the length
+ * and offset of the last part.
  */
 static void record_for_traces(struct uaio_req *req,
 			      const struct uaio_worker *worker)
@@ -90,7 +92,7 @@ static void record_for_traces(struct uaio_req *req,
 		req->late.by = (uint8_t)uaio_req_by(req, worker);
 }
 
-/* Return: how long the completion is to be held back; 0: it is not. */
+/* Return: how long the completion is to be held back; 0 if it is not. */
 static int64_t delay_of(struct uaio_req *req)
 {
 	req->late.awaits_call = !req->late.delay_ns && req->late.record &&
@@ -123,7 +125,7 @@ bool uaio_late_hold(struct uaio_req *req, int64_t *res,
 		    struct uaio_worker *worker, struct list *ret_startable)
 {
 	if (unlikely(req->late.held == UAIO_REQ_DEFERRED)) {
-		/* A canceller has taken the deferred request. */
+		/* A canceller has cancelled the deferred request. */
 		if (req->file && !uaio_req_inode(req))
 			uaio_file_unuse(req->file);
 		uaio_defer_is_over(req);

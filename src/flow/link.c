@@ -18,9 +18,11 @@
 /* Flags of links that only this file sets. */
 enum {
 	MEMBER = 1u << 5, /* the request is in a chain */
-	HERE = 1u << 6,   /* no earlier request of its chain has waited */
-	ISSUE = 1u << 7,  /* the starter has to issue the request */
-	CANCEL = 1u << 8, /* the starter has to complete it as cancelled */
+	HERE = 1u << 6,   /* no earlier request of its chain has had to wait */
+	ISSUE = 1u
+		<< 7, /* the thread that starts the request has to issue it */
+	/* the thread that starts the request has to complete it as cancelled instead */
+	CANCEL = 1u << 8,
 };
 
 /* If a linked timer cannot cancel its request yet, it expires again after this time. */
@@ -63,9 +65,9 @@ void uaio_link_append(struct uaio_req *last, struct uaio_req *req)
 }
 
 /*
- * Let the starter issue a PREPPED request, or complete it as cancelled. Until it has, the
- * exit is delayed. If the request that req waited for is a write, it is still counted, so the
- * count does not become 0 in between.
+ * Pass a PREPPED request to the starter (send.c), to issue it or to complete it as cancelled.
+ * Until that is done, the request delays the exit. If req waited for a write, that write is
+ * still counted, so the count does not become 0 in between.
  */
 static void leave_to_starter(struct uaio_req *req, uint16_t what,
 			     struct list *ret_startable)
@@ -80,7 +82,7 @@ void uaio_link_started(void)
 	uaio_gate_delay_over();
 }
 
-/* Release a HELD request to its starter. The group's lock is held. */
+/* Pass a HELD request to the starter. The group's lock is held. */
 static void release_locked(struct uaio_req *req, uint16_t what,
 			   struct list *ret_startable)
 {
@@ -122,8 +124,8 @@ static void break_locked(struct uaio_req *req, const struct uaio_req *by,
 }
 
 /*
- * The request before a linked timer has left: stop the timer. If the timer has expired, the
- * thread that took it completes it (I4).
+ * The request that a linked timer limits has left: stop the timer. If the timer has already
+ * expired, the thread that expired it completes it (I4).
  */
 static void stop_timer_locked(struct uaio_req *timer,
 			      struct list *ret_startable)
@@ -140,7 +142,7 @@ static void stop_timer_locked(struct uaio_req *timer,
 	leave_to_starter(timer, CANCEL, ret_startable);
 }
 
-/* Take a linked timer out of the chain. */
+/* Remove a linked timer from its chain. */
 static void splice_out_locked(struct uaio_req *timer)
 {
 	if (timer->before)
@@ -214,8 +216,8 @@ bool uaio_link_was_held(const struct uaio_req *req)
 }
 
 /*
- * Put off these requests until the submission ends. Until then its thread may wait at the
- * gate, so they do not delay the exit.
+ * Put off these requests until the submission ends. Until then the submitting thread may wait
+ * at the gate (gate.h), so these requests do not delay the exit.
  */
 static void put_off(struct list *startable, struct list *ret_later)
 {
@@ -243,7 +245,7 @@ void uaio_link_begin(struct uaio_req *first, bool is_broken, bool is_late,
 		uaio_req_move(first, UAIO_REQ_PREPPED, UAIO_REQ_HELD);
 		uaio_drain_hold_locked(first);
 		uaio_drain_advance_locked(group, &startable);
-		/* All earlier chains that may start have started: this is the new one. */
+		/* All earlier chains that may start have started, so this is the new chain. */
 		if (!list_is_empty(&startable))
 			first->sqe.links |= HERE;
 	} else {
@@ -330,7 +332,7 @@ static enum uaio_cancel cancel(struct uaio_req *req,
 	uaio_req_move(req, UAIO_REQ_HELD, UAIO_REQ_RUNNING);
 	uaio_drain_lets_go_locked(req);
 	if (!is_linked_timer(req)) {
-		/* The later requests are cancelled when this one completes. */
+		/* Later requests of the chain are cancelled when this request completes. */
 		if (req->before)
 			req->before->after = NULL;
 		else
@@ -343,7 +345,9 @@ static enum uaio_cancel cancel(struct uaio_req *req,
 
 static void close_group(struct uaio_group *group)
 {
-	/* Requests that start from now on are cancelled where they would wait. */
+	/*
+	 * Requests that start from now on are cancelled in the state in which they would wait.
+	 */
 	(void)group;
 }
 
@@ -376,7 +380,7 @@ void uaio_link_expire(struct uaio_req *timer)
 		ops = uaio_waits_of(req);
 		if (ops)
 			what = ops->cancel(req, &canceller, &startable);
-		/* A worker has the request, which may be about to sleep. */
+		/* A worker has the request, whose call may be about to sleep. */
 		if (what == UAIO_CANCEL_NONE &&
 		    uaio_optab[req->sqe.op].sleeps &&
 		    look_again_locked(timer)) {
@@ -385,15 +389,18 @@ void uaio_link_expire(struct uaio_req *timer)
 		}
 		splice_out_locked(timer);
 		if (what == UAIO_CANCEL_NONE) {
-			/* Memory for another wait was refused. See that req never sleeps. */
+			/*
+			 * Memory for another wait of the timer was refused: make sure that the
+			 * request never sleeps.
+			 */
 			if (uaio_optab[req->sqe.op].sleeps)
 				/* relaxed: read under the lock */
 				store_relaxed(&req->is_unwanted, true);
 			res = -EALREADY;
 		}
 		/*
-		 * The number of cancelled requests: the kernel's timer reports 1 for such
-		 * requests, even if no worker has ended the call yet.
+		 * The timer's result is the number of cancelled requests. For requests that
+		 * sleep, the kernel's timer reports 1, even if the call has not ended yet.
 		 */
 		else if (uaio_optab[req->sqe.op].sleeps)
 			res = 1;

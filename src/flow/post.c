@@ -12,7 +12,10 @@
 
 void uaio_queue_init(struct uaio_queue *queue, const struct uaio_sink *sink)
 {
-	/* A thread that waited in an earlier generation may read the queue. */
+	/*
+	 * The lock is needed, as a thread that waited in an earlier generation may read the
+	 * queue.
+	 */
 	uaio_queue_lock(queue);
 	store_relaxed(&queue->sink, sink);
 	uaio_group_init(&queue->group);
@@ -29,7 +32,7 @@ void uaio_queue_keep_maker(struct uaio_queue *queue)
 {
 	unsigned crew = uaio_wq_enlist();
 
-	/* Without memory each thread submits with its own identity. */
+	/* If memory is refused, each thread submits with its own credentials. */
 	if (crew == UAIO_WQ_NO_CREW)
 		return;
 	queue->is_makers = true;
@@ -69,7 +72,8 @@ void uaio_queue_close(struct uaio_queue *queue)
 	uaio_waiters_dismiss(queue);
 	uaio_group_close(group);
 	/*
-	 * Kernel AIO ends its requests by itself; no waiter is left to take the completions.
+	 * Requests in kernel AIO end by themselves. No waiter is left to accept their
+	 * completions, so this thread does.
 	 */
 	while ((nr = uaio_native_nr(group))) {
 		if (!uaio_ready_take_native(group))
@@ -104,7 +108,7 @@ static void act(struct uaio_queue *queue, const struct uaio_sink *sink)
 	uaio_ready_unpin(&queue->group.ready);
 }
 
-/* Not inline: when no thread waits, as is usual, its wakeups take no stack. */
+/* Not inline: usually no thread waits, and then the array of wake-ups needs no stack. */
 static __attribute__((noinline)) void unlock_and_wake(struct uaio_queue *queue)
 {
 	struct uaio_wakeups wakeups;
@@ -115,7 +119,10 @@ static __attribute__((noinline)) void unlock_and_wake(struct uaio_queue *queue)
 	uaio_wakeups_deliver(&wakeups);
 }
 
-/* Unlock the queue, and wake the waiters that have enough. The queue may be freed then. */
+/*
+ * Unlock the queue, and wake the waiters that have enough completions. After that the queue
+ * may be freed.
+ */
 static inline void unlock(struct uaio_queue *queue)
 {
 	if (likely(list_is_empty(&queue->waiters)))
@@ -198,7 +205,7 @@ void uaio_queue_post_parted(struct uaio_queue *queue,
 	const struct uaio_sink *sink = queue->sink;
 	bool has_waiters;
 
-	/* Without the pin the queue might be freed before uaio_table_call(). */
+	/* Without the pin, the queue might be freed before uaio_table_call(). */
 	uaio_ready_pin(&queue->group.ready);
 	uaio_queue_lock(queue);
 	give_to_sink_locked(queue, sink, post);

@@ -25,7 +25,10 @@ void uaio_req_to_worker(struct uaio_req *req, struct uaio_handover *handover)
 	enum uaio_account account = uaio_req_account(req);
 	const struct uaio_inode *inode = uaio_req_inode(req);
 
-	/* A device number has 32 bits. A block device (dev UINT64_MAX) has it in ino. */
+	/*
+	 * A device number has 32 bits. A block device has dev == UINT64_MAX, and its device
+	 * number in ino.
+	 */
 	req->work.device = account != UAIO_BOUNDED || !inode ? 0
 			   : inode->dev == UINT64_MAX ? (uint32_t)inode->ino
 						      : (uint32_t)inode->dev;
@@ -33,8 +36,8 @@ void uaio_req_to_worker(struct uaio_req *req, struct uaio_handover *handover)
 }
 
 /*
- * Send a PREPPED request to where req->next says: its file, its time, its pages, the driver
- * or a worker.
+ * Send a PREPPED request to where req->next says: it waits for its file, a time or its pages,
+ * or goes to the driver (io_uring) or to a worker.
  * Return: false if the request was to be parked, but its queue is being closed.
  */
 static inline __attribute__((always_inline)) bool
@@ -54,9 +57,10 @@ route(struct uaio_req *req, struct uaio_handover *handover)
 }
 
 /*
- * Park a RUNNING request: count it, get its watch, pin its group, park it, and announce it to
- * the threads that wait for its group. test/model/park.pml is a model of this function;
- * test-park-steps.c stops it after each instruction.
+ * Park a RUNNING request: count it, get its watch (which connects the queue with the file),
+ * pin its group, park it, and announce it to the threads that wait for events of its group.
+ * test/model/park.pml is a model of this function; test-park-steps.c stops it after each
+ * instruction.
  */
 int uaio_req_park(struct uaio_req *req)
 {
@@ -68,7 +72,10 @@ int uaio_req_park(struct uaio_req *req)
 	/* [step: PIN] */
 	uaio_ready_pin(&group->ready);
 	uaio_lock(&group->lock, UAIO_RANK_GROUP);
-	/* [step: UNWANTED] An earlier canceller has set it; a later one finds req parked. */
+	/*
+	 * [step: UNWANTED] An earlier canceller has set is_unwanted; a later canceller finds
+	 * req parked.
+	 */
 	parks = !req->is_unwanted;
 	if (likely(parks))
 		parks = uaio_ready_park(req, UAIO_REQ_RUNNING);
@@ -96,9 +103,10 @@ static int64_t execute_here(struct uaio_req *req, struct uaio_worker *worker)
 
 /*
  * End a request that could not be queued or parked. A request that was to be parked is
- * cancelled, because its queue is being closed. A bounded request ends by itself, so the
- * calling thread executes it. The others fail with EAGAIN: unbounded requests if there is no
- * thread for them, and requests of another identity whose crew has no thread.
+ * cancelled, because its queue is being closed. A bounded request (one that ends by itself) is
+ * executed by the calling thread. All others fail with EAGAIN: unbounded requests, if no
+ * thread can be created for them, and requests that need other credentials, if the crew of
+ * workers with these credentials has no thread.
  */
 static void end_here(struct uaio_req *req, struct uaio_worker *worker,
 		     struct list *ret_startable)
@@ -116,7 +124,10 @@ static void end_here(struct uaio_req *req, struct uaio_worker *worker,
 	uaio_req_finish(req, res, worker, ret_startable);
 }
 
-/* Issue a request that was held; pinned, as it may park. Return: as route(). */
+/*
+ * Issue a request that was HELD; the group is pinned, as the request may park. Return: as
+ * route().
+ */
 static __attribute__((noinline)) bool start_held(struct uaio_req *req,
 						 struct uaio_handover *handover,
 						 struct list *ret_startable)
@@ -163,7 +174,7 @@ static void start_one(struct uaio_req *req, struct uaio_handover *handover,
 		end_here(req, handover->worker, ret_startable);
 }
 
-/* Start all requests of a list, and those that may start then, without recursion. */
+/* Start all requests of a list, and those that may start as a result, without recursion. */
 static void start_list(struct list *startable, struct uaio_handover *handover)
 {
 	struct list *node;
@@ -181,7 +192,7 @@ static struct uaio_req *refused_req(const struct uaio_work *work)
 	return req;
 }
 
-/* No recursion: requests that may start then are added to the handover again. */
+/* No recursion: requests that may start as a result are added to the handover again. */
 void uaio_req_hand_over(struct uaio_handover *handover)
 {
 	while (uaio_handover_is_due(handover)) {

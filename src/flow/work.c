@@ -42,7 +42,7 @@ static int64_t execute(struct uaio_req *req, struct uaio_worker *worker)
 	return res;
 }
 
-/* Park a multishot request again. It no longer owns its wait queue. */
+/* Park a multishot request again. It gives up the ownership of its wait queue. */
 static void park_again(struct uaio_req *req)
 {
 	int ret;
@@ -58,8 +58,8 @@ static void park_again(struct uaio_req *req)
 }
 
 /*
- * Return: whether a read found its O_NONBLOCK file empty, without having waited for it: its
- * client asked for a worker.
+ * Return: whether a worker read from an O_NONBLOCK file that was empty. The request had not
+ * waited for the file, as the client wanted a worker (is_async).
  */
 static bool was_too_early(const struct uaio_req *req, int64_t res)
 {
@@ -67,7 +67,7 @@ static bool was_too_early(const struct uaio_req *req, int64_t res)
 	       !req->file->is_unpollable;
 }
 
-/* Return: whether this worker has to empty the file for a multishot request. */
+/* Return: whether this worker has to read until the file is empty for a multishot request. */
 static __attribute__((noinline)) bool takes_all(const struct uaio_req *req)
 {
 	int fd = uaio_file_use(req->file);
@@ -90,8 +90,8 @@ static bool is_unwanted(const struct uaio_req *req)
 }
 
 /*
- * Post the results of a multishot request until its file is empty or the request is marked;
- * its peer may send for ever.
+ * Execute a multishot request and post its results until its file is empty, or a canceller has
+ * marked the request (its peer may send for ever).
  * Return: the last result.
  */
 static __attribute__((noinline)) int64_t
@@ -132,7 +132,7 @@ static __attribute__((noinline)) void run_blocking(struct uaio_req *req,
 		uaio_asleep_run(req, worker);
 		return;
 	}
-	/* First, as the kernel splits large requests by itself. */
+	/* Try the kernel first, as it splits large requests by itself. */
 	if (uaio_kernel_submit(req, worker)) {
 		uaio_wq_returned(worker);
 		return;
@@ -147,7 +147,10 @@ static __attribute__((noinline)) void run_blocking(struct uaio_req *req,
 		res = take_all(req, worker, res);
 	if (unlikely(ioprio))
 		uaio_thread_give_ioprio(old_ioprio);
-	/* Before the event, so that this worker can serve the client's next request. */
+	/*
+	 * Called before the event is posted, so that this worker can serve the client's next
+	 * request.
+	 */
 	uaio_wq_returned(worker);
 	if (unlikely(req->sqe.is_multishot) && !takes && goes_on(req, res))
 		return;
@@ -202,7 +205,7 @@ static void refuse_work(struct uaio_work *work)
 
 static bool is_awaited(const struct uaio_work *work)
 {
-	/* A thread that leaves waits for whole requests, not for parts. */
+	/* A thread in exit or exec waits for whole requests, not for parts of requests. */
 	return !work->is_part && unlikely(uaio_gate_is_closed()) &&
 	       uaio_req_delays_exit(uaio_req_of(work));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lets files of host/ define the functions for large files, whose names end in 64
+ * Lets files of host/ define functions whose names end in 64 (for large files)
  *
  * glibc has functions of these names. In musl the names are macros for the functions without
  * 64, and its loader binds older programs' references to musl only. The library defines the

@@ -25,7 +25,7 @@ bool uaio_host_memory_ends_slowly(enum uaio_check_end end, const void *at,
 /* The program has mapped fd at this address. Only called under uaio-check. Keeps errno. */
 void uaio_host_memory_begins(const void *at, int fd, int64_t offset);
 
-/* The program frees or unmaps memory: requests in flight must not use it. */
+/* The program frees or unmaps memory. Report requests in flight that use it. */
 static inline void uaio_host_memory_ends(enum uaio_check_end end,
 					 const void *at, size_t bytes)
 {

@@ -25,9 +25,7 @@
 #include "issue/policy.h"
 #include "issue/submit.h"
 
-/*
- * Starting a request that was held
- */
+/* Starting a request that was held (a later request of a chain) */
 
 /* Return: 0, with a reference to the file registered at index place; or -EBADF. */
 static int get_fixed(struct uaio_queue *queue, int place,
@@ -37,7 +35,7 @@ static int get_fixed(struct uaio_queue *queue, int place,
 	return *ret_file ? 0 : -EBADF;
 }
 
-/* Name the request's file, for tracers. */
+/* Write the name of the request's file, for tracers. */
 static void name_file(const struct uaio_req *req)
 {
 	struct uaio_live_block *stats = uaio_stats_mine();
@@ -46,7 +44,10 @@ static void name_file(const struct uaio_req *req)
 		(void)uaio_record_name(stats, req->file, req->sqe.fd);
 }
 
-/* For a poll of a front-end's own file (a ring): the front-end may substitute another file. */
+/*
+ * For a poll of a file that the front-end made (a ring): the front-end may substitute another
+ * file.
+ */
 static __attribute__((noinline)) void replace_polled(struct uaio_req *req,
 						     struct uaio_file **file)
 {
@@ -61,8 +62,8 @@ static __attribute__((noinline)) void replace_polled(struct uaio_req *req,
 }
 
 /*
- * uaio_file_get(), except that an entry whose file requests cannot use may be outdated, as in
- * uaio_look_up_again().
+ * As uaio_file_get(), but if the entry says that requests cannot use its file, look up the
+ * descriptor again, as uaio_look_up_again() does: the entry may be outdated.
  */
 static int get_current(int fd, struct uaio_file **ret_file)
 {
@@ -105,7 +106,10 @@ static int attach(struct uaio_req *req)
 	return uaio_file_has(file, UAIO_FILE_F_PATH) ? -EBADF : 0;
 }
 
-/* After issuing: a request on a registered stream needs only the file, not a descriptor. */
+/*
+ * Called after issuing: a request on a registered stream needs only the file, not a descriptor
+ * number.
+ */
 static void unuse_stream(struct uaio_req *req)
 {
 	if (req->sqe.is_fixed && req->file && !req->file->inode)
@@ -113,8 +117,8 @@ static void unuse_stream(struct uaio_req *req)
 }
 
 /*
- * Only the submitting thread executes requests of regular files here. The calls may take
- * long, and would delay the work of other threads.
+ * Only the submitting thread executes requests of regular files here. Such a call may take
+ * long, and would delay other work if another thread made it.
  */
 static enum uaio_next issue_one(struct uaio_req *req, int *ret_error,
 				struct uaio_outcome *ret)
@@ -123,7 +127,7 @@ static enum uaio_next issue_one(struct uaio_req *req, int *ret_error,
 	bool is_poll = op->class == UAIO_CLASS_POLL;
 	enum uaio_next next;
 
-	/* Threads of another identity have to make its calls. */
+	/* Threads with the right credentials have to make the request's calls. */
 	if (unlikely(!uaio_req_is_mine(req)))
 		return req->file && !uaio_req_inode(req) ? UAIO_NEXT_WAIT_FILE
 							 : UAIO_NEXT_WORKER;
@@ -146,7 +150,8 @@ static void notify_start(struct uaio_req *req)
 }
 
 /*
- * Plan the request's faults, and defer it if they say so. Return: 0, or an error on purpose.
+ * Decide which faults the request has, and defer it if a fault says so. Return: 0, or the
+ * error of a fault.
  */
 static __attribute__((noinline)) int have_fault(struct uaio_req *req)
 {
@@ -160,7 +165,7 @@ static __attribute__((noinline)) int have_fault(struct uaio_req *req)
 	return plan.error;
 }
 
-/* Return: 0; or the -errno with which req is refused or fails on purpose. */
+/* Return: 0; or the -errno with which req is refused, or with which a fault makes it fail. */
 static int prepare(struct uaio_req *req)
 {
 	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
@@ -171,7 +176,7 @@ static int prepare(struct uaio_req *req)
 		ret = op->prep(&req->sqe, req->file);
 	if (ret == 0 && op->class == UAIO_CLASS_TIMER)
 		notify_start(req);
-	/* As in the kernel, which selects a buffer for a regular file without waiting. */
+	/* The kernel also selects a buffer for a regular file without waiting. */
 	if (ret == 0 && req->sqe.op == UAIO_OP_READ_SELECT &&
 	    uaio_req_inode(req))
 		ret = uaio_rw_select(&req->sqe);
@@ -201,7 +206,7 @@ static enum uaio_next start(struct uaio_req *req, int64_t *ret_res)
 	unuse_stream(req);
 	if (ret == 0 && uaio_next_parks(next)) {
 		ret = uaio_ready_expect_req(req);
-		/* Part of the request may be done: that is its result then. */
+		/* If part of the request is done, that part is the result. */
 		if (ret < 0 && outcome.res)
 			ret = (int)outcome.res;
 	}
@@ -222,7 +227,7 @@ void uaio_chain_init(void)
  * Building a chain
  */
 
-/* Check sqe without its file, which may be there when the request starts. */
+/* Check sqe without a file, as the file may exist only when the request starts. */
 static int mistake_on_any(const struct uaio_sqe *sqe)
 {
 	static const struct uaio_file any = {
@@ -253,7 +258,7 @@ static int mistake_on_fixed(struct uaio_queue *queue,
 	return ret;
 }
 
-/* Return: why the request can never be executed, as -errno; or 0. */
+/* Return: the -errno because of which the request can never be executed; or 0. */
 static int mistake(const struct uaio_chain *chain, const struct uaio_sqe *sqe)
 {
 	const struct uaio_op_def *op = &uaio_optab[sqe->op];
@@ -270,7 +275,7 @@ static int mistake(const struct uaio_chain *chain, const struct uaio_sqe *sqe)
 		return mistake_on_fixed(chain->batch->by.queue, sqe);
 	if (!op->has_no_file)
 		ret = uaio_look_up(sqe->fd, &file);
-	/* A request on a ring fails when it starts; that is no mistake. */
+	/* A request on a ring fails only when it starts, as in the kernel. */
 	if (ret == -EBADF || (file && uaio_file_has(file, UAIO_FILE_F_RING)))
 		return mistake_on_any(sqe);
 	return ret < 0 ? ret : op->prep(sqe, file);
@@ -319,8 +324,8 @@ static void begin(struct uaio_chain *chain)
 }
 
 /*
- * Create a request that starts later, on a descriptor that stays open. *sqe is changed to
- * what the request uses.
+ * Create a request that starts later, on a descriptor that stays open. *sqe is changed to use
+ * that descriptor.
  * Return: NULL if that is not possible.
  */
 static struct uaio_req *new_deferred(struct uaio_batch *batch,
@@ -370,7 +375,7 @@ bool uaio_chain_defer(struct uaio_batch *batch, struct uaio_file *file,
 	return true;
 }
 
-/* Check the request's memory from now on, even if the request never starts. */
+/* Check the request's memory from now on (check.h), even if the request never starts. */
 static __attribute__((noinline)) void check(struct uaio_req *req)
 {
 	const uintptr_t tail = uaio_queue_tail(uaio_queue_of(req->group));
@@ -381,7 +386,10 @@ static __attribute__((noinline)) void check(struct uaio_req *req)
 	uaio_fault_keep(req, &plan);
 }
 
-/* error: the -errno with which sqe is refused, or 0; is_late: only when it starts. */
+/*
+ * error: the -errno with which sqe is refused, or 0; is_late: the error appears only when sqe
+ * starts.
+ */
 static int add(struct uaio_chain *chain, const struct uaio_sqe *sqe, int error,
 	       bool is_late)
 {
@@ -390,7 +398,7 @@ static int add(struct uaio_chain *chain, const struct uaio_sqe *sqe, int error,
 		.links = sqe->links,
 		.fd = -1,
 		.word = sqe->word,
-		/* A no-op returns the late error when it starts. */
+		/* The request becomes a no-op, which returns the late error when it starts. */
 		.len = is_late ? (uint32_t)error : 0,
 		.data = sqe->data,
 		.key = sqe->key,
@@ -427,7 +435,8 @@ static int add(struct uaio_chain *chain, const struct uaio_sqe *sqe, int error,
 
 /*
  * Return: whether the request fails with this error only when its turn comes, because the
- * error depends on the file: it is not open for that, or does not know a flag or offset.
+ * error depends on the file: the file is not open for this access, or does not support a flag
+ * or an offset.
  */
 static bool is_result(const struct uaio_sqe *sqe, int error)
 {

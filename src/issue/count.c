@@ -35,7 +35,7 @@ void uaio_batch_count(struct uaio_batch *batch, struct uaio_file *file,
 		batch->first_end = outcome->end;
 	}
 	batch->end = outcome->end;
-	/* Last, so that no value has to be kept across this call. */
+	/* Called last, so that no value has to be kept across this call. */
 	if (uaio_stats_is_traced(stats))
 		uaio_record_inline(stats, batch->by.queue, file, sqe, outcome);
 }

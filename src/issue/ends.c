@@ -3,14 +3,16 @@
  * The policy for SPLICE and TEE, which have two files, at least one of them a pipe
  *
  * The submitting thread makes the call if neither file makes it wait. SPLICE_F_NONBLOCK keeps
- * a pipe from waiting. A regular file ignores that flag, so the library first checks, as for
- * a read, that the pages are in the page cache. A write is executed here as long as the
- * writes of its inode are fast (policy.h). A worker makes all other calls. The worker also
- * repeats a call that has failed here, as the descriptor may refer to another file by now.
+ * a pipe from waiting. A regular file ignores that flag, so the library first checks, as for a
+ * read, that the pages are in the page cache. A write is executed here as long as the writes
+ * of its inode are fast (policy.h). A worker makes all other calls. A worker also repeats a
+ * call that has failed in the submitting thread, as the descriptor may refer to another file
+ * by now.
  *
- * Window: the calls wait for the mutex of a pipe, as its reads and writes do. A worker whose
- * splice waits for a disk or a file server holds that mutex. A pipe that is not ready is left
- * to a worker, which closes the window except for pipes with several users.
+ * Race, accepted: a splice waits for the mutex of a pipe, as reads and writes of the pipe do.
+ * A worker whose splice waits for a disk or a file server holds this mutex meanwhile. If a
+ * pipe is not ready, a worker makes the call; so the submitting thread can have to wait only
+ * if several requests use the pipe at once.
  *
  * Tested by test-ends.c.
  */
@@ -34,11 +36,12 @@
 struct end {
 	struct uaio_file *file; /* borrows: file.h, I2 */
 	struct uaio_inode *inode;
-	struct uaio_sqe sqe; /* as a read or write of this file */
+	struct uaio_sqe
+		sqe;   /* the call as a read or write of this file alone */
 	uint64_t room; /* capacity of a pipe, in bytes; 0: a regular file */
 };
 
-/* Return: the capacity in bytes if fd is a ready pipe; else 0. */
+/* Return: the capacity in bytes if fd is a pipe that is ready; otherwise 0. */
 static uint64_t ask_pipe(int fd, bool is_in)
 {
 	static const struct timespec zero;
@@ -53,7 +56,8 @@ static uint64_t ask_pipe(int fd, bool is_in)
 }
 
 /*
- * Return: whether this file of sqe is a ready pipe, or a local regular file or block device.
+ * Store what this file of sqe is. Return: whether it is a ready pipe, or a local regular file
+ * or block device.
  */
 static bool look_at(const struct uaio_sqe *sqe, enum uaio_end which,
 		    struct end *ret)
@@ -78,7 +82,7 @@ static bool look_at(const struct uaio_sqe *sqe, enum uaio_end which,
 		ret->room = ask_pipe(ret->sqe.fd, is_in);
 		return ret->room;
 	}
-	/* With an offset the kernel refuses a file that is no longer regular. */
+	/* If an offset is given, the kernel refuses a file that is no longer a regular one. */
 	if (ret->sqe.off == UAIO_OFF_POSITION &&
 	    uaio_is_misplaced(ret->file, &ret->sqe))
 		return false;
@@ -86,7 +90,7 @@ static bool look_at(const struct uaio_sqe *sqe, enum uaio_end which,
 	       !uaio_file_has(ret->file, UAIO_FILE_F_REMOTE);
 }
 
-/* Return: whether requests of the inode may hold its lock as long as a disk takes. */
+/* Return: whether requests of the inode may hold its lock for as long as a disk takes. */
 static bool is_busy(const struct uaio_inode *inode)
 {
 	return uaio_inode_is_busy(inode) || uaio_inode_has_direct(inode);

@@ -49,8 +49,8 @@ bool uaio_is_extending(const struct uaio_file *file, const struct uaio_sqe *sqe,
 }
 
 /*
- * A request at the file position moves the position for the next one, so even a read has to
- * be in order like a write. A resize may change what any read finds.
+ * A request at the file position moves the position for the next request, so even a read is
+ * ordered like a write. A resize may change what any read finds.
  */
 static enum uaio_order order_as_write(struct uaio_range *ret_range)
 {
@@ -59,8 +59,8 @@ static enum uaio_order order_as_write(struct uaio_range *ret_range)
 }
 
 /*
- * In the kernel the device may execute an O_DIRECT read late, so a later O_DIRECT write may
- * come first; all other reads are executed inside io_submit.
+ * The kernel only gives an O_DIRECT read to the device, so a later O_DIRECT write may be
+ * executed first; all other reads are executed inside io_submit.
  */
 static enum uaio_order order_of_read(const struct uaio_file *file,
 				     const struct uaio_sqe *sqe,
@@ -102,9 +102,9 @@ enum uaio_order uaio_order_of(struct uaio_file *file,
 	enum uaio_op_class class = uaio_optab[sqe->op].class;
 
 	/*
-	 * Even with has_no_order some requests are ordered: writes that are handed over run
-	 * one after the other, as each would wait for the inode's lock; changes of the size,
-	 * for exclusive writes; and requests at the file position, for the position.
+	 * Even with has_no_order some requests are ordered: writes that are handed over, as
+	 * each would wait for the inode's lock anyway; changes of the size, because exclusive
+	 * writes depend on it; and requests at the file position, because of the position.
 	 */
 	if (uaio_sqe_rules(sqe)->has_no_order && class != UAIO_CLASS_WRITE &&
 	    class != UAIO_CLASS_RESIZE && sqe->off != UAIO_OFF_POSITION)
@@ -112,14 +112,20 @@ enum uaio_order uaio_order_of(struct uaio_file *file,
 	switch (class) {
 	case UAIO_CLASS_SYNC: return UAIO_ORDER_SYNC;
 	case UAIO_CLASS_RESIZE: return order_as_write(ret_range);
-	/* Such a request waits for ordered writes, but no request waits for it. */
+	/*
+	 * A request about the file (attributes, advice) waits for ordered writes, but no
+	 * request waits for it.
+	 */
 	case UAIO_CLASS_ABOUT: return UAIO_ORDER_NONE;
 	case UAIO_CLASS_WRITE: return order_of_write(file, sqe, end, ret_range);
 	default: return order_of_read(file, sqe, ret_range);
 	}
 }
 
-/* Return: whether an earlier request, which has not returned, has to come before this one. */
+/*
+ * Return: whether an earlier request that has not returned must be executed before this
+ * request.
+ */
 static bool is_awaited(struct uaio_file *file, const struct uaio_sqe *sqe)
 {
 	struct uaio_range range;

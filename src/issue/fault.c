@@ -62,9 +62,12 @@ static uint64_t scaled(uint64_t random, uint64_t bound)
 
 enum use { WHETHER, HOW_SHORT, HOW_LATE };
 
-/* Which requests a fault is for */
+/* Which requests a fault applies to */
 
-/* Return: how many bytes a read, write, send or receive is to move; for others 0. */
+/*
+ * Return: how many bytes a read, write, send or receive is to transfer; 0 for other
+ * operations.
+ */
 static uint64_t bytes_of(const struct uaio_sqe *sqe)
 {
 	switch (sqe->op) {
@@ -121,7 +124,7 @@ static bool is_among(const struct uaio_fault *fault, uint64_t n)
 	return !fault->nr_only;
 }
 
-/* Return: whether the n-th request that fault is for has it. The lock is held. */
+/* Return: whether the n-th request to which the fault applies suffers it. The lock is held. */
 static bool has_locked(const struct uaio_fault *fault, uint64_t n,
 		       uint64_t nr_made)
 {
@@ -132,7 +135,10 @@ static bool has_locked(const struct uaio_fault *fault, uint64_t n,
 		       fault->chance;
 }
 
-/* Count a request that fault i is for. Return: its number if it has the fault; else 0. */
+/*
+ * Count a request to which fault i applies. Return: its number if it suffers the fault;
+ * otherwise 0.
+ */
 static uint64_t draw(unsigned i)
 {
 	const struct uaio_fault *fault = &uaio_faults.faults[i];
@@ -188,7 +194,7 @@ static bool may_be_short(const struct uaio_file *file,
 	       may_stream_be_short(file, sqe, bytes);
 }
 
-/* Return: the unit of which the number of bytes must be a multiple; 0: not known. */
+/* Return: the number of which a shortened length must be a multiple; 0: not known. */
 static uint64_t unit_of(struct uaio_file *file, const struct uaio_sqe *sqe)
 {
 	struct uaio_alignment alignment;
@@ -203,8 +209,8 @@ static uint64_t unit_of(struct uaio_file *file, const struct uaio_sqe *sqe)
 }
 
 /*
- * The vectors belong to the client and must not change: leave out the last ones, or, if even
- * the first has more bytes, read or write part of that.
+ * The vectors belong to the client and must not change: leave out the last vectors; or, if
+ * even the first vector has too many bytes, use only part of it.
  */
 static bool cut_vectors(struct uaio_sqe *sqe, uint64_t bytes)
 {
@@ -227,7 +233,7 @@ static bool cut_vectors(struct uaio_sqe *sqe, uint64_t bytes)
 	return true;
 }
 
-/* Cut sqe to a part of its bytes. Return: false if that is not possible. */
+/* Reduce the length of sqe. Return: false if that is not possible. */
 static bool cut(struct uaio_file *file, struct uaio_sqe *sqe, uint64_t random)
 {
 	uint64_t bytes = bytes_of(sqe), unit, nr_units;
@@ -248,8 +254,9 @@ static bool cut(struct uaio_file *file, struct uaio_sqe *sqe, uint64_t random)
 /* Deferring */
 
 /*
- * Return: whether the kernel may start the request later, in any order with others of its
- * file: a worker of the kernel's may execute it, or it may wait for a stream.
+ * Return: whether the kernel might start the request later than it was submitted, and not in
+ * order with other requests of its file, because one of the kernel's workers may execute it,
+ * or because it may wait for a stream.
  */
 static bool may_begin_later(struct uaio_file *file, const struct uaio_sqe *sqe)
 {
@@ -335,8 +342,8 @@ static void format_value(const struct uaio_fault *fault,
 }
 
 /*
- * For `uaio check`: append a line (fault.h I3) that fault i has changed request n from asked
- * to sqe. If the line cannot be written, the change is made all the same.
+ * For `uaio check`: append a line to the log (fault.h, I3): fault i has changed request n from
+ * `asked` to sqe. If the line cannot be written, the change is still made.
  */
 static __attribute__((noinline)) void log_change(unsigned i, uint64_t n,
 						 const struct uaio_sqe *asked,
@@ -390,7 +397,7 @@ static void report_place(unsigned i, uint64_t n, uint32_t record)
 void uaio_fault_plan(struct uaio_file *file, struct uaio_sqe *sqe,
 		     uint32_t record, struct uaio_fault_plan *ret)
 {
-	/* The original, as a fault may cut sqe. */
+	/* Keep the original, as a fault may shorten sqe. */
 	const struct uaio_sqe asked = *sqe;
 
 	*ret = (struct uaio_fault_plan){ .record = record };

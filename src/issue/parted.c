@@ -35,7 +35,10 @@ static int64_t execute_to_end(const struct uaio_op_def *op,
 	return res;
 }
 
-/* Wait until no request blocks the inode: earlier requests have returned (order.h, I2). */
+/*
+ * Wait until no request keeps others off the inode: earlier requests have returned (order.h,
+ * I2).
+ */
 static void await_inode(const struct uaio_file *file)
 {
 	enum { SOON_NS = 50000 };
@@ -62,7 +65,7 @@ static int execute_parted(struct uaio_file *file, const struct uaio_sqe *sqe,
 	return 0;
 }
 
-/* The thread executes its requests itself, so a delay makes the thread sleep. */
+/* The thread executes its requests itself, so it sleeps for the time of a delay. */
 static int execute_parted_faulty(struct uaio_file *file,
 				 const struct uaio_sqe *sqe,
 				 struct uaio_outcome *ret)

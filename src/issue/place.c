@@ -9,7 +9,7 @@
 #include "flow/link.h"
 #include "issue/extent.h"
 
-/* Polls, and requests without an inode, are not in an order. */
+/* Polls, and requests without an inode, are not ordered. */
 static bool is_in_order(const struct uaio_req *req)
 {
 	return uaio_req_inode(req) &&
@@ -25,13 +25,13 @@ static __attribute__((noinline)) int fix_ends(struct uaio_req *req)
 			     queue->sink->get_fixed);
 }
 
-/* Place a request that is in no order. */
+/* Decide where a request goes that is not ordered. */
 static enum uaio_next place_by_itself(const struct uaio_req *req,
 				      enum uaio_next next)
 {
 	if (uaio_next_parks(next))
 		return next;
-	/* A blocking call on a stream may last for ever, but must not delay a close. */
+	/* A call that blocks on a stream may last for ever; it must not delay a close. */
 	if (req->file)
 		(void)uaio_file_make_private(req->file);
 	return UAIO_NEXT_WORKER;
@@ -40,10 +40,13 @@ static enum uaio_next place_by_itself(const struct uaio_req *req,
 static enum uaio_next place_in_order(struct uaio_req *req, enum uaio_next next,
 				     uint64_t end)
 {
-	/* The descriptor was a stream when tried, and no longer is. */
+	/* The descriptor referred to a stream when it was tried, and no longer does. */
 	if (uaio_next_parks(next))
 		uaio_ready_unexpect(req->group);
-	/* Set before the request enters the order, as other threads may then start it. */
+	/*
+	 * Set before the request enters the order of its inode, as other threads may start it
+	 * from then on.
+	 */
 	req->next = UAIO_NEXT_WORKER;
 	req->order =
 		(uint8_t)uaio_order_of(req->file, &req->sqe, end, &req->range);
@@ -67,8 +70,8 @@ int uaio_place(struct uaio_req *req, enum uaio_next next,
 		req->edges = outcome->edges;
 		req->until_ns = outcome->until_ns;
 		/*
-		 * If this thread is inside a run (ready/run.c), it may have taken an edge
-		 * that it has yet to note.
+		 * If this thread is running wait queues (ready/run.c), epoll may have given it
+		 * an edge that it has not yet counted.
 		 */
 		if (uaio_optab[req->sqe.op].class == UAIO_CLASS_POLL)
 			req->looker = uaio_entry.run ? NULL : &uaio_entry;

@@ -19,25 +19,26 @@
 
 enum {
 	/*
-	 * Asking the page cache takes 100 of the 480 ns of a 1 KiB read. So after this many
-	 * reads in a row that did not wait, reads are made without asking. At 64 the cost of
-	 * asking is lost in the noise, even if a file is cold now and then.
+	 * To query the page cache (RWF_NOWAIT) takes 100 of the 480 ns of a 1 KiB read. So
+	 * after this many reads in a row that did not wait, reads are made without the query.
+	 * At 64 the cost of the queries is hardly measurable, even if the file is sometimes
+	 * not cached.
 	 */
 	STREAK_HITS = 64,
 	/*
-	 * A cached read of 64 KiB takes 10 us here, one from the fastest disk
-	 * 50 us: a plain read that took this long waited for the disk.
+	 * A cached read of 64 KiB takes 10 us here, one from the fastest disk 50 us: so a
+	 * plain read that took this long waited for the disk.
 	 */
 	SLOW_READ_US = 20,
 	/*
-	 * A cold read of 64 KiB takes 70 us of processor time if it waits for
-	 * its pages (WAIT_PAGES), and 95 us on a worker. At 256 KiB it is 250
-	 * either way, and workers copy in parallel with the client.
+	 * A read of 64 KiB that is not cached takes 70 us of processor time if it waits for
+	 * its pages (WAIT_PAGES), and 95 us on a worker. At 256 KiB both take 250 us, and
+	 * workers copy in parallel with the client.
 	 */
 	PAGED_BYTES_MAX = 128 << 10,
 	/*
-	 * A buffered write that took longer than this, and again this for each MiB, waited
-	 * for writeback: a MiB takes 0.3 to 0.7 ms here.
+	 * If a buffered write took longer than this time, plus this time for each MiB, it
+	 * waited for writeback: a MiB takes 0.3 to 0.7 ms here.
 	 */
 	SLOW_WRITE_US = 1000,
 };
@@ -52,7 +53,7 @@ static enum uaio_next to_worker(struct uaio_file *file,
 	return UAIO_NEXT_WORKER;
 }
 
-/* Return: whether a request must be queued rather than be inline (order.h, I2). */
+/* Return: whether a request must be queued instead of being executed inline (order.h, I2). */
 static bool is_busy(const struct uaio_inode *inode)
 {
 	return uaio_config.force_worker || !inode || uaio_inode_is_busy(inode);
@@ -66,13 +67,16 @@ static bool may_pass(const struct uaio_inode *inode, const struct uaio_sqe *sqe)
 	       !uaio_config.force_worker;
 }
 
-/* Return: whether the inode keeps a request from being inline. */
+/* Return: whether other requests of the inode keep this one from being executed inline. */
 static bool is_kept(const struct uaio_inode *inode, const struct uaio_sqe *sqe)
 {
 	return unlikely(is_busy(inode)) && !may_pass(inode, sqe);
 }
 
-/* Return: whether a write may be inline. Then the caller calls uaio_inode_end_inline(). */
+/*
+ * Return: whether a write may be executed inline. If so, the caller calls
+ * uaio_inode_end_inline() afterwards.
+ */
 static bool begin_inline(struct uaio_file *file, struct uaio_inode *inode,
 			 const struct uaio_sqe *sqe)
 {
@@ -100,7 +104,8 @@ enum uaio_next uaio_try_reopened(const struct uaio_sqe *sqe,
 
 /*
  * A stream refuses an offset (ESPIPE), but not a request at the file position. If the
- * descriptor has become a pipe unseen, the call would wait while it holds the client's ring.
+ * descriptor now refers to a pipe without the library knowing it, the call would wait while it
+ * holds the client's ring.
  * Return: whether the kernel says that the descriptor now refers to another file.
  */
 static inline bool is_replaced_at_position(const struct uaio_file *file,
@@ -149,7 +154,10 @@ static enum uaio_next start_pages(const struct uaio_file *file,
 	return UAIO_NEXT_WAIT_PAGES;
 }
 
-/* The file refuses RWF_NOWAIT, so the page cache cannot be asked: read on trust (trust.h). */
+/*
+ * The file refuses RWF_NOWAIT, so the page cache cannot be queried: make a plain read if
+ * earlier ones were fast (trust.h).
+ */
 static enum uaio_next try_trusted_read(struct uaio_file *file,
 				       const struct uaio_sqe *sqe,
 				       struct uaio_outcome *ret)
@@ -182,7 +190,7 @@ void uaio_note_cached(struct uaio_file *file, bool is_hit)
 
 	if (!is_hit)
 		store_relaxed(&file->hit_streak, 0);
-	/* While the cycle counter's rate is unknown, keep asking the page cache. */
+	/* As long as the cycle counter's rate is unknown, keep querying the page cache. */
 	else if (nr < STREAK_HITS - 1 || uaio_cycles_per_us())
 		store_relaxed(&file->hit_streak, nr + 1);
 }
@@ -217,12 +225,12 @@ static enum uaio_next ask_page_cache(struct uaio_file *file,
 	return UAIO_NEXT_DONE;
 }
 
-/* Buffered reads ask the page cache first, but not after a streak of fast hits. */
+/* Buffered reads query the page cache first, but not after a streak of fast hits. */
 static enum uaio_next try_cached_read(struct uaio_file *file,
 				      const struct uaio_sqe *sqe,
 				      struct uaio_outcome *ret)
 {
-	/* The entry may become another file's (file.h I2): load it once. */
+	/* The entry may be reused for another file (file.h, I2): load the pointer once. */
 	const struct uaio_inode *inode = load_relaxed(&file->inode);
 
 	if (unlikely(sqe->off == UAIO_OFF_POSITION || is_busy(inode) ||
@@ -273,7 +281,7 @@ void uaio_trial_write_end(struct uaio_inode *inode, const struct uaio_sqe *sqe,
 							     trial->nr_sleeps);
 }
 
-/* Buffered writes are executed here while they are fast. */
+/* Buffered writes are executed here as long as they are fast. */
 static enum uaio_next try_cached_write(struct uaio_file *file,
 				       const struct uaio_sqe *sqe,
 				       struct uaio_outcome *ret)

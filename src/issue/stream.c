@@ -30,9 +30,9 @@ bool uaio_refuses_offset(const struct uaio_file *file,
 }
 
 /*
- * Some clients submit reads that find nothing yet, but complete when the client waits for
- * events a moment later. After MISSES of these in a row, only one read in TRY_EVERY is tried
- * at submission. run.c resets the count if that does not pay.
+ * Some clients submit reads for which no data has arrived yet, but which can complete a moment
+ * later, when the client waits for events. After MISSES such reads in a row, only one read in
+ * TRY_EVERY is tried at submission. run.c resets the count if this saves nothing.
  */
 enum { MISSES = 16, TRY_EVERY = 16 };
 
@@ -61,8 +61,8 @@ static void note_try(struct uaio_waitq *waitq, bool found_nothing)
 
 /*
  * Return: whether the file is O_NONBLOCK, so that the request must not wait. Other processes
- * that share the open file may change that, and so may ioctl(). So the flag is not cached,
- * but queried for each request that would have to wait.
+ * that share the open file may change O_NONBLOCK, and so may ioctl(). So the library does not
+ * cache the flag, but queries it for each request that would have to wait.
  */
 static bool may_not_wait(const struct uaio_file *file, int fd)
 {
@@ -102,7 +102,7 @@ time_limit_of_socket(const struct uaio_sqe *sqe)
 			   &size) < 0 ||
 	    (!limit.tv_sec && !limit.tv_usec))
 		return 0;
-	/* Such a timeout of decades counts as none. */
+	/* A timeout of decades counts as none. */
 	if (limit.tv_sec > INT32_MAX)
 		return 0;
 	return uaio_now_ns() + limit.tv_sec * 1000000000ll +
@@ -112,7 +112,10 @@ time_limit_of_socket(const struct uaio_sqe *sqe)
 static int64_t time_limit(const struct uaio_file *file,
 			  const struct uaio_sqe *sqe)
 {
-	/* Where a front-end ignores timeouts, its client ends requests. */
+	/*
+	 * If the interface ignores socket timeouts (io_uring), the client ends requests
+	 * itself.
+	 */
 	return uaio_file_has(file, UAIO_FILE_F_SOCKET) &&
 			       !uaio_sqe_rules(sqe)->ignores_timeouts
 		       ? time_limit_of_socket(sqe)
@@ -130,7 +133,7 @@ static __attribute__((noinline)) bool passes(struct uaio_file *file,
 	if (!uaio_file_has(file, UAIO_FILE_F_SOCKET))
 		return false;
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
-	/* A thread that tries requests owns them, so they must not be read here. */
+	/* While a thread tries requests, it owns them, so they must not be read here. */
 	is_tried = waitq->is_running;
 	waits = !is_tried && !list_is_empty(&waitq->parked);
 	if (waits)
@@ -170,11 +173,14 @@ static bool try_at_once(struct uaio_file *file, struct uaio_waitq *waitq,
 		note_try(waitq, ret->res == -EAGAIN);
 	if (ret->res != UAIO_OP_BLOCKS)
 		return true;
-	ret->edges = 0; /* not tried, so the file may be ready */
+	ret->edges = 0; /* it was not tried, so the file may be ready */
 	return false;
 }
 
-/* Issue a request that must not wait. A worker makes calls that have no such mode. */
+/*
+ * Issue a request that must not wait. If the operation has no call that does not block, a
+ * worker makes the call.
+ */
 static enum uaio_next try_now(struct uaio_file *file,
 			      const struct uaio_sqe *sqe,
 			      struct uaio_outcome *ret)
@@ -227,7 +233,7 @@ static bool can_wait_first(const struct uaio_file *file,
 	if (sqe->rw_flags & ~(uint32_t)UAIO_RWF_PATIENT ||
 	    uaio_config.force_worker)
 		return false;
-	/* On other files that may block, a worker makes the call. */
+	/* On a file that is not O_NONBLOCK and cannot be polled, a worker makes the call. */
 	return waits_despite_nonblock(file, sqe) ||
 	       (uaio_rw_can_only_poll(sqe, file) &&
 		!may_not_wait(file, sqe->fd));
@@ -299,7 +305,7 @@ enum uaio_next uaio_try_stream(struct uaio_file *file,
 enum uaio_next uaio_try_poll(struct uaio_file *file, const struct uaio_sqe *sqe,
 			     struct uaio_outcome *ret)
 {
-	/* The epoll reports what is ready now: ready.h I10. */
+	/* The epoll then reports if the file is ready already: ready.h, I10. */
 	if (unlikely(sqe->is_multishot))
 		return UAIO_NEXT_WAIT_FILE;
 	ret->edges = uaio_file_edges(file);

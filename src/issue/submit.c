@@ -40,8 +40,8 @@
 
 enum {
 	/*
-	 * How many work items that never block go to the work queue together, so that an
-	 * awake worker begins while others are submitted.
+	 * How many work items that never block are given to the work queue at once, so that an
+	 * awake worker begins while further requests are submitted.
 	 */
 	SHORT_TOGETHER = 16,
 };
@@ -97,8 +97,9 @@ void uaio_batch_post(struct uaio_batch *batch)
 }
 
 /*
- * sqe is complete. Post the batch now if later requests may look for its completion, or if
- * its client asked for a worker: an eventfd may be notified only of those (sink.h).
+ * sqe is complete. Post the batch now if later requests may look for its completion, or if its
+ * client asked for a worker: there may be an eventfd that is notified only of such requests
+ * (sink.h).
  */
 static inline void post_if_due(struct uaio_batch *batch,
 			       const struct uaio_sqe *sqe)
@@ -138,8 +139,9 @@ complete(struct uaio_batch *batch, struct uaio_file *file,
 }
 
 /*
- * Close a descriptor without requests. The close may wait for requests that other threads
- * have just submitted, and these for requests of this batch, which is therefore sent first.
+ * Close a descriptor on which there are no requests. The close may wait for requests that
+ * other threads have just submitted, and those may wait for requests of this batch. So the
+ * batch's requests are handed over first.
  * Return: whether the descriptor is closed.
  */
 static __attribute__((noinline)) bool close_here(struct uaio_batch *batch,
@@ -192,7 +194,7 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 			uaio_check_drop(plan->record);
 		if (!outcome->res)
 			return ret;
-		/* The part of the request that is done is its result. */
+		/* The part of the request that is done becomes its result. */
 		complete(batch, file, sqe, outcome);
 		return 0;
 	}
@@ -230,8 +232,8 @@ hand_over(struct uaio_batch *batch, struct uaio_file *file,
 }
 
 /*
- * Return: whether a request with flags that are not deferrable may wait for its stream; a
- * call by the submitting thread might block it. If the kernel refuses a flag, the request
+ * Return: whether a request with flags that forbid deferring it may still wait for its stream,
+ * as the call might block the submitting thread. If the kernel refuses a flag, the request
  * fails.
  */
 static bool may_wait(const struct uaio_file *file, const struct uaio_sqe *sqe)
@@ -288,8 +290,8 @@ set_timer(const struct uaio_sqe *sqe, struct uaio_outcome *ret)
 }
 
 /*
- * The client asked for a worker (is_async). A poll parks, a request of a stream begins as its
- * row in the operation table says, perhaps by a try. All others go to a worker.
+ * The client wants a worker (is_async). A poll parks; a request of a stream begins as its row
+ * in the operation table says, perhaps by a try. All other requests go to a worker.
  */
 static __attribute__((noinline)) enum uaio_next
 send_away(struct uaio_file *file, const struct uaio_sqe *sqe,
@@ -304,7 +306,7 @@ send_away(struct uaio_file *file, const struct uaio_sqe *sqe,
 	return file ? uaio_send_untried(file, sqe, ret) : UAIO_NEXT_WORKER;
 }
 
-/* Make a call that may block, if it would not block now. */
+/* Make a system call that may block, if it would not block at the moment. */
 static __attribute__((noinline)) enum uaio_next
 try_call(const struct uaio_op_def *op, const struct uaio_sqe *sqe,
 	 struct uaio_outcome *ret)
@@ -322,7 +324,7 @@ try_call(const struct uaio_op_def *op, const struct uaio_sqe *sqe,
 	return UAIO_NEXT_WORKER;
 }
 
-/* Make the call of an operation without a file, which has no policy. */
+/* Make the system call of an operation without a file, for which there is no policy. */
 static inline __attribute__((always_inline)) enum uaio_next
 make_call(const struct uaio_op_def *op, const struct uaio_sqe *sqe,
 	  struct uaio_outcome *ret)
@@ -336,7 +338,7 @@ make_call(const struct uaio_op_def *op, const struct uaio_sqe *sqe,
 	return UAIO_NEXT_DONE;
 }
 
-/* Issue sqe. Return: what became of it; if *ret_error is not 0, it is refused instead. */
+/* Issue sqe. Return: where it goes next; if *ret_error is not 0, it is refused instead. */
 static inline __attribute__((always_inline)) enum uaio_next
 issue_one(struct uaio_file *file, const struct uaio_sqe *sqe, int *ret_error,
 	  struct uaio_outcome *ret)
@@ -359,7 +361,10 @@ issue_one(struct uaio_file *file, const struct uaio_sqe *sqe, int *ret_error,
 		return next;
 	if (unlikely(ret->res == -ESPIPE) && next == UAIO_NEXT_DONE && file &&
 	    uaio_file_kind(file) < UAIO_KIND_STREAM && !sqe->is_fixed)
-		/* Regular files never fail with ESPIPE: the descriptor now is a stream. */
+		/*
+		 * A regular file never fails with ESPIPE, so the descriptor now refers to a
+		 * stream.
+		 */
 		next = uaio_try_reopened(sqe, ret);
 	return next;
 }
@@ -432,7 +437,8 @@ static __attribute__((noinline)) int add_by_policy(struct uaio_batch *batch,
 }
 
 /*
- * The call of sqe is over, and its file may be closed: create a request that completes later.
+ * The call of sqe has returned, and its file may be closed: create a request that completes
+ * later.
  */
 static void complete_late(struct uaio_batch *batch, struct uaio_file *file,
 			  const struct uaio_sqe *sqe,
@@ -459,7 +465,7 @@ static void complete_late(struct uaio_batch *batch, struct uaio_file *file,
 	uaio_req_complete(req, outcome->res);
 }
 
-/* Pin the queue: at its end this call completes the requests that it holds back. */
+/* Pin the queue, as this call completes the requests that it holds back when it ends. */
 static void note_held(struct uaio_batch *batch)
 {
 	if (!batch->has_parked)
@@ -467,13 +473,13 @@ static void note_held(struct uaio_batch *batch)
 	batch->has_parked = true;
 }
 
-/* Return: whether the plan changes the request or its completion. */
+/* Return: whether the fault plan changes the request or its completion. */
 static bool changes(const struct uaio_fault_plan *plan)
 {
 	return plan->is_short || plan->delay_ns || plan->record;
 }
 
-/* add_by_policy() for a process with faults on purpose, or whose memory is checked. */
+/* As add_by_policy(), for a process with injected faults, or whose memory is checked. */
 static __attribute__((noinline)) int add_faulty(struct uaio_batch *batch,
 						struct uaio_file *file,
 						const struct uaio_sqe *sqe)
@@ -553,7 +559,7 @@ int uaio_batch_add_fixed(struct uaio_batch *batch, struct uaio_file *file,
 	return ret;
 }
 
-/* The call is over: let a sleeping thread complete the requests that it held back. */
+/* The call is over: wake a thread to complete the requests that the call held back. */
 static void end_call(struct uaio_queue *queue)
 {
 	uaio_check_call_is_over();

@@ -4,7 +4,10 @@
 #include <errno.h>
 #include <stddef.h>
 
-/* Defined by the linker: begin and end of the rows; both NULL without a front-end. */
+/*
+ * Defined by the linker: the first row, and the end of the rows; both NULL if there is no
+ * front-end.
+ */
 extern const struct uaio_door *const __start_uaio_doors[]
 	__attribute__((weak, visibility("hidden")));
 extern const struct uaio_door *const __stop_uaio_doors[]

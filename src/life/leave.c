@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The end of the process, and of the program that it runs: finish accepted requests (gate.h),
- * and report (report.h)
+ * Before the process exits or executes another program: finish accepted requests (gate.h), and
+ * report (report.h)
  *
  * Tested by test/host/leaving*.c, where there is a process to end.
  */
@@ -25,7 +25,9 @@ bool uaio_engine_leave(void)
 	if (!uaio_engine_is_ours() || !uaio_gate_leave())
 		return false;
 	uaio_report(true);
-	/* Reporting may take so long that threads time out at the gate (gate.h, I4). */
+	/*
+	 * Reporting may take so long that threads that wait at the gate time out (gate.h, I4).
+	 */
 	uaio_gate_leave_again();
 	uaio_live_set_state(UAIO_LIVE_LEAVING);
 	return true;

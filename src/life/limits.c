@@ -6,8 +6,9 @@
  * stored here, so that they can be set before the engine is up, and still hold after a fork.
  * While the engine is up, each change is applied to the work queue at once.
  *
- *   I1  The stored limits are consistent: no account has more fixed workers than workers. A
- *       change that would make them inconsistent is refused as a whole, for both accounts.
+ *   I1  The stored limits are consistent: no account (kind of work) has more permanent workers
+ *       than its maximum of workers. A change that would make them inconsistent is refused as
+ *       a whole, for both accounts.
  *   I2  While the engine is up, the work queue has the stored limits.
  *
  * Thread-safety: any thread; the lock is the one that brings the engine up.
@@ -40,7 +41,7 @@ static const struct limits no_change = { -1, { -1, -1 } };
 /* under the lock that brings the engine up */
 static struct {
 	struct limits now[UAIO_NR_ACCOUNTS];
-	/* a caller of uaio.h has set limits; otherwise those of the options hold */
+	/* a caller of uaio.h has set the limits; otherwise those of the options hold */
 	bool is_set;
 } kept;
 

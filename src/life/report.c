@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* When and where a process reports. reportprint.c makes the text. */
+/* When and where a process reports. The text of the report is made in reportprint.c. */
 #include "life/report.h"
 
 #include <errno.h>
@@ -56,7 +56,10 @@ static struct {
 
 /* Destinations */
 
-/* Return: false if the program has replaced the file of the standard error since load. */
+/*
+ * Return: false if the program has replaced the file of the standard error since the library
+ * was loaded.
+ */
 static bool is_our_stderr(void)
 {
 	struct stat st;
@@ -112,7 +115,7 @@ static void write_report(struct output *output, const struct uaio_text *text,
 		return;
 	output->has_failed = true;
 	complaint.len = 0;
-	/* Not strerror(), which may translate, and so allocate. */
+	/* strerror() is not used, as it may translate, and so allocate. */
 	uaio_text_add(&complaint, "uaio: cannot write statistics to %s: %s\n",
 		      path,
 		      strerrordesc_np ? strerrordesc_np(-ret) : "an error");
@@ -129,7 +132,8 @@ static void read_comm(char comm[UAIO_COMM_MAX])
 
 	if (got > 0)
 		comm[got - 1] = '\0'; /* replaces the newline */
-	else /* Without /proc, the name by which the process was started. */
+	else /* If /proc is not mounted, use the name by which the process was
+	      * started. */
 		(void)snprintf(comm, UAIO_COMM_MAX, "%s",
 			       program_invocation_short_name);
 	if (fd >= 0)
@@ -153,8 +157,8 @@ static void read_subject(struct uaio_subject *subject)
 }
 
 /*
- * Return: whether to report. A process that has not used the library reports only at its end,
- * and not if it is a child of fork(). A child of vfork() never reports.
+ * Return: whether to report. A process that has not used the library reports only when it
+ * ends, and only if it is not a child of fork(). A child of vfork() never reports.
  */
 static bool is_wanted(const char *counters_path, bool may_go_on)
 {
@@ -165,10 +169,10 @@ static bool is_wanted(const char *counters_path, bool may_go_on)
 }
 
 /*
- * Return: whether this thread may report: only one thread at a time may, and none after the
- * last report. While another thread reports, this one waits, because it might end the
- * process. It does not wait longer than PATIENCE_NS, nor if it is a signal handler that
- * interrupted the report.
+ * Return: whether this thread may report: only one thread at a time may, and no thread after
+ * the last report. If another thread is reporting, the calling thread waits for it, as it
+ * might otherwise end the process before the report is written. It does not wait longer than
+ * PATIENCE_NS, nor in a signal handler that interrupted the report.
  */
 static bool begin(void)
 {
@@ -254,7 +258,7 @@ void uaio_report_load(void)
 	char pid[16];
 
 	load.pid = sys_getpid();
-	/* Not strtol(), which newer headers rename to a function that only glibc has. */
+	/* strtol() is not used: newer headers rename it to a function that only glibc has. */
 	(void)snprintf(pid, sizeof(pid), "%d", load.pid);
 	load.is_started = started && !strcmp(started, pid);
 	load.has_err = sys_fstat(STDERR_FILENO, &st) == 0;
@@ -268,7 +272,7 @@ void uaio_report_load(void)
 		const char *value = secure_getenv(option->variable);
 		uint64_t is_set = 0;
 
-		/* Absolute, as the program may change its directory. */
+		/* Make the path absolute, as the program may change its directory. */
 		if (value && uaio_option_parse(option, value, &is_set) == 0 &&
 		    is_set)
 			uaio_option_absolute(option, value, outputs[i].path);

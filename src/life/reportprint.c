@@ -85,7 +85,7 @@ static void add_direct(struct uaio_text *text, const uint64_t *nr)
 			      nr[UAIO_DIRECT_URING]);
 }
 
-/* Warn that faults on purpose have changed results and times. */
+/* Warn that injected faults have changed results and times. */
 static void add_faults(struct uaio_text *text, const uint64_t *nr)
 {
 	if (!uaio_config.has_faults)
@@ -97,7 +97,7 @@ static void add_faults(struct uaio_text *text, const uint64_t *nr)
 	uaio_text_add(text, "; results and times are not the files' own\n");
 }
 
-/* No front-end was used: add "made no io_setup call", or "a, b or c call". */
+/* The process used no interface: add "made no io_setup call", or "a, b or c call". */
 static void add_unused(struct uaio_text *text)
 {
 	const char *call;
@@ -165,7 +165,10 @@ void uaio_print_block(struct uaio_text *text, const struct uaio_subject *s)
 	/* POSIX AIO has requests without setting anything up. */
 	bool is_used = s->counters.nr_setups || stats->nr_accepted;
 
-	/* Not of the hundreds of processes that LD_PRELOAD may reach and that use nothing. */
+	/*
+	 * Do not report for the hundreds of processes into which LD_PRELOAD may load the
+	 * library without their using it.
+	 */
 	if (!is_used && !s->is_started && !uaio_unserved_why())
 		return;
 	uaio_text_add(text, "uaio: %s[%d]: ", s->comm, s->pid);

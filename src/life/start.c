@@ -110,7 +110,10 @@ static void load_limits(void)
 	uaio_engine_unlock_state();
 }
 
-/* Map the ring of a tracer that started this process. An exited tracer is no error. */
+/*
+ * Map the trace ring of the tracer that started this process. It is no error if the tracer has
+ * exited.
+ */
 static void load_trace(void)
 {
 	int ret = uaio_trace_load();
@@ -151,8 +154,8 @@ static int yield_once(int fd)
 }
 
 /*
- * If yield_once() does not know a descriptor of the library's, a thread is about to use it
- * for the first time, or to close it: try again until that has happened. But a call on a
+ * If fd belongs to the library but yield_once() does not know it, a thread is about to use fd
+ * for the first time, or to close it: try again until the thread has done so. But a call on a
  * descriptor (-EBUSY) may last for ever.
  */
 int uaio_own_fd_yield(int fd)
@@ -181,8 +184,8 @@ int uaio_own_fd_yield(int fd)
 }
 
 /*
- * Return: whether the engine may have entries of these descriptors, and they are this
- * process's: a child of vfork() runs in the same memory, but has its own descriptors.
+ * Return: whether the engine may have entries for these descriptors, and they are descriptors
+ * of this process: a child of vfork() runs in the same memory, but has its own descriptors.
  */
 static bool are_known(unsigned first, unsigned last)
 {

@@ -33,7 +33,7 @@ static bool is_maker_of_rings(void)
 	return load_relaxed(&kernels.pid) == sys_getpid();
 }
 
-/* This process makes a ring: forget rings that belong to the process that forked it. */
+/* This process makes a ring: forget rings that were made by the process that forked it. */
 static void begin_rings(void)
 {
 	if (likely(is_maker_of_rings()))
@@ -47,7 +47,10 @@ const char *uaio_unserved_why(void)
 {
 	const char *why = load_relaxed(&unserved);
 
-	/* If the process has rings of both kinds, the report's line of rings says more. */
+	/*
+	 * If both the kernel and the library have made rings, the report's line about rings
+	 * says more.
+	 */
 	return why || load_relaxed(&kernels.limit) ? why
 						   : load_relaxed(&kernels.why);
 }

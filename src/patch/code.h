@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Trampolines: their memory, their code, and the jumps that lead to them
+ * Trampolines (the code to which a patched call site jumps): their memory, their code, and the
+ * jumps to them
  *
  * regions.c manages the memory. code-x86.c writes code and jumps for x86-64, code-arm.c for
  * aarch64.
@@ -35,7 +36,10 @@ void uaio_region_add(const struct uaio_region *region);
 /* Return: whether target is a trampoline; *ret_nr is the number of its system call. */
 bool uaio_region_number_of(uintptr_t target, uint32_t *ret_nr);
 
-/* Return: whether addr is in the object; whether the library is. */
+/*
+ * uaio_region_is_in(): whether addr is in the object; uaio_region_is_in_ours(): whether the
+ * library's own code is.
+ */
 bool uaio_region_is_in(const struct dl_phdr_info *object, uintptr_t addr);
 bool uaio_region_is_in_ours(const struct dl_phdr_info *object);
 
@@ -43,10 +47,15 @@ bool uaio_region_is_in_ours(const struct dl_phdr_info *object);
 
 enum {
 	UAIO_CODE_HOOK =
-		-1, /* in place of a system call's number: the loader's function */
+		/*
+		 * in place of a system call's number: the trampoline of the loader's function
+		 */
+	-1,
 #if defined(__aarch64__)
-	UAIO_CODE_REACH = 0x07f00000, /* bytes that a jump can span, and less */
-	UAIO_CODE_STEP = 1 << 21,     /* between addresses tried for a region */
+	/* the distance that a jump can span, less a margin */
+	UAIO_CODE_REACH = 0x07f00000,
+	/* distance between the addresses tried for a new region */
+	UAIO_CODE_STEP = 1 << 21,
 #else
 	UAIO_CODE_REACH = 0x7ff00000,
 	UAIO_CODE_STEP = 1 << 24,
@@ -64,15 +73,16 @@ void uaio_code_put_site(uint8_t *slot, const uint8_t *region,
 void uaio_code_put_hook(uint8_t *slot, const uint8_t *region);
 
 /*
- * Return: where to write a jump over the function at code; NULL if the function is not empty,
- * or the jump cannot be written by one store.
+ * Return: where to write a jump over the empty function at code; NULL if the function is not
+ * empty, or the jump cannot be written by one store.
  */
 uint8_t *uaio_code_empty_function(uint8_t *code, size_t *ret_bytes);
 
 /*
  * Write a jump to `to` over the instructions at `at`. is_alone: no other thread can execute
  * these instructions meanwhile.
- * Return: false, with nothing written, if another thread could execute half of the jump.
+ * Return: false, with nothing written, if another thread could execute a jump that is half
+ * written.
  */
 bool uaio_code_write_jump(uint8_t *at, size_t bytes, const uint8_t *to,
 			  bool is_alone);

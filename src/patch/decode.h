@@ -25,8 +25,8 @@ size_t uaio_insn_length(const uint8_t *code, size_t room);
 
 /*
  * Return: whether the instruction has the same effect at another address, continues with the
- * next instruction, and does not change the register with a system call's number. False for all
- * but the few instructions that compilers put between that number and the call.
+ * next instruction, and does not change the register with a system call's number. True only
+ * for the few instructions that compilers put between loading that number and the system call.
  */
 bool uaio_insn_is_movable(const uint8_t *code, size_t length);
 
@@ -81,21 +81,22 @@ bool uaio_insn_copies(const uint8_t *code, size_t length, unsigned *ret_from,
 		      unsigned *ret_to);
 
 /*
- * Return: whether the instruction computes an address. On x86-64 that is lea, relative to rip;
- * and mov of a constant, if moved is not NULL: then the constant is an address in an object
- * whose load bias is *moved. On aarch64 it is adr, or an add after an adrp.
+ * Return: whether the instruction computes an address. On x86-64 these are lea, relative to
+ * rip; and, if moved is not NULL, mov of a constant, which is then an address in an object
+ * whose load bias is *moved. On aarch64 these are adr, and an add after an adrp.
  */
 bool uaio_insn_computes(const uint8_t *code, size_t length,
 			const uintptr_t *moved, uintptr_t *ret_addr);
 
-/* Which instruction is executed after this one. */
+/* Which instruction is executed next. */
 enum uaio_insn_flow {
-	UAIO_FLOW_NEXT,     /* the next one */
-	UAIO_FLOW_BRANCH,   /* that at the target, or the next one */
-	UAIO_FLOW_JUMP,     /* that at the target */
-	UAIO_FLOW_CALL,     /* that at the target, and later the next one */
-	UAIO_FLOW_INDIRECT, /* that whose address a register or memory has */
-	UAIO_FLOW_END,      /* none, or one outside of the function */
+	UAIO_FLOW_NEXT,   /* the next one */
+	UAIO_FLOW_BRANCH, /* the instruction at the target, or the next one */
+	UAIO_FLOW_JUMP,   /* the instruction at the target */
+	/* the instruction at the target, and later the next one */
+	UAIO_FLOW_CALL,
+	UAIO_FLOW_INDIRECT, /* one whose address is in a register or in memory */
+	UAIO_FLOW_END,      /* none, or one outside the function */
 };
 
 /* Sets *ret_target for a branch, a jump and a call. */

@@ -32,13 +32,13 @@ typedef void uaio_flow_see_fn(void *arg, const struct uaio_flow *flow,
 /*
  * Call see() for each system call of a function. entries: addresses to which code outside of
  * the function branches; addresses in other functions are ignored.
- * Return: false, without a call of see(), if not all paths through the function are known.
+ * Return: false, without having called see(), if not all paths through the function are known.
  */
 bool uaio_flow_follow(const struct uaio_function *function,
 		      const uintptr_t *entries, size_t nr_entries,
 		      uaio_flow_see_fn *see, void *arg);
 
-/* Return: whether a branch leads to addr, from the function or from outside. */
+/* Return: whether a branch leads to addr, from inside or outside the function. */
 bool uaio_flow_is_target(const struct uaio_flow *flow, uintptr_t addr);
 
 /*
@@ -50,7 +50,7 @@ bool uaio_flow_may_branch(const uint8_t *distance);
 
 enum uaio_boundary { UAIO_IS_INSTRUCTION, UAIO_IS_PART, UAIO_IS_UNKNOWN };
 
-/* Return: whether an instruction of the function [start, end) starts at addr, inside it. */
+/* Return: whether an instruction of the function [start, end) begins at addr. */
 enum uaio_boundary uaio_flow_look_for(uintptr_t start, uintptr_t end,
 				      uintptr_t addr);
 

@@ -2,30 +2,31 @@
 /*
  * Patches io_uring system calls that a program makes by its own instructions
  *
- * A program may have liburing linked statically, or make the calls by its own code. The library
- * patches each such call site in every loaded object (find.h). The first instructions of the
- * site, mostly the mov of the system call's number, become a jump to a trampoline nearby. The
- * trampoline executes the site's instructions up to the `syscall`, calls the library, and jumps
- * to the instruction after the `syscall`. The other bytes of the site stay: a jump into them
- * still makes the system call.
+ * A program may have liburing linked statically, or make the calls by its own code. The
+ * library patches each such call site in every loaded object (find.h). The first instructions
+ * of the site, mostly the mov of the system call's number, become a jump to a trampoline
+ * nearby. The trampoline executes the site's instructions up to the `syscall`, calls the
+ * library, and jumps to the instruction after the `syscall`. The other bytes of the site are
+ * not changed: code that jumps to these bytes still makes the system call.
  *
  *   I1  Objects that are loaded before the library are patched when the library is loaded.
  *       Later objects are patched before their constructors run: the dynamic loader calls an
  *       empty function for debuggers (_dl_debug_state) when it has mapped an object, and the
  *       library patches that function as well.
  *   I2  Code that other threads may execute is written by one store of an aligned eight-byte
- *       word, or not at all. This concerns objects older than the library, if the process
- *       already has threads. Only one instruction is replaced there, as a thread may be between
- *       two. No thread has executed code of an object that is being loaded.
- *   I3  Code stays executable while it is written. Where memory must not be both writable and
- *       executable, nothing is patched.
+ *       word, or not at all. This concerns objects that were loaded before the library, if the
+ *       process already has other threads. In such code only one instruction is replaced, as a
+ *       thread may be between two instructions. Code of an object that is just being loaded is
+ *       not yet executed by any thread.
+ *   I3  Code stays executable while it is written. If the system forbids memory that is both
+ *       writable and executable, nothing is patched.
  *   I4  The library's own code is not patched.
  *
  * On aarch64 the `svc` itself becomes a branch, and the trampoline makes the calls with other
- * numbers. There a site may be written while a thread executes it; but the loader's function is
- * patched only if the process has no other thread. If the loader's function is not patched,
- * uaio_patch_has_left() inspects later objects when asked. Objects in other link namespaces
- * (dlmopen) are never patched.
+ * numbers. On aarch64 a site may be written while a thread executes it; but the loader's
+ * function is patched only if the process has no other thread. If the loader's function is not
+ * patched, uaio_patch_has_left() inspects objects that were loaded later. Objects in other
+ * link namespaces (dlmopen) are never patched.
  *
  * Thread-safety: any thread; the loader's lock (dl_iterate_phdr) protects the state.
  *
@@ -40,7 +41,10 @@
 #include <stdint.h>
 
 struct uaio_patch_ops {
-	/* Execute a system call of io_uring. Return: its result, or a negative error number. */
+	/*
+	 * Execute a system call of io_uring. Return: the result of the call, or a negative
+	 * error number.
+	 */
 	long (*call)(long nr, const long args[6]);
 	/*
 	 * An object has call sites: nr were patched, nr_left were not. name: the object's path,
@@ -49,7 +53,7 @@ struct uaio_patch_ops {
 	void (*report)(const char *name, size_t nr, size_t nr_left);
 };
 
-/* Called once, when the library is loaded. ops stays where it is. */
+/* Called once, when the library is loaded. *ops must stay valid. */
 void uaio_patch_load(const struct uaio_patch_ops *ops);
 
 /* Return: the loader's _r_debug; NULL before uaio_patch_load(), or if the loader has none. */
@@ -61,7 +65,10 @@ const struct r_debug *uaio_patch_debug(void);
  */
 uint32_t uaio_patch_loads(void);
 
-/* Return: whether the loader last changed its objects in this process, not before a fork(). */
+/*
+ * Return: whether the last change of the loaded objects happened in this process, not in its
+ * parent before a fork().
+ */
 bool uaio_patch_has_loaded(void);
 
 /*
@@ -72,8 +79,8 @@ bool uaio_patch_has_left(const void *addr);
 
 /*
  * uaio_patch_entry_other (entry.S) saves all registers, as uaio_patch_entry does for
- * trampolines, and calls the function in uaio_patch_other. The trap uses it. Call
- * uaio_patch_save_load() before the first call of either.
+ * trampolines, and calls the function in uaio_patch_other. The trap uses it.
+ * uaio_patch_save_load() must be called before either entry point is used.
  */
 extern long (*uaio_patch_other)(int nr, const long args[6])
 	__attribute__((visibility("hidden")));

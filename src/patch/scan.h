@@ -6,17 +6,17 @@
  * object makes by its own `syscall` instruction. The scan finds these instructions and the
  * numbers of their system calls, so that callers know which calls may happen unseen.
  *
- *   I1  In doubt, an instruction may make any system call. This holds for one that is in no
- *       function of the unwind table, one to which an indirect jump may lead, one whose number
- *       is not the same constant on all paths, and for `int $0x80` and `sysenter`. Code is
- *       assumed to be a compiler's: functions preserve callee-saved registers, and no branch
- *       leads into the middle of an instruction.
- *   I2  Bytes outside of the table's functions count as data, if no branch, call, computed
- *       address or name leads to them by instructions.
+ *   I1  In doubt, a `syscall` instruction is assumed to make any system call: if it is in no
+ *       function of the unwind table, if an indirect jump may lead to it, or if the number of
+ *       its call is not the same constant on all paths. The same holds for `int $0x80` and
+ *       `sysenter`. Code is assumed to come from a compiler: functions preserve callee-saved
+ *       registers, and no branch leads into the middle of an instruction.
+ *   I2  Bytes outside the functions of the unwind table count as data, if no branch, call,
+ *       computed address or name leads to them.
  *   I3  The first query scans all objects; later queries scan only objects that were loaded
  *       meanwhile.
  *   I4  The calls of an object stay in the result after the object is unloaded: a thread may
- *       have made one before.
+ *       have made such a call before.
  *
  * The C library, the dynamic loader, the vdso and this library are not scanned. The scan does
  * not see code that the program generates at run time, or objects in other link namespaces
@@ -36,10 +36,11 @@
 
 enum { UAIO_OWN_CALLS_MAX = 512 }; /* system call numbers are below this */
 
-/* The system calls that objects make by their own instructions. */
+/* The system calls that objects may make by their own instructions. */
 struct uaio_own_calls {
 	uint64_t words[UAIO_OWN_CALLS_MAX / 64]; /* bitmap of numbers */
-	bool has_any; /* an instruction may make any system call (I1) */
+	/* there is an instruction that may make any system call (I1) */
+	bool has_any;
 };
 
 /*
@@ -55,9 +56,9 @@ struct uaio_own_calls {
 bool uaio_patch_may_call(const struct uaio_numbers *numbers, size_t nr);
 
 /*
- * uaio_patch_may_call() for the only thread of a child of fork(). Another thread of the parent
- * may have held the loader's lock, which no thread releases in the child. So this function
- * reads the loader's list of objects without the lock.
+ * As uaio_patch_may_call(), for the only thread of a child of fork(). Another thread of the
+ * parent may have held the loader's lock, which no thread releases in the child. So this
+ * function reads the loader's list of objects without the lock.
  *
  * debug: the loader's _r_debug; with NULL the result is true.
  * Return: also true if fork() happened while the loader changed the list, or if the program

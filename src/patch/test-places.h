@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Call sites of io_uring (test-places.c), and code that only looks like one. */
+/* Call sites of io_uring (test-places.c), and code that only looks like a call site. */
 #ifndef UAIO_PATCH_TEST_PLACES_H
 #define UAIO_PATCH_TEST_PLACES_H
 
