@@ -2,8 +2,8 @@
 /*
  * System calls that the library makes only to execute a request for that call
  *
- * They are part of the system call seam (sys.h) and listed in calls.h. Where a sandbox
- * forbids one, the request fails with ENOSYS.
+ * These functions are part of the system call seam (sys.h), and calls.h lists the
+ * calls. If a sandbox forbids a call, the request for it fails with ENOSYS.
  *
  * Context: any thread, async-signal-safe.
  */
@@ -21,7 +21,7 @@ static inline int sys_sync_file_range(int fd, int64_t off, int64_t len,
 				fd, off, len, flags, 0, 0);
 }
 
-/* An offset is NULL for a pipe, and to use the file's own position. */
+/* An offset is NULL for a pipe; NULL for a file means the file's own position. */
 static inline ssize_t sys_splice(int in, int64_t *in_off, int out,
 				 int64_t *out_off, size_t len, int flags)
 {
@@ -43,7 +43,10 @@ static inline int sys_pipe2(int *ret_ends, int flags)
 
 /* futexes of the program */
 
-/* Return: index of the futex that woke the caller. until: CLOCK_MONOTONIC, or NULL. */
+/*
+ * Return: the index of the futex that woke the caller. until: a time of
+ * CLOCK_MONOTONIC; NULL: no timeout.
+ */
 static inline int sys_futex_waitv(const void *futexes, uint32_t nr,
 				  const struct timespec *until)
 {
@@ -54,7 +57,7 @@ static inline int sys_futex_waitv(const void *futexes, uint32_t nr,
 				CLOCK_MONOTONIC, 0);
 }
 
-/* Wake like futex_wake(2), by FUTEX_WAKE_BITSET; nr is not 0. */
+/* Wake like futex_wake(2), but by FUTEX_WAKE_BITSET. nr is not 0. */
 static inline int sys_futex_wake(void *word, bool is_private, uint32_t nr,
 				 uint32_t mask)
 {
@@ -63,8 +66,9 @@ static inline int sys_futex_wake(void *word, bool is_private, uint32_t nr,
 }
 
 /*
- * Validate the address like FUTEX_WAKE_BITSET, but wake no thread, by a FUTEX_REQUEUE of
- * no waiters to the same futex. FUTEX_WAKE_BITSET with nr 0 would wake one.
+ * Validate the address as FUTEX_WAKE_BITSET does, but wake no thread. FUTEX_WAKE_BITSET
+ * with nr 0 would wake one thread, so this is a FUTEX_REQUEUE that moves no waiters, to
+ * the same futex.
  * Return: 0; or the error of FUTEX_WAKE_BITSET for this address.
  */
 static inline int sys_futex_wake_none(void *word, bool is_private)
@@ -86,7 +90,7 @@ static inline int sys_futex_wake_by(void *word, uint32_t flags, uint32_t nr,
 /*
  * Move one waiter of futex from to futex to, by FUTEX_CMP_REQUEUE. Both words are 0 and
  * private to this process.
- * Return: how many were moved.
+ * Return: how many waiters were moved.
  */
 static inline int sys_futex_requeue(uint32_t *from, uint32_t *to)
 {
@@ -126,7 +130,10 @@ static inline int sys_getgroups(int nr, uint32_t *ret_ids)
 				(long)ret_ids, 0, 0, 0, 0);
 }
 
-/* The id for access to files; setfsuid(-1) changes nothing and returns it. */
+/*
+ * Return: the calling thread's user id for access to files. setfsuid(-1) returns the id
+ * and changes nothing.
+ */
 static inline long sys_getfsuid(void)
 {
 	return uaio_sys_if(UAIO_CALL_SETFSUID, SYS_setfsuid, -1, 0, 0, 0, 0, 0);
@@ -137,7 +144,7 @@ static inline long sys_getfsgid(void)
 	return uaio_sys_if(UAIO_CALL_SETFSGID, SYS_setfsgid, -1, 0, 0, 0, 0, 0);
 }
 
-/* Set an id of the calling thread only; success is not reported. */
+/* Set an id of the calling thread only. The kernel does not report success. */
 static inline void sys_setfsuid(uint32_t id)
 {
 	(void)uaio_sys_if(UAIO_CALL_SETFSUID, SYS_setfsuid, id, 0, 0, 0, 0, 0);
@@ -148,7 +155,7 @@ static inline void sys_setfsgid(uint32_t id)
 	(void)uaio_sys_if(UAIO_CALL_SETFSGID, SYS_setfsgid, id, 0, 0, 0, 0, 0);
 }
 
-/* The groups of the calling thread. */
+/* Set the supplementary groups of the calling thread. */
 static inline int sys_setgroups(uint32_t nr, const uint32_t *ids)
 {
 	return (int)uaio_sys_if(UAIO_CALL_SETGROUPS, SYS_setgroups, nr,
@@ -163,7 +170,7 @@ static inline int sys_capset(const void *header, const void *data)
 
 /* paths */
 
-/* how: the kernel's struct open_how, of that many bytes. */
+/* how: the kernel's struct open_how, bytes long. */
 static inline int sys_openat2(int dir, const char *path, const void *how,
 			      size_t bytes)
 {
@@ -216,7 +223,7 @@ static inline ssize_t sys_recvmsg(int fd, struct uaio_msghdr *msg, int flags)
 			   0, 0, 0);
 }
 
-/* addr and len are the client's memory, which the kernel writes; or NULL. */
+/* addr and len point to the client's memory, which the kernel writes; or NULL. */
 static inline int sys_accept4(int fd, void *addr, void *len, int flags)
 {
 	return (int)uaio_sys_if(UAIO_CALL_ACCEPT, SYS_accept4, fd, (long)addr,

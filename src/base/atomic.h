@@ -2,13 +2,13 @@
 /*
  * Atomic accesses with the memory order in their name
  *
- * An integer or pointer that two threads may access is accessed only by these macros.
- * There is no default order and no volatile: each access names the order that the code
- * relies on. They use the compiler's builtins instead of _Atomic types, because clients
- * see the completion ring as plain integers.
+ * All accesses to an integer or pointer that two threads may use at the same time are
+ * made by these macros. There is no default order and no volatile: each access names
+ * the order that the code relies on. The macros use the compiler's builtins instead of
+ * _Atomic types, because clients see the completion ring as plain integers.
  *
  * The comment above an access that is not relaxed has a tag, [MB:name], and names the
- * access that it pairs with. doc/memory-model.md lists the tags, and tools/lint checks
+ * access with which it pairs. doc/memory-model.md lists the tags, and tools/lint checks
  * them.
  */
 #ifndef UAIO_BASE_ATOMIC_H
@@ -57,9 +57,10 @@
 				    __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)
 
 /*
- * Load, relaxed, from memory that may have been reused meanwhile, so that other threads
- * write it by plain stores. The value is only a hint: the caller must verify the object
- * that it leads to. The load is hidden from ThreadSanitizer, which would report a race.
+ * Load, relaxed, from memory that may have been reused meanwhile for another object,
+ * which other threads initialise by plain stores. The value is only a hint: the caller
+ * must verify the object that it leads to. The load is hidden from ThreadSanitizer,
+ * which would report a race.
  */
 #ifdef __SANITIZE_THREAD__
 __attribute__((no_sanitize_thread, noinline, unused)) static uint32_t

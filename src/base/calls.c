@@ -25,7 +25,7 @@ enum {
 	RWF_NOWAIT_ = 8,
 	PROBE = 8,           /* IORING_REGISTER_PROBE */
 	NOBODY = 0x7fffffff, /* no process has this id */
-	ANY = 1,             /* any result that is no error */
+	ANY = 1,             /* any result except an error */
 };
 
 #define BIT(call) (1ull << (UAIO_CALL_##call) % 64)
@@ -36,14 +36,17 @@ uaio_sys_hook_fn *uaio_sys_hook;
 
 struct uaio_call_set uaio_calls;
 static uint64_t unused; /* memory for the kernel to write */
-static const char attribute[] = "user.uaio"; /* the name of no attribute */
+static const char attribute[] = "user.uaio"; /* an attribute that no file has */
 static bool is_loaded;
 
-/* Whether the number of filters is read again (calls.h, I5). */
+/*
+ * Whether a thread reads the number of filters again: not, at its next chance, now
+ * (calls.h, I5).
+ */
 enum { LEARN_NOTHING, LEARN_LATER, LEARN_NOW };
 static uint32_t learning; /* atomic */
 
-/* The calls of an ordinary program that waits for files. */
+/* The calls that an ordinary program makes to wait for files. */
 static const struct uaio_call_set usual = {
 	.words = { BIT(LSEEK) | BIT(EVENTFD) | BIT(EPOLL_CREATE) |
 		   BIT(EPOLL_CTL) | BIT(EPOLL_PWAIT) | BIT(PRLIMIT) },
@@ -52,9 +55,9 @@ static_assert(UAIO_CALL_LSEEK < 64 && UAIO_CALL_PRLIMIT < 64,
 	      "all of them in one word");
 
 /*
- * Each call in a form that has no effect, and the kernel's answer to it. The form
- * resembles the real call, since a filter may check the arguments. A kernel without the
- * call gives another answer, which counts as a refusal.
+ * For each call a form that has no effect, and the kernel's answer to this form. The
+ * form resembles the real call, since a filter may check the arguments. A kernel
+ * without the call gives another answer, which counts as a refusal.
  */
 static const struct {
 	long nr;
@@ -212,7 +215,10 @@ bool uaio_call_try(enum uaio_call call)
 	long answer =
 		uaio_sys6(calls[call].nr, a[0], a[1], a[2], a[3], a[4], a[5]);
 
-	/* Without CAP_SETGID the kernel answers so; the library then needs no setgroups. */
+	/*
+	 * This is the kernel's answer without CAP_SETGID. The call counts as allowed;
+	 * the library does not need it then.
+	 */
 	if (call == UAIO_CALL_SETGROUPS && answer == -EPERM)
 		return true;
 	return answer == calls[call].answer ||
@@ -231,13 +237,13 @@ bool uaio_call_is_answered(enum uaio_call call)
 
 /* The number of seccomp filters */
 
-/* The beginning of a line of /proc/thread-self/status. */
+/* The first bytes of a line of /proc/thread-self/status. */
 struct line {
 	char text[32];
 	size_t len;
 };
 
-/* Return: the number after name; -1 if the line has another name. */
+/* Return: the number that follows name in the line; -1 if the line begins otherwise. */
 static int number_of(const struct line *line, const char *name)
 {
 	size_t at = strlen(name);
@@ -287,7 +293,7 @@ static int read_lines(int fd, struct filters *filters)
 	return (int)got;
 }
 
-/* Not by sys_openat(), since uaio_calls is not set yet. */
+/* Do not use sys_openat(): it checks uaio_calls, which is not set yet. */
 static int open_status(void)
 {
 	long fd;
@@ -300,7 +306,10 @@ static int open_status(void)
 	return (int)fd;
 }
 
-/* Return: as uaio_calls_nr_filters(). *ret_error: of the call that failed, or 0. */
+/*
+ * Return: like uaio_calls_nr_filters(). *ret_error: the error of the call that failed,
+ * or 0.
+ */
 static int read_nr_filters(int *ret_error)
 {
 	struct filters filters = { -1, -1 };
@@ -311,7 +320,7 @@ static int read_nr_filters(int *ret_error)
 		return -1;
 	*ret_error = read_lines(fd, &filters);
 	(void)sys_close(fd);
-	/* Linux before 5.9 does not report the number of filters. */
+	/* Linux before 5.9 reports whether there are filters, but not how many. */
 	return filters.mode == 0 ? 0 : filters.mode == 2 ? filters.nr : -1;
 }
 
@@ -379,7 +388,10 @@ bool uaio_calls_word_is_valid(const char *word)
 	return *word && !word[strspn(word, "0123456789abcdef")];
 }
 
-/* Return: the calls that word allows if it was written for nr_filters filters. */
+/*
+ * Return: the calls that word, a value of UAIO_CALLS, allows, if it was written for
+ * nr_filters filters.
+ */
 static struct uaio_call_set calls_of(const char *word, int nr_filters)
 {
 	char begin[UAIO_CALLS_WORD_MAX];
@@ -425,15 +437,15 @@ static struct uaio_call_set all(void)
 
 static void set_calls(const struct uaio_call_set *some)
 {
-	/* relaxed: the bits publish nothing */
+	/* relaxed: the bits publish no data */
 	for (unsigned i = 0; i < 2; i++)
 		store_relaxed(&uaio_calls.words[i], some->words[i]);
 }
 
 /*
- * Find out which calls may be made. The calls made here are safe: the loader has just made
- * the same ones.
- * Return: false: the kernel lacked memory or descriptors, and may answer later.
+ * Find out which calls may be made. The system calls that this function makes are safe:
+ * the loader has just made the same calls.
+ * Return: false if the kernel lacked memory or descriptors: it may answer later.
  */
 static bool learn(const char *word, struct uaio_call_set *ret_some)
 {
@@ -454,7 +466,7 @@ static __attribute__((noinline)) void learn_again(const char *word)
 	uint32_t state = LEARN_LATER;
 	struct uaio_call_set some;
 
-	/* relaxed, both: they only choose the one thread that learns */
+	/* relaxed, both: they only choose one thread that reads the filters again */
 	if (!cas_relaxed(&learning, &state, (uint32_t)LEARN_NOW))
 		return;
 	if (!learn(word, &some)) {
@@ -462,14 +474,18 @@ static __attribute__((noinline)) void learn_again(const char *word)
 		(void)cas_relaxed(&learning, &state, (uint32_t)LEARN_LATER);
 		return;
 	}
-	/* relaxed: a usual bit is never added, as a filter may have removed it */
+	/*
+	 * relaxed: the bits publish no data. Do not add the usual calls: a filter may
+	 * have removed these
+	 */
 	for (unsigned i = 0; i < 2; i++)
 		or_relaxed(&uaio_calls.words[i],
 			   some.words[i] & ~usual.words[i]);
 	state = LEARN_NOW;
 	/*
 	 * [MB:calls] release: the bits were added before. Pairs with
-	 * uaio_calls_filter(): it removes bits after that, or this thread removes them.
+	 * uaio_calls_filter(): either it removes bits afterwards, or the exchange here
+	 * fails and this thread removes the bits that it has added.
 	 */
 	if (cas_release(&learning, &state, (uint32_t)LEARN_NOTHING))
 		return;
@@ -481,14 +497,17 @@ void uaio_calls_load(const char *word)
 {
 	struct uaio_call_set some;
 
-	/* relaxed: a thread that reads an old value learns later */
+	/*
+	 * relaxed: a thread that loads an old value reads the filters at its next
+	 * chance
+	 */
 	if (load_relaxed(&learning) == LEARN_LATER)
 		learn_again(word);
 	if (is_loaded)
 		return;
 	is_loaded = true;
 	if (!learn(word, &some))
-		/* relaxed: no other thread has called yet */
+		/* relaxed: no other thread has called the library yet */
 		store_relaxed(&learning, (uint32_t)LEARN_LATER);
 	set_calls(&some);
 }
@@ -496,8 +515,8 @@ void uaio_calls_load(const char *word)
 void uaio_calls_filter(const void *program)
 {
 	/*
-	 * [MB:calls] acquire: what another thread has learned before is removed below.
-	 * Pairs with learn_again().
+	 * [MB:calls] acquire: bits that another thread has added before are removed
+	 * below. Pairs with learn_again().
 	 */
 	(void)xchg_acquire(&learning, (uint32_t)LEARN_NOTHING);
 	for (unsigned i = 0; i < UAIO_NR_CALLS; i++)

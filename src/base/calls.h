@@ -5,24 +5,26 @@
  * A sandbox may make any call fail, or kill the process for it, and its rules were
  * written for the program, not for the library. The library makes the calls that every
  * program with files and threads makes. All other calls are listed here, and made only
- * where they are known not to kill the process. Elsewhere, sys_*() returns -ENOSYS, as a
- * kernel without the call would, and the caller uses a fallback. doc/sandboxes.md says
- * what each fallback costs.
+ * if it is known that they do not kill the process. Otherwise, sys_*() returns -ENOSYS,
+ * as a kernel without the call would, and the caller uses a fallback. doc/sandboxes.md
+ * says what each fallback costs.
  *
  *   I1  If there is no seccomp filter when the library is loaded, all calls may be made.
- *   I2  If there is a filter, the calls that the variable UAIO_CALLS names may be made:
- *       `uaio run` has tried each call in a child process under the same filters. The
- *       library recognises the filters by their number. Without the variable, only the
- *       calls of an ordinary program that waits for files may be made.
+ *   I2  If there is a filter, the calls that the environment variable UAIO_CALLS names
+ *       may be made: `uaio run`, which sets it, has tried each call in a child process
+ *       under the same filters. The library takes the filters for the same if their
+ *       number is the same. Without the variable, the library makes only the listed
+ *       calls that any ordinary program makes to wait for files.
  *   I3  When the program is about to install another filter, the library first runs the
  *       filter's BPF program for each call (filter.c), to learn its answer.
- *   I4  A call that is forbidden once stays forbidden, except by I5.
+ *   I4  Once a call is forbidden, it stays forbidden, except by I5.
  *   I5  If the kernel lacks memory or descriptors when the library reads the number of
- *       filters, the library acts as in I2 without the variable. It reads again when the
- *       engine starts and at calls of io_uring, until the program installs a filter.
+ *       filters, the library acts as in I2 without the variable. The library reads the
+ *       number again when it starts and at calls of io_uring, until the program
+ *       installs a filter.
  *
- * Window: a filter may be installed for all threads at once. A thread that checked
- * uaio_may_call() just before then makes its call under the new filter.
+ * Known gap: a program may install a filter for all threads at once. If another thread
+ * has just checked uaio_may_call(), this thread makes its call under the new filter.
  *
  * Tested by test-calls.c, by test/sandbox/, and by test/unit/test-faults.c, where any call
  * may fail.
@@ -152,41 +154,42 @@ extern struct uaio_call_set uaio_calls;
 
 static inline bool uaio_may_call(enum uaio_call call)
 {
-	/* relaxed: the bit publishes nothing */
+	/* relaxed: the bit publishes no data */
 	return load_relaxed(&uaio_calls.words[call / 64]) >> call % 64 & 1;
 }
 
-/* Forbid the call from now on. */
+/* Forbid a call from now on. */
 static inline void uaio_call_forbid(enum uaio_call call)
 {
-	/* relaxed: the bit publishes nothing */
+	/* relaxed: the bit publishes no data */
 	and_relaxed(&uaio_calls.words[call / 64], ~(1ull << call % 64));
 }
 
 /*
- * The environment variable that `uaio run` sets for the library: "filters:calls:bits",
- * the number of filters, the number of listed calls, and which of them may be made, in
- * hexadecimal. A user who knows that no filter kills a process may set it to "all"; then
- * the library tries each call itself.
+ * The environment variable that `uaio run` sets for the library. Its value is
+ * "filters:calls:bits": the number of filters, the number of listed calls, and, in
+ * hexadecimal, which of these calls may be made. A user who knows that no filter kills
+ * a process may set the variable to "all"; then the library tries each call itself.
  */
 #define UAIO_CALLS_VARIABLE "UAIO_CALLS"
 enum { UAIO_CALLS_WORD_MAX = 64 };
 
 /*
- * Determine which calls may be made. Called first of all when the library is loaded, and
- * again by threads that need a call which is in doubt (I5). word: the value of UAIO_CALLS, or NULL.
+ * Determine which calls may be made. This is the first function called when the library
+ * is loaded. It is called again by threads that need a call which is in doubt (I5).
+ * word: the value of UAIO_CALLS, or NULL.
  */
 void uaio_calls_load(const char *word);
 
 /*
  * Return: how many seccomp filters this thread has; -1 if unknown.
- * Context: openat, read and close must be known to be allowed.
+ * Context: it is known that openat, read and close are allowed.
  */
 int uaio_calls_nr_filters(void);
 
 /*
- * Make a call in a form that has no effect. It does not return if a filter kills the
- * process.
+ * Make a call in a form that has no effect. If a filter kills the process for the call,
+ * the function does not return.
  * Return: whether the kernel answered, rather than a filter.
  */
 bool uaio_call_try(enum uaio_call call);
@@ -202,23 +205,23 @@ void uaio_calls_word(int nr_filters, const struct uaio_call_set *calls,
 		     char ret_word[UAIO_CALLS_WORD_MAX]);
 
 /*
- * Find out whether an error of a call came from the kernel or from a filter, and forbid
- * the call if from a filter.
+ * Called after a call has failed. Find out whether the error came from the kernel or
+ * from a filter. If it came from a filter, forbid the call.
  * Return: whether the kernel answers the call.
  */
 bool uaio_call_is_answered(enum uaio_call call);
 
 /*
- * Forbid the calls that a filter forbids which the program is about to install. program:
- * a struct sock_fprog, or NULL for an unreadable filter.
+ * The program is about to install a filter: forbid the calls that this filter forbids.
+ * program: the filter, a struct sock_fprog; NULL if it is unreadable.
  */
 void uaio_calls_filter(const void *program);
 
 /* filter.c: what a seccomp filter would answer */
 
 /*
- * Return: whether the filter allows the call; false if its program is unreadable, or if
- * the kernel would refuse to install it.
+ * Return: whether the filter allows the call. False if the filter's program is
+ * unreadable, or if the kernel would refuse to install it.
  */
 bool uaio_filter_allows(const struct sock_fprog *program, long nr,
 			const long args[6]);

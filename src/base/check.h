@@ -2,8 +2,9 @@
 /*
  * UAIO_CHECK: assertions that stay in release builds, for invariants of memory safety
  *
- * If one fails, the library has a bug, and going on could corrupt the program's data. So
- * the process is killed at once, without a message; the core file shows the line.
+ * If a check fails, the library has a bug, and going on could corrupt the program's
+ * data. So the process is killed at once, without a message; the core file shows the
+ * line.
  */
 #ifndef UAIO_BASE_CHECK_H
 #define UAIO_BASE_CHECK_H

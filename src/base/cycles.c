@@ -5,13 +5,13 @@
 #include "base/sleep.h"
 
 enum {
-	/* The least time between the two samples. */
+	/* The least time between the two samples that give the rate. */
 	MIN_BASELINE_NS = 1000000,
 	/* How often both clocks are read for one sample. */
 	LOOKS = 3,
 };
 
-/* The values of both clocks at the same time. */
+/* The values of both clocks (the cycle counter and CLOCK_MONOTONIC) at one moment. */
 struct sample {
 	uint64_t cycles;
 	int64_t ns;
@@ -21,8 +21,8 @@ static struct sample start;
 static uint64_t per_us; /* atomic: 0 until known */
 
 /*
- * The thread may be preempted between reading one clock and the other. So both are read
- * several times, and the fastest reading is used.
+ * Read both clocks. The thread may be preempted between the two readings, so they are
+ * repeated, and the fastest pair is used.
  */
 static struct sample look(void)
 {
@@ -49,7 +49,10 @@ void uaio_cycles_start(void)
 
 uint64_t uaio_cycles_per_us(void)
 {
-	/* relaxed: all threads compute nearly the same rate */
+	/*
+	 * relaxed: it does not matter which thread's rate is used, as all are nearly
+	 * equal
+	 */
 	uint64_t rate = load_relaxed(&per_us);
 	struct sample now;
 

@@ -2,10 +2,10 @@
 /*
  * The processor's cycle counter, for timing single system calls
  *
- * Reading it costs a few nanoseconds; clock_gettime() costs over twenty. Two values are
- * compared only if the thread has not slept in between. A wrong value harms no data: the
- * policy then chooses the slower of two correct ways to read a file, and statistics are
- * inexact.
+ * Reading it costs a few nanoseconds; clock_gettime() costs over twenty. The library
+ * compares two values only if the thread has not slept in between. A wrong difference
+ * harms no data: the library may then choose the slower of two correct ways to read a
+ * file, and statistics are inexact.
  */
 #ifndef UAIO_BASE_CYCLES_H
 #define UAIO_BASE_CYCLES_H
@@ -24,7 +24,7 @@ static inline uint64_t uaio_cycles(void)
 #endif
 }
 
-/* For a loop that spins: let the core's other hardware thread run. */
+/* For a loop that spins: let the other hardware thread of the processor core run. */
 static inline void uaio_cpu_relax(void)
 {
 #if defined(__x86_64__)

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Event count: a thread sleeps until a state may have changed, without losing a wake-up
+ * Event count: a thread sleeps until a state may have changed, and misses no wake-up
  *
- *	waiter					notifier
- *	key = uaio_ec_prepare(ec)		change the state
- *	if (state says go on)			uaio_ec_notify(ec, n)
- *		uaio_ec_cancel(ec)
- *	else
- *		uaio_ec_wait(ec, key, ...)
+ * 	waiter					notifier
+ * 	key = uaio_ec_prepare(ec)		change the state
+ * 	if (state says go on)			uaio_ec_notify(ec, n)
+ * 		uaio_ec_cancel(ec)
+ * 	else
+ * 		uaio_ec_wait(ec, key, ...)
  *
- *   I1  Every notify that may find a waiter advances the sequence.
- *   I2  A waiter sleeps only while the sequence has the value that the waiter read before
- *       it looked at the state.
+ *   I1  If there may be a waiter, uaio_ec_notify() advances the sequence.
+ *   I2  A waiter sleeps only while the sequence has the value (key) that the waiter
+ *       read before it looked at the state.
  *
- * So a waiter sees a change made before it looks. A later change either advances the
- * sequence before the waiter sleeps, or wakes the waiter. One race remains: each side
- * writes one variable and then reads the other's. The notifier writes the state and reads
- * nr_waiters; the waiter writes nr_waiters and reads the state. So either all these
- * accesses are sequentially consistent read-modify-writes, or the state is accessed under
- * one lock; all users do the latter.
+ * So a waiter sees a change that is made before it looks. A later change either
+ * advances the sequence before the waiter sleeps, or wakes the waiter. For this the
+ * notifier must find the waiter in nr_waiters, or the waiter must see the change: the
+ * notifier writes the state and then reads nr_waiters, the waiter writes nr_waiters and
+ * then reads the state. This holds if all these accesses are sequentially consistent,
+ * or if the state is accessed under a lock. All users of event counts use a lock.
  *
- * Progress: notify costs one load if no thread waits.
+ * If no thread waits, uaio_ec_notify() makes only one load.
  */
 #ifndef UAIO_BASE_EVENTCOUNT_H
 #define UAIO_BASE_EVENTCOUNT_H
@@ -29,8 +29,9 @@
 #include "base/sleep.h"
 
 struct uaio_eventcount {
-	uint32_t sequence;   /* atomic: advanced by notifiers */
-	uint32_t nr_waiters; /* atomic: threads between prepare and return */
+	uint32_t sequence; /* atomic: advanced by notifiers */
+	uint32_t
+		nr_waiters; /* atomic: threads between prepare and the end of the wait */
 };
 
 static inline uint32_t uaio_ec_prepare(struct uaio_eventcount *ec)
@@ -45,7 +46,10 @@ static inline uint32_t uaio_ec_prepare(struct uaio_eventcount *ec)
 
 static inline void uaio_ec_cancel(struct uaio_eventcount *ec)
 {
-	/* relaxed: a notifier that still counts this thread makes a needless call */
+	/*
+	 * relaxed: if a notifier still counts this thread, it only makes a needless
+	 * system call
+	 */
 	sub_relaxed(&ec->nr_waiters, 1);
 }
 

@@ -3,8 +3,8 @@
  * Simulation of a seccomp filter
  *
  * A filter is a classic BPF program that sees only the number and the arguments of a
- * system call. So the library can run the program to learn its answer, without making the
- * call.
+ * system call. So the library can run the BPF program itself to learn the filter's
+ * answer, without making the system call.
  *
  * Tested by test/sandbox/filters.py.
  */
@@ -82,7 +82,7 @@ static bool compute(struct machine *m, const struct sock_filter *insn)
 	}
 }
 
-/* Jumps only go forward, so every program ends. */
+/* Jump forward, the only direction that BPF has; so every program ends. */
 static bool jump(struct machine *m, const struct sock_filter *insn)
 {
 	uint32_t by = BPF_SRC(insn->code) == BPF_X ? m->x : insn->k;

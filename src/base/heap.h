@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Heap: finds the first of many objects in an order that the user defines
+ * Heap: finds the first of many objects, in an order that the user of the heap defines
  *
  * It is a pairing heap whose nodes are embedded in the user's objects. Adding a node
  * takes constant time; removing any node takes logarithmic time on average. Nothing is
  * allocated, and nothing recurses.
  *
  *   I1  No node comes before its parent.
- *   I2  prev of a node is the sibling before it; of a first child, the parent; of the
- *       root, NULL.
+ *   I2  prev of a node is the sibling before the node. If the node is a first child,
+ *       prev is its parent; if it is the root, NULL.
  *
  * Nodes that compare equal leave the heap in any order.
  *
@@ -23,7 +23,7 @@
 struct heap_node {
 	struct heap_node *child; /* first child */
 	struct heap_node *next;  /* next sibling */
-	struct heap_node *prev;  /* I2 */
+	struct heap_node *prev;  /* previous sibling, or parent (I2) */
 };
 
 struct heap {
@@ -45,7 +45,10 @@ static inline struct heap_node *heap_first(const struct heap *heap)
 	return heap->root;
 }
 
-/* Make the root that comes later the first child of the other root. */
+/*
+ * Join two trees: the root that comes later becomes the first child of the other root.
+ * Return: the root of the result.
+ */
 static inline struct heap_node *heap_meld(struct heap_node *a,
 					  struct heap_node *b,
 					  heap_is_before_fn *is_before)
@@ -62,8 +65,8 @@ static inline struct heap_node *heap_meld(struct heap_node *a,
 }
 
 /*
- * Merge siblings into one tree: merge each two neighbours, then all resulting trees, from
- * the last to the first.
+ * Join siblings into one tree: first join the siblings in pairs, then all resulting
+ * trees, from the last to the first.
  * Return: the root; NULL if there are no siblings.
  */
 static inline struct heap_node *heap_meld_all(struct heap_node *sibling,

@@ -5,7 +5,8 @@
  * Names and values are the kernel's; io_uring_enter(2), io_uring_setup(2) and
  * io_uring_register(2) document them. The installed <linux/io_uring.h> may be older or
  * newer, and has renamed members and constants over time. So no file of the library
- * includes it; if a file includes it after this header, it adds nothing.
+ * includes the installed header. If a file includes it after this header, it adds
+ * nothing.
  *
  * test/abi/uring-abi.py compares this file with the installed header.
  */
@@ -89,7 +90,7 @@ struct io_uring_sqe {
 			uint64_t __pad2[1];
 		};
 		uint64_t optval;
-		uint8_t cmd[0]; /* with IORING_SETUP_SQE128 80 bytes, else 16 */
+		uint8_t cmd[0]; /* 80 bytes with IORING_SETUP_SQE128, else 16 */
 	};
 };
 _Static_assert(sizeof(struct io_uring_sqe) == 64, "as the kernel's");
@@ -170,10 +171,13 @@ enum {
 	IORING_OP_PIPE = 62,
 };
 
-/* Flags of single operations, in rw_flags or its union unless another member is named */
+/*
+ * Flags of single operations: in rw_flags or another member of its union, unless a
+ * comment names another member
+ */
 
 #define IORING_FSYNC_DATASYNC (1u << 0)
-/* in addition to the flags of splice(2) */
+/* an additional flag of splice(2) */
 #define SPLICE_F_FD_IN_FIXED (1u << 31)
 #define IORING_URING_CMD_FIXED (1u << 0)
 #define IORING_FIXED_FD_NO_CLOEXEC (1u << 0)
@@ -236,7 +240,7 @@ struct io_uring_cqe {
 	uint64_t user_data;
 	int32_t res;
 	uint32_t flags; /* IORING_CQE_F_* */
-			/* two more words with IORING_SETUP_CQE32 */
+			/* with IORING_SETUP_CQE32 two more words follow */
 };
 
 #define IORING_CQE_F_BUFFER (1u << 0)
@@ -434,7 +438,7 @@ struct io_uring_rsrc_update2 {
 	uint32_t nr;
 	uint32_t resv2;
 };
-/* as a descriptor of an update: leave the slot as it is */
+/* instead of a descriptor in an update: leave the slot as it is */
 #define IORING_REGISTER_FILES_SKIP (-2)
 
 struct io_uring_probe_op {
@@ -478,7 +482,7 @@ struct io_uring_buf {
 	uint16_t resv;
 };
 
-/* The tail overlays the last member of the first buffer. */
+/* The ring's tail occupies the same bytes as the last member of the first buffer. */
 struct io_uring_buf_ring {
 	union {
 		struct {
@@ -548,7 +552,7 @@ struct io_uring_recvmsg_out {
 	uint32_t flags;
 };
 
-/* for signatures only */
+/* declared for the signatures of functions only */
 struct io_uring_napi;
 struct io_uring_clock_register;
 struct io_uring_mem_region_reg;

@@ -28,15 +28,16 @@ static inline const char *uaio_base_name(const char *path)
 }
 
 /*
- * Return: whether an ELF file has the class (32 or 64 bits) of the caller; and whether it
- * is also for the same processor. If not, it cannot load the library.
+ * Return: whether an ELF file has the caller's class (32 or 64 bits);
+ * uaio_elf_is_ours(): and is also for the caller's processor. If not, the program
+ * cannot load the library.
  */
 bool uaio_elf_has_our_class(const ElfW(Ehdr) * elf);
 bool uaio_elf_is_ours(const ElfW(Ehdr) * elf);
 
 /*
- * Read the path of the program interpreter. elf: the header of the open file, of the
- * caller's class and processor.
+ * Read the path of the program interpreter. elf: the header of the open file fd, which
+ * has the caller's class and processor.
  * Return: 0 with the path in loader; -ENOENT if the program is static; -ENOEXEC if the
  * file is malformed or the path does not fit.
  */

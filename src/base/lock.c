@@ -6,9 +6,9 @@
 
 enum {
 	/*
-	 * A lock is held for about 100 ns; sleeping and waking takes 5 to 50 us. This
-	 * many tries take about 1.5 us. Workers execute 1.6 to 3 times as many no-ops a
-	 * second as without spinning.
+	 * How often to try before sleeping; this takes about 1.5 us. A lock is held for
+	 * about 100 ns; sleeping and waking takes 5 to 50 us. With spinning, workers
+	 * execute 1.6 to 3 times as many no-ops a second as without.
 	 */
 	SPINS = 100,
 };
@@ -34,7 +34,8 @@ __attribute__((noinline)) void uaio_lock_contended(struct uaio_lock *lock)
 		return;
 	/*
 	 * Once a thread has slept, the word stays 2 until the lock is released. So a
-	 * wake-up may be needless, but is never missing.
+	 * release may wake a thread needlessly, but never leaves a sleeping thread
+	 * behind.
 	 *
 	 * [MB:lock] acquire: pairs with uaio_unlock().
 	 */
@@ -50,7 +51,8 @@ __attribute__((noinline)) void uaio_unlock_contended(struct uaio_lock *lock)
 #ifdef UAIO_TESTING
 #include "base/check.h"
 
-static _Thread_local uint64_t held; /* bits: ranks of the locks held */
+static _Thread_local uint64_t
+	held; /* one bit for the rank of each lock that this thread holds */
 
 void uaio_rank_push(enum uaio_lock_rank rank)
 {

@@ -2,16 +2,17 @@
 /*
  * Locks with a rank
  *
- * A lock is a mutex of four bytes. A thread that finds it held spins for 1 to 2 us, which
- * is longer than locks are usually held. Then the thread sleeps, since the holder may
- * have been preempted. Zero bytes are a free lock, so static and newly mapped memory needs no
- * initialiser.
+ * A lock is a mutex of four bytes. A thread that finds the lock held spins for 1 to 2
+ * us, which is longer than locks are usually held. If the lock is still held, the
+ * thread sleeps, since the holder may have been preempted. A lock whose bytes are all
+ * zero is free, so a lock in static or newly mapped memory needs no initialiser.
  *
  * The enum below is the lock order: a thread acquires locks only in rising rank. Builds
  * with UAIO_TESTING check this at every acquisition.
  *
- * Context: any thread. Locks are not recursive: a signal handler that interrupts a holder
- * must not acquire one, so uaio_enter() fails there (proc/entry.h).
+ * Context: any thread. Locks are not recursive: a signal handler that interrupts a
+ * holder must not acquire a lock. So in such a handler uaio_enter() fails
+ * (proc/entry.h).
  */
 #ifndef UAIO_BASE_LOCK_H
 #define UAIO_BASE_LOCK_H
@@ -21,31 +22,31 @@
 
 enum uaio_lock_rank {
 	UAIO_RANK_START,    /* starting the library */
-	UAIO_RANK_AGENT,    /* calls for threads with another table */
+	UAIO_RANK_AGENT,    /* agent (table.h): calls for other threads */
 	UAIO_RANK_IDENTITY, /* the identities of threads */
 	UAIO_RANK_TABLE,    /* tables of contexts and rings, quota */
-	UAIO_RANK_BELLS,    /* bells (uring/bell.h) to be settled */
-	UAIO_RANK_REAP,     /* a context's head */
+	UAIO_RANK_BELLS,    /* bells (uring/bell.h), eventfds of rings */
+	UAIO_RANK_REAP,     /* the head of a context's completion ring */
 	UAIO_RANK_GROUP,    /* a queue's requests and completions */
 	UAIO_RANK_FILES,    /* the descriptor table */
 	UAIO_RANK_FILE,     /* one open file */
-	UAIO_RANK_INODES,   /* the table of ordering keys */
-	UAIO_RANK_INODE,    /* order of one inode's requests */
+	UAIO_RANK_INODES,   /* the table of inodes, for ordering requests */
+	UAIO_RANK_INODE,    /* the order of one inode's requests */
 	UAIO_RANK_READY, /* requests of a queue that wait for files or a time */
 	UAIO_RANK_FALLBACK,     /* queues that the fallback thread serves */
 	UAIO_RANK_NATIVES,      /* contexts of the kernel's AIO */
 	UAIO_RANK_DRIVER,       /* submissions to the kernel's io_uring */
 	UAIO_RANK_POLLERS,      /* the set of pollers */
 	UAIO_RANK_POLLER,       /* one poller */
-	UAIO_RANK_POLLER_INNER, /* a poller that another one watches */
+	UAIO_RANK_POLLER_INNER, /* a poller that another poller watches */
 	UAIO_RANK_ENDABLES,     /* waits (proc/endable.h) that are idle */
-	UAIO_RANK_NATIVE,   /* reaping from one of the kernel's AIO contexts */
-	UAIO_RANK_PAGE,     /* cold reads */
-	UAIO_RANK_CREWS,    /* the set of crews (wq/wq.h) */
+	UAIO_RANK_NATIVE, /* reaping from one of the kernel's AIO contexts */
+	UAIO_RANK_PAGE,   /* devices that missed the page cache (wait/page.h) */
+	UAIO_RANK_CREWS,  /* the set of crews (wq/wq.h) */
 	UAIO_RANK_ACCOUNT,  /* one account of the work queue */
 	UAIO_RANK_MANAGER,  /* the manager of a crew */
 	UAIO_RANK_BOUND,    /* the processors that workers are bound to */
-	UAIO_RANK_RINGMEM,  /* ring chunks */
+	UAIO_RANK_RINGMEM,  /* chunks of memory for rings */
 	UAIO_RANK_CALLBACK, /* calls of the client's functions */
 	UAIO_RANK_BUFFERS,  /* provided buffers */
 	UAIO_RANK_HANDLERS, /* deferred signal handlers of the program */
@@ -80,7 +81,7 @@ static inline void uaio_rank_pop(enum uaio_lock_rank rank)
 }
 #endif
 
-/* Slow paths, not inline, so that uaio_lock() and uaio_unlock() stay small. */
+/* The slow paths are not inline, so that uaio_lock() and uaio_unlock() stay small. */
 void uaio_lock_contended(struct uaio_lock *lock);
 void uaio_unlock_contended(struct uaio_lock *lock);
 
@@ -94,7 +95,7 @@ static inline void uaio_lock(struct uaio_lock *lock, enum uaio_lock_rank rank)
 		uaio_lock_contended(lock);
 }
 
-/* Return: true if the lock was free; the caller holds it now. */
+/* Acquire the lock if it is free. Return: whether it was; then the caller holds it. */
 static inline bool uaio_trylock(struct uaio_lock *lock,
 				enum uaio_lock_rank rank)
 {

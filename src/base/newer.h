@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Declarations that headers of older kernels and C libraries lack
+ * Declarations that the headers of older kernels and C libraries lack
  *
  * The oldest supported headers are those of Linux 5.10 and glibc 2.31, as in Debian 11.
- * io_uring.h has everything for io_uring.
+ * The declarations for io_uring are in io_uring.h.
  */
 #ifndef UAIO_BASE_NEWER_H
 #define UAIO_BASE_NEWER_H
@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-/* Linux 5.9 and 5.11; these numbers are the same on all processors. */
+/* system calls of Linux 5.9 and 5.11; their numbers are the same on all processors */
 #ifndef SYS_close_range
 #define SYS_close_range 436
 #endif
@@ -35,10 +35,10 @@
 #define MREMAP_DONTUNMAP 4
 #endif
 
-/* waitid(2), Linux 5.4: an enumerator of the C library's idtype_t */
+/* waitid(2), Linux 5.4: in newer C libraries an enumerator of idtype_t */
 enum { UAIO_P_PIDFD = 3 };
 
-/* statfs(2): Linux had these types before its headers did. */
+/* statfs(2): the kernel returned these types before its headers named them. */
 #ifndef CIFS_SUPER_MAGIC
 #define CIFS_SUPER_MAGIC 0xff534d42
 #endif
@@ -75,7 +75,7 @@ struct uaio_futex_waitv {
 	uint32_t reserved;
 };
 
-/* glibc 2.32; weak, since another C library may load the library (libc.h). */
+/* glibc 2.32; weak, since the process may have another C library (libc.h). */
 extern char __libc_single_threaded __attribute__((weak));
 const char *strerrordesc_np(int error) __attribute__((weak));
 

@@ -10,11 +10,11 @@
 uint64_t uaio_slabs_nr_out;
 #endif
 
-/* For tests that look for leaked objects. */
+/* Count objects in use, for tests that look for leaked objects. */
 static inline void count(uint64_t nr)
 {
 #ifdef UAIO_TESTING
-	/* relaxed: only a count */
+	/* relaxed: the count publishes no data */
 	add_relaxed(&uaio_slabs_nr_out, nr);
 #else
 	(void)nr;
@@ -69,7 +69,7 @@ void uaio_slab_put(struct uaio_slab *slab, void *object)
 	struct uaio_slab_node *node = object;
 
 	uaio_lock(&slab->lock, UAIO_RANK_SLAB);
-	/* relaxed: only threads that hold the lock use it */
+	/* relaxed: only threads that hold the lock follow it */
 	store_relaxed(&node->next, slab->free);
 	slab->free = node;
 	slab->nr_out--;

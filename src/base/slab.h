@@ -2,11 +2,11 @@
 /*
  * Slabs: objects of one type, in memory that keeps this type for ever
  *
- * Memory is mapped in batches and never unmapped. So a pointer to an object that was put
- * back still points to an object of the same type. A lookup may read an object first, and
- * find out afterwards that it is the wrong one. The first member of an object must be a
- * struct uaio_slab_node. All other members keep their values while the object is free; a
- * new object is all zero.
+ * Memory is mapped in batches and never unmapped. So a pointer to an object that was
+ * put back still points to an object of the same type. So a lookup without a lock may
+ * read an object first, and find out afterwards that the object is now another one. The
+ * first member of an object must be a struct uaio_slab_node. All other members keep
+ * their values while the object is free; a new object is all zero.
  *
  * Context: any thread; each slab has a lock.
  */
@@ -19,7 +19,8 @@
 #include "base/lock.h"
 
 struct uaio_slab_node {
-	struct uaio_slab_node *next; /* atomic: valid on the free list only */
+	struct uaio_slab_node
+		*next; /* atomic: valid while on the free list only */
 };
 
 struct uaio_slab {
@@ -30,13 +31,13 @@ struct uaio_slab {
 	/* under lock */
 	struct uaio_lock lock;
 	struct uaio_slab_node *free;
-	char *fresh; /* the unused rest of the newest batch */
+	char *fresh; /* the unused part of the newest batch */
 	char *fresh_end;
 	size_t nr_out;       /* objects in use */
-	size_t mapped_bytes; /* total */
+	size_t mapped_bytes; /* memory of all batches */
 };
 
-/* Initialise slab; its previous contents are ignored. */
+/* Initialise slab. Objects of an earlier use are forgotten, and stay mapped. */
 void uaio_slab_init(struct uaio_slab *slab, size_t object_bytes,
 		    size_t batch_bytes);
 

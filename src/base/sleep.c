@@ -24,11 +24,11 @@ const uint8_t *(*uaio_sleep_stop_of)(void); /* atomic: constant once set */
 
 typedef int clock_fn(int clock, struct timespec *ret_time);
 
-static clock_fn *read_clock; /* atomic: constant once known */
+static clock_fn *read_clock; /* atomic: constant once it is set */
 
 /*
- * The C library's clock_gettime() is not used, since another library may interpose it and
- * return a different time.
+ * Find the kernel's own function in the vDSO. The C library's clock_gettime() is not
+ * used, since another library may interpose it and return a different time.
  */
 static clock_fn *find_clock(void)
 {
@@ -81,7 +81,10 @@ int uaio_sleep(uint32_t *word, uint32_t expected, int64_t deadline_ns)
 	};
 	int ret;
 
-	/* FUTEX_WAIT takes an interval; FUTEX_WAIT_BITSET takes an absolute time. */
+	/*
+	 * Use FUTEX_WAIT_BITSET, which takes an absolute time; FUTEX_WAIT takes an
+	 * interval.
+	 */
 	ret = (int)uaio_sys_sleeping(
 		SYS_futex, (long)word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG,
 		expected, (long)&until, 0, (long)FUTEX_BITSET_MATCH_ANY);

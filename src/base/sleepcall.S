@@ -3,10 +3,11 @@
  * uaio_sleep_call(stop, number, arguments): make a system call that sleeps, unless *stop
  * is set
  *
- * A signal that is deferred until the thread leaves the library (trap/signal.h) sets
- * *stop. It may arrive after the check of *stop, before the call. If its handler finds
- * the thread between begin and end, it makes the thread go on at uaio_sleep_call_stopped,
- * which returns -EINTR.
+ * If a signal's handler is deferred until the thread leaves the library
+ * (proc/handlers.h, trap/signal.h), the signal sets *stop. The signal may arrive after
+ * the check of *stop, but before the call. Therefore the library's signal handler
+ * checks whether the thread is between begin and end. If so, the handler makes the
+ * thread go on at uaio_sleep_call_stopped, which returns -EINTR.
  */
 	.text
 #if defined(__x86_64__)

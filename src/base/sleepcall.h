@@ -2,8 +2,9 @@
 /*
  * System calls in which a thread sleeps, in a library that defers signal handlers
  *
- * A deferred handler must end the sleep. So the thread checks a byte, the stop byte,
- * which says that a handler waits, immediately before the call.
+ * If a signal handler of the program is deferred, the signal must end the sleep. So
+ * immediately before the call the thread checks a byte, the stop byte, which says that
+ * a deferred handler waits to be run.
  *
  * Tested by test/trap.
  */
@@ -18,20 +19,24 @@
 #include "base/sys.h"
 
 /*
- * Under the trap (trap/trap.h), signal handlers wait until the thread leaves the library.
- * The thread's register gs points to its record, whose stop byte has this offset. 0: no
- * trap. Constant while there are threads.
+ * Under the trap (trap/trap.h), the program's signal handlers wait until the thread
+ * leaves the library. The thread's register gs points to its record, whose stop byte is
+ * at this offset. 0: no trap. Constant while there are threads.
  */
 extern uint32_t uaio_sleep_stop_at __attribute__((visibility("hidden")));
 
 /*
- * Without the trap (proc/handlers.h): returns the stop byte of the calling thread; NULL
- * if no signal ends the sleep. The pointer is NULL if no handler is deferred. Set once.
+ * Without the trap (proc/handlers.h): a function that returns the stop byte of the
+ * calling thread, or NULL if no signal ends the sleep. The pointer to the function is
+ * NULL if no handler is deferred. Set once.
  */
 extern const uint8_t *(*uaio_sleep_stop_of)(void)
 	__attribute__((visibility("hidden")));
 
-/* For a new thread of the library: register gs still has the value of its creator. */
+/*
+ * Called by a new thread of the library: register gs still points to its creator's
+ * record.
+ */
 static inline void uaio_sleep_own(void)
 {
 #if defined(__x86_64__)
@@ -46,7 +51,7 @@ static inline const uint8_t *uaio_sleep_stop(void)
 	const uint8_t *(*stop_of)(void) = load_relaxed(&uaio_sleep_stop_of);
 	const uint8_t *record = NULL;
 
-	/* relaxed: a thread with a deferred handler has seen the pointer set */
+	/* relaxed: a thread whose handlers are deferred has seen the pointer set */
 	if (unlikely(stop_of != NULL))
 		return stop_of();
 #if defined(__x86_64__)
@@ -57,8 +62,8 @@ static inline const uint8_t *uaio_sleep_stop(void)
 }
 
 /*
- * Return: whether deferred signal handlers end a sleep. Handlers that the program has set
- * by its own system call are never deferred.
+ * Return: whether a signal whose handler is deferred ends a sleep. Handlers that the
+ * program has set by its own syscall instruction are never deferred.
  */
 static inline bool uaio_sleep_ends_for_handlers(void)
 {
@@ -68,7 +73,9 @@ static inline bool uaio_sleep_ends_for_handlers(void)
 
 long uaio_sleep_call(const uint8_t *stop, long nr, const long args[6])
 	__attribute__((visibility("hidden")));
-/* Labels in uaio_sleep_call(): between begin and end the thread has not slept yet. */
+/*
+ * Labels in uaio_sleep_call(): between begin and end the thread has not begun to sleep.
+ */
 extern const uint8_t uaio_sleep_call_begin[]
 	__attribute__((visibility("hidden")));
 extern const uint8_t uaio_sleep_call_end[]

@@ -2,13 +2,14 @@
 /*
  * The system call seam
  *
- * The library makes every system call here, by its own instruction: without errno,
- * cancellation point or interposable symbol. All functions return the kernel's result, a
- * negative errno on failure. A call that calls.h lists is made only if allowed, and
- * otherwise returns -ENOSYS.
+ * Every system call of the library is made by these functions, with a syscall
+ * instruction of their own. So it does not set errno, is no cancellation point, and
+ * cannot be interposed. All functions return the kernel's result, a negative errno on
+ * failure. If calls.h lists a call, it is made only if it is allowed there; otherwise
+ * the function returns -ENOSYS.
  *
- * Builds with UAIO_TESTING call a hook before each system call, which may answer in the
- * kernel's place; so a test can produce each failure.
+ * Builds with UAIO_TESTING call a hook before each system call. The hook may answer in
+ * the kernel's place, so a test can produce each failure.
  *
  * Context: any thread, async-signal-safe.
  */
@@ -50,7 +51,7 @@ static inline long uaio_sys6(long nr, long a, long b, long c, long d, long e,
 	return uaio_sys_raw(nr, a, b, c, d, e, f);
 }
 
-/* Make a call that a sandbox may forbid (calls.h). */
+/* Make a call that is made only if uaio_may_call() allows it (calls.h). */
 static inline long uaio_sys_if(enum uaio_call call, long nr, long a, long b,
 			       long c, long d, long e, long f)
 {
@@ -72,7 +73,7 @@ static inline ssize_t sys_pwrite(int fd, const void *buf, size_t len,
 	return uaio_sys6(SYS_pwrite64, fd, (long)buf, (long)len, off, 0, 0);
 }
 
-/* The kernel ignores the high half of the offset where long has 64 bits. */
+/* If long has 64 bits, the kernel ignores the high half of the offset. */
 static inline ssize_t sys_preadv2(int fd, const struct iovec *iov, int nr,
 				  int64_t off, int flags)
 {
@@ -204,7 +205,7 @@ static inline int sys_lstatat(int dir, const char *path, struct stat *ret_st)
 			      0x100 /* AT_SYMLINK_NOFOLLOW */, 0, 0);
 }
 
-/* ret_answer: the kernel's struct statx, of which older headers lack members. */
+/* ret_answer: the kernel's struct statx; in older headers it lacks members. */
 static inline int sys_statx_path(int dir, const char *path, int flags,
 				 unsigned mask, void *ret_answer)
 {
@@ -241,7 +242,10 @@ static inline int sys_ioctl_block(int fd, unsigned long request, void *arg)
 				(long)request, (long)arg, 0, 0, 0);
 }
 
-/* ret_nr: numbers of pages in the range; the first counts those in the page cache. */
+/*
+ * ret_nr: five counts of pages in the range; the first is the number of pages in the
+ * page cache.
+ */
 static inline int sys_cachestat(int fd, const uint64_t range[2],
 				uint64_t ret_nr[5])
 {
@@ -251,7 +255,10 @@ static inline int sys_cachestat(int fd, const uint64_t range[2],
 				(long)range, (long)ret_nr, 0, 0, 0);
 }
 
-/* x86-64 and aarch64 do not split 64-bit offsets over two registers. */
+/*
+ * One argument for each offset: x86-64 and aarch64 do not split 64-bit offsets over two
+ * registers.
+ */
 static inline int sys_fadvise(int fd, int64_t off, int64_t len, int advice)
 {
 	return (int)uaio_sys_if(UAIO_CALL_FADVISE, SYS_fadvise64, fd, off, len,
@@ -294,7 +301,7 @@ static inline int sys_readlinkat(int dir, const char *path, char *ret_buf,
 				(long)path, (long)ret_buf, (long)len, 0, 0);
 }
 
-/* Create a sealable file in memory, with close-on-exec. */
+/* Create a file in memory that can be sealed, with close-on-exec. */
 static inline int sys_memfd(const char *name)
 {
 	const long cloexec_and_sealing = 1 | 2;
@@ -304,7 +311,8 @@ static inline int sys_memfd(const char *name)
 }
 
 /*
- * Return: 1 if both descriptors share one open file, 0 if not; -EINVAL before Linux 6.10.
+ * Return: 1 if both descriptors refer to one open file, 0 if not; -EINVAL before Linux
+ * 6.10.
  */
 static inline int sys_is_duplicate(int fd, int other)
 {
@@ -321,7 +329,7 @@ static inline int sys_seal_size(int fd)
 	return sys_fcntl(fd, ADD_SEALS, SEAL_SHRINK_GROW);
 }
 
-/* Like sys_seal_size(), and forbid writing and writable mappings. */
+/* Like sys_seal_size(), and also forbid writing and writable mappings. */
 static inline int sys_seal_all(int fd)
 {
 	enum { ADD_SEALS = 1033, SEAL_ALL = 1 | 2 | 4 | 8 };
@@ -348,7 +356,7 @@ static inline int sys_epoll_ctl(int epoll, int op, int fd,
 				fd, (long)event, 0, 0);
 }
 
-/* Keeps the caller's signal mask. timeout_ms -1: no timeout. */
+/* Does not change the caller's signal mask. timeout_ms -1: no timeout. */
 static inline int sys_epoll_pwait(int epoll, struct epoll_event *ret_events,
 				  int max, int timeout_ms)
 {
@@ -373,7 +381,7 @@ static inline int sys_ppoll(struct pollfd *fds, unsigned nr,
 {
 	struct timespec rest;
 
-	/* Copied, since the kernel writes the remaining time there. */
+	/* Pass a copy, since the kernel writes the remaining time to it. */
 	if (timeout)
 		rest = *timeout;
 	return (int)uaio_sys6(SYS_ppoll, (long)fds, nr,
@@ -438,7 +446,7 @@ static inline int sys_uring_register(int fd, unsigned op, void *arg,
 /* memory */
 
 /*
- * Order munmap() before a later mmap() of the same address by another thread, for
+ * Order munmap() before a later mmap() of the same address by another thread. Only for
  * ThreadSanitizer, which does not see these system calls.
  */
 #ifdef __SANITIZE_THREAD__
@@ -466,7 +474,7 @@ static inline bool sys_is_map_error(const void *p)
 	return (uintptr_t)p >= (uintptr_t)-4095;
 }
 
-/* Maps at any address; off is a multiple of every page size. */
+/* Map the file at any address. off is a multiple of every page size. */
 static inline void *sys_mmap_file(size_t len, int prot, int flags, int fd,
 				  int64_t off)
 {
@@ -498,7 +506,7 @@ static inline int sys_mprotect_exec(void *addr, size_t len, int prot)
 				(long)addr, (long)len, prot, 0, 0, 0);
 }
 
-/* Since Linux 4.14: a child of fork() finds the memory zeroed. */
+/* Let a child of fork() find the memory zeroed. Since Linux 4.14. */
 static inline int sys_wipe_on_fork(void *addr, size_t len)
 {
 	return (int)uaio_sys_if(UAIO_CALL_WIPEONFORK, SYS_madvise, (long)addr,
@@ -549,7 +557,7 @@ static inline int sys_rt_sigqueueinfo(int pid, int signal,
 			      0, 0);
 }
 
-/* The I/O priority of the calling thread, initially its creator's. */
+/* Return: the I/O priority of the calling thread, initially its creator's. */
 static inline int sys_ioprio_get(void)
 {
 	return (int)uaio_sys_if(UAIO_CALL_IOPRIO_GET, SYS_ioprio_get,
@@ -584,7 +592,7 @@ static inline int sys_sched_getscheduler(void)
 				SYS_sched_getscheduler, 0, 0, 0, 0, 0, 0);
 }
 
-/* Give the calling thread the ordinary scheduling class. */
+/* Give the calling thread the scheduling class SCHED_OTHER. */
 static inline int sys_sched_set_other(void)
 {
 	const int priority = 0;
@@ -600,7 +608,7 @@ static inline int sys_capget(void *header, void *ret_data)
 				(long)ret_data, 0, 0, 0, 0);
 }
 
-/* Resource usage of the calling thread. */
+/* Query the resource usage of the calling thread. */
 static inline int sys_getrusage(struct rusage *ret_usage)
 {
 	return (int)uaio_sys_if(UAIO_CALL_GETRUSAGE, SYS_getrusage,
@@ -619,7 +627,7 @@ static inline int sys_gettid(void)
 	return (int)uaio_sys6(SYS_gettid, 0, 0, 0, 0, 0, 0);
 }
 
-/* The robust futex list of the calling thread. */
+/* Query the robust futex list of the calling thread. */
 struct robust_list_head;
 static inline int sys_get_robust_list(struct robust_list_head **ret_head,
 				      size_t *ret_bytes)
@@ -634,7 +642,10 @@ static inline int sys_tgkill(int pid, int tid, int signal)
 				0, 0, 0);
 }
 
-/* info: a siginfo_t, even of a kind that other processes may not queue. */
+/*
+ * Queue a signal to a thread. info: a siginfo_t; a thread of the same process may queue
+ * any kind.
+ */
 static inline int sys_tgsigqueueinfo(int pid, int tid, int signal,
 				     const void *info)
 {
@@ -642,7 +653,7 @@ static inline int sys_tgsigqueueinfo(int pid, int tid, int signal,
 				pid, tid, signal, (long)info, 0, 0);
 }
 
-/* Actions and masks of signals have the kernel's layout. */
+/* The structs for actions and the masks of signals have the kernel's layout. */
 static inline int sys_sigaction(int signal, const void *action, void *ret_old)
 {
 	enum { MASK_BYTES = 8 };
@@ -706,7 +717,7 @@ static inline int sys_sched_setaffinity(int tid, size_t len, const void *mask)
 
 /*
  * Return: whether the eight bytes at addr are readable. rt_sigprocmask() reads the set
- * before it refuses the invalid "how", and has no other effect.
+ * at addr before it refuses the invalid "how", and has no other effect.
  */
 static inline bool sys_can_read8(const void *addr)
 {
@@ -715,10 +726,10 @@ static inline bool sys_can_read8(const void *addr)
 }
 
 /*
- * Have the kernel write the calling thread's signal mask to the eight bytes at addr.
- * Every program that starts threads makes this call.
+ * Let the kernel write the calling thread's signal mask to the eight bytes at addr.
+ * This call is always allowed, as every program that starts threads makes it.
  *
- * Return: whether the bytes were writable; their old contents are lost.
+ * Return: whether the bytes were writable. Their old contents are lost.
  */
 static inline bool sys_overwrite8(void *addr)
 {
@@ -727,10 +738,10 @@ static inline bool sys_overwrite8(void *addr)
 }
 
 /*
- * Return: whether the four aligned bytes at addr are writable. The kernel atomically ORs
- * zero into the word, which changes nothing but needs write access. For a private futex
- * it does not look up the page. If the word is -2047, a thread that waits on it wakes
- * spuriously.
+ * Return: whether the four aligned bytes at addr are writable. The kernel atomically
+ * ORs zero into the word, which changes nothing but needs write access. The futex is
+ * private, so the kernel does not look up the page. If the word is -2047, a thread that
+ * waits on it wakes without a reason.
  */
 static inline bool sys_can_write4(void *addr)
 {

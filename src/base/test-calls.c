@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Which calls the library makes when the kernel could not show the filters at once. */
+/*
+ * Which system calls the library makes if it could not learn the filters at once,
+ * because the kernel lacked memory or descriptors.
+ */
 #undef NDEBUG
 #include "base/calls.h"
 
@@ -13,10 +16,13 @@
 
 enum { STATUS_FD = 12345 };
 
-/* The status file of this process: what the kernel answers, and what the file says. */
+/*
+ * The status file of this process, simulated: the kernel's answers, and the contents of
+ * the file.
+ */
 static struct {
-	int open_error, read_error; /* of the next call, or 0 */
-	bool stays;                 /* later calls have the error, too */
+	int open_error, read_error; /* errors of the next call, or 0 */
+	bool stays;                 /* all later calls fail in the same way */
 	const char *text;
 	bool is_read;
 } status;
@@ -55,7 +61,7 @@ static bool answer(long nr, const long args[6], long *ret_res)
 	return true;
 }
 
-/* Return: whether all calls may be made. */
+/* Load the set of calls. Return: whether all calls may be made. */
 static bool load(void)
 {
 	uaio_calls_load(NULL);
@@ -91,7 +97,10 @@ static int want_of_descriptors_ends(void)
 	assert_false(load());
 	status.open_error = 0;
 	assert_true(load());
-	/* Then it is known, and not asked for again. */
+	/*
+	 * Once the filters are known, they are not read again: a forbidden call stays
+	 * forbidden.
+	 */
 	uaio_call_forbid(UAIO_CALL_MEMFD);
 	assert_false(load());
 	return 0;

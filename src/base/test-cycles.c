@@ -7,7 +7,7 @@
 
 enum {
 	HELD_NS = 1500000,
-	/* Slightly longer than until the rate is known. */
+	/* Slightly longer than it takes until the rate is known. */
 	BASELINE_NS = 1100000,
 	TRUTH_NS = 30000000,
 };
@@ -32,7 +32,10 @@ static long let_time_pass(void *arg)
 	return 0;
 }
 
-/* Over such a long time an interruption of this thread does not matter. */
+/*
+ * Measure the rate over so long a time that an interruption of this thread does not
+ * matter.
+ */
 static uint64_t true_rate(void)
 {
 	int64_t ns = uaio_now_ns();
@@ -58,8 +61,8 @@ static int start_and_be_held(void)
 }
 
 /*
- * A process measures the rate once: a thread that is preempted between reading the two
- * clocks must not get it wrong.
+ * A process measures the rate only once, so the rate must be right even if the thread
+ * is preempted between reading the two clocks.
  */
 static void preemption_between_both_clocks_leaves_the_rate_right(void **state)
 {

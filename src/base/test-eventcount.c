@@ -7,7 +7,7 @@
 #include "base/lock.h"
 #include "unit.h"
 
-/* Two threads pass a ball to each other; a lost wake-up would hang them. */
+/* Two threads pass a ball to each other. If a wake-up were lost, both would hang. */
 static struct {
 	struct uaio_eventcount sides[2];
 	struct uaio_lock lock;

@@ -49,7 +49,7 @@ static void take_out(struct item *item)
 	heap_remove(&heap, &item->node, is_before);
 }
 
-/* Check I1 and I2 of all nodes. Return: the number of nodes. */
+/* Check I1 and I2 for all nodes. Return: the number of nodes. */
 static unsigned check(void)
 {
 	static struct heap_node *left[NR];
@@ -93,7 +93,7 @@ static void nodes_leave_in_order(void **state)
 	(void)state;
 	heap_init(&heap);
 	assert_null(heap_first(&heap));
-	/* Ascending, descending and mixed keys. */
+	/* Add keys in ascending, descending and mixed order. */
 	for (unsigned way = 0; way < 3; way++) {
 		for (unsigned i = 0; i < NR; i++) {
 			add(&items[i], way == 0   ? i
@@ -115,7 +115,7 @@ static void any_node_can_be_removed(void **state)
 	heap_init(&heap);
 	for (unsigned i = 0; i < NR; i++)
 		add(&items[i], i * 11 % NR);
-	(void)pop(); /* so that the heap has several levels */
+	(void)pop(); /* makes a heap with several levels */
 	for (unsigned i = 0; i < NR; i += 2)
 		if (items[i].is_in) {
 			take_out(&items[i]);
@@ -143,7 +143,7 @@ static void what_comes_and_goes_keeps_the_order(void **state)
 		struct item *item = &items[any(NR)];
 
 		if (!item->is_in) {
-			/* Few keys, so that many are equal. */
+			/* Use few keys, so that many are equal. */
 			add(item, any(20));
 			nr++;
 		} else {

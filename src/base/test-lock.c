@@ -107,7 +107,7 @@ static int release_what_is_not_held(void)
 
 static void assert_trapped(int (*function)(void))
 {
-	/* A sanitizer may turn the signal into an exit status. */
+	/* The child dies of a signal; a sanitizer may turn this into an exit status. */
 	assert_int_not_equal(unit_in_child(function), 0);
 }
 

@@ -50,7 +50,10 @@ static void an_object_comes_back_as_it_was(void **state)
 	memcpy(object->bytes, bytes, sizeof(bytes));
 	uaio_slab_put(&slab, object);
 	assert_int_equal(slab.nr_out, 0);
-	/* The contents stay while the object is free, since late readers look at it. */
+	/*
+	 * The contents stay while the object is free, since a late lookup may still
+	 * read them.
+	 */
 	assert_memory_equal(object->bytes, bytes, sizeof(bytes));
 	again = uaio_slab_get(&slab);
 	assert_ptr_equal(again, object);
@@ -68,7 +71,10 @@ static void without_memory_there_is_no_object(void **state)
 	unit_hook(NULL);
 	object = uaio_slab_get(&slab);
 	assert_non_null(object);
-	/* The rest of the batch is used up before more memory is mapped. */
+	/*
+	 * The rest of the batch is used up before more memory is mapped, so refusing
+	 * memory does no harm.
+	 */
 	unit_hook(unit_refuse_memory);
 	for (unsigned i = 1; i < PER_BATCH; i++)
 		assert_non_null(uaio_slab_get(&slab));

@@ -18,7 +18,7 @@ static void a_sleep_ends_at_its_deadline_not_before(void **state)
 	(void)state;
 	assert_int_equal(uaio_sleep(&word, 0, deadline), -ETIMEDOUT);
 	assert_true(uaio_now_ns() >= deadline);
-	/* A deadline that has already passed. */
+	/* Sleep until a deadline that has already passed. */
 	assert_int_equal(uaio_sleep(&word, 0, 1), -ETIMEDOUT);
 }
 

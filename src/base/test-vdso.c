@@ -14,8 +14,8 @@
 #endif
 
 /*
- * An object as the kernel might map it, with three symbols: the empty first one of every
- * table, foo and bar.
+ * An object as the kernel might map it, with three symbols: the empty symbol that
+ * begins every table, foo and bar.
  */
 static struct image {
 	Elf64_Ehdr header;
@@ -68,7 +68,10 @@ static void make_image(bool is_gnu)
 	image.symbols[1] = symbol_of(1, 64);
 	image.symbols[2] = symbol_of(5, 128);
 	image.hash[1] = 3;
-	/* Two buckets; the first hashed symbol is 1; one word of Bloom filter. */
+	/*
+	 * The table has two buckets and one word of Bloom filter, and symbol 1 is the
+	 * first hashed symbol.
+	 */
 	memcpy(image.gnu_hash, (uint32_t[]){ 2, 1, 1, 0, 0, 0, 0, 1, 2, 3 },
 	       sizeof(image.gnu_hash));
 }
@@ -104,7 +107,7 @@ static void an_image_without_symbols_has_no_functions(void **state)
 		image.parts[i].p_type = PT_NULL;
 		assert_null(uaio_vdso_find(&image, "foo"));
 	}
-	/* One entry is missing at a time: the symbols, their names, their number. */
+	/* Remove one entry at a time: the symbols, their names, their number. */
 	for (unsigned i = 0; i < 3; i++) {
 		make_image(false);
 		image.dynamic[i].d_tag = DT_DEBUG;
@@ -112,7 +115,7 @@ static void an_image_without_symbols_has_no_functions(void **state)
 	}
 }
 
-/* The kernel's vDSO, absent only in some sandboxes, reads the same clock. */
+/* The kernel's vDSO, which is absent only in some sandboxes, reads the same clock. */
 static void the_kernels_own_object_has_the_clock(void **state)
 {
 	const void *vdso = (const void *)(uintptr_t)getauxval(AT_SYSINFO_EHDR);

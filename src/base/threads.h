@@ -14,7 +14,7 @@
 #include "base/sys.h"
 
 /*
- * A directory has two links, and one more for each subdirectory.
+ * The kernel gives the directory of threads two links, and one more for each thread.
  * Return: whether the process has nr threads; false also if /proc is unavailable.
  */
 static inline bool uaio_has_threads(unsigned nr)

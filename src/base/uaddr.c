@@ -7,7 +7,7 @@
 #include "base/sys.h"
 
 enum {
-	PAGE = 4096, /* of any machine; probing more words is harmless */
+	PAGE = 4096, /* no machine has smaller pages; probing more words than needed is harmless */
 	WORD = 8,
 };
 

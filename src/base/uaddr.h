@@ -2,8 +2,8 @@
 /*
  * User addresses: the kernel's range check
  *
- * The check excludes addresses outside of user space. Whether memory is mapped there
- * shows only on access.
+ * The check excludes addresses outside of user space. Whether memory is mapped at an
+ * address shows only on access.
  *
  * Tested by test/conform/rows-memory.c and test/host/addresses.c.
  */
@@ -52,8 +52,8 @@ static inline bool uaio_is_accessible(uint64_t addr, uint64_t bytes)
 }
 
 /*
- * Return: whether all of the memory is readable, or writable. This costs a system call
- * for each page, so it is only for callers that must not fault.
+ * Return: whether all bytes of the range are readable, or writable. This makes a system
+ * call for each page, so it is only for callers that must not fault.
  */
 bool uaio_can_read(uint64_t addr, uint64_t bytes);
 bool uaio_can_write(uint64_t addr, uint64_t bytes);

@@ -3,9 +3,9 @@
  * The vDSO: the kernel's shared object, whose functions read the clock without a system
  * call
  *
- * The C library's clock_gettime() uses it, too. But other libraries, such as libfaketime,
- * interpose that symbol. Then the program sees another time than the clock by which the
- * kernel wakes sleepers.
+ * The C library's clock_gettime() uses the vDSO, too. But other libraries, such as
+ * libfaketime, interpose clock_gettime(), which then returns another time than the
+ * clock by which the kernel wakes sleepers.
  */
 #include "base/sleep.h"
 
@@ -15,12 +15,14 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The parts of an ELF object that are used; pointers are valid in this process. */
+/*
+ * The parts of an ELF object that this file uses. Pointers are valid in this process.
+ */
 struct object {
 	uintptr_t bias; /* added to addresses in the object */
 	const Elf64_Sym *symbols;
 	const char *names;
-	/* either tells the number of symbols; NULL: the object lacks it */
+	/* Hash tables: either tells the number of symbols; NULL: the object lacks it */
 	const uint32_t *hash;
 	const uint32_t *gnu_hash;
 };
@@ -66,8 +68,8 @@ static bool read_dynamic(const Elf64_Dyn *entry, struct object *object)
 }
 
 /*
- * A GNU hash table does not count the symbols: the last symbol is the end of the chain
- * that begins last.
+ * A GNU hash table does not say how many symbols there are. The last symbol is the end
+ * of the chain that begins last.
  */
 static uint32_t count_by_gnu_hash(const uint32_t *table)
 {

@@ -342,8 +342,7 @@ void uaio_handlers_start(void)
 	if (uaio_sleep_stop_at || !uaio_may_call(UAIO_CALL_TGSIGQUEUEINFO))
 		return;
 	/*
-	 * A child of fork() inherits the replaced handlers, so this runs once; but the
-	 * child may be under another seccomp filter.
+	 * In a child of fork() the handlers are already replaced: they are inherited.
 	 */
 	if (load_relaxed(&handlers.is_on))
 		return;
