@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * calls - what functions of the C library cost beyond their system call, in a program
- * without rings and requests; to be run plainly, and with the library loaded, which
- * interposes them
+ * without rings and requests. It is run plainly, and with the library loaded, which
+ * interposes these functions.
  *
- * A slice times many calls of a function, then as many bare system call instructions;
- * its figure is the difference. So the kernel's own time, and its changes, cancel out.
- * The program prints one JSON object. For each function it has the median of all slices
- * in ns, as "call" and "beyond". It also says whether the library is loaded.
+ * A slice times many calls of a function, then as many bare system call instructions; its
+ * figure is the difference. So the time that the kernel takes cancels out. The program
+ * prints one JSON object. For each function it has the median of all slices in ns, as
+ * "call" and "beyond". It also says whether the library is loaded.
  */
 #include <fcntl.h>
 #include <poll.h>

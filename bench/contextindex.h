@@ -2,9 +2,9 @@
 /*
  * Indexes of contexts, which lead from a handle to the context
  *
- * These are the two indexes that kernel AIO had, or was offered, before it had a table.
- * The benchmark compares them with the library's (aio/ctxtab.h), in a separate program
- * (index.c) and within the library (ctx-index.c).
+ * These are two indexes from before kernel AIO had a table: the list that it used, and the
+ * radix tree that was proposed. The benchmark compares them with the library's
+ * (aio/ctxtab.h), in a separate program (index.c) and within the library (ctx-index.c).
  *
  *   list    listindex.c: one list of all contexts, newest first
  *   radix   radixindex.c: a radix tree over the page numbers of the handles

@@ -2,28 +2,29 @@
 /*
  * crowd - thousands of clients of a server in another process
  *
- *	crowd KIND PORT PID [-m MS] [-w MS] [-c MS] CONNECTIONS...
+ * 	crowd KIND PORT PID [-m MS] [-w MS] [-c MS] CONNECTIONS...
  *
- * KIND is echo: the server sends each message back; or http: the answer to `GET /N` is
- * N bytes that depend on N. Each client sends a request as soon as it has the answer to
- * the last one, and compares every byte. One thread runs all clients, by epoll.
+ * KIND is echo: the server sends each message back; or http: the answer to `GET /N` is N
+ * bytes that depend on N. Each client sends its next request as soon as it has the answer
+ * to the previous one, and checks every byte of the answer. One thread runs all clients, by
+ * epoll.
  *
  * The program measures for each number of CONNECTIONS in turn. First the clients talk
  * unmeasured (-w), then measured (-m), then while the server's system calls are counted
- * (-c), which makes them slower. Each phase lasts until there were also as many answers
+ * (-c), which slows the server down. Each phase lasts until there were also as many answers
  * as clients. At the end no client sends a request, and each must have received all
  * answers.
  *
  * For each number it prints a JSON object of the measured phase, on one line:
  *
- *	connections, usecs
- *	requests		answered requests
- *	p50_us, p99_us		median and 99th percentile of the answer time
- *	cpu_us, switches	of all threads of the server, PID
- *	own_cpu_us		of this process
- *	calls			the server's system calls per request; -1: they
- *				cannot be counted here
- *	memory_kib		of the server, without file pages
+ * 	connections, usecs
+ * 	requests		answered requests
+ * 	p50_us, p99_us		median and 99th percentile of the answer time
+ * 	cpu_us, switches	of all threads of the server, PID
+ * 	own_cpu_us		of this process
+ * 	calls			the server's system calls per request; -1: they
+ * 				cannot be counted here
+ * 	memory_kib		of the server, without file pages
  */
 #include <dirent.h>
 #include <errno.h>
@@ -51,7 +52,7 @@ enum {
 	BODY_MIN = 100,
 	BODIES = 64,
 	ANSWER_MAX = 512,
-	PERIOD = 251,   /* of the bytes of an HTTP body */
+	PERIOD = 251,   /* after so many bytes an HTTP body repeats */
 	AT_ONCE = 500,  /* connections begun together: fewer than any backlog */
 	ADDRESSES = 50, /* client addresses; each has about 28 000 ports */
 	EVENTS = 512,
@@ -194,7 +195,7 @@ static void hear(struct client *client)
 		answered(client);
 }
 
-/* Read the answers that are there, or arrive within `timeout` milliseconds. */
+/* Read the answers that are there. If there are none, wait up to `timeout` milliseconds. */
 static void hear_some(int timeout)
 {
 	struct epoll_event events[EVENTS];
@@ -208,7 +209,7 @@ static void hear_some(int timeout)
 		hear(&clients[events[i].data.u32]);
 }
 
-/* Talk for that time and until there were as many answers as clients. */
+/* Exchange messages for that time, and until there were as many answers as clients. */
 static void talk(int ms)
 {
 	uint64_t end = now_ns() + (uint64_t)ms * 1000000;
@@ -253,7 +254,7 @@ static void come(size_t i)
 		fail_errno("epoll_ctl");
 }
 
-/* Connect AT_ONCE clients at a time; each is answered before others connect. */
+/* Connect AT_ONCE clients at a time. Each of them gets an answer before others connect. */
 static void come_all(size_t nr)
 {
 	clients = realloc(clients, nr * sizeof(*clients));
@@ -347,9 +348,7 @@ static double cpu_us(pid_t pid)
 	return (double)used.tv_sec * 1e6 + (double)used.tv_nsec / 1e3;
 }
 
-/*
- * Count the server's system calls, by a tracepoint in each of its threads
- */
+/* Counting the server's system calls, by a tracepoint in each of its threads */
 
 struct counters {
 	long id;

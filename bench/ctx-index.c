@@ -8,8 +8,8 @@
  * gives out numbers, and io_cancel and io_destroy, which are not measured, use it. The
  * library's own code finds a ring that mremap() moved.
  *
- * When the counters are read, the library writes to the file that UAIO_INDEX names:
- * which index it has, and how many contexts were inserted. This proves which code ran.
+ * When the counters are read, the library writes to the file that UAIO_INDEX names: which
+ * index it has, and how many contexts were inserted. This proves which index was used.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -29,12 +29,15 @@ static int reserve_locked(struct uaio_ctxtab *tab, uint32_t *ret_id);
 static void set_locked(struct uaio_ctxtab *tab, uint32_t id,
 		       struct uaio_ctx *ctx);
 
-/* This file defines these names; it calls the library's functions by the new names. */
+/*
+ * This file defines functions of these names, and calls the library's functions by the new
+ * names.
+ */
 #define uaio_ctx_find uaio_ctx_find_in_table
 #define uaio_ctxtab_free_id_locked reserve_locked
 #define uaio_ctxtab_set_locked set_locked
 struct uaio_ctx *uaio_ctx_find(uint64_t handle);
-/* This file also replaces the row of the door. */
+/* This file also replaces the table entry by which the library finds kernel AIO. */
 #undef UAIO_DOOR
 #define UAIO_DOOR(row) static const struct uaio_door *const of_table = &(row)
 #include "aio/ctx.c"
@@ -72,7 +75,7 @@ static int reserve_locked(struct uaio_ctxtab *tab, uint32_t *ret_id)
 static void set_locked(struct uaio_ctxtab *tab, uint32_t id,
 		       struct uaio_ctx *ctx)
 {
-	/* A table stores any address and does not dereference it. */
+	/* The table only stores the address: it never uses it as a pointer to a context. */
 	struct uaio_ctx *handle = ctx ? (void *)ctx->ring.map : NULL;
 
 	if (ctx) {
@@ -89,7 +92,10 @@ struct uaio_ctx *uaio_ctx_find(uint64_t handle)
 {
 	struct uaio_ctx *ctx = OF(INDEX, find)(handle);
 
-	/* A ring in the library's memory was not moved. The table's lock may be held. */
+	/*
+	 * A ring that lies in the library's memory has not been moved. The table's lock may
+	 * be held.
+	 */
 	if (likely(ctx) || uaio_ringmem_contains(handle))
 		return ctx;
 	return uaio_moved_find(handle);

@@ -36,12 +36,15 @@
 
 #define ARRAY_LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
-enum { KILL = -1 }; /* used instead of an errno */
+enum { KILL = -1 }; /* used instead of an error number */
 
 /* Which calls are denied; also values of long options, outside the range of characters. */
 enum what { AIO = 256, URING, CONTAINER, OLD };
 
-/* pidfd_send_signal of Linux 5.1: from it on, all architectures share call numbers. */
+/*
+ * The first new number after Linux 5.0 (pidfd_send_signal). From there on, all
+ * architectures use the same numbers for calls.
+ */
 enum { FIRST_NEW_CALL = 424 };
 
 static const struct {
@@ -67,9 +70,9 @@ static const int uring_calls[] = {
 
 /*
  * System calls that Docker's default filter refuses to a container with the default
- * capabilities (moby/profiles, seccomp v0.3.0; containerd's filter is derived
- * likewise). The list has those that libseccomp 2.5 knows and the kernel still has.
- * Docker lists allowed calls, so it refuses newer ones, too.
+ * capabilities (moby/profiles, seccomp v0.3.0; containerd's filter is derived likewise).
+ * The list contains the calls that libseccomp 2.5 knows and that the kernel still has.
+ * Docker lists the allowed calls, so it refuses newer calls, too.
  */
 static const int container_calls[] = {
 	SCMP_SYS(acct),
@@ -125,7 +128,7 @@ static const int container_calls[] = {
 	SCMP_SYS(vhangup),
 };
 
-/* Flags of clone() that are denied, so that a container creates no namespaces. */
+/* Flags of clone() that are denied, as a container may not create namespaces. */
 static const scmp_datum_t container_clone_flags[] = {
 	CLONE_NEWCGROUP, CLONE_NEWIPC,  CLONE_NEWNET, CLONE_NEWNS,
 	CLONE_NEWPID,    CLONE_NEWUSER, CLONE_NEWUTS,
@@ -166,7 +169,7 @@ static int refuse(scmp_filter_ctx filter, const int calls[], size_t nr,
 /* Return: 0, or a negative errno. */
 static int refuse_as_container(scmp_filter_ctx filter)
 {
-	/* Makes the C library fall back to clone(), whose flags a filter can read. */
+	/* Deny clone3(): the C library then uses clone(), whose flags a filter can read. */
 	static const int clone3[] = { SCMP_SYS(clone3) };
 	int ret = refuse(filter, container_calls, ARRAY_LENGTH(container_calls),
 			 EPERM);

@@ -35,7 +35,7 @@ enum way { WHOLE, PREFIX, MALLOC, NR_WAYS };
 
 static struct uaio_slab slab;
 
-/* The request of the descriptors; nothing reads it. */
+/* What the descriptors point to as their request; its contents are never read. */
 static char request[1];
 
 static inline struct uaio_split *take(enum way way)
@@ -75,7 +75,7 @@ static inline void fill(struct uaio_split *split, unsigned nr_runners)
 	uaio_split_begin(split, nr_runners);
 }
 
-/* Inlined once for each way, which is then a constant. */
+/* This function is inlined once for each way, so that the way is a constant. */
 
 static inline __attribute__((always_inline)) void set_up_batch(enum way way)
 {
@@ -142,7 +142,7 @@ static size_t nr_not_poison(const void *begin, size_t len)
 }
 
 struct found {
-	size_t cleared_bytes; /* cleared before anything is filled in */
+	size_t cleared_bytes; /* bytes that are cleared before anything else */
 	size_t nr_runners;    /* runners that were written to */
 };
 
@@ -208,7 +208,10 @@ int main(int argc, char **argv)
 	uaio_slab_init(&slab, sizeof(struct uaio_split), SLAB_BYTES);
 	if (argc == 3) {
 		nr_rounds = count_argument(argv[2]) / BATCH;
-		/* Exclude one-time costs such as the slab's first allocation. */
+		/*
+		 * Run once unmeasured: the slab's first allocation, for example, costs time
+		 * only once.
+		 */
 		variants[way].round(NULL);
 		dio_counted(variants[way].round, nr_rounds);
 	} else {

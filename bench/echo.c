@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * echo - an echo server, to be run on the kernel and under `uaio run --uring=always`;
- * and its clients
+ * echo - an echo server and its clients, to be run on the kernel and under `uaio run
+ * --uring=always`
  *
- *	echo HOW [-n BUSY] [-i IDLE] [-m MS] [-t]
+ * 	echo HOW [-n BUSY] [-i IDLE] [-m MS] [-t]
  *
  * HOW is epoll: a plain server without io_uring; ring: one request for each receive and
- * each send; or multishot: one multishot receive per connection, into provided buffers.
- * A child process has BUSY TCP connections over the loopback device: it sends on all of
- * them, then receives on all. It has IDLE more, which it does not use. -t: the kernel's
- * cheapest ring (SINGLE_ISSUER and DEFER_TASKRUN).
+ * each send; or multishot: one multishot receive per connection, into provided buffers. A
+ * child process has BUSY TCP connections over the loopback device: it sends on all of them,
+ * then receives on all. It has IDLE further connections, which stay silent. -t: the
+ * kernel's cheapest ring (SINGLE_ISSUER and DEFER_TASKRUN).
  *
  * It prints one JSON object about the server:
  *
- *	requests, usecs		messages sent back, and the time this took
- *	cpu_us, switches	of all its threads in that time
- *	rings			descriptors that are rings of the kernel
+ * 	requests, usecs		messages sent back, and the time this took
+ * 	cpu_us, switches	of all its threads in that time
+ * 	rings			descriptors that are rings of the kernel
  */
 #include <dirent.h>
 #include <errno.h>
@@ -49,7 +49,8 @@ static struct job {
 	bool is_cheap;
 } job = { .nr_busy = 1, .ms = 300 };
 
-static int fds[MAX_CONNECTIONS]; /* the server's; busy ones first */
+/* the server's descriptors; busy connections first */
+static int fds[MAX_CONNECTIONS];
 static char buffers[MAX_CONNECTIONS][MESSAGE];
 static char provided[BUFFERS][MESSAGE];
 static uint64_t nr_echoed;
@@ -145,7 +146,7 @@ static void serve_by_epoll(void)
 	}
 }
 
-/* User data: KINDS * connection + one of these. */
+/* user_data of a request: KINDS * connection + one of these. */
 enum { RECEIVED, SENT, KINDS };
 
 static struct io_uring ring;

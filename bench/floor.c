@@ -3,8 +3,8 @@
  * The floor: the least that an io_submit in user space can do
  *
  * Preloaded before libaio, it executes the read or write inside io_submit by one system
- * call, and returns the event in io_getevents. So it is the limit for a library that
- * completes requests inline, and the difference to it is uaio's own cost.
+ * call, and returns the event in io_getevents. No library that completes requests inline
+ * can be faster. The difference between this and uaio is uaio's own cost.
  *
  * It is deliberately unsafe. A handle is a pointer that is never checked. A context
  * belongs to one thread at a time, and a full ring overwrites its events. io_getevents
@@ -121,7 +121,7 @@ EXPORT int io_getevents(struct floor *ctx, long min_nr, long nr,
 {
 	long got = 0;
 
-	(void)min_nr; /* All submitted requests have completed. */
+	(void)min_nr; /* wait for nothing: all submitted requests have completed */
 	(void)timeout;
 	while (got < nr && ctx->head != ctx->tail)
 		events[got++] = ctx->events[ctx->head++ & ctx->mask];

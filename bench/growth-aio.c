@@ -165,7 +165,7 @@ static struct aiocb *read_pipe(size_t n, int fd)
 	return blocks;
 }
 
-/* aio_suspend for one completed request, while n reads wait. */
+/* Time aio_suspend for one completed request, while n reads wait. */
 static void measure_suspend(const struct row *row, struct meter *meter,
 			    size_t n)
 {
@@ -189,7 +189,7 @@ static void measure_suspend(const struct row *row, struct meter *meter,
 	meter_end(meter, 0);
 }
 
-/* Do not cancel the first read, which a thread of glibc executes. */
+/* Keep the first read, which glibc has given to a thread and cannot cancel. */
 static void measure_aio_cancel(const struct row *row, struct meter *meter,
 			       size_t n)
 {

@@ -3,7 +3,7 @@
  * Rows of growth.c with n rings (usually in an epoll), n threads with a ring each, or n
  * files or buffers registered with one ring.
  *
- * The member `op` of a row is the call that is timed beside the rings.
+ * The member `op` of a row is the call that is timed while the rings exist.
  */
 #include <errno.h>
 #include <linux/io_uring.h>
@@ -110,7 +110,7 @@ static struct ring *open_rings(int epoll, size_t n)
 	return rings;
 }
 
-/* Sleep in the epoll until a ring has a completion, and take it. */
+/* Sleep in the epoll until a ring has a completion, and consume it. */
 static size_t take_notified(int epoll, struct ring *rings)
 {
 	struct epoll_event event;
@@ -291,7 +291,7 @@ static void *make_nops(void *arg)
 	return NULL;
 }
 
-/* Each thread makes enough no-ops that thread switches cost little in comparison. */
+/* Each thread makes many no-ops, so that the cost of switching threads does not matter. */
 static void measure_threads(const struct row *row, struct meter *meter,
 			    size_t n)
 {

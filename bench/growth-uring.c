@@ -24,7 +24,7 @@ enum { COMPLETE = 1000, CANCEL_BY_FD, UPDATE };
 
 struct waiting {
 	struct ring ring;
-	/* of each request: the descriptor it reads, and the one to write to */
+	/* per request: the descriptor that it reads, and the one to write to */
 	int *in, *out;
 	uint64_t *buffers;
 	struct __kernel_timespec hour;
@@ -120,7 +120,7 @@ static void complete_one(struct waiting *all, size_t at)
 	uint64_t one = 1;
 	int res;
 
-	/* For a pipe, write one byte: it completes one of the waiting reads. */
+	/* Write one byte to the pipe, which completes one of the waiting reads. */
 	if (write(all->out[at], &one, all->in[at] == all->out[at] ? 8 : 1) < 0)
 		fail("write", errno);
 	ring_enter(&all->ring, 1);
@@ -162,7 +162,7 @@ static void measure_waiting(const struct row *row, struct meter *meter,
 
 		if (row->op != UPDATE)
 			submit_waiting(&all, row, n);
-		/* Exclude the first cancellation: the library then builds its index. */
+		/* Do not time the first cancel: with it, the library builds its index. */
 		if (!meter->ops && n > 1)
 			operate(&all, row, order[nr++]);
 		nr_before = nr;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * growth - the processor time of an operation among n others of its kind
+ * growth - the processor time of an operation while n other objects of its kind exist
  *
- *	growth ROW OPERATIONS N...
- *	growth
+ * 	growth ROW OPERATIONS N...
+ * 	growth
  *
  * The program runs on the kernel and under `uaio run --uring=always`. For each N a
  * separate process creates the N objects of the row, and times OPERATIONS operations,
  * or as many as fit into about two seconds. Without arguments it prints the names of
  * the rows. Otherwise it prints one JSON object per line:
  *
- *	n		the number of others
- *	ns, ops		processor time of an operation, and how many were timed
- *	error		in place of both: what failed because N is too large
- *	has_library	whether libuaio is mapped
- *	has_kernel_ring	whether the process has a ring of the kernel
+ * 	n		the number of others
+ * 	ns, ops		processor time of an operation, and how many were timed
+ * 	error		in place of both: what failed because N is too large
+ * 	has_library	whether libuaio is mapped
+ * 	has_kernel_ring	whether the process has a ring of the kernel
  */
 #include <dirent.h>
 #include <errno.h>
@@ -88,7 +88,7 @@ static uint64_t processor_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* Return: how much a reading of the clock adds to a measured time. */
+/* Return: the time that reading the clock itself adds to each measurement. */
 static uint64_t clock_ns(void)
 {
 	static uint64_t least;

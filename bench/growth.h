@@ -13,8 +13,8 @@
 #include "ring.h"
 
 /*
- * A row times operations among n others. It repeats meter_begin(), some operations and
- * meter_end() while meter_wants() returns true.
+ * Measures a row: operations among n other objects. The row repeats meter_begin(), some
+ * operations and meter_end() while meter_wants() returns true.
  */
 struct meter {
 	size_t wanted;  /* operations to time */
@@ -31,9 +31,9 @@ bool meter_wants(const struct meter *meter);
 
 struct row {
 	const char *name;
-	/* Time operations among n others; the process ends afterwards. */
+	/* Time operations among n other objects. The process ends afterwards. */
 	void (*measure)(const struct row *row, struct meter *meter, size_t n);
-	/* Their meaning depends on the row: see the file that defines it. */
+	/* The meaning of these depends on the row: see the file that defines the row. */
 	int fill, files, op, order;
 };
 

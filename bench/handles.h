@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shared by programs that create many contexts, above all the hot set and its timing,
- * so that the figures of lookup.c and index.c are comparable.
+ * Shared by programs that create many contexts: mainly the hot set and how it is timed, so
+ * that the figures of lookup.c and index.c can be compared.
  *
- * The hot set is 16 handles spread evenly over all N (with repetition if there are
- * fewer). So few handles cause no cache misses on what they lead to.
+ * The hot set is 16 handles spread evenly over all N (with repetition if there are fewer).
+ * There are so few of them that their contexts stay in the cache.
  */
 #ifndef BENCH_HANDLES_H
 #define BENCH_HANDLES_H
@@ -38,9 +38,9 @@ static inline int compare_doubles(const void *a, const void *b)
 }
 
 /*
- * A round does the measured operation nr times: for example, it looks up every handle
- * of a hot set once. Rounds run until a slice of time is full. The clock is read once
- * per batch of rounds, whose size is determined first.
+ * A round does the measured operation nr times: for example, it looks up every handle of a
+ * hot set once. Rounds run until a slice of time is full. The clock is read once per batch
+ * of rounds, whose size is found by trying.
  *
  * Return: nanoseconds per operation, the median of several slices.
  */
@@ -75,7 +75,7 @@ static inline double time_rounds(round_fn *round, void *arg, size_t nr)
 	return slices[SLICES / 2];
 }
 
-/* Return: the number in the text; ends the program if it is none. */
+/* Return: the number in the text. Ends the program if the text is no number. */
 static inline size_t count_argument(const char *text)
 {
 	char *end;

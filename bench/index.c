@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * index PLACES THREADS N: the cost of an index of N contexts, in a separate process:
- * the library's table, and the two indexes of older kernels (contextindex.h).
+ * index PLACES THREADS N: the cost of an index of N contexts, in a separate process. The
+ * indexes are the library's table, and two older designs (contextindex.h).
  *
  * PLACES says where the handles are:
  *
@@ -206,7 +206,10 @@ static void fill(const struct contextindex *index, size_t nr)
 			fail(index->name, ENOMEM);
 		index->insert(contexts[i].handle, &contexts[i]);
 	}
-	/* Check only CHECKED of many contexts, because a list is slow. */
+	/*
+	 * With many contexts check only CHECKED of them, because a lookup in a list is
+	 * slow.
+	 */
 	for (size_t i = 0; i < nr; i += 1 + nr / CHECKED)
 		check(index->find(contexts[i].handle), &contexts[i]);
 }

@@ -3,9 +3,9 @@
  * One list of all contexts, newest first: a lookup walks it up to the handle without a
  * lock. An inserted context becomes the newest, a removed one is unlinked.
  *
- * I2 of contextindex.h holds because a reader reaches all later entries from any entry:
- * a removed entry keeps its link to the next. If the entry is used again, it is the
- * newest, and its link leads to all.
+ * I2 of contextindex.h holds because a reader reaches all later entries from any entry: a
+ * removed entry keeps its link to the next. If the entry is used again, it is the newest,
+ * and from its link all other entries are reached.
  */
 #include "contextindex.h"
 
@@ -71,7 +71,7 @@ void list_index_remove(uint64_t handle)
 {
 	struct entry **link = &list.newest, *entry;
 
-	/* relaxed: links and handles are only written under the lock held */
+	/* relaxed: links and handles are only written under the lock, which is held */
 	while ((entry = load_relaxed(link)) &&
 	       load_relaxed(&entry->handle) != handle)
 		link = &entry->next;

@@ -3,13 +3,13 @@
  * lookup N...: the time to find one of N contexts, for each N in turn, in rising order;
  * contexts are added to the existing ones.
  *
- * This is an ordinary libaio program: run plainly it measures the kernel, under `uaio
- * run` it measures uaio. io_submit() of no requests finds the context and returns 0.
- * The program leaves destroying the contexts to its exit, because each io_destroy() of
- * the kernel waits for a grace period.
+ * This is an ordinary libaio program: run plainly it measures the kernel, under `uaio run`
+ * it measures uaio. io_submit() of no requests looks up the context and returns 0: this is
+ * what is timed. The program leaves destroying the contexts to its exit, because each
+ * io_destroy() of the kernel waits for a grace period.
  *
  * It prints N, nanoseconds per lookup, and how many rings of kernel AIO were mapped
- * meanwhile: all or none, which proves what ran.
+ * meanwhile: all or none, which proves whether the kernel or uaio was measured.
  */
 #include <libaio.h>
 #include <stdio.h>

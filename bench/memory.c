@@ -6,10 +6,10 @@
  * memory and invisible here. For each N a child process creates N contexts, then does
  * one read in each.
  *
- * It prints a line for each N with N and three numbers per context. The first is the
- * bytes of memory and page tables after creation, the second after use. The third is
- * the bytes of index (table of ids, index of addresses) that the library reports, or -
- * if it does not.
+ * It prints a line for each N with N and three numbers per context. The first is the bytes
+ * of memory and page tables after creation, the second after use. The third is the bytes of
+ * index (table of ids, index of addresses) that the library reports, or "-" if the library
+ * does not report it.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -40,8 +40,8 @@ static long kib_of(const char *path, const char *name)
 }
 
 /*
- * smaps_rollup counts the resident set exactly where the kernel has it: statm and
- * status may lag by dozens of pages per CPU.
+ * Use smaps_rollup, which counts the resident set exactly: statm and status may lag behind
+ * by dozens of pages per CPU.
  */
 static double bytes_used(void)
 {
@@ -105,7 +105,7 @@ static void measure(size_t nr)
 
 	if (!contexts || fd < 0)
 		fail("setup", ENOMEM);
-	/* Touch this memory, and stdio's, now, so that it is not counted. */
+	/* Touch this memory and stdio's buffers now, so that they do not count later. */
 	for (size_t i = 0; i < nr; i++)
 		*(volatile io_context_t *)&contexts[i] = NULL;
 	bytes_used();

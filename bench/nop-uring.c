@@ -15,7 +15,10 @@ static struct io_uring ring;
 
 static void begin(const struct nop_plan *plan)
 {
-	/* No-ops are bounded, as they have no file. Allow as many workers as uaio has. */
+	/*
+	 * io-wq counts no-ops as bounded work, as they have no file. Allow as many bounded
+	 * workers as uaio has.
+	 */
 	unsigned limits[2] = { plan->nr_fixed + 1, 0 };
 	int ret = io_uring_queue_init(NOP_RING_ENTRIES, &ring, 0);
 

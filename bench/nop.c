@@ -2,10 +2,10 @@
 /*
  * nop VARIANT ROUNDS DEPTH FIXED: how many no-ops per second go through workers.
  *
- * This is the program with which fixed workers for io_uring were proposed. Each round
- * submits DEPTH no-ops for workers in one call, then DEPTH times waits for an event and
- * reaps it. Here the program links the library, whose work queue has one of these
- * setups:
+ * This is the program that came with the proposal of fixed (permanent) workers for
+ * io_uring. Each round submits DEPTH no-ops for workers in one call, then DEPTH times waits
+ * for an event and reaps it. Here the program links the library, whose work queue has one
+ * of these setups:
  *
  *   single, single+batches   FIXED + 1 normal workers on one list
  *   round-robin              FIXED workers with private lists, filled in turn as
@@ -13,7 +13,7 @@
  *   packed, packed+batches   like round-robin, but one list is filled before the
  *                            next
  *
- * Batches are events that are posted together. The variant for comparison has the same
+ * With batches, events are posted together. For comparison there is a variant with the same
  * number of workers:
  *
  *   io_uring                 if the program was built with liburing
@@ -91,7 +91,10 @@ static void set_up_queue(const struct nop_plan *plan)
 	int ret;
 
 	uaio_wq_tune(&variant->tuning);
-	/* The total: one normal worker in addition to fixed ones, if there are any. */
+	/*
+	 * The total number of workers: one normal worker, and the fixed ones if there are
+	 * any.
+	 */
 	ret = uaio_wq_limit_workers(UAIO_BOUNDED, (int)plan->nr_fixed + 1);
 	if (ret < 0)
 		nop_fail("limit of workers", ret);
@@ -105,7 +108,7 @@ static void round_of(unsigned depth);
 /* Counters before the first round. */
 static struct uaio_wq_counters at_start;
 
-/* The first work item creates the fixed workers: wait until all exist. */
+/* The first work item creates the fixed workers. Wait until all of them exist. */
 static void warm_up(void)
 {
 	struct uaio_wq_fixed_limits asked = { -1, -1 };
@@ -191,13 +194,16 @@ static void print_nr(const char *name, uint64_t nr)
 	printf(", \"%s\": %" PRIu64, name, nr);
 }
 
-/* Posts to the context, counted in separate, untimed rounds. */
+/*
+ * The sink (where events are posted) whose posts are counted, in separate rounds without
+ * timing.
+ */
 static const struct uaio_sink *counted;
 static uint64_t nr_posts; /* atomic */
 
 static void count_post(struct uaio_queue *queue, const struct uaio_post *post)
 {
-	/* relaxed: read once all events are there */
+	/* relaxed: read only after all events have arrived */
 	add_relaxed(&nr_posts, 1);
 	counted->post(queue, post);
 }
@@ -207,7 +213,7 @@ static void count_posts(unsigned depth)
 	struct uaio_queue *queue = &uaio_ctx_find(handle)->queue;
 	struct uaio_sink counting;
 
-	/* Nothing is in flight, and nobody else submits. */
+	/* Replace the sink now, as no request is in flight and no other thread submits. */
 	counted = queue->sink;
 	counting = *counted;
 	counting.post = count_post;
@@ -285,7 +291,10 @@ static uint64_t others_cpu_ns(void)
 	uint64_t own = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	uint64_t all = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 
-	/* This thread runs between the two readings: take the middle. */
+	/*
+	 * This thread runs between the two readings of the processes' time, so use the
+	 * middle.
+	 */
 	own = (own + clock_ns(CLOCK_THREAD_CPUTIME_ID)) / 2;
 	return all > own ? all - own : 0;
 }

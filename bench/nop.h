@@ -5,7 +5,7 @@
 #ifndef BENCH_NOP_H
 #define BENCH_NOP_H
 
-/* Ring size of the proposal's program; the kernel rounds it up to 16384. */
+/* Ring size of the proposal's program, which the kernel rounds up to 16384. */
 enum { NOP_RING_ENTRIES = 10010 };
 
 struct nop_plan {
@@ -17,7 +17,10 @@ struct nop_plan {
 
 struct nop_side {
 	void (*begin)(const struct nop_plan *plan);
-	/* Submit depth no-ops in one call, then depth times wait and reap one event. */
+	/*
+	 * Submit depth no-ops in one call. Then wait for one event and reap it, depth
+	 * times.
+	 */
 	void (*round)(unsigned depth);
 	/* Print counters as members of a JSON object, each preceded by a comma. */
 	void (*print)(unsigned depth);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The sides of pipe.c that use kernel AIO: the kernel's own, or this library's, linked
- * into the program and tuned in different ways.
+ * The sides (implementations) of pipe.c that use kernel AIO: the kernel's own, or this
+ * library's, linked into the program and tuned in different ways.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,7 +18,7 @@
 #include "aio/ring.h"
 #include "pipe.h"
 
-/* The calls return what the kernel's do: a result or -errno. */
+/* Each function returns what the kernel's does: a result or -errno. */
 static const struct calls {
 	long (*setup)(unsigned nr_events, uint64_t *handle);
 	long (*submit)(uint64_t handle, long nr, struct iocb **iocbs);
@@ -30,7 +30,7 @@ static const struct calls {
 
 static uint64_t handle;
 
-/* the kernel's four calls that the benchmark needs */
+/* the four calls of the kernel's AIO that the benchmark needs */
 
 static long result_of(long ret)
 {
@@ -165,7 +165,10 @@ static void uaio_begin(const struct pipe_side *side, unsigned nr_requests)
 	ret = calls->setup(nr_requests, &handle);
 	if (ret < 0)
 		pipe_fail("io_setup", (int)ret);
-	/* The variant with delayed kicks is the library's default. */
+	/*
+	 * The variant with delayed kicks is the library's default, so there is nothing to
+	 * set.
+	 */
 	if (side != &pipe_delayed_kick)
 		uaio_ready_tune(&tuning);
 }

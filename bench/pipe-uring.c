@@ -18,7 +18,7 @@ static void begin(const struct pipe_side *side, unsigned nr_requests)
 	struct io_uring_params params = { .flags = IORING_SETUP_CQSIZE };
 	int ret;
 
-	/* The waiting thread posts completions, when it waits. */
+	/* With DEFER_TASKRUN, the waiting thread posts completions while it waits. */
 	if (side == &pipe_uring_deferred)
 		params.flags |=
 			IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN;
@@ -35,7 +35,7 @@ static struct io_uring_sqe *get_sqe(void)
 
 	if (sqe)
 		return sqe;
-	/* Submit when the SQ ring is full, as many requests may precede a wait. */
+	/* The SQ ring is full: submit now, as many requests may precede a wait. */
 	ret = io_uring_submit(&ring);
 	if (ret != SQ_ENTRIES)
 		pipe_fail("io_uring_submit", ret < 0 ? ret : -EAGAIN);

@@ -57,7 +57,10 @@ struct plan {
 
 struct work {
 	const char *name;
-	/* Runs before the library starts, which watches descriptors that are closed. */
+	/*
+	 * Runs before the library starts. After the start the library would have to handle
+	 * each descriptor that is closed here.
+	 */
 	void (*prepare)(struct plan *plan);
 	void (*start)(const struct plan *plan);
 	void (*rounds)(const struct plan *plan, unsigned long nr);
@@ -100,7 +103,7 @@ static void print_counters(const struct pipe_side *side, FILE *file)
 		side->print(file);
 }
 
-/* The data begins with the number of its round. */
+/* Check the data, which begins with the number of its round. */
 static void check_number(const void *block, uint64_t wanted)
 {
 	uint64_t number;
@@ -234,7 +237,10 @@ static void exchange(const struct plan *plan,
 	plan->side->wait(requests, nr);
 }
 
-/* The other process: a read, then for each round a write and a read; no read at last. */
+/*
+ * The other process. It reads once, then for each round it writes and reads, but does not
+ * read after the last round.
+ */
 static void answer(const struct plan *plan)
 {
 	const struct pipe_request *pair = serve_and_return();
@@ -259,7 +265,7 @@ static void answer(const struct plan *plan)
 	exit(0);
 }
 
-/* Run on the nth of the processors that this process may use. */
+/* Run on the n-th of the processors that this process may use. */
 static void run_on(unsigned nth)
 {
 	cpu_set_t mask, one;
@@ -335,7 +341,7 @@ static void print_other(const struct plan *plan)
 static struct pipe_request *reads; /* one per pair */
 static int *far_ends;
 
-/* Limit the number of pairs to what the descriptor limit allows. */
+/* Reduce the number of pairs if the descriptor limit requires it. */
 static void limit_pairs(struct plan *plan)
 {
 	const rlim_t needed = 2 * (rlim_t)plan->count + SPARE_FDS;
@@ -391,7 +397,7 @@ static void park(const struct plan *plan)
 		plan->side->submit(&reads[i], 1);
 }
 
-/* Return: a random index below count, other than the last one. */
+/* Return: a random index below count that differs from `last`. */
 static unsigned other_than(unsigned last, unsigned count)
 {
 	static uint64_t seed = 1;

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Owned by the caller, which reuses it after waiting for its event. */
+/* The caller owns a request, and reuses it after waiting for its event. */
 struct pipe_request {
 	int fd;
 	bool is_write;
@@ -20,14 +20,20 @@ struct pipe_request {
 
 struct pipe_side {
 	const char *variant;
-	/* A read of an empty pipe blocks the submitting call. */
+	/* The submitting call blocks in a read of an empty pipe. */
 	bool blocks;
 
 	/* Prepare for at most nr_requests in flight. */
 	void (*begin)(const struct pipe_side *side, unsigned nr_requests);
-	/* Submit requests in this order by one call, at the latest when the side waits. */
+	/*
+	 * Submit these requests in this order. One call submits them, at the latest when
+	 * the side waits.
+	 */
 	void (*submit)(const struct pipe_request *requests, unsigned nr);
-	/* Wait until these requests, at most PIPE_PAIR, and no others are complete. */
+	/*
+	 * Wait until these requests, at most PIPE_PAIR, are complete. No other request may
+	 * complete meanwhile.
+	 */
 	void (*wait)(const struct pipe_request *requests, unsigned nr);
 	/* Start counting. NULL: the side has no counters. */
 	void (*count)(void);
@@ -50,10 +56,9 @@ extern const struct pipe_side pipe_uring_deferred;
 _Noreturn void pipe_fail(const char *what, int error);
 
 /*
- * Called with the event of `request` while waiting for `nr` requests from `requests`
- * on.
- * Return: the request's bit in their mask. Ends the program if it is none of them or
- * transferred too few bytes.
+ * A side calls this with the event of `request` while it waits for the `nr` requests at
+ * `requests`. Return: the request's bit in their mask. Ends the program if it is none of
+ * them or transferred too few bytes.
  */
 unsigned pipe_take(const struct pipe_request *requests, unsigned nr,
 		   const struct pipe_request *request, long long res);

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * posix - a program of POSIX AIO, to be run on the C library's and under `uaio run`; or
- * one that reads the same data in another way
+ * posix - reads by POSIX AIO, to be run with the C library's own and under `uaio run`; or
+ * reads of the same data in another way
  *
- *	posix WAY -f PATH [-d DEPTH] [-m MS]
+ * 	posix WAY -f PATH [-d DEPTH] [-m MS]
  *
  * It reads 4 KiB at random offsets of PATH, which it creates and which is in the page
  * cache. WAY is how the program waits. A round submits DEPTH reads and waits for all of
  * them, except with aio_suspend:
  *
- *	suspend			aio_suspend, with DEPTH reads in flight: each completed
- *				read is submitted again
- *	listio			one lio_listio, which waits
- *	signal			a signal per read, awaited by sigwaitinfo
- *	thread			a callback per read (SIGEV_THREAD)
- *	libaio			no POSIX AIO, but one io_submit and one io_getevents
- *	pread			no AIO
+ * 	suspend			aio_suspend, with DEPTH reads in flight: each completed
+ * 				read is submitted again
+ * 	listio			one lio_listio, which waits
+ * 	signal			a signal per read, awaited by sigwaitinfo
+ * 	thread			a callback per read (SIGEV_THREAD)
+ * 	libaio			no POSIX AIO, but one io_submit and one io_getevents
+ * 	pread			no AIO
  *
  * It prints one JSON object:
  *
- *	requests, usecs		measured reads, and their time
- *	cpu_us			processor time of all threads in that time
- *	all_requests		including reads before and after the measurement
- *	threads			of the process at the end
+ * 	requests, usecs		measured reads, and their time
+ * 	cpu_us			processor time of all threads in that time
+ * 	all_requests		including reads before and after the measurement
+ * 	threads			of the process at the end
  */
 #include <aio.h>
 #include <dirent.h>
@@ -112,7 +112,7 @@ static void check_each(void)
 		check(i);
 }
 
-/* Wait for at least one read, and submit completed ones again. */
+/* Wait for at least one read, and submit the completed reads again. */
 static void round_of_suspend(void)
 {
 	const struct aiocb *list[MAX_DEPTH];

@@ -24,7 +24,7 @@ enum {
 	SLOT_BITS = 6,
 	NR_SLOTS = 1 << SLOT_BITS,
 	NR_LEVELS = (64 - PAGE_SHIFT + SLOT_BITS - 1) / SLOT_BITS,
-	/* per level: a new root, and a node on the way down */
+	/* spare nodes: a level may need a new root and a node on the way down */
 	NR_SPARE = 2,
 	BATCH_BYTES = 65536,
 };
@@ -61,7 +61,7 @@ static unsigned slot_of(uint64_t key, uint32_t level)
 	return (unsigned)(key >> (level * SLOT_BITS)) % NR_SLOTS;
 }
 
-/* Return: whether a tree whose root has that level has no slot for the key. */
+/* Return: whether a tree whose root has this level is too low for the key. */
 static bool is_beyond(uint64_t key, uint32_t level)
 {
 	return key >> ((level + 1) * SLOT_BITS);
@@ -113,7 +113,7 @@ static struct node *take_spare(uint32_t level)
 static void fill(struct node *node, unsigned slot, void *value)
 {
 	node->nr_used++;
-	/* release: the value's content. Pairs with radix_index_find(). */
+	/* release: publishes the value's content. Pairs with radix_index_find(). */
 	store_release(&node->slots[slot], value);
 }
 
@@ -133,7 +133,7 @@ static struct node *grow_to(uint64_t key)
 		fill(above, 0, root);
 		root = above;
 	}
-	/* release: its slots. Pairs with radix_index_find(). */
+	/* release: publishes the root's slots. Pairs with radix_index_find(). */
 	store_release(&radix.root, root);
 	return root;
 }
@@ -146,7 +146,7 @@ void radix_index_insert(uint64_t handle, void *context)
 	for (uint32_t level = node->level; level > 0; level--) {
 		unsigned slot = slot_of(key, level);
 
-		/* relaxed: only written under the lock held */
+		/* relaxed: only written under the lock, which is held */
 		if (!load_relaxed(&node->slots[slot]))
 			fill(node, slot, take_spare(level - 1));
 		node = load_relaxed(&node->slots[slot]);
@@ -165,7 +165,7 @@ void radix_index_remove(uint64_t handle)
 	top = node->level;
 	for (level = top; level > 0; level--) {
 		path[level] = node;
-		/* relaxed: only written under the lock held */
+		/* relaxed: only written under the lock, which is held */
 		node = load_relaxed(&node->slots[slot_of(key, level)]);
 		UAIO_CHECK(node);
 	}

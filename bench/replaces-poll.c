@@ -31,7 +31,7 @@ enum {
 	SPARE_FDS = 64, /* descriptors in addition to the sockets' */
 };
 
-/* Return: what a call returned; ends the program if it failed. */
+/* Return: the call's result. Ends the program if the call failed. */
 static int checked(const char *what, ssize_t ret)
 {
 	if (ret < 0)
@@ -44,7 +44,7 @@ static void send_byte(int socket)
 	checked("send", send(socket, "u", 1, MSG_NOSIGNAL));
 }
 
-/* Return: whether a byte was read; none is once the other end is closed. */
+/* Return: whether a byte was read. It is false once the other end is closed. */
 static bool take_byte(int socket)
 {
 	char byte;
@@ -108,7 +108,7 @@ struct side {
 static int near_end;
 static pid_t far_process;
 
-/* Write to the eventfd each time the socket becomes ready. */
+/* Write to the eventfd each time that the socket becomes ready. */
 static void *run_relay(void *arg)
 {
 	const struct side *side = arg;
@@ -234,7 +234,7 @@ static uint64_t run_ping_pong(const struct job *job, size_t thread)
  * sockets
  */
 
-/* the socket that is waited for, and the one that makes it ready */
+/* pairs[i][0]: the socket waited for; pairs[i][1] makes it ready */
 static int pairs[SOCKETS][2];
 
 static void allow_descriptors(rlim_t nr)
@@ -277,7 +277,7 @@ struct polls {
 	struct io_event events[SOCKETS];
 };
 
-/* Reap the events of nr ready sockets and move their requests to the front of all[]. */
+/* Reap the events of nr ready sockets. Move the requests of these to the front of all[]. */
 static void take_ready(struct polls *polls, size_t nr)
 {
 	for (size_t done = 0; done < nr;) {

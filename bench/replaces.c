@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * replaces - a program of libaio, to be run on the kernel and under `uaio run`; or one
- * that makes the same calls without AIO
+ * replaces - works (loads) by libaio, to be run on the kernel and under `uaio run`; or by
+ * the same calls without AIO
  *
- *	replaces WORK PATH [-b BYTES] [-d DEPTH] [-t THREADS] [-s KIB] [-m MS]
- *		 [-D] [-S] [-C] [-p]
+ * 	replaces WORK PATH [-b BYTES] [-d DEPTH] [-t THREADS] [-s KIB] [-m MS]
+ * 		 [-D] [-S] [-C] [-p]
  *
  * -b: bytes of a request. -d: requests in flight per thread. -t: threads, with a
  * context each. -s: size of the file. -m: duration. -D: O_DIRECT. -S: the file is a
@@ -13,9 +13,9 @@
  *
  * It prints one JSON object:
  *
- *	requests, usecs		measured requests, and their time
- *	cpu_us, switches	of the process, and of a second one, in that time
- *	rings_of_kernel_aio	which proves what ran
+ * 	requests, usecs		measured requests, and their time
+ * 	cpu_us, switches	of the process, and of a second one, in that time
+ * 	rings_of_kernel_aio	which proves what ran
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -80,7 +80,7 @@ void end_context(io_context_t context)
 	io_destroy(context);
 }
 
-/* Return: the number of rings of kernel AIO, counted before any is destroyed. */
+/* Return: the number of rings of kernel AIO. They are counted before any is destroyed. */
 static size_t count_rings(void)
 {
 	size_t nr;
@@ -160,7 +160,7 @@ static void add_usage(struct used *used, int who)
 	used->switches += (uint64_t)(usage.ru_nvcsw + usage.ru_nivcsw);
 }
 
-/* Return: usage of this process, and of a second one that has ended. */
+/* Return: the usage of this process, plus that of a second process that has ended. */
 static struct used used_now(void)
 {
 	struct used used = { .usecs = now_ns() / 1000 };

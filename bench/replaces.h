@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The works of replaces.c: what programs do by kernel AIO, and what the same number of
- * plain threads do that make the same calls.
+ * The works (loads) of replaces.c: what programs do by kernel AIO; or, with the same calls,
+ * by blocking threads.
  *
- * A work is a row of the table in replaces.c with its own source file. Its threads
- * share a job, which tells them when to end. Each thread returns the number of its
- * requests, which have all completed.
+ * A work is a row of the table in replaces.c with its own source file. Its threads share a
+ * job, which tells them when to end. Each thread returns how many requests it made; all of
+ * them have completed.
  */
 #ifndef BENCH_REPLACES_H
 #define BENCH_REPLACES_H
@@ -29,8 +29,8 @@ struct job {
 	const char *path;
 	size_t file_bytes;
 	size_t bytes; /* per request */
-	size_t depth; /* requests in flight per thread; one if is_plain */
-	/* with a context each; multiplied by depth if is_plain */
+	size_t depth; /* requests in flight per thread; 1 if is_plain */
+	/* threads, with a context each; if is_plain, depth times as many */
 	size_t threads;
 	bool is_plain; /* blocking calls instead of AIO */
 	bool is_direct;
@@ -65,16 +65,19 @@ _Noreturn void fail(const char *what, int error);
 /* Return: nr buffers of the request size, aligned for O_DIRECT. */
 char *new_buffers(const struct job *job, size_t nr);
 
-/* Return: a context for all requests of a thread, which has only this one. */
+/* Return: a context for all requests of one thread. */
 io_context_t new_context(const struct job *job);
 
-/* Destroy the context, after all threads have created and counted theirs. */
+/*
+ * Wait until all threads have finished and the rings have been counted. Then destroy the
+ * context.
+ */
 void end_context(io_context_t context);
 
-/* Submit all iocbs, if need be by more than one call. */
+/* Submit all iocbs, by several calls if one call does not accept all. */
 void submit_all(io_context_t context, struct iocb **iocbs, size_t nr);
 
-/* Return: how many events were reaped, each checked for a full result. */
+/* Return: how many events were reaped. Each one is checked for a full result. */
 size_t reap(const struct job *job, io_context_t context,
 	    struct io_event *events, size_t most);
 

@@ -3,20 +3,20 @@
  * requests FOLDER N: the cost of a request with N contexts, and how much of it is for
  * finding the context.
  *
- * This is an ordinary libaio program: run plainly it measures the kernel, under `uaio
- * run` it measures uaio. Each request is a read of 1 KiB from a file in FOLDER,
- * submitted and reaped before the next. The contexts take turns in a scattered order,
- * so that none is closer in the caches than others.
+ * This is an ordinary libaio program: run plainly it measures the kernel, under `uaio run`
+ * it measures uaio. Each request is a read of 1 KiB from a file in FOLDER, submitted and
+ * reaped before the next. The contexts are used in turn in a scattered order, so that no
+ * context is cached better than others.
  *
- * A request finds its context twice: in io_submit(), and in io_getevents(), then in the
- * caches. Both are measured with the same order of contexts: io_submit() of 0 requests
- * finds the context and returns; of -1 requests it fails before that. The difference is
- * the time of a lookup. It includes cache misses on the context itself, which the
- * request needs anyway.
+ * For a request, the context is looked up twice: in io_submit(), and again in
+ * io_getevents(), when it is in the cache. Both are measured with the same order of
+ * contexts: io_submit() of 0 requests finds the context and returns; of -1 requests it
+ * fails before that. The difference is the time of a lookup. It includes cache misses on
+ * the context itself, which the request needs anyway.
  *
  * The program prints N, nanoseconds per request, how many of these are for finding the
  * context, and how many rings of kernel AIO were mapped meanwhile: all or none, which
- * proves what ran.
+ * proves whether the kernel or uaio was measured.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -94,8 +94,8 @@ static int open_file(const char *folder)
 }
 
 /*
- * Each context gets the same number of turns if their number divides TURNS. The
- * sequence is fixed, so every run measures the same order.
+ * Each context gets the same number of turns if the number of contexts divides TURNS. The
+ * sequence is fixed, so that every run measures the same order.
  */
 static void shuffle(io_context_t *contexts, size_t nr)
 {

@@ -23,7 +23,7 @@ struct ring {
 
 enum { RING_ENTRIES = 256 };
 
-/* ring_make() returns a ring without mapping it, ring_open() maps one. */
+/* ring_make() returns a ring without mapping it. ring_open() makes a ring and maps it. */
 int ring_make(unsigned entries);
 void ring_open(struct ring *ring, unsigned entries, size_t completions);
 struct io_uring_sqe *ring_sqe(struct ring *ring, int op, int fd, uint64_t id);
@@ -34,7 +34,7 @@ void ring_enter(struct ring *ring, unsigned nr_wanted);
  * Return: the request's id.
  */
 uint64_t ring_take(struct ring *ring, int *res);
-/* Return: whether a completion is there. ring_wait() sleeps until one is. */
+/* ring_has(): return whether a completion is there. ring_wait() sleeps until one is. */
 bool ring_has(const struct ring *ring);
 void ring_wait(const struct ring *ring);
 void ring_register(const struct ring *ring, unsigned op, void *arg,

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scale-uring - the same work by several threads, with one ring or one each
+ * scale-uring - several threads do the same work, with one shared ring or a ring for each
+ * thread
  *
- *	scale-uring nop|read|pipe|echo THREADS RINGS MS
+ * 	scale-uring nop|read|pipe|echo THREADS RINGS MS
  *
- * RINGS is 1 or THREADS. Each thread has its own file and one operation in flight: a
- * no-op; a read of 1 KiB in memory; a read of an empty pipe, which the thread then
- * writes to; or a receive that waits, and the answer. It prints one JSON object:
+ * RINGS is 1 or THREADS. Each thread has its own file and one operation in flight: a no-op;
+ * a read of 1 KiB in memory; a read of an empty pipe, which the thread then writes to; or a
+ * receive that waits, and the answer that ends it. It prints one JSON object:
  *
- *	ios, usecs	operations, and their time
- *	cpu_us		processor time of all threads in that time
- *	rings		descriptors that are rings of the kernel
+ * 	ios, usecs	operations, and their time
+ * 	cpu_us		processor time of all threads in that time
+ * 	rings		descriptors that are rings of the kernel
  *
  * A lock protects a shared ring. A thread also reaps completions of other threads'
  * requests, until it has reaped as many as it submitted.
@@ -46,7 +47,7 @@ static struct {
 struct worker {
 	pthread_t thread;
 	struct ring *ring, own;
-	/* the descriptor that is read, and the one that makes it ready */
+	/* fd is read; writing to `other` makes it ready */
 	int fd, other;
 	uint64_t ios;
 	char buffer[BYTES];
@@ -82,7 +83,7 @@ static void submit(struct worker *worker, int op, unsigned bytes)
 	unlock();
 }
 
-/* A thread that sleeps does not hold the lock. */
+/* A thread must not sleep while it holds the lock. */
 static void take(struct worker *worker)
 {
 	for (;;) {

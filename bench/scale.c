@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scale - random reads by several threads, with one context or one each
+ * scale - random reads by several threads, with one shared context or a context for each
+ * thread
  *
- *	scale FILE hot|direct THREADS CONTEXTS DEPTH MS
+ * 	scale FILE hot|direct THREADS CONTEXTS DEPTH MS
  *
  * A program of libaio, to be run on the kernel and under `uaio run`. Each thread has
  * DEPTH reads in flight, and CONTEXTS is 1 or THREADS. It prints one JSON object:
  *
- *	ios, usecs		measured reads, and their time
- *	requests		all reads, including later ones
- *	rings_of_kernel_aio	of this process, which proves what ran
- *	added_threads		threads that the program did not create
+ * 	ios, usecs		measured reads, and their time
+ * 	requests		all reads, including later ones
+ * 	rings_of_kernel_aio	of this process, which proves what ran
+ * 	added_threads		threads that the program did not create
  *
- * Threads that share a context may reap each other's events. A thread submits the next
- * request with the iocb that it reaped, whichever thread that belonged to. So THREADS *
- * DEPTH requests are always in flight, and at the end each thread reaps DEPTH.
+ * Threads that share a context may reap each other's events. A thread reuses the iocb that
+ * it reaped for its next request, whichever thread that iocb belonged to before. So THREADS
+ * * DEPTH requests are always in flight, and at the end each thread reaps DEPTH.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -67,7 +68,10 @@ static long long random_offset(struct reader *reader)
 	return (long long)((reader->random >> 33) % work.blocks * work.bytes);
 }
 
-/* If the kernel's context is short of slots, io_submit accepts only some of them. */
+/*
+ * If the kernel's context is short of free slots, io_submit accepts only some requests:
+ * repeat it.
+ */
 static void submit(struct reader *reader, struct iocb **iocbs, long nr)
 {
 	while (nr > 0) {
@@ -82,7 +86,7 @@ static void submit(struct reader *reader, struct iocb **iocbs, long nr)
 	}
 }
 
-/* Return: how many events were reaped; `again` has the next requests. */
+/* Return: how many events were reaped. `again` receives the next requests to submit. */
 static long reap(struct reader *reader, long most, struct iocb **again)
 {
 	struct io_event events[MAX_DEPTH];
@@ -206,7 +210,7 @@ static void sleep_ms(size_t ms)
 		;
 }
 
-/* Return: the sum of all readers, from the first start to the last end. */
+/* Return: the sum of all readers. Its time lasts from the first start to the last end. */
 static struct reader end_readers(struct reader *readers, size_t threads)
 {
 	struct reader all = { .begun = UINT64_MAX };

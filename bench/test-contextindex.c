@@ -30,7 +30,10 @@ static struct uaio_lock lock;
 static const struct contextindex *const indexes[] = { &list_index,
 						      &radix_index };
 
-/* Return: handle i: first side by side, then ever further apart, then scattered. */
+/*
+ * Return: handle number i. The first ones lie side by side, the next ever further apart,
+ * the rest are scattered.
+ */
 static uint64_t handle_of(unsigned i)
 {
 	uint64_t x = i;
@@ -69,7 +72,7 @@ static void take(const struct contextindex *index, struct context *context)
 	uaio_unlock(&lock, UAIO_RANK_TABLE);
 }
 
-/* For an unknown handle find() may return any context; compare its handle. */
+/* For an unknown handle find() may return any context, so compare the context's handle. */
 static struct context *find(const struct contextindex *index, uint64_t handle)
 {
 	struct context *found = index->find(handle);
@@ -168,7 +171,10 @@ static void a_tree_has_the_nodes_that_its_keys_need(void **state)
 	assert_in_range(node_bytes, 64 * sizeof(void *),
 			64 * sizeof(void *) + 64);
 	put(&radix_index, &contexts[1]);
-	/* 52 bits of page number need 9 levels; all nodes but the root exist twice. */
+	/*
+	 * Page numbers have 52 bits, which needs 9 levels. Two keys share only the root, so
+	 * all other levels have two nodes.
+	 */
 	assert_int_equal(radix_index.bytes(), 17 * node_bytes);
 	take(&radix_index, &contexts[0]);
 	assert_int_equal(radix_index.bytes(), 9 * node_bytes);
@@ -184,7 +190,10 @@ static void a_tree_has_the_nodes_that_its_keys_need(void **state)
 	assert_int_equal(radix_index.bytes(), nr_nodes(9) * node_bytes);
 }
 
-/* Insert one by one, from the lowest: the tree is as high as the largest key needs. */
+/*
+ * Contexts are inserted one by one, from the lowest key: the tree must be as high as its
+ * largest key needs.
+ */
 static void a_tree_grows_with_the_greatest_key(void **state)
 {
 	size_t node_bytes = 0;
@@ -231,9 +240,12 @@ static void an_index_without_memory_stays_as_it_is(void **state)
 
 enum {
 	NR_NEIGHBOURS = 7,
-	/* Entries that stay surround it, in the list and in a node. */
+	/* GOES is removed, while its neighbours in the list and in its node stay. */
 	GOES = 4,
-	/* Removing it frees a branch of the tree, whose nodes COMES_HIGH uses again. */
+	/*
+	 * Removing GOES_TOO frees a branch of the tree. COMES_HIGH uses the branch's nodes
+	 * again.
+	 */
 	GOES_TOO = NR_DENSE + 30,
 	COMES_HIGH = NR_DENSE + 64 - PAGE_SHIFT - 1,
 };
@@ -294,9 +306,9 @@ static void what_stays_is_found_between_two_instructions(void **state)
 /* threads */
 
 /*
- * Of four contexts one stays from before the readers start (unless it would make the
- * tree highest). One is inserted while they read. Two are inserted and removed
- * repeatedly.
+ * The role of a context. Of four contexts, one stays from before the readers start (unless
+ * it would make the tree highest). One is inserted while they read. Two are inserted and
+ * removed again and again.
  */
 enum role { STAYS, COMES, CHURNS };
 

@@ -3,8 +3,9 @@
  * trap - what `uaio run --trap` costs: the time of system calls made by the program's
  * own instructions
  *
- * It is built as a static program, run plainly and under the trap, and as a dynamic
- * one, run with the library loaded:
+ * The trap makes such calls reach the library (syscall user dispatch, or a jump in place of
+ * the instruction). This program is built as a static program, which is run plainly and
+ * under the trap; and as a dynamic program, which is run with the library loaded:
  *
  *   trap places    calls at an instruction that may be replaced by a jump, and at one that
  *                  may not; and the first call at each of many instructions
@@ -30,19 +31,21 @@ enum {
 	NR_PLACES = 64,
 	PLACE_BYTES = 32,
 	PAGE = 4096,
-	SYSCALL_AT = 7,    /* offset of syscall in a short place */
+	SYSCALL_AT = 7, /* offset of the syscall instruction in a short place */
 	SET_DISPATCH = 59, /* PR_SET_SYSCALL_USER_DISPATCH */
 };
 
 #if defined(__x86_64__)
 /*
- * Both functions are syscall(2) without errno. Padding follows the first. A short jump
- * from the second reaches no padding.
+ * Both functions are syscall(2) without errno. The first one is followed by padding. The
+ * second one cannot reach any padding by a short jump.
  */
 long call_changed(long nr, ...);
 long call_fixed(long nr, ...);
 extern const unsigned char call_changed_at[];
-/* getppid() at many instructions in one page, and once in each of many pages. */
+/*
+ * getppid() at many instructions of one page, and at one instruction in each of many pages.
+ */
 extern const unsigned char places_in_page[], places_in_pages[];
 
 __asm__(".macro arguments\n\t"
@@ -112,7 +115,7 @@ static double time_calls(call_fn *call, long nr, long arg)
 	return median(slices, NR_SLICES);
 }
 
-/* Do not count the first call: its page may be shared, or stay as it is. */
+/* The first call is not timed: its page may still be shared, or may stay shared. */
 static double time_first(const unsigned char *places, size_t bytes)
 {
 	double took[NR_PLACES];
@@ -152,7 +155,7 @@ static int time_switched(void)
 {
 	static unsigned char selector;
 
-	/* Let calls from the whole address space through. */
+	/* Let calls from all addresses through, without a signal. */
 	if (prctl(SET_DISPATCH, 1, 0l, 0x7ffffffff000l, &selector) < 0) {
 		perror("prctl");
 		return 1;

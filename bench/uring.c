@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uring - a program of io_uring, to be run on the kernel and under `uaio run
- * --uring=always`; or one that makes the same calls without io_uring
+ * uring - requests by io_uring, to be run on the kernel and under `uaio run
+ * --uring=always`; or the same work by plain system calls
  *
- *	uring WORK [-f PATH] [-d DEPTH] [-m MS] [-w WORKERS] [-a] [-s] [-b] [-t]
- *	      [-p]
+ * 	uring WORK [-f PATH] [-d DEPTH] [-m MS] [-w WORKERS] [-a] [-s] [-b] [-t]
+ * 	      [-p]
  *
  * WORK is nop, or read: 4 KiB at random offsets of PATH, which it creates and which is
  * in the page cache. A round submits DEPTH requests by one call, which waits for all.
@@ -17,11 +17,11 @@
  *
  * It calls io_uring by syscall(2), and prints one JSON object:
  *
- *	requests, usecs		measured requests, and their time
- *	cpu_us			processor time of all threads in that time
- *	all_requests		including requests before the measurement
- *	rings			descriptors that are rings of the kernel
- *	pollers, threads	the kernel's SQPOLL threads; all threads
+ * 	requests, usecs		measured requests, and their time
+ * 	cpu_us			processor time of all threads in that time
+ * 	all_requests		including requests before the measurement
+ * 	rings			descriptors that are rings of the kernel
+ * 	pollers, threads	the kernel's SQPOLL threads; all threads
  */
 #include <dirent.h>
 #include <errno.h>
@@ -137,7 +137,10 @@ static void set_up_ring(void)
 /* Return: whether the SQPOLL thread is asleep. */
 static bool needs_wakeup(void)
 {
-	/* The tail must be written before the flags are read. */
+	/*
+	 * The new tail must be visible before the flags are read: the kernel thread does
+	 * both in the opposite order.
+	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	return atomic_load_explicit(ring.sq_flags, memory_order_relaxed) &
 	       IORING_SQ_NEED_WAKEUP;

@@ -50,7 +50,7 @@ static int run(char **command)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* how: the part after the time of a read, or NULL. */
+/* how: the part of the argument after the time of a read, or NULL. */
 static struct slowfs *start(const char *folder, const char *how)
 {
 	if (!how)

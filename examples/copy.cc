@@ -2,16 +2,16 @@
 /*
  * copy SOURCE TARGET: copy a file with many requests in flight
  *
- * An example of libaio in C++. Nothing in it knows of uaio: build it once and
- * run it either way.
+ * An example of libaio in C++. It contains nothing special for uaio: build it once, and run
+ * it with or without uaio.
  *
  *     c++ -std=c++17 -O2 -o copy copy.cc -laio
  *     ./copy a b                  # on the kernel
  *     uaio run -- ./copy a b      # on uaio
  *
- * Each of several slots reads a block and then writes what it read to the same
- * place of the target; all of them at the same time. The last request is an
- * fsync: when it has completed, the copy is on the disk.
+ * Each of several slots reads a block and then writes what it read to the same place of the
+ * target. All slots work at the same time. The last request is an fsync: when it has
+ * completed, the copy is on the disk.
  */
 #include <algorithm>
 #include <cerrno>
@@ -41,7 +41,7 @@ constexpr std::size_t alignment = 4096;
 	throw std::system_error(error, std::generic_category(), what);
 }
 
-/* A descriptor, closed when it goes. */
+/* A descriptor, which the destructor closes. */
 class File
 {
 public:
@@ -72,8 +72,8 @@ public:
 };
 
 /*
- * A context. io_destroy() waits for what is in flight, so a context must go
- * before the buffers and the iocbs of its requests do: declare it after them.
+ * A context. io_destroy() waits for requests in flight. So a context must be destroyed
+ * before the buffers and iocbs of its requests: declare it after them.
  */
 class Context
 {
@@ -93,8 +93,8 @@ public:
 	Context &operator=(const Context &) = delete;
 
 	/*
-	 * io_submit() may take fewer than it is given. With one iocb that can
-	 * only be none, and then it is an error.
+	 * io_submit() may accept fewer iocbs than it is given. It accepts none of one only
+	 * if it fails.
 	 */
 	void submit(iocb *request)
 	{
@@ -104,12 +104,12 @@ public:
 			fail(-ret, "io_submit");
 	}
 
-	/* Wait for at least one event, and take as many as there is room for. */
+	/* Wait for at least one event. Return as many events as fit into `events`. */
 	std::size_t wait(std::vector<io_event> &events)
 	{
 		int ret;
 
-		do { /* a signal handler may have run meanwhile */
+		do { /* EINTR: a signal handler has run meanwhile, so try again */
 			ret = io_getevents(context, 1,
 					   static_cast<long>(events.size()),
 					   events.data(), nullptr);
@@ -123,16 +123,17 @@ private:
 	io_context_t context = nullptr;
 };
 
-/* One block on its way: it is read, in one piece or several, then written. */
+/* A block that is being copied: it is read, in one or several pieces, then written. */
 struct Slot {
 	iocb request;
 	std::unique_ptr<char, decltype(&std::free)> buffer{
 		static_cast<char *>(std::aligned_alloc(alignment, block_bytes)),
 		&std::free
 	};
-	long long start = 0;  /* of the block, in both files */
+	long long start = 0;  /* offset of the block in both files */
 	std::size_t size = 0; /* of the block */
-	std::size_t done = 0; /* of it, by the request's kind */
+	/* bytes of the block that are read (or written) already */
+	std::size_t done = 0;
 	bool is_writing = false;
 };
 
@@ -161,7 +162,7 @@ public:
 	}
 
 private:
-	/* Return: false if there is no block left. */
+	/* Return: false if no block is left. */
 	bool begin_block(Slot &slot)
 	{
 		if (!slot.buffer)
@@ -178,7 +179,7 @@ private:
 		return true;
 	}
 
-	/* What is left of the block, by one request. */
+	/* Submit one request for the rest of the block. */
 	void submit(Slot &slot)
 	{
 		auto prepare = slot.is_writing ? io_prep_pwrite : io_prep_pread;
@@ -186,14 +187,17 @@ private:
 		prepare(&slot.request, (slot.is_writing ? target : source).fd,
 			slot.buffer.get() + slot.done, slot.size - slot.done,
 			slot.start + static_cast<long long>(slot.done));
-		/* Comes back in the event; preparing a request clears it. */
+		/*
+		 * The event returns this pointer. Preparing a request clears it, so set it
+		 * afterwards.
+		 */
 		slot.request.data = &slot;
 		context.submit(&slot.request);
 	}
 
 	/*
-	 * Take a slot one step on. An event's result is what the system call
-	 * would return: bytes, fewer than asked for at times, or an error.
+	 * Continue a slot after an event. The event's result is what the system call would
+	 * return: a number of bytes, sometimes fewer than requested, or an error.
 	 *
 	 * Return: false if the slot has nothing left to do.
 	 */
@@ -237,10 +241,10 @@ private:
 
 	const File &source, &target;
 	const long long end;
-	long long next = 0; /* start of the first block not begun */
+	long long next = 0; /* offset of the first block that has not begun */
 	std::vector<Slot> slots;
 	std::vector<io_event> events;
-	Context context; /* after slots: see above */
+	Context context; /* declared after slots: see class Context */
 };
 
 } // namespace

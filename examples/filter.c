@@ -2,21 +2,20 @@
 /*
  * filter SOURCE TARGET COMMAND [ARGUMENT...]: send a file through a command
  *
- * An example of libaio with pipes. Nothing in it knows of uaio:
+ * An example of libaio with pipes. It contains nothing special for uaio:
  *
  *     cc -O2 -o filter filter.c -laio
  *     uaio run -- ./filter a b sort      # as `sort <a >b`
  *     ./filter a b sort                  # on the kernel: hangs
  *
- * One thread and one context do all of it: reads of the source, writes to the
- * command's input, reads of its output, writes to the target. A request for the
- * output is in flight from the beginning, long before there is any.
+ * One thread and one context do all of it: reads of the source, writes to the command's
+ * input, reads of its output, writes to the target. A read of the output is in flight from
+ * the beginning, long before there is any output.
  *
- * That is what the kernel's AIO cannot do. There a read of an empty pipe waits
- * inside io_submit(): this thread waits for the command's output, the command
- * for input that only this thread could give it, and neither ever goes on. On
- * uaio such a request is set aside until the pipe is ready, io_submit() returns,
- * and pipes may be used like disks.
+ * The kernel's AIO cannot do that. There, io_submit() of a read of an empty pipe waits for
+ * data: this thread waits for the command's output, and the command waits for input from
+ * this thread, for ever. On uaio, io_submit() returns, and the request waits until the pipe
+ * is ready. So pipes may be used like disks.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
@@ -33,12 +32,14 @@
 
 enum {
 	BLOCK_BYTES = 64 * 1024,
-	/* One on the way to the command, and of its output: one that is being
-	 * read, others that are on their way to the disk meanwhile. */
+	/*
+	 * One block is on its way to the command. The others are for its output: one is
+	 * being read into, while others are being written to the disk.
+	 */
 	NR_BLOCKS = 1 + 4,
 };
 
-/* What a block's request does; after one it goes on with the next. */
+/* What a block's request does. After each step the block goes on with the next. */
 enum step {
 	FREE,
 	READ_SOURCE,
@@ -51,14 +52,14 @@ struct block {
 	struct iocb request;
 	enum step step;
 	size_t size;     /* bytes in it */
-	size_t done;     /* and how many of them have been written */
-	long long start; /* where they are in their file */
+	size_t done;     /* how many of them have been written already */
+	long long start; /* their offset in the file */
 	char bytes[BLOCK_BYTES];
 };
 
 static struct {
 	int source, target;
-	int input, output; /* the command's, as pipes */
+	int input, output; /* pipes to and from the command */
 	long long source_end, target_end;
 	bool is_at_end; /* of the output */
 	unsigned nr_in_flight;
@@ -86,7 +87,7 @@ static void submit(struct block *block, enum step step)
 		io_prep_pread(request, filter.source, block->bytes, BLOCK_BYTES,
 			      filter.source_end);
 		break;
-	case WRITE_COMMAND: /* a pipe has no position: 0 */
+	case WRITE_COMMAND: /* a pipe has no offset: use 0 */
 		io_prep_pwrite(request, filter.input, rest, nr_left, 0);
 		break;
 	case READ_COMMAND:
@@ -98,7 +99,7 @@ static void submit(struct block *block, enum step step)
 		break;
 	}
 	block->step = step;
-	request->data = block; /* comes back in the event */
+	request->data = block; /* the event returns this pointer */
 	ret = io_submit(filter.context, 1, &request);
 	if (ret != 1)
 		fail("io_submit", -ret);
@@ -106,8 +107,8 @@ static void submit(struct block *block, enum step step)
 }
 
 /*
- * The output is read into one block at a time, so that what comes first is
- * first in the target; the others are being written there or are free.
+ * Read the command's output into one block at a time, so that the target has it in order.
+ * Other blocks are being written to the target, or are free.
  */
 static void read_command(void)
 {
@@ -123,14 +124,14 @@ static void read_command(void)
 		submit(block, READ_COMMAND);
 }
 
-/* The command sees the end of its input. */
+/* Close the pipe, so that the command sees the end of its input. */
 static void end_input(struct block *block)
 {
 	close(filter.input);
 	block->step = FREE;
 }
 
-/* A block has been read: its bytes go on. None are the end of the file. */
+/* A block has been read: write it. A size of 0 means the end of the file. */
 static void has_read(struct block *block, size_t size)
 {
 	block->size = size;
@@ -167,14 +168,16 @@ static void has_written(struct block *block, size_t size)
 	}
 }
 
-/* An event's result is what the system call would return, errors negative. */
+/* Handle an event. Its result is what the system call would return; errors are negative. */
 static void handle(const struct io_event *event)
 {
 	struct block *block = event->data;
 	long result = (long)event->res;
 
 	filter.nr_in_flight--;
-	/* A command that needs no more (head) may end before its input does. */
+	/*
+	 * A command that needs no more input (such as head) may end before its input does.
+	 */
 	if (result == -EPIPE && block->step == WRITE_COMMAND)
 		end_input(block);
 	else if (result < 0)
@@ -194,7 +197,7 @@ static void run(void)
 	if (nr < 0)
 		fail("io_setup", -nr);
 	submit(&filter.blocks[0], READ_SOURCE);
-	read_command(); /* here the kernel waits for ever */
+	read_command(); /* here the kernel's AIO would wait for ever */
 	while (filter.nr_in_flight) {
 		nr = io_getevents(filter.context, 1, NR_BLOCKS, events, NULL);
 		if (nr < 0 && nr != -EINTR)
@@ -214,7 +217,7 @@ static int open_file(const char *path, int flags)
 	return fd;
 }
 
-/* Start the command between two pipes; our ends of them are not its. */
+/* Start the command between two pipes. It must not inherit our ends of these. */
 static pid_t start(char **command)
 {
 	posix_spawn_file_actions_t actions;
@@ -228,7 +231,10 @@ static pid_t start(char **command)
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_adddup2(&actions, input[0], STDIN_FILENO);
 	posix_spawn_file_actions_adddup2(&actions, output[1], STDOUT_FILENO);
-	/* We want -EPIPE instead of the signal; the command has it as usual. */
+	/*
+	 * We want the error EPIPE instead of the signal. The command gets the default
+	 * action.
+	 */
 	signal(SIGPIPE, SIG_IGN);
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGPIPE);

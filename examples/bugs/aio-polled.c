@@ -20,7 +20,7 @@ static int start_read(io_context_t context, struct iocb *request, int fd)
 {
 	char area[64 << 10];
 
-	/* At its far end, so that this example survives what it does. */
+	/* Read to the far end of the array, so that this example survives the bug. */
 	io_prep_pread(request, fd, area, 64, 0);
 	return io_submit(context, 1, &request); /* expect: submitted */
 }

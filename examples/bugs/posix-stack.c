@@ -22,7 +22,10 @@ static int start_read(int fd)
 		char room[64 << 10];
 	} frame;
 
-	/* At its far end, so that this example survives what it does. */
+	/*
+	 * The request is at the far end of the frame, so that this example survives the
+	 * bug.
+	 */
 	memset(&frame.request, 0, sizeof(frame.request));
 	frame.request.aio_fildes = fd;
 	frame.request.aio_buf = buffer;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: main() frees the page while a read of a file into it is in flight. The read is
- * short, and most often it is over by then; but nobody has said so.
- * To mend it: free the page after the read's completion has been reaped.
+ * The bug: main() frees the page while a read of a file into it is in flight. The read
+ * takes little time and has usually ended by then, but only its completion says so. To mend
+ * it: free the page after the read's completion has been reaped.
  *
  * expect: freed-in-flight
  * tries: 8

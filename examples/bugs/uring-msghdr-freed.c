@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: main() frees the msghdr of a recvmsg right after its submission; on
- * completion the kernel stores msg_flags and msg_controllen in the msghdr.
- * To mend it: free the msghdr after the completion. (That of a sendmsg may go
- * after the submission.)
+ * The bug: main() frees the msghdr of a recvmsg right after its submission; on completion
+ * the kernel stores msg_flags and msg_controllen in the msghdr. To mend it: free the msghdr
+ * after the completion. (The msghdr of a sendmsg may be freed after the submission.)
  *
  * expect: freed-in-flight
  */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: a read is submitted for more bytes than its buffer has, so that it
- * overwrites what lies behind the buffer.
- * To mend it: give the read the size of the buffer.
- * It is found with AddressSanitizer in the program (cc -fsanitize=address).
+ * The bug: a read is submitted for more bytes than its buffer has, so that it overwrites
+ * the memory after the buffer. To mend it: give the read the size of the buffer. It is
+ * found with AddressSanitizer in the program (cc -fsanitize=address).
  *
  * expect: nothing
  * with address: unaddressable
@@ -22,7 +21,7 @@ int main(void)
 	if (!number || pipe(ends) || write(ends[1], "12345678", 8) != 8 ||
 	    io_uring_queue_init(4, &ring, 0))
 		return 1;
-	/* Eight bytes, where it has four. */
+	/* The read asks for eight bytes, but `number` has four. */
 	io_uring_prep_read(io_uring_get_sqe(&ring), ends[0], number,
 			   sizeof(number), 0);
 	io_uring_submit(&ring); /* expect: submitted */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: main() submits a read, and tells another thread, which looks at the buffer
- * though the read is in flight: the lock orders the threads, and not the read.
- * To mend it: tell the other thread after the completion has been reaped.
- * It is found with ThreadSanitizer in the program (cc -fsanitize=thread).
+ * The bug: main() submits a read and then notifies another thread, which looks at the
+ * buffer while the read is in flight. The lock orders the two threads, but not the read. To
+ * mend it: notify the other thread after the completion has been reaped. It is found with
+ * ThreadSanitizer in the program (cc -fsanitize=thread).
  *
  * expect: nothing
  * with address: touched-in-flight

@@ -27,7 +27,7 @@ int main(void)
 			   sizeof(message->text), 0);
 	io_uring_submit(&ring); /* expect: submitted */
 	free(message);          /* expect: now */
-	/* Only here do four bytes arrive in memory that has been freed. */
+	/* Only now do four bytes arrive, in memory that has been freed. */
 	if (write(ends[1], "late", 4) != 4 || io_uring_wait_cqe(&ring, &cqe))
 		return 1;
 	io_uring_cqe_seen(&ring, cqe);

@@ -14,7 +14,7 @@ static void start_read(struct io_uring *ring, int fd)
 {
 	char area[64 << 10];
 
-	/* At its far end, so that this example survives what it does. */
+	/* Read to the far end of the array, so that this example survives the bug. */
 	io_uring_prep_read(io_uring_get_sqe(ring), fd, area, 64, 0);
 	io_uring_submit(ring); /* expect: submitted */
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: main() frees the result of a statx that is linked behind a read,
- * while the read still waits for its data.
- * To mend it: free the memory of each request of a chain after that request's
- * own completion.
+ * The bug: main() frees the result of a statx that is linked to a read, while the read
+ * still waits for its data. To mend it: free the memory of each request of a chain after
+ * that request's own completion.
  *
  * expect: freed-in-flight
  */

@@ -27,7 +27,7 @@ int main(void)
 			   MAPPING_BYTES, 0);
 	io_uring_submit(&ring);         /* expect: submitted */
 	munmap(mapping, MAPPING_BYTES); /* expect: now */
-	/* The read fails with EFAULT, as long as nothing is mapped there. */
+	/* The read fails with EFAULT, as long as nothing else is mapped at that address. */
 	if (write(ends[1], "late", 4) != 4 || io_uring_wait_cqe(&ring, &cqe))
 		return 1;
 	io_uring_cqe_seen(&ring, cqe);

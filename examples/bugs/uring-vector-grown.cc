@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bug: main() appends to a vector whose memory a receive in flight fills,
- * and the vector moves to new memory.
- * To mend it: append after the completion, or receive into a vector that is
- * left alone until then.
+ * The bug: main() appends to a vector whose memory a receive in flight fills, and the
+ * vector moves to new memory. To mend it: append after the completion, or receive into a
+ * vector that the program does not change before the completion.
  *
  * expect: freed-in-flight
  * with address: touched-in-flight

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does what looks like each of these, and is right: reads overlap, writes of one range are
- * linked, and all completions are taken before memory, buffers, files and the ring go.
+ * Right: this program does what looks like the mistakes beside it, and makes none: reads
+ * overlap, writes of one range are linked, and all completions are taken before memory,
+ * buffers, files and the ring are freed or closed.
  *
  * expect: nothing
  */

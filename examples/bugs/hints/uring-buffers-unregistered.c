@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Unregisters a buffer while a read into it is in flight, as if that ended the read.
+ * main() unregisters a buffer while a read into it is in flight. That does not end the
+ * read.
  *
  * expect: buffers-unregistered-in-flight
  */
@@ -22,7 +23,7 @@ int main(void)
 				 sizeof(buffer), 0, 0);
 	io_uring_submit(&ring);             /* expect: submitted */
 	io_uring_unregister_buffers(&ring); /* expect: now */
-	/* Right: take the completion first. */
+	/* Right: consume the completion before you unregister. */
 	if (write(ends[1], "x", 1) != 1 || io_uring_wait_cqe(&ring, &cqe) < 0)
 		return 1;
 	io_uring_cqe_seen(&ring, cqe);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Closes a pipe while a read of it is in flight. The read goes on: it waits for a writer for
- * good, and the number of the descriptor is the next file's.
+ * main() closes a pipe while a read of the pipe is in flight. The read goes on, and may
+ * wait for ever. The next file that is opened gets the same descriptor.
  *
  * expect: descriptor-closed-in-flight
  */
@@ -22,7 +22,7 @@ int main(void)
 			   sizeof(buffer), 0);
 	io_uring_submit(&ring); /* expect: submitted */
 	close(ends[0]);         /* expect: now */
-	/* Right: cancel the read, and take its completion, before that. */
+	/* Right: cancel the read and consume its completion before you close. */
 	if (write(ends[1], "x", 1) != 1 || io_uring_wait_cqe(&ring, &cqe) < 0)
 		return 1;
 	io_uring_cqe_seen(&ring, cqe);

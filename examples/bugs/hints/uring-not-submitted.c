@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Prepares two writes, and submits one: io_uring_enter(2) takes as many as it is asked for.
+ * main() prepares two writes, but submits one: io_uring_enter(2) submits only as many as
+ * its argument says.
  *
  * expect: sqe-not-submitted
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes two records to a file, of which the second begins in the first. Which bytes the
- * file has in the end, nobody knows. If a worker executes the first write, that write may
- * end before the second is submitted.
+ * main() writes two records to a file, and the second begins inside the first. Which bytes
+ * the file has in the end is undefined. If a worker executes the first write, that write
+ * may end before the second is submitted.
  *
  * expect: file-ranges-overlap
  * tries: 20
@@ -24,7 +24,7 @@ int main(void)
 		return 1;
 	io_uring_prep_write(io_uring_get_sqe(&ring), fileno(file), one, BYTES,
 			    0);
-	/* Right: at BYTES, or linked to the first. */
+	/* Right: write at BYTES, or link this write to the first. */
 	io_uring_prep_write(io_uring_get_sqe(&ring), fileno(file), other, BYTES,
 			    BYTES - 1);
 	io_uring_submit(&ring); /* expect: submitted */

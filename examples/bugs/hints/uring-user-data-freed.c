@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Frees a connection while it is polled, with the connection as user_data: the thread that
- * takes the completion uses freed memory.
+ * main() frees a connection while a poll has it as user_data. The thread that consumes the
+ * poll's completion uses freed memory.
  *
  * expect: user-data-freed
  */
@@ -32,7 +32,7 @@ int main(void)
 	io_uring_sqe_set_data(sqe, connection);
 	io_uring_submit(&ring); /* expect: submitted */
 	free(connection);       /* expect: now */
-	/* Right: remove the poll, and take its completion, before that. */
+	/* Right: remove the poll and consume its completion before you free. */
 	if (write(ends[1], "x", 1) != 1 || io_uring_wait_cqe(&ring, &cqe) < 0)
 		return 1;
 	io_uring_cqe_seen(&ring, cqe);

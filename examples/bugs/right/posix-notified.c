@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Right: the function that a read's end is notified to takes the result and
- * frees the aiocb with its buffer.
+ * Right: the notification function (SIGEV_THREAD) of a read takes the result and frees the
+ * aiocb with its buffer.
  *
  * expect: nothing
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Right: a read and a write that is linked behind it share a buffer, as the
- * write begins after the read has ended.
+ * Right: a read, and a write that is linked to that read, share a buffer, as the write
+ * begins after the read has ended.
  *
  * expect: nothing
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Right: main() frees a provided buffer that a completion has given back, others
- * that it has removed, and at last those that no request selects any more. It
- * changes one that is provided, of which no request is in flight.
+ * Right: main() frees a provided buffer that a completion has given back, buffers that it
+ * has removed, and at last buffers that no request selects any more. It also changes a
+ * provided buffer while no request that could select it is in flight.
  *
  * expect: nothing
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Right: the iovec and the msghdr of a send may go after the submission, as
- * the kernel has copied them; the text they name stays.
+ * Right: the iovec and the msghdr of a send may be freed after the submission, as the
+ * kernel has copied them. The text to which they point must stay.
  *
  * expect: nothing
  */
