@@ -17,12 +17,14 @@
  *       takes it off the list makes it RUNNING: the driver does, to submit it; or a
  *       canceller; or a thread that closes its file or leaves the process, to execute
  *       it itself.
+ *
  *   I2  The driver submits at once what it takes off the list, or sends it to a worker,
  *       marked (UAIO_KERNEL_MAY_WAIT) so that it does not come back. The submitting
  *       call never waits for a file. It may wait for the memory of a request, if that
  *       must be fetched from somewhere. (Files of a file server are left to workers.)
  *       If a thread finds that the driver has been in a call for long, it sends the
  *       lined requests, and its own, to workers.
+ *
  *   I3  The driver sleeps only after it has found the list empty, or the kernel's ring
  *       full, under the lock, and has said so (is_asleep). The thread that puts a
  *       request on the list then wakes it. It sleeps in its poller, which reports
@@ -30,12 +32,15 @@
  *       that ends the sleep by EINTR. If the program has closed the poller by a system
  *       call that the library does not see, the driver accepts no more requests, and
  *       looks for completions at intervals.
+ *
  *   I4  While it has requests with the kernel, the driver does not end. So it takes the
  *       kernel's completions even if a filter that was installed meanwhile refuses all
  *       calls of io_uring: the lined requests and all later ones then go to workers.
+ *
  *   I5  Each request with the kernel counts in its file, as requests of kernel AIO do
  *       (I5 of native.h); the kernel looks up its descriptor between
  *       uaio_natives_begin() and _end().
+ *
  *   I6  No more requests are lined and with the kernel than the ring has room for
  *       completions. The kernel may have a thread for each of them, so a request that
  *       never ends holds up no other.

@@ -50,20 +50,25 @@
  *
  *   I1  A native request is RUNNING (req.h). It belongs to the kernel from when it is
  *       submitted; the thread that takes its completion from the ring completes it.
+ *
  *   I2  A request has one completion in the ring. One thread at a time takes
  *       completions (lock). The kernel's own calls that take completions are never
  *       made, so no other thread takes any.
+ *
  *   I3  A queue's ring is given back when the last of the queue's requests is complete.
  *       The ring is then empty, and may serve another queue.
+ *
  *   I4  While a request is with the kernel, it counts as parked, so a thread looks
  *       after it (I6 of ready.h). The eventfd is in the queue's epoll before the first
  *       request is submitted, edge-triggered. So a thread that looks at the ring before
  *       it sleeps in the epoll misses no completion.
+ *
  *   I5  If the kernel hands a request back late, a worker executes it on the
  *       descriptor. So a thread that closes the descriptor waits until the kernel is
  *       done, for some seconds. After that time it closes the descriptor: the kernel
  *       itself holds the open file, and a device that does not answer shall not hold up
  *       a program (closing.c).
+ *
  *   I6  A request that a worker has submitted may be complete before the worker's call
  *       returns. After the call the worker therefore uses the queue, which it has
  *       pinned, but not the request. The worker counts the request as the kernel's

@@ -16,21 +16,26 @@
  *   I1  The thread holds nothing while it sleeps, and a pin or a lock only while it is
  *       inside the library: as I4 of lead.h. While it sleeps it leads all queues marked
  *       is_led, by one waiter, which is on no queue's list.
+ *
  *   I2  A sleep may never return. If the thread is cancelled in the sleep, the thread
  *       ends the sleep before any cancellation handler of the program runs. If a signal
  *       handler has left the sleep by siglongjmp(), the thread's next sleep, poll or
  *       submission finds that, or the end of the thread does (lost.c). A thread does
  *       not attend if the library would not learn of its end.
+ *
  *   I3  A signal handler may run in the sleep, and call the library: then the library
  *       ends what the sleep leads before the handler leads anything itself. By the
  *       number of the sleep (serial) uaio_attend_end() learns that nothing is left to
  *       end.
+ *
  *   I4  The data of an attending thread are its own: no other thread reads them, only
  *       their address. Each queue has the address of the thread that noted it last
  *       (attender).
+ *
  *   I5  Until one of the events of I2, no thread runs the requests of the queues that
  *       the sleep leads. If signal handlers do not end the sleep (proc/handlers.h), a
  *       handler may delay it for long, so there the thread attends to only one queue.
+ *
  *   I6  The thread first becomes the queue's leader. Then it makes sure that the
  *       queue's epoll reports all that is parked there, or that nothing needs doing for
  *       that (at rest). Requests that other threads park later are theirs to arm, or to
@@ -38,11 +43,13 @@
  *       epolls level-triggered, and a thread takes events out of them only to run them.
  *       So an event that comes while the thread prepares the next queue ends the sleep,
  *       in whatever order the queues are led.
+ *
  *   I7  When the sleep ends the thread stops leading every queue, ready or not. Events
  *       of queues that were not ready stay in their epolls. The next leader or the
  *       fallback thread then looks after the queue. The fallback thread takes a queue
  *       off its list first and then looks whether there is a leader, so a queue that is
  *       on its list at that time needs no further notice.
+ *
  *   I8  A queue may be closed, and opened again, at any time from when it is led. Its
  *       end clears the leader, under the lock, and wakes the epoll, which the hold on
  *       the poller keeps open. What the thread has noted of a queue is valid for one
@@ -59,8 +66,8 @@
 struct uaio_queue;
 
 /*
- * Each queue makes a sleep begin later, so further queues are left to the fallback
- * thread.
+ * The most queues that a thread attends to. Each makes a sleep begin later; further
+ * queues are left to the fallback thread.
  */
 enum { UAIO_ATTENDED_MAX = 16 };
 

@@ -18,6 +18,7 @@
  *       lock, before a request is parked in it, and stays the same until the queue's
  *       end: a request that was counted in one home is not looked for in the other. A
  *       queue that is its own home has an epoll.
+ *
  *   I2  The commons is a queue that is never open: it has no waiters, no requests and
  *       no sink. Its watches are dropped with their files.
  *

@@ -9,12 +9,15 @@
  *       completes them before it lets go of the list of kicked files (ready.h, I5), and
  *       before it completes any other request: completions come in the order of the
  *       tries. Until then they are counted as parked.
+ *
  *   I2  The thread completes the list before it tries another request on a socket that
  *       is yet to be queried, as that try may consume what the last receive has left.
+ *
  *   I3  Between adding a request to the list and completing it the thread makes tries,
  *       which do not block, and nothing that could wait for the requests in the list.
  *       It completes the list before it notifies a canceller, and before it hands a
  *       request to a worker.
+ *
  *   I4  The descriptor by which a socket is queried is not held open. If another thread
  *       closes it meanwhile, the descriptor may become another file, which is queried
  *       instead. That is harmless: the answer is only a hint, about a socket that its

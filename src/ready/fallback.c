@@ -13,13 +13,17 @@
  *       has seen that the queue is adopted, or led, or has had no parked request for a
  *       while. After the thread has cleared UAIO_LIST it looks once more: a thread that
  *       parks counts its request before it reads UAIO_LIST.
+ *
  *   I2  nr_served counts the thread's stays in a queue: the times that it is working
  *       there. A thread that ends the queue waits until the stay is over.
+ *
  *   I3  The thread sleeps no longer than until the first timer is due in the queues
  *       that it looks after (timer.h). So it looks at all of them when it goes to
  *       sleep, but only if one of them may have a timer.
+ *
  *   I4  The thread looks at its list every TICK_NS, and less often while callers do
  *       everything. With nothing on the list it sleeps in its epoll.
+ *
  *   I5  While the kernel has native requests (native.h), in any queue, the thread does
  *       not end, and at intervals takes their completions: the program may have closed
  *       the eventfd that reports them, by a system call that the library does not see.
@@ -82,9 +86,9 @@ static void unlock(void)
 static bool note_timers_locked(const struct uaio_ready *ready)
 {
 	/*
-	 * [MB:timer] seq_cst: the queue's leader stopped, then looked. Pairs with
-	 * uaio_timer_tell_sleeper(), whose thread may have left the timer to the
-	 * leader.
+	 * [MB:timer] seq_cst: the queue's leader has cleared UAIO_LEADER before this
+	 * read. Pairs with uaio_timer_tell_sleeper(), whose thread may have left the
+	 * timer to the leader.
 	 */
 	int64_t next = load_seq_cst(&ready->next_ns);
 

@@ -57,8 +57,8 @@ static void unlock(struct uaio_ready *ready)
 }
 
 /*
- * Return: waitqs, which must be run for other reasons than events that the epoll has
- * reported.
+ * Return: waitqs, and UAIO_WAITQS_ASK if polls are among them: they must be run for
+ * other reasons than events that the epoll has reported, so they must query their file.
  */
 static uint32_t asking(uint32_t waitqs)
 {

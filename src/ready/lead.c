@@ -43,14 +43,17 @@ bool uaio_lead_unpinned_locked(struct uaio_queue *queue,
 	struct uaio_ready *ready = &queue->group.ready;
 
 	/*
-	 * [MB:led] [step: LEAD_LOOK] seq_cst: counted as waiting, then looked whether a
-	 * request is parked. Pairs with uaio_ready_submitted().
+	 * [MB:led] [step: LEAD_LOOK] seq_cst: the waiter counts itself in nr_waiters,
+	 * then reads nr_parked. Pairs with uaio_ready_submitted().
 	 */
 	if (queue->leader || !load_seq_cst(&ready->nr_parked) ||
 	    !uaio_ready_callers_run())
 		return false;
 	queue->leader = waiter;
-	/* [MB:led] seq_cst: leading, then looked. Pairs with uaio_ready_submitted(). */
+	/*
+	 * [MB:led] seq_cst: the leader writes UAIO_LEADER, then looks at the files.
+	 * Pairs with uaio_ready_submitted().
+	 */
 	or_seq_cst(&ready->keepers, UAIO_LEADER);
 	tell_leaderless_locked(queue);
 	return true;
@@ -99,7 +102,8 @@ static bool tell_next_locked(struct uaio_queue *queue,
 static bool is_listed(const struct uaio_queue *queue, uint32_t keepers)
 {
 	/*
-	 * [MB:timer] seq_cst: leads no more, then looked, as in note_timers_locked().
+	 * [MB:timer] seq_cst: UAIO_LEADER was cleared before this read, as in
+	 * note_timers_locked().
 	 */
 	int64_t next = load_seq_cst(&queue->group.ready.next_ns);
 
@@ -118,8 +122,8 @@ static bool let_go_locked(struct uaio_queue *queue, bool is_lost)
 	struct uaio_ready *ready = &queue->group.ready;
 
 	/*
-	 * [MB:parked] [step: DEPOSED_LOOK] seq_cst: leads no more, then looked. Pairs
-	 * with uaio_ready_expect().
+	 * [MB:parked] [step: DEPOSED_LOOK] seq_cst: clears UAIO_LEADER, then reads
+	 * nr_parked. Pairs with uaio_ready_expect().
 	 */
 	uint32_t keepers = and_seq_cst(&ready->keepers, ~(uint32_t)UAIO_LEADER),
 		 nr_parked = load_seq_cst(&ready->nr_parked);
@@ -132,7 +136,10 @@ static bool let_go_locked(struct uaio_queue *queue, bool is_lost)
 	return true;
 }
 
-/* let_go_locked(), and the waiter leads no more: another waiter is told to lead. */
+/*
+ * The waiter stops leading: clear the leader, let go, and tell another waiter to lead.
+ * Return: as let_go_locked().
+ */
 static bool depose_locked(struct uaio_queue *queue, bool is_lost,
 			  struct uaio_wakeups *wakeups)
 {
@@ -280,8 +287,8 @@ static int sleep_leading(struct uaio_queue *queue, struct uaio_waiter *waiter,
 
 	uaio_ready_count_sleep();
 	/*
-	 * [MB:lead] [step: ASLEEP] seq_cst: asleep, then looked. Pairs with
-	 * uaio_waiter_tell_locked().
+	 * [MB:lead] [step: ASLEEP] seq_cst: writes is_asleep, then reads is_told. Pairs
+	 * with uaio_waiter_tell_locked().
 	 */
 	store_seq_cst(&waiter->is_asleep, 1);
 	uaio_ready_unpin(&queue->group.ready);

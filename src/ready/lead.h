@@ -8,20 +8,25 @@
  *
  *   I1  At most one waiter leads a queue; leader and UAIO_LEADER change under the
  *       group's lock.
+ *
  *   I2  A waiter that stops leading wakes another waiter and, if a request is parked,
  *       makes sure that the queue is on the fallback thread's list: the waiter that was
  *       woken may leave without having looked.
+ *
  *   I3  If a request is parked while waiters sleep and none leads, one of the waiters
  *       is made to lead. The thread that parks counts nr_parked, then reads nr_waiters;
  *       a waiter counts nr_waiters, then reads nr_parked.
+ *
  *   I4  The leader holds a pin while it is awake, and none while it sleeps: a signal
  *       handler may leave the sleep by siglongjmp(), and the queue may be closed. After
  *       the sleep the thread looks, under the group's lock, whether it still leads.
+ *
  *   I5  A leader may never come back from its sleep. The next call of its thread that
  *       waits or parks a request finds that. So do other waiters: now and then they
  *       wake the leader, and see whether it has been awake (nr_leads). Waiters that
  *       came while there was no leader are woken when one begins to lead, and then do
  *       the same.
+ *
  *   I6  A leader that other waiters consider lost may only be slow. So it stays the
  *       leader, but does not count as one (UAIO_LEADER is cleared): the fallback thread
  *       looks after the queue until the leader is awake, or its thread calls again or

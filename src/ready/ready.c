@@ -102,8 +102,8 @@ static void await_pins(struct uaio_ready *ready)
 	/* [MB:pin] [step: AWAIT_PINS] acquire: pairs with uaio_ready_unpin(). */
 	while ((nr = load_acquire(&ready->nr_pins)))
 		/*
-		 * This is rare, and mostly soon over, so no thread is asked to wake
-		 * this one.
+		 * This is rare, and mostly soon over, so the thread that unpins does
+		 * not wake this one.
 		 */
 		(void)uaio_sleep(&ready->nr_pins, nr, uaio_now_ns() + SOON_NS);
 }
@@ -172,9 +172,9 @@ static inline int expect_at(struct uaio_group *home)
 	struct uaio_ready *ready = &home->ready;
 
 	/*
-	 * [MB:parked] [step: EXPECT] seq_cst: counted, then looked whether a thread
-	 * looks after home. Pairs with the fallback thread and with a thread that stops
-	 * leading.
+	 * [MB:parked] [step: EXPECT] seq_cst: counts the request, then reads whether a
+	 * thread looks after home. Pairs with the fallback thread and with a thread
+	 * that stops leading.
 	 */
 	add_seq_cst(&ready->nr_parked, 1);
 	if (likely(load_seq_cst(&ready->keepers) & (UAIO_LIST | UAIO_ADOPTER)))
@@ -298,13 +298,16 @@ bool uaio_ready_park(struct uaio_req *req, enum uaio_req_state from)
 	waitq = &file->waitqs[id];
 	uaio_lock(&file->lock, UAIO_RANK_FILE);
 	/*
-	 * [MB:closing] [step: PARK_STATE] seq_cst: parked, then looked. Pairs with
-	 * close_group().
+	 * [MB:closing] [step: PARK_STATE] seq_cst: writes the state, then reads
+	 * is_closing. Pairs with close_group().
 	 */
 	uaio_req_move_seq_cst(req, from, UAIO_REQ_PARKED);
 	/* [step: PARK] */
 	parks = !load_seq_cst(&group->ready.is_closing);
-	/* [MB:unwanted] seq_cst: parked, then looked. Pairs with cancel.c. */
+	/*
+	 * [MB:unwanted] seq_cst: writes the state, then reads is_unwanted. Pairs with
+	 * cancel.c.
+	 */
 	if (unlikely(load_seq_cst(&req->is_unwanted)))
 		parks = false;
 	if (parks) {
@@ -412,7 +415,7 @@ announce(struct uaio_group *group)
 	bool is_watched;
 
 	/*
-	 * [MB:led] [step: SUBMITTED_LOOK] seq_cst: parked, then looked which threads
+	 * [MB:led] [step: SUBMITTED_LOOK] seq_cst: parks, then reads which threads
 	 * sleep. Pairs with threads that are about to: lead.c, waiter.c, fallback.c.
 	 */
 	is_watched =
@@ -446,10 +449,10 @@ void uaio_ready_native_submitted(struct uaio_group *group, bool by_worker)
 
 	uaio_lead_forget();
 	/*
-	 * [MB:led] seq_cst: expected, then looked which threads sleep, as in
+	 * [MB:led] seq_cst: counts the requests, then reads which threads sleep, as in
 	 * announce(). The ring's eventfd wakes a thread that sleeps in the epoll.
-	 * [MB:native-by-worker] seq_cst: expected, then looked. Pairs with
-	 * leave_to_callers().
+	 * [MB:native-by-worker] seq_cst: a worker counts first, then reads this. Pairs
+	 * with leave_to_callers().
 	 */
 	if (load_seq_cst(&ready->keepers) & (UAIO_LEADER | UAIO_ADOPTER))
 		return;
@@ -471,8 +474,8 @@ void uaio_ready_announce(struct uaio_group *group)
 static void close_group(struct uaio_group *group)
 {
 	/*
-	 * [MB:closing] seq_cst: closed; the caller looks at states next. Pairs
-	 * with uaio_ready_park().
+	 * [MB:closing] seq_cst: writes is_closing; the caller reads the states next.
+	 * Pairs with uaio_ready_park().
 	 */
 	store_seq_cst(&group->ready.is_closing, 1);
 }

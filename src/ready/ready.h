@@ -24,20 +24,24 @@
  *       Polls consume nothing from the file, so all polls are tried. After some
  *       completions in a row a multishot request waits until the other kicked files
  *       have been run (uaio_sqe_ends_turn()).
+ *
  *   I2  A watch exists from the first request of its queue on its file until the queue
  *       or the file goes away. By the watch the queue's epoll has the file, once,
  *       edge-triggered, from the time when a thread first needs that (armed).
+ *
  *   I3  No edge is lost. An edge kicks the wait queues, which puts their watch on the
  *       queue's list of watches to be run. If a wait queue is being run when its edge
  *       comes, it is tried once more. An edge that comes between the try of a request
  *       and its parking changes the number of edges. A thread that takes an edge and
  *       runs the list runs these wait queues at once, without the list, unless their
  *       watch is on a list already.
+ *
  *   I4  A thread that sleeps in the epoll has armed all files with parked requests. If
  *       a request is parked later, the thread that parks it arms its file, if a thread
  *       sleeps there. A request that was never tried, because its client wanted a
  *       worker, is run before the sleep: if it would fail, or needs nothing from the
  *       file, the epoll may never report anything for it.
+ *
  *   I5  One thread at a time runs the list of a queue; other threads skip it. The
  *       running thread looks at the list once more, under the lock, before it lets go
  *       of the list. A run is bounded; what is left over is passed on to a thread that
@@ -46,18 +50,22 @@
  *       kicked, and so not have armed it. A caller that puts a wait queue in doubt, or
  *       cannot arm it, makes sure that the queue is on the fallback thread's list, or
  *       that a leader looks after it.
+ *
  *   I6  While a request of a queue is parked, a thread looks after the queue: a thread
  *       that sleeps in its epoll (lead.h, attend.h), or the fallback thread, which has
  *       the queue on its list or watches the queue's epoll. The thread that parks
  *       writes nr_parked, then reads keepers; the thread that stops looking after the
  *       queue writes keepers, then reads nr_parked. Each bit of keepers stands for one
  *       such thread or list.
+ *
  *   I7  Requests are tried only with calls that do not block. If a file knows no such
  *       call, its requests are handed to a worker when the file is ready, one request
  *       of a wait queue at a time.
+ *
  *   I8  A request that is being tried is in the state TRIED, and stays in its wait
  *       queue. A thread that cancels the request meanwhile is notified of the outcome
  *       (waits.h).
+ *
  *   I9  The library leaves most file descriptors to the program. If its own would
  *       exceed its share, a queue gets no epoll. Requests of such a queue are watched,
  *       counted and run in its home, the commons: one epoll shared by all queues
@@ -80,6 +88,7 @@
  *       acted on, is void if another multishot poll is parked just then. As arming
  *       again reports what is still ready, such an edge has no completion only if its
  *       data was read meanwhile.
+ *
  *   I11 Any other poll queries its file by poll() when it is run, with one exception:
  *       it has queried before, it is run because of edges only, and no epoll that
  *       reported an edge said that the awaited events were there, though the epoll was
@@ -90,6 +99,7 @@
  *       if the thread that notes the edge is not the thread that last queried the file
  *       for the poll: the edge may have been taken before that query, and its data read
  *       in between.
+ *
  *   I12 A multishot receive that got less from a plain TCP socket than its buffer holds
  *       (UAIO_REST_NO_BYTES), and did not stop at an urgent mark, is not tried again
  *       before the next edge. This is safe only while the epoll also watches for the
@@ -106,11 +116,13 @@
  *
  *   I3  The submitter reads the number of edges, tries, and compares under the file's
  *       lock: EDGES_NOT_COMPARED.
+ *
  *   I4  A leader says that it leads, then arms; a submitter parks, then looks for a
  *       leader: SLEEPS_UNARMED; test-ready-served.c. The fallback thread does as a
  *       leader does: NO_LOOK_FOR_AN_ADOPTER. It keeps a queue on its list if its last
  *       look put a file in doubt, or left one unarmed: SERVE_FORGETS_DOUBTS,
  *       SERVE_FORGETS_TO_ARM; test-ready-alone.c.
+ *
  *   I5  If a leader leaves a file kicked, in doubt or unarmed, the fallback thread
  *       keeps the queue on its list, though it has adopted the queue:
  *       KICKED_LEFT_BY_THE_LIST, DOUBT_LEFT_BY_THE_LIST; test-ready-left.c. That test
@@ -119,6 +131,7 @@
  *       files. A waiter that was woken may leave, so no thread relies on it. In both
  *       cases the look comes after the file was put on a list, under the lock under
  *       which the sleeping thread has looked before it sleeps.
+ *
  *   I6  A thread that parks counts, then looks: LOOKS_BEFORE_IT_COUNTS. A thread that
  *       lets a queue go afterwards looks whether a request is counted:
  *       UNLISTED_WITHOUT_A_LOOK, DISOWNED_WITHOUT_A_LOOK.

@@ -52,7 +52,7 @@ struct run {
 	enum uaio_runner by;
 	bool is_fresh;   /* not kicked, but parked since the last look */
 	bool is_again;   /* a multishot request had a result, and goes on */
-	bool ends_turn;  /* that request goes on after those of other files */
+	bool ends_turn;  /* that request waits for those of other files */
 	bool by_edges;   /* only edges answer the multishot poll being tried */
 	bool has_doubts; /* something of the group is in doubt */
 	bool holds_file; /* by a reference, beside its requests' references */

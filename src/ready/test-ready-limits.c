@@ -14,8 +14,8 @@
 #include "ready/test-ready.h"
 
 /*
- * More requests wait than the process may have descriptors; poll() would take no more
- * entries than that.
+ * More requests wait than the process may have descriptors, so that no single poll()
+ * could wait for all.
  */
 static int park_more_than_descriptors(void)
 {

@@ -233,7 +233,10 @@ static void a_process_that_was_stopped_ends_its_sleep(void **state)
 		alarm(30);
 		_exit(be_stopped());
 	}
-	/* Before that the child may sleep for other reasons. */
+	/*
+	 * Wait until the child says that it is about to sleep in its wait: before that
+	 * it may sleep for other reasons.
+	 */
 	assert_int_equal(read(asleep[0], &told, 1), 1);
 	await_child(pid, 'S');
 	assert_int_equal(kill(pid, SIGSTOP), 0);

@@ -398,7 +398,7 @@ static void many_parked_requests_are_all_served(void **state)
 	close_pipe();
 }
 
-/* Both ends of a socket pair have requests. */
+/* One end of a socket pair has requests for both directions. */
 static void both_directions_of_a_socket_wait_apart(void **state)
 {
 	enum { BYTES = 1 << 20 };

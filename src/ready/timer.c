@@ -92,8 +92,8 @@ static void remove_locked(struct uaio_ready *ready, struct uaio_req *req)
 void uaio_timer_tell_sleeper(struct uaio_group *home)
 {
 	/*
-	 * [MB:timer] seq_cst: written, then looked which thread sleeps. Pairs with
-	 * uaio_timers_sooner().
+	 * [MB:timer] seq_cst: next_ns is written before this reads which thread sleeps.
+	 * Pairs with uaio_timers_sooner().
 	 */
 	if (load_seq_cst(&home->ready.keepers) & UAIO_LEADER)
 		uaio_poller_wake(&home->ready.poller);

@@ -18,8 +18,10 @@
  *       wait queue. A request of a wait queue enters and leaves the heap under its
  *       file's lock, too. The request holds its file meanwhile, so a thread that finds
  *       the request in the heap may take a reference to the file.
+ *
  *   I2  A timer counts as parked while it is in the heap, and from a moment before. So
  *       I6 of ready.h covers it: some thread looks after its home.
+ *
  *   I3  That thread sleeps no longer than until the first is due. A leader says that it
  *       looks after the home (UAIO_LEADER), then reads next_ns. A thread that adds a
  *       request as the first writes next_ns, then looks whether a thread leads, and
@@ -121,8 +123,8 @@ static inline int64_t uaio_timers_sooner(const struct uaio_ready *ready,
 {
 	enum { SOON_NS = 50000 };
 	/*
-	 * [MB:timer] seq_cst: led, then looked. Pairs with
-	 * uaio_timer_tell_sleeper().
+	 * [MB:timer] seq_cst: the thread has written UAIO_LEADER, then reads next_ns.
+	 * Pairs with uaio_timer_tell_sleeper().
 	 */
 	int64_t next = load_seq_cst(&ready->next_ns), now;
 

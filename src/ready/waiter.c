@@ -40,9 +40,9 @@ void uaio_waiter_tell_locked(struct uaio_queue *queue,
 	 */
 	sub_relaxed(&queue->group.ready.nr_waiters, 1);
 	/*
-	 * [MB:lead] [step: TELL_LEADER] seq_cst: told, then looked whether the leader
-	 * sleeps. Pairs with sleep_leading() of lead.c. The leader looks at is_woken
-	 * only under the lock.
+	 * [MB:lead] [step: TELL_LEADER] seq_cst: writes is_told, then reads is_asleep.
+	 * Pairs with sleep_leading() of lead.c. The leader looks at is_woken only under
+	 * the lock.
 	 */
 	if (waiter->leads) {
 		store_seq_cst(&waiter->is_told, 1);

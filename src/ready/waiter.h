@@ -13,12 +13,16 @@
  *
  *   I1  A waiter is on its queue's list or has been told to wake; both change under the
  *       queue's lock.
+ *
  *   I2  A thread that takes a waiter off the list writes to the waiter once more, under
  *       that lock, and never afterwards. Waking the waiter needs only its address.
+ *
  *   I3  A waiter asks the sink under the same lock before it sleeps, so it misses no
  *       completion between the check and the sleep.
+ *
  *   I4  A full sink meets every need, and so wakes all waiters. The front-end ensures
  *       that.
+ *
  *   I5  A waiter that sleeps keeps no queue alive. It remembers for which generation of
  *       the queue it waits, and checks, under the lock, whether that generation is
  *       over.
