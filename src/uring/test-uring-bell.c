@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A ring's bell reports whether there are completions, and each post rings it. */
+/*
+ * Bells (a ring's bell is the eventfd by which a poll of the ring is woken, bell.h):
+ * each post rings the ring's bell, and the bell reports whether the ring has
+ * completions.
+ */
 #undef NDEBUG
 #include <fcntl.h>
 #include <sched.h>
@@ -14,7 +18,7 @@ static const struct io_uring_params plain;
 
 static struct uring client;
 
-/* Return: the bell's descriptor, without keeping the bell. */
+/* Return: the bell's descriptor. The test does not keep the bell from being closed. */
 static int bell_of(int fd)
 {
 	struct uaio_uring_bell bell = uaio_uring_bell_get(fd);
@@ -46,8 +50,9 @@ static int add(int epoll, int fd, uint32_t events)
 }
 
 /*
- * Poll like a thread that was asleep before the bell was rung. Return: the events of
- * the one ready descriptor; 0 if none is ready.
+ * Poll without settling the bells, like a thread that was asleep before the bell was
+ * rung.
+ * Return: the events of the one ready descriptor; 0 if none is ready.
  */
 static uint32_t told_asleep(int epoll, int timeout_ms)
 {
@@ -63,8 +68,8 @@ static uint32_t told_asleep(int epoll, int timeout_ms)
 }
 
 /*
- * Poll like a thread that begins to sleep now. Return: the events of the one ready
- * descriptor; 0 if none is ready.
+ * Settle the bells, then poll, like a thread that begins to sleep now.
+ * Return: the events of the one ready descriptor; 0 if none is ready.
  */
 static uint32_t told(int epoll, int timeout_ms)
 {
@@ -191,7 +196,10 @@ static uint32_t nr_settled(void)
 	return load_relaxed(&uaio_uring_bells_nr_settled) - nr;
 }
 
-/* Three of many rings get a completion. The test reads the second of them first. */
+/*
+ * Three of many rings get a completion. The test consumes that of the second ring
+ * first.
+ */
 static void only_rings_with_completions_are_settled(void **state)
 {
 	static const int order[] = { 5, 9, 7 };
@@ -215,7 +223,7 @@ static void only_rings_with_completions_are_settled(void **state)
 	assert_int_equal(nr_settled(), 2);
 	assert_true(is_rung(bells[5]) && is_rung(bells[7]));
 	assert_got(&rings[5], 1, 0);
-	/* A closed ring is not settled again. */
+	/* A ring that was closed is not settled again. */
 	client_close(&rings[7]);
 	assert_int_equal(nr_settled(), 1);
 	assert_int_equal(nr_settled(), 0);
@@ -232,7 +240,10 @@ static int post_to_the_parents_ring(void)
 	return 0;
 }
 
-/* Other processes do not ring a shared ring's bell, so each sleep settles it. */
+/*
+ * Other processes do not ring a shared ring's bell, so each thread settles the bell
+ * before it sleeps.
+ */
 static void a_shared_ring_is_always_settled(void **state)
 {
 	static struct uring later;
@@ -325,7 +336,10 @@ static void a_bell_goes_with_its_ring(void **state)
 	unit_close(epoll);
 }
 
-/* The bell keeps its descriptor and is silent, until no thread polls it. */
+/*
+ * When a polled ring is closed, its bell keeps its descriptor and is silent, until no
+ * thread polls the bell any more.
+ */
 static void a_bell_that_is_polled_stays_when_its_ring_goes(void **state)
 {
 	struct uaio_uring_bell bell;
@@ -397,7 +411,7 @@ static int parents_epoll;
 
 static int in_child(void)
 {
-	/* The child's completion is in the shared memory. */
+	/* The completion that the child posted is in the shared memory. */
 	assert_got(&client, 1, 0);
 	uaio_uring_bells_settle();
 	if (bell_of(client.fd) != client.fd ||
@@ -432,7 +446,10 @@ static void a_child_leaves_its_parents_bell_alone(void **state)
 	unit_close(parents_epoll);
 }
 
-/* Threads take completions while others settle bells: none sleeps through one */
+/*
+ * Some threads consume completions while others settle bells: no waiting thread misses
+ * its wake-up
+ */
 
 enum { NR_TAKERS = 3 };
 
@@ -488,7 +505,10 @@ static void no_completion_is_slept_through(uint32_t events)
 		put(&client, IORING_OP_NOP, -1, 1)->flags =
 			i % 2 ? IOSQE_ASYNC : 0;
 		submit(&client, 0);
-		/* Until then no thread would wake the taker of the next completion. */
+		/*
+		 * Wait until this completion is consumed. Otherwise no thread would
+		 * wake the consumer of the next one.
+		 */
 		while (load_relaxed(&nr_got) <= i)
 			sched_yield();
 		if (i % 64 == 0)
@@ -539,7 +559,10 @@ static void rings_go_while_they_are_polled(void **state)
 		unit_thread_start(&threads[i], poll_whatever_is_there, &number);
 	for (unsigned i = 0; i < unit_rounds(500); i++) {
 		client_open(&client, 4, plain);
-		/* A bell that is being made may have the descriptor for a moment. */
+		/*
+		 * A bell that another thread is making may have this descriptor for a
+		 * moment.
+		 */
 		store_relaxed(&number, client.fd);
 		put(&client, IORING_OP_NOP, -1, 1)->flags = IOSQE_ASYNC;
 		submit(&client, 1);
@@ -549,7 +572,7 @@ static void rings_go_while_they_are_polled(void **state)
 	store_relaxed(&is_over, 1);
 	for (int i = 0; i < NR_TAKERS; i++)
 		assert_int_equal(unit_thread_join(&threads[i]), 0);
-	/* A thread that settled bells may have kept the last rings. */
+	/* A thread that settled bells may have kept the last rings from being freed. */
 	client_open(&client, 4, plain);
 	client_close(&client);
 	assert_int_equal(load_relaxed(&uaio_uring_bells.nr), 0);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bundles: each byte arrives once, in order, whichever buffers it takes. test/conform/
- * compares bundles with the kernel's.
+ * Bundles (requests that use several provided buffers): each byte arrives once and in
+ * order, whichever buffers receive it. test/conform/ compares bundles with the
+ * kernel's.
  */
 #undef NDEBUG
 #include "uring/kbuf.h"
@@ -21,7 +22,7 @@ enum {
 	BYTES = 48,
 	ARRAY_BYTES = 4096,
 	STREAM_BYTES = 300000,
-	PRIME = 251, /* period of the bytes in a stream */
+	PRIME = 251, /* period of the byte pattern in a stream */
 };
 
 static char memory[NR_BUFS][BYTES];
@@ -69,7 +70,7 @@ static void end(void)
 {
 	struct io_uring_buf_reg reg = { .bgid = GROUP };
 
-	/* Fails if an earlier ring, now closed, had the group. */
+	/* Fails if an earlier ring, which is closed now, had the group. */
 	(void)uaio_uring_register((uint32_t)client.fd,
 				  IORING_UNREGISTER_PBUF_RING, &reg, 1);
 	unit_close(fds[0]);
@@ -123,7 +124,10 @@ static void *receive_stream(void *arg)
 	return NULL;
 }
 
-/* Check each buffer as far as the completion says, and return it to the ring. */
+/*
+ * Check the bytes that a completion reports in each buffer, and return each buffer to
+ * the ring.
+ */
 static size_t take_bytes(const struct io_uring_cqe *cqe, size_t at)
 {
 	unsigned bid = cqe->flags >> IORING_CQE_BUFFER_SHIFT;
@@ -174,7 +178,10 @@ static void a_stream_comes_in_its_order(void **state)
 	}
 }
 
-/* Fill so many buffers with the pattern from `at` on. Return: the next position. */
+/*
+ * Fill so many buffers with the pattern, starting at position `at`. Return: the next
+ * position.
+ */
 static size_t fill_buffers(unsigned first, unsigned nr, size_t at)
 {
 	for (unsigned k = 0; k < nr; k++) {
@@ -187,7 +194,7 @@ static size_t fill_buffers(unsigned first, unsigned nr, size_t at)
 	return at;
 }
 
-/* With the last completion all queued buffers have been sent. */
+/* When the last completion arrives, all queued buffers have been sent. */
 static void a_stream_is_sent_in_its_order(void **state)
 {
 	const int small = 1;
@@ -213,7 +220,10 @@ static void a_stream_is_sent_in_its_order(void **state)
 		submit(&client, 0);
 		do {
 			cqe = get(&client);
-			/* A send that has waited is the last of its bundle. */
+			/*
+			 * A send that has waited for the socket is the last of its
+			 * bundle.
+			 */
 			if (cqe.res == -ENOBUFS)
 				break;
 			assert_true(cqe.res > 0);
@@ -288,7 +298,10 @@ static void what_is_cancelled_keeps_no_rest(void **state)
 		} else {
 			assert_got(&client, 3, 0);
 		}
-		/* As in the kernel, the buffers are used. */
+		/*
+		 * As in the kernel, the buffers are used up although the request was
+		 * cancelled.
+		 */
 		assert_cqe(&cqe, 2, -ECANCELED,
 			   IORING_CQE_F_BUFFER |
 				   i * 2 << IORING_CQE_BUFFER_SHIFT);
@@ -299,7 +312,10 @@ static void what_is_cancelled_keeps_no_rest(void **state)
 	end();
 }
 
-/* Let a bundle use an array whose first buffer is this. Return: its result. */
+/*
+ * Execute a bundle with an array whose first buffer has this address. Return: its
+ * result.
+ */
 static int32_t result_of(uint8_t opcode, uint64_t addr, uint32_t first_len,
 			 uint32_t other_len)
 {
@@ -320,7 +336,7 @@ static int32_t result_of(uint8_t opcode, uint64_t addr, uint32_t first_len,
 	return res;
 }
 
-/* Whatever the client writes to its array harms no other client. */
+/* Whatever a client writes to its array, no other client is harmed. */
 static void an_array_may_say_anything(void **state)
 {
 	uint64_t addr = (uintptr_t)memory[0];

@@ -242,7 +242,7 @@ static void nothing_is_done_to_a_ring(void **state)
 	put_rw(&client, IORING_OP_FSETXATTR, client.fd, "user.a", 1, 0, 1)
 		->addr2 = (uintptr_t) "v";
 	assert_int_equal(made(&client), -EPERM);
-	/* The error is a result in order, not an early one. */
+	/* The error is a result in order with the others, not an early error. */
 	put(&client, IORING_OP_NOP, -1, 2)->flags = IOSQE_IO_LINK;
 	put_rw(&client, IORING_OP_WRITE, client.fd, memory, 1, 0, 3)->flags =
 		IOSQE_IO_LINK;
@@ -318,7 +318,10 @@ static void data_are_spliced(void **state)
 	}
 }
 
-/* Both ends are registered files; the splice waits for data on a worker. */
+/*
+ * Both ends are registered files, which stay open while the splice waits for data on a
+ * worker.
+ */
 static void files_that_are_spliced_are_in_use(void **state)
 {
 	uint64_t tags[2] = { 71, 72 };

@@ -60,7 +60,10 @@ static struct io_uring_sqe *put_cancel(uint64_t target, int fd, uint32_t flags)
 	return sqe;
 }
 
-/* The cancel has this result, and these requests complete as cancelled. */
+/*
+ * Check that the cancelling request has this result, and that these requests complete
+ * as cancelled.
+ */
 static void assert_cancelled(int32_t res, unsigned nr, const uint64_t *targets)
 {
 	bool is_told = false;
@@ -117,12 +120,15 @@ static void what_has_not_begun_is_not_found(void **state)
 	assert_cancelled(-ENOENT, 0, NULL);
 	put_cancel(2, -1, IORING_ASYNC_CANCEL_ALL);
 	assert_cancelled(0, 0, NULL);
-	/* A linked timeout ends with its request, and only the request counts. */
+	/*
+	 * A linked timeout completes with its request, and only the request counts as
+	 * cancelled.
+	 */
 	put_cancel(0, -1, IORING_ASYNC_CANCEL_ANY);
 	ASSERT_CANCELLED(1, 1, 2);
 }
 
-/* No worker reads from a pipe, because that read could not be cancelled. */
+/* No worker reads from a pipe, because a worker's read could not be cancelled. */
 static void what_is_asynchronous(void **state)
 {
 	(void)state;
@@ -156,7 +162,7 @@ static void by_file(void **state)
 	assert_cancelled(-EBADF, 0, NULL);
 }
 
-/* Before Linux 6.10 no call tells whether two descriptors share an open file. */
+/* Before Linux 6.10 no system call tells whether two descriptors share an open file. */
 static void by_another_descriptor(void **state)
 {
 	bool is_known = sys_is_duplicate(a[0], a[0]) > 0;
@@ -189,7 +195,9 @@ static bool hold_write(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-/* One write is executed by a worker, and another, on a duplicate, waits behind it. */
+/*
+ * A worker executes one write; another write, through a duplicate, is queued behind it.
+ */
 static void what_waits_behind_what_is_executed(void **state)
 {
 	int fd = unit_numbered_file(true, 1), again = dup(fd);
@@ -284,7 +292,7 @@ static void at_once_by_a_call(void **state)
 		-EINVAL);
 }
 
-/* Pretend that the only request is being updated; cancel nothing. */
+/* Pretend that the only request is a poll that is being updated. Cancel nothing. */
 static bool note_as_updating(const struct uaio_cancel_aim *aim,
 			     const struct uaio_sqe *sqe,
 			     const struct uaio_file *file)
@@ -296,7 +304,7 @@ static bool note_as_updating(const struct uaio_cancel_aim *aim,
 	return false;
 }
 
-/* Read under the lock, because other threads write it. */
+/* Read under the queue's lock, because other threads write this. */
 static bool is_updated(struct uaio_uring *ring)
 {
 	bool ret;
@@ -308,8 +316,9 @@ static bool is_updated(struct uaio_uring *ring)
 }
 
 /*
- * A poll ends while a thread updates it. Its note may be reused before that thread is
- * done: the new owner's completion must not be taken for the poll's.
+ * A poll ends while a thread updates it. The poll's note (note.h) may be reused before
+ * that thread is done. Then the completion of the note's new request must not be taken
+ * for the poll's completion.
  */
 static void a_poll_that_ends_while_it_is_updated(void **state)
 {
@@ -341,7 +350,10 @@ static void put_splice(int in, int out, uint32_t bytes)
 	sqe->splice_off_in = ~0ull;
 }
 
-/* The splice moves what fits into a socket, then its worker waits to move the rest. */
+/*
+ * The splice moves as many bytes as fit into a socket. Then its worker waits until it
+ * can move the rest.
+ */
 static void a_splice_has_moved_a_part(void **state)
 {
 	enum { BYTES = 32768 };
@@ -375,7 +387,9 @@ static void a_splice_has_moved_a_part(void **state)
 	unit_close(pair[1]);
 }
 
-/* Afterwards the splice keeps no files: writing to the pipe fails. */
+/*
+ * After the ring has ended, the splice keeps no files open: writing to the pipe fails.
+ */
 static void a_splice_ends_with_its_ring(void **state)
 {
 	(void)state;
@@ -409,8 +423,8 @@ static long keep_cancelling(void *arg)
 }
 
 /*
- * A splice is cancelled just as it completes. The cancel must not end another splice,
- * which waits and reuses its memory.
+ * A splice is cancelled just as it completes. The cancelling thread must not end
+ * another splice, which waits and has reused the first splice's memory.
  */
 static void a_splice_that_just_ends_is_cancelled(void **state)
 {
@@ -454,7 +468,10 @@ static void a_splice_that_just_ends_is_cancelled(void **state)
 	}
 }
 
-/* First a worker would wait in accept4(); later there is a connection to accept. */
+/*
+ * At first a worker would have to wait in accept4(); later there is a connection to
+ * accept.
+ */
 static void an_accept_that_must_not_wait_does_not(void **state)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };

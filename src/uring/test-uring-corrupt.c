@@ -5,14 +5,14 @@
  * A client submits random opcodes, flags, lengths, descriptors and addresses, and
  * overwrites its own ring. Meanwhile another thread overwrites the ring, the
  * submissions, and the vectors, times, structures and paths to which they point.
- * Another ring of the process, the witness, must read the right data all the time. In
- * the end each ring is freed with all that it owned.
+ * Another ring of the process, the witness ring, must read the right data all the time.
+ * In the end each ring is freed with everything that it owned.
  *
  * To protect the machine, descriptors come from a list, and a hook refuses calls about
- * paths with a '/', and calls that would take much space. Addresses are unmapped, or in
- * memory that the test gives to its client.
+ * paths with a '/', and calls that would take much space. Addresses in submissions are
+ * unmapped, or in memory that the test gives to its client.
  *
- *   test-uring-corrupt [TIMES]: TIMES as long, with a random seed, which it prints
+ *   test-uring-corrupt [TIMES]: runs TIMES as long, with a random seed, which it prints
  */
 #undef NDEBUG
 #include <fcntl.h>
@@ -36,10 +36,12 @@ enum {
 	PAGE = 4096,
 	ENTRIES = 16,
 	EPOCHS = 24,
-	ROUNDS = 300, /* of an epoch, the life of a ring */
-	PLACES = 8,   /* slots of registered files and buffers */
+	/* rounds in an epoch, which is the life of one overwritten ring */
+	ROUNDS = 300,
+	PLACES = 8, /* slots of registered files and buffers */
 	/*
-	 * Low descriptors that submissions name: small numbers are often taken for one.
+	 * Low descriptors that submissions may name: random small numbers are often
+	 * descriptors.
 	 */
 	NAMED = 2,
 	SLACK = 2 * PAGE,
@@ -60,7 +62,7 @@ static uint32_t any(struct dice *dice, uint32_t n)
 }
 
 /*
- * The client's memory: parts to which submissions point. It is mapped twice. The
+ * The client's memory, with parts to which submissions point. It is mapped twice: the
  * overwriting thread uses the second mapping, as another process would, so that
  * sanitizers do not report races of the program.
  */
@@ -74,12 +76,12 @@ enum {
 	TEXT = TEXT_BYTES / NR_TEXTS,
 };
 
-/* Longer than any 32-bit length. */
+/* More than any 32-bit length. */
 #define GUARD_BYTES (UINT64_C(1) << 33)
 
-static char *arena, *alias; /* two mappings of one memory */
-static char *no_access;     /* behind arena: GUARD_BYTES without access */
-static char *read_only;     /* a page */
+static char *arena, *alias; /* two mappings of the same memory */
+static char *no_access;     /* after arena: GUARD_BYTES without access */
+static char *read_only;     /* a read-only page */
 
 static uint64_t *word_at(char *memory, uint32_t i)
 {
@@ -115,7 +117,7 @@ static void make_arena(void)
 /* What a submission contains */
 
 enum {
-	/* indices of files */
+	/* indices in `files` */
 	PIPE = 0,
 	EPOLL = 4,
 	DIRECTORY,
@@ -130,13 +132,18 @@ static int files[NR_FILES];
 static int fds[NR_FDS];
 static unsigned nr_files, nr_fds;
 static int pipes[2][2], sockets[2], counter, epoll;
-static int stirs[3][2]; /* the same pipes and the eventfd, O_NONBLOCK */
-/* The client whose ring is overwritten, and a second mapping of the ring: see arena. */
+static int
+	stirs[3]
+	     [2]; /* the same pipes and the eventfd, opened with O_NONBLOCK */
+/*
+ * The client whose ring is overwritten, with a second mapping of the ring for the
+ * overwriting thread.
+ */
 static struct uring *victim;
 static struct uring aside;
 /* A ring that may receive any message. */
 static struct uring bystander;
-/* atomic: pipes made in an epoch, which must be closed */
+/* atomic: number of pipes made in an epoch, which must be closed */
 static uint32_t nr_pipes;
 
 static int any_fd(struct dice *dice)
@@ -144,7 +151,7 @@ static int any_fd(struct dice *dice)
 	return fds[any(dice, nr_fds)];
 }
 
-/* Return: a number that is no address of mapped memory. */
+/* Return: a number that is not the address of mapped memory. */
 static uint64_t any_number(struct dice *dice)
 {
 	static const uint64_t odd[] = {
@@ -212,11 +219,11 @@ static uint32_t any_bits(struct dice *dice)
 
 static uint8_t any_opcode(struct dice *dice)
 {
-	/* Mostly supported opcodes, sometimes another. */
+	/* Mostly supported opcodes, sometimes any opcode. */
 	uint8_t opcode = (uint8_t)(any(dice, 16) ? any(dice, IORING_OP_PIPE + 1)
 						 : any(dice, 256));
 
-	/* Provided buffers would reach beyond the guard: any length times any count. */
+	/* Not provided buffers: a length times a count could reach beyond the guard. */
 	return opcode == IORING_OP_PROVIDE_BUFFERS ? IORING_OP_NOP : opcode;
 }
 
@@ -238,7 +245,7 @@ static void overwrite_text(struct dice *dice)
 		      letters[any(dice, sizeof(letters))]);
 }
 
-/* Overwrite a part of a submission. */
+/* Overwrite a random part of a submission. */
 static void overwrite_sqe(struct dice *dice, struct io_uring_sqe *sqe)
 {
 	switch (any(dice, 14)) {
@@ -261,7 +268,7 @@ static void overwrite_sqe(struct dice *dice, struct io_uring_sqe *sqe)
 	}
 }
 
-/* Overwrite a word of the ring: often one of the first, or any. */
+/* Overwrite a word of the ring: often one of the first words, otherwise any word. */
 static void overwrite_ring(struct dice *dice, const struct uring *client)
 {
 	static const uint32_t odd[] = { 0,          1,         15, 16,
@@ -300,7 +307,7 @@ static unsigned paths_of(long nr)
 
 enum path { OWN, ALLOWED, REFUSED };
 
-/* Copy a path, which may be overwritten meanwhile. */
+/* Copy a path, because it may be overwritten meanwhile. */
 static enum path copy_path(long at, char ret_copy[PATH_MAX])
 {
 	const char *path = (const char *)(uintptr_t)at;
@@ -322,7 +329,7 @@ static enum path copy_path(long at, char ret_copy[PATH_MAX])
 	return REFUSED;
 }
 
-/* Make a call with copies of its paths, if these are allowed. */
+/* Make a call with copies of its paths, if the paths are allowed. */
 static bool call_with_paths(long nr, const long args[6], unsigned paths,
 			    long *ret_res)
 {
@@ -362,7 +369,7 @@ static long map_guarded(const long args[6])
 			    args[3] | MAP_FIXED, args[4], args[5]);
 }
 
-/* Never reuse addresses that were mapped: see spaces. */
+/* Make a mapping inaccessible, but do not free its addresses: see `spaces`. */
 static long retire(long at, long bytes)
 {
 	const long flags =
@@ -436,7 +443,7 @@ static long overwrite(void *arg)
 }
 
 /*
- * The witness
+ * The witness ring
  */
 
 static uint32_t may_end; /* atomic */
@@ -445,7 +452,7 @@ static struct uring witness;
 
 static void put_witnesses(struct uring *client, uint64_t i, char *to)
 {
-	/* Read blocks of the file, what was written before, and a pipe. */
+	/* Read blocks of the file, bytes that were written before, and a pipe. */
 	put_rw(client, IORING_OP_READ, numbered, to, SIZE,
 	       (int64_t)(i % 4) * SIZE, 1);
 	memset(to + SIZE, (int)i, SIZE);
@@ -491,7 +498,7 @@ static long bear_witness(void *arg)
 
 /* The client of the overwritten ring */
 
-/* Write a plausible structure to words of the client. Return: its address. */
+/* Write a plausible structure to memory of the client. Return: its address. */
 static uint64_t a_structure(struct dice *dice, const void *from, size_t bytes)
 {
 	uint32_t at = 8 * any(dice, 100);
@@ -534,7 +541,7 @@ static uint64_t a_text(struct dice *dice, bool is_attribute)
 	return (uintptr_t)text_at(arena, i);
 }
 
-/* Fill in the submission correctly, so that it gets far. */
+/* Fill in the submission correctly, so that the library executes it. */
 static void put_rightly(struct dice *dice, struct io_uring_sqe *sqe)
 {
 	const uint64_t data = (uintptr_t)arena + any(dice, 64) * UINT64_C(512);
@@ -698,7 +705,10 @@ static void resume(struct uring *client)
 	store_relaxed(client->sq_tail, client->prepared);
 }
 
-/* No wait takes more than 20 us, unless an error ends it. */
+/*
+ * Call io_uring_enter() with random arguments. No wait takes more than 20 us, unless an
+ * error ends it.
+ */
 static void enter_anyhow(struct dice *dice, const struct uring *client)
 {
 	static const struct __kernel_timespec soon = { .tv_nsec = 20000 };
@@ -773,7 +783,10 @@ static void register_anything(struct dice *dice, const struct uring *client)
 
 	name_files(dice, &naming);
 	switch (opcode) {
-	/* Not from memory with random numbers, which would be descriptors. */
+	/*
+	 * Not from memory with random numbers, because these would be used as
+	 * descriptors.
+	 */
 	case IORING_REGISTER_FILES: at = (uintptr_t)naming.some; break;
 	case IORING_REGISTER_EVENTFD:
 	case IORING_REGISTER_EVENTFD_ASYNC:
@@ -791,7 +804,7 @@ static void register_anything(struct dice *dice, const struct uring *client)
 		at = (uintptr_t)&naming.update2;
 		nr = sizeof(naming.update2);
 		break;
-	/* Not with a wait without end, or limits too low to continue. */
+	/* Not with a wait without end, or with limits too low to continue. */
 	case IORING_REGISTER_SYNC_CANCEL: at = (uintptr_t)&cancel; break;
 	case IORING_REGISTER_IOWQ_MAX_WORKERS: return;
 	default:
@@ -806,7 +819,8 @@ static void register_anything(struct dice *dice, const struct uring *client)
 
 /*
  * Let requests that wait for streams continue: write to each stream, and read all from
- * it, in turn. In between a splice on a thread of the library finds data, or room.
+ * it, in turn. Between the two, a splice on a thread of the library finds data, or room
+ * for data.
  */
 static void stir(void)
 {
@@ -832,7 +846,10 @@ static uint64_t nr_rings(void)
 	return counters.nr_contexts;
 }
 
-/* Return: whether fd is open, and not the library's own, perhaps just opened. */
+/*
+ * Return: whether fd is open, and is not a descriptor of the library, which may just
+ * have opened one.
+ */
 static bool is_ours(int fd)
 {
 	bool is_ours;
@@ -852,7 +869,9 @@ static void close_opened(const bool was_open[FIRST_FD])
 			unit_close(fd);
 }
 
-/* Reopen closed descriptors. Another thread may be opening a file there now. */
+/*
+ * Reopen descriptors that are closed. Another thread may be opening a file there now.
+ */
 static void fill(void)
 {
 	for (unsigned i = 0; i < nr_files; i++) {
@@ -871,9 +890,9 @@ static void fill(void)
 }
 
 /*
- * A ring is mapped in reserved space: the memory behind it is unmapped as far as any
- * length reaches. The space is not reused after the ring, because ThreadSanitizer would
- * take it for the same memory.
+ * A ring is mapped in reserved space: the memory after the ring is unmapped as far as
+ * any length reaches. The space is not reused after the ring ends, because
+ * ThreadSanitizer would take it for the same memory.
  */
 static char *spaces[2];
 
@@ -895,7 +914,10 @@ static void *map_at(char *at, size_t bytes, int fd, int64_t off)
 	return map;
 }
 
-/* Only resume() writes the array of submission indices, so overwritten entries stay. */
+/*
+ * Only resume() writes the array of submission indices, so entries stay overwritten
+ * until then.
+ */
 static void map_in(struct uring *client, char *space)
 {
 	const struct io_uring_params params = client->params;
@@ -923,7 +945,7 @@ static void forget(char *space)
 			 space);
 }
 
-/* Return: a ring whose submissions name registered files and buffers. */
+/* Make a ring that has registered files and buffers, which submissions can name. */
 static void open_victim(struct dice *dice, struct uring *client)
 {
 	static const uint32_t flags[] = { 0, IORING_SETUP_SUBMIT_ALL,
@@ -945,7 +967,10 @@ static void open_victim(struct dice *dice, struct uring *client)
 			 0);
 	(void)uaio_uring_register((uint32_t)client->fd, IORING_REGISTER_FILES,
 				  fds, 4);
-	/* The arrays' words are overwritten, too, and sometimes are buffers. */
+	/*
+	 * The words of the arrays of buffers are overwritten, too, and sometimes are
+	 * themselves buffers.
+	 */
 	for (uint16_t i = 0; i < 2; i++) {
 		const struct io_uring_buf_reg reg = {
 			.ring_addr = (uintptr_t)word_at(arena, 0) + i * PAGE,
@@ -985,7 +1010,10 @@ static void live_an_epoch(struct dice *dice, struct uring *client)
 	}
 }
 
-/* Close the ring. It is freed with its requests, which stir() lets complete. */
+/*
+ * Close the ring. It is freed when its requests have completed, for which stir()
+ * provides.
+ */
 static void end_victim(struct uring *client)
 {
 	for (uint32_t i = 0; i < UAIO_URING_RINGFDS_MAX; i++) {
@@ -998,7 +1026,7 @@ static void end_victim(struct uring *client)
 	forget(client->rings);
 	forget(aside.rings);
 	unit_close(client->fd);
-	/* Two rings remain: the witness and the bystander. */
+	/* Two rings remain: the witness ring and the bystander. */
 	while (nr_rings() > 2) {
 		struct io_uring_params params = { 0 };
 		int fd;
@@ -1032,7 +1060,7 @@ static void add_fd(int fd)
 	fds[nr_fds++] = fd;
 }
 
-/* Open a pipe's end again, with O_NONBLOCK. */
+/* Open an end of a pipe again, with O_NONBLOCK. */
 static int open_again(int end, int flags)
 {
 	char path[64];
@@ -1053,7 +1081,10 @@ static void open_all(void)
 	epoll = epoll_create1(EPOLL_CLOEXEC);
 	assert_int_equal(pipe2(pipes[0], O_CLOEXEC), 0);
 	assert_int_equal(pipe2(pipes[1], O_CLOEXEC | O_NONBLOCK), 0);
-	/* A splice that waits for a socket would keep stir() from its pipe. */
+	/*
+	 * Otherwise a splice that waits for a socket would keep stir() from the
+	 * splice's pipe.
+	 */
 	assert_int_equal(socketpair(AF_UNIX,
 				    SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
 				    0, sockets),
@@ -1066,7 +1097,7 @@ static void open_all(void)
 		stirs[i][1] = open_again(pipes[i][1], O_WRONLY);
 	}
 	stirs[2][0] = stirs[2][1] = counter;
-	/* in the order of the enum */
+	/* added in the order of the enum */
 	add_file(pipes[0][0]);
 	add_file(pipes[0][1]);
 	add_file(pipes[1][0]);
@@ -1098,7 +1129,7 @@ static void open_all(void)
 	add_fd(INT_MAX);
 	client_open(&bystander, ENTRIES, (struct io_uring_params){ 0 });
 	add_fd(bystander.fd);
-	add_fd(-1); /* the overwritten ring's descriptor */
+	add_fd(-1); /* a place for the overwritten ring's descriptor */
 }
 
 static void note_open(bool ret_was_open[FIRST_FD])
@@ -1112,7 +1143,7 @@ static void close_all(void)
 	fill();
 	client_close(&bystander);
 	for (unsigned i = 0; i < nr_files; i++) {
-		/* Close these numbers, which submissions do not name. */
+		/* Close descriptors that submissions do not name. */
 		if (fds[i] >= NAMED)
 			unit_close(fds[i]);
 		unit_close(files[i]);
@@ -1157,7 +1188,10 @@ static bool are_back(void *arg)
 
 static int overwrite_in_jail(void)
 {
-	/* Objects that the witness has used since, and permanent ones. */
+	/*
+	 * Number of objects that the witness ring has used since, and of permanent
+	 * ones.
+	 */
 	enum { FEW = 32 };
 	struct dice dice = { first_seed };
 	struct unit_footprint before;
@@ -1166,7 +1200,7 @@ static int overwrite_in_jail(void)
 	uint64_t nr_out;
 
 	(void)signal(SIGPIPE, SIG_IGN);
-	/* A slot number taken for a descriptor finds /dev/null. */
+	/* If a slot number is used as a descriptor, it must name /dev/null. */
 	for (int fd = 0; fd < NAMED; fd++)
 		assert_int_equal(dup2(open("/dev/null", O_RDWR), fd), fd);
 	assert_int_equal(unit_engine(NULL), 0);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A child of fork() that uses its parent's ring is killed at each instruction.
- * Afterwards the ring works for the parent and for another child: none of their
- * completions is lost or posted twice, none waits for the dead child, and none of the
- * dead child's is posted twice.
+ * Afterwards the ring works for the parent and for another child: no completion of
+ * these two is lost or posted twice, neither of them waits for the dead child, and no
+ * completion of the dead child is posted twice.
  *
- * The child is traced. In the first run of an act the tracer steps through all
- * instructions and notes them. In each later run the child continues to one of these
- * instructions, for the nth time, and is killed there.
+ * The child is traced. An act is one thing that the child does with the ring. In the
+ * first run of an act the tracer steps through all instructions and notes them. In each
+ * later run the child is killed when it reaches one of these instructions for the nth
+ * time.
  */
 #undef NDEBUG
 #include "uring/share.h"
@@ -31,7 +32,10 @@
 enum {
 	ENTRIES = 16,
 	NR_WORDS = 256, /* indexed by user_data */
-	/* Owners of completions; lower numbers are the dead child's. */
+	/*
+	 * Which process owns a completion, by user_data; numbers below OF_PARENT are
+	 * the dead child's.
+	 */
 	OF_PARENT = 100,
 	OF_PARENTS_READ,
 	OF_OTHER,
@@ -43,17 +47,17 @@ enum {
 
 static struct uring client;
 static int file;
-/* pipes from which the parent and the other child read */
+/* pipes from which the parent (mine) and the other child (others) read */
 static int mine[2], others[2];
 static int told[2], done[2]; /* pipes that give the other child its turns */
 static int pipe_of_dead[2];
 static pid_t other;
-/* completions by user_data; shared by all processes */
+/* number of completions by user_data; shared by all processes */
 static uint32_t *nr_told;
 static unsigned nr_between =
-	97; /* only every 97th instruction is tried by default */
+	97; /* by default only every 97th instruction is tried */
 
-/* The code between these labels is stepped through. */
+/* The tracer steps through the code between these labels. */
 
 extern const char death_begins[], death_ends[];
 static _Thread_local bool is_within;
@@ -91,7 +95,10 @@ static void take_the_ring_over(void)
 	submit_nops();
 }
 
-/* Take the ring over first. Nothing in the process does this thread's work for it. */
+/*
+ * Take the ring over before the steps begin. No other thread of the process does work
+ * for this thread.
+ */
 static void become_user(void)
 {
 	unit_allow_threads(0);
@@ -157,7 +164,7 @@ static void end_a_timeout(void)
 {
 	static struct __kernel_timespec ts = {
 		0, 1000
-	}; /* also valid in the parent */
+	}; /* the address is also valid in the parent */
 
 	become_user();
 	put_rw(&client, IORING_OP_TIMEOUT, -1, &ts, 1, 0, 0);
@@ -212,7 +219,10 @@ static void close_the_ring(void)
 	const struct rlimit few = { 64, 64 };
 
 	become_user();
-	/* Few descriptors are searched for others of the ring. */
+	/*
+	 * A low limit, so that the library searches few descriptors for another one of
+	 * the ring.
+	 */
 	(void)setrlimit(RLIMIT_NOFILE, &few);
 	begin_steps();
 	unit_close(client.fd);
@@ -220,7 +230,8 @@ static void close_the_ring(void)
 }
 
 /*
- * Step through a worker, from when it is named, after the manager, to its idle sleep.
+ * Step through a worker, from the moment when it sets its name, which it does after the
+ * manager, until it sleeps because it is idle.
  */
 static bool step_the_worker(long nr, const long args[6], long *ret_res)
 {
@@ -249,7 +260,7 @@ static void have_a_worker_post(void)
 
 static struct step {
 	unsigned long ip;
-	uint32_t nr; /* the nth execution of that address, from 1 */
+	uint32_t nr; /* the nth execution of this address, counted from 1 */
 	bool is_posting;
 } * steps;
 static unsigned nr_steps;
@@ -266,7 +277,10 @@ static void go(pid_t tid, enum __ptrace_request how)
 	assert_int_equal(ptrace(how, tid, 0, 0), 0);
 }
 
-/* Return: a thread with an event; `only`, if that is not 0. */
+/*
+ * Wait for a thread with an event; only for the thread `only`, if it is not 0. Return:
+ * that thread.
+ */
 static pid_t await(pid_t only, int *ret_status)
 {
 	pid_t tid;
@@ -279,7 +293,10 @@ static pid_t await(pid_t only, int *ret_status)
 	return tid;
 }
 
-/* Continue all threads until one traps. Return: that thread; 0: the child has ended. */
+/*
+ * Continue all threads until one of them traps. Return: that thread; 0: the child has
+ * ended.
+ */
 static pid_t run_until_trap(pid_t child)
 {
 	int status;
@@ -294,7 +311,7 @@ static pid_t run_until_trap(pid_t child)
 		}
 		if (WSTOPSIG(status) == SIGTRAP && !(status >> 16))
 			return tid;
-		/* A new thread, or the one that has created it. */
+		/* The thread is new, or has just created another thread. */
 		go(tid, PTRACE_CONT);
 	}
 }
@@ -317,7 +334,10 @@ static void kill_it(pid_t child)
 	assert_int_equal(WTERMSIG(status), SIGKILL);
 }
 
-/* Begin an act. Return: the child; *ret_tid: its thread, at the first instruction. */
+/*
+ * Begin an act. Return: the child; *ret_tid: its thread that is stopped at the first
+ * instruction.
+ */
 static pid_t begin(void (*act)(void), pid_t *ret_tid)
 {
 	pid_t child;
@@ -345,7 +365,7 @@ static pid_t begin(void (*act)(void), pid_t *ret_tid)
 	return child;
 }
 
-/* Step the thread to its next instruction; other threads run meanwhile. */
+/* Step the thread to its next instruction. Other threads run meanwhile. */
 static void step_once(pid_t tid)
 {
 	go(tid, PTRACE_SINGLESTEP);
@@ -379,7 +399,7 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Number the executions of each address. */
+/* For each address, number its executions. */
 static void count_times(void)
 {
 	struct step **sorted = calloc(nr_steps, sizeof(struct step *));
@@ -413,7 +433,7 @@ static void note_steps(void (*act)(void))
 	kill_it(child);
 }
 
-/* Stop the thread at this address, by a debug register. */
+/* Have the thread stop at this address, with a debug register. */
 static void set_breakpoint(pid_t tid, unsigned long ip)
 {
 	const size_t at = offsetof(struct user, u_debugreg[0]);
@@ -423,7 +443,7 @@ static void set_breakpoint(pid_t tid, unsigned long ip)
 	assert_int_equal(ptrace(PTRACE_POKEUSER, tid, control, 1), 0);
 }
 
-/* Run the thread to a step. Return: whether it got there. */
+/* Run the thread to a step. Return: whether the thread reached it. */
 static bool run_to(pid_t child, pid_t tid, const struct step *step)
 {
 	uint32_t nr = 0;
@@ -443,7 +463,7 @@ static bool run_to(pid_t child, pid_t tid, const struct step *step)
 	}
 }
 
-/* Checks after the death */
+/* Checks after the child was killed */
 
 static void take_one(void)
 {
@@ -466,7 +486,7 @@ static void put_read(const int ends[2], uint64_t user_data)
 	put_rw(&client, IORING_OP_READ, ends[0], &byte, 1, -1, user_data);
 }
 
-/* Submit a request that waits, and one that does not. */
+/* Submit a request that has to wait, and one that does not. */
 static void use_the_ring(const int ends[2], uint64_t user_data)
 {
 	uint32_t nr;
@@ -499,7 +519,7 @@ static int take_turns(void)
 	return 0;
 }
 
-/* Submit the entries that the dead child has left. Each completes once. */
+/* Submit the entries that the dead child has left in the ring. Each completes once. */
 static void submit_what_is_left(void)
 {
 	uint32_t head = load_acquire(client.sq_head);
@@ -550,7 +570,10 @@ static void is_killed_during(void (*act)(void), unsigned nr_min)
 {
 	unsigned nr = 0, nr_posting = 0, nr_missed = 0;
 
-	/* In the first run the C library resolves functions, for all later children. */
+	/*
+	 * In the first run the C library resolves functions. All later children then
+	 * have them resolved.
+	 */
 	for (unsigned i = 0; i < 2; i++) {
 		note_steps(act);
 		check_others();

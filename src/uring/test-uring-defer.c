@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests that an injected fault starts late: flow/defer.h. */
+/* Requests that an injected fault starts late (flow/defer.h). */
 #undef NDEBUG
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,11 +10,11 @@
 #include "issue/fault.h"
 #include "test-uring.h"
 
-/* Longer than any test. */
+/* A delay longer than any test. */
 #define FOR_EVER "3600s"
 
 static struct uring client;
-static int ends[2]; /* of a pipe */
+static int ends[2]; /* the two ends of a pipe */
 static int file;
 static char buffer[2];
 
@@ -96,12 +96,12 @@ static void a_cancellation_finds_it_before_it_begins(void **state)
 		put_cancel(1, -1, 0);
 		submit(&client, 2);
 		assert_results(0, -ECANCELED);
-		/* Cancelled by ANY, in one call. */
+		/* Cancelled by one request with ANY. */
 		put_read(i ? file : ends[0], 1);
 		put_cancel(0, -1, IORING_ASYNC_CANCEL_ANY);
 		submit(&client, 2);
 		assert_results(1, -ECANCELED);
-		/* Cancelled by descriptor. */
+		/* Cancelled by their descriptor. */
 		put_read(i ? file : ends[0], 1);
 		submit(&client, 0);
 		put_cancel(0, i ? file : ends[0], IORING_ASYNC_CANCEL_FD);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Files opened into a ring's table, and closed there. */
+/* Files that requests open into a ring's table of registered files, and close there. */
 #undef NDEBUG
 #include <fcntl.h>
 #include <stdio.h>
@@ -127,7 +127,7 @@ static void free_places_are_chosen_as_the_kernel_does(void **state)
 	assert_int_equal(opened(zero, ANY), -ENFILE);
 	assert_int_equal(closed(127), 0);
 	assert_int_equal(closed(64), 0);
-	/* Slots outside the range are not chosen. */
+	/* Slots outside the allowed range are not chosen. */
 	assert_int_equal(opened(zero, 130), 0);
 	assert_int_equal(opened(zero, ANY), 64);
 	assert_int_equal(opened(zero, ANY), 127);
@@ -285,7 +285,10 @@ static void a_file_stays_open_until_nothing_uses_it(void **state)
 	assert_int_equal(read_at(0), -EBADF);
 	assert_none(&client);
 	unit_close(end);
-	/* The read sees the end of the pipe once no descriptor of it remains. */
+	/*
+	 * The read finds the end of the pipe once no descriptor of the other end
+	 * remains.
+	 */
 	assert_got(&client, 2, 0);
 	assert_got(&client, 71, 0);
 }
@@ -341,7 +344,7 @@ static void a_table_may_go_while_its_file_is_being_opened(void **state)
 	assert_int_equal(reg(IORING_UNREGISTER_FILES, NULL, 0), 0);
 	open_other_end();
 	assert_got(&client, 5, -ENXIO);
-	/* Another table may have replaced the first meanwhile. */
+	/* Meanwhile another table may have replaced the first one. */
 	make_table(NR_PLACES);
 	make_fifo();
 	assert_int_equal(reg(IORING_UNREGISTER_FILES, NULL, 0), 0);

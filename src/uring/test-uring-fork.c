@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Children of fork() whose parent uses rings meanwhile: they have the rings' memory and
- * descriptors, and may end in any way.
+ * Children of fork() whose parent uses rings meanwhile. The children have the rings'
+ * memory and descriptors, and may end in any way.
  */
 #undef NDEBUG
 #include <fcntl.h>
@@ -16,7 +16,9 @@ enum { NR_THREADS = 2, BLOCKS = 4 };
 static uint32_t is_over; /* atomic */
 static int numbered;
 
-/* Read a block, write to a pipe and read from it, through a ring; check the data. */
+/*
+ * Through a ring, read a block, write to a pipe and read from the pipe. Check the data.
+ */
 static void work_once(struct uring *client, const int ends[2], unsigned i)
 {
 	char block[SIZE] = "", in = (char)i, out = 0;
@@ -88,8 +90,9 @@ static int stop(void **state)
 	cmocka_unit_test_setup_teardown(function, start, stop)
 
 /*
- * The child takes the rings over, but submits nothing, as its parent submits. This
- * affects neither the parent's requests nor its registered resources.
+ * The child takes the rings over, but submits nothing, because its parent is
+ * submitting. The child must affect neither the parent's requests nor the parent's
+ * registered resources.
  */
 static int ask_of_parents(void)
 {
@@ -129,7 +132,7 @@ static int work_and_close(void)
 {
 	int ret = work_in_child();
 
-	/* In this child the rings are only descriptors. */
+	/* This child does not take the rings over: for it they are only descriptors. */
 	for (unsigned i = 0; i < NR_THREADS; i++)
 		unit_close(clients[i].fd);
 	return ret;
@@ -144,7 +147,10 @@ static void children_of_a_process_at_work_have_rings_of_their_own(void **state)
 	}
 }
 
-/* Wait to be killed. Never returns; a failure ends the child by another signal. */
+/*
+ * Wait to be killed. Does not return; if something fails, the child ends by another
+ * signal.
+ */
 static void be_killed(int begun)
 {
 	setenv("CMOCKA_TEST_ABORT", "1", 1);
@@ -170,7 +176,10 @@ static void a_child_that_is_killed_leaves_the_rings_alone(void **state)
 		assert_true(pid >= 0);
 		if (pid == 0)
 			be_killed(begun[1]);
-		/* At work, or at any moment before; its progress does not matter. */
+		/*
+		 * Kill the child while it works, or at any moment before: how far it
+		 * got does not matter.
+		 */
 		if (i % 2)
 			assert_int_equal(read(begun[0], &byte, 1), 1);
 		else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waits for futexes: each ends once, by a wake-up that counts it or by a cancel,
- * whatever happens at the same time.
+ * Waits for futexes: each ends once, by a wake-up that counts this wait, or by a
+ * cancellation, whatever happens at the same time.
  */
 #undef NDEBUG
 #include <linux/futex.h>
@@ -60,7 +60,7 @@ static void a_wait_is_there_when_its_submission_returns(void **state)
 	}
 }
 
-/* Wakes and cancels at the same time */
+/* Wake-ups and cancellations at the same time */
 
 static uint32_t nr_woken; /* atomic */
 static uint32_t is_over;
@@ -77,7 +77,10 @@ static long keep_waking(void *arg)
 /* Return: whether the completed wait was woken. */
 static bool check(const struct io_uring_cqe *cqe, uint32_t *ret_cancels)
 {
-	/* A cancel has found the wait, missed it, or met it as it ended. */
+	/*
+	 * The cancelling request has found the wait, has not found it, or has met it as
+	 * it ended.
+	 */
 	if (cqe->user_data >= NR_WAITS) {
 		assert_true(cqe->res == 1 || cqe->res == 0 ||
 			    cqe->res == -ENOENT || cqe->res == -EALREADY);
@@ -90,8 +93,9 @@ static bool check(const struct io_uring_cqe *cqe, uint32_t *ret_cancels)
 }
 
 /*
- * Exactly as many waits are woken as the calls report, and as many cancelled as the
- * cancels report. No wake-up is lost to a simultaneous cancel.
+ * Exactly as many waits are woken as the wake-up calls report, and exactly as many are
+ * cancelled as the cancelling requests report. No wake-up is lost to a simultaneous
+ * cancellation.
  */
 static void what_is_woken_is_never_cancelled(void **state)
 {
@@ -123,7 +127,10 @@ static void what_is_woken_is_never_cancelled(void **state)
 	store_relaxed(&is_over, 1);
 	(void)unit_thread_join(&thread);
 	assert_int_equal(nr, load_relaxed(&nr_woken));
-	/* A wait found before it slept reports EALREADY, but ends all the same. */
+	/*
+	 * If a wait is found before it sleeps, the cancelling request reports EALREADY,
+	 * but the wait ends all the same.
+	 */
 	assert_true((int32_t)cancels <= 0);
 }
 
@@ -153,7 +160,7 @@ static void timeouts_end_waits(void **state)
 	}
 }
 
-/* All waits end, also those that no worker has started. */
+/* When a ring ends, all its waits end, also those that no worker has started. */
 static void rings_end_beside_waits(void **state)
 {
 	(void)state;
@@ -168,7 +175,10 @@ static void rings_end_beside_waits(void **state)
 	}
 }
 
-/* A wait for as many futexes as one call takes; the library's own still fits. */
+/*
+ * Wait for as many futexes as one request may name. The library's own futex still fits
+ * into the system call.
+ */
 static void one_of_many(void **state)
 {
 	static struct uaio_futex_waitv all[UAIO_FUTEXES_MAX];
@@ -189,8 +199,8 @@ static void one_of_many(void **state)
 }
 
 /*
- * With fewer workers than waits, submission does not wait for a wait without a worker.
- * That wait gets one when another ends.
+ * There are fewer workers than waits. Submission does not wait for a wait that has no
+ * worker. Such a wait gets a worker when another wait ends.
  */
 static void few_workers(void **state)
 {
@@ -221,8 +231,8 @@ static void few_workers(void **state)
 }
 
 /*
- * A wait without a thread delays its submission only briefly. If it delayed it until a
- * thread were available, all would take a minute.
+ * A wait that gets no thread delays its submission only briefly. If submission waited
+ * until a thread were available, the test would take a minute.
  */
 static int wait_without_threads(void)
 {
@@ -239,11 +249,14 @@ static int wait_without_threads(void)
 	assert_true(unit_nr_refused_threads() > 0);
 	assert_int_equal(wake(&words[0], 9), 1);
 	assert_got(&client, 0, 0);
-	/* The freed thread takes the next wait. */
+	/* The thread that this frees executes the next wait. */
 	while (!wake(&words[1], 1))
 		;
 	assert_got(&client, 1, 0);
-	/* There are threads for all again, so each wait sleeps when it is submitted. */
+	/*
+	 * Threads are available for all waits again, so each wait sleeps when its
+	 * submission returns.
+	 */
 	unit_allow_threads(UINT32_MAX);
 	for (unsigned k = 2; k < NR; k++) {
 		while (!wake(&words[k % NR_WAITS], 1))
@@ -265,7 +278,7 @@ static void threads_are_refused(void **state)
 	assert_int_equal(unit_in_child(wait_without_threads), 0);
 }
 
-/* Within one submission each request finds the earlier ones. */
+/* Within one submission each request finds the requests before it. */
 static void what_is_submitted_together(void **state)
 {
 	(void)state;

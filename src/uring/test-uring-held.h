@@ -8,7 +8,7 @@
 #include "life/life.h"
 #include "test-uring.h"
 
-/* Hold a system call that a request makes. */
+/* Hold a request's system call (tee) until the test lets it go. */
 static uint32_t is_in_tee, may_go; /* atomic */
 
 static inline bool hold_tee(long nr, const long args[6], long *ret_res)

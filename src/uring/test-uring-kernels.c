@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Rings of the kernel, played by a hook with a table, beside the library's. */
+/*
+ * Rings of the kernel beside rings of the library. The test simulates the kernel's
+ * rings with a hook of system calls and a table.
+ */
 #undef NDEBUG
 #include "test-uring.h"
 
@@ -16,7 +19,9 @@ static struct uring client;
 static bool is_filled[UAIO_URING_RINGFDS_MAX];
 static unsigned nr_asked;
 
-/* Answer io_uring_register() of one slot, and io_uring_enter() that submits nothing. */
+/*
+ * Simulate io_uring_register() of one slot, and io_uring_enter() that submits nothing.
+ */
 static bool answer(long nr, const long args[6], long *ret_res)
 {
 	const bool fills = (uint32_t)args[1] == IORING_REGISTER_RING_FDS;
@@ -113,7 +118,7 @@ static void a_slot_holds_a_ring_of_one_kind(void **state)
 	assert_int_equal(register_ours(1), -EBUSY);
 	assert_int_equal(register_kernels(1), -EBUSY);
 	assert_int_equal(register_kernels(16), -EINVAL);
-	/* An empty slot may be filled with a ring of the other kind. */
+	/* A slot that was emptied may be filled with a ring of the other kind. */
 	unregister_ours(0);
 	assert_int_equal(register_kernels(~0u), 0);
 	for (uint32_t i = 4; i < 16; i++)

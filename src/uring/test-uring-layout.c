@@ -17,7 +17,7 @@ static const uint32_t sizes[] = {
 
 #define NR_SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
-/* Write and read blocks of a file, more than the ring has entries. */
+/* Write and read more blocks of a file than the ring has entries. */
 static void work(struct uring *client)
 {
 	int fd = unit_file(true);
@@ -49,7 +49,7 @@ static void entries_of_each_size(void **state)
 	}
 }
 
-/* Return: the second half of the oldest completion, which is not consumed. */
+/* Return: the second half of the oldest unconsumed completion. Does not consume it. */
 static const uint64_t *behind(const struct uring *client)
 {
 	uint32_t head = load_relaxed(client->cq_head);
@@ -101,7 +101,7 @@ static void *given(int flags)
 	return at;
 }
 
-/* Make a ring in this memory: submission entries first, then the rings. */
+/* Make a ring in this memory: first the submission entries, then the rings. */
 static long try_in(struct uring *client, char *memory, uint32_t cq_entries,
 		   uint32_t flags)
 {
@@ -165,7 +165,10 @@ static void shared_memory_may_be_unmapped(void **state)
 	unit_close(ends[1]);
 }
 
-/* Two adjacent mappings, of which only the first can be duplicated. */
+/*
+ * The client's memory consists of two adjacent mappings. mremap() can duplicate only
+ * the first one, so the library must use the memory where the client has mapped it.
+ */
 static void memory_of_two_mappings(void **state)
 {
 	const uint32_t nr = (uint32_t)(PAGE / sizeof(struct io_uring_cqe));
@@ -186,7 +189,7 @@ static void memory_of_two_mappings(void **state)
 	assert_int_equal(munmap(memory, GIVEN_BYTES), 0);
 }
 
-/* A request whose ring has died does not write to the client's memory. */
+/* A request whose ring has died must not write to the client's memory. */
 static void close_with_a_request(void *memory)
 {
 	struct uring client;
@@ -199,7 +202,7 @@ static void close_with_a_request(void *memory)
 	open_in(&client, memory, 0);
 	put(&client, IORING_OP_TEE, to[1], 1)->splice_fd_in = from[0];
 	client.sqes[0].len = 1;
-	/* A worker makes the call, so that this thread is not held. */
+	/* A worker makes the system call, so that this thread can continue. */
 	client.sqes[0].flags = IOSQE_ASYNC;
 	assert_int_equal(write(from[1], "a", 1), 1);
 	submit(&client, 0);

@@ -8,7 +8,7 @@
 
 #include "test-uring.h"
 
-/* Put a message to the ring fd, with these flags. */
+/* Prepare a message to the ring fd, with these flags. */
 static struct io_uring_sqe *put_msg(struct uring *from, int fd, uint32_t res,
 				    uint64_t told, uint64_t user_data)
 {
@@ -160,7 +160,7 @@ static void a_thread_without_a_ring_sends(void **state)
 	assert_none(&client);
 }
 
-/* A message ends a wait, and completes a timeout that counts. */
+/* A message ends a wait, and counts for a timeout that counts completions. */
 static void a_message_counts_as_a_completion(void **state)
 {
 	struct __kernel_timespec hour = { .tv_sec = 3600 };
@@ -178,7 +178,9 @@ static void a_message_counts_as_a_completion(void **state)
 	client_close(&other);
 }
 
-/* Threads send to each other's rings, and to one that is repeatedly closed and made */
+/*
+ * Threads send to each other's rings, and to a ring that is repeatedly closed and made
+ */
 
 enum { NR_SENDERS = 3, NR_ROUNDS = 400 };
 
@@ -186,14 +188,15 @@ static struct sender {
 	pthread_t thread;
 	struct uring own;
 	struct sender *next;
-	uint32_t nr_got;   /* messages */
-	uint32_t nr_ended; /* requests */
+	uint32_t nr_got;   /* number of messages received */
+	uint32_t nr_ended; /* number of requests completed */
 } senders[NR_SENDERS];
 
 static uint32_t has_failed, nr_running;
-static int fickle; /* atomic: the descriptor of a ring that may be closed */
+static int
+	fickle; /* atomic: the descriptor of a ring that is repeatedly closed */
 
-/* Count completions; a message has the result 0. */
+/* Count completions. A message has the result 0. */
 static void reap(struct sender *sender)
 {
 	while (unread(&sender->own)) {

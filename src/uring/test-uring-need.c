@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What ends a wait for completions: their number, or a timeout. */
+/* What ends a wait for completions: the number of completions, or a timeout. */
 #undef NDEBUG
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 static const struct __kernel_timespec late = { .tv_sec = 1000 };
 static const struct __kernel_timespec past = { .tv_nsec = 1 };
 
-/* Kinds of rings; one thread waits while another submits. */
+/* Kinds of rings. One thread waits while another submits. */
 static const struct {
 	const char *name;
 	uint32_t flags;
@@ -23,7 +23,7 @@ static const struct {
 /* A thread that waits for completions. */
 struct waiting {
 	struct unit_thread thread;
-	uint32_t nr; /* completions to wait for */
+	uint32_t nr; /* how many completions to wait for */
 	enum { PLAINLY, WITH_A_MASK, FIRST_FOR_A_TIME } how;
 };
 
@@ -57,7 +57,7 @@ static void start_waiting(struct waiting *waiting)
 	unit_await_sleep(&waiting->thread);
 }
 
-/* The wait ends now, not earlier, with nr completions. */
+/* Check that the wait ends now, not earlier, and that nr completions are unread. */
 static void assert_ends(struct waiting *waiting, long nr)
 {
 	assert_int_equal(unit_thread_join(&waiting->thread), nr);
@@ -73,7 +73,7 @@ static struct io_uring_sqe *put_timeout(uint64_t count, uint32_t flags,
 	return sqe;
 }
 
-/* Let a timeout of this kind expire now, with no completion but its own. */
+/* Let a timeout of this kind expire now. No other request completes. */
 static void end_timeout(uint64_t target, uint32_t flags)
 {
 	struct io_uring_sqe *sqe =
@@ -96,7 +96,10 @@ static void a_timeout_ends_every_wait(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < NR_ELEMENTS(kinds); i++) {
-		/* The first thread leads, the others do not. */
+		/*
+		 * The first thread polls for the queue (it is the leader), the others
+		 * do not.
+		 */
 		struct waiting all[] = { { .nr = 9 },
 					 { .nr = 20 },
 					 { .nr = 9, .how = WITH_A_MASK } };
@@ -167,7 +170,10 @@ static void each_time_of_a_timeout_ends_a_wait(void **state)
 
 	(void)state;
 	client_close(&client);
-	/* Room for the completions posted while this thread does not run. */
+	/*
+	 * The ring needs room for the completions that are posted while this thread
+	 * does not run.
+	 */
 	client_open(&client, 16,
 		    (struct io_uring_params){ .flags = IORING_SETUP_CQSIZE,
 					      .cq_entries = 32768 });
@@ -286,7 +292,7 @@ static void a_wait_for_a_time_only_ends_at_that_time(void **state)
 		-ETIME);
 }
 
-/* A waiting thread is stopped at each of its instructions while another one posts */
+/* A waiting thread is stopped at each of its instructions while another thread posts */
 
 static long post_one(void *arg)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Operations on files, and polls, alone and linked. */
+/* Operations on files, and polls, alone and in chains. */
 #undef NDEBUG
 #include <fcntl.h>
 #include <limits.h>
@@ -114,7 +114,10 @@ static void what_waits_completes_when_it_can(void **state)
 	assert_int_equal(write(ends[1], "a", 1), 1);
 	assert_got(&client, 1, 1);
 	assert_int_equal(byte, 'a');
-	/* A read of a pipe waits even with O_NONBLOCK, unless RWF_NOWAIT is set. */
+	/*
+	 * A read of a pipe waits for data even with O_NONBLOCK, unless RWF_NOWAIT is
+	 * set.
+	 */
 	assert_int_equal(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
 	put_rw(&client, IORING_OP_READ, ends[0], &byte, 1, -1, 2);
 	submit(&client, 0);
@@ -125,7 +128,10 @@ static void what_waits_completes_when_it_can(void **state)
 		RWF_NOWAIT;
 	submit(&client, 1);
 	assert_got(&client, 3, -EAGAIN);
-	/* With a flag that some kernels do not know, submission still does not wait. */
+	/*
+	 * The read has a flag that some kernels do not know. Submission still does not
+	 * wait.
+	 */
 	assert_int_equal(fcntl(ends[0], F_SETFL, 0), 0);
 	put_rw(&client, IORING_OP_READ, ends[0], &byte, 1, -1, 4)->rw_flags =
 		RWF_NOSIGNAL_;
@@ -240,7 +246,7 @@ static void linked_requests_run_in_order_or_not_at_all(void **state)
 
 	(void)state;
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-	/* A waiting read, and requests linked to it. */
+	/* A read that waits, and requests that are linked to it. */
 	put_rw(&client, IORING_OP_READ, ends[0], &in, 1, -1, 1)->flags =
 		IOSQE_IO_LINK;
 	put_rw(&client, IORING_OP_WRITE, fd, &in, 1, 0, 2)->flags =
@@ -253,7 +259,10 @@ static void linked_requests_run_in_order_or_not_at_all(void **state)
 	assert_got(&client, 2, 1);
 	assert_got(&client, 3, 1);
 	assert_int_equal(out, 'q');
-	/* A short read breaks a chain, but not a hard link. */
+	/*
+	 * A short read breaks a chain of IOSQE_IO_LINK, but not one of
+	 * IOSQE_IO_HARDLINK.
+	 */
 	put_rw(&client, IORING_OP_READ, fd, &in, 1, 100, 1)->flags =
 		IOSQE_IO_LINK;
 	put(&client, IORING_OP_NOP, -1, 2);
@@ -315,7 +324,9 @@ static void successes_may_be_skipped(void **state)
 	submit(&client, 2);
 	assert_got_both(&client, 3, SIZE, 4, -EBADF);
 	assert_none(&client);
-	/* Drains count completions, so they exclude CQE_SKIP_SUCCESS. */
+	/*
+	 * Drains count completions, so they are refused once CQE_SKIP_SUCCESS was used.
+	 */
 	put(&client, IORING_OP_NOP, -1, 1)->flags = IOSQE_IO_DRAIN;
 	submit(&client, 1);
 	assert_got(&client, 1, -EOPNOTSUPP);
@@ -365,7 +376,7 @@ static void asynchronous_requests_are_executed_elsewhere(void **state)
 	unit_close(fd);
 }
 
-/* A worker that read from the socket would wait, and could not be interrupted. */
+/* No worker may read from the socket: it would wait, and could not be interrupted. */
 static void a_socket_has_no_offset_though_it_is_not_tried(void **state)
 {
 	char block[SIZE];
@@ -433,7 +444,7 @@ static void a_read_need_not_wait_for_a_write_before_it(void **state)
 	put_rw(&client, IORING_OP_READ, fd, out, SIZE, SIZE, 3)->flags =
 		IOSQE_ASYNC;
 	submit(&client, 0);
-	/* All three are executed concurrently. */
+	/* All three writes are executed concurrently. */
 	unit_gate_await_key(1);
 	unit_gate_open();
 	for (int i = 0; i < 3; i++)
@@ -442,7 +453,7 @@ static void a_read_need_not_wait_for_a_write_before_it(void **state)
 	unit_close(fd);
 }
 
-/* As ext4 refuses RWF_NOWAIT for buffered writes. */
+/* Refuse RWF_NOWAIT, as ext4 does for buffered writes. */
 static bool refuse_nowait(long nr, const long args[6], long *ret_res)
 {
 	if (nr == SYS_fstatfs)
@@ -473,7 +484,7 @@ static void a_write_that_may_not_wait_is_to_be_made_again(void **state)
 	unit_close(fd);
 }
 
-/* Bytes written to one end of a registered pipe arrive at the other. */
+/* Check that bytes written to one end of a registered pipe arrive at the other end. */
 static void pass_a_byte(int from, int to)
 {
 	char byte = 'a', got = 0;
@@ -513,7 +524,7 @@ static void pipes_have_numbers_or_places(void **state)
 	assert_int_equal(ends[0], 1);
 	assert_int_equal(ends[1], 2);
 	pass_a_byte(1, 2);
-	/* The second end finds no slot, so the first is closed, too. */
+	/* The second end of the pipe finds no slot, so the first end is closed, too. */
 	put_rw(&client, IORING_OP_PIPE, 0, ends, 0, 0, 1)->file_index = 3;
 	submit(&client, 1);
 	assert_got(&client, 1, -EINVAL);

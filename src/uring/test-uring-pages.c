@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* With 64-KiB pages, lengths and alignments are those of such a machine's kernel. */
+/*
+ * With simulated pages of 64 KiB, lengths and alignments are as in the kernel of a
+ * machine with such pages.
+ */
 #undef NDEBUG
 #include <sys/mman.h>
 
@@ -9,7 +12,7 @@
 
 enum { PAGE = 65536, SMALL = 4096, NR_BUFS = 8 };
 
-static char *memory; /* PAGE bytes, page-aligned, and PAGE more */
+static char *memory; /* PAGE bytes, page-aligned, followed by PAGE more bytes */
 
 static int load(void **state)
 {
@@ -88,7 +91,10 @@ static void the_memory_of_a_ring_begins_at_a_page(void **state)
 	unit_close((int)fd);
 }
 
-/* As in the kernel: a page less the header of 32 bytes, in events of 32 bytes. */
+/*
+ * As in the kernel: as many events of 32 bytes as fit into a page after the header of
+ * 32 bytes.
+ */
 static void a_context_has_as_many_events_as_fit_into_its_pages(void **state)
 {
 	const uint64_t context = unit_context(1);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Provided buffers: only one request at a time has a buffer, and none is lost. */
+/*
+ * Provided buffers: a buffer is used by only one request at a time, and no buffer is
+ * lost.
+ */
 #undef NDEBUG
 #include "uring/kbuf.h"
 
@@ -183,7 +186,10 @@ static void what_has_no_buffers_any_more_ends(void **state)
 	end();
 }
 
-/* An array's memory is unmapped or reused. In the kernel the array continues. */
+/*
+ * The memory of an array of buffers is unmapped, or reused for something else. In the
+ * kernel the array would continue to work.
+ */
 
 static void read_one(uint64_t user_data, int32_t res, uint32_t flags)
 {
@@ -213,7 +219,7 @@ static void an_array_that_was_unmapped_is_empty(void **state)
 	}
 }
 
-/* Entries that were read ahead are used, and no others. */
+/* Only those entries are used that were read ahead before the array was unmapped. */
 static void an_array_that_is_unmapped_is_used_as_it_was(void **state)
 {
 	static const int prots[] = { PROT_READ, PROT_NONE };
@@ -239,7 +245,10 @@ static void an_array_that_is_unmapped_is_used_as_it_was(void **state)
 	}
 }
 
-/* The memory mapped there now is the program's, so it is not written. */
+/*
+ * The memory that is mapped at the array's address now belongs to the program, so the
+ * library does not write it.
+ */
 static void what_is_in_an_arrays_place_is_left_alone(void **state)
 {
 	static char expected[ARRAY_BYTES];
@@ -260,7 +269,7 @@ static void what_is_in_an_arrays_place_is_left_alone(void **state)
 	end();
 }
 
-/* The array shows what remains of a buffer, and the next use continues there. */
+/* The array shows the unused part of a buffer, and the next request continues there. */
 static void what_remains_is_in_the_array(void **state)
 {
 	const struct io_uring_buf *buf;
@@ -280,7 +289,8 @@ static void what_remains_is_in_the_array(void **state)
 }
 
 /* Linux 7.1: a buffer with fewer than min_left bytes left is used up. */
-static unsigned nr_probes; /* atomic: checks whether memory is writable */
+/* atomic: how often the library has checked whether memory is writable */
+static unsigned nr_probes;
 
 static bool count_probes(long nr, const long args[6], long *ret_res)
 {
@@ -330,7 +340,7 @@ static void a_buffer_with_too_little_left_is_used_up(void **state)
 	assert_int_equal(load_relaxed(&buf->len), 0);
 	assert_int_equal(head(), 1);
 	read_one(4, 5, flags_of(1) | MORE_OF_IT);
-	/* The limit does not affect a later use of the group number. */
+	/* The limit does not affect the group number when it is used again later. */
 	assert_int_equal(call_array(IORING_UNREGISTER_PBUF_RING, 0), 0);
 	min_left_of_array = 0;
 	store_relaxed(&array->tail, (uint16_t)0);
@@ -351,7 +361,7 @@ static void a_buffer_with_too_little_left_is_used_up(void **state)
 	end();
 }
 
-/* Entries read ahead are used once, also where the array wraps around. */
+/* Entries that were read ahead are used once, also where the array wraps around. */
 static void an_array_is_used_in_its_order(void **state)
 {
 	unsigned bid;
@@ -514,8 +524,8 @@ static void a_child_has_none_of_its_parents_buffers(void **state)
 }
 
 /*
- * Reads of many pipes share an array with fewer buffers than reads, while other threads
- * try ready requests.
+ * Reads of many pipes share an array that has fewer buffers than there are reads.
+ * Meanwhile other threads try requests whose pipes are ready.
  */
 
 enum { NR_PIPES = 6, NR_ROUNDS = 2000 };
@@ -556,8 +566,8 @@ static void threads_share_an_array(void **state)
 	for (unsigned i = 0; i < 2; i++)
 		unit_thread_start(&lookers[i], look, NULL);
 	/*
-	 * Write as many bytes as there are buffers, so that none is missing. A pipe
-	 * gets its next byte after its last has been read.
+	 * Write as many bytes as there are buffers, so that no read lacks a buffer. A
+	 * pipe gets its next byte when its last one has been read.
 	 */
 	while (nr_heard < NR_ROUNDS) {
 		while (nr_said < nr_heard + 2 && nr_said < NR_ROUNDS &&

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Slots of registered files that change while requests use them. */
+/* Slots of registered files change while requests use them. */
 #undef NDEBUG
 #include <fcntl.h>
 #include <stdlib.h>
@@ -38,7 +38,9 @@ static void assert_expected(const struct io_uring_cqe *cqe)
 		assert_true(res == 1 ||
 			    is_one_of(res, gone, NR_ELEMENTS(gone)));
 		break;
-	default: assert_int_equal(cqe->user_data, 99); /* a tag */
+	default:
+		assert_int_equal(cqe->user_data,
+				 99); /* the completion of a tag */
 	}
 }
 
@@ -68,7 +70,7 @@ static long register_all_the_time(void *arg)
 	return 0;
 }
 
-/* Return: how many requests were put. */
+/* Prepare some requests. Return: how many. */
 static unsigned put_some(unsigned *seed, int *zero, char *byte)
 {
 	int place = rand_r(seed) % NR_PLACES;
@@ -127,10 +129,13 @@ static void places_change_while_they_are_used(void **state)
 	unit_close(zero);
 }
 
-/* Another ring sends files to slots that are in use, and replaced, meanwhile. */
+/*
+ * Meanwhile another ring sends files into slots that are in use and are being replaced.
+ */
 
 static struct uring sender;
-static int target; /* atomic: a descriptor that is sometimes a ring */
+static int
+	target; /* atomic: a descriptor that is sometimes the descriptor of a ring */
 
 static long send_all_the_time(void *arg)
 {
@@ -153,7 +158,10 @@ static long send_all_the_time(void *arg)
 	return 0;
 }
 
-/* Read from each slot. None of these requests announces that slots will change. */
+/*
+ * Read from each slot. With none of these requests the ring expects that slots will
+ * change (set_shares_files).
+ */
 static void read_all(void)
 {
 	char byte;
@@ -183,7 +191,10 @@ static void files_are_sent_to_places_that_are_used(void **state)
 	store_relaxed(&is_over, 0);
 	store_relaxed(&target, client.fd);
 	unit_thread_start(&thread, send_all_the_time, NULL);
-	/* The first file that is sent matters: the table is new in each round. */
+	/*
+	 * What matters is the first file that is sent to a table, so make a new table
+	 * in each round.
+	 */
 	for (unsigned i = unit_rounds(1000); i; i--) {
 		assert_int_equal(reg(IORING_REGISTER_FILES, fds, NR_PLACES), 0);
 		for (unsigned k = 0; k < 8; k++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A client that sleeps in a ring, which polls another, is woken by the other's
- * completions.
+ * A client sleeps in a ring with a request that polls another ring. It is woken when
+ * the other ring gets a completion.
  */
 #undef NDEBUG
 #include <fcntl.h>
@@ -13,7 +13,7 @@ enum { POLL = 1, MINE = 7, LINKED = 8, CANCELS = 9 };
 
 static const struct io_uring_params plain;
 
-/* `client` polls `polled`. */
+/* A request of the ring `client` polls the ring `polled`. */
 static struct uring client, polled;
 
 static struct io_uring_sqe *put_poll(void)
@@ -49,7 +49,9 @@ static void assert_told(void)
 	assert_got(&polled, MINE, 0);
 }
 
-/* Completions by the library or the client, before or while the client sleeps */
+/*
+ * Completions that the library or the client causes, before or while the client sleeps
+ */
 
 enum kind { BY_TIME, BY_PIPE, BY_WORKER, BY_OTHER, NR_KINDS };
 
@@ -89,7 +91,10 @@ static void ask_for_help(void)
 	uaio_wake(&nr_asked, 1);
 }
 
-/* Wait until the other thread has left the ring, which has one user at a time. */
+/*
+ * Wait until the other thread has left the ring, which only one thread may use at a
+ * time.
+ */
 static void await_help(void)
 {
 	uint32_t nr;
@@ -98,7 +103,7 @@ static void await_help(void)
 		(void)uaio_sleep(&nr_helped, nr, UAIO_FOREVER);
 }
 
-/* Return: the expected result. */
+/* Begin a round. Return: the expected result. */
 static int begin(enum kind kind, uint32_t round)
 {
 	static struct __kernel_timespec span;
@@ -141,7 +146,7 @@ static void a_sleeper_hears_of_whatever_ends_in_another_ring(void **state)
 		if (!is_early)
 			ask_for_help();
 		assert_got(&client, POLL, POLLIN);
-		/* The completion is in the ring, not only announced. */
+		/* The completion is in the ring, and not only announced by the poll. */
 		assert_int_equal(unread(&polled), 1);
 		assert_got(&polled, MINE, res);
 		await_help();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads that use one ring at the same time: submitting, waiting, closing, and looking
- * it up
+ * Threads use one ring at the same time: they submit, wait, close the ring, and look it
+ * up
  *
  * Each submission completes once, and each closed ring is freed.
  */
@@ -147,7 +147,10 @@ static void a_ring_may_go_while_it_is_named(void **state)
 	unit_close(ends[1]);
 }
 
-/* A ring has three descriptors, one never seen by the library; threads close two. */
+/*
+ * A ring has three descriptors, one of which the library has never seen. Two threads
+ * close the other two.
+ */
 
 static struct {
 	struct uring client;
@@ -157,7 +160,7 @@ static struct {
 static void open_three(void)
 {
 	client_open(&three.client, 8, (struct io_uring_params){ 0 });
-	/* The library searches from the lowest descriptor on. */
+	/* Made first, because the library searches from the lowest descriptor on. */
 	three.unseen = dup(three.client.fd);
 	three.known = dup(three.client.fd);
 	assert_true(three.unseen >= 0 && three.known >= 0);
@@ -203,7 +206,9 @@ static void a_ring_lives_on_by_a_descriptor_that_was_not_seen(void **state)
 	unit_step_through(&stepping);
 }
 
-/* A descriptor became another ring's, unnoticed by the library. */
+/*
+ * A ring gets a descriptor that belonged to another ring, without the library noticing.
+ */
 static void a_ring_lives_on_by_a_number_that_was_anothers(void **state)
 {
 	struct uring other, client;

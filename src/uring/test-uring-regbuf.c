@@ -38,7 +38,7 @@ static void buffers_of_another_ring_are_registered(void **state)
 	assert_int_equal(cloned(&other, what), 0);
 	assert_int_equal(cloned(&other, what), -EBUSY);
 	assert_int_equal(reg(IORING_UNREGISTER_BUFFERS, NULL, 0), 0);
-	/* Clone back, to another slot. */
+	/* Clone the buffer back, to another slot. */
 	what.src_fd = (uint32_t)other.fd;
 	what.src_off = what.nr = 1;
 	what.dst_off = 5;
@@ -62,7 +62,7 @@ static void buffers_of_another_ring_are_registered(void **state)
 	unit_close(fd);
 }
 
-/* Two rings clone each other's buffers while these change. */
+/* Two rings clone each other's buffers while the buffers change. */
 static struct uring pair[2];
 static char piece[SIZE];
 

@@ -98,7 +98,7 @@ static void threads_wait_by_one_region(void **state)
 	for (unsigned i = 0; i < NR_WAITERS; i++)
 		assert_int_equal(pthread_join(threads[i], NULL), 0);
 	assert_int_equal(load_relaxed(&has_failed), 0);
-	/* Arguments beyond the end of the region, and unaligned ones. */
+	/* The arguments are beyond the end of the region, or unaligned. */
 	assert_int_equal(wait_at(&shared, PAGE - 32, 0), -EFAULT);
 	assert_int_equal(wait_at(&shared, 4, 0), -EFAULT);
 	assert_int_equal(munmap(waits, PAGE), 0);
@@ -129,7 +129,10 @@ static void a_region_of_a_ring_has_room_in_its_file(void **state)
 	client_close(&client);
 }
 
-/* A deadline by another clock ends the wait when that clock reaches it. */
+/*
+ * If a wait's deadline is measured by another clock, the wait ends when that clock
+ * reaches the deadline.
+ */
 static void a_wait_is_by_the_clock_of_its_ring(void **state)
 {
 	const struct uaio_uring_clock clock = { .id = CLOCK_BOOTTIME };

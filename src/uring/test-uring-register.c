@@ -38,7 +38,7 @@ static void files_are_known_by_their_place(void **state)
 	fds[2] = fd;
 	assert_int_equal(reg(IORING_REGISTER_FILES, fds, 3), 0);
 	assert_int_equal(reg(IORING_REGISTER_FILES, fds, 3), -EBUSY);
-	/* The client's own descriptor may be closed. */
+	/* The client may close its own descriptor. */
 	unit_close(fd);
 	assert_int_equal(read_fixed_file(0, &byte), 1);
 	assert_int_equal(byte, 0);
@@ -104,7 +104,7 @@ static void a_registered_file_is_looked_up_when_its_request_starts(void **state)
 	put_rw(&client, IORING_OP_READ, 1, block + 1, 1, 0, 3)->flags =
 		IOSQE_FIXED_FILE;
 	submit(&client, 0);
-	/* The first slot gets a file, the second is emptied. */
+	/* The first slot gets a file, the second slot is emptied. */
 	assert_int_equal(reg(IORING_REGISTER_FILES_UPDATE, &update, 1), 1);
 	update.offset = 1;
 	update.data = (uintptr_t)&none;
@@ -171,7 +171,7 @@ static void buffers_are_checked_for_their_range(void **state)
 			 -EFAULT);
 	assert_int_equal(rw_fixed(IORING_OP_READ_FIXED, fd, block, 1, 2),
 			 -EFAULT);
-	/* Flags are checked after the buffer. */
+	/* Flags are checked after the buffer was checked. */
 	put_rw(&client, IORING_OP_READ_FIXED, fd, block, 1, 0, 1)->rw_flags =
 		RWF_HIPRI;
 	submit(&client, 1);
@@ -281,7 +281,10 @@ static void an_eventfd_is_told_of_completions(void **state)
 	put(&client, IORING_OP_NOP, -1, 1)->flags = IOSQE_ASYNC;
 	submit(&client, 4);
 	assert_true(count_of(fd) > 0);
-	/* A request that completes when its file gets ready needed no worker. */
+	/*
+	 * A request that waits until its file is ready, and then completes, needs no
+	 * worker.
+	 */
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 	put(&client, IORING_OP_POLL_ADD, ends[0], 2)->poll32_events = POLLIN;
 	submit(&client, 0);
@@ -295,7 +298,7 @@ static void an_eventfd_is_told_of_completions(void **state)
 	unit_close(fd);
 }
 
-/* As in the kernel, a call signals its completions once. */
+/* As in the kernel, a call signals the eventfd once for all its completions. */
 static void an_eventfd_is_signalled_once_around_a_sync(void **state)
 {
 	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), file = unit_file(true);
@@ -335,7 +338,7 @@ an_eventfd_is_told_of_what_has_overflown_when_it_is_there(void **state)
 	assert_int_equal(unread(&client), nr - 1);
 	assert_int_equal(count_of(fd), 0);
 	assert_got(&client, 0, 0);
-	/* A call with GETEVENTS flushes the overflow. */
+	/* A call with GETEVENTS moves overflowed completions into the ring. */
 	assert_int_equal(uaio_uring_enter((uint32_t)client.fd, 0, 0,
 					  IORING_ENTER_GETEVENTS, NULL, 0),
 			 0);
@@ -365,14 +368,20 @@ static void a_probe_lists_what_works(void **state)
 		struct io_uring_cqe cqe;
 
 		assert_int_equal(probe.ops[i].op, i);
-		/* Refused for the opcode, or for another reason. */
+		/*
+		 * The request is refused, either because of its opcode or for another
+		 * reason.
+		 */
 		sqe = put(&client, (uint8_t)i, -1, i);
 		sqe->flags = IOSQE_BUFFER_SELECT;
 		sqe->len = i != IORING_OP_READ_MULTISHOT;
 		submit(&client, 1);
 		cqe = get(&client);
 		assert_true(cqe.res < 0);
-		/* IORING_OP_URING_CMD selects no buffer, and fails with EINVAL, too. */
+		/*
+		 * IORING_OP_URING_CMD does not select a buffer, and also fails with
+		 * EINVAL.
+		 */
 		if (i != IORING_OP_URING_CMD)
 			assert_int_equal(cqe.res == -EINVAL, !is_there);
 	}

@@ -28,7 +28,9 @@ static long ask_for(const struct uring *owned, uint32_t sq_entries,
 				   IORING_REGISTER_RESIZE_RINGS, ret_params, 1);
 }
 
-/* Resize the ring and, on success, map it again. Return: as the system call. */
+/*
+ * Resize the ring and, on success, map it again. Return: the result of the system call.
+ */
 static long resize(struct uring *owned, uint32_t sq_entries,
 		   uint32_t cq_entries)
 {
@@ -68,7 +70,10 @@ static void what_is_in_the_rings_stays(void **state)
 			for (unsigned n = 0; n < 5; n++)
 				put(&owned, IORING_OP_NOP, -1, nr_put++);
 			submit(&owned, 0);
-			/* Two completions stay unread, and two submissions prepared. */
+			/*
+			 * Leave two completions unread, and two submissions prepared
+			 * but not submitted.
+			 */
 			while (nr_got + 2 < nr_put)
 				assert_got(&owned, nr_got++, 0);
 			put(&owned, IORING_OP_NOP, -1, nr_put++);
@@ -107,7 +112,10 @@ static void rings_that_are_too_small_are_not_made(void **state)
 	client_close(&owned);
 }
 
-/* The 32-byte completion would wrap around, beyond what the client reads. */
+/*
+ * In the new size the 32-byte completion would wrap around the end of the ring, where
+ * the client does not read on.
+ */
 static void a_completion_of_two_places_is_not_torn(void **state)
 {
 	struct io_uring_sqe *sqe;
@@ -212,7 +220,7 @@ static void messages_come_while_a_ring_is_resized(void **state)
 		long ret = resize(&owned, size, 2 * size);
 		struct io_uring_cqe cqe;
 
-		/* Too many completions may be unread. */
+		/* The resize may fail because too many completions are unread. */
 		assert_true(ret == 0 || ret == -EOVERFLOW);
 		do {
 			cqe = get(&owned);

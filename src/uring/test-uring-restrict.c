@@ -37,7 +37,7 @@ static long register_of(const struct uring *of, uint32_t opcode,
 				   (void *)(uintptr_t)arg, nr);
 }
 
-/* Allow no-ops, also with IOSQE_ASYNC, and the call that enables the ring. */
+/* Allow no-ops, also with IOSQE_ASYNC, and the opcode that enables the ring. */
 static void allow_nops(void)
 {
 	const struct io_uring_restriction only[] = {
@@ -190,7 +190,10 @@ static bool is_somebody_else(void)
 {
 	const uint32_t nobody = 65534;
 
-	/* The fsuid, by which files are opened, also distinguishes personalities. */
+	/*
+	 * Personalities also differ by the fsuid, which decides which files may be
+	 * opened.
+	 */
 	syscall(SYS_setfsuid, nobody);
 	if (nop_as(1) != -EACCES)
 		return false;
@@ -219,7 +222,9 @@ static void numbers_are_given_in_turn(void **state)
 		id = register_of(&client, IORING_REGISTER_PERSONALITY, NULL, 0);
 		assert_int_equal(id, i);
 	}
-	/* 0 is never given as a number, however many are registered. */
+	/*
+	 * 0 is never given out as a number, however many personalities are registered.
+	 */
 	assert_int_equal(
 		register_of(&client, IORING_REGISTER_PERSONALITY, NULL, 0),
 		-EBUSY);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* io_uring_setup(): what it refuses, what it makes, and how a ring ends. */
+/* io_uring_setup(): what it refuses, which rings it makes, and how a ring ends. */
 #undef NDEBUG
 #include <fcntl.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static void arguments_are_checked_as_the_kernel_does(void **state)
 	static const struct {
 		uint32_t entries;
 		struct io_uring_params params;
-		long error; /* 0: a ring is made */
+		long error; /* expected error; 0: a ring is made */
 	} rows[] = {
 		{ 0, P(.flags = 0), -EINVAL },
 		{ 1, P(.flags = 0), 0 },
@@ -65,7 +65,10 @@ static void arguments_are_checked_as_the_kernel_does(void **state)
 		long real =
 			syscall(SYS_io_uring_setup, rows[i].entries, &kernels);
 
-		/* If the machine denies io_uring, only the table is checked. */
+		/*
+		 * If this machine denies io_uring, compare only with the table, not
+		 * with the kernel.
+		 */
 		if (real >= 0) {
 			assert_int_equal(kernels.sq_entries, params.sq_entries);
 			assert_int_equal(kernels.cq_entries, params.cq_entries);
@@ -101,7 +104,10 @@ static void a_ring_is_known_by_any_of_its_descriptors(void **state)
 			 IORING_OFF_CQ_RING);
 	copy = dup(client.fd);
 	unit_close(client.fd);
-	/* The ring lives on by the descriptor that the library has never seen. */
+	/*
+	 * The ring continues to work by the descriptor that the library has not seen
+	 * before.
+	 */
 	put(&client, IORING_OP_NOP, -1, 1);
 	assert_int_equal(tell(&client), 1);
 	assert_int_equal(uaio_uring_enter((uint32_t)copy, 1, 1,
@@ -194,7 +200,7 @@ static void a_closed_ring_waits_for_nobody_and_lets_all_go(void **state)
 	submit(&client, 0);
 	client_close(&client);
 	unit_close(ends[0]);
-	/* No process holds the other end any more. */
+	/* The read was cancelled, so nobody holds the other end of the pipe any more. */
 	assert_int_equal(poll(&(struct pollfd){ .fd = ends[1] }, 1, 20000), 1);
 	unit_close(ends[1]);
 }
@@ -240,7 +246,10 @@ static void a_request_that_names_its_ring_does_not_keep_it(void **state)
 	unit_await(is_true, &is_in_tee);
 	client_close(&client);
 	unit_close(read[0]);
-	/* Waiting requests are cancelled already: nobody holds the other end. */
+	/*
+	 * Waiting requests are already cancelled, so no request holds the other end of
+	 * the pipe.
+	 */
 	assert_int_equal(poll(&(struct pollfd){ .fd = read[1] }, 1, 20000), 1);
 	store_relaxed(&may_go, 1);
 	unit_await(is_freed, NULL);
@@ -249,7 +258,9 @@ static void a_request_that_names_its_ring_does_not_keep_it(void **state)
 	unit_close(ends[1]);
 }
 
-/* In a child without the library's engine, reuse the descriptor of a parent's ring. */
+/*
+ * A child without the library's engine reuses the descriptor of a ring of its parent.
+ */
 static int uses_the_number_again(void)
 {
 	const int64_t offset = (int64_t)IORING_OFF_CQ_RING;

@@ -51,7 +51,10 @@ static void end(pid_t pid)
 	assert_int_equal(status, 0);
 }
 
-/* Return: whether the next completion is this one; for children, without asserts. */
+/*
+ * Return: whether the next completion has these values. For children, which cannot use
+ * asserts.
+ */
 static bool is_next(uint64_t user_data, int32_t res)
 {
 	struct io_uring_cqe cqe = get(&client);
@@ -59,7 +62,7 @@ static bool is_next(uint64_t user_data, int32_t res)
 	return cqe.user_data == user_data && cqe.res == res;
 }
 
-/* A child submits, and does not have its parent's requests. */
+/* A child submits its own requests. It does not have its parent's requests. */
 
 static int ends[2], file;
 
@@ -123,7 +126,7 @@ static int go_on(void)
 {
 	char byte;
 
-	/* The parent's end closes the pipe. */
+	/* When the parent ends, the pipe is closed. */
 	close(orphaned[1]);
 	if (read(orphaned[0], &byte, 1) != 0)
 		return 1;
@@ -164,7 +167,9 @@ static void a_child_goes_on_without_its_parent(void **state)
 	}
 }
 
-/* Parent and child post at once, from workers; each completion arrives once. */
+/*
+ * Parent and child post at the same time, from workers. Each completion arrives once.
+ */
 
 static uint32_t nr_rounds;
 static int there[2], back[2];
@@ -189,7 +194,7 @@ static int submit_each_round(void)
 		if (write(back[1], &byte, 1) != 1)
 			return 3;
 	}
-	/* The child's requests are its own, and end with it. */
+	/* The child's requests belong to the child, and end with it. */
 	return read(there[0], &byte, 1) != 1;
 }
 
@@ -227,7 +232,7 @@ static void processes_post_side_by_side(void **state)
 	}
 }
 
-/* While this process waits for its turn to post, the other posts. */
+/* While this process waits for its turn to post, the other process posts. */
 
 static uint32_t *posting(void)
 {
@@ -272,7 +277,10 @@ static void processes_take_turns_to_post(void **state)
 	assert_got(&client, 1, 0);
 }
 
-/* An overwritten lock, or one of a killed process, blocks nobody for ever. */
+/*
+ * If the lock was overwritten, or belongs to a killed process, no other process is kept
+ * from posting for ever.
+ */
 static void a_process_that_was_killed_keeps_no_other_from_posting(void **state)
 {
 	(void)state;
@@ -286,9 +294,9 @@ static void a_process_that_was_killed_keeps_no_other_from_posting(void **state)
 	assert_got(&client, 2, 0);
 }
 
-static unsigned nr_kills = 200; /* or the argument */
+static unsigned nr_kills = 200; /* default; or the program's argument */
 
-/* Submit also what the killed process has published but not submitted. */
+/* Also submit entries that the killed process has published but not submitted. */
 static void submit_all(void)
 {
 	uint32_t nr;
@@ -298,7 +306,7 @@ static void submit_all(void)
 	assert_int_equal(enter(&client, nr, 1), nr);
 }
 
-/* Submit for ever; a byte tells the parent that the child has begun. */
+/* Submit without end. A byte in the pipe shows the parent that the child has begun. */
 static int submit_until_killed(void)
 {
 	bool has_told = false;
@@ -318,7 +326,7 @@ static int submit_until_killed(void)
 
 /*
  * A child is killed at any moment; the ring works for its parent and for the next
- * child. What the dead child has submitted or posted may be missing.
+ * child. Completions of the dead child may be missing.
  */
 static void children_are_killed_at_any_instant(void **state)
 {
@@ -332,7 +340,7 @@ static void children_are_killed_at_any_instant(void **state)
 		int status;
 
 		assert_int_equal(read(ends[0], &byte, 1), 1);
-		/* A random time within a few turns of the child's loop. */
+		/* A random time, up to a few iterations of the child's loop. */
 		until = (uint64_t)uaio_now_ns() + i * 7919 % 200000;
 		while ((uint64_t)uaio_now_ns() < until)
 			;
@@ -352,8 +360,9 @@ static void children_are_killed_at_any_instant(void **state)
 }
 
 /*
- * Each process has more completions than fit. When one process has moved its own into
- * the ring, the overflow flag remains for the other's.
+ * Each process has more completions than fit. When one process has moved its own
+ * completions into the ring, the overflow flag stays set for those of the other
+ * process.
  */
 
 static bool tells_of_overflow(void)
@@ -405,7 +414,7 @@ static void one_overflow_does_not_hide_another(void **state)
 	}
 }
 
-/* A process forks while its workers post. The child does not overwrite their posts. */
+/* A process forks while its workers post. The child must not overwrite their posts. */
 static int post_at_once(void)
 {
 	catch_up(&client);
@@ -432,7 +441,7 @@ static void a_process_forks_while_it_posts(void **state)
 		}
 		assert_int_equal(seen, all);
 		assert_int_equal(nr_of_child, 1);
-		/* After the fork the old ring is shared. */
+		/* After the fork the old ring is shared, so make a new one. */
 		client_close(&client);
 		client_open(&client, 64, (struct io_uring_params){ 0 });
 	}

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Multishot receives: how many system calls receive what arrives, and that none leaves
- * bytes, or the end of the stream, in its socket.
+ * Multishot receives: how many system calls it takes to receive what arrives, and that
+ * no receive leaves bytes, or the end of the stream, in its socket.
  */
 #include <sys/syscall.h>
 
 #include "uring/test-uring-socket.h"
 
-static unsigned nr_calls; /* atomic: calls that receive */
+static unsigned nr_calls; /* atomic: number of system calls that receive */
 
 static bool count_receives(long nr, const long args[6], long *ret_res)
 {
@@ -18,7 +18,9 @@ static bool count_receives(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-/* Send bytes to a multishot receive. Return: how many calls receive them. */
+/*
+ * Send bytes to a multishot receive. Return: how many system calls receive these bytes.
+ */
 static unsigned count_shots(int from, unsigned bytes, uint32_t bid)
 {
 	store_relaxed(&nr_calls, 0);
@@ -30,13 +32,16 @@ static unsigned count_shots(int from, unsigned bytes, uint32_t bid)
 		cqe.flags &= ~(uint32_t)IORING_CQE_F_SOCK_NONEMPTY;
 		assert_cqe(&cqe, 1, BYTES, CQE_OF(bid++));
 	}
-	/* A thread that has received may be about to try again. */
+	/* A thread that has received may be about to try again, so wait. */
 	unit_await(is_quiet, NULL);
 	unit_hook(NULL);
 	return load_relaxed(&nr_calls);
 }
 
-/* Unless poll() does not report that a socket has data. */
+/*
+ * No receive fails with EAGAIN, unless poll() does not report that the socket has data
+ * (SO_RCVLOWAT).
+ */
 static void no_shot_is_in_vain(void **state)
 {
 	int fds[2], two = 2;
@@ -58,7 +63,10 @@ static void no_shot_is_in_vain(void **state)
 	close_pair(fds);
 }
 
-/* A waiting thread adds parked requests to the epoll, and sleeps. */
+/*
+ * Let a waiting thread add parked requests (which wait for their socket) to the epoll,
+ * and sleep.
+ */
 static void sleep_once(void)
 {
 	struct __kernel_timespec soon = { .tv_nsec = 1000000 };
@@ -68,7 +76,7 @@ static void sleep_once(void)
 	assert_got(&client, 2, -ETIME);
 }
 
-/* The urgent byte of this socket is read before the next receive, by any thread. */
+/* Before the next receive by any thread, the urgent byte of this socket is read. */
 static struct {
 	int fd;
 	uint32_t is_due; /* atomic */
@@ -87,8 +95,9 @@ static bool read_urgent_first(long nr, const long args[6], long *ret_res)
 }
 
 /*
- * When the epoll reports the bytes, by one edge, all have arrived. In the last round
- * the client first reads the urgent byte.
+ * The epoll reports once (it is edge-triggered), when all bytes have arrived. Before
+ * the urgent byte, a receive returns fewer bytes than there are. In the last round the
+ * client reads the urgent byte before the receive.
  */
 static void a_shot_that_ends_at_a_mark_is_not_the_last(void **state)
 {
@@ -107,7 +116,7 @@ static void a_shot_that_ends_at_a_mark_is_not_the_last(void **state)
 
 		sleep_once();
 		store_relaxed(&urgent.is_due, i == 2);
-		/* The last byte is urgent. All are sent together. */
+		/* The last byte is urgent. All bytes are sent in one packet. */
 		assert_int_equal(
 			send(fds[1], memory, first + 1, MSG_OOB | MSG_MORE),
 			first + 1);
@@ -121,7 +130,10 @@ static void a_shot_that_ends_at_a_mark_is_not_the_last(void **state)
 	close(fds[1]);
 }
 
-/* The epoll reports later bytes again. Only Unix sockets return less than they have. */
+/*
+ * The epoll reports later bytes again, so after a short receive TCP sockets are not
+ * tried again. A Unix socket may return less than it has, so it is tried again.
+ */
 static void a_short_shot_of_tcp_is_not_tried_again(void **state)
 {
 	int fds[2];
@@ -148,7 +160,10 @@ static void a_short_shot_of_tcp_is_not_tried_again(void **state)
 	}
 }
 
-/* The FIN is in the same packet as the bytes, so the epoll reports both by one edge. */
+/*
+ * The FIN is in the same packet as the bytes, so the edge-triggered epoll reports both
+ * at once.
+ */
 static void a_short_shot_before_the_end_is_not_the_last(void **state)
 {
 	int fds[2];
@@ -171,10 +186,11 @@ static void a_short_shot_before_the_end_is_not_the_last(void **state)
 	}
 }
 
-/* What the other side does while its first bytes are received. */
+/* What the other side of the connection does while its first bytes are received. */
 static struct beside {
 	enum { WRITES, SHUTS, RESETS, IS_URGENT, NR_BESIDES } what;
-	bool is_after; /* after the call; false: just before the call */
+	/* the other side does so after the receiving call; false: just before it */
+	bool is_after;
 	int fd;
 	uint32_t is_due; /* atomic */
 } beside;
@@ -207,7 +223,7 @@ static bool receive_beside(long nr, const long args[6], long *ret_res)
 	return is_due;
 }
 
-/* Receive until so many bytes, or the end, have arrived. */
+/* Receive until so many bytes, or the end of the stream, have arrived. */
 static void receive_all(int bytes, bool by_caller)
 {
 	int got = 0;
@@ -242,7 +258,7 @@ static void what_comes_beside_a_short_shot_is_received(void **state)
 		store_relaxed(&beside.is_due, 1);
 		unit_hook(receive_beside);
 		assert_int_equal(write(fds[1], memory, FIRST), FIRST);
-		/* Of the three urgent bytes, two are delivered in line. */
+		/* Of the three urgent bytes, two are delivered with the other data. */
 		receive_all(beside.what == SHUTS || beside.what == RESETS
 				    ? INT32_MAX
 				    : FIRST + 3,

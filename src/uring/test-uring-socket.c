@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sockets: which thread continues a waiting request, and what ends a multishot one.
- * test/conform/ compares the results of operations with the kernel.
+ * Sockets: which thread continues a waiting request, and what ends a multishot request.
+ * test/conform/ compares the results of operations with the kernel's.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -20,7 +20,8 @@ enum { ROUNDS = 200, CALLERS = 3 };
 
 /*
  * Connect, and wait a while until the other side closes the accepted socket. So only
- * few connections are pending, for which a ring and the listen queue have room.
+ * few connections are pending at a time, and the ring and the listen queue have room
+ * for them.
  */
 static void call_once(const struct sockaddr_in *address)
 {
@@ -50,7 +51,7 @@ static void put_cancel(struct uring *of, uint64_t user_data)
 	put(of, IORING_OP_ASYNC_CANCEL, -1, 0)->addr = user_data;
 }
 
-/* The fallback thread receives, and sends the rest. */
+/* No thread waits: the library's fallback thread receives, and sends the rest. */
 static void nobody_has_to_call_in(void **state)
 {
 	static char large[4 << 20];
@@ -79,14 +80,16 @@ static void nobody_has_to_call_in(void **state)
 	close_pair(fds);
 }
 
-/* Let another socket take over the descriptor, unnoticed by the library. */
+/* Replace the file at a descriptor by another socket, without the library noticing. */
 static void replace_untold(int fd, int by)
 {
 	assert_int_equal(dup2(by, fd), fd);
 }
 
-/* Cancel what is submitted on fd: the request user_data; nothing if that is 0. */
-/* As in the kernel, the request keeps its file, not the descriptor. */
+/*
+ * As in the kernel, a request keeps its file, even if the descriptor becomes another
+ * file.
+ */
 static void a_receive_of_many_shots_keeps_its_socket(void **state)
 {
 	struct io_uring_cqe cqe;
@@ -130,7 +133,10 @@ static void a_receive_of_many_shots_is_cancelled_by_its_number(void **state)
 	close_pair(fds);
 }
 
-/* Without a duplicate, each shot checks that the descriptor is still its socket. */
+/*
+ * A multishot receive for which no duplicate of the descriptor could be made checks
+ * before each shot that the descriptor is still its socket.
+ */
 static void
 a_receive_of_many_shots_without_a_number_of_its_own_asks(void **state)
 {
@@ -152,9 +158,9 @@ a_receive_of_many_shots_without_a_number_of_its_own_asks(void **state)
 	assert_int_equal(write(fds[1], "a", 1), 1);
 	cqe = get(&client);
 	assert_cqe(&cqe, 1, 1, CQE_OF(0));
-	/* A thread that has checked may be about to try again. */
+	/* A thread that has checked may be about to try again, so wait. */
 	unit_await(is_quiet, NULL);
-	/* A duplicate keeps the socket in the epoll. */
+	/* With a duplicate of the test's own, the socket stays in the epoll. */
 	cqe.res = dup(fds[0]);
 	replace_untold(fds[0], other[0]);
 	assert_int_equal(write(other[1], "other", 5), 5);
@@ -180,7 +186,10 @@ static bool has_so_many_fds(void *arg)
 	return nr_own_fds() == *(unsigned *)arg;
 }
 
-/* Otherwise each message to a slow client would make and close a descriptor. */
+/*
+ * Receives that end soon because the ring is full get no duplicate of their descriptor.
+ * Otherwise each message to a slow client would make and close a descriptor.
+ */
 static void receives_that_end_as_the_ring_is_full_get_no_numbers(void **state)
 {
 	const uint32_t room = client.params.cq_entries;
@@ -216,7 +225,10 @@ static void receives_that_end_as_the_ring_is_full_get_no_numbers(void **state)
 	close_pair(fds);
 }
 
-/* By the fallback thread, by a waiting thread, and after a close. */
+/*
+ * The fallback thread or a waiting thread continues the receive. The fallback thread
+ * continues the send after the send's descriptor was closed.
+ */
 static void what_polls_first_waits_for_its_socket(void **state)
 {
 	static char part[4096];
@@ -237,7 +249,7 @@ static void what_polls_first_waits_for_its_socket(void **state)
 	}
 	fill_stream(fds[0], sizeof(part));
 	assert_int_equal(read(fds[1], part, sizeof(part)), sizeof(part));
-	/* The socket has some room, but poll() does not report it. */
+	/* The socket has some room, but too little for poll() to report. */
 	put_rw(&client, IORING_OP_SEND, fds[0], part, 100, 0, 2)->ioprio =
 		IORING_RECVSEND_POLL_FIRST;
 	submit(&client, 0);
@@ -249,7 +261,7 @@ static void what_polls_first_waits_for_its_socket(void **state)
 	close(fds[1]);
 }
 
-/* No thread waits, so none would try the receive before there is data. */
+/* No thread waits, so the library would not try the receive before there is data. */
 static void a_receive_of_many_shots_begins_with_room(void **state)
 {
 	int fds[2];
@@ -263,7 +275,7 @@ static void a_receive_of_many_shots_begins_with_room(void **state)
 	close_pair(fds);
 }
 
-/* More than the number of tries in one run. */
+/* There are more messages than one run makes tries. */
 static void a_receive_goes_on_beyond_one_run(void **state)
 {
 	uint32_t nr_got = 0, nr_bytes = 0;
@@ -290,12 +302,15 @@ static void a_receive_goes_on_beyond_one_run(void **state)
 	}
 	assert_true(nr_got > BUFFERS);
 	close(fds[1]);
-	/* The end of the stream, or no buffer for it. */
+	/*
+	 * The receive ends with the end of the stream, or because it has no buffer for
+	 * it.
+	 */
 	assert_false(get(&client).flags & IORING_CQE_F_MORE);
 	unit_close(fds[0]);
 }
 
-/* Many waiting receives each get as much as their buffers hold */
+/* Many receives wait; each gets as many bytes as its buffer holds */
 
 enum { MANY = 8, FULL = 4, AGAIN = 20 };
 
@@ -307,18 +322,18 @@ static bool count_asked(long nr, const long args[6], long *ret_res)
 
 	(void)args;
 	(void)ret_res;
-	/* ppoll() asks about several sockets at once. */
+	/* ppoll() queries several sockets at once. */
 	if (nr == SYS_ioctl || nr == SYS_ppoll)
 		add_relaxed(&nr_asked, 1);
-	/* Keep the fallback thread from receiving from one socket after another. */
+	/* Otherwise the fallback thread would receive from one socket after another. */
 	while (nr == SYS_recvfrom && load_relaxed(&nr_written) < MANY)
 		(void)uaio_sleep(&word, 0, uaio_now_ns() + 100000);
 	return false;
 }
 
 /*
- * Write more to every second socket. is_last: the others get no more data. Return: how
- * many calls ask whether sockets have more.
+ * Write more to every second socket. is_last: the other sockets get no more data.
+ * Return: how many system calls query whether sockets have more data.
  */
 static unsigned ask_many(int fds[MANY][2], bool is_last)
 {
@@ -361,7 +376,7 @@ static void many_sockets_are_asked_at_once(void **state)
 	(void)state;
 	for (int i = 0; i < MANY; i++)
 		pair_of(fds[i]);
-	/* A thread may be woken for one socket after another. */
+	/* A thread may be woken for each socket separately, so try several times. */
 	for (unsigned i = 0; i < AGAIN && nr >= MANY; i++)
 		nr = ask_many(fds, false);
 	assert_in_range(nr, 1, MANY - 1);
@@ -383,7 +398,7 @@ static bool count_looks(long nr, const long args[6], long *ret_res)
 
 /*
  * A socket has a receive and a poll for its end, as Netty uses them. The receive has no
- * duplicate, so both requests are on one open file.
+ * duplicate of its descriptor, so both requests use the same one.
  */
 static void a_poll_does_not_ask_for_what_the_epoll_did_not_tell(void **state)
 {
@@ -400,7 +415,10 @@ static void a_poll_does_not_ask_for_what_the_epoll_did_not_tell(void **state)
 	submit(&client, 0);
 	for (uint32_t i = 0; i < NR; i++) {
 		unit_await(is_quiet, NULL);
-		/* The first edge may report requests that were parked just then. */
+		/*
+		 * The first report of the epoll may cover requests that were parked
+		 * just then, so count from the second round on.
+		 */
 		if (i == 1) {
 			store_relaxed(&nr_asked, 0);
 			unit_hook(count_looks);
@@ -438,7 +456,10 @@ static bool count_stats(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-/* The kernel resolves the descriptor in the call, as for io_uring. */
+/*
+ * A message with flags takes no system call to find out which file its descriptor is:
+ * the kernel resolves the descriptor in the call itself, as for io_uring.
+ */
 static void a_message_with_flags_does_not_ask_which_file_it_is(void **state)
 {
 	char buf[4];
@@ -449,7 +470,10 @@ static void a_message_with_flags_does_not_ask_which_file_it_is(void **state)
 	(void)state;
 	pair_of(fds);
 	for (int i = 0; i < 2; i++) {
-		/* Only in the first round the file is new to the library. */
+		/*
+		 * In the first round the file is new to the library, so count only in
+		 * the second.
+		 */
 		unit_hook(i ? count_stats : NULL);
 		store_relaxed(&nr_asked, 0);
 		put_rw(&client, IORING_OP_SEND, fds[0], "abc", 4, 0, 1)
@@ -472,7 +496,10 @@ static void a_message_with_flags_does_not_ask_which_file_it_is(void **state)
 	close_pair(fds);
 }
 
-/* The read waits whether or not the socket is O_NONBLOCK. */
+/*
+ * The read waits whether or not the socket is O_NONBLOCK, so the library does not query
+ * the flags.
+ */
 static void a_read_that_waits_does_not_ask_for_flags(void **state)
 {
 	char buf[16];
@@ -484,7 +511,10 @@ static void a_read_that_waits_does_not_ask_for_flags(void **state)
 		if (i)
 			assert_int_equal(fcntl(fds[0], F_SETFL, O_NONBLOCK), 0);
 		put_rw(&client, IORING_OP_READ, fds[0], buf, sizeof(buf), 0, 1);
-		/* Only in the first round the file is new to the library. */
+		/*
+		 * In the first round the file is new to the library, so count only in
+		 * the second.
+		 */
 		store_relaxed(&nr_asked, 0);
 		unit_hook(i ? count_flags : NULL);
 		submit(&client, 0);
@@ -497,7 +527,10 @@ static void a_read_that_waits_does_not_ask_for_flags(void **state)
 	close_pair(fds);
 }
 
-/* Many clients connect while one request accepts, and another is cancelled meanwhile */
+/*
+ * Many clients connect while one request accepts, and another request is cancelled
+ * meanwhile
+ */
 
 struct crowd {
 	struct sockaddr_in address;
@@ -513,7 +546,7 @@ static void *call_again(void *arg)
 	return NULL;
 }
 
-/* Close an accepted socket. Return: whether the request continues. */
+/* Close an accepted socket. Return: whether the accepting request continues. */
 static bool take_one(struct uring *of, uint64_t *ret_user_data)
 {
 	struct io_uring_cqe cqe = get(of);
@@ -534,18 +567,21 @@ static void accept_and_cancel(int fd)
 		assert_true(take_one(&client, &user_data));
 	put_cancel(&client, 1);
 	submit(&client, 0);
-	/* A worker may be executing the accept, so cancel again. */
+	/*
+	 * A worker may be executing the accept, so the cancellation may have to be
+	 * repeated.
+	 */
 	while (take_one(&client, &user_data) || user_data != 1)
 		if (user_data == 0) {
 			put_cancel(&client, 1);
 			submit(&client, 0);
 		}
-	/* The remaining completions of cancels. */
+	/* Completions of cancelling requests remain. */
 	while (unread(&client))
 		(void)take_one(&client, &user_data);
 }
 
-/* Close sockets that a ring accepted after its client had stopped waiting. */
+/* Close sockets that a ring has accepted after its client had stopped waiting. */
 static void close_accepted(const struct sockaddr_in *listener)
 {
 	for (int fd = 0; fd < 1024; fd++) {
@@ -631,7 +667,7 @@ static bool hold_accept(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-/* The client cancels once, and the request does not continue after that. */
+/* The client cancels once. After that the request must not continue. */
 static void what_a_worker_accepts_by_ends_as_well(void **state)
 {
 	struct sockaddr_in address;
@@ -664,9 +700,11 @@ struct talk {
 	int fd;
 	bool begins;
 	uint32_t
-		/* size of each buffer: more than, or equal to, a message */
+		/*
+		 * size of each buffer: greater than, or equal to, the size of a message
+		 */
 		bytes;
-	bool by_shots; /* by a multishot receive, which ends now and then */
+	bool by_shots; /* receive by a multishot request, which ends now and then */
 	char own[SHOTS * BYTES];
 };
 
@@ -690,7 +728,7 @@ static void listen_to(struct uring *of, struct talk *talk, bool has_room)
 	submit(of, 0);
 }
 
-/* Return: the next number received. */
+/* Return: the next number that is received. */
 static uint32_t hear(struct uring *of, struct talk *talk)
 {
 	for (;;) {
@@ -774,7 +812,8 @@ int main(void)
 		RING_TEST(
 			a_receive_of_many_shots_without_a_number_of_its_own_asks),
 		/*
-		 * Before close_accepted(), which may close the library's descriptors.
+		 * Run before close_accepted(), which may close descriptors of the
+		 * library.
 		 */
 		RING_TEST(what_a_worker_accepts_by_ends_as_well),
 		RING_TEST(accepting_is_cancelled_in_a_crowd),

@@ -76,7 +76,10 @@ static inline void provide(struct uring *of, uint32_t bid, int nr)
 	assert_true(get(of).res >= 0);
 }
 
-/* Make a pair; a multishot receive with provided buffers receives from fds[0]. */
+/*
+ * Make a pair of sockets. A multishot receive with provided buffers receives from
+ * fds[0].
+ */
 static inline void pair_that_receives(int fds[2])
 {
 	pair_of(fds);
@@ -85,7 +88,7 @@ static inline void pair_that_receives(int fds[2])
 	submit(&client, 0);
 }
 
-/* Wait until so many completions are in the ring, without a system call of io_uring. */
+/* Wait until so many completions are in the ring. Makes no io_uring call. */
 static inline void await_unread(const struct uring *of, uint32_t nr)
 {
 	uint32_t word = 0;
@@ -94,6 +97,10 @@ static inline void await_unread(const struct uring *of, uint32_t nr)
 		(void)uaio_sleep(&word, 0, uaio_now_ns() + 1000000);
 }
 
+/*
+ * Cancel all requests on fd. The request user_data is cancelled; if user_data is 0, no
+ * request is.
+ */
 static inline void cancel_on(int fd, uint64_t user_data)
 {
 	struct io_uring_sqe *sqe = put(&client, IORING_OP_ASYNC_CANCEL, fd, 9);

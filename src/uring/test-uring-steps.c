@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A client reads its ring while a call works on it: the calling thread is stopped after
- * each of its instructions.
+ * A client reads its ring while a system call works on the ring: the calling thread is
+ * stopped after each of its instructions.
  */
 #undef NDEBUG
 #include <fcntl.h>
@@ -27,7 +27,7 @@ static long enter_once(void *arg)
 	return enter(&client, 1, 0);
 }
 
-/* Once the head has passed a submission, the client may overwrite it. */
+/* Once the head is past a submission, the client may overwrite this submission. */
 
 static long put_another_if_there_is_room(void *arg)
 {
@@ -60,9 +60,9 @@ static void a_submission_is_copied_before_its_place_is_free(void **state)
 	unit_step_through(&stepping);
 }
 
-/* Once the tail has passed a completion, the client can read it. */
+/* Once the tail is past a completion, the client can read this completion. */
 
-static uint64_t seen; /* or 0 */
+static uint64_t seen; /* user_data of the completion that was seen; or 0 */
 
 static long look_at_completions(void *arg)
 {
@@ -94,7 +94,7 @@ static void a_completion_is_there_before_it_is_told(void **state)
 	unit_step_through(&stepping);
 }
 
-/* Overflowed completions: the flag says whether there are more of them. */
+/* After an overflow, the flag says whether overflowed completions remain. */
 
 static void open_with_an_overflow(void)
 {
@@ -151,14 +151,14 @@ static void what_has_overflowed_is_told_of_all_the_time(void **state)
 
 /*
  * While a call looks up its ring, the ring is closed, and another ring reuses its
- * memory with another descriptor. The call must not take that ring's submissions.
+ * memory with another descriptor. The call must not accept the new ring's submissions.
  */
 
 static long make_another_of_it(void *arg)
 {
 	(void)arg;
 	uring_unmap(&client);
-	/* The ring is closed, but its descriptor stays in use. */
+	/* The ring is closed, and its descriptor becomes another file. */
 	unit_dup2(null, client.fd);
 	client_open(&other, 1, (struct io_uring_params){ 0 });
 	put(&other, IORING_OP_NOP, -1, OTHER);
@@ -195,8 +195,8 @@ static void a_ring_is_not_mistaken_for_the_one_before(void **state)
 }
 
 /*
- * A bell is readable while there is a completion; once settled, it does not report one
- * that the client has consumed.
+ * A bell (bell.h) is readable while its ring has a completion. Once settled, the bell
+ * does not report a completion that the client has consumed.
  */
 
 static int bell;
@@ -219,7 +219,7 @@ static bool is_rung(void)
 	return poll(&pfd, 1, 0) == 1;
 }
 
-/* Return: whether the bell matches the ring's completions. */
+/* Return: whether the bell's state matches the ring's completions. */
 static long look_at_bell(void *arg)
 {
 	const bool is_there = unread(&client);
@@ -250,7 +250,7 @@ static void a_bell_is_rung_when_a_completion_is_seen(void **state)
 	unit_step_through(&stepping);
 }
 
-/* Return: whether there was a completion. */
+/* Consume a completion, and settle the bell. Return: whether there was a completion. */
 static long take_and_settle(void *arg)
 {
 	const bool is_there = unread(&client);

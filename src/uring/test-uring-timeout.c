@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Timeouts: by time, by a number of completions, repeated, and linked. */
+/*
+ * Timeouts: by time, by a number of completions, repeated timeouts, and linked
+ * timeouts.
+ */
 #undef NDEBUG
 #include <fcntl.h>
 #include <stdlib.h>
@@ -82,7 +85,7 @@ static void mistakes_have_the_kernels_answers(void **state)
 		submit(&client, 1);
 		assert_got(&client, i, rows[i].res);
 	}
-	/* A linked timeout without a previous request. */
+	/* A linked timeout without a previous request is invalid. */
 	put_rw(&client, IORING_OP_LINK_TIMEOUT, -1, &soon, 1, 0, 9);
 	submit(&client, 1);
 	assert_got(&client, 9, -EINVAL);
@@ -104,7 +107,7 @@ static void a_timeout_ends_after_so_many_completions(void **state)
 	submit(&client, 2);
 	assert_got(&client, 3, 0);
 	assert_got(&client, 1, 0);
-	/* Timeouts do not count each other. */
+	/* Timeouts do not count the completions of timeouts. */
 	put_timeout(&late, 1, 0, 1);
 	put_timeout(&soon, 0, 0, 2);
 	submit(&client, 1);
@@ -114,7 +117,7 @@ static void a_timeout_ends_after_so_many_completions(void **state)
 	submit(&client, 2);
 	assert_got(&client, 3, 0);
 	assert_got(&client, 1, 0);
-	/* Also if another thread completes the counted requests. */
+	/* The same holds if another thread completes the requests that are counted. */
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 	put_timeout(&late, 1, 0, 4);
 	put_rw(&client, IORING_OP_READ, ends[0], &byte, 1, -1, 5)->flags =
@@ -147,8 +150,9 @@ static void counts_that_end_together_end_in_their_order(void **state)
 }
 
 /*
- * The thread that posts a poll's completion completes the timeout, and then executes
- * the rest of the chain, which cancels the poll. It must not deadlock with itself.
+ * A thread posts a poll's completion. This completes a timeout, so the thread then
+ * executes the rest of the timeout's chain, which cancels the poll. The thread must not
+ * deadlock with itself.
  */
 static void a_completion_starts_what_cancels_its_request(void **state)
 {
@@ -175,7 +179,10 @@ static void a_completion_starts_what_cancels_its_request(void **state)
 	unit_close(ends[1]);
 }
 
-/* An update that the poll's own completion starts finds the poll already ended. */
+/*
+ * The poll's own completion starts an update of the poll. The update finds that the
+ * poll has ended.
+ */
 static void a_completion_starts_what_updates_its_request(void **state)
 {
 	struct io_uring_sqe *sqe;
@@ -211,8 +218,8 @@ static void a_completion_starts_what_updates_its_request(void **state)
 }
 
 /*
- * Each timeout starts the request that the next one counts. The first worker's stack is
- * too small for a nested call for each.
+ * Each timeout starts the request that the next timeout counts. With one nested call
+ * for each timeout, the first worker's stack would overflow.
  */
 static void a_worker_ends_thousands_of_timeouts(void **state)
 {
@@ -235,7 +242,10 @@ static void a_worker_ends_thousands_of_timeouts(void **state)
 	client_close(&big);
 }
 
-/* A file's tag is posted after the completion of its last request. */
+/*
+ * The tag of a file is posted after the completion of the last request that uses the
+ * file.
+ */
 static void a_tag_that_is_posted_late_is_counted(void **state)
 {
 	int ends[2];
@@ -277,7 +287,8 @@ static void a_tag_that_is_posted_late_is_counted(void **state)
 }
 
 /*
- * The timeout waits only for the previous poll of its chain, and for two completions.
+ * The timeout waits only for the poll before it in its chain, and then for two
+ * completions.
  */
 static void in_a_chain_a_timeout_counts_from_its_start(void **state)
 {
@@ -325,7 +336,10 @@ static void in_a_chain_a_timeout_counts_from_its_start(void **state)
 
 static struct uaio_sink sink;
 
-/* The requests that the timeout counts complete at once, before it can be cancelled. */
+/*
+ * The requests that the timeout counts complete at once, before another thread can
+ * cancel the timeout.
+ */
 static void start_and_complete(struct uaio_queue *queue,
 			       const struct uaio_sqe *sqe)
 {
@@ -362,7 +376,10 @@ static void a_timeout_that_is_due_before_it_waits_ends(void **state)
 	assert_got(&client, 3, 0);
 	assert_int_equal(unread(&client), 1);
 	assert_got(&client, 2, 0);
-	/* The ring keeps this sink: other threads may use it until the ring ends. */
+	/*
+	 * The ring keeps this sink, because other threads may use the sink until the
+	 * ring ends.
+	 */
 	unit_close(ends[0]);
 	unit_close(ends[1]);
 }
@@ -403,7 +420,10 @@ static void a_timeout_may_come_again_and_again(void **state)
 	}
 	assert_none(&client);
 	client_close(&client);
-	/* Room for the completions posted while this thread does not run. */
+	/*
+	 * The ring needs room for the completions that are posted while this thread
+	 * does not run.
+	 */
 	client_open(&client, 16,
 		    (struct io_uring_params){ .flags = IORING_SETUP_CQSIZE,
 					      .cq_entries = 32768 });
@@ -487,7 +507,7 @@ static void a_timeout_that_is_updated_keeps_its_clock(void **state)
 	sqe->timeout_flags = IORING_TIMEOUT_UPDATE | IORING_TIMEOUT_REALTIME;
 	submit(&client, 1);
 	assert_got(&client, 2, -EINVAL);
-	/* By any other clock this time is in the far future. */
+	/* Measured by any other clock, this time is in the far future. */
 	assert_int_equal(clock_gettime(CLOCK_REALTIME, &now), 0);
 	at = (struct __kernel_timespec){ .tv_sec = now.tv_sec,
 					 .tv_nsec = now.tv_nsec };
@@ -520,7 +540,7 @@ static void a_linked_timeout_cancels_or_is_cancelled(void **state)
 	submit(&client, 0);
 	assert_int_equal(write(ends[1], "x", 1), 1);
 	assert_got_both(&client, 1, 1, 2, -ECANCELED);
-	/* Changed while it runs. */
+	/* The timeout is changed while it runs. */
 	put_rw(&client, IORING_OP_READ, ends[0], &byte, 1, -1, 1)->flags =
 		IOSQE_IO_LINK;
 	put_rw(&client, IORING_OP_LINK_TIMEOUT, -1, &late, 1, 0, 2);
@@ -530,7 +550,7 @@ static void a_linked_timeout_cancels_or_is_cancelled(void **state)
 	sqe->addr2 = (uintptr_t)&soon;
 	sqe->timeout_flags = IORING_LINK_TIMEOUT_UPDATE | IORING_TIMEOUT_UPDATE;
 	submit(&client, 3);
-	/* The timeout may complete before the update does. */
+	/* The timeout may complete before the update of the timeout does. */
 	for (int i = 0; i < 3; i++) {
 		struct io_uring_cqe cqe = get(&client);
 
@@ -555,7 +575,10 @@ static struct {
 	uint32_t is_armed; /* atomic */
 } taken;
 
-/* Between epoll_wait() and the event's handling, read the byte and let time pass. */
+/*
+ * Between the return of epoll_wait() and the handling of its event, read the byte and
+ * let the timeout's time pass.
+ */
 static bool take_and_wait(long nr, const long args[6], long *ret_res)
 {
 	enum { NR_EPOLL_PWAIT2 = 441 };
@@ -573,7 +596,10 @@ static bool take_and_wait(long nr, const long args[6], long *ret_res)
 	return true;
 }
 
-/* A timeout that has expired starts the poll, in the call that has the event. */
+/*
+ * An expired timeout starts a linked poll, in the call that has an old event for the
+ * poll's file. The poll must not report this event, because the byte was read.
+ */
 static void a_linked_poll_is_not_answered_by_what_was_taken_before(void **state)
 {
 	enum { FIRST, TIMEOUT, LINKED, AFTER_NS = 20000000 };

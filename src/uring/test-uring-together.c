@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Receives that one thread executes and completes together (ready/done.c). The thread
- * is stopped at many of its instructions, also between execution and completion.
- * Meanwhile another thread does what might harm the receives.
+ * One thread executes several receives and completes them together (ready/done.c). The
+ * thread is stopped at many of its instructions, also between execution and completion.
+ * Meanwhile another thread does something that might harm the receives.
  */
 #undef NDEBUG
 #include <signal.h>
@@ -17,12 +17,15 @@
 #include "test-uring.h"
 
 /*
- * Two receives are from one socket, where the first leaves data for the second. The
- * others are from a socket each, the first of which has more data.
+ * Two receives are from the same socket, and the first of them leaves data for the
+ * second. Each other receive has a socket of its own, and the first of these sockets
+ * has more data than is received.
  */
 enum { NR = 4, FULL = 4, CANCEL = 9, PER_FORK = 8, SOCKETS = 3 };
 
-/* How many instructions the thread may execute; it is held after every seventeenth. */
+/*
+ * How many instructions the thread may execute. It is stopped after every seventeenth.
+ */
 enum { MANY = 1000, STRIDE = 17 };
 
 enum { EPOLL_PWAIT2 = 441 };
@@ -32,9 +35,10 @@ static const char *const sent[SOCKETS] = { "abcdef", "ghijklmn", "opqr" };
 static int fds[SOCKETS][2];
 static char memory[NR + 1][FULL];
 static struct uring client;
-static uint64_t cancelled; /* the request that the other thread cancels */
+static uint64_t
+	cancelled; /* user_data of the request that the other thread cancels */
 
-/* The library's thread that would execute the receives, too, is held */
+/* The library's own thread, which would also execute the receives, is held */
 
 static struct {
 	uint32_t is_kept, is_there; /* atomic */
@@ -46,7 +50,7 @@ static void __attribute__((noinline)) stay_away(void)
 {
 	const struct timespec while_ns = { .tv_nsec = 100000 };
 
-	/* On its return the thread may meet the breakpoint. */
+	/* When it returns, the thread may reach the breakpoint. */
 	unit_let_step();
 	store_relaxed(&away.is_there, 1);
 	while (load_relaxed(&away.is_kept))
@@ -59,7 +63,10 @@ static bool keep_away(long nr, const long args[6], long *ret_res)
 {
 	(void)args;
 	(void)ret_res;
-	/* Before it sleeps, when it holds no lock. */
+	/*
+	 * Hold the library's thread when it is about to sleep, because it then holds no
+	 * lock.
+	 */
 	if (!is_clients && load_relaxed(&away.is_kept) && nr == EPOLL_PWAIT2)
 		stay_away();
 	return false;
@@ -134,7 +141,7 @@ static long receive_all(void *arg)
 	return ret;
 }
 
-/* Without breakpoints: both threads begin at once. */
+/* Used if there are no breakpoints: both threads begin at the same time. */
 static void race(const struct unit_stepping *stepping)
 {
 	for (unsigned i = 0; i < unit_rounds(2000); i++) {
@@ -151,7 +158,7 @@ static void race(const struct unit_stepping *stepping)
 	}
 }
 
-/* which: the request to cancel, or 0 */
+/* which: user_data of the request to cancel, or 0 */
 static void step_receives(uint64_t which, unit_step_fn *intruder,
 			  void (*check)(long victims, long intruders))
 {
@@ -176,7 +183,7 @@ static void step_receives(uint64_t which, unit_step_fn *intruder,
 struct outcome {
 	unsigned nr;
 	struct io_uring_cqe cqes[NR + 2];
-	/* order of each completion, from 1; 0: none */
+	/* position of each completion, from 1; 0: not completed */
 	unsigned place[CANCEL + 1];
 };
 
@@ -201,7 +208,10 @@ static const struct io_uring_cqe *of(const struct outcome *outcome,
 	return &outcome->cqes[outcome->place[user_data] - 1];
 }
 
-/* The receive has filled its buffer, starting with *next; or was cancelled. */
+/*
+ * Check that the receive has filled its buffer with the text that begins at *next; or
+ * was cancelled.
+ */
 static void assert_received(const struct outcome *outcome, uint64_t user_data,
 			    const char **next)
 {
@@ -218,7 +228,7 @@ static void assert_received(const struct outcome *outcome, uint64_t user_data,
 	*next += nr;
 }
 
-/* Each receive has completed once, in order, and no byte is lost. */
+/* Check that each receive has completed once and in order, and that no byte is lost. */
 static void assert_all_received(const struct outcome *outcome)
 {
 	const char *next[SOCKETS];
@@ -268,7 +278,7 @@ static long cancel_one(void *arg)
 	return enter(&client, tell(&client), 0);
 }
 
-/* The cancel's result is true. */
+/* Check that the result of the cancellation is true. */
 static void check_cancelled(long victims, long intruders)
 {
 	struct outcome outcome;
@@ -312,7 +322,9 @@ static long cancel_and_wait(void *arg)
 	return ret == -ENOENT ? 0 : ret;
 }
 
-/* When the cancel returns, the memory belongs to the client again. */
+/*
+ * When the cancelling call returns, the receive's memory belongs to the client again.
+ */
 static void check_it_was_over(long victims, long intruders)
 {
 	assert_memory_equal(seen, memory[cancelled], FULL);
@@ -378,7 +390,7 @@ static void their_ring_is_closed(void **state)
 	step_receives(0, close_ring, check_it_is_freed);
 }
 
-/* Close the sockets and reuse their descriptors for other files. */
+/* Close the sockets, and reuse their descriptors for other files. */
 static long replace_sockets(void *arg)
 {
 	(void)arg;
@@ -414,7 +426,7 @@ static void their_sockets_are_closed(void **state)
 	step_receives(0, replace_sockets, check_without_sockets);
 }
 
-/* A child has none of the receives, and its own ring works. */
+/* A child of fork() has none of the receives, and a ring of its own works. */
 static int work_in_child(void)
 {
 	struct uring own;
@@ -447,7 +459,7 @@ static void the_process_forks(void **state)
 	step_receives(0, fork_now_and_then, check_all);
 }
 
-/* A signal handler in the stopped thread. */
+/* A signal handler runs in the stopped thread. */
 
 static struct {
 	uint32_t is_over; /* atomic */
@@ -507,8 +519,9 @@ static void a_signal_handler_enters_their_ring(void **state)
 
 /* The process ends while the thread is held before a system call of its run */
 
-static uint32_t nr_before; /* atomic: calls before that */
-static uint32_t is_held;   /* atomic */
+/* atomic: number of system calls before the one at which the thread is held */
+static uint32_t nr_before;
+static uint32_t is_held; /* atomic */
 
 static bool hold_at_call(long nr, const long args[6], long *ret_res)
 {
@@ -547,7 +560,7 @@ static void the_process_ends(void **state)
 	(void)state;
 	for (held_at = 1; ret == 0; held_at++)
 		ret = unit_in_child(end_while_it_is_held);
-	/* The run makes no more such calls. */
+	/* The run makes no such call any more. */
 	assert_int_equal(ret, 2);
 	assert_in_range(held_at, 5, 20);
 }

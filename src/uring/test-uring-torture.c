@@ -2,7 +2,7 @@
 /*
  * Random operations of all kinds, linked, drained and cancelled at random
  *
- * Each submission has one last completion, with its own user_data, whatever happens. A
+ * Each submission gets one last completion, with its own user_data, whatever happens. A
  * failing test prints its seed.
  */
 #undef NDEBUG
@@ -18,7 +18,8 @@ static struct uring client;
 static int ends[2], file;
 static char bytes[64];
 static uint64_t seed;
-static uint8_t state_of[NR_IDS]; /* by user_data; 1: submitted; 2: completed */
+static uint8_t
+	state_of[NR_IDS]; /* indexed by user_data; 1: submitted; 2: completed */
 static uint32_t next_id, nr_pending;
 
 static const struct __kernel_timespec soon = { .tv_nsec = 50000 };
@@ -45,7 +46,8 @@ static void put_file_op(void)
 	uint8_t op = ops[any(NR_ELEMENTS(ops))];
 	bool is_fixed = any(2);
 	bool is_write = op == IORING_OP_WRITE || op == IORING_OP_WRITE_FIXED;
-	uint32_t which = any(2); /* the file, or an end of the pipe */
+	uint32_t which =
+		any(2); /* index of the file, or of an end of the pipe */
 	int fd = which ? ends[is_write] : file;
 
 	if (is_fixed)
@@ -115,7 +117,7 @@ static void put_any(bool is_last)
 		sqe->flags |= flags[any(NR_ELEMENTS(flags))];
 	if (any(200) == 0)
 		sqe->opcode = 250;
-	/* A chain ends with its call; this is tested only sometimes. */
+	/* A chain ends with its submitting call. This is tested only sometimes. */
 	if (is_last && any(8))
 		sqe->flags &= (uint8_t) ~(IOSQE_IO_LINK | IOSQE_IO_HARDLINK);
 	state_of[next_id++] = 1;
@@ -136,7 +138,7 @@ static void take_all(void)
 	}
 }
 
-/* By a system call, because a drain might hold a submission. */
+/* Cancel by a system call, because a drain might hold a cancelling submission. */
 static void cancel_all(void)
 {
 	struct io_uring_sync_cancel_reg what = {
@@ -164,7 +166,7 @@ static void drain_all(void)
 	for (unsigned i = 0; nr_pending; i++) {
 		char block[4096];
 
-		/* Held requests are started, and cancelled later. */
+		/* Requests that were held are started, and cancelled later. */
 		if (i % 16 == 0)
 			cancel_all();
 		(void)!read(ends[0], block, sizeof(block));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A client closes a ring by its own instruction, which the library does not see, as a
- * statically linked liburing does. The next file at that descriptor is not a ring. In
- * this test close() and dup2() are such calls.
+ * A client closes a ring by its own system call instruction, which the library does not
+ * see, as a statically linked liburing does. The next file at that descriptor is not a
+ * ring. In this test close() and dup2() are not interposed either.
  */
 #undef NDEBUG
 #include <fcntl.h>
@@ -122,7 +122,7 @@ static void what_was_looked_up_as_a_ring_is_looked_up_again(void **state)
 	close_pipe();
 }
 
-/* A request behind a drain looks up its file when it starts. */
+/* A request that is queued behind a drain looks up its file when it starts. */
 static void what_starts_later_is_looked_up_again(void **state)
 {
 	int fd = polled_ring(), others[2];
@@ -202,7 +202,10 @@ static void rings_that_are_closed_are_freed(void **state)
 	assert_int_equal(nr_rings(), before + NR);
 	for (unsigned i = 0; i < NR; i++)
 		assert_int_equal(close(fds[i]), 0);
-	/* Each new ring reuses one descriptor, and its sweep checks others. */
+	/*
+	 * Each new ring reuses one descriptor, and its sweep (table.h, I4) checks
+	 * others.
+	 */
 	for (unsigned i = 0; i < NR / 4; i++)
 		fds[i] = new_ring();
 	assert_int_equal(nr_rings(), before + NR / 4);
@@ -221,7 +224,7 @@ static void a_ring_that_is_open_survives_the_sweeps(void **state)
 	assert_got(&client, 1, 0);
 }
 
-/* The library maps memory by a descriptor that it knows, which now is another file. */
+/* The library maps memory through a ring's descriptor, which is now another file. */
 static void what_a_client_maps_is_not_mapped_from_another_file(void **state)
 {
 	static const char text[] = "the client's";

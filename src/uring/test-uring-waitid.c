@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waits for children: each child is reaped once, by the request or, if that was
- * cancelled or its ring has ended, by the next wait.
+ * Waits for children: each child is reaped once, by the request that waits for it. If
+ * this request was cancelled, or its ring has ended, the next wait reaps the child.
  */
 #undef NDEBUG
 #include <signal.h>
@@ -111,7 +111,7 @@ static void a_wait_can_be_cancelled_once_it_is_submitted(void **state)
 				 UAIO_REQ_ASLEEP | UAIO_REQ_TRIED);
 		put(&client, IORING_OP_ASYNC_CANCEL, -1, 2)->addr = 1;
 		submit(&client, 0);
-		/* The kernel's result for such a request. */
+		/* This is the kernel's result for such a request. */
 		assert_got_both(&client, 1, CANCELLED, 2, 1);
 	}
 	assert_int_equal(kill(pid, SIGKILL), 0);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The library knows the last descriptor of a ring, or searches for others. */
+/*
+ * When a descriptor of a ring is closed, the library knows that it was the last one
+ * (witness.h), or searches for others.
+ */
 #undef NDEBUG
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,7 +15,7 @@
 
 static const struct io_uring_params plain;
 
-/* Close a descriptor of a ring like host's close(). */
+/* Close a descriptor of a ring like the interposed close() in host. */
 static void close_told(int fd)
 {
 	uaio_uring_closing(fd);
@@ -25,7 +28,7 @@ static void end(struct uring *client)
 	close_told(client->fd);
 }
 
-/* Return: how many descriptors were searched since the last call. */
+/* Return: how many descriptors the library has examined since the last call. */
 static uint32_t nr_looked_at(void)
 {
 	static uint32_t before;
@@ -79,7 +82,7 @@ static void the_number_of_rings_costs_no_calls(void **state)
 	unsigned first, last;
 
 	(void)state;
-	/* The first ring maps memory that the next ones reuse. */
+	/* The first ring maps memory of the library that the next rings reuse. */
 	make_and_close(NULL);
 	first = unit_count_calls(make_and_close, NULL);
 	assert_in_range(first, 1, CALLS_MAX);
@@ -188,7 +191,7 @@ static void a_witness_goes_with_its_call(void **state)
 	assert_int_equal(nr_rings(), 0);
 }
 
-/* Two threads close one descriptor; the second is late. */
+/* Two threads close the same descriptor. The second is late. */
 static void a_late_witness_goes_with_its_ring(void **state)
 {
 	struct uring client, later;
@@ -217,7 +220,7 @@ static bool refuse_open(long nr, const long args[6], long *ret_res)
 	return nr == SYS_openat;
 }
 
-/* F_OFD_SETLK */
+/* Refuse fcntl(F_OFD_SETLK). */
 static bool refuse_lock(long nr, const long args[6], long *ret_res)
 {
 	*ret_res = -EINVAL;
@@ -249,7 +252,9 @@ static void descriptors_are_looked_at_without_proc_or_locks(void **state)
 	end_without_witness(refuse_lock);
 }
 
-/* The ring was closed unnoticed, and its descriptor is a FIFO now. */
+/*
+ * The ring was closed without the library noticing, and its descriptor is a FIFO now.
+ */
 static void another_file_with_its_number_is_not_opened(void **state)
 {
 	char path[64];
@@ -268,7 +273,7 @@ static void another_file_with_its_number_is_not_opened(void **state)
 	unit_close(next);
 	uaio_uring_closing(fd);
 	unit_close(fd);
-	/* No lower descriptor was left open. */
+	/* No lower descriptor was left open, so open() returns the same number. */
 	assert_int_equal(open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC), fd);
 	assert_int_equal(dup(fd), next);
 	unit_close(next);

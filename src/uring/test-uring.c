@@ -86,7 +86,7 @@ static void an_index_out_of_range_is_dropped(void **state)
 	assert_got(&client, 2, 0);
 }
 
-/* The client may overwrite the words that the library writes. */
+/* The client may overwrite the words of the ring that the library writes. */
 static void what_is_not_the_clients_to_write_is_not_read(void **state)
 {
 	const struct io_sqring_offsets *sq = &client.params.sq_off;
@@ -98,7 +98,7 @@ static void what_is_not_the_clients_to_write_is_not_read(void **state)
 	for (uint64_t i = 0; i < 20; i++) {
 		for (unsigned j = 0; j < NR_ELEMENTS(ours); j++)
 			store_relaxed(sq_word(&client, ours[j]), 0xdeadbeef);
-		/* The next completion corrects the tail. */
+		/* The next completion writes the right tail again. */
 		store_relaxed(sq_word(&client, cq->tail), 12345);
 		put(&client, IORING_OP_NOP, -1, i);
 		store_release(sq_word(&client, sq->tail), client.prepared);
@@ -169,7 +169,7 @@ static void a_wait_ends_at_its_time(void **state)
 	(void)state;
 	assert_int_equal(wait_with(&arg, 1), -ETIME);
 	assert_true(uaio_now_ns() - start >= 2000000);
-	/* One completion is there, so the wait does not fail. */
+	/* One completion is in the ring, so the wait does not fail. */
 	put(&client, IORING_OP_NOP, -1, 1);
 	submit(&client, 0);
 	assert_int_equal(wait_with(&arg, 2), 0);
@@ -202,7 +202,7 @@ static void the_arguments_of_a_wait_are_checked(void **state)
 	arg.sigmask = 0x1000;
 	arg.sigmask_bytes = 8;
 	assert_int_equal(wait_with(&arg, 1), -EFAULT);
-	/* Without a wait the arguments are not checked. */
+	/* A call that does not wait does not check the arguments of a wait. */
 	assert_int_equal(wait_with(&arg, 0), 0);
 }
 
@@ -236,7 +236,10 @@ static long wait_for_two_but_briefly(void *arg)
 	return wait_with(&wait, 2);
 }
 
-/* Return: whether the wait is over, unless the thread did not get to run. */
+/*
+ * Return: whether the brief part of the wait must be over, because 20 ms have passed,
+ * and the thread sleeps again.
+ */
 static bool is_brief_wait_over(void *arg)
 {
 	int64_t since = load_relaxed(&waiting_since);
@@ -373,7 +376,9 @@ static void a_ring_that_is_overwritten_hurts_nobody(void **state)
 			any() % 2 ? any() % (head_bytes / 4) : any() % nr_words;
 		struct io_uring_sqe *sqe;
 
-		/* No-ops with random other members: none names other memory. */
+		/*
+		 * No-ops whose other members are random. No member names other memory.
+		 */
 		sqe = put(&client,
 			  any() % 8 ? IORING_OP_NOP : IORING_OP_ASYNC_CANCEL,
 			  (int)any_value(), any());
@@ -387,7 +392,7 @@ static void a_ring_that_is_overwritten_hurts_nobody(void **state)
 				       IORING_ENTER_GETEVENTS, NULL, 0);
 		if (i % 64)
 			continue;
-		/* The other ring is unaffected. */
+		/* The other ring is not affected. */
 		put(&other, IORING_OP_NOP, -1, i);
 		submit(&other, 1);
 		assert_got(&other, i, 0);

@@ -22,7 +22,7 @@ enum { SIZE = UNIT_KEY_BYTES };
 
 #define SECONDS INT64_C(1000000000)
 
-/* Return: a word of the ring at this offset. */
+/* Return: the word of the ring at this offset. */
 static inline uint32_t *sq_word(const struct uring *client, uint32_t off)
 {
 	return (uint32_t *)(void *)((char *)client->rings + off);
@@ -48,7 +48,7 @@ static inline void client_own_array(struct uring *client)
 	client->sq_array = NULL;
 }
 
-/* Return: the next submission entry, with these members, otherwise zero. */
+/* Return: the next submission entry. These members are set, the others are zero. */
 static inline struct io_uring_sqe *put(struct uring *client, uint8_t opcode,
 				       int fd, uint64_t user_data)
 {
@@ -64,7 +64,7 @@ static inline struct io_uring_sqe *put_rw(struct uring *client, uint8_t opcode,
 			    (uint64_t)off, user_data);
 }
 
-/* Another process has submitted to the ring: continue where it stopped. */
+/* Another process has submitted to the ring: continue after its last submission. */
 static inline void catch_up(struct uring *client)
 {
 	client->prepared = load_acquire(client->sq_tail);
@@ -86,7 +86,10 @@ static inline long enter(const struct uring *client, uint32_t to_submit,
 			   min_complete ? IORING_ENTER_GETEVENTS : 0, NULL, 0);
 }
 
-/* Submit the prepared entries, all accepted, and wait for min_complete completions. */
+/*
+ * Submit the prepared entries, all of which must be accepted, and wait for min_complete
+ * completions.
+ */
 static inline void submit(struct uring *client, uint32_t min_complete)
 {
 	uint32_t nr = tell(client);
@@ -95,8 +98,9 @@ static inline void submit(struct uring *client, uint32_t min_complete)
 }
 
 /*
- * Tell ThreadSanitizer that posting happens before the client reads the tail. It cannot
- * know, because client and library map the rings at different addresses.
+ * Tell ThreadSanitizer that posting happens before the client reads the tail.
+ * ThreadSanitizer cannot know this, because client and library map the rings at
+ * different addresses.
  */
 static inline void show_order(const struct uring *client)
 {
@@ -140,7 +144,7 @@ static inline void assert_cqe(const struct io_uring_cqe *cqe,
 	assert_int_equal(cqe->flags, flags);
 }
 
-/* The next completion is this one. */
+/* Check that the next completion has these values. */
 static inline void assert_got(const struct uring *client, uint64_t user_data,
 			      int32_t res)
 {
@@ -149,7 +153,7 @@ static inline void assert_got(const struct uring *client, uint64_t user_data,
 	assert_cqe(&cqe, user_data, res, 0);
 }
 
-/* The next two completions are these, in either order. */
+/* Check that the next two completions are these, in either order. */
 static inline void assert_got_both(const struct uring *client, uint64_t a,
 				   int32_t a_res, uint64_t b, int32_t b_res)
 {
@@ -202,7 +206,7 @@ static int start(void **state)
 	return ret;
 }
 
-/* Return: whether all closed rings are freed. */
+/* Return: whether all rings that were closed are freed. */
 static inline bool rings_are_freed(void *arg)
 {
 	struct uaio_counters counters;
@@ -216,7 +220,7 @@ static inline bool rings_are_freed(void *arg)
 
 /*
  * Close the client's ring. If a thread of the library was executing one of its
- * requests, the next ring that is made frees it; so make one.
+ * requests, the next ring that is made frees it; so make a ring.
  */
 static int stop(void **state)
 {
