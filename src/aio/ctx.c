@@ -420,7 +420,7 @@ bool uaio_ctx_is_empty(uint64_t handle)
 
 static void load(void)
 {
-	/* Computed now, because the C library opens a file for this. */
+	/* Computed here, inside setup, because the C library opens a file for it. */
 	(void)uaio_ring_events_per_cpus();
 }
 

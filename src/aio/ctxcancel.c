@@ -11,7 +11,7 @@
 
 int uaio_ctx_cancel(uint64_t handle, uint64_t obj)
 {
-	/* The kernel's call knows only these two results. */
+	/* The kernel's io_cancel has only these two results. */
 	return uaio_ctx_cancel_one(handle, obj) == 0 ? -EINPROGRESS : -EINVAL;
 }
 

@@ -15,7 +15,9 @@
 #include "aio/ctx.h"
 #include "aio/handle.h"
 
-/* Return: whether the generation is over. The caller holds reap_lock. */
+/*
+ * Return: whether the generation in which the call began is over. The caller holds reap_lock.
+ */
 static bool is_over_locked(const struct uaio_ctx *ctx, uint64_t generation)
 {
 	/* relaxed: DEAD is set before destroy takes the lock to clear handle */
@@ -83,8 +85,8 @@ static long wait_more(struct uaio_ctx *ctx, uint64_t generation,
 }
 
 /*
- * Admit the signals that the call's mask unblocks, as the kernel does even if it does not
- * wait.
+ * Let signals be delivered that the call's mask unblocks, as the kernel does even if it does
+ * not wait.
  * Return: got; -EINTR if got is 0 and a signal handler ran.
  */
 static long let_signals_in(const struct uaio_getevents *call, long got)
@@ -99,7 +101,7 @@ static bool is_in_flight(const struct uaio_ctx *ctx)
 	       load_relaxed(&ctx->nr_done);
 }
 
-/* Sleep: the client has polled an empty ring for too long (vain.c). Return: as pop(). */
+/* The client has polled an empty ring for too long (vain.c): sleep. Return: as pop(). */
 static long doze(struct uaio_ctx *ctx, uint64_t generation,
 		 struct uaio_event *events, const struct uaio_getevents *call)
 {
@@ -140,7 +142,7 @@ static long get_more(struct uaio_ctx *ctx, uint64_t generation,
 	return wait_more(ctx, generation, events, got, call);
 }
 
-/* Even with min_nr 0, look for events: a parked request may be ready. */
+/* Even if min_nr is 0, look for events, as a parked request may be ready. */
 static bool are_too_few(long got, const struct uaio_getevents *call)
 {
 	return got < call->min_nr || (got == 0 && call->nr > 0);

@@ -29,10 +29,13 @@ int uaio_iocb_check(const struct iocb *iocb)
 	return 0;
 }
 
-/* The most bytes that one request moves (the kernel's MAX_RW_COUNT); more are cut. */
+/*
+ * The most bytes that one request moves (the kernel's MAX_RW_COUNT); longer requests are
+ * shortened.
+ */
 static const uint64_t RW_BYTES_MAX = 0x7ffff000;
 
-/* The core's operation plus 1; 0: there is none. */
+/* The core's operation plus 1; 0: kernel AIO has no such operation. */
 static const uint8_t ops[] = {
 	[IOCB_CMD_PREAD] = UAIO_OP_READ + 1,
 	[IOCB_CMD_PWRITE] = UAIO_OP_WRITE + 1,

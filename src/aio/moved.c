@@ -18,7 +18,8 @@ struct uaio_moved {
 	struct uaio_moved *next;
 	struct uaio_ctx *ctx;
 	uint64_t handle; /* the ring's present address */
-	void *home; /* owns: the ring's original memory, unused meanwhile */
+	/* owns: the ring's original memory, unused while the ring is elsewhere */
+	void *home;
 };
 
 static struct {
@@ -54,10 +55,13 @@ __attribute__((noinline)) struct uaio_ctx *uaio_moved_find(uint64_t handle)
 		return NULL;
 	uaio_ctxs_lock();
 	moved = *find_locked(handle);
-	/* Read under the lock, as moved may be reused afterwards. */
+	/* Read under the lock, as the entry may be reused afterwards. */
 	ctx = moved ? moved->ctx : NULL;
 	uaio_ctxs_unlock();
-	/* Contexts are never unmapped, and the caller compares the handle (ctx.h, I3). */
+	/*
+	 * Contexts are never unmapped, and the caller compares the handle (ctx.h, I3), so no
+	 * reference is needed.
+	 */
 	return ctx;
 }
 
@@ -111,8 +115,8 @@ static int64_t move_ring_locked(struct uaio_ctx *ctx, uint64_t new_addr)
 }
 
 /*
- * Return: the context whose ring is at old, if the ring has old_bytes and new_bytes are equal
- * to that; or NULL, with the error in ret_error.
+ * Return: the context whose ring is at old, if the ring has old_bytes bytes and new_bytes is
+ * the same; otherwise NULL, with the error in ret_error.
  */
 static struct uaio_ctx *movable_locked(uint64_t old, size_t old_bytes,
 				       size_t new_bytes, int64_t *ret_error)
@@ -125,7 +129,10 @@ static struct uaio_ctx *movable_locked(uint64_t old, size_t old_bytes,
 	*ret_error = -EINVAL;
 	if (!ctx || load_relaxed(&ctx->handle) != old)
 		return NULL;
-	/* A ring moves as a whole. The kernel refuses growing with -EFAULT. */
+	/*
+	 * A ring can only be moved as a whole. If it would grow, the kernel fails with
+	 * -EFAULT.
+	 */
 	if (new_bytes > old_bytes)
 		*ret_error = -EFAULT;
 	if (old_bytes != (size_t)ctx->ring.nr_pages * uaio_page_bytes() ||
@@ -150,7 +157,7 @@ static struct uaio_moved *note_move_locked(struct uaio_moved *unused,
 	unused->home = (void *)(uintptr_t)old;
 	unused->next = list.first;
 	list.first = unused;
-	/* relaxed: the client gets the address later */
+	/* relaxed: the client learns the address only later */
 	store_relaxed(&list.nr, load_relaxed(&list.nr) + 1);
 	return unused;
 }
@@ -170,7 +177,7 @@ bool uaio_ctx_mremap(uint64_t old, size_t old_bytes, size_t new_bytes,
 	struct uaio_ctx *ctx;
 	bool is_ring;
 
-	/* relaxed: a client knows its rings' addresses */
+	/* relaxed: a client knows the addresses of its own rings */
 	if (!uaio_ringmem_contains(old) && !load_relaxed(&list.nr))
 		return false;
 	moved = uaio_slab_get(&list.slab);
@@ -196,7 +203,7 @@ bool uaio_ctx_munmap(uint64_t addr)
 {
 	bool is_ring;
 
-	/* relaxed: a client knows its rings' addresses */
+	/* relaxed: a client knows the addresses of its own rings */
 	if (!uaio_ringmem_contains(addr) && !load_relaxed(&list.nr))
 		return false;
 	uaio_ctxs_lock();

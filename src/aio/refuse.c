@@ -2,10 +2,11 @@
 /*
  * Refusing requests that kernel AIO refuses and the core would accept
  *
- * The core refuses requests that it could execute for no front-end. Kernel AIO has further
- * rules: some fields have to be 0, and offset -1 is invalid. A file that cannot be synced is
- * refused at once, and so is a file without the functions read_iter or write_iter. Mistakes of
- * both sorts are reported in the kernel's order.
+ * The core refuses requests that it could not execute for any front-end (kernel AIO, io_uring
+ * or POSIX AIO). Kernel AIO has further rules: some fields have to be 0, and offset -1 is
+ * invalid. A file that cannot be synced is refused at once, and so is a file without the
+ * functions read_iter or write_iter. Errors that the core finds and errors found here are
+ * reported in the kernel's order.
  */
 #include <assert.h>
 #include <errno.h>
@@ -16,7 +17,7 @@ static_assert(UAIO_OP_READ < UAIO_OP_WRITEV && UAIO_OP_READV < UAIO_OP_WRITEV &&
 		      UAIO_OP_WRITE < UAIO_OP_WRITEV,
 	      "uaio_refuse() takes reads and writes for the first operations");
 
-/* Refuse the request, with the core's error if the core finds a mistake. */
+/* Refuse the request; if the core also finds an error, with the core's error. */
 static int refuse_last(const struct uaio_sqe *sqe, const struct uaio_file *file)
 {
 	int ret = uaio_optab[sqe->op].prep(sqe, file);
@@ -25,8 +26,9 @@ static int refuse_last(const struct uaio_sqe *sqe, const struct uaio_file *file)
 }
 
 /*
- * The kernel checks the request and how the file was opened, then whether the file has
- * read_iter or write_iter, and only then the memory and the offset.
+ * The kernel checks first the request and how the file was opened, then whether the file has
+ * read_iter or write_iter, and only then the memory and the offset. Return the error that the
+ * kernel finds first.
  */
 static int refuse_older_way(const struct uaio_sqe *sqe,
 			    const struct uaio_file *file)
@@ -52,7 +54,7 @@ static int check_sync(const struct uaio_sqe *sqe, const struct uaio_file *file)
 {
 	if (sqe->buf || sqe->len || sqe->off || sqe->rw_flags)
 		return -EINVAL;
-	/* Neither streams nor the devices seen so far can be synced. */
+	/* No stream can be synced, and none of the devices known so far. */
 	return uaio_file_kind(file) >= UAIO_KIND_STREAM ? -EINVAL : 0;
 }
 

@@ -3,9 +3,9 @@
  * IOCB_FLAG_RESFD: the eventfd to which each completion adds 1
  *
  * The word of such a request (sink.h) is a reference to the eventfd's open file. If a thread
- * with its own descriptor table submits the request, the word is the descriptor itself, as
- * the request completes before io_submit returns. Pointers to files are even, so the lowest
- * bit of the word distinguishes the two.
+ * with its own descriptor table submits the request, the word is the descriptor itself, as the
+ * request completes before io_submit returns. Pointers to files are even, so the lowest bit of
+ * the word shows whether it is a pointer or a descriptor.
  */
 #include <errno.h>
 
@@ -61,7 +61,7 @@ __attribute__((noinline)) void uaio_resfd_signal(const struct uaio_post *post)
 {
 	unsigned count;
 
-	/* One write for adjacent completions with the same eventfd. */
+	/* Make one write for adjacent completions with the same eventfd. */
 	for (unsigned i = 0; i < post->nr; i += count) {
 		uint64_t word = post->completions[i].word;
 

@@ -10,9 +10,9 @@
 
 enum {
 	RING_MAGIC = 0xa10a10a1,
-	/* The kernel's limit: io_setup refuses more slots. */
+	/* The kernel's limit: io_setup refuses a ring with more slots. */
 	RING_EVENTS_MAX = 0x10000000 / sizeof(struct uaio_event),
-	/* The kernel's minimum of slots for each processor. */
+	/* The least number of slots for each processor, as in the kernel. */
 	EVENTS_PER_CPU = 4,
 };
 
@@ -33,8 +33,8 @@ uint32_t uaio_ring_events_per_cpus(void)
 uint32_t uaio_ring_pages(uint32_t nr_events)
 {
 	/*
-	 * The kernel's 32-bit arithmetic: clients can see how many requests fit beyond
-	 * nr_events, and some rely on that.
+	 * Computed in 32 bits, as in the kernel: clients can see how many requests fit beyond
+	 * nr_events, and some rely on this.
 	 */
 	uint32_t nr = nr_events < uaio_ring_events_per_cpus()
 			      ? uaio_ring_events_per_cpus()

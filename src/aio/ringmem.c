@@ -15,9 +15,12 @@
 enum {
 	CHUNK_BYTES = 1 << 20,
 	CHUNK_PAGES_MAX = CHUNK_BYTES / 4096,
-	/* From this size on, returning memory to the system is worth a system call. */
+	/* From this size on, it is worth a system call to return memory to the system. */
 	TRIM_BYTES = 5 * 4096,
-	/* One bucket per chunk up to a million contexts of one page. */
+	/*
+	 * With this number, each chunk has its own bucket, up to a million contexts of one
+	 * page.
+	 */
 	NR_BUCKETS = 4096,
 };
 
@@ -25,13 +28,15 @@ struct chunk {
 	struct uaio_slab_node node;
 
 	/* immutable once indexed (I2) */
-	char *base;         /* owns: the mapping, never unmapped (I1) */
-	size_t bytes;       /* CHUNK_BYTES: shared; more: for one ring */
+	char *base; /* owns: the mapping, never unmapped (I1) */
+	/* CHUNK_BYTES: shared by small rings; more: for one ring */
+	size_t bytes;
 	struct chunk *next; /* in the same bucket */
 
 	/* under the lock */
-	struct list usable; /* on shared or whole while it has free pages */
-	size_t nr_free;     /* pages */
+	/* while it has free pages: node in the list shared or whole */
+	struct list usable;
+	size_t nr_free;                       /* pages */
 	uint64_t taken[CHUNK_PAGES_MAX / 64]; /* bit: page is in use */
 };
 
@@ -52,7 +57,7 @@ static size_t chunk_pages(void)
 	return CHUNK_BYTES / uaio_page_bytes();
 }
 
-/* Longer rings have their own mapping, as they would waste the rest of a chunk. */
+/* Longer rings have their own mapping, as such a ring would waste the rest of a chunk. */
 static size_t shared_pages_max(void)
 {
 	return chunk_pages() / 2;
@@ -99,7 +104,8 @@ bool uaio_ringmem_contains(uint64_t addr)
 	const struct chunk *chunk;
 
 	/*
-	 * A page is a power of two. Every system call checks this, and dividing takes long.
+	 * A page is a power of two, so use a mask. Every system call makes this check, and a
+	 * division would take long.
 	 */
 	if (addr & (uaio_page_bytes() - 1))
 		return false;
@@ -118,7 +124,7 @@ static void index_chunk_locked(struct chunk *chunk)
 	ringmem.nr_chunks++;
 }
 
-/* Map bytes at a multiple of CHUNK_BYTES: map more, and unmap both ends. */
+/* Map bytes bytes at a multiple of CHUNK_BYTES: map more, and unmap both ends. */
 static void *map_aligned(size_t bytes)
 {
 	char *map, *base, *end;
@@ -167,7 +173,7 @@ static void flip_pages(struct chunk *chunk, size_t first, size_t nr)
 		chunk->taken[page / 64] ^= 1ull << page % 64;
 }
 
-/* Return: the first of nr consecutive free pages, or chunk_pages(). */
+/* Return: the first of nr consecutive free pages; chunk_pages() if there are none. */
 static size_t find_run(const struct chunk *chunk, size_t nr)
 {
 	const size_t nr_pages = chunk_pages();
@@ -216,12 +222,12 @@ static void *get_shared_locked(size_t nr_pages)
 	chunk = new_chunk_locked(chunk_pages());
 	if (!chunk)
 		return NULL;
-	/* First on the list, so that fuller chunks are not searched again. */
+	/* Put it first on the list, so that fuller chunks are not searched again. */
 	list_add_head(&ringmem.shared, &chunk->usable);
 	return take_shared_locked(chunk, nr_pages);
 }
 
-/* Large rings' mappings are rounded up to chunks, and reused as a whole. */
+/* Mappings of large rings have a whole number of chunks, and are reused as a whole. */
 static void *get_whole_locked(size_t nr_pages)
 {
 	const size_t whole = chunk_pages();
@@ -260,7 +266,10 @@ void uaio_ringmem_put(void *ring, size_t nr_pages)
 	struct chunk *chunk = find_chunk((uintptr_t)ring);
 
 	UAIO_CHECK(chunk);
-	/* Return a long ring's memory to the system; fails if the memory is locked. */
+	/*
+	 * Return a long ring's memory to the system; this fails if the memory is locked
+	 * (mlock).
+	 */
 	if (nr_pages * uaio_page_bytes() >= TRIM_BYTES)
 		(void)sys_madvise(ring, nr_pages * uaio_page_bytes(),
 				  MADV_DONTNEED);

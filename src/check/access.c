@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libuaio-check.so: makes an access that helgrind or drd attributes to a request
- * (helgrind.c). The function is not in libuaio.so, in which they report no races
- * (tool/check/valgrind.c).
+ * In libuaio-check.so: makes a memory access that helgrind or drd attributes to a request
+ * (helgrind.c). The function is not in libuaio.so, as these tools are told to report no races
+ * in libuaio.so (tool/check/valgrind.c).
  *
  * Tested by test/run/checkers.py.
  */
@@ -20,9 +20,9 @@ EXPORT void uaio_check_access(const void *at, size_t bytes, bool is_written,
 			      bool is_helgrind);
 
 /*
- * helgrind checks the memory of a system call even if the call fails. No file has such an
- * offset, so these calls fail before the kernel uses the memory. The library makes them
- * itself, as helgrind reports no race inside a function of the C library.
+ * helgrind checks the memory of a system call even if the call fails. So make system calls
+ * with an offset that no file has: they fail before the kernel uses the memory. They are not
+ * made through the C library, as helgrind reports no race inside its functions.
  */
 static void access_by_call(const void *at, size_t bytes, bool is_written)
 {
@@ -34,7 +34,7 @@ static void access_by_call(const void *at, size_t bytes, bool is_written)
 
 /*
  * drd does not check the memory of system calls. So read the memory, even if the request
- * writes it. The asm keeps valgrind from dropping loads whose value is not used.
+ * writes it. The asm statement keeps loads whose value is not used from being optimised away.
  */
 static void access_by_loads(const char *at, size_t bytes)
 {

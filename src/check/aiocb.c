@@ -18,14 +18,14 @@ struct state {
 
 static struct {
 	struct uaio_lock lock; /* rank STACKS: no lock is taken under it */
-	/* under the lock; an aiocb may overwrite the state of another */
+	/* under the lock; if two aiocbs share a slot, one overwrites the state of the other */
 	struct state states[AIOCBS];
 } aiocbs;
 
 void uaio_check_aiocbs_init(void)
 {
 	aiocbs.lock = (struct uaio_lock){ 0 };
-	/* A child of fork() has none of its parent's requests. */
+	/* In a child of fork(), none of the parent's requests exists. */
 	for (unsigned i = 0; i < AIOCBS; i++)
 		aiocbs.states[i].aiocb = 0;
 }

@@ -16,7 +16,9 @@ enum {
 	POISONED = 0xf7, /* the value that __asan_poison_memory_region() sets */
 };
 
-/* The sanitizer's functions, of its <asan_interface.h>; NULL: it is not in the process. */
+/*
+ * Functions of the sanitizer, from its <asan_interface.h>; NULL if it is not in the process.
+ */
 static struct {
 	void *(*find)(void *at, size_t bytes);
 	void (*report)(void *pc, void *bp, void *sp, void *at, int is_write,
@@ -87,7 +89,7 @@ static uintptr_t last_of(const struct uaio_check_part *part)
 	return (part->at + part->bytes - 1) / GRANULE * GRANULE;
 }
 
-/* Return: the shadow of a granule while a part that begins at `at` is in flight. */
+/* Return: the shadow byte of a granule while a part that begins at `at` is in flight. */
 static uint8_t poisoned_from(uintptr_t at, uintptr_t granule)
 {
 	return at > granule ? (uint8_t)(at - granule) : POISONED;
@@ -107,7 +109,7 @@ static NO_ASAN bool ends_in(const struct uaio_check_part *part,
 	       usable <= part->at + part->bytes;
 }
 
-/* Eight bytes of the shadow: most granules are in the middle of a part. */
+/* Eight bytes of the shadow at once, as most granules are in the middle of a part. */
 typedef uint64_t __attribute__((may_alias, aligned(1))) eight;
 
 enum { EIGHT = 8 * GRANULE };

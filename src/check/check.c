@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The submission of requests whose memory is checked */
+/* Recording the memory of requests when they are submitted */
 #include "check/check.h"
 
 #include "base/atomic.h"
@@ -14,15 +14,15 @@
 
 enum {
 	CALLS = 1024, /* slots for counts of calls: calls_of() */
-	/* A request with more bytes has no hash. */
+	/* For a request with more bytes no hash is computed. */
 	HASHED_MAX = 1 << 20,
 };
 
 static bool is_on; /* immutable after init */
 
 /*
- * atomic, by thread: submitting calls that have ended. Two threads may share a slot; then
- * a completion may be posted before its submitting call ends.
+ * atomic: for each thread the number of submitting calls that have ended. If two threads share
+ * a slot, a completion may be posted before its submitting call ends.
  */
 static uint32_t calls[CALLS];
 

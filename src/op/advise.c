@@ -11,7 +11,7 @@
 #include "base/sys.h"
 #include "op/rows.h"
 
-/* Return: whether the kernel only stores the advice, and starts no long work. */
+/* Return: whether the kernel only stores the advice, and does no work that could take long. */
 static bool is_only_noted(uint32_t advice)
 {
 	return advice == POSIX_FADV_NORMAL || advice == POSIX_FADV_RANDOM ||

@@ -22,8 +22,9 @@ bool uaio_args_can_read(const void *memory, uint64_t bytes)
 }
 
 /*
- * Measure a string of at most max bytes, including its 0. Each page that it reaches into
- * is checked by a system call, which costs little beside the request's own call.
+ * Measure a string of at most max bytes, including its 0. For each page that the string
+ * touches, a system call checks that the page can be read; this costs little beside the
+ * request's own call.
  * Return: its length, including the 0; max + 1: it is longer; 0: it is not readable.
  */
 static uint32_t measure(const char *text, uint32_t max)
@@ -84,7 +85,7 @@ size_t uaio_args_bytes(const struct uaio_sqe *sqe)
 				 args->path_bytes + args->name_bytes;
 }
 
-/* Return: the end of the copied string. */
+/* Copy a string. Return: the end of the copy. */
 static char *copy_text(char *to, const char *text, uint32_t bytes,
 		       const char **ret_text)
 {

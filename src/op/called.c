@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* CALLED: a function of a front-end. Tested by uring/test-uring-cancel.c. */
+/*
+ * CALLED: calls a function of a front-end (kernel AIO, io_uring or POSIX AIO). Tested by
+ * uring/test-uring-cancel.c.
+ */
 #include "op/rows.h"
 
 const struct uaio_op_door *uaio_op_door;

@@ -2,8 +2,8 @@
 /*
  * CLOSE, EPOLL_CTL, EPOLL_WAIT and PIPE
  *
- * CLOSE does what close() does, because the library knows the descriptor's requests.
- * EPOLL_CTL takes effect at once.
+ * CLOSE calls the same function as the interposed close(), because the library may have
+ * requests on the descriptor. EPOLL_CTL is executed at once.
  *
  * Tested by test-call.c.
  */
@@ -48,7 +48,7 @@ int64_t uaio_epoll_ctl_run(const struct uaio_sqe *sqe, int fd,
 	(void)fd;
 	(void)found;
 	(void)extra_flags;
-	/* The call only reads the event. */
+	/* The system call only reads the event, so the cast is safe. */
 	return sys_epoll_ctl(sqe->fd, (int)sqe->args->what, sqe->args->fd,
 			     (struct epoll_event *)sqe->args->in);
 }

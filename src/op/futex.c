@@ -2,8 +2,8 @@
 /*
  * FUTEX_WAKE, FUTEX_WAIT and FUTEX_WAITV
  *
- * The kernel decides whether a wait ends at once or fails: it is called with a timeout in
- * the past. A wake-up during this call counts like any other.
+ * To find out whether a wait would end at once or fail, the library calls the kernel with a
+ * timeout in the past. A wake-up during this call counts like any other.
  *
  * Tested by uring/test-uring-futex.c.
  */
@@ -22,7 +22,9 @@
 /* Flags of newer headers; NUMA and MPOL: the futex belongs to a NUMA node. */
 enum { SIZE_U32 = 2, NUMA = 4, MPOL = 8, PRIVATE = 128 };
 
-/* The sleeper's two futexes: end, before the client's, and last, after them. */
+/*
+ * The sleeper's two futexes (sleeper.h): `end`, before the client's, and `last`, after them.
+ */
 enum { NR_OWN = 2, NR_MAX = UAIO_FUTEXES_MAX + NR_OWN };
 
 static struct uaio_futex_waitv own_of(uint32_t *word)
@@ -125,6 +127,6 @@ int64_t uaio_futex_wake_run(const struct uaio_sqe *sqe, int fd,
 						sqe->call_flags);
 	res = sys_futex_wake_by(sqe->buf, sqe->mode, (uint32_t)sqe->len,
 				sqe->call_flags);
-	/* A kernel without the call has no such futexes either. */
+	/* A kernel that lacks the call does not know such futexes. */
 	return res == -ENOSYS ? -EINVAL : res;
 }

@@ -66,7 +66,7 @@ bool uaio_sock_keeps(const struct uaio_sqe *sqe, int fd, int64_t res,
 	return res > 0 && (uint64_t)res < bytes && waits_for_all(sqe, fd);
 }
 
-/* Report res, the result of a call, to the front-end that has chosen its memory. */
+/* Report res, the result of a call, to the front-end that has chosen the memory for it. */
 static inline void report_to_door(const struct uaio_sqe *sqe, int fd,
 				  int64_t res, const struct iovec *iov)
 {
@@ -216,7 +216,10 @@ void uaio_sock_ask_rests(const int *fds, unsigned nr, bool *ret_have_more)
 					   .events = POLLIN | POLLRDHUP };
 	is_polled = is_polled && sys_ppoll(pfds, nr, &zero, NULL, 0) >= 0;
 	for (unsigned i = 0; i < nr; i++)
-		/* At the end, or with an error, poll() reports it ready, too. */
+		/*
+		 * poll() also reports a socket ready at the end of the stream or after an
+		 * error, with other events.
+		 */
 		ret_have_more[i] = is_polled && !(pfds[i].revents & ~POLLIN)
 					   ? pfds[i].revents
 					   : uaio_sock_bytes_there(fds[i]) > 0;
@@ -238,8 +241,9 @@ static bool is_plain_tcp(int fd)
 }
 
 /*
- * poll() does not report fewer bytes than SO_RCVLOWAT. If the client sets the option
- * later, a multishot receive finds the bytes left once the socket holds that many.
+ * Find out how a multishot receive can see that the socket is empty. poll() does not report
+ * fewer bytes than SO_RCVLOWAT. If the client sets this option later, a multishot receive does
+ * not see bytes that are left until the socket holds that many.
  */
 static enum uaio_empty_by empty_by(struct uaio_found *found, int fd)
 {
@@ -260,9 +264,10 @@ static enum uaio_rest ask_rest(int fd)
 }
 
 /*
- * A shot has filled its buffer. If poll() reports nothing, the socket is empty, also
- * behind an urgent mark, which SIOCINQ does not look past. Then skip the receive that
- * would return EAGAIN: the next bytes cause an edge.
+ * A shot (one receive of a multishot request) has filled its buffer. If poll() reports
+ * nothing, the socket is empty, even after an urgent mark (SIOCINQ counts only up to the
+ * mark). Then skip the receive that would return EAGAIN: the next bytes cause an edge (a new
+ * readiness event).
  */
 static enum uaio_rest ask_rest_of_shot(int fd)
 {
@@ -272,7 +277,7 @@ static enum uaio_rest ask_rest_of_shot(int fd)
 
 	if (nr == 0)
 		return UAIO_REST_NONE;
-	/* At the end, and after an error, poll() reports the socket ready as well. */
+	/* poll() also reports the socket ready at the end of the stream and after an error. */
 	if (nr > 0 && pfd.revents == POLLIN)
 		return UAIO_REST_THERE;
 	return ask_rest(fd);
@@ -290,8 +295,8 @@ static bool may_be_at_mark(int fd)
 }
 
 /*
- * Return: whether a shot that received res bytes of a stream left some. asks: the call
- * may have left some. Not inline: most receives are not multishot.
+ * Return: whether a shot that received res bytes of a stream has left bytes in the socket.
+ * asks: the call may have left some. Not inline: most receives are not multishot.
  */
 static __attribute__((noinline)) enum uaio_rest
 rest_of_shot(int fd, struct uaio_found *found, int64_t res, bool asks)
@@ -307,9 +312,9 @@ rest_of_shot(int fd, struct uaio_found *found, int64_t res, bool asks)
 }
 
 /*
- * Note whether a stream has more after a call that received res bytes into room bytes, or
- * that the caller must query it. A call that did not fill its buffer has emptied the
- * socket, so only a full buffer needs the query.
+ * Store in found whether a stream has more data after a call that received res bytes into a
+ * buffer of `room` bytes, or that the caller must query the socket. A call that did not fill
+ * its buffer has emptied the socket, so only a full buffer needs the query.
  */
 static inline void note_rest(const struct uaio_sqe *sqe, int fd,
 			     struct uaio_found *found, int64_t res,
@@ -328,7 +333,7 @@ static inline void note_rest(const struct uaio_sqe *sqe, int fd,
 		else
 			rest = ask_rest(fd);
 	}
-	/* An earlier call may have noted something else. */
+	/* An earlier call may have stored another value. */
 	if (unlikely(rest != found->rest))
 		found->rest = rest & 7; /* three bits */
 }
@@ -342,9 +347,9 @@ static bool has_nothing(int fd)
 }
 
 /*
- * Return: whether a multishot receive without room waits until there is something to
- * receive, as in the kernel. Such are its first shot, if on a worker, and later shots on
- * a stream.
+ * Return: whether a multishot receive for which there is no buffer waits until there is
+ * something to receive, as in the kernel. This holds for its first shot, if a worker makes it,
+ * and for later shots on a stream.
  */
 static bool waits_first(const struct uaio_sqe *sqe, bool is_stream)
 {
@@ -361,9 +366,9 @@ int64_t uaio_sock_no_room(const struct uaio_sqe *sqe, int fd, bool is_stream,
 }
 
 /*
- * A multishot receive chooses its buffer first, even if there is nothing to receive,
- * unless its client wanted a worker. With MSG_DONTWAIT the worker's call does not block
- * either, and buffers that it does not use are not kept.
+ * A multishot receive chooses its buffer first, even if there is nothing to receive, unless
+ * its client wanted a worker. With MSG_DONTWAIT a worker's call does not block either, and
+ * buffers that the call does not use are given back.
  */
 static inline int pick_room(const struct uaio_sqe *sqe, int fd,
 			    uint32_t extra_flags, struct iovec *ret_iov)
@@ -416,7 +421,8 @@ static bool may_write(const void *at, size_t bytes)
 }
 
 /*
- * Write what came besides the data of res bytes to the client's own header.
+ * A message was received, with res bytes of data: write everything else (address, control
+ * data, flags) to the client's own header.
  * Return: res; -EFAULT: the client has unmapped the header. The data are lost then.
  */
 static int64_t write_back(const struct uaio_args *args,
@@ -443,7 +449,7 @@ uint64_t uaio_sock_head_bytes(const struct uaio_args *args)
 
 /*
  * Receive a message into a buffer of a multishot request. The buffer gets a header, the
- * sender's address and the control data, each in the module that the request gives, then the
+ * sender's address and the control data, for which the request reserves fixed sizes, then the
  * data.
  */
 static int64_t receive_shot(const struct uaio_sqe *sqe, int fd,
@@ -488,7 +494,7 @@ bool uaio_sqe_has_more(const struct uaio_sqe *sqe, int64_t res)
 	/* The result is a descriptor or a slot, which may be 0. */
 	if (sqe->op == UAIO_OP_ACCEPT)
 		return true;
-	/* An empty message is the last. */
+	/* An empty message ends the multishot request. */
 	if (sqe->op == UAIO_OP_RECVMSG)
 		return res > (int64_t)uaio_sock_head_bytes(sqe->args);
 	return res > 0 && !(sqe->by_door && uaio_op_door->is_last(sqe));

@@ -45,23 +45,26 @@ struct how {
 enum {
 	RESOLVE_CACHED_ = 0x20,
 	KERNEL_LARGEFILE = 0100000,
-	/* Flags that an open file keeps, and that F_SETFL would change. */
+	/* Flags that the kernel keeps for an open file, and that F_SETFL would change. */
 	KEPT_FLAGS = O_APPEND | O_ASYNC | O_DIRECT | O_NOATIME,
-	/* Only these flags: with others the kernel has to do more than look up a path. */
+	/* Only with these flags can the kernel do no more than look up a path. */
 	SIMPLE_FLAGS = O_ACCMODE | O_NOCTTY | O_APPEND | O_NONBLOCK | O_SYNC |
 		       O_DIRECT | O_LARGEFILE | KERNEL_LARGEFILE | O_DIRECTORY |
 		       O_NOFOLLOW | O_NOATIME | O_CLOEXEC,
 };
 
-/* A front-end has the new descriptor only for a moment; a child must not inherit it. */
+/*
+ * A front-end keeps the new descriptor only for a moment. A child process must not inherit it
+ * meanwhile.
+ */
 static uint64_t flags_of(const struct uaio_sqe *sqe, uint64_t flags)
 {
 	return flags | (sqe->by_door ? O_CLOEXEC : 0);
 }
 
 /*
- * Open what the kernel can find without blocking, as io_uring does. A FIFO without
- * another end does not block either, as if O_NONBLOCK had been given.
+ * Open what the kernel can find without blocking, as io_uring does. A FIFO whose other end is
+ * not open does not block either, as the library adds O_NONBLOCK.
  * Return: the descriptor, or -errno; UAIO_OP_BLOCKS: the call would block.
  */
 static int64_t open_cached(int dir, const char *path, const struct how *client)
@@ -78,7 +81,7 @@ static int64_t open_cached(int dir, const char *path, const struct how *client)
 		(void)sys_fcntl(fd, F_SETFL, (long)how.flags & KEPT_FLAGS);
 	if (fd == -EAGAIN && client->resolve & RESOLVE_CACHED_)
 		return fd;
-	/* EINVAL may mean a kernel before 5.12; a worker's call tells. */
+	/* EINVAL may come from a kernel before 5.12; a worker's call will show. */
 	return fd == -EAGAIN || fd == -EINVAL || fd == -ENOSYS ? UAIO_OP_BLOCKS
 							       : fd;
 }

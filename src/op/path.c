@@ -2,8 +2,8 @@
 /*
  * STATX, RENAMEAT, UNLINKAT, MKDIRAT, SYMLINKAT, LINKAT: calls about paths
  *
- * The directory may have to be read from the disk or from a server, so workers execute
- * these calls, as in the kernel.
+ * The call may have to read directories from a disk or a server, so workers make it, as in the
+ * kernel.
  *
  * Tested by test-call.c.
  */

@@ -2,9 +2,9 @@
 /*
  * SEND and RECV with memory in pieces, which their front-end chooses
  *
- * A receive first takes the memory that its front-end gives when the size is not known. Only
- * if data fill that, it queries the socket, and the front-end (kernel AIO, io_uring or POSIX
- * AIO) for more. So a small receive costs one call.
+ * A receive first uses the memory that its front-end chooses when the size of the data is not
+ * known. Only if the data fill this memory, the receive queries the socket for the size, and
+ * gets more memory from the front-end. So a small receive costs one call.
  *
  * Tested by uring/test-uring-bundle.c.
  */
@@ -63,12 +63,12 @@ int64_t uaio_sock_recv_pieces(const struct uaio_sqe *sqe, int fd,
 	bool is_full;
 	int64_t res;
 
-	/* With MSG_DONTWAIT a worker's call does not block either (pick_room()). */
+	/* With MSG_DONTWAIT a worker's call does not block either (see pick_room()). */
 	if (sqe->is_multishot && sqe->call_flags & MSG_DONTWAIT)
 		may_block = false;
 	do {
 		is_full = false;
-		/* If bytes are known to be there, do not block. */
+		/* If bytes are known to be in the socket, use a call that does not block. */
 		res = receive(sqe, fd, is_stream,
 			      known ? flags | MSG_DONTWAIT : flags, may_block,
 			      known, &is_full);

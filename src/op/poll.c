@@ -32,7 +32,7 @@ int uaio_poll_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 	/* Files without poll support always report these events. */
 	const uint64_t always = POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM;
 
-	/* On such a file, a poll for other events only would wait for ever. */
+	/* A poll of such a file for other events only would wait for ever. */
 	if (sqe->events & always)
 		return 0;
 	return uaio_file_kind(file) == UAIO_KIND_STREAM ||
@@ -42,8 +42,8 @@ int uaio_poll_prep(const struct uaio_sqe *sqe, const struct uaio_file *file)
 }
 
 /*
- * poll() fails even for a single file if RLIMIT_NOFILE is 0. select() ignores the limit,
- * but reports fewer events, and takes only descriptors below FD_SETSIZE.
+ * poll() fails even for a single file if RLIMIT_NOFILE is 0. select() ignores the limit, but
+ * reports fewer kinds of events, and accepts only descriptors below FD_SETSIZE.
  */
 static int look_by_select(struct pollfd *pfd)
 {
@@ -83,7 +83,10 @@ int64_t uaio_poll_run(const struct uaio_sqe *sqe, int fd,
 
 	(void)found;
 	(void)extra_flags;
-	/* The file was closed, and could not be duplicated; poll() would ignore -1. */
+	/*
+	 * The file was closed, and no duplicate could be made. poll() would ignore descriptor
+	 * -1.
+	 */
 	if (unlikely(fd < 0))
 		return -EBADF;
 	ret = sys_ppoll(&pfd, 1, &zero, NULL, 0);

@@ -2,9 +2,9 @@
 /*
  * READ, WRITE and their vectored forms
  *
- * A request without flags uses the simplest call that serves: the vectored calls take 90
- * ns more than pread and pwrite. On a socket the vectored calls take 0.2 us more than
- * recv and send, which also accept MSG_DONTWAIT.
+ * A request without flags uses the simplest system call possible: the vectored calls take 90
+ * ns more than pread and pwrite. On a socket the vectored calls take 0.2 us more than recv and
+ * send, which also accept MSG_DONTWAIT.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,9 +34,9 @@ static bool is_at_position(const struct uaio_sqe *sqe, bool is_stream)
 }
 
 /*
- * Return: whether the request reads or writes 0 bytes on a stream. The vectored calls
- * would not reach the file then. But an eventfd refuses such a call, and a datagram
- * socket sends an empty datagram.
+ * Return: whether the request reads or writes 0 bytes on a stream. For such a request the
+ * vectored calls would not call the file. But an eventfd refuses a read or write of 0 bytes,
+ * and a datagram socket sends an empty datagram.
  */
 static bool is_nothing(const struct uaio_sqe *sqe, bool is_stream)
 {
@@ -72,7 +72,10 @@ static int64_t write_nothing(const struct uaio_sqe *sqe, int fd)
 	/* A write of 0 bytes can block only on a socket. */
 	if (res == -ENOTSOCK || res == -ENOSYS)
 		res = sys_write(fd, NULL, 0);
-	/* The kernel's io_uring does not call an eventfd for 0 bytes. */
+	/*
+	 * The kernel's io_uring does not call the file for 0 bytes, so an eventfd does not
+	 * refuse.
+	 */
 	return res == -EINVAL && uaio_sqe_rules(sqe)->skips_empty &&
 			       is_eventfd(fd)
 		       ? 0
@@ -80,9 +83,10 @@ static int64_t write_nothing(const struct uaio_sqe *sqe, int fd)
 }
 
 /*
- * Return: whether a pipe that refuses RWF_NOWAIT is a FIFO, opened by its path. If not,
- * the pipe was spliced from. Such a pipe may be in packet mode, which its reader cannot
- * find out. A FIFO is hardly ever in packet mode, which needs a call of fcntl().
+ * Return: whether a pipe that refuses RWF_NOWAIT is a FIFO, which was opened by its path. An
+ * unnamed pipe refuses RWF_NOWAIT if it was spliced from. It may be in packet mode, which its
+ * reader cannot find out. A FIFO is hardly ever in packet mode, as that needs a call of
+ * fcntl().
  */
 static bool may_be_fifo(int fd)
 {
@@ -92,9 +96,9 @@ static bool may_be_fifo(int fd)
 }
 
 /*
- * Read from a FIFO by vmsplice(). It copies the data like a read, except for packets, and
- * SPLICE_F_NONBLOCK keeps it from blocking. On a descriptor open for writing it would
- * write, so only read-only ones are read in this way.
+ * Read from a FIFO by vmsplice(). vmsplice() copies the data like a read, but ignores packet
+ * boundaries; SPLICE_F_NONBLOCK keeps it from blocking. On a descriptor that is open for
+ * writing vmsplice() would write, so only read-only descriptors are read in this way.
  */
 static int64_t read_fifo_nowait(int fd, const struct iovec *iov, int nr)
 {
@@ -124,15 +128,15 @@ static int64_t reason_of_end(int fd)
 	return error == ECONNRESET ? -ECONNRESET : -EPIPE;
 }
 
-/* Return: whether fd has become another file's, or the kernel refuses the call. */
+/* Return: whether fd now refers to another file, or the kernel refuses the call. */
 static bool is_no_socket(int64_t res)
 {
 	return res == -ENOTSOCK || res == -ENOSYS;
 }
 
 /*
- * Return: whether a try that the kernel refuses may use a call without the client's
- * flags: on a stream these flags have no effect.
+ * Return: whether, if the kernel refuses a try, the library may use a call without the
+ * client's flags, because these flags have no effect on a stream.
  */
 static bool may_try_otherwise(const struct uaio_sqe *sqe, bool is_stream,
 			      uint32_t flags)
@@ -159,7 +163,7 @@ static int64_t read_message(int fd, const struct iovec *iov, int nr)
 	return is_no_socket(res) ? UAIO_OP_BLOCKS : res;
 }
 
-/* Like read_message(). A write to a SOCK_SEQPACKET socket ends a record. */
+/* Like read_message(), for a write. A write to a SOCK_SEQPACKET socket ends a record. */
 static int64_t write_message(int fd, const struct iovec *iov, int nr,
 			     bool no_sigpipe)
 {
@@ -181,8 +185,8 @@ static int64_t write_message(int fd, const struct iovec *iov, int nr,
 }
 
 /*
- * Return: whether fd is a timerfd or signalfd, and refuses the read as too short before
- * it would block. Linux before 6.10 refuses RWF_NOWAIT on such files.
+ * Return: whether fd is a timerfd or signalfd that fails the read as too short, instead of
+ * blocking. Linux before 6.10 refuses RWF_NOWAIT on such files.
  */
 static bool is_too_short(int fd, const struct iovec *iov)
 {
@@ -197,7 +201,7 @@ static bool is_too_short(int fd, const struct iovec *iov)
 		!strcmp(name, "anon_inode:[timerfd]"));
 }
 
-/* Try a read on a file that refuses RWF_NOWAIT by another call that does not block. */
+/* The file refuses RWF_NOWAIT: try a read by another call that does not block. */
 static int64_t read_otherwise(int fd, const struct iovec *iov, int nr)
 {
 	int64_t res = read_fifo_nowait(fd, iov, nr);
@@ -208,9 +212,9 @@ static int64_t read_otherwise(int fd, const struct iovec *iov, int nr)
 }
 
 /*
- * Return: the result of a call that takes flags. Emulators and sandboxes may refuse such
- * calls; then no file can honour a flag: EOPNOTSUPP. EPERM may also come from the file,
- * if it is sealed.
+ * Return: the request's result, for a call with RWF_* flags that returned res. Emulators and
+ * sandboxes may refuse such calls: then no file can honour a flag, and the result is
+ * EOPNOTSUPP. But EPERM may also come from the file, if it is sealed.
  */
 static int64_t answer(enum uaio_call call, int64_t res)
 {
@@ -222,8 +226,8 @@ static int64_t answer(enum uaio_call call, int64_t res)
 /*
  * Linux 5.9 and 5.10 may end a read with RWF_NOWAIT early, or return 0, at a page that
  * read ahead has marked, as if the file ended there.
- * Return: whether the file continues, or may. Only a read that may block knows a device's
- * end; a client that forbids blocking gets the kernel's answer.
+ * Return: whether the file continues, or may continue. Where a device ends, only a read that
+ * may block shows. A client that forbids blocking gets the kernel's result.
  */
 static bool may_go_on(const struct uaio_sqe *sqe, int fd)
 {
@@ -239,7 +243,7 @@ static bool may_go_on(const struct uaio_sqe *sqe, int fd)
 	return S_ISREG(st.st_mode) && off < st.st_size;
 }
 
-/* Return: whether the file refuses RWF_NOWAIT, which the client did not set. */
+/* Return: whether the file refuses RWF_NOWAIT, and the client did not set this flag. */
 static bool is_without_way(const struct uaio_sqe *sqe, uint32_t flags,
 			   int64_t res)
 {
@@ -306,9 +310,10 @@ static bool is_sigpipe_blocked(void)
 }
 
 /*
- * Write where the kernel has no RWF_NOSIGNAL, or where a filter refuses the call that
- * takes flags. If the filter also refuses the calls that consume a signal, only a thread
- * that blocks SIGPIPE writes, as each worker does. The signal stays pending there.
+ * Write without SIGPIPE, if the kernel has no RWF_NOSIGNAL, or a seccomp filter refuses the
+ * call with flags. If the filter also refuses the calls that consume a signal, only a thread
+ * that blocks SIGPIPE makes the write, as each worker does; the signal stays pending in that
+ * thread.
  */
 static int64_t write_signal_held(int fd, const struct iovec *iov, int nr,
 				 uint32_t flags)
@@ -330,10 +335,11 @@ static int64_t write_signal_held(int fd, const struct iovec *iov, int nr,
 static int64_t write_again(int fd, const struct iovec *iov, int nr,
 			   uint32_t flags)
 {
-	static uint32_t is_unknown; /* atomic: the kernel knows no NOSIGNAL */
+	/* atomic: the kernel does not know RWF_NOSIGNAL */
+	static uint32_t is_unknown;
 	int64_t res = -EOPNOTSUPP;
 
-	/* relaxed: a thread that reads 0 too late finds out by itself */
+	/* relaxed: a thread that still reads 0 finds out by its own call */
 	if (!load_relaxed(&is_unknown))
 		res = pwritev_flags(fd, iov, nr, -1, flags);
 	if (res == -EOPNOTSUPP) {
@@ -386,8 +392,8 @@ static uint32_t read_flags(const struct uaio_sqe *sqe, uint32_t extra_flags)
 }
 
 /*
- * Return: whether a call that must not block, without flags of the client's, may be the
- * socket's own recv() or send().
+ * Return: whether a call that must not block, and for which the client has set no flags, may
+ * be the socket's own recv() or send().
  */
 static bool is_for_socket(const struct uaio_sqe *sqe, uint32_t extra_flags)
 {
@@ -415,8 +421,8 @@ int64_t uaio_rw_run_readv(const struct uaio_sqe *sqe, int fd,
 
 /*
  * Restore the position of a file after a short write of res bytes. The kernel's io_uring
- * retries the rest by itself, fails, and leaves the position unchanged. A file that is
- * appended to loses its position.
+ * itself retries the rest, fails, and leaves the position unchanged. The position of a file
+ * opened with O_APPEND cannot be restored.
  */
 static int64_t stay(const struct uaio_sqe *sqe, int fd, bool is_stream,
 		    int64_t res)
@@ -453,8 +459,8 @@ int64_t uaio_rw_run_writev(const struct uaio_sqe *sqe, int fd,
 }
 
 /*
- * Return: the result of reading a directory, which fails. The kernel's io_uring does not
- * call the file for 0 bytes.
+ * Return: the result of reading a directory: an error. For 0 bytes the kernel's io_uring does
+ * not call the file, so the result is 0.
  */
 static int64_t read_folder(const struct uaio_sqe *sqe)
 {
@@ -507,7 +513,7 @@ int uaio_rw_pick(const struct uaio_sqe *sqe, int fd, bool may_block,
 {
 	int ret = uaio_op_door->pick(sqe, sqe->len, may_block, ret_iov);
 
-	/* In the kernel such a request is retried only when there is something to read. */
+	/* The kernel retries such a request only when there is something to read. */
 	return ret == -ENOBUFS && extra_flags & UAIO_RWF_HAS_WAITED &&
 			       !may_block && !uaio_may_be_ready(fd, POLLIN)
 		       ? -EAGAIN

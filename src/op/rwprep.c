@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What reads and writes are refused before a call. Tested by test-rw.c and test-op.c. */
+/*
+ * The checks that refuse reads and writes before a system call is made. Tested by test-rw.c
+ * and test-op.c.
+ */
 #include <errno.h>
 #include <linux/fs.h>
 
@@ -12,7 +15,7 @@
 
 enum {
 	IOVS_MAX = 1024,        /* UIO_MAXIOV */
-	RWF_KNOWN_END = 1 << 9, /* no kernel knows this flag or higher ones */
+	RWF_KNOWN_END = 1 << 9, /* no kernel knows this flag or higher flags */
 	RWF_APPEND_EITHER = 0x10 | 0x20, /* APPEND, NOAPPEND */
 	RWF_ATOMIC_ = 0x40, /* missing in headers of older systems */
 	RWF_DONTCACHE_ = 0x80,
@@ -94,8 +97,8 @@ static int64_t check_buffer(const struct uaio_sqe *sqe)
 
 /*
  * Refuse flags that no file of this kind honours. The kernel refuses flags that the file
- * cannot honour before any other mistake. But it tells which flags these are only in
- * reply to a request without mistakes.
+ * cannot honour before any other mistake. But to find out which flags these are, the kernel
+ * must be given a request without other errors.
  */
 static int check_flags(const struct uaio_sqe *sqe, const struct uaio_file *file,
 		       bool is_right_way)

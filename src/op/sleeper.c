@@ -105,6 +105,6 @@ bool uaio_sleeper_has_request(const struct uaio_sleeper *sleeper)
 
 bool uaio_sleeper_waits(struct uaio_sleeper *sleeper)
 {
-	/* If the kernel refuses the call, assume that it waits. */
+	/* If the kernel refuses this call, assume that the sleeper's call sleeps. */
 	return sys_futex_requeue(&sleeper->last, &sleeper->found) != 0;
 }

@@ -2,10 +2,10 @@
 /*
  * ACCEPT, CONNECT, and calls of sockets that do not block
  *
- * accept4() and connect() have no flag against blocking. CONNECT sets O_NONBLOCK on the
- * socket during the call: no other thread uses a socket before it is connected. A
- * listening socket may be shared with other processes, which would see the flag. So if it
- * is not O_NONBLOCK, a worker accepts when the socket is ready.
+ * accept4() and connect() have no flag against blocking. CONNECT sets O_NONBLOCK on the socket
+ * during the call, which is safe as no other thread uses a socket before it is connected. But
+ * a listening socket may be shared with other processes, which would see the flag. So if the
+ * listening socket is not O_NONBLOCK, a worker calls accept4() once the socket is ready.
  *
  * Tested by uring/test-uring-socket.c.
  */
@@ -42,7 +42,7 @@ int64_t uaio_accept_run(const struct uaio_sqe *sqe, int fd,
 	int flags = (int)(sqe->call_flags & ~(uint32_t)MSG_DONTWAIT);
 
 	(void)found;
-	/* A child must not inherit the front-end's descriptor. */
+	/* A child process must not inherit the descriptor that the front-end gets. */
 	if (sqe->by_door)
 		flags |= SOCK_CLOEXEC;
 	if (extra_flags & RWF_NOWAIT) {
@@ -50,7 +50,7 @@ int64_t uaio_accept_run(const struct uaio_sqe *sqe, int fd,
 
 		if (open_flags < 0)
 			return open_flags;
-		/* A worker makes this call once the request has waited for its socket. */
+		/* A worker makes this call after the request has waited for its socket. */
 		if (!(open_flags & O_NONBLOCK) ||
 		    (sqe->is_multishot && sqe->call_flags & MSG_DONTWAIT))
 			return UAIO_OP_BLOCKS;
@@ -91,7 +91,9 @@ int64_t uaio_connect_run(const struct uaio_sqe *sqe, int fd,
 	case -EINPROGRESS: return -EAGAIN;
 	case -EALREADY: return has_waited ? -EAGAIN : ret;
 	case -EISCONN: return has_waited ? 0 : ret;
-	/* The backlog of a Unix socket is full, and no event reports room in it. */
+	/*
+	 * The backlog of a Unix socket is full, and no event reports when it has room again.
+	 */
 	case -EAGAIN: return UAIO_OP_BLOCKS;
 	default: return ret;
 	}
@@ -137,7 +139,7 @@ int uaio_socket_cmd_prep(const struct uaio_sqe *sqe,
 {
 	const struct uaio_args *args = sqe->args;
 
-	/* Other files have no commands here. */
+	/* The library supports no commands on other files. */
 	if (!uaio_file_has(file, UAIO_FILE_F_SOCKET) ||
 	    args->what > UAIO_SOCKET_CMD_SETSOCKOPT)
 		return -EOPNOTSUPP;

@@ -3,18 +3,20 @@
  * SPLICE and TEE: move bytes between two files, of which at least one is a pipe
  *
  * They may block for ever, on an empty or full pipe, or on a socket, which may ignore
- * SPLICE_F_NONBLOCK. So a worker executes them, as in the kernel. The request holds both
- * files, so that the program may close the descriptors meanwhile. If a call is known not to block, the submitting thread makes it (issue/ends.c). It
- * blocks SIGPIPE and SIGXFSZ, as signals of the kernel's worker do not reach the program.
+ * SPLICE_F_NONBLOCK. So a worker executes them, as in the kernel. The request has references
+ * to both files, so that the program may close the descriptors meanwhile. If a call is known
+ * not to block, the submitting thread makes it (issue/ends.c). It blocks SIGPIPE and SIGXFSZ
+ * during the call, because in the kernel a signal that a worker causes does not reach the
+ * program either.
  *
- *   I1  The call does not wait for a pipe (SPLICE_F_NONBLOCK). It is made once a file
- *       that ignores this flag is ready. If it would block, the worker waits instead, and
- *       the wait can be ended (endable.h).
- *   I2  A stream socket that is ready has room for a quarter of its buffer. So each call
- *       sends at most a quarter.
+ *   I1  The system call does not wait for a pipe (SPLICE_F_NONBLOCK). If a file ignores this
+ *       flag, the call is made only when that file is ready. Where the call would block, the
+ *       worker waits in poll() instead, and a canceller can end that wait (endable.h).
+ *   I2  A stream socket that is ready has free space for a quarter of its buffer. So each call
+ *       sends at most this quarter.
  *
- * Window: if another thread takes a socket's bytes after it was found ready, the call blocks,
- * and cannot be ended; nor can any call without an endable.
+ * Race, accepted: if another thread reads a socket's bytes after the socket was found ready,
+ * the call blocks and cannot be ended. No call can be ended if the request has no endable.
  *
  * Tested by test-splice.c.
  */
@@ -48,9 +50,9 @@ enum { ERESTARTSYS_ = 512 };
 /* One of the two files. */
 struct end {
 	int fd;
-	uint32_t events; /* the events that make it ready */
-	bool is_pipe;    /* it blocks, unless SPLICE_F_NONBLOCK is set */
-	/* it does not block: O_NONBLOCK, or it respects SPLICE_F_NONBLOCK */
+	uint32_t events; /* the events that make the file ready */
+	bool is_pipe; /* a call on it blocks, unless SPLICE_F_NONBLOCK is set */
+	/* a call on it does not block: it is O_NONBLOCK, or respects SPLICE_F_NONBLOCK */
 	bool is_nonblocking;
 	bool is_stubborn; /* it blocks even with SPLICE_F_NONBLOCK */
 };
@@ -113,7 +115,7 @@ static int64_t call(struct transfer *transfer, uint64_t bytes, uint32_t flags)
  * Waiting
  */
 
-/* Return: whether it is a socket whose reads respect SPLICE_F_NONBLOCK. */
+/* Return: whether the file is a socket whose reads respect SPLICE_F_NONBLOCK. */
 static bool is_obedient(const struct end *end, const struct uaio_file *file)
 {
 	return end->events == POLLIN &&
@@ -132,7 +134,10 @@ static void look_at(struct end *end, const struct uaio_file *file,
 	end->is_nonblocking =
 		flags & O_NONBLOCK ||
 		(is_impatient && !end->is_pipe && is_obedient(end, file));
-	/* The call refuses a file that cannot be spliced, and a listening socket. */
+	/*
+	 * The kernel refuses, without blocking, a file that cannot be spliced, and a listening
+	 * socket.
+	 */
 	end->is_stubborn =
 		!end->is_pipe && !end->is_nonblocking &&
 		uaio_sock_option(end->fd, SO_ACCEPTCONN) != 1 &&
@@ -141,7 +146,7 @@ static void look_at(struct end *end, const struct uaio_file *file,
 					     : UAIO_FILE_F_OLD_WRITE);
 }
 
-/* Return: whether the kernel refuses the call before it would block on a file. */
+/* Return: whether the kernel refuses the call before it could block on a file. */
 static bool is_refused(const struct transfer *transfer)
 {
 	const struct uaio_sqe *sqe = transfer->sqe;
@@ -179,7 +184,10 @@ static const struct end *unready_pipe(const struct transfer *transfer)
 	return NULL;
 }
 
-/* Return: 0; -EINTR: the request must end; another error: the wait failed. */
+/*
+ * Wait until the file is ready. Return: 0; -EINTR: the request must end; another error: the
+ * wait failed.
+ */
 static int await(const struct transfer *transfer, const struct end *end)
 {
 	return uaio_endable_wait(transfer->sqe->args->endable, end->fd,
@@ -187,7 +195,7 @@ static int await(const struct transfer *transfer, const struct end *end)
 }
 
 /*
- * The pipes are ready: wait for the other file. Return: as await().
+ * The pipes are ready: wait for the file that ignores SPLICE_F_NONBLOCK. Return: as await().
  */
 static int await_stubborn(const struct transfer *transfer)
 {
@@ -215,7 +223,7 @@ static int await_pipe(const struct transfer *transfer)
 		if (!end->is_nonblocking)
 			continue;
 		is_impatient |= end->is_pipe;
-		/* The pipe is ready, so the other file would have blocked. */
+		/* The pipe is ready, so the call would have blocked on the other file. */
 		if (!pipe && !end->is_pipe)
 			return -EAGAIN;
 	}
@@ -224,7 +232,7 @@ static int await_pipe(const struct transfer *transfer)
 	return is_impatient ? -EAGAIN : await(transfer, pipe);
 }
 
-/* Return: the bytes of the next call (I2). */
+/* Return: how many bytes the next call is to move (I2). */
 static uint64_t portion(struct transfer *transfer)
 {
 	const struct uaio_file *file = transfer->sqe->args->files[UAIO_END_OUT];
@@ -285,7 +293,7 @@ static int64_t call_now(struct transfer *transfer)
 	if (!uaio_signals_block(signals, &blocked))
 		return UAIO_OP_BLOCKS;
 	res = call(transfer, transfer->left, SPLICE_F_NONBLOCK);
-	/* A call that met a limit after some bytes has sent a signal, too. */
+	/* A call that moved some bytes and then met a limit has sent a signal, too. */
 	uaio_signals_unblock(&blocked, res < (int64_t)transfer->left);
 	return res;
 }

@@ -2,7 +2,7 @@
 /*
  * FSYNC, FDSYNC, SYNC_FILE_RANGE: wait for the disk, so a worker executes them
  *
- * FSYNC and FDSYNC ignore a range in the request, and sync the whole file.
+ * FSYNC and FDSYNC sync the whole file, even if the request has a range.
  *
  * Tested by test-op.c and test-call.c.
  */

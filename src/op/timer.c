@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * TIMER: makes no call, and has no file. ready/timer.h expires it.
- *
- * Tested by ready/test-timer.c.
+ * TIMER: makes no system call, and has no file. It expires in ready/timer.h. Tested by
+ * ready/test-timer.c.
  */
 #include <errno.h>
 

@@ -42,8 +42,8 @@ static bool never(const struct uaio_sqe *sqe, int fd)
 
 /*
  * Return: whether a request with polls_first waits until its file is ready before it fails
- * with res. Only a client's mistake does: for a socket's own error poll() reports it ready,
- * and the socket returns the error only once.
+ * with res. It waits only if the error is due to invalid arguments: if the socket itself has
+ * an error, poll() reports the socket ready, and the socket returns the error only once.
  */
 static bool waits_with_mistake(const struct uaio_sqe *sqe, int fd,
 			       bool has_begun, int64_t res)
@@ -56,14 +56,17 @@ static bool waits_with_mistake(const struct uaio_sqe *sqe, int fd,
 	       !uaio_may_be_ready(fd, uaio_sock_reads_errors(sqe) ? 0 : POLLIN);
 }
 
-/* Return: whether a request other than an accept fails at once if its socket listens. */
+/*
+ * Return: whether the request, which is not an accept, fails at once because its socket
+ * listens.
+ */
 static bool fails_where_it_listens(const struct uaio_sqe *sqe)
 {
 	return uaio_optab[sqe->op].tries != &uaio_accept_tries &&
 	       !sqe->polls_first;
 }
 
-/* The checks in this order need a system call only rarely. */
+/* The checks are in this order because then a system call is seldom needed. */
 static bool passes_where_it_listens(const struct uaio_sqe *sqe,
 				    const struct uaio_sqe *waiting, int fd)
 {
@@ -81,7 +84,9 @@ static enum uaio_first rw_first(const struct uaio_sqe *sqe, int fd)
 	(void)fd;
 	if (unlikely(sqe->is_async))
 		return UAIO_FIRST_ASIDE;
-	/* ready/run.c makes the first try, as for all shots. */
+	/*
+	 * ready/run.c makes the first try of a multishot request, as it makes all later ones.
+	 */
 	if (unlikely(sqe->is_multishot))
 		return UAIO_FIRST_WAIT;
 	/* A read of 0 bytes waits for nothing, as in the kernel's io_uring. */
@@ -115,9 +120,9 @@ bool uaio_rw_can_only_poll(const struct uaio_sqe *sqe,
 }
 
 /*
- * On a file that supports only polls, EINVAL ends a request only when the file is ready.
- * The kernel's io_uring, too, polls a file that it cannot try. Most files return
- * EINVAL for a mistake.
+ * On a file that supports only polls, a result of EINVAL completes the request only when the
+ * file is ready: the kernel's io_uring also polls a file first that it cannot try. On most
+ * other files EINVAL means invalid arguments.
  */
 static bool rw_waits_to_end(const struct uaio_sqe *sqe,
 			    const struct uaio_file *file, int fd,
@@ -130,7 +135,7 @@ static bool rw_waits_to_end(const struct uaio_sqe *sqe,
 	if (likely(res != -EINVAL) || sqe->rw_flags & RWF_NOWAIT ||
 	    !uaio_rw_can_only_poll(sqe, file))
 		return false;
-	/* The kernel tries a file that is O_NONBLOCK. */
+	/* The kernel tries the file at once if it is O_NONBLOCK. */
 	open_flags = sys_fcntl(fd, F_GETFL, 0);
 	return open_flags >= 0 && !(open_flags & O_NONBLOCK) &&
 	       !uaio_may_be_ready(fd, is_write(sqe) ? POLLOUT : POLLIN);
@@ -155,8 +160,8 @@ const struct uaio_op_tries uaio_rw_select_tries = {
 };
 
 /*
- * Polls and EPOLL_WAIT. Nothing could interrupt a worker that waits for an epoll's
- * events, so a request is tried even if the client wanted a worker.
+ * Polls and EPOLL_WAIT. Nothing could interrupt a worker that waits for events of an epoll, so
+ * the request is tried first, even if the client wanted a worker.
  */
 
 static enum uaio_first plain_first(const struct uaio_sqe *sqe, int fd)
@@ -164,7 +169,7 @@ static enum uaio_first plain_first(const struct uaio_sqe *sqe, int fd)
 	(void)fd;
 	if (unlikely(sqe->is_multishot))
 		return UAIO_FIRST_WAIT;
-	/* A count of events that the kernel refuses fails at once. */
+	/* If the kernel refuses the number of events, the request fails at once. */
 	return unlikely(sqe->len - 1 >= EPOLL_EVENTS_MAX) ? UAIO_FIRST_PASS
 							  : UAIO_FIRST_TRY;
 }
@@ -190,11 +195,11 @@ const struct uaio_op_tries uaio_plain_tries = {
 	.passes = passes_where_it_listens,
 };
 
-/* Operations of sockets: they wait even if the socket is O_NONBLOCK. */
+/* Operations on sockets: these requests wait even if the socket is O_NONBLOCK. */
 
 /*
- * Return: whether the front-end of a send chooses the memory only after the whole submission,
- * because a later request of the submission may provide it.
+ * Return: whether a send gets its buffer only after the whole submission, because a later
+ * request of the same submission may provide the buffer.
  */
 static bool chooses_late(const struct uaio_sqe *sqe)
 {
@@ -212,7 +217,9 @@ static enum uaio_first sock_first(const struct uaio_sqe *sqe, int fd)
 			       : UAIO_FIRST_TRY;
 	if (sqe->is_async && (sqe->is_multishot || chooses_late(sqe)))
 		return UAIO_FIRST_WAIT;
-	/* ready/run.c makes the first try, as for all shots. */
+	/*
+	 * ready/run.c makes the first try of a multishot request, as it makes all later ones.
+	 */
 	if (sqe->is_multishot) {
 		if (sqe->polls_first)
 			return UAIO_FIRST_WAIT;
@@ -228,8 +235,8 @@ static enum uaio_first sock_first(const struct uaio_sqe *sqe, int fd)
 }
 
 /*
- * Return: whether a multishot send fails at once: its socket listens. If other requests
- * wait, they are tried first, and find that.
+ * Return: whether a multishot send fails at once: its socket listens. If other requests wait
+ * for the socket, they are tried first, and fail first.
  */
 static bool bundle_fails_at_once(const struct uaio_sqe *sqe, int fd)
 {
@@ -248,8 +255,9 @@ static bool sock_waits_to_end(const struct uaio_sqe *sqe,
 {
 	(void)file;
 	/*
-	 * A send with MSG_WAITALL that has sent a part reports invalid memory only when there
-	 * is room, as io_uring's does. message.c handles memory that the front-end has chosen.
+	 * A send with MSG_WAITALL that has sent a part reports invalid memory only when the
+	 * socket has free space, as the kernel's io_uring does. message.c handles memory that
+	 * the front-end has chosen.
 	 */
 	if (unlikely(res == -EFAULT) && has_begun && !sqe->by_door)
 		return uaio_sock_waits_to_send(sqe, fd);
@@ -258,8 +266,9 @@ static bool sock_waits_to_end(const struct uaio_sqe *sqe,
 }
 
 /*
- * Return: whether a worker takes all that is there without blocking (MSG_DONTWAIT). In
- * the kernel a request that has waited for its socket waits again after each call.
+ * Return: whether a worker receives everything that has arrived, without blocking
+ * (MSG_DONTWAIT). In the kernel a request that has waited for its socket waits again after
+ * each call.
  */
 static bool sock_takes_all(const struct uaio_sqe *sqe, int fd)
 {
@@ -287,8 +296,8 @@ static bool accept_fails_at_once(const struct uaio_sqe *sqe, int fd)
 }
 
 /*
- * Return: whether a worker accepts until there is no connection. A TCP socket reports with
- * each connection whether there are more; for other sockets the kernel must call again.
+ * Return: whether a worker accepts connections until there is none left. A TCP socket reports
+ * with each connection whether there are more; for other sockets the kernel must call again.
  */
 static bool accept_takes_all(const struct uaio_sqe *sqe, int fd)
 {

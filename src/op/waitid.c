@@ -2,10 +2,10 @@
 /*
  * WAITID
  *
- * A worker calls waitid() with WNOHANG until a child has changed. If the request is for
- * the end of one child, the sleeper has a pidfd: the worker waits until it is ready. No
- * file reports changes of several children, or that a child stops or continues. Then the
- * worker calls again and again, less often as time passes.
+ * A worker calls waitid() with WNOHANG until a child has changed. If the request waits for the
+ * end of one child, the sleeper has a pidfd, and the worker waits until the pidfd is ready.
+ * For changes of several children, or if a child stops or continues, there is no such file:
+ * the worker calls again and again, less often as time passes.
  *
  * If a pidfd names the child, the sleeper holds its file, so the program may close the
  * pidfd after the submission.
@@ -28,7 +28,7 @@
 #include "op/sleeper.h"
 #include "proc/endable.h"
 
-/* The pause before the next call; it doubles each time. */
+/* The pause before the next call of waitid(); it doubles each time. */
 enum { PAUSE_NS = 1000000, PAUSE_MAX_NS = 50000000 };
 
 /* Return: whether waitid() has reported a child in info. */
@@ -46,8 +46,8 @@ struct aim {
 };
 
 /*
- * Call waitid(), which reports a change to the client.
- * Return: 0; -EAGAIN: nothing has changed yet; another error.
+ * Call waitid() so that it reports a change to the client. Return: 0; -EAGAIN: nothing has
+ * changed yet; another error.
  */
 static int64_t look(const struct aim *aim)
 {
@@ -68,7 +68,7 @@ static int64_t look(const struct aim *aim)
 	if (waits && !out)
 		out = &own;
 	ret = sys_waitid(aim->which, aim->id, out, aim->options | WNOHANG);
-	/* Another thread may have reaped the child meanwhile. */
+	/* Another thread may have reaped the child in between. */
 	return ret == 0 && waits && !has_found(out) ? -EAGAIN : ret;
 }
 
@@ -89,7 +89,7 @@ static void wait_a_while(struct uaio_sleeper *sleeper, int64_t *pause_ns)
 					uaio_file_use(sleeper->file), POLLIN);
 		uaio_file_unuse(sleeper->file);
 		/*
-		 * The child has ended. If another thread waits for it too, wait a
+		 * The child has ended. If another thread also waits for the child, pause a
 		 * little.
 		 */
 		*pause_ns = PAUSE_NS;
@@ -122,7 +122,7 @@ int64_t uaio_waitid_run(const struct uaio_sqe *sqe, int fd,
 		aim.id = uaio_file_use(sleeper->file);
 	if (is_nonblocking(&aim))
 		aim.options |= WNOHANG;
-	/* uring/waitid.c has checked that the child is one of the submitting thread. */
+	/* uring/waitid.c has checked that it is a child of the submitting thread. */
 	if (!(extra_flags & RWF_NOWAIT)) {
 		aim.options &= ~__WNOTHREAD;
 		uaio_sleeper_move(sleeper, UAIO_SLEEPER_LOOKS);

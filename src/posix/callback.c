@@ -24,7 +24,7 @@
 #pragma weak __pthread_unregister_cancel
 #pragma weak __pthread_unwind_next
 
-/* An idle thread ends after this. Tests wait until all have ended. */
+/* An idle thread ends after this time. Tests wait until all threads have ended. */
 #ifdef UAIO_TESTING
 static const int64_t IDLE_NS = 20000000;
 #else
@@ -32,14 +32,17 @@ static const int64_t IDLE_NS = 5000000000;
 #endif
 static const int64_t MOMENT_NS = 1000000; /* see I1 */
 /*
- * I6. In a virtual machine, where an interrupt has to wake the other processor, a thread runs
- * 25 to 50 us after it was woken. If a thread spins, a short function has returned after 2
- * us.
+ * See I6 (callback.h). In a virtual machine, where an interrupt has to wake the other
+ * processor, a thread runs 25 to 50 us after it was woken. If a thread spins instead, a short
+ * function has returned after 2 us.
  */
 static const int64_t SPIN_MAX_NS = 100000;
 static const int64_t TURN_NS = 5000;
 
-/* An attempt that may fail: after each failure in a row, more attempts are skipped. */
+/*
+ * Attempts that may be useless (spinning): after each useless one in a row, more attempts are
+ * skipped.
+ */
 struct attempts {
 	uint32_t nr_failed;  /* atomic: failures in a row */
 	uint32_t nr_to_skip; /* atomic */
@@ -47,21 +50,24 @@ struct attempts {
 
 static struct {
 	struct uaio_lock lock; /* rank CALLBACK */
-	uint32_t word;         /* atomic: idle threads sleep on it */
+	uint32_t word;         /* atomic: a futex on which idle threads sleep */
 	uint32_t nr_returned;  /* atomic: counts functions that returned */
 	struct attempts spinning, waiting_for_return;
 
 	/* under lock */
 	struct list waiting; /* struct uaio_callback, oldest first */
-	uint32_t nr_idle; /* threads that sleep or spin, the standby included */
+	uint32_t
+		nr_idle; /* threads that sleep or spin, including the standby */
 	uint32_t nr_calling;
 	/* created threads that have not taken the lock yet */
 	uint32_t nr_starting;
-	bool has_standby; /* a thread sleeps until the oldest call is overdue */
-	bool has_spinner; /* an idle thread spins, and need not be woken */
+	/* the standby: a thread that sleeps until the oldest call is overdue */
+	bool has_standby;
+	bool has_spinner;      /* an idle thread spins, and need not be woken */
 	int64_t idle_since_ns; /* when the last call ended */
-	int64_t gap_ns;        /* from idle_since_ns to the next call */
-	int64_t wake_ns;       /* average time until a woken thread runs */
+	int64_t gap_ns; /* time between idle_since_ns and the next call */
+	/* average time between waking a thread and its running */
+	int64_t wake_ns;
 } pool;
 
 uint32_t uaio_callbacks_nr_stuck; /* written under lock */
@@ -110,14 +116,14 @@ static struct uaio_callback *oldest_locked(void)
 				      node);
 }
 
-/* Return: whether one more thread may make a call. */
+/* Return: whether one more thread may call the client now (I1). */
 static bool may_call_locked(const struct uaio_callback *call, int64_t now)
 {
 	return pool.nr_calling < (uaio_cpus_are_many() ? 2 : 1) ||
 	       now - call->since_ns >= MOMENT_NS;
 }
 
-/* Return: what meet() has to do after the unlock, so that waiting calls are made. */
+/* Return: what meet() has to do after the unlock so that waiting calls are made. */
 static enum need need_locked(void)
 {
 	if (!oldest_locked())
@@ -148,7 +154,7 @@ static void meet(enum need need)
 			   0) {
 		uaio_lock(&pool.lock, UAIO_RANK_CALLBACK);
 		pool.nr_starting--;
-		/* relaxed: each call of the front-end reads it */
+		/* relaxed: each call of a POSIX AIO function reads it */
 		store_relaxed(&uaio_callbacks_nr_stuck, 1);
 		uaio_unlock(&pool.lock, UAIO_RANK_CALLBACK);
 	}
@@ -159,8 +165,8 @@ void uaio_callbacks_retry_slowly(void)
 	enum need need;
 
 	/*
-	 * A signal handler that interrupted the library must not take the lock, and a child
-	 * of fork() must not use its parent's calls.
+	 * A signal handler that interrupted the library must not take the lock, and a child of
+	 * fork() must not make calls of its parent.
 	 */
 	if (!uaio_engine_is_up() || !uaio_enter())
 		return;
@@ -183,15 +189,15 @@ static void mask_all_signals(int how)
 
 /*
  * Return: whether the pool still belongs to the nth start of the engine. A function may fork,
- * and its child return from the function or end its thread: then the pool's contents are the
- * parent's.
+ * and the child may return from the function or end its thread: then the contents of the pool
+ * are the parent's.
  */
 static bool is_pool_of(uint32_t n)
 {
 	return uaio_engine_is_up() && uaio_engine_start_nr() == n;
 }
 
-/* The cleanup handler, when a function ends its thread. */
+/* The cleanup handler that runs if a client's function ends its thread. */
 static void has_called(void *arg)
 {
 	const uint32_t *start_nr = arg;
@@ -245,14 +251,14 @@ static bool make(struct uaio_callback *call)
 	return is_pool_of(start_nr);
 }
 
-/* Spin until the word changes. Return: false if the clock shows until_ns first. */
+/* Spin until the word changes. Return: false if the time until_ns comes first. */
 static bool spin(const uint32_t *word, uint32_t seen, int64_t until_ns)
 {
 	enum { SPINS_PER_LOOK = 16 }; /* spins per reading of the clock */
 
 	do {
 		for (unsigned i = 0; i < SPINS_PER_LOOK; i++) {
-			/* relaxed: the caller relies on nothing else */
+			/* relaxed: the caller relies on no other data */
 			if (load_relaxed(word) != seen)
 				return true;
 			uaio_cpu_relax();
@@ -261,7 +267,7 @@ static bool spin(const uint32_t *word, uint32_t seen, int64_t until_ns)
 	return false;
 }
 
-/* Spin for a call, if the last one followed soon enough (I6). */
+/* Spin for the next call, if the last call followed soon enough (I6). */
 static void spin_locked(void)
 {
 	int64_t spin_ns = 2 * pool.wake_ns;
@@ -350,7 +356,7 @@ static void *serve(void *arg)
 	return NULL;
 }
 
-/* A thread for one call, which has attributes or another descriptor table. */
+/* A thread for one call, which has its own attributes or another descriptor table. */
 static void *make_one(void *arg)
 {
 	struct uaio_callback *call = arg;
@@ -375,7 +381,10 @@ static bool may_wait_locked(const struct uaio_callback *callback)
 	       may_try(&pool.waiting_for_return);
 }
 
-/* Add a call. Return: as may_wait_locked(). *ret_nr_returned: nr_returned before it. */
+/*
+ * Add a call. Return: as may_wait_locked(). *ret_nr_returned: the value of nr_returned before
+ * the call.
+ */
 static bool give_to_pool(struct uaio_callback *callback,
 			 uint32_t *ret_nr_returned)
 {
@@ -390,7 +399,7 @@ static bool give_to_pool(struct uaio_callback *callback,
 	list_add_tail(&pool.waiting, &callback->node);
 	need = need_locked();
 	may_wait = may_wait_locked(callback);
-	/* relaxed: read under the lock, so before a thread can take the call */
+	/* relaxed: read under the lock, so before any thread can begin the call */
 	*ret_nr_returned = load_relaxed(&pool.nr_returned);
 	uaio_unlock(&pool.lock, UAIO_RANK_CALLBACK);
 	meet(need);

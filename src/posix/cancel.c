@@ -16,7 +16,7 @@
 #include "op/op.h"
 #include "posix/door.h"
 
-/* What to cancel: one request, or all of a file. */
+/* What to cancel: one request, or all requests of a file. */
 struct target {
 	struct uaio_cancel_aim aim;
 	const struct aiocb *aiocb;
@@ -43,7 +43,10 @@ static long cancel(const void *arg)
 		return AIO_NOTCANCELED;
 	if (ret > 0)
 		return AIO_CANCELED;
-	/* A request that is about to wait, or is completing, is on no list. */
+	/*
+	 * A request that is about to wait, or is completing, is on no list, so the index does
+	 * not find it.
+	 */
 	return target->aiocb && uaio_posix_error(target->aiocb) == EINPROGRESS
 		       ? AIO_NOTCANCELED
 		       : AIO_ALLDONE;

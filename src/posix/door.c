@@ -23,7 +23,7 @@
 #include "posix/posix.h"
 #include "posix/wait.h"
 
-/* glibc and musl have this layout, so one library serves both. */
+/* glibc and musl have this same layout, so one library serves both. */
 #define AT(member, offset)                                        \
 	static_assert(offsetof(struct aiocb, member) == (offset), \
 		      "programs have it there")
@@ -131,7 +131,7 @@ void uaio_posix_answer(struct aiocb *aiocb, uint64_t word, int error,
 
 bool uaio_posix_is_open(void)
 {
-	/* [MB:posix-open] acquire: see the queue. Pairs with open_queue(). */
+	/* [MB:posix-open] acquire: see the queue's members. Pairs with open_queue(). */
 	return uaio_engine_is_up() && load_acquire(&door_state.is_open);
 }
 
@@ -151,7 +151,7 @@ static bool is_size_limited(void)
 static __attribute__((noinline)) void open_queue(void)
 {
 	uaio_lock(&door_state.lock, UAIO_RANK_TABLE);
-	/* relaxed: set under the lock held */
+	/* relaxed: set under the lock, which is held */
 	if (!load_relaxed(&door_state.is_open)) {
 		door_state.has_size_limit = is_size_limited();
 		uaio_queue_init(&uaio_posix_queue, &sink);
@@ -195,7 +195,7 @@ static void load(void)
 {
 }
 
-/* In a child of fork(), reset the parent's queue. */
+/* In a child of fork(), reset the queue that was the parent's. */
 static int start(void)
 {
 	store_relaxed(&door_state.is_open, 0);

@@ -10,7 +10,7 @@
 #include "proc/entry.h"
 #include "req/sink.h"
 
-/* A word is the address of a note, or the address of a list with this bit. */
+/* A word is the address of a note; or, with this bit set, the address of a list. */
 static const uint64_t IS_LIST = 1;
 
 static struct uaio_slab notes, lists;
@@ -44,7 +44,7 @@ static void put_back(struct uaio_slab *slab, void *object)
 		uaio_leave();
 }
 
-/* The client was notified of a list: free the list. */
+/* The client was notified that a list is complete: free the list. */
 static void release_list(struct uaio_posix_notice *notice)
 {
 	put_back(&lists, container_of(notice, struct uaio_posix_list, notice));
@@ -63,8 +63,8 @@ struct uaio_posix_list *uaio_posix_list_new(const struct sigevent *event,
 	}
 	list->notice.release = release_list;
 	/*
-	 * relaxed: not shared yet; only a waiter left by siglongjmp() may read it (wait.h,
-	 * I3)
+	 * relaxed: not shared yet; only a thread that left its wait by siglongjmp() may read
+	 * it (wait.h, I3)
 	 */
 	store_relaxed(&list->is_done, 0);
 	store_relaxed(&list->nr_refs, 1);
@@ -91,7 +91,7 @@ static void put(struct uaio_posix_note *note)
 		put_back(&notes, note);
 }
 
-/* The client was notified of a request, or the notifying call begins: drop a reference. */
+/* The client was notified of a request, or the notifying call begins: drop that reference. */
 static void release_note(struct uaio_posix_notice *notice)
 {
 	put(container_of(notice, struct uaio_posix_note, notice));

@@ -2,9 +2,9 @@
 /*
  * Notifying a client that a request is complete: by a signal, or a call of a function
  *
- * As in glibc, a signal is queued for the process: SI_ASYNCIO, with the client's value. If
- * too many signals are pending to queue it, it is sent without the value. A function is
- * called by a thread that has no other purpose (callback.h).
+ * As in glibc, a signal is queued for the process, with si_code SI_ASYNCIO and the client's
+ * value. If too many signals are queued already, the signal is sent by kill(), without the
+ * value. A function is called by a thread that does nothing else (callback.h).
  *
  * Tested by test-posix.c and test/posix/.
  */
@@ -35,7 +35,7 @@ enum uaio_posix_notice_kind uaio_posix_notice_kind(const struct sigevent *event)
 	switch (event->sigev_notify) {
 	case SIGEV_THREAD: return UAIO_POSIX_CALLBACK;
 	case SIGEV_SIGNAL:
-		/* Signal 0 only tests for permission. */
+		/* Signal 0 is not sent; it only tests for permission. */
 		if (event->sigev_signo == 0)
 			return UAIO_POSIX_SILENT;
 		return event->sigev_signo < 0 ||
@@ -58,7 +58,7 @@ static int copy_attr(pthread_attr_t *to, const pthread_attr_t *from)
 	if (pthread_attr_init(to))
 		return -EAGAIN;
 	(void)pthread_attr_setdetachstate(to, PTHREAD_CREATE_DETACHED);
-	/* Without a stack the address is 0 minus the size. */
+	/* If the attributes have no stack, the reported address is 0 minus the size. */
 	if (pthread_attr_getstack(from, &stack, &bytes) == 0 &&
 	    (uintptr_t)stack + bytes != 0)
 		(void)pthread_attr_setstack(to, stack, bytes);
@@ -117,12 +117,12 @@ static void queue_signal(int signo, union sigval value)
 	info.si_pid = pid;
 	info.si_uid = (uid_t)sys_getuid();
 	info.si_value = value;
-	/* EAGAIN: too many are pending; a plain signal needs no room. */
+	/* EAGAIN: too many signals are queued; one sent by kill() needs no memory. */
 	if (sys_rt_sigqueueinfo(pid, signo, &info) < 0)
 		(void)sys_kill(pid, signo);
 }
 
-/* Release the notice first, as a handler may leave by siglongjmp. */
+/* Release the notice first, as a signal handler may leave by siglongjmp(). */
 static void release_and_send(struct uaio_posix_notice *notice)
 {
 	int signo = notice->signo;
@@ -137,7 +137,7 @@ static void send_by_pool(union sigval arg)
 	release_and_send(arg.sival_ptr);
 }
 
-/* The call needs its memory until send_by_pool() has read it. */
+/* Do nothing: the memory is needed until send_by_pool() has read it. */
 static void keep(struct uaio_callback *callback)
 {
 	(void)callback;
@@ -145,7 +145,7 @@ static void keep(struct uaio_callback *callback)
 
 static void notify_by_signal(struct uaio_posix_notice *notice)
 {
-	/* A thread of the library's blocks all signals, so another thread gets this one. */
+	/* A thread of the library blocks all signals, so another thread gets this signal. */
 	if (!uaio_is_inside() || uaio_is_own_thread()) {
 		release_and_send(notice);
 		return;
@@ -180,7 +180,7 @@ static void notify_by_call(struct uaio_posix_notice *notice)
 		uaio_callback(&notice->callback, NULL);
 		return;
 	}
-	/* Copied, as the notice may be freed once the call begins. */
+	/* Copy the attributes, as the notice may be freed once the call begins. */
 	attr = notice->attr;
 	notice->has_attr = false;
 	uaio_callback(&notice->callback, &attr);

@@ -43,9 +43,8 @@ static int refuse(struct aiocb *aiocb, int error)
 }
 
 /*
- * Execute a request of 0 bytes by a plain call, which checks the file; vectored calls would
- * not.
- * Return: the result.
+ * Execute a request of 0 bytes by a plain call, which checks the file (a vectored call would
+ * not). Return: the result.
  */
 static int try_nothing(const struct uaio_sqe *sqe)
 {
@@ -59,7 +58,10 @@ static bool is_of_bytes(const struct uaio_sqe *sqe)
 	return sqe->op == UAIO_OP_READ || sqe->op == UAIO_OP_WRITE;
 }
 
-/* Cut a request to what one call moves. The kernel checks the address of the whole buffer. */
+/*
+ * Shorten a request to what one call moves, after checking the whole buffer, as the kernel
+ * does.
+ */
 static void cut_bytes(struct uaio_sqe *sqe)
 {
 	if (likely(sqe->len <= UAIO_RW_BYTES_MAX))
@@ -85,13 +87,16 @@ add_to(struct uaio_batch *batch, struct uaio_file *file, struct uaio_sqe *sqe,
 {
 	int ret;
 
-	/* A stream has no offset: ignore the client's. */
+	/* A stream has no offset: ignore the client's offset. */
 	if (uaio_file_has(file, UAIO_FILE_F_STREAM))
 		sqe->off = 0;
 	else if (unlikely(!sqe->len) && is_of_bytes(sqe))
 		return try_nothing(sqe);
 	else if (sqe->op == UAIO_OP_WRITE)
-		/* By a worker, which blocks SIGXFSZ as glibc's threads do. */
+		/*
+		 * If there is a size limit, a worker makes the call: it blocks SIGXFSZ, as
+		 * glibc's threads do.
+		 */
 		sqe->is_async = unlikely(uaio_posix_has_size_limit());
 	cut_bytes(sqe);
 	ret = add(batch, file, sqe);
@@ -137,7 +142,7 @@ static int add(struct call *call, struct uaio_sqe *sqe)
 	return ret == -ENOMEM ? -EAGAIN : ret;
 }
 
-/* Count down nr_left for a refused member, or for the call itself. */
+/* Count down nr_left (note.h), for a refused member or for the call itself. */
 static void leave_list(struct uaio_posix_list *list)
 {
 	uaio_queue_lock(&uaio_posix_queue);
@@ -177,8 +182,8 @@ static int submit(struct call *call, struct aiocb *aiocb, struct uaio_sqe *sqe,
 	sqe->data = sqe->key = (uintptr_t)aiocb;
 	sqe->word = word;
 	/*
-	 * relaxed: a lock of the front-end's or of a worker's orders the store before the
-	 * answer
+	 * relaxed: a lock of the front-end or of a worker orders this store before the final
+	 * result
 	 */
 	store_relaxed(&aiocb->UAIO_AIOCB_ERROR, EINPROGRESS);
 	ret = add(call, sqe);
@@ -266,7 +271,7 @@ struct notes {
 	unsigned nr;
 };
 
-/* The batch is posted, so none of these requests can still complete inline. */
+/* The batch is posted, so none of these requests can complete inline any more. */
 static void end_notes(struct notes *notes)
 {
 	for (unsigned i = 0; i < notes->nr; i++)
@@ -274,7 +279,10 @@ static void end_notes(struct notes *notes)
 	notes->nr = 0;
 }
 
-/* Leave the library, as handlers may run, to notify of inline completions; enter again. */
+/*
+ * Notify the client of requests that completed inside this call. The library is left for that,
+ * as the client's handlers may run, and is entered again afterwards.
+ */
 static void notify_inline(struct call *call, struct notes *notes)
 {
 	uaio_batch_end(&call->batch);
@@ -289,7 +297,7 @@ static bool is_member(const struct aiocb *aiocb)
 	return aiocb && aiocb->aio_lio_opcode != LIO_NOP;
 }
 
-/* Return: the operation; UAIO_NR_OPS: there is no such opcode. */
+/* Return: the operation; UAIO_NR_OPS if the opcode is unknown. */
 static enum uaio_op op_of(const struct aiocb *aiocb)
 {
 	return aiocb->aio_lio_opcode == LIO_READ    ? UAIO_OP_READ
@@ -363,7 +371,8 @@ static int wait_for_list(struct uaio_posix_list *list, bool sleeps_only)
 	(void)uaio_enter();
 	ret = uaio_posix_wait_need((uintptr_t)&list->is_done, &wait);
 	/*
-	 * is_done may have been read without the lock; taking it makes the results visible.
+	 * The wait may have read is_done without the lock. Taking the lock makes the results
+	 * visible.
 	 */
 	uaio_queue_lock(&uaio_posix_queue);
 	uaio_queue_unlock(&uaio_posix_queue);
@@ -378,7 +387,7 @@ static int begin_list(struct call *call, struct aiocb *const members[], int nr)
 	struct notes notes = { .nr = 0 };
 	int ret = submit_members(call, members, nr, &notes);
 
-	/* The call has submitted all members, so it no longer counts in nr_left. */
+	/* The call has submitted all members, so it is no longer counted in nr_left. */
 	if (call->list)
 		leave_list(call->list);
 	uaio_leave();

@@ -38,7 +38,7 @@ struct wait {
 
 static struct uaio_slab slab;
 static struct list waits; /* under the queue's lock */
-/* under that lock, too: length of the list */
+/* how many waits are on the list; changes under that lock, too */
 uint32_t uaio_posix_nr_waits;
 
 void uaio_posix_waits_init(void)
@@ -107,7 +107,7 @@ static uint32_t *word_of(uint64_t need)
 bool uaio_posix_is_met(const struct uaio_queue *queue, uint64_t need)
 {
 	(void)queue;
-	/* relaxed: a thread that goes to sleep calls this under the lock */
+	/* relaxed: a thread that goes to sleep reads this under the lock */
 	return load_relaxed(word_of(need));
 }
 
@@ -198,13 +198,13 @@ static int wait_for_one(const struct aiocb *const list[], int nr,
 		end(wait);
 	}
 	uaio_slab_put(&slab, wait);
-	/* The signal may be the notification of one of these requests. */
+	/* If a signal ended the sleep, it may be the notification of one of these requests. */
 	return ret == -EINTR && is_one_done(list, nr) ? 0 : ret;
 }
 
 /*
- * Poll the aiocbs: in a signal handler that interrupted the library, or where no request can
- * be pending (a child of fork() that waits for its parent's).
+ * Poll the aiocbs. Used in a signal handler that interrupted the library, and where no request
+ * can be pending: in a child of fork() that waits for requests of its parent.
  */
 static int wait_outside(const struct aiocb *const list[], int nr,
 			int64_t deadline_ns)
@@ -277,7 +277,10 @@ int uaio_posix_suspend(const struct aiocb *const list[], int nr,
 	uaio_callbacks_retry();
 	if (is_one_done(list, nr))
 		return 0;
-	/* A handler must not end a thread that may hold a lock of the library's. */
+	/*
+	 * Inside the library, a signal handler must not cancel the thread, as it may hold a
+	 * lock of the library.
+	 */
 	if (!uaio_is_inside())
 		pthread_testcancel();
 	ret = deadline_of(timeout, &deadline_ns);

@@ -14,7 +14,8 @@
 
 enum {
 	/*
-	 * Buckets in the first segment. Each further one doubles the number of buckets.
+	 * Buckets in the first segment of a table. Each further segment doubles the number of
+	 * buckets.
 	 */
 	FIRST_BUCKETS = 256,
 	NR_SEGMENTS = 20,
@@ -67,14 +68,16 @@ void uaio_indexes_init(void)
 
 static uint32_t hash(uint64_t key)
 {
-	/* Spread keys that differ only in low bits, or only in high bits. */
+	/* Mix the bits of keys that differ only in low bits, or only in high bits. */
 	key ^= key >> 32;
 	return (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32);
 }
 
 uint64_t uaio_index_key_of(const struct uaio_file *file)
 {
-	/* relaxed: the caller's reference keeps the file from becoming another */
+	/*
+	 * relaxed: the caller's reference keeps the entry from being reused for another file
+	 */
 	return load_relaxed(&file->ino) + load_relaxed(&file->dev) * 31;
 }
 
@@ -97,8 +100,8 @@ static struct list *node_in(const struct table *table, struct uaio_req *req)
  */
 
 /*
- * Return: the segment of a bucket. From 1 on, a segment has as many buckets as all before
- * it.
+ * Return: the segment that contains a bucket. From segment 1 on, each has as many buckets as
+ * all earlier segments together.
  */
 static unsigned segment_of(uint32_t bucket)
 {
@@ -229,7 +232,7 @@ static void make(struct table *table, struct uaio_group *group, uint32_t nr)
 {
 	uint32_t bucket = 0;
 
-	/* One bucket for each request, or fewer if memory is refused (I5). */
+	/* Make one bucket for each request, or fewer if memory is refused (I5). */
 	while (bucket < nr && has_memory(table, bucket)) {
 		for (uint32_t end = bucket ? 2 * bucket : FIRST_BUCKETS;
 		     bucket < end; bucket++)
@@ -314,7 +317,7 @@ struct uaio_req *uaio_search_at(const struct uaio_search *search,
 	return (struct uaio_req *)(void *)((char *)pos - search->node);
 }
 
-/* Requests that are added, removed, or get a file */
+/* Keeping the index up to date: requests that are added, are removed, or get a file */
 
 void uaio_index_add(struct uaio_req *req)
 {

@@ -17,8 +17,8 @@
 #include "req/stats.h"
 
 /*
- * What a record says of a request. Each record is written whole, without reading the old
- * one: the tracer read that last, so a load would miss the cache.
+ * What a record says of a request. Each record is overwritten as a whole. The old record is
+ * not read, as it would not be in this processor's cache: the tracer has read it last.
  */
 struct summary {
 	const struct uaio_queue *queue;
@@ -68,18 +68,21 @@ static uint32_t thread_of(const struct uaio_live_block *stats)
 	return (uint32_t)(likely(owner > 0) ? owner : sys_gettid());
 }
 
-/* Return: whether tools that attached after the start may have rings. */
+/* Return: whether tools that attached after the start may read records. */
 static inline bool has_listeners(struct uaio_live_block *stats, uint64_t now)
 {
 	bool is = uaio_listen(now);
 
 	if (!is && !uaio_trace_is_on())
-		/* relaxed: a tool that sets it at this moment sets it again */
+		/* relaxed: a tool that sets is_traced at the same time will set it again */
 		store_relaxed(&stats->is_traced, 0);
 	return is;
 }
 
-/* Write the file's name for all tracers. Return: the file's number; 0: no room. */
+/*
+ * Write the file's name for all tracers. Return: the number that stands for the file; 0: the
+ * trace has no room for it.
+ */
 static __attribute__((noinline)) uint64_t
 write_name(struct uaio_live_block *stats, struct uaio_file *file, int fd)
 {
@@ -152,7 +155,7 @@ void uaio_record_inline(struct uaio_live_block *stats,
 	}
 }
 
-/* Show the request as submitted, before it advanced or was held back. */
+/* Describe the request as it was submitted, before it advanced or was held back. */
 static void fill_in_whole(struct uaio_trace_record *record,
 			  const struct uaio_req *req)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * System calls of requests: attempts on streams, and calls that may block. For regular
- * files whole.h and split.h build on uaio_req_execute_part().
+ * Makes the system calls of requests: attempts on streams (sockets, pipes) that do not block,
+ * and calls that may block. For regular files, whole.h and split.h call
+ * uaio_req_execute_part().
  *
  * Tested by test-ready.c and test-segments.c.
  */
@@ -19,20 +20,21 @@
 
 const struct uaio_flow_ops *uaio_flow;
 
-/* Calls in all, if each is interrupted. */
+/* How often a call is made if a signal interrupts it each time. */
 enum { MAX_TRIES = 16 };
 
 /*
- * Return: whether this thread, whose call has ended, must not make another call on the
- * descriptor. A closer that finds this thread inside the call closes the descriptor
- * without waiting. EINTR is then the result, as in the kernel.
+ * Return: whether this thread, whose system call has returned, must not make another call on
+ * the descriptor: a thread that closes the descriptor may have found this thread inside the
+ * call, and then closes it without waiting (closing.h). EINTR is then the result of the
+ * request, as in the kernel.
  */
 static bool is_left(const struct uaio_req *req)
 {
 	/*
-	 * [MB:closing-left] seq_cst: end the call, then look. Pairs with
-	 * all_are_in_calls(): either this thread sees that the closer has left, or the
-	 * closer sees the next call.
+	 * [MB:closing-left] seq_cst: end the call, then look. Pairs with all_are_in_calls():
+	 * either this thread sees that the closing thread has set closer_goes, or the closing
+	 * thread sees this thread's next call.
 	 */
 	return req->is_one_call && load_seq_cst(&req->file->closer_goes);
 }
@@ -61,10 +63,10 @@ int64_t uaio_req_execute_part(struct uaio_req *req, const struct uaio_sqe *sqe)
 	if (uaio_req_has_lost_file(req, fd))
 		goto out;
 	/*
-	 * A signal may interrupt a thread of the program that executes a queued
-	 * request. On FUSE the call then fails with EINTR, which must not fail the
-	 * request. (Workers block all signals except the C library's.) If every call
-	 * returns EINTR, the file itself does, as a FUSE server may.
+	 * A signal may interrupt a thread of the program that executes a queued request. On
+	 * FUSE the call then fails with EINTR, which must not fail the request. (Workers block
+	 * all signals except the C library's.) If each of MAX_TRIES calls returns EINTR, it
+	 * comes from the file itself, for example from a FUSE server.
 	 */
 	do
 		res = op->run(sqe, fd, &req->found, uaio_call_flags(req->file));
@@ -99,7 +101,7 @@ static int64_t run_again(struct uaio_req *req, int fd)
 		       flags | uaio_call_flags(req->file));
 }
 
-/* Return: what becomes of a request whose call has failed. */
+/* Return: where a request goes next whose call has failed. */
 static enum uaio_next fail(const struct uaio_req *req, int64_t res,
 			   int64_t *ret_res)
 {
@@ -154,8 +156,8 @@ bool uaio_req_is_neutral(const struct uaio_req *req)
 	case UAIO_CLASS_TIMER: return true;
 	case UAIO_CLASS_READ: return op->ids == UAIO_OP_IDS_OF_FILE;
 	/*
-	 * A socket may report the sender's credentials; a write to a file clears
-	 * set-user-ID.
+	 * The call's credentials matter: a socket may report them, and a write to a file
+	 * clears set-user-ID.
 	 */
 	case UAIO_CLASS_WRITE:
 		return req->file && !req->file->inode && !op->is_of_socket &&
@@ -168,7 +170,7 @@ enum uaio_former_need uaio_req_need(const struct uaio_req *req)
 {
 	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
 
-	/* A file server sees the reader's credentials. */
+	/* The call's credentials matter: a file server sees them. */
 	if (uaio_req_inode(req) &&
 	    uaio_file_has(req->file, UAIO_FILE_F_REMOTE) &&
 	    op->class != UAIO_CLASS_POLL)

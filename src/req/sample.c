@@ -20,7 +20,7 @@ _Thread_local struct uaio_sampler uaio_sampler
 static bool wants_all(void)
 {
 	const struct uaio_live_page *page = uaio_live_page();
-	/* relaxed: a tool writes it, and publishes nothing else by it */
+	/* relaxed: a tool writes it, and publishes no other data by it */
 	uint64_t until = page ? load_relaxed(&page->control.timed_until) : 0;
 
 	return unlikely(until) && uaio_cycles() < until;
@@ -50,8 +50,8 @@ static void time_this(struct uaio_live_block *block, uint32_t nr_after)
 }
 
 /*
- * Decide whether to time the current submission and the next ones. The current one begins a run,
- * or was drawn to be timed in its run.
+ * Decide whether to time the current submission and the next ones. The current submission is
+ * the first of a run, or the one that was drawn to be timed.
  */
 void uaio_sample_draw(struct uaio_live_block *block)
 {

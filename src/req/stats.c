@@ -12,7 +12,7 @@
 #include "live/live.h"
 #include "proc/thread.h"
 
-/* A thread that needs a block checks this many for an owner that has ended. */
+/* How many blocks a thread that needs a block checks for an owner that has exited. */
 enum { NR_LOOKED_AT = 8 };
 
 /* Threads without a block of their own share the last one. */
@@ -26,17 +26,26 @@ static_assert(sizeof(struct uaio_trace_ask) <=
 
 static struct {
 	/* atomic */
-	char *area; /* laid out like a page (live/layout.h); NULL: none yet */
+	/*
+	 * the memory of the blocks, laid out like a page (live/layout.h); NULL: not allocated
+	 * yet
+	 */
+	char *area;
 	uint64_t taken; /* a bit for each block that has, or had, a thread */
-	uint32_t nr_asked_for; /* blocks taken, or refused for lack of memory */
-	uint32_t cursor;       /* where to look next for a dead owner */
-	uint32_t shares;       /* enum sharing */
+	/* how many blocks are taken, or could not be allocated */
+	uint32_t nr_asked_for;
+	/* the block at which the next search for a dead owner begins */
+	uint32_t cursor;
+	uint32_t shares; /* enum sharing */
 } all;
 
-/* What is known of the shared block. */
+/* Whether the process may read the shared block. */
 enum sharing { UNKNOWN, SHARED_HERE, SHARED_NOWHERE };
 
-/* The block of threads without memory for one; the gauges if there is no page. */
+/*
+ * The block of threads that have none for lack of memory. It also has the gauges if there is
+ * no page.
+ */
 static struct uaio_live_block spare;
 static struct uaio_live_gauges own_gauges;
 
@@ -126,7 +135,7 @@ void uaio_stats_init(void)
 	uaio_threads_tell(page ? (struct uaio_thread_counts *)(void *)&page
 					  ->gauges.nr_threads
 			       : NULL);
-	/* Without a report, page or trace, nobody could read the counts. */
+	/* Without a report, page or trace, nobody could read the counts, so do not count. */
 	if (uaio_config.has_live || uaio_trace_is_on())
 		uaio_config.has_stats =
 			uaio_config.has_report || page || uaio_trace_is_on();
@@ -137,7 +146,7 @@ void uaio_stats_init(void)
 /* Return: the memory of the blocks, laid out like a page; NULL: there is no memory. */
 static char *area(void)
 {
-	/* relaxed: the kernel has cleared the memory that it points to */
+	/* relaxed: the memory that it points to was cleared by the kernel */
 	char *here = load_relaxed(&all.area), *mine;
 
 	if (here)
@@ -195,7 +204,7 @@ static struct uaio_live_block *steal(int me)
 	return NULL;
 }
 
-/* Give the block to owner: from now on its counts are added up. */
+/* Give the block to owner: from now on its counts are part of the sums. */
 static struct uaio_live_block *take(struct uaio_live_block *block, int owner)
 {
 	store_relaxed(&block->owner, owner);
@@ -215,7 +224,7 @@ static struct uaio_live_block *take_free(int me)
 			return NULL;
 	while (!cas_relaxed(&all.nr_asked_for, &place, place + 1));
 	if (uaio_live_page() && !uaio_live_block(place)) {
-		/* Allocating the blocks after it would fail as well. */
+		/* Further blocks could not be allocated either. */
 		store_relaxed(&all.nr_asked_for, SHARED);
 		return NULL;
 	}
@@ -276,7 +285,7 @@ void uaio_stats_queue_ends(uint32_t peak)
 	uint32_t *peaks = &uaio_stats_gauges->queues_peaks;
 	uint32_t old = load_relaxed(peaks);
 
-	/* A child of fork() counts from 0, and ends queues of its parent. */
+	/* A child of fork() counts from 0, but also ends queues of its parent. */
 	while (!cas_relaxed(peaks, &old, old > peak ? old - peak : 0))
 		;
 }
@@ -311,7 +320,7 @@ static uint64_t ns_of(uint64_t cycles)
 {
 	uint64_t rate;
 
-	/* The rate is known a millisecond after the engine has started. */
+	/* The rate is known only a millisecond after the engine has started. */
 	while (!(rate = uaio_cycles_per_us()))
 		;
 	return cycles / rate * 1000 + cycles % rate * 1000 / rate;

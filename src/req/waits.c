@@ -10,7 +10,7 @@ struct wanted {
 	const void *arg;
 };
 
-/* The caller executes the request itself, so the request must be of its own identity. */
+/* The caller executes the request itself, so it must have the credentials for it. */
 static bool may_take(const struct uaio_req *req, const void *arg)
 {
 	const struct wanted *wanted = arg;
@@ -63,7 +63,7 @@ enum uaio_cancel uaio_try_mark_locked(struct uaio_req *req,
 	req->canceller = &nobody;
 	if (uaio_entry.run->posted != req)
 		return UAIO_CANCEL_MARKED;
-	/* This thread completes the request as cancelled after posting its result. */
+	/* This thread will complete the request as cancelled, after posting its result. */
 	add_relaxed(&canceller->nr_cancelled, 1);
 	return UAIO_CANCEL_ASKED;
 }
@@ -90,6 +90,6 @@ uint32_t uaio_canceller_await(struct uaio_canceller *canceller)
 	/* [MB:told] acquire: pairs with uaio_canceller_tell(). */
 	while ((nr = load_acquire(&canceller->nr_awaited)))
 		(void)uaio_sleep(&canceller->nr_awaited, nr, UAIO_FOREVER);
-	/* relaxed: no thread counts any more, and the acquire above orders it */
+	/* relaxed: no thread changes it any more; the acquire above orders it */
 	return load_relaxed(&canceller->nr_cancelled);
 }

@@ -12,7 +12,7 @@
 #include "op/op.h"
 
 enum {
-	/* Assumed for files whose st_blksize is no valid block size. */
+	/* Assumed if a file's st_blksize is not a valid block size. */
 	USUAL_BLOCK = 4096,
 
 	/* file->alignment: two powers of two as exponents, and a flag. */
@@ -27,8 +27,8 @@ static bool is_block(uint32_t bytes)
 }
 
 /*
- * Return: whether the kernel reports an alignment. Two zeros are no answer: the file
- * system does no direct I/O on the file, or an emulator does not implement it.
+ * Return: whether the kernel reports an alignment. If both values are zero, it does not: the
+ * file system does no direct I/O on the file, or an emulator does not implement the query.
  */
 static bool query_kernel(int fd, struct uaio_alignment *ret_alignment)
 {
@@ -76,7 +76,7 @@ static uint32_t query(const struct uaio_file *file, int fd)
 void uaio_alignment_of(struct uaio_file *file, int fd,
 		       struct uaio_alignment *ret_alignment)
 {
-	/* relaxed: a thread that reads 0 too late gets the same from the kernel */
+	/* relaxed: a thread that still reads 0 gets the same result from the kernel */
 	uint32_t word = load_relaxed(&file->alignment);
 
 	if (unlikely(!word)) {

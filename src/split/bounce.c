@@ -14,7 +14,7 @@
 /* The most that one call moves (MAX_RW_COUNT), and so the most for a request. */
 static const uint64_t RW_BYTES_MAX = 0x7ffff000;
 
-/* Aligned memory. Free ones in the slab keep their memory mapped. */
+/* Aligned memory. Free objects in the slab keep their memory mapped. */
 struct room {
 	struct uaio_slab_node node;
 	char *mapped; /* owns; NULL: not yet */
@@ -56,17 +56,19 @@ static char *aligned_memory(const struct room *room)
 struct bounce {
 	struct uaio_req *req;
 	int fd;
-	char *memory;   /* UAIO_BOUNCE_BYTES, for one chunk */
-	int64_t block;  /* bytes */
-	int64_t pos;    /* where the rest of the request begins */
-	int64_t end;    /* end of the request */
-	int64_t done;   /* bytes of the request that were moved */
-	int64_t length; /* truncate to no less; INT64_MAX: never truncate */
+	char *memory;  /* UAIO_BOUNCE_BYTES, for one chunk */
+	int64_t block; /* bytes */
+	int64_t pos;   /* where the rest of the request begins */
+	int64_t end;   /* end of the request */
+	int64_t done;  /* bytes of the request that were moved */
+	/* do not truncate to less than this; INT64_MAX: never truncate */
+	int64_t length;
 
 	/* the chunk: whole blocks, from the block of pos on */
 	int64_t begin;
 	int64_t stop;
-	int64_t part; /* bytes of the request in the chunk, from pos on */
+	/* how many bytes of the request are in the chunk, from pos on */
+	int64_t part;
 };
 
 static void next_chunk(struct bounce *bounce)
@@ -120,9 +122,9 @@ static int64_t call(const struct bounce *bounce, enum uaio_op op,
 }
 
 /*
- * Copy between the chunk's memory and the client's by process_vm_readv or
- * process_vm_writev. If a filter refuses them, no other copy is safe from a fault: return
- * -EINVAL, the kernel's answer to the request.
+ * Copy between the chunk's memory and the client's by process_vm_readv or process_vm_writev.
+ * If a seccomp filter refuses these calls, there is no other way to copy without the risk of a
+ * fault: then return -EINVAL, the kernel's result for the request.
  */
 static int64_t copy(const struct bounce *bounce, sys_process_vm_fn *move)
 {
@@ -220,8 +222,8 @@ static bool is_sync(const struct uaio_req *req)
 }
 
 /*
- * Truncate zeros that a write up to position `written` has added after the request's end.
- * If another process has changed the file's size since, leave the file as it is (I3).
+ * Truncate zeros that a write up to position `written` has added after the request's end. If
+ * another process has changed the file's size since the write, leave the file as it is (I3).
  */
 static int64_t cut_back(struct bounce *bounce, int64_t written)
 {
@@ -312,7 +314,7 @@ bool uaio_bounces_exclusively(struct uaio_file *file,
 	return !uaio_is_range_aligned(&alignment, sqe);
 }
 
-/* Return: the request's result; -EINVAL: the kernel's answer stays. */
+/* Return: the request's result; -EINVAL if the kernel's error stands. */
 static int64_t execute(struct bounce *bounce, bool is_range_aligned)
 {
 	struct uaio_req *req = bounce->req;
@@ -338,7 +340,7 @@ int64_t uaio_bounce(struct uaio_req *req)
 
 	if (class != UAIO_CLASS_READ && class != UAIO_CLASS_WRITE)
 		return -EINVAL;
-	/* The descriptor of a regular file stays valid after unuse. */
+	/* The descriptor of a regular file stays valid after uaio_file_unuse(). */
 	bounce.fd = uaio_file_use(req->file);
 	uaio_file_unuse(req->file);
 	uaio_alignment_of(req->file, bounce.fd, &alignment);

@@ -15,11 +15,14 @@
 #include "split/tune.h"
 
 enum {
-	IOVS_MAX = 1024, /* the most that a request may have */
+	IOVS_MAX = 1024, /* the most vectors that a request may have */
 
 	RWF_NOAPPEND_ = 0x20, /* older headers lack it */
 
-	/* split->stop: the index of a segment plus 1, and in the low half its result. */
+	/*
+	 * split->stop: in the upper half the index of a segment plus 1, in the lower half its
+	 * result.
+	 */
 	STOP_SHIFT = 32,
 	STOP_IS_ERROR = 1u << 31,
 };
@@ -57,7 +60,7 @@ struct uaio_split *uaio_split_new(struct uaio_req *req, uint64_t bytes,
 	return split;
 }
 
-/* Return: where a segment begins, from the start of the request. */
+/* Return: where a segment begins, as an offset from the start of the request. */
 static uint64_t begin_of(const struct uaio_split *split, uint32_t segment)
 {
 	return !segment ? 0
@@ -77,8 +80,8 @@ static void fill_runner(struct uaio_segment_runner *runner, uint32_t segment)
 }
 
 /*
- * Cut [begin, begin + bytes) out of the request's vectors.
- * Return: the number of vectors in ret_iov.
+ * Make vectors for the bytes [begin, begin + bytes) of the request. Return: the number of
+ * vectors in ret_iov.
  */
 static unsigned cut_iovs(const struct uaio_sqe *sqe, uint64_t begin,
 			 uint64_t bytes, struct iovec ret_iov[IOVS_MAX])
@@ -118,14 +121,15 @@ static int64_t execute_write(struct uaio_req *req, struct uaio_sqe *part)
 	static uint32_t is_unknown;
 	int64_t res;
 
-	/* relaxed: a thread that reads 0 too late finds out by itself */
+	/* relaxed: a thread that still reads 0 finds out by its own call */
 	if (unlikely(load_relaxed(&is_unknown)))
 		return uaio_req_execute_part(req, part);
 	part->rw_flags = RWF_NOAPPEND_;
 	res = uaio_req_execute_part(req, part);
 	if (likely(res != -EOPNOTSUPP))
 		return res;
-	part->rw_flags = 0; /* a request with flags of its own is not cut */
+	/* a request with RWF_* flags of its own is never cut */
+	part->rw_flags = 0;
 	res = uaio_req_execute_part(req, part);
 	if (res != -EOPNOTSUPP)
 		store_relaxed(&is_unknown, 1);
@@ -135,7 +139,8 @@ static int64_t execute_write(struct uaio_req *req, struct uaio_sqe *part)
 static int64_t execute_segment(const struct uaio_segment_runner *runner)
 {
 	struct uaio_req *req = runner->split->req;
-	struct iovec iov[IOVS_MAX]; /* not initialised, as it has 16 KiB */
+	/* not initialised, as that would write 16 KiB */
+	struct iovec iov[IOVS_MAX];
 	struct uaio_sqe part = req->sqe;
 	struct uaio_former_call call;
 	int64_t res;
@@ -158,7 +163,10 @@ static int64_t execute_segment(const struct uaio_segment_runner *runner)
 	return res;
 }
 
-/* Note a short or failed segment. The first one in the file determines the result. */
+/*
+ * Store that a segment was short or has failed. The first such segment in the file determines
+ * the result.
+ */
 static void note_stop(struct uaio_split *split, uint32_t segment, int64_t res)
 {
 	uint64_t seen = 0;
@@ -172,13 +180,13 @@ static void note_stop(struct uaio_split *split, uint32_t segment, int64_t res)
 			return;
 }
 
-/* Return: whether a segment was left; the runner executes it. */
+/* Return: whether a segment was left; if so, the runner executes it. */
 static bool take_segment(struct uaio_segment_runner *runner,
 			 uint32_t *ret_segment)
 {
 	struct uaio_split *split = runner->split;
 
-	/* relaxed, both: runners exchange no data by these */
+	/* relaxed, both: runners exchange no data by these members */
 	if (load_relaxed(&split->stop))
 		return false;
 	*ret_segment = add_relaxed(&split->next, 1);
@@ -308,11 +316,11 @@ static void queue_runners(struct uaio_split *split)
 	uaio_flow->handover(&handover);
 }
 
-/* Take back queued runners that no worker has begun: no segment is left (I4). */
+/* Remove queued runners that no worker has begun, as no segment is left (I4). */
 static void take_back(struct uaio_split *split)
 {
 	for (uint32_t i = 1; i < split->nr_runners; i++) {
-		/* relaxed: a hint; uaio_wq_cancel() finds none that has begun */
+		/* relaxed: a hint; uaio_wq_cancel() cancels no runner that has begun */
 		if (load_relaxed(&split->nr_begun) == split->nr_runners - 1)
 			return;
 		if (uaio_wq_cancel(UAIO_BOUNDED, &split->runners[i].work))
@@ -320,7 +328,7 @@ static void take_back(struct uaio_split *split)
 	}
 }
 
-/* Execute the starter's share. Afterwards the request may be complete and freed. */
+/* Execute segments as the starter. Afterwards the request may be complete and freed. */
 static void execute_cut(struct uaio_split *split, struct uaio_worker *worker)
 {
 	queue_runners(split);
@@ -346,7 +354,10 @@ static void execute_whole(struct uaio_req *req, const struct uaio_trial *trial,
 	uaio_flow->complete(req, res, worker);
 }
 
-/* Return: whether the write is still in place: the file may have shrunk since submission. */
+/*
+ * Return: whether the write still does not extend the file, which may have shrunk since the
+ * submission.
+ */
 static bool is_in_place(const struct uaio_file *file, int fd, uint64_t end)
 {
 	struct stat st;
@@ -359,7 +370,7 @@ static bool is_in_place(const struct uaio_file *file, int fd, uint64_t end)
 static bool is_aligned(struct uaio_alignment alignment,
 		       const struct uaio_sqe *sqe, uint64_t bytes)
 {
-	/* Alignment 1 means that the file does no direct I/O with the request. */
+	/* Alignment 1 means that the kernel does not use direct I/O for the request. */
 	if (alignment.offset == 1)
 		return false;
 	if (alignment.offset < alignment.memory)

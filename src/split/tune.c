@@ -20,7 +20,10 @@ enum way {
 static const unsigned at_once_of_ways[NR_WAYS] = {
 	[WHOLE] = 1,
 	[FEW] = 4,
-	/* Leaves some of the 32 workers that start without delay to other requests. */
+	/*
+	 * The number for MANY: leaves some of the 32 workers that start without delay to other
+	 * requests.
+	 */
 	[MANY] = 24,
 };
 
@@ -29,11 +32,14 @@ enum {
 	NR_CLASSES = 4,
 	CLASS_BITS = 2,
 	FIRST_CLASS_BITS = 20,
-	/* The best of this many samples counts; a single one may have met other work. */
+	/*
+	 * The best of this many samples counts, as during a single sample the device may have
+	 * been busy with other work.
+	 */
 	SAMPLES = 4,
 	/* The first requests of each file, which are not cut. */
 	NR_UNTOUCHED = 4,
-	/* Requests between two trials of a way that is not the best. */
+	/* Number of requests between two trials of a way that is not the best. */
 	PAUSE_MIN = 32,
 	PAUSE_MAX = 4096,
 	/* Percent: a way is better if its time * WORTH is below the best time * 100. */
@@ -42,7 +48,7 @@ enum {
 
 struct samples {
 	/* atomic, relaxed */
-	/* ns a page: the best of the last (up to) SAMPLES samples */
+	/* in ns a page: the best of the last SAMPLES samples, or of fewer */
 	uint32_t best;
 	uint32_t before; /* the best of the SAMPLES samples before; 0: none */
 	uint32_t nr;     /* number of all samples */
@@ -107,7 +113,7 @@ void uaio_tuning_put(struct uaio_tuning *tuning)
 	uaio_slab_put(&slab, tuning);
 }
 
-/* Return: the time of a way in ns a page; 0 if it has no sample. */
+/* Return: the time of a way in ns a page; 0 if there is no sample. */
 static uint32_t figure_of(const struct samples *samples)
 {
 	uint32_t best = load_relaxed(&samples->best);
@@ -148,7 +154,7 @@ static enum way unmeasured_of(const struct choice *choice, unsigned nr_ways,
 	return NR_WAYS;
 }
 
-/* Set when to try another way: ever later while the best way stays the same. */
+/* Choose when to try another way: ever later while the best way stays the same. */
 static void plan_trial(struct choice *choice, uint32_t nr, enum way best)
 {
 	uint32_t pause = load_relaxed(&choice->pause) * 2;
@@ -180,7 +186,7 @@ static enum way choose(struct choice *choice, unsigned nr_ways)
 	enum way best, way;
 
 	store_relaxed(&choice->nr_executed, nr);
-	/* Do not experiment with a file of few requests. */
+	/* Do not experiment with a file on which there were few requests. */
 	if (unlikely(nr <= NR_UNTOUCHED))
 		return WHOLE;
 	way = unmeasured_of(choice, nr_ways, nr);
@@ -239,7 +245,7 @@ void uaio_tune_end(const struct uaio_trial *trial, int64_t res)
 	nr = load_relaxed(&samples->nr);
 	best = load_relaxed(&samples->best);
 	if (nr && nr % SAMPLES == 0) {
-		/* Forget the samples from long ago. */
+		/* The older samples no longer count. */
 		store_relaxed(&samples->before, best);
 		best = 0;
 	}

@@ -2,8 +2,8 @@
 /*
  * Reads from the page cache that do not wait for the device
  *
- * The submitting thread tries a read in this way, and later each thread that checks
- * whether the pages of a cold read have arrived (page.h).
+ * The submitting thread first tries a read in this way. If pages are missing, threads that
+ * check whether the pages have arrived (page.h) try it again in this way.
  *
  * Tested by test-policy.c, test-page.c and test-cached.c.
  */
@@ -20,8 +20,8 @@
 
 enum {
 	/*
-	 * A read of at least this size may wait for a page that is being read in: that
-	 * costs less than a worker's read of all bytes (200 us).
+	 * A read of at least this size may wait for a page that is being read in, as that
+	 * costs less than to have a worker read all bytes (200 us).
 	 */
 	LONG_READ_BYTES = 1 << 20,
 };
@@ -80,7 +80,10 @@ static int64_t read_on(const struct uaio_file *file, const struct uaio_sqe *sqe,
 		if (res > 0)
 			got += res;
 	}
-	/* An error after some bytes is not reported: the next read will get it. */
+	/*
+	 * If the call fails after some bytes were read, the error is not reported: the next
+	 * read will get it.
+	 */
 	return res == -EAGAIN ? -EAGAIN : got;
 }
 

@@ -8,7 +8,8 @@
 #include "req/req.h"
 #include "req/waits.h"
 
-static uint32_t nr_held_up; /* atomic: waiting requests of all inodes */
+/* atomic: how many requests of all inodes wait for older ones */
+static uint32_t nr_held_up;
 
 bool uaio_inode_note_inline(struct uaio_inode *inode)
 {
@@ -26,7 +27,9 @@ bool uaio_inode_note_inline(struct uaio_inode *inode)
 
 void uaio_inode_unnote_inline(struct uaio_inode *inode)
 {
-	/* [MB:inline] seq_cst: after the write. Pairs with uaio_inode_await_inline(). */
+	/*
+	 * [MB:inline] seq_cst: the write has returned. Pairs with uaio_inode_await_inline().
+	 */
 	if (sub_seq_cst(&inode->nr_inline, 1) == 1 &&
 	    (uint32_t)load_seq_cst(&inode->in_way))
 		uaio_wake(&inode->nr_inline, INT_MAX);
@@ -37,7 +40,7 @@ void uaio_inode_await_inline(struct uaio_inode *inode)
 	uint32_t nr;
 
 	/*
-	 * [MB:inline] seq_cst: after the exclusive write was counted. Pairs with
+	 * [MB:inline] seq_cst: the exclusive write was counted before. Pairs with
 	 * uaio_inode_note_inline().
 	 */
 	while ((nr = load_seq_cst(&inode->nr_inline)))
@@ -48,7 +51,7 @@ void uaio_inode_await_inline(struct uaio_inode *inode)
  * Counts
  */
 
-/* Return: what a request of this order adds to in_way. */
+/* Return: by how much a request of this order increases in_way. */
 static uint64_t in_way(enum uaio_order order)
 {
 	return uaio_order_is_ordered(order) ? 1
@@ -79,7 +82,7 @@ static void count_in_locked(struct uaio_inode *inode, enum uaio_order order)
 		store_relaxed(&inode->in_way, sum);
 }
 
-/* Note that a request of this order has returned, or will not be executed. */
+/* Called when a request of this order has returned, or will not be executed. */
 static void count_out_locked(struct uaio_inode *inode, enum uaio_order order)
 {
 	/*
@@ -94,7 +97,10 @@ static void count_out_locked(struct uaio_inode *inode, enum uaio_order order)
 			      load_relaxed(&inode->in_way) - in_way(order));
 }
 
-/* relaxed, both counts: a thread that leaves or closes looks again under the lock */
+/*
+ * relaxed, both counts: a thread that leaves the list or closes the file checks again under
+ * the lock
+ */
 static void hold_up_locked(struct uaio_inode *inode, struct uaio_req *req)
 {
 	uaio_req_move(req, UAIO_REQ_PREPPED, UAIO_REQ_ORDERED);
@@ -118,7 +124,7 @@ static struct uaio_req *req_at(struct list *node)
 }
 
 /*
- * Return: whether a request of one order waits for an older request of the other order if
+ * Return: whether a request of one order waits for an older request of the order `before` if
  * their ranges overlap (I4, I5).
  */
 static bool is_after(enum uaio_order order, enum uaio_order before)
@@ -176,8 +182,9 @@ bool uaio_inode_is_range_awaited(struct uaio_inode *inode,
 }
 
 /*
- * Return: whether req must wait (I1-I6) for requests before end, its place in the list.
- * after_ordered, after_write: whether an ordered write, or any write, is before end.
+ * Return: whether req must wait (I1-I6) for requests that are before `end` in the list, which
+ * is where req belongs. after_ordered, after_write: whether an ordered write, or any write, is
+ * before end.
  */
 static bool must_wait_locked(struct uaio_inode *inode,
 			     const struct uaio_req *req, const struct list *end,
@@ -220,8 +227,8 @@ bool uaio_order_enter(struct uaio_req *req)
 }
 
 /*
- * Start the requests that have nothing to wait for any more. No request after the first
- * ordered write can start, so the walk ends there.
+ * Start the requests that no longer have to wait. No request after the first ordered write can
+ * start, so the walk ends there.
  */
 static void start_locked(struct uaio_inode *inode, struct list *ret_startable)
 {
@@ -246,7 +253,7 @@ static void start_locked(struct uaio_inode *inode, struct list *ret_startable)
 	}
 }
 
-/* Note that a write has returned, or will not be executed: only syncs still wait for it. */
+/* Called when a write has returned, or will not be executed: only syncs still wait for it. */
 static void release_locked(struct uaio_inode *inode, struct uaio_req *req,
 			   struct list *ret_startable)
 {
@@ -257,7 +264,7 @@ static void release_locked(struct uaio_inode *inode, struct uaio_req *req,
 	start_locked(inode, ret_startable);
 }
 
-/* Return: whether a write older than req is on the list: later syncs wait for it, too. */
+/* Return: whether a write older than req is on the list, for which later syncs wait, too. */
 static bool is_behind_write(const struct uaio_inode *inode,
 			    const struct uaio_req *req)
 {
@@ -310,7 +317,7 @@ void uaio_order_leave(struct uaio_req *req, struct list *ret_startable)
 
 static bool may_await(const struct uaio_req *req)
 {
-	/* All cold reads of a device wait for its oldest, whatever their files. */
+	/* A cold read waits for the oldest cold read of its device, whatever their files. */
 	return uaio_order_is_write(req->order) ||
 	       (is_read(req->order) &&
 		(load_relaxed(&req->file->inode->nr_held_up) ||

@@ -15,32 +15,32 @@
 #include "req/waits.h"
 
 enum {
-	/* The number of devices with a list; reads of further ones go to workers. */
+	/* How many devices have a list. Reads of further devices go to workers. */
 	NR_DEVICES = 64,
 	/*
-	 * About the length of a disk's own queue. Starting more pages would wait inside
-	 * io_submit. With this limit a workload at depth 256 makes 0.03 context
-	 * switches a read; with half of the reads given to workers, 0.38.
+	 * About the length of a disk's own queue. To start reading more pages would make
+	 * io_submit wait. With this limit a workload at depth 256 makes 0.03 context switches
+	 * a read; with half of the reads given to workers it makes 0.38.
 	 */
 	MAX_PENDING = 256,
 	/*
-	 * How many requests a thread tries together, and how often in a row. A worker
-	 * tries fewer, to leave some to the waiter that it has just woken. When a
-	 * worker tried 16, the waiter found none and slept again, which made 0.14
-	 * context switches a read instead of 0.10 at depth 32.
+	 * How many requests a thread tries together, and how often in a row. A worker tries
+	 * fewer requests, to leave some to the waiting thread that it has just woken. When a
+	 * worker tried 16, the waiting thread found none and slept again: 0.14 context
+	 * switches a read instead of 0.10, at depth 32.
 	 */
 	WAITER_TRIES = UAIO_REQS_TOGETHER,
 	WAITER_ROUNDS = 4,
 	WORKER_TRIES = 4,
 	WORKER_ROUNDS = 16,
 	/*
-	 * A disk serves reads in about the order of submission: after this many misses
-	 * the rest of the batch is not tried.
+	 * A disk serves reads in about the order of submission. So after this many tries that
+	 * found no pages, the rest of the batch is not tried.
 	 */
 	MISSES = 4,
 	/*
-	 * After this many oldest reads in a row without a successful try, starting
-	 * pages does not help (I5).
+	 * After this many oldest reads in a row during which no try of another read succeeded,
+	 * it does not help to start pages early (I5).
 	 */
 	MAX_FUTILE = 16,
 	FIRST_SKIPS = 1 << 10,
@@ -51,16 +51,17 @@ struct uaio_device {
 	/* immutable once nr_devices counts it */
 	uint64_t dev; /* UINT64_MAX: a block device, which rdev names */
 	uint64_t rdev;
-	bool is_remote; /* a server answers, late or never */
+	bool is_remote; /* on a server, which may respond late or never */
 
 	/* atomic, a hint */
-	uint32_t nr_skips; /* reads that still go to a worker each (I5) */
+	uint32_t nr_skips; /* how many reads still go to a worker each (I5) */
 
 	/* under lock; nr_pending is atomic, as submitters read it without */
 	struct list pending;
 	uint32_t nr_pending;
 	bool has_oldest; /* one of its requests is queued or being read */
-	bool has_found;  /* a try has succeeded since the oldest began */
+	/* a try has succeeded since the read of the oldest began */
+	bool has_found;
 	uint32_t nr_futile;
 	uint32_t next_skips;
 };
@@ -117,12 +118,12 @@ static struct uaio_device *add_device_locked(uint64_t dev, uint64_t rdev,
 
 static struct uaio_device *new_device(uint64_t dev, uint64_t rdev, int fd)
 {
-	/* A request to a server that does not answer must not delay others. */
+	/* A request to a server that does not respond must not delay others. */
 	bool is_remote = uaio_is_remote(fd);
 	struct uaio_device *device;
 	struct stat st;
 
-	/* If the descriptor is another file's by now, is_remote may be wrong, too. */
+	/* If the descriptor refers to another file by now, is_remote may be wrong, too. */
 	if (sys_fstat(fd, &st) < 0 ||
 	    (dev == UINT64_MAX ? st.st_rdev != rdev : st.st_dev != dev))
 		return NULL;
@@ -136,7 +137,7 @@ static struct uaio_device *new_device(uint64_t dev, uint64_t rdev, int fd)
 
 static struct uaio_device *device_of(const struct uaio_inode *inode, int fd)
 {
-	/* relaxed: if the entry is another inode's by now, the result is only a hint */
+	/* relaxed: if the entry is that of another inode by now, the result is only a hint */
 	uint64_t dev = load_relaxed(&inode->dev);
 	uint64_t rdev = dev == UINT64_MAX ? load_relaxed(&inode->ino) : 0;
 	struct uaio_device *device = find_device(dev, rdev);
@@ -147,7 +148,7 @@ static struct uaio_device *device_of(const struct uaio_inode *inode, int fd)
 /* Return: whether this read goes to a worker because recent tries found nothing. */
 static bool skip(struct uaio_device *device)
 {
-	/* relaxed: a lost update is one skip more or less */
+	/* relaxed: if an update is lost, one read more or less goes to a worker */
 	uint32_t nr = load_relaxed(&device->nr_skips);
 
 	if (likely(!nr))
@@ -205,10 +206,10 @@ static void leave_locked(struct uaio_req *req)
 	store_relaxed(&req->group->nr_paged, req->group->nr_paged - 1);
 }
 
-/* Return: whether req is neither being tried nor left to the closing thread. */
+/* Return: whether req is not being tried, and was not left to the closing thread. */
 static bool is_free_locked(const struct uaio_req *req)
 {
-	/* relaxed: set before the closing thread looks under the lock */
+	/* relaxed: is_closing is set before the closing thread searches under the lock */
 	return uaio_req_state(req) == UAIO_REQ_PAGED &&
 	       !load_relaxed(&req->file->is_closing);
 }
@@ -221,7 +222,7 @@ static void start_locked(struct uaio_req *req, struct list *ret_startable)
 	list_add_tail(ret_startable, &req->link);
 }
 
-/* Have a worker read the oldest request of the device, unless one does (I2). */
+/* Have a worker read the oldest request of the device, unless a worker already does (I2). */
 static void start_oldest_locked(struct uaio_device *device,
 				struct list *ret_startable)
 {
@@ -291,7 +292,7 @@ static void take_locked(struct uaio_req *req, struct tries *tries)
 	tries->reqs[tries->nr++] = req;
 }
 
-/* Return: the result of req, or -EAGAIN: its pages have not arrived. */
+/* Return: the result of req, or -EAGAIN if its pages have not arrived. */
 static int64_t try(struct uaio_req *req)
 {
 	uint64_t start = req->weight ? uaio_cycles() : 0;
@@ -338,7 +339,8 @@ static bool try_all(const struct tries *tries)
 	struct uaio_req *ended[UAIO_REQS_TOGETHER];
 	int64_t results[UAIO_REQS_TOGETHER];
 	unsigned nr_ended = 0, nr_misses = 0;
-	uint32_t cancelled = 0; /* a bit for each of ended */
+	/* for each element of ended, a bit: the request was cancelled */
+	uint32_t cancelled = 0;
 	struct list startable;
 
 	list_init(&startable);
@@ -405,7 +407,10 @@ void uaio_page_try_group(struct uaio_group *group)
 	struct tries tries;
 	unsigned nr_rounds = 0;
 
-	/* relaxed: this thread has counted its own requests; others race */
+	/*
+	 * relaxed: this thread has counted its own requests; for requests of other threads
+	 * there is no order
+	 */
 	if (!load_relaxed(&group->nr_paged))
 		return;
 	do
@@ -413,7 +418,7 @@ void uaio_page_try_group(struct uaio_group *group)
 	while (tries.nr && try_all(&tries) && ++nr_rounds < WAITER_ROUNDS);
 }
 
-/* After the oldest was read and others were tried, note whether trying helps (I5). */
+/* The oldest read is complete, and others were tried: store whether such tries help (I5). */
 static void judge_locked(struct uaio_device *device, bool has_tried,
 			 struct list *ret_startable)
 {

@@ -9,22 +9,25 @@
 #include "op/op.h"
 
 enum {
-	/* Devices with an entry; two that share a slot replace each other. */
+	/* How many devices have an entry. Two devices that share a slot replace each other. */
 	NR_DEVICES = 64,
 	/*
-	 * Fast reads in a row that trust needs at first, and how often this number
+	 * How many fast reads in a row trust needs at first, and how often this number
 	 * doubles.
 	 */
 	FAST_READS = 64,
 	MAX_ENDED = 10,
 	/*
 	 * A cached read of 64 KiB takes 10 us on the development machine, a read of the
-	 * fastest disk 50 us. So a read has waited if it takes this long, plus as much
-	 * again for each 64 KiB.
+	 * fastest disk 50 us. So a read counts as slow if it takes longer than SLOW_READ_US,
+	 * plus as much again for each 64 KiB.
 	 */
 	SLOW_READ_US = 20,
 	SLOW_READ_SHIFT = 16,
-	/* After this many times the needed fast reads, one end of trust is forgiven. */
+	/*
+	 * When there were this many times the needed fast reads, the number of ended trusts is
+	 * decreased by one.
+	 */
 	FORGIVE_AFTER = 32,
 };
 
@@ -52,7 +55,7 @@ static bool is_given(const struct uaio_trust *trust)
 	return load_relaxed(&trust->nr_fast) >= nr_needed(trust);
 }
 
-/* Return: the trust in the device; NULL if it does not count (I1). */
+/* Return: the trust in the device; NULL if the device does not count (I1). */
 static struct uaio_trust *device_of(const struct uaio_file *file,
 				    const struct uaio_inode *inode)
 {
@@ -93,7 +96,7 @@ void uaio_trust_begin(const struct uaio_trust *trust,
 		ret_read->nr_sleeps = uaio_thread_nr_sleeps();
 }
 
-/* Return: the time of the read, in multiples of the time of a slow copy; 0: it was fast. */
+/* Return: the time of the read, in multiples of the limit for a copy; 0 if it was fast. */
 static uint32_t slowness(const struct uaio_sqe *sqe, uint64_t cycles)
 {
 	uint64_t slow = SLOW_READ_US * uaio_cycles_per_us() *
@@ -139,8 +142,8 @@ static void count_close(struct uaio_trust *trust)
 }
 
 /*
- * Judge a slow read (I2).
- * Return: whether it is known to have waited, and was not only preempted.
+ * Judge a slow read (I2). Return: whether the read certainly waited, and was not only
+ * preempted.
  */
 static bool has_waited(struct uaio_trust *trust,
 		       const struct uaio_trial_read *read, uint32_t times)
@@ -200,7 +203,7 @@ void uaio_trust_tell(struct uaio_file *file, const struct uaio_trial_read *read,
 		return;
 	if (!times && read->is_close)
 		count_close(trust);
-	/* Reads of an inode that has earned trust do not count for its device. */
+	/* Reads of an inode that already has trust do not count for its device. */
 	if (device && load_relaxed(&trust->nr_fast) < FAST_READS)
 		count_worker_read(device, !times);
 	count_worker_read(trust, !times);
