@@ -63,7 +63,7 @@ struct uaio_trap_thread {
 	 */
 	uint64_t top, nested_below;
 
-	/* For thread.c. */
+	/* Members of thread.c, unless said otherwise. */
 	/* in the list of all records; under the lock */
 	struct uaio_trap_thread *next;
 	/* atomic: the thread that owns the record; 0: none; or TAKEN */

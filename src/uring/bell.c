@@ -25,7 +25,8 @@ struct uaio_uring_bells uaio_uring_bells;
 uint32_t uaio_uring_bells_nr_settled;
 #endif
 
-static struct uaio_lock due_lock; /* rank BELLS; for removing from the list */
+/* rank BELLS; held to remove a ring from the list of due rings */
+static struct uaio_lock due_lock;
 
 void uaio_uring_bells_init(void)
 {
@@ -104,7 +105,8 @@ static void ring_it_locked(struct uaio_uring *ring)
 		uaio_ready_note_nested();
 	(void)sys_write(ring->bell, &one, sizeof(one));
 	/*
-	 * relaxed: changes under the queue's lock; threads without the lock only guess
+	 * relaxed: changes only under the queue's lock; a thread that reads the state
+	 * without the lock only guesses
 	 */
 	store_relaxed(&ring->bell_state, UAIO_URING_BELL_RUNG);
 }
@@ -115,7 +117,8 @@ static void hush_locked(struct uaio_uring *ring)
 
 	(void)sys_read(ring->bell, &count, sizeof(count));
 	/*
-	 * relaxed: changes under the queue's lock; threads without the lock only guess
+	 * relaxed: changes only under the queue's lock; a thread that reads the state
+	 * without the lock only guesses
 	 */
 	store_relaxed(&ring->bell_state, UAIO_URING_BELL_SILENT);
 }

@@ -75,7 +75,7 @@ extern uint32_t uaio_uring_bells_nr_settled;
 /* Called each time the engine starts. */
 void uaio_uring_bells_init(void);
 
-/* For ring.c, when a ring is made, dies, and is freed. */
+/* ring.c calls these when a ring is made, dies, and is freed. */
 void uaio_uring_bell_init(struct uaio_uring *ring);
 void uaio_uring_bell_silence(struct uaio_uring *ring);
 void uaio_uring_bell_fini(struct uaio_uring *ring);

@@ -85,7 +85,7 @@ bool uaio_uring_is_kernels_ring(uint32_t fd);
  */
 
 /*
- * Copy element i of a client's array; nothing if the array's address is 0.
+ * Copy element i of a client's array; do nothing if the array's address is 0.
  * Return: 0 or -EFAULT.
  */
 int uaio_uring_read_one(uint64_t array, uint32_t i, void *ret, size_t bytes);

@@ -69,7 +69,10 @@ static int read_registered_arg(const struct uaio_uring *ring,
 {
 	struct uaio_uring_reg_wait arg;
 
-	/* With IOPOLL the kernel expects uaio_uring_wait_arg, and refuses this size. */
+	/*
+	 * With IOPOLL the kernel expects a struct uaio_uring_wait_arg, and refuses any
+	 * other size.
+	 */
 	if (ring->setup & IORING_SETUP_IOPOLL || call->arg_bytes != sizeof(arg))
 		return -EINVAL;
 	if (uaio_uring_region_read(&ring->region, (uintptr_t)call->arg, &arg) <

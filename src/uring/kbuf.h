@@ -103,8 +103,8 @@ struct uaio_uring_choice {
 	bool has_begun; /* the request has had a shot */
 
 	/*
-	 * For a bundle (bundle.c), which selects several buffers of the group. The
-	 * last may be used in part.
+	 * The next members are for a bundle (bundle.c), which selects several buffers
+	 * of the group.
 	 */
 	bool is_cut; /* the last buffer is used in part, so none may follow */
 	/* these buffers are appended to those that the completion names */
@@ -153,10 +153,14 @@ void uaio_uring_bundles_init(void);
  */
 void uaio_uring_bundle_drop(struct uaio_uring_choice *choice);
 
-/* For IOSQE_BUFFER_SELECT: make the note, and set by_door. Return: 0 or -ENOMEM. */
+/*
+ * Prepare a request with IOSQE_BUFFER_SELECT: make its note, and set by_door. Return: 0
+ * or -ENOMEM.
+ */
 int uaio_uring_prep_select(struct uaio_uring_entry *entry);
 /*
- * For a send bundle without buffers: make the note, set by_door. Return: 0 or -ENOMEM.
+ * Prepare a send bundle without provided buffers: make its note, and set by_door.
+ * Return: 0 or -ENOMEM.
  */
 int uaio_uring_prep_own_bundle(struct uaio_uring_entry *entry);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * For uaio-check(1): which provided buffers a ring has, and which of them requests
- * select
+ * Reports to check/, for uaio-check(1), which provided buffers a ring has, and which of
+ * these buffers requests select
  *
  * Only called under uaio check: without it, the function table of the io_uring
  * front-end has the functions of kbuf.c and bundle.c.

@@ -172,7 +172,7 @@ static inline uint64_t *uaio_uring_rings_addr(struct io_uring_params *params)
 }
 
 struct uaio_uring_region {
-	/* Of the thread that holds the ring (ring.h, I2). */
+	/* Belongs to the thread that holds the ring (ring.h, I2). */
 	bool is_set;
 	void *map; /* owns if the region is part of the ring's file; or NULL */
 	uint64_t bytes;

@@ -168,8 +168,8 @@ uaio_uring_timeout_of(struct uaio_uring_note *note)
 void uaio_uring_notes_drop(const struct uaio_post *post);
 
 /*
- * For the sink, about a completion with a note or with flags: fill in the rest of cqe,
- * and count last completions in *nr_last.
+ * The sink calls this for a completion with a note or with flags: fill in the rest of
+ * cqe, and count last completions in *nr_last.
  * Return: whether to post the completion to the client.
  */
 bool uaio_uring_is_told(struct uaio_uring *ring,

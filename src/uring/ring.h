@@ -115,7 +115,7 @@ struct uaio_uring {
 	/* the only thread that may submit; NULL: any thread */
 	const void *owner;
 
-	/* Of the thread that holds the ring (I2). */
+	/* These belong to the thread that holds the ring (I2). */
 	uint32_t sq_head;
 	/* CQE_SKIP_SUCCESS was used, so drains are now refused */
 	bool is_without_drains;
@@ -127,7 +127,10 @@ struct uaio_uring {
 	 * shares (ref): sleepers (op/sleeper.h) of the requests that this call submits
 	 */
 	struct uaio_sleeper *sleepers;
-	/* Also written under the queue's lock. */
+	/*
+	 * Changes also need the queue's lock, under which other threads read these
+	 * (rsrc.h).
+	 */
 	struct uaio_uring_table files;
 	struct uaio_uring_table buffers;
 	uint32_t max_workers[2];

@@ -538,7 +538,9 @@ static void closed_here(uint32_t fd)
 
 static void closed(uint32_t fd)
 {
-	/* In a child of vfork() only the child's own descriptor was closed. */
+	/*
+	 * A child of vfork() has closed only its own descriptor, so do nothing there.
+	 */
 	if (unlikely(look(fd)) && uaio_engine_is_of_process())
 		closed_here(fd);
 }

@@ -223,7 +223,10 @@ static uint8_t any_opcode(struct dice *dice)
 	uint8_t opcode = (uint8_t)(any(dice, 16) ? any(dice, IORING_OP_PIPE + 1)
 						 : any(dice, 256));
 
-	/* Not provided buffers: a length times a count could reach beyond the guard. */
+	/*
+	 * Provided buffers are left out: a length times a count could reach beyond the
+	 * guard.
+	 */
 	return opcode == IORING_OP_PROVIDE_BUFFERS ? IORING_OP_NOP : opcode;
 }
 
@@ -784,7 +787,7 @@ static void register_anything(struct dice *dice, const struct uring *client)
 	name_files(dice, &naming);
 	switch (opcode) {
 	/*
-	 * Not from memory with random numbers, because these would be used as
+	 * Memory with random numbers is not used, because these would be used as
 	 * descriptors.
 	 */
 	case IORING_REGISTER_FILES: at = (uintptr_t)naming.some; break;
@@ -804,7 +807,7 @@ static void register_anything(struct dice *dice, const struct uring *client)
 		at = (uintptr_t)&naming.update2;
 		nr = sizeof(naming.update2);
 		break;
-	/* Not with a wait without end, or with limits too low to continue. */
+	/* No wait without end, and no limits that are too low to continue. */
 	case IORING_REGISTER_SYNC_CANCEL: at = (uintptr_t)&cancel; break;
 	case IORING_REGISTER_IOWQ_MAX_WORKERS: return;
 	default:
@@ -1129,7 +1132,7 @@ static void open_all(void)
 	add_fd(INT_MAX);
 	client_open(&bystander, ENTRIES, (struct io_uring_params){ 0 });
 	add_fd(bystander.fd);
-	add_fd(-1); /* a place for the overwritten ring's descriptor */
+	add_fd(-1); /* a slot for the overwritten ring's descriptor */
 }
 
 static void note_open(bool ret_was_open[FIRST_FD])

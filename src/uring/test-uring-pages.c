@@ -92,8 +92,8 @@ static void the_memory_of_a_ring_begins_at_a_page(void **state)
 }
 
 /*
- * As in the kernel: as many events of 32 bytes as fit into a page after the header of
- * 32 bytes.
+ * As many events of 32 bytes as fit into a page after the header of 32 bytes, as in the
+ * kernel.
  */
 static void a_context_has_as_many_events_as_fit_into_its_pages(void **state)
 {

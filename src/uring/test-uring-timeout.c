@@ -117,7 +117,10 @@ static void a_timeout_ends_after_so_many_completions(void **state)
 	submit(&client, 2);
 	assert_got(&client, 3, 0);
 	assert_got(&client, 1, 0);
-	/* The same holds if another thread completes the requests that are counted. */
+	/*
+	 * The timeout also completes if another thread completes the requests that it
+	 * counts.
+	 */
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 	put_timeout(&late, 1, 0, 4);
 	put_rw(&client, IORING_OP_READ, ends[0], &byte, 1, -1, 5)->flags =

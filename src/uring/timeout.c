@@ -278,7 +278,10 @@ static int prep_any_timeout(struct uaio_uring_entry *entry, bool is_linked)
 		return -EINVAL;
 	if ((flags & IORING_TIMEOUT_CLOCK_MASK) == IORING_TIMEOUT_CLOCK_MASK)
 		return -EINVAL;
-	/* Only relative timeouts repeat; the kernel ignores the flag in linked ones. */
+	/*
+	 * Only relative timeouts can repeat. The kernel ignores the flag MULTISHOT in
+	 * linked timeouts.
+	 */
 	if (flags & IORING_TIMEOUT_MULTISHOT && flags & IORING_TIMEOUT_ABS)
 		return -EINVAL;
 	ret = read_time(raw->addr, &entry->sqe.time_ns);

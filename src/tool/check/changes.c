@@ -234,7 +234,10 @@ static bool does_choose(const char *key)
 /* Which of a fault's changes to make. */
 enum extent { ALL, CHOSEN, EXACT };
 
-/* Return: whether to copy a key of a fault. Other keys are written anew later. */
+/*
+ * Return: whether to copy a key of a fault. The seed, and keys that choose among
+ * requests, are written anew or left out.
+ */
 static bool is_kept(const char *key, enum extent extent)
 {
 	if (!strncmp(key, "seed=", strlen("seed=")))

@@ -261,7 +261,7 @@ struct uaio_check_seeds {
 	int64_t limit_ns;   /* time limit of each run; 0: the tool chooses */
 	const char *faults; /* NULL: the tool chooses */
 	bool has_hints;
-	/* The same as in struct uaio_seeds. */
+	/* See the member of the same name in struct uaio_seeds. */
 	void (*tell_failed)(const char *what, const char *command);
 };
 

@@ -213,8 +213,8 @@ static int check_file(const char *who, const char *path, struct head *head,
 }
 
 /*
- * With --trap, uaio starts the program itself rather than the kernel, and resolves only
- * one level of `#!` script.
+ * With --trap, uaio and not the kernel starts the program, and uaio resolves only one
+ * level of `#!` scripts.
  */
 static int check_depth(const char *who, int nr_scripts)
 {

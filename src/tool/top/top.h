@@ -132,7 +132,7 @@ struct uaio_top {
 	unsigned nr_rows;
 	struct uaio_top_row *rows; /* owns; sorted */
 
-	/* For files or rings: what is being traced. */
+	/* The members for tables of files or rings: what is being traced. */
 	struct uaio_watch *watch;   /* owns; NULL: none */
 	enum uaio_top_view watched; /* how `watch` counts: files or rings */
 	uint64_t nr_lost,
