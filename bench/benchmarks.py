@@ -60,7 +60,7 @@ def _prose(*texts: str) -> str:
 
 
 def _section(title: str, *blocks: str) -> str:
-    """Return: the section's lines; none if its last block has no figures."""
+    """Return: the lines of the section; none if its last block has no figures."""
     return "\n\n".join([f"## {title}", *blocks]) if blocks[-1] else ""
 
 
@@ -89,7 +89,7 @@ def _ratio(table: ReadTable | None, variant: str, peer: str,
 
 
 def _machine(machines: Sequence[dict]) -> str:
-    """Name each machine once: runs of other days may use another."""
+    """Return: each machine once. Runs of other days may have used other machines."""
     return " and ".join(dict.fromkeys(
         f"{one.get('cpus')} × {one.get('cpu')}, "
         f"Linux {str(one.get('kernel')).partition('-')[0]}"
@@ -242,7 +242,8 @@ SERVERS_PROFILE = (
 
 
 def _servers(results: Results, *figures: str) -> list[tuple[str, str, list[ReadTable]]]:
-    """Each line's meaning, its column, and the tables of its figures."""
+    """The table of servers: the meaning of each line, its column, and the tables with its
+    figures."""
     return [(f"{title}, {column}", column, tables)
             for name, title in SERVERS.items()
             if all(tables := [results.table(f"servers-{name}.{figure}")
@@ -526,13 +527,13 @@ def _footnote(results: Results, note: str) -> str:
 
 
 class Refused(Exception):
-    """Nothing can be written; the text says why."""
+    """A file cannot be written; the text says why."""
 
 
 def made(results: Results, note: str,
          readme: str) -> Iterator[tuple[str, str]]:
-    """Every file that is made, and its text; the pictures, which take longest,
-    at the end."""
+    """Return: each file to write, with its text. Pictures take longest, so they come
+    last."""
     if len(MARKED.findall(readme)) != 1:
         raise Refused(f"{README} has not one place for figures")
     yield DOCUMENT, document(results, note)
@@ -549,7 +550,7 @@ CREATOR, WORDS = (re.compile(rf"<dc:{name}>.*?</dc:{name}>", re.S)
 
 
 def _is_same(name: str, old: str, new: str) -> bool:
-    """Compare only words, because another Matplotlib draws differently."""
+    """Whether only the words are equal: another version of Matplotlib draws differently."""
     if name in PICTURES and CREATOR.findall(old) != CREATOR.findall(new):
         return WORDS.findall(old) == WORDS.findall(new)
     return old == new

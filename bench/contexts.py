@@ -73,9 +73,9 @@ def _rings_claim(of_kernel: bool) -> str:
 
 @contextmanager
 def kernel_limit(contexts: int) -> Iterator[None]:
-    """Let the kernel have that many contexts, if root must raise its limit,
-    and put it back. Where that is impossible the kernel's variant fails by
-    itself and says why."""
+    """Allow the kernel that many contexts (root may raise the limit), and restore the
+    limit afterwards. If the limit cannot be raised, the kernel's variant fails and
+    says why."""
     old = None
     try:
         needed = int(AIO_NR.read_text()) + contexts
@@ -154,7 +154,7 @@ def _thread_counts() -> list[int]:
 
 
 def _indexes(programs: Programs) -> Sample:
-    """The program tells time and bytes of each index."""
+    """Run the program that prints the time and bytes of each index."""
     figures: dict[str, float] = {}
 
     def measure(places: str, threads: int, count: int, column: str) -> None:
@@ -218,7 +218,7 @@ def _turn_counts(programs: Programs) -> list[int]:
 
 
 def _turns(programs: Programs, folder: Path, who: str) -> Sample:
-    """Time reads in which contexts take turns."""
+    """Time reads that use the contexts in turn."""
     figures: dict[str, float] = {}
     counts = _turn_counts(programs)
     report = programs.disk_dir / "index"
@@ -247,7 +247,7 @@ def _prefix_of(programs: Programs, who: str, report: Path) -> list[str]:
 
 
 def requests_results(programs: Programs) -> list[Row | Table]:
-    """uaio against itself with a list or a tree in the place of its table."""
+    """Compare uaio with uaio that has a list or a tree instead of its table."""
     folder = TMPFS if TMPFS.is_dir() else Path(tempfile.gettempdir())
     series = alternate(
         {who: lambda who=who: _turns(programs, folder, who)

@@ -59,7 +59,7 @@ AIO_CALLS = ["io_setup", "io_destroy", "io_submit", "io_cancel",
 
 @dataclass
 class Line:
-    """A line of the demo: what the kernel gives, what uaio gives."""
+    """A line of the demo: a figure of the kernel and one of uaio."""
 
     title: str
     kernel: str
@@ -103,7 +103,7 @@ class Demo:
                               (KERNEL, UAIO), self.names)
 
     def posix(self) -> Line:
-        """Much faster than glibc's: a short time shows it."""
+        """uaio is much faster than glibc, so a short time is enough to show it."""
         bench = replace(self.bench, runtime_s=POSIX_RUNTIME_S)
         names = (GLIBC, UAIO_POSIX)
         return self._compared(POSIX, bench,
@@ -112,7 +112,7 @@ class Demo:
 
     def _compared(self, job: fio.Job, bench: fio.Bench, rounds: Rounds,
                   columns: tuple[str, str], names: Sequence[str]) -> Line:
-        """The variants of the two columns that can be measured here."""
+        """The variants of the two columns, as far as they can be measured here."""
         peer, ours = columns
         self.progress.show(f"{job.title}: laying out its files")
         fio.lay_out(bench, job)
@@ -158,7 +158,7 @@ class Demo:
 
     def tried(self, name: str, job: fio.Job, wrap: tuple[str, ...] = ()
               ) -> str | None:
-        """Return: None if the job ran to its end, else why not."""
+        """Return: None if the job ran to its end; otherwise the reason why not."""
         report = self.directory / "counters"
         report.unlink(missing_ok=True)
         try:
@@ -185,7 +185,7 @@ class Demo:
 
     def forbidden(self, what: str, names: tuple[str, str],
                   *options: str) -> Line:
-        """fio under a filter, plainly and on uaio."""
+        """fio under a filter that denies kernel AIO: without uaio, and with it."""
         title = f"with {what} (seccomp)"
         if not self.deny.exists():
             self.note_once("deny-aio was not built: libseccomp-dev is missing")
@@ -276,7 +276,7 @@ class Demo:
 
 
 def shown_path(path: Path) -> str:
-    """A path as one would type it here."""
+    """Return: the path as one would type it here."""
     try:
         return str(path.relative_to(Path.cwd()))
     except ValueError:
@@ -284,7 +284,7 @@ def shown_path(path: Path) -> str:
 
 
 def kernel_aio_is_missing() -> str | None:
-    """Ask the kernel for a context; return why it gives none."""
+    """Ask the kernel for a context. Return: why the kernel gives none; or None."""
     numbers = {"x86_64": (206, 207), "aarch64": (0, 1)}
     if platform.machine() not in numbers:
         return None

@@ -26,7 +26,8 @@ QUICK_SIZES = {HOT: "16m", DIRECT: "32m"}
 
 
 def job_at(work: str, depth: int, is_quick: bool = False) -> fio.Job:
-    """On the file of the jobs hot-read and direct-read-32."""
+    """Return: the job with this depth, on the file of the jobs hot-read and
+    direct-read-32."""
     batch = max(1, depth // 2)
     title = f"{TITLES[work]}, depth {depth}"
     size = (QUICK_SIZES if is_quick else SIZES)[work]

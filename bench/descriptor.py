@@ -40,7 +40,7 @@ SAID = ("struct_bytes", "slots_bytes", "cleared_bytes", "most_cleared_bytes",
 
 
 def proof_of(name: str, said: dict) -> str:
-    """What was found in poisoned memory proves it. Raises Disproved."""
+    """Check what the run found in memory filled with poison. Raises Disproved."""
     all_bytes, slots_bytes = said["struct_bytes"], said["slots_bytes"]
     cleared = said["cleared_bytes"]
     checks = [Check("memory of its own" if name == MALLOC else "of the slab",
@@ -77,7 +77,7 @@ def _measure(programs: Programs, name: str) -> Sample:
 
 
 def _count_once(programs: Programs, name: str, report: Path) -> int:
-    """Instructions of all requests."""
+    """Return: the number of instructions for all requests."""
     out = programs.output("dio", [name, COUNTED_REQUESTS], [
         "valgrind", "--tool=callgrind", f"--toggle-collect={PROFILED}",
         f"--callgrind-out-file={report}"])

@@ -56,8 +56,8 @@ CANNOT = "no slow file system"
 
 @dataclass(frozen=True)
 class Times:
-    """In seconds. What is read first is not measured; where requests are slow
-    the library takes longer to find out what pays."""
+    """Seconds. What is read first is not measured. Where requests are slow, the library
+    takes longer to find out which way is faster."""
 
     ramp: float
     runtime: float
@@ -97,7 +97,7 @@ def _checks_of_cuts(name: str, said: dict) -> list[Check]:
 
 
 def _checks_of_calls(name: str, said: dict) -> list[Check]:
-    """Checks by the number of calls that the slow file system had."""
+    """Checks of the number of calls that reached the slow file system."""
     at_once = said["at_once"]
     least = said["ios"] * said["bytes"] // said["call_bytes"]
     checks = [Check(f"at least {least} calls", said["reads"] >= least)]
@@ -112,8 +112,8 @@ def _checks_of_calls(name: str, said: dict) -> list[Check]:
 
 
 def proof_of(name: str, said: dict) -> str:
-    """What the counters prove of a run: the library's, if it is one of ours,
-    and those of the slow file system. Raises Disproved if they deny it."""
+    """What the counters prove of a run: those of the library (if the variant is uaio) and
+    those of the slow file system. Raises Disproved if they contradict the variant."""
     checks = _checks_of_cuts(name, said) if name in OURS else []
     if "reads" in said:
         checks += _checks_of_calls(name, said)
@@ -170,7 +170,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Slow:
-    """A file system of which each read takes so long."""
+    """A file system in which each read takes this long."""
 
     helper: Path
     folder: Path
@@ -231,7 +231,7 @@ def _disk_series(programs: Programs, mib: int,
                  depth: int) -> dict[str, Series]:
     place = _place(programs, DISK_TIMES)
     job = _disk_job(programs, mib, depth)
-    # What does no more than one at a time has no depth.
+    # A job with one request at a time has no depth.
     names = (*DISK_VARIANTS, *([PLAIN] if depth == 1 else []))
     return alternate(
         {name: lambda name=name: _measure(place, job, name, mib)
@@ -280,7 +280,7 @@ def _unmeasured(title: str, figure: str, peer: str, why: str) -> Row:
 
 
 def _why_no_reads(programs: Programs, read: tuple[int, int]) -> str | None:
-    """Lays out the file that is read; says why there can be none."""
+    """Write the file that is read. Return: why that is impossible, or None."""
     if file_system_of(programs.disk_dir) == "tmpfs":
         return f"no disk under {programs.disk_dir.parent}: --dir"
     programs.progress.show("dio: laying out its file")
@@ -296,7 +296,8 @@ def _why_no_reads(programs: Programs, read: tuple[int, int]) -> str | None:
 
 def _read_results(programs: Programs) -> tuple[
         list[Row | Table], dict[str, Series]]:
-    """What there is, and of what reads of 1 MiB, one at a time, are."""
+    """The results of reads, and the share that reads of 1 MiB, one at a time, have in
+    them."""
     reads = QUICK_READS if programs.is_quick else READS
     why = _why_no_reads(programs, reads[0])
     if why:
@@ -379,7 +380,7 @@ UNSEEN = 0.1
 
 
 def _share_row(set_up: dict[str, Series], reads: dict[str, Series]) -> Row:
-    """What clearing less saves, beside the time of one read."""
+    """How much clearing less saves, compared with the time of one read."""
     row = Row(name="dio", title="saved of a 1 MiB read: prefix",
               figure="saved", unit="%", subject=PREFIX, peer="")
     parts = {PREFIX: set_up[PREFIX], WHOLE: set_up[WHOLE],
@@ -401,7 +402,7 @@ def _share_row(set_up: dict[str, Series], reads: dict[str, Series]) -> Row:
 
 def _meaning(row: Row, set_up: dict[str, Series],
              reads: dict[str, Series]) -> str:
-    """What the ratio means today, said of these figures and no others."""
+    """A sentence on what this ratio means, for the figures of this run only."""
     if not row.subject_values:
         return "what the set-up is of a read was not measured"
     whole, prefix = (set_up[name].median("set-up") for name in (WHOLE, PREFIX))

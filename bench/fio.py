@@ -58,8 +58,8 @@ HOT_TRIES = 5
 
 @dataclass(frozen=True)
 class Job:
-    """One piece of work. `file` names what it works on: jobs that name the
-    same file share it, and it is laid out before anything is timed."""
+    """One piece of work. `file` names the file to work on. Jobs with the same name share
+    the file, which is written before anything is timed."""
 
     name: str
     title: str
@@ -91,7 +91,7 @@ class Job:
 
 
     def loops_of(self, engine: str) -> int:
-        """How many passes of the fixed work an engine makes."""
+        """Return: how many passes of the fixed work an engine makes."""
         return max(1, self.loops // SLOW_ENGINES.get(engine, 1)) \
             if self.loops else 0
 
@@ -176,7 +176,7 @@ def _layout_options(bench: Bench, job: Job) -> list[str]:
 
 
 def lay_out(bench: Bench, job: Job) -> None:
-    """Write the files of a job in full, so that no run has to."""
+    """Write the files of a job completely, so that no run has to extend them."""
     done = run(["fio", *_layout_options(bench, job), "--ioengine=psync",
                 "--rw=read", "--bs=64k", "--create_only=1", "--invalidate=0",
                 "--thread"])
@@ -232,7 +232,7 @@ class Variant:
     """Of fio, instead of the job's."""
 
     def submits(self) -> bool:
-        """Or each I/O is one call, which fio counts no submission of."""
+        """Whether fio counts submissions. Without, each I/O is one call."""
         return self.engine != "psync"
 
 
@@ -241,7 +241,7 @@ URING_MARKER = "[io_uring]"
 
 
 def variants(bench: Bench, is_direct: bool = False) -> dict[str, Variant]:
-    """is_direct: of small requests that the kernel's AIO executes for uaio."""
+    """The variants. is_direct: small requests that the kernel's AIO executes for uaio."""
     report = str(bench.disk_dir / "counters")
     floor = bench.places.helpers / "libfloor.so"
     uaio = Variant(prefix=(str(bench.places.uaio), "run", "--"),
@@ -273,8 +273,8 @@ def variants(bench: Bench, is_direct: bool = False) -> dict[str, Variant]:
 
 
 def said_of(report: Path, program: str) -> list[dict]:
-    """What the library wrote of each process of a program, into a file to which
-    all that it is in append a line."""
+    """Return: what the library reported of each process of a program. All processes
+    append a line to one file."""
     try:
         lines = report.read_text().splitlines()
     except FileNotFoundError:
@@ -341,7 +341,7 @@ INSTALL = (
 
 
 def _why(done: Finished, output: str, jobs: list[dict]) -> str:
-    """Why fio failed, in as few words as it has."""
+    """Return: why fio failed, in a few words."""
     said = output + done.err + done.out
     for pattern, advice in INSTALL:
         if found := re.search(f".*(?:{pattern}).*", said):
@@ -372,12 +372,11 @@ class FioResult:
     """What fio says of each of PERCENTILES, if reads and writes are as one."""
 
     def submitted(self) -> int:
-        """How many times fio saw that: an engine may have no submissions."""
+        """Return: how many times fio submitted; an engine may count no submissions."""
         return self.latencies.get("slat", {}).get("N", 0)
 
     def figures(self) -> dict[str, float]:
-        """Figures of latency, in microseconds; what fio does not report is not
-        there."""
+        """Latencies in microseconds. Figures that fio does not report are left out."""
         known = {}
         for name, figure in PERCENTILES.items():
             said = self.latencies.get(name, {})
@@ -427,7 +426,7 @@ def _result_of(done: Finished, jobs: list[dict]) -> FioResult:
 
 
 def prove_engine(variant: Variant, result: FioResult) -> None:
-    """Raises Disproved where fio itself says that it ran another engine."""
+    """Raise Disproved if fio itself reports another engine."""
     if result.engines - {variant.engine}:
         raise Disproved(f"not {variant.engine}, but fio ran "
                         + " ".join(sorted(result.engines)))
@@ -456,7 +455,7 @@ def measure(bench: Bench, job: Job, variant: Variant) -> Sample:
     for _ in range(HOT_TRIES):
         report.unlink(missing_ok=True)
         if job.writes():
-            # The dirty pages of the run before are not this one's.
+            # Write back dirty pages of the previous run, so that this run does not pay for them.
             os.sync()
         result = run_fio([*job_options(bench, job), *LATENCIES,
                           *variant.options], bench.disk_dir, variant)
@@ -494,7 +493,7 @@ def seldom_of(job: Job) -> frozenset[str]:
 
 
 def rows_of(bench: Bench, job: Job, series: dict[str, Series]) -> list[Row]:
-    """All under the control of the run's throughput."""
+    """Rows that compare the throughput, all with the control of the same run."""
     about = {"name": job.name, "control": control_of(series, "kernel", RATE),
              "file_system": file_system_of(bench.dir_of(job))}
     rows = [row_of(series, "uaio", peer, RATE, title=job.title, unit="I/O/s",
@@ -522,7 +521,7 @@ def rows_of(bench: Bench, job: Job, series: dict[str, Series]) -> list[Row]:
 
 def _cpu_s_per_io(series: dict[str, Series], *names: str
                   ) -> dict[str, list[float]]:
-    """Of the rounds that the values of a row are of."""
+    """Return: CPU seconds per I/O, from the rounds that the values of a row come from."""
     ours, theirs = (series[name] for name in names)
     values = {name: series[name].values(CPU) for name in names
               if not series[name].failure}

@@ -81,7 +81,7 @@ ALL = (
 
 
 def exponent_of(costs: dict[int, float]) -> float | None:
-    """The slope of the line nearest to the logarithms."""
+    """Return: the slope of the straight line that is nearest to the logarithms."""
     points = [(math.log(n), math.log(cost)) for n, cost in costs.items()
               if cost > 0 and n >= FITTED_FROM]
     if len(points) < 2:
@@ -105,7 +105,7 @@ def sizes_of(operation: Operation, is_quick: bool) -> tuple[int, ...]:
 
 
 def sample_of(operation: Operation, variant: str, said: list[dict]) -> Sample:
-    """What one run says, up to the first n that is too large for it."""
+    """Return: the figures of one run, up to the first n that is too large for it."""
     there = [each for each in said if "ns" in each]
     if not there:
         raise VariantFailed(said[-1]["error"] if said else "nothing was said")
@@ -141,8 +141,8 @@ def _measure(programs: Programs, operation: Operation, variant: str) -> Sample:
 
 
 def bars_of(costs: Sequence[float | None], low: float, high: float) -> str:
-    """A plot of a line's height: a block for each n, logarithmic, a decade high
-    at least."""
+    """A small plot in one line: a block for each n, on a logarithmic scale of at least a
+    decade."""
     scale = max(math.log10(high / low), 1.0)
     return "".join(" " if not cost else BLOCKS[min(
         len(BLOCKS) - 1, int(math.log10(cost / low) / scale * len(BLOCKS)))]
@@ -162,7 +162,7 @@ def plot_of(table: Table) -> str:
 
 @dataclass
 class Growth:
-    """What was found of an operation."""
+    """The result for one operation."""
 
     operation: Operation
     table: Table
@@ -188,7 +188,7 @@ class Growth:
                 [] if self.largest is None else [float(self.largest)], ratio]
 
     def named(self) -> str:
-        """A sentence, where the exponent exceeds the peer's."""
+        """A sentence, if the exponent is larger than the peer's."""
         excess = self.excess()
         if excess is None or excess <= EXCEEDS:
             return ""
@@ -200,7 +200,7 @@ class Growth:
 
 def growth_of(operation: Operation, sizes: Sequence[int],
               series: dict[str, Series]) -> Growth:
-    """What all rounds of an operation come to."""
+    """Return: the result of all rounds of an operation."""
     peer = operation.peer
     table = Table(f"growth.{operation.name}", operation.title,
                   "ns", "n", [*sizes], plot="lines",

@@ -21,7 +21,7 @@ INDEXES = (LIST, RADIX)
 
 def environment_of(programs: Programs, index: str,
                    report: Path) -> dict[str, str]:
-    """In which a program is on that library."""
+    """Return: the environment in which a program uses that library."""
     library = programs.places.helpers / f"libuaio-{index}.so"
     if not library.exists():
         raise VariantFailed(f"{library} is not there: it was not built, or is "
@@ -30,12 +30,12 @@ def environment_of(programs: Programs, index: str,
 
 
 def reporting(report: Path) -> dict[str, str]:
-    """In which a library with another index would say so."""
+    """Return: the environment in which a library with another index reports itself."""
     return {"UAIO_INDEX": str(report), "UAIO_COUNTERS": "/dev/null"}
 
 
 def said_of_index(report: Path) -> list[dict]:
-    """What was written there, of each process."""
+    """Return: what each process has reported."""
     try:
         return [json.loads(line) for line in report.read_text().splitlines()]
     except FileNotFoundError:
@@ -43,8 +43,8 @@ def said_of_index(report: Path) -> list[dict]:
 
 
 def prove_index(who: str, said: list[dict], contexts: int) -> str:
-    """Which index a variant had. Raises Disproved if it is another than its
-    name says, or if not all the contexts were there."""
+    """Check which index a variant had. Raises Disproved if its index is not the one of
+    its name, or if contexts were missing in it."""
     found = {each["index"] for each in said}
     if found != {who} & {*INDEXES}:
         raise Disproved(f"{who}: contexts were in a "

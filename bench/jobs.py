@@ -31,7 +31,7 @@ def bench_of(programs: Programs, runtime_s: float) -> fio.Bench:
 
 
 def why_not(programs: Programs, bench: fio.Bench, job: fio.Job) -> str:
-    """Lays out the files of a job. Return: why it cannot be run, or nothing."""
+    """Write the files of a job. Return: why it cannot be run, or None."""
     if not shutil.which("fio"):
         return NO_FIO
     if job.on_tmpfs and file_system_of(bench.tmpfs_dir) != "tmpfs":
@@ -56,7 +56,7 @@ def _single(bench: fio.Bench, job: fio.Job, series: dict[str, Series],
 def _latencies(bench: fio.Bench, job: fio.Job, series: dict[str, Series],
                name: str, figure: str, per_cents: tuple[float, ...],
                plot: str = "") -> Table:
-    """A table of what so many per cent of the I/Os took at most."""
+    """A table of latencies: the time within which this percentage of the I/Os completed."""
     table = Table(name=f"{job.name}.{name}", unit="us",
                   title=f"{job.title}: latency, {figure}", across="per cent of I/Os",
                   columns=[*per_cents], plot=plot,
@@ -76,7 +76,7 @@ def _filled(table: Table, series: dict[str, Series],
 
 def tables_of(bench: fio.Bench, job: fio.Job,
               series: dict[str, Series]) -> list[Table]:
-    """Every engine, those without a row too."""
+    """The tables of all engines, including those without a row."""
     about = (bench, job, series)
     return [
         _single(*about, "rate", f"{job.title}: throughput", "I/O/s", fio.RATE),

@@ -31,7 +31,7 @@ RUNS = re.compile(r"SCHED\[(\d+)\]: +acquired lock")
 
 @dataclass
 class Line:
-    """Of one cache line, by thread."""
+    """The accesses to one cache line, by thread."""
 
     writes: collections.Counter[int] = field(
         default_factory=collections.Counter)
@@ -40,7 +40,7 @@ class Line:
 
 
 def written(log: Iterable[str], marks: int) -> dict[int, Line]:
-    """The lines that threads wrote to between their marks."""
+    """Return: the lines that the threads wrote to between their marks."""
     found: dict[int, Line] = collections.defaultdict(Line)
     thread, inside = 1, set()
     for text in log:
@@ -63,7 +63,7 @@ def written(log: Iterable[str], marks: int) -> dict[int, Line]:
 
 
 class Names:
-    """Of addresses in the library."""
+    """Names of addresses in the library."""
 
     def __init__(self, maps: list[str]) -> None:
         mapped = [line.split() for line in maps if "/libuaio.so" in line]
@@ -90,7 +90,7 @@ class Names:
 
 
 def shared_of(programs: Programs, work: str, requests: int) -> list[str]:
-    """For each line that both threads wrote to, what is there."""
+    """For each line that both threads wrote to, the names of the data in it."""
     log = Path(programs.disk_dir) / "accesses"
     head, *maps = programs.output(
         "lines", [work, requests],

@@ -14,8 +14,8 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Places:
-    """The command, and the programs and libraries of this folder: in a build
-    tree, or where they were installed."""
+    """The command, programs and libraries of this directory, in a build tree or where
+    they are installed."""
 
     uaio: Path
     helpers: Path
@@ -46,7 +46,7 @@ def file_system_of(path: Path) -> str:
 
 
 def first_line(argv: list[str]) -> str:
-    """The first line a command prints, or nothing if it cannot be run."""
+    """Return: the first line that a command prints; "" if it cannot be run."""
     try:
         done = subprocess.run(argv, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
@@ -65,12 +65,12 @@ def cpu_model() -> str:
 
 
 def _package(name: str) -> str:
-    """The version of a package of Debian's, or nothing if it is not there."""
+    """Return: the version of a Debian package; "" if it is not installed."""
     return first_line(["dpkg-query", "-W", "-f=${Version}\n", name])
 
 
 def machine_facts() -> dict:
-    """What each row says about where it was measured."""
+    """The facts about the machine that each row records."""
     here = str(Path(__file__).resolve().parent)
     return {
         "cpu": cpu_model(),

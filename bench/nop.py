@@ -77,7 +77,7 @@ def _checks_of_lists(name: str, said: dict) -> list[Check]:
         return [*checks, Check("lists filled evenly", _is_even(placed)),
                 Check("each on another list than the one before",
                       said["switches"] > 0.9 * said["private"])]
-    # One at a time each may find another worker awake.
+    # With one at a time, each item may find another worker awake.
     if said["depth"] == 1:
         return checks
     return [*checks, Check("one list until it is left",
@@ -88,7 +88,7 @@ def _checks_of_batches(name: str, said: dict) -> list[Check]:
     if name not in BATCHED:
         return [Check("each event posted alone",
                       said["posts"] == said["posted"])]
-    # One at a time there is nothing to post with it.
+    # With one at a time, no other event can be posted together with it.
     return [Check("events posted together",
                   said["posts"] < 0.9 * said["posted"])] \
         if said["depth"] > 1 else []
@@ -161,8 +161,8 @@ def _rate_rows(series: dict[str, Series], depth: int) -> list[Row]:
 
 
 def _private_rows(all_series: dict[int, dict[str, Series]]) -> list[Row]:
-    """The best variant with private lists, against one list as well tuned.
-    Where it is to pay it may choose the depth."""
+    """The best variant with private lists, compared with one list that is tuned as well.
+    Where a gain is promised, the depth is the one with the largest gain."""
     rows = {}
     for depth, series in all_series.items():
         best = _best(series, PRIVATE)
@@ -186,7 +186,8 @@ def _counted_row(series: dict[str, Series], name: str, depth: int, figure: str,
 
 
 def _idle_rows(all_series: dict[int, dict[str, Series]]) -> list[Row]:
-    """Of each variant, at the depth at which its workers used most."""
+    """The processor time of idle workers, for each variant at the depth with the highest
+    use."""
     rows = []
     for name in (PEER, *OURS):
         most = max(all_series, key=lambda depth:

@@ -11,12 +11,12 @@ VOID = {"img", "meta"}
 
 
 class Markup(str):
-    """Text that is markup already."""
+    """Text that already is markup, and is not escaped again."""
 
 
 def element(name: str, /, *inside: str, **attributes: str) -> Markup:
-    """An element. What is inside and is no markup is escaped; of the names of
-    attributes a trailing underscore is dropped, and others become hyphens."""
+    """An element. Its content is escaped unless it is markup. In names of attributes, a
+    trailing underscore is dropped and other underscores become hyphens."""
     said = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{html.escape(value)}"'
         for key, value in attributes.items() if value)
@@ -35,8 +35,8 @@ def join(parts: Iterable[str]) -> Markup:
 
 def grid(caption: str, head: Sequence[str], lines: Iterable[Sequence[str]],
          class_: str = "", words: int = 1) -> Markup:
-    """A table with a line of heads; the first so many columns are words, the
-    others figures. It scrolls where it is wider than the page."""
+    """A table with a line of heads. The first columns (their number is given) have words,
+    the others figures. It scrolls if it is wider than the page."""
     def cells(name: str, texts: Sequence[str]) -> list[Markup]:
         return [element("th" if name == "th" or not number else "td", text,
                         class_="" if number < words else "figure",
@@ -69,7 +69,7 @@ def details(summary: str, *inside: str) -> Markup:
 
 
 class Identifiers:
-    """Ids of elements, each given once."""
+    """Ids of elements, each of which is used only once."""
 
     def __init__(self) -> None:
         self._given: set[str] = set()
@@ -85,7 +85,7 @@ class Identifiers:
         return given
 
 
-# For light and for dark; a drawing is turned into its negative.
+# The page has a light and a dark style. Drawings are inverted in the dark style.
 STYLE = """
 :root {
   color-scheme: light dark;
@@ -148,7 +148,7 @@ summary { cursor: pointer; color: var(--accent); }
 
 
 def page(title: str, *inside: str) -> str:
-    """The whole file. Its policy lets a browser load nothing at all."""
+    """The whole file. Its security policy forbids the browser to load anything."""
     head = element(
         "head", element("meta", charset="utf-8"),
         element("meta", name="viewport",

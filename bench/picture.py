@@ -16,7 +16,7 @@ CACHE, MISS, DIRECT, PIPE = "in the page cache", "not in it", "O_DIRECT", "pipe"
 
 @dataclass(frozen=True)
 class Work:
-    """What is done, and the table that has it."""
+    """A piece of work, and the table that has its figures."""
 
     title: str
     kind: str
@@ -48,7 +48,7 @@ PEER = "kernel"
 
 @dataclass(frozen=True)
 class Half:
-    """The median, and between which values the middle half of the rounds is."""
+    """The median, and the range of the middle half of the rounds."""
 
     median: float
     low: float
@@ -70,13 +70,14 @@ class Half:
 
 
 def is_fair(table: ReadTable, engine: str) -> bool:
-    """Whether the engine did all the work: for a part of it, starting takes most time."""
+    """Whether the engine did all the work. If it did only a part, starting takes most of
+    its time."""
     loops = {job.name: job.loops for job in JOBS}.get(table.part(), 0)
     return not loops or engine not in SLOW_ENGINES
 
 
 def ratios(results: Results, work: Work, engine: str) -> list[float]:
-    """Of each round, how many times as much an engine does as kernel AIO."""
+    """For each round: how many times as much work the engine did as kernel AIO."""
     table = results.table(work.table)
     if not table or not table.columns or not is_fair(table, engine):
         return []
@@ -90,8 +91,8 @@ def beside(results: Results, work: Work, engine: str) -> Half | None:
 
 
 def alternative(results: Results) -> str:
-    """The same in words, for who does not see it; and so that a test knows
-    whether a picture is of these results."""
+    """The figures in words: for readers who cannot see the picture, and for a test that
+    compares pictures with results."""
     lines = []
     for work in WORKS:
         said = [f"{words} {half}" for engine, words in ENGINES.items()
@@ -120,8 +121,8 @@ TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
 
 
 def draw(results: Results, theme: Theme, note: str) -> bytes:
-    """An SVG without a background; `note` is what stands below."""
-    # Not before report.can_draw() has said where Matplotlib keeps its files.
+    """Draw an SVG without a background. `note` is the text below it."""
+    # Only after report.can_draw(), which decides where Matplotlib keeps its files.
     import matplotlib
     from matplotlib.figure import Figure
 

@@ -98,9 +98,9 @@ def _checks_of_who(name: str, said: dict, seconds: float) -> list[Check]:
 
 
 def _checks_of_ours(name: str, said: dict, run: dict) -> list[Check]:
-    """Of one process, of those in a run."""
+    """The checks for one process, if it ran the library."""
     rounds = run["rounds"]
-    # In ping-pong the answer may be quicker than who will wait for it.
+    # In ping-pong, the answer may arrive before the process waits for it.
     least = rounds // 20 if run["work"] == "ping-pong" else rounds
     checks = [Check(f"at least {least} of {rounds} requests had to wait",
                     least <= said["parked"] <= rounds),
@@ -145,9 +145,9 @@ def _run(programs: Programs, work: str, name: str, of: int = 0) -> dict:
 
 def _run_and_prove(programs: Programs, work: str, name: str,
                    of: int = 0) -> tuple[dict, str]:
-    """Beside other load a caller may come later than the thread that is there
-    for when none comes: the counters deny what they prove of a quiet machine,
-    and the run says nothing of its variant. It is repeated."""
+    """Run and prove. On a busy machine a caller may come later than the fallback thread.
+    Then the counters contradict the proof for a quiet machine, although nothing is
+    wrong, and the run is repeated."""
     for tries_left in reversed(range(TRIES)):
         said = _run(programs, work, name, of)
         try:

@@ -35,7 +35,8 @@ PERCENTS = (1, 10, 50, 90, 99, 99.9)
 
 
 def to_svg(figure: Figure, words: str = "") -> bytes:
-    """Where there are words for it, with them and what drew it."""
+    """Return: the SVG, with a description and the name of what drew it, if there are
+    words for them."""
     FigureCanvasSVG(figure)
     metadata = {key: None for key in ("Date", "Creator", "Format", "Type")}
     if words:
@@ -60,14 +61,15 @@ def _all(table: Table) -> list[float]:
 
 
 def _is_log(table: Table, axis: str) -> bool:
-    """Of what is not above nothing there is no logarithm."""
+    """Whether the scale is logarithmic: only if all values are above 0."""
     shown = table.columns if axis == "x" else _all(table)
     return axis in table.logarithmic and all(
         isinstance(value, (int, float)) and value > 0 for value in shown)
 
 
 def _scale_values(axis: object) -> None:
-    """Numbers as people write them, 1, 2 and 5 where there are few powers."""
+    """Numbers for a scale as people write them: powers of ten, with their 2 and 5 fold if
+    there are few."""
     if axis.get_scale() == "log":
         low, high = axis.get_view_interval()
         if high / low < 100:
@@ -80,7 +82,7 @@ def _scale_values(axis: object) -> None:
 
 
 def _draw_lines(axes: Axes, table: Table) -> None:
-    """Medians, and in their shade the least and the greatest."""
+    """Draw medians as lines, and the range from least to greatest as a shade."""
     for (variant, line), marker in zip(table.lines.items(),
                                        itertools.cycle(MARKERS)):
         there = [(column, values) for column, values
@@ -108,8 +110,8 @@ def _draw_lines(axes: Axes, table: Table) -> None:
 
 
 def _draw_cdf(axes: Axes, table: Table) -> None:
-    """How many of 100 requests took how long at most: the last of them as wide
-    as the first fifty."""
+    """Draw how long each of 100 requests took at most. The slowest requests get as much
+    width as the fastest fifty."""
     for (variant, line), marker in zip(table.lines.items(),
                                        itertools.cycle(MARKERS)):
         there = [(statistics.median(values), column / 100) for column, values
@@ -154,7 +156,7 @@ def _draw_bars(axes: Axes, table: Table, number: int) -> None:
 
 
 def _bars_figure(table: Table) -> Figure:
-    """One below the other, a group for each column."""
+    """Bar charts one below the other, one group for each column."""
     groups = len(table.columns)
     height = 0.8 + groups * (0.34 * len(table.lines) + 0.4 * (groups > 1))
     figure = Figure(figsize=(WIDTH, height), layout="constrained")

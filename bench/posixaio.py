@@ -28,7 +28,7 @@ VARIANTS = (GLIBC, UAIO, LIBAIO, PLAIN)
 
 @dataclass(frozen=True)
 class Work:
-    """How the program learns of its requests, and how many there are at a time."""
+    """How the program is notified of completed requests, and how many are in flight."""
 
     column: str
     """Where in the table."""
@@ -103,7 +103,7 @@ def _series(programs: Programs, work: Work) -> dict[str, Series]:
 def rows_for(title: str, series: dict[str, Series], figure: str, unit: str,
              goal: Goal, cpu: str, cpu_goal: Goal | None,
              file_system: str) -> list[Row]:
-    """Ours against glibc: the rate, and the CPU time."""
+    """uaio compared with glibc: the rate, and the CPU time."""
     about = {"name": "posix", "file_system": file_system,
              "control": control_of(series, GLIBC, figure)}
     return [row_of(series, UAIO, GLIBC, figure, title=title, unit=unit,
@@ -136,7 +136,7 @@ FIO_WORKS = (
                     direct=True), 2.5),
     FioWork(fio.Job("posix", "fio, hot read, depth 1", "hot",
                     (*HOT, "iodepth=1"), "100m"), 4),
-    # glibc's thread reads while fio submits, on a processor of its own.
+    # glibc's thread reads while fio submits, on another processor.
     FioWork(fio.Job("posix", "fio, hot read, depth 32", "hot",
                     (*HOT, "iodepth=32"), "100m"), 0.9,
             Goal(1, at_least=False)),

@@ -11,7 +11,7 @@ from rows import Row
 
 @dataclass(frozen=True)
 class Check:
-    """Something that is true of a variant, and what is said where it is not."""
+    """A claim about a variant, and the message if it does not hold."""
 
     claim: str
     holds: bool
@@ -19,8 +19,8 @@ class Check:
 
 def prove(checks: list[Check], where: str, said: dict,
           counted: tuple[str, ...]) -> str:
-    """All claims as one. Raises Disproved at the first that does not hold, and
-    tells those of the counters that were said."""
+    """Check all claims. Raises Disproved at the first one that does not hold. Return: the
+    counters that were reported."""
     numbers = ", ".join(f"{key} {said[key]}" for key in counted if key in said)
     for check in checks:
         if not check.holds:

@@ -17,7 +17,7 @@ class Unreadable(Exception):
 
 @dataclass
 class ReadRow(Row):
-    """A row as it was written: its verdict is the one that was reached then."""
+    """A row as it was written, with the verdict that was reached then."""
 
     said_verdict: str = "not measured"
     said_ratio: Spread | None = None
@@ -49,12 +49,13 @@ class ReadRow(Row):
             machine=said.get("machine") or {})
 
     def is_own(self) -> bool:
-        """What a goal is compared with is the subject's own figure."""
+        """Whether a goal is compared with the subject's own figure, not with a ratio."""
         return not self.peer or (self.goal is not None
                                  and self.goal.of != "ratio")
 
     def measured(self) -> Spread | None:
-        """What a goal is compared with: the ratio, or the subject's own."""
+        """The figure that is compared with a goal: the ratio, or the subject's own
+        figure."""
         return Spread.of(self.subject_values) if self.is_own() \
             else self.ratio()
 
@@ -69,15 +70,15 @@ class ReadTable(Table):
                       if key != "kind"})
 
     def values(self, variant: str, column: str | float) -> list[float]:
-        """All that was measured there; none where there is none."""
+        """All values that were measured there; empty if there are none."""
         if variant not in self.lines or column not in self.columns:
             return []
         return self.lines[variant][self.columns.index(column)]
 
     def ratios(self, subject: str, peer: str,
                column: str | float) -> list[float]:
-        """Subject to peer, for each round that has both. One of them may have
-        taken part in the first, fourth, seventh ... round only."""
+        """Ratios of subject to peer, for each round with both. Some variants only take
+        part in the first, fourth, seventh ... round."""
         ours, theirs = (self.values(name, column) for name in (subject, peer))
         if len(ours) > len(theirs):
             ours = ours[::Rounds.SELDOM]
@@ -88,7 +89,7 @@ class ReadTable(Table):
         return [a / b for a, b in zip(ours, theirs) if b]
 
     def rounds(self) -> int:
-        """The fewest that any figure has, where there is one."""
+        """The smallest number of rounds that any figure has, if there is one."""
         return min((len(values) for line in self.lines.values()
                     for values in line if values), default=0)
 
@@ -102,7 +103,7 @@ class Results:
     tables: list[ReadTable] = field(default_factory=list)
 
     def table(self, name: str) -> ReadTable | None:
-        """The one of that name; of several the one that was read last."""
+        """The table of that name. If there are several, the one that was read last."""
         found = [table for table in self.tables if table.name == name]
         return found[-1] if found else None
 
@@ -110,7 +111,7 @@ class Results:
         return [row for row in self.rows if row.name in parts]
 
     def machines(self) -> list[dict]:
-        """Each run once, in the order in which they were read."""
+        """The machine of each run, once, in the order in which the runs were read."""
         found: list[dict] = []
         for each in [*self.rows, *self.tables]:
             if each.machine not in found:

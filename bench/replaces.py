@@ -40,7 +40,7 @@ DESCRIPTORS = 2 * 5000 + 64
 
 @dataclass(frozen=True)
 class Work:
-    """What is done, on what."""
+    """A load, and the kind of file it works on."""
 
     group: str
     """The table it is in."""
@@ -121,7 +121,7 @@ ON_OVERLAY = ('cd "$0" && mkdir -p lower upper work merged && mount -t overlay '
 
 @dataclass(frozen=True)
 class Place:
-    """A folder, and the command that a program is run by for it to be there."""
+    """A directory, and the command prefix under which programs find that directory."""
 
     folder: Path
     prefix: tuple[str, ...] = ()
@@ -134,8 +134,8 @@ def may_have_descriptors() -> float:
 
 
 def place_of(programs: Programs, name: str) -> Place:
-    """Where the work is done. Raises VariantFailed if that takes root, a disk,
-    or more descriptors than there may be."""
+    """Return: where the work is done. Raises VariantFailed if root, a disk or more
+    descriptors are needed and missing."""
     if name in (NO_FILE, SOCKETS):
         if name == SOCKETS and os.geteuid() != 0 \
                 and may_have_descriptors() < DESCRIPTORS:
@@ -166,7 +166,8 @@ COUNTED = ("requests", "counted", "rings_of_kernel_aio")
 
 
 def counted_of(processes: Sequence[dict]) -> dict | None:
-    """What the library counted in all of them; nothing if it was in none."""
+    """The sum of the library's counters over all processes; empty if no process had the
+    library."""
     if not processes:
         return None
     return {"processes": len(processes),
@@ -176,7 +177,7 @@ def counted_of(processes: Sequence[dict]) -> dict | None:
 def proof_of(variant: str, work: Work, said: dict) -> str:
     """What the counters prove of a run. Raises Disproved if they deny it."""
     rings, counted = said["rings_of_kernel_aio"], said["counted"]
-    # The library may have rings of kernel AIO itself, for direct requests.
+    # The library may have rings of kernel AIO, which it uses for direct requests.
     if variant == UAIO:
         checks = [Check("the library was there", bool(counted)),
                   Check(f"in {work.processes} processes", bool(counted)

@@ -30,8 +30,8 @@ NEEDED = "matplotlib.backends.backend_svg"
 
 
 def interpreter() -> str | None:
-    """The first that can draw: a python3 that is found first need not be the
-    one for which Debian has matplotlib."""
+    """Return: the first Python interpreter with Matplotlib. Debian's Matplotlib need not
+    belong to the python3 that is found first."""
     for python in dict.fromkeys([sys.executable, "/usr/bin/python3"]):
         if not Path(python).exists():
             continue
@@ -46,7 +46,7 @@ def interpreter() -> str | None:
 
 
 def write(python: str, files: list[Path], folder: Path) -> int:
-    """The report, made by that interpreter. Return: its exit status."""
+    """Write the report with that interpreter. Return: its exit status."""
     return subprocess.run(
         [python, "-B", str(Path(__file__).resolve()),
          *(str(file.resolve()) for file in files), "--dir",
@@ -54,7 +54,8 @@ def write(python: str, files: list[Path], folder: Path) -> int:
 
 
 def can_draw() -> bool:
-    """What it makes for itself is gone with this process."""
+    """Whether this interpreter can draw. Matplotlib's own files go into a temporary
+    directory, which ends with this process."""
     folder = tempfile.mkdtemp(prefix="uaio-bench-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.environ["MPLCONFIGDIR"] = folder
@@ -70,7 +71,7 @@ def can_draw() -> bool:
 
 
 class Parser(argparse.ArgumentParser):
-    """Complains as the command does: in one line."""
+    """An argument parser whose error messages are one line, like the command's."""
 
     def error(self, message: str) -> None:
         self.exit(2, f"uaio: bench: {message}\n")

@@ -46,7 +46,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Goal:
-    """What is promised of a ratio, or of the subject's own figure."""
+    """A promise about a ratio, or about the subject's own figure."""
 
     bound: float
     at_least: bool = True
@@ -65,7 +65,7 @@ NOISY = "too noisy here"
 
 
 def _doubt(pairs: int, control: Spread | None) -> str:
-    """Why times of `pairs` rounds allow no verdict."""
+    """Return: why the times of `pairs` rounds allow no verdict; or None."""
     if pairs < ENOUGH_PAIRS:
         return "too few pairs"
     if control is None:
@@ -83,7 +83,7 @@ def verdict(goal: Goal | None, value: Spread | None, pairs: int,
         return "unproven"
     doubt = _doubt(pairs, control) if is_timing else ""
     if goal is None:
-        # Few pairs may be shown; a ratio from a noisy machine says nothing.
+        # Few pairs are enough to show a figure, but a ratio from a noisy machine shows nothing.
         return doubt if doubt == NOISY else "no goal"
     if doubt:
         return doubt
@@ -210,8 +210,8 @@ class Table:
 
     def add(self, variant: str, series: Sequence[Series],
             figures: Sequence[str]) -> None:
-        """A line: for each column a series, or one for all, and in it a
-        figure, or one for all."""
+        """Add a line. Series and figure are either one per column, or one for all
+        columns."""
         width = len(self.columns)
         columns = list(zip(series if len(series) > 1 else [*series] * width,
                            figures if len(figures) > 1 else [*figures] * width,
@@ -241,7 +241,7 @@ class Table:
 
 
 def _values(series: Series, figure: str) -> list[float]:
-    """What there is of a figure; a series that failed has none."""
+    """The values of a figure. A series that failed has none."""
     return [] if series.failure else series.values(figure)
 
 
@@ -252,7 +252,7 @@ other, up to so many columns, if they are of the same variants, or of some."""
 
 
 def print_tables(tables: list[Table]) -> None:
-    """All but what only a plot can show."""
+    """Print the tables, without values that only a plot can show."""
     groups: list[list[Table]] = []
     for table in tables:
         if table.plot == "cdf":
@@ -273,7 +273,7 @@ def _is_beside(table: Table, group: list[Table]) -> bool:
 
 
 def _print_tables(tables: list[Table]) -> None:
-    """Tables side by side; what all titles begin with is said once."""
+    """Print tables side by side. The common beginning of their titles is printed once."""
     title = os.path.commonprefix([table.title for table in tables])
     title = title[:title.rfind(": ") + 1]
     above = [title.rstrip(":")]
@@ -317,7 +317,7 @@ def _cell(values: list[float]) -> str:
 
 
 def short(value: float) -> str:
-    """A number in the three or four digits that mean something."""
+    """A number with three or four significant digits."""
     if value and abs(value) < 1e-3:
         return f"{value:.2g}"
     if abs(value) >= 1e6:
@@ -328,7 +328,7 @@ def short(value: float) -> str:
 
 
 def times(value: float) -> str:
-    """A ratio; as much of it as tells it from 1."""
+    """A ratio, with as many digits as show its difference from 1."""
     if value >= 100:
         return f"{value:.0f}"
     return f"{value:.1f}" if value >= 10 else \
@@ -337,7 +337,7 @@ def times(value: float) -> str:
 
 def print_lines(lines: list[list[str]], widths: list[int],
                 right: set[int]) -> None:
-    """Lines in columns; those of `right` end in line."""
+    """Print lines in columns. Columns in `right` are aligned to the right."""
     for line in lines:
         cells = [cell.rjust(width) if i in right else cell.ljust(width)
                  for i, (cell, width) in enumerate(zip(line, widths))]
@@ -345,7 +345,7 @@ def print_lines(lines: list[list[str]], widths: list[int],
 
 
 def print_table(lines: list[list[str]], right: set[int]) -> None:
-    """The same, the columns as wide as they must be."""
+    """Print lines in columns that are as wide as their contents."""
     widths = [max(map(len, column)) for column in zip(*lines)]
     print_lines(lines, widths, right)
 
@@ -357,7 +357,7 @@ ROW_RIGHT = {3, 4, 5, 6, 7}
 
 
 def print_rows(rows: list[Row]) -> None:
-    """The rows of one measurement; they are printed as they are had."""
+    """The rows of a measurement. Each is printed as soon as it is added."""
     lines = []
     for row in rows:
         theirs = Spread.of(row.peer_values)

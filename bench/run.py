@@ -43,7 +43,7 @@ from rows import (ENOUGH_PAIRS, ROW_HEAD, ROW_RIGHT, ROW_WIDTHS, Row, Table,
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """What can be named on the command line."""
+    """A part of the benchmarks that can be named on the command line."""
 
     measure: Callable[[programs.Programs], list[Row | Table]]
     round_s: float
@@ -91,7 +91,7 @@ QUICK_PAIRS = 1
 
 
 class Parser(argparse.ArgumentParser):
-    """Complains as the command does: in one line."""
+    """An argument parser whose error messages are one line, like the command's."""
 
     def error(self, message: str) -> None:
         self.exit(2, f"uaio: bench: {message}\n")
@@ -133,7 +133,7 @@ def places_of(args: argparse.Namespace, parser: Parser) -> Places:
 
 
 def parts_of(names: list[str], parser: Parser) -> list[str]:
-    """The parts that were named, each once, in the order of the parts."""
+    """Return: the named parts, each once, in their usual order."""
     unknown = set(names) - set(PARTS) - set(GROUPS)
     if unknown:
         parser.error(f"no such row: {' '.join(sorted(unknown))}")
@@ -152,7 +152,8 @@ def arguments() -> argparse.Namespace:
     args.places = places_of(args, parser)
     args.dir = args.dir or args.build or Path(
         os.environ.get("TMPDIR", "/var/tmp"))
-    args.dir = args.dir.resolve()  # programs run in other folders
+    # The programs run in other directories, so make these paths absolute.
+    args.dir = args.dir.resolve()
     if not args.dir.is_dir():
         parser.error(f"no such directory: {args.dir}")
     args.drawer = None
@@ -196,7 +197,8 @@ def print_machine(machine: dict, wanted: programs.Programs) -> None:
 
 def measure(args: argparse.Namespace, wanted: programs.Programs,
             write: Callable[[list[Row | Table]], None]) -> list[Row | Table]:
-    """Every part in turn; what there is, is printed and written after each."""
+    """Measure all parts in turn. After each part, the results so far are printed and
+    written."""
     results: list[Row | Table] = []
     print_lines([ROW_HEAD], ROW_WIDTHS, ROW_RIGHT)
     for name in args.names:

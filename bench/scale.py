@@ -34,7 +34,7 @@ RATE = "I/O"
 
 @dataclass(frozen=True)
 class Variant:
-    """On the kernel, or on uaio with as many workers; 0: as it comes."""
+    """The kernel, or uaio with this many workers; 0: the default number."""
 
     is_ours: bool
     is_shared: bool = False
@@ -70,7 +70,7 @@ PEERS = {
 
 
 def thread_counts(cpus: int) -> list[int]:
-    """1, 2, 4 ... and as many as there are processors, and twice as many."""
+    """Return: 1, 2, 4 ..., the number of processors, and twice that number."""
     powers = [1 << power for power in range((2 * cpus).bit_length())]
     return sorted({*powers, cpus, 2 * cpus})
 
@@ -81,7 +81,7 @@ COUNTED = ("requests", "counted", "rings_of_kernel_aio", "added_threads")
 
 
 def _checks_of_work(variant: Variant, said: dict) -> list[Check]:
-    """Of what the library counted: who did the work."""
+    """Checks, by the library's counters, of which threads did the work."""
     counted, all_of_them = said["counted"], said["requests"]
     checks = [Check(f"{all_of_them} requests",
                     counted["requests"] == all_of_them),
@@ -96,8 +96,8 @@ def _checks_of_work(variant: Variant, said: dict) -> list[Check]:
 
 
 def _check_of_threads(variant: Variant, added: int) -> Check:
-    """A worker each, and the fallback thread; more than a variant with fewer
-    workers can have."""
+    """The check of the number of threads: one worker for each, and the fallback thread.
+    Variants with fewer workers cannot have so many."""
     fewer = max((number for number in WORKERS if number < variant.workers),
                 default=0)
     return Check(f"{added} threads more",

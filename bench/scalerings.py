@@ -55,7 +55,7 @@ def _measure(programs: Programs, work: str, who: str, threads: int,
 
 def _series(programs: Programs, work: str, threads: int, rings: str,
             ) -> dict[str, Series]:
-    """Of the kernel and uaio in turn, with the kernel's control."""
+    """The series of the kernel and uaio, run in turn, with the kernel's control."""
     number = 1 if rings == ONE else threads
     return alternate(
         {name_of(who, rings): lambda who=who: _measure(

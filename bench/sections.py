@@ -26,8 +26,8 @@ JOB_TABLES = ("rate", "cpu", "switches", "submission", "completion", "cdf")
 
 @dataclass(frozen=True)
 class Section:
-    """A chapter. Its parts are the first words of the names of its tables, and
-    the names of its rows."""
+    """A chapter. It lists its tables by the first words of their names, and its rows by
+    their names."""
 
     title: str
     parts: tuple[str, ...]
@@ -114,7 +114,7 @@ def _name(column: str | float) -> str:
 
 
 def _cell(values: Sequence[float]) -> Markup:
-    """The median, and below it the least and the greatest."""
+    """A cell: the median, and below it the least and the greatest value."""
     spread = Spread.of(list(values))
     if not spread:
         return Markup("–")
@@ -142,7 +142,7 @@ def _plot(table: ReadTable) -> Markup:
 
 
 def _table(table: ReadTable, identifiers: Identifiers) -> Markup:
-    """Its name, its plot, its figures, and why some are missing."""
+    """A table: its name, its plot, its figures, and why some are missing."""
     where = f" ({table.file_system})" if table.file_system else ""
     return element(
         "section", element("h3", f"{table.title}, {table.unit}{where}",
@@ -173,7 +173,7 @@ def _ratio(spread: Spread | None, unit: str = "") -> Markup:
 
 
 def _verdict(row: ReadRow) -> Markup:
-    """And the reason, where it is neither met nor missed."""
+    """The verdict, with the reason if the goal is neither met nor missed."""
     said = row.verdict()
     why = {"too few pairs": f"{row.pairs()} of {ENOUGH_PAIRS}",
            "too noisy here": f"control {row.control.median:.2f}"
@@ -237,7 +237,7 @@ ROW_HEAD = ("row", "peer", "peer's", "subject's", "subject ÷ peer", "control",
 
 
 def _rows(rows: Sequence[ReadRow]) -> Markup:
-    """All of them, folded: most stand in a table, too."""
+    """All rows, folded up, as most of them are in a table, too."""
     if not rows:
         return Markup("")
 
@@ -296,7 +296,7 @@ def _chapter(section: Section, results: Results,
 
 
 def _job_parts(results: Results) -> list[str]:
-    """The jobs there is anything of, in their order, and others like them."""
+    """The jobs that have results, in their order, followed by other jobs of their kind."""
     taken = {part for section in SECTIONS for part in section.parts}
     known = [job.name for job in JOBS]
     there = [each.part() for each in results.tables
@@ -377,7 +377,7 @@ def _jobs(results: Results, identifiers: Identifiers) -> Markup:
 
 
 def _rest(results: Results, identifiers: Identifiers) -> Markup:
-    """What no chapter has a place for."""
+    """Tables and rows that no chapter names."""
     taken = {part for section in SECTIONS for part in section.parts} \
         | set(_job_parts(results))
     tables = [table for table in results.tables if table.part() not in taken]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Posted:
-    """A table of theirs. Figures are as they were posted."""
+    """A table of the patch's authors. The figures are as they posted them."""
 
     title: str
     head: tuple[str, ...]

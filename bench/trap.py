@@ -83,7 +83,7 @@ def _measure(programs: Programs, name: str) -> Sample:
 
 def _added(series: dict[str, Series], subject: str, peer: str, title: str,
            goal: Goal | None, figure: str = CHANGED) -> Row:
-    """What a call takes longer than the peer's, round by round."""
+    """How much longer a call takes than the peer's, in each round."""
     row = row_of(series, subject, peer, figure, name="trap", title=title,
                  unit="ns", goal=goal,
                  control=control_of(series, PLAIN, CHANGED))

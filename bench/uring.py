@@ -41,7 +41,7 @@ HERE, DISK, MEMORY = "", "disk", "tmpfs"
 
 @dataclass(frozen=True)
 class Work:
-    """What is done, how many at a time, on what."""
+    """A load: the operation, how many at a time, and the file."""
 
     column: str
     """Where in the table."""
@@ -215,7 +215,7 @@ readFile(process.argv[1], (error) => {
 
 @dataclass(frozen=True)
 class Idle:
-    """A program that has used its ring, and waits."""
+    """A program that has used its ring and now waits."""
 
     title: str
     program: str
@@ -237,7 +237,7 @@ IDLES = (
 
 @contextlib.contextmanager
 def started(argv: Sequence[str], env: dict[str, str]) -> Iterator[int]:
-    """A program that has said something; it is killed in the end."""
+    """Start a program, and wait until it has printed something. It is killed at the end."""
     with subprocess.Popen(
             argv, env=clean_environment(env), start_new_session=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -254,7 +254,7 @@ def started(argv: Sequence[str], env: dict[str, str]) -> Iterator[int]:
 
 
 def cpu_ns(pid: int) -> int:
-    """What all threads of a process have used, those that ended too."""
+    """The processor time of all threads of a process, including threads that have ended."""
     clock = ctypes.c_int()
     if ctypes.CDLL(None).clock_getcpuclockid(pid, ctypes.byref(clock)):
         raise VariantFailed(f"process {pid} is gone")
@@ -262,7 +262,7 @@ def cpu_ns(pid: int) -> int:
 
 
 def rings_of(pid: int) -> dict[str, int]:
-    """How many descriptors it has of rings: the kernel's, and ours."""
+    """Return: how many of its descriptors are rings: of the kernel, and of uaio."""
     links = []
     for link in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(OSError):
@@ -291,7 +291,7 @@ def measure_idle(programs: Programs, idle: Idle, variant: str) -> Sample:
     prefix = _prefix(programs) if variant == UAIO else []
     with started([*prefix, program, *idle.arguments(file)],
                  dict(idle.env)) as pid:
-        # What it began is to be over.
+        # Wait until what it began has ended.
         time.sleep(wait_s)
         used, start = cpu_ns(pid), time.monotonic_ns()
         time.sleep(wait_s)
@@ -326,7 +326,7 @@ def measure_calls(programs: Programs, is_loaded: bool) -> Sample:
 
 
 def calls_rows(programs: Programs) -> list[Row]:
-    """What each call takes longer where the library is loaded."""
+    """How much longer each call takes if the library is loaded."""
     series = alternate(
         {PLAIN: lambda: measure_calls(programs, False),
          UAIO: lambda: measure_calls(programs, True)},
