@@ -29,9 +29,8 @@
 #include "base/sleep.h"
 
 struct uaio_eventcount {
-	uint32_t sequence; /* atomic: advanced by notifiers */
-	uint32_t
-		nr_waiters; /* atomic: threads between prepare and the end of the wait */
+	uint32_t sequence;   /* atomic: advanced by notifiers */
+	uint32_t nr_waiters; /* atomic: threads between prepare and return */
 };
 
 static inline uint32_t uaio_ec_prepare(struct uaio_eventcount *ec)

@@ -51,8 +51,8 @@ __attribute__((noinline)) void uaio_unlock_contended(struct uaio_lock *lock)
 #ifdef UAIO_TESTING
 #include "base/check.h"
 
-static _Thread_local uint64_t
-	held; /* one bit for the rank of each lock that this thread holds */
+/* One bit for the rank of each lock that this thread holds. */
+static _Thread_local uint64_t held;
 
 void uaio_rank_push(enum uaio_lock_rank rank)
 {

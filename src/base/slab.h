@@ -19,8 +19,7 @@
 #include "base/lock.h"
 
 struct uaio_slab_node {
-	struct uaio_slab_node
-		*next; /* atomic: valid while on the free list only */
+	struct uaio_slab_node *next; /* atomic: valid on the free list only */
 };
 
 struct uaio_slab {

@@ -25,7 +25,7 @@ static inline unsigned uaio_hist_bucket(uint64_t value)
 	       (unsigned)(value >> (bit - UAIO_HIST_SUB_BITS));
 }
 
-/* Return: the middle value of the bucket. */
+/* Return: the value in the middle of the bucket. */
 static inline uint64_t uaio_hist_value(unsigned bucket)
 {
 	unsigned octave = bucket >> UAIO_HIST_SUB_BITS, shift;
@@ -37,7 +37,7 @@ static inline uint64_t uaio_hist_value(unsigned bucket)
 	return ((uint64_t)bucket << shift) + (1ull << shift >> 1);
 }
 
-/* Return: the number of values. */
+/* Return: how many values the histogram counts. */
 static inline uint64_t uaio_hist_nr(const struct uaio_hist *hist)
 {
 	uint64_t nr = 0;
@@ -47,11 +47,14 @@ static inline uint64_t uaio_hist_nr(const struct uaio_hist *hist)
 	return nr;
 }
 
-/* Return: the value that permille of the nr values do not exceed. */
+/* Return: the value that permille of the nr counted values do not exceed. */
 static inline uint64_t uaio_hist_quantile(const struct uaio_hist *hist,
 					  uint64_t nr, unsigned permille)
 {
-	/* Rounded up, so at least 1; in two parts, to avoid overflow. */
+	/*
+	 * Round up, so that the rank is at least 1. Compute it in two parts, to avoid
+	 * overflow.
+	 */
 	uint64_t rank =
 		nr / 1000 * permille + (nr % 1000 * permille + 999) / 1000;
 	uint64_t below = 0, value;
@@ -66,7 +69,10 @@ static inline uint64_t uaio_hist_quantile(const struct uaio_hist *hist,
 	return value < hist->max ? value : hist->max;
 }
 
-/* Add the counts of a histogram to which other threads may be adding. */
+/*
+ * Add to *to the counts of histogram *from, to which other threads may be adding
+ * meanwhile.
+ */
 static inline void uaio_hist_add(struct uaio_hist *to,
 				 const struct uaio_hist *from)
 {

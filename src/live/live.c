@@ -20,14 +20,14 @@
 enum {
 	DIRECTORY_BYTES = 32,
 	PATH_BYTES = 48,
-	/* How many names are tried. */
+	/* How many file names are tried. */
 	TRIES = 8,
 	TMPFS_MAGIC = 0x01021994,
 };
 
 /* immutable while the library is up */
 static struct {
-	struct uaio_live_page *page; /* shares: mapped for ever; or NULL */
+	struct uaio_live_page *page; /* shares: never unmapped; or NULL */
 	uint64_t dev, ino;
 	char path[PATH_BYTES];
 } live;
@@ -49,7 +49,10 @@ static bool is_own_directory(const char *path, unsigned uid, int *ret_error)
 	       !(st.st_mode & 077);
 }
 
-/* Return: whether the user's directory exists now; *ret_uid: the user. */
+/*
+ * Create the user's directory, if necessary. Return: whether it exists now; *ret_uid:
+ * the user.
+ */
 static bool make_directory(char path[DIRECTORY_BYTES], unsigned *ret_uid)
 {
 	uint32_t ids[3]; /* real, effective, saved */
@@ -68,7 +71,10 @@ static bool make_directory(char path[DIRECTORY_BYTES], unsigned *ret_uid)
 
 /* free space */
 
-/* Return: whether a file of this many bytes may exist without raising SIGXFSZ. */
+/*
+ * Return: whether a file of this many bytes is allowed by RLIMIT_FSIZE, so that no
+ * SIGXFSZ is raised.
+ */
 static bool is_within_limit(int64_t bytes)
 {
 	struct rlimit limit;
@@ -78,7 +84,10 @@ static bool is_within_limit(int64_t bytes)
 		limit.rlim_cur >= (uint64_t)bytes);
 }
 
-/* Return: whether the file is in a tmpfs of which half stays free after bytes more. */
+/*
+ * Return: whether the file is in a tmpfs of which half is still free after bytes more
+ * are allocated.
+ */
 static bool has_room(int fd, int64_t bytes)
 {
 	struct statfs st;
@@ -94,7 +103,9 @@ static bool has_room(int fd, int64_t bytes)
 	       (uint64_t)st.f_bavail >= (uint64_t)st.f_blocks / 2 + nr;
 }
 
-/* Allocate bytes of the file from offset at; another process may do so, too. */
+/*
+ * Allocate bytes of the file from offset at. Another process may allocate there, too.
+ */
 static bool allocate(int fd, int64_t at, int64_t bytes)
 {
 	return is_within_limit(at + bytes) && has_room(fd, bytes) &&
@@ -111,18 +122,24 @@ static uint64_t pid_namespace(void)
 								    : 0;
 }
 
-/* The state of the process whose file is at live.path, as far as this one can see. */
+/*
+ * The state of the process that created the file at live.path, as far as this process
+ * can see.
+ */
 enum maker {
 	LIVES,
 	IS_GONE,
 	/*
-	 * In another pid namespace, or without a complete identity: the process may be
-	 * gone.
+	 * The process is in another pid namespace, or has left an incomplete identity.
+	 * It may exist or not.
 	 */
 	UNKNOWN,
 };
 
-/* *ret_since: CLOCK_REALTIME when the file was last extended. */
+/*
+ * Find the state of the process that created the file. *ret_since: CLOCK_REALTIME when
+ * the file was last extended.
+ */
 static enum maker who_made(struct timespec *ret_since)
 {
 	struct uaio_live_identity identity;
@@ -142,9 +159,15 @@ static enum maker who_made(struct timespec *ret_since)
 	    identity.pid <= 0)
 		return UNKNOWN;
 	if (identity.pid_namespace != pid_namespace())
-		/* A process that was leaving and stays after all does without a page. */
+		/*
+		 * A process that was leaving counts as gone. If it stays after all (its
+		 * exec failed), it goes on without a page that others can see.
+		 */
 		return identity.state == UAIO_LIVE_LEAVING ? IS_GONE : UNKNOWN;
-	/* This process has not created it, or ran another program then. */
+	/*
+	 * If the file has this process's id, an earlier process created it, or an
+	 * earlier program in this process.
+	 */
 	return identity.pid == sys_getpid() ||
 			       sys_tgkill(identity.pid, identity.pid, 0) ==
 				       -ESRCH
@@ -176,7 +199,10 @@ static bool is_before(const struct timespec *a, const struct timespec *b)
 	       (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
 }
 
-/* Return: a new file under one of the names for this process; or < 0. */
+/*
+ * Create a file under one of the names that this process may use. Return: the
+ * descriptor; or < 0.
+ */
 static int create_somewhere(const char *directory)
 {
 	unsigned pid = (unsigned)sys_getpid(), oldest = 0;
@@ -279,7 +305,10 @@ static bool extend(int64_t at)
 
 	if (fd < 0)
 		return false;
-	/* The program may have lost rights since, or changed its root. */
+	/*
+	 * Check that it is still the same file: the program may have lost rights since,
+	 * or changed its root directory.
+	 */
 	is_done = sys_fstat(fd, &st) == 0 && st.st_dev == live.dev &&
 		  st.st_ino == live.ino &&
 		  allocate(fd, at, UAIO_LIVE_BLOCK_BYTES);
@@ -302,7 +331,7 @@ struct uaio_live_block *uaio_live_block(unsigned place)
 void uaio_live_set_state(enum uaio_live_state state)
 {
 	if (live.page)
-		/* relaxed: only a hint for readers of the page */
+		/* relaxed: readers of the page use it only as a hint */
 		store_relaxed(&live.page->identity.state, state);
 }
 
@@ -313,7 +342,10 @@ void uaio_live_remove(void)
 	if (!live.page)
 		return;
 	uaio_live_set_state(UAIO_LIVE_LEAVING);
-	/* Another process may have replaced the file, if it took this one for gone. */
+	/*
+	 * Remove only the file that this process created: if another process took this
+	 * one for gone, it has replaced the file.
+	 */
 	if (sys_lstatat(AT_FDCWD, live.path, &st) == 0 &&
 	    st.st_dev == live.dev && st.st_ino == live.ino)
 		(void)sys_unlinkat(AT_FDCWD, live.path, 0);

@@ -21,21 +21,24 @@
 #include "req/stats.h"
 #include "unit.h"
 
-/* Each test runs in a child, since a process has one page: return a failed line. */
+/*
+ * For functions that run in a child, since a process has only one page: return the
+ * number of the line whose condition fails.
+ */
 #define CHECK(condition)                 \
 	do                               \
 		if (!(condition))        \
 			return __LINE__; \
 	while (0)
 
-/* Only root may mount. */
+/* Skip the test unless root runs it: only root may mount. */
 static void need_root(void)
 {
 	if (geteuid())
 		skip();
 }
 
-/* Mount a tmpfs of this test at /dev/shm. */
+/* Mount a tmpfs for this test alone at /dev/shm. */
 static int enter_own_memory(const char *options)
 {
 	CHECK(unshare(CLONE_NEWNS) == 0);
@@ -64,7 +67,7 @@ static bool is_there(const char *path)
 	return access(path, F_OK) == 0;
 }
 
-/* Return: the page as another process sees it; NULL: none. */
+/* Return: the page in file path, as another process sees it; NULL: there is none. */
 static const struct uaio_live_page *look(const char *path)
 {
 	int fd = open(path, O_RDONLY);
@@ -112,7 +115,7 @@ static void a_page_shows_what_is_counted(void **state)
 	assert_int_equal(unit_in_child(shows_what_is_counted), 0);
 }
 
-/* Leave the page of a killed child, under its own number. */
+/* Let a child create its page and be killed. Its file remains. */
 static int leave_a_page(pid_t *ret_pid)
 {
 	int status;
@@ -137,7 +140,10 @@ static int survives_its_process(void)
 	CHECK(leave_a_page(&pid) == 0);
 	seen = look(path_of((unsigned)pid));
 	CHECK(seen && seen->identity.pid == pid);
-	/* The page has this process's name: it is replaced, since its process is gone. */
+	/*
+	 * Give the file the name that this process would use: the file is replaced,
+	 * since its creator is gone.
+	 */
 	CHECK(rename(path_of((unsigned)pid), "/dev/shm/left") == 0);
 	CHECK(rename("/dev/shm/left", own_path()) == 0);
 	CHECK(uaio_live_open());
@@ -153,7 +159,7 @@ static void a_page_outlives_a_process_until_its_place_is_needed(void **state)
 	assert_int_equal(unit_in_child(survives_its_process), 0);
 }
 
-/* A living child has the name: its parent takes the next one. */
+/* A living child uses the name: its parent uses the next one. */
 static int respects_the_living(void)
 {
 	const struct uaio_live_page *parents, *childs;
@@ -191,7 +197,7 @@ static void a_page_of_a_living_process_is_left_alone(void **state)
 	assert_int_equal(unit_in_child(respects_the_living), 0);
 }
 
-/* Write into the identity of a page that was left. */
+/* Change the identity in the file of a page. */
 static int change(const char *path, size_t at, const void *value, size_t bytes)
 {
 	int fd = open(path, O_WRONLY);
@@ -206,7 +212,10 @@ static int change(const char *path, size_t at, const void *value, size_t bytes)
 	CHECK(change(path, offsetof(struct uaio_live_identity, member), \
 		     &(value), sizeof(value)) == 0)
 
-/* Create a file of a process out of sight under each number that this process tries. */
+/*
+ * Under each number that this process tries, create the file of a process that this
+ * process cannot see.
+ */
 static int fill_places(unsigned nr)
 {
 	const uint64_t elsewhere = 1;
@@ -236,7 +245,7 @@ static int replaces_the_oldest(void)
 
 	CHECK(enter_own_memory("") == 0);
 	CHECK(fill_places(8) == 0);
-	/* One has no contents: its process died while creating it. */
+	/* One file is empty: its process died while creating it. */
 	CHECK(truncate(path_of((unsigned)getpid() + 3), 0) == 0);
 	CHECK(utimensat(AT_FDCWD, path_of((unsigned)getpid() + 3), times, 0) ==
 	      0);
@@ -255,7 +264,7 @@ static void files_of_processes_out_of_sight_are_not_in_the_way(void **state)
 	assert_int_equal(unit_in_child(replaces_the_oldest), 0);
 }
 
-/* Such files are left alone while another number is free. */
+/* Files of invisible processes are not replaced while another number is free. */
 static int passes_over(void)
 {
 	const struct uaio_live_page *seen;
@@ -267,7 +276,7 @@ static int passes_over(void)
 	seen = look(path_of((unsigned)getpid() + 7));
 	CHECK(seen && seen->identity.pid == getpid());
 	uaio_live_remove();
-	/* A process that was about to end or to exec counts as gone. */
+	/* An invisible process that was about to end or to exec counts as gone. */
 	CHANGE(path_of((unsigned)getpid() + 5), state, leaving);
 	CHECK(uaio_live_open());
 	seen = look(path_of((unsigned)getpid() + 5));
@@ -282,7 +291,7 @@ static void files_of_processes_that_leave_are_replaced(void **state)
 	assert_int_equal(unit_in_child(passes_over), 0);
 }
 
-/* A child counts in its own page, not in its parent's. */
+/* A child of fork() counts in its own page, not in its parent's page. */
 static int is_not_inherited(void)
 {
 	const struct uaio_live_page *parents;
@@ -322,8 +331,8 @@ static void a_child_has_a_page_of_its_own(void **state)
 
 /* Failures */
 
-static long refused;       /* the system call that fails */
-static long refused_error; /* the error it fails with */
+static long refused;       /* the number of the system call that fails */
+static long refused_error; /* the error of this call */
 
 static bool refuse(long nr, const long args[6], long *ret_res)
 {
@@ -375,7 +384,10 @@ static int leaves_half_free(void)
 	unsigned nr = 0;
 
 	CHECK(enter_own_memory("size=640k") == 0);
-	/* Pages that other processes left use less than half of the tmpfs. */
+	/*
+	 * Killed processes leave their pages, which together use less than half of the
+	 * tmpfs.
+	 */
 	while (nr < 100 && leave_a_page(&pid) == 0 &&
 	       is_there(path_of((unsigned)pid)))
 		nr++;
@@ -409,7 +421,10 @@ static void a_limit_of_files_sizes_raises_no_signal(void **state)
 	assert_int_equal(unit_in_child(raises_no_signal), 0);
 }
 
-/* Another user may have created the directory first, or a link of that name. */
+/*
+ * Another user may have created the directory, or a symbolic link of the same name,
+ * before.
+ */
 static int trusts_nobody(void)
 {
 	char directory[64];
@@ -439,7 +454,7 @@ static void a_directory_of_others_is_not_used(void **state)
 	assert_int_equal(unit_in_child(trusts_nobody), 0);
 }
 
-/* More threads count in further blocks, by which the file grows. */
+/* Each further thread counts in a block of its own, so that the file grows. */
 static int grows(void)
 {
 	const char *seen;
@@ -459,7 +474,7 @@ static int grows(void)
 	}
 	CHECK(stat(own_path(), &st) == 0 &&
 	      st.st_size == UAIO_LIVE_BLOCKS_AT + 4 * UAIO_LIVE_BLOCK_BYTES);
-	/* If the file cannot grow, there is no block. */
+	/* If the file cannot grow, the thread gets no block. */
 	refused = SYS_fallocate;
 	refused_error = -ENOSPC;
 	unit_hook(refuse);

@@ -24,7 +24,10 @@ static void say(char *line)
 	(void)sys_write(STDERR_FILENO, line, len + 1);
 }
 
-/* Report an invalid value once, and use the default. */
+/*
+ * Return: the value of an option's variable. If the text is invalid, report it once,
+ * and return the default.
+ */
 static uint64_t value_of(enum uaio_option_id id)
 {
 	const struct uaio_option *option = &uaio_options[id];
@@ -40,7 +43,10 @@ static uint64_t value_of(enum uaio_option_id id)
 	return value;
 }
 
-/* A program that gains privileges ignores all variables: its user did not set them. */
+/*
+ * Report mistyped variables; not in a program that gains privileges, which ignores all
+ * variables, since its user did not set them.
+ */
 static void check_names(void)
 {
 	const char *ignored = secure_getenv(UAIO_IGNORED_VARIABLE);
@@ -58,7 +64,7 @@ static void check_names(void)
 	}
 }
 
-/* If the options ask for more fixed workers than workers, there are no fixed ones. */
+/* If the options request more fixed workers than workers, use no fixed workers. */
 static void check_fixed(void)
 {
 	const char *variable = uaio_options[UAIO_OPTION_FIXED].variable;
@@ -73,7 +79,10 @@ static void check_fixed(void)
 	uaio_config.fixed = 0;
 }
 
-/* An invalid value counts as unset: the library then makes the usual calls only. */
+/*
+ * An invalid value counts as unset: the library then makes only the calls that any
+ * program makes (base/calls.h, I2).
+ */
 static void check_calls(void)
 {
 	const char *word = secure_getenv(UAIO_CALLS_VARIABLE);
@@ -100,7 +109,7 @@ static void load_threads(void)
 		&uaio_config.nice);
 }
 
-/* value_of() has checked the text. */
+/* Parsing cannot fail: value_of() has checked the text. */
 static void load_faults(void)
 {
 	const char *variable = uaio_options[UAIO_OPTION_FAULT].variable;
@@ -112,7 +121,7 @@ static void load_faults(void)
 		uaio_config.has_faults || *uaio_check_directory;
 }
 
-/* Only `uaio check` sets the variable, to a path that fits. */
+/* Only `uaio check` sets the variable, to a path that fits into the buffer. */
 static void load_check(void)
 {
 	const char *directory = secure_getenv(UAIO_CHECK_VARIABLE);
@@ -139,7 +148,10 @@ void uaio_config_load(void)
 		.is_verbose = value_of(UAIO_OPTION_VERBOSE),
 		.has_report = value_of(UAIO_OPTION_STATS) |
 			      value_of(UAIO_OPTION_STATS_JSON),
-		/* --stats-json is for programs, so it enables no messages. */
+		/*
+		 * --stats-json is for programs that read the output, so it enables no
+		 * messages.
+		 */
 		.says_lost = value_of(UAIO_OPTION_VERBOSE) |
 			     value_of(UAIO_OPTION_STATS),
 		.has_live = value_of(UAIO_OPTION_LIVE) == UAIO_LIVE_YES,

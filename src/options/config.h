@@ -15,7 +15,7 @@
 #include "options/variables.h"
 
 struct uaio_config {
-	uint64_t max_nr;  /* quota of events in all contexts; 0: none */
+	uint64_t max_nr;  /* quota of events in all contexts; 0: no quota */
 	bool never_block; /* always try the page cache before a buffered read */
 	bool force_worker; /* execute nothing inside io_submit */
 	bool is_strict;    /* probe iocb addresses before reading them */
@@ -28,24 +28,25 @@ struct uaio_config {
 	bool is_verbose;
 	bool has_report; /* report statistics when the process ends */
 	bool says_lost;  /* say at once which calls are not served */
-	bool has_live;   /* publish the counts: live/live.h */
+	bool has_live;   /* publish the counts of requests: live/live.h */
 	/* Count and time requests. Immutable while the library is up. */
 	bool has_stats;
 	bool has_faults; /* inject uaio_faults */
 	/* Inspect each request: inject uaio_faults, or check its memory. */
 	bool is_examined;
 
-	/* work queue: values for uaio_option_count(); 0: not given */
+	/* for the work queue: to be read by uaio_option_count(); 0: not given */
 	uint64_t workers, fixed, max_items;
 
-	/* the library's threads */
+	/* for the library's threads */
 	bool has_cpus;
 	bool has_nice;
 	int nice;
 	struct uaio_cpus cpus;
 };
 
-extern struct uaio_config uaio_config; /* rest: immutable after load */
+/* Members without a comment of their own are immutable after load. */
+extern struct uaio_config uaio_config;
 extern struct uaio_faults uaio_faults; /* immutable after load */
 
 /* The value of UAIO_CHECK_VARIABLE; "" if unset. Immutable after load. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names of errors. The C library's functions for this are missing in some C libraries and
- * versions. Tested by test/run/faults.py.
+ * Names of errors. Not all C libraries and versions have functions for these. Tested by
+ * test/run/faults.py.
  */
 #include "options/names.h"
 

@@ -14,9 +14,9 @@
 
 static_assert(UAIO_NR_OPS <= 64, "a bit for each operation");
 
-/* The longest delay of a completion for REORDER. */
+/* The longest delay of a completion by REORDER, if none is given. */
 static const int64_t REORDER_NS = 1000000;
-/* A longer time is a mistake of the user. */
+/* A longer time is refused, as it is most likely a mistake of the user. */
 static const uint64_t TIME_MAX_NS = UINT64_C(3600) * 1000000000;
 
 const char *const uaio_fault_names[UAIO_NR_FAULT_KINDS] = {
@@ -25,13 +25,13 @@ const char *const uaio_fault_names[UAIO_NR_FAULT_KINDS] = {
 	[UAIO_FAULT_DEFER] = "defer",
 };
 
-/* A part of the text. */
+/* A part of the text that is being parsed. */
 struct part {
 	const char *at;
 	size_t len;
 };
 
-/* The buffer for the message. */
+/* The buffer for the message that names the valid syntax. */
 struct expected {
 	char *text;
 	size_t len;
@@ -43,7 +43,7 @@ static bool is_word(const struct part *part, const char *word)
 }
 
 /*
- * Remove from *from the text before the first of the separators, and the separator.
+ * Remove from *from the text before the first separator, and this separator.
  * Return: whether there was a separator; if not, all text is removed.
  */
 static bool take(struct part *from, const char *separators,
@@ -95,7 +95,7 @@ static int read_number(const struct part *part, uint64_t max, uint64_t *ret)
 	return 0;
 }
 
-/* Parse a chance such as 0.01: above 0, at most 1, with up to nine places. */
+/* Parse a chance such as 0.01: above 0, at most 1, with up to nine decimal places. */
 static int read_chance(struct part part, uint32_t *ret)
 {
 	uint64_t whole, places = 0;
@@ -148,7 +148,10 @@ static int read_time(const struct part *part, int64_t *ret)
 	return -EINVAL;
 }
 
-/* Operations that no fault may name: the door's own calls. */
+/*
+ * Operations that no fault may name: internal calls of a front-end (kernel AIO,
+ * io_uring, POSIX AIO).
+ */
 static const uint64_t UNNAMED = BIT(UAIO_OP_CALLED);
 static const uint64_t TIMERS = BIT(UAIO_OP_TIMER) | BIT(UAIO_OP_LINK_TIMER);
 
@@ -161,13 +164,19 @@ static const struct {
 	{ "write", BIT(UAIO_OP_WRITE) | BIT(UAIO_OP_WRITEV) },
 	{ "sync", BIT(UAIO_OP_FSYNC) | BIT(UAIO_OP_FDSYNC) |
 			  BIT(UAIO_OP_SYNC_FILE_RANGE) },
-	/* "any": only on open files and sockets. Refusing a close would leak the file. */
+	/*
+	 * "any" contains only operations on open files and sockets. It omits close,
+	 * since a refused close would leak the file.
+	 */
 	{ "any", (BIT(UAIO_OP_NOP) - 1) | BIT(UAIO_OP_READ_SELECT) |
 			 (BIT(UAIO_OP_MADVISE) - BIT(UAIO_OP_FALLOCATE)) },
 };
 enum { NR_GROUPS = sizeof(groups) / sizeof(groups[0]) };
 
-/* Return: the operations of that name or group, a bit for each; 0: none. */
+/*
+ * Return: the operations that a name or the name of a group stands for, a bit for each;
+ * 0: the name is unknown.
+ */
 static uint64_t ops_of(const struct part *part)
 {
 	for (int i = 0; i < NR_GROUPS; i++)
@@ -199,7 +208,7 @@ static bool is_transfer(uint64_t ops)
 		BIT(UAIO_OP_WRITEV) | BIT(UAIO_OP_SEND) | BIT(UAIO_OP_RECV));
 }
 
-/* Parse the kind of fault and its value. */
+/* Parse the kind of the fault, and its value. */
 static int read_kind(struct part part, struct uaio_fault *fault,
 		     const struct expected *expected)
 {
@@ -280,7 +289,7 @@ static int read_only(struct part part, struct uaio_faults *faults,
 	return 0;
 }
 
-/* Return: the member for a key with a number; or NULL. */
+/* Return: the member of *fault for a key whose value is a number; NULL: no such key. */
 static uint64_t *number_of(struct uaio_fault *fault, const struct part *key)
 {
 	return is_word(key, "seed")    ? &fault->seed
@@ -324,7 +333,7 @@ static int read_key(struct part part, struct uaio_faults *faults,
 			      "p=, seed=, after=, every=, count=, only=, min= "
 			      "or path= behind the @",
 			      &all);
-	/* every=0 and count=0 would mean no fault at all. */
+	/* Refuse every=0 and count=0: no request would get the fault. */
 	if (read_number(&part, UINT64_MAX, number) < 0 ||
 	    (!*number && (number == &fault->every || number == &fault->count)))
 		return expect(expected,
@@ -333,7 +342,7 @@ static int read_key(struct part part, struct uaio_faults *faults,
 	return 0;
 }
 
-/* Parse the next fault in *faults. */
+/* Parse one fault, and append it to *faults. */
 static int read_fault(struct part part, struct uaio_faults *faults,
 		      const struct expected *expected)
 {
@@ -418,7 +427,10 @@ bool uaio_fault_matches(const char *pattern, const char *text)
 			pattern++;
 			text++;
 		} else if (star) {
-			/* Let the last star match one more character. */
+			/*
+			 * No match: let the last star match one more character, and try
+			 * again.
+			 */
 			pattern = star + 1;
 			text = ++tried;
 		} else {

@@ -7,7 +7,7 @@
  * Blanks or semicolons separate several faults. man/uaio-fault.7.scd describes the
  * language; issue/fault.h injects the faults.
  *
- * The functions allocate nothing and keep no state, like those of options.h.
+ * The functions allocate nothing and keep no state, like the functions of options.h.
  */
 #ifndef UAIO_OPTIONS_FAULTS_H
 #define UAIO_OPTIONS_FAULTS_H
@@ -30,7 +30,7 @@ extern const char *const uaio_fault_names[UAIO_NR_FAULT_KINDS];
 enum {
 	UAIO_FAULTS_MAX = 16,
 	UAIO_FAULT_PATH_MAX = 256,
-	UAIO_FAULT_RANGES_MAX = 256,     /* total of all faults */
+	UAIO_FAULT_RANGES_MAX = 256,     /* in all faults together */
 	UAIO_FAULT_CERTAIN = 1000000000, /* a chance of 1 */
 };
 
@@ -39,18 +39,18 @@ struct uaio_fault {
 	enum uaio_fault_kind kind;
 	int error;        /* for ERROR */
 	int64_t time_ns;  /* for DELAY and DEFER; for REORDER the maximum */
-	uint32_t chance;  /* out of UAIO_FAULT_CERTAIN */
-	uint64_t seed;    /* of the random numbers */
-	uint64_t after;   /* this many requests are skipped first */
-	uint64_t every;   /* then one of this many may get the fault */
+	uint32_t chance;  /* parts of UAIO_FAULT_CERTAIN */
+	uint64_t seed;    /* of the random numbers that chance and time use */
+	uint64_t after;   /* so many requests are skipped first */
+	uint64_t every;   /* after these, one in so many may get the fault */
 	uint64_t count;   /* most requests that get the fault; 0: no limit */
 	uint64_t min_len; /* least length of a request that may get the fault */
-	char path[UAIO_FAULT_PATH_MAX]; /* pattern for its file; "": any */
-	unsigned only;    /* first range of requests that may get the fault */
-	unsigned nr_only; /* how many ranges; 0: all requests may */
+	char path[UAIO_FAULT_PATH_MAX]; /* pattern for its file; "": any file */
+	unsigned only;    /* index of the first range; see nr_only */
+	unsigned nr_only; /* ranges of requests that may get it; 0: all may */
 };
 
-/* A range of request numbers. */
+/* A range of numbers of requests. */
 struct uaio_fault_range {
 	uint64_t first, last;
 };
@@ -62,14 +62,14 @@ struct uaio_faults {
 };
 
 /*
- * Parse text into *ret, which must be all 0.
+ * Parse text into *ret, all of whose bytes are 0.
  * Return: 0; -EINVAL with the valid syntax in expected, which has len bytes.
  */
 int uaio_faults_parse(const char *text, struct uaio_faults *ret, char *expected,
 		      size_t len);
 
 /*
- * Parse names of operations or groups, separated by commas, into a bit for each
+ * Parse names of operations or groups, separated by commas. *ret_ops: a bit for each
  * operation.
  * Return: 0 or -EINVAL.
  */
@@ -79,8 +79,8 @@ int uaio_operations_parse(const char *text, uint64_t *ret_ops);
 int uaio_time_parse(const char *text, int64_t *ret_ns);
 
 /*
- * Return: whether pattern matches all of text. * matches any characters, including
- * slashes, and ? matches one.
+ * Return: whether pattern matches all of text. A * matches any number of characters,
+ * including slashes; a ? matches one character.
  */
 bool uaio_fault_matches(const char *pattern, const char *text);
 

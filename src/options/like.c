@@ -16,8 +16,8 @@ static unsigned least(unsigned a, unsigned b)
 }
 
 /*
- * Return: how many characters must be inserted, removed or changed to turn a into b,
- * which has at most KNOWN_MAX characters.
+ * Return: how many characters must be inserted, removed or changed to turn a into b. b
+ * has at most KNOWN_MAX characters.
  */
 static unsigned distance(const char *a, const char *b)
 {
@@ -45,7 +45,7 @@ void uaio_like_compare(struct uaio_like *like, const char *known)
 	size_t len = strlen(like->name), known_len = strlen(known);
 	unsigned mistakes;
 
-	/* A longer name has more than FEW_MISTAKES mistakes. */
+	/* If one name is much longer, there are more than FEW_MISTAKES mistakes. */
 	if (len > KNOWN_MAX + FEW_MISTAKES || known_len > KNOWN_MAX)
 		return;
 	mistakes = distance(like->name, known);

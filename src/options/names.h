@@ -2,8 +2,8 @@
 /*
  * Names of operations and errors that users read and type
  *
- * Statistics, faults (faults.h), traces and the command uaio use them. op/op.h says what
- * an operation does.
+ * Statistics, faults (faults.h), traces and the command uaio use these names. op/op.h
+ * says what an operation does.
  */
 #ifndef UAIO_OPTIONS_NAMES_H
 #define UAIO_OPTIONS_NAMES_H
@@ -21,10 +21,10 @@ enum uaio_op {
 	UAIO_OP_NOP,
 	UAIO_OP_OPENAT,
 	UAIO_OP_TIMER,
-	UAIO_OP_LINK_TIMER,  /* the timeout of the previous linked request */
-	UAIO_OP_READ_SELECT, /* to provided buffers; len 0: no limit */
+	UAIO_OP_LINK_TIMER,  /* a timeout of the linked request before it */
+	UAIO_OP_READ_SELECT, /* into provided buffers; len 0: no limit */
 
-	/* on an open file */
+	/* operations on an open file */
 	UAIO_OP_FALLOCATE,
 	UAIO_OP_FTRUNCATE,
 	UAIO_OP_SYNC_FILE_RANGE,
@@ -32,10 +32,10 @@ enum uaio_op {
 	UAIO_OP_FGETXATTR,
 	UAIO_OP_FSETXATTR,
 
-	/* on a socket */
+	/* operations on a socket */
 	UAIO_OP_SEND,
 	UAIO_OP_SENDMSG,
-	UAIO_OP_SEND_ZC, /* SEND of io_uring that may be zero-copy */
+	UAIO_OP_SEND_ZC, /* SEND of io_uring, which may be zero-copy */
 	UAIO_OP_SENDMSG_ZC,
 	UAIO_OP_RECV,
 	UAIO_OP_RECVMSG,
@@ -46,7 +46,7 @@ enum uaio_op {
 	UAIO_OP_LISTEN,
 	UAIO_OP_SOCKET_CMD,
 
-	/* without a file */
+	/* operations without a file */
 	UAIO_OP_MADVISE,
 	UAIO_OP_OPENAT2,
 	UAIO_OP_CLOSE,
@@ -67,8 +67,8 @@ enum uaio_op {
 	UAIO_OP_FUTEX_WAIT,
 	UAIO_OP_FUTEX_WAITV,
 	UAIO_OP_WAITID,
-	UAIO_OP_EPOLL_WAIT, /* on an open file: an epoll */
-	UAIO_OP_CALLED,     /* a function of the door, which never blocks */
+	UAIO_OP_EPOLL_WAIT, /* on an open file, which is an epoll */
+	UAIO_OP_CALLED,     /* a function of a front-end; never blocks */
 	UAIO_NR_OPS,
 };
 
@@ -76,10 +76,14 @@ extern const char *const uaio_op_names[UAIO_NR_OPS];
 
 /* errors.c: names of errors */
 
-/* Return: the error number for a name in upper or lower case; 0 if unknown. */
+/*
+ * Return: the error that name stands for, in upper or lower case; 0 if it is unknown.
+ */
 int uaio_error_of(const char *name, size_t len);
 
-/* Return: the name, such as "EIO" for 5; NULL if no error has this number. */
+/*
+ * Return: the name of an error, such as "EIO" for 5; NULL if no error has this number.
+ */
 const char *uaio_error_name(int error);
 
 /* like.c: suggestions for mistyped names */
@@ -87,13 +91,13 @@ const char *uaio_error_name(int error);
 struct uaio_like {
 	const char *name;  /* the typed name */
 	const char *best;  /* the most similar known name so far; or NULL */
-	unsigned mistakes; /* the distance of the two */
+	unsigned mistakes; /* by how many mistakes they differ */
 };
 
 /*
- * Compare @like->name with a known name, which becomes the best if it has fewer mistakes
- * than the best so far. It must have at most two, and at most one for each two characters
- * typed. A mistake is a character inserted, omitted or changed.
+ * Compare @like->name with a known name. It becomes the best name if it has fewer
+ * mistakes than the best so far, at most two, and at most one for each two characters
+ * of the typed name. A mistake is a character that is inserted, omitted or changed.
  */
 void uaio_like_compare(struct uaio_like *like, const char *known);
 

@@ -17,11 +17,11 @@
 #define NR_ELEMENTS(array) (sizeof(array) / sizeof((array)[0]))
 
 enum {
-	PART_MAX = 24, /* room for two valid numbers and a separator */
+	PART_MAX = 24, /* space for two valid numbers and a separator */
 	WORD_BITS = 8 * sizeof(unsigned long),
 };
 
-/* Return: 0 or 1, or -EINVAL. */
+/* Return: the value, 0 or 1; -EINVAL. */
 static int parse_switch(const char *text)
 {
 	static const char *const words[][3] = {
@@ -39,8 +39,8 @@ static int parse_switch(const char *text)
 }
 
 /*
- * strtoull() would accept signs, blanks and, in some locales, separators, and would set
- * errno, which belongs to the program.
+ * Parse decimal digits. Not by strtoull(): it accepts signs, blanks and, in some
+ * locales, separators, and it sets errno, which belongs to the program.
  */
 static int parse_count(const char *text, uint64_t max, uint64_t *ret_value)
 {
@@ -60,9 +60,9 @@ static int parse_count(const char *text, uint64_t max, uint64_t *ret_value)
 }
 
 /*
- * Copy the part of *text before @end, or all of it if there is no @end, to @part, of
- * PART_MAX bytes. Set *text to the rest, or to NULL after the last part.
- * Return: 0; -EINVAL if the part does not fit, and so is no valid number.
+ * Copy the part of *text before @end to @part, of PART_MAX bytes; if there is no @end,
+ * all of *text. Set *text to the rest, or to NULL after the last part.
+ * Return: 0; -EINVAL if the part does not fit: then it is no valid number.
  */
 static int next_part(const char **text, char end, char *part)
 {
@@ -77,7 +77,7 @@ static int next_part(const char **text, char end, char *part)
 	return 0;
 }
 
-/* A count is stored plus one; 0 means that the count is not given. */
+/* Each count is stored plus one, since 0 means that the count is not given. */
 static int parse_counts(const struct uaio_option *opt, const char *text,
 			uint64_t *ret_value)
 {
@@ -101,7 +101,10 @@ int uaio_option_count(enum uaio_option_id id, uint64_t value, int which)
 	return count ? (int)count - 1 : uaio_options[id].usual[which];
 }
 
-/* A number is stored as its distance from the minimum, plus one. */
+/*
+ * The number is stored as its distance from the minimum, plus one, since 0 means that
+ * it is not given.
+ */
 static int parse_number(const struct uaio_option *opt, const char *text,
 			uint64_t *ret_value)
 {
@@ -127,7 +130,7 @@ bool uaio_option_number(const struct uaio_option *opt, uint64_t value,
 	return value;
 }
 
-/* Parse one processor, or a range. */
+/* Parse one processor, or a range of processors. */
 static int parse_range(const char *text, uint64_t *ret_first,
 		       uint64_t *ret_last)
 {
@@ -178,7 +181,7 @@ bool uaio_option_fixed_fit(uint64_t workers, uint64_t fixed)
 	return true;
 }
 
-/* Return: 0 or 1, or -EINVAL. */
+/* Return: the value, 0 or 1; -EINVAL. */
 static int parse_file(const char *text)
 {
 	size_t len = strlen(text);
@@ -276,7 +279,7 @@ static int parse_cpus(const char *text)
 	return r < 0 ? r : 1;
 }
 
-/* Return: the index of the word, or -EINVAL. */
+/* Return: the index of the word in opt->words; -EINVAL. */
 static int parse_word(const struct uaio_option *opt, const char *text)
 {
 	int value = opt->bare ? parse_switch(text) : -EINVAL;
@@ -291,7 +294,7 @@ static int parse_word(const struct uaio_option *opt, const char *text)
 	return -EINVAL;
 }
 
-/* Return: 0 or 1; -EINVAL with the valid syntax in expected. */
+/* Return: the value, 0 or 1; -EINVAL with the valid syntax in expected. */
 static int parse_faults(const char *text, char *expected, size_t len)
 {
 	struct uaio_faults faults = { .nr = 0 };
@@ -351,7 +354,7 @@ void uaio_option_complaint_of(const char *given_as, const char *text,
 		 expected);
 }
 
-/* Join words as in "one, two or three". */
+/* Join words with commas and "or", as in "one, two or three". */
 static void put_words(const char *const *words, char *buf, size_t len)
 {
 	size_t used = 0;

@@ -11,7 +11,7 @@ enum {
 	NAME_MAX_SHOWN = 40,
 };
 
-/* Variables that are no options. */
+/* Variables that the library or the command reads, and that are no options. */
 static const char *const others[] = {
 	"UAIO_CALLS",          UAIO_CHECK_VARIABLE,   "UAIO_COUNTERS",
 	UAIO_RUN_PID_VARIABLE, "UAIO_TRACE",          "UAIO_TRAP_CHILD",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Environment variables that begin with UAIO_ and have no effect: most are mistyped
+ * Environment variables whose names begin with UAIO_ and are unknown: most are mistyped
  *
  * Tested by test/run/typed.py.
  */
@@ -11,22 +11,25 @@
 #include <stddef.h>
 
 /*
- * The names of such variables that need no warning, separated by spaces. `uaio run` warns
- * once and then sets it, so that the library warns in none of the processes that follow.
- * A user may set it, too.
+ * A variable that lists names of unknown variables, separated by spaces: no warning is
+ * needed for these. `uaio run` warns of unknown variables once, and then sets this
+ * variable, so that the library does not warn in each process. A user may set it, too.
  */
 #define UAIO_IGNORED_VARIABLE "UAIO_IGNORED"
 
-/* The process that `uaio run` became: only it reports that the library did nothing. */
+/*
+ * The id of the process that `uaio run` became. If the library did nothing, only this
+ * process reports it.
+ */
 #define UAIO_RUN_PID_VARIABLE "UAIO_RUN_PID"
 
 /*
- * Variable with the directory for files of the processes that `uaio check` has started.
- * The library appends to such files only if the variable is set.
+ * The directory for files of the processes that `uaio check` has started. Only if this
+ * variable is set does the library append to such files.
  */
 #define UAIO_CHECK_VARIABLE "UAIO_CHECK"
 
-/* With this variable the library also reports hints (check/hint.h). */
+/* If this variable is set, the library also reports hints (check/hint.h). */
 #define UAIO_CHECK_HINTS_VARIABLE "UAIO_CHECK_HINTS"
 
 enum {
@@ -35,15 +38,16 @@ enum {
 };
 
 /*
- * @entry: NAME=VALUE from the environment. @ignored: the value of UAIO_IGNORED, or NULL.
- * Return: the length of the name if it begins with UAIO_, is unknown, and is not in
- * @ignored; else 0.
+ * @entry: NAME=VALUE from the environment. @ignored: the value of UAIO_IGNORED, or
+ * NULL.
+ * Return: the length of NAME if it begins with UAIO_, is unknown, and is not in
+ * @ignored; otherwise 0.
  */
 size_t uaio_variable_unknown(const char *entry, const char *ignored);
 
 /*
- * Write to @buf, of UAIO_VARIABLE_COMPLAINT_MAX bytes, a line without newline that warns
- * of the variable. name: the result of uaio_variable_unknown().
+ * Write to @buf, of UAIO_VARIABLE_COMPLAINT_MAX bytes, a line without newline that
+ * warns of the variable in @entry. name: the result of uaio_variable_unknown().
  */
 void uaio_variable_complaint(const char *entry, size_t name, char *buf);
 

@@ -41,8 +41,7 @@ enum { UAIO_IDENTITY_OF_PROCESS = 0 };
 
 enum {
 	UAIO_IDENTITIES_MANY = 1, /* threads may have different identities */
-	UAIO_IDENTITIES_UNPROVED =
-		2, /* identities may change without the library's notice */
+	UAIO_IDENTITIES_UNPROVED = 2, /* identities may change unnoticed */
 };
 
 /* atomic: bits of the enum above */

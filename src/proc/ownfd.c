@@ -19,15 +19,13 @@
 
 enum {
 	OWN_FD_MIN = 512,
-	FDS_MAX =
-		1 << 20, /* descriptors from this number on are not recorded */
+	FDS_MAX = 1 << 20, /* higher descriptors are not recorded */
 	WORDS = FDS_MAX / 64,
 };
 
 static struct {
-	uint64_t *
-		words; /* owns; atomic: a bit for each descriptor of the library */
-	uint32_t nr; /* atomic: how many bits are set */
+	uint64_t *words; /* owns; atomic: a bit for each own descriptor */
+	uint32_t nr;     /* atomic: how many bits are set */
 	/* atomic, written under lock: a new descriptor is open and not recorded yet */
 	uint32_t is_making;
 

@@ -48,8 +48,7 @@ struct uaio_poller_fds {
 
 	uint32_t side; /* under lock: the index in nr_waiting of new waits */
 	uint32_t nr_waiting[2]; /* atomic: how many waits each side has */
-	uint32_t
-		nr_refs; /* atomic: references of the poller, waits and yields */
+	uint32_t nr_refs;       /* atomic: of the poller, waits and yields */
 };
 
 struct uaio_poller {

@@ -18,8 +18,7 @@
 #include "unit.h"
 
 static int host_file; /* the file that the program opens at the number */
-static int
-	new_fd; /* the library's new descriptor, which the program replaces */
+static int new_fd;    /* the new descriptor that it replaces */
 static bool is_before;
 static unsigned nr_left; /* how often the program will still interfere */
 

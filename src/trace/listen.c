@@ -29,8 +29,8 @@ struct tracer {
 
 	/* used by the thread that holds is_looking */
 	struct uaio_trace_ring *withdrawn; /* owns: to be unmapped; or NULL */
-	uint32_t pid, fd; /* the tool, and its descriptor of the ring */
-	uint32_t number;  /* the number answered last */
+	uint32_t pid, fd; /* the tool, and the ring's descriptor in the tool */
+	uint32_t number;  /* the asker's number that was answered last */
 	uint64_t dev, ino;
 };
 
@@ -41,13 +41,15 @@ static struct {
 
 	/* atomic */
 	uint32_t is_looking;
-	uint64_t looked;       /* time of the last look, in cycles */
-	uint64_t nr_unwritten; /* records dropped since no lane was free */
+	uint64_t looked;       /* when askers were last checked, in cycles */
+	uint64_t nr_unwritten; /* records dropped: no shared lane was free */
 
 	struct tracer tracers[UAIO_TRACE_ASKERS];
 } listening;
 
-/* A cache line each, to avoid false sharing. */
+/*
+ * Each word has a cache line of its own, so that writers do not slow each other down.
+ */
 static struct {
 	alignas(64) uint32_t is_writing; /* atomic */
 } writers[NR_WRITERS];
@@ -62,7 +64,7 @@ void uaio_listen_init(void)
 {
 	uint32_t pid = (uint32_t)sys_getpid();
 
-	/* In a child of fork() the rings are not mapped (I4). */
+	/* Not in a child of fork(), where the rings are not mapped (I4). */
 	for (unsigned i = 0; pid == listening.pid && i < UAIO_TRACE_ASKERS;
 	     i++) {
 		unmap(listening.tracers[i].ring);
@@ -82,7 +84,7 @@ void uaio_listen_to(struct uaio_trace_ask *ask)
 bool uaio_listen_is_asked(void)
 {
 	for (unsigned i = 0; uaio_listening.ask && i < UAIO_TRACE_ASKERS; i++)
-		/* relaxed: a tool that has just arrived looks again itself */
+		/* relaxed: if a tool arrives just now, it checks again itself */
 		if (load_relaxed(&uaio_listening.ask->askers[i].pid))
 			return true;
 	return false;
@@ -105,12 +107,15 @@ static bool is_gone(const struct tracer *tracer)
 	path_of(path, tracer->pid, tracer->fd);
 	ret = sys_fstatat(AT_FDCWD, path, &st);
 	if (ret < 0)
-		/* Another error says nothing about the tool. */
+		/* Only these errors say that the tool is gone. */
 		return ret == -ENOENT || ret == -ESRCH;
 	return st.st_dev != tracer->dev || st.st_ino != tracer->ino;
 }
 
-/* Return: 0, or why the ring cannot be used. */
+/*
+ * Map the tool's ring. Return: 0, or the error because of which the ring cannot be
+ * used.
+ */
 static int attach(struct tracer *tracer, uint32_t pid, uint32_t fd)
 {
 	struct uaio_trace_ring *ring;
@@ -133,7 +138,10 @@ static int attach(struct tracer *tracer, uint32_t pid, uint32_t fd)
 	tracer->fd = fd;
 	tracer->dev = st.st_dev;
 	tracer->ino = st.st_ino;
-	/* [MB:trace-writer] seq_cst: mapped. Pairs with uaio_listen_write(). */
+	/*
+	 * [MB:trace-writer] seq_cst: the ring is mapped. Pairs with
+	 * uaio_listen_write().
+	 */
 	store_seq_cst(&tracer->ring, ring);
 	uaio_trace_name_again();
 	return 0;
@@ -146,15 +154,19 @@ static void withdraw(struct tracer *tracer)
 	store_seq_cst(&tracer->ring, NULL);
 }
 
-/* Return: whether no withdrawn ring remains to be unmapped. */
+/*
+ * Unmap a withdrawn ring if no thread writes. Return: whether no withdrawn ring
+ * remains.
+ */
 static bool forget(struct tracer *tracer)
 {
 	if (!tracer->withdrawn)
 		return true;
 	for (unsigned i = 0; i < NR_WRITERS; i++)
 		/*
-		 * [MB:trace-writer] seq_cst: a thread that writes later finds the ring
-		 * withdrawn. Pairs with uaio_listen_write().
+		 * [MB:trace-writer] seq_cst: a thread that begins to write after this
+		 * load finds that the ring is withdrawn. Pairs with
+		 * uaio_listen_write().
 		 */
 		if (load_seq_cst(&writers[i].is_writing))
 			return false;
@@ -163,7 +175,10 @@ static bool forget(struct tracer *tracer)
 	return true;
 }
 
-/* Return: whether the asker needs no further look before it changes. */
+/*
+ * Process what a tool has changed. Return: whether the asker needs no further check
+ * until the tool changes it again.
+ */
 static bool look_at(struct tracer *tracer, struct uaio_trace_asker *asker)
 {
 	/* [MB:trace-ask] acquire: pid and fd. Pairs with the tool's ask(). */
@@ -188,12 +203,15 @@ static bool look_at(struct tracer *tracer, struct uaio_trace_asker *asker)
 	return true;
 }
 
-/* Return: like uaio_listen(). */
+/* Check all askers. Return: like uaio_listen(). */
 static __attribute__((noinline)) bool look(uint64_t now)
 {
 	uint32_t nr_seen, nr = 0;
 
-	/* [MB:trace-look] acquire: the last look's changes. Pairs with the release. */
+	/*
+	 * [MB:trace-look] acquire: what the last thread here has changed. Pairs with
+	 * the release below.
+	 */
 	if (xchg_acquire(&listening.is_looking, 1))
 		return true;
 	/* [MB:trace-ask] acquire: the askers' changes. Pairs with the tool's ask(). */
@@ -206,7 +224,10 @@ static __attribute__((noinline)) bool look(uint64_t now)
 		else if (tracer->ring)
 			nr++;
 	}
-	/* relaxed, all: a thread that misses these looks again, or skips this record */
+	/*
+	 * relaxed, all: a thread that misses these either checks again, or does not
+	 * write this record
+	 */
 	store_relaxed(&uaio_listening.nr_rings, nr);
 	store_relaxed(&listening.looked, now);
 	store_relaxed(&uaio_listening.nr_seen, nr_seen);
@@ -219,7 +240,7 @@ bool uaio_listen_look(uint64_t now)
 {
 	uint64_t rate = uaio_cycles_per_us();
 
-	/* relaxed, all: as in uaio_listen() */
+	/* relaxed, all: uaio_listen() explains why */
 	if (load_relaxed(&uaio_listening.ask->nr_changes) !=
 		    load_relaxed(&uaio_listening.nr_seen) ||
 	    now - load_relaxed(&listening.looked) > rate * LOOK_EACH_US)
@@ -229,7 +250,10 @@ bool uaio_listen_look(uint64_t now)
 
 /* records */
 
-/* Claim a number for this thread. Return: the number; NR_WRITERS: none is free. */
+/*
+ * Announce that this thread writes to the rings. Return: the number of its lane;
+ * NR_WRITERS: all shared lanes are in use.
+ */
 static unsigned begin(unsigned writer)
 {
 	uint32_t tid;
@@ -246,8 +270,8 @@ static unsigned begin(unsigned writer)
 		uint32_t nobody = 0;
 
 		/*
-		 * [MB:trace-writer] seq_cst: sees what the last writer wrote, and like
-		 * the store above pairs with forget(). Pairs with end().
+		 * [MB:trace-writer] seq_cst: sees what the last user of this lane wrote
+		 * (pairs with end()); and, like the store above, pairs with forget().
 		 */
 		if (cas_seq_cst(&writers[place].is_writing, &nobody, 1))
 			return place;
@@ -257,7 +281,10 @@ static unsigned begin(unsigned writer)
 
 static void end(unsigned place)
 {
-	/* [MB:trace-writer] release: what was written. Pairs with forget(). */
+	/*
+	 * [MB:trace-writer] release: this thread has written its record. Pairs with
+	 * forget().
+	 */
 	store_release(&writers[place].is_writing, 0);
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names of files, which the traced process writes (ring.h I6). So a tracer knows them
- * even if the program has closed the descriptor, or has ended.
+ * Names of files, which the traced process writes to the ring (ring.h, I6). So a tracer
+ * knows the names even if the program has closed the descriptor, or has ended.
  *
- *   I1  A number is the time at which the name was looked up. If that is not later than
- *       when the last ring was attached, the ring's tracer may not know the name, and the
- *       file gets a new number.
+ *   I1  A file's number is the time at which its name was looked up. If a ring was
+ *       attached at that time or later, the ring's tracer may not know the name. Then
+ *       the file gets a new number, and its name is written again.
  *
  * Tested by test-trace.c, test-listen.c and test/run/trace.py.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A tool that asks while the process runs. Here the process itself is the tool;
- * test/run/attach.py tests src/tool/trace/attach.c.
+ * A tool requests a trace while the process runs. In this test the process itself is
+ * the tool; test/run/attach.py tests the tool's own code, src/tool/trace/attach.c.
  */
 #undef NDEBUG
 #include "trace/listen.h"
@@ -50,9 +50,9 @@ static void tell(const struct tool *tool, uint32_t pid)
 	store_relaxed(&asker->pid, pid);
 	store_relaxed(&asker->fd, (uint32_t)tool->fd);
 	if (pid)
-		/* [MB:trace-ask] release: like a tool. */
+		/* [MB:trace-ask] release: as in a tool. */
 		store_release(&asker->number, load_relaxed(&asker->number) + 1);
-	/* [MB:trace-ask] release: like a tool. */
+	/* [MB:trace-ask] release: as in a tool. */
 	add_release(&ask.nr_changes, 1);
 }
 
@@ -68,7 +68,7 @@ static struct tool begin(uint32_t place)
 
 static bool is_answered(uint32_t place)
 {
-	/* [MB:trace-ask] acquire: like a tool. */
+	/* [MB:trace-ask] acquire: as in a tool. */
 	return load_acquire(&ask.askers[place].answered) ==
 	       load_relaxed(&ask.askers[place].number);
 }
@@ -91,7 +91,10 @@ static void put(uint64_t data, unsigned writer)
 		uaio_listen_write(&record, writer);
 }
 
-/* The records taken: how many, the last one, and the last of each own lane. */
+/*
+ * What the tool has read: how many records, the last one, and the last of each lane
+ * that is one thread's own.
+ */
 static struct {
 	uint64_t nr;
 	struct uaio_trace_record last;
@@ -108,7 +111,10 @@ static void keep(const struct uaio_traced *traced, void *arg)
 	got.last = *traced->record;
 	got.pid = traced->pid;
 	got.tid = traced->tid;
-	/* Records of an own lane are in order, and each occurs once. */
+	/*
+	 * In a lane that is one thread's own, records are in order, and each occurs
+	 * once.
+	 */
 	if (!got.last.len || writer >= NR_OWN)
 		return;
 	assert_true(got.last.file > got.data[writer]);
@@ -177,7 +183,9 @@ static void a_tool_that_is_gone_is_found_so(void **state)
 	end(&tool);
 	while (!(rate = uaio_cycles_per_us()))
 		;
-	/* A second seems to have passed. */
+	/*
+	 * Pretend that more than a second has passed, so that tools are checked again.
+	 */
 	assert_false(uaio_listen(uaio_cycles() + 1100000 * rate));
 	assert_int_equal(ask.askers[2].error, -ESRCH);
 	assert_false(uaio_listen(uaio_cycles()));
@@ -274,7 +282,7 @@ static void rings_come_and_go_while_threads_write(void **state)
 			sched_yield();
 		}
 		assert_true(is_answered(tool.place));
-		/* Half of the tools end, the others are killed. */
+		/* Half of the tools end properly, the others are killed. */
 		if (round % 2)
 			tell(&tool, 0);
 		end(&tool);

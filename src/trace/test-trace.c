@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The tracer's side is src/tool/trace/records.c, which is linked here, too. */
+/*
+ * Traces of a process that `uaio trace` starts. The tracer's code,
+ * src/tool/trace/records.c, is linked into this test, too.
+ */
 #undef NDEBUG
 #include "trace/trace.h"
 
@@ -43,7 +46,7 @@ static int teardown(void **state)
 	return unit_teardown(state);
 }
 
-/* The records taken. */
+/* What the tracer has read. */
 static struct {
 	uint64_t nr;
 	struct uaio_trace_record last;
@@ -126,7 +129,9 @@ static void the_lane_of_a_thread_that_is_gone_is_free_again(void **state)
 	unit_thread_start(&thread, put_once, NULL);
 	assert_true(unit_thread_join(&thread));
 	assert_int_equal(nr_lanes_taken(), 1);
-	/* The thread is joined a moment before the kernel forgets its id. */
+	/*
+	 * pthread_join() may return a moment before the kernel forgets the thread's id.
+	 */
 	unit_await(is_free, NULL);
 }
 
@@ -156,7 +161,7 @@ static void a_child_has_a_lane_of_its_own(void **state)
 	(void)state;
 	assert_true(put(0));
 	assert_int_equal(unit_in_child(put_in_child), 0);
-	/* The records of a process remain after its end. */
+	/* The records of a process can still be read after its end. */
 	assert_int_equal(take(), 3);
 	assert_int_equal(nr_lanes_taken(), 1);
 }
@@ -165,7 +170,7 @@ static void a_program_takes_the_lane_again_that_its_thread_had(void **state)
 {
 	(void)state;
 	assert_true(put(0));
-	/* As after exec: the process has forgotten its lane. */
+	/* Simulate an exec: the process has forgotten its lane. */
 	uaio_trace_to(ring);
 	assert_true(put(1));
 	assert_int_equal(nr_lanes_taken(), 1);
@@ -320,7 +325,10 @@ static void a_file_has_a_name_though_it_was_closed(void **state)
 	for (int is_async = 0; is_async < 2; is_async++) {
 		for (int i = 0; i < 2; i++) {
 			sqe.fd = unit_numbered_file(true, 4);
-			/* The second file has the first one's descriptor. */
+			/*
+			 * The second file must have the same descriptor as the first
+			 * had.
+			 */
 			assert_true(!i || sqe.fd == fd);
 			fd = sqe.fd;
 			name_of(fd, names[i]);
@@ -360,7 +368,7 @@ static void a_file_is_named_once(void **state)
 		number = got.last.file;
 	}
 	assert_int_equal(ring->lanes[0].nr_names, 1);
-	/* Another tracer has attached. */
+	/* Simulate that another tracer has attached. */
 	uaio_trace_name_again();
 	assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
 	(void)unit_reap_one(handle);
@@ -409,7 +417,10 @@ static long put_many(void *arg)
 
 		if (!record)
 			continue;
-		/* The members have related values. */
+		/*
+		 * Write related values to the members, so that a torn record is
+		 * noticed.
+		 */
 		*record = (struct uaio_trace_record){
 			.file = i, .len = ~(uint64_t)i, .fd = -1, .res = (int)i
 		};
@@ -420,7 +431,10 @@ static long put_many(void *arg)
 	return nr_put;
 }
 
-/* For each lane, the last number; the numbers grow. */
+/*
+ * For each thread, the number of the last record that was read; the numbers of a
+ * thread's records must increase.
+ */
 struct seen {
 	uint32_t tids[NR_THREADS + 1];
 	uint64_t last[NR_THREADS + 1];

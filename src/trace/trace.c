@@ -17,7 +17,7 @@ uint32_t uaio_trace_on;
 /* immutable while tracing is on */
 static struct {
 	struct uaio_trace_ring *ring;
-	uint32_t pid; /* process id since the library started */
+	uint32_t pid; /* the process id when the library started */
 } trace;
 
 static uint64_t pid_namespace(void)
@@ -28,7 +28,7 @@ static uint64_t pid_namespace(void)
 								    : 0;
 }
 
-/* Return: whether fd is a ring that cannot shrink. */
+/* Return: whether fd is the file of a ring, and cannot shrink. */
 static bool is_ring(int fd)
 {
 	struct stat st;
@@ -72,7 +72,10 @@ int uaio_trace_load(void)
 
 	if (!path)
 		return -ENOENT;
-	/* If the tracer is gone, the path may be any file. */
+	/*
+	 * If the tracer is gone, the path may lead to any file, so opening it must not
+	 * block.
+	 */
 	fd = sys_openat(AT_FDCWD, path, O_RDWR | O_NONBLOCK | O_CLOEXEC, 0);
 	if (fd < 0)
 		return fd;
@@ -92,7 +95,7 @@ void uaio_trace_init(void)
 	uaio_listen_init();
 }
 
-/* Return: the lane that this thread took last; or NULL. */
+/* Return: the lane that this thread claimed last; or NULL. */
 static struct uaio_trace_lane *lane_of_thread(void)
 {
 	return uaio_entry.lane ? &trace.ring->lanes[uaio_entry.lane - 1] : NULL;
@@ -103,13 +106,15 @@ static unsigned place_of(const struct uaio_trace_lane *lane)
 	return (unsigned)(lane - trace.ring->lanes);
 }
 
-/* Return: the lane that this thread had before exec; or NULL. */
+/*
+ * Return: the lane that this thread claimed before it executed this program; or NULL.
+ */
 static struct uaio_trace_lane *find_own(uint32_t me)
 {
 	for (unsigned i = 0; i < UAIO_TRACE_LANES; i++) {
 		struct uaio_trace_lane *lane = &trace.ring->lanes[i];
 
-		/* relaxed: only this thread writes these two values */
+		/* relaxed, both: only this thread writes these values to its lane */
 		if (load_relaxed(&lane->owner) == me &&
 		    load_relaxed(&lane->pid) == trace.pid)
 			return lane;
@@ -135,12 +140,18 @@ static __attribute__((noinline)) struct uaio_trace_lane *take_lane(void)
 	return lane;
 }
 
-/* Return: the thread's lane; a new one if the tracer wrongly took the thread for gone. */
+/*
+ * Return: the thread's lane. If the tracer wrongly took the thread for gone, the thread
+ * claims a new lane.
+ */
 static struct uaio_trace_lane *my_lane(void)
 {
 	struct uaio_trace_lane *lane = lane_of_thread();
 
-	/* relaxed: written by this thread, or by the tracer that took it for gone */
+	/*
+	 * relaxed: written by this thread, or by a tracer that took this thread for
+	 * gone
+	 */
 	if (likely(lane && load_relaxed(&lane->pid) == trace.pid))
 		return lane;
 	return take_lane();

@@ -40,8 +40,7 @@ static struct item items[NR_ITEMS];
 static unsigned nr_items;
 static int64_t end_ns;
 static uint32_t nr_claimed; /* atomic: items that producers have claimed */
-static uint32_t
-	is_over; /* atomic: whether all items of the setting have ended */
+static uint32_t is_over;    /* atomic: all items of the setting have ended */
 
 struct setting {
 	int nr_fixed, max_items;

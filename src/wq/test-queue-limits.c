@@ -123,8 +123,7 @@ static unsigned meet_the_helper(unsigned n)
 	helped.held.work.may_block = true;
 	for (unsigned i = 0; i < NR_ELEMENTS(helped.items); i++)
 		helped.items[i].work.may_block = true;
-	unit_allow_threads(
-		n == 0); /* only the manager, and only in the first round */
+	unit_allow_threads(n == 0); /* in the first round: only the manager */
 	items_queue(&helped.held, 1);
 	item_gate_await(&helped.gate, 1);
 	unit_allow_threads(UINT32_MAX);
@@ -379,8 +378,7 @@ static int set_limits(void)
 	assert_int_equal(set_workers(INT_MIN), -EINVAL);
 	assert_int_equal(set_workers(UAIO_WQ_WORKERS_MAX + 1), -EINVAL);
 	assert_int_equal(set_workers(INT_MAX), -EINVAL);
-	assert_int_equal(set_workers(2),
-			 -EINVAL); /* refused, as three workers are fixed */
+	assert_int_equal(set_workers(2), -EINVAL); /* three are fixed */
 	assert_limits(7, 3, 5);
 
 	/* Set one value without the other, and then the extreme values. */

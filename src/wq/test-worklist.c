@@ -14,9 +14,8 @@ static struct uaio_worklist list;
 
 static struct thing {
 	struct uaio_work work;
-	uint64_t
-		payload; /* not atomic: written before the thing is put into the list */
-	uint32_t nr_got; /* atomic: how often a thread took the thing */
+	uint64_t payload; /* not atomic: written before the thing is put in */
+	uint32_t nr_got;  /* atomic: how often a thread took the thing */
 } things[NR];
 
 static struct thing *thing_of(struct uaio_work *work)

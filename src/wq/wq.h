@@ -91,8 +91,7 @@ enum uaio_account {
 
 /* A work item, embedded in the object that a worker has to run. */
 struct uaio_work {
-	struct list
-		link; /* linked in no list: for the thread that removed the item */
+	struct list link;   /* in no list: for the thread that removed it */
 	bool may_block : 1; /* set by the thread that queues the item */
 	bool is_part : 1; /* owner's: the item is one of several parts of one object */
 	uint8_t crew; /* set by the owner: the crew that executes the item */
@@ -178,15 +177,13 @@ struct uaio_worker {
 
 	/* used by the queue */
 	struct uaio_wq_account *account;
-	struct uaio_worklist *
-		list; /* borrows: the private list of a fixed worker; or NULL */
+	struct uaio_worklist *list; /* borrows: its private list; or NULL */
 	unsigned index;  /* the private list's index in the account */
 	unsigned streak; /* work items run in a row from the private list */
 	bool is_helper; /* this is the manager, which is not counted as a worker */
 	bool is_asleep;        /* under the lock */
 	int64_t busy_since_ns; /* atomic: since when in a call that may block; or 0 */
-	uint32_t
-		device; /* atomic: the device of the last item that may block */
+	uint32_t device;       /* atomic: of the last item that may block */
 	const void *called_on; /* atomic: see uaio_wq_calls(); or NULL */
 	uint32_t tid;          /* the thread's id */
 	uint32_t nr_binds;     /* the thread's: see uaio_thread_follow() */
@@ -387,8 +384,7 @@ enum uaio_wq_placement {
 
 struct uaio_wq_tuning {
 	enum uaio_wq_placement placement;
-	unsigned
-		batch; /* how many short items are completed together, at least 1 */
+	unsigned batch; /* how many short items complete together, >= 1 */
 	bool may_spin;
 };
 
@@ -396,20 +392,16 @@ struct uaio_wq_tuning {
 void uaio_wq_tune(const struct uaio_wq_tuning *tuning);
 
 struct uaio_wq_counters {
-	uint64_t nr_private; /* work items put on private lists */
-	uint64_t
-		nr_switches; /* of nr_private: put on another list than the item before */
-	uint64_t nr_public; /* work items put on the public list */
+	uint64_t nr_private;  /* work items put on private lists */
+	uint64_t nr_switches; /* of nr_private: not on the last item's list */
+	uint64_t nr_public;   /* work items put on the public list */
 	uint64_t nr_shared; /* of nr_public: moved to a worker's private list */
 	uint64_t nr_stolen; /* by a worker from another worker's private list */
-	uint64_t
-		nr_late; /* taken after they waited 50 us while a worker slept */
+	uint64_t nr_late;   /* waited over 50 us while a worker slept */
 	uint64_t nr_locked; /* acquisitions of the account's lock */
-	uint64_t
-		nr_contended; /* of nr_locked: had to wait for another thread */
-	uint64_t nr_wakes;    /* sleeping workers woken */
-	uint64_t nr_placed
-		[UAIO_WQ_FIXED_MAX]; /* nr_private for each private list */
+	uint64_t nr_contended;                 /* of nr_locked: had to wait */
+	uint64_t nr_wakes;                     /* sleeping workers woken */
+	uint64_t nr_placed[UAIO_WQ_FIXED_MAX]; /* nr_private of each list */
 	unsigned nr_workers;
 	unsigned nr_fixed;
 	unsigned nr_idle;

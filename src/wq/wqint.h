@@ -76,8 +76,7 @@ struct uaio_wq_account {
 	int64_t granted_ns; /* when the last credit was granted */
 	uint32_t nr_sleeps;
 	/* for is_surplus_locked() */
-	unsigned
-		least_idle; /* the least value of nr_idle since least_since_ns */
+	unsigned least_idle; /* least nr_idle since least_since_ns */
 	int64_t least_since_ns;
 	unsigned nr_surplus; /* how many more idle workers may end */
 
@@ -85,13 +84,10 @@ struct uaio_wq_account {
 	unsigned max_fixed;
 	uint64_t max_items;
 	unsigned nr_fixed;
-	unsigned turn; /* for UAIO_PLACE_ROUND_ROBIN */
-	unsigned
-		last_index; /* of the private list that got the last private item */
-	struct uaio_worker *owners
-		[UAIO_WQ_FIXED_MAX]; /* of the private lists; NULL: the list has no owner */
-	struct uaio_worklist
-		*lists; /* mapped on first use, and never unmapped */
+	unsigned turn;       /* for UAIO_PLACE_ROUND_ROBIN */
+	unsigned last_index; /* of the list that got the last private item */
+	struct uaio_worker *owners[UAIO_WQ_FIXED_MAX]; /* NULL: none */
+	struct uaio_worklist *lists; /* mapped on first use, never unmapped */
 
 	struct uaio_wq_counters counters;
 };
@@ -111,8 +107,7 @@ struct uaio_wq_crew {
 	/* atomic: written under the lock of the crews */
 	uint32_t identity;
 	uint32_t domain;
-	uint32_t
-		nr_enlisted; /* how many requests; crew 0: 1 if its manager must not end */
+	uint32_t nr_enlisted; /* requests; crew 0: 1 if it must not end */
 };
 
 /* The first uaio_wq_nr_crews of these have been used at some time. */
