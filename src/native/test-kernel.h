@@ -69,7 +69,7 @@ static struct {
 	unsigned nr_setups, nr_submits, nr_destroys;
 	unsigned nr_sizes; /* atomic: queries of the file's size */
 	unsigned nr_times; /* atomic: queries of its times */
-	unsigned nr_vain;  /* atomic: reads of an eventfd that were EAGAIN */
+	unsigned nr_vain;  /* atomic: eventfd reads that failed with EAGAIN */
 } kernel;
 
 static struct {

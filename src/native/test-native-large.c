@@ -374,7 +374,9 @@ static void a_read_that_ended_before_is_read_again(void **state)
 	end_with(SIZE);
 	assert_true(may_wait_for(1));
 	execute_large(0);
-	/* This read is short, and the file now ends later. */
+	/*
+	 * The read ends one byte before the file does, as if the file had grown since.
+	 */
 	submit_read(0, (uint64_t)NR * LARGE, LARGE);
 	await_taken(1);
 	end_with(REST - 1);

@@ -323,7 +323,7 @@ static bool is_left_to_us(struct uaio_ready *ready)
 {
 	/*
 	 * [MB:parked] [step: UNLISTED_LOOK] seq_cst: pairs with uaio_ready_expect() and
-	 * depose_locked(). has_kicked is relaxed: a thread that kicks does so under the
+	 * let_go_locked(). has_kicked is relaxed: a thread that kicks does so under the
 	 * lock that uaio_ready_is_armed() takes.
 	 */
 	uint32_t nr_parked = load_seq_cst(&ready->nr_parked),

@@ -52,7 +52,8 @@ struct uaio_watch {
 
 	struct uaio_file *file;   /* atomic; borrows: ends with the file */
 	struct uaio_group *group; /* atomic; borrows: ends with the group */
-	uint32_t generation;      /* atomic: of this memory, see watch.c */
+	/* atomic: counts the uses of this memory (watch.c) */
+	uint32_t generation;
 
 	/* under the file's lock */
 	struct list in_file;

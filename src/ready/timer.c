@@ -316,7 +316,10 @@ static bool take_first(struct uaio_ready *ready, int64_t now,
  */
 static bool repeat(struct uaio_req *timer)
 {
-	/* The time to the next expiry is counted from then, however late this is. */
+	/*
+	 * The next interval begins when the completion has been posted, however late
+	 * that is.
+	 */
 	if (timer->sqe.len == 1 || uaio_ready_expect(timer->group) < 0)
 		return false;
 	if (!uaio_flow->post_more(timer, -ETIME)) {

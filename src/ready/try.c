@@ -28,8 +28,8 @@ static uint32_t look(const struct uaio_req *req, int fd)
 }
 
 /*
- * Return: whether a call for a request is worth making, on a file that knows no call
- * that does not block.
+ * Return: whether the file is ready, so that a call is worth making. For files that
+ * know no call that does not block.
  */
 static bool is_ready_now(const struct uaio_req *req, int fd)
 {

@@ -209,7 +209,10 @@ static int enter(struct uaio_queue *queue, uint64_t generation,
 		ret = -EINVAL;
 	} else if (!queue->sink->is_met(queue, waiter->need)) {
 		list_add_tail(&queue->waiters, &waiter->node);
-		/* [MB:led] [step: ENTER] seq_cst: as in uaio_lead_locked(). */
+		/*
+		 * [MB:led] [step: ENTER] seq_cst: counts the waiter, then reads
+		 * nr_parked, as uaio_lead_unpinned_locked() says.
+		 */
 		add_seq_cst(&queue->group.ready.nr_waiters, 1);
 		waiter->is_leaderless = waiter->may_lead && !queue->leader &&
 					!uaio_lead_locked(queue, waiter);

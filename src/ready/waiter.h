@@ -60,7 +60,7 @@ struct uaio_waiter {
 	/* used only by its thread */
 	/* the thread's previous waiter, or a lost one */
 	struct uaio_waiter *outer;
-	struct uaio_queue *queue; /* its memory is never freed (slab.h) */
+	struct uaio_queue *queue; /* its memory exists after its end (slab.h) */
 	/* leads, or led when a handler left its sleep */
 	bool is_leading;
 
