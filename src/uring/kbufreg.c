@@ -260,7 +260,7 @@ static int find_memory(struct uaio_uring *ring,
 	return *ret_array ? 0 : -ENOMEM;
 }
 
-/* Make the array, unless the group already has buffers in a list. */
+/* Make the array, unless the group already has an array, or buffers in a list. */
 static int put_array(struct uaio_uring *ring,
 		     const struct io_uring_buf_reg *reg)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finding files by their path relative to the running command, which is in a build
+ * Finds files by their path relative to the running command, which is in a build
  * tree, or in an installed tree that may have been moved.
  *
  * Tested by test/run/environment.py and installed.py.
