@@ -60,7 +60,7 @@ bool uaio_check_is_on(void)
  * Submission
  */
 
-/* A piece of memory, and its first byte that the program must not use; 0: none. */
+/* A piece of memory, and the first byte of it that the program must not use; 0: none. */
 struct bad {
 	enum uaio_memory what;
 	uintptr_t byte, at;
@@ -72,12 +72,14 @@ struct bad {
 struct submission {
 	const struct uaio_sqe *sqe;
 	struct uaio_check_walk walk;
-	struct uaio_check_span stack; /* the thread's stack, if it runs on it */
+	/* bounds of the thread's stack, if the thread runs on it */
+	struct uaio_check_span stack;
 	uint32_t nr;
-	bool reads_all; /* the kernel only reads its memory, which has a hash */
+	/* the kernel only reads its memory, of which there is a hash */
+	bool reads_all;
 	uint64_t hash;
 	size_t hashed;
-	struct bad bad; /* the first bad piece, if there is one */
+	struct bad bad; /* the first piece with a bad byte, if there is one */
 };
 
 static bool is_poisoned(const void *arg, const struct uaio_check_part *part)
@@ -87,8 +89,8 @@ static bool is_poisoned(const void *arg, const struct uaio_check_part *part)
 }
 
 /*
- * Return: the first byte that the program may not use, or 0. Bytes of a request in flight do
- * not count: an overlap is another kind of error.
+ * Return: the first byte that the program may not use, or 0. Bytes that a request in flight
+ * uses do not count: such an overlap is another kind of error.
  */
 static uintptr_t find_bad(uintptr_t at, size_t bytes)
 {
@@ -107,8 +109,8 @@ static uintptr_t find_bad(uintptr_t at, size_t bytes)
 }
 
 /*
- * Have memcheck check a piece of memory, unless a request in flight has some of it: memcheck
- * would report that, and our reading it for a hash.
+ * Have memcheck check a piece of memory, unless a request in flight uses some of it: memcheck
+ * would report this use, and also that the library reads the memory for a hash.
  */
 static void have_memcheck_look(struct submission *submission)
 {
@@ -151,13 +153,14 @@ static void look(void *arg, uintptr_t at, size_t bytes, bool is_written)
 
 	submission->nr++;
 	find_wrong(submission, at, bytes, is_written);
-	/*
-	 * The kernel writes its answer there, no data.
-	 */
+	/* The kernel writes only its result there, no data. */
 	if (uaio_check_is_control(submission->sqe, at))
 		return;
 	submission->hashed += bytes;
-	/* If memcheck has reported a byte, it would report reading it, too. */
+	/*
+	 * If memcheck has reported a byte, it would also report that the library reads it for
+	 * the hash.
+	 */
 	submission->reads_all = submission->reads_all && !is_written &&
 				!submission->bad.byte &&
 				submission->hashed <= HASHED_MAX &&
@@ -167,7 +170,7 @@ static void look(void *arg, uintptr_t at, size_t bytes, bool is_written)
 struct adding {
 	const struct submission *submission;
 	uint32_t number;  /* of the record */
-	uint32_t *end;    /* where to store the number of the next part */
+	uint32_t *end;    /* where to store the index of the next part */
 	bool may_overlap; /* other pieces are near */
 };
 
@@ -196,13 +199,16 @@ static void add_part_locked(void *arg, uintptr_t at, size_t bytes,
 	adding->may_overlap |= uaio_check_index_may_have(at, bytes);
 	add_relaxed(&uaio_checked.nr_stack_parts, part->is_on_stack);
 	uaio_check_index_add(part);
-	/* The program may read an aiocb or a msghdr meanwhile. */
+	/* The program may read an aiocb or a msghdr while the request is in flight. */
 	if (!adding->submission->bad.byte && !part->is_control &&
 	    !uaio_check_is_header(adding->submission->sqe, at))
 		uaio_checker_take(part);
 }
 
-/* Return: whether part's request and the other request must not use the memory at once. */
+/*
+ * Return: whether part's request and the other request must not use the memory at the same
+ * time.
+ */
 static bool is_in_the_way(const void *arg, const struct uaio_check_part *other)
 {
 	const struct uaio_check_part *part = arg;
@@ -212,7 +218,7 @@ static bool is_in_the_way(const void *arg, const struct uaio_check_part *other)
 	       !uaio_check_record_of(other)->is_ordered;
 }
 
-/* Return: whether another request has memory of this one, which ret then reports. */
+/* Return: whether another request uses memory of this one; *ret then reports it. */
 static bool find_overlap_locked(const struct uaio_check_record *record,
 				struct uaio_check_report *ret)
 {
@@ -224,7 +230,7 @@ static bool find_overlap_locked(const struct uaio_check_record *record,
 		if (!other)
 			continue;
 		/*
-		 * A request changes bytes that another reads, so both hashes are invalid.
+		 * One request changes bytes that the other reads, so both hashes are invalid.
 		 */
 		store_relaxed(&uaio_check_record_of(part)->has_hash, false);
 		store_relaxed(&uaio_check_record_of(other)->has_hash, false);
@@ -244,12 +250,18 @@ static bool find_overlap_locked(const struct uaio_check_record *record,
 	return false;
 }
 
-/* Return: whether memory of the request is below the stack pointer; report it in ret. */
+/*
+ * Return: whether memory of the request is on the stack below the stack pointer, that is, in a
+ * frame that has ended; *ret then reports it.
+ */
 static bool find_dead_at_once_locked(const struct submission *submission,
 				     const struct uaio_check_record *record,
 				     struct uaio_check_report *ret)
 {
-	/* Memory far below may be something else, as there may be no guard page. */
+	/*
+	 * Memory far below the stack pointer may be something else, as there may be no guard
+	 * page.
+	 */
 	enum { NEAR = 16384 };
 	uintptr_t sp = uaio_check_sp(&submission->walk);
 
@@ -259,7 +271,7 @@ static bool find_dead_at_once_locked(const struct submission *submission,
 		if (part->at < submission->stack.begin || part->at >= sp ||
 		    sp - part->at > NEAR || !submission->stack.end)
 			continue;
-		/* Other functions change this memory, so its hash is invalid. */
+		/* Functions called later change this memory, so its hash is invalid. */
 		store_relaxed(&uaio_check_record_of(part)->has_hash, false);
 		*ret = uaio_check_report_of_locked(record, part,
 						   UAIO_CHECK_KIND_STACK);
@@ -269,7 +281,7 @@ static bool find_dead_at_once_locked(const struct submission *submission,
 	return false;
 }
 
-/* Report submitted memory that the program must not use, or has not initialised. */
+/* Report that submitted memory is not the program's to use, or is not initialised. */
 static void report_bad(const struct submission *submission,
 		       const struct uaio_check_record *record)
 {
@@ -302,7 +314,7 @@ static void report_bad(const struct submission *submission,
 	uaio_check_making_end(&making);
 }
 
-/* Return: whether a request in flight has the byte, which ret then reports. */
+/* Return: whether a request in flight uses the byte; *ret then reports it. */
 static bool find_touched(uintptr_t at, struct uaio_check_report *ret)
 {
 	const struct uaio_check_part *part;
@@ -460,7 +472,7 @@ void uaio_check_drop(uint32_t record)
 
 void uaio_check_call_is_over(void)
 {
-	/* relaxed: a thread that reads too early holds a completion back longer */
+	/* relaxed: a thread that reads the old count only holds a completion back longer */
 	add_relaxed(calls_of(uaio_check_me()), 1);
 }
 
@@ -468,7 +480,7 @@ bool uaio_check_is_over(uint32_t number)
 {
 	const struct uaio_check_record *record = uaio_check_record(number);
 
-	/* relaxed: a thread that reads too early holds a completion back longer */
+	/* relaxed: if the old count is read, the completion is only held back longer */
 	return load_relaxed(calls_of(record->thread)) != record->call;
 }
 

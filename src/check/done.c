@@ -16,7 +16,7 @@ struct span {
 
 enum { SPANS_MAX = 64 };
 
-/* Return: the number of hashed pieces; 0: the request has no hash, or too many pieces. */
+/* Return: the number of pieces in the hash; 0: the request has no hash, or too many pieces. */
 static unsigned spans_of_locked(const struct uaio_check_record *record,
 				struct span *ret)
 {
@@ -45,7 +45,10 @@ first_locked(const struct uaio_check_record *record)
 	return part;
 }
 
-/* Compare the hash. The calling thread owns the request, so the record stays. */
+/*
+ * Compare the hash with the one of the submission. The calling thread owns the request, so the
+ * record stays.
+ */
 static void look_for_change(const struct uaio_check_record *record)
 {
 	struct uaio_check_report report;
@@ -67,7 +70,8 @@ static void look_for_change(const struct uaio_check_record *record)
 }
 
 /*
- * Under valgrind: report memory that was freed meanwhile, after memcheck has reported where.
+ * Under valgrind: report memory that was freed while the request was in flight; memcheck has
+ * reported where.
  */
 static void look_for_freed(const struct uaio_check_record *record)
 {
@@ -80,7 +84,7 @@ static void look_for_freed(const struct uaio_check_record *record)
 	     i = uaio_check_part(i)->next) {
 		struct uaio_check_part *part = uaio_check_part(i);
 
-		/* gone.c reports the end of a stack frame. */
+		/* The end of a stack frame is reported by gone.c. */
 		is_wrong = !part->is_gone && !part->is_on_stack &&
 			   uaio_memcheck_has_ended(part);
 		if (is_wrong)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that the program frees, or whose function returns, while a request in flight has
- * it
+ * Memory that a request in flight uses while the program frees it, or returns from the
+ * function in whose frame it is
  *
  * Tested by test-check.c.
  */
@@ -13,7 +13,9 @@
 #include "check/checkint.h"
 #include "check/hint.h"
 
-/* Return: a part in the frame of a function of the thread that has returned; or NULL. */
+/*
+ * Return: a part in the stack frame of a function that has returned in this thread; or NULL.
+ */
 static struct uaio_check_part *
 find_dead_locked(uintptr_t thread, const struct uaio_check_walk *walk)
 {
@@ -40,7 +42,7 @@ void uaio_check_look_at_stack(void)
 	struct uaio_check_walk walk;
 	struct uaio_check_span stack;
 
-	/* relaxed: a thread has counted its own requests */
+	/* relaxed: a thread sees at least the requests that it has submitted itself */
 	if (!uaio_check_is_on() ||
 	    (!load_relaxed(&uaio_checked.nr_stack_parts) &&
 	     !uaio_check_provided_has_stack()))
@@ -60,7 +62,7 @@ void uaio_check_look_at_stack(void)
 		part->is_on_stack = false;
 		uaio_checker_give_back(part);
 		sub_relaxed(&uaio_checked.nr_stack_parts, 1);
-		/* Other functions change this memory, so its hash is invalid. */
+		/* Functions called later change this memory, so its hash is invalid. */
 		store_relaxed(&uaio_check_record_of(part)->has_hash, false);
 		uaio_check_unlock();
 		uaio_check_report(&report);
@@ -105,7 +107,7 @@ bool uaio_check_memory_ends(enum uaio_check_end end, uintptr_t at, size_t bytes)
 			report = uaio_check_report_of_locked(
 				uaio_check_record_of(part), part,
 				says[end].kind);
-			/* Later memory at this address is not the request's. */
+			/* From now on memory at this address is no longer the request's. */
 			uaio_checker_give_back(part);
 			uaio_check_index_remove(part);
 			part->is_gone = true;
@@ -149,8 +151,8 @@ void uaio_check_say_closed(uint32_t number)
 		record, uaio_check_part(record->parts), UAIO_CHECK_KIND_CLOSED);
 	uaio_check_unlock();
 	/*
-	 * It may be complete by now. A cancelled request that only reads memory does no
-	 * harm.
+	 * The request may be complete by now. A cancelled request that only reads memory does
+	 * no harm.
 	 */
 	if (!is_in_use || !report.part.is_written)
 		return;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libuaio-check.so: functions of liburing that write memory of the program. Functions that take
- * completions are in taken.c.
+ * libuaio-check.so: functions of liburing that write memory of the program. Functions by which
+ * a program gets completions are in taken.c.
  *
- * MemorySanitizer does not see writes by code that it has not instrumented, nor by the
- * kernel or the library. These functions tell it that the memory is initialised.
+ * MemorySanitizer does not see writes by code that it has not instrumented, nor by the kernel
+ * or the library. The functions here mark the memory as initialised.
  *
  * Tested by test/run/checkers.py.
  */
@@ -18,7 +18,8 @@ static_assert(offsetof(struct ring, flags) == 192, "as liburing's");
 
 enum {
 	PARAMS_BYTES = 120,
-	PROBE_BYTES = 16, /* of the head; each operation has 8 */
+	PROBE_BYTES =
+		16, /* bytes of the head; each operation has 8 bytes more */
 	PROBED_BYTES = 8,
 	SQE128 = 1 << 10, /* IORING_SETUP_SQE128 */
 	BUFFER_BYTES = 16,
@@ -45,7 +46,7 @@ EXPORT void *io_uring_setup_buf_ring(struct ring *ring, unsigned nr_entries,
 EXPORT int io_uring_buf_ring_head(struct ring *ring, int group,
 				  uint16_t *ret_head);
 
-/* The sanitizer may remember the mapping that was at this address before. */
+/* The sanitizer may still have the state of the mapping that was at this address before. */
 static void hand_mapped(const void *at, size_t bytes)
 {
 	if (at)

@@ -3,21 +3,21 @@
  * helgrind and drd of valgrind: the order of the program's threads, and the memory of
  * requests, reported to them by client requests (valgrind.h)
  *
- * Both see the library's threads as threads of the program, and no order by atomic
- * accesses, neither the library's nor the program's. `uaio check` has them not report
- * accesses of the library (tool/check/valgrind.c).
+ * Both tools treat the library's threads as threads of the program. They do not see an order
+ * that atomic accesses establish, neither in the library nor in the program. `uaio check`
+ * configures the tools not to report accesses by the library (tool/check/valgrind.c).
  *
- *   V1  What a thread does before it submits comes before what another thread does after
- *       a call that takes completions of the queue. The order uses the address of the
- *       tail, as in tsan.c. Functions that the program has called for a completion come
- *       after it, too.
- *   V2  A request uses its memory at its submission, in the submitting thread. So there
- *       is a race with a thread that uses the memory without an order to the submission.
- *       The function that makes the access is in libuaio-check.so, whose races are
- *       reported.
- *   V3  When the request is complete, the tools must forget the access: a program may
- *       learn of the completion by reading the ring, which is no order to them. helgrind
- *       cannot forget an access. So it ignores the memory until the program frees it, or
+ *   V1  What a thread does before it submits is ordered before what another thread does after
+ *       a call that gets completions of the queue. The order is attached to the address of the
+ *       queue's tail, as in tsan.c. A function of the program that is called for a completion
+ *       is ordered after the submission, too.
+ *   V2  The library accesses the request's memory at its submission, in the submitting thread.
+ *       So if another thread uses the memory without being ordered to the submission, the tool
+ *       finds a race. The function that makes this access is in libuaio-check.so, for which
+ *       the tools do report races.
+ *   V3  When the request is complete, the tools must forget the access: a program may find the
+ *       completion by reading the ring, in which the tools see no order. helgrind cannot
+ *       forget an access. So it is made to ignore the memory until the program frees or
  *       submits it again.
  *   V4  The tools ignore memory that the program and the library use by atomic accesses:
  *       control blocks, arrays of provided buffers, mapped rings. They also ignore
@@ -42,7 +42,7 @@ enum tool {
 
 static enum tool tool; /* immutable after init */
 
-/* In libuaio-check.so; NULL: it is not loaded. */
+/* A function of libuaio-check.so; NULL if that is not loaded. */
 static void (*make_access)(const void *at, size_t bytes, bool is_written,
 			   bool is_helgrind);
 
@@ -55,7 +55,7 @@ void uaio_helgrind_init(void)
 
 	if (!uaio_valgrind_ask(UAIO_RUNNING_ON_VALGRIND, 0, 0, 0))
 		return;
-	/* Each tool answers only its own requests. */
+	/* Each tool responds only to its own requests. */
 	if (uaio_valgrind_ask(UAIO_DRD_THREAD_ID, 0, 0, 0))
 		tool = DRD;
 	else if (uaio_valgrind_ask(UAIO_HELGRIND_GET_ABITS, byte, 0, 1) == 1)
@@ -103,7 +103,7 @@ static void use(void *arg, uintptr_t at, size_t bytes, bool is_written)
 		uaio_helgrind_untrack(at, bytes);
 		return;
 	}
-	/* The program may read a msghdr meanwhile. */
+	/* The program may read a msghdr while the request is in flight. */
 	if (uaio_check_is_header(sqe, at))
 		return;
 	if (is_untracked(at, bytes))

@@ -31,27 +31,27 @@ struct note {
 	uint32_t stack;
 	uint8_t op;
 	bool is_in_use;
-	bool is_fixed; /* fd is no descriptor of the program */
+	bool is_fixed; /* the request's fd is not a descriptor of the program */
 	bool is_ordered;
 	bool is_write;
 	bool is_appended;
 	bool has_data; /* user_data may be an address */
 	int fd;        /* -1: none */
 	int64_t off;
-	uint64_t bytes; /* 0: it has no range of a file */
+	uint64_t bytes; /* 0: the request has no range of a file */
 	uint64_t data;
-	uintptr_t at; /* its memory, if that is one piece */
+	uintptr_t at; /* the memory of the request, if it is one piece */
 	size_t size;
 };
 
 static struct {
 	bool is_on; /* immutable after init */
-	/* atomic: notes whose user_data points to a page in this slot */
+	/* atomic: number of notes whose user_data points to a page with this slot */
 	uint32_t nr_near[PAGES];
 
 	/* under the lock */
 	struct uaio_lock lock; /* rank CHECK */
-	struct note *notes;    /* mapped once; by the number of the record */
+	struct note *notes; /* mapped once; the index is that of the record */
 	struct list in_flight;
 } hints;
 
@@ -74,7 +74,7 @@ bool uaio_hint_init(uint32_t nr_records)
 	list_init(&hints.in_flight);
 	for (unsigned i = 0; i < PAGES; i++)
 		store_relaxed(&hints.nr_near[i], 0);
-	/* A child of fork() has its parent's notes, but no request in flight. */
+	/* A child of fork() inherits notes, but no request is in flight in it. */
 	if (hints.notes)
 		(void)sys_munmap(hints.notes,
 				 nr_records * sizeof(*hints.notes));
@@ -107,7 +107,7 @@ static uint32_t *nr_near(uintptr_t at)
 	return &hints.nr_near[(at >> PAGE_BITS) % PAGES];
 }
 
-/* Return: whether its memory is one piece, at sqe->buf. */
+/* Return: whether the request's memory is one piece, at sqe->buf. */
 static bool has_one_piece(const struct uaio_sqe *sqe)
 {
 	switch (sqe->op) {
@@ -120,7 +120,7 @@ static bool has_one_piece(const struct uaio_sqe *sqe)
 	}
 }
 
-/* Return: the bytes of a file that it reads or writes at its offset; or 0. */
+/* Return: how many bytes of a file it reads or writes at its offset; or 0. */
 static uint64_t bytes_of(const struct uaio_sqe *sqe)
 {
 	switch (sqe->op) {
@@ -149,7 +149,7 @@ static struct note note_of(const struct uaio_sqe *sqe, uint32_t stack,
 		.is_ordered = is_ordered,
 		.is_write = uaio_optab[sqe->op].class == UAIO_CLASS_WRITE,
 		.is_appended = bytes && sqe->rw_flags & RWF_APPEND_,
-		/* user_data of POSIX AIO is the aiocb, which aiocb.c checks. */
+		/* With POSIX AIO, user_data is the aiocb, which aiocb.c checks. */
 		.has_data = sqe->door != UAIO_RULES_OF_POSIX &&
 			    sqe->data >= 1u << PAGE_BITS,
 		.fd = uaio_optab[sqe->op].has_no_file ? -1 : sqe->fd,
@@ -159,7 +159,7 @@ static struct note note_of(const struct uaio_sqe *sqe, uint32_t stack,
 	};
 }
 
-/* Return: a report about a note, without its sentence. */
+/* Return: a report about the request of a note; the caller adds the sentence. */
 static struct uaio_check_report report_of(const struct note *note,
 					  enum uaio_check_kind kind)
 {
@@ -179,7 +179,7 @@ static struct uaio_check_report report_of(const struct note *note,
 	};
 }
 
-/* Return: a report about no request. */
+/* Return: a report that is not about a request. */
 static struct uaio_check_report report_of_none(enum uaio_check_kind kind)
 {
 	return (struct uaio_check_report){
@@ -374,8 +374,8 @@ bool uaio_hint_may_have(uintptr_t at, size_t bytes)
 	if ((last >> PAGE_BITS) - (at >> PAGE_BITS) >= MANY_PAGES)
 		return true;
 	/*
-	 * relaxed: a thread that frees memory of another's request must order itself
-	 * after it
+	 * relaxed: a thread that frees memory of another thread's request must be ordered
+	 * after its submission
 	 */
 	for (uintptr_t page = at >> PAGE_BITS; page <= last >> PAGE_BITS;
 	     page++)

@@ -3,9 +3,9 @@
  * Index: finds pieces of memory by address
  *
  * A small piece is in the bucket of its first page. So a search visits the buckets of the
- * searched pages and of a few pages before. Large pieces are in a list of their own.
- * Counters tell without the lock that no piece is near a page; they answer most calls of
- * free().
+ * searched pages and of a few pages before them. Large pieces are in a separate list.
+ * Counters, which are read without the lock, show that no piece is near a page; for most calls
+ * of free() nothing else is needed.
  *
  * Tested by test-check.c.
  */
@@ -16,15 +16,15 @@
 enum {
 	PAGE_BITS = 12,
 	BUCKETS = 4096,
-	SMALL_PAGES = 16, /* the most pages of a small piece */
-	MANY_PAGES = 256, /* from here on a search visits all buckets */
+	SMALL_PAGES = 16, /* a piece with more pages is large */
+	MANY_PAGES = 256, /* a search for so many pages visits all buckets */
 };
 
 static struct {
 	struct list buckets[BUCKETS];
 	struct list large;
 	uint32_t nr_large; /* atomic */
-	/* atomic: pieces with a page in this slot */
+	/* atomic: number of pieces with a page in this slot */
 	uint32_t nr_near[BUCKETS];
 } pieces;
 
@@ -54,7 +54,10 @@ static bool is_large(const struct uaio_check_part *part)
 	       SMALL_PAGES;
 }
 
-/* relaxed: a thread that frees memory of another's request must order itself after it */
+/*
+ * relaxed: a thread that frees memory of another thread's request must be ordered after its
+ * submission
+ */
 static void count(const struct uaio_check_part *part, uint32_t by)
 {
 	if (is_large(part)) {

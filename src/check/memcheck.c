@@ -2,16 +2,16 @@
 /*
  * memcheck of valgrind: protect memory of requests by client requests (valgrind.h)
  *
- * While a request is in flight, memory that the kernel may write is inaccessible to
- * memcheck, which then reports accesses of the program. memcheck also sees the system
- * calls by which the library fills the memory; `uaio check` has it not report them
+ * While a request is in flight, memory that the kernel may write is marked inaccessible, so
+ * that memcheck reports accesses by the program. memcheck also sees the system calls by which
+ * the library fills this memory; `uaio check` configures it not to report them
  * (tool/check/valgrind.c).
  *
- * memcheck has its own allocator, so freed memory is found only at the completion. If a
- * block begins at the memory, the block must still exist. Otherwise the byte before the
- * memory must still be accessible: it belongs to the block, mapping or frame of the memory.
- * If another request in flight has made this byte inaccessible, the memory of this other
- * request is checked instead.
+ * memcheck has its own allocator, so freed memory is found only at the completion. If an
+ * allocated block begins where the memory begins, the block must still exist. Otherwise the
+ * byte before the memory must still be accessible, as it belongs to the same block, mapping or
+ * stack frame. If another request in flight has made this byte inaccessible, the memory of
+ * this other request is checked instead.
  *
  * memcheck knows of each bit whether it is initialised (V bits). These are saved and
  * restored: the program may have initialised bytes that a short read does not write.
@@ -48,7 +48,7 @@ void uaio_memcheck_init(void)
 {
 	char byte = 0, bits;
 
-	/* Other tools do not answer a request of memcheck. */
+	/* Other tools do not respond to a request of memcheck. */
 	is_here = uaio_valgrind_ask(UAIO_RUNNING_ON_VALGRIND, 0, 0, 0) &&
 		  uaio_valgrind_ask(GET_VBITS, (uintptr_t)&byte,
 				    (uintptr_t)&bits, 1) == 1;
@@ -115,7 +115,10 @@ bool uaio_memcheck_has_ended(const struct uaio_check_part *part)
 			return !is_block(part->at);
 		if (!part->has_byte_before || is_addressable(part->at - 1))
 			return false;
-		/* If a request in flight has the byte, check that request's memory. */
+		/*
+		 * If a request in flight uses this byte, check the memory of that request
+		 * instead.
+		 */
 		part = uaio_check_index_find(part->at - 1, 1, is_poisoned,
 					     NULL);
 	} while (part);
@@ -132,7 +135,7 @@ void uaio_memcheck_protect(struct uaio_check_part *part)
 			MAP_PRIVATE | MAP_ANONYMOUS);
 	if (sys_is_map_error(bits))
 		return;
-	/* Another request in flight may have some of the memory. */
+	/* Another request in flight may use some of the memory. */
 	part->is_poisoned =
 		uaio_valgrind_ask(GET_VBITS, part->at, (uintptr_t)bits,
 				  part->bytes) == ALL_IS_ADDRESSABLE;

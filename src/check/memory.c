@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The memory of the program that a request has until it is complete: what its call reads
- * or writes. Arguments that the library copies at the submission (vectors, paths,
- * addresses) are the program's again at once.
+ * Lists the memory that the program must keep until a request is complete: what the system
+ * call reads or writes. Arguments that the library copies at the submission (vectors, paths,
+ * addresses) may be reused at once.
  *
  * Tested by test-check.c.
  */
@@ -17,7 +17,7 @@
 
 enum {
 	STATX_BYTES = 256
-	/* of the kernel's struct statx, which musl may lack */
+	/* the size of the kernel's struct statx, which musl may lack */
 };
 
 struct each {

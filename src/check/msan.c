@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * MemorySanitizer: tells it of each transfer. It does not see that the kernel writes
- * memory, which it would report as uninitialised, nor that the kernel reads uninitialised
- * memory.
+ * MemorySanitizer: informs it of each transfer. The sanitizer does not see when the kernel
+ * writes memory, so it would report this memory as uninitialised; nor does it see when the
+ * kernel reads uninitialised memory.
  *
  * Tested by test/run/checkers.py.
  */
@@ -18,14 +18,19 @@
 #include "op/op.h"
 #include "check/checkint.h"
 
-/* The sanitizer's functions, of its <msan_interface.h>; NULL: it is not in the process. */
+/*
+ * Functions of the sanitizer, from its <msan_interface.h>; NULL if it is not in the process.
+ */
 static struct {
 	/* Return: the offset of the first byte that is not initialised, or -1. */
 	ssize_t (*find)(const void *at, size_t bytes);
 	void (*initialised)(const void *at, size_t bytes);
-	/* Report such a byte, if there is one, and usually end the process. */
+	/* Report an uninitialised byte, if there is one; this usually ends the process. */
 	void (*report)(const void *at, size_t bytes);
-	/* The first nr arguments of the next call are initialised. NULL: not there. */
+	/*
+	 * Mark the first nr arguments of the next call as initialised. NULL: the sanitizer
+	 * lacks the function.
+	 */
 	void (*arguments)(size_t nr);
 } msan;
 

@@ -2,16 +2,16 @@
 /*
  * Provided buffers of io_uring, which requests with IOSQE_BUFFER_SELECT choose
  *
- * The program may read and write such a buffer, as no manual page forbids this. But until
- * a request has used the buffer, the program must not free or unmap its memory, or return
- * from the function whose variable it is. An error is reported when a request chooses a
- * buffer whose memory has ended. A program that frees its buffers and closes its ring is
- * correct.
+ * The program may read and write such a buffer, as no manual page forbids this. But until a
+ * request has used the buffer, the program must not free or unmap the buffer's memory, or
+ * return from the function of which it is a local variable. An error is reported when a
+ * request chooses a buffer whose memory has ended. A program that frees its buffers and closes
+ * its ring is correct.
  *
- *   V1  The buffers of a group are in a queue; the next one to be chosen is first.
+ *   V1  The buffers of a group are in a queue, in the order in which requests choose them.
  *   V2  A buffer is in the index until its memory has ended, or a request has chosen it.
- *   V3  The queue of a group changes under the lock of its front-end's groups, which is taken
- *       before this module's lock.
+ *   V3  The queue of a group changes under the ring's lock for its buffer groups, which is
+ *       taken before the lock of this file.
  *
  * Tested by test-check.c.
  */
@@ -30,8 +30,9 @@ enum { BUFFERS = 65536 }; /* further buffers are not checked */
 struct buffer {
 	/* valid if it is in the index, or has ended */
 	struct uaio_check_part part;
-	uint32_t next;  /* of its group or of the free ones; 0: none */
-	uint32_t stack; /* number of the stack that provided it */
+	/* the next buffer of its group, or of the free ones; 0: none */
+	uint32_t next;
+	uint32_t stack; /* number of the call stack that provided it */
 	uint32_t end_stack;
 	bool is_in_index;
 	bool has_ended; /* its memory has ended, as `end` says */
@@ -105,7 +106,7 @@ static void end_locked(struct buffer *buffer, enum uaio_check_end end,
 	buffer->end_stack = stack;
 }
 
-/* A request has chosen the buffer: report in ret if its memory has ended. */
+/* A request has chosen the buffer: if the buffer's memory has ended, report that in *ret. */
 static void note_chosen_locked(const struct buffer *buffer,
 			       struct uaio_check_ended *ret)
 {
@@ -131,7 +132,10 @@ static void drop_first_locked(struct uaio_check_provided *group)
 	provided.free_buffer = number;
 }
 
-/* Return: whether the group's buffers are known; a parent's of fork() are not. */
+/*
+ * Return: whether the group's buffers were recorded in this process, and not in its parent
+ * before a fork().
+ */
 static bool is_alive(const struct uaio_check_provided *group)
 {
 	return group->nr && group->life == provided.life;
@@ -147,7 +151,7 @@ static void drop_all_locked(struct uaio_check_provided *group)
 		drop_first_locked(group);
 }
 
-/* Where the thread that provides buffers is. */
+/* The thread that provides buffers, and where it is in the program. */
 struct place {
 	struct uaio_check_walk walk;
 	struct uaio_check_span stack;
@@ -181,7 +185,10 @@ static bool add_locked(struct uaio_check_provided *group,
 	return true;
 }
 
-/* A request may write a buffer at any time, by a call of any thread. */
+/*
+ * Make helgrind and drd ignore the buffers, as a request of any thread may write them at any
+ * time.
+ */
 static void untrack(unsigned nr, uaio_check_buffer_fn *function,
 		    const void *arg)
 {
@@ -304,7 +311,7 @@ void uaio_check_provided_memory_ends(enum uaio_check_end end, uintptr_t at,
 
 bool uaio_check_provided_has_stack(void)
 {
-	/* relaxed: a thread has counted its own buffers */
+	/* relaxed: a thread sees at least the buffers that it has provided itself */
 	return load_relaxed(&provided.nr_on_stack);
 }
 

@@ -14,7 +14,7 @@
 #include "check/checker.h"
 #include "check/checkint.h"
 
-/* Memory of the last completed requests, which the program may use too early. */
+/* Memory of the requests that completed last, which the program may have used too early. */
 enum { PASTS = 256 };
 
 struct past {
@@ -23,7 +23,8 @@ struct past {
 };
 
 static struct {
-	uint32_t nr; /* ever noted; nr and all are under the lock */
+	/* how many were stored so far; nr and all are under the lock */
+	uint32_t nr;
 	struct past all[PASTS];
 } pasts;
 
@@ -109,7 +110,7 @@ static bool has_fiber(const void *arg, const struct uaio_check_part *part)
 	return uaio_check_record_of(part)->fiber;
 }
 
-/* Return: the latest piece that has the byte; or NULL. */
+/* Return: the latest such piece that contains the byte; or NULL. */
 static const struct past *find_past_locked(uintptr_t at)
 {
 	for (uint32_t i = 1; i <= PASTS && i <= pasts.nr; i++) {
@@ -121,7 +122,7 @@ static const struct past *find_past_locked(uintptr_t at)
 	return NULL;
 }
 
-/* Return: whether a request has or had the byte, which ret then reports. */
+/* Return: whether a request uses or has used the byte; *ret then reports it. */
 static bool find(uintptr_t at, struct uaio_check_report *ret)
 {
 	const struct uaio_check_part *part;

@@ -7,7 +7,7 @@
  * process ends. `uaio check` reads the file, and shows it to its user.
  * tool/check/reports.c explains the fields.
  *
- * A process reports an error of one kind at one place once.
+ * A process reports each kind of error only once for each place in the program.
  *
  * Tested by test-check.c.
  */
@@ -143,7 +143,10 @@ static void add_frame(struct text *text, uintptr_t pc)
 	struct object object = { .pc = pc - 1 };
 	Dl_info info;
 
-	/* MemorySanitizer checks the arguments of functions of the C library. */
+	/*
+	 * MemorySanitizer checks arguments of functions of the C library, so mark this one as
+	 * initialised.
+	 */
 	uaio_msan_initialised((uintptr_t)&object, sizeof(object));
 	(void)dl_iterate_phdr(find_object, &object);
 	uaio_msan_initialised((uintptr_t)&object, sizeof(object));
@@ -205,7 +208,9 @@ static struct use use_of(const struct uaio_check_part *part)
 	return use;
 }
 
-/* Add what was found about a request in flight, up to the end of the sentence. */
+/*
+ * Append what was found about a request in flight, and the full stop that ends the sentence.
+ */
 static void add_what_of(struct text *text,
 			const struct uaio_check_report *report)
 {
@@ -254,7 +259,7 @@ static void add_what_of(struct text *text,
 	}
 }
 
-/* Add what a checker in the process has reported, up to the end of the sentence. */
+/* Append what a checker in the process has found, and the full stop that ends the sentence. */
 static void add_what_of_checked(struct text *text,
 				const struct uaio_check_report *report)
 {
@@ -357,7 +362,7 @@ static void append(const struct text *text)
 	(void)uaio_append(path, text->buf, text->len);
 }
 
-/* Return: whether this is the first report of its kind at its place. */
+/* Return: whether this is the first report of its kind for its place. */
 static bool is_new(const struct uaio_check_report *report)
 {
 	uint64_t place = (uint64_t)report->kind << 56 ^
@@ -379,7 +384,7 @@ void uaio_check_report(const struct uaio_check_report *report)
 
 	if (report->kind != UAIO_CHECK_KIND_MADE && !is_new(report))
 		return;
-	/* Too large for a small stack. */
+	/* The text is too large for a small stack. */
 	text = sys_mmap(NULL, sizeof(*text), PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS);
 	if (sys_is_map_error(text))

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libuaio-check.so: `uaio check` loads it before libuaio.so
+ * libuaio-check.so, which `uaio check` loads before libuaio.so
  *
- * It interposes the functions that free memory, and notifies libuaio.so before the
- * allocator gets the memory. Memory of a request in flight is not freed, so the program
- * continues as without the error. It is a library of its own, so that other programs do
- * not pay for it. A program that is linked to its own allocator does not call it. If a
- * program runs with a sanitizer, the sanitizer notifies libuaio.so instead
- * (host/memory.c).
+ * It interposes the functions that free memory, and notifies libuaio.so before the allocator
+ * gets the memory. If a request in flight uses the memory, the memory is not freed, so the
+ * program continues without harm. libuaio-check.so is a separate library, so that programs
+ * that are not checked have no overhead. A program that is linked to its own allocator does
+ * not call these functions. If a program runs with a sanitizer, the sanitizer notifies
+ * libuaio.so instead (host/memory.c).
  *
  * Tested by test-check.c.
  */
@@ -22,15 +22,15 @@
 #define EXPORT __attribute__((visibility("default")))
 
 /*
- * libuaio.so sets it, if loaded; atomic. The function returns whether a request in flight
- * has some of the memory, which it has reported.
+ * Set by libuaio.so when loaded; atomic. The function returns whether a request in flight uses
+ * some of the memory, which it has then reported.
  */
 EXPORT bool (*uaio_check_freed)(const void *at, size_t bytes);
 
-/* libuaio.so sets it, if loaded. The function gets a report of ThreadSanitizer. */
+/* Set by libuaio.so when loaded. The function gets a report of ThreadSanitizer. */
 EXPORT void (*uaio_check_hears)(void *report);
 
-/* ThreadSanitizer calls it, unless the sanitizer is linked into the program. */
+/* Called by ThreadSanitizer, unless the sanitizer is linked into the program. */
 EXPORT void __tsan_on_report(void *report);
 
 void __tsan_on_report(void *report)
@@ -45,7 +45,7 @@ void __tsan_on_report(void *report)
 static struct {
 	void (*free)(void *);
 	void *(*realloc)(void *, size_t);
-	/* NULL: free() is from another library */
+	/* NULL if free() is from another library */
 	size_t (*usable_size)(void *);
 } next;
 
@@ -88,7 +88,7 @@ static size_t bytes_of(void *at)
 	return next.usable_size ? next.usable_size(at) : 1;
 }
 
-/* Return: whether a request in flight has the memory. Then it is never freed. */
+/* Return: whether a request in flight uses the memory. If so, the memory is never freed. */
 static bool is_in_flight(void *at)
 {
 	bool (*freed)(const void *, size_t) =

@@ -2,10 +2,10 @@
 /*
  * Stacks: where in the program a thread is
  *
- * The unwinder of the C compiler walks a stack, which takes microseconds. So its result
- * is kept, by the place in the library and the stack pointer, with the position of each
- * return address. A later walk from the same place has the same result if all these
- * return addresses are still there. (Only on x86-64: elsewhere the position of a return
+ * The unwinder of the C compiler walks a stack, which takes microseconds. So the result of a
+ * walk is kept, with the position of each return address. It is found by the place in the
+ * library and the stack pointer. A later walk from the same place has the same result if all
+ * these return addresses are still there. (Only on x86-64: elsewhere the position of a return
  * address is not known.)
  *
  * Equal stacks have one number. Numbers and their stacks are kept until the process ends.
@@ -50,10 +50,11 @@ struct known {
 	struct uaio_check_stack stack;
 };
 
-/* What is known of a thread's stack. */
+/* What is known of a thread's own stack. */
 struct owner {
 	uintptr_t thread;
-	uint32_t nr_tries; /* searches for it, perhaps from another stack */
+	/* number of searches for the stack's bounds, which may find another stack */
+	uint32_t nr_tries;
 	struct uaio_check_span stack; /* end is 0: not known */
 };
 
@@ -61,7 +62,10 @@ static struct {
 	struct uaio_lock lock; /* rank STACKS */
 
 	/* immutable after init */
-	/* This library, and a sanitizer, which calls this library when memory is freed. */
+	/*
+	 * The addresses of this library, and of a sanitizer, which calls this library when
+	 * memory is freed.
+	 */
 	struct uaio_check_span ours[2];
 	/* The unwinder's functions, or NULL. */
 	_Unwind_Reason_Code (*backtrace)(_Unwind_Trace_Fn, void *);
@@ -70,14 +74,15 @@ static struct {
 
 	/* under the lock; mapped once, and never unmapped */
 	struct kept *kept;
-	struct known *known; /* by number; 0 is not used */
+	struct known
+		*known; /* by the number of the stack; index 0 is not used */
 	uint32_t nr_known;
 	struct owner owners[OWNERS]; /* by thread */
 } stacks;
 
 struct search {
 	uintptr_t at;
-	/* the library that contains `at`; end is 0: none */
+	/* the library that contains `at`; end 0: none */
 	struct uaio_check_span found;
 };
 
@@ -87,7 +92,7 @@ static int find_library(struct dl_phdr_info *object, size_t bytes, void *arg)
 	uintptr_t begin = UINTPTR_MAX, end = 0;
 
 	(void)bytes;
-	/* The program itself has no name. */
+	/* The program itself has no name in the list. */
 	if (!object->dlpi_name || !*object->dlpi_name)
 		return 0;
 	for (unsigned i = 0; i < object->dlpi_phnum; i++) {
@@ -249,7 +254,7 @@ static struct kept *kept_for(uintptr_t place, uintptr_t sp)
 	return &stacks.kept[hash >> 32 & (KEPT - 1)];
 }
 
-/* Remove this file's own frames, below sp, and entries at the end that are no frames. */
+/* Remove this file's own frames, below sp, and entries at the end that are not frames. */
 static void tidy(struct uaio_check_walk *walk, uintptr_t sp)
 {
 	uint32_t nr = 0;
@@ -361,16 +366,19 @@ bool uaio_check_stack_get(uint32_t number, struct uaio_check_stack *ret)
 /* The stack of the calling thread */
 
 /*
- * Return: whether a line of /proc/self/maps is the thread's stack. The first thread's has
- * a name. Another thread's has the thread's own data, which the C library keeps after the
- * stack.
+ * Return: whether a line of /proc/self/maps is the thread's stack. The stack of the first
+ * thread has a name. The mapping of another thread's stack also contains the thread's
+ * thread-local data, which the C library puts after the stack.
  */
 static bool is_stack(const char *line, const struct uaio_check_span *span)
 {
 	return strstr(line, "[stack]") || is_in(span, uaio_check_me());
 }
 
-/* Limit span to the thread's stack, as the program may have placed it in larger memory. */
+/*
+ * Limit span to the thread's own stack, as the program may have placed the stack in larger
+ * memory.
+ */
 static void cut_to_own(struct uaio_check_span *span)
 {
 	pthread_attr_t attr;
@@ -427,12 +435,15 @@ static void find_span(uintptr_t sp, struct uaio_check_span *ret)
 			break;
 	}
 	(void)sys_close(fd);
-	/* The first thread's stack has a line of its own. */
+	/* The stack of the first thread has its own line. */
 	if (is_in(ret, uaio_check_me()))
 		cut_to_own(ret);
 }
 
-/* Return: whether sp may be in the first thread's stack, which has grown since. */
+/*
+ * Return: whether sp may be in the first thread's stack, which may have grown since it was
+ * looked up.
+ */
 static bool is_below(const struct uaio_check_span *span, uintptr_t sp)
 {
 	enum { NEAR = 1 << 23 };
@@ -440,7 +451,7 @@ static bool is_below(const struct uaio_check_span *span, uintptr_t sp)
 	return sp < span->begin && span->begin - sp < NEAR;
 }
 
-/* Return: the entry of the calling thread, which may replace another thread's. */
+/* Return: the entry for the calling thread. It may replace that of another thread. */
 static struct owner *owner_locked(void)
 {
 	uintptr_t me = uaio_check_me();

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libuaio-check.so: interposes the functions by which a program takes completions
+ * In libuaio-check.so: interposes the functions by which a program gets completions
  *
- * A sanitizer of threads does not see inside these functions. So they acquire the word that tsan.c has
- * released: what the program does after such a call then comes after the request. A program that takes completions by its own code, such as liburing's inline
- * functions, acquires the tail of the ring itself.
+ * ThreadSanitizer does not see inside these functions. So the functions tell it that they
+ * acquire a word which tsan.c has released: then what the program does after such a call is
+ * ordered after the request. A program that consumes completions by its own code, such as
+ * liburing's inline functions, acquires the tail of the ring itself.
  *
  * The functions also report this order to helgrind and drd, by a client request. They
  * tell MemorySanitizer that they have written the address of a completion.
@@ -25,7 +26,7 @@
 
 #include "check/shim.h"
 
-/* ThreadSanitizer's; NULL: it is not in the process. */
+/* From ThreadSanitizer; NULL if it is not in the process. */
 extern void __tsan_acquire(void *at) __attribute__((weak));
 
 bool uaio_shim_has_valgrind; /* immutable after the library is loaded */
@@ -36,7 +37,7 @@ __attribute__((constructor)) static void load(void)
 		uaio_valgrind_ask(UAIO_RUNNING_ON_VALGRIND, 0, 0, 0);
 }
 
-/* The calling thread has taken completions that it saw by this word. */
+/* The calling thread has got completions, which it found by reading this word. */
 static void take(const void *at)
 {
 	if (uaio_shim_has_valgrind)
@@ -195,7 +196,7 @@ ssize_t aio_return(struct aiocb *aiocb)
 	return ret;
 }
 
-/* Take the completed requests of a list. */
+/* The calling thread has got the completed requests of a list. */
 static void take_list(const struct aiocb *const list[], int nr)
 {
 	for (int i = 0; i < nr; i++)

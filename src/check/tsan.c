@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ThreadSanitizer: shows it each request as accesses of another thread of the program
+ * ThreadSanitizer: presents each request to it as accesses of another thread of the program
  *
- * The sanitizer does not see what the kernel reads and writes, nor that a thread which
- * takes a completion comes after the request. So the library makes the accesses of each
- * request on a fiber, which is to the sanitizer like another thread.
+ * The sanitizer does not see what the kernel reads and writes, nor that a thread which gets a
+ * completion is ordered after the request. So the library makes the accesses of each request
+ * on a fiber, which the sanitizer treats as another thread.
  *
- *   T1  A request begins after its submission. On a fiber it reads and writes its memory
- *       at once, attributed to the place in the program that submits. An access of the
- *       program is a race unless it is ordered before the submission, or after the
- *       completion was taken.
- *   T2  What a thread does before it submits comes before what follows any later
- *       completion of the queue. The client sees completions at one word: the tail.
- *   T3  What a request does comes before what follows its completion: its fiber releases
+ *   T1  A request is ordered after its submission. Its memory is read and written at once on a
+ *       fiber; these accesses are attributed to the place in the program that submits. An
+ *       access of the program is a race unless it is ordered before the submission, or after
+ *       the program got the completion.
+ *   T2  What a thread does before it submits is ordered before what follows any later
+ *       completion of the queue. Clients see completions by reading one word, the tail.
+ *   T3  What a request does is ordered before what follows its completion: its fiber releases
  *       the tail. The thread that completes the request is not ordered after it.
- *   T4  What requests write comes before what later requests read: a file, a pipe or a
+ *   T4  What requests write is ordered before what later requests read: a file, a pipe or a
  *       socket may transport the bytes. (The sanitizer, too, treats all sockets as one.)
  *   T5  A thread switches to a fiber only under the fiber's lock, and with all signals
  *       blocked: the sanitizer would deliver a signal to the fiber.
- *   T6  A mapping comes after all earlier unmappings: memory of a new ring may lie where
- *       an old ring was, and the sanitizer sees neither.
- *   T7  A function that the program has called for a completion comes after all completed
- *       requests.
+ *   T6  A mapping is ordered after all earlier unmappings: the memory of a new ring may lie
+ *       where an old ring was, and the sanitizer sees neither call.
+ *   T7  A function of the program that is called for a completion is ordered after all
+ *       completed requests.
  *
- * A fiber costs milliseconds and most of a MiB, so there are few. The thread that made one uses
- * it again. Without a free one, requests share: the sanitizer may then miss a race, but
- * reports no false one.
+ * A fiber costs milliseconds and most of a MiB, so there are few. The thread that created a
+ * fiber uses it again. If no fiber is free, requests share a fiber: the sanitizer may then
+ * miss a race, but does not report a false one.
  *
  * Tested by test/run/checkers.py.
  */
@@ -45,7 +45,7 @@ enum { FIBERS = 64, NO_SYNC = 1 };
 
 static const char REQUEST[] = "uaio: a request in flight";
 
-/* An instrumented library would make accesses of its own on a fiber. */
+/* If the library were instrumented, it would make accesses of its own on a fiber. */
 #ifdef __SANITIZE_THREAD__
 enum { IS_INSTRUMENTED = true };
 #else
@@ -54,17 +54,18 @@ enum { IS_INSTRUMENTED = false };
 
 struct fiber {
 	struct uaio_lock lock; /* rank FIBER */
-	void *context; /* the sanitizer's; NULL: none; changes under the lock */
+	/* the sanitizer's context; NULL: none; changes under the lock */
+	void *context;
 	/* For the thread that is on the fiber. */
 	void *from;
 	uint64_t signals;
 
 	/* under fibers.lock */
-	uintptr_t owner; /* uaio_check_me() of the thread that made it */
+	uintptr_t owner; /* uaio_check_me() of the thread that created it */
 	uint32_t users;  /* requests in flight */
 };
 
-/* The sanitizer's functions; acquire is NULL: it is not in the process. */
+/* Functions of the sanitizer; acquire is NULL if it is not in the process. */
 static struct {
 	void (*acquire)(void *at);
 	void (*release)(void *at);
@@ -124,10 +125,13 @@ void uaio_tsan_load(void)
 		(void)look_up(&tsan.acquire, "__tsan_acquire");
 }
 
-/* Free a fiber that a thread of the parent of fork() may have used. */
+/* Free a fiber that a thread of the parent may have been using at the fork(). */
 static void free_fiber(struct fiber *fiber)
 {
-	/* To the sanitizer the parent's thread stays on the fiber for ever. */
+	/*
+	 * For the sanitizer, the parent's thread stays on this fiber for ever, so it cannot be
+	 * freed.
+	 */
 	if (fiber->lock.word)
 		fiber->context = NULL;
 	fiber->lock = (struct uaio_lock){ 0 };
@@ -185,7 +189,7 @@ static void give_back(struct fiber *fiber)
 	uaio_unlock(&fibers.lock, UAIO_RANK_FIBERS);
 }
 
-/* flags: NO_SYNC; or 0: what the thread has done comes before what the fiber does. */
+/* flags: NO_SYNC; or 0: what the thread has done is ordered before what the fiber does. */
 static void enter(struct fiber *fiber, unsigned flags)
 {
 	const uint64_t all = UINT64_MAX;
@@ -204,7 +208,7 @@ static void enter(struct fiber *fiber, unsigned flags)
 	tsan.switch_to(fiber->context, flags);
 }
 
-/* flags: NO_SYNC; or 0: what the fiber has done comes before what the thread does. */
+/* flags: NO_SYNC; or 0: what the fiber has done is ordered before what the thread does. */
 static void leave(struct fiber *fiber, unsigned flags)
 {
 	const uint64_t signals = fiber->signals;
@@ -224,14 +228,14 @@ static void access_memory(void *arg, uintptr_t at, size_t bytes,
 {
 	const struct access *access = arg;
 
-	/* The program may read an aiocb or a msghdr meanwhile. */
+	/* The program may read an aiocb or a msghdr while the request is in flight. */
 	if (uaio_check_is_control(access->sqe, at) ||
 	    uaio_check_is_header(access->sqe, at))
 		return;
 	(is_written ? tsan.write : tsan.read)((void *)at, bytes, access->pc);
 }
 
-/* Make the accesses at the program's place: at the end of this stack. */
+/* Make the accesses appear at the program's place, which is the end of this stack. */
 static void access_at(const struct uaio_sqe *sqe,
 		      const struct uaio_check_stack *stack)
 {
@@ -353,7 +357,7 @@ bool uaio_tsan_get_race(void *report, uintptr_t *ret_at)
 	const char *kind;
 	void *trace[1];
 
-	/* The sanitizer ends a process that queries an access which does not exist. */
+	/* The sanitizer ends a process that queries an access which is not in the report. */
 	if (!tsan.acquire ||
 	    !tsan.get_report(report, &kind, &unused, &unused, &nr_accesses,
 			     &unused, &unused, &nr_threads, &unused, trace,

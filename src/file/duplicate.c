@@ -2,8 +2,8 @@
 /*
  * The descriptor on which the library makes system calls for an open file (file.h). At first
  * this is the client's descriptor. If the client closes it while requests wait, the library
- * replaces it by a private duplicate, or by -1 if no duplicate can be had. A terminal may have
- * a second descriptor, for calls that must not block (terminal.h).
+ * replaces it by a private duplicate, or by -1 if no duplicate can be made. A terminal may
+ * have a second descriptor, for calls that must not block (terminal.h).
  *
  * Tested by src/ready/test-ready-file.c.
  */

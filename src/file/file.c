@@ -118,7 +118,10 @@ static int classify(struct uaio_file *file, int fd,
 		if (!inode)
 			return -ENOMEM;
 	}
-	/* relaxed: publish() releases them; a thread with a stale entry takes them as advice (I2) */
+	/*
+	 * relaxed: publish() releases them; a thread with an old entry uses them as a hint
+	 * (I2)
+	 */
 	store_relaxed(&file->fd, fd);
 	store_relaxed(&file->kind, facts->kind);
 	store_relaxed(&file->flags, flags_of(facts));
@@ -159,7 +162,7 @@ static struct uaio_file *new_file(int fd, const struct uaio_fd_facts *facts)
 
 	if (!file)
 		return NULL;
-	/* relaxed, all: a thread with a stale entry uses it only as advice (I2) */
+	/* relaxed, all: a thread with an outdated entry uses it only as a hint (I2) */
 	store_relaxed(&file->owns_fd, false);
 	list_init(&file->in_private);
 	store_relaxed(&file->nr_using, 0);
@@ -312,7 +315,7 @@ int uaio_file_fix(int fd, struct uaio_file **ret_file)
 			uaio_ownfd_close(own);
 		return ret;
 	}
-	/* relaxed, both: no other thread knows the entry */
+	/* relaxed, both: no other thread knows the entry yet */
 	store_relaxed(&file->owns_fd, true);
 	store_relaxed(&file->refs, 1);
 	uaio_file_note_private(file);
@@ -479,8 +482,8 @@ void uaio_file_closing(int fd)
 }
 
 /*
- * Remove the entry of fd from its slot, if only the table has a reference.
- * Return: false if the entry has others.
+ * Remove the entry of fd from its slot, if only the table has a reference. Return: false if
+ * there are other references.
  */
 static bool take_out_idle(int fd)
 {
@@ -559,7 +562,10 @@ void uaio_file_closed(int fd)
 		uaio_unlock(&files.lock, UAIO_RANK_FILES);
 		if (!file || is_entry_of(file, fd))
 			return;
-		/* If a descriptor was closed since, the slot may have another entry by now. */
+		/*
+		 * If a descriptor was closed since then, the slot may have another entry by
+		 * now.
+		 */
 		uaio_lock(&files.lock, UAIO_RANK_FILES);
 		is_out = files.nr_closings == nr_closings;
 		if (is_out)

@@ -43,7 +43,7 @@ struct uaio_inode *uaio_inode_get(uint64_t dev, uint64_t ino)
 		inode = uaio_slab_get(&inodes.slab);
 		if (!inode)
 			goto out;
-		/* relaxed: readers without a reference use these only as advice (I2) */
+		/* relaxed: a reader without a reference uses these only as a hint (I2) */
 		store_relaxed(&inode->dev, dev);
 		store_relaxed(&inode->ino, ino);
 		inode->refs = 0;
@@ -87,8 +87,8 @@ void uaio_inode_put(struct uaio_inode *inode)
 enum {
 	/*
 	 * After this many slow writes in a row, workers execute the file's writes for a while.
-	 * The first may only have been preempted; in each later one the thread is known to have
-	 * slept.
+	 * During the first, the thread may only have been preempted; during each later one it
+	 * is known to have slept.
 	 */
 	SLOW_WRITES = 2,
 	SLOW_WRITES_NS = 100000000,

@@ -77,16 +77,16 @@ bool uaio_syncs_later(int fd)
 	return type == EXT4_SUPER_MAGIC || type == XFS_SUPER_MAGIC;
 }
 
-/* What nearly every request queries of its file. */
+/* What the library queries of the file for nearly every request. */
 struct look {
 	uint32_t mode;
 	uint64_t dev, rdev, ino, size;
 };
 
 /*
- * Query fd by statx(), without the file's times. fstat() would read the times, too; since Linux
- * 6.13 the next write must then store a new time in the inode, which costs more than the write
- * itself. With no_server the kernel answers from its cache, without a server.
+ * Query fd by statx(), without the file's times. fstat() would read the times, too; since
+ * Linux 6.13 the next write must then store a new time in the inode, which costs more than the
+ * write itself. With no_server the kernel returns what it has cached, and queries no server.
  */
 static bool look_without_times(int fd, bool no_server, struct look *ret)
 {
@@ -144,8 +144,9 @@ static int look_at(int fd, bool no_server, struct look *ret)
 }
 
 /*
- * A remote file is not queried by fstat(): for each write the submitter would wait for the
- * server. The size in the kernel's cache may be wrong, but the kernel's own writes use it.
+ * A remote file is not queried by fstat(), as the submitter would wait for the server before
+ * each write. The size in the kernel's cache may be outdated, but the kernel's own writes use
+ * it, too.
  */
 int uaio_size_of(const struct uaio_file *file, int fd, uint64_t *ret_size)
 {
@@ -185,7 +186,10 @@ static int64_t try_contradiction(int fd, bool is_write)
 {
 	int64_t res = try_contradiction_at(fd, is_write, 0);
 
-	/* Offset -1 only for a stream: on other files the call would lock the file position. */
+	/*
+	 * Use offset -1 only for a stream: on other files such a call would lock the file
+	 * position.
+	 */
 	return res == -ESPIPE ? try_contradiction_at(fd, is_write, -1) : res;
 }
 
@@ -196,7 +200,7 @@ static bool knows_contradiction(void)
 	static uint32_t answer; /* atomic */
 	int fd;
 
-	/* relaxed: all threads compute the same answer */
+	/* relaxed: all threads compute the same result */
 	if (load_relaxed(&answer) == UNASKED) {
 		fd = uaio_ownfd_open("/dev/null", O_RDONLY);
 		if (fd < 0)
@@ -270,9 +274,9 @@ static bool is_surely_eventfd(int fd)
 }
 
 /*
- * Anonymous inodes have no type; only their link name in /proc/self/fd tells what they are. The
- * table lists epolls and the files with read_iter; all others have only the older read, if they
- * can be read at all. Without /proc every anonymous inode counts as an eventfd.
+ * Anonymous inodes have no type; only the name of the link in /proc/self/fd shows what they
+ * are. The table lists epolls and the files with read_iter; all others have only the older
+ * read, if they can be read at all. Without /proc every anonymous inode counts as an eventfd.
  */
 static uint32_t anonymous_flags(int fd)
 {
@@ -375,10 +379,10 @@ static void inspect_stream(int fd, const struct stat *st,
 }
 
 /*
- * Return: whether the file system is on a block device. File systems in memory, remote ones and
- * those that the kernel generates have an anonymous device number (major 0). So fstatfs() is
- * needed only for these, which saves a system call for each small file that is opened. (FUSE on
- * a block device, fuseblk, is on the local disk.)
+ * Return: whether the file system is on a block device. File systems in memory, remote file
+ * systems and those that the kernel generates have an anonymous device number (major 0). Only
+ * for these is fstatfs() needed, which saves a system call for each small file that is opened.
+ * (FUSE on a block device, fuseblk, is on the local disk.)
  */
 static bool has_device(const struct stat *st)
 {
@@ -393,7 +397,10 @@ static void inspect_regular(int fd, const struct stat *st, bool is_direct,
 	uint32_t type = is_on_disk ? 0 : fs_type(fd);
 
 	ret_facts->kind = is_direct ? UAIO_KIND_DIRECT : UAIO_KIND_CACHED;
-	/* read() of a message queue returns text about its state, by the driver's older read. */
+	/*
+	 * read() of a message queue returns text about its state, by the older read function
+	 * of its driver.
+	 */
 	if (S_ISDIR(st->st_mode) || type == MQUEUE_MAGIC_)
 		ret_facts->flags |=
 			UAIO_FILE_F_OLD_READ | UAIO_FILE_F_OLD_WRITE;
@@ -475,7 +482,7 @@ bool uaio_is_duplicate(const struct uaio_file *file,
 	if (load_relaxed(&file->dev) != load_relaxed(&other->dev) ||
 	    load_relaxed(&file->ino) != load_relaxed(&other->ino))
 		return false;
-	/* A socket has exactly one open file: open() on its inode fails. */
+	/* A socket has exactly one open file, as open() on its inode fails. */
 	return uaio_file_has(file, UAIO_FILE_F_SOCKET) ||
 	       (fd >= 0 && other_fd >= 0 && sys_is_duplicate(fd, other_fd) > 0);
 }

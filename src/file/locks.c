@@ -3,10 +3,10 @@
  * Descriptors that the library keeps open, so that the program loses no record lock (fcntl)
  *
  * When a process closes any descriptor of a file, the kernel drops all record locks that the
- * process has on that file (fcntl(2)). So for a file that the process has locked, the library
- * opens no descriptor, and closes none of its own: it keeps the descriptor until the locks are
- * gone. The program ends its locks by unlocking the file, or by closing its own descriptor of
- * the file.
+ * process has on that file (fcntl(2)). So if the process has locked a file, the library opens
+ * no descriptor for it, and does not close one that it has: the library keeps this descriptor
+ * until the locks are gone. The program ends its locks by unlocking the file, or by closing
+ * its own descriptor of the file.
  *
  *   I1  A kept descriptor is in no entry (file.h). The next duplicate of the same open file
  *       takes it over. So a program that repeatedly registers a locked file has only one
@@ -14,8 +14,8 @@
  *   I2  At most UAIO_KEPT_MAX descriptors are kept. Any further descriptor is closed, and the
  *       program's locks on its file are lost.
  *
- * Window: if another thread locks the file while the library is closing its descriptor, that
- * lock is lost.
+ * Race, accepted: if another thread locks the file while the library is closing its
+ * descriptor, that lock is lost.
  *
  * Thread-safety: any thread. Tested by test-locks.c.
  */
@@ -77,8 +77,8 @@ static int claim(unsigned i)
 enum locked { LOCKED_BY_NOBODY, LOCKED_BY_US, LOCKED_BY_OTHERS };
 
 /*
- * Return: who holds a record lock on the file of fd. F_OFD_GETLK asks for the open file, so
- * that it also reports locks of this process. It reports one lock only: if another process
+ * Return: who holds a record lock on the file of fd. F_OFD_GETLK tests on behalf of the open
+ * file, so it also reports locks of this process. It reports only one lock: if another process
  * holds that lock, this process may hold a further one.
  */
 static enum locked who_locks(int fd)

@@ -22,7 +22,7 @@ bool uaio_terminal_is(int fd)
 	       sys_ioctl_terminal(fd, TIOCGPTN, &unused) < 0;
 }
 
-/* Return: whether both are the same terminal; false if one was hung up. */
+/* Return: whether both descriptors are of the same terminal; false if one was hung up. */
 static bool is_same(int fd, int other)
 {
 	unsigned device, other_device;
@@ -57,8 +57,8 @@ int uaio_terminal_open(int fd, uint32_t file_flags)
 	if (reopened < 0)
 		return -1;
 	/*
-	 * Compare after the open. If the terminal was hung up before the open, reopened may be
-	 * another terminal. A later hang-up also hangs up reopened.
+	 * Compare after the open: if the terminal was hung up before that, `reopened` may be
+	 * another terminal. If it is hung up later, `reopened` is hung up, too.
 	 */
 	if (is_same(fd, reopened))
 		return reopened;

@@ -95,7 +95,10 @@ long uaio_host_raw_close(int fd)
 	uaio_host_closing((unsigned)fd, (unsigned)fd);
 	uaio_uring_closing(fd);
 	ret = sys_close(fd);
-	/* Another thread may have submitted requests on fd since uaio_host_closing(). */
+	/*
+	 * Another thread may have submitted requests on fd since uaio_host_closing() was
+	 * called.
+	 */
 	uaio_host_closed((unsigned)fd, (unsigned)fd);
 	return ret;
 }
@@ -160,14 +163,17 @@ static void let_appear(void)
 	if (uaio_own_fds_quiesce())
 		uaio_own_fds_resume();
 	else
-		/* This handler may have interrupted the thread that opens, so only nap. */
+		/*
+		 * This may be a signal handler that interrupted the opening thread, so only
+		 * sleep for a moment.
+		 */
 		(void)uaio_sleep(&word, 0, uaio_now_ns() + SOON_NS);
 }
 
 /*
  * dup2() fails with EBUSY if another thread's open() has reserved the descriptor, but has no
- * file for it yet. If that is a thread of the library, let_appear() waits for it. If it is a
- * thread of the program whose open() blocks, the caller gets EBUSY.
+ * file for it yet. If this is a thread of the library, let_appear() waits for it. If it is a
+ * thread of the program, whose open() blocks, the caller gets EBUSY.
  * Return: the call's result; -EAGAIN, with nothing done, if the descriptor is now the library's
  * own.
  */
@@ -200,7 +206,7 @@ static long replace(const struct replacing *how)
 }
 
 /*
- * Replace `to`, a descriptor of the library's that the program takes for free. The library
+ * Replace `to`, a descriptor of the library that the program believes to be free. The library
  * first moves its own file to another descriptor.
  */
 static long dup_onto_ours(int from, int to, const int *flags)
@@ -355,7 +361,7 @@ int close(int fd)
 {
 	int ret;
 
-	/* Before the engine has started, fd has no requests. */
+	/* Before the engine has started, there are no requests on fd. */
 	if (uaio_engine_is_up() || unlikely(!next.close))
 		return close_told(fd);
 	ret = next.close(fd);
@@ -428,7 +434,10 @@ static FILE *reopen(reopen_fn *real, const char *path, const char *mode,
 
 int fclose(FILE *file)
 {
-	/* coreutils close stderr in an exit handler, before the library's destructor reports. */
+	/*
+	 * coreutils close stderr in an exit handler, before the library's destructor writes
+	 * the report.
+	 */
 	if (fd_of(file) == STDERR_FILENO && uaio_enter()) {
 		uaio_report_before_close();
 		uaio_leave();

@@ -2,8 +2,8 @@
 /*
  * Functions of uaio.h: the limits of the work queue, and cancellation
  *
- * Context: any thread; uaio_cancel() and its like fail with EAGAIN in a child of vfork() or in
- * a signal handler that interrupted the library.
+ * Context: any thread; uaio_cancel() and the other cancelling functions fail with EAGAIN in a
+ * child of vfork() or in a signal handler that interrupted the library.
  *
  * Tested by test/host/control.c.
  */

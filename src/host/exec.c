@@ -59,8 +59,8 @@ void uaio_host_load_exec(void)
 }
 
 /*
- * Finish the accepted requests. All signals are blocked meanwhile, so that no handler leaves
- * this function by siglongjmp(). The kernel's exec waits for I/O uninterruptibly, too.
+ * Finish the accepted requests. All signals are blocked until that is done, so that no handler
+ * leaves this function by siglongjmp(). The kernel's exec waits for I/O uninterruptibly, too.
  * Return: whether stay() must undo this if the process continues.
  */
 static bool leave(void)
@@ -71,14 +71,17 @@ static bool leave(void)
 	if (!uaio_engine_is_up())
 		return false;
 	(void)uaio_table_is_other();
-	/* Block before uaio_enter(): inside, the mask may be a deferred handler's (handlers.h). */
+	/*
+	 * Block signals before uaio_enter(): inside the library, the mask may be that of a
+	 * deferred handler (handlers.h).
+	 */
 	(void)sigfillset(&all);
 	(void)pthread_sigmask(SIG_BLOCK, &all, &old);
 	if (uaio_enter()) {
 		has_left = uaio_engine_is_ours() && uaio_engine_leave();
 		uaio_leave();
 	}
-	/* Pending signals are delivered here, where this thread holds no lock. */
+	/* Pending signals are delivered here, as this thread holds no lock now. */
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return has_left;
 }
@@ -102,7 +105,7 @@ long uaio_host_raw_exec(long nr, const long a[5])
 		uaio_host_tell_lost((int)a[0], (const char *)a[1],
 				    (char *const *)a[3]);
 	has_left = leave();
-	/* Under `uaio run --trap`, a deferred handler runs before the exec. */
+	/* Under `uaio run --trap`, a handler that was deferred runs before the exec. */
 	return stay(has_left, (int)uaio_sys_sleeping(nr, a[0], a[1], a[2], a[3],
 						     a[4], 0));
 }
@@ -193,8 +196,8 @@ static void gather(char **argv, const char *first, va_list *args)
 }
 
 /*
- * execl() and its like build argv on the stack: a child of vfork(), or a signal handler, must
- * not allocate memory.
+ * execl(), execle() and execlp() build argv on the stack: a child of vfork(), or a signal
+ * handler, must not allocate memory.
  */
 int execl(const char *path, const char *arg, ...)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * prctl(2) and seccomp(2), by which the program installs a filter of system calls
+ * prctl(2) and seccomp(2), by which the program installs a filter of system calls (seccomp)
  *
  * The filter may refuse some of the library's system calls, or kill the process for them. So
  * this file reports the filter to the library before it is installed. From then on the library
@@ -28,7 +28,10 @@ void uaio_host_load_filter(void)
 	uaio_host_find("prctl", &next_prctl);
 }
 
-/* Report a filter to the library; not in a child of vfork(), whose filter is its own. */
+/*
+ * Report a filter to the library; but not in a child of vfork(), as a filter of the child does
+ * not apply to the parent.
+ */
 static void tell(bool has_program, const void *program)
 {
 	if (!uaio_engine_is_owner())
@@ -44,7 +47,10 @@ static void look_at_prctl(long option, long mode, long program)
 		tell(mode == SECCOMP_MODE_FILTER, (const void *)program);
 }
 
-/* Strict mode takes no flags and no filter; with either the call fails, and changes nothing. */
+/*
+ * Strict mode has no flags and no filter; if either is given, the call fails and changes
+ * nothing.
+ */
 static void look_at_seccomp(const long a[6])
 {
 	if (a[0] == SECCOMP_SET_MODE_FILTER)

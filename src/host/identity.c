@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls that change the identity of threads: credentials, namespaces and the like
+ * Calls that change the identity of threads: credentials, namespaces and so on
  *
- * Each function here makes the call, then notes the change (proc/identity.h). The C library's
- * setuid() and its like change all threads of the process, including the library's. The system
- * call setuid, made by syscall(2), changes the calling thread only.
+ * Each function here makes the call, then records the change (proc/identity.h). The C
+ * library's setuid() and similar functions change all threads of the process, including the
+ * library's. The system call setuid, made by syscall(2), changes the calling thread only.
  *
  * Tested by test/identity/identity.c.
  */
@@ -79,14 +79,14 @@ enum { NR_CHANGING = sizeof(changing) / sizeof(changing[0]) };
  * Return: whether code in the process may make the calls in changing without the library's
  * functions.
  *
- * After fork(), a thread that the child has lost may have held the dynamic loader's lock,
- * unless the loader has worked in the child since. Without that lock this function reads the
- * list of loaded objects only while the process has one thread, and once per change of the
- * list.
+ * At a fork(), a thread that does not exist in the child may have held the dynamic loader's
+ * lock, so the lock must not be taken until the loader has been used in the child. Without the
+ * lock, this function reads the list of loaded objects only while the process has a single
+ * thread, and once per change of the list.
  */
 static bool may_change_unseen(bool is_beside_lost_threads)
 {
-	/* atomic: uaio_patch_loads() when the result was last false */
+	/* atomic: the value of uaio_patch_loads() when the result was last false */
 	static uint32_t proved_at;
 	const uint32_t loads = uaio_patch_loads();
 	bool may_change;
@@ -112,7 +112,10 @@ void uaio_host_load_identity(void)
 	uaio_identity_may_change = may_change_unseen;
 }
 
-/* Create the manager of crew 0 before any thread can have another identity. */
+/*
+ * Create the manager thread of crew 0 (the first group of workers) before any thread can have
+ * another identity.
+ */
 static void hold(void)
 {
 	if (!uaio_engine_is_ours() || !uaio_enter())
@@ -126,7 +129,7 @@ void uaio_host_prove_identity(void)
 {
 	bool were_many = uaio_identities_are_many();
 
-	/* Before the engine has started: its start does this. */
+	/* Before the engine has started, nothing is to be done: its start does this. */
 	if (!uaio_engine_is_up() || !uaio_enter())
 		return;
 	uaio_identities_prove();
@@ -135,10 +138,10 @@ void uaio_host_prove_identity(void)
 		hold();
 }
 
-/* Return: whether the caller notes the change after the system call. */
+/* Return: whether the caller has to record the change after the system call. */
 static bool begin(int change)
 {
-	/* A child of vfork() shares this memory, but is another process. */
+	/* A child of vfork() uses the same memory, but is another process. */
 	if (change == NOTHING || !uaio_engine_is_owner())
 		return false;
 	if (change == UAIO_CHANGED_PROCESS)
@@ -173,7 +176,7 @@ static int change_of_keyctl(const long a[6])
 	}
 }
 
-/* The kernel creates the thread's keyring when the thread first names it. */
+/* The kernel creates the thread's keyring when the thread first uses it. */
 static int change_of_key(long keyring)
 {
 	return keyring == KEY_SPEC_THREAD_KEYRING ? (int)UAIO_CHANGED_DOMAIN
@@ -302,7 +305,10 @@ struct change_of_all {
 	struct uaio_former_change former;
 };
 
-/* Return: 0; -EAGAIN if the change must not be made: a call with the former ids does not end. */
+/*
+ * Return: 0; -EAGAIN if the change must not be made, because a system call with the former ids
+ * does not end.
+ */
 static int begin_all(struct change_of_all *change)
 {
 	const uint64_t deferred = uaio_handlers_deferrable();

@@ -2,7 +2,8 @@
 /*
  * Loading and unloading the library, and reading its counters (uaio.h)
  *
- * Loading creates no thread and allocates no memory; the first context or ring does.
+ * Loading creates no thread and allocates no memory; that happens when the first context or
+ * ring is created.
  *
  * Tested by test/abi/links.c and test/host/leaving.c.
  */

@@ -33,7 +33,8 @@
 #define DEFAULT_PATH "/bin:/usr/bin"
 
 enum {
-	SCRIPTS_MAX = 5, /* nested scripts; the kernel allows no more */
+	/* how many scripts may be nested; the kernel allows no more */
+	SCRIPTS_MAX = 5,
 	HEAD_BYTES = 256,
 	PATH_BYTES =
 		1024, /* longer paths are not reported: stacks may be small */
@@ -55,7 +56,7 @@ static void tell(const char *path, const char *why)
 		uaio_report_say(line);
 }
 
-/* Return: whether the environment names the library. */
+/* Return: whether LD_PRELOAD in the environment names the library. */
 static bool names_us(char *const *envp)
 {
 	for (; envp && *envp; envp++)
@@ -141,7 +142,7 @@ static int open_program(int dir, const char *path)
 			  O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
 }
 
-/* Report the program fd if the library will not be in it, and close fd. */
+/* O_NONBLOCK is needed as path may be a FIFO or device, whose open() could block. */
 static void look_at(int fd, const char *path, char *const *envp)
 {
 	char *interpreter = NULL;

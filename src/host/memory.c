@@ -79,7 +79,7 @@ static void hear_free(const void *at)
 		(void)freed(at, sanitizer.get_bytes(at));
 }
 
-/* Return: whether a sanitizer is loaded and has accepted the hooks. */
+/* Return: whether a sanitizer is in the process and has accepted the hooks. */
 static bool ask_sanitizer(void)
 {
 	int (*install)(void (*)(const void *, size_t), void (*)(const void *));

@@ -40,10 +40,10 @@ void uaio_host_load_mmap(void)
 	uaio_host_find("mmap64", &next.mmap64);
 }
 
-/* Return: the offset in fd that the client means by the kernel's offset. */
+/* Return: the offset in fd that corresponds to the kernel's offset. */
 static long real_offset(int fd, long offset)
 {
-	/* IORING_OFF_CQ_RING is the lowest offset that needs translation. */
+	/* IORING_OFF_CQ_RING is the lowest of the offsets that have to be translated. */
 	if (likely(offset < (long)IORING_OFF_CQ_RING) || fd < 0)
 		return offset;
 	return uaio_uring_map_offset(fd, offset);
@@ -75,7 +75,7 @@ long uaio_host_raw_mmap(const long a[6])
 	return ret;
 }
 
-/* A sanitizer must see all mappings from the start, so mmap() is left to it. */
+/* A sanitizer must see all mappings from the start of the process, so mmap() is left to it. */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
 static void *map(void *(*real)(void *, size_t, int, int, int, off_t),

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * poll(2), epoll_wait(2) and their like: a client sleeps until its descriptors are ready
+ * poll(2), epoll_wait(2) and similar functions, in which a client sleeps until its descriptors
+ * are ready
  *
- * A thread that has parked requests with an eventfd leads their queues while it sleeps
- * (ready/attend.h). It first sleeps in ppoll() on the client's descriptors and those of the
- * queues, then makes the client's call without waiting. So the client's call has its usual
+ * If a thread has submitted requests whose completion is signalled by an eventfd, and which
+ * wait for their files, it also polls for their queues while it sleeps here ("leads" the
+ * queues, ready/attend.h). It first sleeps in ppoll() on the client's descriptors and those of
+ * the queues, then makes the client's call without waiting. So the client's call has its usual
  * effects, also on other threads that wait for the same files. A thread without such requests
- * pays one load.
+ * only makes one load.
  *
- * The sleep is a cancellation point, like the calls themselves. For a ring of io_uring its bell
- * is polled (ringpoll.c).
+ * The sleep is a cancellation point, like the calls themselves. If the client polls an
+ * io_uring of the library, its bell (the eventfd by which a poll of a ring is woken) is polled
+ * instead (ringpoll.c).
  *
  * Context: async-signal-safe; also before the library is loaded.
  *
@@ -40,7 +43,7 @@
 #include "uring/uring.h"
 #include "host/host.h"
 
-/* Exported: these declarations set the visibility of the definitions below. */
+/* These declarations set the visibility of the exported definitions below. */
 UAIO_EXPORT int epoll_wait(int epoll, struct epoll_event *events, int max,
 			   int timeout_ms);
 UAIO_EXPORT int epoll_pwait(int epoll, struct epoll_event *events, int max,
@@ -59,7 +62,7 @@ UAIO_EXPORT int __ppoll_chk(struct pollfd *pfds, nfds_t nr,
 
 enum {
 	MASK_BYTES = 8,
-	/* A poll() of more descriptors is passed on, and leads no queue. */
+	/* A poll() of more descriptors is passed on to the C library, and leads no queue. */
 	SLOTS_MAX = 64,
 };
 
@@ -180,7 +183,7 @@ static int64_t deadline_of(const struct timespec *timeout)
 	       timeout->tv_nsec;
 }
 
-/* Return: whether the call may sleep: the timeout is valid and not 0. */
+/* Return: whether the call may sleep, because the timeout is valid and not 0. */
 static bool is_worth(const struct timespec *timeout)
 {
 	return !timeout || (uaio_host_can_read(timeout, sizeof(*timeout)) &&
@@ -190,13 +193,15 @@ static bool is_worth(const struct timespec *timeout)
 }
 
 enum slept {
-	SLEPT_NOT,  /* no queue to lead, or ppoll() failed */
+	SLEPT_NOT,  /* there was no queue to lead, or ppoll() failed */
 	SLEPT,      /* a queue or a client's descriptor was ready */
 	SLEPT_LONG, /* the timeout has expired */
 	SLEPT_ERROR /* a signal interrupted the sleep: errno is EINTR */
 };
 
-/* Return: the ready descriptors, as bits. Set *ret_is_gone if one of them is not open. */
+/*
+ * Return: which descriptors are ready, as bits. Set *ret_is_gone if one of them is not open.
+ */
 static uint32_t ready_of(const struct pollfd *pfds, unsigned nr,
 			 bool *ret_is_gone)
 {
@@ -232,8 +237,8 @@ static void end_sleep(void *arg)
 /*
  * Sleep as a cancellation point. If the thread is cancelled, end_sleep() runs before the
  * program's cleanup handlers, which may wait for completions of the queues that the sleep
- * leads. Where a signal handler may leave the sleep by siglongjmp(), no cleanup handler is
- * pushed: it would stay pushed.
+ * leads. If a signal handler may leave the sleep by siglongjmp(), no cleanup handler is
+ * pushed, as nothing would remove it.
  */
 static int sleep_cancellable(struct pollfd *pfds, unsigned nr,
 			     int64_t deadline_ns, const sigset_t *mask)
@@ -271,10 +276,10 @@ static enum slept sleep_attending(struct pollfd *pfds, nfds_t nr,
 			ret > 0 ? ready_of(&pfds[nr], attend.nr, &is_gone) : 0);
 	if (ret == 0)
 		return SLEPT_LONG;
-	/* is_gone: the program has closed a descriptor of the library's. */
+	/* is_gone: the program has closed one of the library's descriptors. */
 	if (ret > 0)
 		return is_gone ? SLEPT_NOT : SLEPT;
-	/* For any error but EINTR, the client's own call gives the error. */
+	/* For any error but EINTR, the client's own call returns the error. */
 	if (ret != -EINTR)
 		return SLEPT_NOT;
 	errno = EINTR;
@@ -293,7 +298,7 @@ static int ms_left_of(int64_t deadline_ns)
 }
 
 /*
- * can: whether the call may sleep, and ppoll() can sleep in its place.
+ * can: whether the call may sleep, and ppoll() can be called instead.
  * Return: whether the thread is to lead queues while it sleeps.
  */
 static bool attends(bool can)
@@ -305,7 +310,7 @@ static bool attends(bool can)
 
 /*
  * Each exported function does the common case inline, and calls a noinline function for the
- * rest. So most programs pay only two loads and a jump.
+ * rest. So in most programs the interposed call costs only two loads and a jump.
  */
 #define SLOWLY static __attribute__((noinline))
 
@@ -313,7 +318,10 @@ static bool attends(bool can)
  * epoll
  */
 
-/* Return: whether an epoll_wait() can go to the C library with no work for this library. */
+/*
+ * Return: whether an epoll_wait() can go directly to the C library, as this library has
+ * nothing to do.
+ */
 static inline bool is_plain_epoll(void)
 {
 	return likely(!uaio_uring_has_due_bells()) &&
@@ -321,8 +329,8 @@ static inline bool is_plain_epoll(void)
 }
 
 /*
- * Return: whether to sleep again, because no event of the client's was ready.
- * UNTESTED: the deadline only matters if the led queues have events without a gap.
+ * Return: whether to sleep again, because no descriptor of the client was ready. UNTESTED: the
+ * deadline only matters if the led queues have events without a pause.
  */
 static bool sleeps_on(enum slept slept, int nr, int64_t deadline_ns)
 {
@@ -432,7 +440,7 @@ int epoll_pwait2(int epoll, struct epoll_event *events, int max,
  * poll
  */
 
-/* Do for poll() and ppoll() what wait_attending() does for an epoll. */
+/* As wait_attending(), for poll() and ppoll(). */
 static bool poll_attending(struct pollfd *pfds, nfds_t nr, int64_t deadline_ns,
 			   const sigset_t *mask, int *ret_nr)
 {
@@ -477,16 +485,19 @@ SLOWLY int poll_rings(struct pollfd *pfds, nfds_t nr, int timeout_ms)
 	return ret;
 }
 
-/* Return: whether a poll() can go to the C library with no work for this library. */
+/*
+ * Return: whether a poll() can go directly to the C library, as this library has nothing to
+ * do.
+ */
 static inline bool is_plain_poll(void)
 {
 	return likely(!uaio_uring_has_rings()) && likely(!uaio_attend_may());
 }
 
 /*
- * poll() with timeout 0. A ring's file is always ready, so if the kernel reports nothing, no
- * ring is among pfds. If the kernel reports some, it has read and written pfds, so this
- * function can read pfds, too.
+ * poll() with timeout 0. The file of a ring is always ready, so if the kernel reports no
+ * descriptor, there is no ring among pfds. If it reports some, the kernel has read and written
+ * pfds, so this function can read pfds safely, too.
  */
 static int poll_now(struct pollfd *pfds, nfds_t nr)
 {
@@ -562,8 +573,8 @@ int ppoll(struct pollfd *pfds, nfds_t nr, const struct timespec *timeout,
 }
 
 /*
- * A program built with _FORTIFY_SOURCE calls these. If its array is too small, the C library
- * aborts the program.
+ * A program built with _FORTIFY_SOURCE calls these functions. If its array is too small, the C
+ * library aborts the program.
  */
 
 int __poll_chk(struct pollfd *pfds, nfds_t nr, int timeout_ms, size_t bytes)

@@ -150,7 +150,10 @@ int lio_listio(int mode, MEMBER list[], int nr, struct sigevent *event)
 }
 
 #ifdef __GLIBC__
-/* aio_init() is advice about glibc's threads, so it is ignored: `--workers` limits workers. */
+/*
+ * aio_init() is only a hint about glibc's threads, so it is ignored: `--workers` limits
+ * workers.
+ */
 void aio_init(const struct aioinit *init)
 {
 	if (is_off())

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * open(2) and its like: replace /proc/sys/fs/aio-max-nr and aio-nr by the library's numbers
+ * open(2) and similar functions: replace /proc/sys/fs/aio-max-nr and aio-nr by files with the
+ * library's numbers
  *
  * Some programs (Seastar, and with it ScyllaDB and Redpanda) read these two files, and exit if
  * the kernel has too few AIO events left. The library uses none of the kernel's events. So a
  * program that opens one of the files for reading gets a file in memory. For aio-max-nr it has
  * the limit --max-nr, or INT_MAX without a limit; for aio-nr, the events of this process.
  *
- * The C library opens the file first, so the kernel checks the path and the permission. Any
- * other file costs one comparison of a few bytes.
+ * The C library opens the file first, so the kernel checks the path and the permission. For
+ * any other file, a few bytes of the path are compared.
  *
  * The program still reads the kernel's numbers if it opens the file by its own system call
  * instruction, by another spelling of the path, by io_uring, or for writing; or if memfd_create
@@ -40,7 +41,10 @@
 /* Included last: it undefines macros. */
 #include "host/lfs.h"
 
-/* A sanitizer must see every open() from the start, so these functions are left to it. */
+/*
+ * A sanitizer must see every open() from the start of the process, so these functions are left
+ * to it.
+ */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
 static const char FILES[] = "/proc/sys/fs/aio-";
@@ -126,16 +130,16 @@ static __attribute__((noinline)) void replace(int fd, const char *path)
 	(void)sys_close(own);
 }
 
-/* Replace fd, the result of opening path, if path is one of the two files. Return: fd. */
+/* If path is one of the two files, replace fd, the result of opening it. Return: fd. */
 static int answer(int fd, const char *path)
 {
-	/* The kernel has read the path, so it can be read here. */
+	/* The kernel has read the path, so the library can read it, too. */
 	if (fd >= 0 && unlikely(!strncmp(path, FILES, FILES_LEN)))
 		replace(fd, path);
 	return fd;
 }
 
-/* Replace the descriptor of a stream, if path is one of the two files. Return: file. */
+/* If path is one of the two files, replace the descriptor of a stream. Return: file. */
 static FILE *answer_stream(FILE *file, const char *path)
 {
 	if (file && unlikely(!strncmp(path, FILES, FILES_LEN)))
@@ -215,7 +219,9 @@ int openat64(int dir, const char *path, int flags, ...)
 		      path);
 }
 
-/* A program built with _FORTIFY_SOURCE calls these in place of open() and openat(). */
+/*
+ * A program built with _FORTIFY_SOURCE calls these functions instead of open() and openat().
+ */
 
 int __open_2(const char *path, int flags)
 {

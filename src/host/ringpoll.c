@@ -3,7 +3,7 @@
  * Rings of io_uring among the descriptors that a client polls: poll(), epoll_ctl(), and the
  * polling system calls by syscall(2)
  *
- * A ring's bell (uring/bell.h) is polled in place of the ring.
+ * The library polls a ring's bell (an eventfd, uring/bell.h) in place of the ring.
  *
  * Tested by test/host/bells.c.
  */
@@ -35,7 +35,8 @@ void uaio_host_load_ringpoll(void)
 
 /*
  * Return: whether the memory is in the page of this function's stack frame. Many clients poll
- * an array on their stack; for these, no system call is needed to see that it can be read.
+ * an array on their stack, of which the library knows without a system call that it can be
+ * read.
  */
 static __attribute__((noinline)) bool is_near(uintptr_t addr,
 					      unsigned long bytes)

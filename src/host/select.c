@@ -2,7 +2,8 @@
 /*
  * select(2) and pselect(2) of descriptors that include rings of io_uring
  *
- * The library copies the client's sets, and replaces each ring by its bell (uring/bell.h).
+ * The library copies the client's sets, and replaces each ring by its bell (the eventfd by
+ * which a poll of a ring is woken, uring/bell.h).
  *
  * Tested by test/host/bells.c.
  */
@@ -58,7 +59,8 @@ struct copies {
 	int nr;
 	uint64_t asked[NR_SETS][WORDS]; /* as the client gave them */
 	uint64_t words[NR_SETS]
-		      [WORDS]; /* for the call: bells in place of rings */
+		      /* the sets passed to the call: bells in place of rings */
+		      [WORDS];
 	unsigned nr_rings;
 	struct polled {
 		struct uaio_uring *ring; /* in use */
@@ -99,7 +101,7 @@ static bool has_ring(const uint64_t *words, int nr)
 	return false;
 }
 
-/* Settle all bells (uring/bell.h). Return: whether rings are in the sets. */
+/* Settle all bells (uring/bell.h). Return: whether there are rings in the sets. */
 static bool selects_rings(const struct selected *selected)
 {
 	bool has_some = false;
@@ -159,7 +161,7 @@ static void copy(struct copies *copies, const struct selected *selected)
 			continue;
 		memcpy(copies->asked[i], selected->sets[i],
 		       words * sizeof(uint64_t));
-		/* The bits from nr on are not the client's. */
+		/* The bits from nr on do not belong to the client. */
 		if (selected->nr % BITS)
 			copies->asked[i][words - 1] &=
 				(1ull << selected->nr % BITS) - 1;
@@ -172,14 +174,14 @@ static void copy(struct copies *copies, const struct selected *selected)
 			replace(copies, fd);
 }
 
-/* Return: the copy of set i for the call; NULL if the client gave none. */
+/* Return: the copy of set i for the call; NULL if the client passed no such set. */
 static fd_set *set_of(struct copies *copies, const struct selected *selected,
 		      int i)
 {
 	return selected->sets[i] ? (fd_set *)(void *)copies->words[i] : NULL;
 }
 
-/* For each ready bell in set i, add its ring. */
+/* For each bell in set i that is ready, add its ring. */
 static void put_rings(struct copies *copies, int i)
 {
 	for (unsigned nr = 0; nr < copies->nr_rings; nr++) {
@@ -211,7 +213,7 @@ static int tell(const struct selected *selected, struct copies *copies)
 	return nr_ready;
 }
 
-/* The call on the copies returned ret. Return: the result for the client. */
+/* The call with the copied sets returned ret. Return: the result for the client. */
 static int answer(const struct selected *selected, struct copies *copies,
 		  long ret)
 {

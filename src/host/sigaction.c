@@ -88,8 +88,8 @@ uaio_signal_handler_fn *ssignal(int sig, uaio_signal_handler_fn *handler)
 }
 
 /*
- * Implements SA_RESETHAND by sigaction(). The kernel would reset the action as soon as it calls
- * the library's handler, which may have to defer the program's.
+ * Implements SA_RESETHAND by sigaction(). The kernel would reset the action as soon as it
+ * calls the library's handler, but that may have to defer the program's handler.
  */
 uaio_signal_handler_fn *sysv_signal(int sig, uaio_signal_handler_fn *handler)
 {
@@ -117,7 +117,10 @@ int pthread_setcanceltype(int type, int *ret_old)
 {
 	int ret = UAIO_HOST_NEXT(pthread_setcanceltype)(type, ret_old);
 
-	/* A handler that is not deferred may call this while its thread is inside the library. */
+	/*
+	 * A handler that was not deferred may call this while its thread is inside the
+	 * library.
+	 */
 	if (ret == 0)
 		uaio_entry.is_async = type == PTHREAD_CANCEL_ASYNCHRONOUS;
 	return ret;

@@ -3,8 +3,8 @@
  * posix_spawn(3), system(3) and popen(3), which start a child that executes a program
  *
  * The C library creates the child and executes the program internally, where no call can be
- * interposed. The child has no requests. So these functions only report programs that run
- * without the library (lost.c); they do so in the parent, before a child shares its memory.
+ * interposed. The child has no requests. So the functions here only report programs that run
+ * without the library (lost.c). They do this in the parent, before a child shares its memory.
  *
  * Actions of posix_spawn() that only the C library can read may change the child's directory. A
  * relative path is looked up in the parent's directory nevertheless.

@@ -35,7 +35,7 @@ static long raw_unshare(const long a[6])
 		       : uaio_host_raw_unshare((int)a[0]);
 }
 
-/* All system calls but those made for each request, for which the callers look first. */
+/* All system calls except those made for each request, which the callers check for first. */
 static __attribute__((noinline)) long answer(long nr, const long a[6])
 {
 	switch (nr) {

@@ -2,9 +2,9 @@
 /*
  * unshare(2), close_range(2) and clone(2), which give a thread its own descriptor table
  *
- * If a thread shares its table only with threads of the library, not with any other of the
- * program, it keeps the table. The kernel, too, lets a thread keep a table that no other thread
- * uses.
+ * If the library's threads are the only other threads that use the table, unshare() leaves the
+ * thread its table. This is as in the kernel, where a thread keeps a table that no other
+ * thread uses.
  *
  * Tested by test/host/tables.c.
  */
@@ -58,7 +58,10 @@ int clone(int (*act)(void *), void *stack, int flags, void *arg, ...)
 	void *parent_tid, *tls, *child_tid;
 	va_list args;
 
-	/* The caller may have passed fewer; clone() then ignores the rest, by its flags. */
+	/*
+	 * The caller may have passed fewer arguments; clone() then ignores the rest, according
+	 * to its flags.
+	 */
 	va_start(args, arg);
 	parent_tid = va_arg(args, void *);
 	tls = va_arg(args, void *);

@@ -5,13 +5,13 @@
  * All ways to make the three calls end here: syscall(2), liburing's functions and patched call
  * sites. The option --uring decides. With "auto", the default, the client's own
  * io_uring_setup() goes to the kernel first; if the kernel refuses it, the library makes the
- * ring. A limit may refuse one ring and not the next, so a process may have rings of both kinds
- * (uring/tctx.c). Where a filter of system calls may kill the process for the call
- * (base/calls.h), the library makes the ring without a try.
+ * ring. Because of a limit, the kernel may refuse one ring and not the next, so a process may
+ * have rings of both kinds (uring/tctx.c). If a seccomp filter may kill the process for the
+ * call (base/calls.h), the library makes the ring without trying the kernel first.
  *
- * io_uring_enter() and io_uring_register() go to the owner of the ring. If the descriptor is no
- * ring of the library, they go to the kernel, which returns the right error. If the call is not
- * allowed there, or the kernel has no io_uring, the library returns that error.
+ * io_uring_enter() and io_uring_register() go to the owner of the ring. If the descriptor is
+ * no ring of the library, they go to the kernel, which returns the right error. If the system
+ * call is not allowed, or the kernel has no io_uring, the library itself returns this error.
  *
  * Tested by test-whose.c and test/uring/uring.py.
  */
@@ -44,7 +44,7 @@ enum {
 	REGISTER_QUERY = 35,
 };
 
-/* Return: whether the library may make the system call. */
+/* Return: whether the library may make this system call. */
 static bool may_ask(enum uaio_call call)
 {
 	if (uaio_config.uring == UAIO_URING_NEVER)
@@ -62,8 +62,8 @@ static bool is_refusal(long ret)
 
 /*
  * Return: whether a limit of the user or the process has refused this ring. io_uring charges
- * memory to RLIMIT_MEMLOCK (ENOMEM, before Linux 5.12 and since 6.14); a polling thread counts
- * as a process (EAGAIN).
+ * memory to RLIMIT_MEMLOCK (ENOMEM, before Linux 5.12 and since 6.14); a thread that polls
+ * submissions (SQPOLL) counts as a process (EAGAIN).
  */
 static bool is_limited(long ret)
 {
@@ -89,7 +89,10 @@ bool uaio_host_uring_is_ours(void)
 {
 	if (uaio_config.uring != UAIO_URING_AUTO)
 		return uaio_config.uring == UAIO_URING_ALWAYS;
-	/* Try a call without effect: sysctl kernel.io_uring_disabled may refuse it, too. */
+	/*
+	 * Try a call that has no effect, as the sysctl kernel.io_uring_disabled may refuse the
+	 * call, too.
+	 */
 	return !may_ask(UAIO_CALL_URING_SETUP) ||
 	       !uaio_call_try(UAIO_CALL_URING_SETUP);
 }
@@ -117,8 +120,8 @@ static long setup_ours(long nr_entries, long params)
 
 /*
  * Return: whether the program would make a ring of the library by the call at caller, but use
- * it by call sites that could not be patched, whose calls the kernel would refuse. Such a
- * program must get an error now.
+ * it by call sites that could not be patched, whose calls would go to the kernel and fail.
+ * Such a program must get an error now.
  */
 static bool would_lose(const void *caller)
 {
@@ -243,7 +246,7 @@ static long register_kernels(const long a[4])
 	    (opcode == REGISTER_RING_FDS || opcode == UNREGISTER_RING_FDS))
 		return uaio_uring_register_kernels(a);
 	ret = uaio_sys6(SYS_io_uring_register, a[0], a[1], a[2], a[3], 0, 0);
-	/* A ring of the kernel cannot have buffers of the library, so only report the limit. */
+	/* A ring of the kernel cannot use buffers of the library, so only report the limit. */
 	if (ret == -ENOMEM && uaio_config.uring == UAIO_URING_AUTO &&
 	    (opcode == IORING_REGISTER_BUFFERS || opcode == REGISTER_BUFFERS2 ||
 	     opcode == REGISTER_BUFFERS_UPDATE) &&
@@ -312,7 +315,10 @@ void uaio_host_load_uring(void)
 	};
 
 	is_ours_at_load = uaio_host_uring_is_ours();
-	/* Patch even if rings are the kernel's now: a limit or a filter may refuse later ones. */
+	/*
+	 * Patch even if the kernel makes the rings now: a limit or a filter may refuse later
+	 * ones.
+	 */
 	if (!uaio_config.is_patch_off &&
 	    uaio_may_call(UAIO_CALL_MPROTECT_EXEC) &&
 	    uaio_config.uring != UAIO_URING_NEVER)

@@ -42,8 +42,8 @@ static void put_call(uint8_t **at, const uint8_t *entry)
 }
 
 /*
- * The trampoline preserves all registers but x0, and the flags. If the number is not one of
- * io_uring, it makes the system call by its own svc.
+ * The trampoline preserves all registers but x0, and the flags. If the number is not that of
+ * an io_uring call, the trampoline makes the system call by its own svc.
  */
 void uaio_code_put_site(uint8_t *slot, const uint8_t *region,
 			const struct uaio_site *site)
@@ -89,7 +89,7 @@ uint8_t *uaio_code_empty_function(uint8_t *code, size_t *ret_bytes)
 	memcpy(words, code, sizeof(words));
 	if (words[0] == (uint32_t)RET)
 		return code;
-	/* A function that may be called indirectly begins with a bti. */
+	/* A function that may be called indirectly begins with a bti instruction. */
 	if ((words[0] == (uint32_t)BTI_C || words[0] == (uint32_t)BTI_JC ||
 	     words[0] == (uint32_t)NOP) &&
 	    words[1] == (uint32_t)RET)
@@ -99,9 +99,9 @@ uint8_t *uaio_code_empty_function(uint8_t *code, size_t *ret_bytes)
 
 /*
  * Writes one aligned word. While a branch replaces an svc, the architecture allows other
- * threads to execute the word: each executes either the svc or the branch. It does not allow
- * that for a ret. The trampoline was written and flushed before its memory became executable,
- * so no thread can execute stale bytes there.
+ * threads to execute the word: each executes either the svc or the branch. The architecture
+ * does not allow this for a ret. The trampoline was written and flushed before its memory
+ * became executable, so no thread can execute stale bytes there.
  */
 bool uaio_code_write_jump(uint8_t *at, size_t bytes, const uint8_t *to,
 			  bool is_alone)
@@ -110,7 +110,7 @@ bool uaio_code_write_jump(uint8_t *at, size_t bytes, const uint8_t *to,
 
 	if (load_relaxed(word) == (uint32_t)RET && !is_alone)
 		return false;
-	/* In assembly, as a sanitizer would reject a store to code. */
+	/* In assembly, because a sanitizer would reject a store to code. */
 	__asm__ volatile("str %w1, %0" : "=m"(*word) : "r"(jump_from(at, to)));
 	uaio_code_flush(at, bytes);
 	return true;

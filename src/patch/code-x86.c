@@ -112,9 +112,9 @@ bool uaio_code_write_jump(uint8_t *at, size_t bytes, const uint8_t *to,
 		value = load_relaxed(word);
 		memcpy((uint8_t *)&value + offset, jump, bytes);
 		/*
-		 * One store, in assembly, as a sanitizer would reject a store to code. The
-		 * trampoline is visible before the jump: mprotect() made its memory executable
-		 * after it was written.
+		 * Written by one store, in assembly, because a sanitizer would reject a store
+		 * to code. The trampoline is visible before the jump: mprotect() made its
+		 * memory executable after it was written.
 		 */
 		__asm__ volatile("movq %1, %0" : "=m"(*word) : "r"(value));
 		return true;
@@ -147,7 +147,7 @@ static bool is_empty_function(const uint8_t *code)
 uint8_t *uaio_code_empty_function(uint8_t *code, size_t *ret_bytes)
 {
 	*ret_bytes = JUMP_BYTES;
-	/* If the function is aligned to 16, its first bytes are in one word. */
+	/* If the function is aligned to 16, its first bytes are in one aligned word. */
 	return (uintptr_t)code % 16 || !is_empty_function(code) ? NULL : code;
 }
 

@@ -11,7 +11,8 @@
 
 enum {
 	LENGTH = 4, /* bytes of each instruction */
-	ZERO = 31,  /* as a register's number: zero, or the stack pointer */
+	/* as a register's number: the zero register, or the stack pointer */
+	ZERO = 31,
 };
 
 static uint32_t read_word(const uint8_t *code)
@@ -57,8 +58,8 @@ static bool is_hint(uint32_t word)
 }
 
 /*
- * Return: the registers that the fields of the instruction name. An instruction can change only
- * these, and the second registers of pairs.
+ * Return: the registers that fields of the instruction name. An instruction can change only
+ * these, and the second registers of register pairs.
  */
 static uint32_t named_regs(uint32_t word)
 {
@@ -84,7 +85,7 @@ uint32_t uaio_insn_writes(const uint8_t *code, size_t length)
 	switch (uaio_insn_flow(code, length, &target)) {
 	case UAIO_FLOW_CALL: return UAIO_INSN_CALLED;
 	case UAIO_FLOW_BRANCH: return 0;
-	/* The branch may have replaced an svc (patch.h). */
+	/* The branch may be one that has replaced an svc (patch.h). */
 	case UAIO_FLOW_JUMP: return UAIO_INSN_RESULT;
 	case UAIO_FLOW_INDIRECT:
 	case UAIO_FLOW_END: return 0;
@@ -213,7 +214,10 @@ bool uaio_insn_is_movable(const uint8_t *code, size_t length)
 {
 	uintptr_t target;
 
-	/* On aarch64 no instruction is moved; true if the number reaches the call unchanged. */
+	/*
+	 * On aarch64 no instruction is moved. True if the number reaches the system call
+	 * unchanged.
+	 */
 	return uaio_insn_flow(code, length, &target) == UAIO_FLOW_NEXT &&
 	       !(uaio_insn_writes(code, length) & UAIO_INSN_NUMBER);
 }

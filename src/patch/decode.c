@@ -10,8 +10,8 @@ enum {
 	MODRM = 1,
 	IMM8 = 2,
 	IMM16 = 4,
-	IMM32 = 8,    /* with the prefix 66: 16 bits */
-	WIDE = 16,    /* with REX.W: 64 bits; else like IMM32 */
+	IMM32 = 8,    /* 32 bits; with the prefix 66: 16 bits */
+	WIDE = 16,    /* 64 bits with REX.W; otherwise like IMM32 */
 	OFFSET = 32,  /* an address of 64 bits; with the prefix 67: 32 bits */
 	GROUP3 = 64,  /* an immediate if ModRM.reg is 0 or 1 */
 	BRANCH = 128, /* 32 bits; with the prefix 66, Intel and AMD differ */
@@ -133,7 +133,7 @@ static unsigned follows(const struct uaio_insn *insn)
 	}
 }
 
-/* Return: false if there is no more. */
+/* Get the next byte. Return: false if there is none. */
 static bool next(struct uaio_insn *insn, uint8_t *ret_byte)
 {
 	if (insn->at >= insn->room || insn->at >= LENGTH_MAX)
@@ -161,7 +161,7 @@ static bool read_prefixes(struct uaio_insn *insn, uint8_t *ret_byte)
 			if (!is_in(*ret_byte, 0x40, 0x4f))
 				return true;
 			insn->rex = *ret_byte;
-			/* A REX prefix counts only right before the opcode. */
+			/* A REX prefix counts only directly before the opcode. */
 			return next(insn, ret_byte) &&
 			       !is_in(*ret_byte, 0x40, 0x4f);
 		}
@@ -263,7 +263,7 @@ bool uaio_insn_read(const uint8_t *code, size_t room, struct uaio_insn *insn)
 		return false;
 	if (what & MODRM && !read_address(insn))
 		return false;
-	/* 8f with ModRM.reg 0 is pop; with others it is AMD's XOP prefix. */
+	/* 8f with ModRM.reg 0 is pop; with other values it is AMD's XOP prefix. */
 	if (!insn->map && insn->opcode == 0x8f && insn->modrm >> 3 & 7)
 		return false;
 	insn->at += immediate_bytes(insn, what);

@@ -46,8 +46,9 @@ static bool is_vector_move(const struct uaio_insn *insn)
 }
 
 /*
- * Return: whether the instruction continues with the next one, and does not change rax. False
- * for all but the few that compilers put between the number of a system call and the call.
+ * Return: whether the instruction continues with the next one, and does not change rax. True
+ * only for the few that compilers put between loading the number of a system call and the
+ * call.
  */
 static bool leaves_rax(const struct uaio_insn *insn)
 {
@@ -99,7 +100,10 @@ bool uaio_insn_is_movable(const uint8_t *code, size_t length)
 	       leaves_rax(&insn) && !is_relative(&insn);
 }
 
-/* Return: the bit of the register in ModRM.reg; that in ModRM.rm, 0 if rm is in memory. */
+/*
+ * reg_bit(): the bit of the register in ModRM.reg; rm_bit(): of that in ModRM.rm, 0 if rm is
+ * in memory.
+ */
 static uint16_t reg_bit(const struct uaio_insn *insn)
 {
 	return (uint16_t)(1u
@@ -113,7 +117,10 @@ static uint16_t rm_bit(const struct uaio_insn *insn)
 				     : 0;
 }
 
-/* A byte register 4 to 7 in ModRM.rm may be ah, ch, dh or bh; so count rax to rbx, too. */
+/*
+ * A byte register 4 to 7 in ModRM.rm may be ah, ch, dh or bh, so the bits of rax to rbx are
+ * included.
+ */
 static uint16_t rm_byte_bits(const struct uaio_insn *insn)
 {
 	return (uint16_t)(rm_bit(insn) | (rm_bit(insn) >> 4 & 15));
@@ -281,7 +288,7 @@ bool uaio_insn_sets(const uint8_t *code, size_t length, unsigned *ret_reg,
 	    insn.is_vex || insn.map || insn.has_66)
 		return false;
 	if (is_in(insn.opcode, 0xb8, 0xbf)) {
-		/* With REX.W the constant has 64 bits, and counts as not known. */
+		/* With REX.W the constant has 64 bits; then it counts as unknown. */
 		*ret_reg = insn.opcode % 8 | (insn.rex & 1) << 3;
 		*ret_value = (uint32_t)last_number(code, length, 4);
 		return !(insn.rex & 8);

@@ -13,7 +13,10 @@
 
 enum {
 	FUNCTIONS_MAX =
-		64, /* followed; in further ones only simple sites are found */
+		/*
+		 * how many functions are followed; in further ones only simple sites are found
+		 */
+	64,
 };
 
 struct search {
@@ -23,8 +26,9 @@ struct search {
 	size_t nr, max, nr_left;
 	uintptr_t functions[FUNCTIONS_MAX];
 	size_t nr_functions;
-	uintptr_t last;          /* the function that was followed last */
-	struct uaio_reach reach; /* of the segment that was queried last */
+	uintptr_t last; /* the function that was followed last */
+	/* the code of the segment that was queried last */
+	struct uaio_reach reach;
 };
 
 static bool is_among(const struct search *search, uint32_t nr)
@@ -68,10 +72,10 @@ static bool has_call(const struct uaio_function *function)
 	return false;
 }
 
-/* Find the calls of a function, whichever registers their numbers pass through. */
+/* Find the calls of a function, whatever registers their numbers pass through. */
 static void follow(struct search *search, const struct uaio_function *function)
 {
-	/* Movs of one function come one after another, so most calls end here. */
+	/* The movs of one function come one after another, so most calls return here. */
 	if (search->last == function->start)
 		return;
 	search->last = function->start;
@@ -81,11 +85,14 @@ static void follow(struct search *search, const struct uaio_function *function)
 	if (search->nr_functions == FUNCTIONS_MAX || !has_call(function))
 		return;
 	search->functions[search->nr_functions++] = function->start;
-	/* Code elsewhere may branch into the function; the trampoline checks the number. */
+	/*
+	 * Code elsewhere may branch into the function; that is safe, as the trampoline checks
+	 * the number.
+	 */
 	(void)uaio_flow_follow(function, NULL, 0, see_call, search);
 }
 
-/* Return: the address of the call to which the instructions after a mov to w8 lead; or 0. */
+/* Return: the address of the call that follows a mov to w8; or 0. */
 static uintptr_t call_behind(uintptr_t mov, uintptr_t end)
 {
 	uintptr_t at = mov + UAIO_SITE_MOV_BYTES;
@@ -115,7 +122,10 @@ static bool is_reached(struct search *search, uintptr_t addr)
 	return uaio_reach_at(reach, addr) == UAIO_REACHED_FIRST;
 }
 
-/* Find the call that uses a number. mov: an instruction that sets reg to it, or data. */
+/*
+ * Find the call that uses a number. mov: an instruction that sets reg to the number, or data
+ * that looks like one.
+ */
 static void look_at(struct search *search, uintptr_t mov, unsigned reg,
 		    uint32_t nr, uintptr_t segment_end)
 {

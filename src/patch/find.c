@@ -40,7 +40,7 @@ static const uint8_t syscall_bytes[2] = { 0x0f, 0x05 };
 /* Return: the address of the next two bytes of a `syscall`; or NULL. */
 static const uint8_t *next_syscall(const uint8_t *at, const uint8_t *end)
 {
-	/* Search for the second byte: in code it is rarer than the first, 0f. */
+	/* Search for the second byte, as it is rarer in code than the first, 0f. */
 	while (++at < end &&
 	       (at = memchr(at, syscall_bytes[1], (size_t)(end - at))))
 		if (at[-1] == syscall_bytes[0])
@@ -51,10 +51,10 @@ static const uint8_t *next_syscall(const uint8_t *at, const uint8_t *end)
 enum found {
 	FOUND_NOTHING,
 	FOUND_SITE,
-	FOUND_UNKNOWN /* a call, perhaps, that cannot be patched */
+	FOUND_UNKNOWN /* perhaps a call, but it cannot be patched */
 };
 
-/* Return: what follows the mov, in a function that ends at end. */
+/* Return: what comes after the mov, in a function that ends at `end`. */
 static enum found look_behind(uint8_t *mov, const uint8_t *end,
 			      struct uaio_site *ret_site)
 {
@@ -74,7 +74,9 @@ static enum found look_behind(uint8_t *mov, const uint8_t *end,
 			memcpy(&ret_site->nr, mov + 1, 4);
 			return is_movable ? FOUND_SITE : FOUND_UNKNOWN;
 		}
-		/* After a call or ret, the number is not that of the mov any more. */
+		/*
+		 * After a call or ret, the register no longer has the number that the mov set.
+		 */
 		if (*at == 0xe8 || *at == 0xc3)
 			return FOUND_NOTHING;
 		is_movable = is_movable && uaio_insn_is_movable(at, length);
@@ -92,11 +94,13 @@ struct search {
 	/* Calls that cannot be patched. Beyond LEFT_MAX, a call may be counted twice. */
 	uintptr_t left[LEFT_MAX];
 	size_t nr_left;
-	struct uaio_reach reach; /* of the segment that was queried last */
+	/* the code of the segment that was queried last */
+	struct uaio_reach reach;
 	/* For numbers in registers: */
 	struct uaio_function function; /* the current function */
-	bool is_known;                 /* the number of each of its calls */
-	bool has_wanted;               /* some call has a number in numbers */
+	/* the number of each of its calls is known */
+	bool is_known;
+	bool has_wanted; /* one of its calls has a wanted number */
 	struct followed {
 		uintptr_t start;
 		bool is_known;
@@ -131,7 +135,10 @@ static enum found look_at(struct search *search, uint8_t *mov,
 
 	if (found == FOUND_NOTHING)
 		return FOUND_NOTHING;
-	/* Not reached: it may be a site, so count it as one that cannot be patched. */
+	/*
+	 * The code was not reached: it may be a site, so count it as one that cannot be
+	 * patched.
+	 */
 	if (!is_in_table)
 		return reached_at(search, mov) == UAIO_REACHED_FIRST
 			       ? found
@@ -182,8 +189,9 @@ static uint8_t *next_number(uint8_t *at, const uint8_t *end,
  */
 
 enum {
-	STEPS_MAX = 8,     /* instructions of such a site */
-	ENTRIES_MAX = 256, /* branches from outside into a function */
+	STEPS_MAX = 8, /* instructions of such a site */
+	/* the most branches from outside into a function that are stored */
+	ENTRIES_MAX = 256,
 	SWEEP_BYTES =
 		4096, /* swept of code in no function of the unwind table */
 	REX_B = 0x41,
@@ -210,7 +218,7 @@ static size_t steps_to(const struct uaio_function *function, uintptr_t addr,
 	return at == addr ? nr : 0;
 }
 
-/* Return: whether the instruction may move to a trampoline; it may set the call's number. */
+/* Return: whether the instruction may be moved to a trampoline, or sets the call's number. */
 static bool is_movable_or_sets(uintptr_t at, size_t length)
 {
 	const uint8_t *code = (const uint8_t *)at;
@@ -286,7 +294,10 @@ static bool is_wanted(const struct search *search, uint32_t nr)
 	return nr >= search->numbers->first && nr <= search->numbers->last;
 }
 
-/* Note whether the function makes a wanted call, if no other code branches into it. */
+/*
+ * Store whether the function makes a wanted call, assuming that no other code branches into
+ * it.
+ */
 static void see_if_any(void *data, const struct uaio_flow *flow,
 		       const struct uaio_flow_call *call)
 {
@@ -366,7 +377,10 @@ static void sweep(struct search *search, uintptr_t mov, uintptr_t end)
 	}
 }
 
-/* Find the function's entries from other code. Return: their number; SIZE_MAX if too many. */
+/*
+ * Find the places in the function to which other code branches. Return: their number; SIZE_MAX
+ * if there are too many.
+ */
 static size_t find_entries(const struct search *search, const uint8_t *code,
 			   size_t bytes, uintptr_t entries[ENTRIES_MAX])
 {
@@ -404,7 +418,7 @@ static bool find_numbers(struct search *search, const uint8_t *code,
 	search->has_wanted = false;
 	if (!uaio_flow_follow(function, NULL, 0, see_if_any, search))
 		return false;
-	/* Search all code for branches into the function; this is slow, so it comes last. */
+	/* Searching all code for branches into the function is slow, so it comes last. */
 	if (!search->has_wanted)
 		return search->is_known;
 	nr = find_entries(search, code, bytes, entries);
@@ -454,7 +468,9 @@ static void look_into(struct search *search, uintptr_t mov, const uint8_t *code,
 		sweep(search, mov, function->end);
 }
 
-/* Return: the opcode of the mov to a register whose operand the number may be; or NULL. */
+/*
+ * Return: the opcode of a mov to a register, of which the number may be the operand; or NULL.
+ */
 static uint8_t *mov_of(uint8_t *number)
 {
 	if ((number[-1] & 0xf8) == MOV)
@@ -487,7 +503,9 @@ static bool find_plain(struct search *search, const struct code *code,
 	return has_mov;
 }
 
-/* Find the sites whose number is in another register first, which find_plain() does not. */
+/*
+ * Find the sites whose number is first in another register, which find_plain() does not find.
+ */
 static bool find_kept(struct search *search, const struct code *code,
 		      const struct code *part)
 {
@@ -532,7 +550,7 @@ static bool for_parts(struct search *search, const struct code *code,
 					     : (uint8_t *)call - SWEEP_BYTES;
 			end = (uintptr_t)call + sizeof(syscall_bytes);
 		}
-		/* Parts come in ascending order; skip bytes of earlier parts. */
+		/* Parts come in ascending order; skip bytes that belonged to earlier parts. */
 		if (part.start < part.end)
 			part.start = part.end;
 		if ((uint8_t *)end > part.end)

@@ -38,10 +38,11 @@ bool uaio_flow_may_branch(const uint8_t *distance)
 }
 #endif
 
-/* The known registers before an instruction. */
+/* Registers whose value is known before an instruction. */
 struct regs {
 	bool is_reached;
-	uaio_insn_regs constant; /* the registers whose value is known */
+	uaio_insn_regs
+		constant; /* a bit for each register whose value is known */
 	uint32_t value[UAIO_INSN_NR_REGS];
 };
 
@@ -49,7 +50,10 @@ struct uaio_flow {
 	const uintptr_t *entries; /* to which other code branches */
 	size_t nr_entries;
 	uintptr_t start, end;
-	/* For each byte of the function: 1 + the index of its join; 0 if it has none. */
+	/*
+	 * For each byte of the function: 1 + the index of its join (target of a branch); 0 if
+	 * it is none.
+	 */
 	uint32_t *join_at;
 	struct regs *joins; /* the registers at each target of a branch */
 	uint32_t nr_joins, nr_met;
@@ -152,7 +156,7 @@ static void pass_through(struct uaio_flow *flow, uaio_flow_see_fn *see,
 	struct regs regs = nothing;
 	uintptr_t at = flow->start;
 	bool has_ended =
-		false; /* the previous instruction does not continue here */
+		false; /* the previous instruction does not lead to this one */
 
 	flow->has_changed = false;
 	flow->nr_met = 0;
@@ -225,12 +229,15 @@ static bool find_joins(struct uaio_flow *flow)
 	return true;
 }
 
-/* Return: false if a branch leads into an instruction, or PASSES_MAX is not enough. */
+/*
+ * Return: false if a branch leads into the middle of an instruction, or PASSES_MAX passes are
+ * not enough.
+ */
 static bool follow(struct uaio_flow *flow, uaio_flow_see_fn *see, void *arg)
 {
 	unsigned passes = 0;
 
-	/* Code elsewhere may branch to an entry with any registers. */
+	/* Code elsewhere may branch to an entry with any values in the registers. */
 	for (size_t i = 0; i < flow->nr_entries; i++) {
 		struct regs *join = join_of(flow, flow->entries[i]);
 
@@ -241,7 +248,10 @@ static bool follow(struct uaio_flow *flow, uaio_flow_see_fn *see, void *arg)
 		if (++passes > PASSES_MAX)
 			return false;
 		pass_through(flow, NULL, NULL);
-		/* A join that was not met is inside an instruction: give up. */
+		/*
+		 * If a join was not met in the pass, it is in the middle of an instruction:
+		 * give up.
+		 */
 		if (flow->nr_met < flow->nr_joins)
 			return false;
 	} while (flow->has_changed);
@@ -249,7 +259,7 @@ static bool follow(struct uaio_flow *flow, uaio_flow_see_fn *see, void *arg)
 	return true;
 }
 
-/* Add the entries at which an instruction starts; the others only look like entries. */
+/* Add the entries at which an instruction starts. The others only look like entries. */
 static void add_entries(struct uaio_flow *flow)
 {
 	for (size_t i = 0; i < flow->nr_entries; i++)

@@ -63,8 +63,8 @@ static const struct header *table_of(const struct dl_phdr_info *object)
 
 /*
  * Read the row's frame description entry (FDE): two words, then the function's start relative
- * to that field, then its length. This encoding is assumed; it is right if the start is the
- * same as the row's.
+ * to that field, then its length. The encoding is assumed; the assumption is right if the
+ * start is equal to that in the row.
  */
 static bool read_entry(const struct dl_phdr_info *object,
 		       const struct header *header, const struct row *row,
@@ -92,7 +92,7 @@ bool uaio_find_last_function(const struct dl_phdr_info *object, uintptr_t addr,
 
 	if (!header)
 		return false;
-	/* Binary search: row low - 1 is the last that starts at or before addr. */
+	/* Binary search: row low - 1 is the last row that starts at or before addr. */
 	for (high = header->nr; low < high;) {
 		uint32_t middle = low + (high - low) / 2;
 

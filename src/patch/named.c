@@ -42,7 +42,10 @@ struct dynamic {
 	uintptr_t init, fini;
 };
 
-/* Return: the address, to which the loader may have added the load bias, or not yet. */
+/*
+ * Return: addr as an address in memory. The loader may have added the load bias to it, or not
+ * yet.
+ */
 static uintptr_t place_of(const struct dl_phdr_info *object, uintptr_t addr)
 {
 	return uaio_is_mapped(object, addr, 1, 0) ? addr

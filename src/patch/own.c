@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Collects the system calls that all loaded objects make by their own instructions (scan.h)
+ * Collects the system calls that the loaded objects may make by their own instructions
+ * (scan.h)
  *
  * Tested by test-scan.c.
  */
@@ -26,16 +27,17 @@ static struct {
 	struct uaio_lock lock; /* held by the thread that scans */
 	/* atomic, relaxed: bits are only added */
 	struct uaio_own_calls calls;
-	uint64_t adds; /* atomic: objects loaded until the last scan */
+	uint64_t
+		adds; /* atomic: number of objects loaded until the last scan */
 	/* Under the lock: */
-	uint64_t subs; /* objects unloaded until the last scan */
+	uint64_t subs; /* number of objects unloaded until the last scan */
 	const ElfW(Phdr) * known[OBJECTS_MAX]; /* headers of scanned objects */
 	size_t nr_known;
 } found;
 
 /* One call of dl_iterate_phdr(). */
 struct pass {
-	bool has_begun; /* there is an object to scan, and this thread scans */
+	bool has_begun; /* there is an object to scan, and this thread scans it */
 	bool is_busy;   /* another thread scans */
 	uint64_t adds;
 };
@@ -82,7 +84,7 @@ static void publish(const struct uaio_own_calls *calls)
 		store_relaxed(&found.calls.has_any, true);
 }
 
-/* Return: whether this thread is to scan. */
+/* Return: whether this thread has to scan. */
 static bool begin(struct pass *pass, const struct dl_phdr_info *object)
 {
 	/* [MB:scan] acquire: read the results of the last scan after this. */
@@ -93,7 +95,9 @@ static bool begin(struct pass *pass, const struct dl_phdr_info *object)
 		return false;
 	pass->has_begun = true;
 	pass->adds = object->dlpi_adds;
-	/* The headers of a new object may lie where an old one's lay. */
+	/*
+	 * The program headers of a new object may be where those of an unloaded object were.
+	 */
 	if (found.subs != object->dlpi_subs)
 		found.nr_known = 0;
 	found.subs = object->dlpi_subs;
@@ -147,7 +151,7 @@ static bool describe_by_header(const struct link_map *map,
 	return is_of(map, ret);
 }
 
-/* Describe the program, which may be linked to an address. */
+/* Describe the program itself, which may be linked to a fixed address. */
 static bool describe_program(const struct link_map *map,
 			     struct dl_phdr_info *ret)
 {
@@ -200,7 +204,7 @@ bool uaio_patch_may_call(const struct uaio_numbers *numbers, size_t nr)
 {
 	struct pass pass = { 0 };
 
-	/* A scan could add nothing: any system call is possible already. */
+	/* A scan could add nothing, as any system call is already possible. */
 	if (load_relaxed(&found.calls.has_any))
 		return true;
 	(void)dl_iterate_phdr(scan_new, &pass);
@@ -217,7 +221,7 @@ bool uaio_patch_may_call_alone(const struct r_debug *debug,
 {
 	bool is_whole;
 
-	/* A thread that did not survive fork() may hold this lock, too. */
+	/* A thread that does not exist in the child of fork() may hold this lock, too. */
 	if (!uaio_trylock(&found.lock, UAIO_RANK_SCAN))
 		return true;
 	is_whole = scan_list(debug);

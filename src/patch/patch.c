@@ -33,10 +33,12 @@ static struct {
 	/* program headers of the objects that were inspected; NULL: a free slot */
 	const ElfW(Phdr) * known[OBJECTS_MAX];
 	bool is_there[OBJECTS_MAX];
-	size_t nr_known; /* the slots from this index on are free */
+	/* number of slots in use; the slots from this index on are free */
+	size_t nr_known;
 	struct uaio_site sites[SITES_MAX];
 	size_t page;
-	bool has_loaded; /* objects inspected from now on are being loaded */
+	/* objects that are inspected from now on are just being loaded */
+	bool has_loaded;
 	/* atomic, relaxed: some site may be unpatched; set before its code can run */
 	bool has_left;
 	/* atomic, relaxed: hints; the loader's lock orders the loads */
@@ -61,7 +63,10 @@ static bool is_within_reach(const uint8_t *region, size_t bytes, uintptr_t low,
 /* Return: memory for trampolines from which a jump can reach all of [low, high); or NULL. */
 static uint8_t *new_region(size_t bytes, uintptr_t low, uintptr_t high)
 {
-	/* Below a program that is linked to a fixed address (4 or 16 MiB) is little room. */
+	/*
+	 * Below a program that is linked to a fixed address (4 or 16 MiB) there is little
+	 * space.
+	 */
 	const uintptr_t step =
 		low > 2ul * HINTS * UAIO_CODE_STEP ? UAIO_CODE_STEP : 1ul << 17;
 	uintptr_t hint = (low & ~(patch.page - 1)) - bytes;
@@ -105,7 +110,9 @@ static bool write_code(uint8_t *at, size_t nr, const uint8_t *to)
 	bool is_written;
 
 	if (sys_mprotect_exec((void *)first, bytes, code | PROT_WRITE) < 0) {
-		/* If at spans two mappings, mprotect() may have changed the first. */
+		/*
+		 * If the bytes span two mappings, mprotect() may have changed only the first.
+		 */
 		if (first != last)
 			(void)sys_mprotect_exec((void *)first, patch.page,
 						code);
@@ -129,8 +136,8 @@ static size_t whole_pages(size_t bytes)
 }
 
 /*
- * Patch one site. If it has several instructions, a thread may be between two of them, so it is
- * patched only if no other thread can execute it.
+ * Patch one site. If the site has several instructions, a thread may be between two of them,
+ * so the site is patched only if no other thread can execute it.
  */
 static bool change_one(const struct uaio_site *site, const uint8_t *to)
 {
@@ -239,7 +246,7 @@ static void look_at_all(void)
 {
 	memset(patch.is_there, 0, sizeof(patch.is_there));
 	(void)dl_iterate_phdr(look_at, NULL);
-	/* Forget unloaded objects: a new one may be mapped at the same address. */
+	/* Forget unloaded objects, as a new object may be mapped at the same address. */
 	for (size_t i = 0; i < patch.nr_known; i++)
 		if (!patch.is_there[i])
 			patch.known[i] = NULL;
@@ -337,7 +344,7 @@ void uaio_patch_load(const struct uaio_patch_ops *ops)
 	patch.ops = ops;
 	patch.page = getauxval(AT_PAGESZ);
 	uaio_patch_save_load();
-	/* If it fails, uaio_patch_has_left() inspects later objects when asked. */
+	/* If this fails, uaio_patch_has_left() inspects later objects when it is called. */
 	if (hook_loader())
 		store_relaxed(&patch.nr_loads, 1);
 	else

@@ -11,14 +11,16 @@
 enum {
 	CODE_BYTES_MAX = 1 << 28,
 	TABLE_MAX = 1024, /* entries of a jump table */
-	TABLES_MAX = 4,   /* jump tables considered for one indirect jump */
+	/* how many jump tables are considered for one indirect jump */
+	TABLES_MAX = 4,
 };
 
 /* A path of instructions, and the tables whose addresses its instructions have computed. */
 struct path {
 	uintptr_t tables[TABLES_MAX];
 	size_t nr_tables;
-	bool is_computed; /* from a computed address: all must be known (I1) */
+	/* it begins at a computed address, so all of its instructions must be known (I1) */
+	bool is_computed;
 };
 
 /*
@@ -109,9 +111,10 @@ static void note_start(struct uaio_reach *reach, uintptr_t addr)
 }
 
 /*
- * Find where tables and other data begin (I2). The code that uses a table may be reachable only
- * through another table. So all bytes that may be an instruction that computes an address are
- * taken for one. At worst a table seems to end too early, and less code is found.
+ * Find where tables and other data begin (I2). The code that uses a table may be reachable
+ * only through another table. So all bytes that may be an instruction that computes an address
+ * are treated as such an instruction. At worst a table seems to end too early, and less code
+ * is found.
  */
 static void find_starts(struct uaio_reach *reach)
 {
@@ -205,7 +208,10 @@ static void add_tables(struct uaio_reach *reach, const struct path *path,
 	memcpy(&table, code + length - sizeof(table), sizeof(table));
 	add_far_table(reach, reach->object->dlpi_addr + table);
 #else
-	/* On aarch64 entries are distances from an instruction that only the code knows. */
+	/*
+	 * On aarch64 the entries are distances from an instruction that only the code knows,
+	 * so nothing is done.
+	 */
 	(void)reach;
 	(void)path;
 	(void)code;
@@ -213,7 +219,7 @@ static void add_tables(struct uaio_reach *reach, const struct path *path,
 #endif
 }
 
-/* Note an address that an instruction computes: of code, or perhaps of a table. */
+/* Store an address that an instruction computes: it may be that of code, or of a table. */
 static void note_address(struct uaio_reach *reach, struct path *path,
 			 uintptr_t addr)
 {
@@ -235,11 +241,17 @@ static void note_address(struct uaio_reach *reach, struct path *path,
  * Following
  */
 
-/* Note where the instruction leads. Return: whether the path continues with the next one. */
+/*
+ * Store where the instruction leads. Return: whether the path continues with the next
+ * instruction.
+ */
 static bool go_on(struct uaio_reach *reach, struct path *path,
 		  const uint8_t *code, size_t length)
 {
-	/* If the loader chose the object's address, no constant in its code is an address. */
+	/*
+	 * If the loader chose the object's address, no constant in the object's code is an
+	 * address.
+	 */
 	const uintptr_t *moved =
 		reach->is_placed ? NULL : &reach->object->dlpi_addr;
 	uintptr_t target = 0;
@@ -250,7 +262,7 @@ static bool go_on(struct uaio_reach *reach, struct path *path,
 	case UAIO_FLOW_NEXT: return true;
 	case UAIO_FLOW_BRANCH: add(reach, &reach->todo, target); return true;
 	case UAIO_FLOW_CALL:
-		/* From a computed address, a called function is tried on its own. */
+		/* On a path from a computed address, a called function is tried separately. */
 		add(reach, path->is_computed ? &reach->computed : &reach->todo,
 		    target);
 		return true;
@@ -297,7 +309,9 @@ static bool follow_all(struct uaio_reach *reach, bool is_computed)
 	return true;
 }
 
-/* Follow a computed address; if that fails, undo all that was marked meanwhile (I1). */
+/*
+ * Follow a computed address. If that fails, undo everything that was marked on the way (I1).
+ */
 static void follow_computed(struct uaio_reach *reach, uint32_t at)
 {
 	size_t nr_computed = reach->computed.nr;

@@ -11,10 +11,13 @@
 #include "patch/reach.h"
 
 enum {
-	FUNCTIONS_MAX = 128,   /* functions with system calls in an object */
-	ENTRIES_MAX = 256,     /* branches from outside into these functions */
-	STRAYS_MAX = 64,       /* struct stray */
-	STRAY_REACH = 1 << 16, /* bytes before a stray that may lead to it */
+	/* the most functions with system calls in an object */
+	FUNCTIONS_MAX = 128,
+	/* the most branches from outside into these functions */
+	ENTRIES_MAX = 256,
+	STRAYS_MAX = 64, /* struct stray */
+	STRAY_REACH =
+		1 << 16, /* how many bytes before a stray may lead to it */
 	NEAR_CALL = 0xe8,
 	LEA = 0x8d,
 	BLOCK_BYTES = 64,    /* compared together */
@@ -108,7 +111,7 @@ static void add_stray(struct scan *scan, uintptr_t addr)
 	scan->strays[scan->nr_strays++] = stray;
 }
 
-/* At addr are the bytes of an instruction that enters the kernel: note what they mean. */
+/* At addr are the bytes of an instruction that enters the kernel: judge what call it makes. */
 static void judge(struct scan *scan, uintptr_t addr, bool is_syscall)
 {
 	uintptr_t start, end;
@@ -130,7 +133,10 @@ static void judge(struct scan *scan, uintptr_t addr, bool is_syscall)
 	scan->calls->has_any = true;
 }
 
-/* Return: whether the two bytes are `syscall`; whether they are `sysenter` or `int $0x80`. */
+/*
+ * is_syscall_at(): whether the bytes are `syscall`; is_other_at(): whether `sysenter` or `int
+ * $0x80`.
+ */
 static inline uint8_t is_syscall_at(const uint8_t *code)
 {
 	return (uint8_t)(code[0] == 0x0f) & (uint8_t)(code[1] == 0x05);
@@ -142,7 +148,10 @@ static inline uint8_t is_other_at(const uint8_t *code)
 	       ((uint8_t)(code[0] == 0xcd) & (uint8_t)(code[1] == 0x80));
 }
 
-/* Return: whether a block has bytes that enter the kernel. Branch-free, to be vectorized. */
+/*
+ * Return: whether a block has bytes that enter the kernel. Written without branches, so that
+ * the compiler vectorises it.
+ */
 static bool may_enter(const uint8_t *code)
 {
 	uint8_t may = 0;
@@ -171,10 +180,10 @@ static void find_functions(struct scan *scan, const uint8_t *code, size_t bytes)
 }
 
 /*
- * Which code leads to functions and strays. Compilers place rarely executed parts of a function
- * elsewhere, and such parts branch back into the function. A stray is code if a branch, a call,
- * a computed address or a name leads to it. Any four bytes that may be the operand of such an
- * instruction are taken for one.
+ * Which code leads to functions and strays. Compilers place rarely executed parts of a
+ * function elsewhere, and such parts branch back into the function. A stray is code if a
+ * branch, a call, a computed address or a name leads to it. Any four bytes that may be the
+ * operand of such an instruction are treated as such an operand.
  */
 
 static const struct uaio_function *function_of(const struct scan *scan,
