@@ -230,7 +230,7 @@ static bool note_refusal(struct uaio_native *native, const struct uaio_req *req,
 
 /* The timing of a call that may wait for blocks */
 struct timing {
-	struct uaio_file *file; /* shares (ref): of the first such request */
+	struct uaio_file *file; /* shares (ref): the first such request's */
 	bool is_suspect;        /* such a call on this inode has been slow */
 	/* if so: this thread's sleeps before the call */
 	uint64_t sleeps;

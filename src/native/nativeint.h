@@ -28,7 +28,7 @@ struct uaio_native {
 
 	/* immutable while a queue has it */
 	struct uaio_kaio_ring *ring; /* owns */
-	struct uaio_group *group;    /* borrows: gives it back */
+	struct uaio_group *group; /* borrows: the group gives the ring back */
 
 	/* atomic */
 	uint32_t nr; /* requests submitted, or about to be, and not taken */

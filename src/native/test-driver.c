@@ -53,7 +53,7 @@ static struct {
 	uint32_t nr_turns; /* how many of its waits may end */
 	uint32_t nr_waits; /* how many of its waits have begun */
 
-	uint64_t nr_before; /* requests executed by the kernel */
+	uint64_t nr_before; /* requests that the kernel executed earlier */
 } test;
 
 /*

@@ -134,7 +134,7 @@ static bool has_edge_locked(const struct uaio_file *file,
 	if (unlikely(uaio_is_multishot_poll(req)))
 		return uaio_watch_edges(req->watch) != req->edges &&
 		       uaio_watch_edges(req->watch) == req->watch->nr_told;
-	/* 0: it was never tried. */
+	/* edges is 0 if the poll was never tried. */
 	return req->edges && req->edges != load_relaxed(&file->nr_edges) &&
 	       req->looker == &uaio_entry;
 }
@@ -175,7 +175,7 @@ static bool is_told_of_nothing(const struct uaio_told *told,
 {
 	uint32_t events;
 
-	/* 0: it was never tried. */
+	/* edges is 0 if the poll was never tried. */
 	if (!req->edges || (int32_t)(req->edges - told->after) < 0 ||
 	    (int32_t)(told->nr_edges - req->edges) <= 0 ||
 	    unlikely(req->file->flags & UAIO_FILE_F_PERSONAL))

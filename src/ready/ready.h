@@ -162,7 +162,7 @@ struct uaio_watch;
  */
 enum uaio_runner {
 	UAIO_RUN_BY_CALLER,
-	UAIO_RUN_BY_LEADER, /* a caller that sleeps in the epoll next */
+	UAIO_RUN_BY_LEADER, /* a caller; it sleeps in the epoll next */
 	UAIO_RUN_BY_FALLBACK,
 };
 
@@ -388,8 +388,8 @@ struct uaio_ready_counters {
 	uint64_t nr_by_fallback;
 	uint64_t nr_fallback_wakes; /* how often the fallback thread woke up */
 	uint64_t nr_tries;          /* successful or not */
-	uint64_t nr_sleeps;         /* of callers, in an epoll */
-	uint64_t nr_events;         /* taken from an epoll */
+	uint64_t nr_sleeps;         /* sleeps of callers in an epoll */
+	uint64_t nr_events;         /* events taken from an epoll */
 	uint64_t nr_arms;           /* calls of epoll_ctl() for files */
 };
 

@@ -62,7 +62,7 @@ static inline void uaio_timers_init_home(struct uaio_ready *ready)
 
 /* uaio_ready_park() for a request that has no file. */
 bool uaio_timer_park(struct uaio_req *req, enum uaio_req_state from);
-/* A function of struct uaio_wait_ops. */
+/* The function cancel of struct uaio_wait_ops, for timers. */
 enum uaio_cancel uaio_timer_cancel(struct uaio_req *req,
 				   struct uaio_canceller *canceller,
 				   struct list *ret_startable);

@@ -34,7 +34,7 @@ enum {
 };
 
 /* relaxed throughout: guesses */
-static int64_t starved_until; /* atomic: 0, or no older than STARVED_FOR_NS */
+static int64_t starved_until; /* atomic: until then looks sleep; or 0 */
 
 static int64_t look_for_starved(int64_t now)
 {
