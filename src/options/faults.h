@@ -41,8 +41,8 @@ struct uaio_fault {
 	int64_t time_ns;  /* for DELAY and DEFER; for REORDER the maximum */
 	uint32_t chance;  /* parts of UAIO_FAULT_CERTAIN */
 	uint64_t seed;    /* of the random numbers that chance and time use */
-	uint64_t after;   /* so many requests are skipped first */
-	uint64_t every;   /* after these, one in so many may get the fault */
+	uint64_t after;   /* how many requests are skipped first */
+	uint64_t every;   /* after these, one of this many may get the fault */
 	uint64_t count;   /* most requests that get the fault; 0: no limit */
 	uint64_t min_len; /* least length of a request that may get the fault */
 	char path[UAIO_FAULT_PATH_MAX]; /* pattern for its file; "": any file */

@@ -126,8 +126,9 @@ void uaio_identity_changed(enum uaio_identity_change change);
 
 /*
  * Compare the calling thread's attributes with the recorded attributes of its number,
- * and give it another number if they differ. If identities are proved, this happens
- * only once, and only in a thread that the C library may have created by itself.
+ * and give it another number if they differ. Unless identities are unproved, this
+ * happens only once, and only in a thread that the C library may have created by
+ * itself.
  * Context: identities may differ; inside the library; no lock is held.
  */
 void uaio_identity_check(void);

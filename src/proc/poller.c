@@ -213,8 +213,8 @@ bool uaio_poller_has(struct uaio_poller *poller, int fd)
 
 	lock(poller);
 	/*
-	 * EPOLL_CTL_ADD changes nothing if the entry exists: it fails. If it succeeds,
-	 * data 0 belongs to no file.
+	 * EPOLL_CTL_ADD fails, without effect, if the epoll has an entry of this file.
+	 * If it succeeds, its events have data 0, which belongs to no file.
 	 */
 	if (poller->fds)
 		ret = ctl(poller->fds->epoll, EPOLL_CTL_ADD, fd, EPOLLET, 0);

@@ -134,7 +134,7 @@ struct uaio_poller_wait {
 	int64_t deadline_ns;
 	const void *mask; /* signal mask, or NULL */
 	size_t mask_bytes;
-	uint32_t generation; /* the poller's; -EBADF if it has changed */
+	uint32_t generation; /* expected; if the poller has another: -EBADF */
 	bool is_cancel_point;
 };
 

@@ -129,8 +129,9 @@ static struct uaio_wq_crew *form_locked(void)
 	else
 		limit(crew, max_workers);
 	/*
-	 * relaxed, both: a thread that compares them has a request of this crew, or
-	 * must find that they differ from its own
+	 * relaxed, both: a thread that compares these values either has a request in
+	 * this crew, so that they do not change; or it finds that they differ from its
+	 * own
 	 */
 	store_relaxed(&crew->identity, uaio_identity_mine());
 	store_relaxed(&crew->domain, uaio_identity_domain());

@@ -294,9 +294,9 @@ void uaio_wq_returned(struct uaio_worker *worker);
 /*
  * Called by run() after uaio_wq_returned(), or by flush(): the worker is about to make
  * another system call that may block.
- * Return: true if the caller has to call uaio_wq_returned() after the system call.
- * False if the worker already counts as blocked: it flushes before it runs an item that
- * may block.
+ * Return: true if the caller has to call uaio_wq_returned() after this system call.
+ * False if the worker already counts as blocked: it completes short items now, just
+ * before it runs an item that may block.
  */
 bool uaio_wq_blocks(struct uaio_worker *worker);
 
