@@ -27,13 +27,14 @@ def census(*command, env=None):
 
 
 def plain_census(args):
-    """Of a program that has the C library whole: libpthread handles two signals."""
+    """The census of a program with the whole C library: with libpthread two signals are
+    handled."""
     return census(args.census, env=environment(
         LD_PRELOAD=" ".join(parts_of_libc())))
 
 
 def expect_no_difference(plain, loaded):
-    assert len(plain) > 50, plain  # it says something
+    assert len(plain) > 50, plain  # the program prints something
     different = sorted(set(plain) ^ set(loaded))
     if different:
         raise AssertionError("these differ:\n  " + "\n  ".join(different))

@@ -21,14 +21,14 @@ PRODUCT = re.compile(r"(?:^|/)(?:libroom-\w+\.a|libuaio\.so\.0|uaio)\.p/")
 
 
 def documented(source):
-    """{room: what it may use, itself included}"""
+    """Return: {module: the modules that it may use, including itself}"""
     with open(os.path.join(source, "src/README.md"), encoding="utf-8") as file:
         return {room: {room, *HEADER.findall(uses)}
                 for room, uses in ROW.findall(file.read())}
 
 
 def headers_of(source):
-    """All headers, as they are included."""
+    """Return: all headers, as #include names them."""
     names = ["uaio.h"]
     for folder, _, files in os.walk(os.path.join(source, "src")):
         names += [os.path.relpath(os.path.join(folder, name),
@@ -38,7 +38,7 @@ def headers_of(source):
 
 
 def commands(build, source, rooms):
-    """{room: the compiler with the room's include directories}"""
+    """Return: {module: the compiler with the module's include directories}"""
     found = {}
     with open(os.path.join(build, "compile_commands.json"),
               encoding="utf-8") as file:
@@ -68,7 +68,7 @@ def room_of(header):
 
 
 def check_room(room, uses, command, headers):
-    """Returns what is wrong."""
+    """Return: what is wrong, or None."""
     probe = "".join(f'#if __has_include("{name}")\nfound {name}\n#endif\n'
                     for name in headers)
     # Without the system's headers, of which one is a file/file.h.
@@ -86,7 +86,7 @@ def check_room(room, uses, command, headers):
 
 
 def check_compiler(command, header, is_allowed):
-    """That the compiler does stop where a header is not found."""
+    """Check that the compiler really fails if a header is not found."""
     done = run(command, ["-D_GNU_SOURCE", "-fsyntax-only"],
                f'#include "{header}"\n')
     if (done.returncode == 0) != is_allowed:

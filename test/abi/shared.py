@@ -27,8 +27,8 @@ def run(*command, env=None, status=0):
 
 
 def parts_of_libc():
-    """The libraries that glibc has beside libc.so.6: before 2.34 that of threads and
-    its like."""
+    """The libraries that glibc has beside libc.so.6. Before 2.34, that of threads was one
+    of these."""
     version = os.confstr("CS_GNU_LIBC_VERSION").split()[1].split(".")
     return [] if tuple(map(int, version)) >= (2, 34) else [
         "libdl.so.2", "libpthread.so.0", "librt.so.1"]
@@ -44,7 +44,7 @@ def debian_libaio():
 
 
 def exported(path):
-    """The dynamic symbols a library defines, each with its version."""
+    """The dynamic symbols that a library defines, each with its version."""
     names = []
     for line in run("readelf", "-W", "--dyn-syms", path).splitlines():
         fields = line.split()

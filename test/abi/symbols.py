@@ -8,7 +8,8 @@ from shared import (Skip, case, debian_libaio, exported, expect, main, parts_of_
 
 # The oldest C library that is supported.
 GLIBC = (2, 34)
-# Of the room the loader keeps for libraries loaded later, which all share.
+# Bytes of the static TLS space that the loader reserves for libraries loaded later. They
+# all share it.
 TLS_BYTES_MAX = 144
 
 
@@ -71,7 +72,7 @@ def _(args):
     if not loaders:
         raise Skip("musl is not installed")
     theirs = run("nm", "-D", "--defined-only", loaders[0]).split()
-    # What is missing is imported weakly: base/libc.h.
+    # Functions that may be missing there are imported weakly: base/libc.h.
     expect([line.split()[1] for line in
             run("nm", "-D", "--undefined-only", args.library).splitlines()
             if line.split()[0] == "U"
@@ -110,7 +111,7 @@ def _(args):
 
 @case("valgrind can read the library's symbols")
 def _(args):
-    # It wants each section in memory that is mapped from the file.
+    # The loader wants each section in memory that is mapped from the file.
     segments = re.findall(r"^ +LOAD +(\S+ +\S+ +\S+ +\S+)",
                           run("readelf", "-Wl", args.library), re.M)
     assert segments, "no segments"

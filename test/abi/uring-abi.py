@@ -35,7 +35,7 @@ THEIRS = """
 #include <linux/version.h>
 #include <linux/wait.h>
 """
-# What of the system our headers may have included here: nothing that they fall back from.
+# System headers that ours may have included here: none whose constants ours replace.
 KEPT = ["<linux/time_types.h>", "<stddef.h>", "<stdint.h>"]
 
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
@@ -43,7 +43,7 @@ DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+\S", re.M)
 ENUM = re.compile(r"\benum\b[^{;]*\{([^}]*)\}")
 STRUCT = re.compile(r"\bstruct\s+(\w+)\s*\{")
 DECLARED = re.compile(r"(\w+)\s*(?:\[[^\]]*\]\s*)*;")
-# Their names and sizes change with each member that is made of them.
+# The names and sizes of these change whenever a member is added, so do not compare them.
 RESERVED = re.compile(r"(?:__)?(?:resv|reserved|pad|unused|empty)(?:\d|_end)?$")
 ATTRIBUTE = re.compile(r"__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)")
 
@@ -70,8 +70,9 @@ def structs_of(text):
 
 
 def system_name(name):
-    """Of what has a name of our own, since some headers have the system's. The C library
-    may be older than the kernel's headers, which have the numbers by these names."""
+    """Return: the system's name of what has a name of our own, which avoids conflicts
+    with some headers. The C library may be older than the kernel's headers, which have
+    the numbers by these names."""
     if name.startswith("SYS_"):
         return "__NR_" + name[len("SYS_"):]
     if name.startswith(("UAIO_", "uaio_")):
@@ -188,7 +189,7 @@ def check(compiler, ours):
     return wrong
 
 
-# What is replaced by what, and the name that has to be said to differ.
+# Planted mistakes: the text to replace, its replacement, and the name that must be reported.
 MISTAKES = [
     ("#define IOSQE_ASYNC (1u << 4)", "#define IOSQE_ASYNC (1u << 3)", "IOSQE_ASYNC"),
     ("IORING_OP_SPLICE = 30", "IORING_OP_SPLICE = 31", "IORING_OP_SPLICE"),

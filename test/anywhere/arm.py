@@ -41,7 +41,7 @@ UNIT = (
 
 
 class Root:
-    """A root, which the first test makes and all others find."""
+    """A root directory for arm64, which the first test makes and later tests find."""
 
     def __init__(self, tool):
         self.tool = tool
@@ -64,7 +64,7 @@ class Root:
 
 
 class Arm(Root):
-    """With the build of the source, which the first test makes, too."""
+    """A root with the cross-built library, which the first test makes, too."""
 
     def __init__(self, tool):
         super().__init__(tool)
@@ -87,7 +87,7 @@ class Arm(Root):
 
 
 def counts(outcome):
-    """The requests and rings that the reports tell of."""
+    """Return: the requests and rings that the reports mention."""
     return (sum(map(int, re.findall(r"\]: (\d+) requests?", outcome.err))),
             sum(map(int, re.findall(r"(\d+) rings?", outcome.err))))
 

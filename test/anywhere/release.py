@@ -59,7 +59,7 @@ class Context:
         os.makedirs(self.kept, exist_ok=True)
 
     def tool(self, *command):
-        """The standard output of a script of tools/."""
+        """Return: the standard output of a script of tools/."""
         return subprocess.run(
             [os.path.join(self.source, "tools", command[0]), *command[1:]],
             check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -72,7 +72,7 @@ class Context:
         return released.find(self.release(), pattern)
 
     def root(self, suite):
-        """A root of that suite, to be changed as one likes."""
+        """A root of that suite, which the caller may change."""
         below = self.tool("fetch-root", SUITES.get(suite, suite), *PACKAGES[suite],
                           os.path.join(self.kept, suite)).strip()
         root, *layers = [self.box.folder(f"{suite}-{name}")
@@ -171,7 +171,7 @@ def extract(path, to):
 
 
 def line_of_readme(context, word):
-    """The line under "Install" that begins with the word."""
+    """Return: the line of README.md under "Install" that begins with the word."""
     with open(os.path.join(context.source, "README.md")) as file:
         section = file.read().split("\n## Install\n")[1].split("\n## ")[0]
     line = re.search(rf"^    ({word} .*)$", section, re.M)[1]

@@ -56,7 +56,7 @@ def run(command, env=None):
 
 
 def meant(conform, wanted, settings, file_system):
-    """What differs on purpose: {(group, row): (title, [(kernel, uaio)])}."""
+    """The intended differences: {(group, row): (title, [(kernel, uaio)])}."""
     differs = {}
     listed = subprocess.check_output([conform, "--list", *wanted], text=True)
     for line in listed.splitlines():
@@ -69,7 +69,7 @@ def meant(conform, wanted, settings, file_system):
 
 
 def is_own_fault(field):
-    """A row that did not come to its end on the kernel says nothing."""
+    """Whether the row did not finish on the kernel: then it says nothing about uaio."""
     return field.startswith("broken=") or field in (
         "ended=deadline",
         "ended=SIGALRM",
@@ -94,10 +94,9 @@ def is_match(pair, pattern):
 
 
 def judge(kernel, uaio, patterns, may_be_gone=False):
-    """The verdict on a row, and the pairs of fields that it is about.
+    """Judge a row. Return: the verdict, and the pairs of fields on which it is based.
 
-    patterns are the pairs that differ on purpose; None: nothing does.
-    """
+    patterns are the intended pairs; None: no difference is intended."""
     if any(field.startswith("skip=") for field in kernel):
         return "skipped", []
     if any(map(is_own_fault, kernel)):
@@ -185,7 +184,7 @@ def arguments():
 
 
 def check_libraries(conform, under_uaio, env):
-    """Both sides must be who they should be."""
+    """Check that each side runs the intended library (or none)."""
     for command, is_ours in (([], False), (under_uaio, True)):
         library = subprocess.check_output(
             [*command, conform, "--library"], text=True, env=env
@@ -195,7 +194,7 @@ def check_libraries(conform, under_uaio, env):
 
 
 def run_all(conform, under_uaio, wanted, by_calls, doors, plain, env):
-    """What both sides say by each door: {door: (reference's, uaio's)}."""
+    """Run everything by each front-end: {front-end: (the reference's rows, uaio's rows)}."""
     # All at once: on the kernel each row waits most of its time, until its
     # context is gone.
     with ThreadPoolExecutor() as pool:
@@ -218,14 +217,14 @@ def has_kernel_aio(conform, is_uring, env):
 
 
 def has_newest_uring(conform, env):
-    """Whether the kernel's io_uring has what that of Linux 6.18 has, by a flag of it."""
+    """Whether the kernel's io_uring is as new as that of Linux 6.18, which a flag shows."""
     return not any(field == "cqe_mixed=EINVAL" for fields in
                    run([conform, "each flag of a setup alone"], env).values()
                    for field in fields)
 
 
 def native_requests(path, backend):
-    """How many the kernel has executed, by statistics of many processes."""
+    """How many requests the kernel has executed, by the statistics of all processes."""
     try:
         with open(path) as lines:
             return sum(json.loads(line)["direct"][COUNTERS[backend]]

@@ -30,25 +30,25 @@ CUT = {
     "large direct reads in pieces that meet the end": 3,
     "large direct requests and holes": 6,
     "large direct requests on room allocated before": 4,
-    # But for the one that is refused when it is submitted.
+    # All but the request that is refused at submission.
     "large direct writes stop at RLIMIT_FSIZE": 3,
     "large direct writes when the file system gets full": 3,
     "large direct requests with bad buffers": 16,
     "large direct requests on a block device": 7,
     "large direct requests in the wrong direction": 0,
     "many large direct requests in flight": 32,
-    # But for the read at the end.
+    # All but the read at the end.
     "large direct writes that extend the file": 1,
     "large direct writes over an end within a block": 0,
     "large direct writes in pieces that extend the file": 0,
-    # But for the write in place at the end.
+    # All but the write in place at the end.
     "large direct writes that append": 1,
-    # But for a read.
+    # All but one read.
     "large direct writes that are durable": 1,
-    # Those with RWF_HIPRI, which AIO does not heed.
+    # Those with RWF_HIPRI, which AIO ignores.
     "large direct requests with RWF flags": 2,
     "large direct requests with RWF_NOWAIT": 0,
-    # But for those that are aligned to a block.
+    # All but those that are aligned to a block.
     "large direct reads that are misaligned": 1,
     "large direct writes that are misaligned": 1,
     "large direct requests with a piece misaligned": 0,

@@ -35,8 +35,8 @@ def expect(actual, wanted, what):
 
 
 def environment(**more):
-    """Ours, without what a tester may have set for the library or loader; more has
-    None for what it lacks as well."""
+    """Return: this process's environment, without variables that a tester may have set
+    for the library or loader. `more` adds variables; None in it removes one."""
     env = {name: value for name, value in os.environ.items()
            if not name.startswith(("UAIO_", "LD_"))}
     return {name: value for name, value in (env | more).items() if value is not None}

@@ -66,7 +66,7 @@ def lines(output):
 
 
 def expect_as_submitted(wanted):
-    """What the library makes of what the kernel has printed."""
+    """Return: what the library prints where the kernel prints this."""
     chain, plain = AS_SUBMITTED
     return [line for line in wanted if not line.startswith(chain)] + [
         line.replace(plain, chain) for line in wanted if line.startswith(plain)]

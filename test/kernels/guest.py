@@ -73,7 +73,7 @@ def prepare(modules):
 
 
 def run_test(test, build):
-    """What came of a test, as a line of the results."""
+    """Run a test. Return: its outcome, as a line of the results."""
     start = time.monotonic()
     status, output = sandbox.run(test["cmd"], test["timeout"],
                                  cwd=test["workdir"] or build, env=test["env"])

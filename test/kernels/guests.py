@@ -44,7 +44,7 @@ def doctor(build, status=0):
 
 
 def give(folder, orders):
-    """What the guest finds there: its orders, and a file for its results."""
+    """Give the guest its orders, and a file for its results."""
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, guest.ORDERS), "w") as file:
         json.dump(orders, file)

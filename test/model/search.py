@@ -43,7 +43,7 @@ def run(*command, folder, **options):
 
 
 def search(folder, model, configuration, fault):
-    """What pan says of the model."""
+    """Return: what Spin's verifier (pan) reports about the model."""
     defines = ["-D" + define for define in configuration.split()]
     if fault:
         defines.append("-D" + fault)
@@ -57,7 +57,7 @@ def search(folder, model, configuration, fault):
 
 
 def judge(output, is_faulty):
-    """Returns what is wrong with the verdict, or None."""
+    """Return: what is wrong with the verdict, or None."""
     errors = re.findall(r"\berrors: (\d+)$", output, re.M)
     if len(errors) != 1 or "states, stored" not in output:
         return "no verdict"
@@ -75,7 +75,7 @@ def judge(output, is_faulty):
 
 
 def check(folder, model, name):
-    """Returns whether the model is as it should be."""
+    """Return: whether the search ended as it should."""
     fault = name if name in model.FAULTS else None
     configuration = model.CONFIGURATIONS[model.FAULTS.get(name, name)]
     begun = time.monotonic()

@@ -146,7 +146,7 @@ def transfer(client, n):
 
 
 def transactions(client, first):
-    """Each prints its number once its COMMIT has returned."""
+    """Each transaction prints its number once its COMMIT has returned."""
     yield "USE test;\n"
     for n in range(first, first + SCRIPT_COMMITS):
         one, other, amount = transfer(client, n)
@@ -186,8 +186,8 @@ class Teller:
             return errors.read()
 
     def last_commit(self):
-        """Wait for its end, which the server's brings about, and return the
-        last number it was told; all before it must be there, too."""
+        """Wait for the client, which ends when the server does. Return: the last number
+        that it was told. All transactions before that one must be there, too."""
         self.shell.wait(ROUND_DEADLINE_S)
         if not LOST_SERVER.search(self.complaint()):
             raise ways.Failed(f"client {self.number}: {self.complaint()}")
@@ -219,10 +219,10 @@ def work_and_kill(client, server, firsts):
 
 
 def survivors(server, told):
-    """What was told, and the one that may have been in flight.
+    """Compare what clients were told with the tables; a transaction in flight may be
+    there or not.
 
-    Return: the last transaction of each client that is there.
-    """
+    Return: the last transaction of each client that is there."""
     last = [int(n) for _, n in
             server.query("SELECT * FROM test.last ORDER BY client")]
     for number, (there, known) in enumerate(zip(last, told)):

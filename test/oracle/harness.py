@@ -77,7 +77,7 @@ def renew_files(lane):
 
 
 def run_lane(lane, harness, cases, wrap):
-    """{case: (ending, output)}, run in order, as runtests.sh does."""
+    """Run the cases in order, as runtests.sh does. Return: {case: (ending, output)}."""
     results = {}
     for case in cases:
         renew_files(lane)
@@ -88,9 +88,9 @@ def run_lane(lane, harness, cases, wrap):
 
 
 def try_again(lane, harness, results, wrap):
-    """What does not pass may have met other programs: case 20 wants all of
-    fs.aio-max-nr, which is the whole machine's, and many look for the event of a
-    write without waiting, which is there unless the disk is slow just then."""
+    """Repeat cases that failed, as other programs may be the cause. Case 20 wants all of
+    fs.aio-max-nr, which the whole machine shares. Many cases look for the event of a
+    write without waiting, which fails if the disk is slow at that moment."""
     for _ in range(TRIES):
         cases = [case for case, (ending, _) in results.items()
                  if ending != "pass"]
@@ -101,7 +101,7 @@ def try_again(lane, harness, results, wrap):
 
 
 def report(lanes, results, cases):
-    """Print the table. Return: the cases that do not end alike."""
+    """Print the table. Return: the cases whose endings differ."""
     differing = []
     print("case  " + "  ".join(f"{name:>14}" for name in lanes))
     for case in cases:
@@ -122,7 +122,7 @@ def report(lanes, results, cases):
 
 
 def lanes_of(box, backends):
-    """{name: how a command is run there}"""
+    """Return: {name: how a command is run in this way}"""
     lanes = {"kernel": lambda *command: list(command)}
     for backend in backends:
         lanes[backend] = functools.partial(

@@ -72,7 +72,7 @@ class Runner:
             box.folder("place")
 
     def run(self, name, nr):
-        """Return: what it did wrong, "" if nothing; and the seconds it took."""
+        """Return: what the test did wrong ("" if nothing), and the seconds it took."""
         folder = os.path.join(self.place, f"{name}-{nr}")
         os.mkdir(folder)
         for program in os.listdir(self.tests):  # some start others, by name
@@ -101,7 +101,7 @@ class Runner:
         with ThreadPoolExecutor(AT_ONCE) as pool:
             results = dict(zip(names, pool.map(lambda name: self.run(name, 0),
                                                names)))
-        # Many wait for a time, and not for an event: alone, and again.
+        # Many tests wait for a time, not for an event: so run a failed one again, alone.
         for nr in range(1, tries):
             for name, (wrong, _) in results.items():
                 if wrong:
@@ -110,7 +110,7 @@ class Runner:
 
 
 def judge(results, expected_to_fail):
-    """Print what is not as it should be. Return: how many tests that are."""
+    """Print the tests that did not end as they should. Return: how many these are."""
     nr_wrong = 0
     for name, (wrong, taken) in results.items():
         if name in expected_to_fail and not wrong:

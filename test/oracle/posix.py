@@ -60,8 +60,8 @@ def fio_threads(client):
 
 
 def stress_ng(client):
-    """Reads and writes of one file, which tell by a signal that they are over. It
-    fails when a call does."""
+    """Reads and writes of one file, whose end a signal reports. stress-ng fails if a call
+    does."""
     for requests in 1, 16, 128:
         output = client.run(
             "stress-ng", "--aio", "1", "--aio-ops", "2000",
@@ -148,9 +148,9 @@ def mpi(name):
 
 
 def mpi_killed(name):
-    """One rank is killed while it writes. No other hangs, and no file has
-    anything else than what was written there. With Open MPI, which can be told
-    so, the others go on to their end."""
+    """One rank is killed while it writes. No other rank may hang, and no file may contain
+    other data than was written there. Open MPI can be told to let the other ranks run
+    to their end."""
     goes_on = name == "openmpi"
 
     def run(client, source):
@@ -174,8 +174,8 @@ def mpi_killed(name):
 
 
 def check_file(path, at_least):
-    """What its rank told it had written is there, in so many rounds at least, and
-    anything else is either written or not. Remove it."""
+    """Check the file, and remove it: what its rank reported as written is there, for at
+    least so many rounds. Everything else is either written or not."""
     with open(path, "rb") as file:
         data = file.read()
     with open(path + ".done", "rb") as log:

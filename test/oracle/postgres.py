@@ -63,7 +63,7 @@ class Failed(Exception):
 
 
 def users_end():
-    """The ids of users of this namespace end before that one."""
+    """Let the user ids of this namespace end below that one."""
     with open("/proc/self/uid_map") as rows:
         ends = [int(first) + int(nr) for first, _, nr in map(str.split, rows)]
     return min(max(ends), 1 << 31)
@@ -206,7 +206,7 @@ def check_report(server, is_small):
 
 
 def why_not():
-    """Why it cannot be tried here; or None."""
+    """Return: why it cannot be tried on this machine; or None."""
     version = tuple(int(part) for part in
                     re.match(r"(\d+)\.(\d+)", os.uname().release).groups())
     if os.geteuid() != 0:

@@ -79,9 +79,9 @@ def qemu_io_run(client, aio, image, *batches):
 
 
 def qemu_system(client):
-    """A whole virtual machine monitor behind all of libvirt's filters of
-    system calls, which kill. It has no processor to run: its monitor has the
-    disk written and read, many requests together. It must end by `quit`."""
+    """Run a whole virtual machine monitor behind all of libvirt's filters of system
+    calls, which kill. The virtual machine has no processor: only its monitor writes
+    and reads the disk, with many requests in flight. It must end by `quit`."""
     image, script = client.path("disk"), client.path("script")
     with open(image, "wb") as file:
         file.truncate(QEMU_REQUESTS * MIB)
@@ -104,9 +104,9 @@ def qemu_system(client):
 
 
 def qemu_script():
-    """What the monitor is told. A synchronous read waits for its data, so that
-    all is done before the end; aio_flush waits for what is in flight. The reads are
-    of parts that the library may leave to the kernel."""
+    """The commands for the monitor. A synchronous read waits for its data, so that
+    everything is done before the end. aio_flush waits for the requests in flight. The
+    reads are of parts that the library may leave to the kernel."""
     def io(command):
         return {"execute": "human-monitor-command", "arguments": {
             "command-line": f'qemu-io disk "{command}"'}}
@@ -122,8 +122,8 @@ def qemu_script():
 
 
 def check_replies(output):
-    """Each command was answered, and none with a word of complaint; what does
-    not match is printed between the answers."""
+    """Check that each command was answered without an error message. Data that does not
+    match is reported between the answers."""
     if any(not line.startswith("{") for line in output.splitlines()):
         raise ways.Failed(output)
     replies = [json.loads(line) for line in output.splitlines()]
@@ -217,8 +217,9 @@ def filter_file(client, program):
 
 
 def hang_in_submit(client, program, *arguments):
-    """Demand that it waits in io_submit for its child, which reads its input
-    and so waits for it. It is killed then; the child finds no more input."""
+    """Check that the program waits in io_submit for its child, which in turn waits for
+    input from the program. Then kill the program; the child finds the end of its
+    input."""
     with subprocess.Popen([program, *arguments], cwd=client.place,
                           env={**os.environ, **client.env()}) as process:
         try:
@@ -234,7 +235,7 @@ def hang_in_submit(client, program, *arguments):
 
 
 def stays_in_submit(process):
-    """Whether it and its child sleep on for a second, once they sleep so."""
+    """Return: whether the program and its child, once both sleep, sleep on for a second."""
     await_submit(process)
     pids = process.pid, child_of(process.pid)
     before = [switches_of(pid) for pid in pids]
@@ -243,7 +244,7 @@ def stays_in_submit(process):
 
 
 def await_submit(process):
-    """Return once it is in io_submit, and its child in read()."""
+    """Wait until the program is in io_submit and its child in read()."""
     calls = CALLS[os.uname().machine]
     end = time.monotonic() + DEADLINE
     while not (child := child_of(process.pid)) or \
@@ -284,7 +285,7 @@ def read(path):
 
 
 def refuse(client, *command):
-    """An example that cannot do its work prints the reason, in one line."""
+    """An example that cannot do its work must print the reason, in one line."""
     try:
         client.run(*command)
     except ways.Failed as failed:

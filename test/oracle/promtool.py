@@ -29,7 +29,7 @@ def older(text):
 
 
 def lint(tool, text):
-    """Return: what it finds, or an empty text."""
+    """Return: what promtool complains about, or ""."""
     done = subprocess.run([tool, "check", "metrics"], input=text, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if bool(done.returncode) != bool(done.stdout):
@@ -38,7 +38,7 @@ def lint(tool, text):
 
 
 def metrics(build):
-    """Of a fio that makes requests meanwhile."""
+    """Return: the metrics of a fio that makes requests meanwhile."""
     uaio = os.path.join(build, "uaio")
     with tempfile.TemporaryDirectory() as place, subprocess.Popen(
             [uaio, "run", "--", "fio", "--name=try", "--ioengine=libaio",

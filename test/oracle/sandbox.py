@@ -85,7 +85,7 @@ class Sandbox:
         return self.new_fs("ext4", name, size, in_memory)
 
     def overlay(self, name, size):
-        """An overlay whose layers are on ext4; None where there is none."""
+        """An overlay whose layers are on ext4; None if overlays are not available."""
         below = self.ext4(name + "-layers", size)
         layers = {layer: os.path.join(below, layer)
                   for layer in ("lower", "upper", "work")}
@@ -129,13 +129,13 @@ class Sandbox:
         return ctypes.get_errno() == errno.EFAULT
 
     def has_backend(self, backend):
-        """Whether the kernel has what that --backend uses."""
+        """Whether the kernel has what that --backend needs."""
         return self.has_kernel_uring() if backend == "io_uring" else \
             self.has_kernel_aio()
 
     @staticmethod
     def reports(path):
-        """What the processes counted that have ended since the last call."""
+        """The counts of the processes that have ended since the last call."""
         try:
             with open(path) as lines:
                 found = [json.loads(line) for line in lines]
@@ -149,8 +149,8 @@ class Sandbox:
         return [os.path.join(self.build, "bench", "deny-aio"), "--", *command]
 
     def deny_uring(self, error, *command):
-        """`command` with io_uring answered so; KILL kills the process that calls
-        it, and CONTAINER is all that a container engine's default filter does."""
+        """`command` with io_uring denied by that error. KILL kills the process that calls
+        io_uring. CONTAINER denies all that a container engine's default filter denies."""
         how = ["--container"] if error == "CONTAINER" else \
             ["--uring", "--errno", error]
         return [os.path.join(self.build, "bench", "deny-aio"), *how, "--",
@@ -167,15 +167,14 @@ class Sandbox:
             stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
     def uaio_only(self, *command, options=()):
-        """Run on uaio, so that falling back to the kernel would fail."""
+        """Run the command on uaio with the kernel's AIO denied, so that a fallback to the
+        kernel fails."""
         return self.deny_aio(*self.uaio(*command, options=options))
 
 
 def hide_from_loader(folder):
-    """Take uaio's libaio.so.1 off the search path, where meson test puts it.
-
-    Else what is meant to run on the kernel would run on uaio.
-    """
+    """Take uaio's libaio.so.1, which meson test adds, off the library search path:
+    otherwise programs that should use the kernel would use uaio."""
     paths = os.environ.pop("LD_LIBRARY_PATH", "").split(":")
     paths = [p for p in paths if p and os.path.realpath(p) !=
              os.path.realpath(folder)]

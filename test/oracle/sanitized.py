@@ -38,7 +38,7 @@ class Failed(Exception):
 
 
 def run(box, *command):
-    """Runs it where io_uring is denied. Returns its status and output."""
+    """Run it where io_uring is denied. Return: its status and output."""
     place = box.folder("place")
     return sandbox.run(box.deny_uring("EPERM", *command), DEADLINE, cwd=place,
                        env={"TMPDIR": place})

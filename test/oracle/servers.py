@@ -45,7 +45,7 @@ NOISE = random.Random(17).randbytes(1 << 20)
 
 
 class Echo:
-    """What a client says, and what it is to hear."""
+    """What an echo client sends, and what it must receive."""
 
     SIZES = 1, 100, 1500, 5000, 20000
     LARGE = 200_000
@@ -73,8 +73,8 @@ PROTOCOLS = {"echo": Echo, "http": Http}
 
 
 class Connection:
-    """A client: it says a question when the answer to the one before is there, or
-    all of them at once, and compares what it hears."""
+    """A client. It sends a question when the previous answer has arrived, or all
+    questions at once, and compares the answers."""
 
     def __init__(self, protocol, rng, address):
         self.habit = rng.choice(
@@ -99,7 +99,8 @@ class Connection:
             self.resumes = time.monotonic() + STALLED
 
     def step(self):
-        """Do what can be done. Return: whether it is over."""
+        """Do everything that is possible without waiting. Return: whether the client has
+        finished."""
         if not self.is_connected:
             error = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if error:
@@ -153,7 +154,7 @@ class Connection:
 
 
 class Load:
-    """A round: all connections are there before the first one is closed."""
+    """A round. All connections are made before the first one is closed."""
 
     def __init__(self, protocol, rng, nr, port):
         self.protocol, self.rng = protocol, rng
@@ -206,7 +207,7 @@ def memory_of(pid):
 
 
 def name_of(pid):
-    """The server's name in the statistics."""
+    """Return: the server's name in the statistics."""
     with open(f"/proc/{pid}/comm") as comm:
         return comm.read().strip()
 

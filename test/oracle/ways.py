@@ -98,10 +98,9 @@ class Client:
         return {"UAIO_STATS_JSON": self.stats, "LC_ALL": "C"}
 
     def run(self, *command, deadline=120, stdin=None, env=None):
-        """Run it in this way to its end, which must be a success.
+        """Run the program in this way to its end. It must succeed.
 
-        Return: what it printed.
-        """
+        Return: what it printed."""
         status, output = sandbox.run(
             self.wrap(find(command[0]), *command[1:]), deadline,
             cwd=self.place, env={**self.env(), **(env or {})}, stdin=stdin)
@@ -111,9 +110,9 @@ class Client:
         return output
 
     def prove(self, name, at_least, parked=0, count="completed"):
-        """Demand that the processes of that name which have ended since the
-        last proof had so many requests on uaio, and so many of them parked;
-        none at all without uaio."""
+        """Check the processes of that name that have ended since the last proof. They
+        must have had this many requests on uaio, and this many of them parked
+        (waiting); without uaio, none."""
         counted = [line for line in self._reports() if line["comm"] == name]
         requests = sum(line[count] for line in counted)
         if self.way == self.WITHOUT:
@@ -136,9 +135,9 @@ class Client:
                                    if interface not in OF_THREADS})
 
     def prove_backend(self):
-        """Demand that of the requests proved so far the kernel executed a share by
-        the interface that this way's backend is named after, by any with `auto`,
-        and none with `threads`. For what makes direct requests below 512 KiB."""
+        """Check that the kernel executed a share of the requests proved so far by the
+        interface of this backend; with `auto`, by any; with `threads`, none. Only for
+        programs that make direct requests below 512 KiB."""
         if self.way == self.WITHOUT:
             return
         nr = sum(nr for interface, nr in self.by_kernel.items()
@@ -165,9 +164,9 @@ class Client:
 
 
 class UringClient(Client):
-    """Programs of io_uring: on the kernel's, or on uaio where that is refused, by
-    a container engine's default filter, an error, or a filter that kills. So there
-    is no way but through uaio."""
+    """Programs of io_uring, on the kernel's; or on uaio while the kernel's is refused: by
+    a container engine's default filter, by an error, or by a filter that kills. So
+    only uaio can serve the requests."""
 
     WAYS = ("kernel", "CONTAINER", "EPERM", "ENOSYS", "KILL")
 

@@ -48,7 +48,7 @@ ENDS = 3  # enum crash_end
 
 MNT_DETACH = 2
 MS_NOSUID_NODEV = 2 | 4
-LIVE_FILES_MAX = 1024  # src/live/live.h says that there are never more
+LIVE_FILES_MAX = 1024  # src/live/live.h limits their number
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -110,7 +110,7 @@ class Mounted:
 
 
 class Kills:
-    """All rounds, and what they count."""
+    """All rounds, and their counts."""
 
     def __init__(self, box, way, seed):
         self.box, self.way, self.seed = box, way, seed
@@ -131,7 +131,8 @@ class Kills:
         random.Random(seed).shuffle(self.ways)
 
     def choices(self):
-        """Doors, backends, flags of the descriptors; whether these are a device's."""
+        """The choices for a round: front-ends, backends, flags of the descriptors, and
+        whether the descriptors are of a device."""
         doors = list(range(len(DOORS)))
         if self.way == "kernel":
             doors = [door for door, is_there in zip(doors, (
@@ -141,8 +142,8 @@ class Kills:
                 (0, os.O_DIRECT), (False, True))
 
     def plan(self):
-        """Decide about the next round. Return: whether it is on a device, the options of
-        the library, and all of it in words."""
+        """Choose the next round. Return: whether it is on a device, the options of the
+        library, and a description."""
         chance = random.Random(f"{self.seed} {self.nr}")
         door, backend, flags, is_device = self.ways[self.nr % len(self.ways)]
         state = self.state
@@ -201,8 +202,9 @@ class Kills:
                            f"{log.read().decode(errors='replace').strip()}")
 
     def version_of(self, slot):
-        """The version of the record in the image; 0: there is none. Where a write was in
-        flight, the record may have words of several versions: then the oldest."""
+        """Return: the version of the record in the image; 0 if there is none. If a write
+        was in flight, the record may have words of several versions: return the
+        oldest."""
         if (slot + 1) * SLOT_BYTES > self.state.bytes:
             return 0
         begin = State.image.offset + slot * SLOT_BYTES
@@ -216,7 +218,8 @@ class Kills:
         return min(versions)
 
     def check(self):
-        """Compare what is left with what was reported; the next round begins so."""
+        """Check that what was reported durable is there. The next round starts from what
+        is there."""
         state, complaints = self.state, []
         for slot in range(SLOTS):
             there, reported = self.version_of(slot), state.reported[slot]
@@ -234,7 +237,7 @@ class Kills:
             raise Lost("; ".join(complaints))
 
     def check_left(self):
-        """What killed processes leave in memory has a limit."""
+        """Check the limit on what killed processes leave in memory."""
         nr = sum(len(files) for _, _, files in os.walk("/dev/shm"))
         if nr > LIVE_FILES_MAX:
             raise Lost(f"{nr} files are left in /dev/shm")

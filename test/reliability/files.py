@@ -72,7 +72,8 @@ def make_place(box, place):
 
 
 def unmount(path):
-    """What uses the file system still is left behind: a process, or a request."""
+    """Unmount. A process or request that still uses the file system counts as left
+    behind."""
     end = time.monotonic() + UNMOUNT_S
     while True:
         done = subprocess.run(["umount", path], stderr=subprocess.PIPE, text=True,
@@ -114,7 +115,7 @@ def turn(box, args, place, options, seed, seconds):
 
 
 def draw_turns(chance, args, is_private):
-    """Each place once before any comes again."""
+    """Draw each place once before any place comes again."""
     places = [args.on] if args.on else PLACES[:] if is_private else ["folder"]
     while True:
         chance.shuffle(places)

@@ -123,7 +123,7 @@ def read_ledger() -> list[dict]:
 
 
 def commit() -> str:
-    """The commit; "+" says that the tree had changes."""
+    """Return: the commit, with a "+" if the tree had changes."""
     def git(*words: str) -> str:
         return subprocess.run(["git", "-C", str(SOURCE), *words], text=True,
                               stdout=subprocess.PIPE, check=True).stdout.strip()
@@ -150,7 +150,7 @@ def short(number: float) -> str:
 
 
 def sums(ledger: list[dict], row: Row) -> tuple[int, int, int, int]:
-    """Of all runs of a row: their number, its count, what was lost, what failed."""
+    """Sums over all runs of a row: their number, its count, what was lost, what failed."""
     runs = [each for each in ledger if each["row"] == row.name]
     return (len(runs), sum(each["count"] for each in runs),
             sum(each["lost"] for each in runs), sum(each["failed"] for each in runs))

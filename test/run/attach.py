@@ -57,7 +57,7 @@ int main(int argc, char **argv)
 
 
 class Tracer:
-    """uaio trace -p; killed at the end of the block, if it is there."""
+    """uaio trace -p. If it still runs at the end of the block, it is killed."""
 
     def __init__(self, tool, *arguments, **options):
         self.path = tool.path("lines")
@@ -83,7 +83,7 @@ class Tracer:
         return self.lines()
 
     def end(self, number=signal.SIGINT):
-        """Returns what it said."""
+        """End the tracer. Return: what it printed."""
         self.process.send_signal(number)
         expect(self.process.wait(TIMEOUT_S), 0, "exit status")
         return self.process.stderr.read()
@@ -122,7 +122,7 @@ def expect_reads(lines, pid):
 def _(tool):
     with Reader(tool, 1, goes_on=True) as reader:
         for number in (signal.SIGINT, signal.SIGTERM):
-            # Twice is once.
+            # To name a process twice is to name it once.
             with Tracer(tool, *["-p", str(reader.pid)] * 2) as tracer:
                 expect_reads(tracer.wait_for_lines(), reader.pid)
                 expect(rings_of(reader.pid), 1, "rings")
@@ -139,7 +139,7 @@ def _(tool):
 
 @case("a trace that nobody reads any more ends, however much the process does")
 def _(tool):
-    # So many, and so fast, that there is always a record.
+    # So many and so fast that a record always waits to be read.
     program = build(tool, "fast", FAST, "-laio")
     with contextlib.ExitStack() as stack:
         pids = ""
@@ -161,7 +161,7 @@ def _(tool):
         try:
             for i in range(4):
                 tracers.append(Tracer(tool, pid, str(reader.pid)))
-                # The same path is another file's once it is unlinked.
+                # Once the file is unlinked, the same path belongs to another file.
                 tracers[-1].wait_for_lines()
                 os.rename(tracers[-1].path, f"{tracers[-1].path}.{i}")
                 tracers[-1].path += f".{i}"
@@ -173,7 +173,7 @@ def _(tool):
             wait_until(lambda: rings_of(reader.pid) == 2, "two are left")
             for tracer in tracers[2:]:
                 tracer.wait_for_lines(len(tracer.lines()))
-            # There is room for others again.
+            # Now there is room for other tracers again.
             with Tracer(tool, pid, str(reader.pid)) as tracer:
                 tracer.wait_for_lines()
                 tracer.end()
@@ -189,7 +189,7 @@ def _(tool):
         expect(line, f"uaio: trace: {reader.pid} makes no requests now, and is "
                "traced from the next one on\n", "what it says")
         reader.end()
-        # It has made none, and ended.
+        # The process has made no request, and has ended.
         expect(tracer.process.wait(TIMEOUT_S), 0, "exit status")
 
 

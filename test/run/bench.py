@@ -24,7 +24,7 @@ def expect_nop_tables(tables, has_peer, names=OURS):
 
 
 def expect_nop_rows(rows, has_peer, names=OURS):
-    """Each variant, and nothing that could not be read."""
+    """Check that each variant has a row, and that no row is unreadable."""
     expect_form(rows, "nop", lambda row: row["title"])
     by_title = {row["title"]: row for row in rows}
     for depth in DEPTHS:
@@ -113,7 +113,8 @@ def _(tool):
 
 
 def bench_nop(tool, swapped):
-    """The row with answers of variants, some of which did what another does."""
+    """Run the row on made-up answers of variants, some of which did what another one
+    does."""
     return bench_on_answers(tool, "nop", "$1 $3", {
         f"{name} {depth}": said_of(swapped.get(name, name), 100, depth)
         | {"variant": name}

@@ -40,8 +40,8 @@ def need_fio():
 
 
 def expect_honest(tool, name, excused=()):
-    """A part as it is: its rows are in order, and nothing was disproved. Return:
-    its tables."""
+    """Run a part as it is. Its rows must be in order, and none disproved. Return: its
+    tables."""
     outcome, rows = measure(tool, name, excused)
     disproved = disproved_of(rows)
     expect(disproved - set(excused), set(), outcome.story)
@@ -53,8 +53,8 @@ def expect_honest(tool, name, excused=()):
 
 
 def measured_in(table, engines, columns=None):
-    """Those that were measured under the first so many columns, or all; of the
-    others it is said why not."""
+    """The tables that were measured under the first columns, or all. For the others a
+    reason must be given."""
     for engine in engines:
         expect(all(table["lines"][engine][:columns]), engine not in table["notes"],
                f"{table['name']}: {engine}, or why it is not there")
@@ -162,7 +162,7 @@ ENGINE_LIES = (
 
 
 def prove_engine(tool, fio, name, said):
-    """Of 1000 I/Os, with what was seen and counted."""
+    """The proof for 1000 I/Os, given what was seen and counted."""
     folder = Path(tool.scratch)
     variant = fio.variants(fio.Bench(fio.Places(folder, folder), folder,
                                      folder))[name]
@@ -254,7 +254,7 @@ esac
 
 
 def bench_on_fio(tool, side, job="direct-read-32", places=(), **env):
-    """A job, with a fio that does nothing but says this."""
+    """Run a job with a fio that does nothing but print this."""
     said = {"jobs": [{"error": 0, "job options": {"ioengine": "ENGINE"}} | side]}
     path = tool.path("rows.jsonl")
     fio = tool.write("bin/fio", FIO)
@@ -399,7 +399,7 @@ def _(tool):
 
 
 def processes_of(word):
-    """Whose command line has a word, by their ids."""
+    """The ids of processes that have this word in their command line."""
     found = {}
     for name in os.listdir("/proc"):
         try:
@@ -413,9 +413,9 @@ def processes_of(word):
 
 
 def interrupt(tool, bench):
-    """ctrl-C after the first round of a job. In a round psync comes after
-    posixaio, so the first is over when posixaio is seen after psync. Return: the
-    folders that fio had files in."""
+    """Press ctrl-C after the first round of a job. In a round, psync comes after
+    posixaio: so the first round is over when posixaio is seen after psync. Return: the
+    directories in which fio had files."""
     folders = set()
     deadline = time.monotonic() + DEADLINE_S
     for engine in ("psync", "posixaio"):

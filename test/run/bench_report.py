@@ -28,7 +28,7 @@ DEADLINE_S = 400
 
 
 class Balanced(html.parser.HTMLParser):
-    """That each element is ended, as a browser takes them."""
+    """Checks that each element is closed, as browsers require."""
 
     def __init__(self):
         super().__init__()
@@ -50,7 +50,7 @@ def plain(tag):
 
 
 def expect_no_link(root, ids):
-    """Whatever could load something, or lead out of the page."""
+    """Check that the page has nothing that could load something or lead elsewhere."""
     for each in root.iter():
         expect(plain(each.tag) in LOADS, False, each.tag)
         styles = [each.text or ""] if plain(each.tag) == "style" else []
@@ -70,7 +70,7 @@ def expect_no_link(root, ids):
 
 
 def expect_drawing(svg):
-    """That it is one which is complete in itself."""
+    """Check that the drawing needs no other file."""
     text = svg.decode()
     root = xml.fromstring(text)
     expect(plain(root.tag), "svg", "what is drawn")
@@ -81,7 +81,7 @@ def expect_drawing(svg):
 
 
 def expect_page(text, results):
-    """Return: the words on it."""
+    """Check the page. Return: its words."""
     parser = Balanced()
     parser.feed(text)
     expect(parser.open, [], "elements left open")
@@ -125,7 +125,8 @@ def write_report(tool, *files, python=sys.executable, **options):
 
 
 def report_of(tool, *made):
-    """The page of results, each of a file of its own, and its words."""
+    """Make the page of these results, each from its own file. Return: the page and its
+    words."""
     files = [each.write(tool.path(f"{number}.jsonl"))
              for number, each in enumerate(made)]
     write_report(tool, *files).expect(out="")
@@ -136,7 +137,7 @@ def report_of(tool, *made):
 
 
 def one_table(rounds=9, **figures):
-    """Made-up reads a second, by variant."""
+    """A table of made-up reads per second, by variant."""
     made = made_up.MadeUp(rounds)
     made.table("hot-read.rate", "hot reads", "I/O/s", "job", ["hot"],
                {name: [figure] for name, figure in figures.items()},
@@ -400,7 +401,8 @@ def benchmarks(tool, *arguments, **options):
 
 
 def copy_of_ours(tool):
-    """What is written of results, in a place of its own: the options for it."""
+    """Write what is made of results in a directory of its own. Return: the options for
+    that."""
     for name in WRITTEN:
         with open(f"{tool.args.source}/{name}") as file:
             tool.write("top/" + name, file.read())

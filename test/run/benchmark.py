@@ -18,7 +18,7 @@ KEYS = {"kind", "name", "title", "figure", "unit", "subject", "peer", "pairs",
 
 
 def results_of(path):
-    """What was written, by kind."""
+    """Return: what was written, by kind."""
     with open(path) as file:
         results = [json.loads(line) for line in file]
     return {kind: [each for each in results if each["kind"] == kind]
@@ -30,7 +30,7 @@ def rows_of(path):
 
 
 def tables_of(tool):
-    """The tables that were written, by their names, in the right form."""
+    """Return: the tables that were written, by name. Their form must be right."""
     tables = results_of(tool.path("rows.jsonl"))["table"]
     named = {table["name"]: table for table in tables}
     expect(len(named), len(tables), "tables that differ in their names")
@@ -43,8 +43,8 @@ def tables_of(tool):
 
 
 def expect_lines(table, variants, may_be_none=False):
-    """Each of the variants was measured once under each column, to more than
-    nothing unless there may be none."""
+    """Check that each variant was measured once in each column, and that its figures are
+    above 0 unless they may be 0."""
     for variant in variants:
         for values in table["lines"][variant]:
             expect(len(values), 1, f"{table['name']}: {variant}")
@@ -53,7 +53,7 @@ def expect_lines(table, variants, may_be_none=False):
 
 
 def stood_still(results):
-    """Whether nothing was done in all of the time of some measurement."""
+    """Whether a measurement made no progress in all of its time."""
     values = [value for row in results["row"] if row["unit"].endswith("/s")
               for value in row["subject_values"] + row["peer_values"]]
     for table in results["table"]:
@@ -64,11 +64,10 @@ def stood_still(results):
 
 
 def bench_of(tool, row):
-    """A row, measured as quickly as can be: its outcome and what it wrote.
+    """Run a row as quickly as possible. Return: its outcome, and what it wrote.
 
-    A machine that stands still for so long measures nothing: that is believed when
-    it has come three times.
-    """
+    A machine that is stalled that long measures nothing. The test only believes it when
+    it has happened three times."""
     path = tool.path("rows.jsonl")
     for _ in range(3):
         outcome = tool.exec(tool.uaio, "bench", "--quick", "--pairs", "1",
@@ -79,17 +78,17 @@ def bench_of(tool, row):
 
 
 def disproved_of(rows):
-    """The subjects of rows that measured something else than they say."""
+    """The subjects of rows that measured something else than their names say."""
     return {row["subject"] for row in rows if row["verdict"] == "disproved"
             and not row["title"].startswith("best, ")}
 
 
 def measure(tool, row, excused=()):
-    """The row as it is: what the command says, and what it writes.
+    """Run a row as it is. Return: what the command prints, and what it writes.
 
-    The machine may have kept a variant from what it does, so that its counters
-    deny it, unless it is excused, is believed when it has come three times.
-    """
+    A busy machine may keep a variant from its work, so that its counters disprove it.
+    Unless the variant is excused, the test only believes it when it has happened three
+    times."""
     for _ in range(3):
         outcome, rows = bench_of(tool, row)
         if disproved_of(rows) <= set(excused):
@@ -108,8 +107,9 @@ def expect_form(rows, name, key):
 
 
 def expect_proofs(module, proof_of, truths, lies):
-    """What is true of a variant proves it; any of the lies about it does not.
-    Truths by variant; lies are pairs of a variant and what it says instead."""
+    """Check that true counters prove a variant, and that each of the lies does not.
+    Truths by variant; lies are pairs of a variant and the counters that it reports
+    instead."""
     for name, said in truths.items():
         expect(bool(proof_of(name, said)), True, f"proof of {name}")
     for name, lie in lies:
@@ -139,8 +139,9 @@ def path_of(tool, *programs):
 
 
 def bench_on_answers(tool, name, key, answers, env=None):
-    """The row `name` with a program of that name that runs nothing and says what
-    it is told: answers by key, which is the shell's words for its arguments."""
+    """Run the row `name` with a stand-in for the program of that name, which prints
+    prepared answers: answers by key, where a key is the arguments in the shell's
+    words."""
     for words, said in answers.items():
         tool.write(f"said/{words}", json.dumps(said))
     tool.write(f"helpers/{name}",

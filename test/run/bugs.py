@@ -23,7 +23,7 @@ CHECKERS = {
 
 
 class Example:
-    """A program of the gallery, and what its comments say of it."""
+    """A program of examples/bugs, and what its comments say about it."""
 
     def __init__(self, source, program):
         self.name = os.path.basename(source)
@@ -54,12 +54,12 @@ class Example:
             self.kind_with_thread = self.kind_with_thread or self.kind
 
     def is_at(self, frames, line):
-        """Whether a frame is at this line of the source."""
+        """Return: whether a frame is at this line of the source."""
         return any(os.path.basename(frame["file"] or "") == self.name and
                    frame["line"] == line for frame in frames)
 
     def check_hints(self, tool):
-        """Runs it with --hints, and without. Returns what is wrong, or None."""
+        """Run it with --hints, and without. Return: what is wrong, or None."""
         path = tool.path(f"{os.path.basename(self.program)}.json")
         without = tool.exec(tool.uaio, "check", "--", self.program)
         for _ in range(self.tries):
@@ -80,8 +80,8 @@ class Example:
         return None if is_right else f"{self.name}: {reports}\n{without.story}\n{outcome.story}"
 
     def check(self, tool, sanitizer=None):
-        """Runs it under uaio check, with a sanitizer in it or not. Returns what is wrong
-        with the reports, or None."""
+        """Run it under uaio check, with or without a sanitizer in it. Return: what is
+        wrong with the reports, or None."""
         kind = {"address": self.kind_with_address, "thread": self.kind_with_thread,
                 "memory": self.kind, None: self.kind}[sanitizer]
         program, env = self.program, {}
@@ -115,7 +115,7 @@ class Example:
 
 
 def examples(tool, has_hints=False):
-    """Those that are built here: with an error, or with a hint."""
+    """The examples of this directory that can be built here."""
     folder = os.path.join(tool.args.source, "examples", "bugs")
     found = []
     for source in sorted(glob.glob(f"{folder}/**/*.c*", recursive=True)):
@@ -127,7 +127,7 @@ def examples(tool, has_hints=False):
 
 
 def for_all(function, things):
-    """Calls function for each, and fails if one returns a text."""
+    """Call function for each example, and fail if a call returns a text."""
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         problems = [problem for problem in pool.map(function, things) if problem]
     if problems:

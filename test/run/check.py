@@ -45,7 +45,8 @@ def expect_words(outcome, *words):
 
 
 def hang_up_by_default():
-    """What started the tests, such as nohup, may have had the signal ignored."""
+    """Restore the default for SIGHUP, which nohup, for example, may have set to be
+    ignored."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
@@ -63,7 +64,7 @@ def _(tool):
 @case("a command that nothing was checked of is told of")
 def _(tool):
     expect_words(check(tool, "true").expect(err=None), "nothing was checked")
-    # Not if it was not executed at all.
+    # Not if the command could not be executed at all.
     for words, status in ((("no-such-command",), 127), ((tool.scratch,), 126),
                           ((tool.args.static_target,), 2)):
         outcome = tool.exec(tool.uaio, "check", *words)
@@ -238,7 +239,7 @@ def _(tool):
         expect([line for line in lines if line.startswith("LD_PRELOAD=")],
                [f"LD_PRELOAD={want}"], script)
         expect("UAIO_URING=always" in lines, True, outcome.story)
-    # Who runs what is not checked has it no more.
+    # A program that runs an unchecked one must not pass the setting on.
     outcome = tool.exec(uaio, "check", "env", "-u", "UAIO_CHECK", uaio, "run", "env")
     expect(f"LD_PRELOAD={want.split(':')[1]}\n" in outcome.out, True, outcome.story)
     os.unlink(shim)
@@ -446,7 +447,7 @@ def _(tool):
     os.kill(int(outcome.out), signal.SIGKILL)
     outcome.expect(out=None, err=None)
     expect_words(outcome, "processes of it run on, unchecked")
-    # Not those that end right after it; what they write is read.
+    # Reports of processes that end right afterwards are read, too.
     outcome = check(tool, "(while kill -0 $$ 2>&-; do :; done; "
                     f"{write(report(), pid=5)}) &")
     outcome.expect(99, err=None)

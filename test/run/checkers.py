@@ -35,7 +35,8 @@ WRONG = {
 
 
 def expect_both(outcome, asan, ours, function):
-    """The sanitizer's report, and below it ours, of which each is there once."""
+    """Check that the sanitizer's report and, below it, uaio's report are there, each
+    once."""
     reports = re.findall("ERROR: (.*?)[ \n]", outcome.err.replace("uaio check", "uaio-check"))
     expect(reports, ["AddressSanitizer:", "uaio-check:"], outcome.story)
     theirs, below = outcome.err.split("ERROR: uaio check: ")
@@ -205,7 +206,7 @@ DENIED = "EPERM:io_uring_setup,io_uring_enter,io_uring_register"
 
 
 def built_for(tool, checker):
-    """The command that runs the program, where io_uring is denied."""
+    """The command that runs the program while io_uring is denied."""
     compiler, runner, *_ = FOUR[checker]
     program = tool.path("checked")
     if not shutil.which(compiler.split()[0]) or runner and not shutil.which(runner[0]):
@@ -216,8 +217,8 @@ def built_for(tool, checker):
 
 
 def said_by(outcome):
-    """The lines of the checker's and of uaio check's reports; valgrind says that it does not
-    know all calls of the kernel."""
+    """The lines of the checker's report and of uaio's. valgrind prints that it does not
+    know all system calls."""
     return [line for line in outcome.err.split("\n") if line and not line.startswith("--")]
 
 

@@ -71,7 +71,7 @@ def options(tool, subcommand):
 
 
 def words_of_options(tool):
-    """The options of run that take words, with those: what uaio says itself."""
+    """The words of run's options that take a list of words, as uaio itself prints them."""
     found = {}
     for option in options(tool, "run"):
         said = tool.run(f"{option}=?").err

@@ -37,7 +37,7 @@ def fail(text):
 
 
 class Image:
-    """A root, and what a Dockerfile says of the processes in it."""
+    """A root, and what a Dockerfile says about its processes."""
 
     def __init__(self, below=None):
         number = len(os.listdir(SCRATCH))
@@ -63,7 +63,7 @@ class Image:
         run("mount", "-t", "tmpfs", "tmpfs", self.root + "/dev/shm")
 
     def command(self, command, env=(), uid=0, entrypoint=None):
-        """Under the filter of a container engine."""
+        """The command under the filter of a container engine."""
         if entrypoint is None:
             entrypoint = self.entrypoint
         env = {**self.env, "HOME": "/", **dict(env)}
@@ -168,8 +168,8 @@ def build(images, path, context):
 #
 
 class Shell:
-    """What the document types; of Docker what it uses of `build`, `run`, `exec` and
-    `kill`."""
+    """A shell that types what the document does; of Docker only the used part of `build`,
+    `run`, `exec` and `kill`."""
 
     def __init__(self, images):
         self.images = images
@@ -259,8 +259,9 @@ def document():
 #
 
 def expect_report(image, command, env=(), **options):
-    """fio's io_uring, which the filter refuses, was the library's. An example has no
-    report: each process of a service would have its own."""
+    """Check that the library served fio's io_uring, which the filter refuses. The
+    examples themselves ask for no report: each process of a service would write its
+    own."""
     env = dict(env)
     said, status = image.run(command, env=env, **options)
     if status or "uaio: " in said:
@@ -335,8 +336,8 @@ def calls_of(group):
 
 
 def is_allowed(call, filters):
-    """Whether these SystemCallFilter= let the call through: the first says whether
-    what is in no list is refused."""
+    """Return: whether these SystemCallFilter= lines allow the call. The first line says
+    whether calls in no list are refused."""
     allowed = filters[0].startswith("~")
     for text in filters:
         for word in text.lstrip("~").split():

@@ -43,7 +43,8 @@ class Report:
 
     def expect(self, subject, level, cause=None, errno=None, words="",
                section=None):
-        """A finding of an argument, or of the machine and uaio."""
+        """Check a finding of uaio doctor, about an argument or about the machine and
+        uaio."""
         found = self.of(subject, section)
         expect((found["level"], found["cause"], found["errno"]),
                (level, cause, errno), f"{subject}: {found}")

@@ -23,7 +23,7 @@ __attribute__((noinline)) long own_setup(void *params)
 
 
 def user_of(function):
-    """A program that calls a function, if it is called with an argument."""
+    """Build a program that calls the function only if it is run with an argument."""
     return (f"int {function}();\n"
             f"int main(int nr, char **words)\n"
             f"{{ return nr > 1 ? {function}(words) : 0; }}\n")

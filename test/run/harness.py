@@ -27,7 +27,7 @@ class Outcome:
         self.story = f"{command}\nstatus {self.status}\n{self.out}{self.err}"
 
     def expect(self, status=0, out=None, err=""):
-        """An err of None is not looked at."""
+        """Check the outcome. With err=None, stderr is not checked."""
         for actual, wanted in (
             (self.status, status), (self.out, out), (self.err, err)
         ):

@@ -26,7 +26,7 @@ PLACES = {
 READ_NS_AT = PLACES["read_ns"][0]
 
 class Victim(Reader):
-    """The same, which may be killed; its pages go at the end of the block."""
+    """A process that may be killed. Its pages are removed at the end of the block."""
 
     def __init__(self, tool, *before, options=(), **kinds):
         super().__init__(tool, REQUESTS, *before, options=options, **kinds)
@@ -139,7 +139,7 @@ def _(tool):
         expect(is_sampled, False, "the last interval")
         sampled = line_of(tool, reader.pid)["sampled"]
         expect(sampled >= 2, True, "before that")
-        # When nobody looks any more, times are sampled again.
+        # Once no reader looks any more, times are sampled again.
         while line_of(tool, reader.pid)["sampled"] == sampled:
             time.sleep(0.01)
 
@@ -178,7 +178,7 @@ def _(tool):
 
 
 class Held:
-    """A process that has four requests, of which some are where they stay."""
+    """A process with four requests, some of which are held in a known state."""
 
     def __init__(self, tool, place, *options):
         self.process = subprocess.Popen(
@@ -276,7 +276,7 @@ def _(tool):
             file.seek(READ_NS_AT)
             expect(struct.unpack("<Q", file.read(8))[0] > 0, True,
                    "when it was read")
-            # As if that had been long ago.
+            # Pretend that this was long ago.
             file.seek(READ_NS_AT)
             file.write(struct.pack("<Q", 1))
         expect(line_of(tool, victim.pid)["accepted"], REQUESTS, "a last time")

@@ -12,7 +12,7 @@ LOST = "uaio: library: not in "
 
 
 def said(outcome, status=0):
-    """The lines about what is lost or not served."""
+    """Return: the lines about programs that are lost or interfaces that are not served."""
     expect(outcome.status, status, outcome.story)
     return [line for line in outcome.err.splitlines()
             if line.startswith((LOST, "uaio: library: not served"))]

@@ -28,8 +28,7 @@ JOBS = {
 
 
 class MadeUp:
-    """So many rounds of figures that differ by a few per cent, the same each
-    time."""
+    """Made-up rounds whose figures differ by a few per cent, always in the same way."""
 
     def __init__(self, rounds=9, seed=1):
         self.rounds = rounds
@@ -309,7 +308,7 @@ def _rows(made):
 
 
 def complete(rounds=9):
-    """Every table there is a name for, and rows of every verdict."""
+    """A table for each known name, and rows with each verdict."""
     made = MadeUp(rounds)
     for part in (_contexts, _nop, _pipe, _dio, _jobs, _posix, _depths, _rows):
         part(made)

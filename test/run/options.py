@@ -112,7 +112,7 @@ def _(tool):
             2, f"{arguments[0]}: ", f"before '{arguments[1]}'")
     tool.exec("test", "!", "-e", marker).expect()
     expect(os.path.exists("--"), False, "a file of that name")
-    # Behind an equals sign it is one.
+    # After an equals sign it is a value.
     name = tool.path("--")
     tool.run(f"--stats-json={name}", "true").expect()
     expect(os.path.exists(name), True, "a file of that name")

@@ -19,8 +19,8 @@ def typed(text):
 
 
 def pattern(line):
-    """Figures may differ, and how wide they make a column; three dots stand for
-    anything."""
+    """Return: a pattern for the text. Figures may differ, and so may the width of their
+    column. Three dots stand for any text."""
     gap = r"\d+(?:\.\d+)*|-(?= |$)|\s+"
     pieces = [re.escape(piece) for piece in re.split(gap, line)]
     made = pieces[0]
@@ -30,9 +30,9 @@ def pattern(line):
 
 
 def is_printed(document, *streams):
-    """Whether the streams are what the document says is printed. A container engine
-    hands on the order of lines within a stream, and not between two. Three dots alone
-    stand for any lines."""
+    """Return: whether the streams contain what the document shows. A container engine
+    keeps the order of lines within a stream, but not between two streams. Three dots
+    alone stand for any lines."""
     wanted = [line.strip() == ANY_LINES or pattern(line)
               for line in document.splitlines()]
     said = [stream.splitlines() for stream in streams]

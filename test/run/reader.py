@@ -47,7 +47,7 @@ sys.stdin.read()
 
 
 class Reader:
-    """A process that has made so many requests; gone at the end of the block."""
+    """A process that has made this many requests. It is killed at the end of the block."""
 
     def __init__(self, tool, requests, *before, goes_on=False, parked=0,
                  unawaited=0, options=(), uaio=None, python=sys.executable):

@@ -15,7 +15,7 @@ DEADLINE_S = 300  # only for what hangs
 
 
 class Screen:
-    """uaio top on a terminal of its own; gone at the end of the block."""
+    """uaio top on a terminal of its own. It is killed at the end of the block."""
 
     def __init__(self, tool, *arguments, rows=24, columns=80, uaio=None):
         if not uaio and not os.path.exists(
@@ -39,7 +39,7 @@ class Screen:
                     struct.pack("HHHH", rows, columns, 0, 0))
 
     def wait_for(self, pattern):
-        """Reads on until the pattern is there; forgets what is before its end."""
+        """Read until the pattern appears, and forget what came before its end."""
         while not (found := re.search(pattern, self.seen, re.S)):
             self.read()
         self.seen = self.seen[found.end():]

@@ -16,7 +16,7 @@ COLUMNS = ("seconds", "thread", "door", "operation", "offset", "length",
 
 
 def trace(tool, *arguments, **options):
-    """Runs uaio trace. Returns its outcome, and the lines it wrote."""
+    """Run uaio trace. Return: its outcome, and the lines that it wrote."""
     path = tool.path("lines")
     outcome = tool.exec(tool.uaio, "trace", "-o", path, *arguments, **options)
     with open(path) as file:
@@ -107,7 +107,7 @@ class Kept:
              tool.args.client, "keep", *files), stdin=subprocess.PIPE)
 
     def await_lines(self):
-        """Returns the lines, when there is one of the last file."""
+        """Wait for a line of the last file. Return: the lines."""
         text = ""
         deadline = time.monotonic() + TIMEOUT_S
         while self.files[-1] not in text and time.monotonic() < deadline:
@@ -126,7 +126,7 @@ class Kept:
                 for line in text.splitlines()[1:]]
 
     def end(self):
-        """Returns the exit status of the tracer, and all lines."""
+        """End the client. Return: the exit status of the tracer, and all lines."""
         self.tracer.stdin.close()
         status = self.tracer.wait(TIMEOUT_S)
         lines = self.lines(self.text())
@@ -209,7 +209,7 @@ def _(tool):
 
 
 def expect_apart(events):
-    """The slices of each thread do not overlap."""
+    """Check that the slices of each thread do not overlap."""
     ends = {}
     slices = [event for event in events if event["ph"] == "X"]
     for event in sorted(slices, key=lambda event: event["ts"]):

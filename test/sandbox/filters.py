@@ -127,7 +127,7 @@ class Client:
 
 
 def complaint(status, output, errors, may_be_killed):
-    """What is wrong with how the client ended, or None."""
+    """Return: what is wrong with how the client ended, or None."""
     if status is None:
         return "hangs"
     if status in (-SIGSYS, 128 + SIGSYS):
@@ -148,7 +148,7 @@ def report(failures):
 
 
 def each(jobs):
-    """Run them, some at a time: the complaints."""
+    """Run the clients, several at a time. Return: the complaints."""
     with ThreadPoolExecutor(2 * (os.cpu_count() or 1)) as pool:
         return [text for text in pool.map(lambda job: job(), jobs) if text]
 
@@ -202,7 +202,8 @@ def test_needed(client, rows):
 
 
 def real_filters():
-    """Name, filter, errors that may come of it, whether only from inside."""
+    """Return, for each real filter: its name, the filter, the errors it may cause, and
+    whether only the program itself can install it."""
     for action in ("EPERM", "kill"):
         yield (f"systemd, {action}", f"{action}:{','.join(RESOURCES)}", {},
                False)

@@ -49,7 +49,8 @@ SOCKET_OPS = (9, 10, 13, 16, 26, 27, 34, 46, 47, 48, 56, 57)
 
 
 class Request:
-    """One of a line: what was asked, what the kernel answered, what we did."""
+    """A request of a line: what was submitted, and the results of the kernel and of the
+    library."""
 
     def __init__(self, text, theirs, ours, before):
         words = text.split()
@@ -340,7 +341,7 @@ def has_drain(line):
 
 
 def requests_of(theirs, ours, is_drained):
-    """Return: the requests of a line; None if that cannot be said."""
+    """Return: the requests of a line; None if the line does not show them."""
     texts = theirs.split(' | ')[1:]
     mine, other = result_of(theirs), result_of(ours)
     if texts != ours.split(' | ')[1:] or '.end' in theirs or 'register' in theirs:
@@ -476,7 +477,7 @@ def is_position(theirs, ours, before):
 
 
 def was_moved(before):
-    """Whether there was such a request: see is_position()."""
+    """Return: whether there was such a request: see is_position()."""
     return any(
         int(flags, 0) & 1 or int(fd) in (FILES if int(opcode) in READS else DRAGGED)
         for line in before for opcode, flags, fd in re.findall(
@@ -511,7 +512,8 @@ def spliced(request):
 
 
 def marked_by(line):
-    """Where urgent data may have been sent to, with MSG_OOB: places; None for any of them."""
+    """Return: the descriptors to which urgent data (MSG_OOB) may have been sent; None for
+    any."""
     found = set()
     texts, results = line.split(' | ')[1:], result_of(line)
     for text, result in zip(texts, results):
@@ -546,7 +548,7 @@ class Tally:
 
 
 def compare(theirs, ours, tally):
-    """Return: what is wrong in a world, or None."""
+    """Return: what is wrong in a world (scenario), or None."""
     is_drained, has_one, marked = False, False, set()
     for line, other in zip(theirs, ours):
         marked |= marked_by(line)
@@ -621,7 +623,7 @@ class Player:
         self.ways = [[fuzz], [uaio, 'run', '--uring=always', '--', fuzz]]
 
     def play(self, seed, worlds, patience_us):
-        """Return: what play_one() does, of both ways, which are gone at the same time."""
+        """Return: the results of play_one() in both ways, which run at the same time."""
         with concurrent.futures.ThreadPoolExecutor(len(self.ways)) as pool:
             return list(pool.map(
                 lambda way: self.play_one(way, seed, worlds, patience_us), self.ways))
@@ -647,7 +649,8 @@ class Player:
 
     @staticmethod
     def run(command, folder):
-        """Return: what it has done; one that hangs is ended, and has died then."""
+        """Return: what the run has printed. A run that hangs is killed, and counts as
+        dead."""
         with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True,
                               stderr=subprocess.PIPE, start_new_session=True) as process:
             try:
@@ -658,10 +661,8 @@ class Player:
             return subprocess.CompletedProcess(command, process.returncode, out, err)
 
     def chunk(self, seed, worlds):
-        """
-        Play some worlds; those that differ again, each time with more patience.
-        Return: a tally, and what is wrong.
-        """
+        """Run some worlds. Run those that differ again, each time with more patience.
+        Return: a tally, and what is wrong."""
         tally, left = Tally(), worlds
         plays = {world: [] for world in worlds}
         tally.nr_worlds = len(worlds)
@@ -687,10 +688,8 @@ class Player:
         return compare(theirs, ours, tally)
 
     def varied(self, plays, tally):
-        """
-        A world has differed each time. The kernel's own result may be one or the other,
-        and ours one of these. Return: what is wrong otherwise; or None.
-        """
+        """A world has differed each time. The kernel's own results may vary: then each of
+        the library's must be one of these. Return: what is wrong; or None."""
         for theirs, _ in plays[1:]:
             for _, ours in plays[1:]:
                 once = Tally()

@@ -52,7 +52,7 @@ class Mapping:
 
 @dataclass
 class World:
-    """What one world says of itself."""
+    """The output of one world (scenario)."""
 
     ranges: list[tuple[int, int, str]] = field(default_factory=list)
     maps: list[Mapping] = field(default_factory=list)
@@ -97,7 +97,7 @@ def worlds_of(lines: Iterable[str]) -> list[World]:
 
 @dataclass
 class Count:
-    """Of a trace."""
+    """The counts of a trace."""
 
     reads: int = 0
     by_range: collections.Counter[str] = field(
@@ -122,7 +122,7 @@ def is_one_copy(world: World, first: int, second: int) -> bool:
 
 
 def name_of(world: World, address: int) -> str:
-    """The function of the library that has the instruction."""
+    """Return: the name of the library's function that contains the instruction."""
     here = world.object_at(address)
     if not here or not here.path.startswith("/"):
         return f"{address:#x}"
@@ -133,7 +133,8 @@ def name_of(world: World, address: int) -> str:
 
 
 def check(trace: Iterable[str], worlds: list[World]) -> Count:
-    """Each load between two marks is of bytes that were not loaded since the first."""
+    """Check that each load between two marks is of bytes that no earlier load there has
+    read."""
     count, number, step = Count(), -1, -1
     world, loaded, told, code = worlds[0], None, False, ""
     marks = world.marks

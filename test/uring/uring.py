@@ -20,7 +20,7 @@ DEADLINE = 120
 
 
 def run(args, command, is_preloaded, **options):
-    """Runs a command, without the tester's own variables: the output."""
+    """Run a command without the tester's own variables. Return: its output."""
     if is_preloaded:
         options.setdefault("LD_PRELOAD", os.path.join(args.build, "libuaio.so.0"))
     env = environment(**options)
@@ -35,7 +35,7 @@ def run(args, command, is_preloaded, **options):
 
 
 def said(args, command, **options):
-    """What a preloaded program says on its standard error."""
+    """Return: what a preloaded program prints on its standard error."""
     preexec = options.pop("preexec_fn", None)
     options.setdefault("LD_PRELOAD", os.path.join(args.build, "libuaio.so.0"))
     env = environment(**options)
@@ -46,7 +46,7 @@ def said(args, command, **options):
 
 
 def changed(text, name):
-    """How many calls in that object come to the library, and how many not."""
+    """Return: how many calls in that object reach the library, and how many do not."""
     found = re.search(rf"^uaio: library: io_uring calls in \S*{name}\S*: (\d+) "
                       r"come here, (\d+) cannot be changed", text, re.M)
     return found and (int(found[1]), int(found[2]))
