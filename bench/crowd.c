@@ -52,7 +52,7 @@ enum {
 	BODY_MIN = 100,
 	BODIES = 64,
 	ANSWER_MAX = 512,
-	PERIOD = 251,   /* after so many bytes an HTTP body repeats */
+	PERIOD = 251,   /* an HTTP body repeats after this many bytes */
 	AT_ONCE = 500,  /* connections begun together: fewer than any backlog */
 	ADDRESSES = 50, /* client addresses; each has about 28 000 ports */
 	EVENTS = 512,

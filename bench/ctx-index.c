@@ -58,7 +58,7 @@ static int start_with_index(void)
 	return of_table->start();
 }
 
-/* The table of handles has the same ids free as the table of contexts. */
+/* The table of handles always has the same free ids as the table of contexts. */
 static int reserve_locked(struct uaio_ctxtab *tab, uint32_t *ret_id)
 {
 	uint32_t id;

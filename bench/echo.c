@@ -146,7 +146,7 @@ static void serve_by_epoll(void)
 	}
 }
 
-/* user_data of a request: KINDS * connection + one of these. */
+/* user_data of a request: KINDS * connection + one of RECEIVED and SENT */
 enum { RECEIVED, SENT, KINDS };
 
 static struct io_uring ring;

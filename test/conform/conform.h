@@ -204,8 +204,8 @@ long call_pgetevents(aio_context_t ctx, long min_nr, long nr,
 		     sigset_t *mask);
 
 /*
- * Calls syscall(2), also if the other rows use libaio: libaio's io_getevents reads the
- * memory at the handle itself.
+ * Calls syscall(2), even if rows use libaio otherwise: libaio's io_getevents would read the
+ * ring in memory itself.
  */
 long raw_getevents(aio_context_t ctx, long min_nr, long nr,
 		   struct io_event *events, struct timespec *timeout);

@@ -58,8 +58,8 @@ void write_moved(const char *key, aio_context_t ctx, int fd, size_t nbytes,
 void append_large(const char *key, aio_context_t ctx, int fd, size_t nbytes,
 		  long long offset, unsigned int flags);
 /*
- * For writes that are made in other ways: the next hand, and the notes that write_large()
- * takes.
+ * For writes that are made in another way: return the next hand; note what write_large()
+ * notes.
  */
 int next_hand(void);
 void note_written(const char *key, long long nbytes, long long offset,

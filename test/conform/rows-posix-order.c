@@ -22,8 +22,8 @@ enum { MOMENT_MS = 1000 };
 
 /*
  * Notes the request's state once it is complete, or after a moment in which all other
- * threads sleep. For requests that complete at once either with glibc or with the library,
- * and never with the other one.
+ * threads sleep. It is for requests that either glibc or the library completes at once,
+ * while the other never completes them.
  */
 static void note_soon(const char *key, const struct aiocb *cb)
 {

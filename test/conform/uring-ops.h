@@ -13,7 +13,7 @@
 struct uring_op {
 	const char *name;
 	int opcode;
-	/* Opens the descriptor that the operation uses. NULL: it uses none. */
+	/* Opens the descriptor that the operation uses. NULL: the operation uses none. */
 	int (*open)(void);
 	/* Fills in all other members of a zeroed SQE whose fd is set. */
 	void (*fill)(struct io_uring_sqe *sqe);

@@ -381,7 +381,9 @@ static void *take_told(void *arg)
 {
 	(void)arg;
 	while (__atomic_load_n(&nr_taken, __ATOMIC_ACQUIRE) < nr_to_take) {
-		/* With a timeout, as the other thread may consume the last completion. */
+		/*
+		 * Wait with a timeout, as the other thread may consume the last completion.
+		 */
 		if (by_epoll_wait(&common, 20) == 0)
 			continue;
 		REQUIRE(pthread_mutex_lock(&mutex) == 0);

@@ -415,13 +415,13 @@ enum behind {
 	/* Reads that the file system never answers occupy all workers. */
 	BEHIND_READS,
 	/*
-	 * the same, but the closing thread's own write is slow, and must not be ended by a
-	 * signal
+	 * as BEHIND_READS, but the closing thread's own write is slow, and no signal may
+	 * end that write
 	 */
 	BEHIND_READS_SLOW,
 	/*
-	 * one worker is in the first write; the other workers have reads, and more reads
-	 * are queued before the next write
+	 * one worker is in the first write, the others in reads; more reads are queued
+	 * before the next write
 	 */
 	BEHIND_FIRST_WRITE,
 };

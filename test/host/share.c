@@ -137,9 +137,7 @@ void share_of_descriptors(void)
 		REQUIRE(host_in_child(park_in_all, &numbers[i]) == 0);
 }
 
-/*
- * Each way in which a client learns of an event, with one of many contexts
- */
+/* Each way in which a client is notified of an event, while it has many contexts */
 
 struct waiter {
 	aio_context_t ctx;
@@ -202,7 +200,7 @@ static void by_waiter(aio_context_t ctx, bool has_timeout, bool has_mask)
 	REQUIRE(close(fd) == 0);
 }
 
-/* Submit the request after whose completion the waiting thread can go on. */
+/* Submit the request for whose completion the other thread waits. */
 static void by_later_request(aio_context_t ctx)
 {
 	struct waiter waiter = { .ctx = ctx };

@@ -265,7 +265,8 @@ static const struct {
 };
 
 static int suid_fd; /* a file with the set-user-ID bit */
-static int full_fd; /* a file on a file system whose free blocks are reserved */
+/* a file on a file system whose free blocks are reserved for privileged processes */
+static int full_fd;
 static int served_fd;
 static char buf[FILL_BYTES] __attribute__((aligned(4096)));
 

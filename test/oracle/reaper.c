@@ -124,7 +124,7 @@ static int fill(struct job *job, int at_once)
 	return job->submitted - before;
 }
 
-/* Reap nr events. Check that each is of a request that has not had one. */
+/* Reap nr events. Check that each event is of a request that has had no event before. */
 static void drain(struct job *job, reap_fn *reap, int nr)
 {
 	struct io_event *events = calloc((size_t)nr, sizeof(*events));

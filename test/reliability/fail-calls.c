@@ -484,7 +484,9 @@ static bool is_next(uint64_t key, bool has_cut)
 {
 	const struct fail_fault *fault = &fail_shared->fault;
 
-	/* As if the kernel or the sandbox had no such call: fail each one. */
+	/*
+	 * Fail each call with this number, as a kernel or a sandbox without the call does.
+	 */
 	if (fault->how == ENOSYS)
 		return fail_kinds[fault->key & 0xffff].nr ==
 		       fail_kinds[key & 0xffff].nr;

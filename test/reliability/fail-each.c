@@ -243,7 +243,7 @@ static int play(void)
 		       : 0;
 }
 
-/* Return: the result of play(); -1 if the case fails, whose reason is printed. */
+/* Return: the result of play(); or -1 if the case fails, after printing the reason. */
 static int run(const struct workload *workload, const struct fail_fault *fault)
 {
 	int ret;

@@ -87,7 +87,10 @@ struct fail_shared {
 	uint32_t nr_seen;
 	uint32_t is_done;   /* the fault has happened */
 	uint32_t nr_errors; /* requests that ended with an allowed error */
-	/* The most of each that the library still had after a workload without a fault. */
+	/*
+	 * The most descriptors and objects that the library still had after a workload
+	 * without a fault.
+	 */
 	uint32_t nr_own_fds;
 	uint64_t nr_objects;
 	struct fail_fault fault;

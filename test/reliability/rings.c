@@ -384,7 +384,7 @@ static void play(struct thread *chance)
 		check_file(i);
 }
 
-/* Cancelled threads leave things behind. Those end with the child. */
+/* Cancelled threads leave resources behind. These end with the child process. */
 static void play_in_child(struct thread *chance)
 {
 	pid_t pid = fork();

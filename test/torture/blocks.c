@@ -75,7 +75,10 @@ static unsigned nr_pending(const struct writer *writer)
 	return nr;
 }
 
-/* Return: whether a write of the stripe is in flight. A second one would have no order. */
+/*
+ * Return: whether a write of the stripe is in flight. Then a second write must wait, as two
+ * writes in flight have no order.
+ */
 static bool is_written(const struct writer *writer, unsigned stripe)
 {
 	for (unsigned i = 0; i < NR_SLOTS; i++)

@@ -158,7 +158,8 @@ struct unit_stepping {
 	void (*prepare)(void);
 	void (*check)(long victims, long intruders);
 	unsigned nr_min; /* the fewest instructions that the victim can have */
-	unsigned stride; /* holds at one of stride instructions; 0: at each */
+	/* hold the victim at every stride-th instruction; 0: at every one */
+	unsigned stride;
 };
 
 /* Calls unit_interleave() for the instructions of the victim. */

@@ -154,9 +154,9 @@ void take_all(struct ring *ring)
  */
 
 /*
- * `request` follows one without a completion in a chain. If the chain fails, it is
- * cancelled without a completion, too. So it may not close a descriptor: nobody would know
- * whether it has.
+ * In a chain, `request` follows a request without a completion. If the chain fails,
+ * `request` is cancelled, without a completion too. So it must not close a descriptor: the
+ * program could not know whether it has.
  */
 static void follow(struct request *request, struct io_uring_sqe *sqe)
 {

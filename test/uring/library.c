@@ -232,7 +232,7 @@ static void use_queue(void)
 	io_uring_queue_exit(&ring);
 }
 
-/* As on a kernel on which io_uring_enter takes no timeout argument. */
+/* Use liburing as on a kernel whose io_uring_enter takes no timeout argument. */
 static void use_old_timeouts(void)
 {
 	struct __kernel_timespec soon = { .tv_nsec = 1000000 },
