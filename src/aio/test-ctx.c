@@ -193,7 +193,10 @@ static void the_quota_is_charged_as_asked_and_given_back(void **state)
 	uaio_config.max_nr = 0;
 }
 
-/* Each system call of io_setup fails once: for the first context, and for a large ring. */
+/*
+ * Each system call of io_setup fails once, for the first context and for a context with a
+ * large ring.
+ */
 static int setups_with_failures(void)
 {
 	static const uint32_t sizes[] = { 1, 1, 100, 20000, 200000 };
@@ -249,7 +252,7 @@ static int setups_with_failures(void)
 static void a_setup_that_fails_anywhere_leaves_nothing(void **state)
 {
 	(void)state;
-	/* In a child, in which the engine is not up yet. */
+	/* Run in a child of fork(), in which the engine is not up yet. */
 	assert_int_equal(unit_in_child(setups_with_failures), 0);
 }
 
@@ -296,7 +299,10 @@ static void a_sleeper_is_woken_by_destroy(void **state)
 
 		for (unsigned j = 0; j < 3; j++)
 			unit_thread_start(&threads[j], wait_for_one, &handle);
-		/* In every second round some threads are not asleep yet. */
+		/*
+		 * In every second round some threads are not asleep yet when the context is
+		 * destroyed.
+		 */
 		if (i % 2)
 			for (unsigned j = 0; j < 3; j++)
 				unit_await_sleep(&threads[j]);
@@ -421,7 +427,7 @@ static void many_contexts_of_one_event_take_little(void **state)
 		handles[i] = unit_context(1);
 	uaio_counters_read(&after);
 	assert_int_equal(after.nr_contexts - before.nr_contexts, nr);
-	/* A page each, as in the kernel, and a negligible index. */
+	/* Each context uses one page, as in the kernel, and the index is negligible. */
 	assert_true(after.ring_bytes - before.ring_bytes <=
 		    nr * 2ull * uaio_page_bytes());
 	assert_true(after.index_bytes <= nr * 4ull + 65536);
@@ -467,7 +473,10 @@ static void growing_again_and_again_takes_no_more_memory(void **state)
 	assert_int_equal(last.table_bytes, first.table_bytes);
 	assert_int_equal(last.index_bytes, first.index_bytes);
 	assert_int_equal(last.ring_bytes, first.ring_bytes);
-	/* Detects one lost page for each hundred contexts; stacks take less. */
+	/*
+	 * Detects a leak of one page for each hundred contexts; stacks need less than the
+	 * margin.
+	 */
 	assert_true(resident_bytes() < resident + (1 << 20));
 }
 
@@ -582,10 +591,13 @@ int main(int argc, char **argv)
 	};
 	int nr_failed;
 
-	/* For a build that finds contexts without ids in their rings. */
+	/*
+	 * An argument selects the test for a build that finds contexts without ids in their
+	 * rings.
+	 */
 	if (argc == 2)
 		cmocka_set_skip_filter(argv[1]);
-	/* First, as the test's child needs an engine that is not up. */
+	/* These tests come first, as the child needs an engine that is not up. */
 	const struct CMUnitTest fresh[] = {
 		UNIT_TEST(a_setup_that_fails_anywhere_leaves_nothing),
 	};

@@ -53,7 +53,10 @@ static int close_all(void **state)
 static char buffer[1];
 static const struct iovec backwards = { buffer, SIZE_MAX };
 
-/* front: the error of kernel AIO, or 0; core: the core's error, or 0. */
+/*
+ * front: the error with which kernel AIO refuses, or 0; core: the error with which the core
+ * refuses, or 0.
+ */
 static void check(const struct uaio_sqe *given, int is, int front, int core)
 {
 	struct uaio_sqe sqe = *given;
@@ -98,7 +101,9 @@ static void the_offset_is_checked_last(void **state)
 	check(&sqe, IS_FILE, 0, 0);
 }
 
-/* Refused after checking flags and mode, and before checking the memory. */
+/*
+ * The request is refused after flags and mode are checked, and before the memory is checked.
+ */
 static void files_without_vectored_calls_are_refused(void **state)
 {
 	struct uaio_sqe sqe = rw(UAIO_OP_READ, buffer, 0);

@@ -69,7 +69,7 @@ static void post_one(get_fn *get, int fd)
 	post(&word, 1);
 }
 
-/* How often a system call was made. */
+/* Counts how often a system call was made. */
 static struct {
 	long nr;
 	uint32_t nr_calls; /* atomic */
@@ -214,7 +214,7 @@ static void a_word_that_is_put_signals_nothing(void **state)
 	}
 	uaio_resfd_put(0);
 	assert_int_equal(take_count(fd), 1);
-	/* The word keeps no reference, for which fd would be duplicated. */
+	/* The word keeps no reference; a reference would need a duplicate of fd. */
 	count(SYS_fcntl);
 	unit_close(fd);
 	unit_hook(NULL);
@@ -225,8 +225,9 @@ static void a_word_that_is_put_signals_nothing(void **state)
 
 struct parting {
 	uint64_t handle;
-	int number;         /* the eventfd; in the other table a file */
-	uint64_t counts[2]; /* counts without and with a seccomp filter */
+	int number; /* an eventfd; in the other descriptor table, a file */
+	/* the eventfd's counts, without and with a seccomp filter */
+	uint64_t counts[2];
 };
 
 static int submit_with_eventfd(uint64_t handle, int fd, int resfd)
@@ -258,7 +259,8 @@ static long part_and_submit(void *arg)
 		(void)!read(own, &parting->counts[i], sizeof(uint64_t));
 	}
 	/*
-	 * Both are open in the main table, too; the thread's own table ends with the thread.
+	 * Both descriptors are open in the main table, too; the thread's own table ends with
+	 * the thread.
 	 */
 	return (long)fd << 32 | own;
 }
@@ -294,7 +296,10 @@ int main(void)
 		UNIT_TEST(
 			an_eventfd_closed_meanwhile_is_signalled_all_the_same),
 		UNIT_TEST(a_word_that_is_put_signals_nothing),
-		/* Last, as from then on each thread's table is checked. */
+		/*
+		 * This test comes last, as from then on the library checks which table each
+		 * thread has.
+		 */
 		UNIT_TEST(
 			a_thread_with_its_own_descriptors_has_its_own_eventfd),
 	};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A client that looks for events both by io_getevents and in its ring while they are posted.
- * The posting thread is stopped after each of its instructions in turn.
+ * A client looks for events both by io_getevents and in its ring, while events are posted. The
+ * posting thread is stopped after each of its instructions in turn.
  */
 #undef NDEBUG
 #include "base/atomic.h"
@@ -11,7 +11,8 @@
 
 /*
  * Some clients alternate between io_getevents and the ring that they map. An event that was
- * taken in one way must not be found in the other, nor more events than were posted.
+ * consumed in one way must not be found in the other way, and the client must not find more
+ * events than were posted.
  */
 enum { POSTED = 3, FEW = 8, SIZE = UNIT_KEY_BYTES };
 
@@ -49,7 +50,7 @@ static long take_by_call(void)
 	return uaio_aio_getevents(looking.handle, 0, FEW, events, &zero);
 }
 
-/* Take all events that the ring shows. Return: how many. */
+/* Consume all events that the ring shows. Return: how many. */
 static long take_from_ring(void)
 {
 	struct uaio_ring_map *ring = looked_at();
@@ -98,7 +99,7 @@ static void check_taken(long victims, long intruders)
 	assert_int_equal(victims, POSTED);
 	assert_int_equal(intruders, 0);
 	assert_in_range(looking.taken, 0, POSTED);
-	/* No taken event is counted as unread. */
+	/* No event that was consumed is counted as unread. */
 	assert_int_equal(looking.room, 1);
 	looking.taken += take_by_call();
 	assert_int_equal(looking.taken, POSTED + 1);
@@ -129,7 +130,7 @@ static void an_event_is_found_once_by_call_or_in_the_ring(void **state)
 	looking.handle = unit_context(1);
 	nr = looked_at()->nr;
 	unit_destroy(looking.handle);
-	/* Also where the slots of a post wrap around at the ring's end. */
+	/* Test this also where the slots of a post wrap around at the ring's end. */
 	for (uint32_t at = 0; at < nr; at += nr - 2) {
 		look_at_ring_during(call_then_look, at);
 		look_at_ring_during(look_then_call, at);

@@ -19,7 +19,7 @@ static struct uaio_ring_map *ring_of(uint64_t handle)
 	return (struct uaio_ring_map *)(uintptr_t)handle;
 }
 
-/* Reap like clients that read the ring themselves. */
+/* Reap as clients do that read the ring themselves. */
 static long reap_from_ring(uint64_t handle, long nr, uint64_t *ret_data)
 {
 	struct uaio_ring_map *ring = ring_of(handle);
@@ -49,7 +49,7 @@ static long reap_by_call(uint64_t handle, long nr, uint64_t *ret_data)
 
 typedef long reap_fn(uint64_t handle, long nr, uint64_t *ret_data);
 
-/* The process's accepted requests; kept only as long as fill() needs it. */
+/* The process's count of accepted requests, as fill() needs it. */
 static uint64_t nr_accepted;
 
 static bool are_complete(void *arg)
@@ -114,7 +114,7 @@ static void no_event_is_lost(reap_fn *reap, uint32_t nr_events, bool in_workers)
 	assert_true(capacity >= nr_events);
 	assert_true(capacity < ring_of(handle)->nr);
 	assert_true(11 * capacity < (long)NR_ELEMENTS(seen));
-	/* Then reap in portions of every size, and refill after each. */
+	/* Then reap in portions of every size, and refill the ring after each. */
 	for (unsigned round = 0; submitted < 10ull * capacity; round++) {
 		long want = 1 + round * 7 % capacity, got = 0;
 
@@ -158,7 +158,7 @@ static void a_full_ring_refuses_and_loses_nothing(void **state)
 		}
 }
 
-/* A batch larger than the room is accepted as far as it fits. */
+/* If a batch is larger than the room in the ring, as much as fits is accepted. */
 static void a_batch_is_cut_to_the_room_there_is(void **state)
 {
 	enum { NR = 128, EVENTS = 32 };
@@ -239,7 +239,7 @@ static void a_client_that_only_looks_finds_whole_events(void **state)
 	unit_close(fd);
 }
 
-/* One thread submits and another reaps; they share only head and tail. */
+/* One thread submits and another reaps. They share only the ring's head and tail. */
 struct reaping {
 	uint64_t handle;
 	uint64_t nr;
@@ -284,7 +284,8 @@ static void a_slot_is_not_used_again_before_it_is_read(void **state)
 
 /*
  * A thread writes nonsense to the ring's header while others submit and reap. The client may
- * lose events of its own; nothing may crash, be freed, or affect another context.
+ * lose its own events. But nothing may crash, no context may be freed, and no other context
+ * may be affected.
  */
 struct scribbling {
 	uint64_t handle;
@@ -318,7 +319,7 @@ static long scribble(void *arg)
 		if (at == 2)
 			continue;
 #endif
-		/* relaxed, all eight: nonsense needs no order */
+		/* relaxed, all eight: these arbitrary values need no order */
 		store_relaxed(&words[at], word);
 		if (word % 4 == 0)
 			store_relaxed(&words[0], id);

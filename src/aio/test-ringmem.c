@@ -115,7 +115,7 @@ static void the_index_knows_what_may_be_read(void **state)
 			if (uaio_ringmem_contains(at))
 				assert_true(sys_can_read8((void *)at));
 		uaio_ringmem_put((void *)ring, sizes[i]);
-		/* The memory stays mapped, so that late readers do not fault. */
+		/* The memory stays mapped, so that readers that are late do not fault. */
 		assert_true(uaio_ringmem_contains(ring));
 		assert_true(sys_can_read8((void *)ring));
 	}
@@ -140,7 +140,7 @@ static void seventy_thousand_rings_need_a_small_index(void **state)
 	assert_int_equal(uaio_ringmem_nr_pages(), NR);
 	for (unsigned i = 0; i < NR; i++)
 		assert_true(uaio_ringmem_contains((uintptr_t)rings[i]));
-	/* One index entry for 1 MiB. */
+	/* There is one index entry for 1 MiB. */
 	assert_true(uaio_ringmem_index_bytes() <= (NR * PAGE / MIB + 64) * 256);
 	for (unsigned i = 0; i < NR; i++)
 		uaio_ringmem_put(rings[i], 1);

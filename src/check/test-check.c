@@ -83,7 +83,7 @@ static uint32_t submit(enum uaio_op op, void *at, uint64_t bytes)
 	return uaio_check_submit(&sqe, 0, false);
 }
 
-/* Freeing memory is reported only while a request has it. */
+/* Freeing memory is reported only while a request uses the memory. */
 static void test_freed(void **state)
 {
 	static char memory[8192];
@@ -120,7 +120,7 @@ static void test_once(void **state)
 					   (uintptr_t)memory, 64));
 	len = strlen(reported());
 	assert_non_null(strstr(report, "report\tunmapped-in-flight\n"));
-	/* Memory that is mapped there later is not the request's. */
+	/* If memory is mapped there later, it does not belong to the request. */
 	assert_false(uaio_check_memory_ends(UAIO_CHECK_UNMAPPED,
 					    (uintptr_t)memory, 64));
 	assert_int_equal(strlen(reported()), len);
@@ -239,12 +239,12 @@ static void test_aiocb(void **state)
 	record = begin(&sqe);
 	assert_non_null(strstr(reported(), "report\taio-return-missing\n"));
 	uaio_check_drop(record);
-	/* A refused request has no result to take. */
+	/* A refused request has no result to fetch by aio_return(). */
 	uaio_check_aiocb_refused((uintptr_t)&aiocb);
 	(void)unlink(path());
 	uaio_check_drop(begin(&sqe));
 	assert_string_equal(reported(), "");
-	/* A child of fork() has no results of its parent's requests to take. */
+	/* In a child of fork(), there are no results of the parent's requests to fetch. */
 	uaio_check_init();
 	uaio_check_drop(begin(&sqe));
 	assert_string_equal(reported(), "");
@@ -325,7 +325,10 @@ static void test_provided(void **state)
 	(void)state;
 	uaio_check_provide(&group, 6, piece, memory);
 	assert_int_equal(group.nr, 6);
-	/* No request has them: the second and fourth are freed, the third is moved. */
+	/*
+	 * No request has chosen any of these buffers: the second and fourth are freed, the
+	 * third is moved.
+	 */
 	assert_false(uaio_check_memory_ends(UAIO_CHECK_FREED, at + 199, 1));
 	assert_true(uaio_check_may_have(at + 399, 1));
 	assert_false(
@@ -341,7 +344,7 @@ static void test_provided(void **state)
 	assert_non_null(strstr(reported(), "report\tprovided-freed\n"));
 	assert_non_null(strstr(report, "has selected a provided buffer of 100 "
 				       "bytes"));
-	/* Part of the third is chosen, and its memory exists. */
+	/* Part of the third buffer is chosen, and its memory exists. */
 	ended.bytes = 0;
 	uaio_check_provided_begun(&group, at + 250, &ended);
 	assert_int_equal(ended.bytes, 100);
@@ -349,7 +352,7 @@ static void test_provided(void **state)
 	(void)unlink(path());
 	uaio_check_say_chosen(&ended, &sqe);
 	assert_string_equal(reported(), "");
-	/* The rest of a buffer is provided; the used part is the program's. */
+	/* The rest of the buffer is still provided. The used part belongs to the program. */
 	ended.bytes = 0;
 	uaio_check_provided_used(&group, 2, &ended);
 	ended.bytes = 0;
@@ -384,7 +387,7 @@ static void test_many_provided(void **state)
 	uaio_check_provide(&many, 1, piece, memory);
 	assert_int_equal(many.nr, 0);
 	assert_int_equal(few.nr, 1);
-	/* After fork() a child has no buffers of its parent's. */
+	/* After fork() a child does not know the buffers of its parent. */
 	uaio_check_init();
 	uaio_check_provide(&few, 1, piece, memory);
 	assert_int_equal(few.nr, 1);

@@ -119,7 +119,7 @@ static int classify(struct uaio_file *file, int fd,
 			return -ENOMEM;
 	}
 	/*
-	 * relaxed: publish() releases them; a thread with an old entry uses them as a hint
+	 * relaxed: publish() releases them; for a thread with an old entry they are a hint
 	 * (I2)
 	 */
 	store_relaxed(&file->fd, fd);
@@ -483,7 +483,7 @@ void uaio_file_closing(int fd)
 
 /*
  * Remove the entry of fd from its slot, if only the table has a reference. Return: false if
- * there are other references.
+ * not.
  */
 static bool take_out_idle(int fd)
 {

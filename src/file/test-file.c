@@ -156,7 +156,7 @@ static void a_descriptor_used_again_is_another_file(void **state)
  * several system calls; successive runs replace the file after the first, the second, ….
  */
 static struct {
-	/* atomic: idle workers make system calls, too, and call the hook */
+	/* atomic, as idle workers also make system calls and so call the hook */
 	uint32_t countdown; /* calls on fd until it becomes another file */
 	int fd;
 	int to;
@@ -186,7 +186,7 @@ struct changing {
 	uint64_t handle;
 	int file;
 	int ends[2];
-	int fd; /* the end that becomes the file */
+	int fd; /* the end of the pipe whose descriptor becomes the file */
 };
 
 /* Submit a read of a pipe's end, which becomes a file after n system calls on the end. */
@@ -452,7 +452,7 @@ static void a_full_eventfd_holds_up_nobody(void **state)
 
 /* The event must be in the ring before the RESFD is signalled: the signal wakes a reader. */
 static struct {
-	/* atomic: idle workers make system calls, too, and call the hook */
+	/* atomic, as idle workers also make system calls and so call the hook */
 	uint64_t handle;
 	int resfd;
 	uint32_t nr_early; /* signals sent before their event was in the ring */

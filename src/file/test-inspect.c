@@ -141,7 +141,10 @@ static bool refuse_fstat(long nr, const long args[6], long *ret_res)
 	return nr == SYS_newfstatat;
 }
 
-/* A client that gets EBADF takes its descriptor for closed. */
+/*
+ * A client that gets EBADF assumes that its descriptor is closed, so the library must not
+ * return it for lack of memory.
+ */
 static void want_of_memory_is_no_closed_descriptor(void **state)
 {
 	int fds[2];

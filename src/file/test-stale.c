@@ -85,7 +85,7 @@ static bool interrupt(long nr, const long args[6], long *ret_res)
 	return true;
 }
 
-/* A FUSE server may answer EINTR although no signal has interrupted the call. */
+/* A FUSE server may return EINTR although no signal has interrupted the call. */
 static void an_answer_of_eintr_is_an_answer(void **state)
 {
 	int fd = unit_numbered_file(true, 1);
@@ -252,7 +252,10 @@ static void a_read_that_was_armed_late_reads_no_other_pipe(void **state)
 	(void)close(others[1]);
 }
 
-/* fd is the first pipe, another pipe, and the first again; the epoll still has the first. */
+/*
+ * fd is first a pipe, then another pipe, then the first pipe again; the epoll still has the
+ * first pipe.
+ */
 static void a_number_that_is_its_first_pipe_again_is_not_read(void **state)
 {
 	uint64_t handle = unit_context(4);

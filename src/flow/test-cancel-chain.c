@@ -25,7 +25,10 @@ static int cancel_one(uint64_t handle, const struct iocb *iocb)
 	return uaio_ctx_cancel_one(handle, (uintptr_t)iocb);
 }
 
-/* Writes. While the file's gate is closed, they run, are queued, or wait behind others. */
+/*
+ * A chain of writes to one file. While the gate (unit_gate) is closed, the writes run, are
+ * queued, or wait for others.
+ */
 struct chain {
 	int fd;
 	uint64_t handle;
@@ -118,9 +121,7 @@ static void assert_chain(uint64_t cancelled)
 	}
 }
 
-/*
- * The gate holds all workers that one device may have, so the last requests are queued.
- */
+/* The gate holds as many workers as one device may have, so the last requests stay queued. */
 static void the_answer_says_whether_it_was_queued_or_running(void **state)
 {
 	unsigned nr_cancelled = 0;
@@ -147,7 +148,7 @@ static void the_answer_says_whether_it_was_queued_or_running(void **state)
 	chain_end();
 }
 
-/* Cancel the request at each index in turn, also the first, which runs. */
+/* Cancel the request at each index in turn, including the first, which is running. */
 static void requests_behind_a_cancelled_one_go_on_in_order(void **state)
 {
 	enum { LENGTH = 5 };
@@ -165,7 +166,7 @@ static void requests_behind_a_cancelled_one_go_on_in_order(void **state)
 	}
 }
 
-/* Cancel every other request, from the middle on. */
+/* Cancel every second request, beginning in the middle. */
 static void several_of_a_chain_may_be_cancelled(void **state)
 {
 	uint64_t cancelled = 0;
@@ -196,7 +197,7 @@ static void all_requests_behind_the_first_are_cancelled_at_once(void **state)
 	chain_add(IOCB_CMD_PREAD, chain.fd);
 	unit_gate_await_key(0);
 	assert_int_equal(uaio_ctx_cancel_all(chain.handle), 9);
-	/* The events are posted when the call returns. */
+	/* The events have been posted when the call returns. */
 	assert_int_equal(uaio_ctx_cancel_all(chain.handle), -EALREADY);
 	chain_reap();
 	assert_int_equal(chain.res[0], SIZE);
@@ -207,7 +208,7 @@ static void all_requests_behind_the_first_are_cancelled_at_once(void **state)
 	}
 	assert_int_equal(unit_gate_began(UNIT_KEY_SYNC), -1);
 
-	/* After that, a new write does not wait for a cancelled one. */
+	/* After that, a new write does not wait for a cancelled write. */
 	chain.nr = 0;
 	chain_write(1);
 	chain_reap();
@@ -331,7 +332,7 @@ static void submit_polls(uint64_t handle, int fd)
 		assert_int_equal(unit_submit(handle, &iocb), 1);
 }
 
-/* The first write is in another context; the gate holds it. */
+/* The first write is in another context, and is held by the gate. */
 static void submit_chain(uint64_t first, uint64_t handle, int pipe_fd)
 {
 	static struct iocb iocbs[LENGTH + 1];
@@ -364,8 +365,9 @@ static void check_beginning(uint64_t handle, int nr_cancelled)
 }
 
 /*
- * Writes wait behind one of another context, which completes during the cancelling of the
- * others; many polls make that take long. No write is executed if an older one is cancelled.
+ * Writes wait for a write of another context, which completes while these writes are being
+ * cancelled. Many polls make the cancelling take long. No write is executed if an older one is
+ * cancelled.
  */
 static void of_a_cancelled_chain_its_beginning_is_executed(void **state)
 {
@@ -448,7 +450,7 @@ static long feed(void *arg)
 	return 0;
 }
 
-/* By i % 4: a write and a read of the file, a read and a poll of the pipe. */
+/* Depending on i % 4: a write or a read of the file, a read or a poll of the pipe. */
 static struct iocb storm_iocb(unsigned i)
 {
 	switch (i % 4) {
@@ -496,7 +498,9 @@ static void check_storm(void)
 	unit_assert_no_more(storm.handle);
 }
 
-/* Three threads cancel, workers execute, and one writes to the pipe. */
+/*
+ * Three threads cancel requests, workers execute requests, and one thread writes to the pipe.
+ */
 static void each_request_has_one_event_whichever_end_comes_first(void **state)
 {
 	static long (*const mains[])(void *) = { cancel_each, cancel_each,

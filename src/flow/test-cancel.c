@@ -47,9 +47,7 @@ static void a_complete_request_is_not_found(void **state)
 	unit_close(fd);
 }
 
-/*
- * The gate holds all workers that one device may have, so the last requests are queued.
- */
+/* The gate holds as many workers as one device may have, so the last requests stay queued. */
 static void queued_requests_are_cancelled_running_ones_are_not(void **state)
 {
 	int fd = unit_numbered_file(true, NR);
@@ -229,7 +227,7 @@ static void parked_requests_are_found_by_their_descriptor(void **state)
 	assert_int_equal(cancel_one(handle, &poll), 0);
 	assert_int_equal(unit_reap_one(handle), 0);
 
-	/* The descriptor now refers to another pipe, which has no requests. */
+	/* The descriptor now refers to another pipe, on which there are no requests. */
 	unit_close(fd);
 	assert_int_equal(pipe2(others, O_CLOEXEC), 0);
 	assert_int_equal(others[0], fd);
@@ -294,7 +292,8 @@ static bool hold_trial(long nr, const long args[6], long *ret_res)
 	store_release(&trial.is_trying, 1);
 	while (!load_acquire(&trial.goes_on))
 		sched_yield();
-	*ret_res = -EAGAIN; /* as if another reader had taken the data */
+	*ret_res = -EAGAIN; /* EAGAIN, as if another reader had consumed the
+			     * data */
 	return true;
 }
 
@@ -311,7 +310,10 @@ static long cancel_all(void *arg)
 	return uaio_ctx_cancel_all(*handle);
 }
 
-/* The canceller must not treat the tried request as executed: the read would keep waiting. */
+/*
+ * The canceller must not assume that the request being tried will be executed: the read would
+ * wait on.
+ */
 static void a_request_being_tried_is_cancelled_if_it_has_to_wait(void **state)
 {
 	uint64_t handle = unit_context(4);

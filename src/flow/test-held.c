@@ -16,7 +16,8 @@ static uint32_t leaver_tid; /* atomic */
 static uint32_t has_left;   /* atomic */
 
 /*
- * Whichever thread wakes the leaving thread waits here until that has left or sleeps again.
+ * A thread that has woken the leaving thread waits here until the leaving thread has left or
+ * sleeps again.
  */
 static bool linger(long nr, const long args[6], long *ret_res)
 {
@@ -139,7 +140,7 @@ static long submit_chain(void *arg)
 	return 0;
 }
 
-/* A chain that began during an exec would lose its write. */
+/* A chain that began during an exec might lose its write, so it waits. */
 static void a_chain_waits_at_the_gate_before_it_begins(void **state)
 {
 	struct unit_thread submitter;
@@ -171,7 +172,7 @@ static long submit_write(void *arg)
 	return 0;
 }
 
-/* The exec may still happen, and would lose queued writes. */
+/* The exec may still happen, and queued writes would then be lost. */
 static void who_waits_at_the_gate_for_long_executes_its_writes(void **state)
 {
 	struct unit_thread submitter;
@@ -191,7 +192,7 @@ static void who_waits_at_the_gate_for_long_executes_its_writes(void **state)
 	assert_int_equal(found[0], 'w');
 	assert_true(uaio_gate_is_closed());
 	assert_true(uaio_enter());
-	/* As a signal handler does that interrupts the exec. */
+	/* A signal handler that interrupts the exec calls exec again. */
 	assert_false(uaio_gate_leave());
 	uaio_gate_stay();
 	uaio_leave();
@@ -202,7 +203,10 @@ static void who_waits_at_the_gate_for_long_executes_its_writes(void **state)
 	unit_close(fd);
 }
 
-/* In a child of fork(): it has no requests of its parent, but its own engine and chains. */
+/*
+ * In a child of fork(), there are no requests of the parent, but the child has its own engine
+ * and chains.
+ */
 static int have_nothing(void)
 {
 	int fd;

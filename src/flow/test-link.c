@@ -56,7 +56,7 @@ static void a_chain_that_need_not_wait_completes_when_submitted(void **state)
 
 	(void)state;
 	handle = unit_context(8);
-	/* A file in memory, because other requests may wait. */
+	/* Use a file in memory, because requests on other files may wait. */
 	assert_int_equal(uaio_look_up(fd, &file), 0);
 	assert_int_equal(uaio_file_kind(file), UAIO_KIND_MEMORY);
 	SUBMIT(rw(UAIO_OP_READ, fd, SIZE, UAIO_LINK), nop(UAIO_LINK),
@@ -216,7 +216,7 @@ static void a_linked_timer_cancels_what_takes_too_long(void **state)
 	EXPECT({ 1, -ETIME });
 	expect_timeout((struct got[]){
 		{ 3, -ETIME }, { 2, -ECANCELED }, { 4, -ECANCELED } });
-	/* No cancelled read takes the byte. */
+	/* No cancelled read consumes the byte. */
 	put_text("x");
 	SUBMIT(rw(UAIO_OP_READ, ends[0], 1, 0));
 	EXPECT({ 1, 1 });
@@ -334,7 +334,7 @@ static struct uaio_sqe read_by_worker(int fd, int64_t off, uint8_t links)
 
 /*
  * As a worker has the request, its linked timer is the first request that parks. The queue's
- * home is then chosen under the group's lock.
+ * home (which epoll serves its parked requests) is then chosen under the group's lock.
  */
 static int settle_for_a_linked_timer(void)
 {

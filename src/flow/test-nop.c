@@ -79,7 +79,10 @@ static long look(uint64_t handle, struct io_event *events, long nr)
 	return uaio_aio_getevents(handle, 0, nr, (void *)events, &zero);
 }
 
-/* Check that each of the no-ops [0, nr) has one correct event, and nothing else has. */
+/*
+ * Check that each of the no-ops [0, nr) has one correct event, and that there are no other
+ * events.
+ */
 static void assert_one_event_each(uint64_t handle, unsigned nr)
 {
 	static struct io_event events[NR];
@@ -118,7 +121,7 @@ static void workers_execute_each_no_op_once(void **state)
 	(void)state;
 	uaio_counters_read(&before);
 	for (unsigned round = 0; round < unit_rounds(200); round++) {
-		/* 1 to 1000 at a time. */
+		/* Submit 1 to 1000 no-ops at a time. */
 		unsigned nr = 1 + round * 997 % NR;
 
 		submit_nops(handle, nr, true);
@@ -152,7 +155,7 @@ static void a_no_op_signals_its_eventfd(void **state)
 	unit_close(fd);
 }
 
-/* A file in memory and a ready pipe, on which requests are inline otherwise. */
+/* A file in memory and a ready pipe, on which requests otherwise are executed inline. */
 static void a_request_that_asks_for_a_worker_gets_one(void **state)
 {
 	static const char text[SIZE] = "text";
@@ -202,7 +205,8 @@ static void a_request_that_asks_for_a_worker_gets_one(void **state)
 }
 
 /*
- * Hold the only worker in a read; later requests stay queued. Return: the file of the read.
+ * Hold the only worker in a read, so that later requests stay queued. Return: the file of the
+ * read.
  */
 static int hold_the_worker(uint64_t handle, char *buffer)
 {
@@ -233,7 +237,8 @@ static int cancel_some(void)
 	if (cancel(handle, NR_NOPS) != -EINVAL)
 		return 2;
 	/*
-	 * Cancel the middle request, the first, the last; a second attempt does not find it.
+	 * Cancel the middle request, then the first, then the last. A second attempt does not
+	 * find the request.
 	 */
 	for (unsigned i = 0; i < 3; i++) {
 		static const unsigned which[] = { 2, 0, 4 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread parks a request and is stopped after each of its instructions in turn. Meanwhile
- * another thread makes the file ready, closes it, cancels the request or closes its queue.
+ * A thread (the victim) parks a request and is stopped after each of its instructions in turn.
+ * While it is stopped, another thread (the intruder) makes the file ready, closes it, cancels
+ * the request or closes its queue.
  */
 #undef NDEBUG
 #include "flow/flow.h"
@@ -41,7 +42,10 @@ static bool let_step(long nr, const long args[6], long *ret_res)
 
 static void begin(void)
 {
-	/* Leaves a hole in ring memory. A longer ring does not fit, so its handle is new. */
+	/*
+	 * Free a context, which leaves a hole in ring memory. A longer ring does not fit into
+	 * the hole, so the new context has another handle.
+	 */
 	uint64_t first = unit_context(NR_EVENTS);
 	struct iocb iocb;
 
@@ -66,7 +70,7 @@ static void open_empty_pipe(void)
 	old = handle;
 }
 
-/* The intruders: what another thread does meanwhile */
+/* What the intruder does while the victim is stopped */
 
 static long feed_and_reap(void *arg)
 {
@@ -75,7 +79,7 @@ static long feed_and_reap(void *arg)
 	return unit_reap_one(handle);
 }
 
-/* Reap only: the byte was written before. */
+/* Only reap: the byte was written before. */
 static long just_reap(void *arg)
 {
 	(void)arg;
@@ -172,14 +176,15 @@ static void make_running(const struct uaio_sqe *sqe)
 	req->next = has_file ? UAIO_NEXT_WAIT_FILE : UAIO_NEXT_WAIT_TIME;
 	uaio_submission_end(&submission, 1);
 	/*
-	 * Choose the queue's home now; the submissions of victim 2 choose it while they park.
+	 * Choose the queue's home (which epoll serves it) now; the submissions of victim 2
+	 * choose it while they park.
 	 */
 	assert_int_equal(uaio_ready_expect(req->group), 0);
 	uaio_ready_unexpect(req->group);
 	uaio_leave();
 }
 
-/* Multishot, so that a canceller marks it while it is RUNNING. */
+/* Use a multishot request, so that a canceller marks it while it is RUNNING. */
 static void make_running_read(void)
 {
 	struct uaio_sqe sqe;
@@ -326,7 +331,7 @@ static long submit_with_timer(void *arg)
 	return submit_to_old(sqes, 2);
 }
 
-/* All requests, victims in number, are complete: PARKED with res, the other with 0. */
+/* All requests are complete: the parked one with result res, the other one with 0. */
 static void check_last(long victims, int64_t res)
 {
 	struct io_event events[2];
@@ -360,7 +365,10 @@ static void check_submit_cancelled(long victims, long intruders)
 	check_last(victims, -ECANCELED);
 }
 
-/* The intruder cancelled it, or EALREADY: it ends unparked, or it can be cancelled now. */
+/*
+ * The intruder cancelled the request; or it got EALREADY, and the request ends without being
+ * parked; or it did not find the request, which can be cancelled now.
+ */
 static void check_submit_ended(long victims, long intruders)
 {
 	assert_true(intruders >= 0 || intruders == -EALREADY ||
@@ -382,7 +390,7 @@ static long feed(void *arg)
 	return 0;
 }
 
-/* One ended the other, or the read ended when the timer was about to cancel it. */
+/* One request ended the other, or the read ended when the timer was about to cancel it. */
 static void check_one_ended_the_other(long victims, long intruders)
 {
 	struct io_event events[2];
@@ -409,7 +417,7 @@ static void step(void (*prepare)(void), unit_step_fn *victim,
 		.prepare = prepare,
 		.check = check,
 		.nr_min = 100,
-		/* A submission has many more instructions. */
+		/* A submission has many more instructions, so stop only after every 11th. */
 		.stride = victim == park ? 1 : 11,
 	};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Posting to a queue whose sink, in this test, counts completions. */
+/* Posting completions to a queue. The sink of this test only counts them. */
 #undef NDEBUG
 #include "flow/post.h"
 
@@ -20,13 +20,14 @@ static struct {
 	struct uaio_queue queue;
 
 	/* under the queue's lock */
-	uint32_t nr; /* atomic: completions received, and not reaped */
+	uint32_t nr; /* atomic: completions received but not reaped */
 	uint64_t sum_data;
 	unsigned nr_posts;
 	unsigned nr_unlocked; /* posts without the lock */
 	uint32_t nr_asked;    /* atomic: calls of is_met() */
-	uint32_t asked_by;    /* atomic: the last thread to call is_met() */
-	uint32_t pins_then;   /* atomic: pins of the queue at that call */
+	uint32_t asked_by;    /* atomic: the last thread that called is_met() */
+	/* atomic: how often the queue was pinned at that call */
+	uint32_t pins_then;
 
 	unsigned nr_drops;
 	unsigned nr_locked; /* drops with the lock held */
@@ -205,7 +206,7 @@ static void nobody_waits_in_a_generation_that_is_over(void **state)
 	(void)state;
 	end();
 	assert_int_equal(wait_for(&waiting), -EINVAL);
-	/* Nor in a later generation, whose completions are for others. */
+	/* Not in a later generation either, whose completions are for others. */
 	(void)begin();
 	assert_int_equal(wait_for(&waiting), -EINVAL);
 	post(1);
@@ -225,7 +226,7 @@ static void all_waiters_are_told_that_a_generation_is_over(void **state)
 	for (unsigned i = 0; i < NR; i++)
 		unit_await_sleep(&threads[i]);
 	close_queue();
-	/* Threads that have not looked before now find another generation. */
+	/* Threads that have not checked yet now find another generation. */
 	(void)open_queue();
 	for (unsigned i = 0; i < NR; i++)
 		assert_int_equal(unit_thread_join(&threads[i]), -EINVAL);
@@ -281,7 +282,10 @@ static void a_waiter_is_woken_by_the_last_completion_it_needs(void **state)
 		struct waiting waiting = { .generation = begin(), .need = 3 };
 		struct unit_thread thread;
 
-		/* The agent, which exists where a thread has its own descriptor table. */
+		/*
+		 * Start the agent: the thread that acts for threads with their own descriptor
+		 * table.
+		 */
 		assert_int_equal(uaio_table_start_agent(), 0);
 		unit_thread_start(&thread, wait_for, &waiting);
 		unit_await_sleep(&thread);
@@ -324,8 +328,8 @@ static void one_post_wakes_all_for_whom_it_is_enough(void **state)
 }
 
 /*
- * The waiter may have to be woken by a descriptor, which means nothing in another descriptor
- * table. So the agent wakes it.
+ * A waiting thread may have to be woken through a descriptor, which does not exist in another
+ * descriptor table. So a thread with its own table has the agent wake the waiting thread.
  */
 static void the_agent_wakes_for_a_thread_that_has_parted(void **state)
 {
@@ -338,7 +342,7 @@ static void the_agent_wakes_for_a_thread_that_has_parted(void **state)
 	unit_thread_start(&thread, wait_for, &waiting);
 	unit_await_sleep(&thread);
 	store_relaxed(&client.nr_asked, 0);
-	/* The queue is pinned until the agent has answered. */
+	/* The queue is pinned until the agent has responded. */
 	post_by(uaio_queue_post_parted, 1, false, 0);
 	assert_int_equal(load_relaxed(&client.nr_asked), 1);
 	assert_true(load_relaxed(&client.asked_by) != me);

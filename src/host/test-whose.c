@@ -21,7 +21,8 @@
 enum {
 	OUR_FD = 1000,
 	OUR_INDEX =
-		3, /* of a ring of the library that this thread has registered */
+		/* a registered ring of the library, by its index in this thread */
+	3,
 	KERNELS_FD = 1001,
 	OURS = 70001, /* the stubs' result */
 	NR_CALLS = 3,
@@ -29,10 +30,11 @@ enum {
 };
 
 static struct {
-	long answers[NR_CALLS]; /* the results of the kernel's calls */
+	/* the results that the hook returns for the kernel's calls */
+	long answers[NR_CALLS];
 	unsigned nr_asked[NR_CALLS];
 	unsigned nr_ours[NR_CALLS];
-	long args[6];   /* of the last call of a stub */
+	long args[6];   /* the arguments of the last call of a stub */
 	long our_error; /* result of the stub of io_uring_setup(), or 0 */
 	bool attaches, loses_slot;
 	int ring_file;
@@ -227,7 +229,10 @@ static void what_a_limit_refuses_is_ours(void **state)
 		begin(UAIO_URING_AUTO, limits[i]);
 		assert_int_equal(uaio_host_uring_setup(8, 64), OURS);
 		assert_int_equal(seen.nr_asked[0], 1);
-		/* When the limit no longer refuses, the next ring is the kernel's. */
+		/*
+		 * When the limit (RLIMIT_MEMLOCK or the number of processes) no longer
+		 * refuses, the kernel makes the next ring.
+		 */
 		seen.answers[0] = 7;
 		assert_int_equal(uaio_host_uring_setup(8, 64), 7);
 		/* If the library fails as well, the client gets the kernel's error. */
@@ -280,7 +285,10 @@ static void the_option_decides_before_the_kernel_does(void **state)
 	assert_false(uaio_host_uring_is_ours());
 	expect_asked(1);
 
-	/* With --uring=never, calls go to the kernel even if a filter may kill for them. */
+	/*
+	 * With --uring=never, calls go to the kernel, even if a filter may kill the process
+	 * for them.
+	 */
 	all = filter();
 	begin(UAIO_URING_NEVER, -EPERM);
 	assert_int_equal(call_all(KERNELS_FD), -EPERM);
@@ -305,11 +313,13 @@ static void calls_go_to_whom_the_descriptor_belongs(void **state)
 	assert_int_equal(uaio_host_uring_register(theirs), 7);
 	assert_int_equal(seen.nr_ours[1] + seen.nr_ours[2], 2);
 
-	/* On a ring of the kernel, the kernel's errors go to the client, refusals too. */
+	/*
+	 * Errors of calls on a ring of the kernel go to the client, even if they are refusals.
+	 */
 	begin(UAIO_URING_AUTO, -EPERM);
 	assert_int_equal(uaio_host_uring_enter(theirs), -EPERM);
 	assert_int_equal(uaio_host_uring_register(theirs), -EPERM);
-	/* With ENOSYS from the kernel, the library answers. */
+	/* If the kernel returns ENOSYS, the library executes the call. */
 	begin(UAIO_URING_AUTO, -ENOSYS);
 	assert_int_equal(uaio_host_uring_enter(theirs), OURS);
 	assert_int_equal(uaio_host_uring_register(theirs), OURS);

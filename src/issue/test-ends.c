@@ -21,8 +21,8 @@
 #include "unit.h"
 
 /*
- * A hook simulates the file's answers. The file is in memory, but pretends to be on a disk; a
- * real disk might be busy with other work.
+ * A hook simulates the results of system calls on the file. The file is in memory, but
+ * pretends to be on a disk; a real disk might be busy with other work.
  */
 enum { PAGE = 4096, NR_PAGES = 16, SIZE = PAGE * NR_PAGES };
 
@@ -30,8 +30,9 @@ static struct {
 	int fd; /* atomic */
 	/* atomic: what the hook simulates */
 	uint32_t nowait_error; /* error for RWF_NOWAIT; 0: none */
-	uint32_t cold_page;    /* 1 + a page that is not cached; 0: all are */
-	uint32_t slow_us;      /* the shortest time of a splice */
+	/* 1 + the index of a page that is not cached; 0: all pages are cached */
+	uint32_t cold_page;
+	uint32_t slow_us; /* how long a splice takes at least, in us */
 	/* atomic: counts of calls */
 	uint32_t nr_nowait;
 	uint32_t nr_here; /* splices by the test's thread */
@@ -180,7 +181,7 @@ static void cached_pages_are_spliced_here(void **state)
 	assert_memory_equal(got, there, PAGE);
 }
 
-/* The pipe holds 64 KiB, so later pages need not be cached. */
+/* The pipe holds 64 KiB, so pages after these need not be cached. */
 static void no_more_is_asked_for_than_the_pipe_takes(void **state)
 {
 	(void)state;
@@ -238,7 +239,10 @@ static void a_file_that_refuses_nowait_is_asked_once(void **state)
 	}
 }
 
-/* Splice until the page cache is not asked any more. A preempted thread delays that. */
+/*
+ * Splice until the library no longer queries the page cache. This takes longer if the thread
+ * is preempted.
+ */
 static void become_trusted(void)
 {
 	do {
@@ -330,7 +334,7 @@ static void a_write_that_waits_for_the_disk_goes_to_a_worker(void **state)
 	unit_close(fd);
 }
 
-/* If a pipe is not ready, the submitting thread makes no call that takes the pipe's mutex. */
+/* If a pipe is not ready, the submitting thread makes no call that locks the pipe's mutex. */
 static void a_worker_waits_for_a_pipe(void **state)
 {
 	struct uaio_args args = { .fd = ends[0], .off = UAIO_OFF_POSITION };
@@ -350,7 +354,9 @@ static void a_worker_waits_for_a_pipe(void **state)
 	assert_true(load_relaxed(&file.nr_elsewhere));
 }
 
-/* A splice by the submitting thread sends no signal, as one by a worker sends none. */
+/*
+ * A splice by the submitting thread sends no signal, just as a splice by a worker sends none.
+ */
 static void no_signal_is_sent(void **state)
 {
 	const struct rlimit small = { .rlim_cur = PAGE,
@@ -365,7 +371,7 @@ static void no_signal_is_sent(void **state)
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
 	assert_int_equal(to_file(PAGE, PAGE), -EFBIG);
 	assert_int_equal(load_relaxed(&file.nr_here), 1);
-	/* Likewise if the limit lies inside the range to be moved. */
+	/* No signal is sent either if the limit lies inside the range to be moved. */
 	assert_int_equal(from_file(0, PAGE), PAGE);
 	reset_counts();
 	assert_int_equal(to_file(PAGE / 2, 2 * PAGE), PAGE / 2);

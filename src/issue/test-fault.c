@@ -18,7 +18,7 @@
 
 enum { NR = 64 };
 
-/* A delay that no test waits for. */
+/* A delay so long that no test waits for its end. */
 #define FOR_EVER "3600s"
 
 static void have(const char *text)
@@ -71,7 +71,7 @@ static struct uaio_sqe write_of(int fd, char *buffer, uint64_t len)
 
 /* Which requests have a fault */
 
-/* Return: which of the first NR no-ops have the fault, one bit each. */
+/* Return: which of the first NR no-ops suffer the fault, one bit for each. */
 static uint64_t pattern_of(const char *text)
 {
 	uint64_t bits = 0;
@@ -102,7 +102,7 @@ static void conditions_choose_requests_by_their_number(void **state)
 	assert_true(pattern_of("nop:eio@min=1") == 0);
 	assert_true(pattern_of("nop:eio@path=*") == 0);
 	assert_true(pattern_of("read:eio;fsync:eio") == 0);
-	/* Of several errors the first applies. */
+	/* If several errors apply to a request, it gets the first. */
 	assert_true(pattern_of("nop:eio@count=1 nop:eio@after=1,count=1") == 3);
 }
 
@@ -116,7 +116,7 @@ static void the_seed_decides_and_nothing_else(void **state)
 	assert_true(pattern_of("nop:eio@p=0.5,seed=1") == first);
 	other = pattern_of("nop:eio@p=0.5,seed=2");
 	assert_true(other != first);
-	/* Seeds are fixed, so the results are always equal. */
+	/* The seeds are fixed, so the results are always the same. */
 	nr = (unsigned)__builtin_popcountll(first);
 	assert_true(nr > NR / 4 && nr < NR * 3 / 4);
 	assert_true(pattern_of("nop:eio@p=0.5") != first);
@@ -368,7 +368,7 @@ static void only_streams_of_bytes_are_cut(void **state)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, seqs), 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, socks), 0);
 	have("any:short");
-	/* Writes that fit into a pipe, and messages, are never short. */
+	/* Writes of at most PIPE_BUF bytes to a pipe, and messages, are never short. */
 	assert_int_equal(result_of(write_of(pipes[1], buffer, SIZE)), SIZE);
 	res = result_of(read_of(pipes[0], buffer, SIZE));
 	assert_true(res > 0 && res < SIZE);
@@ -413,7 +413,7 @@ static void a_delayed_request_ends_no_sooner(void **state)
 	unit_close(pipes[1]);
 }
 
-/* A late request has neither its file nor a thread. */
+/* A late request uses neither its file nor a thread. */
 static void a_late_request_keeps_only_its_completion(void **state)
 {
 	int fd = unit_numbered_file(true, 1);
@@ -426,7 +426,7 @@ static void a_late_request_keeps_only_its_completion(void **state)
 
 		sqe.data = sqe.key = (uint64_t)i + 1;
 		assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
-		/* Its call is over, so the request cannot be cancelled. */
+		/* The system call has returned, so the request cannot be cancelled. */
 		assert_int_equal(cancel((uint64_t)i + 1), -EALREADY);
 	}
 	have("");
@@ -480,7 +480,10 @@ static void completions_come_in_another_order(void **state)
 
 	(void)state;
 	have("nop:reorder");
-	/* A preempted submitter may happen to keep the order: repeat. */
+	/*
+	 * If the submitting thread is preempted, the order may stay the same by chance:
+	 * repeat.
+	 */
 	while (!nr_moved) {
 		uint64_t seen = 0;
 
@@ -526,7 +529,7 @@ static void a_fault_breaks_a_chain_as_its_result_would(void **state)
 	EXPECT({ 1, -EIO }, { 2, -ECANCELED });
 	SUBMIT(rw(UAIO_OP_READ, fd, SIZE, UAIO_LINK), nop(0));
 	EXPECT({ 1, SIZE }, { 2, 0 });
-	/* A read of two bytes becomes one of a single byte. */
+	/* A read of two bytes is shortened to one byte. */
 	have("read:short");
 	SUBMIT(rw(UAIO_OP_READ, fd, 2, UAIO_LINK), nop(0));
 	EXPECT({ 1, 1 }, { 2, -ECANCELED });

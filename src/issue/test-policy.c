@@ -16,23 +16,27 @@
 #include "unit.h"
 
 /*
- * A hook simulates the file's answers: slow, partial, or EAGAIN. The test counts the calls
- * that the library makes. The file is in memory, but pretends to be on a disk; a real disk
- * might be busy with other work.
+ * A hook simulates the results of system calls on the file: slow, partial, or EAGAIN. The test
+ * counts the calls that the library makes. The file is in memory, but pretends to be on a
+ * disk; a real disk might be busy with other work.
  */
 enum { SIZE = 4096, NR_BLOCKS = 4, NR_CACHESTAT = 451 };
 
-/* What policy.c considers slow. A read with its reaping takes longer than its call. */
+/*
+ * The limit from which policy.c considers a read slow. A read with its reaping takes longer
+ * than its call.
+ */
 enum { SLOW_READ_NS = 20000 };
 
 static struct {
 	int fd; /* atomic */
 	/* atomic: what the hook simulates */
 	uint32_t nowait_error; /* error for RWF_NOWAIT; 0: none */
-	uint32_t nowait_bytes; /* the most bytes of RWF_NOWAIT; 0: all */
-	uint64_t nr_cached;    /* cached pages, of any range */
-	uint32_t slow_us;      /* the shortest time of a plain call */
-	uint32_t sleeps;       /* whether plain calls sleep */
+	/* how many bytes a call with RWF_NOWAIT returns at most; 0: all */
+	uint32_t nowait_bytes;
+	uint64_t nr_cached; /* cached pages, of any range */
+	uint32_t slow_us;   /* how long a plain call takes at least, in us */
+	uint32_t sleeps;    /* whether plain calls sleep */
 	/* atomic: counts of calls */
 	uint32_t nr_nowait;
 	uint32_t nr_plain;
@@ -97,7 +101,7 @@ static int start(void **state)
 	int ret = unit_setup(state);
 	static const char block[SIZE];
 
-	/* A worker may still be leaving the hook of the last test. */
+	/* A worker may not have left the hook of the last test yet. */
 	store_relaxed(&file.nowait_error, 0);
 	store_relaxed(&file.nowait_bytes, 0);
 	store_relaxed(&file.nr_cached, 0);
@@ -171,7 +175,7 @@ static void reset_counts(void)
 	store_relaxed(&file.nr_plain, 0);
 }
 
-/* The rate of the cycle counter is known a millisecond after the start. */
+/* The rate of the cycle counter is known only a millisecond after the start. */
 static void let_clock_settle(void)
 {
 	int64_t end = uaio_now_ns() + 3000000;
@@ -181,9 +185,9 @@ static void let_clock_settle(void)
 }
 
 /*
- * Read until the page cache is no longer asked. A read that is slow, because its thread was
- * preempted, ends the streak: then it takes as many reads again.
- * Return: whether the last read may have ended it.
+ * Read until the library no longer queries the page cache. A read that is slow because its
+ * thread was preempted ends the streak; then as many reads are needed again. Return: whether
+ * the last read may have ended it.
  */
 static bool become_trusted(void)
 {
@@ -291,7 +295,7 @@ static void a_read_cut_by_the_cache_is_executed_in_full(void **state)
 	assert_false(is_inline);
 }
 
-/* If it did not wait, a worker would have to read all of it again. */
+/* If the read did not wait, a worker would have to read all of it again. */
 static void a_long_read_waits_for_the_page_it_lacks(void **state)
 {
 	enum { LONG = 1 << 20 };
@@ -344,7 +348,10 @@ static void a_read_cut_by_the_end_of_the_file_is_complete(void **state)
 	assert_true(is_inline);
 }
 
-/* If the client sets RWF_NOWAIT, the file's answer is the result, inline. */
+/*
+ * If the client sets RWF_NOWAIT, the result of the call on the file is the request's result,
+ * inline.
+ */
 static void a_client_that_will_not_wait_is_told_at_once(void **state)
 {
 	struct iocb iocb = unit_iocb(IOCB_CMD_PREAD, file.fd, buffer, SIZE, 0);
@@ -361,7 +368,9 @@ static void a_client_that_will_not_wait_is_told_at_once(void **state)
 	assert_true(is_inline);
 	store_relaxed(&file.nowait_error, EOPNOTSUPP);
 	iocb.aio_rw_flags = RWF_NOWAIT;
-	/* A disk file system that supports the flag, but not for this request. */
+	/*
+	 * The file is on a disk file system that supports the flag, but not for this request.
+	 */
 	assert_int_equal(unit_submit(handle, &iocb), 1);
 	assert_int_equal(unit_reap_one(handle), -EOPNOTSUPP);
 	assert_int_equal(load_relaxed(&file.nr_plain), 0);
@@ -399,7 +408,10 @@ static void slow_writes_go_to_workers_for_a_while(void **state)
 	(void)state;
 	let_clock_settle();
 	store_relaxed(&file.sleeps, 1);
-	/* If this thread was preempted for long, the time has passed: repeat. */
+	/*
+	 * If this thread was preempted for long, the time during which workers write has
+	 * passed: repeat.
+	 */
 	while (!was_in_worker) {
 		int64_t start_ns;
 
@@ -414,7 +426,7 @@ static void slow_writes_go_to_workers_for_a_while(void **state)
 	assert_inline(IOCB_CMD_PWRITE);
 }
 
-/* The thread was preempted; the file is not slow. */
+/* The thread was only preempted, so the file does not count as slow. */
 static void a_write_that_did_not_sleep_is_not_slow(void **state)
 {
 	(void)state;

@@ -20,8 +20,9 @@ enum { COUNTED = 1000000 };
 static struct {
 	unsigned nr_loads;
 	unsigned nr_starts;
-	bool was_loaded;      /* at the last start: load had been called */
-	bool was_up;          /* at the last start: the engine was up */
+	/* at the last start of the engine: load() had been called */
+	bool was_loaded;
+	bool was_up;          /* at the last start: the engine was already up */
 	unsigned first, last; /* closed descriptors */
 	int own;              /* a descriptor that the front-end uses */
 	uint64_t dev, ino;    /* numbers of the front-end's ring */
@@ -206,7 +207,10 @@ static int report_nothing(void)
 	int fds[2];
 	ssize_t got;
 
-	/* As in a program of `uaio run` that uses no front-end. */
+	/*
+	 * As in a program of `uaio run` that uses no front-end (kernel AIO, io_uring or POSIX
+	 * AIO).
+	 */
 	(void)snprintf(pid, sizeof(pid), "%d", (int)getpid());
 	if (pipe(fds) < 0 || dup2(fds[1], STDERR_FILENO) < 0 ||
 	    setenv("UAIO_STATS", "-", 1) < 0 ||

@@ -112,7 +112,7 @@ static void setting_returns_old_limits_and_minus_one_keeps_one(void **state)
 	assert_fixed(FIXED(0, 64), FIXED(0, 64));
 }
 
-/* One entry of each pair is invalid; the other one is valid and would change a limit. */
+/* In each pair one limit is invalid; the other is valid and would change a limit. */
 static void limits_that_are_refused_change_nothing(void **state)
 {
 	static const int workers[][2] = {
@@ -192,7 +192,7 @@ static void limits_outlast_a_fork(void **state)
 	set_usual();
 }
 
-/* No limits have been set in this process yet, so those of the options hold. */
+/* No limits have been set in this process yet, so the limits of the options hold. */
 static int take_the_options(void)
 {
 	static const struct {
@@ -224,7 +224,7 @@ static void until_limits_are_set_the_options_hold(void **state)
 
 static pthread_barrier_t barrier;
 
-/* Both accounts get equal limits, those of one of the threads. */
+/* Both accounts (kinds of work) get equal limits, those that one of the threads has set. */
 static long set_pairs(void *arg)
 {
 	const int *first = arg;
@@ -264,7 +264,7 @@ static void threads_that_set_limits_see_no_half_set_ones(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		/* first, while no limits are set */
+		/* this test comes first, while no limits are set */
 		UNIT_TEST(until_limits_are_set_the_options_hold),
 		UNIT_TEST(the_limits_are_the_defaults_at_first),
 		UNIT_TEST(limits_set_early_hold_once_the_engine_is_up),

@@ -72,7 +72,7 @@ static void unreadable_memory_is_refused(void **state)
 	drop_edge(end);
 }
 
-/* The client overwrites the 0 between the measuring and the copying. */
+/* The client overwrites the terminating 0 between the measuring and the copying. */
 static void a_copied_string_ends_even_if_its_client_changes_it(void **state)
 {
 	char path[] = "path", name[] = "name";
@@ -110,7 +110,7 @@ static char *path_to(const char *name, unsigned length)
 	return path;
 }
 
-/* The lengths are chosen so that the copies are of each size of slab. */
+/* The lengths are chosen so that copies come from each of the slabs. */
 static void paths_outlive_the_submitting_call(void **state)
 {
 	static const unsigned lengths[] = { 2, 400, 1000, 4094 };
@@ -151,7 +151,7 @@ static void paths_outlive_the_submitting_call(void **state)
 	unit_destroy(handle);
 }
 
-/* The file system may refuse the largest value; compare with its own answer. */
+/* The file system may refuse the largest value, so compare with its own result. */
 static void a_value_outlives_the_submitting_call(void **state)
 {
 	static const uint32_t sizes[] = { 0, 1, 900, 2000, 65536, 65537 };

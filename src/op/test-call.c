@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests on files, paths, attributes and descriptors do what their system calls do. */
+/*
+ * Requests on files, paths, attributes and descriptors have the same effects as the
+ * corresponding system calls.
+ */
 #undef NDEBUG
 #include <errno.h>
 #include <limits.h>

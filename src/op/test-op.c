@@ -106,7 +106,7 @@ static void a_poll_uses_only_its_low_bits(void **state)
 	unit_close(ends[1]);
 }
 
-/* As if another thread closed the descriptor after the request was looked up. */
+/* This is as if another thread closed the descriptor after the request was looked up. */
 static void a_poll_of_a_closed_descriptor_fails(void **state)
 {
 	const struct uaio_op_def *poll_op = &uaio_optab[UAIO_OP_POLL];
@@ -119,7 +119,10 @@ static void a_poll_of_a_closed_descriptor_fails(void **state)
 	assert_int_equal(poll_op->run(&sqe, fd, NULL, 0), -EBADF);
 }
 
-/* An epoll wakes the sleeping thread; to the epoll the other bits have a meaning. */
+/*
+ * The sleeping thread is woken through an epoll, for which the other bits of the events have a
+ * meaning.
+ */
 static void a_waiting_poll_reports_each_of_its_events(void **state)
 {
 	const struct uaio_sqe sqe = {
@@ -223,7 +226,8 @@ static void reading_an_unsupported_file_fails(void **state)
 /* A read of a file in /proc may block for ever, so workers execute all of them. */
 static void a_file_in_proc_is_read_by_a_worker(void **state)
 {
-	enum { NR = 200 }; /* enough for other files to be trusted */
+	/* number of reads after which other files would be trusted */
+	enum { NR = 200 };
 	int fd = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
 	struct uaio_counters before, after;
 	uint64_t handle = unit_context(1);
@@ -302,7 +306,7 @@ static void reads_at_the_position_follow_one_another(void **state)
 	read_at_position(false, true, false);
 }
 
-/* Reads and writes alternate: every other block is read, the others are written. */
+/* Reads and writes alternate: every second block is read, the others are written. */
 static void writes_and_reads_share_the_position(void **state)
 {
 	uint64_t handle = unit_context(NR_BLOCKS);

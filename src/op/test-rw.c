@@ -21,12 +21,14 @@
 #include "unit.h"
 
 static char buffer[256];
-static uint32_t nr_interrupted; /* calls of vmsplice() yet to be interrupted */
-static bool has_nosignal;       /* the kernel knows RWF_NOSIGNAL */
-static bool refuses_sockets;    /* a filter refuses calls of sockets */
+/* how many calls of vmsplice() are still to be interrupted */
+static uint32_t nr_interrupted;
+static bool has_nosignal; /* the kernel knows RWF_NOSIGNAL */
+/* a filter refuses the calls of sockets (send, recv) */
+static bool refuses_sockets;
 /* an old kernel refuses RWF_NOWAIT on these files */
 static bool refuses_nowait;
-static uint32_t nr_of_socket; /* calls of sockets that were made */
+static uint32_t nr_of_socket; /* how many calls of sockets were made */
 static uint32_t nr_vectored;
 
 static bool answer(long nr, const long args[6], long *ret_res)
@@ -69,7 +71,7 @@ static int stop(void **state)
 	return 0;
 }
 
-/* Make the request's call on a stream. */
+/* Make the system call of the request on a stream. */
 static int64_t run_sqe(const struct uaio_sqe *sqe, int fd, uint32_t flags)
 {
 	struct uaio_found found = { .rest = UAIO_REST_UNKNOWN };
@@ -170,7 +172,7 @@ static void fifo_is_read_in_pieces(void **state)
 	close_both(fds);
 }
 
-/* On such a descriptor vmsplice() would write instead of read. */
+/* On a descriptor open for reading and writing, vmsplice() would write instead of read. */
 static void a_fifo_open_for_both_is_left_alone(void **state)
 {
 	int fds[2];
@@ -266,7 +268,7 @@ static void break_pipes(bool knows_nosignal)
 	close(fds[1]);
 }
 
-/* On a FIFO without a reader any write fails before a call that writes. */
+/* On a FIFO without a reader every write fails, before a call that would write is made. */
 static void fifo_without_reader_is_broken(void **state)
 {
 	int fds[2];
@@ -333,7 +335,7 @@ static void a_write_of_posix_needs_no_call_with_flags(void **state)
 	uaio_call_forbid(UAIO_CALL_PWRITEV2);
 	break_stream_of_posix(false);
 	break_stream_of_posix(true);
-	/* A worker blocks SIGPIPE: no call has to consume it. */
+	/* A worker blocks SIGPIPE, so no call has to consume the signal. */
 	uaio_call_forbid(UAIO_CALL_SIGTIMEDWAIT);
 	hold_sigpipe(SIG_BLOCK);
 	break_stream_of_posix(false);
@@ -403,7 +405,7 @@ static void sockets_whose_calls_are_refused_are_used_by_others(void **state)
 	close_both(fds);
 }
 
-/* A descriptor that was a socket's may be another file's now. */
+/* A descriptor that referred to a socket may refer to another file now. */
 static void other_files_are_used_by_other_calls(void **state)
 {
 	int fds[2];
@@ -533,7 +535,10 @@ static void reads_that_are_too_short_are_refused_at_once(void **state)
 
 int main(void)
 {
-	/* The last test makes the library believe that the kernel is old. */
+	/*
+	 * The last test makes the library believe that the kernel is old, so it must come
+	 * last.
+	 */
 	const struct CMUnitTest tests[] = {
 		RW_TEST(fifo_is_read),
 		RW_TEST(fifo_is_read_in_pieces),

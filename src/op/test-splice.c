@@ -149,7 +149,7 @@ static void a_splice_holds_the_files_it_was_submitted_on(void **state)
 	}
 }
 
-/* A front-end may have fixed either file. */
+/* A front-end may have fixed (registered) either file. */
 static void fixed_files_are_spliced(void **state)
 {
 	struct pipes p = make_pipes();
@@ -173,7 +173,7 @@ static void fixed_files_are_spliced(void **state)
 	assert_int_equal(write(p.in[1], "abc", 3), 3);
 	assert_int_equal(unit_reap_one(handle), 3);
 	assert_reads(p.out[0], "abc");
-	/* The request has dropped its files. */
+	/* The request has dropped its references to the files. */
 	assert_int_equal(read(p.out[0], &handle, 1), 0);
 	unit_close(p.in[1]);
 	unit_close(p.out[0]);

@@ -34,7 +34,9 @@ KEPT(bare_kept);
 FUNCTION(bare_kept_behind, "mov $426, %r8d\n jmp *%rsi\n"
 			   "pop %rcx\n mov %r8d, %eax\n syscall\n ret\n");
 
-/* Lies first in the code, though bare_by_constants computes its address last. */
+/*
+ * This function comes first in the code, although bare_by_constants computes its address last.
+ */
 LOCAL(behind_constants, SITE);
 
 /* The object exports this function. */
@@ -69,8 +71,9 @@ __asm__(".section .rodata\n.balign 4\n"
 	"table: .long first - table, second - table\n");
 
 /*
- * A jump table with a second one directly after it. Read as an entry of the first, the second
- * table's entry would lead into data, and decode across the start of a real instruction.
+ * A jump table with a second one directly after it. If an entry of the second table were read
+ * as an entry of the first, it would lead into data, and would be decoded across the start of
+ * a real instruction.
  */
 FUNCTION(bare_beside, "mov %rcx, %r10\n mov %edi, %eax\n and $1, %eax\n"
 		      "lea beside(%rip), %r11\n"
@@ -86,8 +89,8 @@ __asm__(".section .rodata\n.balign 4\n.long 0x7fffffff\n"
 	"behind: .long beside_site - behind\n.long 0x7fffffff\n");
 
 /*
- * Constants that would be addresses in the code if the object were linked to its address: all
- * from the beginning of the code, including addresses inside instructions.
+ * Constants that would be addresses in the code if the object were linked to a fixed address:
+ * all addresses from the beginning of the code on, including those inside instructions.
  */
 FUNCTION(bare_by_constants, "mov %rcx, %r10\n.set constant, 0x1000\n"
 			    ".rept 0x400\n mov $constant, %eax\n"

@@ -22,6 +22,6 @@ long module_at_start = 1;
 
 __attribute__((constructor)) static void start(void)
 {
-	/* The kernel would refuse 0 entries, so a positive result shows the library's answer. */
+	/* The kernel would refuse 0 entries, so a positive result comes from the library. */
 	module_at_start = module_setup(0, &module_at_start);
 }

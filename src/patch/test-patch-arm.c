@@ -104,10 +104,13 @@ static const struct uaio_patch_ops ops = { .call = call, .report = report };
 static uint8_t before[NR_ELEMENTS(misses)][CODE_BYTES];
 static bool had_left, had_left_here;
 
-/* A thread that makes the call until it is patched: the kernel answers, then call(). */
+/*
+ * A thread makes the call again and again until it is patched: first the kernel executes it,
+ * then call().
+ */
 static struct {
 	pthread_t id;
-	unsigned nr; /* atomic: calls that the kernel answered */
+	unsigned nr; /* atomic: number of calls that the kernel executed */
 	long other; /* a result that neither the kernel nor call() returns; or 0 */
 } caller;
 
@@ -242,7 +245,7 @@ static void what_is_left_is_known(void **state)
 	assert_false(had_left_here);
 	assert_false(uaio_patch_has_left(
 		dlsym(RTLD_DEFAULT, "gnu_get_libc_version")));
-	/* The object of adjacent_enter has bytes that may be a site or data. */
+	/* The object of adjacent_enter contains bytes that may be a site or data. */
 	assert_true(uaio_patch_has_left((const void *)adjacent_enter));
 }
 

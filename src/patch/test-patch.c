@@ -374,7 +374,7 @@ static void what_cannot_be_written_is_left_as_it_was(void **state)
 	(void)state;
 	assert_string_equal(mapping_of(at).protection, "r-xp");
 	assert_string_equal(mapping_of((at | 4095) + 1).protection, "r-xs");
-	/* The kernel executes the call: -1 is no descriptor. */
+	/* The kernel executes the call, and refuses -1, which is not a descriptor. */
 	memset(&called, 0, sizeof(called));
 	assert_int_equal(left_on_two_pages(-1, 0, 0, 0, 0, 0), -EBADF);
 	assert_int_equal(called.nr, 0);
@@ -387,7 +387,7 @@ static void a_jump_to_the_system_call_itself_reaches_the_kernel(void **state)
 
 	(void)state;
 	memset(&called, 0, sizeof(called));
-	/* Two movs, of three and five bytes, are before the syscall. */
+	/* Two movs, of three and five bytes, come before the syscall. */
 	__asm__ volatile("call *%1"
 			 : "=a"(ret)
 			 : "r"((uintptr_t)adjacent_enter + 3 + 5), "a"(39l)
@@ -407,7 +407,7 @@ static void an_object_that_is_left_as_it_was_is_known(void **state)
 	assert_true(uaio_patch_has_left((const void *)adjacent_enter));
 }
 
-/* Return: whether the loader's empty function is patched; some loaders' cannot be. */
+/* Return: whether the loader's empty function is patched; with some loaders it cannot be. */
 static bool is_loader_known(void)
 {
 	const struct r_debug *debug = dlsym(RTLD_DEFAULT, "_r_debug");
@@ -494,8 +494,9 @@ static void code_without_a_table_is_changed_where_it_is_known(void **state)
 			fail_msg("%s was not changed", names[i]);
 	assert_int_equal(reported.last_nr, NR_ELEMENTS(names));
 	/*
-	 * Not patched: code to which nothing leads, data, code that jumps into an instruction,
-	 * bytes inside an instruction, and numbers in other registers.
+	 * Not patched are: code to which nothing leads, data, code that jumps into an
+	 * instruction, bytes inside an instruction, and calls whose number is in another
+	 * register.
 	 */
 	assert_int_equal(reported.last_left, 6);
 	*(void **)&get = dlsym(module, "bare_data");

@@ -83,7 +83,7 @@ FUNCTION(vector_registers,
 FUNCTION(flags, "msr nzcv, x0\n mov x8, #426\n svc #0\n mrs x0, nzcv\n");
 FUNCTION(float_flags, "msr fpsr, x0\n mov x8, #426\n svc #0\n mrs x0, fpsr\n");
 
-/* Code that only looks like a site: it must not be patched. */
+/* Code that only looks like a site and must not be patched. */
 FUNCTION(miss_below, "mov w8, #424\n cbz x0, 1f\n svc #0\n 1:\n");
 FUNCTION(miss_above, "mov w8, #428\n cbz x0, 1f\n svc #0\n 1:\n");
 FUNCTION(miss_register, "mov w8, #172\n mov w9, #426\n svc #0\n");

@@ -133,7 +133,7 @@ FUNCTION(far_before, "mov $426, %eax\n"
 		     ".rept 10\n lea 0x100(%rdi), %rdi\n"
 		     "lea -0x100(%rdi), %rdi\n .endr\n syscall\n");
 
-/* Code that only looks like a site: it must not be patched. */
+/* Code that only looks like a site and must not be patched. */
 FUNCTION(miss_register,
 	 "mov $39, %eax\n .byte 0x41\n mov $426, %eax\n syscall\n");
 FUNCTION(miss_wide, ".byte 0x48, 0xb8, 0xaa, 1, 0, 0, 0x0f, 5, 0, 0\n");

@@ -106,7 +106,10 @@ static bool may_call(uint32_t nr)
 	return uaio_patch_may_call(numbers, NR_ELEMENTS(numbers));
 }
 
-/* At first only this program is loaded: its only own system calls are the library's. */
+/*
+ * At first only this program is loaded. The only system calls by its own instructions are
+ * those of the library, which is linked to it.
+ */
 static void objects_that_are_loaded_later_are_scanned(void **state)
 {
 	void *module;
@@ -125,7 +128,7 @@ static void objects_that_are_loaded_later_are_scanned(void **state)
 	assert_int_equal(dlclose(module), 0);
 	assert_true(may_call(105));
 
-	/* The loader may map this object where the last one was. */
+	/* The loader may map this object at the address of the previous one. */
 	module = load("argument");
 	assert_true(may_call(106));
 	assert_int_equal(dlclose(module), 0);
@@ -161,7 +164,7 @@ static int ask_alone(void)
 	return 0;
 }
 
-/* Runs first: no scan has been made yet. */
+/* This test runs first, when no scan has been made yet. */
 static void a_child_reads_the_list_of_objects_without_the_lock(void **state)
 {
 	(void)state;

@@ -104,7 +104,7 @@ static void block(union sigval value)
 		(void)uaio_sleep(&may_go, 0, UAIO_FOREVER);
 }
 
-/* All functions are called though none returns. */
+/* All functions are called, although none of them returns. */
 static void a_function_that_blocks_holds_up_no_other(void **state)
 {
 	enum { NR = 20 };
@@ -146,7 +146,7 @@ static void call_in_turn(uint32_t nr, bool is_given_before)
 	if (!is_given_before)
 		give_turn(nr);
 	await_calls(nr);
-	/* Time for the thread to become idle and spin. */
+	/* Give the thread time to become idle and spin. */
 	for (unsigned i = 0; i < NR_RELAXES; i++)
 		uaio_cpu_relax();
 }
@@ -155,7 +155,8 @@ static void call_in_turn(uint32_t nr, bool is_given_before)
 static void a_function_may_wait_for_the_thread_that_gave_its_call(void **state)
 {
 	const uint32_t nr = unit_rounds(5000);
-	enum { SHORT = 16 }; /* short calls between two that wait */
+	/* number of short calls between two calls that wait */
+	enum { SHORT = 16 };
 
 	(void)state;
 	store_relaxed(&turn, 0);
@@ -208,7 +209,7 @@ static void a_child_that_returns_from_a_function_ends(void **state)
 	assert_int_equal(waitpid((pid_t)shared->child, &status, 0),
 			 shared->child);
 	/*
-	 * A sanitizer considers the parent's memory leaked in the child, and may abort there.
+	 * A sanitizer reports the parent's memory as leaked in the child, and may abort there.
 	 */
 	assert_true(UNIT_IS_SANITIZED || status == 0);
 	await_calls(NR);
@@ -238,7 +239,7 @@ a_call_without_a_thread_is_made_as_soon_as_there_is_one(void **state)
 
 	(void)state;
 	assert_int_equal(pthread_attr_init(&attr), 0);
-	/* The threads of earlier cases have ended. */
+	/* The threads of earlier test cases have ended. */
 	store_relaxed(&refuses_threads, 1);
 	call(count, NULL);
 	call(count, &attr);
@@ -274,7 +275,7 @@ static void a_thread_has_the_attributes_that_were_asked_for(void **state)
 	pthread_attr_t attr;
 
 	(void)state;
-	/* Larger than any stack that the C library might reuse. */
+	/* This stack is larger than any that the C library might reuse. */
 	assert_int_equal(pthread_attr_init(&attr), 0);
 	assert_int_equal(
 		pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED), 0);
@@ -299,7 +300,10 @@ int main(void)
 		CALLBACK_TEST(a_thread_has_the_attributes_that_were_asked_for),
 	};
 
-	/* The front-end, which would call this, is not linked in. */
+	/*
+	 * The POSIX AIO front-end, which would call this function, is not linked into the
+	 * test.
+	 */
 	uaio_callbacks_init();
 	return cmocka_run_group_tests(tests, unit_engine, NULL);
 }

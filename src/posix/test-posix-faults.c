@@ -49,7 +49,7 @@ static struct aiocb *add(int opcode, int fd, off_t off)
 	return aiocb;
 }
 
-/* Note whether the request was accepted. */
+/* Count whether the request was accepted. */
 static void note(const struct aiocb *aiocb, int ret)
 {
 	assert_true(ret == 0 || ret == -EAGAIN || ret == -EBADF);
@@ -119,7 +119,7 @@ static void list_some(void)
 	}
 }
 
-/* Write to the pipe, for reads that found it empty because a call failed. */
+/* Write to the pipe, as some reads may still wait because a call failed. */
 static void await_all(void)
 {
 	static const char bytes[SIZE];
@@ -224,7 +224,7 @@ static void any_call_may_fail_in_workers(void **state)
 	sweep(true);
 }
 
-/* Fail the first use of everything: memory, tables, threads, descriptors. */
+/* Let the first use of everything fail: memory, tables, threads, descriptors. */
 static unsigned nth;
 static bool in_workers;
 

@@ -36,7 +36,7 @@ static int start(void **state)
 	return ret;
 }
 
-/* The error code is written before waits are removed from the list. */
+/* Wait for this, as the error code is written before waits are removed from the list. */
 static bool are_waits(void *nr)
 {
 	return load_relaxed(&uaio_posix_nr_waits) == *(const uint32_t *)nr;
@@ -151,7 +151,7 @@ static void a_write_without_a_reader_raises_no_signal(void **state)
 	assert_int_equal(wait_for(&aiocb), 0);
 	assert_int_equal(uaio_posix_error(&aiocb), EPIPE);
 	unit_close(fds[1]);
-	/* Nor does a write of 0 bytes send SIGPIPE. */
+	/* A write of 0 bytes does not send SIGPIPE either. */
 	assert_int_equal(
 		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
 	assert_int_equal(close(fds[0]), 0);
@@ -204,7 +204,10 @@ static void a_wait_for_many_requests_ends_with_any(void **state)
 	char byte;
 
 	(void)state;
-	/* The requests are executed in order; the list that is waited for is reversed. */
+	/*
+	 * The requests are executed in order. The list that the thread waits for is in reverse
+	 * order.
+	 */
 	for (int i = 0; i < MANY; i++) {
 		aiocbs[i] = aiocb_of(ends[0], &byte, 1);
 		list[MANY - 1 - i] = &aiocbs[i];
@@ -302,8 +305,8 @@ static void a_handler_may_leave_the_wait_for_good(void **state)
 }
 
 /*
- * AddressSanitizer does not see that a cancelled thread leaves its frames, and takes later
- * use of that stack for an overflow.
+ * AddressSanitizer does not see that a cancelled thread leaves its frames; it would report
+ * later use of this stack as an overflow.
  */
 #ifndef __SANITIZE_ADDRESS__
 
@@ -315,7 +318,10 @@ static void *wait_to_be_cancelled(void *arg)
 	return NULL;
 }
 
-/* Cancel a thread that waits, as the leader or after it. */
+/*
+ * Cancel a thread that waits: as the leader (the thread that polls for the queue) or behind
+ * the leader.
+ */
 static void cancel_in_wait(const struct aiocb *aiocb)
 {
 	struct unit_thread thread = { .arg = (void *)(uintptr_t)aiocb };
@@ -402,8 +408,9 @@ static void what_is_being_executed_is_not_cancelled(void **state)
 
 static uint32_t nr_told; /* atomic */
 static uint32_t nr_told_inside;
-static int told_value;            /* atomic */
-static struct aiocb *resubmitted; /* submitted by the handler; or NULL */
+static int told_value; /* atomic */
+/* the aiocb that the handler submitted again; or NULL */
+static struct aiocb *resubmitted;
 
 static void be_told(int signo, siginfo_t *info, void *context)
 {
@@ -699,7 +706,10 @@ struct wakers {
 	int wake;
 };
 
-/* Find the descriptors that wake the leader. Return: false if there is no leader yet. */
+/*
+ * Find the descriptors through which the leader is woken. Return: false if there is no leader
+ * yet.
+ */
 static bool is_led(void *arg)
 {
 	struct uaio_ready *ready =
@@ -717,7 +727,10 @@ static bool is_led(void *arg)
 	return is_open && uaio_ready_has(ready, UAIO_LEADER);
 }
 
-/* In the thread's own table these descriptors refer to its file. Return: that file's size. */
+/*
+ * In the thread's own table these descriptor numbers refer to the thread's file. Return: the
+ * size of that file.
+ */
 static long write_nothing_apart(void *arg)
 {
 	const struct wakers *wakers = arg;
@@ -736,7 +749,10 @@ static long write_nothing_apart(void *arg)
 	return lseek(own, 0, SEEK_END);
 }
 
-/* The front-end completes a write of 0 bytes itself, which wakes a wait for any completion. */
+/*
+ * A write of 0 bytes is completed by the front-end itself, which wakes a thread that waits for
+ * any completion.
+ */
 static void a_thread_apart_writes_to_no_descriptor_of_the_library(void **state)
 {
 	static struct aiocb aiocbs[MANY];
@@ -790,7 +806,10 @@ int main(void)
 		POSIX_TEST(a_list_ends_with_its_last_member),
 		POSIX_TEST(the_end_of_a_list_is_told_once),
 		POSIX_TEST(threads_that_meet_lose_no_completion),
-		/* Last, as from then on threads may have their own descriptor tables. */
+		/*
+		 * This test comes last, as from then on threads may have their own descriptor
+		 * tables.
+		 */
 		POSIX_TEST(
 			a_thread_apart_writes_to_no_descriptor_of_the_library),
 	};

@@ -78,8 +78,8 @@ static void cancel_all(void)
 }
 
 /*
- * Submit a search that must have this result. *ret: the completion of the request that
- * the search cancels, if any.
+ * Submit a search that must have the result res. *ret: the completion of the request that the
+ * search cancels, if any.
  */
 static void assert_found(int32_t res, struct io_uring_cqe *ret)
 {
@@ -265,7 +265,7 @@ static void a_completion_visits_no_timeouts_that_still_count(void **state)
 	cancel_all();
 }
 
-/* atomic: calls that ask whether two descriptors are duplicates */
+/* atomic: how many calls query whether two descriptors are duplicates */
 static uint32_t nr_asked;
 
 static bool count_asked(long nr, const long args[6], long *ret_res)
@@ -353,7 +353,10 @@ static void empty(int pipe)
 
 enum { PAIRS = 8 };
 
-/* Add pairs of polls with the same user_data; the poll of the first pipe is older. */
+/*
+ * Add pairs of polls with the same user_data. In each pair, the poll of the first pipe is the
+ * older one.
+ */
 static void add_pairs(void)
 {
 	for (unsigned i = 0; i < 2 * PAIRS; i++)
@@ -396,7 +399,7 @@ static void the_oldest_is_found_first(void **state)
 		add_others(nr);
 		add_pairs();
 		assert_older_are_found();
-		/* Again, while added requests split buckets. */
+		/* Test again, while requests that are added split buckets. */
 		add_pairs();
 		add_others(5 * nr);
 		assert_older_are_found();

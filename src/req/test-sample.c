@@ -20,7 +20,7 @@ enum {
 	SHARE = NR_RUNS / EVERY,
 };
 
-/* Begin as a thread after its first submissions, with a block that no tool reads. */
+/* Begin like a thread after its first submissions, with a block that no tool reads. */
 static void begin_late(struct uaio_live_block *block)
 {
 	memset(block, 0, sizeof(*block));
@@ -76,7 +76,7 @@ static void one_submission_of_each_run_is_timed_at_random(void **state)
 		assert_int_equal(nr, 1);
 	}
 	assert_int_equal(block.nr_sampled, NR_RUNS);
-	/* Six standard deviations of 15.5 each. */
+	/* The margin is six standard deviations of 15.5 each. */
 	for (unsigned i = 0; i < EVERY; i++)
 		assert_in_range(nr_at[i], SHARE - 93, SHARE + 93);
 }
@@ -197,7 +197,7 @@ static void sampled_times_stand_for_all_requests(void **state)
 		assert_int_equal(after.times[time].nr - before.times[time].nr,
 				 nr);
 	}
-	/* A request without a start time would seem to have begun at 0. */
+	/* A request without a start time would seem to have begun at time 0. */
 	assert_true(after.times[UAIO_TIME_TOTAL].max < 3600ull * 1000000000);
 	unit_destroy(handle);
 	uaio_config.has_stats = false;

@@ -59,7 +59,7 @@ static void a_greater_value_has_no_lower_bucket(void **state)
 	assert_int_equal(uaio_hist_bucket(UINT64_MAX), UAIO_NR_BUCKETS - 1);
 }
 
-/* Time 1 to 1000 microseconds, each once, in mixed order. */
+/* Record each of the times of 1 to 1000 microseconds once, in mixed order. */
 static int quantiles_of_known_times(void)
 {
 	struct uaio_stats_sum sum;
@@ -219,7 +219,7 @@ static void peaks_of_contexts_are_added_up(void **state)
 	unit_close(ends[1]);
 }
 
-/* A no-op is counted, although no function of the policy issues one. */
+/* A no-op is counted, although the policy has no function for it. */
 static void a_no_op_is_counted_under_its_way(void **state)
 {
 	uint64_t handle = unit_context(3);
@@ -375,8 +375,8 @@ enum { NR_MET_REQUESTS = 200 };
 static uint32_t nr_met; /* atomic */
 
 /*
- * Count only once all threads have a block, so that no block is freed before.
- * Return: whether the thread shares its block.
+ * Count only when all threads have a block, so that no block is freed before. Return: whether
+ * the thread shares its block.
  */
 static long meet_and_count(void *arg)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A request is cancelled while a thread tries it: the canceller learns the outcome, and
- * no other thread waits for the try.
+ * A request is cancelled while a thread tries it: the canceller learns what became of it, and
+ * no other thread has to wait for the try.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -23,7 +23,7 @@ static void each_state_that_waits_has_a_row_and_no_other_has(void **state)
 			assert_non_null(uaio_waits[i]->cancel);
 }
 
-/* Stops one read of the pipe, made by a try, before the read returns. */
+/* Stops one read of the pipe, which a try makes, before the read returns. */
 static struct {
 	int64_t answer;    /* what the read returns; 0: the kernel's result */
 	uint32_t is_armed; /* atomic */
@@ -67,7 +67,7 @@ static long reap(void *arg)
 	return unit_reap(all->handle, all->nr, all->events);
 }
 
-/* Return while a thread is trying the oldest read of the pipe. */
+/* Return when a thread is trying the oldest read of the pipe. */
 static void begin_trial(long nr_awaited, int64_t answer)
 {
 	reaping = (struct reaping){ .handle = handle, .nr = nr_awaited };
@@ -122,7 +122,7 @@ static void assert_unread(void)
 	assert_int_equal(byte, 'x');
 }
 
-/* Cancel by each call, in this context and in another, and by io_destroy. */
+/* Cancel with each of the calls, in this context and in another, and by io_destroy. */
 static void a_try_delays_no_cancelling_of_other_requests(void **state)
 {
 	char tried, bytes[8];
@@ -210,7 +210,7 @@ static void only_the_first_of_two_cancellers_is_notified(void **state)
 	close_pipe();
 }
 
-/* The iocb is submitted twice; the try executes the first request. */
+/* The same iocb is submitted twice; the try executes the first request. */
 static void a_request_executed_leaves_the_next_to_be_cancelled(void **state)
 {
 	struct unit_thread canceller;
@@ -270,7 +270,10 @@ static void requests_behind_one_being_tried_are_cancelled_too(void **state)
 	close_pipe();
 }
 
-/* The tried read returns EOPNOTSUPP: only a worker could execute the request. */
+/*
+ * The read that is tried returns EOPNOTSUPP, which means that only a worker could execute the
+ * request.
+ */
 static void a_request_for_a_worker_is_cancelled_instead(void **state)
 {
 	struct unit_thread canceller;
@@ -337,7 +340,7 @@ static void destroying_a_context_waits_for_its_canceller(void **state)
 	unit_close(ends[1]);
 }
 
-/* Cancel a cold read during a try, which alone can tell whether its page has arrived. */
+/* Cancel a cold read during a try. Only the try can find out whether the page has arrived. */
 static void cancel_cold(bool has_come)
 {
 	static char pages[2][PAGE];

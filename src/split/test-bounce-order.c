@@ -35,11 +35,12 @@ static struct {
 
 /* How the file behaves; atomic, set before there are requests. */
 static struct {
-	int64_t device_bytes; /* not 0: it is a block device of this size */
-	int64_t short_from;   /* writes from here on write one block */
-	int64_t error_from;   /* writes from here on fail; -1: none */
-	int64_t short_reads;  /* reads from here return half; -1: none */
-	/* another process extends the file to this size; 0: none does */
+	/* if not 0, the file is a block device of this size */
+	int64_t device_bytes;
+	int64_t short_from; /* writes from this offset on write only one block */
+	int64_t error_from; /* writes from this offset on fail; -1: none */
+	int64_t short_reads; /* reads from this offset on return half; -1: none */
+	/* another process extends the file to this size; 0: no process does */
 	int64_t grows_to;
 	int truncate_error;
 	uint32_t nr_cuts, nr_syncs, syncs_after_cut;
@@ -96,7 +97,7 @@ static bool answer_data(long nr, const long args[6], long *ret_res)
 				 : answer_write(args, ret_res);
 }
 
-/* Answer a call with flags and one vector. */
+/* Simulate a call with flags and one vector. */
 static bool answer_vector(long nr, const long args[6], long *ret_res)
 {
 	const struct iovec *iov = (void *)args[1];
@@ -333,7 +334,7 @@ static void later_requests_wait_for_a_misaligned_write(void **state)
 	end();
 }
 
-/* The hook stops the first write; the test cancels the one that waits for it. */
+/* The hook stops the first write. The test cancels the write that waits for it. */
 static void cancelling_a_waiting_write_starts_later_requests(void **state)
 {
 	struct io_event events[3];

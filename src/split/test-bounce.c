@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Misaligned requests on a file in the current directory that is opened with O_DIRECT
- * give the results of plain calls on a file in memory. If the file system accepts
- * misaligned requests, the test compares its own answers.
+ * Misaligned requests on a file in the current directory that is opened with O_DIRECT give the
+ * results of plain calls on a file in memory. If the file system itself accepts misaligned
+ * requests, they are compared with that file system's own results instead.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -230,14 +230,14 @@ static void reads_are_as_from_any_file(void **state)
 	for_rows(false, 2);
 }
 
-/* The tests of each way are separate, because a disk takes a while for each. */
+/* Each way of writing has a separate test, because a disk needs some time for each. */
 static void writes_are_as_to_any_file(void **state)
 {
 	(void)state;
 	for_rows(true, 1);
 }
 
-/* requests that keep the kernel's answer */
+/* requests that are not executed through a copy: the kernel's result stands */
 
 static int64_t call(unsigned opcode, char *memory, size_t bytes, int64_t off,
 		    int flags)
@@ -250,7 +250,7 @@ static int64_t call(unsigned opcode, char *memory, size_t bytes, int64_t off,
 	return ret < 0 ? -errno : ret;
 }
 
-/* Assert that the request has the kernel's result, refused or not. */
+/* Assert that the request has the kernel's result, whether the kernel accepts it or not. */
 static void assert_the_kernels(unsigned opcode, unsigned shift, size_t bytes,
 			       int64_t off, int flags)
 {
@@ -485,7 +485,7 @@ static bool refuse_memory(long nr, const long args[6], long *ret_res)
 	return true;
 }
 
-/* In a child, as memory of earlier tests would remain here. */
+/* Run in a child, as memory that earlier tests have allocated would be used here. */
 static int without_memory(void)
 {
 	int64_t res;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which direct requests are cut, and into how many segments, on unusual files: whose
- * blocks are smaller than the memory's alignment, or large for the request, or on which
- * requests are short or fail.
+ * Which direct requests are cut, and into how many segments, on unusual files: files whose
+ * blocks are smaller than the memory's alignment, or large compared with the request, and
+ * files on which requests are short or fail.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -141,7 +141,7 @@ static void a_huge_request_is_shortened_to_whole_blocks(void **state)
 	is.memory = is.offset = 4096;
 	assert_int_equal(nr_calls_for(iocb, UAIO_RW_BYTES_MAX),
 			 bytes / SEGMENT);
-	/* In one call, so that the kernel can refuse it. */
+	/* The request must be made in one call, so that the kernel can refuse it. */
 	is.offset = 65536;
 	assert_int_equal(nr_calls_for(iocb, UAIO_RW_BYTES_MAX), 1);
 	assert_int_equal(munmap(memory, bytes), 0);
@@ -149,7 +149,7 @@ static void a_huge_request_is_shortened_to_whole_blocks(void **state)
 
 enum { BYTES = 1 << 20, TOOK_NS = 1 << 26 };
 
-/* Execute a request; if it is cut, it takes longer. Return: whether it was cut. */
+/* Execute a request, which takes longer if it is cut. Return: whether it was cut. */
 static bool execute_once(struct uaio_file *file, int64_t res, int64_t cut_res)
 {
 	struct uaio_trial trial;

@@ -56,10 +56,11 @@ static char buffer[FILE_BYTES] __attribute__((aligned(PAGE)));
 
 static struct {
 	/* atomic */
-	uint32_t gives_batch; /* the next request for a batch succeeds */
-	uint32_t nr_refused;  /* refused requests for a batch */
+	/* the next mmap() of a batch returns this test's memory */
+	uint32_t gives_batch;
+	uint32_t nr_refused; /* refused requests for a batch */
 	uint32_t is_refusing;
-	uint32_t is_skipping; /* reads are answered without a call */
+	uint32_t is_skipping; /* reads succeed without a system call */
 
 	/* under lock */
 	pthread_mutex_t lock;
@@ -77,7 +78,7 @@ static void poison(void *at, size_t bytes)
 	VALGRIND_MAKE_MEM_UNDEFINED(at, bytes);
 }
 
-/* Poison all but the node, by which the slab links free descriptors. */
+/* Poison all but the list node by which the slab links free descriptors. */
 static void poison_free(struct uaio_split *split)
 {
 	poison((char *)split + sizeof(split->node),
@@ -102,7 +103,7 @@ static bool is_untouched_from(const struct uaio_split *split, unsigned nr)
 			 (UAIO_SPLIT_RUNNERS - nr) * sizeof(split->runners[0]));
 }
 
-/* From now on the first descriptor taken from the slab is objects[0]. */
+/* From now on the first descriptor that the slab returns is objects[0]. */
 static void use_batch(void)
 {
 	uaio_split_init();
@@ -297,7 +298,7 @@ static void there_are_no_more_runners_than_segments(void **state)
 	}
 }
 
-/* Each request finds its descriptor poisoned, whatever an earlier request has left. */
+/* Each request gets a poisoned descriptor, whatever an earlier request has left in it. */
 static void setting_a_request_up_touches_only_its_runners(void **state)
 {
 	static const unsigned counts[] = { 2, 64, 3, 16, 4, 33, 5 };
@@ -347,7 +348,9 @@ static int compare_calls(const void *a, const void *b)
 	return (x->off > y->off) - (x->off < y->off);
 }
 
-/* Assert that the calls cover the request, and meet at borders of segments. */
+/*
+ * Assert that the system calls cover the request, and that each begins where a segment ends.
+ */
 static void assert_cut(uint64_t off, uint64_t bytes)
 {
 	uint64_t at = off;
@@ -510,7 +513,9 @@ static int start(void **state)
 	unit_hook(answer);
 	uaio_config.force_worker = true;
 	handle = unit_context(16);
-	/* Warm up, so that everything else that needs memory for a request has it. */
+	/*
+	 * Execute one request first, so that all other memory that requests need is allocated.
+	 */
 	uaio_config.segments = 1;
 	for (unsigned i = 0; i < NR_ELEMENTS(opcodes); i++)
 		execute(opcodes[i], 0, 2 * SEGMENT);

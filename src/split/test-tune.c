@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How many segments at once are chosen, for files with invented timings. */
+/* How many segments are executed at once, for files with invented timings. */
 #undef NDEBUG
 #include "options/config.h"
 #include "file/file.h"
@@ -89,7 +89,7 @@ static void segments_have_to_be_a_tenth_faster(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		begin();
 		(void)count(READ, 4 * MIB, &cases[i].speed, FIRST_LOOKS, 0);
-		/* One of them may be the next trial of another way. */
+		/* One of these requests may be the next trial of another way. */
 		assert_in_range(count(READ, 4 * MIB, &cases[i].speed, 30,
 				      cases[i].at_once),
 				29, 30);
@@ -150,7 +150,7 @@ static void reads_writes_and_sizes_are_measured_separately(void **state)
 	assert_in_range(count(WRITE, MIB, &whole, 30, 1), 29, 30);
 }
 
-/* Such is a request that is still being executed. */
+/* A trial that never ends is that of a request which is still being executed. */
 static void a_trial_that_never_ends_does_not_count(void **state)
 {
 	const struct speed speed = { 1000, 100, 1000 };

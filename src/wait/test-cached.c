@@ -30,7 +30,7 @@ static int fd;
 static uint64_t handle;
 static char buffer[NR_BLOCKS * BLOCK];
 
-/* Read up to the marked block, or nothing from the block itself. */
+/* Read up to the marked block; if the read begins there, return nothing. */
 static long read_up_to_mark(const long args[6])
 {
 	struct iovec iov = *(const struct iovec *)args[1];

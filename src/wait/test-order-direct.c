@@ -179,8 +179,8 @@ static void an_extending_write_waits_for_a_read_over_the_end(void **state)
 }
 
 /*
- * These requests are executed while direct ones are held: if one waited for them, it
- * would wait for ever.
+ * These requests are executed while direct requests are held: if one of them waited for the
+ * direct requests, it would wait for ever.
  */
 static void other_requests_do_not_wait_for_direct_ones(void **state)
 {

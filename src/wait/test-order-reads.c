@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A read sees no write that was submitted after it, wherever the read waits. A write that
- * changes no byte of the read does not wait for it.
+ * A read does not see a write that was submitted after it, wherever the read waits. A write
+ * does not wait for a read if it changes none of the read's bytes.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -149,7 +149,7 @@ static void a_write_waits_through_other_descriptors_and_contexts(void **state)
 	assert_is_old(buffer, 4, LONG);
 }
 
-/* Both are executed by workers: the write begins after the read has returned. */
+/* Workers execute both requests: the write begins after the read has returned. */
 static void only_writes_of_the_bytes_of_a_read_wait(void **state)
 {
 	(void)state;
@@ -242,7 +242,10 @@ static unsigned nr_begun(unsigned key)
 	return nr_begun;
 }
 
-/* The first write waits for one read, the second for another: they run in order. */
+/*
+ * The first write waits for one read, the second write for another read: the writes run in
+ * order.
+ */
 static void writes_that_wait_for_reads_keep_their_order(void **state)
 {
 	(void)state;
@@ -281,7 +284,7 @@ static void cancelling_a_read_starts_the_write_that_waits(void **state)
 	uaio_wq_limit_workers(UAIO_BOUNDED, 32);
 }
 
-/* The descriptor of the write is closed; the read uses another. */
+/* The descriptor of the write is closed; the read has another descriptor. */
 static void closing_the_writers_descriptor_makes_the_read_first(void **state)
 {
 	char *buffer;

@@ -105,7 +105,7 @@ static void end(void)
 	is_direct = is_on_disk = false;
 }
 
-/* Both have run, and the first returned before the second began. */
+/* Assert that both requests have run, and that the first returned before the second began. */
 static void assert_before(unsigned first, unsigned second)
 {
 	assert_true(unit_gate_ended(first) >= 0);
@@ -308,7 +308,7 @@ static void assert_idle(void)
 	uaio_config.force_worker = true;
 }
 
-/* A write, a read and a sync wait in turn; each of them is cancelled once. */
+/* A write, a read and a sync each wait; in each round another one of them is cancelled. */
 static void cancelling_a_request_that_waits_stalls_no_other(void **state)
 {
 	enum { NR = 7 };
@@ -422,8 +422,8 @@ static void a_file_is_idle_when_the_event_of_its_write_is_seen(void **state)
 	unit_await(is_signalled, NULL);
 
 	/*
-	 * The policy decides inline or not before it takes a lock that the worker
-	 * holds.
+	 * The policy decides whether to execute the request inline before it takes a lock that
+	 * the worker holds.
 	 */
 	uaio_config.force_worker = false;
 	iocbs[1] = unit_iocb(IOCB_CMD_PREAD, test.fd, test.buffers[1], SIZE, 0);

@@ -64,7 +64,7 @@ static void assert_old(unsigned nr)
 			assert_int_equal((unsigned char)buffers[i][j], i + 1);
 }
 
-/* Write over the page that a worker reads, over one that waits behind it, and over none. */
+/* Write to the page that a worker reads, to a page whose read waits, and to another page. */
 static void a_write_over_a_cold_read_waits_for_its_page(void **state)
 {
 	enum { NR = 4 };

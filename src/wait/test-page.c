@@ -73,7 +73,7 @@ static long look(struct io_event *ret_events, long nr)
 	return uaio_aio_getevents(handle, 0, nr, (void *)ret_events, &zero);
 }
 
-/* The events are those of pages, each once, in any order. */
+/* Assert that the events are those of the reads of pages, each once, in any order. */
 static void assert_reaped(unsigned nr, uint64_t pages)
 {
 	struct io_event events[NR_PAGES];
@@ -208,7 +208,7 @@ static void if_starting_pages_does_not_help_each_read_has_a_worker(void **state)
 	(void)state;
 	cold_hold(cold_bits(NR_PAGES));
 	submit_some(NR);
-	/* One by one, until MAX_FUTILE in a row have been futile. */
+	/* Let reads return one by one, until MAX_FUTILE tries in a row have found nothing. */
 	cold_let(cold_bits(MAX_FUTILE));
 	cold_await_blocked(NR - MAX_FUTILE);
 	cold_let(cold_bits(NR));
@@ -221,7 +221,7 @@ static void if_starting_pages_does_not_help_each_read_has_a_worker(void **state)
 		assert_reaped(1, cold_bit(i % NR_PAGES));
 	}
 	assert_int_equal(cold_count(&cold.nr_advised), nr_advised);
-	/* After the skipped reads, starting pages is tried again. */
+	/* After the reads that go to workers, the library tries again to start pages. */
 	submit(0);
 	assert_reaped(1, cold_bit(0));
 	assert_int_equal(cold_count(&cold.nr_advised), nr_advised + 1);
@@ -267,7 +267,7 @@ static void a_file_system_that_refuses_advice_is_tried_once(void **state)
 	assert_a_worker_each(1);
 }
 
-/* A server may answer the second request and never the first. */
+/* A server may respond to the second request and never to the first. */
 static void reads_from_a_server_have_a_worker_each(void **state)
 {
 	(void)state;
@@ -287,7 +287,7 @@ static void a_cancelled_read_has_one_event(void **state)
 	assert_int_equal(unit_reap(handle, 1, &event), 1);
 	assert_int_equal(event.data, 2);
 	assert_int_equal(event.res, -ECANCELED);
-	/* The request is cancelled: no thread waits for its page. */
+	/* The request is cancelled, as no thread waits for its page. */
 	cold_come(cold_bit(2));
 	assert_int_equal(look(&event, 1), 0);
 	/* A read that a worker executes is not cancelled. */
@@ -353,7 +353,7 @@ static void closing_executes_cold_reads(void **state)
 	store_relaxed(&cold.fd, -1);
 }
 
-/* After a try that would block, the closing thread executes the read. */
+/* The try would block, so the closing thread then executes the read. */
 static void closing_waits_for_a_read_being_tried(void **state)
 {
 	struct unit_thread waiter, closer;
@@ -384,7 +384,10 @@ static bool is_reader_asleep(void *arg)
 	return unit_is_asleep(cold_count(&cold.reader));
 }
 
-/* A worker reads the oldest while a thread tries the only other; that thread queues it. */
+/*
+ * While a worker reads the oldest, a thread tries the only other read; that thread then queues
+ * it.
+ */
 static void the_last_read_may_be_tried_when_its_turn_comes(void **state)
 {
 	struct unit_thread waiter;
@@ -510,7 +513,7 @@ static void no_read_waits_for_pages_with_force_worker(void **state)
 	uaio_config.force_worker = false;
 }
 
-/* Without a hook, on a disk if the directory is on one. */
+/* Without a hook, and on a disk if the current directory is on one. */
 static void a_cold_file_on_a_disk_is_read(void **state)
 {
 	enum { NR = 2048, DEPTH = 32 };
@@ -540,7 +543,7 @@ static void a_cold_file_on_a_disk_is_read(void **state)
 
 		while (nr_free && nr_submitted < NR) {
 			unsigned slot = free_slots[--nr_free];
-			/* With an odd factor each page comes up once. */
+			/* As the factor is odd, each page is read once. */
 			unsigned page = nr_submitted++ * 1021 % NR;
 
 			reads[slot] = unit_iocb(IOCB_CMD_PREAD, fd, area[slot],

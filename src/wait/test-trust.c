@@ -22,11 +22,11 @@ enum {
 };
 
 static struct {
-	uint32_t fs_type;   /* atomic */
-	uint64_t device;    /* atomic */
-	uint32_t refuses;   /* atomic: the file refuses RWF_NOWAIT */
-	uint32_t slow_us;   /* atomic: the least time of a plain read */
-	uint32_t sleeps;    /* atomic: a plain read sleeps this time */
+	uint32_t fs_type; /* atomic */
+	uint64_t device;  /* atomic */
+	uint32_t refuses; /* atomic: the file refuses RWF_NOWAIT */
+	uint32_t slow_us; /* atomic: the shortest time of a plain read, in us */
+	uint32_t sleeps;  /* atomic: a plain read sleeps for this time */
 	uint32_t nr_nowait; /* atomic: reads with RWF_NOWAIT */
 } fs;
 
@@ -101,8 +101,8 @@ static bool is_read_here(void)
 }
 
 /*
- * Read until a read is executed inside io_submit. A worker's read that is preempted does
- * not count, so more reads than needed may be made.
+ * Read until a read is executed inside io_submit. A worker's read does not count as fast if it
+ * is preempted, so more reads may be needed.
  * Return: how many reads workers executed.
  */
 static unsigned nr_until_here(void)
@@ -145,7 +145,7 @@ static void with_never_block_reads_are_left_to_workers(void **state)
 		assert_false(is_read_here());
 }
 
-/* A preempted thread has not slept. */
+/* A preempted thread has not slept, so the slow read does not end trust. */
 static void slow_reads_that_did_not_sleep_do_not_end_trust(void **state)
 {
 	(void)state;
@@ -209,7 +209,7 @@ static void workers_that_sometimes_wait_prevent_trust(void **state)
 	assert_int_equal(nr_until_here_with_slow(16 * FIRST), 16 * FIRST);
 }
 
-/* Open another file of the device, of which nothing is known. */
+/* Open another file of the device, about which the library knows nothing yet. */
 static void open_another(void)
 {
 	unit_close(fd);
