@@ -115,8 +115,8 @@ static void uncount(uint32_t as)
 }
 
 /*
- * Count a call of a request that recorded number since. Until uncount() no change of
- * ids begins.
+ * Count a call of a request that recorded number since. A change of ids waits until
+ * uncount() (F2).
  * Return: the argument for uncount().
  */
 static uint32_t count(uint32_t since)
