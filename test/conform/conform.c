@@ -12,12 +12,11 @@
  * stream.h. The requests of these rows wait, and kernel AIO would block in io_submit: so a
  * thread makes plain system calls instead.
  *
- * --list prints a line for each row with an intended difference: the group, the
- * row, the difference, the setting that removes it, the setting that it needs,
- * the file system that shows it if it is not the usual one, and pairs of
- * fields, the kernel's and uaio's. --differences prints doc/differences.md.
- * --library prints the path of the library that answers, so that the caller can
- * check it.
+ * --list prints a line for each row with an intended difference: group, row, difference,
+ * the setting that removes the difference, the setting that the difference needs, the file
+ * system that shows it (if not the usual one), and pairs of fields: the kernel's and
+ * uaio's. --differences prints doc/differences.md. --library prints the path of the library
+ * that answers, so that the caller can check it.
  */
 #include <dlfcn.h>
 #include <errno.h>

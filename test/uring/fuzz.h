@@ -58,8 +58,8 @@ struct request {
 
 struct ring {
 	/*
-	 * Completions may be lost, so do not wait for them: the ring's restrictions may
-	 * forbid it.
+	 * The ring has restrictions: calls on it may be refused, so do not wait for its
+	 * completions.
 	 */
 	bool is_lossy;
 	struct uring uring; /* fd is -1: none */
