@@ -2,8 +2,8 @@
 /*
  * The functions of libaio 0.3.113, with their symbol versions
  *
- * They return a negative error number and leave errno unchanged. Three functions also have an
- * older version (@LIBAIO_0.1); in two of them the arguments differ.
+ * The functions return a negative error number and leave errno unchanged. Three functions also
+ * have an older version (@LIBAIO_0.1); in two of them the arguments differ.
  *
  * Tested by test/abi/, and by libaio's own tests (test/oracle/harness.py).
  */

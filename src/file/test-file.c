@@ -24,7 +24,7 @@ static long close_descriptor(void *arg)
 	return 0;
 }
 
-/* Return: whether the closing thread has slept, and looked at the requests, several times. */
+/* Return: whether the closing thread has slept, and checked the requests, several times. */
 static bool has_looked_often(void *arg)
 {
 	return unit_thread_sleeps(arg) > 6;

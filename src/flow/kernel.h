@@ -3,7 +3,8 @@
  * Requests that the kernel executes asynchronously (native.h): submitting and completing
  *
  * A handover (the list of requests that a thread is about to give to workers) also collects
- * the requests for the kernel. All of one queue are submitted by one system call.
+ * the requests for the kernel. All of these requests that are of one queue are submitted by
+ * one system call.
  *
  * Tested by src/native/test-native.c.
  */

@@ -3,8 +3,8 @@
  * Deciding where a request goes if its first try has not completed it
  *
  * A submission or a chain has tried the request. The result of the try alone does not decide
- * where: the request may have to wait for older ones of its inode first, and its descriptor
- * may by now refer to another kind of file.
+ * where the request goes: it may have to wait for older requests on its inode first, and its
+ * descriptor may by now refer to another kind of file.
  *
  * Context: any thread that has entered (entry.h), the owner of the request.
  *

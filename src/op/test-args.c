@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Strings are measured as by the kernel, and copies outlive the submitting call. */
+/*
+ * Strings are measured in the same way as by the kernel, and the copies are still valid after
+ * the submitting call.
+ */
 #undef NDEBUG
 #include <errno.h>
 #include <limits.h>

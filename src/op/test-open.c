@@ -188,7 +188,7 @@ static void a_cached_path_is_opened_at_once(void **state)
 	assert_int_equal(unlinkat(folder_fd, "here", 0), 0);
 }
 
-/* As in io_uring, which opens a FIFO as if O_NONBLOCK had been given. */
+/* This is as in io_uring, which opens a FIFO as if O_NONBLOCK had been given. */
 static void opening_a_fifo_does_not_wait(void **state)
 {
 	struct uaio_counters counters;

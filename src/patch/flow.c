@@ -55,7 +55,8 @@ struct uaio_flow {
 	 * it is none.
 	 */
 	uint32_t *join_at;
-	struct regs *joins; /* the registers at each target of a branch */
+	/* the known registers at each target of a branch (join) */
+	struct regs *joins;
 	uint32_t nr_joins, nr_met;
 	bool has_changed;
 };

@@ -2,10 +2,10 @@
 /*
  * Threads that call functions of the client (SIGEV_THREAD)
  *
- * The client sees them as its own threads: they have a stack of the default size, and block no
- * signals while they call a function, as in glibc. During the call they count as outside the
- * library. A thread with attributes is created for one call, and then ends. All other threads
- * are kept for further calls until they have been idle for IDLE_NS.
+ * The client sees these threads as its own: they have a stack of the default size, and block
+ * no signals while they call a function, as in glibc. During the call they count as outside
+ * the library. A thread with attributes is created for one call, and then ends. All other
+ * threads are kept for further calls until they have been idle for IDLE_NS.
  *
  *   I1  An idle thread makes a waiting call at once if fewer than two threads are in a
  *       function of the client (on one processor: if none is). Otherwise one more idle thread

@@ -265,7 +265,7 @@ int uaio_posix_fsync(int op, struct aiocb *aiocb)
 
 enum { NOTES_MAX = 16 };
 
-/* Notes of the requests that this call has submitted. */
+/* The notes (note.h) of the requests that this call has submitted. */
 struct notes {
 	struct uaio_posix_note *notes[NOTES_MAX];
 	unsigned nr;

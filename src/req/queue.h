@@ -76,7 +76,10 @@ struct uaio_ready {
 	/* requests parked, about to be parked, being tried, or executed but not completed */
 	uint32_t nr_parked;
 	uint32_t nr_pins; /* threads that keep the queue from being freed */
-	/* how often a thread of the program completed parked requests */
+	/*
+	 * how often threads of the program (not the fallback thread) have completed parked
+	 * requests
+	 */
 	uint32_t nr_attended;
 	uint32_t keepers;    /* bits of enum uaio_keeper */
 	uint32_t nr_waiters; /* threads of the program that sleep for events */
