@@ -193,10 +193,7 @@ static void the_quota_is_charged_as_asked_and_given_back(void **state)
 	uaio_config.max_nr = 0;
 }
 
-/*
- * Each system call of io_setup fails once, for the first context and for a context with a
- * large ring.
- */
+/* Each system call of io_setup fails once: for a first context, then for a large ring. */
 static int setups_with_failures(void)
 {
 	static const uint32_t sizes[] = { 1, 1, 100, 20000, 200000 };
@@ -299,10 +296,7 @@ static void a_sleeper_is_woken_by_destroy(void **state)
 
 		for (unsigned j = 0; j < 3; j++)
 			unit_thread_start(&threads[j], wait_for_one, &handle);
-		/*
-		 * In every second round some threads are not asleep yet when the context is
-		 * destroyed.
-		 */
+		/* In every second round some threads are not yet asleep at the io_destroy. */
 		if (i % 2)
 			for (unsigned j = 0; j < 3; j++)
 				unit_await_sleep(&threads[j]);
@@ -474,8 +468,7 @@ static void growing_again_and_again_takes_no_more_memory(void **state)
 	assert_int_equal(last.index_bytes, first.index_bytes);
 	assert_int_equal(last.ring_bytes, first.ring_bytes);
 	/*
-	 * Detects a leak of one page for each hundred contexts; stacks need less than the
-	 * margin.
+	 * Detects one lost page for each hundred contexts; stacks need less than this margin.
 	 */
 	assert_true(resident_bytes() < resident + (1 << 20));
 }
@@ -591,10 +584,7 @@ int main(int argc, char **argv)
 	};
 	int nr_failed;
 
-	/*
-	 * An argument selects the test for a build that finds contexts without ids in their
-	 * rings.
-	 */
+	/* The argument is for a build that finds contexts without ids in their rings. */
 	if (argc == 2)
 		cmocka_set_skip_filter(argv[1]);
 	/* These tests come first, as the child needs an engine that is not up. */

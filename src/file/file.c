@@ -118,10 +118,7 @@ static int classify(struct uaio_file *file, int fd,
 		if (!inode)
 			return -ENOMEM;
 	}
-	/*
-	 * relaxed: publish() releases them; for a thread with an old entry they are a hint
-	 * (I2)
-	 */
+	/* relaxed: publish() releases them; with an old entry they are only hints (I2) */
 	store_relaxed(&file->fd, fd);
 	store_relaxed(&file->kind, facts->kind);
 	store_relaxed(&file->flags, flags_of(facts));
@@ -162,7 +159,7 @@ static struct uaio_file *new_file(int fd, const struct uaio_fd_facts *facts)
 
 	if (!file)
 		return NULL;
-	/* relaxed, all: a thread with an outdated entry uses it only as a hint (I2) */
+	/* relaxed, all: a thread with an old entry uses it only as a hint (I2) */
 	store_relaxed(&file->owns_fd, false);
 	list_init(&file->in_private);
 	store_relaxed(&file->nr_using, 0);
@@ -482,8 +479,8 @@ void uaio_file_closing(int fd)
 }
 
 /*
- * Remove the entry of fd from its slot, if only the table has a reference. Return: false if
- * not.
+ * Remove the entry of fd from its slot, if only the table has a reference. Return: whether it
+ * did.
  */
 static bool take_out_idle(int fd)
 {
@@ -563,8 +560,7 @@ void uaio_file_closed(int fd)
 		if (!file || is_entry_of(file, fd))
 			return;
 		/*
-		 * If a descriptor was closed since then, the slot may have another entry by
-		 * now.
+		 * If a descriptor was closed meanwhile, the slot may have another entry now.
 		 */
 		uaio_lock(&files.lock, UAIO_RANK_FILES);
 		is_out = files.nr_closings == nr_closings;

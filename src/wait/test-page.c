@@ -384,10 +384,7 @@ static bool is_reader_asleep(void *arg)
 	return unit_is_asleep(cold_count(&cold.reader));
 }
 
-/*
- * While a worker reads the oldest, a thread tries the only other read; that thread then queues
- * it.
- */
+/* A worker reads the oldest, a thread tries the only other read, and then queues it. */
 static void the_last_read_may_be_tried_when_its_turn_comes(void **state)
 {
 	struct unit_thread waiter;
