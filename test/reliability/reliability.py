@@ -179,7 +179,7 @@ MISSING = [
     "- limits: each resource limit, alone and with others. `test/host/` tests some.",
     "- faults in the library itself. `make check-mutants` plants known ones, and `make "
     "sample-mutants`\n  random ones; `doc/testing.md` has the share that is found.",
-    "- memory that the program changes while the library reads it for the second time.",
+    "- memory that the program changes between two reads. `test/uring/once.py` traces all reads.",
     "", "All runs were on one machine with x86-64 and two processors, beside other work.",
 ]
 
