@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/atomic.h"
 #include "base/check.h"
@@ -28,6 +29,16 @@ static inline size_t uaio_page_bytes(void)
 	const size_t known = load_relaxed(&uaio_page_known);
 
 	return likely(known) ? known : uaio_page_find();
+}
+
+/*
+ * Copy memory that another thread of the program may change meanwhile. The compiler must
+ * read `to` from then on: it does not load a field of `from` a second time.
+ */
+static inline void uaio_copy_once(void *to, const void *from, size_t bytes)
+{
+	memcpy(to, from, bytes);
+	__asm__ volatile("" : : "r"(to) : "memory");
 }
 
 #if defined(__x86_64__)

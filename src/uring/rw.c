@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/uaddr.h"
 #include "uring/calls.h"
 #include "uring/kbuf.h"
 #include "uring/note.h"
@@ -181,7 +182,8 @@ static int check_vectors(const struct iovec *iovs, uint64_t nr,
 		struct iovec iov;
 
 		/* The client's array of vectors may be unaligned. */
-		memcpy(&iov, (const char *)iovs + i * sizeof(iov), sizeof(iov));
+		uaio_copy_once(&iov, (const char *)iovs + i * sizeof(iov),
+			       sizeof(iov));
 		if (iov.iov_len > SSIZE_MAX)
 			return -EINVAL;
 		if (!iov.iov_len ||

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "base/uaddr.h"
 #include "file/file.h"
 #include "op/sleeper.h"
 #include "flow/asleep.h"
@@ -483,7 +484,8 @@ static bool copy_next(struct uaio_uring *ring, struct io_uring_sqe *ret_raw)
 			return false;
 		}
 	}
-	*ret_raw = ring->mem.sqes[place << ring->mem.sqe_shift];
+	uaio_copy_once(ret_raw, &ring->mem.sqes[place << ring->mem.sqe_shift],
+		       sizeof(*ret_raw));
 	return true;
 }
 

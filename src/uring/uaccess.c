@@ -60,7 +60,7 @@ int uaio_uring_copy_in(void *to, uint64_t from, size_t bytes)
 {
 	if (!uaio_uring_may_read(from, bytes))
 		return -EFAULT;
-	memcpy(to, (const void *)(uintptr_t)from, bytes);
+	uaio_copy_once(to, (const void *)(uintptr_t)from, bytes);
 	return 0;
 }
 

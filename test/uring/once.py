@@ -38,6 +38,7 @@ STEP = re.compile(r"(\d+)\.(\d+) ")
 MAP = re.compile(r"(\d+)\.map ([0-9a-f]+)-([0-9a-f]+) (\S+) ([0-9a-f]+) \S+ "
                  r"(\d+) *(.*)")
 COPY_BYTES = 2048  # of the code of memcpy()
+INLINED_BYTES = 64  # of the code of a copy of one structure
 
 
 @dataclass
@@ -113,12 +114,25 @@ def range_of(world: World, address: int) -> tuple[str, int] | None:
     return name, address - start
 
 
-def is_one_copy(world: World, first: int, second: int) -> bool:
+@dataclass
+class Load:
+    """One access, by the instruction at `code`."""
+
+    code: int
+    address: int
+    size: int
+
+
+def is_one_copy(world: World, first: Load, second: Load) -> bool:
     """memcpy() loads the middle of a block twice, by two instructions, and stores one of
-    the values over the other."""
-    here = world.object_at(first)
-    return (first != second and abs(first - second) < COPY_BYTES and
-            here is not None and "/libc.so" in here.path)
+    the values over the other. So does a copy that the compiler has inlined."""
+    here = world.object_at(first.code)
+    is_library = here is not None and "/libc.so" in here.path
+    is_overlap = (first.size == second.size >= 8 and
+                  first.address != second.address)
+    distance = abs(first.code - second.code)
+    return is_library and 0 < distance < COPY_BYTES or (
+        is_overlap and 0 < distance < INLINED_BYTES)
 
 
 def name_of(world: World, address: int) -> str:
@@ -166,16 +180,15 @@ def check(trace: Iterable[str], worlds: list[World]) -> Count:
         count.by_range[found[0]] += 1
         if found[0] == "vectors":
             continue
-        for each in range(address, address + int(size)):
-            first = loaded.setdefault(each, code)
-            if first is code or told:
+        load = Load(int(code[3:].partition(",")[0], 16), address, int(size))
+        for each in range(address, address + load.size):
+            first = loaded.setdefault(each, load)
+            if first is load or told or is_one_copy(world, first, load):
                 continue
-            by = [int(one[3:].partition(",")[0], 16) for one in (first, code)]
-            if not is_one_copy(world, *by):
-                told = True
-                count.twice.append(
-                    f"{found[0]}+{found[1]:#x}, by {name_of(world, by[0])} "
-                    f"and by {name_of(world, by[1])}: {world.steps[step]}")
+            told = True
+            count.twice.append(
+                f"{found[0]}+{found[1]:#x}, by {name_of(world, first.code)} "
+                f"and by {name_of(world, load.code)}: {world.steps[step]}")
     return count
 
 
