@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 sys.dont_write_bytecode = True  # leave the source tree clean
 import sandbox  # noqa: E402
 
-DEADLINE = 120
+DEADLINE = 300
 TRIES = 3
 ENDINGS = {0: "pass", 3: "skip", None: "hangs"}
 # These fill file systems of their own, which only root can mount.
