@@ -30,7 +30,7 @@
 #include "unit.h"
 #endif
 
-enum { PATIENCE_S = 120, SLACK = 40, ROUNDS = 240, NR_DESCRIPTORS = 1024 };
+enum { PATIENCE_S = 600, SLACK = 40, ROUNDS = 240, NR_DESCRIPTORS = 1024 };
 
 struct world world;
 bool is_alone;
