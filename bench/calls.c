@@ -120,7 +120,8 @@ static const struct function {
 	const char *name;
 	void (*prepare)(void);
 	long (*call)(unsigned i);
-	long (*make)(unsigned i); /* the same call, by a bare instruction */
+	/* the system call, made by an inline instruction */
+	long (*make)(unsigned i);
 } functions[] = {
 	{ "epoll_wait", prepare_nothing, call_epoll_wait, make_epoll_wait },
 	{ "poll", prepare_nothing, call_poll, make_poll },

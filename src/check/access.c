@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * In libuaio-check.so: makes a memory access that helgrind or drd attributes to a request
- * (helgrind.c). The function is not in libuaio.so, as these tools are told to report no races
+ * (helgrind.c). The function is not in libuaio.so, as these tools are configured to report no races
  * in libuaio.so (tool/check/valgrind.c).
  *
  * Tested by test/run/checkers.py.

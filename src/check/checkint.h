@@ -15,7 +15,7 @@
 struct uaio_sqe;
 
 enum {
-	/* when so many requests are in flight, further ones are not checked */
+	/* with this number of requests in flight, further ones are not checked */
 	UAIO_CHECK_RECORDS = 65536,
 	/* the most vectors of one request that are recorded */
 	UAIO_CHECK_PARTS_MAX = 1024,

@@ -17,7 +17,7 @@ enum {
 	PAGE_BITS = 12,
 	BUCKETS = 4096,
 	SMALL_PAGES = 16, /* a piece with more pages is large */
-	MANY_PAGES = 256, /* a search for so many pages visits all buckets */
+	MANY_PAGES = 256, /* a search for as many visits all buckets */
 };
 
 static struct {

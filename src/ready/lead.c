@@ -295,7 +295,7 @@ static int sleep_leading(struct uaio_queue *queue, struct uaio_waiter *waiter,
 	if (!load_seq_cst(&waiter->is_told))
 		nr = uaio_poller_wait(poller, events, EVENTS, &poller_wait);
 	/*
-	 * [MB:lead] seq_cst: whoever closes the queue tells the waiter before the
+	 * [MB:lead] seq_cst: the thread that closes the queue wakes the waiter before the
 	 * poller is closed.
 	 */
 	if (nr == -EBADF && !load_seq_cst(&waiter->is_told))

@@ -22,7 +22,7 @@
 #include "ready/waiter.h"
 
 /*
- * The C library has the values of so many keys in the thread itself, and allocates
+ * The C library keeps the values of the first keys in the thread itself, and allocates
  * further ones.
  */
 enum { NR_KEYS_INSIDE = 32 };

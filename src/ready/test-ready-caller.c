@@ -21,7 +21,7 @@ enum {
 	 * If a thread loses its processor between two calls, the fallback thread may
 	 * help out.
 	 */
-	SELDOM = 100, /* at most once in so many requests */
+	SELDOM = 100, /* at most once in 100 requests */
 	LOOK_NS = 4000000,
 	TRIES = 10,
 };

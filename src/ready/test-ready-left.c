@@ -284,7 +284,7 @@ static void what_a_leader_leaves_in_doubt_is_tried_again(void **state)
 	}
 }
 
-/* A waiter is told to look, just after it has timed out. */
+/* A waiter is notified just after it has timed out. */
 static bool hold_waiter(long nr, const long args[6], long *ret_res)
 {
 	if (role != OF_WAITER || nr != SYS_futex || !hold(&waiting))
