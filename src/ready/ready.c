@@ -91,6 +91,7 @@ void uaio_ready_init_group(struct uaio_group *group)
 	ready->nr_served = 0;
 	ready->is_urgent = false;
 	ready->seen_attended = ready->seen_parks = 0;
+	ready->nr_idle_looks = 0;
 	uaio_unlock(&ready->lock, UAIO_RANK_READY);
 }
 

@@ -111,6 +111,7 @@ struct uaio_ready {
 	/* only for the fallback thread: nr_attended when it last looked */
 	uint32_t seen_attended;
 	uint32_t seen_parks;
+	uint32_t nr_idle_looks; /* in a row; nothing was parked or completed */
 
 	/* atomic */
 	/* a counter that changes with each request that is parked */
