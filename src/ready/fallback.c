@@ -22,7 +22,8 @@
  *       sleep, but only if one of them may have a timer.
  *
  *   I4  The thread looks at its list every TICK_NS, and less often while callers do
- *       everything. With nothing on the list it sleeps in its epoll.
+ *       everything. A queue that a caller has just put there is looked at within
+ *       TICK_NS. With nothing on the list the thread sleeps in its epoll.
  *
  *   I5  While the kernel has native requests (native.h), in any queue, the thread does
  *       not end, and at intervals takes their completions: the program may have closed
@@ -54,6 +55,8 @@ static struct {
 	struct list adopted;
 	bool has_thread;
 	bool is_ticking; /* it looks at the list by a timeout */
+	bool is_slow;    /* that timeout is longer than TICK_NS */
+	bool has_new; /* a caller listed a queue since the thread last looked */
 	bool has_timers; /* a queue that it looks after may have timers */
 	int64_t due_ns;  /* when it looks again if nothing happens */
 	/* atomic: a thread that ends a queue sleeps on this word */
@@ -66,6 +69,7 @@ void uaio_fallback_init(void)
 	list_init(&fallback.listed);
 	list_init(&fallback.adopted);
 	fallback.has_thread = fallback.is_ticking = false;
+	fallback.is_slow = fallback.has_new = false;
 	fallback.has_timers = false;
 	fallback.due_ns = 0;
 	fallback.poller.lock = (struct uaio_lock){ 0 };
@@ -149,8 +153,11 @@ int uaio_fallback_list(struct uaio_group *group)
 	lock();
 	/* [step: LIST] */
 	ret = start_locked();
-	if (ret == 0)
-		must_wake = list_locked(&group->ready);
+	if (ret == 0) {
+		fallback.has_new |= list_is_empty(&group->ready.in_listed);
+		must_wake = list_locked(&group->ready) ||
+			    (fallback.has_new && fallback.is_slow);
+	}
 	if (ret == 0 && !uaio_ready_callers_run())
 		must_wake = group->ready.is_urgent = true;
 	unlock();
@@ -362,6 +369,7 @@ static enum uaio_care look_at_all(void)
 
 	list_init(&round);
 	lock();
+	fallback.has_new = false;
 	list_splice_tail(&round, &fallback.listed);
 	unlock();
 	while ((ready = next_listed(&round, &is_urgent))) {
@@ -467,6 +475,7 @@ static int64_t next_look(enum uaio_care care, int64_t *tick_ns)
 		*tick_ns = TICK_NS_MAX;
 	lock();
 	fallback.is_ticking = !list_is_empty(&fallback.listed);
+	fallback.is_slow = *tick_ns > TICK_NS;
 	unlock();
 	return uaio_now_ns() +
 	       (fallback.is_ticking ? *tick_ns : UAIO_FALLBACK_IDLE_NS);
@@ -540,9 +549,13 @@ static int64_t new_look(int64_t due)
 	list_for_each (pos, &fallback.listed)
 		is_urgent |= container_of(pos, struct uaio_ready, in_listed)
 				     ->is_urgent;
-	if (!fallback.is_ticking && !list_is_empty(&fallback.listed)) {
+	if (!list_is_empty(&fallback.listed) &&
+	    (!fallback.is_ticking || (fallback.has_new && fallback.is_slow))) {
+		int64_t soon = uaio_now_ns() + TICK_NS;
+
+		due = soon < due ? soon : due;
 		fallback.is_ticking = true;
-		due = uaio_now_ns() + TICK_NS;
+		fallback.is_slow = false;
 	}
 	timers.next = due;
 	look_for_timers_locked(&timers);

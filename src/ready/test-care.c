@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How long a queue stays on the fallback thread's list: as long as it has requests now
- * and then. To take it off and list it again wakes that thread twice for a request.
+ * How long a queue stays on the fallback thread's list, and when the thread looks at it
+ * first. A queue that has requests now and then stays: to take it off and list it again
+ * wakes the thread twice for a request.
  */
 #include "ready/readyint.h"
 #include "ready/test-ready.h"
@@ -89,6 +90,60 @@ static void a_queue_that_is_listed_again_stays_as_long(void **state)
 		assert_leaves_when_idle(ready);
 }
 
+/*
+ * The thread looks at a busy queue less and less often. Meanwhile another queue is put
+ * on its list.
+ */
+static struct uaio_queue other;
+static uint32_t
+	nr_waits; /* atomic: the thread's waits since that other is listed */
+static uint32_t is_listed;   /* atomic */
+static int64_t next_wait_ns; /* how long the thread would sleep then */
+
+static bool list_other_in_a_long_wait(long nr, const long args[6],
+				      long *ret_res)
+{
+	const struct timespec *timeout = (const struct timespec *)args[3];
+	int64_t wait_ns;
+
+	(void)ret_res;
+	if (nr != SYS_epoll_pwait2 || gettid() == getpid() || !timeout)
+		return false;
+	wait_ns = timeout->tv_sec * INT64_C(1000000000) + timeout->tv_nsec;
+	add_relaxed(&queue.group.ready.nr_parks, 1);
+	if (load_relaxed(&is_listed)) {
+		if (add_relaxed(&nr_waits, 1) == 0)
+			next_wait_ns = wait_ns;
+		store_release(&is_listed, 2);
+	} else if (wait_ns > 8000000 && wait_ns <= 16000000) {
+		store_relaxed(&is_listed, 1);
+		assert_int_equal(uaio_fallback_list(&other.group), 0);
+	}
+	return false;
+}
+
+static bool has_waited_again(void *arg)
+{
+	return load_acquire((uint32_t *)arg) == 2;
+}
+
+static void a_queue_put_on_the_list_is_looked_at_soon(void **state)
+{
+	(void)state;
+	(void)start_queue(UAIO_LEADER);
+	store_relaxed(&queue.group.ready.nr_parked, 1);
+	memset(&other, 0, sizeof(other));
+	uaio_ready_init_group(&other.group);
+	store_relaxed(&other.group.ready.keepers, UAIO_LEADER);
+	unit_hook(list_other_in_a_long_wait);
+	assert_int_equal(uaio_fallback_list(&queue.group), 0);
+	unit_await(has_waited_again, &is_listed);
+	unit_hook(NULL);
+	uaio_fallback_forget(&queue.group);
+	uaio_fallback_forget(&other.group);
+	assert_in_range(next_wait_ns, 0, 1000000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -97,6 +152,7 @@ int main(void)
 		UNIT_TEST(a_led_queue_stays_while_requests_are_parked),
 		UNIT_TEST(a_queue_with_nothing_parked_stays_a_while),
 		UNIT_TEST(a_queue_that_is_listed_again_stays_as_long),
+		UNIT_TEST(a_queue_put_on_the_list_is_looked_at_soon),
 	};
 
 	return cmocka_run_group_tests(tests, unit_engine, NULL);
