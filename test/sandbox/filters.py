@@ -15,6 +15,7 @@ wrong and nothing hangs. WHAT is
 import collections
 import os
 import re
+import resource
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -122,6 +123,8 @@ class Client:
         if when.startswith("before"):
             inner = [self.program, "before", *filtered, *inner]
         status, output = sandbox.run(inner, DEADLINE, cwd=folder, env=env)
+        if any(name.startswith("core") for name in os.listdir(folder)):
+            status, output = WRONG, output + "A killed process left a core file.\n"
         subprocess.run(["rm", "-r", folder], check=True)
         return status, output
 
@@ -214,6 +217,10 @@ def real_filters():
 
 
 def test_real(client):
+    # Nothing may be killed but the children of the tool, which limit their core files.
+    limit = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    resource.setrlimit(resource.RLIMIT_CORE, (limit, limit))
+
     def job(name, filtered, errors, when):
         def run():
             status, output = client.run(when, [filtered])

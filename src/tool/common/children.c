@@ -24,48 +24,62 @@ void uaio_shared_free(void *memory, size_t bytes)
 }
 
 /*
- * Make the remaining attempts. The first attempt sets the core limit, so that a killed
- * child leaves no core file; this system call may itself kill the child. next: atomic,
- * the index of the next attempt; -1: setting the core limit. relaxed, throughout: a
- * reader has waited for the end of the process that wrote
+ * Shared with the children; atomic. relaxed, throughout: a process reads them after the
+ * end of the process that wrote them.
  */
-static void go_on(const struct uaio_tries *tries, void *memory, int *next)
+struct progress {
+	int next; /* index of the next attempt; -1: no child has begun */
+	/* setrlimit() has killed a child, or is being called */
+	int kills_to_limit;
+};
+
+/*
+ * Make the remaining attempts, in a child. The child first sets its core limit to 0, so
+ * that it leaves no core file if an attempt kills it. If that call kills the child, later
+ * children omit it.
+ */
+static void go_on(const struct uaio_tries *tries, void *memory,
+		  struct progress *progress)
 {
 	static const struct rlimit none;
 
-	if (load_relaxed(next) < 0) {
-		store_relaxed(next, 0);
+	if (load_relaxed(&progress->next) < 0)
+		store_relaxed(&progress->next, 0);
+	if (!load_relaxed(&progress->kills_to_limit)) {
+		store_relaxed(&progress->kills_to_limit, 1);
 		(void)setrlimit(RLIMIT_CORE, &none);
+		store_relaxed(&progress->kills_to_limit, 0);
 	}
 	if (tries->seconds)
 		(void)alarm(tries->seconds);
-	while (load_relaxed(next) < (int)tries->nr) {
-		int i = add_relaxed(next, 1);
+	while (load_relaxed(&progress->next) < (int)tries->nr) {
+		int i = add_relaxed(&progress->next, 1);
 
 		tries->make(memory, (unsigned)i);
 	}
 }
 
-static int make_all(const struct uaio_tries *tries, void *memory, int *next)
+static int make_all(const struct uaio_tries *tries, void *memory,
+		    struct progress *progress)
 {
-	store_relaxed(next, -1);
-	while (load_relaxed(next) < (int)tries->nr) {
-		int seen = load_relaxed(next), status;
+	store_relaxed(&progress->next, -1);
+	while (load_relaxed(&progress->next) < (int)tries->nr) {
+		int seen = load_relaxed(&progress->next), next, status;
 		pid_t pid = fork();
 
 		if (pid < 0)
 			return -errno;
 		if (pid == 0) {
-			go_on(tries, memory, next);
+			go_on(tries, memory, progress);
 			_exit(0);
 		}
 		if (waitpid(pid, &status, 0) < 0)
 			return -errno;
-		if (load_relaxed(next) == seen)
+		next = load_relaxed(&progress->next);
+		if (next == seen)
 			return -EIO;
-		if (WIFSIGNALED(status) && tries->died &&
-		    load_relaxed(next) > 0)
-			tries->died(memory, (unsigned)load_relaxed(next) - 1,
+		if (WIFSIGNALED(status) && tries->died && next > 0)
+			tries->died(memory, (unsigned)next - 1,
 				    WTERMSIG(status));
 	}
 	return 0;
@@ -73,9 +87,9 @@ static int make_all(const struct uaio_tries *tries, void *memory, int *next)
 
 int uaio_tries_make(const struct uaio_tries *tries, void *memory)
 {
-	int *next = uaio_shared_new(sizeof(*next));
-	int ret = next ? make_all(tries, memory, next) : -ENOMEM;
+	struct progress *progress = uaio_shared_new(sizeof(*progress));
+	int ret = progress ? make_all(tries, memory, progress) : -ENOMEM;
 
-	uaio_shared_free(next, sizeof(*next));
+	uaio_shared_free(progress, sizeof(*progress));
 	return ret;
 }
