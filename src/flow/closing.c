@@ -197,7 +197,8 @@ static bool all_are_in_calls(struct uaio_file *file, int64_t waited_ns)
 	refs = load_seq_cst(&file->refs);
 	nr = uaio_wq_callers(file, tids, MAX_CALLS);
 	if (!uaio_natives_hold(file, &nr_native) ||
-	    nr + nr_native != refs - 1 || (nr && !has_our_thread_ids()))
+	    nr + nr_native != refs - 1 || nr > MAX_CALLS ||
+	    (nr && !has_our_thread_ids()))
 		return false;
 	/* The kernel may give back a request, which a worker then has to execute. */
 	if (nr_native &&
