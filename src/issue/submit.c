@@ -359,8 +359,9 @@ issue_one(struct uaio_file *file, const struct uaio_sqe *sqe, int *ret_error,
 								    ret);
 	if (unlikely(*ret_error < 0))
 		return next;
-	if (unlikely(ret->res == -ESPIPE) && next == UAIO_NEXT_DONE && file &&
-	    uaio_file_kind(file) < UAIO_KIND_STREAM && !sqe->is_fixed)
+	if (unlikely(ret->res == -ESPIPE) && next == UAIO_NEXT_DONE &&
+	    !op->has_no_file && uaio_file_kind(file) < UAIO_KIND_STREAM &&
+	    !sqe->is_fixed)
 		/*
 		 * A regular file never fails with ESPIPE, so the descriptor now refers to a
 		 * stream.

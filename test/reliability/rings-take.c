@@ -400,7 +400,7 @@ static void expect(const struct slot *slot, int32_t res, int32_t expected)
 		       name_of(slot->kind), res, expected);
 }
 
-static void check_events(const struct slot *slot, int32_t res)
+static void check_events(int32_t res)
 {
 	int32_t events =
 		POLLIN | POLLOUT | POLLERR | POLLHUP | POLLRDNORM | POLLWRNORM;
@@ -420,7 +420,7 @@ static void check_success(const struct slot *slot, int32_t res)
 	case KIND_MESSAGE: expect(slot, res, (int32_t)slot->len); break;
 	case KIND_SEND: count_sent(slot, res); break;
 	case KIND_POLL:
-	case KIND_POLL_MULTI: check_events(slot, res); break;
+	case KIND_POLL_MULTI: check_events(res); break;
 	case KIND_ACCEPT:
 	case KIND_ACCEPT_MULTI:
 		require(close(res) == 0, "close() of an accepted socket");
