@@ -12,9 +12,19 @@
  * index it has, and how many contexts were inserted. This proves which index was used.
  */
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/*
+ * In the library's other files uaio_ctx_find() is find_by_index(). The function of that
+ * name in aio/ctx.c, included below, gets another symbol.
+ */
+struct uaio_ctx;
+struct uaio_ctx *find_by_index(uint64_t handle) __asm__("uaio_ctx_find");
+struct uaio_ctx *
+uaio_ctx_find(uint64_t handle) __asm__("uaio_ctx_find_in_table");
 
 #include "base/sys.h"
 #include "life/door.h"
@@ -29,14 +39,10 @@ static int reserve_locked(struct uaio_ctxtab *tab, uint32_t *ret_id);
 static void set_locked(struct uaio_ctxtab *tab, uint32_t id,
 		       struct uaio_ctx *ctx);
 
-/*
- * This file defines functions of these names, and calls the library's functions by the new
- * names.
- */
-#define uaio_ctx_find uaio_ctx_find_in_table
+/* In aio/ctx.c, these calls are calls of the functions of this file. */
+#define uaio_ctx_find(handle) find_by_index(handle)
 #define uaio_ctxtab_free_id_locked reserve_locked
 #define uaio_ctxtab_set_locked set_locked
-struct uaio_ctx *uaio_ctx_find(uint64_t handle);
 /* This file also replaces the table entry by which the library finds kernel AIO. */
 #undef UAIO_DOOR
 #define UAIO_DOOR(row) static const struct uaio_door *const of_table = &(row)
@@ -88,7 +94,7 @@ static void set_locked(struct uaio_ctxtab *tab, uint32_t id,
 	uaio_ctxtab_set_locked(tab, id, ctx);
 }
 
-struct uaio_ctx *uaio_ctx_find(uint64_t handle)
+struct uaio_ctx *find_by_index(uint64_t handle)
 {
 	struct uaio_ctx *ctx = OF(INDEX, find)(handle);
 

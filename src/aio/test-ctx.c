@@ -107,7 +107,7 @@ static void an_overwritten_id_never_leads_to_another_context(void **state)
 	unit_destroy(other);
 }
 
-static void a_request_is_not_cancelled_through_another_ring(void **state)
+static void an_overwritten_id_does_not_cancel_in_another_ring(void **state)
 {
 	uint64_t handle = unit_context(10), other = unit_context(10);
 	uint32_t id = ring_of(handle)->id;
@@ -569,7 +569,7 @@ int main(int argc, char **argv)
 		UNIT_TEST(growing_again_and_again_takes_no_more_memory),
 		UNIT_TEST(values_that_are_no_handle_are_refused),
 		UNIT_TEST(an_overwritten_id_never_leads_to_another_context),
-		UNIT_TEST(a_request_is_not_cancelled_through_another_ring),
+		UNIT_TEST(an_overwritten_id_does_not_cancel_in_another_ring),
 		UNIT_TEST(the_lowest_free_id_is_used_again),
 		UNIT_TEST(an_old_handle_is_never_served_by_a_new_context),
 		UNIT_TEST(the_quota_is_charged_as_asked_and_given_back),
