@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""identity.py --build DIR --client PROGRAM --own-calls PROGRAM SENTENCE: as whom
+"""identity.py --build DIR --client PROGRAM --own-calls PROGRAM [SENTENCE]: as whom
 requests are made.
 
 The client changes as whom it makes its calls, and makes requests in many ways. The
-kernel and the library must print the same. With --list it prints the sentences, one a
-line.
+kernel and the library must print the same. Without SENTENCE the script compares all
+cases but the static program, with back-ends drawn by --seed, until --seconds have
+passed. With --list it prints the sentences, one a line.
 """
 import argparse
 import difflib
 import os
+import random
 import sys
+import time
 
 sys.dont_write_bytecode = True  # leave the source tree clean
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
@@ -18,6 +21,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
 import sandbox  # noqa: E402
 
 DEADLINE = 300
+BACKENDS = ("", "threads", "aio", "io_uring")
 SIZE = 16 << 20
 STATIC = "threads of a static program have their requests made as themselves"
 OWN = ("a thread that changes by its own instruction has its requests made "
@@ -100,10 +104,10 @@ def compare_static(box, client):
 
 
 def compare(box, client, change, options):
+    """Return: the worst status, and how many requests were compared."""
     status, wanted = run(box, "kernel", [client, change], {})
     if status:
-        return status
-    print(f"{len(wanted)} requests")
+        return status, 0
     worst = 0
     wanted = sorted(expect_as_submitted(wanted))
     for name, env in (("inline", {}), ("workers", {"UAIO_FORCE_WORKER": "1"})):
@@ -114,7 +118,34 @@ def compare(box, client, change, options):
             worst = 1
             print("\n".join(difflib.unified_diff(wanted, found, "kernel", name,
                                                  lineterm="", n=0)))
-    return worst
+    return worst, 2 * len(wanted)
+
+
+def compare_case(box, args, sentence, backend):
+    options = [f"--backend={backend}"] if backend else []
+    client = args.own_calls if sentence == OWN else args.client
+    return compare(box, os.path.abspath(client), CASES[sentence], options)
+
+
+def compare_all(box, args):
+    """Compare each case once before any case comes again."""
+    chance = random.Random(args.seed)
+    end = time.monotonic() + args.seconds
+    cases = [case for case in CASES if case != STATIC]
+    compared = failed = 0
+    while not compared or time.monotonic() < end:
+        chance.shuffle(cases)
+        for case in cases:
+            backend = chance.choice(BACKENDS)
+            status, requests = compare_case(box, args, case, backend)
+            compared += requests
+            if status not in (0, sandbox.SKIP):
+                failed += 1
+                print(f"failed: {case}, with the back-end {backend or 'by default'}")
+            if time.monotonic() > end:
+                break
+    print(f"counted {compared} requests: {failed} lost")
+    return 1 if failed else 0
 
 
 def main():
@@ -124,6 +155,8 @@ def main():
     parser.add_argument("--own-calls")
     parser.add_argument("--static")
     parser.add_argument("--backend")
+    parser.add_argument("--seconds", type=float, default=1)
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--list", action="store_true")
     parser.add_argument("sentence", nargs="?")
     args = parser.parse_args()
@@ -137,10 +170,11 @@ def main():
         return sandbox.SKIP
     if args.static:
         return compare_static(box, os.path.abspath(args.static))
-    change = CASES[args.sentence]
-    options = [f"--backend={args.backend}"] if args.backend else []
-    client = args.own_calls if args.sentence == OWN else args.client
-    return compare(box, os.path.abspath(client), change, options)
+    if not args.sentence:
+        return compare_all(box, args)
+    status, requests = compare_case(box, args, args.sentence, args.backend)
+    print(f"{requests} requests")
+    return status
 
 
 if __name__ == "__main__":

@@ -66,6 +66,16 @@ ROWS = [
         "traced and starved.", own(f"{UAIO} {HERE}/wakes")),
     Row("soak", "A server of ten thousand sockets stays as small and as fast as it was.",
         own(f"{UAIO} {HERE}/soak")),
+    Row("reads", "Each byte of a submission is read once, or is checked by the kernel after "
+        "the second read. So the program cannot change it after the check.",
+        own(f"{PYTHON} {{source}}/test/uring/once.py --fuzz test/uring/fuzz-calls --uaio ./uaio")),
+    Row("identities", "Threads change their ids, capabilities, groups, directory or Landlock "
+        "domain between requests. The kernel's results are compared.",
+        own(f"{PYTHON} {{source}}/test/identity/identity.py --build . "
+            "--client test/identity/identity-client --own-calls test/identity/identity-own")),
+    Row("limits", "A client runs with few descriptors, threads, bytes or directories, drawn at "
+        "random. No byte is wrong, and no client hangs or is killed.",
+        own(f"{PYTHON} {{source}}/{HERE}/limits.py .")),
     Row("calls", "Each system call of the library fails once with each error.",
         own(f"{HERE}/fail-each")),
     Row("contexts", "Kernel AIO: contexts come and go under requests.",
@@ -174,12 +184,8 @@ def print_outcome(each: Outcome, ledger: list[dict]) -> None:
 MISSING = [
     "## What has no row", "",
     "No program counts these yet:", "",
-    "- identities: requests of threads whose ids, capabilities or namespaces change. "
-    "`test/identity/`\n  compares them with the kernel.",
-    "- limits: each resource limit, alone and with others. `test/host/` tests some.",
     "- faults in the library itself. `make check-mutants` plants known ones, and `make "
     "sample-mutants`\n  random ones; `doc/testing.md` has the share that is found.",
-    "- memory that the program changes between two reads. `test/uring/once.py` traces all reads.",
     "", "All runs were on one machine with x86-64 and two processors, beside other work.",
 ]
 
