@@ -228,17 +228,16 @@ TRANSPORTS = ("io_uring", "uaio", "epoll")
 
 
 SERVERS_PROFILE = (
-    "Where a server receives into an incremental buffer ring, as Netty's does, "
-    "uaio is clearly slower than the kernel. Why, as of these figures: an echo "
-    "with 1000 connections takes 5 system calls, and not the 2 of epoll. Two "
-    "are recvfrom, of which one finds nothing; one is sendto; one "
-    "asks whether memory of the program's may be written (`uaio_can_write`, a "
-    "futex call that changes nothing); and one whether the number is still its "
-    "socket (epoll_ctl). Many are made by the thread that tries requests while the "
-    "program does something else, and wakes it. "
-    "tokio-uring, with a request for each receive, makes 2 to 3 calls a "
-    "message: sends, receives of which a part finds nothing, and such as tell "
-    "of completions.")
+    "If a server receives into an incremental buffer ring, as Netty's does, uaio is "
+    "clearly slower than the kernel: it makes more system calls. In these "
+    "measurements, an echo with 1000 connections takes 5 system calls; with epoll, it "
+    "takes 2. Two of the 5 are recvfrom, of which one finds nothing, and one is "
+    "sendto. One checks whether the program's memory is writable (`uaio_can_write`, a "
+    "futex call that changes nothing). One checks whether the descriptor still is the "
+    "same socket (epoll_ctl). A library thread makes many of these calls while the "
+    "program does something else, and then wakes the program. tokio-uring has a "
+    "request for each receive, which takes 2 to 3 system calls per message. These are "
+    "sends, receives, some of which find nothing, and calls that report completions.")
 
 
 def _servers(results: Results, *figures: str) -> list[tuple[str, str, list[ReadTable]]]:
@@ -378,8 +377,8 @@ def _large(results: Results) -> str:
 def _size(results: Results) -> str:
     lines = []
     for title, row in (
-            ("memory of a context that was used, bytes", "context, used"),
-            ("what `uaio run` adds to the start of a program, ms", "added"),
+            ("memory of a used context, bytes", "context, used"),
+            ("time that `uaio run` adds to a program's start, ms", "added"),
             ("threads before the first request", "threads")):
         found = [each for each in results.rows_of("memory", "load")
                  if each.title.startswith(row) and each.subject_values]
@@ -388,7 +387,7 @@ def _size(results: Results) -> str:
     lookup = results.table("contexts.lookup")
     if lookup and lookup.columns:
         most = lookup.columns[-1]
-        lines.append([f"io_submit of nothing, with {most:g} contexts, ns",
+        lines.append([f"io_submit of no requests, with {most:g} contexts, ns",
                       *(_median(lookup, engine, most)
                         for engine in ("kernel", "uaio"))])
     return _table(["", "kernel AIO", "uaio"], lines) if lines else ""
@@ -403,90 +402,101 @@ def document(results: Results, note: str) -> str:
         return "# Benchmarks\n\nNot measured.\n"
     parts = (
         "<!-- Written by `make benchmarks`. -->\n# Benchmarks",
-        _prose("`make demo` shows uaio beside kernel AIO on your machine in a "
-               "minute. `make bench` measures what is below and more in an "
-               "hour, and `uaio bench NAME` a part of it; `bench/README.md` "
-               "says how, and how a variant proves what it ran."),
-        _prose(f"All of it was measured on {_when(machines)}, and the code is "
-               f"newer. {note} The machine: {_machine(machines)}. "
-               f"{remarks.of_control(results.rows)} In brackets is the "
-               "middle half of the rounds."),
+        _prose("`make demo` compares uaio with kernel AIO on your machine in a minute. "
+               "`make bench` measures the figures below, and more, in an hour; `uaio "
+               "bench NAME` measures one part of them. `bench/README.md` says how, and "
+               "how each variant proves which code it ran."),
+        _prose(f"The figures were measured on {_when(machines)}; the code is newer. "
+               f"{note} Machine: {_machine(machines)}. "
+               f"{remarks.of_control(results.rows)} Brackets contain the middle half "
+               "of the rounds."),
         SHOWN.format("").rstrip(),
         _section("One fio on each engine",
-                 _prose("fio is unmodified and has the same options. POSIX "
-                        "AIO is glibc's. A dash is what was not measured, or "
-                        "not with as much work. Where uaio : kernel AIO is "
-                        "below 1 and your program may use kernel AIO, it "
-                        "should."), _throughput(results)),
+                 _prose("An unmodified fio runs with the same options on each engine. "
+                        "POSIX AIO is glibc's. A dash means that an engine was not "
+                        "measured, or did less work than the others. If uaio : kernel "
+                        "AIO is below 1 and your program may use kernel AIO, use "
+                        "kernel AIO."),
+                 _throughput(results)),
         _section("What a request costs",
-                 _prose("In us: processor time of all of fio per I/O, and what "
-                        "99 % of the I/Os took at most."), _cost(results)),
+                 _prose("CPU is the processor time of fio per I/O, in us, with all its "
+                        "threads and processes. 99 % is the time, in us, within which "
+                        "99 % of the I/Os completed."),
+                 _cost(results)),
         _section("Few and many at a time", _depths(results)),
         _section("io_uring where it is refused",
-                 _prose("One program of io_uring's three calls on the kernel's "
-                        "and, by `--uring=always`, on uaio: no-ops and 4 KiB "
-                        "reads in the page cache. DEFER_TASKRUN is the "
-                        "kernel's best way to set up a ring; plain calls are "
-                        "`pread`, or `getppid` for a no-op.",
+                 _prose("The same program, which makes io_uring's three system calls "
+                        "itself, runs on the kernel's io_uring and, by "
+                        "`--uring=always`, on uaio. Its requests are no-ops, or 4 KiB "
+                        "reads from the page cache. DEFER_TASKRUN is the kernel's best "
+                        "way to set up a ring. Plain calls are `pread`, or `getppid` "
+                        "for a no-op.",
                         _machine_of(results, "uring.rate")), _uring(results)),
         _section("A server of io_uring where it is refused",
-                 _prose("One echo server of 64 bytes on the kernel's io_uring "
-                        "and on uaio, and one that uses epoll; its clients "
-                        "are another process, by TCP over the loopback "
-                        "device.", _machine_of(results, "echo.rate")),
+                 _prose("A server echoes messages of 64 bytes, on the kernel's "
+                        "io_uring and on uaio; another server uses epoll. The clients "
+                        "are another process, connected by TCP over the loopback "
+                        "device.",
+                        _machine_of(results, "echo.rate")),
                  _echo(results)),
         _section("Servers of io_uring where it is refused",
-                 _prose("Servers on three runtimes, with 1000 and 10 000 "
-                        "connections: on the kernel's io_uring; on uaio, with "
-                        "io_uring answered EPERM; and on epoll, which is "
-                        "tokio itself, Netty's default transport, and Node "
-                        "with UV_USE_IO_URING=0.", _runtimes(results),
-                        "Node's io_uring is for files, and its epoll for "
-                        "sockets always. Each client asks "
-                        "when it has been answered, so that what an answer "
-                        "takes is the number of clients by the rate: a message "
-                        "of 64 bytes that comes back, or a GET of 100 to 163 "
-                        "bytes. All clients are one thread, and every byte is "
-                        "compared; where they use more than 90 % of their "
-                        "processor they are the limit, and the server's CPU "
-                        "time says more. Memory is without what is of files.",
+                 _prose("Servers on three runtimes have 1000 or 10 000 connections. "
+                        "Each runs on the kernel's io_uring; on uaio, where io_uring "
+                        "fails with EPERM; and on epoll. The servers on epoll use "
+                        "tokio itself, Netty's default transport, and Node with "
+                        "UV_USE_IO_URING=0.",
+                        _runtimes(results),
+                        "Node uses io_uring only for files, and always epoll for "
+                        "sockets. A request is a message of 64 bytes, which the server "
+                        "sends back, or an HTTP GET of 100 to 163 bytes. Each client "
+                        "waits for an answer before its next request, so the mean "
+                        "latency is the number of clients divided by the rate. One "
+                        "thread runs all clients and compares every byte. If it uses "
+                        "more than 90 % of its processor, it limits the rate; compare "
+                        "the server's CPU time then. Memory does not include pages of "
+                        "files.",
                         _machine_of(results, "servers-tokio.rate")),
                  _prose(SERVERS_PROFILE), _served(results)),
         _section("Programs that no library can be loaded into",
-                 _prose("System calls of a static program. What is added is "
-                        "more than the same program takes without the trap, "
-                        "or, where the library answers, than `syscall(2)` "
-                        "with the library loaded."), _trap(results)),
+                 _prose("A static program makes system calls under `uaio run --trap`. "
+                        "*added* is the time beyond that of the same call without the "
+                        "trap. If the library executes the call, it is the time beyond "
+                        "`syscall(2)` with the library loaded. A jump replaces a "
+                        "`syscall` instruction; *a place that stays* is an instruction "
+                        "that is not replaced."),
+                 _trap(results)),
         _section("Traced programs",
-                 _prose("`uaio trace` that writes a line for each request, and "
-                        "one that writes none of those that do not fail."),
+                 _prose("fio runs under `uaio trace`, which writes a line for each "
+                        "request or, with `--errors`, only for requests that fail."),
                  _trace(results)),
         _section("POSIX AIO",
-                 _prose("One program of POSIX AIO on glibc's and on uaio, 4 KiB "
-                        "reads in the page cache, and below it fio's posixaio. "
-                        "glibc makes each request by a thread, which on an "
-                        "idle second processor overlaps with the program: "
-                        "where that makes up for its cost, the CPU time shows "
-                        "it.", _machine_of(results, "posix.rate")),
+                 _prose("The same POSIX AIO program reads 4 KiB from the page cache on "
+                        "glibc and on uaio. The last two tables show fio's posixaio. "
+                        "glibc executes each request in a thread. On an idle second "
+                        "processor this thread runs beside the program, so compare the "
+                        "CPU time, too.",
+                        _machine_of(results, "posix.rate")),
                  _posix(results)),
-        _section("Pipes", _prose("4 KiB through a pipe by one thread, and 64 "
-                                 "bytes to and fro between two processes."),
+        _section("Pipes",
+                 _prose("GB/s: one thread moves 4 KiB at a time through a pipe. Round "
+                        "trips: two processes send 64 bytes to each other and back."),
                  _pipes(results)),
         _section("Small O_DIRECT requests",
-                 _prose("By the library's threads (`--backend=threads`), by "
-                        "the kernel's io_uring (`--backend=io_uring`), and "
-                        "by the kernel's AIO, as is usual where that may be "
-                        "used; beside them 32 threads of plain pread or pwrite, "
-                        "which is what can be had without the kernel's help.",
+                 _prose("uaio executes small direct requests by kernel AIO where that "
+                        "is allowed. The columns *uaio, threads* and *uaio, io_uring* "
+                        "show `--backend=threads` and `--backend=io_uring`. The column "
+                        "*32 threads* shows threads that call pread or pwrite, which "
+                        "need no asynchronous I/O of the kernel.",
                         _machine_of(results, "direct-read-32.rate")),
                  _backends(results)),
         _section("Large O_DIRECT reads",
-                 _prose("On a disk the kernel's AIO executes them whole where it "
-                        "may be used. Elsewhere those of 512 KiB and more are "
-                        "executed in parallel segments, as many as was measured "
-                        "to be best on that file; `uaio run --segments=N` sets "
-                        "their number. The slow file is of FUSE: each call of its "
-                        "server takes 5 ms."), _large(results)),
+                 _prose("On a disk, uaio hands large reads whole to kernel AIO where "
+                        "that is allowed. Elsewhere it executes reads of 512 KiB and "
+                        "more in parallel segments, as many as it measures to be "
+                        "fastest on the file. `uaio run --segments=N` sets their "
+                        "number. The second table is of a FUSE file, whose server "
+                        "takes 5 ms for each call."),
+                 _large(results)),
         _section("Memory and start", _size(results)))
     return "\n\n".join(part for part in parts if part) + "\n"
 

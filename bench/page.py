@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What the report is written in: elements of HTML that are XML as well, and the
-looks of the page, which needs no other file and no script."""
+"""HTML elements for the report, which are valid XML, too, and the style of its page. The
+page needs no other file and no script."""
 from __future__ import annotations
 
 import base64

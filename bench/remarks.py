@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What has to be said of figures besides the figures: what was not measured or
-not proven, how noisy the machine was, and how many goals were met."""
+"""Remarks beside the figures: what was not measured or not proven, how noisy the
+machine was, and how many goals were met."""
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from reading import ReadRow, ReadTable
 from rows import ENOUGH_PAIRS
 
 TIMED = {"1/s", "I/O/s", "GB/s", "MB/s", "ns", "us", "ms", "s"}
-"""Units of what differs from round to round. "ns a read" is one, too."""
+"""Units of figures that differ from round to round. "ns a read" counts as ns."""
 
 
 # --- tables -----------------------------------------------------------------
@@ -19,8 +19,8 @@ def doubts(table: ReadTable) -> list[str]:
     """Why figures of a table are missing, or cannot be relied on."""
     said = []
     if table.is_disproved:
-        said.append("A variant of this table ran something else than its name "
-                    "says: it is disproved, and has no figure there.")
+        said.append("A variant of this table is disproved: it ran something else than "
+                    "its name says. Its figures are left out.")
     for variant, why in table.notes.items():
         where = " everywhere" if any(table.lines.get(variant, [])) else ""
         said.append(f"{variant} was not measured{where}: {why}.")
@@ -52,9 +52,9 @@ def of_control(rows: Iterable[ReadRow]) -> str:
     most = max(control.max for control in controls)
     told = f"{low:.2f}" if f"{low:.2f}" == f"{high:.2f}" \
         else f"{low:.2f} to {high:.2f}"
-    return (f"The control, a peer against itself in the same rounds, was "
-            f"{told} (single rounds {least:.2f}–{most:.2f}): a difference "
-            "smaller than that means nothing.")
+    return (f"The control compares a peer with itself in the same rounds; its ratio was "
+            f"{told} (single rounds {least:.2f}–{most:.2f}). A difference within "
+            "that range means nothing.")
 
 
 VERDICTS = {

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What is in the report, and in which order: an idea, what its authors posted,
-and our own tables of it; then the peers.
+"""The chapters of the report, in order. Each has an idea, the tables that its authors
+posted, and our own tables. The comparison of fio on each engine is a chapter, too.
 
-What has a place of its own is named in a layout here. Every other table comes
-after those of its part, or at the end.
+A layout lists the tables that have a fixed place. Every other table comes after those
+of its part, or at the end.
 """
 from __future__ import annotations
 
@@ -55,50 +55,51 @@ SECTIONS = (
              "dio.setup_cleared", "dio.reads", "dio.cut", "dio.slow",
              "dio.slow_cut"), DIRECT),
     Section("What is replaced, where there is least to win", ("replaces",), (),
-            about="The same program of libaio on kernel AIO and on uaio, and "
-            "with as many plain threads, or an epoll, in the place of "
+            about="The same libaio program runs on kernel AIO and on uaio. For comparison, "
+            "it runs with as many plain threads, or with an epoll, instead of "
             "requests."),
     Section("io_uring", ("uring",),
             ("uring.rate", "uring.cpu", "uring.workers_rate",
              "uring.workers_cpu"),
-            about="The same program of io_uring on the kernel's and on uaio, "
-            "and with a plain system call for each request."),
+            about="The same io_uring program runs on the kernel's io_uring and on "
+            "uaio. For comparison, it makes a plain system call for each "
+            "request."),
     Section("A server of io_uring", ("echo",),
             ("echo.rate", "echo.cpu", "echo.switches"),
-            about="The same echo server on the kernel's io_uring and on uaio, "
-            "and one that uses epoll; its clients are another process."),
+            about="The same echo server runs on the kernel's io_uring and on uaio; another "
+            "one uses epoll. The clients are another process."),
     *(Section(f"Servers of io_uring: {title}", (f"servers-{name}",),
               tuple(f"servers-{name}.{figure}" for figure in (
                   "rate", "cpu", "p50", "p99", "calls", "switches", "memory",
                   "clients")),
-              about="The same server on the kernel's io_uring, on uaio where "
-              "io_uring is refused, and on epoll; its clients are a process of "
-              "one thread, each of which asks when it has been answered.")
+              about="The same server runs on the kernel's io_uring, on uaio where io_uring "
+              "is refused, and on epoll. One thread of another process runs all "
+              "clients. Each client waits for an answer before its next request.")
       for name, title in (("tokio", "tokio-uring"), ("netty", "Netty"),
                           ("node", "Node"))),
     Section("Programs that no library can be loaded into", ("trap",), (),
-            about="System calls of a static program, plainly and under `uaio "
-            "run --trap`; and with syscall user dispatch on and nothing else, "
-            "which the kernel makes each call slower for."),
+            about="A static program makes system calls without the trap and under "
+            "`uaio run --trap`. A third variant only turns syscall user dispatch "
+            "on, which slows down every system call."),
     Section("POSIX AIO", ("posix",),
             ("posix.rate", "posix.cpu", "posix.fio_rate", "posix.fio_cpu"),
-            about="The same program of POSIX AIO, and the same fio, on glibc's "
-            "and on uaio; beside it libaio on uaio. glibc makes each request by "
-            "a thread, which on an idle second processor overlaps with the "
-            "program: so CPU time counts as much as the rate."),
+            about="The same POSIX AIO program, and the same fio, run on glibc and on uaio; "
+            "for comparison, libaio runs on uaio. glibc executes each request in a "
+            "thread. On an idle second processor this thread runs beside the program, "
+            "so compare the CPU time, too."),
     Section("Throughput against depth", ("depth",),
             ("depth.hot", "depth.direct"),
-            about="An unmodified fio with so many requests under way."),
+            about="An unmodified fio keeps the given number of requests in flight."),
     Section("Scale: threads, contexts, workers", ("scale", "lines"),
             ("scale.hot", "scale.direct", "scale.nop_cpu", "scale.read_cpu",
              "scale.pipe_cpu", "scale.echo_cpu", SCALE),
-            about="Of our own there are figures only for the processors that "
-            "are here. The table of 1 to 32 cores below is of those who posted "
-            "it, for the kernel's list and radix tree on their machine."),
+            about="We measured only with the processors of this machine. The table of 1 to "
+            "32 cores below was posted by others, for the kernel's list and radix tree "
+            "on their machine."),
     Section("Growth: an operation among n others", ("growth",),
             ("growth.exponents",),
-            about="The processor time of an operation beside n others of its "
-            "kind, on the kernel and on uaio."),
+            about="The processor time of an operation while n others of its kind exist, on "
+            "the kernel and on uaio."),
     Section("Memory of a context, and the cost of being loaded",
             ("memory", "load"), ()),
 )
@@ -357,7 +358,7 @@ def _job(part: str, results: Results, identifiers: Identifiers) -> Markup:
                                       for text in remarks.doubts(table)),
                         "small")]
     if job:
-        parts.append(details("with the least and the greatest", *(
+        parts.append(details("with the least and the greatest values", *(
             join([_numbers(table, f"{table.title}, {table.unit}"),
                   paragraph(remarks.doubts(table), "small")])
             for table in results.tables if table.part() == part)))
@@ -369,9 +370,10 @@ def _jobs(results: Results, identifiers: Identifiers) -> Markup:
     jobs = [_job(part, results, identifiers) for part in parts]
     return element(
         "section", element("h2", JOBS_TITLE, id=identifiers.of(JOBS_TITLE)),
-        element("p", "The same fio with the same options on each engine, in "
-                "turn: kernel is libaio on kernel AIO, uaio the same program on "
-                "uaio. CPU time and context switches are of all of fio.",
+        element("p", "The same fio runs with the same options on each engine in turn. "
+                "kernel is libaio on kernel AIO; uaio is the same program on uaio. CPU "
+                "time and context switches are those of all threads and processes of "
+                "fio.",
                 class_="idea"),
         *(jobs or [paragraph(["Not in these results."])]))
 
@@ -430,13 +432,12 @@ def _machines(results: Results) -> Markup:
 
 
 METHOD = ("Variants run in turn, one round after another; the first round is "
-          "thrown away. A figure is the median of the rounds, with the least "
-          "and the greatest beside it, and a ratio that of the ratios of each "
-          "round. The control is a peer against itself in the same rounds: "
-          "where its median is outside of 0.95–1.05, or there are fewer than 9 "
-          "rounds, nothing is said to be met or missed. A variant proves by "
-          "counters what it ran. Take the ratios; the absolute figures are of "
-          "this machine.")
+          "discarded. A figure is the median of the rounds, beside their least and "
+          "greatest value. A ratio is the median of the ratios of each round. The "
+          "control compares a peer with itself in the same rounds. If its median is "
+          "outside of 0.95–1.05, or there are fewer than 9 rounds, no goal counts as "
+          "met or missed. Counters prove which code a variant ran. Compare the ratios: "
+          "the absolute figures hold for this machine only.")
 
 
 def report(results: Results) -> str:

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The differences to which rows refer, and the chapters that describe them. */
+/*
+ * The intended differences, to which test cases refer, and the chapters of
+ * doc/differences.md
+ */
 #ifndef CONFORM_DIFFERENCES_H
 #define CONFORM_DIFFERENCES_H
 
@@ -48,14 +51,13 @@ extern const struct difference differs_posix_opcode;
 extern const struct difference differs_posix_signal;
 extern const struct difference differs_posix_joinable;
 
-/* The title of the chapter for differences that no row can show. */
-#define NOT_OBSERVABLE "Not observable by one program"
-
 struct chapter {
 	const char *title;
 	const struct difference *const *differences; /* end with NULL */
 };
 /* The last chapter has no title. */
 extern const struct chapter chapters[];
+/* The differences that no test case can show. The last is NULL. */
+extern const struct difference *const *const not_shown;
 
 #endif

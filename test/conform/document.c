@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints doc/differences.md from the rows and the table of differences. */
+/* Prints doc/differences.md from the test cases and the table of differences. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,17 +16,21 @@ static const char head[] =
 	"<!-- Made from the table of test/conform by `make differences`. -->\n";
 
 static const char introduction[] =
-	"What is not listed here is meant to be as the kernel has it, and is "
-	"held to it by `test/conform`: the same program runs on the kernel and "
-	"on uaio, row by row, and what it sees is compared. A difference that "
-	"is not listed fails there, and so does one that is listed and gone. "
-	"POSIX AIO is held to glibc's in the same way.\n"
-	"The tables have what those rows see. An answer is what a call "
-	"returned, an error by its name; `event:` stands before what the event "
-	"of an accepted request carried, `*` for anything. What follows from "
-	"an event in the ring is left out.";
+	"This page lists the intended differences of uaio from the kernel, and "
+	"of its POSIX AIO from glibc's. Each chapter begins with the "
+	"differences that a program notices most. The test cases of "
+	"`test/conform` run on uaio, and on the kernel or glibc. They fail if "
+	"a difference is not listed, or if a listed difference is gone.\n"
+	"Each table shows one test case. The column *result* names a value "
+	"that the test case prints. The columns *kernel* (or *glibc*) and "
+	"*uaio* have that value, with errors by name. `event:` means that the "
+	"request was accepted, and its event has the value. `*` stands for any "
+	"text. Some differences have no table: they depend on time, on the "
+	"system or on several processes.";
 
-/* Prints text as wide as a page. A newline in it starts a paragraph. */
+/*
+ * Prints text in lines as wide as a page. A newline in the text starts a paragraph.
+ */
 static void print_text(const char *text)
 {
 	size_t column = 0, len;
@@ -54,8 +58,9 @@ static void print_text(const char *text)
 }
 
 /*
- * Return: whether the document shows the pair. It leaves out fields of the ring and of
- * data, which only repeat the results.
+ * Return: whether the document shows this pair of fields. It leaves out the fields of
+ * kernel AIO's ring and of an event's data, because these only repeat the results of
+ * other fields.
  */
 static bool is_told(const struct pair *pair)
 {
@@ -83,7 +88,9 @@ static void print_pair(const char *name, const struct pair *pair)
 static void print_showing(const struct row *row, const struct showing *showing)
 {
 	const struct pair *pair;
-	/* The first of the settings in with, which are separated by blanks. */
+	/*
+	 * Print only the first setting of `with`, in which blanks separate settings.
+	 */
 	const char *with = showing->difference->with;
 	char name[256];
 
@@ -108,8 +115,10 @@ static bool print_row(const struct row *row, const char *reference,
 	for (; showing && showing->difference; showing++) {
 		if (showing->difference != difference)
 			continue;
-		if (is_first && !is_shown)
-			printf("\n| row | answer | %s | uaio |\n"
+		if (!is_first)
+			return true;
+		if (!is_shown)
+			printf("\n| test case | result | %s | uaio |\n"
 			       "|---|---|---|---|\n",
 			       reference);
 		print_showing(row, showing);
@@ -123,29 +132,46 @@ static const char *reference_of(const struct group *group)
 	return strncmp(group->name, "posix-", 6) == 0 ? "glibc" : "kernel";
 }
 
-/* Return: whether any row shows the difference. */
+/*
+ * Prints the first test case that shows the difference, and how many other test cases
+ * show it.
+ * Return: whether any test case shows the difference.
+ */
 static bool print_rows(const struct difference *difference)
 {
 	const struct group *group;
 	const struct row *row;
-	bool is_shown = false;
+	size_t nr = 0;
 
 	for (group = groups; group->name; group++)
 		for (row = group->rows; row->name; row++)
-			is_shown |= print_row(row, reference_of(group),
-					      difference, !is_shown);
-	return is_shown;
+			nr += print_row(row, reference_of(group), difference,
+					!nr);
+	if (nr > 1)
+		printf("\nOther test cases that show it: %zu.\n", nr - 1);
+	return nr > 0;
 }
 
-static bool print_difference(const struct difference *difference,
-			     bool is_observable)
+/* Return: whether a test case must show the difference. */
+static bool is_observable(const struct difference *difference)
 {
+	const struct difference *const *each = not_shown;
+
+	while (*each && *each != difference)
+		each++;
+	return !*each;
+}
+
+static bool print_difference(const struct difference *difference)
+{
+	const bool is_expected = is_observable(difference);
+
 	printf("\n### %s\n", difference->title);
 	print_text(difference->text);
-	if (print_rows(difference) == is_observable)
+	if (print_rows(difference) == is_expected)
 		return true;
 	fprintf(stderr, "conform: \"%s\": %s\n", difference->title,
-		is_observable ? "no row shows it" : "rows do show it");
+		is_expected ? "no test case shows it" : "test cases show it");
 	return false;
 }
 
@@ -153,16 +179,15 @@ int print_differences(void)
 {
 	const struct difference *const *difference;
 	const struct chapter *chapter;
-	bool is_observable, is_good = true;
+	bool is_good = true;
 
 	fputs(head, stdout);
 	print_text(introduction);
 	for (chapter = chapters; chapter->title; chapter++) {
 		printf("\n## %s\n", chapter->title);
-		is_observable = strcmp(chapter->title, NOT_OBSERVABLE) != 0;
 		difference = chapter->differences;
 		for (; *difference; difference++)
-			is_good &= print_difference(*difference, is_observable);
+			is_good &= print_difference(*difference);
 	}
 	print_uring();
 	return is_good ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -183,19 +183,20 @@ def print_outcome(each: Outcome, ledger: list[dict]) -> None:
 
 MISSING = [
     "## What has no row", "",
-    "No program counts these yet:", "",
-    "- faults in the library itself. `make check-mutants` plants known ones, and `make "
-    "sample-mutants`\n  random ones; `doc/testing.md` has the share that is found.",
-    "", "All runs were on one machine with x86-64 and two processors, beside other work.",
+    "No row counts these yet:", "",
+    "- bugs in the library. `make check-mutants` inserts known ones, and `make "
+    "sample-mutants`\n  random ones; `doc/testing.md` has the share that tests find.",
+    "", "All runs were made on one x86-64 machine with two processors, beside other work.",
 ]
 
 
 def page(ledger: list[dict]) -> str:
     lines = ["<!-- Written by `make reliability PAGE=1`. -->", "# Reliability", "",
-             "What was tried, how often, and what was lost. `make reliability` runs "
-             "every row on your\nmachine in half an hour; `make stress` takes longer. Each "
-             "row counts all recorded runs,\nwhich `test/reliability/ledger.jsonl` lists "
-             "with date, commit, seed and count.", "",
+             "Each row is a program that tries to make uaio lose data, requests or "
+             "wake-ups, and counts\nits work and what was lost. `make reliability` "
+             "runs every row on your machine in half an\nhour; `make stress` runs "
+             "longer tests. The figures are sums over all runs that\n"
+             "`test/reliability/ledger.jsonl` lists with date, commit, seed and count.", "",
              "| row | what is tried | runs | counted | lost | failed runs | newest: date, "
              "commit, seed |", "|---|---|--:|--:|--:|--:|---|"]
     for row in ROWS:
