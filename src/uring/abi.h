@@ -32,7 +32,10 @@ enum {
 	UAIO_URING_REGISTER_END = 36,
 };
 
-/* struct io_uring_getevents_arg. Older headers call its third member pad. */
+/*
+ * Like struct io_uring_getevents_arg, whose third member is called pad in older
+ * headers.
+ */
 struct uaio_uring_wait_arg {
 	uint64_t sigmask;
 	uint32_t sigmask_bytes;
@@ -40,7 +43,7 @@ struct uaio_uring_wait_arg {
 	uint64_t timeout; /* struct __kernel_timespec */
 };
 
-/* Arguments of io_uring_register() opcodes that older headers lack. */
+/* Argument structs of io_uring_register(), which older kernel headers lack. */
 
 struct uaio_uring_clock {
 	uint32_t id; /* CLOCK_* */
@@ -48,7 +51,7 @@ struct uaio_uring_clock {
 };
 
 struct uaio_uring_query {
-	uint64_t next; /* the address of the next header, or 0 */
+	uint64_t next; /* address of the next query; or 0 */
 	uint64_t data;
 	uint32_t about; /* UAIO_URING_QUERY_* */
 	uint32_t bytes; /* size of the data */
@@ -72,12 +75,17 @@ struct uaio_uring_query_ops {
 	uint32_t pad;
 };
 
-/* The mmap() offset of a region whose memory the client does not provide. */
+/*
+ * The mmap() offset of a memory region (IORING_REGISTER_MEM_REGION) that is part of the
+ * ring's file.
+ */
 #define UAIO_URING_OFF_REGION 0x20000000ull
 
 /* uaio_uring_region_desc.flags: the client provides the memory */
 enum { UAIO_URING_REGION_GIVEN = 1 };
-/* uaio_uring_region_reg.flags: the region has arguments of waits */
+/*
+ * uaio_uring_region_reg.flags: the region holds arguments of io_uring_enter() waits
+ */
 enum { UAIO_URING_REGION_WAITS = 1 };
 
 struct uaio_uring_region_desc {
@@ -97,9 +105,12 @@ struct uaio_uring_region_reg {
 
 enum {
 	UAIO_URING_REG_WAIT_TIMES = 1
-}; /* for uaio_uring_reg_wait.flags: the member `time` is set */
+}; /* uaio_uring_reg_wait.flags: the client has set the member `time` */
 
-/* One element of a wait region, which IORING_ENTER_EXT_ARG_REG selects. */
+/*
+ * Arguments of one wait in a memory region. io_uring_enter() with
+ * IORING_ENTER_EXT_ARG_REG passes their offset in the region.
+ */
 struct uaio_uring_reg_wait {
 	struct __kernel_timespec time;
 	uint32_t min_wait_us;

@@ -25,14 +25,23 @@ struct uaio_uring_bells uaio_uring_bells;
 uint32_t uaio_uring_bells_nr_settled;
 #endif
 
-/* rank BELLS; held to remove a ring from the list of due rings */
+/*
+ * Lock of rank BELLS (base/lock.h). A thread holds it to remove a ring from the list of
+ * due rings (bell.h, I6).
+ */
 static struct uaio_lock due_lock;
 
 void uaio_uring_bells_init(void)
 {
-	/* In a child of fork(): another thread of the parent may have held the lock. */
+	/*
+	 * In a child of fork() the copied lock may look held, by another thread of the
+	 * parent.
+	 */
 	due_lock = (struct uaio_lock){ 0 };
-	/* relaxed, all: hints; rings taken over from a parent have no bells */
+	/*
+	 * relaxed, all: these are hints; rings that a child takes over from its parent
+	 * have no bells
+	 */
 	store_relaxed(&uaio_uring_bells.nr, 0);
 	store_relaxed(&uaio_uring_bells.first, NULL);
 	store_relaxed(&uaio_uring_bells.nr_forks,
@@ -41,14 +50,15 @@ void uaio_uring_bells_init(void)
 
 void uaio_uring_bell_init(struct uaio_uring *ring)
 {
-	/* relaxed, both: published with the ring */
+	/* relaxed, both: other threads find the ring only once it is published */
 	store_relaxed(&ring->bell, -1);
 	store_relaxed(&ring->bell_state, UAIO_URING_BELL_SILENT);
 	ring->is_in_epoll = ring->is_due = false;
 }
 
 /*
- * The list of due rings (I6)
+ * The list of due rings, whose bells must be compared with their completions (bell.h,
+ * I6)
  */
 
 static void make_due_locked(struct uaio_uring *ring)
@@ -60,20 +70,26 @@ static void make_due_locked(struct uaio_uring *ring)
 	ring->is_due = true;
 	do
 		ring->next_due = first;
-	/* [MB:uring-due] release: the ring's link. Pairs with first_due(). */
+	/*
+	 * [MB:uring-due] release: publishes the ring's next_due. Pairs with
+	 * first_due().
+	 */
 	while (!cas_release(&uaio_uring_bells.first, &first, ring));
 }
 
 static struct uaio_uring *first_due(void)
 {
-	/* [MB:uring-due] acquire: the ring's link. Pairs with make_due_locked(). */
+	/*
+	 * [MB:uring-due] acquire: next_due of each ring in the list. Pairs with
+	 * make_due_locked().
+	 */
 	return load_acquire(&uaio_uring_bells.first);
 }
 
 /*
  * Remove a ring from the list of due rings. Caller holds the list's lock and the
- * queue's lock. before: the preceding ring; NULL if the ring was the first when the
- * caller looked. Since then others may have been added before it.
+ * queue's lock. before: the preceding ring; NULL if the caller found the ring at the
+ * head. Other threads may have added rings at the head since then.
  */
 static void remove_due_locked(struct uaio_uring *ring,
 			      struct uaio_uring *before)
@@ -81,7 +97,11 @@ static void remove_due_locked(struct uaio_uring *ring,
 	struct uaio_uring *first = ring;
 
 	ring->is_due = false;
-	/* relaxed: a polling thread sees its own ring listed by the acquire of uring-cq */
+	/*
+	 * relaxed: the removal publishes nothing. If a completion is posted later, the
+	 * ring is in the list again before the tail is published. So a polling thread
+	 * that has acquired this tail (uring-cq) finds the ring in the list.
+	 */
 	if (!before &&
 	    cas_relaxed(&uaio_uring_bells.first, &first, ring->next_due))
 		return;
@@ -105,8 +125,8 @@ static void ring_it_locked(struct uaio_uring *ring)
 		uaio_ready_note_nested();
 	(void)sys_write(ring->bell, &one, sizeof(one));
 	/*
-	 * relaxed: changes only under the queue's lock; a thread that reads the state
-	 * without the lock only guesses
+	 * relaxed: the state changes only under the queue's lock; without the lock it
+	 * is only a guess
 	 */
 	store_relaxed(&ring->bell_state, UAIO_URING_BELL_RUNG);
 }
@@ -117,8 +137,8 @@ static void hush_locked(struct uaio_uring *ring)
 
 	(void)sys_read(ring->bell, &count, sizeof(count));
 	/*
-	 * relaxed: changes only under the queue's lock; a thread that reads the state
-	 * without the lock only guesses
+	 * relaxed: the state changes only under the queue's lock; without the lock it
+	 * is only a guess
 	 */
 	store_relaxed(&ring->bell_state, UAIO_URING_BELL_SILENT);
 }
@@ -126,8 +146,8 @@ static void hush_locked(struct uaio_uring *ring)
 void uaio_uring_bell_expect_locked(struct uaio_uring *ring)
 {
 	/*
-	 * relaxed: the tail is published after this store, and a client that settles
-	 * the bell has acquired that tail
+	 * relaxed: the poster publishes the tail after this store, and a client that
+	 * then settles the bell (bell.h, I2) has acquired that tail
 	 */
 	store_relaxed(&ring->bell_state, UAIO_URING_BELL_UNSURE);
 	make_due_locked(ring);
@@ -157,19 +177,26 @@ static void settle_locked(struct uaio_uring *ring)
 		hush_locked(ring);
 }
 
-/* Return: whether the bell is rung if, and only if, the ring has completions. */
+/*
+ * Return: whether the bell matches the ring: it is rung exactly if the ring has
+ * completions.
+ */
 static bool is_settled(struct uaio_uring *ring)
 {
 	if (uaio_uring_is_shared(ring))
 		uaio_uring_share_look(ring);
 	/*
-	 * relaxed: if the answer is stale, either a post rings the bell, or a client
-	 * consumes completions during its own poll
+	 * relaxed: the answer may be wrong in two cases. In one, a completion is being
+	 * posted: then the post rings the bell. In the other, another thread of the
+	 * client consumes completions during this poll.
 	 */
 	return has_some(ring) == load_relaxed(&ring->bell_state);
 }
 
-/* Settle a ring that has a bell. The caller uses the ring. */
+/*
+ * Make the ring's bell match its completions. The ring has a bell. The caller uses the
+ * ring (ring.h, I4).
+ */
 static void settle(struct uaio_uring *ring)
 {
 	if (is_settled(ring))
@@ -180,8 +207,10 @@ static void settle(struct uaio_uring *ring)
 }
 
 /*
- * Settle a due ring. Caller holds the list's lock. before: as for
- * remove_due_locked(). Return: whether the ring is still due.
+ * Make the bell of a due ring match its completions, and remove the ring from the list
+ * if possible (bell.h, I6). Caller holds the list's lock. before: the preceding ring,
+ * as in remove_due_locked().
+ * Return: whether the ring stays in the list.
  */
 static bool settle_due(struct uaio_uring *ring, struct uaio_uring *before)
 {
@@ -220,7 +249,10 @@ void uaio_uring_bell_fini(struct uaio_uring *ring)
 {
 	int bell;
 
-	/* relaxed, all: no thread uses the ring any more; nr is a count */
+	/*
+	 * relaxed, all: no thread uses the ring any more, and uaio_uring_bells.nr is
+	 * only a count
+	 */
 	if (load_relaxed(&ring->bell) < 0)
 		return;
 	/* Another thread may be moving the bell, or settling the ring. */
@@ -238,7 +270,10 @@ void uaio_uring_bell_fini(struct uaio_uring *ring)
 
 /* Finding the bell of a descriptor */
 
-/* Return: whether the thread has entered (entry.h), and may use bells. */
+/*
+ * Enter the library (entry.h) if this thread may use bells.
+ * Return: whether it has entered.
+ */
 static bool enter(void)
 {
 	return uaio_engine_is_here() && uaio_enter();
@@ -246,11 +281,17 @@ static bool enter(void)
 
 static int bell_of(const struct uaio_uring *ring)
 {
-	/* [MB:uring-bell] acquire: the ring's members. Pairs with make(). */
+	/*
+	 * [MB:uring-bell] acquire: what make() wrote before it published the bell.
+	 * Pairs with make().
+	 */
 	return load_acquire(&ring->bell);
 }
 
-/* After a fork other processes may post to rings: make all shared rings due. */
+/*
+ * After a fork other processes may post to rings: add all shared rings that have a bell
+ * to the list of due rings.
+ */
 static void find_shared(void)
 {
 	/* relaxed: see uaio_uring_is_shared() */
@@ -264,7 +305,7 @@ static void find_shared(void)
 		    !uaio_uring_use(ring))
 			continue;
 		uaio_queue_lock(&ring->queue);
-		/* The struct may already belong to another ring. */
+		/* Check again: the struct may have been reused for another ring. */
 		if (ring->bell >= 0 && uaio_uring_is_shared(ring))
 			make_due_locked(ring);
 		uaio_queue_unlock(&ring->queue);
@@ -291,7 +332,10 @@ void uaio_uring_bells_settle_slowly(void)
 	uaio_leave();
 }
 
-/* Return: the ring's bell, made if needed; or -errno. The caller uses the ring. */
+/*
+ * Return: the descriptor of the ring's bell, which is made if needed; or -errno. The
+ * caller uses the ring.
+ */
 static int make(struct uaio_uring *ring)
 {
 	int bell = bell_of(ring), made;
@@ -321,8 +365,9 @@ static int make(struct uaio_uring *ring)
 }
 
 /*
- * Return: the ring of fd, which the caller then uses (ring.h, I4); NULL if fd is not a
- * ring.
+ * ring: the ring that the table of rings (table.h) has for fd; or NULL.
+ * Return: the ring of fd, which the caller uses (ring.h, I4) until uaio_uring_unuse();
+ * NULL if fd is not a ring.
  */
 static struct uaio_uring *get(uint32_t fd, struct uaio_uring *ring)
 {
@@ -336,7 +381,10 @@ static struct uaio_uring *get(uint32_t fd, struct uaio_uring *ring)
 	return NULL;
 }
 
-/* Return: the settled bell of a ring that the caller uses; or -errno. */
+/*
+ * Make the ring's bell match its completions. The caller uses the ring.
+ * Return: the bell's descriptor; or -errno.
+ */
 static int ready_bell(struct uaio_uring *ring)
 {
 	int bell = make(ring);
@@ -350,7 +398,10 @@ static bool is_full(const struct uaio_uring *ring)
 {
 	const struct uaio_uring_rings *rings = ring->mem.rings;
 
-	/* relaxed, all: the client's own check for room would be as much a guess */
+	/*
+	 * relaxed, all: the result is a guess, as it is when the client itself checks
+	 * for free entries
+	 */
 	return load_relaxed(&rings->sq_tail) - load_relaxed(&rings->sq_head) >=
 	       load_relaxed(&ring->sq_entries);
 }
@@ -363,7 +414,10 @@ struct uaio_uring_bell uaio_uring_bell_get(int fd)
 
 	if (fd < 0 || !uaio_uring_known((uint32_t)fd) || !enter())
 		return bell;
-	/* fd may have become another file meanwhile (table.h, I4). */
+	/*
+	 * The program may have closed fd unnoticed, and reused it for another file
+	 * (table.h, I4): query the kernel.
+	 */
 	uaio_uring_tab_closed((unsigned)fd, (unsigned)fd);
 	ring = get((uint32_t)fd, uaio_uring_known((uint32_t)fd));
 	if (ring)
@@ -404,7 +458,7 @@ struct uaio_file *uaio_uring_polled(struct uaio_sqe *sqe)
 
 	if (!file)
 		return NULL;
-	/* An eventfd does not report these events itself. */
+	/* An eventfd does not report POLLRDNORM and POLLWRNORM. */
 	sqe->events |= sqe->events & POLLRDNORM ? POLLIN : 0;
 	sqe->events |= sqe->events & POLLWRNORM ? POLLOUT : 0;
 	if (is_full)
@@ -420,8 +474,8 @@ struct uaio_file *uaio_uring_polled(struct uaio_sqe *sqe)
 void uaio_uring_bell_put_slowly(struct uaio_uring *ring)
 {
 	/*
-	 * This succeeds if the thread could enter before its poll, also in a signal
-	 * handler.
+	 * uaio_enter() has succeeded in uaio_uring_bell_get(), before the poll. So it
+	 * succeeds here, too, also in a signal handler.
 	 */
 	if (!uaio_enter())
 		return;
@@ -430,7 +484,8 @@ void uaio_uring_bell_put_slowly(struct uaio_uring *ring)
 }
 
 /*
- * Call epoll_ctl(2) on the ring's bell. The caller uses the ring. May return -ENOMEM.
+ * Call epoll_ctl(2) on the ring's bell. The caller uses the ring.
+ * Return: the call's result; -ENOMEM if the ring has no bell.
  */
 static int control(struct uaio_uring *ring, int epoll, int op,
 		   struct epoll_event *event)
@@ -439,7 +494,7 @@ static int control(struct uaio_uring *ring, int epoll, int op,
 
 	if (ret < 0)
 		return -ENOMEM;
-	/* The bell may have moved since ready_bell(). */
+	/* Read ring->bell again: the bell may have moved to another descriptor. */
 	uaio_queue_lock(&ring->queue);
 	ring->is_in_epoll |= op == EPOLL_CTL_ADD;
 	ret = sys_epoll_ctl(epoll, op, ring->bell, event);
@@ -454,7 +509,10 @@ int uaio_uring_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
 
 	if (fd < 0 || !uaio_uring_tab_is_used() || !enter())
 		return 1;
-	/* fd may have become another file meanwhile (table.h, I4). */
+	/*
+	 * The program may have closed fd unnoticed, and reused it for another file
+	 * (table.h, I4): query the kernel.
+	 */
 	uaio_uring_tab_closed((unsigned)fd, (unsigned)fd);
 	ring = get((uint32_t)fd, uaio_uring_find((uint32_t)fd));
 	if (ring) {
@@ -467,7 +525,11 @@ int uaio_uring_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
 
 /* Moving a bell */
 
-/* Return: 0; -ENOENT: no bell is at fd; -EBUSY: no other descriptor is available. */
+/*
+ * If the ring's bell is at fd, move it to another descriptor. Caller holds the queue's
+ * lock.
+ * Return: 0; -ENOENT: no bell is at fd; -EBUSY: no other descriptor is available.
+ */
 static int move_locked(struct uaio_uring *ring, int fd)
 {
 	int to;
@@ -488,7 +550,7 @@ int uaio_uring_bell_yield(int fd)
 
 	for (struct uaio_uring *ring = uaio_uring_first();
 	     ring && ret == -ENOENT; ring = ring->next) {
-		/* relaxed: read again under the lock */
+		/* relaxed: move_locked() reads it again under the queue's lock */
 		if (load_relaxed(&ring->bell) != fd ||
 		    !uaio_uring_is_here(ring))
 			continue;

@@ -3,42 +3,46 @@
  * Bells: how poll(), select() and epoll on a ring's descriptor notice completions
  *
  * A ring's descriptor is a memory file: epoll refuses it, and poll() always calls it
- * ready. So interposed calls poll the ring's bell instead. A bell is an eventfd of the
- * library, made when the ring is first polled.
+ * ready. So the library's poll(), select() and epoll_ctl() use the ring's bell instead.
+ * A bell is an eventfd of the library, made when the ring is first polled.
  *
- *   I1  Each post rings the bell, under the queue's lock: it makes the eventfd's
- *       counter nonzero. A move of overflowed completions into the ring also rings the
- *       bell. So edge-triggered epolls see an edge for each post.
- *   I2  Clients consume completions by advancing the ring's head in memory; the library
- *       is not notified. So a thread settles the bells before it sleeps in a polling
- *       call, and before it adds a bell to an epoll: settling makes each bell match its
- *       ring. A bell changes only under the queue's lock, so a post after the settling
- *       rings the bell again. A poster sets the bell to UNSURE before it shows a
- *       completion, and to RUNG afterwards. If a client consumes the completion and
- *       settles meanwhile, it waits for the lock, so its poll does not report the
- *       consumed completion.
+ *   I1  A thread that posts completions rings the bell under the queue's lock: it adds
+ *       1 to the eventfd. It also does so when it moves overflowed completions into the
+ *       ring. So edge-triggered epolls see an edge for each post.
+ *   I2  Clients consume completions by advancing the ring's head in memory; the
+ *       library is not notified. So before a thread sleeps in a polling call, or adds a
+ *       bell to an epoll, it settles the bells: it makes each bell match its ring. A
+ *       bell changes only under the queue's lock. So if a completion is posted after
+ *       the bell was settled, the post rings the bell again. A poster sets the bell's
+ *       state to UNSURE before it publishes a completion, and to RUNG afterwards. A
+ *       client may consume the completion in between. To settle an UNSURE bell, the
+ *       client waits for the lock, so its poll does not report the consumed completion.
  *   I3  A thread that uses a bell's descriptor uses the ring (ring.h, I4), also while
- *       it sleeps in a polling call. So the bell's descriptor is not closed or reused
- *       meanwhile. When a ring dies, the counter of its bell is reset to 0. The bell is
- *       closed when the ring is freed. A thread that leaves a polling call by
+ *       it sleeps in a polling call. So the descriptor is not closed or reused
+ *       meanwhile. When a ring dies, the counter of its bell is reset to 0. When the
+ *       ring is freed, the bell is closed. A thread that leaves a polling call by
  *       siglongjmp(), or is cancelled in it, leaks the ring's memory and bell.
- *   I4  If the program puts its own file at a bell's descriptor (dup2), the bell moves
- *       to another descriptor. Threads read the descriptor under the queue's lock,
- *       except one that is about to poll. If the bell moves between that read and the
- *       call, the call polls the program's file. A thread that already sleeps continues
- *       to wait for the bell. An epoll continues to report a moved bell, but under the
- *       bell's old descriptor: the program can no longer change or remove that entry.
+ *   I4  If the program puts its own file at a bell's descriptor (dup2), the library
+ *       first moves the bell to another descriptor. Threads read the bell's descriptor
+ *       under the queue's lock, except before a poll. If the bell moves between that
+ *       read and the poll, the thread polls the program's file. A thread that already
+ *       sleeps still waits for the bell. An epoll still reports a moved bell, but the
+ *       program can no longer change or remove the bell's entry, which has the old
+ *       descriptor.
  *   I5  A child of fork() has no bells.
- *   I6  Before a thread sleeps it settles only due rings, whose bells may not match. A
- *       poster puts a ring on the list of due rings before it shows a completion, under
- *       the queue's lock. A shared ring (share.h) is always due, because other
- *       processes do not ring its bell. The settling thread removes a ring that is
- *       silent and not shared. It holds the list's lock, and inside it the queue's
- *       lock. So polling costs nothing for rings without completions. A due ring has a
- *       bell, and is removed from the list before it is freed.
+ *   I6  A ring is due if its bell must be compared with its completions. A thread
+ *       that is about to sleep settles only the due rings. A poster adds the ring to
+ *       the list of due rings before it publishes a completion, under the queue's lock.
+ *       A shared ring (share.h) is always due, because other processes do not ring its
+ *       bell. If the bell of a due ring is silent (not rung) and the ring is not shared,
+ *       the settling thread removes the ring from the list. For this it holds the list's
+ *       lock, and takes the queue's lock after that. So polling costs nothing for rings
+ *       without completions. A due ring has a bell, and is removed from the list before
+ *       the ring is freed.
  *
  * Context: any thread, also in a signal handler. In a handler that interrupted the
- * engine, and in a thread with its own descriptor table, no ring has a bell.
+ * library, and in a thread with its own descriptor table, these functions behave as if
+ * no ring had a bell.
  *
  * Tested by test-uring-bell.c and test/host/bells.c.
  */
@@ -68,11 +72,13 @@ extern struct uaio_uring_bells uaio_uring_bells
 	__attribute__((visibility("hidden")));
 
 #ifdef UAIO_TESTING
-/* Counts settled due rings, for tests. Atomic. */
+/* For tests: how many due rings were settled (I2). Atomic. */
 extern uint32_t uaio_uring_bells_nr_settled;
 #endif
 
-/* Called each time the engine starts. */
+/*
+ * Called each time the engine (the library's core) starts, also in a child of fork().
+ */
 void uaio_uring_bells_init(void);
 
 /* ring.c calls these when a ring is made, dies, and is freed. */
@@ -82,35 +88,40 @@ void uaio_uring_bell_fini(struct uaio_uring *ring);
 
 /* The state of a bell, which may be read without the queue's lock. */
 enum uaio_uring_bell_state {
-	/* must be 0, and RUNG must be 1: these are compared with has_some() */
+	/*
+	 * SILENT must be 0, and RUNG 1: is_settled() compares the state with a bool
+	 */
 	UAIO_URING_BELL_SILENT,
 	UAIO_URING_BELL_RUNG,
 	UAIO_URING_BELL_UNSURE,
 };
 
 /*
- * A poster is about to show completions. Caller holds the queue's lock; the bell
- * exists.
+ * The caller is about to publish completions. It holds the queue's lock, and the ring
+ * has a bell.
  */
 void uaio_uring_bell_expect_locked(struct uaio_uring *ring);
-/* The poster has shown the completions. Caller holds the queue's lock. */
+/* The caller has published the completions. It still holds the queue's lock. */
 void uaio_uring_bell_ring_locked(struct uaio_uring *ring);
 
 void uaio_uring_bells_settle_slowly(void);
 
 static inline bool uaio_uring_has_bells(void)
 {
-	/* relaxed: a thread that polls a bell has seen the bell made, and so counted */
+	/*
+	 * relaxed: a thread that polls a bell knows that the bell was made, and so sees
+	 * a count that includes the bell
+	 */
 	return load_relaxed(&uaio_uring_bells.nr);
 }
 
-/* Return: whether some bell may have to be settled. */
+/* Return: whether some ring may be due (I6). */
 static inline bool uaio_uring_has_due_bells(void)
 {
 	/*
-	 * [MB:uring-due] acquire: the rings that became due by a fork. Pairs with
-	 * find_shared(). The other loads are relaxed: a client that has consumed a
-	 * completion has seen that completion's ring become due
+	 * [MB:uring-due] acquire: the rings that find_shared() made due after a fork.
+	 * Pairs with find_shared(). The other loads are relaxed: a client that has
+	 * consumed a completion has also seen that the completion's ring was made due
 	 */
 	return uaio_uring_has_bells() &&
 	       (load_acquire(&uaio_uring_bells.nr_forks) !=
@@ -118,7 +129,10 @@ static inline bool uaio_uring_has_due_bells(void)
 		load_relaxed(&uaio_uring_bells.first));
 }
 
-/* Settle all bells. Costs a few loads if no ring is due. Preserves errno. */
+/*
+ * Make all bells match their rings (I2). Costs a few loads if no ring is due. Preserves
+ * errno.
+ */
 static inline void uaio_uring_bells_settle(void)
 {
 	if (__builtin_expect(uaio_uring_has_due_bells(), 0))
@@ -139,7 +153,7 @@ struct uaio_uring_bell {
 };
 
 /*
- * Settle the bell of the ring at fd.
+ * Make the bell of the ring at fd match the ring's completions.
  * Return: the bell to poll in place of fd; or fd itself, if fd is not a known ring or
  * the bell cannot be made.
  */
@@ -147,15 +161,19 @@ struct uaio_uring_bell uaio_uring_bell_get(int fd);
 void uaio_uring_bell_put_slowly(struct uaio_uring *ring);
 
 /*
- * Return: the file of fd's bell, settled, with a reference; NULL if fd is not a known
- * ring, or the bell cannot be made. *ret_is_full: see struct uaio_uring_bell. A request
- * that polls the bell keeps the bell open after the ring has died, and then waits for
- * ever.
+ * Make the bell of the ring at fd match the ring's completions. *ret_is_full: see
+ * struct uaio_uring_bell. A request that polls the bell keeps the bell's eventfd open
+ * after the ring has died, and then waits for ever.
+ * Return: the bell's file, with a reference; NULL if fd is not a known ring, or the
+ * bell cannot be made.
  * Context: the thread has entered (entry.h).
  */
 struct uaio_file *uaio_uring_bell_file(int fd, bool *ret_is_full);
 
-/* The function `polled` of struct uaio_sink. */
+/*
+ * The function `polled` of struct uaio_sink (sink.h): the core calls it for a poll of a
+ * ring.
+ */
 struct uaio_file *uaio_uring_polled(struct uaio_sqe *sqe);
 
 /* Stop using a ring that uaio_uring_bell_get() returned. */

@@ -2,19 +2,21 @@
 /*
  * Bundles: requests that use several provided buffers at once (kbuf.h)
  *
- * The library selects the same buffers as the kernel: from a list, one buffer; from an
- * array, enough to hold the bytes that the receive may have, or all if there are fewer.
- * If neither a limit nor the available bytes are known, a receive gets as many buffers
- * as the last receive with a known size, and the first receive gets one. If the last of
- * several buffers would be used in part, this last buffer is not selected, unless the
+ * The library selects the same buffers as the kernel. If the group is a list (kbuf.h),
+ * it selects one buffer. If the group is an array, it selects enough buffers for the
+ * bytes that a receive may get, or all buffers if the array has fewer. If neither a
+ * limit nor the number of available bytes is known, it selects nr_had buffers: one at
+ * first, and later as many as an earlier attempt needed (kbuf.h). If the limit falls
+ * inside the last of several buffers, this last buffer is not selected, unless the
  * array is incremental (IOU_PBUF_RING_INC).
  *
- *   I1  A receive whose call does not block holds the lock of the groups from pick to
- *       picked (kbuf.h, I1), and uses only the buffers that it fills.
- *   I2  A send uses up all its buffers when it picks them. The vectors of the bytes
- *       that its system call did not send are kept in memory of the request (`rest`)
- *       until the send ends. Likewise for the bytes that a receive with MSG_WAITALL has
- *       not yet received.
+ *   I1  A receive whose system call does not block holds the lock of the ring's buffer
+ *       groups from pick_to_receive() to received() (kbuf.h, I1). It consumes only the
+ *       buffers that it fills.
+ *   I2  A send consumes all its buffers when it selects them. If the system call
+ *       does not send all bytes, the request keeps the vectors of the remaining bytes
+ *       in `rest`, for the next call. A receive with MSG_WAITALL does the same until it
+ *       has received all bytes.
  *
  * Tested by test-uring-bundle.c.
  */
@@ -30,7 +32,7 @@
 #include "uring/ring.h"
 #include "uring/sq.h"
 
-/* The part of a bundle that is still to be sent or received. */
+/* The vectors of a bundle that are still to be sent or received. */
 struct uaio_uring_rest {
 	struct uaio_slab_node node;
 	struct uaio_pieces pieces;
@@ -43,7 +45,7 @@ void uaio_uring_bundles_init(void)
 	uaio_slab_init(&rests, sizeof(struct uaio_uring_rest), 65536);
 }
 
-/* Selecting buffers. The caller holds the lock of the groups. */
+/* Selecting buffers. The caller holds the lock of the ring's buffer groups. */
 
 static void add_piece(struct uaio_pieces *pieces, uint64_t addr, uint32_t len)
 {
@@ -80,7 +82,9 @@ static void hide_nowhere(struct uaio_pieces *pieces)
 	}
 }
 
-/* Return: how many buffers of len bytes are needed for so many bytes. */
+/*
+ * Return: how many buffers of len bytes hold `bytes` bytes; at most UAIO_PIECES_MAX.
+ */
 static unsigned nr_for(uint64_t bytes, uint32_t len)
 {
 	uint64_t nr = bytes / len + (bytes % len != 0);
@@ -89,8 +93,8 @@ static unsigned nr_for(uint64_t bytes, uint32_t len)
 }
 
 /*
- * Select the next buffers of an array, for max bytes. If max is 0: as many as the last
- * shot with a known size had, and one for the first shot.
+ * Select the next buffers of an array, for max bytes. If max is 0, the number of bytes
+ * is unknown: select choice->nr_had buffers.
  * Return: 0 or -ENOBUFS.
  */
 static int choose_some(struct uaio_uring_choice *choice, uint64_t max,
@@ -130,8 +134,8 @@ static int choose_some(struct uaio_uring_choice *choice, uint64_t max,
 	if (grows)
 		choice->nr_had = (uint16_t)ret->nr;
 	/*
-	 * As in the kernel, the group is not used up if the last buffer meets the limit
-	 * exactly.
+	 * As in the kernel, an array whose last buffer ends exactly at the limit does
+	 * not count as used up.
 	 */
 	choice->uses_up = i == there;
 	return 0;
@@ -160,7 +164,10 @@ static int choose_locked(const struct uaio_sqe *sqe,
 		res = choose_some(choice, max, ret);
 	else
 		choose_one(sqe, choice, max, ret);
-	/* A completion for several parts names the first buffer of the first part. */
+	/*
+	 * If one completion covers two receives, it names the first buffer of the first
+	 * receive.
+	 */
 	if (choice->is_added)
 		choice->bid = first_bid;
 	if (res == 0 && sqe->call_flags & MSG_WAITALL)
@@ -170,9 +177,9 @@ static int choose_locked(const struct uaio_sqe *sqe,
 }
 
 /*
- * Use up so many bytes of the pieces, and the buffers that held them. takes_all: also
- * use trailing buffers of length 0, except in an incremental group, where the kernel
- * stops at one.
+ * Consume `bytes` bytes of the pieces, and the buffers that held them. takes_all: also
+ * consume later buffers of length 0. takes_all has no effect on an incremental group,
+ * because there the kernel stops at a buffer of length 0.
  */
 static void use_locked(struct uaio_uring_note *note,
 		       const struct uaio_pieces *pieces, uint64_t bytes,
@@ -189,8 +196,9 @@ static void use_locked(struct uaio_uring_note *note,
 		if (!uaio_uring_look(group, &next))
 			break;
 		/*
-		 * In an incremental group one buffer may be listed twice, and is then
-		 * used up.
+		 * The client's array may list one incremental buffer twice. So do not
+		 * trust the piece's length: an earlier piece may have used a part of
+		 * the buffer, and next.len is what is left.
 		 */
 		if (group->is_incremental)
 			part = next.len;
@@ -246,7 +254,9 @@ static void copy_pieces(struct uaio_pieces *to, const struct uaio_pieces *from,
 }
 
 /*
- * Keep the vectors after the first `skipped` bytes. Return: false if memory is refused.
+ * Keep the vectors for the request's next system call, without their first `skipped`
+ * bytes.
+ * Return: false if memory is refused.
  */
 static bool keep(struct uaio_uring_choice *choice,
 		 const struct uaio_pieces *pieces, uint64_t skipped)
@@ -268,9 +278,9 @@ static void let_go(struct uaio_uring_choice *choice)
 }
 
 /*
- * A system call has returned res: keep the vectors of the bytes that it did not move,
- * for the next try.
- * Return: res; -ENOMEM if memory is refused and nothing was moved.
+ * A system call has returned res: keep the vectors of the bytes that were not sent or
+ * received, for the request's next system call.
+ * Return: res; -ENOMEM if memory is refused and no byte was sent or received.
  */
 static int64_t keep_rest(struct uaio_uring_choice *choice,
 			 const struct uaio_pieces *pieces, int64_t res)
@@ -286,7 +296,9 @@ static int64_t keep_rest(struct uaio_uring_choice *choice,
  */
 
 /*
- * Select the client's own memory. As in the kernel, only the first try sends any of it.
+ * Select the client's own memory, for a bundle without provided buffers. As in the
+ * kernel, only the request's first system call gets this memory; later calls of the
+ * request get none.
  */
 static int pick_own(struct uaio_uring_note *note, struct uaio_pieces *ret)
 {
@@ -309,7 +321,10 @@ static int pick_to_send(const struct uaio_sqe *sqe,
 	uint64_t max = sqe->len && !choice->has_begun ? sqe->len : INT_MAX;
 	int res;
 
-	/* The request's socket is ready: see prep_send_bundle(). */
+	/*
+	 * With IOSQE_ASYNC the send fails once its socket is ready: see
+	 * prep_send_bundle().
+	 */
 	if (sqe->is_async)
 		return -ECANCELED;
 	if (choice->is_own)
@@ -362,7 +377,9 @@ static int pick_to_receive(const struct uaio_sqe *sqe,
 	res = choose_locked(sqe, note, max, may_block, ret);
 	choice->is_last |= res < 0 && choice->is_added;
 	if (res == 0 && !may_block) {
-		/* keeps the lock until picked() (I1) */
+		/*
+		 * This thread keeps the lock until uaio_uring_picked_pieces() (I1).
+		 */
 		choice->state = UAIO_URING_TRYING;
 		return 0;
 	}
@@ -383,11 +400,15 @@ static int64_t received(struct uaio_uring_note *note,
 	     ends = choice->is_added && res <= 0 && res != -EAGAIN;
 
 	/*
-	 * As in the kernel, a further receive that fails or is empty ends the request.
+	 * As in the kernel, the request ends if a second receive for one completion
+	 * fails or gets nothing.
 	 */
 	choice->is_last |= ends;
 	if (was_trying) {
-		/* Vectors that are kept count as used completely. */
+		/*
+		 * If vectors are kept for the request's next system call, all their
+		 * buffers count as used.
+		 */
 		choice->state = UAIO_URING_NOT_CHOSEN;
 		keeps = keeps && keep(choice, pieces, (uint64_t)res);
 		if (res > 0)
@@ -422,9 +443,7 @@ bool uaio_uring_bundle_goes_on(const struct uaio_sqe *sqe, uint64_t bytes,
 	return choice->is_added;
 }
 
-/*
- * The functions of struct uaio_op_door
- */
+/* Functions that the core calls through struct uaio_op_door (op.h) */
 
 int uaio_uring_pick_pieces(const struct uaio_sqe *sqe, uint64_t known,
 			   bool may_block, struct uaio_pieces *ret_pieces)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parts of the three io_uring calls, after the argument checks of uring.c
+ * What the three io_uring calls do after uring.c has checked their arguments
  *
- * Context: any thread that has entered (entry.h).
+ * Context: any thread that has called uaio_enter() (proc/entry.h). The check of params,
+ * the functions of uaccess.c, and those about rings of the kernel do not need
+ * uaio_enter().
  *
  * Tested by test-uring-setup.c, test-uring.c and test-uring-register.c.
  */
@@ -19,10 +21,15 @@
 struct io_uring_sqe;
 struct uaio_uring;
 
-/* setup.c: check params, a copy of the client's struct, and choose the ring's sizes. */
+/*
+ * setup.c: check params (a copy of the client's struct), and choose the ring's sizes.
+ */
 int uaio_uring_check_params(uint32_t nr_entries,
 			    struct io_uring_params *params);
-/* Make a ring, and fill in the rest of params. Return: its descriptor, or -errno. */
+/*
+ * Make a ring, and set params->features and the offsets that io_uring_setup() returns.
+ * Return: the ring's descriptor, or -errno.
+ */
 int uaio_uring_make(struct io_uring_params *params);
 
 /* The arguments of an io_uring_enter() call. */
@@ -39,41 +46,50 @@ struct uaio_uring_enter {
 long uaio_uring_do_enter(const struct uaio_uring_enter *call);
 
 /*
- * Find the ring of an io_uring_register() call: by descriptor, or by slot among the
- * rings that the thread has registered.
- * Return: NULL if there is none; *ret_error says why.
+ * Find the ring of an io_uring_register() call, by its descriptor or by its slot in
+ * this thread (tctx.c).
+ * Return: NULL if there is no such ring; *ret_error says why.
  */
 struct uaio_uring *uaio_uring_named(uint32_t fd, bool is_registered,
 				    long *ret_error);
-/* register.c. The caller holds the ring (ring.h, I2). */
+/*
+ * register.c: the part of io_uring_register() that needs a ring. The caller holds the
+ * ring (ring.h, I2).
+ */
 long uaio_uring_do_register(struct uaio_uring *ring, uint32_t opcode, void *arg,
 			    uint32_t nr_args);
 
-/* tctx.c: the slots of rings that this thread has registered. A slot keeps its ring. */
+/* tctx.c: this thread's slots for registered rings. A slot keeps its ring alive. */
 
 /* Return: the ring in a slot; NULL if the slot is empty. */
 struct uaio_uring *uaio_uring_registered(uint32_t place);
 /*
- * Note that this thread makes a ring.
- * uaio_uring_knows_thread() returns whether it ever made or registered one: as in the
- * kernel, other threads get a different error for a bad slot.
+ * Record that this thread makes a ring. uaio_uring_knows_thread() returns whether this
+ * thread ever made or registered a ring. If not, calls with an empty slot fail with
+ * EINVAL instead of EBADF, as in the kernel.
  */
 void uaio_uring_meet_thread(void);
 bool uaio_uring_knows_thread(void);
-/* Put a ring that has no hold yet into a slot. Return: the slot; -EBUSY, -ENOMEM. */
+/*
+ * Put a new ring, which no descriptor or slot refers to yet, into a slot of this
+ * thread.
+ * Return: the slot; -EBUSY, -ENOMEM.
+ */
 int uaio_uring_register_new(struct uaio_uring *ring);
 /* Empty a slot of this thread. */
 void uaio_uring_unregister_place(uint32_t place);
 long uaio_uring_register_rings(void *arg, uint32_t nr);
 long uaio_uring_unregister_rings(void *arg, uint32_t nr);
 /*
- * Called at load time. uaio_uring_regrings_forget() is called each time the engine
- * starts.
+ * uaio_uring_regrings_init() is called when the library is loaded, and
+ * uaio_uring_regrings_forget() each time the engine (the library's core) starts.
  */
 void uaio_uring_regrings_init(void);
 void uaio_uring_regrings_forget(void);
 
-/* tctx.c: Return: whether the process has, or had, a ring of the kernel. */
+/*
+ * tctx.c: Return: whether the process has, or had, a ring that the kernel serves.
+ */
 bool uaio_uring_has_kernels(void);
 /* Return: whether this slot of the thread holds a ring of the kernel. */
 bool uaio_uring_is_kernels_slot(uint32_t slot);
@@ -81,7 +97,8 @@ bool uaio_uring_is_kernels_slot(uint32_t slot);
 bool uaio_uring_is_kernels_ring(uint32_t fd);
 
 /*
- * The parts of io_uring_register(). The caller holds the ring, unless said otherwise.
+ * Parts of io_uring_register(). The caller holds the ring (ring.h, I2), unless said
+ * otherwise.
  */
 
 /*
@@ -89,7 +106,9 @@ bool uaio_uring_is_kernels_ring(uint32_t fd);
  * Return: 0 or -EFAULT.
  */
 int uaio_uring_read_one(uint64_t array, uint32_t i, void *ret, size_t bytes);
-/* Return: 0; -errno if [first, first + nr) is not within a table of that size. */
+/*
+ * Return: 0; -errno if a slot in [first, first + nr) is not in a table of `size` slots.
+ */
 int uaio_uring_check_places(uint32_t size, uint32_t first, uint32_t nr);
 
 /* rsrc.c: IORING_REGISTER_CLONE_BUFFERS. */
@@ -103,18 +122,24 @@ long uaio_uring_query(void *arg, uint32_t nr);
 long uaio_uring_resize(struct uaio_uring *ring, void *arg, uint32_t nr);
 
 /*
- * cancel.c: IORING_REGISTER_SYNC_CANCEL. The caller uses the ring (ring.h, I4), and
- * does not hold it.
+ * cancel.c: IORING_REGISTER_SYNC_CANCEL. The caller does not hold the ring (ring.h,
+ * I2). It uses the ring (ring.h, I4), so that the ring is not freed.
  */
 long uaio_uring_sync_cancel(struct uaio_uring *ring, const void *arg,
 			    uint32_t nr);
 
-/* msg_ring.c: IORING_REGISTER_SEND_MSG_RING, by a thread without a ring. */
+/*
+ * msg_ring.c: IORING_REGISTER_SEND_MSG_RING: send a message to a ring. The sender needs
+ * no ring.
+ */
 long uaio_uring_send_blindly(const void *arg, uint32_t nr);
 
 /* restrict.c */
 
-/* IORING_REGISTER_RESTRICTIONS. The ring is still disabled. */
+/*
+ * IORING_REGISTER_RESTRICTIONS.
+ * Return: -EBADFD if the ring is enabled already.
+ */
 long uaio_uring_restrict(struct uaio_uring *ring, const void *arg, uint32_t nr);
 
 /* Return: whether a submission to a restricted ring is allowed. */
@@ -132,7 +157,7 @@ long uaio_uring_unregister_personality(struct uaio_uring *ring, const void *arg,
 
 /*
  * Return: 0 if this thread may submit with this personality; -EINVAL: no such
- * personality; -EACCES: the thread's credentials differ from it.
+ * personality; -EACCES: this thread's credentials differ from those of the personality.
  */
 int uaio_uring_check_personality(const struct uaio_uring *ring, uint32_t id);
 

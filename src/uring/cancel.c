@@ -82,12 +82,17 @@ struct by_client {
 	struct uaio_cancel_aim aim;
 	const struct uaio_uring_aim *what;
 	const struct uaio_file
-		*file;     /* borrows: the file of IORING_ASYNC_CANCEL_FD */
-	uint64_t own_word; /* the word of the cancelling request; or 0 */
-	int op;            /* enum uaio_op; -1: any */
-	/* compare open files: entries other than `file` may be its duplicates */
+		/* borrows: the file named with IORING_ASYNC_CANCEL_FD; or NULL */
+		*file;
+	/* note (note.h) of the cancelling request, as an address; or 0 */
+	uint64_t own_word;
+	int op; /* enum uaio_op; -1: any */
+	/* query the kernel whether a request's file is a duplicate of `file` */
 	bool asks;
-	/* out: whether the last match is an operation that sleeps (op.h) */
+	/*
+	 * output: whether the last matching request sleeps in its system call (futex,
+	 * waitid)
+	 */
 	bool *sleeps;
 };
 
@@ -99,7 +104,7 @@ static bool is_by_data(const struct uaio_uring_aim *what)
 		  IORING_ASYNC_CANCEL_ANY));
 }
 
-/* Caller holds the queue's lock. */
+/* Return: whether aim matches this request. Caller holds the queue's lock. */
 static bool is_meant(const struct uaio_cancel_aim *aim,
 		     const struct uaio_sqe *sqe, const struct uaio_file *file)
 {
@@ -109,8 +114,8 @@ static bool is_meant(const struct uaio_cancel_aim *aim,
 	bool is_it;
 
 	/*
-	 * A linked timeout completes with its request, and cannot be cancelled by
-	 * itself.
+	 * A linked timeout completes with the request that it limits, and cannot be
+	 * cancelled alone.
 	 */
 	if ((sqe->word && sqe->word == client->own_word) ||
 	    sqe->op == UAIO_OP_LINK_TIMER)
@@ -121,7 +126,7 @@ static bool is_meant(const struct uaio_cancel_aim *aim,
 		return false;
 	if (is_by_data(what) && sqe->data != what->user_data)
 		return false;
-	/* Checked last, because it may make a system call. */
+	/* Compare files last: uaio_is_duplicate() may make a system call. */
 	is_it = !(what->flags & IORING_ASYNC_CANCEL_FD) ||
 		file == client->file ||
 		(client->asks && file && uaio_is_duplicate(file, client->file));
@@ -131,8 +136,8 @@ static bool is_meant(const struct uaio_cancel_aim *aim,
 }
 
 /*
- * A request that polls a ring waits for the ring's bell (bell.h), so search for the
- * bell's file. No other request waits for a ring.
+ * A request that polls a ring waits for the ring's bell, an eventfd (bell.h). So search
+ * for the bell's file. No other request waits for a ring.
  */
 static void mean_bell(int fd, struct uaio_file **file)
 {
@@ -147,7 +152,9 @@ static void mean_bell(int fd, struct uaio_file **file)
 
 /*
  * Find the file whose requests are to be cancelled, from its descriptor or registered
- * slot. The reference keeps the file's entry from being reused. Return: 0; -EBADF.
+ * slot. *ret_file has a reference, so that its struct is not reused for another file
+ * meanwhile.
+ * Return: 0; -EBADF.
  */
 static int find_file(struct uaio_uring *ring, const struct uaio_uring_aim *what,
 		     struct uaio_file **ret_file)
@@ -160,7 +167,9 @@ static int find_file(struct uaio_uring *ring, const struct uaio_uring_aim *what,
 		file = uaio_uring_get_fixed(&ring->queue, what->fd);
 	else if (uaio_file_get(what->fd, &file) < 0)
 		file = NULL;
-	/* For the kernel, a descriptor opened with O_PATH is not a file here. */
+	/*
+	 * As in the kernel, a descriptor opened with O_PATH counts as not open here.
+	 */
 	if (file && uaio_file_has(file, UAIO_FILE_F_PATH)) {
 		uaio_file_put(file);
 		file = NULL;
@@ -174,8 +183,9 @@ static int find_file(struct uaio_uring *ring, const struct uaio_uring_aim *what,
 }
 
 /*
- * Arrange that the requests which this request cancels are completed after it.
- * Return: the list that keeps them until then; NULL: complete them at once.
+ * Let cancelled requests complete after the request that cancels them.
+ * Return: the list in which the cancelled requests stay until then; NULL: complete them
+ * at once.
  */
 static struct uaio_cancelled *complete_later(uint64_t own_word)
 {
@@ -188,7 +198,10 @@ static struct uaio_cancelled *complete_later(uint64_t own_word)
 	return &note->change.later;
 }
 
-/* Choose the index in which matching requests are found. */
+/*
+ * Choose the index (req/index.h) in which to search: the index by user_data, the index
+ * by file, or none.
+ */
 static void find_by(struct by_client *client)
 {
 	if (is_by_data(client->what)) {
@@ -202,7 +215,12 @@ static void find_by(struct by_client *client)
 	}
 }
 
-/* own_word: the word of the cancelling request; 0 for a system call. */
+/*
+ * Cancel the requests that aim matches. own_word: address of the cancelling request's
+ * note (note.h); 0: io_uring_register() cancels. op: enum uaio_op of the requests; -1:
+ * any.
+ * Return: as uaio_uring_cancel().
+ */
 static int cancel(struct uaio_uring *ring, const struct uaio_uring_aim *aim,
 		  uint64_t own_word, int op)
 {
@@ -228,8 +246,10 @@ static int cancel(struct uaio_uring *ring, const struct uaio_uring_aim *aim,
 	find_by(&client);
 	client.aim.ret_later = complete_later(own_word);
 	/*
-	 * All eventfds have the same inode, so each comparison takes a system call. So
-	 * for a single match, first search the entry of the descriptor itself.
+	 * All eventfds have the same inode. So the library needs a system call to find
+	 * out whether two descriptors are the same eventfd. If a single request is to
+	 * be cancelled, first search without system calls for a request on exactly this
+	 * descriptor.
 	 */
 	client.asks = is_all || !file;
 	ret = uaio_queue_cancel_meant(&ring->queue, &client.aim, &nr_others);
@@ -269,7 +289,7 @@ static int remove(struct uaio_uring *ring, const struct uaio_sqe *sqe,
  * IORING_REGISTER_SYNC_CANCEL
  */
 
-/* The client's argument. Older headers lack its last members. */
+/* struct io_uring_sync_cancel_reg, with the members that older headers lack. */
 struct sync_cancel {
 	uint64_t addr;
 	int32_t fd;
@@ -288,7 +308,10 @@ static bool is_clean(const struct sync_cancel *what)
 	return !(what->pad2[0] | what->pad2[1] | what->pad2[2]);
 }
 
-/* Return: until when the call waits for requests that are being executed. */
+/*
+ * Return: the deadline, on CLOCK_MONOTONIC, of the call's wait for requests that are
+ * being executed.
+ */
 static int64_t deadline_of(const struct __kernel_timespec *ts)
 {
 	int64_t ns;
@@ -302,7 +325,10 @@ static int64_t deadline_of(const struct __kernel_timespec *ts)
 	return ns;
 }
 
-/* Requests that are being executed complete by themselves: retry until the deadline. */
+/*
+ * Requests that are being executed cannot be cancelled, but complete by themselves:
+ * retry until the deadline.
+ */
 static int cancel_waiting(struct uaio_uring *ring,
 			  const struct uaio_uring_aim *aim, int64_t deadline_ns)
 {
@@ -349,7 +375,7 @@ long uaio_uring_sync_cancel(struct uaio_uring *ring, const void *arg,
 	return ret;
 }
 
-/* Operations of requests that call the front-end */
+/* Requests that the core executes by calling the io_uring front-end */
 
 int64_t uaio_uring_called(struct uaio_called *called,
 			  const struct uaio_sqe *sqe)

@@ -2,17 +2,18 @@
 /*
  * Operations on other requests: cancelling, removing and changing them
  *
- * Each such operation is a request of the core that calls back the io_uring front-end
- * (struct uaio_called in op.h). So the operation can be linked or drained like any
- * other. Its note (note.h) says which requests are meant.
+ * Each such operation is a request. To execute the request, the core calls the io_uring
+ * front-end (struct uaio_called in op.h). So the operation can be linked or drained
+ * like any other request. Its note (note.h) says which requests it cancels, removes or
+ * changes.
  *
- *   I1  To change a poll, the front-end cancels the poll, hides the completion of this
- *       cancellation from the client, and submits the poll again. A ring changes one
+ *   I1  To change a poll, the front-end cancels the poll, hides the completion of the
+ *       cancelled poll from the client, and submits the poll again. A ring changes one
  *       poll at a time (`updating`).
- *   I2  The requests that a cancelling request cancels are completed after it: once its
- *       own completion is posted and its note freed. So the completion of the
- *       cancelling request is posted at once (posts_at_once). Later submissions of the
- *       same call then neither find the cancelled requests nor wait for them.
+ *   I2  Cancelled requests complete after the cancelling request: first the completion
+ *       of the cancelling request is posted, and its note freed. So this completion is
+ *       posted at once (posts_at_once). Later submissions of the same call then neither
+ *       find the cancelled requests nor wait for them.
  *
  * Tested by test-uring-cancel.c.
  */
@@ -55,16 +56,20 @@ enum {
 };
 
 /*
- * Make the entry a request that calls the front-end, with a note.
+ * Make the entry a request with a note (note.h). To execute the request, the core calls
+ * uaio_uring_called().
  * Return: 0 or -ENOMEM.
  */
 int uaio_uring_call_for(struct uaio_uring_entry *entry,
 			enum uaio_uring_call call);
-/* Make the entry a request that calls the front-end, without a note. */
+/* Like uaio_uring_call_for(), but the request has no note. */
 void uaio_uring_call_door(struct uaio_uring_entry *entry,
 			  enum uaio_uring_call call);
 
-/* The function `call` of struct uaio_called. */
+/*
+ * Execute a request that uaio_uring_call_for() or uaio_uring_call_door() has prepared.
+ * This is the function `call` of struct uaio_called (op.h).
+ */
 int64_t uaio_uring_called(struct uaio_called *called,
 			  const struct uaio_sqe *sqe);
 
@@ -77,8 +82,9 @@ struct uaio_uring_aim {
 };
 
 /*
- * Return: how many requests were cancelled (0 if the client asked to cancel a single
- * one); or -errno.
+ * Cancel requests.
+ * Return: how many were cancelled; or -errno. If the client asked to cancel a single
+ * request: 0, or 1 if that request sleeps in its system call (futex, waitid).
  */
 int uaio_uring_cancel(struct uaio_uring *ring,
 		      const struct uaio_uring_aim *aim);
@@ -88,8 +94,8 @@ int uaio_uring_update_poll(struct uaio_uring *ring,
 			   const struct uaio_uring_change *change);
 
 /*
- * msg_ring.c: send a message. ring: the sender's, which the caller does not hold; or
- * NULL.
+ * msg_ring.c: send a message. ring: the sender's ring, which the caller does not hold
+ * (ring.h, I2); NULL: the sender has no ring.
  * Return: 0 or -errno.
  */
 int uaio_uring_send(struct uaio_uring *ring, const struct uaio_uring_msg *msg);

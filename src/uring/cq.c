@@ -25,7 +25,9 @@ struct uaio_uring_overflow {
 	uint64_t extra[2];
 };
 
-/* The second half of most completions with IORING_SETUP_CQE32. */
+/*
+ * The second half of a 32-byte completion, if the request does not set this half.
+ */
 static const uint64_t no_extra[2];
 
 static struct uaio_slab slab; /* for overflowed completions */
@@ -62,8 +64,8 @@ static uint32_t room(const struct uaio_uring *ring, uint32_t tail)
 static void publish(struct uaio_uring *ring, uint32_t tail)
 {
 	/*
-	 * relaxed: changes before the tail (cq.h, I4); the release below and the
-	 * queue's lock order it
+	 * relaxed: progress must change before the tail (cq.h, I4); the release store
+	 * below and the queue's lock ensure this order
 	 */
 	store_relaxed(&ring->progress,
 		      uaio_uring_progress_of(ring->nr_timeouts, tail));
@@ -78,7 +80,9 @@ static bool overflow(struct uaio_uring *ring, const struct io_uring_cqe *cqe,
 	struct uaio_uring_rings *rings = ring->mem.rings;
 	struct uaio_uring_overflow *over = uaio_slab_get(&slab);
 
-	/* relaxed, both: a flag that is a hint for the client, and a count */
+	/*
+	 * relaxed, both: cq_overflow is a count, and sq_flags a hint for the client
+	 */
 	if (!over) {
 		add_relaxed(&rings->cq_overflow, 1);
 		return false;
@@ -90,8 +94,8 @@ static bool overflow(struct uaio_uring *ring, const struct io_uring_cqe *cqe,
 		ring->last_over->next = over;
 	} else {
 		/*
-		 * relaxed, both: a hint by which other threads see whether the list is
-		 * empty, and a count
+		 * relaxed, both: first_over tells other threads, as a hint, whether the
+		 * list is empty; nr_over is a count
 		 */
 		store_relaxed(&ring->first_over, over);
 		add_relaxed(&rings->nr_over, 1);
@@ -118,8 +122,9 @@ static inline uint32_t put_there(struct uaio_uring *ring, uint32_t tail,
 }
 
 /*
- * Find two adjacent free slots. If they would wrap around, fill the ring's last slot
- * with a filler (IORING_CQE_F_SKIP).
+ * Find two adjacent free slots at *tail. If two slots would wrap around the end of the
+ * ring, first put a filler (IORING_CQE_F_SKIP) into the last slot.
+ * Return: whether there are two such slots.
  */
 static __attribute__((noinline)) bool find_room_for_two(struct uaio_uring *ring,
 							uint32_t *tail)
@@ -134,7 +139,10 @@ static __attribute__((noinline)) bool find_room_for_two(struct uaio_uring *ring,
 	return (*tail & last) != last && room(ring, *tail) > 1;
 }
 
-/* Return: whether there is room for a completion at *tail, or after a filler. */
+/*
+ * Return: whether there is room for a completion at *tail. If the completion needs a
+ * filler before it, write the filler and advance *tail.
+ */
 static inline bool find_room(struct uaio_uring *ring, uint32_t *tail,
 			     const struct io_uring_cqe *cqe)
 {
@@ -164,9 +172,10 @@ static void signal_eventfd(struct uaio_uring *ring, bool by_worker)
 }
 
 /*
- * Write all completions of a post; the ring has room. Return: false if some completion
- * has flags, so that it may not be the last of its request, or must be hidden from the
- * client. Then put_each() writes all of them again.
+ * Write all completions of a post. The ring has room for them.
+ * Return: false if a completion has flags: then it may not be the last completion of
+ * its request, or must be hidden from the client. In that case the caller writes all
+ * completions again by put_each().
  */
 static bool put_all(struct uaio_uring *ring, uint32_t tail,
 		    const struct uaio_post *post)
@@ -219,8 +228,8 @@ put_each(struct uaio_uring *ring, uint32_t tail, const struct uaio_post *post,
 			nr_told++;
 		}
 		/*
-		 * The second completion follows even if a broken chain hides the first
-		 * one.
+		 * The second completion of a zero-copy send follows even if a broken
+		 * chain hides the first one.
 		 */
 		if (unlikely(uaio_uring_notice_of(completion, &cqe))) {
 			(void)put(ring, &tail, &cqe, no_extra);
@@ -232,7 +241,7 @@ put_each(struct uaio_uring *ring, uint32_t tail, const struct uaio_post *post,
 	return tail;
 }
 
-/* The state of a post. */
+/* What begin_locked() passes to end_locked(). */
 struct posting {
 	bool is_shared;
 	bool by_worker;
@@ -260,9 +269,9 @@ static inline void end_locked(struct uaio_uring *ring,
 	if (unlikely(ring->bell >= 0) && nr_told)
 		uaio_uring_bell_expect_locked(ring);
 	/*
-	 * relaxed: submitters read it without the lock (sq.c). The completions are
-	 * published afterwards, so a client that has seen one of them submits timeouts
-	 * that do not count it.
+	 * relaxed: submitters read cq_events without the lock (sq.c). The tail is
+	 * published afterwards. So if a client submits a timeout after it has seen
+	 * completions of this post, the timeout does not count them.
 	 */
 	store_relaxed(&ring->cq_events,
 		      ring->cq_events + nr_told - ring->nr_uncounted);
@@ -290,9 +299,10 @@ static bool is_read_or_write(uint64_t opcode)
 }
 
 /*
- * Return: whether the kernel's workers would complete any of these requests, all of
- * which the library's workers have executed. In the kernel the submitter completes the
- * requests of a broken chain, and failed reads and writes.
+ * The library's workers have executed these requests. In the kernel, the submitter
+ * completes requests of a broken chain, and failed reads and writes; a worker completes
+ * other requests.
+ * Return: whether a worker of the kernel would complete any of these requests.
  */
 static bool ends_by_worker(const struct uaio_post *post)
 {
@@ -342,7 +352,10 @@ int uaio_uring_post_message(struct uaio_uring *ring,
 	uaio_waiters_collect_locked(&ring->queue, &wakeups);
 	uaio_queue_unlock(&ring->queue);
 	uaio_wakeups_deliver(&wakeups);
-	/* relaxed: this thread has marked the timeouts */
+	/*
+	 * relaxed: if the post reached the count of a timeout, this thread itself has
+	 * marked the timeout (timeout.c, I2)
+	 */
 	if (unlikely(load_relaxed(&ring->nr_reached)))
 		uaio_uring_end_reached(ring);
 	return is_there ? 0 : -EOVERFLOW;
@@ -353,8 +366,8 @@ static bool has_room(struct uaio_queue *queue)
 	enum { NR_SHORT = 1024 };
 	struct uaio_uring *ring = container_of(queue, struct uaio_uring, queue);
 	/*
-	 * relaxed: if another process posts first, the completion goes to the overflow
-	 * list
+	 * relaxed: if another process fills the ring after this load, the completion
+	 * goes to the overflow list
 	 */
 	bool has_some =
 		!ring->first_over &&
@@ -368,7 +381,10 @@ static bool has_room(struct uaio_queue *queue)
 	return has_some;
 }
 
-/* An overflowed completion suffices: the waiting thread moves it into the ring. */
+/*
+ * Return: whether the wait may end. One overflowed completion suffices: the waiting
+ * thread moves it into the ring.
+ */
 static bool is_met(const struct uaio_queue *queue, uint64_t need)
 {
 	const struct uaio_uring *ring =
@@ -389,7 +405,7 @@ static uintptr_t tail(const struct uaio_queue *queue)
 {
 	const struct uaio_uring *ring =
 		container_of(queue, struct uaio_uring, queue);
-	/* relaxed: the address is only passed on */
+	/* relaxed: only the address is used, not the memory there */
 	uintptr_t seen_at = load_relaxed(&ring->seen_at);
 
 	return (seen_at ? seen_at : (uintptr_t)ring->mem.rings) +
@@ -412,8 +428,8 @@ const struct uaio_sink uaio_uring_sink = {
 };
 
 /*
- * The overflow list is empty: clear the flag, unless other processes have overflowed
- * completions.
+ * The overflow list is empty: clear IORING_SQ_CQ_OVERFLOW, unless other processes have
+ * overflowed completions.
  */
 static void have_none_over(struct uaio_uring *ring)
 {
@@ -423,8 +439,8 @@ static void have_none_over(struct uaio_uring *ring)
 		return;
 	ring->last_over = NULL;
 	/*
-	 * relaxed, both: a hint; these change under the queue's lock, or under the lock
-	 * `posting`
+	 * relaxed, both: nr_over and sq_flags are hints. They change under the queue's
+	 * lock; in a shared ring also under the lock `posting`
 	 */
 	if (sub_relaxed(&rings->nr_over, 1) == 1)
 		and_relaxed(&rings->sq_flags, ~(uint32_t)IORING_SQ_CQ_OVERFLOW);
@@ -458,7 +474,10 @@ void uaio_uring_flush_overflow(struct uaio_uring *ring)
 		uaio_uring_share_end(ring);
 	if (unlikely(ring->eventfd) && tail != old_tail)
 		signal_eventfd(ring, false);
-	/* Give edge-triggered epolls another edge for these completions. */
+	/*
+	 * Edge-triggered epolls need another edge for the completions that moved into
+	 * the ring.
+	 */
 	if (unlikely(ring->bell >= 0) && tail != old_tail)
 		uaio_uring_bell_ring_locked(ring);
 	uaio_waiters_collect_locked(&ring->queue, &wakeups);
@@ -472,12 +491,12 @@ bool uaio_uring_may_move_cqes(const struct uaio_uring *ring, uint32_t new_mask)
 {
 	const struct io_uring_cqe *cqes = ring->mem.rings->cqes;
 	const uint32_t end = uaio_uring_tail(ring);
-	/* relaxed: the client itself orders its head */
+	/* relaxed: the client orders its stores to the head */
 	uint32_t at = load_relaxed(&ring->mem.rings->cq_head);
 
 	if (!(ring->setup & IORING_SETUP_CQE_MIXED))
 		return true;
-	/* The client may have moved its head beyond the tail just now. */
+	/* The client can write any head, also one beyond the tail. */
 	if (end - at > ring->cq_entries)
 		return false;
 	while ((int32_t)(end - at) > 0) {

@@ -13,7 +13,7 @@
  *       two slots would wrap around the end of the ring, a filler (IORING_CQE_F_SKIP)
  *       takes the last slot.
  *
- * What a waiting thread needs
+ * When a wait ends
  *
  * As in the kernel, a wait for n completions ends when the tail reaches a value that is
  * fixed when the wait begins. Completions that other threads consume meanwhile count,
@@ -27,9 +27,9 @@
  *   I4  progress changes under the queue's lock, before the client is shown the new
  *       tail. So if a client has seen the completion of a timeout and then begins to
  *       wait, that timeout does not end the wait.
- *   I5  Without the lock, progress may be ahead of the tail that the client is shown.
- *       If a wait ends so early, the thread returns only after the poster has shown the
- *       tail.
+ *   I5  A thread without the lock may find progress ahead of the tail that the
+ *       client is shown. If its wait ends by this progress, the thread returns only
+ *       after the poster has shown the tail.
  *   I6  A full ring ends every wait, whatever head the client has written.
  *
  * Tested by test-uring.c, test-uring-need.c, test-uring-layout.c and
@@ -52,7 +52,7 @@ extern const struct uaio_sink uaio_uring_sink;
 void uaio_uring_cq_init(void);
 static inline uint32_t uaio_uring_tail(const struct uaio_uring *ring)
 {
-	/* relaxed: the caller holds the lock, or only guesses */
+	/* relaxed: the caller holds the queue's lock, or only guesses */
 	return (uint32_t)load_relaxed(&ring->progress);
 }
 
@@ -81,35 +81,37 @@ static inline uint32_t uaio_uring_unread(const struct uaio_uring *ring)
 /* Move overflowed completions into the ring, as far as there is room. */
 void uaio_uring_flush_overflow(struct uaio_uring *ring);
 /*
- * Return: whether the unread completions can move to a ring of another size without
- * one that wraps around its end. For setup.c, under the queue's lock.
+ * Return: whether the unread completions can move to a ring of another size: no 32-byte
+ * completion would wrap around the end of that ring. For setup.c, under the queue's
+ * lock.
  */
 bool uaio_uring_may_move_cqes(const struct uaio_uring *ring, uint32_t new_mask);
 /* Drop overflowed completions, because the ring is freed. */
 void uaio_uring_drop_overflow(struct uaio_uring *ring);
 
 /*
- * Post a completion that is not of a request in the core. nr_taken counts the
+ * Post a completion for which the core has no request. nr_taken (ring.h, I5) counts the
  * completion.
  */
 void uaio_uring_answer(struct uaio_uring *ring, uint64_t user_data,
 		       int32_t res);
 /*
- * Post such a completion with the flags and the second half that the note holds, and
- * free the note.
+ * Like uaio_uring_answer(), but the note holds the completion's flags and, for a
+ * 32-byte completion, its second half. Frees the note.
  */
 void uaio_uring_answer_by(struct uaio_uring *ring, struct uaio_uring_note *note,
 			  uint64_t user_data, int32_t res);
 
 /*
- * Post a message, which nr_taken does not count. The caller uses the ring (ring.h, I4).
+ * Post a message from another ring (msg_ring.c). nr_taken does not count this message.
+ * The caller uses the ring (ring.h, I4).
  * Return: 0; -EOVERFLOW: the message is lost, because memory is refused.
  */
 int uaio_uring_post_message(struct uaio_uring *ring,
 			    const struct io_uring_cqe *cqe);
 
 /*
- * The need of a wait
+ * `need` of a wait: which tail, or which number of completed timeouts, ends the wait
  */
 
 enum { UAIO_URING_TIMEOUTS_SHIFT = 32 };
@@ -125,11 +127,15 @@ static inline uint32_t uaio_uring_timeouts_of(uint64_t progress)
 	return (uint32_t)(progress >> UAIO_URING_TIMEOUTS_SHIFT);
 }
 
-/* Return: the need of a wait that begins now, for nr unread completions. */
+/*
+ * Return: the need of a wait that begins now, and ends when nr completions are unread.
+ */
 static inline uint64_t uaio_uring_need_of(const struct uaio_uring *ring,
 					  uint32_t nr)
 {
-	/* relaxed, both: the client orders its own calls (I4), and its own head */
+	/*
+	 * relaxed, both: the client orders its calls (I4) and its stores to the head
+	 */
 	uint64_t progress = load_relaxed(&ring->progress);
 	uint32_t head = load_relaxed(&ring->mem.rings->cq_head);
 
@@ -141,7 +147,7 @@ static inline uint64_t uaio_uring_need_of(const struct uaio_uring *ring,
 static inline bool uaio_uring_is_met(const struct uaio_uring *ring,
 				     uint64_t need)
 {
-	/* relaxed: the caller holds the lock, or only guesses */
+	/* relaxed: the caller holds the queue's lock, or only guesses */
 	uint64_t progress = load_relaxed(&ring->progress);
 
 	return uaio_uring_timeouts_of(progress) !=

@@ -35,12 +35,15 @@ struct waiting {
 };
 
 /*
- * Return: how many nanoseconds the ring's clock is ahead of CLOCK_MONOTONIC, which
- * threads sleep by.
+ * Return: how many nanoseconds the ring's clock is ahead of CLOCK_MONOTONIC, the clock
+ * by which threads sleep.
  */
 static int64_t lead_of(const struct uaio_uring *ring)
 {
-	/* relaxed: the client orders its own calls */
+	/*
+	 * relaxed: if another thread of the client sets the clock, the client orders
+	 * the two calls
+	 */
 	int clock = (int)load_relaxed(&ring->clock);
 
 	return likely(clock == CLOCK_MONOTONIC)
@@ -62,7 +65,10 @@ static int64_t deadline_of(const struct uaio_uring *ring,
 	return ns > 0 ? ns : 1;
 }
 
-/* Read the wait's arguments from the ring's region. */
+/*
+ * Read the wait's arguments from the ring's memory region (memmap.h).
+ * Return: 0; -EINVAL, -EFAULT.
+ */
 static int read_registered_arg(const struct uaio_uring *ring,
 			       const struct uaio_uring_enter *call,
 			       struct waiting *ret)
@@ -70,8 +76,8 @@ static int read_registered_arg(const struct uaio_uring *ring,
 	struct uaio_uring_reg_wait arg;
 
 	/*
-	 * With IOPOLL the kernel expects a struct uaio_uring_wait_arg, and refuses any
-	 * other size.
+	 * As in the kernel, waits on a ring with IOPOLL cannot have their arguments in
+	 * a region.
 	 */
 	if (ring->setup & IORING_SETUP_IOPOLL || call->arg_bytes != sizeof(arg))
 		return -EINVAL;
@@ -121,8 +127,8 @@ static int read_arg(const struct uaio_uring *ring,
 }
 
 /*
- * Move overflowed completions into the ring, and try the requests that wait for
- * readiness.
+ * Move overflowed completions into the ring, and try the requests that wait for their
+ * files to be ready.
  */
 static void freshen(struct uaio_uring *ring, bool waits)
 {
@@ -180,7 +186,9 @@ static int await_twice(struct uaio_uring *ring, uint64_t need, int64_t min_ns,
  */
 static bool is_shown(const struct uaio_uring *ring)
 {
-	/* relaxed: the client acquires the tail that it is shown */
+	/*
+	 * relaxed: the client itself acquires the tail before it reads completions
+	 */
 	return load_relaxed(&ring->mem.rings->cq_tail) == uaio_uring_tail(ring);
 }
 
@@ -193,7 +201,10 @@ static void have_shown(struct uaio_uring *ring)
 	uaio_queue_unlock(&ring->queue);
 }
 
-/* Wait for nr completions. The caller uses the ring. Return: 0 or -errno. */
+/*
+ * Wait for nr completions. The caller uses the ring (ring.h, I4).
+ * Return: 0 or -errno.
+ */
 static int wait_for(struct uaio_uring *ring, uint32_t nr,
 		    const struct waiting *waiting)
 {
@@ -250,8 +261,8 @@ static int find(const struct uaio_uring_enter *call,
 }
 
 /*
- * Return: whether the descriptor of the call still belongs to `ring`, which the caller
- * holds or uses.
+ * Return: whether the descriptor of the call still belongs to `ring`. The caller holds
+ * or uses the ring (ring.h, I2, I4).
  */
 static bool is_still(const struct uaio_uring_enter *call,
 		     const struct uaio_uring *ring)
@@ -284,7 +295,8 @@ static void submit_all(struct uaio_uring *ring)
 }
 
 /*
- * Submit. The caller holds the ring. Return: what the call returns if it does not wait.
+ * Submit the entries of the ring. The caller holds the ring (ring.h, I2).
+ * Return: what io_uring_enter() returns if it does not wait.
  */
 static long submit(struct uaio_uring *ring, const struct uaio_uring_enter *call)
 {
@@ -309,8 +321,8 @@ static uint32_t min_of(const struct uaio_uring *ring,
 }
 
 /*
- * Wait for completions. The caller uses the ring. Return: submitted; if that is 0, the
- * result of the wait.
+ * Wait for completions. The caller uses the ring (ring.h, I4).
+ * Return: the argument `submitted`; if that is 0, the result of the wait.
  */
 static __attribute__((noinline)) long
 get_events(struct uaio_uring *ring, const struct uaio_uring_enter *call,
@@ -331,7 +343,10 @@ get_events(struct uaio_uring *ring, const struct uaio_uring_enter *call,
 	return submitted ? submitted : ret;
 }
 
-/* Return: whether the call needs neither to wait nor to try waiting requests. */
+/*
+ * Return: whether the call may return at once: it needs no wait, and need not try the
+ * requests that wait for their files.
+ */
 static bool is_satisfied(const struct uaio_uring *ring,
 			 const struct uaio_uring_enter *call)
 {

@@ -20,10 +20,13 @@
 
 /* Registering by descriptor */
 
-/* Return: 0 and a file to register; -EBADF; -EMFILE, -ENOMEM. */
+/*
+ * Find the file of descriptor fd, in order to register it.
+ * Return: 0; -EBADF, -EMFILE, -ENOMEM.
+ */
 static int fix(int fd, struct uaio_file **ret_file)
 {
-	/* A ring registered with itself would never be freed. */
+	/* Refuse all rings: a ring registered with itself would never be freed. */
 	if (fd >= 0 && uaio_uring_is_ring(fd))
 		return -EBADF;
 	return uaio_file_fix(fd, ret_file);

@@ -20,7 +20,10 @@
 
 /* All checks below are in the order in which the kernel makes them. */
 
-/* Return: 0; the error of a path operation with fields that must be 0. */
+/*
+ * Check the members that operations on paths do not use.
+ * Return: 0; -EINVAL; -EBADF: the submission names a registered file.
+ */
 static int check_path(const struct io_uring_sqe *raw)
 {
 	if (raw->buf_index || raw->splice_fd_in)
@@ -238,7 +241,7 @@ int uaio_uring_prep_setxattr(struct uaio_uring_entry *entry)
 
 /*
  * One end of a splice is a registered file, which is looked up when the request starts.
- * If the slot has a tagged entry now, keep this entry until the request completes.
+ * If the slot's entry has a tag (rsrc.h), keep this entry until the request completes.
  * Return: 0 or -ENOMEM.
  */
 static int use_fixed(struct uaio_uring_entry *entry, enum uaio_end end, int fd)
@@ -279,7 +282,10 @@ static int prep_ends(struct uaio_uring_entry *entry)
 		ret = use_fixed(entry, UAIO_END_IN, raw->splice_fd_in);
 	if (ret == 0 && raw->flags & IOSQE_FIXED_FILE)
 		ret = use_fixed(entry, UAIO_END_OUT, raw->fd);
-	/* A splice that moves fewer bytes than requested has failed. */
+	/*
+	 * With this flag, a splice that moves fewer bytes than requested counts as
+	 * failed, and posts its completion.
+	 */
 	if (ret == 0 && raw->flags & IOSQE_CQE_SKIP_SUCCESS) {
 		if (!uaio_uring_note_for(entry))
 			return -ENOMEM;

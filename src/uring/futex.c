@@ -16,7 +16,10 @@
 
 /* All checks below are in the order in which the kernel makes them. */
 
-/* From newer headers: the flags of a futex2 call, and FUTEX_BITSET_MATCH_ANY. */
+/*
+ * Constants that older headers lack: flags of a futex2 call, and
+ * FUTEX_BITSET_MATCH_ANY.
+ */
 enum { SIZE_U32 = 2, NUMA = 4, MPOL = 8, PRIVATE = 128 };
 
 #define ALL_BITS ((uint64_t)UINT32_MAX)
@@ -74,7 +77,9 @@ int uaio_uring_prep_futex_wait(struct uaio_uring_entry *entry)
 
 	if (ret < 0)
 		return ret;
-	/* A wait with a bit mask is refused, because it could not be cancelled. */
+	/*
+	 * Refuse a wait for only some bits, because the library could not cancel it.
+	 */
 	if (raw->addr3 != ALL_BITS)
 		entry->late_error = -EINVAL;
 	args->out = uaio_uring_pointer(raw->addr);

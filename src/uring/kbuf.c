@@ -45,7 +45,7 @@ void uaio_uring_groups_unlock(struct uaio_uring *ring)
 	uaio_unlock(&ring->groups.lock, UAIO_RANK_BUFFERS);
 }
 
-/* Groups. The caller holds the lock of the groups. */
+/* Groups of buffers. The caller holds the lock of the ring's groups. */
 
 struct uaio_uring_group *uaio_uring_group_find(struct uaio_uring *ring,
 					       uint32_t id)
@@ -124,7 +124,7 @@ void uaio_uring_groups_fini(struct uaio_uring *ring)
 	uaio_uring_groups_unlock(ring);
 }
 
-/* Selecting a buffer. The caller holds the lock of the groups. */
+/* Selecting a buffer. The caller holds the lock of the ring's groups. */
 
 static bool may_read(const struct uaio_uring_group *group, const void *at,
 		     size_t bytes)
@@ -132,7 +132,7 @@ static bool may_read(const struct uaio_uring_group *group, const void *at,
 	return group->own_bytes || uaio_can_read((uintptr_t)at, bytes);
 }
 
-/* An array is page-aligned, and pages have at least 4096 bytes. */
+/* Return: whether buf is in the array's first 4096 bytes, as the tail is. */
 static bool is_in_first_page(const struct io_uring_buf_ring *array,
 			     const struct io_uring_buf *buf)
 {
@@ -146,15 +146,15 @@ static bool may_read_entry(const struct uaio_uring_group *group,
 	const struct io_uring_buf_ring *array = group->array;
 
 	/*
-	 * The tail is in the first page, so one check may cover both the entry and the
-	 * tail.
+	 * Arrays are page-aligned. So if the entry is in the first 4096 bytes, one
+	 * check covers the entry and the tail.
 	 */
 	return may_read(group, buf, sizeof(*buf)) &&
 	       (is_in_first_page(array, buf) ||
 		may_read(group, &array->tail, sizeof(array->tail)));
 }
 
-/* The array's first entry also contains the tail. */
+/* Return: entry number group->head + after, masked. Entry 0 contains the tail. */
 static struct io_uring_buf *entry_at(const struct uaio_uring_group *group,
 				     unsigned after)
 {
@@ -184,8 +184,8 @@ static unsigned min(unsigned a, unsigned b)
 }
 
 /*
- * Read buffers ahead of their use, from index `after` past the next buffer, up to the
- * end of the 4096 bytes with that entry, which are in one page.
+ * Read entries of the array ahead of their use. Begin `after` positions past the next
+ * buffer, and stop at the next multiple of 4096 bytes, so that all are in one page.
  */
 static void read_ahead(struct uaio_uring_group *group, unsigned after)
 {
@@ -241,8 +241,9 @@ bool uaio_uring_array_look(struct uaio_uring_group *group, unsigned after,
 }
 
 /*
- * Return: whether an entry of the array can be written. Checked once per run and page,
- * because the check takes a system call, which would be one per message.
+ * Return: whether an entry of the array can be written. The check takes a system call.
+ * So a thread that executes many requests in one run (struct uaio_entry_run) checks
+ * each page once.
  */
 static bool may_write_entry(const struct uaio_uring_group *group,
 			    const struct io_uring_buf *buf)
@@ -261,9 +262,9 @@ static bool may_write_entry(const struct uaio_uring_group *group,
 }
 
 /*
- * The next buffer, which `choice` describes, has len bytes left: write this to the
- * array. Write nothing if the array is unmapped, or if its entry differs, because it
- * may be other memory now.
+ * Write to the client's array that len bytes of the next buffer, described by `choice`,
+ * are left. Write nothing if the array is unmapped, or its entry differs from `choice`:
+ * the memory may now have another use.
  */
 static void show_rest(struct uaio_uring_group *group,
 		      const struct uaio_uring_choice *choice, uint32_t len)
@@ -286,8 +287,8 @@ static void show_rest(struct uaio_uring_group *group,
 }
 
 /*
- * Use so many bytes of the next buffer, which is incremental. Return: whether the
- * buffer is used up.
+ * Consume `bytes` bytes of the next buffer, which is incremental (IOU_PBUF_RING_INC).
+ * Return: whether the buffer is used up.
  */
 static bool use_part(struct uaio_uring_group *group,
 		     const struct uaio_uring_choice *choice, uint32_t bytes)
@@ -340,7 +341,7 @@ void uaio_uring_tell_none(struct uaio_uring_note *note)
 	note->cqe_flags &= UINT16_MAX & ~(uint32_t)BUF_FLAGS;
 }
 
-/* Use so many bytes of the selected buffer, and let the completion name the buffer. */
+/* Consume bytes of the selected buffer, and name the buffer in the completion. */
 static void use(struct uaio_uring_group *group, struct uaio_uring_note *note,
 		uint32_t bytes)
 {
@@ -350,7 +351,7 @@ static void use(struct uaio_uring_group *group, struct uaio_uring_note *note,
 
 /* Picking and releasing a buffer */
 
-/* Return: whether it is a read. Other requests return unused buffers to the group. */
+/* Return: whether sqe is READ or READV, which use a buffer even for 0 bytes. */
 static bool is_read(const struct uaio_sqe *sqe)
 {
 	return sqe->key == IORING_OP_READ || sqe->key == IORING_OP_READV;
@@ -358,14 +359,14 @@ static bool is_read(const struct uaio_sqe *sqe)
 
 int uaio_uring_no_group(const struct uaio_sqe *sqe)
 {
-	/* These are the kernel's errors. */
+	/* The kernel's error for a missing group depends on the operation. */
 	return uaio_uring_is_send(sqe) || sqe->call_flags & UAIO_MSG_PIECES
 		       ? -ENOENT
 		       : -ENOBUFS;
 }
 
 /*
- * Return: whether the request keeps its buffer from the first try on, whatever the
+ * Return: whether the request owns its buffer from the first attempt on, whatever the
  * result, as in the kernel. This holds for sends, and for reads with a buffer of a
  * list. With IOSQE_ASYNC it also holds for other requests with a buffer of an array.
  */
@@ -386,23 +387,23 @@ static int choose_locked(const struct uaio_sqe *sqe,
 	struct uaio_uring_group *group =
 		uaio_uring_group_find(choice->ring, choice->group);
 
-	/* Clear the buffer that an earlier shot has named. */
+	/* The note may name the buffer of the previous completion: clear that. */
 	uaio_uring_tell_none(note);
 	if (!group)
 		return uaio_uring_no_group(sqe);
 	if (!uaio_uring_look(group, choice))
 		return -ENOBUFS;
-	/* As in the kernel, a receive into NULL fails like an empty group. */
+	/* As in the kernel, a read or receive into address 0 finds no buffer. */
 	if (!choice->addr && !uaio_uring_is_send(sqe))
 		return -ENOBUFS;
-	/* As in the kernel, a send of an empty buffer fails like an empty group. */
+	/* As in the kernel, a send of length 0 from an array finds no buffer. */
 	if (!choice->len && group->array && uaio_uring_is_send(sqe))
 		return -ENOBUFS;
 	choice->room = choice->len;
 	/* As in the kernel, a send from an array is limited to INT_MAX bytes. */
 	if (!max && group->array && uaio_uring_is_send(sqe))
 		max = INT_MAX;
-	/* A send uses a buffer of a list completely. */
+	/* A send from a list uses the whole buffer. */
 	if (max && choice->len > max &&
 	    (group->array || !uaio_uring_is_send(sqe)))
 		choice->len = (uint32_t)max;

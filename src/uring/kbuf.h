@@ -7,19 +7,19 @@
  * that it has registered (REGISTER_PBUF_RING). A request that selects a buffer names
  * the group; the completion of the request names the buffer.
  *
- *   I1  A lock of the ring protects groups and buffers. A thread that tries a request's
- *       system call without blocking holds this lock from pick() to picked(). The
- *       kernel, too, executes a ring's requests one at a time. So a buffer that the
- *       call does not use stays the first of its group, and meanwhile no other request
- *       finds the group empty.
- *   I2  A request whose system call may block owns its buffer from pick() on, whatever
- *       the call returns, and whichever thread makes the call.
- *   I3  Each word of an array is read once per use, and decides only which memory of
- *       the client is used. The library keeps the index of the next buffer where the
- *       client cannot write. It reads up to 16 buffers ahead, because clients do not
- *       change entries that they have published. It also keeps the address and length
- *       of the unused part of an incremental buffer, and writes them to the array for
- *       the client, unless the client has changed the entry.
+ *   I1  A lock of the ring protects groups and buffers. If a thread makes a request's
+ *       system call without blocking, it holds this lock from uaio_uring_pick() to
+ *       uaio_uring_picked(). So the library, like the kernel, executes these requests
+ *       of a ring one at a time. If the system call does not use the buffer, the buffer
+ *       stays the first of its group. Meanwhile no other request finds the group empty.
+ *   I2  A request whose system call may block owns its buffer from uaio_uring_pick()
+ *       on, whatever the call returns, and whichever thread makes the call.
+ *   I3  The library reads each word of an array once per use. The word decides only
+ *       which memory of the client is used. The library keeps the index of the next
+ *       buffer where the client cannot write. It reads up to 16 buffers ahead, because
+ *       clients do not change entries that they have published. It also keeps the
+ *       address and length of the unused part of an incremental buffer. It writes both
+ *       to the array for the client, unless the client has changed the entry.
  *   I4  A group is freed under the lock, with its ring or earlier. After that the
  *       library does not touch the memory of the group's array, and waiting requests
  *       find no buffer.
@@ -56,14 +56,17 @@ struct uaio_uring_rest;
 struct uaio_uring_groups {
 	struct uaio_lock lock;
 	/* under lock */
-	/* owns; begins with the most recently used group */
+	/* owns: the list of groups; the most recently used group is the first */
 	struct uaio_uring_group *first;
 };
 
 enum uaio_uring_choice_state {
 	UAIO_URING_NOT_CHOSEN,
-	UAIO_URING_TRYING, /* the executing thread holds the lock (I1) */
-	UAIO_URING_KEPT,   /* the request owns its buffer (I2) */
+	/*
+	 * the thread that makes the system call holds the lock of the buffers (I1)
+	 */
+	UAIO_URING_TRYING,
+	UAIO_URING_KEPT, /* the request owns its buffer (I2) */
 };
 
 /*
@@ -75,7 +78,10 @@ struct uaio_uring_choice {
 	/* borrows: lives until the request has completed */
 	struct uaio_uring *ring;
 	uint16_t group;
-	/* a bundle of sends of the client's own memory: len bytes at addr */
+	/*
+	 * the request is a bundle without provided buffers: it sends len bytes of the
+	 * client's own memory, at addr
+	 */
 	bool is_own;
 
 	/*
@@ -95,32 +101,37 @@ struct uaio_uring_choice {
 
 	/* How many bytes a multishot request may still receive; 0: no limit. */
 	uint32_t left;
-	/*
-	 * the request ends with this shot (attempt with a completion of its own), even
-	 * if it succeeds
-	 */
+	/* the request ends with this attempt, even if the attempt succeeds */
 	bool is_last;
-	bool has_begun; /* the request has had a shot */
+	/* an earlier attempt received data, or selected buffers to send */
+	bool has_begun;
 
 	/*
 	 * The next members are for a bundle (bundle.c), which selects several buffers
 	 * of the group.
 	 */
-	bool is_cut; /* the last buffer is used in part, so none may follow */
-	/* these buffers are appended to those that the completion names */
+	/* the limit falls inside a buffer, so no further receive may follow */
+	bool is_cut;
+	/*
+	 * this receive shares its completion with the previous receive; the completion
+	 * names the first buffer of that receive
+	 */
 	bool is_added;
 	bool uses_up; /* the selected buffers are all that the group has */
 	uint16_t
 		/*
-		 * how many buffers the last shot with a known size had; 1 before the
-		 * first
+		 * how many buffers to select if the number of bytes is unknown: 1,
+		 * until an attempt with a known number of bytes needs more than nr_had
+		 * buffers; then as many as that attempt selects
 		 */
 		nr_had;
-	uint32_t known; /* bytes known to be readable after a shot */
-	struct uaio_uring_rest *rest; /* owns; in state KEPT, or NULL */
+	/* bytes that the socket still has after a receive; 0: unknown */
+	uint32_t known;
+	/* owns: vectors for the next try, in state KEPT; or NULL */
+	struct uaio_uring_rest *rest;
 };
 
-/* Called each time the engine starts. */
+/* Called each time the engine (the library's core) starts. */
 void uaio_uring_kbufs_init(void);
 /* Called when a ring is made, and when it ends. */
 void uaio_uring_groups_init(struct uaio_uring *ring);
@@ -154,21 +165,22 @@ void uaio_uring_bundles_init(void);
 void uaio_uring_bundle_drop(struct uaio_uring_choice *choice);
 
 /*
- * Prepare a request with IOSQE_BUFFER_SELECT: make its note, and set by_door. Return: 0
- * or -ENOMEM.
+ * Prepare a request with IOSQE_BUFFER_SELECT: make its note, and set by_door, so that
+ * the core calls the front-end to select a buffer.
+ * Return: 0 or -ENOMEM.
  */
 int uaio_uring_prep_select(struct uaio_uring_entry *entry);
 /*
- * Prepare a send bundle without provided buffers: make its note, and set by_door.
+ * Prepare a bundle that sends the client's own memory: make its note, and set by_door.
  * Return: 0 or -ENOMEM.
  */
 int uaio_uring_prep_own_bundle(struct uaio_uring_entry *entry);
 
 /*
  * Select the buffer of a read that is about to be submitted outside a chain. The kernel
- * tries the read at once, unless it polls first, and so reports an empty group at once.
- * Reads of regular files, and reads with a buffer of a list, own their buffer from now
- * on.
+ * tries such a read at once, and so reports an empty group at once. A read that polls
+ * its file first selects a buffer only later. A read of a regular file, or with a
+ * buffer of a list, owns its buffer from now on.
  * Return: 0 or -errno.
  */
 int uaio_uring_select_first(struct uaio_uring_entry *entry,
@@ -234,24 +246,26 @@ struct uaio_uring_group {
 	/* The array; NULL: the group is a list. The client can write the array. */
 	struct io_uring_buf_ring *array;
 	/*
-	 * size of the library's own memory for the array; 0: the array is memory of the
-	 * client, which may unmap it
+	 * size of the library's own mapping of the array; 0: the array is in memory of
+	 * the client, which may unmap it
 	 */
 	size_t own_bytes;
 	uint16_t mask;
-	/* index of the next buffer; it counts on beyond the array's mask */
+	/* index of the next buffer; & mask gives its slot in the array */
 	uint16_t head;
 	bool is_incremental;
 	uint32_t
 		/*
-		 * an incremental buffer is used up when it has fewer bytes left; or 0
+		 * an incremental buffer with fewer than min_left bytes left counts as
+		 * used up; 0: no minimum
 		 */
 		min_left;
 
 	/*
-	 * Buffers of an array that were read ahead of their use, because before each
-	 * read of the array the library queries the kernel whether the memory is
-	 * mapped. The first has index ahead_of, which counts like head.
+	 * Entries of the array, read ahead of their use. Before the library reads the
+	 * array, it queries the kernel whether the memory is mapped. So it reads
+	 * several entries after one query. ahead_of: index of the first entry, counted
+	 * like head.
 	 */
 	uint16_t ahead_of, nr_ahead;
 	struct uaio_uring_ahead ahead[UAIO_URING_NR_AHEAD];
@@ -283,7 +297,7 @@ void uaio_uring_group_free(struct uaio_uring *ring,
  */
 unsigned uaio_uring_array_nr(const struct uaio_uring_group *group);
 /*
- * Read the buffer `after` positions behind the next one.
+ * Read the buffer `after` positions past the next one.
  * Return: whether there is such a buffer; *ret describes it.
  */
 bool uaio_uring_array_look(struct uaio_uring_group *group, unsigned after,
@@ -310,7 +324,7 @@ static inline bool uaio_uring_is_send(const struct uaio_sqe *sqe)
 }
 
 /*
- * Use so many bytes of the group's next buffer, which `choice` describes.
+ * Consume `bytes` bytes of the group's next buffer, which `choice` describes.
  * Return: whether the buffer is used up, so that the next one follows.
  */
 bool uaio_uring_use_up(struct uaio_uring_group *group,
@@ -320,7 +334,7 @@ bool uaio_uring_use_up(struct uaio_uring_group *group,
  */
 void uaio_uring_tell_buffer(struct uaio_uring_note *note, bool is_used_up);
 void uaio_uring_tell_none(struct uaio_uring_note *note);
-/* Count the result of a shot among the bytes that the request may receive. */
+/* Subtract what an attempt has received from the limit of a multishot request. */
 static inline void uaio_uring_count_bytes(struct uaio_uring_choice *choice,
 					  int64_t res)
 {
@@ -331,7 +345,7 @@ static inline void uaio_uring_count_bytes(struct uaio_uring_choice *choice,
 		return;
 	/*
 	 * As in the kernel, a limit beyond INT_MAX ends the request after the first
-	 * shot.
+	 * receive.
 	 */
 	choice->left =
 		res < (int32_t)choice->left ? choice->left - (uint32_t)res : 0;
@@ -341,7 +355,10 @@ static inline void uaio_uring_count_bytes(struct uaio_uring_choice *choice,
 /* Return: the error for a request whose group does not exist or is empty. */
 int uaio_uring_no_group(const struct uaio_sqe *sqe);
 
-/* Versions of the functions above under uaio check (kbufcheck.c) */
+/*
+ * Versions of the functions above, for programs that run under uaio-check(1)
+ * (kbufcheck.c)
+ */
 
 /* Functions of struct uaio_op_door. */
 int uaio_uring_checked_pick(const struct uaio_sqe *sqe, uint64_t max,
@@ -356,7 +373,7 @@ int64_t uaio_uring_checked_picked_pieces(const struct uaio_sqe *sqe,
 					 int64_t res, bool keeps);
 void uaio_uring_checked_submitted(const struct uaio_sqe *sqe);
 
-/* nr buffers were added to a list; or some buffers were removed from it. */
+/* Tell check/ that nr buffers were added to a list, or that some were removed. */
 void uaio_uring_check_provided(struct uaio_uring_group *group,
 			       const struct uaio_uring_choice *what,
 			       uint32_t nr);

@@ -53,7 +53,7 @@ static struct uaio_check_buffer of_entries(const void *arg, unsigned i)
 		(struct io_uring_buf *)entries->group->array +
 		((entries->first + i) & entries->group->mask);
 
-	/* relaxed, both: ordered by the tail */
+	/* relaxed, both: ordered by the acquire load of the tail */
 	return (struct uaio_check_buffer){
 		.at = load_relaxed(&buf->addr),
 		.bytes = load_relaxed(&buf->len),
@@ -66,7 +66,9 @@ static bool may_read(const struct uaio_uring_group *group, size_t bytes)
 	       uaio_can_read((uintptr_t)group->array, bytes);
 }
 
-/* Note which buffers the client has added to an array since the last call. */
+/*
+ * Tell check/ which buffers the client has added to an array since the last call.
+ */
 static void note_new(struct uaio_uring_group *group)
 {
 	struct uaio_check_provided *provided = &group->provided;
@@ -83,7 +85,7 @@ static void note_new(struct uaio_uring_group *group)
 		uaio_check_provide(provided, nr, of_entries, &entries);
 }
 
-/* Note which buffers were used since the last call. */
+/* Tell check/ which buffers were used since the last call. */
 static void note_used(struct uaio_uring_group *group,
 		      struct uaio_check_ended *ret_ended)
 {
@@ -130,7 +132,10 @@ static void note_group(const struct uaio_sqe *sqe, int64_t res)
 	struct uaio_check_ended ended = { .bytes = 0 };
 	struct uaio_uring_group *group;
 
-	/* This thread holds the lock, and no buffer is used yet. */
+	/*
+	 * TRYING: this thread already holds the lock, and no buffer is used yet.
+	 * is_own: the request uses no provided buffers.
+	 */
 	if (choice->state == UAIO_URING_TRYING || choice->is_own)
 		return;
 	uaio_uring_groups_lock(choice->ring);
@@ -183,14 +188,19 @@ static void note_filled(const struct uaio_sqe *sqe, int64_t res)
 	if (choice->state == UAIO_URING_NOT_CHOSEN)
 		return;
 	note_received(sqe, &iov, 1, res);
-	/* A multishot RECVMSG stores the whole message in the selected buffer. */
+	/*
+	 * A multishot RECVMSG stores control data and address in the selected buffer.
+	 */
 	if (res >= 0 && sqe->op == UAIO_OP_RECVMSG && !sqe->is_multishot)
 		note_message(sqe->args);
 }
 
 void uaio_uring_checked_submitted(const struct uaio_sqe *sqe)
 {
-	/* In other requests by_door means that a file is opened into the table. */
+	/*
+	 * Requests that open a file into the table also set by_door, but their notes
+	 * are of another kind.
+	 */
 	if (sqe->word &&
 	    uaio_uring_note_of(sqe->word)->kind == UAIO_URING_NOTE_CHOICE)
 		note_group(sqe, 0);

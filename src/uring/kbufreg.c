@@ -29,7 +29,8 @@
 #include "uring/table.h"
 
 enum {
-	NR_MAX = 65536,  /* maximum of buffers: identifiers have 16 bits */
+	/* limit of buffers in a group: identifiers have 16 bits */
+	NR_MAX = 65536,
 	NR_RESERVED = 5, /* reserved words in struct io_uring_buf_reg */
 };
 
@@ -207,7 +208,7 @@ static size_t array_bytes(const struct io_uring_buf_reg *reg)
 	       page * page;
 }
 
-/* Return: 0, or the error for an array of so many bytes at addr. */
+/* Return: 0, or the error if an array of `bytes` bytes cannot be at addr. */
 static int check_memory(uint64_t addr, uint64_t bytes)
 {
 	uint64_t end;
@@ -224,7 +225,7 @@ static int check_memory(uint64_t addr, uint64_t bytes)
 }
 
 /*
- * Return: whether an array of so many bytes, which the client maps, would overlap the
+ * Return: whether an array of `bytes` bytes, which the client maps, would overlap the
  * array of another group. In the kernel such arrays never overlap.
  */
 static bool is_in_the_way(const struct uaio_uring *ring, uint16_t id,
@@ -294,8 +295,8 @@ static int put_array(struct uaio_uring *ring,
 }
 
 /*
- * Return: whether flags has flags of newer kernels, or IOU_PBUF_RING_MMAP although the
- * file is too small.
+ * Return: whether reg->flags has an unsupported flag: a flag of newer kernels; or
+ * IOU_PBUF_RING_MMAP if the ring's file is too small for arrays.
  */
 static bool has_bad_flags(const struct uaio_uring *ring,
 			  const struct io_uring_buf_reg *reg)

@@ -43,7 +43,7 @@ static void choose_layout(struct uaio_uring_mem *mem,
 	mem->rings_bytes = bytes_of_rings(params);
 }
 
-/* Check the limit first: growing a file beyond RLIMIT_FSIZE raises SIGXFSZ. */
+/* Return: whether RLIMIT_FSIZE allows this size; exceeding it raises SIGXFSZ. */
 static bool may_be_large(int64_t bytes)
 {
 	struct rlimit limit;
@@ -70,8 +70,8 @@ static int64_t bytes_of(const struct uaio_uring_mem *mem)
 }
 
 /*
- * Choose the offset of the submission entries. Return: false if the file would exceed a
- * limit.
+ * Choose the file offset of the submission entries.
+ * Return: false if RLIMIT_FSIZE is too low.
  */
 static bool place_sqes(struct uaio_uring_mem *mem)
 {
@@ -89,7 +89,7 @@ static bool place_sqes(struct uaio_uring_mem *mem)
 	return may_be_large(bytes_of(mem));
 }
 
-/* Map a resizable ring with its maximum size. Unused pages take no memory. */
+/* Choose the maximum sizes for a resizable ring. Unused pages take no memory. */
 static void make_room(struct uaio_uring_mem *mem,
 		      const struct io_uring_params *params)
 {
@@ -127,7 +127,7 @@ static int map_all(struct uaio_uring_mem *mem, int fd, int flags)
 	return -ENOMEM;
 }
 
-/* Map the new file fd, if possible through a second open file (witness.h). */
+/* Map the new file fd; if possible, by a second, unlocked open file (witness.h). */
 static int map_apart(struct uaio_uring_mem *mem, int fd, int flags)
 {
 	int other = uaio_uring_witness_lock(mem, fd), ret;
@@ -139,7 +139,7 @@ static int map_apart(struct uaio_uring_mem *mem, int fd, int flags)
 	return ret;
 }
 
-/* Find the array of indices, which follows the completions. */
+/* Find the array of submission indices, which follows the completions. */
 static void find_array(struct uaio_uring_mem *mem,
 		       const struct io_uring_params *params)
 {
@@ -149,7 +149,7 @@ static void find_array(struct uaio_uring_mem *mem,
 				->cqes[params->cq_entries << mem->cqe_shift];
 }
 
-/* Write the words by which the client learns the sizes. */
+/* Write sizes and masks to the ring, where the client reads them. */
 static void fill(struct uaio_uring_mem *mem,
 		 const struct io_uring_params *params)
 {
@@ -238,7 +238,8 @@ static bool are_same(char *a, const char *b, size_t bytes)
 /*
  * Map memory of the client a second time. mremap() with an old size of 0 duplicates a
  * shared mapping.
- * Return: its address; *ret_owns: whether that is a new mapping.
+ * Return: the address of the new mapping; or addr, if the memory cannot be mapped
+ * twice. *ret_owns: whether the mapping is new.
  */
 static void *map_given(uint64_t addr, size_t bytes, bool *ret_owns)
 {
@@ -287,7 +288,7 @@ static int use_given(struct uaio_uring_mem *mem,
 	if (ret < 0)
 		return ret;
 	if (params->flags & IORING_SETUP_REGISTERED_FD_ONLY)
-		/* relaxed: the number only has to be unique */
+		/* relaxed: the serial number only has to be unique */
 		mem->ino = add_relaxed(&nr_nameless, 1) + 1;
 	else
 		fd = make_empty_file(mem);
@@ -345,7 +346,7 @@ void uaio_uring_mem_fini(struct uaio_uring_mem *mem)
 	*mem = (struct uaio_uring_mem){ 0 };
 }
 
-/* Map a part of the ring's file; fd was its descriptor. Return: where, or NULL. */
+/* Map a part of the ring's file through fd. Return: its address; or NULL. */
 static void *map_part(const struct uaio_uring_mem *mem, int fd, size_t bytes,
 		      int64_t off)
 {
@@ -526,8 +527,8 @@ static void publish(struct uaio_uring_region *region,
 		    const struct uaio_uring_region_desc *desc)
 {
 	/*
-	 * relaxed, both: the client orders its own calls; a thread that sees only one
-	 * of the stores finds no region
+	 * relaxed, both: the client orders this call and its waits; a thread that sees
+	 * only one of the stores finds no region
 	 */
 	store_relaxed(&region->wait_at,
 		      region->map ? (uintptr_t)region->map : desc->addr);
@@ -545,7 +546,7 @@ static int read_args(const struct uaio_uring *ring, const void *arg,
 	if (ret_reg->resv[0] | ret_reg->resv[1] ||
 	    ret_reg->flags & ~(uint64_t)UAIO_URING_REGION_WAITS)
 		return -EINVAL;
-	/* relaxed: the client orders its own calls */
+	/* relaxed: the client orders this call and the one that enables the ring */
 	return ret_reg->flags & UAIO_URING_REGION_WAITS &&
 			       !load_relaxed(&ring->is_disabled)
 		       ? -EINVAL

@@ -6,17 +6,17 @@
  * of this file. The file is sealed, so that no client can truncate it while the library
  * uses it. The library has its own mapping.
  *
- *   I1  Clients can write all of the memory. So the library trusts nothing that it
- *       reads there, except as a wish of the client. Each word is read once per use,
- *       and each index is masked. The library keeps its own copies of the sizes, of the
- *       head of the submissions and of the tail of the completions, which clients
- *       cannot write (ring.h).
+ *   I1  Clients can write all of the memory. So the library treats what it reads there
+ *       as a request of the client, and never relies on it: each word is read once per
+ *       use, and each index is masked. The library keeps its own copies of the sizes,
+ *       of the head of the submissions and of the tail of the completions, which
+ *       clients cannot write (ring.h).
  *   I2  io_uring_setup() tells clients the offsets of the ring's members, as the kernel
  *       does. The layout is the library's own.
  *   I3  Submission entries begin at 256 MiB, the offset at which clients map them; the
  *       gap before them is a hole. If RLIMIT_FSIZE is lower, the entries follow the
  *       rings directly, and the library translates the offset of a client's mmap()
- *       (mmap.c).
+ *       (host/mmap.c).
  *   I4  A region and arrays of buffers (kbuf.h) that clients map come after the
  *       submission entries. If RLIMIT_FSIZE is too low for regions and arrays, the
  *       library refuses to make them.
@@ -28,18 +28,20 @@
  *       SIGSEGV. After the ring has died, the library does not write to the client's
  *       memory.
  *
- *   I6  A ring that can be resized does not move, neither in the file nor in the
- *       library's mappings, which have its maximum size.
+ *   I6  A resize does not move a ring, neither in the file nor in the library's
+ *       mappings. If a ring can be resized, the file and the mappings have room for its
+ *       maximum size from the start.
  *
  * A ring may have a memory region (IORING_REGISTER_MEM_REGION), in which a client keeps
- * the arguments of its waits. io_uring_enter() then gets an offset in the region.
+ * the arguments of its waits. The client then passes io_uring_enter() an offset in the
+ * region.
  *
  *   I7  A ring has at most one region, until the ring is freed.
  *   I8  The region is memory of the client, or a part of the ring's file that both the
  *       client and the library map. The client may write to it at any time, so a wait
  *       copies its arguments once.
- *   I9  Waits use only a region that was registered before the ring was enabled: no
- *       thread can wait so early.
+ *   I9  Waits use a region only if it was registered while the ring was disabled, when
+ *       no thread can wait.
  *
  * Tested by test-uring.c, test-uring-layout.c, test-uring-resize.c and
  * test-uring-region.c.
@@ -65,7 +67,8 @@ struct uaio_uring_rings {
 	uint32_t
 		sq_dropped; /* number of submissions with an index out of range */
 	uint32_t cq_overflow; /* number of lost completions */
-	uint32_t posting;     /* a robust lock: share.h */
+	/* a lock that the kernel frees if its owner dies: share.h */
+	uint32_t posting;
 	uint32_t nr_over; /* number of processes with overflowed completions */
 	uint32_t unused[9];
 
@@ -85,16 +88,24 @@ struct uaio_uring_rings {
 };
 
 struct uaio_uring_mem {
-	struct uaio_uring_rings *rings; /* owns if owns_rings, or borrows */
-	struct io_uring_sqe *sqes;      /* owns if owns_sqes, or borrows */
-	/* to own is to own the mapping, not the client's memory */
+	/* owns if owns_rings; otherwise borrows */
+	struct uaio_uring_rings *rings;
+	/* owns if owns_sqes; otherwise borrows */
+	struct io_uring_sqe *sqes;
+	/*
+	 * true: the pointer is to a mapping of the library; false: to the client's
+	 * mapping
+	 */
 	bool owns_rings, owns_sqes;
-	void *retired;   /* owns: an earlier mapping of rings; or NULL */
+	/*
+	 * owns: the mapping to which `rings` pointed until the ring died; or NULL
+	 */
+	void *retired;
 	uint32_t *array; /* sq_entries submission indices; or NULL */
 	/*
-	 * A submission entry takes 1 << sqe_shift slots: 2 with IORING_SETUP_SQE128,
-	 * of which the library does not read the second. A completion takes 1 <<
-	 * cqe_shift: 2 with CQE32, and the library writes both.
+	 * A submission entry takes 1 << sqe_shift slots. With IORING_SETUP_SQE128 it
+	 * takes 2 slots, and the library does not read the second. A completion takes 1
+	 * << cqe_shift slots. With CQE32 it takes 2 slots, and the library writes both.
 	 */
 	uint8_t sqe_shift, cqe_shift;
 	/* sizes of the library's mappings */
@@ -103,12 +114,13 @@ struct uaio_uring_mem {
 	int64_t sqes_off; /* offset in the file */
 	bool has_arrays;  /* the file is large enough for arrays of buffers */
 	/*
-	 * identity of the file; without a descriptor ino is a serial number, and dev is
-	 * 0
+	 * device and inode number of the file; if the ring has no descriptor, ino is a
+	 * serial number and dev is 0
 	 */
 	uint64_t dev;
 	uint64_t ino;
-	bool is_locked; /* the open file has a lock: witness.h */
+	/* the ring's open file has the lock that a witness tests (witness.h) */
+	bool is_locked;
 };
 
 /*
@@ -129,8 +141,8 @@ void uaio_uring_mem_fini(struct uaio_uring_mem *mem);
 void uaio_uring_mem_retire(struct uaio_uring_mem *mem);
 
 /*
- * Map the array of buffers of a group; the client maps so many bytes of it. fd was
- * the ring's descriptor a moment ago.
+ * Map the array of buffers of a group, which the client maps, too. fd was the ring's
+ * descriptor a moment ago.
  * Return: the array, all zero; NULL on failure.
  */
 void *uaio_uring_mem_map_array(const struct uaio_uring_mem *mem, int fd,
@@ -138,8 +150,8 @@ void *uaio_uring_mem_map_array(const struct uaio_uring_mem *mem, int fd,
 
 /*
  * Return: whether nr completions, or a ring of the sizes in params, fit into the
- * memory. uaio_uring_mem_resized() returns the resulting layout and
- * uaio_uring_mem_resize() adopts it; the caller moves the entries.
+ * memory. To resize a ring, uaio_uring_mem_resized() computes the new layout of the
+ * memory, and uaio_uring_mem_resize() adopts this layout; the caller moves the entries.
  */
 bool uaio_uring_mem_has_completions(const struct uaio_uring_mem *mem,
 				    uint32_t nr);
@@ -172,13 +184,15 @@ static inline uint64_t *uaio_uring_rings_addr(struct io_uring_params *params)
 }
 
 struct uaio_uring_region {
-	/* Belongs to the thread that holds the ring (ring.h, I2). */
+	/* These members belong to the thread that holds the ring (ring.h, I2). */
 	bool is_set;
-	void *map; /* owns if the region is part of the ring's file; or NULL */
+	/* owns: the mapping, if the region is part of the ring's file; or NULL */
+	void *map;
 	uint64_t bytes;
 
 	/* Atomic. */
-	uint64_t wait_at;    /* where waits find their arguments */
+	/* address of the memory with the arguments of waits */
+	uint64_t wait_at;
 	uint64_t wait_bytes; /* 0: waits do not use the region */
 };
 
@@ -190,7 +204,10 @@ void uaio_uring_region_fini(struct uaio_uring_region *region);
 long uaio_uring_register_region(struct uaio_uring *ring, const void *arg,
 				uint32_t nr);
 
-/* Copy the arguments of a wait from this offset. Return: 0 or -EFAULT. */
+/*
+ * Copy the arguments of a wait, at `offset` in the region.
+ * Return: 0 or -EFAULT.
+ */
 int uaio_uring_region_read(const struct uaio_uring_region *region,
 			   uint64_t offset,
 			   struct uaio_uring_reg_wait *ret_wait);

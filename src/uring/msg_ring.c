@@ -64,7 +64,9 @@ int uaio_uring_prep_msg(struct uaio_uring_entry *entry)
 		return -ENOMEM;
 	entry->note->kind = UAIO_URING_NOTE_MSG;
 	entry->note->msg = msg;
-	/* A ring cannot be a registered file. */
+	/*
+	 * Rings cannot be registered as files, so a registered file is never a target.
+	 */
 	if (raw->flags & IOSQE_FIXED_FILE)
 		entry->late_error =
 			uaio_uring_has_fixed(entry->ring, (uint32_t)raw->fd)
@@ -74,7 +76,10 @@ int uaio_uring_prep_msg(struct uaio_uring_entry *entry)
 	return 0;
 }
 
-/* Use the ring of fd. Return: 0; -EBADF; -EBADFD: not a ring of this process. */
+/*
+ * Find the ring of fd, and use it (ring.h, I4).
+ * Return: 0; -EBADF; -EBADFD: not a ring of this process.
+ */
 static int use_target(int fd, struct uaio_uring **ret_ring)
 {
 	struct uaio_uring *ring = uaio_uring_find((uint32_t)fd);
@@ -106,16 +111,18 @@ static int send_data(struct uaio_uring *target,
 	if (msg->place || msg->flags & ~IORING_MSG_RING_FLAGS_PASS ||
 	    (!passes_flags && msg->cqe_flags))
 		return -EINVAL;
-	/* relaxed: the client orders its own calls */
+	/*
+	 * relaxed: the client orders this request and the call that enables the target
+	 */
 	if (load_relaxed(&target->is_disabled))
 		return -EBADFD;
 	return uaio_uring_post_message(target, &cqe);
 }
 
 /*
- * Put the file into a slot of the target.
- * Return: the result for the target's completion: that of uaio_uring_table_give_file();
- * or -errno.
+ * Put a registered file of the sender into a slot of the target.
+ * Return: the result for the target's completion: as uaio_uring_table_give_file(); or
+ * -errno.
  */
 static int give_file(struct uaio_uring *ring, struct uaio_uring *target,
 		     const struct uaio_uring_msg *msg)
@@ -129,7 +136,7 @@ static int give_file(struct uaio_uring *ring, struct uaio_uring *target,
 
 	if (!file)
 		return ret;
-	/* cqe_flags is the target's slot plus 1; 0 names none. */
+	/* cqe_flags is the target's slot plus 1; 0: the message names no slot. */
 	ret = msg->cqe_flags ? uaio_uring_table_give_file(target, place, file)
 	      : uaio_uring_table_size(target, &target->files) ? -EINVAL
 							      : -ENXIO;
@@ -146,7 +153,9 @@ static int send_file(struct uaio_uring *ring, struct uaio_uring *target,
 
 	if (msg->res || target == ring)
 		return -EINVAL;
-	/* relaxed: the client orders its own calls */
+	/*
+	 * relaxed: the client orders this request and the call that enables the target
+	 */
 	if (load_relaxed(&target->is_disabled))
 		return -EBADFD;
 	ret = give_file(ring, target, msg);

@@ -32,7 +32,10 @@ enum {
 		       IORING_ACCEPT_POLL_FIRST,
 };
 
-/* Copy a socket address. Return: 0; -EINVAL; -EFAULT. */
+/*
+ * Check and use a socket address.
+ * Return: 0; -EINVAL; -EFAULT.
+ */
 static int take_address(struct uaio_args *args, uint64_t addr, int64_t bytes)
 {
 	if (bytes < 0 || bytes > UAIO_ADDRESS_BYTES_MAX)
@@ -59,7 +62,7 @@ static void poll_first(struct uaio_uring_entry *entry)
 {
 	if (entry->sqe.call_flags & MSG_DONTWAIT && !entry->sqe.polls_first)
 		entry->late_error = -EAGAIN;
-	/* A poll for data does not report urgent data. */
+	/* POLLIN does not report urgent data, so receive MSG_OOB at once. */
 	entry->sqe.polls_first =
 		!(entry->sqe.call_flags & MSG_OOB) || !receives(entry);
 }
@@ -107,7 +110,7 @@ static int prep_bytes(struct uaio_uring_entry *entry)
 	return expect(entry, raw->len);
 }
 
-/* Return: how many bytes the vectors have, all of which a message has to move. */
+/* Return: the sum of the vectors' lengths, at most UAIO_RW_BYTES_MAX. */
 static uint64_t sum_of(const struct iovec *iov, uint64_t nr)
 {
 	uint64_t bytes = 0;
@@ -120,7 +123,7 @@ static uint64_t sum_of(const struct iovec *iov, uint64_t nr)
 	return bytes;
 }
 
-/* A send with an address becomes a message with one vector. */
+/* Translate a send with an address to sendmsg() with one vector. */
 static int prep_send_to(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
@@ -134,7 +137,10 @@ static int prep_send_to(struct uaio_uring_entry *entry)
 	return take_address(args, raw->addr2, raw->addr_len);
 }
 
-/* Copy the vectors of a message. Return: 0; -EFAULT, -EINVAL. */
+/*
+ * Check and use the vectors of a message.
+ * Return: 0; -EFAULT, -EINVAL.
+ */
 static int take_iovs(struct uaio_uring_entry *entry, const struct iovec *iov,
 		     uint64_t nr)
 {
@@ -153,7 +159,7 @@ static int take_iovs(struct uaio_uring_entry *entry, const struct iovec *iov,
 	return expect(entry, entry->sqe.len);
 }
 
-/* A send of vectors becomes a message, with an address or without. */
+/* Translate a send of vectors to sendmsg(), with or without an address. */
 static int prep_send_vectors(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
@@ -216,9 +222,7 @@ static int prep_send_bundle(struct uaio_uring_entry *entry)
 		ret = uaio_uring_check_range(raw->addr, raw->len);
 	if (ret == 0 && !(raw->flags & IOSQE_BUFFER_SELECT))
 		ret = uaio_uring_prep_own_bundle(entry);
-	/*
-	 * A send that has waited is the last of its bundle, and this send waits first.
-	 */
+	/* A send that polls first waits, and so is the last of its bundle. */
 	if (ret == 0 && entry->sqe.polls_first)
 		entry->note->choice.is_last = true;
 	return ret;
@@ -264,7 +268,9 @@ static int take_header(struct uaio_uring_entry *entry,
 	begin(entry);
 	if (uaio_uring_copy_in(ret_msg, raw->addr, sizeof(*ret_msg)) < 0)
 		return -EFAULT;
-	/* A multishot receive stores the address in each selected buffer. */
+	/*
+	 * A multishot receive stores addresses in its buffers, so keep msg_namelen.
+	 */
 	if (!ret_msg->msg_name && !entry->sqe.is_multishot)
 		ret_msg->msg_namelen = 0;
 	if ((int32_t)ret_msg->msg_namelen < 0)
@@ -308,7 +314,7 @@ int uaio_uring_prep_sendmsg(struct uaio_uring_entry *entry)
 	return prep_any_sendmsg(entry);
 }
 
-/* Zero-copy sends. The library copies the data, and reports so at once. */
+/* Zero-copy sends: the library copies, so the second completion follows at once. */
 
 static int prep_zc(struct uaio_uring_entry *entry)
 {
@@ -318,7 +324,7 @@ static int prep_zc(struct uaio_uring_entry *entry)
 		return -EINVAL;
 	if (!uaio_uring_note_for(entry))
 		return -ENOMEM;
-	/* Errors that are found from here on also have two completions. */
+	/* From here on, an error also posts two completions. */
 	entry->note->kind = UAIO_URING_NOTE_NOTICE;
 	entry->note->notice = (struct uaio_uring_notice){ .res = 0 };
 	entry->note->cqe_flags = IORING_CQE_F_MORE;
@@ -330,26 +336,25 @@ static int prep_zc(struct uaio_uring_entry *entry)
 }
 
 /*
- * A zero-copy send that polls first and lies outside its registered buffer: the kernel
- * reports this error only once the socket is ready. So send from an address that
- * faults.
+ * If a zero-copy send polls first, the kernel reports memory outside the registered
+ * buffer only once the socket is ready. So send from an address that faults.
  */
 static void fail_polled(struct uaio_uring_entry *entry)
 {
 	void *nowhere = uaio_uring_pointer(UINT64_MAX);
 
-	/* With MSG_DONTWAIT the send is not tried. */
+	/* With MSG_DONTWAIT the request fails without a send. */
 	entry->late_error = entry->sqe.call_flags & MSG_DONTWAIT ? -EAGAIN : 0;
 	entry->iov = (struct iovec){ nowhere, 1 };
 	if (entry->sqe.op != UAIO_OP_SEND_ZC)
-		return; /* a message uses the vector */
+		return; /* sendmsg() uses entry->iov */
 	entry->sqe.buf = nowhere;
 	entry->sqe.len = 1;
 }
 
 /*
- * Finish preparing a zero-copy send. If it fails with EFAULT, the kernel has copied
- * nothing, so the second completion has the result 0.
+ * Finish preparing a zero-copy send. If the send fails with EFAULT, the kernel has
+ * copied nothing, so the second completion has the result 0.
  */
 static int end_zc(struct uaio_uring_entry *entry, int ret)
 {
@@ -377,7 +382,7 @@ int uaio_uring_prep_send_zc(struct uaio_uring_entry *entry)
 		IORING_SEND_VECTORIZED | IORING_RECVSEND_FIXED_BUF;
 	int ret = prep_zc(entry);
 
-	/* Only messages may have vectors in a registered buffer. */
+	/* Only SENDMSG_ZC may send vectors of a registered buffer. */
 	if (ret == 0 &&
 	    (entry->raw.ioprio & vectors_of_buffer) == vectors_of_buffer)
 		ret = -EINVAL;
@@ -417,13 +422,13 @@ static int prep_any_recv(struct uaio_uring_entry *entry, unsigned flags)
 
 	if (raw->addr2 || (int32_t)raw->len < 0 || raw->ioprio & ~flags)
 		return -EINVAL;
-	/* Only a multishot RECV may have a limit. */
+	/* Only a multishot RECV may limit its total bytes (file_index). */
 	if (raw->file_index && !(raw->ioprio & IORING_RECV_MULTISHOT &&
 				 raw->opcode == IORING_OP_RECV))
 		return -EINVAL;
 	if (!(raw->ioprio & IORING_RECV_MULTISHOT))
 		return 0;
-	/* Each shot selects a buffer. */
+	/* Each receive of a multishot request selects a buffer. */
 	if (!(raw->flags & IOSQE_BUFFER_SELECT) || raw->msg_flags & MSG_WAITALL)
 		return -EINVAL;
 	take_shots(entry);
@@ -448,8 +453,8 @@ int uaio_uring_prep_recv(struct uaio_uring_entry *entry)
 }
 
 /*
- * The only vector of a message that selects a buffer limits how much of the buffer is
- * used.
+ * If a message selects a buffer, its only vector limits how many bytes of this buffer
+ * are used.
  */
 static int take_limit(struct uaio_uring_entry *entry,
 		      const struct uaio_msghdr *msg)

@@ -71,8 +71,8 @@ static bool is_success(const struct uaio_uring_note *note,
 }
 
 /*
- * Return: whether this is the completion of an unlinked timeout, which ends waits
- * (cq.h).
+ * Return: whether this is the completion of an unlinked timeout that has expired or
+ * reached its count. This completion ends every wait on the ring (cq.h).
  */
 static bool is_ended(const struct uaio_uring_note *note, int32_t res)
 {
@@ -86,7 +86,7 @@ static bool is_skipped(const struct uaio_uring_note *note,
 {
 	if (unlikely(completion->flags & UAIO_COMPLETION_CUT))
 		return completion->flags & UAIO_COMPLETION_QUIET;
-	/* A completion with MORE has data that the client needs. */
+	/* A completion with IORING_CQE_F_MORE has data that the client needs. */
 	if (completion->flags & UAIO_COMPLETION_MORE)
 		return false;
 	return note->skips && is_success(note, completion, res);
@@ -106,7 +106,8 @@ bool uaio_uring_is_told(struct uaio_uring *ring,
 		return !(completion->flags & UAIO_COMPLETION_QUIET);
 	if (note == ring->updating && !has_more) {
 		/*
-		 * The note is about to be freed, and may be reused for another request.
+		 * Forget the note: it is about to be freed, and may be reused for
+		 * another request.
 		 */
 		ring->updating = NULL;
 		ring->was_hidden = cqe->res == -ECANCELED;
@@ -115,7 +116,10 @@ bool uaio_uring_is_told(struct uaio_uring *ring,
 			return false;
 		}
 	}
-	/* A request that was cancelled because its chain broke has never begun. */
+	/*
+	 * If a broken chain kept the request from starting, leave out the note's flags:
+	 * they are for an executed request.
+	 */
 	if (!(completion->flags & UAIO_COMPLETION_CUT))
 		cqe->flags |= note->cqe_flags;
 	if (has_more)

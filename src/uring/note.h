@@ -38,7 +38,10 @@ struct uaio_uring_msg {
 	uint32_t command; /* IORING_MSG_* */
 	uint32_t flags;   /* IORING_MSG_RING_* */
 	uint32_t
-		/* flags of the completion; or the target's slot for a file, plus 1 */
+		/*
+		 * flags of the completion; or, if a file is sent, its slot in the
+		 * target plus 1
+		 */
 		cqe_flags;
 	uint32_t place; /* slot of a registered file of the sender's ring */
 	int fd;         /* descriptor of the target ring */
@@ -48,15 +51,26 @@ struct uaio_uring_msg {
 struct uaio_uring_timeout {
 	/* immutable */
 	bool is_linked; /* linked to the previous request */
-	bool succeeds;  /* completes with 0 when it expires */
+	/* IORING_TIMEOUT_ETIME_SUCCESS: its expiry (-ETIME) is no failure */
+	bool succeeds;
 	bool counts;
-	bool has_from;  /* counts from `from` on, unless it follows a drain */
-	uint32_t count; /* how many completions to wait for, if it counts */
-	uint64_t data;  /* the client's user_data */
+	/*
+	 * the submitter has set `from`; ignored if the timeout's chain has a drain
+	 */
+	bool has_from;
+	/*
+	 * for a timeout with a count: the number of completions after which it
+	 * completes
+	 */
+	uint32_t count;
+	uint64_t data; /* the client's user_data */
 
-	/* Under the queue's lock, or immutable. */
-	uint64_t from;       /* cq_events when it began to count */
-	uint64_t number;     /* its rank among the ring's counting timeouts */
+	/*
+	 * Under the queue's lock. But if has_from, the submitter has set `from` without
+	 * this lock.
+	 */
+	uint64_t from;       /* cq_events when the timeout began to count */
+	uint64_t number;     /* older timeouts have lower numbers */
 	uint32_t is_reached; /* atomic */
 	/* in the ring's list `reached`, or its heap `counting` */
 	bool is_listed;
@@ -73,11 +87,15 @@ struct uaio_uring_notice {
 	bool is_0_on_fault; /* res is 0 if the call fails with EFAULT */
 };
 
-/* A request that puts files into the table (openclose.c, filetable.c); immutable. */
+/*
+ * A request that puts files into the table of registered files (openclose.c,
+ * filetable.c); immutable.
+ */
 struct uaio_uring_landing {
 	struct uaio_uring *ring; /* borrows: lives until the completion */
-	uint64_t descriptors;    /* address of the client's array; or 0 */
-	uint32_t place;          /* or UAIO_URING_ANY_PLACE */
+	/* client's array of descriptors or slots; or 0 */
+	uint64_t descriptors;
+	uint32_t place; /* or UAIO_URING_ANY_PLACE */
 };
 
 /* A request that cancels, removes or changes other requests (cancel.h). */
@@ -89,8 +107,9 @@ struct uaio_uring_change {
 	int64_t time_ns;
 
 	/*
-	 * The requests that this request has cancelled. As in the kernel, they are
-	 * completed after it, when its note is freed. Belongs to the executing thread.
+	 * The requests that this request has cancelled. As in the kernel, their
+	 * completions follow the completion of this request: they are posted when this
+	 * note is freed. Belongs to the executing thread.
 	 */
 	bool has_later;
 	struct uaio_cancelled later; /* valid if has_later */
@@ -114,8 +133,9 @@ struct uaio_uring_note {
 	/* immutable */
 	/* enum uaio_uring_note_kind; selects the union's member */
 	uint8_t kind;
-	bool skips;          /* posts no completion on success */
-	bool errors_succeed; /* with `skips`: a failed call counts as success */
+	bool skips; /* posts no completion on success */
+	/* failures count as success, so `skips` hides them, too */
+	bool errors_succeed;
 	/*
 	 * Results below this are failures. Immutable, except in a request that selects
 	 * a buffer: there the executing thread sets it to the selected length.
@@ -146,7 +166,9 @@ void uaio_uring_notes_init(void);
 
 /* Return: a new note of the kind PLAIN; NULL if memory is refused. */
 struct uaio_uring_note *uaio_uring_note_new(void);
-/* Let the request keep a tagged resource that it uses. A request can use two. */
+/*
+ * Keep a tagged resource (rsrc.h) until the request has completed. A note can keep two.
+ */
 void uaio_uring_note_use(struct uaio_uring_note *note,
 			 struct uaio_uring_rsrc *rsrc);
 void uaio_uring_note_free(struct uaio_uring_note *note);
@@ -164,21 +186,24 @@ uaio_uring_timeout_of(struct uaio_uring_note *note)
 							     : NULL;
 }
 
-/* The function `drop` of struct uaio_sink. */
+/*
+ * The function `drop_words` of struct uaio_sink (sink.h): free the notes of the posted
+ * completions.
+ */
 void uaio_uring_notes_drop(const struct uaio_post *post);
 
 /*
  * The sink calls this for a completion with a note or with flags: fill in the rest of
- * cqe, and count last completions in *nr_last.
- * Return: whether to post the completion to the client.
+ * cqe. *nr_last counts the last completions of the post. It is decremented if the
+ * completion is kept back for the thread that updates the poll (poll.c).
  */
 bool uaio_uring_is_told(struct uaio_uring *ring,
 			const struct uaio_completion *completion,
 			struct io_uring_cqe *cqe, uint32_t *nr_last);
 
 /*
- * Return: whether a second completion follows; if so, *cqe becomes this second
- * completion.
+ * Return: whether a second completion follows, as for a zero-copy send; if so, *cqe
+ * becomes this second completion.
  */
 bool uaio_uring_notice_of(const struct uaio_completion *completion,
 			  struct io_uring_cqe *cqe);
@@ -186,8 +211,9 @@ bool uaio_uring_notice_of(const struct uaio_completion *completion,
 /* timeout.c: timeouts, some of which complete after a number of completions */
 
 /*
- * A timeout with a count is about to be submitted, and counts from the event number
- * `from`. If the submission is then refused, uaio_uring_uncount() undoes this.
+ * A timeout with a count is about to be submitted, or to start. Let it count the ring's
+ * completions after number `from` (cq_events). If the submission is then refused,
+ * uaio_uring_uncount() undoes this.
  */
 void uaio_uring_count(struct uaio_uring *ring,
 		      struct uaio_uring_timeout *timeout, uint64_t from);
@@ -200,7 +226,7 @@ void uaio_uring_uncount_locked(struct uaio_uring *ring,
 void uaio_uring_find_reached_locked(struct uaio_uring *ring);
 /* Complete the marked timeouts. */
 void uaio_uring_end_reached(struct uaio_uring *ring);
-/* Functions of struct uaio_sink. */
+/* Functions that the core calls through struct uaio_sink (sink.h). */
 int64_t uaio_uring_cancelled(const struct uaio_sqe *sqe);
 void uaio_uring_starts(struct uaio_queue *queue, const struct uaio_sqe *sqe);
 void uaio_uring_act(struct uaio_queue *queue);

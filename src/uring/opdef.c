@@ -2,7 +2,7 @@
 /*
  * The table of operations, and the translation of no-ops
  *
- * Checks are in the kernel's order.
+ * Each function checks a submission in the kernel's order.
  *
  * Tested by test-uring-ops.c.
  */

@@ -2,9 +2,9 @@
 /*
  * Opening and closing: descriptors, and slots in the table of registered files
  *
- * A request that opens into the table first gets a descriptor from the kernel. The
- * library makes a duplicate (uaio_file_fix()), puts the duplicate into the table, and
- * closes the descriptor.
+ * A request that opens a file, and names a slot, first gets a descriptor from the
+ * kernel. The library makes a duplicate (uaio_file_fix()), puts the duplicate into the
+ * table, and closes the descriptor.
  *
  * Tested by test-uring-calls.c and test-uring-direct.c.
  */
@@ -29,7 +29,10 @@
 
 /* Opening into the table */
 
-/* Note the slot that the submission names. Return: 0, -EINVAL, -ENOMEM. */
+/*
+ * Record in a note (note.h) the slot that the submission names.
+ * Return: 0, -EINVAL, -ENOMEM.
+ */
 static int note_place(struct uaio_uring_entry *entry, uint64_t open_flags)
 {
 	struct uaio_uring_note *note;
@@ -56,7 +59,7 @@ int uaio_uring_prep_land(struct uaio_uring_entry *entry, uint64_t open_flags)
 	return entry->raw.file_index ? note_place(entry, open_flags) : 0;
 }
 
-/* Put the file of the just opened descriptor fd into a slot. */
+/* Put the file of fd, a descriptor that was just opened, into a slot. */
 static int put_opened(struct uaio_uring *ring, uint32_t place, int fd)
 {
 	struct uaio_file *file;
@@ -64,9 +67,7 @@ static int put_opened(struct uaio_uring *ring, uint32_t place, int fd)
 
 	if (ret < 0)
 		return ret;
-	/*
-	 * The file is a ring, opened by its path in /proc. A ring cannot be registered.
-	 */
+	/* A path in /proc may lead to a ring, which cannot be registered. */
 	if (!uaio_file_has(file, UAIO_FILE_F_RING))
 		return uaio_uring_put_file(ring, place, file, 0);
 	uaio_file_put(file);
@@ -108,8 +109,8 @@ int uaio_uring_prep_openat(struct uaio_uring_entry *entry)
 }
 
 /*
- * Return: the result of uaio_uring_prep_land(), but errors in the client's memory come
- * first.
+ * Like uaio_uring_prep_land(), for OPENAT2; but errors in the client's struct open_how
+ * or path are reported first.
  */
 static int prep_land2(struct uaio_uring_entry *entry)
 {
@@ -161,7 +162,7 @@ int uaio_uring_prep_close(struct uaio_uring_entry *entry)
 		return -EBADF;
 	if (raw->file_index)
 		return raw->fd ? -EINVAL : prep_close_place(entry);
-	/* A ring must be closed by close(). */
+	/* As in the kernel, no request can close a ring. */
 	if (raw->fd >= 0 && uaio_uring_is_ring(raw->fd))
 		entry->late_error = -EBADF;
 	return 0;
@@ -180,7 +181,10 @@ int uaio_uring_prep_install(struct uaio_uring_entry *entry)
 		return -EBADF;
 	if (raw->rw_flags & ~(int)IORING_FIXED_FD_NO_CLOEXEC)
 		return -EINVAL;
-	/* The new descriptor would belong to the process, whatever the personality. */
+	/*
+	 * As in the kernel, only the process's own credentials may install a
+	 * descriptor.
+	 */
 	if (raw->personality)
 		return -EPERM;
 	entry->sqe.len = (uint32_t)raw->fd;
@@ -191,7 +195,7 @@ int uaio_uring_prep_install(struct uaio_uring_entry *entry)
 	return 0;
 }
 
-/* Give a registered file a descriptor of the program. */
+/* Duplicate a registered file to a new descriptor of the program. */
 int64_t uaio_uring_install(struct uaio_uring *ring, const struct uaio_sqe *sqe)
 {
 	struct uaio_file *file =
@@ -240,7 +244,8 @@ int uaio_uring_prep_pipe(struct uaio_uring_entry *entry)
 }
 
 /*
- * Put both ends of a pipe into slots: `place` and the next one, or two free ones.
+ * Put both ends of a pipe into slots: into slot `place` and the next slot, or into two
+ * free slots.
  * Return: 0; -errno. *ret_nr: how many ends are in slots.
  */
 static int put_ends(struct uaio_uring *ring, uint32_t place, const int ends[2],

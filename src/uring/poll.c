@@ -83,7 +83,7 @@ struct by_update {
 };
 
 /*
- * Return: whether sqe is the poll to change. If so, note in `update` what the poll is.
+ * Return: whether sqe is the poll to change. If so, copy the poll to update->found.
  * Caller holds the queue's lock.
  */
 static bool is_poll(const struct uaio_cancel_aim *aim,
@@ -171,7 +171,10 @@ int uaio_uring_update_poll(struct uaio_uring *ring,
 	ret = uaio_queue_cancel_meant(&ring->queue, &update.aim, NULL);
 	was_hidden = end_update(ring);
 	if (ret < 0 && was_hidden)
-		/* Another thread has cancelled the poll meanwhile. */
+		/*
+		 * Another thread has cancelled the poll meanwhile: post the hidden
+		 * completion.
+		 */
 		uaio_uring_answer(ring, found.sqe.data, -ECANCELED);
 	if (ret >= 0) {
 		if (change->aim.flags & IORING_POLL_UPDATE_EVENTS)

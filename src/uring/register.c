@@ -209,7 +209,7 @@ static long unregister(struct uaio_uring *ring, struct uaio_uring_table *table,
 	return 0;
 }
 
-/* Variants of the call */
+/* Other opcodes of io_uring_register() */
 
 static long register_rsrc(struct uaio_uring *ring, const void *arg,
 			  uint32_t bytes, bool is_file)
@@ -311,7 +311,7 @@ static long enable(struct uaio_uring *ring, const void *arg, uint32_t nr)
 		return -EINVAL;
 	if (!load_relaxed(&ring->is_disabled))
 		return -EBADFD;
-	/* relaxed, all: the client orders its own calls */
+	/* relaxed, all: the client orders this call and its submissions */
 	if (ring->setup & IORING_SETUP_SINGLE_ISSUER)
 		store_relaxed(&ring->owner, &uaio_entry);
 	store_relaxed(&ring->is_restricted, ring->restrictions.is_registered);
@@ -333,7 +333,7 @@ static long register_clock(struct uaio_uring *ring, const void *arg,
 	if (clock.resv[0] | clock.resv[1] | clock.resv[2] ||
 	    (clock.id != CLOCK_MONOTONIC && clock.id != CLOCK_BOOTTIME))
 		return -EINVAL;
-	/* relaxed: the client orders its own calls */
+	/* relaxed: the client orders this call and its waits */
 	store_relaxed(&ring->clock, clock.id);
 	return 0;
 }
@@ -462,7 +462,8 @@ static int check_query(const struct uaio_uring_query *query)
 }
 
 /*
- * Answer one query. Set members that only newer kernels know to zero.
+ * Answer one query. If the client's struct has members that only newer kernels know,
+ * set these to zero.
  * Return: 0, also if the answer is an error; -EFAULT. *ret_next: address of the next
  * query.
  */
@@ -510,7 +511,7 @@ long uaio_uring_query(void *arg, uint32_t nr)
 	return 0;
 }
 
-/* Return: whether the opcode takes an argument. */
+/* Return: whether the call fails with EFAULT if its argument is NULL. */
 static bool has_arg(uint32_t opcode)
 {
 	return opcode == IORING_REGISTER_BUFFERS ||

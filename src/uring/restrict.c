@@ -5,18 +5,19 @@
  *
  * Restrictions: while a ring is still disabled, a client can register a list of allowed
  * opcodes of submissions and of io_uring_register(), and of allowed flags of
- * submissions. Once the ring is enabled, the list cannot change any more. It also holds
- * in a child of fork() that takes the ring over.
+ * submissions. Once the ring is enabled, the list cannot change any more. If a child of
+ * fork() takes the ring over, the list also restricts the child.
  *
  * Personalities: a number stands for the credentials that a thread had when it
  * registered them. The kernel executes a request with these credentials. The library
  * executes a request with the credentials of the process, so it accepts a personality
  * only from a thread that has the same credentials now.
  *
- *   I1  Users, groups and capabilities are compared by a hash. If two hashes collide, a
- *       request can only run with the credentials that the thread has anyway.
+ *   I1  Users, groups and capabilities are compared by a hash. If two hashes collide,
+ *       the library accepts a wrong personality; but the request still runs with the
+ *       credentials that the thread has anyway.
  *
- * Context: the thread holds the ring, unless said otherwise.
+ * Context: the thread holds the ring (ring.h, I2), unless said otherwise.
  *
  * Tested by test-uring-restrict.c.
  */
@@ -39,7 +40,10 @@ enum {
 			   UAIO_URING_OP_LAST,
 };
 
-/* Return: 0 or -EINVAL. */
+/*
+ * Add a restriction that the client has described.
+ * Return: 0 or -EINVAL.
+ */
 static int add(struct uaio_uring_restrictions *to,
 	       const struct io_uring_restriction *what)
 {
@@ -70,7 +74,9 @@ long uaio_uring_restrict(struct uaio_uring *ring, const void *arg, uint32_t nr)
 	struct io_uring_restriction what[RESTRICTIONS_MAX];
 	int ret = 0;
 
-	/* relaxed: the client orders its own calls */
+	/*
+	 * relaxed: the client orders this call and the call that enables the ring
+	 */
 	if (!load_relaxed(&ring->is_disabled))
 		return -EBADFD;
 	if (ring->restrictions.is_registered)
@@ -102,8 +108,8 @@ bool uaio_uring_is_allowed(const struct uaio_uring *ring,
 bool uaio_uring_may_register(const struct uaio_uring *ring, uint32_t opcode)
 {
 	/*
-	 * relaxed: the client orders its own calls; restrictions are immutable once the
-	 * ring is restricted
+	 * relaxed: the client orders this call and the call that enables the ring;
+	 * restrictions are immutable once the ring is restricted
 	 */
 	return likely(!load_relaxed(&ring->is_restricted)) ||
 	       ring->restrictions.register_ops >> opcode & 1;

@@ -34,7 +34,10 @@
 static struct {
 	struct uaio_slab slab;
 
-	/* Atomic. Kept in a child of fork(), which has the same descriptors. */
+	/*
+	 * First of the list of all rings. Atomic. A child of fork() keeps the list,
+	 * because it has the same descriptors.
+	 */
 	struct uaio_uring *all;
 
 	/* Under lock. */
@@ -94,7 +97,7 @@ bool uaio_uring_hold_slowly(struct uaio_uring *ring)
 			continue;
 		}
 		next = word | UAIO_URING_WAITED;
-		/* relaxed: the release of the word orders */
+		/* relaxed: accesses to the ring follow the acquire above */
 		if (word != next && !cas_relaxed(&ring->submit, &word, next))
 			continue;
 		(void)uaio_sleep_outside(&ring->submit, next, UAIO_FOREVER);
@@ -104,7 +107,10 @@ bool uaio_uring_hold_slowly(struct uaio_uring *ring)
 
 static void bury(void);
 
-/* Return: the check/ record of a request in flight that will write memory; or 0. */
+/*
+ * For uaio check.
+ * Return: the record (check/) of an unfinished request that will write memory; or 0.
+ */
 static uint32_t record_in_flight(struct uaio_group *group)
 {
 	uint32_t record = 0;
@@ -161,7 +167,7 @@ static void end(struct uaio_uring *ring)
 void uaio_uring_release_slowly(struct uaio_uring *ring, uint32_t word)
 {
 	do
-		/* relaxed: the queue's lock protects the list of owed entries */
+		/* relaxed: the queue's lock protects the list `owed` */
 		while (word & UAIO_URING_OWES)
 			if (cas_relaxed(&ring->submit, &word,
 					word & ~UAIO_URING_OWES)) {
@@ -181,8 +187,8 @@ void uaio_uring_release_slowly(struct uaio_uring *ring, uint32_t word)
 bool uaio_uring_use(struct uaio_uring *ring)
 {
 	/*
-	 * [MB:uring-users] seq_cst: count, then check DEAD. Pairs with uaio_uring_die()
-	 * and is_over().
+	 * [MB:uring-users] seq_cst: increment nr_users, then check DEAD. Pairs with
+	 * uaio_uring_die() and is_over().
 	 */
 	add_seq_cst(&ring->nr_users, 1);
 	if (likely(!(load_seq_cst(&ring->submit) & UAIO_URING_DEAD)))
@@ -240,7 +246,7 @@ static void free_ring(struct uaio_uring *ring)
 	uaio_uring_region_fini(&ring->region);
 	uaio_queue_fini(&ring->queue);
 	uaio_uring_mem_fini(&ring->mem);
-	/* Never reuse the struct of a ring of the parent. */
+	/* A struct that was taken over is not from this process's slab. */
 	if (!ring->is_inherited)
 		uaio_slab_put(&rings.slab, ring);
 }
@@ -269,11 +275,14 @@ static void bury(void)
 
 void uaio_uring_die(struct uaio_uring *ring)
 {
-	/* [MB:uring-users] seq_cst: set, then check. Pairs with uaio_uring_use(). */
+	/*
+	 * [MB:uring-users] seq_cst: set DEAD, then check users. Pairs with
+	 * uaio_uring_use().
+	 */
 	uint32_t word = add_seq_cst(&ring->submit, UAIO_URING_DEAD);
 
 	UAIO_CHECK(!(word & UAIO_URING_DEAD));
-	/* A thread that holds the ring wakes those that wait for its release. */
+	/* A thread that holds the ring ends the ring when it releases it. */
 	if (!(word & UAIO_URING_HELD))
 		end(ring);
 	bury();
@@ -298,14 +307,14 @@ static void fill(struct uaio_uring *ring, const struct io_uring_params *params)
 	bool is_owned = params->flags & IORING_SETUP_SINGLE_ISSUER;
 
 	ring->setup = params->flags;
-	/* relaxed, both: the table's release publishes these */
+	/* relaxed, both: the release store into the table publishes these */
 	store_relaxed(&ring->sq_entries, params->sq_entries);
 	store_relaxed(&ring->cq_entries, params->cq_entries);
 	ring->is_inherited = false;
-	/* relaxed: the table's release publishes this */
+	/* relaxed: the release store into the table publishes this */
 	store_relaxed(&ring->witness, -1);
 	ring->nr_forks = load_relaxed(&uaio_process_nr_forks);
-	/* relaxed, all: the table's release publishes these */
+	/* relaxed, all: the release store into the table publishes these */
 	store_relaxed(&ring->is_disabled, is_disabled);
 	store_relaxed(&ring->owner,
 		      is_owned && !is_disabled ? &uaio_entry : NULL);
@@ -369,10 +378,10 @@ void uaio_uring_take_over(struct uaio_uring *ring)
 	bool is_disabled = load_relaxed(&ring->is_disabled);
 	bool is_owned = load_relaxed(&ring->owner);
 
-	/* Threads of the parent may have been changing the queue. */
+	/* When the parent forked, its threads may have been changing the queue. */
 	memset(&ring->queue, 0, sizeof(ring->queue));
 	fill(ring, &params);
-	/* relaxed, all: the release of `epoch` publishes these */
+	/* relaxed, all: the release store to `epoch` publishes these */
 	store_relaxed(&ring->is_disabled, is_disabled);
 	store_relaxed(&ring->owner, is_owned ? &parents : NULL);
 	store_relaxed(&ring->nr_users, 0);
@@ -442,7 +451,7 @@ int uaio_uring_new(struct io_uring_params *params, struct uaio_uring **ret_ring)
 			      : 0);
 	uaio_uring_region_init(&ring->region);
 	fill(ring, params);
-	/* In the kernel, the SQPOLL thread has the credentials of the maker. */
+	/* In the kernel, the SQPOLL thread has the ring maker's credentials. */
 	if (params->flags & IORING_SETUP_SQPOLL)
 		uaio_queue_keep_maker(&ring->queue);
 	lock();
@@ -453,13 +462,13 @@ int uaio_uring_new(struct io_uring_params *params, struct uaio_uring **ret_ring)
 	ring->is_counted = true;
 	unlock();
 	/*
-	 * [MB:uring-users] release: the struct is another ring now. Pairs with
-	 * uaio_uring_use(), by a thread that found the earlier ring.
+	 * [MB:uring-users] release: from here on the struct is the new ring. Pairs with
+	 * uaio_uring_use() in a thread that found an earlier ring in the struct.
 	 */
 	store_release(&ring->submit, 0);
-	/* Done before any thread can close the ring. */
+	/* Write params now: after make_known() any thread may close the ring. */
 	uaio_uring_mem_tell(&ring->mem, params);
-	/* No thread polls, so clients must make a system call to submit. */
+	/* No SQPOLL thread exists, so clients must make a call to submit. */
 	if (params->flags & IORING_SETUP_SQPOLL)
 		store_relaxed(&ring->mem.rings->sq_flags,
 			      IORING_SQ_NEED_WAKEUP);
@@ -475,7 +484,7 @@ struct uaio_uring *uaio_uring_first(void)
 
 void uaio_urings_fork(void)
 {
-	/* Locking waits for posters that began before the fork was counted. */
+	/* Wait for posts that began before fork() incremented the count of forks. */
 	for (struct uaio_uring *ring = uaio_uring_first(); ring;
 	     ring = ring->next)
 		if (uaio_uring_is_here(ring)) {
@@ -528,7 +537,7 @@ struct uaio_uring *uaio_uring_adopt(uint32_t fd, struct uaio_uring *ring)
 /* Read the tail from the ring's memory, because other processes may have posted. */
 static void catch_up_locked(struct uaio_uring *ring)
 {
-	/* relaxed, both: ordered by the lock `posting`; or a guess that is repeated */
+	/* relaxed, both: ordered by `posting`; a caller without this lock guesses */
 	uint32_t tail = load_relaxed(&ring->mem.rings->cq_tail);
 
 	store_relaxed(&ring->progress,

@@ -3,26 +3,28 @@
  * Rings: what io_uring_setup() makes
  *
  * A ring is a queue (queue.h) with memory that it shares with the client, for
- * submissions and completions (memmap.h). The ring's descriptor is that of this
+ * submissions and completions (memmap.h). The ring's descriptor is a descriptor of this
  * memory's file. table.h finds the ring of a descriptor.
  *
  *   I1  A ring's struct is never unmapped (slab.h), and stays on the list of all rings.
  *   I2  One thread at a time submits, or changes what is registered: the thread that
- *       holds the ring, by the word `submit`. This thread may execute requests
- *       meanwhile, so it then holds none of the core's locks.
+ *       holds the ring. Holding a ring means owning a lock, the bit HELD of `submit`.
+ *       The holder may execute requests meanwhile, so it then holds none of the core's
+ *       locks.
  *   I3  nr_holds counts the known descriptors of a ring, and the slots of threads that
  *       have registered it. When it drops to 0, the ring dies: the bit DEAD of `submit`
  *       is set, and stays set until the struct is reused. From then on no further
  *       thread can hold or use the ring. The thread that sets DEAD closes the queue and
- *       cancels requests; if another thread holds the ring, this other thread does so
- *       when it releases the ring. No thread waits for that release.
+ *       cancels requests. If another thread holds the ring, that holder does so when it
+ *       releases the ring. No thread waits for that release.
  *   I4  A thread that waits for completions, or sends a message to a ring, uses the
- *       ring (nr_users), which keeps its memory. The thread increments nr_users, then
- *       checks DEAD. The thread that sets DEAD checks nr_users afterwards.
+ *       ring: it counts in nr_users, which keeps the ring's memory. The thread
+ *       increments nr_users, then checks DEAD. The thread that sets DEAD checks
+ *       nr_users afterwards.
  *   I5  nr_taken counts the completions that accepted submissions and registered tags
- *       owe; nr_done counts the completions that were posted. A dead ring is freed by
- *       the next thread that makes or closes a ring once nr_taken equals nr_done and no
- *       thread uses the ring.
+ *       owe; nr_done counts the completions that were posted. A dead ring can be freed
+ *       once nr_taken equals nr_done and no thread uses the ring. The next thread that
+ *       makes or closes a ring frees it.
  *   I6  A child of fork() has its parent's ring structs, but not their queues: `epoch`
  *       tells such rings apart (uaio_uring_is_here()). The child may take a ring over
  *       (share.h).
@@ -57,7 +59,7 @@ enum {
 	UAIO_URING_HELD = 1,
 	UAIO_URING_WAITED = 2, /* threads sleep until the ring is released */
 	UAIO_URING_DEAD = 4,
-	/* the holder must drop entries: rsrc.h, I5; only with HELD */
+	/* set only with HELD: the holder must drop replaced entries (rsrc.h, I5) */
 	UAIO_URING_OWES = 8,
 };
 
@@ -76,11 +78,18 @@ struct uaio_uring {
 	struct uaio_uring *next; /* next in the list of all rings; immutable */
 
 	/* Atomic, written under the table's lock. */
-	/* identity of its memory file; ino is 0 if the ring is not open */
+	/*
+	 * device and inode number of its memory file; ino is 0 if the ring is not open
+	 */
 	uint64_t dev, ino;
 	uint32_t nr_holds;
-	int32_t witness; /* owns: a descriptor (witness.h); or -1 */
-	uint32_t epoch;  /* which start of the engine the ring belongs to */
+	/*
+	 * owns: a witness (witness.h), while a thread closes a descriptor of the ring;
+	 * or -1
+	 */
+	int32_t witness;
+	/* number of the engine's start in which the ring was made or taken over */
+	uint32_t epoch;
 
 	/* Immutable while the ring is open. */
 	uint32_t setup; /* IORING_SETUP_* */
@@ -90,7 +99,8 @@ struct uaio_uring {
 	uint64_t generation;       /* generation of the queue */
 	struct uaio_uring_mem mem; /* immutable, except its layout: setup.c */
 
-	struct uaio_called called; /* immutable: how the core calls the ring */
+	/* immutable: what the core calls for some requests (cancel.h) */
+	struct uaio_called called;
 
 	/*
 	 * Atomic. A resize (setup.c) changes these, in the thread that holds the ring
@@ -101,10 +111,14 @@ struct uaio_uring {
 	/* Atomic. */
 	uint32_t submit;
 	uint32_t nr_users;
-	uint32_t shares_files; /* rsrc.h, I4; never cleared */
 	/*
-	 * How many of the next multishot receives will probably end after few shots,
-	 * because earlier ones ended for want of room in the ring. A guess.
+	 * other threads may change slots of registered files (rsrc.h, I4); never
+	 * cleared
+	 */
+	uint32_t shares_files;
+	/*
+	 * How many of the next multishot receives will probably end early: earlier
+	 * receives found no room in the ring. A guess.
 	 */
 	uint32_t nr_short;
 	uint32_t is_disabled; /* 1 until IORING_REGISTER_ENABLE_RINGS */
@@ -117,26 +131,28 @@ struct uaio_uring {
 
 	/* These belong to the thread that holds the ring (I2). */
 	uint32_t sq_head;
-	/* CQE_SKIP_SUCCESS was used, so drains are now refused */
+	/* IOSQE_CQE_SKIP_SUCCESS was used, so IOSQE_IO_DRAIN is now refused */
 	bool is_without_drains;
-	/* the last submission was a drain, so the next one follows it */
+	/* the last request was a drain, so the next one starts late (sq.c) */
 	bool was_drained;
-	bool checks_each_sqe; /* each submission needs extra checks */
+	/* submissions need prepare_rare() (sq.c) even without flags */
+	bool checks_each_sqe;
 	uint64_t nr_taken;
 	/*
-	 * shares (ref): sleepers (op/sleeper.h) of the requests that this call submits
+	 * shares (ref): sleepers (op/sleeper.h) of the requests that the current
+	 * io_uring_enter() call submits
 	 */
 	struct uaio_sleeper *sleepers;
 	/*
-	 * Changes also need the queue's lock, under which other threads read these
-	 * (rsrc.h).
+	 * Other threads read these tables under the queue's lock, so changes need this
+	 * lock, too (rsrc.h).
 	 */
 	struct uaio_uring_table files;
 	struct uaio_uring_table buffers;
 	uint32_t max_workers[2];
 	struct uaio_uring_restrictions
 		restrictions; /* immutable once enabled */
-	/* owns: credentials by number, 0 for none; or NULL */
+	/* owns: a hash of credentials for each personality (0: unused); or NULL */
 	uint64_t *personalities;
 	uint32_t next_personality;
 
@@ -146,24 +162,27 @@ struct uaio_uring {
 	struct uaio_queue queue __attribute__((aligned(64)));
 
 	/* Under the queue's lock. */
-	uint64_t progress; /* atomic; cq.h: the lower half is the tail */
+	uint64_t progress; /* atomic; tail and nr_timeouts (cq.h) */
 	/* number of unlinked timeouts that have completed, each of which ends waits */
 	uint32_t nr_timeouts;
 	/* atomic; number of completions so far, except of unlinked timeouts */
 	uint64_t cq_events;
-	struct heap counting; /* timeouts that complete after a count */
-	uint64_t nr_counted;  /* how many timeouts ever counted */
+	/* timeouts that wait for a number of completions */
+	struct heap counting;
+	/* how many timeouts with a count the ring has had */
+	uint64_t nr_counted;
 	/* timeouts whose count is reached: timeout.c, I2 */
 	struct list reached;
 	uint32_t nr_reached; /* atomic */
-	/* number of completions of the current post that cq_events omits */
+	/* how many completions of the current post must not count in cq_events */
 	uint32_t nr_uncounted;
 	bool is_ending; /* a thread is completing the timeouts in `reached` */
-	struct uaio_uring_rsrc *owed; /* owns: rsrc.h, I5; or NULL */
+	/* owns: replaced entries that the holder must drop (rsrc.h, I5); or NULL */
+	struct uaio_uring_rsrc *owed;
 	/* the note of the poll that is being changed: cancel.h */
 	const struct uaio_uring_note *updating;
 	bool is_updating;
-	/* the completion of that poll was hidden from the client */
+	/* the completion of the poll in `updating` was hidden from the client */
 	bool was_hidden;
 	uint64_t nr_done;
 	struct uaio_uring_overflow *first_over, *last_over; /* owns */
@@ -171,7 +190,10 @@ struct uaio_uring {
 	bool is_eventfd_async; /* the eventfd signals only completions by workers */
 	int32_t bell;          /* atomic; bell.h: a descriptor, or -1 */
 	uint32_t bell_state; /* atomic: bell.h */
-	/* atomic; some thread has waited: uaio_uring_may_complete() */
+	/*
+	 * atomic; a thread has waited for completions; uaio_uring_may_complete() clears
+	 * it
+	 */
 	uint32_t has_waited;
 	/* the bell is, or was, in an epoll; under the queue's lock */
 	bool is_in_epoll;
@@ -186,34 +208,47 @@ struct uaio_uring {
 /* Return: whether other processes may use the ring (share.h). */
 static inline bool uaio_uring_is_shared(const struct uaio_uring *ring)
 {
-	/* relaxed: fork() counts in the parent before the child exists */
+	/*
+	 * relaxed: fork() increments the counter in the parent before the child exists
+	 */
 	return unlikely(load_relaxed(&uaio_process_nr_forks) != ring->nr_forks);
 }
 
-/* Return: whether other threads may change slots of files (rsrc.h, I4). */
+/*
+ * Return: whether other threads may change slots of registered files (rsrc.h, I4).
+ */
 static inline bool uaio_uring_shares_files(const struct uaio_uring *ring)
 {
 	/*
-	 * relaxed: set by this thread, or by a thread that leaves the replaced file to
-	 * this thread
+	 * relaxed: shares_files was set by this thread, or by a thread that sends a
+	 * file to the ring (rsrc.h, I5). The sender leaves the replaced file to this
+	 * thread.
 	 */
 	return load_relaxed(&ring->shares_files);
 }
 
-/* The core is about to accept a request that changes slots of files (rsrc.h, I4). */
+/*
+ * Call this before the core accepts a request that changes slots of registered files
+ * (rsrc.h, I4).
+ */
 static inline void uaio_uring_set_shares_files(struct uaio_uring *ring)
 {
-	/* relaxed: only this thread, which holds the ring, depends on it */
+	/*
+	 * relaxed: only this thread, which holds the ring, must see the new value
+	 */
 	store_relaxed(&ring->shares_files, 1);
 }
 
-/* Called each time the engine starts. */
+/* Called each time the engine (the library's core) starts. */
 void uaio_urings_init(void);
-/* Called in fork(), before the child exists: see I1 of share.h. */
+/*
+ * Called in fork() before the child exists: wait until earlier posts have ended
+ * (share.h, I1).
+ */
 void uaio_urings_fork(void);
 
 /*
- * Make a ring from the client's params, which are checked and have the sizes.
+ * Make a ring from params, which uaio_uring_check_params() has checked and completed.
  * Return: its descriptor, or with IORING_SETUP_REGISTERED_FD_ONLY its slot in this
  * thread; or -errno.
  */
@@ -225,7 +260,7 @@ bool uaio_uring_is_here(const struct uaio_uring *ring);
 
 /*
  * For table.c, under its lock: make a ring of the parent a ring of this process. The
- * caller then sets `epoch`, by which other threads see the ring.
+ * caller then sets `epoch`: from then on other threads can use the ring.
  */
 void uaio_uring_take_over(struct uaio_uring *ring);
 
@@ -258,13 +293,13 @@ static inline void uaio_uring_release(struct uaio_uring *ring)
 bool uaio_uring_use(struct uaio_uring *ring);
 void uaio_uring_unuse(struct uaio_uring *ring);
 
-/* The ring has lost its last hold (I3). Caller holds no lock. */
+/* End the ring, because nr_holds has dropped to 0 (I3). Caller holds no lock. */
 void uaio_uring_die(struct uaio_uring *ring);
 
 /* Return: the first ring of the list of all rings, open or not. */
 struct uaio_uring *uaio_uring_first(void);
 
-/* Add the statistics of all rings. */
+/* Add the statistics of all rings, also of freed ones, to *counters. */
 struct uaio_counters;
 void uaio_urings_count(struct uaio_counters *counters);
 

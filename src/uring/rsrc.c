@@ -124,7 +124,10 @@ void uaio_uring_table_free(struct uaio_uring *ring,
 void uaio_uring_table_abandon(struct uaio_uring *ring,
 			      struct uaio_uring_table *table)
 {
-	/* Tagged entries had no request: only this thread could find them (I1). */
+	/*
+	 * The caller holds the ring. Only the holder gives tagged entries to requests,
+	 * and it has given none of this table's entries to a request.
+	 */
 	for (uint32_t i = 0; i < table->nr; i++) {
 		struct uaio_uring_rsrc *rsrc = table->entries[i];
 
@@ -233,13 +236,13 @@ static struct uaio_uring_rsrc *exchange_locked(struct uaio_uring_table *table,
 	struct uaio_uring_rsrc *old = load_relaxed(&table->entries[place]);
 	uint64_t bit = 1ull << place % 64;
 
-	/* [MB:uring-place] release: its members. Pairs with uaio_uring_table_at(). */
+	/* [MB:uring-place] release: the entry. Pairs with uaio_uring_table_at(). */
 	store_release(&table->entries[place], rsrc);
 	if (rsrc)
 		table->taken[place / 64] |= bit;
 	else
 		table->taken[place / 64] &= ~bit;
-	/* As in the kernel, replacing a file leaves the hint unchanged. */
+	/* As in the kernel, replacing a file keeps the next search's start. */
 	if (!rsrc)
 		table->hint = place;
 	else if (!old)
@@ -264,7 +267,10 @@ static struct uaio_uring_rsrc *new_rsrc(struct uaio_uring *ring,
 	return rsrc;
 }
 
-/* Put an entry into a slot; *ret_old: the old one. Return: 0; the slot; -errno. */
+/*
+ * Put an entry into a slot; *ret_old: the slot's previous entry.
+ * Return: 0, or the slot that was chosen for UAIO_URING_ANY_PLACE; -errno.
+ */
 static int put_locked(struct uaio_uring_table *table, uint32_t place,
 		      struct uaio_uring_rsrc *rsrc,
 		      struct uaio_uring_rsrc **ret_old)
@@ -287,7 +293,7 @@ static int put(struct uaio_uring *ring, struct uaio_uring_table *table,
 
 	if (!rsrc)
 		return -ENOMEM;
-	/* Without a tag the caller may be any thread: leave nr_taken alone. */
+	/* Only the ring's holder makes tagged entries, and changes nr_taken. */
 	if (what->tag)
 		ring->nr_taken++;
 	uaio_queue_lock(&ring->queue);
@@ -304,7 +310,7 @@ static int put(struct uaio_uring *ring, struct uaio_uring_table *table,
 }
 
 /*
- * Leave `old`, a replaced entry or NULL, to the thread that holds the ring, to drop it.
+ * Let the thread that holds the ring drop `old`: a replaced entry, or NULL.
  * Return: false if no thread holds the ring.
  */
 static bool owe_locked(struct uaio_uring *ring, struct uaio_uring_rsrc *old)
@@ -312,8 +318,8 @@ static bool owe_locked(struct uaio_uring *ring, struct uaio_uring_rsrc *old)
 	uint32_t word = load_relaxed(&ring->submit), next;
 
 	/*
-	 * [MB:uring-submit] seq_cst: the next thread that holds the ring sees
-	 * shares_files, and the last one that held it uses no entry any more.
+	 * [MB:uring-submit] seq_cst: the next holder of the ring sees shares_files. If
+	 * no thread holds the ring, the last holder no longer uses any entry.
 	 */
 	do
 		next = word & UAIO_URING_HELD ? word | UAIO_URING_OWES : word;
@@ -435,10 +441,13 @@ void uaio_uring_rsrc_put(struct uaio_uring_rsrc *rsrc)
 	uaio_slab_put(&slab, rsrc);
 	if (!tag)
 		return;
-	/* The ring may be freed once the tag is posted. */
+	/* Pin the queue: the ring may be freed once the tag is posted. */
 	uaio_ready_pin(&ring->queue.group.ready);
 	uaio_uring_answer(ring, tag, 0);
-	/* relaxed: this thread has marked the timeouts */
+	/*
+	 * relaxed: the completion of the tag may have reached the count of a timeout.
+	 * Then this thread itself has marked the timeout (timeout.c, I2).
+	 */
 	if (unlikely(load_relaxed(&ring->nr_reached)))
 		uaio_uring_end_reached(ring);
 	uaio_ready_unpin(&ring->queue.group.ready);
@@ -450,12 +459,12 @@ void uaio_uring_rsrc_put(struct uaio_uring_rsrc *rsrc)
  * A buffer is an address and a length, so a clone is another entry for the same memory.
  * Tags stay with the source ring.
  *
- * The thread holds the target ring. It uses the source ring (ring.h, I4) without
+ * The caller holds the target ring. It uses the source ring (ring.h, I4) without
  * holding it, and reads the source's table under the source's queue lock. So two
  * threads that clone from each other's ring do not deadlock.
  */
 
-/* The client's argument, which older headers lack. */
+/* The client's argument, struct io_uring_clone_buffers: older headers lack it. */
 struct clone {
 	uint32_t src_fd;
 	uint32_t flags;
@@ -509,7 +518,7 @@ static int copy_buffers(struct uaio_uring *from, struct clone *what,
 	return ret;
 }
 
-/* If memory is refused, the buffers put so far stay registered. */
+/* Put the buffers into the table. If memory is refused, some stay registered. */
 static int put_buffers(struct uaio_uring *ring, const struct clone *what,
 		       const struct buffer *buffers)
 {

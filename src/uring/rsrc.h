@@ -9,21 +9,22 @@
  *   I1  The table has a reference to each entry. A request has a reference to each
  *       tagged entry that it uses, until its last completion is posted.
  *   I2  A tagged entry owes a completion: it counts in its ring's nr_taken (ring.h),
- *       which keeps the ring. Only the thread that holds the ring makes tagged entries.
+ *       which keeps the ring. Only the thread that holds the ring (ring.h, I2) makes
+ *       tagged entries.
  *   I3  Tables and their slots change under the queue's lock. Only the thread that
  *       holds the ring replaces a whole table, or changes slots of buffers. Any thread
- *       that executes a request may change slots of files: the thread finds the current
- *       table under the lock.
+ *       that executes a request may change slots of registered files: the thread finds
+ *       the current table under the lock.
  *   I4  The thread that holds the ring reads tables without the lock, and entries that
- *       it finds stay while it holds the ring. This does not hold for files once the
- *       thread has set shares_files. The thread sets shares_files before it gives the
- *       core the first request that changes slots. shares_files is never cleared. From
- *       then on the thread that holds the ring must take references under the lock
- *       (uaio_uring_table_get()), as all other threads must at all times.
- *   I5  A thread that has no request of the ring, and puts a file into the ring's table
- *       (msg_ring.c), also sets shares_files. But the thread that holds the ring at
- *       that moment may be using the replaced entry. So the replaced entry is dropped
- *       by that thread, when it releases the ring (UAIO_URING_OWES).
+ *       it finds stay while it holds the ring. For registered files this is so until
+ *       shares_files is set, which is never cleared. Before the holder gives the core
+ *       the first request that changes slots, the holder sets shares_files. From then
+ *       on the holder takes references under the lock (uaio_uring_table_get()), as all
+ *       other threads always do.
+ *   I5  A thread that puts a file into the table without a request of the ring
+ *       (msg_ring.c) also sets shares_files. But the thread that holds the ring at that
+ *       moment may be using the replaced entry. So the holder drops the replaced entry
+ *       when it releases the ring (UAIO_URING_OWES).
  *   I6  A request that changes slots uses the table that the ring has when the request
  *       is executed, whichever thread executes it (I3). If the ring then has no table,
  *       the request fails.
@@ -51,20 +52,20 @@ struct uaio_uring_entry;
 struct uaio_uring_rsrc {
 	struct uaio_slab_node node;
 
-	/* Immutable; but the tag is only set once the table is registered. */
+	/* Immutable; but uaio_uring_table_abandon() clears the tag. */
 	struct uaio_uring *ring; /* borrows (I2) */
 	uint64_t tag;
-	struct uaio_file *file; /* shares (ref): for a file */
-	uint64_t base, bytes;   /* for a buffer: the client's memory */
+	struct uaio_file *file; /* shares (ref): the file; NULL for a buffer */
+	uint64_t base, bytes;   /* of a buffer: the client's memory */
 
-	/* under the queue's lock: the next owed entry (I5) */
+	/* under the queue's lock: next in the ring's list `owed` (I5) */
 	struct uaio_uring_rsrc *next;
 
 	uint32_t refs; /* atomic */
 };
 
 struct uaio_uring_table {
-	/* owns: an array of atomic pointers, some of them NULL; NULL: no table */
+	/* owns: array of atomic pointers, NULL for empty slots; NULL: no table */
 	struct uaio_uring_rsrc **entries;
 	uint32_t nr;
 
@@ -84,7 +85,10 @@ void uaio_uring_rsrcs_init(void);
 void uaio_uring_rsrc_init(struct uaio_uring *ring);
 void uaio_uring_rsrc_fini(struct uaio_uring *ring);
 
-/* Return: 0 or -ENOMEM. */
+/*
+ * Make an empty table with nr slots.
+ * Return: 0 or -ENOMEM.
+ */
 int uaio_uring_table_new(struct uaio_uring *ring,
 			 struct uaio_uring_table *table, uint32_t nr);
 /* Empty the table and free it. */
@@ -111,7 +115,7 @@ int uaio_uring_table_put_buffer(struct uaio_uring *ring, uint32_t place,
 				uint64_t base, uint64_t bytes, uint64_t tag);
 /*
  * Put a file into a slot like uaio_uring_table_put_file(). For a thread that uses the
- * ring but has no request of it (I5).
+ * ring (ring.h, I4), but does not execute a request of this ring (I5).
  */
 int uaio_uring_table_give_file(struct uaio_uring *ring, uint32_t place,
 			       struct uaio_file *file);
@@ -153,7 +157,7 @@ uaio_uring_table_at(const struct uaio_uring_table *table, uint32_t place)
 
 /* Return: whether there is a file in a slot. Context: as uaio_uring_table_get(). */
 bool uaio_uring_has_fixed(struct uaio_uring *ring, uint32_t place);
-/* The function `get_fixed` of struct uaio_sink. */
+/* The function `get_fixed` of struct uaio_sink (sink.h): find a registered file. */
 struct uaio_file *uaio_uring_get_fixed(struct uaio_queue *queue, int place);
 
 void uaio_uring_rsrc_get(struct uaio_uring_rsrc *rsrc);
@@ -185,17 +189,20 @@ int uaio_uring_put_file(struct uaio_uring *ring, uint32_t place,
 
 /*
  * openclose.c: prepare an operation that opens a file. If the submission names a slot
- * of the table, the file is put into this slot instead of a descriptor. open_flags: O_*
- * flags of the open that matter here.
- * Return: 0; -EINVAL: O_CLOEXEC without a descriptor; -ENOMEM.
+ * of the table, the file is put into this slot instead of a descriptor. open_flags: the
+ * O_* flags with which the file is opened.
+ * Return: 0; -EINVAL: O_CLOEXEC with a slot; -ENOMEM.
  */
 int uaio_uring_prep_land(struct uaio_uring_entry *entry, uint64_t open_flags);
-/* The function `land` of struct uaio_op_door. */
+/*
+ * The function `land` of struct uaio_op_door (op.h): put an opened file into its slot.
+ */
 int64_t uaio_uring_land(const struct uaio_sqe *sqe, int fd);
 
 /*
- * Parts of uaio_uring_called(): requests that change or use the table, and resolve no
- * path, so that they cannot block. Return: the result.
+ * Parts of uaio_uring_called(): execute requests that change or use the table of
+ * registered files. They resolve no path, so they cannot block.
+ * Return: the result.
  */
 int64_t uaio_uring_update_places(struct uaio_uring *ring,
 				 const struct uaio_sqe *sqe);

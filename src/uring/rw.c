@@ -26,7 +26,10 @@ enum { VECTORS_ALLOCATED_MAX = (4 << 20) / sizeof(struct iovec) };
 
 /* All checks below are in the order in which the kernel makes them. */
 
-/* The part that is common to all reads and writes. */
+/*
+ * Translate what all reads and writes have in common.
+ * Return: 0 or -errno.
+ */
 static int prep_any(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
@@ -86,7 +89,10 @@ int uaio_uring_prep_read_multishot(struct uaio_uring_entry *entry)
 	if (ret == 0 && (raw->addr || raw->len))
 		return -EINVAL;
 	entry->sqe.is_multishot = true;
-	/* If a kernel worker begins the request, this worker polls first. */
+	/*
+	 * In the kernel, a worker that starts this request polls the file before it
+	 * reads.
+	 */
 	if (unlikely(uaio_uring_begins_aside(entry)))
 		entry->sqe.is_async = entry->sqe.polls_first = true;
 	return ret;
@@ -141,7 +147,7 @@ static int check_buffer(const struct uaio_uring_rsrc *buffer, uint64_t addr,
 
 /*
  * Let the request use its registered buffer. error: why it cannot use the buffer, or 0.
- * The kernel reports this error before any other late error.
+ * As in the kernel, this error replaces an earlier late_error (sq.h).
  */
 static int use_buffer(struct uaio_uring_entry *entry,
 		      struct uaio_uring_rsrc *buffer, int error)

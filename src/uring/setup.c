@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * io_uring_setup: checks in the kernel's order; and the sizes of a ring, which may
- * change
+ * io_uring_setup: checks arguments in the kernel's order, and chooses the sizes of a
+ * ring; also resizes rings
  *
  * Tested by test-uring-setup.c and test-uring-resize.c.
  */
@@ -73,8 +73,8 @@ static int limit(uint32_t *nr, uint32_t max, uint32_t flags)
 }
 
 /*
- * Choose the ring's sizes from params. Return: 0; -EINVAL; -EOVERFLOW: too few
- * completions, where completions may have 16 or 32 bytes.
+ * Choose the ring's sizes from params.
+ * Return: 0; -EINVAL; -EOVERFLOW: IORING_SETUP_CQE_MIXED with fewer than 2 completions.
  */
 static int choose_sizes(struct io_uring_params *params, uint32_t nr_entries)
 {
@@ -97,7 +97,7 @@ static int choose_sizes(struct io_uring_params *params, uint32_t nr_entries)
 		       : check_cq_entries(params);
 }
 
-/* Return: whether the processor exists and is in use. */
+/* Return: whether this thread may run on processor nr. */
 static bool is_processor(uint32_t nr)
 {
 	uint64_t mask[64] = { 0 };
@@ -109,8 +109,8 @@ static bool is_processor(uint32_t nr)
 }
 
 /*
- * Check flags about SQPOLL, which the library emulates, and about workers that rings
- * share.
+ * Check IORING_SETUP_ATTACH_WQ and IORING_SETUP_SQ_AFF. They change nothing: rings of
+ * the library share workers anyway, and the library emulates SQPOLL.
  */
 static int check_offload(const struct io_uring_params *params)
 {
@@ -119,7 +119,7 @@ static int check_offload(const struct io_uring_params *params)
 	if (flags & IORING_SETUP_ATTACH_WQ) {
 		struct uaio_uring *other = uaio_uring_ask(params->wq_fd);
 
-		/* All rings of the library share workers, whatever the flags say. */
+		/* Only check: rings share workers anyway. */
 		if (!other && !uaio_uring_is_kernels_ring(params->wq_fd))
 			return sys_fcntl((int)params->wq_fd, F_GETFD, 0) < 0
 				       ? -ENXIO
@@ -186,7 +186,7 @@ enum {
 };
 
 /*
- * The entries of the SQ or CQ ring, from `first` to `end` - 1. Each has so many bytes.
+ * The entries of the SQ or CQ ring, from `first` to `end` - 1. Each has `bytes` bytes.
  */
 struct entries {
 	char *at;
@@ -233,7 +233,7 @@ static struct entries submissions(const struct uaio_uring *ring,
 		.old_mask = ring->sq_entries - 1,
 		.new_mask = params->sq_entries - 1,
 		.first = ring->sq_head,
-		/* relaxed: the client orders its own calls */
+		/* relaxed: the client orders this call and its own stores */
 		.end = load_relaxed(&ring->mem.rings->sq_tail),
 	};
 }
@@ -248,7 +248,7 @@ static struct entries completions(const struct uaio_uring *ring,
 		.bytes = sizeof(struct io_uring_cqe) << shift,
 		.old_mask = ring->cq_entries - 1,
 		.new_mask = params->cq_entries - 1,
-		/* relaxed: the client orders its own calls */
+		/* relaxed: the client orders this call and its own stores */
 		.first = load_relaxed(&ring->mem.rings->cq_head),
 		.end = uaio_uring_tail(ring),
 	};
@@ -276,7 +276,10 @@ static int resize_locked(struct uaio_uring *ring,
 	return 0;
 }
 
-/* Return: 0; -ENOMEM, -EOVERFLOW. */
+/*
+ * Resize the ring.
+ * Return: 0; -ENOMEM, -EOVERFLOW.
+ */
 static int resize(struct uaio_uring *ring, const struct io_uring_params *params)
 {
 	const size_t sqes_bytes =
@@ -323,9 +326,9 @@ static int read_params(const struct uaio_uring *ring, const void *arg,
 		return -EINVAL;
 	ret_params->flags |= ring->setup & KEPT;
 	/*
-	 * With this feature clients map all of the new rings at IORING_OFF_SQ_RING.
-	 * Without it they would map the completions at IORING_OFF_CQ_RING, where the
-	 * library's file has none (mmap.c).
+	 * IORING_FEAT_SINGLE_MMAP makes clients map the new rings at IORING_OFF_SQ_RING
+	 * as a whole. Without it they would map the completions at IORING_OFF_CQ_RING,
+	 * where the library's file has none (host/mmap.c).
 	 */
 	ret_params->features |= IORING_FEAT_SINGLE_MMAP;
 	return choose_sizes(ret_params, ret_params->sq_entries);

@@ -26,13 +26,13 @@ enum { LINKS = IOSQE_IO_LINK | IOSQE_IO_HARDLINK };
 /* One io_uring_enter() call that submits. */
 struct call {
 	struct uaio_uring *ring;
-	bool is_shared; /* other processes may submit what this call does not */
+	bool is_shared; /* other processes may also submit to the ring */
 	/* an eventfd or a bell (bell.h) reports completions, so post each at once */
 	bool is_signalled;
 	uint64_t
 		nr_before; /* number of completions before this call (timeout.c, I1) */
 	bool has_later; /* begins_later() is true for some request */
-	/* the previous submission was a linked timeout, or was refused as one */
+	/* the previous submission was a LINK_TIMEOUT, even if it was refused */
 	bool was_timeout;
 	struct uaio_batch batch;
 	struct uaio_chain chain;
@@ -88,7 +88,9 @@ prepare_rare(struct uaio_uring_entry *entry)
 	entry->sqe.links = links_of(raw);
 	if (ret < 0)
 		return ret;
-	/* relaxed: the client orders its own calls */
+	/*
+	 * relaxed: the client orders this call and the call that enables the ring
+	 */
 	if (load_relaxed(&entry->ring->is_restricted) &&
 	    !uaio_uring_is_allowed(entry->ring, raw))
 		return -EACCES;
@@ -123,7 +125,7 @@ static int prepare(const struct call *call, struct uaio_uring_entry *entry)
 		if (ret < 0)
 			return ret;
 	}
-	/* SQPOLL: workers with the maker's credentials make the calls. */
+	/* SQPOLL: workers with the ring maker's credentials execute the request. */
 	if (unlikely(call->batch.by.is_maker))
 		entry->sqe.is_async = true;
 	entry->sqe.op = entry->row->op;
@@ -141,8 +143,7 @@ static int prepare(const struct call *call, struct uaio_uring_entry *entry)
 }
 
 /*
- * Post a submission's error in order with the other completions. Frees the note
- * (note.h).
+ * Post the error of a submission, after earlier completions. Frees the note (note.h).
  */
 static void answer(struct call *call, const struct uaio_uring_entry *entry,
 		   int error)
@@ -162,7 +163,10 @@ static void answer(struct call *call, const struct uaio_uring_entry *entry,
 	uaio_uring_answer(call->ring, entry->raw.user_data, error);
 }
 
-/* Return: the registered entry of the file, kept while submitting; or NULL. */
+/*
+ * Return: the entry of the submission's registered file; NULL: there is none. If other
+ * threads may change slots, entry->held keeps the file's entry during the submission.
+ */
 static struct uaio_uring_rsrc *find_fixed(struct uaio_uring_entry *entry)
 {
 	struct uaio_uring *ring = entry->ring;
@@ -193,7 +197,7 @@ static bool receives_much(const struct uaio_uring_entry *entry)
 					   entry->sqe.op == UAIO_OP_RECVMSG);
 }
 
-/* Return: whether a multishot receive will probably have few shots. */
+/* Return: whether a multishot receive will probably end early. */
 static bool is_short(struct uaio_uring *ring)
 {
 	/* relaxed, both: a guess */
@@ -207,10 +211,10 @@ static bool is_short(struct uaio_uring *ring)
 
 /*
  * Before each try of a waiting request, the library queries the kernel whether the
- * request's descriptor still is the same file. A multishot receive gets its own
- * duplicate of the descriptor instead, because the query costs a tenth of the time for
- * a message. Making and closing the duplicate costs seven system calls, which does not
- * pay for one or two shots.
+ * request's descriptor still is the same file. For a multishot receive this query would
+ * cost a tenth of the time for a message, so the request gets its own duplicate of the
+ * descriptor. Making and closing the duplicate costs seven system calls, too many for
+ * one or two messages.
  */
 static struct uaio_file *file_of_shots(const struct uaio_uring_entry *entry,
 				       const struct uaio_file *file)
@@ -224,7 +228,10 @@ static struct uaio_file *file_of_shots(const struct uaio_uring_entry *entry,
 	return own;
 }
 
-/* Return: a file entry for this request only, with a reference; NULL: use `file`. */
+/*
+ * Return: a struct uaio_file that only this request uses, with a reference; NULL: the
+ * request uses `file`.
+ */
 static struct uaio_file *own_file_of(struct uaio_uring_entry *entry,
 				     const struct uaio_file *file)
 {
@@ -250,8 +257,8 @@ static bool is_of_buffers(const struct uaio_uring_entry *entry)
 
 /*
  * Return: whether the request begins only when the submitting call ends, as in the
- * kernel. This is so for a send that polls first, and for a request that a kernel
- * worker executes and that needs the ring, because the submitting thread holds the ring
+ * kernel. This holds for a send that polls first. It also holds for a request that a
+ * kernel worker executes, and that needs the ring: the submitting thread holds the ring
  * until the call ends.
  */
 static bool begins_later(const struct uaio_uring_entry *entry)
@@ -293,7 +300,7 @@ static __attribute__((noinline)) int add_linked(struct call *call,
 		timeout->has_from = true;
 		timeout->from = call->nr_before;
 	}
-	/* Report the error to the client as for an unlinked request. */
+	/* Otherwise IOSQE_CQE_SKIP_SUCCESS would hide the error (note.c). */
 	if (error && timeout)
 		timeout->is_linked = false;
 	if (error)
@@ -303,7 +310,7 @@ static __attribute__((noinline)) int add_linked(struct call *call,
 			: uaio_chain_add(&call->chain, &entry->sqe);
 }
 
-/* A counting timeout is about to be given to the core: note what it counts from. */
+/* If the request is a timeout with a count, let it count from this call on. */
 static void count_from(const struct call *call, struct uaio_uring_entry *entry)
 {
 	struct uaio_uring_timeout *timeout = uaio_uring_timeout_of(entry->note);
@@ -373,7 +380,7 @@ add(struct call *call, struct uaio_uring_entry *entry, int error)
 	return ret;
 }
 
-/* Return: whether the next submission may be accepted. error: of this submission. */
+/* Return: whether the call may go on after this entry, whose error is `error`. */
 static bool goes_on(const struct call *call,
 		    const struct uaio_uring_entry *entry, int error)
 {
@@ -382,8 +389,8 @@ static bool goes_on(const struct call *call,
 }
 
 /*
- * Return: whether the kernel would find this error before the request begins. These are
- * errors in memory, in paths, and in names and sizes of attributes.
+ * Return: whether the kernel would find this error before the request begins. That is
+ * so for bad addresses, and for errors in paths and in names and sizes of attributes.
  */
 static bool is_early(const struct uaio_uring_entry *entry, int error)
 {
@@ -408,7 +415,10 @@ refuse(struct call *call, struct uaio_uring_entry *entry, int error, int res)
 	return goes_on(call, entry, error);
 }
 
-/* Return: whether the submission has no flag, except perhaps IOSQE_ASYNC. */
+/*
+ * Return: whether add_bare() may add the submission: it has no note, no late_error and
+ * no flag except IOSQE_ASYNC, is in no chain, and follows no drain.
+ */
 static bool is_bare(const struct call *call,
 		    const struct uaio_uring_entry *entry)
 {
@@ -452,8 +462,8 @@ take_in_rare(struct call *call, struct uaio_uring_entry *entry, int error)
 	if (ret < 0)
 		return refuse(call, entry, error, ret);
 	/*
-	 * After a drain the completion is posted later, but the error ends the call
-	 * now.
+	 * An error of this submission ends the call now, even if a drain delays the
+	 * completion with the error.
 	 */
 	if (!error && is_early(entry, call->chain.mistake))
 		error = call->chain.mistake;
@@ -471,7 +481,7 @@ static inline bool take_in(struct call *call, struct uaio_uring_entry *entry)
 	return likely(ret == 0) || refuse(call, entry, 0, ret);
 }
 
-/* Copy the next entry. Return: false if its index is invalid; it is dropped. */
+/* Copy the next submission. Return: false if its index is invalid: it is dropped. */
 static bool copy_next(struct uaio_uring *ring, struct io_uring_sqe *ret_raw)
 {
 	uint32_t place = ring->sq_head++ & (ring->sq_entries - 1);
@@ -534,7 +544,7 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 	struct call call;
 
 	call.is_shared = uaio_uring_is_shared(ring);
-	/* relaxed: processes submit in turn, and their clients order this */
+	/* relaxed: processes submit in turn, and clients order their calls */
 	if (call.is_shared)
 		ring->sq_head = load_relaxed(&ring->mem.rings->sq_head);
 	/* [MB:uring-sq] acquire: the submissions. Pairs with the client. */
@@ -546,7 +556,7 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 	if (!nr)
 		return 0;
 	call.ring = ring;
-	/* relaxed: a thread that is about to poll a new bell settles the bell first */
+	/* relaxed: a bell's maker settles the bell (bell.h, I2) before polling */
 	call.is_signalled = ring->eventfd || load_relaxed(&ring->bell) >= 0;
 	/* relaxed: a completion that is posted just now may count or not */
 	call.nr_before = load_relaxed(&ring->cq_events);
@@ -558,7 +568,10 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 	while (nr_taken < nr && may_go_on) {
 		if (!copy_next(ring, &entry.raw))
 			break;
-		/* If this process is killed now, no other one submits this again. */
+		/*
+		 * Advance the head at once: if this process is killed now, no other
+		 * process submits the entry again.
+		 */
 		if (unlikely(call.is_shared))
 			pass(ring);
 		entry.row = uaio_uring_row_of(entry.raw.opcode);
@@ -574,12 +587,10 @@ uint32_t uaio_uring_submit(struct uaio_uring *ring, uint32_t nr)
 	if (unlikely(ring->sleepers))
 		settle(&call);
 	uaio_batch_end(&call.batch);
-	/* Only this thread writes nr_taken. Completions are compared with it. */
+	/* nr_taken was increased in advance; only this thread writes it. */
 	ring->nr_taken -= nr - nr_taken;
 	pass(ring);
-	/*
-	 * relaxed: this call's timeouts were marked by this thread; see I2 of timeout.c
-	 */
+	/* relaxed: this thread has marked the timeouts to end (timeout.c, I2) */
 	if (unlikely(load_relaxed(&ring->nr_reached)))
 		uaio_uring_end_reached(ring);
 	return nr_taken;

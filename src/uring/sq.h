@@ -3,12 +3,12 @@
  * Submissions: copied from the ring, checked, translated, and given to the core
  *
  *   I1  A submission is copied once, because the client may overwrite it meanwhile.
- *   I2  Each accepted submission gets exactly one last completion. If a submission has
- *       an error that the kernel finds before it starts the request, the call accepts
- *       no further submission, unless the ring was made with SUBMIT_ALL or the
- *       submission is linked to the next.
+ *   I2  Each accepted submission gets exactly one last completion. If the kernel finds
+ *       an error before it starts a request, the call ends: it accepts no further
+ *       submission. Exceptions: the ring has IORING_SETUP_SUBMIT_ALL, or the submission
+ *       is linked to the next.
  *
- * Context: the thread holds the ring.
+ * Context: the thread holds the ring (ring.h, I2).
  *
  * Tested by test-uring.c and test-uring-ops.c.
  */
@@ -35,17 +35,20 @@ struct uaio_uring_entry {
 	struct io_uring_sqe raw;      /* copy of the client's submission */
 	struct uaio_args args;        /* arguments for sqe, if it needs any */
 	struct uaio_sqe sqe;          /* the translated submission */
-	struct iovec iov;             /* vector for a message in args */
+	struct iovec iov;             /* vector of a message, used by args */
 	struct uaio_uring_note *note; /* or NULL */
 	/*
 	 * shares (ref): the request's registered file, during the submission; or NULL.
 	 */
 	struct uaio_uring_rsrc *held;
-	/* An error that the client sees as the request's result. */
+	/*
+	 * An error that does not end the call: the client sees it as the request's
+	 * result.
+	 */
 	int late_error;
 	/*
-	 * the request searches other requests, so submissions before it must be posted
-	 * first
+	 * the request searches for other requests, so earlier submissions must be
+	 * started first
 	 */
 	bool looks_up;
 };
@@ -76,7 +79,7 @@ bool uaio_uring_may_read(uint64_t addr, size_t bytes);
 int uaio_uring_check_range(uint64_t addr, uint64_t bytes);
 int uaio_uring_check_vectors(const struct iovec *iov, uint64_t nr);
 
-/* Return: whether a request may use fd. */
+/* Return: whether fd is open, and a request may use it (O_PATH is refused). */
 bool uaio_uring_may_use(int fd);
 
 /* Return: the entry's note, made if there is none; NULL if memory is refused. */
@@ -88,7 +91,10 @@ struct uaio_uring_note *uaio_uring_note_for(struct uaio_uring_entry *entry);
  */
 bool uaio_uring_begins_aside(const struct uaio_uring_entry *entry);
 
-/* Take over the path of an operation that has one path. Return: 0 or -errno. */
+/*
+ * Use the path in the submission's `addr`, after a check.
+ * Return: 0 or -errno.
+ */
 int uaio_uring_take_path(struct uaio_uring_entry *entry);
 
 /*
@@ -100,12 +106,12 @@ int uaio_uring_add_sleeper(struct uaio_uring_entry *entry);
 
 /*
  * Use the registered buffer that the submission names.
- * Return: 0, also if there is no such buffer, which becomes a late error; -ENOMEM.
+ * Return: 0, also if there is no such buffer, which sets late_error; -ENOMEM.
  */
 int uaio_uring_use_buffer(struct uaio_uring_entry *entry);
 /*
- * Use a registered buffer with vectors, which the caller has checked. Return: as
- * uaio_uring_use_buffer(); -EINVAL.
+ * Use a registered buffer with vectors, which the caller has checked.
+ * Return: as uaio_uring_use_buffer(); -EINVAL: a vector is longer than SSIZE_MAX.
  */
 int uaio_uring_use_buffer_by(struct uaio_uring_entry *entry,
 			     const struct iovec *iovs, uint64_t nr);

@@ -17,11 +17,11 @@ enum {
 	FDS_MAX = 1 << 20,
 	LEAF_FDS =
 		/*
-		 * small, because one table for all descriptors would be charged to
-		 * RLIMIT_MEMLOCK
+		 * a small array of slots, because one array for all descriptors would
+		 * be charged to RLIMIT_MEMLOCK
 		 */
 	1 << 12,
-	/* how many descriptors to search for another one of a ring */
+	/* how many descriptors to search for another descriptor of a ring */
 	SEARCHED_MAX = 4096,
 	NONE = -1,
 	NOT_SOUGHT = -2,
@@ -31,12 +31,15 @@ enum {
 
 static struct {
 	/*
-	 * Atomic, as are the slots in the leaves. The slots are written under the lock.
+	 * Arrays of slots, each for LEAF_FDS descriptors. The pointers to the arrays,
+	 * and the slots, are atomic; slots are written under the lock.
 	 */
 	struct uaio_uring **leaves[FDS_MAX / LEAF_FDS]; /* owns; or NULL */
 	uint32_t is_used;
-	uint32_t end;   /* greater than all slots that were ever filled */
-	uint32_t swept; /* atomic: where the next sweep begins; a guess */
+	/* greater than all descriptors that were ever in the table */
+	uint32_t end;
+	/* atomic: the slot where the next sweep (I4) begins; a guess */
+	uint32_t swept;
 
 	struct uaio_lock lock; /* rank TABLE */
 } tab;
@@ -53,13 +56,13 @@ static void unlock(void)
 
 void uaio_uring_tab_init(void)
 {
-	/* In a child of fork(): another thread of the parent may have held the lock. */
+	/* In a child of fork() the lock may look held, by a parent's thread. */
 	tab.lock = (struct uaio_lock){ 0 };
 }
 
 bool uaio_uring_tab_is_used(void)
 {
-	/* relaxed: a thread that knows a ring has seen this set */
+	/* relaxed: a thread got a ring's descriptor only after is_used was set */
 	return load_relaxed(&tab.is_used);
 }
 
@@ -114,8 +117,8 @@ static struct uaio_uring *peek_locked(uint32_t fd)
 }
 
 /*
- * If the slot's leaf does not exist, nothing is written, and the ring keeps the hold of
- * fd until the process ends.
+ * Put a ring, or NULL, into the slot of fd. If the slot's leaf does not exist, write
+ * nothing: the ring then stays alive until the process ends.
  */
 static void set_locked(uint32_t fd, struct uaio_uring *ring)
 {
@@ -150,8 +153,8 @@ int uaio_uring_tab_number(const struct uaio_uring *ring)
 						load_relaxed(&ring->ino)))
 			return (int)fd;
 	/*
-	 * The client has closed the known descriptors by its own system call
-	 * instructions.
+	 * All known descriptors are closed, unnoticed by the library: search for
+	 * another.
 	 */
 	return find_other(ring);
 }
@@ -228,7 +231,7 @@ bool uaio_uring_is_ring(int fd)
 
 bool uaio_uring_tab_has(uint64_t dev, uint64_t ino)
 {
-	/* relaxed: a thread that has the ring's descriptor has seen the ring made */
+	/* relaxed: a thread got a ring's descriptor only after the ring was made */
 	for (struct uaio_uring *ring = uaio_uring_first(); ring;
 	     ring = ring->next)
 		if (load_relaxed(&ring->ino) == ino &&
@@ -265,7 +268,7 @@ bool uaio_uring_is_still(uint32_t fd, const struct uaio_uring *ring)
 {
 	struct uaio_uring **slot = slot_of(fd);
 
-	/* relaxed: the caller holds or uses the ring */
+	/* relaxed: the caller holds or uses the ring (ring.h, I2, I4) */
 	return slot && load_relaxed(slot) == ring;
 }
 
@@ -285,7 +288,7 @@ int uaio_uring_tab_add(uint32_t fd, struct uaio_uring *ring)
 	if (fd != NO_FD)
 		set_locked(fd, ring);
 	unlock();
-	/* The previous ring's descriptor was closed unnoticed. */
+	/* fd was a descriptor of `old`, and was closed unnoticed. */
 	if (old && uaio_uring_is_here(old))
 		uaio_uring_let_go(old);
 	return 0;
@@ -302,8 +305,8 @@ bool uaio_uring_tab_adopt(uint32_t fd, struct uaio_uring *ring)
 	if (is_new) {
 		uaio_uring_take_over(ring);
 		/*
-		 * Descriptors in the table may be closed; open ones that are missing
-		 * are found when they are used.
+		 * Empty the ring's slots: their descriptors may be closed. Open ones
+		 * are added again when they are used.
 		 */
 		for (uint32_t i = 0; i < load_relaxed(&tab.end); i++)
 			if (peek_locked(i) == ring)
@@ -334,17 +337,17 @@ bool uaio_uring_keep(struct uaio_uring *ring)
 }
 
 /*
- * Return: whether fd is the client's, and not the library's own. A request on a ring
- * may use a duplicate of the library. The duplicate must not keep the ring, because
- * nothing notices when the library closes it.
+ * Return: whether fd belongs to the client, and not to the library. For a request on a
+ * ring's descriptor the library may own a duplicate of this descriptor. The duplicate
+ * must not keep the ring, because nothing notices when the library closes it.
  */
 static bool is_clients(uint32_t fd, uint64_t dev, uint64_t ino)
 {
 	bool is_own;
 
 	/*
-	 * Quiesce: a descriptor that the library is just opening or closing looks like
-	 * a client's.
+	 * Keep the library from opening or closing its descriptors now: meanwhile such
+	 * a descriptor looks like a client's.
 	 */
 	uaio_ownfds_quiesce();
 	is_own = uaio_ownfd_has((int)fd) || !is_file(fd, dev, ino);
@@ -358,7 +361,10 @@ static int swap_witness(struct uaio_uring *ring, int witness)
 	int old;
 
 	lock();
-	/* relaxed, both: changes under the lock; without it, readers guess */
+	/*
+	 * relaxed, both: `witness` changes under the lock; readers without the lock
+	 * guess
+	 */
 	old = load_relaxed(&ring->witness);
 	store_relaxed(&ring->witness, witness);
 	unlock();
@@ -366,8 +372,8 @@ static int swap_witness(struct uaio_uring *ring, int witness)
 }
 
 /*
- * Close the ring's witness (witness.h). Return: whether the witness shows that no
- * descriptor is left.
+ * Close the ring's witness (witness.h).
+ * Return: whether the witness shows that no process has a descriptor of the ring.
  */
 static bool testifies(struct uaio_uring *ring)
 {
@@ -390,9 +396,9 @@ void uaio_uring_tab_closing(uint32_t fd)
 	int witness;
 
 	/*
-	 * relaxed, both: a wrong guess costs a search. A witness is useless if the ring
-	 * has other descriptors. fd may be another file if the ring's descriptor was
-	 * closed unnoticed, so check it.
+	 * relaxed, both: a wrong guess only costs a search. A witness is useless if the
+	 * ring has other descriptors. If the ring's descriptor was closed unnoticed, fd
+	 * may be another file, so check fd.
 	 */
 	if (!ring || !uaio_engine_is_of_process() ||
 	    !uaio_uring_is_here(ring) || load_relaxed(&ring->nr_holds) != 1 ||
@@ -436,20 +442,21 @@ static int find_other(const struct uaio_uring *ring)
 	return NONE;
 }
 
-/* The result of dropping a hold. */
+/* The result of dropping a hold (nr_holds in ring.h). */
 enum drop {
 	DROP_DONE,
 	DROP_LAST, /* it was the last hold */
-	/* it would be the last: search for another descriptor first */
+	/* the hold would be the last: search for another descriptor first */
 	DROP_WAIT,
 };
 
 /*
- * Drop the hold of fd, or with NO_FD a hold without a descriptor. If it is the ring's
- * last hold, it passes to the descriptor `other`, unless `other` is NONE. *ret_old: a
- * ring that loses the slot of `other`, because its descriptor was closed unnoticed.
- * ino: the ring's inode number when fd was found closed; the struct may belong to
- * another ring now.
+ * Drop the hold that the ring has because of its descriptor fd; NO_FD: a hold without a
+ * descriptor. If this is the ring's last hold, and `other` is a descriptor of the ring,
+ * the hold passes to `other`. *ret_old: the ring that was in the slot of `other` until
+ * now; the descriptor of that ring was closed unnoticed. ino: the ring's inode number
+ * when fd was found closed. If the number differs now, the struct belongs to another
+ * ring: drop nothing.
  */
 static enum drop drop_locked(struct uaio_uring *ring, uint64_t ino, uint32_t fd,
 			     int other, struct uaio_uring **ret_old)
@@ -480,9 +487,10 @@ static enum drop drop_locked(struct uaio_uring *ring, uint64_t ino, uint32_t fd,
 }
 
 /*
- * Search for another descriptor without a lock. The result is valid if the ring had
- * only this hold before the search. Then no thread can have made a descriptor that the
- * search missed, and dropped another hold meanwhile.
+ * Drop a hold. The search for another descriptor takes no lock. Its result is valid if
+ * the ring had only this hold before the search. The search could miss a new descriptor
+ * only if a thread with a second hold made the descriptor, and dropped that hold during
+ * the search.
  */
 static void drop(struct uaio_uring *ring, uint64_t ino, uint32_t fd)
 {
@@ -517,13 +525,13 @@ void uaio_uring_let_go(struct uaio_uring *ring)
 	drop(ring, load_relaxed(&ring->ino), NO_FD);
 }
 
-/* fd was closed in a process with its own engine. */
+/* Empty the slot of fd if fd is closed. Not called in a child of vfork(). */
 static void closed_here(uint32_t fd)
 {
 	struct uaio_uring *ring = look(fd);
 	uint64_t ino;
 
-	/* Another thread may have made a ring at fd meanwhile. */
+	/* Another thread may have emptied the slot meanwhile. */
 	if (likely(!ring))
 		return;
 	ino = load_relaxed(&ring->ino);
@@ -547,7 +555,7 @@ static void closed(uint32_t fd)
 
 void uaio_uring_tab_closed(unsigned first, unsigned last)
 {
-	/* relaxed: a thread that closes a ring's descriptor has seen it added */
+	/* relaxed: a descriptor is added to the table before a thread closes it */
 	uint32_t end = load_relaxed(&tab.end);
 
 	for (uint32_t fd = first; fd <= last && fd < end; fd++)

@@ -2,25 +2,27 @@
 /*
  * The table that finds the ring of a descriptor
  *
- * The table has the ring of each known descriptor. An unknown descriptor may also be
- * one of a ring (dup(), SCM_RIGHTS): the library compares its file with the memory of
- * all rings, and adds it. Calls that close descriptors are interposed, but a program
- * may close a descriptor by its own system call instruction, as liburing does if linked
- * statically. So a slot may be stale: its descriptor is closed, or is another file now.
+ * The table has the ring of each known descriptor. An unknown descriptor may also be a
+ * descriptor of a ring, from dup() or SCM_RIGHTS. Then the library compares the
+ * descriptor's file with the memory of all rings, and adds the descriptor. The library
+ * interposes the calls that close descriptors. But a program may close a descriptor by
+ * its own system call instruction, as liburing does if linked statically. So a slot may
+ * be stale: its descriptor is closed, or is another file now.
  *
  *   I1  A slot is written under the table's lock, and counts in nr_holds of its ring
  *       (ring.h).
- *   I2  A thread reads a slot without a lock, holds or uses the ring, then reads the
- *       slot again. So it works only on the ring of that descriptor.
+ *   I2  A thread reads a slot without a lock, holds or uses the ring (ring.h), then
+ *       reads the slot again. If the slot has changed, the thread does not work on the
+ *       ring.
  *   I3  When the last known descriptor of a ring is closed, the library searches the
- *       first 4096 descriptors for another descriptor of the ring, unless a witness
- *       (witness.h) shows that there is none. The ring keeps a hold meanwhile, which
- *       passes to the descriptor that is found.
- *   I4  io_uring_enter() and messages trust a slot, and so find the ring without a
- *       system call. Functions that must distinguish a ring from another file query the
- *       kernel which file a descriptor is. A stale slot is emptied when its descriptor
- *       is polled, when the descriptor becomes a new ring, and by a sweep: each
- *       io_uring_setup() checks 8 slots.
+ *       first 4096 descriptors for another descriptor of the ring. It does not search
+ *       if a witness (witness.h) shows that there is none. Meanwhile nr_holds stays 1,
+ *       then counts the descriptor that was found.
+ *   I4  io_uring_enter() and messages (msg_ring.c) trust a slot, and so find the ring
+ *       without a system call. Functions that must distinguish a ring from another file
+ *       query the kernel which file a descriptor is. A stale slot is emptied when its
+ *       descriptor is polled, when the descriptor becomes a new ring, and by a sweep:
+ *       each io_uring_setup() checks 8 slots.
  *
  * Tested by test-uring.c.
  */
@@ -32,7 +34,7 @@
 
 struct uaio_uring;
 
-/* Called each time the engine starts. Slots keep their rings. */
+/* Called each time the engine (the library's core) starts. Does not empty slots. */
 void uaio_uring_tab_init(void);
 
 /* Return: whether this process, or one it was forked from, ever made a ring. */
@@ -61,30 +63,36 @@ struct uaio_uring *uaio_uring_known(uint32_t fd);
 int uaio_uring_tab_number(const struct uaio_uring *ring);
 bool uaio_uring_is_still(uint32_t fd, const struct uaio_uring *ring);
 
-/* Return: whether the file with this identity is the memory of an open ring. */
+/*
+ * Return: whether the file with this device and inode number is an open ring's memory.
+ */
 bool uaio_uring_tab_has(uint64_t dev, uint64_t ino);
 
 /* A value for fd: the ring has no descriptor. */
 #define UAIO_URING_TAB_NO_FD UINT32_MAX
 
 /*
- * Add fd, the descriptor of a new ring, which has no hold yet. Return: 0 or -ENOMEM.
+ * Add a new ring to the table, at its descriptor fd; nr_holds becomes 1.
+ * Return: 0 or -ENOMEM.
  */
 int uaio_uring_tab_add(uint32_t fd, struct uaio_uring *ring);
 
 /*
- * Make a parent's ring, at fd, a ring of this process. Return: false if it already was
- * one.
+ * Take over the parent's ring at fd (share.h).
+ * Return: false if another thread already has done so.
  */
 bool uaio_uring_tab_adopt(uint32_t fd, struct uaio_uring *ring);
 
 /*
- * fd is about to be closed: open a witness (witness.h). uaio_uring_tab_closed()
- * follows.
+ * fd is about to be closed: open a witness (witness.h), which then shows whether the
+ * ring has another descriptor. Call uaio_uring_tab_closed() after the close.
  */
 void uaio_uring_tab_closing(uint32_t fd);
 
-/* The ring is freed: close its witness, if a second close() has opened one. */
+/*
+ * The ring is freed: close the witness that is left if two threads closed the same
+ * descriptor.
+ */
 void uaio_uring_tab_forget(struct uaio_uring *ring);
 
 #ifdef UAIO_TESTING
@@ -101,7 +109,10 @@ void uaio_uring_tab_closed(unsigned first, unsigned last);
 /* Empty some of the stale slots (I4). Caller holds no ring. */
 void uaio_uring_tab_sweep(void);
 
-/* Add a hold of a ring, or drop one. Return: false if the ring is dead. */
+/*
+ * Increment or decrement nr_holds (ring.h, I3).
+ * Return: false if the ring is dead.
+ */
 bool uaio_uring_keep(struct uaio_uring *ring);
 void uaio_uring_let_go(struct uaio_uring *ring);
 

@@ -2,15 +2,16 @@
 /*
  * The 16 slots of a thread for registered rings, of the library and of the kernel
  *
- * One process may have rings of both kinds, because the kernel charges each ring to
- * RLIMIT_MEMLOCK and may refuse only some. A call goes to the owner of its descriptor.
- * But a registered ring is named by one of 16 slots of the thread, and the kernel does
- * not know which slots have rings of the library. So this file keeps rings of the
- * library and of the kernel apart:
+ * One process may have rings of the library and rings of the kernel, because the kernel
+ * charges each ring to RLIMIT_MEMLOCK and may refuse only some. If a call names a ring
+ * by a descriptor, the library knows from the descriptor whose ring it is. But a
+ * registered ring is named by one of 16 slots of the thread. The kernel does not know
+ * which slots have rings of the library. So this file keeps rings of the library and of
+ * the kernel apart:
  *
- *   I1  A slot of a thread holds a ring of one kind only. The library notes the slots
- *       that the kernel has filled. It does not pass on a registration for a slot that
- *       holds a ring of the library.
+ *   I1  A slot of a thread holds a ring of one kind only. The library records the slots
+ *       that the kernel has filled. It does not pass a registration on to the kernel if
+ *       the slot holds a ring of the library.
  *   I2  A child of fork() has none of its parent's slots, neither in the kernel nor
  *       here.
  *
@@ -34,14 +35,19 @@
 struct places {
 	struct uaio_slab_node node;
 	uint32_t
-		start_nr; /* start of the engine: a child of fork() has no slots */
-	/* each is held (nr_holds in ring.h) */
+		/*
+		 * number of the engine's start that made this struct; in a child of
+		 * fork() the number differs, so the child has no slots
+		 */
+		start_nr;
+	/* each counts in nr_holds of its ring (ring.h) */
 	struct uaio_uring *rings[UAIO_URING_RINGFDS_MAX];
 };
 
 static struct {
 	struct uaio_slab slab;
-	uint32_t start_nr;     /* which start of the engine made the slab */
+	/* number of the engine's start that made the slab */
+	uint32_t start_nr;
 	struct uaio_lock lock; /* rank TABLE */
 	pthread_key_t key;
 	bool has_key;
@@ -74,7 +80,7 @@ static void forget(void *value)
 
 void uaio_uring_regrings_forget(void)
 {
-	/* In a child of fork(): another thread of the parent may have held the lock. */
+	/* In a child of fork() the lock may look held, by a parent's thread. */
 	regrings.lock = (struct uaio_lock){ 0 };
 }
 
@@ -120,8 +126,8 @@ struct uaio_uring *uaio_uring_registered(uint32_t place)
 void uaio_uring_meet_thread(void)
 {
 	/*
-	 * If memory is refused, the thread counts as one that never had a ring, and
-	 * gets another error.
+	 * If memory is refused, the thread counts as one that never had a ring: calls
+	 * by a registered slot fail with EINVAL instead of EBADF.
 	 */
 	(void)places_of_mine();
 }
@@ -217,7 +223,7 @@ static int unregister_one(struct places *places, uint64_t at)
 {
 	struct io_uring_rsrc_update update;
 
-	(void)places; /* only this thread uses its slots */
+	(void)places; /* uaio_uring_unregister_place() finds the slots itself */
 	if (uaio_uring_copy_in(&update, at, sizeof(update)) < 0)
 		return -EFAULT;
 	if (update.resv || update.data ||
@@ -260,9 +266,15 @@ long uaio_uring_unregister_rings(void *arg, uint32_t nr)
 
 /* Rings of the kernel */
 
-static bool has_kernels; /* atomic, relaxed: the client orders its own calls */
+/*
+ * whether the kernel has made a ring for this process; atomic, relaxed: the client
+ * orders calls of its threads
+ */
+static bool has_kernels;
 
-/* The slots that the kernel has filled for this thread; see I2 for pid. */
+/*
+ * The slots that the kernel has filled for this thread, in the process `pid` (I2).
+ */
 static _Thread_local struct {
 	int pid;
 	uint32_t slots; /* a bit for each slot */
@@ -308,7 +320,10 @@ bool uaio_uring_is_kernels_ring(uint32_t fd)
 	return ret != -EOPNOTSUPP && ret != -EBADF && ret != -ENOSYS;
 }
 
-/* Make the kernel's call for one slot. Return: its result. */
+/*
+ * Make the program's io_uring_register() call for one slot only.
+ * Return: its result.
+ */
 static long ask(const long a[4], struct io_uring_rsrc_update *update)
 {
 	return sys_uring_register((int)a[0], (unsigned)a[1], update, 1);
@@ -320,7 +335,7 @@ bool uaio_uring_note_kernels(long ret, const struct io_uring_params *params)
 	struct io_uring_params made;
 
 	store_relaxed(&has_kernels, true);
-	/* Cannot fail: the kernel has just written there. */
+	/* This copy cannot fail: the kernel has just written to params. */
 	if (uaio_uring_copy_in(&made, (uintptr_t)params, sizeof(made)) < 0)
 		return true;
 	if (!(made.flags & IORING_SETUP_REGISTERED_FD_ONLY)) {
@@ -354,7 +369,10 @@ bool uaio_uring_attaches_to_ours(const struct io_uring_params *params)
 	       uaio_uring_ask(asked.wq_fd);
 }
 
-/* Fill the client's slot, or the first free one. Return: the kernel's result. */
+/*
+ * Fill the slot that the client names, or the first free one.
+ * Return: the kernel's result.
+ */
 static long fill(const long a[4], struct io_uring_rsrc_update *update)
 {
 	const bool is_any = update->offset == UINT32_MAX;

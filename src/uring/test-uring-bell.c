@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bells (a ring's bell is the eventfd by which a poll of the ring is woken, bell.h):
- * each post rings the ring's bell, and the bell reports whether the ring has
- * completions.
+ * Bells: a ring's bell is the eventfd that is polled in place of the ring (bell.h).
+ * Each post rings the bell. To settle a bell is to make it report whether its ring has
+ * completions; threads do this before they poll.
  */
 #undef NDEBUG
 #include <fcntl.h>
@@ -18,7 +18,7 @@ static const struct io_uring_params plain;
 
 static struct uring client;
 
-/* Return: the bell's descriptor. The test does not keep the bell from being closed. */
+/* Return: the bell's descriptor, without a reference that keeps the bell open. */
 static int bell_of(int fd)
 {
 	struct uaio_uring_bell bell = uaio_uring_bell_get(fd);
@@ -50,8 +50,7 @@ static int add(int epoll, int fd, uint32_t events)
 }
 
 /*
- * Poll without settling the bells, like a thread that was asleep before the bell was
- * rung.
+ * Poll without settling the bells, like a thread that is asleep when the bell rings.
  * Return: the events of the one ready descriptor; 0 if none is ready.
  */
 static uint32_t told_asleep(int epoll, int timeout_ms)
@@ -187,7 +186,7 @@ static void a_client_that_moves_its_head_back_is_told(void **state)
 
 enum { NR_IDLE = 64 };
 
-/* Return: how many rings a polling thread settles now. */
+/* Return: how many rings a thread must settle now before it polls. */
 static uint32_t nr_settled(void)
 {
 	uint32_t nr = load_relaxed(&uaio_uring_bells_nr_settled);
@@ -197,8 +196,8 @@ static uint32_t nr_settled(void)
 }
 
 /*
- * Three of many rings get a completion. The test consumes that of the second ring
- * first.
+ * Three of many rings get a completion. The client consumes the completion of ring 9
+ * first. Threads settle only the bells of rings with completions.
  */
 static void only_rings_with_completions_are_settled(void **state)
 {
@@ -223,7 +222,9 @@ static void only_rings_with_completions_are_settled(void **state)
 	assert_int_equal(nr_settled(), 2);
 	assert_true(is_rung(bells[5]) && is_rung(bells[7]));
 	assert_got(&rings[5], 1, 0);
-	/* A ring that was closed is not settled again. */
+	/*
+	 * Closing a ring removes it from the list of rings whose bells to settle.
+	 */
 	client_close(&rings[7]);
 	assert_int_equal(nr_settled(), 1);
 	assert_int_equal(nr_settled(), 0);
@@ -337,8 +338,8 @@ static void a_bell_goes_with_its_ring(void **state)
 }
 
 /*
- * When a polled ring is closed, its bell keeps its descriptor and is silent, until no
- * thread polls the bell any more.
+ * A ring is closed while a thread polls its bell. The bell stays open, but silent,
+ * until no thread polls it.
  */
 static void a_bell_that_is_polled_stays_when_its_ring_goes(void **state)
 {
@@ -396,7 +397,7 @@ static void what_is_no_ring_has_no_bell(void **state)
 	assert_int_equal(bell_of(-1), -1);
 	assert_int_equal(add(epoll, ends[0], EPOLLIN), 1);
 	assert_int_equal(add(epoll, -1, EPOLLIN), 1);
-	/* The kernel reports all other errors. */
+	/* epoll_ctl() fails as in the kernel, with the kernel's errors. */
 	assert_int_equal(add(ends[0], client.fd, EPOLLIN), -EINVAL);
 	assert_int_equal(add(9999, client.fd, EPOLLIN), -EBADF);
 	client_close(&client);
@@ -411,7 +412,9 @@ static int parents_epoll;
 
 static int in_child(void)
 {
-	/* The completion that the child posted is in the shared memory. */
+	/*
+	 * The completion that the parent's ring had before fork() is in shared memory.
+	 */
 	assert_got(&client, 1, 0);
 	uaio_uring_bells_settle();
 	if (bell_of(client.fd) != client.fd ||
@@ -506,8 +509,8 @@ static void no_completion_is_slept_through(uint32_t events)
 			i % 2 ? IOSQE_ASYNC : 0;
 		submit(&client, 0);
 		/*
-		 * Wait until this completion is consumed. Otherwise no thread would
-		 * wake the consumer of the next one.
+		 * Wait until this completion is consumed. Otherwise two completions
+		 * might wake only one consumer.
 		 */
 		while (load_relaxed(&nr_got) <= i)
 			sched_yield();
@@ -560,8 +563,8 @@ static void rings_go_while_they_are_polled(void **state)
 	for (unsigned i = 0; i < unit_rounds(500); i++) {
 		client_open(&client, 4, plain);
 		/*
-		 * A bell that another thread is making may have this descriptor for a
-		 * moment.
+		 * The ring's descriptor may differ in each round: a bell that another
+		 * thread is making may have the lowest descriptor for a moment.
 		 */
 		store_relaxed(&number, client.fd);
 		put(&client, IORING_OP_NOP, -1, 1)->flags = IOSQE_ASYNC;
@@ -572,7 +575,10 @@ static void rings_go_while_they_are_polled(void **state)
 	store_relaxed(&is_over, 1);
 	for (int i = 0; i < NR_TAKERS; i++)
 		assert_int_equal(unit_thread_join(&threads[i]), 0);
-	/* A thread that settled bells may have kept the last rings from being freed. */
+	/*
+	 * Making a ring frees the last rings, which a thread that settled bells may
+	 * have kept.
+	 */
 	client_open(&client, 4, plain);
 	client_close(&client);
 	assert_int_equal(load_relaxed(&uaio_uring_bells.nr), 0);

@@ -70,7 +70,7 @@ static void end(void)
 {
 	struct io_uring_buf_reg reg = { .bgid = GROUP };
 
-	/* Fails if an earlier ring, which is closed now, had the group. */
+	/* This fails if the group was in an earlier ring, which is closed now. */
 	(void)uaio_uring_register((uint32_t)client.fd,
 				  IORING_UNREGISTER_PBUF_RING, &reg, 1);
 	unit_close(fds[0]);
@@ -90,7 +90,7 @@ static struct io_uring_sqe *put_bundle(uint8_t opcode, unsigned how,
 	return sqe;
 }
 
-/* The other end of a stream, which sends the pattern. */
+/* A thread: send the pattern from the other end of the stream. */
 static void *send_stream(void *arg)
 {
 	char part[1000];
@@ -179,8 +179,8 @@ static void a_stream_comes_in_its_order(void **state)
 }
 
 /*
- * Fill so many buffers with the pattern, starting at position `at`. Return: the next
- * position.
+ * Fill nr buffers with the pattern, starting at position `at` of the stream.
+ * Return: the next position.
  */
 static size_t fill_buffers(unsigned first, unsigned nr, size_t at)
 {
@@ -194,7 +194,7 @@ static size_t fill_buffers(unsigned first, unsigned nr, size_t at)
 	return at;
 }
 
-/* When the last completion arrives, all queued buffers have been sent. */
+/* Send a long stream in bundles; check that each byte is sent once and in order. */
 static void a_stream_is_sent_in_its_order(void **state)
 {
 	const int small = 1;
@@ -221,8 +221,8 @@ static void a_stream_is_sent_in_its_order(void **state)
 		do {
 			cqe = get(&client);
 			/*
-			 * A send that has waited for the socket is the last of its
-			 * bundle.
+			 * A send that has waited for its socket ends its bundle, even
+			 * if buffers are left: submit another.
 			 */
 			if (cqe.res == -ENOBUFS)
 				break;
@@ -271,7 +271,7 @@ static void what_waits_ends_with_its_ring(void **state)
 	end();
 }
 
-/* Return: whether at most so many objects are in use. */
+/* Return: whether at most *arg objects from the library's slabs are in use. */
 static bool are_back(void *arg)
 {
 	return load_relaxed(&uaio_slabs_nr_out) <= *(uint64_t *)arg;
@@ -313,8 +313,9 @@ static void what_is_cancelled_keeps_no_rest(void **state)
 }
 
 /*
- * Execute a bundle with an array whose first buffer has this address. Return: its
- * result.
+ * Execute a bundle. The first buffer of its array has this address and first_len bytes,
+ * the second buffer other_len bytes.
+ * Return: the result.
  */
 static int32_t result_of(uint8_t opcode, uint64_t addr, uint32_t first_len,
 			 uint32_t other_len)
@@ -336,7 +337,7 @@ static int32_t result_of(uint8_t opcode, uint64_t addr, uint32_t first_len,
 	return res;
 }
 
-/* Whatever a client writes to its array, no other client is harmed. */
+/* A client may write any address and length to its array: requests only fail. */
 static void an_array_may_say_anything(void **state)
 {
 	uint64_t addr = (uintptr_t)memory[0];

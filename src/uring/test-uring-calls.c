@@ -140,7 +140,7 @@ static void paths_are_made_moved_and_removed(void **state)
 	assert_int_equal(made(&client), -EBADF);
 }
 
-/* As in the kernel, a bad address only fails the request. */
+/* As in the kernel, an unmapped address makes only its own request fail. */
 static void addresses_where_nothing_is_fail_the_request(void **state)
 {
 	const size_t bytes = 4096;
@@ -199,7 +199,10 @@ static void addresses_where_nothing_is_fail_the_request(void **state)
 	assert_int_equal(munmap(nowhere, bytes), 0);
 }
 
-/* A ring's memory is a file, but operations on it are refused. */
+/*
+ * A ring's descriptor is a memory file, but the library refuses operations on it, with
+ * the kernel's errors.
+ */
 static void nothing_is_done_to_a_ring(void **state)
 {
 	static const struct {
@@ -242,7 +245,10 @@ static void nothing_is_done_to_a_ring(void **state)
 	put_rw(&client, IORING_OP_FSETXATTR, client.fd, "user.a", 1, 0, 1)
 		->addr2 = (uintptr_t) "v";
 	assert_int_equal(made(&client), -EPERM);
-	/* The error is a result in order with the others, not an early error. */
+	/*
+	 * The refused write breaks its chain and completes in order; the call accepts
+	 * the submissions after it.
+	 */
 	put(&client, IORING_OP_NOP, -1, 2)->flags = IOSQE_IO_LINK;
 	put_rw(&client, IORING_OP_WRITE, client.fd, memory, 1, 0, 3)->flags =
 		IOSQE_IO_LINK;
@@ -319,8 +325,8 @@ static void data_are_spliced(void **state)
 }
 
 /*
- * Both ends are registered files, which stay open while the splice waits for data on a
- * worker.
+ * A splice on a worker waits for data. Its files are unregistered meanwhile, but stay
+ * open until the splice completes.
  */
 static void files_that_are_spliced_are_in_use(void **state)
 {

@@ -61,8 +61,8 @@ static struct io_uring_sqe *put_cancel(uint64_t target, int fd, uint32_t flags)
 }
 
 /*
- * Check that the cancelling request has this result, and that these requests complete
- * as cancelled.
+ * Submit the prepared entries. Check that the cancelling request has the result res,
+ * and that the nr requests in `targets` complete as cancelled.
  */
 static void assert_cancelled(int32_t res, unsigned nr, const uint64_t *targets)
 {
@@ -128,7 +128,10 @@ static void what_has_not_begun_is_not_found(void **state)
 	ASSERT_CANCELLED(1, 1, 2);
 }
 
-/* No worker reads from a pipe, because a worker's read could not be cancelled. */
+/*
+ * IOSQE_ASYNC reads of pipes wait without a worker, because a worker's read could not
+ * be cancelled.
+ */
 static void what_is_asynchronous(void **state)
 {
 	(void)state;
@@ -162,7 +165,10 @@ static void by_file(void **state)
 	assert_cancelled(-EBADF, 0, NULL);
 }
 
-/* Before Linux 6.10 no system call tells whether two descriptors share an open file. */
+/*
+ * Cancel by a duplicate of the descriptor. Before Linux 6.10 no system call tells
+ * whether two descriptors share an open file.
+ */
 static void by_another_descriptor(void **state)
 {
 	bool is_known = sys_is_duplicate(a[0], a[0]) > 0;
@@ -196,7 +202,8 @@ static bool hold_write(long nr, const long args[6], long *ret_res)
 }
 
 /*
- * A worker executes one write; another write, through a duplicate, is queued behind it.
+ * Cancel a write that waits, through a duplicate of the descriptor, while a worker
+ * executes another write.
  */
 static void what_waits_behind_what_is_executed(void **state)
 {
@@ -292,7 +299,10 @@ static void at_once_by_a_call(void **state)
 		-EINVAL);
 }
 
-/* Pretend that the only request is a poll that is being updated. Cancel nothing. */
+/*
+ * Mark the only request, a poll, as being updated.
+ * Return: false, so that nothing is cancelled.
+ */
 static bool note_as_updating(const struct uaio_cancel_aim *aim,
 			     const struct uaio_sqe *sqe,
 			     const struct uaio_file *file)
@@ -304,7 +314,7 @@ static bool note_as_updating(const struct uaio_cancel_aim *aim,
 	return false;
 }
 
-/* Read under the queue's lock, because other threads write this. */
+/* Return: whether the ring has a poll that is being updated. */
 static bool is_updated(struct uaio_uring *ring)
 {
 	bool ret;
@@ -316,9 +326,9 @@ static bool is_updated(struct uaio_uring *ring)
 }
 
 /*
- * A poll ends while a thread updates it. The poll's note (note.h) may be reused before
- * that thread is done. Then the completion of the note's new request must not be taken
- * for the poll's completion.
+ * A poll completes while a thread updates it. Another request may reuse the poll's note
+ * (note.h) before the update ends. The completion of that request must not be hidden as
+ * the poll's would be.
  */
 static void a_poll_that_ends_while_it_is_updated(void **state)
 {
@@ -351,8 +361,8 @@ static void put_splice(int in, int out, uint32_t bytes)
 }
 
 /*
- * The splice moves as many bytes as fit into a socket. Then its worker waits until it
- * can move the rest.
+ * A splice has filled a socket, and the worker that executes the splice waits for room.
+ * If the splice is cancelled, its result is the number of bytes moved so far.
  */
 static void a_splice_has_moved_a_part(void **state)
 {
@@ -388,7 +398,8 @@ static void a_splice_has_moved_a_part(void **state)
 }
 
 /*
- * After the ring has ended, the splice keeps no files open: writing to the pipe fails.
+ * When a ring ends, its waiting splice closes its files: writing to the pipe then
+ * fails.
  */
 static void a_splice_ends_with_its_ring(void **state)
 {
@@ -469,8 +480,8 @@ static void a_splice_that_just_ends_is_cancelled(void **state)
 }
 
 /*
- * At first a worker would have to wait in accept4(); later there is a connection to
- * accept.
+ * An accept with IORING_ACCEPT_DONTWAIT fails with EAGAIN if no connection is pending,
+ * also on a worker.
  */
 static void an_accept_that_must_not_wait_does_not(void **state)
 {

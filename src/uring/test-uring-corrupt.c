@@ -5,8 +5,8 @@
  * A client submits random opcodes, flags, lengths, descriptors and addresses, and
  * overwrites its own ring. Meanwhile another thread overwrites the ring, the
  * submissions, and the vectors, times, structures and paths to which they point.
- * Another ring of the process, the witness ring, must read the right data all the time.
- * In the end each ring is freed with everything that it owned.
+ * Another ring of the process, the witness ring, must always read the right data. At
+ * the end no ring may leak memory or descriptors.
  *
  * To protect the machine, descriptors come from a list, and a hook refuses calls about
  * paths with a '/', and calls that would take much space. Addresses in submissions are
@@ -36,12 +36,12 @@ enum {
 	PAGE = 4096,
 	ENTRIES = 16,
 	EPOCHS = 24,
-	/* rounds in an epoch, which is the life of one overwritten ring */
+	/* rounds in an epoch: each epoch makes a new ring to overwrite */
 	ROUNDS = 300,
 	PLACES = 8, /* slots of registered files and buffers */
 	/*
-	 * Low descriptors that submissions may name: random small numbers are often
-	 * descriptors.
+	 * Small random numbers occur often as descriptors. So submissions may name
+	 * descriptors below this, which are /dev/null.
 	 */
 	NAMED = 2,
 	SLACK = 2 * PAGE,
@@ -62,9 +62,8 @@ static uint32_t any(struct dice *dice, uint32_t n)
 }
 
 /*
- * The client's memory, with parts to which submissions point. It is mapped twice: the
- * overwriting thread uses the second mapping, as another process would, so that
- * sanitizers do not report races of the program.
+ * The client's memory, to which submissions point. The overwriting thread uses a second
+ * mapping of it, so that sanitizers do not report the test's own data races.
  */
 
 enum {
@@ -76,7 +75,7 @@ enum {
 	TEXT = TEXT_BYTES / NR_TEXTS,
 };
 
-/* More than any 32-bit length. */
+/* Bytes without access after a mapping: no 32-bit length reaches beyond them. */
 #define GUARD_BYTES (UINT64_C(1) << 33)
 
 static char *arena, *alias; /* two mappings of the same memory */
@@ -114,7 +113,7 @@ static void make_arena(void)
 	assert_int_equal(close(fd), 0);
 }
 
-/* What a submission contains */
+/* What submissions contain: files, descriptors and random values */
 
 enum {
 	/* indices in `files` */
@@ -127,21 +126,21 @@ enum {
 	NR_FDS = NR_FILES + 6,
 };
 
-/* Files, and the descriptors that submissions name and may close. */
+/*
+ * Open files, and the descriptors (duplicates) that submissions name and may close.
+ */
 static int files[NR_FILES];
 static int fds[NR_FDS];
 static unsigned nr_files, nr_fds;
 static int pipes[2][2], sockets[2], counter, epoll;
-static int
-	stirs[3]
-	     [2]; /* the same pipes and the eventfd, opened with O_NONBLOCK */
+static int stirs[3][2]; /* for stir(): pipes with O_NONBLOCK, and the eventfd */
 /*
- * The client whose ring is overwritten, with a second mapping of the ring for the
- * overwriting thread.
+ * The client whose ring is overwritten. The overwriting thread has its own mapping of
+ * the ring.
  */
 static struct uring *victim;
 static struct uring aside;
-/* A ring that may receive any message. */
+/* A ring to which submissions may send messages. */
 static struct uring bystander;
 /* atomic: number of pipes made in an epoch, which must be closed */
 static uint32_t nr_pipes;
@@ -151,7 +150,9 @@ static int any_fd(struct dice *dice)
 	return fds[any(dice, nr_fds)];
 }
 
-/* Return: a number that is not the address of mapped memory. */
+/*
+ * Return: a number that submissions may use as an address: never that of mapped memory.
+ */
 static uint64_t any_number(struct dice *dice)
 {
 	static const uint64_t odd[] = {
@@ -224,13 +225,12 @@ static uint8_t any_opcode(struct dice *dice)
 						 : any(dice, 256));
 
 	/*
-	 * Provided buffers are left out: a length times a count could reach beyond the
-	 * guard.
+	 * Do not provide buffers: length times count could reach beyond GUARD_BYTES.
 	 */
 	return opcode == IORING_OP_PROVIDE_BUFFERS ? IORING_OP_NOP : opcode;
 }
 
-/* Return: a word for memory that may be read as vectors, times or other structures. */
+/* Return: a random word for memory that the library reads as a structure. */
 static uint64_t any_word(struct dice *dice)
 {
 	switch (any(dice, 4)) {
@@ -372,7 +372,10 @@ static long map_guarded(const long args[6])
 			    args[3] | MAP_FIXED, args[4], args[5]);
 }
 
-/* Make a mapping inaccessible, but do not free its addresses: see `spaces`. */
+/*
+ * Make a mapping inaccessible instead of unmapping it: its addresses must not be reused
+ * (see `spaces`).
+ */
 static long retire(long at, long bytes)
 {
 	const long flags =
@@ -455,7 +458,10 @@ static struct uring witness;
 
 static void put_witnesses(struct uring *client, uint64_t i, char *to)
 {
-	/* Read blocks of the file, bytes that were written before, and a pipe. */
+	/*
+	 * Read blocks of a file, bytes that a write has just stored, and a byte of a
+	 * pipe.
+	 */
 	put_rw(client, IORING_OP_READ, numbered, to, SIZE,
 	       (int64_t)(i % 4) * SIZE, 1);
 	memset(to + SIZE, (int)i, SIZE);
@@ -736,7 +742,9 @@ static void enter_anyhow(struct dice *dice, const struct uring *client)
 			       any(dice, 32) ? sizeof(arg) : any(dice, 64));
 }
 
-/* The client's arguments for registering files, from the allowed descriptors. */
+/*
+ * Arguments of io_uring_register() for files, with descriptors that the test allows.
+ */
 struct naming {
 	int some[PLACES];
 	struct io_uring_rsrc_update update;
@@ -787,8 +795,8 @@ static void register_anything(struct dice *dice, const struct uring *client)
 	name_files(dice, &naming);
 	switch (opcode) {
 	/*
-	 * Memory with random numbers is not used, because these would be used as
-	 * descriptors.
+	 * Take files only from `naming`: random words in memory could name any
+	 * descriptor.
 	 */
 	case IORING_REGISTER_FILES: at = (uintptr_t)naming.some; break;
 	case IORING_REGISTER_EVENTFD:
@@ -807,7 +815,9 @@ static void register_anything(struct dice *dice, const struct uring *client)
 		at = (uintptr_t)&naming.update2;
 		nr = sizeof(naming.update2);
 		break;
-	/* No wait without end, and no limits that are too low to continue. */
+	/*
+	 * Leave out waits without end, and limits so low that nothing could continue.
+	 */
 	case IORING_REGISTER_SYNC_CANCEL: at = (uintptr_t)&cancel; break;
 	case IORING_REGISTER_IOWQ_MAX_WORKERS: return;
 	default:
@@ -821,9 +831,9 @@ static void register_anything(struct dice *dice, const struct uring *client)
 }
 
 /*
- * Let requests that wait for streams continue: write to each stream, and read all from
- * it, in turn. Between the two, a splice on a thread of the library finds data, or room
- * for data.
+ * Let requests that wait for pipes or the eventfd continue: one call writes to each of
+ * them, the next call reads all from each. Between two calls a waiting splice finds
+ * data, or room for data.
  */
 static void stir(void)
 {
@@ -850,8 +860,8 @@ static uint64_t nr_rings(void)
 }
 
 /*
- * Return: whether fd is open, and is not a descriptor of the library, which may just
- * have opened one.
+ * Return: whether fd is open, and is not the library's. The library may be opening
+ * descriptors, so quiesce it.
  */
 static bool is_ours(int fd)
 {
@@ -873,7 +883,8 @@ static void close_opened(const bool was_open[FIRST_FD])
 }
 
 /*
- * Reopen descriptors that are closed. Another thread may be opening a file there now.
+ * Reopen descriptors that requests have closed. Meanwhile requests may open files,
+ * which get the same descriptor numbers.
  */
 static void fill(void)
 {
@@ -893,9 +904,9 @@ static void fill(void)
 }
 
 /*
- * A ring is mapped in reserved space: the memory after the ring is unmapped as far as
- * any length reaches. The space is not reused after the ring ends, because
- * ThreadSanitizer would take it for the same memory.
+ * Reserved addresses for one ring each: after the ring, GUARD_BYTES bytes stay
+ * unmapped. They are not reused for another ring, because ThreadSanitizer would take
+ * both rings for the same memory.
  */
 static char *spaces[2];
 
@@ -918,8 +929,8 @@ static void *map_at(char *at, size_t bytes, int fd, int64_t off)
 }
 
 /*
- * Only resume() writes the array of submission indices, so entries stay overwritten
- * until then.
+ * Map the ring. Prepared entries do not write the array of submission indices: only
+ * resume() does, so indices stay overwritten until then.
  */
 static void map_in(struct uring *client, char *space)
 {
@@ -971,8 +982,8 @@ static void open_victim(struct dice *dice, struct uring *client)
 	(void)uaio_uring_register((uint32_t)client->fd, IORING_REGISTER_FILES,
 				  fds, 4);
 	/*
-	 * The words of the arrays of buffers are overwritten, too, and sometimes are
-	 * themselves buffers.
+	 * Register arrays of buffers in memory that is overwritten, and to which
+	 * submissions also point.
 	 */
 	for (uint16_t i = 0; i < 2; i++) {
 		const struct io_uring_buf_reg reg = {
@@ -1014,8 +1025,8 @@ static void live_an_epoch(struct dice *dice, struct uring *client)
 }
 
 /*
- * Close the ring. It is freed when its requests have completed, for which stir()
- * provides.
+ * Close the ring. It is freed once its requests have completed; stir() lets them
+ * continue.
  */
 static void end_victim(struct uring *client)
 {
@@ -1085,8 +1096,8 @@ static void open_all(void)
 	assert_int_equal(pipe2(pipes[0], O_CLOEXEC), 0);
 	assert_int_equal(pipe2(pipes[1], O_CLOEXEC | O_NONBLOCK), 0);
 	/*
-	 * Otherwise a splice that waits for a socket would keep stir() from the
-	 * splice's pipe.
+	 * Nonblocking, because a splice that waited for the socket would keep the pipe
+	 * locked. Then stir() could not use the pipe.
 	 */
 	assert_int_equal(socketpair(AF_UNIX,
 				    SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
@@ -1100,7 +1111,7 @@ static void open_all(void)
 		stirs[i][1] = open_again(pipes[i][1], O_WRONLY);
 	}
 	stirs[2][0] = stirs[2][1] = counter;
-	/* added in the order of the enum */
+	/* Add the files in the order of the indices PIPE, EPOLL and DIRECTORY. */
 	add_file(pipes[0][0]);
 	add_file(pipes[0][1]);
 	add_file(pipes[1][0]);
@@ -1132,7 +1143,7 @@ static void open_all(void)
 	add_fd(INT_MAX);
 	client_open(&bystander, ENTRIES, (struct io_uring_params){ 0 });
 	add_fd(bystander.fd);
-	add_fd(-1); /* a slot for the overwritten ring's descriptor */
+	add_fd(-1); /* reserved for the overwritten ring */
 }
 
 static void note_open(bool ret_was_open[FIRST_FD])
@@ -1146,7 +1157,7 @@ static void close_all(void)
 	fill();
 	client_close(&bystander);
 	for (unsigned i = 0; i < nr_files; i++) {
-		/* Close descriptors that submissions do not name. */
+		/* Keep descriptors below NAMED, which are /dev/null. */
 		if (fds[i] >= NAMED)
 			unit_close(fds[i]);
 		unit_close(files[i]);
@@ -1183,7 +1194,7 @@ static void run_epochs(struct dice *dice, unsigned nr)
 	close_all();
 }
 
-/* Return: whether at most so many objects are in use. */
+/* Return: whether at most *arg objects from the library's slabs are in use. */
 static bool are_back(void *arg)
 {
 	return load_relaxed(&uaio_slabs_nr_out) <= *(uint64_t *)arg;
@@ -1192,8 +1203,8 @@ static bool are_back(void *arg)
 static int overwrite_in_jail(void)
 {
 	/*
-	 * Number of objects that the witness ring has used since, and of permanent
-	 * ones.
+	 * At the end a few more slab objects may be in use than after the first epoch,
+	 * because the witness ring uses some.
 	 */
 	enum { FEW = 32 };
 	struct dice dice = { first_seed };
@@ -1203,7 +1214,9 @@ static int overwrite_in_jail(void)
 	uint64_t nr_out;
 
 	(void)signal(SIGPIPE, SIG_IGN);
-	/* If a slot number is used as a descriptor, it must name /dev/null. */
+	/*
+	 * Submissions may name slots 0 and 1 as descriptors, so let these be /dev/null.
+	 */
 	for (int fd = 0; fd < NAMED; fd++)
 		assert_int_equal(dup2(open("/dev/null", O_RDWR), fd), fd);
 	assert_int_equal(unit_engine(NULL), 0);

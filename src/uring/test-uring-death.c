@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A child of fork() that uses its parent's ring is killed at each instruction.
- * Afterwards the ring works for the parent and for another child: no completion of
- * these two is lost or posted twice, neither of them waits for the dead child, and no
- * completion of the dead child is posted twice.
+ * A child of fork() that uses its parent's ring is killed, in one run after another, at
+ * each of its instructions. Afterwards the ring works for the parent and for another
+ * child. No completion of these two is lost or posted twice, and neither waits for the
+ * dead child. No completion of the dead child is posted twice.
  *
- * The child is traced. An act is one thing that the child does with the ring. In the
- * first run of an act the tracer steps through all instructions and notes them. In each
- * later run the child is killed when it reaches one of these instructions for the nth
- * time.
+ * The test traces the child (ptrace). An act is one thing that the child does with the
+ * ring, such as a submission. In the first run of an act the test steps through all
+ * instructions and records them. In each later run it kills the child when the child
+ * reaches one of these instructions for the nth time.
  */
 #undef NDEBUG
 #include "uring/share.h"
@@ -33,8 +33,8 @@ enum {
 	ENTRIES = 16,
 	NR_WORDS = 256, /* indexed by user_data */
 	/*
-	 * Which process owns a completion, by user_data; numbers below OF_PARENT are
-	 * the dead child's.
+	 * user_data of completions tells which process owns them; numbers below
+	 * OF_PARENT are of the child that is killed.
 	 */
 	OF_PARENT = 100,
 	OF_PARENTS_READ,
@@ -47,17 +47,18 @@ enum {
 
 static struct uring client;
 static int file;
-/* pipes from which the parent (mine) and the other child (others) read */
+/* pipes from which the parent (mine) and the second child (others) read */
 static int mine[2], others[2];
-static int told[2], done[2]; /* pipes that give the other child its turns */
+/* pipes by which parent and second child take turns */
+static int told[2], done[2];
 static int pipe_of_dead[2];
 static pid_t other;
-/* number of completions by user_data; shared by all processes */
+/* how often each user_data was completed; memory that all processes share */
 static uint32_t *nr_told;
 static unsigned nr_between =
-	97; /* by default only every 97th instruction is tried */
+	97; /* default: kill the child only at every 97th instruction */
 
-/* The tracer steps through the code between these labels. */
+/* The test steps through the instructions between these labels. */
 
 extern const char death_begins[], death_ends[];
 static _Thread_local bool is_within;
@@ -74,7 +75,7 @@ static __attribute__((noinline)) void end_steps(void)
 	__asm__ volatile(".globl death_ends\ndeath_ends:\n\tint3" ::: "memory");
 }
 
-/* Acts of the child */
+/* What the child does with the ring: a function for each act */
 
 static void put_nops(unsigned nr, uint64_t first, uint8_t flags)
 {
@@ -96,8 +97,8 @@ static void take_the_ring_over(void)
 }
 
 /*
- * Take the ring over before the steps begin. No other thread of the process does work
- * for this thread.
+ * Take the ring over (share.h) before the steps begin. Start no further threads, so
+ * that this thread does all work itself.
  */
 static void become_user(void)
 {
@@ -164,7 +165,7 @@ static void end_a_timeout(void)
 {
 	static struct __kernel_timespec ts = {
 		0, 1000
-	}; /* the address is also valid in the parent */
+	}; /* static: valid in the parent, too, which may submit the entry */
 
 	become_user();
 	put_rw(&client, IORING_OP_TIMEOUT, -1, &ts, 1, 0, 0);
@@ -220,8 +221,8 @@ static void close_the_ring(void)
 
 	become_user();
 	/*
-	 * A low limit, so that the library searches few descriptors for another one of
-	 * the ring.
+	 * A low limit, so that the library searches few descriptors for another
+	 * descriptor of the ring.
 	 */
 	(void)setrlimit(RLIMIT_NOFILE, &few);
 	begin_steps();
@@ -230,8 +231,8 @@ static void close_the_ring(void)
 }
 
 /*
- * Step through a worker, from the moment when it sets its name, which it does after the
- * manager, until it sleeps because it is idle.
+ * Hook of system calls. Step through a worker's instructions: begin when it sets its
+ * name (the second thread to do so, after the manager), end when it sleeps idle.
  */
 static bool step_the_worker(long nr, const long args[6], long *ret_res)
 {
@@ -260,7 +261,7 @@ static void have_a_worker_post(void)
 
 static struct step {
 	unsigned long ip;
-	uint32_t nr; /* the nth execution of this address, counted from 1 */
+	uint32_t nr; /* how often this address was executed before, plus 1 */
 	bool is_posting;
 } * steps;
 static unsigned nr_steps;
@@ -278,8 +279,8 @@ static void go(pid_t tid, enum __ptrace_request how)
 }
 
 /*
- * Wait for a thread with an event; only for the thread `only`, if it is not 0. Return:
- * that thread.
+ * Wait for a thread's ptrace event. only: the thread; 0: any.
+ * Return: the thread.
  */
 static pid_t await(pid_t only, int *ret_status)
 {
@@ -311,7 +312,10 @@ static pid_t run_until_trap(pid_t child)
 		}
 		if (WSTOPSIG(status) == SIGTRAP && !(status >> 16))
 			return tid;
-		/* The thread is new, or has just created another thread. */
+		/*
+		 * A new thread stops, or a thread reports that it has created one: go
+		 * on.
+		 */
 		go(tid, PTRACE_CONT);
 	}
 }
@@ -335,8 +339,8 @@ static void kill_it(pid_t child)
 }
 
 /*
- * Begin an act. Return: the child; *ret_tid: its thread that is stopped at the first
- * instruction.
+ * Start a child that performs an act.
+ * Return: the child; *ret_tid: its thread, stopped at the first instruction to step.
  */
 static pid_t begin(void (*act)(void), pid_t *ret_tid)
 {
@@ -381,7 +385,10 @@ static void step_once(pid_t tid)
 	}
 }
 
-/* Step the thread over a repeated instruction (rep), which counts once. */
+/*
+ * Step until the instruction pointer changes: a repeated instruction (rep) counts as
+ * one.
+ */
 static void step_over(pid_t tid, unsigned long ip)
 {
 	do
@@ -399,7 +406,7 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* For each address, number its executions. */
+/* Number the executions of each instruction address, from 1 on. */
 static void count_times(void)
 {
 	struct step **sorted = calloc(nr_steps, sizeof(struct step *));
@@ -486,7 +493,7 @@ static void put_read(const int ends[2], uint64_t user_data)
 	put_rw(&client, IORING_OP_READ, ends[0], &byte, 1, -1, user_data);
 }
 
-/* Submit a request that has to wait, and one that does not. */
+/* Submit a no-op, then a read that waits for a pipe, and check both. */
 static void use_the_ring(const int ends[2], uint64_t user_data)
 {
 	uint32_t nr;
@@ -519,7 +526,7 @@ static int take_turns(void)
 	return 0;
 }
 
-/* Submit the entries that the dead child has left in the ring. Each completes once. */
+/* Submit the entries that the killed child has left. Each must complete once. */
 static void submit_what_is_left(void)
 {
 	uint32_t head = load_acquire(client.sq_head);
@@ -571,8 +578,8 @@ static void is_killed_during(void (*act)(void), unsigned nr_min)
 	unsigned nr = 0, nr_posting = 0, nr_missed = 0;
 
 	/*
-	 * In the first run the C library resolves functions. All later children then
-	 * have them resolved.
+	 * Record the steps twice: in the first run the dynamic linker still resolves
+	 * functions, which later children inherit.
 	 */
 	for (unsigned i = 0; i < 2; i++) {
 		note_steps(act);

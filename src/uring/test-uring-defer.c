@@ -96,12 +96,12 @@ static void a_cancellation_finds_it_before_it_begins(void **state)
 		put_cancel(1, -1, 0);
 		submit(&client, 2);
 		assert_results(0, -ECANCELED);
-		/* Cancelled by one request with ANY. */
+		/* Cancel by IORING_ASYNC_CANCEL_ANY. */
 		put_read(i ? file : ends[0], 1);
 		put_cancel(0, -1, IORING_ASYNC_CANCEL_ANY);
 		submit(&client, 2);
 		assert_results(1, -ECANCELED);
-		/* Cancelled by their descriptor. */
+		/* Cancel by descriptor. */
 		put_read(i ? file : ends[0], 1);
 		submit(&client, 0);
 		put_cancel(0, i ? file : ends[0], IORING_ASYNC_CANCEL_FD);

@@ -87,7 +87,9 @@ static void a_worker_or_a_chain_opens_as_well(void **state)
 	assert_got(&client, 3, 0);
 	assert_int_equal(byte, 0);
 	assert_int_equal(closed(3), -EBADF);
-	/* A failed open leaves the slot empty. */
+	/*
+	 * If the open fails, no slot is filled, and the linked read is cancelled.
+	 */
 	put_open("/dev/none", O_RDONLY, ANY, 1)->flags = IOSQE_IO_LINK;
 	put_read(0, &byte, 2);
 	submit(&client, 2);
@@ -127,7 +129,9 @@ static void free_places_are_chosen_as_the_kernel_does(void **state)
 	assert_int_equal(opened(zero, ANY), -ENFILE);
 	assert_int_equal(closed(127), 0);
 	assert_int_equal(closed(64), 0);
-	/* Slots outside the allowed range are not chosen. */
+	/*
+	 * A request can name slot 130, but ANY chooses only slots from 64 to 127.
+	 */
 	assert_int_equal(opened(zero, 130), 0);
 	assert_int_equal(opened(zero, ANY), 64);
 	assert_int_equal(opened(zero, ANY), 127);
@@ -246,7 +250,10 @@ static void a_pipe_has_two_places(void **state)
 	assert_int_equal(ends[1], 5);
 }
 
-/* Put a pipe's end into slot 0, with a tag, and submit a read from it. */
+/*
+ * Put an end of a pipe into slot 0, with a tag, and submit a read from this slot.
+ * Return: the pipe's other end.
+ */
 static int read_of_tagged_pipe(char *byte)
 {
 	uint64_t tag = 71;
@@ -286,14 +293,16 @@ static void a_file_stays_open_until_nothing_uses_it(void **state)
 	assert_none(&client);
 	unit_close(end);
 	/*
-	 * The read finds the end of the pipe once no descriptor of the other end
-	 * remains.
+	 * The read waits until the other end is closed, and only then the tag is
+	 * posted.
 	 */
 	assert_got(&client, 2, 0);
 	assert_got(&client, 71, 0);
 }
 
-/* Opening a FIFO blocks until another thread opens its other end. */
+/*
+ * A worker opens a FIFO, which blocks until another thread opens the FIFO's other end
+ */
 
 static char fifo[64];
 /* atomic: a worker opens the FIFO, or is about to */
@@ -344,7 +353,9 @@ static void a_table_may_go_while_its_file_is_being_opened(void **state)
 	assert_int_equal(reg(IORING_UNREGISTER_FILES, NULL, 0), 0);
 	open_other_end();
 	assert_got(&client, 5, -ENXIO);
-	/* Meanwhile another table may have replaced the first one. */
+	/*
+	 * Another, smaller table may replace the first one while the worker opens.
+	 */
 	make_table(NR_PLACES);
 	make_fifo();
 	assert_int_equal(reg(IORING_UNREGISTER_FILES, NULL, 0), 0);
@@ -353,14 +364,17 @@ static void a_table_may_go_while_its_file_is_being_opened(void **state)
 	assert_got(&client, 5, -EINVAL);
 }
 
-/* The next thread that makes or closes a ring frees those that have ended. */
+/*
+ * A ring is closed while a worker opens a file for its table. The file must not stay
+ * open, and the ring is freed afterwards.
+ */
 static void a_ring_may_go_while_its_file_is_being_opened(void **state)
 {
 	(void)state;
 	make_table(NR_PLACES);
 	make_fifo();
 	client_close(&client);
-	/* The test's teardown finds descriptors that remain open. */
+	/* If the file stays open, the test's teardown reports it. */
 	open_other_end();
 	unit_await(rings_are_freed, NULL);
 	client_open(&client, RING_ENTRIES, (struct io_uring_params){ 0 });

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Children of fork() whose parent uses rings meanwhile. The children have the rings'
+ * Children of fork(), while their parent uses rings. The children have the rings'
  * memory and descriptors, and may end in any way.
  */
 #undef NDEBUG
@@ -90,9 +90,9 @@ static int stop(void **state)
 	cmocka_unit_test_setup_teardown(function, start, stop)
 
 /*
- * The child takes the rings over, but submits nothing, because its parent is
- * submitting. The child must affect neither the parent's requests nor the parent's
- * registered resources.
+ * In a child: take the parent's rings over, but submit nothing, because the parent
+ * submits meanwhile. The child must not affect the parent's requests and registered
+ * resources.
  */
 static int ask_of_parents(void)
 {
@@ -132,7 +132,7 @@ static int work_and_close(void)
 {
 	int ret = work_in_child();
 
-	/* This child does not take the rings over: for it they are only descriptors. */
+	/* Close the parent's rings without taking them over (share.h). */
 	for (unsigned i = 0; i < NR_THREADS; i++)
 		unit_close(clients[i].fd);
 	return ret;
@@ -148,8 +148,8 @@ static void children_of_a_process_at_work_have_rings_of_their_own(void **state)
 }
 
 /*
- * Wait to be killed. Does not return; if something fails, the child ends by another
- * signal.
+ * In a child: work until the parent kills this process. If a check fails, the child
+ * ends in another way than by SIGKILL, and the parent notices.
  */
 static void be_killed(int begun)
 {
@@ -177,8 +177,7 @@ static void a_child_that_is_killed_leaves_the_rings_alone(void **state)
 		if (pid == 0)
 			be_killed(begun[1]);
 		/*
-		 * Kill the child while it works, or at any moment before: how far it
-		 * got does not matter.
+		 * Kill the child after its first round, or at any earlier moment.
 		 */
 		if (i % 2)
 			assert_int_equal(read(begun[0], &byte, 1), 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waits for futexes: each ends once, by a wake-up that counts this wait, or by a
- * cancellation, whatever happens at the same time.
+ * Waits for futexes: each wait ends once, whatever happens at the same time. It ends by
+ * a wake-up, which the waker counts, or by a cancellation.
  */
 #undef NDEBUG
 #include <linux/futex.h>
@@ -78,8 +78,8 @@ static long keep_waking(void *arg)
 static bool check(const struct io_uring_cqe *cqe, uint32_t *ret_cancels)
 {
 	/*
-	 * The cancelling request has found the wait, has not found it, or has met it as
-	 * it ended.
+	 * A completion of a cancelling request: it has found the wait (0 or 1), has not
+	 * found it, or came too late (EALREADY).
 	 */
 	if (cqe->user_data >= NR_WAITS) {
 		assert_true(cqe->res == 1 || cqe->res == 0 ||
@@ -93,9 +93,9 @@ static bool check(const struct io_uring_cqe *cqe, uint32_t *ret_cancels)
 }
 
 /*
- * Exactly as many waits are woken as the wake-up calls report, and exactly as many are
- * cancelled as the cancelling requests report. No wake-up is lost to a simultaneous
- * cancellation.
+ * Wake and cancel the same waits at the same time. The number of waits that report a
+ * wake-up is the number that the wakers count. Each cancelling request that succeeds
+ * has a wait that reports a cancellation.
  */
 static void what_is_woken_is_never_cancelled(void **state)
 {
@@ -128,8 +128,9 @@ static void what_is_woken_is_never_cancelled(void **state)
 	(void)unit_thread_join(&thread);
 	assert_int_equal(nr, load_relaxed(&nr_woken));
 	/*
-	 * If a wait is found before it sleeps, the cancelling request reports EALREADY,
-	 * but the wait ends all the same.
+	 * A wait that is not asleep yet can be cancelled although the cancelling
+	 * request reports EALREADY. So there may be more cancelled waits than
+	 * successful cancelling requests, but not fewer.
 	 */
 	assert_true((int32_t)cancels <= 0);
 }
@@ -160,7 +161,10 @@ static void timeouts_end_waits(void **state)
 	}
 }
 
-/* When a ring ends, all its waits end, also those that no worker has started. */
+/*
+ * Close a ring that has waiting futex requests; some have no worker yet. All of them
+ * end.
+ */
 static void rings_end_beside_waits(void **state)
 {
 	(void)state;
@@ -176,8 +180,8 @@ static void rings_end_beside_waits(void **state)
 }
 
 /*
- * Wait for as many futexes as one request may name. The library's own futex still fits
- * into the system call.
+ * Wait for as many futexes as a request may have. The library adds one futex of its own
+ * to the system call, which must accept that many.
  */
 static void one_of_many(void **state)
 {
@@ -199,8 +203,8 @@ static void one_of_many(void **state)
 }
 
 /*
- * There are fewer workers than waits. Submission does not wait for a wait that has no
- * worker. Such a wait gets a worker when another wait ends.
+ * If there are fewer workers than waits, submission does not wait for a free worker.
+ * When a wait ends, its worker executes the next wait.
  */
 static void few_workers(void **state)
 {
@@ -231,8 +235,8 @@ static void few_workers(void **state)
 }
 
 /*
- * A wait that gets no thread delays its submission only briefly. If submission waited
- * until a thread were available, the test would take a minute.
+ * If no thread can be created for a wait, its submission is delayed only briefly. If
+ * each submission waited for a thread, the test would take a minute.
  */
 static int wait_without_threads(void)
 {
@@ -249,7 +253,10 @@ static int wait_without_threads(void)
 	assert_true(unit_nr_refused_threads() > 0);
 	assert_int_equal(wake(&words[0], 9), 1);
 	assert_got(&client, 0, 0);
-	/* The thread that this frees executes the next wait. */
+	/*
+	 * The thread that becomes free executes the next request, so repeat the wake-up
+	 * until that request sleeps.
+	 */
 	while (!wake(&words[1], 1))
 		;
 	assert_got(&client, 1, 0);
@@ -278,7 +285,10 @@ static void threads_are_refused(void **state)
 	assert_int_equal(unit_in_child(wait_without_threads), 0);
 }
 
-/* Within one submission each request finds the requests before it. */
+/*
+ * A wake-up and a cancellation find the waits that were submitted before them in the
+ * same call.
+ */
 static void what_is_submitted_together(void **state)
 {
 	(void)state;

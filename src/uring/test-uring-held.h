@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by tests that hold a system call while a ring is closed. */
+/*
+ * Functions for tests that close a ring while a hook delays a request's system call.
+ */
 #ifndef TEST_URING_HELD_H
 #define TEST_URING_HELD_H
 

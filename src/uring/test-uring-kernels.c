@@ -20,7 +20,8 @@ static bool is_filled[UAIO_URING_RINGFDS_MAX];
 static unsigned nr_asked;
 
 /*
- * Simulate io_uring_register() of one slot, and io_uring_enter() that submits nothing.
+ * Hook of system calls: simulate the kernel's io_uring_register() for one slot, and
+ * io_uring_enter() without submissions.
  */
 static bool answer(long nr, const long args[6], long *ret_res)
 {
@@ -118,7 +119,10 @@ static void a_slot_holds_a_ring_of_one_kind(void **state)
 	assert_int_equal(register_ours(1), -EBUSY);
 	assert_int_equal(register_kernels(1), -EBUSY);
 	assert_int_equal(register_kernels(16), -EINVAL);
-	/* A slot that was emptied may be filled with a ring of the other kind. */
+	/*
+	 * Once a ring of the library has left its slot, a ring of the kernel can fill
+	 * the slot.
+	 */
 	unregister_ours(0);
 	assert_int_equal(register_kernels(~0u), 0);
 	for (uint32_t i = 4; i < 16; i++)

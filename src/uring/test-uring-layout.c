@@ -75,7 +75,10 @@ static void completions_have_something_behind_them(void **state)
 		}
 		submit(&client, 0);
 	}
-	/* Most completions have overflowed. */
+	/*
+	 * The ring has few slots, so most completions have come through the overflow
+	 * list.
+	 */
 	for (uint64_t i = 1; i < 20; i++) {
 		while (!unread(&client))
 			assert_int_equal(enter(&client, 0, 1), 0);
@@ -166,8 +169,8 @@ static void shared_memory_may_be_unmapped(void **state)
 }
 
 /*
- * The client's memory consists of two adjacent mappings. mremap() can duplicate only
- * the first one, so the library must use the memory where the client has mapped it.
+ * The client gives the library memory that consists of two mappings. mremap() can
+ * duplicate only the first, so the library must use the client's own mappings.
  */
 static void memory_of_two_mappings(void **state)
 {
@@ -189,7 +192,10 @@ static void memory_of_two_mappings(void **state)
 	assert_int_equal(munmap(memory, GIVEN_BYTES), 0);
 }
 
-/* A request whose ring has died must not write to the client's memory. */
+/*
+ * Close a ring in the client's memory while a worker executes its request. The
+ * completion must not be written to that memory.
+ */
 static void close_with_a_request(void *memory)
 {
 	struct uring client;
@@ -202,7 +208,7 @@ static void close_with_a_request(void *memory)
 	open_in(&client, memory, 0);
 	put(&client, IORING_OP_TEE, to[1], 1)->splice_fd_in = from[0];
 	client.sqes[0].len = 1;
-	/* A worker makes the system call, so that this thread can continue. */
+	/* IOSQE_ASYNC: a worker makes the system call, where the hook holds it. */
 	client.sqes[0].flags = IOSQE_ASYNC;
 	assert_int_equal(write(from[1], "a", 1), 1);
 	submit(&client, 0);

@@ -8,7 +8,10 @@
 
 #include "test-uring.h"
 
-/* Prepare a message to the ring fd, with these flags. */
+/*
+ * Prepare a message to the ring fd: a completion with the result res and the user_data
+ * `told`.
+ */
 static struct io_uring_sqe *put_msg(struct uring *from, int fd, uint32_t res,
 				    uint64_t told, uint64_t user_data)
 {
@@ -194,9 +197,10 @@ static struct sender {
 
 static uint32_t has_failed, nr_running;
 static int
-	fickle; /* atomic: the descriptor of a ring that is repeatedly closed */
+	/* atomic: descriptor of the ring that is closed and made again */
+	fickle;
 
-/* Count completions. A message has the result 0. */
+/* Count the completions: messages (user_data 2) and requests. */
 static void reap(struct sender *sender)
 {
 	while (unread(&sender->own)) {

@@ -10,7 +10,7 @@
 static const struct __kernel_timespec late = { .tv_sec = 1000 };
 static const struct __kernel_timespec past = { .tv_nsec = 1 };
 
-/* Kinds of rings. One thread waits while another submits. */
+/* Setup flags that let one thread wait while another submits. */
 static const struct {
 	const char *name;
 	uint32_t flags;
@@ -57,7 +57,7 @@ static void start_waiting(struct waiting *waiting)
 	unit_await_sleep(&waiting->thread);
 }
 
-/* Check that the wait ends now, not earlier, and that nr completions are unread. */
+/* Join the waiting thread, whose wait must end now with nr unread completions. */
 static void assert_ends(struct waiting *waiting, long nr)
 {
 	assert_int_equal(unit_thread_join(&waiting->thread), nr);
@@ -73,7 +73,9 @@ static struct io_uring_sqe *put_timeout(uint64_t count, uint32_t flags,
 	return sqe;
 }
 
-/* Let a timeout of this kind expire now. No other request completes. */
+/*
+ * Let the timeout `target` expire now, by an update whose own completion is skipped.
+ */
 static void end_timeout(uint64_t target, uint32_t flags)
 {
 	struct io_uring_sqe *sqe =
@@ -97,8 +99,8 @@ static void a_timeout_ends_every_wait(void **state)
 	(void)state;
 	for (unsigned i = 0; i < NR_ELEMENTS(kinds); i++) {
 		/*
-		 * The first thread polls for the queue (it is the leader), the others
-		 * do not.
+		 * The first waiting thread becomes the queue's leader: it alone sleeps
+		 * in the queue's epoll.
 		 */
 		struct waiting all[] = { { .nr = 9 },
 					 { .nr = 20 },
@@ -171,8 +173,8 @@ static void each_time_of_a_timeout_ends_a_wait(void **state)
 	(void)state;
 	client_close(&client);
 	/*
-	 * The ring needs room for the completions that are posted while this thread
-	 * does not run.
+	 * Many completions are posted while this thread does not run, so the ring is
+	 * large.
 	 */
 	client_open(&client, 16,
 		    (struct io_uring_params){ .flags = IORING_SETUP_CQSIZE,

@@ -129,8 +129,8 @@ static void what_waits_completes_when_it_can(void **state)
 	submit(&client, 1);
 	assert_got(&client, 3, -EAGAIN);
 	/*
-	 * The read has a flag that some kernels do not know. Submission still does not
-	 * wait.
+	 * Some kernels do not know RWF_NOSIGNAL. Submission must not block there,
+	 * either.
 	 */
 	assert_int_equal(fcntl(ends[0], F_SETFL, 0), 0);
 	put_rw(&client, IORING_OP_READ, ends[0], &byte, 1, -1, 4)->rw_flags =
@@ -155,7 +155,7 @@ static void what_no_ring_can_do_is_refused_behind_the_file(void **state)
 		RWF_HIPRI;
 	submit(&client, 1);
 	assert_got(&client, 1, -EINVAL);
-	/* The ring has no buffers to select. */
+	/* No buffers were provided, so there is none to select. */
 	put_rw(&client, IORING_OP_READ, ends[0], NULL, 1, -1, 2)->flags =
 		IOSQE_BUFFER_SELECT;
 	put_rw(&client, IORING_OP_READ, -1, NULL, 1, -1, 3)->flags =
@@ -246,7 +246,7 @@ static void linked_requests_run_in_order_or_not_at_all(void **state)
 
 	(void)state;
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-	/* A read that waits, and requests that are linked to it. */
+	/* A write and a read are linked to a read that waits. */
 	put_rw(&client, IORING_OP_READ, ends[0], &in, 1, -1, 1)->flags =
 		IOSQE_IO_LINK;
 	put_rw(&client, IORING_OP_WRITE, fd, &in, 1, 0, 2)->flags =
@@ -376,7 +376,10 @@ static void asynchronous_requests_are_executed_elsewhere(void **state)
 	unit_close(fd);
 }
 
-/* No worker may read from the socket: it would wait, and could not be interrupted. */
+/*
+ * An IOSQE_ASYNC read with an offset waits without a worker, because a worker's read
+ * could not be interrupted.
+ */
 static void a_socket_has_no_offset_though_it_is_not_tried(void **state)
 {
 	char block[SIZE];
@@ -444,7 +447,7 @@ static void a_read_need_not_wait_for_a_write_before_it(void **state)
 	put_rw(&client, IORING_OP_READ, fd, out, SIZE, SIZE, 3)->flags =
 		IOSQE_ASYNC;
 	submit(&client, 0);
-	/* All three writes are executed concurrently. */
+	/* The write, the fsync and the read are executed at the same time. */
 	unit_gate_await_key(1);
 	unit_gate_open();
 	for (int i = 0; i < 3; i++)

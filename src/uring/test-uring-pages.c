@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * With simulated pages of 64 KiB, lengths and alignments are as in the kernel of a
- * machine with such pages.
+ * As on a machine with pages of 64 KiB (simulated), lengths and alignments follow the
+ * page size.
  */
 #undef NDEBUG
 #include <sys/mman.h>
@@ -92,8 +92,8 @@ static void the_memory_of_a_ring_begins_at_a_page(void **state)
 }
 
 /*
- * As many events of 32 bytes as fit into a page after the header of 32 bytes, as in the
- * kernel.
+ * The event ring of an AIO context fills its pages, as in the kernel: a header of 32
+ * bytes, then events of 32 bytes.
  */
 static void a_context_has_as_many_events_as_fit_into_its_pages(void **state)
 {

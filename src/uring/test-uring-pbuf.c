@@ -63,7 +63,7 @@ static void append(unsigned bid)
 	store_release(&array->tail, (uint16_t)(tail + 1));
 }
 
-/* Make an array of so many buffers, and a pipe. */
+/* Make a pipe, and an array to which nr buffers are added. */
 static void begin(unsigned nr, uint16_t flags)
 {
 	array = mmap(NULL, ARRAY_BYTES, PROT_READ | PROT_WRITE,
@@ -187,8 +187,8 @@ static void what_has_no_buffers_any_more_ends(void **state)
 }
 
 /*
- * The memory of an array of buffers is unmapped, or reused for something else. In the
- * kernel the array would continue to work.
+ * The client unmaps an array of buffers, or reuses its memory for something else,
+ * although the group still uses it. In the kernel the array would continue to work.
  */
 
 static void read_one(uint64_t user_data, int32_t res, uint32_t flags)
@@ -219,7 +219,10 @@ static void an_array_that_was_unmapped_is_empty(void **state)
 	}
 }
 
-/* Only those entries are used that were read ahead before the array was unmapped. */
+/*
+ * After an array was unmapped, requests select only entries that the library had read
+ * ahead.
+ */
 static void an_array_that_is_unmapped_is_used_as_it_was(void **state)
 {
 	static const int prots[] = { PROT_READ, PROT_NONE };
@@ -302,7 +305,10 @@ static bool count_probes(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-/* The reads are executed in one run. */
+/*
+ * Several reads that are executed in one run (ready/run.c) query only once whether the
+ * array is writable.
+ */
 static void reads_that_waited_probe_their_array_once(void **state)
 {
 	enum { NR = 6 };
@@ -340,7 +346,10 @@ static void a_buffer_with_too_little_left_is_used_up(void **state)
 	assert_int_equal(load_relaxed(&buf->len), 0);
 	assert_int_equal(head(), 1);
 	read_one(4, 5, flags_of(1) | MORE_OF_IT);
-	/* The limit does not affect the group number when it is used again later. */
+	/*
+	 * A new array for the same group number has no min_left: its buffers are used
+	 * to the last byte.
+	 */
 	assert_int_equal(call_array(IORING_UNREGISTER_PBUF_RING, 0), 0);
 	min_left_of_array = 0;
 	store_relaxed(&array->tail, (uint16_t)0);
@@ -400,7 +409,10 @@ static void an_array_is_in_the_rings_own_memory(void **state)
 	submit(&client, 0);
 	assert_int_equal(write(ends[1], "x", 1), 1);
 	assert_read(1, 1, flags_of(3));
-	/* If RLIMIT_FSIZE is too low for the file, the ring has no arrays to map. */
+	/*
+	 * With a low RLIMIT_FSIZE the ring's file has no room for arrays, so
+	 * IOU_PBUF_RING_MMAP is refused.
+	 */
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
 	low = limit;
 	low.rlim_cur = 1u << 30;
@@ -425,7 +437,7 @@ static void a_ring_ends_with_its_groups_and_what_waits_for_them(void **state)
 		begin(2, 0);
 		put_rw(&client, IORING_OP_PROVIDE_BUFFERS, NR_BUFS, memory,
 		       BYTES, 0, 2);
-		/* Some buffers are provided after the ring has ended. */
+		/* The ring may end before workers execute these requests. */
 		for (unsigned j = 0; j < 4; j++)
 			put_rw(&client, IORING_OP_PROVIDE_BUFFERS, NR_BUFS,
 			       memory, BYTES, 0, 3)
@@ -469,7 +481,10 @@ static void a_read_has_a_buffer_for_each_shot(void **state)
 		assert_read(1, 3, flags_of(i) | IORING_CQE_F_MORE);
 		assert_int_equal(memory[i][2], 'c');
 	}
-	/* Without a buffer the read waits until it needs one. */
+	/*
+	 * With no buffer left, the request waits; only data that finds no buffer ends
+	 * it.
+	 */
 	assert_none(&client);
 	append(5);
 	assert_int_equal(write(ends[1], "x", 1), 1);
@@ -524,8 +539,9 @@ static void a_child_has_none_of_its_parents_buffers(void **state)
 }
 
 /*
- * Reads of many pipes share an array that has fewer buffers than there are reads.
- * Meanwhile other threads try requests whose pipes are ready.
+ * Reads from many pipes share an array with fewer buffers than reads, while other
+ * threads execute reads whose pipes are ready. No buffer is used twice, and none is
+ * lost.
  */
 
 enum { NR_PIPES = 6, NR_ROUNDS = 2000 };
@@ -566,8 +582,8 @@ static void threads_share_an_array(void **state)
 	for (unsigned i = 0; i < 2; i++)
 		unit_thread_start(&lookers[i], look, NULL);
 	/*
-	 * Write as many bytes as there are buffers, so that no read lacks a buffer. A
-	 * pipe gets its next byte when its last one has been read.
+	 * Write only as many bytes as there are buffers, so that each read finds one.
+	 * Write to a pipe again only when its last byte was read.
 	 */
 	while (nr_heard < NR_ROUNDS) {
 		while (nr_said < nr_heard + 2 && nr_said < NR_ROUNDS &&

@@ -6,7 +6,10 @@
 
 #include "test-uring-files.h"
 
-/* Workers, a submitter and a registering thread change slots that are in use. */
+/*
+ * Workers, a submitting thread and a registering thread change slots while requests use
+ * them
+ */
 
 static uint32_t is_over; /* atomic */
 
@@ -70,7 +73,10 @@ static long register_all_the_time(void *arg)
 	return 0;
 }
 
-/* Prepare some requests. Return: how many. */
+/*
+ * Prepare some requests.
+ * Return: how many completions they will have.
+ */
 static unsigned put_some(unsigned *seed, int *zero, char *byte)
 {
 	int place = rand_r(seed) % NR_PLACES;
@@ -92,7 +98,10 @@ static unsigned put_some(unsigned *seed, int *zero, char *byte)
 	return 8;
 }
 
-/* Consume one completion, or all. Return: how many belong to requests. */
+/*
+ * Consume all completions, at least one.
+ * Return: how many belong to requests; the others are of tags.
+ */
 static unsigned take_some(void)
 {
 	unsigned nr = 0;
@@ -130,7 +139,8 @@ static void places_change_while_they_are_used(void **state)
 }
 
 /*
- * Meanwhile another ring sends files into slots that are in use and are being replaced.
+ * A thread sends files (IORING_MSG_SEND_FD) into slots of another ring, which reads
+ * from the replaced files meanwhile
  */
 
 static struct uring sender;
@@ -159,8 +169,8 @@ static long send_all_the_time(void *arg)
 }
 
 /*
- * Read from each slot. With none of these requests the ring expects that slots will
- * change (set_shares_files).
+ * Read from each slot. The ring has no request that changes slots, so without messages
+ * it would read its table without a lock (rsrc.h, I4).
  */
 static void read_all(void)
 {
@@ -192,8 +202,8 @@ static void files_are_sent_to_places_that_are_used(void **state)
 	store_relaxed(&target, client.fd);
 	unit_thread_start(&thread, send_all_the_time, NULL);
 	/*
-	 * What matters is the first file that is sent to a table, so make a new table
-	 * in each round.
+	 * Use a new ring in each round: the thread that holds a ring begins to take
+	 * references when the first file is sent to the ring (rsrc.h, I5).
 	 */
 	for (unsigned i = unit_rounds(1000); i; i--) {
 		assert_int_equal(reg(IORING_REGISTER_FILES, fds, NR_PLACES), 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A client sleeps in a ring with a request that polls another ring. It is woken when
- * the other ring gets a completion.
+ * A thread waits in one ring, with a request that polls another ring. A completion of
+ * the other ring wakes the thread.
  */
 #undef NDEBUG
 #include <fcntl.h>
@@ -50,7 +50,8 @@ static void assert_told(void)
 }
 
 /*
- * Completions that the library or the client causes, before or while the client sleeps
+ * The polled ring gets a completion before or while the client sleeps: by a timeout, a
+ * pipe, a worker or a submission of another thread
  */
 
 enum kind { BY_TIME, BY_PIPE, BY_WORKER, BY_OTHER, NR_KINDS };
@@ -58,7 +59,7 @@ enum kind { BY_TIME, BY_PIPE, BY_WORKER, BY_OTHER, NR_KINDS };
 static int ends[2], null;
 static uint32_t nr_asked, nr_helped, is_over; /* atomic */
 
-/* The other thread's part of a round. */
+/* What the second thread does in a round of this kind. */
 static void help(enum kind kind)
 {
 	if (kind == BY_PIPE)
@@ -92,8 +93,7 @@ static void ask_for_help(void)
 }
 
 /*
- * Wait until the other thread has left the ring, which only one thread may use at a
- * time.
+ * Wait until the second thread is done: only one thread at a time may use the ring.
  */
 static void await_help(void)
 {
@@ -103,7 +103,10 @@ static void await_help(void)
 		(void)uaio_sleep(&nr_helped, nr, UAIO_FOREVER);
 }
 
-/* Begin a round. Return: the expected result. */
+/*
+ * Begin a round: submit to the polled ring.
+ * Return: the result that the submission's completion must have.
+ */
 static int begin(enum kind kind, uint32_t round)
 {
 	static struct __kernel_timespec span;
@@ -146,7 +149,9 @@ static void a_sleeper_hears_of_whatever_ends_in_another_ring(void **state)
 		if (!is_early)
 			ask_for_help();
 		assert_got(&client, POLL, POLLIN);
-		/* The completion is in the ring, and not only announced by the poll. */
+		/*
+		 * When the poll completes, the polled ring's completion can be read.
+		 */
 		assert_int_equal(unread(&polled), 1);
 		assert_got(&polled, MINE, res);
 		await_help();

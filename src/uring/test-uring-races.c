@@ -52,7 +52,10 @@ static long submit_and_take(void *arg)
 
 		put_some(i);
 		assert_int_equal(write(ends[1], "x", 1), 1);
-		/* Threads may consume each other's completions. */
+		/*
+		 * Another thread may consume the completions of this thread, so do not
+		 * wait for them.
+		 */
 		while (nr) {
 			long ret = enter(&shared, nr, 0);
 
@@ -148,8 +151,8 @@ static void a_ring_may_go_while_it_is_named(void **state)
 }
 
 /*
- * A ring has three descriptors, one of which the library has never seen. Two threads
- * close the other two.
+ * A ring has three descriptors, one of them unknown to the library. Two threads close
+ * the two known ones: the ring must stay alive
  */
 
 static struct {
@@ -160,7 +163,10 @@ static struct {
 static void open_three(void)
 {
 	client_open(&three.client, 8, (struct io_uring_params){ 0 });
-	/* Made first, because the library searches from the lowest descriptor on. */
+	/*
+	 * The unknown descriptor must be below the known one: the library searches from
+	 * the lowest on.
+	 */
 	three.unseen = dup(three.client.fd);
 	three.known = dup(three.client.fd);
 	assert_true(three.unseen >= 0 && three.known >= 0);
@@ -207,7 +213,9 @@ static void a_ring_lives_on_by_a_descriptor_that_was_not_seen(void **state)
 }
 
 /*
- * A ring gets a descriptor that belonged to another ring, without the library noticing.
+ * By dup2(), unnoticed by the library, the descriptor of one ring becomes a duplicate
+ * of another ring's descriptor. Then the first descriptor of that other ring is closed.
+ * The other ring continues to work by the duplicate.
  */
 static void a_ring_lives_on_by_a_number_that_was_anothers(void **state)
 {

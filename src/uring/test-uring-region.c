@@ -67,7 +67,7 @@ static void *wait_again(void *arg)
 	return NULL;
 }
 
-/* As in the kernel, a region may be written at any time. */
+/* Several threads wait on one ring, each with its own arguments in one region. */
 static void threads_wait_by_one_region(void **state)
 {
 	pthread_t threads[NR_WAITERS];
@@ -130,8 +130,8 @@ static void a_region_of_a_ring_has_room_in_its_file(void **state)
 }
 
 /*
- * If a wait's deadline is measured by another clock, the wait ends when that clock
- * reaches the deadline.
+ * Deadlines of waits are measured by the ring's clock (IORING_REGISTER_CLOCK), here
+ * CLOCK_BOOTTIME.
  */
 static void a_wait_is_by_the_clock_of_its_ring(void **state)
 {

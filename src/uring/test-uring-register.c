@@ -38,7 +38,7 @@ static void files_are_known_by_their_place(void **state)
 	fds[2] = fd;
 	assert_int_equal(reg(IORING_REGISTER_FILES, fds, 3), 0);
 	assert_int_equal(reg(IORING_REGISTER_FILES, fds, 3), -EBUSY);
-	/* The client may close its own descriptor. */
+	/* The table keeps the file open when the client closes its descriptor. */
 	unit_close(fd);
 	assert_int_equal(read_fixed_file(0, &byte), 1);
 	assert_int_equal(byte, 0);
@@ -86,7 +86,7 @@ static void a_request_keeps_its_registered_file(void **state)
 	unit_close(ends[1]);
 }
 
-/* A linked request looks up its file when it starts, not before. */
+/* A linked request looks up its registered file only when it starts. */
 static void a_registered_file_is_looked_up_when_its_request_starts(void **state)
 {
 	int fd = unit_numbered_file(true, 2), ends[2], none = -1;
@@ -104,7 +104,7 @@ static void a_registered_file_is_looked_up_when_its_request_starts(void **state)
 	put_rw(&client, IORING_OP_READ, 1, block + 1, 1, 0, 3)->flags =
 		IOSQE_FIXED_FILE;
 	submit(&client, 0);
-	/* The first slot gets a file, the second slot is emptied. */
+	/* While the linked requests wait, fill slot 0 and empty slot 1. */
 	assert_int_equal(reg(IORING_REGISTER_FILES_UPDATE, &update, 1), 1);
 	update.offset = 1;
 	update.data = (uintptr_t)&none;
@@ -171,7 +171,7 @@ static void buffers_are_checked_for_their_range(void **state)
 			 -EFAULT);
 	assert_int_equal(rw_fixed(IORING_OP_READ_FIXED, fd, block, 1, 2),
 			 -EFAULT);
-	/* Flags are checked after the buffer was checked. */
+	/* An error in the buffer is reported before an error in the flags. */
 	put_rw(&client, IORING_OP_READ_FIXED, fd, block, 1, 0, 1)->rw_flags =
 		RWF_HIPRI;
 	submit(&client, 1);
@@ -239,7 +239,7 @@ static void tags_come_back_when_nothing_uses_them(void **state)
 	assert_int_equal(
 		reg(IORING_REGISTER_BUFFERS_UPDATE, &update, sizeof(update)),
 		1);
-	/* A closed ring posts no tags. */
+	/* The ring is closed with tags left, which are then not posted. */
 	unit_close(ends[0]);
 	unit_close(ends[1]);
 }
@@ -282,8 +282,8 @@ static void an_eventfd_is_told_of_completions(void **state)
 	submit(&client, 4);
 	assert_true(count_of(fd) > 0);
 	/*
-	 * A request that waits until its file is ready, and then completes, needs no
-	 * worker.
+	 * IORING_REGISTER_EVENTFD_ASYNC signals only workers' completions: a poll that
+	 * waits and then completes uses no worker.
 	 */
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 	put(&client, IORING_OP_POLL_ADD, ends[0], 2)->poll32_events = POLLIN;
@@ -369,8 +369,8 @@ static void a_probe_lists_what_works(void **state)
 
 		assert_int_equal(probe.ops[i].op, i);
 		/*
-		 * The request is refused, either because of its opcode or for another
-		 * reason.
+		 * Each of these requests fails: with EINVAL if the opcode is not
+		 * supported, otherwise with another error.
 		 */
 		sqe = put(&client, (uint8_t)i, -1, i);
 		sqe->flags = IOSQE_BUFFER_SELECT;
@@ -379,8 +379,8 @@ static void a_probe_lists_what_works(void **state)
 		cqe = get(&client);
 		assert_true(cqe.res < 0);
 		/*
-		 * IORING_OP_URING_CMD does not select a buffer, and also fails with
-		 * EINVAL.
+		 * IORING_OP_URING_CMD is supported, but fails with EINVAL if it is to
+		 * select a buffer.
 		 */
 		if (i != IORING_OP_URING_CMD)
 			assert_int_equal(cqe.res == -EINVAL, !is_there);
@@ -412,7 +412,7 @@ static void a_thread_may_name_rings_by_places_of_its_own(void **state)
 			 -EBADF);
 	assert_int_equal(uaio_uring_enter(16, 0, 0, by_place, NULL, 0),
 			 -EINVAL);
-	/* The slot keeps the ring, even after its descriptor is closed. */
+	/* The slot keeps the ring alive when the descriptor is closed. */
 	unit_close(client.fd);
 	put(&client, IORING_OP_NOP, -1, 2);
 	(void)tell(&client);

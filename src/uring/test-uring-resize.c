@@ -71,8 +71,8 @@ static void what_is_in_the_rings_stays(void **state)
 				put(&owned, IORING_OP_NOP, -1, nr_put++);
 			submit(&owned, 0);
 			/*
-			 * Leave two completions unread, and two submissions prepared
-			 * but not submitted.
+			 * Before each resize, leave two completions unread, and two
+			 * entries published but not submitted.
 			 */
 			while (nr_got + 2 < nr_put)
 				assert_got(&owned, nr_got++, 0);
@@ -113,8 +113,8 @@ static void rings_that_are_too_small_are_not_made(void **state)
 }
 
 /*
- * In the new size the 32-byte completion would wrap around the end of the ring, where
- * the client does not read on.
+ * A resize is refused if an unread 32-byte completion would wrap around the end of the
+ * new ring: clients read its second half from the next slot.
  */
 static void a_completion_of_two_places_is_not_torn(void **state)
 {
@@ -141,7 +141,10 @@ static void a_completion_of_two_places_is_not_torn(void **state)
 	client_close(&owned);
 }
 
-/* If the ring's file is too small, the ring can only shrink. */
+/*
+ * With a low RLIMIT_FSIZE the ring's file and mappings have no room to grow, but the
+ * ring can shrink.
+ */
 static void a_ring_that_has_no_room_does_not_grow(void **state)
 {
 	struct rlimit before, low;
@@ -239,7 +242,10 @@ static void messages_come_while_a_ring_is_resized(void **state)
 	client_close(&owned);
 }
 
-/* A child sends to its parent's ring, which was resized after the fork. */
+/*
+ * A parent resizes its ring after fork(). Its child then sends messages to the ring,
+ * and must find the new size.
+ */
 static void a_child_finds_the_size_of_its_parents_ring(void **state)
 {
 	enum { NR = 20 };

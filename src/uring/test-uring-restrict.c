@@ -116,7 +116,11 @@ static void restrictions_come_once_and_before_the_ring_is_enabled(void **state)
 		-EBUSY);
 }
 
-/* Call is_so() in a child of fork(), which takes the ring over. Return: its result. */
+/*
+ * Call is_so() in a child of fork(), where the first io_uring call takes the ring over
+ * (share.h).
+ * Return: its result.
+ */
 static bool is_so_in_child(bool (*is_so)(void))
 {
 	int status, pid = fork();
@@ -191,8 +195,8 @@ static bool is_somebody_else(void)
 	const uint32_t nobody = 65534;
 
 	/*
-	 * Personalities also differ by the fsuid, which decides which files may be
-	 * opened.
+	 * Credentials that differ only in the fsuid differ, too: the kernel checks
+	 * access to files by the fsuid.
 	 */
 	syscall(SYS_setfsuid, nobody);
 	if (nop_as(1) != -EACCES)

@@ -21,7 +21,7 @@ static void arguments_are_checked_as_the_kernel_does(void **state)
 	static const struct {
 		uint32_t entries;
 		struct io_uring_params params;
-		long error; /* expected error; 0: a ring is made */
+		long error; /* expected result; 0: success */
 	} rows[] = {
 		{ 0, P(.flags = 0), -EINVAL },
 		{ 1, P(.flags = 0), 0 },
@@ -66,8 +66,8 @@ static void arguments_are_checked_as_the_kernel_does(void **state)
 			syscall(SYS_io_uring_setup, rows[i].entries, &kernels);
 
 		/*
-		 * If this machine denies io_uring, compare only with the table, not
-		 * with the kernel.
+		 * If this machine denies io_uring, the kernel makes no ring with which
+		 * to compare.
 		 */
 		if (real >= 0) {
 			assert_int_equal(kernels.sq_entries, params.sq_entries);
@@ -105,7 +105,7 @@ static void a_ring_is_known_by_any_of_its_descriptors(void **state)
 	copy = dup(client.fd);
 	unit_close(client.fd);
 	/*
-	 * The ring continues to work by the descriptor that the library has not seen
+	 * The ring continues to work by the duplicate, which the library has not seen
 	 * before.
 	 */
 	put(&client, IORING_OP_NOP, -1, 1);
@@ -200,7 +200,10 @@ static void a_closed_ring_waits_for_nobody_and_lets_all_go(void **state)
 	submit(&client, 0);
 	client_close(&client);
 	unit_close(ends[0]);
-	/* The read was cancelled, so nobody holds the other end of the pipe any more. */
+	/*
+	 * The ring's end cancels the read, so no request keeps the other end of the
+	 * pipe open.
+	 */
 	assert_int_equal(poll(&(struct pollfd){ .fd = ends[1] }, 1, 20000), 1);
 	unit_close(ends[1]);
 }
@@ -247,8 +250,8 @@ static void a_request_that_names_its_ring_does_not_keep_it(void **state)
 	client_close(&client);
 	unit_close(read[0]);
 	/*
-	 * Waiting requests are already cancelled, so no request holds the other end of
-	 * the pipe.
+	 * Closing the ring has already cancelled the waiting read, which no longer
+	 * keeps the other end of the pipe open.
 	 */
 	assert_int_equal(poll(&(struct pollfd){ .fd = read[1] }, 1, 20000), 1);
 	store_relaxed(&may_go, 1);
@@ -259,7 +262,8 @@ static void a_request_that_names_its_ring_does_not_keep_it(void **state)
 }
 
 /*
- * A child without the library's engine reuses the descriptor of a ring of its parent.
+ * In a child that has not started the library: close the descriptor of a parent's ring,
+ * and reuse it for another file.
  */
 static int uses_the_number_again(void)
 {

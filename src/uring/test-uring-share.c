@@ -52,8 +52,8 @@ static void end(pid_t pid)
 }
 
 /*
- * Return: whether the next completion has these values. For children, which cannot use
- * asserts.
+ * Return: whether the next completion has these values. A child returns this result to
+ * its parent, because it cannot use the test's assertions.
  */
 static bool is_next(uint64_t user_data, int32_t res)
 {
@@ -62,7 +62,10 @@ static bool is_next(uint64_t user_data, int32_t res)
 	return cqe.user_data == user_data && cqe.res == res;
 }
 
-/* A child submits its own requests. It does not have its parent's requests. */
+/*
+ * A child submits its own requests to its parent's ring. The parent's requests do not
+ * complete in the child
+ */
 
 static int ends[2], file;
 
@@ -118,7 +121,7 @@ static void a_child_submits_for_itself(void **state)
 	unit_close(file);
 }
 
-/* A child continues after its parent has ended. */
+/* A child uses the ring after its parent has ended */
 
 static int orphaned[2], result[2];
 
@@ -126,7 +129,10 @@ static int go_on(void)
 {
 	char byte;
 
-	/* When the parent ends, the pipe is closed. */
+	/*
+	 * read() returns 0 when the parent has ended, and its end of the pipe is
+	 * closed.
+	 */
 	close(orphaned[1]);
 	if (read(orphaned[0], &byte, 1) != 0)
 		return 1;
@@ -168,7 +174,8 @@ static void a_child_goes_on_without_its_parent(void **state)
 }
 
 /*
- * Parent and child post at the same time, from workers. Each completion arrives once.
+ * Parent and child post to one ring at the same time, from workers. Each completion
+ * arrives once
  */
 
 static uint32_t nr_rounds;
@@ -194,7 +201,7 @@ static int submit_each_round(void)
 		if (write(back[1], &byte, 1) != 1)
 			return 3;
 	}
-	/* The child's requests belong to the child, and end with it. */
+	/* When the child ends, its waiting request ends, too. */
 	return read(there[0], &byte, 1) != 1;
 }
 
@@ -232,7 +239,7 @@ static void processes_post_side_by_side(void **state)
 	}
 }
 
-/* While this process waits for its turn to post, the other process posts. */
+/* While this process waits for the lock `posting`, another process posts */
 
 static uint32_t *posting(void)
 {
@@ -278,8 +285,8 @@ static void processes_take_turns_to_post(void **state)
 }
 
 /*
- * If the lock was overwritten, or belongs to a killed process, no other process is kept
- * from posting for ever.
+ * A process can post although a killed process owned the lock `posting`, or the client
+ * has overwritten the lock.
  */
 static void a_process_that_was_killed_keeps_no_other_from_posting(void **state)
 {
@@ -294,9 +301,10 @@ static void a_process_that_was_killed_keeps_no_other_from_posting(void **state)
 	assert_got(&client, 2, 0);
 }
 
-static unsigned nr_kills = 200; /* default; or the program's argument */
+/* how many children to kill; the program's argument replaces this default */
+static unsigned nr_kills = 200;
 
-/* Also submit entries that the killed process has published but not submitted. */
+/* Submit all published entries, also those that the killed process has left. */
 static void submit_all(void)
 {
 	uint32_t nr;
@@ -306,7 +314,10 @@ static void submit_all(void)
 	assert_int_equal(enter(&client, nr, 1), nr);
 }
 
-/* Submit without end. A byte in the pipe shows the parent that the child has begun. */
+/*
+ * In a child: submit until killed. A byte in the pipe tells the parent that the child
+ * has begun.
+ */
 static int submit_until_killed(void)
 {
 	bool has_told = false;
@@ -325,8 +336,8 @@ static int submit_until_killed(void)
 }
 
 /*
- * A child is killed at any moment; the ring works for its parent and for the next
- * child. Completions of the dead child may be missing.
+ * Kill a child at any moment. The ring works for the parent and for the next child;
+ * only completions of the killed child may be missing.
  */
 static void children_are_killed_at_any_instant(void **state)
 {
@@ -340,7 +351,7 @@ static void children_are_killed_at_any_instant(void **state)
 		int status;
 
 		assert_int_equal(read(ends[0], &byte, 1), 1);
-		/* A random time, up to a few iterations of the child's loop. */
+		/* Wait up to 200 us, a few iterations of the child's loop. */
 		until = (uint64_t)uaio_now_ns() + i * 7919 % 200000;
 		while ((uint64_t)uaio_now_ns() < until)
 			;
@@ -360,9 +371,9 @@ static void children_are_killed_at_any_instant(void **state)
 }
 
 /*
- * Each process has more completions than fit. When one process has moved its own
- * completions into the ring, the overflow flag stays set for those of the other
- * process.
+ * Parent and child each have more completions than the ring holds. When one process has
+ * moved its own overflowed completions into the ring, IORING_SQ_CQ_OVERFLOW stays set,
+ * because the other process still has some
  */
 
 static bool tells_of_overflow(void)
@@ -414,7 +425,10 @@ static void one_overflow_does_not_hide_another(void **state)
 	}
 }
 
-/* A process forks while its workers post. The child must not overwrite their posts. */
+/*
+ * In a child: post to the parent's ring. The parent forked while its workers posted,
+ * and the child must not overwrite their posts.
+ */
 static int post_at_once(void)
 {
 	catch_up(&client);
@@ -441,7 +455,7 @@ static void a_process_forks_while_it_posts(void **state)
 		}
 		assert_int_equal(seen, all);
 		assert_int_equal(nr_of_child, 1);
-		/* After the fork the old ring is shared, so make a new one. */
+		/* A ring is shared after a fork, so each round needs a new ring. */
 		client_close(&client);
 		client_open(&client, 64, (struct io_uring_params){ 0 });
 	}

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Multishot receives: how many system calls it takes to receive what arrives, and that
- * no receive leaves bytes, or the end of the stream, in its socket.
+ * Multishot receives: how many recv() calls they take, and that no receive leaves data,
+ * or the end of the stream, in its socket.
  */
 #include <sys/syscall.h>
 
 #include "uring/test-uring-socket.h"
 
-static unsigned nr_calls; /* atomic: number of system calls that receive */
+static unsigned nr_calls; /* atomic: number of recvfrom() calls */
 
 static bool count_receives(long nr, const long args[6], long *ret_res)
 {
@@ -19,7 +19,8 @@ static bool count_receives(long nr, const long args[6], long *ret_res)
 }
 
 /*
- * Send bytes to a multishot receive. Return: how many system calls receive these bytes.
+ * Send bytes to a multishot receive, and consume its completions.
+ * Return: how many recvfrom() calls this takes.
  */
 static unsigned count_shots(int from, unsigned bytes, uint32_t bid)
 {
@@ -32,15 +33,17 @@ static unsigned count_shots(int from, unsigned bytes, uint32_t bid)
 		cqe.flags &= ~(uint32_t)IORING_CQE_F_SOCK_NONEMPTY;
 		assert_cqe(&cqe, 1, BYTES, CQE_OF(bid++));
 	}
-	/* A thread that has received may be about to try again, so wait. */
+	/*
+	 * Wait until no thread of the library receives: one may be about to try again.
+	 */
 	unit_await(is_quiet, NULL);
 	unit_hook(NULL);
 	return load_relaxed(&nr_calls);
 }
 
 /*
- * No receive fails with EAGAIN, unless poll() does not report that the socket has data
- * (SO_RCVLOWAT).
+ * A multishot receive makes no recvfrom() call that fails with EAGAIN, unless a
+ * low-water mark (SO_RCVLOWAT) keeps poll() from reporting the data.
  */
 static void no_shot_is_in_vain(void **state)
 {
@@ -64,8 +67,8 @@ static void no_shot_is_in_vain(void **state)
 }
 
 /*
- * Let a waiting thread add parked requests (which wait for their socket) to the epoll,
- * and sleep.
+ * Wait briefly for a completion. This makes the thread add the socket of each parked
+ * request (one that waits for its file) to the epoll.
  */
 static void sleep_once(void)
 {
@@ -76,7 +79,7 @@ static void sleep_once(void)
 	assert_got(&client, 2, -ETIME);
 }
 
-/* Before the next receive by any thread, the urgent byte of this socket is read. */
+/* A hook reads the urgent byte of this socket just before the next recvfrom(). */
 static struct {
 	int fd;
 	uint32_t is_due; /* atomic */
@@ -95,9 +98,9 @@ static bool read_urgent_first(long nr, const long args[6], long *ret_res)
 }
 
 /*
- * The epoll reports once (it is edge-triggered), when all bytes have arrived. Before
- * the urgent byte, a receive returns fewer bytes than there are. In the last round the
- * client reads the urgent byte before the receive.
+ * A receive stops before the urgent byte of a stream, so it returns fewer bytes than
+ * there are. The edge-triggered epoll reports only once, so the library must receive
+ * again. In the last round the client has already read the urgent byte.
  */
 static void a_shot_that_ends_at_a_mark_is_not_the_last(void **state)
 {
@@ -116,7 +119,7 @@ static void a_shot_that_ends_at_a_mark_is_not_the_last(void **state)
 
 		sleep_once();
 		store_relaxed(&urgent.is_due, i == 2);
-		/* The last byte is urgent. All bytes are sent in one packet. */
+		/* Send all bytes in one packet, the last of them urgent. */
 		assert_int_equal(
 			send(fds[1], memory, first + 1, MSG_OOB | MSG_MORE),
 			first + 1);
@@ -131,8 +134,10 @@ static void a_shot_that_ends_at_a_mark_is_not_the_last(void **state)
 }
 
 /*
- * The epoll reports later bytes again, so after a short receive TCP sockets are not
- * tried again. A Unix socket may return less than it has, so it is tried again.
+ * A receive that does not fill its buffer has emptied the socket if the socket is TCP.
+ * The epoll reports bytes that arrive later, so the library does not receive again.
+ * From a Unix socket a receive may return less than the socket has, so the library
+ * receives again.
  */
 static void a_short_shot_of_tcp_is_not_tried_again(void **state)
 {
@@ -161,8 +166,8 @@ static void a_short_shot_of_tcp_is_not_tried_again(void **state)
 }
 
 /*
- * The FIN is in the same packet as the bytes, so the edge-triggered epoll reports both
- * at once.
+ * Bytes and FIN arrive in one packet, so the edge-triggered epoll reports them only
+ * once. The library must also find the end of the stream.
  */
 static void a_short_shot_before_the_end_is_not_the_last(void **state)
 {
@@ -186,10 +191,12 @@ static void a_short_shot_before_the_end_is_not_the_last(void **state)
 	}
 }
 
-/* What the other side of the connection does while its first bytes are received. */
+/*
+ * What the other side of the connection does just before or after the first recvfrom().
+ */
 static struct beside {
 	enum { WRITES, SHUTS, RESETS, IS_URGENT, NR_BESIDES } what;
-	/* the other side does so after the receiving call; false: just before it */
+	/* after the first recvfrom(); false: before */
 	bool is_after;
 	int fd;
 	uint32_t is_due; /* atomic */
@@ -223,7 +230,10 @@ static bool receive_beside(long nr, const long args[6], long *ret_res)
 	return is_due;
 }
 
-/* Receive until so many bytes, or the end of the stream, have arrived. */
+/*
+ * Receive until `bytes` bytes, or the end of the stream, have arrived. by_caller: this
+ * thread waits; otherwise the library's fallback thread receives.
+ */
 static void receive_all(int bytes, bool by_caller)
 {
 	int got = 0;
@@ -258,7 +268,10 @@ static void what_comes_beside_a_short_shot_is_received(void **state)
 		store_relaxed(&beside.is_due, 1);
 		unit_hook(receive_beside);
 		assert_int_equal(write(fds[1], memory, FIRST), FIRST);
-		/* Of the three urgent bytes, two are delivered with the other data. */
+		/*
+		 * IS_URGENT sends three urgent bytes; all but the last arrive as normal
+		 * data.
+		 */
 		receive_all(beside.what == SHUTS || beside.what == RESETS
 				    ? INT32_MAX
 				    : FIRST + 3,

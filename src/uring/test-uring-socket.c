@@ -19,9 +19,9 @@
 enum { ROUNDS = 200, CALLERS = 3 };
 
 /*
- * Connect, and wait a while until the other side closes the accepted socket. So only
- * few connections are pending at a time, and the ring and the listen queue have room
- * for them.
+ * Connect, and close the connection as soon as the other side closes it, or after 20
+ * ms. Because of this wait, only few connections are pending, and neither the ring nor
+ * the listen queue overflows.
  */
 static void call_once(const struct sockaddr_in *address)
 {
@@ -51,7 +51,10 @@ static void put_cancel(struct uring *of, uint64_t user_data)
 	put(of, IORING_OP_ASYNC_CANCEL, -1, 0)->addr = user_data;
 }
 
-/* No thread waits: the library's fallback thread receives, and sends the rest. */
+/*
+ * No thread of the client waits for completions. So the library's fallback thread must
+ * execute a receive when data arrives, and must send the rest of a large send.
+ */
 static void nobody_has_to_call_in(void **state)
 {
 	static char large[4 << 20];
@@ -80,15 +83,18 @@ static void nobody_has_to_call_in(void **state)
 	close_pair(fds);
 }
 
-/* Replace the file at a descriptor by another socket, without the library noticing. */
+/*
+ * Replace the file at a descriptor by another socket. The library does not notice,
+ * because the test's dup2() is not interposed.
+ */
 static void replace_untold(int fd, int by)
 {
 	assert_int_equal(dup2(by, fd), fd);
 }
 
 /*
- * As in the kernel, a request keeps its file, even if the descriptor becomes another
- * file.
+ * As in the kernel, a multishot receive keeps its socket, even if its descriptor
+ * becomes another file.
  */
 static void a_receive_of_many_shots_keeps_its_socket(void **state)
 {
@@ -134,8 +140,9 @@ static void a_receive_of_many_shots_is_cancelled_by_its_number(void **state)
 }
 
 /*
- * A multishot receive for which no duplicate of the descriptor could be made checks
- * before each shot that the descriptor is still its socket.
+ * If few descriptors are available, the library makes no duplicate of the descriptor of
+ * a multishot receive. Then it checks before each receive that the descriptor still
+ * refers to the same socket.
  */
 static void
 a_receive_of_many_shots_without_a_number_of_its_own_asks(void **state)
@@ -158,9 +165,15 @@ a_receive_of_many_shots_without_a_number_of_its_own_asks(void **state)
 	assert_int_equal(write(fds[1], "a", 1), 1);
 	cqe = get(&client);
 	assert_cqe(&cqe, 1, 1, CQE_OF(0));
-	/* A thread that has checked may be about to try again, so wait. */
+	/*
+	 * Wait until no thread of the library executes the receive: a thread that has
+	 * just received may be about to receive again.
+	 */
 	unit_await(is_quiet, NULL);
-	/* With a duplicate of the test's own, the socket stays in the epoll. */
+	/*
+	 * A duplicate keeps the replaced socket open, so that the library's epoll still
+	 * reports it.
+	 */
 	cqe.res = dup(fds[0]);
 	replace_untold(fds[0], other[0]);
 	assert_int_equal(write(other[1], "other", 5), 5);
@@ -187,8 +200,9 @@ static bool has_so_many_fds(void *arg)
 }
 
 /*
- * Receives that end soon because the ring is full get no duplicate of their descriptor.
- * Otherwise each message to a slow client would make and close a descriptor.
+ * A slow client lets its ring fill up, which ends each multishot receive after few
+ * messages. Such a receive gets no duplicate of its descriptor: making and closing the
+ * duplicate would cost more than the checks that it saves.
  */
 static void receives_that_end_as_the_ring_is_full_get_no_numbers(void **state)
 {
@@ -211,7 +225,10 @@ static void receives_that_end_as_the_ring_is_full_get_no_numbers(void **state)
 		assert_got(&client, 2, 0);
 	cqe = get(&client);
 	assert_cqe(&cqe, 1, 1, CQE_OF(0) & ~(uint32_t)IORING_CQE_F_MORE);
-	/* The thread that completed the receive closes the duplicate afterwards. */
+	/*
+	 * The thread that completes the multishot receive then closes the duplicate of
+	 * the receive's descriptor.
+	 */
 	unit_await(has_so_many_fds, &nr_without);
 	put_receive(&client, fds[0], 3);
 	submit(&client, 0);
@@ -226,8 +243,10 @@ static void receives_that_end_as_the_ring_is_full_get_no_numbers(void **state)
 }
 
 /*
- * The fallback thread or a waiting thread continues the receive. The fallback thread
- * continues the send after the send's descriptor was closed.
+ * A receive or send with IORING_RECVSEND_POLL_FIRST waits until its socket is ready.
+ * Then a receive is executed by a thread that waits for completions, or by the fallback
+ * thread. A send is executed by the fallback thread, even if the client has closed the
+ * descriptor.
  */
 static void what_polls_first_waits_for_its_socket(void **state)
 {
@@ -249,7 +268,10 @@ static void what_polls_first_waits_for_its_socket(void **state)
 	}
 	fill_stream(fds[0], sizeof(part));
 	assert_int_equal(read(fds[1], part, sizeof(part)), sizeof(part));
-	/* The socket has some room, but too little for poll() to report. */
+	/*
+	 * The socket has room for some bytes, but too few for poll() to report POLLOUT.
+	 * So the send waits.
+	 */
 	put_rw(&client, IORING_OP_SEND, fds[0], part, 100, 0, 2)->ioprio =
 		IORING_RECVSEND_POLL_FIRST;
 	submit(&client, 0);
@@ -261,7 +283,10 @@ static void what_polls_first_waits_for_its_socket(void **state)
 	close(fds[1]);
 }
 
-/* No thread waits, so the library would not try the receive before there is data. */
+/*
+ * If the group of provided buffers is empty, a multishot receive fails at once, even if
+ * no thread waits and no data has arrived.
+ */
 static void a_receive_of_many_shots_begins_with_room(void **state)
 {
 	int fds[2];
@@ -275,7 +300,9 @@ static void a_receive_of_many_shots_begins_with_room(void **state)
 	close_pair(fds);
 }
 
-/* There are more messages than one run makes tries. */
+/*
+ * More messages arrive than one thread receives in a row (in one run, ready/run.c).
+ */
 static void a_receive_goes_on_beyond_one_run(void **state)
 {
 	uint32_t nr_got = 0, nr_bytes = 0;
@@ -303,14 +330,16 @@ static void a_receive_goes_on_beyond_one_run(void **state)
 	assert_true(nr_got > BUFFERS);
 	close(fds[1]);
 	/*
-	 * The receive ends with the end of the stream, or because it has no buffer for
-	 * it.
+	 * The receive ends because the stream has ended, or because no buffer is left.
 	 */
 	assert_false(get(&client).flags & IORING_CQE_F_MORE);
 	unit_close(fds[0]);
 }
 
-/* Many receives wait; each gets as many bytes as its buffer holds */
+/*
+ * Several receives complete, each with a full buffer. Then the library may query by one
+ * ppoll() which of their sockets have more data
+ */
 
 enum { MANY = 8, FULL = 4, AGAIN = 20 };
 
@@ -322,18 +351,25 @@ static bool count_asked(long nr, const long args[6], long *ret_res)
 
 	(void)args;
 	(void)ret_res;
-	/* ppoll() queries several sockets at once. */
+	/*
+	 * calls that query whether sockets have more data: ioctl() queries one socket,
+	 * ppoll() several
+	 */
 	if (nr == SYS_ioctl || nr == SYS_ppoll)
 		add_relaxed(&nr_asked, 1);
-	/* Otherwise the fallback thread would receive from one socket after another. */
+	/*
+	 * Delay recvfrom() until all sockets have data, so that one thread executes all
+	 * receives in a row (in one run, ready/run.c).
+	 */
 	while (nr == SYS_recvfrom && load_relaxed(&nr_written) < MANY)
 		(void)uaio_sleep(&word, 0, uaio_now_ns() + 100000);
 	return false;
 }
 
 /*
- * Write more to every second socket. is_last: the other sockets get no more data.
- * Return: how many system calls query whether sockets have more data.
+ * Let many receives complete, then write more to every second socket. is_last: the
+ * other sockets get no more data.
+ * Return: how many system calls queried whether sockets have more data.
  */
 static unsigned ask_many(int fds[MANY][2], bool is_last)
 {
@@ -376,7 +412,7 @@ static void many_sockets_are_asked_at_once(void **state)
 	(void)state;
 	for (int i = 0; i < MANY; i++)
 		pair_of(fds[i]);
-	/* A thread may be woken for each socket separately, so try several times. */
+	/* Repeat, because a thread may be woken for each socket separately. */
 	for (unsigned i = 0; i < AGAIN && nr >= MANY; i++)
 		nr = ask_many(fds, false);
 	assert_in_range(nr, 1, MANY - 1);
@@ -397,8 +433,10 @@ static bool count_looks(long nr, const long args[6], long *ret_res)
 }
 
 /*
- * A socket has a receive and a poll for its end, as Netty uses them. The receive has no
- * duplicate of its descriptor, so both requests use the same one.
+ * Like Netty, submit two requests for one socket: a multishot receive, and a poll
+ * request for the end of the stream. The receive has no duplicate of its descriptor, so
+ * both requests wait on the same descriptor. When a message arrives, the library must
+ * not call poll() for the poll request.
  */
 static void a_poll_does_not_ask_for_what_the_epoll_did_not_tell(void **state)
 {
@@ -416,8 +454,8 @@ static void a_poll_does_not_ask_for_what_the_epoll_did_not_tell(void **state)
 	for (uint32_t i = 0; i < NR; i++) {
 		unit_await(is_quiet, NULL);
 		/*
-		 * The first report of the epoll may cover requests that were parked
-		 * just then, so count from the second round on.
+		 * The library may have just added the requests to its epoll when the
+		 * first byte arrives. So count only from the second round on.
 		 */
 		if (i == 1) {
 			store_relaxed(&nr_asked, 0);
@@ -457,8 +495,8 @@ static bool count_stats(long nr, const long args[6], long *ret_res)
 }
 
 /*
- * A message with flags takes no system call to find out which file its descriptor is:
- * the kernel resolves the descriptor in the call itself, as for io_uring.
+ * For a send or receive with flags the library does not call fstat(): the kernel
+ * resolves the descriptor in the send or receive itself, as for io_uring.
  */
 static void a_message_with_flags_does_not_ask_which_file_it_is(void **state)
 {
@@ -471,8 +509,8 @@ static void a_message_with_flags_does_not_ask_which_file_it_is(void **state)
 	pair_of(fds);
 	for (int i = 0; i < 2; i++) {
 		/*
-		 * In the first round the file is new to the library, so count only in
-		 * the second.
+		 * In the first round the library does not know the file yet, so count
+		 * only in the second.
 		 */
 		unit_hook(i ? count_stats : NULL);
 		store_relaxed(&nr_asked, 0);
@@ -497,8 +535,8 @@ static void a_message_with_flags_does_not_ask_which_file_it_is(void **state)
 }
 
 /*
- * The read waits whether or not the socket is O_NONBLOCK, so the library does not query
- * the flags.
+ * A read of a socket waits whether or not the socket is O_NONBLOCK, so the library does
+ * not query the socket's flags.
  */
 static void a_read_that_waits_does_not_ask_for_flags(void **state)
 {
@@ -512,8 +550,8 @@ static void a_read_that_waits_does_not_ask_for_flags(void **state)
 			assert_int_equal(fcntl(fds[0], F_SETFL, O_NONBLOCK), 0);
 		put_rw(&client, IORING_OP_READ, fds[0], buf, sizeof(buf), 0, 1);
 		/*
-		 * In the first round the file is new to the library, so count only in
-		 * the second.
+		 * In the first round the library does not know the file yet, so count
+		 * only in the second.
 		 */
 		store_relaxed(&nr_asked, 0);
 		unit_hook(i ? count_flags : NULL);
@@ -546,7 +584,10 @@ static void *call_again(void *arg)
 	return NULL;
 }
 
-/* Close an accepted socket. Return: whether the accepting request continues. */
+/*
+ * Consume a completion. If it is a completion of the accept, close the accepted socket.
+ * Return: whether more completions of the same request follow.
+ */
 static bool take_one(struct uring *of, uint64_t *ret_user_data)
 {
 	struct io_uring_cqe cqe = get(of);
@@ -568,20 +609,23 @@ static void accept_and_cancel(int fd)
 	put_cancel(&client, 1);
 	submit(&client, 0);
 	/*
-	 * A worker may be executing the accept, so the cancellation may have to be
-	 * repeated.
+	 * If a worker executes the accept just now, the cancelling request fails with
+	 * EALREADY: repeat it.
 	 */
 	while (take_one(&client, &user_data) || user_data != 1)
 		if (user_data == 0) {
 			put_cancel(&client, 1);
 			submit(&client, 0);
 		}
-	/* Completions of cancelling requests remain. */
+	/* Consume the completions of cancelling requests. */
 	while (unread(&client))
 		(void)take_one(&client, &user_data);
 }
 
-/* Close sockets that a ring has accepted after its client had stopped waiting. */
+/*
+ * Close the sockets that rings have accepted after the client stopped consuming
+ * completions.
+ */
 static void close_accepted(const struct sockaddr_in *listener)
 {
 	for (int fd = 0; fd < 1024; fd++) {
@@ -628,7 +672,7 @@ static void workers_accepting_are_cancelled_in_a_crowd(void **state)
 	with_a_crowd(0, accept_and_cancel);
 }
 
-/* The ring is closed at a random time. */
+/* Close a ring that accepts, at a random time. */
 static void accept_and_close(int fd)
 {
 	struct uring other;
@@ -648,7 +692,7 @@ static void a_ring_ends_while_it_accepts(void **state)
 	with_a_crowd(SOCK_NONBLOCK, accept_and_close);
 }
 
-/* A worker is held in its accept4() call */
+/* A hook holds a worker in its accept4() call */
 
 static struct {
 	uint32_t is_there, may_go; /* atomic */
@@ -667,7 +711,10 @@ static bool hold_accept(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-/* The client cancels once. After that the request must not continue. */
+/*
+ * A client cancels a multishot accept that a worker executes. When accept4() returns,
+ * the request must end, although it was cancelled only once.
+ */
 static void what_a_worker_accepts_by_ends_as_well(void **state)
 {
 	struct sockaddr_in address;
@@ -692,7 +739,7 @@ static void what_a_worker_accepts_by_ends_as_well(void **state)
 	unit_close(fd);
 }
 
-/* Two threads exchange messages, each through its own ring */
+/* Two threads send each other messages, each through its own ring */
 
 enum { HEARS_ONE = 8, SHOTS = 8 };
 
@@ -701,10 +748,11 @@ struct talk {
 	bool begins;
 	uint32_t
 		/*
-		 * size of each buffer: greater than, or equal to, the size of a message
+		 * size of each receive buffer, which is at least the size of a message
 		 */
 		bytes;
-	bool by_shots; /* receive by a multishot request, which ends now and then */
+	/* receive by multishot requests, which also end when no buffer is left */
+	bool by_shots;
 	char own[SHOTS * BYTES];
 };
 
@@ -728,7 +776,7 @@ static void listen_to(struct uring *of, struct talk *talk, bool has_room)
 	submit(of, 0);
 }
 
-/* Return: the next number that is received. */
+/* Return: the next received number. */
 static uint32_t hear(struct uring *of, struct talk *talk)
 {
 	for (;;) {
@@ -812,8 +860,8 @@ int main(void)
 		RING_TEST(
 			a_receive_of_many_shots_without_a_number_of_its_own_asks),
 		/*
-		 * Run before close_accepted(), which may close descriptors of the
-		 * library.
+		 * This test comes before the tests that call close_accepted(), which
+		 * may close descriptors of the library.
 		 */
 		RING_TEST(what_a_worker_accepts_by_ends_as_well),
 		RING_TEST(accepting_is_cancelled_in_a_crowd),

@@ -77,8 +77,7 @@ static inline void provide(struct uring *of, uint32_t bid, int nr)
 }
 
 /*
- * Make a pair of sockets. A multishot receive with provided buffers receives from
- * fds[0].
+ * Make a pair of sockets, provide buffers, and start a multishot receive on fds[0].
  */
 static inline void pair_that_receives(int fds[2])
 {
@@ -88,7 +87,7 @@ static inline void pair_that_receives(int fds[2])
 	submit(&client, 0);
 }
 
-/* Wait until so many completions are in the ring. Makes no io_uring call. */
+/* Wait until nr completions are in the ring. Makes no io_uring call. */
 static inline void await_unread(const struct uring *of, uint32_t nr)
 {
 	uint32_t word = 0;
@@ -98,8 +97,8 @@ static inline void await_unread(const struct uring *of, uint32_t nr)
 }
 
 /*
- * Cancel all requests on fd. The request user_data is cancelled; if user_data is 0, no
- * request is.
+ * Cancel all requests on fd. Check that this cancels the request user_data; if
+ * user_data is 0, that it cancels none.
  */
 static inline void cancel_on(int fd, uint64_t user_data)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A client reads its ring while a system call works on the ring: the calling thread is
- * stopped after each of its instructions.
+ * While a thread executes a system call on a ring, it is stopped after each
+ * instruction. Each time a second thread looks at the ring's memory.
  */
 #undef NDEBUG
 #include <fcntl.h>
@@ -27,7 +27,10 @@ static long enter_once(void *arg)
 	return enter(&client, 1, 0);
 }
 
-/* Once the head is past a submission, the client may overwrite this submission. */
+/*
+ * When the head is past a submission, the client may overwrite this submission: the
+ * library must not read it again
+ */
 
 static long put_another_if_there_is_room(void *arg)
 {
@@ -60,7 +63,10 @@ static void a_submission_is_copied_before_its_place_is_free(void **state)
 	unit_step_through(&stepping);
 }
 
-/* Once the tail is past a completion, the client can read this completion. */
+/*
+ * When the tail is past a completion, the client may read this completion: the library
+ * must have written all of it
+ */
 
 static uint64_t seen; /* user_data of the completion that was seen; or 0 */
 
@@ -94,7 +100,10 @@ static void a_completion_is_there_before_it_is_told(void **state)
 	unit_step_through(&stepping);
 }
 
-/* After an overflow, the flag says whether overflowed completions remain. */
+/*
+ * While a call moves overflowed completions into the ring, either the ring or the flag
+ * IORING_SQ_CQ_OVERFLOW shows a completion
+ */
 
 static void open_with_an_overflow(void)
 {
@@ -118,7 +127,10 @@ static long flush(void *arg)
 				IORING_ENTER_GETEVENTS, NULL, 0);
 }
 
-/* Return: whether neither the ring nor the flag shows a completion. */
+/*
+ * Return: whether a completion is lost: the ring has no completion, and the flag is not
+ * set.
+ */
 static long look_for_overflow(void *arg)
 {
 	uint32_t flags = load_relaxed(client.sq_flags);
@@ -150,15 +162,16 @@ static void what_has_overflowed_is_told_of_all_the_time(void **state)
 }
 
 /*
- * While a call looks up its ring, the ring is closed, and another ring reuses its
- * memory with another descriptor. The call must not accept the new ring's submissions.
+ * While io_uring_enter() looks up its ring, another thread closes this ring. A new
+ * ring, with another descriptor, then uses the same struct uaio_uring. The call must
+ * not submit the new ring's entries
  */
 
 static long make_another_of_it(void *arg)
 {
 	(void)arg;
 	uring_unmap(&client);
-	/* The ring is closed, and its descriptor becomes another file. */
+	/* dup2() closes the ring: its descriptor is another file now. */
 	unit_dup2(null, client.fd);
 	client_open(&other, 1, (struct io_uring_params){ 0 });
 	put(&other, IORING_OP_NOP, -1, OTHER);
@@ -195,8 +208,9 @@ static void a_ring_is_not_mistaken_for_the_one_before(void **state)
 }
 
 /*
- * A bell (bell.h) is readable while its ring has a completion. Once settled, the bell
- * does not report a completion that the client has consumed.
+ * A bell (the eventfd polled in place of a ring, bell.h) is readable while its ring has
+ * a completion. To settle a bell is to make it match its ring: afterwards it does not
+ * report a completion that the client has consumed
  */
 
 static int bell;
@@ -219,7 +233,10 @@ static bool is_rung(void)
 	return poll(&pfd, 1, 0) == 1;
 }
 
-/* Return: whether the bell's state matches the ring's completions. */
+/*
+ * Settle the bell.
+ * Return: false if the ring has a completion but the bell is not readable; else true.
+ */
 static long look_at_bell(void *arg)
 {
 	const bool is_there = unread(&client);

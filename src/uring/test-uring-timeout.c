@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Timeouts: by time, by a number of completions, repeated timeouts, and linked
+ * Timeouts that expire, timeouts that count completions, repeated timeouts, and linked
  * timeouts.
  */
 #undef NDEBUG
@@ -107,7 +107,7 @@ static void a_timeout_ends_after_so_many_completions(void **state)
 	submit(&client, 2);
 	assert_got(&client, 3, 0);
 	assert_got(&client, 1, 0);
-	/* Timeouts do not count the completions of timeouts. */
+	/* A timeout does not count the completions of other timeouts. */
 	put_timeout(&late, 1, 0, 1);
 	put_timeout(&soon, 0, 0, 2);
 	submit(&client, 1);
@@ -117,10 +117,7 @@ static void a_timeout_ends_after_so_many_completions(void **state)
 	submit(&client, 2);
 	assert_got(&client, 3, 0);
 	assert_got(&client, 1, 0);
-	/*
-	 * The timeout also completes if another thread completes the requests that it
-	 * counts.
-	 */
+	/* A timeout also counts a completion that another thread posts. */
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 	put_timeout(&late, 1, 0, 4);
 	put_rw(&client, IORING_OP_READ, ends[0], &byte, 1, -1, 5)->flags =
@@ -153,9 +150,10 @@ static void counts_that_end_together_end_in_their_order(void **state)
 }
 
 /*
- * A thread posts a poll's completion. This completes a timeout, so the thread then
- * executes the rest of the timeout's chain, which cancels the poll. The thread must not
- * deadlock with itself.
+ * A timeout counts one completion, and a request that cancels a multishot poll is
+ * linked to the timeout. A completion of the poll ends the timeout. The thread that
+ * posts this completion also executes the cancelling request, and must not deadlock
+ * with itself.
  */
 static void a_completion_starts_what_cancels_its_request(void **state)
 {
@@ -183,8 +181,8 @@ static void a_completion_starts_what_cancels_its_request(void **state)
 }
 
 /*
- * The poll's own completion starts an update of the poll. The update finds that the
- * poll has ended.
+ * The completion of a poll ends a counting timeout, to which an update of this poll is
+ * linked. The update finds that the poll has ended.
  */
 static void a_completion_starts_what_updates_its_request(void **state)
 {
@@ -221,8 +219,8 @@ static void a_completion_starts_what_updates_its_request(void **state)
 }
 
 /*
- * Each timeout starts the request that the next timeout counts. With one nested call
- * for each timeout, the first worker's stack would overflow.
+ * The end of each timeout starts the request whose completion ends the next timeout. If
+ * the worker ended the timeouts by nested calls, its stack would overflow.
  */
 static void a_worker_ends_thousands_of_timeouts(void **state)
 {
@@ -246,8 +244,8 @@ static void a_worker_ends_thousands_of_timeouts(void **state)
 }
 
 /*
- * The tag of a file is posted after the completion of the last request that uses the
- * file.
+ * The library posts the tag of a registered file (rsrc.h) as a completion after the
+ * last request that used the file. A timeout counts this completion, too.
  */
 static void a_tag_that_is_posted_late_is_counted(void **state)
 {
@@ -290,8 +288,8 @@ static void a_tag_that_is_posted_late_is_counted(void **state)
 }
 
 /*
- * The timeout waits only for the poll before it in its chain, and then for two
- * completions.
+ * A timeout in a chain starts when the poll before it has completed, and counts two
+ * completions from then on.
  */
 static void in_a_chain_a_timeout_counts_from_its_start(void **state)
 {
@@ -340,8 +338,8 @@ static void in_a_chain_a_timeout_counts_from_its_start(void **state)
 static struct uaio_sink sink;
 
 /*
- * The requests that the timeout counts complete at once, before another thread can
- * cancel the timeout.
+ * Called instead of uaio_uring_sink.starts(). It also posts the completion that the
+ * timeout counts, before the timeout waits and can be cancelled.
  */
 static void start_and_complete(struct uaio_queue *queue,
 			       const struct uaio_sqe *sqe)
@@ -371,7 +369,10 @@ static void a_timeout_that_is_due_before_it_waits_ends(void **state)
 	sqe->flags = IOSQE_IO_LINK;
 	put_timeout(&late, 1, 0, 2);
 	submit(&client, 0);
-	/* ThreadSanitizer does not know that the pipe orders the two threads. */
+	/*
+	 * ThreadSanitizer does not know that the pipe orders this thread and the one
+	 * that posts. So order them by a lock as well.
+	 */
 	uaio_queue_lock(&ring->queue);
 	uaio_queue_unlock(&ring->queue);
 	assert_int_equal(write(ends[1], "x", 1), 1);
@@ -380,8 +381,8 @@ static void a_timeout_that_is_due_before_it_waits_ends(void **state)
 	assert_int_equal(unread(&client), 1);
 	assert_got(&client, 2, 0);
 	/*
-	 * The ring keeps this sink, because other threads may use the sink until the
-	 * ring ends.
+	 * Leave the test's sink in the ring: other threads may use it until the ring
+	 * ends.
 	 */
 	unit_close(ends[0]);
 	unit_close(ends[1]);
@@ -510,7 +511,10 @@ static void a_timeout_that_is_updated_keeps_its_clock(void **state)
 	sqe->timeout_flags = IORING_TIMEOUT_UPDATE | IORING_TIMEOUT_REALTIME;
 	submit(&client, 1);
 	assert_got(&client, 2, -EINVAL);
-	/* Measured by any other clock, this time is in the far future. */
+	/*
+	 * An update keeps the timeout's clock. By CLOCK_REALTIME this time has come; by
+	 * the other clocks it is far in the future.
+	 */
 	assert_int_equal(clock_gettime(CLOCK_REALTIME, &now), 0);
 	at = (struct __kernel_timespec){ .tv_sec = now.tv_sec,
 					 .tv_nsec = now.tv_nsec };
@@ -543,7 +547,7 @@ static void a_linked_timeout_cancels_or_is_cancelled(void **state)
 	submit(&client, 0);
 	assert_int_equal(write(ends[1], "x", 1), 1);
 	assert_got_both(&client, 1, 1, 2, -ECANCELED);
-	/* The timeout is changed while it runs. */
+	/* Update a linked timeout while its request waits. */
 	put_rw(&client, IORING_OP_READ, ends[0], &byte, 1, -1, 1)->flags =
 		IOSQE_IO_LINK;
 	put_rw(&client, IORING_OP_LINK_TIMEOUT, -1, &late, 1, 0, 2);
@@ -553,7 +557,7 @@ static void a_linked_timeout_cancels_or_is_cancelled(void **state)
 	sqe->addr2 = (uintptr_t)&soon;
 	sqe->timeout_flags = IORING_LINK_TIMEOUT_UPDATE | IORING_TIMEOUT_UPDATE;
 	submit(&client, 3);
-	/* The timeout may complete before the update of the timeout does. */
+	/* The completions arrive in any order. */
 	for (int i = 0; i < 3; i++) {
 		struct io_uring_cqe cqe = get(&client);
 
@@ -579,8 +583,8 @@ static struct {
 } taken;
 
 /*
- * Between the return of epoll_wait() and the handling of its event, read the byte and
- * let the timeout's time pass.
+ * Hook of system calls: when epoll_wait() has returned an event, but before the library
+ * handles it, read the byte and let the timeout expire.
  */
 static bool take_and_wait(long nr, const long args[6], long *ret_res)
 {
@@ -600,8 +604,9 @@ static bool take_and_wait(long nr, const long args[6], long *ret_res)
 }
 
 /*
- * An expired timeout starts a linked poll, in the call that has an old event for the
- * poll's file. The poll must not report this event, because the byte was read.
+ * A thread has an old event for a file, whose byte was read meanwhile. Before the
+ * thread handles the event, an expired timeout starts a linked poll of this file. The
+ * poll must not report the old event.
  */
 static void a_linked_poll_is_not_answered_by_what_was_taken_before(void **state)
 {

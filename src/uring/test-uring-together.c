@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One thread executes several receives and completes them together (ready/done.c). The
- * thread is stopped at many of its instructions, also between execution and completion.
- * Meanwhile another thread does something that might harm the receives.
+ * A thread executes several receives, and then posts their completions together
+ * (ready/done.c). The test stops this thread at many of its instructions, also in
+ * between. Meanwhile another thread, for example, cancels a receive or closes the ring.
  */
 #undef NDEBUG
 #include <signal.h>
@@ -17,14 +17,14 @@
 #include "test-uring.h"
 
 /*
- * Two receives are from the same socket, and the first of them leaves data for the
- * second. Each other receive has a socket of its own, and the first of these sockets
- * has more data than is received.
+ * Receives 1 and 2 are from the first of three sockets: receive 1 leaves data for
+ * receive 2. The second socket has more data than receive 3 takes.
  */
 enum { NR = 4, FULL = 4, CANCEL = 9, PER_FORK = 8, SOCKETS = 3 };
 
 /*
- * How many instructions the thread may execute. It is stopped after every seventeenth.
+ * The thread executes more than MANY instructions, and is stopped at each STRIDE-th
+ * instruction.
  */
 enum { MANY = 1000, STRIDE = 17 };
 
@@ -38,7 +38,7 @@ static struct uring client;
 static uint64_t
 	cancelled; /* user_data of the request that the other thread cancels */
 
-/* The library's own thread, which would also execute the receives, is held */
+/* Hold the library's fallback thread, which would otherwise execute the receives */
 
 static struct {
 	uint32_t is_kept, is_there; /* atomic */
@@ -50,7 +50,7 @@ static void __attribute__((noinline)) stay_away(void)
 {
 	const struct timespec while_ns = { .tv_nsec = 100000 };
 
-	/* When it returns, the thread may reach the breakpoint. */
+	/* From now on the thread under test may reach its breakpoint. */
 	unit_let_step();
 	store_relaxed(&away.is_there, 1);
 	while (load_relaxed(&away.is_kept))
@@ -63,10 +63,7 @@ static bool keep_away(long nr, const long args[6], long *ret_res)
 {
 	(void)args;
 	(void)ret_res;
-	/*
-	 * Hold the library's thread when it is about to sleep, because it then holds no
-	 * lock.
-	 */
+	/* Stop the fallback thread when it is about to sleep and holds no lock. */
 	if (!is_clients && load_relaxed(&away.is_kept) && nr == EPOLL_PWAIT2)
 		stay_away();
 	return false;
@@ -98,7 +95,7 @@ static void bring_back(void)
 	unit_hook(NULL);
 }
 
-/* The stopped thread, which executes the receives */
+/* The thread that executes the receives, and is stopped */
 
 static struct {
 	uint32_t tid, is_over; /* atomic */
@@ -141,7 +138,7 @@ static long receive_all(void *arg)
 	return ret;
 }
 
-/* Used if there are no breakpoints: both threads begin at the same time. */
+/* On machines without breakpoints: start both threads at the same time. */
 static void race(const struct unit_stepping *stepping)
 {
 	for (unsigned i = 0; i < unit_rounds(2000); i++) {
@@ -158,7 +155,7 @@ static void race(const struct unit_stepping *stepping)
 	}
 }
 
-/* which: user_data of the request to cancel, or 0 */
+/* `which` is the user_data of the receive to cancel; 0: none is cancelled. */
 static void step_receives(uint64_t which, unit_step_fn *intruder,
 			  void (*check)(long victims, long intruders))
 {
@@ -178,12 +175,12 @@ static void step_receives(uint64_t which, unit_step_fn *intruder,
 		race(&stepping);
 }
 
-/* Results of the receives */
+/* The completions of a round */
 
 struct outcome {
 	unsigned nr;
 	struct io_uring_cqe cqes[NR + 2];
-	/* position of each completion, from 1; 0: not completed */
+	/* by user_data: position of this completion, from 1; 0: none */
 	unsigned place[CANCEL + 1];
 };
 
@@ -209,8 +206,8 @@ static const struct io_uring_cqe *of(const struct outcome *outcome,
 }
 
 /*
- * Check that the receive has filled its buffer with the text that begins at *next; or
- * was cancelled.
+ * Check that the receive has got the text at *next, up to a full buffer; or that it was
+ * cancelled.
  */
 static void assert_received(const struct outcome *outcome, uint64_t user_data,
 			    const char **next)
@@ -278,7 +275,10 @@ static long cancel_one(void *arg)
 	return enter(&client, tell(&client), 0);
 }
 
-/* Check that the result of the cancellation is true. */
+/*
+ * Check that the cancelling request reports correctly whether it has cancelled the
+ * receive.
+ */
 static void check_cancelled(long victims, long intruders)
 {
 	struct outcome outcome;
@@ -306,7 +306,8 @@ static void one_is_cancelled(void **state)
 	step_receives(3, cancel_one, check_cancelled);
 }
 
-static char seen[FULL]; /* contents of the receive's memory */
+/* the receive's memory when the cancelling call returned */
+static char seen[FULL];
 
 static long cancel_and_wait(void *arg)
 {
@@ -323,7 +324,7 @@ static long cancel_and_wait(void *arg)
 }
 
 /*
- * When the cancelling call returns, the receive's memory belongs to the client again.
+ * Check that the receive's memory has not changed since the cancelling call returned.
  */
 static void check_it_was_over(long victims, long intruders)
 {
@@ -362,7 +363,10 @@ static long close_ring(void *arg)
 	return 0;
 }
 
-/* Making a ring frees the rings that have ended. */
+/*
+ * Return: whether the closed ring is freed. The library frees closed rings when it
+ * makes a ring, so make one.
+ */
 static bool is_freed(void *arg)
 {
 	struct uaio_counters counters;
@@ -426,7 +430,9 @@ static void their_sockets_are_closed(void **state)
 	step_receives(0, replace_sockets, check_without_sockets);
 }
 
-/* A child of fork() has none of the receives, and a ring of its own works. */
+/*
+ * In a child of fork(): the parent's receives do not run here, and a new ring works.
+ */
 static int work_in_child(void)
 {
 	struct uring own;
@@ -459,7 +465,7 @@ static void the_process_forks(void **state)
 	step_receives(0, fork_now_and_then, check_all);
 }
 
-/* A signal handler runs in the stopped thread. */
+/* A signal handler of the program interrupts the stopped thread */
 
 static struct {
 	uint32_t is_over; /* atomic */
@@ -497,7 +503,7 @@ static void check_interrupted(long victims, long intruders)
 {
 	struct outcome outcome;
 
-	/* The signal may have interrupted a sleep. */
+	/* EINTR: the signal has interrupted a sleep. */
 	assert_true(victims == 0 || victims == -EINTR);
 	assert_int_equal(intruders, 0);
 	bring_back();
@@ -517,9 +523,11 @@ static void a_signal_handler_enters_their_ring(void **state)
 	assert_int_equal(sigaction(SIGUSR1, &old, NULL), 0);
 }
 
-/* The process ends while the thread is held before a system call of its run */
+/*
+ * The process exits while the receiving thread is held before one of its system calls
+ */
 
-/* atomic: number of system calls before the one at which the thread is held */
+/* atomic: before which of the thread's calls (below) to hold it; 1: the first */
 static uint32_t nr_before;
 static uint32_t is_held; /* atomic */
 
@@ -560,7 +568,7 @@ static void the_process_ends(void **state)
 	(void)state;
 	for (held_at = 1; ret == 0; held_at++)
 		ret = unit_in_child(end_while_it_is_held);
-	/* The run makes no such call any more. */
+	/* 2: the thread makes fewer calls, so it was not held. */
 	assert_int_equal(ret, 2);
 	assert_in_range(held_at, 5, 20);
 }

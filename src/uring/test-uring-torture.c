@@ -46,8 +46,7 @@ static void put_file_op(void)
 	uint8_t op = ops[any(NR_ELEMENTS(ops))];
 	bool is_fixed = any(2);
 	bool is_write = op == IORING_OP_WRITE || op == IORING_OP_WRITE_FIXED;
-	uint32_t which =
-		any(2); /* index of the file, or of an end of the pipe */
+	uint32_t which = any(2); /* 0: the file; 1: an end of the pipe */
 	int fd = which ? ends[is_write] : file;
 
 	if (is_fixed)
@@ -117,7 +116,10 @@ static void put_any(bool is_last)
 		sqe->flags |= flags[any(NR_ELEMENTS(flags))];
 	if (any(200) == 0)
 		sqe->opcode = 250;
-	/* A chain ends with its submitting call. This is tested only sometimes. */
+	/*
+	 * Mostly clear the link flags of the last submission of a call. If they stay
+	 * set, the end of the call ends the chain.
+	 */
 	if (is_last && any(8))
 		sqe->flags &= (uint8_t) ~(IOSQE_IO_LINK | IOSQE_IO_HARDLINK);
 	state_of[next_id++] = 1;
@@ -166,7 +168,10 @@ static void drain_all(void)
 	for (unsigned i = 0; nr_pending; i++) {
 		char block[4096];
 
-		/* Requests that were held are started, and cancelled later. */
+		/*
+		 * Repeat: when a request is cancelled, requests that waited for it may
+		 * start. Then these must be cancelled, too.
+		 */
 		if (i % 16 == 0)
 			cancel_all();
 		(void)!read(ends[0], block, sizeof(block));

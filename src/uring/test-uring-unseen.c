@@ -16,10 +16,12 @@
 
 enum { NR_BUFS = 8 };
 
-static int ends[2]; /* a pipe; a ring had the descriptor ends[0] before */
+static int ends[2]; /* a pipe; ends[0] was the descriptor of a ring before */
 static char buffer[8];
 
-/* Return: the descriptor of a known ring that nobody maps. */
+/*
+ * Return: the descriptor of a new ring, which the library knows, and which nobody maps.
+ */
 static int new_ring(void)
 {
 	struct io_uring_params params = { 0 };
@@ -122,7 +124,7 @@ static void what_was_looked_up_as_a_ring_is_looked_up_again(void **state)
 	close_pipe();
 }
 
-/* A request that is queued behind a drain looks up its file when it starts. */
+/* A request behind a drain starts late, and then looks up its file again. */
 static void what_starts_later_is_looked_up_again(void **state)
 {
 	int fd = polled_ring(), others[2];
@@ -203,8 +205,9 @@ static void rings_that_are_closed_are_freed(void **state)
 	for (unsigned i = 0; i < NR; i++)
 		assert_int_equal(close(fds[i]), 0);
 	/*
-	 * Each new ring reuses one descriptor, and its sweep (table.h, I4) checks
-	 * others.
+	 * If a new ring gets the descriptor of an old ring, the old ring is freed. The
+	 * same call also checks some other slots of the table (the sweep; table.h, I4),
+	 * and frees other old rings.
 	 */
 	for (unsigned i = 0; i < NR / 4; i++)
 		fds[i] = new_ring();
@@ -224,7 +227,9 @@ static void a_ring_that_is_open_survives_the_sweeps(void **state)
 	assert_got(&client, 1, 0);
 }
 
-/* The library maps memory through a ring's descriptor, which is now another file. */
+/*
+ * The library must not map memory of another file, which now has the ring's descriptor.
+ */
 static void what_a_client_maps_is_not_mapped_from_another_file(void **state)
 {
 	static const char text[] = "the client's";

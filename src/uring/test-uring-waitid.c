@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waits for children: each child is reaped once, by the request that waits for it. If
- * this request was cancelled, or its ring has ended, the next wait reaps the child.
+ * Requests that wait for child processes: each child is reaped once. If a request was
+ * cancelled, or its ring has ended, the child is left for the next wait.
  */
 #undef NDEBUG
 #include <signal.h>
@@ -84,7 +84,7 @@ static void a_cancel_that_meets_the_end(void **state)
 	}
 }
 
-/* Return: the state of the ring's only request. */
+/* Return: the state (req/req.h) of the ring's only request. */
 static unsigned state_of_request(void)
 {
 	struct uaio_group *group =
@@ -98,7 +98,10 @@ static unsigned state_of_request(void)
 	return state;
 }
 
-/* Once submitted, the wait is asleep: the next cancel ends it without EALREADY. */
+/*
+ * When the submitting call returns, the wait sleeps. So a cancelling request ends it at
+ * once, and does not fail with EALREADY.
+ */
 static void a_wait_can_be_cancelled_once_it_is_submitted(void **state)
 {
 	pid_t pid = new_child();
@@ -111,7 +114,7 @@ static void a_wait_can_be_cancelled_once_it_is_submitted(void **state)
 				 UAIO_REQ_ASLEEP | UAIO_REQ_TRIED);
 		put(&client, IORING_OP_ASYNC_CANCEL, -1, 2)->addr = 1;
 		submit(&client, 0);
-		/* This is the kernel's result for such a request. */
+		/* As in the kernel, a request that cancels a waitid returns 1. */
 		assert_got_both(&client, 1, CANCELLED, 2, 1);
 	}
 	assert_int_equal(kill(pid, SIGKILL), 0);
@@ -134,7 +137,9 @@ static void a_ring_that_ends_leaves_children(void **state)
 		assert_int_equal(kill(pid, SIGKILL), 0);
 		assert_true(is_left(pid));
 	}
-	/* A worker may still be executing a request. */
+	/*
+	 * Wait, because a worker may still be executing a request of a closed ring.
+	 */
 	unit_await(rings_are_freed, NULL);
 	client_open(&client, RING_ENTRIES, (struct io_uring_params){ 0 });
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * When a descriptor of a ring is closed, the library knows that it was the last one
- * (witness.h), or searches for others.
+ * When the program closes a known descriptor of a ring, a witness (witness.h) tells the
+ * library whether the ring has other descriptors. Without a witness the library
+ * searches for them.
  */
 #undef NDEBUG
 #include <fcntl.h>
@@ -15,7 +16,7 @@
 
 static const struct io_uring_params plain;
 
-/* Close a descriptor of a ring like the interposed close() in host. */
+/* Close a descriptor of a ring as the interposed close() in host/ does. */
 static void close_told(int fd)
 {
 	uaio_uring_closing(fd);
@@ -28,7 +29,10 @@ static void end(struct uring *client)
 	close_told(client->fd);
 }
 
-/* Return: how many descriptors the library has examined since the last call. */
+/*
+ * Return: how many descriptors the library has examined since the last call of this
+ * function.
+ */
 static uint32_t nr_looked_at(void)
 {
 	static uint32_t before;
@@ -82,7 +86,9 @@ static void the_number_of_rings_costs_no_calls(void **state)
 	unsigned first, last;
 
 	(void)state;
-	/* The first ring maps memory of the library that the next rings reuse. */
+	/*
+	 * The first ring maps memory that later rings reuse, so do not count its calls.
+	 */
 	make_and_close(NULL);
 	first = unit_count_calls(make_and_close, NULL);
 	assert_in_range(first, 1, CALLS_MAX);
@@ -91,7 +97,10 @@ static void the_number_of_rings_costs_no_calls(void **state)
 	last = unit_count_calls(make_and_close, NULL);
 	for (int i = 0; i < NR; i++)
 		end(&rings[i]);
-	/* Making a ring checks some slots of the table (table.h, I4). */
+	/*
+	 * The call that makes a ring also checks some slots of the table (table.h, I4),
+	 * so allow some system calls for that.
+	 */
 	assert_in_range(last, 1, first + SWEEP_MAX);
 }
 
@@ -167,7 +176,10 @@ static int lowest(void)
 	return fd;
 }
 
-/* A close() that fails, or whose thread is cancelled, closes nothing. */
+/*
+ * If close() fails, or if its thread is cancelled before the descriptor is closed, the
+ * ring lives on. The witness must be closed nevertheless.
+ */
 static void a_witness_goes_with_its_call(void **state)
 {
 	struct uring client;
@@ -191,7 +203,10 @@ static void a_witness_goes_with_its_call(void **state)
 	assert_int_equal(nr_rings(), 0);
 }
 
-/* Two threads close the same descriptor. The second is late. */
+/*
+ * Two threads close the same descriptor. The witness of the later thread is closed when
+ * the ring is freed.
+ */
 static void a_late_witness_goes_with_its_ring(void **state)
 {
 	struct uring client, later;
@@ -253,7 +268,8 @@ static void descriptors_are_looked_at_without_proc_or_locks(void **state)
 }
 
 /*
- * The ring was closed without the library noticing, and its descriptor is a FIFO now.
+ * The ring was closed unnoticed by the library, and its descriptor now refers to a
+ * FIFO. The library must not open this FIFO as a witness.
  */
 static void another_file_with_its_number_is_not_opened(void **state)
 {
@@ -273,7 +289,9 @@ static void another_file_with_its_number_is_not_opened(void **state)
 	unit_close(next);
 	uaio_uring_closing(fd);
 	unit_close(fd);
-	/* No lower descriptor was left open, so open() returns the same number. */
+	/*
+	 * All lower descriptors are in use, so open() returns the closed descriptor.
+	 */
 	assert_int_equal(open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC), fd);
 	assert_int_equal(dup(fd), next);
 	unit_close(next);

@@ -86,7 +86,10 @@ static void an_index_out_of_range_is_dropped(void **state)
 	assert_got(&client, 2, 0);
 }
 
-/* The client may overwrite the words of the ring that the library writes. */
+/*
+ * A client overwrites the words of the ring that only the library should write. The
+ * library does not rely on them.
+ */
 static void what_is_not_the_clients_to_write_is_not_read(void **state)
 {
 	const struct io_sqring_offsets *sq = &client.params.sq_off;
@@ -98,7 +101,10 @@ static void what_is_not_the_clients_to_write_is_not_read(void **state)
 	for (uint64_t i = 0; i < 20; i++) {
 		for (unsigned j = 0; j < NR_ELEMENTS(ours); j++)
 			store_relaxed(sq_word(&client, ours[j]), 0xdeadbeef);
-		/* The next completion writes the right tail again. */
+		/*
+		 * When the library posts the next completion, it replaces this tail by
+		 * the right value.
+		 */
 		store_relaxed(sq_word(&client, cq->tail), 12345);
 		put(&client, IORING_OP_NOP, -1, i);
 		store_release(sq_word(&client, sq->tail), client.prepared);
@@ -140,7 +146,9 @@ static void what_overflows_is_kept_and_handed_on(void **state)
 	assert_int_equal(unread(&client), 16);
 	assert_true(load_relaxed(flags) & IORING_SQ_CQ_OVERFLOW);
 	assert_got(&client, 0, 0);
-	/* New completions come after the overflowed ones. */
+	/*
+	 * While completions are in the overflow list, new ones are appended there.
+	 */
 	put(&client, IORING_OP_NOP, -1, nr++);
 	submit(&client, 0);
 	assert_int_equal(unread(&client), 15);
@@ -169,7 +177,7 @@ static void a_wait_ends_at_its_time(void **state)
 	(void)state;
 	assert_int_equal(wait_with(&arg, 1), -ETIME);
 	assert_true(uaio_now_ns() - start >= 2000000);
-	/* One completion is in the ring, so the wait does not fail. */
+	/* A wait that times out returns 0 if some completion is unread. */
 	put(&client, IORING_OP_NOP, -1, 1);
 	submit(&client, 0);
 	assert_int_equal(wait_with(&arg, 2), 0);
@@ -202,7 +210,7 @@ static void the_arguments_of_a_wait_are_checked(void **state)
 	arg.sigmask = 0x1000;
 	arg.sigmask_bytes = 8;
 	assert_int_equal(wait_with(&arg, 1), -EFAULT);
-	/* A call that does not wait does not check the arguments of a wait. */
+	/* Without GETEVENTS the arguments of the wait are not checked. */
 	assert_int_equal(wait_with(&arg, 0), 0);
 }
 
@@ -237,8 +245,8 @@ static long wait_for_two_but_briefly(void *arg)
 }
 
 /*
- * Return: whether the brief part of the wait must be over, because 20 ms have passed,
- * and the thread sleeps again.
+ * Return: whether the minimum wait (min_wait_usec) is over: 20 ms have passed since the
+ * wait began, and the waiting thread sleeps again.
  */
 static bool is_brief_wait_over(void *arg)
 {
@@ -292,7 +300,7 @@ static void a_signal_ends_a_wait(void **state)
 	sigemptyset(&blocked);
 	sigaddset(&blocked, SIGUSR1);
 	assert_int_equal(sigaction(SIGUSR1, &action, &old), 0);
-	/* The signal is blocked, except in the wait, whose mask is empty. */
+	/* The signal is blocked; only the wait's mask admits it. */
 	assert_int_equal(pthread_sigmask(SIG_BLOCK, &blocked, NULL), 0);
 	unit_thread_start(&thread, wait_for_one, NULL);
 	unit_await_sleep(&thread);
@@ -377,7 +385,7 @@ static void a_ring_that_is_overwritten_hurts_nobody(void **state)
 		struct io_uring_sqe *sqe;
 
 		/*
-		 * No-ops whose other members are random. No member names other memory.
+		 * Submit no-ops and cancelling requests whose other members are random.
 		 */
 		sqe = put(&client,
 			  any() % 8 ? IORING_OP_NOP : IORING_OP_ASYNC_CANCEL,
@@ -392,7 +400,7 @@ static void a_ring_that_is_overwritten_hurts_nobody(void **state)
 				       IORING_ENTER_GETEVENTS, NULL, 0);
 		if (i % 64)
 			continue;
-		/* The other ring is not affected. */
+		/* Another ring of the process is not affected. */
 		put(&other, IORING_OP_NOP, -1, i);
 		submit(&other, 1);
 		assert_got(&other, i, 0);

@@ -22,7 +22,7 @@ enum { SIZE = UNIT_KEY_BYTES };
 
 #define SECONDS INT64_C(1000000000)
 
-/* Return: the word of the ring at this offset. */
+/* Return: the address of the 32-bit word at this offset of the ring's memory. */
 static inline uint32_t *sq_word(const struct uring *client, uint32_t off)
 {
 	return (uint32_t *)(void *)((char *)client->rings + off);
@@ -41,14 +41,16 @@ static inline void client_close(struct uring *client)
 	unit_close(client->fd);
 }
 
-/* From now on the test writes the array of submission indices. */
+/*
+ * From now on the test fills the array of submission indices; put() does not write it.
+ */
 static inline void client_own_array(struct uring *client)
 {
 	uring_fill_array(client);
 	client->sq_array = NULL;
 }
 
-/* Return: the next submission entry. These members are set, the others are zero. */
+/* Return: the next submission entry, with these members set and all others zero. */
 static inline struct io_uring_sqe *put(struct uring *client, uint8_t opcode,
 				       int fd, uint64_t user_data)
 {
@@ -70,7 +72,10 @@ static inline void catch_up(struct uring *client)
 	client->prepared = load_acquire(client->sq_tail);
 }
 
-/* Publish the prepared entries. Return: how many. */
+/*
+ * Publish the prepared entries by advancing the tail.
+ * Return: the number of these entries.
+ */
 static inline uint32_t tell(struct uring *client)
 {
 	const uint32_t nr = client->prepared - load_relaxed(client->sq_tail);
@@ -176,7 +181,10 @@ static inline void assert_none(const struct uring *client)
 	assert_int_equal(unread(client), 0);
 }
 
-/* Submit the prepared entries. Return: the result of the first completion. */
+/*
+ * Submit the prepared entries and wait.
+ * Return: the result of the first completion.
+ */
 static inline int32_t made(struct uring *client)
 {
 	submit(client, 1);
@@ -184,8 +192,8 @@ static inline int32_t made(struct uring *client)
 }
 
 /*
- * A test that defines RING_ENTRIES before it includes this file gets a plain ring of
- * that size in each case.
+ * If a test defines RING_ENTRIES before it includes this file, each of its test cases
+ * gets a plain ring of that size.
  */
 #ifdef RING_ENTRIES
 
@@ -219,8 +227,8 @@ static inline bool rings_are_freed(void *arg)
 }
 
 /*
- * Close the client's ring. If a thread of the library was executing one of its
- * requests, the next ring that is made frees it; so make a ring.
+ * Close the client's ring. If the ring still has requests, only the next
+ * io_uring_setup() frees it, so make another ring until it is freed.
  */
 static int stop(void **state)
 {

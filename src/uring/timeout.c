@@ -2,23 +2,23 @@
 /*
  * Timeouts, some of which complete after a number of completions
  *
- *   I1  A counting timeout is in the ring's heap `counting` until its count is reached,
- *       then in the list `reached` until it completes. Its note (note.h) lives as long.
- *       It enters the heap before it is submitted, and counts completions from the
- *       beginning of the submitting call, because the kernel posts the completions of a
- *       call at its end. This also holds for a timeout that is the first request of a
- *       chain. A timeout later in a chain, or after a drain, enters the heap when it
- *       starts: completions before its start do not count.
- *   I2  The post that reaches a timeout's count marks the timeout, under the queue's
- *       lock. A thread without locks then cancels marked timeouts: after the post
- *       (act), or for inline completions at the end of the submitting call. If a
- *       timeout is marked before it waits, its submitter finds it at the end of the
- *       call, or the thread that starts it finds it. (If the request is in the group
- *       when the cancelling thread searches there, the cancelling thread completes it.
- *       If not, the submitter later adds the request under the group's lock, and then
- *       sees nr_reached.)
- *   I3  A completion only checks the first of the heap. A timeout whose count is
- *       reached is found in the group by its user_data. So neither the check nor the
+ *   I1  A timeout with a count is in the ring's heap `counting` until its count is
+ *       reached, then in the list `reached` until it completes. All this time its note
+ *       (note.h) exists. The timeout enters the heap before it is submitted. It counts
+ *       completions from the beginning of the submitting call, because the kernel posts
+ *       the completions of a call at its end. This also holds for a timeout that is the
+ *       first request of a chain. A timeout later in a chain, or after a drain, enters the
+ *       heap when it starts, and does not count earlier completions.
+ *   I2  The thread that posts the completion which reaches a timeout's count marks the
+ *       timeout, under the queue's lock. A thread without locks then completes marked
+ *       timeouts by cancelling them: after the post (uaio_uring_act()), or for inline
+ *       completions at the end of the submitting call. If a timeout is marked before it
+ *       waits, its submitter completes it at the end of the call, or the thread that
+ *       starts it does. (To cancel a timeout, a thread searches the group, the requests of
+ *       the queue. If the timeout is not in the group yet, its submitter adds it later
+ *       under the group's lock. The submitter then sees nr_reached.)
+ *   I3  A completion checks only the first timeout of the heap. A timeout whose count
+ *       is reached is found in the group by its user_data. So neither the check nor the
  *       search costs more if many other timeouts count.
  *
  * Tested by test-uring-timeout.c.
@@ -42,8 +42,8 @@ static struct uaio_uring_timeout *counting_at(const struct heap_node *node)
 }
 
 /*
- * Return: whether timeout a is due before b. Of two that are due together, the older
- * one is first.
+ * Return: whether timeout a reaches its count before b. If both reach it together, the
+ * older one comes first.
  */
 static bool is_before(const struct heap_node *a, const struct heap_node *b)
 {
@@ -61,7 +61,9 @@ void uaio_uring_uncount_locked(struct uaio_uring *ring,
 	if (!timeout->is_listed)
 		return;
 	timeout->is_listed = false;
-	/* relaxed, all: written under the queue's lock */
+	/*
+	 * relaxed, all: only written under the queue's lock, which the caller holds
+	 */
 	if (!load_relaxed(&timeout->is_reached)) {
 		heap_remove(&ring->counting, &timeout->in_counting, is_before);
 		return;
@@ -78,7 +80,10 @@ void uaio_uring_count(struct uaio_uring *ring,
 	timeout->number = ring->nr_counted++;
 	timeout->is_listed = true;
 	heap_add(&ring->counting, &timeout->in_counting, is_before);
-	/* Completions that this timeout counts may already be posted. */
+	/*
+	 * Completions that this timeout counts may already be posted: check its count
+	 * now.
+	 */
 	uaio_uring_find_reached_locked(ring);
 	uaio_queue_unlock(&ring->queue);
 }
@@ -119,7 +124,10 @@ void uaio_uring_find_reached_locked(struct uaio_uring *ring)
 			return;
 		heap_remove(&ring->counting, first, is_before);
 		list_add_tail(&ring->reached, &timeout->in_reached);
-		/* relaxed, both: read again under the lock */
+		/*
+		 * relaxed, both: threads that read these values without the lock read
+		 * them again under it
+		 */
 		store_relaxed(&timeout->is_reached, 1);
 		store_relaxed(&ring->nr_reached, ring->nr_reached + 1);
 		ring->queue.wants_act = true;
@@ -138,11 +146,14 @@ static bool is_reached_timeout(const struct uaio_sqe *sqe)
 
 int64_t uaio_uring_cancelled(const struct uaio_sqe *sqe)
 {
-	/* Reaching the count is no failure: linked requests continue. */
+	/* A reached count is a success, so linked requests are executed. */
 	return is_reached_timeout(sqe) ? 0 : -ECANCELED;
 }
 
-/* Caller holds the queue's lock. */
+/*
+ * Return: whether sqe is the timeout that `aim` describes. Caller holds the queue's
+ * lock.
+ */
 static bool is_reached(const struct uaio_cancel_aim *aim,
 		       const struct uaio_sqe *sqe, const struct uaio_file *file)
 {
@@ -151,8 +162,10 @@ static bool is_reached(const struct uaio_cancel_aim *aim,
 }
 
 /*
- * Move the first timeout of the list to its end. Return: whether the list has any;
- * *ret_data: user_data of that timeout.
+ * Move the first timeout of the list `reached` to its end, so that the next call
+ * returns another timeout.
+ * Return: whether the list has a timeout; *ret_data: the user_data of the moved
+ * timeout.
  */
 static bool next_reached(struct uaio_uring *ring, uint64_t *ret_data)
 {
@@ -170,7 +183,9 @@ static bool next_reached(struct uaio_uring *ring, uint64_t *ret_data)
 	return node;
 }
 
-/* Complete each timeout whose count was reached before this call. */
+/*
+ * Complete each timeout that is in the list `reached` when this function is called.
+ */
 static void end_those(struct uaio_uring *ring)
 {
 	struct uaio_cancel_aim aim = {
@@ -179,15 +194,19 @@ static void end_those(struct uaio_uring *ring)
 		.ends_unparked = true,
 	};
 
-	/* relaxed: threads that reach more call uaio_uring_end_reached() */
+	/*
+	 * relaxed: an old count does no harm, because a thread that marks a timeout
+	 * calls uaio_uring_end_reached() itself
+	 */
 	for (uint32_t nr = load_relaxed(&ring->nr_reached);
 	     nr && next_reached(ring, &aim.key); nr--)
 		(void)uaio_queue_cancel_meant(&ring->queue, &aim, NULL);
 }
 
 /*
- * Return: whether this thread is to complete the reached timeouts. If another thread is
- * already doing so, it also completes those that this thread has marked.
+ * Return: whether this thread is to complete the timeouts in `reached`. If another
+ * thread completes timeouts just now, it also completes the timeouts that this thread
+ * has marked.
  */
 static bool begins_ending(struct uaio_uring *ring)
 {
@@ -201,7 +220,10 @@ static bool begins_ending(struct uaio_uring *ring)
 	return begins;
 }
 
-/* Return: whether more timeouts have been reached meanwhile. */
+/*
+ * Return: whether timeouts were marked while this thread completed others. Then this
+ * thread must complete them, too.
+ */
 static bool goes_on_ending(struct uaio_uring *ring)
 {
 	bool goes_on;
@@ -215,8 +237,8 @@ static bool goes_on_ending(struct uaio_uring *ring)
 }
 
 /*
- * A completed timeout may start requests whose completions reach further timeouts. Only
- * the outermost call completes them, so that this does not recurse.
+ * A completed timeout may start requests whose completions mark further timeouts. Only
+ * the outermost call completes these timeouts, so that this does not recurse.
  */
 void uaio_uring_end_reached(struct uaio_uring *ring)
 {
@@ -231,7 +253,10 @@ void uaio_uring_act(struct uaio_queue *queue)
 {
 	struct uaio_uring *ring = container_of(queue, struct uaio_uring, queue);
 
-	/* relaxed: the thread that marks a timeout sees its own mark */
+	/*
+	 * relaxed: a thread sees the marks that it has set; any other thread completes
+	 * the timeouts that it has marked itself
+	 */
 	if (load_relaxed(&ring->nr_reached))
 		uaio_uring_end_reached(ring);
 }
@@ -301,7 +326,7 @@ static int prep_any_timeout(struct uaio_uring_entry *entry, bool is_linked)
 int uaio_uring_prep_timeout(struct uaio_uring_entry *entry)
 {
 	const struct io_uring_sqe *raw = &entry->raw;
-	/* 32 bits, as in the kernel */
+	/* only 32 bits of the count, as in the kernel */
 	const uint32_t count = (uint32_t)raw->off;
 	int ret = prep_any_timeout(entry, false);
 
@@ -365,7 +390,10 @@ struct by_time {
 	bool is_linked;
 };
 
-/* Caller holds the queue's lock. */
+/*
+ * Return: whether sqe is the timeout that `aim` describes. Caller holds the queue's
+ * lock.
+ */
 static bool is_timeout(const struct uaio_timer_aim *aim,
 		       const struct uaio_sqe *sqe)
 {

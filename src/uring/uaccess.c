@@ -2,8 +2,9 @@
 /*
  * Access to the client's memory, where the kernel would return EFAULT for a bad address
  *
- * Addresses are always probed, so that a bad address only makes the request fail, as in
- * the kernel. (The kernel itself accesses the memory of reads and writes.)
+ * The library first probes each address (uaio_can_read(), uaio_can_write()). So a bad
+ * address only makes the request fail, as in the kernel. (The library does not probe
+ * the memory of reads and writes, because the kernel itself accesses it.)
  *
  * Tested by test-uring-setup.c and test-uring-register.c.
  */
@@ -31,7 +32,8 @@ int uaio_uring_check_range(uint64_t addr, uint64_t bytes)
 int uaio_uring_check_vectors(const struct iovec *iov, uint64_t nr)
 {
 	/*
-	 * The kernel limits the length of a single vector before it checks its range.
+	 * The kernel limits the length of a single vector before it checks the vector's
+	 * range of addresses.
 	 */
 	if (nr == 1)
 		return (int64_t)iov->iov_len < 0

@@ -44,8 +44,8 @@ static long make(struct io_uring_params *params)
 	uaio_uring_tab_sweep();
 	ret = uaio_uring_make(params);
 	/*
-	 * Needed when a request first waits, when the program may have no descriptor
-	 * left.
+	 * Reserve a descriptor now: when a request first waits, the program may have
+	 * none left.
 	 */
 	if (ret >= 0)
 		uaio_fallback_reserve();
@@ -122,7 +122,7 @@ struct uaio_uring *uaio_uring_named(uint32_t fd, bool is_registered,
 	return is_registered ? NULL : uaio_uring_adopt(fd, ring);
 }
 
-/* io_uring_register() without a ring. */
+/* io_uring_register() with the descriptor -1, which needs no ring. */
 static long do_register_blindly(uint32_t opcode, void *arg, uint32_t nr_args)
 {
 	switch (opcode) {
@@ -164,7 +164,9 @@ static long do_register(uint32_t fd, uint32_t opcode, void *arg,
 	else
 		ret = -EBADF;
 	/*
-	 * relaxed: only this thread's own marks matter; timeouts also count posted tags
+	 * relaxed: this thread needs to see only the timeouts that it has marked
+	 * itself. The call may have posted completions of tags, which timeouts with a
+	 * count also count.
 	 */
 	if (unlikely(load_relaxed(&ring->nr_reached)))
 		uaio_uring_end_reached(ring);
@@ -196,7 +198,9 @@ bool uaio_uring_owns(uint32_t fd, bool is_registered)
 	if (!is_registered)
 		return uaio_uring_find(fd) != NULL;
 	/*
-	 * If the process has kernel rings, an empty slot is one of the kernel (tctx.c).
+	 * A thread's slot for registered rings may belong to a ring of the library or
+	 * of the kernel. If the process has rings of the kernel, find out which
+	 * (tctx.c).
 	 */
 	return uaio_uring_knows_thread() &&
 	       (likely(!uaio_uring_has_kernels()) || uaio_uring_registered(fd));
@@ -212,7 +216,10 @@ bool uaio_uring_may_complete(uint32_t fd, bool is_registered)
 		ring = uaio_uring_find(fd);
 	else if (uaio_uring_knows_thread() && fd < UAIO_URING_RINGFDS_MAX)
 		ring = uaio_uring_registered(fd);
-	/* relaxed, all: a hint; a thread sees its own submissions */
+	/*
+	 * relaxed, all: the result is only a hint. Submissions of this thread are seen
+	 * in any case.
+	 */
 	if (!ring || !uaio_uring_is_here(ring) ||
 	    !load_relaxed(&uaio_ready_home(&ring->queue.group.ready)
 				   ->ready.nr_parked))
@@ -275,11 +282,11 @@ void uaio_uring_note_mapped(int fd, const void *at, int64_t offset)
 		return;
 	ring = uaio_uring_ask((uint32_t)fd);
 	if (ring)
-		/* relaxed: the address is only passed on */
+		/* relaxed: only the address is used, not the memory there */
 		store_relaxed(&ring->seen_at, (uintptr_t)at);
 }
 
-/* The tables of functions that the core calls */
+/* Tables of the functions by which the core calls this front-end */
 
 static const struct uaio_op_door op_door = {
 	.pick = uaio_uring_pick,
@@ -295,7 +302,7 @@ static const struct uaio_op_door op_door = {
 	.land = uaio_uring_land,
 };
 
-/* The table under uaio check. */
+/* The table for `uaio check`: some of these functions also report to check/. */
 static const struct uaio_op_door checked_op_door = {
 	.pick = uaio_uring_checked_pick,
 	.picked = uaio_uring_checked_picked,

@@ -2,11 +2,11 @@
 /*
  * The three io_uring system calls
  *
- * They take the kernel's arguments, and return the result or -errno. The interposed
- * syscall(2), liburing's functions and patched call sites all call these functions.
+ * These functions take the kernel's arguments, and return the result or -errno. The
+ * interposed syscall(2), liburing's functions and patched call sites call them.
  *
- * Context: any thread. In a signal handler that interrupted the engine they return
- * -EAGAIN. They preserve errno.
+ * Context: any thread. In a signal handler that interrupted the library, these
+ * functions return -EAGAIN. They preserve errno.
  */
 #ifndef UAIO_URING_URING_H
 #define UAIO_URING_URING_H
@@ -29,31 +29,31 @@ long uaio_uring_register(uint32_t fd, uint32_t opcode, void *arg,
 			 uint32_t nr_args);
 
 /*
- * Return: whether the library serves calls on fd, because fd is the descriptor of one
- * of its rings or, with is_registered, the slot of such a ring in this thread. Costs
- * one relaxed load while the process has no ring.
+ * Return: whether the library serves calls on fd. It does if fd is the descriptor of
+ * one of its rings or, with is_registered, the slot of such a ring in this thread.
+ * Costs one relaxed load while the process has no ring.
  */
 bool uaio_uring_owns(uint32_t fd, bool is_registered);
 
 /*
- * Return: whether the library serves an io_uring_register() call without a ring, which
- * sends a message. It does if the message's target is one of its rings.
+ * Return: whether the library serves this io_uring_register() call without a ring. That
+ * is so if the call sends a message to a ring of the library.
  */
 bool uaio_uring_owns_message(uint32_t fd, uint32_t opcode, const void *arg);
 
 /*
- * The program has found its completion queue empty.
- * Return: whether the ring is the library's and has requests that wait for files, some
- * of which io_uring_enter() may complete. That call takes 0.4 us. So the first result
- * after the program has waited is false: the program has then only consumed the
- * completions that it waited for.
+ * For liburing's functions, when the program has found its completion queue empty.
+ * Return: whether the program should call io_uring_enter(), which takes 0.4 us. It
+ * should if the ring is the library's, and has requests that wait for files and may
+ * complete. But the first call after a wait for completions returns false: the program
+ * has then only consumed the completions that it waited for.
  */
 bool uaio_uring_may_complete(uint32_t fd, bool is_registered);
 
 /* Return: whether this process, or one it forked from, made a ring of the library. */
 bool uaio_uring_has_rings(void);
 
-/* Return: whether fd is known to be a ring. */
+/* Return: whether fd is in the table of rings (table.h). */
 bool uaio_uring_is_known(int fd);
 
 /* fd is about to be closed. Costs two loads if fd is not known to be a ring. */
@@ -66,7 +66,7 @@ void uaio_uring_closing(int fd);
 int64_t uaio_uring_map_offset(int fd, int64_t offset);
 
 /*
- * A client has mapped `offset` of fd at this address, which is noted for
+ * A client has mapped `offset` of fd at this address, which is recorded for
  * ThreadSanitizer. Ignored if fd is not a ring of the library.
  */
 void uaio_uring_note_mapped(int fd, const void *at, int64_t offset);
@@ -76,13 +76,15 @@ void uaio_uring_note_mapped(int fd, const void *at, int64_t offset);
  * Rings of both kinds share the 16 slots that a thread has for registered rings.
  *
  * Context: any thread, for calls that the kernel serves. In a signal handler that
- * interrupted the engine these functions work without the engine, as far as possible.
+ * interrupted the library, these functions do what is possible without the library's
+ * locks.
  */
 
 /*
- * The kernel has made a ring: ret is what io_uring_setup() returned.
- * Return: false if its slot belongs to a ring of the library; then the kernel's ring
- * is closed.
+ * The kernel has made a ring: ret is what io_uring_setup() returned. Record the ring's
+ * slot, if it has one.
+ * Return: false if its slot belongs to a ring of the library; then the kernel's ring is
+ * closed.
  */
 bool uaio_uring_note_kernels(long ret, const struct io_uring_params *params);
 
@@ -92,8 +94,9 @@ bool uaio_uring_note_kernels(long ret, const struct io_uring_params *params);
 bool uaio_uring_attaches_to_ours(const struct io_uring_params *params);
 
 /*
- * IORING_REGISTER_RING_FDS or IORING_UNREGISTER_RING_FDS of a kernel ring, while a
- * ring of the library uses a slot of the thread.
+ * Serve IORING_REGISTER_RING_FDS or IORING_UNREGISTER_RING_FDS of a ring of the kernel.
+ * The library makes one call to the kernel for each slot, so that no slot with a ring
+ * of the library is overwritten.
  */
 long uaio_uring_register_kernels(const long a[4]);
 

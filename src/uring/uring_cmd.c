@@ -18,7 +18,10 @@ static int prep_get(struct uaio_args *args, uint64_t value, uint32_t bytes)
 	return 0;
 }
 
-/* Return: how many bytes at `value` can be read: all, or those in the first page. */
+/*
+ * Return: `bytes` if all bytes at `value` can be read. Else how many can be read in the
+ * first page.
+ */
 static uint32_t readable_of(uint64_t value, uint32_t bytes)
 {
 	const uint32_t page = (uint32_t)uaio_page_bytes();
@@ -29,7 +32,10 @@ static uint32_t readable_of(uint64_t value, uint32_t bytes)
 	return first < bytes && uaio_uring_may_read(value, first) ? first : 0;
 }
 
-/* The kernel reads no more of a value than the option needs. */
+/*
+ * The kernel reads no more of an option's value than it needs, so the value's end need
+ * not be readable.
+ */
 static int prep_set(struct uaio_args *args, uint64_t value, uint32_t bytes)
 {
 	if (bytes > UAIO_VALUE_BYTES_MAX)
@@ -52,7 +58,7 @@ int uaio_uring_prep_cmd(struct uaio_uring_entry *entry)
 	    raw->uring_cmd_flags & ~IORING_URING_CMD_FIXED)
 		return -EINVAL;
 	args->what = raw->cmd_op;
-	/* the level; the option's name is in the upper half */
+	/* lower half: level of the socket option; upper half: name of the option */
 	args->off = (int64_t)raw->addr;
 	if (raw->cmd_op == UAIO_SOCKET_CMD_GETSOCKOPT)
 		ret = prep_get(args, raw->addr3, raw->file_index);

@@ -55,8 +55,8 @@ int uaio_uring_prep_waitid(struct uaio_uring_entry *entry)
 		return -EINVAL;
 	/*
 	 * Refuse __WNOTHREAD unless the submission names a single child: a worker has
-	 * no children of its own, so it waits for the children of all threads. Invalid
-	 * options are likewise reported as the request's result.
+	 * no children of its own, so it waits for children of all threads. Like invalid
+	 * options, this is reported as the request's result.
 	 */
 	if (raw->file_index & __WNOTHREAD && !is_of_one(raw))
 		entry->late_error = -EINVAL;

@@ -11,7 +11,7 @@
 #include "file/inspect.h"
 #include "uring/memmap.h"
 
-/* fcntl(2) of Linux 3.15; older headers lack both. */
+/* commands of fcntl(2) since Linux 3.15, which older headers lack */
 enum { OFD_GETLK = 36, OFD_SETLK = 37 };
 
 static int open_again(int fd, int flags, uint64_t dev, uint64_t ino)
@@ -24,7 +24,7 @@ static int open_again(int fd, int flags, uint64_t dev, uint64_t ino)
 	again = uaio_ownfd_open_briefly(path, flags);
 	if (again < 0)
 		return again;
-	/* Another thread may have closed fd, and its number may be reused. */
+	/* Another thread may have closed fd and reused it: compare the file. */
 	if (sys_fstat(again, &st) == 0 && st.st_dev == dev && st.st_ino == ino)
 		return again;
 	uaio_ownfd_close(again);

@@ -4,15 +4,15 @@
  *
  * The kernel keeps a lock of an open file (F_OFD_SETLK) until no process has a
  * descriptor or a mapping of this open file. So the library locks each ring's open
- * file, and maps the ring by a second open file, which it opens through /proc. Before
+ * file, but maps the ring by a second open file, which it opens through /proc. Before
  * the program closes the last known descriptor, the closing thread opens a witness: a
- * descriptor of a third open file of the same memory. If the lock is gone after the
- * close, the ring has no other descriptor. Otherwise the library searches the
- * descriptors one by one (table.h, I3): the ring may have another descriptor, or a
- * child of fork() has one, or the program still maps the ring.
+ * descriptor of a third open file of the same memory. After the close, the thread asks
+ * by the witness for the lock. If it is gone, the ring has no other descriptor. Else the
+ * library searches the descriptors one by one (table.h, I3): the ring may have another
+ * descriptor, or a child of fork() has one, or the program still maps the ring.
  *
- *   I1  No witness is opened without /proc, without such locks, or in a thread with its
- *       own descriptor table.
+ *   I1  No witness is opened without /proc, without F_OFD_SETLK (before Linux 3.15), or
+ *       in a thread with its own descriptor table.
  *   I2  A ring has at most one witness (ring->witness, under the table's lock), from
  *       before the program's close until after it.
  *
@@ -27,19 +27,23 @@
 struct uaio_uring_mem;
 
 /*
- * Note in mem the device and inode number of the new file fd. Return: 0 or -ENOMEM.
+ * Store the device and inode number of the new file fd in mem.
+ * Return: 0 or -ENOMEM.
  */
 int uaio_uring_witness_note(struct uaio_uring_mem *mem, int fd);
 
 /*
- * Lock the open file of a new ring, and note in mem whether it is locked. fd is its
- * only descriptor; its inode number is noted.
+ * Lock the open file of a new ring, and store in mem whether this succeeded. fd is the
+ * ring's only descriptor, and mem has its device and inode number.
  * Return: a descriptor of another open file of the memory, for reading and writing,
  * which the caller closes; or -errno: the open file has no lock.
  */
 int uaio_uring_witness_lock(struct uaio_uring_mem *mem, int fd);
 
-/* Return: a witness for fd, if fd is the memory file with this identity; or -errno. */
+/*
+ * Return: a witness for fd; or -errno. -ESTALE: fd is not the file with this device and
+ * inode number.
+ */
 int uaio_uring_witness_open(int fd, uint64_t dev, uint64_t ino);
 
 /* Close a witness. Return: whether the ring's lock was gone. */
