@@ -14,26 +14,32 @@
 
 enum {
 	/*
-	 * The data of the ring's events in the epoll; must differ from the data of the
-	 * poller's own eventfd
+	 * epoll data of the io_uring ring's events. (The poller also reports its own
+	 * eventfd, by which other threads wake the driver. Those events have other
+	 * data.)
 	 */
 	RING_EVENT = 1,
-	/* How often a driver that no event can wake looks for completions */
+	/*
+	 * The interval at which the driver looks for completions if no event can wake
+	 * it
+	 */
 	DEAF_NS = 1000000,
 };
 
-/* How long the driver waits for requests before it ends */
+/* The driver ends after this time without requests. */
 #define IDLE_NS INT64_C(5000000000)
 
-/* The state that only the driver's thread uses */
+/* State of the driver that only its own thread uses */
 struct drive {
 	struct uaio_kuring ring;
 	uint32_t nr_with_kernel;
-	bool is_refused; /* the kernel takes no more */
-	bool is_deaf;    /* the program has closed what would wake the driver */
+	/* the kernel accepts no more requests */
+	bool is_refused;
+	/* the program has closed the epoll or eventfd that would wake the driver */
+	bool is_deaf;
 	/*
-	 * consecutive waits that timed out though another thread had cleared is_asleep
-	 * to wake the driver
+	 * how many waits in a row timed out although another thread had cleared
+	 * is_asleep, and should have woken the driver (wait_in_poller())
 	 */
 	unsigned nr_late;
 	int64_t idle_since_ns;
@@ -57,7 +63,7 @@ static void fill(struct io_uring_sqe *to, const struct uaio_req *req, int fd)
 	to->rw_flags = (int)sqe->rw_flags;
 }
 
-/* Send requests that the kernel does not take to workers. */
+/* The kernel does not execute these requests, so give them to workers. */
 static void send_back(struct uaio_req *const *reqs, unsigned nr)
 {
 	struct list startable;
@@ -73,14 +79,14 @@ static void send_back(struct uaio_req *const *reqs, unsigned nr)
 }
 
 /*
- * Requests that are submitted together (reqs), and those that cannot be submitted
- * (lost)
+ * reqs: requests that are submitted together. lost: requests whose descriptor now
+ * refers to another file; they are moved here from reqs, and fail with EBADF.
  */
 struct batch {
 	struct uaio_req *reqs[UAIO_DRIVER_BATCH];
 	unsigned nr;
-	struct uaio_req *lost
-		[UAIO_DRIVER_BATCH]; /* their descriptor is now another file */
+	/* these fail with EBADF */
+	struct uaio_req *lost[UAIO_DRIVER_BATCH];
 	unsigned nr_lost;
 };
 
@@ -92,7 +98,7 @@ static void take_lined(struct drive *drive, struct batch *batch)
 	if (max > UAIO_DRIVER_BATCH)
 		max = UAIO_DRIVER_BATCH;
 	batch->nr = batch->nr_lost = 0;
-	/* relaxed: read again under the lock before the driver sleeps */
+	/* relaxed: the driver reads it again under the lock before it sleeps */
 	if (!load_relaxed(&uaio_driver.nr_lined))
 		return;
 	uaio_driver_lock();
@@ -109,7 +115,10 @@ static void take_lined(struct drive *drive, struct batch *batch)
 	uaio_driver_unlock();
 }
 
-/* Count out nr requests that are no longer with the kernel, or never were. */
+/*
+ * Decrement the number of requests with the kernel by nr: these have completed, or were
+ * never submitted.
+ */
 static void uncount(struct drive *drive, unsigned nr)
 {
 	if (!nr)
@@ -121,8 +130,8 @@ static void uncount(struct drive *drive, unsigned nr)
 }
 
 /*
- * Fill the ring's entries from the batch. Requests whose file is lost move from reqs to
- * lost.
+ * Fill an entry of the ring for each request of the batch. A request whose descriptor
+ * is now another file moves from reqs to lost.
  */
 static void fill_all(struct drive *drive, struct batch *batch)
 {
@@ -131,8 +140,8 @@ static void fill_all(struct drive *drive, struct batch *batch)
 	for (unsigned i = 0; i < batch->nr; i++) {
 		struct uaio_req *req = batch->reqs[i];
 		/*
-		 * relaxed: a file that is being closed keeps its descriptor until its
-		 * calls are over
+		 * relaxed: before a thread closes the file's descriptor, it waits for
+		 * these requests
 		 */
 		int fd = load_relaxed(&req->file->fd);
 
@@ -142,7 +151,10 @@ static void fill_all(struct drive *drive, struct batch *batch)
 		}
 		/* [MB:native-begun] seq_cst: pairs with uaio_natives_hold(). */
 		add_seq_cst(&req->file->nr_native, 1);
-		/* A worker executes it by a plain call if the kernel hands it back. */
+		/*
+		 * If the kernel hands the request back, a worker must execute it by a
+		 * plain call.
+		 */
 		req->native = UAIO_KERNEL_MAY_WAIT;
 		uaio_req_note_start(req);
 		fill(uaio_kuring_next(&drive->ring), req, fd);
@@ -153,8 +165,8 @@ static void fill_all(struct drive *drive, struct batch *batch)
 }
 
 /*
- * Submit the batch. Return: how many of its requests, from the first on, the kernel
- * has.
+ * Submit the batch.
+ * Return: how many of its requests the kernel has accepted, from the first on.
  */
 static unsigned submit(struct drive *drive, struct batch *batch)
 {
@@ -162,7 +174,10 @@ static unsigned submit(struct drive *drive, struct batch *batch)
 	int ret = 0;
 
 	uaio_natives_begin();
-	/* relaxed, both: hints for threads that line up requests */
+	/*
+	 * relaxed, here and below: call_since_ns is a hint for threads that add
+	 * requests to the list
+	 */
 	store_relaxed(&uaio_driver.call_since_ns, uaio_now_ns());
 	fill_all(drive, batch);
 	if (batch->nr)
@@ -183,8 +198,9 @@ static unsigned submit(struct drive *drive, struct batch *batch)
 }
 
 /*
- * Send requests to workers that were submitted with credentials that the program no
- * longer has. The program cannot change its credentials until uaio_former_end().
+ * The program may have changed its credentials since some requests of the batch were
+ * submitted. Send those requests to workers. The program cannot change its credentials
+ * again before uaio_former_end().
  */
 static void begin_with_ids(struct batch *batch, struct uaio_former_call *call)
 {
@@ -205,7 +221,10 @@ static void begin_with_ids(struct batch *batch, struct uaio_former_call *call)
 			batch->reqs[batch->nr++] = batch->reqs[i];
 }
 
-/* Return: whether a request was lined. */
+/*
+ * Submit requests from the list.
+ * Return: whether there were any.
+ */
 static bool submit_some(struct drive *drive)
 {
 	struct uaio_former_call call;
@@ -232,8 +251,8 @@ static bool submit_some(struct drive *drive)
  */
 
 /*
- * Return: whether the kernel has not executed the request. A worker then does, and its
- * plain call finds the error, if any.
+ * Return: whether the kernel has not executed the request. A worker then executes it by
+ * a plain call, which reports the error, if any.
  */
 static bool is_sent_back(int32_t res)
 {
@@ -242,7 +261,9 @@ static bool is_sent_back(int32_t res)
 			res == -ENOMEM);
 }
 
-/* Return: whether req can be completed together with others: see finish_together(). */
+/*
+ * Return: whether req can be completed together with others (see finish_together()).
+ */
 static bool is_plain(const struct uaio_req *req)
 {
 	return !req->sqe.links &&
@@ -252,7 +273,10 @@ static bool is_plain(const struct uaio_req *req)
 
 static void complete_alone(struct uaio_req *req, int64_t res)
 {
-	/* A worker may execute it through an aligned copy (bounce.h). */
+	/*
+	 * If the kernel has refused a misaligned buffer (EINVAL), a worker may still
+	 * succeed by an aligned copy (bounce.h).
+	 */
 	if (res == -EAGAIN || (res == -EINVAL && uaio_config.bounces)) {
 		send_back(&req, 1);
 	} else {
@@ -296,7 +320,10 @@ static void complete_all(const struct io_uring_cqe *cqes, unsigned nr)
 		uaio_flow->complete_native(reqs, results, nr_plain);
 }
 
-/* Return: whether there was a completion. */
+/*
+ * Complete requests that the kernel has executed.
+ * Return: whether there were any.
+ */
 static bool take_some(struct drive *drive)
 {
 	struct io_uring_cqe cqes[UAIO_DRIVER_BATCH];
@@ -324,7 +351,7 @@ static bool is_over_locked(const struct drive *drive, int64_t now)
 
 /*
  * The program has closed the epoll, or its eventfd, by a system call that the library
- * does not see. From here on workers execute all requests, and the driver looks at
+ * does not see. From now on workers execute all requests. The driver only looks at
  * intervals for completions of requests that the kernel still has.
  */
 static void go_deaf(struct drive *drive)
@@ -344,10 +371,11 @@ static bool has_wake(const struct epoll_event *events, int nr)
 }
 
 /*
- * Sleep until there is an event or a timeout.
- * Return: whether the poller works. After a timeout another thread may just be about to
- * wake the driver; its late wake-up ends the next wait instead. If the wake-up is
- * missing twice in a row, the poller is broken.
+ * Sleep until there is an event, or a timeout.
+ * Return: whether the poller still wakes the driver. If another thread clears is_asleep
+ * just when the wait times out, that thread's wake-up only ends the next wait. If two
+ * waits in a row time out like this, and no wake-up comes, the program has closed the
+ * poller.
  */
 static bool wait_in_poller(struct drive *drive)
 {
@@ -372,8 +400,8 @@ static bool wait_in_poller(struct drive *drive)
 }
 
 /*
- * Return: whether the driver may sleep. *ret_is_over: it must end instead, and no
- * longer counts as a thread.
+ * Return: whether the driver may sleep now. *ret_is_over: whether the driver must end
+ * instead; if so, has_thread is already false.
  */
 static bool begin_sleep(struct drive *drive, bool *ret_is_over)
 {
@@ -393,7 +421,10 @@ static bool begin_sleep(struct drive *drive, bool *ret_is_over)
 	return !is_left && !*ret_is_over;
 }
 
-/* Return: false if the driver must end instead. */
+/*
+ * Sleep, if there is nothing to do.
+ * Return: false if the driver must end instead.
+ */
 static bool sleep_some(struct drive *drive)
 {
 	bool is_over;

@@ -9,7 +9,7 @@
 
 enum { MAGIC = (int)0xa10a10a1 };
 
-/* Return: whether the memory has the layout of a ring that this code knows. */
+/* Return: whether the ring's memory has the layout that this code knows. */
 static bool is_known(const struct uaio_kaio_ring *ring)
 {
 	return ring->magic == (uint32_t)MAGIC && !ring->incompat &&
@@ -38,9 +38,9 @@ void uaio_kaio_close(struct uaio_kaio_ring *ring)
 unsigned uaio_kaio_take(struct uaio_kaio_ring *ring,
 			struct io_event *ret_events, unsigned max)
 {
-	/* relaxed: only the thread that takes events changes it */
+	/* relaxed: only the thread that takes events changes the head */
 	uint32_t head = load_relaxed(&ring->head);
-	/* [MB:kaio] acquire: the events. Pairs with the kernel. */
+	/* [MB:kaio] acquire: the events below the tail. Pairs with the kernel. */
 	uint32_t tail = load_acquire(&ring->tail), nr = ring->nr;
 	unsigned nr_taken = 0;
 

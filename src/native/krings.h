@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernel's rings, used as a client: contexts of kernel AIO, and rings of io_uring
+ * Functions for the kernel's own rings, of which the library is a client: contexts of
+ * kernel AIO, and rings of io_uring
  */
 #ifndef UAIO_NATIVE_KRINGS_H
 #define UAIO_NATIVE_KRINGS_H
@@ -14,8 +15,9 @@
 #include "base/io_uring.h"
 
 /*
- * kaio.c: a context of kernel AIO. Its memory is shared with the kernel: the kernel
- * writes events and the tail, the library reads them and writes the head.
+ * kaio.c: a context of kernel AIO. Its memory is shared by the kernel and the process.
+ * The kernel writes events and the tail there; the library reads the events, and writes
+ * the head.
  *
  * Thread-safety: any thread may submit; one thread at a time takes events.
  */
@@ -44,7 +46,9 @@ void uaio_kaio_close(struct uaio_kaio_ring *ring);
 /* Return: whether there is a completion; only a hint. */
 static inline bool uaio_kaio_has(const struct uaio_kaio_ring *ring)
 {
-	/* relaxed, both: the thread that takes events looks again */
+	/*
+	 * relaxed, both: a thread that takes events reads the tail and the head again
+	 */
 	return load_relaxed(&ring->tail) != load_relaxed(&ring->head);
 }
 
@@ -53,68 +57,78 @@ unsigned uaio_kaio_take(struct uaio_kaio_ring *ring,
 			struct io_event *ret_events, unsigned max);
 
 /*
- * kuring.c: a ring of io_uring. Its memory is shared with the kernel: the library
- * writes requests and the tail of the submission queue, the kernel writes completions
- * and the tail of the completion queue.
+ * kuring.c: a ring of io_uring. Its memory is shared by the kernel and the process. The
+ * library writes requests and the tail of the submission queue. The kernel writes
+ * completions and the tail of the completion queue.
  *
- * Any thread makes the ring; one thread, its user, then uses it. The user registers the
- * ring's descriptor with the kernel (IORING_REGISTER_RING_FDS). Then the ring needs no
- * descriptor in the table, so the program cannot close it. A child of fork() has none
- * of the ring's memory.
+ * Any thread may make the ring. Then only one thread, its user, uses it. The user
+ * registers the ring's descriptor with the kernel (IORING_REGISTER_RING_FDS). After
+ * that the ring needs no entry in the descriptor table, so the program cannot close it.
+ * A child of fork() has none of the ring's memory.
  *
- * Thread-safety: a ring is opened and closed while no other thread has it; all other
- * functions are for the user alone.
+ * Thread-safety: while a ring is opened or closed, no other thread may use it. Only the
+ * user may call the other functions.
  */
 
 struct uaio_kuring {
-	int fd;         /* owns: until its user has adopted it; then -1 */
-	uint32_t index; /* after that: its registered index in the kernel */
+	/* the ring's descriptor, owned by this struct; -1: closed, see index */
+	int fd;
+	/* after registration: the ring's index, used instead of fd */
+	uint32_t index;
 
 	void *rings; /* owns */
 	size_t rings_bytes;
 	struct io_uring_sqe *sqes; /* owns */
 	size_t sqes_bytes;
 
-	/* in the kernel's memory */
-	uint32_t *sq_head; /* the kernel writes it */
+	/* pointers into the memory shared with the kernel */
+	/* written by the kernel */
+	uint32_t *sq_head;
 	uint32_t *sq_tail;
 	uint32_t *cq_head;
-	uint32_t *cq_tail; /* the kernel writes it */
+	/* written by the kernel */
+	uint32_t *cq_tail;
 	struct io_uring_cqe *cqes;
 
 	uint32_t sq_entries;
 	uint32_t cq_entries;
-	uint32_t filled; /* the tail, including requests not yet submitted */
+	/* the tail that the next submission will write */
+	uint32_t filled;
 };
 
 /*
- * Make a ring that takes nr_sq requests by one call, and has room for nr_cq
- * completions. Context: a thread of the client, since the ring's descriptor is opened
- * as ownfd.h says.
+ * Make a ring that submits up to nr_sq requests in one call, and has room for nr_cq
+ * completions. Context: a thread of the client, since ownfd.h opens the ring's
+ * descriptor.
  * Return: 0; -errno of the kernel or of a seccomp filter.
  */
 int uaio_kuring_open(unsigned nr_sq, unsigned nr_cq,
 		     struct uaio_kuring *ret_ring);
 
 /*
- * Make the calling thread the ring's user. While the thread lives, the ring can be
- * polled by its descriptor, which the caller may drop afterwards
- * (uaio_kuring_drop_fd()). Return: 0, or -errno.
+ * Make the calling thread the ring's user. While this thread lives, the ring's
+ * descriptor can be polled; the caller may drop it afterwards (uaio_kuring_drop_fd()).
+ * Return: 0, or -errno.
  */
 int uaio_kuring_adopt(struct uaio_kuring *ring);
 /* Close the descriptor, which is no longer needed. */
 void uaio_kuring_drop_fd(struct uaio_kuring *ring);
 
-/* Free the ring. Requests that the kernel still has are lost. */
+/*
+ * Free the ring. The library then gets no completions of requests that the kernel still
+ * has.
+ */
 void uaio_kuring_close(struct uaio_kuring *ring);
 
-/* Return: the next submission entry to fill, all zero; NULL if there is no room now. */
+/*
+ * Return: the next submission entry to fill, zeroed; NULL if all entries are in use.
+ */
 struct io_uring_sqe *uaio_kuring_next(struct uaio_kuring *ring);
 
 /*
  * Submit all filled entries. Does not wait for any request.
- * Return: how many the kernel has taken, from the first on, if any; otherwise -errno.
- * The other entries are discarded.
+ * Return: how many requests the kernel has accepted, from the first on; -errno if it
+ * has accepted none. The other entries are discarded.
  */
 int uaio_kuring_submit(struct uaio_kuring *ring);
 

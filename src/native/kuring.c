@@ -11,7 +11,7 @@
 #include "base/sys.h"
 #include "proc/ownfd.h"
 
-/* Some kernel headers lack these. */
+/* Older kernel headers lack these constants of io_uring. */
 enum {
 	SETUP_SUBMIT_ALL = 1 << 7,
 	SETUP_COOP_TASKRUN = 1 << 8,
@@ -20,7 +20,7 @@ enum {
 	REGISTER_RING_FDS = 20,
 };
 
-/* A kernel with these features also has all the flags above. */
+/* A kernel with these features also knows all the constants above. */
 #define NEEDED_FEATURES                                 \
 	(IORING_FEAT_SINGLE_MMAP | IORING_FEAT_NODROP | \
 	 IORING_FEAT_SUBMIT_STABLE | IORING_FEAT_RW_CUR_POS)
@@ -41,7 +41,7 @@ static void *at(const struct uaio_kuring *ring, uint32_t off)
 	return (char *)ring->rings + off;
 }
 
-/* Map the ring's memory, by its descriptor. */
+/* Map the ring's memory by means of its descriptor. */
 static int map_all(struct uaio_kuring *ring, const struct io_uring_params *p)
 {
 	size_t sq = p->sq_off.array + p->sq_entries * sizeof(uint32_t);
@@ -97,7 +97,10 @@ int uaio_kuring_adopt(struct uaio_kuring *ring)
 		.offset = UINT32_MAX, /* any free index */
 		.data = (uint64_t)ring->fd,
 	};
-	/* By default the kernel has few threads for calls that would block. */
+	/*
+	 * Let the kernel have a thread for each request that would block; by default it
+	 * has few.
+	 */
 	uint32_t nr_threads[2] = { ring->cq_entries, 0 };
 	int ret;
 
@@ -128,7 +131,9 @@ void uaio_kuring_close(struct uaio_kuring *ring)
 
 struct io_uring_sqe *uaio_kuring_next(struct uaio_kuring *ring)
 {
-	/* relaxed: the kernel has consumed all that was submitted (krings.h) */
+	/*
+	 * relaxed: when a submitting call returns, the kernel has consumed the entries
+	 */
 	uint32_t nr = ring->filled - load_relaxed(ring->sq_tail);
 	struct io_uring_sqe *sqe;
 
@@ -141,18 +146,18 @@ struct io_uring_sqe *uaio_kuring_next(struct uaio_kuring *ring)
 
 int uaio_kuring_submit(struct uaio_kuring *ring)
 {
-	/* relaxed: only this thread writes it */
+	/* relaxed: only this thread writes the tail */
 	uint32_t nr = ring->filled - load_relaxed(ring->sq_tail);
 	int ret;
 
-	/* [MB:kuring] release: what is filled. Pairs with the kernel. */
+	/* [MB:kuring] release: the filled entries. Pairs with the kernel. */
 	store_release(ring->sq_tail, ring->filled);
 	ret = sys_uring_enter((int)ring->index, nr, 0, ENTER_REGISTERED_RING);
 	if (likely(ret == (int)nr))
 		return ret;
-	/* The kernel has not seen these entries. */
+	/* The kernel has not consumed these entries: discard them. */
 	ring->filled -= nr - (ret > 0 ? (uint32_t)ret : 0);
-	/* relaxed: the kernel reads it only within calls of this thread */
+	/* relaxed: the kernel reads the tail only during calls of this thread */
 	store_relaxed(ring->sq_tail, ring->filled);
 	return ret ? ret : -EAGAIN;
 }
@@ -160,9 +165,11 @@ int uaio_kuring_submit(struct uaio_kuring *ring)
 unsigned uaio_kuring_take(struct uaio_kuring *ring,
 			  struct io_uring_cqe *ret_cqes, unsigned max)
 {
-	/* relaxed: only this thread writes it */
+	/* relaxed: only this thread writes the head */
 	uint32_t head = load_relaxed(ring->cq_head);
-	/* [MB:kuring] acquire: the completions. Pairs with the kernel. */
+	/*
+	 * [MB:kuring] acquire: the completions below the tail. Pairs with the kernel.
+	 */
 	uint32_t tail = load_acquire(ring->cq_tail);
 	unsigned nr = 0;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The driver (driver.h): which requests it executes, and the list of requests that are
- * lined up for it. Tested by test-driver.c.
+ * Decides which requests the driver (driver.h) executes, and keeps the driver's list of
+ * requests. Tested by test-driver.c.
  */
 #include <errno.h>
 
@@ -17,10 +17,11 @@
 #include "native/nativeint.h"
 
 enum {
-	LARGE_BYTES = 512 << 10, /* larger ones may be cut (split.h) */
+	/* larger direct requests may be cut into segments (split.h) */
+	LARGE_BYTES = 512 << 10,
 	/*
-	 * How long a submitting call takes at most, as a rule; after that the driver is
-	 * held up.
+	 * The driver counts as held up if a submitting call lasts longer than this. Few
+	 * calls last so long.
 	 */
 	HELD_UP_NS = 1000000,
 };
@@ -37,7 +38,7 @@ static bool is_refused(void)
 	return again && uaio_now_ns() < again;
 }
 
-/* Return: whether the user wants the request cut into segments (--segments). */
+/* Return: whether --segments asks for cutting this request into segments. */
 static bool is_to_be_cut(const struct uaio_file *file,
 			 const struct uaio_sqe *sqe)
 {
@@ -46,7 +47,7 @@ static bool is_to_be_cut(const struct uaio_file *file,
 	       uaio_sqe_bytes(sqe) >= LARGE_BYTES;
 }
 
-/* Not inline: by default there is no driver. */
+/* Not inline: with the default backend, few requests get here. */
 static __attribute__((noinline)) bool takes(const struct uaio_file *file,
 					    const struct uaio_sqe *sqe)
 {
@@ -70,9 +71,8 @@ bool uaio_driver_takes(const struct uaio_file *file, const struct uaio_sqe *sqe)
 }
 
 /*
- * Return: whether req is small direct I/O that kernel AIO would execute if it were
- * available. The driver then executes req, as that costs less than a worker that
- * sleeps.
+ * Return: whether req is small direct I/O for kernel AIO, which the kernel refuses now.
+ * The driver then executes req, as that costs less than a worker that sleeps.
  */
 static bool is_left_by_kaio(const struct uaio_req *req)
 {
@@ -108,7 +108,10 @@ int uaio_driver_opcode_of(enum uaio_op op)
  * Lining up
  */
 
-/* A filter's refusal is permanent. Resources that are used up may be freed later. */
+/*
+ * A seccomp filter that has refused a call of io_uring will always refuse it. But if
+ * the call failed because a resource is used up, try again after a while.
+ */
 void uaio_driver_note_refusal(int error)
 {
 	bool is_final = error == -ENOSYS || error == -EPERM || error == -EINVAL;
@@ -152,8 +155,8 @@ static bool has_room_locked(void)
 }
 
 /*
- * Return: whether the driver has been in a call for long: the kernel is fetching the
- * memory of a request, perhaps from a server that does not answer.
+ * Return: whether the driver has been in one submitting call for long. The kernel then
+ * is fetching the memory of a request, perhaps from a server that does not answer.
  */
 static bool is_held_up(void)
 {
@@ -164,7 +167,7 @@ static bool is_held_up(void)
 	       uaio_now_ns() - since > uaio_driver.patience_ns;
 }
 
-/* Take all requests off the list, as the driver is held up. */
+/* The driver is held up: take all requests off its list, for workers. */
 static void take_back_locked(struct list *ret_refused)
 {
 	struct list *node;
@@ -209,7 +212,7 @@ void uaio_driver_add(struct list *reqs,
 		uaio_poller_wake(&uaio_driver.poller);
 }
 
-/* Requests that are lined */
+/* Removing requests from the list */
 
 static void leave_locked(struct uaio_req *req)
 {

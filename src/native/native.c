@@ -18,11 +18,15 @@
 #include "native/nativeint.h"
 
 enum {
-	/* The longest sleep of a thread that waits for completions */
+	/*
+	 * A thread that waits for native completions sleeps so long; then it looks for
+	 * completions.
+	 */
 	SLICE_NS = 100000,
 	/*
-	 * A call that waits for blocks was slow if it took SLOW_US, and SLOW_EACH_US
-	 * for each of its requests. On the test machine finding blocks takes 10 us.
+	 * A call that waits for free blocks on the disk counts as slow after SLOW_US,
+	 * plus SLOW_EACH_US for each of its requests. On the test machine finding
+	 * blocks takes 10 us.
 	 */
 	SLOW_US = 1000,
 	SLOW_EACH_US = 100,
@@ -30,13 +34,14 @@ enum {
 
 static struct {
 	/*
-	 * atomic: the numbers of submitting calls that have begun and ended. During
-	 * such a call event_fd and file->nr_native are in use
+	 * atomic: how many submitting calls have begun, and how many have ended. While
+	 * the numbers differ, a call may be using event_fd and file->nr_native.
 	 */
 	uint32_t nr_begun;
 	uint32_t nr_ended;
 
-	int64_t again_ns; /* atomic: the kernel takes no request until then */
+	/* atomic: until this time no requests are submitted */
+	int64_t again_ns;
 	uint64_t nr_executed; /* atomic: statistics */
 } natives;
 
@@ -76,7 +81,7 @@ uint32_t uaio_native_nr(const struct uaio_group *group)
 {
 	const struct uaio_native *native = uaio_native_of(group);
 
-	/* relaxed: requests that the caller itself has submitted are counted */
+	/* relaxed: the caller sees its own requests counted */
 	return likely(!native) ? 0 : load_relaxed(&native->nr);
 }
 
@@ -85,8 +90,10 @@ bool uaio_native_has_by_workers(const struct uaio_group *group)
 	const struct uaio_native *native = uaio_native_of(group);
 
 	/*
-	 * [MB:native-by-worker] seq_cst: see leave_to_callers() of ready/fallback.c.
-	 * Pairs with uaio_native_expect_by_worker().
+	 * [MB:native-by-worker] seq_cst: leave_to_callers() of ready/fallback.c changes
+	 * keepers, then makes this load. A worker counts its request, then reads
+	 * keepers. So one of the two threads sees what the other has written. Pairs
+	 * with uaio_native_expect_by_worker().
 	 */
 	return unlikely(native) && load_seq_cst(&native->nr_by_workers);
 }
@@ -94,15 +101,19 @@ bool uaio_native_has_by_workers(const struct uaio_group *group)
 void uaio_native_expect_by_worker(struct uaio_native *native)
 {
 	/*
-	 * [MB:native-by-worker] seq_cst: counted; the caller looks next. Pairs
-	 * with uaio_native_has_by_workers().
+	 * [MB:native-by-worker] seq_cst: counts the request. After that the caller
+	 * reads keepers, which says which threads serve the queue. Pairs with
+	 * uaio_native_has_by_workers().
 	 */
 	add_seq_cst(&native->nr_by_workers, 1);
 }
 
 void uaio_native_unexpect_by_worker(struct uaio_native *native)
 {
-	/* relaxed: at most, another thread looks once more and finds nothing */
+	/*
+	 * relaxed: a thread that reads an old value only serves the queue once more,
+	 * and finds no completion there
+	 */
 	sub_relaxed(&native->nr_by_workers, 1);
 }
 
@@ -119,13 +130,13 @@ void uaio_native_await(const struct uaio_group *group, uint32_t nr)
 
 void uaio_natives_begin(void)
 {
-	/* [MB:native-begun] seq_cst: pairs with uaio_natives_hold(). */
+	/* [MB:native-begun] seq_cst: a call begins. Pairs with uaio_natives_hold(). */
 	add_seq_cst(&natives.nr_begun, 1);
 }
 
 void uaio_natives_end(void)
 {
-	/* [MB:native-begun] seq_cst: pairs with uaio_natives_hold(). */
+	/* [MB:native-begun] seq_cst: a call ended. Pairs with uaio_natives_hold(). */
 	add_seq_cst(&natives.nr_ended, 1);
 }
 
@@ -167,7 +178,7 @@ static void count_in(struct uaio_req *const *reqs, unsigned nr)
 	uaio_stats_move(UAIO_STAY_NONE, UAIO_STAY_KERNEL, nr);
 }
 
-/* Count out requests that were not submitted after all. */
+/* The kernel has not accepted these requests: they no longer count. */
 static void count_out(struct uaio_native *native, struct uaio_req *const *reqs,
 		      unsigned nr)
 {
@@ -179,7 +190,7 @@ static void count_out(struct uaio_native *native, struct uaio_req *const *reqs,
 }
 
 /*
- * Return: whether the eventfd is still in the queue's epoll; so the program has not
+ * Return: whether the eventfd is still in the queue's epoll. If not, the program has
  * closed it.
  */
 static __attribute__((noinline)) bool
@@ -189,8 +200,10 @@ has_eventfd(const struct uaio_native *native)
 	int fd;
 
 	/*
-	 * relaxed, both: the eventfd may get another descriptor meanwhile
-	 * (move_locked() of rings.c), which is in the epoll before event_fd changes
+	 * relaxed, both loads: another thread may move the eventfd to another
+	 * descriptor (move_locked() of rings.c). It adds the new descriptor to the
+	 * epoll before it changes event_fd. So if event_fd has not changed, the failure
+	 * is real.
 	 */
 	do {
 		fd = load_relaxed(&native->event_fd);
@@ -201,14 +214,17 @@ has_eventfd(const struct uaio_native *native)
 }
 
 /*
- * Learn from a refusal: the kernel has refused req, the first request of a call, with
- * error.
- * Return: whether the kernel would take other requests.
+ * The kernel has refused req, the first request of a call, with error: note what
+ * follows for later requests.
+ * Return: whether the kernel would accept other requests.
  */
 static bool note_refusal(struct uaio_native *native, const struct uaio_req *req,
 			 int error)
 {
-	/* Either the program's descriptor is closed, or the eventfd. */
+	/*
+	 * The program has closed either the request's descriptor, or the library's
+	 * eventfd.
+	 */
 	if (error == -EBADF)
 		/* relaxed: a hint */
 		store_relaxed(&native->is_lost, !has_eventfd(native));
@@ -216,8 +232,9 @@ static bool note_refusal(struct uaio_native *native, const struct uaio_req *req,
 		/* relaxed: a hint */
 		store_relaxed(&req->file->nowait_refused, 1);
 	/*
-	 * A security module may refuse a single request with the same error with which
-	 * a filter refuses all.
+	 * ENOSYS and EPERM mean that a seccomp filter refuses all requests. A security
+	 * module may refuse a single request with EPERM, too, so try again after a
+	 * while.
 	 */
 	if (error == -ENOSYS || error == -EPERM)
 		store_relaxed(&natives.again_ns,
@@ -228,18 +245,22 @@ static bool note_refusal(struct uaio_native *native, const struct uaio_req *req,
 		error == -EACCES || error == -EBADF);
 }
 
-/* The timing of a call that may wait for blocks */
+/* Measures a submitting call that may wait for blocks */
 struct timing {
-	struct uaio_file *file; /* shares (ref): the first such request's */
-	bool is_suspect;        /* such a call on this inode has been slow */
-	/* if so: this thread's sleeps before the call */
+	/* the file of the first request that may wait, with a reference */
+	struct uaio_file *file;
+	/* an earlier call on the inode that waited for blocks was slow */
+	bool is_suspect;
+	/* if is_suspect: how often this thread has slept before the call */
 	uint64_t sleeps;
 	uint64_t start;
 };
 
 static void begin_timing(struct timing *timing, struct uaio_file *file)
 {
-	/* This takes a reference: the file has a request, so it still exists. */
+	/*
+	 * uaio_file_try_get() cannot fail, as the file has a request, and so exists.
+	 */
 	if (!uaio_file_try_get(file))
 		return;
 	timing->file = file;
@@ -250,8 +271,8 @@ static void begin_timing(struct timing *timing, struct uaio_file *file)
 }
 
 /*
- * Judge whether the call, which submitted nr requests, was slow. If it was, workers
- * submit the next writes of the inode (policy.c).
+ * The call has submitted nr requests. If it was slow, note this for the inode: after
+ * several slow calls, workers submit the inode's next writes (policy.c).
  */
 static void end_timing(const struct timing *timing, unsigned nr)
 {
@@ -281,7 +302,10 @@ unsigned uaio_native_submit(struct uaio_native *native,
 	if (unlikely(load_relaxed(&native->is_lost)))
 		return 0;
 	uaio_natives_begin();
-	/* [MB:native-begun] seq_cst: pairs with uaio_natives_yield(). */
+	/*
+	 * [MB:native-begun] seq_cst: read after the call was counted (nr_begun). Pairs
+	 * with uaio_natives_yield().
+	 */
 	event_fd = load_seq_cst(&native->event_fd);
 	count_in(reqs, nr);
 	for (unsigned i = 0; i < nr; i++) {
@@ -293,7 +317,9 @@ unsigned uaio_native_submit(struct uaio_native *native,
 		if (unlikely(may_wait) && !timing.file)
 			begin_timing(&timing, reqs[i]->file);
 	}
-	/* [MB:native-nr] release: the requests. Pairs with uaio_native_take(). */
+	/*
+	 * [MB:native-nr] release: the requests' members. Pairs with uaio_native_take().
+	 */
 	add_release(&native->nr, nr);
 	ret = sys_io_submit((uintptr_t)native->ring, nr, list);
 	if (unlikely(timing.file))
@@ -311,11 +337,17 @@ unsigned uaio_native_submit(struct uaio_native *native,
 
 const void *uaio_native_called_on(const struct uaio_file *file)
 {
-	/* The file's own address stands for plain calls on the file. */
+	/*
+	 * uaio_wq_calls() gets the file's own address for plain calls on the file, so
+	 * this must be another address.
+	 */
 	return (const char *)file + 1;
 }
 
-/* Return: whether the kernel has taken req; then req may be complete and freed. */
+/*
+ * Submit req by this worker's call, which may wait.
+ * Return: whether the kernel has accepted req; then req may be complete and freed.
+ */
 static bool submit_one(struct uaio_native *native, struct uaio_req *req)
 {
 	struct uaio_file *file = req->file;
@@ -324,16 +356,21 @@ static bool submit_one(struct uaio_native *native, struct uaio_req *req)
 	int event_fd, ret;
 
 	/*
-	 * [MB:native-closing] seq_cst: this worker has said that it is in such a call
-	 * (uaio_wq_calls_seq_cst()), then looks. Pairs with uaio_closing_see_through().
+	 * [MB:native-closing] seq_cst: this worker has announced its call
+	 * (uaio_wq_calls_seq_cst()), then reads. Pairs with uaio_closing_see_through().
 	 */
 	if (load_seq_cst(&file->is_closing) || uaio_req_has_lost_file(req, fd))
 		return false;
-	/* [MB:native-begun] seq_cst: pairs with uaio_natives_yield(). */
+	/*
+	 * [MB:native-begun] seq_cst: read after the call was counted (nr_blocking).
+	 * Pairs with uaio_natives_yield().
+	 */
 	event_fd = load_seq_cst(&native->event_fd);
 	fill(&iocb, req, fd, 0, event_fd);
 	count_in(&req, 1);
-	/* [MB:native-nr] release: the request. Pairs with uaio_native_take(). */
+	/*
+	 * [MB:native-nr] release: the request's members. Pairs with uaio_native_take().
+	 */
 	add_release(&native->nr, 1);
 	ret = sys_io_submit((uintptr_t)native->ring, 1, &list);
 	if (likely(ret == 1))
@@ -356,11 +393,14 @@ bool uaio_native_submit_blocking(struct uaio_native *native,
 					    uaio_native_called_on(req->file))))
 		return false;
 	req->native = UAIO_KERNEL_BY_WORKER;
-	/* [MB:native-begun] seq_cst: pairs with uaio_natives_yield(). */
+	/*
+	 * [MB:native-begun] seq_cst: counts the call; submit_one() then reads event_fd.
+	 * Pairs with uaio_natives_yield().
+	 */
 	add_seq_cst(&native->nr_blocking, 1);
 	is_taken = submit_one(native, req);
 	uaio_wq_calls(worker, NULL);
-	/* [MB:native-begun] seq_cst: as above. */
+	/* [MB:native-begun] seq_cst: the call is over. Pairs with await_blocking(). */
 	sub_seq_cst(&native->nr_blocking, 1);
 	return is_taken;
 }
@@ -382,7 +422,10 @@ unsigned uaio_native_take(struct uaio_group *group, struct uaio_req **ret_reqs,
 	nr = uaio_kaio_take(native->ring, events,
 			    max < UAIO_NATIVE_BATCH ? max : UAIO_NATIVE_BATCH);
 	uaio_unlock(&native->lock, UAIO_RANK_NATIVE);
-	/* [MB:native-nr] acquire: the requests. Pairs with uaio_native_submit(). */
+	/*
+	 * [MB:native-nr] acquire: the requests' members. Pairs with
+	 * uaio_native_submit().
+	 */
 	(void)load_acquire(&native->nr);
 	for (unsigned i = 0; i < nr; i++) {
 		struct uaio_req *req =
@@ -397,7 +440,7 @@ unsigned uaio_native_take(struct uaio_group *group, struct uaio_req **ret_reqs,
 		sub_seq_cst(&req->file->nr_native, 1);
 	}
 	/*
-	 * relaxed: a thread that waits for the number to change takes completions
+	 * relaxed: a thread that waits until the number changes takes completions
 	 * itself
 	 */
 	sub_relaxed(&native->nr, nr);
@@ -419,22 +462,25 @@ bool uaio_natives_hold(const struct uaio_file *file, uint32_t *ret_nr)
 	uint32_t nr_ended, nr_begun;
 
 	/*
-	 * [MB:native-begun] seq_cst, all: each call that began before the count was
-	 * read had ended by then, and none began while the count was read. So the
-	 * requests that are counted are with the kernel. Pairs with
+	 * [MB:native-begun] seq_cst, all four reads: if the three counts of calls are
+	 * equal, no submitting call was in progress while nr_native was read. So the
+	 * kernel has exactly the requests that nr_native counts. Pairs with
 	 * uaio_native_submit().
 	 */
 	nr_ended = load_seq_cst(&natives.nr_ended);
-	/* [MB:native-begun] seq_cst: as above. */
+	/* [MB:native-begun] seq_cst: the second of four reads; see the first. */
 	nr_begun = load_seq_cst(&natives.nr_begun);
-	/* [MB:native-begun] seq_cst: as above. */
+	/* [MB:native-begun] seq_cst: the third of four reads; see the first. */
 	*ret_nr = load_seq_cst(&file->nr_native);
-	/* [MB:native-begun] seq_cst: as above. */
+	/* [MB:native-begun] seq_cst: the last of four reads; see the first. */
 	return load_seq_cst(&natives.nr_begun) == nr_begun &&
 	       nr_ended == nr_begun;
 }
 
-/* Calls that use the old descriptor end soon. */
+/*
+ * After event_fd has changed: wait for submitting calls that may use the old
+ * descriptor. They end soon.
+ */
 void uaio_natives_await_calls(void)
 {
 	enum { SOON_NS = 20000 };
@@ -443,7 +489,10 @@ void uaio_natives_await_calls(void)
 	for (;;) {
 		/* [MB:native-begun] seq_cst: pairs with uaio_native_submit(). */
 		nr_ended = load_seq_cst(&natives.nr_ended);
-		/* [MB:native-begun] seq_cst: as above. */
+		/*
+		 * [MB:native-begun] seq_cst: read after nr_ended. Pairs with
+		 * uaio_native_submit().
+		 */
 		if (load_seq_cst(&natives.nr_begun) == nr_ended)
 			return;
 		(void)uaio_sleep(&word, 0, uaio_now_ns() + SOON_NS);

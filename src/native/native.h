@@ -1,86 +1,93 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Native requests: those that the kernel executes asynchronously by itself
+ * Native requests: requests that the kernel itself executes asynchronously
  *
- * If this process may use the kernel's own asynchronous I/O (here: kernel AIO), a read
- * or an in-place write of a file opened with O_DIRECT needs no worker. Such requests of
- * a queue go to a ring of the kernel (a context of kernel AIO), which the queue gets
- * with its first such request. One system call submits a batch of requests. Threads
- * that look after the parked requests of the queue (ready.h) take the completions from
- * the ring's memory, without a call. The ring's eventfd is in the queue's epoll, so to
- * these threads a native request is one more thing that the epoll reports.
+ * A read, or an in-place write, of a file opened with O_DIRECT needs no worker if this
+ * process may use the kernel's own asynchronous I/O (here: kernel AIO). When a queue
+ * first has a native request, it gets a ring of the kernel (a context of kernel AIO),
+ * to which all its native requests go. One system call submits a batch of requests.
+ * Threads that serve the queue's parked requests (ready.h) take the completions from
+ * the ring's memory, without a call. The ring's eventfd is in the queue's epoll. So for
+ * these threads the ring is like any other file that the epoll reports.
  *
  * Only requests that the kernel executes asynchronously are native. Each is submitted
- * with RWF_NOWAIT; the kernel hands back requests for which it would have to wait, and
- * refuses some; a worker executes these. Workers also execute all requests while the
- * kernel takes no more, or refuses a ring (quota, filter). The kernel is tried again
- * after a while.
+ * with RWF_NOWAIT. The kernel hands back requests for which it would have to wait, and
+ * refuses requests that it does not support. A worker executes these. Sometimes the
+ * kernel accepts no more requests, or refuses a ring (quota, seccomp filter). Then
+ * workers execute all requests, and the library tries the kernel again after a while.
  *
- * A large request (512 KiB and more) is given to the kernel whole. The kernel cuts it
- * into pieces that the device takes, all at once, for less processor time than segments
- * cost (split.h). With RWF_NOWAIT the kernel does not cut, and hands the request back.
- * Such requests are counted apart from small ones that are handed back, as they predict
- * nothing about small ones. If the file is known to take RWF_NOWAIT, a worker submits
- * the large request without that flag: then the kernel waits only for room in the
- * device's queue, most often. Large requests of a file server (FUSE, NFS) are not
- * native, as their pieces would go to the server one after the other; nor is any large
- * request if --segments asks for several segments.
+ * A large request (512 KiB and more) goes to the kernel whole. The kernel cuts it into
+ * pieces that the device accepts, and submits all of them at once. This takes less
+ * processor time than segments (split.h). With RWF_NOWAIT the kernel does not cut, and
+ * hands the request back. It may still execute small requests, so the library counts
+ * large and small requests separately. If the file is known to support RWF_NOWAIT, a
+ * worker submits the large request without that flag. Then the kernel mostly waits only
+ * for room in the device's queue. Large requests on a file server (FUSE, NFS) are not
+ * native, as their pieces would go to the server one after the other. If --segments
+ * asks for several segments, no large request is native.
  *
  * Requests on a file server (FUSE, NFS) are submitted by workers only, and without
- * RWF_NOWAIT. io_submit() waits there while the server has as many requests as it takes
- * at once (max_background of FUSE), and for the answer if the server takes no request
- * asynchronously. Most often it does not wait. Then a request without an answer
- * occupies no worker, and the server has several in-place writes of one file at once:
- * plain calls each hold the inode's lock until they are answered. The process cannot
- * end before such a request is answered. Reads are submitted so only for clients of
- * kernel AIO, who would find the same without the library.
+ * RWF_NOWAIT. io_submit() waits while the server has as many requests as it accepts at
+ * once (max_background of FUSE). If the server accepts no request asynchronously,
+ * io_submit() waits for the answer. In most cases io_submit() does not wait, so a
+ * request without an answer occupies no worker. Another gain: the server gets several
+ * in-place writes of one file at once. Plain calls would each hold the inode's lock
+ * until they are answered.
  *
- * A write that was handed back mostly has no blocks in the file yet. The kernel waits
- * until blocks are found, and then for the device; with a plain call every other such
- * write of the file waits for both. So a worker submits the write, to the same ring and
- * without RWF_NOWAIT: then the kernel's call waits for the blocks only. If the write is
- * the only request of its file, nothing waits for it, and the worker makes a plain
- * call, which ends one thread switch earlier. Once several writes in a row were handed
- * back, the client's thread submits the next ones itself without RWF_NOWAIT, as on the
- * kernel: to find blocks takes less than a switch to a worker and back. It does this as
- * long as it is fast. As with buffered writes (policy.h), after some calls that slept,
- * workers submit the writes of that inode for a while. With --never-block workers
- * always do. They also do for writes with O_DSYNC, except on ext4 and XFS, where a
- * thread of the kernel syncs the file after the call.
+ * If a request on a file server was submitted to the kernel, the process cannot end
+ * before the server has answered it. For clients of kernel AIO this is so even without
+ * the library. So only for these clients, the library submits reads on a file server.
  *
- *   I1  A native request is RUNNING (req.h). It belongs to the kernel from when it is
- *       submitted; the thread that takes its completion from the ring completes it.
+ * A write that was handed back mostly has no blocks in the file yet. The kernel first
+ * waits until blocks are found, and then for the device. During a worker's plain call,
+ * other such writes of the file would wait until the call ends. So a worker submits the
+ * write without RWF_NOWAIT to the same ring: then the kernel's call waits for the
+ * blocks only. If the write is the only request of its file, there is no other write to
+ * wait. Then the worker makes a plain call, which ends one thread switch earlier.
  *
- *   I2  A request has one completion in the ring. One thread at a time takes
- *       completions (lock). The kernel's own calls that take completions are never
- *       made, so no other thread takes any.
+ * Once several writes in a row were handed back, the client's thread submits the next
+ * ones itself without RWF_NOWAIT, as it would without the library. Finding blocks takes
+ * less time than switching to a worker and back. As with buffered writes (policy.h),
+ * after some calls that slept, workers submit the writes of that inode for a while.
+ * With --never-block, workers submit all of them. Workers also submit writes with
+ * O_DSYNC, except on ext4 and XFS, where a thread of the kernel syncs the file after
+ * the call.
  *
- *   I3  A queue's ring is given back when the last of the queue's requests is complete.
- *       The ring is then empty, and may serve another queue.
+ *   I1  A native request is RUNNING (req.h). From its submission it belongs to the
+ *       kernel. The thread that takes its completion from the ring completes it.
  *
- *   I4  While a request is with the kernel, it counts as parked, so a thread looks
- *       after it (I6 of ready.h). The eventfd is in the queue's epoll before the first
- *       request is submitted, edge-triggered. So a thread that looks at the ring before
- *       it sleeps in the epoll misses no completion.
+ *   I2  A request has one completion in the ring. A thread takes completions under the
+ *       lock, from memory. The kernel's own calls that take completions are never made,
+ *       so no other thread can take any.
  *
- *   I5  If the kernel hands a request back late, a worker executes it on the
- *       descriptor. So a thread that closes the descriptor waits until the kernel is
- *       done, for some seconds. After that time it closes the descriptor: the kernel
- *       itself holds the open file, and a device that does not answer shall not hold up
- *       a program (closing.c).
+ *   I3  A queue gives its ring back when the last of its requests is complete. The ring
+ *       is then empty, and may serve another queue.
  *
- *   I6  A request that a worker has submitted may be complete before the worker's call
- *       returns. After the call the worker therefore uses the queue, which it has
- *       pinned, but not the request. The worker counts the request as the kernel's
- *       before the call, when the kernel has yet to look up the descriptor. So before
- *       it counts, it says that it is in such a call; a thread that closes the
- *       descriptor looks for such a worker after it has read the count. Once a thread
- *       closes the descriptor, workers submit no more. A request that any thread
- *       submitted so that the kernel may wait is marked (UAIO_KERNEL_MAY_WAIT): if it
- *       is handed back, a worker executes it by a plain call.
+ *   I4  While the kernel has a request, the request counts as parked, so some thread
+ *       serves its queue (I6 of ready.h). The eventfd is in the queue's epoll,
+ *       edge-triggered, before the first request is submitted. A thread checks the ring
+ *       before it sleeps in the epoll. The epoll reports completions that come after
+ *       this check, so the thread misses none.
  *
- * Thread-safety: any thread; uaio_native_take() and _submit() hold no lock across a
- * system call that may block.
+ *   I5  The kernel may hand a request back after its submission. A worker then executes
+ *       the request on its descriptor. So a thread that closes the descriptor first
+ *       waits, for some seconds, until the kernel has completed the file's requests.
+ *       Then it closes the descriptor in any case, as a device that does not answer must
+ *       not stop a program (closing.c). The kernel itself keeps the file open.
+ *
+ *   I6  A request that a worker submits may be complete before the worker's call
+ *       returns. So after the call the worker may use the queue, which it has pinned,
+ *       but not the request. The worker announces its call (uaio_wq_calls()), then
+ *       counts the request among those that the kernel has, and only then makes the
+ *       call. Only during the call does the kernel look up the descriptor. A thread that
+ *       closes the descriptor reads the count, then looks for workers that have
+ *       announced a call. Once a thread is closing the descriptor, workers submit no
+ *       more. Requests that are submitted so that the kernel may wait are marked
+ *       (UAIO_KERNEL_MAY_WAIT): if one is handed back, a worker executes it by a plain
+ *       call.
+ *
+ * Thread-safety: any thread; uaio_native_take() and uaio_native_submit() hold no lock
+ * across a system call that may block.
  *
  * Tested by test-native.c, test-native-large.c, test-native-blocks.c,
  * test-native-server.c and test-native-rings.c.
@@ -102,118 +109,130 @@ struct uaio_worker;
 void uaio_natives_init(void);
 #ifdef UAIO_TESTING
 /*
- * uaio_natives_init() between two tests, while the fallback thread may be looking for
- * rings.
+ * Called between two tests: like uaio_natives_init(), but for the rings under their
+ * lock, as the fallback thread may be looking for rings.
  */
 void uaio_natives_reset(void);
 #endif
 
-/* How a client's thread submits a request. */
+/* How a thread of the client submits a request */
 enum uaio_native_way {
 	UAIO_NATIVE_NOT,
-	UAIO_NATIVE_NOWAIT, /* the kernel hands back what it would wait for */
-	/* the client's call waits while blocks are found */
+	/*
+	 * with RWF_NOWAIT: the kernel hands back a request for which it would wait
+	 */
+	UAIO_NATIVE_NOWAIT,
+	/* the call may wait while the kernel finds free blocks */
 	UAIO_NATIVE_BLOCKING,
 };
 
 /*
- * Return: how to submit req, which is PREPPED and has its place in its inode's order.
- * It has not waited for anything, so its descriptor is the one that its client gave.
+ * Return: how to submit req. req is PREPPED and has never waited for an older request
+ * of its inode, so sqe.fd still refers to its file.
  */
 enum uaio_native_way uaio_native_way(const struct uaio_req *req);
 
 /*
- * Return: whether the kernel takes no requests of the group now, or has refused lately
- * and is not tried.
+ * Return: whether native requests of the group cannot be submitted now, as the kernel
+ * has refused a ring or requests lately.
  */
 bool uaio_native_is_refused(const struct uaio_group *group);
 
 /*
- * Return: whether a worker may submit req, which it has made RUNNING to execute it: an
- * in-place write that waits for blocks, a large request, or a request of a file server.
+ * Return: whether a worker may submit req, which it has made RUNNING to execute it.
+ * This holds for in-place writes that wait for blocks, large requests, and requests of
+ * a file server.
  */
 bool uaio_native_suits_worker(const struct uaio_req *req);
 
 /*
- * Return: whether the kernel hands no request of the file back, so that each result is
- * final. True for files of a file server.
+ * Return: whether the kernel never hands requests of the file back, so that each result
+ * is final. True for files of a file server.
  */
 bool uaio_native_is_final(const struct uaio_file *file);
 
-/* The most requests that one call submits or takes */
+/*
+ * The most requests that one call submits, and the most completions that one call takes
+ */
 enum { UAIO_NATIVE_BATCH = 32 };
 
 /*
- * Return: the ring of group, which is made if there is none; NULL if there can be none
- * now. The caller has expected a request (ready.h), and keeps the group alive.
+ * Return: the group's ring, which is made if there is none; NULL if there can be none
+ * now. The caller has called uaio_ready_expect() for a request, and keeps the group
+ * alive.
  */
 struct uaio_native *uaio_native_get(struct uaio_group *group);
 
 /*
  * Submit RUNNING requests of the ring's group, at most UAIO_NATIVE_BATCH, by one call.
- * The call may wait for requests that are marked (UAIO_KERNEL_MAY_WAIT). The group is
- * pinned.
- * Return: how many the kernel has taken, from the first on. If these are not all,
- * *ret_is_one says that only the next is refused; otherwise the kernel takes no more
- * now.
+ * If a request is marked UAIO_KERNEL_MAY_WAIT, the call may wait. The group is pinned.
+ * Return: how many the kernel has accepted, from the first on. If it has not accepted
+ * all: *ret_is_one is true if it has refused only the next request, and false if it
+ * accepts no more requests now.
  */
 unsigned uaio_native_submit(struct uaio_native *native,
 			    struct uaio_req *const *reqs, unsigned nr,
 			    bool *ret_is_one);
 
 /*
- * Submit one request that suits this worker, which waits while the kernel's call waits.
- * Return: whether the kernel has taken the request; then the request may be complete
- * and freed, and its file with it.
+ * Submit one request for which uaio_native_suits_worker() is true; the kernel's call
+ * may wait.
+ * Return: whether the kernel has accepted the request. Then the request, and its file,
+ * may be complete and freed.
  */
 bool uaio_native_submit_blocking(struct uaio_native *native,
 				 struct uaio_req *req,
 				 struct uaio_worker *worker);
 
-/* Return: what a worker gives uaio_wq_calls() while it submits a request of file. */
+/*
+ * Return: the argument of uaio_wq_calls() for a worker that submits a request of file.
+ */
 const void *uaio_native_called_on(const struct uaio_file *file);
 
 /*
- * Take completions of the group's requests, at most max. The caller completes the
- * requests; those with -EAGAIN were not executed, or only in part, and need a worker.
- * Return: how many.
+ * Take up to max completions of the group's requests; the caller completes the
+ * requests. A result of -EAGAIN means that the request was not executed, or only in
+ * part, and needs a worker.
+ * Return: how many were taken.
  */
 unsigned uaio_native_take(struct uaio_group *group, struct uaio_req **ret_reqs,
 			  int64_t *ret_results, unsigned max);
 
-/* Return: how many requests of the group are with the kernel, or were just now. */
+/* Return: how many requests of the group the kernel has, or had just now. */
 uint32_t uaio_native_nr(const struct uaio_group *group);
 
 /*
- * Return: whether workers have submitted some of the group's requests that are with the
- * kernel, or are about to.
+ * Return: whether workers have submitted, or are about to submit, some of the group's
+ * requests that the kernel has.
  */
 bool uaio_native_has_by_workers(const struct uaio_group *group);
 
 /*
- * A worker is about to submit a request. The request counts as a worker's until its
- * completion is taken, or until _unexpect_by_worker() because it was not submitted.
+ * A worker is about to submit a request. The request counts as submitted by a worker
+ * until its completion is taken. If it is not submitted, call
+ * uaio_native_unexpect_by_worker().
  */
 void uaio_native_expect_by_worker(struct uaio_native *native);
 void uaio_native_unexpect_by_worker(struct uaio_native *native);
 
 /*
- * Sleep until uaio_native_nr() changes, or a short while is over. Returns at once if it
- * is not nr. The thread is outside the library meanwhile.
+ * Leave the library, and sleep until uaio_native_nr() is no longer nr, for a short time
+ * at most. Then enter the library again.
  */
 void uaio_native_await(const struct uaio_group *group, uint32_t nr);
 
 /*
- * The last request of the group is complete: uaio_natives_each() no longer finds the
- * group. uaio_native_put() gives its ring back, once no thread has the group pinned.
+ * Called when the last request of the group is complete. After uaio_native_leave(),
+ * uaio_natives_each() no longer finds the group. uaio_native_put() gives the group's
+ * ring back; it is called when no thread pins the group any more.
  */
 void uaio_native_leave(struct uaio_group *group);
 void uaio_native_put(struct uaio_group *group);
 
 /*
- * Call act for each group that has requests with the kernel, or for some of these
- * groups if there are many. The group is pinned meanwhile, and no lock is held.
- * Return: how many requests there were.
+ * Call act for each group whose requests the kernel has; if there are many such groups,
+ * for some of them. The group is pinned meanwhile, and no lock is held.
+ * Return: how many requests the kernel had in all groups.
  */
 uint32_t uaio_natives_each(void (*act)(struct uaio_group *group));
 
@@ -221,15 +240,16 @@ uint32_t uaio_natives_each(void (*act)(struct uaio_group *group));
 uint64_t uaio_natives_executed(void);
 
 /*
- * The descriptor of file is about to be closed. *ret_nr: how many of its requests are
- * with the kernel.
- * Return: false if that is not known now, as a thread is just submitting some.
+ * Called before the descriptor of file is closed. *ret_nr: how many requests of file
+ * the kernel has.
+ * Return: false if the number is not known, as some thread is just submitting requests.
  */
 bool uaio_natives_hold(const struct uaio_file *file, uint32_t *ret_nr);
 
 /*
- * If fd is the eventfd of a ring, move the eventfd to another descriptor. Return: as
- * uaio_pollers_yield().
+ * If fd is the eventfd of a ring, move the eventfd to another descriptor, so that the
+ * program can use fd.
+ * Return: as uaio_pollers_yield().
  */
 int uaio_natives_yield(int fd);
 

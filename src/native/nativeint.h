@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Native requests, inside: what native.c, suits.c and rings.c share, and what driver.c
- * and line.c share
+ * Internal header: declarations that native.c, suits.c and rings.c share, and others
+ * that driver.c and line.c share
  */
 #ifndef UAIO_NATIVE_NATIVEINT_H
 #define UAIO_NATIVE_NATIVEINT_H
@@ -20,54 +20,69 @@
 
 struct uaio_kaio_ring;
 
-/* How long after a refusal the kernel is tried again */
+/* After a refusal the library tries the kernel again after this time. */
 #define UAIO_NATIVE_AGAIN_NS INT64_C(1000000000)
 
 struct uaio_native {
 	struct uaio_slab_node slab;
 
-	/* immutable while a queue has it */
+	/* `ring` and `group` do not change while a queue uses this ring */
 	struct uaio_kaio_ring *ring; /* owns */
-	struct uaio_group *group; /* borrows: the group gives the ring back */
+	/* borrowed: the group returns this ring before the group is freed */
+	struct uaio_group *group;
 
 	/* atomic */
-	uint32_t nr; /* requests submitted, or about to be, and not taken */
+	/*
+	 * number of requests that were submitted, or are about to be, and whose
+	 * completion was not taken yet
+	 */
+	uint32_t nr;
 	/* the program has closed event_fd: submit no more */
 	uint32_t is_lost;
-	int event_fd;         /* owns: signalled with each completion */
-	uint32_t nr_blocking; /* calls of workers that are using event_fd */
-	/* of nr: submitted by workers, or about to be */
+	/*
+	 * owned by this struct: an eventfd that the kernel signals with each completion
+	 */
+	int event_fd;
+	/* workers that are in a submitting call, and use event_fd */
+	uint32_t nr_blocking;
+	/*
+	 * how many of the requests in nr were submitted by workers, or are about to be
+	 */
 	uint32_t nr_by_workers;
 
-	struct list node; /* under the lock of rings.c: in used or idle */
+	/* node of the list rings.used or rings.idle, under the lock of rings.c */
+	struct list node;
 
-	struct uaio_lock lock; /* rank NATIVE: held to take completions */
+	/* rank NATIVE: held while completions are taken */
+	struct uaio_lock lock;
 };
 
 /* Return: the group's ring, or NULL. */
 static inline struct uaio_native *uaio_native_of(const struct uaio_group *group)
 {
-	/* [MB:native] acquire: pairs with attach_locked(). */
+	/* [MB:native] acquire: the ring's members. Pairs with attach_locked(). */
 	return load_acquire(&group->native);
 }
 
-/* Return: whether req was submitted so that the kernel may wait. */
+/*
+ * Return: whether req was submitted without RWF_NOWAIT, so that the kernel may wait.
+ */
 static inline bool uaio_native_was_blocking(const struct uaio_req *req)
 {
 	return req->native != UAIO_KERNEL_HAS_NOT;
 }
 
 /*
- * Learn from the kernel's result res of req, for later requests of its file.
- * Return: the result; -EAGAIN if a worker must execute the request. It was then not
- * executed, or only in part: with RWF_NOWAIT a kernel may stop where it would have to
- * wait.
+ * Derive the result of req from the kernel's result res. Also note in the file what res
+ * means for its later requests.
+ * Return: the result; -EAGAIN if a worker must execute the request. The kernel has then
+ * not executed it, or only in part: with RWF_NOWAIT it may stop where it would wait.
  */
 int64_t uaio_native_result_of(const struct uaio_req *req, int64_t res);
 
 /*
- * Return: the time before which the kernel takes no request; 0: it may take requests
- * now.
+ * Return: the time until which no requests are submitted, because the kernel has
+ * refused some; 0: requests may be submitted.
  */
 int64_t uaio_natives_again_ns(void);
 
@@ -77,57 +92,75 @@ void uaio_native_rings_reset(void); /* under the lock */
 #endif
 
 /*
- * Return: the time before which the kernel is asked for no ring; 0: it may be asked
- * now.
+ * Return: the time until which no ring is made, because the kernel has refused one; 0:
+ * a ring may be made.
  */
 int64_t uaio_native_rings_again_ns(void);
 
 /*
- * Called around a system call that submits. The requests are counted in their files
- * after _begin(); the kernel has looked up their descriptors before _end().
+ * Called before and after a system call that submits. Between uaio_natives_begin() and
+ * the system call, the requests are counted in their files. When uaio_natives_end() is
+ * called, the kernel has looked up their descriptors.
  */
 void uaio_natives_begin(void);
 void uaio_natives_end(void);
 
 /*
- * Wait until the submitting calls that have begun are over. That is soon, or, in calls
- * that wait for blocks, when the disk has said where blocks are free.
+ * Wait for the end of submitting calls that have begun. They end soon; calls that wait
+ * for blocks end when the disk has reported free blocks.
  */
 void uaio_natives_await_calls(void);
 
-/* driver.c, the driver's thread (driver.h), and line.c, the requests lined up for it */
+/* driver.c: the driver's thread (driver.h); line.c: the list of requests for it */
 
 enum {
-	/* The most requests that one call submits */
+	/* The most requests that the driver submits in one call */
 	UAIO_DRIVER_BATCH = 64,
 	/*
-	 * The most requests that are lined or with the kernel, together (I6 of
+	 * The most requests that may be on the list or with the kernel, together (I6 of
 	 * driver.h)
 	 */
 	UAIO_DRIVER_ROOM = 2048,
 };
 
 extern struct uaio_driver {
-	/* atomic: the kernel is asked for no ring until then */
+	/* atomic: until this time the kernel gets no requests */
 	int64_t again_ns;
-	/* atomic: when the driver entered a call that submits; 0: it is in none */
+	/*
+	 * atomic: when the driver's present submitting call began; 0: it is in none
+	 */
 	int64_t call_since_ns;
 	uint64_t nr_executed; /* atomic: statistics */
 
-	struct uaio_poller poller; /* the driver sleeps there */
-	/* how long a submitting call takes at most, as a rule */
+	/* the epoll in which the driver sleeps */
+	struct uaio_poller poller;
+	/*
+	 * if a submitting call lasts longer, which is rare, the driver counts as held
+	 * up
+	 */
 	int64_t patience_ns;
 
 	struct uaio_lock lock; /* rank DRIVER */
 	/* under lock */
 	struct list lined;
-	uint32_t nr_lined;       /* atomic: read without the lock as a hint */
-	uint32_t nr_with_kernel; /* includes those being submitted */
+	/* atomic: length of lined; also read without the lock, as a hint */
+	uint32_t nr_lined;
+	/*
+	 * number of requests with the kernel, including those that are just being
+	 * submitted
+	 */
+	uint32_t nr_with_kernel;
 	bool has_thread;
-	uint32_t identity; /* the thread's; it submits no other's requests */
+	/*
+	 * identity (credentials) of the driver, which submits only requests of the same
+	 * identity
+	 */
+	uint32_t identity;
 	bool is_asleep;
-	bool ends;               /* for tests: end as soon as it is idle */
-	struct uaio_kuring ring; /* for the driver that has just been started */
+	/* for tests: end as soon as there are no requests */
+	bool ends;
+	/* passed on to the driver's thread when it starts */
+	struct uaio_kuring ring;
 } uaio_driver;
 
 static inline void uaio_driver_lock(void)
@@ -140,13 +173,18 @@ static inline void uaio_driver_unlock(void)
 	uaio_unlock(&uaio_driver.lock, UAIO_RANK_DRIVER);
 }
 
-/* Return: the kernel's number of the operation, or -1. */
+/*
+ * Return: the IORING_OP_* for the operation; -1 if the driver does not execute it.
+ */
 int uaio_driver_opcode_of(enum uaio_op op);
 
-/* Note that the kernel has refused a ring, or requests, with error. */
+/*
+ * The kernel has refused a ring, or requests, with error: note until when not to try
+ * again.
+ */
 void uaio_driver_note_refusal(int error);
 
-/* The main function of the thread. */
+/* The main function of the driver's thread */
 void *uaio_driver_main(void *arg);
 
 #endif /* UAIO_NATIVE_NATIVEINT_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Native requests: the rings of queues (native.h). Tested by test-native-rings.c.
+ * Makes the kernel's rings for queues, and keeps unused ones (native.h). Tested by
+ * test-native-rings.c.
  */
 #include <errno.h>
 
@@ -13,20 +14,20 @@
 
 enum {
 	/*
-	 * Events of one ring, and rings of one process. All processes share a quota,
-	 * 65536 events by default, and other processes need some of it. The kernel
-	 * gives a ring more room than was asked for.
+	 * The number of events of a ring, and the most rings of a process. All
+	 * processes share a quota of events (65536 by default), and other processes
+	 * need some of it. The kernel makes a ring larger than requested.
 	 */
 	RING_EVENTS = 128,
 	RINGS_MAX = 64,
 	/*
-	 * How many rings are kept for reuse, since it takes long to make or to end one
+	 * The most unused rings that are kept. Making or closing a ring takes long.
 	 */
 	IDLE_MAX = 4,
 };
 
 static struct {
-	/* atomic: the kernel is asked for no ring until then */
+	/* atomic: until this time no ring is made */
 	int64_t again_ns;
 
 	struct uaio_lock lock; /* rank NATIVES */
@@ -34,7 +35,8 @@ static struct {
 	struct list used;
 	struct list idle;
 	unsigned nr_idle;
-	unsigned nr; /* rings that exist, or are being made */
+	/* rings that exist or are just being made */
+	unsigned nr;
 
 	struct uaio_slab slab;
 } rings;
@@ -61,7 +63,10 @@ int64_t uaio_native_rings_again_ns(void)
 	return load_relaxed(&rings.again_ns);
 }
 
-/* A filter's refusal is permanent. Resources that are used up may be freed later. */
+/*
+ * A seccomp filter that has refused a call of kernel AIO will always refuse it. But if
+ * the call failed because a resource is used up, try again after a while.
+ */
 static void note_no_ring(int error)
 {
 	bool is_final = error == -ENOSYS || error == -EPERM;
@@ -101,8 +106,8 @@ static void count_out_ring(void)
 static void destroy(struct uaio_native *native)
 {
 	/*
-	 * If the program has closed the eventfd, its descriptor may be a file of the
-	 * program by now.
+	 * If the program has closed the eventfd, its descriptor may belong to a file of
+	 * the program by now, so it must not be closed.
 	 */
 	if (unlikely(load_relaxed(&native->is_lost)))
 		uaio_ownfd_give_up(native->event_fd);
@@ -114,8 +119,8 @@ static void destroy(struct uaio_native *native)
 }
 
 /*
- * Make a ring, which is counted already. Return: NULL if there can be none; then it is
- * counted out.
+ * Make a ring. The caller has already counted it in rings.nr.
+ * Return: NULL if no ring can be made; rings.nr then no longer counts it.
  */
 static struct uaio_native *create(void)
 {
@@ -149,8 +154,8 @@ err:
 }
 
 /*
- * Return: an idle ring, or NULL. *ret_may_create: a ring may be made instead, and is
- * counted already.
+ * Return: an unused ring; NULL if there is none. *ret_may_create: the caller must then
+ * make a ring, which rings.nr counts already.
  */
 static struct uaio_native *take_idle(bool *ret_may_create)
 {
@@ -171,7 +176,10 @@ static struct uaio_native *take_idle(bool *ret_may_create)
 	return native;
 }
 
-/* Return: false if enough idle rings are kept. */
+/*
+ * Keep native for another queue.
+ * Return: false if enough unused rings are kept.
+ */
 static bool keep_locked(struct uaio_native *native)
 {
 	if (rings.nr_idle == IDLE_MAX)
@@ -188,7 +196,7 @@ static void give_back(struct uaio_native *native)
 	bool is_kept;
 
 	lock();
-	/* relaxed: no thread uses it any more */
+	/* relaxed: no thread uses the ring any more */
 	is_kept = !load_relaxed(&native->is_lost) && keep_locked(native);
 	unlock();
 	if (!is_kept)
@@ -196,14 +204,14 @@ static void give_back(struct uaio_native *native)
 }
 
 /*
- * Return: 0: native is the group's now; -EEXIST: the group has a ring; otherwise the
- * error of epoll_ctl().
+ * Return: 0 if native now is the group's ring; -EEXIST if the group has one already;
+ * otherwise the error of epoll_ctl().
  */
 static int attach_locked(struct uaio_native *native, struct uaio_group *group)
 {
 	int ret;
 
-	/* relaxed: changes under the lock */
+	/* relaxed: group->native changes only under the lock, which this thread holds */
 	if (load_relaxed(&group->native))
 		return -EEXIST;
 	ret = uaio_poller_ctl(&group->ready.poller, EPOLL_CTL_ADD,
@@ -212,7 +220,7 @@ static int attach_locked(struct uaio_native *native, struct uaio_group *group)
 		return ret;
 	native->group = group;
 	list_add_tail(&rings.used, &native->node);
-	/* [MB:native] release: its members. Pairs with uaio_native_of(). */
+	/* [MB:native] release: the ring's members. Pairs with uaio_native_of(). */
 	store_release(&group->native, native);
 	return 0;
 }
@@ -225,7 +233,8 @@ make_ring(struct uaio_group *group)
 	int ret;
 
 	/*
-	 * If the group's home is the commons (ready.h), the epoll is not this queue's.
+	 * If a queue shares the epoll of the commons (ready.h), it has no epoll of its
+	 * own. So it gets no ring.
 	 */
 	if (load_relaxed(&group->ready.home) != group ||
 	    !uaio_poller_is_open(&group->ready.poller))
@@ -238,7 +247,7 @@ make_ring(struct uaio_group *group)
 	lock();
 	ret = attach_locked(native, group);
 	unlock();
-	/* The program may have closed the eventfd while the ring was idle. */
+	/* The program may have closed the eventfd while no queue used the ring. */
 	if (ret == -EBADF || ret == -EPERM)
 		/* relaxed: no other thread has the ring */
 		store_relaxed(&native->is_lost, 1);
@@ -291,7 +300,7 @@ uint32_t uaio_natives_each(void (*act)(struct uaio_group *group))
 	list_for_each_safe (pos, &rings.used) {
 		struct uaio_native *native =
 			container_of(pos, struct uaio_native, node);
-		/* relaxed: the caller looks again */
+		/* relaxed: the caller looks again later */
 		uint32_t nr_left = load_relaxed(&native->nr);
 
 		nr_requests += nr_left;
@@ -302,7 +311,10 @@ uint32_t uaio_natives_each(void (*act)(struct uaio_group *group))
 		list_remove(pos);
 		list_add_tail(&seen, pos);
 	}
-	/* The next call begins with other groups. */
+	/*
+	 * Put the rings of these groups last, so that the next call begins with other
+	 * groups.
+	 */
 	list_splice_tail(&rings.used, &seen);
 	unlock();
 	for (unsigned i = 0; i < nr; i++) {
@@ -312,16 +324,16 @@ uint32_t uaio_natives_each(void (*act)(struct uaio_group *group))
 	return nr_requests;
 }
 
-/* Moving an eventfd off a descriptor that the program needs */
+/* Moving an eventfd to another descriptor, as the program needs its number */
 
-/* Return: the ring with that eventfd, or NULL. */
+/* Return: the ring in list whose eventfd is fd, or NULL. */
 static struct uaio_native *find_locked(const struct list *list, int fd)
 {
 	list_for_each (pos, list) {
 		struct uaio_native *native =
 			container_of(pos, struct uaio_native, node);
 
-		/* relaxed: changes under the lock */
+		/* relaxed: event_fd changes only under the lock, which this thread holds */
 		if (load_relaxed(&native->event_fd) == fd)
 			return native;
 	}
@@ -329,9 +341,9 @@ static struct uaio_native *find_locked(const struct list *list, int fd)
 }
 
 /*
- * Wait until workers' calls that may use the old descriptor are over, or have lasted
- * long enough: the kernel looks the descriptor up first, and waits for blocks
- * afterwards.
+ * The eventfd has a new descriptor. Workers may be in calls that use the old
+ * descriptor: wait until these calls end, but not for ever. In such a call the kernel
+ * first looks up the descriptor, and then waits for blocks.
  */
 static void await_blocking(const struct uaio_native *native)
 {
@@ -339,12 +351,15 @@ static void await_blocking(const struct uaio_native *native)
 	int64_t until = uaio_now_ns() + UAIO_NATIVE_AGAIN_NS;
 	uint32_t word = 0;
 
-	/* [MB:native-begun] seq_cst: pairs with uaio_native_submit_blocking(). */
+	/*
+	 * [MB:native-begun] seq_cst: reads this after event_fd has changed. Pairs with
+	 * uaio_native_submit_blocking().
+	 */
 	while (load_seq_cst(&native->nr_blocking) && uaio_now_ns() < until)
 		(void)uaio_sleep(&word, 0, uaio_now_ns() + SOON_NS);
 }
 
-/* Give the eventfd its new descriptor, also in the epoll. */
+/* Give the eventfd its new descriptor, and replace the old one in the epoll. */
 static void move_locked(struct uaio_native *native, struct uaio_group *group,
 			int moved)
 {
@@ -353,7 +368,10 @@ static void move_locked(struct uaio_native *native, struct uaio_group *group,
 	bool is_watched = poller && uaio_poller_ctl(poller, EPOLL_CTL_ADD,
 						    moved, EPOLLIN, 0) == 0;
 
-	/* [MB:native-begun] seq_cst: pairs with the threads that submit. */
+	/*
+	 * [MB:native-begun] seq_cst: calls counted after this use the new descriptor.
+	 * Pairs with the threads that submit.
+	 */
 	store_seq_cst(&native->event_fd, moved);
 	if (is_watched)
 		(void)uaio_poller_ctl(poller, EPOLL_CTL_DEL, old, 0, 0);

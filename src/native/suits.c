@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which requests are native (native.h), and what is learnt from their results. Tested
- * by test-native.c, test-native-large.c and test-native-blocks.c.
+ * Decides which requests are native (native.h), and evaluates their results for later
+ * requests. Tested by test-native.c, test-native-large.c and test-native-blocks.c.
  */
 #include <assert.h>
 #include <errno.h>
@@ -20,31 +20,31 @@
 
 enum {
 	/*
-	 * From this size on a request is large: the kernel may have to cut it for the
-	 * device, and a worker could execute it in segments (split.h).
+	 * Requests of at least this size are large: the kernel may have to cut them for
+	 * the device, and a worker could execute them in segments (split.h).
 	 */
 	LARGE_BYTES = 512 << 10,
 	/*
-	 * If the last requests of a file and of one size were all handed back
-	 * (nr_unnative, vain_max), only one in TRY_EVERY is given to the kernel with
-	 * RWF_NOWAIT.
+	 * If the kernel has handed back the last vain_max requests of a file (the small
+	 * ones, or the large ones: nr_unnative), only one in TRY_EVERY is still
+	 * submitted with RWF_NOWAIT.
 	 */
 	TRY_EVERY = 32,
 	/*
-	 * TRY_SELDOM replaces TRY_EVERY where the client's thread submits the others
+	 * Used in place of TRY_EVERY if the client's thread submits all other requests
 	 * without RWF_NOWAIT.
 	 */
 	TRY_SELDOM = 1024,
 	/*
-	 * References to a file with one request: that of the table of files, and that
-	 * of the request
+	 * If a file has one request, it has two references: one of the table of files,
+	 * and one of the request.
 	 */
 	REFS_ALONE = 2,
 };
 
 /*
- * The two sizes of requests. If the kernel hands large requests of a file back, it may
- * still execute its small ones, and vice versa.
+ * The library counts small and large requests separately. The kernel may hand back the
+ * large requests of a file, and execute the small ones, or vice versa.
  */
 enum size { SMALL, LARGE, NR_SIZES };
 
@@ -53,9 +53,9 @@ static_assert(sizeof(((struct uaio_file *)0)->nr_unnative) ==
 	      "a count of each");
 
 /*
- * After how many requests in a row that were handed back the kernel is no longer tried.
- * For large requests few are enough: mostly the device takes none as large, and that
- * does not change.
+ * If the kernel has handed back this many requests in a row, it gets only few of the
+ * next ones. For large requests two are enough: mostly the device accepts no request of
+ * that size, and that does not change.
  */
 static const uint32_t vain_max[NR_SIZES] = { [SMALL] = 8, [LARGE] = 2 };
 
@@ -64,7 +64,10 @@ static enum size size_of(const struct uaio_req *req)
 	return uaio_sqe_bytes(&req->sqe) >= LARGE_BYTES ? LARGE : SMALL;
 }
 
-/* Return: whether the kernel handed back the last requests of a file of this size. */
+/*
+ * Return: whether the kernel has handed back the last vain_max requests of file that
+ * have this size.
+ */
 static bool were_in_vain(const struct uaio_file *file, enum size size)
 {
 	/* relaxed: a hint */
@@ -73,8 +76,9 @@ static bool were_in_vain(const struct uaio_file *file, enum size size)
 }
 
 /*
- * Called if were_in_vain(). Return: whether this request is given to the kernel all the
- * same.
+ * Called if were_in_vain(): count this request. Only one in `every` such requests is
+ * still submitted with RWF_NOWAIT.
+ * Return: whether this is one of them.
  */
 static bool is_tried_again(struct uaio_file *file, enum size size,
 			   uint32_t every)
@@ -90,8 +94,9 @@ static bool is_tried_again(struct uaio_file *file, enum size size,
 }
 
 /*
- * Return: whether a request of that size is given to the kernel whole. Not on a file
- * server: the kernel would send the pieces to the server one after the other.
+ * Return: whether the kernel may get a request of this size without cutting it first. A
+ * large request of a file server is not for the kernel, which would cut it and send the
+ * pieces to the server one after the other.
  */
 static bool is_size_for_kernel(const struct uaio_file *file, enum size size)
 {
@@ -111,7 +116,7 @@ bool uaio_native_is_refused(const struct uaio_group *group)
 	       (again && uaio_now_ns() < again);
 }
 
-/* Not inline: most programs use no direct I/O. */
+/* Not inline, as most programs use no direct I/O. */
 static __attribute__((noinline)) bool is_for_kernel(const struct uaio_req *req,
 						    enum size size)
 {
@@ -131,8 +136,8 @@ static bool is_allowed(void)
 }
 
 /*
- * Return: whether req is direct I/O, waits for no other request on its inode, and no
- * other request waits for it.
+ * Return: whether kernel AIO may be used for req, and req is direct I/O that the kernel
+ * executes beside other requests on its inode: a read, or a write in place.
  */
 static bool is_by_itself(const struct uaio_req *req)
 {
@@ -150,9 +155,9 @@ static bool is_synchronous(const struct uaio_req *req)
 }
 
 /*
- * Return: whether the client's thread may wait while the kernel finds blocks for req,
- * as it may in a buffered write (policy.c). It may if such writes were fast recently,
- * and if the kernel does not sync the file within the call.
+ * Return: whether the client's thread may wait while the kernel finds blocks for req.
+ * Two conditions: the inode's last writes were fast, as for a buffered write
+ * (policy.c); and the kernel does not sync the file within the call.
  */
 static bool may_wait_here(const struct uaio_req *req)
 {
@@ -170,7 +175,10 @@ enum uaio_native_way uaio_native_way(const struct uaio_req *req)
 	if (likely(!is_by_itself(req)))
 		return UAIO_NATIVE_NOT;
 	size = size_of(req);
-	/* On a file server the call may wait, whatever its flags. */
+	/*
+	 * A worker must submit a request of a file server: the call may wait even with
+	 * RWF_NOWAIT.
+	 */
 	if (load_relaxed(&req->file->nowait_refused) ||
 	    uaio_file_has(req->file, UAIO_FILE_F_REMOTE) ||
 	    !is_for_kernel(req, size))
@@ -188,7 +196,10 @@ bool uaio_native_is_final(const struct uaio_file *file)
 	return uaio_file_has(file, UAIO_FILE_F_REMOTE);
 }
 
-/* Return: whether a worker submits a request on a file server (native.h). */
+/*
+ * Return: whether a worker submits req, which is on a file server, to the kernel
+ * (native.h).
+ */
 static bool is_for_server(const struct uaio_req *req, enum size size)
 {
 	const struct uaio_sink *sink = uaio_queue_of(req->group)->sink;
@@ -201,8 +212,8 @@ static bool is_for_server(const struct uaio_req *req, enum size size)
 }
 
 /*
- * Return: whether a worker submits a request on a disk: a large request, or a write
- * that waits for blocks.
+ * Return: whether a worker submits req, which is on a disk, to the kernel: a large
+ * request, or a write that waits for blocks.
  */
 static bool is_for_device(const struct uaio_req *req, enum size size)
 {
@@ -221,7 +232,7 @@ bool uaio_native_suits_worker(const struct uaio_req *req)
 	const struct uaio_file *file = req->file;
 	enum size size;
 
-	/* relaxed: a file that owns its descriptor keeps it */
+	/* relaxed: once set, owns_fd stays set */
 	if (likely(!is_by_itself(req)) || load_relaxed(&file->owns_fd))
 		return false;
 	size = size_of(req);
@@ -247,7 +258,8 @@ static void note_result(struct uaio_file *file, enum size size, int64_t res,
 	else if (unlikely(nr))
 		store_relaxed(&file->nr_unnative[size], 0);
 	/*
-	 * A device may refuse RWF_NOWAIT although its file said that it takes the flag.
+	 * A device may refuse RWF_NOWAIT although the file's flags say that it is
+	 * supported.
 	 */
 	if (unlikely(res == -EOPNOTSUPP))
 		store_relaxed(&file->nowait_refused, 1);
@@ -256,9 +268,9 @@ static void note_result(struct uaio_file *file, enum size size, int64_t res,
 }
 
 /*
- * Return: whether a short read has read all that there was: its file ends there. The
- * file may have grown or shrunk since the read; then its end was there at some time in
- * between.
+ * Return: whether a short read is complete, because the file ends where the read
+ * stopped. If the file has grown or shrunk since the read, its end was there at some
+ * time in between.
  */
 static bool has_reached_end(const struct uaio_req *req, int64_t res)
 {

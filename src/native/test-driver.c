@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests that the kernel's io_uring executes. The ring is a real one; a hook makes
- * its calls fail, lets the kernel take fewer requests, or makes requests wait.
+ * Requests that the driver (the library's thread that uses io_uring) gives to the
+ * kernel. The ring is a real one. A hook makes its system calls fail, lets the kernel
+ * accept fewer requests, or makes requests wait.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -27,37 +28,53 @@
 enum { NR_BLOCKS = 16, SIZE = UNIT_KEY_BYTES, NR = 32 };
 
 static struct {
-	int fd, direct; /* of one file, the second as if opened with O_DIRECT */
+	/*
+	 * Two descriptors of one file. The hook makes the library believe that `direct`
+	 * is O_DIRECT.
+	 */
+	int fd, direct;
 	uint64_t handle;
 	struct iocb iocbs[NR];
 	char buffers[NR][SIZE];
 	unsigned nr;
 
-	struct io_uring_sqe *sqes; /* the real ring's entries */
+	/* the real ring's submission entries */
+	struct io_uring_sqe *sqes;
 	unsigned nr_submitted;
-	int empty[2]; /* a pipe without data: a read of it blocks */
+	int empty[2]; /* a pipe without data, so reads of it block */
 
 	/* atomic */
 	uint32_t setup_error, enter_error, register_error;
-	uint32_t max_taken; /* requests that one call takes; 0: all */
-	uint32_t holds;     /* requests become reads of the empty pipe */
-	/* these reads have RWF_NOWAIT: they end with EAGAIN */
+	/* how many requests the kernel accepts in one call; 0: all */
+	uint32_t max_taken;
+	/* turn requests into reads of the empty pipe */
+	uint32_t holds;
+	/*
+	 * turn requests into reads of the empty pipe with RWF_NOWAIT, which end with
+	 * EAGAIN
+	 */
 	uint32_t gives_back;
-	uint32_t is_closed;  /* the gate at which submitting calls stop */
-	uint32_t is_at_gate; /* the driver waits there */
+	/* stop the driver at its next submitting call (the gate) */
+	uint32_t is_closed;
+	uint32_t is_at_gate; /* the driver is stopped at the gate */
 	uint32_t nr_enters, nr_setups;
-	uint32_t is_quota_used_up; /* io_setup fails: no kernel AIO */
-	uint32_t is_deaf;          /* the driver's epoll is closed */
-	/* its eventfd is closed: no wake-up arrives */
+	/* io_setup fails, so there is no kernel AIO */
+	uint32_t is_quota_used_up;
+	/* as if the program had closed the driver's epoll */
+	uint32_t is_deaf;
+	/* as if the program had closed the driver's eventfd: no wake-up */
 	uint32_t is_mute;
-	uint32_t nr_turns; /* how many of its waits may end */
-	uint32_t nr_waits; /* how many of its waits have begun */
+	/* how many of the driver's waits may end */
+	uint32_t nr_turns;
+	uint32_t nr_waits; /* how many waits of the driver have begun */
 
-	uint64_t nr_before; /* requests that the kernel executed earlier */
+	/* requests executed by the kernel before this test */
+	uint64_t nr_before;
 } test;
 
 /*
- * Change the next nr entries to reads of the empty pipe, with RWF_NOWAIT if gives_back.
+ * Change the next nr submission entries into reads of the empty pipe, with RWF_NOWAIT
+ * if gives_back is set.
  */
 static void bend(unsigned nr)
 {
@@ -107,7 +124,7 @@ static bool has_turn(void *nr)
 	return load_acquire(&test.nr_turns) > (uintptr_t)nr;
 }
 
-/* A wait of the driver, which times out when the test says so. */
+/* Simulates a wait of the driver that times out when the test says so. */
 static long wait_for_turn(void)
 {
 	uint32_t nr = add_relaxed(&test.nr_waits, 1);
@@ -208,8 +225,8 @@ static int start(void **state)
 	test.is_quota_used_up = test.is_deaf = test.is_mute = 0;
 	test.nr_turns = test.nr_waits = 0;
 	/*
-	 * Tests hold the driver at the gate for as long as they like: it does not count
-	 * as held up.
+	 * Tests may stop the driver at the gate for long. So the library must never
+	 * consider it held up.
 	 */
 	uaio_driver_have_patience(UAIO_FOREVER);
 	test.is_closed = test.is_at_gate = test.nr_enters = test.nr_setups = 0;
@@ -220,7 +237,7 @@ static int start(void **state)
 	return ret;
 }
 
-/* Each test has its own ring: the driver of this test ends here. */
+/* Each test has a ring of its own, so the driver must end here. */
 static int stop(void **state)
 {
 	unit_destroy(test.handle);
@@ -276,7 +293,10 @@ static void reap(unsigned nr)
 	}
 }
 
-/* Read nr blocks. Return: how many of the reads the kernel has executed. */
+/*
+ * Read nr blocks, and check the data.
+ * Return: how many of the reads the kernel has executed.
+ */
 static uint64_t read_some(unsigned nr)
 {
 	uint64_t before = nr_executed();
@@ -311,7 +331,7 @@ static void what_waits_is_executed_by_the_kernel(void **state)
 	list[8] = prepared(IOCB_CMD_FSYNC, 0);
 	assert_int_equal(uaio_aio_submit(test.handle, 9, list), 9);
 	reap(9);
-	/* A worker executed the sync. */
+	/* The kernel has executed all but the sync. */
 	assert_int_equal(nr_executed(), 8);
 	for (unsigned i = 0; i < 8; i += 2)
 		assert_block(test.buffers[i], i);
@@ -373,7 +393,7 @@ static void nothing_is_lost_where_no_ring_is_to_be_had(void **state)
 
 		store_relaxed(&test.setup_error, errors[i]);
 		reads_are_executed_otherwise(3);
-		/* The kernel is not asked for a ring again for a while. */
+		/* After a refusal, the library makes no other ring for a while. */
 		assert_int_equal(load_relaxed(&test.nr_setups), nr_setups + 1);
 		uaio_driver_ask_again();
 	}
@@ -381,7 +401,10 @@ static void nothing_is_lost_where_no_ring_is_to_be_had(void **state)
 	reads_are_executed_by_the_kernel(3);
 }
 
-/* The first request finds out that kernel AIO is refused, and a worker reads. */
+/*
+ * With the first request the library finds out that it cannot have kernel AIO, and a
+ * worker executes it. The driver gets the others.
+ */
 static void by_default_it_is_used_where_kernel_aio_cannot_be_had(void **state)
 {
 	(void)state;
@@ -390,7 +413,9 @@ static void by_default_it_is_used_where_kernel_aio_cannot_be_had(void **state)
 	submit(IOCB_CMD_PREAD, 0);
 	reap(1);
 	reads_are_executed_by_the_kernel(4);
-	/* By default, workers execute syncs and requests on cached files. */
+	/*
+	 * With the default backend, workers execute syncs and requests on cached files.
+	 */
 	submit(IOCB_CMD_FSYNC, 0);
 	reap(1);
 	assert_int_equal(nr_executed(), 4);
@@ -407,7 +432,10 @@ static void nothing_is_lost_where_the_ring_cannot_be_used(void **state)
 	reads_are_executed_by_the_kernel(4);
 }
 
-/* A filter is installed while the kernel has requests. */
+/*
+ * As if a seccomp filter were installed while the kernel has requests: their
+ * completions must still be taken.
+ */
 static void what_the_kernel_has_is_taken_when_it_refuses_the_rest(void **state)
 {
 	static const uint32_t errors[] = { EPERM, ENOSYS, EBADF };
@@ -449,8 +477,8 @@ static void what_is_given_back_goes_to_a_worker(void **state)
 }
 
 /*
- * Hold the driver at the gate with the first request. It has not taken later requests
- * off its list.
+ * Stop the driver at the gate while it submits the first request. Later requests then
+ * stay on its list.
  */
 static void hold_driver(void)
 {
@@ -473,7 +501,7 @@ static void what_is_lined_can_be_cancelled(void **state)
 	assert_int_equal(unit_reap(test.handle, 1, &event), 1);
 	assert_int_equal(event.obj, (uintptr_t)&test.iocbs[1]);
 	assert_int_equal(event.res, -ECANCELED);
-	/* A request that the driver has taken cannot be cancelled. */
+	/* The request that the driver is submitting cannot be cancelled. */
 	assert_int_equal(uaio_aio_cancel(test.handle, &test.iocbs[0]), -EINVAL);
 	store_release(&test.is_closed, 0);
 	reap(1);
@@ -488,8 +516,8 @@ static long close_direct(void *arg)
 }
 
 /*
- * Neither the request that the driver has yet to submit, nor the lined request, loses
- * its descriptor.
+ * One request is just being submitted, and one is on the driver's list. Closing must
+ * wait for both.
  */
 static void closing_waits_until_the_kernel_has_them(void **state)
 {
@@ -514,8 +542,8 @@ static void closing_waits_until_the_kernel_has_them(void **state)
 }
 
 /*
- * The program has put another file at the descriptor by a call that the library did not
- * see.
+ * The program replaces the descriptor by another file (dup2), without the library
+ * noticing. The request must not write to that file.
  */
 static void a_descriptor_that_was_replaced_is_another_file(void **state)
 {
@@ -581,7 +609,10 @@ static long submit_and_reap(void *arg)
 	return nr;
 }
 
-/* The driver goes to sleep and is woken all the time; at times it ends. */
+/*
+ * While three threads submit requests, the driver sleeps and is woken all the time, and
+ * ends at times.
+ */
 static void no_thread_waits_for_a_driver_that_sleeps(void **state)
 {
 	struct unit_thread threads[3];
@@ -599,7 +630,7 @@ static void no_thread_waits_for_a_driver_that_sleeps(void **state)
 	assert_int_equal(nr_executed(), nr);
 }
 
-/* Requests beyond the capacity of the kernel's ring do not wait for others. */
+/* Requests for which the kernel's ring has no room must not wait for others. */
 static void a_full_ring_holds_up_nothing(void **state)
 {
 	static struct iocb iocbs[3000];
@@ -616,7 +647,7 @@ static void a_full_ring_holds_up_nothing(void **state)
 		list[i] = &iocbs[i];
 	}
 	assert_int_equal(uaio_aio_submit(handle, 3000, list), 3000);
-	/* Workers execute the requests that do not fit into the ring. */
+	/* These 900 requests did not fit into the ring, so workers execute them. */
 	assert_int_equal(unit_reap(handle, 900, events), 900);
 	store_release(&test.is_closed, 0);
 	assert_int_equal(unit_reap(handle, 2100, events), 2100);
@@ -625,8 +656,8 @@ static void a_full_ring_holds_up_nothing(void **state)
 }
 
 /*
- * In reality the driver is held up while the kernel fetches the memory of a request,
- * which may take any time.
+ * In reality the driver is held up if the kernel has to fetch the memory of a request,
+ * which may take long. Then workers must execute the requests on its list.
  */
 static void
 what_is_lined_does_not_wait_for_a_driver_that_is_held_up(void **state)
@@ -651,7 +682,10 @@ what_is_lined_does_not_wait_for_a_driver_that_is_held_up(void **state)
 	assert_int_equal(nr_executed(), 1);
 }
 
-/* The program has closed the epoll by a call that the library did not see. */
+/*
+ * As if the program had closed the driver's epoll by a call that the library does not
+ * see.
+ */
 static void nothing_is_lost_where_its_epoll_is_closed(void **state)
 {
 	char bytes[SIZE] = "from the pipe";
@@ -675,8 +709,8 @@ static bool is_waiting(void *nr)
 }
 
 /*
- * If a wake-up is late once, it may be on its way. If it is late twice in a row, the
- * eventfd is closed.
+ * One missing wake-up may only be late. If two in a row are missing, the eventfd is
+ * closed, and the library must stop using the driver.
  */
 static void nothing_is_lost_where_its_eventfd_is_closed(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * For tests of native requests: a hook simulates the kernel's AIO. It accepts or
- * refuses requests, and completes them when the test says so.
+ * For tests of native requests (executed by the kernel itself). A hook simulates kernel
+ * AIO: it accepts or refuses requests, and completes them when the test says so.
  */
 #ifndef UAIO_NATIVE_TEST_KERNEL_H
 #define UAIO_NATIVE_TEST_KERNEL_H
@@ -35,7 +35,7 @@ enum {
 static struct {
 	pthread_mutex_t lock;
 	union ring {
-		/* magic: not 0 if the ring is in use */
+		/* magic is 0 if this ring is not in use */
 		struct uaio_kaio_ring ring;
 		char bytes[sizeof(struct uaio_kaio_ring) +
 			   NR_EVENTS * sizeof(struct io_event)];
@@ -43,37 +43,63 @@ static struct {
 	struct taken {
 		struct iocb iocb;
 		struct uaio_kaio_ring *ring;
-	} taken[128];      /* and not complete yet */
+		/* requests accepted, and not complete */
+	} taken[128];
 	unsigned nr_taken; /* atomic */
 
-	int setup_error;  /* of io_setup, or 0 */
-	int unwatchable;  /* adding this descriptor to an epoll fails: ENOSPC */
-	int submit_error; /* of io_submit, or 0 */
-	unsigned nr_more; /* requests accepted before submit_error */
-	bool gives_back;  /* requests with RWF_NOWAIT end with EAGAIN */
-	bool gives_writes_back; /* only writes with RWF_NOWAIT do */
-	uint64_t whole_max;     /* only requests larger than this do; 0: none */
-	bool tells_nobody;      /* as if the eventfd were closed */
+	/* error of io_setup, or 0 */
+	int setup_error;
+	/* descriptor that epoll_ctl() refuses to add (ENOSPC), or 0 */
+	int unwatchable;
+	/* error of io_submit, or 0 */
+	int submit_error;
+	/* requests accepted before submit_error */
+	unsigned nr_more;
+	/* requests with RWF_NOWAIT end with EAGAIN */
+	bool gives_back;
+	/* writes with RWF_NOWAIT end with EAGAIN */
+	bool gives_writes_back;
 	/*
-	 * atomic: hold calls that may wait (without RWF_NOWAIT), before or after they
-	 * submit
+	 * requests with RWF_NOWAIT that are larger than this end with EAGAIN; 0: none
+	 * do
+	 */
+	uint64_t whole_max;
+	/* do not signal the eventfd, as if it were closed */
+	bool tells_nobody;
+	/*
+	 * atomic: stop an io_submit call without RWF_NOWAIT. is_held: before it
+	 * submits; is_held_after: after that
 	 */
 	uint32_t is_held, is_held_after;
-	uint32_t nr_waits; /* atomic: how many calls may wait */
-	bool clients_wait; /* clients may make such calls, too */
-	uint32_t fs_type;  /* atomic: what fstatfs() says; 0: ext4 */
-	uint32_t slow_us;  /* how long such a call of a client sleeps */
-	/* atomic: such calls by clients */
+	/* atomic: io_submit calls without RWF_NOWAIT */
+	uint32_t nr_waits;
+	/* client threads, like workers, may call io_submit without RWF_NOWAIT */
+	bool clients_wait;
+	/* atomic: type that fstatfs() reports; 0: ext4 */
+	uint32_t fs_type;
+	/* how long a call of a client without RWF_NOWAIT sleeps */
+	uint32_t slow_us;
+	/*
+	 * atomic: how many of the calls counted in nr_waits were made by client threads
+	 */
 	uint32_t nr_waits_of_clients;
-	int waits_error; /* the error of such a call, or 0 */
+	/* error of calls without RWF_NOWAIT, or 0 */
+	int waits_error;
 	unsigned nr_setups, nr_submits, nr_destroys;
-	unsigned nr_sizes; /* atomic: queries of the file's size */
-	unsigned nr_times; /* atomic: queries of its times */
-	unsigned nr_vain;  /* atomic: eventfd reads that failed with EAGAIN */
+	/* atomic: statx() calls on the file, for its size */
+	unsigned nr_sizes;
+	/* atomic: fstat() calls on the file, for its times */
+	unsigned nr_times;
+	/* atomic: eventfd reads that failed with EAGAIN */
+	unsigned nr_vain;
 } kernel;
 
 static struct {
-	int fd, direct; /* of one file, the second as if opened with O_DIRECT */
+	/*
+	 * two descriptors of one file. The library sees `direct` as opened with
+	 * O_DIRECT.
+	 */
+	int fd, direct;
 	uint64_t handle;
 	struct iocb iocbs[32];
 	char buffers[32][SIZE];
@@ -134,7 +160,7 @@ static inline void take(struct uaio_kaio_ring *ring, const struct iocb *iocb)
 		return;
 	}
 	kernel.taken[kernel.nr_taken] = taken;
-	/* The test reads it without the lock. */
+	/* release: the test reads nr_taken without the lock */
 	store_release(&kernel.nr_taken, kernel.nr_taken + 1);
 }
 
@@ -173,7 +199,10 @@ static inline void let_go(uint32_t *is_held)
 	store_release(is_held, 0);
 }
 
-/* A call without RWF_NOWAIT. Only workers make such calls, unless clients_wait. */
+/*
+ * Simulate io_submit without RWF_NOWAIT. Only workers may call it without that flag,
+ * unless clients_wait is set.
+ */
 static inline long wait_and_submit(struct uaio_kaio_ring *ring, long nr,
 				   struct iocb **list)
 {
@@ -245,7 +274,7 @@ static inline bool play(long nr, const long args[6], long *ret_res)
 	return true;
 }
 
-/* Have the kernel execute and complete its oldest request. */
+/* Execute and complete the oldest request that the simulated kernel has. */
 static inline void execute(void)
 {
 	const struct iocb *iocb;
@@ -272,13 +301,13 @@ static inline bool has_taken(void *nr)
 	return load_acquire(&kernel.nr_taken) == (uintptr_t)nr;
 }
 
-/* Wait until the kernel has nr requests. */
+/* Wait until the simulated kernel has nr requests. */
 static inline void await_taken(unsigned nr)
 {
 	unit_await(has_taken, (void *)(uintptr_t)nr);
 }
 
-/* Have the kernel complete its only request with res, without executing it. */
+/* Complete the only request with the result res, without executing it. */
 static inline void end_with(int64_t res)
 {
 	pthread_mutex_lock(&kernel.lock);
@@ -303,8 +332,9 @@ static inline int start(void **state)
 	int ret = unit_setup(state);
 
 	/*
-	 * Forget the rings and refusals of the last test. The fallback thread may be
-	 * looking for rings meanwhile.
+	 * Make the library forget the rings of the previous test, and that the
+	 * simulated kernel refused calls. The fallback thread may be looking for rings
+	 * at the same time.
 	 */
 	uaio_natives_reset();
 	uaio_config.backend = UAIO_BACKEND_AIO;

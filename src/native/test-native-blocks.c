@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Direct writes that the kernel hands back because it would have to find blocks for
- * them: workers submit them again, without RWF_NOWAIT, and wait in that call.
+ * The kernel hands back direct writes for which it would have to find free blocks. A
+ * worker submits them again, without RWF_NOWAIT, and waits in that call.
  */
 #include <errno.h>
 #include <linux/magic.h>
@@ -39,15 +39,15 @@ static bool has_waits(void *nr)
 	return load_relaxed(&kernel.nr_waits) == (uintptr_t)nr;
 }
 
-/* Wait until nr calls that may wait have begun. */
+/* Wait until nr io_submit calls without RWF_NOWAIT have begun. */
 static void await_waits(unsigned nr)
 {
 	unit_await(has_waits, (void *)(uintptr_t)nr);
 }
 
 /*
- * A read that the simulated kernel does not complete. While it is in flight, a write of
- * its file is not the only request of the file.
+ * A read that stays with the simulated kernel. So a write of the same file is not the
+ * file's only request.
  */
 static struct {
 	struct iocb iocb;
@@ -85,7 +85,10 @@ static int start_giving_back(void **state)
 	int ret = start(state);
 
 	kernel.gives_writes_back = true;
-	/* Clients leave all such writes to workers. */
+	/*
+	 * If the kernel hands back a write, never_block makes clients leave the write
+	 * to a worker.
+	 */
 	uaio_config.never_block = true;
 	begin_beside();
 	return ret;
@@ -99,7 +102,7 @@ static int end_and_stop(void **state)
 	return stop(state);
 }
 
-/* A thread that sets is_over when its function has returned */
+/* A thread that calls act, and then sets is_over */
 struct doer {
 	struct unit_thread thread;
 	void (*act)(void);
@@ -136,14 +139,14 @@ static void a_worker_submits_it(void **state)
 	assert_written(0, NR_BLOCKS);
 	assert_int_equal(kernel.nr_waits, NR_BLOCKS);
 	/*
-	 * After eight writes in a row were handed back, clients give the kernel only a
-	 * few.
+	 * After the kernel has handed back eight writes in a row, clients submit only
+	 * few further writes with RWF_NOWAIT.
 	 */
 	assert_int_equal(kernel.nr_submits, NR_BLOCKS + 8);
 }
 
 /*
- * Submit and complete writes until the client's thread itself submits without
+ * Complete one write after another until the client's own thread submits without
  * RWF_NOWAIT.
  */
 static void let_clients_wait(void)
@@ -173,7 +176,7 @@ static void the_client_submits_it_where_that_is_fast(void **state)
 		list[i] = prepared(IOCB_CMD_PWRITE, i);
 	assert_int_equal(uaio_aio_submit(test.handle, NR_BLOCKS, list),
 			 NR_BLOCKS);
-	/* One call submits all of the writes. */
+	/* One call of the client submits all writes. */
 	assert_int_equal(load_relaxed(&kernel.nr_waits), nr_waits + 1);
 	assert_int_equal(load_relaxed(&kernel.nr_waits_of_clients), 2);
 	assert_int_equal(load_relaxed(&kernel.nr_taken), NR_BLOCKS);
@@ -184,8 +187,8 @@ static void the_client_submits_it_where_that_is_fast(void **state)
 }
 
 /*
- * Some file systems sync the file within the call that submits a synchronous write.
- * There a worker submits it.
+ * Btrfs syncs the file within the call that submits a synchronous write: there a worker
+ * must submit it, not the client's thread.
  */
 static void the_client_submits_it_unless_that_syncs_the_file(void **state)
 {
@@ -211,7 +214,7 @@ static void the_client_submits_it_unless_that_syncs_the_file(void **state)
 }
 
 /*
- * After more than one slow call of a client, workers submit the writes for some time.
+ * After several slow calls by a client, workers must submit the writes for some time.
  */
 static void workers_submit_it_where_that_was_slow(void **state)
 {
@@ -237,7 +240,10 @@ static void workers_submit_it_where_that_was_slow(void **state)
 
 static void what_the_client_submits_in_vain_is_executed(void **state)
 {
-	/* After the last error, EPERM, no request goes to the kernel for a second. */
+	/*
+	 * EPERM is the last error: after EPERM, the library submits no request during
+	 * one second.
+	 */
 	static const int errors[] = { -EAGAIN, -EINVAL, -EBADF, -EPERM };
 
 	(void)state;
@@ -254,8 +260,8 @@ static void what_the_client_submits_in_vain_is_executed(void **state)
 }
 
 /*
- * No other request of the file is in flight, so none waits for this one: the worker
- * makes a plain call.
+ * The file has no other request, so none would wait for this write. So a worker
+ * executes the write by a plain system call.
  */
 static void one_that_is_alone_is_executed(void **state)
 {
@@ -303,8 +309,8 @@ static void a_waiter_sleeps_until_it_is_done(void **state)
 }
 
 /*
- * The kernel refuses if its quota is used up, a filter is installed, or the device does
- * not support AIO.
+ * The errors in the array mean, in this order: the quota is used up, a seccomp filter
+ * is installed, or the device does not support AIO.
  */
 static void what_the_kernel_refuses_is_executed(void **state)
 {
@@ -342,7 +348,9 @@ static int64_t result_of_one(void)
 	return event.res;
 }
 
-/* If the kernel's call was allowed to wait, its result is final, except EAGAIN. */
+/*
+ * The kernel's call was allowed to wait, so its result is final, unless it is EAGAIN.
+ */
 static void its_results_are_the_kernel_s(void **state)
 {
 	static const int64_t results[] = { SIZE / 2, 0, -EIO, -ENOSPC };
@@ -374,8 +382,8 @@ static void destroy(void)
 }
 
 /*
- * Another thread calls act_of_it while a worker's io_submit() has begun and not done
- * anything yet. take() asserts that the descriptor is still open.
+ * Call act_of_it in another thread while a worker is at the beginning of io_submit().
+ * take() asserts later that the descriptor is still open.
  */
 static void act_beside_a_call(void (*act_of_it)(void))
 {
@@ -402,8 +410,8 @@ static void closing_waits_for_the_call(void **state)
 }
 
 /*
- * The kernel hands a request back while another thread is closing its descriptor: no
- * worker may submit it again.
+ * The kernel hands a request back while another thread closes its descriptor. No worker
+ * may submit it again.
  */
 static void none_is_submitted_once_its_file_is_closed(void **state)
 {
@@ -423,8 +431,8 @@ static void none_is_submitted_once_its_file_is_closed(void **state)
 }
 
 /*
- * The client has its event before the worker's call returns. The file may be closed by
- * then; the queue exists until the call returns.
+ * The client gets its event before the worker's io_submit() returns. It may close the
+ * file then, but destroying the queue must wait for the worker.
  */
 static void it_may_be_complete_before_the_call_is_over(void **state)
 {
@@ -473,7 +481,8 @@ static void a_sync_waits_for_it(void **state)
 
 static struct {
 	int fd;
-	int64_t ns; /* how long the yield took */
+	/* how long uaio_own_fd_yield() took */
+	int64_t ns;
 } number;
 
 static void yield_number(void)
@@ -485,8 +494,10 @@ static void yield_number(void)
 }
 
 /*
- * The program gets the eventfd's descriptor when workers' calls are over; or, if a call
- * lasts, when the kernel has certainly looked the descriptor up.
+ * The program wants the eventfd's descriptor number for itself. The library must wait
+ * until workers' calls that may use the eventfd have ended. If a call lasts, the
+ * library must wait only for a second: by then the kernel has certainly looked up the
+ * descriptor.
  */
 static void
 the_eventfd_s_number_is_the_program_s_when_calls_are_over(void **state)
@@ -516,8 +527,8 @@ the_eventfd_s_number_is_the_program_s_when_calls_are_over(void **state)
 	await_taken(3);
 	assert_int_not_equal(kernel.taken[2].iocb.aio_resfd, number.fd);
 	/*
-	 * The real kernel holds the eventfd's open file; the simulated one needs its
-	 * new descriptor.
+	 * The real kernel keeps a reference to the eventfd. The simulated kernel writes
+	 * to a descriptor, so give it the eventfd's new descriptor.
 	 */
 	for (unsigned i = 0; i < 2; i++)
 		kernel.taken[i].iocb.aio_resfd = kernel.taken[2].iocb.aio_resfd;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Large direct requests: the kernel executes them whole. If it has to cut them for the
+ * Large direct requests: the kernel executes them whole. If it must cut them for the
  * device, workers submit them.
  */
 #include <errno.h>
@@ -13,8 +13,10 @@
 
 enum {
 	LARGE = 1 << 20,
-	LEAST = 512 << 10, /* the smallest size that is large */
-	NR = 4,            /* large pieces in the file, before its rest */
+	/* requests of at least this size are large */
+	LEAST = 512 << 10,
+	/* The file has NR pieces of LARGE bytes, then a piece of REST bytes */
+	NR = 4,
 	REST = LARGE / 2 + 100,
 };
 
@@ -65,7 +67,7 @@ static void submit_read(unsigned i, uint64_t off, size_t nr_bytes)
 	assert_int_equal(unit_submit(test.handle, &iocbs[i]), 1);
 }
 
-/* Read the i-th MiB of the file. */
+/* Submit a read of piece i of the file. */
 static void submit_large(unsigned i)
 {
 	submit_read(i, (uint64_t)i * LARGE, LARGE);
@@ -93,8 +95,9 @@ static void reap_large(unsigned i)
 }
 
 /*
- * Return: whether the newest of the nr requests that the kernel has was submitted
- * without RWF_NOWAIT.
+ * Wait until the kernel has nr requests.
+ * Return: whether the newest was submitted without RWF_NOWAIT, so that the kernel may
+ * wait.
  */
 static bool may_wait_for(unsigned nr)
 {
@@ -149,7 +152,7 @@ static void vectors_are_one_too(void **state)
 	assert_int_equal(kernel.nr_submits, 1);
 }
 
-/* The kernel has all of the requests at once, not one after the other. */
+/* The kernel gets all requests at once, not one after the other. */
 static void a_worker_submits_what_has_to_be_cut(void **state)
 {
 	(void)state;
@@ -161,7 +164,10 @@ static void a_worker_submits_what_has_to_be_cut(void **state)
 	for (unsigned i = 0; i < NR; i++)
 		execute_large(i);
 	assert_int_equal(kernel.nr_waits, NR);
-	/* After two requests that were handed back, clients do not try the kernel. */
+	/*
+	 * After two large requests were handed back, clients no longer submit with
+	 * RWF_NOWAIT.
+	 */
 	assert_int_equal(kernel.nr_submits, NR + 2);
 }
 
@@ -195,7 +201,10 @@ static void small_ones_go_on_while_large_ones_are_cut(void **state)
 		execute();
 		reap_result(SIZE);
 	}
-	/* That small requests were not handed back says nothing about large ones. */
+	/*
+	 * The small requests, which succeed, do not make the library try large ones
+	 * again.
+	 */
 	assert_in_range(kernel.nr_submits, 40 + 2, 40 + 3);
 }
 
@@ -227,8 +236,8 @@ static void the_least_is_large(void **state)
 }
 
 /*
- * The kernel refuses if its quota is used up, a filter is installed, or the device does
- * not support AIO.
+ * The errors in the array mean, in this order: the quota is used up, a seccomp filter
+ * is installed, or the device does not support AIO.
  */
 static void what_a_worker_is_refused_it_executes(void **state)
 {
@@ -248,8 +257,9 @@ static void what_a_worker_is_refused_it_executes(void **state)
 }
 
 /*
- * Without RWF_NOWAIT the kernel's call might wait for each piece of such a file's
- * request.
+ * It is not known whether the file supports RWF_NOWAIT. If the file does not support
+ * it, an io_submit call without RWF_NOWAIT might wait for each piece of the request. So
+ * workers execute the request by plain system calls.
  */
 static void
 no_worker_asks_for_a_file_that_is_not_known_to_take_any(void **state)
@@ -276,7 +286,7 @@ static void a_file_that_cannot_is_asked_once(void **state)
 
 /*
  * The kernel would send the pieces of a large request to the server one after the
- * other.
+ * other, so workers execute it by plain calls.
  */
 static void large_requests_of_a_server_are_left_to_workers(void **state)
 {
@@ -294,7 +304,7 @@ static void large_requests_of_a_server_are_left_to_workers(void **state)
 	reap_large(0);
 	uaio_file_put(file);
 	assert_int_equal(kernel.nr_submits, 1);
-	/* A worker submitted the small request. */
+	/* Of the two requests, a worker has submitted the small one. */
 	assert_int_equal(kernel.nr_waits, 1);
 }
 
@@ -334,7 +344,10 @@ static void threads_alone_execute_it_where_told_so(void **state)
  * Short results
  */
 
-static unsigned nr_calls; /* atomic: plain reading calls */
+/*
+ * atomic: how many read calls were made for requests that the kernel did not execute
+ */
+static unsigned nr_calls;
 
 static bool count_calls(long nr, const long args[6], long *ret_res)
 {
@@ -360,7 +373,10 @@ static void a_read_up_to_the_end_is_not_read_again(void **state)
 	assert_read(0, (uint64_t)NR * LARGE, REST);
 	assert_int_equal(bytes[0][REST], '.');
 	assert_int_equal(load_relaxed(&nr_calls), 0);
-	/* The short read did not count as handed back. */
+	/*
+	 * The short read does not count as handed back, so the next large request is
+	 * submitted.
+	 */
 	submit_large(1);
 	assert_false(may_wait_for(1));
 	execute_large(1);
@@ -375,7 +391,8 @@ static void a_read_that_ended_before_is_read_again(void **state)
 	assert_true(may_wait_for(1));
 	execute_large(0);
 	/*
-	 * The read ends one byte before the file does, as if the file had grown since.
+	 * Now the read is one byte short, as if the file had grown since: the rest must
+	 * be read.
 	 */
 	submit_read(0, (uint64_t)NR * LARGE, LARGE);
 	await_taken(1);
@@ -386,7 +403,7 @@ static void a_read_that_ended_before_is_read_again(void **state)
 	assert_int_equal(load_relaxed(&nr_calls), 0);
 }
 
-/* The file is shorter now, but it was as long as the result when it was read. */
+/* The file has shrunk since the read; its result was right then, and must stay. */
 static void a_file_that_shrinks_has_been_read(void **state)
 {
 	(void)state;
@@ -399,7 +416,10 @@ static void a_file_that_shrinks_has_been_read(void **state)
 	reap_result(REST);
 }
 
-/* A short write does not mean that the file ends there. */
+/*
+ * After a short write, the library always writes the rest, even if the file ends where
+ * the write ended.
+ */
 static void a_write_that_ended_before_is_made_again(void **state)
 {
 	(void)state;
@@ -415,8 +435,8 @@ static void a_write_that_ended_before_is_made_again(void **state)
 }
 
 /*
- * The descriptor is another file by now, so the library does not know where the read's
- * file ends.
+ * By now the descriptor refers to another file. So the library cannot query where the
+ * read's file ends.
  */
 static void the_end_of_another_file_is_not_asked_for(void **state)
 {
@@ -442,7 +462,10 @@ static void a_device_s_end_is_left_to_a_worker(void **state)
 	uaio_file_put(file);
 }
 
-/* The request is misaligned, so the kernel would refuse it again. */
+/*
+ * The kernel has refused the misaligned request, and would do so again. So a worker
+ * executes it by an aligned copy (bounce.h).
+ */
 static void what_is_bounced_is_not_asked_of_the_kernel_again(void **state)
 {
 	(void)state;
@@ -483,7 +506,7 @@ static void closing_waits_for_a_worker_s_read(void **state)
 	unit_thread_start(&thread, close_direct, NULL);
 	unit_await_sleep(&thread);
 	let_go(&kernel.is_held);
-	/* take() asserts that the descriptor is open. */
+	/* take() asserts that the descriptor is still open. */
 	await_taken(1);
 	execute();
 	unit_thread_join(&thread);

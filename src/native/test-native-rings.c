@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rings of native requests: how many there are, and what happens to requests without a
- * ring, or with a ring whose eventfd is closed.
+ * Rings of native requests: how many there may be; requests without a ring; a ring
+ * whose eventfd the program has closed
  */
 #include <errno.h>
 #include <stdint.h>
@@ -32,7 +32,10 @@ static uint64_t nr_by_kernel(void)
 	return counters.nr_kernel;
 }
 
-/* All processes share the kernel's quota. */
+/*
+ * The number of rings is limited, since all processes share the kernel's quota of
+ * events.
+ */
 static void a_process_has_only_so_many_rings(void **state)
 {
 	uint64_t handles[NR_CONTEXTS], nr = nr_by_kernel();
@@ -45,7 +48,7 @@ static void a_process_has_only_so_many_rings(void **state)
 	}
 	assert_int_equal(kernel.nr_setups, RINGS_MAX);
 	assert_int_equal(nr_by_kernel() - nr, RINGS_MAX);
-	/* A context that ends leaves its ring to another. */
+	/* When a context is destroyed, another gets its ring. */
 	unit_destroy(handles[0]);
 	read_one(handles[NR_CONTEXTS - 1], iocb);
 	assert_int_equal(nr_by_kernel() - nr, RINGS_MAX + 1);
@@ -71,7 +74,10 @@ static void one_without_a_ring_keeps_no_other_from_its_own(void **state)
 	unit_destroy(handle);
 }
 
-/* The ring's descriptor is not lost either, which the end of the test would report. */
+/*
+ * If the eventfd cannot be added to an epoll, the library must keep the ring. If it
+ * lost the eventfd, the check at the end of the test would report the open descriptor.
+ */
 static void a_ring_that_cannot_be_watched_is_kept(void **state)
 {
 	struct iocb *iocb = prepared(IOCB_CMD_PREAD, 1);
@@ -92,7 +98,9 @@ static void a_ring_that_cannot_be_watched_is_kept(void **state)
 	kernel.unwatchable = 0;
 	while (kernel.nr_submits == nr_submits)
 		read_one(handle, iocb);
-	/* The ring was tried again after a second, and had been kept. */
+	/*
+	 * The library has tried the ring again after a second; it has not made another.
+	 */
 	assert_true(uaio_now_ns() - since >= 1000000000);
 	assert_int_equal(kernel.nr_setups, 1);
 	unit_destroy(handle);
@@ -100,8 +108,8 @@ static void a_ring_that_cannot_be_watched_is_kept(void **state)
 }
 
 /*
- * The program has closed all descriptors, by a call that the library does not see: the
- * event comes late, but comes.
+ * Simulate that the program has closed the eventfd by a call that the library does not
+ * see. The client must still get its event, even if late.
  */
 static void an_eventfd_that_was_closed_loses_no_event(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Direct requests on a file server: workers submit them, as the kernel may wait for the
+ * Direct requests on a file server. Workers submit them, as the kernel may wait for the
  * server in that call. The kernel's results are final.
  */
 #include "file/file.h"
@@ -66,7 +66,7 @@ static void requests_with_the_kernel_occupy_no_worker(void **state)
 	uaio_wq_limit_workers(UAIO_BOUNDED, was_allowed);
 }
 
-/* The client's own call returns while a worker's call waits. */
+/* While a worker's io_submit() waits, the client's own call must return. */
 static void a_call_that_waits_keeps_no_client(void **state)
 {
 	(void)state;
@@ -104,7 +104,7 @@ static void its_answer_is_the_result(void **state)
 }
 
 /*
- * The kernel's AIO might complete synchronous writes before they have reached the disk.
+ * With kernel AIO a write with RWF_DSYNC might complete before it has reached the disk.
  */
 static void synchronous_writes_are_plain_calls(void **state)
 {
@@ -116,9 +116,9 @@ static void synchronous_writes_are_plain_calls(void **state)
 }
 
 /*
- * A process that is killed ends only when kernel AIO has the server's answers. Clients
- * of io_uring and POSIX AIO do not expect that: their reads are plain calls, which a
- * signal interrupts.
+ * A killed process ends only when the server has answered its requests of kernel AIO.
+ * Clients of io_uring and POSIX AIO do not expect that. So their reads are plain calls,
+ * which a signal interrupts; only their writes are submitted.
  */
 static void only_writes_of_other_doors_are_submitted(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Direct requests that the kernel executes by itself (native.h). */
+/* Direct requests that the kernel executes by itself (native.h) */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -28,7 +28,7 @@ static void a_batch_is_one_call(void **state)
 	assert_int_equal(kernel.nr_setups, 1);
 }
 
-/* The call queries the size of the file once, for all of its requests. */
+/* One submission queries the file's size only once, for all of its requests. */
 static void a_sync_comes_after_writes_that_end_together(void **state)
 {
 	struct io_event events[5];
@@ -49,8 +49,8 @@ static void a_sync_comes_after_writes_that_end_together(void **state)
 	assert_int_equal(uaio_aio_submit(test.handle, 5, list), 5);
 	assert_int_equal(load_relaxed(&kernel.nr_sizes), nr_sizes + 1);
 	/*
-	 * Only a write would have to query the file's times, as it might have to write
-	 * the inode, too.
+	 * No request has queried the file's times, which show whether a write must also
+	 * write the inode.
 	 */
 	assert_int_equal(load_relaxed(&kernel.nr_times), nr_times);
 	assert_int_equal(kernel.nr_taken, 4);
@@ -64,8 +64,8 @@ static void a_sync_comes_after_writes_that_end_together(void **state)
 }
 
 /*
- * The second write is at the end of the file, and is executed at once. So the size is
- * queried again for the third write, which by then is inside the file.
+ * The second write extends the file, and is executed at once. So the library must query
+ * the size again for the third write, which then is inside the file.
  */
 static void a_file_that_grows_in_a_call_is_asked_again(void **state)
 {
@@ -80,8 +80,8 @@ static void a_file_that_grows_in_a_call_is_asked_again(void **state)
 		uaio_aio_submit(test.handle, NR_ELEMENTS(blocks), list),
 		NR_ELEMENTS(blocks));
 	/*
-	 * The second write queries the size as well, to see whether it has to wait for
-	 * the first.
+	 * Three queries: the second write also queries the size, to see whether it must
+	 * wait for the first.
 	 */
 	assert_int_equal(load_relaxed(&kernel.nr_sizes), nr_sizes + 3);
 	assert_int_equal(kernel.nr_taken, 3);
@@ -91,8 +91,8 @@ static void a_file_that_grows_in_a_call_is_asked_again(void **state)
 }
 
 /*
- * The ring's eventfd wakes the waiter, which then does not also look for a wake-up by
- * another thread.
+ * The ring's eventfd must wake the waiter. The waiter then must not also read the
+ * eventfd by which other threads wake it.
  */
 static void a_waiter_sleeps_until_the_kernel_is_done(void **state)
 {
@@ -115,7 +115,10 @@ static void a_waiter_sleeps_until_the_kernel_is_done(void **state)
 	assert_int_equal(load_relaxed(&kernel.nr_vain), nr_vain);
 }
 
-/* The waiter came first: it sleeps until a request is submitted and complete. */
+/*
+ * A waiter that sleeps before anything is submitted must wake when the requests are
+ * complete.
+ */
 static void a_waiter_learns_of_what_is_submitted_later(void **state)
 {
 	struct unit_thread thread;
@@ -157,8 +160,8 @@ static void what_is_given_back_goes_to_a_worker(void **state)
 		assert_block(test.buffers[i], i);
 	}
 	/*
-	 * After eight requests in a row that were handed back, only a few are given to
-	 * the kernel.
+	 * After eight requests in a row that were handed back, only one request in 32
+	 * is submitted.
 	 */
 	assert_int_equal(kernel.nr_submits, 8);
 	for (unsigned i = 0; i < 16; i++) {
@@ -210,10 +213,10 @@ static void a_filter_that_comes_later_ends_it(void **state)
 	reap(1);
 	submit(IOCB_CMD_PREAD, 2);
 	reap(1);
-	/* The kernel is tried again after a second. */
+	/* The library tries the kernel again only after a second. */
 	assert_in_range(kernel.nr_submits, 2,
 			2 + (uaio_now_ns() - since) / 1000000000);
-	/* The request that the kernel has is not lost. */
+	/* The first request, which the kernel has, still completes. */
 	execute();
 	reap(1);
 	for (unsigned i = 0; i < 3; i++)
@@ -241,7 +244,7 @@ static void destroying_waits_for_the_kernel(void **state)
 	submit(IOCB_CMD_PREAD, 6);
 	execute();
 	reap(1);
-	/* The next context uses the same ring. */
+	/* The next context has used the same ring. */
 	assert_int_equal(kernel.nr_setups, 1);
 	assert_int_equal(kernel.nr_destroys, 0);
 }
@@ -270,7 +273,10 @@ static void closing_waits_for_the_kernel(void **state)
 	test.direct = -1;
 }
 
-/* A worker executes the request on the descriptor, which is being closed. */
+/*
+ * A thread is closing the descriptor when the kernel hands the request back. A worker
+ * must still execute it on that descriptor.
+ */
 static void what_is_given_back_late_is_not_lost(void **state)
 {
 	struct unit_thread thread;
@@ -309,14 +315,18 @@ static long wait_and_jump(void *arg)
 	return 0;
 }
 
-/* The thread was the leader of the context, and no longer sleeps there. */
+/*
+ * A thread sleeps in the epoll of its context, as the context's leader (ready.h). It
+ * leaves this sleep by siglongjmp(). Then it submits a request, and must get the
+ * completion.
+ */
 static void a_thread_that_jumped_out_of_its_sleep_submits(void **state)
 {
 	struct sigaction action = { .sa_handler = leave_by_a_jump }, old;
 	struct unit_thread thread;
 
 	(void)state;
-	/* Sanitizers do not support a jump out of a signal handler. */
+	/* Sanitizers do not support siglongjmp() out of a signal handler. */
 	if (UNIT_IS_SANITIZED)
 		return;
 	assert_int_equal(sigaction(SIGUSR1, &action, &old), 0);
@@ -331,7 +341,8 @@ static void a_thread_that_jumped_out_of_its_sleep_submits(void **state)
 }
 
 /*
- * The program closes the eventfd, and then uses its descriptor for a file of its own.
+ * The program closes the library's eventfd, then uses its descriptor for a file of its
+ * own. The library must not close that file.
  */
 static void a_lost_eventfd_ends_it(void **state)
 {
@@ -358,8 +369,8 @@ static void a_lost_eventfd_ends_it(void **state)
 }
 
 /*
- * EBADF here means that another thread of the client has closed the client's own
- * descriptor.
+ * Here EBADF means that the program has closed the request's own descriptor. So later
+ * requests must still be submitted.
  */
 static void a_client_s_descriptor_that_is_lost_ends_nothing(void **state)
 {
@@ -376,8 +387,8 @@ static void a_client_s_descriptor_that_is_lost_ends_nothing(void **state)
 }
 
 /*
- * Some devices do not support RWF_NOWAIT; and a kernel may stop where it would have to
- * wait.
+ * The kernel may hand back a request, or execute only part: some devices do not support
+ * RWF_NOWAIT, and a kernel may stop where it would wait.
  */
 static void
 what_the_kernel_has_not_executed_whole_goes_to_a_worker(void **state)
@@ -392,7 +403,7 @@ what_the_kernel_has_not_executed_whole_goes_to_a_worker(void **state)
 	}
 	assert_block(test.buffers[0], 0);
 	assert_block(test.buffers[2], 2);
-	/* After EOPNOTSUPP the file's requests are not given to the kernel again. */
+	/* After EOPNOTSUPP no request of the file is submitted. */
 	submit(IOCB_CMD_PREAD, 3);
 	reap(1);
 	assert_int_equal(kernel.nr_submits, 3);
@@ -410,16 +421,16 @@ static void the_program_may_have_the_eventfd_s_number(void **state)
 	submit(IOCB_CMD_PREAD, 1);
 	assert_int_not_equal(kernel.taken[1].iocb.aio_resfd, fd);
 	/*
-	 * The real kernel holds the eventfd's open file; the simulated one needs its
-	 * new descriptor.
+	 * The real kernel keeps a reference to the eventfd. The simulated kernel writes
+	 * to a descriptor, so give it the eventfd's new descriptor.
 	 */
 	kernel.taken[0].iocb.aio_resfd = kernel.taken[1].iocb.aio_resfd;
 	execute();
 	execute();
 	reap(2);
 	/*
-	 * EBADF is for another descriptor: the library finds that its eventfd is open
-	 * at the new descriptor.
+	 * This EBADF is about the request's own descriptor: the library must find that
+	 * its eventfd is still open, at its new descriptor.
 	 */
 	kernel.submit_error = -EBADF;
 	submit(IOCB_CMD_PREAD, 2);
@@ -442,7 +453,7 @@ static void a_ring_that_is_refused_is_asked_for_later(void **state)
 		reap(1);
 		assert_block(test.buffers[i], i);
 	}
-	/* io_setup is called once, and again each second. */
+	/* io_setup is called once, and again after each second. */
 	assert_in_range(kernel.nr_setups, 1,
 			1 + (uaio_now_ns() - since) / 1000000000);
 	assert_int_equal(kernel.nr_submits, 0);

@@ -17,22 +17,23 @@ _Thread_local uint32_t uaio_attended
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 /*
- * How many runs a queue gets before a sleep; requests that are still ready then are
- * left to other threads.
+ * How many times a thread tries the ready requests of one queue before it sleeps.
+ * Requests that are still ready then are left to other threads.
  */
 enum { ROUNDS = 16 };
 
-/* A queue that a thread attends to. */
+/* A queue that this thread serves during its own poll() or epoll_wait(). */
 struct attended {
 	/*
-	 * Its memory may belong to another client by now, which does no harm: the
-	 * generation is checked.
+	 * The queue may have been closed, and its memory reused for another client's
+	 * queue. This is harmless, because the thread compares the generation first.
 	 */
 	struct uaio_queue *queue;
-	uint64_t opened; /* the queue's generation when it was noted */
+	/* generation of the queue when it was stored here */
+	uint64_t opened;
 	/*
-	 * The attender to which this thread left the queue last: another thread's,
-	 * which had noted the queue later (see is_left_to_another()).
+	 * The thread (its struct attender) to which this thread last left the queue;
+	 * see is_left_to_another(). The pointer is only compared, never followed.
 	 */
 	const void *left_to;
 	struct uaio_poller_hold hold;
@@ -42,24 +43,37 @@ struct attended {
 	bool is_led;
 };
 
-/* What one thread attends to. In slab memory, as siglongjmp() may leave a sleep. */
+/*
+ * The queues that one thread serves during its sleeps. The memory is in a slab, not on
+ * the stack, because a signal handler may leave the sleep by siglongjmp().
+ */
 struct attender {
 	struct uaio_slab_node slab;
 
-	/* leads all queues marked is_led; on no queue's list */
+	/*
+	 * This waiter leads all queues that are marked is_led. It is on no queue's list
+	 * of waiters.
+	 */
 	struct uaio_waiter waiter;
-	uint32_t serial; /* number of the last sleep */
-	bool sleeps;     /* leads, and is in a sleep or has left it */
-	bool is_fixed;   /* the thread iterates over queues[] */
+	/* number of this thread's latest sleep */
+	uint32_t serial;
+	/* the thread sleeps as a leader, or siglongjmp() has left that sleep */
+	bool sleeps;
+	/* set while the thread iterates over queues[], so no slot may change */
+	bool is_fixed;
 	unsigned nr;
-	uint32_t chance; /* random: which queue the next new one replaces */
+	/* random number: selects the slot that a new queue takes over */
+	uint32_t chance;
 	uint32_t nr_begun;
 	struct attended queues[UAIO_ATTENDED_MAX];
 };
 
 static struct uaio_slab attenders;
 
-/* In a child of fork() this is the parent's, and is not used. */
+/*
+ * In a child of fork() this still points to the parent's data, which mine() does not
+ * use.
+ */
 static _Thread_local struct attender *own
 	__attribute__((tls_model("initial-exec")));
 
@@ -68,14 +82,16 @@ void uaio_attend_init(void)
 	uaio_slab_init(&attenders, sizeof(struct attender), 4096);
 }
 
-/* Return: the data of this thread's attending, or NULL if it does not attend. */
+/*
+ * Return: this thread's list of queues to serve in its sleeps; NULL if it has none.
+ */
 static inline struct attender *mine(void)
 {
 	return uaio_attended && uaio_attended == uaio_engine_start_nr() ? own
 									: NULL;
 }
 
-/* The queues to which a thread attends */
+/* The queues that a thread serves in its sleeps */
 
 static __attribute__((noinline)) struct attender *make(void)
 {
@@ -93,9 +109,10 @@ static __attribute__((noinline)) struct attender *make(void)
 }
 
 /*
- * Return: how many queues a thread may attend to. If the library cannot defer a signal
- * handler, the handler may keep the thread in its sleep, or leave the sleep for good:
- * then only one queue shall be without a thread (I5).
+ * Return: how many queues a thread may serve in one sleep. If the library cannot make
+ * signal handlers end the sleep, a handler may delay the thread, or leave the sleep by
+ * siglongjmp(). Meanwhile no thread would serve the queues, so the thread may serve
+ * only one (I5).
  */
 static unsigned max_nr(void)
 {
@@ -103,8 +120,8 @@ static unsigned max_nr(void)
 }
 
 /*
- * Drop queues that have ended; if all slots are used, also queues without parked
- * requests.
+ * Remove queues that were closed. If all slots are used, also remove queues in which no
+ * request is parked (waits for its file).
  */
 static void drop_some(struct attender *attender)
 {
@@ -115,7 +132,7 @@ static void drop_some(struct attender *attender)
 		const struct attended *attended = &attender->queues[i];
 		const struct uaio_queue *queue = attended->queue;
 
-		/* relaxed, both: lead() looks under the lock */
+		/* relaxed, both: lead() checks again under the lock */
 		if (load_relaxed(&queue->generation) == attended->opened &&
 		    (!is_full || load_relaxed(&queue->group.ready.nr_parked)))
 			attender->queues[nr++] = *attended;
@@ -133,13 +150,14 @@ static struct attended *find(struct attender *attender,
 }
 
 /*
- * Return: a slot for one more queue, or NULL. If all slots are used, it is the slot of
- * a random queue: so if there are more queues than slots, the busy queues get most of
- * them.
+ * Return: a slot for one more queue, or NULL. If all slots are used, a random queue
+ * loses its slot. Busy queues come back here more often, so they get most of the slots.
  */
 static struct attended *make_place(struct attender *attender)
 {
-	/* A queue that is led keeps its slot. */
+	/*
+	 * While the thread sleeps, or iterates over the slots, no queue loses its slot.
+	 */
 	bool is_fixed = attender->sleeps || attender->is_fixed;
 
 	if (!is_fixed)
@@ -158,7 +176,8 @@ void uaio_attend_note(struct uaio_queue *queue)
 	struct attended *attended;
 
 	/*
-	 * A thread of the library, which may start a linked request, does not attend.
+	 * Threads of the library never lead. They come here when they start a linked
+	 * request.
 	 */
 	if (uaio_is_own_thread() || (!attender && !(attender = make())))
 		return;
@@ -170,8 +189,8 @@ void uaio_attend_note(struct uaio_queue *queue)
 		*attended = (struct attended){ .queue = queue };
 	}
 	/*
-	 * relaxed, all: the caller keeps the queue alive; which thread leads it is only
-	 * a hint
+	 * relaxed, all: the caller keeps the queue alive, and the queue's `attender` is
+	 * only a hint about which thread shall lead it
 	 */
 	attended->opened = load_relaxed(&queue->generation);
 	attended->nr_vain = 0;
@@ -184,8 +203,10 @@ void uaio_attend_note(struct uaio_queue *queue)
  */
 
 /*
- * Return: whether from here on the epoll reports everything. It does not report timers:
- * a queue that has some is left to the fallback thread.
+ * Execute requests that are ready, and put the files of all others into the queue's
+ * epoll.
+ * Return: whether the epoll now reports everything that the queue waits for. It does
+ * not report timers, so the fallback thread serves a queue that has timers.
  */
 static bool prepare(struct uaio_group *group)
 {
@@ -196,9 +217,11 @@ static bool prepare(struct uaio_group *group)
 			continue;
 		if (!uaio_ready_arm(group)) {
 			/*
-			 * A file that became ready after it was tried is in doubt, so
-			 * try once more. Files that stay in doubt, or that the epoll
-			 * refuses, are left to the fallback thread.
+			 * If a file becomes ready just after a thread has tried its
+			 * requests, the epoll may not report the file: it is in doubt.
+			 * So try the requests once more. If that does not help, or the
+			 * epoll refuses the file, leave the queue to the fallback
+			 * thread.
 			 */
 			if (has_retried)
 				return false;
@@ -214,9 +237,9 @@ static bool prepare(struct uaio_group *group)
 }
 
 /*
- * Return: whether the thread leaves the queue to the fallback thread this time, since
- * many sleeps in a row ended without an event of the queue. Of many queues most may be
- * idle.
+ * Return: whether the thread leaves the queue to the fallback thread in this sleep,
+ * because many sleeps in a row ended without an event of the queue. This saves time if
+ * a thread has many queues, and most are idle.
  */
 static bool is_quiet(const struct attender *attender,
 		     const struct attended *attended)
@@ -228,11 +251,11 @@ static bool is_quiet(const struct attender *attender,
 }
 
 /*
- * Return: whether to let another thread lead the queue, which has noted the queue since
- * this thread did. The other thread has the time of one sleep of this thread to become
- * the leader. So each of the threads that sleep leads the queues in which it has parked
- * requests, and a thread that never sleeps in this way does not keep a queue from being
- * led.
+ * Return: whether this thread leaves the queue to another thread, which has parked a
+ * request there since this thread did. The other thread has the time of one sleep of
+ * this thread to become the leader. So each sleeping thread leads the queues in which
+ * it has parked requests. A thread that never sleeps in its own poll() cannot keep
+ * others from leading the queue.
  */
 static bool is_left_to_another(struct attender *attender,
 			       struct attended *attended)
@@ -246,8 +269,9 @@ static bool is_left_to_another(struct attender *attender,
 }
 
 /*
- * Return: whether the thread leads the queue. *ret_is_at_rest: nothing has to be
- * prepared before the sleep.
+ * Make the thread the leader of the queue, if the queue is open and has none.
+ * Return: whether the thread leads it now. *ret_is_at_rest: no preparation is needed
+ * before the sleep; if false, the queue is pinned (kept alive).
  */
 static bool lead(struct attender *attender, struct attended *attended,
 		 bool *ret_is_at_rest)
@@ -275,8 +299,9 @@ static bool lead(struct attender *attender, struct attended *attended,
 }
 
 /*
- * Return: the descriptor to be polled if the thread leads the queue, and may sleep;
- * else -1.
+ * Try to lead one queue in the sleep that begins.
+ * Return: the descriptor of the queue's epoll, for which the thread must poll; -1 if
+ * the thread does not lead the queue.
  */
 static int begin_one(struct attender *attender, struct attended *attended)
 {
@@ -289,8 +314,8 @@ static int begin_one(struct attender *attender, struct attended *attended)
 		return -1;
 	attended->nr_vain++;
 	/*
-	 * relaxed: a thread that parks a request meanwhile makes sure itself that a
-	 * thread looks after it, or wakes the leader
+	 * relaxed: if a thread parks a request after this read, that thread makes sure
+	 * that some thread serves the queue
 	 */
 	if (!load_relaxed(&queue->group.ready.nr_parked) ||
 	    uaio_ready_has(&queue->group.ready, UAIO_LEADER) ||
@@ -302,7 +327,8 @@ static int begin_one(struct attender *attender, struct attended *attended)
 		uaio_ready_unpin(&queue->group.ready);
 	}
 	/*
-	 * If the queue ends from here on, that wakes the thread that holds its epoll.
+	 * The hold keeps the epoll open. If the queue is closed from here on, the
+	 * closing thread wakes this thread from its sleep.
 	 */
 	if (is_ready)
 		fd = uaio_poller_hold(&queue->group.ready.poller,
@@ -356,7 +382,7 @@ bool uaio_attend_begin(struct uaio_attend *ret)
  * A sleep ends
  */
 
-/* Execute the requests whose files the epoll reports. */
+/* Execute requests of one queue whose files its epoll reports as ready. */
 static void run(const struct attender *attender,
 		const struct attended *attended)
 {
@@ -375,14 +401,15 @@ static void run(const struct attender *attender,
 }
 
 /*
- * End the sleep. ready: a bit for each queue that is led, in their order: its epoll has
- * events.
+ * End the sleep. ready: one bit for each queue that the thread leads, in the order of
+ * queues[]; set: the queue's epoll has events. is_lost: the sleep was not ended by
+ * uaio_attend_end(), so events that the thread had taken may be lost (lead.h).
  */
 static void end(struct attender *attender, uint32_t ready, bool is_lost)
 {
 	/*
-	 * From here on the thread is awake: what it runs must not take this sleep for a
-	 * lost one.
+	 * The thread is awake now. Clear `sleeps` before requests run: while they run,
+	 * the library may call uaio_attend_forget(), which would end the sleep as lost.
 	 */
 	attender->sleeps = false;
 	attender->is_fixed = true;
@@ -409,7 +436,10 @@ void uaio_attend_end(const struct uaio_attend *attend, uint32_t ready)
 
 	if (!uaio_enter())
 		return;
-	/* A signal handler may have forked: in the child the engine does not run. */
+	/*
+	 * A signal handler may have called fork() in the sleep. In the child the
+	 * library's engine does not run.
+	 */
 	attender = uaio_engine_is_here() ? mine() : NULL;
 	if (attender && attender->sleeps && attender->serial == attend->serial)
 		end(attender, ready, false);
@@ -442,8 +472,8 @@ void uaio_attend_leave(bool keeps)
 	uaio_attended = 0;
 	own = NULL;
 	/*
-	 * Queues that the thread leads have the address of its waiter, so that memory
-	 * is kept.
+	 * Queues that the thread still leads point to the waiter in this memory, so the
+	 * memory must stay allocated.
 	 */
 	if (!attender || (keeps && attender->sleeps))
 		return;

@@ -1,59 +1,68 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Attending: a thread serves queues while it sleeps in its own poll or epoll
+ * Attending: a thread serves the library's queues while it sleeps in its own poll() or
+ * epoll_wait()
  *
- * A client that uses IOCB_FLAG_RESFD, or a ring with an eventfd or in an epoll, sleeps
- * in its own epoll_wait() or poll(), and a descriptor reports its completions. If only
- * the fallback thread executed the client's parked requests, each completion would wait
- * until that thread runs. So a thread that goes to sleep in such a call becomes the
- * leader (lead.h) of up to sixteen queues in which it has parked such a request, if
- * they have no leader. The front-end adds the queues' epolls to the descriptors that
- * the client waits for. The client need not wait for the descriptor of each queue: if
- * another thread waits for that descriptor, it is woken as if the fallback thread had
- * written to it. The fallback thread looks after each queue that this thread does not
- * lead (I6 of ready.h): its requests may complete late, but are never lost.
+ * Some clients learn of completions by a descriptor: by IOCB_FLAG_RESFD, or by a ring's
+ * eventfd, or by a ring in an epoll. Such a client sleeps in its own poll() or
+ * epoll_wait(). Meanwhile its requests may be parked: they wait for their files
+ * (ready.h). If only the library's fallback thread (fallback.c) executed parked
+ * requests, each completion would wait until that thread runs. So a thread that goes to
+ * sleep in poll() or epoll_wait() becomes the leader (lead.h) of up to sixteen queues.
+ * It leads a queue if the queue has no other leader, and if the thread itself has
+ * parked a request there whose completion a descriptor signals. The front-end adds the
+ * queues' epolls to the descriptors for which the client polls. The client need not
+ * poll the descriptor of each queue: if another thread polls that descriptor,
+ * completions wake the other thread as usual. The fallback thread serves each queue
+ * that the sleeping thread does not lead (I6 of ready.h). Requests of such a queue may
+ * complete late, but are never lost.
  *
- *   I1  The thread holds nothing while it sleeps, and a pin or a lock only while it is
- *       inside the library: as I4 of lead.h. While it sleeps it leads all queues marked
- *       is_led, by one waiter, which is on no queue's list.
+ *   I1  The sleeping thread holds no lock and no pin (a reference that keeps a queue
+ *       alive). It takes them only while it executes code of the library, as I4 of
+ *       lead.h says. In the sleep it leads all queues marked is_led by one struct
+ *       uaio_waiter, which is on no queue's list.
  *
- *   I2  A sleep may never return. If the thread is cancelled in the sleep, the thread
- *       ends the sleep before any cancellation handler of the program runs. If a signal
- *       handler has left the sleep by siglongjmp(), the thread's next sleep, poll or
- *       submission finds that, or the end of the thread does (lost.c). A thread does
- *       not attend if the library would not learn of its end.
+ *   I2  The client's poll() may never return. If the thread is cancelled in the sleep,
+ *       the sleep ends before any cancellation handler of the program runs. If a signal
+ *       handler leaves the sleep by siglongjmp(), the thread's next sleep, poll or
+ *       submission ends the old sleep. If the thread makes no such call, the old sleep
+ *       ends when the thread ends (lost.c). If the library would not learn of a thread's
+ *       end, the thread never leads in its own sleep.
  *
- *   I3  A signal handler may run in the sleep, and call the library: then the library
- *       ends what the sleep leads before the handler leads anything itself. By the
- *       number of the sleep (serial) uaio_attend_end() learns that nothing is left to
- *       end.
+ *   I3  A signal handler that interrupts the sleep may call the library. Then the
+ *       library first ends the sleep's leadership of all queues, and only then may the
+ *       handler lead a queue. Each sleep has a number (serial), by which
+ *       uaio_attend_end() recognizes that nothing is left to end.
  *
- *   I4  The data of an attending thread are its own: no other thread reads them, only
- *       their address. Each queue has the address of the thread that noted it last
- *       (attender).
+ *   I4  Only the thread itself reads its struct attender. Other threads know only the
+ *       address of the struct: a queue stores it in the member `attender`. The queue
+ *       stores the struct of the thread that last called uaio_attend_note() for the
+ *       queue, or last led the queue in its own sleep.
  *
- *   I5  Until one of the events of I2, no thread runs the requests of the queues that
- *       the sleep leads. If signal handlers do not end the sleep (proc/handlers.h), a
- *       handler may delay it for long, so there the thread attends to only one queue.
+ *   I5  While the thread sleeps, no other thread executes requests of the queues that it
+ *       leads. This state ends when the thread wakes, or when its sleep ends as in I2. A
+ *       signal handler may delay the thread for long. So if the library cannot make
+ *       handlers end the sleep (proc/handlers.h), the thread leads only one queue.
  *
  *   I6  The thread first becomes the queue's leader. Then it makes sure that the
- *       queue's epoll reports all that is parked there, or that nothing needs doing for
- *       that (at rest). Requests that other threads park later are theirs to arm, or to
- *       wake the epoll for, since they see the leader. The client's call polls the
- *       epolls level-triggered, and a thread takes events out of them only to run them.
- *       So an event that comes while the thread prepares the next queue ends the sleep,
- *       in whatever order the queues are led.
+ *       queue's epoll reports every file on which a request is parked. A thread that
+ *       parks a request later sees that there is a leader, and adds the file to the
+ *       epoll or wakes the leader. The client's call polls the epolls level-triggered,
+ *       and the events stay in an epoll until a thread acts on them. So an event in one
+ *       queue's epoll ends the sleep, even if it comes while the thread still prepares
+ *       another queue.
  *
- *   I7  When the sleep ends the thread stops leading every queue, ready or not. Events
- *       of queues that were not ready stay in their epolls. The next leader or the
- *       fallback thread then looks after the queue. The fallback thread takes a queue
- *       off its list first and then looks whether there is a leader, so a queue that is
- *       on its list at that time needs no further notice.
+ *   I7  When the sleep ends, the thread stops leading all its queues, whether they are
+ *       ready or not. Events of queues that were not ready stay in their epolls, for the
+ *       next leader or the fallback thread. The fallback thread first takes a queue off its
+ *       list, then checks whether the queue has a leader. So a queue that is on that list
+ *       when its leader stops needs no further notice.
  *
- *   I8  A queue may be closed, and opened again, at any time from when it is led. Its
- *       end clears the leader, under the lock, and wakes the epoll, which the hold on
- *       the poller keeps open. What the thread has noted of a queue is valid for one
- *       generation of it.
+ *   I8  A queue that the thread leads may be closed, and its memory opened as another
+ *       queue, at any time. The thread that closes the queue clears the leader under
+ *       the lock, and wakes the sleeping thread by the queue's epoll. The epoll stays
+ *       open, because the sleeping thread has a hold on it (poller.h). What the thread
+ *       has stored about a queue is valid only for one generation of the queue.
  *
  * Tested by test-attend.c, test-attend-many.c and test/host/sleeps.c.
  */
@@ -66,58 +75,67 @@
 struct uaio_queue;
 
 /*
- * The most queues that a thread attends to. Each makes a sleep begin later; further
- * queues are left to the fallback thread.
+ * The most queues that one thread leads in its own sleep. Each queue delays the
+ * beginning of the sleep. The fallback thread serves the thread's other queues.
  */
 enum { UAIO_ATTENDED_MAX = 16 };
 
-/* One sleep, from uaio_attend_begin() to uaio_attend_end(). */
+/*
+ * One sleep in the client's own poll(), from uaio_attend_begin() to uaio_attend_end().
+ */
 struct uaio_attend {
 	uint32_t serial;
 	unsigned nr;
-	int fds[UAIO_ATTENDED_MAX]; /* to be polled for POLLIN in the sleep */
+	/* epolls for which the client's call must also poll (POLLIN) */
+	int fds[UAIO_ATTENDED_MAX];
 };
 
 /*
- * The number of the engine's start in which this thread last parked such a request (see
- * uaio_attend_note()); 0: none.
+ * How often the engine had been started when this thread last called uaio_attend_note()
+ * successfully; 0: never.
  */
 extern _Thread_local uint32_t uaio_attended
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* This thread has parked a request whose completion a descriptor will signal. */
+/*
+ * This thread has parked a request of queue, and a descriptor will signal the
+ * completion: the thread's next poll() or epoll_wait() shall serve the queue.
+ */
 void uaio_attend_note(struct uaio_queue *queue);
 
-/* Return: false if this thread certainly has no queue to attend to. */
+/*
+ * Return: whether this thread may have queues to serve in its sleep; false is certain.
+ */
 static inline bool uaio_attend_may(void)
 {
 	return __builtin_expect(uaio_attended, 0);
 }
 
 /*
- * Execute requests whose files are ready, and become the leader. Context: the caller
- * has not entered the library (entry.h).
+ * Before the client's own poll: execute requests whose files are ready, and become the
+ * leader of queues without one. Context: outside the library (entry.h).
  * Return: whether the caller must also wait for ret->fds, by uaio_sleep_poll(), and
  * call uaio_attend_end() afterwards. A deferred signal handler (proc/handlers.h) ends
- * that sleep. The caller's stack frame must exist until then.
+ * uaio_sleep_poll(). The caller's stack frame must exist until uaio_attend_end()
+ * returns.
  */
 bool uaio_attend_begin(struct uaio_attend *ret);
 
 /*
- * End the sleep, and execute requests whose files have become ready. ready: a bit for
- * each of the descriptors that is readable. Does not change errno.
+ * End the sleep, and execute requests whose files have become ready. ready: bit i is
+ * set if attend->fds[i] is readable. Does not change errno.
  */
 void uaio_attend_end(const struct uaio_attend *attend, uint32_t ready);
 
 /*
- * If this thread still attends, a signal handler has left its sleep, or runs in it: end
- * the sleep.
+ * If this thread still counts as sleeping in uaio_attend_begin(), a signal handler has
+ * left that sleep, or runs in it. Then end the sleep.
  */
 void uaio_attend_forget(void);
 
 /*
- * uaio_attend_forget() for a thread that has not entered the library: it is about to
- * make a call that polls without attending. Does not change errno.
+ * Call uaio_attend_forget() for a thread that is outside the library, and is about to
+ * poll without leading queues. Does not change errno.
  */
 void uaio_attend_awake_slowly(void);
 
@@ -127,7 +145,11 @@ static inline void uaio_attend_awake(void)
 		uaio_attend_awake_slowly();
 }
 
-/* This thread ends. keeps: it cannot end the sleep in which it may have ended. */
+/*
+ * This thread ends: stop leading, and free its struct attender. keeps: the thread has
+ * another descriptor table by now, so the library cannot end a sleep of the thread. If
+ * there is such a sleep, the struct stays allocated.
+ */
 void uaio_attend_leave(bool keeps);
 
 /* Called each time the engine starts, also in a child of fork(). */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Care: what the fallback thread does for one queue that it looks after
+ * What the fallback thread does for one queue that it serves
  *
- * Only fallback.c calls these functions. The thread has a stay in the queue meanwhile:
- * it is counted in nr_served, so the queue's end waits (I2 of fallback.c).
+ * Only fallback.c calls these functions. Meanwhile the fallback thread is counted in
+ * the queue's nr_served, so a thread that closes the queue waits (I2 of fallback.c).
  *
  * Tested by test-ready-alone.c and test-care.c.
  */
@@ -13,19 +13,26 @@
 #include "ready/waiter.h"
 
 enum {
-	/* How many runs one queue gets while other queues wait */
+	/*
+	 * How many times the thread tries one queue's ready requests before it turns to
+	 * the next queue
+	 */
 	ROUNDS = 16,
 	/*
-	 * A queue leaves the list after this many idle looks in a row. The intervals
-	 * between looks grow (fallback.c), so a queue with a request every 10 ms stays.
-	 * Listing it again would wake the fallback thread twice.
+	 * After this number of looks in a row that found nothing new, a queue leaves
+	 * the fallback thread's list. The intervals between looks grow (fallback.c), so
+	 * a queue with a request every 10 ms stays on the list. Adding it again for
+	 * each request would wake the thread twice.
 	 */
 	IDLE_LOOKS = 3,
 };
 
 static bool has_completed_more(struct uaio_ready *ready)
 {
-	/* relaxed: a caller that begins now is seen the next time */
+	/*
+	 * relaxed: if a thread of the program completes a request just now, the next
+	 * check sees that
+	 */
 	uint32_t nr = load_relaxed(&ready->nr_attended);
 	bool has_changed = nr != ready->seen_attended;
 
@@ -33,7 +40,11 @@ static bool has_completed_more(struct uaio_ready *ready)
 	return has_changed;
 }
 
-/* Return: whether callers who complete requests of the queue see to all that it has. */
+/*
+ * Return: whether the threads of the program that serve the queue can complete all its
+ * requests. This is false for the commons, the shared queue of all queues without an
+ * epoll (commons.c). It is also false if workers have submitted requests to the kernel.
+ */
 static bool callers_see_to_all(struct uaio_ready *ready)
 {
 	return !uaio_is_commons(uaio_care_group(ready)) &&
@@ -47,7 +58,9 @@ bool uaio_care_is_attended(struct uaio_ready *ready)
 
 static bool has_parked_more(struct uaio_ready *ready)
 {
-	/* relaxed: a caller that parks now is seen the next time */
+	/*
+	 * relaxed: if a thread parks a request just now, the next check sees that
+	 */
 	uint32_t nr = load_relaxed(&ready->nr_parks);
 	bool has_changed = nr != ready->seen_parks;
 
@@ -66,16 +79,30 @@ bool uaio_care_serve(struct uaio_ready *ready)
 		uaio_ready_kick_refused(group);
 		return false;
 	}
-	/* Arming kicks files that the epoll refuses, or that have not been tried. */
+	/*
+	 * uaio_ready_arm() kicks (marks to be tried) files that the epoll refuses, or
+	 * whose requests no thread has tried.
+	 */
 	is_left |= uaio_ready_look(group, UAIO_RUN_BY_FALLBACK);
-	/* A waiter may have gone to sleep because this thread was running the list. */
+	/*
+	 * While the fallback thread was running the list of kicked files, a thread of
+	 * the program may have gone to sleep. That thread left the kicked files to the
+	 * fallback thread.
+	 */
 	if (is_left)
 		uaio_waiters_pass_on(group);
-	/* The last look may have put a file in doubt, or left it unarmed. */
+	/*
+	 * During the last uaio_ready_look() a file may have become doubtful (it polls
+	 * ready, but calls fail with EAGAIN), or may have been left out of the epoll.
+	 */
 	return !is_left && uaio_ready_is_armed(ready);
 }
 
-/* Callers see to the queue, or nothing is parked. */
+/*
+ * Decide about a queue that threads of the program serve, or that has no parked
+ * request.
+ * Return: LEAVE: the queue leaves the fallback thread's list; OTHERS: it stays.
+ */
 static enum uaio_care care_by_others(struct uaio_ready *ready)
 {
 	if (ready->nr_idle_looks < IDLE_LOOKS)
@@ -91,22 +118,25 @@ enum uaio_care uaio_care_for(struct uaio_ready *ready, bool is_urgent,
 	     parks = has_parked_more(ready);
 	bool attended = completes && callers_see_to_all(ready);
 	bool is_adopted;
-	/* relaxed: a thread that stops leading puts the queue on the list */
+	/* relaxed: a thread that stops leading puts the queue on the list again */
 	bool is_led = uaio_ready_has(ready, UAIO_LEADER);
 
 	ready->nr_idle_looks =
 		completes || parks ? 0 : ready->nr_idle_looks + 1;
 	if (!is_urgent && is_led) {
 		/*
-		 * The epoll does not report all files, so some must be tried at
-		 * intervals, and the leader sleeps.
+		 * The leader sleeps, but its epoll does not report all files, so a
+		 * thread must try some of them at intervals: wake the leader.
 		 */
 		if (!uaio_ready_is_armed(ready) || uaio_ready_has_kicked(ready))
 			uaio_waiters_pass_on(uaio_care_group(ready));
 		return care_by_others(ready);
 	}
 	if (!is_urgent && attended) {
-		/* Callers may go on with some files and never come to others. */
+		/*
+		 * Threads of the program may be busy with some files of the queue, and
+		 * never try its other files: add these other files to the epoll.
+		 */
 		uaio_ready_arm_stale(uaio_care_group(ready));
 		(void)uaio_ready_look(uaio_care_group(ready),
 				      UAIO_RUN_BY_FALLBACK);

@@ -1,27 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Readiness: receives that a run has executed, and completes together
+ * Several receives that one thread executes on different sockets, and then completes
+ * together
  *
- * One system call queries several sockets whether they have more to receive
- * (UAIO_REST_TO_ASK), and several completions are posted under one lock.
+ * A thread that tries parked receives collects the successful ones. Then one system
+ * call asks all their sockets whether they have more to receive (UAIO_REST_TO_ASK). All
+ * completions are posted together, under one lock.
  *
- *   I1  Requests in the list are RUNNING, and owned by the thread that runs. It
- *       completes them before it lets go of the list of kicked files (ready.h, I5), and
- *       before it completes any other request: completions come in the order of the
- *       tries. Until then they are counted as parked.
+ *   I1  Collected requests are RUNNING, and owned by the thread that tried them. The
+ *       thread completes them before it releases the queue's list of kicked files
+ *       (ready.h, I5), and before it completes any other request. So completions come
+ *       in the order of the tries. Until they are completed, the requests count as
+ *       parked.
  *
- *   I2  The thread completes the list before it tries another request on a socket that
- *       is yet to be queried, as that try may consume what the last receive has left.
+ *   I2  If a collected receive has left its socket unqueried, another try on that
+ *       socket could consume data that the query must find. So before such a try the
+ *       thread completes the collected requests.
  *
- *   I3  Between adding a request to the list and completing it the thread makes tries,
- *       which do not block, and nothing that could wait for the requests in the list.
- *       It completes the list before it notifies a canceller, and before it hands a
- *       request to a worker.
+ *   I3  Between collecting a request and completing it, the thread only tries other
+ *       requests, by calls that do not block. It does nothing that could wait for a
+ *       collected request. The thread completes the collected requests before it notifies
+ *       a canceller, and before it hands a request to a worker.
  *
- *   I4  The descriptor by which a socket is queried is not held open. If another thread
- *       closes it meanwhile, the descriptor may become another file, which is queried
- *       instead. That is harmless: the answer is only a hint, about a socket that its
- *       client has closed.
+ *   I4  The thread queries a socket by a descriptor that it does not hold open. Another
+ *       thread may close the descriptor meanwhile, and another file may be opened at its
+ *       number. Then that file is queried. This is harmless: the answer is only a hint,
+ *       about a socket that the client has closed.
  *
  * Tested by uring/test-uring-together.c and uring/test-uring-socket.c.
  */
@@ -83,7 +87,10 @@ void uaio_done_add(struct uaio_done *done, struct uaio_req *req, int64_t res,
 	uaio_flow->complete(req, res, NULL);
 }
 
-/* Query the sockets that are yet to be queried whether they have more to receive. */
+/*
+ * Find out for each collected receive whether its socket has more to receive, unless
+ * this is already known.
+ */
 static void ask_rests(struct uaio_done *done)
 {
 	bool have_more[UAIO_REQS_TOGETHER];
@@ -107,7 +114,10 @@ void uaio_done_complete(struct uaio_done *done)
 	if (likely(!nr))
 		return;
 	if (done->nr_of_home)
-		/* relaxed: as in uaio_ready_unexpect() */
+		/*
+		 * relaxed: if another thread reads the old count, it only looks for
+		 * parked requests in vain
+		 */
 		sub_relaxed(&done->home->ready.nr_parked, done->nr_of_home);
 	ask_rests(done);
 	uaio_done_init(done, done->home);

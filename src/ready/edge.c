@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Readiness: edges (events reported by an edge-triggered epoll), which wait queues they
- * kick (ready.h), and which polls they answer without another call
+ * Edges: events that an edge-triggered epoll has reported. An edge makes a thread try
+ * the requests parked on the file. For some polls the edge gives the result, so that no
+ * thread need call poll() (ready.h).
  *
  * Tested by test-ready*.c.
  */
@@ -24,9 +25,9 @@ static uint32_t waitqs_of(uint32_t events)
 }
 
 /*
- * Note an edge: the epoll has reported events of file, whose lock is held. armed: the
- * events for which the epoll was armed.
- * Return: which wait queues must be run.
+ * The epoll has reported events (EPOLL*) of file, whose lock is held: count the edge,
+ * and store it for the polls. armed: the events for which the epoll watched.
+ * Return: the wait queues (a bit for each) in which requests must be tried.
  */
 static uint32_t note_edge_locked(struct uaio_file *file, uint32_t armed,
 				 uint32_t events)
@@ -35,7 +36,7 @@ static uint32_t note_edge_locked(struct uaio_file *file, uint32_t armed,
 		 nr_edges = load_relaxed(&file->nr_edges) + 1;
 
 	/* [step: EDGE] */
-	/* [MB:edges] release: pairs with uaio_file_edges(). */
+	/* [MB:edges] release: counts the edge. Pairs with uaio_file_edges(). */
 	store_release(&file->nr_edges, nr_edges ? nr_edges : 1);
 	file->told = events;
 	file->told_of = armed;
@@ -59,7 +60,10 @@ static uint32_t note_edge_locked(struct uaio_file *file, uint32_t armed,
 static bool is_idle_locked(const struct uaio_file *file)
 {
 	for (unsigned i = 0; i < UAIO_NR_WAITQS; i++)
-		/* relaxed: changed under the lock */
+		/*
+		 * relaxed: `nr` changes only under the file's lock, which this thread
+		 * holds
+		 */
 		if (load_relaxed(&file->waitqs[i].nr))
 			return false;
 	return true;
@@ -77,8 +81,8 @@ struct uaio_file *uaio_edge_note(struct uaio_group *group,
 	if (!file)
 		return NULL;
 	/*
-	 * The watch was armed again meanwhile, so the epoll reports again what is
-	 * ready.
+	 * The file was added to the epoll again after this event was taken. The epoll
+	 * then reports once more what is ready, so ignore the event.
 	 */
 	if (unlikely(uaio_watch_data(watch) != event->data.u64)) {
 		uaio_unlock(&file->lock, UAIO_RANK_FILE);
@@ -89,7 +93,10 @@ struct uaio_file *uaio_edge_note(struct uaio_group *group,
 	/* relaxed: written under the lock */
 	store_relaxed(&watch->nr_edges, load_relaxed(&watch->nr_edges) + 1);
 	watch->nr_told = uaio_watch_edges(watch);
-	/* No request waits for the file: it must not wake a thread again. */
+	/*
+	 * No request waits for the file: remove it from the epoll, so that it does not
+	 * wake a thread again.
+	 */
 	if (is_idle_locked(file))
 		uaio_watch_disarm_locked(watch, load_relaxed(&file->fd));
 	return file;
@@ -123,18 +130,22 @@ void uaio_ready_kick_events(struct uaio_group *group,
  */
 
 /*
- * Return: whether the latest edge that was noted came after the request last polled its
- * file. False if another thread noted it: that thread may have taken the event before
- * that poll.
+ * Return: whether this thread stored the file's latest edge, and did so after it last
+ * polled the file for the request. If another thread stored the edge, that thread may
+ * have taken the event before this poll. Then the edge does not prove that the file is
+ * ready.
  */
 static bool has_edge_locked(const struct uaio_file *file,
 			    const struct uaio_req *req)
 {
-	/* relaxed, all: changed under the lock */
+	/*
+	 * relaxed, all: these counts change only under the file's lock, which this
+	 * thread holds
+	 */
 	if (unlikely(uaio_is_multishot_poll(req)))
 		return uaio_watch_edges(req->watch) != req->edges &&
 		       uaio_watch_edges(req->watch) == req->watch->nr_told;
-	/* edges is 0 if the poll was never tried. */
+	/* req->edges is 0 if the poll was never tried. */
 	return req->edges && req->edges != load_relaxed(&file->nr_edges) &&
 	       req->looker == &uaio_entry;
 }
@@ -155,7 +166,9 @@ int64_t uaio_edge_result_locked(const struct uaio_file *file,
 
 void uaio_edge_take_locked(struct uaio_file *file, struct uaio_told *told)
 {
-	/* relaxed: changed under the lock */
+	/*
+	 * relaxed: nr_edges changes only under the file's lock, which this thread holds
+	 */
 	told->nr_edges = load_relaxed(&file->nr_edges);
 	told->by_any = file->told_by_any;
 	told->of_by_all = file->told_of_by_all;
@@ -166,9 +179,9 @@ void uaio_edge_take_locked(struct uaio_file *file, struct uaio_told *told)
 }
 
 /*
- * Return: whether a poll need not query its file (I11): there were edges since it last
- * did, and at each edge the epoll said that the events that the poll waits for were not
- * there. Events that come later make another edge.
+ * Return: whether a poll need not query its file again (I11). This is so if there were
+ * edges since the poll's last query, and the epoll always watched for the poll's events
+ * without reporting them. If these events come later, the epoll reports another edge.
  */
 static bool is_told_of_nothing(const struct uaio_told *told,
 			       const struct uaio_req *req)
@@ -190,7 +203,10 @@ bool uaio_edge_begin_poll_locked(const struct uaio_told *told,
 {
 	bool waits_on = is_told_of_nothing(told, req);
 
-	/* If the poll queries its file, it does so after this. */
+	/*
+	 * If the poll queries its file, it does so after this store. So each edge that
+	 * comes after the query differs from the stored number.
+	 */
 	req->edges = told->nr_edges;
 	if (!waits_on)
 		req->looker = uaio_entry.run->is_nested ? NULL : &uaio_entry;

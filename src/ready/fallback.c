@@ -1,33 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The fallback thread: for clients that do not wait or submit meanwhile (ready.h)
+ * The fallback thread: it serves parked requests (ready.h) if no other thread does
  *
  * A queue with parked requests is on this thread's list. At intervals the thread looks
- * at the queue: if callers have completed requests since the last look, or a waiter
- * leads there, it leaves the requests to them. Otherwise it adopts the queue: it arms
- * the files, watches the queue's epoll by its own, and executes requests at once when
- * their files become ready, until a caller completes a request again. So the thread is
- * late only with the first request, and only in queues that no other thread serves.
+ * at the queue. If threads of the program have completed requests since the last look,
+ * or one of them leads (lead.h), the queue is left to them. Otherwise the thread adopts
+ * the queue: it adds all files to the queue's epoll, and watches that epoll by its own.
+ * Then it executes each request as soon as the file becomes ready, until a thread of
+ * the program completes a request again. So only the first requests of a queue are
+ * late, and only if no other thread serves the queue.
  *
- *   I1  A queue is on the list from when its first request is parked until the thread
- *       has seen that the queue is adopted, or led, or has had no parked request for a
- *       while. After the thread has cleared UAIO_LIST it looks once more: a thread that
- *       parks counts its request before it reads UAIO_LIST.
+ *   I1  A queue is put on the list when its first request is parked. It stays until the
+ *       thread has adopted it, or sees a leader, or has seen no parked request for a
+ *       while. After the thread has cleared UAIO_LIST it checks once more for parked
+ *       requests; a thread that parks counts its request, then reads UAIO_LIST. So one
+ *       of the two sees the other.
  *
- *   I2  nr_served counts the thread's stays in a queue: the times that it is working
- *       there. A thread that ends the queue waits until the stay is over.
+ *   I2  While the thread works in a queue, the queue's nr_served is raised by one. This
+ *       time is called a stay. A thread that closes the queue waits until nr_served is 0.
  *
- *   I3  The thread sleeps no longer than until the first timer is due in the queues
- *       that it looks after (timer.h). So it looks at all of them when it goes to
- *       sleep, but only if one of them may have a timer.
+ *   I3  The thread sleeps no longer than until the first timer of its queues is due
+ *       (timer.h). So before it sleeps it looks at all these queues, but only if one of
+ *       them may have a timer.
  *
- *   I4  The thread looks at its list every TICK_NS, and less often while callers do
- *       everything. A queue that a caller has just put there is looked at within
- *       TICK_NS. With nothing on the list the thread sleeps in its epoll.
+ *   I4  The thread looks at its list every TICK_NS, and less often while threads of the
+ *       program serve all queues. It looks within TICK_NS at a queue that was just
+ *       added. If the list is empty it sleeps in its epoll.
  *
- *   I5  While the kernel has native requests (native.h), in any queue, the thread does
- *       not end, and at intervals takes their completions: the program may have closed
- *       the eventfd that reports them, by a system call that the library does not see.
+ *   I5  While the kernel executes native requests (native.h) of any queue, the thread
+ *       does not end, and takes their completions at intervals. The eventfd that
+ *       reports them may be lost: the program may have closed it by a system call that
+ *       the library does not see.
  *
  * Tested by test-ready-alone.c; I5 by src/native/test-native-rings.c.
  */
@@ -54,13 +57,13 @@ static struct {
 	struct list listed;
 	struct list adopted;
 	bool has_thread;
-	bool is_ticking; /* it looks at the list by a timeout */
-	bool is_slow;    /* that timeout is longer than TICK_NS */
-	bool has_new; /* a caller listed a queue since the thread last looked */
-	bool has_timers; /* a queue that it looks after may have timers */
-	int64_t due_ns;  /* when it looks again if nothing happens */
-	/* atomic: a thread that ends a queue sleeps on this word */
-	uint32_t drain;
+	bool is_ticking; /* the thread looks at `listed` at intervals */
+	bool is_slow;    /* these intervals are longer than TICK_NS */
+	bool has_new;    /* a queue was put on the list since the last look */
+	bool has_timers; /* a queue that the thread serves may have timers */
+	int64_t due_ns;  /* when the thread wakes if nothing happens */
+	uint32_t
+		drain; /* atomic: counts ended stays (I2); waiters sleep on it */
 } fallback;
 
 void uaio_fallback_init(void)
@@ -86,13 +89,13 @@ static void unlock(void)
 	uaio_unlock(&fallback.lock, UAIO_RANK_FALLBACK);
 }
 
-/* Return: whether the thread would wake too late for the queue's timers. */
+/* Return: whether the thread would wake after the queue's first timer is due. */
 static bool note_timers_locked(const struct uaio_ready *ready)
 {
 	/*
-	 * [MB:timer] seq_cst: the queue's leader has cleared UAIO_LEADER before this
-	 * read. Pairs with uaio_timer_tell_sleeper(), whose thread may have left the
-	 * timer to the leader.
+	 * [MB:timer] seq_cst: the queue's leader cleared UAIO_LEADER before this read.
+	 * A thread that adds a timer may have seen that leader, and notified only it.
+	 * Pairs with uaio_timer_tell_sleeper().
 	 */
 	int64_t next = load_seq_cst(&ready->next_ns);
 
@@ -103,8 +106,8 @@ static bool note_timers_locked(const struct uaio_ready *ready)
 }
 
 /*
- * Put the queue on the list.
- * Return: whether the thread must be woken for it.
+ * Put the queue on the list, if it is not there.
+ * Return: whether the caller must wake the fallback thread.
  */
 static bool list_locked(struct uaio_ready *ready)
 {
@@ -126,7 +129,8 @@ static int start_locked(void)
 	    uaio_thread_start(stand_by, NULL) < 0)
 		return -EAGAIN;
 	fallback.has_thread = true;
-	fallback.is_ticking = true; /* it looks before it sleeps */
+	/* the new thread looks at the list before it sleeps */
+	fallback.is_ticking = true;
 	return 0;
 }
 
@@ -199,13 +203,13 @@ void uaio_fallback_nudge(struct uaio_group *group)
 static void unlist_locked(struct uaio_ready *ready)
 {
 	list_remove(&ready->in_listed);
-	/* [MB:parked] seq_cst: as in list_locked(). */
+	/* [MB:parked] seq_cst: pairs with uaio_ready_expect(). */
 	and_seq_cst(&ready->keepers, ~(uint32_t)UAIO_LIST);
 }
 
 /*
- * Adopt the queue: watch its epoll by the thread's own.
- * Return: false if that is not possible: the queue stays on the list.
+ * Adopt the queue: add its epoll to the thread's own epoll.
+ * Return: false if that is not possible; the queue then stays on the list.
  */
 static bool adopt(struct uaio_ready *ready)
 {
@@ -220,9 +224,9 @@ static bool adopt(struct uaio_ready *ready)
 			     (uintptr_t)ready) == 0) {
 		list_add_tail(&fallback.adopted, &ready->in_adopted);
 		/*
-		 * [MB:led] [step: ADOPT] seq_cst: a thread that parks a request from
-		 * here on arms its file; files of requests parked before are armed
-		 * after this. Pairs with uaio_ready_submitted().
+		 * [MB:led] [step: ADOPT] seq_cst: a thread that parks from here on adds
+		 * the file to the epoll itself; the caller adds files of earlier
+		 * requests. Pairs with uaio_ready_submitted().
 		 */
 		or_seq_cst(&ready->keepers, UAIO_ADOPTER);
 		is_ours = true;
@@ -238,16 +242,15 @@ static void disown_locked(struct uaio_ready *ready)
 	(void)uaio_poller_nest(&fallback.poller, EPOLL_CTL_DEL, &ready->poller,
 			       0);
 	list_remove(&ready->in_adopted);
-	/* [MB:parked] seq_cst: as in list_locked(). */
+	/* [MB:parked] seq_cst: pairs with uaio_ready_expect(). */
 	and_seq_cst(&ready->keepers, ~(uint32_t)UAIO_ADOPTER);
 }
 
-/*
- * Looking after one queue
- */
+/* Serving one queue of the list */
 
 /*
- * Callers complete requests again, but perhaps not those that workers submit to the
+ * Threads of the program serve this queue again: disown it and put it on the list.
+ * Perhaps these threads do not complete requests that workers have submitted to the
  * kernel.
  */
 static void leave_to_callers(struct uaio_ready *ready)
@@ -257,23 +260,20 @@ static void leave_to_callers(struct uaio_ready *ready)
 	disown_locked(ready);
 	(void)list_locked(ready);
 	/*
-	 * This looks after it has disowned the queue: a worker counts first, then
-	 * looks.
+	 * Read the count of workers' requests only after disown_locked(): a worker
+	 * counts its request, then reads keepers.
 	 */
 	if (uaio_native_has_by_workers(uaio_care_group(ready)))
 		ready->is_urgent = true;
 	unlock();
 }
 
-/*
- * Execute what the epoll of an adopted queue reports. If callers complete requests
- * again, leave the queue to them.
- */
+/* Serve an adopted queue whose epoll has events, or leave it to the program. */
 static void answer(struct uaio_ready *ready)
 {
 	bool is_left;
 
-	/* relaxed: as in uaio_care_for() */
+	/* relaxed: a thread that stops leading lists the queue again */
 	if (uaio_care_is_attended(ready) ||
 	    uaio_ready_has(ready, UAIO_LEADER)) {
 		leave_to_callers(ready);
@@ -293,14 +293,14 @@ static void end_service(struct uaio_ready *ready)
 	lock();
 	ready->nr_served--;
 	unlock();
-	/* [MB:served] release: pairs with uaio_fallback_forget(). */
+	/* [MB:served] release: a stay is over. Pairs with uaio_fallback_forget(). */
 	__atomic_fetch_add(&fallback.drain, 1, __ATOMIC_RELEASE);
 	uaio_wake(&fallback.drain, INT32_MAX);
 }
 
 /*
- * Take the next queue of this round, and put it back on the list. The queue exists
- * until end_service().
+ * Take the next queue from the list `round`, put it back on `listed`, and begin a stay
+ * (I2) in it.
  */
 static struct uaio_ready *next_listed(struct list *round, bool *ret_is_urgent)
 {
@@ -321,17 +321,17 @@ static struct uaio_ready *next_listed(struct list *round, bool *ret_is_urgent)
 }
 
 /*
- * Return: whether the queue must be on the list after all; called after UAIO_LIST was
- * cleared. A leader needs no help, and for an adopted queue the epoll reports which
- * files become ready. But the epoll does not report files that are kicked, in doubt or
- * not armed, which a leader that stopped just now may have left.
+ * Called after UAIO_LIST was cleared.
+ * Return: whether the queue must go back on the list: it has no leader, and is not
+ * adopted, or has files that its epoll does not report (kicked, in doubt, or missing
+ * there). A leader that stopped just now may have left such files.
  */
 static bool is_left_to_us(struct uaio_ready *ready)
 {
 	/*
 	 * [MB:parked] [step: UNLISTED_LOOK] seq_cst: pairs with uaio_ready_expect() and
-	 * let_go_locked(). has_kicked is relaxed: a thread that kicks does so under the
-	 * lock that uaio_ready_is_armed() takes.
+	 * let_go_locked(). The read of has_kicked is relaxed: threads write it under
+	 * the lock that uaio_ready_is_armed() takes.
 	 */
 	uint32_t nr_parked = load_seq_cst(&ready->nr_parked),
 		 keepers = load_seq_cst(&ready->keepers);
@@ -357,8 +357,8 @@ static void leave_listed(struct uaio_ready *ready)
 }
 
 /*
- * Look at all queues on the list.
- * Return: the greatest need of any of them.
+ * Serve all queues on the list, as far as each needs this thread.
+ * Return: the most urgent need that any queue still has.
  */
 static enum uaio_care look_at_all(void)
 {
@@ -394,8 +394,8 @@ static void answer_all(const struct epoll_event *events, int nr)
 			continue;
 		lock();
 		/*
-		 * relaxed: under the lock. If it is not adopted, the queue has ended,
-		 * or was opened again
+		 * relaxed: read under the lock. If the bit is clear, the queue was
+		 * closed meanwhile.
 		 */
 		is_ours = uaio_ready_has(ready, UAIO_ADOPTER);
 		if (is_ours)
@@ -413,7 +413,10 @@ void uaio_fallback_forget(struct uaio_group *group)
 	struct uaio_ready *ready = &group->ready;
 
 	for (;;) {
-		/* [MB:served] acquire: pairs with end_service(). */
+		/*
+		 * [MB:served] acquire: the stays that drain counts are over. Pairs with
+		 * end_service().
+		 */
 		uint32_t key = load_acquire(&fallback.drain);
 		bool is_served;
 
@@ -432,7 +435,7 @@ void uaio_fallback_forget(struct uaio_group *group)
  * The thread
  */
 
-/* Stop watching queues without parked requests, after a while. */
+/* After a long time without events: disown queues without parked requests. */
 static void disown_idle_locked(void)
 {
 	list_for_each_safe (pos, &fallback.adopted) {
@@ -442,16 +445,16 @@ static void disown_idle_locked(void)
 		if (load_relaxed(&ready->nr_parked))
 			continue;
 		disown_locked(ready);
-		/* [MB:parked] [step: DISOWNED_LOOK] seq_cst: as in is_left_to_us(). */
+		/*
+		 * [MB:parked] [step: DISOWNED_LOOK] seq_cst: UAIO_ADOPTER was cleared
+		 * before this read, as in is_left_to_us().
+		 */
 		if (load_seq_cst(&ready->nr_parked))
 			(void)list_locked(ready);
 	}
 }
 
-/*
- * Called when nothing has happened for long.
- * Return: whether the thread must end.
- */
+/* Return: whether the thread must end, after a long time without events. */
 static bool is_over(void)
 {
 	/* Parked requests do not keep the process alive. */
@@ -467,7 +470,7 @@ static bool is_over(void)
 	return is_over;
 }
 
-/* Return: when to look again if nothing happens until then. */
+/* Return: when to look at the list again if nothing happens until then. */
 static int64_t next_look(enum uaio_care care, int64_t *tick_ns)
 {
 	*tick_ns = care == UAIO_CARE_OTHERS ? 2 * *tick_ns : TICK_NS;
@@ -481,19 +484,21 @@ static int64_t next_look(enum uaio_care care, int64_t *tick_ns)
 	       (fallback.is_ticking ? *tick_ns : UAIO_FALLBACK_IDLE_NS);
 }
 
-/* Timers of the queues that the thread looks after */
+/* The first timers of the queues that the thread serves */
 struct timers {
-	/* timers up to now are due; the thread looks again at next */
+	/* timers up to `now` are due; `next`: when the thread must look again */
 	int64_t now, next;
 	unsigned nr;
-	struct uaio_ready *due[32]; /* each with a stay (I2) */
+	/* queues whose timers are due; the thread has begun a stay (I2) in each */
+	struct uaio_ready *due[32];
 };
 
 static void look_for_due_locked(struct uaio_ready *ready, struct timers *timers)
 {
 	/*
-	 * relaxed, both: a leader looks after its timers itself. A leader that stops
-	 * puts the queue on the list, which finds the timers (note_timers_locked()).
+	 * Both loads are relaxed: while a queue has a leader, the leader completes its
+	 * timers. A leader that stops puts the queue on the fallback thread's list,
+	 * where note_timers_locked() finds the timers.
 	 */
 	int64_t next = load_relaxed(&ready->next_ns);
 
@@ -523,7 +528,7 @@ static void look_for_timers_locked(struct timers *timers)
 }
 
 /*
- * Complete timers that are due. If more queues than fit into due[] have some, the
+ * Complete timers that are due. If more queues have such timers than due[] holds, the
  * thread soon looks again.
  */
 static void end_timers(void)
@@ -539,7 +544,10 @@ static void end_timers(void)
 	}
 }
 
-/* Return: when to look again, after things may have changed; 0 for at once. */
+/*
+ * Return: when to look at the list again; earlier than due if a queue was listed, or if
+ * a timer expires earlier; 0: at once.
+ */
 static int64_t new_look(int64_t due)
 {
 	struct timers timers = { .now = 0 };
@@ -565,8 +573,8 @@ static int64_t new_look(int64_t due)
 }
 
 /*
- * Answer the epolls of adopted queues until it is time to look at the list.
- * Return: 0 if the last wait for them found nothing.
+ * Act on events of adopted queues until it is time to look at the list.
+ * Return: 0 if the last wait ended without events.
  */
 static int answer_until(int64_t due)
 {

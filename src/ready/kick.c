@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Readiness: which watches of a queue must be run or armed. A watch is on one of
- * several lists: kicked, fresh (a request was parked, and no thread has looked since),
- * unarmed, or refused (by the epoll, or in doubt).
+ * Lists of watches (a watch: a file for which requests of a queue wait). Kicked: the
+ * watch's requests must be tried. Fresh: a request was parked, and no thread has looked
+ * since. Unarmed: the file is not yet in the epoll. Refused: the epoll refuses the
+ * file, or the file is in doubt.
  *
  * Tested by test-ready*.c.
  */
@@ -10,7 +11,10 @@
 
 enum { ALL_WAITQS = UAIO_WAITQS_ASK | (UAIO_WAITQS_ASK - 1) };
 
-/* Inline, as most callers pass a constant place. */
+/*
+ * always_inline: most callers pass a constant `place`, so the compiler drops most cases
+ * of the switch
+ */
 static inline __attribute__((always_inline)) void
 move_locked(struct uaio_ready *ready, struct uaio_watch *watch,
 	    enum uaio_watch_place place)
@@ -57,8 +61,9 @@ static void unlock(struct uaio_ready *ready)
 }
 
 /*
- * Return: waitqs, and UAIO_WAITQS_ASK if polls are among them: they must be run for
- * other reasons than events that the epoll has reported, so they must query their file.
+ * Called if wait queues must be run for another reason than an event of the epoll. In
+ * this case no edge tells the polls what is ready, so they must query their file.
+ * Return: waitqs; if polls are among them, with UAIO_WAITQS_ASK.
  */
 static uint32_t asking(uint32_t waitqs)
 {
@@ -113,7 +118,7 @@ void uaio_watch_doubt(struct uaio_watch *watch, uint32_t waitqs)
 	struct uaio_ready *ready = &load_relaxed(&watch->group)->ready;
 
 	lock(ready);
-	/* This is noted even if the watch is on the kicked list. */
+	/* Store the wait queues even if the watch is on the kicked list. */
 	watch->waitqs |= asking(waitqs);
 	watch->is_untried = true;
 	if (!is_kicked_locked(watch))
@@ -148,13 +153,12 @@ struct uaio_watch *uaio_watch_pop_locked(struct uaio_ready *ready,
 	return watch;
 }
 
-/*
- * Arming what is on the lists
- */
+/* Adding the files of watches on the lists to the epoll */
 
 /*
- * Arm a watch that is on no list. The lock of ready is held, and released meanwhile.
- * Return: whether the epoll took the file.
+ * Add a watch's file to the epoll; the watch is on no list. The lock of ready is held;
+ * it is released and taken again.
+ * Return: whether the epoll has the file.
  */
 static bool arm_and_relock(struct uaio_ready *ready, struct uaio_watch *watch)
 {
@@ -255,8 +259,9 @@ void uaio_ready_kick_refused(struct uaio_group *group)
 void uaio_ready_kick_personal(struct uaio_ready *ready)
 {
 	/*
-	 * relaxed: this thread sees its own; there is no order with other threads'
-	 * watches
+	 * relaxed: if this thread has made a watch of such a file
+	 * (UAIO_FILE_F_PERSONAL), it sees has_personal set. It need not see watches
+	 * that other threads are just making.
 	 */
 	if (likely(!load_relaxed(&ready->has_personal)))
 		return;
@@ -278,7 +283,10 @@ void uaio_ready_kick_all(struct uaio_group *group)
 	lock(ready);
 	list_for_each (pos, &ready->watches) {
 		watch = container_of(pos, struct uaio_watch, in_group);
-		/* relaxed: read by threads that find the watch kicked */
+		/*
+		 * relaxed: the thread that runs the watch first takes it from the
+		 * kicked list under this lock, and so sees the new count
+		 */
 		store_relaxed(&watch->nr_lost,
 			      load_relaxed(&watch->nr_lost) + 1);
 		watch->waitqs = ALL_WAITQS;

@@ -12,16 +12,16 @@
 #include "ready/ready.h"
 #include "ready/timer.h"
 
-/* How long a leader sleeps at most if the epoll does not report all files */
+/* If the epoll does not report all files, the leader sleeps no longer than this. */
 enum { SLICE_NS = 1000000 };
 
-/* How many events a leader takes at once */
+/* The most events that a leader takes from the epoll in one call */
 enum { EVENTS = 64 };
 
 /*
- * Wake waiters that came while there was no leader: they do not check for a lost leader
- * (lead.h, I5). They look again, and from then on do check. This is rare, so they are
- * woken here, under the lock.
+ * A thread begins to lead: wake the waiters that came while there was no leader. They
+ * did not check yet whether the leader is lost (lead.h, I5); from now on they do. This
+ * is rare, so they are woken under the lock.
  */
 static void tell_leaderless_locked(struct uaio_queue *queue)
 {
@@ -62,8 +62,8 @@ bool uaio_lead_unpinned_locked(struct uaio_queue *queue,
 bool uaio_lead_locked(struct uaio_queue *queue, struct uaio_waiter *waiter)
 {
 	/*
-	 * relaxed, both: other threads read them only if the waiter leads, under the
-	 * lock
+	 * relaxed, both: other threads read these two flags only if the waiter leads,
+	 * and then under the lock
 	 */
 	store_relaxed(&waiter->is_told, 0);
 	store_relaxed(&waiter->is_asleep, 0);
@@ -75,7 +75,7 @@ bool uaio_lead_locked(struct uaio_queue *queue, struct uaio_waiter *waiter)
 }
 
 /*
- * Tell the next waiter that may lead to look again.
+ * Wake the next waiter that may become the leader.
  * Return: whether there was one.
  */
 static bool tell_next_locked(struct uaio_queue *queue,
@@ -94,16 +94,17 @@ static bool tell_next_locked(struct uaio_queue *queue,
 }
 
 /*
- * Return: whether the fallback thread looks after the queue without further notice, and
- * no waiter is there to lead. The queue was on its list when the leader let go of the
- * queue; the fallback thread takes a queue off its list, then looks whether it is led.
- * But the list does not make it look for timers.
+ * Return: whether the fallback thread will serve the queue without further notice.
+ * Three conditions must hold. The queue was on the fallback thread's list when the
+ * leader stopped: the fallback thread takes a queue off the list before it checks for a
+ * leader. No waiter is left that could lead. There is no timer: the fallback thread
+ * does not wake for the timer of a queue only because the queue is on the list.
  */
 static bool is_listed(const struct uaio_queue *queue, uint32_t keepers)
 {
 	/*
-	 * [MB:timer] seq_cst: UAIO_LEADER was cleared before this read, as in
-	 * note_timers_locked().
+	 * [MB:timer] seq_cst: the caller has cleared UAIO_LEADER before this read, as
+	 * in note_timers_locked().
 	 */
 	int64_t next = load_seq_cst(&queue->group.ready.next_ns);
 
@@ -112,10 +113,11 @@ static bool is_listed(const struct uaio_queue *queue, uint32_t keepers)
 }
 
 /*
- * From here on no waiter looks after the parked requests. is_lost: a signal handler may
- * have left the epoll with events that it took.
- * Return: whether requests are parked for other threads to look after, which these
- * threads do not know; then with a pin.
+ * From here on no waiter serves the parked requests. is_lost: a signal handler may have
+ * left the epoll by siglongjmp(), with events that the thread had taken; so kick all
+ * files.
+ * Return: whether the caller must notify a thread that serves the requests. Then the
+ * queue is pinned (kept alive).
  */
 static bool let_go_locked(struct uaio_queue *queue, bool is_lost)
 {
@@ -137,7 +139,7 @@ static bool let_go_locked(struct uaio_queue *queue, bool is_lost)
 }
 
 /*
- * The waiter stops leading: clear the leader, let go, and tell another waiter to lead.
+ * The waiter stops leading: clear the leader, and wake another waiter that may lead.
  * Return: as let_go_locked().
  */
 static bool depose_locked(struct uaio_queue *queue, bool is_lost,
@@ -178,12 +180,12 @@ void uaio_lead_stop(struct uaio_queue *queue, struct uaio_waiter *waiter)
 	uaio_lead_end(queue, waiter, false);
 }
 
-/* Make sure that the fallback thread looks at the queue. */
+/* Put the queue on the fallback thread's list, if it is not there. */
 static void list(struct uaio_group *group)
 {
 	/*
-	 * relaxed: the fallback thread takes a queue off its list, then looks under the
-	 * lock under which this thread has kicked
+	 * relaxed: the fallback thread first takes a queue off its list. Then it looks
+	 * for kicked files under the lock under which this thread has kicked some.
 	 */
 	if (!uaio_ready_has(&group->ready, UAIO_LIST))
 		(void)uaio_fallback_list(group);
@@ -197,7 +199,10 @@ void uaio_waiters_pass_on(struct uaio_group *group)
 
 	uaio_queue_lock(queue);
 	/* [step: PASS_ON] */
-	/* relaxed: changed under the lock */
+	/*
+	 * relaxed: UAIO_LEADER changes only under the group's lock, which this thread
+	 * holds
+	 */
 	is_led = uaio_ready_has(&group->ready, UAIO_LEADER);
 	if (is_led)
 		uaio_poller_wake(&group->ready.poller);
@@ -206,8 +211,9 @@ void uaio_waiters_pass_on(struct uaio_group *group)
 	uaio_queue_unlock(queue);
 	uaio_wakeups_deliver(&wakeups);
 	/*
-	 * A waiter that was woken may leave instead of looking: it has timed out or has
-	 * enough events, or a signal handler jumps out of its sleep.
+	 * The woken waiter may leave without looking at the files: it has timed out, or
+	 * has enough events, or a signal handler leaves its sleep by siglongjmp(). So
+	 * the fallback thread looks at them, too.
 	 */
 	if (was_told)
 		list(group);
@@ -218,8 +224,8 @@ void uaio_waiters_pass_on(struct uaio_group *group)
 void uaio_waiters_back_up(struct uaio_group *group)
 {
 	/*
-	 * relaxed: a leader says that it leads, then looks under the lock under which
-	 * this thread has put something on a list
+	 * relaxed: a leader first sets UAIO_LEADER, and then takes the lock to look at
+	 * the lists. This thread has added something to a list under the same lock.
 	 */
 	if (uaio_ready_has(&group->ready, UAIO_LEADER))
 		uaio_waiters_pass_on(group);
@@ -239,17 +245,21 @@ bool uaio_lead_pin_again(struct uaio_queue *queue,
 	queue->nr_leads++;
 	if (leads)
 		uaio_ready_pin(ready);
-	/* relaxed: changed under the lock */
+	/*
+	 * relaxed: UAIO_LEADER changes only under the group's lock, which this thread
+	 * holds
+	 */
 	if (leads && unlikely(!uaio_ready_has(ready, UAIO_LEADER)))
-		/* [MB:led] seq_cst: as in uaio_lead_locked(). */
+		/* [MB:led] seq_cst: pairs with uaio_ready_submitted(). */
 		or_seq_cst(&ready->keepers, UAIO_LEADER);
 	uaio_queue_unlock(queue);
 	return leads;
 }
 
 /*
- * Sleep without the epoll: the program has closed it, by a system call that the library
- * does not see. Nothing then reports what the kernel has completed.
+ * The program has closed the epoll, by a system call that the library does not see. So
+ * sleep without it. No descriptor then reports what the kernel has completed: wake
+ * after a short time if the kernel has requests.
  */
 static int sleep_without(const struct uaio_queue *queue,
 			 const struct uaio_wait *wait, int64_t until)
@@ -266,10 +276,11 @@ static int sleep_without(const struct uaio_queue *queue,
 }
 
 /*
- * Sleep in the epoll. The pin is released first, because a signal handler may leave the
- * sleep and never come back, and is taken again afterwards.
- * Return: the number of events, for the caller to run; -EINTR; -EINVAL: the waiter
- * leads no more. With an error the thread holds no pin.
+ * The leader sleeps in the epoll. It releases its pin (reference to the queue) before,
+ * because a signal handler may leave the sleep and never come back; afterwards it takes
+ * a pin again.
+ * Return: the number of events, on which the caller must act; -EINTR; -EINVAL: the
+ * waiter no longer leads. With an error the thread holds no pin.
  */
 static int sleep_leading(struct uaio_queue *queue, struct uaio_waiter *waiter,
 			 const struct uaio_wait *wait, int64_t until,
@@ -295,16 +306,16 @@ static int sleep_leading(struct uaio_queue *queue, struct uaio_waiter *waiter,
 	if (!load_seq_cst(&waiter->is_told))
 		nr = uaio_poller_wait(poller, events, EVENTS, &poller_wait);
 	/*
-	 * [MB:lead] seq_cst: the thread that closes the queue wakes the waiter before the
-	 * poller is closed.
+	 * [MB:lead] seq_cst: a thread that closes the queue sets is_told before it
+	 * closes the epoll. So if is_told is clear, the program closed the epoll.
 	 */
 	if (nr == -EBADF && !load_seq_cst(&waiter->is_told))
 		nr = sleep_without(queue, wait, until);
 	store_relaxed(&waiter->is_asleep, 0);
 	if (!uaio_lead_pin_again(queue, waiter)) {
 		/*
-		 * A signal handler made another waiter lead before this thread was
-		 * asleep.
+		 * A signal handler has made another waiter the leader, before this
+		 * thread slept. The events were meant for that leader.
 		 */
 		if (nr > 0) {
 			uaio_ready_kick_all(&queue->group);
@@ -330,7 +341,10 @@ int uaio_lead(struct uaio_queue *queue, struct uaio_waiter *waiter,
 						     events, ret);
 		int64_t until = wait->deadline_ns, now = uaio_now_ns();
 
-		/* [MB:woken] acquire: pairs with uaio_waiter_tell_locked(). */
+		/*
+		 * [MB:woken] acquire: the thread that has set is_woken no longer
+		 * accesses this waiter. Pairs with uaio_waiter_tell_locked().
+		 */
 		ret = load_acquire(&waiter->is_woken) ? 1
 		      : now >= until                  ? -ETIMEDOUT
 						      : 0;
@@ -357,8 +371,8 @@ int uaio_lead(struct uaio_queue *queue, struct uaio_waiter *waiter,
 }
 
 /*
- * If this thread still leads, a signal handler has jumped out of its sleep, or runs in
- * it.
+ * If this thread still counts as the leader, a signal handler has left its sleep by
+ * siglongjmp(), or runs in that sleep: stop leading.
  */
 void uaio_lead_forget(void)
 {
@@ -369,8 +383,7 @@ void uaio_lead_forget(void)
 		return;
 	waiter->is_leading = false;
 	/*
-	 * A signal handler that runs in the sleep may return: the thread must not go on
-	 * sleeping.
+	 * If the signal handler returns to the interrupted sleep, that sleep must end.
 	 */
 	store_relaxed(&waiter->is_told, 1);
 	uaio_lead_end(waiter->queue, waiter, true);
@@ -385,7 +398,10 @@ void uaio_lead_challenge(struct uaio_queue *queue, struct uaio_waiter *waiter,
 	uaio_queue_lock(queue);
 	is_lost = queue->leader && queue->nr_leads == *seen;
 	if (is_lost) {
-		/* relaxed: changed under the lock */
+		/*
+		 * relaxed: UAIO_LEADER changes only under the group's lock, which this
+		 * thread holds
+		 */
 		is_left = uaio_ready_has(ready, UAIO_LEADER) &&
 			  let_go_locked(queue, true);
 	} else if (queue->leader) {

@@ -2,16 +2,16 @@
 /*
  * Threads that end while they sleep in a call of the library
  *
- * A thread may be cancelled while it waits for events, or a signal handler that runs
- * then may end it. It never comes back from the call. But before the thread is gone,
- * the C library calls a destructor of this file, which clears away what the thread
- * leaves behind: the thread no longer counts as a waiter or a leader.
+ * A thread may be cancelled while it waits for events, or a signal handler may end it
+ * there. Then it never returns from the library's call. Before the thread is gone, the
+ * C library calls the destructor in this file. The destructor frees what the thread has
+ * left: it no longer counts as a waiter or a leader.
  *
- * The destructor is that of a key for thread-specific data. For keys beyond the first
- * 32 the C library allocates the values, which it must not do inside a signal handler.
- * If only such keys are left, there is no destructor. Then what a thread leaves behind
- * is found a little later, as after a signal handler that left its sleep by
- * siglongjmp() (lead.h, poller.h).
+ * The destructor belongs to a key for thread-specific data (pthread_key_create()). For
+ * the first 32 keys the C library keeps the values in the thread itself. For other keys
+ * it allocates memory, which is not allowed in a signal handler. So if none of the
+ * first 32 keys is free, the library registers no destructor. It then cleans up later,
+ * as it does if a signal handler leaves a sleep by siglongjmp() (lead.h, poller.h).
  */
 #include <pthread.h>
 
@@ -22,8 +22,8 @@
 #include "ready/waiter.h"
 
 /*
- * The C library keeps the values of the first keys in the thread itself, and allocates
- * further ones.
+ * The C library keeps the values of the first NR_KEYS_INSIDE keys in the thread itself.
+ * For other keys it allocates memory.
  */
 enum { NR_KEYS_INSIDE = 32 };
 
@@ -38,8 +38,8 @@ static void clear_up(void *value)
 
 	(void)value;
 	/*
-	 * If this fails, the thread ended inside the library, but not in a sleep: what
-	 * it holds is not known.
+	 * If this fails, the thread ended inside the library, but not in a sleep: it is
+	 * not known what the thread holds.
 	 */
 	if (!uaio_enter())
 		return;
@@ -51,7 +51,7 @@ static void clear_up(void *value)
 
 void uaio_lost_init(void)
 {
-	/* relaxed: done once; a child of fork() has its parent's key */
+	/* relaxed: only done once. A child of fork() inherits its parent's key */
 	if (load_relaxed(&lost.has_key) ||
 	    pthread_key_create(&lost.key, clear_up))
 		return;
@@ -64,8 +64,8 @@ void uaio_lost_init(void)
 bool uaio_lost_watch(void)
 {
 	/*
-	 * relaxed: constant once the engine is up. The destructor is called for any
-	 * value but NULL.
+	 * relaxed: constant once the engine is up. The value must not be NULL, or the
+	 * destructor is not called.
 	 */
 	return load_relaxed(&lost.has_key) &&
 	       pthread_setspecific(lost.key, &lost) == 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Readiness: complete native requests, those that the kernel has executed by itself
- * (native.h). The threads that run parked requests do this.
+ * Completes native requests, which the kernel has executed by itself (native.h). The
+ * functions here are called by threads that run parked requests.
  *
  * Tested by src/native/test-native*.c.
  */
@@ -11,7 +11,10 @@
 #include "native/native.h"
 #include "ready/readyint.h"
 
-/* Return: how many of the requests the kernel has executed; it gave the others back. */
+/*
+ * Return: how many of the nr requests the kernel has executed. The result -EAGAIN means
+ * that the kernel gave the request back.
+ */
 static unsigned nr_executed(const int64_t *results, unsigned nr)
 {
 	unsigned nr_of_them = 0;
@@ -30,7 +33,10 @@ unsigned uaio_natives_take(struct uaio_group *group, unsigned *ret_nr)
 	*ret_nr = 0;
 	while ((nr = uaio_native_take(group, reqs, results,
 				      UAIO_NATIVE_BATCH))) {
-		/* relaxed: as in uaio_ready_unexpect() */
+		/*
+		 * relaxed: if another thread reads the old count, it only looks for
+		 * parked requests in vain
+		 */
 		sub_relaxed(&group->ready.nr_parked, nr);
 		*ret_nr += nr_executed(results, nr);
 		uaio_flow->complete_native(reqs, results, nr);
@@ -44,7 +50,8 @@ unsigned uaio_ready_take_native(struct uaio_group *group)
 	unsigned nr_completed, nr = uaio_natives_take(group, &nr_completed);
 
 	/*
-	 * A request that was given back does not show that callers consume completions.
+	 * Requests that the kernel gave back unexecuted do not count: they do not prove
+	 * that threads of the program complete requests.
 	 */
 	if (nr_completed)
 		uaio_ready_note_attended(&group->ready);

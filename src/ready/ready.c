@@ -63,7 +63,10 @@ void uaio_ready_init_group(struct uaio_group *group)
 {
 	struct uaio_ready *ready = &group->ready;
 
-	/* A thread that slept in the previous generation may be about to look. */
+	/*
+	 * Initialise under the lock: a thread that slept in an earlier queue in this
+	 * memory may be about to read the members.
+	 */
 	uaio_lock(&ready->lock, UAIO_RANK_READY);
 	uaio_poller_init(&ready->poller);
 	store_relaxed(&ready->home, group);
@@ -100,11 +103,15 @@ static void await_pins(struct uaio_ready *ready)
 	enum { SOON_NS = 50000 };
 	uint32_t nr;
 
-	/* [MB:pin] [step: AWAIT_PINS] acquire: pairs with uaio_ready_unpin(). */
+	/*
+	 * [MB:pin] [step: AWAIT_PINS] acquire: threads that have unpinned the queue no
+	 * longer use it. Pairs with uaio_ready_unpin().
+	 */
 	while ((nr = load_acquire(&ready->nr_pins)))
 		/*
-		 * This is rare, and mostly soon over, so the thread that unpins does
-		 * not wake this one.
+		 * Pins are held only briefly, so this thread rarely waits here.
+		 * Therefore a thread that unpins the queue wakes no other thread, and
+		 * the waiting thread checks again after SOON_NS.
 		 */
 		(void)uaio_sleep(&ready->nr_pins, nr, uaio_now_ns() + SOON_NS);
 }
@@ -143,9 +150,9 @@ uint32_t uaio_ready_events_of(const struct uaio_req *req)
  */
 
 /*
- * Settle the home of group.
- * Return: the home; NULL if the fallback thread cannot be started, so that no thread
- * might look.
+ * Choose the home of group: the queue itself, or the commons.
+ * Return: the home; NULL if the fallback thread cannot be started. Then no request may
+ * be parked, as perhaps no thread would serve it.
  */
 static struct uaio_group *settle(struct uaio_group *group)
 {
@@ -156,8 +163,8 @@ static struct uaio_group *settle(struct uaio_group *group)
 }
 
 /*
- * Put home on the fallback thread's list, as no thread looks after it yet. Not inline,
- * as it is rare.
+ * No thread serves home yet: put it on the fallback thread's list. noinline, as this is
+ * rare.
  */
 static __attribute__((noinline)) int list_home(struct uaio_group *home)
 {
@@ -174,8 +181,8 @@ static inline int expect_at(struct uaio_group *home)
 
 	/*
 	 * [MB:parked] [step: EXPECT] seq_cst: counts the request, then reads whether a
-	 * thread looks after home. Pairs with the fallback thread and with a thread
-	 * that stops leading.
+	 * thread serves home. Pairs with the fallback thread, and with a thread that
+	 * stops leading.
 	 */
 	add_seq_cst(&ready->nr_parked, 1);
 	if (likely(load_seq_cst(&ready->keepers) & (UAIO_LIST | UAIO_ADOPTER)))
@@ -218,9 +225,9 @@ void uaio_ready_unexpect(struct uaio_group *group)
 }
 
 /*
- * Return: whether to try the wait queue before a sleep though its file is armed. Such
- * tries go on while they succeed. Otherwise one try in RETRY_EVERY finds out whether
- * they would succeed again.
+ * Return: whether to try the wait queue's requests before a thread sleeps, although the
+ * epoll has the file. As long as such tries succeed, all of them are made. Otherwise
+ * only one in RETRY_EVERY is made, to find out whether tries succeed again.
  */
 static bool pays_to_retry(struct uaio_waitq *waitq)
 {
@@ -230,8 +237,8 @@ static bool pays_to_retry(struct uaio_waitq *waitq)
 }
 
 /*
- * Return: whether a read may end by itself, without a byte (terminals). Neither poll()
- * nor the epoll reports that, so it is not enough to arm the file.
+ * Return: whether a read may complete without any byte, although the file never becomes
+ * ready (terminals, VTIME). Neither poll() nor an epoll reports that.
  */
 static bool ends_unready_locked(const struct uaio_file *file,
 				enum uaio_waitq_id id)
@@ -241,8 +248,9 @@ static bool ends_unready_locked(const struct uaio_file *file,
 }
 
 /*
- * Note what follows from parking req. The wait queue must be run now (it is kicked), or
- * must be looked at before any thread sleeps (its watch is fresh), or neither.
+ * req has been parked: decide what must happen to its wait queue. It must be run now
+ * (kick it), or be looked at before any thread sleeps (its watch becomes fresh), or
+ * neither. was_idle: the wait queue had no other request, and no thread ran it.
  */
 static void note_parked_locked(struct uaio_req *req, enum uaio_waitq_id id,
 			       bool was_idle)
@@ -252,15 +260,25 @@ static void note_parked_locked(struct uaio_req *req, enum uaio_waitq_id id,
 	struct uaio_waitq *waitq = &file->waitqs[id];
 	uint32_t events = events_of(req, id);
 	bool is_armed = uaio_watch_tells_locked(watch, events);
-	/* relaxed: changed under the lock */
+	/*
+	 * relaxed: nr_edges changes only under the file's lock, which this thread holds
+	 */
 	bool was_tried = req->edges == load_relaxed(&file->nr_edges);
-	/* It may fail, or need nothing from the file; the epoll reports neither. */
+	/*
+	 * The request may fail, or need nothing from the file; the epoll reports
+	 * neither.
+	 */
 	bool is_untried = !was_tried && (is_armed || req->sqe.is_async);
 
-	/* A request behind others waits for these. */
+	/*
+	 * Older requests in the wait queue are tried first, and this one after them.
+	 */
 	if (!was_idle && id != UAIO_WAITQ_POLL && is_armed)
 		return;
-	/* As in the kernel, multishot requests begin in the order of submission. */
+	/*
+	 * A multishot request that was not tried is kicked: as in the kernel, multishot
+	 * requests begin in the order of submission.
+	 */
 	if (file->is_unpollable || (req->sqe.is_multishot && !was_tried) ||
 	    (is_armed && !was_tried && !waitq->retry_pays) ||
 	    (was_tried && uaio_watch_may_not_tell_locked(req) &&
@@ -272,8 +290,9 @@ static void note_parked_locked(struct uaio_req *req, enum uaio_waitq_id id,
 }
 
 /*
- * Note a poll that is about to be parked. A thread that arms uses what is noted here:
- * to go through all polls of a file would take long if there are thousands.
+ * Store the events of a poll that is about to be parked. A thread that adds the file to
+ * the epoll reads them here. It need not go through all polls of the file, which may be
+ * thousands.
  */
 static void note_polled_locked(struct uaio_req *req,
 			       const struct uaio_waitq *waitq)
@@ -316,7 +335,9 @@ bool uaio_ready_park(struct uaio_req *req, enum uaio_req_state from)
 			note_polled_locked(req, waitq);
 		was_idle = list_is_empty(&waitq->parked) && !waitq->is_running;
 		list_add_tail(&waitq->parked, &req->link);
-		/* relaxed: submitters read their own file's without the lock */
+		/*
+		 * relaxed: submitters read the count of their own file without the lock
+		 */
 		store_relaxed(&waitq->nr, load_relaxed(&waitq->nr) + 1);
 		if (unlikely(req->sqe.is_multishot) && id == UAIO_WAITQ_POLL)
 			uaio_watch_arm_anew_locked(req);
@@ -353,8 +374,8 @@ void uaio_waitq_kick_locked(struct uaio_file *file, enum uaio_waitq_id id,
 	home = uaio_ready_home(&first->group->ready);
 	uaio_watch_kick(first->watch, 1u << id, false);
 	/*
-	 * A thread that sleeps in home may have been woken, but have left the wait
-	 * queue to this thread.
+	 * A thread that sleeps in home may have been woken by the same edge, and have
+	 * skipped the wait queue because this thread was running it.
 	 */
 	if (home != runs)
 		uaio_fallback_nudge(home);
@@ -381,7 +402,10 @@ bool uaio_ready_is_at_rest(struct uaio_ready *ready)
 		list_is_empty(&ready->refused) &&
 		list_is_empty(&ready->fresh) && list_is_empty(&ready->unarmed);
 	uaio_unlock(&ready->lock, UAIO_RANK_READY);
-	/* relaxed: as in uaio_ready_kick_personal() */
+	/*
+	 * relaxed: if this thread has made a watch of a personal file
+	 * (UAIO_FILE_F_PERSONAL), it sees has_personal set
+	 */
 	return is_so && !load_relaxed(&ready->has_personal);
 }
 
@@ -390,7 +414,10 @@ bool uaio_ready_has_kicked(struct uaio_ready *ready)
 	bool has;
 
 	uaio_lock(&ready->lock, UAIO_RANK_READY);
-	/* The thread that runs the kicked files looks again before it stops. */
+	/*
+	 * A thread that is running the kicked files checks the list again before it
+	 * stops.
+	 */
 	has = !list_is_empty(&ready->kicked) && !ready->is_draining;
 	uaio_unlock(&ready->lock, UAIO_RANK_READY);
 	return has;
@@ -400,8 +427,8 @@ void uaio_ready_arm_beside(struct uaio_group *group)
 {
 	if (!uaio_ready_arm(group))
 		/*
-		 * The epoll refuses some files, or they are in doubt: they must be
-		 * tried at intervals.
+		 * The epoll refuses some files, or they are in doubt: a thread must try
+		 * them at intervals.
 		 */
 		uaio_fallback_nudge(group);
 	if (uaio_ready_has_kicked(&group->ready))
@@ -417,7 +444,8 @@ announce(struct uaio_group *group)
 
 	/*
 	 * [MB:led] [step: SUBMITTED_LOOK] seq_cst: parks, then reads which threads
-	 * sleep. Pairs with threads that are about to: lead.c, waiter.c, fallback.c.
+	 * sleep. Pairs with threads that are about to sleep: lead.c, waiter.c,
+	 * fallback.c.
 	 */
 	is_watched =
 		load_seq_cst(&ready->keepers) & (UAIO_LEADER | UAIO_ADOPTER);
@@ -426,7 +454,10 @@ announce(struct uaio_group *group)
 	else if (load_seq_cst(&ready->nr_waiters))
 		uaio_waiters_pass_on(home);
 	else if (!uaio_ready_tuning.delays_kick || uaio_is_commons(home))
-		/* No other thread would come before the fallback thread. */
+		/*
+		 * delays_kick is off (in tests), or home is the commons, which no
+		 * thread of the program serves.
+		 */
 		uaio_fallback_nudge(home);
 }
 
@@ -435,7 +466,7 @@ void uaio_ready_submitted(struct uaio_group *group, bool has_multishot)
 	struct uaio_group *home = uaio_ready_home(&group->ready);
 
 	uaio_lead_forget();
-	/* relaxed: this thread's own kicks are seen */
+	/* relaxed: this thread sees what it has kicked itself */
 	if (unlikely(has_multishot))
 		(void)uaio_ready_look(home, UAIO_RUN_BY_CALLER);
 	else if (uaio_ready_tuning.caller_runs &&
@@ -452,8 +483,8 @@ void uaio_ready_native_submitted(struct uaio_group *group, bool by_worker)
 	/*
 	 * [MB:led] seq_cst: counts the requests, then reads which threads sleep, as in
 	 * announce(). The ring's eventfd wakes a thread that sleeps in the epoll.
-	 * [MB:native-by-worker] seq_cst: a worker counts first, then reads this. Pairs
-	 * with leave_to_callers().
+	 * [MB:native-by-worker] seq_cst: a worker counts its request, then reads whether
+	 * the queue is adopted. Pairs with leave_to_callers().
 	 */
 	if (load_seq_cst(&ready->keepers) & (UAIO_LEADER | UAIO_ADOPTER))
 		return;
@@ -468,9 +499,7 @@ void uaio_ready_announce(struct uaio_group *group)
 	announce(group);
 }
 
-/*
- * Cancelling, and the end of a queue
- */
+/* Cancelling requests, and closing a queue */
 
 static void close_group(struct uaio_group *group)
 {
@@ -500,7 +529,10 @@ static enum uaio_cancel cancel(struct uaio_req *req,
 		list_remove(&req->link);
 		uaio_timer_remove_locked(req);
 		uaio_waitq_count_out(waitq, req);
-		/* The next request may need less, and has not been tried. */
+		/*
+		 * The next request in the wait queue was not tried yet. It may succeed
+		 * although the cancelled request did not, because it may need less.
+		 */
 		if (was_first && id != UAIO_WAITQ_POLL && !waitq->is_running)
 			uaio_waitq_kick_locked(file, id, NULL);
 	}

@@ -3,141 +3,154 @@
  * Readiness: requests that wait until their file is ready
  *
  * A request is parked if it cannot be executed when it is submitted, because its file
- * is not ready. Parked requests are tried again by threads of the program that come by:
- * threads that wait for events of the queue (a context or ring of the client), and
- * threads that submit to the queue while a file there is kicked. One of the threads
- * that sleep for a queue's events is the leader: it sleeps in the queue's epoll, and
- * executes the requests whose files become ready (lead.h). The fallback thread
- * (fallback.c) tries parked requests only if no thread of the program comes by.
+ * is not ready. Threads of the program try parked requests again: threads that wait for
+ * events of the queue (a context or ring of the client), and threads that submit to the
+ * queue while one of its files is kicked (see below). One of the threads that sleep for
+ * a queue's events is the leader. It sleeps in the queue's epoll, and executes the
+ * requests whose files become ready (lead.h). The fallback thread (fallback.c) tries
+ * parked requests only if no thread of the program does.
  *
  * Words: a wait queue is the list of a file's parked requests for one direction. A
- * watch joins a queue and a file; it is armed while the queue's epoll has the file. An
- * edge is an event that the epoll reports, edge-triggered. To kick a wait queue is to
- * note that it must be tried. To run it is to try its requests. A file is in doubt if
+ * watch connects a queue and a file; it is armed while the queue's epoll has the file.
+ * An edge is an event that the edge-triggered epoll reports. To kick a wait queue is to
+ * note that its requests must be tried; to run it is to try them. A file is in doubt if
  * it polls ready while calls on it fail with EAGAIN.
  *
- *   I1  Requests parked on an open file are in its wait queues, under the file's lock.
- *       There are four: for reads, for writes, for reads of errors (MSG_ERRQUEUE) and
- *       for polls. One thread at a time tries the requests of a wait queue
- *       (is_running). It tries the oldest first, and goes on to the next when that is
- *       done. So no request overtakes another, and no two threads try the same request.
- *       Polls consume nothing from the file, so all polls are tried. After some
- *       completions in a row a multishot request waits until the other kicked files
- *       have been run (uaio_sqe_ends_turn()).
+ *   I1  Requests parked on an open file are in the file's wait queues, under its lock.
+ *       There are four: for reads, for writes, for reads of errors (MSG_ERRQUEUE), and
+ *       for polls. One thread at a time runs a wait queue (is_running). It tries the
+ *       oldest request first, and the next one only when that is done. So no request
+ *       overtakes another, and no two threads try the same request. Polls consume
+ *       nothing, so all polls of a file are tried. After some completions in a row a
+ *       multishot request waits until the other kicked files have been run
+ *       (uaio_sqe_ends_turn()).
  *
- *   I2  A watch exists from the first request of its queue on its file until the queue
- *       or the file goes away. By the watch the queue's epoll has the file, once,
- *       edge-triggered, from the time when a thread first needs that (armed).
+ *   I2  A watch is made for the first request of its queue on its file, and exists
+ *       until the queue or the file is closed. The epoll of the queue has the file at
+ *       most once, edge-triggered. A thread adds the file (arms the watch) when the epoll
+ *       is first needed for it.
  *
- *   I3  No edge is lost. An edge kicks the wait queues, which puts their watch on the
- *       queue's list of watches to be run. If a wait queue is being run when its edge
- *       comes, it is tried once more. An edge that comes between the try of a request
- *       and its parking changes the number of edges. A thread that takes an edge and
- *       runs the list runs these wait queues at once, without the list, unless their
- *       watch is on a list already.
+ *   I3  No edge is lost. An edge kicks the wait queues: it puts their watch on the
+ *       queue's list of watches to be run. If the thread that takes the edge also runs
+ *       the list, it runs these wait queues at once, unless their watch is on a list
+ *       already. A wait queue that is being run when its edge comes is tried once more.
+ *       If an edge comes after a request was tried, and before it is parked, the number
+ *       of edges has changed, so the request is tried again.
  *
- *   I4  A thread that sleeps in the epoll has armed all files with parked requests. If
- *       a request is parked later, the thread that parks it arms its file, if a thread
- *       sleeps there. A request that was never tried, because its client wanted a
- *       worker, is run before the sleep: if it would fail, or needs nothing from the
- *       file, the epoll may never report anything for it.
+ *   I4  Before a thread sleeps in a queue's epoll, it adds all files with parked
+ *       requests to the epoll. If a request is parked while a thread sleeps there, the
+ *       parking thread adds the file. Some requests were never tried, because the
+ *       client wanted a worker for them. The thread tries these before it sleeps: the
+ *       epoll may never report anything for a request that would fail, or that needs
+ *       nothing from the file.
  *
- *   I5  One thread at a time runs the list of a queue; other threads skip it. The
- *       running thread looks at the list once more, under the lock, before it lets go
- *       of the list. A run is bounded; what is left over is passed on to a thread that
- *       sleeps. If a thread sleeps, a caller (a thread of the program) arms the files
- *       that it has run: the sleeping thread may have looked while such a file was
- *       kicked, and so not have armed it. A caller that puts a wait queue in doubt, or
- *       cannot arm it, makes sure that the queue is on the fallback thread's list, or
- *       that a leader looks after it.
+ *   I5  One thread at a time runs a queue's list of kicked watches; other threads skip
+ *       the list. Before the running thread releases the list, it checks the list once
+ *       more, under the lock. The number of tries in one run is limited. Watches that are
+ *       left over are passed on to a thread that sleeps.
  *
- *   I6  While a request of a queue is parked, a thread looks after the queue: a thread
- *       that sleeps in its epoll (lead.h, attend.h), or the fallback thread, which has
- *       the queue on its list or watches the queue's epoll. The thread that parks
- *       writes nr_parked, then reads keepers; the thread that stops looking after the
- *       queue writes keepers, then reads nr_parked. Each bit of keepers stands for one
- *       such thread or list.
+ *       A caller is a thread of the program that runs a list and does not sleep next.
+ *       If another thread sleeps in the epoll, the caller arms the files that it has
+ *       run: the sleeping thread did not arm them if it looked while they were kicked.
+ *       A caller that puts a wait queue in doubt, or cannot arm it, makes sure that a
+ *       leader or the fallback thread serves the queue.
  *
- *   I7  Requests are tried only with calls that do not block. If a file knows no such
- *       call, its requests are handed to a worker when the file is ready, one request
- *       of a wait queue at a time.
+ *   I6  While a request of a queue is parked, some thread serves the queue. Either a
+ *       thread sleeps in the queue's epoll (lead.h, attend.h); or the fallback thread
+ *       has the queue on its list, or watches the queue's epoll. Each bit of keepers
+ *       stands for one such thread or list. A thread that parks writes nr_parked, then
+ *       reads keepers. A thread that stops serving writes keepers, then reads
+ *       nr_parked.
+ *
+ *   I7  Requests are tried only with calls that do not block. If a file has no such
+ *       call, a worker executes its requests when the file is ready: for each wait
+ *       queue one request at a time.
  *
  *   I8  A request that is being tried is in the state TRIED, and stays in its wait
- *       queue. A thread that cancels the request meanwhile is notified of the outcome
- *       (waits.h).
+ *       queue. A thread that cancels the request meanwhile learns the outcome when the
+ *       try ends (waits.h).
  *
- *   I9  The library leaves most file descriptors to the program. If its own would
- *       exceed its share, a queue gets no epoll. Requests of such a queue are watched,
- *       counted and run in its home, the commons: one epoll shared by all queues
- *       without one. No waiter leads in the commons, so the fallback thread looks after
- *       it. A queue has one home from the time when a request is first parked in it.
+ *   I9  The library leaves most file descriptors to the program. A queue whose
+ *       descriptors would exceed the library's share gets no epoll. The commons is one
+ *       epoll for all such queues: there their requests are watched, counted and run.
+ *       No waiter leads in the commons, so the fallback thread serves it. The home of a
+ *       queue is the queue itself or the commons; it is chosen when a request is first
+ *       parked in the queue, and never changes.
  *
- *   I10 A multishot poll has a completion for each edge of its own watch, and stays
- *       parked. Only edges make it complete: no thread polls the file for it, except to
- *       find what an edge was about. To learn what is ready at first, the thread that
- *       parks the poll arms the file again, under a new generation of the watch. The
- *       epoll then reports what is ready; events of the old generation are void. If
- *       several edges come before a thread has acted on the last, they may share one
- *       completion, as in the kernel. Sometimes the epoll cannot report: it refuses the
- *       file, or does not have it yet, or the file may be ready for one thread only.
- *       Then the poll is tried like other polls, and ends with its first completion;
- *       the client submits it again, which polls the file again. Known deviation: if
- *       the watch is armed for other events, or for another multishot poll, or by
- *       another descriptor, the epoll reports once more what is still ready, so there
- *       is a completion without a new edge. An edge that a thread has taken, and not
- *       acted on, is void if another multishot poll is parked just then. As arming
- *       again reports what is still ready, such an edge has no completion only if its
- *       data was read meanwhile.
+ *   I10 A multishot poll posts a completion for each edge of its own watch, and stays
+ *       parked. No thread calls poll() for it, except to find out which events an edge
+ *       has reported. To report what is ready at first, the thread that parks the poll
+ *       adds the file to the epoll again, under a new generation of the watch. Events of
+ *       the old generation are ignored. Several edges that come before a thread acts on
+ *       the last may share one completion, as in the kernel.
  *
- *   I11 Any other poll queries its file by poll() when it is run, with one exception:
- *       it has queried before, it is run because of edges only, and no epoll that
- *       reported an edge said that the awaited events were there, though the epoll was
- *       armed for them. Each edge that a thread takes is noted in the file before the
- *       polls are run for it, and stays noted until they are, even if another edge is
- *       noted after it: threads may note edges in another order than they take them. If
- *       an edge may be lost, the poll queries its file (UAIO_WAITQS_ASK). It also does
- *       if the thread that notes the edge is not the thread that last queried the file
- *       for the poll: the edge may have been taken before that query, and its data read
- *       in between.
+ *       For some files no epoll can report to a multishot poll: the epoll refuses the
+ *       file or does not have it, or the file may be ready for one thread only. Then the
+ *       poll is tried like other polls, and ends with its first completion; the client
+ *       submits it again.
  *
- *   I12 A multishot receive that got less from a plain TCP socket than its buffer holds
- *       (UAIO_REST_NO_BYTES), and did not stop at an urgent mark, is not tried again
- *       before the next edge. This is safe only while the epoll also watches for the
- *       end of the stream, has not reported that end, and no edge may be lost
- *       (told_of_more). Then the socket held only bytes when the epoll reported the
- *       last edge, and the receive took them all. Whatever arrives after that edge
- *       makes another edge.
+ *       Known deviation of multishot polls: when a file is added again, the epoll reports
+ *       once more what is still ready, so there is a completion without a new edge. This
+ *       happens if the file is added for other events, for another multishot poll, or by
+ *       another descriptor. If another multishot poll is parked after a thread has taken
+ *       an edge, but before it acts on the edge, the edge is ignored. As the epoll
+ *       reports again what is still ready, such an edge goes unreported only if its data
+ *       was read meanwhile.
  *
- * test/model/ready.pml is a model of I1 to I6. Comments in the code name its steps, as
- * [step: ...]. Often two threads each write first and then read what the other wrote.
- * If one of the two omits its read, the model loses a request. The list below has the
- * model's faults (ready.py) that omit such a read, and the tests in which both threads
- * of the code meet:
+ *   I11 A one-shot poll calls poll() on its file whenever it is run, with two
+ *       exceptions. Both require that there was an edge since the last call of poll() for
+ *       it. First: the latest edge reports an awaited event, and at that edge the epoll
+ *       watched for all awaited events. Then the poll completes with the event. Second: no
+ *       edge since that call reports an awaited event, and at each of these edges the
+ *       epoll watched for all awaited events. Then the poll goes on waiting.
  *
- *   I3  The submitter reads the number of edges, tries, and compares under the file's
- *       lock: EDGES_NOT_COMPARED.
+ *       Each edge is stored in the file before the file's polls are run because of that
+ *       edge. The edge stays stored until the polls are run, even if another edge follows:
+ *       threads may store edges in another order than they take them. If an edge may be
+ *       lost, the second exception does not apply (UAIO_WAITQS_ASK). The first does not
+ *       apply if the poll's last call of poll() was made by another thread than the one
+ *       that stored the edge. Such an edge may be older than the call, and its data may
+ *       have been read in between.
  *
- *   I4  A leader says that it leads, then arms; a submitter parks, then looks for a
- *       leader: SLEEPS_UNARMED; test-ready-served.c. The fallback thread does as a
- *       leader does: NO_LOOK_FOR_AN_ADOPTER. It keeps a queue on its list if its last
- *       look put a file in doubt, or left one unarmed: SERVE_FORGETS_DOUBTS,
- *       SERVE_FORGETS_TO_ARM; test-ready-alone.c.
+ *   I12 A multishot receive on a plain TCP socket may get less than its buffer holds
+ *       (UAIO_REST_NO_BYTES), without stopping at an urgent mark. It is then not tried
+ *       again before the next edge. This is safe only while the epoll also watches for
+ *       the end of the stream, has not reported that end, and no edge may be lost
+ *       (told_of_more). Then the socket held only bytes at the last edge, and the
+ *       receive took them all. Whatever arrives later makes another edge.
  *
- *   I5  If a leader leaves a file kicked, in doubt or unarmed, the fallback thread
- *       keeps the queue on its list, though it has adopted the queue:
+ * test/model/ready.pml is a model of I1 to I6; [step: ...] in comments of the code
+ * names its steps. In most of these steps two threads each write first, and then read
+ * what the other wrote. If one omits its read, the model loses a request. The list
+ * below names the faults of the model (in ready.py) that omit such a read, and the
+ * tests that run both threads of the code:
+ *
+ *   I3  The submitter reads the number of edges, tries the request, then compares that
+ *       number under the file's lock: EDGES_NOT_COMPARED.
+ *
+ *   I4  A leader sets UAIO_LEADER, then adds files to the epoll; a submitter parks,
+ *       then looks for a leader: SLEEPS_UNARMED; test-ready-served.c. The fallback
+ *       thread does the same as a leader: NO_LOOK_FOR_AN_ADOPTER. If its last look put
+ *       a file in doubt, or left one out of the epoll, it keeps the queue on its list:
+ *       SERVE_FORGETS_DOUBTS, SERVE_FORGETS_TO_ARM; test-ready-alone.c.
+ *
+ *   I5  A leader may leave a file kicked, in doubt, or out of the epoll. Then the
+ *       fallback thread keeps the queue on its list, even if it has adopted the queue:
  *       KICKED_LEFT_BY_THE_LIST, DOUBT_LEFT_BY_THE_LIST; test-ready-left.c. That test
- *       also has two cases that take the model too many steps. A caller that has run
- *       the list, or could not arm, looks whether a thread sleeps and counts on armed
- *       files. A waiter that was woken may leave, so no thread relies on it. In both
- *       cases the look comes after the file was put on a list, under the lock under
- *       which the sleeping thread has looked before it sleeps.
+ *       also has two cases for which the model would need too many steps. In the first, a
+ *       caller has run the list, or could not add a file to the epoll. The caller then
+ *       checks whether another thread sleeps in the epoll: such a thread relies on the
+ *       epoll. In the second, a caller wakes a waiter, which may leave without looking at
+ *       the files, so the fallback thread must look, too. In both cases the caller first
+ *       puts the file on a list, and then checks. A thread that is about to sleep looks at
+ *       the lists under the same lock.
  *
- *   I6  A thread that parks counts, then looks: LOOKS_BEFORE_IT_COUNTS. A thread that
- *       lets a queue go afterwards looks whether a request is counted:
- *       UNLISTED_WITHOUT_A_LOOK, DISOWNED_WITHOUT_A_LOOK.
+ *   I6  A thread that parks first counts the request, then reads who serves the queue:
+ *       LOOKS_BEFORE_IT_COUNTS. A thread that stops serving a queue then checks whether
+ *       a request is counted: UNLISTED_WITHOUT_A_LOOK, DISOWNED_WITHOUT_A_LOOK.
  *
- * test/model/park.pml is a model of parking itself, against cancellers, and against the
- * end of the queue.
+ * test/model/park.pml is a model of how one request is parked while another thread
+ * cancels it or closes the queue.
  *
  * Thread-safety: any thread.
  */
@@ -157,240 +170,281 @@ struct uaio_req;
 struct uaio_watch;
 
 /*
- * Which thread runs parked requests. A caller keeps the queue alive by a pin, the
- * fallback thread by nr_served.
+ * The kind of thread that runs parked requests. For a thread of the program, a pin
+ * (nr_pins) keeps the queue alive; for the fallback thread, nr_served does.
  */
 enum uaio_runner {
 	UAIO_RUN_BY_CALLER,
-	UAIO_RUN_BY_LEADER, /* a caller; it sleeps in the epoll next */
+	/* a thread of the program that sleeps in the epoll next */
+	UAIO_RUN_BY_LEADER,
 	UAIO_RUN_BY_FALLBACK,
 };
 
-/* Called each time the engine starts, also in a child of fork(): resets all. */
+/*
+ * Called each time the engine starts, also in a child of fork(): resets the whole
+ * state.
+ */
 void uaio_ready_init(void);
 /* Called at the beginning and at the end of each generation (use) of a queue. */
 void uaio_ready_init_group(struct uaio_group *group);
 void uaio_ready_fini_group(struct uaio_group *group);
 
 /*
- * Count a request that is about to be parked, and make sure that a thread looks after
- * it from now on. uaio_ready_unexpect() undoes the count if the request is not parked
- * after all.
- * Return: 0, or -EAGAIN if only the fallback thread could look after it, and cannot be
- * started.
+ * Count a request that is about to be parked. From now on some thread serves the queue,
+ * so call uaio_ready_unexpect() if the request is not parked after all.
+ * Return: 0, or -EAGAIN if only the fallback thread could serve the queue, and cannot
+ * be started.
  */
 int uaio_ready_expect(struct uaio_group *group);
 
 /*
- * uaio_ready_expect() for an existing request; also finds or makes the watch of its
- * file.
+ * Call uaio_ready_expect() for a request that exists already, and find or make the
+ * watch of the request's file.
  */
 int uaio_ready_expect_req(struct uaio_req *req);
 void uaio_ready_unexpect(struct uaio_group *group);
 
 /*
  * The caller has submitted native requests (executed by the kernel itself) of group, or
- * is about to; they are expected already. Make sure that a thread that sleeps there
- * looks after them. If none sleeps there, the client's own thread may come back soon;
- * but for a request submitted by a worker, the fallback thread looks after it at once.
+ * is about to; they are already counted as parked. Make sure that a thread which sleeps
+ * for the group's events completes them. If no thread sleeps, the client probably soon
+ * calls the library and completes them itself. But a request submitted by a worker is
+ * left to the fallback thread at once.
  */
 void uaio_ready_native_submitted(struct uaio_group *group, bool by_worker);
 /*
- * Complete the native requests of group that the kernel has executed. The caller is a
+ * Complete the native requests of group that the kernel has finished. The caller is a
  * thread of the client, and keeps the group alive.
- * Return: how many.
+ * Return: how many requests the kernel has finished or given back.
  */
 unsigned uaio_ready_take_native(struct uaio_group *group);
 
 /*
- * Return: the group in which requests of this group are watched and counted while
- * parked: the group itself, or the commons (commons.c), which is never destroyed.
+ * Return: the home of the group's parked requests, whose epoll watches for them and
+ * which counts them. The home is the group itself or the commons (commons.c), which is
+ * never destroyed.
  */
 static inline struct uaio_group *uaio_ready_home(const struct uaio_ready *ready)
 {
-	/* relaxed: either home existed before any request was parked */
+	/* relaxed: both possible homes existed before any request was parked */
 	return load_relaxed(&ready->home);
 }
 
-/* Called each time the engine starts, also in a child of fork(): resets all. */
+/*
+ * Called each time the engine starts, also in a child of fork(): resets the whole
+ * state.
+ */
 void uaio_commons_init(void);
 /* Choose the home of group, before the first request is parked in it (commons.c). */
 void uaio_commons_settle(struct uaio_group *group);
 bool uaio_is_commons(const struct uaio_group *group);
 
 /*
- * Return: the watch of group on file, to which the caller has a reference; NULL if
- * there is no memory.
+ * Return: the watch that connects group with file, made if there was none; NULL if
+ * there is no memory. The caller has a reference to file.
  */
 struct uaio_watch *uaio_watch_get(struct uaio_group *group,
 				  struct uaio_file *file);
 
 /*
- * Park an expected request, which is PREPPED, RUNNING or HELD (from), until its file is
- * ready; a request without a file, until it expires. The caller has pinned the group or
- * holds its lock, and afterwards calls uaio_ready_submitted() or uaio_ready_announce().
+ * Park a request until its file is ready; a request without a file, until it expires.
+ * The caller has called uaio_ready_expect(), and has pinned the group or holds its
+ * lock. from: the request's state (PREPPED, RUNNING or HELD). Afterwards call
+ * uaio_ready_submitted() or uaio_ready_announce().
  * Return: false if the queue is being closed: the request still belongs to the caller,
  * in the same state, and is no longer expected.
  */
 bool uaio_ready_park(struct uaio_req *req, enum uaio_req_state from);
 
 /*
- * The caller has parked requests. Run what is kicked. If a thread sleeps in the epoll,
- * arm the files; if threads sleep elsewhere only, have one of them lead. has_multishot:
- * there are multishot polls among the requests, so take the events that the epoll has
- * for their files.
+ * Call this function after parking requests: it runs kicked files. If a thread sleeps
+ * in the epoll, the function adds the requests' files to the epoll. If no thread sleeps
+ * in the epoll, but threads wait for the queue's events, one of these threads becomes
+ * the leader. has_multishot: some of the requests are multishot polls, so also act on
+ * events that the epoll has now.
  */
 void uaio_ready_submitted(struct uaio_group *group, bool has_multishot);
-/* uaio_ready_submitted() for a thread that may lead itself: it runs nothing. */
+/*
+ * Like uaio_ready_submitted(), but execute no request. Called by a thread that may
+ * become the leader next.
+ */
 void uaio_ready_announce(struct uaio_group *group);
 
 /*
- * Complete timers that are due (timer.h), and try requests of this queue that may be
- * ready: those kicked, and those of a few files on which a request was parked since any
- * thread looked, the newest first. Bounded. Does nothing if another thread is running
- * the list.
- * Return: whether a kicked file is left. With UAIO_RUN_BY_CALLER that is passed on to
- * another thread already.
+ * Complete timers that are due (timer.h). Then try requests that may be ready: first
+ * requests on kicked files, then requests on a few files of the list `fresh`, the
+ * newest first. (A file is on `fresh` if a request was parked on it, and no thread has
+ * looked at the file since.) The number of tries is limited. If another thread is
+ * running the list of kicked files, only complete timers and native requests.
+ * Return: whether a kicked file is left. UAIO_RUN_BY_CALLER has then passed it on to
+ * another thread.
  */
 bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by);
 
-/* uaio_ready_run() that begins with the files of nr events of the group's epoll. */
+/*
+ * Like uaio_ready_run(), but first run the files of these nr events, which the group's
+ * epoll has reported.
+ */
 bool uaio_ready_run_events(struct uaio_group *group, enum uaio_runner by,
 			   const struct epoll_event *events, int nr);
 
 /*
- * uaio_ready_run_events() with the events that the epoll has now; does not wait.
+ * Call uaio_ready_run_events() with the events that the epoll has now; do not wait for
+ * any.
  * Return: as uaio_ready_run(); also true if the epoll may have more events.
  */
 bool uaio_ready_look(struct uaio_group *group, enum uaio_runner by);
 
 /*
- * Arm all files on which requests are parked.
- * Return: as uaio_ready_is_armed(). If false, the caller must look again after a while.
+ * Add to the epoll all files on which requests are parked.
+ * Return: as uaio_ready_is_armed(). If false, the epoll does not report some files, and
+ * the caller must later try these files again.
  */
 bool uaio_ready_arm(struct uaio_group *group);
 
 /*
- * uaio_ready_arm() on behalf of another thread, which sleeps in the epoll. If some
- * files cannot be armed, nudge the fallback thread; files to be run first are passed
- * on.
+ * Call uaio_ready_arm() on behalf of another thread, which sleeps in the epoll. If the
+ * epoll does not report some files, the fallback thread tries them. Kicked files are
+ * passed on to the thread that sleeps.
  */
 void uaio_ready_arm_beside(struct uaio_group *group);
 
 /*
- * Arm only files on which no request was parked since the last call of this function:
- * callers come by and try the other files all the time.
+ * Add to the epoll only files on which no request was parked since the last call of
+ * this function. Threads of the program often try the other files themselves.
  */
 void uaio_ready_arm_stale(struct uaio_group *group);
 
-/* Return: whether all files with parked requests are armed, and none is in doubt. */
+/*
+ * Return: whether the epoll reports all files with parked requests: it has them all,
+ * and none is in doubt.
+ */
 bool uaio_ready_is_armed(struct uaio_ready *ready);
 
 /*
- * Return: whether a thread may sleep without any preparation: nothing is kicked, in
- * doubt or unarmed, and no file has to be kicked for each sleep.
+ * Return: whether a thread may sleep in the epoll at once. No file is kicked, in doubt
+ * or missing in the epoll; and there are no files that must be kicked before each sleep
+ * (uaio_ready_kick_personal()).
  */
 bool uaio_ready_is_at_rest(struct uaio_ready *ready);
 
-/* Return: whether a file is kicked and no thread is running the list. */
+/*
+ * Return: whether a file is kicked (its requests must be tried), and no thread is
+ * running the list of kicked files.
+ */
 bool uaio_ready_has_kicked(struct uaio_ready *ready);
 
 /*
- * Kick the files that the epoll refuses, that are in doubt, or that are not armed: no
- * edge would report that they are ready.
+ * Kick the files that the epoll refuses, or does not have, or that are in doubt: their
+ * requests must be tried, since the epoll may never report them.
  */
 void uaio_ready_kick_refused(struct uaio_group *group);
 
 /*
- * Kick all files: a thread that took events from the epoll may not have come back to
- * act on them.
+ * Kick all files: a thread has taken events from the epoll, and perhaps never acts on
+ * them.
  */
 void uaio_ready_kick_all(struct uaio_group *group);
 
-/* Kick the wait queues to which these events of the group's epoll belong. */
+/*
+ * The group's epoll has reported these events: kick the wait queues that they concern.
+ */
 void uaio_ready_kick_events(struct uaio_group *group,
 			    const struct epoll_event *events, int nr);
 
 /*
- * A worker had a request together with its wait queue, and the request's call has
- * returned: kick the wait queue for the next request.
+ * A worker's call for a parked request has returned. The worker also owned the
+ * request's wait queue: kick it, so that the next request is tried.
  */
 void uaio_ready_returned(struct uaio_req *req);
 
 /*
- * A completion is about to make a file ready that may be in an epoll, such as a ring of
- * io_uring. As in the kernel, a multishot poll of an epoll then ends with its next
- * completion. Otherwise, if the poll belongs to that same ring, each completion would
- * cause another.
+ * A completion may make a file ready, for example a ring of io_uring. If that file may
+ * be in an epoll, call this before posting the completion. As in the kernel, a
+ * multishot poll of an epoll then ends with its next completion. Otherwise, if the poll
+ * was submitted to the ring that its epoll contains, each completion would cause
+ * another.
  */
 void uaio_ready_note_nested(void);
 
-/* Two functions of struct uaio_file_ops. */
+/* The two functions of struct uaio_file_ops that this module implements */
 void uaio_watches_move_locked(struct uaio_file *file, int old);
 void uaio_watches_drop(struct uaio_file *file);
 
 /*
- * fallback.c: the thread that looks after requests if no thread of the client waits or
- * submits
+ * fallback.c: the thread that serves parked requests while no thread of the program
+ * waits or submits
  */
 void uaio_fallback_init(void);
 /*
- * Open the descriptors that the fallback thread needs, while some are left: without
- * them no request can wait. If that fails, the thread tries again when it is started.
+ * Open the descriptors that the fallback thread needs, while descriptors are available:
+ * without that thread no request can be parked. If this fails, starting the thread
+ * tries again.
  */
 void uaio_fallback_reserve(void);
 
 /* Start the fallback thread. Return: 0, or -EAGAIN if it cannot be started. */
 int uaio_fallback_start(void);
 /*
- * Put group, which is its own home or the commons, on the fallback thread's list: the
- * thread looks at it after a while. Return: as uaio_fallback_start().
+ * Put group (a queue that is its own home, or the commons) on the fallback thread's
+ * list. That thread looks at it after a while.
+ * Return: as uaio_fallback_start().
  */
 int uaio_fallback_list(struct uaio_group *group);
 /*
- * Wake the fallback thread, which looks after group: the first timer of group is now
- * due sooner than before (timer.h).
+ * The first timer of group, which the fallback thread serves, is due sooner than before
+ * (timer.h): wake the thread if it would sleep too long.
  */
 void uaio_fallback_hurry(struct uaio_group *group);
 /*
- * uaio_fallback_list(), but the thread looks at once. For a request that is parked
- * already: if the thread cannot be started now, it finds the group once it is started.
+ * Like uaio_fallback_list(), but the thread looks at once. Called for a request that is
+ * already parked. If the thread cannot be started now, it finds the group when it is
+ * started later.
  */
 void uaio_fallback_nudge(struct uaio_group *group);
-/* The group goes away: wait until the fallback thread no longer uses it. */
+/* The group is being closed: wait until the fallback thread no longer uses it. */
 void uaio_fallback_forget(struct uaio_group *group);
 
 /*
- * Only tests and benchmarks count what readiness does, and tune it: in normal use all
- * threads that park requests would write these shared counters.
+ * Only tests and benchmarks count and tune what this module does. In normal use,
+ * threads that park requests would all write the same counters.
  */
 #if defined(UAIO_TESTING) || defined(UAIO_BENCH)
 #define UAIO_READY_IS_MEASURED
 #endif
 
 /*
- * Which thread runs parked requests, and when. Set when the engine is up and no request
- * was parked yet.
+ * Which thread runs parked requests, and when. Tests set this after the engine has
+ * started, before any request is parked.
  */
 struct uaio_ready_tuning {
-	/* waiting threads run them; else only the fallback thread */
+	/*
+	 * Threads of the program run parked requests while they wait. If false, only
+	 * the fallback thread runs parked requests.
+	 */
 	bool caller_runs;
-	/* the fallback thread comes late, so that callers come first */
+	/*
+	 * the fallback thread looks at a queue only after a while, so that threads of
+	 * the program come first
+	 */
 	bool delays_kick;
 };
 
 bool uaio_ready_callers_run(void);
 
 struct uaio_ready_counters {
-	uint64_t nr_parked;    /* requests that were parked */
-	uint64_t nr_by_caller; /* of these, completed by callers */
-	/* of these, completed by the fallback thread */
+	/* requests that were parked (waited for a file) */
+	uint64_t nr_parked;
+	/* of nr_parked: completed by threads of the program */
+	uint64_t nr_by_caller;
+	/* of nr_parked: completed by the fallback thread */
 	uint64_t nr_by_fallback;
 	uint64_t nr_fallback_wakes; /* how often the fallback thread woke up */
 	uint64_t nr_tries;          /* successful or not */
-	uint64_t nr_sleeps;         /* sleeps of callers in an epoll */
-	uint64_t nr_events;         /* events taken from an epoll */
-	uint64_t nr_arms;           /* calls of epoll_ctl() for files */
+	/* how often threads of the program slept in an epoll */
+	uint64_t nr_sleeps;
+	uint64_t nr_events; /* events taken from an epoll */
+	uint64_t nr_arms;   /* calls of epoll_ctl() for files */
 };
 
 #ifdef UAIO_READY_IS_MEASURED

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Readiness, inside: what the files of this module share. ready.c (wait queues), run.c
- * and try.c (trying), done.c (completing together), watch.c (the epoll), kick.c
- * (lists), edge.c (edges), natives.c (requests that the kernel executes), timer.c
- * (times), commons.c, fallback.c and care.c. Only these files include this header. The
- * words are explained in ready.h.
+ * Internal header of this module. Requests wait for a file in its wait queues
+ * (ready.c); run.c and try.c try them, and done.c completes several at once. watch.c
+ * maintains which files the epoll has, kick.c which files must be tried or added.
+ * edge.c evaluates the epoll's events, natives.c completes requests that the kernel
+ * executed, timer.c ends those whose time is over. commons.c, fallback.c and care.c
+ * serve queues that no thread of the program serves. Terms are explained in ready.h.
  */
 #ifndef UAIO_READY_READYINT_H
 #define UAIO_READY_READYINT_H
@@ -22,23 +23,27 @@
 struct epoll_event;
 
 /*
- * A bit beside those of the wait queues: polls are run not only because of events that
- * the epoll has reported since they last ran, so they must query their file.
+ * A bit beside the bits of the wait queues to be tried: the polls must query their
+ * file. It is set if the wait queues are tried for another reason than an event of the
+ * epoll.
  */
 enum { UAIO_WAITQS_ASK = 1u << UAIO_NR_WAITQS };
 
-/* The events for which a stream socket is armed if requests read from it */
+/* The epoll watches a stream socket for these events if requests read from it. */
 #define UAIO_EVENTS_OF_STREAM (EPOLLIN | EPOLLRDHUP)
-/* Events after which a short receive may have left something in the socket */
+/*
+ * After one of these events a receive that got less than it asked for may have left
+ * something in the socket.
+ */
 #define UAIO_EVENTS_OF_MORE (EPOLLRDHUP | EPOLLERR | EPOLLHUP)
 
 /*
- * How long the fallback thread sleeps if nothing has to be tried; also how often it
- * takes completions of native requests for clients that do not call.
+ * How long the fallback thread sleeps if it has nothing to try. At this interval it
+ * also completes what the kernel has executed, in case the client makes no calls.
  */
 #define UAIO_FALLBACK_IDLE_NS INT64_C(5000000000)
 
-/* Which list of struct uaio_ready (queue.h) a watch is on. */
+/* The list of struct uaio_ready (queue.h) that contains a watch */
 enum uaio_watch_place {
 	UAIO_WATCH_IDLE,
 	UAIO_WATCH_KICKED,
@@ -50,35 +55,62 @@ enum uaio_watch_place {
 struct uaio_watch {
 	struct uaio_slab_node node;
 
-	struct uaio_file *file;   /* atomic; borrows: ends with the file */
-	struct uaio_group *group; /* atomic; borrows: ends with the group */
-	/* atomic: counts the uses of this memory (watch.c) */
+	/* atomic; exists at least as long as this watch */
+	struct uaio_file *file;
+	/* atomic; exists at least as long as this watch */
+	struct uaio_group *group;
+	/*
+	 * atomic: changes with each use of this memory, and each re-arming (watch.c)
+	 */
 	uint32_t generation;
 
 	/* under the file's lock */
 	struct list in_file;
-	/* EPOLL*: for what it is armed; 0: not in the epoll */
+	/*
+	 * events (EPOLL*) for which the epoll watches the file; 0: not in the epoll
+	 */
 	uint32_t armed;
-	uint32_t nr_edges; /* atomic: edges that the epoll has reported */
-	/* uaio_watch_edges() when file->told was written for this watch */
+	/* atomic: counts events that the epoll has reported */
+	uint32_t nr_edges;
+	/*
+	 * value of uaio_watch_edges() when an edge of this watch last set file->told
+	 */
 	uint32_t nr_told;
 	/* how often the file was added to the epoll; never 0 */
 	uint32_t nr_adds;
-	uint32_t nr_sure; /* nr_adds when surely this file; or 0 */
-	/* uaio_ready_nr_nested when a multishot poll was last parked */
+	/*
+	 * value of nr_adds for which a query has shown that the epoll has the watch's
+	 * file; 0: none
+	 */
+	uint32_t nr_sure;
+	/*
+	 * value of uaio_ready_nr_nested when a multishot poll was last parked here
+	 */
 	uint32_t nr_nested;
 
 	/* under the lock of the group's struct uaio_ready */
 	struct list in_group;
-	struct list in_list; /* of place; if idle: personal, or none */
-	uint32_t place;      /* atomic: enum uaio_watch_place */
-	uint32_t waitqs;     /* wait queues to be run; UAIO_WAITQS_ASK */
-	bool is_unarmed;     /* armed may lack events of parked requests */
-	bool is_untried;     /* its edge may have come before the parking */
-	/* atomic: edges that may have been reported beside nr_edges */
+	/*
+	 * node in the list that `place` names. If `place` is UAIO_WATCH_IDLE: node in
+	 * the list `personal`, or in no list.
+	 */
+	struct list in_list;
+	uint32_t place; /* atomic: enum uaio_watch_place */
+	/* bits of wait queues to be tried; and UAIO_WAITQS_ASK */
+	uint32_t waitqs;
+	/* requests may wait for events that `armed` lacks */
+	bool is_unarmed;
+	/* the file may have become ready before its request was parked */
+	bool is_untried;
+	/* atomic: counts edges that a thread may have taken and lost */
 	uint32_t nr_lost;
-	uint32_t nr_fresh;   /* how many requests were parked */
-	uint32_t seen_fresh; /* nr_fresh at the last uaio_ready_arm_stale() */
+	/* counts calls of uaio_watch_freshen() */
+	uint32_t nr_fresh;
+	/*
+	 * value of nr_fresh at the last uaio_ready_arm_stale(); if nr_fresh still has
+	 * this value, no request was put on the fresh list since
+	 */
+	uint32_t seen_fresh;
 };
 
 extern uint32_t uaio_ready_nr_nested; /* atomic: uaio_ready_note_nested() */
@@ -116,51 +148,58 @@ static inline bool uaio_is_multishot_poll(const struct uaio_req *req)
 }
 
 /*
- * What a file's edges have reported when a pass over its polls begins (edge.c). A pass
- * tries each poll of the file once.
+ * What the epoll has reported of a file before a pass over its polls. (A pass tries
+ * each of the file's parked polls once.) See edge.c.
  */
 struct uaio_told {
-	/* nr_edges of the file at the beginning of the pass */
+	/* file->nr_edges when the pass began */
 	uint32_t nr_edges;
-	uint32_t after; /* nr_edges when the previous pass began */
+	/* file->nr_edges when the previous pass began */
+	uint32_t after;
 	/*
-	 * EPOLL*, of the edges between: events that any edge reported, and events for
-	 * which the epoll was armed at every edge
+	 * EPOLL*, about the edges between `after` and nr_edges. by_any: events that at
+	 * least one edge reported. of_by_all: events for which the epoll watched at
+	 * every edge.
 	 */
 	uint32_t by_any, of_by_all;
 };
 
-/* Begin a pass over the polls of a file, whose lock is held. */
+/*
+ * Begin a pass over the polls of file, whose lock is held: move what its edges reported
+ * to told.
+ */
 void uaio_edge_take_locked(struct uaio_file *file, struct uaio_told *told);
 
 /*
- * Return: the result of a poll that was waiting when the latest edge came, if that edge
- * answers the poll; else 0. This saves poll(): the epoll has queried the file for the
- * same events. The file's lock is held.
+ * Return: the events with which a waiting poll completes, if the file's latest edge
+ * came after the poll's last query and answers it; else 0. This saves a call of poll(),
+ * as the epoll has just queried the file. The file's lock is held.
  */
 int64_t uaio_edge_result_locked(const struct uaio_file *file,
 				const struct uaio_req *req);
 
 /*
- * Begin to try a poll that has one completion (not multishot). The file's lock is held.
- * Return: whether the poll waits on without a system call.
+ * Begin to try a one-shot poll. The file's lock is held.
+ * Return: whether the poll goes on waiting, because the edges in told show that its
+ * events have not come. If false, call poll().
  */
 bool uaio_edge_begin_poll_locked(const struct uaio_told *told,
 				 struct uaio_req *req);
 
 /*
- * Try req, which is TRIED, on fd. is_known: fd is known to be the request's file.
- * Return: as uaio_req_try(); WAIT_FILE also if only a call that may block could execute
- * the request, and it would block now.
+ * Try req, which is in the state TRIED, on the descriptor fd. is_known: fd certainly
+ * refers to the request's file.
+ * Return: as uaio_req_try(). It is also WAIT_FILE if only a blocking call could execute
+ * the request, and the file is not ready now.
  */
 enum uaio_next uaio_ready_try(struct uaio_req *req, int fd, bool is_known,
 			      int64_t *ret_res);
 
 /*
- * Hand a RUNNING request to a worker, with its wait queue. The worker's call may block,
- * and a thread that closes the descriptor could not wait for it: so the call is never
- * made on the client's own descriptor, but on a duplicate. If the descriptor table is
- * full, req completes with -EAGAIN.
+ * Hand a RUNNING request to a worker, which then also owns its wait queue. The worker's
+ * call may block for ever, and closing the descriptor would have to wait for the call.
+ * So the worker calls on a duplicate, never on the client's own descriptor. If no
+ * duplicate can be made (descriptor table full), req completes with -EAGAIN.
  */
 void uaio_ready_hand_to_worker(struct uaio_req *req);
 
@@ -168,8 +207,8 @@ void uaio_ready_hand_to_worker(struct uaio_req *req);
 uint32_t uaio_ready_events_of(const struct uaio_req *req);
 
 /*
- * Arm the watch of a multishot poll that is being parked, so that the epoll reports
- * what is ready now (I10). The file's lock is held.
+ * A multishot poll is being parked: add its file to the epoll again, so that the epoll
+ * reports what is ready now (I10). The file's lock is held.
  */
 void uaio_watch_arm_anew_locked(struct uaio_req *req);
 
@@ -178,30 +217,34 @@ struct uaio_watch *uaio_watch_find_locked(const struct uaio_group *group,
 					  const struct uaio_file *file);
 
 /*
- * Note that these wait queues of the watch must be run. is_armed: the epoll is armed
- * for the requests parked in them. The file's lock is held.
+ * Put the watch on its queue's list of kicked files: a thread must try the requests in
+ * these wait queues. is_armed: the epoll already watches for the events that they
+ * await. The file's lock is held.
  */
 void uaio_watch_kick(struct uaio_watch *watch, uint32_t waitqs, bool is_armed);
 /*
- * uaio_watch_kick() because of an edge that is noted in the file, and for no other
- * reason.
+ * Like uaio_watch_kick(), but the only reason is an edge that is stored in the file. So
+ * polls need not query the file.
  */
 void uaio_watch_kick_told(struct uaio_watch *watch, uint32_t waitqs);
 
 /*
- * A call has failed with EAGAIN.
- * Return: whether the file, queried by its descriptor fd, is ready all the same: then
- * no edge may come.
+ * The request's call has failed with EAGAIN.
+ * Return: whether poll() on fd still reports the file as ready. Then the epoll may
+ * never report it, and the caller must put the wait queue in doubt.
  */
 bool uaio_ready_is_doubtful(const struct uaio_req *req, int fd);
 
 /*
- * Put these wait queues in doubt (their file polls ready, but calls fail with EAGAIN):
- * they are tried again after a while. The file's lock is held.
+ * Put these wait queues in doubt: their file polls ready, but calls on it fail with
+ * EAGAIN. Threads try them again at intervals. The file's lock is held.
  */
 void uaio_watch_doubt(struct uaio_watch *watch, uint32_t waitqs);
 
-/* Return: whether the epoll is armed for all of events. The file's lock is held. */
+/*
+ * Return: whether the epoll watches the file for all of these events. The file's lock
+ * is held.
+ */
 static inline bool uaio_watch_tells_locked(const struct uaio_watch *watch,
 					   uint32_t events)
 {
@@ -209,9 +252,9 @@ static inline bool uaio_watch_tells_locked(const struct uaio_watch *watch,
 }
 
 /*
- * Return: whether EAGAIN from a call of the request proves that nothing was there, so
- * that whatever arrives next makes an edge. This is so for reads from a stream socket,
- * and for accepts.
+ * Return: whether EAGAIN proves that the file had nothing for the request, so that the
+ * epoll reports whatever arrives next. This is so for accepts, and for reads from a
+ * stream socket.
  */
 static inline bool uaio_ready_is_certain(const struct uaio_req *req)
 {
@@ -222,9 +265,9 @@ static inline bool uaio_ready_is_certain(const struct uaio_req *req)
 }
 
 /*
- * Return: whether the file was armed before the request was tried, so that the epoll
- * may report nothing more: some files poll ready though a call would block. The file's
- * lock is held.
+ * Return: whether the epoll may not report the file although it is ready. This is
+ * possible if the epoll watched the file already before the request was tried, and the
+ * file may poll ready while calls would block. The file's lock is held.
  */
 static inline bool uaio_watch_may_not_tell_locked(const struct uaio_req *req)
 {
@@ -234,15 +277,17 @@ static inline bool uaio_watch_may_not_tell_locked(const struct uaio_req *req)
 }
 
 /*
- * Return: nr_adds if the epoll has the open file that fd refers to now; 0 if not, or if
- * it may have other files by the same descriptor. The file's lock is held.
+ * Return: watch->nr_adds if the epoll has the open file to which fd refers now. 0 if
+ * not, or if the epoll may have another file under the same descriptor. The file's lock
+ * is held.
  *
  * Before each try the library checks whether a descriptor still refers to the file of a
- * watch (uaio_req_has_lost_file()). This function answers in 0.21 us; to query the file
- * itself takes 0.36 us. But the open file that was added to the epoll may itself have
- * been another one. So the file is queried once, and then uaio_watch_is_sure_locked()
- * is called with what this function returned before. As long as it returns nr_sure, the
- * descriptor refers to the file.
+ * watch (uaio_req_has_lost_file()). A query of the file itself takes 0.36 us, this
+ * function 0.21 us. But this function alone is no proof: perhaps the file in the epoll
+ * has never been the watch's file. So the library queries the file once. Then
+ * uaio_watch_is_sure_locked() stores in nr_sure what this function had returned before
+ * the query. While this function returns nr_sure, the descriptor refers to the watch's
+ * file.
  */
 uint32_t uaio_watch_has_locked(const struct uaio_watch *watch, int fd);
 
@@ -254,55 +299,59 @@ static inline void uaio_watch_is_sure_locked(struct uaio_watch *watch,
 }
 
 /*
- * Kick a wait queue of file, whose lock is held, for the oldest request in it. The
- * fallback thread runs it, unless that request's home is the group that is running.
+ * Kick a wait queue of file for the oldest request in it: that request must be tried.
+ * `runs`: the group whose kicked files the calling thread is running, or NULL. If the
+ * request's home (ready.h) is another group, the fallback thread will try it. The
+ * file's lock is held.
  */
 void uaio_waitq_kick_locked(struct uaio_file *file, enum uaio_waitq_id id,
 			    const struct uaio_group *runs);
 
 /*
- * Note that requests were parked in these wait queues, and no thread has tried them
- * since. is_untried: they were not tried since the latest edge either, and the epoll
- * does not report that edge again.
+ * Requests were parked in these wait queues: put the watch on the fresh list, for a
+ * thread to look at. is_untried: the requests were not tried since the file's latest
+ * edge, and the epoll does not report that edge again.
  */
 void uaio_watch_freshen(struct uaio_watch *watch, uint32_t waitqs,
 			bool is_untried);
 
 /*
- * Take the next watch to be run. with_fresh: also a watch on which a request was parked
- * since any thread looked; it is then put on the list of unarmed watches.
- * Return: the watch and the wait queues, or NULL if there is none. The watch may be
- * dropped as soon as the lock of ready is released.
+ * Take the next watch whose requests must be tried. with_fresh: if none is kicked, take
+ * one on which a request was parked and which no thread has looked at since. A watch
+ * whose file is not yet in the epoll goes to the list of unarmed watches.
+ * Return: the watch, and the wait queues to be tried; NULL if there is none. As soon as
+ * the lock of ready is released, another thread may drop the watch.
  */
 struct uaio_watch *uaio_watch_pop_locked(struct uaio_ready *ready,
 					 bool with_fresh, uint32_t *ret_waitqs,
 					 bool *ret_was_fresh);
 
 /*
- * Lock the file of a watch that may have been dropped, without taking a reference: the
- * watch and the file exist while the lock is held. After the lock is released, the file
- * exists only as long as one of its requests.
- * Return: the file; NULL, without a lock, if group has no such watch any more.
+ * Lock the file of a watch that another thread may have dropped. No reference to the
+ * file is taken: the watch and the file exist while the lock is held. Afterwards the
+ * file exists only as long as one of its requests.
+ * Return: the file; NULL, and no lock is held, if group has no such watch any more.
  */
 struct uaio_file *uaio_watch_lock_file(const struct uaio_watch *watch,
 				       const struct uaio_group *group);
 
 /*
- * Return: whether the watch is on no list, so that only an edge makes a thread run it.
+ * Return: whether the watch is on no list, so threads try its requests only after an
+ * edge.
  */
 static inline bool uaio_watch_is_idle(const struct uaio_watch *watch)
 {
 	/*
-	 * relaxed: if it is on a list, a thread runs it again from there, and finds
-	 * less to do
+	 * relaxed: if the watch is put on a list meanwhile, a thread takes it from
+	 * there and tries the same requests again
 	 */
 	return load_relaxed(&watch->place) == UAIO_WATCH_IDLE;
 }
 
 /*
- * The epoll of group has reported event: note the edge in its file.
- * Return: that file, with its lock held; the watch, and which wait queues must be run
- * (perhaps none). NULL, without a lock: the event is void.
+ * The epoll of group has reported event: store the edge in its file.
+ * Return: the file, with its lock held; also the watch, and bits of the wait queues to
+ * be tried (perhaps none). NULL, and no lock is held, if the event is obsolete.
  */
 struct uaio_file *uaio_edge_note(struct uaio_group *group,
 				 const struct epoll_event *event,
@@ -310,25 +359,27 @@ struct uaio_file *uaio_edge_note(struct uaio_group *group,
 				 uint32_t *ret_waitqs);
 
 /*
- * Arm a watch for all requests that are parked on file, whose lock is held.
- * Return: 0, or -errno if the epoll cannot add the file now. A file that can never be
- * added is kicked: its requests find out why.
+ * Make the epoll watch the file for all requests that are parked on it. The file's lock
+ * is held.
+ * Return: 0, or -errno if the epoll cannot add the file now. A file that an epoll can
+ * never have is kicked instead; then its requests are tried, and the tries show the
+ * reason.
  */
 int uaio_watch_arm_locked(struct uaio_watch *watch, struct uaio_file *file);
 
 /*
- * Count out a request that is neither parked in the wait queue nor being tried any
- * more.
+ * Decrement the number of requests in waitq: one of them is neither parked nor being
+ * tried any more.
  */
 static inline void uaio_waitq_leave_locked(struct uaio_waitq *waitq)
 {
-	/* relaxed: submitters read it without the lock, as a hint */
+	/* relaxed: submitters read `nr` without the lock, as a hint */
 	store_relaxed(&waitq->nr, load_relaxed(&waitq->nr) - 1);
 }
 
 /*
- * Count out a request that leaves its wait queue: its home no longer counts it as
- * parked.
+ * A request leaves its wait queue: decrement the wait queue's count and the count of
+ * parked requests in the request's home.
  */
 static inline void uaio_waitq_count_out(struct uaio_waitq *waitq,
 					struct uaio_req *req)
@@ -338,23 +389,26 @@ static inline void uaio_waitq_count_out(struct uaio_waitq *waitq,
 }
 
 /*
- * Return: a number that changes with each edge that the epoll reported, or may have
- * reported.
+ * Return: a counter of the edges that the epoll has reported for this watch, or may
+ * have reported. Compare only for equality.
  */
 static inline uint32_t uaio_watch_edges(const struct uaio_watch *watch)
 {
-	/* relaxed: an edge that comes from here on kicks the wait queue */
+	/* relaxed: an edge that is counted after this read kicks the wait queue */
 	return load_relaxed(&watch->nr_edges) + load_relaxed(&watch->nr_lost);
 }
 
 /*
- * Kick the files that may be ready for the calling thread though they were not for
- * another (signalfd): the epoll queries such a file on behalf of the thread that sleeps
- * there.
+ * Some files are ready for one thread and not for another (signalfd). The epoll queries
+ * such a file on behalf of the thread that sleeps there. So kick these files: the
+ * calling thread tries them itself.
  */
 void uaio_ready_kick_personal(struct uaio_ready *ready);
 
-/* Note that a thread of the client has completed requests. */
+/*
+ * A thread of the program has completed requests: the fallback thread can leave the
+ * queue to such threads.
+ */
 static inline void uaio_ready_note_attended(struct uaio_ready *ready)
 {
 	/* relaxed: only that the number changes matters */
@@ -363,20 +417,21 @@ static inline void uaio_ready_note_attended(struct uaio_ready *ready)
 }
 
 /*
- * Complete the requests of the group that the kernel has executed (natives.c).
- * Return: how many native requests the kernel was done with; *ret_nr: how many of them
- * were executed, as the kernel gives some back.
+ * Complete the group's native requests (executed by the kernel itself; natives.c).
+ * Return: how many native requests the kernel has finished or given back; *ret_nr: how
+ * many of these it has executed.
  */
 unsigned uaio_natives_take(struct uaio_group *group, unsigned *ret_nr);
 
 /*
- * At intervals (*looked_ns: the last time) complete what the kernel has executed for
- * any group (fallback.c, I5).
- * Return: whether the kernel has requests; had_some if it is not time to look yet.
+ * Called by the fallback thread: if UAIO_FALLBACK_IDLE_NS has passed since *looked_ns,
+ * complete what the kernel has executed for any group (fallback.c, I5).
+ * Return: whether the kernel still has requests; had_some if the time has not passed
+ * yet.
  */
 bool uaio_natives_look(int64_t *looked_ns, bool had_some);
 
-/* Convert between a watch and the data of its events in the epoll. */
+/* Convert between a watch and the epoll_data of its events. */
 uint64_t uaio_watch_data(const struct uaio_watch *watch);
 struct uaio_watch *uaio_watch_of_data(uint64_t data);
 /* Remove the file, by its descriptor fd, from the epoll. The file's lock is held. */
@@ -389,10 +444,14 @@ void uaio_watches_leave(struct uaio_group *group);
 
 /* care.c: what the fallback thread does for one queue; only fallback.c calls it */
 
-/* How much a queue on the list needs the fallback thread, in rising order */
+/*
+ * How urgently a queue on the list needs the fallback thread; the greatest value wins
+ */
 enum uaio_care {
-	UAIO_CARE_LEAVE,  /* not at all: it need not be on the list */
-	UAIO_CARE_OTHERS, /* callers do what must be done */
+	/* the queue may leave the list */
+	UAIO_CARE_LEAVE,
+	/* threads of the program serve the queue */
+	UAIO_CARE_OTHERS,
 	UAIO_CARE_OURS,
 };
 
@@ -402,42 +461,47 @@ static inline struct uaio_group *uaio_care_group(struct uaio_ready *ready)
 }
 
 /*
- * Return: whether callers have completed requests since the last look. False for the
- * commons, as callers of one queue do not serve the others. False also while workers
- * have requests with the kernel: callers may be in a sleep that began before these were
- * submitted.
+ * Return: whether threads of the program have completed requests of the queue since the
+ * last call. False for the commons: threads that serve one of its queues do not serve
+ * the others. False also while the kernel has requests that workers have submitted: all
+ * threads of the program may have been asleep since before that, and may not complete
+ * them.
  */
 bool uaio_care_is_attended(struct uaio_ready *ready);
 
 /*
- * Run what is ready, and arm.
- * Return: whether all is armed and nothing is left.
+ * Try requests of the queue that may be ready, and add all other files to its epoll.
+ * Return: whether the epoll now has all files, and none is left to be tried.
  */
 bool uaio_care_serve(struct uaio_ready *ready);
 
 /*
- * Adopt a queue: watch its epoll by the thread's own (fallback.c). Return: false if
- * that is not possible.
+ * Adopt a queue: the fallback thread's own epoll watches the queue's epoll
+ * (fallback.c).
+ * Return: false if that is not possible.
  */
 typedef bool uaio_adopt_fn(struct uaio_ready *ready);
 
 /*
- * Look at a queue that is on the list, and adopt it if no caller serves it. is_urgent:
- * run it even if callers serve it.
+ * Look at a queue that is on the fallback thread's list. If no thread of the program
+ * serves the queue, adopt it and execute its requests. is_urgent: execute requests even
+ * if a thread of the program serves the queue.
  */
 enum uaio_care uaio_care_for(struct uaio_ready *ready, bool is_urgent,
 			     uaio_adopt_fn *adopt);
 
-/* done.c: receives that a run has executed, and completes together */
+/* done.c: a list of receives that were executed, and are completed together */
 
 struct uaio_done {
 	unsigned nr;
-	unsigned nr_of_home; /* of these, counted in nr_parked of home */
+	/* how many of the nr requests count as parked in home */
+	unsigned nr_of_home;
 	struct uaio_group *home;
-	uint64_t files; /* one bit for each file (modulo 64) */
+	/* a bit set: bit i for a file whose hash (modulo 64) is i */
+	uint64_t files;
 	struct uaio_req *reqs[UAIO_REQS_TOGETHER];
 	int64_t results[UAIO_REQS_TOGETHER];
-	int fds[UAIO_REQS_TOGETHER]; /* on which they were executed */
+	int fds[UAIO_REQS_TOGETHER]; /* the descriptors used */
 };
 
 static inline void uaio_done_init(struct uaio_done *done,
@@ -449,15 +513,16 @@ static inline void uaio_done_init(struct uaio_done *done,
 }
 
 /*
- * The thread has executed req on fd, with the result res. It may hold locks.
- * Return: whether req was added to the list; if false, call uaio_done_add().
+ * The thread has executed req on fd, with the result res: add req to the list of
+ * requests to be completed together. The thread may hold locks.
+ * Return: whether req was added; if false, call uaio_done_add().
  */
 bool uaio_done_note(struct uaio_done *done, struct uaio_req *req, int64_t res,
 		    int fd);
 /*
- * uaio_done_note() for a thread that holds no lock: complete the requests in the list,
- * and add req to it, or complete req. In both cases req is still counted as parked
- * (nr_parked) before the call.
+ * Like uaio_done_note(), for a thread that holds no lock. Complete the requests in the
+ * list; then add req to the list, or complete it too. Until this call, req counts as
+ * parked (nr_parked).
  */
 void uaio_done_add(struct uaio_done *done, struct uaio_req *req, int64_t res,
 		   int fd);
@@ -466,8 +531,8 @@ void uaio_done_add(struct uaio_done *done, struct uaio_req *req, int64_t res,
 void uaio_done_complete(struct uaio_done *done);
 
 /*
- * Return: whether file is a socket of a request in the list that is yet to be queried
- * for more data.
+ * Return: whether the list has a receive from file that has not found out yet whether
+ * the socket has more.
  */
 bool uaio_done_asks(const struct uaio_done *done, const struct uaio_file *file);
 

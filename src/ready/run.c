@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Readiness: trying parked requests (ready.h). A run tries the kicked wait queues of
- * one queue. Tested by test-ready-again.c and all other test-ready*.c.
+ * A run: one thread tries the requests in the kicked wait queues of one queue
+ * (ready.h). Tested by test-ready-again.c and all other test-ready*.c.
  */
 #include <errno.h>
 #include <linux/fs.h>
@@ -18,50 +18,55 @@
 #include "ready/waiter.h"
 
 enum {
-	/*
-	 * The number of tries in one run. After a run the caller checks its deadline,
-	 * and other queues have their turn.
-	 */
+	/* How many tries a run makes; after that the thread checks its deadline */
 	RUN_TRIES = 64,
-	/*
-	 * The number of files that one run tries of those on which a request was parked
-	 * since any thread looked, the newest first.
-	 */
+	/* How many files a run takes from the fresh list, the newest first */
 	FRESH_TRIES = 16,
 };
 
 /*
- * Learn from a try whether the next one pays, so whether to try in io_submit and before
- * a sleep (retry_pays and nr_misses of the wait queue).
+ * Learn from the outcome of a try which later tries are worth their cost. retry_pays:
+ * tries of fresh requests before a thread sleeps; nr_misses: tries in io_submit.
  */
 static void note_retry(struct uaio_waitq *waitq, enum uaio_runner by,
 		       bool was_fresh, bool was_in_vain)
 {
 	if (was_fresh)
 		waitq->retry_pays = !was_in_vain;
-	/* Not trying in io_submit is better only if callers come at once. */
+	/*
+	 * io_submit may skip its try, and park a request at once. This pays only if
+	 * threads of the program soon run the request with success.
+	 */
 	if (was_in_vain || by == UAIO_RUN_BY_FALLBACK)
 		store_relaxed(&waitq->nr_misses, 0);
 }
 
-/* A run, and its pass over one wait queue, which this thread owns (is_running) */
+/*
+ * A run tries parked requests whose file may be ready, and now makes a pass over one
+ * wait queue of that file. This thread owns the wait queue (is_running).
+ */
 struct run {
 	struct uaio_file *file;
 	struct uaio_waitq *waitq;
 	struct uaio_group *group;
 	enum uaio_runner by;
-	bool is_fresh;   /* not kicked, but parked since the last look */
-	bool is_again;   /* a multishot request had a result, and goes on */
-	bool ends_turn;  /* that request waits for those of other files */
-	bool by_edges;   /* only edges answer the multishot poll being tried */
-	bool has_doubts; /* something of the group is in doubt */
-	bool holds_file; /* by a reference, beside its requests' references */
-	/* for a pass over polls: what edges before it said */
+	bool is_fresh; /* the file's requests were parked since the last run */
+	/* a multishot request has just had a completion, and is tried again */
+	bool is_again;
+	/* that request must first wait for requests of other files */
+	bool ends_turn;
+	/* the multishot poll that is being tried completes only by edges */
+	bool by_edges;
+	/* the epoll may not report some file of the group (in doubt: ready.h) */
+	bool has_doubts;
+	bool holds_file; /* the run has a reference of its own to the file */
+	/* events that the epoll reported before a pass over polls */
 	struct uaio_told told;
-	unsigned budget;   /* tries that are left */
-	unsigned nr_shots; /* shots of multishot requests in this pass */
+	unsigned budget;   /* tries that the run may still make */
+	unsigned nr_shots; /* completions of multishot requests in this pass */
 	unsigned nr_done;
-	struct uaio_done *done; /* executed, not completed yet */
+	struct uaio_done
+		*done; /* executed requests, to be completed together */
 };
 
 static bool is_poll_once(const struct uaio_req *req)
@@ -71,9 +76,9 @@ static bool is_poll_once(const struct uaio_req *req)
 }
 
 /*
- * Return: whether the file is yet to be armed; if it is ready, the epoll then says so.
- * Even for a fresh request the file may be armed: another thread may have armed it
- * during the try, and a third may have had the edge.
+ * Return: whether the file will be added to the epoll after this try. The epoll then
+ * reports it if it is ready. Even the file of a fresh request may be in the epoll:
+ * another thread may have added it during the try, and a third may have taken its edge.
  */
 static bool is_to_be_armed_locked(const struct run *run,
 				  const struct uaio_req *req)
@@ -83,8 +88,8 @@ static bool is_to_be_armed_locked(const struct run *run,
 }
 
 /*
- * Try req. The file's lock is released meanwhile. ret_fd: the descriptor that was used.
- * ret_in_doubt: no edge may come, though the try failed with EAGAIN.
+ * Try req. The file's lock is released during the call. *ret_fd: the descriptor used.
+ * *ret_in_doubt: the try failed with EAGAIN, but the epoll may never report the file.
  */
 static enum uaio_next try_unlocked(struct run *run, struct uaio_req *req,
 				   int *ret_fd, bool *ret_in_doubt,
@@ -120,8 +125,7 @@ static enum uaio_next try_unlocked(struct run *run, struct uaio_req *req,
 }
 
 /*
- * Put the wait queue of req in doubt: its home tries it again, whichever thread has
- * tried it now.
+ * Put the wait queue of req in doubt: threads of its home try it again at intervals.
  */
 static void doubt_locked(struct run *run, struct uaio_req *req)
 {
@@ -135,8 +139,8 @@ static void doubt_locked(struct run *run, struct uaio_req *req)
 }
 
 /*
- * Begin to try a multishot poll. Only edges answer it if the epoll reports all of them
- * (I10). Not inline: few requests are such polls.
+ * Begin to try a multishot poll. If the epoll reports all events that the poll awaits,
+ * only edges complete it (I10). noinline, as such polls are rare.
  * Return: false if there was no edge since the last try.
  */
 static __attribute__((noinline)) bool
@@ -147,25 +151,28 @@ begin_multishot_locked(struct run *run, struct uaio_req *req)
 	run->by_edges =
 		!(req->file->flags & UAIO_FILE_F_PERSONAL) &&
 		uaio_watch_tells_locked(req->watch, uaio_ready_events_of(req));
-	/* relaxed: an edge that comes from here on kicks the wait queue */
+	/* relaxed: an edge that is counted after this read kicks the wait queue */
 	req->edges = uaio_watch_edges(req->watch);
 	return !run->by_edges || req->edges != seen;
 }
 
 /*
- * Return: whether a multishot poll must end because a ring may have made its epoll
- * ready (uaio_ready_note_nested()).
+ * Return: whether the multishot poll must end because its file is an epoll that may
+ * contain a ring (uaio_ready_note_nested()).
  */
 static bool may_be_nested(const struct uaio_req *req)
 {
-	/* relaxed: the count changes before the edge for which it changes */
+	/*
+	 * relaxed: uaio_ready_note_nested() changes the count before the ring is made
+	 * ready, and so before the edge
+	 */
 	return req->file->flags & UAIO_FILE_F_EPOLL &&
 	       req->watch->nr_nested != load_relaxed(&uaio_ready_nr_nested);
 }
 
 /*
- * Return: whether the file has nothing more for a multishot request that has just had a
- * result, until there is another edge (I12).
+ * Return: whether a multishot request that has just posted a result need not be tried
+ * again before the next edge, as its file has nothing more (I12).
  */
 static bool is_empty_locked(const struct uaio_req *req)
 {
@@ -176,10 +183,10 @@ static bool is_empty_locked(const struct uaio_req *req)
 }
 
 /*
- * Post the result res of a multishot request that goes on. A poll goes on if edges
- * answer it. Any other multishot request goes on as long as its tries succeed, until a
- * try finds nothing, or its socket is known to have nothing more. The file's lock is
- * released meanwhile; an edge that comes then kicks the wait queue, which is being run.
+ * Post the result res of a multishot request, and decide whether the request goes on. A
+ * poll goes on if edges complete it. Any other multishot request goes on until a try
+ * finds nothing, or its socket is known to have nothing more. The file's lock is
+ * released meanwhile; an edge then kicks the wait queue, which this thread runs.
  * Return: WAIT_FILE; or DONE: the request ends with res.
  */
 static __attribute__((noinline)) enum uaio_next
@@ -203,16 +210,18 @@ post_unlocked(struct run *run, struct uaio_req *req, int64_t res)
 		run->ends_turn =
 			uaio_sqe_ends_turn(&req->sqe, ++run->nr_shots, res);
 		run->is_again = !run->ends_turn;
-		/* The next try is not counted, up to a limit of completions. */
+		/*
+		 * The next try does not use up the budget, up to a limit of
+		 * completions.
+		 */
 		run->budget += run->nr_done <= RUN_TRIES;
 	}
 	return is_posted ? UAIO_NEXT_WAIT_FILE : UAIO_NEXT_DONE;
 }
 
 /*
- * Keep the file until run_file() is finished with it. Called before the lock of the
- * file is released: requests of the file may be completed before the lock is taken
- * again.
+ * Take a reference to the file until run_file() ends. Called before the file's lock is
+ * released, as the file's last request may complete before the lock is taken again.
  */
 static void hold_file_locked(struct run *run)
 {
@@ -220,7 +229,7 @@ static void hold_file_locked(struct run *run)
 		run->holds_file = uaio_file_try_get(run->file);
 }
 
-/* The rest of end_try_locked() if req cannot be completed together with others. */
+/* The rest of end_try_locked(): complete req alone, or hand it to a worker. */
 static __attribute__((noinline)) void
 end_try_unlocked(struct run *run, struct uaio_req *req, int fd,
 		 enum uaio_next next, int64_t res, bool is_cancelled,
@@ -241,9 +250,9 @@ end_try_unlocked(struct run *run, struct uaio_req *req, int fd,
 }
 
 /*
- * End a try, whose outcome next is DONE or WORKER: req leaves its wait queue. If req
- * goes to a worker, the worker owns the wait queue. The file's lock may be released
- * meanwhile. fd, res: of the try.
+ * End the try of req with the outcome next, which is DONE or WORKER: remove req from
+ * its wait queue, which a worker then also owns. The file's lock may be released and
+ * taken again. fd: the descriptor used; res: the result.
  */
 static void end_try_locked(struct run *run, struct uaio_req *req, int fd,
 			   enum uaio_next next, int64_t res, bool is_cancelled)
@@ -257,8 +266,9 @@ static void end_try_locked(struct run *run, struct uaio_req *req, int fd,
 	if (likely(is_done)) {
 		uaio_waitq_leave_locked(run->waitq);
 		/*
-		 * Counted before the event is posted: a thread that sees the event
-		 * finds it counted. Callers count their own completions later.
+		 * Count the request before its completion is posted, so a thread that
+		 * sees the completion finds the request counted. Threads of the program
+		 * count later (count_run()).
 		 */
 		if (run->by == UAIO_RUN_BY_FALLBACK)
 			uaio_ready_add(&uaio_ready_counters.nr_by_fallback, 1);
@@ -271,8 +281,9 @@ static void end_try_locked(struct run *run, struct uaio_req *req, int fd,
 }
 
 /*
- * Try req, which stays in the wait queue meanwhile: a thread that arms looks at the
- * wait queue. Return: as uaio_req_try(); WORKER: a worker owns the wait queue now.
+ * Try req. Meanwhile it stays in the wait queue, where a thread that adds the file to
+ * the epoll looks for requests.
+ * Return: as uaio_req_try(); WORKER: a worker owns the wait queue now.
  */
 static enum uaio_next run_one_locked(struct run *run, struct uaio_req *req)
 {
@@ -298,15 +309,15 @@ static enum uaio_next run_one_locked(struct run *run, struct uaio_req *req)
 	if (unlikely(req->sqe.is_multishot) && next == UAIO_NEXT_DONE)
 		next = post_unlocked(run, req, res);
 
-	/*
-	 * A poll on a file that the epoll refuses just waits on: a worker could not
-	 * execute it either.
-	 */
+	/* If the epoll refuses the file, a worker executes all but polls of it. */
 	if (next == UAIO_NEXT_WAIT_FILE && is_unpollable &&
 	    uaio_waitq_id_of(req) != UAIO_WAITQ_POLL)
 		next = UAIO_NEXT_WORKER;
 	/* [step: TRIED] */
-	/* A request that is left to a worker has not been executed either. */
+	/*
+	 * With the outcome WORKER, too, the request was not executed, so it can be
+	 * cancelled.
+	 */
 	is_cancelled = next != UAIO_NEXT_DONE && req->canceller;
 	if (next == UAIO_NEXT_WAIT_FILE && !is_cancelled) {
 		uaio_try_resume_locked(req, UAIO_REQ_PARKED);
@@ -323,15 +334,19 @@ static enum uaio_next run_one_locked(struct run *run, struct uaio_req *req)
 }
 
 /*
- * Return: whether the pass goes on. A multishot request ends its turn even if the
- * budget is used up, so that the turns of all files are equally long.
+ * Return: whether to make another try in this wait queue. A multishot request completes
+ * its turn even if the run has no tries left, so that the turns of all files are
+ * equally long.
  */
 static bool may_try(const struct run *run)
 {
 	return run->budget ? !run->ends_turn : run->is_again;
 }
 
-/* Return: false if a worker owns the wait queue now. */
+/*
+ * Try the requests of a wait queue that is not for polls, oldest first.
+ * Return: false if a worker owns the wait queue now.
+ */
 static bool run_stream_locked(struct run *run)
 {
 	struct list *parked = &run->waitq->parked;
@@ -357,15 +372,18 @@ static bool run_stream_locked(struct run *run)
 }
 
 /*
- * Try each poll once, whatever the budget, and move it to the end of the list: other
- * polls of the list may be cancelled meanwhile.
+ * Try each poll once, even if the run has no tries left, and move it to the end of the
+ * list. (A position in the list may become invalid, as other threads cancel polls.)
  */
 static void run_polls_locked(struct run *run)
 {
 	struct list *parked = &run->waitq->parked;
 
 	do {
-		/* relaxed: changed under the lock */
+		/*
+		 * relaxed: `nr` changes only under the file's lock, which this thread
+		 * holds
+		 */
 		uint32_t nr = load_relaxed(&run->waitq->nr);
 
 		run->waitq->is_kicked = false;
@@ -384,7 +402,10 @@ static void run_polls_locked(struct run *run)
 	} while (run->budget && run->waitq->is_kicked);
 }
 
-/* Return: whether the wait queue must be run again. */
+/*
+ * Run one wait queue of run->file, unless another thread does.
+ * Return: whether it must be run again.
+ */
 static bool run_waitq_locked(struct run *run, enum uaio_waitq_id id)
 {
 	struct uaio_waitq *waitq = &run->file->waitqs[id];
@@ -433,9 +454,9 @@ static void run_file(struct uaio_file *file, uint32_t waitqs, struct run *run)
 }
 
 /*
- * Run the wait queues for which the epoll has reported events, without putting their
- * watches on the list first. A watch that is on a list already is run from there. The
- * thread holds no lock.
+ * Run the wait queues that these events concern. Their watches need not go through the
+ * kicked list; but a watch that is on a list already is run from there. The thread
+ * holds no lock.
  */
 static void run_events(struct run *run, const struct epoll_event *events,
 		       int nr)
@@ -459,7 +480,7 @@ static void run_events(struct run *run, const struct epoll_event *events,
 		uaio_ready_add(&uaio_ready_counters.nr_events, (uint64_t)nr);
 }
 
-/* Run the kicked files. The lock of ready is held, and released meanwhile. */
+/* Run the wait queues of kicked files. Releases the lock of ready meanwhile. */
 static void run_kicked(struct run *run, struct uaio_ready *ready,
 		       unsigned *nr_fresh)
 {
@@ -481,10 +502,10 @@ static void run_kicked(struct run *run, struct uaio_ready *ready,
 }
 
 /*
- * Begin to run the list of kicked files. If another thread is running the list, the
- * files of the events are put on it for that thread, and *nr becomes 0. Returns with
- * the lock of ready held.
- * Return: whether the caller is the thread that runs the list.
+ * Become the thread that runs the queue's kicked files. If another thread is running
+ * them, put the files of the events on the queue's list of kicked files, and set *nr to
+ * 0. Returns with the lock of ready held.
+ * Return: whether the caller may run the kicked files now.
  */
 static bool begin_drain(struct uaio_group *group,
 			const struct epoll_event *events, int *nr)
@@ -517,11 +538,11 @@ static void count_run(struct uaio_ready *ready, const struct run *run)
 }
 
 /*
- * Arm files on behalf of a thread that sleeps: a caller leaves files that are not
- * armed, and goes. The sleeping thread may have looked while they were kicked, and have
- * left them to this one.
- * relaxed: the sleeping thread looked under the lock, before this thread let go of the
- * list, and before it looked it said that it sleeps.
+ * A thread of the program leaves files out of the epoll when it ends its run. But a
+ * sleeping thread relies on the epoll, and may have skipped files while they were
+ * kicked. So add all files if such a thread sleeps.
+ * relaxed: the sleeping thread set its bit, then looked under the lock, before this
+ * thread released the list.
  */
 static void arm_for_sleeper(struct uaio_group *group)
 {
@@ -531,9 +552,9 @@ static void arm_for_sleeper(struct uaio_group *group)
 }
 
 /*
- * Complete the requests that the run has executed. The lock of ready is released
- * meanwhile.
- * Return: whether there were any; then there may be more to run.
+ * Complete the receives that the run has collected. The lock of ready is released and
+ * taken again.
+ * Return: whether there were any. Then more files may be kicked.
  */
 static bool complete_unlocked(struct uaio_ready *ready, struct uaio_done *done)
 {
@@ -546,17 +567,15 @@ static bool complete_unlocked(struct uaio_ready *ready, struct uaio_done *done)
 }
 
 /*
- * Run the wait queues of the events, then the kicked files; no other thread does
- * meanwhile. The lock of ready is held, and released meanwhile.
+ * Run the wait queues of the events, then those of the kicked files. The caller has set
+ * is_draining, so no other thread runs them meanwhile. The lock of ready is held; it is
+ * released and taken again.
  */
 static void drain_locked(struct run *run, const struct epoll_event *events,
 			 int nr)
 {
 	struct uaio_ready *ready = &run->group->ready;
-	/*
-	 * The fallback thread arms such files instead: then its epoll reports whether
-	 * they are ready.
-	 */
+	/* The fallback thread adds fresh files to the epoll, which reports them. */
 	unsigned nr_fresh = run->by == UAIO_RUN_BY_FALLBACK ? 0 : FRESH_TRIES;
 	if (nr) {
 		uaio_unlock(&ready->lock, UAIO_RANK_READY);
@@ -604,7 +623,7 @@ bool uaio_ready_run_events(struct uaio_group *group, enum uaio_runner by,
 	count_run(ready, &run);
 	if (by != UAIO_RUN_BY_CALLER)
 		return is_left;
-	/* If something is in doubt, a thread must try it again. */
+	/* If a wait queue is in doubt, a thread must try it again. */
 	if (is_left || run.has_doubts)
 		uaio_waiters_pass_on(group);
 	else if (is_unarmed)
@@ -615,8 +634,8 @@ bool uaio_ready_run_events(struct uaio_group *group, enum uaio_runner by,
 bool uaio_ready_run(struct uaio_group *group, enum uaio_runner by)
 {
 	/*
-	 * relaxed: it races with other threads in any case. A thread that sleeps next
-	 * also looks after files of other threads' requests.
+	 * relaxed: another thread may park a request at any time anyway. A thread that
+	 * sleeps next also runs files of other threads' requests.
 	 */
 	if (!load_relaxed(&group->ready.nr_parked) && by == UAIO_RUN_BY_CALLER)
 		return false;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread that sleeps in its own poll serves all queues in which it has parked
- * requests with an eventfd. Some tests hold the fallback thread meanwhile, so that it
- * cannot help: then a lost wake-up hangs the test.
+ * A thread that sleeps in its own poll() serves all queues in which it has parked
+ * requests with an eventfd. Some tests stop the fallback thread meanwhile, so that it
+ * cannot help. Then a lost wake-up makes the test hang.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -18,13 +18,16 @@
 #include "aio/ctx.h"
 #include "ready/test-ready.h"
 
-/* A context, a pipe with a read of one byte, and the eventfd that the read signals. */
+/*
+ * A context, a pipe, a read of one byte from the pipe, and the eventfd that signals the
+ * read's completion.
+ */
 struct desk {
 	uint64_t handle;
 	int ends[2];
 	int event;
 	char byte;
-	/* atomic: submitted, and its pipe not yet written */
+	/* atomic: the read is submitted, and the pipe not yet written */
 	uint32_t is_in_flight;
 };
 
@@ -33,7 +36,10 @@ enum { NR = 8, NR_MOST = UAIO_ATTENDED_MAX + 4 };
 static struct desk desks[NR_MOST];
 static unsigned nr_desks;
 
-/* If the library cannot defer signal handlers, a thread attends to one queue only. */
+/*
+ * Skip the test if the library cannot make signal handlers end a sleep; a thread then
+ * serves only one queue in its sleep.
+ */
 static void need_many(void)
 {
 	if (!uaio_sleep_ends_for_handlers())
@@ -91,7 +97,9 @@ static void feed(struct desk *desk)
 	assert_int_equal(write(desk->ends[1], "x", 1), 1);
 }
 
-/* Return: whether the desk's read has completed; then this thread has reaped it. */
+/*
+ * Return: whether the desk's read has completed; if so, this call has taken its event.
+ */
 static bool reaps(struct desk *desk)
 {
 	uint64_t count;
@@ -106,8 +114,9 @@ static bool reaps(struct desk *desk)
 }
 
 /*
- * Sleep once, as a front-end does for a client that waits for the eventfds of the first
- * nr desks. Return: how many queues the thread has attended to.
+ * Sleep once, as a front-end does for a client that polls the eventfds of the first nr
+ * desks.
+ * Return: how many queues the thread has served in the sleep.
  */
 static unsigned sleep_once(unsigned nr)
 {
@@ -180,8 +189,8 @@ static void a_thread_serves_each_queue_that_it_has_parked_in(void **state)
 }
 
 /*
- * There are more queues than a thread can attend to: it serves the one in which it
- * parked last.
+ * If a thread has parked requests in more queues than it can serve in a sleep, it
+ * serves at least the queue in which it parked a request last.
  */
 static void the_queue_parked_in_last_has_a_place(void **state)
 {
@@ -232,8 +241,9 @@ static void attend_once(unsigned nr_expected)
 }
 
 /*
- * Another thread parks in a queue, so this thread leaves that queue to the other for
- * one sleep. If the other thread does not sleep, this thread leads the queue again.
+ * If another thread parks a request in a queue, this thread leaves that queue to the
+ * other for one sleep. If the other thread does not sleep, this thread leads the queue
+ * again.
  */
 static void a_queue_is_served_by_the_last_thread_that_has_parked(void **state)
 {
@@ -295,7 +305,9 @@ static void a_queue_that_is_opened_again_is_another(void **state)
 	take_down();
 }
 
-/* Queues that had no event for long are led only in one sleep of 16. */
+/*
+ * If a queue had no event for long, the thread leads it only in every 16th sleep.
+ */
 static void quiet_queues_are_led_now_and_then(void **state)
 {
 	struct uaio_attend attend;
@@ -333,8 +345,8 @@ static long attend_to_one(void *arg)
 }
 
 /*
- * If the library does not defer signal handlers, a handler may delay the return of a
- * sleep, or leave the sleep for good.
+ * Why only one queue: if the library does not make handlers end a sleep, a handler may
+ * delay the thread for long, or leave the sleep by siglongjmp().
  */
 static void a_sleep_that_handlers_do_not_end_has_one_queue(void **state)
 {
@@ -364,8 +376,9 @@ static void a_handler_that_sleeps_or_submits_ends_the_sleep_before(void **state)
 	assert_true(uaio_attend_begin(&inner));
 	assert_int_equal(inner.nr, 3);
 	/*
-	 * This is as if the inner handler had left by siglongjmp(), and the outer sleep
-	 * returned.
+	 * The order of these calls is as if a signal handler had left the inner sleep
+	 * by siglongjmp(), and the outer sleep then returned. The outer call of
+	 * uaio_attend_end() must not end the inner sleep.
 	 */
 	uaio_attend_end(&outer, 7);
 	assert_int_equal(nr_led(), 3);
@@ -420,9 +433,12 @@ static void a_thread_that_ends_in_its_sleep_leads_no_more(void **state)
 	take_down();
 }
 
-/* What happens to queues when a thread's sleep ends */
+/* What happens to the queues when a thread's sleep ends */
 
-/* The fallback thread may have adopted the queue, if it looked before the queue was led. */
+/*
+ * The fallback thread may have adopted the queue (watch its epoll) before the thread
+ * became the leader.
+ */
 static bool is_off_the_list(void *arg)
 {
 	const struct desk *desk = arg;
@@ -453,7 +469,10 @@ a_queue_that_the_fallback_thread_has_left_is_left_to_it(void **state)
 	take_down();
 }
 
-/* The fallback thread has the queue on its list, but does not yet know of the timer. */
+/*
+ * Precondition: the fallback thread has the queue on its list, but does not know of the
+ * timer.
+ */
 static void a_timer_set_in_a_sleep_is_left_to_the_fallback_thread(void **state)
 {
 	enum { SOON_NS = 50000000 };
@@ -476,14 +495,19 @@ static void a_timer_set_in_a_sleep_is_left_to_the_fallback_thread(void **state)
 	take_down();
 }
 
-/* What other threads do while a thread begins to attend, sleeps, and ends its sleep */
+/*
+ * What other threads do while a thread prepares its sleep, sleeps, or ends its sleep
+ */
 
 static void set_up_two(void)
 {
 	set_up(2);
 }
 
-/* Return: whether the desk's context still exists. */
+/*
+ * Submit the desk's read.
+ * Return: whether the desk's context still exists.
+ */
 static bool submits(struct desk *desk)
 {
 	struct iocb iocb = read_with(desk);
@@ -521,7 +545,10 @@ static long feed_the_second(void *arg)
 	return 0;
 }
 
-/* The additional read has no eventfd, so the thread that submits it does not attend. */
+/*
+ * The additional read has no eventfd, so its submitter will not serve the queue in a
+ * sleep.
+ */
 static long park_one_more_and_feed(void *arg)
 {
 	static char byte;
@@ -578,8 +605,8 @@ static void what_comes_meanwhile_ends_the_sleep(void **state)
 	(void)state;
 	need_many();
 	/*
-	 * This read stays parked during all steps, so that there is a fallback thread
-	 * to be held.
+	 * This read stays parked throughout, so the fallback thread exists, and the
+	 * test can stop it.
 	 */
 	open_pipe(1);
 	submit_read_of_byte(&byte);
@@ -591,7 +618,7 @@ static void what_comes_meanwhile_ends_the_sleep(void **state)
 	close_pipe();
 }
 
-/* Threads that take queues from each other */
+/* Several threads serve the same queues, and take them from each other */
 
 static struct {
 	uint32_t nr_to_submit, nr_to_reap; /* atomic */
@@ -610,14 +637,19 @@ static long feed_all(void *arg)
 	return 0;
 }
 
-/* From here on the last desk's eventfd is readable, which ends the threads' sleeps. */
+/*
+ * End the race: make the last desk's eventfd readable, which wakes all threads for
+ * good.
+ */
 static void end_race(void)
 {
 	store_release(&race.is_over, 1);
 	assert_int_equal(write(desks[NR].event, &(uint64_t){ 1 }, 8), 8);
 }
 
-/* Whichever thread reaps a desk's request submits the next one. */
+/*
+ * The thread that took the event of a desk's read submits the next read of that desk.
+ */
 static void go_on_with(struct desk *desk)
 {
 	if ((int32_t)sub_relaxed(&race.nr_to_submit, 1) > 0)
@@ -668,7 +700,8 @@ static void threads_that_take_queues_from_each_other_lose_nothing(void **state)
 }
 
 /*
- * There is one thread, and the fallback thread is held: a lost wake-up hangs the test.
+ * Only one thread runs, as the fallback thread is stopped. So a lost wake-up makes the
+ * test hang.
  */
 static void one_thread_needs_no_other(void **state)
 {

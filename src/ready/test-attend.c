@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread that sleeps in its own poll executes requests whose files become ready
- * meanwhile. If the thread is preempted, the fallback thread may be first. So the test
- * counts over many rounds which of the two executes the requests, and repeats that
- * several times.
+ * A thread that sleeps in its own poll() executes requests whose files become ready
+ * meanwhile. If the thread is preempted, the fallback thread may execute such a request
+ * first. So the test counts over many rounds which of the two threads executes the
+ * requests, and repeats the count several times.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -59,11 +59,14 @@ static void sleep_for(int event)
 		assert_in_range(poll(pfds, 2, -1), 1, 2);
 		uaio_attend_end(&attend, pfds[1].revents != 0);
 	}
-	/* The eventfd is readable, or another thread is about to write it. */
+	/*
+	 * When there is nothing to serve, the eventfd is readable, or another thread is
+	 * about to write it.
+	 */
 	assert_int_equal(poll(pfds, 1, -1), 1);
 }
 
-/* Which requests a thread attends to */
+/* Which requests make a thread serve the queue in its sleep */
 
 static void only_who_has_parked_with_an_eventfd_attends(void **state)
 {
@@ -81,7 +84,7 @@ static void only_who_has_parked_with_an_eventfd_attends(void **state)
 	assert_int_equal(unit_submit(handle, &told), 1);
 	assert_true(uaio_attend_may());
 	assert_true(uaio_attend_begin(&attend));
-	/* After this the thread no longer leads. */
+	/* The call below makes the thread stop leading. */
 	uaio_attend_end(&attend, 0);
 	put_text("x");
 	sleep_for(event);
@@ -147,8 +150,9 @@ static long put_when_told(void *arg)
 }
 
 /*
- * Submit a poll in each of many rounds, whose pipe another thread fills. Return: in how
- * many of the rounds the fallback thread executed the request.
+ * In each of many rounds submit a poll of a pipe, and have another thread write to the
+ * pipe.
+ * Return: in how many rounds the fallback thread executed the poll.
  */
 static uint64_t play(void)
 {
@@ -188,7 +192,9 @@ static void the_thread_that_sleeps_executes_the_request(void **state)
 	assert_in_range(nr, 0, ROUNDS / 10);
 }
 
-/* the event that the epoll reports is the poll's result */
+/*
+ * A poll completes with the event that the epoll reports, without a call of poll()
+ */
 
 static uint32_t nr_polls; /* atomic: calls of poll() on the pipe */
 
@@ -216,7 +222,7 @@ static void a_poll_is_answered_by_what_the_epoll_says(void **state)
 		struct uaio_event event;
 
 		assert_int_equal(unit_submit(handle, &plain), 1);
-		/* This adds the pipe to the epoll. */
+		/* The call below adds the pipe to the epoll. */
 		assert_int_equal(
 			uaio_aio_getevents(handle, 1, 1, &event, &zero), 0);
 		store_relaxed(&nr_polls, 0);
@@ -228,12 +234,18 @@ static void a_poll_is_answered_by_what_the_epoll_says(void **state)
 		assert_int_equal(unit_submit(handle, &read_one), 1);
 		assert_int_equal(unit_reap_one(handle), 1);
 	}
-	/* A poll asks its file if the fallback thread takes the edge first, as it may. */
+	/*
+	 * A poll calls poll() if the fallback thread takes the event from the epoll
+	 * first, which can happen.
+	 */
 	assert_true(nr_unasked > 0);
 	close_pipe();
 }
 
-/* An edge that came before the poll was submitted does not answer the poll. */
+/*
+ * If an edge (an event that the epoll reports) came before the poll was submitted, it
+ * must not complete the poll.
+ */
 static void a_poll_is_not_answered_by_an_older_edge(void **state)
 {
 	int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How long a queue stays on the fallback thread's list, and when the thread looks at it
- * first. A queue that has requests now and then stays: to take it off and list it again
- * wakes the thread twice for a request.
+ * How long a queue stays on the fallback thread's list, and when that thread first
+ * looks at it. A queue with a request now and then stays on the list. Otherwise each
+ * request would wake the thread twice: to remove the queue, and to add it again.
  */
 #include "ready/readyint.h"
 #include "ready/test-ready.h"
 
-/* Looks in a row that find nothing, before a queue leaves the list. */
+/*
+ * After this number of looks in a row that find nothing new, a queue leaves the list.
+ */
 enum { IDLE_LOOKS = 3 };
 
-/* The fallback thread does not know it: the test looks instead. */
+/*
+ * The fallback thread does not have this queue; the test calls uaio_care_for() itself.
+ */
 static struct uaio_queue queue;
 
 static struct uaio_ready *start_queue(uint32_t keepers)
@@ -47,7 +51,10 @@ static void assert_leaves_when_idle(struct uaio_ready *ready)
 	assert_int_equal(look(ready), UAIO_CARE_LEAVE);
 }
 
-/* Requests with the kernel count as completed, and never as parked. */
+/*
+ * Precondition: completions are counted, but no request is parked anew, as if the
+ * kernel executed the requests.
+ */
 static void a_led_queue_stays_while_its_leader_completes_requests(void **state)
 {
 	struct uaio_ready *ready = start_queue(UAIO_LEADER);
@@ -91,14 +98,19 @@ static void a_queue_that_is_listed_again_stays_as_long(void **state)
 }
 
 /*
- * The thread looks at a busy queue less and less often. Meanwhile another queue is put
- * on its list.
+ * The fallback thread looks at a busy queue less and less often. While it sleeps for
+ * long, the test puts another queue on its list: that thread must look at the other
+ * queue soon.
  */
 static struct uaio_queue other;
 static uint32_t
-	nr_waits; /* atomic: the thread's waits since that other is listed */
-static uint32_t is_listed;   /* atomic */
-static int64_t next_wait_ns; /* how long the thread would sleep then */
+	/*
+	 * atomic: how often the thread has waited since `other` was put on the list
+	 */
+	nr_waits;
+static uint32_t is_listed; /* atomic */
+/* timeout of the thread's first wait after `other` was put on its list */
+static int64_t next_wait_ns;
 
 static bool list_other_in_a_long_wait(long nr, const long args[6],
 				      long *ret_res)

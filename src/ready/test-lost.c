@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads that end in the sleep of io_getevents, or that leave the sleep by a jump out
- * of a signal handler. Other threads do not wait for them, and they no longer count as
- * waiters or leaders.
+ * Threads that end while they sleep in io_getevents, or leave the sleep by siglongjmp()
+ * out of a signal handler. Other threads must not wait for them, and they must no
+ * longer count as waiters or leaders.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -22,7 +22,8 @@
 static struct {
 	uint64_t handle;
 	int ends[2];
-	bool is_parked; /* a request is parked, so a waiter leads */
+	/* a request is parked, so the waiting thread becomes the leader */
+	bool is_parked;
 	bool has_mask;
 	uint32_t has_left; /* atomic: by siglongjmp() */
 	uint32_t may_end;  /* atomic */
@@ -54,7 +55,7 @@ static void prepare(bool is_parked, bool has_mask)
 		park_read(waiting.handle);
 }
 
-/* Return: how often this thread has slept. */
+/* Return: how often this thread has slept so far. */
 static long nr_sleeps(void)
 {
 	struct rusage usage;
@@ -64,9 +65,9 @@ static long nr_sleeps(void)
 }
 
 /*
- * Check that nothing is left of the thread that waited. Destroying its context, or
- * opening another, must not sleep again and again until that thread comes back, which
- * it never does.
+ * Check that nothing is left of the thread that waited. That thread never comes back.
+ * If destroying that thread's context, or opening another context, waited for that
+ * thread, the calling thread would sleep again and again.
  */
 static void finish(void)
 {
@@ -113,8 +114,8 @@ static bool nobody_waits(void)
 }
 
 /*
- * Skipped under sanitizers: ASan takes the stack of a cancelled thread for an overflow,
- * and TSan runs signal handlers later, when the thread no longer sleeps.
+ * Skipped under sanitizers. ASan mistakes the stack of a cancelled thread for an
+ * overflow. TSan delays signal handlers until the thread no longer sleeps.
  */
 static void a_thread_that_is_cancelled_waits_no_more(void **state)
 {
@@ -162,7 +163,7 @@ static void a_thread_that_a_handler_ends_waits_no_more(void **state)
 	}
 }
 
-/* With deferred cancellation a wait is not a cancellation point. */
+/* With deferred cancellation, io_getevents is not a cancellation point. */
 static void a_wait_is_no_place_to_be_cancelled(void **state)
 {
 	struct unit_thread thread;
@@ -177,7 +178,10 @@ static void a_wait_is_no_place_to_be_cancelled(void **state)
 	finish();
 }
 
-/* The next waiter leads at once, without first checking for a lost leader. */
+/*
+ * The next waiter becomes the leader at once; it need not first find out that the
+ * leader is lost.
+ */
 static void a_waiter_beside_a_cancelled_leader_leads(void **state)
 {
 	struct unit_thread first, second;
@@ -218,8 +222,8 @@ static long wait_and_jump_out(void *arg)
 }
 
 /*
- * What the thread left behind is cleared away when the thread ends, and until then
- * keeps no other thread waiting.
+ * A thread leaves its sleep by siglongjmp(). What it leaves behind is cleaned up when
+ * the thread ends, and no other thread waits for that.
  */
 static void no_thread_waits_for_one_that_has_jumped_out(void **state)
 {
@@ -245,8 +249,9 @@ static void no_thread_waits_for_one_that_has_jumped_out(void **state)
 }
 
 /*
- * If the submitter loses its processor between parking and waking a waiter, the
- * fallback thread serves the queue, and no waiter leads.
+ * Either a waiter leads, or the fallback thread has adopted the queue. The latter
+ * happens if the submitter is preempted between parking the request and waking a
+ * waiter.
  */
 static bool is_watched(void *arg)
 {
@@ -264,7 +269,8 @@ static long park_later(void *arg)
 
 /*
  * Two threads wait before anything is submitted. When a request is parked, one of them
- * leads, jumps out of its sleep and never comes back: the other is served all the same.
+ * becomes the leader, leaves its sleep by siglongjmp(), and never comes back. The
+ * library must still serve the other.
  */
 static void a_waiter_from_before_the_leader_is_not_forgotten(void **state)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A stream that becomes ready again and again: while its request is being tried, all
- * the time, or always without giving data. It does not matter which thread tries: a
- * hook sees all calls.
+ * Tests a pipe that becomes ready again and again: while a read of it is being tried,
+ * or all the time, or without ever having data. A hook sees all read calls, whichever
+ * thread makes them.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -23,14 +23,16 @@ static bool is_read(long nr, const long args[6])
 }
 
 /*
- * Another reader consumes the byte before the first try that could succeed. When that
- * try has found nothing it is stopped until the pipe is ready again.
+ * The hook consumes the pipe's byte just before the library's first read that could
+ * succeed. When that read has failed, the hook stops the reading thread until the pipe
+ * is ready again.
  */
 static struct {
 	uint32_t is_armed; /* atomic */
 	uint32_t is_held;  /* atomic */
 	uint32_t goes_on;  /* atomic */
-	uint32_t nr_after; /* atomic: tries begun after the stopped one */
+	/* atomic: reads that begin after the stopped one */
+	uint32_t nr_after;
 } loser;
 
 static bool lose_and_hold(long nr, const long args[6], long *ret_res)
@@ -64,8 +66,8 @@ static void arm_loser(void)
 }
 
 /*
- * The client looks at its ring, or sleeps in a wait, or waits only when the read is
- * over.
+ * What the client does: it looks at its ring in memory; it sleeps in a wait; or it
+ * waits only after the read has completed.
  */
 enum { LOOKS, SLEEPS, COMES, NR_WAYS };
 
@@ -102,18 +104,18 @@ what_is_ready_again_while_it_is_tried_is_tried_once_more(void **state)
 	close_pipe();
 }
 
-/* Each request reads into its own byte, so that its tries can be told apart. */
+/* The buffer tells which request is tried, as each reads into its own byte. */
 enum { NR_SLOTS = 64, NR_CALLERS = 4 };
 
 static struct {
 	char bytes[NR_SLOTS];
 	struct iocb iocbs[NR_SLOTS];
 	uint32_t is_tried[NR_SLOTS];  /* atomic */
-	uint32_t nr_events[NR_SLOTS]; /* atomic: in this round */
-	/* atomic: tries during another try of the same request */
+	uint32_t nr_events[NR_SLOTS]; /* atomic: completions in this round */
+	/* atomic: how often a request was tried by two threads at a time */
 	uint32_t nr_together;
 	uint32_t nr_tried; /* atomic: requests being tried just now */
-	/* atomic: tries during a try of another request */
+	/* atomic: how often two requests were tried at a time */
 	uint32_t nr_beside;
 	uint32_t nr_done; /* atomic: events in this round */
 } crowd;
@@ -144,7 +146,7 @@ static bool watch_tries(long nr, const long args[6], long *ret_res)
 		add_relaxed(&crowd.nr_together, 1);
 	if (add_relaxed(&crowd.nr_tried, 1))
 		add_relaxed(&crowd.nr_beside, 1);
-	/* Another thread that is about to try a request has time to do so. */
+	/* Give another thread that is about to try a request the time to do so. */
 	for (int64_t end = uaio_now_ns() + 20000; uaio_now_ns() < end;)
 		(void)uaio_sys_raw(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
 	*ret_res = unit_make_call(nr, args);
@@ -172,7 +174,7 @@ static long reap_crowd(void *arg)
 	return 0;
 }
 
-/* Submit the requests of one caller, and then wait with the others. */
+/* Submit one thread's share of the requests, then wait like the other threads. */
 static long submit_and_reap(void *arg)
 {
 	struct iocb *first = arg;
@@ -222,8 +224,8 @@ static void no_request_is_tried_twice_at_a_time(void **state)
 }
 
 /*
- * All requests wait already, in two contexts; a reaper of either context may execute
- * any of them.
+ * All requests are parked, half of them in each of two contexts. Threads wait for both
+ * contexts, and any of them may execute any request.
  */
 static void requests_on_one_stream_are_tried_one_by_one(void **state)
 {
@@ -260,10 +262,12 @@ static void requests_on_one_stream_are_tried_one_by_one(void **state)
 	close_pipe();
 }
 
-/* One call executes a bounded number of requests, however many are ready. */
+/* However many requests are ready, one call executes only a limited number. */
 static struct {
-	uint32_t tid;      /* atomic: the thread that calls */
-	uint32_t nr_tries; /* atomic: that thread's tries */
+	/* atomic: the thread that makes the measured call */
+	uint32_t tid;
+	/* atomic: reads that this thread has tried */
+	uint32_t nr_tries;
 } caller;
 
 static bool count_own_tries(long nr, const long args[6], long *ret_res)
@@ -298,8 +302,8 @@ static void one_call_executes_no_more_than_a_share(void **state)
 		store_relaxed(&caller.nr_tries, 0);
 		unit_hook(count_own_tries);
 		/*
-		 * The call is io_submit, of one more request behind all others, or
-		 * io_getevents.
+		 * In odd rounds the measured call is io_submit, which submits one more
+		 * request behind all others. In even rounds it is io_getevents.
 		 */
 		if (round % 2)
 			assert_int_equal(unit_submit(handle, &iocb), 1);
@@ -314,12 +318,13 @@ static void one_call_executes_no_more_than_a_share(void **state)
 }
 
 /*
- * One thread keeps the pipe full, and a second thread submits again at once for each
- * event. So a third thread that calls in always has something to execute.
+ * One thread keeps the pipe full. A second thread takes events, and submits each
+ * request again at once. So a third thread that calls the library always finds
+ * something to execute.
  */
 static struct {
 	uint32_t ends; /* atomic */
-	/* atomic: an event of a request that is not in iocbs */
+	/* atomic: a request that is not in iocbs has completed */
 	uint32_t has_other;
 	struct iocb iocbs[NR_SLOTS];
 	char bytes[NR_SLOTS];
@@ -362,7 +367,7 @@ static long grind(void *arg)
 static void start_mill(struct unit_thread threads[2])
 {
 	open_pipe(NR_SLOTS + 1);
-	/* The thread that fills the pipe must end though no thread reads any more. */
+	/* The thread that fills the pipe must not block when no thread reads. */
 	assert_int_equal(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
 	store_relaxed(&mill.ends, 0);
 	for (unsigned i = 0; i < NR_SLOTS; i++) {
@@ -420,7 +425,10 @@ static void a_stream_that_is_always_ready_captures_no_caller(void **state)
 	stop_mill(threads);
 }
 
-/* The busy stream delays neither another pipe of its context, nor another context. */
+/*
+ * While one pipe is always ready, requests on another pipe of the same context, and in
+ * another context, must complete.
+ */
 static void a_stream_that_is_always_ready_holds_up_no_other(void **state)
 {
 	enum { ROUNDS = 15, SOON_MS = 2000 };
@@ -461,8 +469,8 @@ static void a_stream_that_is_always_ready_holds_up_no_other(void **state)
 }
 
 /*
- * The pipe polls ready for each thread, but another reader empties it before each read,
- * and fills it again after the read.
+ * The pipe polls ready for each thread. But the hook empties the pipe before each read
+ * of the library, and fills it again afterwards, like another reader.
  */
 static bool take_away(long nr, const long args[6], long *ret_res)
 {
@@ -519,7 +527,7 @@ static void a_stream_that_never_gives_captures_no_caller(void **state)
 	assert_median_below_ms(&looks, SOON_MS);
 	assert_median_below_ms(&waits, SOON_MS);
 	assert_median_below_ms(&others_times, SOON_MS);
-	/* When the pipe gives data at last, all data is there. */
+	/* Without the hook the reads succeed, and must get all data. */
 	unit_hook(NULL);
 	assert_int_equal(write(ends[1], bytes, NR), NR);
 	assert_int_equal(unit_reap(handle, NR, events), NR);
@@ -529,9 +537,10 @@ static void a_stream_that_never_gives_captures_no_caller(void **state)
 }
 
 /*
- * While the first of two reads is executed, another thread arms the pipe, and takes its
- * edge. The second read then finds nothing, though the pipe is as ready as before: some
- * files return EAGAIN while another thread uses them.
+ * While the first of two reads is executed, another thread adds the pipe to the epoll,
+ * and takes the event that the epoll reports. The second read then gets EAGAIN,
+ * although the pipe is ready: some files return EAGAIN while another thread uses them.
+ * No further event will come.
  */
 static uint32_t nr_reads; /* atomic */
 

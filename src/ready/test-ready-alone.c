@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A client that makes no call once it has submitted: only the fallback thread looks
- * after its parked requests, and no other thread makes up for what it forgets.
+ * Tests a client that makes no call after submitting. No thread of the program tries
+ * its parked requests. Only the fallback thread, which belongs to the library, does. So
+ * no other thread corrects omissions of the fallback thread.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -12,7 +13,8 @@
 #include "ready/test-ready.h"
 #include "streams.h"
 
-static uint32_t nr_reads; /* atomic: tries on the first end */
+/* atomic: number of the library's read calls on ends[0] */
+static uint32_t nr_reads;
 
 static bool are_two(void *arg)
 {
@@ -20,7 +22,8 @@ static bool are_two(void *arg)
 }
 
 /*
- * As on some files, a call on the pipe fails with EAGAIN though the pipe polls ready.
+ * Reads of the pipe fail with EAGAIN although the pipe polls ready, as happens with
+ * some files.
  */
 static uint32_t refuses; /* atomic */
 
@@ -46,8 +49,8 @@ static void a_file_that_polls_ready_and_is_not_is_tried_again(void **state)
 		put_text("x");
 		submit_read_of_byte(&byte);
 		/*
-		 * One try is the submitter's, and one is the fallback thread's, which
-		 * is notified at once.
+		 * The submitting thread makes one read call, and wakes the fallback
+		 * thread, which makes a second one.
 		 */
 		unit_await(are_two, &nr_reads);
 		store_release(&refuses, 0);
@@ -57,7 +60,7 @@ static void a_file_that_polls_ready_and_is_not_is_tried_again(void **state)
 	}
 }
 
-/* The events for which the context's epoll has the first end */
+/* The events for which the context's epoll watches ends[0] */
 static uint32_t armed; /* atomic: EPOLL* */
 
 static bool is_watched_for_writing(void *arg)
@@ -71,7 +74,10 @@ static bool count_calls(long nr, const long args[6], long *ret_res)
 	const struct epoll_event *event = (const struct epoll_event *)args[3];
 
 	(void)ret_res;
-	/* A call without data only asks whether the epoll has the file (poller.h). */
+	/*
+	 * Ignore calls with event data 0: by such a call the library only checks
+	 * whether the epoll has an entry of the file (uaio_poller_has()).
+	 */
 	if (nr == SYS_epoll_ctl && is_end(0, args[2]) &&
 	    (args[1] == EPOLL_CTL_DEL || event->data.u64))
 		store_release(&armed,
@@ -81,7 +87,10 @@ static bool count_calls(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-/* Read a byte while a thread sleeps for it, so that the epoll is armed for reading. */
+/*
+ * Submit a read, and let a thread sleep until its event comes, so that the epoll
+ * watches for input. Then complete the read by writing a byte.
+ */
 static void read_asleep(char *byte)
 {
 	struct unit_thread waiter;
@@ -94,8 +103,8 @@ static void read_asleep(char *byte)
 }
 
 /*
- * Reads complete when the client asks for their events; after enough of these, reads
- * are no longer tried at submission.
+ * Submit a read, write a byte, and take the event. Repeat this until the library makes
+ * only one read call, because it no longer tries the read in the submitting call.
  */
 static void read_until_it_is_not_tried(char *byte)
 {
@@ -140,7 +149,10 @@ static void a_direction_is_watched_though_the_other_is_untried(void **state)
 		write = unit_iocb(IOCB_CMD_PWRITE, ends[0], &out, 1, 0);
 		store_relaxed(&nr_reads, 0);
 		assert_int_equal(uaio_aio_submit(handle, 2, iocbs), 2);
-		/* The fallback thread arms the file for writing, sooner or later. */
+		/*
+		 * Sooner or later the fallback thread must make the epoll watch for
+		 * EPOLLOUT.
+		 */
 		unit_await(is_watched_for_writing, NULL);
 		drain_stream(ends[1]);
 		assert_int_equal(take_from_ring(handle), 1);

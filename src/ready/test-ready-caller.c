@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which threads execute requests that wait for a stream: those that submit and wait.
- * The fallback thread serves clients that do not call in, and otherwise sleeps. Both
- * are measured by the engine's counters and by the kernel's.
+ * Tests which threads execute requests that wait for a pipe. Threads that submit or
+ * wait must execute them. The fallback thread serves only clients that make no calls,
+ * and otherwise sleeps. The test compares counters of the library and of the kernel.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -18,17 +18,21 @@
 enum {
 	ROUNDS = 2000,
 	/*
-	 * If a thread loses its processor between two calls, the fallback thread may
-	 * help out.
+	 * If a thread is preempted between two of its calls, the fallback thread may
+	 * execute its request.
 	 */
-	SELDOM = 100, /* at most once in 100 requests */
+	/*
+	 * In SELDOM rounds the fallback thread may execute one request of each thread.
+	 */
+	SELDOM = 100,
 	LOOK_NS = 4000000,
 	TRIES = 10,
 };
 
 /*
- * If the fallback thread has helped out once, it may go on for a while. So of several
- * tries at least one must succeed. A try returns what was wrong, or NULL.
+ * Run the function `try`, which returns NULL or what was wrong. If the fallback thread
+ * has executed one request, it may execute more soon after. So repeat `try` until it
+ * succeeds.
  */
 static void assert_mostly(const char *(*try)(void))
 {
@@ -43,7 +47,9 @@ static void assert_mostly(const char *(*try)(void))
 	fail_msg("%s", breach);
 }
 
-/* Two threads play ping-pong, each with a pipe and a context. */
+/*
+ * Two threads send a byte back and forth through two pipes. Each uses its own context.
+ */
 struct player {
 	uint64_t handle;
 	int in, out;
@@ -82,7 +88,8 @@ static long play(void *arg)
 
 struct work {
 	struct uaio_ready_counters counters;
-	uint64_t nr_sleeps; /* of the engine's threads, counted by the kernel */
+	/* voluntary sleeps of the engine's threads, counted by the kernel */
+	uint64_t nr_sleeps;
 };
 
 static void note(struct work *ret)
@@ -91,7 +98,7 @@ static void note(struct work *ret)
 	(void)unit_engine_threads(&ret->nr_sleeps);
 }
 
-/* Play a game, and count what it costs. */
+/* Run both threads for nr_rounds, and measure the work of the library. */
 static void play_game(unsigned nr_rounds, struct work *ret)
 {
 	struct player players[2] = { { 0 }, { 0 } };
@@ -147,9 +154,14 @@ static const char *play_by_those_who_wait(void)
 	struct work work;
 
 	play_game(nr, &work);
-	/* The fallback thread looks at intervals, and whenever a thread was delayed. */
+	/*
+	 * The fallback thread wakes at intervals, and whenever a thread was preempted.
+	 */
 	seldom += (uint64_t)(uaio_now_ns() - since) / LOOK_NS;
-	/* At least one of two reads waits: a thread writes only after it has read. */
+	/*
+	 * At least one of the two reads in a round is parked: each thread writes only
+	 * after its read has completed.
+	 */
 	assert_in_range(work.counters.nr_parked, nr / 2, 2 * nr);
 	assert_int_equal(work.counters.nr_by_caller +
 				 work.counters.nr_by_fallback,
@@ -157,7 +169,7 @@ static const char *play_by_those_who_wait(void)
 	return work.counters.nr_by_fallback > seldom      ? "made by the thread"
 	       : work.counters.nr_fallback_wakes > seldom ? "it comes awake"
 	       : work.nr_sleeps > seldom                  ? "it sleeps"
-	       /* A file is armed once, not for each request. */
+	       /* A file is added to the epoll once, not for each request. */
 	       : work.counters.nr_arms > seldom + 4 ? "armed"
 						    : NULL;
 }
@@ -183,7 +195,9 @@ static void requests_of_callers_that_do_not_run_are_executed(void **state)
 	assert_in_range(work.counters.nr_parked, nr / 2, 2 * nr);
 	assert_int_equal(work.counters.nr_by_caller, 0);
 	assert_int_equal(work.counters.nr_by_fallback, work.counters.nr_parked);
-	/* Such a client pays for each request with a wake-up of the fallback thread. */
+	/*
+	 * If callers do not run requests, each request must wake the fallback thread.
+	 */
 	assert_true(work.counters.nr_fallback_wakes >= nr / 2);
 }
 
@@ -238,7 +252,10 @@ static const char *reap_what_has_got_ready(void)
 							     : NULL;
 }
 
-/* A waiter whose byte is there when it comes need not arm the file or sleep. */
+/*
+ * If the byte is in the pipe before the thread begins to wait, the thread need not
+ * sleep, and the library need not add the pipe to the epoll.
+ */
 static void what_has_got_ready_is_executed_before_any_sleep(void **state)
 {
 	(void)state;
@@ -246,7 +263,8 @@ static void what_has_got_ready_is_executed_before_any_sleep(void **state)
 }
 
 /*
- * If several waiters sleep, the file wakes one of them, which executes what is ready.
+ * Several waiters sleep when the file becomes ready. Only one of them must wake. It
+ * executes the requests that can be executed.
  */
 enum { NR_SLEEPERS = 4, NR_EVENTS = 100 };
 
@@ -304,8 +322,9 @@ static const char *feed_those_who_wait(void)
 	       : after.nr_sleeps - before.nr_sleeps > 2 * NR_EVENTS
 		       ? "slept for"
 	       /*
-	        * One try succeeds. The tries of the next request in the wait queue, and
-	        * of the waiter's own next request, do not.
+	        * For each byte, one read call succeeds. Two more fail with EAGAIN: the
+	        * woken thread tries the next parked request, and then the request that
+	        * it submits next.
 	        */
 	       : after.nr_tries - before.nr_tries > 4 * NR_EVENTS ? "tries"
 	       : after.nr_by_fallback - before.nr_by_fallback >
@@ -321,8 +340,8 @@ static void one_of_the_waiters_executes_what_gets_ready(void **state)
 }
 
 /*
- * If a thread that sleeps for a file leaves, another waiter that sleeps takes over, not
- * the fallback thread.
+ * The first thread, which sleeps in the epoll, stops waiting. Then the second thread,
+ * which waits as well, must execute the read, not the fallback thread.
  */
 static long wait_briefly(void *arg)
 {
@@ -368,8 +387,8 @@ static void a_waiter_that_sleeps_on_takes_over(void **state)
 }
 
 /*
- * poll() reports an error that a socket keeps until it is read; a read does not consume
- * that error.
+ * With IP_RECVERR a socket keeps an error until the program reads its error queue.
+ * poll() reports the error; read() does not consume it.
  */
 static void no_request_is_tried_again_for_an_error_that_is_kept(void **state)
 {
@@ -398,8 +417,8 @@ static void no_request_is_tried_again_for_an_error_that_is_kept(void **state)
 		0);
 	assert_int_equal(close(peer), 0);
 	/*
-	 * No socket receives this: that causes two errors, one of which the socket
-	 * keeps.
+	 * No socket receives this datagram. So the socket gets two errors: the next
+	 * read() returns one, and the other stays in the socket's error queue.
 	 */
 	assert_int_equal(write(fd, "x", 1), 1);
 	told.fd = fd;
@@ -416,7 +435,10 @@ static void no_request_is_tried_again_for_an_error_that_is_kept(void **state)
 	uaio_ready_count(&after);
 	assert_int_equal(poll(&told, 1, 0), 1);
 	assert_in_range(after.nr_tries - before.nr_tries, 0, FEW);
-	/* The event for which the read waits still ends it. */
+	/*
+	 * The parked read must still complete when its file becomes ready: here input
+	 * ends.
+	 */
 	assert_int_equal(shutdown(fd, SHUT_RD), 0);
 	assert_int_equal(unit_reap_one(handle), 0);
 	close_pipe();
@@ -424,11 +446,12 @@ static void no_request_is_tried_again_for_an_error_that_is_kept(void **state)
 }
 
 static struct {
-	int out; /* writing here wakes the sleeper */
+	/* writing to this pipe wakes the thread that sleeps */
+	int out;
 	unsigned nr_sleeps, nr_timed;
 } sleeper;
 
-/* The byte is written as the thread goes to sleep. */
+/* Write the byte just as the thread goes to sleep. */
 static bool wake_sleeper(long nr, const long args[6], long *ret_res)
 {
 	(void)ret_res;
@@ -440,7 +463,10 @@ static bool wake_sleeper(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-/* Return: how many of the sleeps of a thread that reads had a timeout. */
+/*
+ * Submit a read, and wait for its event with timeout.
+ * Return: how many of the thread's sleeps in the epoll had a timeout.
+ */
 static unsigned nr_timed_of(const struct timespec *timeout)
 {
 	struct uaio_event event;
@@ -463,7 +489,10 @@ static const char *wait_for_ever(void)
 	return nr_timed_of(NULL) ? "a thread was woken to look again" : NULL;
 }
 
-/* The kernel needs time for a timer even if it is centuries away. */
+/*
+ * A wait without a time limit must sleep without a timeout. For a timeout, even of
+ * centuries, the kernel sets up a timer, which takes time.
+ */
 static void a_thread_that_waits_for_ever_has_no_timer(void **state)
 {
 	const struct timespec long_time = { .tv_sec = 1000 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A request that waits for a stream is cancelled, or its context is destroyed. Each
- * request has one event, or none once its context is destroyed, whichever thread is
- * working on the request just then.
+ * A request that waits for a pipe is cancelled, or its context is destroyed. The
+ * request must have exactly one event (none after its context is destroyed), whichever
+ * thread works on the request just then.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -22,7 +22,7 @@ static struct io_event reap_event(void)
 }
 
 /*
- * All ways to cancel, made to return alike.
+ * All ways to cancel a request, with the same interface.
  * Return: how many requests were cancelled, or -errno.
  */
 static int by_call(struct iocb *iocb)
@@ -68,7 +68,8 @@ static void each_way_to_cancel_gives_a_request_one_event(void **state)
 		for (unsigned k = 0; k < NR_ELEMENTS(iocbs); k++) {
 			assert_int_equal(unit_submit(handle, &iocbs[k]), 1);
 			/*
-			 * The request was tried without success, or is not yet tried.
+			 * In odd rounds the library has tried the request before,
+			 * without success.
 			 */
 			if (k % 2)
 				unit_assert_no_more(handle);
@@ -83,7 +84,7 @@ static void each_way_to_cancel_gives_a_request_one_event(void **state)
 		}
 	}
 	unit_assert_no_more(handle);
-	/* No request is left that could consume this byte. */
+	/* The library must not have a request any more that consumes this byte. */
 	put_text("x");
 	assert_int_equal(read(ends[0], bytes, 1), 1);
 	close_pipe();
@@ -116,8 +117,8 @@ static void a_write_that_waits_tells_what_it_has_written(void **state)
 }
 
 /*
- * A try is stopped before or after its call. In some cases another reader has consumed
- * the byte that caused the try.
+ * The hook stops a thread before or after it reads for the request. With takes_byte,
+ * the hook first consumes the byte that made the thread read.
  */
 static struct {
 	bool takes_byte;
@@ -144,7 +145,10 @@ static bool hold_trial(long nr, const long args[6], long *ret_res)
 	     nr != SYS_read) ||
 	    !is_end(0, args[0]) || !cas_acquire(&trial.is_armed, &armed, 0))
 		return false;
-	/* Read before the thread goes on: after that the next trial may be armed. */
+	/*
+	 * Copy holds_after now: once the thread goes on, the test may set trial for the
+	 * next case.
+	 */
 	holds_after = trial.holds_after;
 	if (trial.takes_byte)
 		(void)uaio_sys_raw(SYS_read, args[0], (long)&byte, 1, 0, 0, 0);
@@ -209,25 +213,27 @@ static void cancel_while_tried(unsigned way, bool gives, bool holds_after)
 	unit_await(is_held, NULL);
 	unit_thread_start(&canceller, cancel, &cancelling);
 	/*
-	 * The canceller waits for the end of the try, or has found nothing to cancel.
+	 * By now the cancelling thread waits for the end of the read call, or has found
+	 * nothing to cancel.
 	 */
 	unit_await_sleep(&canceller);
 	store_release(&trial.goes_on, 1);
 	nr = unit_thread_join(&canceller);
 	unit_hook(NULL);
 	if (!gives && nr != 1)
-		put_text("y"); /* the read goes on waiting */
+		/* The read goes on waiting, so give it another byte. */
+		put_text("y");
 	res = unit_thread_join(&waiter);
 	assert_true(nr == 1 ? res == -ECANCELED
 			    : nr < 0 && res == 1 &&
 				      byte == (gives ? 'x' : 'y'));
-	/*
-	 * A byte that was read has been reported: if the read counts as cancelled, the
-	 * byte is still there.
-	 */
+	/* If the read counts as cancelled, it must not have consumed the byte. */
 	if (gives && nr == 1)
 		assert_int_equal(read(ends[0], &byte, 1), 1);
-	/* All ways but io_cancel cancel a request that waits on. */
+	/*
+	 * If the read found nothing, it goes on waiting. Then every way to cancel must
+	 * succeed, except io_cancel.
+	 */
 	if (!gives && ways[way] != by_call)
 		assert_int_equal(nr, 1);
 	unit_assert_no_more(handle);
@@ -243,8 +249,8 @@ static void a_request_being_tried_has_one_event_if_cancelled(void **state)
 }
 
 /*
- * Bytes arrive one by one while the reads that wait for them are cancelled, the newest
- * first. The numbers of reads that completed, were cancelled and were left must add up.
+ * Reads wait for a pipe. Bytes arrive one by one, while the reads are cancelled, the
+ * newest first. The numbers of completed, cancelled and remaining reads must add up.
  */
 enum { NR_RACERS = 16 };
 
@@ -265,7 +271,10 @@ static long reap_racers(void *arg)
 	return unit_reap(handle, NR_RACERS, arg);
 }
 
-/* Return: how many requests were cancelled. */
+/*
+ * Cancel all reads, the newest first.
+ * Return: how many were cancelled.
+ */
 static unsigned cancel_racers(unsigned way, struct iocb iocbs[NR_RACERS])
 {
 	unsigned nr = 0;
@@ -282,7 +291,10 @@ static unsigned cancel_racers(unsigned way, struct iocb iocbs[NR_RACERS])
 	return nr;
 }
 
-/* Return: how many reads completed; they have the bytes from 0 on, in order. */
+/*
+ * Check that completed reads have got the bytes 0, 1, 2, … in order.
+ * Return: how many reads have completed.
+ */
 static unsigned count_reads(const struct io_event events[NR_RACERS])
 {
 	unsigned nr_events[NR_RACERS] = { 0 };
@@ -323,7 +335,10 @@ static void race(unsigned way)
 	unit_thread_start(&writer, put_bytes, &first);
 	nr_cancelled = cancel_racers(way, iocbs);
 	assert_int_equal(unit_thread_join(&writer), 0);
-	/* These bytes are for the reads that are left; one more byte is left over. */
+	/*
+	 * These bytes complete the remaining reads; one more byte must stay in the
+	 * pipe.
+	 */
 	assert_int_equal(put_bytes(&second), 0);
 	assert_int_equal(write(ends[1], &third, 1), 1);
 	assert_int_equal(unit_thread_join(&reaper), NR_RACERS);
@@ -349,8 +364,8 @@ static void every_byte_and_every_read_is_accounted_for(void **state)
 enum { AT_ONCE_MS = 500 };
 
 /*
- * There are reads, writes and polls on pipes and sockets; their buffers are freed with
- * the context.
+ * The requests are reads, writes and polls of pipes and sockets. Their buffers are
+ * freed with the context.
  */
 static void destroying_a_thousand_parked_requests_is_quick(void **state)
 {
@@ -408,8 +423,8 @@ static void destroying_a_thousand_parked_requests_is_quick(void **state)
 }
 
 /*
- * The engine may have planned nothing yet for the request, or a look at a later time,
- * or one just now.
+ * When the context is destroyed, the fallback thread either does not know of the
+ * request yet, or will try it at once or a little later.
  */
 static void destroy_waits_for_no_delay(void **state)
 {
@@ -435,8 +450,8 @@ static void destroy_waits_for_no_delay(void **state)
 		add_time(&times, since);
 		free(byte);
 		/*
-		 * If the engine still has a look planned, the look comes now, and finds
-		 * no context.
+		 * If the fallback thread was about to look at the context, let it do so
+		 * now: it must not find the context.
 		 */
 		if (i & 2)
 			stay_away_us(1000);
@@ -474,8 +489,8 @@ static void destroy_waits_for_a_request_that_is_being_tried(void **state)
 		unit_thread_start(&thread, destroy, &handle);
 		unit_await_sleep(&thread);
 		/*
-		 * The thread sleeps and has not returned, as the request's buffer is in
-		 * use.
+		 * The call that destroys the context must not have returned: a thread
+		 * is still executing the read, which uses the buffer `byte`.
 		 */
 		assert_false(load_acquire(&is_destroyed));
 		store_release(&trial.goes_on, 1);
@@ -507,7 +522,7 @@ static void a_waiter_leaves_a_context_that_goes_away(void **state)
 		}
 		since = uaio_now_ns();
 		unit_destroy(handle);
-		/* The context's requests may complete while it is destroyed. */
+		/* The requests may complete while their context is destroyed. */
 		for (unsigned k = 0; k < 2; k++)
 			assert_in_set(
 				(unsigned long)unit_thread_join(&waiters[k]),
@@ -522,7 +537,10 @@ static void a_waiter_leaves_a_context_that_goes_away(void **state)
 	assert_median_below_ms(&times, AT_ONCE_MS);
 }
 
-/* The context that is destroyed has the older read, and a thread that waits for it. */
+/*
+ * Two contexts have reads of one pipe. The context that is destroyed has the older
+ * read, and a thread that waits for its events.
+ */
 static void requests_behind_a_context_that_goes_away_are_served(void **state)
 {
 	struct times times = { 0 };

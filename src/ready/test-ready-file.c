@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests that wait for a stream stay with that stream, whatever happens to its
- * descriptor and its process: closed, used for another stream, forked.
+ * Tests that a request waits for the same stream until it completes. That holds even if
+ * the program forks, closes the stream's descriptor, or reuses the descriptor for
+ * another stream.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -19,9 +20,10 @@
 
 enum { AT_ONCE_MS = 500 };
 
-static int others[2]; /* another pipe, which may get the descriptor's number */
+/* another pipe, which may get the descriptor of the first */
+static int others[2];
 
-/* A thread reaps events, and sleeps whenever there are none. */
+/* A thread that takes events, and sleeps whenever there are none. */
 enum { NR_SLOTS = 8 };
 
 static struct {
@@ -68,7 +70,10 @@ static void start_reaper(void)
 	unit_thread_start(&reaper.thread, reap, NULL);
 }
 
-/* Stop the reaper by an event that comes at once. */
+/*
+ * Make the reaper thread end: submit a read from /dev/zero, which completes at once.
+ * The data of its event are QUIT.
+ */
 static void stop_reaper(void)
 {
 	int zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
@@ -94,8 +99,8 @@ static void open_both(bool are_sockets)
 }
 
 /*
- * What happens to the descriptor; for the last two, later reads of its number are of
- * the other pipe.
+ * What happens to the pipe's descriptor. After REPLACED and USED_AGAIN, later reads by
+ * that descriptor are reads of the other pipe.
  */
 enum fate { CLOSED, ZERO, REPLACED, USED_AGAIN, NR_FATES };
 
@@ -115,13 +120,19 @@ static void befall(enum fate fate)
 		copy = dup(others[0]);
 		assert_true(copy > ends[0]);
 		unit_close(ends[0]);
-		/* dup() returns the lowest free number, which was just closed. */
+		/*
+		 * dup() returns the lowest unused descriptor, which is the one just
+		 * closed.
+		 */
 		assert_int_equal(dup(others[0]), ends[0]);
 		unit_close(copy);
 	}
 }
 
-/* Two reads wait for one stream; then its descriptor becomes another stream's. */
+/*
+ * Two reads wait for one pipe. Then the pipe's descriptor is closed, and perhaps reused
+ * for another file.
+ */
 static void live_through(enum fate fate, bool is_armed, bool is_other_first)
 {
 	bool has_heir = fate >= REPLACED;
@@ -178,7 +189,8 @@ static void parked_requests_stay_with_their_stream(void **state)
 }
 
 /*
- * A stream has two descriptors, and one is closed: the other keeps the requests going.
+ * A stream has two descriptors, and one is closed. The requests must complete as long
+ * as the other is open.
  */
 static void a_stream_with_two_numbers_is_one_stream(void **state)
 {
@@ -199,7 +211,9 @@ static void a_stream_with_two_numbers_is_one_stream(void **state)
 		unit_close(i & 2 ? copy : ends[0]);
 		put_text("ab");
 		unit_await(are_done, &want);
-		/* Requests by two descriptors have no order. */
+		/*
+		 * Two requests by different descriptors may complete in either order.
+		 */
 		assert_int_equal(reaper.bytes[0] + reaper.bytes[1], 'a' + 'b');
 		unit_close(i & 2 ? ends[0] : copy);
 		unit_close(ends[1]);
@@ -209,8 +223,8 @@ static void a_stream_with_two_numbers_is_one_stream(void **state)
 }
 
 /*
- * All descriptors of the stream are closed, and then those of the peer: the reads end
- * as read(2) would.
+ * First all descriptors of the stream are closed, then those of its other end. The
+ * parked reads must complete as read(2) would.
  */
 static void the_end_of_the_peer_is_told_after_the_number_is_gone(void **state)
 {
@@ -239,8 +253,8 @@ static void the_end_of_the_peer_is_told_after_the_number_is_gone(void **state)
 }
 
 /*
- * When all requests that waited for a stream are complete, the library keeps nothing of
- * the stream.
+ * When all requests that waited for a stream are complete, the library must not keep
+ * the stream open.
  */
 static void a_stream_nobody_waits_for_is_let_go(void **state)
 {
@@ -260,7 +274,10 @@ static void a_stream_nobody_waits_for_is_let_go(void **state)
 		unit_await(are_done, &want);
 		if (!(i & 1))
 			unit_close(ends[0]);
-		/* The last reader is closed: the writer is notified, now or later. */
+		/*
+		 * Now nobody must have the reading end open, not even the library: the
+		 * writing end reports that, at once or soon.
+		 */
 		assert_int_equal(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
 		for (;;) {
 			struct pollfd slot = { .fd = ends[1] };
@@ -282,7 +299,10 @@ static long wait_for_one(void *arg)
 	return unit_reap_one(arg ? *(uint64_t *)arg : handle);
 }
 
-/* The child reads from its own pipe, and writes a byte for the parent's read. */
+/*
+ * The child completes reads from its own pipe, then writes a byte for the parent's
+ * read.
+ */
 static int live_as_child(void)
 {
 	uint64_t context;
@@ -299,14 +319,16 @@ static int live_as_child(void)
 		if (write(others[1], "x", 1) != 1)
 			return 3;
 		/*
-		 * In the first two rounds the child only looks at its ring, so the
-		 * fallback thread executes the read.
+		 * In the first two rounds the child only looks at its ring in memory,
+		 * so the fallback thread must execute the read.
 		 */
 		if ((i < 2 ? take_from_ring(context)
 			   : unit_reap_one(context)) != 1)
 			return 4;
 	}
-	/* The pipe's end is closed in the child, and still open in the parent. */
+	/*
+	 * This closes the pipe's reading end in the child; it stays open in the parent.
+	 */
 	unit_close(ends[0]);
 	if (write(ends[1], "c", 1) != 1)
 		return 5;
@@ -320,8 +342,8 @@ static void parent_and_child_wait_for_their_own_requests(void **state)
 
 	(void)state;
 	/*
-	 * Sanitizers do not support threads in a forked child of a process with
-	 * threads.
+	 * Sanitizers do not support a child that starts threads after fork() in a
+	 * process with threads.
 	 */
 	if (UNIT_IS_SANITIZED)
 		skip();
@@ -350,8 +372,8 @@ static void parent_and_child_wait_for_their_own_requests(void **state)
 }
 
 /*
- * The parent has closed a stream for which it has no request any more, but a child has
- * it open. Data that comes through the stream must not wake a thread that sleeps in the
+ * The parent has closed a stream, and has no requests for it any more, but a child has
+ * the stream open. Data that arrives there must not wake a thread that sleeps in the
  * same context.
  */
 static void a_stream_that_only_a_child_has_open_wakes_nobody(void **state)
@@ -367,7 +389,10 @@ static void a_stream_that_only_a_child_has_open_wakes_nobody(void **state)
 	(void)state;
 	open_both(false);
 	handle = unit_context(NR_SLOTS);
-	/* A thread has slept for the stream once, so the epoll has it. */
+	/*
+	 * First a thread sleeps until the stream is ready. For this sleep the library
+	 * adds the stream to the epoll.
+	 */
 	iocb = read_of_byte(&byte);
 	assert_int_equal(unit_submit(handle, &iocb), 1);
 	unit_thread_start(&waiter, wait_for_one, NULL);
@@ -380,7 +405,7 @@ static void a_stream_that_only_a_child_has_open_wakes_nobody(void **state)
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		/* The child ends when the parent closes the last writing end. */
+		/* When the parent closes the last writing end, the child ends. */
 		(void)close(ends[1]);
 		(void)close(others[1]);
 		while (read(ends[0], &byte, 1) == 1)
@@ -439,9 +464,9 @@ static void a_process_ends_at_once_whatever_waits(void **state)
 }
 
 /*
- * A regular file is always ready. A poll of it may be parked all the same, if its
- * descriptor was a stream's a moment ago. The poll must not leave the file's nr_using
- * above 0: a thread that closes the file waits until that count is 0.
+ * A regular file is always ready. Nevertheless a poll of it may be parked if its
+ * descriptor referred to a stream just before. The poll must not leave the file's
+ * nr_using above 0: a thread that closes the file would wait for ever.
  */
 static uint32_t is_ready; /* atomic */
 
@@ -490,8 +515,8 @@ static int open_queue(void)
 }
 
 /*
- * To the kernel a message queue is a regular file, and yet it may not be ready for
- * long.
+ * For the kernel a POSIX message queue is a regular file. But unlike other regular
+ * files, it is not always ready.
  */
 static void polls_of_a_queue_wait_on_when_its_number_is_gone(void **state)
 {
@@ -513,7 +538,10 @@ static void polls_of_a_queue_wait_on_when_its_number_is_gone(void **state)
 		}
 		unit_close(queue);
 		if (i & 4)
-			/* /dev/zero is always ready. */
+			/*
+			 * /dev/zero, which is always ready, gets the queue's descriptor
+			 * number: the polls must not complete.
+			 */
 			assert_int_equal(open("/dev/zero", O_RDONLY), queue);
 		assert_false(has_unread(&handle));
 		assert_int_equal(mq_send(copy, "", 1, 0), 0);

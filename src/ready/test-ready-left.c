@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One thread leaves a request to another thread, which has just looked, or leaves as
- * well. The test stops each thread where the other has to come in between.
+ * Tests what happens if one thread relies on a second thread to execute a request. The
+ * second thread has just found nothing to do, or stops waiting as well. The test stops
+ * each thread at the point where the other thread must run.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -16,29 +17,37 @@
 enum { NR_EPOLL_PWAIT2 = 441 };
 
 /*
- * OF_ENGINE is the role of the engine's threads; only one of these, the fallback
- * thread, sleeps in an epoll.
+ * The role of the current thread. OF_ENGINE: a thread of the library. Among the
+ * library's threads only the fallback thread sleeps in an epoll.
  */
 enum role { OF_ENGINE, OF_TEST, OF_WAITER, OF_LOOKER };
 
 static _Thread_local enum role role;
 
-/* A place at which the first thread that comes by is stopped */
+/*
+ * A stop point: the first thread that comes there after arm() is stopped until
+ * release().
+ */
 struct place {
 	uint32_t is_armed; /* atomic */
 	uint32_t is_held;  /* atomic */
 	uint32_t goes_on;  /* atomic */
 };
 
-static struct place idle, /* the fallback thread, about to sleep */
-	telling,          /* it wakes a leader, and holds the lock */
-	told,             /* after that */
-	waiting, looking; /* the test's own threads */
+/*
+ * Stop points of the fallback thread. idle: before it sleeps. telling: while it wakes
+ * the leader (the waiter that sleeps in the epoll), with the queue's lock held. told:
+ * after it has released that lock. Stop points of the test's threads: waiting, looking.
+ */
+static struct place idle, telling, told, waiting, looking;
 
-static uint32_t refuses;   /* atomic: reads fail with EAGAIN */
-static uint32_t nr_reads;  /* atomic: such reads */
-static uint32_t nr_sleeps; /* atomic: the waiter's sleeps in an epoll */
-static uint64_t other;     /* a context without parked requests */
+/* atomic: reads fail with EAGAIN */
+static uint32_t refuses;
+static uint32_t nr_reads; /* atomic: number of reads that failed with EAGAIN */
+/* atomic: how often the waiter has slept in an epoll */
+static uint32_t nr_sleeps;
+/* a context without parked requests */
+static uint64_t other;
 static int other_ends[2];
 
 static void arm(struct place *place)
@@ -76,7 +85,7 @@ static struct uaio_queue *queue_of(uint64_t context)
 	return &uaio_ctx_find(context)->queue;
 }
 
-/* The file polls ready, and a read fails with EAGAIN. */
+/* Make a read fail with EAGAIN, although the file polls ready. */
 static bool refuse_read(long nr, const long args[6], long *ret_res)
 {
 	if (nr != SYS_preadv2 || !is_end(0, args[0]) || !load_acquire(&refuses))
@@ -136,8 +145,8 @@ static void end(void)
 }
 
 /*
- * Stop the fallback thread before its next sleep. Another context, in which nothing is
- * to be done, wakes it first.
+ * Stop the fallback thread before its next sleep. To wake it first, let it look at
+ * another context, which has no requests.
  */
 static void hold_fallback(uaio_sys_hook_fn *hook)
 {
@@ -185,7 +194,10 @@ static void look_in_vain(void)
 	assert_int_equal(unit_thread_join(&looker), 0);
 }
 
-/* From here on the file is ready, and only the fallback thread can find out. */
+/*
+ * Let reads succeed from here on, and wait for the event. Only the fallback thread can
+ * find out that the read now succeeds.
+ */
 static void expect_read(void)
 {
 	store_release(&refuses, 0);
@@ -193,8 +205,9 @@ static void expect_read(void)
 }
 
 /*
- * The fallback thread lets a context go, since it found a leader and the context's
- * epoll has been adopted. Meanwhile the leader leaves, and leaves a file in doubt.
+ * The fallback thread watches the context's epoll and finds a leader, so it removes the
+ * context from its list. Meanwhile the leader stops waiting, but a file is in doubt: it
+ * polls ready, while a read fails with EAGAIN.
  */
 static bool hold_teller(long nr, const long args[6], long *ret_res)
 {
@@ -203,8 +216,8 @@ static bool hold_teller(long nr, const long args[6], long *ret_res)
 	if (role == OF_ENGINE && nr == SYS_write && hold(&telling))
 		arm(&told);
 	/*
-	 * The fallback thread has released the lock, and wakes a thread that waits for
-	 * the lock.
+	 * The fallback thread has released the lock, and now wakes the thread that
+	 * waits for the lock (FUTEX_WAKE). Stop the fallback thread after that call.
 	 */
 	if (role == OF_ENGINE && nr == SYS_futex &&
 	    (uint32_t *)args[0] == &queue_of(handle)->group.lock.word &&
@@ -222,8 +235,10 @@ static bool are_two(void *arg)
 }
 
 /*
- * The fallback thread may have found that the leader need not be woken, and have let
- * the queue go: then put the queue on its list again.
+ * If the fallback thread has found that it need not wake the leader, it has removed the
+ * queue from its list. Then put the queue back, so that the fallback thread decides
+ * anew.
+ * Return: whether the fallback thread is stopped while it wakes the leader.
  */
 static bool is_leader_told(void *arg)
 {
@@ -273,7 +288,7 @@ static void what_a_leader_leaves_in_doubt_is_tried_again(void **state)
 		await_held(&told);
 		assert_int_equal(unit_thread_join(&looker), 0);
 		store_relaxed(&nr_sleeps, 0);
-		/* When the leader sleeps again, it has consumed the wake-up. */
+		/* If the leader sleeps again, it has acted on the wake-up. */
 		unit_await(are_two, &nr_sleeps);
 		iocb = unit_iocb(IOCB_CMD_PWRITE, other_ends[1], &byte, 1, 0);
 		assert_int_equal(unit_submit(handle, &iocb), 1);
@@ -284,7 +299,7 @@ static void what_a_leader_leaves_in_doubt_is_tried_again(void **state)
 	}
 }
 
-/* A waiter is notified just after it has timed out. */
+/* A thread wakes a waiter, which has just timed out. */
 static bool hold_waiter(long nr, const long args[6], long *ret_res)
 {
 	if (role != OF_WAITER || nr != SYS_futex || !hold(&waiting))
@@ -317,7 +332,9 @@ static void what_is_told_to_a_waiter_that_leaves_is_tried_again(void **state)
 		assert_int_equal(take_from_ring(handle), 1);
 		arm(&waiting);
 		unit_hook(hold_waiter);
-		/* No request is parked, so the waiter does not lead. */
+		/*
+		 * No request is parked, so the waiter does not become the leader.
+		 */
 		unit_thread_start(&waiter, wait_a_moment, NULL);
 		await_held(&waiting);
 		submit_read_of_byte(&byte);
@@ -334,7 +351,10 @@ static void what_is_told_to_a_waiter_that_leaves_is_tried_again(void **state)
 	}
 }
 
-/* A looking thread runs the kicked files, and the leader goes to sleep meanwhile. */
+/*
+ * A thread that checks for events without waiting tries the requests of kicked files
+ * (ready.h). Meanwhile the leader goes to sleep.
+ */
 static bool hold_looker(long nr, const long args[6], long *ret_res)
 {
 	if (role == OF_LOOKER && nr == SYS_preadv2 && is_end(0, args[0]))
@@ -360,11 +380,16 @@ static void what_another_thread_tries_in_vain_is_watched(void **state)
 			assert_int_equal(unit_submit(handle, &reads[k]), 1);
 		}
 		submit_read_of_byte(&bytes[2]);
-		/* The looker tries the newest file first. */
+		/*
+		 * The thread `looker` tries the requests on the newest file first.
+		 */
 		arm(&looking);
 		unit_thread_start(&looker, look_once, NULL);
 		await_held(&looking);
-		/* This kicks the other file for its next request. */
+		/*
+		 * When the older read of fds[0] is cancelled, the library kicks this
+		 * pipe: it notes that the younger read must be tried now.
+		 */
 		assert_int_equal(uaio_aio_cancel(handle, &reads[0]),
 				 -EINPROGRESS);
 		unit_thread_start(&leader, wait_for_two, NULL);
@@ -381,7 +406,9 @@ static void what_another_thread_tries_in_vain_is_watched(void **state)
 	}
 }
 
-/* The looker tries to arm the file, and the epoll refuses. */
+/*
+ * The thread that looks tries to add the file to the epoll, which fails with ENOMEM.
+ */
 static bool refuse_looker(long nr, const long args[6], long *ret_res)
 {
 	if (role != OF_LOOKER || nr != SYS_epoll_ctl || !is_end(0, args[2]) ||
@@ -416,7 +443,10 @@ static void what_another_thread_cannot_watch_is_tried_again(void **state)
 	}
 }
 
-/* Contexts beyond the library's share of descriptors have one epoll in common. */
+/*
+ * When the library's share of descriptors is used up, further contexts get no epoll of
+ * their own. They have one epoll in common.
+ */
 static void what_is_in_doubt_in_the_common_epoll_is_tried_again(void **state)
 {
 	enum { NR_MAX = 8 };

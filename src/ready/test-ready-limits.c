@@ -14,8 +14,8 @@
 #include "ready/test-ready.h"
 
 /*
- * More requests wait than the process may have descriptors, so that no single poll()
- * could wait for all.
+ * More requests wait than the process may have descriptors. So no single poll() could
+ * wait for all of them.
  */
 static int park_more_than_descriptors(void)
 {
@@ -47,7 +47,10 @@ static void more_can_wait_than_there_may_be_descriptors(void **state)
 	assert_int_equal(unit_in_child(park_more_than_descriptors), 0);
 }
 
-/* A request that cannot wait is refused, and gets no event. */
+/*
+ * No epoll can be opened: a request that would have to wait is refused, and gets no
+ * event.
+ */
 static bool refuse_descriptors(long nr, const long args[6], long *ret_res)
 {
 	*ret_res = -EMFILE;
@@ -90,7 +93,7 @@ static int wait_without_descriptors(void)
 static void without_descriptors_waiting_works_or_is_refused(void **state)
 {
 	(void)state;
-	/* Run in a child, where no epoll is open yet. */
+	/* Run this in a child, where the library has not opened an epoll yet. */
 	assert_int_equal(unit_in_child(wait_without_descriptors), 0);
 }
 
@@ -106,7 +109,10 @@ static int write_half_without_memory(void)
 		return 1;
 	handle = unit_context(4);
 	iocb = unit_iocb(IOCB_CMD_PWRITE, ends[1], bytes, sizeof(bytes), 0);
-	/* The library knows the file already, so only the request needs memory. */
+	/*
+	 * The library has the file in its table already, so only the request needs
+	 * memory.
+	 */
 	iocb.aio_nbytes = 1;
 	if (unit_submit(handle, &iocb) != 1 || unit_reap_one(handle) != 1)
 		return 2;
@@ -133,8 +139,8 @@ static void a_write_that_is_refused_has_written_nothing(void **state)
 }
 
 /*
- * The program needs the descriptor number of the epoll in which a thread is about to
- * wait.
+ * The program wants to use the descriptor number of the library's epoll, in which a
+ * thread is about to sleep.
  */
 static const int64_t SECOND_NS = 1000000000;
 
@@ -172,8 +178,8 @@ static long yield_number(void *arg)
 
 	(void)arg;
 	/*
-	 * After SECOND_NS a thread counts as lost, and a busy machine may keep it from
-	 * the processor for so long.
+	 * After SECOND_NS the library gives up waiting for a sleeping thread. On a busy
+	 * machine that may happen here.
 	 */
 	if (!load_acquire(&wait.is_over) && uaio_now_ns() - since < SECOND_NS)
 		ret = -EEXIST;
@@ -182,8 +188,8 @@ static long yield_number(void *arg)
 }
 
 /*
- * Return: whether the thread that needs the number checks again and again, or has
- * ended.
+ * Return: whether the thread that wants the number has ended, or has checked many times
+ * whether it may have the number.
  */
 static bool has_looked(void *arg)
 {
@@ -206,13 +212,15 @@ static void a_number_is_given_up_when_nobody_waits_on_it(void **state)
 	iocb = unit_iocb(IOCB_CMD_POLL, ends[0], (void *)POLLIN, 0, 0);
 	assert_int_equal(unit_submit(handle, &iocb), 1);
 	/*
-	 * The lowest descriptor of the engine is the epoll in which the fallback thread
-	 * sleeps by now.
+	 * The library's lowest descriptor is the epoll in which the fallback thread
+	 * sleeps.
 	 */
 	assert_true(uaio_own_fd(0, UINT32_MAX, &own));
 	wait.fd = (int)own;
 	unit_hook(hold_wait);
-	/* While requests are parked, the thread begins another wait at intervals. */
+	/*
+	 * While requests are parked, the fallback thread sleeps again at intervals.
+	 */
 	assert_int_equal(unit_submit(handle, &iocb), 1);
 	unit_await(is_wait_held, NULL);
 	unit_thread_start(&yielder, yield_number, NULL);
@@ -229,17 +237,23 @@ static void a_number_is_given_up_when_nobody_waits_on_it(void **state)
 }
 
 /*
- * A thread closes its descriptors, and is stopped at the first of them: the epoll's
- * number belongs to no poller any more, but the descriptor is still the engine's.
+ * A thread closes a context, and is stopped when it closes the eventfd of the context's
+ * epoll. The epoll is already detached from its queue, but is still open, and the
+ * program wants the epoll's descriptor number.
  */
 static struct {
-	int epolls[4]; /* each with its eventfd */
+	/* epolls of the library; eventfds[i] is the eventfd in epolls[i] */
+	int epolls[4];
 	int eventfds[4];
 	unsigned nr;
-	uint32_t closer;   /* atomic: the thread that closes */
-	uint32_t yielder;  /* atomic: the thread that needs the number */
-	uint32_t wanted;   /* atomic: the number, once the closer is stopped */
-	uint32_t nr_looks; /* atomic: sleeps of the yielder */
+	/* atomic: the thread that closes the context */
+	uint32_t closer;
+	/* atomic: the thread that wants the number */
+	uint32_t yielder;
+	/* atomic: the epoll's number, once the closing thread is stopped; else 0 */
+	uint32_t wanted;
+	/* atomic: how often the thread that wants the number has slept */
+	uint32_t nr_looks;
 } leaving;
 
 enum { LOOKS = 200 };
@@ -298,8 +312,8 @@ static long want_number(void *arg)
 	(void)arg;
 	store_relaxed(&leaving.yielder, (uint32_t)gettid());
 	/*
-	 * The yielder gives up after five seconds, which may be too early on a busy
-	 * machine.
+	 * uaio_own_fd_yield() gives up after five seconds, which may be too early on a
+	 * busy machine.
 	 */
 	do
 		ret = uaio_own_fd_yield((int)load_acquire(&leaving.wanted));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ten thousand sockets are waited for in one context, and one of them is ready: that
- * costs only the work of one request. Two polls of one socket wait for different
- * events.
+ * One context has ten thousand sockets with parked reads. If one socket is ready, the
+ * library does the work of one request only. The file also tests two polls of one
+ * socket that wait for different events.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -16,9 +16,10 @@
 
 enum {
 	NR_MAX = UNIT_IS_SANITIZED ? 1000 : 10000,
-	NR_SPARE = 200, /* descriptors for everything else */
+	/* descriptors left for other purposes */
+	NR_SPARE = 200,
 	ROUNDS = 20,
-	/* How many of the other sockets are looked at in any case */
+	/* number of other sockets that may be tried in any case */
 	FEW = 64,
 };
 
@@ -29,19 +30,19 @@ static struct {
 	uint64_t handle;
 } crowd;
 
-static uint32_t nr_tries; /* atomic: reads of sockets that were tried */
+static uint32_t nr_tries; /* atomic: read calls on sockets */
 
 static bool count_tries(long nr, const long args[6], long *ret_res)
 {
 	(void)args;
 	(void)ret_res;
-	/* The engine's own reads use other system calls. */
+	/* The library's reads of its own descriptors use other system calls. */
 	if (nr == SYS_preadv2 || nr == SYS_recvmsg || nr == SYS_recvfrom)
 		add_relaxed(&nr_tries, 1);
 	return false;
 }
 
-/* Open as many sockets as this user may have. */
+/* Open as many socket pairs as the limit of descriptors allows. */
 static void gather(void)
 {
 	struct rlimit old,
@@ -101,7 +102,10 @@ static long wait_for_event(void *arg)
 	return uaio_aio_getevents(crowd.handle, 1, 1, arg, NULL);
 }
 
-/* Have the i-th socket's read completed; the client sleeps, or makes no call. */
+/*
+ * Complete the read of socket i. sleeps: a thread sleeps for the event; else the client
+ * makes no call.
+ */
 static void serve(unsigned i, bool sleeps)
 {
 	struct uaio_event event = { 0 };
@@ -124,7 +128,8 @@ static void serve(unsigned i, bool sleeps)
 }
 
 /*
- * Return once parked requests have been looked at by the thread that must serve them.
+ * Serve two reads, and park them again. After that, the thread that serves the context
+ * (the waiter, or the fallback thread) has looked at all other reads.
  */
 static void settle(bool sleeps)
 {
@@ -165,8 +170,8 @@ static void one_ready_of_ten_thousand_costs_the_work_of_one(void **state)
 		       (unsigned long)(after.nr_events - before.nr_events),
 		       (unsigned long)(after.nr_arms - before.nr_arms));
 		/*
-		 * A read is tried when it is submitted and once later, both without
-		 * data, and then with success.
+		 * Each read is tried twice without data, when it is submitted and once
+		 * later, and then once with success.
 		 */
 		assert_in_range(load_relaxed(&nr_tries), 2 * ROUNDS,
 				4 * ROUNDS);
@@ -186,7 +191,10 @@ static void park_poll(int fd, short events)
 	assert_int_equal(unit_submit(handle, &iocb), 1);
 }
 
-/* A thread that sleeps has armed the file for the events of all of its polls. */
+/*
+ * A thread that sleeps must have made the epoll watch for the events of all polls of
+ * the file.
+ */
 static void each_poll_of_a_file_is_armed(void **state)
 {
 	static const short first[] = { POLLIN, POLLOUT };
@@ -222,8 +230,8 @@ static void each_poll_of_a_file_is_armed(void **state)
 }
 
 /*
- * The cost of a round must not grow with the number of waiting requests: compare it for
- * many and for few.
+ * The work of a round must not grow with the number of parked requests. So run this
+ * test with many sockets and with few.
  */
 int main(void)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads that work on the requests of one pipe at the same time */
+/*
+ * Tests cases where several threads work on the requests of one pipe at the same time
+ */
 #undef NDEBUG
 #include <errno.h>
 #include <fcntl.h>
@@ -18,14 +20,21 @@
 
 enum { NR_EPOLL_PWAIT2 = 441 };
 
-/* The hook of a test stops the first call of some kind. */
+/*
+ * State of a test's hook, which stops a thread at the first system call of a certain
+ * kind.
+ */
 static struct {
 	uint32_t is_armed; /* atomic */
 	uint32_t is_held;  /* atomic */
 	uint32_t goes_on;  /* atomic */
-	/* atomic: the thread that is not stopped, or whose sleeps are counted */
+	/*
+	 * atomic: hold_read() counts the sleeps of this thread, and stops only other
+	 * threads; jump_with_events() acts on this thread only
+	 */
 	uint32_t tid;
-	uint32_t nr_sleeps; /* atomic: that thread's sleeps in an epoll */
+	/* atomic: how often thread tid has slept in an epoll */
+	uint32_t nr_sleeps;
 } held;
 
 static void arm_held(uaio_sys_hook_fn *hook)
@@ -56,7 +65,10 @@ static struct iocb poll_of(int fd, unsigned events)
 
 static uint32_t nr_looks; /* atomic */
 
-/* Stop the second poll() for POLLPRI, which the epoll has not reported. */
+/*
+ * Stop the library's second poll() for POLLPRI, which it calls for the second poll
+ * request. The pipe is readable, so the epoll does not report POLLPRI.
+ */
 static bool hold_second_look(long nr, const long args[6], long *ret_res)
 {
 	const struct pollfd *slot = (const struct pollfd *)args[0];
@@ -110,7 +122,10 @@ static void a_poll_is_looked_at_behind_many_that_wait_on(void **state)
 	close_pipe();
 }
 
-/* The fallback thread has taken an event, and is stopped before it notes it. */
+/*
+ * Stop the fallback thread when it has taken an event from the epoll, before it stores
+ * the event.
+ */
 static bool hold_taken(long nr, const long args[6], long *ret_res)
 {
 	if (nr != SYS_epoll_pwait)
@@ -127,7 +142,10 @@ static bool is_quiet(void *arg)
 	return unit_is_quiet(0) && unit_is_quiet(0);
 }
 
-/* The byte that caused the event was read before the second poll was submitted. */
+/*
+ * The byte that caused the event was read before the second poll was submitted: the
+ * event must not complete that poll.
+ */
 static void an_event_taken_before_a_poll_looks_does_not_answer_it(void **state)
 {
 	struct timespec zero = { 0, 0 };
@@ -166,8 +184,9 @@ static bool is_drained(void *arg)
 }
 
 /*
- * The leader has no parked request of its own any more, and waits for one more event.
- * It must sleep while requests of another context become ready on the same pipe.
+ * The leader (the waiter that sleeps in the epoll) no longer has a parked request of
+ * its own, and waits for one more event. While requests of another context become ready
+ * on the same pipe, the leader must sleep.
  */
 static void a_leader_sleeps_while_requests_of_others_get_ready(void **state)
 {
@@ -202,8 +221,8 @@ static void a_leader_sleeps_while_requests_of_others_get_ready(void **state)
 }
 
 /*
- * A second thread gets the same edge while the first thread is already trying, and
- * leaves the wait queue to the first.
+ * Two contexts have reads of one pipe. While a first thread tries these reads, a second
+ * thread gets the same event of the pipe, and leaves all the reads to the first thread.
  */
 enum { NR_OF_ONE_RUN = 64 };
 
@@ -281,7 +300,8 @@ static void a_queue_sees_what_a_run_of_another_leaves_over(void **state)
 }
 
 /*
- * The pipe's only page is nearly full: the small write fits, and no edge reports that.
+ * The pipe has one page, which is nearly full. When the large write is cancelled, there
+ * is room for the small write, but the epoll does not report that.
  */
 static void
 a_small_write_is_executed_when_the_one_before_is_cancelled(void **state)
@@ -302,7 +322,7 @@ a_small_write_is_executed_when_the_one_before_is_cancelled(void **state)
 	assert_int_equal(unit_submit(handle, &small), 1);
 	assert_int_equal(uaio_aio_cancel(handle, &large), -EINPROGRESS);
 	assert_int_equal(unit_reap(handle, 2, events), 2);
-	/* The two events may come in either order. */
+	/* The events may come in either order. */
 	assert_int_equal(events[0].res + events[1].res, FREE / 2 - ECANCELED);
 	close_pipe();
 }
@@ -313,7 +333,10 @@ static bool refuse_to_poll(long nr, const long args[6], long *ret_res)
 	return nr == SYS_epoll_ctl && is_end(0, args[2]);
 }
 
-/* A worker could not execute the poll either. */
+/*
+ * If the epoll refuses a file, a worker executes the requests on the file, except
+ * polls: a poll stays parked.
+ */
 static void a_poll_of_an_unpollable_file_holds_up_nobody(void **state)
 {
 	struct uaio_ready_counters before, after;
@@ -359,13 +382,16 @@ static long jump_and_look(void *arg)
 	return got.res;
 }
 
-/* Start a thread that sleeps until a byte comes, which is not there yet. */
+/*
+ * Start a thread that sleeps until the pipe has a byte. It will leave the sleep by
+ * siglongjmp().
+ */
 static void start_jumper(struct unit_thread *jumper, long (*function)(void *),
 			 uaio_sys_hook_fn *hook)
 {
 	static char byte;
 
-	/* Sanitizers do not support such a jump. */
+	/* Sanitizers do not support siglongjmp() out of a signal handler. */
 	if (UNIT_IS_SANITIZED)
 		skip();
 	open_pipe(4);
@@ -400,7 +426,10 @@ static void a_thread_that_jumped_out_finds_events_by_looking(void **state)
 	serve_jumper(&waiter);
 }
 
-/* The jump is made as if by a signal handler that runs when the call has returned. */
+/*
+ * Call siglongjmp() when the system call has returned with events, as a signal handler
+ * might at that moment.
+ */
 static bool jump_with_events(long nr, const long args[6], long *ret_res)
 {
 	if (nr != NR_EPOLL_PWAIT2 ||
@@ -429,8 +458,8 @@ static void events_are_not_lost_with_the_thread_told_of_them(void **state)
 }
 
 /*
- * A caller that looks without sleeping finds the same file ready every time. It must
- * still see the rare request on another file.
+ * A thread looks for events without sleeping, and finds the same file ready every time.
+ * It must also complete the rare request on another file.
  */
 static void a_request_is_seen_beside_one_that_is_always_ready(void **state)
 {
@@ -463,12 +492,13 @@ static void a_request_is_seen_beside_one_that_is_always_ready(void **state)
 }
 
 /*
- * A leader gets no processor for so long that the other waiter considers it lost. That
- * waiter must not sleep in the same epoll: two threads there would consume each other's
+ * A leader is preempted for so long that another waiter considers it lost. That waiter
+ * must not sleep in the same epoll, as two threads there would consume each other's
  * wake-ups.
  */
 static struct {
-	uint32_t tid;       /* atomic: the leader, which is slow */
+	/* atomic: the leader, which is delayed */
+	uint32_t tid;
 	uint32_t nr_others; /* atomic: sleeps of other threads in an epoll */
 } slow;
 
@@ -500,7 +530,9 @@ static long reap_one_slowly(void *arg)
 	return unit_reap_one(handle);
 }
 
-/* The leader no longer counts as one, or another thread sleeps in the epoll. */
+/*
+ * Return: whether UAIO_LEADER was cleared, or another thread sleeps in the epoll.
+ */
 static bool is_taken_for_lost(void *arg)
 {
 	struct uaio_ctx *ctx = uaio_ctx_find(handle);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests that wait for a stream are served even if the system calls with which the
- * engine waits fail; or the request is refused when it is submitted.
+ * Tests failures of the system calls by which the library waits until a stream is
+ * ready. Each request must either be refused when it is submitted, or complete.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -19,21 +19,26 @@
 #include "ready/test-ready.h"
 
 /*
- * The system calls with which the engine waits fail, always or a few times. Requests
- * that the engine accepts all the same are served, however the client waits for them.
+ * The hook makes a system call by which the library waits fail, always or a few times.
+ * If the library accepts a request all the same, the request must complete, however the
+ * client waits for it.
  */
 static struct {
-	bool is_late; /* only after a request has waited already */
+	/* let calls fail only after a request has been parked and completed */
+	bool is_late;
 	long call;
 	int error;
-	uint32_t nr_left; /* atomic: how many more calls fail */
+	/* atomic: how many more calls must fail */
+	uint32_t nr_left;
 } refusal;
 
 static bool refuse(long nr, const long args[6], long *ret_res)
 {
 	uint32_t left = load_relaxed(&refusal.nr_left);
 
-	/* Removing a file from an epoll cannot fail. */
+	/*
+	 * Removing a file from an epoll cannot fail in reality, so let it succeed.
+	 */
 	if (nr != refusal.call ||
 	    (nr == SYS_epoll_ctl && args[1] == EPOLL_CTL_DEL))
 		return false;
@@ -58,7 +63,10 @@ static long reap_and_tell(void *arg)
 	return res;
 }
 
-/* Read until the write of the client is over. Return: how much was read. */
+/*
+ * Read from the pipe until the client's write is complete.
+ * Return: how many bytes were read.
+ */
 static int64_t drain(unsigned way)
 {
 	struct pollfd slot = { .fd = ends[0], .events = POLLIN };
@@ -77,8 +85,8 @@ static int64_t drain(unsigned way)
 }
 
 /*
- * Make the request's file ready.
- * Return: whether its event is right: a write may be partial.
+ * Make the request's file ready, and wait for the event.
+ * Return: whether the event is right. A write may be partial.
  */
 static bool see_to(unsigned way, int waker, const struct iocb *iocb)
 {
@@ -105,7 +113,10 @@ static bool see_to(unsigned way, int waker, const struct iocb *iocb)
 	return res == nr;
 }
 
-/* Return: 0, or a number for the step that failed. */
+/*
+ * Submit the request, and have it complete.
+ * Return: 0; else the step that failed.
+ */
 static int serve(unsigned way, struct iocb *iocb, int waker)
 {
 	long ret;
@@ -156,7 +167,9 @@ static int serve_refused(void)
 		ret = serve_all_ways(waker);
 		if (ret)
 			return 150 + ret;
-		/* The engine does not know the next pipe yet. */
+		/*
+		 * Use a new pipe from here on, which the library has not seen before.
+		 */
 		unit_close(ends[0]);
 		unit_close(ends[1]);
 		if (pipe2(ends, O_CLOEXEC) < 0)
@@ -166,7 +179,7 @@ static int serve_refused(void)
 	ret = serve_all_ways(waker);
 	if (ret)
 		return ret;
-	/* When no more calls fail, everything works as usual. */
+	/* When calls no longer fail, everything must work as usual. */
 	store_relaxed(&refusal.nr_left, 0);
 	since = uaio_now_ns();
 	ret = serve_all_ways(waker);
@@ -211,13 +224,13 @@ static void epolls_and_eventfds_may_be_refused(void **state)
 }
 
 /*
- * The descriptor of a watched stream is closed, and the epoll refuses the duplicate
- * that takes its place.
+ * The descriptor of a stream that the epoll watches is closed. The library goes on with
+ * a duplicate, but the epoll refuses that.
  */
 static void requests_that_cannot_be_watched_again_are_served(void **state)
 {
 	(void)state;
-	/* Set while no thread is in the hook; one may be later. */
+	/* Set `refusal` now: later, threads may be in the hook. */
 	refusal.call = SYS_epoll_ctl;
 	refusal.error = -ENOSPC;
 	for (unsigned i = 0; i < 4; i++) {
@@ -245,7 +258,7 @@ static void requests_that_cannot_be_watched_again_are_served(void **state)
 	}
 }
 
-/* No thread can open a descriptor. */
+/* RLIMIT_NOFILE is so low that no thread can open a descriptor. */
 static int serve_without_numbers(void)
 {
 	struct rlimit limit;
@@ -277,12 +290,14 @@ static void without_descriptors_accepted_requests_are_served(void **state)
 }
 
 /*
- * The client needs the descriptor number of an eventfd to which a thread is about to
- * write.
+ * The program wants to use the descriptor number of an eventfd of the library, to which
+ * a thread is about to write.
  */
 static struct {
-	uint32_t tid;         /* atomic: the thread that writes */
-	uint32_t fd;          /* atomic: the descriptor, once it is known */
+	/* atomic: the thread that writes to the eventfd */
+	uint32_t tid;
+	/* atomic: the eventfd; 0: not known yet */
+	uint32_t fd;
 	uint32_t is_over;     /* atomic */
 	uint32_t has_yielded; /* atomic */
 } kick;
@@ -307,7 +322,7 @@ static bool is_kick_held(void *arg)
 	return load_acquire(&kick.fd);
 }
 
-/* The request completes at once, and so wakes the thread that sleeps for it. */
+/* Submit a request that completes at once, and so wakes the thread that sleeps. */
 static long submit_and_wake(void *arg)
 {
 	store_relaxed(&kick.tid, (uint32_t)gettid());
@@ -351,7 +366,7 @@ static void a_number_is_given_up_when_nobody_writes_to_it(void **state)
 	unit_hook(NULL);
 	assert_false(uaio_own_fd(kicked, kicked, &own));
 	assert_int_equal(close((int)kicked), 0);
-	/* The eventfd's work goes on with another descriptor. */
+	/* The library must have opened another eventfd instead. */
 	unit_thread_start(&waiter, reap_and_tell, NULL);
 	unit_await_sleep(&waiter);
 	assert_int_equal(unit_submit(handle, &iocbs[1]), 1);

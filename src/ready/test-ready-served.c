@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread that waits for a stream is served at once, and so is a thread that sleeps at
- * the same time. A client that makes no call is served as well, if later.
+ * Tests how soon events come. A thread that waits for a pipe gets its event at once. If
+ * another thread sleeps at the same time, that thread gets its own event at once, too.
+ * A client that makes no call also gets its event, but perhaps later.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -15,16 +16,19 @@
 enum {
 	ROUNDS = 15,
 	/*
-	 * A thread that calls in does not wait until another thread looks: an idle
-	 * fallback thread looks every 5 s.
+	 * Limit for a thread that makes a call: such a thread executes its request
+	 * itself. If an idle fallback thread had to execute the request, this could
+	 * take 5 s.
 	 */
 	AT_ONCE_MS = 500,
-	/* Rounds in which no thread calls in are few, as each may take a delay. */
+	/*
+	 * number of rounds if no thread makes a call; few, as each round may take long
+	 */
 	SLOW_ROUNDS = 5,
 	LATER_MS = 2000,
 };
 
-/* Ready before it is submitted */
+/* Files that are ready before the request is submitted */
 
 static int execute_what_is_ready(void)
 {
@@ -61,7 +65,7 @@ what_is_ready_is_executed_by_the_submitter_without_a_thread(void **state)
 	assert_int_equal(unit_in_child(execute_what_is_ready), 0);
 }
 
-/* what the rounds of a test have in common */
+/* State of a test over all its rounds */
 
 static struct times times;
 
@@ -90,7 +94,10 @@ static void start_asleep(struct unit_thread *thread, long (*function)(void *),
 	unit_await_sleep(thread);
 }
 
-/* Write text while the thread sleeps, and measure how long it takes to return. */
+/*
+ * Write text while the thread sleeps, and measure the time until the thread has
+ * returned.
+ */
 static void wake(struct unit_thread *thread, const char *text, long ret)
 {
 	int64_t since = uaio_now_ns();
@@ -152,8 +159,9 @@ static void a_masked_waiter_asleep_is_served_at_once(void **state)
 }
 
 /*
- * The fallback thread's looks have become rare, and the byte comes before or after the
- * waiter.
+ * The thread begins to wait some time after the submission, when the fallback thread
+ * checks the request only rarely. In odd rounds the byte is in the pipe before the
+ * thread begins to wait, in even rounds it comes afterwards.
  */
 static void a_waiter_that_comes_late_is_served_at_once(void **state)
 {
@@ -205,8 +213,8 @@ static void a_waiter_for_two_is_served_with_the_second(void **state)
 }
 
 /*
- * The thread sleeps already, for another pipe or for nothing at all, when another
- * thread submits the request whose event will wake it.
+ * A thread sleeps for another pipe, or has nothing to wait for. Then another thread
+ * submits the request whose event must wake it.
  */
 static void a_request_submitted_beside_a_sleeper_wakes_it(void **state)
 {
@@ -241,10 +249,10 @@ static void a_request_submitted_beside_a_sleeper_wakes_it(void **state)
 	unit_close(others[1]);
 }
 
-/* Clients that make no call at all */
+/* Clients that make no call at all after submitting */
 
 /*
- * The client only looks at its ring; or it waits for the eventfd fd, if that is not -1.
+ * The client waits for the eventfd fd; if fd is -1, it looks at its ring in memory.
  */
 static void serve_who_makes_no_call(int fd)
 {
@@ -257,14 +265,15 @@ static void serve_who_makes_no_call(int fd)
 		int64_t since;
 		char byte;
 
-		open_pipe(4); /* a pipe that the engine does not know yet */
+		/* each round has a pipe that the library has not seen */
+		open_pipe(4);
 		iocb = read_of_byte(&byte);
 		iocb.aio_flags = fd < 0 ? 0 : IOCB_FLAG_RESFD;
 		iocb.aio_resfd = fd < 0 ? 0 : (uint32_t)fd;
 		assert_int_equal(unit_submit(handle, &iocb), 1);
 		/*
-		 * The fallback thread has tried the request without success, or not
-		 * tried it yet.
+		 * In odd rounds the fallback thread has tried the request before,
+		 * without success.
 		 */
 		if (i % 2)
 			stay_away_us(5000);
@@ -380,8 +389,8 @@ static void a_waiter_is_served_after_another_gave_up(void **state)
 }
 
 /*
- * Two contexts have reads of one socket. No thread waits for the context that has the
- * older read, but that read is served all the same.
+ * Two contexts have reads of one socket. No thread waits for the context with the older
+ * read, but that read must complete first.
  */
 static void the_older_read_of_another_context_is_served_first(void **state)
 {

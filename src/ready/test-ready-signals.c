@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Signals that reach a thread which sleeps until a stream is ready. They end the sleep
- * exactly when they would end the kernel's call, and afterwards the request still waits
- * as before. The same holds if a signal handler leaves the sleep by a jump.
+ * Tests signals for a thread that sleeps until a pipe is ready. A signal must end the
+ * sleep exactly if it would end the kernel's io_getevents or io_pgetevents. The request
+ * then goes on waiting, also if a signal handler leaves the sleep by siglongjmp().
  */
 #undef NDEBUG
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 enum {
 	AT_ONCE_MS = 500,
-	/* The limit if only the fallback thread is left to look */
+	/* time limit if only the fallback thread can execute the request */
 	LATER_MS = 2000,
 };
 
@@ -39,8 +39,10 @@ static void handle_signal(void (*handler)(int), int flags)
 }
 
 struct waiting {
-	const sigset_t *mask;   /* signals blocked during the wait, or NULL */
-	const sigset_t *blocks; /* signals blocked by the thread, or NULL */
+	/* signals blocked during the wait (io_pgetevents), or NULL */
+	const sigset_t *mask;
+	/* signals that the thread itself blocks, or NULL */
+	const sigset_t *blocks;
 };
 
 static long wait_for_one(void *arg)
@@ -58,7 +60,10 @@ static long wait_for_one(void *arg)
 	return ret == 1 ? event.res : ret;
 }
 
-/* Check that the request still waits, and is served for the next thread that waits. */
+/*
+ * Check that the request still waits, and that a thread which waits next gets its
+ * event.
+ */
 static void assert_served_now(void)
 {
 	struct unit_thread thread;
@@ -96,8 +101,8 @@ static void a_handler_ends_the_sleep_and_nothing_else(void **state)
 }
 
 /*
- * Some signals are ignored, explicitly or by default; others are blocked, by the thread
- * or by the wait.
+ * Some signals are ignored, explicitly or by default. Others are blocked by the thread,
+ * or by the mask of the wait.
  */
 static void a_signal_that_is_not_handled_ends_no_sleep(void **state)
 {
@@ -130,7 +135,10 @@ static void a_signal_that_is_not_handled_ends_no_sleep(void **state)
 		assert_int_equal(load_relaxed(&nr_signals), 0);
 		put_text("x");
 		assert_int_equal(unit_thread_join(&thread), 1);
-		/* A signal that only the wait blocks is delivered after the wait. */
+		/*
+		 * If only the mask of the wait blocks the signal, it is delivered after
+		 * the wait.
+		 */
 		assert_int_equal(load_relaxed(&nr_signals), i);
 	}
 	signal(SIGUSR1, SIG_DFL);
@@ -138,7 +146,10 @@ static void a_signal_that_is_not_handled_ends_no_sleep(void **state)
 	close_pipe();
 }
 
-/* The signal was pending already, and only the mask of the wait unblocks it. */
+/*
+ * The signal is pending when the wait begins, and only the mask of the wait unblocks
+ * it.
+ */
 static void a_mask_lets_a_pending_signal_in(void **state)
 {
 	sigset_t none, blocked, old;
@@ -168,14 +179,14 @@ static void a_mask_lets_a_pending_signal_in(void **state)
 	close_pipe();
 }
 
-/* a pipe, in which the child says that it is about to sleep */
+/* a pipe to which the child writes just before it sleeps */
 static int asleep[2];
 
 static bool tell_of_sleep(long nr, const long args[6], long *ret_res)
 {
 	(void)args;
 	(void)ret_res;
-	/* Other threads of the library wait in this call, too. */
+	/* Threads of the library make this call, too. */
 	if (nr == SYS_epoll_pwait2 && gettid() == getpid()) {
 		unit_hook(NULL);
 		assert(write(asleep[1], "s", 1) == 1);
@@ -183,7 +194,7 @@ static bool tell_of_sleep(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-/* Run in a child, since a stop signal concerns the whole process. */
+/* Run in a child, since SIGSTOP stops the whole process. */
 static int be_stopped(void)
 {
 	struct iocb iocb;
@@ -234,8 +245,8 @@ static void a_process_that_was_stopped_ends_its_sleep(void **state)
 		_exit(be_stopped());
 	}
 	/*
-	 * Wait until the child says that it is about to sleep in its wait: before that
-	 * it may sleep for other reasons.
+	 * Wait until the child is about to sleep in io_getevents. Before that it may
+	 * sleep for other reasons.
 	 */
 	assert_int_equal(read(asleep[0], &told, 1), 1);
 	await_child(pid, 'S');
@@ -243,8 +254,8 @@ static void a_process_that_was_stopped_ends_its_sleep(void **state)
 	await_child(pid, 'T');
 	assert_int_equal(kill(pid, SIGCONT), 0);
 	/*
-	 * If the child wrongly sleeps on, a byte ends its wait, and its exit status
-	 * says so.
+	 * If SIGCONT wrongly does not end the child's sleep, this byte ends the sleep.
+	 * Then the child's exit status reports the error.
 	 */
 	stay_away_us(20000);
 	while (waitpid(pid, &status, WNOHANG) == 0) {
@@ -292,8 +303,9 @@ static bool has_jumped(void *arg)
 }
 
 /*
- * The thread that jumps has slept alone, or with another thread that began to wait
- * before or after it. Afterwards it waits again, or never.
+ * One of two threads leaves its sleep by siglongjmp(). The other thread begins to wait
+ * before the first one (BEFORE), after it (AFTER), or only after the jump (ALONE).
+ * After the jump the first thread waits again, or never.
  */
 enum { ALONE, BEFORE, AFTER, NR_PLACES };
 
@@ -344,7 +356,7 @@ static void a_thread_that_leaves_by_a_jump_takes_nothing_along(void **state)
 	sigset_t none;
 
 	(void)state;
-	/* Sanitizers do not support such a jump. */
+	/* Sanitizers do not support siglongjmp() out of a signal handler. */
 	if (UNIT_IS_SANITIZED)
 		skip();
 	sigemptyset(&none);
@@ -358,8 +370,8 @@ static void a_thread_that_leaves_by_a_jump_takes_nothing_along(void **state)
 				jump_out(place, kind & 1,
 					 kind & 2 ? &none : NULL, &times);
 			/*
-			 * The thread that jumped need not wake the thread that slept
-			 * with it.
+			 * The thread that jumped does not wake the other thread. So the
+			 * other thread may have to wait for the fallback thread.
 			 */
 			assert_median_below_ms(
 				&times, place == ALONE ? AT_ONCE_MS : LATER_MS);
@@ -367,7 +379,7 @@ static void a_thread_that_leaves_by_a_jump_takes_nothing_along(void **state)
 	close_pipe();
 }
 
-/* Return: how many open descriptors the process has, the engine's included. */
+/* Return: how many descriptors are open in the process, with the library's own. */
 static unsigned count_numbers(void)
 {
 	unsigned nr = 0;
@@ -378,8 +390,9 @@ static unsigned count_numbers(void)
 }
 
 /*
- * In a wait with a mask, a waiter that does not lead sleeps on its own eventfd, which
- * the jump leaves behind.
+ * If a wait has a signal mask, the waiter sleeps on an eventfd of its own, unless it is
+ * the leader. If a signal handler leaves the sleep by siglongjmp(), the eventfd must
+ * not stay open for ever.
  */
 static void jumps_use_no_descriptors_up(void **state)
 {

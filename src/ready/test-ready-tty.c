@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Terminals: no call on them is sure not to block, and another reader may read what was
- * there. The tests use both ends of a pseudoterminal.
+ * Terminals: every call on them may block, and another reader may consume their input.
+ * The tests use both ends of a pseudoterminal.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -10,9 +10,7 @@
 #include "aio/handle.h"
 #include "file/test-tty.h"
 
-/*
- * What a read gets
- */
+/* How much data a read gets */
 
 static void a_read_waits_for_its_line(void **state)
 {
@@ -24,8 +22,8 @@ static void a_read_waits_for_its_line(void **state)
 	put(master, " a line\n");
 	assert_reads("half a line\n");
 	/*
-	 * The data is there now. A read returns no more than the first line, in as many
-	 * parts as its buffer needs.
+	 * Here the input comes before the reads. A read must not get bytes of two
+	 * lines; several reads with short buffers get the first line in parts.
 	 */
 	put(master, "first\nsecond\n");
 	submit_read_into(terminal, buffer, 3);
@@ -42,7 +40,10 @@ static void the_end_character_ends_a_read(void **state)
 	submit_read(terminal);
 	put(master, "\4");
 	assert_int_equal(unit_reap_one(handle), 0);
-	/* Unlike a pipe, a terminal goes on after its end. */
+	/*
+	 * Control-D ends one read. After that the terminal can still deliver input,
+	 * unlike a pipe at its end of file.
+	 */
 	submit_read(terminal);
 	put(master, "ab\4");
 	assert_reads("ab");
@@ -61,7 +62,10 @@ static void a_hang_up_ends_what_waits(void **state)
 	assert_nothing_yet();
 	unit_close(master);
 	master = -1;
-	/* A read may find that the master is closed a moment before the hang-up. */
+	/*
+	 * Closing the master ends the read. Depending on when the read is tried, it
+	 * gets EIO or, after the hang-up, end of file.
+	 */
 	res = unit_reap_one(handle);
 	assert_true(res == 0 || res == -EIO);
 	submit_read(terminal);
@@ -81,7 +85,7 @@ static void the_master_reads_to_the_last_close(void **state)
 	assert_nothing_yet();
 	unit_close(terminal);
 	assert_int_equal(unit_reap_one(handle), -EIO);
-	/* The terminal may be opened again. */
+	/* A terminal may be opened again after it was closed. */
 	terminal = open(ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC);
 	put(terminal, "more");
 	submit_read(master);
@@ -97,7 +101,10 @@ static void a_raw_read_waits_for_its_minimum(void **state)
 	assert_nothing_yet();
 	put(master, "cde");
 	assert_reads("abcde");
-	/* A read also waits for five bytes if fewer were there before. */
+	/*
+	 * VMIN is five. With two bytes in the terminal, a new read must also wait for
+	 * five.
+	 */
 	put(master, "fg");
 	submit_read(terminal);
 	assert_nothing_yet();
@@ -116,7 +123,7 @@ static void a_raw_read_ends_without_bytes_as_it_is_told_to(void **state)
 	set_mode(0, 0, 0);
 	submit_read(terminal);
 	assert_int_equal(unit_reap_one(handle), 0);
-	/* VTIME 1: the read ends after a tenth of a second. */
+	/* VTIME is 1: the read must end after a tenth of a second without input. */
 	set_mode(0, 0, 1);
 	submit_read(terminal);
 	assert_int_equal(unit_reap_one(handle), 0);
@@ -132,8 +139,9 @@ static bool has_event(void *arg)
 }
 
 /*
- * The read completes though its client makes no call, and poll() never reports that it
- * can.
+ * With VMIN 0 a read completes without input. poll() does not report that, and the
+ * client makes no call. So the library must find out by itself that the read can
+ * complete.
  */
 static void a_read_without_minimum_ends_without_a_call(void **state)
 {
@@ -153,8 +161,8 @@ static void a_read_without_minimum_ends_without_a_call(void **state)
 }
 
 /*
- * After a hang-up the terminal can be opened again: then a read of the old descriptor
- * is at its end.
+ * After a hang-up the terminal can be opened again, but reads by the old descriptor
+ * return 0.
  */
 static int read_what_was_hung_up(void)
 {
@@ -230,7 +238,9 @@ static void a_read_that_waits_is_cancelled(void **state)
 		submit_read(i % 2 ? terminal : master);
 		cancel_read();
 	}
-	/* No request is left that could consume these lines. */
+	/*
+	 * The library must not have a request any more that consumes these lines.
+	 */
 	put(master, "in\n");
 	assert_int_equal(read(terminal, buffer, sizeof(buffer)), 3);
 	put(terminal, "out");
@@ -248,7 +258,7 @@ static void destroy_does_not_wait_for_a_line(void **state)
 	close_pty();
 }
 
-/* A thread has tried these reads, and nothing was there. */
+/* Another thread has tried these reads, and got EAGAIN. */
 static void destroy_does_not_wait_for_a_read_that_was_tried(void **state)
 {
 	char buffers[4][16];
@@ -267,8 +277,8 @@ static void destroy_does_not_wait_for_a_read_that_was_tried(void **state)
 }
 
 /*
- * The reads were tried before they are cancelled. No request is left that could consume
- * the output.
+ * The reads were tried before they are cancelled. Afterwards no request must be left
+ * that consumes the output.
  */
 static void a_read_that_was_tried_is_cancelled(void **state)
 {
@@ -292,7 +302,7 @@ static void a_closed_number_leaves_a_read_its_terminal(void **state)
 		submit_read(terminal);
 		if (i % 2)
 			pass_by();
-		/* The descriptor now refers to a file that is always ready. */
+		/* Now the descriptor refers to a file that is always ready. */
 		other = open("/dev/zero", O_RDONLY | O_CLOEXEC);
 		unit_dup2(other, terminal);
 		unit_close(other);
@@ -334,7 +344,10 @@ static void the_flags_of_a_terminal_are_left_alone(void **state)
 	put(terminal, "out");
 	assert_read_into(other, "out");
 	close_pty();
-	/* A client that has set O_NONBLOCK itself gets EAGAIN. */
+	/*
+	 * If the client itself has set O_NONBLOCK, a read without input completes with
+	 * EAGAIN.
+	 */
 	open_pty(4);
 	assert_int_equal(fcntl(terminal, F_SETFL, flags | O_NONBLOCK), 0);
 	submit_read(terminal);
@@ -381,8 +394,9 @@ static void a_read_that_lost_the_race_blocks_no_other(void **state)
 		lose_the_race(of_master);
 		read_a_pipe(10);
 		/*
-		 * The other end of the pseudoterminal, and the other direction of this
-		 * end
+		 * While the read that lost the race waits, a read from the
+		 * pseudoterminal's other end must complete, and so must a write to this
+		 * end.
 		 */
 		submit_read_into(of_master ? terminal : master, other,
 				 sizeof(other));

@@ -130,7 +130,7 @@ static void a_parked_request_is_cancelled_with_one_event(void **state)
 		assert_int_equal(uaio_aio_cancel(handle, &iocb), -EINPROGRESS);
 		assert_int_equal(unit_reap_one(handle), 0);
 	}
-	/* No request is left that could consume this byte. */
+	/* The library must not have a request any more that consumes this byte. */
 	put_text("x");
 	assert_int_equal(read(ends[0], &byte, 1), 1);
 	close_pipe();
@@ -184,9 +184,8 @@ static void a_closed_descriptor_leaves_its_requests_their_file(void **state)
 enum { NR_EPOLL_PWAIT2 = 441 };
 
 /*
- * The descriptor is closed, and its number is given to a file that is ready, after the
- * epoll has been armed and before the thread waits there. The first such wait is
- * stopped.
+ * A thread has added the pipe to the epoll, and is about to sleep there; the hook stops
+ * it. Meanwhile the pipe's descriptor is closed, and reused for a file that is ready.
  */
 static struct {
 	uint32_t is_armed;  /* atomic */
@@ -200,7 +199,10 @@ static bool hold_poll(long nr, const long args[6], long *ret_res)
 	uint32_t armed = 1;
 
 	(void)ret_res;
-	/* The thread that is about to wait has armed the pipe by now. */
+	/*
+	 * Now the epoll contains the pipe. The hook stops the next thread that waits in
+	 * an epoll.
+	 */
 	if (nr == SYS_epoll_ctl && is_end(0, args[2]))
 		store_relaxed(&interval.is_known, 1);
 	if (nr != NR_EPOLL_PWAIT2 || !load_relaxed(&interval.is_known) ||
@@ -267,9 +269,10 @@ static void a_poll_survives_the_end_of_its_number(void **state)
 }
 
 /*
- * A caller tries its poll. Just then the fallback thread, which was notified when the
- * poll was parked, looks which files to watch. The two meet if the caller begins at the
- * right moment, so the delay varies from round to round.
+ * A thread submits a poll, which wakes the fallback thread. In its next call the thread
+ * tries the poll itself. Meanwhile the fallback thread decides which files to add to
+ * the epoll. The delay before that call varies, so that in some rounds both happen at
+ * the same time.
  */
 static uint32_t looker; /* atomic: thread id */
 
@@ -311,12 +314,12 @@ static void a_stream_that_a_caller_tried_is_watched_again(void **state)
 	for (unsigned i = 0; i < unit_rounds(5000); i++) {
 		store_relaxed(&looker, 0);
 		unit_thread_start(&waiter, await_poll, &iocb);
-		/* When the caller sleeps, it no longer tries its poll itself. */
+		/* When the thread sleeps, it no longer tries the poll itself. */
 		unit_await_sleep(&waiter);
 		start = uaio_now_ns();
 		put_text("x");
 		assert_int_equal(unit_thread_join(&waiter), POLLIN);
-		/* An idle fallback thread looks every five seconds. */
+		/* An idle fallback thread looks only every five seconds. */
 		assert_true(uaio_now_ns() - start < 4000000000);
 		assert_int_equal(read(ends[0], &byte, 1), 1);
 	}
@@ -325,11 +328,12 @@ static void a_stream_that_a_caller_tried_is_watched_again(void **state)
 }
 
 /*
- * The data for an older read is there, but the thread that executes that read is
- * stopped before its call when a younger read comes.
+ * The data for an older read has arrived, but the thread that executes this read is
+ * stopped before its read call. Then a younger read is submitted.
  */
 static struct {
-	uint32_t tid;     /* atomic: the one thread that is not stopped */
+	/* atomic: the only thread that the hook does not stop */
+	uint32_t tid;
 	uint32_t is_held; /* atomic */
 	uint32_t goes_on; /* atomic */
 } trying;
@@ -398,7 +402,7 @@ static void many_parked_requests_are_all_served(void **state)
 	close_pipe();
 }
 
-/* One end of a socket pair has requests for both directions. */
+/* Both reads and writes wait on one end of a socket pair. */
 static void both_directions_of_a_socket_wait_apart(void **state)
 {
 	enum { BYTES = 1 << 20 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of waiting on a pipe share: one pipe, one context, and how long a call
- * took. A single measurement may be long for want of a processor, so the median of
- * several is compared with a limit.
+ * Shared by tests of requests that wait for a pipe: one pipe, one context, and measured
+ * times. One measurement may be too long because the thread was preempted, so the tests
+ * compare the median of several with a limit.
  */
 #ifndef TEST_READY_H
 #define TEST_READY_H
@@ -25,8 +25,8 @@
 #include "unit.h"
 
 /*
- * The ends of a pipe: to read, to write. Hooks load them atomically: a thread of the
- * engine may still be in a hook when the next test sets them.
+ * A pipe: reading end, writing end. Hooks load these atomically, as a thread of the
+ * library may still be in a hook when the next test sets them.
  */
 static int ends[2];
 static uint64_t handle;
@@ -37,7 +37,10 @@ static inline void set_ends(const int fds[2])
 	store_relaxed(&ends[1], fds[1]);
 }
 
-/* Return: whether fd is that end of the pipe; for hooks. */
+/*
+ * For hooks.
+ * Return: whether fd is ends[i].
+ */
 static inline bool is_end(unsigned i, long fd)
 {
 	return (int)fd == load_relaxed(&ends[i]);
@@ -64,7 +67,7 @@ static inline void put_text(const char *text)
 	assert_int_equal(write(ends[1], text, strlen(text)), strlen(text));
 }
 
-/* Return: a read of one byte from the pipe. */
+/* Return: an iocb that reads one byte from the pipe. */
 static inline struct iocb read_of_byte(char *byte)
 {
 	return unit_iocb(IOCB_CMD_PREAD, ends[0], byte, 1, 0);
@@ -78,8 +81,8 @@ static inline void submit_read_of_byte(char *byte)
 }
 
 /*
- * Functions for threads: wait for one event, and return its res; or for two, and return
- * how many came.
+ * For unit_thread_start(): wait for one event and return its res, or for two events and
+ * return their number.
  */
 static inline long reap_one(void *arg)
 {
@@ -123,14 +126,14 @@ static inline void assert_median_below_ms(struct times *times, int64_t ms)
 		fail_msg("%ld us", (long)(times->ns[times->nr / 2] / 1000));
 }
 
-/* Let time pass in which the caller makes no call of the library. */
+/* Let time pass while the thread makes no call of the library. */
 static inline void stay_away_us(int64_t us)
 {
 	for (int64_t end = uaio_now_ns() + us * 1000; uaio_now_ns() < end;)
 		sched_yield();
 }
 
-/* a client that looks at its ring and makes no call */
+/* A client that looks at its ring in memory, and makes no call */
 
 static inline bool has_unread(void *arg)
 {
@@ -140,7 +143,11 @@ static inline bool has_unread(void *arg)
 	return load_acquire(&map->tail) != load_relaxed(&map->head);
 }
 
-/* Return: res of the one event. No other thread consumes events of the ring. */
+/*
+ * Wait until the ring has an event, and consume it in memory, without a call. Only this
+ * thread consumes events.
+ * Return: res of the event.
+ */
 static inline int64_t take_from_ring(uint64_t ring)
 {
 	struct uaio_ring_map *map = (struct uaio_ring_map *)(uintptr_t)ring;
@@ -154,9 +161,11 @@ static inline int64_t take_from_ring(uint64_t ring)
 	return res;
 }
 
-/* the fallback thread, held before it sleeps */
+/* Stopping the fallback thread before it sleeps */
 
-/* all atomic; others_tids: threads that sleep in an epoll, too, and are not held */
+/*
+ * all atomic; others_tids: threads that also sleep in an epoll, and are not stopped
+ */
 static uint32_t thread_is_held, nr_held, others_tids[2];
 
 static inline bool hold_thread(long nr, const long args[6], long *ret_res)
@@ -190,8 +199,8 @@ static inline bool is_no_thread_held(void *arg)
 }
 
 /*
- * Stop the fallback thread before it sleeps. It otherwise adopts the context's queue,
- * or completes timers.
+ * Stop the fallback thread before its next sleep. So it does not begin to watch the
+ * epoll of context `of`, and completes no timers.
  */
 static inline void hold_fallback_thread(uint64_t of)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests on sockets with a time limit: the limit ends them, unless something else has
- * ended them before. In either case no such request is left in the heap of timers.
+ * Tests requests on sockets with a time limit. Each request ends when its limit
+ * expires, or earlier for another reason. In both cases no request may be left in the
+ * heap of timers.
  */
 #undef NDEBUG
 #include "ready/timer.h"

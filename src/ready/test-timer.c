@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Timers, whichever thread completes them: a thread that sleeps in the queue's epoll, a
- * thread that was asleep before the first timer was set, or the fallback thread. Tests
- * of the first two hold the fallback thread.
+ * Timers expire, whichever thread completes them: one that sleeps in the queue's epoll,
+ * one that slept before the first timer was set, or the fallback thread. In tests of a
+ * sleeping thread the fallback thread is stopped.
  */
 #undef NDEBUG
 #include "ready/timer.h"
@@ -53,7 +53,9 @@ static long cancel(uint64_t tag)
 	return ret;
 }
 
-/* Wait for the next event, which must be that of an expired timer. */
+/*
+ * Wait for the next event, which must come from the timer whose user_data is tag.
+ */
 static void reap(uint64_t tag)
 {
 	struct io_event event;
@@ -68,7 +70,7 @@ static struct uaio_ready *ready_of(uint64_t of)
 	return &uaio_ctx_find(of)->queue.group.ready;
 }
 
-/* Close the queue, which must have no timers and no parked requests left. */
+/* Close the queue. It must have no timers and no parked requests left. */
 static void close_queue(void)
 {
 	assert_true(load_relaxed(&ready_of(handle)->next_ns) == UAIO_FOREVER);
@@ -140,8 +142,8 @@ static void each_clock_is_gone_by(void **state)
 		assert_int_equal(unit_submit_sqe(handle, &sqe), 0);
 		reap(0);
 		/*
-		 * The test and the timer read two clocks at different times, so allow
-		 * some error.
+		 * The test and the timer read two different clocks at different times,
+		 * so allow an error.
 		 */
 		assert_true(uaio_now_ns() - since >= 10 * MS - MS / 10);
 	}
@@ -196,7 +198,7 @@ static void timers_end_though_nobody_waits(void **state)
 		add_time(&late, since);
 		assert_int_equal(cancel(2), -EINPROGRESS);
 		assert_int_equal(unit_reap_one(handle), -ECANCELED);
-		/* The fallback thread has had nothing to do for a while. */
+		/* Let the fallback thread be idle for a while. */
 		stay_away_us(i % 4 * 1000);
 	}
 	assert_median_below_ms(&late, 200);
@@ -206,8 +208,8 @@ static void timers_end_though_nobody_waits(void **state)
 enum { NR_ORDERED = 200 };
 
 /*
- * Set timers in another order than that of their times, and cancel some.
- * Return: whether all of this was done before the first was due.
+ * Set timers in random order of their times, and cancel some.
+ * Return: whether all of this was done before the first timer was due.
  */
 static bool set_unordered(int64_t after_ns, unsigned *ret_nr_cancelled)
 {
@@ -236,7 +238,10 @@ static void timers_end_in_the_order_of_their_times(void **state)
 
 	(void)state;
 	handle = unit_context(NR_ORDERED);
-	/* If the thread loses its processor for so long, repeat with longer times. */
+	/*
+	 * If the thread was preempted until the first timer was due, repeat with longer
+	 * times.
+	 */
 	for (; !set_unordered(after_ns, &nr); after_ns *= 2)
 		assert_int_equal(unit_reap(handle, NR_ORDERED, events),
 				 NR_ORDERED);
@@ -267,7 +272,11 @@ static long reap_timer(void *arg)
 	return (long)event.data;
 }
 
-/* first: the timer that is set before the other thread goes to sleep; 0: none */
+/*
+ * A thread sleeps, and then a timer is set that expires in 1 ms. first: user_data of a
+ * timer that was set before the sleep and expires much later; 0: no timer was set, so
+ * the thread does not sleep as the leader.
+ */
 static void end_while_asleep(uint64_t first)
 {
 	struct unit_thread thread;
@@ -315,8 +324,8 @@ static void what_a_leader_leaves_ends_at_its_time(void **state)
 
 		set(40 * MS, 1);
 		/*
-		 * The thread leads for a moment, and times out before the timer
-		 * expires.
+		 * The thread is the leader for a moment, and stops waiting before the
+		 * timer expires.
 		 */
 		if (uaio_aio_getevents(handle, 1, 1, (void *)&event, &soon))
 			continue;
@@ -342,8 +351,8 @@ static void a_queue_that_goes_takes_its_timers_along(void **state)
 }
 
 /*
- * Threads that set, cancel and reap timers at the same time: each timer has one event,
- * whichever thread ends it.
+ * Several threads set, cancel and reap timers at the same time. Each timer must have
+ * exactly one event, whichever thread ends it.
  */
 static long set_and_cancel(void *arg)
 {
@@ -436,8 +445,8 @@ who_sleeps_in_a_call_of_its_own_leaves_timers_to_others(void **state)
 	assert_int_equal(cancel(1), -EINPROGRESS);
 	assert_int_equal(unit_reap_one(handle), -ECANCELED);
 	/*
-	 * A timer that is set during the sleep ends it: a thread in its own poll serves
-	 * no timers.
+	 * Setting a timer ends this thread's poll(). While a thread sleeps in its own
+	 * poll() (attend.h), it serves no timers.
 	 */
 	submit_read_of_byte((char[1]){ 0 });
 	assert_true(uaio_attend_begin(&attend));
@@ -453,7 +462,7 @@ who_sleeps_in_a_call_of_its_own_leaves_timers_to_others(void **state)
 	close_pipe();
 }
 
-/* Queues without an epoll of their own */
+/* Timers of queues without an epoll of their own */
 static int wait_in_the_commons(void)
 {
 	enum { NR = 40 };

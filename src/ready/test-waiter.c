@@ -14,8 +14,8 @@
 #include "unit.h"
 
 /*
- * Completions come one at a time, from polls of eventfds: each poll completes when its
- * own eventfd is written, and never before.
+ * Completions come one at a time, from polls of eventfds. Each poll completes when the
+ * test writes its eventfd, and never before.
  */
 enum { NR_SOURCES = 40 };
 
@@ -68,7 +68,7 @@ static bool are_posted(void *arg)
 	return nr_posted() >= *(uint64_t *)arg;
 }
 
-/* Make the i-th poll complete. Returns once its event has been posted. */
+/* Complete the poll of eventfd i. Returns when its event has been posted. */
 static void complete(unsigned i)
 {
 	uint64_t one = 1, want = nr_posted() + 1;
@@ -147,8 +147,8 @@ static void two_waiters_are_woken_each_for_what_it_needs(void **state)
 }
 
 /*
- * There are more sleepers than can be noted for waking after the lock is released
- * (UAIO_WAKEUPS_MAX). A pause after each wake lets the woken thread look.
+ * More threads sleep than the array of wake-ups holds (UAIO_WAKEUPS_MAX). A pause after
+ * each FUTEX_WAKE lets the woken thread run.
  */
 static uint32_t nr_futex_waits; /* atomic */
 
@@ -320,7 +320,10 @@ static void events_are_not_lost_to_a_signal(void **state)
 	unit_await_sleep(&thread);
 	complete(0);
 	complete(1);
-	/* The thread may be executing the polls itself; a signal ends only a sleep. */
+	/*
+	 * The thread may be executing polls, and a signal ends only a sleep: wait until
+	 * it sleeps.
+	 */
 	unit_await_sleep(&thread);
 	assert_int_equal(pthread_kill(thread.id, SIGUSR1), 0);
 	assert_int_equal(unit_thread_join(&thread), 2);
@@ -352,7 +355,7 @@ static void unblock_all(void)
 	pthread_sigmask(SIG_SETMASK, &set, NULL);
 }
 
-/* A signal is pending, and only the mask of the wait unblocks it. */
+/* The signal is pending, and only the mask of the wait unblocks it. */
 static void the_mask_holds_during_the_wait_only(void **state)
 {
 	sigset_t mask;
@@ -373,8 +376,8 @@ static void the_mask_holds_during_the_wait_only(void **state)
 }
 
 /*
- * The mask also unblocks the signal if the call does not sleep, with events and
- * without.
+ * The mask also unblocks the signal if the call does not sleep, whether there are
+ * events or not.
  */
 static void the_mask_lets_signals_in_though_nobody_sleeps(void **state)
 {
@@ -441,7 +444,8 @@ static void a_masked_wait_works_without_a_descriptor(void **state)
 	assert_int_equal(unit_thread_join(&thread), 1);
 	handle_signal(0);
 	/*
-	 * The waiter sleeps in slices, and the signal is delivered only within a slice.
+	 * Without an eventfd the waiter sleeps for short slices. The signal is
+	 * unblocked only within a slice, and must be delivered there.
 	 */
 	block(SIGUSR1);
 	unit_thread_start(&thread, get_events, &waiting);
@@ -464,10 +468,7 @@ static void a_masked_waiter_is_woken_by_destroy(void **state)
 	unit_thread_start(&thread, get_events, &waiting);
 	unit_await_sleep(&thread);
 	stop_sources();
-	/*
-	 * The polls of a context that is being destroyed may complete before the waiter
-	 * looks.
-	 */
+	/* Destroying a context may complete its polls before the waiter checks. */
 	assert_in_set((unsigned long)unit_thread_join(&thread),
 		      ((unsigned long[]){ (unsigned long)-EINVAL, 1 }), 2);
 }

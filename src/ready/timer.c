@@ -47,9 +47,10 @@ int64_t uaio_timer_due(const struct uaio_sqe *sqe, int64_t now)
 	int64_t base = flags == UAIO_TIMER_ABSOLUTE ? 0 : now, due;
 
 	/*
-	 * If the thread is preempted between reading the two clocks, the result is too
-	 * early, but later than now. When the timer is due then, it is not over by its
-	 * own clock, and goes on.
+	 * If the thread is preempted between reading the two clocks, `due` is too
+	 * early, but still after `now` unless the timer has expired. At `due` the
+	 * timer's own clock has not reached the timer's time. Then the timer goes on
+	 * waiting (goes_on_locked()).
 	 */
 	if (flags & UAIO_TIMER_ABSOLUTE && flags != UAIO_TIMER_ABSOLUTE)
 		base -= uaio_now_of(clock_of(sqe));
@@ -59,18 +60,24 @@ int64_t uaio_timer_due(const struct uaio_sqe *sqe, int64_t now)
 	return due > 0 ? due : 1;
 }
 
-/* The heap. Each function is called with the lock of ready held. */
+/*
+ * The heap of requests with a time. The caller of these functions holds the lock of
+ * struct uaio_ready.
+ */
 
 static void note_next_locked(struct uaio_ready *ready)
 {
 	const struct heap_node *first = heap_first(&ready->timed);
 
-	/* [MB:timer] seq_cst: see uaio_timer_tell_sleeper(). */
+	/*
+	 * [MB:timer] seq_cst: the caller reads UAIO_LEADER next. Pairs with
+	 * uaio_timers_sooner().
+	 */
 	store_seq_cst(&ready->next_ns,
 		      first ? req_of(first)->until_ns : UAIO_FOREVER);
 }
 
-/* Return: whether req is the first to expire. */
+/* Return: whether req is now the first of all to expire. */
 static bool add_locked(struct uaio_ready *ready, struct uaio_req *req)
 {
 	heap_add(&ready->timed, &req->in_timed, is_before);
@@ -92,8 +99,8 @@ static void remove_locked(struct uaio_ready *ready, struct uaio_req *req)
 void uaio_timer_tell_sleeper(struct uaio_group *home)
 {
 	/*
-	 * [MB:timer] seq_cst: next_ns is written before this reads which thread sleeps.
-	 * Pairs with uaio_timers_sooner().
+	 * [MB:timer] seq_cst: next_ns was written before this load, which reads whether
+	 * a leader sleeps. Pairs with uaio_timers_sooner().
 	 */
 	if (load_seq_cst(&home->ready.keepers) & UAIO_LEADER)
 		uaio_poller_wake(&home->ready.poller);
@@ -130,8 +137,8 @@ void uaio_timer_remove_locked(struct uaio_req *req)
 }
 
 /*
- * Take the requests whose time limit has expired out of a wait queue. The file's lock
- * is held.
+ * Remove requests whose time limit has expired from a wait queue, and append them to
+ * ret_over. The file's lock is held.
  */
 static void take_parked_locked(struct uaio_file *file, enum uaio_waitq_id id,
 			       int64_t now, struct list *ret_over)
@@ -151,15 +158,18 @@ static void take_parked_locked(struct uaio_file *file, enum uaio_waitq_id id,
 		uaio_waitq_count_out(waitq, req);
 		list_add_tail(ret_over, &req->link);
 	}
-	/* The next request may need less, and has not been tried. */
+	/*
+	 * The next request was not tried yet. It may succeed although the removed one
+	 * had to wait, for example if it writes less.
+	 */
 	if (waitq->parked.next != first && !waitq->is_running)
 		uaio_waitq_kick_locked(file, id, NULL);
 }
 
 /*
- * End the requests on file whose time limit has expired. The caller has a reference to
- * file.
- * Return: whether a request ended.
+ * Complete the requests on file whose time limit has expired. This drops the caller's
+ * reference to file.
+ * Return: whether a request was completed.
  */
 static bool end_limited(struct uaio_file *file, int64_t now)
 {
@@ -195,12 +205,16 @@ bool uaio_timer_park(struct uaio_req *req, enum uaio_req_state from)
 
 	lock(ready);
 	/*
-	 * [MB:closing] seq_cst: as in uaio_ready_park(). The home may be the
-	 * commons.
+	 * [MB:closing] seq_cst: writes the state, then reads is_closing of the
+	 * request's own queue (not of `ready`, which may belong to the commons). Pairs
+	 * with close_group().
 	 */
 	uaio_req_move_seq_cst(req, from, UAIO_REQ_TIMED);
 	parks = !load_seq_cst(&req->group->ready.is_closing);
-	/* [MB:unwanted] seq_cst: as in uaio_ready_park(). */
+	/*
+	 * [MB:unwanted] seq_cst: writes the state, then reads is_unwanted. Pairs with
+	 * cancel.c.
+	 */
 	if (unlikely(load_seq_cst(&req->is_unwanted)))
 		parks = false;
 	if (parks)
@@ -233,8 +247,8 @@ enum uaio_cancel uaio_timer_cancel(struct uaio_req *req,
 	(void)ret_startable;
 	lock(ready);
 	/*
-	 * A late request (its call is over, only its completion is held back) is
-	 * cancelled only by the end of its queue (late.h I2).
+	 * A late request has made its call already; only its completion is delayed. So
+	 * only closing its queue cancels it (late.h I2).
 	 */
 	if (uaio_req_state(req) == UAIO_REQ_TIMED &&
 	    (likely(!req->late.held) || req->late.held == UAIO_REQ_DEFERRED ||
@@ -247,8 +261,10 @@ enum uaio_cancel uaio_timer_cancel(struct uaio_req *req,
 }
 
 /*
- * Return: whether a timer that was due must go on, because its clock was set back
- * meanwhile. UNTESTED: a test cannot set the clock.
+ * A timer is due by CLOCK_MONOTONIC. If its own clock has not reached its time, for
+ * example because that clock was set back, put the timer into the heap with its new
+ * time. UNTESTED: a test cannot set the clock.
+ * Return: whether the timer waits again.
  */
 static bool goes_on_locked(struct uaio_ready *ready, struct uaio_req *req,
 			   int64_t now)
@@ -267,7 +283,10 @@ static bool goes_on_locked(struct uaio_ready *ready, struct uaio_req *req,
 	return true;
 }
 
-/* Return: whether req need not wait for its time any longer. */
+/*
+ * Return: whether the time of req has come. If the completion of req is delayed until
+ * the submitting call returns: also whether that call has returned.
+ */
 static bool is_due(const struct uaio_req *req, int64_t now)
 {
 	return req->until_ns <= now ||
@@ -276,9 +295,9 @@ static bool is_due(const struct uaio_req *req, int64_t now)
 }
 
 /*
- * Look at the first request of the heap.
- * Return: whether it is due. Then *ret_timer is the timer, which is now RUNNING, or
- * *ret_file is the file of a request with a time limit, with a reference.
+ * Look at the first request of the heap, and take it if its time is over.
+ * Return: whether the caller must act. Then *ret_timer is a timer, which is now
+ * RUNNING; or *ret_file is the file of a request with a time limit, with a reference.
  */
 static bool take_first(struct uaio_ready *ready, int64_t now,
 		       struct uaio_req **ret_timer, struct uaio_file **ret_file)
@@ -292,8 +311,8 @@ static bool take_first(struct uaio_ready *ready, int64_t now,
 	while ((first = heap_first(&ready->timed)) &&
 	       is_due(req = req_of(first), now)) {
 		/*
-		 * A deferred request (not executed yet, defer.h) has a file, too, but
-		 * waits as a timer.
+		 * A deferred request (not executed yet, defer.h) has a file, but waits
+		 * for its time like a timer.
 		 */
 		if (req->file && likely(!req->late.held)) {
 			if (uaio_file_try_get(req->file))
@@ -311,14 +330,16 @@ static bool take_first(struct uaio_ready *ready, int64_t now,
 }
 
 /*
- * A multishot timer, which is RUNNING, has expired: post a completion and let it go on.
- * Return: false if this was the last time, or it cannot go on.
+ * A multishot timer, which is RUNNING, has expired: post a completion, and start its
+ * next interval.
+ * Return: false if this was its last interval, or the next interval cannot start; the
+ * caller then completes the timer.
  */
 static bool repeat(struct uaio_req *timer)
 {
 	/*
-	 * The next interval begins when the completion has been posted, however late
-	 * that is.
+	 * The next interval begins when the completion has been posted, even if it was
+	 * posted late.
 	 */
 	if (timer->sqe.len == 1 || uaio_ready_expect(timer->group) < 0)
 		return false;
@@ -334,8 +355,8 @@ static bool repeat(struct uaio_req *timer)
 }
 
 /*
- * Set another time for req.
- * Return: false if req no longer waits for its time.
+ * Change the time of a timer that is in the heap.
+ * Return: false if req no longer waits there.
  */
 static bool change_locked(struct uaio_req *req, int64_t now,
 			  const struct uaio_timer_aim *aim, bool *ret_is_first)

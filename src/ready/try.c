@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Readiness: the calls by which one parked request is tried, and how it gets to a
- * worker (ready.h). Tested by test-ready-again.c and all other test-ready*.c.
+ * Tries one parked request: makes its system call without blocking, or hands the
+ * request to a worker (ready.h). Tested by test-ready-again.c and all other
+ * test-ready*.c.
  */
 #include <errno.h>
 #include <poll.h>
@@ -12,7 +13,10 @@
 #include "op/sock.h"
 #include "ready/readyint.h"
 
-/* Return: what poll() reports; all bits if poll() fails. */
+/*
+ * Return: those events that poll() reports on fd and for which req waits; all bits if
+ * poll() fails.
+ */
 static uint32_t look(const struct uaio_req *req, int fd)
 {
 	static const struct timespec zero;
@@ -21,15 +25,15 @@ static uint32_t look(const struct uaio_req *req, int fd)
 		.events = (short)uaio_ready_events_of(req),
 	};
 
-	/* For example if the limit of descriptors is zero */
+	/* poll() fails, for example, if RLIMIT_NOFILE is zero. */
 	if (sys_ppoll(&pfd, 1, &zero, NULL, 0) < 0)
 		return UINT32_MAX;
 	return (unsigned short)pfd.revents;
 }
 
 /*
- * Return: whether the file is ready, so that a call is worth making. For files that
- * know no call that does not block.
+ * For files on which every call may block.
+ * Return: whether the file is ready now, so that a worker should make the call.
  */
 static bool is_ready_now(const struct uaio_req *req, int fd)
 {
@@ -46,15 +50,16 @@ bool uaio_ready_is_doubtful(const struct uaio_req *req, int fd)
 	if (id == UAIO_WAITQ_POLL || id == UAIO_WAITQ_ERRORS)
 		return false;
 	/*
-	 * An error that a socket keeps until it is read (IP_RECVERR) makes nothing
-	 * ready, and may stay for long.
+	 * Leave out POLLERR: an error in a socket's queue (IP_RECVERR) stays until the
+	 * program reads it, perhaps for long, and does not make the socket ready.
 	 */
 	return look(req, fd) & ~(uint32_t)POLLERR;
 }
 
 /*
  * Return: whether the request reads from a datagram socket that was shut down for
- * reading: only a call that may block reports that.
+ * reading. On such a socket only a call that may block returns the end of the data;
+ * other calls fail with EAGAIN.
  */
 static bool is_shut(const struct uaio_req *req, int fd)
 {
@@ -69,8 +74,11 @@ static bool is_shut(const struct uaio_req *req, int fd)
 }
 
 /*
- * Return: whether a worker with the request's identity (credentials) must make its call
- * now. A send to a listening socket fails, and nothing makes that socket ready.
+ * For a request that must run with another identity (credentials) than the calling
+ * thread's.
+ * Return: whether a worker with that identity must make the call now: the file is
+ * ready, or the socket listens. (A send to a listening socket must fail, though the
+ * socket never becomes ready.)
  */
 static __attribute__((noinline)) bool is_for_its_own(const struct uaio_req *req,
 						     int fd)

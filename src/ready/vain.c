@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * When a client that polls without waiting must sleep briefly
+ * If a client polls for events in a busy loop, the library makes it sleep briefly now
+ * and then, so that other threads get the processor
  *
- * A client that looks for events again and again without waiting may keep the threads
- * that execute its requests from the processor: with a real-time policy and one
- * processor, for ever. (The kernel's own AIO does not have this problem, as it
- * completes by interrupt.) Two signs give such a client away: work items that no worker
- * gets to run; and an event that does not come for long, but comes as soon as the
- * client sleeps. So after 10 ms of looks that find nothing, one look sleeps a little.
- * For a while after either sign, looks sleep for up to half of the time. The library
- * does not query the scheduling policy of the thread: a sandbox may forbid that.
+ * Such a client may keep the threads that execute its requests from the processor; with
+ * a real-time policy and one processor, for ever. (The kernel's own AIO completes by
+ * interrupt, and does not have this problem.) Two signs betray such a client. First,
+ * work items wait, and no worker gets to run. Second, no event comes while the client
+ * polls for a long time, but one comes as soon as the client sleeps. So after 10 ms of
+ * polls that find nothing, one poll sleeps a little. For a while after either sign,
+ * polls sleep for up to half of the time. The library does not query the thread's
+ * scheduling policy, as a sandbox may forbid that.
  *
- * All of this is guesses: accesses are relaxed, and two threads that look at the same
- * time do no harm if they mix up theirs.
+ * All of this is heuristic. So accesses are relaxed, and it does no harm if two threads
+ * that poll at the same time overwrite each other's values.
  *
  * Tested by test/oracle/realtime.c.
  */
@@ -26,15 +27,16 @@
 enum {
 	LOOKS_PER_CHECK = 64,
 	/*
-	 * A client whose checks are further apart has other things to do, and does not
-	 * spin.
+	 * A client that checks less often than this has other things to do, and does
+	 * not poll all the time.
 	 */
 	CHECK_NS = 5000000,
 	STARVED_FOR_NS = 100000000,
 };
 
 /* relaxed throughout: guesses */
-static int64_t starved_until; /* atomic: until then looks sleep; or 0 */
+/* atomic: until this time polls sleep; 0: they need not */
+static int64_t starved_until;
 
 static int64_t look_for_starved(int64_t now)
 {
@@ -70,8 +72,8 @@ void uaio_vain_has_dozed(struct uaio_vain *vain, bool has_event)
 	int64_t now = uaio_now_ns();
 
 	/*
-	 * The event would have come by itself, had the client not kept the library's
-	 * threads from running.
+	 * If the client had not kept the library's threads from running, the event
+	 * would have come earlier, without this sleep.
 	 */
 	if (has_event &&
 	    now - load_relaxed(&vain->since_ns) >= UAIO_WQ_STARVED_NS)

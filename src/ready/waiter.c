@@ -21,10 +21,11 @@
 #include "ready/ready.h"
 
 /*
- * Tell a waiter to look again. How it is woken depends on how it sleeps. As soon as it
- * is told, its eventfd and its queue's epoll may be closed: so they are written to
- * first, and here, under the lock. A waiter that sleeps on a word is woken by the
- * word's address, afterwards.
+ * Wake a waiter. As soon as is_woken is set, the waiter's thread may close its eventfd,
+ * and another thread may close the queue's epoll. So this function first writes to the
+ * eventfd or wakes the epoll, and then sets is_woken. It holds the lock meanwhile. If
+ * the thread sleeps on the futex is_woken, the caller wakes that futex after releasing
+ * the lock.
  */
 void uaio_waiter_tell_locked(struct uaio_queue *queue,
 			     struct uaio_waiter *waiter,
@@ -35,14 +36,15 @@ void uaio_waiter_tell_locked(struct uaio_queue *queue,
 
 	list_remove(&waiter->node);
 	/*
-	 * relaxed: written under the lock; a thread that reads it without the lock
-	 * wrote first
+	 * relaxed: the count changes under the queue's lock. If a submitter, which
+	 * reads it without the lock after parking, sees an old count, it calls
+	 * uaio_waiters_pass_on(), which takes the lock
 	 */
 	sub_relaxed(&queue->group.ready.nr_waiters, 1);
 	/*
 	 * [MB:lead] [step: TELL_LEADER] seq_cst: writes is_told, then reads is_asleep.
-	 * Pairs with sleep_leading() of lead.c. The leader looks at is_woken only under
-	 * the lock.
+	 * Pairs with sleep_leading() of lead.c. After its sleep the leader takes
+	 * the lock before it reads is_woken.
 	 */
 	if (waiter->leads) {
 		store_seq_cst(&waiter->is_told, 1);
@@ -93,9 +95,14 @@ void uaio_waiters_dismiss(struct uaio_queue *queue)
 
 	uaio_queue_lock(queue);
 	UAIO_CHECK(uaio_queue_is_open_locked(queue));
-	/* relaxed: written under the lock, compared under it */
+	/*
+	 * relaxed: a thread that reads the number without the lock compares it again
+	 * under the lock
+	 */
 	store_relaxed(&queue->generation, queue->generation + 1);
-	/* The leader must not touch what is about to be destroyed. */
+	/*
+	 * The queue's epoll is about to be closed; the leader must not use it any more.
+	 */
 	queue->leader = NULL;
 	list_for_each_safe (pos, &queue->waiters)
 		uaio_waiter_tell_locked(
@@ -108,7 +115,8 @@ void uaio_waiters_dismiss(struct uaio_queue *queue)
 static struct uaio_slab waiters;
 
 /*
- * The waiters of this thread, including those of signal handlers that run in its sleep
+ * List of this thread's waiters. It has several if a signal handler interrupts a sleep
+ * and waits for events, too.
  */
 static _Thread_local struct uaio_waiter *mine
 	__attribute__((tls_model("initial-exec")));
@@ -133,8 +141,8 @@ int uaio_wait_poll(int fd, const struct uaio_wait *wait, int64_t deadline)
 
 /*
  * Sleep with the caller's signal mask, which the kernel installs and removes in the
- * same call. Without an eventfd to wake the thread (the descriptor table is full) it
- * sleeps in slices.
+ * same call (ppoll). If there is no eventfd to wake the thread (descriptor table full),
+ * sleep for SLICE_NS at a time.
  */
 static int sleep_masked(struct uaio_waiter *waiter,
 			const struct uaio_wait *wait)
@@ -153,7 +161,10 @@ static int sleep_masked(struct uaio_waiter *waiter,
 
 static int wait_asleep(struct uaio_waiter *waiter, const struct uaio_wait *wait)
 {
-	/* [MB:woken] acquire: pairs with uaio_waiter_tell_locked(). */
+	/*
+	 * [MB:woken] acquire: the thread that has set is_woken no longer accesses this
+	 * waiter. Pairs with uaio_waiter_tell_locked().
+	 */
 	while (!load_acquire(&waiter->is_woken)) {
 		int depth = uaio_step_out_to(wait->is_cancel_point);
 		int ret = wait->mask ? sleep_masked(waiter, wait)
@@ -168,9 +179,10 @@ static int wait_asleep(struct uaio_waiter *waiter, const struct uaio_wait *wait)
 }
 
 /*
- * Wait while another waiter leads, or nothing is parked. At intervals check whether the
- * leader is lost. A waiter that came while there was no leader is woken as soon as one
- * leads, and calls this function again.
+ * Wait for is_woken. Another waiter is the leader, or no request is parked. At
+ * intervals check whether the leader is lost (lead.h, I5). If there was no leader when
+ * this waiter came, it does not check: it is woken as soon as there is a leader, and
+ * then calls this function again.
  */
 static int wait_following(struct uaio_queue *queue, struct uaio_waiter *waiter,
 			  const struct uaio_wait *wait)
@@ -196,8 +208,9 @@ static int wait_following(struct uaio_queue *queue, struct uaio_waiter *waiter,
 }
 
 /*
- * Put the waiter on the list, unless its need is met already.
- * Return: 0; -EINVAL: the generation is over.
+ * Put the waiter on the queue's list, unless its need is met already. It may become the
+ * leader.
+ * Return: 0; -EINVAL: the queue was closed.
  */
 static int enter(struct uaio_queue *queue, uint64_t generation,
 		 struct uaio_waiter *waiter)
@@ -211,7 +224,7 @@ static int enter(struct uaio_queue *queue, uint64_t generation,
 		list_add_tail(&queue->waiters, &waiter->node);
 		/*
 		 * [MB:led] [step: ENTER] seq_cst: counts the waiter, then reads
-		 * nr_parked, as uaio_lead_unpinned_locked() says.
+		 * nr_parked in uaio_lead_unpinned_locked().
 		 */
 		add_seq_cst(&queue->group.ready.nr_waiters, 1);
 		waiter->is_leaderless = waiter->may_lead && !queue->leader &&
@@ -255,7 +268,10 @@ struct uaio_waiter *uaio_waiter_new(struct uaio_queue *queue)
 	return waiter;
 }
 
-/* Waiters of signal handlers that have not come back may be before it in the list. */
+/*
+ * waiter need not be the first in the thread's list: a signal handler that never came
+ * back may have left its own waiter in front of it.
+ */
 void uaio_waiter_put(struct uaio_waiter *waiter)
 {
 	struct uaio_waiter **link = &mine;
@@ -279,7 +295,10 @@ struct uaio_waiter *uaio_waiter_leading(void)
 
 static void forget(struct uaio_queue *queue, uint64_t need)
 {
-	/* relaxed: a queue that has ended still has a sink */
+	/*
+	 * relaxed: the sink is a constant struct of functions; a queue keeps it when it
+	 * is closed
+	 */
 	const struct uaio_sink *sink = load_relaxed(&queue->sink);
 
 	if (sink->forget)
@@ -291,8 +310,8 @@ void uaio_waiters_forget(bool keeps_fds)
 	struct uaio_waiter *waiter;
 
 	/*
-	 * Take the waiters off the lists first: a leader that stops wakes the next
-	 * waiter on the list.
+	 * First take all waiters off their lists: a leader that stops wakes the next
+	 * waiter on the list, which must not be this thread's.
 	 */
 	for (waiter = mine; waiter; waiter = waiter->outer) {
 		leave(waiter->queue, waiter);
@@ -306,7 +325,10 @@ void uaio_waiters_forget(bool keeps_fds)
 		uaio_waiter_put(mine);
 }
 
-/* Sleep, and lead if no other waiter does. Return: as uaio_queue_sleep(). */
+/*
+ * Sleep until woken; become the leader if there is none.
+ * Return: as uaio_queue_sleep().
+ */
 static int sleep_serving(struct uaio_queue *queue, uint64_t generation,
 			 struct uaio_waiter *waiter,
 			 const struct uaio_wait *wait)
@@ -329,7 +351,10 @@ static int sleep_serving(struct uaio_queue *queue, uint64_t generation,
 	return ret;
 }
 
-/* Sleep until the posting thread wakes this one. Return: as uaio_queue_sleep(). */
+/*
+ * Sleep until a thread that posts a completion wakes this one; never lead.
+ * Return: as uaio_queue_sleep().
+ */
 static int sleep_only(struct uaio_queue *queue, uint64_t generation,
 		      struct uaio_waiter *waiter, const struct uaio_wait *wait)
 {
@@ -363,9 +388,9 @@ int uaio_queue_sleep(struct uaio_queue *queue, uint64_t generation,
 }
 
 /*
- * Sleep, trying cold reads at intervals. (A cold read is of pages that are not in the
- * page cache; a worker blocks on the oldest one.) The pages of a later read may arrive
- * long before those of the read on which the worker blocks.
+ * Sleep, and try cold reads at intervals. (A cold read needs pages that are not in the
+ * page cache.) A worker executes the oldest cold read and blocks until its pages
+ * arrive. The pages of a later read may arrive long before.
  */
 static int sleep_looking(struct uaio_queue *queue, uint64_t generation,
 			 uint64_t need, const struct uaio_wait *wait)
@@ -375,8 +400,8 @@ static int sleep_looking(struct uaio_queue *queue, uint64_t generation,
 	int ret;
 
 	/*
-	 * relaxed: cold reads that other threads submit meanwhile are left to the
-	 * worker
+	 * relaxed: if another thread submits a cold read just now, the worker executes
+	 * it
 	 */
 	if (!load_relaxed(&queue->group.nr_paged) || wait->sleeps_only)
 		return uaio_queue_sleep(queue, generation, need, wait);
@@ -391,15 +416,18 @@ static int sleep_looking(struct uaio_queue *queue, uint64_t generation,
 }
 
 /*
- * If requests take less time than to sleep and be woken, spin for completions for as
- * long as a sleep and a wake-up would take.
+ * Spin (poll without sleeping) for completions, for as long as a sleep and a wake-up
+ * would take. Called if requests usually take less time than that.
  * Return: whether there are enough completions now.
  */
 static bool spin_for(const struct uaio_queue *queue, uint64_t need,
 		     int64_t spin_ns, int64_t deadline_ns)
 {
-	enum { SPINS_PER_LOOK = 16 }; /* how often the clock is read */
-	/* relaxed: a queue that has ended still has a sink */
+	enum { SPINS_PER_LOOK = 16 }; /* polls between two reads of the clock */
+	/*
+	 * relaxed: the sink is a constant struct of functions; a queue keeps it when it
+	 * is closed
+	 */
 	const struct uaio_sink *sink = load_relaxed(&queue->sink);
 	bool is_there = false;
 	int64_t until;
@@ -420,8 +448,8 @@ static bool spin_for(const struct uaio_queue *queue, uint64_t need,
 }
 
 /*
- * Sleep, and learn from it: if the sleep was no longer than waking takes, spinning
- * would have been better.
+ * Sleep, and measure the time. If the sleep was no longer than a wake-up takes, record
+ * that spinning would have been better.
  */
 static int sleep_timed(struct uaio_queue *queue, uint64_t generation,
 		       uint64_t need, int64_t spin_ns,
@@ -452,8 +480,8 @@ bool uaio_queue_pin_parked(struct uaio_queue *queue)
 	const struct uaio_group *home = uaio_ready_home(&queue->group.ready);
 
 	/*
-	 * relaxed: a thread that parks a request meanwhile makes sure itself that a
-	 * thread looks after it
+	 * relaxed: a thread that parks a request after this read makes sure itself that
+	 * some thread serves the queue
 	 */
 	if (likely(!load_relaxed(&home->ready.nr_parked)) ||
 	    !uaio_ready_callers_run())
@@ -463,23 +491,27 @@ bool uaio_queue_pin_parked(struct uaio_queue *queue)
 }
 
 /*
- * A caller that does not wait takes the epoll's events here; a caller that waits sleeps
- * in the epoll afterwards.
+ * If `waits` is set, the caller sleeps in the epoll next, and takes the epoll's events
+ * there. Otherwise this function takes them.
  */
 void uaio_queue_run_parked(struct uaio_queue *queue, bool waits)
 {
 	struct uaio_group *home = uaio_ready_home(&queue->group.ready);
 
 	/*
-	 * If a signal handler left a wait of this thread by siglongjmp(), and the
-	 * thread does not sleep again, it would lead for ever.
+	 * If a signal handler has left an earlier wait of this thread by siglongjmp(),
+	 * the thread still counts as the leader. If it never slept again, it would
+	 * remain the leader for ever.
 	 */
 	uaio_lead_forget();
 	(void)uaio_ready_run(home, UAIO_RUN_BY_CALLER);
 	/* relaxed, both: hints */
 	if (!waits && !uaio_ready_has(&home->ready, UAIO_LEADER) &&
 	    !load_relaxed(&queue->sink)->has_unreaped(queue)) {
-		/* The epoll does not report files that are not armed. */
+		/*
+		 * If some files cannot be added to the epoll now, a thread must try
+		 * their requests at intervals.
+		 */
 		if (!uaio_ready_arm(home))
 			uaio_waiters_back_up(home);
 		(void)uaio_ready_look(home, UAIO_RUN_BY_CALLER);

@@ -2,30 +2,31 @@
 /*
  * Waiting for completions
  *
- * A waiter is a thread that waits until its need is met, for example a number of
- * completions. The thread that posts a completion wakes a waiter when the sink (the
- * front-end's functions for a queue's completions) says that its need is met, and not
- * before (flow/post.c). The waiter that leads is also woken by its files, and when a
- * timer is due (lead.h). When a queue is closed, all waiters are woken. The memory of a
- * waiter is in a slab, not on its thread's stack: a signal handler may leave the sleep
- * by siglongjmp() and never come back. (Then only that memory is lost, until the thread
- * ends.)
+ * A waiter is a thread that waits until its need is met, for example until there are a
+ * number of completions. A thread that posts a completion asks the queue's sink whether
+ * a waiter's need is met, and only then wakes the waiter (flow/post.c). (The sink is
+ * the front-end's functions for a queue's completions.) Ready files and due timers also
+ * wake the waiter that leads (lead.h). Closing a queue wakes all its waiters. A
+ * waiter's memory is in a slab, not on its thread's stack: a signal handler may leave
+ * the sleep by siglongjmp() and never come back. Then only that memory is lost, until
+ * the thread ends.
  *
- *   I1  A waiter is on its queue's list or has been told to wake; both change under the
- *       queue's lock.
+ *   I1  A waiter is on its queue's list until another thread wakes it, or it stops
+ *       waiting. The list changes, and is_woken is set, under the queue's lock.
  *
- *   I2  A thread that takes a waiter off the list writes to the waiter once more, under
- *       that lock, and never afterwards. Waking the waiter needs only its address.
+ *   I2  A thread that takes a waiter off the list writes to the waiter under the queue's
+ *       lock, and never after it has released that lock. To wake the waiter later, it
+ *       uses only the address of the waiter's futex.
  *
- *   I3  A waiter asks the sink under the same lock before it sleeps, so it misses no
+ *   I3  Before a waiter sleeps, it asks the sink under the queue's lock, so it misses no
  *       completion between the check and the sleep.
  *
- *   I4  A full sink meets every need, and so wakes all waiters. The front-end ensures
- *       that.
+ *   I4  If the sink is full, it reports each need as met, so all waiters are woken. The
+ *       front-end ensures that.
  *
- *   I5  A waiter that sleeps keeps no queue alive. It remembers for which generation of
- *       the queue it waits, and checks, under the lock, whether that generation is
- *       over.
+ *   I5  A sleeping waiter does not keep its queue alive. It stores for which generation
+ *       (use) of the queue it waits. When it wakes it checks, under the lock, whether
+ *       that generation has ended.
  */
 #ifndef UAIO_READY_WAITER_H
 #define UAIO_READY_WAITER_H
@@ -42,13 +43,14 @@ struct uaio_queue;
 
 /* How long a thread waits, and how. */
 struct uaio_wait {
-	int64_t deadline_ns; /* CLOCK_MONOTONIC; 0: do not wait */
+	/* by CLOCK_MONOTONIC; 0: do not wait */
+	int64_t deadline_ns;
 	/* a signal mask, or NULL; in the kernel's format */
 	const void *mask;
 	size_t mask_bytes;
 	/*
-	 * The thread executes no requests and uses no descriptor of the library
-	 * (table.h).
+	 * only sleep: the thread executes no requests, and uses no descriptor of the
+	 * library (table.h)
 	 */
 	bool sleeps_only;
 	bool is_cancel_point; /* the thread may be cancelled in its sleep */
@@ -57,30 +59,47 @@ struct uaio_wait {
 struct uaio_waiter {
 	struct uaio_slab_node slab;
 
-	/* used only by its thread */
-	/* the thread's previous waiter, or a lost one */
+	/* only the waiter's own thread uses these */
+	/* next in the thread's list: a waiter of an outer or abandoned sleep */
 	struct uaio_waiter *outer;
-	struct uaio_queue *queue; /* its memory exists after its end (slab.h) */
-	/* leads, or led when a handler left its sleep */
+	/* the memory exists even after the queue is closed (slab.h) */
+	struct uaio_queue *queue;
+	/*
+	 * the waiter is the leader; stays set if a signal handler leaves the sleep by
+	 * siglongjmp()
+	 */
 	bool is_leading;
 
 	/* under the group's lock */
 	struct list node;
-	uint64_t need;      /* meaning defined by the front-end (sink.h) */
-	int wake_fd;        /* owns: an eventfd, or -1 to wake is_woken */
-	bool leads;         /* sleeps in the queue's epoll */
-	bool may_lead;      /* its thread may execute parked requests */
-	bool is_leaderless; /* there was no leader; wake it when there is one */
+	/* how much the thread waits for; the front-end defines the unit (sink.h) */
+	uint64_t need;
+	/*
+	 * owns: the eventfd on which the thread sleeps; -1: the thread sleeps on
+	 * is_woken or, if `leads` is set, in the epoll
+	 */
+	int wake_fd;
+	/* the thread sleeps in the queue's epoll */
+	bool leads;
+	/* the thread may execute parked requests */
+	bool may_lead;
+	/*
+	 * there was no leader when the thread began to wait: wake it when there is one
+	 */
+	bool is_leaderless;
 
 	/* atomic */
-	uint32_t is_woken;  /* the word on which the thread sleeps */
-	uint32_t is_told;   /* a leader's; set before is_woken */
-	uint32_t is_asleep; /* a leader's: in the epoll, or about to be */
+	/* another thread has ended the wait; also a futex */
+	uint32_t is_woken;
+	/* another thread has woken the leader; set just before is_woken */
+	uint32_t is_told;
+	/* a leader sleeps in the epoll, or soon will */
+	uint32_t is_asleep;
 };
 
 /*
- * Waiters that were taken off the list under the lock, to be woken after the lock is
- * released.
+ * Futexes of waiters that were taken off the list under the lock. They are woken after
+ * the lock is released.
  */
 enum { UAIO_WAKEUPS_MAX = 16 };
 
@@ -89,12 +108,12 @@ struct uaio_wakeups {
 	uint32_t *words[UAIO_WAKEUPS_MAX]; /* addresses only (I2) */
 };
 
-/* Take waiter off the list, and tell it to look again. */
+/* Take waiter off the list, and end its sleep, so that it checks its need again. */
 void uaio_waiter_tell_locked(struct uaio_queue *queue,
 			     struct uaio_waiter *waiter,
 			     struct uaio_wakeups *wakeups);
 
-/* Take all waiters whose need is met off the list, and tell them to look again. */
+/* Take all waiters whose need is met off the list, and end their sleeps. */
 void uaio_waiters_collect_locked(struct uaio_queue *queue,
 				 struct uaio_wakeups *wakeups);
 void uaio_wakeups_deliver(struct uaio_wakeups *wakeups);
@@ -116,108 +135,125 @@ void uaio_waiter_put(struct uaio_waiter *waiter);
 void uaio_waiters_init(void);
 
 /*
- * Return: this thread's waiter that leads, or that led when a handler left its sleep;
- * NULL if there is none.
+ * Return: that waiter of this thread which is the leader. A signal handler may have
+ * left or interrupted its sleep. NULL if there is none.
  */
 struct uaio_waiter *uaio_waiter_leading(void);
 
 /*
- * This thread ends. If it ends in a sleep, remove its waiters and end its leadership.
- * keeps_fds: the thread has another descriptor table by now, so waiters with file
- * descriptors are left as they are.
+ * This thread ends, perhaps in a sleep: remove its waiters, and stop leading.
+ * keeps_fds: the thread by now has another descriptor table, so the library must not
+ * close descriptors here. Then the memory of its waiters stays allocated.
  */
 void uaio_waiters_forget(bool keeps_fds);
 
 /*
- * Something must be done that no submitting or reaping thread does: wake the leader for
- * it; without a leader, have a waiter lead; without waiters, wake the fallback thread.
+ * The queue has work that no thread will do while it submits or takes completions. Wake
+ * the leader for it. If there is no leader, another waiter becomes the leader; if there
+ * is no waiter, the fallback thread serves the queue.
  */
 void uaio_waiters_pass_on(struct uaio_group *group);
 
 /*
- * Something must be tried again after a while, and the calling thread does not come
- * back for it: notify the leader, or else the fallback thread.
+ * Some requests must be tried again after a while, but the calling thread will not come
+ * back to try them. Make the leader try them; without a leader, the fallback thread.
  */
 void uaio_waiters_back_up(struct uaio_group *group);
 
-/* The queue's generation ends: wake all waiters to look again. */
+/* The queue is being closed: wake all its waiters. */
 void uaio_waiters_dismiss(struct uaio_queue *queue);
 
-/* For front-ends. generation is the one in which the client named the queue. */
+/*
+ * Functions for front-ends. Their argument `generation` is the queue's generation when
+ * the client passed the queue to the call.
+ */
 
 /*
- * Wait until the sink says that need is met. If requests usually take less time than a
- * sleep, spin for completions a little first.
- * Return: 0 to look again; -EINTR; -ETIMEDOUT; -EINVAL: the generation is over;
- * -ENOMEM.
+ * Wait until the sink reports that need is met. If requests usually take less time than
+ * a sleep, spin (poll without sleeping) for a short time first.
+ * Return: 0 to check again; -EINTR; -ETIMEDOUT; -EINVAL: the queue was closed; -ENOMEM.
  */
 int uaio_queue_wait(struct uaio_queue *queue, uint64_t generation,
 		    uint64_t need, const struct uaio_wait *wait);
 
 /*
- * uaio_queue_wait() that sleeps at once, and does not look for cold reads (reads of
- * pages that are not in the page cache).
+ * Like uaio_queue_wait(), but sleep at once, and try no cold reads (of pages that are
+ * not in the page cache).
  */
 int uaio_queue_sleep(struct uaio_queue *queue, uint64_t generation,
 		     uint64_t need, const struct uaio_wait *wait);
 
 /*
- * The caller knows that the generation is not over.
- * Return: whether requests are parked that a caller may run; then the queue is pinned.
+ * The caller knows that the queue is still open.
+ * Return: whether requests are parked that a thread of the program may run. Then the
+ * queue is pinned (kept alive).
  */
 bool uaio_queue_pin_parked(struct uaio_queue *queue);
 
 /*
- * Execute parked requests whose files are ready, and unpin. waits: the caller sleeps
- * next.
+ * Execute parked requests whose files are ready, and release the pin. waits: the caller
+ * will sleep for the queue's events next.
  */
 void uaio_queue_run_parked(struct uaio_queue *queue, bool waits);
 
 /*
- * Execute all waiting requests of the queue that can be executed now. A caller that
- * finds too few completions does this before it waits. The caller keeps the queue
+ * Execute all waiting requests of the queue that can be executed now. A thread that
+ * finds too few completions calls this before it waits. The caller keeps the queue
  * alive.
  */
 void uaio_queue_run(struct uaio_queue *queue, bool waits);
 
 /*
- * Deliver signals that only the caller's mask allows, if the caller did not sleep.
- * Return: whether a signal was delivered.
+ * For a caller that did not sleep: deliver pending signals that the thread itself
+ * blocks, but not the caller's signal mask (wait->mask).
  */
 bool uaio_wait_let_signals_in(const struct uaio_wait *wait);
 
-/* lost.c: threads that end while they sleep in a call of the library */
+/*
+ * lost.c: cleans up after threads that end while they sleep in a call of the library
+ */
 
 /* Called each time the engine starts, also in a child of fork(). */
 void uaio_lost_init(void);
 
 /*
- * This thread is about to sleep, and may end in the sleep.
- * Return: whether the destructor will be called if it does.
+ * This thread is about to sleep, and may end in the sleep: register the destructor of
+ * lost.c.
+ * Return: whether the destructor will be called then.
  */
 bool uaio_lost_watch(void);
 
-/* vain.c: when a client that polls without waiting must sleep briefly */
+/*
+ * vain.c: a client that polls for events without sleeping must sleep briefly at times
+ */
 
-/* How long such a brief sleep lasts, unless an event ends it. */
+/* Such a client sleeps no longer than this; an event ends the sleep earlier. */
 enum { UAIO_DOZE_NS = 100000 };
 
-/* What is known of one client that polls. All members are atomic. */
+/* Statistics of one client that polls. All members are atomic. */
 struct uaio_vain {
 	uint32_t nr_looks;
-	int64_t checked_ns;    /* when a poll last read the clock */
-	uint64_t checked_done; /* events posted by then */
-	int64_t since_ns;      /* no event and no sleep since then */
+	/* when the library last read the clock for this client */
+	int64_t checked_ns;
+	/* events posted before that */
+	uint64_t checked_done;
+	/*
+	 * since this time no event was posted, and no poll of the client has slept
+	 */
+	int64_t since_ns;
 };
 
 /*
- * A client's poll has found nothing while requests are in flight; nr_done events were
- * ever posted.
+ * A client's poll has found nothing, while requests are in flight. nr_done: how many
+ * events were ever posted.
  * Return: whether the poll must sleep for UAIO_DOZE_NS.
  */
 bool uaio_vain_must_doze(struct uaio_vain *vain, uint64_t nr_done);
 
-/* The poll has slept; has_event: an event has come meanwhile. */
+/*
+ * The poll for which uaio_vain_must_doze() returned true has slept. has_event: an event
+ * was posted meanwhile.
+ */
 void uaio_vain_has_dozed(struct uaio_vain *vain, bool has_event);
 
 #endif /* UAIO_READY_WAITER_H */

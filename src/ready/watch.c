@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Readiness: watches, and which files a queue's epoll has (ready.h). Tested by
- * test-ready*.c.
+ * Watches: which files are in a queue's epoll, and for which events (ready.h). Tested
+ * by test-ready*.c.
  */
 #include <errno.h>
 #include <poll.h>
@@ -17,8 +17,9 @@ uint32_t uaio_ready_nr_nested;
 void uaio_ready_note_nested(void)
 {
 	/*
-	 * relaxed: a thread that the epoll notifies has made a system call after the
-	 * system call that made the file ready
+	 * relaxed: the caller next makes the file ready by a system call. Another
+	 * thread reads the count only after the epoll has reported that the file is
+	 * ready
 	 */
 	add_relaxed(&uaio_ready_nr_nested, 1);
 }
@@ -29,8 +30,9 @@ void uaio_watches_init(void)
 }
 
 /*
- * The memory of a watch is only ever reused for watches, and an event may come late: so
- * the data of an event says for which generation of the memory it is.
+ * The epoll may report an event of a watch that was dropped meanwhile. The memory of a
+ * watch is only ever reused for watches. So the event's data consist of the watch's
+ * address and its generation: an old event has an old generation.
  */
 uint64_t uaio_watch_data(const struct uaio_watch *watch)
 {
@@ -44,10 +46,17 @@ struct uaio_watch *uaio_watch_of_data(uint64_t data)
 						(UAIO_POLLER_NOBODYS - 1));
 }
 
-/* Make void what the epoll said of the watch before. The locks of both are held. */
+/*
+ * Start a new generation of the watch, so that events which the epoll reported before
+ * are ignored. The caller holds the locks of the watch's file and of its queue's struct
+ * uaio_ready.
+ */
 static void renew_locked(struct uaio_watch *watch)
 {
-	/* relaxed: a thread that gets an event looks under both locks */
+	/*
+	 * relaxed: a thread that gets an event compares the generation under the file's
+	 * lock
+	 */
 	store_relaxed(&watch->generation,
 		      (load_relaxed(&watch->generation) + 1) & UINT16_MAX);
 }
@@ -63,7 +72,9 @@ struct uaio_watch *uaio_watch_find_locked(const struct uaio_group *group,
 		struct uaio_watch *watch =
 			container_of(pos, struct uaio_watch, in_file);
 
-		/* relaxed: under the file's lock, as the list is */
+		/*
+		 * relaxed: this member changes under the file's lock, like the list
+		 */
 		if (load_relaxed(&watch->group) == group)
 			return watch;
 	}
@@ -89,13 +100,15 @@ static struct uaio_watch *make_locked(struct uaio_group *group,
 	watch->waitqs = 0;
 	watch->is_unarmed = watch->is_untried = false;
 	watch->nr_fresh = watch->seen_fresh = 0;
-	/* relaxed: on no list */
+	/* relaxed: the watch is on no list yet */
 	store_relaxed(&watch->place, UAIO_WATCH_IDLE);
 	list_init(&watch->in_list);
 	list_add_tail(&file->watches, &watch->in_file);
 	uaio_lock(&ready->lock, UAIO_RANK_READY);
 	renew_locked(watch);
-	/* relaxed: a thread that gets an event looks under this lock */
+	/*
+	 * relaxed: a thread that gets an event compares the group under the file's lock
+	 */
 	store_relaxed(&watch->group, group);
 	list_add_tail(&ready->watches, &watch->in_group);
 	if (file->flags & UAIO_FILE_F_PERSONAL)
@@ -124,7 +137,10 @@ struct uaio_watch *uaio_watch_get(struct uaio_group *group,
 				  struct uaio_file *file)
 {
 	struct uaio_group *home = uaio_ready_home(&group->ready);
-	/* relaxed: while the group and the file exist, so does their watch */
+	/*
+	 * relaxed: only a hint, which is checked next. A watch of this home and this
+	 * file exists as long as both of them do
+	 */
 	struct uaio_watch *watch = load_relaxed(&file->last_watch);
 
 	if (likely(watch && load_relaxed(&watch->group) == home &&
@@ -149,7 +165,7 @@ struct uaio_file *uaio_watch_lock_file(const struct uaio_watch *watch,
 	return NULL;
 }
 
-/* Drop a watch. The lock of its file is held. */
+/* Remove a watch from all lists, and free it. The lock of its file is held. */
 static void drop_locked(struct uaio_watch *watch)
 {
 	struct uaio_ready *ready = &load_relaxed(&watch->group)->ready;
@@ -158,7 +174,9 @@ static void drop_locked(struct uaio_watch *watch)
 	uaio_lock(&ready->lock, UAIO_RANK_READY);
 	list_remove(&watch->in_group);
 	list_remove(&watch->in_list);
-	/* relaxed: as in make_locked() */
+	/*
+	 * relaxed: a thread that gets an event compares the group under the file's lock
+	 */
 	store_relaxed(&watch->group, NULL);
 	uaio_unlock(&ready->lock, UAIO_RANK_READY);
 	uaio_slab_put(&watches, watch);
@@ -172,14 +190,16 @@ static int ctl(struct uaio_watch *watch, int op, int fd, uint32_t events)
 }
 
 /*
- * Note that the program closed a descriptor without the library's knowing. So the epoll
- * may still have the file, by a descriptor that now is another file, and may later be
- * the first file again.
+ * The program has closed a descriptor without the library's knowledge. So the epoll may
+ * still have the watch's file under that number, although the number now belongs to
+ * another file. Later the number may belong to the watch's file again. So from now on
+ * the library trusts no entry of the epoll (uaio_watch_has_locked()).
  */
 static void note_deceived(struct uaio_watch *watch)
 {
 	/*
-	 * relaxed: the descriptor's next entry in the table of files is made after this
+	 * relaxed: before the library uses the number for a file again, it must put the
+	 * number into its table of files anew. That happens after this store
 	 */
 	store_relaxed(&load_relaxed(&watch->group)->ready.is_deceived, 1);
 }
@@ -209,7 +229,8 @@ void uaio_watches_drop(struct uaio_file *file)
 			file->watches.next, struct uaio_watch, in_file);
 
 		/*
-		 * While the watch is on the queue's list, the queue's epoll stays open.
+		 * While the watch is on the list of its queue, the queue's epoll is
+		 * open.
 		 */
 		uaio_watch_disarm_locked(watch, load_relaxed(&file->fd));
 		drop_locked(watch);
@@ -217,7 +238,10 @@ void uaio_watches_drop(struct uaio_file *file)
 	uaio_unlock(&file->lock, UAIO_RANK_FILE);
 }
 
-/* Return: a file of the group's watches, with a reference; NULL if there is none. */
+/*
+ * Return: the file of any watch of the group, with a reference; NULL if there is no
+ * watch.
+ */
 static struct uaio_file *get_first(struct uaio_ready *ready)
 {
 	enum { SOON_NS = 50000 };
@@ -237,8 +261,8 @@ static struct uaio_file *get_first(struct uaio_ready *ready)
 		}
 		uaio_unlock(&ready->lock, UAIO_RANK_READY);
 		/*
-		 * The thread that released the last reference to the file is about to
-		 * drop the watch.
+		 * Another thread has released the last reference to the file, and is
+		 * about to drop this watch.
 		 */
 		(void)uaio_sleep(&word, 0, uaio_now_ns() + SOON_NS);
 	}
@@ -253,7 +277,7 @@ void uaio_watches_leave(struct uaio_group *group)
 
 		uaio_lock(&file->lock, UAIO_RANK_FILE);
 		watch = uaio_watch_find_locked(group, file);
-		/* relaxed: read under the lock under which it is changed */
+		/* relaxed: the descriptor changes under this lock */
 		uaio_watch_disarm_locked(watch, load_relaxed(&file->fd));
 		drop_locked(watch);
 		uaio_unlock(&file->lock, UAIO_RANK_FILE);
@@ -279,7 +303,10 @@ static uint32_t events_wanted_locked(const struct uaio_file *file)
 		events |= EPOLLOUT;
 	if (unlikely(!list_is_empty(&waitqs[UAIO_WAITQ_ERRORS].parked)))
 		events |= EPOLLERR;
-	/* Polls for errors and hang-ups alone also need the file in the epoll. */
+	/*
+	 * An epoll always reports EPOLLERR and EPOLLHUP. So polls for these alone also
+	 * need the file in the epoll.
+	 */
 	if (!events && is_polled)
 		events = EPOLLERR;
 	return events;
@@ -295,7 +322,10 @@ static uint32_t waiting_waitqs_locked(const struct uaio_file *file)
 	return waitqs;
 }
 
-/* Note that the epoll has added the file to which the descriptor refers now. */
+/*
+ * Called when the epoll has added the file to which the descriptor refers now. Count
+ * the addition; nr_adds is never 0.
+ */
 static void take_over_locked(struct uaio_watch *watch)
 {
 	if (!++watch->nr_adds)
@@ -303,9 +333,10 @@ static void take_over_locked(struct uaio_watch *watch)
 }
 
 /*
- * Arm watch for events on file.
- * Return: 0, or -errno if the epoll cannot take the file now. A file that it
- * will never take is kicked: its requests find out why.
+ * Add the file to the epoll for events, or change the events. If no epoll ever accepts
+ * this file, kick the watch: a thread then tries the file's requests, and finds out
+ * why.
+ * Return: 0, or -errno if the epoll does not accept the file now.
  */
 static int arm_for_locked(struct uaio_watch *watch, struct uaio_file *file,
 			  uint32_t events)
@@ -361,9 +392,15 @@ void uaio_watch_arm_anew_locked(struct uaio_req *req)
 	uaio_lock(&ready->lock, UAIO_RANK_READY);
 	renew_locked(watch);
 	uaio_unlock(&ready->lock, UAIO_RANK_READY);
-	/* The events in the epoll have the old generation. */
+	/*
+	 * Events that the epoll holds now belong to the old generation, so add the file
+	 * again.
+	 */
 	watch->armed = 0;
-	/* If the epoll cannot be armed, run the poll; the file is armed afterwards. */
+	/*
+	 * If the epoll does not accept the file now, kick the watch, so that a thread
+	 * tries the poll. The file is added afterwards.
+	 */
 	if (!uaio_poller_is_open(&ready->poller) ||
 	    arm_for_locked(watch, file, events) < 0)
 		uaio_watch_kick(watch, waitqs, false);
@@ -374,7 +411,8 @@ void uaio_watch_arm_anew_locked(struct uaio_req *req)
  */
 
 /*
- * Return: whether a parked request has this watch; if so, the watch's queue stays open.
+ * Return: whether a parked request uses this watch. If so, the watch's queue stays
+ * open.
  */
 static bool is_in_use_locked(const struct uaio_watch *watch)
 {
@@ -389,8 +427,9 @@ static bool is_in_use_locked(const struct uaio_watch *watch)
 }
 
 /*
- * Kick a watch, and have the fallback thread run it, since no other thread may come by.
- * If no request uses the watch, its queue may be going away, so nothing is done.
+ * Kick a watch, and make the fallback thread try its requests, since perhaps no other
+ * thread will do so. If no request uses the watch, do nothing: its queue may be
+ * closing.
  */
 static void kick_at_once(struct uaio_watch *watch, uint32_t waitqs)
 {

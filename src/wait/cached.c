@@ -2,8 +2,9 @@
 /*
  * Reads from the page cache that do not wait for the device
  *
- * The submitting thread first tries a read in this way. If pages are missing, threads that
- * check whether the pages have arrived (page.h) try it again in this way.
+ * The submitting thread first tries each read by a call that does not wait. If pages
+ * are missing, other threads later repeat such a call to check whether the pages have
+ * arrived (page.h).
  *
  * Tested by test-policy.c, test-page.c and test-cached.c.
  */
@@ -20,15 +21,15 @@
 
 enum {
 	/*
-	 * A read of at least this size may wait for a page that is being read in, as that
-	 * costs less than to have a worker read all bytes (200 us).
+	 * A read of at least this size may wait for a page that the kernel is reading
+	 * in. That costs less than to have a worker read all bytes (200 us).
 	 */
 	LONG_READ_BYTES = 1 << 20,
 };
 
 /*
- * Return: whether nearly all of the range is in the page cache. False on kernels before
- * 6.5, which lack cachestat().
+ * Return: whether nearly all of the range is in the page cache. False on kernels
+ * without cachestat() (before 6.5).
  */
 static bool is_mostly_cached(const struct uaio_sqe *sqe)
 {
@@ -49,10 +50,12 @@ static bool may_wait(const struct uaio_sqe *sqe, int64_t got)
 }
 
 /*
- * Continue a short read. It may have stopped at the end of the file, at a page that was
- * evicted, or at a page that only a read without RWF_NOWAIT can use (a large page written
- * in parts: seen on ext4). A long read that is nearly all cached, or half done, continues
- * by a call that may block, as in the kernel: a worker would read all bytes again.
+ * Continue a short read. It may have stopped at the end of the file, or at a page that
+ * was evicted. It may also have stopped at a page that only a read without RWF_NOWAIT
+ * can use (a large page written in parts: seen on ext4). A read of at least
+ * LONG_READ_BYTES may continue by a call that may block, as in the kernel. It does so
+ * if nearly all of it is cached, or if that many bytes have been read: a worker would
+ * read all bytes again.
  * Return: the whole result, or -EAGAIN if not all of it is cached.
  */
 static int64_t read_on(const struct uaio_file *file, const struct uaio_sqe *sqe,
@@ -81,8 +84,8 @@ static int64_t read_on(const struct uaio_file *file, const struct uaio_sqe *sqe,
 			got += res;
 	}
 	/*
-	 * If the call fails after some bytes were read, the error is not reported: the next
-	 * read will get it.
+	 * If a later call fails, return the bytes that were read. The program's next
+	 * read will get the error.
 	 */
 	return res == -EAGAIN ? -EAGAIN : got;
 }

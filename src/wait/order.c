@@ -8,15 +8,15 @@
 #include "req/req.h"
 #include "req/waits.h"
 
-/* atomic: how many requests of all inodes wait for older ones */
+/* atomic: how many requests wait for older ones, in all inodes */
 static uint32_t nr_held_up;
 
 bool uaio_inode_note_inline(struct uaio_inode *inode)
 {
 	/*
-	 * [MB:inline] seq_cst: count this write, then look. Pairs with
-	 * count_in_locked() and uaio_inode_await_inline(): either this thread sees the
-	 * exclusive write, or the exclusive write waits for this one.
+	 * [MB:inline] seq_cst: this thread counts its write, then reads in_way. Pairs
+	 * with count_in_locked() and uaio_inode_await_inline(): either this thread sees
+	 * the exclusive write, or the exclusive write waits for this thread's write.
 	 */
 	add_seq_cst(&inode->nr_inline, 1);
 	if (likely(!(uint32_t)load_seq_cst(&inode->in_way)))
@@ -28,7 +28,8 @@ bool uaio_inode_note_inline(struct uaio_inode *inode)
 void uaio_inode_unnote_inline(struct uaio_inode *inode)
 {
 	/*
-	 * [MB:inline] seq_cst: the write has returned. Pairs with uaio_inode_await_inline().
+	 * [MB:inline] seq_cst: the write has returned. Pairs with
+	 * uaio_inode_await_inline().
 	 */
 	if (sub_seq_cst(&inode->nr_inline, 1) == 1 &&
 	    (uint32_t)load_seq_cst(&inode->in_way))
@@ -40,7 +41,7 @@ void uaio_inode_await_inline(struct uaio_inode *inode)
 	uint32_t nr;
 
 	/*
-	 * [MB:inline] seq_cst: the exclusive write was counted before. Pairs with
+	 * [MB:inline] seq_cst: in_way already counts the exclusive write. Pairs with
 	 * uaio_inode_note_inline().
 	 */
 	while ((nr = load_seq_cst(&inode->nr_inline)))
@@ -51,7 +52,7 @@ void uaio_inode_await_inline(struct uaio_inode *inode)
  * Counts
  */
 
-/* Return: by how much a request of this order increases in_way. */
+/* Return: what a request of this order adds to the member in_way of its inode. */
 static uint64_t in_way(enum uaio_order order)
 {
 	return uaio_order_is_ordered(order) ? 1
@@ -64,14 +65,17 @@ static void count_in_locked(struct uaio_inode *inode, enum uaio_order order)
 	uint64_t sum = load_relaxed(&inode->in_way) + in_way(order);
 
 	inode->nr_writes += uaio_order_is_write(order);
-	/* relaxed: other threads read it as a hint until the submitting call returns */
+	/*
+	 * relaxed: until the submitting call returns, the count is only a hint for
+	 * other threads
+	 */
 	if (uaio_order_is_direct(order))
 		store_relaxed(&inode->nr_direct,
 			      load_relaxed(&inode->nr_direct) + 1);
 	else if (order == UAIO_ORDER_WRITE_EXCLUSIVE)
 		/*
-		 * [MB:inline] seq_cst: count this write before reading the count of
-		 * inline writes. Pairs with uaio_inode_note_inline().
+		 * [MB:inline] seq_cst: count this exclusive write before reading the
+		 * count of inline writes. Pairs with uaio_inode_note_inline().
 		 */
 		store_seq_cst(&inode->in_way, sum);
 	else
@@ -82,7 +86,9 @@ static void count_in_locked(struct uaio_inode *inode, enum uaio_order order)
 		store_relaxed(&inode->in_way, sum);
 }
 
-/* Called when a request of this order has returned, or will not be executed. */
+/*
+ * A request of this order has returned, or will not be executed: it no longer counts.
+ */
 static void count_out_locked(struct uaio_inode *inode, enum uaio_order order)
 {
 	/*
@@ -98,8 +104,8 @@ static void count_out_locked(struct uaio_inode *inode, enum uaio_order order)
 }
 
 /*
- * relaxed, both counts: a thread that leaves the list or closes the file checks again under
- * the lock
+ * relaxed, both counts: a thread that removes a request, or closes the file, reads the
+ * counts without the lock, and checks again under the lock
  */
 static void hold_up_locked(struct uaio_inode *inode, struct uaio_req *req)
 {
@@ -124,8 +130,9 @@ static struct uaio_req *req_at(struct list *node)
 }
 
 /*
- * Return: whether a request of one order waits for an older request of the order `before` if
- * their ranges overlap (I4, I5).
+ * Return: whether a request of the order `order` must wait for an older request of the
+ * order `before`, if their ranges overlap (I4, I5). An order is a kind of request, such
+ * as a direct read.
  */
 static bool is_after(enum uaio_order order, enum uaio_order before)
 {
@@ -138,7 +145,10 @@ static bool is_after(enum uaio_order order, enum uaio_order before)
 	}
 }
 
-/* Return: whether the inode may have a request for which is_after() is true. */
+/*
+ * Return: whether the list may have a request for which a request of this order must
+ * wait (is_after()).
+ */
 static bool may_be_after_locked(const struct uaio_inode *inode,
 				enum uaio_order order)
 {
@@ -150,8 +160,8 @@ static bool may_be_after_locked(const struct uaio_inode *inode,
 }
 
 /*
- * Return: whether a request for which is_after() is true, and whose range overlaps, is on
- * the list before end.
+ * Return: whether an older request (before `end` in the list) has an overlapping range,
+ * and a request of this order must wait for it (is_after()).
  */
 static bool is_range_awaited_locked(struct uaio_inode *inode,
 				    enum uaio_order order,
@@ -182,9 +192,9 @@ bool uaio_inode_is_range_awaited(struct uaio_inode *inode,
 }
 
 /*
- * Return: whether req must wait (I1-I6) for requests that are before `end` in the list, which
- * is where req belongs. after_ordered, after_write: whether an ordered write, or any write, is
- * before end.
+ * Return: whether req must wait for older requests (I1-I6), which are the requests
+ * before `end` in the list. after_ordered: one of the older requests is ordered.
+ * after_write: one of them is a write.
  */
 static bool must_wait_locked(struct uaio_inode *inode,
 			     const struct uaio_req *req, const struct list *end,
@@ -227,8 +237,8 @@ bool uaio_order_enter(struct uaio_req *req)
 }
 
 /*
- * Start the requests that no longer have to wait. No request after the first ordered write can
- * start, so the walk ends there.
+ * Start the requests that need not wait any longer. Every request after the first
+ * ordered write must wait, so the loop ends there.
  */
 static void start_locked(struct uaio_inode *inode, struct list *ret_startable)
 {
@@ -253,7 +263,10 @@ static void start_locked(struct uaio_inode *inode, struct list *ret_startable)
 	}
 }
 
-/* Called when a write has returned, or will not be executed: only syncs still wait for it. */
+/*
+ * A write has returned, or will not be executed: from now on only syncs wait for it,
+ * until it leaves the list.
+ */
 static void release_locked(struct uaio_inode *inode, struct uaio_req *req,
 			   struct list *ret_startable)
 {
@@ -264,7 +277,10 @@ static void release_locked(struct uaio_inode *inode, struct uaio_req *req,
 	start_locked(inode, ret_startable);
 }
 
-/* Return: whether a write older than req is on the list, for which later syncs wait, too. */
+/*
+ * Return: whether an older write is on the list. If so, a sync that waits for req also
+ * waits for the older write, and cannot start yet.
+ */
 static bool is_behind_write(const struct uaio_inode *inode,
 			    const struct uaio_req *req)
 {
@@ -275,7 +291,7 @@ static bool is_behind_write(const struct uaio_inode *inode,
 	return false;
 }
 
-/* Remove req from the list: a read, a sync, or a write that has returned. */
+/* Remove req (a read, a sync, or a write that has returned) from the list. */
 static void remove_locked(struct uaio_inode *inode, struct uaio_req *req,
 			  struct list *ret_startable)
 {
@@ -317,7 +333,10 @@ void uaio_order_leave(struct uaio_req *req, struct list *ret_startable)
 
 static bool may_await(const struct uaio_req *req)
 {
-	/* A cold read waits for the oldest cold read of its device, whatever their files. */
+	/*
+	 * A cold read may wait for the oldest cold read of its device, which may be on
+	 * another file.
+	 */
 	return uaio_order_is_write(req->order) ||
 	       (is_read(req->order) &&
 		(load_relaxed(&req->file->inode->nr_held_up) ||

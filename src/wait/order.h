@@ -2,39 +2,41 @@
 /*
  * Order of requests on one inode
  *
- * The kernel executes buffered requests inside io_submit, so they take effect in the order of
- * submission, and programs rely on it. The library gives some of them to workers. This module
- * keeps the part of the order that a program can observe:
+ * The kernel executes buffered requests inside io_submit. So they take effect in the
+ * order of submission, and programs rely on that. The library gives some of them to
+ * workers. This module keeps that part of the order which a program can observe:
  *
- *   I1  Ordered writes (buffered, appending, extending) of one inode, and all requests at
- *       the file's own position (UAIO_OFF_POSITION), including reads, take effect one at
- *       a time, in the order of submission.
- *   I2  While a request of I1 waits or runs, every later request on its inode, including
- *       reads, waits for it, and no request on the inode is executed inline.
+ *   I1  Ordered requests take effect one at a time, in the order of submission. These
+ *       are the ordered writes of one inode (buffered, appending or extending), and all
+ *       requests at the file's own position (UAIO_OFF_POSITION), including reads.
+ *   I2  While an ordered request waits or runs, every later request on its inode waits
+ *       for it, including reads. The submitting thread then executes no request on the
+ *       inode itself (inline).
  *   I3  A sync starts only after every write submitted before it, ordered or direct, has
  *       returned.
- *   I4  A write, ordered or direct, does not start while an older read through the page
- *       cache has yet to get its data, if the write would change what the read returns:
- *       bytes of its range, or where the file ends.
- *   I5  Direct (O_DIRECT) reads, and direct writes that do not extend the file ("in place"),
- *       may overlap each other, because the kernel only hands them to the device inside
- *       io_submit. Requests that the kernel would execute inside io_submit wait for these
- *       direct requests: an ordered write waits for older direct requests whose bytes it
- *       changes; a read through the page cache waits for older direct writes in place to its
- *       bytes.
+ *   I4  A write may change what an older read through the page cache returns: bytes of
+ *       the read's range, or where the file ends. Such a write, ordered or direct, does
+ *       not start before the read has got its data.
+ *   I5  Direct (O_DIRECT) reads, and direct writes that do not extend the file ("in
+ *       place"), may overlap each other: inside io_submit the kernel only hands them to
+ *       the device. Requests that the kernel would execute inside io_submit wait for
+ *       these. An ordered write waits for older direct requests whose bytes it changes. A
+ *       read through the page cache waits for older direct writes in place to its bytes.
  *   I6  An exclusive write (bounce.h) starts only after every older write, like a sync.
  *       Later requests wait for it as for an ordered write. Before it writes, it waits
  *       until no write is executed inline.
  *
- * Each inode has a list of requests, in the order of submission. A waiting request is always
- * on it. A read that has started stays on it until its system call has returned, a write until
- * its event is posted. A request waits only for older requests. So the first request of the
- * list has always been started, and no two requests wait for each other.
+ * Each inode has a list of its requests, in the order of submission. A request that
+ * waits is always on this list. A read that has started stays on the list until its
+ * system call has returned, a write until its event is posted. A request waits only for
+ * older requests. So the first request of the list has always been started, and no two
+ * requests wait for each other.
  *
- * The list belongs to the inode, not to a descriptor: a file that is opened twice is one file.
- * Requests that are executed inline are never on the list. They are executed only while the
- * list has no ordered write, and no request for which they would have to wait by I4 or I5. If
- * two threads submit at the same moment, their requests may be executed in either order.
+ * The list belongs to the inode, not to a descriptor: a file that was opened twice has
+ * one list. Requests that are executed inline (by the submitting thread) are never on
+ * the list. A thread executes a request inline only if the list has no ordered request
+ * (I1), and no request for which the new request must wait (I4, I5). If two threads
+ * submit at the same moment, their requests may be executed in either order.
  *
  * Thread-safety: any thread; each inode has a lock.
  */
@@ -58,8 +60,8 @@ struct uaio_req;
 void uaio_order_init(void);
 
 /*
- * Return: how many requests of I1 (low half) and how many buffered reads (high half) are on
- * the list.
+ * Return: two counts of requests on the list: low half: ordered requests (I1); high
+ * half: buffered reads.
  */
 static inline uint64_t uaio_inode_in_way(const struct uaio_inode *inode)
 {
@@ -70,7 +72,9 @@ static inline uint64_t uaio_inode_in_way(const struct uaio_inode *inode)
 	return load_acquire(&inode->in_way);
 }
 
-/* Return: whether requests must queue instead of being executed inline (I2). */
+/*
+ * Return: whether requests must wait in the list, and not be executed inline (I2).
+ */
 static inline bool uaio_inode_is_busy(const struct uaio_inode *inode)
 {
 	return (uint32_t)uaio_inode_in_way(inode) != 0;
@@ -78,13 +82,16 @@ static inline bool uaio_inode_is_busy(const struct uaio_inode *inode)
 
 static inline bool uaio_inode_has_direct(const struct uaio_inode *inode)
 {
-	/* [MB:ordered] acquire: requests no longer counted have returned. */
+	/*
+	 * [MB:ordered] acquire: direct requests that are no longer counted have
+	 * returned. Pairs with count_out_locked().
+	 */
 	return load_acquire(&inode->nr_direct) != 0;
 }
 
 /*
- * Return: whether a write must compare its range with the ranges of requests that have not
- * returned (I4, I5).
+ * Return: whether buffered reads or direct requests on the inode have not returned yet.
+ * Then a write must compare its range with the ranges of these requests (I4, I5).
  */
 static inline bool uaio_inode_minds_writes(const struct uaio_inode *inode)
 {
@@ -94,23 +101,24 @@ static inline bool uaio_inode_minds_writes(const struct uaio_inode *inode)
 
 /*
  * Return: whether a request of this order and range must wait for an older one that has
- * not returned (I4, I5). The caller has a reference to the inode.
+ * not returned (I4, I5). The caller has a reference to inode.
  */
 bool uaio_inode_is_range_awaited(struct uaio_inode *inode,
 				 enum uaio_order order,
 				 const struct uaio_range *range);
 
 /*
- * The slow paths of uaio_inode_begin_inline() and uaio_inode_end_inline(), for files on which
- * writes may have to be exclusive.
+ * The slow paths of uaio_inode_begin_inline() and uaio_inode_end_inline(): used if some
+ * writes may have to be exclusive (uaio_config.bounces).
  */
 bool uaio_inode_note_inline(struct uaio_inode *inode);
 void uaio_inode_unnote_inline(struct uaio_inode *inode);
 
 /*
- * Begin and end a write that is executed inline. begin returns false if the write must
- * queue; otherwise the caller calls end after the write. inode is borrowed under I2 of
- * file.h.
+ * A thread calls uaio_inode_begin_inline() before it executes a write inline (in its
+ * own submission), and uaio_inode_end_inline() after the write. If the first function
+ * returns false, the write must wait in the list, and the second is not called. The
+ * caller needs no reference to inode (file.h, I2).
  */
 static inline bool uaio_inode_begin_inline(struct uaio_inode *inode)
 {
@@ -125,27 +133,28 @@ static inline void uaio_inode_end_inline(struct uaio_inode *inode)
 }
 
 /*
- * Sleep until no write of the inode is executed inline. Called by an exclusive write that has
- * started: so no other request on the inode is executed from then on (I6).
+ * Sleep until no thread executes a write of the inode inline. An exclusive write calls
+ * this when in_way already counts it, so no further inline write begins. After this
+ * call no other write on the inode is executed (I6).
  */
 void uaio_inode_await_inline(struct uaio_inode *inode);
 
 /*
- * Add req to the order of its inode's requests.
- * Return: true if it may start at once; false if it waits, as ORDERED.
+ * Put req into the order of its inode's requests.
+ * Return: whether it may start at once; if false, it waits in the state ORDERED.
  */
 bool uaio_order_enter(struct uaio_req *req);
 
 /*
- * Called when the system call of req, a read or a write, has returned, or when req was
- * cancelled after it had started. Reads and writes that waited only for req become startable,
- * and are appended to ret_startable (by link), oldest first.
+ * The system call of req, a read or a write, has returned; or req was cancelled after
+ * it had started. Requests that waited only for req become startable. They are appended
+ * to ret_startable (by link), oldest first.
  */
 void uaio_order_return(struct uaio_req *req, struct list *ret_startable);
 
 /*
- * Called when the event of req is posted. If req is a write, syncs that waited only for it
- * become startable, and are appended to ret_startable (by link), oldest first.
+ * The event of req is posted. If req is a write, syncs that waited only for it become
+ * startable, and are appended to ret_startable (by link), oldest first.
  */
 void uaio_order_leave(struct uaio_req *req, struct list *ret_startable);
 

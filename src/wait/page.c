@@ -15,32 +15,38 @@
 #include "req/waits.h"
 
 enum {
-	/* How many devices have a list. Reads of further devices go to workers. */
+	/*
+	 * The number of devices that can have a list of cold reads. Cold reads of other
+	 * devices go to workers.
+	 */
 	NR_DEVICES = 64,
 	/*
-	 * About the length of a disk's own queue. To start reading more pages would make
-	 * io_submit wait. With this limit a workload at depth 256 makes 0.03 context switches
-	 * a read; with half of the reads given to workers it makes 0.38.
+	 * About the length of a disk's own queue. If more reads were pending, io_submit
+	 * would wait while it starts to read pages. With this limit a workload at depth
+	 * 256 makes 0.03 context switches for each read. It makes 0.38 if half of its
+	 * reads go to workers.
 	 */
 	MAX_PENDING = 256,
 	/*
-	 * How many requests a thread tries together, and how often in a row. A worker tries
-	 * fewer requests, to leave some to the waiting thread that it has just woken. When a
-	 * worker tried 16, the waiting thread found none and slept again: 0.14 context
-	 * switches a read instead of 0.10, at depth 32.
+	 * How many requests a thread tries together, and how often in a row. A worker
+	 * tries fewer requests, to leave some to the waiting thread that it has just
+	 * woken. When a worker tried 16 requests, at depth 32, the waiting thread found
+	 * no request to try, and slept again. That made 0.14 context switches for each
+	 * read instead of 0.10.
 	 */
 	WAITER_TRIES = UAIO_REQS_TOGETHER,
 	WAITER_ROUNDS = 4,
 	WORKER_TRIES = 4,
 	WORKER_ROUNDS = 16,
 	/*
-	 * A disk serves reads in about the order of submission. So after this many tries that
-	 * found no pages, the rest of the batch is not tried.
+	 * A disk completes reads in about the order of submission. So if this many of
+	 * the requests that a thread tries together have found no pages, the thread
+	 * does not try the rest.
 	 */
 	MISSES = 4,
 	/*
-	 * After this many oldest reads in a row during which no try of another read succeeded,
-	 * it does not help to start pages early (I5).
+	 * If this many oldest reads return in a row, and no try of another read
+	 * succeeds, starting to read pages early does not help (page.h, I5).
 	 */
 	MAX_FUTILE = 16,
 	FIRST_SKIPS = 1 << 10,
@@ -48,26 +54,31 @@ enum {
 };
 
 struct uaio_device {
-	/* immutable once nr_devices counts it */
-	uint64_t dev; /* UINT64_MAX: a block device, which rdev names */
+	/* immutable once nr_devices includes this device */
+	/* UINT64_MAX: a block device, whose number is rdev */
+	uint64_t dev;
 	uint64_t rdev;
-	bool is_remote; /* on a server, which may respond late or never */
+	/* the device is a file server, which may respond late or never */
+	bool is_remote;
 
 	/* atomic, a hint */
-	uint32_t nr_skips; /* how many reads still go to a worker each (I5) */
+	/* so many of the next reads go to a worker each (I5) */
+	uint32_t nr_skips;
 
-	/* under lock; nr_pending is atomic, as submitters read it without */
+	/* under lock; submitters also read nr_pending without it (atomic) */
 	struct list pending;
 	uint32_t nr_pending;
-	bool has_oldest; /* one of its requests is queued or being read */
-	/* a try has succeeded since the read of the oldest began */
+	/* a read of the device is queued for a worker, or a worker executes it */
+	bool has_oldest;
+	/* a try of another read has succeeded since has_oldest was set */
 	bool has_found;
 	uint32_t nr_futile;
 	uint32_t next_skips;
 };
 
 static struct {
-	uint32_t nr_devices;   /* atomic, written under lock */
+	/* atomic: how many devices are in use; written under lock */
+	uint32_t nr_devices;
 	struct uaio_lock lock; /* rank PAGE */
 
 	/* under lock */
@@ -76,7 +87,11 @@ static struct {
 
 void uaio_page_init_group(struct uaio_group *group)
 {
-	/* A thread that waited in an earlier generation of the queue may be reading it. */
+	/*
+	 * Take the lock, because this memory may have been another queue's before: a
+	 * thread that waited for events of that queue may still read the list and its
+	 * count.
+	 */
 	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
 	list_init(&group->paged);
 	store_relaxed(&group->nr_paged, 0);
@@ -85,7 +100,9 @@ void uaio_page_init_group(struct uaio_group *group)
 
 static struct uaio_device *find_device(uint64_t dev, uint64_t rdev)
 {
-	/* [MB:device] acquire: its members. Pairs with add_device_locked(). */
+	/*
+	 * [MB:device] acquire: the devices' members. Pairs with add_device_locked().
+	 */
 	uint32_t nr = load_acquire(&pages.nr_devices);
 
 	for (uint32_t i = 0; i < nr; i++)
@@ -111,19 +128,25 @@ static struct uaio_device *add_device_locked(uint64_t dev, uint64_t rdev,
 		.next_skips = FIRST_SKIPS,
 	};
 	list_init(&device->pending);
-	/* [MB:device] release: pairs with find_device(). */
+	/* [MB:device] release: the device's members. Pairs with find_device(). */
 	store_release(&pages.nr_devices, nr + 1);
 	return device;
 }
 
 static struct uaio_device *new_device(uint64_t dev, uint64_t rdev, int fd)
 {
-	/* A request to a server that does not respond must not delay others. */
+	/*
+	 * If the device is a file server, each read gets a worker of its own: a read
+	 * that the server never answers must not delay other reads.
+	 */
 	bool is_remote = uaio_is_remote(fd);
 	struct uaio_device *device;
 	struct stat st;
 
-	/* If the descriptor refers to another file by now, is_remote may be wrong, too. */
+	/*
+	 * If fd refers to another file by now, is_remote may be that file's: do not add
+	 * the device.
+	 */
 	if (sys_fstat(fd, &st) < 0 ||
 	    (dev == UINT64_MAX ? st.st_rdev != rdev : st.st_dev != dev))
 		return NULL;
@@ -137,7 +160,10 @@ static struct uaio_device *new_device(uint64_t dev, uint64_t rdev, int fd)
 
 static struct uaio_device *device_of(const struct uaio_inode *inode, int fd)
 {
-	/* relaxed: if the entry is that of another inode by now, the result is only a hint */
+	/*
+	 * relaxed: the struct may describe another inode by now. Then the device may be
+	 * a wrong one, which does no harm
+	 */
 	uint64_t dev = load_relaxed(&inode->dev);
 	uint64_t rdev = dev == UINT64_MAX ? load_relaxed(&inode->ino) : 0;
 	struct uaio_device *device = find_device(dev, rdev);
@@ -145,7 +171,10 @@ static struct uaio_device *device_of(const struct uaio_inode *inode, int fd)
 	return device ? device : new_device(dev, rdev, fd);
 }
 
-/* Return: whether this read goes to a worker because recent tries found nothing. */
+/*
+ * Return: whether this read must go to a worker, because recent tries have found no
+ * pages (I5).
+ */
 static bool skip(struct uaio_device *device)
 {
 	/* relaxed: if an update is lost, one read more or less goes to a worker */
@@ -171,7 +200,7 @@ bool uaio_page_start(const struct uaio_inode *inode, const struct uaio_sqe *sqe,
 {
 	struct uaio_device *device = device_of(inode, sqe->fd);
 
-	/* relaxed: one more or less */
+	/* relaxed: the limit need not be exact */
 	if (!device || device->is_remote || skip(device) ||
 	    load_relaxed(&device->nr_pending) >= MAX_PENDING)
 		return false;
@@ -184,7 +213,10 @@ bool uaio_page_start(const struct uaio_inode *inode, const struct uaio_sqe *sqe,
 	return false;
 }
 
-/* relaxed throughout: the counts are written under the lock, and read as a hint without */
+/*
+ * relaxed throughout: the counts are written under the lock. Without the lock they are
+ * read as a hint
+ */
 static void enter_locked(struct uaio_req *req)
 {
 	struct uaio_device *device = req->device;
@@ -206,7 +238,10 @@ static void leave_locked(struct uaio_req *req)
 	store_relaxed(&req->group->nr_paged, req->group->nr_paged - 1);
 }
 
-/* Return: whether req is not being tried, and was not left to the closing thread. */
+/*
+ * Return: whether req may be tried or queued: no thread is trying it, and its file is
+ * not being closed (the closing thread then queues it).
+ */
 static bool is_free_locked(const struct uaio_req *req)
 {
 	/* relaxed: is_closing is set before the closing thread searches under the lock */
@@ -222,7 +257,10 @@ static void start_locked(struct uaio_req *req, struct list *ret_startable)
 	list_add_tail(ret_startable, &req->link);
 }
 
-/* Have a worker read the oldest request of the device, unless a worker already does (I2). */
+/*
+ * Queue the oldest request of the device for a worker, unless one is queued or executed
+ * already (I2).
+ */
 static void start_oldest_locked(struct uaio_device *device,
 				struct list *ret_startable)
 {
@@ -240,7 +278,7 @@ static void start_oldest_locked(struct uaio_device *device,
 	}
 }
 
-/* Give each waiting request to a worker (I5). */
+/* Queue each waiting request for a worker of its own (I5). */
 static void start_all_locked(struct uaio_device *device,
 			     struct list *ret_startable)
 {
@@ -267,7 +305,7 @@ bool uaio_page_park(struct uaio_req *req)
 	uaio_lock(&pages.lock, UAIO_RANK_PAGE);
 	/* relaxed: see is_free_locked() */
 	if (load_relaxed(&req->file->is_closing)) {
-		/* A worker reads it. */
+		/* The file is being closed: a worker executes the read. */
 	} else if (!device->has_oldest) {
 		device->has_oldest = req->is_oldest = true;
 		device->has_found = false;
@@ -287,12 +325,15 @@ struct tries {
 static void take_locked(struct uaio_req *req, struct tries *tries)
 {
 	uaio_try_begin_locked(req, UAIO_REQ_PAGED);
-	/* relaxed: read under the lock (I4) */
+	/* relaxed: the closing thread reads the count under the lock (I4) */
 	add_relaxed(&req->file->nr_using, 1);
 	tries->reqs[tries->nr++] = req;
 }
 
-/* Return: the result of req, or -EAGAIN if its pages have not arrived. */
+/*
+ * Try to read req from the page cache.
+ * Return: its result; -EAGAIN if its pages have not arrived.
+ */
 static int64_t try(struct uaio_req *req)
 {
 	uint64_t start = req->weight ? uaio_cycles() : 0;
@@ -306,9 +347,10 @@ static int64_t try(struct uaio_req *req)
 }
 
 /*
- * End the try of req with the result res. req waits again, or it leaves the lists,
- * executed or cancelled.
- * Return: whether req waits again; then it may be freed once the lock is released.
+ * End the try of req, whose result is res. If res is -EAGAIN, req goes on waiting,
+ * unless it was cancelled. Otherwise it leaves the lists.
+ * Return: whether req waits again. Then it may be freed as soon as the lock is
+ * released.
  */
 static bool settle_locked(struct uaio_req *req, int64_t res,
 			  struct uaio_canceller **ret_canceller,
@@ -332,14 +374,17 @@ static bool settle_locked(struct uaio_req *req, int64_t res,
 	return waits;
 }
 
-/* Return: whether the pages of all requests had arrived. */
+/*
+ * Try all requests of `tries`, and complete those whose pages have arrived.
+ * Return: whether the pages of all these requests had arrived.
+ */
 static bool try_all(const struct tries *tries)
 {
 	struct uaio_canceller *cancellers[UAIO_REQS_TOGETHER];
 	struct uaio_req *ended[UAIO_REQS_TOGETHER];
 	int64_t results[UAIO_REQS_TOGETHER];
 	unsigned nr_ended = 0, nr_misses = 0;
-	/* for each element of ended, a bit: the request was cancelled */
+	/* bit i is set if the request ended[i] was cancelled */
 	uint32_t cancelled = 0;
 	struct list startable;
 
@@ -408,8 +453,8 @@ void uaio_page_try_group(struct uaio_group *group)
 	unsigned nr_rounds = 0;
 
 	/*
-	 * relaxed: this thread has counted its own requests; for requests of other threads
-	 * there is no order
+	 * relaxed: this thread sees the requests that it has submitted itself. It need
+	 * not see a request that another thread submits at the same time
 	 */
 	if (!load_relaxed(&group->nr_paged))
 		return;
@@ -418,7 +463,10 @@ void uaio_page_try_group(struct uaio_group *group)
 	while (tries.nr && try_all(&tries) && ++nr_rounds < WAITER_ROUNDS);
 }
 
-/* The oldest read is complete, and others were tried: store whether such tries help (I5). */
+/*
+ * A worker has executed the oldest read of the device. If other reads of the device
+ * were tried meanwhile (has_tried), note whether such tries help (I5).
+ */
 static void judge_locked(struct uaio_device *device, bool has_tried,
 			 struct list *ret_startable)
 {

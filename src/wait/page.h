@@ -1,32 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cold reads: requests that wait until their pages are in the page cache
+ * Cold reads: reads of data that is not in the page cache
  *
- * A read of data that is not in the page cache waits in the state PAGED, on the list of its
- * device. The policy (policy.h) sends a read of more than 128 KiB, or with an I/O priority, to
- * a worker at once.
+ * A cold read waits until its pages are in the page cache. Meanwhile it has the state
+ * PAGED, and is on the list of its device. A read of more than 128 KiB, or with an I/O
+ * priority, does not wait, but goes to a worker at once (policy.h).
  *
- * The submitter has the kernel start reading the pages, and continues. Once the pages are
- * there, the read is only a copy. Threads try PAGED reads, and execute those whose pages are
- * cached: a thread that waits for events tries the reads of its own queue; a worker tries the
- * reads of all queues. A worker also executes the oldest read of each device, by a plain call
- * that blocks until the data is there. When that call returns, the worker tries the device's
- * other reads, and the next oldest read is queued for a worker.
+ * The submitter asks the kernel to read the pages, and continues. Once the pages are
+ * there, the read is only a copy. A thread tries a PAGED read: it executes the read by
+ * a call that fails if pages are not cached. A thread that waits for events tries the
+ * reads of its own queue; a worker tries the reads of all queues. A worker also
+ * executes the oldest read of each device, by a plain call that blocks until the data
+ * is there. When that call returns, the worker tries the device's other reads, and the
+ * next oldest read is queued for a worker.
  *
- *   I1  A PAGED request is on the list of its device and on the list of its group. While a
- *       thread tries it, it also has the bit TRIED, and stays on both lists. The lock protects
- *       both lists, which are in the order of submission.
- *   I2  While requests of a device are PAGED, a worker executes a read of the device, or a
- *       read of the device is queued for a worker, or a thread tries some of these reads and
- *       will then queue one. So each read is executed in the end, even if its pages never
- *       arrive, or are evicted.
- *   I3  A try uses only calls that do not block. A thread tries a bounded number of
+ *   I1  A PAGED request is on the list of its device and on the list of its group. While
+ *       a thread tries it, it also has the bit TRIED, and stays on both lists. One lock
+ *       protects both lists, which are in the order of submission.
+ *   I2  While requests of a device are PAGED, at least one of three things is true. A
+ *       worker executes a read of the device; or a read of the device is queued for a
+ *       worker; or a thread tries reads of the device, and will then queue one for a
+ *       worker. So each read is executed in the end, even if its pages never arrive, or
+ *       are evicted.
+ *   I3  A try uses only calls that do not block. A thread tries a limited number of
  *       requests at a time.
- *   I4  nr_using of a file counts its requests that are being tried. No try begins once
- *       the file's descriptor is being closed. The closing thread queues the file's PAGED
- *       requests, and waits until the count is 0.
- *   I5  If tries find no pages present, it does not help to start reads of pages early. Then
- *       each read goes to a worker of its own, for a number of reads that doubles each time.
+ *   I4  nr_using of a file counts its requests that are being tried. Once the file's
+ *       descriptor is being closed, no try begins. The closing thread queues the file's
+ *       PAGED requests, and waits until the count is 0.
+ *   I5  If tries find no pages, it does not help to start reading pages early. Then the
+ *       next 1024 reads go to a worker each. Until tries find pages again, this number
+ *       doubles each time, up to 2^20.
  *
  * Thread-safety: any thread.
  */
@@ -51,34 +54,39 @@ void uaio_page_init_group(struct uaio_group *group);
 
 /*
  * Have the kernel start reading the pages of a read of this size (POSIX_FADV_WILLNEED).
- * inode is borrowed under I2 of file.h.
+ * The caller needs no reference to inode (I2 of file.h).
  * Return: false if the read should go to a worker of its own.
  */
 bool uaio_page_start(const struct uaio_inode *inode, const struct uaio_sqe *sqe,
 		     uint64_t bytes);
 
 /*
- * Park a PREPPED request whose pages were started.
- * Return: false if the caller must queue it: it is the oldest of its device, its device
- * cannot be added, or its descriptor is being closed or belongs to another kind of file.
+ * Let a request that is prepared, but not started (PREPPED), wait for its pages, which
+ * the kernel is reading by now.
+ * Return: false if the caller must queue the request for a worker. There are three
+ * reasons. No other read of the device is queued or executed; or the device cannot be
+ * added; or the descriptor is being closed, or now belongs to another kind of file.
  */
 bool uaio_page_park(struct uaio_req *req);
 
 /*
- * Called when the oldest read of the device has returned, or will not be executed: try the
- * device's other reads. Requests to queue now are appended to ret_startable.
+ * The oldest read of the device has returned, or will not be executed: try the device's
+ * other reads. Requests that must be queued now are appended to ret_startable.
  */
 void uaio_page_next(struct uaio_device *device, struct list *ret_startable);
 
-/* Try the cold reads of this group. Called by a thread that is about to wait for events. */
+/*
+ * Try the cold reads of this group. A thread calls this before it waits for events.
+ */
 void uaio_page_try_group(struct uaio_group *group);
 
 /* cached.c */
 
 /*
- * Execute a read if the page cache has its data. file is borrowed under I2 of file.h.
- * Return: the whole result; -EAGAIN if part of the data is not cached; UAIO_OP_BLOCKS if
- * the file refuses RWF_NOWAIT.
+ * Execute a read if the page cache has all its data. The caller needs no reference to
+ * file (I2 of file.h).
+ * Return: the whole result; -EAGAIN if part of the data is not cached; UAIO_OP_BLOCKS
+ * if the file refuses RWF_NOWAIT.
  */
 int64_t uaio_read_cached(const struct uaio_file *file,
 			 const struct uaio_sqe *sqe, struct uaio_outcome *ret);

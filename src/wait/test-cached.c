@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The test file has a block at which reads with RWF_NOWAIT end, as at pages that a read
- * ahead has marked in Linux 5.9 and 5.10. A hook makes these reads.
+ * In Linux 5.9 and 5.10 a read with RWF_NOWAIT stops at a page that readahead has
+ * marked. A hook simulates these kernels: it executes reads with RWF_NOWAIT itself, and
+ * ends them at one block (MARKED) of the test file.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -22,15 +23,17 @@ enum {
 };
 
 static struct {
-	uint32_t is_device; /* atomic: fstat() reports a device */
-	uint32_t nr_nowait; /* atomic: reads that the hook made */
+	/* atomic: fstat() reports a block device */
+	uint32_t is_device;
+	/* atomic: RWF_NOWAIT reads that the hook has made */
+	uint32_t nr_nowait;
 } fs;
 
 static int fd;
 static uint64_t handle;
 static char buffer[NR_BLOCKS * BLOCK];
 
-/* Read up to the marked block; if the read begins there, return nothing. */
+/* Read up to the block MARKED. A read that begins at this block returns 0 bytes. */
 static long read_up_to_mark(const long args[6])
 {
 	struct iovec iov = *(const struct iovec *)args[1];
@@ -90,7 +93,10 @@ static int stop(void **state)
 #define CACHED_TEST(function) \
 	cmocka_unit_test_setup_teardown(function, start, stop)
 
-/* Return: the result of a read of nr blocks. */
+/*
+ * Read nr blocks, from block first on.
+ * Return: the result.
+ */
 static int64_t read_blocks(unsigned first, unsigned nr, int flags)
 {
 	struct iocb iocb =
@@ -177,7 +183,9 @@ static void a_read_of_0_bytes_returns_0_anywhere(void **state)
 	assert_int_equal(read_now(MARKED * BLOCK, 0, 0), 0);
 }
 
-/* Without a size from fstat(), only a read that may block finds the end. */
+/*
+ * fstat() reports no size for a device. So only a read that may block finds its end.
+ */
 static void a_read_that_may_block_finds_the_end_of_a_device(void **state)
 {
 	(void)state;

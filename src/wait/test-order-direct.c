@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Buffered requests, and writes that extend a file, wait for older direct requests on the
- * same bytes. Requests on other bytes do not.
+ * Buffered requests, and writes that extend a file, wait for older direct requests to
+ * the same bytes. Requests to other bytes do not wait.
  *
- * A gate holds the workers' calls, so workers execute the direct requests whatever
- * UAIO_BACKEND says. test/host/native-order.c tests those that the kernel executes.
+ * The test's gate stops the system calls of workers. The test sets the backend to
+ * threads, whatever UAIO_BACKEND says, so that workers execute the requests.
+ * test/host/native-order.c tests direct requests that the kernel executes.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -20,10 +21,13 @@
 
 enum { NR_BLOCKS = 16, SIZE = UNIT_KEY_BYTES, LONG = 4 * SIZE };
 
-/* The key of a request is the block at which it begins. */
+/*
+ * The gate (a hook that stops calls) knows a request by its key: its first block.
+ */
 static struct {
 	int fd;
-	int direct; /* on the same file, as if opened with O_DIRECT */
+	/* the same file, made to look as if opened with O_DIRECT */
+	int direct;
 	uint64_t handle;
 	struct iocb iocbs[32];
 	char buffers[32][LONG];
@@ -78,7 +82,10 @@ static int stop(void **state)
 #define DIRECT_TEST(function) \
 	cmocka_unit_test_setup_teardown(function, start, stop)
 
-/* Submit a request; each write writes its own letter. Return: its buffer. */
+/*
+ * Submit a request, whose buffer is first filled with a letter of its own.
+ * Return: the buffer.
+ */
 static char *submit(int fd, unsigned opcode, unsigned block, unsigned bytes)
 {
 	struct iocb *iocb = &test.iocbs[test.nr];
@@ -90,7 +97,10 @@ static char *submit(int fd, unsigned opcode, unsigned block, unsigned bytes)
 	return buffer;
 }
 
-/* Submit a request that a worker begins, and that the gate holds. Return: its buffer. */
+/*
+ * Submit a direct request, which the gate stops in a worker's system call.
+ * Return: its buffer.
+ */
 static char *held(unsigned opcode, unsigned block)
 {
 	char *buffer = submit(test.direct, opcode, block, LONG);
@@ -179,8 +189,8 @@ static void an_extending_write_waits_for_a_read_over_the_end(void **state)
 }
 
 /*
- * These requests are executed while direct requests are held: if one of them waited for the
- * direct requests, it would wait for ever.
+ * The gate stops direct requests. The following requests must complete meanwhile, so
+ * they do not wait for the direct ones.
  */
 static void other_requests_do_not_wait_for_direct_ones(void **state)
 {
@@ -193,7 +203,7 @@ static void other_requests_do_not_wait_for_direct_ones(void **state)
 	submit(test.fd, IOCB_CMD_PREAD, 9, LONG);
 	submit(test.direct, IOCB_CMD_PWRITE, NR_BLOCKS, SIZE);
 	reap(2);
-	/* Direct requests do not wait for each other either. */
+	/* Direct requests must not wait for each other either. */
 	submit(test.direct, IOCB_CMD_PWRITE, 4, LONG);
 	submit(test.direct, IOCB_CMD_PREAD, 4, LONG);
 	submit(test.direct, IOCB_CMD_PWRITE, 8, LONG);
@@ -241,7 +251,9 @@ static void cancelling_a_direct_request_starts_what_waits_for_it(void **state)
 	uaio_wq_limit_workers(UAIO_BOUNDED, 32);
 }
 
-/* The gate holds the only worker, so the thread that leaves executes queued requests. */
+/*
+ * The gate stops the only worker, so the exiting thread must execute queued requests.
+ */
 static int engine_and_leave(void)
 {
 	char *written;
@@ -250,7 +262,10 @@ static int engine_and_leave(void)
 	begin();
 	uaio_wq_limit_workers(UAIO_BOUNDED, 1);
 	held(IOCB_CMD_PREAD, 0);
-	/* From now on the gate holds calls on another file. */
+	/*
+	 * The gate stops calls on the first file. Use another file from now on, whose
+	 * calls are not stopped.
+	 */
 	unit_hook(NULL);
 	test.fd = unit_numbered_file(false, NR_BLOCKS);
 	test.direct = unit_numbered_file(false, NR_BLOCKS);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A read does not see a write that was submitted after it, wherever the read waits. A write
- * does not wait for a read if it changes none of the read's bytes.
+ * A read must not see a write that was submitted after the read, whether the read is
+ * still queued or a worker is executing it. A write that changes none of the read's
+ * bytes must not wait for the read.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -20,10 +21,11 @@
 
 enum { NR_BLOCKS = 16, SIZE = UNIT_KEY_BYTES, LONG = 4 * SIZE };
 
-/* The key of a request is the block at which it begins. */
+/* The gate (a hook that stops calls) knows a request by its first block, the key. */
 static struct {
 	int fd;
-	int other; /* another descriptor of the same file */
+	/* another descriptor of the same file */
+	int other;
 	uint64_t handle;
 	uint64_t other_handle;
 	struct iocb iocbs[32];
@@ -74,7 +76,10 @@ static struct iocb *submit_to(uint64_t handle, unsigned opcode, int fd,
 	return iocb;
 }
 
-/* Submit a read that a worker begins, and that the gate holds. Return: its buffer. */
+/*
+ * Submit a read, which the gate stops in a worker's system call.
+ * Return: its buffer.
+ */
 static char *read_held(unsigned block, unsigned bytes)
 {
 	char *buffer = test.buffers[test.nr];
@@ -86,7 +91,10 @@ static char *read_held(unsigned block, unsigned bytes)
 	return buffer;
 }
 
-/* Return: whether the write was executed inline. */
+/*
+ * Submit a write.
+ * Return: whether the submitting thread executed it (inline).
+ */
 static bool is_written(unsigned block, unsigned bytes)
 {
 	uint64_t before = unit_nr_inline();
@@ -149,7 +157,10 @@ static void a_write_waits_through_other_descriptors_and_contexts(void **state)
 	assert_is_old(buffer, 4, LONG);
 }
 
-/* Workers execute both requests: the write begins after the read has returned. */
+/*
+ * Workers execute the read and the writes. A write to the read's bytes must begin after
+ * the read has returned.
+ */
 static void only_writes_of_the_bytes_of_a_read_wait(void **state)
 {
 	(void)state;
@@ -170,7 +181,7 @@ static void only_writes_of_the_bytes_of_a_read_wait(void **state)
 	assert_true(unit_gate_began(9) > unit_gate_ended(6));
 }
 
-/* A write that extends the file waits for a read that reaches past the end. */
+/* A write that extends the file must wait for a read that reaches past the end. */
 static void an_extending_write_waits_for_a_read_over_the_end(void **state)
 {
 	static const unsigned blocks[] = { NR_BLOCKS, NR_BLOCKS + 9 };
@@ -211,7 +222,10 @@ static void an_append_waits_for_a_read_over_the_end_only(void **state)
 	assert_is_old(test.buffers[0], 0, LONG);
 }
 
-/* The gate holds a read; a request waits for the read, and others wait for that request. */
+/*
+ * The gate stops a read. A write must wait for the read, and other requests for that
+ * write.
+ */
 static void requests_wait_for_a_write_that_waits_for_a_read(void **state)
 {
 	(void)state;
@@ -243,7 +257,7 @@ static unsigned nr_begun(unsigned key)
 }
 
 /*
- * The first write waits for one read, the second write for another read: the writes run in
+ * The first write waits for one read, the second for another. The writes must run in
  * order.
  */
 static void writes_that_wait_for_reads_keep_their_order(void **state)
@@ -262,7 +276,10 @@ static void writes_that_wait_for_reads_keep_their_order(void **state)
 	assert_int_equal(nr_begun(0), 2);
 }
 
-/* Workers are busy with reads of another file, so the read stays queued. */
+/*
+ * The only worker is busy with another read, so the read to be cancelled is still
+ * queued.
+ */
 static void cancelling_a_read_starts_the_write_that_waits(void **state)
 {
 	struct iocb *read;
@@ -284,7 +301,10 @@ static void cancelling_a_read_starts_the_write_that_waits(void **state)
 	uaio_wq_limit_workers(UAIO_BOUNDED, 32);
 }
 
-/* The descriptor of the write is closed; the read has another descriptor. */
+/*
+ * The descriptor of the write is closed; the read uses another descriptor. Closing must
+ * execute the read first.
+ */
 static void closing_the_writers_descriptor_makes_the_read_first(void **state)
 {
 	char *buffer;
@@ -306,7 +326,9 @@ static void closing_the_writers_descriptor_makes_the_read_first(void **state)
 	uaio_wq_limit_workers(UAIO_BOUNDED, 32);
 }
 
-/* Every worker is held, so the thread that leaves executes queued requests. */
+/*
+ * The gate stops the only worker, so the exiting thread must execute queued requests.
+ */
 static int leave_with_a_write_behind_a_read(void)
 {
 	int fd = unit_numbered_file(false, NR_BLOCKS);
@@ -354,7 +376,9 @@ static bool count_statx(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-/* A filter may kill the process for statfs(), or refuse fstatfs() as well. */
+/*
+ * A seccomp filter may kill the process for statx(): then the library must not call it.
+ */
 static void the_size_of_a_remote_file_needs_no_optional_call(void **state)
 {
 	const struct uaio_call_set all = uaio_calls;

@@ -14,8 +14,8 @@
 #include "unit.h"
 
 /*
- * Workers execute all requests, and a gate holds their system calls. The key of a request
- * is its block in the file.
+ * Workers execute all requests, and a gate stops their system calls. For the gate, the
+ * key of a request is its block in the file.
  */
 enum { NR_BLOCKS = 32, SIZE = UNIT_KEY_BYTES };
 
@@ -27,8 +27,10 @@ static struct {
 	char buffers[64][SIZE];
 } test;
 
-static bool is_direct;  /* make the file look as if opened with O_DIRECT */
-static bool is_on_disk; /* make the file look as if on a disk */
+/* the file looks as if opened with O_DIRECT */
+static bool is_direct;
+/* the file looks as if on a disk */
+static bool is_on_disk;
 
 static bool pretend_direct(long nr, const long args[6], long *ret_res)
 {
@@ -105,14 +107,17 @@ static void end(void)
 	is_direct = is_on_disk = false;
 }
 
-/* Assert that both requests have run, and that the first returned before the second began. */
+/*
+ * Check that both requests have run, and that the first returned before the second
+ * began.
+ */
 static void assert_before(unsigned first, unsigned second)
 {
 	assert_true(unit_gate_ended(first) >= 0);
 	assert_true(unit_gate_began(second) > unit_gate_ended(first));
 }
 
-/* Complete requests on another file, so that workers had time to run. */
+/* Complete requests on another file, to give workers time to run. */
 static void let_others_run(void)
 {
 	int fd = unit_numbered_file(true, 1);
@@ -294,7 +299,10 @@ static void a_direct_write_in_place_waits_behind_an_ordered_one(void **state)
 	assert_before(0, UNIT_KEY_SYNC);
 }
 
-/* Assert that no request of the file is queued or running: a read is executed inline. */
+/*
+ * Check that no request of the file is queued or running. If so, the submitting thread
+ * executes a new read itself (inline).
+ */
 static void assert_idle(void)
 {
 	struct iocb iocb =
@@ -308,7 +316,10 @@ static void assert_idle(void)
 	uaio_config.force_worker = true;
 }
 
-/* A write, a read and a sync each wait; in each round another one of them is cancelled. */
+/*
+ * Writes, reads and syncs wait for each other. In each round a different request is
+ * cancelled, and all other requests must complete.
+ */
 static void cancelling_a_request_that_waits_stalls_no_other(void **state)
 {
 	enum { NR = 7 };
@@ -343,7 +354,11 @@ static void cancelling_a_request_that_waits_stalls_no_other(void **state)
 	}
 }
 
-/* Requests on a file are executed inline again once none is queued or running. */
+/*
+ * While a worker executes a write, a read of the file must not be executed inline (by
+ * the submitting thread). When both requests are complete, a read must be executed
+ * inline again.
+ */
 static void
 requests_are_executed_inline_again_when_the_file_is_idle(void **state)
 {
@@ -369,8 +384,9 @@ requests_are_executed_inline_again_when_the_file_is_idle(void **state)
 }
 
 /*
- * The hook stops the worker after its event is in the ring, before it signals the
- * eventfd. A client that reads the ring sees the event at once.
+ * The hook stops the worker when the write's event is in the ring, but the eventfd is
+ * not signalled yet. A client that looks at the ring in memory sees the event at once.
+ * The client's next read must then be executed inline.
  */
 static struct {
 	int resfd;
@@ -422,8 +438,8 @@ static void a_file_is_idle_when_the_event_of_its_write_is_seen(void **state)
 	unit_await(is_signalled, NULL);
 
 	/*
-	 * The policy decides whether to execute the request inline before it takes a lock that
-	 * the worker holds.
+	 * The thread decides to execute the read inline. Only then it needs a lock, and
+	 * waits, because the worker holds this lock.
 	 */
 	uaio_config.force_worker = false;
 	iocbs[1] = unit_iocb(IOCB_CMD_PREAD, test.fd, test.buffers[1], SIZE, 0);
@@ -438,7 +454,10 @@ static void a_file_is_idle_when_the_event_of_its_write_is_seen(void **state)
 	end();
 }
 
-/* A read with RWF_NOWAIT must not overtake a write: it sees the write, or fails. */
+/*
+ * A read with RWF_NOWAIT must not overtake a write: it must see the written data, or
+ * fail.
+ */
 static void a_read_that_may_not_wait_does_not_overtake(void **state)
 {
 	struct io_event events[2];

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes after cold reads of the same file; statistics of cold reads */
+/*
+ * Writes submitted after cold reads (of pages that are not cached) of the same file;
+ * statistics of cold reads
+ */
 #undef NDEBUG
 #include <errno.h>
 #include <string.h>
@@ -43,7 +46,10 @@ static void read_cold(unsigned nr)
 	cold_await_blocked(1);
 }
 
-/* Return: whether the write was executed inline. */
+/*
+ * Submit a write of a page.
+ * Return: whether the submitting thread executed it (inline).
+ */
 static bool is_written(unsigned page, struct iocb *iocb)
 {
 	struct uaio_counters before, after;
@@ -64,7 +70,10 @@ static void assert_old(unsigned nr)
 			assert_int_equal((unsigned char)buffers[i][j], i + 1);
 }
 
-/* Write to the page that a worker reads, to a page whose read waits, and to another page. */
+/*
+ * A write to the page that a worker reads, or to a page whose read waits, must wait. A
+ * write to another page must not wait.
+ */
 static void a_write_over_a_cold_read_waits_for_its_page(void **state)
 {
 	enum { NR = 4 };
@@ -78,7 +87,7 @@ static void a_write_over_a_cold_read_waits_for_its_page(void **state)
 		cold_hold(cold_bits(NR));
 		read_cold(NR);
 		assert_int_equal(is_written(page, &write), page == NR);
-		/* All pages except the oldest have arrived. */
+		/* All pages arrive. */
 		cold_come(cold_bits(NR));
 		cold_let(cold_bits(NR));
 		assert_int_equal(unit_reap(handle, NR + 1, events), NR + 1);
@@ -111,7 +120,10 @@ static void cancelling_a_cold_read_starts_the_write_that_waits(void **state)
 	assert_int_equal(unit_reap(handle, 1, events), 1);
 }
 
-/* Only the oldest read, which a worker executes, waits in a queue. */
+/*
+ * Only the oldest cold read is queued for a worker. So the statistics count only the
+ * waiting time of this read as time in the work queue.
+ */
 static void waiting_for_pages_is_not_waiting_in_a_queue(void **state)
 {
 	enum { NR = 4 };

@@ -44,7 +44,7 @@ static void submit(unsigned page)
 	assert_int_equal(unit_submit(handle, &iocbs[page]), 1);
 }
 
-/* Submit nr reads, and return when a worker is reading the first. */
+/* Submit nr cold reads. Returns when a worker is executing the first. */
 static void submit_some(unsigned nr)
 {
 	for (unsigned i = 0; i < nr; i++)
@@ -65,7 +65,7 @@ static void assert_read(const struct io_event *event, unsigned page)
 	assert_data(page);
 }
 
-/* Return: the number of events that are there, without waiting. */
+/* Take up to nr events without waiting. Return: how many there were. */
 static long look(struct io_event *ret_events, long nr)
 {
 	struct timespec zero = { 0, 0 };
@@ -73,7 +73,7 @@ static long look(struct io_event *ret_events, long nr)
 	return uaio_aio_getevents(handle, 0, nr, (void *)ret_events, &zero);
 }
 
-/* Assert that the events are those of the reads of pages, each once, in any order. */
+/* Wait for nr events: each page (a bit in pages) must have one, in any order. */
 static void assert_reaped(unsigned nr, uint64_t pages)
 {
 	struct io_event events[NR_PAGES];
@@ -134,7 +134,7 @@ static long reap_one(void *arg)
 	return unit_reap(handle, 1, arg);
 }
 
-/* A page may arrive long before an older one. */
+/* The page of a later read may arrive long before that of an older read. */
 static void a_sleeping_waiter_looks_again(void **state)
 {
 	struct unit_thread thread;
@@ -161,7 +161,7 @@ static bool has_counted(void *arg)
 	return !*left;
 }
 
-/* The client makes no call: the worker finds the pages that have arrived. */
+/* The client makes no call, so a worker must find the pages that have arrived. */
 static void a_client_that_only_watches_its_ring_is_served(void **state)
 {
 	enum { NR = 40 };
@@ -208,7 +208,7 @@ static void if_starting_pages_does_not_help_each_read_has_a_worker(void **state)
 	(void)state;
 	cold_hold(cold_bits(NR_PAGES));
 	submit_some(NR);
-	/* Let reads return one by one, until MAX_FUTILE tries in a row have found nothing. */
+	/* The oldest read returns MAX_FUTILE times, and each try fails. */
 	cold_let(cold_bits(MAX_FUTILE));
 	cold_await_blocked(NR - MAX_FUTILE);
 	cold_let(cold_bits(NR));
@@ -221,7 +221,7 @@ static void if_starting_pages_does_not_help_each_read_has_a_worker(void **state)
 		assert_reaped(1, cold_bit(i % NR_PAGES));
 	}
 	assert_int_equal(cold_count(&cold.nr_advised), nr_advised);
-	/* After the reads that go to workers, the library tries again to start pages. */
+	/* After SKIPS reads by workers, a read starts its page early again. */
 	submit(0);
 	assert_reaped(1, cold_bit(0));
 	assert_int_equal(cold_count(&cold.nr_advised), nr_advised + 1);
@@ -267,7 +267,7 @@ static void a_file_system_that_refuses_advice_is_tried_once(void **state)
 	assert_a_worker_each(1);
 }
 
-/* A server may respond to the second request and never to the first. */
+/* A server may never answer one request although it answers the next. */
 static void reads_from_a_server_have_a_worker_each(void **state)
 {
 	(void)state;
@@ -287,16 +287,16 @@ static void a_cancelled_read_has_one_event(void **state)
 	assert_int_equal(unit_reap(handle, 1, &event), 1);
 	assert_int_equal(event.data, 2);
 	assert_int_equal(event.res, -ECANCELED);
-	/* The request is cancelled, as no thread waits for its page. */
+	/* The cancelled read's page arrives, but the read has no second event. */
 	cold_come(cold_bit(2));
 	assert_int_equal(look(&event, 1), 0);
-	/* A read that a worker executes is not cancelled. */
+	/* A read that a worker executes cannot be cancelled. */
 	assert_int_equal(uaio_aio_cancel(handle, &iocbs[0]), -EINVAL);
 	cold_let(cold_bits(NR_PAGES));
 	assert_reaped(3, cold_bit(0) | cold_bit(1) | cold_bit(3));
 }
 
-/* Other requests hold all workers, so the oldest read is still queued. */
+/* Other requests occupy all workers, so the oldest read is still queued. */
 static void a_cancelled_oldest_leaves_its_place_to_the_next(void **state)
 {
 	enum { NR_BUSY = 40 };
@@ -334,7 +334,7 @@ static long close_cold(void *arg)
 	return 0;
 }
 
-/* The closing thread executes the reads of its descriptor, and no others. */
+/* The closing thread executes waiting reads of its descriptor, and no others. */
 static void closing_executes_cold_reads(void **state)
 {
 	enum { NR = 6 };
@@ -353,7 +353,7 @@ static void closing_executes_cold_reads(void **state)
 	store_relaxed(&cold.fd, -1);
 }
 
-/* The try would block, so the closing thread then executes the read. */
+/* The closing thread waits for another thread's try, then executes the reads. */
 static void closing_waits_for_a_read_being_tried(void **state)
 {
 	struct unit_thread waiter, closer;
@@ -384,7 +384,7 @@ static bool is_reader_asleep(void *arg)
 	return unit_is_asleep(cold_count(&cold.reader));
 }
 
-/* A worker reads the oldest, a thread tries the only other read, and then queues it. */
+/* A thread is trying the last read, which must now be queued for a worker. */
 static void the_last_read_may_be_tried_when_its_turn_comes(void **state)
 {
 	struct unit_thread waiter;
@@ -443,7 +443,7 @@ static void a_read_that_fails_has_the_kernels_error(void **state)
 	cold_hold(cold_bit(0));
 	submit(0);
 	cold_await_blocked(1);
-	/* The buffer is not mapped. */
+	/* The buffer may not be accessed, so this read fails with EFAULT. */
 	iocbs[1] = unit_iocb(IOCB_CMD_PREAD, cold.fd, gone, PAGE, PAGE);
 	assert_int_equal(unit_submit(handle, &iocbs[1]), 1);
 	/* The read reaches past the end of the file. */
@@ -462,7 +462,7 @@ static void a_read_that_fails_has_the_kernels_error(void **state)
 	assert_int_equal(munmap(gone, PAGE), 0);
 }
 
-/* One of two pages has arrived: the read waits for the other. */
+/* Only one of the two pages has arrived: the read must wait for the other. */
 static void a_read_with_part_of_its_pages_waits(void **state)
 {
 	struct iovec iov[2] = { { buffers[1], PAGE }, { buffers[2], PAGE } };
@@ -474,7 +474,7 @@ static void a_read_with_part_of_its_pages_waits(void **state)
 	cold_await_blocked(1);
 	iocbs[1] = unit_iocb(IOCB_CMD_PREADV, cold.fd, iov, 2, PAGE);
 	assert_int_equal(unit_submit(handle, &iocbs[1]), 1);
-	iov[0].iov_base = iov[1].iov_base = NULL; /* the request has a copy */
+	iov[0].iov_base = iov[1].iov_base = NULL; /* the library has a copy */
 	cold_come(cold_bit(1));
 	assert_int_equal(look(&event, 1), 0);
 	cold_come(cold_bit(2));
@@ -510,7 +510,7 @@ static void no_read_waits_for_pages_with_force_worker(void **state)
 	uaio_config.force_worker = false;
 }
 
-/* Without a hook, and on a disk if the current directory is on one. */
+/* No hook: a real file, which is on a disk if the current directory is. */
 static void a_cold_file_on_a_disk_is_read(void **state)
 {
 	enum { NR = 2048, DEPTH = 32 };
@@ -540,7 +540,7 @@ static void a_cold_file_on_a_disk_is_read(void **state)
 
 		while (nr_free && nr_submitted < NR) {
 			unsigned slot = free_slots[--nr_free];
-			/* As the factor is odd, each page is read once. */
+			/* 1021 is coprime to NR, so each page is read once. */
 			unsigned page = nr_submitted++ * 1021 % NR;
 
 			reads[slot] = unit_iocb(IOCB_CMD_PREAD, fd, area[slot],

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads of a file on a device that refuses RWF_NOWAIT, which a hook simulates. Each test
- * has its own device, since the library remembers what it learnt about one.
+ * Reads of a file on a device that refuses RWF_NOWAIT, simulated by a hook. Each test
+ * has its own device, since the library remembers what it has learnt about one.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -15,7 +15,11 @@
 
 enum {
 	SIZE = 512,
-	FIRST = 64, /* fast reads in a row that trust needs at first */
+	/*
+	 * so many fast reads in a row are needed before the library first trusts a
+	 * device
+	 */
+	FIRST = 64,
 	OVERLAYFS = 0x794c7630,
 	FUSE = 0x65735546,
 	EXT4 = 0xef53,
@@ -24,10 +28,14 @@ enum {
 static struct {
 	uint32_t fs_type; /* atomic */
 	uint64_t device;  /* atomic */
-	uint32_t refuses; /* atomic: the file refuses RWF_NOWAIT */
-	uint32_t slow_us; /* atomic: the shortest time of a plain read, in us */
-	uint32_t sleeps;  /* atomic: a plain read sleeps for this time */
-	uint32_t nr_nowait; /* atomic: reads with RWF_NOWAIT */
+	/* atomic: the file refuses RWF_NOWAIT */
+	uint32_t refuses;
+	/* atomic: a plain read takes at least this time, in us */
+	uint32_t slow_us;
+	/* atomic: a slow read sleeps, and does not spin */
+	uint32_t sleeps;
+	/* atomic: reads with RWF_NOWAIT */
+	uint32_t nr_nowait;
 } fs;
 
 static int fd;
@@ -101,9 +109,9 @@ static bool is_read_here(void)
 }
 
 /*
- * Read until a read is executed inside io_submit. A worker's read does not count as fast if it
- * is preempted, so more reads may be needed.
- * Return: how many reads workers executed.
+ * Read until the submitting thread executes a read itself. Workers may have to execute
+ * more than FIRST reads, as a read does not count if the worker was preempted.
+ * Return: how many reads workers have executed.
  */
 static unsigned nr_until_here(void)
 {
@@ -124,7 +132,7 @@ static void fast_reads_are_executed_here_after_some_by_workers(void **state)
 {
 	(void)state;
 	assert_true(nr_until_here() >= FIRST);
-	/* RWF_NOWAIT is tried once for this open file. */
+	/* For each open file, the library tries RWF_NOWAIT only once. */
 	assert_int_equal(load_relaxed(&fs.nr_nowait), 1);
 }
 
@@ -145,7 +153,10 @@ static void with_never_block_reads_are_left_to_workers(void **state)
 		assert_false(is_read_here());
 }
 
-/* A preempted thread has not slept, so the slow read does not end trust. */
+/*
+ * A thread that was only preempted has not slept, so its slow read must not end the
+ * trust.
+ */
 static void slow_reads_that_did_not_sleep_do_not_end_trust(void **state)
 {
 	(void)state;
@@ -156,7 +167,10 @@ static void slow_reads_that_did_not_sleep_do_not_end_trust(void **state)
 	assert_here(1);
 }
 
-/* Make reads sleep until trust ends. Return: how many reads it took. */
+/*
+ * Make reads sleep until trust ends.
+ * Return: how many reads the submitting thread had executed by then.
+ */
 static unsigned nr_waits(void)
 {
 	unsigned nr = 0;
@@ -180,7 +194,10 @@ static void each_time_trust_ends_twice_as_many_are_needed(void **state)
 	}
 }
 
-/* As nr_until_here(), but one read of 16 is slow, and at most max reads are made. */
+/*
+ * Like nr_until_here(), but every 16th read is slow, and the function gives up after
+ * max reads.
+ */
 static unsigned nr_until_here_with_slow(unsigned max)
 {
 	unsigned nr = 0;
@@ -209,7 +226,7 @@ static void workers_that_sometimes_wait_prevent_trust(void **state)
 	assert_int_equal(nr_until_here_with_slow(16 * FIRST), 16 * FIRST);
 }
 
-/* Open another file of the device, about which the library knows nothing yet. */
+/* Open a new file on the same device: the library knows nothing of the file yet. */
 static void open_another(void)
 {
 	unit_close(fd);
@@ -224,7 +241,7 @@ static void a_new_file_uses_the_trust_in_its_device(void **state)
 		open_another();
 		assert_here(1);
 	}
-	/* Trust ends when a read of one of the device's files has waited. */
+	/* When a read of one file has waited, the trust of its device ends, too. */
 	assert_in_range(nr_waits(), 1, 2);
 	open_another();
 	assert_false(is_read_here());

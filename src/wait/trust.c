@@ -9,30 +9,35 @@
 #include "op/op.h"
 
 enum {
-	/* How many devices have an entry. Two devices that share a slot replace each other. */
+	/*
+	 * Size of the hash table of devices. Of two devices with the same hash, the
+	 * table keeps the one that was used last.
+	 */
 	NR_DEVICES = 64,
 	/*
-	 * How many fast reads in a row trust needs at first, and how often this number
-	 * doubles.
+	 * So many fast reads in a row are needed for trust at first. The number doubles
+	 * each time that trust ends, at most MAX_ENDED times.
 	 */
 	FAST_READS = 64,
 	MAX_ENDED = 10,
 	/*
-	 * A cached read of 64 KiB takes 10 us on the development machine, a read of the
-	 * fastest disk 50 us. So a read counts as slow if it takes longer than SLOW_READ_US,
-	 * plus as much again for each 64 KiB.
+	 * A read is slow if it takes longer than a limit: SLOW_READ_US, and another
+	 * SLOW_READ_US for each 64 KiB that it reads. (On the development machine, a
+	 * cached read of 64 KiB takes 10 us, a read from the fastest disk 50 us.)
 	 */
 	SLOW_READ_US = 20,
 	SLOW_READ_SHIFT = 16,
 	/*
-	 * When there were this many times the needed fast reads, the number of ended trusts is
-	 * decreased by one.
+	 * Each end of trust doubles the number of fast reads that are needed
+	 * (FAST_READS). If FORGIVE_AFTER times the needed number are counted, it is
+	 * halved.
 	 */
 	FORGIVE_AFTER = 32,
 };
 
 static struct device {
-	uint64_t dev; /* atomic: the device number; 0: none */
+	/* atomic: the device number; 0: slot unused */
+	uint64_t dev;
 	struct uaio_trust trust;
 } devices[NR_DEVICES];
 
@@ -55,7 +60,10 @@ static bool is_given(const struct uaio_trust *trust)
 	return load_relaxed(&trust->nr_fast) >= nr_needed(trust);
 }
 
-/* Return: the trust in the device; NULL if the device does not count (I1). */
+/*
+ * Return: the trust of the file's device; NULL for a block device, and for a file
+ * system whose server may never answer (I1 of trust.h).
+ */
 static struct uaio_trust *device_of(const struct uaio_file *file,
 				    const struct uaio_inode *inode)
 {
@@ -63,7 +71,10 @@ static struct uaio_trust *device_of(const struct uaio_file *file,
 	struct device *device =
 		&devices[(dev * 0x9e3779b97f4a7c15 >> 32) % NR_DEVICES];
 
-	/* Block devices support RWF_NOWAIT, and have no device number in their inode. */
+	/*
+	 * Block devices support RWF_NOWAIT, so they need no trust. Their inode has no
+	 * device number.
+	 */
 	if (uaio_file_has(file, UAIO_FILE_F_REMOTE) || dev == UINT64_MAX)
 		return NULL;
 	if (load_relaxed(&device->dev) != dev) {
@@ -96,7 +107,9 @@ void uaio_trust_begin(const struct uaio_trust *trust,
 		ret_read->nr_sleeps = uaio_thread_nr_sleeps();
 }
 
-/* Return: the time of the read, in multiples of the limit for a copy; 0 if it was fast. */
+/*
+ * Return: 0 if the read was fast; else its time divided by the limit for a fast read.
+ */
 static uint32_t slowness(const struct uaio_sqe *sqe, uint64_t cycles)
 {
 	uint64_t slow = SLOW_READ_US * uaio_cycles_per_us() *
@@ -117,7 +130,7 @@ static void end_trust(struct uaio_trust *trust)
 		store_relaxed(&trust->nr_ended, nr_ended + 1);
 }
 
-/* Count a fast read. If trust has never ended, stop at FAST_READS. */
+/* Count a fast read. If trust has never ended, count only to FAST_READS. */
 static void count_fast(struct uaio_trust *trust)
 {
 	uint32_t nr_fast = load_relaxed(&trust->nr_fast) + 1;
@@ -132,7 +145,10 @@ static void count_fast(struct uaio_trust *trust)
 	store_relaxed(&trust->nr_fast, nr_fast);
 }
 
-/* Count down the reads to check closely. Other threads may have reached 0 meanwhile. */
+/*
+ * Decrement the number of reads that are still to be checked closely (I2). If two
+ * threads do so at the same time, one decrement may be lost.
+ */
 static void count_close(struct uaio_trust *trust)
 {
 	uint32_t nr_close = load_relaxed(&trust->nr_close);
@@ -142,8 +158,10 @@ static void count_close(struct uaio_trust *trust)
 }
 
 /*
- * Judge a slow read (I2). Return: whether the read certainly waited, and was not only
- * preempted.
+ * A read was slow. If reads are not checked closely yet, check the next reads closely
+ * (I2).
+ * Return: whether this read was checked closely, and the thread has slept in it. If
+ * not, the thread may only have been preempted.
  */
 static bool has_waited(struct uaio_trust *trust,
 		       const struct uaio_trial_read *read, uint32_t times)
@@ -198,12 +216,18 @@ void uaio_trust_tell(struct uaio_file *file, const struct uaio_trial_read *read,
 	struct uaio_trust *device = device_of(file, file->inode);
 	uint32_t times = uaio_cycles_per_us() ? slowness(sqe, cycles) : 0;
 
-	/* While the rate of the cycle counter is unknown, no read is known to be fast. */
+	/*
+	 * While the rate of the cycle counter is unknown, the library cannot tell
+	 * whether a read was fast.
+	 */
 	if (!uaio_cycles_per_us() || (times && !has_waited(trust, read, times)))
 		return;
 	if (!times && read->is_close)
 		count_close(trust);
-	/* Reads of an inode that already has trust do not count for its device. */
+	/*
+	 * If the inode has trust of its own, its reads do not count for the trust of
+	 * its device.
+	 */
 	if (device && load_relaxed(&trust->nr_fast) < FAST_READS)
 		count_worker_read(device, !times);
 	count_worker_read(trust, !times);

@@ -1,25 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Trust: plain reads inside io_submit where RWF_NOWAIT is refused
+ * Trust: when the submitting thread may make plain reads on a file that refuses
+ * RWF_NOWAIT
  *
- * Some file systems refuse RWF_NOWAIT (overlayfs, FUSE, network file systems), so the library
- * cannot know whether a read would block. On such a file, workers execute and time the reads.
- * After enough reads in a row that took no longer than copying the data, the file is trusted:
- * the submitting thread executes its reads by plain calls, and times them, too.
+ * Some file systems refuse RWF_NOWAIT (overlayfs, FUSE, network file systems). So the
+ * library cannot know whether a read would block. Workers execute the reads of such a
+ * file, and measure their time. After enough reads in a row that took no longer than
+ * copying the data, the file is trusted. Then the submitting thread executes its reads
+ * by plain calls, and measures them, too.
  *
- *   I1  If an inode has no trust yet, the trust of its device counts, so that a small file
- *       need not earn trust each time it is opened. This does not hold for file systems whose
- *       server may never answer.
- *   I2  One slow read proves nothing: its thread may have been preempted. After a slow read
- *       the next 64 reads, and 64 more for each 20 us that the slow read took, are checked
- *       closely. The first of these reads that is slow, and in which the thread sleeps, ends
- *       the trust. If a worker executed it, the count of fast reads starts again. A slow read
- *       in which the thread did not sleep is not counted: on a busy machine one of some
- *       hundred reads is preempted, and trust would never return.
- *   I3  Each time trust ends, twice as many fast reads are needed to regain it. So a file of
- *       which part is not cached makes its submitter wait twice for 64 reads by workers, then
- *       twice for 128, and so on up to 2^16. Waits that are too short to count as slow take at
- *       most a quarter of the submitter's time: 20 us of waiting for 64 reads of 1 us.
+ *   I1  If an inode has no trust yet, the trust of its device is used. So a small file
+ *       need not earn trust each time it is opened. This does not hold for file systems
+ *       whose server may never answer.
+ *   I2  One slow read proves nothing: its thread may have been preempted. After a slow
+ *       read the next reads are checked closely. Their number is 64 times the time of the
+ *       slow read, divided by the time that a fast read may take (20 us if it is small).
+ *       The first of these reads that is slow, and in which the thread sleeps, ends
+ *       the trust. If a worker executed it, the count of fast reads starts again. A slow
+ *       read in which the thread did not sleep is not counted. Otherwise trust would never
+ *       return on a busy machine, where one read in some hundred is preempted.
+ *   I3  Each time trust ends, twice as many fast reads are needed to regain it. If only
+ *       part of a file is cached, its submitter waits in two reads after 64 reads by
+ *       workers, in two more after the next 128, and so on up to 2^16. Slow reads that are
+ *       too rare to end the trust take less than 40 % of the submitter's time: less than
+ *       40 us for each 64 reads of 1 us.
  *   I4  All counts are hints: lost or mixed up counts cost time, and nothing else.
  *
  * Thread-safety: any thread.
@@ -39,17 +43,19 @@ struct uaio_sqe;
 void uaio_trust_init(void);
 
 /*
- * Return: the trust, of the inode or of its device, that allows the submitter a plain
- * read; NULL if a worker must execute the read. file and inode are borrowed under I2 of
- * file.h.
+ * Return: the trust that permits the submitter to make a plain read, which is the
+ * inode's or its device's; NULL if a worker must execute the read. The caller needs no
+ * reference to file and inode (I2 of file.h).
  */
 struct uaio_trust *uaio_trust_find(const struct uaio_file *file,
 				   struct uaio_inode *inode);
 
 /*
- * A timed read. The submitter calls uaio_trust_begin() before a plain read, with the trust
- * that was found, and uaio_trust_end() after it, with the cycles that the read took. A worker
- * calls uaio_trust_begin() with the trust of the inode, and uaio_trust_tell() after its read.
+ * A read whose time is measured. Before a plain read, the submitter calls
+ * uaio_trust_begin() with the trust that uaio_trust_find() returned. Afterwards it
+ * calls uaio_trust_end() with the cycles that the read took. A worker calls
+ * uaio_trust_begin() with the inode's trust before its read, and uaio_trust_tell()
+ * afterwards.
  */
 struct uaio_trial_read {
 	bool is_close;
@@ -62,10 +68,13 @@ void uaio_trust_end(struct uaio_trust *trust, struct uaio_inode *inode,
 		    const struct uaio_trial_read *read,
 		    const struct uaio_sqe *sqe, uint64_t cycles);
 
-/* Return: whether a worker must time its read of the file. */
+/* Return: whether a worker must measure the time of its read of the file. */
 bool uaio_trust_is_sought(const struct uaio_file *file,
 			  const struct uaio_sqe *sqe);
-/* Count a worker's read of this many cycles. The caller has a reference to file. */
+/*
+ * A worker's read has taken this many cycles: count it. The caller has a reference to
+ * file.
+ */
 void uaio_trust_tell(struct uaio_file *file, const struct uaio_trial_read *read,
 		     const struct uaio_sqe *sqe, uint64_t cycles);
 

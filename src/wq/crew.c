@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Crews (wq.h): each has the workers that execute what threads of one identity submit.
- * Also the state of all crews. Tested by src/proc/test-identity.c and test-wq.c.
+ * Crews (wq.h). A crew has the workers that execute requests of all threads with one
+ * identity (credentials and namespaces). This file has the state of all crews. Tested
+ * by src/proc/test-identity.c and test-wq.c.
  */
 #include "base/check.h"
 #include "wq/wqint.h"
 
 enum {
 	/*
-	 * Of this limit one device may occupy 256 (device.c): programs rarely have more
-	 * requests outstanding on files that answer late.
+	 * Default limits of an account. One device may occupy 256 of the bounded
+	 * workers (device.c). Programs rarely have more requests outstanding on a file
+	 * that answers late.
 	 */
 	MAX_BOUNDED = 292,
 	MAX_UNBOUNDED = 256,
 	MAX_ITEMS = 64,
-	/* A first estimate; time_wake_locked() corrects it. */
+	/*
+	 * time to wake a worker: a first estimate, which time_wake_locked() corrects
+	 */
 	WAKE_NS = 10000,
 };
 
@@ -79,7 +83,7 @@ static bool is_over_locked(struct uaio_wq_crew *crew)
 {
 	unsigned nr = 0;
 
-	/* relaxed: it changes only under crews_lock, which the caller holds */
+	/* relaxed: changes only under crews_lock, which the caller holds */
 	if (load_relaxed(&crew->nr_enlisted) || uaio_manager_is_there(crew))
 		return false;
 	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS; i++) {
@@ -90,7 +94,10 @@ static bool is_over_locked(struct uaio_wq_crew *crew)
 	return !nr;
 }
 
-/* Set the limits of a crew that is reused. Other threads may still read its counts. */
+/*
+ * Set the limits of a crew that served another identity before. Its counts stay, as
+ * other threads may still read them.
+ */
 static void limit(struct uaio_wq_crew *crew, const unsigned *max_workers)
 {
 	for (unsigned i = 0; i < UAIO_NR_ACCOUNTS; i++) {
@@ -100,7 +107,10 @@ static void limit(struct uaio_wq_crew *crew, const unsigned *max_workers)
 	}
 }
 
-/* Form a crew of the calling thread's identity. Return: NULL if all crews are in use. */
+/*
+ * Form a crew for the calling thread's identity.
+ * Return: NULL if all crews are in use.
+ */
 static struct uaio_wq_crew *form_locked(void)
 {
 	uint32_t nr = uaio_wq_nr_crews, i = 1;
@@ -117,8 +127,8 @@ static struct uaio_wq_crew *form_locked(void)
 
 		uaio_wq_lock(account);
 		/*
-		 * At least one worker: only threads of this crew may execute its items
-		 * (I8).
+		 * At least one worker, even if the limit is 0, as only threads of this
+		 * crew may execute its items (I8).
 		 */
 		max_workers[k] =
 			account->max_workers ? account->max_workers : 1;
@@ -129,9 +139,9 @@ static struct uaio_wq_crew *form_locked(void)
 	else
 		limit(crew, max_workers);
 	/*
-	 * relaxed, both: a thread that compares these values either has a request in
-	 * this crew, so that they do not change; or it finds that they differ from its
-	 * own
+	 * relaxed, both: another thread may read the values just now. If it has a
+	 * request in this crew, the values do not change. If not, the old and the new
+	 * values both differ from the identity and domain of that thread.
 	 */
 	store_relaxed(&crew->identity, uaio_identity_mine());
 	store_relaxed(&crew->domain, uaio_identity_domain());
@@ -143,7 +153,7 @@ static struct uaio_wq_crew *form_locked(void)
 
 uint32_t uaio_wq_count_crews(void)
 {
-	/* [MB:crews] acquire: the crews below the count are initialised. */
+	/* [MB:crews] acquire: the crews up to this count are initialised. */
 	return load_acquire(&uaio_wq_nr_crews);
 }
 
@@ -166,8 +176,8 @@ unsigned uaio_wq_enlist_slowly(void)
 	uaio_identity_check();
 	if (uaio_identity_mine() == UAIO_IDENTITY_OF_PROCESS) {
 		/*
-		 * If the manager cannot be created, the submitter executes the request
-		 * itself.
+		 * The request belongs to crew 0. If uaio_wq_hold() cannot create the
+		 * manager, the submitter executes the request itself.
 		 */
 		uaio_wq_hold();
 		return 0;
@@ -206,8 +216,8 @@ void uaio_wq_delist_slowly(unsigned crew)
 void uaio_wq_hold(void)
 {
 	/*
-	 * relaxed: the manager reads it under the manager's lock, which this thread
-	 * acquires next
+	 * relaxed: the manager reads the value under its lock, and this thread takes
+	 * this lock next
 	 */
 	store_relaxed(&uaio_wq_crews[0].nr_enlisted, 1);
 	(void)uaio_manager_keep(&uaio_wq_crews[0]);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How many workers one device may occupy, so that a device that hangs leaves workers
- * for items of other devices (I7 of wq.h)
+ * Limits how many workers one device may occupy. So a device that hangs leaves workers
+ * for items of other devices (I7 of wq.h).
  *
- * While there are few workers, nothing is counted. Once 7/8 of the allowed workers
- * exist, each item's device is checked by counting its busy workers. A device may
- * occupy seven workers for each worker that is free or may still be created: the first
- * device that hangs gets 7/8 of the limit, the second 7/8 of the remaining workers, and
- * so on. A device that occupies no worker may always have one.
+ * Once 7/8 of the allowed workers exist, a worker that takes an item counts the workers
+ * that are busy with the item's device. (While there are fewer workers, nothing is
+ * counted.) A device may occupy seven workers for each worker that is free or may still
+ * be created. So the first device that hangs gets 7/8 of the limit, the second 7/8 of
+ * the remaining workers, and so on. A device that occupies no worker may always have
+ * one.
  *
  * Tested by test-queue-devices.c.
  */
@@ -23,8 +24,8 @@ void uaio_wq_devices_init(struct uaio_wq_account *account)
 }
 
 /*
- * Count in *ret_nr_busy the workers that are in calls. Return: how many of these calls
- * are on device.
+ * Return: how many workers are in calls on device; *ret_nr_busy: in calls on any
+ * device.
  */
 static unsigned count_busy_locked(const struct uaio_wq_account *account,
 				  uint32_t device, unsigned *ret_nr_busy)
@@ -37,9 +38,9 @@ static unsigned count_busy_locked(const struct uaio_wq_account *account,
 			container_of(pos, struct uaio_worker, node);
 
 		/*
-		 * relaxed, both: if the value is old, its worker has just returned, and
-		 * looks for work itself. A worker writes its device before it sets
-		 * busy_since_ns under the lock.
+		 * relaxed, both: if busy_since_ns is old, the worker has just returned
+		 * from its call, and looks for work itself. device is not old: the
+		 * worker writes it before it sets busy_since_ns under the lock.
 		 */
 		if (!load_relaxed(&worker->busy_since_ns))
 			continue;
@@ -66,7 +67,7 @@ bool uaio_wq_may_start_locked(const struct uaio_wq_account *account,
 {
 	/*
 	 * Fast path: even if one device occupied all existing workers, it would not
-	 * exceed its share.
+	 * exceed its limit.
 	 */
 	return likely(account->nr_workers * (WORKERS_PER_FREE + 1) <
 		      account->max_workers * WORKERS_PER_FREE) ||
@@ -74,7 +75,7 @@ bool uaio_wq_may_start_locked(const struct uaio_wq_account *account,
 	       has_share_locked(account, work->device);
 }
 
-/* Return: the device's list if it has items; or NULL. */
+/* Return: the device with this number if items wait for it; else NULL. */
 static struct uaio_wq_device *find_locked(struct uaio_wq_account *account,
 					  uint32_t number)
 {

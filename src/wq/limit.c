@@ -8,8 +8,9 @@
 #include "wq/wqint.h"
 
 /*
- * Count the workers of account whose called_on is on, and store their thread ids.
- * Return: nr plus their number.
+ * Find the account's workers whose called_on equals `on`. Store their thread ids in
+ * ret_tids from index nr on, but only below index max.
+ * Return: nr plus the number of such workers.
  */
 static unsigned add_callers(struct uaio_wq_account *account, const void *on,
 			    uint32_t *ret_tids, unsigned max, unsigned nr)
@@ -45,8 +46,8 @@ unsigned uaio_wq_callers(const void *on, uint32_t *ret_tids, unsigned max)
 }
 
 /*
- * Wake all workers, since new limits may require a worker to become a fixed one, or to
- * end.
+ * Wake all workers: because of new limits, a worker may have to become a fixed worker,
+ * or to end.
  */
 static void apply_and_unlock(struct uaio_wq_account *account)
 {
@@ -54,20 +55,23 @@ static void apply_and_unlock(struct uaio_wq_account *account)
 
 	uaio_wq_grant_locked(account, account->nr_idle, &calls);
 	/*
-	 * If nothing is queued, missing fixed workers are created when the first item
-	 * is queued.
+	 * If nothing is queued, missing fixed workers are created when the next item is
+	 * queued.
 	 */
 	if (load_relaxed(&account->nr_public) || uaio_wq_need_locked(account))
 		uaio_wq_ensure_locked(account, &calls);
 	uaio_wq_unlock(account);
 	/*
-	 * This function cannot take items back, and need not: if the manager must be
-	 * called, the account has workers.
+	 * The manager is called only if the account has workers. If the manager cannot
+	 * be created, these workers run the items, so this function need not remove
+	 * items from the queue.
 	 */
 	uaio_wq_deliver_from_worker(account, &calls);
 }
 
-/* Apply the limits of crew 0 to all other crews. */
+/*
+ * Limit the workers of all crews except crew 0 to nr, but let each have at least one.
+ */
 static void limit_others(enum uaio_account id, unsigned nr)
 {
 	uint32_t nr_all = uaio_wq_count_crews();
@@ -102,8 +106,8 @@ int uaio_wq_limit_workers(enum uaio_account id, int nr)
 }
 
 /*
- * Map the private lists. Done with the lock held, since it is short and happens once
- * per account.
+ * Map the memory of the private lists. The lock is held meanwhile, as this is short and
+ * happens once for each account.
  */
 static bool map_lists_locked(struct uaio_wq_account *account)
 {

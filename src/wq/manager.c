@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The manager: a thread that adds workers to the accounts of a crew
+ * The manager: the thread that creates the workers of a crew
  *
- * The manager sleeps until it is called. A thread that queues work, or a worker that is
- * about to block, calls the manager if no awake worker would reach the queued items.
- * Then the manager checks every 100 us whether a worker has become free, and creates
+ * The manager sleeps until a thread calls it. A thread that queues work, or a worker
+ * that is about to block, calls it if no awake worker would reach the queued items. The
+ * manager then checks every 100 us whether a worker has become free, and creates
  * workers if none has. Once there are enough for a fast disk (UAIO_WQ_ENOUGH), it
- * checks every millisecond, and adds one worker for each worker that has been blocked
- * for long. Client threads and workers create no thread except the manager.
+ * checks every millisecond. It then adds one worker for each worker that has been
+ * blocked for long. Threads of the client, and workers, create no thread except the
+ * manager.
  *
  * Tested by test-queue-threads.c.
  */
@@ -18,25 +19,22 @@
 #include "wq/wqint.h"
 
 enum {
-	/* The manager of crew 0 ends after this time without work. */
+	/* The manager of crew 0 ends when it has had no work for this time. */
 	IDLE_MS = 5000,
 	/*
-	 * How often a manager that must not end (C2) checks whether the program's
-	 * threads have all ended.
+	 * A manager that must not end (C2) checks at this interval whether all threads
+	 * of the program have ended.
 	 */
 	STAY_MS = 1000,
-	/* How long the manager waits after the system refused to create a thread. */
+	/* Pause after the system has refused to create a thread. */
 	REFUSED_NS = 10000000,
-	/*
-	 * How long the manager waits between two checks if there are already
-	 * UAIO_WQ_ENOUGH workers.
-	 */
+	/* Time between two checks once there are UAIO_WQ_ENOUGH workers. */
 	ENOUGH_NS = 2 * UAIO_WQ_SLOW_NS,
 };
 
 /*
- * Return: whether all workers are in calls that have taken longer than
- * UAIO_WQ_SHORT_NS. *ret_nr_slow: in how many calls for UAIO_WQ_SLOW_NS.
+ * Return: whether all workers are in calls that have taken at least UAIO_WQ_SHORT_NS.
+ * *ret_nr_slow: how many calls have taken UAIO_WQ_SLOW_NS.
  */
 static bool all_are_blocked_locked(struct uaio_wq_account *account, int64_t now,
 				   unsigned *ret_nr_slow)
@@ -65,8 +63,8 @@ static int64_t waiting_since_locked(const struct uaio_wq_account *account)
 }
 
 /*
- * For an account that has workers. Return: how many workers to add: at most as many as
- * there are, since blocked workers may become free meanwhile.
+ * Return: how many workers to add to an account that has workers already. The number at
+ * most doubles, since blocked workers may become free meanwhile.
  */
 static unsigned nr_missing_locked(struct uaio_wq_account *account,
 				  unsigned need, int64_t now)
@@ -107,7 +105,8 @@ static unsigned add_workers(struct uaio_wq_account *account, unsigned nr)
 }
 
 /*
- * Run one item in the manager, since there are no workers and none can be created.
+ * The manager runs one item itself, as there are no workers and none can be created.
+ * Unbounded items are completed with an error instead.
  * Return: whether there was an item.
  */
 static bool help(struct uaio_wq_account *account)
@@ -141,8 +140,9 @@ static bool help(struct uaio_wq_account *account)
 }
 
 /*
- * Correct the counts: nr workers were counted in advance but could not be created.
- * Other threads may have relied on these workers. Return: like look_after().
+ * nr workers were counted in advance, but could not be created: correct the counts.
+ * Other threads may have relied on these workers, so look for idle ones.
+ * Return: when to check again, like look_after().
  */
 static int64_t were_refused(struct uaio_wq_account *account, unsigned nr)
 {
@@ -157,9 +157,9 @@ static int64_t were_refused(struct uaio_wq_account *account, unsigned nr)
 	uaio_wq_ensure_locked(account, &calls);
 	nr_left = account->nr_workers;
 	/*
-	 * While the manager exists, no other thread resets is_manager_told. So if there
-	 * are no workers, the manager calls help() until nothing is queued, even if the
-	 * limit has become 0.
+	 * is_manager_told is still set, and while the manager exists, only the manager
+	 * resets it. So if there are no workers, the manager runs items itself (help())
+	 * until none is queued, even if the limit is 0 by now.
 	 */
 	uaio_wq_unlock(account);
 	(void)uaio_wq_deliver(account, &calls);
@@ -177,8 +177,8 @@ static void are_created(struct uaio_wq_account *account)
 }
 
 /*
- * Check whether the account needs more workers, and create them. Return: after how many
- * ns to check again; 0: not until the manager is called.
+ * Check whether the account needs more workers, and create them.
+ * Return: after how many ns to check again; 0: when a thread calls the manager.
  */
 static int64_t look_after(struct uaio_wq_account *account)
 {
@@ -218,14 +218,17 @@ static int64_t look_after(struct uaio_wq_account *account)
 	return pause;
 }
 
-/* Return: how long the manager of this crew waits for work before it ends. */
+/* Return: the time without work after which the manager of this crew ends. */
 static int64_t idle_ns(const struct uaio_wq_crew *crew)
 {
 	return (crew == uaio_wq_crews ? IDLE_MS : UAIO_WQ_IDLE_OTHER_MS) *
 	       1000000ll;
 }
 
-/* Wait until the manager is called. Return: false if the manager has to end. */
+/*
+ * Wait until a thread calls the manager.
+ * Return: false if the manager must end.
+ */
 static bool await_call(struct uaio_wq_crew *crew)
 {
 	struct uaio_wq_manager *manager = &crew->manager;
@@ -235,8 +238,8 @@ static bool await_call(struct uaio_wq_crew *crew)
 	for (;;) {
 		uint32_t key = uaio_ec_prepare(&manager->calls);
 		/*
-		 * If all threads of the program have ended, the manager must end, so
-		 * that the process can end.
+		 * If all threads of the program have ended, the manager must end as
+		 * well. Otherwise the process would go on.
 		 */
 		bool may_stay = is_late && !uaio_threads_are_last();
 		bool was_called;
@@ -244,7 +247,11 @@ static bool await_call(struct uaio_wq_crew *crew)
 		uaio_lock(&manager->lock, UAIO_RANK_MANAGER);
 		was_called = manager->is_called;
 		manager->is_called = false;
-		/* relaxed: a thread that enlists acquires this lock afterwards (C2) */
+		/*
+		 * relaxed: a thread that enlists a request acquires this lock
+		 * afterwards. So either the manager sees the request here, or that
+		 * thread then sees that the manager has ended (C2)
+		 */
 		if (may_stay && load_relaxed(&crew->nr_enlisted)) {
 			deadline = uaio_now_ns() + STAY_MS * 1000000ll;
 			is_late = false;
@@ -262,8 +269,8 @@ static bool await_call(struct uaio_wq_crew *crew)
 }
 
 /*
- * Sleep without being called: since is_manager_told is set, other threads do not call
- * the manager.
+ * Sleep for a fixed time. No thread calls the manager meanwhile, since is_manager_told
+ * is set.
  */
 static void pause_ns(int64_t ns)
 {
@@ -296,13 +303,15 @@ static void *manage(void *arg)
 }
 
 /*
- * [step: MANAGER_CALL] Create the manager with its lock held. Otherwise another thread
- * could rely on a manager whose creation then fails. Only a thread of the crew's
- * identity may create it (C1).
+ * [step: MANAGER_CALL] Create the manager. The manager's lock is held meanwhile, so
+ * that no other thread relies on a manager whose creation then fails. Only a thread of
+ * the crew's identity may create the manager (C1).
  */
 static bool create_locked(struct uaio_wq_crew *crew)
 {
-	/* relaxed: the identity changes only while the crew has no requests or threads */
+	/*
+	 * relaxed: the identity does not change while the crew has requests or threads
+	 */
 	if (!crew->manager.is_there &&
 	    load_relaxed(&crew->identity) == uaio_identity_mine())
 		crew->manager.is_there = uaio_thread_start(manage, crew) == 0;
@@ -359,9 +368,9 @@ bool uaio_manager_is_there(struct uaio_wq_crew *crew)
 }
 
 /*
- * Return: whether the oldest public item has waited too long. Private lists are not
- * checked: an owner that is awake serves its list at once, and for the list of an owner
- * that is not awake, other threads are woken.
+ * Return: whether the oldest public item has waited too long although a worker should
+ * have run it. Private lists need no check. An owner that is awake takes its items at
+ * once; if the owner is not awake, other threads are woken for them.
  */
 static bool is_starved_locked(const struct uaio_wq_account *account,
 			      int64_t now)
@@ -372,8 +381,8 @@ static bool is_starved_locked(const struct uaio_wq_account *account,
 		return false;
 	oldest = container_of(account->public.next, struct uaio_work, link);
 	/*
-	 * relaxed: an old value only changes a hint. If there is no worker, the manager
-	 * should be creating one
+	 * relaxed: the result is only a hint, so the count may be old. If there are no
+	 * workers, the manager should be creating one.
 	 */
 	return now - oldest->queued_ns > UAIO_WQ_STARVED_NS &&
 	       (load_relaxed(&account->nr_searching) || !account->nr_workers);
@@ -383,7 +392,7 @@ static bool account_is_starved(struct uaio_wq_account *account, int64_t now)
 {
 	bool is_starved;
 
-	/* relaxed: an item that is queued meanwhile has not waited for long */
+	/* relaxed: an item that is queued just now has not waited for long */
 	if (!load_relaxed(&account->nr_public))
 		return false;
 	uaio_wq_lock(account);

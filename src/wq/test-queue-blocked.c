@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Workers are blocked in calls that do not return. Other workers run all other items, as
- * long as one is free or may be created.
+ * Some workers are blocked in calls that do not return. Other workers must run all
+ * other items, as long as one is free or may be created.
  */
 #undef NDEBUG
 #include <sched.h>
@@ -24,7 +24,9 @@ static void prepare(unsigned nr, bool may_block)
 		items[i] = (struct item){ .work.may_block = may_block };
 }
 
-/* Run short items and items that may block, queued one by one or several together. */
+/*
+ * Run items, queued one by one or several together. A third of the items may block.
+ */
 static void run_mixed(enum uaio_account account)
 {
 	prepare(NR, false);
@@ -40,8 +42,8 @@ static void run_mixed(enum uaio_account account)
 }
 
 /*
- * Queue nr more items that wait at the gate (an item_gate, which the test opens) while
- * they run. Return once all of them wait there.
+ * Block nr workers: queue items, from index `from` on, that wait at the gate (an
+ * item_gate, which the test opens). Return when all of them wait there.
  */
 static void block(enum uaio_account account, unsigned from, unsigned nr)
 {
@@ -63,7 +65,10 @@ static void let_go(unsigned nr)
 	items_await_rest();
 }
 
-/* Run the test for each placement of items, without fixed workers and with three. */
+/*
+ * Run the test with each placement (rule that puts items on lists), once without and
+ * once with three fixed workers.
+ */
 static void for_each_way(int (*run)(void))
 {
 	for (nr_fixed = 0; nr_fixed <= 3; nr_fixed += 3)
@@ -86,7 +91,7 @@ static int block_most(void)
 	start();
 	block(UAIO_BOUNDED, 0, 24);
 	run_mixed(UAIO_BOUNDED);
-	/* Block all but one of the allowed workers. */
+	/* Now only one of the 32 allowed workers is not blocked. */
 	block(UAIO_BOUNDED, 24, 7);
 	run_mixed(UAIO_BOUNDED);
 	assert_in_range(items_count(UAIO_BOUNDED).nr_workers, 32, 32);
@@ -101,8 +106,8 @@ static void all_other_items_run_as_long_as_a_worker_is_free(void **state)
 }
 
 /*
- * The only worker, a fixed one, blocks. A new worker runs the items of its private
- * list.
+ * The only worker is a fixed one, and blocks. A new worker must run the items of its
+ * private list.
  */
 static int block_an_owner(void)
 {
@@ -134,8 +139,8 @@ static void a_blocked_owner_strands_nothing(void **state)
 }
 
 /*
- * An item waits for another item that is queued after it, as a pipe's reader waits for
- * the writer.
+ * Like a pipe's reader that waits for the writer, an item waits for another item that
+ * is queued after it.
  */
 static void open_gate(struct item *item, struct uaio_worker *worker)
 {
@@ -165,8 +170,8 @@ static int wait_for_one_behind(void)
 		items_await_end(items, 2);
 		assert_true(items_ran_once(items, 2));
 		/*
-		 * In half of the rounds the workers are asleep at first, in the other
-		 * half awake.
+		 * In half of the rounds the workers sleep when items are queued, in the
+		 * others they are awake.
 		 */
 		if (round % 8 < 4)
 			items_await_rest();
@@ -184,10 +189,10 @@ static void an_item_may_wait_for_one_behind_it(void **state)
 }
 
 /*
- * The owner of a private list is awake when two items are put on the list, so no other
- * thread is woken. When the first item blocks the owner, the owner must wake another
- * thread for the second item: in the first round the manager, later the worker that the
- * manager has added, if it sleeps.
+ * Two items are put on a private list whose owner is awake, so no other thread is
+ * woken. The first item blocks the owner. Before the owner blocks, it must wake another
+ * thread for the second item. In the first round the owner wakes the manager. In later
+ * rounds it wakes the worker that the manager has created, if that worker sleeps.
  */
 static int wait_on_the_list_of_one_awake(void)
 {
@@ -224,7 +229,8 @@ static void a_worker_that_blocks_leaves_its_list_to_a_woken_one(void **state)
 
 /* atomic: how many items of the private list have run */
 static uint32_t nr_before;
-static uint32_t position; /* atomic: nr_before when the public item ran */
+/* atomic: how many private items had run before the public item */
+static uint32_t position;
 
 static void count_before(struct item *item, struct uaio_worker *worker)
 {
@@ -276,8 +282,8 @@ static void full_private_lists_do_not_starve_the_public_one(void **state)
 }
 
 /*
- * While all workers of an account are blocked, and more of its items wait, the other
- * account still runs its items.
+ * All workers of one account are blocked, and more of its items wait. The other account
+ * must still run its items.
  */
 static int block_an_account(enum uaio_account account)
 {
@@ -320,11 +326,14 @@ static void a_saturated_account_does_not_delay_the_other(void **state)
 }
 
 /*
- * While a worker completes a short item, it makes a call that may block. The worker
- * must count as blocked only once, even if the next item that it runs may block, too.
+ * To complete a short item, a worker makes a call that may block. It may do so just
+ * before it runs an item that may block, and then counts as blocked already. The call
+ * must not count the worker again.
  */
-static bool has_counted;   /* whether uaio_wq_blocks() returned true */
-static const char *breach; /* an invariant that was broken during the call */
+/* what uaio_wq_blocks() returned: whether it has counted the worker as blocked */
+static bool has_counted;
+/* invariant that was broken in uaio_wq_blocks(), or NULL */
+static const char *breach;
 
 static void block_at_the_end(struct item *item, struct uaio_worker *worker)
 {
@@ -363,10 +372,7 @@ static void a_worker_counts_as_blocked_once(void **state)
 	assert_int_equal(unit_in_child(block_in_a_flush), 0);
 }
 
-/*
- * An item's run() makes a second call that may block, after the first call has
- * returned.
- */
+/* An item's run() makes a first call that may block, and then a second one. */
 static struct item_gate second_gate;
 
 static void block_twice(struct item *item, struct uaio_worker *worker)

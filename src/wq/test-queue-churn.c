@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test-queue-churn [TIMES]: each work item ends exactly once, whatever operations run
- * at the same time
+ * test-queue-churn [TIMES]: each work item must end exactly once, whatever other
+ * threads do at the same time
  *
- * Producers, workers and a canceller queue short items and items that may block, of both
- * accounts. The canceller also removes items by uaio_wq_take(), as a thread that closes a
- * file does. Another thread changes the limits, and an observer checks the accounts'
- * invariants all the time. TIMES multiplies the number of items, a million by default.
+ * Producers, workers and a canceller queue items of both accounts. Some of the items
+ * may block. The canceller also removes items by uaio_wq_take(), as a thread that
+ * closes a file does. Another thread changes the limits all the time, and an observer
+ * checks the accounts' invariants. The number of items is TIMES million (default 1).
  */
 #undef NDEBUG
 #include <sched.h>
@@ -21,11 +21,15 @@ enum {
 	NR_PLACEMENTS = 3,
 	NR_SETTINGS = 13,
 	/*
-	 * How many items each setting has, so that all settings together have a
-	 * million.
+	 * The number of items for one setting (struct setting: the limits) and one
+	 * placement. All combinations of a setting and a placement have a million items
+	 * together.
 	 */
 	NR_ITEMS = 1000000 / (NR_PLACEMENTS * NR_SETTINGS) / 4 * 4 + 4,
-	/* On a busy machine a setting queues no more items after this time. */
+	/*
+	 * If the machine is busy, the test queues no more items for a setting after
+	 * this time.
+	 */
 	SETTING_NS = 400000000,
 	NR_PRODUCERS = 3,
 	BATCH = 64,
@@ -39,12 +43,14 @@ static uint64_t seed;
 static struct item items[NR_ITEMS];
 static unsigned nr_items;
 static int64_t end_ns;
-static uint32_t nr_claimed; /* atomic: items that producers have claimed */
-static uint32_t is_over;    /* atomic: all items of the setting have ended */
+/* atomic: items that producers have reserved for themselves */
+static uint32_t nr_claimed;
+static uint32_t is_over; /* atomic: all items of the setting have ended */
 
 struct setting {
 	int nr_fixed, max_items;
-	bool varies; /* both limits are changed all the time */
+	/* another thread changes both limits all the time */
+	bool varies;
 };
 
 static uint32_t draw(uint64_t *state, uint32_t below)
@@ -58,8 +64,8 @@ static uint32_t draw(uint64_t *state, uint32_t below)
 }
 
 /*
- * Work items form groups of four. The thread that ends the third item of a group queues
- * the fourth.
+ * Items form groups of four. A producer queues the first three. The thread that runs or
+ * cancels the third item queues the fourth.
  */
 
 static bool leads(const struct item *item)
@@ -74,8 +80,8 @@ static void follow(struct item *item, struct uaio_worker *worker)
 }
 
 /*
- * Let other threads run. The sleep makes some items so slow that workers are added; it
- * waits for no event.
+ * What some items do when they run: they call sched_yield(), so that other threads run.
+ * Some items that may block sleep instead, for so long that workers are added.
  */
 static void linger(struct item *item, struct uaio_worker *worker)
 {
@@ -108,7 +114,9 @@ static long produce(void *arg)
 	uint64_t state = seed + (uintptr_t)arg;
 
 	while (uaio_now_ns() < end_ns) {
-		/* follow() queues the last item of each group of four. */
+		/*
+		 * The last item of each group of four is left out: follow() queues it.
+		 */
 		unsigned nr = 4 * (1 + draw(&state, BATCH / 4));
 		unsigned first = add_relaxed(&nr_claimed, nr);
 
@@ -133,7 +141,7 @@ static bool is_wanted(const struct uaio_work *work, const void *arg)
 	return (item - items) % 64 == *(const unsigned *)arg;
 }
 
-/* Take an item, as a thread that closes a file does. */
+/* Remove a random item by uaio_wq_take(), as a thread that closes a file does. */
 static void take_one(uint64_t *state)
 {
 	unsigned which = draw(state, 64);
@@ -148,7 +156,7 @@ static void take_one(uint64_t *state)
 	add_seq_cst(&item->nr_run, 1);
 }
 
-/* Cancel items that were queued a moment ago. */
+/* Cancel random items among those that were queued last. */
 static long cancel(void *arg)
 {
 	uint64_t state = seed + (uintptr_t)arg;
@@ -176,8 +184,8 @@ static long cancel(void *arg)
 }
 
 /*
- * Change the limits until the setting is over. Return: 0, or 1 if a valid limit was
- * refused.
+ * Change the limits at random until the setting is over.
+ * Return: 0; 1 if a valid limit was refused.
  */
 static long change_limits(void *arg)
 {
@@ -195,8 +203,8 @@ static long change_limits(void *arg)
 			limits.max_items = (int)draw(&state, 100);
 		}
 		/*
-		 * A limit may be refused if another thread sets more fixed workers at
-		 * the same moment.
+		 * If `varies` is set, there may be more than nr fixed workers. Then the
+		 * limit nr is refused.
 		 */
 		if (uaio_wq_limit_workers(UAIO_BOUNDED, nr) < 0 &&
 		    !setting->varies)
@@ -225,7 +233,10 @@ static long observe(void *arg)
 	return 0;
 }
 
-/* Return: 0, or a number that identifies the broken invariant. */
+/*
+ * Check how each of nr items has ended, and the counters.
+ * Return: 0; else which check failed.
+ */
 static int look_back(unsigned nr, const struct uaio_wq_counters *before,
 		     const struct setting *setting, long nr_cancelled)
 {

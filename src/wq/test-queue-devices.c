@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A device hangs. Its calls occupy as many workers as one device may have, and its
- * other items wait in a list of the device. Items of other devices must still run.
+ * A device (disk or file server) hangs. Its items occupy as many workers as one device
+ * may have (I7 of wq.h). Further items of this device wait in the device's list. Items
+ * of other devices must still run.
  */
 #undef NDEBUG
 #include "wq/wqint.h"
@@ -11,12 +12,13 @@ enum {
 	NR = 100,
 	LIMIT = 32,
 	/*
-	 * Of 32 workers one device may have seven for each free worker. So four workers
-	 * remain for other devices.
+	 * A device may have seven workers for each free worker. So of 32 workers, 28
+	 * are for the device that hangs, and four remain.
 	 */
 	SHARE = 28,
 	REST = LIMIT - SHARE,
-	HUNG = 1, /* the number of the device that hangs */
+	/* the number of the device that hangs */
+	HUNG = 1,
 };
 
 static struct item hung[NR], others[NR];
@@ -42,8 +44,8 @@ static void await_held(unsigned nr)
 }
 
 /*
- * Queue items of the device. Return once nr items are in calls that do not return, or
- * in the device's list.
+ * Queue nr items of the device that hangs. Return when all of them are in calls, which
+ * do not return, or in the device's list.
  */
 static void hang(unsigned nr)
 {
@@ -93,8 +95,8 @@ static void items_of_other_devices_run(void **state)
 }
 
 /*
- * Items that are queued later wait after the items in the device's list, and wake no
- * worker.
+ * Items of the device that are queued later must go to the end of the device's list,
+ * and wake no worker.
  */
 static int later_items(void)
 {
@@ -115,7 +117,10 @@ static void later_items_of_the_device_wait_behind(void **state)
 	assert_int_equal(unit_in_child(later_items), 0);
 }
 
-/* The first device occupies 28 of 32 workers, so the second gets the other four. */
+/*
+ * The first device that hangs occupies 28 of 32 workers, so a second one gets the other
+ * four.
+ */
 static int second_device(void)
 {
 	static struct item_gate second;
@@ -126,7 +131,7 @@ static int second_device(void)
 	items_queue(others, NR);
 	item_gate_await(&second, REST);
 	assert_int_equal(items_count(UAIO_BOUNDED).nr_queued, 2 * NR - LIMIT);
-	/* Once the second device answers, all its items run. */
+	/* If the second device answers, all its items must run. */
 	item_gate_open(&second);
 	items_await_end(others, NR);
 	assert_true(items_ran_once(others, NR));
@@ -151,7 +156,9 @@ static int taken_out(void)
 	struct uaio_work *last = &hung[NR - 1].work;
 
 	hang(NR);
-	/* Remove the device's newest waiting item, and one in the middle. */
+	/*
+	 * Remove the newest of the device's waiting items, and one in the middle.
+	 */
 	assert_true(items_cancel(&hung[NR - 2]));
 	assert_false(items_cancel(&hung[NR - 2]));
 	assert_ptr_equal(uaio_wq_take(is_last, last), last);
@@ -175,8 +182,8 @@ static int limits(void)
 	item_gate_await(&gate, 2 * SHARE);
 	await_held(NR - 2 * SHARE);
 	/*
-	 * Items in calls stay in them until let_go(). The last worker runs the waiting
-	 * items.
+	 * Items that are in calls end only in let_go(). Though the limit is 0, the last
+	 * worker must run the items that wait.
 	 */
 	uaio_wq_limit_workers(UAIO_BOUNDED, 0);
 	let_go(NR);
@@ -189,7 +196,10 @@ static void a_change_of_the_limit_is_kept(void **state)
 	assert_int_equal(unit_in_child(limits), 0);
 }
 
-/* Items that cannot block, or whose device is unknown, never wait in a device's list. */
+/*
+ * An item that cannot block, or that has no known device, must never wait in a device's
+ * list.
+ */
 static int unlimited(void)
 {
 	hang(NR);
@@ -210,7 +220,10 @@ static void items_that_cannot_block_are_run(void **state)
 	assert_int_equal(unit_in_child(unlimited), 0);
 }
 
-/* More devices hang than there are lists: items without a list still run. */
+/*
+ * If more devices hang than there are lists, items of a device without a list must
+ * still run.
+ */
 static int many_devices(void)
 {
 	static struct item many[2 * UAIO_WQ_DEVICES_MAX][2];

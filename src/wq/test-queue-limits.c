@@ -31,8 +31,8 @@ static bool all_are_gone(void *arg)
 }
 
 /*
- * The limit of workers becomes 0 after the first item is queued, before there is a
- * worker.
+ * After the first item is queued, the limit of workers is set to 0, before there is a
+ * worker. The item must run.
  */
 static int no_worker_yet(void)
 {
@@ -57,9 +57,10 @@ static void work_queued_before_the_limit_was_0_is_run(void **state)
 
 /*
  * There is no worker, and the manager runs an item itself. A thread queues two items,
- * and is about to take them back because it sees no worker. At that moment a worker is
- * created after all. This worker alone is not enough, so the thread must call the
- * manager for the rest; the new worker is held before it can call the manager itself.
+ * sees no worker, and is about to take the items back. At that moment the manager
+ * creates a worker. One worker is not enough, so the thread must call the manager for
+ * the second item. The hook stops the new worker before this worker can call the
+ * manager.
  */
 static struct {
 	struct item_gate gate;
@@ -109,8 +110,9 @@ static bool has_nobody_and_nothing(void *arg)
 }
 
 /*
- * Let the worker appear after instruction n of the queueing thread. Return: how many
- * instructions that thread executes.
+ * Let the worker be created when the thread that queues items has executed n
+ * instructions.
+ * Return: how many instructions that thread executes in all.
  */
 static unsigned meet_the_helper(unsigned n)
 {
@@ -123,7 +125,11 @@ static unsigned meet_the_helper(unsigned n)
 	helped.held.work.may_block = true;
 	for (unsigned i = 0; i < NR_ELEMENTS(helped.items); i++)
 		helped.items[i].work.may_block = true;
-	unit_allow_threads(n == 0); /* in the first round: only the manager */
+	/*
+	 * The library may create one thread if n is 0: the manager. Later the manager
+	 * exists already.
+	 */
+	unit_allow_threads(n == 0);
 	items_queue(&helped.held, 1);
 	item_gate_await(&helped.gate, 1);
 	unit_allow_threads(UINT32_MAX);
@@ -145,7 +151,8 @@ static unsigned meet_the_helper(unsigned n)
 static int queue_as_the_helper_gets_a_worker(void)
 {
 	/*
-	 * Test only every fifth instruction: all relevant steps of the code are longer.
+	 * To save time test only every fifth instruction; each step of the code that
+	 * matters is longer.
 	 */
 	enum { STRIDE = 5 };
 	unsigned nr = 0;
@@ -165,7 +172,10 @@ static void the_manager_is_told_of_items_that_are_not_given_back(void **state)
 	assert_int_equal(unit_in_child(queue_as_the_helper_gets_a_worker), 0);
 }
 
-/* A worker cannot create the manager; later another thread can. */
+/*
+ * The manager has ended, and a worker cannot create a new one. Later another thread
+ * must create it.
+ */
 static int watcher_refused_to_a_worker(void)
 {
 	static struct item_gate gates[2];
@@ -178,13 +188,15 @@ static int watcher_refused_to_a_worker(void)
 
 	if (items_start() < 0)
 		return 1;
-	/* There is one worker, and the manager has ended. */
+	/* Run one item, so that there is one worker. Then let the manager end. */
 	items_queue(&items[0], 1);
 	item_gate_await(&gates[0], 1);
 	unit_hook(items_hurry);
 	items_hurry_manager();
 	unit_hook(items_stay);
-	/* Neither the submitter nor the blocking worker can create the manager. */
+	/*
+	 * Neither the submitter, nor the worker that blocks, can create the manager.
+	 */
 	unit_allow_threads(0);
 	items_queue(&items[1], 2);
 	item_gate_open(&gates[0]);
@@ -192,7 +204,7 @@ static int watcher_refused_to_a_worker(void)
 	item_gate_open(&gates[1]);
 	items_await_end(items, 3);
 	unit_hook(items_hurry);
-	/* This wakes the worker, which then finds that it has to end. */
+	/* Setting a limit wakes the worker, which then ends. */
 	uaio_wq_limit_workers(UAIO_BOUNDED, 31);
 	unit_await(all_are_gone, NULL);
 	unit_hook(items_stay);
@@ -209,8 +221,8 @@ static void a_manager_refused_to_a_worker_comes_later(void **state)
 }
 
 /*
- * The limit is raised while the only worker, a fixed one, blocks. New workers must run
- * the other items.
+ * The only worker is a fixed one, and blocks. Then the limit is raised: new workers
+ * must run the other items.
  */
 static int raise_limit(enum uaio_wq_placement placement)
 {
@@ -270,8 +282,8 @@ static void note_processors(struct item *item, struct uaio_worker *worker)
 }
 
 /*
- * Return: whether a worker that takes an item now may run on exactly the processors in
- * cpus.
+ * Return: whether a worker that takes an item now may use the processors `cpus`, and no
+ * others.
  */
 static bool runs_on(const struct uaio_cpus *cpus)
 {
@@ -305,7 +317,7 @@ static int bind_workers(void)
 	last = last_of(&all);
 	one.words[last / bits] |= 1ul << last % bits;
 	other.words[(last + 1) / bits] |= 1ul << (last + 1) % bits;
-	/* Check both a worker that is created later, and an existing worker. */
+	/* Bind first a worker that is yet to be created, then one that exists. */
 	if (uaio_threads_bind(&one) < 0 || !runs_on(&one))
 		return 2;
 	if (uaio_threads_bind(&all) < 0 || !runs_on(&all))
@@ -367,7 +379,10 @@ static int set_limits(void)
 	assert_int_equal(old.max_items, 64);
 	assert_limits(7, 3, 5);
 
-	/* If one of the two values is invalid, neither is changed. */
+	/*
+	 * If the number of fixed workers or the length of their lists is invalid, both
+	 * limits stay as they were.
+	 */
 	for (size_t i = 0; i < NR_ELEMENTS(wrong); i++) {
 		assert_int_equal(set_fixed(wrong[i].nr_workers,
 					   wrong[i].max_items, &old),
@@ -381,7 +396,7 @@ static int set_limits(void)
 	assert_int_equal(set_workers(2), -EINVAL); /* three are fixed */
 	assert_limits(7, 3, 5);
 
-	/* Set one value without the other, and then the extreme values. */
+	/* Set only one of the values; then the largest and smallest values. */
 	assert_int_equal(set_fixed(7, -1, &old), 0);
 	assert_limits(7, 7, 5);
 	assert_int_equal(set_fixed(-1, 0, &old), 0);
@@ -403,7 +418,7 @@ static void limits_tell_what_they_were_and_refuse_what_is_wrong(void **state)
 	assert_int_equal(unit_in_child(set_limits), 0);
 }
 
-/* Two threads queue items all the time; some items take a while. */
+/* Two threads queue items all the time. Some of the items sleep for 300 us. */
 enum { NR_LOADS = 2, NR_ITEMS = 60 };
 
 static uint32_t is_over;             /* atomic */
@@ -467,7 +482,7 @@ static void await_rounds(void)
 
 static enum uaio_wq_placement placement;
 
-/* Limits to set one after another; items run under each. */
+/* Limits that the test sets one after another while items run */
 static const struct step {
 	int nr_fixed, nr_workers;
 } steps[] = {
@@ -485,7 +500,9 @@ static void take_step(const struct step *step, const struct step *last)
 	assert_int_equal(set_workers(step->nr_workers), last->nr_workers);
 	unit_await(are_at_most, &(unsigned){ (unsigned)step->nr_workers });
 	await_rounds();
-	/* If a worker that was fixed has ended, another worker must take its list. */
+	/*
+	 * If a fixed worker has ended, another worker must take over its private list.
+	 */
 	unit_await(are_fixed, &(unsigned){ (unsigned)step->nr_fixed });
 }
 

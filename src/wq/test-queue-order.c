@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes to one file keep their order even if workers have private lists: only the
- * first write of each file is in the queue, whichever list it is on.
+ * Writes to one file keep their order even if workers have private lists. The reason is
+ * that only the first write of each file is in the queue: a later write is queued when
+ * the write before it has returned.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -20,13 +21,16 @@ static unsigned nr_fixed;
 
 static struct file {
 	int fd;
-	uint32_t nr_inside; /* atomic: writes that are being executed */
-	uint32_t next;      /* atomic: the block that must be written next */
+	/* atomic: write calls to this file that are running */
+	uint32_t nr_inside;
+	/* atomic: the number of the block that follows the last block written */
+	uint32_t next;
 } files[FILES];
 static unsigned nr_files;
 
 static uint32_t
-	nr_breaches; /* atomic: how many writes were out of order, or overlapped */
+	/* atomic: writes that were out of order, or ran at the same time */
+	nr_breaches;
 
 static struct iocb iocbs[FILES][EACH];
 static char buffers[FILES][EACH][SIZE];
@@ -53,8 +57,7 @@ static bool watch_writes(long nr, const long args[6], long *ret_res)
 	if (add_seq_cst(&file->nr_inside, 1) != 0)
 		add_seq_cst(&nr_breaches, 1);
 	/*
-	 * The blocks of cancelled writes are not written, so turn may be larger than
-	 * next.
+	 * turn may be larger than next, because cancelled writes are not executed.
 	 */
 	turn = (uint32_t)(args[3] / SIZE);
 	if (turn < load_seq_cst(&file->next))
@@ -131,13 +134,16 @@ writes_of_a_file_are_executed_in_turn_and_never_together(void **state)
 }
 
 /*
- * The first write of one file is held. Meanwhile many writes to the other files must
- * run.
+ * A gate stops the first write to one file. Meanwhile many writes to the other files
+ * must run.
  */
 static int write_beside(void)
 {
 	start(FILES);
-	nr_files--; /* the last file is replaced by one that has a gate */
+	/*
+	 * The gate stops writes to the last file. The hook must ignore this file.
+	 */
+	nr_files--;
 	unit_gate_close(files[FILES - 1].fd);
 	for (unsigned j = 0; j < EACH; j++)
 		submit_write(FILES - 1, j);
@@ -159,8 +165,8 @@ static void writes_of_other_files_are_executed_meanwhile(void **state)
 }
 
 /*
- * Hold all workers, so that a whole chain of writes waits: the first in the queue, and
- * the others for the first.
+ * Make all workers wait in read calls. So a whole chain of writes waits: the first
+ * write waits in the queue, and each later write waits for the write before it.
  */
 static void hold_workers(struct iocb *reads, unsigned nr, int fd)
 {
@@ -174,7 +180,10 @@ static void hold_workers(struct iocb *reads, unsigned nr, int fd)
 	unit_gate_await(nr);
 }
 
-/* Cancel two writes of the chain, or one write if first and second are equal. */
+/*
+ * Submit a chain of writes, and cancel two of them; only one if first and second are
+ * equal.
+ */
 static void cancel_two(unsigned first, unsigned second)
 {
 	unsigned nr_cancelled = first == second ? 1 : 2;

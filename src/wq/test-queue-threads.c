@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How many threads the queue has: as many as it needs, never more than the limit, and
- * otherwise as many as the system allows.
+ * The queue must create as many threads as it needs, but no more than the limit allows.
+ * If the system refuses threads, the queue must work with those that it has.
  */
 #undef NDEBUG
 #include <sched.h>
@@ -33,7 +33,7 @@ static void run_mixed(void)
 	assert_true(items_ran_once(items, NR));
 }
 
-/* Queue nr items that, once they run, wait until the test opens the gate. */
+/* Queue nr items that wait in their call until the test opens the gate. */
 static void queue_blocked(enum uaio_account account, unsigned nr)
 {
 	gate = (struct item_gate){ 0 };
@@ -71,8 +71,8 @@ static void await_settled(enum uaio_account account)
 }
 
 /*
- * Return: whether the manager runs no item itself. While the manager runs an item and
- * there are no workers, submitters get the items back that they queue.
+ * Return: whether the manager runs no item itself. Tests wait for this, because a
+ * submitter gets its items back if the manager runs an item and there is no worker.
  */
 static bool helps_nobody(void *arg)
 {
@@ -91,7 +91,10 @@ static bool helps_nobody(void *arg)
 
 static unsigned nr_fixed;
 
-/* Any number of short items is run by one worker, or by the fixed workers. */
+/*
+ * However many short items are queued, no worker is added for them: one worker runs all
+ * items, or the fixed workers do.
+ */
 static int run_short_items(void)
 {
 	assert_int_equal(items_start(), 0);
@@ -121,7 +124,9 @@ static void short_items_add_no_worker(void **state)
 static unsigned limit;
 
 /*
- * Doubling the number of workers reaches some limits exactly, and would exceed others.
+ * The manager doubles the number of workers until the limit is reached. Some of the
+ * tested limits are reached exactly by doubling. The manager must not exceed the other
+ * limits.
  */
 static int grow(enum uaio_account account)
 {
@@ -141,8 +146,8 @@ static int grow(enum uaio_account account)
 	items_await_rest();
 	assert_int_equal(items_count(account).nr_workers, limit);
 	/*
-	 * limit workers and the manager were started, so no further worker has started
-	 * and ended.
+	 * The library has started `limit` workers and the manager in all. So no worker
+	 * has ended and been replaced.
 	 */
 	assert_int_equal(unit_nr_started_threads(), limit + 1);
 	return 0;
@@ -173,8 +178,8 @@ static void there_are_never_more_workers_than_allowed(void **state)
 }
 
 /*
- * More workers than a fast disk needs (ENOUGH) are added only for slow calls, and end
- * when there are no slow calls any more
+ * A fast disk needs ENOUGH workers. More workers must be added only for slow calls, and
+ * must end when there are no slow calls any more.
  */
 
 enum { MANY = 120, ENOUGH = UAIO_WQ_ENOUGH };
@@ -196,7 +201,7 @@ static bool are_few(void *unused)
 	return items_count(UAIO_BOUNDED).nr_workers <= ENOUGH;
 }
 
-/* Workers beyond ENOUGH end soon; ENOUGH workers stay. */
+/* Workers beyond ENOUGH must end soon, and ENOUGH workers stay. */
 static int rest_after_many(void)
 {
 	hold_many();
@@ -213,8 +218,8 @@ static void as_many_are_added_as_are_held_for_long_and_leave_soon(void **state)
 }
 
 /*
- * If one item is queued at a time, each wakes another worker in turn, so no worker is
- * idle for long. Workers beyond ENOUGH must end all the same.
+ * If items are queued one at a time, each item wakes another worker, so no worker is
+ * idle for long. Nevertheless workers beyond ENOUGH must end.
  */
 static int trickle_after_many(void)
 {
@@ -234,13 +239,17 @@ static void workers_not_needed_leave_though_work_comes_in(void **state)
 	assert_int_equal(unit_in_child(trickle_after_many), 0);
 }
 
-/* Threads that cannot be created: the manager, which is the first thread, or workers */
+/*
+ * The system refuses to create threads: either the manager, which is the first thread,
+ * or workers
+ */
 
-static uint32_t nr_threads; /* how many threads can be created */
+/* how many threads can be created */
+static uint32_t nr_threads;
 
 /*
- * Whether the queue counts exactly the threads that exist. For unit_await(), as threads
- * that are being created are counted for a moment.
+ * Return: whether the queue counts no threads that do not exist. For unit_await(): a
+ * thread that is just being created is counted for a moment.
  */
 static bool counts_are_right(void *arg)
 {
@@ -253,8 +262,8 @@ static bool counts_are_right(void *arg)
 }
 
 /*
- * Run items while only nr_threads threads can be created, also while all workers but
- * one are blocked.
+ * Run items while only nr_threads threads can be created. If there are several workers,
+ * repeat that with all but one of them blocked.
  */
 static int be_refused(void)
 {
@@ -277,8 +286,8 @@ static int be_refused(void)
 		let_go(nr_workers - 1);
 	} else if (nr_threads == 1) {
 		/*
-		 * The manager runs items itself until one blocks it; then the submitter
-		 * runs further items.
+		 * The only thread, the manager, runs items itself. When an item blocks
+		 * the manager, the submitter must run the other items.
 		 */
 		unit_await(helps_nobody, account);
 		queue_blocked(UAIO_BOUNDED, 1);
@@ -291,8 +300,8 @@ static int be_refused(void)
 	assert_true(nr_threads > 1 || unit_nr_refused_threads() > 0);
 
 	/*
-	 * The queue must not count threads that do not exist: all workers can be
-	 * created now.
+	 * If the queue had counted threads that do not exist, it would create fewer
+	 * workers now.
 	 */
 	unit_await(helps_nobody, account);
 	unit_allow_threads(UINT32_MAX);
@@ -316,7 +325,7 @@ static void all_items_are_run_with_any_number_of_threads(void **state)
 			assert_int_equal(unit_in_child(be_refused), 0);
 }
 
-/* Each unbounded item is either run or refused, and none stays queued. */
+/* Each unbounded item must be run or refused; none may stay queued. */
 static int be_refused_unbounded(void)
 {
 	unsigned nr_run = 0;
@@ -391,7 +400,7 @@ static void idle_workers_leave_but_for_the_fixed_and_come_back(void **state)
 		assert_int_equal(unit_in_child(leave_and_come_back), 0);
 }
 
-/* While items are queued, each worker ends as soon as it sleeps. */
+/* Workers end as soon as they sleep, while items are queued all the time. */
 static int leave_under_load(void)
 {
 	assert_int_equal(items_start(), 0);
@@ -420,8 +429,8 @@ static void workers_that_leave_all_the_time_lose_nothing(void **state)
 }
 
 /*
- * The manager has ended, and no thread can be created. The remaining workers run all
- * items, or the submitter does.
+ * The manager has ended, and no thread can be created. The remaining workers must run
+ * all items, or the submitter must.
  */
 static int be_refused_later(void)
 {
@@ -436,7 +445,7 @@ static int be_refused_later(void)
 	items_hurry_manager();
 	unit_hook(items_stay);
 	unit_allow_threads(0);
-	/* Queue more items than there are workers, so that all workers are blocked. */
+	/* Queue more items that may block than there are workers. */
 	prepare(10, true);
 	items_queue(items, 10);
 	let_go(4);

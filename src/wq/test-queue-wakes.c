@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Which threads are woken when a work item is queued. Threads that have nothing to do
- * must sleep.
- */
+/* Which threads the queue wakes for a work item; threads without work must sleep */
 #undef NDEBUG
 #include <dirent.h>
 #include <linux/futex.h>
@@ -31,7 +28,7 @@ static void prepare(unsigned nr, bool may_block)
 		};
 }
 
-/* Start nr workers. Return when all of them sleep. */
+/* Start nr workers, and return when all of them sleep. */
 static void start(unsigned nr)
 {
 	assert_int_equal(items_start(), 0);
@@ -45,11 +42,12 @@ static void start(unsigned nr)
 	items_await_rest();
 }
 
-/* Counts the submitter's system calls that wake threads. */
+/* Counts the submitter's FUTEX_WAKE calls. */
 static _Thread_local bool is_submitter;
 static struct {
 	unsigned nr;
-	unsigned nr_to_wake; /* how many threads the last call woke at most */
+	/* how many threads the last FUTEX_WAKE was to wake */
+	unsigned nr_to_wake;
 } calls;
 
 static bool count_wakes(long nr, const long args[6], long *ret_res)
@@ -57,7 +55,7 @@ static bool count_wakes(long nr, const long args[6], long *ret_res)
 	struct uaio_wq_account *account =
 		&uaio_wq_crews[0].accounts[UAIO_BOUNDED];
 
-	/* Do not count a call that wakes a thread which waits for the lock. */
+	/* Do not count the calls that release the account's lock. */
 	if (is_submitter && nr == SYS_futex &&
 	    (args[1] & FUTEX_CMD_MASK) == FUTEX_WAKE &&
 	    (uint32_t *)args[0] != &account->lock.word) {
@@ -67,7 +65,10 @@ static bool count_wakes(long nr, const long args[6], long *ret_res)
 	return items_stay(nr, args, ret_res);
 }
 
-/* Queue n work items. Return: how many calls that wake threads this took. */
+/*
+ * Queue n items.
+ * Return: how many FUTEX_WAKE calls this took.
+ */
 static unsigned calls_to_queue(unsigned from, unsigned n)
 {
 	calls.nr = calls.nr_to_wake = 0;
@@ -98,7 +99,7 @@ static int wake_sleepers(void)
 		items_await_end(items, nr);
 		items_await_rest();
 	}
-	/* For any number of short items one worker is woken. */
+	/* However many short items there are, only one worker is woken. */
 	prepare(NR, false);
 	assert_int_equal(calls_to_queue(0, NR), 1);
 	assert_int_equal(calls.nr_to_wake, 1);
@@ -113,8 +114,9 @@ static void one_call_wakes_as_many_as_are_needed(void **state)
 }
 
 /*
- * A worker is held in a short item: it is awake, and will run all other items. So
- * queueing these must wake no thread.
+ * A worker that runs a short item counts as awake, and will run the items that are
+ * queued meanwhile: one item that may block, or many short ones. So queueing these
+ * items must wake no thread. (The worker's short item waits at the gate.)
  */
 static int wake_nobody(void)
 {
@@ -146,8 +148,8 @@ static void a_worker_awake_already_is_not_woken(void **state)
 }
 
 /*
- * While workers fall asleep and wake, each submission makes at most one system call
- * that wakes threads.
+ * Workers sleep and wake all the time. Nevertheless each submission must make at most
+ * one call that wakes threads.
  */
 static int wake_under_load(void)
 {
@@ -175,8 +177,8 @@ static void a_submission_makes_one_call_at_most(void **state)
 }
 
 /*
- * An observer checks the accounts' invariants all the time, under the lock, and not
- * only when all items are done.
+ * A thread checks the account's invariants under the lock all the time, and not only
+ * when all items are done.
  */
 static uint32_t is_over; /* atomic */
 
@@ -200,7 +202,10 @@ static int look_on(void)
 	for (unsigned i = 0; i < unit_rounds(1000); i++) {
 		unsigned nr = 1 + i % 12;
 
-		/* Some items wait at the gate; others are queued after them. */
+		/*
+		 * Every third item blocks a worker at the gate. The other items do not
+		 * wait.
+		 */
 		prepare(nr, true);
 		for (unsigned j = 0; j < nr; j++)
 			if ((i + j) % 3)
@@ -223,7 +228,10 @@ static void nobody_sleeps_while_work_waits_at_any_moment(void **state)
 	assert_int_equal(unit_in_child(look_on), 0);
 }
 
-/* An item that waits because no worker is asleep does not count as late. */
+/*
+ * An item counts as late only if it waits while a worker sleeps. Here the only worker
+ * is busy.
+ */
 static int wait_for_the_only_worker(void)
 {
 	int64_t since;
@@ -251,13 +259,14 @@ static void only_items_that_wait_beside_a_sleeper_are_late(void **state)
  * Nothing to do
  */
 
-/* What the kernel reports of the library's threads. */
+/* What the kernel reports of the library's threads */
 struct activity {
 	unsigned nr_awake;
-	uint64_t nr_switches; /* how often the threads have gone to sleep */
+	/* how often the threads have gone to sleep */
+	uint64_t nr_switches;
 };
 
-/* Add the counts of the thread, unless it has just ended. */
+/* Add what the kernel reports of thread tid, unless it has just ended. */
 static void add_thread(struct activity *activity, const char *tid)
 {
 	char path[300], line[128], state = 'S';
@@ -297,9 +306,9 @@ static struct activity look_at_threads(void)
 }
 
 /*
- * Return: whether all threads sleep for a while. A thread that spins is awake; a thread
- * that polls goes to sleep often. The test does not use processor time, which on a
- * virtual machine may include the time of other machines.
+ * Return: whether all threads of the library sleep for LOOK_NS. A thread that spins is
+ * awake; a thread that polls at intervals goes to sleep often. The test does not use
+ * processor time: in a virtual machine that may include the time of other machines.
  */
 static bool all_sleep_for_a_while(void)
 {
@@ -313,7 +322,7 @@ static bool all_sleep_for_a_while(void)
 	       after.nr_switches - before.nr_switches <= MAX_SWITCHES;
 }
 
-/* Wait until all threads sleep: a thread may be about to sleep or to end. */
+/* Repeat the check for up to 10 s, as a thread may be about to sleep or to end. */
 static void assert_all_sleep(void)
 {
 	int64_t deadline = uaio_now_ns() + 10000000000;
@@ -322,7 +331,10 @@ static void assert_all_sleep(void)
 		assert_true(uaio_now_ns() < deadline);
 }
 
-/* After short items workers spin for more short items, but must soon sleep. */
+/*
+ * After short items workers spin (poll without sleeping) for more. They must sleep
+ * soon.
+ */
 static int rest_after_quick_items(void)
 {
 	start(WORKERS);
@@ -338,7 +350,10 @@ static int rest_after_quick_items(void)
 	return 0;
 }
 
-/* As many workers are blocked as there are items, or as the limit allows. */
+/*
+ * All items block workers, or as many items as the limit allows workers. The manager
+ * must then sleep, too.
+ */
 static int rest_while_blocked(void)
 {
 	assert_int_equal(items_start(), 0);

@@ -20,8 +20,8 @@ static void prepare(unsigned nr, bool may_block)
 }
 
 /*
- * An item that holds a worker: it waits at its gate. If the item cannot block, the
- * worker counts as awake meanwhile.
+ * An item that keeps one worker busy until the gate opens. If the item cannot block,
+ * the worker counts as awake meanwhile.
  */
 static struct item held;
 
@@ -43,7 +43,7 @@ static void let_go(void)
 	assert_true(items_ran_once(&held, 1));
 }
 
-/* Make nr workers block at the same time. Return when they are idle again. */
+/* Block nr workers at the same time, and return when they are idle again. */
 static void block_all(unsigned nr)
 {
 	gate = (struct item_gate){ 0 };
@@ -103,7 +103,10 @@ static void round_robin_gives_each_list_the_same_number(void **state)
 	}
 }
 
-/* While all workers are held, each private list takes EACH items, and no more. */
+/*
+ * All workers are blocked while items are queued. Each private list must take EACH
+ * items, and the public list must take the rest.
+ */
 static int fill_lists(void)
 {
 	enum { LISTS = 3, EACH = 5, ALL = LISTS * EACH + 10 };
@@ -144,9 +147,9 @@ static void items_that_full_lists_refuse_are_public_not_dropped(void **state)
 }
 
 /*
- * One of two workers is held in a short item, the other worker sleeps. Short items and
- * one item that may block do not wake the sleeping worker, since the held worker will
- * run them. A second item that may block wakes the sleeping worker.
+ * Of two workers one is busy with a short item, and the other sleeps. Short items, and
+ * one item that may block, must not wake the sleeping worker, since the busy worker
+ * will run them. A second item that may block must wake the sleeping worker.
  */
 static int place_packed(void)
 {
@@ -155,7 +158,7 @@ static int place_packed(void)
 	assert_int_equal(items_start(), 0);
 	items_set_placement(UAIO_PLACE_PACKED);
 	items_start_fixed(2, UAIO_WQ_ITEMS_MAX);
-	/* Both workers have blocked before, and have returned. */
+	/* Let both workers make a call that blocks, and return from it. */
 	block_all(2);
 	hold_one(false);
 	before = items_count(UAIO_BOUNDED);
@@ -165,7 +168,7 @@ static int place_packed(void)
 	items_queue(items, 10);
 	after = items_count(UAIO_BOUNDED);
 	assert_int_equal(after.nr_private - before.nr_private, 10);
-	/* All ten items are on one of the two lists. */
+	/* All ten items are on the same private list. */
 	assert_true(after.nr_placed[0] - before.nr_placed[0] == 10 ||
 		    after.nr_placed[1] - before.nr_placed[1] == 10);
 	assert_int_equal(after.nr_wakes, before.nr_wakes);
@@ -190,8 +193,8 @@ static void short_items_go_to_an_awake_worker_others_to_all(void **state)
 }
 
 /*
- * The owner of a private list is stuck in an item: a sleeping worker is woken for the
- * items on the list.
+ * A worker is stuck in a short item, and its private list has more items. A sleeping
+ * worker must be woken to run the items of this list.
  */
 static int leave_on_a_list(void)
 {
@@ -224,13 +227,13 @@ static void items_behind_an_owner_that_is_stuck_are_run(void **state)
 }
 
 /*
- * Cancelled items do not use up the capacity of a list: in each round the list takes as
- * many items as in the first round.
+ * Cancelled items must not use up the capacity of a list: in each round the list takes
+ * as many items as its capacity.
  */
 static int fill_and_cancel(void)
 {
 	/*
-	 * More items than a worker runs of its own list in a row (STREAK in worker.c).
+	 * More items than a worker runs from its own list in a row (STREAK in worker.c)
 	 */
 	enum { MORE = 40 };
 	static const unsigned capacities[] = { 1, 2, 64, UAIO_WQ_ITEMS_MAX };
@@ -266,11 +269,11 @@ static void nothing_cancelled_or_run_takes_up_room_for_good(void **state)
 	assert_int_equal(unit_in_child(fill_and_cancel), 0);
 }
 
-/* Cancelling a work item on each list */
+/* Cancelling an item on each kind of list */
 
 enum { SOME = 7 };
 
-/* Cancel the first, the last and a middle item. The other items run. */
+/* Cancel the first, the last and a middle item; the others must run. */
 static void cancel_some_and_let_go(void)
 {
 	static const unsigned some[] = { 0, 3, SOME - 1 };
@@ -312,8 +315,8 @@ static int cancel_private(void)
 	items_set_placement(UAIO_PLACE_ROUND_ROBIN);
 	items_start_fixed(1, SOME);
 	/*
-	 * The owner of the private list is awake, or blocked so that other workers may
-	 * take from the list.
+	 * In odd rounds the owner of the private list is blocked, so other workers may
+	 * take items from the list.
 	 */
 	for (unsigned i = 0; i < 4; i++) {
 		uint64_t before = items_count(UAIO_BOUNDED).nr_private;
@@ -328,7 +331,10 @@ static int cancel_private(void)
 	return 0;
 }
 
-/* A worker has taken the first item, and moved the others to its own list. */
+/*
+ * Cancel items of a worker's own list, to which the worker has moved them from the
+ * public list.
+ */
 static int cancel_share(void)
 {
 	static struct item_gate second;
@@ -355,7 +361,9 @@ static int cancel_share(void)
 	return 0;
 }
 
-/* The owner has to give its private list up, but is blocked meanwhile. */
+/*
+ * The items are in the private list of a blocked worker, which must give up the list.
+ */
 static int cancel_given_up(void)
 {
 	assert_int_equal(items_start(), 0);
@@ -399,8 +407,9 @@ static void an_item_queued_anywhere_is_cancelled_once(void **state)
 }
 
 /*
- * Cancel an item that is not queued yet, is collected for a handover, runs, or has
- * ended: it is not found.
+ * An item cannot be cancelled before it is queued, while it runs, or after it has
+ * ended. An item that is only collected in a handover (struct uaio_handover) is not
+ * queued yet.
  */
 static int cancel_what_is_not_queued(void)
 {
@@ -436,7 +445,7 @@ static void an_item_that_is_not_queued_is_not_found(void **state)
 	assert_int_equal(unit_in_child(cancel_what_is_not_queued), 0);
 }
 
-/* A thread that has cancelled an item may queue the item again at once. */
+/* As soon as a thread has cancelled an item, it may queue the item again. */
 static int queue_again(void)
 {
 	assert_int_equal(items_start(), 0);
@@ -467,7 +476,8 @@ static void a_cancelled_item_may_be_queued_again(void **state)
 }
 
 /*
- * Two threads cancel items that have just been queued, while workers take and run them.
+ * Two threads cancel items that were queued just before, while workers take and run
+ * items.
  */
 static struct item crowd[20000];
 static uint32_t nr_queued; /* atomic */
@@ -491,7 +501,8 @@ static long cancel_the_latest(void *arg)
 static enum uaio_wq_placement placement;
 
 /*
- * Queue the items of the crowd. Return: how many were queued: fewer on a busy machine.
+ * Queue the items of crowd[].
+ * Return: how many; on a busy machine not all of them.
  */
 static unsigned queue_crowd(void)
 {

@@ -14,8 +14,10 @@ static struct uaio_worklist list;
 
 static struct thing {
 	struct uaio_work work;
-	uint64_t payload; /* not atomic: written before the thing is put in */
-	uint32_t nr_got;  /* atomic: how often a thread took the thing */
+	/* not atomic: written before the item is put in the list */
+	uint64_t payload;
+	/* atomic: how often a thread took the item */
+	uint32_t nr_got;
 } things[NR];
 
 static struct thing *thing_of(struct uaio_work *work)
@@ -28,7 +30,10 @@ static void put(unsigned i)
 	uaio_worklist_put(&list, &things[i].work, &things[i].work.slot);
 }
 
-/* Take a thing from the list. Return: its index, or -1. */
+/*
+ * Take an item from the list.
+ * Return: its index; -1 if the list is empty.
+ */
 static long take(void)
 {
 	struct uaio_work *work = uaio_worklist_take(&list);
@@ -50,8 +55,8 @@ static bool cancel(unsigned i)
 }
 
 /*
- * Make a list whose slots have each been used turn times, and put in nr things, from
- * thing 0 on.
+ * Make a list whose slots have each been used `turn` times, and put items 0 to nr - 1
+ * in.
  */
 static void start_with(unsigned nr, unsigned turn)
 {
@@ -64,7 +69,7 @@ static void start_with(unsigned nr, unsigned turn)
 }
 
 /*
- * Take the remaining things, and check that each of the first nr things was taken once.
+ * Take the remaining items, and check that each of the first nr items was taken once.
  */
 static void assert_each_got_once(unsigned nr)
 {
@@ -102,7 +107,7 @@ static void there_is_room_up_to_the_limit_and_again(void **state)
 		put(i);
 	}
 	assert_false(uaio_worklist_has_room(&list, SLOTS));
-	/* Each slot is used again in the next round. */
+	/* From here on the slots are used a second time. */
 	for (unsigned i = 0; i < SLOTS; i++) {
 		assert_int_equal(take(), i);
 		assert_true(uaio_worklist_has_room(&list, SLOTS));
@@ -112,7 +117,10 @@ static void there_is_room_up_to_the_limit_and_again(void **state)
 	assert_each_got_once(2 * SLOTS);
 }
 
-/* A cancelled item counts as in the list until a taker passes its slot. */
+/*
+ * A cancelled item still counts as an item of the list, until a thread that takes items
+ * has passed its slot.
+ */
 static void a_full_list_of_cancelled_items_is_empty_once_passed(void **state)
 {
 	(void)state;
@@ -147,9 +155,9 @@ static void cancelling_leaves_the_others(void **state)
 }
 
 /*
- * Every interleaving at one point: the victim, a thread, is stopped after each of its
- * instructions in turn. Meanwhile another thread, the intruder, executes all its
- * instructions.
+ * The first thread (victim) is stopped after each of its instructions in turn. Each
+ * time the second thread (intruder) executes all its instructions. These are all
+ * interleavings of the two threads with one switch.
  */
 
 static long take_one(void *arg)
@@ -179,7 +187,7 @@ static long put_third(void *arg)
 	return 0;
 }
 
-/* Empty the list and fill all slots again, so that they are in their next round. */
+/* Empty the list and fill all slots again, so that each slot is used once more. */
 static long take_and_fill(void *arg)
 {
 	unsigned i = 2;
@@ -236,14 +244,14 @@ static void each_item_goes_to_one_of_the_threads_that_meet(void **state)
 }
 
 /*
- * A thread that puts items in, takers and a canceller run at the same time, on a list
+ * One thread puts items in, others take and cancel items at the same time. The list is
  * so short that its slots are soon reused. A thread that takes an item must also see
  * the item's contents.
  */
 enum {
 	NR_TAKERS = 3,
 	NR_PUT = 400000,
-	/* On a busy machine no more items are put in after this time. */
+	/* On a busy machine the test puts no more items in after this time. */
 	PUT_NS = 2000000000,
 };
 
@@ -257,8 +265,8 @@ static long take_all(void *arg)
 	(void)arg;
 	for (;;) {
 		/*
-		 * Read is_over before the look into the list, so that nothing is put in
-		 * after the last look.
+		 * Read is_over first: if it is set, no item is put in after the
+		 * following check.
 		 */
 		bool is_last = load_acquire(&is_over);
 		struct uaio_work *work = uaio_worklist_take(&list);
@@ -270,7 +278,10 @@ static long take_all(void *arg)
 				return -1;
 			thing->payload = 0;
 			nr++;
-			/* Allow the thing to be put in again. */
+			/*
+			 * From now on the main thread may put this item in the list
+			 * again.
+			 */
 			store_release(&thing->nr_got, 1);
 		} else if (is_last) {
 			return nr;
@@ -280,7 +291,7 @@ static long take_all(void *arg)
 	}
 }
 
-/* A thing is always put in the slot with the thing's index, modulo SLOTS. */
+/* Cancel the newest item. Item i is always in slot i modulo SLOTS. */
 static long cancel_some(void *arg)
 {
 	long nr = 0;
@@ -320,8 +331,8 @@ static void all_threads_at_once_get_each_item_once(void **state)
 		struct thing *thing = &things[i % SLOTS];
 
 		/*
-		 * Wait until there is room, and until a thread has taken the thing
-		 * since it was last put in.
+		 * Wait until the list has room, and until the item that was last put
+		 * from this struct has been taken or cancelled.
 		 */
 		while (!uaio_worklist_has_room(&list, 1 + i % 7) ||
 		       (i >= SLOTS && !load_acquire(&thing->nr_got)))

@@ -19,7 +19,9 @@
 
 enum { SIZE = UNIT_KEY_BYTES };
 
-/* Submit reads, ordered writes and syncs. Each must end once, with the right result. */
+/*
+ * Submit reads, writes and syncs. Each request must end once, with the right result.
+ */
 static int mixed_work(unsigned nr)
 {
 	static char buffers[64][SIZE];
@@ -79,7 +81,7 @@ static void refused_threads_only_make_items_slower(void **state)
 	unit_allow_threads(UINT32_MAX);
 }
 
-/* Several threads submit at the same time, and no thread can be created. */
+/* Several threads submit at the same time, while no thread can be created. */
 static long submit_mixed_work(void *arg)
 {
 	uint32_t rounds = *(uint32_t *)arg;
@@ -133,7 +135,7 @@ static void submitters_that_are_all_refused_help_themselves(void **state)
 
 static void no_more_workers_for_files_than_allowed(void **state)
 {
-	/* One device may occupy 7/8 of 32 workers. */
+	/* One device may occupy 28 (7/8) of 32 workers. */
 	enum { NR = 60, LIMIT = 32, SHARE = 28 };
 	int fd = unit_numbered_file(true, NR);
 	uint64_t handle = unit_context(NR);
@@ -161,7 +163,7 @@ static void no_more_workers_for_files_than_allowed(void **state)
 	unit_close(fd);
 }
 
-/* One request after another needs only one worker. */
+/* Requests that are submitted one after another need only one or two workers. */
 static int a_chain_of_requests(void)
 {
 	int fd;
@@ -190,7 +192,10 @@ static void one_request_at_a_time_needs_few_workers(void **state)
 	assert_int_equal(unit_in_child(a_chain_of_requests), 0);
 }
 
-/* The number of signals that the thread which executes a request does not block. */
+/*
+ * How many signals a thread had not blocked when it executed a read. The library's
+ * workers should block all signals.
+ */
 static uint32_t nr_open; /* atomic */
 
 static bool count_open_signals(long nr, const long args[6], long *ret_res)
@@ -269,7 +274,9 @@ static int idle_away(void)
 		if (uaio_wq_nr_workers(UAIO_BOUNDED) == 0)
 			return 2;
 		unit_hook(items_hurry);
-		/* This also wakes the workers that were asleep before. */
+		/*
+		 * These requests wake workers that fell asleep before the hook was set.
+		 */
 		ret = mixed_work(40);
 		if (ret)
 			return ret;

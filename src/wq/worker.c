@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Workers: which items they take, and when they sleep, spin and end (wq.h). Tested by
- * test-queue*.c.
+ * Workers: which items they take, and when they sleep, spin (poll before sleeping) and
+ * end (wq.h). Tested by test-queue*.c.
  */
 #include <errno.h>
 
@@ -14,7 +14,10 @@
 enum {
 	/* A worker that has been idle for this time ends. */
 	IDLE_MS = 5000,
-	/* The length of the periods in which least_idle is determined. */
+	/*
+	 * The account records the smallest number of idle workers (least_idle) in each
+	 * period of this length.
+	 */
 	LEAST_NS = 100000000,
 	/*
 	 * After a fixed worker has run this many items of its own list in a row, it
@@ -22,15 +25,19 @@ enum {
 	 */
 	STREAK = 16,
 	/*
-	 * After this many failed spins, workers do not spin until a spin would have
-	 * found work.
+	 * If this many more spins have failed than succeeded, workers do not spin.
+	 * Threads that sleep instead of spinning also record whether a spin would have
+	 * found work, so workers may spin again.
 	 */
 	FRUITLESS_MAX = 8,
 	WAKE_NS_MIN = 2000,
 	WAKE_NS_MAX = 50000,
-	/* After this many sleeps a worker tries spinning again in any case. */
+	/*
+	 * After this many sleeps the count of failed spins is reset, so that a worker
+	 * spins again.
+	 */
 	SLEEPS_PER_TRY = 64,
-	SPINS_PER_LOOK = 16, /* spins between two looks at the clock */
+	SPINS_PER_LOOK = 16, /* spins between two reads of the clock */
 };
 
 /*
@@ -62,8 +69,8 @@ static void take_up_list_locked(struct uaio_worker *self)
 }
 
 /*
- * Give up the worker's private list, or take one, if max_fixed has changed. Only the
- * first max_fixed lists have owners, the fixed workers.
+ * If max_fixed has changed, the worker may have to give up its private list, or take
+ * one. Only the first max_fixed lists have owners, which are the fixed workers.
  * Return: whether items have moved to the public list.
  */
 static bool take_role_locked(struct uaio_worker *self)
@@ -82,7 +89,9 @@ static bool take_role_locked(struct uaio_worker *self)
  * Taking
  */
 
-/* Count an item that waited for long while a worker slept. This should not happen. */
+/*
+ * Count an item that has waited for long while a worker slept, which should not happen.
+ */
 static void count_late_locked(struct uaio_wq_account *account,
 			      const struct uaio_work *work)
 {
@@ -117,8 +126,8 @@ static struct uaio_work *take_locked(struct uaio_worker *self)
 	struct uaio_work *work = uaio_wq_pop_locked(self->account);
 
 	/*
-	 * [step: SLEEP_RECHECK] The lock keeps other threads from putting items in, so
-	 * an empty list stays empty.
+	 * [step: SLEEP_RECHECK] Other threads put items in only under the lock, which
+	 * this thread holds. So a list that this thread finds empty stays empty.
 	 */
 	if (!work && self->list)
 		work = uaio_worklist_take(self->list);
@@ -129,7 +138,10 @@ static struct uaio_work *take_locked(struct uaio_worker *self)
 	return work;
 }
 
-/* [step: HAND_OFF] From here on other threads must not rely on this worker (I4). */
+/*
+ * [step: HAND_OFF] The worker is about to block: from here on no other thread relies on
+ * it (I4).
+ */
 static void block_locked(struct uaio_worker *self, struct uaio_wq_calls *calls)
 {
 	/* relaxed, both: under the lock */
@@ -157,8 +169,8 @@ void uaio_wq_returned(struct uaio_worker *self)
 	if (self->is_helper)
 		return;
 	/*
-	 * [step: RETURNED] relaxed, both: other threads may see them late, which does
-	 * no harm (wqint.h)
+	 * [step: RETURNED] relaxed, both: other threads may see the new values late,
+	 * which does no harm (wqint.h)
 	 */
 	add_relaxed(&self->account->nr_searching, 1);
 	store_relaxed(&self->busy_since_ns, 0);
@@ -177,7 +189,10 @@ static struct uaio_work *take_own(struct uaio_worker *self)
 {
 	struct uaio_work *work;
 
-	/* relaxed: the worker looks again under the lock before it sleeps */
+	/*
+	 * relaxed: if this thread misses an item here, it finds the item under the lock
+	 * before it sleeps
+	 */
 	if (self->streak >= STREAK && load_relaxed(&self->account->nr_public))
 		return NULL;
 	work = uaio_worklist_take(self->list);
@@ -185,7 +200,9 @@ static struct uaio_work *take_own(struct uaio_worker *self)
 		return NULL;
 	self->streak++;
 	if (work->may_block) {
-		/* relaxed: uaio_wq_blocks() publishes it under the lock */
+		/*
+		 * relaxed: uaio_wq_blocks() then publishes the device under the lock
+		 */
 		store_relaxed(&self->device, work->device);
 		uaio_worker_flush(self);
 		(void)uaio_wq_blocks(self);
@@ -205,9 +222,9 @@ static bool has_work(const struct uaio_worker *self)
 }
 
 /*
- * Spin until there is work, but no longer than waking this worker would take. Only one
- * worker spins at a time. It does not hold the lock, which threads that queue work
- * need.
+ * Spin (poll for work without sleeping), but no longer than waking this worker would
+ * take. Only one worker spins at a time. The spinning worker does not hold the lock,
+ * which threads need to queue work.
  */
 static void spin(struct uaio_worker *self)
 {
@@ -232,13 +249,13 @@ static void spin(struct uaio_worker *self)
 	store_relaxed(&account->has_spinner, 0);
 }
 
-/* Measure how long waking a worker takes. A worker spins for at most this time. */
+/* Measure how long waking a worker takes, as a worker spins no longer than that. */
 static void time_wake_locked(struct uaio_wq_account *account)
 {
 	int64_t cost = uaio_now_ns() - account->granted_ns;
 	int64_t wake = load_relaxed(&account->wake_ns);
 
-	/* A cost above the average changes the average more than a cost below it. */
+	/* The average of the measured times rises fast and falls slowly. */
 	wake += (cost - wake) / (cost > wake ? 2 : 16);
 	wake = wake < WAKE_NS_MIN ? WAKE_NS_MIN : wake;
 	wake = wake > WAKE_NS_MAX ? WAKE_NS_MAX : wake;
@@ -247,10 +264,10 @@ static void time_wake_locked(struct uaio_wq_account *account)
 }
 
 /*
- * If a client submits one request at a time, each request wakes another worker in turn,
- * so none of many workers is idle for long. Hence the account records the least number
- * of workers that were asleep at any moment of the last LEAST_NS: this many were not
- * needed, and may end.
+ * If a client submits one request at a time, each request wakes another worker in turn.
+ * Then no worker is idle for long, even if many are not needed. So the account records
+ * how many workers were asleep at every moment of the last LEAST_NS. That many workers
+ * were not needed, and may end.
  * Return: whether this worker, which is about to sleep, is not needed.
  */
 static bool is_surplus_locked(const struct uaio_worker *self, int64_t now)
@@ -283,7 +300,10 @@ static int64_t idle_until_locked(const struct uaio_worker *self, int64_t since)
 	       (is_usual ? IDLE_MS : (int)UAIO_WQ_IDLE_OTHER_MS) * 1000000ll;
 }
 
-/* Return: whether the worker has been idle long enough to end. */
+/*
+ * Sleep once.
+ * Return: whether the worker has been idle long enough to end.
+ */
 static bool sleep_once_locked(struct uaio_worker *self, int64_t since)
 {
 	struct uaio_wq_account *account = self->account;
@@ -295,15 +315,16 @@ static bool sleep_once_locked(struct uaio_worker *self, int64_t since)
 	ret = uaio_ec_wait(&account->sleepers, key, until);
 	uaio_wq_lock(account);
 	/*
-	 * Other workers may have ended meanwhile, so that this worker may stay longer.
+	 * Other workers may have ended meanwhile. If so, this worker may be idle for a
+	 * longer time (idle_until_locked()).
 	 */
 	return ret == -ETIMEDOUT && until >= idle_until_locked(self, since);
 }
 
 /*
  * Sleep until there may be work.
- * Return: false if the worker was idle for too long and has to end. Then it is no
- * longer counted.
+ * Return: false if the worker was idle for too long, and must end. It is then no longer
+ * counted.
  */
 static bool sleep_locked(struct uaio_worker *self)
 {
@@ -330,7 +351,7 @@ static bool sleep_locked(struct uaio_worker *self)
 		return false;
 	}
 	/*
-	 * [step: SLEEP_CREDIT] The thread that granted the credit has already counted
+	 * [step: SLEEP_CREDIT] The thread that granted the credit (wake-up) has counted
 	 * this worker as searching.
 	 */
 	account->nr_credits--;
@@ -362,8 +383,9 @@ static void leave_locked(struct uaio_worker *self, struct uaio_wq_calls *calls)
 }
 
 /*
- * Move short items from the public list to the worker's own list, up to a batch. The
- * worker then takes them without the lock, and other threads can still steal them.
+ * Move short items (which cannot block) from the public list to the worker's own list,
+ * up to a batch. The worker takes items from its own list without the lock, and other
+ * threads can still steal them.
  */
 static void take_share_locked(struct uaio_worker *self)
 {
@@ -381,8 +403,9 @@ static void take_share_locked(struct uaio_worker *self)
 }
 
 /*
- * Take an item of any list. Return: NULL if the worker first has to complete what it
- * has run; or if it has to end (*ret_leaves).
+ * Take an item from any list.
+ * Return: the item. NULL if the worker must end (*ret_leaves); or if it must first wake
+ * threads, or complete the items that it has run, and then take again.
  */
 static struct uaio_work *take_any(struct uaio_worker *self, bool *ret_leaves)
 {
@@ -472,7 +495,10 @@ void *uaio_worker_main(void *arg)
 	return NULL;
 }
 
-/* Spinning of threads that wait for a worker to complete a request */
+/*
+ * Spinning (polling without sleeping) in threads that wait until a worker completes a
+ * request
+ */
 
 int64_t uaio_wq_spin_ns(void)
 {

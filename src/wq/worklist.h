@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Private list: the work items that one fixed worker (wq.h) runs before any others
+ * Private list: work items that one fixed worker (wq.h) runs before any others
  *
- * The list is a ring of slots. A thread that puts items in holds the account's lock; a
- * thread that takes items out (the owner or a thief) holds no lock. An item stays in
- * the list until a thread takes it to run it. So other threads can still take the items
- * that a busy owner has not started.
+ * The list is a ring of slots. A thread that puts items in holds the account's lock. A
+ * thread that takes items out (the owner, or another worker that steals) holds no lock.
+ * An item stays in the list until a thread takes it to run it. So other threads can
+ * take the items that a busy owner has not started.
  *
- *   I1  A slot is emptied by an exchange or a compare-and-swap. The thread that succeeds
- *       is the item's only owner.
+ *   I1  A thread empties a slot by an exchange or a compare-and-swap. The thread that
+ *       succeeds is the item's only owner.
  *   I2  head <= tail <= head + limit. All slots outside of [head, tail) are empty: head
- *       passes a slot only after an exchange has left it empty, and tail passes it only
- *       after an item was put there.
- *   I3  If a taker is delayed between reading head and the exchange, its slot may have
- *       been emptied and filled again. The taker then gets a younger item, which does
- *       no harm.
+ *       passes a slot only after an exchange has left the slot empty. tail passes a slot
+ *       only after an item was put there.
+ *   I3  A thread may be delayed between reading head and the exchange. Meanwhile other
+ *       threads may empty the slot at this head, and fill it again. The delayed thread
+ *       then gets a younger item, which does no harm.
  *
- * Takers get the oldest item first, but no caller relies on this order. Items that must
- * run in order are never in the queue at the same time (wq.h).
+ * Threads take the oldest item first, but no caller relies on this order. Items that
+ * must run in order are never in the queue at the same time (wq.h).
  */
 #ifndef UAIO_WQ_WORKLIST_H
 #define UAIO_WQ_WORKLIST_H
@@ -30,18 +30,24 @@
 
 struct uaio_work;
 
-enum { UAIO_WORKLIST_SLOTS = 1024 }; /* a power of two */
+/* The number of slots is a power of two. */
+enum { UAIO_WORKLIST_SLOTS = 1024 };
 
 struct uaio_worklist {
-	/* atomic: written by takers */
+	/* atomic: moved by threads that take items */
 	alignas(64) uint64_t head;
 
 	/* atomic: written under the account's lock */
 	alignas(64) uint64_t tail;
 
-	/* under the account's lock; for finding owners that do not run */
-	uint64_t seen_head; /* head, when the list was last inspected */
-	int64_t seen_ns;    /* since when head has had this value */
+	/*
+	 * under the account's lock: for is_stale_locked() (wq.c), which finds out
+	 * whether the owner runs
+	 */
+	/* head when the list was last inspected */
+	uint64_t seen_head;
+	/* since when head has been seen_head */
+	int64_t seen_ns;
 
 	alignas(64) struct uaio_work *slots[UAIO_WORKLIST_SLOTS]; /* atomic */
 };
@@ -59,14 +65,14 @@ static inline void uaio_worklist_init(struct uaio_worklist *list)
 }
 
 /*
- * Return: how many items are in the list, or more: a cancelled item counts until head
+ * Return: at least the number of items in the list. A cancelled item counts until head
  * has passed its slot.
  */
 static inline uint64_t uaio_worklist_count(const struct uaio_worklist *list)
 {
 	/*
-	 * relaxed: with the account's lock held the count is exact, unless a thread
-	 * takes an item meanwhile
+	 * relaxed: if the account's lock is held, no item is added. Then the count is
+	 * exact, unless a thread takes an item meanwhile
 	 */
 	uint64_t head = load_relaxed(&list->head);
 
@@ -74,9 +80,9 @@ static inline uint64_t uaio_worklist_count(const struct uaio_worklist *list)
 }
 
 /*
- * Put work in. The caller has checked that the list has room. *ret_slot is set before
- * the item is in the slot, since another thread may take the item at once. Context: the
- * account's lock is held.
+ * Put work in the list, which has room. *ret_slot is set before the item is in the
+ * slot, since another thread may take the item at once. Context: the account's lock is
+ * held.
  */
 static inline void uaio_worklist_put(struct uaio_worklist *list,
 				     struct uaio_work *work,
@@ -86,9 +92,10 @@ static inline void uaio_worklist_put(struct uaio_worklist *list,
 	struct uaio_work **slot = uaio_worklist_slot(list, tail);
 
 	/*
-	 * [MB:worklist] release, both stores: publish the item's contents. A delayed
-	 * taker may find the item before tail has passed its slot (I3). Pairs with
-	 * uaio_worklist_take(). [step: ADD_PUT]
+	 * [MB:worklist] release, both stores: publish the item's contents. A thread
+	 * that was delayed between reading head and the exchange may take this item
+	 * before tail has passed its slot (I3). Pairs with uaio_worklist_take().
+	 * [step: ADD_PUT]
 	 */
 	*ret_slot = slot;
 	store_release(slot, work);
@@ -100,19 +107,22 @@ static inline struct uaio_work *uaio_worklist_take(struct uaio_worklist *list)
 {
 	for (;;) {
 		/*
-		 * [MB:worklist] acquire: this thread also sees the slots outside of
-		 * [head, tail) empty. Pairs with the compare-and-swap below.
+		 * [MB:worklist] acquire: this thread also sees that all slots which
+		 * head has passed are empty. Pairs with the compare-and-swap below.
 		 */
 		uint64_t head = load_acquire(&list->head);
 		struct uaio_work *work;
 
-		/* [MB:worklist] acquire: pairs with uaio_worklist_put(). */
+		/*
+		 * [MB:worklist] acquire: this thread sees the items before tail. Pairs
+		 * with uaio_worklist_put().
+		 */
 		if (head == load_acquire(&list->tail))
 			return NULL;
 		/* [step: TAKE_EXCHANGE] */
 		work = xchg_acqrel(uaio_worklist_slot(list, head), NULL);
 		/*
-		 * [step: TAKE_PASS] If the swap fails, another taker has advanced head.
+		 * [step: TAKE_PASS] If the swap fails, another thread has advanced head.
 		 * [MB:worklist] release: the slot is empty. Pairs with
 		 * uaio_worklist_has_room() and with the acquire of head above.
 		 */

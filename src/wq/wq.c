@@ -20,7 +20,9 @@ void uaio_wq_unlock(struct uaio_wq_account *account)
 
 static bool is_of_my_crew(const struct uaio_wq_account *account)
 {
-	/* relaxed: the identity does not change while the crew has requests */
+	/*
+	 * relaxed: the crew's identity does not change while the crew has requests
+	 */
 	return load_relaxed(&account->crew->identity) == uaio_identity_mine();
 }
 
@@ -79,8 +81,8 @@ struct uaio_work *uaio_wq_pop_locked(struct uaio_wq_account *account)
 		if (work) {
 			uaio_wq_unhold_locked(account, work);
 			/*
-			 * Until now the item waited for its device, not for a worker:
-			 * restart its waiting time.
+			 * The item waited for its device until now, not for a worker:
+			 * restart the time that it has waited.
 			 */
 			work->queued_ns = uaio_now_ns();
 			return work;
@@ -125,8 +127,8 @@ bool uaio_wq_is_open_locked(const struct uaio_wq_account *account,
 	const struct uaio_worker *owner = account->owners[index];
 
 	/*
-	 * relaxed: it does no harm if the owner has just returned and takes from its
-	 * list, too
+	 * relaxed: the owner's call may just have returned. Then the owner and another
+	 * thread may take items from the list at the same time, which does no harm
 	 */
 	return owner &&
 	       (owner->is_asleep || load_relaxed(&owner->busy_since_ns));
@@ -153,8 +155,8 @@ void uaio_wq_grant_locked(struct uaio_wq_account *account, unsigned nr,
  */
 
 /*
- * Return: whether the oldest item of the list has waited for so long that the scheduler
- * must have preempted the worker that owns the list.
+ * Return: whether the list's oldest item has waited so long that the owner, although
+ * awake, cannot be running: the scheduler has preempted it.
  */
 static bool is_stale_locked(struct uaio_worklist *list, int64_t now)
 {
@@ -170,9 +172,10 @@ static bool is_stale_locked(struct uaio_worklist *list, int64_t now)
 }
 
 /*
- * Select the private lists in turn, once each has an owner. Return: the list's index;
- * UAIO_WQ_FIXED_MAX to put the item on the public list: if the selected list has no
- * room, or a list has no owner.
+ * For UAIO_PLACE_ROUND_ROBIN: once each private list has an owner, select the lists in
+ * turn.
+ * Return: the list's index; UAIO_WQ_FIXED_MAX for the public list, if a private list
+ * has no owner, or the selected list has no room.
  */
 static unsigned in_turn_locked(struct uaio_wq_account *account)
 {
@@ -188,8 +191,8 @@ static unsigned in_turn_locked(struct uaio_wq_account *account)
 }
 
 /*
- * Select for a short item the first private list with room whose owner is awake and not
- * preempted.
+ * For a short item (which cannot block), select the first private list that has room,
+ * and whose owner is awake and not preempted.
  */
 static unsigned first_awake_locked(struct uaio_wq_account *account, int64_t now,
 				   struct uaio_wq_calls *calls)
@@ -253,7 +256,7 @@ unsigned uaio_wq_need_locked(struct uaio_wq_account *account)
 	unsigned need =
 		account->nr_blocking + (nr_public > account->nr_blocking);
 	/*
-	 * relaxed: each worker that counts as searching acquires this lock later, and
+	 * relaxed: each worker that counts as searching takes this lock later, and then
 	 * looks for items
 	 */
 	unsigned nr_searching = load_relaxed(&account->nr_searching);
@@ -264,8 +267,8 @@ unsigned uaio_wq_need_locked(struct uaio_wq_account *account)
 				need += (unsigned)uaio_worklist_count(
 					&account->lists[i]);
 	/*
-	 * One worker suffices for the lists of devices: when it takes this item, it
-	 * looks for the next.
+	 * However many devices have lists, one worker suffices for these lists: when it
+	 * takes an item, it checks whether another item needs a worker.
 	 */
 	if (unlikely(account->nr_held) && uaio_wq_held_locked(account))
 		need++;
@@ -310,8 +313,8 @@ void uaio_wq_deliver_from_worker(struct uaio_wq_account *account,
 	if (uaio_wq_deliver(account, calls))
 		return;
 	/*
-	 * [step: MANAGER_UNDONE] Let the next thread call the manager again. If there
-	 * are no workers, every submitter calls the manager in any case.
+	 * [step: MANAGER_UNDONE] Let the next thread call the manager again. (If there
+	 * are no workers, every submitter calls the manager anyway.)
 	 */
 	uaio_wq_lock(account);
 	if (account->nr_workers)
@@ -322,9 +325,9 @@ void uaio_wq_deliver_from_worker(struct uaio_wq_account *account,
 
 /*
  * [step: GIVE_BACK] If there are no workers, remove all items and return them to the
- * caller. If another thread has created a worker or the manager meanwhile, they run the
- * items. A caller of another identity may not execute the items (I8): it leaves them to
- * the manager, if there is one.
+ * caller. If another thread has created a worker meanwhile, this worker runs the items.
+ * A caller of another identity may not execute the items (I8), so it leaves them to the
+ * manager, if there is one.
  */
 static void give_back(struct uaio_wq_account *account, struct list *ret_refused)
 {
@@ -363,8 +366,8 @@ static void queue_locked(struct uaio_wq_account *account, struct list *items,
 	if (unlikely(!account->max_workers &&
 		     load_relaxed(&account->nr_public))) {
 		/*
-		 * The caller may not execute these items, as they belong to another
-		 * identity: the manager executes them.
+		 * The items belong to another identity than the caller's, so the
+		 * manager must execute them.
 		 */
 		account->is_manager_told = calls->wakes_manager = true;
 	}
@@ -379,23 +382,23 @@ static void queue(struct uaio_wq_account *account, struct list *items,
 	uaio_wq_lock(account);
 	queue_locked(account, items, &calls, ret_refused);
 	/*
-	 * If the manager is the only thread, it is running an item, which may take
-	 * long: the caller must not leave items to it.
+	 * If the manager is the only thread, it is running an item itself, which may
+	 * take long: the caller must not leave items to it.
 	 */
 	has_only_helper = account->is_helped && !account->nr_workers;
 	uaio_wq_ensure_locked(account, &calls);
 	if (is_last && calls.wakes_manager) {
 		/*
-		 * is_last: the program may be about to end. If it goes on,
-		 * uaio_wq_revive() calls the manager.
+		 * The program may be about to end, so do not start threads. If it goes
+		 * on, uaio_wq_revive() calls the manager.
 		 */
 		calls.wakes_manager = false;
 		account->is_manager_told = false;
 	} else if (!is_last && account->is_manager_told &&
 		   !account->nr_workers) {
 		/*
-		 * Call the manager again, as another thread's call may just have
-		 * failed.
+		 * Another thread's call of the manager may just have failed, so call it
+		 * again.
 		 */
 		calls.wakes_manager = true;
 	}
@@ -404,7 +407,7 @@ static void queue(struct uaio_wq_account *account, struct list *items,
 		give_back(account, ret_refused);
 }
 
-/* Queue items that may belong to several crews, crew by crew. */
+/* Queue items of several crews, one crew at a time. */
 static __attribute__((noinline)) void queue_by_crew(enum uaio_account id,
 						    struct list *items,
 						    bool is_last,
@@ -469,7 +472,7 @@ find_wanted(const struct list *items,
 		struct uaio_work *work =
 			container_of(pos, struct uaio_work, link);
 
-		/* The crew may have ended and serve another identity by now. */
+		/* The crew may have got another identity since it was looked up. */
 		if (uaio_wq_is_mine(work) && is_wanted(work, arg))
 			return work;
 	}
@@ -490,8 +493,8 @@ struct uaio_work *uaio_wq_take(bool (*is_wanted)(const struct uaio_work *work,
 	account = &crew->accounts[UAIO_BOUNDED];
 	uaio_wq_lock(account);
 	/*
-	 * Move private items to the public list, where the lock keeps them. While
-	 * is_wanted() reads a private item, a worker could take, complete and free it.
+	 * A worker could take, complete and free a private item while is_wanted() reads
+	 * it. So first move private items to the public list, which the lock protects.
 	 */
 	spill_all_locked(account);
 	found = find_wanted(&account->public, is_wanted, arg);
@@ -504,8 +507,9 @@ struct uaio_work *uaio_wq_take(bool (*is_wanted)(const struct uaio_work *work,
 	}
 	uaio_wq_ensure_locked(account, &calls);
 	/*
-	 * The items that were moved belonged to a worker that is awake. If there is no
-	 * manager, this worker creates it before it blocks (I4).
+	 * Do not create the manager here. The moved items were in the list of a worker
+	 * that is awake. If there is no manager, that worker creates it before it
+	 * blocks (I4).
 	 */
 	if (calls.wakes_manager && !uaio_manager_tell(crew))
 		account->is_manager_told = false;

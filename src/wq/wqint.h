@@ -5,22 +5,23 @@
  * Each worker of an account is in one of three states:
  *
  *   searching	awake, or woken and not running yet; the worker will look at
- * 		all lists before it does anything else that takes long
- *   blocking	inside a call that may block
+ * 		all lists before it does anything that takes long
+ *   blocking	in a call that may block
  *   idle		asleep until another thread wakes it
  *
- * The account's lock protects changes of a state, except from blocking to searching:
+ * A worker changes its state under the account's lock, except from blocking to
+ * searching:
  *
  *   searching -> blocking	the worker has taken an item that may block
  *   blocking -> searching	its call has returned. The worker takes no lock, so
  * 			other threads may see this late, but never early
  *   searching -> idle	the worker has found nothing to do (I3)
- *   idle -> searching	another thread grants a credit, a wake-up that one
- * 			worker may use, and wakes the sleepers. The first worker
- * 			that wakes, or was about to sleep, uses the credit
+ *   idle -> searching	another thread grants a credit (a wake-up that one worker
+ * 			may use) and wakes the sleepers. The first worker that
+ * 			wakes, or that was about to sleep, uses the credit
  *
- * So a thread that queues a work item, and sees that enough workers are searching, need
- * not wake a worker.
+ * So a thread that queues a work item need not wake a worker if enough workers are
+ * searching.
  */
 #ifndef UAIO_WQ_WQINT_H
 #define UAIO_WQ_WQINT_H
@@ -31,17 +32,19 @@
 #include "wq/wq.h"
 
 /*
- * How many devices can have a list at once. If all lists are in use, further devices
- * may occupy any number of workers.
+ * How many devices can have a list of waiting items at once. If all lists are in use,
+ * other devices may occupy any number of workers.
  */
 enum { UAIO_WQ_DEVICES_MAX = 16 };
 
 /*
- * The waiting items of a device that occupies as many workers as it may (I7 of wq.h).
+ * The waiting items of a device that occupies as many workers as one device may (I7 of
+ * wq.h).
  */
 struct uaio_wq_device {
 	uint32_t number;
-	struct list items; /* if empty, this struct is unused */
+	/* the device has this struct only while the list has items */
+	struct list items;
 };
 
 struct uaio_wq_account {
@@ -49,50 +52,68 @@ struct uaio_wq_account {
 	struct uaio_wq_crew *crew; /* immutable: borrows */
 
 	struct uaio_eventcount sleepers;
-	uint32_t nr_searching; /* atomic: workers in state searching */
-	uint32_t nr_public;    /* atomic, written under lock */
+	/* atomic: workers in the state searching */
+	uint32_t nr_searching;
+	/* atomic: length of the list `public`, also for readers without lock */
+	uint32_t nr_public;
 
-	/* atomic: estimates, for threads that might spin */
-	uint32_t is_quick; /* the last item that a worker took was short */
+	/* atomic: estimates for threads that may spin (poll before they sleep) */
+	/* the last item that a worker took could not block */
+	uint32_t is_quick;
 	uint32_t has_spinner;
-	uint32_t nr_fruitless; /* how many more spins failed than succeeded */
-	int64_t wake_ns; /* how long waking a worker takes; written under lock */
+	/* how many more spins failed than succeeded */
+	uint32_t nr_fruitless;
+	/* how long waking a worker takes; written under lock */
+	int64_t wake_ns;
 
 	struct uaio_lock lock; /* rank ACCOUNT */
 
 	/* under lock */
 	struct list public;
-	unsigned nr_blocking; /* of nr_public: items that may block */
+	/* of nr_public: items that may block */
+	unsigned nr_blocking;
 	struct uaio_wq_device devices[UAIO_WQ_DEVICES_MAX];
-	unsigned nr_held; /* items in the lists of devices */
+	/* items in the lists of devices */
+	unsigned nr_held;
 	struct list workers;
-	unsigned nr_workers; /* includes workers that are being created */
-	bool is_refused;     /* the last attempt to create a worker failed */
+	/* includes workers that are being created */
+	unsigned nr_workers;
+	/* the last attempt to create a worker failed */
+	bool is_refused;
 	unsigned nr_idle;
-	unsigned nr_credits;  /* wake-ups granted and not used yet */
-	bool is_manager_told; /* the manager must look for missing workers */
-	bool is_helped;     /* the manager runs an item, for lack of workers */
-	int64_t told_ns;    /* when is_manager_told was set */
-	int64_t granted_ns; /* when the last credit was granted */
+	/* wake-ups granted, and not used by a worker yet */
+	unsigned nr_credits;
+	/* the manager has been called, and checks for missing workers */
+	bool is_manager_told;
+	/* the manager runs an item itself, as there are no workers */
+	bool is_helped;
+	/* when is_manager_told was set */
+	int64_t told_ns;
+	/* when the last credit (wake-up) was granted */
+	int64_t granted_ns;
 	uint32_t nr_sleeps;
 	/* for is_surplus_locked() */
-	unsigned least_idle; /* least nr_idle since least_since_ns */
+	/* the smallest nr_idle since least_since_ns */
+	unsigned least_idle;
 	int64_t least_since_ns;
-	unsigned nr_surplus; /* how many more idle workers may end */
+	/* how many of the idle workers may still end */
+	unsigned nr_surplus;
 
 	unsigned max_workers;
 	unsigned max_fixed;
 	uint64_t max_items;
 	unsigned nr_fixed;
-	unsigned turn;       /* for UAIO_PLACE_ROUND_ROBIN */
-	unsigned last_index; /* of the list that got the last private item */
+	unsigned turn; /* for UAIO_PLACE_ROUND_ROBIN */
+	/* index of the list that got the last private item */
+	unsigned last_index;
 	struct uaio_worker *owners[UAIO_WQ_FIXED_MAX]; /* NULL: none */
-	struct uaio_worklist *lists; /* mapped on first use, never unmapped */
+	/* memory mapped on first use, never unmapped */
+	struct uaio_worklist *lists;
 
 	struct uaio_wq_counters counters;
 };
 
-/* The thread that adds workers to the accounts of a crew (manager.c). */
+/* State of the thread that creates the workers of a crew (manager.c) */
 struct uaio_wq_manager {
 	struct uaio_lock lock; /* rank MANAGER */
 	bool is_there;         /* under lock */
@@ -104,13 +125,17 @@ struct uaio_wq_crew {
 	struct uaio_wq_account accounts[UAIO_NR_ACCOUNTS];
 	struct uaio_wq_manager manager;
 
-	/* atomic: written under the lock of the crews */
+	/* atomic: these change under crews_lock (crew.c) */
 	uint32_t identity;
 	uint32_t domain;
-	uint32_t nr_enlisted; /* requests; crew 0: 1 if it must not end */
+	/*
+	 * how many requests are enlisted. Crew 0 does not count requests: there 1 means
+	 * that its manager must not end
+	 */
+	uint32_t nr_enlisted;
 };
 
-/* The first uaio_wq_nr_crews of these have been used at some time. */
+/* All crews. Only the first uaio_wq_nr_crews of them have ever been used. */
 extern struct uaio_wq_crew uaio_wq_crews[UAIO_WQ_CREWS];
 extern uint32_t uaio_wq_nr_crews; /* atomic */
 extern struct uaio_wq_tuning uaio_wq_tuning;
@@ -118,33 +143,33 @@ extern const struct uaio_wq_ops *uaio_wq_ops;
 
 enum {
 	/*
-	 * How long an item waits before a worker is added. Creating a thread took 15 to
-	 * 30 us where this was measured; an idle disk answers within 100 us.
+	 * How long an item waits before a worker is added. In measurements, the
+	 * creation of a thread took 15 to 30 us. An idle disk answers within 100 us.
 	 */
 	UAIO_WQ_PATIENCE_NS = 100000,
 	/* A worker whose call has not returned after this time counts as blocked. */
 	UAIO_WQ_SHORT_NS = 5000,
 	/*
-	 * An item that has been in a private list for this time moves to the public
-	 * list.
+	 * An item that has waited in a private list for this time moves to the public
+	 * list, because the list's owner seems not to run.
 	 */
 	UAIO_WQ_STALE_NS = 50000,
 	/*
-	 * This many workers suffice for a busy disk that answers each call within
+	 * So many workers suffice for a busy disk that answers each call within
 	 * UAIO_WQ_SLOW_NS: together they make 64 000 calls a second. For each worker
 	 * whose call takes longer, one more worker is allowed.
 	 */
 	UAIO_WQ_ENOUGH = 32,
 	UAIO_WQ_SLOW_NS = 500000,
 	/*
-	 * After this time without work end: workers of crews other than crew 0, their
-	 * managers, and workers beyond UAIO_WQ_ENOUGH.
+	 * After this time without work, workers beyond UAIO_WQ_ENOUGH end. So do all
+	 * workers and managers of crews other than crew 0.
 	 */
 	UAIO_WQ_IDLE_OTHER_MS = 500,
 };
 
 /*
- * What the caller has to do after it releases the lock: wake workers, call the manager.
+ * What the caller must do after it releases the lock: wake workers, call the manager
  */
 struct uaio_wq_calls {
 	unsigned nr_wake;
@@ -156,22 +181,32 @@ void uaio_wq_unlock(struct uaio_wq_account *account);
 
 /* crew.c */
 uint32_t uaio_wq_count_crews(void);
-/* Return: the crew of the calling thread's identity; or NULL. */
+/* Return: the crew with the calling thread's identity; NULL if there is none. */
 struct uaio_wq_crew *uaio_wq_my_crew(void);
 
-/* Grant nr credits to idle workers, and add to calls that nr workers must be woken. */
+/*
+ * Grant nr credits, each of which lets one idle worker wake, and add nr to
+ * calls->nr_wake.
+ */
 void uaio_wq_grant_locked(struct uaio_wq_account *account, unsigned nr,
 			  struct uaio_wq_calls *calls);
 
-/* Return: how many workers the queued items need beyond those that are searching. */
+/*
+ * Return: how many workers the queued items need in addition to those that are
+ * searching.
+ */
 unsigned uaio_wq_need_locked(struct uaio_wq_account *account);
 
-/* Return: whether another worker is needed, and the limit allows one. */
+/*
+ * Return: whether another worker must be created: need is not 0, or fixed workers are
+ * missing, and the limit allows one.
+ */
 bool uaio_wq_lacks_workers_locked(const struct uaio_wq_account *account,
 				  unsigned need);
 
 /*
- * Establish I2: grant credits, and record in calls whether the manager must be called.
+ * Make sure that workers will take all queued items (I2 of wq.h): grant credits to idle
+ * workers. If that is not enough, note in calls that the manager must be called.
  */
 void uaio_wq_ensure_locked(struct uaio_wq_account *account,
 			   struct uaio_wq_calls *calls);
@@ -185,8 +220,8 @@ bool uaio_wq_deliver(struct uaio_wq_account *account,
 
 /*
  * Like uaio_wq_deliver(), for a caller that cannot execute items itself. If the manager
- * cannot be created, the account still has workers, and the next thread that finds a
- * worker missing tries again.
+ * cannot be created, the account's workers run the items. The next thread that finds a
+ * worker missing tries again to create the manager.
  */
 void uaio_wq_deliver_from_worker(struct uaio_wq_account *account,
 				 const struct uaio_wq_calls *calls);
@@ -197,21 +232,26 @@ void uaio_wq_put_public_locked(struct uaio_wq_account *account,
 struct uaio_work *uaio_wq_pop_public_locked(struct uaio_wq_account *account);
 
 /*
- * Remove an item that may start: one from the list of a device, or else the oldest
- * public item that may start. Public items that may not start move to the lists of
- * their devices.
+ * Remove the next item that may start. That is one from the list of a device, or else
+ * the oldest public item that may start. Public items that may not start (I7) move to
+ * the lists of their devices.
  * Return: the item, or NULL.
  */
 struct uaio_work *uaio_wq_pop_locked(struct uaio_wq_account *account);
 
-/* Return: the oldest public item if it is short, without removing it; or NULL. */
+/*
+ * Return: the oldest public item if it cannot block, without removing it; else NULL.
+ */
 struct uaio_work *
 uaio_wq_first_short_locked(const struct uaio_wq_account *account);
 
 /* Move all items of a private list to the public one. */
 void uaio_wq_spill_locked(struct uaio_wq_account *account, unsigned index);
 
-/* Return: whether threads other than the owner may take from a private list now. */
+/*
+ * Return: whether threads other than its owner may take items from a private list: the
+ * owner sleeps, or is in a call.
+ */
 bool uaio_wq_is_open_locked(const struct uaio_wq_account *account,
 			    unsigned index);
 
@@ -220,10 +260,16 @@ void uaio_wq_devices_init(struct uaio_wq_account *account);
 /* Return: whether work may occupy a worker now (I7). */
 bool uaio_wq_may_start_locked(const struct uaio_wq_account *account,
 			      const struct uaio_work *work);
-/* Put work in the list of its device. Return: false if no list is free. */
+/*
+ * Put work in the list of its device.
+ * Return: false if all lists belong to other devices.
+ */
 bool uaio_wq_hold_locked(struct uaio_wq_account *account,
 			 struct uaio_work *work);
-/* Like uaio_wq_hold_locked(), but only if the device's list already has items. */
+/*
+ * Like uaio_wq_hold_locked(), but only if other items wait in the device's list
+ * already.
+ */
 bool uaio_wq_hold_behind_locked(struct uaio_wq_account *account,
 				struct uaio_work *work);
 void uaio_wq_unhold_locked(struct uaio_wq_account *account,
@@ -240,14 +286,15 @@ void *uaio_worker_main(void *account);
 void uaio_worker_flush(struct uaio_worker *worker);
 
 /*
- * manager.c: have the manager check whether workers are missing. Create the manager if
- * necessary.
+ * manager.c: have the manager check whether workers are missing. Creates the manager if
+ * there is none.
  * Return: false if the manager does not exist and cannot be created.
  */
 bool uaio_manager_call(struct uaio_wq_crew *crew);
 /*
  * Like uaio_manager_call(), but never create the manager, since the program may be
- * about to end. Return: whether the manager exists.
+ * about to end.
+ * Return: whether the manager exists.
  */
 bool uaio_manager_tell(struct uaio_wq_crew *crew);
 bool uaio_manager_is_there(struct uaio_wq_crew *crew);
