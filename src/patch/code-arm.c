@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Trampolines and jumps (code.h) for aarch64
+ * Writes trampolines and jumps (code.h) for aarch64
  *
  * Tested by test-patch-arm.c.
  */
@@ -13,10 +13,15 @@
 #include "patch/patch.h"
 
 enum {
-	SETUP = 425, /* io_uring_setup; enter and register follow */
+	/*
+	 * number of io_uring_setup; the next two numbers are those of io_uring_enter
+	 * and io_uring_register
+	 */
+	SETUP = 425,
 	NR_CALLS = 3,
 	JUMP = 0x14000000,
-	DISTANCE = 0x03ffffff, /* mask of a jump's operand, in instructions */
+	/* mask of a branch's operand, a distance in instructions */
+	DISTANCE = 0x03ffffff,
 	RET = (int)0xd65f03c0,
 	BTI_C = (int)0xd503245f,
 	BTI_JC = (int)0xd50324df,
@@ -34,7 +39,9 @@ static void put(uint8_t **at, uint32_t word)
 	*at += sizeof(word);
 }
 
-/* ldr x16, entry; blr x16: the word at entry is the address of uaio_patch_entry */
+/*
+ * Write ldr x16, entry; blr x16. The word at entry is the address of uaio_patch_entry.
+ */
 static void put_call(uint8_t **at, const uint8_t *entry)
 {
 	put(at, 0x58000010 | ((uint32_t)((entry - *at) / 4) & 0x7ffff) << 5);
@@ -42,8 +49,9 @@ static void put_call(uint8_t **at, const uint8_t *entry)
 }
 
 /*
- * The trampoline preserves all registers but x0, and the flags. If the number is not that of
- * an io_uring call, the trampoline makes the system call by its own svc.
+ * Write a trampoline that preserves the flags, and all registers except x0. If the
+ * number in w8 is not that of an io_uring call, the trampoline makes the system call by
+ * a copy of the site's svc.
  */
 void uaio_code_put_site(uint8_t *slot, const uint8_t *region,
 			const struct uaio_site *site)
@@ -89,7 +97,10 @@ uint8_t *uaio_code_empty_function(uint8_t *code, size_t *ret_bytes)
 	memcpy(words, code, sizeof(words));
 	if (words[0] == (uint32_t)RET)
 		return code;
-	/* A function that may be called indirectly begins with a bti instruction. */
+	/*
+	 * A function that may be called through a pointer begins with a bti
+	 * instruction.
+	 */
 	if ((words[0] == (uint32_t)BTI_C || words[0] == (uint32_t)BTI_JC ||
 	     words[0] == (uint32_t)NOP) &&
 	    words[1] == (uint32_t)RET)
@@ -98,10 +109,11 @@ uint8_t *uaio_code_empty_function(uint8_t *code, size_t *ret_bytes)
 }
 
 /*
- * Writes one aligned word. While a branch replaces an svc, the architecture allows other
- * threads to execute the word: each executes either the svc or the branch. The architecture
- * does not allow this for a ret. The trampoline was written and flushed before its memory
- * became executable, so no thread can execute stale bytes there.
+ * Write a branch, which is one aligned 32-bit word, over an svc or a ret. The
+ * architecture allows other threads to execute an svc while the branch replaces it:
+ * each thread executes either the svc or the branch. If the branch replaces a ret, the
+ * architecture does not allow this. The trampoline was written and flushed before its
+ * memory became executable, so no thread can execute stale bytes there.
  */
 bool uaio_code_write_jump(uint8_t *at, size_t bytes, const uint8_t *to,
 			  bool is_alone)
@@ -110,7 +122,9 @@ bool uaio_code_write_jump(uint8_t *at, size_t bytes, const uint8_t *to,
 
 	if (load_relaxed(word) == (uint32_t)RET && !is_alone)
 		return false;
-	/* In assembly, because a sanitizer would reject a store to code. */
+	/*
+	 * The store is in assembly, because a sanitizer would report a store to code.
+	 */
 	__asm__ volatile("str %w1, %0" : "=m"(*word) : "r"(jump_from(at, to)));
 	uaio_code_flush(at, bytes);
 	return true;
@@ -123,7 +137,10 @@ void uaio_code_flush(uint8_t *code, size_t bytes)
 
 void uaio_patch_save_load(void)
 {
-	/* A system call preserves 16 bytes of each vector register, on all processors. */
+	/*
+	 * On aarch64 there is nothing to choose: all processors have 16 bytes in each
+	 * vector register that a system call preserves.
+	 */
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Trampolines and jumps (code.h) for x86-64
+ * Writes trampolines and jumps (code.h) for x86-64
  *
  * Tested by test-patch.c.
  */
@@ -20,14 +20,19 @@ enum {
 };
 
 /*
- * How entry.S saves the vector registers. With quick, it saves registers one by one if xgetbv
- * reports that no component in upper is in use. quick is 1: xmm0 to xmm15. quick is 2: also
- * zmm16 to zmm31 and the masks, if a component in rest is in use.
+ * How entry.S saves the vector registers. Usually one instruction (member `how`) saves
+ * all registers of `mask`. If quick is not 0, entry.S first reads by xgetbv which
+ * components are in use. If none of the mask `upper` is in use, entry.S saves registers
+ * one by one, as this is faster. quick is 1: it saves xmm0 to xmm15. quick is 2: if a
+ * component of the mask `rest` is in use, it also saves zmm16 to zmm31 and the mask
+ * registers.
  */
 struct {
-	uint32_t mask;  /* components for xsave */
-	uint32_t how;   /* 0: fxsave; 1: xsave; 2: xsavec */
-	uint64_t bytes; /* size of the save area */
+	uint32_t mask; /* components for xsave */
+	/* the instruction to use; 0: fxsave; 1: xsave; 2: xsavec */
+	uint32_t how;
+	/* size of the memory into which the registers are saved */
+	uint64_t bytes;
 	uint32_t quick;
 	uint32_t upper;
 	uint32_t rest;
@@ -49,7 +54,10 @@ static void put(uint8_t **at, const void *bytes, size_t nr)
 	put(at, (const uint8_t[]){ __VA_ARGS__ }, \
 	    sizeof((const uint8_t[]){ __VA_ARGS__ }))
 
-/* Put an opcode, and as its operand the distance from the end of the instruction to `to`. */
+/*
+ * Write an opcode, and as its operand the distance from the end of the instruction to
+ * `to`.
+ */
 static void put_near(uint8_t **at, const void *opcode, size_t nr,
 		     const uint8_t *to)
 {
@@ -59,7 +67,7 @@ static void put_near(uint8_t **at, const void *opcode, size_t nr,
 	put(at, &distance, 4);
 }
 
-/* call *entry: the word at entry is the address of uaio_patch_entry */
+/* Write call *entry(%rip). The word at entry is the address of uaio_patch_entry. */
 static void put_call(uint8_t **at, const uint8_t *entry)
 {
 	put_near(at, "\xff\x15", 2, entry);
@@ -92,7 +100,7 @@ void uaio_code_put_hook(uint8_t *at, const uint8_t *entry)
 
 void uaio_code_flush(uint8_t *code, size_t bytes)
 {
-	/* x86-64 keeps its instruction cache coherent. */
+	/* Nothing to do: x86-64 keeps its instruction cache coherent. */
 	(void)code;
 	(void)bytes;
 }
@@ -112,9 +120,9 @@ bool uaio_code_write_jump(uint8_t *at, size_t bytes, const uint8_t *to,
 		value = load_relaxed(word);
 		memcpy((uint8_t *)&value + offset, jump, bytes);
 		/*
-		 * Written by one store, in assembly, because a sanitizer would reject a store
-		 * to code. The trampoline is visible before the jump: mprotect() made its
-		 * memory executable after it was written.
+		 * One store writes the jump. It is in assembly, because a sanitizer
+		 * would report a store to code. Other threads see the trampoline before
+		 * the jump: mprotect() made its memory executable after it was written.
 		 */
 		__asm__ volatile("movq %1, %0" : "=m"(*word) : "r"(value));
 		return true;
@@ -125,7 +133,9 @@ bool uaio_code_write_jump(uint8_t *at, size_t bytes, const uint8_t *to,
 	return true;
 }
 
-/* Return: whether code is a ret followed by padding, or endbr64 and ret. */
+/*
+ * Return: whether the function is empty: ret followed by padding, or endbr64 and ret.
+ */
 static bool is_empty_function(const uint8_t *code)
 {
 	static const uint8_t beginnings[][5] = {
@@ -147,7 +157,10 @@ static bool is_empty_function(const uint8_t *code)
 uint8_t *uaio_code_empty_function(uint8_t *code, size_t *ret_bytes)
 {
 	*ret_bytes = JUMP_BYTES;
-	/* If the function is aligned to 16, its first bytes are in one aligned word. */
+	/*
+	 * If the function's address is a multiple of 16, its first eight bytes are one
+	 * aligned word, which a single store can write.
+	 */
 	return (uintptr_t)code % 16 || !is_empty_function(code) ? NULL : code;
 }
 
@@ -175,8 +188,9 @@ static void choose_quick(uint32_t parts, uint32_t features)
 }
 
 /*
- * Choose how to save the vector registers that the library or the C library may use. x87
- * registers, tiles and the kernel's components need no saving.
+ * Choose how to save the vector registers that the library or the C library may use.
+ * Both use no x87 registers, no tiles (AMX) and no components that only the kernel
+ * uses. So these are not saved.
  */
 void uaio_patch_save_load(void)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The decoder (decode.h) for aarch64
+ * The instruction decoder (decode.h) for aarch64
  *
  * Tested by test-patch-arm.c.
  */
@@ -10,8 +10,9 @@
 #include <string.h>
 
 enum {
-	LENGTH = 4, /* bytes of each instruction */
-	/* as a register's number: the zero register, or the stack pointer */
+	/* length of every instruction in bytes */
+	LENGTH = 4,
+	/* register number 31 stands for the zero register or the stack pointer */
 	ZERO = 31,
 };
 
@@ -23,7 +24,10 @@ static uint32_t read_word(const uint8_t *code)
 	return word;
 }
 
-/* Return: the nr bits of word from bit low on; signed_field() extends their sign. */
+/*
+ * Return: the field of nr bits in word whose lowest bit is bit `low`. signed_field()
+ * returns it as a signed number.
+ */
 static uint32_t field(uint32_t word, unsigned low, unsigned nr)
 {
 	return word >> low & ((1u << nr) - 1);
@@ -36,13 +40,16 @@ static int64_t signed_field(uint32_t word, unsigned low, unsigned nr)
 
 size_t uaio_insn_length(const uint8_t *code, size_t room)
 {
-	/* Words below 1 << 16 are permanently undefined instructions (udf). */
+	/*
+	 * Words below 1 << 16 are no instructions: they are permanently undefined
+	 * (udf).
+	 */
 	return room >= LENGTH && read_word(code) >> 16 ? LENGTH : 0;
 }
 
 bool uaio_insn_is_syscall(const uint8_t *code, size_t length)
 {
-	/* svc with any operand: the kernel ignores the operand. */
+	/* svc with any operand is a system call: the kernel ignores the operand. */
 	return length == LENGTH && (read_word(code) & 0xffe0001f) == 0xd4000001;
 }
 
@@ -51,22 +58,28 @@ bool uaio_insn_is_nop(const uint8_t *code, size_t length)
 	return length == LENGTH && read_word(code) == 0xd503201f;
 }
 
-/* Return: whether word is a hint: nop, or one that at most signs or checks an address. */
+/*
+ * Return: whether word is a hint: a nop, or an instruction that only signs or checks an
+ * address.
+ */
 static bool is_hint(uint32_t word)
 {
 	return (word & 0xfffff01f) == 0xd503201f;
 }
 
 /*
- * Return: the registers that fields of the instruction name. An instruction can change only
- * these, and the second registers of register pairs.
+ * Return: the registers that the fields of the instruction name. An instruction can
+ * change only these registers, and the second registers of register pairs.
  */
 static uint32_t named_regs(uint32_t word)
 {
 	uint32_t regs = 1u << field(word, 0, 5) | 1u << field(word, 5, 5) |
 			1u << field(word, 10, 5) | 1u << field(word, 16, 5);
 
-	/* casp and its like, mrrs, sysp */
+	/*
+	 * casp and similar instructions, mrrs and sysp name only the first register of
+	 * a pair.
+	 */
 	if ((word & 0xbfa07c00) == 0x08207c00 ||
 	    (word & 0xffc00000) == 0xd5400000)
 		regs |= regs << 1;
@@ -85,7 +98,10 @@ uint32_t uaio_insn_writes(const uint8_t *code, size_t length)
 	switch (uaio_insn_flow(code, length, &target)) {
 	case UAIO_FLOW_CALL: return UAIO_INSN_CALLED;
 	case UAIO_FLOW_BRANCH: return 0;
-	/* The branch may be one that has replaced an svc (patch.h). */
+	/*
+	 * A branch may be a patched svc (patch.h). Then the trampoline stores the
+	 * result of the system call in x0.
+	 */
 	case UAIO_FLOW_JUMP: return UAIO_INSN_RESULT;
 	case UAIO_FLOW_INDIRECT:
 	case UAIO_FLOW_END: return 0;
@@ -93,17 +109,17 @@ uint32_t uaio_insn_writes(const uint8_t *code, size_t length)
 	}
 	if (uaio_insn_is_syscall(code, length))
 		return UAIO_INSN_RESULT;
-	/* Hints that sign or check addresses use x16, x17 or x30. */
+	/* Hints that sign or check addresses change x16, x17 or x30. */
 	if (is_hint(word))
 		return uaio_insn_is_nop(code, length)
 			       ? 0
 			       : 1u << 16 | 1u << 17 | 1u << 30;
-	/* ld64b writes eight registers. */
+	/* ld64b changes eight registers. */
 	if ((word & 0xfffffc00) == 0xf83fd000)
 		return UAIO_INSN_ALL;
 	if (uaio_insn_copies(code, length, &from, &to))
 		return 1u << to;
-	/* movn, movz, movk; adr, adrp */
+	/* movn, movz, movk, adr and adrp change only their destination register. */
 	if ((word & 0x1f800000) == 0x12800000 ||
 	    (word & 0x1f000000) == 0x10000000)
 		return 1u << field(word, 0, 5);
@@ -161,19 +177,23 @@ enum uaio_insn_flow uaio_insn_flow(const uint8_t *code, size_t length,
 		*ret_target = at + (uintptr_t)(signed_field(word, 5, 14) * 4);
 		return UAIO_FLOW_BRANCH;
 	}
-	if ((word & 0x7e000000) == 0x74000000) { /* cb: compare and branch */
+	/* cb compares registers and branches. */
+	if ((word & 0x7e000000) == 0x74000000) {
 		*ret_target = at + (uintptr_t)(signed_field(word, 5, 9) * 4);
 		return UAIO_FLOW_BRANCH;
 	}
 	if ((word & 0xfe000000) == 0xd6000000) {
-		/* br, blr, ret, eret; bit 24: with pointer authentication */
+		/*
+		 * The instructions br, blr, ret and eret. If bit 24 is set, the word is
+		 * the form of the instruction with pointer authentication.
+		 */
 		switch (field(word, 21, 3)) {
 		case 0: return UAIO_FLOW_INDIRECT;
 		case 1: *ret_target = 0; return UAIO_FLOW_CALL;
 		default: return UAIO_FLOW_END;
 		}
 	}
-	/* brk, hlt; ret with pointer authentication */
+	/* brk and hlt; ret with pointer authentication */
 	if ((word & 0xffe0001f) == 0xd4200000 ||
 	    (word & 0xffe0001f) == 0xd4400000 ||
 	    (word & 0xff00001f) == 0x5500001f)
@@ -197,7 +217,10 @@ bool uaio_insn_computes(const uint8_t *code, size_t length,
 					     field(word, 29, 2));
 		return true;
 	}
-	/* add of a constant after an adrp; the word before is read only on the same page */
+	/*
+	 * An add of a constant may follow an adrp. Read the word before the add only if
+	 * that word is in the same page of memory: the page before may be unreadable.
+	 */
 	if ((word & 0xffc00000) != 0x91000000 || !(at % 4096))
 		return false;
 	page = read_word(code - LENGTH);
@@ -215,8 +238,9 @@ bool uaio_insn_is_movable(const uint8_t *code, size_t length)
 	uintptr_t target;
 
 	/*
-	 * On aarch64 no instruction is moved. True if the number reaches the system call
-	 * unchanged.
+	 * On aarch64 no instruction is moved. So it is enough to check two things: the
+	 * instruction does not branch, and it does not change the number of the system
+	 * call.
 	 */
 	return uaio_insn_flow(code, length, &target) == UAIO_FLOW_NEXT &&
 	       !(uaio_insn_writes(code, length) & UAIO_INSN_NUMBER);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parts of an x86-64 instruction: decode.c reads them, effects.c derives what it does
+ * The parts of an x86-64 instruction. decode.c reads them; effects.c derives from them
+ * what the instruction does
  *
  * Tested by test-patch.c and test-scan.c.
  */
@@ -13,7 +14,7 @@
 
 #include "patch/decode.h"
 
-/* An instruction, as far as decode.c has read it. */
+/* The parts of an instruction that decode.c has read. */
 struct uaio_insn {
 	const uint8_t *code;
 	size_t room;
@@ -23,14 +24,18 @@ struct uaio_insn {
 	bool has_67;
 	bool has_prefix; /* any but REX */
 	bool is_vex;
-	uint8_t map; /* 0: one byte; 1: 0f; 2: 0f 38; 3: 0f 3a; others: new */
+	/*
+	 * the opcode map, named by the bytes before the opcode; 0: none; 1: 0f; 2: 0f
+	 * 38; 3: 0f 3a; higher values: newer maps
+	 */
+	uint8_t map;
 	uint8_t opcode;
 	bool has_modrm;
 	uint8_t modrm;
 };
 
 /*
- * Read the instruction at code, at most room bytes.
+ * Read the parts of the instruction at code, at most room bytes.
  * Return: false if the instruction is not known, or longer than room.
  */
 bool uaio_insn_read(const uint8_t *code, size_t room, struct uaio_insn *insn);

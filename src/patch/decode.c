@@ -5,20 +5,28 @@
 
 enum {
 	LENGTH_MAX = 15,
-	/* what follows an opcode */
+	/* Bits: which parts of an instruction follow its opcode. */
 	NONE = 0,
 	MODRM = 1,
 	IMM8 = 2,
 	IMM16 = 4,
-	IMM32 = 8,    /* 32 bits; with the prefix 66: 16 bits */
-	WIDE = 16,    /* 64 bits with REX.W; otherwise like IMM32 */
-	OFFSET = 32,  /* an address of 64 bits; with the prefix 67: 32 bits */
-	GROUP3 = 64,  /* an immediate if ModRM.reg is 0 or 1 */
-	BRANCH = 128, /* 32 bits; with the prefix 66, Intel and AMD differ */
+	/* a constant of 32 bits; with the prefix 66, of 16 bits */
+	IMM32 = 8,
+	/* a constant; with REX.W of 64 bits, without REX.W as IMM32 */
+	WIDE = 16,
+	/* an address of 64 bits; with the prefix 67, of 32 bits */
+	OFFSET = 32,
+	/* a constant only if ModRM.reg is 0 or 1 */
+	GROUP3 = 64,
+	/*
+	 * A distance of 32 bits. With the prefix 66, processors of Intel read 32 bits,
+	 * and those of AMD 16 bits: treat the instruction as unknown.
+	 */
+	BRANCH = 128,
 	UNKNOWN = 256,
 };
 
-/* Return: what follows a one-byte opcode. */
+/* Return: what follows a one-byte opcode (bits of the enum above). */
 static unsigned follows_one(uint8_t op)
 {
 	static const uint8_t plain[] = { 0x98, 0x99, 0x9b, 0x9c, 0x9d, 0x9e,
@@ -78,7 +86,7 @@ static unsigned follows_one(uint8_t op)
 	}
 }
 
-/* Return: what follows an opcode after 0f. */
+/* Return: what follows an opcode that comes after the byte 0f. */
 static unsigned follows_two(uint8_t op)
 {
 	static const uint8_t plain[] = { 0x05, 0x06, 0x07, 0x08, 0x09,
@@ -133,7 +141,10 @@ static unsigned follows(const struct uaio_insn *insn)
 	}
 }
 
-/* Get the next byte. Return: false if there is none. */
+/*
+ * Get the next byte of the instruction.
+ * Return: false if there is none.
+ */
 static bool next(struct uaio_insn *insn, uint8_t *ret_byte)
 {
 	if (insn->at >= insn->room || insn->at >= LENGTH_MAX)
@@ -161,7 +172,9 @@ static bool read_prefixes(struct uaio_insn *insn, uint8_t *ret_byte)
 			if (!is_in(*ret_byte, 0x40, 0x4f))
 				return true;
 			insn->rex = *ret_byte;
-			/* A REX prefix counts only directly before the opcode. */
+			/*
+			 * A REX prefix has an effect only directly before the opcode.
+			 */
 			return next(insn, ret_byte) &&
 			       !is_in(*ret_byte, 0x40, 0x4f);
 		}
@@ -170,7 +183,10 @@ static bool read_prefixes(struct uaio_insn *insn, uint8_t *ret_byte)
 	return false;
 }
 
-/* Read the rest of a VEX or EVEX prefix, after its first byte (c5, c4 or 62), and the opcode. */
+/*
+ * Read the rest of a VEX or EVEX prefix after its first byte (c5, c4 or 62), and then
+ * the opcode.
+ */
 static bool read_vex(struct uaio_insn *insn, uint8_t first)
 {
 	unsigned nr_more = first == 0xc5 ? 1 : first == 0xc4 ? 2 : 3;
@@ -207,7 +223,9 @@ static bool read_opcode(struct uaio_insn *insn)
 	return next(insn, &insn->opcode);
 }
 
-/* Read the ModRM byte, and skip the SIB byte and displacement after it. */
+/*
+ * Read the ModRM byte, and skip the SIB byte and the displacement that may follow.
+ */
 static bool read_address(struct uaio_insn *insn)
 {
 	uint8_t mod, rm, sib = 0;
@@ -263,7 +281,10 @@ bool uaio_insn_read(const uint8_t *code, size_t room, struct uaio_insn *insn)
 		return false;
 	if (what & MODRM && !read_address(insn))
 		return false;
-	/* 8f with ModRM.reg 0 is pop; with other values it is AMD's XOP prefix. */
+	/*
+	 * The opcode 8f is pop only if ModRM.reg is 0; otherwise it is AMD's XOP
+	 * prefix.
+	 */
 	if (!insn->map && insn->opcode == 0x8f && insn->modrm >> 3 & 7)
 		return false;
 	insn->at += immediate_bytes(insn, what);

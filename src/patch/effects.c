@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The effects of x86-64 instructions (decode.h): which registers they change, where they lead,
+ * What x86-64 instructions do (decode.h): which registers they change, where they lead,
  * and whether they may be moved
  *
  * Tested by test-patch.c and test-scan.c.
@@ -29,7 +29,10 @@ static bool is_reg_rax(const struct uaio_insn *insn)
 	return (insn->modrm >> 3 & 7) == 0 && !(insn->rex & 4);
 }
 
-/* Moves to memory from vector registers, and back: 0f 10, 11, 28, 29, 6f, 7f. */
+/*
+ * Return: whether the instruction moves data between vector registers and memory:
+ * opcodes 0f 10, 11, 28, 29, 6f, 7f.
+ */
 static bool is_vector_move(const struct uaio_insn *insn)
 {
 	switch (insn->opcode) {
@@ -46,9 +49,10 @@ static bool is_vector_move(const struct uaio_insn *insn)
 }
 
 /*
- * Return: whether the instruction continues with the next one, and does not change rax. True
- * only for the few that compilers put between loading the number of a system call and the
- * call.
+ * Return: whether the processor always executes the next instruction after this one,
+ * and rax does not change. True only for the few instructions that compilers put
+ * between two others: the one that loads a system call's number into eax, and the
+ * system call.
  */
 static bool leaves_rax(const struct uaio_insn *insn)
 {
@@ -65,15 +69,22 @@ static bool leaves_rax(const struct uaio_insn *insn)
 	if (is_in(insn->opcode, 0xb8, 0xbf)) /* mov of a constant */
 		return insn->opcode != 0xb8 || insn->rex & 1;
 	switch (insn->opcode) {
-	case 0x88: /* mov of a byte, only to memory: a byte register may be in rax */
+	/*
+	 * mov of a byte: accept only a destination in memory, as a byte register may be
+	 * part of rax
+	 */
+	case 0x88:
 	case 0xc6: return insn->modrm >> 6 != 3;
-	case 0x89: /* mov, and add, or, and, sub, xor to rm */
+	case 0x89: /* mov, add, `or`, `and`, sub, xor to ModRM.rm */
 	case 0x01:
 	case 0x09:
 	case 0x21:
 	case 0x29:
 	case 0x31: return !is_rm_rax(insn);
-	case 0x8b: /* mov, add, or, and, sub, xor to reg; lea; movslq */
+	/*
+	 * mov, add, `or`, `and`, sub, xor to the register in ModRM.reg; lea; movslq
+	 */
+	case 0x8b:
 	case 0x03:
 	case 0x0b:
 	case 0x23:
@@ -81,9 +92,9 @@ static bool leaves_rax(const struct uaio_insn *insn)
 	case 0x33:
 	case 0x63:
 	case 0x8d: return !is_reg_rax(insn);
-	case 0xc7: /* mov of a constant to rm */
+	case 0xc7: /* mov of a constant to the operand rm */
 		return (insn->modrm >> 3 & 7) == 0 && !is_rm_rax(insn);
-	case 0x81: /* add, or, and, sub, xor, cmp of a constant; not adc, sbb */
+	case 0x81: /* arithmetic with a constant, except adc and sbb */
 	case 0x83:
 		return (insn->modrm >> 3 & 7) != 2 &&
 		       (insn->modrm >> 3 & 7) != 3 && !is_rm_rax(insn);
@@ -101,8 +112,8 @@ bool uaio_insn_is_movable(const uint8_t *code, size_t length)
 }
 
 /*
- * reg_bit(): the bit of the register in ModRM.reg; rm_bit(): of that in ModRM.rm, 0 if rm is
- * in memory.
+ * reg_bit(): the bit of the register that ModRM.reg names. rm_bit(): the bit of the
+ * register that ModRM.rm names; 0 if it names memory.
  */
 static uint16_t reg_bit(const struct uaio_insn *insn)
 {
@@ -118,15 +129,18 @@ static uint16_t rm_bit(const struct uaio_insn *insn)
 }
 
 /*
- * A byte register 4 to 7 in ModRM.rm may be ah, ch, dh or bh, so the bits of rax to rbx are
- * included.
+ * If ModRM.rm names a byte register 4 to 7, this may be ah, ch, dh or bh: a part of
+ * rax, rcx, rdx or rbx. So also include the bits of these four registers.
  */
 static uint16_t rm_byte_bits(const struct uaio_insn *insn)
 {
 	return (uint16_t)(rm_bit(insn) | (rm_bit(insn) >> 4 & 15));
 }
 
-/* Return: whether the instruction changes only vector registers and memory. */
+/*
+ * Return: whether the instruction with opcode 0f op changes only vector registers and
+ * memory.
+ */
 static bool is_vector(uint8_t op)
 {
 	return is_in(op, 0x10, 0x17) || is_in(op, 0x28, 0x2b) ||
@@ -142,10 +156,10 @@ static uint16_t writes_two(const struct uaio_insn *insn)
 	if (is_vector(op))
 		return 0;
 
-	/* conditional jumps, nop, bt */
+	/* conditional jumps, nop and bt change no register */
 	if (is_in(op, 0x80, 0x8f) || op == 0x1f || op == 0xa3)
 		return 0;
-	/* cmov, movzx, movsx, imul */
+	/* cmov, movzx, movsx and imul change the register in ModRM.reg */
 	if (is_in(op, 0x40, 0x4f) || is_in(op, 0xb6, 0xb7) ||
 	    is_in(op, 0xbe, 0xbf) || op == 0xaf)
 		return reg_bit(insn);
@@ -154,8 +168,11 @@ static uint16_t writes_two(const struct uaio_insn *insn)
 	switch (op) {
 	case 0x05: /* syscall */
 		return UAIO_INSN_RAX | UAIO_INSN_RCX | UAIO_INSN_R11;
-	case 0x1e: /* endbr64; other instructions read the shadow stack */
-		return insn->modrm == 0xfa ? 0 : UAIO_INSN_ALL;
+	/*
+	 * endbr64 changes nothing; other instructions with this opcode may read the
+	 * shadow stack
+	 */
+	case 0x1e: return insn->modrm == 0xfa ? 0 : UAIO_INSN_ALL;
 	case 0xb1: /* cmpxchg */ return UAIO_INSN_RAX | rm_bit(insn);
 	case 0xba: /* bt, bts, btr, btc */ return rm_bit(insn);
 	case 0xc1: /* xadd */ return reg_bit(insn) | rm_bit(insn);
@@ -163,7 +180,10 @@ static uint16_t writes_two(const struct uaio_insn *insn)
 	}
 }
 
-/* Opcodes f6, f7 and ff: ModRM.reg says which instruction it is. */
+/*
+ * Each of the opcodes f6, f7 and ff stands for several instructions. ModRM.reg says
+ * which one it is.
+ */
 static uint16_t writes_group(const struct uaio_insn *insn)
 {
 	const uint8_t reg = insn->modrm >> 3 & 7;
@@ -178,7 +198,10 @@ static uint16_t writes_group(const struct uaio_insn *insn)
 			 : UAIO_INSN_RAX | UAIO_INSN_RDX;
 }
 
-/* Opcodes below 40, except cmp: add, or, adc, sbb, and, sub, xor. */
+/*
+ * op is below 0x40, and not a cmp: the instruction is add, `or`, adc, sbb, `and`, sub
+ * or xor.
+ */
 static uint16_t writes_arithmetic(const struct uaio_insn *insn)
 {
 	switch (insn->opcode % 8) {
@@ -200,22 +223,22 @@ static uint16_t writes_one(const struct uaio_insn *insn)
 		return 0;
 	if (is_in(op, 0x58, 0x5f) || is_in(op, 0xb8, 0xbf))
 		return in_opcode; /* pop, mov of a constant */
-	/* conditional jumps, cmp, test */
+	/* conditional jumps, cmp and test change no register */
 	if (is_in(op, 0x70, 0x7f) || op == 0xe3 || is_in(op, 0x38, 0x3d) ||
 	    is_in(op, 0x84, 0x85) || is_in(op, 0xa8, 0xa9))
 		return 0;
 	if (op < 0x40)
 		return writes_arithmetic(insn);
 	switch (op) {
-	case 0x88: /* mov of a byte to rm */
+	case 0x88: /* mov of a byte to ModRM.rm */
 	case 0xc6: return rm_byte_bits(insn);
-	case 0x89: /* mov to rm */ return rm_bit(insn);
-	case 0x8b: /* mov to reg; lea, movslq, imul */
+	case 0x89: /* mov to the operand rm */ return rm_bit(insn);
+	case 0x8b: /* mov to the register in ModRM.reg; lea, movslq, imul */
 	case 0x63:
 	case 0x69:
 	case 0x6b:
 	case 0x8d: return reg_bit(insn);
-	case 0x80: /* arithmetic with a constant; 7 is cmp */
+	case 0x80: /* arithmetic with a constant; reg 7 is cmp, which changes no register */
 		return reg == 7 ? 0 : rm_byte_bits(insn);
 	case 0x81:
 	case 0x83: return reg == 7 ? 0 : rm_bit(insn);
@@ -227,7 +250,7 @@ static uint16_t writes_one(const struct uaio_insn *insn)
 	case 0xc1: /* shifts */
 	case 0xd1:
 	case 0xd3: return rm_bit(insn);
-	case 0xc7: /* mov of a constant; not xbegin */
+	case 0xc7: /* mov of a constant; xbegin has the same opcode */
 		return reg ? UAIO_INSN_ALL : rm_bit(insn);
 	case 0xe8: /* call */ return UAIO_INSN_CALLED;
 	case 0xe9: /* jmp */
@@ -249,7 +272,10 @@ uint16_t uaio_insn_writes(const uint8_t *code, size_t length)
 	return insn.map ? writes_two(&insn) : writes_one(&insn);
 }
 
-/* Return: the signed number in the last one or four bytes of an instruction. */
+/*
+ * Return: the signed operand in the last byte, or in the last four bytes, of an
+ * instruction.
+ */
 static intptr_t last_number(const uint8_t *code, size_t length, size_t bytes)
 {
 	int32_t number = (int8_t)code[length - 1];
@@ -288,7 +314,10 @@ bool uaio_insn_sets(const uint8_t *code, size_t length, unsigned *ret_reg,
 	    insn.is_vex || insn.map || insn.has_66)
 		return false;
 	if (is_in(insn.opcode, 0xb8, 0xbf)) {
-		/* With REX.W the constant has 64 bits; then it counts as unknown. */
+		/*
+		 * With REX.W the constant has 64 bits. Such a constant counts as
+		 * unknown.
+		 */
 		*ret_reg = insn.opcode % 8 | (insn.rex & 1) << 3;
 		*ret_value = (uint32_t)last_number(code, length, 4);
 		return !(insn.rex & 8);
@@ -300,7 +329,7 @@ bool uaio_insn_sets(const uint8_t *code, size_t length, unsigned *ret_reg,
 	case 0xc7:
 		*ret_value = (uint32_t)last_number(code, length, 4);
 		return (insn.modrm >> 3 & 7) == 0;
-	case 0x31: /* xor of a register with itself */
+	case 0x31: /* xor of a register with itself sets it to 0 */
 	case 0x33: *ret_value = 0; return reg_bit(&insn) == rm_bit(&insn);
 	default: return false;
 	}
@@ -334,7 +363,8 @@ static enum uaio_insn_flow flow_one(const struct uaio_insn *insn,
 	case 0xe8: return UAIO_FLOW_CALL;
 	case 0xe9:
 	case 0xeb: return UAIO_FLOW_JUMP;
-	case 0xc2: /* ret, and ret of other kinds */
+	/* all kinds of ret */
+	case 0xc2:
 	case 0xc3:
 	case 0xca:
 	case 0xcb:
@@ -343,7 +373,12 @@ static enum uaio_insn_flow flow_one(const struct uaio_insn *insn,
 	case 0xf4: /* hlt */ return UAIO_FLOW_END;
 	case 0xc7: /* xbegin */
 		return insn->modrm == 0xf8 ? UAIO_FLOW_BRANCH : UAIO_FLOW_NEXT;
-	case 0xff: /* jmp; through memory without an index it is a tail call */
+	/*
+	 * jmp to an address in a register or in memory. If the address is in memory,
+	 * and no index register is used, treat the jmp as a call of another function at
+	 * the end of this one.
+	 */
+	case 0xff:
 		if (reg != 4 && reg != 5)
 			return UAIO_FLOW_NEXT;
 		return insn->modrm >> 6 != 3 && (insn->modrm & 7) != 4
@@ -386,7 +421,10 @@ bool uaio_insn_computes(const uint8_t *code, size_t length,
 		*ret_addr += (uintptr_t)last_number(code, length, 4);
 		return true;
 	}
-	/* mov of a constant to a register, or to memory */
+	/*
+	 * Besides lea, only a mov of a constant to a register or to memory computes an
+	 * address.
+	 */
 	if (!moved || insn.has_66 ||
 	    (insn.opcode == 0xc7
 		     ? (insn.modrm >> 3 & 7) != 0

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The search for call sites (find.h) in code of aarch64
+ * Finds call sites (find.h) in code of aarch64
  *
  * Tested by test-patch-arm.c.
  */
@@ -12,11 +12,11 @@
 #include "patch/reach.h"
 
 enum {
-	FUNCTIONS_MAX =
-		/*
-		 * how many functions are followed; in further ones only simple sites are found
-		 */
-	64,
+	/*
+	 * For so many functions the search follows all paths. In further functions it
+	 * finds only calls that directly follow the mov of their number.
+	 */
+	FUNCTIONS_MAX = 64,
 };
 
 struct search {
@@ -26,8 +26,9 @@ struct search {
 	size_t nr, max, nr_left;
 	uintptr_t functions[FUNCTIONS_MAX];
 	size_t nr_functions;
-	uintptr_t last; /* the function that was followed last */
-	/* the code of the segment that was queried last */
+	/* start of the function for which follow() was called last */
+	uintptr_t last;
+	/* the instructions of the segment that was searched last */
 	struct uaio_reach reach;
 };
 
@@ -36,7 +37,7 @@ static bool is_among(const struct search *search, uint32_t nr)
 	return nr >= search->numbers->first && nr <= search->numbers->last;
 }
 
-/* Add a call, unless it was found before. */
+/* Add the call to the sites, unless the search has found it before. */
 static void add_site(struct search *search, uintptr_t call, uint32_t nr)
 {
 	for (size_t i = 0; i < search->nr; i++)
@@ -72,10 +73,13 @@ static bool has_call(const struct uaio_function *function)
 	return false;
 }
 
-/* Find the calls of a function, whatever registers their numbers pass through. */
+/* Find the calls of a function. Their numbers may pass through other registers. */
 static void follow(struct search *search, const struct uaio_function *function)
 {
-	/* The movs of one function come one after another, so most calls return here. */
+	/*
+	 * The search calls this once for each mov in a function, so several times in a
+	 * row for the same function: then return early.
+	 */
 	if (search->last == function->start)
 		return;
 	search->last = function->start;
@@ -86,13 +90,13 @@ static void follow(struct search *search, const struct uaio_function *function)
 		return;
 	search->functions[search->nr_functions++] = function->start;
 	/*
-	 * Code elsewhere may branch into the function; that is safe, as the trampoline checks
-	 * the number.
+	 * NULL: ignore branches into the function from other code. Such a branch may
+	 * bring another number, but the trampoline checks the number.
 	 */
 	(void)uaio_flow_follow(function, NULL, 0, see_call, search);
 }
 
-/* Return: the address of the call that follows a mov to w8; or 0. */
+/* Return: the address of the system call that follows a mov to w8; 0: none. */
 static uintptr_t call_behind(uintptr_t mov, uintptr_t end)
 {
 	uintptr_t at = mov + UAIO_SITE_MOV_BYTES;
@@ -114,7 +118,9 @@ static bool is_reached(struct search *search, uintptr_t addr)
 {
 	struct uaio_reach *reach = &search->reach;
 
-	/* Follow each segment only once, as that takes long. */
+	/*
+	 * Analyse the code of a segment only once, because the analysis takes long.
+	 */
 	if (!uaio_reach_covers(reach, addr)) {
 		uaio_reach_close(reach);
 		(void)uaio_reach_open(reach, search->object, addr);
@@ -123,8 +129,8 @@ static bool is_reached(struct search *search, uintptr_t addr)
 }
 
 /*
- * Find the call that uses a number. mov: an instruction that sets reg to the number, or data
- * that looks like one.
+ * Find the call that uses the number nr. mov: an instruction that sets reg to nr, or
+ * data that looks like one.
  */
 static void look_at(struct search *search, uintptr_t mov, unsigned reg,
 		    uint32_t nr, uintptr_t segment_end)

@@ -9,7 +9,10 @@
 #include "patch/code.h"
 
 enum {
-	SETUP = 0x1a9, /* io_uring_setup: 425; enter and register follow */
+	/*
+	 * number of io_uring_setup: 425; io_uring_enter and io_uring_register follow
+	 */
+	SETUP = 0x1a9,
 	REGISTER = 0x1ab,
 };
 
@@ -22,22 +25,21 @@ size_t uaio_find_sites(const struct dl_phdr_info *object,
 	return uaio_find_calls(object, &numbers, ret_sites, max, ret_nr_left);
 }
 
-/*
- * Call sites of x86-64
- */
+/* Finding call sites in x86-64 code */
 
 #if defined(__x86_64__)
 
 enum {
 	MOV = 0xb8,
-	MOV_RM = 0xc7, /* mov of a constant to a register or to memory */
+	/* opcode: mov of a constant to a register or to memory */
+	MOV_RM = 0xc7,
 	FUNCTIONS_MAX = 64,
 	LEFT_MAX = 64,
 };
 
 static const uint8_t syscall_bytes[2] = { 0x0f, 0x05 };
 
-/* Return: the address of the next two bytes of a `syscall`; or NULL. */
+/* Return: the address of the next two bytes that look like `syscall`; NULL: none. */
 static const uint8_t *next_syscall(const uint8_t *at, const uint8_t *end)
 {
 	/* Search for the second byte, as it is rarer in code than the first, 0f. */
@@ -51,10 +53,11 @@ static const uint8_t *next_syscall(const uint8_t *at, const uint8_t *end)
 enum found {
 	FOUND_NOTHING,
 	FOUND_SITE,
-	FOUND_UNKNOWN /* perhaps a call, but it cannot be patched */
+	/* perhaps a call; it must not be patched */
+	FOUND_UNKNOWN
 };
 
-/* Return: what comes after the mov, in a function that ends at `end`. */
+/* Return: whether a system call follows the mov, in a function that ends at `end`. */
 static enum found look_behind(uint8_t *mov, const uint8_t *end,
 			      struct uaio_site *ret_site)
 {
@@ -74,9 +77,7 @@ static enum found look_behind(uint8_t *mov, const uint8_t *end,
 			memcpy(&ret_site->nr, mov + 1, 4);
 			return is_movable ? FOUND_SITE : FOUND_UNKNOWN;
 		}
-		/*
-		 * After a call or ret, the register no longer has the number that the mov set.
-		 */
+		/* After call or ret, eax no longer has the mov's number. */
 		if (*at == 0xe8 || *at == 0xc3)
 			return FOUND_NOTHING;
 		is_movable = is_movable && uaio_insn_is_movable(at, length);
@@ -85,22 +86,26 @@ static enum found look_behind(uint8_t *mov, const uint8_t *end,
 	return FOUND_NOTHING;
 }
 
-/* A search for call sites in one object. */
+/* State of a search for call sites in one object. */
 struct search {
 	const struct dl_phdr_info *object;
 	const struct uaio_numbers *numbers;
 	struct uaio_site *sites;
 	size_t nr, max;
-	/* Calls that cannot be patched. Beyond LEFT_MAX, a call may be counted twice. */
+	/*
+	 * Calls that cannot be patched. Once LEFT_MAX calls are stored, a further call
+	 * may be counted twice.
+	 */
 	uintptr_t left[LEFT_MAX];
 	size_t nr_left;
-	/* the code of the segment that was queried last */
+	/* instructions found in the segment that was last searched */
 	struct uaio_reach reach;
-	/* For numbers in registers: */
+	/* For calls whose number is first in another register than eax: */
 	struct uaio_function function; /* the current function */
-	/* the number of each of its calls is known */
+	/* set if `function` has no call whose number is unknown */
 	bool is_known;
-	bool has_wanted; /* one of its calls has a wanted number */
+	/* set if `function` has a call whose number is in `numbers` */
+	bool has_wanted;
 	struct followed {
 		uintptr_t start;
 		bool is_known;
@@ -108,12 +113,12 @@ struct search {
 	size_t nr_functions;
 };
 
-/* Return: what is at mov, which is in no function of the unwind table. */
+/* Return: whether an instruction begins at mov, outside the table's functions. */
 static enum uaio_reached reached_at(struct search *search, uint8_t *mov)
 {
 	struct uaio_reach *reach = &search->reach;
 
-	/* Follow each segment only once, as that takes long. */
+	/* Analyse a segment's code only once, because that takes long. */
 	if (!uaio_reach_covers(reach, (uintptr_t)mov)) {
 		uaio_reach_close(reach);
 		(void)uaio_reach_open(reach, search->object, (uintptr_t)mov);
@@ -136,8 +141,8 @@ static enum found look_at(struct search *search, uint8_t *mov,
 	if (found == FOUND_NOTHING)
 		return FOUND_NOTHING;
 	/*
-	 * The code was not reached: it may be a site, so count it as one that cannot be
-	 * patched.
+	 * If no known code leads to the mov, the mov may be data. But it may also be
+	 * part of a call site, so count it as a site that cannot be patched.
 	 */
 	if (!is_in_table)
 		return reached_at(search, mov) == UAIO_REACHED_FIRST
@@ -174,7 +179,7 @@ static bool is_among(const uint8_t *number, const struct uaio_numbers *numbers)
 	return nr >= numbers->first && nr <= numbers->last;
 }
 
-/* Return: the address of the next four bytes that are one of the numbers; or NULL. */
+/* Return: the address of the next four bytes whose value is in numbers; NULL: none. */
 static uint8_t *next_number(uint8_t *at, const uint8_t *end,
 			    const struct uaio_numbers *numbers)
 {
@@ -184,20 +189,19 @@ static uint8_t *next_number(uint8_t *at, const uint8_t *end,
 	return NULL;
 }
 
-/*
- * Numbers in registers
- */
+/* Numbers in registers */
 
 enum {
-	STEPS_MAX = 8, /* instructions of such a site */
-	/* the most branches from outside into a function that are stored */
+	/* the most instructions before a call that steps_to() stores */
+	STEPS_MAX = 8,
+	/* the most branches into one function from other code that are recorded */
 	ENTRIES_MAX = 256,
-	SWEEP_BYTES =
-		4096, /* swept of code in no function of the unwind table */
+	/* bytes that are searched at once where the unwind table has no entry */
+	SWEEP_BYTES = 4096,
 	REX_B = 0x41,
 };
 
-/* Store the last instructions before addr, the nearest last. Return: how many. */
+/* Return: how many of the last instructions before addr were stored in steps. */
 static size_t steps_to(const struct uaio_function *function, uintptr_t addr,
 		       uintptr_t steps[STEPS_MAX])
 {
@@ -218,7 +222,7 @@ static size_t steps_to(const struct uaio_function *function, uintptr_t addr,
 	return at == addr ? nr : 0;
 }
 
-/* Return: whether the instruction may be moved to a trampoline, or sets the call's number. */
+/* Return: whether the instruction may be moved to a trampoline, or loads the number. */
 static bool is_movable_or_sets(uintptr_t at, size_t length)
 {
 	const uint8_t *code = (const uint8_t *)at;
@@ -231,7 +235,7 @@ static bool is_movable_or_sets(uintptr_t at, size_t length)
 		to == UAIO_INSN_NUMBER_REG);
 }
 
-/* Choose the instructions to overwrite. Return: false if they must not be overwritten. */
+/* Return: whether the jump may overwrite some instructions: *ret_site. */
 static bool fit(const struct search *search, const struct uaio_flow *flow,
 		uintptr_t call, struct uaio_site *ret_site)
 {
@@ -244,7 +248,7 @@ static bool fit(const struct search *search, const struct uaio_flow *flow,
 			return false;
 		at = steps[--i];
 	}
-	/* If the instructions before the call have enough bytes, the call itself stays. */
+	/* Overwrite the `syscall` only if the jump needs its bytes, too. */
 	steps[nr] = call;
 	for (size_t k = i + 1; k <= nr; k++)
 		if (steps[k] - at >= UAIO_SITE_MOV_BYTES) {
@@ -269,7 +273,7 @@ static bool is_found(const struct search *search, uintptr_t call)
 	return false;
 }
 
-/* Return: whether the site of the call is patched: a jump to a trampoline is before it. */
+/* Return: whether the call is already patched: a jump to a trampoline is before it. */
 static bool is_changed(const struct search *search, uintptr_t call)
 {
 	const uintptr_t room = call - search->function.start;
@@ -295,8 +299,8 @@ static bool is_wanted(const struct search *search, uint32_t nr)
 }
 
 /*
- * Store whether the function makes a wanted call, assuming that no other code branches into
- * it.
+ * Record whether the function makes a call whose number is in search->numbers. So far,
+ * no other code is assumed to branch into the function.
  */
 static void see_if_any(void *data, const struct uaio_flow *flow,
 		       const struct uaio_flow_call *call)
@@ -325,8 +329,8 @@ static void see_call(void *data, const struct uaio_flow *flow,
 }
 
 /*
- * Return: the registers that the mov may set. The byte before it may be a REX prefix, or the
- * last byte of another instruction.
+ * Return: the registers that the mov may set. The byte before the mov may be a REX
+ * prefix, or the last byte of another instruction.
  */
 static uaio_insn_regs set_by(const uint8_t *mov)
 {
@@ -337,9 +341,10 @@ static uaio_insn_regs set_by(const uint8_t *mov)
 }
 
 /*
- * Count the calls that may have the number that the mov set, in code whose paths are not all
- * known. After a jump, the register may have the number again, as other paths lead there. An
- * instruction whose effects are not known is assumed to keep the number.
+ * The mov sets a register to a number, and not all paths through the code from mov to
+ * end are known. Count the calls that may use this number. Unknown paths may lead to
+ * the code after a jump: there the register may have the number again. If the effects
+ * of an instruction are not known, assume that the register keeps the number.
  */
 static void sweep(struct search *search, uintptr_t mov, uintptr_t end)
 {
@@ -378,8 +383,8 @@ static void sweep(struct search *search, uintptr_t mov, uintptr_t end)
 }
 
 /*
- * Find the places in the function to which other code branches. Return: their number; SIZE_MAX
- * if there are too many.
+ * Find the addresses in the function to which other code branches.
+ * Return: how many there are; SIZE_MAX if there are too many.
  */
 static size_t find_entries(const struct search *search, const uint8_t *code,
 			   size_t bytes, uintptr_t entries[ENTRIES_MAX])
@@ -406,7 +411,7 @@ static size_t find_entries(const struct search *search, const uint8_t *code,
 	return nr;
 }
 
-/* Find the sites of a function. Return: whether the number of each of its calls is known. */
+/* Find the sites of a function. Return: whether the numbers of all its calls are known. */
 static bool find_numbers(struct search *search, const uint8_t *code,
 			 size_t bytes)
 {
@@ -418,7 +423,7 @@ static bool find_numbers(struct search *search, const uint8_t *code,
 	search->has_wanted = false;
 	if (!uaio_flow_follow(function, NULL, 0, see_if_any, search))
 		return false;
-	/* Searching all code for branches into the function is slow, so it comes last. */
+	/* To search all code for branches into the function is slow: do it last. */
 	if (!search->has_wanted)
 		return search->is_known;
 	nr = find_entries(search, code, bytes, entries);
@@ -427,7 +432,7 @@ static bool find_numbers(struct search *search, const uint8_t *code,
 	       search->is_known;
 }
 
-/* Call find_numbers() once for each function. */
+/* Call find_numbers(), but only once for each function. */
 static bool follow(struct search *search, const uint8_t *code, size_t bytes)
 {
 	const uintptr_t start = search->function.start;
@@ -444,8 +449,8 @@ static bool follow(struct search *search, const uint8_t *code, size_t bytes)
 }
 
 /*
- * Find the calls that may use a number which a possible mov sets in a register. Most such
- * numbers are arguments of syscall(2).
+ * mov looks like an instruction that sets a register to a wanted number. Find the calls
+ * that may use this number. Most such numbers are only arguments of syscall(2).
  */
 static void look_into(struct search *search, uintptr_t mov, const uint8_t *code,
 		      size_t bytes)
@@ -469,7 +474,8 @@ static void look_into(struct search *search, uintptr_t mov, const uint8_t *code,
 }
 
 /*
- * Return: the opcode of a mov to a register, of which the number may be the operand; or NULL.
+ * Return: the mov that may set a register to the four-byte value at `number`; NULL:
+ * none.
  */
 static uint8_t *mov_of(uint8_t *number)
 {
@@ -479,12 +485,12 @@ static uint8_t *mov_of(uint8_t *number)
 								   : NULL;
 }
 
-/* Code, or a part of it. */
+/* A range of code. */
 struct code {
 	uint8_t *start, *end;
 };
 
-/* Find sites whose mov sets eax. Return: whether any mov of a number to a register exists. */
+/* Find sites whose mov sets eax. Return: whether a mov sets any register to a number. */
 static bool find_plain(struct search *search, const struct code *code,
 		       const struct code *part)
 {
@@ -504,7 +510,8 @@ static bool find_plain(struct search *search, const struct code *code,
 }
 
 /*
- * Find the sites whose number is first in another register, which find_plain() does not find.
+ * Find the sites that find_plain() does not find: the mov loads the number into another
+ * register than eax.
  */
 static bool find_kept(struct search *search, const struct code *code,
 		      const struct code *part)
@@ -524,16 +531,17 @@ static bool find_kept(struct search *search, const struct code *code,
 }
 
 /*
- * Call find() for each part of the code from which a number may come to a system call: the
- * call's function, or SWEEP_BYTES before the call. Most code is in no such part.
- * Return: whether some find() returned true.
+ * Call find() for each part of the code in which a system call's number may be loaded.
+ * A part is a function with a `syscall`, or the SWEEP_BYTES before a `syscall` that is
+ * in no known function. Most code is in no part, so it is not searched.
+ * Return: whether find() has returned true for any part.
  */
 static bool for_parts(struct search *search, const struct code *code,
 		      bool (*find)(struct search *search,
 				   const struct code *code,
 				   const struct code *part))
 {
-	/* mov_of() and set_by() read up to three bytes before a number. */
+	/* Skip three bytes: mov_of() and set_by() read bytes before a number. */
 	struct code part = { .end = code->start + 3 };
 	const uint8_t *call = code->start;
 	bool has_found = false;
@@ -550,7 +558,7 @@ static bool for_parts(struct search *search, const struct code *code,
 					     : (uint8_t *)call - SWEEP_BYTES;
 			end = (uintptr_t)call + sizeof(syscall_bytes);
 		}
-		/* Parts come in ascending order; skip bytes that belonged to earlier parts. */
+		/* Parts come in ascending order; skip bytes of earlier parts. */
 		if (part.start < part.end)
 			part.start = part.end;
 		if ((uint8_t *)end > part.end)

@@ -38,30 +38,34 @@ bool uaio_flow_may_branch(const uint8_t *distance)
 }
 #endif
 
-/* Registers whose value is known before an instruction. */
+/* The registers whose values are known before an instruction. */
 struct regs {
 	bool is_reached;
-	uaio_insn_regs
-		constant; /* a bit for each register whose value is known */
+	/* bitmap; set: the value of the register is known */
+	uaio_insn_regs constant;
 	uint32_t value[UAIO_INSN_NR_REGS];
 };
 
 struct uaio_flow {
-	const uintptr_t *entries; /* to which other code branches */
+	/* addresses to which other code branches */
+	const uintptr_t *entries;
 	size_t nr_entries;
 	uintptr_t start, end;
 	/*
-	 * For each byte of the function: 1 + the index of its join (target of a branch); 0 if
-	 * it is none.
+	 * For each byte of the function: the index of the join at this byte, plus 1; 0:
+	 * no join. A join is an address to which a branch leads.
 	 */
 	uint32_t *join_at;
-	/* the known registers at each target of a branch (join) */
+	/* for each join: which registers have a known value there */
 	struct regs *joins;
 	uint32_t nr_joins, nr_met;
 	bool has_changed;
 };
 
-/* Code may reach join with regs, too: keep only the constants that both have. */
+/*
+ * Another path, with the values in regs, leads to the join, too. Keep only the values
+ * that *join and *regs have in common.
+ */
 static void meet(struct uaio_flow *flow, struct regs *join,
 		 const struct regs *regs)
 {
@@ -84,7 +88,7 @@ static bool is_inside(const struct uaio_flow *flow, uintptr_t addr)
 	return addr - flow->start < flow->end - flow->start;
 }
 
-/* Return: the registers at addr; NULL if no branch leads there. */
+/* Return: the known registers at addr; NULL if no branch leads to addr. */
 static struct regs *join_of(const struct uaio_flow *flow, uintptr_t addr)
 {
 	uint32_t which =
@@ -99,7 +103,10 @@ static bool has_target(enum uaio_insn_flow kind)
 	       kind == UAIO_FLOW_CALL;
 }
 
-/* Return: whether the instruction is a jump that replaced a mov to eax (patch.h). */
+/*
+ * Return: whether the instruction is the jump of a patched site, which replaced a mov
+ * to eax (patch.h).
+ */
 static bool sets_by_trampoline(const uint8_t *code, size_t length,
 			       uint32_t *ret_value)
 {
@@ -110,7 +117,7 @@ static bool sets_by_trampoline(const uint8_t *code, size_t length,
 	       uaio_insn_flow(code, length, &target) == UAIO_FLOW_JUMP &&
 	       uaio_region_number_of(target, ret_value);
 #else
-	/* On aarch64 only system calls are patched. */
+	/* On aarch64 a patch replaces only the system call, not a mov. */
 	(void)code;
 	(void)length;
 	(void)ret_value;
@@ -118,7 +125,7 @@ static bool sets_by_trampoline(const uint8_t *code, size_t length,
 #endif
 }
 
-/* Update the known registers by the effects of an instruction. */
+/* Update the known registers: apply the effects of one instruction. */
 static void execute(struct regs *regs, const uint8_t *code, size_t length)
 {
 	uaio_insn_regs writes = uaio_insn_writes(code, length);
@@ -139,7 +146,10 @@ static void execute(struct regs *regs, const uint8_t *code, size_t length)
 	}
 }
 
-/* Return: whether the jump leads to a trampoline, which returns to the code after it. */
+/*
+ * Return: whether a jump to target leads to a trampoline, which returns to the code
+ * after the jump.
+ */
 static bool comes_back(uintptr_t target)
 {
 	uint32_t nr;
@@ -147,17 +157,19 @@ static bool comes_back(uintptr_t target)
 	return uaio_region_number_of(target, &nr);
 }
 
-/* No register is known. */
+/* The instruction is reached, and no register has a known value. */
 static const struct regs nothing = { .is_reached = true };
 
-/* Decode the function once. see: called for each system call; or NULL. */
+/* Decode the whole function once. see: called for each system call; may be NULL. */
 static void pass_through(struct uaio_flow *flow, uaio_flow_see_fn *see,
 			 void *arg)
 {
 	struct regs regs = nothing;
 	uintptr_t at = flow->start;
-	bool has_ended =
-		false; /* the previous instruction does not lead to this one */
+	/*
+	 * the processor never continues from the previous instruction to this one
+	 */
+	bool has_ended = false;
 
 	flow->has_changed = false;
 	flow->nr_met = 0;
@@ -177,7 +189,10 @@ static void pass_through(struct uaio_flow *flow, uaio_flow_see_fn *see,
 			at += length;
 			continue;
 		} else if (has_ended) {
-			/* Code that was not found leads here, so no register is known. */
+			/*
+			 * No known code leads to this instruction, so unknown code
+			 * must. So no register is known.
+			 */
 			regs = nothing;
 		}
 		if (see && uaio_insn_is_syscall(code, length)) {
@@ -208,7 +223,10 @@ static void add_join(struct uaio_flow *flow, uintptr_t addr)
 		flow->join_at[addr - flow->start] = ++flow->nr_joins;
 }
 
-/* Find the targets of all branches. Return: false if a target or instruction is not known. */
+/*
+ * Find all joins: the addresses to which branches lead.
+ * Return: false if such an address cannot be found out, or an instruction is unknown.
+ */
 static bool find_joins(struct uaio_flow *flow)
 {
 	uintptr_t at = flow->start, target;
@@ -231,14 +249,18 @@ static bool find_joins(struct uaio_flow *flow)
 }
 
 /*
- * Return: false if a branch leads into the middle of an instruction, or PASSES_MAX passes are
- * not enough.
+ * Find the known registers everywhere, then call see() for each system call.
+ * Return: false if a branch leads into the middle of an instruction, or if PASSES_MAX
+ * passes are not enough.
  */
 static bool follow(struct uaio_flow *flow, uaio_flow_see_fn *see, void *arg)
 {
 	unsigned passes = 0;
 
-	/* Code elsewhere may branch to an entry with any values in the registers. */
+	/*
+	 * Code elsewhere may branch to an entry. At that moment any register may have
+	 * any value.
+	 */
 	for (size_t i = 0; i < flow->nr_entries; i++) {
 		struct regs *join = join_of(flow, flow->entries[i]);
 
@@ -250,8 +272,8 @@ static bool follow(struct uaio_flow *flow, uaio_flow_see_fn *see, void *arg)
 			return false;
 		pass_through(flow, NULL, NULL);
 		/*
-		 * If a join was not met in the pass, it is in the middle of an instruction:
-		 * give up.
+		 * If the pass met no instruction that begins at some join, the join is
+		 * in the middle of an instruction: give up.
 		 */
 		if (flow->nr_met < flow->nr_joins)
 			return false;
@@ -260,7 +282,10 @@ static bool follow(struct uaio_flow *flow, uaio_flow_see_fn *see, void *arg)
 	return true;
 }
 
-/* Add the entries at which an instruction starts. The others only look like entries. */
+/*
+ * Make a join of each entry at which an instruction begins. At other entries no
+ * instruction begins, so no branch leads to them.
+ */
 static void add_entries(struct uaio_flow *flow)
 {
 	for (size_t i = 0; i < flow->nr_entries; i++)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds the number of each system call in a function
+ * Finds the number of each system call that a function makes
  *
- * The analysis propagates constants through registers and branches until nothing changes.
+ * The analysis propagates constants through registers and branches, pass after pass,
+ * until nothing changes.
  *
  * Tested by test-scan.c.
  */
@@ -19,10 +20,11 @@ struct uaio_function {
 	uintptr_t start, end;
 };
 
-/* A `syscall` instruction, or `svc` on aarch64. */
+/* A system call in a function: a `syscall` instruction, or `svc` on aarch64. */
 struct uaio_flow_call {
 	uintptr_t addr;
-	bool is_known; /* the number is nr on all paths to the call */
+	/* the number is nr on each path that leads to the call */
+	bool is_known;
 	uint32_t nr;
 };
 
@@ -30,9 +32,10 @@ typedef void uaio_flow_see_fn(void *arg, const struct uaio_flow *flow,
 			      const struct uaio_flow_call *call);
 
 /*
- * Call see() for each system call of a function. entries: addresses to which code outside of
- * the function branches; addresses in other functions are ignored.
- * Return: false, without having called see(), if not all paths through the function are known.
+ * Call see() for each system call of a function. entries: addresses to which code
+ * outside of the function branches; those in other functions are ignored.
+ * Return: false if not all paths through the function are known; see() was not called
+ * then.
  */
 bool uaio_flow_follow(const struct uaio_function *function,
 		      const uintptr_t *entries, size_t nr_entries,
@@ -42,15 +45,18 @@ bool uaio_flow_follow(const struct uaio_function *function,
 bool uaio_flow_is_target(const struct uaio_flow *flow, uintptr_t addr);
 
 /*
- * x86-64 only.
- * Return: whether the four bytes at distance may be the operand of a branch. Reads the two
- * bytes before them.
+ * For x86-64 only.
+ * Return: whether the four bytes at `distance` may be the operand of a branch. Reads
+ * the two bytes before them.
  */
 bool uaio_flow_may_branch(const uint8_t *distance);
 
 enum uaio_boundary { UAIO_IS_INSTRUCTION, UAIO_IS_PART, UAIO_IS_UNKNOWN };
 
-/* Return: whether an instruction of the function [start, end) begins at addr. */
+/*
+ * Return: whether an instruction of the function [start, end) begins at addr; unknown
+ * if an instruction before addr is not known.
+ */
 enum uaio_boundary uaio_flow_look_for(uintptr_t start, uintptr_t end,
 				      uintptr_t addr);
 

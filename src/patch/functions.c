@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds the functions of an object by its unwind table, .eh_frame_hdr
+ * Finds the functions of an object in its unwind table, .eh_frame_hdr
  *
  * Tested by test-patch.c and test-scan.c.
  */
@@ -23,7 +23,7 @@ bool uaio_is_mapped(const struct dl_phdr_info *object, uintptr_t addr,
 	return false;
 }
 
-/* A row of the table; both members are relative to the header. */
+/* A row of the unwind table. Both members are offsets from the table's header. */
 struct row {
 	int32_t start, fde;
 };
@@ -62,9 +62,9 @@ static const struct header *table_of(const struct dl_phdr_info *object)
 }
 
 /*
- * Read the row's frame description entry (FDE): two words, then the function's start relative
- * to that field, then its length. The encoding is assumed; the assumption is right if the
- * start is equal to that in the row.
+ * Read a frame description entry (FDE): two words, the function's start, the function's
+ * length. The start is stored as an offset from the field that contains it. If the FDE
+ * has another encoding, its start differs from the start in the row: return false.
  */
 static bool read_entry(const struct dl_phdr_info *object,
 		       const struct header *header, const struct row *row,
@@ -92,7 +92,10 @@ bool uaio_find_last_function(const struct dl_phdr_info *object, uintptr_t addr,
 
 	if (!header)
 		return false;
-	/* Binary search: row low - 1 is the last row that starts at or before addr. */
+	/*
+	 * Binary search: afterwards row low - 1 is the last one that starts at or
+	 * before addr.
+	 */
 	for (high = header->nr; low < high;) {
 		uint32_t middle = low + (high - low) / 2;
 

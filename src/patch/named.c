@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds the addresses of code that an object names
+ * Finds the addresses of code that an object names, for example by symbols
  *
- * These are its exported functions, its entry point, its DT_INIT and DT_FINI functions, and the
- * pointers that the loader relocates, which may point to data. The loader may have relocated
- * the object, or not yet.
+ * An object names its exported functions, its entry point and its DT_INIT and DT_FINI
+ * functions. It also names what the pointers that the loader relocates point to; some
+ * of this is data. The loader may have relocated the object already, or not yet.
  *
  * Tested by test-patch.c.
  */
@@ -17,24 +17,29 @@
 
 enum {
 #if defined(__aarch64__)
-	RELATIVE = 1027,  /* relocation: an address in the object */
-	IRELATIVE = 1032, /* relocation: the address of an ifunc resolver */
+	/* type of a relocation: an address in the object */
+	RELATIVE = 1027,
+	/* type of a relocation: the address of an ifunc resolver */
+	IRELATIVE = 1032,
 #else
-	RELATIVE = 8,   /* relocation: an address in the object */
-	IRELATIVE = 37, /* relocation: the address of an ifunc resolver */
+	/* type of a relocation: an address in the object */
+	RELATIVE = 8,
+	/* type of a relocation: the address of an ifunc resolver */
+	IRELATIVE = 37,
 #endif
-	TAG_RELRSZ = 35, /* DT_RELRSZ and DT_RELR, which older headers lack */
+	/* the tags DT_RELRSZ and DT_RELR, which older headers lack */
+	TAG_RELRSZ = 35,
 	TAG_RELR = 36,
 };
 
-/* An object, and the function to call for each address that it names. */
+/* The object, and the function to call for each address that the object names. */
 struct named {
 	const struct dl_phdr_info *object;
 	void (*see)(void *arg, uintptr_t addr, bool is_code);
 	void *arg;
 };
 
-/* The entries of the dynamic section that are needed. */
+/* The entries of an object's dynamic section that this file uses. */
 struct dynamic {
 	uintptr_t symbols, gnu_hash, hash;
 	uintptr_t rela, plt_rela, relr;
@@ -43,8 +48,8 @@ struct dynamic {
 };
 
 /*
- * Return: addr as an address in memory. The loader may have added the load bias to it, or not
- * yet.
+ * Return: where addr is in memory. The loader may have added the load bias to addr
+ * already, or not yet.
  */
 static uintptr_t place_of(const struct dl_phdr_info *object, uintptr_t addr)
 {
@@ -92,7 +97,7 @@ static void read_dynamic(const struct dl_phdr_info *object,
 	}
 }
 
-/* Return: the word at addr; 0 if addr is not in the object. */
+/* Return: the four bytes at addr; 0 if addr is not in the object. */
 static uint32_t word_at(const struct dl_phdr_info *object, uintptr_t addr)
 {
 	uint32_t word = 0;
@@ -102,7 +107,10 @@ static uint32_t word_at(const struct dl_phdr_info *object, uintptr_t addr)
 	return word;
 }
 
-/* Return: the number of symbols: 1 + the highest index in any chain of the hash table. */
+/*
+ * Return: how many symbols there are: 1 + the highest index in any chain of the hash
+ * table.
+ */
 static size_t count_by_gnu_hash(const struct dl_phdr_info *object,
 				uintptr_t hash)
 {
@@ -172,7 +180,10 @@ static void add_relocated(const struct named *named, uintptr_t at, size_t bytes)
 	}
 }
 
-/* A pointer that the loader relocates, or has relocated. */
+/*
+ * The loader relocates the pointer at address `at`, or has done so already. Report the
+ * address to which the pointer points.
+ */
 static void add_moved(const struct named *named, uintptr_t at)
 {
 	uintptr_t value;
@@ -184,8 +195,8 @@ static void add_moved(const struct named *named, uintptr_t at)
 }
 
 /*
- * A DT_RELR table. An even entry is the address of a relocated word. An odd entry has a bit for
- * each of the following 63 words.
+ * Read a DT_RELR table. An even entry is the address of a relocated word. An odd entry
+ * has a bit for each of the 63 words that follow.
  */
 static void add_packed(const struct named *named, uintptr_t table, size_t bytes)
 {
@@ -210,7 +221,9 @@ static void add_packed(const struct named *named, uintptr_t table, size_t bytes)
 	}
 }
 
-/* The entry point, from the ELF header, which is at the start of the first segment. */
+/*
+ * Get the entry point from the ELF header, which is at the start of the first segment.
+ */
 static void add_start(const struct named *named)
 {
 	const struct dl_phdr_info *object = named->object;

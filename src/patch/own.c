@@ -24,25 +24,32 @@ enum {
 };
 
 static struct {
-	struct uaio_lock lock; /* held by the thread that scans */
-	/* atomic, relaxed: bits are only added */
+	/* a thread holds this lock while it scans objects */
+	struct uaio_lock lock;
+	/* atomic, relaxed: bits are only set, never cleared */
 	struct uaio_own_calls calls;
-	uint64_t
-		adds; /* atomic: number of objects loaded until the last scan */
-	/* Under the lock: */
-	uint64_t subs; /* number of objects unloaded until the last scan */
-	const ElfW(Phdr) * known[OBJECTS_MAX]; /* headers of scanned objects */
+	/*
+	 * atomic: number of objects that were loaded until the last scan
+	 * (dlpi_adds)
+	 */
+	uint64_t adds;
+	/* The next members are under the lock. */
+	/* number of objects that were unloaded until the last scan (dlpi_subs) */
+	uint64_t subs;
+	/* program headers of the scanned objects */
+	const ElfW(Phdr) * known[OBJECTS_MAX];
 	size_t nr_known;
 } found;
 
-/* One call of dl_iterate_phdr(). */
+/* State during one call of dl_iterate_phdr(). */
 struct pass {
-	bool has_begun; /* there is an object to scan, and this thread scans it */
-	bool is_busy;   /* another thread scans */
+	/* this thread has taken the lock, and scans the new objects */
+	bool has_begun;
+	bool is_busy; /* another thread scans */
 	uint64_t adds;
 };
 
-/* Beginnings of the names of objects that are not scanned. */
+/* Objects whose file names begin like this are not scanned. */
 static const char *const passed_over[] = {
 	"ld-linux",  "ld-musl",        "libc.so.",    "libc.musl-",
 	"librt.so.", "libpthread.so.", "linux-vdso.",
@@ -65,7 +72,9 @@ static bool is_wanted(const struct dl_phdr_info *object)
 	       !uaio_region_is_in_ours(object);
 }
 
-/* Return: whether the object has been scanned; it counts as scanned from now on. */
+/*
+ * Return: whether the object has been scanned before. From now on it counts as scanned.
+ */
 static bool is_known(const struct dl_phdr_info *object)
 {
 	for (size_t i = 0; i < found.nr_known; i++)
@@ -84,10 +93,15 @@ static void publish(const struct uaio_own_calls *calls)
 		store_relaxed(&found.calls.has_any, true);
 }
 
-/* Return: whether this thread has to scan. */
+/*
+ * Return: whether this thread must scan: new objects were loaded, and no other thread
+ * scans.
+ */
 static bool begin(struct pass *pass, const struct dl_phdr_info *object)
 {
-	/* [MB:scan] acquire: read the results of the last scan after this. */
+	/*
+	 * [MB:scan] acquire: this thread reads the results of the last scan later.
+	 */
 	if (load_acquire(&found.adds) == object->dlpi_adds)
 		return false;
 	pass->is_busy = !uaio_trylock(&found.lock, UAIO_RANK_SCAN);
@@ -96,7 +110,8 @@ static bool begin(struct pass *pass, const struct dl_phdr_info *object)
 	pass->has_begun = true;
 	pass->adds = object->dlpi_adds;
 	/*
-	 * The program headers of a new object may be where those of an unloaded object were.
+	 * A new object may have its program headers where an unloaded object had them:
+	 * scan all again.
 	 */
 	if (found.subs != object->dlpi_subs)
 		found.nr_known = 0;
@@ -119,7 +134,10 @@ static int scan_new(struct dl_phdr_info *object, size_t bytes, void *data)
 	return 0;
 }
 
-/* Return: whether these program headers describe the object: they name its l_ld. */
+/*
+ * Return: whether the program headers belong to the object that map describes: their
+ * dynamic section is at map->l_ld.
+ */
 static bool is_of(const struct link_map *map, const struct dl_phdr_info *object)
 {
 	for (unsigned i = 0; i < object->dlpi_phnum; i++) {
@@ -132,7 +150,10 @@ static bool is_of(const struct link_map *map, const struct dl_phdr_info *object)
 	return false;
 }
 
-/* Describe an object whose ELF header is mapped at its load bias, as most are. */
+/*
+ * Fill in ret for an object whose ELF header is mapped at its load bias, as for most
+ * objects.
+ */
 static bool describe_by_header(const struct link_map *map,
 			       struct dl_phdr_info *ret)
 {
@@ -151,7 +172,7 @@ static bool describe_by_header(const struct link_map *map,
 	return is_of(map, ret);
 }
 
-/* Describe the program itself, which may be linked to a fixed address. */
+/* Fill in ret for the program itself, which may be linked to a fixed address. */
 static bool describe_program(const struct link_map *map,
 			     struct dl_phdr_info *ret)
 {
@@ -160,7 +181,10 @@ static bool describe_program(const struct link_map *map,
 	return ret->dlpi_phdr && is_of(map, ret);
 }
 
-/* Return: whether all objects of the list have been scanned. */
+/*
+ * Scan all objects of the loader's list.
+ * Return: false if some object cannot be scanned.
+ */
 static bool scan_list(const struct r_debug *debug)
 {
 	if (!debug || debug->r_state != RT_CONSISTENT)
@@ -204,12 +228,15 @@ bool uaio_patch_may_call(const struct uaio_numbers *numbers, size_t nr)
 {
 	struct pass pass = { 0 };
 
-	/* A scan could add nothing, as any system call is already possible. */
+	/* A scan is not needed: some instruction may make any system call. */
 	if (load_relaxed(&found.calls.has_any))
 		return true;
 	(void)dl_iterate_phdr(scan_new, &pass);
 	if (pass.has_begun) {
-		/* [MB:scan] release: the results are stored before this. Pairs with begin(). */
+		/*
+		 * [MB:scan] release: the results of this scan are stored before. Pairs
+		 * with the acquire in begin().
+		 */
 		store_release(&found.adds, pass.adds);
 		uaio_unlock(&found.lock, UAIO_RANK_SCAN);
 	}
@@ -221,7 +248,11 @@ bool uaio_patch_may_call_alone(const struct r_debug *debug,
 {
 	bool is_whole;
 
-	/* A thread that does not exist in the child of fork() may hold this lock, too. */
+	/*
+	 * If the trylock fails, a thread of the parent process held the lock during
+	 * fork(). That thread does not exist in the child, so the lock stays locked:
+	 * return true.
+	 */
 	if (!uaio_trylock(&found.lock, UAIO_RANK_SCAN))
 		return true;
 	is_whole = scan_list(debug);

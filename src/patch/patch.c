@@ -26,24 +26,43 @@ enum {
 long uaio_patch_call(int nr, const long args[6])
 	__attribute__((visibility("hidden")));
 
-/* Under the loader's lock, except ops, which is immutable after uaio_patch_load(). */
+/*
+ * All members but ops are under the loader's lock. ops does not change after
+ * uaio_patch_load().
+ */
 static struct {
 	const struct uaio_patch_ops *ops;
 	struct r_debug *debug;
-	/* program headers of the objects that were inspected; NULL: a free slot */
+	/*
+	 * program headers of each object that was inspected; NULL: the slot is free
+	 */
 	const ElfW(Phdr) * known[OBJECTS_MAX];
 	bool is_there[OBJECTS_MAX];
-	/* number of slots in use; the slots from this index on are free */
+	/* all slots from this index on are free */
 	size_t nr_known;
 	struct uaio_site sites[SITES_MAX];
 	size_t page;
-	/* objects that are inspected from now on are just being loaded */
+	/*
+	 * Set after the objects that were already loaded have been inspected. So each
+	 * object that is inspected later is just being loaded.
+	 */
 	bool has_loaded;
-	/* atomic, relaxed: some site may be unpatched; set before its code can run */
+	/*
+	 * atomic, relaxed: set if some site may be unpatched. It is set before the
+	 * loader lets code of the site's object run.
+	 */
 	bool has_left;
-	/* atomic, relaxed: hints; the loader's lock orders the loads */
-	uint32_t nr_loads; /* from 1; 0: the loader's function is not patched */
-	uint32_t loads_pid; /* the process of the last load */
+	/*
+	 * atomic, relaxed: nr_loads and loads_pid are only hints, as the loader's lock
+	 * already orders the loading of objects
+	 */
+	/*
+	 * how often objects were loaded or unloaded, plus 1; 0: the loader's function
+	 * is not patched
+	 */
+	uint32_t nr_loads;
+	/* id of the process in which objects were last loaded or unloaded */
+	uint32_t loads_pid;
 } patch;
 
 /*
@@ -60,18 +79,21 @@ static bool is_within_reach(const uint8_t *region, size_t bytes, uintptr_t low,
 	return last - first < UAIO_CODE_REACH;
 }
 
-/* Return: memory for trampolines from which a jump can reach all of [low, high); or NULL. */
+/*
+ * Return: memory for trampolines; NULL: none. Jumps can span the distance from any code
+ * in [low, high) to this memory, and back.
+ */
 static uint8_t *new_region(size_t bytes, uintptr_t low, uintptr_t high)
 {
 	/*
-	 * Below a program that is linked to a fixed address (4 or 16 MiB) there is little
-	 * space.
+	 * A program that is linked to a fixed address (4 or 16 MiB) has little space
+	 * below it.
 	 */
 	const uintptr_t step =
 		low > 2ul * HINTS * UAIO_CODE_STEP ? UAIO_CODE_STEP : 1ul << 17;
 	uintptr_t hint = (low & ~(patch.page - 1)) - bytes;
 
-	/* Search below the code, as the heap may grow above it. */
+	/* Search below the code, because the heap may grow above it. */
 	for (unsigned i = 0; i < HINTS && hint > step; i++, hint -= step) {
 		uint8_t *region =
 			sys_mmap((void *)hint, bytes, PROT_READ | PROT_WRITE,
@@ -90,7 +112,10 @@ static uint8_t *new_region(size_t bytes, uintptr_t low, uintptr_t high)
  * Writing code
  */
 
-/* Return: whether no other thread can execute the code that is being patched (I2). */
+/*
+ * Return: whether no other thread can execute the code that is about to be patched
+ * (I2).
+ */
 static bool is_alone(void)
 {
 	if (patch.has_loaded)
@@ -100,7 +125,10 @@ static bool is_alone(void)
 				       : uaio_has_threads(1);
 }
 
-/* Make the code writable, and write a jump. Return: false if it could not be written (I2). */
+/*
+ * Make the code writable, and write a jump over it.
+ * Return: false if this was not possible (I2).
+ */
 static bool write_code(uint8_t *at, size_t nr, const uint8_t *to)
 {
 	uintptr_t first = (uintptr_t)at & ~(patch.page - 1);
@@ -111,7 +139,8 @@ static bool write_code(uint8_t *at, size_t nr, const uint8_t *to)
 
 	if (sys_mprotect_exec((void *)first, bytes, code | PROT_WRITE) < 0) {
 		/*
-		 * If the bytes span two mappings, mprotect() may have changed only the first.
+		 * If the bytes are in two mappings, mprotect() may have changed only
+		 * the first one: restore it.
 		 */
 		if (first != last)
 			(void)sys_mprotect_exec((void *)first, patch.page,
@@ -123,7 +152,10 @@ static bool write_code(uint8_t *at, size_t nr, const uint8_t *to)
 	return is_written;
 }
 
-/* Make a complete region executable. Return: whether that succeeded. */
+/*
+ * Make a region executable, after all its trampolines are written.
+ * Return: whether that succeeded.
+ */
 static bool finish(uint8_t *region, size_t bytes)
 {
 	uaio_code_flush(region, bytes);
@@ -136,8 +168,8 @@ static size_t whole_pages(size_t bytes)
 }
 
 /*
- * Patch one site. If the site has several instructions, a thread may be between two of them,
- * so the site is patched only if no other thread can execute it.
+ * Patch one site. Another thread may be between two instructions of the site. So a site
+ * with several instructions is patched only if no other thread can execute it.
  */
 static bool change_one(const struct uaio_site *site, const uint8_t *to)
 {
@@ -204,7 +236,10 @@ static bool is_known(const struct dl_phdr_info *object)
 	return false;
 }
 
-/* Return: false for the library (I4), and for an object whose code the loader relocates. */
+/*
+ * Return: whether to inspect the object. False for the library itself (I4), and for an
+ * object whose code the loader relocates.
+ */
 static bool is_wanted(const struct dl_phdr_info *object)
 {
 	if (uaio_region_is_in_ours(object))
@@ -246,18 +281,25 @@ static void look_at_all(void)
 {
 	memset(patch.is_there, 0, sizeof(patch.is_there));
 	(void)dl_iterate_phdr(look_at, NULL);
-	/* Forget unloaded objects, as a new object may be mapped at the same address. */
+	/*
+	 * Forget the objects that were unloaded: a new object may be mapped at the same
+	 * address.
+	 */
 	for (size_t i = 0; i < patch.nr_known; i++)
 		if (!patch.is_there[i])
 			patch.known[i] = NULL;
 }
 
 struct left {
-	uintptr_t addr; /* in the object's memory */
+	/* an address in the object that is to be searched */
+	uintptr_t addr;
 	bool has_enter;
 };
 
-/* Search an object for unpatched sites; uaio_find_calls() does not find patched ones. */
+/*
+ * If the object contains left->addr, record whether it has unpatched calls of
+ * io_uring_enter. (uaio_find_calls() does not find patched calls.)
+ */
 static int look_for_left(struct dl_phdr_info *object, size_t bytes, void *data)
 {
 	static const struct uaio_numbers enter = { SYS_io_uring_enter,
@@ -298,7 +340,10 @@ long uaio_patch_call(int nr, const long args[6])
  * Loading
  */
 
-/* Patch the loader's empty function (I1). Return: whether that succeeded. */
+/*
+ * Patch the loader's empty function for debuggers (I1).
+ * Return: whether that succeeded.
+ */
 static bool hook_loader(void)
 {
 	size_t bytes = whole_pages(2 * UAIO_SLOT_BYTES), nr;
@@ -344,7 +389,10 @@ void uaio_patch_load(const struct uaio_patch_ops *ops)
 	patch.ops = ops;
 	patch.page = getauxval(AT_PAGESZ);
 	uaio_patch_save_load();
-	/* If this fails, uaio_patch_has_left() inspects later objects when it is called. */
+	/*
+	 * If hook_loader() fails, objects that are loaded later are not patched, and
+	 * uaio_patch_has_left() inspects them.
+	 */
 	if (hook_loader())
 		store_relaxed(&patch.nr_loads, 1);
 	else

@@ -10,16 +10,25 @@
 
 enum {
 	CODE_BYTES_MAX = 1 << 28,
-	TABLE_MAX = 1024, /* entries of a jump table */
-	/* how many jump tables are considered for one indirect jump */
+	/* how many entries of a jump table are read at most */
+	TABLE_MAX = 1024,
+	/*
+	 * for one indirect jump, only the last tables that were computed are considered
+	 */
 	TABLES_MAX = 4,
 };
 
-/* A path of instructions, and the tables whose addresses its instructions have computed. */
+/*
+ * A path: instructions that the processor executes one after another. `tables`: the
+ * addresses of data, perhaps jump tables, that these instructions have computed.
+ */
 struct path {
 	uintptr_t tables[TABLES_MAX];
 	size_t nr_tables;
-	/* it begins at a computed address, so all of its instructions must be known (I1) */
+	/*
+	 * The path begins at an address that some instruction has computed. So all
+	 * instructions of the path must be known (I1).
+	 */
 	bool is_computed;
 };
 
@@ -58,7 +67,9 @@ enum uaio_reached uaio_reach_at(const struct uaio_reach *reach, uintptr_t addr)
 					    : UAIO_REACHED_NOT;
 }
 
-/* Add addr to the list, if it is in the code and aligned as an instruction must be. */
+/*
+ * Add addr to the list, if it is in the code and has the alignment of instructions.
+ */
 static void add(const struct uaio_reach *reach, struct uaio_reach_list *list,
 		uintptr_t addr)
 {
@@ -70,7 +81,7 @@ static void add(const struct uaio_reach *reach, struct uaio_reach_list *list,
 		list->all[list->nr++] = (uint32_t)(addr - reach->start);
 }
 
-/* Return: false if some bytes of the instruction belong to another instruction. */
+/* Return: whether no byte of the instruction belongs to another instruction. */
 static bool is_free(const struct uaio_reach *reach, size_t at, size_t length)
 {
 	if (has_bit(reach->others, at))
@@ -111,10 +122,10 @@ static void note_start(struct uaio_reach *reach, uintptr_t addr)
 }
 
 /*
- * Find where tables and other data begin (I2). The code that uses a table may be reachable
- * only through another table. So all bytes that may be an instruction that computes an address
- * are treated as such an instruction. At worst a table seems to end too early, and less code
- * is found.
+ * Find where jump tables and other data begin (I2). The code that uses a jump table may
+ * be reachable only through another table, so this cannot wait until code is followed.
+ * Instead, treat all bytes that look like an instruction that computes an address as
+ * one. If they are none, a table seems to end too early, and less code is found.
  */
 static void find_starts(struct uaio_reach *reach)
 {
@@ -137,14 +148,16 @@ static void find_starts(struct uaio_reach *reach)
 	}
 }
 
-/* Return: whether the table continues at entry, as no other data begins there. */
+/* Return: whether the table continues at entry: no other data begins there. */
 static bool goes_on(const struct uaio_reach *reach, uintptr_t entry)
 {
 	return entry - reach->low >= reach->span ||
 	       !has_bit(reach->starts, entry - reach->low);
 }
 
-/* Add the targets of a table whose entries are distances from the table's start. */
+/*
+ * Add the targets of a jump table whose entries are distances from the table's start.
+ */
 static void add_near_table(struct uaio_reach *reach, uintptr_t table)
 {
 	for (unsigned i = 0; i < TABLE_MAX; i++, table += sizeof(int32_t)) {
@@ -165,7 +178,9 @@ static void add_near_table(struct uaio_reach *reach, uintptr_t table)
 	}
 }
 
-/* Add the targets of a table whose entries are addresses before the load bias is added. */
+/*
+ * Add the targets of a jump table whose entries are addresses without the load bias.
+ */
 static void add_far_table(struct uaio_reach *reach, uintptr_t table)
 {
 	for (unsigned i = 0; i < TABLE_MAX; i++, table += sizeof(uintptr_t)) {
@@ -185,7 +200,7 @@ static void add_far_table(struct uaio_reach *reach, uintptr_t table)
 
 #else
 
-/* On aarch64 no jump table is followed. */
+/* On aarch64 jump tables are not followed. */
 static void find_starts(struct uaio_reach *reach)
 {
 	(void)reach;
@@ -209,8 +224,8 @@ static void add_tables(struct uaio_reach *reach, const struct path *path,
 	add_far_table(reach, reach->object->dlpi_addr + table);
 #else
 	/*
-	 * On aarch64 the entries are distances from an instruction that only the code knows,
-	 * so nothing is done.
+	 * On aarch64 the entries of a jump table are distances from some instruction.
+	 * Only the program's code knows from which, so the table cannot be read.
 	 */
 	(void)reach;
 	(void)path;
@@ -219,7 +234,9 @@ static void add_tables(struct uaio_reach *reach, const struct path *path,
 #endif
 }
 
-/* Store an address that an instruction computes: it may be that of code, or of a table. */
+/*
+ * Record an address that an instruction computes: code or a table may begin there.
+ */
 static void note_address(struct uaio_reach *reach, struct path *path,
 			 uintptr_t addr)
 {
@@ -242,15 +259,15 @@ static void note_address(struct uaio_reach *reach, struct path *path,
  */
 
 /*
- * Store where the instruction leads. Return: whether the path continues with the next
- * instruction.
+ * Record where the instruction leads.
+ * Return: whether the path continues with the next instruction.
  */
 static bool go_on(struct uaio_reach *reach, struct path *path,
 		  const uint8_t *code, size_t length)
 {
 	/*
-	 * If the loader chose the object's address, no constant in the object's code is an
-	 * address.
+	 * If the loader chose the object's address, no constant in the object's code is
+	 * an address in the object.
 	 */
 	const uintptr_t *moved =
 		reach->is_placed ? NULL : &reach->object->dlpi_addr;
@@ -262,7 +279,10 @@ static bool go_on(struct uaio_reach *reach, struct path *path,
 	case UAIO_FLOW_NEXT: return true;
 	case UAIO_FLOW_BRANCH: add(reach, &reach->todo, target); return true;
 	case UAIO_FLOW_CALL:
-		/* On a path from a computed address, a called function is tried separately. */
+		/*
+		 * If the path begins at a computed address, follow the called function
+		 * separately: it may turn out to be data.
+		 */
 		add(reach, path->is_computed ? &reach->computed : &reach->todo,
 		    target);
 		return true;
@@ -274,7 +294,11 @@ static bool go_on(struct uaio_reach *reach, struct path *path,
 	}
 }
 
-/* Return: false if instructions overlap, or a computed path has an unknown instruction. */
+/*
+ * Follow one path.
+ * Return: false if instructions overlap, or if the path begins at a computed address
+ * and has an unknown instruction.
+ */
 static bool follow_path(struct uaio_reach *reach, struct path *path, size_t at)
 {
 	const uint8_t *code = (const uint8_t *)reach->start;
@@ -310,7 +334,8 @@ static bool follow_all(struct uaio_reach *reach, bool is_computed)
 }
 
 /*
- * Follow a computed address. If that fails, undo everything that was marked on the way (I1).
+ * Follow the code at a computed address. If that fails, the address is data: undo all
+ * marks (I1).
  */
 static void follow_computed(struct uaio_reach *reach, uint32_t at)
 {
@@ -326,7 +351,10 @@ static void follow_computed(struct uaio_reach *reach, uint32_t at)
 	reach->computed.nr = nr_computed;
 }
 
-/* Follow each computed address once, also those that are found meanwhile. */
+/*
+ * Follow the code at each address in reach->computed once. This may add addresses to
+ * the list: follow the code there, too.
+ */
 static void follow_all_computed(struct uaio_reach *reach)
 {
 	size_t nr_followed = 0;
@@ -390,8 +418,8 @@ static size_t words_of(size_t bits)
 }
 
 /*
- * Return: the bytes to map: three bits and three offsets for each byte of the code, and a bit
- * for each byte of the object. Most of the offsets stay unused.
+ * Return: how many bytes to map: for each byte of the code three bits and three
+ * offsets, and a bit for each byte of the object. Most of the offsets stay unused.
  */
 static size_t room_of(const struct uaio_reach *reach)
 {

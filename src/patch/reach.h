@@ -2,17 +2,18 @@
 /*
  * Finds the instructions of an object that has no unwind table
  *
- * Without an unwind table, the object does not say where its functions begin. So reach.c
- * follows the code from the addresses that the object names (named.c), for example symbols.
- * Whatever branches and calls lead to from there is an instruction.
+ * Without an unwind table, an object does not say where its functions begin. So reach.c
+ * follows the code from the addresses that the object names (named.c), for example by
+ * symbols. Whatever branches and calls reach from there is an instruction.
  *
- *   I1  A pointer, an address that an instruction computes, or an entry of a jump table may be
- *       the address of data. Such an address is followed only if all instructions up to the
- *       ends of its function are known, and overlap no instruction that was followed before.
- *   I2  A jump table does not say how many entries it has. It ends where another table or other
- *       data begins whose address an instruction computes.
- *   I3  If the named functions lead to instructions that overlap, the code of the object counts
- *       as unknown.
+ *   I1  Three kinds of addresses may lead to data instead of code: those in pointers,
+ *       those that instructions compute, and those in jump tables. Such an address counts
+ *       as code only if all instructions from there to the ends of the function are
+ *       known, and overlap no instruction that was found before.
+ *   I2  A jump table does not say how many entries it has. It ends where another table or
+ *       other data begins whose address an instruction computes.
+ *   I3  The object names functions, for example by symbols. If these lead to
+ *       instructions that overlap, all code of the object counts as unknown.
  *
  * Context: one thread uses a struct uaio_reach at a time.
  *
@@ -30,18 +31,33 @@ struct uaio_reach {
 	const struct dl_phdr_info *object;
 	uintptr_t start; /* of the code */
 	size_t bytes;
-	bool is_known; /* the code was followed; the members below are valid */
-	/* linked to address 0, so that the loader chooses the address */
+	/* the code was followed, and the members below are valid */
+	bool is_known;
+	/*
+	 * the loader chooses the object's address: the object is linked to address 0
+	 */
 	bool is_placed;
-	/* owns: bitmaps of the bytes from start on */
-	uint64_t *firsts; /* first bytes of instructions */
-	uint64_t *others; /* further bytes of instructions */
-	uint64_t *tried;  /* computed addresses that were followed */
-	/* owns: bitmap of the bytes from low on */
-	uint64_t *starts; /* addresses at which a table or other data begins */
-	uintptr_t low;    /* the lowest address of the object in memory */
-	size_t span; /* bytes from low to the object's end, mapped or not */
-	/* owns: offsets from start, in the order in which they were found */
+	/*
+	 * owns: three bitmaps, with one bit for each byte of the code; bit 0 is for the
+	 * byte at `start`
+	 */
+	/* bit set: an instruction begins at this byte */
+	uint64_t *firsts;
+	/* bit set: this byte is inside an instruction */
+	uint64_t *others;
+	/* bit set: this byte is at a computed address, whose code was followed */
+	uint64_t *tried;
+	/* owns: bitmap with a bit for each byte of the object, from low on */
+	/* bit set: a table or other data begins at this byte */
+	uint64_t *starts;
+	/* the lowest address of the object in memory */
+	uintptr_t low;
+	/* how many bytes the object spans from low on, mapped or not */
+	size_t span;
+	/*
+	 * owns: lists of code addresses, as offsets from `start`, in the order of
+	 * discovery
+	 */
 	struct uaio_reach_list {
 		uint32_t *all;
 		size_t nr;
@@ -49,30 +65,33 @@ struct uaio_reach {
 };
 
 /*
- * Follow the code in the segment that contains addr. The caller must close reach, whatever the
- * result.
- * Return: false if the code counts as unknown.
+ * Follow the code in the segment that contains addr. The caller must call
+ * uaio_reach_close(), whatever the result.
+ * Return: false if the code counts as unknown (I3).
  */
 bool uaio_reach_open(struct uaio_reach *reach,
 		     const struct dl_phdr_info *object, uintptr_t addr);
 void uaio_reach_close(struct uaio_reach *reach);
 
-/* Return: whether addr is in the segment that was followed. */
+/* Return: whether addr is in the ELF segment whose code the analysis has traced. */
 bool uaio_reach_covers(const struct uaio_reach *reach, uintptr_t addr);
 
 enum uaio_reached {
-	UAIO_REACHED_NOT,   /* not known: code or data */
-	UAIO_REACHED_FIRST, /* the first byte of an instruction */
-	UAIO_REACHED_OTHER, /* a further byte of an instruction */
+	/* unknown: perhaps code, perhaps data */
+	UAIO_REACHED_NOT,
+	/* an instruction begins at this byte */
+	UAIO_REACHED_FIRST,
+	/* this byte is inside an instruction */
+	UAIO_REACHED_OTHER,
 };
 
 enum uaio_reached uaio_reach_at(const struct uaio_reach *reach, uintptr_t addr);
 
-/* named.c: the addresses of code that an object names */
+/* named.c: the addresses of code that an object names, for example by symbols */
 
 /*
- * Call see() for each address, perhaps several times for one address. is_code: an instruction
- * certainly begins at addr.
+ * Call see() for each address that the object names, perhaps several times for one
+ * address. is_code: an instruction certainly begins at addr.
  */
 void uaio_see_named(const struct dl_phdr_info *object,
 		    void (*see)(void *arg, uintptr_t addr, bool is_code),

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory regions with the trampolines of patched call sites
+ * Manages memory regions with the trampolines of patched call sites
  *
  * The first slot of a region holds its header, struct uaio_region. Each other slot holds a
  * trampoline, and at the slot's end the number of the trampoline's system call.
  *
- * Context: under the loader's lock.
+ * Context: the loader's lock is held.
  *
  * Tested by test-patch.c.
  */

@@ -11,24 +11,36 @@
 #include "patch/reach.h"
 
 enum {
-	/* the most functions with system calls in an object */
+	/* how many functions with system calls an object may have */
 	FUNCTIONS_MAX = 128,
-	/* the most branches from outside into these functions */
+	/*
+	 * how many branches from other code into functions with system calls are
+	 * recorded at most
+	 */
 	ENTRIES_MAX = 256,
 	STRAYS_MAX = 64, /* struct stray */
-	STRAY_REACH =
-		1 << 16, /* how many bytes before a stray may lead to it */
+	/*
+	 * The code that leads to a stray (struct stray) begins at most so many bytes
+	 * before the stray. Longer paths are not considered.
+	 */
+	STRAY_REACH = 1 << 16,
 	NEAR_CALL = 0xe8,
 	LEA = 0x8d,
-	BLOCK_BYTES = 64,    /* compared together */
-	PARTS_MAX = 1 << 13, /* parts of the range [low, high) */
-	PART_SHIFT = 12,     /* log2 of the smallest size of a part */
+	BLOCK_BYTES = 64, /* compared together */
+	/* the most parts into which the range [low, high) is divided */
+	PARTS_MAX = 1 << 13,
+	/* binary logarithm of the smallest size of a part */
+	PART_SHIFT = 12,
 };
 
-/* A `syscall` in no function of the unwind table, and where code that leads to it may begin. */
+/*
+ * A stray: bytes that look like `syscall`, in no function of the unwind table. low:
+ * code that leads to the stray may begin at this address or later.
+ */
 struct stray {
 	uintptr_t addr, low;
-	uint64_t *seen; /* owns: bitmap of visited addresses, from low on */
+	/* owns: bitmap of the addresses from low on that were visited */
+	uint64_t *seen;
 };
 
 struct scan {
@@ -36,14 +48,17 @@ struct scan {
 	struct uaio_own_calls *calls;
 	struct uaio_function functions[FUNCTIONS_MAX];
 	size_t nr_functions;
-	/* addresses inside these functions to which other code branches */
+	/* addresses inside `functions` to which other code branches */
 	uintptr_t entries[ENTRIES_MAX];
 	size_t nr_entries;
 	struct stray strays[STRAYS_MAX];
 	size_t nr_strays;
-	/* the range of all functions, and of the code that may lead to strays */
+	/* a range with all `functions`, and all code that may lead to `strays` */
 	uintptr_t low, high;
-	/* bitmap of the parts of that range that contain such code */
+	/*
+	 * bitmap of the parts of [low, high); set: the part contains one of the
+	 * `functions`, or code that may lead to `strays`
+	 */
 	uint64_t parts[PARTS_MAX / 64];
 	unsigned part_shift;
 };
@@ -68,7 +83,10 @@ static void for_code(struct scan *scan,
 
 		if (ph->p_type != PT_LOAD || !(flags & PF_X))
 			continue;
-		/* Code that is writable, or not readable, may make any system call. */
+		/*
+		 * Code that is writable or not readable cannot be scanned. So assume
+		 * that it makes any system call.
+		 */
 		if (flags != (PF_R | PF_X))
 			scan->calls->has_any = true;
 		if (scan->calls->has_any)
@@ -78,9 +96,7 @@ static void for_code(struct scan *scan,
 	}
 }
 
-/*
- * Functions that enter the kernel
- */
+/* Finding functions that enter the kernel */
 
 static void add_function(struct scan *scan, uintptr_t start, uintptr_t end)
 {
@@ -104,14 +120,20 @@ static void add_stray(struct scan *scan, uintptr_t addr)
 		scan->calls->has_any = true;
 		return;
 	}
-	/* Code outside of the table's functions begins after the last function before it. */
+	/*
+	 * A stray is in no function of the unwind table. So the code that leads to it
+	 * begins after the last function before it.
+	 */
 	if (uaio_find_last_function(scan->object, addr, &start, &end) &&
 	    end <= addr && end > stray.low)
 		stray.low = end;
 	scan->strays[scan->nr_strays++] = stray;
 }
 
-/* At addr are the bytes of an instruction that enters the kernel: judge what call it makes. */
+/*
+ * The bytes at addr look like an instruction that enters the kernel. Find out whether
+ * they are such an instruction, and in which function.
+ */
 static void judge(struct scan *scan, uintptr_t addr, bool is_syscall)
 {
 	uintptr_t start, end;
@@ -134,8 +156,8 @@ static void judge(struct scan *scan, uintptr_t addr, bool is_syscall)
 }
 
 /*
- * is_syscall_at(): whether the bytes are `syscall`; is_other_at(): whether `sysenter` or `int
- * $0x80`.
+ * is_syscall_at(): whether the bytes at code are `syscall`. is_other_at(): whether they
+ * are `sysenter` or `int $0x80`.
  */
 static inline uint8_t is_syscall_at(const uint8_t *code)
 {
@@ -149,8 +171,8 @@ static inline uint8_t is_other_at(const uint8_t *code)
 }
 
 /*
- * Return: whether a block has bytes that enter the kernel. Written without branches, so that
- * the compiler vectorises it.
+ * Return: whether a block contains bytes that enter the kernel. There are no branches
+ * in the loop, so that the compiler vectorizes it.
  */
 static bool may_enter(const uint8_t *code)
 {
@@ -180,10 +202,11 @@ static void find_functions(struct scan *scan, const uint8_t *code, size_t bytes)
 }
 
 /*
- * Which code leads to functions and strays. Compilers place rarely executed parts of a
- * function elsewhere, and such parts branch back into the function. A stray is code if a
- * branch, a call, a computed address or a name leads to it. Any four bytes that may be the
- * operand of such an instruction are treated as such an operand.
+ * This section finds the code that leads to functions and strays. Compilers place
+ * rarely executed parts of a function elsewhere; these parts branch back into the
+ * function. A stray is code if a branch, a call or a computed address leads to it, or
+ * if the object names it. If four bytes may be the operand of a branch, call or lea,
+ * they are treated as its operand.
  */
 
 static const struct uaio_function *function_of(const struct scan *scan,
@@ -210,9 +233,9 @@ static void add_entry(struct scan *scan, uintptr_t from, uintptr_t target)
 }
 
 /*
- * Return: whether instructions from start on lead to the stray, which then may make any system
- * call. If an instruction is not known, start is data. Addresses visited before do not lead to
- * the stray.
+ * Return: whether the instructions from start on lead to the stray. If they do, the
+ * stray may make any system call. If an instruction on the way is not known, start is
+ * data. An address that was visited before is not followed again.
  */
 static bool leads_to(const struct stray *stray, uintptr_t start)
 {
@@ -294,8 +317,10 @@ static bool is_in_parts(const struct scan *scan, uintptr_t target)
 }
 
 /*
- * Return: a bit for each byte of a block at which the operand of a branch, a call or a lea may
- * begin. Reads the two bytes before the block. Without branches, so that it is vectorized.
+ * Find bytes that may be the operand of a branch, a call or a lea. There are no
+ * branches in the loop, so that the compiler vectorizes it.
+ * Return: a bit for each byte of a block; set: such an operand may begin there. Reads
+ * the two bytes before the block.
  */
 static uint64_t leading(const uint8_t *code)
 {
@@ -309,7 +334,10 @@ static uint64_t leading(const uint8_t *code)
 				   (uint8_t)((code[i - 1] & 0xf0) == 0x80)) |
 				  ((uint8_t)(code[i - 2] == LEA) &
 				   (uint8_t)((code[i - 1] & 0xc7) == 5)));
-	/* The multiplication gathers the lowest bit of each of eight bytes in the highest byte. */
+	/*
+	 * Each byte of word is 0 or 1. The multiplication collects these eight bits in
+	 * its highest byte.
+	 */
 	for (size_t i = 0; i < BLOCK_BYTES; i += 8) {
 		uint64_t word;
 
@@ -345,7 +373,7 @@ static void find_entries(struct scan *scan, const uint8_t *code, size_t bytes)
 			see_leading(scan, code + i + __builtin_ctzl(bits));
 	if (scan->calls->has_any)
 		return;
-	/* The remaining bytes are fewer than leading() reads, so copy them into a block. */
+	/* Fewer bytes are left than leading() reads, so copy them into a block. */
 	memset(rest, 0, sizeof(rest));
 	if (i < bytes)
 		memcpy(rest, code + i - 2, bytes - i + 2);

@@ -2,21 +2,23 @@
 /*
  * Finds the system calls that loaded objects make by their own instructions
  *
- * The library can interpose a system call that goes through the C library, but not one that an
- * object makes by its own `syscall` instruction. The scan finds these instructions and the
- * numbers of their system calls, so that callers know which calls may happen unseen.
+ * The library can interpose a system call that an object makes through the C library.
+ * It cannot interpose a system call that an object makes by its own `syscall`
+ * instruction. The scan finds these instructions and the numbers of their system calls,
+ * so that callers know which calls the library may not see.
  *
- *   I1  In doubt, a `syscall` instruction is assumed to make any system call: if it is in no
- *       function of the unwind table, if an indirect jump may lead to it, or if the number of
- *       its call is not the same constant on all paths. The same holds for `int $0x80` and
- *       `sysenter`. Code is assumed to come from a compiler: functions preserve callee-saved
- *       registers, and no branch leads into the middle of an instruction.
+ *   I1  In doubt, a `syscall` instruction is assumed to make any system call: if it is in
+ *       no function of the unwind table, if an indirect jump may lead to it, or if the
+ *       number of its call is not the same constant on all paths. The same holds for
+ *       `int $0x80` and `sysenter`. Code is assumed to come from a compiler: functions
+ *       preserve callee-saved registers, and no branch leads into the middle of an
+ *       instruction.
  *   I2  Bytes outside the functions of the unwind table count as data, if no branch, call,
  *       computed address or name leads to them.
- *   I3  The first query scans all objects; later queries scan only objects that were loaded
- *       meanwhile.
- *   I4  The calls of an object stay in the result after the object is unloaded: a thread may
- *       have made such a call before.
+ *   I3  The first query scans all objects; later queries scan only objects that were
+ *       loaded since the last one.
+ *   I4  When an object is unloaded, its system calls stay in the result: a thread may have
+ *       made such a call before.
  *
  * The C library, the dynamic loader, the vdso and this library are not scanned. The scan does
  * not see code that the program generates at run time, or objects in other link namespaces
@@ -34,41 +36,44 @@
 
 #include "patch/find.h"
 
-enum { UAIO_OWN_CALLS_MAX = 512 }; /* system call numbers are below this */
+/* the numbers of all system calls are below this */
+enum { UAIO_OWN_CALLS_MAX = 512 };
 
 /* The system calls that objects may make by their own instructions. */
 struct uaio_own_calls {
 	uint64_t words[UAIO_OWN_CALLS_MAX / 64]; /* bitmap of numbers */
-	/* there is an instruction that may make any system call (I1) */
+	/* some instruction may make any system call (I1) */
 	bool has_any;
 };
 
 /*
- * Return: whether an object that is loaded now, or was loaded at an earlier query, may make one
- * of the system calls in the nr ranges numbers by its own instruction. Also true while another
- * thread scans, or if one was scanning when the process was forked.
+ * Return: whether some object may make one of the system calls in `numbers` (nr ranges)
+ * by its own instruction. This includes objects that were loaded at an earlier query,
+ * and are unloaded now. Also true while another thread scans, or if another thread was
+ * scanning when the process was forked.
  *
- * A query costs a call of dl_iterate_phdr(), the first also the scan of all objects. Once an
- * instruction was found that may make any system call, a query costs one load.
+ * Each query calls dl_iterate_phdr(), and the first query also scans all objects. Once
+ * an instruction was found that may make any system call, a query only reads a flag.
  *
- * Context: any thread that may take the loader's lock. Waits for no lock of the library.
+ * Context: any thread that may take the loader's lock. Does not wait for any lock of
+ * the library.
  */
 bool uaio_patch_may_call(const struct uaio_numbers *numbers, size_t nr);
 
 /*
- * As uaio_patch_may_call(), for the only thread of a child of fork(). Another thread of the
- * parent may have held the loader's lock, which no thread releases in the child. So this
- * function reads the loader's list of objects without the lock.
+ * Like uaio_patch_may_call(), for the only thread of a child of fork(). Another thread
+ * of the parent may have held the loader's lock, which no thread releases in the child.
+ * So this function reads the loader's list of objects without the lock.
  *
- * debug: the loader's _r_debug; with NULL the result is true.
- * Return: also true if fork() happened while the loader changed the list, or if the program
- * headers of an object are not found.
- * Context: the process has no other thread.
+ * debug: the loader's _r_debug; if it is NULL, the result is true.
+ * Return: like uaio_patch_may_call(). Also true if fork() happened while the loader
+ * changed the list, or if the program headers of an object are not found. Context: the
+ * process has no other thread.
  */
 bool uaio_patch_may_call_alone(const struct r_debug *debug,
 			       const struct uaio_numbers *numbers, size_t nr);
 
-/* Scan one object, and add its system calls to calls. */
+/* Scan one object, and add to calls the system calls that it may make. */
 void uaio_scan_object(const struct dl_phdr_info *object,
 		      struct uaio_own_calls *calls);
 

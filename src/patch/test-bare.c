@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Part of test-patch.c: an object without an unwind table. Its functions have the arguments of
- * a system call, like those of test-places.c.
+ * Part of test-patch.c: an object without an unwind table. Its functions have the
+ * arguments of a system call, like the functions of test-places.c.
  */
 
 #define LOCAL(name, ...) __asm__(".text\n.balign 16\n" #name ":\n" __VA_ARGS__)
@@ -11,7 +11,10 @@
 	LOCAL(name, __VA_ARGS__)
 #define SITE "mov $426, %eax\n xor %r9d, %r9d\n syscall\n ret\n"
 
-/* The call's number is first in another register, as for a call in a loop. */
+/*
+ * A call that must stay unpatched. The call is in a loop, so the compiler keeps its
+ * number in another register than eax, and copies it to eax before each call.
+ */
 #define KEPT(name)                                                        \
 	FUNCTION(name,                                                    \
 		 "mov %rcx, %r10\n push %r12\n mov $426, %r12d\n"         \
@@ -23,44 +26,47 @@
 #if defined(KEPT_ALONE)
 
 KEPT(bare_kept);
-/* 426 is an argument of another system call, or a result. */
+/*
+ * Not a site: 426 is the argument of another system call, or a function's result.
+ */
 FUNCTION(bare_argument, "mov $426, %edi\n mov $39, %eax\n syscall\n ret\n");
 FUNCTION(bare_returned, "mov $426, %eax\n ret\n");
 
 #elif !defined(OVERLAPS)
 
 KEPT(bare_kept);
-/* An indirect jump is between the mov and the call. */
+/* Left unpatched: an indirect jump is between the mov and the call. */
 FUNCTION(bare_kept_behind, "mov $426, %r8d\n jmp *%rsi\n"
 			   "pop %rcx\n mov %r8d, %eax\n syscall\n ret\n");
 
 /*
- * This function comes first in the code, although bare_by_constants computes its address last.
+ * This function is before bare_by_constants in the code. bare_by_constants computes
+ * this function's address after many other constants.
  */
 LOCAL(behind_constants, SITE);
 
-/* The object exports this function. */
+/* A site in an exported function. */
 FUNCTION(bare_exported, "mov %rcx, %r10\n test %edi, %edi\n js 1f\n" SITE
 			"1: xor %eax, %eax\n ret\n");
 
-/* An exported function calls the site. */
+/* A site in a function that an exported function calls. */
 FUNCTION(bare_called, "mov %rcx, %r10\n call called\n ret\n");
 LOCAL(called, SITE);
 FUNCTION(bare_jumped, "mov %rcx, %r10\n jmp jumped\n");
 LOCAL(jumped, SITE);
 
-/* A pointer that the loader relocates leads to the site. */
+/* A site that is reached through a pointer, which the loader relocates. */
 FUNCTION(bare_pointed, "mov %rcx, %r10\n jmp *pointer(%rip)\n");
 LOCAL(pointed, SITE);
 __asm__(".section .data.rel.ro, \"aw\"\n.balign 8\npointer: .quad pointed\n");
 
-/* An instruction computes the address of the site. */
+/* A site whose address an instruction computes. */
 FUNCTION(bare_computed, "mov %rcx, %r10\n lea computed(%rip), %r11\n"
 			"jmp *%r11\n");
 LOCAL(computed, "call inner\n ret\n");
 LOCAL(inner, SITE);
 
-/* A jump table leads to the site. */
+/* A site to which a jump table leads. */
 FUNCTION(bare_by_table, "mov %rcx, %r10\n mov %edi, %eax\n and $1, %eax\n"
 			"lea table(%rip), %r11\n"
 			"movslq (%r11,%rax,4), %rax\n add %r11, %rax\n"
@@ -71,9 +77,9 @@ __asm__(".section .rodata\n.balign 4\n"
 	"table: .long first - table, second - table\n");
 
 /*
- * A jump table with a second one directly after it. If an entry of the second table were read
- * as an entry of the first, it would lead into data, and would be decoded across the start of
- * a real instruction.
+ * Two jump tables, the second directly after the first. If an entry of the second table
+ * were read as an entry of the first, it would lead into data, which would be decoded
+ * up to the middle of a real instruction.
  */
 FUNCTION(bare_beside, "mov %rcx, %r10\n mov %edi, %eax\n and $1, %eax\n"
 		      "lea beside(%rip), %r11\n"
@@ -89,29 +95,34 @@ __asm__(".section .rodata\n.balign 4\n.long 0x7fffffff\n"
 	"behind: .long beside_site - behind\n.long 0x7fffffff\n");
 
 /*
- * Constants that would be addresses in the code if the object were linked to a fixed address:
- * all addresses from the beginning of the code on, including those inside instructions.
+ * Each mov loads a constant. If the object were linked to a fixed address, the
+ * constants would be the addresses of 0x400 bytes of code, also inside instructions.
  */
 FUNCTION(bare_by_constants, "mov %rcx, %r10\n.set constant, 0x1000\n"
 			    ".rept 0x400\n mov $constant, %eax\n"
 			    ".set constant, constant + 1\n.endr\n"
 			    "lea behind_constants(%rip), %r11\n jmp *%r11\n");
 
-/* Nothing leads here, so these bytes may be data. */
+/* Nothing leads to this code, so its bytes may be data. */
 LOCAL(unnamed, SITE);
-/* Data whose address is computed, and which begins like code. */
+/* Data whose address is computed, and that begins like code. */
 FUNCTION(bare_data, "lea data(%rip), %rax\n ret\n");
 LOCAL(data, "mov $426, %eax\n syscall\n .byte 6, 6\n");
-/* Code whose address is computed, but which jumps into the middle of an instruction. */
+/*
+ * This code's address is computed, but the code jumps into the middle of an
+ * instruction, so it counts as data.
+ */
 FUNCTION(bare_astray, "lea astray(%rip), %rax\n ret\n");
 LOCAL(astray, "mov $426, %eax\n syscall\n jmp bare_exported + 1\n");
-/* The bytes of the site are inside another instruction. */
+/* Not a site: the bytes of the mov and syscall are inside another instruction. */
 FUNCTION(bare_inside, ".byte 0x48, 0xb9, 0xb8, 0xaa, 1, 0, 0, 0x0f, 5, 0\n"
 		      "mov %rcx, %rax\n ret\n");
 
 #else
 
-/* Two exported functions whose instructions overlap, so the whole code is unknown. */
+/*
+ * The instructions of two exported functions overlap, so all code counts as unknown.
+ */
 FUNCTION(bare_overlapped, "mov %rcx, %r10\n" SITE);
 __asm__(".globl bare_overlapping\n.type bare_overlapping, @function\n"
 	".set bare_overlapping, bare_overlapped + 1\n");

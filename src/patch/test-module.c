@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Part of test-patch.c and test-patch-arm.c: an object that makes a call when it is loaded. */
+/*
+ * Part of test-patch.c and test-patch-arm.c: an object that makes a system call when it
+ * is loaded.
+ */
 
 #if defined(__aarch64__)
 #define CALL(nr) "mov w8, #" #nr "\n svc #0\n"
@@ -22,6 +25,9 @@ long module_at_start = 1;
 
 __attribute__((constructor)) static void start(void)
 {
-	/* The kernel would refuse 0 entries, so a positive result comes from the library. */
+	/*
+	 * 0 entries: the kernel would refuse the call, so a positive result comes from
+	 * the library.
+	 */
 	module_at_start = module_setup(0, &module_at_start);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests which code of aarch64 is patched: call sites of io_uring, and similar code. */
+/*
+ * Tests which code of aarch64 the library patches: call sites of io_uring, but not code
+ * that only looks like one.
+ */
 #undef NDEBUG
 #include <dlfcn.h>
 #include <errno.h>
@@ -16,7 +19,7 @@
 #include "patch/patch.h"
 #include "unit.h"
 
-/* The arguments of a system call. */
+/* A function with the arguments of a system call. */
 typedef long place_fn(long, long, long, long, long, long);
 
 place_fn adjacent_setup, adjacent_enter, adjacent_register, moved, kept, either,
@@ -52,7 +55,8 @@ static struct {
 } called;
 
 static struct {
-	size_t nr, nr_left; /* of the object test-places-arm.c */
+	/* counts for the object of test-places-arm.c */
+	size_t nr, nr_left;
 	char last[256];
 } reported;
 
@@ -65,7 +69,7 @@ static void use_registers(void)
 		".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, "
 		"23, 24, 25, 26, 27, 28, 29, 30, 31\n"
 		"movi v\\n\\().16b, #255\n .endr\n"
-		/* Of v8 to v15, functions preserve the lower half. */
+		/* A function must preserve the lower half of v8 to v15. */
 		".irp n, 8, 9, 10, 11, 12, 13, 14, 15\n"
 		"ins v\\n\\().d[1], x1\n .endr\n"
 		"msr nzcv, xzr\n msr fpsr, xzr\n" ::
@@ -97,21 +101,21 @@ static void report(const char *name, size_t nr, size_t nr_left)
 
 static const struct uaio_patch_ops ops = { .call = call, .report = report };
 
-/*
- * Before the code is changed
- */
+/* Tests that run before the library patches the code */
 
 static uint8_t before[NR_ELEMENTS(misses)][CODE_BYTES];
 static bool had_left, had_left_here;
 
 /*
- * A thread makes the call again and again until it is patched: first the kernel executes it,
- * then call().
+ * State of a thread that makes the call of adjacent_enter again and again. Until the
+ * library patches that site, the kernel executes the call; then call() does.
  */
 static struct {
 	pthread_t id;
-	unsigned nr; /* atomic: number of calls that the kernel executed */
-	long other; /* a result that neither the kernel nor call() returns; or 0 */
+	/* atomic: how many calls the kernel has executed */
+	unsigned nr;
+	/* a result that came neither from the kernel nor from call(); or 0 */
+	long other;
 } caller;
 
 static void *call_until_ours(void *arg)
@@ -245,7 +249,10 @@ static void what_is_left_is_known(void **state)
 	assert_false(had_left_here);
 	assert_false(uaio_patch_has_left(
 		dlsym(RTLD_DEFAULT, "gnu_get_libc_version")));
-	/* The object of adjacent_enter contains bytes that may be a site or data. */
+	/*
+	 * The object that contains adjacent_enter also contains bytes that may be a
+	 * site or data.
+	 */
 	assert_true(uaio_patch_has_left((const void *)adjacent_enter));
 }
 
@@ -256,7 +263,9 @@ static void a_thread_sees_the_old_call_or_the_new(void **state)
 	assert_int_equal(caller.other, 0);
 }
 
-/* While a second thread exists, the loader's function must not be patched. */
+/*
+ * While a second thread exists, the library must not patch the loader's function.
+ */
 static void an_object_loaded_beside_a_thread_is_left_and_known(void **state)
 {
 	const long *at_start;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests which code is patched: call sites of io_uring, and code that only looks like one. */
+/* Tests which code is patched: call sites of io_uring, not code that resembles them. */
 #undef NDEBUG
 #include <dlfcn.h>
 #include <errno.h>
@@ -49,7 +49,7 @@ static struct {
 
 static struct {
 	unsigned nr_reports;
-	size_t nr, nr_left; /* of the object test-places.c */
+	size_t nr, nr_left; /* in the object of test-places.c */
 	size_t last_nr, last_left;
 	char last[256];
 } reported;
@@ -98,9 +98,7 @@ static void report(const char *name, size_t nr, size_t nr_left)
 
 static const struct uaio_patch_ops ops = { .call = call, .report = report };
 
-/*
- * Before the code is changed
- */
+/* Tests that run before the library patches the code */
 
 static int sweep(struct dl_phdr_info *object, size_t bytes, void *arg)
 {
@@ -141,7 +139,11 @@ static void functions_end_where_their_instructions_do(void **state)
 
 	(void)state;
 	(void)dl_iterate_phdr(sweep, nrs);
-	/* At most one function in 200 has an unknown instruction; no length is wrong. */
+	/*
+	 * If all lengths of a function's instructions are right, the last instruction
+	 * ends where the function ends. At most one function in 200 may have an unknown
+	 * instruction.
+	 */
 	assert_true(nrs[0] > 1000);
 	if (nrs[1] * 200 > nrs[0])
 		fail_msg("%u of %u functions", nrs[1], nrs[0]);
@@ -198,9 +200,7 @@ static void only_what_does_the_same_elsewhere_may_be_moved(void **state)
 			fail_msg("row %zu", i);
 }
 
-/*
- * Changed code
- */
+/* Changed code */
 
 static uint8_t before[NR_ELEMENTS(misses)][CODE_BYTES];
 
@@ -229,7 +229,10 @@ static struct mapping mapping_of(uintptr_t addr)
 	return found;
 }
 
-/* Map the second page of left_on_two_pages again, with the same bytes, but not writable. */
+/*
+ * Replace the second page of left_on_two_pages by a shared mapping of the same file,
+ * opened read-only. So mprotect() cannot make the page writable.
+ */
 static void forbid_second_page(void)
 {
 	uintptr_t at = ((uintptr_t)left_on_two_pages | 4095) + 1;
@@ -244,7 +247,7 @@ static void forbid_second_page(void)
 	assert_int_equal(close(fd), 0);
 }
 
-/* Results of uaio_patch_has_left() before any code was patched. */
+/* What uaio_patch_has_left() returned before any code was patched. */
 static bool had_left, had_left_here;
 
 static int load(void **state)
@@ -303,7 +306,7 @@ static void what_is_between_is_executed_once_and_before(void **state)
 	assert_memory_equal(called.args, args, sizeof(args));
 }
 
-/* These sites first keep the call's number in another register than eax. */
+/* At these sites, the call's number is first in another register than eax. */
 static void a_number_that_is_kept_in_a_register_is_found(void **state)
 {
 	const long args[6] = { 1, 2, 3, 4, 5, 6 };
@@ -339,7 +342,10 @@ static void registers_and_the_red_zone_are_kept(void **state)
 
 static void flags_are_kept(void **state)
 {
-	/* carry, parity, adjust, zero, sign, overflow; direction, identification */
+	/*
+	 * Bits of the flags register that a program can change: carry, parity, adjust,
+	 * zero, sign, overflow, direction, identification.
+	 */
 	static const long bits[] = {
 		1, 4, 16, 64, 128, 0x800, 0x400, 0x200000
 	};
@@ -374,7 +380,7 @@ static void what_cannot_be_written_is_left_as_it_was(void **state)
 	(void)state;
 	assert_string_equal(mapping_of(at).protection, "r-xp");
 	assert_string_equal(mapping_of((at | 4095) + 1).protection, "r-xs");
-	/* The kernel executes the call, and refuses -1, which is not a descriptor. */
+	/* The kernel still executes the call, and refuses -1, which is no descriptor. */
 	memset(&called, 0, sizeof(called));
 	assert_int_equal(left_on_two_pages(-1, 0, 0, 0, 0, 0), -EBADF);
 	assert_int_equal(called.nr, 0);
@@ -387,7 +393,10 @@ static void a_jump_to_the_system_call_itself_reaches_the_kernel(void **state)
 
 	(void)state;
 	memset(&called, 0, sizeof(called));
-	/* Two movs, of three and five bytes, come before the syscall. */
+	/*
+	 * Call the syscall of adjacent_enter itself, behind its two movs of three and
+	 * five bytes.
+	 */
 	__asm__ volatile("call *%1"
 			 : "=a"(ret)
 			 : "r"((uintptr_t)adjacent_enter + 3 + 5), "a"(39l)
@@ -403,11 +412,11 @@ static void an_object_that_is_left_as_it_was_is_known(void **state)
 	assert_false(had_left_here);
 	assert_false(uaio_patch_has_left(
 		dlsym(RTLD_DEFAULT, "gnu_get_libc_version")));
-	/* The object of adjacent_enter has a site that could not be patched. */
+	/* The object of adjacent_enter also has a site that could not be patched. */
 	assert_true(uaio_patch_has_left((const void *)adjacent_enter));
 }
 
-/* Return: whether the loader's empty function is patched; with some loaders it cannot be. */
+/* Return: whether the loader's empty function is patched; some loaders do not allow it. */
 static bool is_loader_known(void)
 {
 	const struct r_debug *debug = dlsym(RTLD_DEFAULT, "_r_debug");
@@ -455,7 +464,7 @@ static void an_object_is_changed_before_its_constructors_run(void **state)
 		assert_false(calls.has_any);
 		assert_int_equal(calls.words[425 / 64], 3ul << 425 % 64);
 		assert_false(uaio_patch_has_left(at_start));
-		/* The next dlopen() may map the object at this address or another. */
+		/* The next dlopen() may map the object at another address, or not. */
 		assert_int_equal(dlclose(module), 0);
 	}
 }
@@ -494,9 +503,9 @@ static void code_without_a_table_is_changed_where_it_is_known(void **state)
 			fail_msg("%s was not changed", names[i]);
 	assert_int_equal(reported.last_nr, NR_ELEMENTS(names));
 	/*
-	 * Not patched are: code to which nothing leads, data, code that jumps into an
-	 * instruction, bytes inside an instruction, and calls whose number is in another
-	 * register.
+	 * The library leaves these unpatched: code to which nothing leads; data; code
+	 * that jumps into an instruction; bytes inside an instruction; and calls whose
+	 * number is first in another register than eax.
 	 */
 	assert_int_equal(reported.last_left, 6);
 	*(void **)&get = dlsym(module, "bare_data");
@@ -508,7 +517,7 @@ static void code_without_a_table_is_changed_where_it_is_known(void **state)
 	assert_int_equal(dlclose(module), 0);
 }
 
-/* The object's only call has its number in another register, and is not patched. */
+/* The number of the object's only call is first in r12d, so the call is not patched. */
 static void a_call_by_a_register_without_a_table_is_left(void **state)
 {
 	place_fn *function;
@@ -542,7 +551,7 @@ static void functions_that_overlap_are_not_known(void **state)
 	assert_int_equal(dlclose(module), 0);
 }
 
-/* liburing's own calls are patched, and reach rings of the kernel. */
+/* The calls inside liburing.so are patched, and still reach rings of the kernel. */
 static void liburing_works_when_its_calls_come_to_us(void **state)
 {
 	enum { RING_BYTES = 216, NR = 3, NOPS = 8 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Part of test-patch-arm.c: call sites. They are in their own object, since the object that
- * contains the library is not patched. The functions have the arguments of a system call.
+ * Part of test-patch-arm.c: call sites, in an object of their own, since the object
+ * that contains the library is not patched. The functions have the arguments of a
+ * system call.
  */
 #define BARE(name, ...)                                                 \
 	__asm__(".text\n.globl " #name "\n.type " #name ", @function\n" \
@@ -14,34 +15,42 @@ FUNCTION(adjacent_setup, "mov w8, #425\n svc #0\n");
 FUNCTION(adjacent_enter, "mov x8, #426\n svc #0\n");
 FUNCTION(adjacent_register, "mov w8, #427\n svc #0x80\n");
 
-/* Instructions that compilers put between the number and the call. */
+/*
+ * A site with instructions that compilers put between the mov of the number and the
+ * call.
+ */
 FUNCTION(moved, "mov x8, #426\n add x0, x0, #1\n mov x2, #0\n"
 		"str x1, [sp, #-16]!\n ldr x1, [sp], #16\n svc #0\n");
 
-/* The call's number is first in another register. */
+/* The call's number is first in another register than w8. */
 FUNCTION(kept, "stp x29, x30, [sp, #-32]!\n str x19, [sp, #16]\n"
 	       "mov w19, #426\n cbnz w0, 1f\n mov x0, #5\n"
 	       "1: mov w8, w19\n svc #0\n cmn x0, #4\n b.eq 1b\n"
 	       "ldr x19, [sp, #16]\n ldp x29, x30, [sp], #32\n");
 
-/* A branch with another number, that of getpid, leads to the call. */
+/* The call gets 426 on one path, and the number of getpid (172) on another path. */
 FUNCTION(either,
 	 "cbz x0, 1f\n mov w8, #426\n b 2f\n 1: mov w8, #172\n 2: svc #0\n");
 FUNCTION(either_adjacent,
 	 "mov w8, #172\n cbz x0, 1f\n mov w8, #426\n 1: svc #0\n");
 
-/* An indirect branch may lead anywhere; the site is patched nevertheless. */
+/*
+ * An indirect branch may lead to any instruction; this site is patched nevertheless.
+ */
 FUNCTION(by_table, "cbz x0, 1f\n adr x9, 1f\n br x9\n"
 		   "1: mov w8, #426\n svc #0\n");
 
-/* Functions without an unwind entry: an exported one, and one that an exported one calls. */
+/*
+ * Functions without an unwind entry: one is exported, the other is called by an
+ * exported function.
+ */
 BARE(without_table, "mov w8, #426\n svc #0\n ret\n");
 BARE(without_table_called, "mov x9, x30\n bl local\n mov x30, x9\n ret\n");
 __asm__("local: mov w8, #426\n svc #0\n ret\n");
 
 /*
- * Registers that a system call preserves: all but x0. Returns 0, or 1 + the number of a
- * register that was changed.
+ * Check the registers that a system call preserves: all but x0. Returns 0, or 1 + the
+ * number of a register that was changed.
  */
 #define EACH_X                                                                 \
 	"1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, " \
@@ -79,7 +88,9 @@ FUNCTION(vector_registers,
 	      "cmp x1, x3\n ccmp x2, x3, #0, eq\n b.eq 1f\n"
 	      "mov x0, #(\\n + 1)\n 1:\n .endr\n" RESTORE);
 
-/* The argument becomes the flags before the call; returns the flags after the call. */
+/*
+ * Set the flags to the argument, make the call, and return the flags after the call.
+ */
 FUNCTION(flags, "msr nzcv, x0\n mov x8, #426\n svc #0\n mrs x0, nzcv\n");
 FUNCTION(float_flags, "msr fpsr, x0\n mov x8, #426\n svc #0\n mrs x0, fpsr\n");
 
@@ -91,6 +102,6 @@ FUNCTION(miss_overwritten, "mov w8, #426\n mov w8, #172\n svc #0\n");
 FUNCTION(miss_shifted, "movz w8, #426, lsl #16\n mov w8, #172\n svc #0\n");
 FUNCTION(miss_no_call, "mov w8, #426\n");
 
-/* Data in no function, to which no branch or name leads. */
+/* Data in no function. No branch and no name leads to it. */
 __asm__(".text\n.balign 16\ndata: mov w8, #426\n svc #0\n .word 0, 0\n");
 FUNCTION(get_data, "adrp x0, data\n add x0, x0, :lo12:data\n");

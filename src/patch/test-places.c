@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Part of test-patch.c: call sites. They are in their own object, since the object that
+ * Part of test-patch.c: call sites, in an object of their own, since the object that
  * contains the library is not patched.
  */
 #include "patch/test-places.h"
 
 /*
- * Functions with the arguments of a system call; the fourth is in rcx. Each is aligned, so that
- * two functions' sites share no eight-byte word.
+ * Functions with the arguments of a system call; the fourth is in rcx. Each function is
+ * aligned, so that the sites of two functions share no eight-byte word.
  */
 #define FUNCTION(name, ...)                    \
 	__asm__(".text\n.globl " #name "\n"    \
@@ -21,7 +21,10 @@ FUNCTION(adjacent_setup, "mov $425, %eax\n syscall\n");
 FUNCTION(adjacent_enter, "mov $426, %eax\n syscall\n");
 FUNCTION(adjacent_register, "mov $427, %eax\n syscall\n");
 
-/* Instructions that compilers put before the call; each must execute once, in order. */
+/*
+ * Instructions that compilers put before the call. The trampoline must execute each of
+ * them once, in order.
+ */
 FUNCTION(moved, "mov $426, %eax\n"
 		"lea 1(%rdi), %rdi\n"
 		"push %rbx\n"
@@ -34,7 +37,9 @@ FUNCTION(moved, "mov $426, %eax\n"
 		"syscall\n"
 		"pop %rbx\n");
 
-/* The trampoline must preserve all 128 bytes of the red zone, below the stack pointer. */
+/*
+ * The trampoline must preserve the red zone, the 128 bytes below the stack pointer.
+ */
 FUNCTION(red_zone, ".set at, -128\n"
 		   ".rept 16\n"
 		   "movq $0x1000 - at, at(%rsp)\n"
@@ -50,7 +55,10 @@ FUNCTION(red_zone, ".set at, -128\n"
 		   ".set at, at + 8\n"
 		   ".endr\n");
 
-/* Registers that a system call preserves. Returns a bit for each one that was changed. */
+/*
+ * Check the registers that a system call preserves. Returns a bit for each one that was
+ * changed.
+ */
 FUNCTION(registers,
 	 "push %rbx\n push %rbp\n push %r12\n push %r13\n push %r14\n push "
 	 "%r15\n"
@@ -80,7 +88,7 @@ FUNCTION(registers,
 	 "cmp $6, %r9\n je 1f\n or $65536, %eax\n 1:\n"
 	 "pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbp\n pop %rbx\n");
 
-/* Vector registers of 32 bytes (AVX). */
+/* Check vector registers of 32 bytes (AVX). */
 FUNCTION(wide, "vmovdqu (%rdi), %ymm1\n vmovdqu (%rdi), %ymm14\n"
 	       "mov $426, %eax\n syscall\n"
 	       "vpxor (%rdi), %ymm1, %ymm1\n vpxor (%rdi), %ymm14, %ymm14\n"
@@ -88,7 +96,10 @@ FUNCTION(wide, "vmovdqu (%rdi), %ymm1\n vmovdqu (%rdi), %ymm14\n"
 	       "xor %eax, %eax\n vptest %ymm1, %ymm1\n setnz %al\n"
 	       "vzeroupper\n");
 
-/* AVX-512: returns a bit if a 64-byte vector was changed, and a bit if a mask was. */
+/*
+ * Check AVX-512: returns a bit if a 64-byte vector was changed, and another if a mask
+ * was.
+ */
 FUNCTION(widest, "vmovdqu64 (%rdi), %zmm17\n vmovdqu64 (%rdi), %zmm31\n"
 		 "mov $0x1234567, %eax\n kmovq %rax, %k3\n"
 		 "mov $426, %eax\n syscall\n"
@@ -100,7 +111,10 @@ FUNCTION(widest, "vmovdqu64 (%rdi), %zmm17\n vmovdqu64 (%rdi), %zmm31\n"
 		 "cmp $255, %rcx\n je 1f\n or $2, %eax\n 1:\n"
 		 "vzeroupper\n");
 
-/* AVX-512 with zero in the vectors and masks, which need not be saved then. */
+/*
+ * Make a call with zeros in all AVX-512 vectors and masks; the trampoline need not save
+ * them.
+ */
 FUNCTION(emptied, ".irp n, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, "
 		  "29, 30, 31\n vpxord %zmm\\n, %zmm\\n, %zmm\\n\n .endr\n"
 		  ".irp n, 0, 1, 2, 3, 4, 5, 6, 7\n"
@@ -111,11 +125,13 @@ FUNCTION(emptied, ".irp n, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, "
 		  "vptestmq %zmm31, %zmm31, %k1\n kmovq %k1, %rsi\n"
 		  "or %rdx, %rcx\n or %rsi, %rcx\n setnz %al\n vzeroupper\n");
 
-/* The argument becomes the flags before the call; returns the flags after the call. */
+/*
+ * Set the flags to the argument, make the call, and return the flags after the call.
+ */
 FUNCTION(flagged, "push %rdi\n popfq\n mov $426, %eax\n syscall\n"
 		  "pushfq\n pop %rax\n cld\n");
 
-/* The call's number is first in another register. */
+/* The call's number is first in another register than eax. */
 FUNCTION(kept, "push %r15\n mov $426, %r15d\n shr $3, %cl\n"
 	       "1: mov %r15d, %eax\n syscall\n"
 	       "cmp $-4, %rax\n je 1b\n pop %r15\n");
@@ -123,11 +139,14 @@ FUNCTION(kept_low, "push %rbx\n push %rbp\n mov $426, %ebx\n mov %rdx, %rbp\n"
 		   "test %edi, %edi\n js 1f\n"
 		   "xor %edx, %edx\n mov %ebx, %eax\n syscall\n"
 		   "1: pop %rbp\n pop %rbx\n");
-/* The instructions before the call have room for the jump, so the call itself stays. */
+/*
+ * The instructions before the `syscall` are long enough for the jump, so the `syscall`
+ * itself stays.
+ */
 FUNCTION(kept_before, "push %rbx\n mov $426, %ebx\n mov %ebx, %eax\n"
 		      "mov %rdi, %rbx\n xor %edx, %edx\n syscall\n pop %rbx\n");
 
-/* A longer mov sets the number, or the mov is far before the call. */
+/* Sites with a longer mov of the number, or with a mov far before the call. */
 FUNCTION(sign_extended, "mov $426, %rax\n syscall\n");
 FUNCTION(far_before, "mov $426, %eax\n"
 		     ".rept 10\n lea 0x100(%rdi), %rdi\n"
@@ -148,23 +167,30 @@ FUNCTION(miss_high, "mov $0x10001aa, %eax\n");
 FUNCTION(miss_16_bits,
 	 "xor %eax, %eax\n .byte 0x66, 0xb8, 0xaa, 1\n add %al, (%rdi)\n");
 FUNCTION(miss_no_call, "mov $426, %eax\n");
-/* Calls whose instructions must not be moved. */
+/* Calls that are left unpatched because their instructions must not be moved. */
 FUNCTION(left_relative, "mov $426, %eax\n lea 1f(%rip), %r8\n 1: syscall\n");
 FUNCTION(left_branch, "mov $426, %eax\n jmp 1f\n 1: syscall\n");
 FUNCTION(left_overwritten, "mov $426, %eax\n mov $39, %eax\n syscall\n");
-/* A branch with the number in eax leads to the call itself. */
+/*
+ * Left unpatched: a branch leads to the `syscall` itself, with the number in eax.
+ */
 FUNCTION(left_target, "mov $426, %r11d\n mov %r11d, %eax\n test %edi, %edi\n"
 		      "js 1f\n mov %rsi, %rsi\n 1: syscall\n");
-/* An indirect jump may lead to any instruction. */
+/* Left unpatched: an indirect jump may lead to any instruction. */
 FUNCTION(left_by_table, "mov $426, %r11d\n test %edi, %edi\n jns 1f\n"
 			"jmp *%rsi\n 1: mov %r11d, %eax\n syscall\n");
-/* The number is one of two, depending on the path. */
+/* Left unpatched: one path gives the call the number 426, the other path 427. */
 FUNCTION(left_either, "mov $426, %r11d\n test %edi, %edi\n jns 1f\n"
 		      "mov $427, %r11d\n 1: mov %r11d, %eax\n syscall\n");
-/* An instruction that the decoder does not know is before the site. */
+/*
+ * Left unpatched: before the site is an instruction that the decoder does not know.
+ */
 FUNCTION(left_unknown, "test %edi, %edi\n js 1f\n ret\n .byte 0x06\n"
 		       "1: mov $426, %eax\n syscall\n");
-/* The mov spans two pages; the second page has no other function. */
+/*
+ * Left unpatched: the mov is in two pages, and the second page cannot become writable.
+ * That page contains no other function.
+ */
 __asm__(".text\n.balign 4096\n.skip 4096 - 6\n");
 __asm__(".globl left_on_two_pages\n"
 	".type left_on_two_pages, @function\n"

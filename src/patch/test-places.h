@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Call sites of io_uring (test-places.c), and code that only looks like a call site. */
+/*
+ * Call sites of io_uring (test-places.c), and code that only looks like call sites.
+ */
 #ifndef UAIO_PATCH_TEST_PLACES_H
 #define UAIO_PATCH_TEST_PLACES_H
 
-/* The arguments of a system call. */
+/* A function with the arguments of a system call. */
 typedef long place_fn(long, long, long, long, long, long);
 
 place_fn adjacent_setup, adjacent_enter, adjacent_register, moved, red_zone,

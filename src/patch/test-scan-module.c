@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Part of test-scan.c: an object with the kind of system call that CALLS_... selects. */
+/*
+ * Part of test-scan.c: an object with one kind of system call, which a macro CALLS_...
+ * selects.
+ */
 
 #define BEGIN(name)                    \
 	".text\n.globl " #name "\n"    \
@@ -10,7 +13,7 @@
 	__asm__(BEGIN(name) ".cfi_startproc\n" __VA_ARGS__ \
 			    "ret\n.cfi_endproc\n" END(name))
 
-/* A function without an entry in the unwind table, and not exported. */
+/* A function that is not exported, and has no entry in the unwind table. */
 #define BARE __asm__(".text\n.balign 16\nbare: mov $39, %eax\n syscall\n ret\n")
 
 #if defined(CALLS_ADJACENT)
@@ -20,7 +23,10 @@ FUNCTION(module, "mov $105, %rax\n lea 1f(%rip), %rdi\n 1: syscall\n");
 #elif defined(CALLS_ZERO)
 FUNCTION(module, "xor %eax, %eax\n syscall\n");
 #elif defined(CALLS_COPIED)
-/* The number is first in another register: for a loop, after a jump and after a call. */
+/*
+ * In each call the number is first in another register than eax. The calls are in a
+ * loop, after a jump, and after a call of a function.
+ */
 FUNCTION(module, "push %rbx\n mov $105, %ebx\n mov $39, %r8d\n"
 		 "1: mov %r8d, %eax\n syscall\n"
 		 "cmp $-4, %eax\n je 1b\n ja 2f\n jmp 3f\n"
@@ -40,7 +46,7 @@ FUNCTION(module, "mov %edi, %eax\n syscall\n");
 #elif defined(CALLS_BEHIND_CALL)
 FUNCTION(module, "mov $39, %eax\n syscall\n syscall\n");
 #elif defined(CALLS_BY_TABLE)
-/* An indirect jump may lead to any instruction of the function. */
+/* An indirect jump may lead to any instruction of the function, with any number. */
 FUNCTION(module, "mov $39, %eax\n jmp *%rdi\n mov $39, %eax\n syscall\n");
 #elif defined(CALLS_FROM_OUTSIDE)
 /* Another function branches to the syscall, with another number. */
@@ -53,7 +59,10 @@ FUNCTION(module, "mov $213, %eax\n int $0x80\n");
 #elif defined(CALLS_SYSENTER)
 FUNCTION(module, "mov $213, %eax\n sysenter\n");
 #elif defined(CALLS_UNKNOWN)
-/* An instruction that the decoder does not know, then bytes that look like a call. */
+/*
+ * An instruction that the decoder does not know, followed by bytes that look like a
+ * call.
+ */
 FUNCTION(module, ".byte 0x06\n mov $39, %eax\n syscall\n");
 #elif defined(CALLS_WITHOUT_TABLE)
 __asm__(BEGIN(module) "mov $39, %eax\n syscall\n ret\n" END(module));
@@ -68,12 +77,15 @@ FUNCTION(module, "");
 BARE;
 __asm__(".section .data.rel.ro, \"aw\"\n.balign 8\n.quad bare\n");
 #elif defined(CALLS_DATA)
-/* Data in the code: nothing leads to it, or it has bytes that are no instruction. */
+/*
+ * Data among the code. Nothing leads to the first bytes. Code leads to the other bytes,
+ * but the first of these is no instruction.
+ */
 FUNCTION(module, "lea data(%rip), %rax\n");
 __asm__(".byte 0x0f, 0x05, 0xcd, 0x80\n"
 	"data: .byte 0x06, 0x06, 0x0f, 0x05, 0x0f, 0x34, 0xcd, 0x80\n");
 #elif defined(CALLS_INSIDE)
-/* The bytes of system calls are inside other instructions. */
+/* Bytes that look like system calls are inside other instructions. */
 FUNCTION(module, "mov $0x80cd050f, %eax\n lea 0x340f(%rdi), %rcx\n"
 		 "cmpl $0x050f, (%rdi)\n");
 #else

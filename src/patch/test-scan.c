@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests which system calls the scan finds in objects. Each object is loaded and scanned, and
- * the result is compared with the calls that the object is known to contain.
+ * Tests which system calls the scan finds in objects. The test loads and scans each
+ * object, and compares the result with the calls that the object is known to contain.
  */
 #undef NDEBUG
 #include "patch/scan.h"
@@ -15,7 +15,8 @@
 enum { NONE = -1, ANY = -2, NR_CALLS = 3 };
 
 static const struct {
-	const char *name; /* part of the object's file name */
+	/* a part of the name of the object's file */
+	const char *name;
 	int calls[NR_CALLS];
 } objects[] = {
 	{ "none", { NONE } },          { "inside", { NONE } },
@@ -107,8 +108,8 @@ static bool may_call(uint32_t nr)
 }
 
 /*
- * At first only this program is loaded. The only system calls by its own instructions are
- * those of the library, which is linked to it.
+ * At first only this test program is loaded. Apart from the C library, its only syscall
+ * instructions are those of the library under test, which is linked into it.
  */
 static void objects_that_are_loaded_later_are_scanned(void **state)
 {
@@ -124,11 +125,17 @@ static void objects_that_are_loaded_later_are_scanned(void **state)
 	module = load("adjacent");
 	assert_true(may_call(105));
 	assert_false(may_call(106));
-	/* After dlclose() the result stays: a thread may have made the call before. */
+	/*
+	 * The result must stay after dlclose(): before that, a thread may have made
+	 * system call 105 in the object.
+	 */
 	assert_int_equal(dlclose(module), 0);
 	assert_true(may_call(105));
 
-	/* The loader may map this object at the address of the previous one. */
+	/*
+	 * The loader may map this object at the address of the object that was
+	 * unloaded.
+	 */
 	module = load("argument");
 	assert_true(may_call(106));
 	assert_int_equal(dlclose(module), 0);
@@ -164,7 +171,7 @@ static int ask_alone(void)
 	return 0;
 }
 
-/* This test runs first, when no scan has been made yet. */
+/* This test runs first, so that no scan has been made before. */
 static void a_child_reads_the_list_of_objects_without_the_lock(void **state)
 {
 	(void)state;

@@ -19,12 +19,15 @@
 #include "proc/thread.h"
 #include "check/check.h"
 
-/* Only glibc has these functions: see base/libc.h. */
+/* Only glibc has these functions (base/libc.h). */
 #pragma weak __pthread_register_cancel
 #pragma weak __pthread_unregister_cancel
 #pragma weak __pthread_unwind_next
 
-/* An idle thread ends after this time. Tests wait until all threads have ended. */
+/*
+ * A thread that is idle for this time ends. In tests the time is shorter, because tests
+ * wait until all threads have ended.
+ */
 #ifdef UAIO_TESTING
 static const int64_t IDLE_NS = 20000000;
 #else
@@ -32,41 +35,53 @@ static const int64_t IDLE_NS = 5000000000;
 #endif
 static const int64_t MOMENT_NS = 1000000; /* see I1 */
 /*
- * See I6 (callback.h). In a virtual machine, where an interrupt has to wake the other
- * processor, a thread runs 25 to 50 us after it was woken. If a thread spins instead, a short
+ * The longest times for which threads spin: SPIN_MAX_NS for a thread that waits for the
+ * next call, TURN_NS for a thread that waits until its own call has returned
+ * (callback.h, I6). In a virtual machine an interrupt must wake the other processor, so
+ * a woken thread runs only after 25 to 50 us. If both threads spin instead, a short
  * function has returned after 2 us.
  */
 static const int64_t SPIN_MAX_NS = 100000;
 static const int64_t TURN_NS = 5000;
 
 /*
- * Attempts that may be useless (spinning): after each useless one in a row, more attempts are
- * skipped.
+ * Counts attempts that may be useless, for example spinning. After n useless attempts
+ * in a row, 2^n attempts are skipped, at most 64.
  */
 struct attempts {
-	uint32_t nr_failed;  /* atomic: failures in a row */
+	/* atomic: how many attempts in a row were useless */
+	uint32_t nr_failed;
 	uint32_t nr_to_skip; /* atomic */
 };
 
 static struct {
 	struct uaio_lock lock; /* rank CALLBACK */
-	uint32_t word;         /* atomic: a futex on which idle threads sleep */
-	uint32_t nr_returned;  /* atomic: counts functions that returned */
+	/* atomic: the futex on which idle threads sleep */
+	uint32_t word;
+	/* atomic: how many calls of clients' functions have returned */
+	uint32_t nr_returned;
 	struct attempts spinning, waiting_for_return;
 
 	/* under lock */
-	struct list waiting; /* struct uaio_callback, oldest first */
-	uint32_t
-		nr_idle; /* threads that sleep or spin, including the standby */
+	/* calls that wait for a thread: struct uaio_callback, oldest first */
+	struct list waiting;
+	/* how many threads sleep or spin; the standby is one of them */
+	uint32_t nr_idle;
 	uint32_t nr_calling;
-	/* created threads that have not taken the lock yet */
+	/* how many threads were created, but have not yet acquired the lock */
 	uint32_t nr_starting;
-	/* the standby: a thread that sleeps until the oldest call is overdue */
+	/*
+	 * whether some thread is the standby: it sleeps until the oldest waiting call
+	 * has waited for MOMENT_NS (I2)
+	 */
 	bool has_standby;
-	bool has_spinner;      /* an idle thread spins, and need not be woken */
-	int64_t idle_since_ns; /* when the last call ended */
-	int64_t gap_ns; /* time between idle_since_ns and the next call */
-	/* average time between waking a thread and its running */
+	/* whether an idle thread spins, so that it need not be woken */
+	bool has_spinner;
+	/* when a function of a client last returned to its thread */
+	int64_t idle_since_ns;
+	/* time from idle_since_ns until the call that was submitted next */
+	int64_t gap_ns;
+	/* average time from the wake-up of a thread until it runs */
 	int64_t wake_ns;
 } pool;
 
@@ -86,7 +101,10 @@ void uaio_callbacks_init(void)
 	store_relaxed(&uaio_callbacks_nr_stuck, 0);
 }
 
-/* relaxed, as in end_attempt(): concurrent threads may skip one attempt more or less */
+/*
+ * relaxed, as in end_attempt(): if threads run concurrently, they may skip one attempt
+ * too many or too few, which is harmless
+ */
 static bool may_try(struct attempts *attempts)
 {
 	uint32_t nr_to_skip = load_relaxed(&attempts->nr_to_skip);
@@ -116,14 +134,17 @@ static struct uaio_callback *oldest_locked(void)
 				      node);
 }
 
-/* Return: whether one more thread may call the client now (I1). */
+/* Return: whether one more thread may call a function of the client now (I1). */
 static bool may_call_locked(const struct uaio_callback *call, int64_t now)
 {
 	return pool.nr_calling < (uaio_cpus_are_many() ? 2 : 1) ||
 	       now - call->since_ns >= MOMENT_NS;
 }
 
-/* Return: what meet() has to do after the unlock so that waiting calls are made. */
+/*
+ * Return: what must be done so that a thread makes the waiting calls. The caller
+ * releases the lock, then passes the result to meet().
+ */
 static enum need need_locked(void)
 {
 	if (!oldest_locked())
@@ -132,7 +153,10 @@ static enum need need_locked(void)
 	    !may_call_locked(oldest_locked(), uaio_now_ns()))
 		return NOTHING;
 	if (pool.nr_idle) {
-		/* relaxed: changes under the lock; the futex reads it */
+		/*
+		 * relaxed: pool.word changes only under the lock; a thread that is
+		 * about to sleep lets the kernel compare pool.word
+		 */
 		store_relaxed(&pool.word, pool.word + 1);
 		return pool.has_spinner ? NOTHING : WAKE;
 	}
@@ -154,7 +178,9 @@ static void meet(enum need need)
 			   0) {
 		uaio_lock(&pool.lock, UAIO_RANK_CALLBACK);
 		pool.nr_starting--;
-		/* relaxed: each call of a POSIX AIO function reads it */
+		/*
+		 * relaxed: the next call of a POSIX AIO function will see the new value
+		 */
 		store_relaxed(&uaio_callbacks_nr_stuck, 1);
 		uaio_unlock(&pool.lock, UAIO_RANK_CALLBACK);
 	}
@@ -165,8 +191,8 @@ void uaio_callbacks_retry_slowly(void)
 	enum need need;
 
 	/*
-	 * A signal handler that interrupted the library must not take the lock, and a child of
-	 * fork() must not make calls of its parent.
+	 * A signal handler that interrupted the library must not wait for the lock. A
+	 * child of fork() must not make the calls of its parent.
 	 */
 	if (!uaio_engine_is_up() || !uaio_enter())
 		return;
@@ -178,7 +204,10 @@ void uaio_callbacks_retry_slowly(void)
 	uaio_leave();
 }
 
-/* Block or unblock all signals: a client's function runs with none blocked, as in glibc. */
+/*
+ * Block or unblock all signals. As in glibc, no signal is blocked while a function of
+ * the client runs.
+ */
 static void mask_all_signals(int how)
 {
 	sigset_t all;
@@ -188,16 +217,16 @@ static void mask_all_signals(int how)
 }
 
 /*
- * Return: whether the pool still belongs to the nth start of the engine. A function may fork,
- * and the child may return from the function or end its thread: then the contents of the pool
- * are the parent's.
+ * Return: whether the pool still belongs to the nth start of the library. A function of
+ * the client may call fork(); in the child it may return, or end its thread. In the
+ * child the result is false, as the pool's contents are the parent's.
  */
 static bool is_pool_of(uint32_t n)
 {
 	return uaio_engine_is_up() && uaio_engine_start_nr() == n;
 }
 
-/* The cleanup handler that runs if a client's function ends its thread. */
+/* A cleanup handler: runs if a function of the client ends its thread. */
 static void has_called(void *arg)
 {
 	const uint32_t *start_nr = arg;
@@ -221,7 +250,10 @@ static void make_and_return(uaio_callback_fn *function, union sigval value,
 	if (unlikely(uaio_config.is_examined))
 		uaio_check_notified();
 	function(value);
-	/* relaxed: orders nothing that the function did */
+	/*
+	 * relaxed: the thread that waits for nr_returned reads no data that the
+	 * function has written
+	 */
 	add_relaxed(&pool.nr_returned, 1);
 	if (!blocks_signals)
 		mask_all_signals(SIG_BLOCK);
@@ -229,7 +261,10 @@ static void make_and_return(uaio_callback_fn *function, union sigval value,
 	(void)pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
 }
 
-/* Make the call. Return: whether the thread still belongs to the pool. */
+/*
+ * Call the function that `call` names.
+ * Return: whether the thread still belongs to the pool.
+ */
 static bool make(struct uaio_callback *call)
 {
 	uaio_callback_fn *function = call->function;
@@ -251,14 +286,21 @@ static bool make(struct uaio_callback *call)
 	return is_pool_of(start_nr);
 }
 
-/* Spin until the word changes. Return: false if the time until_ns comes first. */
+/*
+ * Spin until *word no longer has the value `seen`.
+ * Return: false if *word still has that value at the time until_ns.
+ */
 static bool spin(const uint32_t *word, uint32_t seen, int64_t until_ns)
 {
-	enum { SPINS_PER_LOOK = 16 }; /* spins per reading of the clock */
+	/* how often the word is read between two readings of the clock */
+	enum { SPINS_PER_LOOK = 16 };
 
 	do {
 		for (unsigned i = 0; i < SPINS_PER_LOOK; i++) {
-			/* relaxed: the caller relies on no other data */
+			/*
+			 * relaxed: the caller reads no data that another thread wrote
+			 * before it changed *word
+			 */
 			if (load_relaxed(word) != seen)
 				return true;
 			uaio_cpu_relax();
@@ -267,7 +309,10 @@ static bool spin(const uint32_t *word, uint32_t seen, int64_t until_ns)
 	return false;
 }
 
-/* Spin for the next call, if the last call followed soon enough (I6). */
+/*
+ * Spin until the next call comes, if the gap before the last call was short enough
+ * (I6).
+ */
 static void spin_locked(void)
 {
 	int64_t spin_ns = 2 * pool.wake_ns;
@@ -287,7 +332,7 @@ static void spin_locked(void)
 	end_attempt(&pool.spinning, succeeded);
 }
 
-/* A thread was woken: update the average of how long that takes. */
+/* This thread was woken: update the average time that a wake-up takes. */
 static void note_wake_locked(void)
 {
 	const struct uaio_callback *call = oldest_locked();
@@ -298,7 +343,10 @@ static void note_wake_locked(void)
 	pool.wake_ns += (took_ns - pool.wake_ns) / 8;
 }
 
-/* Sleep until there may be a call to make. Return: whether the thread should end. */
+/*
+ * Sleep until there may be a call to make.
+ * Return: whether the thread must end.
+ */
 static bool sleep_locked(const struct uaio_callback *waiting)
 {
 	bool is_standby = waiting && !pool.has_standby;
@@ -321,7 +369,10 @@ static bool sleep_locked(const struct uaio_callback *waiting)
 	       (!oldest_locked() || pool.has_standby);
 }
 
-/* A thread of the pool. arg: not NULL if a thread of the library's created this one. */
+/*
+ * Main function of a thread of the pool. arg: not NULL if a thread of the library has
+ * created this thread.
+ */
 static void *serve(void *arg)
 {
 	if (arg)
@@ -356,7 +407,10 @@ static void *serve(void *arg)
 	return NULL;
 }
 
-/* A thread for one call, which has its own attributes or another descriptor table. */
+/*
+ * Main function of a thread that makes a single call: because the client has passed
+ * thread attributes, or because the call must be made with another descriptor table.
+ */
 static void *make_one(void *arg)
 {
 	struct uaio_callback *call = arg;
@@ -372,8 +426,8 @@ static void *make_one(void *arg)
 }
 
 /*
- * Return: whether the client's thread, which submits this call and leaves the library next,
- * waits until the function returns (I6).
+ * Return: whether the thread that submits the call may wait until the function has
+ * returned (I6). The caller leaves the library before it waits.
  */
 static bool may_wait_locked(const struct uaio_callback *callback)
 {
@@ -382,8 +436,9 @@ static bool may_wait_locked(const struct uaio_callback *callback)
 }
 
 /*
- * Add a call. Return: as may_wait_locked(). *ret_nr_returned: the value of nr_returned before
- * the call.
+ * Add a call to the pool.
+ * Return: like may_wait_locked(). *ret_nr_returned: the value of nr_returned before the
+ * call.
  */
 static bool give_to_pool(struct uaio_callback *callback,
 			 uint32_t *ret_nr_returned)
@@ -399,7 +454,9 @@ static bool give_to_pool(struct uaio_callback *callback,
 	list_add_tail(&pool.waiting, &callback->node);
 	need = need_locked();
 	may_wait = may_wait_locked(callback);
-	/* relaxed: read under the lock, so before any thread can begin the call */
+	/*
+	 * relaxed: this thread holds the lock, so no thread has begun the call yet
+	 */
 	*ret_nr_returned = load_relaxed(&pool.nr_returned);
 	uaio_unlock(&pool.lock, UAIO_RANK_CALLBACK);
 	meet(need);
@@ -415,7 +472,9 @@ static void wait_for_return(uint32_t nr_returned)
 }
 
 /*
- * If the caller is outside the library, enter it, as a signal handler may call the library.
+ * If the caller is outside the library, enter the library. A signal handler that
+ * interrupts this function may call the library; that call then fails, and does not
+ * wait for the lock.
  */
 void uaio_callback(struct uaio_callback *callback, const pthread_attr_t *attr)
 {

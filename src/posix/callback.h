@@ -1,32 +1,37 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads that call functions of the client (SIGEV_THREAD)
+ * Threads that call the client's notification functions (SIGEV_THREAD)
  *
- * The client sees these threads as its own: they have a stack of the default size, and block
- * no signals while they call a function, as in glibc. During the call they count as outside
- * the library. A thread with attributes is created for one call, and then ends. All other
- * threads are kept for further calls until they have been idle for IDLE_NS.
+ * To the client these threads look like threads of its own: they have a stack of the
+ * default size, and block no signals while they call a function, as in glibc. During
+ * the call a thread counts as outside the library, so the function may call the
+ * library. If the client passes thread attributes, a thread is created for this one
+ * call, and then ends. All other threads are kept for further calls until they have
+ * been idle for IDLE_NS.
  *
  *   I1  An idle thread makes a waiting call at once if fewer than two threads are in a
- *       function of the client (on one processor: if none is). Otherwise one more idle thread
- *       makes a waiting call after each short delay. So a function that blocks does not hold
- *       up others, and many short calls need few threads.
- *   I2  When the last idle thread makes a call, it first creates a thread to replace it. While
- *       calls wait, one thread (the standby) sleeps with a deadline.
- *   I3  A function may end its thread (pthread_exit): a cleanup handler updates the counts. A
- *       function may also fork, and may return in the child: then the child's only thread
- *       ends.
+ *       function of the client (on one processor: if no thread is). Otherwise one more
+ *       idle thread makes a waiting call after each short delay. So a function that blocks
+ *       does not hold up other functions, and many short calls need few threads.
+ *   I2  If other calls wait when the last idle thread begins a call, this thread first
+ *       creates another thread. While calls wait, one thread (the standby) sleeps with a
+ *       deadline.
+ *   I3  A function may end its thread (pthread_exit): a cleanup handler updates the
+ *       counts. A function may also fork and return in the child: the child's only thread
+ *       then ends.
  *   I4  Idle threads do not keep the process from ending.
- *   I5  A call needs only the memory of its struct. If no thread exists for a call and none
- *       can be created, the call is stuck until the client next calls the front-end.
- *   I6  If calls follow each other closely, neither the client's thread nor the calling thread
- *       sleeps, and neither needs a system call to wake the other. A thread that has made a
- *       call spins for the next one, if the gap before the last call was shorter than twice
- *       the time that a thread takes to wake; it spins for that time at most. The client's
- *       thread that submits the call waits until the function has returned, 5 us at most: a
- *       client that waits for the function then need not sleep. Each time that the spinning or
- *       the waiting was useless, both are skipped more often. On one processor the library
- *       does neither.
+ *   I5  A call needs only the memory of its struct. If no thread exists for a call and
+ *       none can be created, the call is stuck until the client next calls a function of
+ *       POSIX AIO.
+ *   I6  If calls follow each other closely, the thread that submits calls and the thread
+ *       that makes them both spin instead of sleeping. So neither thread needs a system
+ *       call to wake the other. After a call, a thread spins until the next call comes, if
+ *       the gap before the last call was short: shorter than twice the average time that a
+ *       thread takes to wake. The thread spins for twice that average time at most. A
+ *       thread of the client that submits a call waits until the function has returned,
+ *       for 5 us at most. A client that itself waits for its function then need not
+ *       sleep. The more often such spinning was useless, the more attempts are skipped. On
+ *       one processor no thread spins.
  *
  * Tested by test-callback.c and test/posix/.
  */
@@ -44,41 +49,48 @@
 
 typedef void uaio_callback_fn(union sigval value);
 
-/* A call of a function. */
+/* A call of a function of the client, and its argument. */
 struct uaio_callback {
 	uaio_callback_fn *function;
 	union sigval value;
 	/*
-	 * Called when the call of the function begins. From then on this struct is no longer
-	 * needed.
+	 * Called when the call of the function begins. From then on this struct is not
+	 * accessed.
 	 */
 	void (*begins)(struct uaio_callback *callback);
-	/* it is a function of the library, to be called with all signals blocked */
+	/* the function is the library's, and is called with all signals blocked */
 	bool blocks_signals;
 
 	/* private to callback.c */
-	bool by_library; /* a thread of the library's submitted it */
+	/* a thread of the library has submitted the call */
+	bool by_library;
 	struct list node;
 	int64_t since_ns;
 };
 
-/* it was submitted by a thread of the library */
+/*
+ * Called each time the library starts. At that moment no thread of the pool exists, and
+ * no call waits.
+ */
 void uaio_callbacks_init(void);
 
 /*
- * Have a thread call the function. attr: the thread's attributes, or NULL; not used after this
- * function returns. If the calling thread has another descriptor table (table.h), the new
- * thread shares that table.
+ * Let another thread call the function that `callback` names. attr: NULL, or attributes
+ * for a thread that makes only this call; not read after this function returns. If the
+ * calling thread's descriptor table is not the library's (table.h), the new thread
+ * shares that table.
  */
 void uaio_callback(struct uaio_callback *callback, const pthread_attr_t *attr);
 
-/* 1 if calls may be stuck (I5); atomic. */
+/* atomic: 1 if calls may be stuck (I5), else 0. */
 extern uint32_t uaio_callbacks_nr_stuck __attribute__((visibility("hidden")));
 void uaio_callbacks_retry_slowly(void);
 
 static inline void uaio_callbacks_retry(void)
 {
-	/* relaxed: a call that gets stuck meanwhile is retried next time */
+	/*
+	 * relaxed: a call that gets stuck at this moment is retried by the next caller
+	 */
 	if (unlikely(load_relaxed(&uaio_callbacks_nr_stuck)))
 		uaio_callbacks_retry_slowly();
 }

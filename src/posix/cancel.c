@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* aio_cancel. Tested by test-posix.c. */
+/* The function aio_cancel. Tested by test-posix.c. */
 #include "posix/posix.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "op/op.h"
 #include "posix/door.h"
 
-/* What to cancel: one request, or all requests of a file. */
+/* Which requests to cancel: one, or all of a file. */
 struct target {
 	struct uaio_cancel_aim aim;
 	const struct aiocb *aiocb;
@@ -44,8 +44,9 @@ static long cancel(const void *arg)
 	if (ret > 0)
 		return AIO_CANCELED;
 	/*
-	 * A request that is about to wait, or is completing, is on no list, so the index does
-	 * not find it.
+	 * A request that is about to be parked, or that is completing, is not in the
+	 * index of requests that can be cancelled. So the search above may miss a
+	 * request that is not complete.
 	 */
 	return target->aiocb && uaio_posix_error(target->aiocb) == EINPROGRESS
 		       ? AIO_NOTCANCELED
@@ -88,7 +89,10 @@ int uaio_posix_cancel(int fd, struct aiocb *aiocb)
 		return AIO_ALLDONE;
 	if (aiocb)
 		return (int)uaio_table_do(cancel, &target);
-	/* A thread with its own descriptor table executes requests when it submits them. */
+	/*
+	 * A thread with its own descriptor table has executed all its requests when it
+	 * submitted them.
+	 */
 	if (uaio_table_is_other())
 		return AIO_ALLDONE;
 	if (!uaio_enter())

@@ -23,7 +23,10 @@
 #include "posix/posix.h"
 #include "posix/wait.h"
 
-/* glibc and musl have this same layout, so one library serves both. */
+/*
+ * In glibc and musl these members have the same offsets, so one library serves programs
+ * of both.
+ */
 #define AT(member, offset)                                        \
 	static_assert(offsetof(struct aiocb, member) == (offset), \
 		      "programs have it there")
@@ -44,8 +47,10 @@ AT(aio_offset, 128);
 struct uaio_queue uaio_posix_queue;
 
 static struct {
-	uint32_t is_open;      /* atomic: set under lock */
-	bool has_size_limit;   /* immutable while it is open */
+	/* atomic: whether the queue is open; set under lock */
+	uint32_t is_open;
+	/* whether RLIMIT_FSIZE is set; does not change while the queue is open */
+	bool has_size_limit;
 	struct uaio_lock lock; /* rank TABLE */
 } door_state;
 
@@ -53,11 +58,16 @@ static struct {
  * The sink
  */
 
-/* Write the result; this is the last access to the client's memory (posix.h, I2). */
+/*
+ * Write the result of a request. This is the last access to the client's memory
+ * (posix.h, I2).
+ */
 static void answer(struct aiocb *aiocb, int64_t res)
 {
 	aiocb->UAIO_AIOCB_RESULT = res < 0 ? -1 : res;
-	/* [MB:aiocb] release: pairs with uaio_posix_error(). */
+	/*
+	 * [MB:aiocb] release: the result is written. Pairs with uaio_posix_error().
+	 */
 	store_release(&aiocb->UAIO_AIOCB_ERROR, res < 0 ? (int)-res : 0);
 }
 
@@ -88,7 +98,10 @@ static void post(struct uaio_queue *queue, const struct uaio_post *post)
 	}
 }
 
-/* Clients read results from their aiocbs, which the library does not see. */
+/*
+ * Return: false. Clients read results in their aiocbs, so the library does not know
+ * which results they have not read yet.
+ */
 static bool has_unreaped(const struct uaio_queue *queue)
 {
 	(void)queue;
@@ -131,7 +144,9 @@ void uaio_posix_answer(struct aiocb *aiocb, uint64_t word, int error,
 
 bool uaio_posix_is_open(void)
 {
-	/* [MB:posix-open] acquire: see the queue's members. Pairs with open_queue(). */
+	/*
+	 * [MB:posix-open] acquire: the queue is initialised. Pairs with open_queue().
+	 */
 	return uaio_engine_is_up() && load_acquire(&door_state.is_open);
 }
 
@@ -151,14 +166,17 @@ static bool is_size_limited(void)
 static __attribute__((noinline)) void open_queue(void)
 {
 	uaio_lock(&door_state.lock, UAIO_RANK_TABLE);
-	/* relaxed: set under the lock, which is held */
+	/* relaxed: this thread holds the lock under which is_open is set */
 	if (!load_relaxed(&door_state.is_open)) {
 		door_state.has_size_limit = is_size_limited();
 		uaio_queue_init(&uaio_posix_queue, &sink);
 		uaio_queue_lock(&uaio_posix_queue);
 		uaio_queue_open_locked(&uaio_posix_queue);
 		uaio_queue_unlock(&uaio_posix_queue);
-		/* [MB:posix-open] release: pairs with uaio_posix_is_open(). */
+		/*
+		 * [MB:posix-open] release: the queue is initialised. Pairs with
+		 * uaio_posix_is_open().
+		 */
 		store_release(&door_state.is_open, 1);
 	}
 	uaio_unlock(&door_state.lock, UAIO_RANK_TABLE);
@@ -195,7 +213,10 @@ static void load(void)
 {
 }
 
-/* In a child of fork(), reset the queue that was the parent's. */
+/*
+ * Called each time the library starts. In a child of fork() this resets the parent's
+ * queue.
+ */
 static int start(void)
 {
 	store_relaxed(&door_state.is_open, 0);

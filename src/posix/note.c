@@ -10,7 +10,10 @@
 #include "proc/entry.h"
 #include "req/sink.h"
 
-/* A word is the address of a note; or, with this bit set, the address of a list. */
+/*
+ * If this bit of a word is set, the rest is the address of a list; otherwise the word
+ * is the address of a note.
+ */
 static const uint64_t IS_LIST = 1;
 
 static struct uaio_slab notes, lists;
@@ -21,19 +24,27 @@ void uaio_posix_notes_init(void)
 	uaio_slab_init(&lists, sizeof(struct uaio_posix_list), 4096);
 }
 
-/* Drop a reference. Return: whether it was the last one. */
+/*
+ * Drop a reference to a note or list.
+ * Return: whether it was the last one.
+ */
 static bool drop(uint32_t *nr_refs)
 {
-	/* [MB:posix-refs] release: this thread's accesses to the object. */
+	/* [MB:posix-refs] release: this thread no longer accesses the object. */
 	if (sub_release(nr_refs, 1) != 1)
 		return false;
-	/* [MB:posix-refs] acquire: other threads' accesses come before reuse. */
+	/*
+	 * [MB:posix-refs] acquire: the other threads no longer access the object
+	 * either.
+	 */
 	(void)load_acquire(nr_refs);
 	return true;
 }
 
 /*
- * If the caller is outside the library, enter it, as a signal handler may call the library.
+ * If the caller is outside the library, enter the library before locking the slab. A
+ * signal handler that interrupts this function may call the library; that call then
+ * fails, and does not wait for the slab's lock.
  */
 static void put_back(struct uaio_slab *slab, void *object)
 {
@@ -44,7 +55,7 @@ static void put_back(struct uaio_slab *slab, void *object)
 		uaio_leave();
 }
 
-/* The client was notified that a list is complete: free the list. */
+/* Called when the client was notified that a list is complete: free the list. */
 static void release_list(struct uaio_posix_notice *notice)
 {
 	put_back(&lists, container_of(notice, struct uaio_posix_list, notice));
@@ -63,8 +74,9 @@ struct uaio_posix_list *uaio_posix_list_new(const struct sigevent *event,
 	}
 	list->notice.release = release_list;
 	/*
-	 * relaxed: not shared yet; only a thread that left its wait by siglongjmp() may read
-	 * it (wait.h, I3)
+	 * relaxed: no other thread knows the new list yet. But its memory may have been
+	 * another list before. If a thread left its wait for that list by siglongjmp(),
+	 * is_done may still be read on behalf of that thread (wait.h, I3).
 	 */
 	store_relaxed(&list->is_done, 0);
 	store_relaxed(&list->nr_refs, 1);
@@ -81,7 +93,7 @@ void uaio_posix_list_put(struct uaio_posix_list *list)
 void uaio_posix_list_leave_locked(struct uaio_posix_list *list)
 {
 	if (--list->nr_left == 0)
-		/* relaxed: a waiter reads it again under the lock */
+		/* relaxed: a waiting thread reads is_done again under the lock */
 		store_relaxed(&list->is_done, 1);
 }
 
@@ -91,7 +103,10 @@ static void put(struct uaio_posix_note *note)
 		put_back(&notes, note);
 }
 
-/* The client was notified of a request, or the notifying call begins: drop that reference. */
+/*
+ * Called when a signal has notified the client of a request, or when the call of the
+ * client's function begins: drop the reference to the note that the notification has.
+ */
 static void release_note(struct uaio_posix_notice *notice)
 {
 	put(container_of(notice, struct uaio_posix_note, notice));
@@ -138,7 +153,7 @@ int uaio_posix_word_new(const struct sigevent *event,
 		*ret_note = note;
 	}
 	if (list)
-		/* relaxed: the caller has a reference */
+		/* relaxed: the caller's own reference keeps the list */
 		add_relaxed(&list->nr_refs, 1);
 	return 0;
 }
@@ -163,7 +178,10 @@ int uaio_posix_word_error(uint64_t word)
 		       : 0;
 }
 
-/* Notify the client, and drop the completion's references. */
+/*
+ * Notify the client that a request is complete. uaio_posix_notify() also drops the
+ * completion's reference to the note. Then drop the request's reference to its list.
+ */
 static void finish(struct uaio_posix_note *note)
 {
 	struct uaio_posix_list *list = note->list;
@@ -182,7 +200,10 @@ void uaio_posix_note_end(struct uaio_posix_note *note)
 
 static void drop_note(struct uaio_posix_note *note, bool is_inline)
 {
-	/* The submitting call takes over the completion's reference. */
+	/*
+	 * Keep the completion's reference to the note: uaio_posix_note_end() in the
+	 * submitting call will drop it.
+	 */
 	if (is_inline)
 		note->is_inline = true;
 	else

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Notifying a client that a request is complete: by a signal, or a call of a function
+ * Notifies a client that a request is complete, by a signal or by a call of a function
  *
- * As in glibc, a signal is queued for the process, with si_code SI_ASYNCIO and the client's
- * value. If too many signals are queued already, the signal is sent by kill(), without the
- * value. A function is called by a thread that does nothing else (callback.h).
+ * As in glibc, a signal is queued for the process, with si_code SI_ASYNCIO and the
+ * client's value. If too many signals are already queued, the signal is sent by kill(),
+ * without the value. A function is called by a thread that does nothing else
+ * (callback.h).
  *
  * Tested by test-posix.c and test/posix/.
  */
@@ -19,7 +20,7 @@
 #include "posix/callback.h"
 #include "posix/note.h"
 
-/* Only glibc has these functions: see base/libc.h. */
+/* Only glibc has these functions (base/libc.h). */
 extern int pthread_attr_getaffinity_np(const pthread_attr_t *attr, size_t bytes,
 				       cpu_set_t *cpus) __attribute__((weak));
 extern int pthread_attr_setaffinity_np(pthread_attr_t *attr, size_t bytes,
@@ -35,7 +36,9 @@ enum uaio_posix_notice_kind uaio_posix_notice_kind(const struct sigevent *event)
 	switch (event->sigev_notify) {
 	case SIGEV_THREAD: return UAIO_POSIX_CALLBACK;
 	case SIGEV_SIGNAL:
-		/* Signal 0 is not sent; it only tests for permission. */
+		/*
+		 * Signal 0 is never sent: kill() uses it only to test for permission.
+		 */
 		if (event->sigev_signo == 0)
 			return UAIO_POSIX_SILENT;
 		return event->sigev_signo < 0 ||
@@ -46,7 +49,10 @@ enum uaio_posix_notice_kind uaio_posix_notice_kind(const struct sigevent *event)
 	}
 }
 
-/* Copy the attributes, which the client may destroy after submitting. */
+/*
+ * Copy the thread attributes, because the client may destroy them after it has
+ * submitted.
+ */
 static int copy_attr(pthread_attr_t *to, const pthread_attr_t *from)
 {
 	struct sched_param param;
@@ -58,7 +64,9 @@ static int copy_attr(pthread_attr_t *to, const pthread_attr_t *from)
 	if (pthread_attr_init(to))
 		return -EAGAIN;
 	(void)pthread_attr_setdetachstate(to, PTHREAD_CREATE_DETACHED);
-	/* If the attributes have no stack, the reported address is 0 minus the size. */
+	/*
+	 * If the attributes set no stack, the reported address plus the size is 0.
+	 */
 	if (pthread_attr_getstack(from, &stack, &bytes) == 0 &&
 	    (uintptr_t)stack + bytes != 0)
 		(void)pthread_attr_setstack(to, stack, bytes);
@@ -117,12 +125,18 @@ static void queue_signal(int signo, union sigval value)
 	info.si_pid = pid;
 	info.si_uid = (uid_t)sys_getuid();
 	info.si_value = value;
-	/* EAGAIN: too many signals are queued; one sent by kill() needs no memory. */
+	/*
+	 * If this fails (EAGAIN), too many signals are queued; a signal sent by kill()
+	 * needs no memory.
+	 */
 	if (sys_rt_sigqueueinfo(pid, signo, &info) < 0)
 		(void)sys_kill(pid, signo);
 }
 
-/* Release the notice first, as a signal handler may leave by siglongjmp(). */
+/*
+ * Send the signal, after releasing the notice: the signal handler may leave by
+ * siglongjmp().
+ */
 static void release_and_send(struct uaio_posix_notice *notice)
 {
 	int signo = notice->signo;
@@ -137,7 +151,7 @@ static void send_by_pool(union sigval arg)
 	release_and_send(arg.sival_ptr);
 }
 
-/* Do nothing: the memory is needed until send_by_pool() has read it. */
+/* Do not release the notice yet: send_by_pool() has yet to read it. */
 static void keep(struct uaio_callback *callback)
 {
 	(void)callback;
@@ -145,7 +159,10 @@ static void keep(struct uaio_callback *callback)
 
 static void notify_by_signal(struct uaio_posix_notice *notice)
 {
-	/* A thread of the library blocks all signals, so another thread gets this signal. */
+	/*
+	 * If this is a thread of the library, it blocks all signals, so another thread
+	 * gets the signal.
+	 */
 	if (!uaio_is_inside() || uaio_is_own_thread()) {
 		release_and_send(notice);
 		return;
@@ -180,7 +197,7 @@ static void notify_by_call(struct uaio_posix_notice *notice)
 		uaio_callback(&notice->callback, NULL);
 		return;
 	}
-	/* Copy the attributes, as the notice may be freed once the call begins. */
+	/* Copy the attributes: once the call begins, the notice may be freed. */
 	attr = notice->attr;
 	notice->has_attr = false;
 	uaio_callback(&notice->callback, &attr);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Submitting: aio_read, aio_write, aio_fsync and lio_listio. Tested by test-posix.c. */
+/*
+ * The functions that submit: aio_read, aio_write, aio_fsync and lio_listio. Tested by
+ * test-posix.c.
+ */
 #include "posix/posix.h"
 
 #include <errno.h>
@@ -24,11 +27,13 @@
 
 enum { PRIORITY_MAX = 20 }; /* AIO_PRIO_DELTA_MAX */
 
-/* One call of a submitting function. */
+/* State of one call of aio_read, aio_write, aio_fsync or lio_listio. */
 struct call {
 	struct uaio_batch batch;
-	bool executes; /* the calling thread executes its requests itself */
-	bool has_submitted;           /* a member of the list was submitted */
+	/* the calling thread must execute its requests itself */
+	bool executes;
+	/* at least one member of the list was submitted */
+	bool has_submitted;
 	struct uaio_posix_list *list; /* borrows; or NULL */
 };
 
@@ -37,14 +42,17 @@ static int refuse(struct aiocb *aiocb, int error)
 	if (unlikely(uaio_config.is_examined))
 		uaio_check_aiocb_refused((uintptr_t)aiocb);
 	aiocb->UAIO_AIOCB_RESULT = -1;
-	/* [MB:aiocb] release: pairs with uaio_posix_error(). */
+	/*
+	 * [MB:aiocb] release: the result is written. Pairs with uaio_posix_error().
+	 */
 	store_release(&aiocb->UAIO_AIOCB_ERROR, -error);
 	return error;
 }
 
 /*
- * Execute a request of 0 bytes by a plain call, which checks the file (a vectored call would
- * not). Return: the result.
+ * Execute a request of 0 bytes by pread() or pwrite(). These check the file even if
+ * there is nothing to transfer; preadv() and pwritev() would not check it.
+ * Return: the result.
  */
 static int try_nothing(const struct uaio_sqe *sqe)
 {
@@ -59,8 +67,8 @@ static bool is_of_bytes(const struct uaio_sqe *sqe)
 }
 
 /*
- * Shorten a request to what one call moves, after checking the whole buffer, as the kernel
- * does.
+ * Shorten a request to the greatest length that one system call transfers. Before that,
+ * check that the whole buffer is in user memory, as the kernel does.
  */
 static void cut_bytes(struct uaio_sqe *sqe)
 {
@@ -73,8 +81,8 @@ static void cut_bytes(struct uaio_sqe *sqe)
 
 /*
  * Submit a request for a file.
- * Return: IS_SUBMITTED; -EAGAIN: the request is refused; otherwise the result with which the
- * request is complete.
+ * Return: IS_SUBMITTED; -EAGAIN: the request is refused; anything else: the request is
+ * complete with this result.
  */
 enum { IS_SUBMITTED = 1 };
 
@@ -87,15 +95,15 @@ add_to(struct uaio_batch *batch, struct uaio_file *file, struct uaio_sqe *sqe,
 {
 	int ret;
 
-	/* A stream has no offset: ignore the client's offset. */
+	/* A stream (socket or pipe) has no offset: ignore the client's. */
 	if (uaio_file_has(file, UAIO_FILE_F_STREAM))
 		sqe->off = 0;
 	else if (unlikely(!sqe->len) && is_of_bytes(sqe))
 		return try_nothing(sqe);
 	else if (sqe->op == UAIO_OP_WRITE)
 		/*
-		 * If there is a size limit, a worker makes the call: it blocks SIGXFSZ, as
-		 * glibc's threads do.
+		 * If RLIMIT_FSIZE is set, a worker makes the call: workers block
+		 * SIGXFSZ, like glibc's threads.
 		 */
 		sqe->is_async = unlikely(uaio_posix_has_size_limit());
 	cut_bytes(sqe);
@@ -103,7 +111,10 @@ add_to(struct uaio_batch *batch, struct uaio_file *file, struct uaio_sqe *sqe,
 	return ret < 0 ? ret : IS_SUBMITTED;
 }
 
-/* Look up the file and submit. Return: as add_to(). */
+/*
+ * Look up the file and submit the request.
+ * Return: like add_to().
+ */
 static int look_up_and_add(struct uaio_batch *batch, struct uaio_sqe *sqe)
 {
 	struct uaio_file *file;
@@ -113,8 +124,9 @@ static int look_up_and_add(struct uaio_batch *batch, struct uaio_sqe *sqe)
 }
 
 /*
- * Open the file and execute the request, in a thread with its own descriptor table (table.h).
- * Return: as add_to().
+ * For a thread with its own descriptor table (table.h): open the file, and execute the
+ * request in this thread.
+ * Return: like add_to().
  */
 static __attribute__((noinline)) int execute(struct uaio_batch *batch,
 					     struct uaio_sqe *sqe)
@@ -134,7 +146,7 @@ static int add(struct call *call, struct uaio_sqe *sqe)
 {
 	int ret;
 
-	/* The kernel checks the offset before the descriptor. */
+	/* Like the kernel, check the offset before the descriptor. */
 	if (unlikely(sqe->op == UAIO_NR_OPS || sqe->off < 0))
 		return -EINVAL;
 	ret = unlikely(call->executes) ? execute(&call->batch, sqe)
@@ -142,7 +154,9 @@ static int add(struct call *call, struct uaio_sqe *sqe)
 	return ret == -ENOMEM ? -EAGAIN : ret;
 }
 
-/* Count down nr_left (note.h), for a refused member or for the call itself. */
+/*
+ * Decrement nr_left (note.h): for a member that was refused, or for the call itself.
+ */
 static void leave_list(struct uaio_posix_list *list)
 {
 	uaio_queue_lock(&uaio_posix_queue);
@@ -159,8 +173,9 @@ static bool has_bad_priority(const struct aiocb *aiocb,
 }
 
 /*
- * Submit one request. Before other threads can see the aiocb, its error code is EINPROGRESS.
- * *ret_note: to be ended after the call has left the library; or NULL.
+ * Submit one request. Its error code becomes EINPROGRESS before other threads can see
+ * the aiocb. *ret_note: the note that the caller must end (uaio_posix_note_end()) after
+ * it has left the library; or NULL.
  * Return: 0; -EAGAIN: the request is refused; -EINVAL: its priority is invalid.
  */
 static int submit(struct call *call, struct aiocb *aiocb, struct uaio_sqe *sqe,
@@ -182,8 +197,8 @@ static int submit(struct call *call, struct aiocb *aiocb, struct uaio_sqe *sqe,
 	sqe->data = sqe->key = (uintptr_t)aiocb;
 	sqe->word = word;
 	/*
-	 * relaxed: a lock of the front-end or of a worker orders this store before the final
-	 * result
+	 * relaxed: the store of the final error code comes later, ordered by a lock of
+	 * the front-end or of a worker
 	 */
 	store_relaxed(&aiocb->UAIO_AIOCB_ERROR, EINPROGRESS);
 	ret = add(call, sqe);
@@ -265,13 +280,20 @@ int uaio_posix_fsync(int op, struct aiocb *aiocb)
 
 enum { NOTES_MAX = 16 };
 
-/* The notes (note.h) of the requests that this call has submitted. */
+/*
+ * The notes (note.h) of requests that this call has submitted. The call must pass each
+ * note to uaio_posix_note_end().
+ */
 struct notes {
 	struct uaio_posix_note *notes[NOTES_MAX];
 	unsigned nr;
 };
 
-/* The batch is posted, so none of these requests can complete inline any more. */
+/*
+ * End the notes: notify the client of requests that have completed inside this call.
+ * The batch has already posted its completions, so no other request of these notes can
+ * still complete inside this call.
+ */
 static void end_notes(struct notes *notes)
 {
 	for (unsigned i = 0; i < notes->nr; i++)
@@ -280,8 +302,9 @@ static void end_notes(struct notes *notes)
 }
 
 /*
- * Notify the client of requests that completed inside this call. The library is left for that,
- * as the client's handlers may run, and is entered again afterwards.
+ * Notify the client of requests that have completed inside this call. Handlers of the
+ * client may run, so the call first leaves the library. After the notification it
+ * enters the library again.
  */
 static void notify_inline(struct call *call, struct notes *notes)
 {
@@ -297,7 +320,7 @@ static bool is_member(const struct aiocb *aiocb)
 	return aiocb && aiocb->aio_lio_opcode != LIO_NOP;
 }
 
-/* Return: the operation; UAIO_NR_OPS if the opcode is unknown. */
+/* Return: the operation for aio_lio_opcode; UAIO_NR_OPS if that is unknown. */
 static enum uaio_op op_of(const struct aiocb *aiocb)
 {
 	return aiocb->aio_lio_opcode == LIO_READ    ? UAIO_OP_READ
@@ -324,7 +347,10 @@ static int submit_member(struct call *call, struct aiocb *aiocb,
 	return ret;
 }
 
-/* Return: 0; or the error with which the last refused member was refused. */
+/*
+ * Submit all members of the list.
+ * Return: 0; or the error with which the last refused member was refused.
+ */
 static int submit_members(struct call *call, struct aiocb *const members[],
 			  int nr, struct notes *notes)
 {
@@ -359,7 +385,9 @@ static bool has_failed(struct aiocb *const members[], int nr)
 	return false;
 }
 
-/* Wait for all members, and drop the call's reference to the list. */
+/*
+ * Wait until all members are complete, and drop the call's reference to the list.
+ */
 static int wait_for_list(struct uaio_posix_list *list, bool sleeps_only)
 {
 	const struct uaio_wait wait = {
@@ -371,8 +399,8 @@ static int wait_for_list(struct uaio_posix_list *list, bool sleeps_only)
 	(void)uaio_enter();
 	ret = uaio_posix_wait_need((uintptr_t)&list->is_done, &wait);
 	/*
-	 * The wait may have read is_done without the lock. Taking the lock makes the results
-	 * visible.
+	 * The wait may have read is_done without the lock. Acquire the lock, so that
+	 * this thread sees the results.
 	 */
 	uaio_queue_lock(&uaio_posix_queue);
 	uaio_queue_unlock(&uaio_posix_queue);
@@ -381,13 +409,18 @@ static int wait_for_list(struct uaio_posix_list *list, bool sleeps_only)
 	return ret;
 }
 
-/* Submit all members, and notify the client of those that are complete. */
+/*
+ * Submit all members of the list. Notify the client of those that have completed inside
+ * the call.
+ */
 static int begin_list(struct call *call, struct aiocb *const members[], int nr)
 {
 	struct notes notes = { .nr = 0 };
 	int ret = submit_members(call, members, nr, &notes);
 
-	/* The call has submitted all members, so it is no longer counted in nr_left. */
+	/*
+	 * All members are submitted, so the call itself no longer counts in nr_left.
+	 */
 	if (call->list)
 		leave_list(call->list);
 	uaio_leave();

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls of the client's functions (SIGEV_THREAD), and the threads that make them. */
+/*
+ * Tests calls of the client's functions (SIGEV_THREAD), and the threads that make these
+ * calls.
+ */
 #undef NDEBUG
 #include <errno.h>
 #include <pthread.h>
@@ -104,7 +107,9 @@ static void block(union sigval value)
 		(void)uaio_sleep(&may_go, 0, UAIO_FOREVER);
 }
 
-/* All functions are called, although none of them returns. */
+/*
+ * The library calls all functions, although none of them returns before may_go is set.
+ */
 static void a_function_that_blocks_holds_up_no_other(void **state)
 {
 	enum { NR = 20 };
@@ -119,7 +124,8 @@ static void a_function_that_blocks_holds_up_no_other(void **state)
 	uaio_wake(&may_go, NR);
 }
 
-static uint32_t turn; /* atomic: the value of the next call */
+/* atomic: the argument of the function call that may return next */
+static uint32_t turn;
 
 static void await_turn(union sigval value)
 {
@@ -146,16 +152,22 @@ static void call_in_turn(uint32_t nr, bool is_given_before)
 	if (!is_given_before)
 		give_turn(nr);
 	await_calls(nr);
-	/* Give the thread time to become idle and spin. */
+	/*
+	 * Give the thread that made the call some time to become idle and to spin.
+	 */
 	for (unsigned i = 0; i < NR_RELAXES; i++)
 		uaio_cpu_relax();
 }
 
-/* The earlier calls were short, so a thread spins for this one. */
+/*
+ * A thread of the pool spins until call i comes, because the earlier calls were short.
+ * The function that it calls then waits for the test's thread, which has submitted call
+ * i.
+ */
 static void a_function_may_wait_for_the_thread_that_gave_its_call(void **state)
 {
 	const uint32_t nr = unit_rounds(5000);
-	/* number of short calls between two calls that wait */
+	/* how many short calls are made between two calls that wait */
 	enum { SHORT = 16 };
 
 	(void)state;
@@ -165,8 +177,10 @@ static void a_function_may_wait_for_the_thread_that_gave_its_call(void **state)
 }
 
 static struct {
-	uint32_t child;    /* atomic: process id of the child; 0: none yet */
-	uint32_t nr_calls; /* atomic: made by the child */
+	/* atomic: the child's process id; 0: there is no child yet */
+	uint32_t child;
+	/* atomic: how many calls the child has made */
+	uint32_t nr_calls;
 } * shared;
 static int parent;
 
@@ -209,7 +223,8 @@ static void a_child_that_returns_from_a_function_ends(void **state)
 	assert_int_equal(waitpid((pid_t)shared->child, &status, 0),
 			 shared->child);
 	/*
-	 * A sanitizer reports the parent's memory as leaked in the child, and may abort there.
+	 * In the child, a sanitizer may report memory of the parent as leaked, and
+	 * abort.
 	 */
 	assert_true(UNIT_IS_SANITIZED || status == 0);
 	await_calls(NR);
@@ -239,7 +254,9 @@ a_call_without_a_thread_is_made_as_soon_as_there_is_one(void **state)
 
 	(void)state;
 	assert_int_equal(pthread_attr_init(&attr), 0);
-	/* The threads of earlier test cases have ended. */
+	/*
+	 * All threads of earlier tests have ended, so this call needs a new thread.
+	 */
 	store_relaxed(&refuses_threads, 1);
 	call(count, NULL);
 	call(count, &attr);
@@ -275,7 +292,7 @@ static void a_thread_has_the_attributes_that_were_asked_for(void **state)
 	pthread_attr_t attr;
 
 	(void)state;
-	/* This stack is larger than any that the C library might reuse. */
+	/* A stack of this size cannot be one that the C library reuses. */
 	assert_int_equal(pthread_attr_init(&attr), 0);
 	assert_int_equal(
 		pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED), 0);
@@ -301,8 +318,8 @@ int main(void)
 	};
 
 	/*
-	 * The POSIX AIO front-end, which would call this function, is not linked into the
-	 * test.
+	 * The POSIX AIO front-end would call this function, but the test is linked
+	 * without the front-end.
 	 */
 	uaio_callbacks_init();
 	return cmocka_run_group_tests(tests, unit_engine, NULL);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Repeat a set of POSIX AIO requests. In the nth round the nth system call of the library
- * fails, until a round has fewer calls. In each round every accepted request completes, and
- * every function is called once; the next round works again.
+ * Tests failing system calls: the test repeats a set of POSIX AIO requests. In round n
+ * the library's nth system call fails. In the last round no call fails, as the library
+ * makes fewer than n calls. In each round every accepted request must complete, and
+ * every notification function must be called once. The next round must work in spite of
+ * the failure.
  */
 #undef NDEBUG
 #include <aio.h>
@@ -49,7 +51,7 @@ static struct aiocb *add(int opcode, int fd, off_t off)
 	return aiocb;
 }
 
-/* Count whether the request was accepted. */
+/* Record whether the request was accepted. */
 static void note(const struct aiocb *aiocb, int ret)
 {
 	assert_true(ret == 0 || ret == -EAGAIN || ret == -EBADF);
@@ -77,7 +79,10 @@ static void sync_one(int fd)
 	note(aiocb, uaio_posix_fsync(O_SYNC, aiocb));
 }
 
-/* Return: whether the request's function has to be called. */
+/*
+ * Submit a read that notifies by a function.
+ * Return: whether the function must be called.
+ */
 static bool read_with_call(int fd)
 {
 	struct aiocb *aiocb = add(LIO_READ, fd, 0);
@@ -113,13 +118,19 @@ static void list_some(void)
 	for (unsigned i = 0; i < NR_MEMBERS; i++) {
 		bool is_pending = uaio_posix_error(members[i]) == EINPROGRESS;
 
-		/* lio_listio() waits for all members, unless its sleep fails. */
+		/*
+		 * lio_listio() returns when all members are complete, unless its sleep
+		 * fails.
+		 */
 		assert_true(!is_pending || ret == -EINTR || ret == -EAGAIN);
 		work.accepted[members[i] - work.aiocbs] = is_pending;
 	}
 }
 
-/* Write to the pipe, as some reads may still wait because a call failed. */
+/*
+ * Wait until all accepted requests are complete. If a request still waits for its pipe,
+ * the test's write to this pipe may have failed: write again.
+ */
 static void await_all(void)
 {
 	static const char bytes[SIZE];
@@ -172,7 +183,10 @@ static void close_all(void)
 	unit_close(work.idle[1]);
 }
 
-/* Return: whether the n-th call was reached. */
+/*
+ * Let the nth system call fail.
+ * Return: whether there was an nth call.
+ */
 static bool one_round(unsigned n)
 {
 	uint32_t nr_calls = 0;
@@ -224,7 +238,10 @@ static void any_call_may_fail_in_workers(void **state)
 	sweep(true);
 }
 
-/* Let the first use of everything fail: memory, tables, threads, descriptors. */
+/*
+ * fresh_round() runs in a child, where everything is used for the first time. So system
+ * calls for memory, tables, threads and descriptors fail, too.
+ */
 static unsigned nth;
 static bool in_workers;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * POSIX AIO inside the library: requests, waiting, lists, cancelling, and notifying the
- * client. test/posix/ tests what programs see.
+ * Tests POSIX AIO inside the library: requests, waiting, lists, cancelling, and
+ * notifying the client. The tests in test/posix/ check what programs see.
  */
 #undef NDEBUG
 #include <aio.h>
@@ -36,7 +36,11 @@ static int start(void **state)
 	return ret;
 }
 
-/* Wait for this, as the error code is written before waits are removed from the list. */
+/*
+ * Return: whether *nr waits (struct wait in wait.c) are on the list of waits. Tests
+ * must await this number: the library writes the error code before it removes waits
+ * from the list.
+ */
 static bool are_waits(void *nr)
 {
 	return load_relaxed(&uaio_posix_nr_waits) == *(const uint32_t *)nr;
@@ -146,12 +150,12 @@ static void a_write_without_a_reader_raises_no_signal(void **state)
 	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
 	assert_int_equal(close(fds[0]), 0);
 	aiocb = aiocb_of(fds[1], &byte, 1);
-	/* The default action of SIGPIPE would end the test. */
+	/* If the write sent SIGPIPE, its default action would end this test. */
 	assert_int_equal(uaio_posix_write(&aiocb), 0);
 	assert_int_equal(wait_for(&aiocb), 0);
 	assert_int_equal(uaio_posix_error(&aiocb), EPIPE);
 	unit_close(fds[1]);
-	/* A write of 0 bytes does not send SIGPIPE either. */
+	/* A write of 0 bytes must not send SIGPIPE either. */
 	assert_int_equal(
 		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
 	assert_int_equal(close(fds[0]), 0);
@@ -179,7 +183,7 @@ static void a_wait_ends_with_the_first_of_its_requests(void **state)
 	assert_int_equal(uaio_posix_read(&aiocbs[1]), 0);
 	unit_thread_start(&thread, wait_in_thread, &aiocbs[1]);
 	unit_await_sleep(&thread);
-	/* No thread waits for this request. */
+	/* No thread waits for the request that completes now. */
 	write_byte('a');
 	assert_int_equal(wait_for(&aiocbs[0]), 0);
 	assert_int_equal(aiocbs[0].__return_value, 1);
@@ -205,8 +209,8 @@ static void a_wait_for_many_requests_ends_with_any(void **state)
 
 	(void)state;
 	/*
-	 * The requests are executed in order. The list that the thread waits for is in reverse
-	 * order.
+	 * The requests are executed in this order. The thread waits for a list in
+	 * reverse order.
 	 */
 	for (int i = 0; i < MANY; i++) {
 		aiocbs[i] = aiocb_of(ends[0], &byte, 1);
@@ -298,15 +302,19 @@ static void a_handler_may_leave_the_wait_for_good(void **state)
 	unit_await_sleep(&thread);
 	assert_int_equal(pthread_kill((pthread_t)thread.id, SIGUSR1), 0);
 	assert_int_equal(unit_thread_join(&thread), false);
-	/* The wait is removed when its thread ends. */
+	/*
+	 * When the thread that has left its wait ends, the library must remove the wait
+	 * from the list.
+	 */
 	await_waits(0);
 	write_byte('a');
 	assert_int_equal(wait_for(&aiocb), 0);
 }
 
 /*
- * AddressSanitizer does not see that a cancelled thread leaves its frames; it would report
- * later use of this stack as an overflow.
+ * These tests do not run under AddressSanitizer. It does not see that a cancelled
+ * thread leaves its stack frames, and would report later use of this stack as an
+ * overflow.
  */
 #ifndef __SANITIZE_ADDRESS__
 
@@ -319,8 +327,8 @@ static void *wait_to_be_cancelled(void *arg)
 }
 
 /*
- * Cancel a thread that waits: as the leader (the thread that polls for the queue) or behind
- * the leader.
+ * Cancel a thread that waits, either as the leader (the thread that polls files for the
+ * queue) or as one of the other waiting threads.
  */
 static void cancel_in_wait(const struct aiocb *aiocb)
 {
@@ -409,7 +417,7 @@ static void what_is_being_executed_is_not_cancelled(void **state)
 static uint32_t nr_told; /* atomic */
 static uint32_t nr_told_inside;
 static int told_value; /* atomic */
-/* the aiocb that the handler submitted again; or NULL */
+/* the aiocb that the signal handler is to submit again; or NULL */
 static struct aiocb *resubmitted;
 
 static void be_told(int signo, siginfo_t *info, void *context)
@@ -475,7 +483,10 @@ static void a_handler_finds_the_result_and_may_submit(void **state)
 	expect_signals();
 	aiocb.aio_sigevent = signal_of(17);
 	next.aio_sigevent = signal_of(18);
-	/* ThreadSanitizer delays handlers, until the thread may be inside the library. */
+	/*
+	 * Under ThreadSanitizer a signal handler may run late, when the thread is
+	 * inside the library. Then the handler could not submit.
+	 */
 	if (!UNIT_IS_SANITIZED)
 		resubmitted = &next;
 	assert_int_equal(uaio_posix_read(&aiocb), 0);
@@ -532,7 +543,7 @@ static void a_signal_that_there_is_not_is_the_requests_error(void **state)
 						.sigev_signo = 65 };
 	assert_int_equal(uaio_posix_read(&aiocb), 0);
 	assert_int_equal(uaio_posix_error(&aiocb), EINVAL);
-	/* A zeroed sigevent requests signal 0, which does not exist. */
+	/* A sigevent of zeros requests signal 0, which means no signal. */
 	aiocb.aio_sigevent = (struct sigevent){ 0 };
 	assert_int_equal(uaio_posix_read(&aiocb), 0);
 	assert_int_equal(uaio_posix_error(&aiocb), 0);
@@ -565,7 +576,7 @@ static void a_list_is_waited_for(void **state)
 	assert_int_equal(uaio_posix_listio(LIO_WAIT, list, NR, NULL), -EIO);
 	assert_int_equal(uaio_posix_error(&aiocbs[3]), EINVAL);
 	assert_int_equal(uaio_posix_listio(5, list, NR, NULL), -EINVAL);
-	/* A refused member is not waited for. */
+	/* lio_listio() must not wait for a member that was refused. */
 	aiocbs[3].aio_lio_opcode = LIO_READ;
 	aiocbs[3].aio_reqprio = -1;
 	assert_int_equal(uaio_posix_listio(LIO_WAIT, list, NR, NULL), -EIO);
@@ -623,7 +634,7 @@ static void the_end_of_a_list_is_told_once(void **state)
 	await_told(1);
 	for (int i = 0; i < 3; i++)
 		aiocbs[i].aio_lio_opcode = LIO_READ;
-	/* One member has its own notification. */
+	/* One member of the list has a notification of its own. */
 	aiocbs[0].aio_sigevent = signal_of(31);
 	assert_int_equal(uaio_posix_listio(LIO_NOWAIT, list, 3, &event), 0);
 	await_told(2);
@@ -640,8 +651,8 @@ static void the_end_of_a_list_is_told_once(void **state)
 enum { MEETING_THREADS = 4, MEETING_DEPTH = 8 };
 
 /*
- * Each thread has its own requests on its own sockets. It waits for any of them, cancels
- * some, and frees each aiocb as soon as its error code is written.
+ * Each thread has its own requests on its own sockets. It waits for any of them,
+ * cancels some, and frees each aiocb as soon as the error code is written.
  */
 static long meet(void *arg)
 {
@@ -699,7 +710,7 @@ static void threads_that_meet_lose_no_completion(void **state)
 		assert_int_equal(unit_thread_join(&threads[i]), 0);
 }
 
-/* A thread with its own descriptor table */
+/* Tests with a thread that has its own descriptor table */
 
 struct wakers {
 	int epoll;
@@ -707,8 +718,9 @@ struct wakers {
 };
 
 /*
- * Find the descriptors through which the leader is woken. Return: false if there is no leader
- * yet.
+ * Find the epoll and the eventfd by which the leader (the thread that polls files for
+ * the queue) is woken.
+ * Return: false if there is no leader yet.
  */
 static bool is_led(void *arg)
 {
@@ -728,8 +740,10 @@ static bool is_led(void *arg)
 }
 
 /*
- * In the thread's own table these descriptor numbers refer to the thread's file. Return: the
- * size of that file.
+ * In this thread's own descriptor table, let the numbers of the leader's epoll and
+ * eventfd refer to a file of the thread. Then write 0 bytes.
+ * Return: the size of that file: 0, unless the library has written to one of these
+ * numbers.
  */
 static long write_nothing_apart(void *arg)
 {
@@ -750,8 +764,10 @@ static long write_nothing_apart(void *arg)
 }
 
 /*
- * A write of 0 bytes is completed by the front-end itself, which wakes a thread that waits for
- * any completion.
+ * A thread with its own descriptor table writes 0 bytes. The front-end completes this
+ * write itself, and wakes a thread that waits for any completion. To wake it, the
+ * front-end must not write to the library's eventfd by number: in this thread's table
+ * that number is another file.
  */
 static void a_thread_apart_writes_to_no_descriptor_of_the_library(void **state)
 {
@@ -807,8 +823,8 @@ int main(void)
 		POSIX_TEST(the_end_of_a_list_is_told_once),
 		POSIX_TEST(threads_that_meet_lose_no_completion),
 		/*
-		 * This test comes last, as from then on threads may have their own descriptor
-		 * tables.
+		 * This test is the last one: after it, threads may have their own
+		 * descriptor tables.
 		 */
 		POSIX_TEST(
 			a_thread_apart_writes_to_no_descriptor_of_the_library),

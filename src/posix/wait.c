@@ -29,7 +29,7 @@ struct wait {
 	struct uaio_slab_node slab;
 	uint32_t is_met; /* atomic */
 
-	/* under the queue's lock */
+	/* under the lock of the queue */
 	struct list node;
 	bool is_any; /* I4 */
 	int nr;
@@ -37,8 +37,8 @@ struct wait {
 };
 
 static struct uaio_slab slab;
-static struct list waits; /* under the queue's lock */
-/* how many waits are on the list; changes under that lock, too */
+static struct list waits; /* under the lock of the queue */
+/* how many waits are in the list; changes only under the queue's lock */
 uint32_t uaio_posix_nr_waits;
 
 void uaio_posix_waits_init(void)
@@ -51,7 +51,9 @@ void uaio_posix_waits_init(void)
 static void add_locked(struct wait *wait)
 {
 	list_add_tail(&waits, &wait->node);
-	/* relaxed, also in remove_locked(): changes under the lock */
+	/*
+	 * relaxed, also in remove_locked(): the number changes only under the lock
+	 */
 	store_relaxed(&uaio_posix_nr_waits, uaio_posix_nr_waits + 1);
 }
 
@@ -78,13 +80,15 @@ void uaio_posix_waits_notify_slowly_locked(const struct aiocb *aiocb)
 
 		if (!has(wait, aiocb))
 			continue;
-		/* relaxed: a waiter reads it again under the lock */
+		/* relaxed: the waiting thread reads is_met again under the lock */
 		store_relaxed(&wait->is_met, 1);
 		remove_locked(wait);
 	}
 }
 
-/* Return: whether a request is complete, or the list is empty. */
+/*
+ * Return: whether a request of the list is complete, or the list has no requests.
+ */
 static bool is_one_done(const struct aiocb *const list[], int nr)
 {
 	bool is_empty = true;
@@ -107,7 +111,10 @@ static uint32_t *word_of(uint64_t need)
 bool uaio_posix_is_met(const struct uaio_queue *queue, uint64_t need)
 {
 	(void)queue;
-	/* relaxed: a thread that goes to sleep reads this under the lock */
+	/*
+	 * relaxed: a thread reads this word again under the queue's lock before it
+	 * sleeps
+	 */
 	return load_relaxed(word_of(need));
 }
 
@@ -127,7 +134,10 @@ void uaio_posix_forget(struct uaio_queue *queue, uint64_t need)
 int uaio_posix_wait_need(uint64_t need, const struct uaio_wait *wait)
 {
 	struct uaio_queue *queue = &uaio_posix_queue;
-	/* relaxed: the generation does not change in this process */
+	/*
+	 * relaxed: the queue is never closed in this process, so its generation does
+	 * not change
+	 */
 	uint64_t generation = load_relaxed(&queue->generation);
 	int ret = 0;
 
@@ -157,7 +167,10 @@ static void fill(struct wait *wait, const struct aiocb *const list[], int nr)
 	}
 }
 
-/* Add the wait to the list. Return: false, having done nothing, if a request is complete. */
+/*
+ * Fill the struct wait, and add it to the list of waits.
+ * Return: false if a request is already complete; then the struct was not added.
+ */
 static bool begin(struct wait *wait, const struct aiocb *const list[], int nr)
 {
 	bool is_done;
@@ -179,8 +192,9 @@ static void end(struct wait *wait)
 }
 
 /*
- * Wait for one of the aiocbs. The caller has entered. If the thread is cancelled while it
- * sleeps, uaio_posix_forget() is called when it ends.
+ * Wait until one of the aiocbs is complete. The caller has entered the library. If the
+ * thread is cancelled while it sleeps, uaio_posix_forget() is called when the thread
+ * ends.
  */
 static int wait_for_one(const struct aiocb *const list[], int nr,
 			const struct uaio_wait *how)
@@ -198,13 +212,17 @@ static int wait_for_one(const struct aiocb *const list[], int nr,
 		end(wait);
 	}
 	uaio_slab_put(&slab, wait);
-	/* If a signal ended the sleep, it may be the notification of one of these requests. */
+	/*
+	 * If a signal has ended the sleep, it may be the notification that one of these
+	 * requests is complete.
+	 */
 	return ret == -EINTR && is_one_done(list, nr) ? 0 : ret;
 }
 
 /*
- * Poll the aiocbs. Used in a signal handler that interrupted the library, and where no request
- * can be pending: in a child of fork() that waits for requests of its parent.
+ * Wait by checking the aiocbs at intervals. Used in a signal handler that interrupted
+ * the library. Also used where no request can be pending: in a child of fork() that
+ * waits for requests of its parent.
  */
 static int wait_outside(const struct aiocb *const list[], int nr,
 			int64_t deadline_ns)
@@ -278,8 +296,8 @@ int uaio_posix_suspend(const struct aiocb *const list[], int nr,
 	if (is_one_done(list, nr))
 		return 0;
 	/*
-	 * Inside the library, a signal handler must not cancel the thread, as it may hold a
-	 * lock of the library.
+	 * If this is a signal handler that interrupted the library, the thread may hold
+	 * a lock of the library, so it must not be cancelled.
 	 */
 	if (!uaio_is_inside())
 		pthread_testcancel();

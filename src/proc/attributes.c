@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The attributes of a thread's identity that can be queried and compared. Tested by
- * test-identity.c.
+ * Queries, compares and sets those attributes of a thread that can be queried: ids,
+ * groups, capabilities, I/O priority (identity.h). Tested by test-identity.c.
  */
 #include "proc/identity.h"
 
@@ -19,7 +19,10 @@ struct header {
 
 static const struct header of_this_thread = { 0x20080522, 0 };
 
-/* Indexes in caps. Capabilities from 32 on are HIGH words further on. */
+/*
+ * Indexes of words in caps. Each of the first HIGH words is for capabilities 0 to 31.
+ * The word at index + HIGH is for capabilities from 32 on.
+ */
 enum { EFFECTIVE, PERMITTED, INHERITABLE, HIGH };
 
 bool uaio_attributes_ask(struct uaio_attributes *ret)
@@ -38,7 +41,11 @@ bool uaio_attributes_ask(struct uaio_attributes *ret)
 	ret->uids[3] = (uid_t)fsuid;
 	ret->gids[3] = (gid_t)fsgid;
 	ret->nr_groups = (uint32_t)nr_groups;
-	/* If the query is refused, no thread can have changed the I/O priority. */
+	/*
+	 * If the kernel refuses this query, store the error instead of the priority. A
+	 * kernel that refuses the query does not let threads change their priority
+	 * either, so all threads compare as equal.
+	 */
 	ret->ioprio = sys_ioprio_get();
 	return true;
 }
@@ -46,7 +53,7 @@ bool uaio_attributes_ask(struct uaio_attributes *ret)
 bool uaio_attributes_are_equal(const struct uaio_attributes *a,
 			       const struct uaio_attributes *b)
 {
-	/* Comparing all bytes is right, since unused bytes of both are 0. */
+	/* Comparing all bytes is right, since unused bytes of *a and *b are 0. */
 	return memcmp(a, b, sizeof(*a)) == 0;
 }
 
@@ -89,7 +96,7 @@ bool uaio_attributes_are_within(const struct uaio_attributes *a,
 	       !(a->caps[EFFECTIVE + HIGH] & ~b->caps[EFFECTIVE + HIGH]);
 }
 
-/* Make those of the wanted capabilities effective that are permitted. */
+/* Make the wanted capabilities effective, as far as they are permitted. */
 static void take_capabilities(const uint32_t wanted[2])
 {
 	struct header header = of_this_thread;
@@ -108,7 +115,10 @@ void uaio_attributes_take(const struct uaio_attributes *wanted)
 	const uint32_t effective[2] = { wanted->caps[EFFECTIVE],
 					wanted->caps[EFFECTIVE + HIGH] };
 
-	/* If all permitted capabilities are effective, the thread may set any ids. */
+	/*
+	 * First make all permitted capabilities effective: the thread may need them to
+	 * set the ids.
+	 */
 	take_capabilities(all);
 	(void)sys_setgroups(wanted->nr_groups, wanted->groups);
 	sys_setfsgid(wanted->gids[3]);

@@ -6,7 +6,10 @@
 
 #include "proc/poller.h"
 
-/* Each idle endable keeps two descriptors open. */
+/*
+ * NR_IDLE_MAX: how many unused endables (endable.h) stay open. Each endable has two
+ * descriptors.
+ */
 enum { NR_IDLE_MAX = 8, NR_EVENTS = 2, OF_FILE = 1 };
 
 struct uaio_endable {
@@ -45,7 +48,10 @@ static struct uaio_endable *take_idle(void)
 	return endable;
 }
 
-/* Keep the endable for reuse, if not too many are kept. Return: whether it is kept. */
+/*
+ * Keep the endable open for reuse, unless NR_IDLE_MAX endables are kept already.
+ * Return: whether it is kept.
+ */
 static bool keep_idle(struct uaio_endable *endable)
 {
 	bool is_kept;
@@ -89,8 +95,9 @@ void uaio_endable_put(struct uaio_endable *endable)
 }
 
 /*
- * Return: whether the file is ready. An event of the poller's own eventfd does not
- * count: it may be left from an earlier use.
+ * Return: whether an event says that the file is ready. An event of the poller's own
+ * eventfd does not count: it may come from a wake-up that was meant for an earlier user
+ * of the endable.
  */
 static bool is_of_file(const struct epoll_event *events, int nr)
 {
@@ -114,8 +121,8 @@ int uaio_endable_wait(struct uaio_endable *endable, int fd, uint32_t events)
 		return ret;
 	do {
 		/*
-		 * relaxed: if another thread sets it after this load, the wake-up that
-		 * follows ends the wait
+		 * relaxed: if another thread sets is_ended after this load, that
+		 * thread's wake-up ends the wait
 		 */
 		if (load_relaxed(&endable->is_ended)) {
 			ret = -EINTR;
@@ -130,7 +137,10 @@ int uaio_endable_wait(struct uaio_endable *endable, int fd, uint32_t events)
 
 void uaio_endable_end(struct uaio_endable *endable)
 {
-	/* relaxed: the wake-up acquires a lock that the waiting thread acquires, too */
+	/*
+	 * relaxed: uaio_poller_wake() acquires the poller's lock, and the waiting
+	 * thread acquires this lock, too
+	 */
 	store_relaxed(&endable->is_ended, 1);
 	uaio_poller_wake(&endable->poller);
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Endables: waits of a worker for a file, which another thread can end
+ * Endable: lets a worker wait for a file until another thread ends the wait
  *
- * The library cannot interrupt a worker's system call that waits for a file: for this
- * it would need a signal, and the program may use any signal itself. So if a call may
- * wait for ever, the worker first waits in an endable until the file is ready, and only
- * then makes the call.
+ * A worker may sleep in a system call that waits for a file. The library could
+ * interrupt the call only by a signal, and the program may use any signal itself. So if
+ * a call may wait for ever, the worker first waits in an endable until the file is
+ * ready, and only then makes the call.
  *
- *   I1  An endable is created during a call of the program, since that opens descriptors
- *       (ownfd.h, I1). A few endables that were put back stay open for reuse.
+ *   I1  To create an endable, the library opens descriptors. So endables are created only
+ *       during a call of the program (ownfd.h, I1). A few unused endables stay open for
+ *       reuse.
  *   I2  Once an endable is ended, every wait on it returns at once, until it is put
- *       back. The thread that ends an endable must know that it is not put back
- *       meanwhile.
+ *       back. While a thread ends an endable, no other thread may put it back.
  *
  * Context: any thread. One thread at a time waits on an endable, and holds no lock.
  *

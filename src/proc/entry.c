@@ -13,9 +13,9 @@ void uaio_enter_unusually(void)
 	if (uaio_entry.is_async)
 		(void)uaio_set_cancel_type(PTHREAD_CANCEL_DEFERRED, NULL);
 	/*
-	 * If this handler was not deferred, it may have interrupted a wait, or an
-	 * earlier handler may have left a wait for good. So reset the state of the
-	 * wait.
+	 * This thread may run a signal handler that was not deferred and that
+	 * interrupted a wait. Or an earlier handler may have left a wait by
+	 * siglongjmp(). So reset the state of the wait.
 	 */
 	uaio_entry.depth = 1;
 	uaio_entry_barrier();
@@ -26,8 +26,8 @@ void uaio_enter_unusually(void)
 void uaio_leave_unusually(void)
 {
 	/*
-	 * Restore the client's cancellation type first: the deferred handlers need it,
-	 * and may not return.
+	 * Restore the client's cancellation type first: the deferred handlers that run
+	 * next need it, and may not return.
 	 */
 	if (uaio_entry.is_async)
 		(void)uaio_set_cancel_type(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);

@@ -8,9 +8,10 @@
  * uaio_enter() fails, and the handler's call must go no further: AIO calls return
  * -EAGAIN, and calls that close descriptors go straight to the kernel.
  *
- * If handlers.h can defer the program's handlers, they run when the thread leaves the
- * library, and uaio_enter() does not fail. A thread whose cancellation type is
- * asynchronous has the deferred type while it is inside, except in a wait.
+ * Where the library can defer the program's handlers (handlers.h), handlers run when
+ * the thread leaves the library, and uaio_enter() does not fail in them. If a thread's
+ * cancellation type is asynchronous, the library sets the deferred type while the
+ * thread is inside, except in a wait.
  *
  * Tested by test/host/signals.c and jumps.c.
  */
@@ -26,16 +27,25 @@
 
 struct robust_list_head;
 
-/* State of a thread that executes requests whose files may be ready (ready/run.c). */
+/*
+ * State of a thread while it executes requests whose files may be ready: a run
+ * (ready/run.c).
+ */
 struct uaio_entry_run {
 	/*
-	 * The request that is being tried and whose result will be posted (req/waits.h,
-	 * I4); or NULL.
+	 * The request that this thread is trying to execute now, and whose result this
+	 * thread will post (req/waits.h, I4); or NULL.
 	 */
 	const void *posted;
-	/* this run is inside another run, which may not have recorded its events yet */
+	/*
+	 * this run began inside another run of this thread, and the outer run may not
+	 * have recorded its epoll events yet
+	 */
 	bool is_nested;
-	/* for uring/kbuf.c: start of a page that this run has found writable; or 0 */
+	/*
+	 * for uring/kbuf.c: start address of a memory page that this run has found
+	 * writable; or 0
+	 */
 	uintptr_t writable;
 };
 
@@ -44,41 +54,70 @@ struct uaio_entry_run {
  * dlopen() gets little static TLS, so everything is in this one small struct.
  */
 struct uaio_entry {
-	int16_t depth;  /* 0: outside; 1: inside; 2: thread of the library */
-	uint16_t lane;  /* for trace.c: number of the thread's lane + 1; or 0 */
-	uint32_t table; /* for table.c: which descriptor table the thread has */
 	/*
-	 * for robust.c: the library's start number for which tid and robust are valid
+	 * 0: the thread is outside the library; 1: inside; 2: it is a thread of the
+	 * library
+	 */
+	int16_t depth;
+	/*
+	 * for trace.c: number of the thread's lane (its buffer of trace records) + 1;
+	 * or 0
+	 */
+	uint16_t lane;
+	/* for table.c: which descriptor table the thread has */
+	uint32_t table;
+	/*
+	 * for robust.c: the value of uaio_engine_start_nr() when `tid` and `robust`
+	 * were set
 	 */
 	uint32_t robust_since;
 	uint32_t tid;
-	struct robust_list_head
-		*robust;     /* borrows: the thread's robust list; or NULL */
-	uint32_t identity;   /* for identity.c: the identity of the thread */
-	uint32_t domain;     /* for identity.c: the domain of that identity */
-	uintptr_t asleep_at; /* if is_asleep: the stack frame of the wait */
-	struct uaio_entry_run *run; /* borrows: the current run; or NULL */
+	/* borrows (the C library owns it): the thread's robust list; or NULL */
+	struct robust_list_head *robust;
+	/* for identity.c: the thread's identity */
+	uint32_t identity;
+	/* for identity.c: the domain of the thread's identity */
+	uint32_t domain;
 	/*
-	 * If is_unusual is not 0, entering and leaving the library take more than a
-	 * store.
+	 * if is_asleep: address of the stack frame of the function that began the wait
+	 */
+	uintptr_t asleep_at;
+	/*
+	 * borrows (it is on the thread's stack): the thread's current run; or NULL
+	 */
+	struct uaio_entry_run *run;
+	/*
+	 * is_unusual reads all four flags at once. If it is 0, entering and leaving the
+	 * library take only a store.
 	 */
 	union {
 		struct {
 			/* deferred handlers wait to be run (handlers.h) */
 			uint8_t has_deferred;
-			uint8_t is_asleep; /* in a wait that a handler is to end */
-			uint8_t must_wake; /* the wait must not sleep again */
-			uint8_t is_async; /* the client set PTHREAD_CANCEL_ASYNCHRONOUS */
+			/* the thread is in a wait that a signal handler must end */
+			uint8_t is_asleep;
+			/* the wait must end, and must not sleep again */
+			uint8_t must_wake;
+			/* the client has set PTHREAD_CANCEL_ASYNCHRONOUS */
+			uint8_t is_async;
 		};
 		uint32_t is_unusual;
 	};
-	/* for identity.c: the identity was compared, or inherited from the creator */
+	/*
+	 * for identity.c: not 0 if the recorded identity is known to be right, because
+	 * it was inherited or compared with the thread's attributes
+	 */
 	uint32_t is_sure;
 	/* for process.c: the fork() that the thread is making */
 	struct {
-		uint16_t depth; /* a handler may fork during a fork() */
+		/*
+		 * how many calls of fork() are nested: a handler may call fork() during
+		 * a fork()
+		 */
+		uint16_t depth;
 		bool is_quiesced;
-		bool is_other; /* its descriptor table is not the library's */
+		/* the forking thread's descriptor table is not the library's */
+		bool is_other;
 	} forking;
 };
 
@@ -96,7 +135,10 @@ extern int (*uaio_set_cancel_type)(int type, int *ret_old)
 void uaio_enter_unusually(void);
 void uaio_leave_unusually(void);
 
-/* Compiler barrier: it orders accesses for signal handlers of this thread. */
+/*
+ * Compiler barrier: signal handlers of this thread see the accesses before the barrier
+ * before those after the barrier.
+ */
 static inline void uaio_entry_barrier(void)
 {
 	__asm__ volatile("" ::: "memory");
@@ -142,9 +184,9 @@ static inline bool uaio_is_own_thread(void)
 }
 
 /*
- * Leave the library for a sleep. During the sleep a handler may make any call, end the
- * process, or never return (siglongjmp). Deferred handlers run here. Context: no lock
- * is held.
+ * Leave the library for a sleep. During the sleep a signal handler may call any
+ * function, end the process, or never return (siglongjmp). Deferred handlers run here.
+ * Context: no lock is held.
  */
 static inline int uaio_step_out(void)
 {
@@ -165,9 +207,9 @@ static inline void uaio_step_in(int depth)
 }
 
 /*
- * Leave the library for a wait that a signal ends with EINTR. A deferred handler ends the
- * wait, or keeps it from beginning, and runs when the thread finally leaves the library.
- * A handler that cannot be deferred runs during the sleep.
+ * Leave the library for a wait that a signal ends with EINTR. If a signal handler is
+ * deferred, the wait ends, or does not begin. The deferred handler runs when the thread
+ * finally leaves the library. A handler that cannot be deferred runs during the sleep.
  *
  * The thread can be cancelled in the wait if the call is a cancellation point, or if the
  * client's cancellation type is asynchronous.
@@ -198,7 +240,10 @@ static inline void uaio_step_in_from(bool is_cancel_point, int depth)
 	uaio_entry.must_wake = 0;
 }
 
-/* uaio_sleep() outside the library. Context: no lock is held. */
+/*
+ * Leave the library, call uaio_sleep(), and enter the library again. Context: no lock
+ * is held.
+ */
 static inline int uaio_sleep_outside(uint32_t *word, uint32_t expected,
 				     int64_t deadline_ns)
 {

@@ -7,14 +7,18 @@
 #include "base/sleep.h"
 
 enum {
-	/* How many of the latest changes the library remembers the ids of. */
+	/*
+	 * how many changes of ids the library remembers; for each it stores the ids
+	 * that the process had after that change
+	 */
 	NR_KNOWN = 64,
 };
 
 /*
- * How long a change waits for calls that do not end. After PATIENCE_OF_ALL_NS a change
- * that cannot give rights interrupts the calls; after PATIENCE_NS any other change
- * fails.
+ * How long a change of ids waits for system calls of workers to end. The time is
+ * PATIENCE_OF_ALL_NS if the thread that changes the ids has all rights on files, else
+ * PATIENCE_NS. Then the change fails. Exception: if that thread has all rights, and all
+ * calls that have not ended are PLAIN (see below), the change interrupts these calls.
  */
 #define PATIENCE_NS INT64_C(5000000000)
 #define PATIENCE_OF_ALL_NS INT64_C(1000000000)
@@ -24,14 +28,18 @@ uint32_t uaio_former_is_watched;
 uint32_t uaio_former_nr;
 
 /*
- * What a call adds to nr_calls (F2). A call whose thread has taken former ids adds
- * GOES_BACK: a change must wait for this thread, because the C library kills the
- * process if a change succeeds in some threads and fails in others.
+ * A system call adds one of these values to nr_calls (F2). It adds GOES_BACK if its
+ * thread may have taken former ids (former.h), else PLAIN. A change of ids must wait
+ * for a thread with former ids: the C library kills the process if a change succeeds in
+ * some threads and fails in others.
  */
 enum { PLAIN = 1, GOES_BACK = 1 << 16 };
 static uint32_t nr_calls;    /* atomic, futex */
 static uint32_t is_changing; /* atomic, futex */
-/* under is_changing: a thread that had not all rights has changed the ids */
+/*
+ * accessed only while is_changing is set; true: a thread without all rights on files
+ * has changed the ids
+ */
 static bool was_without;
 
 static struct {
@@ -45,7 +53,7 @@ static struct {
 	} known[NR_KNOWN];
 } table;
 
-/* atomic: n + 1 if n is a change after which the process had all rights on files */
+/* atomic: n + 1 if the process had all rights on files after change number n */
 static uint32_t had_all[NR_KNOWN];
 
 static void lock(void)
@@ -67,8 +75,8 @@ static void note(bool is_of_process)
 	bool is_known = is_of_process && uaio_attributes_ask(&attributes);
 
 	/*
-	 * relaxed, both: a request that is submitted during the change may record
-	 * either number
+	 * relaxed, here and where had_all is loaded: if a request is submitted during
+	 * the change, it may record the number before or after the change
 	 */
 	store_relaxed(&had_all[nr % NR_KNOWN],
 		      is_known && uaio_attributes_have_all(&attributes) ? nr + 1
@@ -108,15 +116,18 @@ uint32_t uaio_former_at_start_slowly(uint32_t since)
 
 static void uncount(uint32_t as)
 {
-	/* [MB:former] seq_cst, which releases: the call is over. Pairs with await(). */
+	/*
+	 * [MB:former] seq_cst, which releases: the system call is over. Pairs with
+	 * await().
+	 */
 	sub_seq_cst(&nr_calls, as);
 	if (unlikely(load_seq_cst(&is_changing)))
 		uaio_wake(&nr_calls, 1);
 }
 
 /*
- * Count a call of a request that recorded number since. A change of ids waits until
- * uncount() (F2).
+ * Count a system call for a request that recorded the change number `since`. A change
+ * of ids waits until uncount() (F2).
  * Return: the argument for uncount().
  */
 static uint32_t count(uint32_t since)
@@ -139,8 +150,9 @@ static uint32_t count(uint32_t since)
 }
 
 /*
- * Return: whether a and b agree in the ids that a call depends on (need) and that a
- * worker cannot take.
+ * A worker cannot take real ids or effective user and group ids.
+ * Return: whether a and b have equal real ids, and also equal effective ids if the call
+ * needs all ids.
  */
 static bool has_fixed_ids(const struct uaio_attributes *a,
 			  const struct uaio_attributes *b,
@@ -155,7 +167,8 @@ static bool has_fixed_ids(const struct uaio_attributes *a,
 }
 
 /*
- * Take the former ids for this thread. On failure, restore the thread's own ids.
+ * Give this thread the former ids: the file system ids, groups and effective
+ * capabilities of *wanted. If the thread cannot get them, restore the thread's own.
  * Return: 0 or -ECANCELED.
  */
 static int take(const struct uaio_attributes *wanted,
@@ -179,8 +192,10 @@ static int take(const struct uaio_attributes *wanted,
 }
 
 /*
- * Prepare a call of a request that was submitted before a change of the ids. Return: 0
- * or -ECANCELED.
+ * Prepare a system call for a request that was submitted before a change of ids. If the
+ * call needs file ids, take the former ones. Otherwise check that the ids which the
+ * call needs are still the same.
+ * Return: 0, also if the former ids had all rights on files; -ECANCELED.
  */
 static int go_back(uint32_t since, enum uaio_former_need need,
 		   bool is_of_process, struct uaio_former_call *call)
@@ -204,8 +219,10 @@ int uaio_former_begin_slowly(uint32_t since, enum uaio_former_need need,
 	int ret = 0;
 
 	/*
-	 * Do not count a call that only sends. It may wait for long, and if the kernel
-	 * restarts it with new ids, it does not look up a path again.
+	 * Do not count a call that needs only real ids. It sends a message and may
+	 * block for long, so a change of ids must not wait for it. If the change
+	 * interrupts the call, the kernel restarts it with the new ids. This is
+	 * harmless, because the call does not look up a path again.
 	 */
 	if (need != UAIO_NEEDS_REAL_IDS)
 		call->counted_as = count(since);
@@ -250,7 +267,10 @@ static void let_others(void)
 	uaio_wake(&is_changing, ~0u);
 }
 
-/* Wait until no call is counted. Return: the count at the deadline. */
+/*
+ * Wait until no call is counted, at most until the deadline.
+ * Return: the count at that moment.
+ */
 static uint32_t await(int64_t deadline_ns)
 {
 	uint32_t nr;
@@ -270,7 +290,10 @@ int uaio_former_change_begin(bool is_of_process,
 	change->had_all = uaio_attributes_ask(&attributes) &&
 			  uaio_attributes_have_all(&attributes);
 	become_only_one();
-	/* relaxed: it changes only under is_changing, which this thread has set */
+	/*
+	 * relaxed: the flag changes only while is_changing is set, and this thread has
+	 * set it
+	 */
 	if (!load_relaxed(&uaio_former_is_watched)) {
 		note(is_of_process);
 		store_relaxed(&uaio_former_is_watched, 1);
@@ -278,8 +301,9 @@ int uaio_former_change_begin(bool is_of_process,
 	nr = await(uaio_now_ns() +
 		   (change->had_all ? PATIENCE_OF_ALL_NS : patience_ns));
 	/*
-	 * If the process had all rights, the change may interrupt calls: the kernel
-	 * restarts them with the new ids, which give no more rights.
+	 * If this thread had all rights, the change may interrupt PLAIN calls: the
+	 * kernel restarts these calls with the new ids, which give no additional
+	 * rights.
 	 */
 	if (likely(!nr || (change->had_all && nr < GOES_BACK)))
 		return 0;
@@ -294,12 +318,13 @@ void uaio_former_change_end(bool is_of_process, bool has_changed,
 
 	if (has_changed) {
 		/*
-		 * relaxed: it changes only under is_changing, which this thread has set
+		 * relaxed: the number changes only while is_changing is set, and this
+		 * thread has set it
 		 */
 		store_relaxed(&uaio_former_nr, uaio_former_now() + 1);
 		note(is_of_process);
 		/*
-		 * If the process had all rights until now, and cannot change its new
+		 * If the process had all rights until now and cannot change its new
 		 * ids, no request can gain rights any more. So calls need not be
 		 * counted.
 		 */
@@ -315,7 +340,10 @@ void uaio_former_start(void)
 {
 	struct uaio_attributes attributes;
 
-	/* relaxed: this thread changes the ids itself, or creates the thread that does */
+	/*
+	 * relaxed: the ids are changed by this thread, or by a thread that this thread
+	 * creates later
+	 */
 	if (load_relaxed(&uaio_former_is_watched) ||
 	    !uaio_attributes_ask(&attributes) ||
 	    uaio_attributes_have_all(&attributes) ||

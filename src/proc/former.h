@@ -10,15 +10,17 @@
  * these had all rights on files, the worker makes the call with the new ids. Otherwise
  * the request fails with ECANCELED, so that no request gains rights.
  *
- *   F1  Each change has a number. A request records the number of the latest change.
- *   F2  A call that depends on ids is counted while a worker makes it. A change waits
- *       until the count is 0: the signal by which the C library changes other threads
- *       would interrupt the call, and the kernel would restart the call with the new
+ *   F1  Each change of ids has a number. A request records, when it is submitted, the
+ *       number of the latest change.
+ *   F2  A system call that depends on ids is counted while a worker makes it. A change
+ *       waits until the count is 0: the signal by which the C library changes other
+ *       threads would interrupt the call, and the kernel would restart it with the new
  *       ids. If a call does not end, a change that may give rights fails with EAGAIN.
  *   F3  No call that depends on ids begins during a change.
  *
- * Counting begins when the program has changed the ids of all threads, or can do so
- * without having all rights. It ends once the program has given up its rights for good.
+ * Calls are counted once the program has changed the ids of all threads, or is able to
+ * do so without having all rights. Counting ends once the program has given up its
+ * rights for good.
  *
  * Tested by test/identity and test-former.c.
  */
@@ -32,30 +34,42 @@
 #include "base/check.h"
 #include "proc/identity.h"
 
-/* atomic: whether calls are counted */
+/* atomic: whether system calls of workers are counted (F2) */
 extern uint32_t uaio_former_is_watched __attribute__((visibility("hidden")));
-/* atomic: the number of the latest change */
+/* atomic: the number of the latest change of ids */
 extern uint32_t uaio_former_nr __attribute__((visibility("hidden")));
 
 /* The ids that a system call depends on. */
 enum uaio_former_need {
 	UAIO_NEEDS_NO_IDS,
-	UAIO_NEEDS_REAL_IDS, /* real ids, as in messages; a worker cannot take these */
-	UAIO_NEEDS_ALL_IDS, /* real and effective ids; a worker cannot take these */
-	UAIO_NEEDS_FILE_IDS, /* ids and rights for files; a worker can take these */
+	/* real ids, which a sent message carries; a worker cannot take these */
+	UAIO_NEEDS_REAL_IDS,
+	/* real and effective ids; a worker cannot take these */
+	UAIO_NEEDS_ALL_IDS,
+	/* ids and rights for files; a worker can take these */
+	UAIO_NEEDS_FILE_IDS,
 };
 
-/* Return: the number of the latest change, for a request that is being submitted. */
+/*
+ * Return: the number of the latest change of ids, which a request records at
+ * submission.
+ */
 static inline uint32_t uaio_former_now(void)
 {
-	/* relaxed: a thread that submits sees the changes that it has made */
+	/*
+	 * relaxed: the submitting thread always sees the changes that it has made
+	 * itself
+	 */
 	return load_relaxed(&uaio_former_nr);
 }
 
 /*
- * For a request that recorded number since, and starts now, after an earlier request of
- * its chain. Return: the number to record instead, so that the request has no right
- * that its submitter has lost since, and none that its submitter has gained.
+ * Called when a request that recorded the change number `since` starts after an earlier
+ * request of its chain.
+ * Return: the number to record instead: the latest one, if the process had all rights
+ * on files after change `since`; otherwise `since`. So if the process had all rights
+ * when it submitted the request, and has given them up, the request has only the
+ * present rights. No request gains rights.
  */
 uint32_t uaio_former_at_start_slowly(uint32_t since);
 
@@ -70,16 +84,16 @@ static inline uint32_t uaio_former_at_start(uint32_t since)
 struct uaio_former_call {
 	uint32_t counted_as; /* 0: not counted */
 	bool has_taken;
-	struct uaio_attributes own; /* the thread's own ids, if has_taken */
+	/* the thread's own ids, which it takes back if has_taken is set */
+	struct uaio_attributes own;
 };
 
 /*
- * Prepare the calling thread for the system call of a request that recorded number
- * since. is_of_process: the submitter had the process's identity. May wait until a
- * change of ids ends.
+ * Prepare the calling thread for the system call of a request that recorded the change
+ * number `since`. is_of_process: the submitter had the process's identity. May wait
+ * until a change of ids ends.
  * Return: 0; -ECANCELED: the caller must neither make the system call nor call
- * uaio_former_end().
- * Context: no lock is held.
+ * uaio_former_end(). Context: no lock is held.
  */
 int uaio_former_begin_slowly(uint32_t since, enum uaio_former_need need,
 			     bool is_of_process, struct uaio_former_call *call);
@@ -110,7 +124,8 @@ static inline void uaio_former_end(struct uaio_former_call *call)
  * uaio_former_change_end().
  */
 struct uaio_former_change {
-	bool had_all; /* the changing thread had all rights on files */
+	/* the changing thread had all rights on files */
+	bool had_all;
 };
 
 /*
@@ -122,18 +137,27 @@ struct uaio_former_change {
  */
 int uaio_former_change_begin(bool is_of_process,
 			     struct uaio_former_change *change);
-/* Called after the change. has_changed: it has succeeded. */
+/*
+ * Called after the attempt to change the ids. has_changed: the change has succeeded.
+ */
 void uaio_former_change_end(bool is_of_process, bool has_changed,
 			    const struct uaio_former_change *change);
 
-/* Called before the first request: find out whether calls must be counted. */
+/*
+ * Called before the first request: find out whether workers' calls must be counted
+ * (F2).
+ */
 void uaio_former_start(void);
 
-/* Called in a child of fork(), where no other thread makes a call or a change. */
+/*
+ * Called in a child of fork(): no other thread makes a call or changes ids there.
+ */
 void uaio_former_forget(void);
 
 #ifdef UAIO_TESTING
-/* How long a change waits for calls that do not end; for tests. */
+/*
+ * For tests: set how long a change of ids waits for system calls that do not end.
+ */
 void uaio_former_have_patience(int64_t ns);
 #endif
 

@@ -61,8 +61,13 @@ struct action {
 
 /* A handler that the program has set. */
 struct given {
-	handler_fn *handler; /* atomic: a signal may come at any time */
-	uint32_t flags; /* atomic: flags that are not passed to the kernel */
+	/* atomic: a signal handler may read it at any time */
+	handler_fn *handler;
+	/*
+	 * atomic: SA_SIGINFO and SA_RESETHAND as the program has set them. For the
+	 * kernel, SA_SIGINFO is always set, and SA_RESETHAND never.
+	 */
+	uint32_t flags;
 };
 
 enum { FLAGS_KEPT = SA_SIGINFO | (int)SA_RESETHAND };
@@ -74,9 +79,10 @@ static struct {
 } handlers;
 
 /*
- * If has_deferred is set: the signal mask to restore, and the signals to let in before.
- * These are two variables, not a struct, since GCC aligns 16 bytes by 16, which may
- * leave a hole in the static TLS.
+ * deferred_mask: the signal mask to restore; deferred_let_in: signals to unblock before
+ * the mask is restored. Both are valid if has_deferred is set. They are two variables,
+ * not a struct, since GCC aligns 16 bytes by 16, which may leave a hole in the static
+ * TLS.
  */
 static _Thread_local uint64_t deferred_mask
 	__attribute__((tls_model("initial-exec")));
@@ -86,8 +92,8 @@ static _Thread_local uint64_t deferred_let_in
 /* Arriving signals */
 
 /*
- * Return: whether the signal arrived in a wait. A handler may have left a wait for good
- * with is_asleep still set, so compare the stack pointer, too.
+ * Return: whether the signal arrived in a wait. If an earlier handler left a wait by
+ * siglongjmp(), is_asleep is still set, so compare the stack pointer, too.
  */
 static bool is_asleep(uintptr_t stack)
 {
@@ -101,7 +107,11 @@ static bool is_asleep(uintptr_t stack)
 	return false;
 }
 
-/* Return: whether the handler is deferred (I2, I3). */
+/*
+ * Defer the program's handler if the thread is inside the library or in a wait (I2,
+ * I3).
+ * Return: whether the handler is deferred.
+ */
 static bool defer(int sig, const siginfo_t *info, void *context)
 {
 	ucontext_t *uc = context;
@@ -114,9 +124,9 @@ static bool defer(int sig, const siginfo_t *info, void *context)
 	if (sys_tgsigqueueinfo(sys_getpid(), sys_gettid(), sig, info) < 0)
 		return false;
 	/*
-	 * Several signals may arrive at once: each interrupts the handler of the
-	 * previous signal. These handlers run in the reverse order, so the first
-	 * signal's handler runs last, and only this handler has the thread's own mask.
+	 * Several signals may arrive at once: each interrupts the library's handler for
+	 * the previous one. These handlers run in reverse order, so the handler for the
+	 * first signal runs last, and only it sees the thread's own mask.
 	 */
 	deferred_mask = *mask;
 	deferred_let_in |= BIT(sig);
@@ -174,8 +184,8 @@ void uaio_handlers_run(void)
 	uaio_entry_barrier();
 	(void)sys_sigmask(SIG_SETMASK, &first, NULL);
 	/*
-	 * A wait with its own signal mask may let in signals that the thread otherwise
-	 * blocks. Let these in first, then restore the thread's mask.
+	 * A wait with its own signal mask may unblock signals that the thread otherwise
+	 * blocks. Let these be delivered first, then restore the thread's mask.
 	 */
 	if (first != mask)
 		(void)sys_sigmask(SIG_SETMASK, &mask, NULL);
@@ -186,7 +196,7 @@ static const uint8_t *stop_of(void)
 	return uaio_entry.is_asleep ? &uaio_entry.must_wake : NULL;
 }
 
-/* Calls of the program */
+/* sigaction() and signal(), as the program calls them */
 
 static bool is_ours(const void *handler)
 {
@@ -224,7 +234,7 @@ static void give(int sig, const struct given *given)
 
 /*
  * Return: whether the lock was acquired. If not, a handler that was not deferred has
- * interrupted the library, perhaps while it held the lock.
+ * interrupted the library, perhaps while the thread held the lock.
  */
 static bool lock(void)
 {
@@ -342,7 +352,7 @@ void uaio_handlers_start(void)
 	if (uaio_sleep_stop_at || !uaio_may_call(UAIO_CALL_TGSIGQUEUEINFO))
 		return;
 	/*
-	 * In a child of fork() the handlers are already replaced: they are inherited.
+	 * A child of fork() has inherited the library's handlers from its parent.
 	 */
 	if (load_relaxed(&handlers.is_on))
 		return;

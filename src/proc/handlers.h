@@ -2,17 +2,17 @@
 /*
  * Deferring the program's signal handlers until the thread has left the library
  *
- * A system call is atomic to signals: a handler runs before the call, after it, or ends
- * its sleep. A call of the library must behave likewise, since a handler may itself
- * call the library, and may leave by siglongjmp(), setcontext(), an exception or
- * pthread_exit().
+ * A system call is atomic to signals: a handler runs before the call or after it, or
+ * ends the sleep of the call. A call of the library must behave likewise, since a
+ * handler may itself call the library, and may leave by siglongjmp(), setcontext(), an
+ * exception or pthread_exit().
  *
  *   I1  While the library is started, the kernel calls a handler of the library instead
  *       of the program's. If the thread is not inside the library, this handler calls
  *       the program's handler at once.
  *   I2  If the thread is inside, the program's handler is deferred: the library's handler
  *       queues the signal to the thread again, blocks all signals, and returns. The
- *       thread restores its signal mask when it has left the library and holds nothing.
+ *       thread restores its signal mask when it has left the library and holds no lock.
  *       Then the kernel delivers the signal with its siginfo_t, on the stack and with the
  *       mask that the program's sigaction() specified.
  *   I3  A deferred handler ends a wait (uaio_step_out_to()) with EINTR, even if the
@@ -23,8 +23,8 @@
  *
  * A handler is not deferred if the program installs it by its own rt_sigaction system
  * call. No handler is deferred where a sandbox refuses rt_tgsigqueueinfo, or on
- * processors other than x86-64. For a program under the trap, trap/signal.h does the same
- * work.
+ * processors other than x86-64. If a program runs under the trap (trap/trap.h),
+ * trap/signal.h defers its handlers.
  *
  * Context: async-signal-safe, like sigaction().
  *
@@ -42,10 +42,16 @@ typedef void uaio_signal_handler_fn(int sig);
 typedef uaio_signal_handler_fn *uaio_signal_fn(int sig,
 					       uaio_signal_handler_fn *handler);
 
-/* Called when the library starts: defer the existing handlers from now on. */
+/*
+ * Called when the library starts: from now on defer the handlers that the program has
+ * set.
+ */
 void uaio_handlers_start(void);
 
-/* Called in a child of fork(), where a thread of the parent may have held the lock. */
+/*
+ * Called in a child of fork(): free the lock, which a thread of the parent may have
+ * held.
+ */
 void uaio_handlers_forget(void);
 
 /* Return: all signals except those of I4, in the kernel's format. */
@@ -54,12 +60,17 @@ uint64_t uaio_handlers_deferrable(void);
 /* Run the deferred handlers. Context: the thread has left the library. */
 void uaio_handlers_run(void);
 
-/* sigaction(). set: the C library's function. */
+/*
+ * Do what the program's call of sigaction() asks for. set: the C library's sigaction().
+ */
 int uaio_handlers_sigaction(uaio_sigaction_fn *set, int sig,
 			    const struct sigaction *action,
 			    struct sigaction *ret_old);
 
-/* signal() and similar functions. set: the C library's function. */
+/*
+ * Do what the program's call of signal() or a similar function asks for. set: the C
+ * library's function.
+ */
 uaio_signal_handler_fn *uaio_handlers_signal(uaio_signal_fn *set, int sig,
 					     uaio_signal_handler_fn *handler);
 

@@ -10,15 +10,16 @@
 
 enum {
 	/*
-	 * How many identities the library remembers: the latest. If a thread has an
-	 * older identity and changes it, the thread always gets a new number.
+	 * How many identities the library remembers: the latest ones. If a thread with
+	 * an older identity changes its attributes, the thread always gets a new
+	 * number.
 	 */
 	NR_KNOWN = 256,
 };
 
 uint32_t uaio_identities;
 
-/* atomic: the latest numbers assigned */
+/* atomic: the numbers that were assigned last */
 static uint32_t last_identity, last_domain;
 
 static struct {
@@ -26,7 +27,8 @@ static struct {
 
 	/* under lock */
 	uint32_t nr_process_changes;
-	unsigned next; /* index of the entry to replace next */
+	/* index of the entry that is replaced next */
+	unsigned next;
 	struct known {
 		bool is_known;
 		uint32_t identity, domain;
@@ -62,13 +64,13 @@ static bool is_mine(const struct known *known)
 
 static void take_new_number(void)
 {
-	/* relaxed: the number publishes no data */
+	/* relaxed: no other data are published with the number */
 	uaio_entry.identity = add_relaxed(&last_identity, 1) + 1;
 }
 
 /*
- * Give the calling thread the number of an identity with the same attributes, or a new
- * number.
+ * Give the calling thread the number of a remembered identity with these attributes. If
+ * there is none, give it a new number.
  */
 static void take_number_locked(const struct uaio_attributes *attributes)
 {
@@ -107,8 +109,8 @@ static void compare(void)
 
 	lock();
 	/*
-	 * If all threads were being changed during the query, the attributes may be a
-	 * mixture.
+	 * If another thread changed the ids of all threads during the query, the
+	 * attributes may be a mixture of old and new.
 	 */
 	if (is_whole && nr == table.nr_process_changes) {
 		take_number_locked(&attributes);
@@ -157,8 +159,8 @@ bool uaio_identities_become_many(void)
 
 	or_relaxed(&uaio_identities, UAIO_IDENTITIES_MANY);
 	/*
-	 * If this is a handler that interrupted the library, it must not wait for the
-	 * library's locks.
+	 * If this thread is in a signal handler that interrupted the library,
+	 * uaio_enter() fails: the handler must not wait for the library's locks.
 	 */
 	if (uaio_enter()) {
 		note_mine();
@@ -195,7 +197,10 @@ void uaio_identities_prove(void)
 	    !uaio_identity_may_change)
 		return;
 	if (may_change()) {
-		/* Record the attributes that belong to this thread's number. */
+		/*
+		 * Record which attributes belong to this thread's number, to notice
+		 * later changes.
+		 */
 		note_mine();
 		uaio_identities_become_unproved();
 	}
@@ -222,12 +227,12 @@ static void forget_all(void)
 void uaio_identity_changed(enum uaio_identity_change change)
 {
 	uaio_entry.is_sure = 1;
-	/* relaxed: the number publishes no data */
+	/* relaxed: the number orders no other data */
 	if (change == UAIO_CHANGED_DOMAIN)
 		uaio_entry.domain = add_relaxed(&last_domain, 1) + 1;
 	/*
-	 * If this is a handler that interrupted the library, it must not wait for the
-	 * library's locks.
+	 * If this thread is in a signal handler that interrupted the library,
+	 * uaio_enter() fails: the handler must not wait for the library's locks.
 	 */
 	if (!uaio_enter()) {
 		take_new_number();

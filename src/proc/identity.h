@@ -17,12 +17,14 @@
  *       again. If an attribute changes that cannot be queried, the thread gets a new
  *       domain: a part of its identity that no other thread joins.
  *   I3  A number is never reused for another identity.
- *   I4  Functions of the C library that change all threads, such as setuid(), change no
- *       number. The attributes that were recorded for all numbers are forgotten.
+ *   I4  If a function of the C library changes all threads, such as setuid(), all
+ *       threads keep their numbers. The library forgets the attributes that it recorded
+ *       for these numbers.
  *
  * Identities are unproved if the program may change them by its own syscall
- * instructions, which the library does not see. Then the library queries and compares a
- * thread's attributes whenever another thread is to execute the thread's request.
+ * instructions, which the library does not see. If they are unproved, the library
+ * queries and compares a thread's attributes whenever another thread is to execute the
+ * thread's request.
  *
  * Tested by test-identity.c and test/identity/identity.c.
  */
@@ -40,8 +42,10 @@
 enum { UAIO_IDENTITY_OF_PROCESS = 0 };
 
 enum {
-	UAIO_IDENTITIES_MANY = 1, /* threads may have different identities */
-	UAIO_IDENTITIES_UNPROVED = 2, /* identities may change unnoticed */
+	/* threads may have different identities */
+	UAIO_IDENTITIES_MANY = 1,
+	/* identities may change without the library's notice */
+	UAIO_IDENTITIES_UNPROVED = 2,
 };
 
 /* atomic: bits of the enum above */
@@ -51,8 +55,8 @@ extern uint32_t uaio_identities __attribute__((visibility("hidden")));
 static inline bool uaio_identities_are_many(void)
 {
 	/*
-	 * relaxed: a thread that submits has changed its own identity itself, or
-	 * inherited it
+	 * relaxed: if this thread has changed its identity, it has set the flag itself;
+	 * if it has inherited an identity, its creator saw the flag
 	 */
 	return load_relaxed(&uaio_identities);
 }
@@ -72,7 +76,7 @@ static inline uint32_t uaio_identity_domain(void)
 /*
  * Called before the calling thread changes its identity: from now on threads may have
  * different identities.
- * Return: whether all threads had the same until now; then this thread has the
+ * Return: whether all threads had one identity until now. If so, this thread has the
  * process's identity.
  */
 bool uaio_identities_become_many(void);
@@ -84,26 +88,25 @@ bool uaio_identities_become_many(void);
 void uaio_identities_become_unproved(void);
 
 /*
- * Find out, by uaio_identity_may_change(), whether the program's own syscall
- * instructions may change ids, groups or capabilities; not needed if this thread has no
- * right to change any. Called before the first request, and when code may have been
- * loaded.
- * Context: inside the library; the thread may acquire the loader's lock; no lock is
- * held.
+ * Called before the first request, and when code may have been loaded. If this thread
+ * has a right to change ids, groups or capabilities, find out whether the program's own
+ * syscall instructions may do so (uaio_identity_may_change()). Context: inside the
+ * library; the thread may acquire the loader's lock; no lock is held.
  */
 void uaio_identities_prove(void);
 
 /*
- * Called in a child of fork(), where a thread of the parent may have held the lock. The
- * calling thread keeps its identity.
+ * Called in a child of fork(): free the lock, which a thread of the parent may have
+ * held. The calling thread keeps its identity.
  */
 void uaio_identities_forget(void);
 
 /*
- * Return: whether the program's own syscall instructions may change identities. Set
- * when the library is loaded; NULL: they never do. is_beside_lost_threads: the process
- * is a child of fork() whose parent had other threads. One of those threads may have
- * held the loader's lock, which no thread releases in the child.
+ * Return: whether the program's own syscall instructions may change identities. The
+ * pointer is set when the library is loaded; if it is NULL, these instructions never
+ * change identities. is_beside_lost_threads: the process is a child of fork() whose
+ * parent had other threads. One of those threads may have held the loader's lock, which
+ * no thread releases in the child.
  */
 extern bool (*uaio_identity_may_change)(bool is_beside_lost_threads)
 	__attribute__((visibility("hidden")));
@@ -125,10 +128,9 @@ enum uaio_identity_change {
 void uaio_identity_changed(enum uaio_identity_change change);
 
 /*
- * Compare the calling thread's attributes with the recorded attributes of its number,
- * and give it another number if they differ. Unless identities are unproved, this
- * happens only once, and only in a thread that the C library may have created by
- * itself.
+ * Compare the calling thread's attributes with those recorded for its number. If they
+ * differ, give the thread another number. Unless identities are unproved, this happens
+ * only once, and only in a thread that the C library may have created by itself.
  * Context: identities may differ; inside the library; no lock is held.
  */
 void uaio_identity_check(void);
@@ -154,17 +156,22 @@ enum {
 };
 
 struct uaio_attributes {
-	uid_t uids[4]; /* real, effective, saved, file system */
+	/* real, effective, saved and file system id */
+	uid_t uids[4];
 	gid_t gids[4];
 	/*
-	 * effective, permitted, inheritable: capabilities below 32; then again: from 32
-	 * on
+	 * three words for capabilities 0 to 31: effective, permitted, inheritable; then
+	 * the same three words for capabilities from 32 on
 	 */
 	uint32_t caps[6];
-	/* securebits are not queried: a change of securebits makes a new domain */
+	/*
+	 * securebits are not queried: a thread that changes securebits gets a new
+	 * domain
+	 */
 	int32_t ioprio;
 	uint32_t nr_groups;
-	gid_t groups[UAIO_GROUPS_MAX]; /* the first nr_groups are used */
+	/* only the first nr_groups are used */
+	gid_t groups[UAIO_GROUPS_MAX];
 };
 
 /*
@@ -184,9 +191,9 @@ bool uaio_attributes_may_change(const struct uaio_attributes *attributes);
 bool uaio_attributes_have_all(const struct uaio_attributes *attributes);
 
 /*
- * Return: whether a call on files made with attributes a has no right that it would not
- * have with attributes b: the file system ids and the groups are equal, and a has no
- * effective capability that b lacks.
+ * Return: whether a call on files has no more rights with attributes a than with b: the
+ * file system ids and the groups are equal, and a has no effective capability that b
+ * lacks.
  */
 bool uaio_attributes_are_within(const struct uaio_attributes *a,
 				const struct uaio_attributes *b);

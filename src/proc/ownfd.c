@@ -19,17 +19,28 @@
 
 enum {
 	OWN_FD_MIN = 512,
-	FDS_MAX = 1 << 20, /* higher descriptors are not recorded */
+	/* descriptors from this number on are not recorded */
+	FDS_MAX = 1 << 20,
 	WORDS = FDS_MAX / 64,
 };
 
 static struct {
-	uint64_t *words; /* owns; atomic: a bit for each own descriptor */
-	uint32_t nr;     /* atomic: how many bits are set */
-	/* atomic, written under lock: a new descriptor is open and not recorded yet */
+	/*
+	 * owns; atomic: a bitmap; a set bit means that the descriptor with its number
+	 * is the library's
+	 */
+	uint64_t *words;
+	uint32_t nr; /* atomic: number of set bits */
+	/*
+	 * atomic, written under lock: the library is opening a descriptor, whose bit in
+	 * `words` is not yet set
+	 */
 	uint32_t is_making;
 
-	/* held while an open descriptor is not recorded, and during fork() */
+	/*
+	 * held while an open descriptor of the library has no bit in `words` yet, and
+	 * during fork()
+	 */
 	struct uaio_lock lock; /* rank OWNFD */
 } own;
 
@@ -42,7 +53,7 @@ int uaio_ownfd_init(void)
 	if (sys_is_map_error(words))
 		return -ENOMEM;
 	own.lock = (struct uaio_lock){ 0 };
-	/* relaxed: the library is not started yet */
+	/* relaxed: before the library is started, no other thread reads these */
 	store_relaxed(&own.nr, 0);
 	store_relaxed(&own.words, words);
 	return 0;
@@ -67,7 +78,9 @@ static void unnote_locked(int fd)
 	}
 }
 
-/* Duplicate fd to a high number if possible, and never below 3. */
+/*
+ * Duplicate fd to a number of at least OWN_FD_MIN if possible, and never below 3.
+ */
 static int dup_locked(int fd)
 {
 	int dup = sys_fcntl(fd, F_DUPFD_CLOEXEC, OWN_FD_MIN);
@@ -100,9 +113,9 @@ static bool is_taken(int fd, mode_t type)
 }
 
 /*
- * Move the new descriptor fd to a high number and record it; if is_brief, do not move
- * it. A program that makes its system calls inline may have replaced the file
- * meanwhile.
+ * Move the new descriptor fd to a high number and record it; if is_brief, only record
+ * it. If the program makes system calls by its own syscall instructions, it may have
+ * replaced the file meanwhile.
  * Return: the recorded descriptor; -errno; -ESTALE if the program has replaced the
  * file.
  */
@@ -126,7 +139,7 @@ static int keep_locked(int fd, mode_t type, bool is_brief)
 	return note_locked(high);
 }
 
-/* Opens a descriptor. arg: a path, or another argument of the call. */
+/* Open a descriptor. arg: a path, or another argument of the call. */
 typedef int make_fn(void *arg, int flags);
 
 static int make_event(void *arg, int flags)
@@ -147,7 +160,7 @@ static int make_open(void *path, int flags)
 	return sys_openat(AT_FDCWD, path, flags | O_CLOEXEC, 0600);
 }
 
-/* The kernel always sets O_CLOEXEC on a ring. */
+/* The kernel always sets O_CLOEXEC on a ring, so no flag is passed. */
 static int make_uring(void *params, int nr)
 {
 	return sys_uring_setup((unsigned)nr, params);
@@ -160,15 +173,15 @@ static int keep_new(make_fn *make, mode_t type, void *arg, int flags,
 	int fd = -ESTALE;
 
 	/*
-	 * The library has descriptors only in its own table, and this thread has
-	 * another table.
+	 * Only the library's own descriptor table has the library's descriptors, and
+	 * this thread has another table.
 	 */
 	if (unlikely(uaio_table_is_other()))
 		return -EMFILE;
 	uaio_lock(&own.lock, UAIO_RANK_OWNFD);
 	/*
-	 * relaxed: only a program that closes descriptors which it has not opened may
-	 * miss the change
+	 * relaxed: uaio_ownfds_settle() may still read 0 after this store. That happens
+	 * only in a thread that closes a descriptor which it has not opened.
 	 */
 	store_relaxed(&own.is_making, 1);
 	for (unsigned i = 0; i < TRIES && fd == -ESTALE; i++)
@@ -229,8 +242,9 @@ void uaio_ownfd_close(int fd)
 }
 
 /*
- * The lock must not be held while the file is closed. So an eventfd first replaces the
- * file at this number: the library keeps the number, and the file is closed by dup3().
+ * Closing the file may block, so the lock must not be held. First dup3() puts an
+ * eventfd in the file's place, which closes the file without the lock. Then the eventfd
+ * is closed under the lock, so the number stays the library's until then.
  */
 void uaio_ownfd_close_file(int fd)
 {
@@ -252,8 +266,8 @@ static void *close_apart(void *arg)
 }
 
 /*
- * Close the file in a thread of its own; this is so rare that the thread need not be
- * kept.
+ * Close the file in a new thread. Such closes are so rare that the thread is not kept
+ * for the next one.
  */
 void uaio_ownfd_close_slow(int fd)
 {
@@ -284,7 +298,10 @@ static uint64_t share_of_limit(void)
 
 bool uaio_ownfds_have_room(unsigned nr)
 {
-	/* relaxed: threads that open many descriptors hold a lock of their own */
+	/*
+	 * relaxed: callers that open many descriptors prevent concurrent calls by their
+	 * own locks
+	 */
 	return load_relaxed(&own.nr) + (uint64_t)nr <= share_of_limit();
 }
 
@@ -341,7 +358,7 @@ void uaio_ownfd_drop(bool is_ours)
 {
 	unsigned fd = 0;
 
-	/* In the child, the thread that held the lock does not exist. */
+	/* The thread that held the lock does not exist in the child. */
 	own.lock = (struct uaio_lock){ 0 };
 	store_relaxed(&own.is_making, 0);
 	while (uaio_ownfd_find(fd, FDS_MAX - 1, &fd)) {

@@ -4,19 +4,19 @@
  *
  * Programs close descriptors that they never opened: all from 3 up, at start or before
  * they execute another program. The library records its own descriptors here, so that
- * the interposed calls leave these open. If the program could close one and open a file
- * at its number, the library would write to the program's file.
+ * the interposed calls leave these open. Otherwise the program could close one of them
+ * and open a file at the same number, and the library would write to that file.
  *
  *   I1  The kernel gives a new descriptor the lowest free number, and programs rely on
  *       getting it. So the library opens descriptors only during a call of the program.
  *       The library moves each new descriptor to a high number at once, by duplicating
  *       it, or closes it within the same call.
  *   I2  While a new descriptor has its low number, the interposed calls that close
- *       descriptors wait (uaio_ownfds_settle()). A thread may still close the new
- *       descriptor, if the thread checked just before or makes its system calls inline,
- *       and then open another file at the same number. So if the number now has a file
- *       of another type, the library treats this file as the program's: the library
- *       neither keeps nor closes it.
+ *       descriptors wait (uaio_ownfds_settle()). Still, a thread may close the new
+ *       descriptor, and then open another file at the same number. The thread may have
+ *       checked just before, or may use its own syscall instructions. So if the number now
+ *       has a file of another type, the library treats this file as the program's: the
+ *       library neither keeps nor closes it.
  *   I3  The lock is held while a descriptor is opened, moved or closed, and never across
  *       a call that may block.
  *
@@ -66,7 +66,7 @@ void uaio_ownfd_close(int fd);
 
 /*
  * Close a duplicate of a descriptor of the program. If the program has closed its own
- * descriptor, too, closing the file may take long; no lock is held meanwhile.
+ * descriptor, too, this closes the file and may take long; no lock is held meanwhile.
  */
 void uaio_ownfd_close_file(int fd);
 
@@ -83,17 +83,16 @@ void uaio_ownfd_close_slow(int fd);
 void uaio_ownfd_give_up(int fd);
 
 /*
- * Wait until no new descriptor of the library has a low number without being recorded.
- * Called by a thread that is about to close or replace a descriptor: afterwards, every
- * descriptor that is not recorded belongs to the program.
- * Context: no lock is held.
+ * Wait while the library has a new descriptor at a low number that it has not recorded
+ * yet. Called by a thread that is about to close or replace a descriptor: afterwards,
+ * every descriptor that is not recorded belongs to the program. Context: no lock is
+ * held.
  */
 void uaio_ownfds_settle(void);
 
 /*
- * Return: whether the library may open nr more descriptors for a purpose that it can do
- * without. Its share is an eighth of RLIMIT_NOFILE, or eight descriptors if that is
- * more.
+ * Return: whether the library may open nr more descriptors for an optional purpose. The
+ * library's share is an eighth of RLIMIT_NOFILE, or eight descriptors if that is more.
  */
 bool uaio_ownfds_have_room(unsigned nr);
 
@@ -127,9 +126,9 @@ void uaio_ownfds_resume(void);
 void uaio_ownfds_close_copies(void);
 
 /*
- * Called in a child of fork(): close the descriptors of the parent's library. If not
- * is_ours, the child has a copy of another table, in which these numbers are other
- * files: then only forget the numbers.
+ * Called in a child of fork(): close the descriptors of the parent's library. is_ours:
+ * the child has a copy of the library's table. If not, these numbers are other files in
+ * the child, so only forget the numbers.
  */
 void uaio_ownfd_drop(bool is_ours);
 

@@ -13,7 +13,10 @@
 #include "proc/ownfd.h"
 
 enum {
-	/* Within this time a woken thread returns from its wait, unless it is lost. */
+	/*
+	 * If a woken thread has not returned from its wait after this time, it counts
+	 * as lost (poller.h, I3).
+	 */
 	LOST_NS = 1000000000,
 	LOOK_NS = 1000000,
 	/* each poller has an epoll and an eventfd */
@@ -21,17 +24,18 @@ enum {
 };
 
 static struct {
-	struct uaio_slab fds;   /* struct uaio_poller_fds */
-	struct uaio_lock lock;  /* rank POLLERS */
-	struct list open;       /* under lock */
-	uint32_t has_no_pwait2; /* atomic: the system refuses epoll_pwait2() */
+	struct uaio_slab fds;  /* struct uaio_poller_fds */
+	struct uaio_lock lock; /* rank POLLERS */
+	struct list open;      /* under lock */
+	/* atomic: whether the system refuses epoll_pwait2() */
+	uint32_t has_no_pwait2;
 } pollers;
 
 /*
- * What this thread waits on in uaio_poller_wait(). If a handler jumps out of the wait,
- * these stay set, and the thread's next wait finds them; serial distinguishes the
- * waits. These are two variables, not a struct, since GCC aligns 16 bytes by 16, which
- * may leave a hole in the static TLS.
+ * The descriptors on which this thread waits in uaio_poller_wait(). If a handler leaves
+ * the wait by siglongjmp(), these variables stay set, and the thread's next wait finds
+ * them. serial tells one wait of the thread from the next. These are two variables, not
+ * a struct, since GCC aligns 16 bytes by 16, which may leave a hole in the static TLS.
  */
 static _Thread_local struct uaio_poller_fds *waiting_on /* shares; or NULL */
 	__attribute__((tls_model("initial-exec")));
@@ -63,15 +67,15 @@ static void unlock(struct uaio_poller *poller)
 void uaio_poller_init(struct uaio_poller *poller)
 {
 	/*
-	 * Acquire the lock that is already there: a thread of the previous generation
-	 * may be about to use it.
+	 * Do not reset the lock, but acquire it: a thread that knows the poller from
+	 * its earlier use may be about to acquire the lock.
 	 */
 	lock(poller);
 	poller->fds = NULL;
 	store_relaxed(&poller->is_open, 0);
 	/*
-	 * relaxed: a thread learns the generation from another thread, and loads it
-	 * while it lasts
+	 * relaxed: another thread tells a thread which generation to expect, and does
+	 * so after this store
 	 */
 	store_relaxed(&poller->generation,
 		      load_relaxed(&poller->generation) + 1);
@@ -87,7 +91,10 @@ static int ctl(int epoll, int op, int fd, uint32_t events, uint64_t data)
 	return sys_epoll_ctl(epoll, op, fd, &event);
 }
 
-/* Return: the pending events, like epoll_wait(2). */
+/*
+ * Get the pending events without sleeping.
+ * Return: like epoll_wait(2).
+ */
 static int look(int epoll, struct epoll_event *ret_events, int max)
 {
 	static const struct timespec zero;
@@ -114,8 +121,9 @@ static int open_fds(struct uaio_poller_fds *fds)
 	if (ret < 0)
 		goto err_epoll;
 	/*
-	 * Level-triggered: a thread that only takes events without waiting must not
-	 * take the wake-up from the waiting threads.
+	 * The eventfd is added level-triggered. If it were edge-triggered, a thread
+	 * that only collects events without waiting would consume the wake-up of the
+	 * waiting threads.
 	 */
 	ret = ctl(fds->epoll, EPOLL_CTL_ADD, fds->wake, EPOLLIN, 0);
 	if (ret == 0)
@@ -214,7 +222,8 @@ bool uaio_poller_has(struct uaio_poller *poller, int fd)
 	lock(poller);
 	/*
 	 * EPOLL_CTL_ADD fails, without effect, if the epoll has an entry of this file.
-	 * If it succeeds, its events have data 0, which belongs to no file.
+	 * If it succeeds, the new entry is removed at once; its data is 0, which
+	 * belongs to no file.
 	 */
 	if (poller->fds)
 		ret = ctl(poller->fds->epoll, EPOLL_CTL_ADD, fd, EPOLLET, 0);
@@ -229,7 +238,7 @@ int uaio_poller_nest(struct uaio_poller *poller, int op,
 {
 	int ret = -EBADF;
 
-	/* Lock order: the outer of two pollers before the inner. */
+	/* Lock order: the outer poller before the inner one. */
 	lock(poller);
 	uaio_lock(&inner->lock, UAIO_RANK_POLLER_INNER);
 	if (poller->fds && inner->fds)
@@ -262,7 +271,10 @@ void uaio_poller_release(struct uaio_poller_hold *hold)
 	if (!fds)
 		return;
 	hold->fds = NULL;
-	/* [MB:poller] release: the call is over. Pairs with await_waits(). */
+	/*
+	 * [MB:poller] release: this wait no longer uses the descriptor. Pairs with
+	 * await_waits().
+	 */
 	sub_release(&fds->nr_waiting[hold->side], 1);
 	put_fds(fds);
 }
@@ -284,8 +296,9 @@ void uaio_poller_forget(void)
 static uint32_t begin_wait(const struct uaio_poller_hold *hold)
 {
 	/*
-	 * The thread's last wait is over: a handler jumped out of it, or runs in it
-	 * now.
+	 * If this thread still counts as waiting, end the old wait. Either a handler
+	 * left that wait by siglongjmp(), or this code runs in a handler that
+	 * interrupted that wait.
 	 */
 	uaio_poller_forget();
 	waiting.side = hold->side & 1;
@@ -296,16 +309,16 @@ static uint32_t begin_wait(const struct uaio_poller_hold *hold)
 static void end_wait_of(uint32_t serial)
 {
 	/*
-	 * If a handler waited meanwhile, the handler's wait has already ended this
-	 * wait.
+	 * If a handler interrupted this wait and itself waited on a poller,
+	 * begin_wait() in the handler has already ended this wait.
 	 */
 	if (likely(waiting.serial == serial && waiting_on))
 		end_wait();
 }
 
 /*
- * Wait without epoll_pwait2(), where that is missing. Like epoll_pwait2(), ppoll()
- * takes nanoseconds.
+ * Wait by ppoll() where epoll_pwait2() is missing. Like epoll_pwait2(), ppoll() takes
+ * nanoseconds.
  */
 static int wait_by_poll(int epoll, struct epoll_event *ret_events, int max,
 			const struct timespec *timeout, const void *mask,
@@ -314,7 +327,10 @@ static int wait_by_poll(int epoll, struct epoll_event *ret_events, int max,
 	struct pollfd pfd = { .fd = epoll, .events = POLLIN };
 	int ret = uaio_sleep_poll(&pfd, 1, timeout, mask, mask_bytes);
 
-	/* If RLIMIT_NOFILE is 0, ppoll() fails with EINVAL without looking. */
+	/*
+	 * If RLIMIT_NOFILE is 0, ppoll() fails with EINVAL and does not check the
+	 * epoll.
+	 */
 	if (ret < 0 && ret != -EINVAL)
 		return ret;
 	return look(epoll, ret_events, max);
@@ -328,7 +344,10 @@ static int wait_on(int epoll, struct epoll_event *ret_events, int max,
 		uaio_time_until(wait->deadline_ns, &time);
 	int ret;
 
-	/* relaxed: a thread that loads the old value finds out itself */
+	/*
+	 * relaxed: a thread that still loads 0 gets the error from its own call of
+	 * epoll_pwait2()
+	 */
 	if (!load_relaxed(&pollers.has_no_pwait2)) {
 		ret = uaio_sleep_epoll(epoll, ret_events, max, timeout,
 				       wait->mask, wait->mask_bytes);
@@ -341,8 +360,9 @@ static int wait_on(int epoll, struct epoll_event *ret_events, int max,
 }
 
 /*
- * Reset the eventfd, since its wake-up has been seen. This wait is no longer counted,
- * so the poller may be in a new generation, whose eventfd must not be reset.
+ * If the eventfd is among the events, reset it: its wake-up has been seen. This wait is
+ * no longer counted, so the poller may be in a new generation, whose eventfd must not
+ * be reset.
  */
 static void clear_wake(struct uaio_poller *poller, uint32_t generation,
 		       const struct epoll_event *events, int nr)
@@ -372,7 +392,8 @@ int uaio_poller_hold(struct uaio_poller *poller, uint32_t generation,
 		epoll = fds->epoll;
 		*ret = (struct uaio_poller_hold){ fds, fds->side };
 		/*
-		 * relaxed, both: under the lock, and the poller still has its reference
+		 * relaxed, both: this thread holds the lock, and the poller still has
+		 * its reference
 		 */
 		add_relaxed(&fds->nr_waiting[fds->side], 1);
 		add_relaxed(&fds->nr_refs, 1);
@@ -386,7 +407,7 @@ int uaio_poller_take(struct uaio_poller *poller, struct epoll_event *ret_events,
 {
 	int ret = -EBADF;
 
-	/* The call does not sleep, so it may be made under the lock. */
+	/* look() does not sleep, so it may be called under the lock. */
 	lock(poller);
 	if (poller->fds)
 		/* [step: TAKE] */
@@ -424,21 +445,23 @@ int uaio_poller_wait(struct uaio_poller *poller, struct epoll_event *ret_events,
 }
 
 /*
- * Wait until no wait is counted on side. New waits are counted on the other side.
- * Return: false if a thread is lost.
+ * Wait until nr_waiting[side] is 0. New waits are counted in the other element of
+ * nr_waiting[].
+ * Return: false if a thread is lost (poller.h, I3).
  */
 static bool await_waits(struct uaio_poller_fds *fds, uint32_t side)
 {
 	int64_t lost = uaio_now_ns() + LOST_NS;
 	uint32_t nr;
 
-	/* [MB:poller] acquire: pairs with end_wait(). */
+	/* [MB:poller] acquire: pairs with uaio_poller_release(). */
 	while ((nr = load_acquire(&fds->nr_waiting[side]))) {
 		if (uaio_now_ns() >= lost)
 			return false;
 		/*
-		 * Waiting is rare and short, so look again from time to time: waiters
-		 * need not wake this thread.
+		 * This function is rarely called and waits briefly, so look again from
+		 * time to time: a thread that ends its wait then need not wake this
+		 * thread.
 		 */
 		(void)uaio_sleep(&fds->nr_waiting[side], nr,
 				 uaio_now_ns() + LOOK_NS);
@@ -451,8 +474,8 @@ void uaio_poller_fini(struct uaio_poller *poller)
 	struct uaio_poller_fds *fds;
 
 	/*
-	 * End this thread's own wait first: this may be a handler in a wait, or a
-	 * handler may have left a wait behind.
+	 * End this thread's own wait first: this may be a handler that interrupted the
+	 * wait, or a handler may have left the wait by siglongjmp().
 	 */
 	uaio_poller_forget();
 	/*
@@ -472,18 +495,19 @@ void uaio_poller_fini(struct uaio_poller *poller)
 		put_fds(fds);
 }
 
-/* A descriptor that moves to another number. */
+/* The move of a poller's descriptor to another number. */
 struct move {
 	struct uaio_poller *poller;
 	struct uaio_poller_fds *fds; /* shares */
-	uint32_t side; /* the index in nr_waiting of waits on the old number */
+	/* waits on the old number are counted in nr_waiting[side] */
+	uint32_t side;
 	int from;
 	int to;
 };
 
 /*
- * Replace the descriptor by a duplicate. Return: 0; -ENOENT: the poller does not use
- * the descriptor; -EBUSY: no descriptor is free.
+ * If the poller uses the descriptor, replace the descriptor by a duplicate.
+ * Return: 0; -ENOENT: the poller does not use it; -EBUSY: no descriptor is free.
  */
 static int move_locked(struct uaio_poller *poller, struct move *move)
 {
@@ -502,11 +526,13 @@ static int move_locked(struct uaio_poller *poller, struct move *move)
 	move->fds = fds;
 	move->side = fds->side;
 	/*
-	 * Threads that wait now wait on the old number; later waits use the new number.
+	 * Threads that already wait use the old number; later waits use the new one.
 	 */
 	fds->side = !fds->side;
 	wake_locked(poller);
-	/* relaxed: under the lock, and the poller still has its reference */
+	/*
+	 * relaxed: this thread holds the lock, and the poller still has its reference
+	 */
 	add_relaxed(&fds->nr_refs, 1);
 	return 0;
 }
@@ -561,8 +587,8 @@ int uaio_pollers_yield(int fd)
 	if (ret < 0)
 		return ret;
 	/*
-	 * If this fails, the count may also include a thread that was lost on an
-	 * earlier number.
+	 * await_waits() also fails if a thread was lost on an earlier number of this
+	 * descriptor: that thread may still be counted in nr_waiting[move.side].
 	 */
 	is_free = await_waits(move.fds, move.side);
 	if (!is_free)

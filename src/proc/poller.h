@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pollers: an epoll, with an eventfd in it that ends a wait
+ * Poller: an epoll, and in it an eventfd by which a thread ends the waits of others
  *
  * The epoll and the eventfd belong to the library (ownfd.h), but the program may claim
  * their numbers, for example by dup2(). So the library uses both descriptors under the
- * poller's lock. Only waits are made without the lock, and are counted instead.
+ * poller's lock. Only a wait does not hold the lock; the poller counts the wait
+ * instead.
  *
  *   I1  The descriptors change under the lock. A call on a descriptor is made under the
  *       lock; or the thread reads the descriptor and counts the call in nr_waiting
  *       before it releases the lock.
- *   I2  The poller and each waiting thread have a reference to the descriptors; the
- *       last of them closes the descriptors. So a thread that ends a poller only wakes
- *       the sleeping threads, and does not wait for them. A thread is lost if a handler
- *       left its wait by siglongjmp() and the thread never waits again. A lost thread
- *       only keeps the descriptors open.
- *   I3  A descriptor number is given to the program once no thread waits on it. If a
- *       thread is lost, the number is not given away. A thread counts as lost if it has
- *       not returned one second after it was woken. No lock is held during this second.
+ *   I2  The poller and each waiting thread have a reference to the descriptors. Whoever
+ *       drops the last reference closes the descriptors. So a thread that ends a poller
+ *       only wakes the sleeping threads, and does not wait for them. A thread is lost if
+ *       a handler left its wait by siglongjmp() and the thread never waits again. A lost
+ *       thread only keeps the descriptors open.
+ *   I3  The program gets a descriptor's number once no thread waits on the descriptor.
+ *       If a thread is lost, the library keeps the number. A thread counts as lost if it
+ *       has not returned one second after it was woken. No lock is held during this
+ *       second.
  *
  * Context: any thread. uaio_poller_wait() and uaio_pollers_yield() sleep, holding no
  * lock.
@@ -40,30 +42,38 @@ struct uaio_poller_fds {
 	struct uaio_slab_node slab;
 
 	/*
-	 * under the poller's lock; once the poller is gone, only the last thread uses
-	 * them
+	 * under the poller's lock; once the poller has ended, only the thread with the
+	 * last reference uses them
 	 */
 	int epoll; /* owns */
 	int wake;  /* owns */
 
-	uint32_t side; /* under lock: the index in nr_waiting of new waits */
-	uint32_t nr_waiting[2]; /* atomic: how many waits each side has */
-	uint32_t nr_refs;       /* atomic: of the poller, waits and yields */
+	/* under lock: new waits are counted in nr_waiting[side] */
+	uint32_t side;
+	uint32_t nr_waiting[2]; /* atomic: waits on each side */
+	/* atomic: references of the poller, waits and moves */
+	uint32_t nr_refs;
 };
 
 struct uaio_poller {
 	struct uaio_lock lock; /* rank POLLER */
 
-	struct uaio_poller_fds *fds; /* under lock; shares: NULL if not open */
-	uint32_t is_open;            /* atomic, written under lock */
-	uint32_t generation;         /* atomic: how often it was initialised */
-	struct list node; /* under the lock of all pollers: if open */
+	/*
+	 * under lock; shares: the poller's descriptors; NULL if the poller is not open
+	 */
+	struct uaio_poller_fds *fds;
+	/* atomic, written under lock: whether fds is not NULL */
+	uint32_t is_open;
+	/* atomic: how often this poller was initialised */
+	uint32_t generation;
+	/* if open: in the list of open pollers, under the lock of that list */
+	struct list node;
 };
 
 /*
- * Data of events. 0 marks the poller's own eventfd, which ends a wait. Otherwise the
- * lower bits are a pointer; UAIO_POLLER_NOBODYS has no pointer, and its events only
- * wake a thread.
+ * The data of an event. 0: the poller's own eventfd, which ends a wait. Otherwise the
+ * lower bits are a pointer. UAIO_POLLER_NOBODYS has no pointer: its events only wake a
+ * thread.
  */
 enum { UAIO_POLLER_POINTER_BITS = 48 };
 #define UAIO_POLLER_NOBODYS (1ull << UAIO_POLLER_POINTER_BITS)
@@ -73,14 +83,14 @@ void uaio_pollers_init(void);
 
 void uaio_poller_init(struct uaio_poller *poller);
 /*
- * End the poller: from now on no thread may begin to use it. Threads that wait on it
- * are woken; this function does not wait until they have returned.
+ * End the poller: from now on no thread may begin to use it. Wake the threads that wait
+ * on it, without waiting until they have returned.
  */
 void uaio_poller_fini(struct uaio_poller *poller);
 
 /*
- * Open the poller, if it is not open. A thread of the library must not call this, since
- * the program may be closing all descriptors meanwhile.
+ * Open the poller, if it is not open. Only threads of the program call this: the
+ * program may be closing all descriptors while a thread of the library runs.
  * Return: 0, or -errno if there are no descriptors.
  */
 int uaio_poller_open(struct uaio_poller *poller);
@@ -92,8 +102,8 @@ int uaio_poller_open(struct uaio_poller *poller);
 int uaio_poller_open_within_share(struct uaio_poller *poller);
 
 /*
- * relaxed: a thread that uses the poller was notified by the thread that opened the
- * poller, or opens it itself
+ * relaxed: a thread that uses the poller opened it, or was notified by the thread that
+ * opened it
  */
 static inline bool uaio_poller_is_open(const struct uaio_poller *poller)
 {
@@ -101,7 +111,7 @@ static inline bool uaio_poller_is_open(const struct uaio_poller *poller)
 }
 
 /*
- * epoll_ctl(2) on fd, with EPOLLET.
+ * Like epoll_ctl(2) on fd, with EPOLLET.
  * Return: 0, -EBADF if the poller is not open, or the error of epoll_ctl(2).
  */
 int uaio_poller_ctl(struct uaio_poller *poller, int op, int fd, uint32_t events,
@@ -118,13 +128,15 @@ bool uaio_poller_has(struct uaio_poller *poller, int fd);
 int uaio_poller_nest(struct uaio_poller *poller, int op,
 		     struct uaio_poller *inner, uint64_t data);
 
-/* End the current waits on the poller; if there are none, the next wait. */
+/*
+ * End the current waits on the poller; if there are none, the next wait ends at once.
+ */
 void uaio_poller_wake(struct uaio_poller *poller);
 
 /*
  * Get the pending events without waiting.
- * Return: their number; -EBADF if the poller is not open. An event with data 0 only
- * says that waits were to end.
+ * Return: the number of events; -EBADF if the poller is not open. An event with data 0
+ * is only the wake-up by which uaio_poller_wake() ends waits.
  */
 int uaio_poller_take(struct uaio_poller *poller, struct epoll_event *ret_events,
 		     int max);
@@ -132,9 +144,14 @@ int uaio_poller_take(struct uaio_poller *poller, struct epoll_event *ret_events,
 /* Parameters of a wait. */
 struct uaio_poller_wait {
 	int64_t deadline_ns;
-	const void *mask; /* signal mask, or NULL */
+	/* signal mask during the wait, or NULL */
+	const void *mask;
 	size_t mask_bytes;
-	uint32_t generation; /* expected; if the poller has another: -EBADF */
+	/*
+	 * the poller's expected generation; the wait fails with -EBADF if it has
+	 * changed
+	 */
+	uint32_t generation;
 	bool is_cancel_point;
 };
 
@@ -146,28 +163,31 @@ int uaio_poller_wait(struct uaio_poller *poller, struct epoll_event *ret_events,
 		     int max, const struct uaio_poller_wait *wait);
 
 /*
- * A hold lets a thread poll the poller's descriptor by a call of its own. From
- * uaio_poller_hold() to uaio_poller_release() the descriptor stays open. It is readable
- * when there are events or when the wait must end. A handler may leave the thread's
- * sleep for good, and the caller then releases the hold later; the memory of the hold
- * must last until then.
+ * A hold lets a thread poll the poller's epoll by a system call of its own. From
+ * uaio_poller_hold() to uaio_poller_release() the epoll's descriptor stays open. The
+ * epoll is readable when it has events or when the wait must end. If a handler leaves
+ * the thread's sleep by siglongjmp(), the caller releases the hold later; the memory of
+ * the hold must last until then.
  */
 struct uaio_poller_hold {
 	struct uaio_poller_fds *fds; /* shares; or NULL */
 	uint32_t side;
 };
 
-/* Return: the descriptor, or -EBADF. */
+/*
+ * Return: the epoll's descriptor; -EBADF: the poller is not open, or has another
+ * generation.
+ */
 int uaio_poller_hold(struct uaio_poller *poller, uint32_t generation,
 		     struct uaio_poller_hold *ret);
-/* Release a hold. Has no effect if it was released already. */
+/* Release a hold. If it was released already, do nothing. */
 void uaio_poller_release(struct uaio_poller_hold *hold);
 
-/* Like uaio_poller_take(), but also reset the eventfd that ended the wait. */
+/* Like uaio_poller_take(), but also reset the eventfd if it has ended the wait. */
 int uaio_poller_collect(struct uaio_poller *poller, uint32_t generation,
 			struct epoll_event *ret_events, int max);
 
-/* If a handler has left a wait of this thread for good, end this wait. */
+/* If a handler has left a wait of this thread by siglongjmp(), end this wait. */
 void uaio_poller_forget(void);
 
 static inline uint32_t uaio_poller_generation(const struct uaio_poller *poller)

@@ -21,8 +21,9 @@
 #include "proc/thread.h"
 
 /*
- * The largest page that such processors may have. A larger alignment would give .bss a
- * segment of its own, and valgrind reads no symbols of a library with such a segment.
+ * The largest page size of this processor architecture. A larger alignment would give
+ * .bss a segment of its own, and valgrind reads no symbols of a library with such a
+ * segment.
  */
 #if defined(__x86_64__)
 enum { PAGE_BYTES = 1 << 12 };
@@ -30,16 +31,24 @@ enum { PAGE_BYTES = 1 << 12 };
 enum { PAGE_BYTES = 1 << 16 };
 #endif
 
-/* Not wiped by fork(): a child continues to count from its parent's number. */
-static uint32_t nr_starts; /* atomic: constant while the library is up */
+/*
+ * This count is in memory that a child of fork() keeps: the child continues to count
+ * from its parent's number.
+ */
+/* atomic: constant while the library is started */
+static uint32_t nr_starts;
 
-uint32_t uaio_process_nr_forks; /* not wiped by fork() either */
+/* A child of fork() keeps this count, too. */
+uint32_t uaio_process_nr_forks;
 
 static union {
 	struct {
-		uint32_t state;       /* atomic, written under lock */
-		bool are_tables_many; /* under lock: several tables may exist */
-		int pid;              /* the process that this state is about */
+		/* atomic, written under lock: enum uaio_engine_state */
+		uint32_t state;
+		/* under lock: threads may have different descriptor tables */
+		bool are_tables_many;
+		/* id of the process that this struct describes */
+		int pid;
 		struct uaio_lock lock; /* rank START */
 	};
 	char page[PAGE_BYTES];
@@ -47,7 +56,7 @@ static union {
 
 bool uaio_engine_is_up(void)
 {
-	/* [MB:up] acquire: all parts of the library. Pairs with start_locked(). */
+	/* [MB:up] acquire: all modules are started. Pairs with start_locked(). */
 	return load_acquire(&process.state) != UAIO_ENGINE_DOWN;
 }
 
@@ -59,7 +68,10 @@ enum uaio_engine_state uaio_engine_state(void)
 
 bool uaio_engine_has_many_tables(void)
 {
-	/* [MB:up] acquire: the agent is there, too. Pairs with uaio_engine_part_tables(). */
+	/*
+	 * [MB:up] acquire: the agent (table.h) is started, too. Pairs with
+	 * uaio_engine_part_tables().
+	 */
 	return load_acquire(&process.state) == UAIO_ENGINE_SPLIT;
 }
 
@@ -107,7 +119,9 @@ static int start_locked(int (*start_parts)(void))
 	if (process.are_tables_many && uaio_table_start_agent() < 0)
 		return -EAGAIN;
 	store_relaxed(&nr_starts, load_relaxed(&nr_starts) + 1);
-	/* [MB:up] release: pairs with uaio_engine_is_up(). */
+	/*
+	 * [MB:up] release: all modules are started. Pairs with uaio_engine_is_up().
+	 */
 	store_release(&process.state, process.are_tables_many
 					      ? UAIO_ENGINE_SPLIT
 					      : UAIO_ENGINE_UP);
@@ -133,8 +147,10 @@ int uaio_engine_part_tables(void)
 	if (load_relaxed(&process.state) == UAIO_ENGINE_UP) {
 		ret = uaio_table_start_agent();
 		if (ret == 0)
-			/* [MB:up] release: pairs with
-			 * uaio_engine_has_many_tables(). */
+			/*
+			 * [MB:up] release: the agent is started. Pairs with
+			 * uaio_engine_has_many_tables().
+			 */
 			store_release(&process.state, UAIO_ENGINE_SPLIT);
 	}
 	if (ret == 0)
@@ -158,11 +174,11 @@ void uaio_engine_unlock_state(void)
 }
 
 /*
- * The signal mask that the forking thread had before fork(). While fork() copies the
- * descriptor table, the library neither opens nor closes descriptors, so that the child
- * can close them all. One case is not covered: a handler interrupts the library while
- * it opens a descriptor, and forks. Then the child keeps this descriptor until it
- * executes another program.
+ * The signal mask that the forking thread had before fork(). Signals are blocked during
+ * fork(): while fork() copies the descriptor table, the library must neither open nor
+ * close descriptors, so that the child can close them all. One case is not covered: a
+ * handler interrupts the library while it opens a descriptor, and forks. Then the child
+ * keeps this descriptor until it executes another program.
  */
 static uint64_t forking_mask;
 
@@ -174,8 +190,8 @@ static void before_fork(void)
 	uint64_t mask;
 
 	/*
-	 * relaxed: the child inherits the value; other threads learn of the fork by
-	 * what the child does
+	 * relaxed: the child inherits the value; other threads learn of the fork only
+	 * from what the child does later
 	 */
 	add_relaxed(&uaio_process_nr_forks, 1);
 	if (uaio_entry.forking.depth++)
@@ -186,10 +202,9 @@ static void before_fork(void)
 	if (!uaio_engine_is_ours())
 		return;
 	/*
-	 * From uaio_enter() on the thread is inside the library, so the library would
-	 * not notice a descriptor that a handler closes: block signals. Block them
-	 * before uaio_enter(), since inside the library the mask may be that of a
-	 * deferred handler (handlers.h).
+	 * Block signals: once uaio_enter() has succeeded, the library would not notice
+	 * that a handler closes a descriptor. Block them before uaio_enter(), since
+	 * inside the library the mask may be that of a deferred handler (handlers.h).
 	 */
 	(void)sys_sigmask(SIG_BLOCK, &all, &mask);
 	uaio_entry.forking.is_quiesced = uaio_enter();
@@ -209,8 +224,8 @@ static void after_fork(void)
 	if (--uaio_entry.forking.depth || !uaio_entry.forking.is_quiesced)
 		return;
 	/*
-	 * Count again: the child also has objects that were made between the first
-	 * count and the fork. relaxed: as in before_fork()
+	 * Count the fork a second time: the child also has rings that were made between
+	 * the first count and the fork. relaxed: as in before_fork()
 	 */
 	add_relaxed(&uaio_process_nr_forks, 1);
 	mask = forking_mask;
@@ -233,8 +248,8 @@ static void forget_in_child(void)
 	after_fork();
 	uaio_ownfd_drop(!is_other);
 	/*
-	 * The memory may still be there: some emulators claim to wipe it in a child,
-	 * but do not.
+	 * The struct may still have its contents: some emulators claim to wipe the
+	 * memory in a child, but do not.
 	 */
 	if (process.pid)
 		memset(&process, 0, sizeof(process));
@@ -263,7 +278,9 @@ bool uaio_own_fd(unsigned first, unsigned last, unsigned *ret_fd)
 	 */
 	if (!uaio_entry.depth)
 		uaio_ownfds_settle();
-	/* A child of vfork() may close its copy of the descriptor. */
+	/*
+	 * A child of vfork() has its own copy of the descriptor, and may close it.
+	 */
 	return uaio_ownfd_find(first, last, ret_fd) && uaio_engine_is_ours() &&
 	       !uaio_table_is_other();
 }

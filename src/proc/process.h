@@ -28,8 +28,9 @@
 
 /*
  * Called when the library is loaded. From then on forks() is called before each fork()
- * of a process in which the library is started, after the fork is counted, and without
- * locks. It is not called if a handler that interrupted the library forks.
+ * of a process in which the library is started. The fork is already counted then, and
+ * no lock is held. If a handler that interrupted the library forks, forks() is not
+ * called.
  */
 void uaio_process_load(void (*forks)(void));
 
@@ -65,14 +66,14 @@ bool uaio_engine_is_ours(void);
 uint32_t uaio_engine_start_nr(void);
 
 /*
- * Return: like uaio_engine_is_of_process(); but true before the library has recorded
- * its process.
+ * Return: like uaio_engine_is_of_process(), but also true before the library has
+ * recorded its process.
  */
 bool uaio_engine_is_owner(void);
 
 /*
- * atomic: how often this process and its ancestors have forked. A fork is counted before
- * the child exists.
+ * atomic: a number that grows at each fork() of this process and its ancestors: before
+ * the child exists, and once more after fork().
  */
 extern uint32_t uaio_process_nr_forks __attribute__((visibility("hidden")));
 
@@ -100,8 +101,8 @@ bool uaio_engine_is_here(void);
 /* Return: whether threads may have tables of their own; takes one load. */
 bool uaio_engine_has_many_tables(void);
 /*
- * Record that from now on threads may have descriptor tables of their own. Return: 0;
- * -EAGAIN: the agent cannot be created.
+ * Record that from now on threads may have descriptor tables of their own.
+ * Return: 0; -EAGAIN: the agent (table.h) cannot be created.
  */
 int uaio_engine_part_tables(void);
 

@@ -17,8 +17,8 @@ enum {
 };
 
 /*
- * Find the thread's robust list. A child of fork() must do this again, since it
- * inherits its parent's result.
+ * Find the thread's robust list (get_robust_list(2)). A child of fork() must do this
+ * again, since it inherits its parent's result.
  */
 static __attribute__((noinline)) void learn(uint32_t start_nr)
 {
@@ -33,7 +33,10 @@ static __attribute__((noinline)) void learn(uint32_t start_nr)
 	uaio_entry.robust_since = start_nr;
 }
 
-/* Return: the value that list_op_pending has to have so that the kernel frees word. */
+/*
+ * Return: the value to store in list_op_pending, so that the kernel frees the lock at
+ * `word` if this thread ends.
+ */
 static struct robust_list *place_of(const struct robust_list_head *head,
 				    uint32_t *word)
 {
@@ -42,8 +45,8 @@ static struct robust_list *place_of(const struct robust_list_head *head,
 }
 
 /*
- * Compiler barriers suffice, since the kernel reads the slot after this thread has
- * ended.
+ * Set list_op_pending. Compiler barriers suffice, since the kernel reads it only after
+ * this thread has ended.
  */
 static inline void set_place(struct robust_list_head *head,
 			     struct robust_list *place)
@@ -54,16 +57,17 @@ static inline void set_place(struct robust_list_head *head,
 }
 
 /*
- * Try to lock the word. Return: whether this thread holds it now; if not, *ret_holder:
- * the thread that does.
+ * Try to lock the word.
+ * Return: whether this thread holds it now; if not, *ret_holder: the thread that holds
+ * it.
  */
 static bool try_lock(uint32_t *word, uint32_t *ret_holder)
 {
 	uint32_t was = load_relaxed(word);
 
 	/*
-	 * Free, apart from a flag bit that the kernel leaves in the word if a holder
-	 * has ended.
+	 * The lock is free if no thread id is in the word. The kernel may have left a
+	 * flag bit there when a holder ended.
 	 */
 	while (!(was & FUTEX_TID_MASK))
 		/* [MB:robust] acquire: pairs with uaio_robust_unlock(). */
@@ -87,8 +91,8 @@ static __attribute__((noinline)) void lock_slowly(uint32_t *word,
 		if (holder != seen)
 			until = now + PATIENCE_NS;
 		/*
-		 * [MB:robust] acquire: this thread sees what the slow holder has
-		 * written so far.
+		 * [MB:robust] acquire: this thread takes the lock from a slow holder,
+		 * and sees what that holder has written so far.
 		 */
 		else if (now >= until &&
 			 cas_acquire(word, &holder, uaio_entry.tid))

@@ -12,11 +12,11 @@
  *
  *   I1  The slot is set before the word is locked, and cleared after the word is
  *       unlocked. So if a holder ends, at any instruction, the kernel frees the word.
- *   I2  The slot belongs to the C library. If the slot is in use, a signal has
- *       interrupted the C library, and this library does not set the slot. If a signal
- *       handler takes a robust lock of the C library, the C library overwrites the
- *       slot. In these cases, and if the system refuses to report the list, the word
- *       stays locked when its holder ends.
+ *   I2  The slot belongs to the C library. If the slot is in use, a signal handler has
+ *       interrupted the C library and called this library, which then does not set the
+ *       slot. If a signal handler takes a robust lock of the C library, the C library
+ *       overwrites the slot. In these cases, and if the system refuses to report the
+ *       list, the word stays locked when its holder ends.
  *   I3  A thread that sees the same holder for PATIENCE_NS takes the lock. So a
  *       corrupted word blocks no thread for ever; but if the holder was only slow, both
  *       threads then write to the shared memory at the same time.

@@ -19,12 +19,14 @@
 enum { IDLE_S = 5 };
 
 struct call {
-	struct list node; /* under the agent's lock */
+	/* in the list of the agent, under the agent's lock */
+	struct list node;
 	uaio_table_act *act;
 	const void *arg;
 	bool may_wait;
 	long ret;
-	uint32_t is_done; /* atomic: the caller sleeps on it */
+	/* atomic: set when the call has returned; the caller sleeps on it */
+	uint32_t is_done;
 };
 
 static struct {
@@ -44,8 +46,9 @@ void uaio_table_init(void)
 
 /*
  * Record this thread's id, and in the lowest bit whether the thread has another table.
- * By the id the thread notices that it is a new thread with a copy of this record: a
- * thread of a bare clone(), which may share its creator's memory, or a child of fork().
+ * If the recorded id is not the thread's own, the thread has inherited a copy of the
+ * record. Such a thread is in a child of fork(), or was made by a bare clone() and may
+ * share its creator's memory.
  */
 static void note(bool is_other)
 {
@@ -139,7 +142,10 @@ int uaio_table_start_agent(void)
 
 	note(false);
 	uaio_lock(&agent.lock, UAIO_RANK_AGENT);
-	/* Without an agent the test would find that every thread has another table. */
+	/*
+	 * Without an agent, the test of a thread's table would find that it differs
+	 * from the library's.
+	 */
 	if (!agent.has_thread)
 		ret = uaio_thread_start(serve, NULL);
 	if (ret == 0)
@@ -210,8 +216,9 @@ enum answer { IS_ENGINES, IS_OTHER, IS_UNKNOWN };
 
 /*
  * Find out whether this thread's table is the library's. The agent opens an eventfd,
- * fills and empties it. If the same number in this thread's table shows these changes,
- * it is the same eventfd, so both threads have the same table.
+ * writes to it and reads it. If the descriptor with the same number in this thread's
+ * table becomes readable and unreadable, too, it is the same eventfd, so both threads
+ * have the same table.
  */
 static enum answer look(void)
 {
@@ -254,8 +261,8 @@ static __attribute__((noinline)) bool is_other_of_many(void)
 	if (!uaio_enter())
 		return false;
 	/*
-	 * Inside the library no handler runs, so none can leave the stack frame that
-	 * the agent uses.
+	 * Inside the library no handler runs, so no handler can leave by siglongjmp()
+	 * the stack frame to which the agent writes.
 	 */
 	is_other = ask();
 	uaio_leave();
@@ -279,7 +286,7 @@ long uaio_table_do(uaio_table_act *act, const void *arg)
 	return ret;
 }
 
-/* Getting a table of its own */
+/* Giving a thread a descriptor table of its own */
 
 static unsigned nr_own_threads(void)
 {

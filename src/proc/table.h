@@ -2,11 +2,11 @@
 /*
  * Descriptor tables
  *
- * The threads of a process share one descriptor table. A thread gets another one by
- * unshare(CLONE_FILES), by close_range() with CLOSE_RANGE_UNSHARE, by clone() without
- * CLONE_FILES, or from its creator. The library's threads have the library's table, and
- * all that the library knows of descriptors concerns this table. In another table the
- * same number is another file. So a thread whose table is not the library's
+ * Usually all threads of a process share one descriptor table. A thread gets another
+ * table by unshare(CLONE_FILES), by close_range() with CLOSE_RANGE_UNSHARE, by clone()
+ * without CLONE_FILES, or from its creator. The library's threads have the library's
+ * table, and the library's descriptors are only in this table. In another table the
+ * same numbers are other files. So a thread whose table is not the library's:
  *
  *   - executes its requests itself in the submitting call, by plain system calls, however
  *     long they take, and posts their events;
@@ -24,7 +24,8 @@
  *   I3  To test a thread, the agent opens a descriptor, and closes it later; meanwhile
  *       the thread checks whether its own table has the descriptor. A sandbox allows
  *       this, as the library makes the same system calls for other purposes.
- *   I4  The agent makes no call that may wait: it creates another thread for it.
+ *   I4  The agent makes no call that may wait: it creates another thread for such a
+ *       call.
  *
  * The library does not notice if a thread gets its own table by a system call that the
  * program makes inline.
@@ -42,9 +43,9 @@
 void uaio_table_init(void);
 
 /*
- * Return: whether this thread has another table than the library. Called before the
- * thread enters the library. A thread that is already inside, and was never tested,
- * entered when there was only one table.
+ * Return: whether this thread's table is not the library's. Called before the thread
+ * enters the library. A thread that is already inside, and was never tested, entered
+ * when there was only one table.
  */
 bool uaio_table_is_other(void);
 
@@ -88,7 +89,8 @@ long uaio_table_part(long nr, const long args[3]);
 
 /*
  * Called before this thread creates a thread with a table of its own. The new table is
- * a copy of this thread's table, and keeps copies of the library's descriptors.
+ * a copy of this thread's table, and also has copies of the library's descriptors,
+ * which stay open there.
  * Return: 0 or -ENOMEM.
  */
 int uaio_table_expect(void);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * With which ids workers execute requests that were submitted before a change of ids,
- * and which calls a change waits for.
+ * Tests the ids with which workers execute requests that were submitted before a change
+ * of ids, and which system calls such a change waits for.
  */
 #undef NDEBUG
 #include "proc/former.h"
@@ -141,8 +141,8 @@ static void a_call_gains_no_rights(void **state)
 		uaio_former_begin(since[1], UAIO_NEEDS_FILE_IDS, false, &call),
 		-ECANCELED);
 	/*
-	 * Effective ids cannot be taken. The real ids are still the same, so a call
-	 * that needs only these may be made.
+	 * A worker cannot take effective ids, so this call is refused. The real ids are
+	 * still the same, so a call that needs only real ids is allowed.
 	 */
 	assert_int_equal(begin(since[1], UAIO_NEEDS_ALL_IDS, &call),
 			 -ECANCELED);
@@ -154,7 +154,10 @@ static void a_call_gains_no_rights(void **state)
 		become(0);
 	assert_int_equal(begin(since[1], UAIO_NEEDS_FILE_IDS, &call),
 			 -ECANCELED);
-	/* None of these calls is still counted: this change would wait for it. */
+	/*
+	 * If one of these calls were still counted, this change of ids would wait for
+	 * it.
+	 */
 	become(0);
 }
 
@@ -187,8 +190,8 @@ static void a_change_that_gives_rights_waits_for_calls(void **state)
 	uaio_former_end(&call);
 	become(0);
 	/*
-	 * A change that gives no rights waits only for a while for calls that do not
-	 * end.
+	 * A change by a thread with all rights gives no rights: it waits for the call
+	 * only for a while, then succeeds.
 	 */
 	assert_int_equal(begin(uaio_former_now(), UAIO_NEEDS_FILE_IDS, &call),
 			 0);

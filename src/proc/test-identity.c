@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which threads share an identity, when they change their attributes and create other
- * threads.
+ * Tests which threads share an identity when they change their attributes and create
+ * other threads.
  */
 #undef NDEBUG
 #include "proc/identity.h"
@@ -106,7 +106,9 @@ static void *tell(void *arg)
 {
 	(void)arg;
 	uaio_thread_begin("uaio-test");
-	/* relaxed: the waiting thread reads nothing else */
+	/*
+	 * relaxed: the thread that waits for of_heir reads nothing else of this thread
+	 */
 	store_relaxed(&of_heir, uaio_identity_mine() + 1);
 	uaio_thread_end();
 	return NULL;
@@ -133,8 +135,8 @@ static void a_thread_has_the_identity_of_its_creator(void **state)
 }
 
 /*
- * This thread is created without the library's notice, as the C library does for
- * timers.
+ * This thread is created without the library's notice, as the C library creates threads
+ * for timers.
  */
 static void *enlist(void *crew)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The program replaces a new descriptor of the library while the descriptor still has
- * its low number, by system calls that the library does not see.
+ * Tests the library's own descriptors: the program replaces a new descriptor of the
+ * library while the descriptor still has its low number. The program uses system calls
+ * that the library does not see.
  */
 #undef NDEBUG
 #include "proc/ownfd.h"
@@ -17,10 +18,11 @@
 #include "base/sys.h"
 #include "unit.h"
 
-static int host_file; /* the file that the program opens at the number */
-static int new_fd;    /* the new descriptor that it replaces */
+static int host_file; /* the program's file, which replaces a new descriptor */
+static int new_fd;    /* the library's descriptor that the program replaces */
 static bool is_before;
-static unsigned nr_left; /* how often the program will still interfere */
+/* how often the program will still replace a descriptor */
+static unsigned nr_left;
 
 static int nameless(void)
 {
@@ -42,8 +44,8 @@ static void take(int number)
 }
 
 /*
- * A hook: the program opens its file at the new descriptor's number, before or after
- * the library moves the descriptor.
+ * A hook for system calls. When the library moves its new descriptor, the program opens
+ * its own file at the descriptor's number, before or after the move.
  */
 static bool take_the_number(long nr, const long args[6], long *ret_res)
 {
@@ -93,7 +95,10 @@ static void take_while_opened(open_fn *open_own)
 	nr_left = 1;
 	fd = open_own();
 	assert_int_equal(nr_left, 0);
-	/* The library has a descriptor of its own, or none, but never the program's. */
+	/*
+	 * The library has got a descriptor of its own, or none, but never the
+	 * program's.
+	 */
 	if (fd >= 0) {
 		assert_false(is_of_host(fd));
 		(void)!write(fd, &one, sizeof(one));
@@ -118,7 +123,8 @@ static void a_number_that_the_host_takes_is_the_hosts(void **state)
 }
 
 /*
- * A hook: a program that closes a range of descriptors also closes the new descriptor.
+ * A hook for system calls: the program closes a range of descriptors that includes the
+ * new descriptor.
  */
 static bool close_the_number(long nr, const long args[6], long *ret_res)
 {
@@ -148,7 +154,8 @@ static void a_number_that_the_host_closes_is_opened_again(void **state)
 }
 
 static uint32_t
-	nr_closed; /* atomic: duplicates of the socket that were closed */
+	/* atomic: how many duplicates of the socket were closed */
+	nr_closed;
 
 static long quiesce_and_resume(void *arg)
 {
@@ -159,8 +166,8 @@ static long quiesce_and_resume(void *arg)
 }
 
 /*
- * A hook: closing the socket may take long, so other threads must be able to open
- * descriptors meanwhile.
+ * A hook for system calls: while the library closes the socket, another thread opens
+ * descriptors, since the close may take long.
  */
 static bool go_on_meanwhile(long nr, const long args[6], long *ret_res)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Children of fork() on a system that claims to wipe memory in a child, but does not.
+ * Tests children of fork() on a system that claims to wipe memory in a child, but does
+ * not.
  */
 #undef NDEBUG
 #include <sys/mman.h>

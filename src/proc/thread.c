@@ -25,8 +25,8 @@
 enum {
 	/*
 	 * The deepest call chain of the library, for a segment of many vectors, needs
-	 * 20 KiB. But the program's thread-local storage is also on this stack, and the
-	 * C library's setuid() runs a handler on it.
+	 * 20 KiB. The stack is larger because the program's thread-local storage is on
+	 * it, too, and the C library's setuid() runs a signal handler on it.
 	 */
 	STACK_BYTES = 256 << 10,
 	NR_WORDS = UAIO_CPUS_MAX / (8 * sizeof(unsigned long)),
@@ -43,12 +43,12 @@ static bool are_many;
 static struct uaio_cpus load_cpus;
 static int load_cpus_bytes;
 
-/* The processors that workers are bound to. */
+/* The processors to which uaio_threads_bind() has bound the workers. */
 static struct {
 	struct uaio_lock lock; /* rank BOUND */
 	struct uaio_cpus cpus; /* under lock */
 } bound;
-uint32_t uaio_threads_nr_binds; /* written under its lock */
+uint32_t uaio_threads_nr_binds; /* written under bound.lock */
 
 /*
  * The C library's own count of threads, by which it detects that the last thread ends;
@@ -65,7 +65,9 @@ static const unsigned *nr_threads; /* immutable after load */
  * threads in the process, no thread is the program's.
  */
 static struct uaio_thread_counts counts;
-/* Second counts, for other processes, which may also write to them; or NULL. */
+/*
+ * A second copy of the counts, which other processes read and may write; or NULL.
+ */
 static struct uaio_thread_counts *told;
 
 void uaio_threads_forget(void)
@@ -123,7 +125,10 @@ static void count_out(void)
 {
 	if (told)
 		sub_relaxed(&told->nr, 1);
-	/* [MB:ended] release: pairs with uaio_threads_forget(). */
+	/*
+	 * [MB:ended] release: all that this thread did. Pairs with
+	 * uaio_threads_forget().
+	 */
 	sub_release(&counts.nr, 1);
 }
 
@@ -138,8 +143,8 @@ void uaio_threads_init(void)
 	load_cpus = load_mask;
 	load_cpus_bytes = load_mask_bytes;
 	/*
-	 * Use the requested processors that the program may use; if it may use none of
-	 * them, all that it may use.
+	 * Of the requested processors, use those that the program may use. If it may
+	 * use none of them, use all that it may use.
 	 */
 	if (load_mask_bytes > 0 && uaio_config.has_cpus &&
 	    uaio_cpus_cut(&asked, &load_mask))
@@ -173,8 +178,8 @@ int uaio_threads_bind(const struct uaio_cpus *cpus)
 	uaio_lock(&bound.lock, UAIO_RANK_BOUND);
 	bound.cpus = is_any ? *cpus : load_mask;
 	/*
-	 * relaxed: other threads only compare the number; they read the set under the
-	 * lock
+	 * relaxed: other threads only compare this number; they read the set of
+	 * processors under the lock
 	 */
 	store_relaxed(&uaio_threads_nr_binds, uaio_threads_nr_binds + 1);
 	uaio_unlock(&bound.lock, UAIO_RANK_BOUND);
@@ -213,9 +218,9 @@ int uaio_thread_start(void *(*main)(void *), void *arg)
 	(void)pthread_attr_setstacksize(&attr, stack);
 
 	/*
-	 * Use the C library's function, not the system call: it does not block the
-	 * signals that the C library reserves for itself. If these were blocked,
-	 * setuid() would hang.
+	 * Use the C library's function, not the system call: the function does not
+	 * block the signals that the C library reserves for itself. If these were
+	 * blocked, setuid() would hang.
 	 */
 	sigfillset(&all);
 	(void)pthread_sigmask(SIG_BLOCK, &all, &old);
@@ -284,7 +289,7 @@ int uaio_thread_start_for_client(void *(*main)(void *), void *arg,
 
 /*
  * Leave the real-time class that the thread inherited from its creator. Thread
- * attributes could avoid inheriting the class, but pthread_create() would fail where
+ * attributes could set another class at creation, but pthread_create() would fail where
  * setting a class is forbidden.
  */
 static void become_ordinary(void)
@@ -304,8 +309,8 @@ int uaio_thread_take_ioprio(int ioprio)
 	if (old < 0 || sys_ioprio_set(ioprio) < 0)
 		return -1;
 	/*
-	 * Old kernels return a level without a class, but refuse to set one. Then 0
-	 * restores the default.
+	 * By default, old kernels return a priority level without a class, but refuse
+	 * to set one. In this case 0 restores the default.
 	 */
 	return old >> CLASS_SHIFT ? old : 0;
 }
@@ -330,8 +335,8 @@ void uaio_thread_begin(const char *name)
 	uaio_sleep_own();
 	uaio_entry.depth = UAIO_DEPTH_OWN;
 	/*
-	 * The thread has its creator's identity, even if setuid() changes all threads
-	 * meanwhile.
+	 * The identity inherited from the creator stays right, even if setuid() changes
+	 * all threads meanwhile.
 	 */
 	uaio_entry.is_sure = 1;
 	uaio_table_is_mine();

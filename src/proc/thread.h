@@ -49,10 +49,10 @@ int uaio_thread_start_for_client(void *(*main)(void *), void *arg,
 				 const pthread_attr_t *attr);
 
 /*
- * Called first in a client's thread that a thread of the library has created. Gives it
- * the program's name, and, unless keeps_cpus, the processors that the program had when
- * the library was loaded. The thread keeps its creator's nice value, since lowering the
- * nice value is not always allowed.
+ * Called first in a client's thread that a thread of the library has created. Gives the
+ * thread the program's name, and, unless keeps_cpus, the processors that the program
+ * had when the library was loaded. The thread keeps its creator's nice value, since the
+ * system may not allow lowering it.
  */
 void uaio_thread_become_clients(bool keeps_cpus);
 
@@ -63,17 +63,19 @@ void uaio_thread_become_clients(bool keeps_cpus);
 void uaio_threads_forget(void);
 
 struct uaio_thread_counts {
-	uint32_t nr;      /* alive */
-	uint32_t nr_ever; /* started since the library came up */
-	uint32_t peak;    /* the largest number alive at the same time */
+	uint32_t nr; /* alive */
+	/* how many threads were started since the library was started */
+	uint32_t nr_ever;
+	/* the greatest number of threads alive at the same time */
+	uint32_t peak;
 };
 
 /* Count the library's threads. A thread that has just started may be missing. */
 void uaio_threads_count(struct uaio_thread_counts *ret_counts);
 
 /*
- * Also count the threads in *where, which other processes read; NULL: nowhere else.
- * Called when the library starts, before it has threads.
+ * Also count the threads in *where, for other processes to read; NULL: count them
+ * nowhere else. Called when the library starts, before it has threads.
  */
 void uaio_threads_tell(struct uaio_thread_counts *where);
 
@@ -97,7 +99,7 @@ size_t uaio_cpus_bytes(void);
  */
 int uaio_threads_bind(const struct uaio_cpus *cpus);
 
-/* atomic: how often workers were bound */
+/* atomic: how often uaio_threads_bind() has bound workers */
 extern uint32_t uaio_threads_nr_binds __attribute__((visibility("hidden")));
 
 void uaio_thread_follow_slowly(uint32_t *seen);

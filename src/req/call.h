@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Make the system call of a request in the submitting thread, and return its outcome */
+/*
+ * Makes the system call of a request in the submitting thread, and returns its outcome
+ */
 #ifndef UAIO_REQ_CALL_H
 #define UAIO_REQ_CALL_H
 
@@ -12,23 +14,38 @@
 #include "op/op.h"
 #include "req/stats.h"
 
-/* What one attempt to execute a request found out, besides its enum uaio_next. */
+/*
+ * What one attempt to execute a request has found out, apart from the next step (enum
+ * uaio_next).
+ */
 struct uaio_outcome {
-	/* DONE: the result; otherwise: the bytes transferred so far */
+	/*
+	 * If the next step is DONE: the result; otherwise: how many bytes were
+	 * transferred so far.
+	 */
 	int64_t res;
 	/*
-	 * WAIT_FILE: how many readiness events (edges) the file had before the attempt; 0: not
-	 * attempted
+	 * If the request must wait for its file: how many readiness events (edges) the
+	 * file had before the attempt; 0: no attempt was made.
 	 */
 	uint32_t edges;
 	struct uaio_found found;
 	union {
-		/* WAIT_FILE or WAIT_TIME: the time at which it stops waiting; 0: never */
+		/*
+		 * If the request waits for its file or a time: when it stops waiting;
+		 * 0: never.
+		 */
 		int64_t until_ns;
-		/* Otherwise: the size of its file plus 1; 0: not known. */
+		/*
+		 * If the request does not wait: the size of its file plus 1; 0: not
+		 * known.
+		 */
 		uint64_t file_end;
 	};
-	/* cycles before and after the last system call; 0: not timed (sample.h) */
+	/*
+	 * Cycle counts before and after the last system call; 0: the call was not timed
+	 * (sample.h).
+	 */
 	uint64_t start;
 	uint64_t end;
 };
@@ -37,16 +54,19 @@ static_assert((uint32_t)UAIO_RWF_ON_STREAM == UAIO_FILE_F_STREAM &&
 		      (uint32_t)UAIO_RWF_ON_SOCKET == UAIO_FILE_F_SOCK_STREAM,
 	      "one is made of the other without a branch");
 
-/* Return: the flags by which an operation's run() learns what kind of file it has. */
+/*
+ * Return: the flags by which an operation's run() learns what kind of file the request
+ * has.
+ */
 static inline uint32_t uaio_call_flags(const struct uaio_file *file)
 {
 	return load_relaxed(&file->flags) & UAIO_RWF_ON;
 }
 
 /*
- * Make the system call of sqe. ret: its times and what it found out. file is borrowed
- * under I2 of file.h.
- * Return: the result, which is not in ret.
+ * Make the system call of sqe. Stored in *ret: when the call began and ended, and what
+ * it found out about the socket. The caller needs no reference to file (file.h, I2).
+ * Return: the result of the call, which is not stored in *ret.
  */
 static inline int64_t uaio_call(const struct uaio_file *file,
 				const struct uaio_sqe *sqe,
@@ -63,8 +83,9 @@ static inline int64_t uaio_call(const struct uaio_file *file,
 }
 
 /*
- * Like uaio_call(), but without extra flags and always timed; the result is in ret. Return:
- * the cycles that the call took.
+ * Like uaio_call(), but without extra flags; always takes the times, and stores the
+ * result in ret->res.
+ * Return: how many cycles the call took.
  */
 static inline uint64_t uaio_call_timed(const struct uaio_file *file,
 				       const struct uaio_sqe *sqe,

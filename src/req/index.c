@@ -14,17 +14,18 @@
 
 enum {
 	/*
-	 * Buckets in the first segment of a table. Each further segment doubles the number of
-	 * buckets.
+	 * Number of buckets in the first segment of a table. Each further segment
+	 * doubles the number of buckets of the table.
 	 */
 	FIRST_BUCKETS = 256,
 	NR_SEGMENTS = 20,
 };
 
 struct table {
-	uint32_t by;         /* enum uaio_index_by */
-	uint32_t nr_buckets; /* 0: the table does not exist */
-	uint32_t nr;         /* requests */
+	uint32_t by; /* enum uaio_index_by */
+	/* number of buckets; 0: the table does not exist */
+	uint32_t nr_buckets;
+	uint32_t nr; /* requests */
 	/* the greatest power of two that is at most nr_buckets */
 	uint32_t half;
 	struct list *segments[NR_SEGMENTS]; /* owns */
@@ -44,7 +45,7 @@ uint64_t uaio_index_nr_looked, uaio_index_nr_moved;
 static inline void count_looked(void)
 {
 #ifdef UAIO_TESTING
-	/* relaxed: a statistic of tests */
+	/* relaxed: only tests read this count */
 	add_relaxed(&uaio_index_nr_looked, 1);
 #endif
 }
@@ -52,7 +53,7 @@ static inline void count_looked(void)
 static inline void count_moved(void)
 {
 #ifdef UAIO_TESTING
-	/* relaxed: a statistic of tests */
+	/* relaxed: only tests read this count */
 	add_relaxed(&uaio_index_nr_moved, 1);
 #endif
 }
@@ -68,7 +69,7 @@ void uaio_indexes_init(void)
 
 static uint32_t hash(uint64_t key)
 {
-	/* Mix the bits of keys that differ only in low bits, or only in high bits. */
+	/* Keys may differ only in their high bits: mix these into the low bits. */
 	key ^= key >> 32;
 	return (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32);
 }
@@ -76,7 +77,8 @@ static uint32_t hash(uint64_t key)
 uint64_t uaio_index_key_of(const struct uaio_file *file)
 {
 	/*
-	 * relaxed: the caller's reference keeps the entry from being reused for another file
+	 * relaxed: while the caller has a reference to file, the struct is not reused
+	 * for another file
 	 */
 	return load_relaxed(&file->ino) + load_relaxed(&file->dev) * 31;
 }
@@ -100,8 +102,8 @@ static struct list *node_in(const struct table *table, struct uaio_req *req)
  */
 
 /*
- * Return: the segment that contains a bucket. From segment 1 on, each has as many buckets as
- * all earlier segments together.
+ * Return: the segment that contains the bucket. Each segment but the first has as many
+ * buckets as all earlier segments together.
  */
 static unsigned segment_of(uint32_t bucket)
 {
@@ -157,7 +159,9 @@ static bool has_memory(struct table *table, uint32_t bucket)
 	return true;
 }
 
-/* Add the next bucket, and move to it the requests that now hash there (I4). */
+/*
+ * Add one bucket to the table, and move to it the requests that now belong there (I4).
+ */
 static void grow(struct table *table)
 {
 	uint32_t next = table->nr_buckets, half = table->half;
@@ -227,12 +231,15 @@ static void remove_from(struct table *table, struct uaio_req *req)
 	table->nr--;
 }
 
-/* Fill a table with the nr requests of group. */
+/* Make the buckets of a new table, and add the nr requests of group. */
 static void make(struct table *table, struct uaio_group *group, uint32_t nr)
 {
 	uint32_t bucket = 0;
 
-	/* Make one bucket for each request, or fewer if memory is refused (I5). */
+	/*
+	 * Make at least one bucket for each request, or fewer if memory is refused
+	 * (I5).
+	 */
 	while (bucket < nr && has_memory(table, bucket)) {
 		for (uint32_t end = bucket ? 2 * bucket : FIRST_BUCKETS;
 		     bucket < end; bucket++)
@@ -245,7 +252,7 @@ static void make(struct table *table, struct uaio_group *group, uint32_t nr)
 		add(table, container_of(pos, struct uaio_req, in_group));
 }
 
-/* Return: the number of requests of the group; 0 if it is at most UAIO_INDEX_MIN. */
+/* Return: how many requests the group has; 0 if at most UAIO_INDEX_MIN. */
 static uint32_t nr_if_many(const struct uaio_group *group)
 {
 	const struct list *head = &group->requests, *pos = head->next;
@@ -270,7 +277,10 @@ static struct uaio_index *new_index(void)
 	return index;
 }
 
-/* Return: the group's table, created if the group is large enough; or NULL. */
+/*
+ * Return: the group's table for searches by `by`, which is created if the group has
+ * enough requests; or NULL.
+ */
 static struct table *table_of(struct uaio_group *group, enum uaio_index_by by)
 {
 	struct table *table;
@@ -317,7 +327,7 @@ struct uaio_req *uaio_search_at(const struct uaio_search *search,
 	return (struct uaio_req *)(void *)((char *)pos - search->node);
 }
 
-/* Keeping the index up to date: requests that are added, are removed, or get a file */
+/* Updating the index when a request is added, is removed, or gets a file */
 
 void uaio_index_add(struct uaio_req *req)
 {

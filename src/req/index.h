@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Index: finds a group's requests by user_data, key or file
+ * Index: finds the requests of a group by user_data, key or file
  *
- * A client that cancels one of 16 000 requests names it by its user_data. Without an
- * index the canceller would compare all of them under the group's lock. An index has a
- * hash table for each value of enum uaio_index_by except UAIO_INDEX_NONE.
+ * A client that cancels one of 16 000 requests names the request by its user_data.
+ * Without an index the canceller would compare all of them under the group's lock. An
+ * index has a hash table for each value of enum uaio_index_by except UAIO_INDEX_NONE.
  *
- *   I1  The first search among more than UAIO_INDEX_MIN requests creates a table. The table
- *       lives until the group is empty. As long as nothing is searched, the index costs one
- *       test of a pointer when a request is created, and one when it completes.
+ *   I1  The first search among more than UAIO_INDEX_MIN requests creates a table. The
+ *       table lives until the group is empty. Until the first search, the index costs
+ *       one test of a pointer when a request is created, and one when it completes.
  *   I2  A table contains all requests of the group. The table of files contains only
  *       requests that have a file.
  *   I3  A bucket lists its requests in the order of the group's list, oldest first. So a
- *       search finds the same request with and without a table. A request that gets its file
- *       only after it was created would be in the wrong position. So when this happens, the
- *       table of files is dropped, and the next search makes it again.
- *   I4  Each added request adds one bucket to the table, and splits one other bucket
- *       (linear hashing). No other bucket changes, so adding a request takes as long
- *       among 100 000 as among 100.
- *   I5  If memory for another bucket is refused, the buckets get longer. If memory for
- *       the first buckets is refused, the search scans the group's list.
+ *       search finds the same request with and without a table. If a request gets its
+ *       file only after it was created, its position in the table of files would be
+ *       wrong. So the table of files is dropped, and the next search makes it again.
+ *   I4  When a request is added, the table gets one more bucket, to which some requests
+ *       of one other bucket move (linear hashing). No other bucket changes, so adding a
+ *       request takes as long among 100 000 as among 100.
+ *   I5  If memory for another bucket is refused, the existing buckets get longer. If
+ *       memory for the first buckets is refused, the search scans the group's list.
  *
  * Thread-safety: the caller holds the group's lock, except in uaio_indexes_init(). Tested
  * by test-index.c.
@@ -38,10 +38,13 @@ struct uaio_req;
 
 /* Which member of a request a search compares. */
 enum uaio_index_by {
-	UAIO_INDEX_NONE, /* none: the search returns all requests */
+	/* not a member: the search returns all requests */
+	UAIO_INDEX_NONE,
 	UAIO_INDEX_DATA, /* sqe.data */
 	UAIO_INDEX_KEY,  /* sqe.key */
-	/* The inode of the file, so that duplicates of one descriptor match. */
+	/*
+	 * The inode of the request's file, so that duplicates of one descriptor match.
+	 */
 	UAIO_INDEX_FILE,
 	UAIO_NR_INDEXES = UAIO_INDEX_FILE,
 };
@@ -49,16 +52,20 @@ enum uaio_index_by {
 /* A search of a group with at most this many requests does not use an index. */
 enum { UAIO_INDEX_MIN = 64 };
 
-/* The list to search through: requests, oldest first. */
+/* The list that the caller of a search scans: requests, oldest first. */
 struct uaio_search {
 	struct list *head;
-	size_t node; /* offset of the list's nodes in a request */
+	/* offset of the list's node in struct uaio_req */
+	size_t node;
 };
 
-/* Forget the indexes of all groups. Called each time the engine starts. */
+/* Called each time the library starts: forget the indexes of all groups. */
 void uaio_indexes_init(void);
 
-/* Return: the key with which a search by UAIO_INDEX_FILE finds the requests of file. */
+/*
+ * Return: the key to pass to a search by UAIO_INDEX_FILE that finds the requests of
+ * file.
+ */
 uint64_t uaio_index_key_of(const struct uaio_file *file);
 
 /*
@@ -71,17 +78,25 @@ struct uaio_search uaio_index_search(struct uaio_group *group,
 struct uaio_req *uaio_search_at(const struct uaio_search *search,
 				struct list *pos);
 
-/* Add req, just added to its group's list, to the group's index. */
+/*
+ * Add req to the group's index. The caller has just added req to the group's list.
+ */
 void uaio_index_add(struct uaio_req *req);
-/* Remove req, just removed from its group's list, from the group's index. */
+/*
+ * Remove req from the group's index. The caller has just removed req from the group's
+ * list.
+ */
 void uaio_index_remove(struct uaio_req *req);
-/* Set the file of req; NULL: it has none any more. The group may have no index. */
+/*
+ * Set the file of req, and update the group's index if there is one. file: NULL if req
+ * has no file any more.
+ */
 void uaio_index_change_file(struct uaio_req *req, struct uaio_file *file);
 
 #ifdef UAIO_TESTING
 /*
- * For tests; atomic: how many requests searches have compared, and how many were moved when a
- * table grew.
+ * Counts for tests; atomic: how many requests searches have compared, and how many
+ * requests have moved to another bucket because a table grew.
  */
 extern uint64_t uaio_index_nr_looked, uaio_index_nr_moved;
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How a request is ordered among the requests of its inode (order.h) */
+/* How a request is ordered among the requests on the same inode (order.h) */
 #ifndef UAIO_REQ_PLACE_H
 #define UAIO_REQ_PLACE_H
 
@@ -7,24 +7,33 @@
 #include <stdint.h>
 
 enum uaio_order {
-	UAIO_ORDER_NONE, /* waits for no request, and none waits for it */
-	UAIO_ORDER_READ_DIRECT, /* an O_DIRECT read; waits for ordered writes */
-	UAIO_ORDER_READ,        /* a read through the page cache */
+	/* the request waits for no request, and no request waits for it */
+	UAIO_ORDER_NONE,
+	/* a read with O_DIRECT, which waits for ordered writes */
+	UAIO_ORDER_READ_DIRECT,
+	/* a read through the page cache */
+	UAIO_ORDER_READ,
 	/* an O_DIRECT write that does not extend the file */
 	UAIO_ORDER_WRITE_INPLACE,
-	/* an ordered write (order.h, I1), or any request at the file position */
+	/*
+	 * an ordered write (order.h, I1), or any read or write at the file's own
+	 * position
+	 */
 	UAIO_ORDER_WRITE,
-	/* an ordered write that waits for all requests */
+	/* an ordered write that also waits for all earlier requests */
 	UAIO_ORDER_WRITE_EXCLUSIVE,
-	/* a write that has returned: only syncs wait for it */
+	/* a write whose system call has returned: only syncs still wait for it */
 	UAIO_ORDER_WRITE_RETURNED,
-	/* a sync: waits for all writes; no request waits for it */
+	/*
+	 * a sync, which waits for all earlier writes; no request waits for a sync
+	 */
 	UAIO_ORDER_SYNC,
 };
 
 /*
- * A range of bytes of a file. For a read: the bytes to read. For a write: the bytes whose
- * earlier readers it must wait for; empty if there is no such reader.
+ * A range of bytes of a file. For a read: the bytes to read. For a write: the bytes
+ * that the write changes (extent.h). A write waits until earlier reads of these bytes
+ * have got them. The range is empty if no request depends on these bytes.
  */
 struct uaio_range {
 	uint64_t begin;
@@ -37,7 +46,10 @@ static inline bool uaio_ranges_meet(const struct uaio_range *a,
 	return a->begin < b->end && b->begin < a->end;
 }
 
-/* Return: whether every later request on the inode waits for requests of this order. */
+/*
+ * Return: whether each later request on the inode waits for requests that have this
+ * order.
+ */
 static inline bool uaio_order_is_ordered(enum uaio_order order)
 {
 	return order == UAIO_ORDER_WRITE || order == UAIO_ORDER_WRITE_EXCLUSIVE;
@@ -51,8 +63,8 @@ static inline bool uaio_order_is_write(enum uaio_order order)
 }
 
 /*
- * Return: whether the device executes the request after the call has submitted it, so that the
- * time of its execution is not known (order.h, I5).
+ * Return: whether the system call only hands the request to the device. So it is not
+ * known when the device executes the request (order.h, I5).
  */
 static inline bool uaio_order_is_direct(enum uaio_order order)
 {

@@ -17,8 +17,9 @@
 #include "req/stats.h"
 
 /*
- * What a record says of a request. Each record is overwritten as a whole. The old record is
- * not read, as it would not be in this processor's cache: the tracer has read it last.
+ * The contents of a record of a request. They are collected here, and then the record
+ * in the trace is overwritten as a whole. A record is never read here, as this would be
+ * slow: the tracer has read it last, so it is not in this processor's cache.
  */
 struct summary {
 	const struct uaio_queue *queue;
@@ -38,7 +39,7 @@ fill(struct uaio_trace_record *record, const struct summary *summary)
 	const struct uaio_op_def *op = &uaio_optab[sqe->op];
 	bool is_of_bytes = op->class <= UAIO_CLASS_SYNC;
 	bool has_place = is_of_bytes && !op->is_of_socket && sqe->off >= 0;
-	/* 0: the length is not known, or the operation has none. */
+	/* 0: the length is not known, or the operation transfers no bytes. */
 	uint64_t len = is_of_bytes && !op->copies ? uaio_sqe_bytes(sqe) : 0;
 
 	*record = (struct uaio_trace_record){
@@ -51,7 +52,9 @@ fill(struct uaio_trace_record *record, const struct summary *summary)
 		.res = (int32_t)summary->res,
 		.fd = op->has_no_file ? -1 : sqe->fd,
 		.op = sqe->op,
-		/* relaxed, both: immutable while the queue is open */
+		/*
+		 * relaxed, sink and number: neither changes while the queue is open
+		 */
 		.door = load_relaxed(&summary->queue->sink)->door & 7u,
 		.by = summary->by & 15u,
 		.is_late = summary->is_late,
@@ -62,26 +65,33 @@ fill(struct uaio_trace_record *record, const struct summary *summary)
 
 static uint32_t thread_of(const struct uaio_live_block *stats)
 {
-	/* relaxed: the thread's own block, or the shared one, whose owner is constant */
+	/*
+	 * relaxed: the block is this thread's own, or the shared one, whose owner never
+	 * changes
+	 */
 	int owner = load_relaxed(&stats->owner);
 
 	return (uint32_t)(likely(owner > 0) ? owner : sys_gettid());
 }
 
-/* Return: whether tools that attached after the start may read records. */
+/* Return: whether tools that attached to the running process may read records. */
 static inline bool has_listeners(struct uaio_live_block *stats, uint64_t now)
 {
 	bool is = uaio_listen(now);
 
 	if (!is && !uaio_trace_is_on())
-		/* relaxed: a tool that sets is_traced at the same time will set it again */
+		/*
+		 * relaxed: if a tool sets is_traced at the same moment, this store may
+		 * clear it; the tool sets it again a few milliseconds later
+		 */
 		store_relaxed(&stats->is_traced, 0);
 	return is;
 }
 
 /*
- * Write the file's name for all tracers. Return: the number that stands for the file; 0: the
- * trace has no room for it.
+ * Write the file's name for all tracers.
+ * Return: the number that stands for the file in records; 0: the trace has no room for
+ * the name, or nobody traces.
  */
 static __attribute__((noinline)) uint64_t
 write_name(struct uaio_live_block *stats, struct uaio_file *file, int fd)
@@ -109,7 +119,10 @@ write_name(struct uaio_live_block *stats, struct uaio_file *file, int fd)
 	}
 	if (!is_written)
 		return 0;
-	/* [MB:trace-number] release: its name. Pairs with uaio_record_file(). */
+	/*
+	 * [MB:trace-number] release: the name is written. Pairs with
+	 * uaio_record_file().
+	 */
 	store_release(&file->trace_number, name.number);
 	return name.number;
 }
@@ -155,7 +168,10 @@ void uaio_record_inline(struct uaio_live_block *stats,
 	}
 }
 
-/* Describe the request as it was submitted, before it advanced or was held back. */
+/*
+ * Describe the request as it was submitted: without the effect of earlier partial
+ * calls, and of a delayed completion.
+ */
 static void fill_in_whole(struct uaio_trace_record *record,
 			  const struct uaio_req *req)
 {
@@ -180,7 +196,10 @@ void uaio_record(struct uaio_live_block *stats, const struct uaio_req *req,
 	const struct summary summary = {
 		.queue = uaio_queue_of(req->group),
 		.sqe = &req->sqe,
-		/* 0: not timed, as no tracer was attached */
+		/*
+		 * 0: the request was not timed, as no tracer was attached when it was
+		 * submitted
+		 */
 		.submitted = req->weight ? req->submitted : 0,
 		.started = req->weight ? req->started : 0,
 		.ended = now,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Makes the system calls of requests: attempts on streams (sockets, pipes) that do not block,
- * and calls that may block. For regular files, whole.h and split.h call
+ * Makes the system calls of requests: calls on streams (sockets, pipes) that do not
+ * block, and calls that may block. For regular files, whole.h and split.h call
  * uaio_req_execute_part().
  *
  * Tested by test-ready.c and test-segments.c.
@@ -20,21 +20,25 @@
 
 const struct uaio_flow_ops *uaio_flow;
 
-/* How often a call is made if a signal interrupts it each time. */
+/*
+ * How often a system call is repeated at most, if a signal interrupts it each time.
+ */
 enum { MAX_TRIES = 16 };
 
 /*
- * Return: whether this thread, whose system call has returned, must not make another call on
- * the descriptor: a thread that closes the descriptor may have found this thread inside the
- * call, and then closes it without waiting (closing.h). EINTR is then the result of the
- * request, as in the kernel.
+ * Called after a system call of this thread has returned.
+ * Return: whether the thread must not make another call on the descriptor. A thread
+ * that closes the descriptor may have found this thread inside the call, and then
+ * closes without waiting (closing.h). The request's result is then EINTR, as in the
+ * kernel.
  */
 static bool is_left(const struct uaio_req *req)
 {
 	/*
-	 * [MB:closing-left] seq_cst: end the call, then look. Pairs with all_are_in_calls():
-	 * either this thread sees that the closing thread has set closer_goes, or the closing
-	 * thread sees this thread's next call.
+	 * [MB:closing-left] seq_cst: closer_goes is loaded after the call has ended.
+	 * Pairs with all_are_in_calls(): either this thread sees that the closing
+	 * thread has set closer_goes, or the closing thread sees this thread's next
+	 * call.
 	 */
 	return req->is_one_call && load_seq_cst(&req->file->closer_goes);
 }
@@ -63,10 +67,11 @@ int64_t uaio_req_execute_part(struct uaio_req *req, const struct uaio_sqe *sqe)
 	if (uaio_req_has_lost_file(req, fd))
 		goto out;
 	/*
-	 * A signal may interrupt a thread of the program that executes a queued request. On
-	 * FUSE the call then fails with EINTR, which must not fail the request. (Workers block
-	 * all signals except the C library's.) If each of MAX_TRIES calls returns EINTR, it
-	 * comes from the file itself, for example from a FUSE server.
+	 * A signal may interrupt a thread of the program that executes a queued
+	 * request. (Workers block all signals except the C library's.) A call on FUSE
+	 * then fails with EINTR, but the request must not fail. If each of MAX_TRIES
+	 * calls returns EINTR, the error comes from the file itself, for example from a
+	 * FUSE server.
 	 */
 	do
 		res = op->run(sqe, fd, &req->found, uaio_call_flags(req->file));
@@ -83,7 +88,9 @@ void uaio_req_advance(struct uaio_req *req, uint64_t bytes)
 	uaio_sqe_advance(&req->sqe, req->iov, bytes);
 }
 
-/* Try a request that has waited for its stream, by a call that does not block. */
+/*
+ * Try a request that has waited for its stream: make a system call that does not block.
+ */
 static int64_t run_again(struct uaio_req *req, int fd)
 {
 	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
@@ -101,7 +108,10 @@ static int64_t run_again(struct uaio_req *req, int fd)
 		       flags | uaio_call_flags(req->file));
 }
 
-/* Return: where a request goes next whose call has failed. */
+/*
+ * The request's system call has failed with res.
+ * Return: the request's next step.
+ */
 static enum uaio_next fail(const struct uaio_req *req, int64_t res,
 			   int64_t *ret_res)
 {
@@ -141,7 +151,7 @@ int64_t uaio_req_cancelled_res(const struct uaio_req *req)
 {
 	const struct uaio_sink *sink = uaio_queue_of(req->group)->sink;
 
-	/* If part of a write is done, that part is the result. */
+	/* If part of a write is done, the number of bytes is the result. */
 	if (req->done_bytes)
 		return req->done_bytes;
 	return sink->cancelled ? sink->cancelled(&req->sqe) : -ECANCELED;
@@ -156,8 +166,8 @@ bool uaio_req_is_neutral(const struct uaio_req *req)
 	case UAIO_CLASS_TIMER: return true;
 	case UAIO_CLASS_READ: return op->ids == UAIO_OP_IDS_OF_FILE;
 	/*
-	 * The call's credentials matter: a socket may report them, and a write to a file
-	 * clears set-user-ID.
+	 * The credentials of a write's caller matter: a socket may report them to the
+	 * receiver, and a write to a file clears its set-user-ID bit.
 	 */
 	case UAIO_CLASS_WRITE:
 		return req->file && !req->file->inode && !op->is_of_socket &&
@@ -170,7 +180,7 @@ enum uaio_former_need uaio_req_need(const struct uaio_req *req)
 {
 	const struct uaio_op_def *op = &uaio_optab[req->sqe.op];
 
-	/* The call's credentials matter: a file server sees them. */
+	/* The credentials of the caller matter, since a file server sees them. */
 	if (uaio_req_inode(req) &&
 	    uaio_file_has(req->file, UAIO_FILE_F_REMOTE) &&
 	    op->class != UAIO_CLASS_POLL)

@@ -20,7 +20,7 @@ _Thread_local struct uaio_sampler uaio_sampler
 static bool wants_all(void)
 {
 	const struct uaio_live_page *page = uaio_live_page();
-	/* relaxed: a tool writes it, and publishes no other data by it */
+	/* relaxed: a tool writes this time, and no other data depends on it */
 	uint64_t until = page ? load_relaxed(&page->control.timed_until) : 0;
 
 	return unlikely(until) && uaio_cycles() < until;
@@ -32,7 +32,9 @@ static bool times_all(const struct uaio_live_block *block)
 	       uaio_sampler.nr_first < FIRST_RUNS || wants_all();
 }
 
-/* A linear congruential generator; only the upper bits are random enough. */
+/*
+ * A linear congruential generator: only the upper bits of its state are random enough.
+ */
 static uint32_t draw(struct uaio_sampler *sampler)
 {
 	if (!sampler->random)
@@ -50,8 +52,8 @@ static void time_this(struct uaio_live_block *block, uint32_t nr_after)
 }
 
 /*
- * Decide whether to time the current submission and the next ones. The current submission is
- * the first of a run, or the one that was drawn to be timed.
+ * Decide whether to time the current submission and the next ones. Called for the first
+ * submission of a run, and for the one that was drawn at random to be timed.
  */
 void uaio_sample_draw(struct uaio_live_block *block)
 {

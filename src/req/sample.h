@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which submissions are timed
+ * Decides for which submissions the library takes times
  *
- * Every request is counted. Reading the clock and adding to the histograms costs as much as
- * the rest of a short request. So all submissions are timed only with --stats or --stats-json,
- * while a thread is traced, and while a tool asks for it (`timed_until` of live/layout.h).
- * Each thread also times its first UAIO_SAMPLE_FIRST submissions, so that all times of a short
- * program are known.
+ * Every request is counted. But reading the clock and adding to the histograms costs as
+ * much as the rest of a short request. So all submissions are timed only with --stats
+ * or --stats-json, while a thread is traced, and while a tool wants all times
+ * (`timed_until` of live/layout.h). Each thread also times its first UAIO_SAMPLE_FIRST
+ * submissions, so that all times of a short program are known.
  *
- *   I1  Otherwise a thread divides its submissions into runs of UAIO_SAMPLE_EVERY. It times
- *       one submission of each run, chosen at random, and adds this one's times
- *       UAIO_SAMPLE_EVERY times to the histograms. So the expected histogram is the same as if
- *       all submissions were timed, even if the program's submissions follow a periodic
- *       pattern.
- *   I2  The weight of a request is that of its submission: how many times it is added to a
- *       histogram. A request of weight 0 is not timed.
+ * I1  Unless a thread times all its submissions, it divides them into runs of
+ *       UAIO_SAMPLE_EVERY. It times one submission of each run, chosen at random, and
+ *       counts its times UAIO_SAMPLE_EVERY times in the histograms. So the expected
+ *       histogram is the same as if all submissions were timed, even if they follow a
+ *       periodic pattern.
+ *   I2  Each submission has a weight: how many times it counts in a histogram. Its
+ *       requests have the same weight. A request of weight 0 is not timed.
  *   I3  A thread checks at the beginning of each run whether a tool wants all times. When
  *       tracing of a thread begins, the thread times its next submission.
  *
- * Context: the submitting thread, which has entered (entry.h).
+ * Context: the submitting thread, which has entered the library (entry.h).
  *
  * Tested by test-sample.c and test/run/live.py.
  */
@@ -38,17 +38,29 @@ enum {
 	UAIO_SAMPLE_FIRST = 1024,
 };
 
-/* Kept small: a library loaded by dlopen() gets little thread-local storage (entry.h). */
+/*
+ * This struct must be small: a library loaded by dlopen() gets little thread-local
+ * storage (entry.h).
+ */
 struct uaio_sampler {
-	uint32_t random;  /* state of the random number generator */
-	uint8_t weight;   /* of the current submission */
-	uint8_t nr_left;  /* submissions until the next uaio_sample_draw() */
-	uint8_t next : 1; /* the weight of the next nr_left submissions */
-	/* the submission after these nr_left is the timed one of the run */
+	uint32_t random; /* state of the random number generator */
+	/* weight of the current submission (I2) */
+	uint8_t weight;
+	/* number of submissions until the next uaio_sample_draw() */
+	uint8_t nr_left;
+	/* weight of each of the next nr_left submissions */
+	uint8_t next : 1;
+	/*
+	 * the submission to be timed in this run is still to come: it follows the next
+	 * nr_left submissions
+	 */
 	bool is_due : 1;
-	/* If is_due: how many submissions the run has after the timed one. */
+	/* If is_due: how many submissions of the run follow the timed one. */
 	uint8_t nr_after : 4;
-	/* how many of its first submissions the thread has timed */
+	/*
+	 * how many runs the thread has timed completely; counted only for its first
+	 * UAIO_SAMPLE_FIRST submissions
+	 */
 	uint8_t nr_first;
 };
 
@@ -58,8 +70,9 @@ extern _Thread_local struct uaio_sampler uaio_sampler
 void uaio_sample_draw(struct uaio_live_block *block);
 
 /*
- * Begin a submission of the calling thread. block: the thread's own block of statistics, or
- * the shared one. Return: the weight of the submission.
+ * Begin a submission of the calling thread. block: the thread's own block of
+ * statistics, or the shared one.
+ * Return: the weight of the submission (I2).
  */
 static inline uint32_t uaio_sample_begin(struct uaio_live_block *block)
 {
@@ -75,7 +88,7 @@ static inline uint32_t uaio_sample_begin(struct uaio_live_block *block)
 	return sampler->weight;
 }
 
-/* Return: the time in cycles; 0: the thread's current submission is not timed. */
+/* Return: the time in cycles; 0 if the thread's current submission is not timed. */
 static inline uint64_t uaio_sample_now(void)
 {
 	return unlikely(uaio_sampler.weight) ? uaio_cycles() : 0;

@@ -12,10 +12,12 @@
 #include "live/live.h"
 #include "proc/thread.h"
 
-/* How many blocks a thread that needs a block checks for an owner that has exited. */
+/*
+ * A thread that needs a block checks this many blocks for an owner that has exited.
+ */
 enum { NR_LOOKED_AT = 8 };
 
-/* Threads without a block of their own share the last one. */
+/* The last block is shared by all threads that have no block of their own. */
 enum { SHARED = UAIO_LIVE_BLOCKS - 1, ANY_THREAD = -1 };
 static_assert(SHARED == 64, "a bit for each of the others");
 static_assert((int)SHARED == (int)UAIO_TRACE_OWN_LANES,
@@ -27,24 +29,28 @@ static_assert(sizeof(struct uaio_trace_ask) <=
 static struct {
 	/* atomic */
 	/*
-	 * the memory of the blocks, laid out like a page (live/layout.h); NULL: not allocated
-	 * yet
+	 * the memory of the blocks, laid out like the page of shared memory
+	 * (live/layout.h); NULL: not allocated yet
 	 */
 	char *area;
-	uint64_t taken; /* a bit for each block that has, or had, a thread */
-	/* how many blocks are taken, or could not be allocated */
+	/* bitmap of the blocks; a bit is set if its block has, or had, an owner */
+	uint64_t taken;
+	/* number of blocks that are taken, or could not be allocated */
 	uint32_t nr_asked_for;
-	/* the block at which the next search for a dead owner begins */
+	/* the block at which the next search for an owner that has exited begins */
 	uint32_t cursor;
 	uint32_t shares; /* enum sharing */
 } all;
 
-/* Whether the process may read the shared block. */
+/*
+ * Whether there is memory for the shared block, which counts for threads without a
+ * block of their own.
+ */
 enum sharing { UNKNOWN, SHARED_HERE, SHARED_NOWHERE };
 
 /*
- * The block of threads that have none for lack of memory. It also has the gauges if there is
- * no page.
+ * A thread counts in `spare` if memory is refused for its own block and for the shared
+ * block. own_gauges is used if the process has no page of shared memory (live/live.h).
  */
 static struct uaio_live_block spare;
 static struct uaio_live_gauges own_gauges;
@@ -135,7 +141,10 @@ void uaio_stats_init(void)
 	uaio_threads_tell(page ? (struct uaio_thread_counts *)(void *)&page
 					  ->gauges.nr_threads
 			       : NULL);
-	/* Without a report, page or trace, nobody could read the counts, so do not count. */
+	/*
+	 * Without a report, a page of shared memory or a trace nobody can read the
+	 * counts, so do not count.
+	 */
 	if (uaio_config.has_live || uaio_trace_is_on())
 		uaio_config.has_stats =
 			uaio_config.has_report || page || uaio_trace_is_on();
@@ -143,10 +152,15 @@ void uaio_stats_init(void)
 
 /* blocks */
 
-/* Return: the memory of the blocks, laid out like a page; NULL: there is no memory. */
+/*
+ * Return: the memory of the blocks, laid out like the page of shared memory
+ * (live/layout.h); NULL: there is no memory.
+ */
 static char *area(void)
 {
-	/* relaxed: the memory that it points to was cleared by the kernel */
+	/*
+	 * relaxed: the kernel has cleared the memory to which this pointer points
+	 */
 	char *here = load_relaxed(&all.area), *mine;
 
 	if (here)
@@ -204,7 +218,9 @@ static struct uaio_live_block *steal(int me)
 	return NULL;
 }
 
-/* Give the block to owner: from now on its counts are part of the sums. */
+/*
+ * Assign the block to owner: from now on the block's counts are part of the sums.
+ */
 static struct uaio_live_block *take(struct uaio_live_block *block, int owner)
 {
 	store_relaxed(&block->owner, owner);
@@ -224,7 +240,10 @@ static struct uaio_live_block *take_free(int me)
 			return NULL;
 	while (!cas_relaxed(&all.nr_asked_for, &place, place + 1));
 	if (uaio_live_page() && !uaio_live_block(place)) {
-		/* Further blocks could not be allocated either. */
+		/*
+		 * The page has no more memory, so no further block can be allocated
+		 * either.
+		 */
 		store_relaxed(&all.nr_asked_for, SHARED);
 		return NULL;
 	}
@@ -285,7 +304,10 @@ void uaio_stats_queue_ends(uint32_t peak)
 	uint32_t *peaks = &uaio_stats_gauges->queues_peaks;
 	uint32_t old = load_relaxed(peaks);
 
-	/* A child of fork() counts from 0, but also ends queues of its parent. */
+	/*
+	 * The counts of a child of fork() begin at 0, but the child also ends queues of
+	 * its parent: do not go below 0.
+	 */
 	while (!cas_relaxed(peaks, &old, old > peak ? old - peak : 0))
 		;
 }
@@ -320,7 +342,10 @@ static uint64_t ns_of(uint64_t cycles)
 {
 	uint64_t rate;
 
-	/* The rate is known only a millisecond after the engine has started. */
+	/*
+	 * In the first millisecond after the library has started, the rate is unknown:
+	 * wait.
+	 */
 	while (!(rate = uaio_cycles_per_us()))
 		;
 	return cycles / rate * 1000 + cycles % rate * 1000 / rate;
@@ -388,7 +413,9 @@ void uaio_stats_sum(struct uaio_stats_sum *ret_sum)
 	for (unsigned op = 0; op < UAIO_NR_OPS; op++)
 		for (unsigned way = 0; way < UAIO_NR_WAYS; way++)
 			ret_sum->nr_accepted += ret_sum->nr_by_way[op][way];
-	/* Inline requests are counted only when accepted, not again when complete. */
+	/*
+	 * An inline request was counted only as accepted: count it as completed here.
+	 */
 	for (unsigned op = 0; op < UAIO_NR_OPS; op++)
 		ret_sum->nr_completed +=
 			ret_sum->nr_by_way[op][UAIO_WAY_INLINE];

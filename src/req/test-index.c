@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A search among thousands of requests compares only a few, and finds the request that a
- * search without an index would find.
+ * Tests that a search among thousands of requests compares only a few, and finds the
+ * same request as a search without an index.
  */
 #undef NDEBUG
 #define RING_ENTRIES 4096
@@ -51,7 +51,7 @@ static void put_poll(int pipe, uint64_t user_data)
 		->poll32_events = POLLIN;
 }
 
-/* Add nr polls of the third pipe, with user_data from OTHER on. */
+/* Add nr polls of the third pipe, with user_data OTHER, OTHER + 1 and so on. */
 static void add_others(unsigned nr)
 {
 	for (unsigned i = 0; i < nr; i++)
@@ -78,8 +78,8 @@ static void cancel_all(void)
 }
 
 /*
- * Submit a search that must have the result res. *ret: the completion of the request that the
- * search cancels, if any.
+ * Submit a search (a cancelling request), and check that its result is res. *ret: the
+ * completion of the request that the search has cancelled, if any.
  */
 static void assert_found(int32_t res, struct io_uring_cqe *ret)
 {
@@ -104,9 +104,12 @@ static uint64_t nr_looked(void)
 	return load_relaxed(&uaio_index_nr_looked);
 }
 
-/* How many requests a search compares */
+/* Tests of how many requests a search compares */
 
-/* A timeout that expires after nr completions; 0: only after an hour. */
+/*
+ * Add a timeout that expires after nr completions or an hour; if nr is 0, only after an
+ * hour.
+ */
 static void put_timeout_after(unsigned nr, uint64_t user_data)
 {
 	static struct __kernel_timespec hour = { .tv_sec = 3600 };
@@ -165,7 +168,10 @@ static const struct {
 	{ search_to_change_timeout, true },
 };
 
-/* Return: which of nr requests to search next: a new one, an old one, or one between. */
+/*
+ * Return: which of nr requests the i-th search looks for: alternately one of the
+ * newest, one of the oldest, and one from the middle.
+ */
 static unsigned nth_of(unsigned i, unsigned nr)
 {
 	switch (i % 3) {
@@ -243,7 +249,10 @@ static void a_search_by_descriptor_compares_few_of_many(void **state)
 	}
 }
 
-/* Each timeout counts completions, and only one expires. */
+/*
+ * Many timeouts wait until a number of requests have completed. The number is reached
+ * for only one of the timeouts.
+ */
 static void a_completion_visits_no_timeouts_that_still_count(void **state)
 {
 	uint64_t before;
@@ -265,7 +274,7 @@ static void a_completion_visits_no_timeouts_that_still_count(void **state)
 	cancel_all();
 }
 
-/* atomic: how many calls query whether two descriptors are duplicates */
+/* atomic: how many calls of fcntl() query whether two descriptors are duplicates */
 static uint32_t nr_asked;
 
 static bool count_asked(long nr, const long args[6], long *ret_res)
@@ -278,7 +287,7 @@ static bool count_asked(long nr, const long args[6], long *ret_res)
 	return false;
 }
 
-/* All eventfds share one inode, so the index cannot tell them apart. */
+/* All eventfds share one inode, so the index cannot distinguish their requests. */
 static void a_descriptor_with_a_request_is_compared_with_no_other(void **state)
 {
 	enum { NR = 200 };
@@ -333,9 +342,7 @@ static void an_added_request_moves_few(void **state)
 	assert_true(load_relaxed(&uaio_index_nr_moved) > 1000);
 }
 
-/*
- * Which request is found
- */
+/* Tests of which request a search finds */
 
 static void write_to(int pipe)
 {
@@ -354,8 +361,8 @@ static void empty(int pipe)
 enum { PAIRS = 8 };
 
 /*
- * Add pairs of polls with the same user_data. In each pair, the poll of the first pipe is the
- * older one.
+ * Add pairs of polls with the same user_data. In each pair, the poll of the first pipe
+ * is the older one.
  */
 static void add_pairs(void)
 {
@@ -399,7 +406,10 @@ static void the_oldest_is_found_first(void **state)
 		add_others(nr);
 		add_pairs();
 		assert_older_are_found();
-		/* Test again, while requests that are added split buckets. */
+		/*
+		 * Search again after the added requests have made the table split its
+		 * buckets.
+		 */
 		add_pairs();
 		add_others(5 * nr);
 		assert_older_are_found();
@@ -436,7 +446,10 @@ static void memory_is_refused(void **state)
 	unit_hook(unit_refuse_memory);
 	assert_older_are_cancelled();
 	unit_hook(NULL);
-	/* A thread needs memory to sleep. */
+	/*
+	 * From here on, memory can be allocated again: this thread may sleep now, and a
+	 * thread needs memory to sleep.
+	 */
 	assert_younger_wait();
 	cancel_all();
 }
@@ -457,7 +470,7 @@ static void an_empty_group_has_no_index(void **state)
 	}
 }
 
-/* A linked request gets its file when it starts. */
+/* A linked request has no file until it starts. */
 static void a_request_that_gets_its_file_later_is_found_by_it(void **state)
 {
 	struct io_uring_cqe found;

@@ -16,11 +16,14 @@ enum {
 	EVERY = UAIO_SAMPLE_EVERY,
 	FIRST = UAIO_SAMPLE_FIRST,
 	NR_RUNS = 4096,
-	/* submissions timed at each position in a run, on average */
+	/* the expected number of runs in which a given position is timed */
 	SHARE = NR_RUNS / EVERY,
 };
 
-/* Begin like a thread after its first submissions, with a block that no tool reads. */
+/*
+ * Put the thread into the state after its first UAIO_SAMPLE_FIRST submissions, with a
+ * block that no tool reads.
+ */
 static void begin_late(struct uaio_live_block *block)
 {
 	memset(block, 0, sizeof(*block));
@@ -54,7 +57,10 @@ static void the_first_submissions_of_a_thread_are_all_timed(void **state)
 	assert_int_equal(block.nr_sampled, 1);
 }
 
-/* The weights add up, and each position in a run is timed equally often. */
+/*
+ * In each run of EVERY submissions one is timed, and each position is chosen equally
+ * often.
+ */
 static void one_submission_of_each_run_is_timed_at_random(void **state)
 {
 	static struct uaio_live_block block;
@@ -76,7 +82,9 @@ static void one_submission_of_each_run_is_timed_at_random(void **state)
 		assert_int_equal(nr, 1);
 	}
 	assert_int_equal(block.nr_sampled, NR_RUNS);
-	/* The margin is six standard deviations of 15.5 each. */
+	/*
+	 * Allow six standard deviations from the mean. A standard deviation is 15.5.
+	 */
 	for (unsigned i = 0; i < EVERY; i++)
 		assert_in_range(nr_at[i], SHARE - 93, SHARE + 93);
 }
@@ -92,7 +100,9 @@ static void all_submissions_of_a_traced_thread_are_timed(void **state)
 		block.is_traced = 1;
 		assert_int_equal(weigh(&block, 3), 3);
 		block.is_traced = 0;
-		/* The thread checks for tools when the next run begins. */
+		/*
+		 * The thread does not check again for tools until the next run begins.
+		 */
 		assert_int_equal(weigh(&block, EVERY - 1), EVERY - 1);
 	}
 }
@@ -128,7 +138,7 @@ static int times_all_while_a_tool_asks(void)
 	store_relaxed(&page->control.timed_until, UINT64_MAX);
 	if (weigh(&block, 3 * EVERY) != 3ul * EVERY || block.nr_sampled != 1)
 		return 4;
-	/* The tool's time ends now. */
+	/* The tool stops asking for all times. */
 	store_relaxed(&page->control.timed_until, uaio_cycles());
 	if (weigh(&block, 3 * EVERY) != 3ul * EVERY || block.nr_sampled != 4)
 		return 5;
@@ -144,7 +154,7 @@ static void all_submissions_are_timed_while_a_tool_asks(void **state)
 
 enum { NR_CALLS = 10 * EVERY, NR_OF_CALL = 3 };
 
-/* Submit three no-ops, of which a worker executes the second. */
+/* Submit three no-op requests, of which a worker executes the second. */
 static void submit_no_ops(uint64_t handle)
 {
 	struct uaio_submission submission;
@@ -164,7 +174,10 @@ static void submit_no_ops(uint64_t handle)
 	assert_int_equal(unit_reap(handle, NR_OF_CALL, events), NR_OF_CALL);
 }
 
-/* Counts are exact, and each timed request stands for UAIO_SAMPLE_EVERY. */
+/*
+ * The counts of requests are exact, and each timed request counts UAIO_SAMPLE_EVERY
+ * times.
+ */
 static void sampled_times_stand_for_all_requests(void **state)
 {
 	static struct uaio_stats_sum before, after;
@@ -197,7 +210,9 @@ static void sampled_times_stand_for_all_requests(void **state)
 		assert_int_equal(after.times[time].nr - before.times[time].nr,
 				 nr);
 	}
-	/* A request without a start time would seem to have begun at time 0. */
+	/*
+	 * If a request had no start time, it would seem to have taken the time since 0.
+	 */
 	assert_true(after.times[UAIO_TIME_TOTAL].max < 3600ull * 1000000000);
 	unit_destroy(handle);
 	uaio_config.has_stats = false;

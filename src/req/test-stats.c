@@ -59,7 +59,7 @@ static void a_greater_value_has_no_lower_bucket(void **state)
 	assert_int_equal(uaio_hist_bucket(UINT64_MAX), UAIO_NR_BUCKETS - 1);
 }
 
-/* Record each of the times of 1 to 1000 microseconds once, in mixed order. */
+/* Record each time from 1 to 1000 microseconds once, in mixed order. */
 static int quantiles_of_known_times(void)
 {
 	struct uaio_stats_sum sum;
@@ -74,7 +74,7 @@ static int quantiles_of_known_times(void)
 	for (uint64_t i = 0; i < 1000; i++)
 		uaio_stats_time(uaio_stats_mine(), UAIO_TIME_WAIT, 5,
 				5 + (i * 389 % 1000 + 1) * rate, 1);
-	/* The clock went backwards. */
+	/* The clock goes backwards: the end is before the start. */
 	uaio_stats_time(uaio_stats_mine(), UAIO_TIME_SUBMIT, 7, 6, 1);
 	sum = sum_now();
 	if (time->nr != 1000 || time->max != 1000000)
@@ -105,7 +105,7 @@ static struct iocb *read_of(struct iocb *iocb, int fd, char *buffer)
 	return iocb;
 }
 
-/* The second of two requests in one call is refused. */
+/* The kernel AIO call submits two requests, and the second is refused. */
 static void a_refused_request_is_not_counted(void **state)
 {
 	char buffer[SIZE];
@@ -181,7 +181,10 @@ static void a_call_counts_each_request_under_its_way(void **state)
 	unit_destroy(handle);
 }
 
-/* Return: the sum of the peaks of all contexts, after nr reads have waited. */
+/*
+ * Let nr reads of the context be in flight at once.
+ * Return: the sum of the peaks of all contexts.
+ */
 static uint32_t peaks_after(uint64_t handle, const int ends[2], unsigned nr)
 {
 	struct iocb iocbs[8], *list[8];
@@ -219,7 +222,10 @@ static void peaks_of_contexts_are_added_up(void **state)
 	unit_close(ends[1]);
 }
 
-/* A no-op is counted, although the policy has no function for it. */
+/*
+ * Three no-op requests are counted under the way in which they were executed: two
+ * inline, one by a worker.
+ */
 static void a_no_op_is_counted_under_its_way(void **state)
 {
 	uint64_t handle = unit_context(3);
@@ -253,7 +259,7 @@ static void a_no_op_is_counted_under_its_way(void **state)
 	unit_destroy(handle);
 }
 
-/* The request is cancelled before it is executed. */
+/* The request is cancelled before any thread has begun to execute it. */
 static void a_cancelled_request_is_complete_without_service(void **state)
 {
 	char buffer[SIZE];
@@ -375,8 +381,9 @@ enum { NR_MET_REQUESTS = 200 };
 static uint32_t nr_met; /* atomic */
 
 /*
- * Count only when all threads have a block, so that no block is freed before. Return: whether
- * the thread shares its block.
+ * Wait until all threads have a block, and then count. Otherwise a thread could take
+ * over the block of a thread that has ended.
+ * Return: whether the thread uses the shared block.
  */
 static long meet_and_count(void *arg)
 {
@@ -408,7 +415,10 @@ static void threads_without_a_block_lose_no_count(void **state)
 	for (unsigned i = 0; i < NR; i++)
 		nr_shared += unit_thread_join(&threads[i]) == 1;
 	after = sum_now();
-	/* Workers and threads of earlier tests own blocks as well. */
+	/*
+	 * Eight threads find no free block. It may be more, as workers and threads of
+	 * earlier tests own blocks as well.
+	 */
 	assert_in_range(nr_shared, 8, NR);
 	assert_int_equal(after.nr_accepted - before.nr_accepted,
 			 NR * NR_MET_REQUESTS);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A request is cancelled while a thread tries it: the canceller learns what became of it, and
- * no other thread has to wait for the try.
+ * Tests what happens if a request is cancelled while a thread tries it: the canceller
+ * learns the outcome, and no other thread has to wait for the try.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -23,9 +23,13 @@ static void each_state_that_waits_has_a_row_and_no_other_has(void **state)
 			assert_non_null(uaio_waits[i]->cancel);
 }
 
-/* Stops one read of the pipe, which a try makes, before the read returns. */
+/*
+ * A thread that tries a request reads the pipe. The hook stops one of these read calls
+ * before the kernel executes it.
+ */
 static struct {
-	int64_t answer;    /* what the read returns; 0: the kernel's result */
+	/* what the delayed read returns; 0: the kernel's result */
+	int64_t answer;
 	uint32_t is_armed; /* atomic */
 	uint32_t is_held;  /* atomic */
 	uint32_t goes_on;  /* atomic */
@@ -67,7 +71,7 @@ static long reap(void *arg)
 	return unit_reap(all->handle, all->nr, all->events);
 }
 
-/* Return when a thread is trying the oldest read of the pipe. */
+/* Let a thread try the oldest read of the pipe; return once the try has begun. */
 static void begin_trial(long nr_awaited, int64_t answer)
 {
 	reaping = (struct reaping){ .handle = handle, .nr = nr_awaited };
@@ -122,7 +126,10 @@ static void assert_unread(void)
 	assert_int_equal(byte, 'x');
 }
 
-/* Cancel with each of the calls, in this context and in another, and by io_destroy. */
+/*
+ * Cancel other requests by each of the cancelling calls, in this context and in
+ * another, and by io_destroy.
+ */
 static void a_try_delays_no_cancelling_of_other_requests(void **state)
 {
 	char tried, bytes[8];
@@ -155,7 +162,7 @@ static void a_try_delays_no_cancelling_of_other_requests(void **state)
 	assert_int_equal(unit_submit(other, &others[0]), 1);
 	unit_destroy(other);
 
-	/* The waiter needs one more event. */
+	/* The waiting thread needs one more event to return. */
 	assert_int_equal(unit_submit(handle, &others[1]), 1);
 	assert_int_equal(cancel_one(handle, &others[1]), 0);
 	let_trial();
@@ -169,7 +176,10 @@ static void a_try_delays_no_cancelling_of_other_requests(void **state)
 	close_pipe();
 }
 
-/* Start a thread that cancels iocb in one of two ways; return once it waits. */
+/*
+ * Start a thread that cancels iocb, by uaio_aio_cancel() or by io_cancel; return once
+ * that thread sleeps.
+ */
 static void start_canceller(struct unit_thread *canceller, bool by_engine,
 			    struct iocb *iocb)
 {
@@ -210,7 +220,10 @@ static void only_the_first_of_two_cancellers_is_notified(void **state)
 	close_pipe();
 }
 
-/* The same iocb is submitted twice; the try executes the first request. */
+/*
+ * The same iocb is submitted twice. The try executes the first request, so the second
+ * is cancelled.
+ */
 static void a_request_executed_leaves_the_next_to_be_cancelled(void **state)
 {
 	struct unit_thread canceller;
@@ -260,7 +273,7 @@ static void requests_behind_one_being_tried_are_cancelled_too(void **state)
 	let_trial();
 	assert_int_equal(unit_thread_join(&canceller), NR);
 	end_trial();
-	/* Cancelled requests complete oldest first. */
+	/* Cancelled requests complete in the order of submission. */
 	for (unsigned i = 0; i < NR; i++) {
 		assert_int_equal(reaping.events[i].data, i);
 		assert_int_equal((int64_t)reaping.events[i].res, -ECANCELED);
@@ -271,7 +284,7 @@ static void requests_behind_one_being_tried_are_cancelled_too(void **state)
 }
 
 /*
- * The read that is tried returns EOPNOTSUPP, which means that only a worker could execute the
+ * The delayed read returns EOPNOTSUPP, which means that only a worker could execute the
  * request.
  */
 static void a_request_for_a_worker_is_cancelled_instead(void **state)
@@ -317,7 +330,10 @@ static void destroying_a_context_waits_for_its_canceller(void **state)
 	ctx = handle;
 	iocb = read_of_byte(&byte);
 	assert_int_equal(unit_submit(handle, &iocb), 1);
-	/* A waiting thread would leave the context, so let the fallback thread try. */
+	/*
+	 * No thread waits for events here, because such a thread would return when the
+	 * context is destroyed. So the fallback thread tries the request.
+	 */
 	trial.answer = -EAGAIN;
 	store_relaxed(&trial.is_held, 0);
 	store_relaxed(&trial.goes_on, 0);
@@ -340,7 +356,10 @@ static void destroying_a_context_waits_for_its_canceller(void **state)
 	unit_close(ends[1]);
 }
 
-/* Cancel a cold read during a try. Only the try can find out whether the page has arrived. */
+/*
+ * Cancel a read during a try. The read's page was not in the page cache. has_come: the
+ * page arrives before the try goes on; only the try can find this out.
+ */
 static void cancel_cold(bool has_come)
 {
 	static char pages[2][PAGE];
@@ -355,7 +374,10 @@ static void cancel_cold(bool has_come)
 				     (int64_t)i * PAGE);
 		iocbs[i].aio_data = i;
 		assert_int_equal(unit_submit(handle, &iocbs[i]), 1);
-		/* A worker reads the first page, so that the second read waits. */
+		/*
+		 * A worker reads the first page. So the second read waits until the
+		 * first is done.
+		 */
 		cold_await_blocked(1);
 	}
 	cold_hold_try(1);

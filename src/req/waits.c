@@ -10,7 +10,10 @@ struct wanted {
 	const void *arg;
 };
 
-/* The caller executes the request itself, so it must have the credentials for it. */
+/*
+ * The caller will execute the request itself, so it must have the request's
+ * credentials.
+ */
 static bool may_take(const struct uaio_req *req, const void *arg)
 {
 	const struct wanted *wanted = arg;
@@ -63,7 +66,10 @@ enum uaio_cancel uaio_try_mark_locked(struct uaio_req *req,
 	req->canceller = &nobody;
 	if (uaio_entry.run->posted != req)
 		return UAIO_CANCEL_MARKED;
-	/* This thread will complete the request as cancelled, after posting its result. */
+	/*
+	 * This thread is trying this request, and is posting one of its results. After
+	 * the post, this thread completes the request as cancelled.
+	 */
 	add_relaxed(&canceller->nr_cancelled, 1);
 	return UAIO_CANCEL_ASKED;
 }
@@ -72,12 +78,12 @@ void uaio_canceller_tell(struct uaio_canceller *canceller, bool was_cancelled)
 {
 	if (likely(!canceller) || canceller == &nobody)
 		return;
-	/* relaxed: the release below orders it */
+	/* relaxed: the release of nr_awaited below orders this addition */
 	if (was_cancelled)
 		add_relaxed(&canceller->nr_cancelled, 1);
 	/*
-	 * [MB:told] release: the event is posted. Pairs with uaio_canceller_await(),
-	 * which may return at once.
+	 * [MB:told] release: the event is posted, and nr_cancelled counted. Pairs with
+	 * uaio_canceller_await(), which may return at once.
 	 */
 	if (sub_release(&canceller->nr_awaited, 1) == 1)
 		uaio_wake(&canceller->nr_awaited, 1);
@@ -90,6 +96,9 @@ uint32_t uaio_canceller_await(struct uaio_canceller *canceller)
 	/* [MB:told] acquire: pairs with uaio_canceller_tell(). */
 	while ((nr = load_acquire(&canceller->nr_awaited)))
 		(void)uaio_sleep(&canceller->nr_awaited, nr, UAIO_FOREVER);
-	/* relaxed: no thread changes it any more; the acquire above orders it */
+	/*
+	 * relaxed: no thread changes nr_cancelled any more, and the acquire above
+	 * orders this load
+	 */
 	return load_relaxed(&canceller->nr_cancelled);
 }

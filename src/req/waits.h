@@ -1,32 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a request may wait for, and how other threads end its wait
+ * Waits: for what a request may wait, and how other threads end its wait
  *
- * A request may wait for others of its inode (order.h), a worker (wq.h), its file (ready.h),
- * its pages (page.h), a time (timer.h), the previous request of its chain (link.h), a drain
- * (drain.h), or the driver (driver.h). Each module keeps its requests on its own lists, under
- * its own locks. It registers a struct of functions (a row) for the state of its requests
- * (req.h). A canceller, a thread that closes a queue or a descriptor (closing.h), and a thread
- * in exit or exec (gate.h) call the functions of the rows. So these threads need not know the
- * modules.
+ * A request may wait for older requests on its inode (order.h), a worker (wq.h), its
+ * file (ready.h), its pages (page.h), a time (timer.h), the previous request of its
+ * chain (link.h), a drain (drain.h), or the driver, the thread that uses the kernel's
+ * io_uring (driver.h). Each of these modules keeps its requests on its own lists, under
+ * its own locks. For the state of its requests (req.h) it registers a struct of
+ * functions, called a row. Three kinds of threads call these functions: a canceller, a
+ * thread that closes a queue or a descriptor (closing.h), and a thread in exit or exec
+ * (gate.h). So these threads need not know the modules.
  *
  *   I1  A row is registered before any request can be in its state, and stays registered.
  *   I2  Only the module that has registered the row moves requests out of the row's state,
- *       under the module's own lock. A thread that calls a function of the row has read the
- *       state without that lock. The function checks the state again under the lock.
- *   I3  A waiting request may be tried: a thread executes it without blocking, and so finds
- *       out whether it must wait longer. Meanwhile the request has the bit TRIED, and that
- *       thread is its owner. The first canceller of the request marks it, and waits for it.
- *       When the try is over, the trying thread finds the mark under the lock. If the try
- *       would block, the thread completes the request as cancelled. It notifies the canceller
- *       after posting the event. So no thread has to wait for a canceller.
- *   I4  A thread that tries a multishot request posts completions during the try. A post may
- *       complete other requests, and start requests that cancel. If such a thread cancels, it
- *       must not wait for a request that is being tried: two such threads might wait for each
- *       other, or one such thread for itself. So it marks the request with `nobody`, and is
- *       not notified.
+ *       under the module's own lock. A thread that calls a function of the row has read
+ *       the state without that lock, so the function checks the state again under the
+ *       lock.
+ *   I3  A waiting request may be tried: a thread executes it without blocking, and so
+ *       finds out whether it must wait longer. During the try the request has the bit
+ *       TRIED, and the trying thread is its owner. The first canceller of the request
+ *       marks it, and waits for it. When the try is over, the trying thread finds the
+ *       mark under the lock. If the try would have blocked, the thread completes the
+ *       request as cancelled. It notifies the canceller after posting the event. So no
+ *       thread has to wait for a canceller.
+ *   I4  A thread that tries a multishot request posts completions during the try. A post
+ *       may complete other requests, and start requests that cancel others. If such a
+ *       thread cancels, it must not wait for a request that is being tried: two such
+ *       threads might wait for each other, or one such thread for itself. So it marks the
+ *       request with `nobody` as the canceller, and is not notified.
  *
- * Thread-safety: any thread; rows are registered while the engine starts.
+ * Thread-safety: any thread may call; rows are registered while the library starts.
  */
 #ifndef UAIO_REQ_WAITS_H
 #define UAIO_REQ_WAITS_H
@@ -36,68 +39,86 @@
 
 #include "req/req.h"
 
-/* The outcome of cancelling a request. */
+/* What came of an attempt to cancel a request. */
 enum uaio_cancel {
-	/* it does not wait, or another canceller has already marked it */
+	/*
+	 * nothing: the request does not wait, or another canceller has already marked
+	 * it
+	 */
 	UAIO_CANCEL_NONE,
-	UAIO_CANCEL_TAKEN, /* the canceller owns it now: it is RUNNING */
-	/* it is being tried and is marked; the canceller will be notified */
+	/* the canceller owns the request now: its state is RUNNING */
+	UAIO_CANCEL_TAKEN,
+	/*
+	 * the request is being tried and is marked; the canceller will be notified
+	 */
 	UAIO_CANCEL_ASKED,
-	/* It is being tried and is marked, but nobody will be notified (I4). */
+	/*
+	 * The request is being tried, and nobody will be notified when it is complete.
+	 * It is marked unless marks_none is set (I4).
+	 */
 	UAIO_CANCEL_MARKED,
 };
 
-/* A thread that cancels requests. Threads that try the requests meanwhile notify it. */
+/*
+ * State of a thread that cancels requests. If another thread is trying one of these
+ * requests, that thread notifies the cancelling thread when the request is complete.
+ */
 struct uaio_canceller {
-	uint32_t nr_awaited; /* atomic: marked requests that are not complete */
-	uint32_t nr_cancelled; /* atomic: marked requests that were cancelled */
-	bool marks_none; /* it does not mark requests that are being tried (I4) */
+	/* atomic: number of marked requests that are not complete yet */
+	uint32_t nr_awaited;
+	/* atomic: number of marked requests that were cancelled */
+	uint32_t nr_cancelled;
+	/* this canceller does not mark requests that are being tried (I4) */
+	bool marks_none;
 };
 
-/* Return: whether req is wanted. Called under the lock of req's state. */
+/* Return: whether the caller wants req. Called under the lock of req's state. */
 typedef bool uaio_is_wanted_fn(const struct uaio_req *req, const void *arg);
 
 struct uaio_wait_ops {
 	/*
-	 * Cancel req. The caller holds the lock of req's group. Requests that waited for req
-	 * become startable, and are appended to ret_startable. If the result is TAKEN, the
-	 * caller releases the lock, then completes req with uaio_req_cancelled_res().
+	 * Cancel req. The caller holds the lock of req's group. Requests that waited for
+	 * req become startable, and are appended to ret_startable. If the result is
+	 * TAKEN, the caller releases the lock, then completes req with
+	 * uaio_req_cancelled_res().
 	 */
 	enum uaio_cancel (*cancel)(struct uaio_req *req,
 				   struct uaio_canceller *canceller,
 				   struct list *ret_startable);
 
 	/*
-	 * The group is being closed: from now on none of its requests may begin to wait in
-	 * this state. The caller then cancels the requests that wait in it. NULL: the requests
-	 * end by themselves, and the caller waits for them.
+	 * The group is being closed: let no more of its requests wait in this state.
+	 * The caller then cancels those that already wait. NULL: the requests end by
+	 * themselves, and the caller waits for them.
 	 */
 	void (*close_group)(struct uaio_group *group);
 
 	/*
-	 * Remove a request from this state, which is on a regular file and for which
-	 * is_wanted() is true. is_wanted() also checks that the calling thread has the right
-	 * credentials. NULL: requests in this state must not be executed yet. Return: the
-	 * request, RUNNING, for the caller to execute and complete; NULL if there is none.
+	 * Take one request out of this state: a request on a regular file for which
+	 * is_wanted() is true. is_wanted() also checks that the calling thread has the
+	 * right credentials. NULL: requests in this state must not be executed yet.
+	 * Return: the request, RUNNING, which the caller executes and completes; NULL
+	 * if there is none.
 	 */
 	struct uaio_req *(*take)(uaio_is_wanted_fn *is_wanted, const void *arg);
 
 	/*
-	 * Return: whether a request in this state may be waiting for req, which has not been
-	 * executed. NULL: no request ever is.
+	 * Return: whether a request in this state may wait for req, which is not
+	 * executed yet. NULL: no request in this state waits for another.
 	 */
 	bool (*may_await)(const struct uaio_req *req);
 
 	/*
-	 * The descriptor of file, a regular one, is being closed, and the file is marked. Make
-	 * sure that no request of file is in this state, or is being tried on the descriptor.
-	 * Startable requests are appended to ret_startable, oldest first. May sleep. NULL: the
-	 * closing thread treats these requests in another way.
+	 * The descriptor of file, a regular file, is being closed, and file->is_closing
+	 * is set. Make sure that no request of file is in this state, or is being tried
+	 * on the descriptor. Append requests that can start to ret_startable, oldest
+	 * first. May sleep. NULL: the closing thread waits for these requests, or
+	 * executes those that take() returns.
 	 */
 	void (*give_up)(struct uaio_file *file, struct list *ret_startable);
 };
 
-/* The row of each state; NULL: it is not a state in which requests wait. */
+/* The row of functions for each state; NULL: requests do not wait in this state. */
 extern const struct uaio_wait_ops *uaio_waits[UAIO_REQ_NR_STATES];
 
 /* Register the row of a state. Called by the init function of its module. */
@@ -114,7 +135,7 @@ uaio_waits_of(const struct uaio_req *req)
 	return uaio_waits[uaio_req_state(req) & ~UAIO_REQ_TRIED];
 }
 
-/* uaio_waits_X(): call the member X of each row that has it. */
+/* uaio_waits_X() calls the function X of each row that has it. */
 struct uaio_req *uaio_waits_take(uaio_is_wanted_fn *is_wanted, const void *arg);
 bool uaio_waits_may_await(const struct uaio_req *req);
 void uaio_waits_give_up(struct uaio_file *file, struct list *ret_startable);
@@ -122,7 +143,7 @@ void uaio_waits_close_group(struct uaio_group *group);
 
 /* Functions for tries (I3). They are called under the lock of the state. */
 
-/* Begin to try req, which waits in this state. */
+/* Begin a try of req, which waits in this state. */
 static inline void uaio_try_begin_locked(struct uaio_req *req,
 					 enum uaio_req_state state)
 {
@@ -130,7 +151,10 @@ static inline void uaio_try_begin_locked(struct uaio_req *req,
 	req->canceller = NULL;
 }
 
-/* End a try that would have blocked, if no canceller has marked req. */
+/*
+ * End the try of req, which would have blocked: req waits again. No canceller has
+ * marked req.
+ */
 static inline void uaio_try_resume_locked(struct uaio_req *req,
 					  enum uaio_req_state state)
 {
@@ -139,8 +163,10 @@ static inline void uaio_try_resume_locked(struct uaio_req *req,
 }
 
 /*
- * End the try of req, which was executed, needs a worker, or is cancelled.
- * Return: the canceller that the caller must notify after it has completed req; or NULL.
+ * End the try of req, which was executed, needs a worker, or is cancelled: make it
+ * RUNNING.
+ * Return: the canceller that the caller must notify after it has completed req; or
+ * NULL.
  */
 static inline struct uaio_canceller *
 uaio_try_end_locked(struct uaio_req *req, enum uaio_req_state state)
@@ -149,7 +175,10 @@ uaio_try_end_locked(struct uaio_req *req, enum uaio_req_state state)
 	return req->canceller;
 }
 
-/* Cancel a request that is being tried, in a thread that may itself be posting (I4). */
+/*
+ * Cancel a request that is being tried. The calling thread is itself trying a request,
+ * and is posting one of this request's results (I4).
+ */
 enum uaio_cancel uaio_try_mark_locked(struct uaio_req *req,
 				      struct uaio_canceller *canceller);
 
@@ -169,7 +198,10 @@ uaio_try_cancel_locked(struct uaio_req *req, enum uaio_req_state state,
 	if (unlikely(uaio_entry.run && uaio_entry.run->posted))
 		return uaio_try_mark_locked(req, canceller);
 	req->canceller = canceller;
-	/* relaxed: only a thread that finds the mark, under the lock, counts down */
+	/*
+	 * relaxed: only a thread that finds the mark, under the lock, decrements
+	 * nr_awaited
+	 */
 	add_relaxed(&canceller->nr_awaited, 1);
 	return UAIO_CANCEL_ASKED;
 }

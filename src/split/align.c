@@ -12,10 +12,14 @@
 #include "op/op.h"
 
 enum {
-	/* Assumed if a file's st_blksize is not a valid block size. */
+	/* The block size assumed for a file whose st_blksize is not valid. */
 	USUAL_BLOCK = 4096,
 
-	/* file->alignment: two powers of two as exponents, and a flag. */
+	/*
+	 * Layout of file->alignment. Low 8 bits: the binary logarithm of the memory
+	 * alignment. Next 8 bits: that of the offset alignment. IS_KNOWN: the file's
+	 * alignment is known.
+	 */
 	OFFSET_SHIFT = 8,
 	BITS_MASK = 0xff,
 	IS_KNOWN = 1 << 16,
@@ -27,8 +31,8 @@ static bool is_block(uint32_t bytes)
 }
 
 /*
- * Return: whether the kernel reports an alignment. If both values are zero, it does not: the
- * file system does no direct I/O on the file, or an emulator does not implement the query.
+ * Return: whether the kernel reports a valid alignment. If it reports zeros, the file
+ * system does no direct I/O on the file, or an emulator does not implement the query.
  */
 static bool query_kernel(int fd, struct uaio_alignment *ret_alignment)
 {
@@ -76,7 +80,10 @@ static uint32_t query(const struct uaio_file *file, int fd)
 void uaio_alignment_of(struct uaio_file *file, int fd,
 		       struct uaio_alignment *ret_alignment)
 {
-	/* relaxed: a thread that still reads 0 gets the same result from the kernel */
+	/*
+	 * relaxed: a thread that still loads 0 queries the kernel itself, with the same
+	 * result
+	 */
 	uint32_t word = load_relaxed(&file->alignment);
 
 	if (unlikely(!word)) {

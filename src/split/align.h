@@ -2,11 +2,13 @@
 /*
  * The alignment that a file opened with O_DIRECT needs
  *
- * Since Linux 6.1 the kernel reports it for file systems that know it (STATX_DIOALIGN).
- * For others the library uses the block size: the logical one of a block device,
- * st_blksize of a file. This may be more than the file needs, never less.
+ * Since Linux 6.1 the kernel reports this alignment for file systems that know it
+ * (STATX_DIOALIGN). For other files the library uses the block size: the logical block
+ * size of a block device, or st_blksize of a file. The block size may be more than the
+ * file needs, never less.
  *
- * The kernel is queried once for each open file, when the alignment is first needed.
+ * The library queries the kernel once for each open file, when it first needs the
+ * alignment.
  *
  * Thread-safety: any thread.
  */
@@ -19,24 +21,41 @@
 struct uaio_file;
 struct uaio_sqe;
 
-/* In bytes, powers of two. Both are 1 if the file is not open for direct I/O. */
+/*
+ * Alignments in bytes, powers of two. memory and offset are 1 if the file is not open
+ * for direct I/O.
+ */
 struct uaio_alignment {
-	uint32_t memory; /* for the address of each buffer */
-	uint32_t offset; /* for the offset and each length */
+	/* for the address of each buffer */
+	uint32_t memory;
+	/* for the file offset, and for the length of each buffer */
+	uint32_t offset;
 };
 
-/* No file needs more alignment than this; larger values are ignored. */
+/*
+ * No file needs more alignment than this. If the kernel reports more, the library
+ * ignores the value.
+ */
 enum { UAIO_ALIGNMENT_MAX = 64 << 10 };
 
-/* fd is a descriptor of file, to which the caller has a reference. */
+/*
+ * Find the alignment of file. fd is a descriptor of file, to which the caller has a
+ * reference.
+ */
 void uaio_alignment_of(struct uaio_file *file, int fd,
 		       struct uaio_alignment *ret_alignment);
 
-/* Return: whether offset and length are aligned; the address of the memory does not matter. */
+/*
+ * Return: whether the offset and length of sqe are aligned. The address of the memory
+ * is not checked.
+ */
 bool uaio_is_range_aligned(const struct uaio_alignment *alignment,
 			   const struct uaio_sqe *sqe);
 
-/* Return: whether offset, length and memory of a read or write are aligned. */
+/*
+ * Return: whether the offset, lengths and memory addresses of a read or write are
+ * aligned.
+ */
 bool uaio_is_aligned(const struct uaio_alignment *alignment,
 		     const struct uaio_sqe *sqe);
 

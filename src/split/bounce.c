@@ -11,13 +11,19 @@
 #include "wait/order.h"
 #include "split/align.h"
 
-/* The most that one call moves (MAX_RW_COUNT), and so the most for a request. */
+/*
+ * The greatest number of bytes that one read or write transfers (MAX_RW_COUNT of the
+ * kernel), and so the limit of a request.
+ */
 static const uint64_t RW_BYTES_MAX = 0x7ffff000;
 
-/* Aligned memory. Free objects in the slab keep their memory mapped. */
+/*
+ * Aligned memory. An unused struct in the slab keeps its memory mapped, for reuse.
+ */
 struct room {
 	struct uaio_slab_node node;
-	char *mapped; /* owns; NULL: not yet */
+	/* owns; NULL: not mapped yet */
+	char *mapped;
 };
 
 static struct uaio_slab rooms;
@@ -52,22 +58,28 @@ static char *aligned_memory(const struct room *room)
 	return room->mapped + (-start & (UAIO_ALIGNMENT_MAX - 1));
 }
 
-/* A request that is being executed. Positions are offsets in the file. */
+/* A request that is executed through a copy. Positions are offsets in the file. */
 struct bounce {
 	struct uaio_req *req;
 	int fd;
-	char *memory;  /* UAIO_BOUNCE_BYTES, for one chunk */
+	/* memory for one chunk: UAIO_BOUNCE_BYTES bytes */
+	char *memory;
 	int64_t block; /* bytes */
-	int64_t pos;   /* where the rest of the request begins */
-	int64_t end;   /* end of the request */
-	int64_t done;  /* bytes of the request that were moved */
-	/* do not truncate to less than this; INT64_MAX: never truncate */
+	/* file offset of the first byte that is yet to be transferred */
+	int64_t pos;
+	/* end of the request (offset of its last byte plus 1) */
+	int64_t end;
+	/* how many bytes of the request were transferred */
+	int64_t done;
+	/*
+	 * never truncate the file to less than this; INT64_MAX: never truncate it
+	 */
 	int64_t length;
 
-	/* the chunk: whole blocks, from the block of pos on */
+	/* the current chunk: whole blocks, from the block that contains pos on */
 	int64_t begin;
 	int64_t stop;
-	/* how many bytes of the request are in the chunk, from pos on */
+	/* how many bytes of the request are in the chunk; they begin at pos */
 	int64_t part;
 };
 
@@ -101,7 +113,7 @@ static int64_t result(const struct bounce *bounce, int64_t error)
 	return bounce->done ? bounce->done : error;
 }
 
-/* Read or write whole blocks of the chunk. */
+/* Read or write whole blocks of the chunk by one system call. */
 static int64_t call(const struct bounce *bounce, enum uaio_op op,
 		    uint32_t flags, int64_t off, int64_t bytes)
 {
@@ -122,9 +134,10 @@ static int64_t call(const struct bounce *bounce, enum uaio_op op,
 }
 
 /*
- * Copy between the chunk's memory and the client's by process_vm_readv or process_vm_writev.
- * If a seccomp filter refuses these calls, there is no other way to copy without the risk of a
- * fault: then return -EINVAL, the kernel's result for the request.
+ * Copy between the chunk's memory and the client's, by process_vm_readv or
+ * process_vm_writev: with these calls, unmapped memory causes an error, not a signal.
+ * If a seccomp filter refuses the calls, return -EINVAL, the kernel's own result for
+ * the request.
  */
 static int64_t copy(const struct bounce *bounce, sys_process_vm_fn *move)
 {
@@ -154,7 +167,10 @@ static int64_t execute_read(struct bounce *bounce)
 		got = call(bounce, UAIO_OP_READ, flags, bounce->begin, bytes);
 		if (got < 0)
 			return result(bounce, got);
-		/* The file may end before the request, or in the chunk. */
+		/*
+		 * The request's part of this chunk may be wholly or partly behind the
+		 * end of the file.
+		 */
 		if (bounce->part > got - (bounce->pos - bounce->begin))
 			bounce->part = got - (bounce->pos - bounce->begin);
 		if (bounce->part <= 0)
@@ -184,7 +200,10 @@ static int64_t length_of(const struct bounce *bounce)
 	return ret < 0 ? ret : st.st_size;
 }
 
-/* Read a block into the chunk's memory, with zeros after the end of the file. */
+/*
+ * Read the block at off into the chunk's memory. After the end of the file, fill it
+ * with zeros.
+ */
 static int64_t read_block(const struct bounce *bounce, int64_t off)
 {
 	uint32_t flags = bounce->req->sqe.rw_flags & RWF_HIPRI;
@@ -192,7 +211,10 @@ static int64_t read_block(const struct bounce *bounce, int64_t off)
 
 	if (got < 0)
 		return got;
-	/* If a read were short for another reason, the zeros would overwrite data. */
+	/*
+	 * If the read was short although the file does not end there, the zeros would
+	 * overwrite data of the file.
+	 */
 	if (got < bounce->block && off + got < length_of(bounce))
 		return -EIO;
 	memset(bounce->memory + (off - bounce->begin) + got, 0,
@@ -200,7 +222,10 @@ static int64_t read_block(const struct bounce *bounce, int64_t off)
 	return 0;
 }
 
-/* Read the chunk's first and last block, unless the request covers them. */
+/*
+ * Read the chunk's first and last block from the file, unless the request overwrites
+ * them completely.
+ */
 static int64_t read_edges(const struct bounce *bounce)
 {
 	int64_t last = bounce->stop - bounce->block;
@@ -222,8 +247,9 @@ static bool is_sync(const struct uaio_req *req)
 }
 
 /*
- * Truncate zeros that a write up to position `written` has added after the request's end. If
- * another process has changed the file's size since the write, leave the file as it is (I3).
+ * The write of whole blocks ended at file offset `written`. If it has added zeros after
+ * the end of the request, truncate the file. If another process has changed the file's
+ * size since then, leave the file as it is (I3).
  */
 static int64_t cut_back(struct bounce *bounce, int64_t written)
 {
@@ -238,7 +264,7 @@ static int64_t cut_back(struct bounce *bounce, int64_t written)
 	do
 		ret = sys_ftruncate(bounce->fd, keep);
 	while (ret == -EINTR);
-	/* A synchronous write includes the new size. */
+	/* After a synchronous write, make the new size durable, too. */
 	return ret == 0 && is_sync(bounce->req) ? sys_fsync(bounce->fd) : ret;
 }
 
@@ -279,7 +305,10 @@ static int64_t execute_write(struct bounce *bounce)
 	return bounce->done;
 }
 
-/* Write part of a block; no other write to the inode runs meanwhile (I2). */
+/*
+ * Write a range that begins or ends inside a block. No other write to the inode runs
+ * meanwhile (I2).
+ */
 static int64_t execute_write_exclusively(struct bounce *bounce)
 {
 	uaio_inode_await_inline(bounce->req->file->inode);
@@ -314,7 +343,10 @@ bool uaio_bounces_exclusively(struct uaio_file *file,
 	return !uaio_is_range_aligned(&alignment, sqe);
 }
 
-/* Return: the request's result; -EINVAL if the kernel's error stands. */
+/*
+ * Return: the request's result; -EINVAL if the request cannot be executed through a
+ * copy.
+ */
 static int64_t execute(struct bounce *bounce, bool is_range_aligned)
 {
 	struct uaio_req *req = bounce->req;
@@ -340,7 +372,10 @@ int64_t uaio_bounce(struct uaio_req *req)
 
 	if (class != UAIO_CLASS_READ && class != UAIO_CLASS_WRITE)
 		return -EINVAL;
-	/* The descriptor of a regular file stays valid after uaio_file_unuse(). */
+	/*
+	 * The descriptor of a regular file may still be used after uaio_file_unuse(): a
+	 * thread that closes it waits for this request (closing.h).
+	 */
 	bounce.fd = uaio_file_use(req->file);
 	uaio_file_unuse(req->file);
 	uaio_alignment_of(req->file, bounce.fd, &alignment);

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Misaligned direct requests, executed through an aligned copy ("bounced")
+ * Executes misaligned direct requests through an aligned copy ("bouncing")
  *
- * Only with --bounce. If the kernel refuses a misaligned request on a file opened with
- * O_DIRECT (align.h), the library executes the request again in whole blocks, through aligned
- * memory of its own, 64 pages at a time.
+ * Used only with --bounce. If the kernel refuses a misaligned request on a file opened
+ * with O_DIRECT (align.h), the library executes the request again: in whole blocks,
+ * through aligned memory of its own, 64 pages at a time.
  *
- *   I1  Only requests that the kernel has refused (-EINVAL) are executed here.
- *   I2  A write that begins or ends inside a block reads the block and writes it back. Such a
- *       write is ordered as UAIO_ORDER_WRITE_EXCLUSIVE: while it runs, no other write of this
- *       process to the inode runs, neither on a worker nor inline.
+ *   I1  This module executes only requests that the kernel has refused with -EINVAL.
+ *   I2  If a write begins or ends inside a block, the library reads the block and writes
+ *       it back. Such a write is ordered as UAIO_ORDER_WRITE_EXCLUSIVE: while it runs, no
+ *       other write of this process to the inode runs, neither on a worker nor inline.
  *   I3  A file is truncated only to its old size or to the end of the request's data,
  *       whichever is larger. It is truncated only if its size is still the size that this
  *       write has given it.
- *   I4  Only system calls touch the client's memory: if it is not mapped, the result is
- *       -EFAULT, as for any other request.
+ *   I4  The library copies the client's memory only by system calls. If the memory is not
+ *       mapped, the result is -EFAULT, as for any other request.
  *
- * Some requests are not executed through a copy, and fail with the kernel's error: appending
- * and atomic writes, requests with RWF_NOWAIT, and writes of a misaligned range on a
- * descriptor that is not open for reading.
+ * Some requests are never executed through a copy, and fail with the kernel's error:
+ * appending and atomic writes, requests with RWF_NOWAIT, and writes of a misaligned
+ * range on a descriptor that is not open for reading.
  *
- * Race, accepted: a write that extends the file first makes it too long, by less than a block
- * of zeros. Later requests of this process do not see these zeros. Other processes, mappings
- * and plain calls do, and bytes that they write meanwhile to the same blocks are lost.
+ * Accepted race: a write that extends the file adds up to a block of zeros after its
+ * data, and then truncates them. Later requests of this process do not see these zeros.
+ * Other processes, mappings and plain system calls do. Bytes that they write meanwhile
+ * to the same blocks are lost.
  *
  * Thread-safety: any thread.
  */
@@ -43,15 +44,18 @@ struct uaio_req;
 
 enum {
 	UAIO_BOUNCE_BYTES = 64 * 4096,
-	/* RWF_NOWAIT and RWF_ATOMIC; older headers lack the latter. */
+	/* RWF_NOWAIT and RWF_ATOMIC, which older headers lack. */
 	UAIO_RWF_UNBOUNCED = 0x8 | 0x40,
 };
 
-/* Called each time the engine starts, also in a child of fork(): resets all. */
+/*
+ * Called each time the library starts, also in a child of fork(): reset the module.
+ */
 void uaio_bounce_init(void);
 
 /*
- * Return: whether a request with the result res may succeed if it is executed through a copy.
+ * res: what the kernel's call for the request has returned.
+ * Return: whether the request may succeed if it is executed through a copy.
  */
 static inline bool uaio_may_bounce(const struct uaio_file *file,
 				   const struct uaio_sqe *sqe, int64_t res)
@@ -63,16 +67,16 @@ static inline bool uaio_may_bounce(const struct uaio_file *file,
 }
 
 /*
- * Return: whether sqe, a write, has to be exclusive (I2) if it is executed through a copy. The
- * caller has a reference to file.
+ * Return: whether sqe, a write, must be exclusive (I2) if it is executed through a
+ * copy. The caller has a reference to file.
  */
 bool uaio_bounces_exclusively(struct uaio_file *file,
 			      const struct uaio_sqe *sqe);
 
 /*
  * Execute a RUNNING request for which uaio_may_bounce() was true.
- * Return: its result; -EINVAL if the kernel's error stands; the request's sqe is then
- * unchanged.
+ * Return: the request's result. -EINVAL: the request cannot be executed through a copy;
+ * its result is the kernel's error, and its sqe is unchanged.
  */
 int64_t uaio_bounce(struct uaio_req *req);
 

@@ -15,13 +15,15 @@
 #include "split/tune.h"
 
 enum {
-	IOVS_MAX = 1024, /* the most vectors that a request may have */
+	/* how many vectors a request may have at most */
+	IOVS_MAX = 1024,
 
-	RWF_NOAPPEND_ = 0x20, /* older headers lack it */
+	/* value of RWF_NOAPPEND, which older headers lack */
+	RWF_NOAPPEND_ = 0x20,
 
 	/*
-	 * split->stop: in the upper half the index of a segment plus 1, in the lower half its
-	 * result.
+	 * Layout of split->stop: in the upper half the index of a segment plus 1, in
+	 * the lower half the result of that segment.
 	 */
 	STOP_SHIFT = 32,
 	STOP_IS_ERROR = 1u << 31,
@@ -60,7 +62,10 @@ struct uaio_split *uaio_split_new(struct uaio_req *req, uint64_t bytes,
 	return split;
 }
 
-/* Return: where a segment begins, as an offset from the start of the request. */
+/*
+ * Return: where the segment begins: its distance in bytes from the start of the
+ * request.
+ */
 static uint64_t begin_of(const struct uaio_split *split, uint32_t segment)
 {
 	return !segment ? 0
@@ -80,8 +85,8 @@ static void fill_runner(struct uaio_segment_runner *runner, uint32_t segment)
 }
 
 /*
- * Make vectors for the bytes [begin, begin + bytes) of the request. Return: the number of
- * vectors in ret_iov.
+ * Store in ret_iov the vectors of the bytes [begin, begin + bytes) of the request.
+ * Return: how many vectors these are.
  */
 static unsigned cut_iovs(const struct uaio_sqe *sqe, uint64_t begin,
 			 uint64_t bytes, struct iovec ret_iov[IOVS_MAX])
@@ -112,23 +117,24 @@ static unsigned cut_iovs(const struct uaio_sqe *sqe, uint64_t begin,
  */
 
 /*
- * Write with RWF_NOAPPEND (from Linux 6.9 on). The data then go to their offset even if a
- * duplicate descriptor or another process has set O_APPEND since the submission.
+ * Write with RWF_NOAPPEND (since Linux 6.9), so that the data go to their offset even
+ * if the file has O_APPEND. A duplicate descriptor may have set O_APPEND after the
+ * submission.
  */
 static int64_t execute_write(struct uaio_req *req, struct uaio_sqe *part)
 {
-	/* atomic: the kernel does not know RWF_NOAPPEND */
+	/* atomic: whether the kernel does not know RWF_NOAPPEND */
 	static uint32_t is_unknown;
 	int64_t res;
 
-	/* relaxed: a thread that still reads 0 finds out by its own call */
+	/* relaxed: a thread that still loads 0 gets the error by its own call */
 	if (unlikely(load_relaxed(&is_unknown)))
 		return uaio_req_execute_part(req, part);
 	part->rw_flags = RWF_NOAPPEND_;
 	res = uaio_req_execute_part(req, part);
 	if (likely(res != -EOPNOTSUPP))
 		return res;
-	/* a request with RWF_* flags of its own is never cut */
+	/* rw_flags was 0: a request with RWF_* flags is never cut */
 	part->rw_flags = 0;
 	res = uaio_req_execute_part(req, part);
 	if (res != -EOPNOTSUPP)
@@ -139,7 +145,7 @@ static int64_t execute_write(struct uaio_req *req, struct uaio_sqe *part)
 static int64_t execute_segment(const struct uaio_segment_runner *runner)
 {
 	struct uaio_req *req = runner->split->req;
-	/* not initialised, as that would write 16 KiB */
+	/* not initialised, as initialising would write 16 KiB for each segment */
 	struct iovec iov[IOVS_MAX];
 	struct uaio_sqe part = req->sqe;
 	struct uaio_former_call call;
@@ -164,8 +170,8 @@ static int64_t execute_segment(const struct uaio_segment_runner *runner)
 }
 
 /*
- * Store that a segment was short or has failed. The first such segment in the file determines
- * the result.
+ * Record that a segment was short or has failed. Of such segments, the first in the
+ * file determines the request's result.
  */
 static void note_stop(struct uaio_split *split, uint32_t segment, int64_t res)
 {
@@ -174,19 +180,25 @@ static void note_stop(struct uaio_split *split, uint32_t segment, int64_t res)
 		(uint64_t)(segment + 1) << STOP_SHIFT |
 		(res < 0 ? STOP_IS_ERROR | (uint32_t)-res : (uint32_t)res);
 
-	/* relaxed: dropping the reference publishes it */
+	/* relaxed: put() publishes the value when it drops the reference */
 	while (!cas_relaxed(&split->stop, &seen, stop))
 		if (seen && seen < stop)
 			return;
 }
 
-/* Return: whether a segment was left; if so, the runner executes it. */
+/*
+ * Take the next segment for this runner.
+ * Return: false if no segment is left to execute.
+ */
 static bool take_segment(struct uaio_segment_runner *runner,
 			 uint32_t *ret_segment)
 {
 	struct uaio_split *split = runner->split;
 
-	/* relaxed, both: runners exchange no data by these members */
+	/*
+	 * relaxed, stop and next: runners pass no data to each other through these
+	 * members
+	 */
 	if (load_relaxed(&split->stop))
 		return false;
 	*ret_segment = add_relaxed(&split->next, 1);
@@ -219,7 +231,10 @@ static void execute_segments(struct uaio_segment_runner *runner)
 
 static int64_t result_of(const struct uaio_split *split)
 {
-	/* relaxed: the acquire of the last reference orders it */
+	/*
+	 * relaxed: put() has ordered this load, by an acquire after the last reference
+	 * was dropped
+	 */
 	uint64_t stop = load_relaxed(&split->stop);
 	uint32_t res = (uint32_t)stop;
 	uint64_t begin;
@@ -243,18 +258,21 @@ static void count(const struct uaio_split *split)
 }
 
 /*
- * Drop a runner's reference; the last drop completes the request. worker: the worker that
- * executed the runner, or NULL.
+ * Drop the reference of a runner. When the last reference is dropped, complete the
+ * request. worker: the worker that executed the runner, or NULL.
  */
 static void put(struct uaio_split *split, struct uaio_worker *worker)
 {
 	struct uaio_req *req = split->req;
 	int64_t res;
 
-	/* [MB:split] release: results and stop. Pairs with the load. */
+	/*
+	 * [MB:split] release: publishes this runner's data and split->stop. Pairs with
+	 * the load below.
+	 */
 	if (sub_release(&split->refs, 1) != 1)
 		return;
-	/* [MB:split] acquire: results and stop of all runners. */
+	/* [MB:split] acquire: sees the data and split->stop of all runners. */
 	UAIO_CHECK(load_acquire(&split->refs) == 0);
 	res = result_of(split);
 	count(split);
@@ -316,11 +334,14 @@ static void queue_runners(struct uaio_split *split)
 	uaio_flow->handover(&handover);
 }
 
-/* Remove queued runners that no worker has begun, as no segment is left (I4). */
+/* No segment is left: remove the runners that are still queued (I4). */
 static void take_back(struct uaio_split *split)
 {
 	for (uint32_t i = 1; i < split->nr_runners; i++) {
-		/* relaxed: a hint; uaio_wq_cancel() cancels no runner that has begun */
+		/*
+		 * relaxed: only a hint; uaio_wq_cancel() does not cancel a runner that
+		 * has begun
+		 */
 		if (load_relaxed(&split->nr_begun) == split->nr_runners - 1)
 			return;
 		if (uaio_wq_cancel(UAIO_BOUNDED, &split->runners[i].work))
@@ -328,7 +349,10 @@ static void take_back(struct uaio_split *split)
 	}
 }
 
-/* Execute segments as the starter. Afterwards the request may be complete and freed. */
+/*
+ * Execute segments as the starter. After this function the request may be complete and
+ * freed.
+ */
 static void execute_cut(struct uaio_split *split, struct uaio_worker *worker)
 {
 	queue_runners(split);
@@ -355,8 +379,8 @@ static void execute_whole(struct uaio_req *req, const struct uaio_trial *trial,
 }
 
 /*
- * Return: whether the write still does not extend the file, which may have shrunk since the
- * submission.
+ * Return: whether the write does not extend the file. The file may have become shorter
+ * since the submission.
  */
 static bool is_in_place(const struct uaio_file *file, int fd, uint64_t end)
 {
@@ -366,11 +390,17 @@ static bool is_in_place(const struct uaio_file *file, int fd, uint64_t end)
 	       (sys_fstat(fd, &st) == 0 && end <= (uint64_t)st.st_size);
 }
 
-/* A border between segments lies in the file and in memory, so both alignments apply. */
+/*
+ * A border between two segments is a position both in the file and in memory, so both
+ * alignments must hold there.
+ */
 static bool is_aligned(struct uaio_alignment alignment,
 		       const struct uaio_sqe *sqe, uint64_t bytes)
 {
-	/* Alignment 1 means that the kernel does not use direct I/O for the request. */
+	/*
+	 * An alignment of 1 means that the kernel does not use direct I/O for this
+	 * file.
+	 */
 	if (alignment.offset == 1)
 		return false;
 	if (alignment.offset < alignment.memory)

@@ -11,7 +11,7 @@
 #include "split/align.h"
 #include "unit.h"
 
-/* What the kernel reports for the test's file. */
+/* What the simulated kernel reports for the test's file. */
 static struct {
 	int fd;
 	bool has_statx, is_told;
@@ -78,7 +78,7 @@ static void assert_queried(struct uaio_file *file, uint32_t memory,
 	assert_int_equal(is.nr_asked, 1);
 }
 
-/* Assert the alignment of a file that is opened now; each call is a new file. */
+/* Open the file anew, and check the alignment that the library finds. */
 static void assert_alignment(uint32_t memory, uint32_t offset)
 {
 	struct uaio_file *file;
@@ -175,7 +175,10 @@ static void a_buffered_file_is_not_queried(void **state)
 	unit_close(fd);
 }
 
-/* The kernel accepts exactly the requests that the library finds aligned. */
+/*
+ * The kernel accepts a write and a read with just the alignment that the library has
+ * found.
+ */
 static void the_kernel_accepts_aligned_requests(void **state)
 {
 	struct uaio_alignment alignment;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Misaligned requests: their order among other requests, and their failures.
+ * Tests misaligned requests with --bounce: their order and their failures.
  *
- * The file is in memory. Hooks make it look as if opened with O_DIRECT, with blocks of
- * UNIT_KEY_BYTES, and refuse misaligned calls.
+ * The file is in memory. Hooks for system calls make it look as if it had been opened
+ * with O_DIRECT, with blocks of UNIT_KEY_BYTES, and refuse misaligned calls.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -33,18 +33,21 @@ static struct {
 	char target[BUFFER] __attribute__((aligned(4096)));
 } test;
 
-/* How the file behaves; atomic, set before there are requests. */
+/* How the simulated file behaves; atomic, set before requests are submitted. */
 static struct {
-	/* if not 0, the file is a block device of this size */
+	/* if not 0: the file is a block device of this size in bytes */
 	int64_t device_bytes;
-	int64_t short_from; /* writes from this offset on write only one block */
-	int64_t error_from; /* writes from this offset on fail; -1: none */
-	int64_t short_reads; /* reads from this offset on return half; -1: none */
+	/* a write that ends after this offset writes one block; -1: none does */
+	int64_t short_from;
+	int64_t error_from; /* writes ending after this offset fail; -1: none */
+	/* a read at exactly this offset returns half of its bytes; -1: none does */
+	int64_t short_reads;
 	/* another process extends the file to this size; 0: no process does */
 	int64_t grows_to;
 	int truncate_error;
 	uint32_t nr_cuts, nr_syncs, syncs_after_cut;
-	uint32_t nr_seen; /* aligned calls on the file */
+	/* number of aligned calls on the simulated file */
+	uint32_t nr_seen;
 	uint32_t nr_refused;
 } is;
 
@@ -97,7 +100,7 @@ static bool answer_data(long nr, const long args[6], long *ret_res)
 				 : answer_write(args, ret_res);
 }
 
-/* Simulate a call with flags and one vector. */
+/* Simulate preadv2() or pwritev2() with one vector by a plain read or write. */
 static bool answer_vector(long nr, const long args[6], long *ret_res)
 {
 	const struct iovec *iov = (void *)args[1];
@@ -151,7 +154,7 @@ static bool is_of_file(long nr, const long args[6])
 
 static bool answer(long nr, const long args[6], long *ret_res)
 {
-	/* Report the file system of a disk. */
+	/* Report a file system that is on a disk. */
 	if (nr == SYS_fstatfs && (args[0] == load_relaxed(&test.fd) ||
 				  args[0] == load_relaxed(&test.other))) {
 		*ret_res = unit_say_ext4(args);
@@ -269,7 +272,7 @@ static void assert_content(void)
 	assert_memory_equal(test.is, test.expected, sizeof(test.is));
 }
 
-/* Execute requests on another file, so that workers have time to run. */
+/* Execute requests on another file: this gives workers the time to run. */
 static void let_others_run(void)
 {
 	int fd = unit_numbered_file(true, 1);
@@ -334,7 +337,7 @@ static void later_requests_wait_for_a_misaligned_write(void **state)
 	end();
 }
 
-/* The hook stops the first write. The test cancels the write that waits for it. */
+/* Cancel a write that waits for an earlier write, which a hook has stopped. */
 static void cancelling_a_waiting_write_starts_later_requests(void **state)
 {
 	struct io_event events[3];
@@ -358,7 +361,7 @@ static void cancelling_a_waiting_write_starts_later_requests(void **state)
 	end();
 }
 
-/* writes made inline by other threads */
+/* Tests with writes that other threads make inline */
 
 static struct {
 	uint64_t handle;
@@ -394,7 +397,7 @@ a_write_of_a_part_waits_for_one_that_is_executed_inline(void **state)
 	unit_gate_close(test.other);
 	unit_thread_start(&thread, write_inline, NULL);
 	unit_gate_await_key(4);
-	/* If this write did not wait, it would read the block now. */
+	/* If this write did not wait, it would now read the block it changes. */
 	write_part(10, 4 * SIZE + 200);
 	memcpy(test.expected + 4 * SIZE, inliner.data, sizeof(inliner.data));
 	unit_await(is_refused_once, NULL);
@@ -429,7 +432,7 @@ static void no_write_runs_inline_beside_a_misaligned_write(void **state)
 	assert_int_equal(unit_reap_one(inliner.handle), sizeof(inliner.data));
 	reap_all();
 	assert_content();
-	/* From now on writes are executed inline again. */
+	/* No exclusive write is left, so writes are executed inline again. */
 	before = unit_nr_inline();
 	assert_int_equal(unit_submit(inliner.handle, &inliner.iocb), 1);
 	assert_int_equal(unit_nr_inline(), before + 1);
@@ -438,7 +441,7 @@ static void no_write_runs_inline_beside_a_misaligned_write(void **state)
 	end();
 }
 
-/* where the file ends */
+/* Tests of the file's end */
 
 static int64_t size_of_file(void)
 {
@@ -462,7 +465,7 @@ static void a_file_ends_where_its_last_byte_was_written(void **state)
 	assert_int_equal(write_and_reap(1000, NR_BLOCKS * SIZE + 3, 0), 1000);
 	assert_int_equal(size_of_file(), NR_BLOCKS * SIZE + 1003);
 	assert_int_equal(load_relaxed(&is.nr_cuts), 1);
-	/* The write lies in the file's last block, before the end. */
+	/* The write is in the file's last block, but not at the end of the file. */
 	assert_int_equal(write_and_reap(5, NR_BLOCKS * SIZE + 990, 0), 5);
 	assert_int_equal(size_of_file(), NR_BLOCKS * SIZE + 1003);
 	assert_int_equal(load_relaxed(&is.nr_cuts), 2);
@@ -510,11 +513,12 @@ static void a_truncate_that_fails_is_reported(void **state)
 	end();
 }
 
-/* what fails in part */
+/* Tests of requests that fail after a part was done */
 
 static void bytes_written_before_an_error_are_the_result(void **state)
 {
-	enum { FIRST = 64 * 4096 - 100 }; /* with the 100 bytes before it */
+	/* bytes in the first chunk, which begins 100 bytes before the request */
+	enum { FIRST = 64 * 4096 - 100 };
 
 	(void)state;
 	begin();
@@ -536,7 +540,7 @@ static void a_write_cut_short_counts_what_is_there(void **state)
 	assert_int_equal(write_and_reap(1000, 100, 0), SIZE - 100);
 	memcpy(test.expected + 100, test.data, SIZE - 100);
 	assert_content();
-	/* The write truncates no data. */
+	/* The written data stay: the file is not truncated to its old size. */
 	assert_int_equal(write_and_reap(1000, NR_BLOCKS * SIZE + 2, 0),
 			 SIZE - 2);
 	assert_int_equal(size_of_file(), (NR_BLOCKS + 1) * SIZE);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Misaligned requests on a file in the current directory that is opened with O_DIRECT give the
- * results of plain calls on a file in memory. If the file system itself accepts misaligned
- * requests, they are compared with that file system's own results instead.
+ * Tests that misaligned requests on a file opened with O_DIRECT give the results of
+ * plain calls on a file in memory. The O_DIRECT file is in the current directory. If
+ * its file system accepts misaligned requests, the library executes none through a
+ * copy. Then checks that need a refusal are left out.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -30,11 +31,15 @@ static struct {
 	int buffered; /* the same file, without O_DIRECT */
 	int reference;
 	uint64_t handle;
-	bool is_refused; /* the file system refuses misaligned requests */
+	/* the file system itself refuses misaligned requests */
+	bool is_refused;
 	char *memory, *other, *whole[2];
 } test;
 
-/* Open the files. Return: whether the file system has direct I/O. */
+/*
+ * Open the files.
+ * Return: whether the file system supports direct I/O.
+ */
 static bool begin(int flags)
 {
 	char path[32];
@@ -142,7 +147,7 @@ static const unsigned offsets[] = { 0, 1, 512, 4095, 5000, 266000 };
 static const unsigned lengths[] = { 1, 511, 512, 4096, 9001, 262144 + 777 };
 static const unsigned sizes[] = { 0, 300, 4096 + 77, 400000 };
 
-/* Cut memory into four vectors, one of them empty, that are adjacent in memory. */
+/* Divide the memory into four adjacent vectors, one of them empty. */
 static unsigned cut(struct iovec iov[4], char *memory, size_t bytes)
 {
 	size_t first = bytes / 3, second = bytes / 2;
@@ -179,7 +184,10 @@ static void assert_reads(const struct row *row)
 	size_t bytes = row->shift + row->bytes;
 	int64_t expected;
 
-	/* Within a sector the kernel may write beyond what it has read. */
+	/*
+	 * The kernel may fill the last sector of memory, beyond the bytes that the read
+	 * returns.
+	 */
 	memset(test.other, CANARY, bytes + 512);
 	memset(test.whole[0], CANARY, bytes + 512);
 	expected = pread(test.reference, test.whole[0] + row->shift, row->bytes,
@@ -230,14 +238,20 @@ static void reads_are_as_from_any_file(void **state)
 	for_rows(false, 2);
 }
 
-/* Each way of writing has a separate test, because a disk needs some time for each. */
+/*
+ * Each way of writing has a test of its own, because a disk needs some time for each
+ * test.
+ */
 static void writes_are_as_to_any_file(void **state)
 {
 	(void)state;
 	for_rows(true, 1);
 }
 
-/* requests that are not executed through a copy: the kernel's result stands */
+/*
+ * Tests of requests that are not executed through a copy, and so keep the kernel's
+ * result
+ */
 
 static int64_t call(unsigned opcode, char *memory, size_t bytes, int64_t off,
 		    int flags)
@@ -250,7 +264,10 @@ static int64_t call(unsigned opcode, char *memory, size_t bytes, int64_t off,
 	return ret < 0 ? -errno : ret;
 }
 
-/* Assert that the request has the kernel's result, whether the kernel accepts it or not. */
+/*
+ * Check that the request has the kernel's own result, whether the kernel accepts the
+ * request or not.
+ */
 static void assert_the_kernels(unsigned opcode, unsigned shift, size_t bytes,
 			       int64_t off, int flags)
 {
@@ -334,7 +351,10 @@ static void a_write_only_file_is_not_written_in_part(void **state)
 		assert_the_kernels(IOCB_CMD_PWRITE, 0, 512, 7, 0);
 		assert_same_files();
 	}
-	/* Whole blocks are executed, whatever the alignment of their memory. */
+	/*
+	 * The range is whole blocks, so the write succeeds whatever the alignment of
+	 * its memory.
+	 */
 	assert_writes(&row);
 	end();
 }
@@ -485,7 +505,10 @@ static bool refuse_memory(long nr, const long args[6], long *ret_res)
 	return true;
 }
 
-/* Run in a child, as memory that earlier tests have allocated would be used here. */
+/*
+ * Runs in a child: in this process the library would reuse memory that earlier tests
+ * have allocated.
+ */
 static int without_memory(void)
 {
 	int64_t res;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which direct requests are cut, and into how many segments, on unusual files: files whose
- * blocks are smaller than the memory's alignment, or large compared with the request, and
- * files on which requests are short or fail.
+ * Tests which direct requests are cut, and into how many segments, on unusual files:
+ * with blocks that are smaller than the memory's alignment, or large compared with the
+ * request, and files on which requests are short or fail.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -22,7 +22,9 @@ enum {
 	DIOALIGN = 0x2000,
 };
 
-/* What the test's kernel reports, and counts of its calls; it moves no bytes. */
+/*
+ * What the simulated kernel reports, and how many calls it got; it transfers no bytes.
+ */
 static struct {
 	uint32_t memory, offset;
 	/* atomic */
@@ -126,7 +128,10 @@ static void segments_are_as_aligned_as_their_request(void **state)
 	assert_int_equal(is.nr_misaligned, 0);
 }
 
-/* The kernel shortens the request to whole pages, which larger blocks make misaligned. */
+/*
+ * The kernel shortens a request of 2 GiB to whole pages. If blocks are larger than
+ * pages, the shortened request is misaligned.
+ */
 static void a_huge_request_is_shortened_to_whole_blocks(void **state)
 {
 	enum { HALF = 1 << 30 };
@@ -141,7 +146,10 @@ static void a_huge_request_is_shortened_to_whole_blocks(void **state)
 	is.memory = is.offset = 4096;
 	assert_int_equal(nr_calls_for(iocb, UAIO_RW_BYTES_MAX),
 			 bytes / SEGMENT);
-	/* The request must be made in one call, so that the kernel can refuse it. */
+	/*
+	 * With blocks of 64 KiB, the shortened request is misaligned. So the library
+	 * must make one call for the request, which the kernel can then refuse.
+	 */
 	is.offset = 65536;
 	assert_int_equal(nr_calls_for(iocb, UAIO_RW_BYTES_MAX), 1);
 	assert_int_equal(munmap(memory, bytes), 0);
@@ -149,7 +157,10 @@ static void a_huge_request_is_shortened_to_whole_blocks(void **state)
 
 enum { BYTES = 1 << 20, TOOK_NS = 1 << 26 };
 
-/* Execute a request, which takes longer if it is cut. Return: whether it was cut. */
+/*
+ * Execute a request, with invented times: it takes longer if it is cut.
+ * Return: whether it was cut.
+ */
 static bool execute_once(struct uaio_file *file, int64_t res, int64_t cut_res)
 {
 	struct uaio_trial trial;
@@ -161,8 +172,8 @@ static bool execute_once(struct uaio_file *file, int64_t res, int64_t cut_res)
 }
 
 /*
- * Execute rounds of nr requests, of which the last is short.
- * Return: how many were cut.
+ * In each round, execute nr requests; the last one is short.
+ * Return: how many requests were cut.
  */
 static unsigned nr_cut_in(struct uaio_file *file, unsigned rounds, unsigned nr)
 {
@@ -177,8 +188,8 @@ static unsigned nr_cut_in(struct uaio_file *file, unsigned rounds, unsigned nr)
 }
 
 /*
- * A client reads a file from start to end, again and again. The best way is found, and
- * another way is tried at most once in 32 requests.
+ * A client reads a file from start to end, again and again. The library must find out
+ * whether cutting is faster. It may try the slower way at most once in 32 requests.
  */
 static void rounds_of_any_length_are_measured(void **state)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Descriptors of direct requests in segments, in memory that the test has poisoned:
- * memory that is not cleared must be written before it is read. Under memcheck the test
- * marks this memory as undefined, so that memcheck reports each read of it.
+ * Tests that the library writes each member of struct uaio_split before it reads it,
+ * also where the memory is not cleared. The test fills the memory with a pattern
+ * (poison). Under memcheck it marks the memory as undefined, so that memcheck reports
+ * each read of it.
  *
- * The file is in memory, and looks as if opened with O_DIRECT on a disk.
+ * The file is in memory, and looks as if it had been opened with O_DIRECT on a disk.
  */
 #undef NDEBUG
 #include <errno.h>
@@ -36,7 +37,8 @@ enum {
 	SEGMENT = UAIO_SEGMENT_BYTES,
 	PAGES_MAX = 1000 + 64 + 1,
 	FILE_BYTES = PAGES_MAX * PAGE,
-	BATCH = 65536, /* bytes that the slab maps at once */
+	/* how many bytes the slab maps at once */
+	BATCH = 65536,
 	NR_OBJECTS = BATCH / sizeof(struct uaio_split),
 	POISON = 0xA5,
 	NR_CALLS = 256,
@@ -56,11 +58,13 @@ static char buffer[FILE_BYTES] __attribute__((aligned(PAGE)));
 
 static struct {
 	/* atomic */
-	/* the next mmap() of a batch returns this test's memory */
+	/* if not 0: when the slab next calls mmap(), it gets `batch` */
 	uint32_t gives_batch;
-	uint32_t nr_refused; /* refused requests for a batch */
+	/* how often the hook has refused to map a batch */
+	uint32_t nr_refused;
 	uint32_t is_refusing;
-	uint32_t is_skipping; /* reads succeed without a system call */
+	/* if not 0: reads succeed without a system call */
+	uint32_t is_skipping;
 
 	/* under lock */
 	pthread_mutex_t lock;
@@ -78,7 +82,7 @@ static void poison(void *at, size_t bytes)
 	VALGRIND_MAKE_MEM_UNDEFINED(at, bytes);
 }
 
-/* Poison all but the list node by which the slab links free descriptors. */
+/* Fill a free struct with poison, except the list node that the slab uses. */
 static void poison_free(struct uaio_split *split)
 {
 	poison((char *)split + sizeof(split->node),
@@ -96,14 +100,14 @@ static bool is_poison(const void *at, size_t bytes)
 	return is_so;
 }
 
-/* Return: whether the runners from nr on are still poisoned. */
+/* Return: whether the runners from index nr on still contain only poison. */
 static bool is_untouched_from(const struct uaio_split *split, unsigned nr)
 {
 	return is_poison(&split->runners[nr],
 			 (UAIO_SPLIT_RUNNERS - nr) * sizeof(split->runners[0]));
 }
 
-/* From now on the first descriptor that the slab returns is objects[0]. */
+/* Start the slab anew: the first struct that it returns is then objects[0]. */
 static void use_batch(void)
 {
 	uaio_split_init();
@@ -220,7 +224,7 @@ static void fill(char *at, size_t bytes, uint64_t factor)
 		words[i] = (i + 1) * factor;
 }
 
-/* Execute one request, and check its result and the data. */
+/* Execute one request. Check its result, and its data. */
 static void execute(unsigned opcode, uint64_t off, size_t bytes)
 {
 	bool is_vectored =
@@ -298,7 +302,9 @@ static void there_are_no_more_runners_than_segments(void **state)
 	}
 }
 
-/* Each request gets a poisoned descriptor, whatever an earlier request has left in it. */
+/*
+ * Each request gets a struct with poison, whatever an earlier request has left in it.
+ */
 static void setting_a_request_up_touches_only_its_runners(void **state)
 {
 	static const unsigned counts[] = { 2, 64, 3, 16, 4, 33, 5 };
@@ -316,7 +322,10 @@ static void setting_a_request_up_touches_only_its_runners(void **state)
 		assert_int_equal(hook.nr_calls, nr);
 		assert_true(is_untouched_from(&batch.objects[0],
 					      nr < at_once ? nr : at_once));
-		/* The descriptor was freed, so the next request gets the same one. */
+		/*
+		 * The struct of the earlier request was freed, so the next request gets
+		 * the same one.
+		 */
 		assert_true(
 			is_poison(&batch.objects[1],
 				  sizeof(batch) - sizeof(batch.objects[0])));
@@ -349,7 +358,8 @@ static int compare_calls(const void *a, const void *b)
 }
 
 /*
- * Assert that the system calls cover the request, and that each begins where a segment ends.
+ * Check that the system calls cover the whole request, and that each begins at a border
+ * between segments.
  */
 static void assert_cut(uint64_t off, uint64_t bytes)
 {
@@ -381,7 +391,10 @@ static void borders_are_those_of_the_file(void **state)
 	for (unsigned i = 0; i < NR_ELEMENTS(pages); i++)
 		for (unsigned j = 0; j < nr_offs; j++)
 			for (unsigned k = 0; k < 4; k++) {
-				/* The last page is used only in part. */
+				/*
+				 * For odd k, the request uses only a part of its last
+				 * page.
+				 */
 				size_t bytes = pages[i] * (size_t)PAGE +
 					       (k & 1) * BLOCK;
 
@@ -393,7 +406,9 @@ static void borders_are_those_of_the_file(void **state)
 			}
 }
 
-/* Requests that in segments would fail or have another effect. */
+/*
+ * If these requests were cut into segments, they would fail or have another effect.
+ */
 static void misaligned_and_extending_requests_are_not_cut(void **state)
 {
 	enum { BYTES = 4 * SEGMENT };
@@ -440,7 +455,10 @@ static long drop_third(void *arg)
 	return 0;
 }
 
-/* One thread drops its reference between any two instructions of another. */
+/*
+ * Two threads drop references. In each round, the second thread does so between two
+ * other instructions of the first thread.
+ */
 static void references_are_dropped_at_the_same_time(void **state)
 {
 	unsigned nr = 0;
@@ -455,14 +473,16 @@ static void references_are_dropped_at_the_same_time(void **state)
 		shared = uaio_split_new(NULL, 3 * SEGMENT, 0, 3);
 		nr = unit_interleave(n, drop_second, drop_third, NULL, rets);
 		assert_int_equal(load_relaxed(&shared->nr_begun), 2);
-		/* The starter's reference is left, so the request is not complete. */
+		/*
+		 * The starter still has its reference, so the request is not complete.
+		 */
 		assert_int_equal(load_relaxed(&shared->refs), 1);
 	}
 	if (UNIT_CAN_STEP)
 		assert_true(nr > 4);
 }
 
-/* Four runners of each of eight requests end at the same time. */
+/* Eight requests have four runners each, and all of them end at the same time. */
 static void each_request_in_segments_is_completed_once(void **state)
 {
 	enum { DEPTH = 8 };
@@ -514,7 +534,8 @@ static int start(void **state)
 	uaio_config.force_worker = true;
 	handle = unit_context(16);
 	/*
-	 * Execute one request first, so that all other memory that requests need is allocated.
+	 * Execute requests once, so that all other memory is already allocated when
+	 * tests run.
 	 */
 	uaio_config.segments = 1;
 	for (unsigned i = 0; i < NR_ELEMENTS(opcodes); i++)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* How many segments are executed at once, for files with invented timings. */
+/*
+ * Tests how many segments the library executes at once, for files with invented
+ * timings.
+ */
 #undef NDEBUG
 #include "options/config.h"
 #include "file/file.h"
@@ -11,12 +14,17 @@ enum {
 	WRITE = true,
 	MIB = 1 << 20,
 	UNTOUCHED = 4,
-	FIRST_LOOKS = UNTOUCHED + 8, /* two ways, four times each */
+	/*
+	 * the requests that are never cut, and then four requests each with few and
+	 * with many segments at once
+	 */
+	FIRST_LOOKS = UNTOUCHED + 8,
 };
 
-static struct uaio_file file; /* only its member tuning is used */
+/* the tests use only its member `tuning` */
+static struct uaio_file file;
 
-/* Time for 1 MiB in us: whole, in few segments at once, in many. */
+/* The file's time for 1 MiB, in us: whole, in a few segments at once, in many. */
 struct speed {
 	unsigned whole, few, many;
 };
@@ -28,7 +36,10 @@ static unsigned us_of(const struct speed *speed, unsigned at_once)
 			      : speed->many;
 }
 
-/* Execute a request. Return: how many segments at once were chosen. */
+/*
+ * Execute a request.
+ * Return: how many segments the library chose to execute at once.
+ */
 static unsigned execute(bool is_write, uint64_t bytes,
 			const struct speed *speed)
 {
@@ -41,7 +52,10 @@ static unsigned execute(bool is_write, uint64_t bytes,
 	return at_once;
 }
 
-/* Return: how many of nr requests had this number of segments at once. */
+/*
+ * Execute nr requests.
+ * Return: for how many of them the library chose at_once segments at once.
+ */
 static unsigned count(bool is_write, uint64_t bytes, const struct speed *speed,
 		      unsigned nr, unsigned at_once)
 {
@@ -89,7 +103,7 @@ static void segments_have_to_be_a_tenth_faster(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		begin();
 		(void)count(READ, 4 * MIB, &cases[i].speed, FIRST_LOOKS, 0);
-		/* One of these requests may be the next trial of another way. */
+		/* For one of these requests, the library may try another way. */
 		assert_in_range(count(READ, 4 * MIB, &cases[i].speed, 30,
 				      cases[i].at_once),
 				29, 30);
@@ -150,7 +164,7 @@ static void reads_writes_and_sizes_are_measured_separately(void **state)
 	assert_in_range(count(WRITE, MIB, &whole, 30, 1), 29, 30);
 }
 
-/* A trial that never ends is that of a request which is still being executed. */
+/* The request of this trial is still being executed, so the trial has no time. */
 static void a_trial_that_never_ends_does_not_count(void **state)
 {
 	const struct speed speed = { 1000, 100, 1000 };

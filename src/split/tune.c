@@ -21,44 +21,53 @@ static const unsigned at_once_of_ways[NR_WAYS] = {
 	[WHOLE] = 1,
 	[FEW] = 4,
 	/*
-	 * The number for MANY: leaves some of the 32 workers that start without delay to other
-	 * requests.
+	 * 32 workers start without delay. 24 segments at once leave some of these
+	 * workers for other requests.
 	 */
 	[MANY] = 24,
 };
 
 enum {
-	/* Size classes: up to 1, 4, 16 MiB, and more. */
+	/* Classes of sizes: up to 1 MiB, up to 4 MiB, up to 16 MiB, and more. */
 	NR_CLASSES = 4,
 	CLASS_BITS = 2,
 	FIRST_CLASS_BITS = 20,
 	/*
-	 * The best of this many samples counts, as during a single sample the device may have
-	 * been busy with other work.
+	 * The best of this many samples counts: during a single sample the device may
+	 * have been busy with other work.
 	 */
 	SAMPLES = 4,
-	/* The first requests of each file, which are not cut. */
+	/* How many requests of each file are never cut: the first ones. */
 	NR_UNTOUCHED = 4,
-	/* Number of requests between two trials of a way that is not the best. */
+	/*
+	 * How many requests are between two trials of a way that is not the best.
+	 */
 	PAUSE_MIN = 32,
 	PAUSE_MAX = 4096,
-	/* Percent: a way is better if its time * WORTH is below the best time * 100. */
+	/*
+	 * In percent: a way is better if its time * WORTH is less than the best time *
+	 * 100.
+	 */
 	WORTH = 110,
 };
 
 struct samples {
 	/* atomic, relaxed */
-	/* in ns a page: the best of the last SAMPLES samples, or of fewer */
+	/* time in ns a page: the best of up to SAMPLES latest samples */
 	uint32_t best;
-	uint32_t before; /* the best of the SAMPLES samples before; 0: none */
-	uint32_t nr;     /* number of all samples */
+	/*
+	 * the best of the SAMPLES samples before those of `best`; 0: there are none
+	 */
+	uint32_t before;
+	/* total number of samples */
+	uint32_t nr;
 };
 
 struct choice {
 	struct samples ways[NR_WAYS];
 	/* atomic, relaxed */
 	uint32_t nr_executed;
-	/* value of nr_executed at which to try another way */
+	/* the value of nr_executed at which another way is tried */
 	uint32_t next_trial;
 	uint32_t pause;
 	uint32_t last_best;
@@ -67,7 +76,8 @@ struct choice {
 
 struct uaio_tuning {
 	struct uaio_slab_node node;
-	struct choice choices[2][NR_CLASSES]; /* of reads, of writes */
+	/* index 0: reads; index 1: writes */
+	struct choice choices[2][NR_CLASSES];
 };
 
 static struct uaio_slab slab;
@@ -87,10 +97,15 @@ static unsigned class_of(uint64_t bytes)
 	return i;
 }
 
-/* Return: the file's measurements, allocated at the first large request; or NULL. */
+/*
+ * Return: the file's measurements, which are allocated at its first large request;
+ * NULL: there is no memory.
+ */
 static struct uaio_tuning *tuning_of(struct uaio_file *file)
 {
-	/* [MB:tuning] acquire: its zeros. Pairs with the exchange below. */
+	/*
+	 * [MB:tuning] acquire: sees the zeroed contents. Pairs with the exchange below.
+	 */
 	struct uaio_tuning *tuning = load_acquire(&file->tuning);
 	struct uaio_tuning *fresh, *none = NULL;
 
@@ -100,11 +115,14 @@ static struct uaio_tuning *tuning_of(struct uaio_file *file)
 	if (!fresh)
 		return NULL;
 	memset(fresh->choices, 0, sizeof(fresh->choices));
-	/* [MB:tuning] release: its zeros. Pairs with the loads. */
+	/*
+	 * [MB:tuning] release: publishes the zeroed contents. Pairs with both loads of
+	 * file->tuning in this function.
+	 */
 	if (cas_release(&file->tuning, &none, fresh))
 		return fresh;
 	uaio_slab_put(&slab, fresh);
-	/* [MB:tuning] acquire: the zeros that another thread has set. */
+	/* [MB:tuning] acquire: sees the contents that another thread has zeroed. */
 	return load_acquire(&file->tuning);
 }
 
@@ -113,7 +131,10 @@ void uaio_tuning_put(struct uaio_tuning *tuning)
 	uaio_slab_put(&slab, tuning);
 }
 
-/* Return: the time of a way in ns a page; 0 if there is no sample. */
+/*
+ * Return: the time of a way (whole, few or many segments at once) in ns a page; 0: no
+ * sample.
+ */
 static uint32_t figure_of(const struct samples *samples)
 {
 	uint32_t best = load_relaxed(&samples->best);
@@ -122,7 +143,10 @@ static uint32_t figure_of(const struct samples *samples)
 	return !best || (before && before < best) ? before : best;
 }
 
-/* A request of up to 1 MiB has no more segments than FEW. */
+/*
+ * Return: how many ways are tried. A request of up to 1 MiB has too few segments for
+ * MANY.
+ */
 static unsigned nr_ways_of(unsigned size_class)
 {
 	return size_class ? NR_WAYS : MANY;
@@ -140,8 +164,9 @@ static enum way best_of(const struct choice *choice, unsigned nr_ways)
 }
 
 /*
- * Return: a way with too few samples; NR_WAYS if there is none. The ways take turns, and
- * each round starts one way later, so that no way is always the first of a round.
+ * Return: a way that has fewer than SAMPLES samples; NR_WAYS if there is none. The ways
+ * take turns. Each round starts with the next way, so that no way is always first in a
+ * round.
  */
 static enum way unmeasured_of(const struct choice *choice, unsigned nr_ways,
 			      uint32_t nr)
@@ -154,7 +179,10 @@ static enum way unmeasured_of(const struct choice *choice, unsigned nr_ways,
 	return NR_WAYS;
 }
 
-/* Choose when to try another way: ever later while the best way stays the same. */
+/*
+ * Choose after how many requests to try another way: twice as many each time, while the
+ * best way stays the same.
+ */
 static void plan_trial(struct choice *choice, uint32_t nr, enum way best)
 {
 	uint32_t pause = load_relaxed(&choice->pause) * 2;
@@ -168,7 +196,7 @@ static void plan_trial(struct choice *choice, uint32_t nr, enum way best)
 	store_relaxed(&choice->next_trial, nr + pause);
 }
 
-/* Return: the next of the ways that are not the best. */
+/* Return: the way to try next; not the best one. */
 static enum way next_other(struct choice *choice, enum way best,
 			   unsigned nr_ways)
 {
@@ -186,7 +214,7 @@ static enum way choose(struct choice *choice, unsigned nr_ways)
 	enum way best, way;
 
 	store_relaxed(&choice->nr_executed, nr);
-	/* Do not experiment with a file on which there were few requests. */
+	/* Do not try other ways on a file that has had only few requests. */
 	if (unlikely(nr <= NR_UNTOUCHED))
 		return WHOLE;
 	way = unmeasured_of(choice, nr_ways, nr);
@@ -219,7 +247,10 @@ unsigned uaio_tune_begin(struct uaio_file *file, bool is_write, uint64_t bytes,
 	return at_once_of_ways[way];
 }
 
-/* Return: ns a page; the worst time if the request was short or failed. */
+/*
+ * Return: the request's time in ns a page; the greatest value if it was short or
+ * failed.
+ */
 static uint32_t time_of(const struct uaio_trial *trial, int64_t res)
 {
 	uint64_t pages = trial->bytes / 4096, took;
@@ -245,7 +276,10 @@ void uaio_tune_end(const struct uaio_trial *trial, int64_t res)
 	nr = load_relaxed(&samples->nr);
 	best = load_relaxed(&samples->best);
 	if (nr && nr % SAMPLES == 0) {
-		/* The older samples no longer count. */
+		/*
+		 * The SAMPLES samples of `best` are complete: store them in `before`.
+		 * The samples that `before` had no longer count.
+		 */
 		store_relaxed(&samples->before, best);
 		best = 0;
 	}

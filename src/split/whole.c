@@ -39,7 +39,10 @@ int64_t uaio_req_execute_by(struct uaio_req *req, struct uaio_worker *worker)
 {
 	int64_t res;
 
-	/* A request that is executed through a copy may need more than one call. */
+	/*
+	 * A request that is executed through a copy (--bounce) may need more than one
+	 * call.
+	 */
 	req->is_one_call = uaio_req_inode(req) && !uaio_config.bounces;
 	uaio_wq_calls(worker, req->is_one_call ? req->file : NULL);
 	res = uaio_req_execute(req);

@@ -1,35 +1,37 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * System calls that a signal handler makes on the alternate stack (sigaltstack)
+ * System calls that a signal handler makes while it runs on the alternate stack
+ * (sigaltstack)
  *
  * The kernel decides by the stack pointer whether a thread is on its alternate stack. A
- * thread inside the library is on another stack. So the kernel would start the next
- * handler with SA_ONSTACK at the top of the alternate stack, and overwrite the frame of
- * the handler that made the call. Therefore the library takes the alternate stack away
- * from the thread meanwhile:
+ * thread that executes the library is on another stack. So the kernel would start the
+ * next handler with SA_ONSTACK at the top of the alternate stack, and overwrite the
+ * frame of the handler that made the call. Therefore the library disables the thread's
+ * alternate stack during the call:
  *
  *   I1  While the library runs for a thread that was on its alternate stack, the kernel
  *       has no alternate stack for the thread (record->is_off_alternate). If a signal
  *       arrives then, its frame is on the library's stack, and the program's handler
  *       runs later (signal.h).
  *   I2  All signals are blocked from before the thread leaves the alternate stack until
- *       the kernel has none for it; and from before the library gives the stack back to
- *       the kernel until the thread is on the stack again. entry.S and
- *       uaio_trap_deliver do this.
+ *       the library has disabled this stack in the kernel. They are blocked again from
+ *       before the library enables the alternate stack until the thread is on it.
+ *       entry.S and uaio_trap_deliver do this.
  *
- * entry.S notes in the record where the alternate stack is, each time it calls a
- * handler. If the program has changed its alternate stack since, the removal has no
- * effect, and is undone.
+ * When entry.S calls a handler, entry.S stores in the thread's record where the
+ * alternate stack is. The program may set another alternate stack later. Then the
+ * library disables the new stack needlessly, and enables it again afterwards.
  *
  * A thread may have no stack when it makes its last system call: a detached thread of
  * musl unmaps its stack and calls exit; an ending thread of Go leaves its stack to
- * other threads. If the instruction of this last call is not yet patched, it raises
- * SIGSYS, whose frame needs memory:
+ * other threads. If the syscall instruction of this last call is not yet patched, it
+ * raises SIGSYS, and the signal's frame needs memory:
  *
- *   I3  A thread gets a lent alternate stack, the far end of the library's stack, when
- *       it unmaps the stack that it runs on, or gives up its alternate stack with all
- *       signals blocked. The lent stack is taken back before the thread unblocks a
- *       signal, and sigaltstack() does not report it to the program.
+ *   I3  The library lends the thread an alternate stack, which is near the low end
+ *       of the library's own stack, in two cases: when the thread unmaps the stack on
+ *       which it runs, or when the thread disables its alternate stack with all signals
+ *       blocked. The library takes this lent stack back before the thread unblocks a
+ *       signal. sigaltstack() does not report the lent stack to the program.
  *
  * Tested by test/trap.
  */
@@ -46,9 +48,15 @@ enum {
 	MASK_BYTES = 8,
 	PAGE = 4096,
 	RED_ZONE = 128,
-	/* room for a signal frame with all registers, and for on_trap() */
+	/*
+	 * size of a lent stack: enough for a signal frame with all registers, and for
+	 * on_trap()
+	 */
 	LENT_BYTES = 32 << 10,
-	/* offset of the lent stack, below the part of the stack that thread.c uses */
+	/*
+	 * distance from the top of the library's stack down to the lowest address of
+	 * the lent stack, which is near the low end of the library's stack
+	 */
 	LENT_BELOW = UAIO_TRAP_STACK_BYTES - (64 << 10),
 };
 
@@ -62,8 +70,8 @@ void uaio_trap_leave_alternate(struct uaio_trap_thread *self)
 }
 
 /*
- * uaio_trap_deliver (entry.S) restores the mask once the thread is on the alternate
- * stack again.
+ * Enable the alternate stack in the kernel again. uaio_trap_deliver (entry.S) restores
+ * the signal mask once the thread is on that stack.
  */
 void uaio_trap_return_alternate(struct uaio_trap_thread *self)
 {
@@ -123,7 +131,7 @@ void uaio_trap_take_back(struct uaio_trap_thread *self)
 	if (likely(!self->is_lent) || self->is_off_alternate)
 		return;
 	/*
-	 * Take the stack back only if the kernel still has it: the return from a
+	 * Disable the lent stack only if the kernel still has it: the return from a
 	 * handler may have restored another stack.
 	 */
 	if ((uintptr_t)ask_kernel().ss_sp == self->top - LENT_BELOW)
@@ -173,8 +181,8 @@ FOREIGN static uint64_t set_mask(uint64_t mask)
 }
 
 /*
- * Call the handler on the alternate stack. Its system calls are trapped, as the
- * program's are.
+ * Call the handler on the alternate stack. Its system calls are trapped, like all calls
+ * of the program.
  */
 FOREIGN static void call_unblocked(struct uaio_trap_thread *self,
 				   const struct uaio_trap_call *call)

@@ -24,9 +24,10 @@
 #include "trap/thread.h"
 
 enum {
-	HAS_FSGSBASE = 1 << 1, /* a bit of AT_HWCAP2 */
-	SET_DISPATCH = 59,     /* PR_SET_SYSCALL_USER_DISPATCH */
-	SET_NAME = 15,         /* PR_SET_NAME */
+	/* the bit of AT_HWCAP2 that says that rdgsbase and wrgsbase may be used */
+	HAS_FSGSBASE = 1 << 1,
+	SET_DISPATCH = 59, /* PR_SET_SYSCALL_USER_DISPATCH */
+	SET_NAME = 15,     /* PR_SET_NAME */
 	LOADER_DISTANCE = 64 << 20,
 	RSEQ_UNREGISTER = 1,
 	RSEQ_SIGNATURE = 0x53053053,
@@ -82,10 +83,13 @@ static long thread_pointer(void)
 	return pointer;
 }
 
-/* Unregister glibc's rseq area, because the program may register its own. */
+/*
+ * Unregister the rseq area of the library's glibc, because the program may register its
+ * own.
+ */
 static void leave_rseq(void)
 {
-	/* glibc 2.35 and newer. */
+	/* These symbols exist in glibc 2.35 and newer. */
 	const ptrdiff_t *offset = dlsym(RTLD_DEFAULT, "__rseq_offset");
 	const unsigned *bytes = dlsym(RTLD_DEFAULT, "__rseq_size");
 
@@ -102,11 +106,11 @@ static void take_name(const char *path)
 			0, 0, 0, 0);
 }
 
-/* The initial stack, as the kernel makes it */
+/* Making the program's initial stack, as the kernel does in execve() */
 
 /*
- * Return: the auxiliary vector, which follows argv and the environment that the kernel
- * passed.
+ * Return: the auxiliary vector that the kernel passed. It follows argv and the
+ * environment in memory.
  */
 static const Elf64_auxv_t *auxv_behind(char **argv)
 {
@@ -128,8 +132,8 @@ static uint64_t value_of(const Elf64_auxv_t *aux, const char *path)
 	case AT_BASE: return loader.low;
 	case AT_EXECFN: return (uintptr_t)path;
 	/*
-	 * The library uses the register gs, so hide the instructions that write it from
-	 * the program.
+	 * Register gs belongs to the library. So clear the bit that tells the program
+	 * that it may use wrgsbase, which writes gs.
 	 */
 	case AT_HWCAP2: return aux->a_un.a_val & ~(uint64_t)HAS_FSGSBASE;
 	default: return aux->a_un.a_val;
@@ -177,8 +181,8 @@ static void fill_stack(uint64_t *at, const struct uaio_trap_start *start)
 }
 
 /*
- * Remove the library from LD_PRELOAD and similar variables: another C library's loader
- * would load it again.
+ * Remove the library from LD_PRELOAD and LD_LIBRARY_PATH: otherwise the program's
+ * loader, which may be of another C library, would load it again.
  */
 static void hide_library(char **envp)
 {
@@ -193,8 +197,8 @@ static void hide_library(char **envp)
 			if (strncmp(*envp, variables[i], length))
 				continue;
 			/*
-			 * The library is first in the list, so keep what follows the
-			 * first colon.
+			 * The library is the first entry of the list: keep the entries
+			 * after the first colon.
 			 */
 			rest = value + strcspn(value, ":");
 			memmove(value, rest + (*rest == ':'),
@@ -232,7 +236,10 @@ static const char *begin(const struct uaio_trap_start *start)
 	if (uaio_sys6(SYS_prctl, SET_DISPATCH, 1, (long)self->offset,
 		      (long)self->length, (long)&self->selector, 0) < 0)
 		return "syscall user dispatch is refused";
-	/* The program starts with this thread's current signal mask, without SIGSYS. */
+	/*
+	 * The program starts with the signal mask that this thread has now, without
+	 * SIGSYS.
+	 */
 	uaio_trap_block(self);
 	self->is_inside = 1;
 	uaio_trap_begin((uintptr_t)stack,

@@ -111,7 +111,7 @@ static struct {
 	const char *exe;
 } calls;
 
-/* Have the program's thread make the call, with unchanged registers. */
+/* Let the program's thread make the call itself, with its registers unchanged. */
 static long pass(struct uaio_trap_thread *self)
 {
 	self->target = self->pass;
@@ -119,8 +119,9 @@ static long pass(struct uaio_trap_thread *self)
 }
 
 /*
- * Polling calls that concern the library. All signals are blocked until the thread
- * sleeps. During the sleep the mask in the call applies, or else the thread's own mask.
+ * Polling calls on files of the library. All signals are blocked until the thread
+ * sleeps. While the thread sleeps, it has the signal mask that the call passes. If the
+ * call passes no mask, the thread has its own mask.
  */
 
 struct masked {
@@ -128,7 +129,7 @@ struct masked {
 	size_t bytes;
 };
 
-/* Return: false if the mask cannot be read; the kernel then reports the error. */
+/* Return: false if the mask cannot be read. The kernel then reports the error. */
 static bool read_mask(const void *mask, size_t bytes, uint64_t *ret_mask)
 {
 	if (bytes != MASK_BYTES || !uaio_can_read((uintptr_t)mask, MASK_BYTES))
@@ -187,7 +188,7 @@ static long select_masked(struct uaio_trap_thread *self, const long a[6])
 		(const long[6]){ a[0], a[1], a[2], a[3], a[4], (long)&masked });
 }
 
-/* Like the kernel, write back the remaining time. */
+/* select(): like the kernel, store the remaining time. */
 static long select_old(struct uaio_trap_thread *self, const long a[6])
 {
 	struct timeval *left = (struct timeval *)a[4];
@@ -210,9 +211,9 @@ static long select_old(struct uaio_trap_thread *self, const long a[6])
 }
 
 /*
- * Return: whether the call's signal mask has SIGSYS. A handler that runs during the
- * call would have SIGSYS blocked, and a trapped call of this handler would kill the
- * process.
+ * Return: whether the signal mask passed to the call contains SIGSYS. During such a
+ * call a handler would run with SIGSYS blocked, and a trapped system call of the
+ * handler would kill the process.
  */
 static bool blocks_sigsys(long nr, const long a[6])
 {
@@ -259,7 +260,7 @@ static long suspend(struct uaio_trap_thread *self, const long a[6])
 	if (!read_mask((const void *)a[0], (size_t)a[1], &mask))
 		return pass(self);
 	uaio_trap_block(self);
-	/* All signals are blocked, so no handler runs before the sleep. */
+	/* All signals are blocked, so no handler runs before the sleep begins. */
 	return uaio_sys6(SYS_rt_sigsuspend, (long)&mask, MASK_BYTES, 0, 0, 0,
 			 0);
 }
@@ -311,8 +312,9 @@ static long clone_new(struct uaio_trap_thread *self, const long a[6])
 }
 
 /*
- * Make a process or a thread.
- * Return: the call's number nr, if the code at self->target is to make the call.
+ * Make a process or a thread: fork, vfork, clone, clone3.
+ * Return: the result of the call; or nr, if the thread must make the call by the code
+ * at self->target.
  */
 static long start_child(struct uaio_trap_thread *self, long nr, const long a[6])
 {
@@ -320,7 +322,7 @@ static long start_child(struct uaio_trap_thread *self, long nr, const long a[6])
 	const uint64_t usual = self->target;
 	long ret;
 
-	/* All signals are blocked from now on. The child has this stack, too. */
+	/* Enable the alternate stack again (also in the child); block all signals. */
 	if (self->is_off_alternate)
 		uaio_trap_return_alternate(self);
 	switch (nr) {
@@ -343,7 +345,7 @@ static long end_thread(struct uaio_trap_thread *self, const long a[6])
 	return uaio_sys6(SYS_exit, a[0], 0, 0, 0, 0, 0);
 }
 
-/* System calls that concern the calling thread */
+/* System calls that concern only the calling thread */
 
 static long registers(struct uaio_trap_thread *self, const long a[6])
 {
@@ -359,7 +361,7 @@ static long registers(struct uaio_trap_thread *self, const long a[6])
 		*(uint64_t *)a[1] = self->fs;
 		return 0;
 	case GET_GS: return uaio_store_zero((uint64_t)a[1]) ? 0 : -EFAULT;
-	/* register gs belongs to the library: thread.h */
+	/* refused: register gs belongs to the library (thread.h) */
 	case SET_GS: return -EINVAL;
 	default: return pass(self);
 	}
@@ -374,7 +376,7 @@ static long filter(long nr, const long a[6])
 static long control(struct uaio_trap_thread *self, const long a[6])
 {
 	switch (a[0]) {
-	/* as on a kernel without syscall user dispatch */
+	/* the error of a kernel without syscall user dispatch */
 	case SET_DISPATCH: return -EINVAL;
 	case PR_SET_SECCOMP: return filter(SYS_prctl, a);
 	case PR_SET_SECUREBITS: return calls.ops->call(SYS_prctl, a);
@@ -383,10 +385,11 @@ static long control(struct uaio_trap_thread *self, const long a[6])
 }
 
 /*
- * The kernel changes the credentials of one thread only. If the program has a single
- * thread, call the C library's function, which also changes the library's threads, like
- * setuid(). Otherwise change only this thread, which so gets an identity
- * (proc/identity.h) of its own.
+ * The kernel changes the credentials of the calling thread only. If the program has a
+ * single thread, call the C library's function instead of the system call. This
+ * function, such as setuid(), also changes the library's threads. If the program has
+ * several threads, change only this thread, which thus gets an identity of its own
+ * (proc/identity.h).
  */
 static long change_ids(long nr, const long a[6])
 {
@@ -411,8 +414,8 @@ static long change_ids(long nr, const long a[6])
 }
 
 /*
- * Return: whether addr is the path /proc/self/exe, which would name the library's own
- * file instead of the program's.
+ * Return: whether the string at addr is /proc/self/exe. This path names the file of
+ * `uaio`, not that of the program.
  */
 static bool is_own_exe(uintptr_t addr)
 {
@@ -443,11 +446,11 @@ static long read_link(struct uaio_trap_thread *self, const long a[6],
 	return (long)bytes;
 }
 
-/* Memory mappings: which of them have code that may be changed */
+/* Memory mappings: which code the library may change */
 
 /*
- * Return: how many bytes of the mapping are in the file. Access to pages beyond these
- * raises SIGBUS.
+ * Return: how many bytes of the mapping are in the file. Access to pages of the mapping
+ * behind the file's end raises SIGBUS.
  */
 static uint64_t file_bytes(const long a[6])
 {
@@ -502,7 +505,7 @@ static long change_memory(struct uaio_trap_thread *self, long nr,
 	return nr == SYS_mremap ? calls.ops->call(nr, a) : pass(self);
 }
 
-/* Return: whether it is a system call of kernel AIO or io_uring. */
+/* Return: whether nr is a system call of kernel AIO or io_uring. */
 static bool is_aio(long nr)
 {
 	return (nr >= SYS_io_setup && nr <= SYS_io_cancel) ||
@@ -550,10 +553,13 @@ static long answer_call(struct uaio_trap_thread *self, long nr, const long a[6])
 	case SYS_setresgid:
 	case SYS_setgroups: return change_ids(nr, a);
 	default:
-		/* The slot has checked only the lower 16 bits of the number. */
+		/* The slot (site.h) has checked only the lower 16 bits of nr. */
 		if (nr < 0 || nr >= UAIO_TRAP_SERVED_BYTES)
 			return pass(self);
-		/* A process that shares the memory may have other descriptors. */
+		/*
+		 * A process that shares the program's memory may have another
+		 * descriptor table.
+		 */
 		if (unlikely(self->is_process) && is_aio(nr))
 			return -EAGAIN;
 		return calls.ops->call(nr, a);
@@ -568,8 +574,7 @@ static long answer(int low, const long a[6])
 	(void)low;
 	uaio_trap_look(self);
 	/*
-	 * The handler of a fault in the library has ended: use the library's whole
-	 * stack next time.
+	 * The handler of a fault in the library has ended: use the whole stack again.
 	 */
 	if (unlikely(self->nested_below) && !uaio_trap_is_nested(self)) {
 		self->stack = self->top;

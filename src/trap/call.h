@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * System calls of the program that the library answers, including brk
+ * System calls of the program that the library answers, among them brk
  *
- * Calls that concern the library go to struct uaio_trap_ops (trap.h), which serves them
- * like a syscall(2) of a program that has the library preloaded. The other calls
- * concern the trap itself: signals, threads, the registers gs and fs, and the path of
- * the program.
+ * System calls that concern AIO go to struct uaio_trap_ops (trap.h), which serves them
+ * like a syscall(2) of a program that has preloaded the library. Other system calls
+ * that the library answers concern the trap itself: signals, threads, the registers gs
+ * and fs, and the program's path.
  *
  * Tested by test/trap.
  */
@@ -17,23 +17,26 @@
 #include "trap/trap.h"
 
 /*
- * exe: the path of the program; NULL if unknown. Neither argument may be moved or freed
- * later.
+ * exe: the path of the program; NULL if unknown. The caller may not move or free ops or
+ * exe later.
  */
 void uaio_trap_calls_begin(const struct uaio_trap_ops *ops, const char *exe);
 
-/* heap.c: the program's heap (brk) */
+/* heap.c: the heap (brk) of the program */
 
 /*
- * Reserve memory for the heap. Without this memory brk() fails, and malloc() uses
- * mmap().
+ * Reserve memory for the program's heap. If there is no memory, brk() fails and the
+ * program's malloc() uses mmap().
  */
 void uaio_trap_heap_begin(void);
 
-/* Called in a child of fork(). */
+/*
+ * Called in a child of fork(): free the heap's lock, which another thread may have
+ * held.
+ */
 void uaio_trap_heap_forget_lock(void);
 
-/* The system call brk. */
+/* The system call brk of the program: set the end of its heap. */
 uint64_t uaio_trap_brk(uint64_t end);
 
 #endif /* UAIO_TRAP_CALL_H */

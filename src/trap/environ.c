@@ -2,13 +2,14 @@
 /*
  * The environment of programs that the program executes
  *
- * The variables of the dynamic loader (LD_PRELOAD and others) that this process got
- * make the new program load the library. If another C library's loader started this
- * program, become.c has hidden the variables from the program. The environment is in
- * the program's memory: if it cannot be read, the kernel reports the error.
+ * This process got variables of the dynamic loader (LD_PRELOAD and others). If they are
+ * passed on unchanged, they make a new program load the library, too. If another C
+ * library's loader started this program, become.c has hidden the variables from the
+ * program. The environment is in the program's memory: if it cannot be read, the kernel
+ * reports the error.
  *
- * Context: async-signal-safe, also in a child of vfork(), except
- * uaio_trap_environ_begin().
+ * Context: async-signal-safe, also in a child of vfork(); only
+ * uaio_trap_environ_begin() is not.
  *
  * Tested by test/trap.
  */
@@ -24,21 +25,23 @@
 
 enum {
 	PAGE = 4096,
-	VARIABLES_MAX = 32, /* maximum of the loader's variables */
+	/* the greatest number of variables of the loader */
+	VARIABLES_MAX = 32,
 };
 
 static const uintptr_t NOWHERE = UINTPTR_MAX;
 
-/* Constant once the program has begun, as are the strings that it points to. */
+/* Neither this struct nor its strings change once the program has begun. */
 static struct {
 	bool is_complete;
 	bool has_hidden;
-	const char *switched; /* UAIO_TRAP, as this process got it */
+	/* the entry UAIO_TRAP as this process got it */
+	const char *switched;
 	unsigned nr;
 	struct {
 		/*
-		 * the text that this process got, and the text that the program is
-		 * shown
+		 * given: the entry as this process got it; shown: as the program sees
+		 * it
 		 */
 		char *given, *shown;
 	} variables[VARIABLES_MAX];
@@ -46,7 +49,9 @@ static struct {
 
 /* At the start */
 
-/* Return: whether the C library or its loader reads the variable. */
+/*
+ * Return: whether the entry is a variable that the C library or its loader reads.
+ */
 static bool is_loaders(const char *entry)
 {
 	return uaio_has_prefix(entry, "LD_") ||
@@ -104,13 +109,13 @@ void uaio_trap_environ_hidden(char **envp)
 }
 
 /*
- * Reading the program's memory. If it cannot be read, the kernel's execve() reports the
- * error.
+ * Functions that read the program's memory. If it cannot be read, the kernel's execve()
+ * reports the error.
  */
 
 /*
- * Return: whether memory can be read. *page: the last readable page, so that strings in
- * one page take one system call.
+ * Return: whether the memory can be read. *page: the last page that was found readable,
+ * so that all strings in one page take a single system call.
  */
 static bool can_reach(uintptr_t addr, size_t bytes, uintptr_t *page)
 {
@@ -160,8 +165,8 @@ static bool begins(const char *text, const char *prefix, uintptr_t *page)
 }
 
 /*
- * Return: which of the loader's variables, as shown to the program, the entry is; or
- * -1.
+ * Return: the index of the loader's variable whose entry, as the program sees it, is
+ * equal to `entry`; -1: none.
  */
 static int variable_of(const char *entry, uintptr_t *page)
 {
@@ -171,10 +176,13 @@ static int variable_of(const char *entry, uintptr_t *page)
 	return -1;
 }
 
-/* What all entries of an environment together say. */
+/*
+ * What an environment says about the loader and the trap, in all its entries together.
+ */
 struct said {
-	bool names_us; /* LD_PRELOAD is the same as in this process */
-	/* a variable of the loader differs from that of this process */
+	/* an entry is LD_PRELOAD with the value that it has in this process */
+	bool names_us;
+	/* some variable of the loader has another value than in this process */
 	bool is_strange;
 	bool wants_trap;
 };

@@ -17,8 +17,8 @@
 enum {
 	INSTRUCTION_BYTES = 2,
 	MASK_DIGITS = 16,
-	ENTRIES_MAX =
-		8192, /* maximum of entries in an environment that is changed */
+	/* an environment with more entries is passed on unchanged */
+	ENTRIES_MAX = 8192,
 };
 
 static const char own_file[] = "/proc/self/exe";
@@ -26,7 +26,7 @@ static const char child_variable[] = "UAIO_TRAP_CHILD=";
 
 static struct {
 	const struct uaio_trap_ops *ops;
-	/* atomic: the program has installed a seccomp filter */
+	/* atomic: whether the program has installed a seccomp filter */
 	uint32_t is_filtered;
 } execs;
 
@@ -39,7 +39,9 @@ void uaio_trap_exec_begin(const struct uaio_trap_ops *ops, char **envp)
 
 void uaio_trap_exec_filtered(void)
 {
-	/* relaxed: a thread that has the filter has also seen this store */
+	/*
+	 * relaxed: a thread to which the filter applies has seen this store before
+	 */
 	store_relaxed(&execs.is_filtered, 1);
 }
 
@@ -51,10 +53,10 @@ static char *put_hex(char *to, uint64_t value)
 }
 
 /*
- * Execute this process's own file, which then becomes the program. All signals stay
- * blocked until then, so that they go to the new program. An environment variable holds
- * the new program's signal mask.
- * Return: -errno; then signals stay blocked until the thread leaves the library.
+ * Execute the file of this process again, the command `uaio`. The new `uaio` then
+ * becomes the program. All signals stay blocked until the program starts, so that they
+ * go to the program. An environment variable carries the program's signal mask.
+ * Return: -errno; signals then stay blocked until the thread leaves the library.
  */
 static long execute_ours(struct uaio_trap_thread *self, const char *path,
 			 long argv, const struct uaio_trap_environ *env)
@@ -68,7 +70,10 @@ static long execute_ours(struct uaio_trap_thread *self, const char *path,
 	*to++ = ':';
 	(void)strcpy(to, path);
 	uaio_trap_environ_fill(envp, env, variable);
-	/* No handler is pending any more: all signals are blocked. */
+	/*
+	 * If a signal is pending now or arrives later, it goes to the new program. So
+	 * no handler of this program is pending.
+	 */
 	self->is_pending = 0;
 	ret = execs.ops->call(SYS_execve, (const long[6]){ (long)own_file, argv,
 							   (long)envp });
@@ -88,7 +93,10 @@ static long execute_as_it_is(long nr, const long a[6], unsigned which,
 	return execs.ops->call(nr, b);
 }
 
-/* Return: whether the call is execve, or an execveat that does the same. */
+/*
+ * Return: whether the call is execve, or an execveat that means the same as execve:
+ * with AT_FDCWD and without flags.
+ */
 static bool is_by_path(long nr, const long a[6], const char **ret_path)
 {
 	*ret_path = (const char *)a[nr == SYS_execve ? 0 : 1];
@@ -96,9 +104,9 @@ static bool is_by_path(long nr, const long a[6], const char **ret_path)
 }
 
 /*
- * Let pending signal handlers run, then repeat the call, and execute the program
- * directly this time. So the expensive checks are done only once, however many signals
- * arrive.
+ * Let pending signal handlers run, then let the thread repeat the call. The repeated
+ * call executes the program directly, without the trap. So the expensive checks are
+ * made only once, however many signals arrive.
  */
 static long once_more(struct uaio_trap_thread *self, const long a[6])
 {
@@ -107,7 +115,7 @@ static long once_more(struct uaio_trap_thread *self, const long a[6])
 	return (long)self->nr;
 }
 
-/* Return: whether once_more() has prepared this call. */
+/* Return: whether this is the repeated call that once_more() has prepared. */
 static bool is_once_more(struct uaio_trap_thread *self, const long a[6])
 {
 	bool is_it = !memcmp(self->executed, a, sizeof(self->executed));
@@ -116,7 +124,11 @@ static bool is_once_more(struct uaio_trap_thread *self, const long a[6])
 	return is_it;
 }
 
-/* Execute a program. Return: -errno. */
+/*
+ * Execute a program, under the trap if possible. is_again: the call is a repeated one
+ * (once_more()), so execute the program directly.
+ * Return: -errno.
+ */
 static long execute(struct uaio_trap_thread *self, long nr, const long a[6],
 		    bool is_again)
 {
@@ -130,8 +142,8 @@ static long execute(struct uaio_trap_thread *self, long nr, const long a[6],
 	if (!env.is_readable || env.nr > ENTRIES_MAX)
 		return execs.ops->call(nr, a);
 	/*
-	 * If the program has a seccomp filter, avoid the system calls by which
-	 * uaio_trap_fits() decides.
+	 * If the program has a seccomp filter, do not call uaio_trap_fits(): the filter
+	 * may refuse the system calls of this function.
 	 */
 	if (!is_again && env.is_served && !load_relaxed(&execs.is_filtered) &&
 	    is_by_path(nr, a, &path) &&
@@ -148,8 +160,8 @@ long uaio_trap_exec(struct uaio_trap_thread *self, long nr, const long a[6])
 	long ret = execute(self, nr, a, is_once_more(self, a));
 
 	/*
-	 * A pending handler must run first, because it does not exist in the new
-	 * program.
+	 * Run a pending handler before the call is repeated, because the new program
+	 * does not have this handler.
 	 */
 	return ret == -EINTR && self->is_pending ? once_more(self, a) : ret;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which executed programs can get the trap (exec.h)
+ * Decides which executed programs can run under the trap (exec.h)
  *
- * Context: async-signal-safe, also in a child of vfork(), except uaio_trap_fit_begin().
+ * Context: async-signal-safe, also in a child of vfork(); only uaio_trap_fit_begin() is
+ * not.
  *
  * Tested by test/trap.
  */
@@ -39,7 +40,7 @@ struct object {
 	ino_t ino;
 };
 
-/* Constant once the program has begun, as are the strings that it points to. */
+/* Neither this struct nor its strings change once the program has begun. */
 static struct {
 	bool is_complete;
 	unsigned nr;
@@ -55,8 +56,8 @@ static bool is_same(const struct object *object, int fd)
 }
 
 /*
- * Unlike sys_openat(), this does not check whether a seccomp filter kills the process
- * for this call: the loader has made the same call.
+ * Make the call even if a seccomp filter may forbid it, which sys_openat() would not do
+ * (calls.h): the loader has already made the same call.
  */
 static int open_to_read(const char *path)
 {
@@ -84,7 +85,7 @@ static int note_loaded(struct dl_phdr_info *info, size_t bytes, void *arg)
 
 	(void)bytes;
 	/*
-	 * Only these are files: the entry of the program itself has no name, and the
+	 * Record only real files. The entry of the program itself has no name, and the
 	 * vDSO is not a file.
 	 */
 	if (info->dlpi_name && strchr(info->dlpi_name, '/') &&
@@ -101,7 +102,9 @@ void uaio_trap_fit_begin(void)
 
 /* The program's file */
 
-/* Return: whether executing the file gains privileges, or might. */
+/*
+ * Return: whether the process would, or might, gain privileges if it executed the file.
+ */
 static bool may_gain(int fd, const struct stat *st)
 {
 	static const char name[] = "security.capability";
@@ -115,8 +118,8 @@ static bool may_gain(int fd, const struct stat *st)
 }
 
 /*
- * access(2) checks the rights of the real user, so this user must equal the effective
- * user.
+ * access(2) checks the rights of the real user. So the answer is valid only if the
+ * effective user is the same.
  */
 static bool may_execute(const char *path)
 {
@@ -127,7 +130,7 @@ static bool may_execute(const char *path)
 	       uaio_sys6(SYS_access, (long)path, X_OK, 0, 0, 0, 0) == 0;
 }
 
-/* Return: whether this process was loaded from this file (among others). */
+/* Return: whether fd is one of the files from which this process was loaded. */
 static bool is_known(int fd)
 {
 	for (unsigned i = 0; i < loaded.nr; i++)
@@ -137,8 +140,9 @@ static bool is_known(int fd)
 }
 
 /*
- * Return: whether no library can be loaded into the program, or all programs are to
- * have the trap. False if the program's loader cannot be opened.
+ * Return: whether the program must run under the trap: no library can be loaded into
+ * it, or all programs are to have the trap. False if the program's loader cannot be
+ * opened.
  */
 static bool needs_trap(int fd, const char *path)
 {
@@ -170,8 +174,8 @@ static bool is_file_for_us(const char *path)
 	int fd;
 
 	/*
-	 * Check first that it is a regular file: opening another file may have side
-	 * effects.
+	 * Make sure that the path leads to a regular file before opening it: opening a
+	 * device, for example, may have side effects.
 	 */
 	if (sys_fstatat(AT_FDCWD, path, &st) < 0 || !S_ISREG(st.st_mode))
 		return false;
@@ -185,7 +189,7 @@ static bool is_file_for_us(const char *path)
 	return is_it;
 }
 
-/* Limits and state of the process */
+/* Limits and state of this process */
 
 static bool has_room(int resource, uint64_t bytes)
 {
@@ -208,7 +212,9 @@ static bool finds_objects(void)
 	return true;
 }
 
-/* Return: whether the files that this process was loaded from can be loaded again. */
+/*
+ * Return: whether all files from which this process was loaded could be loaded again.
+ */
 static bool can_load(void)
 {
 	return has_room(RLIMIT_AS, MEMORY_MIN) &&

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The program's heap (brk)
+ * The heap (brk) of the program
  *
- * A process has one heap of the kernel (brk), which malloc() of the library's C library
- * uses. If the program used the same heap, each of the two would truncate the other's
- * memory. So the program gets a heap of its own, in reserved memory.
+ * The kernel gives a process one heap (brk), and malloc() of the library's C library
+ * uses it. If the program used the same heap, the program and this malloc() would
+ * truncate each other's memory. So the program gets a heap of its own, in reserved
+ * memory.
  *
  * Tested by test/trap.
  */
@@ -50,8 +51,8 @@ static uint64_t page_behind(uint64_t addr)
 }
 
 /*
- * Make a range of pages usable, or return it to the kernel. Return: whether that
- * succeeded.
+ * Make the pages [from, to) usable, or return them to the kernel.
+ * Return: whether that succeeded.
  */
 static bool set_use(uint64_t from, uint64_t to, bool is_used)
 {

@@ -58,7 +58,8 @@ static const char *read_headers(struct file *file)
 }
 
 /*
- * Find the address range and the alignment of all segments, in addresses of the file.
+ * Find the range of addresses and the alignment of all segments, as the file gives them
+ * (before the file is relocated).
  */
 static const char *measure(const struct file *file, uint64_t *ret_low,
 			   uint64_t *ret_high, uint64_t *ret_align)
@@ -129,10 +130,16 @@ static int protection(uint32_t flags)
 	       (flags & PF_W ? PROT_WRITE : 0) | (flags & PF_X ? PROT_EXEC : 0);
 }
 
-/* Map the part of a segment beyond its file data. Return: whether that succeeded. */
+/*
+ * Map the part of a segment that has no data in the file, filled with zeros.
+ * Return: whether that succeeded.
+ */
 static bool map_zeros(const Elf64_Phdr *ph, uint64_t start, uint64_t end)
 {
-	/* A segment without data in the file needs its first page, too. */
+	/*
+	 * If the segment has no data in the file at all, its first page must be mapped,
+	 * too.
+	 */
 	uint64_t behind = ph->p_filesz ? page_behind(start) : page_of(start);
 
 	if (end > behind &&
@@ -141,8 +148,8 @@ static bool map_zeros(const Elf64_Phdr *ph, uint64_t start, uint64_t end)
 				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED)))
 		return false;
 	/*
-	 * As in the kernel, clear the rest of the last page, because glibc's loader
-	 * relies on this. A read-only page keeps the file's bytes.
+	 * Like the kernel, clear the rest of the last page with data, because glibc's
+	 * loader relies on this. In a read-only page the bytes of the file stay.
 	 */
 	if (start < behind && ph->p_flags & PF_W)
 		memset((void *)start, 0, behind - start);

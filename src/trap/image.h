@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Mapping a program's file as the kernel does when it executes it
+ * Maps the file of a program like the kernel's execve()
  *
  * Tested by test/trap.
  */
@@ -11,26 +11,30 @@
 #include <stdint.h>
 
 struct uaio_trap_image {
-	uint64_t low, high; /* address range of all mappings */
-	uint64_t bias;      /* is added to addresses in the file */
+	/* the range of addresses of all mappings */
+	uint64_t low, high;
+	/* the distance between addresses in memory and in the file */
+	uint64_t bias;
 	uint64_t entry;
-	uint64_t headers; /* address of the program headers in memory */
+	/* where the program headers are in memory */
+	uint64_t headers;
 	uint16_t nr_headers;
 	uint64_t code_low, code_high;
-	char loader[PATH_MAX]; /* path in PT_INTERP; empty if there is none */
+	/* the loader's path from PT_INTERP; empty if there is none */
+	char loader[PATH_MAX];
 };
 
 /*
- * Map a program. hint: the address for position-independent files.
- * Return: NULL on success; otherwise the cause of the failure, after which parts of the
- * program may be mapped.
+ * Map a program. hint: the address to try for a position-independent file.
+ * Return: NULL on success; otherwise the cause of the failure. Parts of the program may
+ * then be mapped.
  */
 const char *uaio_trap_image_map(const char *path, uint64_t hint,
 				struct uaio_trap_image *ret_image);
 
 /*
- * Check an open file like uaio_trap_image_map(), as far as possible without mapping the
- * file. Context: async-signal-safe.
+ * Make the checks of uaio_trap_image_map() that need no mapping, on the open file fd.
+ * Context: async-signal-safe.
  */
 const char *uaio_trap_image_check(int fd);
 

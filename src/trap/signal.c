@@ -23,7 +23,10 @@ enum {
 	RESTORER = 0x04000000,
 	MASK_BYTES = 8,
 	RED_ZONE = 128,
-	/* maximum of the stack that call_at_once() and its callees use */
+	/*
+	 * the most bytes of stack that call_at_once() uses, including the functions
+	 * that it calls
+	 */
 	FRAMES_BYTES = 4096,
 };
 
@@ -37,7 +40,7 @@ struct action {
 	uint64_t mask;
 };
 
-/* The handlers that uaio_trap_signal calls; read by the assembly. */
+/* The program's handlers, which uaio_trap_signal (entry.S) calls. */
 handler_fn *uaio_trap_actions[NR_SIGNALS] __attribute__((visibility("hidden")));
 
 void uaio_trap_signal(int sig, siginfo_t *info, void *context)
@@ -47,7 +50,7 @@ void uaio_trap_defer(int sig, siginfo_t *info, void *context)
 
 static struct {
 	struct uaio_lock lock; /* rank TRAP */
-	/* under lock: the actions that the program has set */
+	/* under `lock`: the signal actions as the program has set them */
 	struct action given[NR_SIGNALS];
 } signals;
 
@@ -76,7 +79,10 @@ FOREIGN static inline uint64_t get_fs(void)
 	return fs;
 }
 
-/* Return: whether an instruction raised the signal, and would raise it again. */
+/*
+ * Return: whether an instruction of the thread raised the signal, and would raise it
+ * again.
+ */
 FOREIGN static bool is_fault(int sig, const siginfo_t *info)
 {
 	return info->si_code > 0 &&
@@ -85,8 +91,8 @@ FOREIGN static bool is_fault(int sig, const siginfo_t *info)
 }
 
 /*
- * Members of the record that a handler's system call overwrites while the thread is in
- * the library.
+ * If a handler runs while the thread is in the library, the handler's system calls
+ * overwrite these members of the record.
  */
 struct outer {
 	uint64_t rsp, fs, stack, target, nr, pass, ret, child_mask;
@@ -141,10 +147,10 @@ FOREIGN static void call_there(struct uaio_trap_thread *self,
 }
 
 /*
- * The library has accessed memory of the program that is not mapped. Call the handler
- * as if the program had accessed this memory itself, on the stack that the kernel would
- * have chosen. Most handlers do not return. System calls of the handler use the
- * library's stack below the part in use.
+ * The library has caused a fault, for example by access to memory of the program that
+ * is not mapped. Call the program's handler as if the program had accessed this memory
+ * itself, on the stack that the kernel would have chosen. Most handlers do not return.
+ * System calls of the handler use the library's stack below the part in use.
  */
 FOREIGN static void call_at_once(struct uaio_trap_thread *self, int sig,
 				 siginfo_t *info, void *context)
@@ -160,8 +166,8 @@ FOREIGN static void call_at_once(struct uaio_trap_thread *self, int sig,
 	const uint8_t selector = self->selector;
 	const uint64_t fs = get_fs();
 	/*
-	 * The kernel has called this function on the library's stack, or on the
-	 * alternate stack.
+	 * Whether the kernel has called this function on the library's stack; otherwise
+	 * it has used the alternate stack.
 	 */
 	const bool is_on_ours = self->top - here < UAIO_TRAP_STACK_BYTES;
 	const struct outer outer = begin_nested(
@@ -214,13 +220,18 @@ FOREIGN void uaio_trap_defer(int sig, siginfo_t *info, void *context)
 	self->first_mask = self->mask & ~(1ull << (sig - 1));
 	self->is_pending = 1;
 	*mask = UINT64_MAX;
-	/* If the thread is about to sleep, make the sleep return at once. */
+	/*
+	 * If the thread is just about to sleep, continue it after the sleep's system
+	 * call, with -EINTR.
+	 */
 	if (at >= (uintptr_t)uaio_sleep_call_begin &&
 	    at < (uintptr_t)uaio_sleep_call_end)
 		uc->uc_mcontext.gregs[REG_RIP] = (long)uaio_sleep_call_stopped;
 }
 
-/* Call a handler with SA_RESETHAND. */
+/*
+ * Call a handler that was set with SA_RESETHAND: first reset the action to the default.
+ */
 FOREIGN static void call_once(int sig, siginfo_t *info, void *context)
 {
 	struct uaio_trap_thread *self = uaio_trap_self();
@@ -234,7 +245,10 @@ FOREIGN static void call_once(int sig, siginfo_t *info, void *context)
 	handler(sig, info, context);
 }
 
-/* SIGSYS that a process or a seccomp filter has raised, not the trap. */
+/*
+ * Handle a SIGSYS that does not come from the trap: a process has sent it, or a seccomp
+ * filter has raised it.
+ */
 FOREIGN static void call_for_sigsys(int sig, siginfo_t *info, void *context)
 {
 	struct uaio_trap_thread *self = uaio_trap_self();
@@ -260,8 +274,8 @@ FOREIGN static void call_for_sigsys(int sig, siginfo_t *info, void *context)
 }
 
 /*
- * Handles SIGSYS of the trap. All signals are blocked. The trapped call was not made;
- * rax is its number.
+ * Handle the SIGSYS of a trapped system call, with all signals blocked. The kernel has
+ * not made the call; its number is in rax.
  */
 FOREIGN static void on_trap(int sig, siginfo_t *info, void *context)
 {
@@ -279,8 +293,9 @@ FOREIGN static void on_trap(int sig, siginfo_t *info, void *context)
 		slot = uaio_trap_slot_of(
 			(uint64_t)uc->uc_mcontext.gregs[REG_RIP]);
 	/*
-	 * If no slot is available, the thread makes the call in place. Then its calls
-	 * are not trapped until it next leaves the library.
+	 * If no slot is free for this system call instruction, the thread makes the
+	 * call at the instruction itself. Later calls of the thread are not trapped
+	 * until the thread next leaves the library.
 	 */
 	if (!slot)
 		return;
@@ -311,8 +326,8 @@ void uaio_trap_block(struct uaio_trap_thread *self)
 
 	(void)sys_sigmask(SIG_SETMASK, &all, &old);
 	/*
-	 * If a signal has just arrived, the record already has the mask, and `old` is
-	 * another one.
+	 * If a handler of the program already waits (is_pending), the record already
+	 * has the program's mask, and `old` blocks all signals.
 	 */
 	if (!self->is_pending)
 		self->mask = self->first_mask = old & ~UAIO_TRAP_SIGSYS_BIT;
@@ -321,8 +336,8 @@ void uaio_trap_block(struct uaio_trap_thread *self)
 }
 
 /*
- * If the kernel has the library's handler for a signal, report the program's own
- * action.
+ * Report the action of a signal to the program. If the kernel has the library's
+ * handler, report the action that the program has set.
  */
 static void show(int sig, const struct action *kernels, struct action *ret_old)
 {
@@ -373,8 +388,9 @@ static long change_locked(int sig, const struct action *action,
 		return 0;
 	}
 	/*
-	 * A child of vfork() has its own actions in the kernel, but shares the parent's
-	 * table here.
+	 * A child of vfork() has its own signal actions in the kernel, but shares
+	 * `signals` with its parent. So only the process that owns the threads' records
+	 * may write to `signals`.
 	 */
 	if (action && !is_default(action) && sys_getpid() == uaio_trap_pid())
 		return install(sig, action, ret_old);
@@ -417,7 +433,9 @@ long uaio_trap_sigprocmask(struct uaio_trap_thread *self, const long a[6])
 	    uaio_can_read((uintptr_t)set, MASK_BYTES) &&
 	    !((int)a[0] == SIG_SETMASK && uaio_trap_is_all(*set)))
 		uaio_trap_take_back(self);
-	/* Most calls do not block SIGSYS, so let the kernel serve these. */
+	/*
+	 * Most calls of rt_sigprocmask do not block SIGSYS: let the kernel serve them.
+	 */
 	if (a[3] != MASK_BYTES || !set ||
 	    !uaio_can_read((uintptr_t)set, MASK_BYTES) ||
 	    (given = *set, !(given & UAIO_TRAP_SIGSYS_BIT)) ||

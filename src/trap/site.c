@@ -12,18 +12,23 @@
 #include "trap/thread.h"
 
 enum {
-	SLOTS = 4096, /* a power of two */
+	/* the number of slots, a power of two */
+	SLOTS = 4096,
 	PROBES = 64,
 	PAGE = 4096,
-	NEAR = 127, /* reach of a short jump in bytes */
+	/* how many bytes a short jump reaches */
+	NEAR = 127,
 	SHORT_BYTES = 2,
-	/* reach of two short jumps, one after the other */
+	/* how many bytes two short jumps reach, one after the other */
 	FAR = 2 * (NEAR + SHORT_BYTES),
 	JUMP_BYTES = 5,
-	CODE_BYTES = PAGE, /* size of the shared code */
+	/* size of the code that all slots share */
+	CODE_BYTES = PAGE,
 	HOP_BYTES = 16,
-	CODES_MAX = 512, /* maximum of mappings with code that may be changed */
-	HOPS_MAX = 8,    /* maximum of mappings that hold hops (site.h) */
+	/* the greatest number of mappings whose code may be changed */
+	CODES_MAX = 512,
+	/* the greatest number of mappings with hops (site.h) */
+	HOPS_MAX = 8,
 	STEP = 1 << 24,
 	HINTS = 96,
 	REACH = 0x7ff00000,
@@ -31,36 +36,43 @@ enum {
 	REGISTER_SYNC_CORE = 1 << 6,
 };
 
-/* Data of a slot. The slot's code is in slot_code. */
+/* The data of a slot. The code of the slot is in slot_code. */
 struct slot {
-	uint64_t ret;  /* address where the program continues after the call */
-	uint64_t pass; /* address of the slot's own syscall instruction */
-	uint64_t site; /* atomic: address of the site; 0 if the slot is free */
-	uint32_t
-		is_tried; /* atomic: the library has tried to change the site */
+	/* address at which the program continues after the call */
+	uint64_t ret;
+	/* address of the syscall instruction in the slot's code */
+	uint64_t pass;
+	/* atomic: address of the site that uses this slot; 0: the slot is free */
+	uint64_t site;
+	/* atomic: whether the library has tried to patch the site */
+	uint32_t is_tried;
 };
 
 uint8_t uaio_trap_served[UAIO_TRAP_SERVED_BYTES];
 
 /*
- * The shared code, copied here once, followed by the slots' code. slot_code is
- * executable and part of the library's file, because the kernel exempts only one
- * address range from the trap, and this range must also cover the library's own code.
+ * First a copy of the code that all slots share, then the code of each slot. This array
+ * becomes executable. It is part of the library's file, because the kernel exempts only
+ * one range of addresses from the trap. This range must include the library's own code,
+ * too.
  */
 static uint8_t slot_code[CODE_BYTES + SLOTS * SLOT_BYTES]
 	__attribute__((aligned(PAGE)));
 static struct slot slots[SLOTS];
 
-/* From the linker: the start of the library in memory. */
+/* The linker defines this symbol: where the library begins in memory. */
 extern const uint8_t __ehdr_start[] __attribute__((visibility("hidden")));
 
 extern uint64_t uaio_trap_deliver_at __attribute__((visibility("hidden")));
 
-/* is_changing is an atomic lock for the members below. */
+/* is_changing is an atomic that serves as the lock of the other members. */
 static struct {
 	uint32_t is_changing;
 	unsigned nr_hops, nr_codes;
-	/* near the program's code: for each slot a jump to it */
+	/*
+	 * arrays near the program's code: for each slot a hop, which is a jump to the
+	 * slot
+	 */
 	uint8_t *hops[HOPS_MAX];
 	struct {
 		uint64_t low, high;
@@ -87,7 +99,10 @@ static uint8_t *code_of(unsigned i)
  * Making slots
  */
 
-/* Write the distance from `next`, the end of the instruction, to `to`. */
+/*
+ * An instruction ends at `next`. Its last four bytes are a distance: set them so that
+ * the instruction refers to `to`.
+ */
 static void put_distance(uint8_t *next, const void *to)
 {
 	int32_t distance = (int32_t)((const uint8_t *)to - next);
@@ -110,7 +125,10 @@ static void make_slot(unsigned i)
 
 static void make_hop(uint8_t *hops, unsigned i)
 {
-	/* jmp *2(%rip): the address follows two bytes of padding. */
+	/*
+	 * jmp *2(%rip): the target's address is stored two bytes after this
+	 * instruction.
+	 */
 	static const uint8_t hop[] = { 0xff, 0x25, 2, 0, 0, 0, 0xcc, 0xcc };
 	const uint8_t *code = code_of(i);
 
@@ -128,7 +146,9 @@ static bool is_within_reach(uint64_t start, uint64_t end, uint64_t low,
 	return last - first < REACH;
 }
 
-/* Return: memory within reach of all code in [low, high), or NULL. */
+/*
+ * Return: mapped memory that a jump from any code in [low, high) reaches; or NULL.
+ */
 static uint8_t *near_memory(size_t bytes, uint64_t low, uint64_t high)
 {
 	uint64_t above = (high + STEP) & ~(uint64_t)(STEP - 1);
@@ -154,8 +174,8 @@ static uint8_t *near_memory(size_t bytes, uint64_t low, uint64_t high)
 }
 
 /*
- * Return: memory with a hop (a jump) to each slot, within reach of all code in [low,
- * high), or NULL.
+ * Return: memory with a hop (a jump) to each slot; or NULL. A jump from any code in
+ * [low, high) can reach this memory.
  */
 static uint8_t *make_hops(uint64_t low, uint64_t high)
 {
@@ -188,11 +208,11 @@ bool uaio_trap_slots_make(uint64_t low, uint64_t high)
 				 PROT_READ | PROT_EXEC) == 0;
 }
 
-/* Registering code that may be changed */
+/* Recording which code may be changed */
 
 /*
- * Lock the lists of code.
- * Return: whether the caller may change the lists; a process that shares the program's
+ * Lock the list of code that may be changed.
+ * Return: whether the caller may change the list. A process that shares the program's
  * memory may not (I4).
  */
 static bool begin_codes(void)
@@ -201,7 +221,7 @@ static bool begin_codes(void)
 
 	if (sys_getpid() != uaio_trap_pid())
 		return false;
-	/* The owner holds the lock for a single change. */
+	/* The wait is short: a thread holds the lock only for one change. */
 	/* [MB:place] acquire: pairs with the release in end_codes(). */
 	while (!cas_acquire(&sites.is_changing, &free, 1)) {
 		free = 0;
@@ -281,7 +301,7 @@ FOREIGN static bool may_change(uint64_t site)
 	return false;
 }
 
-/* Return: the slot's hop that a jump in the padding reaches, or NULL. */
+/* Return: a hop of the slot, near enough for a jump from the padding; or NULL. */
 FOREIGN static const uint8_t *hop_near(const uint8_t *padding, unsigned slot)
 {
 	for (unsigned i = 0; i < sites.nr_hops; i++) {
@@ -294,7 +314,10 @@ FOREIGN static const uint8_t *hop_near(const uint8_t *padding, unsigned slot)
 	return NULL;
 }
 
-/* Return: whether the instruction never continues with the next one, such as a jump. */
+/*
+ * Return: whether execution never continues after the instruction, as after a jump or a
+ * return.
+ */
 FOREIGN static bool is_last(const uint8_t *code, size_t length)
 {
 	if (*code == 0xf3 || *code == 0xf2) {
@@ -309,7 +332,7 @@ FOREIGN static bool is_last(const uint8_t *code, size_t length)
 	       (length > 1 && *code == 0xff && (code[1] & 0x38) == 0x20);
 }
 
-/* Return: whether the instruction is one that compilers use as padding. */
+/* Return: whether compilers use the instruction to fill gaps between functions. */
 FOREIGN static bool is_filling(const uint8_t *code, size_t length)
 {
 	size_t i = 0;
@@ -322,8 +345,8 @@ FOREIGN static bool is_filling(const uint8_t *code, size_t length)
 }
 
 /*
- * Return: how many bytes of padding (nops or int3) begin at `code` and end where the
- * next function may begin, as seen by its alignment.
+ * Return: the size in bytes of the padding (nops or int3) that begins at `code`; 0:
+ * none. It must end at an address where a function may begin, a multiple of 16.
  */
 FOREIGN static size_t padding_at(const uint8_t *code, size_t room)
 {
@@ -348,25 +371,27 @@ FOREIGN static size_t padding_at(const uint8_t *code, size_t room)
 }
 
 /*
- * Padding after a site: for the long jump to a hop, and perhaps more for a relay (a
- * short jump in between).
+ * Padding after a site, for the site's jumps. `padding` is for the long jump to a hop.
+ * If a short jump from the site does not reach `padding`, `relay` is for a second short
+ * jump.
  */
 struct way {
 	uint8_t *padding;
-	size_t bytes;   /* size of padding */
-	uint8_t *relay; /* nearer, smaller padding for the relay; or NULL */
+	size_t bytes; /* size of padding */
+	/* smaller padding nearer to the site, for the relay; or NULL */
+	uint8_t *relay;
 	size_t relay_bytes;
 };
 
-/* Return: whether a short jump that ends at `from` reaches `to`. */
+/* Return: whether a short jump whose instruction ends at `from` can reach `to`. */
 FOREIGN static bool is_near(const uint8_t *from, const uint8_t *to)
 {
 	return to - from <= NEAR;
 }
 
 /*
- * Find padding for the jumps from the site to a hop. Return: whether there is such
- * padding.
+ * Find padding for the jumps from the site to a hop.
+ * Return: whether padding was found.
  */
 FOREIGN static bool find_way(uint8_t *site, struct way *way)
 {
@@ -409,8 +434,8 @@ FOREIGN static bool find_way(uint8_t *site, struct way *way)
 }
 
 /*
- * Fill padding that no jump uses. The stores are atomic, so that the compiler does not
- * call memset(), which may be bound lazily.
+ * Fill the rest of the padding with int3. Atomic stores are used so that the compiler
+ * does not call memset(), whose symbol may not be bound yet.
  */
 FOREIGN static void fill(uint8_t *from, const uint8_t *end)
 {
@@ -418,7 +443,10 @@ FOREIGN static void fill(uint8_t *from, const uint8_t *end)
 		store_relaxed(from++, 0xcc);
 }
 
-/* Return: a short jump, which fits into the two bytes of `syscall`. */
+/*
+ * Return: the code of a short jump, which is as long as the instruction `syscall`: two
+ * bytes.
+ */
 FOREIGN static uint16_t short_jump(const uint8_t *from, const uint8_t *to)
 {
 	return (uint16_t)(0xeb | (unsigned)(to - (from + SHORT_BYTES)) << 8);
@@ -444,13 +472,16 @@ FOREIGN static void write_jumps(uint8_t *site, const struct way *way,
 	}
 	__asm__ volatile("" ::: "memory");
 	/*
-	 * Do not change the site if another processor may still have the padding's old
-	 * bytes in its cache.
+	 * If another processor may still have the old bytes of the padding in its
+	 * cache, do not patch the site.
 	 */
 	if (!uaio_trap_is_alone() &&
 	    uaio_sys_raw(SYS_membarrier, SYNC_CORE, 0, 0, 0, 0, 0) < 0)
 		return;
-	/* A single store, because another thread may be executing the instruction. */
+	/*
+	 * Store both bytes at once, because another thread may be executing the
+	 * instruction.
+	 */
 	__asm__ volatile("movw %1, %0"
 			 : "=m"(*(uint16_t *)site)
 			 : "r"(jump)
@@ -466,7 +497,10 @@ FOREIGN static void change(uint8_t *site, unsigned slot)
 
 	if (site[0] != 0x0f || site[1] != 0x05)
 		return;
-	/* Another thread might see half of a change that crosses an 8-byte boundary. */
+	/*
+	 * If the two bytes are in different 8-byte words, another thread might see only
+	 * half of the change.
+	 */
 	if (((uintptr_t)site & 7) == 7 && !uaio_trap_is_alone())
 		return;
 	if (!find_way(site, &way))
@@ -491,14 +525,14 @@ FOREIGN static void try_to_change(unsigned at)
 	if (load_relaxed(&slot->is_tried))
 		return;
 	/*
-	 * See I4. In a child of fork() the records become the child's with its first
-	 * call.
+	 * Only the program's process may patch (I4). A child of fork() may patch after
+	 * its first system call, which makes the child the owner of the records.
 	 */
 	if (uaio_sys_raw(SYS_getpid, 0, 0, 0, 0, 0, 0) != uaio_trap_pid())
 		return;
 	/*
-	 * If another thread is changing a site, give up: the next trap at this site may
-	 * try again.
+	 * If another thread is patching a site, give up: the next trap at this site
+	 * tries again.
 	 */
 	/* [MB:place] acquire: pairs with the releases below and in end_codes(). */
 	if (!cas_acquire(&sites.is_changing, &free, 1))
@@ -521,7 +555,7 @@ FOREIGN uint64_t uaio_trap_slot_of(uint64_t site)
 		struct slot *slot = &slots[at];
 		uint64_t found = 0;
 
-		/* relaxed, both: all threads write the same values (I1) */
+		/* relaxed, both: all threads store the same values (I1) */
 		if (!cas_relaxed(&slot->site, &found, site) && found != site)
 			continue;
 		store_relaxed(&slot->ret, site + 2);

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sites, the instructions of the program that make system calls, and their slots
+ * Sites, which are the program's instructions that make system calls, and their slots
  *
  * A slot is code of the library that makes a site's system call, or calls the library,
  * and then continues the program after the site. All slots are made at the start; for a
- * new site only a slot's data is filled in. After a site has raised the trap, its
- * two-byte instruction becomes a short jump to padding behind a nearby function. The
- * library writes a jump to a hop into the padding. A hop is memory within reach of a
- * jump from the padding, and jumps to the slot. If that padding is too far for a short
- * jump, smaller padding between them gets a short jump to it. So the instructions after
- * the site stay unchanged, because other threads may be executing them or return to
- * them.
+ * new site the library only fills in the slot's data. After a site has raised the trap,
+ * the library patches the site's two-byte instruction into a short jump to padding
+ * after a nearby function. In the padding the library writes a long jump to a hop. A
+ * hop is a jump to the slot, in memory that the long jump can reach. If the padding is
+ * too far away for a short jump, smaller padding in between gets a second short jump.
+ * So the instructions after the site stay unchanged: other threads may be executing
+ * them or return to them.
  *
- *   I1  A site keeps its slot for ever. Several threads may find a new site at once;
- *       they write the same values.
+ *   I1  A site keeps its slot for ever. Several threads may find a new site at the same
+ *       time; they store the same values.
  *   I2  Padding is used only if all instructions between the site and the padding are
- *       known, and the last instruction never continues with the padding.
+ *       known, and execution never continues from the last one into the padding.
  *   I3  Only code that the program maps from files is changed, not code that it
  *       generated or can write.
  *   I4  Only threads of the program change sites. Another process that shares the
- *       program's memory does not, because it may be killed in between.
+ *       program's memory does not, because it may be killed during a change.
  *
  * Tested by test/trap.
  */
@@ -34,11 +34,13 @@
 
 enum { UAIO_TRAP_SERVED_BYTES = 1 << 16 };
 
-/* Which system calls the library serves, by the lower 16 bits of the number. */
+/*
+ * For the lower 16 bits of a system call's number: whether the library serves the call.
+ */
 extern uint8_t uaio_trap_served[UAIO_TRAP_SERVED_BYTES]
 	__attribute__((visibility("hidden")));
 
-/* Code that is copied to slot_code (entry.S). */
+/* Code of entry.S that is copied to slot_code. */
 #define HIDDEN __attribute__((visibility("hidden")))
 extern const uint8_t uaio_trap_code[] HIDDEN, uaio_trap_code_end[] HIDDEN;
 extern const uint8_t uaio_trap_restorer[] HIDDEN, uaio_trap_deliver[] HIDDEN;
@@ -50,33 +52,40 @@ extern const uint8_t uaio_trap_slot_call[] HIDDEN, uaio_trap_slot_ret[] HIDDEN;
 #undef HIDDEN
 
 /*
- * Make the slots, and hops within reach of code in [low, high). Return: false if there
- * is no memory, or no executable memory, for them.
+ * Make the slots, and hops that jumps from the code in [low, high) can reach.
+ * Return: false if there is no memory for the slots and hops, or the memory cannot be
+ * made executable.
  */
 bool uaio_trap_slots_make(uint64_t low, uint64_t high);
 
-/* The address range from which the kernel does not trap calls. */
+/* Get the address range from which system calls are not trapped. */
 void uaio_trap_code_range(uint64_t *ret_offset, uint64_t *ret_length);
 
-/* Return: the address at which a part of entry.S's code was copied. */
+/* Return: the address of the copy of this part of entry.S's code. */
 uint64_t uaio_trap_code_at(const uint8_t *part);
 
 /*
- * Code in [low, high), mapped from a file, may be changed. Context: the library's fs,
- * also for uaio_trap_may_not_change().
+ * Record that code in [low, high), which is mapped from a file, may be changed.
+ * Context: fs has the library's value, also for uaio_trap_may_not_change().
  */
 void uaio_trap_may_change(uint64_t low, uint64_t high);
 
-/* [low, high) is about to be remapped: code in this range may no longer be changed. */
+/*
+ * Called when [low, high) is about to be remapped: code in this range may no longer be
+ * changed.
+ */
 void uaio_trap_may_not_change(uint64_t low, uint64_t high);
 
-/* Called in a child of fork(). */
+/*
+ * Called in a child of fork(): free the lock of site.c, which another thread may have
+ * held.
+ */
 void uaio_trap_forget_changing(void);
 
 /*
- * Find the slot of a site, and try to replace the site's instruction by a jump. Return:
- * the slot's address; 0 if no slot is free. Context: the program's fs, all signals
- * blocked, calls not trapped.
+ * Find or take the slot of a site, and try to patch the site's instruction into a jump.
+ * Return: the slot's address; 0 if no slot is free. Context: fs has the program's
+ * value, all signals are blocked, system calls are not trapped.
  */
 uint64_t uaio_trap_slot_of(uint64_t site);
 

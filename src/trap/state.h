@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The layout of a thread's record, for entry.S, which includes this file
+ * The offsets of the members of a thread's record (thread.h), for entry.S
  *
- * The register gs of each program thread holds the address of its record.
+ * In each thread of the program, register gs has the address of the thread's record.
  */
 #ifndef UAIO_TRAP_STATE_H
 #define UAIO_TRAP_STATE_H
@@ -33,10 +33,13 @@
 #define T_ALTERNATE_BYTES 192
 #define T_ENTRY_MASK 200
 
-/* Size of a slot's code. */
+/* Size of the code of one slot, in bytes. */
 #define SLOT_BYTES 64
 
-/* PR_SYS_DISPATCH_ON, and the values of the selector. */
+/*
+ * Values of the selector byte that the kernel reads under PR_SYS_DISPATCH_ON: make the
+ * call, or raise SIGSYS.
+ */
 #define DISPATCH_PASS 0
 #define DISPATCH_TRAP 1
 

@@ -24,13 +24,14 @@
 #include "trap/site.h"
 
 enum {
-	DONOR_BYTES =
-		16 << 10, /* the part of its stack that the donor itself uses */
+	/* how many bytes of its own stack a donor (thread.h) uses */
+	DONOR_BYTES = 16 << 10,
 	SET_DISPATCH = 59, /* PR_SET_SYSCALL_USER_DISPATCH */
 };
 
 static const uint32_t TAKEN = UINT32_MAX;
-static const uint64_t CLEAR_SIGHAND = 1ull << 32; /* missing in some headers */
+/* CLONE_CLEAR_SIGHAND, which some headers lack */
+static const uint64_t CLEAR_SIGHAND = 1ull << 32;
 
 #define AT(member, offset)                                                   \
 	static_assert(offsetof(struct uaio_trap_thread, member) == (offset), \
@@ -65,16 +66,20 @@ void uaio_trap_entry(void) __attribute__((visibility("hidden")));
 
 static struct {
 	struct uaio_lock lock; /* rank TRAP */
-	/* under lock: the list of all records */
+	/* under `lock`: the list of the records of all threads */
 	struct uaio_trap_thread *first;
-	uint32_t nr; /* atomic: number of the program's threads */
+	/* atomic: how many threads the program has */
+	uint32_t nr;
 	int pid;
-	int leader_code; /* exit code of the main thread */
+	/* atomic: exit code of the program's main thread */
+	int leader_code;
 } threads;
 
 bool uaio_trap_is_alone(void)
 {
-	/* relaxed: no other thread is left that could start one */
+	/*
+	 * relaxed: if this thread is the only one, no other thread can create more
+	 */
 	return load_relaxed(&threads.nr) == 1;
 }
 
@@ -84,8 +89,8 @@ int uaio_trap_pid(void)
 }
 
 /*
- * Fill a record with thread-local values of the calling thread, which is the record's
- * donor (thread.h).
+ * Fill in the thread-local values of the calling thread, which is the record's donor
+ * (thread.h). stack: the top of the stack for the library.
  */
 static void fill(struct uaio_trap_thread *thread, uintptr_t stack)
 {
@@ -106,7 +111,7 @@ static void *be_donor(void *arg)
 
 	uaio_sleep_own();
 	fill(thread, (uintptr_t)__builtin_frame_address(0) - DONOR_BYTES);
-	/* [MB:donor] release: the record. Pairs with new_thread(). */
+	/* [MB:donor] release: the record is filled in. Pairs with new_thread(). */
 	store_release(&thread->is_born, 1);
 	uaio_wake(&thread->is_born, 1);
 	for (;;)
@@ -167,7 +172,7 @@ static bool is_gone(uint32_t tid)
 				  0) == -ESRCH);
 }
 
-/* Return: a record for a new thread, marked as TAKEN; or NULL. */
+/* Return: a record for a new thread, whose tid is set to TAKEN; or NULL. */
 static struct uaio_trap_thread *take_thread(void)
 {
 	struct uaio_trap_thread *thread;
@@ -202,17 +207,21 @@ bool uaio_trap_exit(struct uaio_trap_thread *self, long *code)
 	bool is_last;
 
 	/*
-	 * A process that shares the program's memory keeps its record: if it is killed,
-	 * nobody is notified.
+	 * A process that shares the program's memory does not free its record, just as
+	 * it does not if it is killed.
 	 */
 	if (self->is_process)
 		return false;
 	if (load_relaxed(&self->tid) == (uint32_t)threads.pid)
 		store_relaxed(&threads.leader_code, (int)*code);
 	store_relaxed(&self->tid, (uint32_t)sys_gettid());
-	/* [MB:last-thread] release: the exit code. Pairs with the load below. */
+	/*
+	 * [MB:last-thread] release: leader_code is stored. Pairs with the load below.
+	 */
 	is_last = sub_release(&threads.nr, 1) == 1;
-	/* [MB:last-thread] acquire: the main thread's exit code. */
+	/*
+	 * [MB:last-thread] acquire: leader_code, which the main thread has stored.
+	 */
 	if (is_last && !load_acquire(&threads.nr))
 		*code = load_relaxed(&threads.leader_code);
 	return is_last;
@@ -222,13 +231,17 @@ bool uaio_trap_exit(struct uaio_trap_thread *self, long *code)
  * Children
  */
 
-/* clone3 has the exit signal in its own member, not in flags. */
+/*
+ * Whether clone() makes a thread, or a process that shares the memory, and does not
+ * suspend its creator. The exit signal is not tested: clone3 has it in its own member,
+ * not in flags.
+ */
 static bool is_thread(uint64_t flags)
 {
 	return flags & CLONE_VM && !(flags & CLONE_VFORK);
 }
 
-/* Block all signals until parent and child have returned from the call. */
+/* Block all signals until both parent and child have returned from the call. */
 static void block(struct uaio_trap_thread *self)
 {
 	uaio_trap_block(self);
@@ -237,7 +250,7 @@ static void block(struct uaio_trap_thread *self)
 
 /*
  * Prepare the record of a new thread, or of a process that shares the program's memory.
- * The process does not count as a thread of the program.
+ * Such a process does not count as a thread of the program.
  */
 static long make_thread(struct uaio_trap_thread *self, uint64_t stack_end,
 			bool is_process)
@@ -248,8 +261,8 @@ static long make_thread(struct uaio_trap_thread *self, uint64_t stack_end,
 	if (!stack_end)
 		return -EINVAL;
 	/*
-	 * The new donor would be a thread of this process, which may end before the new
-	 * thread.
+	 * The donor of the new record would be a thread of this process, which may end
+	 * before the new thread does.
 	 */
 	if (self->is_process)
 		return -EAGAIN;
@@ -273,7 +286,7 @@ static long make_thread(struct uaio_trap_thread *self, uint64_t stack_end,
 	child->ret = self->ret;
 	child->child_mask = self->child_mask;
 	top[-1] = (uintptr_t)child;
-	/* relaxed: the child does not depend on stores of other threads */
+	/* relaxed: the child needs no stores of other threads */
 	if (!is_process)
 		add_relaxed(&threads.nr, 1);
 	self->target = uaio_trap_code_at(uaio_trap_clone_thread);
@@ -283,7 +296,10 @@ static long make_thread(struct uaio_trap_thread *self, uint64_t stack_end,
 long uaio_trap_clone(struct uaio_trap_thread *self, uint64_t flags,
 		     uint64_t stack_end)
 {
-	/* A nested vfork() is refused, because it would need a second record. */
+	/*
+	 * While a child of vfork() runs, refuse a further vfork(), because it would
+	 * need a second record.
+	 */
 	if (self->vforking_pid && sys_getpid() == self->vforking_pid)
 		self->vforking_pid = 0;
 	if (self->vforking_pid)
@@ -299,7 +315,9 @@ long uaio_trap_clone(struct uaio_trap_thread *self, uint64_t flags,
 	return 0;
 }
 
-/* Called in a child of fork(). Its only thread becomes its own donor. */
+/*
+ * Called in a child of fork(): its only thread becomes the donor of its own record.
+ */
 static void become_child(struct uaio_trap_thread *self)
 {
 	memset(&threads.lock, 0, sizeof(threads.lock));
